@@ -1,0 +1,96 @@
+/*
+ * arch.h - all that the machine-independent kernel asks of the machine. Implemented in arch/.
+ *
+ * The kernel runs with interrupts off, in every CPU, except in arch_idle() and in user mode.
+ */
+#ifndef KERNEL_ARCH_H
+#define KERNEL_ARCH_H
+
+#include "kernel.h"
+#include "arch_types.h" /* arch/x86_64: struct trap_frame, struct arch_thread, pte_t, cpu_this() */
+
+#define CPU_MAX 8
+
+/* ---- direct map and devices ---- */
+void *arch_phys(paddr_t pa);                       /* RAM through the direct map */
+must_check void *arch_map_device(paddr_t pa, size_t bytes); /* uncached, for ever; NULL: no room */
+
+/* ---- page tables ----
+ * A pte_t is one 64-bit leaf entry. All changes of one that may be in a TLB go by
+ * pte_exchange/pte_compare_exchange: the page walker sets ACCESSED beside us (G1). */
+must_check paddr_t arch_table_new(void);           /* kernel half filled in, user half empty; 0: none */
+/* A view's table: kernel half, plus slot 0 of the process's table. */
+must_check paddr_t arch_table_new_view(paddr_t process_table);
+/* Frees table pages of slots [first, last] and, for a whole table, the top itself; leaf frames are
+ * not freed. Every CPU that has the table loaded was flushed or reloaded first (G5). */
+void arch_table_free(paddr_t top, bool is_view);
+/* The leaf entry for a user address; NULL if a table is missing and !create, or no memory. */
+pte_t *arch_pte(paddr_t top, vaddr_t at, bool create);
+/* Calls fn for each non-zero leaf entry in [from, to), in order; stops when fn returns false. */
+void arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
+                   bool (*fn)(pte_t *pte, vaddr_t at, void *arg), void *arg);
+/* pte_make(pa, flags), pte_present(e), pte_frame_paddr(e), pte_accessed(e), ... : arch_types.h */
+
+/* ---- TLB ---- */
+void arch_flush_page(vaddr_t at);                  /* this CPU */
+void arch_flush_all(void);                         /* this CPU: reload the table */
+/* Flushes all user entries of the CPUs in the mask (this one too if named) and waits until they
+ * did; serves incoming ones meanwhile. May be called with locks held. */
+void arch_shootdown(uint64_t cpu_mask);
+void arch_serve_shootdown(void);                   /* what every spin loop calls */
+void arch_spin_hint(void);                         /* pause or nothing, chosen at start; + the above */
+/* Loads a top-level table; reloads it always (so the TLB is clean of user entries after it). */
+void arch_table_load(paddr_t top);
+paddr_t arch_table_loaded(void);                   /* this CPU's */
+
+/* ---- CPUs, time, interrupts ---- */
+unsigned arch_cpu_count(void);
+unsigned arch_cpu_id(void);                        /* 0..count-1 */
+void arch_start_cpus(void);                        /* each runs cpu_main() of thread.c */
+void arch_kick(unsigned cpu);                      /* an interrupt, so that it looks at its work */
+void arch_idle(void);                              /* interrupts on, halt, interrupts off */
+uint64_t arch_time_ns(void);                       /* monotonic since boot, all CPUs agree */
+uint64_t arch_cycles(void);                        /* rdtsc */
+_Noreturn void arch_power_off(int panicked);       /* isa-debug-exit 0x10 / 0x20, else halt */
+
+/* ---- threads ---- */
+/* Prepares a new kernel stack so that the first switch to it calls start(arg). */
+void arch_thread_init(struct arch_thread *t, void *stack_top, void (*start)(void *), void *arg);
+/* Saves FPU, FS base and stack of `from`, loads those of `to`; tables are not touched. */
+void arch_thread_switch(struct arch_thread *from, struct arch_thread *to);
+/* The first entry into user mode, with an empty register set. Never returns. */
+_Noreturn void arch_user_enter(vaddr_t entry, vaddr_t stack, uint64_t argument);
+void arch_set_fs_base(struct arch_thread *t, uint64_t base); /* of the running thread */
+uint64_t arch_get_fs_base(const struct arch_thread *t);
+/* Copies the FPU state (clone). */
+void arch_thread_copy_fpu(struct arch_thread *to, const struct arch_thread *from);
+
+/* ---- user memory: 0 or -EFAULT; faults are served like those of user mode, so these may sleep
+ * and must be called without locks. Range checks included (user half only, no wrap). ---- */
+must_check int copy_from_user(void *to, vaddr_t from, size_t n);
+must_check int copy_to_user(vaddr_t to, const void *from, size_t n);
+must_check long copy_string_from_user(char *to, vaddr_t from, size_t n); /* length, -EFAULT, -ENAMETOOLONG */
+must_check int zero_user(vaddr_t to, size_t n);
+bool user_range_ok(vaddr_t at, uint64_t n);        /* inside the user half; says nothing of mappings */
+
+/* ---- back traces ---- */
+void arch_print_trap(const struct trap_frame *f);  /* registers */
+void arch_backtrace(uint64_t frame_pointer, bool user);
+const char *symbol_find(uint64_t address, uint64_t *offset);
+
+/* ---- the upward calls, implemented by kernel/ ---- */
+enum { FAULT_WRITE = 1, FAULT_EXECUTE = 2, FAULT_PRESENT = 4, FAULT_FROM_KERNEL = 8 };
+/* A page fault at a user address, by user mode or by a copy above. Returns 0: retry; -errno: a copy
+ * gives that up with -EFAULT, user mode was already dealt with (killed, aborted). fault_entry.c */
+int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags);
+/* Any other exception in user mode: ends the process. process.c */
+void trap_user_exception(struct trap_frame *f, const char *what);
+/* A system call; the result goes into the frame unless the call replaced the frame. syscall.c */
+void trap_syscall(struct trap_frame *f);
+/* The last thing before any return to user mode: kills, dooms, preemption. thread.c */
+void trap_return_to_user(struct trap_frame *f);
+void trap_timer(void);                             /* thread.c: a tick (100 Hz) */
+_Noreturn void kmain(void);                        /* main.c */
+_Noreturn void cpu_main(void);                     /* thread.c: further CPUs arrive here */
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * frame.h - page frames: the RAM. Every frame has one struct; free ones form a list.
+ *
+ * F1  A frame on the free list is in no page table and no TLB.
+ */
+#ifndef KERNEL_FRAME_H
+#define KERNEL_FRAME_H
+
+#include "kernel.h"
+
+struct frame {
+    struct list link;    /* free list, or what its user likes (evict.c: the clock) */
+    uint32_t pins;       /* atomic: I/O or kernel copies under way; a pinned frame is not freed.
+                          * frame_unpin frees it when frame_free was called meanwhile */
+    uint16_t state;      /* enum frame_state */
+    uint16_t flags;
+    void *owner;         /* the page or version it belongs to; NULL for anonymous memory */
+};
+enum frame_state { FRAME_RESERVED, FRAME_FREE, FRAME_USED, FRAME_DYING };
+
+/* A zeroed frame, or NULL. With `reserve`, the pool kept for aborts, commits and the store
+ * manager may be used. frame_alloc_raw does not zero it. */
+must_check struct frame *frame_alloc(bool reserve);
+must_check struct frame *frame_alloc_raw(bool reserve);
+void frame_free(struct frame *f);
+void frame_pin(struct frame *f);
+void frame_unpin(struct frame *f);
+/* Contiguous frames for devices; NULL if there are none. */
+must_check struct frame *frame_alloc_run(size_t count);
+struct frame *frame_of(paddr_t pa);      /* NULL: no RAM there */
+paddr_t frame_paddr(const struct frame *f);
+void *frame_memory(const struct frame *f); /* through the direct map */
+size_t frame_free_count(void);
+size_t frame_total_count(void);
+size_t frame_low_mark(void); /* below it, evict.c is asked for frames (frame_alloc wakes it) */
+
+#endif

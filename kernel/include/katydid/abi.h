@@ -1,0 +1,243 @@
+/*
+ * katydid/abi.h - what user programs and the kernel agree on: call numbers, structures, messages.
+ *
+ * Calls use the `syscall` instruction with Linux's registers (rax = number; rdi, rsi, rdx, r10, r8,
+ * r9; result in rax, negative = -errno). Numbers below 1000 are Linux's x86-64 calls and mean what
+ * they mean there; Katydid's own begin at 1000. Every structure is plain data of fixed size.
+ */
+#ifndef KATYDID_ABI_H
+#define KATYDID_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define KD_PAGE_BYTES 4096u
+#define KD_STORE_BASE 0x200000000000ull  /* top-level slots 64 to 191: 64 TiB for containers */
+#define KD_STORE_END  0x600000000000ull
+#define KD_ZONE_BYTES 0x80000000000ull   /* 8 TiB: one store's share of the store region */
+#define KD_VIEW_MAX   128
+#define KD_NAME_MAX   64                 /* bytes of a name with its NUL */
+
+enum kd_call {
+    /* Handles (kernel/handle.c). A handle is a small number >= 0, valid in its process only. */
+    KD_HANDLE_CLOSE = 1000,   /* (handle) */
+    KD_HANDLE_COPY,           /* (handle, rights): a copy with fewer rights */
+    KD_OBJECT_REVOKE,         /* (object): every client's access ends; its epoch rises */
+
+    /* Processes and threads (kernel/process.c). */
+    KD_PROCESS_CREATE = 1010, /* (struct kd_process_create *): handle of the new process */
+    KD_PROCESS_WAIT,          /* (process or -1, int *status, flags): pid of a child that ended */
+    KD_PROCESS_KILL,          /* (pid, status) */
+    KD_PROCESS_LIST,          /* (struct kd_process_info *, count): how many there are */
+    KD_SYSTEM_INFO,           /* (struct kd_system_info *) */
+    KD_HALT,                  /* (status): power off; the status reaches the host; init, shell */
+    KD_KERNEL_LOG,            /* (text, bytes): a line into the kernel's log */
+    KD_KERNEL_COMMAND_LINE,   /* (buffer, bytes): the kernel's command line, NUL-terminated */
+    KD_CHECK,                 /* (): kcheck, walks the kernel's invariants; 0 or -EIO */
+
+    /* Messages (kernel/port.c). */
+    KD_PORT_CREATE = 1020,    /* (): handle */
+    KD_PORT_CALL,             /* (port, struct kd_message *): waits for the reply */
+    KD_PORT_RECEIVE,          /* (port, struct kd_message *, timeout_ms): -1 waits for ever, 0 polls */
+    KD_PORT_REPLY,            /* (token, struct kd_message *) */
+    KD_PORT_REPLY_RECEIVE,    /* (token, struct kd_message *reply, port, struct kd_message *next) */
+    KD_PORT_NOTIFY,           /* (port, uint64_t bits): bits are or-ed until received; never waits */
+    KD_NAME_SET,              /* (name, port): publishes a port; gone with the port */
+    KD_NAME_FIND,             /* (name): handle with the right to call */
+
+    /* Memory objects (kernel/object.c); object arguments are handles of their manager. */
+    KD_OBJECT_CREATE = 1040,  /* (struct kd_object_create *): handle */
+    KD_OBJECT_DESTROY,        /* (object) */
+    KD_SPACE_ATTACH,          /* (process id, object, rights): a client may map it from now on */
+    KD_SPACE_DETACH,          /* (process id, object) */
+    KD_OBJECT_SUPPLY,         /* (struct kd_supply *) */
+    KD_OBJECT_FAIL,           /* (object, page, count, error): waiting faults get the error */
+    KD_OBJECT_RECALL,         /* (object, page, count, rights): takes rights back from all views */
+    KD_OBJECT_INFO,           /* (object, page, count, uint8_t *bits): KD_PAGE_* of each page */
+    KD_OBJECT_CLEANED,        /* (object, page, csn): home again; -ESTALE if a newer version exists */
+    KD_LOCK_ANSWER,           /* (object, page, view, 0 or -errno): answers KD_MSG_LOCK */
+    KD_OBJECT_PIN,            /* (object, page, count, on) */
+
+    /* Transactions, client side (kernel/view.c). */
+    KD_VIEW_CREATE = 1060,    /* (): handle; the calling thread owns it but does not enter it */
+    KD_VIEW_ENTER,            /* (view or -1): leave the present view (suspend), enter this one */
+    KD_TXN_BEGIN,             /* (struct kd_begin *) in the view entered */
+    KD_TXN_COMMIT,            /* (struct kd_commit *) */
+    KD_TXN_ABORT,             /* (reason): returns 0 here, does not go to the entry */
+    KD_TXN_HINT,              /* (address, bytes, KD_HINT_*) */
+    KD_VIEW_STATS,            /* (struct kd_view_stats *): sums over the process */
+    KD_CONTAINER_INFO,        /* (address, struct kd_space_info *): what lies there */
+
+    /* Transactions, manager side (kernel/commit.c). */
+    KD_TXN_DIFF = 1080,       /* (struct kd_diff *) */
+    KD_TXN_PUBLISH,           /* (struct kd_publish *, count): one step for snapshots */
+    KD_TXN_REFUSE,            /* (view, token, error) */
+    KD_VIEW_LIST,             /* (struct kd_view_info *, count): how many */
+    KD_VIEW_ABORT,            /* (view, error) */
+    KD_VIEW_WAIT,             /* (view, const uint64_t mask[2]): waits-for edges of the manager's own */
+    KD_CREDIT_GRANT,          /* (port, count): private copies that may be made of its objects */
+
+    /* Disks (kernel/block.c). */
+    KD_BLOCK_OPEN = 1100,     /* (name, struct kd_block_info *): exclusive; -ENODEV, -EBUSY */
+    KD_BLOCK_READ,            /* (disk, offset_bytes, buffer, bytes): own memory */
+    KD_BLOCK_WRITE,           /* (disk, offset_bytes, buffer, bytes): complete on return, not durable */
+    KD_BLOCK_FLUSH,           /* (disk) */
+    KD_BLOCK_READ_PAGES,      /* (disk, struct kd_page_io *, count): straight into object frames */
+    KD_BLOCK_WRITE_PAGES,     /* (disk, struct kd_page_io *, count): from pinned current versions */
+    KD_CALL_END
+};
+
+/* ---- handles ---- */
+enum kd_right {
+    KD_RIGHT_READ = 1, KD_RIGHT_WRITE = 2,     /* objects: what an attached client may do */
+    KD_RIGHT_CALL = 4, KD_RIGHT_RECEIVE = 8,   /* ports */
+    KD_RIGHT_MANAGE = 16,                      /* objects, disks, views, processes: everything */
+};
+
+/* ---- processes ---- */
+#define KD_HANDLES_PASSED_MAX 8
+struct kd_process_create {
+    const char *path;                          /* an ELF file in the file system */
+    const char *const *argv, *const *envp;     /* NULL-terminated; envp may be NULL */
+    int32_t fds[3];                            /* the child's 0, 1, 2; -1: same as the parent's */
+    uint32_t flags;                            /* KD_PROCESS_* */
+    uint32_t handle_count;
+    int32_t handles[KD_HANDLES_PASSED_MAX];    /* become 0..handle_count-1 of the child */
+    int32_t pid;                               /* out */
+};
+enum { KD_PROCESS_FOREGROUND = 1 };            /* Ctrl-C ends it */
+enum { KD_WAIT_NOHANG = 1 };
+struct kd_process_info {
+    int32_t pid, parent;
+    uint32_t threads, handles, views, state;
+    uint64_t frames, cpu_ns;
+    char name[KD_NAME_MAX];
+};
+struct kd_system_info {
+    uint64_t memory_bytes, free_bytes, uptime_ns;
+    uint32_t cpus, processes;
+    uint64_t read_faults, write_faults, grants_shared, grants_exclusive, callbacks, shootdowns;
+    uint64_t deadlocks, page_requests, evictions, unknown_calls, publishes, block_reads;
+    uint64_t block_writes, block_flushes, block_read_bytes, block_write_bytes;
+    uint64_t objects, resident_pages, dirty_pages, versions, copies, credits, published_csn;
+    uint64_t reserved[8];
+};
+
+/* ---- messages ---- */
+#define KD_WORDS 8
+#define KD_DATA_MAX (1u << 20)
+struct kd_message {
+    uint32_t kind;                             /* a protocol's own number, or enum kd_message_kind */
+    int32_t status;                            /* of a reply: 0 or -errno */
+    uint64_t token;                            /* received: names the call to answer; 0: a notice */
+    uint64_t process;                          /* received: the sender's process id; 0: the kernel */
+    uint64_t word[KD_WORDS];
+    const void *data;                          /* sent along, copied; may be NULL */
+    uint64_t data_bytes;
+    void *buffer;                              /* where received data goes */
+    uint64_t buffer_bytes;                     /* in: its size; out: how much came (data_bytes of the
+                                                * sender; more than fits: -EMSGSIZE for the sender) */
+    int32_t handle;                            /* sent: a handle to copy to the receiver, or -1; */
+    uint32_t handle_rights;                    /* received: the receiver's own, or -1 */
+};
+
+/* Kinds from the kernel have the top bit set, so that no client can imitate them. */
+enum kd_message_kind {
+    KD_MSG_KERNEL = (int)0x80000000u,
+    KD_MSG_PAGE,        /* cookie, page, count, access, view + 1 or 0, object handle: supply or fail */
+    KD_MSG_LOCK,        /* cookie, page, access, view, object handle (KD_OBJECT_ASK): KD_LOCK_ANSWER */
+    KD_MSG_COMMIT,      /* view, copies, 0, 0; data: the batch; process; token: publish or refuse */
+    KD_MSG_CONFLICT,    /* notice: cookie, page, requesting view, blocking mask low, high */
+    KD_MSG_VIEW_GONE,   /* notice: view, 1 if it died, ended reason; process (an abort or an end) */
+    KD_MSG_CLEAN,       /* notice: frames are wanted; word[0] pages */
+    KD_MSG_CREDIT_LOW,  /* notice */
+    KD_MSG_CLIENT_GONE, /* notice: process */
+    KD_MSG_NOTIFY,      /* notice: word[0] the bits of KD_PORT_NOTIFY */
+};
+
+/* ---- memory objects ---- */
+enum { KD_READ = 1, KD_WRITE = 2 };            /* access; also rights of pages */
+enum {
+    KD_OBJECT_TRANSACTIONAL = 1,               /* touched in transactions only; writes are private */
+    KD_OBJECT_ASK = 2,                         /* every first touch asks the manager */
+};
+struct kd_object_create {
+    int32_t port, commit_port;                 /* PAGE, LOCK, notices go here; COMMIT goes there */
+    uint32_t flags;
+    uint32_t reserved;
+    uint64_t cookie;                           /* the manager's own name for it */
+    uint64_t base, pages;                      /* base 0: the kernel chooses an address */
+    char name[KD_NAME_MAX];                    /* for messages to people */
+};
+enum { KD_SUPPLY_ZERO, KD_SUPPLY_MEMORY, KD_SUPPLY_READ }; /* READ: came by KD_BLOCK_READ_PAGES */
+struct kd_supply {
+    int32_t object;
+    uint32_t source, rights;                   /* rights: KD_READ, or KD_READ | KD_WRITE */
+    uint32_t reserved;
+    uint64_t page, count, csn;
+    const void *memory;
+};
+enum { KD_PAGE_RESIDENT = 1, KD_PAGE_DIRTY = 2, KD_PAGE_WRITER = 4, KD_PAGE_PINNED = 8 };
+struct kd_space_info {
+    uint64_t base, pages, cookie;
+    uint32_t rights, flags;
+    char name[KD_NAME_MAX];
+};
+
+/* ---- transactions ---- */
+enum kd_mode { KD_SERIALISABLE, KD_SNAPSHOT, KD_DIRTY_READ, KD_CONTAINER_LOCK };
+struct kd_begin {
+    uint32_t mode, weight;                     /* the lightest is a deadlock's victim */
+    uint64_t ticket;                           /* 0: a new one (returned here); a retry keeps its own */
+    uint64_t entry, stack;                     /* an abort by the system jumps to `entry` with rsp =
+                                                * `stack` and rdi = the reason (a positive errno) */
+    uint64_t locked;                           /* KD_CONTAINER_LOCK: an address in the container */
+    uint32_t timeout_ms, pages_max;            /* 0: none */
+    uint64_t csn;                              /* out: a snapshot's commit point */
+};
+struct kd_commit {
+    const void *batch;                         /* operations for the manager, copied */
+    uint64_t batch_bytes;
+    int32_t port;                              /* manager for a batch without copies, or -1 */
+    uint32_t flags;
+    uint64_t csn;                              /* out; 0 if nothing was written */
+    uint64_t copies;                           /* out: pages logged */
+};
+enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2 };
+struct kd_view_stats {
+    uint64_t commits, aborts, deadlocks, read_faults, write_faults, lock_waits, manager_calls;
+    uint64_t pages_read, pages_logged;
+};
+
+/* KD_TXN_DIFF fills a buffer with what a committing view changed: kd_run, its bytes (padded to 8),
+ * kd_run, ... A page whose base csn is below `full_below` comes whole as one run with KD_RUN_FULL. */
+enum { KD_RUN_FULL = 1, KD_RUN_LAST = 2 };     /* LAST: the last run of this page */
+struct kd_run {
+    uint64_t cookie, page, base_csn;
+    uint16_t offset, bytes;                    /* bytes 4096 for a whole page */
+    uint32_t flags;
+};
+struct kd_diff {
+    uint64_t view, token, full_below;
+    uint64_t cursor;                           /* 0 first; ~0 when all is told; never splits a page */
+    void *buffer;
+    uint64_t buffer_bytes;                     /* in: its size; out: used. Under one page: -EINVAL */
+    uint64_t pages;                            /* out: pages told so far in this call */
+};
+struct kd_publish { uint64_t view, token, csn; };
+struct kd_view_info {
+    uint64_t view, state, doom, ticket, weight, copies, snapshot_csn, waits[2];
+    int32_t pid, tid;
+};
+
+/* ---- disks ---- */
+struct kd_block_info { uint64_t bytes; uint32_t sector_bytes, read_only; };
+struct kd_page_io {
+    int32_t object;
+    uint32_t crc;                              /* out: CRC-32C of the page (init ~0, final xor ~0) */
+    uint64_t page, offset_bytes;               /* where on the disk */
+    uint64_t csn;                              /* out, on writing: the version that was written */
+    int64_t status;                            /* out: 0 or -errno of this page */
+};
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * lock.h - spin locks with ranks. The order of all locks of the kernel is written here, once.
+ *
+ * The kernel runs with interrupts off (thread.h), so a lock is never taken by an interrupt that
+ * stopped its holder. A thread takes locks in rising rank; two of one rank never. Breaking the
+ * order panics, as does sleeping with any lock held. A CPU that spins serves TLB shootdowns (G5).
+ */
+#ifndef KERNEL_LOCK_H
+#define KERNEL_LOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum lock_rank {            /* outer to inner */
+    RANK_PROCESS_TABLE = 1, /* pids, parents, names of ports */
+    RANK_PROCESS,           /* one process: threads, children's ends */
+    RANK_SPACE,             /* one process: memory regions and page table of slot 0 */
+    RANK_FILE,              /* files, pipes, console */
+    RANK_HANDLES,           /* one process's handle table */
+    RANK_VIEWS,             /* the table of views */
+    RANK_OBJECT,            /* one memory object: state, radix tree, attachments */
+    RANK_ATTACH,            /* one process's attached objects */
+    RANK_LEAF,              /* 64 page slots: the page lock */
+    RANK_VIEW,              /* one view at a time */
+    RANK_GRAPH,             /* the waits-for graph */
+    RANK_VERSIONS,          /* published csn, snapshots, old versions */
+    RANK_PORT,              /* one port's queue */
+    RANK_FUTEX,
+    RANK_BLOCK,             /* one block device's queue */
+    RANK_FRAMES,            /* free frames, clock */
+    RANK_KMEM,
+    RANK_SCHED,             /* run queue, parking, sleepers */
+    RANK_LOG,               /* kernel log and serial output */
+    RANK_COUNT
+};
+
+struct lock {
+    uint32_t taken;          /* atomic */
+    uint16_t rank;
+    uint16_t holder;         /* CPU + 1, for assertions */
+    const char *name;
+};
+#define LOCK_INIT(r, n) ((struct lock){.rank = (r), .name = (n)})
+
+void lock_init(struct lock *l, enum lock_rank rank, const char *name);
+void lock_acquire(struct lock *l);
+void lock_release(struct lock *l);
+bool lock_held(const struct lock *l); /* by this CPU; for assertions */
+void lock_assert_none(void);          /* this CPU holds no lock: called before every sleep */
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * process.h - processes: an address space in slot 0, threads, files, handles, attached objects.
+ */
+#ifndef KERNEL_PROCESS_H
+#define KERNEL_PROCESS_H
+
+#include "thread.h"
+
+#define PROCESS_MAX 256
+#define PROCESS_FILES_MAX 64
+#define PROCESS_HANDLES_MAX 256
+
+struct file;
+struct handle_slot;
+struct attachment;
+
+struct process {
+    int pid, parent;
+    char name[KD_NAME_MAX];
+    struct lock lock;                /* RANK_PROCESS */
+    struct list link;                /* all processes; process table lock */
+    struct list threads;
+    unsigned thread_count;
+    bool dying, ended;
+    int status;                      /* exit status; 128 + signal-like number if it was killed */
+    struct thread *waiter;           /* a parent in process_wait */
+    uint32_t references;             /* atomic: handles, threads, table */
+    uint64_t cpu_ns;
+    uint32_t flags;
+
+    /* vm.c */
+    struct lock space_lock;          /* RANK_SPACE */
+    paddr_t table;                   /* top-level table; slot 0 exists from the start */
+    struct list regions;
+    uint64_t frames, frames_max;
+    vaddr_t brk_start, brk_end;
+
+    /* file.c */
+    struct lock file_lock;           /* RANK_FILE is per file; this one RANK_PROCESS + own use */
+    struct file *files[PROCESS_FILES_MAX];
+
+    /* handle.c */
+    struct lock handle_lock;         /* RANK_HANDLES */
+    struct handle_slot *handles;     /* PROCESS_HANDLES_MAX, allocated on first use */
+    unsigned handle_count;
+
+    /* view.c, object.c */
+    struct lock attach_lock;         /* RANK_ATTACH */
+    struct attachment *attachments;  /* array sorted by base address */
+    unsigned attachment_count, attachment_capacity;
+    unsigned view_count;
+    struct kd_view_stats stats;
+};
+
+struct process *process_this(void);            /* NULL in kernel threads */
+struct process *process_find(int pid);         /* with a reference, or NULL; process_put */
+void process_get(struct process *p);
+void process_put(struct process *p);
+/* Loads an ELF file as a new process with one thread; references: the caller's one. */
+must_check int process_create(const char *path, const char *const *argv, const char *const *envp,
+                              struct process *parent, struct process **out);
+/* Ends the whole process with a message in the log; the calling thread leaves at its return to
+ * user mode. */
+void process_kill(struct process *p, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void process_init(void);
+void process_start_first(void);                /* /bin/init */
+
+/* vm.c: user memory outside the store region. */
+int vm_fault(struct process *p, vaddr_t at, unsigned flags); /* 0, -EFAULT, -EACCES, -ENOMEM */
+
+/* Hooks that process.c calls, in this order, when the last thread of a process has left the user
+ * mode for ever (so nothing of it runs any more): */
+void view_process_gone(struct process *p);     /* view.c: abort or reap its views */
+void port_process_gone(struct process *p);     /* port.c */
+void handle_process_gone(struct process *p);   /* handle.c: closes all; managers die here */
+void object_process_gone(struct process *p);   /* object.c: attachments end, CLIENT_GONE */
+/* And once per thread, in that thread, before it exits (view.c: aborts its transactions): */
+void view_thread_gone(struct thread *t);
+
+/* syscall.c dispatches numbers 1000.. to this table's owners: */
+long handle_call(unsigned number, const uint64_t a[6]);   /* 1000..1009  handle.c  */
+long process_call(unsigned number, const uint64_t a[6]);  /* 1010..1019  process.c */
+long port_syscall(unsigned number, const uint64_t a[6]);  /* 1020..1039  port.c    */
+long object_syscall(unsigned number, const uint64_t a[6]);/* 1040..1059  object.c  */
+long txn_syscall(unsigned number, const uint64_t a[6]);   /* 1060..1099  view.c, commit.c */
+long block_syscall(unsigned number, const uint64_t a[6]); /* 1100..1109  block_call.c */
+
+#endif

@@ -1,0 +1,70 @@
+/*
+ * thread.h - threads, sleeping and waking.
+ *
+ * The kernel is not preempted: a thread in the kernel runs until it sleeps, yields or goes back to
+ * user mode; interrupts are off meanwhile. User mode is preempted by the timer.
+ *
+ * Sleeping is parking. Each thread has one wake flag. thread_park() sleeps until the flag is set
+ * and clears it; thread_wake() sets it, from anywhere, with any lock but RANK_SCHED and RANK_LOG
+ * held. So a wake-up before the sleep is not lost, and every waiter loops over its own condition.
+ */
+#ifndef KERNEL_THREAD_H
+#define KERNEL_THREAD_H
+
+#include "arch.h"
+
+struct process;
+struct view;
+enum thread_state { THREAD_READY, THREAD_RUNNING, THREAD_PARKED, THREAD_DEAD };
+#define KERNEL_STACK_BYTES 16384 /* with an unmapped or canaried guard below */
+
+struct thread {
+    struct arch_thread arch;
+    struct list run_link;            /* run queue or sleepers; sched lock */
+    uint8_t state;                   /* sched lock */
+    bool wake;                       /* sched lock */
+    bool killed;                     /* set by thread_kill; seen at parks and on return to user */
+    bool in_kernel_only;             /* a kernel thread */
+    int cpu;                         /* where it runs or ran last */
+    uint64_t deadline_ns;            /* of thread_park_until; ~0: none */
+    void *stack;                     /* KERNEL_STACK_BYTES */
+    uint64_t id;                     /* tid; process ids and tids share one number space */
+    struct process *process;         /* NULL for kernel threads */
+    struct list process_link;        /* process->threads; process lock */
+    struct view *view;               /* the view entered; view.c */
+    struct trap_frame *user_frame;   /* the registers of user mode while it is in the kernel */
+    uint64_t cpu_ns, slice_start_ns;
+    vaddr_t clear_child_tid;         /* linux */
+    struct list futex_link;          /* futex.c */
+    vaddr_t futex_address;
+    struct list wait_link;           /* whatever queue it waits in: files, ports, pages */
+    struct call *call;               /* port.c: the call it waits for */
+    const char *name;
+};
+
+struct thread *thread_this(void);
+/* A thread of a process (NULL: kernel thread); not started yet. NULL: no memory. */
+must_check struct thread *thread_new(struct process *p, void (*start)(void *), void *arg,
+                                     const char *name);
+void thread_start(struct thread *t);
+_Noreturn void thread_exit(void);            /* the process side was told before (process.c) */
+/* Both return 0, -ETIMEDOUT, or -EINTR if the thread was killed (at once, also when it was killed
+ * before). The plain one is for waits that must not end early (disk, commit): it ignores kills. */
+void thread_park(void);
+int thread_park_until(uint64_t deadline_ns); /* ~0: no time limit */
+void thread_wake(struct thread *t);
+/* Wakes t and switches to it at once on this CPU if it was parked, parking the caller as
+ * thread_park_until(~0) does: the fast path of call and reply. */
+int thread_wake_and_park(struct thread *t);
+void thread_yield(void);
+void thread_kill(struct thread *t);          /* sets killed, wakes it, kicks its CPU */
+void thread_kick(struct thread *t);          /* if it runs in user mode: makes it enter the kernel */
+void thread_use_table(void);                 /* (re)loads the table that thread_this() should have:
+                                              * its view's (view->table) or its process's */
+void thread_init(void);
+
+/* Called by the scheduler when a thread is about to run on this CPU: returns the top-level table it
+ * wants (0: any) and whether a reload is needed although it is loaded already. view.c */
+paddr_t thread_table(struct thread *t, bool *stale);
+
+#endif
