@@ -1,0 +1,77 @@
+/*
+ * pstore.h - persistent memory with transactions.
+ *
+ * A container is a range of memory that keeps its contents and its address for ever. Inside a
+ * transaction its objects are read and written by plain C; loads and stores take the locks, and a
+ * commit makes all of it durable or none. Results: int is 0 or -errno, pointers are NULL with errno.
+ *
+ * Volatile memory and output are NOT rolled back when a transaction is run again or aborted.
+ */
+#ifndef PSTORE_H
+#define PSTORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ps_container ps_container; /* a volatile handle; never store one */
+typedef struct ps_tx ps_tx;               /* a suspended transaction */
+
+/* What the root object is; checked at every open (-EPROTO if it differs). */
+struct ps_layout { const char *type; uint32_t version, bytes; };
+#define PS_LAYOUT(T, v) (&(struct ps_layout){#T, (v), sizeof(T)})
+
+/* ---- containers ----
+ * A transaction reads every container that its process has open and writes those of one store
+ * (else -EXDEV). Not to be called inside a transaction (-EBUSY), except ps_open of an existing one. */
+int ps_connect(const char *store);                      /* NULL: the first store; done by ps_open too */
+enum { PS_CREATE = 1, PS_EXCLUSIVE = 2, PS_WRITE = 4 }; /* read-only unless PS_WRITE */
+ps_container *ps_open(const char *name, int flags, const struct ps_layout *root);
+int ps_close(ps_container *c);
+int ps_delete(const char *name);                        /* -ENOENT; -EBUSY while somebody has it open */
+int ps_rename(const char *from, const char *to);
+struct ps_info { char name[64], type[64]; uint32_t version, root_bytes; uint64_t base, pages_used, pages_max; };
+int ps_list(struct ps_info *out, int count);            /* how many there are; fills at most count */
+
+/* ---- transactions ----
+ * fn returns 0 to commit; any other value undoes all that it stored and is returned. After a
+ * deadlock fn runs again from its start, so it must not depend on volatile memory that it changed.
+ * Any load or store may leave fn; nothing after it runs then (longjmp rules for locals). */
+enum { PS_SERIALISABLE, PS_SNAPSHOT, PS_DIRTY_READ, PS_CONTAINER_LOCK };
+struct ps_options {
+    int isolation, retries, weight; /* retries 0: without limit; the lightest is a deadlock's victim */
+    uint32_t timeout_ms, pages_max; /* 0: none */
+    ps_container *locked;           /* PS_CONTAINER_LOCK: this one */
+};
+int ps_transaction(int (*fn)(void *arg), void *arg);
+int ps_transaction_opt(int (*fn)(void *arg), void *arg, const struct ps_options *opt);
+_Noreturn void ps_abort(int error);           /* leave fn from any depth; error is an errno > 0 */
+int ps_begin(const struct ps_options *opt);   /* for interpreters: explicit; -EALREADY if begun */
+int ps_commit(void);                          /* -EDEADLK and others: it was undone */
+int ps_rollback(void);
+int ps_catch(void (*handler)(int error, void *arg), void *arg); /* where the system's aborts of an
+                                               * explicit transaction go; it must not return */
+ps_tx *ps_suspend(void);                      /* this thread leaves its transaction ... */
+int ps_resume(ps_tx *tx);                     /* ... and takes it up again */
+int ps_active(void);                          /* 1 inside a transaction */
+
+/* ---- objects: zeroed, 16-byte aligned, at the same address for ever. In a transaction only. ---- */
+void *ps_root(ps_container *c);               /* the object of the layout given at open */
+void *ps_named(ps_container *c, const char *name, size_t bytes); /* found, or created zeroed */
+void *ps_alloc(ps_container *c, size_t bytes, const void *near); /* near may be NULL: same page, same
+                                               * extent, or close by, in this order (Cricket 5.1.4) */
+void ps_free(void *p);
+#define ps_new(c, T, near) ((T *)ps_alloc((c), sizeof(T), (near)))
+size_t ps_size(const void *p);                /* bytes asked for, rounded up to 16 */
+ps_container *ps_container_of(const void *p); /* NULL: p is not persistent */
+int ps_touch(const void *p, size_t bytes);    /* about to write: takes the write right at once */
+int ps_prefetch(const void *p, size_t bytes);
+
+/* ---- seeing what happened; values of this process since ps_connect ---- */
+struct ps_stats {
+    uint64_t commits, aborts, deadlocks, read_faults, write_faults, lock_waits;
+    uint64_t manager_calls, pages_read, pages_logged, log_bytes, flushes;
+};
+void ps_stats(struct ps_stats *out);
+const char *ps_strerror(int error);           /* errno > 0 or < 0: what happened, and what to do */
+
+#endif

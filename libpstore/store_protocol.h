@@ -1,0 +1,68 @@
+/*
+ * store_protocol.h - what libpstore and the store manager say to each other.
+ *
+ * Requests are KD_PORT_CALLs to the port published under the store's name ("store"); `kind` is
+ * below, words as listed. Everything that changes the store in a transaction travels in the batch
+ * of KD_TXN_COMMIT as a sequence of struct store_op, applied by the committer in log order (K4).
+ */
+#ifndef STORE_PROTOCOL_H
+#define STORE_PROTOCOL_H
+
+#include <stdint.h>
+
+#define STORE_PROTOCOL_VERSION 1
+#define STORE_NAME_BYTES 64
+
+enum store_request {
+    STORE_HELLO = 1, /* word0 version -> word0 version, word1 log bytes */
+    STORE_OPEN,      /* data: struct store_open -> data: struct store_opened. The manager attaches the
+                      * container's memory object(s) to the calling process. */
+    STORE_CLOSE,     /* word0 container */
+    STORE_DELETE,    /* data: name[64] */
+    STORE_RENAME,    /* data: from[64] to[64] */
+    STORE_LIST,      /* word0 first index -> word0 how many in all; data: struct store_entry[] */
+    STORE_LEASE,     /* word0 container, word1 pages wanted (contiguous), word2 near address or 0,
+                      * -> word0 address, word1 pages. The process may use them for new objects; a
+                      * lease is volatile, belongs to the process and ends with it. */
+    STORE_SPACE,     /* word0 container, word1 bytes, word2 near address -> word0 address of a page
+                      * that had so much room when last heard of, now leased; -ENOENT: none known */
+    STORE_UNLEASE,   /* word0 address, word1 pages */
+    STORE_NAMED,     /* word0 container, data: name[64] -> word0 address, word1 bytes; -ENOENT */
+    STORE_STATS,     /* -> data: struct store_stats */
+    STORE_CHECKPOINT,/* -> when done */
+};
+
+struct store_open {
+    char name[STORE_NAME_BYTES], type[STORE_NAME_BYTES];
+    uint32_t flags, version, bytes, reserved; /* flags: PS_CREATE ... */
+};
+struct store_opened {
+    uint64_t container, base, pages;  /* pages: address space of the first segment */
+    uint64_t root_address;            /* 0: not made yet (a name "\1root" by store_op) */
+    uint64_t created;                 /* 1: this call made it */
+};
+struct store_entry {
+    char name[STORE_NAME_BYTES], type[STORE_NAME_BYTES];
+    uint32_t version, bytes;
+    uint64_t container, base, pages_used, pages_max;
+};
+struct store_stats {
+    uint64_t commits, groups, log_writes, log_bytes, flushes, checkpoints, home_writes;
+    uint64_t pages_read, log_bytes_free, log_bytes_total, disk_bytes_free, disk_bytes_total;
+    uint64_t lsn, refused, containers;
+};
+
+enum store_op_kind {
+    STORE_OP_NAME_SET = 1, /* container, address, bytes, name: fails the transaction with -EEXIST
+                            * (the library retries) if another one set it meanwhile */
+    STORE_OP_NAME_UNSET,   /* container, name */
+    STORE_OP_PAGE_FREE,    /* container, address, pages: wholly free; their contents are gone */
+    STORE_OP_ROOM,         /* container, address of a page, bytes free: a hint, not logged */
+};
+struct store_op {
+    uint32_t kind, op_bytes;          /* op_bytes: this struct and the name, rounded up to 8 */
+    uint64_t container, address, value;
+    char name[];                      /* NUL-terminated */
+};
+
+#endif
