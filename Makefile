@@ -1,0 +1,190 @@
+# Katydid. `make help` lists the targets; CONTRIBUTING.md says how the tree is built and tested.
+
+CPUS    ?= 2
+MEMORY  ?= 256
+STORE   ?= katydid.store
+IMPORT  ?= /usr/share/wordnet
+ACCEL   ?= tcg
+JOBS    ?= $(shell nproc)
+
+CC      := $(CROSS_COMPILE)gcc
+AR      := $(CROSS_COMPILE)ar
+NM      := $(CROSS_COMPILE)nm
+STRIP   := $(CROSS_COMPILE)strip
+MUSL    := REALGCC=$(CC) musl-gcc
+HOSTCC  ?= gcc
+
+COMMON  := -std=c11 -O2 -g -MMD -MP -Wall -Wextra -Werror -ffile-prefix-map=$(CURDIR)/=
+KFLAGS  := $(COMMON) -ffreestanding -mcmodel=kernel -mno-red-zone -mgeneral-regs-only -fno-pic \
+           -fno-pie -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fcf-protection=none \
+           -fstack-protector-strong -mstack-protector-guard=global \
+           -Ikernel -Ikernel/include -Iarch/x86_64
+KLINK    = $(CC) -nostdlib -static -no-pie -Wl,-z,max-page-size=4096,-z,noexecstack,--build-id=none \
+           -T $(KERNEL_LD) -o $@ $(filter %.o,$^) -lgcc
+UFLAGS  := $(COMMON) -D_GNU_SOURCE -fno-pie -fno-omit-frame-pointer -fcf-protection=none \
+           -Ilibpstore -Ikernel/include
+ULINK    = $(MUSL) -static -no-pie -Wl,-z,max-page-size=4096,-z,noexecstack,--build-id=none \
+           -o $@ $(filter %.o,$^) build/libpstore.a
+HFLAGS  := $(COMMON) -D_GNU_SOURCE -Idisk -I.
+HLINK    = $(HOSTCC) -o $@ $(filter %.o,$^)
+
+KERNEL_LD := arch/x86_64/kernel.ld
+# say(WORD): shows `WORD target` instead of the command, unless V=1
+say      = $(if $(V),,@echo '  $(1) $@';)
+# objects(prefix, sources): x.c -> prefix/x.o and x.S -> prefix/x.S.o
+objects  = $(patsubst %.c,$(1)/%.o,$(filter %.c,$(2))) $(patsubst %.S,$(1)/%.S.o,$(filter %.S,$(2)))
+
+KERNEL_SOURCES  := $(wildcard kernel/*.c arch/x86_64/*.c arch/x86_64/*.S)
+PSTORE_SOURCES  := $(wildcard libpstore/*.c libpstore/*.S)
+DISK_SOURCES    := $(wildcard disk/*.c)
+USER_FOLDERS    := $(sort $(patsubst user/%/,%,$(dir $(wildcard user/*/*.c))))
+USER_NAMES      := $(sort $(patsubst user/%.c,%,$(wildcard user/*.c)) $(USER_FOLDERS))
+USER_PROGRAMS   := $(addprefix build/user/,$(USER_NAMES))
+GUEST_TESTS     := $(patsubst %.c,build/%,$(wildcard tests/guest/*.c))
+DISK_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/disk/test_*.c))
+DISK_TEST_PARTS := $(filter-out tests/disk/test_%,$(wildcard tests/disk/*.c))
+HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
+HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/*.c))
+
+.PHONY: all image tests host-tests iso run test check debug bench lint clean reset-store help
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all:                            ## build the kernel, the programs and the host tools (default)
+	@scripts/setup build
+	@+$(MAKE) --no-print-directory -j$(JOBS) image $(HOST_TOOLS)
+
+image: build/kernel.elf build/initrd.tar
+host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS)
+tests: image host-tests $(GUEST_TESTS)
+
+# --- the kernel: linked twice, so that it can hold its own symbol table -------------------------
+build/obj/kernel/%.o: kernel/%.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC  )$(CC) $(KFLAGS) -c -o $@ $<
+build/obj/arch/%.o: arch/%.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC  )$(CC) $(KFLAGS) -c -o $@ $<
+build/obj/arch/%.S.o: arch/%.S Makefile
+	@mkdir -p $(@D)
+	$(call say,CC  )$(CC) $(KFLAGS) -c -o $@ $<
+
+KERNEL_OBJECTS := $(call objects,build/obj,$(KERNEL_SOURCES))
+build/symbols0.S: scripts/mksymbols
+	@mkdir -p $(@D)
+	@scripts/mksymbols </dev/null >$@
+build/symbols1.S: build/kernel.pass1.elf scripts/mksymbols
+	@$(NM) -n $< | scripts/mksymbols >$@
+build/symbols%.o: build/symbols%.S
+	$(call say,AS  )$(CC) -c -o $@ $<
+build/kernel.pass1.elf: $(KERNEL_OBJECTS) build/symbols0.o $(KERNEL_LD)
+	$(call say,LINK)$(KLINK)
+build/kernel.elf: $(KERNEL_OBJECTS) build/symbols1.o $(KERNEL_LD)
+	$(call say,LINK)$(KLINK)
+	@$(NM) -n $@ | scripts/mksymbols | cmp -s - build/symbols1.S || \
+	    { echo "$@: the symbol table moved code; place .rodata behind .text" >&2; rm -f $@; false; }
+
+# --- user programs: user/NAME.c, or all of user/NAME/ -------------------------------------------
+build/obj/user/store/%.o: UFLAGS += -Idisk
+build/obj/user/%.o: user/%.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC  )$(MUSL) $(UFLAGS) -c -o $@ $<
+build/obj/libpstore/%.o: libpstore/%.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC  )$(MUSL) $(UFLAGS) -c -o $@ $<
+build/obj/libpstore/%.S.o: libpstore/%.S Makefile
+	@mkdir -p $(@D)
+	$(call say,CC  )$(MUSL) $(UFLAGS) -c -o $@ $<
+build/obj/tests/guest/%.o: tests/guest/%.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC  )$(MUSL) $(UFLAGS) -c -o $@ $<
+build/obj/guest/disk/%.o: disk/%.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC  )$(MUSL) $(UFLAGS) -Idisk -c -o $@ $<
+
+build/libpstore.a: $(call objects,build/obj,$(PSTORE_SOURCES))
+	@mkdir -p $(@D)
+	$(call say,AR  )rm -f $@ && $(AR) rcs $@ $^
+define folder_program
+build/user/$(1): $(call objects,build/obj,$(wildcard user/$(1)/*.c))
+endef
+$(foreach name,$(USER_FOLDERS),$(eval $(call folder_program,$(name))))
+build/user/store: $(call objects,build/obj/guest,$(DISK_SOURCES))
+$(foreach name,$(filter-out $(USER_FOLDERS),$(USER_NAMES)),\
+    $(eval build/user/$(name): build/obj/user/$(name).o))
+$(USER_PROGRAMS): build/libpstore.a
+	@mkdir -p $(@D)
+	$(call say,LINK)$(ULINK)
+build/tests/guest/%: build/obj/tests/guest/%.o build/libpstore.a
+	@mkdir -p $(@D)
+	$(call say,LINK)$(ULINK)
+
+build/initrd.tar: $(USER_PROGRAMS)
+	@rm -rf build/initrd && mkdir -p build/initrd/bin build/initrd/etc
+	@for p in $^; do $(STRIP) -o build/initrd/bin/$${p##*/} $$p || exit 1; done
+	$(call say,TAR )tar --format=ustar --sort=name --owner=0 --group=0 --numeric-owner \
+	    --mtime=@0 -C build/initrd -cf $@ bin etc
+
+# --- host programs ------------------------------------------------------------------------------
+build/obj/host/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call say,HOST)$(HOSTCC) $(HFLAGS) -c -o $@ $<
+build/obj/bugs/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call say,HOST)$(HOSTCC) $(HFLAGS) -DKATYDID_BUGS -c -o $@ $<
+build/host/%: build/obj/host/disk/tools/%.o $(call objects,build/obj/host,$(DISK_SOURCES))
+	@mkdir -p $(@D)
+	$(call say,LINK)$(HLINK)
+build/tests/disk/%: build/obj/bugs/tests/disk/%.o \
+        $(call objects,build/obj/bugs,$(DISK_SOURCES) $(DISK_TEST_PARTS))
+	@mkdir -p $(@D)
+	$(call say,LINK)$(HLINK) -lcmocka
+build/tests/host/%: build/obj/host/tests/host/%.o
+	@mkdir -p $(@D)
+	$(call say,LINK)$(HLINK) -lcmocka
+
+# --- what people type ---------------------------------------------------------------------------
+iso: image                      ## build/katydid.iso: GRUB, BIOS and UEFI
+	@scripts/mkiso build/katydid.iso
+
+run:                            ## boot Katydid with $(STORE), and IMPORT=DIR (WordNet) attached
+	@IMPORT=$(IMPORT) scripts/setup run
+	@+$(MAKE) --no-print-directory -j$(JOBS) iso
+	@scripts/run --iso --cpus $(CPUS) --memory $(MEMORY) --accel $(ACCEL) --store $(STORE) \
+	    --import $(IMPORT)
+
+test:                           ## all tests (15 minutes at most); ONLY=PATTERN picks some
+	@scripts/setup test
+	@+$(MAKE) --no-print-directory -j$(JOBS) tests iso
+	@scripts/test $(if $(ONLY),--only '$(ONLY)')
+
+check:                          ## host tests only (2 minutes at most)
+	@scripts/setup check
+	@+$(MAKE) --no-print-directory -j$(JOBS) host-tests
+	@scripts/test --host $(if $(ONLY),--only '$(ONLY)')
+
+debug:                          ## boot and wait for gdb, which reads the .gdbinit made here
+	@scripts/setup debug
+	@+$(MAKE) --no-print-directory -j$(JOBS) image
+	@scripts/run --gdb --cpus $(CPUS) --memory $(MEMORY) --store $(STORE)
+
+bench:                          ## measured values beside their reach; ONLY=GROUP runs one group
+	@scripts/setup test
+	@+$(MAKE) --no-print-directory -j$(JOBS) tests iso
+	@scripts/bench $(ONLY)
+
+lint:                           ## cppcheck, shellcheck, compiler warnings
+	@scripts/setup lint
+	@scripts/lint
+
+clean:                          ## remove build/; a store is never removed
+	rm -rf build .gdbinit
+
+reset-store:                    ## remove $(STORE), after asking
+	@scripts/reset-store $(STORE)
+
+help:                           ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
+	@echo "variables: CPUS=$(CPUS) MEMORY=$(MEMORY) STORE=$(STORE) IMPORT=$(IMPORT) ACCEL=$(ACCEL)"
+
+-include $(shell find build/obj -name '*.d' 2>/dev/null)

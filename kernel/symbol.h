@@ -1,0 +1,22 @@
+/*
+ * symbol.h - the kernel's own symbol table, for back traces.
+ *
+ * The build links the kernel twice: first with an empty table, then with the table that
+ * scripts/mksymbols made of the first result. The table lies behind all code, so the second
+ * link moves no function; the Makefile checks that.
+ */
+#ifndef KERNEL_SYMBOL_H
+#define KERNEL_SYMBOL_H
+
+#include <stdint.h>
+
+struct kernel_symbol {
+    uint64_t address;
+    const char *name;
+};
+
+/* Functions in ascending order of address. The count is 0 only in the first link. */
+extern const struct kernel_symbol kernel_symbols[];
+extern const unsigned kernel_symbol_count;
+
+#endif
