@@ -1,0 +1,383 @@
+/*
+ * store.h - the on-disk store as its caller (the store manager, a host tool, a test) sees it.
+ *
+ * The library is freestanding C11. It is handed its I/O, its memory and its clock, and knows
+ * neither threads nor system calls. All metadata is in memory while a store is open; pages of
+ * data are not: the caller reads and writes them itself, at offsets that it learns here.
+ *
+ * Errors are negative errno values of Linux (errno_numbers.h). Bytes from disk are input: they can
+ * make a call fail, never crash.
+ *
+ * Locking. The caller serialises all calls on one store with one mutex of its own, except the
+ * functions marked NO MUTEX, which do I/O and may run beside all others:
+ *
+ *     mutex                          no mutex                     mutex
+ *     store_group_begin ... _seal    store_group_write            store_group_apply
+ *     store_checkpoint_begin, _seal  store_checkpoint_write       store_checkpoint_apply
+ *
+ * While one group is being written, the next may be begun and filled; groups are written and
+ * applied one after the other, in the order in which they were sealed, by one committer.
+ *
+ * The shape of a commit
+ *
+ *     store_group_begin(store, &group)
+ *       store_txn_begin(group, tag)
+ *         store_txn_page / store_txn_diff / store_txn_op ...      errors stick to the transaction
+ *       store_txn_end(group, &position)             0, or this transaction alone is refused
+ *       ... more transactions ...
+ *     store_group_seal(group)                       csn = store_group_csn(group, position)
+ *     store_group_write(group)                      one write, one flush: THE POINT OF COMMIT
+ *     store_group_apply(group)                      metadata changes become visible
+ *     (publish, then acknowledge)
+ */
+#ifndef KATYDID_DISK_STORE_H
+#define KATYDID_DISK_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define STORE_PAGE_BYTES        4096u
+#define STORE_NAME_BYTES        64u     /* a name with its closing zero: up to 63 characters */
+#define STORE_SEGMENT_MAX       12u
+#define STORE_SEGMENT_UNIT      (1ull << 30)            /* segments are multiples of 1 GiB */
+#define STORE_REGION_BASE       0x200000000000ull       /* addresses of zone 0 begin here */
+#define STORE_ZONE_BYTES        (8ull << 40)
+#define STORE_ZONE_MAX          8u
+#define STORE_EXTENT_PAGES_MAX  16u
+
+/* A position in the log: a byte offset that never wraps. 0 is "none". A transaction's commit
+ * number (csn) is the LSN of its commit record; the LSN of a page is the csn that last wrote it. */
+typedef uint64_t store_lsn_t;
+
+#define store_must_check __attribute__((warn_unused_result))
+
+/* ---------------------------------------------------------------- what the caller hands in */
+
+/* Synchronous I/O; every call returns 0 or a negative errno. Offsets and sizes are multiples of
+ * 4096. `read` and `write` return when the device has completed the request; `flush` when all
+ * writes that completed before it was called are on stable storage. `bytes` is the disk's size. */
+struct disk_io {
+    void    *context;
+    uint64_t bytes;
+    int    (*read)(void *context, uint64_t offset, void *buffer, size_t bytes);
+    int    (*write)(void *context, uint64_t offset, const void *buffer, size_t bytes);
+    int    (*flush)(void *context);
+};
+
+/* alloc: memory aligned to 16 bytes, of any contents, or NULL. `free` is given the same size. */
+struct disk_memory {
+    void  *context;
+    void *(*alloc)(void *context, size_t bytes);
+    void  (*free)(void *context, void *memory, size_t bytes);
+};
+
+/* Optional everywhere (NULL): only reports and the choice of the CRC routine use it. */
+struct disk_clock {
+    void     *context;
+    uint64_t (*microseconds)(void *context);
+};
+
+/* CRC-32C, chained as usual: crc32c(crc32c(seed, a), b) is the CRC of a then b; seed 0 is a plain
+ * CRC-32C. Choose once at start-up: without a clock the instruction is used where there is one
+ * (fixed, so runs repeat); with a clock the faster of the instruction and the sliced table. */
+uint32_t crc32c(uint32_t seed, const void *bytes, size_t count);
+void     crc32c_choose(const struct disk_clock *clock);
+const char *crc32c_chosen(void);        /* "instruction" or "table", for the boot message */
+
+/* ---------------------------------------------------------------- create, open, close */
+
+struct store_options {
+    uint8_t  uuid[16];          /* must differ for every store ever made on this disk */
+    uint64_t log_bytes;         /* 0: 32 MiB, or an eighth of a smaller disk */
+    uint32_t extent_bytes;      /* 0: 16 KiB; else 4, 8, 16, 32 or 64 KiB */
+    uint32_t zone;              /* 0..7: which 8 TiB of addresses its containers get */
+};
+
+/* Writes an empty store, whatever the disk held before. -EINVAL, -ENOSPC (disk too small), -ENOMEM,
+ * or the device's error. A power cut inside leaves a blank disk, a refused one, or the new store. */
+store_must_check
+int store_format(const struct disk_io *io, const struct disk_memory *memory,
+                 const struct store_options *options);
+
+enum { STORE_READ_ONLY = 1 };   /* recover in memory only: nothing is ever written */
+
+struct store_open_options {
+    uint32_t flags;
+    size_t   group_bytes;       /* largest group, so largest transaction; 0: 4 MiB, at most log/2 */
+    const struct disk_clock *clock;
+};
+
+/* What open found, also filled when it fails. */
+struct store_report {
+    uint64_t    groups, transactions, pages;    /* replayed; pages written home */
+    store_lsn_t redo_lsn, end_lsn;              /* where replay began and where the log ends */
+    store_lsn_t damage_lsn;                     /* first lost LSN of acknowledged history, or 0 */
+    bool        was_clean;                      /* closed properly last time */
+    bool        torn_tail;                      /* an unacknowledged last group was cut off */
+    bool        older_checkpoint;               /* newest checkpoint damaged, the older one used */
+    bool        slot_bad[2];                    /* superblock slots that did not verify */
+    uint32_t    version;                        /* of the format found */
+    uint64_t    microseconds;                   /* 0 without a clock */
+    const char *message;                        /* static text: what is wrong and what to do */
+};
+
+/*
+ * Opens a store: recovery, then ready for work. Results other than 0:
+ *   -ENODATA         blank disk: the first blocks are zero and no superblock is found; the caller
+ *                    may format it
+ *   -EMEDIUMTYPE     foreign data: not a store, never to be formatted without being asked
+ *   -EPROTONOSUPPORT a store of a newer version (report->version) or with unknown features
+ *   -EUCLEAN         a store, but damaged: report says where; STORE_READ_ONLY may open what is
+ *                    left up to damage_lsn
+ *   -EIO, -ENOMEM, -EINVAL
+ * Recovery decides validity before it writes anything; it ends with: pages home and metadata,
+ * flush, superblock with the next epoch, flush.
+ */
+struct store;
+store_must_check
+int store_open(const struct disk_io *io, const struct disk_memory *memory,
+               const struct store_open_options *options, struct store **out,
+               struct store_report *report);
+
+/* Clean close: the caller has cleaned every dirty page (else -EBUSY, and the store stays open).
+ * After 0, or any error but -EBUSY, the store is gone. */
+store_must_check int store_close(struct store *store);
+/* Drops the memory, writes nothing: like a power cut. Also the exit after an error. */
+void store_abandon(struct store *store);
+
+/* 0, or the sticky error after a failed write or flush (error fence). From then on every call that
+ * would write returns it; look-ups still work. The way out is to abandon and open again. */
+int store_error(const struct store *store);
+
+/* ---------------------------------------------------------------- pages */
+
+struct store_page {
+    bool        present;        /* false: never written, reads as zeros; other fields are 0 */
+    bool        dirty;          /* newer in memory and log than at home: the disk copy is stale */
+    uint64_t    offset_bytes;   /* home location on the disk */
+    store_lsn_t lsn;            /* csn that last wrote it: the base LSN of a difference */
+    uint32_t    crc;            /* valid if !dirty: crc32c(seed, page, 4096) must equal it */
+    uint32_t    seed;
+};
+
+/* Where a page lies. 0, or -ENOENT: no such container. Never -EIO: no I/O is done. */
+store_must_check
+int store_page_find(struct store *store, uint64_t object, uint64_t page, struct store_page *out);
+
+/* Reads a page with its CRC checked; a page that is not there reads as zeros. -EUCLEAN: wrong CRC.
+ * -EBUSY: dirty, so only the caller has it. (Host tools, tests, read-only recovery.) */
+store_must_check
+int store_page_read(struct store *store, uint64_t object, uint64_t page, void *bytes);
+
+/* The first run of `count` pages >= `from` of this container that no commit (applied or planned)
+ * holds and for which `skip` (may be NULL; for leases) is false. For skip, `next` is set to the
+ * first page to try after a true answer (preset to page + 1). -ENOSPC: none below its size. */
+typedef bool store_skip_fn(void *context, uint64_t object, uint64_t page, uint64_t *next);
+store_must_check
+int store_pages_unused(struct store *store, uint64_t object, uint64_t from, uint64_t count,
+                       store_skip_fn *skip, void *context, uint64_t *first);
+
+/* ---------------------------------------------------------------- commit groups */
+
+struct store_group;
+
+/* -EBUSY: a group is open already, or two are unapplied. */
+store_must_check int store_group_begin(struct store *store, struct store_group **out);
+
+/* Transactions of a group follow one another. Errors of the calls in between stick: later calls
+ * return the same error, and store_txn_end undoes the transaction's records and claims and returns
+ * it. `tag` is the caller's number for the transaction; it is only logged.
+ *
+ * Errors of store_txn_end (and of each call before it)
+ *   -ENOBUFS   does not fit into this group any more: seal it, use the next one
+ *   -E2BIG     does not fit into any group
+ *   -EAGAIN    the log has no room: run a checkpoint (up to two), then try again
+ *   -ENOSPC    no free extent, directory slot or address range (store_stats: freed_extents says
+ *              whether a checkpoint would help)
+ *   -ENOMEM, -EINVAL, -ENOENT, -EEXIST, -ESTALE (see store_txn_diff), sticky error
+ */
+int store_txn_begin(struct store_group *group, uint64_t tag);
+/* *position identifies the commit record for store_group_csn(). */
+store_must_check int store_txn_end(struct store_group *group, uint32_t *position);
+void store_txn_cancel(struct store_group *group);
+
+/* A full image. The _space form returns the 4096 bytes inside the group's buffer for the caller
+ * (or the kernel on its behalf) to fill before store_group_seal. */
+int store_txn_page(struct store_group *group, uint64_t object, uint64_t page, const void *bytes);
+int store_txn_page_space(struct store_group *group, uint64_t object, uint64_t page, void **bytes);
+
+/*
+ * A difference against the page's version `base_lsn`; 0 is the zero page, for pages that are not
+ * present. -ESTALE if the base is not the page's newest version, or if a full image is due because
+ * 0 < base_lsn < store_full_below(): send the full image instead.
+ *
+ * Runs on disk and in the _space form: le16 offset, le16 length, then the bytes; runs follow each
+ * other without padding, ascending, not overlapping, inside the page. A page has at most one
+ * record per transaction.
+ */
+struct store_run { uint16_t offset, length; };
+int store_txn_diff(struct store_group *group, uint64_t object, uint64_t page, store_lsn_t base_lsn,
+                   const struct store_run *runs, uint32_t run_count, const void *data);
+/* Direct form: space for up to `bytes_max` bytes of runs, then say how many were used. */
+int store_txn_diff_space(struct store_group *group, uint32_t bytes_max, void **runs);
+int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t page,
+                        store_lsn_t base_lsn, uint32_t bytes);
+
+/* A page whose newest version is older than this needs a full image (redo LSN of the newest
+ * checkpoint begun). Changes only in store_checkpoint_begin. */
+store_lsn_t store_full_below(const struct store *store);
+
+struct store_layout {           /* fingerprint of the root object */
+    char     type[STORE_NAME_BYTES];
+    uint32_t version, bytes;
+};
+
+enum store_op_type {
+    STORE_OP_CREATE = 1,        /* name, flags; sets object and address (1 GiB) */
+    STORE_OP_DELETE,            /* object; its pages and names go with it */
+    STORE_OP_RENAME,            /* object, name */
+    STORE_OP_GROW,              /* object; one more segment that doubles it; sets address */
+    STORE_OP_LAYOUT,            /* object, layout, address of the root object (0: none) */
+    STORE_OP_NAME_SET,          /* object, name, address, bytes: made or replaced */
+    STORE_OP_NAME_UNSET,        /* object, name */
+    STORE_OP_PAGE_FREE,         /* object, page, count (pages that are not present are skipped) */
+};
+
+struct store_op {
+    enum store_op_type type;
+    uint32_t    flags;
+    uint64_t    object;
+    uint64_t    page, count;
+    uint64_t    address, bytes;
+    const char *name;
+    const struct store_layout *layout;
+};
+int store_txn_op(struct store_group *group, struct store_op *op);
+
+uint32_t store_group_txns(const struct store_group *group);     /* transactions accepted so far */
+size_t   store_group_bytes(const struct store_group *group);    /* bytes it would write now */
+
+/* Drops an open group that is not to be written (all refused). */
+void store_group_cancel(struct store_group *group);
+
+/* Fixes the group's LSN and CRC. An empty group becomes a no-op group: write one when idle for
+ * about 100 ms, it protects the last commit against being taken for a torn tail. -EAGAIN: log
+ * full (empty group only); the group stays open. */
+store_must_check int store_group_seal(struct store_group *group);
+store_lsn_t store_group_csn(const struct store_group *group, uint32_t position);
+
+/* NO MUTEX. One contiguous write, completion, one flush, completion. Its return with 0 IS THE
+ * POINT OF COMMIT of every transaction in the group. Any error: outcome unknown, the store is
+ * fenced. */
+store_must_check int store_group_write(struct store_group *group);
+
+/* Applies the group's records to the metadata, in log order, and ends the group (also after a
+ * failed write: then nothing is applied and the sticky error is returned). */
+store_must_check int store_group_apply(struct store_group *group);
+
+/* ---------------------------------------------------------------- home writes and checkpoint */
+
+/* Where a dirty page goes. Write only bytes that are committed and applied, never two writes of one
+ * page at a time. -ENOENT: the page is gone (freed meanwhile). */
+store_must_check
+int store_page_home(struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes,
+                    uint32_t *crc_seed);
+
+/* The version `lsn` has been written home completely; crc = crc32c(crc_seed, bytes, 4096).
+ * -ESTALE: a newer version was committed meanwhile, the page stays dirty. -ENOENT: gone. */
+int store_page_cleaned(struct store *store, uint64_t object, uint64_t page, store_lsn_t lsn,
+                       uint32_t crc);
+
+/* Is a checkpoint worth while? 0 no, 1 soon, 2 now (commits are about to be refused). Run them
+ * until it says 0; the log from the older checkpoint is kept, so it can take two. */
+int store_should_checkpoint(const struct store *store);
+
+/*
+ *   store_checkpoint_begin(store)            notes the redo LSN; copies the changed metadata
+ *   while (store_checkpoint_next(store, &object, &page, &lsn) == 0)
+ *       write the page home, wait, store_page_cleaned()          (in ascending disk order)
+ *   store_checkpoint_seal(store)             -EBUSY: pages are still to go home, ask _next again
+ *   store_checkpoint_write(store)            NO MUTEX: metadata, flush, superblock, flush
+ *   store_checkpoint_apply(store)            releases log space and freed extents
+ *
+ * Commits go on meanwhile. Begin returns -EBUSY while a group is open or unapplied (call it
+ * between two groups) or a checkpoint runs, and -ENOMEM (nothing changed).
+ */
+store_must_check int store_checkpoint_begin(struct store *store);
+/* -ENOENT: none left (a page that was handed out and is still dirty comes again on the next round,
+ * after one -ENOENT). A page may be rewritten home at a newer version as well: it then needs a
+ * full image that is in the log, so it no longer holds the checkpoint up. */
+store_must_check int store_checkpoint_next(struct store *store, uint64_t *object, uint64_t *page,
+                                           store_lsn_t *lsn);
+store_must_check int store_checkpoint_seal(struct store *store);
+store_must_check int store_checkpoint_write(struct store *store);
+store_must_check int store_checkpoint_apply(struct store *store);
+
+/* Any dirty page, checkpoint or not, in disk order after *cursor (start at 0): for cleaning in the
+ * background and before store_close. -ENOENT: none left. */
+store_must_check int store_dirty_next(struct store *store, uint64_t *cursor, uint64_t *object,
+                                      uint64_t *page, store_lsn_t *lsn);
+
+uint64_t store_log_free(const struct store *store);     /* bytes a group may still take */
+
+/* ---------------------------------------------------------------- the directory */
+
+struct store_segment { uint64_t address, pages; };
+
+struct store_container {
+    uint64_t object;            /* id, never reused */
+    char     name[STORE_NAME_BYTES];
+    uint64_t base;              /* address of the first segment */
+    uint64_t pages;             /* of all segments */
+    uint64_t pages_present;     /* committed pages */
+    uint32_t flags;             /* the caller's */
+    uint32_t segment_count;     /* page numbers run on from one segment to the next */
+    struct store_segment segments[STORE_SEGMENT_MAX];
+    struct store_layout layout; /* type[0] == 0: none yet */
+    uint64_t root;              /* address of the root object, or 0 */
+    store_lsn_t created;
+};
+
+struct store_name {
+    char     name[STORE_NAME_BYTES];
+    uint64_t address, bytes;
+};
+
+/* -ENOENT */
+store_must_check int store_container_find(struct store *store, const char *name,
+                                          struct store_container *out);
+store_must_check int store_container_get(struct store *store, uint64_t object,
+                                         struct store_container *out);
+/* The container whose segments hold this address, and the page number in it. */
+store_must_check int store_container_at(struct store *store, uint64_t address,
+                                        struct store_container *out, uint64_t *page);
+/* Containers by ascending object id: the first with an id > after. */
+store_must_check int store_container_next(struct store *store, uint64_t after,
+                                          struct store_container *out);
+store_must_check int store_name_find(struct store *store, uint64_t object, const char *name,
+                                     struct store_name *out);
+/* Named objects of a container; *cursor starts at 0. */
+store_must_check int store_name_next(struct store *store, uint64_t object, uint32_t *cursor,
+                                     struct store_name *out);
+
+/* ---------------------------------------------------------------- seeing what happened */
+
+struct store_stats {
+    uint64_t disk_bytes, log_bytes, log_used_bytes;
+    uint64_t extent_bytes, extents, free_extents, claimed_extents, freed_extents;
+    uint64_t pages_present, pages_dirty;
+    uint64_t containers, names;
+    uint64_t groups, transactions, group_writes, flushes, log_bytes_written, checkpoints;
+    uint64_t generation;
+    uint32_t epoch, zone;
+    store_lsn_t end_lsn, redo_lsn, older_redo_lsn;
+    uint8_t  uuid[16];
+};
+void store_stats(const struct store *store, struct store_stats *out);
+
+/* Walks the invariants (I21 to I24 and the directory's); 0, or -EUCLEAN and *why is a static text.
+ * Reads no disk. */
+store_must_check int store_check(struct store *store, const char **why);
+
+#endif
