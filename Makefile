@@ -166,6 +166,8 @@ check:                          ## host tests only (2 minutes at most)
 debug:                          ## boot and wait for gdb, which reads the .gdbinit made here
 	@scripts/setup debug
 	@+$(MAKE) --no-print-directory -j$(JOBS) image
+	@printf 'file build/kernel.elf\ntarget remote :1234\n' >.gdbinit
+	@echo 'waiting for: gdb -x .gdbinit'
 	@scripts/run --gdb --cpus $(CPUS) --memory $(MEMORY) --store $(STORE)
 
 bench:                          ## measured values beside their reach; ONLY=GROUP runs one group
@@ -181,7 +183,10 @@ clean:                          ## remove build/; a store is never removed
 	rm -rf build .gdbinit
 
 reset-store:                    ## remove $(STORE), after asking
-	@scripts/reset-store $(STORE)
+	@[ -e '$(STORE)' ] || { echo 'there is no $(STORE)'; exit 1; }
+	@[ '$(YES)' = 1 ] || { printf 'Everything in $(STORE) will be lost. Remove it? [y/N] '; \
+	    read answer && [ "$$answer" = y ]; } || { echo 'kept $(STORE)'; exit 1; }
+	rm '$(STORE)'
 
 help:                           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
