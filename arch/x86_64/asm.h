@@ -1,0 +1,58 @@
+/* asm.h - numbers that assembly and C share. cpu.c asserts that the offsets are right. */
+#ifndef ARCH_ASM_H
+#define ARCH_ASM_H
+
+#define KERNEL_BASE 0xffffffff80000000 /* the kernel image: physical address + this */
+#define DIRECT_BASE 0xffff800000000000 /* all RAM */
+#define DEVICE_BASE 0xffffc00000000000 /* device registers, handed out upwards */
+#define USER_LIMIT  0x00007ffffffff000 /* the last user page is never mapped: see boot.md */
+
+/* The order in the descriptor table is the one that syscall and sysret want. */
+#define SELECTOR_KERNEL_CODE 0x08
+#define SELECTOR_KERNEL_DATA 0x10
+#define SELECTOR_SYSRET      0x1b /* + 8: user data, + 16: user code */
+#define SELECTOR_USER_DATA   0x23
+#define SELECTOR_USER_CODE   0x2b
+#define SELECTOR_TSS         0x30
+
+#define VECTOR_NMI         2
+#define VECTOR_PAGE_FAULT  14
+#define VECTOR_FIRST       0x20 /* below: exceptions */
+#define VECTOR_DEVICES     0x40 /* arch_vector_alloc: 0x40 up to 0xef */
+#define VECTOR_TIMER       0xf0
+#define VECTOR_KICK        0xf1
+#define VECTOR_SHOOTDOWN   0xf2
+#define VECTOR_SPURIOUS    0xff
+#define VECTOR_SYSCALL     0x100 /* in a frame that the syscall instruction made */
+
+/* struct trap_frame */
+#define FRAME_R15     0
+#define FRAME_R14     8
+#define FRAME_R13     16
+#define FRAME_R12     24
+#define FRAME_RBP     32
+#define FRAME_RBX     40
+#define FRAME_RCX     48
+#define FRAME_R11     56
+#define FRAME_RDI     64
+#define FRAME_RSI     72
+#define FRAME_RDX     80
+#define FRAME_R10     88
+#define FRAME_R8      96
+#define FRAME_R9      104
+#define FRAME_RAX     112
+#define FRAME_VECTOR  120
+#define FRAME_ERROR   128
+#define FRAME_RIP     136
+#define FRAME_CS      144
+#define FRAME_RFLAGS  152
+#define FRAME_RSP     160
+#define FRAME_SS      168
+#define FRAME_BYTES   176
+
+/* struct cpu */
+#define CPU_SELF       0
+#define CPU_USER_FRAME 8
+#define CPU_USER_RSP   16
+
+#endif

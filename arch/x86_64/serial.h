@@ -1,0 +1,19 @@
+/* serial.h - the two serial ports. The caller serialises output (printk.c holds RANK_LOG). */
+#ifndef ARCH_SERIAL_H
+#define ARCH_SERIAL_H
+
+#include "kernel.h"
+
+enum serial_port { SERIAL_CONSOLE, SERIAL_LOG }; /* COM1, COM2 */
+
+void serial_init(void);
+bool serial_present(enum serial_port port);
+/* Bytes as they are: "\n" is not changed. Never waits for ever: a dead port swallows them. */
+void serial_write(enum serial_port port, const char *text, size_t n);
+/* Console input: called for each byte, in an interrupt (see interrupt.h). NULL: dropped. */
+extern void (*arch_console_input)(char c);
+void serial_input_init(void);  /* interrupt by the I/O APIC, or else polled by the timer */
+void serial_poll(void *unused); /* hands over what has arrived */
+extern bool serial_input_polled;
+
+#endif
