@@ -1,0 +1,38 @@
+"""tap.py - the Test Anything Protocol for tests in Python.
+
+Every function whose name begins with `test_` is a test, its name a sentence. It fails by an
+exception. load(NAME) gives a program of scripts/ as a module.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import traceback
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def load(name):
+    sys.dont_write_bytecode = True
+    path = os.path.join(ROOT, "scripts", name)
+    loader = importlib.machinery.SourceFileLoader(name, path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def run_tests(names):
+    """names: the caller's globals(). Ends the program."""
+    tests = [value for name, value in names.items() if name.startswith("test_")]
+    print(f"1..{len(tests)}")
+    failed = 0
+    for number, test in enumerate(tests, 1):
+        try:
+            test()
+            print(f"ok {number} - {test.__name__[5:]}")
+        except Exception:                       # any exception is this test's failure
+            failed += 1
+            print(f"not ok {number} - {test.__name__[5:]}")
+            print("".join("# " + line + "\n" for line in traceback.format_exc().splitlines()))
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Tests of scripts/test: what counts as passed, and what as failed."""
+
+from tap import load, run_tests
+
+runner = load("test")
+
+
+def counts(status, text):
+    passed, failures = runner.judge(status, text)
+    return passed, len(failures)
+
+
+def test_plain_tap_is_counted():
+    assert counts(0, "1..2\nok 1 - a\nok 2 - b\n") == (2, 0)
+    assert counts(1, "1..2\nok 1 - a\nnot ok 2 - b\n") == (1, 1)
+
+
+def test_plan_may_come_last_and_in_parts():
+    assert counts(0, "ok 1\nok 2\n1..2\n") == (2, 0)
+    assert counts(0, "1..1\nok 1\n1..1\nok 1\n") == (2, 0)
+
+
+def test_silence_fails():
+    assert counts(0, "") == (0, 1)
+    assert counts(0, "1..0\n") == (0, 1)
+
+
+def test_missing_plan_fails():
+    assert counts(0, "ok 1 - a\n") == (1, 1)
+
+
+def test_missing_and_surplus_results_fail():
+    assert counts(0, "1..3\nok 1\nok 2\n") == (2, 1)
+    assert counts(0, "1..1\nok 1\nok 2\n") == (2, 1)
+
+
+def test_status_fails_even_if_all_is_ok():
+    assert counts(122, "1..1\nok 1 - a\n") == (1, 1)
+    assert counts("timeout after 9 s", "1..1\nok 1 - a\n") == (1, 1)
+
+
+def test_bail_out_fails():
+    assert counts(0, "1..1\nok 1\nBail out! no disk\n") == (1, 1)
+
+
+def test_failure_keeps_its_remarks():
+    _, failures = runner.judge(1, "1..1\nnot ok 1 - a\n# seed 41\n# step 17\n")
+    assert failures == [["not ok 1 - a", "# seed 41", "# step 17"]]
+
+
+def test_words_that_only_look_like_results_do_not_count():
+    assert counts(0, "1..1\nok 1\nokay\nnot okay\n  ok 7\n") == (1, 0)
+
+
+if __name__ == "__main__":
+    run_tests(globals())

@@ -1,0 +1,70 @@
+#!/bin/bash
+# Tests of the small scripts and of the Makefile's promises, without booting anything.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+# --- mksymbols: code of the higher half only, one name per address ---
+table=$(scripts/mksymbols <<'EOF'
+0000000000100000 T boot32
+ffffffff80100000 T start
+ffffffff80100000 t alias_of_start
+ffffffff80100040 t helper
+ffffffff80200000 R constant
+EOF
+)
+is mksymbols_keeps_code_of_the_higher_half "0xffffffff80100000 0xffffffff80100040" \
+    "$(grep -o '0xffffffff80[0-9a-f]*' <<<"$table" | xargs)"
+is mksymbols_counts "2" "$(sed -n 's/.*\.long \([0-9]*\)/\1/p' <<<"$table")"
+is mksymbols_of_nothing_is_an_empty_table "0" \
+    "$(scripts/mksymbols </dev/null | sed -n 's/.*\.long \([0-9]*\)/\1/p')"
+
+# --- setup: on a machine that has bash and nothing else ---
+bin=$TEST_TMP/bin
+mkdir -p "$bin"
+ln -s "$(command -v bash)" "$(command -v id)" "$bin"
+setup_output=$(PATH=$bin bash scripts/setup build 2>&1)
+setup_status=$?
+is setup_without_apt_fails 1 "$setup_status"
+ok setup_names_the_packages grep -q 'gcc binutils.*musl-tools' <<<"$setup_output"
+
+printf '#!/bin/bash\necho "apt $*" >>"%s"\n' "$TEST_TMP/called" >"$bin/apt-get"
+printf '#!/bin/bash\necho 1000\n' >"$TEST_TMP/id"
+chmod +x "$bin/apt-get" "$TEST_TMP/id"
+ln -s "$(command -v env)" "$bin/env"
+mv "$TEST_TMP/id" "$bin/id.new" && mv "$bin/id.new" "$bin/id"
+setup_output=$(PATH=$bin bash scripts/setup build </dev/null 2>&1)
+is setup_without_root_or_sudo_fails 1 $?
+ok setup_prints_the_line_to_type grep -q 'apt-get install -y .*musl-tools' <<<"$setup_output"
+ok setup_installed_nothing_then test ! -e "$TEST_TMP/called"
+
+printf '#!/bin/bash\necho 0\n' >"$bin/id"
+PATH=$bin bash scripts/setup build </dev/null >/dev/null 2>&1
+ok setup_as_root_without_terminal_installs grep -q 'apt install.*musl-tools' "$TEST_TMP/called"
+ok setup_of_nonsense_fails bash -c '! scripts/setup nonsense 2>/dev/null'
+
+# --- a store is safe from make ---
+store=$TEST_TMP/my.store
+echo precious >"$store"
+ok clean_never_names_a_store bash -c '! make -n clean STORE="$1" | grep -q store' _ "$store"
+ok reset_store_without_an_answer_keeps_it \
+    bash -c '! make reset-store STORE="$1" </dev/null && test -e "$1"' _ "$store"
+ok reset_store_asks_and_no_keeps_it \
+    bash -c '! echo n | make reset-store STORE="$1" && test -e "$1"' _ "$store"
+ok reset_store_asks_and_yes_removes_it \
+    bash -c 'echo y | make reset-store STORE="$1" && test ! -e "$1"' _ "$store"
+
+# --- help ---
+for target in run test check debug bench lint clean reset-store; do
+    ok "help_lists_$target" bash -c 'make help | grep -q "^make $1 "' _ "$target"
+done
+
+# --- katydid-cc outside the tree (needs the library, or only the compiler with -c) ---
+printf '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n' >"$TEST_TMP/hello.c"
+ok katydid_cc_compiles bash -c 'command -v musl-gcc >/dev/null || exit 0
+    cd "$1" && "$2/scripts/katydid-cc" -c hello.c -o hello.o' _ "$TEST_TMP" "$ROOT"
+
+# --- .ci ---
+ok ci_calls_make_test grep -q 'exec make test$' .ci/run
+
+done_testing

@@ -1,0 +1,13 @@
+#!/bin/bash
+# The ISO boots by BIOS and by UEFI and runs a command; it is small.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+boot() { scripts/run "$@" --no-store -c 'echo booted' 2>"$TEST_TMP/stderr" || cat "$TEST_TMP/stderr"; }
+
+is iso_boots_by_bios booted "$(boot --iso)"
+is iso_boots_by_uefi booted "$(boot --uefi)"
+ok iso_is_under_8_mb test "$(stat -c %s build/katydid.iso)" -lt 8000000
+
+done_testing
