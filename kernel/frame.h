@@ -25,7 +25,9 @@ must_check struct frame *frame_alloc_raw(bool reserve);
 void frame_free(struct frame *f);
 void frame_pin(struct frame *f);
 void frame_unpin(struct frame *f);
-/* Contiguous frames for devices; NULL if there are none. */
+/* Contiguous frames, not zeroed, for devices, stacks and tables; NULL if there are none. Freed one
+ * by one. */
+#define FRAME_RUN_MAX 1024
 must_check struct frame *frame_alloc_run(size_t count);
 struct frame *frame_of(paddr_t pa);      /* NULL: no RAM there */
 paddr_t frame_paddr(const struct frame *f);
@@ -33,5 +35,11 @@ void *frame_memory(const struct frame *f); /* through the direct map */
 size_t frame_free_count(void);
 size_t frame_total_count(void);
 size_t frame_low_mark(void); /* below it, evict.c is asked for frames (frame_alloc wakes it) */
+void frame_init(void);       /* from the boot loader's memory map */
+bool frame_check(void);      /* counts and lists agree; says what does not */
+
+/* evict.c: called without frames' lock, but with whatever lock the caller of frame_alloc holds, at
+ * every allocation that leaves fewer than the low mark. Cheap; wakes the evictor. */
+void evict_wake(void);
 
 #endif

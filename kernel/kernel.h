@@ -28,6 +28,9 @@ void printk(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int snprintk(char *buffer, size_t bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int vsnprintk(char *buffer, size_t bytes, const char *format, va_list arguments);
+/* Copies the log's text from *position on (0: the oldest kept); returns the bytes copied, moves on. */
+size_t log_read(uint64_t *position, char *to, size_t bytes);
+void log_init(void); /* chooses the serial port: option log=com1 (default), com2 or none */
 _Noreturn void panic(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Always on: states what holds here. A failure is our own broken invariant. */
@@ -44,10 +47,14 @@ int strcmp(const char *a, const char *b);
 int strncmp(const char *a, const char *b, size_t n);
 char *strchr(const char *s, int c);
 size_t strlcpy(char *to, const char *from, size_t n);
+void page_copy(void *to, const void *from);
+void page_zero(void *page);
 
 /* kmem.c: kernel memory, zeroed, 16-byte aligned; NULL when there is none. */
 must_check void *kalloc(size_t bytes);
 void kfree(void *p);
+size_t kmem_live_bytes(void); /* handed out and not freed, rounded up to size classes */
+void kmem_init(void);
 
 /* boot.c: the boot loader's word on this machine. */
 const char *kernel_option(const char *name); /* value of name=value on the command line, or NULL */

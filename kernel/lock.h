@@ -27,6 +27,7 @@ enum lock_rank {            /* outer to inner */
     RANK_PORT,              /* one port's queue */
     RANK_FUTEX,
     RANK_BLOCK,             /* one block device's queue */
+    RANK_EVICT,             /* the queue of resident pages */
     RANK_FRAMES,            /* free frames, clock */
     RANK_KMEM,
     RANK_SCHED,             /* run queue, parking, sleepers */
@@ -34,13 +35,14 @@ enum lock_rank {            /* outer to inner */
     RANK_COUNT
 };
 
+_Static_assert(RANK_COUNT <= 32, "a CPU's held ranks are one word");
+
 struct lock {
-    uint32_t taken;          /* atomic */
-    uint16_t rank;
-    uint16_t holder;         /* CPU + 1, for assertions */
+    uint32_t taken;          /* atomic: CPU + 1 of the holder, or 0 */
+    uint32_t rank_bit;       /* 1 << rank */
     const char *name;
 };
-#define LOCK_INIT(r, n) ((struct lock){.rank = (r), .name = (n)})
+#define LOCK_INIT(r, n) ((struct lock){.rank_bit = 1u << (r), .name = (n)})
 
 void lock_init(struct lock *l, enum lock_rank rank, const char *name);
 void lock_acquire(struct lock *l);

@@ -105,8 +105,7 @@ struct cpu {
     unsigned id;                    /* 0.. */
     unsigned apic_id;
     struct thread *current, *idle;  /* thread.c */
-    uint16_t lock_ranks[16];        /* lock.c: ranks of the locks held */
-    unsigned lock_count;
+    uint32_t locks_held;            /* lock.c: bit r: holds a lock of rank r */
 
     /* table.c, tlb.c */
     paddr_t loaded_table;           /* read by other CPUs */
