@@ -1,0 +1,122 @@
+#!/bin/bash
+# What scripts/run promises: output, exit status, reasons, disks. The programs are made here, by
+# scripts/katydid-cc, so the shell in the guest only has to start them.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+# program NAME: a user program from the C text on stdin.
+program() {
+    cat >"$TEST_TMP/$1.c"
+    (cd "$TEST_TMP" && "$ROOT/scripts/katydid-cc" "$1.c" -o "$1") || echo "Bail out! no $1"
+}
+
+# run OPTIONS...: sets output, errors and status.
+run() {
+    status=0
+    output=$(scripts/run "$@" 2>"$TEST_TMP/stderr") || status=$?
+    errors=$(cat "$TEST_TMP/stderr")
+}
+
+program hello <<'EOF'
+#include <stdio.h>
+int main(int argc, char **argv) { return printf("hello %s\n", argc > 1 ? argv[1] : "nobody") < 0; }
+EOF
+program seven <<'EOF'
+int main(void) { return 7; }
+EOF
+program wild <<'EOF'
+#include <stdio.h>
+static void store_at(int *p)
+{
+    *p = 1; /* line 4 */
+}
+int main(void)
+{
+    int *volatile nowhere = (int *)0x123456789000;
+    store_at(nowhere);
+    puts("survived");
+}
+EOF
+program spin <<'EOF'
+#include <stdio.h>
+int main(void)
+{
+    puts("spinning now");
+    fflush(stdout);
+    for (volatile int i = 0;; i++)
+        ;
+}
+EOF
+program copy <<'EOF'
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    FILE *in = fopen(argv[1], "r"), *out = argc > 2 ? fopen(argv[2], "w") : stdout;
+    if (!in || !out)
+        return 1;
+    for (int c; (c = getc(in)) != EOF;)
+        putc(c, out);
+    return fclose(out) != 0;
+}
+EOF
+head -c 3000 "$TEST_TMP/hello" >"$TEST_TMP/cut-off"
+
+# --- output and status ---
+run --no-store --add "$TEST_TMP/hello" -c 'hello world'
+is command_prints_only_its_output "hello world" "$output"
+is good_command_ends_with_0 0 "$status"
+is quiet_on_stderr "" "$errors"
+run --no-store --add "$TEST_TMP/hello:greet" --add "$TEST_TMP/seven" -c 'greet a; seven'
+is program_can_be_renamed "hello a" "$output"
+is status_is_that_of_the_last_command 7 "$status"
+run --no-store --add "$TEST_TMP/hello" --add "$TEST_TMP/seven" -c 'seven; hello b'
+is status_of_an_earlier_command_is_not_kept 0 "$status"
+run --no-store -c 'no-such-program'
+is unknown_program_ends_with_127 127 "$status"
+run --no-store --add "$TEST_TMP/cut-off" -c 'cut-off'
+ok cut_off_program_is_refused test "$status" -ne 0 -a "$status" -lt 120 -o "$status" -gt 125
+
+# --- reasons ---
+run --no-store --add "$TEST_TMP/wild" -c wild
+ok wild_store_kills_the_program test "$status" -ge 128
+ok wild_store_is_shown_with_its_source_line grep -q 'wild\.c:4' <<<"$errors"
+is wild_store_ends_it "" "$output"
+run --no-store --add "$TEST_TMP/spin" --timeout 4 -c spin
+is hang_ends_by_timeout 124 "$status"
+ok timeout_names_each_cpu grep -q 'CPU 1: rip' <<<"$errors"
+run --no-store --add "$TEST_TMP/spin" --timeout 60 --kill-on 'spinning now' -c spin
+is kill_on_text_ends_with_0 0 "$status"
+run --no-store --add "$TEST_TMP/hello" --kill-on 'no such text' -c 'hello c'
+is kill_on_text_that_never_comes_is_an_error 121 "$status"
+
+# --- disks ---
+mkdir -p "$TEST_TMP/in/deep"
+seq 1 9999 >"$TEST_TMP/in/deep/numbers"
+run --no-store --add "$TEST_TMP/copy" --import "$TEST_TMP/in" --export "$TEST_TMP/out" \
+    -c 'copy /import/deep/numbers /export/copied'
+is copy_from_import_to_export_succeeds "0 $errors" "$status "
+ok exported_file_is_equal cmp "$TEST_TMP/in/deep/numbers" "$TEST_TMP/out/copied"
+run --import "$TEST_TMP/nowhere" -c hello
+is missing_import_folder_is_refused 120 "$status"
+
+store=$TEST_TMP/store
+run --store "$store" --store-size 256M --record "$TEST_TMP/log" --add "$TEST_TMP/hello" -c 'hello d'
+is blank_store_is_made_and_used "0 hello d" "$status $output"
+is new_store_has_the_size_asked_for 268435456 "$(stat -c %s "$store")"
+ok record_holds_writes_and_flushes \
+    bash -c 'list=$(scripts/cut "$1" --list) && grep -q write <<<"$list" && grep -q flush <<<"$list"' \
+    _ "$TEST_TMP/log"
+scripts/run --store "$store" --add "$TEST_TMP/spin" --timeout 60 -c spin >"$TEST_TMP/first" 2>&1 &
+first=$!
+for _ in $(seq 100); do
+    grep -q spinning "$TEST_TMP/first" && break
+    sleep 0.1
+done
+run --store "$store" -c true
+is store_in_use_is_refused 120 "$status"
+ok store_in_use_is_said_plainly grep -q 'in use by another QEMU' <<<"$errors"
+kill "$first"
+wait "$first"
+
+done_testing
