@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Tests of scripts/run without QEMU: what it makes of the guest's output and of QEMU's end."""
+
+import argparse
+import contextlib
+import io
+import os
+import subprocess
+import tempfile
+
+from tap import load, run_tests
+
+run = load("run")
+
+
+def outcome(ended, status, log="", errors="", commands="x", kill_on=None):
+    args = argparse.Namespace(commands=commands, kill_on=kill_on, timeout=9)
+    return run.reason_of(args, ended, status, log, errors)
+
+
+def test_clean_end_takes_the_guests_status():
+    assert outcome("ended", 33, "boot\nexit status 0\n") == (0, None)
+    assert outcome("ended", 33, "[1.0] exit status 7\n") == (7, None)
+    assert outcome("ended", 33, "exit status 1\nexit status 2\n") == (2, None)
+
+
+def test_clean_end_without_a_status_is_an_error():
+    assert outcome("ended", 33, "boot\n")[0] == run.EXIT_FAULT
+    assert outcome("ended", 33, "boot\n", commands=None)[0] == 0
+
+
+def test_qemu_status_0_is_never_success():
+    code, reason = outcome("ended", 0, "exit status 0\n")
+    assert code == run.EXIT_FAULT and "reset" in reason
+
+
+def test_panic_timeout_and_death_have_their_own_statuses():
+    assert outcome("ended", 65, "exit status 0\n")[0] == run.EXIT_PANIC
+    assert outcome("timeout", -9)[0] == run.EXIT_TIMEOUT
+    assert outcome("ended", -11)[0] == run.EXIT_FAULT
+    assert outcome("ended", 1, errors="no such device")[0] == run.EXIT_START
+
+
+def test_unwanted_clean_end_is_an_error_with_kill_on():
+    assert outcome("ended", 33, "exit status 0\n", kill_on="x")[0] == run.EXIT_KILL_ON
+
+
+def test_store_in_use_is_said_plainly():
+    text = outcome("ended", 1, errors='qemu: Failed to get "write" lock\nIs another process ...')[1]
+    assert "in use by another QEMU" in text
+
+
+def test_crlf_becomes_lf_also_across_pieces():
+    output = run.Output(printed=False)
+    for piece in (b"a\r", b"\nb\r\n", b"50%\r", b"60%\r\n"):
+        output.take(piece)
+    assert output.data == b"a\nb\n50%\r60%\n", output.data
+
+
+def test_firmware_output_is_dropped_also_across_pieces():
+    output = run.Output(printed=False, start=run.GUEST_STARTS)
+    noise = b"\x1b[2JBdsDxe: loading\r\n" * 50
+    whole = noise + run.GUEST_STARTS + b"hello\r\n"
+    for at in range(0, len(whole), 7):
+        output.take(whole[at:at + 7])
+    assert output.data == b"hello\n", output.data
+
+
+def test_sizes_are_read():
+    assert [run.size_bytes(text) for text in ("7", "1K", "64m", "2G")] == [7, 1024, 64 << 20, 2 << 30]
+    for text in ("", "G", "1.5G", "-1", "1X"):
+        try:
+            run.size_bytes(text)
+        except run.RunError:
+            continue
+        raise AssertionError(f"{text!r} was taken for a size")
+
+
+def built_program(folder):
+    """A program whose fourth line is the call, with its symbol addresses."""
+    source, program = os.path.join(folder, "crash.c"), os.path.join(folder, "crash")
+    with open(source, "w", encoding="ascii") as out:
+        out.write("__attribute__((noinline)) void inner(int *p)\n{\n    *p = 1;\n}\n"
+                  "int main(void) { inner(0); return 0; }\n")
+    subprocess.run(["gcc", "-g", "-O0", "-static", "-no-pie", "-fno-pie", source, "-o", program],
+                   check=True)
+    symbols = subprocess.run(["nm", program], check=True, text=True, stdout=subprocess.PIPE).stdout
+    return program, {line.split()[2]: int(line.split()[0], 16)
+                     for line in symbols.splitlines() if len(line.split()) == 3}
+
+
+def test_addresses_of_killed_programs_get_source_lines():
+    with tempfile.TemporaryDirectory() as folder:
+        program, symbols = built_program(folder)
+        lines = run.SourceLines(argparse.Namespace(add=[program + ":boom"]))
+        text = f"boom[7]: killed: write to 0x0 at 0x10 (boom+{symbols['inner']:#x})\nother line\n"
+        out = io.StringIO()
+        with contextlib.redirect_stderr(out):
+            lines.report(text, out)
+        assert "crash.c:2" in out.getvalue() and "inner" in out.getvalue(), out.getvalue()
+        assert "other line" not in out.getvalue()
+
+
+def test_return_addresses_name_the_line_of_the_call():
+    with tempfile.TemporaryDirectory() as folder:
+        program, symbols = built_program(folder)
+        lines = run.SourceLines(argparse.Namespace(add=[program]))
+        assert "crash.c:4" in lines.explain(f"  crash+{symbols['main']:#x}")[0]
+        assert "crash.c:5" in lines.explain(f"  rip crash+{symbols['main']:#x}")[0]
+
+
+def test_panic_is_reported_to_its_end():
+    lines = run.SourceLines(argparse.Namespace(add=[]))
+    out = io.StringIO()
+    lines.report("boot\nPANIC: out of rank\ncpu 0 of 2\n", out)
+    assert out.getvalue() == "PANIC: out of rank\ncpu 0 of 2\n"
+
+
+if __name__ == "__main__":
+    run_tests(globals())
