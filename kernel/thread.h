@@ -15,6 +15,16 @@
 
 struct process;
 struct view;
+#define THREADS_MAX 1024
+#define THREAD_NEVER UINT64_MAX      /* a deadline that does not come */
+
+/*
+ *            thread_start, wake                 thread_exit
+ *   (new) ------------------> READY <--> RUNNING ----------> DEAD
+ *                               ^           |
+ *                thread_wake,   |           | thread_park and its kin
+ *              kill, deadline   +-- PARKED <+
+ */
 enum thread_state { THREAD_READY, THREAD_RUNNING, THREAD_PARKED, THREAD_DEAD };
 #define KERNEL_STACK_BYTES 16384 /* with an unmapped or canaried guard below */
 
@@ -25,6 +35,9 @@ struct thread {
     bool wake;                       /* sched lock */
     bool killed;                     /* set by thread_kill; seen at parks and on return to user */
     bool in_kernel_only;             /* a kernel thread */
+    bool interruptible;              /* while PARKED: a kill ends the sleep; sched lock */
+    bool resched;                    /* its slice is over; by its own CPU only */
+    bool attention;                  /* atomic: look at kills, dooms and resched before user mode */
     int cpu;                         /* where it runs or ran last */
     uint64_t deadline_ns;            /* of thread_park_until; ~0: none */
     void *stack;                     /* KERNEL_STACK_BYTES */
@@ -33,16 +46,20 @@ struct thread {
     struct list process_link;        /* process->threads; process lock */
     struct view *view;               /* the view entered; view.c */
     struct trap_frame *user_frame;   /* the registers of user mode while it is in the kernel */
-    uint64_t cpu_ns, slice_start_ns;
+    uint64_t cpu_ns, slice_start_ns, run_start_ns;
+    int park_result;                 /* why the last sleep ended; sched lock */
     vaddr_t clear_child_tid;         /* linux */
     struct list futex_link;          /* futex.c */
     vaddr_t futex_address;
     struct list wait_link;           /* whatever queue it waits in: files, ports, pages */
     struct call *call;               /* port.c: the call it waits for */
     const char *name;
+    void (*start)(void *);
+    void *start_argument;
 };
 
-struct thread *thread_this(void);
+static inline struct thread *thread_this(void) { return cpu_this()->current; }
+uint64_t thread_id_alloc(void);              /* the number space of pids and tids */
 /* A thread of a process (NULL: kernel thread); not started yet. NULL: no memory. */
 must_check struct thread *thread_new(struct process *p, void (*start)(void *), void *arg,
                                      const char *name);
@@ -52,19 +69,30 @@ _Noreturn void thread_exit(void);            /* the process side was told before
  * before). The plain one is for waits that must not end early (disk, commit): it ignores kills. */
 void thread_park(void);
 int thread_park_until(uint64_t deadline_ns); /* ~0: no time limit */
+int thread_park_until_uninterrupted(uint64_t deadline_ns); /* ignores kills: 0 or -ETIMEDOUT */
 void thread_wake(struct thread *t);
 /* Wakes t and switches to it at once on this CPU if it was parked, parking the caller as
  * thread_park_until(~0) does: the fast path of call and reply. */
 int thread_wake_and_park(struct thread *t);
 void thread_yield(void);
 void thread_kill(struct thread *t);          /* sets killed, wakes it, kicks its CPU */
-void thread_kick(struct thread *t);          /* if it runs in user mode: makes it enter the kernel */
+/* Sets `attention`: before t is in user mode next, view_return_to_user() and the like are called; if
+ * it is there now, its CPU is made to enter the kernel. Any lock but RANK_SCHED and RANK_LOG. */
+void thread_kick(struct thread *t);
 void thread_use_table(void);                 /* (re)loads the table that thread_this() should have:
                                               * its view's (view->table) or its process's */
+/* Turns the running context into a thread, which may sleep and exit, and makes this CPU's idle
+ * thread. */
 void thread_init(void);
 
 /* Called by the scheduler when a thread is about to run on this CPU: returns the top-level table it
  * wants (0: any) and whether a reload is needed although it is loaded already. view.c */
 paddr_t thread_table(struct thread *t, bool *stale);
+
+/* Called on the way back to user mode in a thread that has a view and was kicked: a doom takes
+ * effect here. May replace the registers in f; may sleep. view.c */
+void view_return_to_user(struct trap_frame *f);
+/* The killed thread's last way out of user mode; calls thread_exit(). process.c */
+_Noreturn void process_thread_leave(void);
 
 #endif

@@ -1,0 +1,529 @@
+/*
+ * thread.c - threads: who runs where, sleeping and waking, time slices, kills.
+ *
+ * Owns      the run queue, the sleepers, every thread's state, each CPU's idle thread.
+ * Not here  registers and stacks (arch), what a process is (process.c), which table a thread wants
+ *           (thread_table, view.c), what threads wait for (each waiter has its own condition).
+ *
+ * Invariants
+ *   T1  A thread is in the run queue exactly while READY, in `sleepers` exactly while PARKED with a
+ *       deadline, and current on exactly one CPU exactly while RUNNING.
+ *   T2  The switch is made with sched.lock held, and the thread that comes releases it. So nobody
+ *       else sees a thread as READY or PARKED before its registers are saved.
+ *   T3  A CPU's bit is set in idle_cpus, under the lock, before it looks at the run queue for the
+ *       last time and halts; whoever adds work clears a bit and kicks that CPU. Interrupts stay off
+ *       from the look to the halt, so the kick is not lost.
+ *   T4  Before user mode is entered, `attention` was seen false with interrupts off. Whoever sets
+ *       it later kicks the CPU, and the interrupt enters the kernel again at once.
+ *   T5  A struct thread is never used for anything else: a late thread_wake() of a thread that is
+ *       gone, or is a new one by now, is at most one wake-up too many.
+ *
+ * Lock: sched.lock (RANK_SCHED). No other lock may be held when a thread sleeps or yields.
+ */
+#include "frame.h"
+#include "process.h"
+#include "thread.h"
+
+#define SLICE_NS 5000000u /* a slice ends with the first tick (every 10 ms) after this */
+#define STACK_CANARY 0x57ac0f1005e7ca4aull
+#define STACK_FRAMES (KERNEL_STACK_BYTES / PAGE_BYTES)
+
+static struct {
+    struct lock lock;
+    struct list ready;
+    struct list sleepers;              /* by deadline */
+    uint64_t next_deadline;            /* the first sleeper's; read without the lock by the tick */
+    uint32_t idle_cpus;                /* T3 */
+    struct list unused;                /* struct threads */
+    struct thread *dead[CPU_MAX];      /* left this CPU for ever, stack not freed yet */
+} sched = {.lock = LOCK_INIT(RANK_SCHED, "sched"), .next_deadline = THREAD_NEVER};
+
+static struct thread idle_threads[CPU_MAX];
+static uint64_t last_id; /* atomic */
+
+/* ---- queues; all under sched.lock ---- */
+
+static void sleepers_changed(void)
+{
+    uint64_t first = list_empty(&sched.sleepers)
+                         ? THREAD_NEVER
+                         : list_first(&sched.sleepers, struct thread, run_link)->deadline_ns;
+
+    __atomic_store_n(&sched.next_deadline, first, __ATOMIC_RELAXED);
+}
+
+static void sleepers_add(struct thread *t)
+{
+    struct list *at = sched.sleepers.prev;
+
+    while (at != &sched.sleepers &&
+           container_of(at, struct thread, run_link)->deadline_ns > t->deadline_ns)
+        at = at->prev;
+    list_push_front(at, &t->run_link); /* behind `at` */
+    sleepers_changed();
+}
+
+/* Some CPU must look at the run queue: this one, if it is idle (an interrupt ended its halt), or the
+ * one where t ran last, or any that is idle. None is: the slices see to it. */
+static void kick_idle_cpu(const struct thread *t)
+{
+    uint32_t idle = sched.idle_cpus, here = 1u << arch_cpu_id();
+    unsigned cpu;
+
+    if (idle == 0)
+        return;
+    if (idle & here) {
+        sched.idle_cpus &= ~here;
+        return;
+    }
+    cpu = idle >> t->cpu & 1 ? (unsigned)t->cpu : (unsigned)__builtin_ctz(idle);
+    sched.idle_cpus &= ~(1u << cpu);
+    arch_kick(cpu);
+}
+
+static void make_ready(struct thread *t)
+{
+    t->state = THREAD_READY;
+    list_push_back(&sched.ready, &t->run_link);
+    kick_idle_cpu(t);
+}
+
+/* Takes t out of its sleep; the caller makes it ready or runs it. */
+static void unpark(struct thread *t, int result)
+{
+    t->park_result = result;
+    if (t->deadline_ns != THREAD_NEVER) {
+        list_remove(&t->run_link);
+        sleepers_changed();
+    }
+}
+
+static void wake_locked(struct thread *t)
+{
+    if (t->state == THREAD_PARKED) {
+        unpark(t, 0);
+        make_ready(t);
+    } else {
+        t->wake = true;
+    }
+}
+
+static struct thread *next_ready(void)
+{
+    struct list *l = list_pop(&sched.ready);
+
+    return l != NULL ? container_of(l, struct thread, run_link) : cpu_this()->idle;
+}
+
+/* ---- the switch ---- */
+
+static void thread_free(struct thread *t)
+{
+    if (t->stack != NULL) {
+        struct frame *f = frame_of((paddr_t)((char *)t->stack - (char *)arch_phys(0)));
+
+        for (unsigned i = 0; i < STACK_FRAMES; i++)
+            frame_free(f + i);
+        t->stack = NULL;
+    }
+    lock_acquire(&sched.lock);
+    list_push_front(&sched.unused, &t->run_link);
+    lock_release(&sched.lock);
+}
+
+void thread_use_table(void)
+{
+    struct thread *t = thread_this();
+    bool stale = false;
+    paddr_t top;
+
+    if (t->process == NULL)
+        return; /* a kernel thread is content with any table (G5) */
+    top = thread_table(t, &stale);
+    if (top != 0 && (stale || top != arch_table_loaded()))
+        arch_table_load(top);
+}
+
+/* The first thing that a thread does on its CPU (T2). */
+static void switch_finish(void)
+{
+    struct thread **slot = &sched.dead[arch_cpu_id()], *dead = *slot;
+
+    *slot = NULL;
+    lock_release(&sched.lock);
+    if (dead != NULL)
+        thread_free(dead);
+    thread_use_table();
+}
+
+static void account(struct thread *t, uint64_t now)
+{
+    uint64_t ran = now - t->run_start_ns;
+
+    t->cpu_ns += ran;
+    if (t->process != NULL && t->state != THREAD_DEAD) /* a dead one's process may be gone */
+        __atomic_fetch_add(&t->process->cpu_ns, ran, __ATOMIC_RELAXED);
+}
+
+static void check_canary(const struct thread *t)
+{
+    if (t->stack != NULL && *(const uint64_t *)t->stack != STACK_CANARY)
+        panic("the kernel stack of thread %s (%llu) has overflown", t->name,
+              (unsigned long long)t->id);
+}
+
+/* sched.lock is held on entry, and not on return, which is when the caller runs again: perhaps on
+ * another CPU. Its state says already why it leaves. */
+static void switch_to(struct thread *to, uint64_t slice_start_ns)
+{
+    struct cpu *c = cpu_this();
+    struct thread *from = c->current;
+    uint64_t now = arch_time_ns();
+
+    check_canary(from);
+    account(from, now);
+    to->state = THREAD_RUNNING;
+    to->cpu = (int)c->id;
+    to->run_start_ns = now;
+    to->slice_start_ns = slice_start_ns != 0 ? slice_start_ns : now;
+    if (to != from) {
+        c->current = to;
+        arch_thread_switch(&from->arch, &to->arch);
+    }
+    switch_finish();
+}
+
+static void trampoline(void *argument)
+{
+    struct thread *t = argument;
+
+    switch_finish();
+    t->start(t->start_argument);
+    thread_exit();
+}
+
+/* ---- sleeping ---- */
+
+/* sched.lock is held on entry and not on return. */
+static int sleep_locked(struct thread *t, uint64_t deadline_ns, bool interruptible,
+                        struct thread *next, uint64_t slice_start_ns)
+{
+    t->state = THREAD_PARKED;
+    t->interruptible = interruptible;
+    t->deadline_ns = deadline_ns;
+    if (deadline_ns != THREAD_NEVER)
+        sleepers_add(t);
+    switch_to(next, slice_start_ns);
+    return t->park_result;
+}
+
+/* True: t must not sleep, and *result is what its park returns. */
+static bool ends_at_once(struct thread *t, uint64_t deadline_ns, bool interruptible, int *result)
+{
+    *result = 0;
+    if (interruptible && t->killed)
+        *result = -EINTR;
+    else if (t->wake)
+        t->wake = false;
+    else if (deadline_ns != THREAD_NEVER && arch_time_ns() >= deadline_ns)
+        *result = -ETIMEDOUT;
+    else
+        return false;
+    return true;
+}
+
+static int park(uint64_t deadline_ns, bool interruptible)
+{
+    struct thread *t = thread_this();
+    int result;
+
+    lock_assert_none();
+    assert(t != cpu_this()->idle);
+    lock_acquire(&sched.lock);
+    if (!ends_at_once(t, deadline_ns, interruptible, &result))
+        return sleep_locked(t, deadline_ns, interruptible, next_ready(), 0);
+    lock_release(&sched.lock);
+    return result;
+}
+
+void thread_park(void)
+{
+    (void)park(THREAD_NEVER, false);
+}
+
+int thread_park_until(uint64_t deadline_ns)
+{
+    return park(deadline_ns, true);
+}
+
+int thread_park_until_uninterrupted(uint64_t deadline_ns)
+{
+    return park(deadline_ns, false);
+}
+
+void thread_wake(struct thread *t)
+{
+    lock_acquire(&sched.lock);
+    wake_locked(t);
+    lock_release(&sched.lock);
+}
+
+/* The thread woken goes on in the caller's slice: two that call each other for ever get no more
+ * time than one. */
+int thread_wake_and_park(struct thread *t)
+{
+    struct thread *me = thread_this(), *next = t;
+    uint64_t slice_start_ns = me->slice_start_ns;
+    int result;
+
+    lock_assert_none();
+    lock_acquire(&sched.lock);
+    if (ends_at_once(me, THREAD_NEVER, true, &result)) {
+        wake_locked(t);
+        lock_release(&sched.lock);
+        return result;
+    }
+    if (t->state == THREAD_PARKED) {
+        unpark(t, 0);
+    } else {
+        t->wake = true;
+        next = next_ready();
+        slice_start_ns = 0;
+    }
+    return sleep_locked(me, THREAD_NEVER, true, next, slice_start_ns);
+}
+
+void thread_yield(void)
+{
+    struct thread *t = thread_this();
+
+    lock_assert_none();
+    lock_acquire(&sched.lock);
+    t->state = THREAD_READY;
+    list_push_back(&sched.ready, &t->run_link);
+    switch_to(next_ready(), 0);
+}
+
+/* ---- kills, kicks, ticks ---- */
+
+/* sched.lock held. */
+static void kick_locked(struct thread *t)
+{
+    __atomic_store_n(&t->attention, true, __ATOMIC_SEQ_CST);
+    if (t->state == THREAD_RUNNING && t != thread_this())
+        arch_kick((unsigned)t->cpu);
+}
+
+void thread_kick(struct thread *t)
+{
+    lock_acquire(&sched.lock);
+    kick_locked(t);
+    lock_release(&sched.lock);
+}
+
+void thread_kill(struct thread *t)
+{
+    lock_acquire(&sched.lock);
+    t->killed = true;
+    kick_locked(t);
+    if (t->state == THREAD_PARKED && t->interruptible) {
+        unpark(t, -EINTR);
+        make_ready(t);
+    }
+    lock_release(&sched.lock);
+}
+
+static void wake_sleepers(uint64_t now)
+{
+    lock_acquire(&sched.lock);
+    while (sched.next_deadline <= now) {
+        struct thread *t = list_first(&sched.sleepers, struct thread, run_link);
+
+        unpark(t, -ETIMEDOUT);
+        make_ready(t);
+    }
+    lock_release(&sched.lock);
+}
+
+void trap_timer(void)
+{
+    struct thread *t = thread_this();
+    uint64_t now = arch_time_ns();
+
+    if (__atomic_load_n(&sched.next_deadline, __ATOMIC_RELAXED) <= now)
+        wake_sleepers(now);
+    if (t != cpu_this()->idle && now - t->slice_start_ns >= SLICE_NS) {
+        t->resched = true;
+        __atomic_store_n(&t->attention, true, __ATOMIC_RELAXED);
+    }
+}
+
+static __attribute__((cold, noinline)) void give_attention(struct thread *t, struct trap_frame *f)
+{
+    while (__atomic_exchange_n(&t->attention, false, __ATOMIC_SEQ_CST)) {
+        if (t->killed)
+            process_thread_leave();
+        if (t->resched) {
+            t->resched = false;
+            thread_yield();
+        }
+        if (t->view != NULL)
+            view_return_to_user(f);
+    }
+}
+
+void trap_return_to_user(struct trap_frame *f)
+{
+    struct thread *t = thread_this();
+
+    if (__atomic_load_n(&t->attention, __ATOMIC_RELAXED))
+        return give_attention(t, f);
+}
+
+/* ---- beginning and end of threads ---- */
+
+uint64_t thread_id_alloc(void)
+{
+    return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+}
+
+static struct thread *unused_take(void)
+{
+    struct list *l;
+
+    lock_acquire(&sched.lock);
+    l = list_pop(&sched.unused);
+    lock_release(&sched.lock);
+    return l != NULL ? container_of(l, struct thread, run_link) : NULL;
+}
+
+static void prepare(struct thread *t, const char *name)
+{
+    memset(t, 0, sizeof *t);
+    list_init(&t->run_link);
+    list_init(&t->process_link);
+    list_init(&t->futex_link);
+    list_init(&t->wait_link);
+    t->deadline_ns = THREAD_NEVER;
+    t->in_kernel_only = true;
+    t->name = name;
+}
+
+/* Gives t a stack, so that its first switch comes to trampoline(). */
+static bool prepare_stack(struct thread *t)
+{
+    struct frame *f = frame_alloc_run(STACK_FRAMES);
+
+    if (f == NULL)
+        return false;
+    t->stack = frame_memory(f);
+    *(uint64_t *)t->stack = STACK_CANARY;
+    arch_thread_init(&t->arch, (char *)t->stack + KERNEL_STACK_BYTES, trampoline, t);
+    t->user_frame = arch_user_frame(&t->arch);
+    return true;
+}
+
+struct thread *thread_new(struct process *p, void (*start)(void *), void *arg, const char *name)
+{
+    struct thread *t = unused_take();
+
+    if (t == NULL)
+        return NULL;
+    prepare(t, name);
+    if (!prepare_stack(t)) {
+        thread_free(t);
+        return NULL;
+    }
+    t->process = p;
+    t->in_kernel_only = p == NULL;
+    t->id = p != NULL ? thread_id_alloc() : 0;
+    t->start = start;
+    t->start_argument = arg;
+    t->cpu = (int)arch_cpu_id();
+    return t;
+}
+
+void thread_start(struct thread *t)
+{
+    lock_acquire(&sched.lock);
+    make_ready(t);
+    lock_release(&sched.lock);
+}
+
+void thread_exit(void)
+{
+    struct thread *t = thread_this();
+
+    lock_assert_none();
+    lock_acquire(&sched.lock);
+    t->state = THREAD_DEAD;
+    sched.dead[arch_cpu_id()] = t; /* freed by whoever runs here next: it stands on its stack */
+    switch_to(next_ready(), 0);
+    panic("a dead thread runs");
+}
+
+/* ---- CPUs ---- */
+
+static void idle_loop(void *unused)
+{
+    uint32_t here = 1u << arch_cpu_id();
+
+    (void)unused;
+    for (;;) {
+        lock_acquire(&sched.lock);
+        if (list_empty(&sched.ready)) {
+            sched.idle_cpus |= here; /* T3 */
+            lock_release(&sched.lock);
+            arch_idle();
+        } else {
+            sched.idle_cpus &= ~here;
+            switch_to(next_ready(), 0);
+        }
+    }
+}
+
+void cpu_main(void)
+{
+    struct cpu *c = cpu_this();
+    struct thread *t = &idle_threads[c->id];
+
+    prepare(t, "idle");
+    t->state = THREAD_RUNNING;
+    t->cpu = (int)c->id;
+    t->run_start_ns = arch_time_ns();
+    c->current = c->idle = t;
+    idle_loop(NULL);
+    panic("the idle thread ended");
+}
+
+void thread_init(void)
+{
+    size_t bytes = THREADS_MAX * sizeof(struct thread);
+    struct frame *f = frame_alloc_run((bytes + PAGE_BYTES - 1) / PAGE_BYTES);
+    struct cpu *c = cpu_this();
+    struct thread *pool, *boot;
+
+    if (f == NULL)
+        panic("no memory for %d threads", THREADS_MAX);
+    pool = frame_memory(f);
+    list_init(&sched.ready);
+    list_init(&sched.sleepers);
+    list_init(&sched.unused);
+    for (unsigned i = THREADS_MAX; i-- > 0;) {
+        pool[i].state = THREAD_DEAD;
+        list_push_front(&sched.unused, &pool[i].run_link);
+    }
+
+    c->idle = &idle_threads[c->id];
+    prepare(c->idle, "idle");
+    if (!prepare_stack(c->idle))
+        panic("no memory for a stack");
+    c->idle->start = idle_loop;
+
+    boot = unused_take();
+    prepare(boot, "boot");
+    boot->state = THREAD_RUNNING;
+    boot->cpu = (int)c->id;
+    boot->run_start_ns = arch_time_ns();
+    c->current = boot;
+}
