@@ -2,14 +2,15 @@
  * block.h - block devices: requests of many segments, several in flight, completion by interrupt.
  *
  * Completion order is the device's. A write is durable only after a flush that was issued after
- * the write's completion. No two overlapping writes are in flight: asserted.
+ * the write's completion. Of two overlapping writes in flight the second is refused with -EBUSY,
+ * because the device may do them in either order.
  */
 #ifndef KERNEL_BLOCK_H
 #define KERNEL_BLOCK_H
 
 #include "frame.h"
 
-enum block_operation { BLOCK_READ, BLOCK_WRITE, BLOCK_FLUSH };
+enum block_operation { BLOCK_READ, BLOCK_WRITE, BLOCK_FLUSH, BLOCK_IDENTIFY /* driver's own */ };
 struct block_segment { paddr_t address; uint32_t bytes; };
 #define BLOCK_SEGMENTS_MAX 254
 
@@ -19,32 +20,54 @@ struct block_device {
     uint32_t sector_bytes;
     bool read_only;
     bool opened;              /* one holder at a time */
+    unsigned segments_max;    /* of one request; at most BLOCK_SEGMENTS_MAX */
+    struct lock lock;         /* RANK_BLOCK: all below, and the driver's queue */
     unsigned in_flight;
+    struct list active;       /* requests submitted and not done */
+    struct thread *drainer;   /* waits for in_flight == 0 */
     void *driver;
     uint64_t reads, writes, flushes, read_bytes, write_bytes, errors;
 };
 
 struct block_request {
-    struct list link;
+    struct list link, driver_link;
     struct block_device *device;
     enum block_operation operation;
     uint64_t offset_bytes;                 /* multiple of the sector size */
     unsigned segment_count;
     struct block_segment *segments;        /* at most BLOCK_SEGMENTS_MAX; physical memory, pinned */
-    int status;                            /* 0 or -EIO, after completion */
-    bool done;
-    struct thread *waiter;                 /* woken at completion */
+    unsigned attempts;                     /* of a read, that failed */
+    int status;                            /* 0, -EIO, -EBUSY, -EINVAL, after completion */
+    bool done;                             /* atomic: the last that the driver touches */
+    struct thread *waiter;                 /* woken at completion: who submitted it */
     void *driver;
 };
 
 struct block_device *block_find(const char *name); /* NULL: no such disk */
-/* Queues a request; waits only for a free slot. Then block_wait for each. */
+/* Fills a request in. Segments, count and the rest of its life are the caller's. */
+void block_prepare(struct block_request *r, struct block_device *d, enum block_operation operation,
+                   uint64_t offset_bytes, struct block_segment *segments, unsigned segment_count);
+/* Queues a request; never waits. The request and its memory stay until block_wait() has returned. */
 void block_submit(struct block_request *r);
-must_check int block_wait(struct block_request *r);   /* its status; not interruptible */
+/* Waits for its end, in the thread that submitted it. Its status; not interruptible. A read that
+ * failed is repeated, three times at most; a write or a flush never. */
+must_check int block_wait(struct block_request *r);
 must_check int block_run(struct block_request *r);    /* submit and wait */
 /* Convenience over the direct map: kernel memory, any length that is a multiple of a sector. */
 must_check int block_read(struct block_device *d, uint64_t offset_bytes, void *to, size_t bytes);
-void block_register(struct block_device *d);           /* by the driver */
-extern void (*block_driver_submit)(struct block_request *r); /* virtio_blk.c */
+/* One holder at a time: 0 or -EBUSY. Released when nothing is in flight any more: may sleep. */
+must_check int block_claim(struct block_device *d);
+void block_released(struct block_device *d);
+/* Sums over all devices. */
+struct block_totals { uint64_t reads, writes, flushes, read_bytes, write_bytes; };
+void block_count(struct block_totals *t);
+
+/* ---- for the driver ---- */
+void block_register(struct block_device *d);           /* name, sizes, driver filled in; at boot */
+/* A request has ended; the device's lock is held. Afterwards it is gone. */
+void block_complete(struct block_request *r, int status);
+/* virtio_blk.c; both with the device's lock held. The second looks whether an interrupt got lost. */
+extern void (*block_driver_submit)(struct block_request *r);
+extern void (*block_driver_poll)(struct block_device *d);
 
 #endif
