@@ -59,7 +59,7 @@ void *ps_root(ps_container *c);               /* the object of the layout given 
 void *ps_named(ps_container *c, const char *name, size_t bytes); /* found, or created zeroed */
 void *ps_alloc(ps_container *c, size_t bytes, const void *near); /* near may be NULL: same page, same
                                                * extent, or close by, in this order (Cricket 5.1.4) */
-void ps_free(void *p);
+int ps_free(void *p);                         /* -EINVAL: no object begins at p; NULL does nothing */
 #define ps_new(c, T, near) ((T *)ps_alloc((c), sizeof(T), (near)))
 size_t ps_size(const void *p);                /* bytes asked for, rounded up to 16 */
 ps_container *ps_container_of(const void *p); /* NULL: p is not persistent */

@@ -13,6 +13,10 @@
 #define STORE_PROTOCOL_VERSION 1
 #define STORE_NAME_BYTES 64
 
+/* The cookie of a container's memory objects is its number, then 4 bits for the segment, so that a
+ * client can ask the kernel (KD_CONTAINER_INFO) to whom an address belongs. */
+#define STORE_COOKIE_CONTAINER(cookie) ((cookie) >> 4)
+
 enum store_request {
     STORE_HELLO = 1, /* word0 version -> word0 version, word1 log bytes */
     STORE_OPEN,      /* data: struct store_open -> data: struct store_opened. The manager attaches the

@@ -1,0 +1,471 @@
+/*
+ * alloc.c - which page a new object goes to, and what becomes of pages that are free again.
+ *
+ * Owns      struct heap of each ps_tx: leases, the page that is being filled, pages near others.
+ * Not here  the format of a page (slot.c), who may have which page (the store manager).
+ *
+ * There is no word that every transaction writes. Each view fills pages of its own, taken from runs
+ * that the manager leased to this process; to take one costs nothing but its first write fault. The
+ * ladder of a `near` hint, as in Cricket: the page of `near`; a page of the same 16 KiB extent that is
+ * known or leased here; a leased page close by; then the manager is asked.
+ *
+ * Invariants
+ *   A1  After an abort every page that the transaction took from a lease is in the lease again, and
+ *       no page remembered in the heap is one that it formatted.
+ *   A2  A page goes back to the manager when it is wholly free, in the commit that made it so, except
+ *       the one being filled.
+ *   A3  A hint, a remembered page or a page's contents may be wrong: the seal and the bounds of slot.c
+ *       are checked each time, and the worst case is another page.
+ */
+#include "pstore_private.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define LEASE_PAGES      16u              /* doubled at each further lease ... */
+#define LEASE_PAGES_MAX  256u             /* ... up to this */
+#define CLOSE_BYTES      (256u * 1024)    /* a leased page so far from `near` is still near */
+
+/* L2: what was stored to the heap so far is in memory before the next instruction can fault. */
+static void settle(void)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
+/* Takes the write right of a page by a store that changes nothing: one fault instead of two. */
+static void page_touch(uint64_t page)
+{
+    __asm__ volatile("orb $0, (%0)" ::"r"(page) : "memory", "cc");
+}
+
+static struct slot_page *slotted(uint64_t page)
+{
+    return (struct slot_page *)(uintptr_t)page;
+}
+
+/* ---- what a transaction's end does to the heap ---- */
+
+void heap_committed(struct heap *h)
+{
+    unsigned kept = 0;
+    if (!h->used)
+        return;
+    for (unsigned i = 0; i < h->lease_count; i++) {
+        h->lease[i].mark = h->lease[i].next;
+        if (h->lease[i].next < h->lease[i].end)
+            h->lease[kept++] = h->lease[i];
+    }
+    h->lease_count = kept;
+    for (unsigned i = 0; i < PS_OPEN_MAX; i++)
+        h->arena[i].mark = h->arena[i].current;
+    memset(h->room, 0, sizeof h->room);
+    h->used = 0;
+}
+
+void heap_aborted(struct heap *h)
+{
+    if (!h->used)
+        return;
+    for (unsigned i = 0; i < h->lease_count; i++)
+        h->lease[i].next = h->lease[i].mark;
+    for (unsigned i = 0; i < PS_OPEN_MAX; i++)
+        h->arena[i].current = h->arena[i].mark;
+    memset(h->near, 0, sizeof h->near);
+    memset(h->room, 0, sizeof h->room);
+    h->used = 0;
+}
+
+void heap_release(struct heap *h)
+{
+    for (unsigned i = 0; i < h->lease_count; i++) {
+        struct lease *l = &h->lease[i];
+        if (l->generation == l->container->generation && l->mark < l->end)
+            container_unlease(l->container, l->mark, (l->end - l->mark) / KD_PAGE_BYTES);
+    }
+    h->lease_count = 0;
+}
+
+/* ---- room hints: the manager learns of them with the commit ---- */
+
+/* A table with one place for each page number modulo its size: a hint may push another one out. */
+static struct room *room_entry(struct heap *h, uint64_t page)
+{
+    return &h->room[page / KD_PAGE_BYTES % ROOMS_MAX];
+}
+
+static void room_note(struct heap *h, ps_container *c, uint64_t page)
+{
+    *room_entry(h, page) = (struct room){c, page};
+}
+
+static void room_forget(struct heap *h, uint64_t page)
+{
+    if (room_entry(h, page)->page == page)
+        *room_entry(h, page) = (struct room){NULL, 0};
+}
+
+void heap_commit_prepare(struct ps_tx *tx)
+{
+    for (struct room *r = tx->heap.room; tx->heap.used && r < tx->heap.room + ROOMS_MAX; r++)
+        if (r->page)
+            tx_op(tx, STORE_OP_ROOM, r->container, r->page, slot_room(slotted(r->page)), NULL);
+}
+
+/* ---- leases ---- */
+
+/* The container's arena; leases and pages of an earlier opening are forgotten. */
+static struct arena *arena_of(struct heap *h, const ps_container *c)
+{
+    struct arena *a = &h->arena[container_index(c)];
+    h->used = 1;
+    if (a->generation != c->generation + 1) {
+        *a = (struct arena){.generation = c->generation + 1, .lease_pages = LEASE_PAGES};
+        memset(h->near, 0, sizeof h->near);
+    }
+    return a;
+}
+
+static int lease_is_of(const struct lease *l, const ps_container *c)
+{
+    return l->container == c && l->generation == c->generation;
+}
+
+/* Makes room for one more lease: used-up and outlived ones first, then the oldest goes back. (What
+ * this transaction took from it stays leased after an abort, unused until the process ends.) */
+static void leases_make_room(struct heap *h)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < h->lease_count; i++) {
+        struct lease *l = &h->lease[i];
+        if (l->generation == l->container->generation && l->mark < l->end)
+            h->lease[kept++] = *l;
+    }
+    h->lease_count = kept;
+    if (kept < RANGES_MAX)
+        return;
+    struct lease oldest = h->lease[0];
+    memmove(&h->lease[0], &h->lease[1], (kept - 1) * sizeof oldest);
+    h->lease_count = kept - 1;
+    settle();
+    if (oldest.next < oldest.end)
+        container_unlease(oldest.container, oldest.next,
+                          (oldest.end - oldest.next) / KD_PAGE_BYTES);
+}
+
+static int lease_more(struct heap *h, ps_container *c, uint64_t pages, uint64_t near,
+                      struct lease **out)
+{
+    uint64_t address, got;
+    int result = container_lease(c, pages, near, &address, &got);
+    if (result != 0)
+        return result;
+    if (h->lease_count == RANGES_MAX)
+        leases_make_room(h);
+    struct lease *l = &h->lease[h->lease_count];
+    *l = (struct lease){.next = address,
+                        .end = address + got * KD_PAGE_BYTES,
+                        .mark = address,
+                        .container = c,
+                        .generation = c->generation};
+    settle();
+    h->lease_count++;
+    settle();
+    *out = l;
+    return 0;
+}
+
+/* The lease with `pages` left that is closest to `near` and not farther than `distance`; near 0: the
+ * youngest. NULL: none. */
+static struct lease *lease_find(struct heap *h, const ps_container *c, uint64_t pages,
+                                uint64_t near, uint64_t distance)
+{
+    struct lease *best = NULL;
+    for (unsigned i = 0; i < h->lease_count; i++) {
+        struct lease *l = &h->lease[i];
+        if (!lease_is_of(l, c) || l->end - l->next < pages * KD_PAGE_BYTES)
+            continue;
+        uint64_t away = l->next > near ? l->next - near : near - l->next;
+        if (near == 0) {
+            best = l;
+        } else if (away <= distance) {
+            best = l;
+            distance = away;
+        }
+    }
+    return best;
+}
+
+static uint64_t lease_take(struct lease *l, uint64_t pages)
+{
+    uint64_t page = l->next;
+    l->next += pages * KD_PAGE_BYTES;
+    settle();
+    return page;
+}
+
+/* ---- pages near others ---- */
+
+static struct near_page *near_entry(struct heap *h, uint64_t near)
+{
+    return &h->near[EXTENT_OF(near) % NEARS_MAX];
+}
+
+static uint64_t near_recall(struct heap *h, uint64_t near)
+{
+    struct near_page *n = near_entry(h, near);
+    return n->extent == EXTENT_OF(near) ? n->page : 0;
+}
+
+static void near_remember(struct heap *h, uint64_t near, uint64_t page)
+{
+    *near_entry(h, near) = (struct near_page){EXTENT_OF(near), page};
+}
+
+static void near_forget(struct heap *h, uint64_t page)
+{
+    for (unsigned i = 0; i < NEARS_MAX; i++)
+        if (h->near[i].page == page)
+            h->near[i] = (struct near_page){0, 0};
+}
+
+/* ---- small objects ---- */
+
+/* Tries to place an object in a page that may or may not be a fit one; NULL: elsewhere. */
+static void *page_try(uint64_t page, unsigned units)
+{
+    int start = page ? slot_alloc(slotted(page), units) : -ENOSPC;
+    return start > 0 ? (void *)(uintptr_t)(page + (unsigned)start * SLOT_UNIT_BYTES) : NULL;
+}
+
+/* A page taken from a lease, formatted; the caller places an object in it. 0: errno. */
+static uint64_t page_fresh(struct heap *h, ps_container *c, struct arena *a, uint64_t near,
+                           struct lease *lease)
+{
+    if (!lease) {
+        int result = lease_more(h, c, near ? LEASE_PAGES : a->lease_pages, near, &lease);
+        if (result == -ENOSPC)            /* perhaps there is one page left */
+            result = lease_more(h, c, 1, near, &lease);
+        if (result != 0) {
+            errno = -result;
+            return 0;
+        }
+        if (near == 0 && a->lease_pages < LEASE_PAGES_MAX)
+            a->lease_pages *= 2;
+    }
+    uint64_t page = lease_take(lease, 1);
+    slot_format(slotted(page));
+    return page;
+}
+
+/* Of the page filled so far and another one, the one with more room is filled on. */
+static void arena_prefer(struct heap *h, ps_container *c, struct arena *a, uint64_t page)
+{
+    room_note(h, c, page);
+    if (a->current && slot_is_page(slotted(a->current)) &&
+        slotted(a->current)->free >= slotted(page)->free)
+        return;
+    a->current = page;
+}
+
+/* A page with room that the manager knows, perhaps left by an earlier process. Far from `near` a new
+ * page close by is the better one. */
+static void *space_try(struct heap *h, ps_container *c, struct arena *a, unsigned units,
+                       uint64_t near)
+{
+    uint64_t page;
+    if (container_space(c, units * SLOT_UNIT_BYTES, near, &page) != 0)
+        return NULL;
+    if (near && (page > near ? page - near : near - page) > CLOSE_BYTES)
+        return NULL;
+    room_note(h, c, page);                /* also if the object does not fit: it was told wrong */
+    void *object = page_try(page, units);
+    if (object)
+        arena_prefer(h, c, a, page);
+    return object;
+}
+
+static void *alloc_anywhere(struct heap *h, ps_container *c, struct arena *a, unsigned units)
+{
+    void *object = NULL;
+    if (a->current) {
+        page_touch(a->current);
+        object = page_try(a->current, units);
+        room_note(h, c, a->current);
+    }
+    if (object)
+        return object;
+    struct lease *lease = lease_find(h, c, 1, 0, 0);
+    if (!lease && !a->asked) {            /* once: a program that adds little finds its last page */
+        a->asked = 1;
+        object = space_try(h, c, a, units, 0);
+        if (object)
+            return object;
+    }
+    uint64_t page = page_fresh(h, c, a, 0, lease);
+    object = page_try(page, units);
+    if (page)
+        arena_prefer(h, c, a, page);
+    return object;
+}
+
+static void *alloc_near(struct heap *h, ps_container *c, struct arena *a, unsigned units,
+                        uint64_t near)
+{
+    uint64_t page = PAGE_OF(near);
+    void *object = page_try(page, units);
+    if (!object) {
+        page = near_recall(h, near);
+        object = page_try(page, units);
+    }
+    if (!object && EXTENT_OF(a->current) == EXTENT_OF(near)) {
+        page = a->current;
+        object = page_try(page, units);
+    }
+    if (object) {
+        room_note(h, c, page);
+        return object;
+    }
+    struct lease *lease = lease_find(h, c, 1, near, CLOSE_BYTES);
+    if (!lease) {
+        object = space_try(h, c, a, units, near);
+        page = object ? PAGE_OF((uintptr_t)object) : 0;
+    }
+    if (!object) {
+        page = page_fresh(h, c, a, near, lease);
+        object = page_try(page, units);
+        if (!page)
+            return NULL;
+        arena_prefer(h, c, a, page);
+    }
+    near_remember(h, near, page);
+    return object;
+}
+
+/* ---- objects of several pages ---- */
+
+/* Zeroes what is not zero: pages fresh from the manager are not even copied. */
+static void zero_pages(uint64_t page, uint64_t pages)
+{
+    volatile uint64_t *word = (volatile uint64_t *)(uintptr_t)page;
+    for (uint64_t i = 0; i < pages * (KD_PAGE_BYTES / 8); i++)
+        if (word[i] != 0)
+            word[i] = 0;
+}
+
+/* The object ends at the end of its last page, so what is left of the first page is of use. */
+static void *alloc_run(struct heap *h, ps_container *c, struct arena *a, uint64_t units,
+                       uint64_t near)
+{
+    uint64_t pages = (units + 1 + SLOT_UNITS - 1) / SLOT_UNITS; /* + 1: header and slot */
+    unsigned start = (unsigned)(pages * SLOT_UNITS - units);
+    if (pages - 1 > UINT32_MAX) {
+        errno = ENOSPC;
+        return NULL;
+    }
+    struct lease *lease = lease_find(h, c, pages, near, CLOSE_BYTES);
+    int result = lease ? 0 : lease_more(h, c, pages, near, &lease);
+    if (result == 0 && lease->end - lease->next < pages * KD_PAGE_BYTES)
+        result = -ENOSPC;                 /* fewer in a row than wanted; kept for small objects */
+    if (result != 0) {
+        errno = -result;
+        return NULL;
+    }
+    uint64_t page = lease_take(lease, pages);
+    slot_format(slotted(page));
+    slot_alloc_run(slotted(page), start, (uint32_t)(pages - 1));
+    zero_pages(page + KD_PAGE_BYTES, pages - 1);
+    arena_prefer(h, c, a, page);
+    return (void *)(uintptr_t)(page + start * SLOT_UNIT_BYTES);
+}
+
+/* ---- alloc and free ---- */
+
+void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *near)
+{
+    struct heap *h = &tx->heap;
+    struct arena *a = arena_of(h, c);
+    uint64_t units = ((uint64_t)bytes + SLOT_UNIT_BYTES - 1) / SLOT_UNIT_BYTES;
+    uint64_t hint = near && container_has(c, (uintptr_t)near, 1) ? (uintptr_t)near : 0;
+    if (bytes == 0 || bytes > KD_ZONE_BYTES) {
+        errno = bytes == 0 ? EINVAL : ENOSPC;
+        return NULL;
+    }
+    if (units > SLOT_SMALL_MAX)
+        return alloc_run(h, c, a, units, hint);
+    return hint ? alloc_near(h, c, a, (unsigned)units, hint)
+                : alloc_anywhere(h, c, a, (unsigned)units);
+}
+
+void *ps_alloc(ps_container *c, size_t bytes, const void *near)
+{
+    struct ps_tx *tx = tx_writing(c);
+    return tx ? heap_alloc(tx, c, bytes, near) : NULL;
+}
+
+/* Where the slot of an object is: an object at a page's first byte began in the page before. */
+static uint64_t slot_page_of(const void *p, unsigned *start)
+{
+    uint64_t address = (uintptr_t)p;
+    *start = (unsigned)(address % KD_PAGE_BYTES) / SLOT_UNIT_BYTES;
+    if (*start != 0)
+        return PAGE_OF(address);
+    *start = SLOT_UNITS;
+    return address - KD_PAGE_BYTES;
+}
+
+static int pages_give_back(struct ps_tx *tx, ps_container *c, uint64_t page, uint32_t tail)
+{
+    struct heap *h = &tx->heap;
+    struct arena *a = arena_of(h, c);
+    int whole = slot_is_empty(slotted(page)) && page != a->current;
+    if (!whole)
+        room_note(h, c, page);
+    if (!whole && tail == 0)
+        return 0;
+    if (whole) {
+        slot_unformat(slotted(page));
+        near_forget(h, page);
+        room_forget(h, page);
+    }
+    uint64_t first = whole ? page : page + KD_PAGE_BYTES;
+    return tx_op(tx, STORE_OP_PAGE_FREE, c, first, tail + (uint64_t)whole, NULL);
+}
+
+int ps_free(void *p)
+{
+    if (!p)
+        return 0;
+    unsigned start;
+    uint32_t tail;
+    ps_container *c = ps_container_of(p);
+    struct ps_tx *tx = tx_writing(c);
+    uint64_t page = slot_page_of(p, &start);
+    if (!tx)
+        return -errno;
+    if ((uintptr_t)p % SLOT_UNIT_BYTES != 0 || !container_has(c, page, KD_PAGE_BYTES))
+        return -EINVAL;
+    if (names_hold(c, (uintptr_t)p))
+        return -EBUSY;
+    if (tx->ops_bytes > 0 && tx->store != c->store)
+        return -EXDEV;
+    page_touch(page);
+    uint64_t pages = slot_units(slotted(page), start) / SLOT_UNITS;
+    if (!container_has(c, page, (pages + 1) * KD_PAGE_BYTES))
+        return -EUCLEAN;                  /* a spoilt page: its run would leave the segment */
+    int result = slot_free(slotted(page), start, &tail);
+    return result == 0 ? pages_give_back(tx, c, page, tail) : result;
+}
+
+size_t ps_size(const void *p)
+{
+    unsigned start;
+    uint64_t page = slot_page_of(p, &start);
+    ps_container *c = ps_container_of(p);
+    uint64_t units = 0;
+    if (!tx_active())
+        errno = EPERM;
+    else if (!c || (uintptr_t)p % SLOT_UNIT_BYTES != 0 || !container_has(c, page, KD_PAGE_BYTES) ||
+             (units = slot_units(slotted(page), start)) == 0)
+        errno = EINVAL;
+    return units * SLOT_UNIT_BYTES;
+}

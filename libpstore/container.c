@@ -1,0 +1,503 @@
+/*
+ * container.c - stores and containers as this process has them open, and requests to the manager.
+ *
+ * Owns      the tables of stores and of open containers.
+ * Not here  names inside a container (container_name.c), pages (alloc.c).
+ *
+ * Locks     table_lock for changes of the tables, held across requests to the manager and therefore
+ *           taken outside transactions only (L1; ps_open leaves the view meanwhile). Looking an
+ *           address up takes no lock: entries are never freed, and segments are valid from the moment
+ *           `opens` is not zero.
+ */
+#include "pstore_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ps_store stores[PS_STORES_MAX];
+static struct ps_container containers[PS_OPEN_MAX];
+static _Atomic unsigned containers_used;      /* entries that were ever open lie below */
+static unsigned stores_count;
+static struct ps_store *opens_store;          /* the one connected to last */
+static _Atomic int death_noted;
+
+/* ---- requests ---- */
+
+int store_request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST_WORDS],
+                  const void *data, size_t bytes, void *answer, size_t *answer_bytes)
+{
+    struct kd_message m = {
+        .kind = kind,
+        .data = data,
+        .data_bytes = bytes,
+        .buffer = answer,
+        .buffer_bytes = answer_bytes ? *answer_bytes : 0,
+        .handle = -1,
+    };
+    memcpy(m.word, word, STORE_REQUEST_WORDS * sizeof word[0]);
+    int result = (int)ps_kernel(KD_PORT_CALL, s->port, (long)&m, 0);
+    if (result == -EOWNERDEAD || result == -EBADF) {
+        atomic_store(&s->lost, 1);
+        atomic_store(&death_noted, 1);
+        return -EOWNERDEAD;
+    }
+    if (result != 0)
+        return result;
+    memcpy(word, m.word, STORE_REQUEST_WORDS * sizeof word[0]);
+    if (answer_bytes)
+        *answer_bytes = m.buffer_bytes;
+    return m.status;
+}
+
+static int name_copy(char out[STORE_NAME_BYTES], const char *name)
+{
+    size_t bytes = name ? strnlen(name, STORE_NAME_BYTES) : 0;
+    if (bytes == 0)
+        return -EINVAL;
+    if (bytes == STORE_NAME_BYTES)
+        return -ENAMETOOLONG;
+    memset(out, 0, STORE_NAME_BYTES);
+    memcpy(out, name, bytes);
+    return 0;
+}
+
+/* ---- connecting ---- */
+
+static int hello(struct ps_store *s)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {STORE_PROTOCOL_VERSION};
+    int result = store_request(s, STORE_HELLO, word, NULL, 0, NULL, NULL);
+    return result == 0 && word[0] != STORE_PROTOCOL_VERSION ? -EPROTO : result;
+}
+
+/* Gets a port to the manager; -ENOTCONN if none is published under the name. */
+static int store_find(struct ps_store *s)
+{
+    long port = ps_kernel(KD_NAME_FIND, (long)s->name, 0, 0);
+    if (port < 0)
+        return port == -ENOENT ? -ENOTCONN : (int)port;
+    s->port = (int)port;
+    int result = hello(s);
+    if (result == 0) {
+        atomic_store(&s->lost, 0);
+    } else {
+        ps_kernel(KD_HANDLE_CLOSE, s->port, 0, 0);
+        s->port = -1;
+    }
+    return result;
+}
+
+static void store_baseline(struct ps_store *s)
+{
+    struct store_stats stats;
+    size_t bytes = sizeof stats;
+    uint64_t word[STORE_REQUEST_WORDS] = {0};
+    if (store_request(s, STORE_STATS, word, NULL, 0, &stats, &bytes) == 0 &&
+        bytes == sizeof stats) {
+        s->log_bytes = stats.log_bytes;
+        s->flushes = stats.flushes;
+    }
+}
+
+/* table_lock: held. */
+static int connect_locked(const char *store)
+{
+    char name[STORE_NAME_BYTES];
+    int result = name_copy(name, store ? store : "store");
+    if (result != 0)
+        return result;
+    for (unsigned i = 0; i < stores_count; i++)
+        if (strcmp(stores[i].name, name) == 0) {
+            opens_store = &stores[i];
+            return 0;
+        }
+    if (stores_count == PS_STORES_MAX)
+        return -EMFILE;
+    struct ps_store *s = &stores[stores_count];
+    memcpy(s->name, name, sizeof name);
+    result = store_find(s);
+    if (result != 0)
+        return result;
+    store_baseline(s);
+    stores_count++;
+    opens_store = s;
+    return 0;
+}
+
+int ps_connect(const char *store)
+{
+    if (tx_active())
+        return -EBUSY;
+    pthread_mutex_lock(&table_lock);
+    int result = connect_locked(store);
+    pthread_mutex_unlock(&table_lock);
+    return result == 0 ? stores_refresh() : result;
+}
+
+struct ps_store *store_of_opens(void)
+{
+    return opens_store;
+}
+
+/* ---- the table of containers ---- */
+
+int container_index(const ps_container *c)
+{
+    return (int)(c - containers);
+}
+
+int container_is_open(const ps_container *c)
+{
+    uintptr_t offset = (uintptr_t)c - (uintptr_t)containers;
+    return offset < sizeof containers && offset % sizeof *c == 0 && c->opens > 0;
+}
+
+/* The segment that holds `address`; NULL if it is not known (yet). */
+static const struct ps_segment *segment_of(const ps_container *c, uint64_t address)
+{
+    for (unsigned i = 0; i < c->segment_count; i++)
+        if (address >= c->segment[i].base && address < c->segment[i].end)
+            return &c->segment[i];
+    return NULL;
+}
+
+/* A container grows by segments at other addresses. The kernel tells what lies at an address; its
+ * cookie is the container's number (store_protocol.h). table_lock would be held too long for this:
+ * two threads may add the same segment twice, which does no harm. */
+static ps_container *segment_learn(uint64_t address)
+{
+    struct kd_space_info info;
+    if (ps_kernel(KD_CONTAINER_INFO, (long)address, (long)&info, 0) != 0)
+        return NULL;
+    for (ps_container *c = containers; c < containers + containers_used; c++) {
+        unsigned n = c->segment_count;
+        if (c->opens == 0 || c->id != STORE_COOKIE_CONTAINER(info.cookie) ||
+            c->base / KD_ZONE_BYTES != info.base / KD_ZONE_BYTES || n == PS_SEGMENTS_MAX)
+            continue;
+        c->segment[n] = (struct ps_segment){info.base, info.base + info.pages * KD_PAGE_BYTES};
+        c->segment_count = n + 1;
+        return c;
+    }
+    return NULL;
+}
+
+ps_container *ps_container_of(const void *p)
+{
+    uint64_t address = (uintptr_t)p;
+    if (address < KD_STORE_BASE || address >= KD_STORE_END)
+        return NULL;
+    for (ps_container *c = containers; c < containers + containers_used; c++)
+        if (c->opens > 0 && segment_of(c, address))
+            return c;
+    return segment_learn(address);
+}
+
+int container_has(ps_container *c, uint64_t address, uint64_t bytes)
+{
+    const struct ps_segment *s = segment_of(c, address);
+    if (!s && ps_container_of((void *)(uintptr_t)address) == c)
+        s = segment_of(c, address);
+    return s && bytes <= s->end - address;
+}
+
+/* table_lock: held. The entry of a container that is open, else a free one, else NULL. */
+static ps_container *container_entry(struct ps_store *s, uint64_t id)
+{
+    ps_container *free_entry = NULL;
+    for (ps_container *c = containers; c < containers + PS_OPEN_MAX; c++) {
+        if (c->opens > 0 && c->store == s && c->id == id)
+            return c;
+        if (c->opens == 0 && !free_entry)
+            free_entry = c;
+    }
+    return free_entry;
+}
+
+/* ---- open and close ---- */
+
+/* A new container's range; the manager is believed only inside the store region. */
+static int opened_is_sound(const struct store_opened *o, size_t bytes)
+{
+    return bytes == sizeof *o && o->base >= KD_STORE_BASE && o->base < KD_STORE_END &&
+           o->base % KD_PAGE_BYTES == 0 && o->pages > 0 &&
+           o->pages <= (KD_STORE_END - o->base) / KD_PAGE_BYTES;
+}
+
+static int request_open(struct ps_store *s, const struct store_open *request,
+                        struct store_opened *opened)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {0};
+    size_t bytes = sizeof *opened;
+    int result = store_request(s, STORE_OPEN, word, request, sizeof *request, opened, &bytes);
+    return result == 0 && !opened_is_sound(opened, bytes) ? -EPROTO : result;
+}
+
+static void request_close(struct ps_store *s, uint64_t id)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {id};
+    store_request(s, STORE_CLOSE, word, NULL, 0, NULL, NULL);
+}
+
+static void container_fill(ps_container *c, struct ps_store *s, const struct store_open *request,
+                           const struct store_opened *opened)
+{
+    if (c->opens == 0) {
+        c->store = s;
+        c->id = opened->container;
+        c->flags = 0;
+        c->root_bytes = 0;
+        c->names_count = 0;
+        memcpy(c->name, request->name, sizeof c->name);
+        c->base = opened->base;
+        c->segment[0].base = opened->base;
+        c->segment[0].end = opened->base + opened->pages * KD_PAGE_BYTES;
+        c->segment_count = 1;
+        if (containers_used <= (unsigned)container_index(c))
+            containers_used = (unsigned)container_index(c) + 1;
+    }
+    c->flags |= (int)request->flags & PS_WRITE;
+    if (request->bytes)
+        c->root_bytes = request->bytes;
+    if (opened->root_address)
+        names_remember(c, ROOT_NAME, opened->root_address, c->root_bytes);
+    c->opens++;
+}
+
+/* table_lock: held, outside a view. */
+static int open_locked(const struct store_open *request, ps_container **out)
+{
+    struct store_opened opened;
+    int result = opens_store ? 0 : connect_locked(NULL);
+    if (result == 0)
+        result = request_open(opens_store, request, &opened);
+    if (result != 0)
+        return result;
+    ps_container *c = container_entry(opens_store, opened.container);
+    if (!c) {
+        request_close(opens_store, opened.container);
+        return -EMFILE;
+    }
+    container_fill(c, opens_store, request, &opened);
+    *out = c;
+    return 0;
+}
+
+static int open_request_make(struct store_open *r, const char *name, int flags,
+                             const struct ps_layout *root)
+{
+    memset(r, 0, sizeof *r);
+    if (flags & ~(PS_CREATE | PS_EXCLUSIVE | PS_WRITE) ||
+        (flags & (PS_CREATE | PS_EXCLUSIVE)) == PS_EXCLUSIVE)
+        return -EINVAL;
+    int result = name_copy(r->name, name);
+    if (result == 0 && root)
+        result = root->bytes ? name_copy(r->type, root->type) : -EINVAL;
+    r->flags = (uint32_t)flags;
+    r->version = root ? root->version : 0;
+    r->bytes = root ? root->bytes : 0;
+    return result;
+}
+
+ps_container *ps_open(const char *name, int flags, const struct ps_layout *root)
+{
+    struct store_open request;
+    ps_container *c = NULL;
+    int result = open_request_make(&request, name, flags, root);
+    if (result == 0 && tx_active() && flags & PS_CREATE)
+        result = -EBUSY;
+    if (result == 0 && !tx_active())
+        result = stores_refresh();
+    if (result == 0) {
+        struct ps_tx *tx = tx_work_begin();
+        pthread_mutex_lock(&table_lock);
+        result = open_locked(&request, &c);
+        pthread_mutex_unlock(&table_lock);
+        tx_work_end(tx);
+    }
+    errno = result == 0 ? errno : -result;
+    return c;
+}
+
+int ps_close(ps_container *c)
+{
+    if (tx_active())
+        return -EBUSY;
+    pthread_mutex_lock(&table_lock);
+    int result = container_is_open(c) ? 0 : -EINVAL;
+    if (result == 0) {
+        if (c->opens == 1)
+            c->generation++;                  /* leases end with the last close */
+        request_close(c->store, c->id);
+        c->opens--;
+    }
+    pthread_mutex_unlock(&table_lock);
+    return result;
+}
+
+/* ---- after a manager's death ---- */
+
+void stores_note_death(void)
+{
+    for (unsigned i = 0; i < stores_count; i++)
+        atomic_store(&stores[i].lost, 1);     /* stores_refresh() finds out which */
+    atomic_store(&death_noted, 1);
+}
+
+/* table_lock: held. A container keeps its address for ever, so that every pointer stays right. */
+static int reopen(ps_container *c)
+{
+    struct store_open request = {.flags = (uint32_t)c->flags};
+    struct store_opened opened;
+    memcpy(request.name, c->name, sizeof request.name);
+    for (int i = 0; i < c->opens; i++) {
+        int result = request_open(c->store, &request, &opened);
+        if (result != 0)
+            return result;
+        if (opened.container != c->id || opened.base != c->base)
+            return -ESTALE;
+    }
+    c->generation++;
+    return 0;
+}
+
+static int store_refresh(struct ps_store *s)
+{
+    if (s->port >= 0 && hello(s) == 0) {
+        atomic_store(&s->lost, 0);
+        return 0;
+    }
+    if (s->port >= 0)
+        ps_kernel(KD_HANDLE_CLOSE, s->port, 0, 0);
+    s->port = -1;
+    int result = store_find(s);
+    for (ps_container *c = containers; result == 0 && c < containers + PS_OPEN_MAX; c++)
+        if (c->opens > 0 && c->store == s)
+            result = reopen(c);
+    if (result != 0)
+        atomic_store(&s->lost, 1);
+    return result;
+}
+
+int stores_refresh(void)
+{
+    if (!atomic_load(&death_noted))
+        return 0;
+    int result = 0;
+    pthread_mutex_lock(&table_lock);
+    atomic_store(&death_noted, 0);
+    for (unsigned i = 0; i < stores_count && result == 0; i++)
+        if (atomic_load(&stores[i].lost))
+            result = store_refresh(&stores[i]);
+    if (result != 0)
+        atomic_store(&death_noted, 1);
+    pthread_mutex_unlock(&table_lock);
+    return result;
+}
+
+/* ---- delete, rename, list ---- */
+
+/* A request about names, outside transactions. */
+static int request_names(uint32_t kind, const void *data, size_t bytes)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {0};
+    int result = opens_store ? stores_refresh() : ps_connect(NULL);
+    return result != 0 ? result
+                       : store_request(opens_store, kind, word, data, bytes, NULL, NULL);
+}
+
+int ps_delete(const char *name)
+{
+    char data[STORE_NAME_BYTES];
+    int result = tx_active() ? -EBUSY : name_copy(data, name);
+    return result != 0 ? result : request_names(STORE_DELETE, data, sizeof data);
+}
+
+int ps_rename(const char *from, const char *to)
+{
+    char data[2 * STORE_NAME_BYTES];
+    int result = tx_active() ? -EBUSY : name_copy(data, from);
+    if (result == 0)
+        result = name_copy(data + STORE_NAME_BYTES, to);
+    return result != 0 ? result : request_names(STORE_RENAME, data, sizeof data);
+}
+
+static void info_fill(struct ps_info *out, const struct store_entry *e)
+{
+    memcpy(out->name, e->name, sizeof out->name);
+    memcpy(out->type, e->type, sizeof out->type);
+    out->name[sizeof out->name - 1] = out->type[sizeof out->type - 1] = '\0';
+    out->version = e->version;
+    out->root_bytes = e->bytes;
+    out->base = e->base;
+    out->pages_used = e->pages_used;
+    out->pages_max = e->pages_max;
+}
+
+int ps_list(struct ps_info *out, int count)
+{
+    enum { ENTRIES = 16 };
+    struct store_entry entries[ENTRIES];
+    uint64_t all = 0, told = 0;
+    if (tx_active())
+        return -EBUSY;
+    if (count < 0 || (count > 0 && !out))
+        return -EINVAL;
+    int result = opens_store ? stores_refresh() : ps_connect(NULL);
+    if (result != 0)
+        return result;
+    do {
+        uint64_t word[STORE_REQUEST_WORDS] = {told};
+        size_t bytes = sizeof entries;
+        result = store_request(opens_store, STORE_LIST, word, NULL, 0, entries, &bytes);
+        if (result != 0)
+            return result;
+        all = word[0];
+        size_t got = bytes / sizeof entries[0];
+        for (size_t i = 0; i < got && told < (uint64_t)count; i++)
+            info_fill(&out[told++], &entries[i]);
+        if (got == 0)
+            break;
+    } while (told < all && told < (uint64_t)count);
+    return (int)all;
+}
+
+/* ---- leases ---- */
+
+/* Is [address, + pages) inside the container? The manager is asked, not trusted. */
+static int lease_is_sound(ps_container *c, uint64_t address, uint64_t pages)
+{
+    return address % KD_PAGE_BYTES == 0 && pages > 0 && pages <= KD_ZONE_BYTES / KD_PAGE_BYTES &&
+           container_has(c, address, pages * KD_PAGE_BYTES);
+}
+
+int container_lease(ps_container *c, uint64_t pages, uint64_t near, uint64_t *address,
+                    uint64_t *got)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {c->id, pages, near};
+    int result = store_request(c->store, STORE_LEASE, word, NULL, 0, NULL, NULL);
+    if (result != 0)
+        return result;
+    if (!lease_is_sound(c, word[0], word[1]))
+        return -EPROTO;
+    *address = word[0];
+    *got = word[1];
+    return 0;
+}
+
+int container_space(ps_container *c, uint64_t bytes, uint64_t near, uint64_t *address)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {c->id, bytes, near};
+    int result = store_request(c->store, STORE_SPACE, word, NULL, 0, NULL, NULL);
+    if (result != 0)
+        return result;
+    *address = word[0];
+    return lease_is_sound(c, word[0], 1) ? 0 : -EPROTO;
+}
+
+void container_unlease(ps_container *c, uint64_t address, uint64_t pages)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {address, pages};
+    store_request(c->store, STORE_UNLEASE, word, NULL, 0, NULL, NULL);
+}

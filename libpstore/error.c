@@ -1,0 +1,65 @@
+/* error.c - ps_strerror: what happened, and what to do next, for every error that pstore.h can give. */
+#include "pstore.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const struct {
+    int error;
+    const char *text;
+} texts[] = {
+    {0, "no error"},
+    {E2BIG, "the transaction changed more than half the log can hold; it was undone: "
+            "do the work in several smaller transactions"},
+    {EACCES, "the container is open for reading only: open it with PS_WRITE"},
+    {EAGAIN, "the store is busy; nothing was done: try again"},
+    {EALREADY, "this thread is in a transaction already: commit or suspend it first"},
+    {EBADF, "the store manager's port is not valid any more: connect again"},
+    {EBUSY, "in use: somebody has the container open, the object has a name, or the call is not "
+            "allowed inside a transaction; end that first"},
+    {ECANCELED, "the transaction was given up and undone"},
+    {EDEADLK, "two transactions waited for each other, this one was undone: run it again"},
+    {EEXIST, "it exists already: leave PS_EXCLUSIVE out, or choose another name"},
+    {EFAULT, "an address that is not the program's was passed: check the pointers given"},
+    {EINVAL, "an argument makes no sense (a handle, an address where no object begins, a flag, a "
+             "name or a size): check the call"},
+    {EIO, "the disk failed. After a commit the outcome is unknown, and the store takes no more "
+          "commits: restart it, then look whether the change is there"},
+    {EMFILE, "too many containers, views or handles are open: close some"},
+    {EMSGSIZE, "more was sent at once than a message holds: use smaller transactions"},
+    {ENAMETOOLONG, "names have at most 63 characters: choose a shorter one"},
+    {ENODEV, "there is no store disk: start Katydid with one (scripts/run --store FILE)"},
+    {ENOENT, "no such container or name: check it (ps_list, or `ls` in the shell), or create it "
+             "with PS_CREATE"},
+    {ENOMEM, "memory is full: the transaction changes more pages than fit; it was undone. Use "
+             "smaller transactions or give the machine more memory (MEMORY=)"},
+    {ENOSPC, "the store is full, or its log: what is stored is safe. Delete containers or objects, "
+             "or use smaller transactions or a larger store"},
+    {ENOSYS, "this kernel lacks the call: program and kernel are of different versions; rebuild"},
+    {ENOTCONN, "the store manager is not running: start Katydid with a store disk "
+               "(scripts/run --store FILE) and look at its boot messages"},
+    {EOWNERDEAD, "the store manager died, the transaction was undone: run it again when the store "
+                 "is back, it is found by itself"},
+    {EPERM, "not allowed here: no transaction is active in this thread, or it is not the one to be "
+            "ended this way"},
+    {EPROTO, "the layout does not match: the container or name holds another type, version or size "
+             "(or the manager is of another version); open it with the program that made it"},
+    {EROFS, "read-only: the container was opened without PS_WRITE, or the transaction is a snapshot"},
+    {ESTALE, "the snapshot is too old, its versions are gone (or the store changed under an open "
+             "container): begin a new transaction, or open again"},
+    {ETIMEDOUT, "the transaction took longer than its timeout_ms and was undone: run it again, or "
+                "allow more time"},
+    {EUCLEAN, "a page's slots are spoilt, probably by a wild store of a program: this object cannot "
+              "be freed; copy what is still good into a new container"},
+    {EXDEV, "a transaction can write containers of one store only: write the other store in a "
+            "transaction of its own"},
+};
+
+const char *ps_strerror(int error)
+{
+    error = error < 0 ? -error : error;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (texts[i].error == error)
+            return texts[i].text;
+    return strerror(error);
+}

@@ -1,0 +1,58 @@
+/*
+ * pstore.c - what is left of the interface: hints and statistics.
+ */
+#include "pstore_private.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int hint(const void *p, size_t bytes, int what)
+{
+    ps_container *c = ps_container_of(p);
+    if (!tx_active())
+        return -EPERM;
+    if (bytes == 0)
+        return 0;
+    if (!c || !container_has(c, (uintptr_t)p, bytes))
+        return -EINVAL;
+    if (what == KD_HINT_WRITE && !tx_writing(c))
+        return -errno;
+    return (int)ps_kernel(KD_TXN_HINT, (long)p, (long)bytes, what);
+}
+
+int ps_touch(const void *p, size_t bytes)
+{
+    return hint(p, bytes, KD_HINT_WRITE);
+}
+
+int ps_prefetch(const void *p, size_t bytes)
+{
+    return hint(p, bytes, KD_HINT_PREFETCH);
+}
+
+void ps_stats(struct ps_stats *out)
+{
+    struct kd_view_stats views;
+    struct store_stats store;
+    size_t bytes = sizeof store;
+    uint64_t word[STORE_REQUEST_WORDS] = {0};
+    struct ps_store *s = store_of_opens();
+
+    memset(out, 0, sizeof *out);
+    if (ps_kernel(KD_VIEW_STATS, (long)&views, 0, 0) == 0) {
+        out->commits = views.commits;
+        out->aborts = views.aborts;
+        out->deadlocks = views.deadlocks;
+        out->read_faults = views.read_faults;
+        out->write_faults = views.write_faults;
+        out->lock_waits = views.lock_waits;
+        out->manager_calls = views.manager_calls;
+        out->pages_read = views.pages_read;
+        out->pages_logged = views.pages_logged;
+    }
+    if (s && store_request(s, STORE_STATS, word, NULL, 0, &store, &bytes) == 0 &&
+        bytes == sizeof store) {
+        out->log_bytes = store.log_bytes - s->log_bytes;
+        out->flushes = store.flushes - s->flushes;
+    }
+}

@@ -1,0 +1,165 @@
+/*
+ * pstore_private.h - what the parts of the library know of each other. Programs see pstore.h only.
+ *
+ * Three things exist, all of them volatile:
+ *   ps_store      a connection to a store manager;
+ *   ps_container  an open container of this process, shared by its threads;
+ *   ps_tx         a view with the transaction that runs in it. It belongs to one thread, and with it
+ *                 all that an abort has to take back: leased pages in use, operations for the commit.
+ *
+ * Invariants
+ *   L1  No lock is held while store memory is touched or the kernel is called in a transaction: from
+ *       either the thread may leave for tx_landed() and never come back.
+ *   L2  What an abort restores is in the ps_tx, and is right at every instruction.
+ */
+#ifndef PSTORE_PRIVATE_H
+#define PSTORE_PRIVATE_H
+
+#include "pstore.h"
+#include "slot.h"
+#include "store_protocol.h"
+
+#include <katydid/abi.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+
+/* Every call of the kernel by this library (pstore_kernel.c); tests put a double in its place. */
+long ps_kernel(long number, long a, long b, long c);
+
+/* ---- stores and containers: container.c ---- */
+
+#define PS_STORES_MAX 4
+#define PS_OPEN_MAX   64
+#define PS_SEGMENTS_MAX 16
+#define PS_NAMES_MAX  16                  /* names remembered of each container */
+
+struct ps_store {
+    char name[STORE_NAME_BYTES];
+    int port;                             /* -1: not in use */
+    _Atomic int lost;                     /* its manager died: connect again before the next use */
+    uint64_t log_bytes, flushes;          /* at ps_connect, for ps_stats */
+};
+
+struct ps_name {
+    char name[STORE_NAME_BYTES];
+    uint64_t address, bytes;
+};
+
+struct ps_container {
+    struct ps_store *store;
+    _Atomic int opens;                    /* 0: free; how often ps_open gave it out */
+    _Atomic uint32_t generation;          /* rises when leases and rights end: close, death */
+    int flags;                            /* of all opens together */
+    uint64_t id, base;
+    _Atomic unsigned segment_count;       /* those before it never change while it is open */
+    struct ps_segment { uint64_t base, end; } segment[PS_SEGMENTS_MAX];
+    uint32_t root_bytes;                  /* 0: opened without a layout */
+    char name[STORE_NAME_BYTES];
+    _Atomic unsigned names_count;
+    struct ps_name names[PS_NAMES_MAX];   /* committed names; those before names_count stay */
+};
+#define ROOT_NAME "\1root"
+
+/* A request to a store: 0 or the answer's -errno; -EOWNERDEAD also notes that the manager is gone.
+ * word: STORE_REQUEST_WORDS in and out. Bytes received go to *answer_bytes unless NULL. */
+#define STORE_REQUEST_WORDS 3
+int store_request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST_WORDS],
+                  const void *data, size_t bytes, void *answer, size_t *answer_bytes);
+struct ps_store *store_of_opens(void);    /* where ps_open looks; NULL: none yet */
+void stores_note_death(void);
+/* Connects again to stores whose manager died, and opens their containers anew. */
+int stores_refresh(void);
+
+int container_index(const ps_container *c);
+int container_is_open(const ps_container *c);
+/* Are [address, + bytes) addresses of c, in one segment? */
+int container_has(ps_container *c, uint64_t address, uint64_t bytes);
+/* Leases of pages; 0, -ENOSPC, -ENOENT (space: no page known), -EOWNERDEAD. */
+int container_lease(ps_container *c, uint64_t pages, uint64_t near, uint64_t *address,
+                    uint64_t *got);
+int container_space(ps_container *c, uint64_t bytes, uint64_t near, uint64_t *address);
+void container_unlease(ps_container *c, uint64_t address, uint64_t pages);
+
+/* ---- names: container_name.c ---- */
+/* Not in an entered view (L1). */
+void names_remember(ps_container *c, const char *name, uint64_t address, uint64_t bytes);
+int names_hold(const ps_container *c, uint64_t address); /* a remembered object begins there */
+
+/* ---- pages leased to a transaction's view: alloc.c ---- */
+
+#define PAGE_OF(address)   ((uint64_t)(address) & ~(uint64_t)(KD_PAGE_BYTES - 1))
+#define EXTENT_BYTES       16384u
+#define EXTENT_OF(address) ((uint64_t)(address) / EXTENT_BYTES)
+
+#define RANGES_MAX 64
+#define NEARS_MAX  64
+#define ROOMS_MAX  64
+
+struct lease {                            /* [next, end) is free for new pages */
+    uint64_t next, end;
+    uint64_t mark;                        /* `next` when the transaction began */
+    ps_container *container;
+    uint32_t generation;
+};
+struct arena {                            /* of one container */
+    uint64_t current, mark;               /* page that objects go to; mark: at begin */
+    uint32_t generation, lease_pages;
+    int asked;                            /* the manager was asked for a page with room */
+};
+struct near_page { uint64_t extent, page; };
+struct room { ps_container *container; uint64_t page; };
+
+struct heap {
+    int used;                             /* in this transaction */
+    unsigned lease_count;
+    struct arena arena[PS_OPEN_MAX];
+    struct lease lease[RANGES_MAX];
+    struct near_page near[NEARS_MAX];     /* where objects near an extent went */
+    struct room room[ROOMS_MAX];          /* pages whose room changed, by page number */
+};
+
+struct ps_tx;
+void heap_commit_prepare(struct ps_tx *tx);
+void heap_committed(struct heap *h);
+void heap_aborted(struct heap *h);
+void heap_release(struct heap *h);        /* gives the leases back */
+/* As ps_alloc, with the transaction known. 0 and errno. */
+void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *near);
+
+/* ---- transactions: txn.c ---- */
+
+struct ps_tx {
+    uint64_t landing;                     /* this struct: the word at which the landing stack begins */
+    struct ps_tx *next;                   /* the thread's others */
+    int view;
+    int active, explicit_, again;         /* again: how it ended lets ps_transaction run it again */
+    int reason;                           /* how it ended: -errno */
+    unsigned aborts;
+    pthread_t owner;
+    void *frame;                          /* of ps_transaction: which of two is the inner one */
+    jmp_buf env;
+    struct kd_begin begin;
+    struct ps_options options;
+    struct ps_store *store;               /* of the operations */
+    char *ops;                            /* struct store_op[] for the commit */
+    size_t ops_bytes, ops_size, names;    /* names: how many of them set one */
+    size_t last_op;                       /* offset of the last one */
+    struct heap heap;
+};
+
+/* The calling thread's transaction if one is active, else NULL. */
+struct ps_tx *tx_active(void);
+/* The same for changes of c; NULL with errno: EPERM, EINVAL, EROFS. */
+struct ps_tx *tx_writing(const ps_container *c);
+/* Adds an operation to the commit; 0, -EXDEV, -ENOMEM. */
+int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,
+          const char *name);
+/* tx_entry.S: where the kernel sends the thread of a transaction that it aborted. */
+extern const char tx_entry[];
+_Noreturn void tx_landed(int reason, struct ps_tx *tx);
+/* For work that takes locks (L1): leave the view for a while. Returns what tx_work_end() wants. */
+struct ps_tx *tx_work_begin(void);
+void tx_work_end(struct ps_tx *tx);
+
+#endif

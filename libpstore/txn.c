@@ -1,0 +1,483 @@
+/*
+ * txn.c - transactions: begin, commit, abort, the way out of a body, suspend and resume.
+ *
+ * Owns      struct ps_tx, a view of the kernel with the transaction in it. A thread makes one at its
+ *           first transaction and enters it for good, so rights stay cached; it makes another only
+ *           while a transaction is suspended.
+ * Not here  locks, undo and waiting: a load or store takes the right, the kernel undoes.
+ *
+ * A transaction ends in one of four ways; each comes through tx_ended() exactly once:
+ *
+ *      committed   tx_commit(), the kernel returned 0
+ *      refused     tx_commit(), the kernel returned -errno; undone
+ *      given up    tx_undo(): the body returned a value, ps_abort(), ps_rollback()
+ *      aborted     by the kernel, in the middle of any instruction of the body: tx_entry, tx_landed()
+ */
+#include "pstore_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define LANDING_BYTES 65536u              /* stack of tx_landed() and of a ps_catch() handler */
+#define OPS_BYTES_MIN 4096u
+
+static _Thread_local struct {
+    struct ps_tx *current;                /* its view is entered; it may be idle */
+    struct ps_tx *all;                    /* those that this thread made */
+    void (*handler)(int error, void *arg);
+    void *handler_arg;
+} thread;
+
+static pthread_key_t thread_key;          /* its destructor is thread_ended() */
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+
+/* ---- views ---- */
+
+static void tx_destroy(struct ps_tx *tx)
+{
+    heap_release(&tx->heap);
+    ps_kernel(KD_HANDLE_CLOSE, tx->view, 0, 0);
+    if (tx->ops)
+        munmap(tx->ops, tx->ops_size);
+    munmap((char *)tx - LANDING_BYTES, LANDING_BYTES + sizeof *tx);
+}
+
+static void thread_ended(void *unused)
+{
+    (void)unused;
+    ps_kernel(KD_VIEW_ENTER, -1, 0, 0);   /* what is active ends with its view */
+    thread.current = NULL;
+    while (thread.all) {
+        struct ps_tx *tx = thread.all;
+        thread.all = tx->next;
+        tx_destroy(tx);
+    }
+}
+
+static void thread_key_make(void)
+{
+    pthread_key_create(&thread_key, thread_ended);
+}
+
+/* The landing stack lies below the struct and begins at its first word, `landing`. */
+static int tx_create(struct ps_tx **out)
+{
+    pthread_once(&thread_once, thread_key_make);
+    size_t bytes = LANDING_BYTES + sizeof(struct ps_tx);
+    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return -ENOMEM;
+    struct ps_tx *tx = (struct ps_tx *)(memory + LANDING_BYTES);
+    tx->view = (int)ps_kernel(KD_VIEW_CREATE, 0, 0, 0);
+    if (tx->view < 0) {
+        int error = tx->view;
+        munmap(memory, bytes);
+        return error;
+    }
+    tx->landing = (uintptr_t)tx;
+    tx->owner = pthread_self();
+    tx->next = thread.all;
+    thread.all = tx;
+    pthread_setspecific(thread_key, tx);
+    *out = tx;
+    return 0;
+}
+
+/* Makes an idle transaction the current one. */
+static int tx_enter_idle(void)
+{
+    struct ps_tx *tx = thread.all;
+    while (tx && tx->active)
+        tx = tx->next;
+    int result = tx ? 0 : tx_create(&tx);
+    if (result == 0)
+        result = (int)ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0);
+    if (result == 0)
+        thread.current = tx;
+    return result;
+}
+
+struct ps_tx *tx_active(void)
+{
+    return thread.current && thread.current->active ? thread.current : NULL;
+}
+
+struct ps_tx *tx_writing(const ps_container *c)
+{
+    struct ps_tx *tx = tx_active();
+    int error = !tx                                   ? EPERM
+                : !container_is_open(c)               ? EINVAL
+                : !(c->flags & PS_WRITE)              ? EROFS
+                : tx->begin.mode == KD_SNAPSHOT       ? EROFS
+                : tx->begin.mode == KD_DIRTY_READ     ? EROFS
+                                                      : 0;
+    if (error == 0)
+        return tx;
+    errno = error;
+    return NULL;
+}
+
+/* ---- operations for the commit ---- */
+
+static int ops_grow(struct ps_tx *tx, size_t wanted)
+{
+    size_t size = tx->ops_size ? tx->ops_size : OPS_BYTES_MIN;
+    while (size < wanted)
+        size *= 2;
+    char *ops = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (ops == MAP_FAILED)
+        return -ENOMEM;
+    char *old = tx->ops;
+    size_t old_size = tx->ops_size;
+    if (old)
+        memcpy(ops, old, tx->ops_bytes);
+    tx->ops = ops;
+    tx->ops_size = size;
+    if (old)
+        munmap(old, old_size);
+    return 0;
+}
+
+/* Pages freed one after the other become one operation. */
+static int ops_extend_last(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address,
+                           uint64_t pages)
+{
+    if (kind != STORE_OP_PAGE_FREE || tx->ops_bytes == 0)
+        return 0;
+    struct store_op *last = (struct store_op *)(tx->ops + tx->last_op);
+    if (last->kind != kind || last->container != c->id ||
+        last->address + last->value * KD_PAGE_BYTES != address)
+        return 0;
+    last->value += pages;
+    return 1;
+}
+
+int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,
+          const char *name)
+{
+    size_t bytes = (sizeof(struct store_op) + (name ? strlen(name) + 1 : 0) + 7) & ~(size_t)7;
+    if (tx->ops_bytes == 0)
+        tx->store = c->store;
+    if (tx->store != c->store)
+        return -EXDEV;
+    if (ops_extend_last(tx, kind, c, address, value))
+        return 0;
+    if (tx->ops_bytes + bytes > tx->ops_size && ops_grow(tx, tx->ops_bytes + bytes) != 0)
+        return -ENOMEM;
+
+    struct store_op *op = (struct store_op *)(tx->ops + tx->ops_bytes);
+    memset(op, 0, bytes);
+    op->kind = kind;
+    op->op_bytes = (uint32_t)bytes;
+    op->container = c->id;
+    op->address = address;
+    op->value = value;
+    if (name)
+        strcpy(op->name, name);
+    tx->last_op = tx->ops_bytes;
+    tx->names += kind == STORE_OP_NAME_SET;
+    tx->ops_bytes += bytes;
+    return 0;
+}
+
+/* ---- begin and end ---- */
+
+static int options_check(const struct ps_options *o)
+{
+    if (o->isolation < PS_SERIALISABLE || o->isolation > PS_CONTAINER_LOCK || o->retries < 0 ||
+        o->weight < 0)
+        return -EINVAL;
+    return o->isolation == PS_CONTAINER_LOCK && !container_is_open(o->locked) ? -EINVAL : 0;
+}
+
+/* What ps_transaction and ps_begin check and set up alike; *out is the current, idle ps_tx. */
+static int tx_prepare(const struct ps_options *options, int explicit_, struct ps_tx **out)
+{
+    static const struct ps_options plain;
+    if (!options)
+        options = &plain;
+    int result = options_check(options);
+    if (result != 0)
+        return result;
+    if (tx_active())
+        return -EALREADY;
+    if (!thread.current && (result = tx_enter_idle()) != 0)
+        return result;
+    struct ps_tx *tx = *out = thread.current;
+    /* An interpreter that runs a deadlock's victim again keeps its ticket, as ps_transaction does. */
+    int keeps_ticket = explicit_ && tx->explicit_ && tx->again;
+    tx->explicit_ = explicit_;
+    tx->aborts = 0;
+    tx->options = *options;
+    tx->begin = (struct kd_begin){
+        .mode = (uint32_t)options->isolation,
+        .weight = (uint32_t)options->weight,
+        .ticket = keeps_ticket ? tx->begin.ticket : 0,
+        .entry = (uintptr_t)tx_entry,
+        .stack = (uintptr_t)&tx->landing,
+        .locked = options->isolation == PS_CONTAINER_LOCK ? options->locked->base : 0,
+        .timeout_ms = options->timeout_ms,
+        .pages_max = options->pages_max,
+    };
+    return 0;
+}
+
+static int tx_begin(struct ps_tx *tx)
+{
+    tx->again = 0;
+    int result = stores_refresh();
+    if (result == 0)
+        result = (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
+    if (result != 0)
+        return tx->reason = result;
+    tx->active = 1;
+    return 0;
+}
+
+static void names_committed(struct ps_tx *tx);
+
+/* Every end comes here; result: 0 (committed) or -errno. again: it may be tried once more. */
+static int tx_ended(struct ps_tx *tx, int result, int again)
+{
+    tx->active = 0;
+    tx->reason = result;
+    tx->again = again;
+    if (result == 0) {
+        heap_committed(&tx->heap);
+        names_committed(tx);
+    } else {
+        tx->aborts++;
+        heap_aborted(&tx->heap);
+    }
+    tx->ops_bytes = tx->names = tx->last_op = 0;
+    if (result == -EOWNERDEAD)
+        stores_note_death();
+    return result;
+}
+
+static int tx_commit(struct ps_tx *tx)
+{
+    heap_commit_prepare(tx);
+    struct kd_commit commit = {
+        .batch = tx->ops_bytes ? tx->ops : NULL,
+        .batch_bytes = tx->ops_bytes,
+        .port = tx->ops_bytes ? tx->store->port : -1,
+    };
+    int result = (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
+    /* Somebody else made the same name or root: run again, and find it. */
+    int again = result == -EDEADLK || (result == -EEXIST && tx->names > 0);
+    return tx_ended(tx, result, again);
+}
+
+static void tx_undo(struct ps_tx *tx, int error)
+{
+    ps_kernel(KD_TXN_ABORT, error, 0, 0);
+    tx_ended(tx, -error, 0);
+}
+
+/* Names set by this transaction are there for good now. */
+static void names_committed(struct ps_tx *tx)
+{
+    for (size_t at = 0; tx->names > 0 && at < tx->ops_bytes;) {
+        struct store_op *op = (struct store_op *)(tx->ops + at);
+        ps_container *c = ps_container_of((void *)(uintptr_t)op->address);
+        if (op->kind == STORE_OP_NAME_SET && c)
+            names_remember(c, op->name, op->address, op->value);
+        at += op->op_bytes;
+    }
+}
+
+/* Transactions whose ps_transaction() was called further in than `frame` and which are suspended:
+ * the thread jumps over their bodies, so nobody will ever resume them. */
+static void tx_abandon_inner(struct ps_tx *outer)
+{
+    for (struct ps_tx *tx = thread.all; tx; tx = tx->next) {
+        if (tx == outer || !tx->active || tx->explicit_ || tx->frame > outer->frame)
+            continue;
+        if (ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0) == 0)
+            ps_kernel(KD_TXN_ABORT, ECANCELED, 0, 0);
+        tx_ended(tx, -ECANCELED, 0);
+    }
+    ps_kernel(KD_VIEW_ENTER, outer->view, 0, 0);
+}
+
+/* Leaves the body of a transaction that has ended. */
+static _Noreturn void tx_leave(struct ps_tx *tx)
+{
+    if (!tx->explicit_) {
+        int inner = 0;
+        for (struct ps_tx *other = thread.all; other; other = other->next)
+            inner |= other != tx && other->active;
+        if (inner)
+            tx_abandon_inner(tx);
+        longjmp(tx->env, 1);
+    }
+    if (thread.handler)
+        thread.handler(-tx->reason, thread.handler_arg);
+    fprintf(stderr, "pstore: an explicit transaction was aborted (%s)%s\n",
+            ps_strerror(tx->reason),
+            thread.handler ? ", and its ps_catch handler returned" : ", and there is no ps_catch");
+    abort();
+}
+
+_Noreturn void tx_landed(int reason, struct ps_tx *tx)
+{
+    thread.current = tx;
+    tx_ended(tx, reason > 0 ? -reason : -ECANCELED, reason == EDEADLK);
+    tx_leave(tx);
+}
+
+/* ---- the usual form: a function ---- */
+
+/* One attempt, up to its end if that is not an abort. */
+static int tx_attempt(struct ps_tx *tx, int (*fn)(void *arg), void *arg)
+{
+    int result = tx_begin(tx);
+    if (result != 0)
+        return result;
+    result = fn(arg);
+    if (thread.current != tx) {           /* it suspended this transaction and forgot to resume */
+        if (ps_resume(tx) != 0) {
+            fprintf(stderr, "pstore: a transaction's function returned inside another one\n");
+            abort();
+        }
+        result = -EPERM;
+    }
+    if (result == 0)
+        return tx_commit(tx);
+    tx_undo(tx, ECANCELED);
+    return result;
+}
+
+static int tx_runs_again(const struct ps_tx *tx)
+{
+    return tx->again && (tx->options.retries == 0 || tx->aborts <= (unsigned)tx->options.retries);
+}
+
+int ps_transaction_opt(int (*fn)(void *arg), void *arg, const struct ps_options *opt)
+{
+    struct ps_tx *tx;
+    int result = fn ? tx_prepare(opt, 0, &tx) : -EINVAL;
+    if (result != 0)
+        return result;
+    tx->frame = __builtin_frame_address(0);
+    do {
+        if (setjmp(tx->env) == 0)
+            result = tx_attempt(tx, fn, arg);
+        else
+            result = tx->reason;
+    } while (tx_runs_again(tx));
+    return result;
+}
+
+int ps_transaction(int (*fn)(void *arg), void *arg)
+{
+    return ps_transaction_opt(fn, arg, NULL);
+}
+
+_Noreturn void ps_abort(int error)
+{
+    struct ps_tx *tx = tx_active();
+    if (!tx) {
+        fprintf(stderr, "pstore: ps_abort(%d) outside a transaction\n", error);
+        abort();
+    }
+    tx_undo(tx, error > 0 ? error : EINVAL);
+    tx_leave(tx);
+}
+
+/* ---- the explicit form, for interpreters ---- */
+
+int ps_begin(const struct ps_options *opt)
+{
+    struct ps_tx *tx;
+    int result = tx_prepare(opt, 1, &tx);
+    return result == 0 ? tx_begin(tx) : result;
+}
+
+int ps_commit(void)
+{
+    struct ps_tx *tx = tx_active();
+    return tx && tx->explicit_ ? tx_commit(tx) : -EPERM;
+}
+
+int ps_rollback(void)
+{
+    struct ps_tx *tx = tx_active();
+    if (!tx || !tx->explicit_)
+        return -EPERM;
+    tx_undo(tx, ECANCELED);
+    return 0;
+}
+
+int ps_catch(void (*handler)(int error, void *arg), void *arg)
+{
+    thread.handler = handler;
+    thread.handler_arg = arg;
+    return 0;
+}
+
+int ps_active(void)
+{
+    return tx_active() != NULL;
+}
+
+/* ---- suspend and resume ---- */
+
+ps_tx *ps_suspend(void)
+{
+    struct ps_tx *tx = tx_active();
+    if (!tx) {
+        errno = EPERM;
+        return NULL;
+    }
+    int result = (int)ps_kernel(KD_VIEW_ENTER, -1, 0, 0);
+    if (result != 0) {
+        errno = -result;
+        return NULL;
+    }
+    thread.current = NULL;
+    return tx;
+}
+
+static int tx_is_mine(const struct ps_tx *tx)
+{
+    for (const struct ps_tx *mine = thread.all; mine; mine = mine->next)
+        if (mine == tx)
+            return 1;
+    return 0;
+}
+
+/* If it was aborted meanwhile, the thread leaves the body from inside KD_VIEW_ENTER. */
+int ps_resume(ps_tx *tx)
+{
+    if (tx_active())
+        return -EALREADY;
+    if (!tx_is_mine(tx))
+        return tx ? -EPERM : -EINVAL;
+    if (!tx->active)
+        return -EINVAL;
+    struct ps_tx *idle = thread.current;
+    thread.current = tx;
+    int result = (int)ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0);
+    if (result != 0)
+        thread.current = idle;
+    return result;
+}
+
+struct ps_tx *tx_work_begin(void)
+{
+    struct ps_tx *tx = tx_active();
+    if (tx)
+        ps_kernel(KD_VIEW_ENTER, -1, 0, 0);
+    return tx;
+}
+
+void tx_work_end(struct ps_tx *tx)
+{
+    if (tx)
+        ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0);
+}
