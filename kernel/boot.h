@@ -37,6 +37,9 @@ void boot_free_for(boot_range_fn *fn, void *arg);     /* RAM without what is res
 const struct boot_module *boot_module(unsigned index); /* NULL: there are no more */
 void boot_print(void);
 
+/* arch/: CPUs' tables, interrupts, clock, console input. After frame_init(). */
+void arch_init(void);
+
 /* For arch/, before kmain(). */
 void boot_add_memory(paddr_t start, paddr_t end);
 void boot_reserve(paddr_t start, paddr_t end);

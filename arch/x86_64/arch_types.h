@@ -109,6 +109,7 @@ struct cpu {
 
     /* table.c, tlb.c */
     paddr_t loaded_table;           /* read by other CPUs */
+    paddr_t leaving_table;          /* the one before, until CR3 was written */
     paddr_t unload_table;           /* written by others: leave this one at the next service */
     uint64_t flush_asked;           /* atomic: requests so far */
     uint64_t flush_done;            /* of them served, up to this number */

@@ -25,5 +25,6 @@ void interrupt_send(unsigned cpu, unsigned vector);
 void interrupt_start_cpu(unsigned apic_id, paddr_t page);
 /* A panic: all other CPUs stop where they are, whatever they do (NMI). */
 void interrupt_stop_others(void);
+void interrupt_print_stopped(void);
 
 #endif

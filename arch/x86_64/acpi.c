@@ -1,0 +1,134 @@
+/*
+ * acpi.c - finds the CPUs and the interrupt controller in the firmware's tables.
+ *
+ * What the tables say is input: lengths are checked, and a table with a wrong sum does not exist.
+ * They do not lie in RAM (map.c's direct map), so they are mapped as devices, for ever.
+ */
+#include "acpi.h"
+#include "boot.h"
+#include "x86.h"
+
+struct root {
+    char signature[8];
+    uint8_t sum;
+    char maker[6];
+    uint8_t revision;
+    uint32_t rsdt, bytes;
+    uint64_t xsdt;
+} __attribute__((packed));
+
+struct table {
+    char signature[4];
+    uint32_t bytes;
+    uint8_t revision, sum;
+    char maker[6], model[8];
+    uint32_t version, creator, creator_version;
+    uint8_t data[];
+} __attribute__((packed));
+_Static_assert(sizeof(struct table) == 36, "ACPI's table header");
+
+enum { MADT_CPU = 0, MADT_IO_APIC = 1, MADT_OVERRIDE = 2 };
+enum { CPU_ENABLED = 1, BIOS_AREA = 0xe0000, BIOS_AREA_BYTES = 0x20000, TABLE_BYTES_MAX = 1 << 20 };
+enum { CONSOLE_ISA_INTERRUPT = 4, FADT_PM1A = 64, PM_SLEEP = 1 << 13 };
+
+struct acpi_machine acpi_machine = {.cpu_count = 1, .console_interrupt = CONSOLE_ISA_INTERRUPT};
+static const struct table *root_table;
+static bool root_is_wide; /* entries of 8 bytes */
+
+static bool sum_is_zero(const void *p, size_t n)
+{
+    uint8_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum = (uint8_t)(sum + ((const uint8_t *)p)[i]);
+    return sum == 0;
+}
+
+static uint64_t get(const uint8_t *p, unsigned n)
+{
+    uint64_t v = 0;
+    memcpy(&v, p, n);
+    return v;
+}
+
+static const struct table *table_map(paddr_t pa)
+{
+    const struct table *t = pa ? arch_map_device(pa, sizeof *t) : NULL;
+    if (!t || t->bytes < sizeof *t || t->bytes > TABLE_BYTES_MAX)
+        return NULL;
+    t = arch_map_device(pa, t->bytes);
+    return t && sum_is_zero(t, t->bytes) ? t : NULL;
+}
+
+static const struct root *root_scan(void)
+{
+    const char *area = arch_map_device(BIOS_AREA, BIOS_AREA_BYTES);
+    for (unsigned at = 0; area && at < BIOS_AREA_BYTES; at += 16)
+        if (memcmp(area + at, "RSD PTR ", 8) == 0 && sum_is_zero(area + at, 20))
+            return (const struct root *)(area + at);
+    return NULL;
+}
+
+const void *acpi_find(const char *signature)
+{
+    unsigned width = root_is_wide ? 8 : 4;
+    for (uint32_t at = 0; root_table && at + width <= root_table->bytes - sizeof *root_table;
+         at += width) {
+        const struct table *t = table_map(get(root_table->data + at, width));
+        if (t && memcmp(t->signature, signature, 4) == 0)
+            return t;
+    }
+    return NULL;
+}
+
+static void cpu_add(uint8_t apic_id, uint32_t flags)
+{
+    if (!(flags & CPU_ENABLED) || apic_id == acpi_machine.apic_ids[0])
+        return;
+    if (acpi_machine.cpu_count < CPU_MAX)
+        acpi_machine.apic_ids[acpi_machine.cpu_count++] = apic_id;
+}
+
+static void madt_entry(const uint8_t *e)
+{
+    if (e[0] == MADT_CPU && e[1] >= 8) {
+        cpu_add(e[3], (uint32_t)get(e + 4, 4));
+    } else if (e[0] == MADT_IO_APIC && e[1] >= 12 && !acpi_machine.io_apic) {
+        acpi_machine.io_apic = get(e + 4, 4);
+        acpi_machine.io_apic_base = (uint32_t)get(e + 8, 4);
+    } else if (e[0] == MADT_OVERRIDE && e[1] >= 10 && e[3] == CONSOLE_ISA_INTERRUPT) {
+        acpi_machine.console_interrupt = (uint32_t)get(e + 4, 4);
+        acpi_machine.console_flags = (uint16_t)get(e + 8, 2);
+    }
+}
+
+void acpi_init(void)
+{
+    const struct root *root = NULL;
+    acpi_machine.apic_ids[0] = (uint8_t)(cpuid(1).b >> 24);
+    if (boot_info.rsdp)
+        root = arch_map_device(boot_info.rsdp, sizeof *root);
+    if (!root || memcmp(root->signature, "RSD PTR ", 8) != 0)
+        root = root_scan();
+    if (root) {
+        root_is_wide = root->revision >= 2 && root->xsdt;
+        root_table = table_map(root_is_wide ? root->xsdt : root->rsdt);
+    }
+    const struct table *madt = acpi_find("APIC");
+    for (uint32_t at = 8; madt && at + 2 <= madt->bytes - sizeof *madt;) {
+        const uint8_t *e = madt->data + at;
+        if (e[1] < 2 || at + e[1] > madt->bytes - sizeof *madt)
+            break;
+        madt_entry(e);
+        at += e[1];
+    }
+    if (!madt)
+        printk("acpi: no table of CPUs: using one\n");
+}
+
+/* Sleep state 5 has type 0 in the machines that QEMU makes; a real one names it in its DSDT. */
+void acpi_power_off(void)
+{
+    const struct table *fadt = acpi_find("FACP");
+    if (fadt && fadt->bytes >= FADT_PM1A + 4)
+        out16((uint16_t)get((const uint8_t *)fadt + FADT_PM1A, 4), PM_SLEEP);
+}

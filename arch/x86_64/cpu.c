@@ -1,0 +1,280 @@
+/*
+ * cpu.c - what each CPU is given once: features, descriptor tables, stacks, its struct cpu; and the
+ * threads' part of it: FPU registers, FS base, the stack for traps.
+ *
+ * The FPU registers are loaded at first use (vector 7): a switch between two threads of which one
+ * makes no use of them costs nothing, and a thread that comes back to registers nobody else has
+ * used meanwhile finds them. They are saved at each switch away, so the image of a thread that
+ * does not run is always whole.
+ *
+ * Invariants
+ *   C1  fpu_open: the registers hold running's state, newer than its image; CR0.TS is clear.
+ *   C2  !fpu_open: CR0.TS is set. The registers equal the image of the thread t for which
+ *       fpu_owner == t and t->fpu_cpu == this CPU, if there is one.
+ *
+ * Locks: none; each CPU touches its own.
+ */
+#include "x86.h"
+#include "acpi.h"
+#include "frame.h"
+#include "thread.h"
+
+#define INTERRUPT_STACK_BYTES 8192
+enum { IST_DOUBLE_FAULT = 1, IST_NMI, IST_MACHINE_CHECK, IST_COUNT = 3 };
+#define GATE_INTERRUPT 0x8e00         /* present, ring 0, interrupts off */
+#define GATE_USER      0x6000         /* user mode may raise it by int */
+
+struct tss {
+    uint32_t reserved0;
+    uint64_t rsp0, rsp1, rsp2, reserved1, ist[7];
+    uint64_t reserved2;
+    uint16_t reserved3, io_map;
+} __attribute__((packed));
+
+struct cpu_tables {
+    uint8_t stack[KERNEL_STACK_BYTES]; /* of the CPU's idle thread */
+    uint8_t interrupt_stacks[IST_COUNT][INTERRUPT_STACK_BYTES];
+    struct tss tss;
+    _Alignas(16) uint64_t gdt[8];
+};
+
+struct gate { uint16_t offset0, selector, type, offset1; uint32_t offset2, reserved; };
+struct table_pointer { uint16_t limit; uint64_t base; } __attribute__((packed));
+
+#define OFFSET_IS(type, field, n) \
+    _Static_assert(offsetof(struct type, field) == (n), "asm.h: " #field)
+OFFSET_IS(trap_frame, rbx, FRAME_RBX);
+OFFSET_IS(trap_frame, rcx, FRAME_RCX);
+OFFSET_IS(trap_frame, rdi, FRAME_RDI);
+OFFSET_IS(trap_frame, rax, FRAME_RAX);
+OFFSET_IS(trap_frame, rip, FRAME_RIP);
+OFFSET_IS(trap_frame, ss, FRAME_SS);
+_Static_assert(sizeof(struct trap_frame) == FRAME_BYTES && FRAME_BYTES % 16 == 0, "asm.h");
+OFFSET_IS(cpu, self, CPU_SELF);
+OFFSET_IS(cpu, user_frame, CPU_USER_FRAME);
+OFFSET_IS(cpu, user_rsp, CPU_USER_RSP);
+
+struct cpu cpus[CPU_MAX];
+bool cpu_emulated;
+static struct cpu_tables first_tables __attribute__((aligned(16)));
+static struct gate idt[256] __attribute__((aligned(16)));
+static uint64_t features;             /* CR4 bits that this machine can have */
+
+/* ---- features ---- */
+
+/* Taken out where they are: in the direct map, for the text is not writable (map.c). */
+static void patch_smap(void)
+{
+    extern const uint64_t smap_table_start[], smap_table_end[];
+    static const uint8_t nop3[3] = {0x0f, 0x1f, 0x00};
+    for (const uint64_t *at = smap_table_start; at < smap_table_end; at++)
+        memcpy(arch_phys(*at - KERNEL_BASE), nop3, sizeof nop3);
+}
+
+static void features_init(void)
+{
+    struct cpuid extended = {0}, hypervisor = cpuid(0x40000000);
+    if (cpuid(0).a >= 7)
+        extended = cpuid(7);
+    features = CR4_PGE | (extended.b & 1u << 7 ? CR4_SMEP : 0) |
+               (extended.b & 1u << 20 ? CR4_SMAP : 0) | (extended.c & 1u << 2 ? CR4_UMIP : 0);
+    if (!(features & CR4_SMAP))
+        patch_smap();
+    cpu_emulated = (cpuid(1).c & 1u << 31) && memcmp(&hypervisor.b, "TCGTCGTCGTCG", 12) == 0;
+}
+
+/* ---- descriptor tables ---- */
+
+static void gate_set(unsigned vector, uint64_t entry, unsigned type)
+{
+    idt[vector] = (struct gate){.offset0 = (uint16_t)entry, .selector = SELECTOR_KERNEL_CODE,
+                                .type = (uint16_t)type, .offset1 = (uint16_t)(entry >> 16),
+                                .offset2 = (uint32_t)(entry >> 32)};
+}
+
+static void idt_init(void)
+{
+    for (unsigned v = 0; v < 256; v++)
+        gate_set(v, trap_stubs[v], GATE_INTERRUPT);
+    gate_set(3, trap_stubs[3], GATE_INTERRUPT | GATE_USER); /* int3 */
+    gate_set(VECTOR_PAGE_FAULT, (uint64_t)trap_page_fault_entry, GATE_INTERRUPT);
+    gate_set(VECTOR_NMI, (uint64_t)trap_nmi_entry, GATE_INTERRUPT | IST_NMI);
+    gate_set(8, (uint64_t)trap_double_fault_entry, GATE_INTERRUPT | IST_DOUBLE_FAULT);
+    gate_set(18, (uint64_t)trap_machine_check_entry, GATE_INTERRUPT | IST_MACHINE_CHECK);
+}
+
+static void gdt_init(struct cpu_tables *t)
+{
+    uint64_t tss = (uint64_t)&t->tss;
+    t->gdt[SELECTOR_KERNEL_CODE / 8] = 0x00af9a000000ffff;
+    t->gdt[SELECTOR_KERNEL_DATA / 8] = 0x00cf92000000ffff;
+    t->gdt[SELECTOR_USER_DATA / 8] = 0x00cff2000000ffff;
+    t->gdt[SELECTOR_USER_CODE / 8] = 0x00affa000000ffff;
+    t->gdt[SELECTOR_TSS / 8] = (sizeof t->tss - 1) | (tss & 0xffffff) << 16 | 0x89ull << 40 |
+                               (tss >> 24 & 0xff) << 56;
+    t->gdt[SELECTOR_TSS / 8 + 1] = tss >> 32;
+    t->tss.io_map = sizeof t->tss;    /* user mode has no ports */
+    for (unsigned i = 0; i < IST_COUNT; i++)
+        t->tss.ist[i] = (uint64_t)t->interrupt_stacks[i] + INTERRUPT_STACK_BYTES;
+}
+
+static void tables_load(struct cpu_tables *t)
+{
+    struct table_pointer gdt = {sizeof t->gdt - 1, (uint64_t)t->gdt};
+    struct table_pointer vectors = {sizeof idt - 1, (uint64_t)idt};
+    __asm__ volatile("lgdt %0\n\tlidt %1\n\tltr %w2" ::"m"(gdt), "m"(vectors), "r"(SELECTOR_TSS));
+}
+
+static void syscall_init(void)
+{
+    write_msr(MSR_STAR, (uint64_t)SELECTOR_SYSRET << 48 | (uint64_t)SELECTOR_KERNEL_CODE << 32);
+    write_msr(MSR_LSTAR, (uint64_t)trap_syscall_entry);
+    write_msr(MSR_FMASK, RFLAGS_IF | RFLAGS_TF | RFLAGS_DF | RFLAGS_NT | RFLAGS_AC);
+}
+
+/* ---- one CPU ---- */
+
+void cpu_init_first(void)
+{
+    cpus[0].tables = &first_tables;
+    features_init();
+    idt_init();
+    cpu_init_this(0);
+}
+
+bool cpu_prepare(unsigned id)
+{
+    struct frame *run = frame_alloc_run((sizeof(struct cpu_tables) + PAGE_BYTES - 1) / PAGE_BYTES);
+    if (!run)
+        return false;
+    cpus[id].tables = frame_memory(run);
+    memset(cpus[id].tables, 0, sizeof(struct cpu_tables));
+    return true;
+}
+
+uint64_t cpu_stack_top(unsigned id)
+{
+    return (uint64_t)cpus[id].tables->stack + KERNEL_STACK_BYTES;
+}
+
+/* Runs on the CPU itself, before anything there can trap. */
+void cpu_init_this(unsigned id)
+{
+    struct cpu *c = &cpus[id];
+    c->self = c;
+    c->id = id;
+    gdt_init(c->tables);
+    tables_load(c->tables);
+    write_msr(MSR_GS_BASE, (uint64_t)c);
+    write_msr(MSR_KERNEL_GS, 0);
+    write_cr4(read_cr4() | features);
+    write_cr0(read_cr0() | CR0_TS);   /* C2 */
+    syscall_init();
+}
+
+unsigned arch_cpu_id(void) { return cpu_this()->id; }
+
+_Noreturn void arch_power_off(int panicked)
+{
+    out32(0xf4, panicked ? 0x20 : 0x10); /* isa-debug-exit; without it: */
+    if (!panicked)
+        acpi_power_off();
+    for (;;)
+        halt();
+}
+
+/* ---- FPU registers ---- */
+
+static void fpu_save(struct arch_thread *t)
+{
+    __asm__ volatile("fxsave %0" : "=m"(t->fpu));
+}
+
+/* Vector 7 in user mode: the thread wants its registers. */
+void fpu_trap(void)
+{
+    struct cpu *c = cpu_this();
+    struct arch_thread *t = c->running;
+    assert(!c->fpu_open); /* C1 */
+    __asm__ volatile("clts");
+    if (c->fpu_owner != t || t->fpu_cpu != (int)c->id)
+        __asm__ volatile("fxrstor %0" ::"m"(t->fpu));
+    c->fpu_owner = t;
+    t->fpu_cpu = (int)c->id;
+    c->fpu_open = true;
+}
+
+static void fpu_switch(struct cpu *c, struct arch_thread *from, struct arch_thread *to)
+{
+    if (c->fpu_open) {
+        fpu_save(from);
+        if (to == from)
+            return;
+        write_cr0(read_cr0() | CR0_TS);
+        c->fpu_open = false;
+    }
+    if (c->fpu_owner == to && to->fpu_cpu == (int)c->id) {
+        __asm__ volatile("clts");
+        c->fpu_open = true;
+    }
+}
+
+void arch_thread_copy_fpu(struct arch_thread *to, const struct arch_thread *from)
+{
+    struct cpu *c = cpu_this();
+    if (c->running == from && c->fpu_open)
+        fpu_save(c->running);
+    memcpy(to->fpu, from->fpu, sizeof to->fpu);
+}
+
+/* ---- threads ---- */
+
+void arch_thread_init(struct arch_thread *t, void *stack_top, void (*start)(void *), void *arg)
+{
+    memset(t, 0, sizeof *t);
+    t->stack_top = (uint64_t)stack_top;
+    t->fpu_cpu = -1;
+    *(uint16_t *)&t->fpu[0] = 0x37f;   /* x87: all exceptions masked, 64-bit precision */
+    *(uint32_t *)&t->fpu[24] = 0x1f80; /* SSE: masked too */
+    uint64_t *stack = (uint64_t *)arch_user_frame(t) - 7; /* what thread_switch_stack() pops */
+    stack[0] = stack[1] = stack[2] = stack[4] = 0;
+    stack[3] = (uint64_t)start;
+    stack[5] = (uint64_t)arg;
+    stack[6] = (uint64_t)thread_first;
+    t->rsp = (uint64_t)stack;
+}
+
+void arch_thread_switch(struct arch_thread *from, struct arch_thread *to)
+{
+    struct cpu *c = cpu_this();
+    fpu_switch(c, from, to);
+    c->running = to;
+    c->tables->tss.rsp0 = to->stack_top;
+    c->user_frame = arch_user_frame(to);
+    write_msr(MSR_FS_BASE, to->fs_base);
+    thread_switch_stack(&from->rsp, to->rsp);
+}
+
+_Noreturn void arch_user_resume(const struct trap_frame *registers)
+{
+    struct trap_frame *f = arch_user_frame(cpu_this()->running);
+    memmove(f, registers, sizeof *f);
+    f->cs = SELECTOR_USER_CODE;
+    f->ss = SELECTOR_USER_DATA;
+    f->rflags = (f->rflags & 0xcd5) | RFLAGS_IF | RFLAGS_FIXED; /* arithmetic flags, direction */
+    trap_leave_to_user(f);
+}
+
+_Noreturn void arch_user_enter(vaddr_t entry, vaddr_t stack, uint64_t argument)
+{
+    struct trap_frame f = {.rip = entry, .rsp = stack, .rdi = argument};
+    arch_user_resume(&f);
+}
+
+void arch_set_fs_base(struct arch_thread *t, uint64_t base)
+{
+    t->fs_base = base & ((1ull << 47) - 1); /* another one would be a fault, of ours */
+    write_msr(MSR_FS_BASE, t->fs_base);
+}
+
+uint64_t arch_get_fs_base(const struct arch_thread *t) { return t->fs_base; }

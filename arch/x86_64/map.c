@@ -1,0 +1,111 @@
+/*
+ * map.c - the kernel half of every address space.
+ *
+ * Owns      kernel_table: three top-level slots, made at boot and copied into every table: the
+ *           direct map (all RAM, nothing else), devices, the kernel image. Below these slots the
+ *           tables are shared, so a later device mapping appears everywhere.
+ *
+ * Invariants
+ *   M1  Nothing here is writable and executable, or accessible to user mode.
+ *   M2  All leaves are global (they survive a reload of CR3) and never change once present.
+ *
+ * Locks: none; changed at boot only, by one CPU.
+ */
+#include "x86.h"
+#include "boot.h"
+#include "frame.h"
+
+#define LARGE_BYTES (1ull << 21)
+#define EARLY_LIMIT (1ull << 32)      /* what the tables of start.S map */
+#define SLOT(at) ((at) >> 39 & 511)
+
+paddr_t kernel_table;
+static vaddr_t device_next = DEVICE_BASE;
+
+void *arch_phys(paddr_t pa) { return (void *)(pa + DIRECT_BASE); }
+
+/* Table pages come from the memory map until the frame allocator has taken it over. */
+static paddr_t table_page(void)
+{
+    paddr_t pa;
+    if (frame_total_count() > 0) {
+        struct frame *f = frame_alloc(true);
+        return f ? frame_paddr(f) : 0;
+    }
+    pa = boot_take(PAGE_BYTES, EARLY_LIMIT);
+    if (!pa)
+        panic("no memory for the kernel's page tables");
+    memset(arch_phys(pa), 0, PAGE_BYTES);
+    return pa;
+}
+
+/* The entry for `at` in the table of a level: 4 top, 1 leaf, 2 leaf of 2 MiB. NULL: no memory. */
+static pte_t *entry_make(vaddr_t at, int level)
+{
+    pte_t *table = arch_phys(kernel_table);
+    for (int l = 4;; l--) {
+        pte_t *e = &table[at >> (12 + 9 * (l - 1)) & 511];
+        if (l == level)
+            return e;
+        if (!*e) {
+            paddr_t pa = table_page();
+            if (!pa)
+                return NULL;
+            *e = pte_make(pa, PTE_PRESENT | PTE_WRITE);
+        }
+        table = arch_phys(pte_frame_paddr(*e));
+    }
+}
+
+static bool map_range(vaddr_t at, paddr_t pa, uint64_t bytes, uint64_t flags)
+{
+    flags |= PTE_PRESENT | PTE_GLOBAL | PTE_ACCESSED | PTE_DIRTY;
+    for (uint64_t done = 0, step; done < bytes; done += step) {
+        bool large = ((at + done) | (pa + done)) % LARGE_BYTES == 0 && bytes - done >= LARGE_BYTES;
+        step = large ? LARGE_BYTES : PAGE_BYTES;
+        pte_t *e = entry_make(at + done, large ? 2 : 1);
+        if (!e)
+            return false;
+        *e = pte_make(pa + done, flags | (large ? PTE_LARGE : 0));
+    }
+    return true;
+}
+
+static void map_ram(paddr_t start, paddr_t end, void *unused)
+{
+    (void)unused;
+    if (end >= 1ull << 39)
+        panic("memory at %lx: the direct map is one top-level slot, 512 GiB", end);
+    (void)map_range(DIRECT_BASE + start, start, end - start, PTE_WRITE | PTE_NX);
+}
+
+static void map_image(const char *start, const char *end, uint64_t flags)
+{
+    uint64_t at = (uint64_t)start;
+    for (; at < (uint64_t)end; at += PAGE_BYTES) /* page by page: no 2 MiB page spans two rights */
+        (void)map_range(at, at - KERNEL_BASE, PAGE_BYTES, flags);
+}
+
+void map_init(void)
+{
+    kernel_table = table_page();
+    boot_memory_for(map_ram, NULL);
+    map_image(kernel_text_start, kernel_rodata_start, 0);
+    map_image(kernel_rodata_start, kernel_data_start, PTE_NX);
+    map_image(kernel_data_start, kernel_end, PTE_WRITE | PTE_NX);
+    (void)entry_make(DEVICE_BASE, 3); /* the slot exists before the first copy is made */
+    arch_table_load(kernel_table);
+}
+
+void *arch_map_device(paddr_t pa, size_t bytes)
+{
+    paddr_t first = pa & ~(paddr_t)(PAGE_BYTES - 1);
+    uint64_t whole = (pa + bytes - first + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
+    vaddr_t at = device_next;
+    if (whole > DEVICE_BASE + (1ull << 39) - at)
+        return NULL;
+    if (!map_range(at, first, whole, PTE_WRITE | PTE_NX | PTE_UNCACHED))
+        return NULL;
+    device_next += whole;
+    return (void *)(at + (pa - first));
+}

@@ -1,0 +1,82 @@
+/*
+ * serial.c - two 16550 ports: COM1 is the console, COM2 takes the log.
+ *
+ * Output is polled: QEMU takes bytes as fast as they come. Input of the console is an interrupt, by
+ * the I/O APIC, or polled by the timer where there is none.
+ *
+ * Locks: the caller's for output (serial.h); input is handled by CPU 0 only.
+ */
+#include "serial.h"
+#include "acpi.h"
+#include "interrupt.h"
+#include "x86.h"
+
+enum { DATA = 0, INTERRUPTS = 1, FIFO = 2, LINE = 3, MODEM = 4, STATUS = 5, SCRATCH = 7 };
+enum { STATUS_INPUT = 1, STATUS_EMPTY = 0x20, FIFO_BYTES = 16, POLLS_MAX = 100000 };
+
+static const uint16_t base[] = {0x3f8, 0x2f8};
+static bool present[2];
+void (*arch_console_input)(char c);
+bool serial_input_polled;
+
+void serial_init(void)
+{
+    for (unsigned p = 0; p < ARRAY_COUNT(base); p++) {
+        out8(base[p] + SCRATCH, 0xa5);
+        present[p] = in8(base[p] + SCRATCH) == 0xa5;
+        out8(base[p] + INTERRUPTS, 0);
+        out8(base[p] + LINE, 0x80);  /* the divisor of the baud rate: 1, 115200 */
+        out8(base[p] + DATA, 1);
+        out8(base[p] + INTERRUPTS, 0);
+        out8(base[p] + LINE, 0x03);  /* 8 bits, no parity */
+        out8(base[p] + FIFO, 0x07);
+        out8(base[p] + MODEM, 0x0b); /* OUT2: lets the interrupt through */
+    }
+}
+
+bool serial_present(enum serial_port port) { return present[port]; }
+
+/* Room for FIFO_BYTES more; false: nobody takes them. */
+static bool serial_ready(enum serial_port port)
+{
+    for (int i = 0; i < POLLS_MAX; i++) {
+        if (in8(base[port] + STATUS) & STATUS_EMPTY)
+            return true;
+        arch_serve_shootdown();
+    }
+    return false;
+}
+
+void serial_write(enum serial_port port, const char *text, size_t n)
+{
+    if (!present[port])
+        return;
+    for (size_t i = 0; i < n; i++) {
+        if (i % FIFO_BYTES == 0 && !serial_ready(port))
+            return;
+        out8(base[port] + DATA, (uint8_t)text[i]);
+    }
+}
+
+void serial_poll(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < POLLS_MAX && (in8(base[SERIAL_CONSOLE] + STATUS) & STATUS_INPUT); i++) {
+        char c = (char)in8(base[SERIAL_CONSOLE] + DATA);
+        if (arch_console_input)
+            arch_console_input(c);
+    }
+}
+
+void serial_input_init(void)
+{
+    if (!present[SERIAL_CONSOLE])
+        return;
+    int vector = arch_vector_alloc(serial_poll, NULL);
+    if (vector < 0 || !interrupt_route(acpi_machine.console_interrupt, acpi_machine.console_flags,
+                                       (unsigned)vector)) {
+        serial_input_polled = true;
+        return;
+    }
+    out8(base[SERIAL_CONSOLE] + INTERRUPTS, 1);
+}

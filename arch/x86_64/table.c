@@ -1,0 +1,137 @@
+/*
+ * table.c - page tables of user mode, and what this CPU has loaded.
+ *
+ * Four levels; a table page is a zeroed frame, reached through the direct map. Upper entries grant
+ * everything; the leaf decides. Slot 0 is there from the start and shared by a process's table and
+ * its views' tables; all other slots below the kernel half belong to one table only.
+ *
+ * Locks: the caller's: the process's space lock for slot 0, the view lock for a view's slots.
+ */
+#include "x86.h"
+#include "frame.h"
+
+enum { SLOTS = 512, SLOT_KERNEL = 256 };
+#define TABLE_FLAGS (PTE_PRESENT | PTE_WRITE | PTE_USER | PTE_ACCESSED)
+
+static pte_t *table_at(paddr_t pa) { return arch_phys(pa & PTE_FRAME); }
+
+static paddr_t table_page(void)
+{
+    struct frame *f = frame_alloc(false);
+    return f ? frame_paddr(f) : 0;
+}
+
+static paddr_t table_with_slot0(pte_t slot0)
+{
+    paddr_t top = table_page();
+    if (!top)
+        return 0;
+    memcpy(table_at(top) + SLOT_KERNEL, table_at(kernel_table) + SLOT_KERNEL,
+           (SLOTS - SLOT_KERNEL) * sizeof(pte_t));
+    table_at(top)[0] = slot0;
+    return top;
+}
+
+paddr_t arch_table_new(void)
+{
+    paddr_t slot0 = table_page();
+    if (!slot0)
+        return 0;
+    paddr_t top = table_with_slot0(slot0 | TABLE_FLAGS);
+    if (!top)
+        frame_free(frame_of(slot0));
+    return top;
+}
+
+paddr_t arch_table_new_view(paddr_t process_table)
+{
+    return table_with_slot0(table_at(process_table)[0]);
+}
+
+/* Frees the tables below entries [first, last) of a table of `level`, 4 being the top. */
+static void tables_free(pte_t *table, int level, unsigned first, unsigned last)
+{
+    for (unsigned i = first; i < last; i++) {
+        if (!table[i])
+            continue;
+        if (level > 2)
+            tables_free(table_at(table[i]), level - 1, 0, SLOTS);
+        frame_free(frame_of(pte_frame_paddr(table[i])));
+        table[i] = 0;
+    }
+}
+
+void arch_table_free(paddr_t top, bool is_view)
+{
+    table_unload(top); /* no CPU has it in CR3 any more, not even an idle one */
+    tables_free(table_at(top), 4, is_view ? 1 : 0, SLOT_KERNEL);
+    frame_free(frame_of(top));
+}
+
+pte_t *arch_pte(paddr_t top, vaddr_t at, bool create)
+{
+    pte_t *table = table_at(top);
+    assert(at < USER_LIMIT);
+    for (int shift = 39; shift > 12; shift -= 9) {
+        pte_t *e = &table[at >> shift & (SLOTS - 1)];
+        if (!*e) {
+            paddr_t pa = create ? table_page() : 0;
+            if (!pa)
+                return NULL;
+            pte_store(e, pa | TABLE_FLAGS);
+        }
+        table = table_at(*e);
+    }
+    return &table[at >> 12 & (SLOTS - 1)];
+}
+
+/* The first address behind the part that an entry at `shift` maps. */
+static vaddr_t behind(vaddr_t at, int shift) { return ((at >> shift) + 1) << shift; }
+
+void arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
+                   bool (*fn)(pte_t *pte, vaddr_t at, void *arg), void *arg)
+{
+    vaddr_t at = from;
+    while (at < to) {
+        pte_t *table = table_at(top);
+        int shift = 39;
+        while (shift > 12 && table[at >> shift & (SLOTS - 1)]) {
+            table = table_at(table[at >> shift & (SLOTS - 1)]);
+            shift -= 9;
+        }
+        if (shift > 12) {
+            at = behind(at, shift);
+            continue;
+        }
+        for (vaddr_t end = MIN(behind(at, 21), to); at < end; at += PAGE_BYTES) {
+            pte_t *e = &table[at >> 12 & (SLOTS - 1)];
+            if (*e && !fn(e, at, arg))
+                return;
+        }
+    }
+}
+
+bool user_range_ok(vaddr_t at, uint64_t n)
+{
+    return n <= USER_LIMIT && at <= USER_LIMIT - n;
+}
+
+/* ---- what this CPU has loaded ---- */
+
+void arch_table_load(paddr_t top)
+{
+    struct cpu *c = cpu_this();
+    __atomic_store_n(&c->leaving_table, c->loaded_table, __ATOMIC_RELAXED);
+    __atomic_store_n(&c->loaded_table, top, __ATOMIC_SEQ_CST); /* before the walker may use it */
+    write_cr3(top);
+    __atomic_store_n(&c->leaving_table, 0, __ATOMIC_RELEASE);  /* after it may use the old one */
+}
+
+paddr_t arch_table_loaded(void) { return cpu_this()->loaded_table; }
+
+void arch_flush_page(vaddr_t at)
+{
+    __asm__ volatile("invlpg (%0)" ::"r"(at) : "memory");
+}
+
+void arch_flush_all(void) { write_cr3(cpu_this()->loaded_table); }

@@ -1,0 +1,110 @@
+/*
+ * tlb.c - makes other CPUs forget translations; and sleeping, because a CPU that sleeps need not
+ * be waited for.
+ *
+ * A request is a number: flush_asked counts up, the target flushes, then copies the count it had
+ * seen before to flush_done. The target is reached by an interrupt in user mode and in arch_idle(),
+ * and serves by itself in every spin loop (arch_spin_hint), so two CPUs that wait for each other
+ * both get through, whatever locks they hold (G5).
+ *
+ * Invariants
+ *   T1  flush_done == n: all entries that were stale when flush_asked became n are gone.
+ *   T2  A CPU with `sleeping` set touches no user memory before it has served all requests: so a
+ *       request to it counts as served at once and costs no interrupt. It may keep stale entries.
+ *   T3  A top-level table that is freed is in no CPU's CR3 (table_unload), sleeping or not.
+ *
+ * Locks: none. `sleeping` and flush_asked are sequentially consistent: the one who asks writes
+ * flush_asked and then reads `sleeping`, the sleeper the other way round.
+ */
+#include "x86.h"
+#include "interrupt.h"
+
+enum { SPINS_PER_PAUSE = 128 };
+
+void arch_serve_shootdown(void)
+{
+    struct cpu *c = cpu_this();
+    uint64_t asked = __atomic_load_n(&c->flush_asked, __ATOMIC_SEQ_CST);
+    if (asked == c->flush_done)
+        return;
+    if (c->loaded_table == __atomic_load_n(&c->unload_table, __ATOMIC_SEQ_CST))
+        arch_table_load(kernel_table);
+    else
+        write_cr3(c->loaded_table);
+    __atomic_store_n(&c->flush_done, asked, __ATOMIC_SEQ_CST); /* T1 */
+}
+
+static uint64_t flush_ask(struct cpu *c, bool wake)
+{
+    uint64_t ticket = __atomic_add_fetch(&c->flush_asked, 1, __ATOMIC_SEQ_CST);
+    if (wake || !__atomic_load_n(&c->sleeping, __ATOMIC_SEQ_CST))
+        interrupt_send(c->id, VECTOR_SHOOTDOWN);
+    return ticket;
+}
+
+static bool flush_served(struct cpu *c, uint64_t ticket)
+{
+    return __atomic_load_n(&c->flush_done, __ATOMIC_SEQ_CST) >= ticket;
+}
+
+void arch_shootdown(uint64_t cpu_mask)
+{
+    uint64_t tickets[CPU_MAX];
+    unsigned me = arch_cpu_id();
+    for (unsigned i = 0; i < cpu_count; i++)
+        if (cpu_mask >> i & 1 && i != me)
+            tickets[i] = flush_ask(&cpus[i], false);
+    if (cpu_mask >> me & 1)
+        arch_flush_all();
+    for (unsigned i = 0; i < cpu_count; i++)
+        if (cpu_mask >> i & 1 && i != me)
+            while (!flush_served(&cpus[i], tickets[i]) &&
+                   !__atomic_load_n(&cpus[i].sleeping, __ATOMIC_SEQ_CST)) /* T2 */
+                arch_spin_hint();
+}
+
+void table_unload(paddr_t top)
+{
+    for (unsigned i = 0; i < cpu_count; i++) {
+        struct cpu *c = &cpus[i];
+        if (c == cpu_this()) {
+            if (c->loaded_table == top)
+                arch_table_load(kernel_table);
+            continue;
+        }
+        /* Asked again if another table_unload has overwritten our unload_table. */
+        while (__atomic_load_n(&c->loaded_table, __ATOMIC_SEQ_CST) == top) {
+            __atomic_store_n(&c->unload_table, top, __ATOMIC_SEQ_CST);
+            uint64_t ticket = flush_ask(c, true);
+            while (!flush_served(c, ticket))
+                arch_spin_hint();
+        }
+        while (__atomic_load_n(&c->leaving_table, __ATOMIC_SEQ_CST) == top)
+            arch_spin_hint();
+        paddr_t expected = top;
+        __atomic_compare_exchange_n(&c->unload_table, &expected, 0, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST);
+    }
+}
+
+/*
+ * Real CPUs want `pause`. TCG leaves its loop at each one, which is slow if all CPUs run in
+ * parallel, and the only way to let the others run if they take turns on one thread: so rarely.
+ */
+void arch_spin_hint(void)
+{
+    if (!cpu_emulated || ++cpu_this()->spins % SPINS_PER_PAUSE == 0)
+        pause();
+    arch_serve_shootdown();
+}
+
+/* An interrupt that came before the caller's last look at its work is still pending: `sti` takes
+ * effect after the next instruction, so it ends the `hlt`. */
+void arch_idle(void)
+{
+    struct cpu *c = cpu_this();
+    __atomic_store_n(&c->sleeping, 1, __ATOMIC_SEQ_CST);
+    __asm__ volatile("sti\n\thlt\n\tcli" ::: "memory");
+    __atomic_store_n(&c->sleeping, 0, __ATOMIC_SEQ_CST);
+    arch_serve_shootdown();
+}

@@ -1,0 +1,304 @@
+/*
+ * trap.S - the ways into the kernel and out of it, and the few other things C cannot say.
+ *
+ * The kernel runs with interrupts off; a trap that it takes itself is an interrupt in arch_idle(),
+ * a page fault of a user copy, or its end. So a frame of user mode always is at the top of the
+ * thread's kernel stack, and there is one rule for swapgs: what comes from ring 3 does it.
+ *
+ * The three traps that can hit between an entry and its swapgs (double fault, NMI, machine check)
+ * have stacks of their own and never return, so they need no care for what they interrupted.
+ */
+#include "asm.h"
+
+/* clac and stac are taken out (smap_table) on a CPU without SMAP. */
+.macro patchable instruction
+0:  \instruction
+    .pushsection .smap_table, "a"
+    .quad 0b
+    .popsection
+.endm
+
+/* A fault at the instruction that follows resumes at \fixup. */
+.macro may_fault fixup
+0:
+    .pushsection .exception_table, "a"
+    .quad 0b, \fixup
+    .popsection
+.endm
+
+/* From vector and error code on: the rest of struct trap_frame. */
+.macro save_registers
+    push %rax
+    push %r9
+    push %r8
+    push %r10
+    push %rdx
+    push %rsi
+    push %rdi
+    push %r11
+    push %rcx
+    push %rbx
+    push %rbp
+    push %r12
+    push %r13
+    push %r14
+    push %r15
+    patchable clac
+    cld
+.endm
+
+.macro restore_registers
+    pop %r15
+    pop %r14
+    pop %r13
+    pop %r12
+    pop %rbp
+    pop %rbx
+    pop %rcx
+    pop %r11
+    pop %rdi
+    pop %rsi
+    pop %rdx
+    pop %r10
+    pop %r8
+    pop %r9
+    pop %rax
+    add $16, %rsp
+.endm
+
+    .text
+/* ---- exceptions and interrupts ---- */
+    .balign 16
+stubs:
+    .set vector, 0
+    .rept 256
+    .balign 16
+    .if !(vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21)
+    push $0                           /* these bring no error code */
+    .endif
+    push $vector
+    jmp trap_common
+    .set vector, vector + 1
+    .endr
+
+trap_common:
+    testb $3, 24(%rsp)                /* cs */
+    jz 1f
+    swapgs
+1:  save_registers
+    mov %rsp, %rdi
+    call trap_dispatch                /* void trap_dispatch(struct trap_frame *f) */
+trap_leave:
+    testb $3, FRAME_CS(%rsp)
+    jz leave_to_kernel
+leave_to_user:
+    mov %rsp, %rdi
+    call trap_return_to_user
+leave_checked:
+    mov FRAME_RIP(%rsp), %rax         /* iretq to a non-canonical address would fault in here */
+    shr $47, %rax
+    jnz bad_address
+    restore_registers
+    swapgs
+    iretq
+leave_to_kernel:
+    restore_registers
+    iretq
+bad_address:
+    mov %rsp, %rdi
+    call trap_bad_address             /* void trap_bad_address(struct trap_frame *f) */
+    jmp leave_to_user
+
+/* The same for vector 14, with less on the way. */
+    .balign 16
+    .globl trap_page_fault_entry
+trap_page_fault_entry:
+    push $VECTOR_PAGE_FAULT
+    testb $3, 24(%rsp)
+    jz 1f
+    swapgs
+1:  save_registers
+    mov %rsp, %rdi
+    mov %cr2, %rsi
+    call trap_page_fault_dispatch     /* void (struct trap_frame *f, uint64_t address) */
+    jmp trap_leave
+
+/* _Noreturn void trap_leave_to_user(struct trap_frame *f): f is at the top of this stack. */
+    .globl trap_leave_to_user
+trap_leave_to_user:
+    mov %rdi, %rsp
+    jmp leave_to_user
+
+/* ---- system calls ----
+ * In: rax number; rdi rsi rdx r10 r8 r9 arguments; rcx user rip, r11 user rflags; interrupts off,
+ * the user's stack. Out: rax. rcx and r11 are lost, by the instruction's nature.
+ *
+ * The frame is not pushed but stored, and what cannot have changed since the thread's first entry
+ * (cs, ss: always the user's) is not stored at all. C keeps rbx, rbp and r12 to r15, so they go
+ * into the frame for whoever wants to see or replace them, but come back from there only if the
+ * call changed rip: rbx remembers the old one. */
+    .balign 16
+    .globl trap_syscall_entry
+trap_syscall_entry:
+    swapgs
+    mov %rsp, %gs:CPU_USER_RSP
+    mov %gs:CPU_USER_FRAME, %rsp
+    mov %rcx, FRAME_RIP(%rsp)
+    mov %r11, FRAME_RFLAGS(%rsp)
+    mov %rax, FRAME_RAX(%rsp)
+    mov %rdi, FRAME_RDI(%rsp)
+    mov %rsi, FRAME_RSI(%rsp)
+    mov %rdx, FRAME_RDX(%rsp)
+    mov %r10, FRAME_R10(%rsp)
+    mov %r8, FRAME_R8(%rsp)
+    mov %r9, FRAME_R9(%rsp)
+    mov %rbx, FRAME_RBX(%rsp)
+    mov %rbp, FRAME_RBP(%rsp)
+    mov %r12, FRAME_R12(%rsp)
+    mov %r13, FRAME_R13(%rsp)
+    mov %r14, FRAME_R14(%rsp)
+    mov %r15, FRAME_R15(%rsp)
+    movq $VECTOR_SYSCALL, FRAME_VECTOR(%rsp)
+    mov %rcx, %rbx
+    mov %gs:CPU_USER_RSP, %rcx
+    mov %rcx, FRAME_RSP(%rsp)
+    mov %rsp, %rdi
+    call trap_syscall
+    mov %rsp, %rdi
+    call trap_return_to_user
+    mov FRAME_RIP(%rsp), %rcx
+    cmp %rcx, %rbx
+    jne leave_checked                 /* replaced: all registers come from the frame */
+    mov FRAME_RFLAGS(%rsp), %r11
+    mov FRAME_RAX(%rsp), %rax
+    mov FRAME_RDI(%rsp), %rdi
+    mov FRAME_RSI(%rsp), %rsi
+    mov FRAME_RDX(%rsp), %rdx
+    mov FRAME_R10(%rsp), %r10
+    mov FRAME_R8(%rsp), %r8
+    mov FRAME_R9(%rsp), %r9
+    mov FRAME_RBX(%rsp), %rbx
+    mov FRAME_RSP(%rsp), %rsp
+    swapgs
+    sysretq                           /* rcx came from the instruction: canonical (USER_LIMIT) */
+
+/* ---- the three that never return; each is on its own stack ---- */
+.macro fatal name vector error
+    .balign 16
+    .globl \name
+\name:
+    .if !\error
+    push $0
+    .endif
+    push $\vector
+    save_registers
+    mov $0xc0000101, %ecx             /* GS base: ours is negative, a user's cannot be */
+    rdmsr
+    test %edx, %edx
+    js 1f
+    swapgs
+1:  mov %rsp, %rdi
+    call trap_fatal                   /* _Noreturn void trap_fatal(struct trap_frame *f) */
+    ud2
+.endm
+    fatal trap_nmi_entry 2 0
+    fatal trap_double_fault_entry 8 1
+    fatal trap_machine_check_entry 18 0
+
+/* ---- threads ---- */
+/* void thread_switch_stack(uint64_t *save_rsp, uint64_t load_rsp): saves what C keeps; returns on
+ * the other stack, to whoever called this for that thread. */
+    .globl thread_switch_stack, thread_first
+thread_switch_stack:
+    push %rbx
+    push %rbp
+    push %r12
+    push %r13
+    push %r14
+    push %r15
+    mov %rsp, (%rdi)
+    mov %rsi, %rsp
+    pop %r15
+    pop %r14
+    pop %r13
+    pop %r12
+    pop %rbp
+    pop %rbx
+    ret
+/* Where a new thread's first switch "returns" to: r12(rbx). */
+thread_first:
+    mov %rbx, %rdi
+    call *%r12
+    ud2
+
+/* ---- memory that may not be there: 0, or -14 (-EFAULT) after a fault nobody served ----
+ * int user_copy(void *to, const void *from, size_t n): either side may be the user's.
+ * Words, then the rest: an emulated CPU does `rep movsb` byte by byte. */
+    .globl user_copy, user_zero, user_string, peek
+user_copy:
+    mov %rdx, %rcx
+    shr $3, %rcx
+    and $7, %edx
+    patchable stac
+    may_fault user_failed
+    rep movsq
+    mov %edx, %ecx
+    may_fault user_failed
+    rep movsb
+    patchable clac
+    xor %eax, %eax
+    ret
+/* int user_zero(void *to, size_t n) */
+user_zero:
+    mov %rsi, %rcx
+    shr $3, %rcx
+    and $7, %esi
+    xor %eax, %eax
+    patchable stac
+    may_fault user_failed
+    rep stosq
+    mov %esi, %ecx
+    may_fault user_failed
+    rep stosb
+    patchable clac
+    ret
+/* long user_string(char *to, const char *from, size_t n): bytes before the NUL; n: there is none. */
+user_string:
+    xor %eax, %eax
+    patchable stac
+1:  cmp %rdx, %rax
+    je 2f
+    may_fault user_failed
+    movb (%rsi,%rax), %cl
+    movb %cl, (%rdi,%rax)
+    inc %rax
+    test %cl, %cl
+    jnz 1b
+    dec %rax
+2:  patchable clac
+    ret
+user_failed:
+    patchable clac
+    mov $-14, %rax
+    ret
+/* bool peek(uint64_t address, uint64_t *out) */
+peek:
+    may_fault 1f
+    mov (%rdi), %rdx
+    mov %rdx, (%rsi)
+    mov $1, %eax
+    ret
+1:  xor %eax, %eax
+    ret
+
+    .section .rodata
+    .balign 8
+    .globl trap_stubs
+trap_stubs:
+    .set vector, 0
+    .rept 256
+    .quad stubs + 16 * vector
+    .set vector, vector + 1
+    .endr
+
+    .section .note.GNU-stack, "", @progbits

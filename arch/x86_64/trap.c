@@ -1,0 +1,155 @@
+/*
+ * trap.c - what a trap means, and how to print one.
+ *
+ * User mode's traps go up to kernel/ (arch.h: trap_xxx). The kernel's own are: interrupts in
+ * arch_idle(), page faults of user copies (exception table), and panics.
+ */
+#include "x86.h"
+#include "interrupt.h"
+#include "panic.h"
+
+#define say(...) (panic_begun ? panic_print(__VA_ARGS__) : printk(__VA_ARGS__))
+enum { ERROR_PRESENT = 1, ERROR_WRITE = 2, ERROR_EXECUTE = 16 };
+enum { VECTOR_FPU = 7, BACKTRACE_MAX = 32 };
+
+struct exception { uint64_t at, resume; };
+extern const struct exception exception_table_start[], exception_table_end[]; /* kernel.ld */
+
+static const char *const names[VECTOR_FIRST] = {
+    "divide error", "debug trap", "NMI", "breakpoint", "overflow", "bound exceeded",
+    "invalid instruction", "no FPU", "double fault", NULL, "invalid TSS", "segment not present",
+    "stack segment fault", "general protection fault", "page fault", NULL, "x87 error",
+    "misaligned access", "machine check", "SSE error", "virtualisation", "control protection",
+};
+
+static const char *trap_name(uint64_t vector)
+{
+    return vector < VECTOR_FIRST && names[vector] ? names[vector] : "unknown exception";
+}
+
+/* ---- dispatch; called by trap.S ---- */
+
+void trap_dispatch(struct trap_frame *f);
+void trap_dispatch(struct trap_frame *f)
+{
+    if (f->vector >= VECTOR_FIRST)
+        interrupt_dispatch((unsigned)f->vector);
+    else if (!trap_from_user(f))
+        panic_at(f, "%s in the kernel, error %lx", trap_name(f->vector), f->error);
+    else if (f->vector == VECTOR_FPU)
+        fpu_trap();
+    else
+        trap_user_exception(f, trap_name(f->vector));
+}
+
+/* A fault of the kernel is good only at the instructions that have an entry. */
+static bool fixup(struct trap_frame *f, bool apply)
+{
+    for (const struct exception *e = exception_table_start; e < exception_table_end; e++) {
+        if (e->at != f->rip)
+            continue;
+        if (apply)
+            f->rip = e->resume;
+        return true;
+    }
+    return false;
+}
+
+static void kernel_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
+{
+    bool known = fixup(f, false);
+    if (known && at < USER_LIMIT && !panic_begun &&
+        trap_page_fault(f, at, flags | FAULT_FROM_KERNEL) == 0)
+        return;
+    if (!known)
+        panic_at(f, "page fault in the kernel at %lx, error %lx", at, f->error);
+    (void)fixup(f, true);
+}
+
+void trap_page_fault_dispatch(struct trap_frame *f, vaddr_t at);
+void trap_page_fault_dispatch(struct trap_frame *f, vaddr_t at)
+{
+    unsigned flags = (f->error & ERROR_WRITE ? FAULT_WRITE : 0) |
+                     (f->error & ERROR_EXECUTE ? FAULT_EXECUTE : 0) |
+                     (f->error & ERROR_PRESENT ? FAULT_PRESENT : 0);
+    if (!trap_from_user(f))
+        kernel_page_fault(f, at, flags);
+    else if (at < USER_LIMIT)
+        (void)trap_page_fault(f, at, flags); /* what went wrong was dealt with there */
+    else
+        trap_user_exception(f, "access to an address of the kernel");
+}
+
+/* User mode was to go on at an address that no page can have. */
+void trap_bad_address(struct trap_frame *f);
+void trap_bad_address(struct trap_frame *f)
+{
+    trap_user_exception(f, "jump to an impossible address");
+    f->rip = 0; /* if it is still alive, it faults there */
+}
+
+_Noreturn void trap_fatal(struct trap_frame *f);
+_Noreturn void trap_fatal(struct trap_frame *f)
+{
+    if (f->vector == VECTOR_NMI && panic_begun) {
+        cpu_this()->stopped_at = f->rip;
+        for (;;)
+            halt();
+    }
+    panic_at(f, "%s", trap_name(f->vector));
+}
+
+/* ---- printing ---- */
+
+void arch_print_trap(const struct trap_frame *f)
+{
+    say("rip %016lx  rsp %016lx  rflags %lx  cs %lx\n", f->rip, f->rsp, f->rflags, f->cs);
+    say("rax %016lx  rbx %016lx  rcx %016lx  rdx %016lx\n", f->rax, f->rbx, f->rcx, f->rdx);
+    say("rsi %016lx  rdi %016lx  rbp %016lx  r8  %016lx\n", f->rsi, f->rdi, f->rbp, f->r8);
+    say("r9  %016lx  r10 %016lx  r11 %016lx  r12 %016lx\n", f->r9, f->r10, f->r11, f->r12);
+    say("r13 %016lx  r14 %016lx  r15 %016lx  cr2 %016lx\n", f->r13, f->r14, f->r15, read_cr2());
+}
+
+void arch_print_place(uint64_t address)
+{
+    uint64_t offset;
+    const char *name = address >= (uint64_t)kernel_text_start &&
+                       address < (uint64_t)kernel_rodata_start ? symbol_find(address, &offset) : NULL;
+    if (name)
+        say("  %016lx %s+%lx\n", address, name, offset);
+    else
+        say("  %016lx\n", address);
+}
+
+/* One frame of a stack: the caller's frame pointer, and where it goes on. */
+static bool frame_read(uint64_t at, bool user, uint64_t frame[2])
+{
+    if (at % 8)
+        return false;
+    if (user)
+        return copy_from_user(frame, at, 2 * sizeof frame[0]) == 0;
+    return at >= DIRECT_BASE && peek(at, &frame[0]) && peek(at + 8, &frame[1]);
+}
+
+void arch_backtrace(uint64_t frame_pointer, bool user)
+{
+    uint64_t frame[2];
+    for (int i = 0; i < BACKTRACE_MAX && frame_read(frame_pointer, user, frame); i++) {
+        if (frame[1] == 0)
+            break;
+        arch_print_place(frame[1]);
+        if (frame[0] <= frame_pointer)
+            break; /* stacks grow downwards: anything else is no stack */
+        frame_pointer = frame[0];
+    }
+}
+
+void interrupt_print_stopped(void)
+{
+    for (unsigned i = 0; i < cpu_count; i++) {
+        if (!cpus[i].stopped_at)
+            continue;
+        say("cpu %u was at\n", i);
+        arch_print_place(cpus[i].stopped_at);
+    }
+}

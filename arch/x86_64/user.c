@@ -1,0 +1,38 @@
+/*
+ * user.c - copies between the kernel and user memory.
+ *
+ * A copy uses the user's own mappings, so it takes the same faults as user mode would, with the
+ * same answers; it may sleep in them (trap.c: trap_page_fault_dispatch). Hence: no lock is held.
+ */
+#include "x86.h"
+
+int user_copy(void *to, const void *from, size_t n);
+int user_zero(void *to, size_t n);
+long user_string(char *to, const char *from, size_t n);
+
+int copy_from_user(void *to, vaddr_t from, size_t n)
+{
+    return user_range_ok(from, n) ? user_copy(to, (const void *)from, n) : -EFAULT;
+}
+
+int copy_to_user(vaddr_t to, const void *from, size_t n)
+{
+    return user_range_ok(to, n) ? user_copy((void *)to, from, n) : -EFAULT;
+}
+
+int zero_user(vaddr_t to, size_t n)
+{
+    return user_range_ok(to, n) ? user_zero((void *)to, n) : -EFAULT;
+}
+
+/* `n` counts the NUL, too. */
+long copy_string_from_user(char *to, vaddr_t from, size_t n)
+{
+    if (!user_range_ok(from, 0))
+        return -EFAULT;
+    size_t limit = MIN(n, USER_LIMIT - from);
+    long length = user_string(to, (const char *)from, limit);
+    if (length < 0 || (size_t)length < limit)
+        return length;
+    return limit < n ? -EFAULT : -ENAMETOOLONG;
+}

@@ -1,0 +1,132 @@
+/* x86.h - single instructions and the numbers that go with them; for arch/ only. */
+#ifndef ARCH_X86_H
+#define ARCH_X86_H
+
+#include "arch.h"
+
+#define MSR_APIC_BASE 0x1b
+#define MSR_EFER      0xc0000080
+#define MSR_STAR      0xc0000081
+#define MSR_LSTAR     0xc0000082
+#define MSR_FMASK     0xc0000084
+#define MSR_FS_BASE   0xc0000100
+#define MSR_GS_BASE   0xc0000101
+#define MSR_KERNEL_GS 0xc0000102
+
+#define CR0_TS         (1ull << 3)
+#define CR4_PGE        (1ull << 7)
+#define CR4_OSFXSR     (1ull << 9)
+#define CR4_OSXMMEXCPT (1ull << 10)
+#define CR4_UMIP       (1ull << 11)
+#define CR4_SMEP       (1ull << 20)
+#define CR4_SMAP       (1ull << 21)
+
+#define RFLAGS_FIXED 2ull
+#define RFLAGS_TF (1ull << 8)
+#define RFLAGS_IF (1ull << 9)
+#define RFLAGS_DF (1ull << 10)
+#define RFLAGS_NT (1ull << 14)
+#define RFLAGS_AC (1ull << 18)
+
+static inline void out8(uint16_t port, uint8_t v)
+{
+    __asm__ volatile("outb %0, %1" :: "a"(v), "Nd"(port));
+}
+static inline void out16(uint16_t port, uint16_t v)
+{
+    __asm__ volatile("outw %0, %1" :: "a"(v), "Nd"(port));
+}
+static inline void out32(uint16_t port, uint32_t v)
+{
+    __asm__ volatile("outl %0, %1" :: "a"(v), "Nd"(port));
+}
+static inline uint8_t in8(uint16_t port)
+{
+    uint8_t v;
+    __asm__ volatile("inb %1, %0" : "=a"(v) : "Nd"(port));
+    return v;
+}
+
+static inline uint64_t read_msr(uint32_t msr)
+{
+    uint32_t low, high;
+    __asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(msr));
+    return (uint64_t)high << 32 | low;
+}
+static inline void write_msr(uint32_t msr, uint64_t v)
+{
+    __asm__ volatile("wrmsr" :: "c"(msr), "a"((uint32_t)v), "d"((uint32_t)(v >> 32)) : "memory");
+}
+
+#define CONTROL_REGISTER(n)                                                                       \
+    static inline uint64_t read_cr##n(void)                                                       \
+    {                                                                                             \
+        uint64_t v;                                                                               \
+        __asm__ volatile("movq %%cr" #n ", %0" : "=r"(v));                                        \
+        return v;                                                                                 \
+    }                                                                                             \
+    static inline void write_cr##n(uint64_t v)                                                    \
+    {                                                                                             \
+        __asm__ volatile("movq %0, %%cr" #n :: "r"(v) : "memory");                                \
+    }
+CONTROL_REGISTER(0)
+CONTROL_REGISTER(2)
+CONTROL_REGISTER(3)
+CONTROL_REGISTER(4)
+
+struct cpuid { uint32_t a, b, c, d; };
+static inline struct cpuid cpuid(uint32_t leaf)
+{
+    struct cpuid r;
+    __asm__ volatile("cpuid" : "=a"(r.a), "=b"(r.b), "=c"(r.c), "=d"(r.d) : "a"(leaf), "c"(0));
+    return r;
+}
+
+static inline uint64_t read_tsc(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    return (uint64_t)high << 32 | low;
+}
+
+static inline void pause(void) { __asm__ volatile("pause"); }
+static inline void halt(void) { __asm__ volatile("hlt"); }
+
+/* ---- between the files of arch/ ---- */
+/* start.S */
+extern char kernel_text_start[], kernel_rodata_start[], kernel_data_start[], kernel_end[];
+extern char trampoline_start[], trampoline_end[];
+extern uint64_t boot_top[512];          /* the tables that CPUs start with: 4 GiB twice, and us */
+/* trap.S */
+extern const uint64_t trap_stubs[256];
+void trap_syscall_entry(void), trap_nmi_entry(void), trap_double_fault_entry(void),
+    trap_machine_check_entry(void), trap_page_fault_entry(void), thread_first(void);
+_Noreturn void trap_leave_to_user(struct trap_frame *f);
+void thread_switch_stack(uint64_t *save_rsp, uint64_t load_rsp);
+/* Reads a word at any address; false: nothing is mapped there. */
+void arch_print_place(uint64_t address);
+bool peek(uint64_t address, uint64_t *out);
+/* cpu.c */
+void cpu_init_first(void);
+bool cpu_prepare(unsigned id);          /* tables and a stack for a further CPU */
+void cpu_init_this(unsigned id);
+uint64_t cpu_stack_top(unsigned id);
+extern bool cpu_emulated;               /* TCG runs us: see arch_spin_hint() */
+void fpu_trap(void);
+/* tlb.c */
+void table_unload(paddr_t top);         /* makes every CPU leave this table */
+/* map.c */
+void map_init(void);
+extern paddr_t kernel_table;            /* the kernel half, and an empty user half */
+/* interrupt.c */
+void apic_timer_start(uint32_t count, bool ticking);
+uint32_t apic_timer_count(void);        /* counts down */
+bool interrupt_route(uint32_t global, uint16_t flags, unsigned vector); /* I/O APIC, to CPU 0 */
+/* time.c */
+void time_init(void);                   /* measures the clocks, starts this CPU's ticks */
+void time_init_cpu(void);
+/* smp.c */
+extern unsigned cpu_count;
+void smp_reserve(void);                 /* a page below 1 MiB for the trampoline */
+
+#endif

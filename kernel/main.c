@@ -1,0 +1,35 @@
+/* main.c - the kernel's table of contents: its parts, in the order in which they need each other. */
+#include "block.h"
+#include "boot.h"
+#include "file.h"
+#include "frame.h"
+#include "futex.h"
+#include "object.h"
+#include "pci.h"
+#include "port.h"
+#include "process.h"
+#include "view.h"
+
+_Noreturn void kmain(void)
+{
+    log_init();             /* what printk said so far comes out */
+    printk("Katydid\n");
+    boot_print();           /* memory and modules, as the boot loader has them */
+    frame_init();           /* page frames: all RAM that the boot left free */
+    kmem_init();            /* kernel memory, made of frames */
+    arch_init();            /* interrupts, clock, console input */
+    thread_init();          /* from here on this is a thread; CPUs can run others */
+    object_init();          /* memory objects and their pages */
+    view_init();            /* transactions */
+    evict_init();           /* taking frames back */
+    port_init();            /* messages */
+    futex_init();
+    arch_start_cpus();      /* the others go idle and look for threads */
+    pci_init();             /* finds the disks */
+    file_tree_init();       /* the boot loader's module, as files */
+    file_import_init();     /* the import disk, as files */
+    console_init();         /* terminal input and output */
+    process_init();
+    process_start_first();  /* /bin/init */
+    thread_exit();
+}

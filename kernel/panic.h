@@ -1,0 +1,14 @@
+/* panic.h - how the kernel ends when it finds itself wrong; panic() itself is in kernel.h. */
+#ifndef KERNEL_PANIC_H
+#define KERNEL_PANIC_H
+
+#include "arch.h"
+
+/* A panic whose cause is a trap: prints its registers and its back trace instead of ours. */
+_Noreturn void panic_at(const struct trap_frame *f, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* While a panic prints, a line of output of any part goes straight to the serial ports. */
+extern bool panic_begun;
+void panic_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
