@@ -93,11 +93,13 @@ def test_addresses_of_killed_programs_get_source_lines():
     with tempfile.TemporaryDirectory() as folder:
         program, symbols = built_program(folder)
         lines = run.SourceLines(argparse.Namespace(add=[program + ":boom"]))
-        text = f"boom[7]: killed: write to 0x0 at 0x10 (boom+{symbols['inner']:#x})\nother line\n"
+        text = f"[   0.120000] boom[7]: killed: write to 0x0, at boom+{symbols['inner']:#x}\n" \
+            f"  {symbols['main']:016x}\n[   0.130000] other line\n  {symbols['main']:016x}\n"
         out = io.StringIO()
         with contextlib.redirect_stderr(out):
             lines.report(text, out)
         assert "crash.c:2" in out.getvalue() and "inner" in out.getvalue(), out.getvalue()
+        assert out.getvalue().count("crash.c:4") == 1, out.getvalue()
         assert "other line" not in out.getvalue()
 
 
