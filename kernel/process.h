@@ -8,9 +8,11 @@
 
 #define PROCESS_MAX 256
 #define PROCESS_FILES_MAX 64
+#define PROCESS_THREADS_MAX 256
 #define PROCESS_HANDLES_MAX 256
 
 struct file;
+struct node;
 struct handle_slot;
 struct attachment;
 
@@ -23,7 +25,7 @@ struct process {
     unsigned thread_count;
     bool dying, ended;
     int status;                      /* exit status; 128 + signal-like number if it was killed */
-    struct thread *waiter;           /* a parent in process_wait */
+    struct list waiters;             /* its threads that wait for children; process table lock */
     uint32_t references;             /* atomic: handles, threads, table */
     uint64_t cpu_ns;
     uint32_t flags;
@@ -32,12 +34,14 @@ struct process {
     struct lock space_lock;          /* RANK_SPACE */
     paddr_t table;                   /* top-level table; slot 0 exists from the start */
     struct list regions;
+    unsigned region_count;
     uint64_t frames, frames_max;
     vaddr_t brk_start, brk_end;
 
     /* file.c */
     struct lock file_lock;           /* RANK_FILE is per file; this one RANK_PROCESS + own use */
     struct file *files[PROCESS_FILES_MAX];
+    struct node *cwd;
 
     /* handle.c */
     struct lock handle_lock;         /* RANK_HANDLES */
@@ -46,8 +50,9 @@ struct process {
 
     /* view.c, object.c */
     struct lock attach_lock;         /* RANK_ATTACH */
-    struct attachment *attachments;  /* array sorted by base address */
+    struct attachment **attachments; /* sorted by base address */
     unsigned attachment_count, attachment_capacity;
+    struct view *plain;              /* maps objects that are not transactional; view.c */
     unsigned view_count;
     struct kd_view_stats stats;
 };
@@ -63,8 +68,24 @@ must_check int process_create(const char *path, const char *const *argv, const c
  * user mode. */
 void process_kill(struct process *p, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same without a message: exit_group. */
+void process_exit(struct process *p, int status);
+/* A further thread of the calling process that starts in user mode with these registers. Its tid,
+ * or -ENOMEM, -EAGAIN, -ESRCH (the process is ending). */
+must_check long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
+                                   vaddr_t clear_child_tid, vaddr_t parent_tid, vaddr_t child_tid);
+void process_interrupt(void);                  /* Ctrl-C: ends the foreground processes */
+bool process_foreground(void);                 /* is there one? */
+unsigned process_count(void);
+void process_check(void);                      /* vm_check() of all; panics if one is wrong */
 void process_init(void);
 void process_start_first(void);                /* /bin/init */
+
+/* elf.c: maps the program into the new process's empty space and builds its first stack.
+ * 0, -ENOEXEC (the log says why), -E2BIG, -ENOMEM, -EIO. */
+must_check int elf_load(struct process *p, struct node *image, const char *path,
+                        const char *const *argv, const char *const *envp, vaddr_t *entry,
+                        vaddr_t *stack);
 
 /* vm.c: user memory outside the store region. */
 int vm_fault(struct process *p, vaddr_t at, unsigned flags); /* 0, -EFAULT, -EACCES, -ENOMEM */
@@ -78,9 +99,14 @@ void object_process_gone(struct process *p);   /* object.c: attachments end, CLI
 /* And once per thread, in that thread, before it exits (view.c: aborts its transactions): */
 void view_thread_gone(struct thread *t);
 
+/* Bytes that nobody should rely on being secret. system.c */
+void random_bytes(void *to, size_t bytes);
+/* syscall.c: calls that got -ENOSYS because nobody knows their number. */
+extern uint64_t syscall_unknown_count;
 /* syscall.c dispatches numbers 1000.. to this table's owners: */
 long handle_call(unsigned number, const uint64_t a[6]);   /* 1000..1009  handle.c  */
 long process_call(unsigned number, const uint64_t a[6]);  /* 1010..1019  process.c */
+long system_call(unsigned number, const uint64_t a[6]);   /* of them: information, system.c */
 long port_syscall(unsigned number, const uint64_t a[6]);  /* 1020..1039  port.c    */
 long object_syscall(unsigned number, const uint64_t a[6]);/* 1040..1059  object.c  */
 long txn_syscall(unsigned number, const uint64_t a[6]);   /* 1060..1099  view.c, commit.c */

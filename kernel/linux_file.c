@@ -1,0 +1,314 @@
+/*
+ * linux_file.c - Linux calls on descriptors: read, write, seek, copy, pipes, terminals.
+ *
+ * Bytes go through a kernel buffer, a page at a time: user memory may fault, in a container even
+ * wait for a manager, so it is never touched under a lock, and files never see it.
+ */
+#include "console.h"
+#include "file.h"
+#include "linux.h"
+
+#define SMALL_BYTES 256u
+#define VECTORS_MAX 1024
+
+enum { SEEK_SET = 0, SEEK_CUR = 1, SEEK_END = 2 };
+
+/* A buffer on the stack for the small, a frame for the rest. */
+struct bounce {
+    char small[SMALL_BYTES];
+    struct frame *frame;
+    char *bytes;
+    size_t size;
+};
+
+static void bounce_get(struct bounce *b, size_t wanted)
+{
+    b->frame = NULL;
+    b->bytes = b->small;
+    b->size = SMALL_BYTES;
+    if (wanted > SMALL_BYTES)
+        b->frame = frame_alloc_raw(false);
+    if (b->frame) { /* without one it goes slowly */
+        b->bytes = frame_memory(b->frame);
+        b->size = PAGE_BYTES;
+    }
+}
+
+static void bounce_put(struct bounce *b)
+{
+    if (b->frame)
+        frame_free(b->frame);
+}
+
+/* What a transfer that went as far as `done` and then failed returns. */
+static long transferred(size_t done, long error)
+{
+    return done ? (long)done : error;
+}
+
+static long read_user(struct file *f, vaddr_t to, size_t bytes, uint64_t at)
+{
+    struct bounce b;
+    size_t done = 0;
+    long n = 0;
+    if (!user_range_ok(to, bytes))
+        return -EFAULT;
+    bounce_get(&b, bytes);
+    while (done < bytes) {
+        size_t part = MIN(bytes - done, b.size);
+        n = file_read(f, b.bytes, part, at);
+        if (n > 0 && copy_to_user(to + done, b.bytes, (size_t)n))
+            n = -EFAULT;
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+        if (at != FILE_HERE)
+            at += (uint64_t)n;
+        if ((size_t)n < part || !f->node || f->node->kind == NODE_CONSOLE)
+            break; /* what a pipe or a terminal had */
+    }
+    bounce_put(&b);
+    return transferred(done, n);
+}
+
+static long write_user(struct file *f, vaddr_t from, size_t bytes, uint64_t at)
+{
+    struct bounce b;
+    size_t done = 0;
+    long n = 0;
+    if (!user_range_ok(from, bytes))
+        return -EFAULT;
+    bounce_get(&b, bytes);
+    while (done < bytes) {
+        size_t part = MIN(bytes - done, b.size);
+        n = copy_from_user(b.bytes, from + done, part);
+        if (!n)
+            n = file_write(f, b.bytes, part, at);
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+        if (at != FILE_HERE)
+            at += (uint64_t)n;
+        if ((size_t)n < part)
+            break;
+    }
+    bounce_put(&b);
+    return transferred(done, n);
+}
+
+static long transfer(const uint64_t a[6], uint64_t at, bool write)
+{
+    struct file *f = fd_file(process_this(), (int)a[0]);
+    if (!f)
+        return -EBADF;
+    size_t bytes = MIN(a[2], (uint64_t)0x7ffff000);
+    long n = write ? write_user(f, a[1], bytes, at) : read_user(f, a[1], bytes, at);
+    file_put(f);
+    return n;
+}
+
+long linux_read(const uint64_t a[6]) { return transfer(a, FILE_HERE, false); }
+long linux_write(const uint64_t a[6]) { return transfer(a, FILE_HERE, true); }
+
+long linux_pread64(const uint64_t a[6])
+{
+    return (int64_t)a[3] < 0 ? -EINVAL : transfer(a, a[3], false);
+}
+
+long linux_pwrite64(const uint64_t a[6])
+{
+    return (int64_t)a[3] < 0 ? -EINVAL : transfer(a, a[3], true);
+}
+
+static long transfer_vectors(const uint64_t a[6], bool write)
+{
+    size_t done = 0;
+    if (a[2] > VECTORS_MAX)
+        return -EINVAL;
+    for (uint64_t i = 0; i < a[2]; i++) {
+        uint64_t v[2];
+        if (copy_from_user(v, a[1] + i * sizeof(v), sizeof(v)))
+            return transferred(done, -EFAULT);
+        if (v[1] == 0)
+            continue;
+        if ((int64_t)v[1] < 0)
+            return transferred(done, -EINVAL);
+        const uint64_t one[6] = {a[0], v[0], v[1]};
+        long n = transfer(one, FILE_HERE, write);
+        if (n < 0)
+            return transferred(done, n);
+        done += (size_t)n;
+        if ((uint64_t)n < v[1])
+            break;
+    }
+    return (long)done;
+}
+
+long linux_readv(const uint64_t a[6]) { return transfer_vectors(a, false); }
+long linux_writev(const uint64_t a[6]) { return transfer_vectors(a, true); }
+
+long linux_lseek(const uint64_t a[6])
+{
+    struct file *f = fd_file(process_this(), (int)a[0]);
+    long result = -ESPIPE;
+    if (!f)
+        return -EBADF;
+    if (f->node && f->node->kind != NODE_CONSOLE && f->node->kind != NODE_NULL) {
+        uint64_t from = a[2] == SEEK_SET ? 0 : a[2] == SEEK_CUR ? f->offset : f->node->bytes;
+        int64_t to;
+        result = -EINVAL;
+        if (a[2] <= SEEK_END && !__builtin_add_overflow((int64_t)from, (int64_t)a[1], &to)
+            && to >= 0) {
+            f->offset = (uint64_t)to;
+            result = to;
+        }
+    }
+    file_put(f);
+    return result;
+}
+
+long linux_close(const uint64_t a[6]) { return fd_close(process_this(), (int)a[0]); }
+
+/* ---- copies of descriptors ---- */
+
+static long copy_lowest(int fd, int lowest)
+{
+    struct process *p = process_this();
+    struct file *f = fd_file(p, fd);
+    if (!f)
+        return -EBADF;
+    int result = fd_new(p, f, lowest);
+    if (result < 0)
+        file_put(f);
+    return result;
+}
+
+static long copy_to(int fd, int to)
+{
+    struct process *p = process_this();
+    struct file *f = fd_file(p, fd);
+    if (!f)
+        return -EBADF;
+    int result = fd_set(p, to, f);
+    if (result < 0)
+        file_put(f);
+    return result;
+}
+
+long linux_dup(const uint64_t a[6]) { return copy_lowest((int)a[0], 0); }
+long linux_dup2(const uint64_t a[6]) { return copy_to((int)a[0], (int)a[1]); }
+
+long linux_dup3(const uint64_t a[6])
+{
+    if (a[0] == a[1] || (a[2] & ~(uint64_t)O_CLOEXEC))
+        return -EINVAL;
+    return copy_to((int)a[0], (int)a[1]);
+}
+
+static long pipe_make(vaddr_t out, unsigned flags)
+{
+    struct process *p = process_this();
+    struct file *ends[2];
+    int fds[2] = {-1, -1};
+    if (flags & ~(unsigned)(O_CLOEXEC | O_NONBLOCK))
+        return -EINVAL;
+    int error = pipe_new(&ends[0], &ends[1], flags & O_NONBLOCK);
+    for (int i = 0; i < 2 && !error; i++) {
+        fds[i] = fd_new(p, ends[i], 0);
+        if (fds[i] < 0) {
+            error = fds[i];
+            file_put(ends[i]);
+            if (i == 0)
+                file_put(ends[1]);
+        }
+    }
+    if (!error)
+        error = copy_to_user(out, fds, sizeof(fds));
+    for (int i = 0; i < 2 && error; i++)
+        if (fds[i] >= 0)
+            (void)!fd_close(p, fds[i]);
+    return error;
+}
+
+long linux_pipe(const uint64_t a[6]) { return pipe_make(a[0], 0); }
+long linux_pipe2(const uint64_t a[6]) { return pipe_make(a[0], (unsigned)a[1]); }
+
+long linux_fcntl(const uint64_t a[6])
+{
+    enum { F_DUPFD = 0, F_GETFD = 1, F_SETFD = 2, F_GETFL = 3, F_SETFL = 4, F_DUPFD_CLOEXEC = 1030 };
+    if (a[1] == F_DUPFD || a[1] == F_DUPFD_CLOEXEC)
+        return copy_lowest((int)a[0], (int)MIN(a[2], (uint64_t)PROCESS_FILES_MAX));
+    struct file *f = fd_file(process_this(), (int)a[0]);
+    long result = 0;
+    if (!f)
+        return -EBADF;
+    switch (a[1]) {
+    case F_GETFD: /* nothing is inherited across exec, because there is none */
+    case F_SETFD: break;
+    case F_GETFL: result = f->flags & ~(unsigned)(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC); break;
+    case F_SETFL:
+        f->flags = (f->flags & ~(unsigned)(O_APPEND | O_NONBLOCK))
+            | ((unsigned)a[2] & (O_APPEND | O_NONBLOCK));
+        break;
+    default: result = -EINVAL;
+    }
+    file_put(f);
+    return result;
+}
+
+/* Files in memory are as safe as they will ever be; containers are what survives. */
+long linux_fsync(const uint64_t a[6])
+{
+    struct file *f = fd_file(process_this(), (int)a[0]);
+    if (!f)
+        return -EBADF;
+    file_put(f);
+    return 0;
+}
+
+long linux_ftruncate(const uint64_t a[6])
+{
+    struct file *f = fd_file(process_this(), (int)a[0]);
+    if (!f)
+        return -EBADF;
+    long result = -EINVAL;
+    if (f->node && (f->flags & O_ACCESS) != O_RDONLY && (int64_t)a[1] >= 0)
+        result = node_resize(f->node, a[1]);
+    file_put(f);
+    return result;
+}
+
+/* ---- terminals ---- */
+
+static long terminal_call(uint64_t request, vaddr_t user)
+{
+    enum { TCGETS = 0x5401, TCSETS, TCSETSW, TCSETSF, TIOCGWINSZ = 0x5413 };
+    static const uint16_t window[4] = {25, 80}; /* a serial line does not tell */
+    struct terminal_modes m;
+    switch (request) {
+    case TCGETS:
+        console_modes(&m);
+        return copy_to_user(user, &m, sizeof(m));
+    case TCSETS:
+    case TCSETSW:
+    case TCSETSF:
+        if (copy_from_user(&m, user, sizeof(m)))
+            return -EFAULT;
+        console_set_modes(&m, request == TCSETSF);
+        return 0;
+    case TIOCGWINSZ: return copy_to_user(user, window, sizeof(window));
+    default: return -ENOTTY;
+    }
+}
+
+long linux_ioctl(const uint64_t a[6])
+{
+    struct file *f = fd_file(process_this(), (int)a[0]);
+    long result = -ENOTTY;
+    if (!f)
+        return -EBADF;
+    if (f->node && f->node->kind == NODE_CONSOLE)
+        result = terminal_call(a[1], a[2]);
+    file_put(f);
+    return result;
+}

@@ -1,0 +1,384 @@
+/*
+ * linux_process.c - Linux calls on memory, threads, time, and the little that is left.
+ *
+ * There are no signals: handlers are accepted and never called, masks are empty, and a signal that
+ * is sent ends the process it is sent to, which is what abort() needs.
+ */
+#include "file.h"
+#include "futex.h"
+#include "linux.h"
+#include "vm.h"
+
+#define NS_PER_S 1000000000ull
+
+/* ---- memory ---- */
+
+long linux_mmap(const uint64_t a[6])
+{
+    enum { MAP_SHARED = 1, MAP_FIXED = 0x10, MAP_ANONYMOUS = 0x20, MAP_NO_REPLACE = 0x100000 };
+    struct process *p = process_this();
+    unsigned protection = (unsigned)a[2] & 7;
+    unsigned flags = (a[3] & MAP_FIXED ? VM_FIXED : 0) | (a[3] & MAP_NO_REPLACE ? VM_NO_REPLACE : 0);
+    struct vm_source source = {0};
+    struct file *f = NULL;
+    long result = -EINVAL;
+    if (!(a[3] & MAP_ANONYMOUS)) {
+        f = fd_file(p, (int)a[4]);
+        if (!f)
+            return -EBADF;
+        bool is_file = f->node && f->node->kind != NODE_FOLDER && f->node->kind != NODE_CONSOLE
+            && f->node->kind != NODE_NULL;
+        if (!is_file || ((a[3] & MAP_SHARED) && (protection & VM_WRITE)))
+            result = -ENODEV; /* nothing written to memory ever goes into a file */
+        else if ((f->flags & O_ACCESS) == O_WRONLY)
+            result = -EACCES;
+        else if (a[5] % PAGE_BYTES == 0) {
+            source.node = f->node;
+            source.offset_bytes = a[5];
+            source.file_bytes = a[5] < f->node->bytes ? f->node->bytes - a[5] : 0;
+            result = 0;
+        }
+    } else {
+        result = 0;
+    }
+    if (!result)
+        result = vm_map(p, a[0], a[1], protection, flags, &source);
+    if (f)
+        file_put(f);
+    return result;
+}
+
+long linux_munmap(const uint64_t a[6]) { return vm_unmap(process_this(), a[0], a[1]); }
+
+long linux_mprotect(const uint64_t a[6])
+{
+    return a[2] & ~7ull ? -EINVAL : vm_protect(process_this(), a[0], a[1], (unsigned)a[2]);
+}
+
+long linux_brk(const uint64_t a[6]) { return (long)vm_break(process_this(), a[0]); }
+
+long linux_mremap(const uint64_t a[6])
+{
+    enum { MREMAP_MAYMOVE = 1 };
+    if (a[3] & ~(uint64_t)MREMAP_MAYMOVE)
+        return -EINVAL;
+    return vm_remap(process_this(), a[0], a[1], a[2]);
+}
+
+long linux_madvise(const uint64_t a[6])
+{
+    enum { MADV_DONTNEED = 4, MADV_FREE = 8 };
+    if (a[2] != MADV_DONTNEED && a[2] != MADV_FREE)
+        return 0;
+    return vm_forget(process_this(), a[0], a[1]);
+}
+
+/* ---- processes and threads ---- */
+
+long linux_exit(const uint64_t a[6])
+{
+    struct process *p = process_this();
+    if (p->thread_count == 1)
+        process_exit(p, (int)a[0]);
+    process_thread_leave();
+}
+
+long linux_exit_group(const uint64_t a[6])
+{
+    process_exit(process_this(), (int)a[0]);
+    process_thread_leave();
+}
+
+long linux_getpid(const uint64_t a[6])
+{
+    (void)a;
+    return process_this()->pid;
+}
+
+long linux_gettid(const uint64_t a[6])
+{
+    (void)a;
+    return (long)thread_this()->id;
+}
+
+long linux_getppid(const uint64_t a[6])
+{
+    (void)a;
+    return process_this()->parent;
+}
+
+/* Threads of pthread_create only: one address space, one set of files. */
+long linux_clone(const uint64_t a[6])
+{
+    enum { CLONE_VM = 0x100, CLONE_FILES = 0x400, CLONE_THREAD = 0x10000, CLONE_SETTLS = 0x80000,
+           CLONE_PARENT_SETTID = 0x100000, CLONE_CHILD_CLEARTID = 0x200000,
+           CLONE_CHILD_SETTID = 0x1000000 };
+    const uint64_t needed = CLONE_VM | CLONE_THREAD | CLONE_FILES;
+    if ((a[0] & needed) != needed || !a[1])
+        return -ENOSYS;
+    struct thread *t = thread_this();
+    struct trap_frame registers = *arch_user_frame(&t->arch);
+    trap_set_result(&registers, 0);
+    trap_set_stack(&registers, a[1]);
+    return process_thread_new(&registers,
+                              a[0] & CLONE_SETTLS ? a[4] : arch_get_fs_base(&t->arch),
+                              a[0] & CLONE_CHILD_CLEARTID ? a[3] : 0,
+                              a[0] & CLONE_PARENT_SETTID ? a[2] : 0,
+                              a[0] & CLONE_CHILD_SETTID ? a[3] : 0);
+}
+
+long linux_set_tid_address(const uint64_t a[6])
+{
+    thread_this()->clear_child_tid = a[0];
+    return linux_gettid(a);
+}
+
+long linux_arch_prctl(const uint64_t a[6])
+{
+    enum { ARCH_SET_FS = 0x1002, ARCH_GET_FS = 0x1003 };
+    struct thread *t = thread_this();
+    uint64_t base = arch_get_fs_base(&t->arch);
+    if (a[0] == ARCH_GET_FS)
+        return copy_to_user(a[1], &base, sizeof(base));
+    if (a[0] != ARCH_SET_FS)
+        return -EINVAL;
+    if (!user_range_ok(a[1], 8))
+        return -EPERM;
+    arch_set_fs_base(&t->arch, a[1]);
+    return 0;
+}
+
+long linux_futex(const uint64_t a[6])
+{
+    return futex_call(a[0], (int)a[1], (uint32_t)a[2], a[3], a[4], (uint32_t)a[5]);
+}
+
+long linux_sched_yield(const uint64_t a[6])
+{
+    (void)a;
+    thread_yield();
+    return 0;
+}
+
+long linux_sched_getaffinity(const uint64_t a[6])
+{
+    uint64_t mask = (1ull << arch_cpu_count()) - 1;
+    if (a[1] < sizeof(mask))
+        return -EINVAL;
+    return copy_to_user(a[2], &mask, sizeof(mask)) ? -EFAULT : (long)sizeof(mask);
+}
+
+/* ---- signals, which there are none of ---- */
+
+long linux_rt_sigaction(const uint64_t a[6])
+{
+    if (a[0] < 1 || a[0] > 64)
+        return -EINVAL;
+    return a[2] ? zero_user(a[2], 32) : 0; /* what was set before: the default */
+}
+
+long linux_rt_sigprocmask(const uint64_t a[6])
+{
+    return a[2] ? zero_user(a[2], 8) : 0;
+}
+
+static long signal_send(int pid, int signal)
+{
+    struct process *p = process_find(pid);
+    if (!p)
+        return -ESRCH;
+    long result = signal < 0 || signal > 64 ? -EINVAL : pid == 1 && p != process_this() ? -EPERM : 0;
+    if (!result && signal == 6 && p == process_this())
+        process_kill(p, 128 + signal, "it called abort()");
+    else if (!result && signal)
+        process_kill(p, 128 + signal, "by signal %d of process %d", signal, process_this()->pid);
+    process_put(p);
+    return result;
+}
+
+long linux_kill(const uint64_t a[6]) { return signal_send((int)a[0], (int)a[1]); }
+
+/* To a thread of the caller's own process. */
+static long thread_signal(int tid, int signal)
+{
+    struct process *p = process_this();
+    bool found = false;
+    lock_acquire(&p->lock);
+    list_for (l, &p->threads)
+        found |= container_of(l, struct thread, process_link)->id == (uint64_t)tid;
+    lock_release(&p->lock);
+    return found ? signal_send(p->pid, signal) : -ESRCH;
+}
+
+long linux_tkill(const uint64_t a[6]) { return thread_signal((int)a[0], (int)a[1]); }
+
+long linux_tgkill(const uint64_t a[6])
+{
+    return (int)a[0] == process_this()->pid ? thread_signal((int)a[1], (int)a[2])
+                                            : signal_send((int)a[0], (int)a[2]);
+}
+
+/* ---- time ---- */
+
+enum { CLOCK_REALTIME = 0, CLOCK_MONOTONIC = 1, CLOCK_PROCESS_CPUTIME = 2, CLOCK_THREAD_CPUTIME = 3,
+       CLOCK_MONOTONIC_RAW = 4, CLOCK_REALTIME_COARSE = 5, CLOCK_MONOTONIC_COARSE = 6,
+       CLOCK_BOOTTIME = 7 };
+
+static int clock_read(uint64_t clock, uint64_t *ns)
+{
+    switch (clock) {
+    case CLOCK_REALTIME:
+    case CLOCK_REALTIME_COARSE: *ns = arch_time_ns() + time_of_day_offset_ns(); return 0;
+    case CLOCK_MONOTONIC:
+    case CLOCK_MONOTONIC_RAW:
+    case CLOCK_MONOTONIC_COARSE:
+    case CLOCK_BOOTTIME: *ns = arch_time_ns(); return 0;
+    case CLOCK_PROCESS_CPUTIME: *ns = process_this()->cpu_ns; return 0;
+    case CLOCK_THREAD_CPUTIME: *ns = thread_this()->cpu_ns; return 0;
+    default: return -EINVAL;
+    }
+}
+
+static long time_to_user(vaddr_t to, uint64_t ns)
+{
+    const uint64_t t[2] = {ns / NS_PER_S, ns % NS_PER_S};
+    return copy_to_user(to, t, sizeof(t));
+}
+
+long linux_clock_gettime(const uint64_t a[6])
+{
+    uint64_t ns;
+    int error = clock_read(a[0], &ns);
+    return error ? error : time_to_user(a[1], ns);
+}
+
+long linux_clock_getres(const uint64_t a[6])
+{
+    uint64_t ns;
+    int error = clock_read(a[0], &ns);
+    return error || !a[1] ? error : time_to_user(a[1], 1);
+}
+
+long linux_gettimeofday(const uint64_t a[6])
+{
+    uint64_t ns = arch_time_ns() + time_of_day_offset_ns();
+    const uint64_t t[2] = {ns / NS_PER_S, ns % NS_PER_S / 1000};
+    return a[0] ? copy_to_user(a[0], t, sizeof(t)) : 0;
+}
+
+long linux_time(const uint64_t a[6])
+{
+    uint64_t s = (arch_time_ns() + time_of_day_offset_ns()) / NS_PER_S;
+    return a[0] && copy_to_user(a[0], &s, sizeof(s)) ? -EFAULT : (long)s;
+}
+
+/* Only a kill interrupts it, so nobody sees how much was left. */
+static long sleep_until(uint64_t deadline_ns)
+{
+    for (;;) {
+        int error = thread_park_until(deadline_ns);
+        if (error == -ETIMEDOUT)
+            return 0;
+        if (error)
+            return error;
+    }
+}
+
+long linux_nanosleep(const uint64_t a[6])
+{
+    uint64_t ns, now = arch_time_ns();
+    int error = time_from_user(a[0], &ns);
+    return error ? error : sleep_until(ns > ~0ull - 1 - now ? ~0ull - 1 : now + ns);
+}
+
+long linux_clock_nanosleep(const uint64_t a[6])
+{
+    enum { TIMER_ABSTIME = 1 };
+    uint64_t ns, now;
+    int error = clock_read(a[0], &now);
+    if (!error)
+        error = time_from_user(a[2], &ns);
+    if (error)
+        return error;
+    if (!(a[1] & TIMER_ABSTIME)) {
+        const uint64_t b[6] = {a[2]};
+        return linux_nanosleep(b);
+    }
+    return ns <= now ? 0 : sleep_until(arch_time_ns() + (ns - now));
+}
+
+/* ---- the rest ---- */
+
+long linux_uname(const uint64_t a[6])
+{
+    static const char *const fields[] = {"Katydid", "katydid", "1", "first", "x86_64", ""};
+    char out[6 * 65];
+    memset(out, 0, sizeof(out));
+    for (unsigned i = 0; i < ARRAY_COUNT(fields); i++)
+        strlcpy(out + 65 * i, fields[i], 65);
+    return copy_to_user(a[0], out, sizeof(out));
+}
+
+long linux_getrandom(const uint64_t a[6])
+{
+    uint64_t done = 0, total = MIN(a[1], (uint64_t)1 << 20);
+    while (done < total) {
+        char piece[64];
+        size_t n = MIN(total - done, sizeof(piece));
+        random_bytes(piece, n);
+        if (copy_to_user(a[0] + done, piece, n))
+            return done ? (long)done : -EFAULT;
+        done += n;
+    }
+    return (long)done;
+}
+
+static long limit_out(uint64_t resource, vaddr_t user)
+{
+    enum { RLIMIT_STACK = 3, RLIMIT_NOFILE = 7, RLIMIT_AS = 9 };
+    uint64_t limit = ~0ull;
+    if (resource > 15)
+        return -EINVAL;
+    if (resource == RLIMIT_STACK)
+        limit = VM_STACK_BYTES;
+    else if (resource == RLIMIT_NOFILE)
+        limit = PROCESS_FILES_MAX;
+    else if (resource == RLIMIT_AS)
+        limit = process_this()->frames_max * PAGE_BYTES;
+    const uint64_t out[2] = {limit, limit};
+    return user ? copy_to_user(user, out, sizeof(out)) : 0;
+}
+
+long linux_prlimit64(const uint64_t a[6])
+{
+    if (a[0] && (int)a[0] != process_this()->pid)
+        return -EPERM;
+    return a[2] ? -EPERM : limit_out(a[1], a[3]); /* limits are what they are */
+}
+
+long linux_getrlimit(const uint64_t a[6]) { return limit_out(a[0], a[1]); }
+
+long linux_sysinfo(const uint64_t a[6])
+{
+    struct {
+        int64_t uptime;
+        uint64_t loads[3], total, free, shared, buffers, swap_total, swap_free;
+        uint16_t processes, pad;
+        uint32_t pad2;
+        uint64_t high_total, high_free;
+        uint32_t unit;
+        char rest[4];
+    } s = {
+        .uptime = (int64_t)(arch_time_ns() / NS_PER_S),
+        .total = frame_total_count() * PAGE_BYTES, .free = frame_free_count() * PAGE_BYTES,
+        .processes = (uint16_t)process_count(), .unit = 1,
+    };
+    _Static_assert(sizeof(s) == 112, "Linux's size");
+    return copy_to_user(a[0], &s, sizeof(s));
+}
+
+long linux_zero(const uint64_t a[6])
+{
+    (void)a;
+    return 0;
+}

@@ -1,0 +1,64 @@
+/*
+ * syscall.c - from the trap to the call: Linux's numbers by a table, Katydid's own by their tens.
+ *
+ * A call gets its six arguments as they lie in the trap frame. An unknown number gives -ENOSYS and
+ * is counted, so that a program that misses something can be noticed.
+ */
+#include "linux.h"
+
+uint64_t syscall_unknown_count;
+
+static linux_call *const linux_calls[] = {
+    [0] = linux_read, [1] = linux_write, [2] = linux_open, [3] = linux_close, [4] = linux_stat,
+    [5] = linux_fstat, [6] = linux_stat /* lstat: there are no links */, [8] = linux_lseek,
+    [9] = linux_mmap, [10] = linux_mprotect, [11] = linux_munmap, [12] = linux_brk,
+    [13] = linux_rt_sigaction, [14] = linux_rt_sigprocmask, [15] = linux_zero /* rt_sigreturn */,
+    [16] = linux_ioctl, [17] = linux_pread64, [18] = linux_pwrite64, [19] = linux_readv,
+    [20] = linux_writev, [21] = linux_access, [22] = linux_pipe, [24] = linux_sched_yield,
+    [25] = linux_mremap, [28] = linux_madvise, [32] = linux_dup, [33] = linux_dup2,
+    [35] = linux_nanosleep, [39] = linux_getpid, [56] = linux_clone, [60] = linux_exit,
+    [62] = linux_kill, [63] = linux_uname, [72] = linux_fcntl, [74] = linux_fsync,
+    [75] = linux_fsync, [77] = linux_ftruncate, [79] = linux_getcwd, [80] = linux_chdir,
+    [81] = linux_fchdir, [82] = linux_rename, [83] = linux_mkdir, [84] = linux_rmdir,
+    [87] = linux_unlink, [89] = linux_readlink, [96] = linux_gettimeofday, [97] = linux_getrlimit,
+    [99] = linux_sysinfo, [102] = linux_zero /* getuid */, [104] = linux_zero /* getgid */,
+    [107] = linux_zero /* geteuid */, [108] = linux_zero /* getegid */, [110] = linux_getppid,
+    [131] = linux_zero /* sigaltstack */, [158] = linux_arch_prctl, [186] = linux_gettid,
+    [200] = linux_tkill, [201] = linux_time, [202] = linux_futex, [204] = linux_sched_getaffinity,
+    [217] = linux_getdents64, [218] = linux_set_tid_address, [228] = linux_clock_gettime,
+    [229] = linux_clock_getres, [230] = linux_clock_nanosleep, [231] = linux_exit_group,
+    [234] = linux_tgkill, [257] = linux_openat, [258] = linux_mkdirat, [262] = linux_newfstatat,
+    [263] = linux_unlinkat, [264] = linux_renameat, [269] = linux_faccessat,
+    [273] = linux_zero /* set_robust_list */, [292] = linux_dup3, [293] = linux_pipe2,
+    [302] = linux_prlimit64, [316] = linux_renameat, [318] = linux_getrandom,
+};
+
+static __attribute__((noinline)) long katydid_call(uint64_t number, const uint64_t a[6])
+{
+    static long (*const by_ten[])(unsigned number, const uint64_t a[6]) = {
+        handle_call, process_call, port_syscall, port_syscall, object_syscall, object_syscall,
+        txn_syscall, txn_syscall, txn_syscall, txn_syscall, block_syscall,
+    };
+    if (number < KD_HANDLE_CLOSE || number >= KD_HANDLE_CLOSE + 10 * ARRAY_COUNT(by_ten))
+        return -ENOSYS;
+    return by_ten[(number - KD_HANDLE_CLOSE) / 10]((unsigned)number, a);
+}
+
+static bool is_known(uint64_t number)
+{
+    return (number < ARRAY_COUNT(linux_calls) && linux_calls[number])
+        || (number >= KD_HANDLE_CLOSE && number < KD_CALL_END);
+}
+
+void trap_syscall(struct trap_frame *f)
+{
+    uint64_t number = trap_call_number(f);
+    long result;
+    if (number < ARRAY_COUNT(linux_calls) && linux_calls[number])
+        result = linux_calls[number](f->arguments);
+    else
+        result = katydid_call(number, f->arguments);
+    if (result == -ENOSYS && !is_known(number))
+        __atomic_fetch_add(&syscall_unknown_count, 1, __ATOMIC_RELAXED);
+    trap_set_result(f, result);
+}

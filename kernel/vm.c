@@ -1,0 +1,611 @@
+/*
+ * vm.c - a process's own memory: regions of slot 0, filled with zeros or file bytes on demand.
+ *
+ * Owns      process->regions, the leaf entries of slot 0 and the frames they name.
+ * Not here  the store region (view.c, fault.c), files (file.c), page tables themselves (arch/).
+ *
+ * Invariants
+ *   V1  Regions are page aligned, lie within [VM_START, VM_END), are sorted and do not overlap.
+ *   V2  A present leaf entry lies inside a region, and allows no more than the region does.
+ *   V3  No region is writable and executable.
+ *   V4  process->frames counts the present leaf entries of slot 0; each of them owns its frame.
+ *   V5  A frame is freed only after the shootdown that followed the removal of its entry.
+ *
+ * Locks: process->space_lock guards all of it. It is not held while a file is read: the fault looks
+ * its region up again afterwards.
+ */
+#include "vm.h"
+
+#include "file.h"
+
+#define AROUND_ZERO 4  /* pages made by one fault: a fault costs far more than a page */
+#define AROUND_FILE 8
+
+struct region {
+    struct list link;
+    vaddr_t start, end;
+    unsigned protection;
+    struct vm_source source;
+};
+
+static vaddr_t page_down(vaddr_t at) { return at & ~(vaddr_t)(PAGE_BYTES - 1); }
+static vaddr_t page_up(vaddr_t at) { return page_down(at + PAGE_BYTES - 1); }
+
+/* Page-aligns [at, at + bytes). False: empty, unaligned, or not within slot 0's share. */
+static bool range_valid(vaddr_t at, uint64_t bytes)
+{
+    return at % PAGE_BYTES == 0 && at >= VM_START && at < VM_END && bytes > 0
+        && bytes <= VM_END - at;
+}
+
+static bool protection_valid(unsigned protection)
+{
+    return (protection & (VM_WRITE | VM_EXECUTE)) != (VM_WRITE | VM_EXECUTE); /* V3 */
+}
+
+static uint64_t pte_flags(unsigned protection)
+{
+    return PTE_PRESENT | PTE_USER | (protection & VM_WRITE ? PTE_WRITE : 0)
+        | (protection & VM_EXECUTE ? 0 : PTE_NX);
+}
+
+/* ---- regions; space_lock held ---- */
+
+/* The first region that ends behind `at`, or NULL. */
+static struct region *region_after(struct process *p, vaddr_t at)
+{
+    list_for (l, &p->regions) {
+        struct region *r = container_of(l, struct region, link);
+        if (r->end > at)
+            return r;
+    }
+    return NULL;
+}
+
+static struct region *region_at(struct process *p, vaddr_t at)
+{
+    struct region *r = region_after(p, at);
+    return r && r->start <= at ? r : NULL;
+}
+
+static struct region *region_new(struct process *p)
+{
+    if (p->region_count >= VM_REGIONS_MAX)
+        return NULL;
+    struct region *r = kalloc(sizeof(*r));
+    if (r)
+        p->region_count++;
+    return r;
+}
+
+/* The file part of a source, `skip` bytes further on. */
+static struct vm_source source_skip(struct vm_source s, uint64_t skip)
+{
+    s.offset_bytes += skip;
+    s.file_bytes = s.file_bytes > skip ? s.file_bytes - skip : 0;
+    return s;
+}
+
+/* Makes `at` a border between regions. */
+static int region_split(struct process *p, vaddr_t at)
+{
+    struct region *r = region_at(p, at);
+    if (!r || r->start == at)
+        return 0;
+    struct region *upper = region_new(p);
+    if (!upper)
+        return -ENOMEM;
+    upper->start = at;
+    upper->end = r->end;
+    upper->protection = r->protection;
+    upper->source = source_skip(r->source, at - r->start);
+    if (upper->source.node)
+        node_get(upper->source.node);
+    r->end = at;
+    list_insert_before(r->link.next, &upper->link);
+    return 0;
+}
+
+static void region_insert(struct process *p, struct region *r)
+{
+    struct region *next = region_after(p, r->start);
+    struct list *before = next ? &next->link : &p->regions;
+    struct region *prev = before->prev != &p->regions
+        ? container_of(before->prev, struct region, link) : NULL;
+    if (prev && prev->end == r->start && prev->protection == r->protection && !prev->source.node
+        && !r->source.node) { /* a heap that grows stays one region */
+        prev->end = r->end;
+        p->region_count--;
+        kfree(r);
+        return;
+    }
+    list_insert_before(before, &r->link);
+}
+
+static bool range_is_free(struct process *p, vaddr_t at, uint64_t bytes)
+{
+    struct region *r = region_after(p, at);
+    return !r || r->start >= at + bytes;
+}
+
+/* First fit above the programs; a page stays free behind each mapping as a guard. 0: no room. */
+static vaddr_t range_find(struct process *p, uint64_t bytes)
+{
+    vaddr_t at = VM_IMAGE_END;
+    vaddr_t end = VM_END - VM_STACK_BYTES - PAGE_BYTES;
+    for (struct region *r = region_after(p, at); r; ) {
+        if (r->start >= at && r->start - at >= bytes + PAGE_BYTES)
+            break;
+        at = MAX(at, r->end + PAGE_BYTES);
+        r = r->link.next == &p->regions ? NULL : container_of(r->link.next, struct region, link);
+    }
+    return at < end && bytes <= end - at ? at : 0;
+}
+
+/* Bytes of writable memory that were promised: what may still be filled. */
+static uint64_t bytes_promised(struct process *p)
+{
+    uint64_t sum = 0;
+    list_for (l, &p->regions) {
+        struct region *r = container_of(l, struct region, link);
+        if (r->protection & VM_WRITE)
+            sum += r->end - r->start;
+    }
+    return sum;
+}
+
+static bool promise_ok(struct process *p, uint64_t bytes, unsigned protection)
+{
+    uint64_t limit = p->frames_max * PAGE_BYTES;
+    return !(protection & VM_WRITE) || (bytes <= limit && bytes_promised(p) <= limit - bytes);
+}
+
+/* ---- taking memory away ----
+ * A page without any right (PROT_NONE) keeps its frame in an entry that is not present. */
+
+struct sweep {
+    struct process *process;
+    struct list frames;     /* removed from the table, not yet shot down (V5) */
+    bool change;            /* change rights to `protection`; else remove */
+    unsigned protection;
+    bool any;
+};
+
+static bool sweep_entry(pte_t *pte, vaddr_t at, void *arg)
+{
+    struct sweep *s = arg;
+    paddr_t pa = pte_frame_paddr(*pte);
+    (void)at;
+    s->any = true;
+    if (s->change) {
+        pte_exchange(pte, pte_make(pa, s->protection ? pte_flags(s->protection) : PTE_SOFT0));
+        return true;
+    }
+    pte_exchange(pte, 0);
+    list_push_back(&s->frames, &frame_of(pa)->link);
+    s->process->frames--;
+    return true;
+}
+
+/* Ends a sweep: every CPU forgets the old entries, then the frames are free. */
+static void sweep_finish(struct sweep *s)
+{
+    struct list *l;
+    if (s->any)
+        arch_shootdown((1ull << arch_cpu_count()) - 1);
+    while ((l = list_pop(&s->frames)))
+        frame_free(container_of(l, struct frame, link));
+}
+
+static void sweep_range(struct process *p, vaddr_t at, vaddr_t end)
+{
+    struct sweep s = {.process = p};
+    list_init(&s.frames);
+    arch_pte_walk(p->table, at, end, sweep_entry, &s);
+    sweep_finish(&s);
+}
+
+/* Removes all of [at, end); borders are regions' borders already. The regions go to *gone. */
+static void unmap_locked(struct process *p, vaddr_t at, vaddr_t end, struct list *gone)
+{
+    struct region *r;
+    bool any = false;
+    while ((r = region_after(p, at)) && r->start < end) {
+        list_remove(&r->link);
+        list_push_back(gone, &r->link);
+        p->region_count--;
+        any = true;
+    }
+    if (any)
+        sweep_range(p, at, end);
+}
+
+static void regions_free(struct list *gone)
+{
+    struct list *l;
+    while ((l = list_pop(gone))) {
+        struct region *r = container_of(l, struct region, link);
+        if (r->source.node)
+            node_put(r->source.node);
+        kfree(r);
+    }
+}
+
+/* ---- the calls ---- */
+
+long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection, unsigned flags,
+            const struct vm_source *source)
+{
+    struct list gone;
+    long result;
+
+    if (bytes == 0 || bytes > VM_END)
+        return bytes ? -ENOMEM : -EINVAL;
+    if (!protection_valid(protection))
+        return -EACCES;
+    bytes = page_up(bytes);
+    if ((flags & (VM_FIXED | VM_NO_REPLACE)) && !range_valid(at, bytes))
+        return at % PAGE_BYTES ? -EINVAL : -ENOMEM;
+
+    list_init(&gone);
+    lock_acquire(&p->space_lock);
+    struct region *r = region_new(p);
+    result = -ENOMEM;
+    if (!r || !promise_ok(p, bytes, protection))
+        goto out;
+    if (flags & VM_NO_REPLACE) {
+        result = -EEXIST;
+        if (!range_is_free(p, at, bytes))
+            goto out;
+    } else if (flags & VM_FIXED) {
+        if (region_split(p, at) || region_split(p, at + bytes))
+            goto out;
+        unmap_locked(p, at, at + bytes, &gone);
+    } else if (!range_valid(at, bytes) || !range_is_free(p, at, bytes)) {
+        at = range_find(p, bytes);
+        if (!at)
+            goto out;
+    }
+    r->start = at;
+    r->end = at + bytes;
+    r->protection = protection;
+    if (source && source->node) {
+        r->source = *source;
+        node_get(source->node);
+    }
+    region_insert(p, r);
+    r = NULL;
+    result = (long)at;
+out:
+    if (r) {
+        p->region_count--;
+        kfree(r);
+    }
+    lock_release(&p->space_lock);
+    regions_free(&gone);
+    return result;
+}
+
+int vm_unmap(struct process *p, vaddr_t at, uint64_t bytes)
+{
+    struct list gone;
+    if (bytes > VM_END || !range_valid(at, bytes = page_up(bytes)))
+        return -EINVAL;
+    list_init(&gone);
+    lock_acquire(&p->space_lock);
+    int error = region_split(p, at);
+    if (!error)
+        error = region_split(p, at + bytes);
+    if (!error)
+        unmap_locked(p, at, at + bytes, &gone);
+    lock_release(&p->space_lock);
+    regions_free(&gone);
+    return error;
+}
+
+/* Is every page of the range in some region, and may become what is asked for? */
+static int protect_check(struct process *p, vaddr_t at, vaddr_t end, unsigned protection)
+{
+    uint64_t more = 0;
+    for (vaddr_t here = at; here < end; ) {
+        struct region *r = region_at(p, here);
+        if (!r)
+            return -ENOMEM;
+        vaddr_t stop = MIN(r->end, end);
+        if (!(r->protection & VM_WRITE))
+            more += stop - here;
+        here = stop;
+    }
+    return promise_ok(p, more, protection) ? 0 : -ENOMEM;
+}
+
+int vm_protect(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection)
+{
+    if (bytes == 0)
+        return at % PAGE_BYTES ? -EINVAL : 0;
+    if (bytes > VM_END || !range_valid(at, bytes = page_up(bytes)))
+        return at % PAGE_BYTES ? -EINVAL : -ENOMEM;
+    if (!protection_valid(protection))
+        return -EACCES;
+    lock_acquire(&p->space_lock);
+    int error = protect_check(p, at, at + bytes, protection);
+    if (!error)
+        error = region_split(p, at);
+    if (!error)
+        error = region_split(p, at + bytes);
+    for (vaddr_t here = at; !error && here < at + bytes; ) {
+        struct region *r = region_at(p, here);
+        r->protection = protection;
+        here = r->end;
+    }
+    if (!error) {
+        struct sweep s = {.process = p, .change = true, .protection = protection};
+        list_init(&s.frames);
+        arch_pte_walk(p->table, at, at + bytes, sweep_entry, &s);
+        sweep_finish(&s);
+    }
+    lock_release(&p->space_lock);
+    return error;
+}
+
+int vm_forget(struct process *p, vaddr_t at, uint64_t bytes)
+{
+    if (bytes == 0)
+        return 0;
+    if (bytes > VM_END || !range_valid(at, bytes = page_up(bytes)))
+        return -EINVAL;
+    lock_acquire(&p->space_lock);
+    sweep_range(p, at, at + bytes);
+    lock_release(&p->space_lock);
+    return 0;
+}
+
+/* Shrinks, or grows where there is room; never moves. */
+long vm_remap(struct process *p, vaddr_t at, uint64_t old_bytes, uint64_t new_bytes)
+{
+    if (old_bytes > VM_END || new_bytes > VM_END || !range_valid(at, old_bytes = page_up(old_bytes))
+        || !range_valid(at, new_bytes = page_up(new_bytes)))
+        return -EINVAL;
+    if (new_bytes < old_bytes) {
+        int error = vm_unmap(p, at + new_bytes, old_bytes - new_bytes);
+        return error ? error : (long)at;
+    }
+    lock_acquire(&p->space_lock);
+    struct region *r = region_at(p, at);
+    long result = -EFAULT;
+    uint64_t more = new_bytes - old_bytes;
+    if (r && r->end >= at + old_bytes) {
+        result = -ENOMEM;
+        if (more == 0) {
+            result = (long)at;
+        } else if (r->end == at + old_bytes && range_is_free(p, r->end, more + PAGE_BYTES)
+                   && promise_ok(p, more, r->protection)) {
+            r->end += more;
+            result = (long)at;
+        }
+    }
+    lock_release(&p->space_lock);
+    return result;
+}
+
+vaddr_t vm_break(struct process *p, vaddr_t end)
+{
+    vaddr_t old = p->brk_end;
+    vaddr_t from = page_up(old), to = page_up(end);
+    if (end < p->brk_start || end > VM_IMAGE_END)
+        return old;
+    if (to > from) {
+        long at = vm_map(p, from, to - from, VM_READ | VM_WRITE, VM_NO_REPLACE, NULL);
+        if (at < 0)
+            return old;
+    } else if (to < from && vm_unmap(p, to, from - to)) {
+        return old;
+    }
+    p->brk_end = end;
+    return end;
+}
+
+/* ---- faults ---- */
+
+static bool region_allows(const struct region *r, unsigned flags)
+{
+    if (flags & FAULT_WRITE)
+        return r->protection & VM_WRITE;
+    if (flags & FAULT_EXECUTE)
+        return r->protection & VM_EXECUTE;
+    return r->protection != 0;
+}
+
+/* Installs a filled frame. space_lock held. False: another thread was first, or no table. */
+static bool page_install(struct process *p, const struct region *r, vaddr_t at, struct frame *f)
+{
+    pte_t *pte = arch_pte(p->table, at, true);
+    if (!pte || *pte != 0)
+        return false;
+    pte_exchange(pte, pte_make(frame_paddr(f), pte_flags(r->protection)));
+    p->frames++;
+    return true;
+}
+
+/* Fills [at's page, and its neighbours in an aligned block] with zeros. space_lock held. */
+static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
+{
+    vaddr_t from = MAX(r->start, at & ~(vaddr_t)(AROUND_ZERO * PAGE_BYTES - 1));
+    vaddr_t to = MIN(r->end, (at & ~(vaddr_t)(AROUND_ZERO * PAGE_BYTES - 1))
+                                 + AROUND_ZERO * PAGE_BYTES);
+    bool spare = frame_free_count() > 2 * frame_low_mark();
+    for (vaddr_t here = from; here < to; here += PAGE_BYTES) {
+        if (here != at && (!spare || p->frames + 1 >= p->frames_max))
+            continue;
+        pte_t *pte = arch_pte(p->table, here, true);
+        if (pte && *pte != 0)
+            continue;
+        struct frame *f = pte && p->frames < p->frames_max ? frame_alloc(false) : NULL;
+        if (f && page_install(p, r, here, f))
+            continue;
+        if (f)
+            frame_free(f);
+        if (here == at)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* One page of a file mapping. space_lock held on entry and return, dropped while the file is read;
+ * the page goes in only if the region still shows the same bytes there. */
+static int fault_file_page(struct process *p, struct region *r, vaddr_t at)
+{
+    struct vm_source s = source_skip(r->source, at - r->start);
+    uint64_t bytes = MIN(s.file_bytes, PAGE_BYTES);
+    pte_t *pte = arch_pte(p->table, at, true);
+    if (pte && *pte != 0)
+        return 0;
+    struct frame *f = pte && p->frames < p->frames_max ? frame_alloc(false) : NULL;
+    if (!f)
+        return -ENOMEM;
+    node_get(s.node);
+    lock_release(&p->space_lock);
+    long n = bytes ? node_read(s.node, frame_memory(f), bytes, s.offset_bytes) : 0;
+    node_put(s.node);
+    lock_acquire(&p->space_lock);
+    r = region_at(p, at);
+    bool same = n >= 0 && r && r->source.node == s.node
+        && r->source.offset_bytes + (at - r->start) == s.offset_bytes;
+    if (!same || !page_install(p, r, at, f))
+        frame_free(f);
+    return n < 0 ? (int)n : 0;
+}
+
+static int fault_file(struct process *p, struct region *r, vaddr_t at)
+{
+    vaddr_t block = at & ~(vaddr_t)(AROUND_FILE * PAGE_BYTES - 1);
+    int error = fault_file_page(p, r, at);
+    for (unsigned i = 0; !error && i < AROUND_FILE; i++) {
+        vaddr_t here = block + i * PAGE_BYTES;
+        r = region_at(p, here);
+        if (r && r->source.node && r == region_at(p, at))
+            (void)!fault_file_page(p, r, here);
+    }
+    return error;
+}
+
+static int fault_once(struct process *p, vaddr_t at, unsigned flags)
+{
+    int error;
+    lock_acquire(&p->space_lock);
+    struct region *r = region_at(p, at);
+    if (!r)
+        error = -EFAULT;
+    else if (!region_allows(r, flags))
+        error = -EACCES;
+    else if (r->source.node)
+        error = fault_file(p, r, at);
+    else
+        error = fault_zero(p, r, at);
+    lock_release(&p->space_lock);
+    return error;
+}
+
+/* Out of frames is not the end yet: evict.c may find some if it gets time. */
+int vm_fault(struct process *p, vaddr_t at, unsigned flags)
+{
+    int error = fault_once(p, page_down(at), flags);
+    for (int tries = 0; error == -ENOMEM && p->frames < p->frames_max && tries < 100; tries++) {
+        if (thread_park_until(arch_time_ns() + 2000000) == -EINTR)
+            break;
+        error = fault_once(p, page_down(at), flags);
+    }
+    return error;
+}
+
+int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **out)
+{
+    at = page_down(at);
+    if (at >= VM_END)
+        return -EFAULT;
+    for (;;) {
+        lock_acquire(&p->space_lock);
+        struct region *r = region_at(p, at);
+        bool allowed = r && region_allows(r, write ? FAULT_WRITE : 0);
+        pte_t *pte = allowed ? arch_pte(p->table, at, false) : NULL;
+        if (pte && pte_present(*pte)) {
+            *out = frame_of(pte_frame_paddr(*pte));
+            frame_pin(*out);
+            lock_release(&p->space_lock);
+            return 0;
+        }
+        lock_release(&p->space_lock);
+        int error = allowed ? vm_fault(p, at, write ? FAULT_WRITE : 0) : -EFAULT;
+        if (error)
+            return error == -ENOMEM ? -ENOMEM : -EFAULT;
+    }
+}
+
+int vm_copy_to(struct process *p, vaddr_t at, const void *from, size_t bytes)
+{
+    const char *source = from;
+    while (bytes) {
+        size_t n = MIN(bytes, PAGE_BYTES - at % PAGE_BYTES);
+        struct frame *f;
+        int error = vm_pin(p, at, true, &f);
+        if (error)
+            return error;
+        memcpy((char *)frame_memory(f) + at % PAGE_BYTES, source, n);
+        frame_unpin(f);
+        at += n;
+        source += n;
+        bytes -= n;
+    }
+    return 0;
+}
+
+/* ---- the whole space ---- */
+
+int vm_space_new(struct process *p)
+{
+    lock_init(&p->space_lock, RANK_SPACE, "space");
+    list_init(&p->regions);
+    p->frames_max = frame_total_count();
+    p->table = arch_table_new();
+    return p->table ? 0 : -ENOMEM;
+}
+
+void vm_space_free(struct process *p)
+{
+    struct list gone;
+    list_init(&gone);
+    lock_acquire(&p->space_lock);
+    unmap_locked(p, VM_START, VM_END, &gone);
+    assert(p->frames == 0); /* V4 */
+    lock_release(&p->space_lock);
+    regions_free(&gone);
+}
+
+struct count { uint64_t entries; struct region *region; };
+
+static bool check_entry(pte_t *pte, vaddr_t at, void *arg)
+{
+    struct count *c = arg;
+    (void)at;
+    c->entries++;
+    if (pte_present(*pte) && pte_writable(*pte))
+        assert(c->region->protection & VM_WRITE); /* V2 */
+    return true;
+}
+
+void vm_check(struct process *p)
+{
+    struct count c = {0};
+    vaddr_t last = VM_START;
+    lock_acquire(&p->space_lock);
+    list_for (l, &p->regions) {
+        c.region = container_of(l, struct region, link);
+        assert(c.region->start >= last && c.region->start < c.region->end); /* V1 */
+        assert(protection_valid(c.region->protection));                     /* V3 */
+        last = c.region->end;
+        arch_pte_walk(p->table, c.region->start, c.region->end, check_entry, &c);
+    }
+    assert(last <= VM_END);
+    assert(c.entries == p->frames); /* V2, V4 */
+    lock_release(&p->space_lock);
+}

@@ -1,0 +1,48 @@
+/*
+ * vm.h - a process's own memory: regions in slot 0, below VM_END. Contract in vm.c.
+ */
+#ifndef KERNEL_VM_H
+#define KERNEL_VM_H
+
+#include "frame.h"
+#include "process.h"
+
+struct node;
+
+#define VM_START     0x10000ull         /* nothing is mapped below: a null pointer faults */
+#define VM_IMAGE_END 0x4000000000ull    /* programs and their heaps lie below, mappings above */
+#define VM_END       0x7ffff00000ull    /* the first thread's stack ends here, within slot 0 */
+#define VM_STACK_BYTES (8ull << 20)
+#define VM_REGIONS_MAX 8192
+
+enum { VM_READ = 1, VM_WRITE = 2, VM_EXECUTE = 4 };           /* Linux's PROT_* */
+enum { VM_FIXED = 1, VM_NO_REPLACE = 2 };
+
+/* What a mapping shows. node NULL: zeros. Bytes at and after file_bytes are zeros, too. */
+struct vm_source {
+    struct node *node;
+    uint64_t offset_bytes, file_bytes;
+};
+
+must_check int vm_space_new(struct process *p);
+void vm_space_free(struct process *p);         /* the last thread left user mode; not loaded */
+
+/* Maps [at, at + bytes); without VM_FIXED `at` is a hint. bytes > 0. The address, or -EINVAL,
+ * -EACCES (writable and executable), -ENOMEM, -EEXIST (VM_NO_REPLACE). */
+must_check long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection,
+                       unsigned flags, const struct vm_source *source);
+must_check int vm_unmap(struct process *p, vaddr_t at, uint64_t bytes);
+must_check int vm_protect(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection);
+must_check long vm_remap(struct process *p, vaddr_t at, uint64_t old_bytes, uint64_t new_bytes);
+vaddr_t vm_break(struct process *p, vaddr_t end);   /* the new end, or the old one: it failed */
+/* Zero on demand: frees the frames but keeps the region (madvise). */
+must_check int vm_forget(struct process *p, vaddr_t at, uint64_t bytes);
+
+/* Faults one page in and pins its frame (frame_unpin). 0, -EFAULT, -ENOMEM. May sleep. */
+must_check int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **out);
+/* Copies into a process that is not running yet, or is another one. 0, -EFAULT, -ENOMEM. */
+must_check int vm_copy_to(struct process *p, vaddr_t at, const void *from, size_t bytes);
+
+void vm_check(struct process *p);              /* panics unless V1 to V3 hold */
+
+#endif
