@@ -10,6 +10,8 @@
  *   D2  No two writes in device->active overlap.
  *   D3  A write or a flush reaches the device once. After a failed flush the device may have
  *       thrown the data away and say "fine" the second time.
+ *   D4  A disk is opened again only when no call of its last holder is under way: so nothing that
+ *       a dead holder wrote arrives after the next one has read.
  *
  * Lock: device->lock (RANK_BLOCK), also taken by the interrupt. The array of devices does not
  * change after boot.
@@ -21,6 +23,7 @@
 enum { DEVICES_MAX = 8, READ_ATTEMPTS_MAX = 4 };
 #define POLL_NS     1000000000ull
 #define COMPLAIN_NS 10000000000ull
+#define DRAIN_NS    100000000ull
 
 void (*block_driver_submit)(struct block_request *r);
 void (*block_driver_poll)(struct block_device *d);
@@ -61,13 +64,34 @@ int block_claim(struct block_device *d)
     return was_open ? -EBUSY : 0;
 }
 
+int block_enter(struct block_device *d)
+{
+    bool opened;
+
+    lock_acquire(&d->lock);
+    opened = d->opened;
+    d->users += opened;
+    lock_release(&d->lock);
+    return opened ? 0 : -EBADF;
+}
+
+void block_leave(struct block_device *d)
+{
+    lock_acquire(&d->lock);
+    if (--d->users == 0 && d->drainer != NULL)
+        thread_wake(d->drainer);
+    lock_release(&d->lock);
+}
+
+/* A call ends after its requests, so no call means no request (D4). The time limit is for the case
+ * that two threads release at once: only one of them is woken. */
 void block_released(struct block_device *d)
 {
     lock_acquire(&d->lock);
-    d->drainer = thread_this();
-    while (d->in_flight > 0) {
+    while (d->users > 0) {
+        d->drainer = thread_this();
         lock_release(&d->lock);
-        thread_park();
+        (void)thread_park_until_uninterrupted(arch_time_ns() + DRAIN_NS);
         lock_acquire(&d->lock);
     }
     d->drainer = NULL;
@@ -190,8 +214,6 @@ void block_complete(struct block_request *r, int status)
     r->status = status;
     __atomic_store_n(&r->done, true, __ATOMIC_RELEASE); /* D1 */
     thread_wake(waiter);
-    if (d->in_flight == 0 && d->drainer != NULL)
-        thread_wake(d->drainer);
 }
 
 /* The interrupt should do; a lost one is found after a second, and a device that does not answer at

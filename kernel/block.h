@@ -13,6 +13,7 @@
 enum block_operation { BLOCK_READ, BLOCK_WRITE, BLOCK_FLUSH, BLOCK_IDENTIFY /* driver's own */ };
 struct block_segment { paddr_t address; uint32_t bytes; };
 #define BLOCK_SEGMENTS_MAX 254
+#define BLOCK_SEGMENTS_MIN 8  /* what a disk must take in one request */
 
 struct block_device {
     char name[24];            /* the virtio serial: "store", "import", "export" */
@@ -20,11 +21,12 @@ struct block_device {
     uint32_t sector_bytes;
     bool read_only;
     bool opened;              /* one holder at a time */
-    unsigned segments_max;    /* of one request; at most BLOCK_SEGMENTS_MAX */
+    unsigned segments_max;    /* of one request; BLOCK_SEGMENTS_MIN to BLOCK_SEGMENTS_MAX */
     struct lock lock;         /* RANK_BLOCK: all below, and the driver's queue */
     unsigned in_flight;
     struct list active;       /* requests submitted and not done */
-    struct thread *drainer;   /* waits for in_flight == 0 */
+    unsigned users;           /* system calls under way */
+    struct thread *drainer;   /* waits for users == 0 */
     void *driver;
     uint64_t reads, writes, flushes, read_bytes, write_bytes, errors;
 };
@@ -55,9 +57,12 @@ must_check int block_wait(struct block_request *r);
 must_check int block_run(struct block_request *r);    /* submit and wait */
 /* Convenience over the direct map: kernel memory, any length that is a multiple of a sector. */
 must_check int block_read(struct block_device *d, uint64_t offset_bytes, void *to, size_t bytes);
-/* One holder at a time: 0 or -EBUSY. Released when nothing is in flight any more: may sleep. */
+/* One holder at a time: 0 or -EBUSY. Released when no call uses it any more: may sleep. */
 must_check int block_claim(struct block_device *d);
 void block_released(struct block_device *d);
+/* Around a call of its holder; 0 or -EBADF: it has been released. */
+must_check int block_enter(struct block_device *d);
+void block_leave(struct block_device *d);
 /* Sums over all devices. */
 struct block_totals { uint64_t reads, writes, flushes, read_bytes, write_bytes; };
 void block_count(struct block_totals *t);

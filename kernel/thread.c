@@ -436,7 +436,6 @@ struct thread *thread_new(struct process *p, void (*start)(void *), void *arg, c
     }
     t->process = p;
     t->in_kernel_only = p == NULL;
-    t->id = p != NULL ? thread_id_alloc() : 0;
     t->start = start;
     t->start_argument = arg;
     t->cpu = (int)arch_cpu_id();

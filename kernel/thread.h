@@ -41,7 +41,7 @@ struct thread {
     int cpu;                         /* where it runs or ran last */
     uint64_t deadline_ns;            /* of thread_park_until; ~0: none */
     void *stack;                     /* KERNEL_STACK_BYTES */
-    uint64_t id;                     /* tid; process ids and tids share one number space */
+    uint64_t id;                     /* tid, set by process.c; shares its numbers with pids. 0: kernel */
     struct process *process;         /* NULL for kernel threads */
     struct list process_link;        /* process->threads; process lock */
     struct view *view;               /* the view entered; view.c */

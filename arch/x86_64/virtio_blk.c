@@ -407,6 +407,8 @@ static const char *set_up(struct disk *disk, const struct pci_device *p, unsigne
     if (!make_queue(disk, notify, pci_read32(p, notify_at + 12), pci_read32(p, notify_at + 16)))
         return "no queue";
     read_geometry(disk);
+    if (disk->device.segments_max < BLOCK_SEGMENTS_MIN)
+        return "too few segments in a request";
     disk->common->status = STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK;
     read_name(disk, number);
     return NULL;
