@@ -50,7 +50,8 @@ int km_wait(uint64_t view, const uint64_t *blockers, int n); /* a wait of the ma
 int km_credit(struct km_object *o, uint64_t copies);
 int km_abort(uint64_t view, int error);
 
-/* ---- a client maps another manager's object: calls the port published under `manager` ---- */
-void *km_open(const char *manager, const char *object, int flags);
+/* ---- clients of a manager. A manager is published under the name of its first object. ---- */
+void *km_open(const char *manager, const char *object, int flags); /* KM_READ, KM_WRITE: its address */
+int km_call(const char *manager, const char *object, void *message, int bytes); /* to ops->call */
 
 #endif

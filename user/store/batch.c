@@ -1,0 +1,130 @@
+/*
+ * batch.c - the operations that a client sends with its commit, checked before any is believed.
+ *
+ * The bytes are the kernel's copy, so they do not change while they are read; they may say
+ * anything. Two passes: the first checks sizes and counts, the second contents.
+ */
+#include "server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The operation at `offset`, or NULL if no whole, well-formed one lies there. */
+static const struct wire_op *op_at(const uint8_t *bytes, uint64_t count, uint64_t offset)
+{
+    const struct wire_op *op = (const void *)(bytes + offset);
+    if (count - offset < sizeof(*op)) return NULL;
+    if (op->op_bytes < sizeof(*op) || op->op_bytes % 8 || op->op_bytes > count - offset) return NULL;
+    return op;
+}
+
+static int count_ops(const uint8_t *bytes, uint64_t count, unsigned *ops)
+{
+    *ops = 0;
+    for (uint64_t offset = 0; offset < count; ++*ops) {
+        const struct wire_op *op = op_at(bytes, count, offset);
+        if (!op) return -EINVAL;
+        offset += op->op_bytes;
+    }
+    return 0;
+}
+
+static const char *op_name(const struct wire_op *op)
+{
+    size_t room = op->op_bytes - sizeof(*op);
+    size_t length = strnlen(op->name, room);
+    return length > 0 && length < room && length < STORE_NAME_BYTES ? op->name : NULL;
+}
+
+static int parse_name(struct batch *b, const struct wire_op *op, const struct container *c)
+{
+    struct store_op *to = &b->ops[b->op_count];
+    uint64_t page;
+    *to = (struct store_op){.object = op->container, .name = op_name(op)};
+    if (!to->name) return -EINVAL;
+    if (op->kind == WIRE_NAME_UNSET) {
+        to->type = STORE_OP_NAME_UNSET;
+    } else {
+        if (!container_page(c, op->address, &page)) return -EINVAL;
+        to->type = STORE_OP_NAME_SET;
+        to->address = op->address;
+        to->bytes = op->value;
+    }
+    b->op_count++;
+    return 0;
+}
+
+static int parse_free(struct batch *b, const struct wire_op *op, const struct container *c)
+{
+    uint64_t first, last, pages = op->value;
+    if (op->address % PAGE_BYTES || pages == 0 || pages > (KD_STORE_END / PAGE_BYTES))
+        return -EINVAL;
+    if (!container_page(c, op->address, &first)
+        || !container_page(c, op->address + (pages - 1) * PAGE_BYTES, &last)
+        || last - first != pages - 1)
+        return -EINVAL;
+    b->ops[b->op_count++] = (struct store_op){
+        .type = STORE_OP_PAGE_FREE, .object = op->container, .page = first, .count = pages};
+    b->freed[b->freed_count++] = (struct free_range){op->container, first, pages};
+    return 0;
+}
+
+static int parse_room(struct batch *b, const struct wire_op *op, const struct container *c)
+{
+    uint64_t page;
+    if (!container_page(c, op->address, &page)) return -EINVAL;
+    b->rooms[b->room_count].container = op->container;
+    b->rooms[b->room_count].page = page;
+    b->rooms[b->room_count++].bytes = op->value;
+    return 0;
+}
+
+static int parse_op(struct batch *b, uint64_t process, const struct wire_op *op)
+{
+    const struct container *c = container_by_id(op->container);
+    if (!c) return -ENOENT;
+    int r = container_allows(c, process, KD_RIGHT_WRITE);
+    if (r < 0) return r;
+    switch (op->kind) {
+    case WIRE_NAME_SET:
+    case WIRE_NAME_UNSET: return parse_name(b, op, c);
+    case WIRE_PAGE_FREE: return parse_free(b, op, c);
+    case WIRE_ROOM: return parse_room(b, op, c);
+    default: return -EINVAL;
+    }
+}
+
+int batch_parse(struct batch *b, uint64_t process, const void *bytes, uint64_t count)
+{
+    unsigned ops;
+    *b = (struct batch){0};
+    if (count == 0) return 0;
+    int r = count_ops(bytes, count, &ops);
+    if (r < 0) return r;
+    b->memory = malloc(ops * (sizeof(*b->ops) + sizeof(*b->freed) + sizeof(*b->rooms)));
+    if (!b->memory) return -ENOMEM;
+    b->ops = b->memory;
+    b->freed = (void *)(b->ops + ops);
+    b->rooms = (void *)(b->freed + ops);
+    for (uint64_t offset = 0; r == 0 && offset < count;) {
+        const struct wire_op *op = op_at(bytes, count, offset);
+        r = parse_op(b, process, op);
+        offset += op->op_bytes;
+    }
+    if (r < 0) batch_release(b);
+    return r;
+}
+
+bool batch_frees(const struct batch *b, uint64_t container, uint64_t page)
+{
+    for (unsigned i = 0; i < b->freed_count; i++)
+        if (b->freed[i].container == container && page - b->freed[i].first < b->freed[i].count)
+            return true;
+    return false;
+}
+
+void batch_release(struct batch *b)
+{
+    free(b->memory);
+    *b = (struct batch){0};
+}

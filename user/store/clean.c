@@ -1,0 +1,214 @@
+/*
+ * clean.c - the cleaner: brings committed pages home, runs checkpoints, lends credits.
+ *
+ * Home pages are written in place and cost no log: the first record of a page after a checkpoint
+ * began is a full image, so recovery never reads a home page, and a torn one does no harm.
+ *
+ * Credits. The kernel takes one for each private copy that a transaction makes, and we lend only
+ * as many as half of the log has room for, and never more than there is room now; a commit spends
+ * those of the pages it logged, and a checkpoint, which releases log, lends them again. When the
+ * kernel runs low and all is lent, a grant of nothing says so: it then knows who waits for whom,
+ * and ends a transaction that could never be logged with E2BIG.
+ */
+#include "server.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define CLEAN_MIN    CLEAN_BATCH        /* pages cleaned per notice at least */
+#define ROUNDS_MAX   1000               /* of a checkpoint that makes no progress */
+#define RETRY_MS     100
+
+struct clean_batch {
+    unsigned count;
+    struct kd_page_io io[CLEAN_BATCH];
+    struct { uint64_t container, page; } what[CLEAN_BATCH];
+};
+static struct clean_batch batch;        /* of the cleaner thread */
+
+/* ---- pages go home ---- */
+
+/* Lock held. Pages that were freed or deleted meanwhile are passed over. */
+static void batch_add(uint64_t id, uint64_t page)
+{
+    struct kd_page_io *io = &batch.io[batch.count];
+    memset(io, 0, sizeof(*io));
+    if (store_page_home(server.store, id, page, &io->offset_bytes) < 0) return;
+    if (container_object(id, page, &io->object, &io->page) < 0) return;
+    batch.what[batch.count].container = id;
+    batch.what[batch.count].page = page;
+    batch.count++;
+    container_by_id(id)->busy++;
+}
+
+/* Lock held. S2: the library first, then the kernel. */
+static int batch_settle(unsigned i)
+{
+    const struct kd_page_io *io = &batch.io[i];
+    uint64_t id = batch.what[i].container;
+    container_by_id(id)->busy--;
+    if (io->status == -EIO) return -EIO;
+    if (io->status < 0) return 0; /* not in memory, or busy: it comes again */
+    server.home_writes++;
+    if (store_page_cleaned(server.store, id, batch.what[i].page, io->csn, io->crc) == 0)
+        kd_object_cleaned(io->object, io->page, io->csn);
+    return 0;
+}
+
+/* Lock held, dropped for the disk. */
+static int batch_write(void)
+{
+    if (batch.count == 0) return 0;
+    server_unlock();
+    int r = (int)kd_write_pages(server.disk, batch.io, batch.count);
+    server_lock();
+    if (r > 0) r = 0;
+    for (unsigned i = 0; i < batch.count; i++) {
+        int e = batch_settle(i);
+        if (r == 0) r = e;
+    }
+    batch.count = 0;
+    pthread_cond_broadcast(&server.changed); /* those who wait for handles */
+    return r;
+}
+
+/* Brings up to `pages` dirty pages home, in disk order. Lock held. */
+static int clean_pages(uint64_t pages)
+{
+    uint64_t cursor = 0, id, page;
+    store_lsn_t lsn;
+    int r = 0;
+    while (r == 0 && pages > 0 && store_dirty_next(server.store, &cursor, &id, &page, &lsn) == 0) {
+        batch_add(id, page);
+        pages--;
+        if (batch.count == CLEAN_BATCH) r = batch_write();
+    }
+    int last = batch_write();
+    return r ? r : last;
+}
+
+/* ---- checkpoints ---- */
+
+static void pause_unlocked(long ms)
+{
+    struct timespec time = {.tv_nsec = ms * 1000000};
+    server_unlock();
+    nanosleep(&time, NULL);
+    server_lock();
+}
+
+static int checkpoint_clean(void)
+{
+    uint64_t id, page;
+    store_lsn_t lsn;
+    int r = 0;
+    while (r == 0 && store_checkpoint_next(server.store, &id, &page, &lsn) == 0) {
+        batch_add(id, page);
+        if (batch.count == CLEAN_BATCH) r = batch_write();
+    }
+    int last = batch_write();
+    return r ? r : last;
+}
+
+/* Lock held, dropped for the disk. -ENOMEM: not begun; other errors: the store is to be fenced. */
+static int checkpoint_run(void)
+{
+    gate_enter(true);
+    int r = store_checkpoint_begin(server.store);
+    gate_leave();
+    if (r < 0) return r;
+    for (int round = 0;; round++) {
+        r = checkpoint_clean();
+        if (r == 0) r = store_checkpoint_seal(server.store);
+        if (r != -EBUSY) break;
+        if (round == ROUNDS_MAX) return -EIO;
+        pause_unlocked(1);
+    }
+    if (r < 0) return r;
+    server_unlock();
+    r = store_checkpoint_write(server.store);
+    server_lock();
+    int applied = store_checkpoint_apply(server.store);
+    return r < 0 ? r : applied;
+}
+
+/* ---- credits ---- */
+
+static uint64_t credits_target(void)
+{
+    return server.log_bytes / 2 / CREDIT_BYTES;
+}
+
+/* Lends what the log has room for; `all` also when little is missing. */
+void credits_update(bool all)
+{
+    uint64_t target = credits_target(), log_free = store_log_free(server.store);
+    uint64_t reserve = server.log_bytes / 16;
+    uint64_t fits = log_free > reserve ? (log_free - reserve) / CREDIT_BYTES : 0;
+    uint64_t want = fits < target ? fits : target;
+    if (want <= server.credits || (!all && want - server.credits < target / 4)) return;
+    if (kd_credit_grant(server.commit_port, want - server.credits) >= 0) server.credits = want;
+}
+
+/* The kernel is short of credits: up to two checkpoints make room in the log. Lock held. */
+static int credits_help(void)
+{
+    int r = 0;
+    credits_update(true);
+    for (int i = 0; r == 0 && i < 2 && server.credits < credits_target(); i++) {
+        r = checkpoint_run();
+        credits_update(true);
+    }
+    server.credit_short = kd_credit_grant(server.commit_port, 0) == 0;
+    return r;
+}
+
+/* ---- the thread ---- */
+
+static bool work_is_due(void)
+{
+    return !server.fenced
+           && (server.clean_wanted || server.credit_low
+               || server.checkpoints_done < server.checkpoints_wanted
+               || store_should_checkpoint(server.store));
+}
+
+/* One round of what is due. Lock held. */
+static int work_round(void)
+{
+    int r = 0;
+    uint64_t wanted = server.checkpoints_wanted, pages = server.clean_wanted;
+    bool low = server.credit_low;
+    server.clean_wanted = 0;
+    server.credit_low = false;
+    if (pages) r = clean_pages(pages > CLEAN_MIN ? pages : CLEAN_MIN);
+    if (r == 0 && low) r = credits_help();
+    if (r == 0 && (wanted > server.checkpoints_done || store_should_checkpoint(server.store)))
+        r = checkpoint_run();
+    if (r == -ENOMEM) {
+        say("no memory for a checkpoint; it is tried again");
+        pause_unlocked(RETRY_MS);
+        r = 0;
+    }
+    if (r < 0) return r;
+    server.checkpoints_done = wanted;
+    credits_update(true);
+    pthread_cond_broadcast(&server.changed);
+    return 0;
+}
+
+void *cleaner_main(void *unused)
+{
+    (void)unused;
+    server_lock();
+    for (;;) {
+        while (!work_is_due()) pthread_cond_wait(&server.work, &server.lock);
+        int r = work_round();
+        if (r < 0) {
+            server_unlock();
+            server_fence("bringing pages home failed", r);
+            server_lock();
+        }
+    }
+}

@@ -1,0 +1,378 @@
+/*
+ * container.c - containers that were opened since the start: their memory objects and who has them.
+ *
+ * The disk library's directory is the truth about names, addresses and sizes. Here is what is
+ * volatile: a memory object of the kernel per segment, made at the first open and kept until the
+ * container is deleted, because pages of a closed container may still be dirty.
+ *
+ * Invariants
+ *   T1  A container with openings exists in the directory (delete refuses it).
+ *   T2  Every process in `openings` is attached to all segments with the opening's rights.
+ */
+#include "server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pstore.h"
+
+_Static_assert(STORE_SEGMENT_MAX <= 16, "cookie_of keeps 4 bits for the segment");
+
+struct container *container_by_id(uint64_t id)
+{
+    struct container *c = server.containers[id % CONTAINER_HASH];
+    while (c && c->id != id) c = c->next;
+    return c;
+}
+
+bool container_page(const struct container *c, uint64_t address, uint64_t *page)
+{
+    for (unsigned i = 0; i < c->segment_count; i++) {
+        uint64_t offset = address - c->segment[i].base;
+        if (offset >= c->segment[i].pages * PAGE_BYTES) continue;
+        *page = c->segment[i].first + offset / PAGE_BYTES;
+        return true;
+    }
+    return false;
+}
+
+static int segment_of(const struct container *c, uint64_t page)
+{
+    for (unsigned i = 0; i < c->segment_count; i++)
+        if (page - c->segment[i].first < c->segment[i].pages) return (int)i;
+    return -ENOENT;
+}
+
+uint64_t container_address(const struct container *c, uint64_t page)
+{
+    int i = segment_of(c, page);
+    return i < 0 ? 0 : c->segment[i].base + (page - c->segment[i].first) * PAGE_BYTES;
+}
+
+int container_object(uint64_t id, uint64_t page, int *object, uint64_t *object_page)
+{
+    struct container *c = container_by_id(id);
+    int i = c ? segment_of(c, page) : -ENOENT;
+    if (i < 0) return i;
+    *object = c->segment[i].object;
+    *object_page = page - c->segment[i].first;
+    return 0;
+}
+
+int cookie_page(uint64_t cookie, uint64_t object_page, uint64_t *id, uint64_t *page)
+{
+    unsigned i = cookie & 15;
+    *id = cookie >> 4;
+    *page = object_page;
+    if (i == 0) return 0; /* the first segment's pages begin at 0 */
+    struct container *c = container_by_id(*id);
+    if (!c || i >= c->segment_count) return -ENOENT;
+    *page += c->segment[i].first;
+    return 0;
+}
+
+static struct opening *opening_of(const struct container *c, uint64_t process)
+{
+    for (unsigned i = 0; i < c->opening_count; i++)
+        if (c->openings[i].process == process) return &c->openings[i];
+    return NULL;
+}
+
+int container_allows(const struct container *c, uint64_t process, uint32_t rights)
+{
+    const struct opening *o = opening_of(c, process);
+    return o && (o->rights & rights) == rights ? 0 : -EACCES;
+}
+
+bool process_known(uint64_t process)
+{
+    for (unsigned h = 0; h < CONTAINER_HASH; h++)
+        for (struct container *c = server.containers[h]; c; c = c->next)
+            if (opening_of(c, process)) return true;
+    return false;
+}
+
+/* ---- the table and the kernel's objects ---- */
+
+/* Makes the kernel objects of segments that have none yet. */
+static int segments_make(struct container *c, const struct store_container *d)
+{
+    uint64_t first = 0;
+    for (unsigned i = 0; i < d->segment_count; i++) {
+        if (i >= c->segment_count) {
+            struct kd_object_create o = {
+                .port = server.port, .commit_port = server.commit_port,
+                .flags = KD_OBJECT_TRANSACTIONAL, .cookie = cookie_of(d->object, i),
+                .base = d->segments[i].address, .pages = d->segments[i].pages};
+            memcpy(o.name, d->name, sizeof(o.name));
+            long object = kd_object_create(&o);
+            if (object < 0) return (int)object;
+            c->segment[i].object = (int)object;
+            c->segment[i].base = d->segments[i].address;
+            c->segment[i].first = first;
+            c->segment[i].pages = d->segments[i].pages;
+            c->segment_count = i + 1;
+        }
+        first += d->segments[i].pages;
+    }
+    return 0;
+}
+
+/* Forgets everything; the kernel drops the pages. Waits for those who use a handle. */
+static void container_forget(struct container *c)
+{
+    while (c->busy) pthread_cond_wait(&server.changed, &server.lock);
+    struct container **at = &server.containers[c->id % CONTAINER_HASH];
+    while (*at != c) at = &(*at)->next;
+    *at = c->next;
+    for (unsigned i = 0; i < c->segment_count; i++) {
+        kd_object_destroy(c->segment[i].object);
+        KD1(KD_HANDLE_CLOSE, c->segment[i].object);
+    }
+    free(c->openings);
+    free(c->runs);
+    free(c->room);
+    free(c);
+}
+
+static int container_load(const struct store_container *d, struct container **out)
+{
+    struct container *c = container_by_id(d->object);
+    if (!c) {
+        c = calloc(1, sizeof(*c));
+        if (!c) return -ENOMEM;
+        c->id = d->object;
+        memcpy(c->name, d->name, sizeof(c->name));
+        c->next = server.containers[c->id % CONTAINER_HASH];
+        server.containers[c->id % CONTAINER_HASH] = c;
+    }
+    int r = segments_make(c, d);
+    if (r < 0 && c->segment_count == 0) container_forget(c);
+    *out = c;
+    return r;
+}
+
+/* ---- openings ---- */
+
+static int attach_all(const struct container *c, uint64_t process, uint32_t rights)
+{
+    int r = 0;
+    for (unsigned i = 0; r >= 0 && i < c->segment_count; i++)
+        r = (int)kd_space_attach(process, c->segment[i].object, rights);
+    return r < 0 ? r : 0;
+}
+
+static int opening_add(struct container *c, uint64_t process, uint32_t rights)
+{
+    struct opening *o = opening_of(c, process);
+    if (!o && c->opening_count == c->opening_room) {
+        unsigned room = c->opening_room ? 2 * c->opening_room : 4;
+        void *more = realloc(c->openings, room * sizeof(*o));
+        if (!more) return -ENOMEM;
+        c->openings = more;
+        c->opening_room = room;
+    }
+    if (!o || (rights & ~o->rights)) {
+        int r = attach_all(c, process, rights | (o ? o->rights : 0));
+        if (r < 0) return r;
+    }
+    if (!o) {
+        o = &c->openings[c->opening_count++];
+        *o = (struct opening){.process = process};
+    }
+    o->count++;
+    o->rights |= rights;
+    return 0;
+}
+
+static void opening_end(struct container *c, struct opening *o, bool detach)
+{
+    uint64_t process = o->process;
+    for (unsigned i = 0; detach && i < c->segment_count; i++)
+        kd_space_detach(process, c->segment[i].object);
+    *o = c->openings[--c->opening_count];
+    space_process_gone(c, process);
+}
+
+int container_close(uint64_t process, uint64_t id)
+{
+    server_lock();
+    struct container *c = container_by_id(id);
+    struct opening *o = c ? opening_of(c, process) : NULL;
+    if (o && --o->count == 0) opening_end(c, o, true);
+    server_unlock();
+    return o ? 0 : -ENOENT;
+}
+
+void process_gone(uint64_t process)
+{
+    server_lock();
+    for (unsigned h = 0; h < CONTAINER_HASH; h++)
+        for (struct container *c = server.containers[h]; c; c = c->next) {
+            struct opening *o = opening_of(c, process);
+            if (o) opening_end(c, o, false);
+        }
+    server_unlock();
+}
+
+/* ---- requests ---- */
+
+static int name_check(const char *name)
+{
+    if (!memchr(name, 0, STORE_NAME_BYTES)) return -ENAMETOOLONG;
+    return (unsigned char)name[0] > ' ' ? 0 : -EINVAL;
+}
+
+static int layout_check(const struct store_container *d, const struct wire_open *how)
+{
+    if (!how->type[0] || !d->layout.type[0]) return 0;
+    return strcmp(d->layout.type, how->type) == 0 && d->layout.version == how->version
+                   && d->layout.bytes == how->bytes
+               ? 0
+               : -EPROTO;
+}
+
+static void layout_from(struct store_layout *layout, const struct wire_open *how)
+{
+    memset(layout, 0, sizeof(*layout));
+    memcpy(layout->type, how->type, sizeof(layout->type));
+    layout->version = how->version;
+    layout->bytes = how->bytes;
+}
+
+static int container_create(const struct wire_open *how)
+{
+    struct store_layout layout;
+    layout_from(&layout, how);
+    struct store_op ops[2] = {
+        {.type = STORE_OP_CREATE, .name = how->name},
+        {.type = STORE_OP_LAYOUT, .layout = &layout},
+    };
+    return commit_own(ops, how->type[0] ? 2 : 1);
+}
+
+static int find_locked(const char *name, struct store_container *d)
+{
+    server_lock();
+    int r = store_container_find(server.store, name, d);
+    server_unlock();
+    return r;
+}
+
+/* The part of an open under the lock; the container may have been deleted meanwhile: -ENOENT. */
+static int open_found(uint64_t process, const struct wire_open *how, struct wire_opened *out)
+{
+    uint32_t rights = KD_RIGHT_READ | (how->flags & PS_WRITE ? KD_RIGHT_WRITE : 0);
+    struct store_container d;
+    struct store_name root;
+    struct container *c;
+    int r = store_container_find(server.store, how->name, &d);
+    if (r == 0 && d.object == server.deleting) r = -EBUSY;
+    if (r == 0) r = layout_check(&d, how);
+    if (r == 0) r = container_load(&d, &c);
+    if (r == 0) r = opening_add(c, process, rights);
+    if (r < 0) return r;
+    *out = (struct wire_opened){
+        .container = d.object, .base = d.base, .pages = d.segments[0].pages,
+        .created = out->created};
+    if (store_name_find(server.store, d.object, ROOT_NAME, &root) == 0)
+        out->root_address = root.address;
+    return 0;
+}
+
+int container_open(uint64_t process, const struct wire_open *how, struct wire_opened *out)
+{
+    int r = name_check(how->name);
+    if (r == 0 && !memchr(how->type, 0, STORE_NAME_BYTES)) r = -ENAMETOOLONG;
+    if (r < 0) return r;
+    out->created = 0;
+    for (;;) {
+        struct store_container d;
+        r = find_locked(how->name, &d);
+        if (r == -ENOENT && (how->flags & PS_CREATE)) {
+            r = container_create(how);
+            if (r == 0) out->created = 1;
+            if (r < 0 && r != -EEXIST) return r;
+            if (r == -EEXIST && (how->flags & PS_EXCLUSIVE)) return r;
+        } else if (r < 0) {
+            return r;
+        } else if ((how->flags & PS_CREATE) && (how->flags & PS_EXCLUSIVE)) {
+            return -EEXIST;
+        }
+        server_lock();
+        r = open_found(process, how, out);
+        server_unlock();
+        if (r != -ENOENT || !(how->flags & PS_CREATE)) return r;
+    }
+}
+
+static bool others_have_open(const struct container *c, uint64_t process)
+{
+    return c->opening_count > 1 || (c->opening_count == 1 && c->openings[0].process != process);
+}
+
+/* From the moment `deleting` is set nobody can open it, so its last user is the caller, whose
+ * openings end with the delete. If the commit fails the container is as it was. */
+int container_delete(uint64_t process, const char *name)
+{
+    struct store_container d;
+    int r = name_check(name);
+    if (r < 0) return r;
+    server_lock();
+    while (server.deleting) pthread_cond_wait(&server.changed, &server.lock);
+    r = store_container_find(server.store, name, &d);
+    struct container *c = r == 0 ? container_by_id(d.object) : NULL;
+    if (c && others_have_open(c, process)) r = -EBUSY;
+    if (r == 0) server.deleting = d.object;
+    server_unlock();
+    if (r < 0) return r;
+
+    struct store_op op = {.type = STORE_OP_DELETE, .object = d.object};
+    r = commit_own(&op, 1);
+
+    server_lock();
+    c = container_by_id(d.object);
+    if (r == 0 && c) {
+        if (c->opening_count) opening_end(c, c->openings, true);
+        container_forget(c);
+    }
+    server.deleting = 0;
+    pthread_cond_broadcast(&server.changed);
+    server_unlock();
+    return r;
+}
+
+int container_rename(const char *from, const char *to)
+{
+    struct store_container d;
+    int r = name_check(from);
+    if (r == 0) r = name_check(to);
+    if (r == 0) r = find_locked(from, &d);
+    if (r < 0) return r;
+    if (find_locked(to, &d) == 0) return strcmp(from, to) == 0 ? 0 : -EEXIST;
+    r = find_locked(from, &d);
+    if (r < 0) return r;
+    struct store_op op = {.type = STORE_OP_RENAME, .object = d.object, .name = to};
+    r = commit_own(&op, 1);
+    server_lock();
+    struct container *c = r == 0 ? container_by_id(d.object) : NULL;
+    if (c) memcpy(c->name, to, strlen(to) + 1);
+    server_unlock();
+    return r;
+}
+
+int container_grow(uint64_t id)
+{
+    struct store_op op = {.type = STORE_OP_GROW, .object = id};
+    int r = commit_own(&op, 1);
+    if (r < 0) return r;
+    struct store_container d;
+    server_lock();
+    struct container *c = container_by_id(id);
+    r = c ? store_container_get(server.store, id, &d) : -ENOENT;
+    if (r == 0) r = segments_make(c, &d);
+    for (unsigned i = 0; r == 0 && i < c->opening_count; i++)
+        r = attach_all(c, c->openings[i].process, c->openings[i].rights);
+    server_unlock();
+    return r;
+}

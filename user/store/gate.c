@@ -1,0 +1,32 @@
+/*
+ * gate.c - who is the committer, and waiting for checkpoints.
+ *
+ * One thread at a time is inside the gate: the committer for a group, a request's thread for a
+ * transaction of the manager's own, or the cleaner for the beginning of a checkpoint. The cleaner
+ * goes first, or a busy committer would keep it out until the log is full.
+ */
+#include "server.h"
+
+void gate_enter(bool cleaner)
+{
+    if (cleaner) server.gate_wanted = true;
+    while (server.gate_taken || (server.gate_wanted && !cleaner))
+        pthread_cond_wait(&server.changed, &server.lock);
+    server.gate_taken = true;
+    if (cleaner) server.gate_wanted = false;
+}
+
+void gate_leave(void)
+{
+    server.gate_taken = false;
+    pthread_cond_broadcast(&server.changed);
+}
+
+int checkpoint_wait(void)
+{
+    uint64_t mine = ++server.checkpoints_wanted;
+    pthread_cond_signal(&server.work);
+    while (server.checkpoints_done < mine && !server.fenced)
+        pthread_cond_wait(&server.changed, &server.lock);
+    return server.fenced;
+}

@@ -1,0 +1,103 @@
+/*
+ * kd.h - the kernel as the store manager calls it, by name and with types.
+ *
+ * All calls go through kd_system(), which kd.c maps to the system call instruction. A test on the
+ * host brings its own kd_system() and with it a kernel of its own.
+ */
+#ifndef USER_STORE_KD_H
+#define USER_STORE_KD_H
+
+#include "katydid/abi.h"
+
+#define PAGE_BYTES KD_PAGE_BYTES
+
+long kd_system(long number, long a, long b, long c, long d);
+
+#define KD1(n, a)          kd_system((n), (long)(a), 0, 0, 0)
+#define KD2(n, a, b)       kd_system((n), (long)(a), (long)(b), 0, 0)
+#define KD3(n, a, b, c)    kd_system((n), (long)(a), (long)(b), (long)(c), 0)
+#define KD4(n, a, b, c, d) kd_system((n), (long)(a), (long)(b), (long)(c), (long)(d))
+
+static inline long kd_receive(int port, struct kd_message *m, long timeout_ms)
+{
+    return KD3(KD_PORT_RECEIVE, port, m, timeout_ms);
+}
+static inline long kd_reply(uint64_t token, struct kd_message *m)
+{
+    return KD2(KD_PORT_REPLY, token, m);
+}
+static inline long kd_reply_receive(uint64_t token, struct kd_message *reply, int port,
+                                    struct kd_message *next)
+{
+    return KD4(KD_PORT_REPLY_RECEIVE, token, reply, port, next);
+}
+static inline long kd_notify(int port, uint64_t bits)
+{
+    return KD2(KD_PORT_NOTIFY, port, bits);
+}
+static inline long kd_object_create(struct kd_object_create *o)
+{
+    return KD1(KD_OBJECT_CREATE, o);
+}
+static inline long kd_object_destroy(int object)
+{
+    return KD1(KD_OBJECT_DESTROY, object);
+}
+static inline long kd_space_attach(uint64_t process, int object, uint32_t rights)
+{
+    return KD3(KD_SPACE_ATTACH, process, object, rights);
+}
+static inline long kd_space_detach(uint64_t process, int object)
+{
+    return KD2(KD_SPACE_DETACH, process, object);
+}
+static inline long kd_object_supply(struct kd_supply *s)
+{
+    return KD1(KD_OBJECT_SUPPLY, s);
+}
+static inline long kd_object_fail(int object, uint64_t page, uint64_t count, int error)
+{
+    return KD4(KD_OBJECT_FAIL, object, page, count, error);
+}
+static inline long kd_object_info(int object, uint64_t page, uint64_t count, uint8_t *bits)
+{
+    return KD4(KD_OBJECT_INFO, object, page, count, bits);
+}
+static inline long kd_object_cleaned(int object, uint64_t page, uint64_t csn)
+{
+    return KD3(KD_OBJECT_CLEANED, object, page, csn);
+}
+static inline long kd_txn_diff(struct kd_diff *d)
+{
+    return KD1(KD_TXN_DIFF, d);
+}
+static inline long kd_txn_publish(struct kd_publish *p, unsigned count)
+{
+    return KD2(KD_TXN_PUBLISH, p, count);
+}
+static inline long kd_txn_refuse(uint64_t view, uint64_t token, int error)
+{
+    return KD3(KD_TXN_REFUSE, view, token, error);
+}
+static inline long kd_view_list(struct kd_view_info *out, unsigned count)
+{
+    return KD2(KD_VIEW_LIST, out, count);
+}
+static inline long kd_view_abort(uint64_t view, int error)
+{
+    return KD2(KD_VIEW_ABORT, view, error);
+}
+static inline long kd_credit_grant(int port, uint64_t count)
+{
+    return KD2(KD_CREDIT_GRANT, port, count);
+}
+static inline long kd_read_pages(int disk, struct kd_page_io *io, unsigned count)
+{
+    return KD3(KD_BLOCK_READ_PAGES, disk, io, count);
+}
+static inline long kd_write_pages(int disk, struct kd_page_io *io, unsigned count)
+{
+    return KD3(KD_BLOCK_WRITE_PAGES, disk, io, count);
+}
+
+#endif

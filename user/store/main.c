@@ -1,0 +1,191 @@
+/*
+ * main.c - the store manager starts: disk, recovery, port, threads.
+ *
+ * A blank disk is formatted. Anything else that is not a sound store of our version is refused
+ * with a message that says what to do, and is not written to.
+ */
+#include "server.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define STORE_NAME "store"
+#define EXIT_NO_DISK 2
+#define EXIT_REFUSED 3
+#define BUSY_TRIES 50           /* the disk of a manager that died is drained meanwhile */
+
+struct server server = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .changed = PTHREAD_COND_INITIALIZER,
+    .work = PTHREAD_COND_INITIALIZER,
+};
+
+void say(const char *format, ...)
+{
+    char line[256];
+    va_list arguments;
+    int n = snprintf(line, sizeof(line), "store: ");
+    va_start(arguments, format);
+    n += vsnprintf(line + n, sizeof(line) - (size_t)n, format, arguments);
+    va_end(arguments);
+    if (n >= (int)sizeof(line)) n = sizeof(line) - 1;
+    KD2(KD_KERNEL_LOG, line, n);
+}
+
+void server_fence(const char *what, int error)
+{
+    server_lock();
+    bool first = !server.fenced;
+    if (first) server.fenced = -EIO;
+    pthread_cond_broadcast(&server.changed);
+    server_unlock();
+    if (first)
+        say("%s (error %d). No more commits are taken; whether the last ones are durable is "
+            "unknown. Restart to recover what is.", what, error < 0 ? -error : error);
+}
+
+/* ---- the disk ---- */
+
+static bool disk_open(struct disk_io *io)
+{
+    struct kd_block_info info;
+    long disk;
+    for (int i = 0; (disk = KD2(KD_BLOCK_OPEN, STORE_NAME, &info)) == -EBUSY && i < BUSY_TRIES; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    if (disk == -ENODEV)
+        say("no store disk: nothing can be kept. Attach one (scripts/run --store FILE)");
+    else if (disk < 0)
+        say("the store disk cannot be opened: error %ld", -disk);
+    if (disk < 0) return false;
+    server.disk = (int)disk;
+    disk_io_init(io, info.bytes & ~(uint64_t)(PAGE_BYTES - 1));
+    return true;
+}
+
+/* Different for every store that was ever made. */
+static void uuid_make(uint8_t uuid[16])
+{
+    struct timespec now;
+    const uint8_t *random = (const void *)getauxval(AT_RANDOM);
+    memset(uuid, 0, 16);
+    if (random) memcpy(uuid, random, 16);
+    uint8_t more[16];
+    if (getrandom(more, sizeof(more), 0) == sizeof(more))
+        for (int i = 0; i < 16; i++) uuid[i] ^= more[i];
+    clock_gettime(CLOCK_REALTIME, &now);
+    for (int i = 0; i < 8; i++) uuid[i] ^= (uint8_t)((uint64_t)now.tv_nsec >> 8 * i);
+    for (int i = 0; i < 8; i++) uuid[8 + i] ^= (uint8_t)((uint64_t)now.tv_sec >> 8 * i);
+    uuid[6] = (uuid[6] & 0x0f) | 0x40;
+    uuid[8] = (uuid[8] & 0x3f) | 0x80;
+}
+
+static int disk_format(const struct disk_io *io)
+{
+    struct store_options options = {0};
+    uuid_make(options.uuid);
+    int r = store_format(io, &disk_memory, &options);
+    if (r == 0)
+        say("blank disk of %llu MiB formatted", (unsigned long long)(io->bytes >> 20));
+    else
+        say("the blank disk cannot be formatted: error %d%s", -r,
+            r == -ENOSPC ? "; it is too small, give it 16 MiB at least" : "");
+    return r;
+}
+
+/* ---- the store ---- */
+
+static const char *advice(int error)
+{
+    switch (error) {
+    case -EMEDIUMTYPE: return "this disk holds something that is no store; give another disk, or "
+                              "make this one blank if nothing on it is wanted";
+    case -EPROTONOSUPPORT: return "this store was made by a newer Katydid; start that one";
+    case -EUCLEAN: return "this store is damaged; keep a copy, and look at it with `kstore check`";
+    case -ENOMEM: return "there is not enough memory; start with more (--memory)";
+    case -EIO: return "the disk does not read or write";
+    default: return "it cannot be opened";
+    }
+}
+
+static void report_say(const struct store_report *report)
+{
+    if (report->was_clean && !report->transactions)
+        say("clean, %s; CRC by %s", report->older_checkpoint ? "older checkpoint used" : "opened",
+            crc32c_chosen());
+    else
+        say("recovered %llu transactions, %llu pages, log %llu to %llu%s%s in %llu ms",
+            (unsigned long long)report->transactions, (unsigned long long)report->pages,
+            (unsigned long long)report->redo_lsn, (unsigned long long)report->end_lsn,
+            report->torn_tail ? ", a torn last group cut off" : "",
+            report->older_checkpoint ? ", from the older checkpoint" : "",
+            (unsigned long long)(report->microseconds / 1000));
+}
+
+static bool store_start(const struct disk_io *io)
+{
+    /* The largest transaction is what half of the log takes: more than that is cut to it. */
+    struct store_open_options options = {.clock = &disk_clock, .group_bytes = 1ull << 40};
+    struct store_report report;
+    int r = store_open(io, &disk_memory, &options, &server.store, &report);
+    if (r == -ENODATA && disk_format(io) == 0)
+        r = store_open(io, &disk_memory, &options, &server.store, &report);
+    if (r == 0) {
+        report_say(&report);
+        return true;
+    }
+    if (r != -ENODATA)
+        say("refused: %s (error %d%s%s)", advice(r), -r, report.message ? ": " : "",
+            report.message ? report.message : "");
+    return false;
+}
+
+/* ---- ports and threads ---- */
+
+static bool thread_make(void *(*body)(void *))
+{
+    pthread_t thread;
+    int r = pthread_create(&thread, NULL, body, NULL);
+    if (r == 0) pthread_detach(thread);
+    if (r) say("no thread: error %d", r);
+    return r == 0;
+}
+
+static bool server_start(void)
+{
+    struct store_stats stats;
+    store_stats(server.store, &stats);
+    server.log_bytes = stats.log_bytes;
+    server.last_csn = stats.end_lsn;
+    server.extent_pages = (unsigned)(stats.extent_bytes / PAGE_BYTES);
+    server.port = (int)kd_system(KD_PORT_CREATE, 0, 0, 0, 0);
+    server.commit_port = (int)kd_system(KD_PORT_CREATE, 0, 0, 0, 0);
+    if (server.port < 0 || server.commit_port < 0 || committer_init() < 0) return false;
+    bool ok = thread_make(committer_main) && thread_make(cleaner_main);
+    for (unsigned i = 1; ok && i < PAGER_THREADS; i++) ok = thread_make(pager_main);
+    if (!ok) return false;
+    server_lock();
+    credits_update(true);
+    server_unlock();
+    return true;
+}
+
+int main(void)
+{
+    struct disk_io io;
+    crc32c_choose(&disk_clock);
+    if (!disk_open(&io)) return EXIT_NO_DISK;
+    if (!store_start(&io)) return EXIT_REFUSED;
+    if (!server_start()) return 1;
+    long r = KD2(KD_NAME_SET, STORE_NAME, server.port);
+    if (r < 0) {
+        say("the name \"%s\" is taken: error %ld", STORE_NAME, -r);
+        return 1;
+    }
+    pager_main(NULL);
+    return 1;
+}

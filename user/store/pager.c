@@ -1,0 +1,221 @@
+/*
+ * pager.c - page requests: where does the page lie, bring it, check it, supply it.
+ *
+ * A page that was never written is supplied as zeros. Another one is read by the kernel straight
+ * into a frame, its CRC is compared with the one that its leaf keeps, and it is supplied with the
+ * leaf's LSN as its csn. The other pages of its extent come along when they are on disk and not in
+ * memory.
+ *
+ * S3: the extents that are being brought stand in a table, one per thread. Without it a thread
+ * could read a page, sleep, and supply what meanwhile has become an old version.
+ */
+#include "server.h"
+
+#include <string.h>
+
+#define PAGES_MAX    STORE_EXTENT_PAGES_MAX
+#define PAGE_TRIES   3
+#define BRINGING_MAX 8u
+
+struct want {
+    uint64_t page;                      /* in the container */
+    bool asked, done;                   /* by the kernel; supplied or failed */
+    struct store_page at;
+};
+
+struct bring {
+    uint64_t container, first;          /* the extent */
+    int object;
+    uint64_t shift;                     /* page of the container - page of the object */
+    char name[STORE_NAME_BYTES];
+    uint64_t address;                   /* of `first` */
+    unsigned count;
+    struct want want[PAGES_MAX];
+};
+
+static struct { uint64_t container, first; } bringing[BRINGING_MAX];    /* server.lock */
+
+/* ---- one extent at a time ---- */
+
+static bool extent_claim(uint64_t container, uint64_t first)
+{
+    int free_slot = -1;
+    for (unsigned i = 0; i < BRINGING_MAX; i++) {
+        if (bringing[i].container == container && bringing[i].first == first) return false;
+        if (!bringing[i].container) free_slot = (int)i;
+    }
+    if (free_slot < 0) return false;
+    bringing[free_slot].container = container;
+    bringing[free_slot].first = first;
+    return true;
+}
+
+static void extent_release(uint64_t container, uint64_t first)
+{
+    for (unsigned i = 0; i < BRINGING_MAX; i++)
+        if (bringing[i].container == container && bringing[i].first == first)
+            bringing[i].container = 0;
+    pthread_cond_broadcast(&server.changed);
+}
+
+/* ---- answers ---- */
+
+static void supply(const struct bring *b, const struct want *w, uint32_t source, uint64_t csn)
+{
+    struct kd_supply s = {
+        .object = b->object, .source = source, .rights = KD_READ | KD_WRITE,
+        .page = w->page - b->shift, .count = 1, .csn = csn};
+    long r = kd_object_supply(&s);
+    if (r < 0 && w->asked)
+        say("%s, page %llu: the kernel did not take it: error %ld", b->name,
+            (unsigned long long)w->page, -r);
+}
+
+static void fail(const struct bring *b, const struct want *w, const char *why)
+{
+    say("%s, address %#llx: %s", b->name,
+        (unsigned long long)(b->address + (w->page - b->first) * PAGE_BYTES), why);
+    kd_object_fail(b->object, w->page - b->shift, 1, EIO);
+}
+
+/* ---- one round: look up, read, compare ---- */
+
+/* Lock held. A page that came to nothing is looked up again in the next round. */
+static void look_up(struct bring *b)
+{
+    for (unsigned i = 0; i < b->count; i++)
+        if (!b->want[i].done
+            && store_page_find(server.store, b->container, b->want[i].page, &b->want[i].at) < 0)
+            memset(&b->want[i].at, 0, sizeof(b->want[i].at));
+}
+
+/* Neighbours that are absent, newer in memory, or in memory already are none of our business. */
+static void drop_neighbours(struct bring *b)
+{
+    uint8_t bits[PAGES_MAX];
+    unsigned left = 0;
+    for (unsigned i = 0; i < b->count; i++) {
+        struct want *w = &b->want[i];
+        if (!w->asked && (!w->at.present || w->at.dirty)) w->done = true;
+        left += !w->asked && !w->done;
+    }
+    if (left == 0) return;
+    memset(bits, KD_PAGE_RESIDENT, sizeof(bits));
+    kd_object_info(b->object, b->first - b->shift, b->count, bits);
+    for (unsigned i = 0; i < b->count; i++)
+        if (!b->want[i].asked && (bits[i] & KD_PAGE_RESIDENT)) b->want[i].done = true;
+}
+
+static bool all_done(const struct bring *b)
+{
+    for (unsigned i = 0; i < b->count; i++)
+        if (!b->want[i].done) return false;
+    return true;
+}
+
+static void supply_zeros(struct bring *b)
+{
+    for (unsigned i = 0; i < b->count; i++) {
+        struct want *w = &b->want[i];
+        if (w->done || w->at.present) continue;
+        supply(b, w, KD_SUPPLY_ZERO, 0);
+        w->done = true;
+    }
+}
+
+/* Reads what is not done; what is right is supplied. `last`: what is wrong is failed. */
+static void read_and_supply(struct bring *b, bool last)
+{
+    struct kd_page_io io[PAGES_MAX];
+    struct want *of[PAGES_MAX];
+    unsigned count = 0;
+    for (unsigned i = 0; i < b->count; i++) {
+        struct want *w = &b->want[i];
+        if (w->done) continue;
+        io[count] = (struct kd_page_io){
+            .object = b->object, .page = w->page - b->shift, .offset_bytes = w->at.offset_bytes};
+        of[count++] = w;
+    }
+    if (count == 0) return;
+    long r = kd_read_pages(server.disk, io, count);
+    __atomic_fetch_add(&server.pages_read, count, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < count; i++) {
+        int64_t status = r < 0 && r != -EIO ? r : io[i].status;
+        of[i]->done = true;
+        if (status == -EEXIST || status == -EBUSY) continue; /* in memory, or on its way */
+        if (status == 0 && !of[i]->at.dirty && io[i].crc == of[i]->at.crc)
+            supply(b, of[i], KD_SUPPLY_READ, of[i]->at.lsn);
+        else if (!last)
+            of[i]->done = false;
+        else if (status < 0)
+            fail(b, of[i], "the disk cannot read this page; restore the store from a copy");
+        else if (of[i]->at.dirty)
+            fail(b, of[i], "its newest version is in the log only; restart to recover it");
+        else
+            fail(b, of[i], "this page is damaged on disk (wrong checksum); restore it from a copy");
+    }
+}
+
+/* ---- requests ---- */
+
+/* Lock held. The extent around [page, page + count), cut to the segment; asked pages marked. */
+static int bring_prepare(struct bring *b, uint64_t cookie, uint64_t object_page, uint64_t count)
+{
+    uint64_t page, asked_end;
+    memset(b, 0, sizeof(*b));
+    int r = cookie_page(cookie, object_page, &b->container, &page);
+    if (r < 0) return r;
+    const struct container *c = container_by_id(b->container);
+    r = container_object(b->container, page, &b->object, &object_page);
+    if (r < 0) return r;
+    b->shift = page - object_page;
+    b->first = page - page % server.extent_pages;   /* segments are whole extents */
+    b->address = container_address(c, b->first);
+    memcpy(b->name, c->name, sizeof(b->name));
+    b->count = server.extent_pages;
+    asked_end = page + count;
+    for (unsigned i = 0; i < b->count; i++) {
+        b->want[i].page = b->first + i;
+        b->want[i].asked = b->want[i].page >= page && b->want[i].page < asked_end;
+    }
+    return 0;
+}
+
+/* Brings one extent's part of a request. */
+static void bring_extent(uint64_t cookie, uint64_t object_page, uint64_t count)
+{
+    struct bring b;
+    server_lock();
+    for (;;) {
+        if (bring_prepare(&b, cookie, object_page, count) < 0) {
+            server_unlock();
+            return; /* deleted meanwhile: the kernel has ended its faults */
+        }
+        if (extent_claim(b.container, b.first)) break;
+        pthread_cond_wait(&server.changed, &server.lock);
+    }
+    container_by_id(b.container)->busy++;
+    for (int try = 1; try <= PAGE_TRIES && !all_done(&b); try++) {
+        look_up(&b);
+        server_unlock();
+        drop_neighbours(&b);
+        supply_zeros(&b);
+        read_and_supply(&b, try == PAGE_TRIES);
+        server_lock();
+    }
+    container_by_id(b.container)->busy--;
+    extent_release(b.container, b.first);
+    server_unlock();
+}
+
+void pager_request(const struct kd_message *m)
+{
+    uint64_t page = m->word[1], count = m->word[2] ? m->word[2] : 1;
+    if (count > 64) count = 64;
+    for (uint64_t end = page + count; page < end;) {
+        uint64_t next = page - page % server.extent_pages + server.extent_pages;
+        if (next > end) next = end;
+        bring_extent(m->word[0], page, next - page);
+        page = next;
+    }
+}

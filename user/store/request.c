@@ -1,0 +1,238 @@
+/*
+ * request.c - the request threads: what clients ask, and what the kernel tells.
+ *
+ * A request is answered by the thread that received it; one that needs a commit or a checkpoint
+ * keeps its thread waiting, and the others go on serving pages. Answers never depend on a client.
+ */
+#include "server.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define REQUEST_BYTES 1024u     /* the largest request is a struct wire_open */
+#define LIST_MAX      64u
+
+union answer {
+    struct wire_opened opened;
+    struct wire_stats stats;
+    struct wire_entry entries[LIST_MAX];
+};
+
+static void answer_data(struct kd_message *reply, const void *data, size_t bytes)
+{
+    reply->data = data;
+    reply->data_bytes = bytes;
+}
+
+/* ---- requests ---- */
+
+static int request_open(const struct kd_message *m, struct kd_message *reply, union answer *a)
+{
+    if (m->data_bytes != sizeof(struct wire_open)) return -EINVAL;
+    answer_data(reply, &a->opened, sizeof(a->opened));
+    return container_open(m->process, m->buffer, &a->opened);
+}
+
+static int request_names(const struct kd_message *m)
+{
+    const char *names = m->buffer;
+    if (m->kind == STORE_DELETE)
+        return m->data_bytes == STORE_NAME_BYTES ? container_delete(m->process, names) : -EINVAL;
+    return m->data_bytes == 2 * STORE_NAME_BYTES
+               ? container_rename(names, names + STORE_NAME_BYTES)
+               : -EINVAL;
+}
+
+static void entry_fill(struct wire_entry *e, const struct store_container *d)
+{
+    memset(e, 0, sizeof(*e));
+    memcpy(e->name, d->name, sizeof(e->name));
+    memcpy(e->type, d->layout.type, sizeof(e->type));
+    e->version = d->layout.version;
+    e->bytes = d->layout.bytes;
+    e->container = d->object;
+    e->base = d->base;
+    e->pages_used = d->pages_present;
+    e->pages_max = d->pages;
+}
+
+/* word1 may say how many entries the client has room for. */
+static int request_list(const struct kd_message *m, struct kd_message *reply, union answer *a)
+{
+    uint64_t index = 0, filled = 0, id = 0, room = m->word[1];
+    struct store_container d;
+    if (room == 0 || room > LIST_MAX) room = LIST_MAX;
+    server_lock();
+    for (; store_container_next(server.store, id, &d) == 0; id = d.object, index++)
+        if (index >= m->word[0] && filled < room) entry_fill(&a->entries[filled++], &d);
+    server_unlock();
+    reply->word[0] = index;
+    answer_data(reply, a->entries, filled * sizeof(a->entries[0]));
+    return 0;
+}
+
+static int request_stats(struct kd_message *reply, union answer *a)
+{
+    struct store_stats d;
+    server_lock();
+    store_stats(server.store, &d);
+    a->stats = (struct wire_stats){
+        .commits = d.transactions, .groups = d.groups, .log_writes = d.group_writes,
+        .log_bytes = d.log_bytes_written, .flushes = d.flushes, .checkpoints = d.checkpoints,
+        .home_writes = server.home_writes,
+        .pages_read = __atomic_load_n(&server.pages_read, __ATOMIC_RELAXED),
+        .log_bytes_free = store_log_free(server.store), .log_bytes_total = d.log_bytes,
+        .disk_bytes_free = d.free_extents * d.extent_bytes,
+        .disk_bytes_total = d.extents * d.extent_bytes, .lsn = d.end_lsn,
+        .refused = server.refused, .containers = d.containers};
+    server_unlock();
+    answer_data(reply, &a->stats, sizeof(a->stats));
+    return 0;
+}
+
+static int lease_or_find(const struct kd_message *m, struct container *c, uint64_t *page)
+{
+    if (m->kind == STORE_SPACE) return space_find(c, m->process, m->word[1], m->word[2], page);
+    if (m->word[1] == 0 || m->word[1] > c->segment[0].pages) return -EINVAL;
+    return space_lease(c, m->process, m->word[1], m->word[2], page);
+}
+
+/* LEASE and SPACE. A container that is full grows by a segment, once per request. */
+static int request_space(const struct kd_message *m, struct kd_message *reply)
+{
+    uint64_t page = 0;
+    int r = 0;
+    for (int try = 0; try < 2; try++) {
+        if (r == -ENOSPC) r = container_grow(m->word[0]);
+        if (r < 0) return r;
+        server_lock();
+        struct container *c = container_by_id(m->word[0]);
+        r = c ? container_allows(c, m->process, KD_RIGHT_WRITE) : -ENOENT;
+        if (r == 0) r = lease_or_find(m, c, &page);
+        if (r == 0) reply->word[0] = container_address(c, page);
+        server_unlock();
+        if (r != -ENOSPC) break;
+    }
+    reply->word[1] = m->kind == STORE_LEASE ? m->word[1] : 1;
+    return r;
+}
+
+static struct container *container_at(uint64_t address, uint64_t *page)
+{
+    struct store_container d;
+    if (store_container_at(server.store, address, &d, page) < 0) return NULL;
+    return container_by_id(d.object);
+}
+
+static int request_unlease(const struct kd_message *m)
+{
+    uint64_t page, count = m->word[1];
+    server_lock();
+    struct container *c = container_at(m->word[0], &page);
+    int r = c ? 0 : -ENOENT;
+    if (r == 0 && (count == 0 || count > KD_STORE_END / PAGE_BYTES)) r = -EINVAL;
+    if (r == 0) r = space_unlease(c, m->process, page, count);
+    server_unlock();
+    return r;
+}
+
+static int request_named(const struct kd_message *m, struct kd_message *reply)
+{
+    struct store_name found;
+    const char *name = m->buffer;
+    if (m->data_bytes != STORE_NAME_BYTES || !memchr(name, 0, STORE_NAME_BYTES)) return -EINVAL;
+    server_lock();
+    struct container *c = container_by_id(m->word[0]);
+    int r = c ? container_allows(c, m->process, KD_RIGHT_READ) : -ENOENT;
+    if (r == 0) r = store_name_find(server.store, c->id, name, &found);
+    server_unlock();
+    if (r < 0) return r;
+    reply->word[0] = found.address;
+    reply->word[1] = found.bytes;
+    return 0;
+}
+
+static int request_hello(const struct kd_message *m, struct kd_message *reply)
+{
+    reply->word[0] = STORE_PROTOCOL_VERSION;
+    reply->word[1] = server.log_bytes;
+    return m->word[0] == STORE_PROTOCOL_VERSION ? 0 : -EPROTONOSUPPORT;
+}
+
+static int request_checkpoint(void)
+{
+    server_lock();
+    int r = checkpoint_wait();
+    server_unlock();
+    return r;
+}
+
+static int request(const struct kd_message *m, struct kd_message *reply, union answer *a)
+{
+    switch (m->kind) {
+    case STORE_HELLO: return request_hello(m, reply);
+    case STORE_OPEN: return request_open(m, reply, a);
+    case STORE_CLOSE: return container_close(m->process, m->word[0]);
+    case STORE_DELETE:
+    case STORE_RENAME: return request_names(m);
+    case STORE_LIST: return request_list(m, reply, a);
+    case STORE_LEASE:
+    case STORE_SPACE: return request_space(m, reply);
+    case STORE_UNLEASE: return request_unlease(m);
+    case STORE_NAMED: return request_named(m, reply);
+    case STORE_STATS: return request_stats(reply, a);
+    case STORE_CHECKPOINT: return request_checkpoint();
+    default: return -ENOSYS;
+    }
+}
+
+/* ---- the kernel ---- */
+
+void server_notice(const struct kd_message *m)
+{
+    switch (m->kind) {
+    case (uint32_t)KD_MSG_CLIENT_GONE: process_gone(m->process); return;
+    case (uint32_t)KD_MSG_CLEAN:
+    case (uint32_t)KD_MSG_CREDIT_LOW:
+        server_lock();
+        if (m->kind == (uint32_t)KD_MSG_CLEAN)
+            server.clean_wanted += m->word[0] ? m->word[0] : 1;
+        else
+            server.credit_low = true;
+        pthread_cond_signal(&server.work);
+        server_unlock();
+        return;
+    default: return; /* CONFLICT, VIEW_GONE, NOTIFY: nothing here belongs to a view */
+    }
+}
+
+/* ---- the threads ---- */
+
+void *pager_main(void *unused)
+{
+    (void)unused;
+    uint64_t buffer[REQUEST_BYTES / 8];
+    static _Thread_local union answer answer;
+    struct kd_message m = {.buffer = buffer, .buffer_bytes = sizeof(buffer)}, reply;
+    long r = kd_receive(server.port, &m, -1);
+    while (r >= 0) {
+        uint64_t token = m.token;
+        if (m.kind == (uint32_t)KD_MSG_PAGE) {
+            pager_request(&m);
+        } else if (m.kind & KD_MSG_KERNEL) {
+            server_notice(&m);
+            token = 0;
+        } else {
+            reply = (struct kd_message){.handle = -1};
+            reply.status = request(&m, &reply, &answer);
+            if (reply.status < 0) reply.data_bytes = 0;
+        }
+        bool answered = !(m.kind & KD_MSG_KERNEL);
+        m.buffer = buffer;
+        m.buffer_bytes = sizeof(buffer);
+        r = answered ? kd_reply_receive(token, &reply, server.port, &m)
+                     : kd_receive(server.port, &m, -1);
+    }
+    say("a request thread ends: error %ld", -r);
+    return NULL;
+}

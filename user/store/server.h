@@ -1,0 +1,172 @@
+/*
+ * server.h - what the parts of the store manager share.
+ *
+ *     thread         waits on      does                                             file
+ *     pager x 3      port          page requests, requests of clients, notices      pager.c request.c
+ *     committer      commit port   groups of transactions; the point of commit      commit.c batch.c
+ *     cleaner        server.work   home writes, checkpoints, credits                clean.c
+ *
+ * Locks. `server.lock` guards the disk library (but for its functions marked NO MUTEX), the table
+ * of containers, and all counters. It is never held across disk I/O or a wait for another thread,
+ * but it is held across calls that the kernel answers at once. The *gate* is a flag under it: who
+ * has passed it is the committer, from the start of a group until its publication. A checkpoint
+ * begins inside the gate, so it always finds everything committed also applied and published.
+ *
+ * Invariants
+ *   S1  A transaction is published only after group_commit() has returned 0 for its group.
+ *   S2  The disk library knows of a home write before the kernel does: a page that the kernel may
+ *       evict can be read back from where the library says.
+ *   S3  Two threads never bring the same extent into memory at one time (pager.c).
+ *   S4  After the fence nothing is published, cleaned or checkpointed any more.
+ */
+#ifndef USER_STORE_SERVER_H
+#define USER_STORE_SERVER_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kd.h"
+#include "wire.h"
+
+#define PAGER_THREADS    3u
+#define CONTAINER_HASH   64u
+#define CLEAN_BATCH      256u       /* pages per home write call */
+#define CREDIT_BYTES     4160u      /* log space set aside for one private copy */
+#define ROOT_NAME        "\1root"   /* the name under which a client registers its root object */
+
+/* A run of pages that nobody else may be given: leased to a process, or freed and perhaps still in
+ * memory (owner NOBODY). Runs of a container are sorted and do not overlap. */
+struct run { uint64_t first, count, owner; };
+#define NOBODY 0
+
+struct opening { uint64_t process; uint32_t count, rights; };
+
+struct container {
+    struct container *next;
+    uint64_t id;
+    char name[STORE_NAME_BYTES];
+    unsigned busy;                  /* users of its handles without the lock: no forgetting */
+    uint32_t segment_count;
+    struct {
+        int object;                 /* the kernel's memory object */
+        uint64_t base, first, pages;/* address; number of its first page in the container */
+    } segment[STORE_SEGMENT_MAX];
+    struct opening *openings;
+    unsigned opening_count, opening_room;
+    struct run *runs;
+    unsigned run_count, run_room;
+    uint64_t lease_next;            /* where leases without a wish are looked for */
+    uint8_t *room;                  /* per page: free bytes / 16 when last heard of; NULL: no page */
+    uint64_t room_pages;            /* size of it */
+    uint64_t room_top;              /* no page at or above has any */
+};
+
+struct server {
+    int disk, port, commit_port;
+    struct store *store;
+    unsigned extent_pages;
+    uint64_t log_bytes;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;         /* the gate, checkpoints done, extents read */
+    pthread_cond_t work;            /* for the cleaner */
+    bool gate_taken, gate_wanted;   /* wanted: by the cleaner, who goes before the committer */
+    int fenced;                     /* 0, or the error that ended this store's commits */
+    uint64_t checkpoints_wanted, checkpoints_done;
+    uint64_t clean_wanted;          /* pages */
+    bool credit_low;                /* the kernel asked for credits */
+    bool credit_short;              /* and got none: ask again after the next commit */
+    uint64_t deleting;              /* the container that is being deleted, or 0 */
+    uint64_t credits;               /* granted and not yet spent by a commit */
+    struct container *containers[CONTAINER_HASH];
+    uint64_t last_csn;
+    uint64_t refused, home_writes, pages_read;
+};
+extern struct server server;
+
+static inline void server_lock(void) { pthread_mutex_lock(&server.lock); }
+static inline void server_unlock(void) { pthread_mutex_unlock(&server.lock); }
+
+/* main.c: a line into the kernel's log, "store: ...". */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The store takes no more commits; says why, once. No lock. */
+void server_fence(const char *what, int error);
+
+/* request.c: a message of the kernel that wants no answer. No lock. */
+void server_notice(const struct kd_message *m);
+
+/* gate.c; lock held on entry and return, dropped while waiting. */
+void gate_enter(bool cleaner);
+void gate_leave(void);
+/* Waits until a checkpoint that began after the call is done; 0 or the fence. Not in the gate. */
+int checkpoint_wait(void);
+
+/* container.c; lock held. */
+struct container *container_by_id(uint64_t id);
+int container_object(uint64_t id, uint64_t page, int *object, uint64_t *object_page);
+bool container_page(const struct container *c, uint64_t address, uint64_t *page);
+uint64_t container_address(const struct container *c, uint64_t page);
+/* -EACCES: the process has not opened it with these rights. */
+int container_allows(const struct container *c, uint64_t process, uint32_t rights);
+bool process_known(uint64_t process);
+/* The cookie of a kernel object names container and segment. */
+static inline uint64_t cookie_of(uint64_t id, unsigned segment) { return id << 4 | segment; }
+int cookie_page(uint64_t cookie, uint64_t object_page, uint64_t *id, uint64_t *page);
+/* No lock held: requests of clients. */
+int container_open(uint64_t process, const struct wire_open *how, struct wire_opened *out);
+int container_close(uint64_t process, uint64_t id);
+int container_delete(uint64_t process, const char *name);
+int container_rename(const char *from, const char *to);
+int container_grow(uint64_t id);
+void process_gone(uint64_t process);
+
+/* space.c; lock held. */
+int space_lease(struct container *c, uint64_t process, uint64_t count, uint64_t near,
+                uint64_t *first);
+int space_find(struct container *c, uint64_t process, uint64_t bytes, uint64_t near,
+               uint64_t *page);
+int space_unlease(struct container *c, uint64_t process, uint64_t first, uint64_t count);
+void space_process_gone(struct container *c, uint64_t process);
+void space_room(struct container *c, uint64_t page, uint64_t bytes);
+void space_freed(struct container *c, uint64_t first, uint64_t count);
+
+/* commit.c */
+int committer_init(void);
+void *committer_main(void *unused);
+/* A transaction of the manager's own, by the caller's thread, in a group of its own. An operation
+ * with object 0 is about the object that the one before it was about. No lock. */
+int commit_own(struct store_op *ops, unsigned count);
+
+/* batch.c: the operations that come with a commit, checked. */
+struct free_range { uint64_t container, first, count; };
+struct batch {
+    struct store_op *ops;           /* for the disk library, in order; names lie in the batch */
+    unsigned op_count;
+    struct free_range *freed;
+    unsigned freed_count;
+    struct { uint64_t container, page, bytes; } *rooms;
+    unsigned room_count;
+    void *memory;
+};
+/* Lock held. Fills *b from hostile bytes, or -EINVAL, -ENOENT, -EACCES, -EEXIST, -ENOMEM. */
+int batch_parse(struct batch *b, uint64_t process, const void *bytes, uint64_t count);
+bool batch_frees(const struct batch *b, uint64_t container, uint64_t page);
+void batch_release(struct batch *b);
+
+/* clean.c */
+void *cleaner_main(void *unused);
+void credits_update(bool all);      /* lock held */
+
+/* pager.c, request.c: no lock */
+void pager_request(const struct kd_message *m);
+void *pager_main(void *unused);
+
+/* device.c */
+extern const struct disk_memory disk_memory;
+extern const struct disk_clock disk_clock;
+void disk_io_init(struct disk_io *io, uint64_t bytes);
+
+#endif

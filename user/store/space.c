@@ -1,0 +1,239 @@
+/*
+ * space.c - leases of unused pages, and the volatile map of how full pages are.
+ *
+ * Nothing here is needed for correctness or survives a restart: a lease keeps two processes from
+ * choosing the same page, a room hint tells where an object may still fit.
+ *
+ * A page that was freed by a commit may still be in memory with its old contents, and the kernel
+ * has no call to drop it. So it becomes a run of NOBODY, and is given out again only after the
+ * kernel has evicted it (it is clean, for its home is gone) and would ask for it anew: as zeros.
+ */
+#include "server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ROOM_UNIT  16u     /* bytes per step of the room map */
+#define ROOM_NEAR  64u     /* pages looked at on each side of a wish */
+
+/* ---- runs: sorted, disjoint ---- */
+
+/* The first run that ends after `page`, or run_count. */
+static unsigned run_after(const struct container *c, uint64_t page)
+{
+    unsigned low = 0, high = c->run_count;
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+        if (c->runs[middle].first + c->runs[middle].count > page)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static int run_room(struct container *c)
+{
+    if (c->run_count + 2 <= c->run_room) return 0;
+    unsigned room = c->run_room ? 2 * c->run_room : 16;
+    void *more = realloc(c->runs, room * sizeof(*c->runs));
+    if (!more) return -ENOMEM;
+    c->runs = more;
+    c->run_room = room;
+    return 0;
+}
+
+static void run_put(struct container *c, unsigned i, struct run run)
+{
+    memmove(&c->runs[i + 1], &c->runs[i], (c->run_count - i) * sizeof(run));
+    c->runs[i] = run;
+    c->run_count++;
+}
+
+static void run_drop(struct container *c, unsigned i)
+{
+    c->run_count--;
+    memmove(&c->runs[i], &c->runs[i + 1], (c->run_count - i) * sizeof(*c->runs));
+}
+
+/* No run may hold any of the pages yet. */
+static int run_add(struct container *c, uint64_t first, uint64_t count, uint64_t owner)
+{
+    int r = run_room(c);
+    if (r < 0) return r;
+    unsigned i = run_after(c, first);
+    struct run *before = i > 0 ? &c->runs[i - 1] : NULL;
+    struct run *after = i < c->run_count ? &c->runs[i] : NULL;
+    if (before && before->owner == owner && before->first + before->count == first) {
+        before->count += count;
+        if (after && after->owner == owner && first + count == after->first) {
+            before->count += after->count;
+            run_drop(c, i);
+        }
+    } else if (after && after->owner == owner && first + count == after->first) {
+        after->first = first;
+        after->count += count;
+    } else {
+        run_put(c, i, (struct run){first, count, owner});
+    }
+    return 0;
+}
+
+/* Takes the pages out of all runs of this owner, or of anybody's. */
+static int run_cut(struct container *c, uint64_t first, uint64_t count, bool anybody,
+                   uint64_t owner)
+{
+    uint64_t end = first + count;
+    for (unsigned i = run_after(c, first); i < c->run_count && c->runs[i].first < end;) {
+        int r = run_room(c);
+        if (r < 0) return r;
+        struct run run = c->runs[i];
+        uint64_t run_end = run.first + run.count;
+        if (!anybody && run.owner != owner) {
+            i++;
+            continue;
+        }
+        run_drop(c, i);
+        if (run.first < first)
+            run_put(c, i++, (struct run){run.first, first - run.first, run.owner});
+        if (run_end > end) run_put(c, i++, (struct run){end, run_end - end, run.owner});
+    }
+    return 0;
+}
+
+void space_process_gone(struct container *c, uint64_t process)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < c->run_count; i++)
+        if (c->runs[i].owner != process) c->runs[kept++] = c->runs[i];
+    c->run_count = kept;
+}
+
+/* ---- leases ---- */
+
+static bool skip_runs(void *context, uint64_t object, uint64_t page, uint64_t *next)
+{
+    const struct container *c = context;
+    (void)object;
+    unsigned i = run_after(c, page);
+    if (i == c->run_count || c->runs[i].first > page) return false;
+    *next = c->runs[i].first + c->runs[i].count;
+    return true;
+}
+
+/* Freed pages that have left the memory meanwhile may be used again. */
+static void freed_sweep(struct container *c)
+{
+    uint8_t bits[64];
+    for (unsigned i = 0; i < c->run_count; i++) {
+        struct run run = c->runs[i];
+        uint64_t count = run.count < sizeof(bits) ? run.count : sizeof(bits), page;
+        int object;
+        if (run.owner != NOBODY || container_object(c->id, run.first, &object, &page) < 0) continue;
+        if (kd_object_info(object, page, count, bits) < 0) continue;
+        uint64_t gone = 0;
+        while (gone < count && !(bits[gone] & KD_PAGE_RESIDENT)) gone++;
+        if (gone == 0) continue;
+        c->runs[i].first += gone;
+        c->runs[i].count -= gone;
+        if (c->runs[i].count == 0) run_drop(c, i--);
+    }
+}
+
+/* A run of unused pages that lies in one segment, so that its addresses are contiguous. */
+static int unused_from(struct container *c, uint64_t from, uint64_t count, uint64_t *first)
+{
+    for (;;) {
+        int r = store_pages_unused(server.store, c->id, from, count, skip_runs, c, first);
+        if (r < 0) return r;
+        uint64_t end = 0;
+        for (unsigned i = 0; i < c->segment_count && end <= *first; i++)
+            end = c->segment[i].first + c->segment[i].pages;
+        if (*first + count <= end) return 0;
+        from = end;
+    }
+}
+
+int space_lease(struct container *c, uint64_t process, uint64_t count, uint64_t near,
+                uint64_t *first)
+{
+    uint64_t from = c->lease_next;
+    freed_sweep(c);
+    if (near && !container_page(c, near, &from)) return -EINVAL;
+    int r = unused_from(c, from, count, first);
+    if (r == -ENOSPC && from > 0) r = unused_from(c, 0, count, first);
+    if (r == 0) r = run_add(c, *first, count, process);
+    if (r == 0 && !near) c->lease_next = *first + count;
+    return r;
+}
+
+int space_unlease(struct container *c, uint64_t process, uint64_t first, uint64_t count)
+{
+    if (first < c->lease_next) c->lease_next = first;
+    return run_cut(c, first, count, false, process);
+}
+
+void space_freed(struct container *c, uint64_t first, uint64_t count)
+{
+    for (uint64_t page = first; page < first + count; page++) space_room(c, page, 0);
+    if (run_cut(c, first, count, true, NOBODY) < 0 || run_add(c, first, count, NOBODY) < 0)
+        say("no memory to remember %llu freed pages of %s", (unsigned long long)count, c->name);
+    if (first < c->lease_next) c->lease_next = first;
+}
+
+/* ---- room ---- */
+
+static int room_reach(struct container *c, uint64_t page)
+{
+    if (page < c->room_pages) return 0;
+    uint64_t pages = c->room_pages ? c->room_pages : 1024;
+    while (pages <= page) pages *= 2;
+    uint8_t *more = realloc(c->room, pages);
+    if (!more) return -ENOMEM;
+    memset(more + c->room_pages, 0, pages - c->room_pages);
+    c->room = more;
+    c->room_pages = pages;
+    return 0;
+}
+
+void space_room(struct container *c, uint64_t page, uint64_t bytes)
+{
+    if (bytes < ROOM_UNIT && page >= c->room_pages) return;
+    if (room_reach(c, page) < 0) return; /* a hint is lost */
+    uint64_t units = bytes / ROOM_UNIT;
+    c->room[page] = units > 255 ? 255 : (uint8_t)units;
+    if (units && page >= c->room_top) c->room_top = page + 1;
+    while (c->room_top && !c->room[c->room_top - 1]) c->room_top--;
+}
+
+static bool room_fits(const struct container *c, uint64_t process, uint64_t page, uint8_t units)
+{
+    if (page >= c->room_top || c->room[page] < units) return false;
+    unsigned i = run_after(c, page);
+    return i == c->run_count || c->runs[i].first > page || c->runs[i].owner == process;
+}
+
+static int room_search(const struct container *c, uint64_t process, uint64_t near, uint8_t units,
+                       uint64_t *page)
+{
+    for (uint64_t step = 0; step < ROOM_NEAR; step++) {
+        *page = near + step;
+        if (room_fits(c, process, *page, units)) return 0;
+        *page = near - step;
+        if (step <= near && room_fits(c, process, *page, units)) return 0;
+    }
+    for (*page = 0; *page < c->room_top; ++*page)
+        if (room_fits(c, process, *page, units)) return 0;
+    return -ENOENT;
+}
+
+int space_find(struct container *c, uint64_t process, uint64_t bytes, uint64_t near,
+               uint64_t *page)
+{
+    uint64_t from = 0, next;
+    if (bytes == 0 || bytes > 255 * ROOM_UNIT) return -ENOENT;
+    if (near && !container_page(c, near, &from)) return -EINVAL;
+    int r = room_search(c, process, from, (uint8_t)((bytes + ROOM_UNIT - 1) / ROOM_UNIT), page);
+    if (r == 0 && !skip_runs(c, c->id, *page, &next)) r = run_add(c, *page, 1, process);
+    return r;
+}
