@@ -1,93 +1,21 @@
 /*
  * entries.c - phase 3: a line of index.* becomes an entry, whose senses point at synsets.
  *
- * The tag counts come from cntlist.rev, whose lines are "lemma%type:... sense count". It is read
- * whole into a volatile hash table of 64-bit keys (37,000 lines, 1 MB); without it they are 0.
+ *   | struct wn_entry | senses ... | "dog\0" |
  */
 #include "import.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SENSES_MAX   1024
-#define COUNTS_SLOTS 65536                  /* a power of two */
-
-struct count_slot {
-    uint64_t key;                           /* 0: empty */
-    uint32_t count;
-};
-static struct count_slot *counts_table;
-static uint32_t counts_used;
-
-static uint64_t counts_key(const char *lemma, size_t bytes, uint32_t pos, uint32_t sense)
-{
-    uint64_t key = 14695981039346656037u;
-    for (size_t i = 0; i < bytes; i++)
-        key = (key ^ (uint8_t)lemma[i]) * 1099511628211u;
-    key = (key ^ pos) * 1099511628211u;
-    key = (key ^ sense) * 1099511628211u;
-    return key | 1;
-}
-
-/* The slot of a key: the one that holds it, or the empty one where it belongs. */
-static struct count_slot *counts_slot(uint64_t key)
-{
-    uint64_t i = key >> 32;
-    while (counts_table[i % COUNTS_SLOTS].key != 0 && counts_table[i % COUNTS_SLOTS].key != key)
-        i++;
-    return &counts_table[i % COUNTS_SLOTS];
-}
-
-/* One line: "dog%1:05:00:: 1 42". The digit after % is the type; 5, a satellite, is an adjective. */
-static void counts_line(struct fields *line)
-{
-    size_t bytes;
-    const char *key = field_text(line, &bytes);
-    const char *percent = memchr(key, '%', bytes);
-    uint32_t sense = field_decimal(line), count = field_decimal(line);
-
-    if (line->bad || percent == NULL || percent + 1 == key + bytes)
-        return;
-    uint32_t pos = (uint32_t)(percent[1] - '0');
-    struct count_slot *slot =
-        counts_slot(counts_key(key, (size_t)(percent - key), pos == 5 ? WN_ADJ : pos, sense));
-    counts_used += slot->key == 0;
-    slot->key = counts_key(key, (size_t)(percent - key), pos == 5 ? WN_ADJ : pos, sense);
-    slot->count = count;
-}
-
-int counts_build(struct import *im)
-{
-    struct fields line;
-    int more = 1;
-
-    if (counts_table != NULL)
-        return 0;
-    counts_table = calloc(COUNTS_SLOTS, sizeof(*counts_table));
-    if (counts_table == NULL)
-        return -ENOMEM;
-    if (im->counts.fd < 0)
-        return 0;
-    while (more == 1 && counts_used < COUNTS_SLOTS * 3 / 4) {
-        more = input_line(&im->counts, &line);
-        if (more == 1)
-            counts_line(&line);
-    }
-    return more < 0 ? more : 0;
-}
-
-uint32_t counts_find(const char *lemma, size_t bytes, uint32_t pos, uint32_t sense)
-{
-    return counts_slot(counts_key(lemma, bytes, pos, sense))->count;
-}
 
 /* One parsed line of index.* */
 static struct {
     struct wn_entry head;
     const char *lemma;
     size_t lemma_bytes;
-    struct wn_sense senses[SENSES_MAX];
+    struct wn_synset *senses[SENSES_MAX];
 } line_parts;
 
 /* lemma pos synset_count type_count types... sense_count tagged_count offsets... */
@@ -109,10 +37,8 @@ static void parse_line(struct fields *line, uint32_t pos)
     if (count == 0 || count > SENSES_MAX)
         line->bad = 1;
     for (uint32_t i = 0; i < count && !line->bad; i++) {
-        struct wn_sense *sense = &line_parts.senses[i];
-        sense->synset = map_find(pos, field_decimal(line));
-        sense->tag_count = counts_find(line_parts.lemma, line_parts.lemma_bytes, pos, i + 1);
-        if (sense->synset == NULL)
+        line_parts.senses[i] = map_find(pos, field_decimal(line));
+        if (line_parts.senses[i] == NULL)
             line->bad = 1;
     }
     line_parts.head.sense_count = (uint16_t)count;
@@ -120,7 +46,7 @@ static void parse_line(struct fields *line, uint32_t pos)
 
 static struct wn_entry *entry_new(struct import *im, const void *near)
 {
-    size_t senses_bytes = line_parts.head.sense_count * sizeof(struct wn_sense);
+    size_t senses_bytes = line_parts.head.sense_count * sizeof(struct wn_synset *);
     struct wn_entry *entry = ps_alloc(im->container,
         sizeof(*entry) + senses_bytes + line_parts.lemma_bytes + 1, near);
     if (entry == NULL)
@@ -162,8 +88,6 @@ int entries_step(struct import *im, struct wn_root *root)
     struct input *in = &im->index[progress->file];
     int more = map_build(root);
 
-    if (more == 0)
-        more = counts_build(im);
     if (more == 0)
         more = input_seek(in, progress->byte_offset);
     if (more < 0)

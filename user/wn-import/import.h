@@ -33,7 +33,8 @@ int directory_step(struct import *im, struct wn_root *root);
 int map_build(const struct wn_root *root);
 struct wn_synset *map_find(uint32_t pos, uint32_t file_offset);
 int counts_build(struct import *im);
-uint32_t counts_find(const char *lemma, size_t bytes, uint32_t pos, uint32_t sense);
+/* The tag count of a word of a synset whose links are pointers. */
+uint32_t counts_find(const struct wn_synset *synset, const struct wn_word *word);
 
 /* A new batch at the end of the list; NULL and errno. */
 struct wn_batch *batch_new(struct import *im, struct wn_root *root, uint32_t kind);

@@ -1,5 +1,6 @@
 /*
- * links.c - phase 2: file offsets in links become pointers; one batch in a transaction.
+ * links.c - phase 2: file offsets in links become pointers; one batch in a transaction. With its
+ * links a synset's sense keys are known, so its words get their tag counts here too.
  *
  * The map from (pos, file offset) to address is volatile: two sorted arrays for each part of
  * speech, 12 bytes for a synset, copied from the batches, which hold both in the file's order.
@@ -82,6 +83,11 @@ static int synset_link(struct import *im, struct wn_synset *synset)
                                     "it points at a synset that is not there");
         synset->links[i].target = target;
     }
+    for (uint32_t i = 0; i < synset->word_count; i++) {
+        uint32_t count = counts_find(synset, &synset->words[i]);
+        if (count != 0)
+            synset->words[i].tag_count = count;
+    }
     return 0;
 }
 
@@ -91,6 +97,8 @@ int links_step(struct import *im, struct wn_root *root)
     struct wn_batch *batch = progress->batch;
     int error = map_build(root);
 
+    if (error == 0)
+        error = counts_build(im);
     for (uint32_t i = 0; error == 0 && i < batch->count; i++)
         error = synset_link(im, batch->objects[i]);
     if (error != 0)

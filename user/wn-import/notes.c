@@ -16,12 +16,10 @@ static struct wn_note *note_new(struct import *im, const struct fields *key_valu
                                 const void *near)
 {
     const char *key = key_value->at, *value = key + key_bytes;
-    const char *end = key_value->end;
+    const char *end = key_value->end;       /* blanks at the end stay: the tool prints them */
 
     while (value < end && *value == ' ')
         value++;
-    while (end > value && end[-1] == ' ')
-        end--;
     size_t value_bytes = (size_t)(end - value);
     struct wn_note *note =
         ps_alloc(im->container, sizeof(*note) + key_bytes + value_bytes + 2, near);

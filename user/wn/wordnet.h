@@ -81,8 +81,9 @@ struct wn_link {
 
 struct wn_word {
     const char *text;                       /* as in the file: '_' for a blank, "galore(ip)" */
-    uint8_t lex_id;
-    uint8_t reserved[7];
+    uint8_t lex_id;                         /* tells senses in one lexicographer's file apart */
+    uint8_t reserved[3];
+    uint32_t tag_count;                     /* how often the tagged texts use this sense of it */
 };
 
 struct wn_frame {
@@ -106,18 +107,12 @@ struct wn_synset {
 };
 _Static_assert(sizeof(struct wn_synset) == 40, "a synset's head");
 
-struct wn_sense {
-    struct wn_synset *synset;
-    uint32_t tag_count;                     /* how often the tagged texts use it */
-    uint32_t reserved;
-};
-
 /* Entries and notes begin with their key, so that one probe serves both. */
 struct wn_entry {
     const char *lemma;                      /* lower case, '_' for a blank; behind senses[] */
     uint32_t types;                         /* bit t is set: some sense has a link of type t */
     uint16_t sense_count, tagged_count;     /* the tagged ones come first */
-    struct wn_sense senses[];               /* the most frequent first */
+    struct wn_synset *senses[];             /* the most frequent first */
 };
 
 struct wn_note {
@@ -148,8 +143,8 @@ struct wn_batch {
 
 enum wn_phase {
     WN_PHASE_NODES = 0,                     /* data.*: synsets whose links hold file offsets */
-    WN_PHASE_LINKS,                         /* these offsets become pointers */
-    WN_PHASE_ENTRIES,                       /* index.*, with tag counts from cntlist.rev */
+    WN_PHASE_LINKS,                         /* they become pointers; tag counts from cntlist.rev */
+    WN_PHASE_ENTRIES,                       /* index.* */
     WN_PHASE_NOTES,                         /* *.exc, sentidx.vrb, sents.vrb */
     WN_PHASE_DIRECTORY,                     /* the hash table over entries and notes */
     WN_DONE
