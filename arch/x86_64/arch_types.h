@@ -99,12 +99,13 @@ static inline bool pte_compare_exchange(pte_t *p, pte_t *expected, pte_t desired
 /* ---- CPUs ---- */
 struct thread;
 struct cpu {
-    struct cpu *self;               /* first three: trap.S knows their offsets */
+    struct cpu *self;               /* first four: trap.S knows their offsets */
     struct trap_frame *user_frame;  /* where a system call saves its registers */
     uint64_t user_rsp;              /* for three instructions of the system call entry */
+    const bool *attention;          /* of the running thread; trap_return_to_user() is called for it */
+    struct thread *current, *idle;  /* thread.c */
     unsigned id;                    /* 0.. */
     unsigned apic_id;
-    struct thread *current, *idle;  /* thread.c */
     uint32_t locks_held;            /* lock.c: bit r: holds a lock of rank r */
 
     /* table.c, tlb.c */

@@ -54,5 +54,6 @@
 #define CPU_SELF       0
 #define CPU_USER_FRAME 8
 #define CPU_USER_RSP   16
+#define CPU_ATTENTION  24
 
 #endif

@@ -53,6 +53,7 @@ _Static_assert(sizeof(struct trap_frame) == FRAME_BYTES && FRAME_BYTES % 16 == 0
 OFFSET_IS(cpu, self, CPU_SELF);
 OFFSET_IS(cpu, user_frame, CPU_USER_FRAME);
 OFFSET_IS(cpu, user_rsp, CPU_USER_RSP);
+OFFSET_IS(cpu, attention, CPU_ATTENTION);
 
 struct cpu cpus[CPU_MAX];
 bool cpu_emulated;
@@ -251,6 +252,7 @@ void arch_thread_switch(struct arch_thread *from, struct arch_thread *to)
     c->running = to;
     c->tables->tss.rsp0 = to->stack_top;
     c->user_frame = arch_user_frame(to);
+    c->attention = &container_of(to, struct thread, arch)->attention;
     write_msr(MSR_FS_BASE, to->fs_base);
     thread_switch_stack(&from->rsp, to->rsp);
 }

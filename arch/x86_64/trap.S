@@ -92,8 +92,9 @@ trap_leave:
     testb $3, FRAME_CS(%rsp)
     jz leave_to_kernel
 leave_to_user:
-    mov %rsp, %rdi
-    call trap_return_to_user
+    mov %gs:CPU_ATTENTION, %rax
+    cmpb $0, (%rax)
+    jne attention
 leave_checked:
     mov FRAME_RIP(%rsp), %rax         /* iretq to a non-canonical address would fault in here */
     shr $47, %rax
@@ -104,6 +105,10 @@ leave_checked:
 leave_to_kernel:
     restore_registers
     iretq
+attention:                            /* comes back here until the flag stays clear */
+    mov %rsp, %rdi
+    call trap_return_to_user          /* void trap_return_to_user(struct trap_frame *f) */
+    jmp leave_to_user
 bad_address:
     mov %rsp, %rdi
     call trap_bad_address             /* void trap_bad_address(struct trap_frame *f) */
@@ -164,8 +169,9 @@ trap_syscall_entry:
     mov %rcx, FRAME_RSP(%rsp)
     mov %rsp, %rdi
     call trap_syscall
-    mov %rsp, %rdi
-    call trap_return_to_user
+    mov %gs:CPU_ATTENTION, %rcx
+    cmpb $0, (%rcx)
+    jne attention
     mov FRAME_RIP(%rsp), %rcx
     cmp %rcx, %rbx
     jne leave_checked                 /* replaced: all registers come from the frame */

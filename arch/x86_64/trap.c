@@ -101,15 +101,6 @@ _Noreturn void trap_fatal(struct trap_frame *f)
 
 /* ---- printing ---- */
 
-void arch_print_trap(const struct trap_frame *f)
-{
-    say("rip %016lx  rsp %016lx  rflags %lx  cs %lx\n", f->rip, f->rsp, f->rflags, f->cs);
-    say("rax %016lx  rbx %016lx  rcx %016lx  rdx %016lx\n", f->rax, f->rbx, f->rcx, f->rdx);
-    say("rsi %016lx  rdi %016lx  rbp %016lx  r8  %016lx\n", f->rsi, f->rdi, f->rbp, f->r8);
-    say("r9  %016lx  r10 %016lx  r11 %016lx  r12 %016lx\n", f->r9, f->r10, f->r11, f->r12);
-    say("r13 %016lx  r14 %016lx  r15 %016lx  cr2 %016lx\n", f->r13, f->r14, f->r15, read_cr2());
-}
-
 void arch_print_place(uint64_t address)
 {
     uint64_t offset;
@@ -119,6 +110,17 @@ void arch_print_place(uint64_t address)
         say("  %016lx %s+%lx\n", address, name, offset);
     else
         say("  %016lx\n", address);
+}
+
+void arch_print_trap(const struct trap_frame *f)
+{
+    say("rip %016lx  rsp %016lx  rflags %lx  cs %lx\n", f->rip, f->rsp, f->rflags, f->cs);
+    say("rax %016lx  rbx %016lx  rcx %016lx  rdx %016lx\n", f->rax, f->rbx, f->rcx, f->rdx);
+    say("rsi %016lx  rdi %016lx  rbp %016lx  r8  %016lx\n", f->rsi, f->rdi, f->rbp, f->r8);
+    say("r9  %016lx  r10 %016lx  r11 %016lx  r12 %016lx\n", f->r9, f->r10, f->r11, f->r12);
+    say("r13 %016lx  r14 %016lx  r15 %016lx  cr2 %016lx\n", f->r13, f->r14, f->r15, read_cr2());
+    if (!trap_from_user(f))
+        arch_print_place(f->rip);
 }
 
 /* One frame of a stack: the caller's frame pointer, and where it goes on. */
