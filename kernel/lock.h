@@ -18,6 +18,7 @@ enum lock_rank {            /* outer to inner */
     RANK_FILE,              /* files, pipes, console */
     RANK_HANDLES,           /* one process's handle table */
     RANK_VIEWS,             /* the table of views */
+    RANK_PUBLISH,           /* one publication at a time */
     RANK_OBJECT,            /* one memory object: state, radix tree, attachments */
     RANK_ATTACH,            /* one process's attached objects */
     RANK_LEAF,              /* 64 page slots: the page lock */

@@ -137,8 +137,8 @@ struct kd_message {
     void *buffer;                              /* where received data goes */
     uint64_t buffer_bytes;                     /* in: its size; out: how much came (data_bytes of the
                                                 * sender; more than fits: -EMSGSIZE for the sender) */
-    int32_t handle;                            /* sent: a handle to copy to the receiver, or -1; */
-    uint32_t handle_rights;                    /* received: the receiver's own, or -1 */
+    int32_t handle;                            /* sent: a handle to copy to the receiver, with these */
+    uint32_t handle_rights;                    /* rights; 0: none. Received: the new one, or -1 */
 };
 
 /* Kinds from the kernel have the top bit set, so that no client can imitate them. */
@@ -160,6 +160,7 @@ enum { KD_READ = 1, KD_WRITE = 2 };            /* access; also rights of pages *
 enum {
     KD_OBJECT_TRANSACTIONAL = 1,               /* touched in transactions only; writes are private */
     KD_OBJECT_ASK = 2,                         /* every first touch asks the manager */
+    KD_OBJECT_NOTICES = 4,                     /* CONFLICT and VIEW_GONE notices are wanted */
 };
 struct kd_object_create {
     int32_t port, commit_port;                 /* PAGE, LOCK, notices go here; COMMIT goes there */

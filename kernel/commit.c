@@ -1,0 +1,468 @@
+/*
+ * commit.c - a transaction's end: the owner's side (C1..C3, C8) and the manager's (diff, publish).
+ *
+ * While a view is COMMITTING its owner sleeps, its copies are read-only in every table, and only
+ * the manager whose port holds its COMMIT item touches them. So diff and publish walk the list of
+ * copies without the owner. Acknowledged implies published implies durable: the owner is answered
+ * last.
+ *
+ * Locks: leaf, view, versions; none across a user copy or a message.
+ */
+#include "handle.h"
+#include "view.h"
+
+/* ---- the owner's side ---- */
+
+/* C1: no store reaches the copies from here on. False: doomed meanwhile. */
+static bool commit_freeze(struct view *v)
+{
+    bool many = v->copy_count > 8;
+    lock_acquire(&v->lock);
+    bool alive = !v->doom;
+    if (alive) {
+        v->state = VIEW_COMMITTING;
+        list_for(l, &v->copies) {
+            struct copy *c = container_of(l, struct copy, link);
+            pte_t *pte = view_pte(v, c->at);
+            pte_t e = pte_load(pte);
+            while (!pte_compare_exchange(pte, &e, e & ~PTE_WRITE)) {
+            }
+            if (!many)
+                arch_flush_page(c->at);
+        }
+        if (many)
+            arch_flush_all();
+    }
+    lock_release(&v->lock);
+    return alive;
+}
+
+/* Back to ACTIVE, so that abort is what it always is. */
+static long commit_refused(struct view *v, int reason)
+{
+    lock_acquire(&v->lock);
+    v->state = VIEW_ACTIVE;
+    lock_release(&v->lock);
+    view_abort(v, reason);
+    return -reason;
+}
+
+/* C3: the item is at the manager's port, and the owner sleeps, until it is answered. */
+static int commit_ask(struct view *v, struct port *port)
+{
+    struct item *i = &v->commit_item;
+    v->commit_token++;
+    v->commit_csn = 0;
+    v->logged = 0;
+    i->process = (uint64_t)v->process->pid;
+    i->word[0] = v->id;
+    i->word[1] = v->copy_count;
+    __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE);
+    if (!port_post(port, i))
+        return EOWNERDEAD;
+    int answer;
+    while ((answer = __atomic_load_n(&v->answer, __ATOMIC_ACQUIRE)) == ANSWER_NONE)
+        thread_park();
+    return answer;
+}
+
+void view_commit_answer(struct view *v, int answer)
+{
+    __atomic_store_n(&v->answer, answer, __ATOMIC_RELEASE);
+    thread_wake(v->owner);
+}
+
+/* The manager is gone: whoever waits for its word will not get one. All its threads have ended. */
+void view_port_dead(struct port *p)
+{
+    for (int i = 0; i < KD_VIEW_MAX; i++) {
+        struct view *v = &views[i];
+        if (v->enlisted != p)
+            continue;
+        if (v->state == VIEW_COMMITTING && v->answer == ANSWER_NONE)
+            view_commit_answer(v, EOWNERDEAD);
+        else
+            view_doom(v, EOWNERDEAD);
+    }
+    lock_acquire(&p->lock);
+    while (!list_empty(&p->credit_queue)) {
+        struct view *v = container_of(list_pop(&p->credit_queue), struct view, credit_link);
+        v->credit_waiting = false;
+        thread_wake(v->owner);
+    }
+    lock_release(&p->lock);
+}
+
+/* The port for a batch of a transaction that stored nothing. */
+static int enlist(struct view *v, int handle)
+{
+    int error;
+    struct port *p = handle_get(handle, HANDLE_PORT, KD_RIGHT_CALL, &error);
+    if (!p)
+        return error;
+    struct port *commit = object_commit_port_of(p);
+    port_put(p);
+    if (!commit)
+        return -EINVAL;
+    v->enlisted = commit;
+    return 0;
+}
+
+static int batch_in(struct view *v, const struct kd_commit *k)
+{
+    if (k->batch_bytes == 0)
+        return 0;
+    if (k->batch_bytes > KD_DATA_MAX)
+        return -E2BIG;
+    v->batch = kalloc(k->batch_bytes);
+    if (!v->batch)
+        return -ENOMEM;
+    v->batch_bytes = k->batch_bytes;
+    return copy_from_user(v->batch, (vaddr_t)k->batch, k->batch_bytes);
+}
+
+static long txn_commit(vaddr_t at)
+{
+    struct view *v = thread_this()->view;
+    struct kd_commit k;
+    if (copy_from_user(&k, at, sizeof k))
+        return -EFAULT;
+    if (!v || v->state != VIEW_ACTIVE)
+        return -ENOENT;
+    if (v->doom)
+        return commit_refused(v, v->doom);
+    v->batch = NULL;
+    v->batch_bytes = 0;
+    int e = batch_in(v, &k);
+    if (!e && k.batch_bytes && !v->enlisted)
+        e = enlist(v, k.port);
+    if (e)
+        return commit_refused(v, v->doom ? v->doom : -e);
+    if (!commit_freeze(v))
+        return commit_refused(v, v->doom);
+    if (v->copy_count || k.batch_bytes) { /* else C2: nothing leaves the kernel */
+        int answer = commit_ask(v, v->enlisted);
+        kfree(v->batch);
+        v->batch = NULL;
+        if (answer)
+            return commit_refused(v, answer);
+    }
+    k.csn = v->commit_csn;
+    k.copies = v->logged;
+    long result = view_end(v);
+    if (copy_to_user(at, &k, sizeof k))
+        result = 0; /* durable all the same */
+    return result;
+}
+
+/* ---- the manager's side ---- */
+
+/* A view whose COMMIT was delivered to the calling process and is not answered. */
+static struct view *committing(uint64_t id, uint64_t token)
+{
+    if (id >= KD_VIEW_MAX)
+        return NULL;
+    struct view *v = &views[id];
+    struct port *p = v->enlisted;
+    bool right = v->state == VIEW_COMMITTING && v->commit_token == token && p &&
+                 p->owner == process_this() && v->answer == ANSWER_NONE && !v->commit_item.queued;
+    return right ? v : NULL;
+}
+
+/* Two runs closer than this cost less as one. */
+enum { RUN_GAP_BYTES = sizeof(struct kd_run) };
+
+/* The next changed range at or after `from` (64-bit words); false: none. */
+static bool next_run(const uint64_t *a, const uint64_t *b, unsigned *from, unsigned *to)
+{
+    enum { WORDS = PAGE_BYTES / 8, GAP = RUN_GAP_BYTES / 8 };
+    unsigned i = *from;
+    while (i < WORDS && i % 4 && a[i] == b[i])
+        i++;
+    while (i < WORDS && i % 4 == 0 && !((a[i] ^ b[i]) | (a[i + 1] ^ b[i + 1]) |
+                                        (a[i + 2] ^ b[i + 2]) | (a[i + 3] ^ b[i + 3])))
+        i += 4;
+    while (i < WORDS && a[i] == b[i])
+        i++;
+    if (i >= WORDS)
+        return false;
+    unsigned end = i + 1, last = i;
+    for (; end < WORDS && end - last <= GAP; end++)
+        if (a[end] != b[end])
+            last = end;
+    *from = i;
+    *to = last + 1;
+    return true;
+}
+
+struct diff_out {
+    vaddr_t at;
+    uint64_t left, used;
+};
+
+static int run_out(struct diff_out *o, const struct kd_run *r, const void *bytes)
+{
+    uint64_t body = (r->bytes + 7u) & ~7u;
+    if (copy_to_user(o->at + o->used, r, sizeof *r) ||
+        copy_to_user(o->at + o->used + sizeof *r, bytes, body))
+        return -EFAULT;
+    o->used += sizeof *r + body;
+    o->left -= sizeof *r + body;
+    return 0;
+}
+
+/* A page never takes more than this: runs merge when the gap is smaller than a header. */
+enum { PAGE_DIFF_MAX = PAGE_BYTES + 2 * sizeof(struct kd_run) };
+
+static int diff_page(struct copy *c, struct diff_out *o, uint64_t full_below, bool *changed)
+{
+    const struct page *p = &c->leaf->pages[c->slot];
+    const uint64_t *now = frame_memory(c->frame), *base = frame_memory(p->frame);
+    const struct object *object = c->leaf->object;
+    struct kd_run r = {object->cookie, c->leaf->first + c->slot, p->csn, 0, 0, 0};
+    unsigned from = 0, to = 0;
+    *changed = next_run(now, base, &from, &to);
+    if (!*changed)
+        return 0;
+    if (p->csn < full_below) {
+        r.bytes = PAGE_BYTES;
+        r.flags = KD_RUN_FULL | KD_RUN_LAST;
+        return run_out(o, &r, now);
+    }
+    for (bool more = true; more;) {
+        unsigned next = to, next_to = 0;
+        more = next < PAGE_BYTES / 8 && next_run(now, base, &next, &next_to);
+        r.offset = (uint16_t)(from * 8);
+        r.bytes = (uint16_t)((to - from) * 8);
+        r.flags = more ? 0 : KD_RUN_LAST;
+        int e = run_out(o, &r, now + from);
+        if (e)
+            return e;
+        from = next;
+        to = next_to;
+    }
+    return 0;
+}
+
+/* The cursor is how many copies were told. */
+static long txn_diff(vaddr_t at)
+{
+    struct kd_diff d;
+    if (copy_from_user(&d, at, sizeof d))
+        return -EFAULT;
+    struct view *v = committing(d.view, d.token);
+    if (!v)
+        return -ESRCH;
+    struct diff_out out = {(vaddr_t)d.buffer, d.buffer_bytes, 0};
+    uint64_t told = 0;
+    int e = 0;
+    d.pages = 0;
+    struct list *l = v->copies.next;
+    for (; l != &v->copies && told < d.cursor; l = l->next)
+        told++;
+    for (; l != &v->copies; l = l->next, told++) {
+        if (out.left < PAGE_DIFF_MAX)
+            break;
+        struct copy *c = container_of(l, struct copy, link);
+        bool changed;
+        e = diff_page(c, &out, d.full_below, &changed);
+        if (e)
+            return e;
+        c->changed = changed;
+        d.pages += changed;
+    }
+    if (l != &v->copies && out.used == 0 && d.pages == 0 && out.left < PAGE_DIFF_MAX)
+        return -EINVAL;
+    d.cursor = l == &v->copies ? ~0ull : told;
+    d.buffer_bytes = out.used;
+    return copy_to_user(at, &d, sizeof d);
+}
+
+/* C7, pass 1: the copy becomes the current version, its record that of the old one. */
+static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
+{
+    struct leaf *l = c->leaf;
+    lock_acquire(&l->lock);
+    struct page *p = &l->pages[c->slot];
+    assert(p->writer == v->id && page_resident(p));
+    struct frame *old = p->frame;
+    evict_remove(old);
+    p->frame = c->frame;
+    c->frame = old;
+    c->sequence = p->sequence;
+    c->superseded = sequence;
+    c->next = p->versions;
+    p->versions = c;
+    p->csn = csn;
+    p->sequence = sequence;
+    if (!(p->flags & PAGE_DIRTY))
+        count(dirty_pages);
+    p->flags |= PAGE_DIRTY;
+    evict_add(l, c->slot);
+    lock_acquire(&v->lock);
+    pte_t *pte = view_pte(v, c->at);
+    pte_t e = pte_load(pte);
+    while (!pte_compare_exchange(pte, &e, e & ~PTE_COPY)) {
+    }
+    list_remove(&c->link);
+    v->copy_count--;
+    v->credits--;
+    v->logged++;
+    lock_release(&v->lock);
+    version_add(c);
+    lock_release(&l->lock);
+}
+
+/* Pass 1 for one transaction; the records of what it flipped are chained in front of `chain`. */
+static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, struct copy *chain)
+{
+    v->commit_csn = csn;
+    struct list *l = v->copies.next;
+    while (l != &v->copies) {
+        struct copy *c = container_of(l, struct copy, link);
+        l = l->next;
+        if (!c->changed)
+            continue; /* left alone: C8 drops it */
+        publish_flip(v, c, csn, sequence);
+        c->chain = chain;
+        chain = c;
+    }
+    return chain;
+}
+
+/* Pass 2: others may have the page now. */
+static void publish_release(struct copy *c)
+{
+    lock_acquire(&c->leaf->lock);
+    struct page *p = &c->leaf->pages[c->slot];
+    if (p->writer == c->view) {
+        p->writer = WRITER_NONE;
+        if (!list_empty(&p->waiters))
+            thread_wake(list_first(&p->waiters, struct view, queue_link)->owner);
+    }
+    lock_release(&c->leaf->lock);
+}
+
+/* All of the list becomes visible in one step: `published` moves once. Allocates nothing. */
+static long txn_publish(vaddr_t at, uint64_t count_views)
+{
+    struct kd_publish list[KD_VIEW_MAX];
+    if (count_views == 0 || count_views > KD_VIEW_MAX)
+        return -EINVAL;
+    if (copy_from_user(list, at, count_views * sizeof list[0]))
+        return -EFAULT;
+    csn_t newest = 0;
+    for (uint64_t i = 0; i < count_views; i++) {
+        if (!committing(list[i].view, list[i].token))
+            return -ESRCH;
+        if (list[i].csn <= newest)
+            return -EINVAL; /* in the order of their numbers, each once */
+        newest = list[i].csn;
+    }
+    struct copy *chain = NULL;
+    uint64_t sequence = version_publish_begin();
+    for (uint64_t i = 0; i < count_views; i++)
+        chain = publish_view(&views[list[i].view], list[i].csn, sequence, chain);
+    version_publish(sequence);
+    for (struct copy *c = chain; c; c = c->chain)
+        publish_release(c);
+    version_publish_end(sequence); /* from here on the records may go */
+    for (uint64_t i = 0; i < count_views; i++) {
+        struct view *v = &views[list[i].view];
+        credit_consume(v->enlisted, v->logged);
+        __atomic_fetch_add(&v->process->stats.pages_logged, v->logged, __ATOMIC_RELAXED);
+        view_commit_answer(v, 0);
+    }
+    count_add(publishes, count_views);
+    return 0;
+}
+
+static long txn_refuse(uint64_t id, uint64_t token, int error)
+{
+    struct view *v = committing(id, token);
+    if (!v)
+        return -ESRCH;
+    if (error <= 0 || error >= 4096)
+        return -EINVAL;
+    view_commit_answer(v, error);
+    return 0;
+}
+
+/* Has the view touched objects of the calling manager, or is it its own? */
+static bool view_of_manager(const struct view *v)
+{
+    return v->enlisted && v->enlisted->owner == process_this();
+}
+
+static long view_abort_call(uint64_t id, int error)
+{
+    if (id >= KD_VIEW_MAX || error <= 0 || error >= 4096)
+        return -EINVAL;
+    struct view *v = &views[id];
+    if (!object_manager_of(process_this(), v->process))
+        return -EPERM;
+    if (v->state != VIEW_ACTIVE)
+        return v->state == VIEW_COMMITTING ? -EBUSY : -ESRCH;
+    view_doom(v, error);
+    return 0;
+}
+
+static long view_wait(uint64_t id, vaddr_t mask_at)
+{
+    struct vmask m;
+    if (id >= KD_VIEW_MAX || copy_from_user(&m, mask_at, sizeof m))
+        return id >= KD_VIEW_MAX ? -EINVAL : -EFAULT;
+    struct view *v = &views[id];
+    if (!view_of_manager(v) || v->state != VIEW_ACTIVE)
+        return -ESRCH;
+    waits_add(v, &m);
+    return v->doom ? -EDEADLK : 0;
+}
+
+static long view_list(vaddr_t at, uint64_t max)
+{
+    long n = 0;
+    for (int i = 0; i < KD_VIEW_MAX; i++) {
+        struct view *v = &views[i];
+        lock_acquire(&v->lock);
+        struct kd_view_info info = {
+            .view = v->id, .state = v->state, .doom = (uint64_t)v->doom, .ticket = v->ticket,
+            .weight = v->weight, .copies = v->copy_count, .snapshot_csn = v->registered ? v->snapshot : 0,
+            .waits = {v->waits.word[0], v->waits.word[1]},
+            .pid = v->process ? v->process->pid : 0, .tid = v->owner ? (int)v->owner->id : 0,
+        };
+        lock_release(&v->lock);
+        if (info.state == VIEW_FREE)
+            continue;
+        if ((uint64_t)n < max && copy_to_user(at + (uint64_t)n * sizeof info, &info, sizeof info))
+            return -EFAULT;
+        n++;
+    }
+    return n;
+}
+
+static long credit_grant_call(int handle, uint64_t n)
+{
+    int error;
+    struct port *p = handle_get(handle, HANDLE_PORT, KD_RIGHT_MANAGE, &error);
+    if (!p)
+        return error;
+    long result = credit_grant(p, n);
+    port_put(p);
+    return result;
+}
+
+long commit_call(unsigned number, const uint64_t a[6])
+{
+    switch (number) {
+    case KD_TXN_COMMIT: return txn_commit(a[0]);
+    case KD_TXN_DIFF: return txn_diff(a[0]);
+    case KD_TXN_PUBLISH: return txn_publish(a[0], a[1]);
+    case KD_TXN_REFUSE: return txn_refuse(a[0], a[1], (int)a[2]);
+    case KD_VIEW_LIST: return view_list(a[0], a[1]);
+    case KD_VIEW_ABORT: return view_abort_call(a[0], (int)a[1]);
+    case KD_VIEW_WAIT: return view_wait(a[0], a[1]);
+    case KD_CREDIT_GRANT: return credit_grant_call((int)a[0], a[1]);
+    default: return -ENOSYS;
+    }
+}

@@ -1,0 +1,324 @@
+/*
+ * conflict.c - who has to wait for whom: page queues, callbacks, the waits-for graph (D: R1..R6).
+ *
+ * A right is a PTE, so a conflict is found by looking at the PTEs of the views in the page's mask.
+ * Idle views lose theirs at once; active ones only if the PTE was never used (ACCESSED and USED
+ * clear); else the asker waits for their end.
+ *
+ * Locks: leaf, then one view, then graph. Doom and search are one section under the graph lock.
+ */
+#include "view.h"
+
+struct lock graph_lock = LOCK_INIT(RANK_GRAPH, "graph");
+
+/* ---- waiting ---- */
+
+void want_x_add(struct view *v, vaddr_t at)
+{
+    if (!want_x_has(v, at) && v->want_x_count < WANT_X_MAX)
+        v->want_x[v->want_x_count++] = at;
+}
+
+bool want_x_has(const struct view *v, vaddr_t at)
+{
+    for (unsigned i = 0; i < v->want_x_count; i++)
+        if (v->want_x[i] == at)
+            return true;
+    return false;
+}
+
+void waits_clear(struct view *v)
+{
+    lock_acquire(&graph_lock);
+    v->waits = (struct vmask){0};
+    lock_release(&graph_lock);
+}
+
+static void doom_locked(struct view *v, int reason)
+{
+    if (v->doom)
+        return;
+    v->doom = reason;
+    thread_wake(v->owner);
+    thread_kick(v->owner);
+}
+
+void view_doom(struct view *v, int reason)
+{
+    lock_acquire(&v->lock);
+    if (v->state == VIEW_ACTIVE) {
+        lock_acquire(&graph_lock);
+        doom_locked(v, reason);
+        lock_release(&graph_lock);
+    }
+    lock_release(&v->lock);
+}
+
+/* Whom v waits for: its mask; a suspended view waits for what its thread runs now. */
+static struct vmask waits_of(const struct view *v)
+{
+    struct vmask m = v->waits;
+    struct view *runs = v->owner ? v->owner->view : NULL;
+    if (v->state == VIEW_ACTIVE && runs && runs != v)
+        vmask_set(&m, runs->id);
+    return m;
+}
+
+/* Depth first from `from` to `to`; leaves exactly the path in `path`. */
+static bool reach(const struct view *from, const struct view *to, struct vmask *seen,
+                  struct vmask *path)
+{
+    struct vmask m = waits_of(from);
+    vmask_for(u, &m) {
+        struct view *w = &views[u];
+        if (w == to)
+            return true;
+        if (w->doom || vmask_test(seen, (unsigned)u))
+            continue;
+        vmask_set(seen, (unsigned)u);
+        vmask_set(path, (unsigned)u);
+        if (reach(w, to, seen, path))
+            return true;
+        vmask_clear(path, (unsigned)u);
+    }
+    return false;
+}
+
+enum { WEIGHTED_ABORTS = 4 }; /* after so many the ticket alone counts: nobody starves */
+
+static uint32_t weight_now(const struct view *v)
+{
+    return v->aborts < WEIGHTED_ABORTS ? v->weight : ~0u;
+}
+
+/* The lightest, then the youngest. Never one that commits; a suspended view's thread cannot act on
+ * a doom, so the view that it runs goes instead. */
+static bool better_victim(const struct view *a, const struct view *b)
+{
+    if (!b)
+        return true;
+    if (weight_now(a) != weight_now(b))
+        return weight_now(a) < weight_now(b);
+    return a->ticket > b->ticket;
+}
+
+static bool can_be_victim(const struct view *v)
+{
+    return v->state == VIEW_ACTIVE && v->owner->view == v;
+}
+
+/* Under the graph lock; again until no cycle through v is left. */
+static void search(struct view *v)
+{
+    while (!v->doom) {
+        struct vmask seen = {0}, path = {0};
+        vmask_set(&seen, v->id);
+        if (!reach(v, v, &seen, &path))
+            return;
+        vmask_set(&path, v->id);
+        struct view *victim = NULL;
+        vmask_for(u, &path)
+            if (can_be_victim(&views[u]) && better_victim(&views[u], victim))
+                victim = &views[u];
+        if (!victim)
+            return;
+        count(deadlocks);
+        if (victim->queue_page && victim->want != WANT_READ)
+            want_x_add(victim, page_address(victim->queue_leaf, (unsigned)(victim->queue_page -
+                                                                victim->queue_leaf->pages)));
+        doom_locked(victim, EDEADLK);
+    }
+}
+
+void waits_add(struct view *v, const struct vmask *on)
+{
+    lock_acquire(&graph_lock);
+    for (unsigned i = 0; i < ARRAY_COUNT(on->word); i++)
+        v->waits.word[i] |= on->word[i];
+    vmask_clear(&v->waits, v->id);
+    search(v);
+    lock_release(&graph_lock);
+}
+
+void view_wake_waiters(struct view *v)
+{
+    lock_acquire(&graph_lock);
+    for (int u = 0; u < KD_VIEW_MAX; u++) {
+        if (!vmask_test(&views[u].waits, v->id))
+            continue;
+        vmask_clear(&views[u].waits, v->id); /* G3 */
+        if (views[u].owner)
+            thread_wake(views[u].owner);
+    }
+    lock_release(&graph_lock);
+}
+
+/* ---- queues ---- */
+
+static struct view *queue_head(const struct page *p)
+{
+    return list_empty(&p->waiters) ? NULL : list_first(&p->waiters, struct view, queue_link);
+}
+
+void queue_leave(struct view *v)
+{
+    struct page *p = v->queue_page;
+    if (!p)
+        return;
+    list_remove(&v->queue_link);
+    v->queue_page = NULL;
+    v->queue_leaf = NULL;
+    struct view *head = queue_head(p);
+    if (head)
+        thread_wake(head->owner);
+}
+
+static void queue_join(struct view *v, struct leaf *l, struct page *p)
+{
+    if (v->queue_page)
+        return;
+    if (v->upgrade)
+        list_push_front(&p->waiters, &v->queue_link);
+    else
+        list_push_back(&p->waiters, &v->queue_link);
+    v->queue_page = p;
+    v->queue_leaf = l;
+}
+
+/* Those before v in the queue. */
+static struct vmask queue_before(const struct view *v, const struct page *p)
+{
+    struct vmask m = {0};
+    list_for(n, &p->waiters) {
+        const struct view *u = container_of(n, struct view, queue_link);
+        if (u == v)
+            break;
+        vmask_set(&m, u->id);
+    }
+    return m;
+}
+
+static bool other_upgrader(const struct view *v, const struct page *p)
+{
+    list_for(n, &p->waiters) {
+        const struct view *u = container_of(n, struct view, queue_link);
+        if (u != v && u->upgrade)
+            return true;
+    }
+    return false;
+}
+
+/* ---- R2: one candidate, under its view lock ---- */
+
+/* Has the view rights that count? A snapshot's PTE is no right. */
+static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, uint64_t *shoot)
+{
+    bool blocks = false;
+    lock_acquire(&w->lock);
+    if (w->snapshot_rights && w->state != VIEW_FREE)
+        goto out; /* keeps its bit: old versions are found by it */
+    pte_t *pte = view_pte(w, at);
+    pte_t e = pte ? pte_load(pte) : 0;
+    bool taken = e == 0;
+    if (e && w->state == VIEW_IDLE) {
+        if (v->want == WANT_READ) {
+            if (p->writer == w->id)
+                p->writer = WRITER_NONE; /* it keeps a shared right */
+            goto out;
+        }
+        e = pte_exchange(pte, 0);
+        taken = true;
+        count(callbacks);
+    }
+    while (e && !taken && !(e & (PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED)))
+        taken = pte_compare_exchange(pte, &e, 0); /* never used: the walker would have set A */
+    if (taken) {
+        if (e & (PTE_ACCESSED | PTE_USED)) {
+            w->stale = true;
+            *shoot |= view_cpu_bit(w);
+        }
+        vmask_clear(&p->mask, w->id);
+        if (p->writer == w->id)
+            p->writer = WRITER_NONE;
+    } else {
+        blocks = true;
+        w->owed = true;
+        if (w->owed_count < OWED_MAX)
+            w->owed_at[w->owed_count] = at;
+        if (w->owed_count <= OWED_MAX)
+            w->owed_count++;
+        lock_acquire(&graph_lock); /* in the same section, or its end could miss us */
+        vmask_set(&v->waits, w->id);
+        lock_release(&graph_lock);
+    }
+out:
+    lock_release(&w->lock);
+    return blocks;
+}
+
+static void conflict_notice(struct view *v, struct leaf *l, unsigned slot)
+{
+    struct object *o = l->object;
+    if (!(o->flags & KD_OBJECT_NOTICES))
+        return;
+    if (port_withdraw(o->port, &v->conflict_item) || !v->conflict_item.queued) {
+        struct item *i = &v->conflict_item;
+        i->kind = ITEM_CONFLICT;
+        i->word[0] = o->cookie;
+        i->word[1] = l->first + slot;
+        i->word[2] = v->id;
+        i->word[3] = v->waits.word[0];
+        i->word[4] = v->waits.word[1];
+        port_post(o->port, i);
+    }
+}
+
+/* F5, F6, R1..R5 up to the sleep. Leaf locked on entry and return. v->want is set. */
+enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot)
+{
+    struct page *p = &l->pages[slot];
+    vaddr_t at = page_address(l, slot);
+    pte_t *mine = view_pte(v, at);
+    pte_t e = mine ? pte_load(mine) : 0;
+    waits_clear(v);
+    v->upgrade = v->want == WANT_WRITE && e && !(e & PTE_COPY) && p->writer != v->id;
+    if (v->upgrade && other_upgrader(v, p)) { /* a second upgrader would deadlock with the first */
+        p->rmw = 8;
+        want_x_add(v, at);
+        count(deadlocks);
+        lock_acquire(&graph_lock);
+        doom_locked(v, EDEADLK);
+        lock_release(&graph_lock);
+        return CONFLICT_DOOMED;
+    }
+    struct view *head = queue_head(p);
+    if (head && head != v && !(p->writer == v->id && e)) {
+        queue_join(v, l, p);
+        struct vmask before = queue_before(v, p);
+        if (!vmask_empty(&before)) {
+            waits_add(v, &before);
+            return v->doom ? CONFLICT_DOOMED : CONFLICT_BLOCKED;
+        }
+    }
+    struct vmask candidates = {0};
+    if (v->want != WANT_READ)
+        candidates = p->mask;
+    else if (p->writer != WRITER_NONE)
+        vmask_set(&candidates, (unsigned)p->writer);
+    vmask_clear(&candidates, v->id);
+    uint64_t shoot = 0;
+    bool blocked = false;
+    vmask_for(w, &candidates)
+        blocked |= judge(v, &views[w], p, at, &shoot);
+    if (shoot) {
+        count(shootdowns);
+        arch_shootdown(shoot); /* R3, leaf lock still held */
+    }
+    if (!blocked)
+        return CONFLICT_GRANT;
+    queue_join(v, l, p);
+    struct vmask before = queue_before(v, p);
+    waits_add(v, &before); /* R5 */
+    conflict_notice(v, l, slot);
+    return v->doom ? CONFLICT_DOOMED : CONFLICT_BLOCKED;
+}

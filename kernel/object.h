@@ -1,0 +1,169 @@
+/*
+ * object.h - memory objects: pages that a manager supplies, with versions, rights and waiters.
+ *
+ * P1  At most one frame holds the current version of a page; page->frame is it, unless FILLING.
+ * P2  While a view has a COPY of a page, `writer` is that view and no other view has a right to it.
+ * P3  Every view with a PTE for the page that is not EMPTY has its bit in `mask` (a hint: the bit
+ *     may stand without a PTE).
+ * P4  A page with a writer, a pin, an old version, or DIRTY is not evicted.
+ *
+ * Locks: leaf->lock guards all of its 64 pages and is the page lock of the design. object->lock
+ * guards attachments. Leaves are made on first touch and stay until the object ends.
+ */
+#ifndef KERNEL_OBJECT_H
+#define KERNEL_OBJECT_H
+
+#include "frame.h"
+#include "port.h"
+
+enum { LEAF_PAGES = 64, LEAF_TABLE = 512, WRITER_NONE = -1 };
+enum page_flag {
+    PAGE_DIRTY = 1,      /* the current version is not home yet */
+    PAGE_ASKED = 2,      /* its manager was asked and has not answered */
+    PAGE_FILLING = 4,    /* page->frame is being read; not resident */
+    PAGE_CLEANING = 8,   /* its current version is being written home */
+    PAGE_PINNED = 16,    /* by the manager: not evicted */
+    PAGE_NO_WRITE = 32,  /* supplied without KD_WRITE: a write asks the manager again */
+    PAGE_MAPPED_WRITE = 64, /* not transactional, mapped writable somewhere: may be dirty */
+};
+
+struct vmask { uint64_t word[KD_VIEW_MAX / 64]; };
+
+/* A private copy made at a write fault; publish turns it into the record of the old version. */
+struct copy {
+    struct list link;        /* view->copies (view lock), later the version FIFO (versions lock) */
+    struct leaf *leaf;
+    uint16_t slot, view;
+    bool changed;            /* txn_diff saw a difference: it was logged */
+    struct frame *frame;     /* the copy; after publish: the old version */
+    uint64_t sequence, superseded; /* old version: seen by snapshots s, sequence <= s < superseded */
+    struct copy *next;       /* page->versions */
+    struct copy *chain;      /* while it is being published */
+    vaddr_t at;
+};
+
+struct page {
+    struct frame *frame;
+    csn_t csn;               /* the manager's number of the current version */
+    uint64_t sequence;       /* the kernel's number of its publication; 0: before any snapshot */
+    struct vmask mask;
+    struct copy *versions;   /* newest first */
+    struct list waiters;     /* views, by queue_link */
+    int16_t writer;          /* view or WRITER_NONE */
+    uint8_t flags;
+    uint8_t rmw;             /* so many first reads still take the page exclusively (B3) */
+};
+
+struct leaf {
+    struct lock lock;        /* RANK_LEAF */
+    struct object *object;
+    uint64_t first;          /* page index of pages[0] */
+    struct list waits;       /* struct page_wait: for pages that are not resident */
+    struct page pages[LEAF_PAGES];
+};
+
+struct object {
+    uint32_t references;     /* atomic: handle, attachments, walks under way */
+    uint32_t flags;          /* KD_OBJECT_* */
+    bool dead;               /* its manager is gone or destroyed it; set before the sweep */
+    struct process *owner;   /* compared only */
+    struct port *port, *commit_port;
+    uint64_t cookie, base, pages;
+    int handle;              /* the manager's number for it, in messages */
+    struct lock lock;        /* RANK_OBJECT */
+    struct list attachments;
+    struct list all;
+    struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; installed by compare-exchange */
+    uint64_t table_count;
+    char name[KD_NAME_MAX];
+};
+
+/* A process may map the object. On the process's sorted array and on the object's list. */
+struct attachment {
+    struct object *object;   /* one reference */
+    struct process *process;
+    int pid;
+    uint32_t rights;
+    struct list object_link;
+    struct item gone;        /* CLIENT_GONE; the attachment is freed when it was delivered */
+};
+
+static inline bool vmask_test(const struct vmask *m, unsigned v) { return m->word[v / 64] >> v % 64 & 1; }
+static inline void vmask_set(struct vmask *m, unsigned v) { m->word[v / 64] |= 1ull << v % 64; }
+static inline void vmask_clear(struct vmask *m, unsigned v) { m->word[v / 64] &= ~(1ull << v % 64); }
+static inline bool vmask_empty(const struct vmask *m) { return !(m->word[0] | m->word[1]); }
+#define vmask_for(v, m)                                                                           \
+    for (int v = vmask_next((m), 0); v >= 0; v = vmask_next((m), v + 1))
+static inline int vmask_next(const struct vmask *m, unsigned from)
+{
+    for (unsigned w = from / 64; w < KD_VIEW_MAX / 64; w++, from = w * 64) {
+        uint64_t rest = m->word[w] >> (from % 64);
+        if (rest)
+            return (int)(from + (unsigned)__builtin_ctzll(rest));
+    }
+    return -1;
+}
+
+void object_init(void);
+void object_get(struct object *o);
+void object_put(struct object *o);
+void object_revoke(struct object *o);
+/* Returns when no sweep of a dead manager's objects is under way (begin, B3). */
+void object_wait_for_sweeps(void);
+/* The object at an address of a process, with a reference, or NULL; *rights are the client's. */
+struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights);
+/* The leaf of a page; NULL: it does not exist (and !create), or no memory. */
+struct leaf *object_leaf(struct object *o, uint64_t page, bool create);
+static inline vaddr_t page_address(const struct leaf *l, unsigned slot)
+{
+    return l->object->base + ((l->first + slot) << PAGE_SHIFT);
+}
+static inline bool page_resident(const struct page *p)
+{
+    return p->frame && !(p->flags & PAGE_FILLING);
+}
+
+/* Asks the manager for a page and waits. Leaf locked on entry, unlocked on return. 0: look again;
+ * -errno of the manager; -EINTR: killed or doomed; -ETIMEDOUT. */
+must_check int page_request(struct leaf *l, unsigned slot, unsigned access, struct view *v,
+                            uint64_t deadline_ns);
+/* The commit port of the objects that are served at `p`, with a reference; NULL: none. */
+struct port *object_commit_port_of(struct port *p);
+/* Does `client` have an object of `manager` attached? */
+bool object_manager_of(struct process *manager, struct process *client);
+/* A fault on an object that is not transactional. */
+must_check int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write);
+/* Takes the page's PTE in every view that has one and drops its frames and versions; dooms active
+ * views that lose one. Leaf locked. */
+void page_sweep(struct leaf *l, unsigned slot, int reason);
+
+/* Calls fn for each leaf of each object (check.c). */
+void object_for_each_leaf(void (*fn)(struct leaf *l, void *arg), void *arg);
+/* check.c: 0, or -EIO: an invariant does not hold; the log says which. */
+int kcheck(void);
+
+/* For block_call.c: page I/O to and from object frames. */
+must_check int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame);
+void object_io_end_read(struct object *o, uint64_t page, struct frame *frame, int status);
+must_check int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame,
+                                     csn_t *csn);
+void object_io_end_write(struct object *o, uint64_t page, struct frame *frame);
+
+/* port.c: a CLIENT_GONE item was delivered or will never be: frees its attachment. */
+void attachment_gone_delivered(struct item *i);
+
+/* evict.c: the FIFO of resident pages. Leaf locked. */
+void evict_init(void);
+void evict_add(struct leaf *l, unsigned slot);
+void evict_remove(struct frame *f);
+void evict_wake(void);
+/* A frame for the contents of a page (not zeroed); waits for eviction and cleaning. NULL: there is
+ * none to be had, or killed. No locks held. */
+must_check struct frame *evict_frame(void);
+uint64_t evict_resident_count(void);
+
+extern struct kd_system_info counters; /* sums since boot; atomic adds */
+#define count(field) ((void)__atomic_fetch_add(&counters.field, 1, __ATOMIC_RELAXED))
+#define count_add(field, n) ((void)__atomic_fetch_add(&counters.field, (n), __ATOMIC_RELAXED))
+
+#endif

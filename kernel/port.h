@@ -1,0 +1,55 @@
+/*
+ * port.h - ports: synchronous call and reply, and what the kernel tells managers.
+ *
+ * What is queued at a port is a struct item embedded in the thing it speaks about: a caller's
+ * thread, a faulting thread, a view, an attachment, the port itself. So queueing allocates nothing
+ * and no queue overflows; an item stands in at most one queue, once.
+ *
+ * M1  An item on a queue is valid: whoever frees its home takes it off first, under the port lock.
+ * M2  A delivered call is answered at most once: its token names a slot and a sequence number.
+ * M3  A dead port has no items and accepts none.
+ */
+#ifndef KERNEL_PORT_H
+#define KERNEL_PORT_H
+
+#include "process.h"
+
+enum item_kind {
+    ITEM_CALL = 1, ITEM_PAGE, ITEM_LOCK, ITEM_COMMIT, ITEM_CONFLICT, ITEM_VIEW_GONE, ITEM_CLEAN,
+    ITEM_CREDIT_LOW, ITEM_CLIENT_GONE, ITEM_NOTIFY,
+};
+struct item {
+    struct list link;
+    uint8_t kind;
+    bool queued;             /* port lock */
+    uint64_t word[KD_WORDS]; /* what the message will say; set before it is queued */
+    uint64_t process;
+};
+
+struct port {
+    struct lock lock;        /* RANK_PORT */
+    uint32_t references;     /* atomic */
+    bool dead;
+    struct process *owner;   /* compared only; dead when it is gone */
+    struct list items, receivers;
+    struct list all;         /* ports of all processes; port table lock */
+    struct item clean, credit_low, notify;
+    uint64_t notify_bits;
+    bool wants_gone;         /* an object with KD_OBJECT_NOTICES commits here */
+    char name[KD_NAME_MAX];  /* published under this name, or empty; port table lock */
+    /* credits (credit.c), under `lock` */
+    bool credits_used;       /* the manager granted some once: there is a limit */
+    uint64_t credits, consumed, held, credits_low;
+    struct list credit_queue;
+};
+
+void port_init(void);
+must_check struct port *port_new(struct process *owner);
+void port_get(struct port *p);
+void port_put(struct port *p);
+/* Queues an item unless it is queued already; false: the port is dead. */
+bool port_post(struct port *p, struct item *i);
+/* Takes it back; true: it was still queued, so nobody saw it. */
+bool port_withdraw(struct port *p, struct item *i);
+
+#endif

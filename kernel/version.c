@@ -1,0 +1,166 @@
+/*
+ * version.c - publications, snapshots, and the old versions that snapshots still need (B4, C7).
+ *
+ * Managers number commits as they like (csn); the kernel numbers publications, over all managers,
+ * and snapshots see "everything up to publication s". An old version is needed while a registered
+ * snapshot s has sequence <= s < superseded. A snapshot reads `published` and registers under one
+ * lock, so a version that nobody needs after its successor was published never will be.
+ *
+ * V1  A version is linked in page->versions and in the FIFO, or it is in the collector's hands.
+ * V2  Whoever finds a version in page->versions, under the leaf lock, may unlink and free it.
+ *
+ * Locks: publish lock, leaf, versions lock.
+ */
+#include "view.h"
+
+static struct lock publish_lock = LOCK_INIT(RANK_PUBLISH, "publish");
+static struct lock versions_lock = LOCK_INIT(RANK_VERSIONS, "versions");
+static uint64_t published, collectable;
+static struct list snapshots = {&snapshots, &snapshots};
+static struct list fifo = {&fifo, &fifo}; /* old versions, oldest first */
+
+static void version_collect(void);
+
+uint64_t version_publish_begin(void)
+{
+    lock_acquire(&publish_lock);
+    return published + 1;
+}
+
+void version_publish(uint64_t sequence)
+{
+    lock_acquire(&versions_lock);
+    published = sequence;
+    counters.published_csn = sequence;
+    lock_release(&versions_lock);
+}
+
+void version_publish_end(uint64_t sequence)
+{
+    lock_acquire(&versions_lock);
+    collectable = sequence;
+    lock_release(&versions_lock);
+    lock_release(&publish_lock);
+    version_collect();
+}
+
+void version_snapshot_begin(struct view *v)
+{
+    lock_acquire(&versions_lock);
+    v->snapshot = published;
+    v->registered = true;
+    list_push_back(&snapshots, &v->snapshot_link);
+    lock_release(&versions_lock);
+}
+
+void version_snapshot_end(struct view *v)
+{
+    if (!v->registered)
+        return;
+    lock_acquire(&versions_lock);
+    list_remove(&v->snapshot_link);
+    v->registered = false;
+    lock_release(&versions_lock);
+    version_collect();
+}
+
+struct copy *version_find(const struct page *p, uint64_t snapshot)
+{
+    for (struct copy *c = p->versions; c; c = c->next)
+        if (c->sequence <= snapshot && snapshot < c->superseded)
+            return c;
+    return NULL;
+}
+
+void version_add(struct copy *c)
+{
+    lock_acquire(&versions_lock);
+    list_push_back(&fifo, &c->link);
+    lock_release(&versions_lock);
+    count(versions);
+}
+
+static bool needed(const struct copy *c)
+{
+    if (c->superseded > collectable)
+        return true; /* a snapshot may still begin before it, or its publisher holds it */
+    list_for(l, &snapshots) {
+        const struct view *v = container_of(l, struct view, snapshot_link);
+        if (c->sequence <= v->snapshot && v->snapshot < c->superseded)
+            return true;
+    }
+    return false;
+}
+
+/* Unmaps a version wherever the mask leads: only snapshots and dirty readers map old ones. */
+static void unmap(struct page *p, struct copy *c)
+{
+    uint64_t shoot = 0;
+    vmask_for(i, &p->mask) {
+        struct view *v = &views[i];
+        lock_acquire(&v->lock);
+        pte_t *pte = v->snapshot_rights ? view_pte(v, c->at) : NULL;
+        pte_t e = pte ? pte_load(pte) : 0;
+        if (pte_present(e) && pte_frame_paddr(e) == frame_paddr(c->frame)) {
+            pte_exchange(pte, 0);
+            v->stale = true;
+            shoot |= view_cpu_bit(v);
+        }
+        lock_release(&v->lock);
+    }
+    if (shoot)
+        arch_shootdown(shoot);
+}
+
+void version_free(struct page *p, struct copy *c)
+{
+    struct copy **at = &p->versions;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    lock_acquire(&versions_lock);
+    list_remove(&c->link);
+    lock_release(&versions_lock);
+    unmap(p, c);
+    frame_free(c->frame);
+    kfree(c);
+    count_add(versions, -1ull);
+}
+
+/* The oldest version, if nobody needs it, off the FIFO and with its leaf kept alive. */
+static struct copy *collect_take(struct leaf **l, unsigned *slot)
+{
+    struct copy *c = NULL;
+    lock_acquire(&versions_lock);
+    if (!list_empty(&fifo)) {
+        c = list_first(&fifo, struct copy, link);
+        if (needed(c))
+            c = NULL;
+    }
+    if (c) {
+        list_remove(&c->link);
+        *l = c->leaf;
+        *slot = c->slot;
+        object_get((*l)->object);
+    }
+    lock_release(&versions_lock);
+    return c;
+}
+
+/* Frees versions from the old end of the FIFO until one is needed. */
+static void version_collect(void)
+{
+    struct leaf *l;
+    unsigned slot;
+    for (struct copy *c; (c = collect_take(&l, &slot));) {
+        lock_acquire(&l->lock);
+        struct page *p = &l->pages[slot];
+        struct copy *v = p->versions;
+        while (v && v != c)
+            v = v->next;
+        if (v)
+            version_free(p, v); /* else a sweep freed it meanwhile (V2) */
+        lock_release(&l->lock);
+        object_put(l->object);
+    }
+}

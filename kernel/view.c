@@ -1,0 +1,512 @@
+/*
+ * view.c - views: create, enter, begin, end, abort, and their calls (view.h has states and PTEs).
+ *
+ * Locks: view->lock; see view.h. The table of views is taken under views_lock.
+ */
+#include "view.h"
+
+#include "handle.h"
+
+struct view views[KD_VIEW_MAX];
+struct kd_system_info counters;
+static struct lock views_lock = LOCK_INIT(RANK_VIEWS, "views");
+static uint64_t next_ticket = 1;
+
+void view_init(void)
+{
+    for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
+        struct view *v = &views[i];
+        v->id = (uint16_t)i;
+        lock_init(&v->lock, RANK_VIEW, "view");
+        list_init(&v->copies);
+        list_init(&v->queue_link);
+        list_init(&v->credit_link);
+        list_init(&v->snapshot_link);
+        v->commit_item.kind = ITEM_COMMIT;
+        list_init(&v->commit_item.link);
+        list_init(&v->lock_item.link);
+        list_init(&v->gone_item.link);
+        list_init(&v->conflict_item.link);
+    }
+}
+
+/* ---- tables and CPUs ---- */
+
+pte_t *view_pte(struct view *v, vaddr_t at)
+{
+    return v->table ? arch_pte(v->table, at, false) : NULL;
+}
+
+uint64_t view_cpu_bit(const struct view *v)
+{
+    if (v->state == VIEW_PLAIN)
+        return ~0ull; /* any CPU may run the process; the machine masks out what it has not */
+    return 1ull << __atomic_load_n(&v->cpu, __ATOMIC_SEQ_CST);
+}
+
+/* The scheduler asks which table a thread wants on this CPU. */
+paddr_t thread_table(struct thread *t, bool *stale)
+{
+    struct view *v = t->view;
+    *stale = false;
+    if (!v)
+        return t->process ? t->process->table : 0;
+    int cpu = (int)arch_cpu_id();
+    if (v->cpu != cpu) { /* it ran elsewhere since: our TLB may be old (G5) */
+        __atomic_store_n(&v->cpu, cpu, __ATOMIC_SEQ_CST);
+        *stale = true;
+    }
+    return v->table;
+}
+
+/* ---- create and close ---- */
+
+static struct view *view_take(struct process *p, uint8_t state)
+{
+    struct view *found = NULL;
+    lock_acquire(&views_lock);
+    for (unsigned i = 0; i < KD_VIEW_MAX && !found; i++) {
+        lock_acquire(&views[i].lock);
+        if (views[i].state == VIEW_FREE) {
+            found = &views[i];
+            found->state = state;
+            found->process = p;
+        }
+        lock_release(&views[i].lock);
+    }
+    lock_release(&views_lock);
+    return found;
+}
+
+struct view *view_plain(struct process *p)
+{
+    struct view *v = __atomic_load_n(&p->plain, __ATOMIC_ACQUIRE);
+    if (v)
+        return v;
+    v = view_take(p, VIEW_PLAIN);
+    if (!v)
+        return NULL;
+    v->table = p->table;
+    v->owner = NULL;
+    struct view *none = NULL;
+    if (!__atomic_compare_exchange_n(&p->plain, &none, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        lock_acquire(&v->lock);
+        v->table = 0;
+        v->process = NULL;
+        v->state = VIEW_FREE;
+        lock_release(&v->lock);
+        v = none;
+    }
+    return v;
+}
+
+static long view_create(void)
+{
+    struct process *p = process_this();
+    struct view *v = view_take(p, VIEW_IDLE);
+    if (!v)
+        return -ENFILE;
+    paddr_t table = arch_table_new_view(p->table);
+    long h = table ? handle_new(p, HANDLE_VIEW, v, KD_RIGHT_MANAGE) : -ENOMEM;
+    lock_acquire(&v->lock);
+    v->table = h < 0 ? 0 : table;
+    v->owner = thread_this();
+    v->cpu = (int)arch_cpu_id();
+    v->snapshot_rights = v->stale = v->owed = false;
+    v->owed_count = 0;
+    v->doom = 0;
+    v->handle = (int)h;
+    if (h < 0) {
+        v->state = VIEW_FREE;
+        v->owner = NULL;
+    }
+    lock_release(&v->lock);
+    if (h < 0 && table)
+        arch_table_free(table, true);
+    return h;
+}
+
+/* Every right is given up with the table. The owner thread, after an abort. */
+static void view_destroy(struct view *v)
+{
+    assert(v->state == VIEW_IDLE && v->copy_count == 0);
+    if (v->owner->view == v) {
+        v->owner->view = NULL;
+        thread_use_table();
+    }
+    handle_forget(v->process, v->handle);
+    lock_acquire(&v->lock);
+    paddr_t table = v->table;
+    v->table = 0; /* others find EMPTY from now on */
+    v->state = VIEW_FREE;
+    uint64_t cpu = view_cpu_bit(v);
+    lock_release(&v->lock);
+    arch_shootdown(cpu);
+    arch_table_free(table, true);
+    lock_acquire(&v->lock);
+    v->owner = NULL;
+    v->process = NULL;
+    lock_release(&v->lock);
+}
+
+int view_close(struct view *v, int handle)
+{
+    if (v->owner != thread_this() || v->handle != handle)
+        return -EPERM;
+    if (v->state == VIEW_ACTIVE)
+        view_abort(v, ECANCELED);
+    view_destroy(v);
+    return 0;
+}
+
+/* In a thread that is about to end: its transactions are aborted, its views go. */
+void view_thread_gone(struct thread *t)
+{
+    for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
+        struct view *v = &views[i];
+        if (v->state == VIEW_FREE || v->state == VIEW_PLAIN || v->owner != t)
+            continue;
+        if (v->state == VIEW_ACTIVE)
+            view_abort(v, EINTR);
+        view_destroy(v);
+    }
+}
+
+void view_process_gone(struct process *p)
+{
+    struct view *v = p->plain;
+    if (!v)
+        return;
+    lock_acquire(&v->lock);
+    v->table = 0; /* it is the process's own, freed with it */
+    v->state = VIEW_FREE;
+    v->process = NULL;
+    lock_release(&v->lock);
+    p->plain = NULL;
+}
+
+static long view_enter(int handle)
+{
+    struct thread *t = thread_this();
+    struct view *v = NULL;
+    int error;
+    if (handle >= 0) {
+        v = handle_get(handle, HANDLE_VIEW, 0, &error);
+        if (!v)
+            return error;
+        if (v->owner != t)
+            return -EPERM;
+    }
+    if (t->view == v)
+        return 0;
+    t->view = v;
+    thread_use_table();
+    if (v && v->doom && v->state == VIEW_ACTIVE)
+        thread_kick(t);
+    return 0;
+}
+
+/* ---- rights ---- */
+
+static bool drop_right(pte_t *pte, vaddr_t at, void *arg)
+{
+    (void)at, (void)arg;
+    if (!(pte_load(pte) & PTE_COPY))
+        pte_exchange(pte, 0);
+    return true;
+}
+
+static void drop_right_at(struct view *v, vaddr_t at)
+{
+    pte_t *pte = view_pte(v, at);
+    if (pte)
+        drop_right(pte, at, NULL);
+}
+
+/* View locked; the caller flushes. */
+static void drop_all_rights(struct view *v)
+{
+    arch_pte_walk(v->table, KD_STORE_BASE, KD_STORE_END, drop_right, NULL);
+}
+
+static void flush_own(struct view *v)
+{
+    if (arch_table_loaded() == v->table)
+        arch_flush_all();
+    else
+        v->stale = true; /* suspended: its CPU flushes before it is used again */
+}
+
+/* C8 and A4: one section. Rights that others waited for go, then IDLE; only then wake. */
+static void view_idle(struct view *v, bool drop_want_x)
+{
+    lock_acquire(&v->lock);
+    bool flush = v->owed || drop_want_x;
+    if (v->owed_count > OWED_MAX)
+        drop_all_rights(v);
+    else
+        for (unsigned i = 0; i < v->owed_count; i++)
+            drop_right_at(v, v->owed_at[i]);
+    for (unsigned i = 0; drop_want_x && i < v->want_x_count; i++)
+        drop_right_at(v, v->want_x[i]);
+    if (flush)
+        flush_own(v);
+    v->owed = false;
+    v->owed_count = 0;
+    v->ask_at = 0;
+    lock_acquire(&graph_lock);
+    v->waits = (struct vmask){0};
+    v->doom = 0;
+    lock_release(&graph_lock);
+    v->state = VIEW_IDLE;
+    lock_release(&v->lock);
+    view_wake_waiters(v);
+}
+
+void view_return_hands(struct view *v)
+{
+    if (v->credit_hand)
+        credit_return(v->credit_hand, 1);
+    if (v->frame_hand)
+        frame_free(v->frame_hand);
+    kfree(v->copy_hand);
+    v->credit_hand = NULL;
+    v->frame_hand = NULL;
+    v->copy_hand = NULL;
+    if (v->enlisted) {
+        port_put(v->enlisted);
+        v->enlisted = NULL;
+    }
+}
+
+void view_drop_copy(struct view *v, struct copy *c)
+{
+    struct leaf *l = c->leaf;
+    struct frame *frame = NULL;
+    lock_acquire(&l->lock);
+    lock_acquire(&v->lock);
+    if (!list_empty(&v->copies) && list_first(&v->copies, struct copy, link) == c) {
+        struct page *p = &l->pages[c->slot];
+        pte_t *pte = view_pte(v, c->at);
+        assert(pte && p->writer == v->id); /* P2 */
+        pte_exchange(pte, 0);
+        if (arch_table_loaded() == v->table)
+            arch_flush_page(c->at);
+        else
+            v->stale = true;
+        p->writer = WRITER_NONE;
+        list_remove(&c->link);
+        v->copy_count--;
+        v->credits--;
+        frame = c->frame;
+        if (!list_empty(&p->waiters))
+            thread_wake(list_first(&p->waiters, struct view, queue_link)->owner);
+    } /* else a sweep took it: its manager died */
+    lock_release(&v->lock);
+    lock_release(&l->lock);
+    if (!frame)
+        return;
+    frame_free(frame);
+    kfree(c);
+    credit_return(v->enlisted, 1);
+}
+
+static void drop_copies(struct view *v)
+{
+    for (;;) {
+        lock_acquire(&v->lock);
+        struct copy *c = list_empty(&v->copies) ? NULL : list_first(&v->copies, struct copy, link);
+        lock_release(&v->lock);
+        if (!c)
+            return;
+        view_drop_copy(v, c);
+    }
+}
+
+static void view_gone_notice(struct view *v, int reason)
+{
+    struct port *port = v->enlisted;
+    if (!port || !port->wants_gone || v->gone_item.queued)
+        return;
+    struct item *i = &v->gone_item;
+    i->kind = ITEM_VIEW_GONE;
+    i->process = (uint64_t)v->process->pid;
+    i->word[0] = v->id;
+    i->word[1] = v->owner->killed;
+    i->word[2] = (uint64_t)reason;
+    port_post(port, i);
+}
+
+void view_abort(struct view *v, int reason)
+{
+    if (v->queue_page) {
+        struct leaf *l = v->queue_leaf;
+        lock_acquire(&l->lock);
+        queue_leave(v);
+        lock_release(&l->lock);
+    }
+    credit_leave(v);
+    drop_copies(v);              /* A2 */
+    view_gone_notice(v, reason); /* A3 */
+    if (v->enlisted && v->gone_item.queued && v->owner->killed)
+        port_withdraw(v->enlisted, &v->gone_item);
+    view_return_hands(v);
+    kfree(v->batch);
+    v->batch = NULL;
+    version_snapshot_end(v);
+    __atomic_fetch_add(&v->process->stats.aborts, 1, __ATOMIC_RELAXED);
+    if (reason == EDEADLK)
+        __atomic_fetch_add(&v->process->stats.deadlocks, 1, __ATOMIC_RELAXED);
+    v->aborts++;
+    view_idle(v, true);          /* A4 */
+}
+
+/* C8. */
+long view_end(struct view *v)
+{
+    drop_copies(v); /* those that nothing was changed in */
+    view_gone_notice(v, 0);
+    view_return_hands(v);
+    version_snapshot_end(v);
+    v->aborts = 0;
+    v->want_x_count = 0;
+    __atomic_fetch_add(&v->process->stats.commits, 1, __ATOMIC_RELAXED);
+    view_idle(v, false);
+    return 0;
+}
+
+/* A5: on the way to user mode. */
+void view_return_to_user(struct trap_frame *f)
+{
+    struct view *v = thread_this()->view;
+    if (!v || !v->doom || v->state != VIEW_ACTIVE)
+        return;
+    int reason = v->doom;
+    vaddr_t entry = v->entry, stack = v->stack;
+    view_abort(v, reason);
+    trap_redirect(f, entry, stack, (uint64_t)reason);
+}
+
+/* ---- begin ---- */
+
+static uint64_t ticket_new(void)
+{
+    return __atomic_fetch_add(&next_ticket, 1, __ATOMIC_RELAXED);
+}
+
+static long txn_begin(vaddr_t at)
+{
+    struct view *v = thread_this()->view;
+    struct kd_begin b;
+    if (copy_from_user(&b, at, sizeof b))
+        return -EFAULT;
+    if (!v)
+        return -ENOENT;
+    if (v->state != VIEW_IDLE)
+        return -EALREADY;
+    if (b.mode > KD_DIRTY_READ)
+        return b.mode == KD_CONTAINER_LOCK ? -EOPNOTSUPP : -EINVAL;
+    if (!user_range_ok(b.entry, 1) || !user_range_ok(b.stack, 1))
+        return -EFAULT;
+    if (b.ticket >= __atomic_load_n(&next_ticket, __ATOMIC_RELAXED))
+        return -EINVAL; /* nobody invents a ticket from the future or keeps the past of others */
+    if (b.ticket && b.ticket != v->ticket)
+        return -EINVAL;
+    object_wait_for_sweeps(); /* B3 */
+    bool retry = b.ticket != 0;
+    if (!retry) {
+        b.ticket = ticket_new();
+        v->want_x_count = 0;
+        v->aborts = 0;
+    }
+    v->ticket = b.ticket;
+    v->mode = b.mode;
+    v->weight = b.weight;
+    v->pages_max = b.pages_max;
+    v->entry = b.entry;
+    v->stack = b.stack;
+    v->deadline_ns = b.timeout_ms ? arch_time_ns() + (uint64_t)b.timeout_ms * 1000000 : ~0ull;
+    bool snapshot = b.mode == KD_SNAPSHOT || b.mode == KD_DIRTY_READ;
+    uint64_t before = v->snapshot;
+    v->snapshot = ~0ull; /* a dirty read sees whatever is published */
+    if (b.mode == KD_SNAPSHOT)
+        version_snapshot_begin(v); /* B2 */
+    b.csn = snapshot ? v->snapshot : 0;
+    lock_acquire(&v->lock); /* B1 */
+    v->state = VIEW_ACTIVE;
+    if (snapshot != v->snapshot_rights || (snapshot && v->snapshot != before)) {
+        drop_all_rights(v); /* those of the other kind, or of another commit point */
+        v->stale = true;
+        v->snapshot_rights = snapshot;
+    }
+    if (v->stale) {
+        arch_flush_all();
+        v->stale = false;
+    }
+    lock_release(&v->lock);
+    if (copy_to_user(at, &b, sizeof b)) {
+        view_abort(v, EFAULT);
+        return -EFAULT;
+    }
+    return 0;
+}
+
+static long txn_abort(int reason)
+{
+    struct view *v = thread_this()->view;
+    if (!v || v->state != VIEW_ACTIVE)
+        return -ENOENT;
+    view_abort(v, reason > 0 && reason < 4096 ? reason : ECANCELED);
+    return 0;
+}
+
+static long txn_hint(vaddr_t at, uint64_t bytes, unsigned hint)
+{
+    struct view *v = thread_this()->view;
+    if (!v || v->state != VIEW_ACTIVE)
+        return -ENOENT;
+    if (bytes == 0 || !user_range_ok(at, bytes) || (hint != KD_HINT_WRITE && hint != KD_HINT_PREFETCH))
+        return -EINVAL;
+    for (vaddr_t a = at & ~(vaddr_t)(PAGE_BYTES - 1); a < at + bytes; a += PAGE_BYTES) {
+        uint32_t rights;
+        struct object *o = object_at(v->process, a, &rights);
+        int e = !o                                        ? -EFAULT
+                : !(o->flags & KD_OBJECT_TRANSACTIONAL)   ? -EINVAL
+                : hint == KD_HINT_WRITE && !(rights & KD_RIGHT_WRITE) ? -EACCES
+                                                          : 0;
+        if (!e)
+            e = view_fault(v, o, a, hint == KD_HINT_WRITE ? WANT_WRITE : WANT_READ);
+        if (o)
+            object_put(o);
+        if (e)
+            return e;
+    }
+    return 0;
+}
+
+static long container_info(vaddr_t at, vaddr_t out)
+{
+    uint32_t rights;
+    struct object *o = object_at(process_this(), at, &rights);
+    if (!o)
+        return -ENOENT;
+    struct kd_space_info info = {o->base, o->pages, o->cookie, rights, o->flags, {0}};
+    memcpy(info.name, o->name, sizeof info.name);
+    object_put(o);
+    return copy_to_user(out, &info, sizeof info);
+}
+
+long txn_syscall(unsigned number, const uint64_t a[6])
+{
+    switch (number) {
+    case KD_VIEW_CREATE: return view_create();
+    case KD_VIEW_ENTER: return view_enter((int)a[0]);
+    case KD_TXN_BEGIN: return txn_begin(a[0]);
+    case KD_TXN_ABORT: return txn_abort((int)a[0]);
+    case KD_TXN_HINT: return txn_hint(a[0], a[1], (unsigned)a[2]);
+    case KD_VIEW_STATS:
+        return copy_to_user(a[0], &process_this()->stats, sizeof(struct kd_view_stats));
+    case KD_CONTAINER_INFO: return container_info(a[0], a[1]);
+    default: return commit_call(number, a);
+    }
+}

@@ -1,0 +1,147 @@
+/*
+ * view.h - views: execution contexts that run one transaction at a time. Their page tables are the
+ * lock table (K1: a right is a PTE).
+ *
+ *          begin                commit (C1)
+ *   IDLE ---------> ACTIVE -------------------> COMMITTING
+ *     ^               | abort (A1..A4)              | published (C8) or refused (A)
+ *     +---------------+-----------------------------+
+ *
+ *   state       what holds
+ *   FREE        no table; its slot may be taken
+ *   IDLE        no copies, in no queue; its PTEs are cached rights, taken by others without asking
+ *   ACTIVE      its owner thread runs a transaction; `doom` may be set by anybody
+ *   COMMITTING  copies are read-only and complete; it cannot be doomed
+ *   PLAIN       maps objects that are not transactional for the threads of a process
+ *
+ * PTEs of a view (below KD_STORE_END):
+ *   EMPTY   0
+ *   SHARED  present, read-only: the current version, or for a snapshot the one it sees
+ *   COPY    present, PTE_COPY; writable until C1 freezes it
+ *   HELD    not present, PTE_HELD: the page was evicted, the right is kept
+ * PTE_ACCESSED is set by the walker; the kernel moves it to PTE_USED. Neither set: never used.
+ *
+ * Locks: view->lock (inside a leaf's lock, one view at a time) guards state, PTEs, copies, OWED;
+ * graph lock: waits, doom. Everything else belongs to the owner thread.
+ */
+#ifndef KERNEL_VIEW_H
+#define KERNEL_VIEW_H
+
+#include "block.h"
+#include "object.h"
+
+#define PTE_USED PTE_SOFT0
+#define PTE_COPY PTE_SOFT1
+#define PTE_HELD PTE_SOFT2
+
+enum view_state { VIEW_FREE, VIEW_IDLE, VIEW_ACTIVE, VIEW_COMMITTING, VIEW_PLAIN };
+enum view_want { WANT_READ, WANT_WRITE, WANT_READ_FOR_WRITE };
+enum { WANT_X_MAX = 16, OWED_MAX = 16, ANSWER_NONE = -1 };
+
+struct view {
+    uint16_t id;
+    struct lock lock;               /* RANK_VIEW */
+    uint8_t state;
+    bool snapshot_rights;           /* its PTEs are those of a snapshot: no rights */
+    bool owed, stale;               /* others wait for it; a shootdown may be due to it */
+    int cpu;                        /* where its table was loaded last */
+    paddr_t table;
+    struct list copies;
+    unsigned copy_count;
+    unsigned owed_count;            /* OWED_MAX + 1: too many, all rights go */
+    vaddr_t owed_at[OWED_MAX];
+
+    struct thread *owner;
+    struct process *process;
+    int handle;
+    uint32_t mode, weight, aborts, pages_max;
+    uint64_t ticket, deadline_ns;
+    vaddr_t entry, stack;           /* where an abort by the system goes on */
+    uint64_t snapshot;              /* the last publication that it sees */
+    bool registered;                /* as a snapshot; versions lock */
+    struct list snapshot_link;
+    unsigned want_x_count;          /* pages that a retry takes exclusively at first touch */
+    vaddr_t want_x[WANT_X_MAX];
+    struct port *enlisted;          /* the commit port of its writes; a reference */
+    struct port *credit_hand;       /* a credit taken and not used yet */
+    struct frame *frame_hand;
+    struct copy *copy_hand;
+    uint64_t credits;               /* held by its copies */
+
+    struct leaf *queue_leaf;        /* the leaf whose lock guards the next four; owner thread */
+    struct page *queue_page;        /* the page in whose queue it stands, or NULL */
+    struct list queue_link;
+    bool upgrade;
+    uint8_t want;
+    struct list credit_link;        /* port lock */
+    bool credit_waiting;
+
+    struct vmask waits;             /* graph lock */
+    int doom;                       /* graph lock; 0 or the reason, an errno */
+
+    struct item commit_item, lock_item, gone_item, conflict_item;
+    uint64_t commit_token;
+    void *batch;
+    uint64_t batch_bytes;
+    int answer;                     /* atomic: ANSWER_NONE, 0, or the errno of a refusal */
+    csn_t commit_csn;
+    uint64_t logged;
+    vaddr_t ask_at;                 /* with KD_OBJECT_ASK: what was asked last, ... */
+    int ask_access, ask_answer;     /* ... and the manager's word; atomic */
+};
+
+extern struct view views[KD_VIEW_MAX];
+extern struct lock graph_lock;
+
+/* view.c */
+void view_init(void);
+int view_close(struct view *v, int handle);
+struct view *view_plain(struct process *p);     /* made on first use; NULL: none left */
+void view_abort(struct view *v, int reason);    /* A1..A4, by the owner thread */
+long view_end(struct view *v);                  /* C8 */
+void view_return_to_user(struct trap_frame *f); /* thread.c: a doom takes effect */
+uint64_t view_cpu_bit(const struct view *v);    /* for arch_shootdown; after its PTE was changed */
+void view_return_hands(struct view *v);
+pte_t *view_pte(struct view *v, vaddr_t at);    /* NULL: EMPTY */
+/* Drops the private copy c: PTE EMPTY, flushed, writer none, frame and credit back. No locks. */
+void view_drop_copy(struct view *v, struct copy *c);
+void handle_forget(struct process *p, int handle);
+
+/* fault.c */
+/* Makes `at` accessible to the view's transaction. 0; -ECANCELED: doomed; else an errno. */
+must_check int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want);
+
+/* conflict.c: queues, callbacks, the waits-for graph */
+void queue_leave(struct view *v);               /* leaf locked; wakes the new head (G3) */
+enum conflict_result { CONFLICT_GRANT, CONFLICT_BLOCKED, CONFLICT_DOOMED };
+enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot);
+void view_doom(struct view *v, int reason);     /* if it is active; wakes or kicks its owner */
+void view_wake_waiters(struct view *v);         /* all that wait for v; after it became idle */
+void waits_clear(struct view *v);
+void waits_add(struct view *v, const struct vmask *on); /* and searches for a cycle */
+void want_x_add(struct view *v, vaddr_t at);
+bool want_x_has(const struct view *v, vaddr_t at);
+
+/* credit.c */
+must_check int credit_take(struct view *v, struct port *p);
+void credit_leave(struct view *v);
+void credit_return(struct port *p, uint64_t n);
+void credit_consume(struct port *p, uint64_t n);
+long credit_grant(struct port *p, uint64_t n);
+
+/* commit.c */
+void view_commit_answer(struct view *v, int answer);
+void view_port_dead(struct port *p);
+long commit_call(unsigned number, const uint64_t a[6]);
+
+/* version.c: publications, snapshots, old versions */
+uint64_t version_publish_begin(void);           /* the next number; one publication at a time */
+void version_publish(uint64_t sequence);        /* from here on snapshots see it */
+void version_publish_end(uint64_t sequence);
+void version_add(struct copy *c);               /* an old version; leaf locked */
+void version_free(struct page *p, struct copy *c); /* unlinks and frees it; leaf locked */
+struct copy *version_find(const struct page *p, uint64_t snapshot);
+void version_snapshot_begin(struct view *v);    /* reads published and registers in one step */
+void version_snapshot_end(struct view *v);
+
+#endif
