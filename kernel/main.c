@@ -5,7 +5,7 @@
 #include "frame.h"
 #include "futex.h"
 #include "object.h"
-#include "pci.h"
+#include "virtio_blk.h"
 #include "port.h"
 #include "process.h"
 #include "view.h"
@@ -25,7 +25,7 @@ _Noreturn void kmain(void)
     port_init();            /* messages */
     futex_init();
     arch_start_cpus();      /* the others go idle and look for threads */
-    pci_init();             /* finds the disks */
+    virtio_blk_init();      /* finds the disks */
     file_tree_init();       /* the boot loader's module, as files */
     file_import_init();     /* the import disk, as files */
     console_init();         /* terminal input and output */
