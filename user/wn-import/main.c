@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 const char *const data_names[4] = {"data.noun", "data.verb", "data.adj", "data.adv"};
@@ -28,7 +29,7 @@ static const struct phase {
 /* Arguments and results of a transaction; what it stores here it stores afresh at each run. */
 struct step {
     struct import *im;
-    struct wn_root seen;                    /* the root without the segments' use, after the step */
+    struct wn_root seen;                    /* the root after the step */
     uint64_t input_bytes;
 };
 
@@ -110,7 +111,8 @@ static int step_body(void *arg)
         if (root->input_bytes == 0)
             root->input_bytes = step->input_bytes;
         if (root->input_bytes != step->input_bytes)
-            return -ESTALE;
+            return import_malformed(step->im, "data.*, index.*", 0, "another edition of WordNet "
+                "than that with which this container was begun; delete it, or use --container");
         error = phases[root->progress.phase].step(step->im, root);
     }
     step->seen = *root;
@@ -193,7 +195,7 @@ static void show_progress(const struct import *im, const struct wn_root *root)
         printf("\r[%-40.*s] %3u%% %-12s%s", (int)(percent * 40 / 100), full, percent, title,
                percent == 100 ? "\n" : "");
     else
-        printf("wn-import: %3u%% %s\n", percent, title);
+        printf("wn-import: %3u%% %s\n", shown * unit, title);
     fflush(stdout);
 }
 
@@ -234,20 +236,17 @@ static int open_files(struct import *im)
     return error == -ENOENT ? 0 : error;
 }
 
-static int report_failure(const struct import *im, const char *container, int error)
+static int report_failure(const struct import *im, int error)
 {
     if (im->complaint[0] != 0)
         fprintf(stderr, "\nwn-import: %s\n", im->complaint);
-    else if (error == -ESTALE)
-        fprintf(stderr, "\nwn-import: container %s was begun from another edition of WordNet; "
-                "give that folder, or another --container, or delete it first\n", container);
     else
         fprintf(stderr, "\nwn-import: %s\n", ps_strerror(error));
     return 2;
 }
 
 /* All transactions that are still to do. */
-static int import_run(struct import *im, const char *container, struct step *step)
+static int import_run(struct import *im, struct step *step)
 {
     if (step->seen.progress.phase != WN_PHASE_NODES || step->seen.progress.byte_offset != 0)
         printf("wn-import: goes on at %u%%\n", percent_done(im, &step->seen));
@@ -255,7 +254,7 @@ static int import_run(struct import *im, const char *container, struct step *ste
         show_progress(im, &step->seen);
         int error = ps_transaction(step_body, step);
         if (error != 0)
-            return report_failure(im, container, error);
+            return report_failure(im, error);
     }
     show_progress(im, &step->seen);
     return 0;
@@ -264,6 +263,8 @@ static int import_run(struct import *im, const char *container, struct step *ste
 static int import_all(struct import *im, const char *container)
 {
     static struct step step;                /* too large for a small stack */
+    struct timespec begin, end;
+
     step.im = im;
     im->container = ps_open(container, PS_CREATE | PS_WRITE, PS_LAYOUT(struct wn_root, WN_VERSION));
     if (im->container == NULL) {
@@ -272,7 +273,7 @@ static int import_all(struct import *im, const char *container)
     }
     int error = ps_transaction(look_body, &step);
     if (error != 0)
-        return report_failure(im, container, error);
+        return report_failure(im, error);
     if (step.seen.progress.phase == WN_DONE) {
         printf("wn-import: container %s is complete already, nothing to do\n", container);
         return 0;
@@ -280,11 +281,14 @@ static int import_all(struct import *im, const char *container)
     if (open_files(im) != 0)
         return 2;
     step.input_bytes = bytes_of(im->data, 4) + bytes_of(im->index, 4);
-    int status = import_run(im, container, &step);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    int status = import_run(im, &step);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    long ms = (end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000;
     if (status == 0)
-        printf("wn-import: %u synsets, %u index entries, %u senses, %u pointers\n",
+        printf("wn-import: %u synsets, %u index entries, %u senses, %u pointers, in %ld.%ld s\n",
                step.seen.synset_count, step.seen.entry_count, step.seen.sense_count,
-               step.seen.link_count);
+               step.seen.link_count, ms / 1000, ms / 100 % 10);
     return status;
 }
 

@@ -143,6 +143,18 @@ static int job_run_file(struct job *job)
     return status;
 }
 
+/* Pages of the container, 0 if the store does not say. Not inside a transaction. */
+static uint64_t container_pages(void)
+{
+    static struct ps_info infos[64];
+    int count = ps_list(infos, 64);
+
+    for (int i = 0; i < count && i < 64; i++)
+        if (strcmp(infos[i].name, options.container) == 0)
+            return infos[i].pages_used;
+    return 0;
+}
+
 static void stats_print(const struct timespec *begin)
 {
     struct timespec end;
@@ -151,8 +163,9 @@ static void stats_print(const struct timespec *begin)
     clock_gettime(CLOCK_MONOTONIC, &end);
     ps_stats(&stats);
     long us = (end.tv_sec - begin->tv_sec) * 1000000L + (end.tv_nsec - begin->tv_nsec) / 1000;
-    fprintf(stderr, "stats: %ld us, %llu pages read, %llu read faults\n", us,
-            (unsigned long long)stats.pages_read, (unsigned long long)stats.read_faults);
+    fprintf(stderr, "stats: %ld us, %llu pages read, %llu read faults, %llu pages in the container\n",
+            us, (unsigned long long)stats.pages_read, (unsigned long long)stats.read_faults,
+            (unsigned long long)container_pages());
 }
 
 /* One option that is followed by a value; how many arguments it took, 0: it is another one. */

@@ -1,0 +1,109 @@
+#!/bin/bash
+# WordNet in the guest: import with 128 MiB of memory, counts, then, after a reboot and without the
+# files, some 300 words that print what the wordnet package's tool prints for them.
+# The words are chosen by SEED (default 7) from index.*, *.exc and the adjectives with a marker.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+DICT=${WORDNET:-/usr/share/wordnet}
+SEED=${SEED:-7}
+STORE=$TEST_TMP/store
+SEARCHES="-over -hypen -hypev -synsa -antsa -synsr"
+
+# guest IMPORT COMMANDS: sets output and status; what goes wrong is shown as a remark.
+guest() {
+    status=0
+    output=$(scripts/run --memory 128 --timeout 240 --store "$STORE" --import "$1" -c "$2" \
+        2>"$TEST_TMP/stderr") || status=$?
+    output=${output//$'\r'/}
+    sed 's/^/# /' "$TEST_TMP/stderr"
+}
+
+# has TEXT PART...: every part is in the text.
+has() {
+    local text=$1 part
+    shift
+    for part; do
+        [[ $text == *"$part"* ]] || { printf '%s\nis not in:\n%s\n' "$part" "$text"; return 1; }
+    done
+}
+
+# pick COUNT FILE: seeded, from the first words of the lines that are no licence.
+pick() {
+    grep -v '^  ' "$2" | cut -d' ' -f1 |
+        awk -v seed="$SEED" 'BEGIN { srand(seed) } length < 50 { print rand() "\t" $0 }' |
+        sort -n | head -n "$1" | cut -f2
+}
+
+choose_words() {
+    pick 110 "$DICT/index.noun"
+    pick 70 "$DICT/index.verb"
+    pick 50 "$DICT/index.adj"
+    pick 20 "$DICT/index.adv"
+    for file in noun verb adj; do
+        pick 10 "$DICT/$file.exc"
+    done
+    grep -o '[a-z_-]*([a-z]*) ' "$DICT/data.adj" | grep -v '^(' | cut -d'(' -f1 >"$TEST_TMP/marked"
+    pick 15 "$TEST_TMP/marked"
+    printf '%s\n' dog dogs ran boxesful 'hot dog' asked_for_it attorneys_general U.S. run restrain
+}
+
+if [ ! -r "$DICT/data.noun" ]; then
+    echo "1..0 # skip no WordNet in $DICT (apt install wordnet-base wordnet)"
+    exit 0
+fi
+mkdir "$TEST_TMP/words"
+choose_words >"$TEST_TMP/words/words"
+
+scripts/run --memory 128 --store "$TEST_TMP/empty" -c 'wn dog' >"$TEST_TMP/out" 2>&1
+is "wn without an import ends with status 2" 2 $?
+ok "wn without an import says what to do" has "$(cat "$TEST_TMP/out")" "wn-import /import"
+
+guest "$DICT" 'wn-import /import'
+is "the import ends well in 128 MiB" 0 "$status"
+ok "the import says what it brought in" has "$output" \
+    "117659 synsets, 155287 index entries, 206978 senses, 377592 pointers"
+
+guest "$DICT" 'wn-import /import'
+is "a second import ends well" 0 "$status"
+ok "a second import says that there is nothing to do" has "$output" "complete already"
+
+guest "$TEST_TMP/words" 'wn --counts'
+is "the four counts, walked in the store after a reboot" \
+    "synsets 117659
+index entries 155287
+senses 206978
+pointers 377592" "$output"
+
+guest "$TEST_TMP/words" 'wn --check'
+is "every pointer leads where it should" sound "$output"
+
+guest "$TEST_TMP/words" "wn --file /import/words $SEARCHES"
+is "the words are found" 0 "$status"
+printf '%s\n' "$output" >"$TEST_TMP/ours"
+if command -v /usr/bin/wn >/dev/null; then
+    while read -r word; do
+        # shellcheck disable=SC2086 # a list of options
+        /usr/bin/wn "$word" $SEARCHES 2>/dev/null
+    done <"$TEST_TMP/words/words" >"$TEST_TMP/theirs"
+    printf '%s\n' "$(cat "$TEST_TMP/theirs")" >"$TEST_TMP/theirs.end"
+    ok "$(wc -l <"$TEST_TMP/words/words") words (SEED=$SEED) print what the package's tool prints" \
+        diff "$TEST_TMP/theirs.end" "$TEST_TMP/ours"
+else
+    ok "words print what the package's tool prints # skip apt install wordnet" true
+fi
+
+guest "$TEST_TMP/words" 'wn --path dog cat'
+is "a shortest path from dog to cat" \
+    "dog, domestic dog, Canis familiaris (noun)
+  hypernym: domestic animal, domesticated animal (noun)
+  hyponym: domestic cat, house cat, Felis domesticus, Felis catus (noun)
+  hypernym: cat, true cat (noun)
+3 steps" "$output"
+
+guest "$TEST_TMP/words" 'wn zzzq'
+is "a word that is not there gives status 1" 1 "$status"
+guest "$TEST_TMP/words" 'wn --bogus'
+is "an unknown option gives status 2" 2 "$status"
+done_testing
