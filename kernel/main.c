@@ -1,6 +1,7 @@
 /* main.c - the kernel's table of contents: its parts, in the order in which they need each other. */
 #include "block.h"
 #include "boot.h"
+#include "crc32c.h"
 #include "file.h"
 #include "frame.h"
 #include "futex.h"
@@ -25,6 +26,7 @@ _Noreturn void kmain(void)
     port_init();            /* messages */
     futex_init();
     arch_start_cpus();      /* the others go idle and look for threads */
+    crc32c_init();          /* measures how best to compute checksums */
     virtio_blk_init();      /* finds the disks */
     file_tree_init();       /* the boot loader's module, as files */
     file_import_init();     /* the import disk, as files */
