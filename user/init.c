@@ -1,0 +1,165 @@
+/*
+ * init.c - the first process: keeps the store manager running, starts the shell, halts the machine.
+ *
+ * The store manager comes first, and the shell only when it answers or has given up, so that
+ * programs find the store at once. When it dies later it is started again: that is the ordinary
+ * recovery, and its clients connect again.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <katydid/abi.h>
+
+#define COMMAND_BYTES_MAX 61440
+#define RESTARTS_MAX 8          /* a manager that dies again and again is left alone */
+
+static const char banner[] =
+    "\n"
+    "Katydid: memory that stays. Type `help` for what the shell can do, or begin with\n"
+    "  todo add milk        a to-do list in 30 lines of C; it survives whatever comes\n"
+    "  wn-import /import    WordNet into memory, for good; then: wn dog\n"
+    "  halt                 leaves. Ctrl-A X leaves QEMU at once, which is no power cut:\n"
+    "                       for a real one see scripts/cut and `scripts/run --kill-on`.\n"
+    "\n";
+
+static int start(const char *path, const char *const *argv)
+{
+    static const char *const envp[] = {"PATH=/bin", "HOME=/tmp", "TERM=vt100", NULL};
+    struct kd_process_create c = {.path = path, .argv = argv, .envp = envp, .fds = {-1, -1, -1}};
+    long handle = syscall(KD_PROCESS_CREATE, &c);
+    if (handle < 0)
+        return -errno;
+    syscall(KD_HANDLE_CLOSE, handle);
+    return c.pid;
+}
+
+/* Waits until the store answers or its manager has ended. True: it answers. */
+static bool store_wait(int pid, int *status)
+{
+    const struct timespec moment = {.tv_nsec = 500000};
+    for (;;) {
+        long handle = syscall(KD_NAME_FIND, "store");
+        if (handle >= 0) {
+            syscall(KD_HANDLE_CLOSE, handle);
+            return true;
+        }
+        if (syscall(KD_PROCESS_WAIT, pid, status, KD_WAIT_NOHANG) != 0)
+            return false;
+        nanosleep(&moment, NULL);
+    }
+}
+
+/* Its pid, or 0: there is none, or it did not want to run (it says why itself). */
+static int store_start(void)
+{
+    static const char *const argv[] = {"/bin/store", NULL};
+    int status = 0;
+    if (access("/bin/store", F_OK))
+        return 0;
+    int pid = start("/bin/store", argv);
+    if (pid < 0) {
+        fprintf(stderr, "init: cannot start /bin/store: %s\n", strerror(-pid));
+        return 0;
+    }
+    return store_wait(pid, &status) ? pid : 0;
+}
+
+/* The text of /etc/command, or NULL: this is an interactive boot. */
+static char *command_read(void)
+{
+    static char text[COMMAND_BYTES_MAX];
+    FILE *f = fopen("/etc/command", "r");
+    if (!f)
+        return NULL;
+    size_t n = fread(text, 1, sizeof(text) - 1, f);
+    if (n == sizeof(text) - 1)
+        fprintf(stderr, "init: /etc/command is too long: cut off\n");
+    text[n] = 0;
+    fclose(f);
+    return text;
+}
+
+static int shell_start(char *command)
+{
+    const char *const with_command[] = {"/bin/sh", "-c", command, NULL};
+    const char *const interactive[] = {"/bin/sh", NULL};
+    if (!command)
+        fputs(banner, stdout);
+    fflush(stdout);
+    return start("/bin/sh", command ? with_command : interactive);
+}
+
+/* Waits for the shell; starts a dead store manager again meanwhile. The shell's status. */
+static int supervise(int shell, int store)
+{
+    int restarts = 0;
+    for (;;) {
+        int status = 0;
+        long pid = syscall(KD_PROCESS_WAIT, -1, &status, 0);
+        if (pid == shell)
+            return status;
+        if (pid < 0) {
+            fprintf(stderr, "init: the shell is lost: %s\n", strerror(errno));
+            return 1;
+        }
+        if (pid != store)
+            continue; /* an orphan */
+        if (++restarts > RESTARTS_MAX) {
+            fprintf(stderr, "init: the store manager ended with status %d, again: left alone\n",
+                    status);
+            store = 0;
+            continue;
+        }
+        fprintf(stderr, "init: the store manager ended with status %d: starting it again\n",
+                status);
+        store = store_start();
+    }
+}
+
+static bool export_wanted(void)
+{
+    DIR *d = opendir("/export");
+    bool any = false;
+    struct dirent *e;
+    while (d && (e = readdir(d)))
+        any |= strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    if (d)
+        closedir(d);
+    return any && access("/bin/export", F_OK) == 0;
+}
+
+/* 0, or what went wrong: then the run as a whole has failed, too. */
+static int export_run(void)
+{
+    static const char *const argv[] = {"/bin/export", NULL};
+    int status = 1;
+    int pid = start("/bin/export", argv);
+    if (pid < 0 || syscall(KD_PROCESS_WAIT, pid, &status, 0) < 0)
+        fprintf(stderr, "init: cannot export: %s\n", strerror(pid < 0 ? -pid : errno));
+    return status;
+}
+
+int main(void)
+{
+    int store = store_start();
+    int shell = shell_start(command_read());
+    int status = 127;
+    if (shell > 0)
+        status = supervise(shell, store);
+    else
+        fprintf(stderr, "init: cannot start /bin/sh: %s\n", strerror(-shell));
+    if (export_wanted()) {
+        int error = export_run();
+        status = status ? status : error;
+    }
+    syscall(KD_HALT, status);
+    return status;
+}

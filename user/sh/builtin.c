@@ -1,0 +1,355 @@
+/* builtin.c - what the shell can do itself. Output goes to the descriptors that it is given. */
+#include "sh.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <katydid/abi.h>
+
+#include "pstore.h"
+
+#define PROCESSES_MAX 256
+#define CONTAINERS_MAX 256
+
+static int failed(const struct io *io, const char *who, const char *what, int error)
+{
+    dprintf(io->error, "%s: %s%s%s\n", who, what, *what ? ": " : "", strerror(error));
+    return 1;
+}
+
+static int write_all(int fd, const char *text, size_t bytes)
+{
+    while (bytes) {
+        ssize_t n = write(fd, text, bytes);
+        if (n < 0)
+            return -1;
+        text += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* ---- files ---- */
+
+static int do_cd(const struct io *io, int argc, char **argv)
+{
+    const char *to = argc > 1 ? argv[1] : "/";
+    return chdir(to) ? failed(io, "cd", to, errno) : 0;
+}
+
+static int do_pwd(const struct io *io, int argc, char **argv)
+{
+    char path[1024];
+    (void)argc, (void)argv;
+    if (!getcwd(path, sizeof(path)))
+        return failed(io, "pwd", "", errno);
+    return dprintf(io->out, "%s\n", path) < 0;
+}
+
+static int list_entry(const struct io *io, const char *folder, const char *name)
+{
+    char path[2048];
+    struct stat s;
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    if (stat(path, &s))
+        return failed(io, "ls", path, errno);
+    if (S_ISDIR(s.st_mode))
+        return dprintf(io->out, "         - %s/\n", name) < 0;
+    return dprintf(io->out, "%10lld %s\n", (long long)s.st_size, name) < 0;
+}
+
+static int list(const struct io *io, const char *path)
+{
+    struct stat s;
+    struct dirent *e;
+    int status = 0;
+    if (stat(path, &s))
+        return failed(io, "ls", path, errno);
+    if (!S_ISDIR(s.st_mode))
+        return dprintf(io->out, "%10lld %s\n", (long long)s.st_size, path) < 0;
+    DIR *d = opendir(path);
+    if (!d)
+        return failed(io, "ls", path, errno);
+    while ((e = readdir(d)))
+        status |= list_entry(io, path, e->d_name);
+    closedir(d);
+    return status;
+}
+
+static int do_ls(const struct io *io, int argc, char **argv)
+{
+    int status = argc > 1 ? 0 : list(io, ".");
+    for (int i = 1; i < argc; i++)
+        status |= list(io, argv[i]);
+    return status;
+}
+
+static int copy(const struct io *io, int from, int to, const char *who, const char *name)
+{
+    static const size_t bytes = 65536;
+    char *buffer = malloc(bytes);
+    ssize_t n = buffer ? 0 : -1;
+    while (buffer && (n = read(from, buffer, bytes)) > 0)
+        if (write_all(to, buffer, (size_t)n)) {
+            n = -1;
+            break;
+        }
+    int error = errno;
+    free(buffer);
+    return n < 0 ? failed(io, who, name, error) : 0;
+}
+
+static int do_cat(const struct io *io, int argc, char **argv)
+{
+    int status = argc > 1 ? 0 : copy(io, io->in, io->out, "cat", "input");
+    for (int i = 1; i < argc; i++) {
+        int fd = open(argv[i], O_RDONLY);
+        if (fd < 0) {
+            status |= failed(io, "cat", argv[i], errno);
+            continue;
+        }
+        status |= copy(io, fd, io->out, "cat", argv[i]);
+        close(fd);
+    }
+    return status;
+}
+
+static int do_cp(const struct io *io, int argc, char **argv)
+{
+    if (argc != 3)
+        return dprintf(io->error, "use: cp FROM TO\n"), 2;
+    int from = open(argv[1], O_RDONLY);
+    if (from < 0)
+        return failed(io, "cp", argv[1], errno);
+    int to = open(argv[2], O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    int status = to < 0 ? failed(io, "cp", argv[2], errno) : copy(io, from, to, "cp", argv[2]);
+    close(from);
+    if (to >= 0)
+        close(to);
+    return status;
+}
+
+static int do_rm(const struct io *io, int argc, char **argv)
+{
+    int status = 0;
+    for (int i = 1; i < argc; i++)
+        if (unlink(argv[i]) && (errno != EISDIR || rmdir(argv[i])))
+            status = failed(io, "rm", argv[i], errno);
+    return status;
+}
+
+static int do_mkdir(const struct io *io, int argc, char **argv)
+{
+    int status = 0;
+    for (int i = 1; i < argc; i++)
+        if (mkdir(argv[i], 0755))
+            status = failed(io, "mkdir", argv[i], errno);
+    return status;
+}
+
+static int do_echo(const struct io *io, int argc, char **argv)
+{
+    char text[LINE_BYTES / 4];
+    size_t n = 0;
+    for (int i = 1; i < argc && n < sizeof(text) - 1; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", i > 1 ? " " : "", argv[i]);
+    if (n > sizeof(text) - 1)
+        n = sizeof(text) - 1;
+    text[n++] = '\n';
+    return write_all(io->out, text, n) ? failed(io, "echo", "", errno) : 0;
+}
+
+/* ---- processes and the system ---- */
+
+static int do_ps(const struct io *io, int argc, char **argv)
+{
+    static const char *const states[] = {"", "ending", "ended"};
+    struct kd_process_info *p = calloc(PROCESSES_MAX, sizeof(*p));
+    long n = p ? syscall(KD_PROCESS_LIST, p, PROCESSES_MAX) : -1;
+    (void)argc, (void)argv;
+    if (n < 0) {
+        free(p);
+        return failed(io, "ps", "", errno);
+    }
+    dprintf(io->out, "  pid parent threads handles views     KiB   cpu ms name\n");
+    for (long i = 0; i < n && i < PROCESSES_MAX; i++)
+        dprintf(io->out, "%5d %6d %7u %7u %5u %7llu %8llu %s %s\n", p[i].pid, p[i].parent,
+                p[i].threads, p[i].handles, p[i].views, (unsigned long long)p[i].frames * 4,
+                (unsigned long long)p[i].cpu_ns / 1000000, p[i].name, states[p[i].state % 3]);
+    free(p);
+    return 0;
+}
+
+static int do_kill(const struct io *io, int argc, char **argv)
+{
+    int status = 0;
+    for (int i = 1; i < argc; i++)
+        if (syscall(KD_PROCESS_KILL, atoi(argv[i]), 128 + 9) < 0)
+            status = failed(io, "kill", argv[i], errno);
+    return status;
+}
+
+static int do_sleep(const struct io *io, int argc, char **argv)
+{
+    double seconds = argc > 1 ? atof(argv[1]) : 0;
+    struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    (void)io;
+    return nanosleep(&t, NULL) != 0;
+}
+
+static int do_info(const struct io *io, int argc, char **argv)
+{
+    struct kd_system_info s;
+    (void)argc, (void)argv;
+    if (syscall(KD_SYSTEM_INFO, &s) < 0)
+        return failed(io, "info", "", errno);
+    const struct { const char *name; uint64_t value; } rows[] = {
+        {"memory_bytes", s.memory_bytes}, {"free_bytes", s.free_bytes}, {"uptime_ns", s.uptime_ns},
+        {"cpus", s.cpus}, {"processes", s.processes}, {"read_faults", s.read_faults},
+        {"write_faults", s.write_faults}, {"grants_shared", s.grants_shared},
+        {"grants_exclusive", s.grants_exclusive}, {"callbacks", s.callbacks},
+        {"shootdowns", s.shootdowns}, {"deadlocks", s.deadlocks},
+        {"page_requests", s.page_requests}, {"evictions", s.evictions},
+        {"unknown_calls", s.unknown_calls}, {"publishes", s.publishes},
+        {"block_reads", s.block_reads}, {"block_writes", s.block_writes},
+        {"block_flushes", s.block_flushes}, {"block_read_bytes", s.block_read_bytes},
+        {"block_write_bytes", s.block_write_bytes}, {"objects", s.objects},
+        {"resident_pages", s.resident_pages}, {"dirty_pages", s.dirty_pages},
+        {"versions", s.versions}, {"copies", s.copies}, {"credits", s.credits},
+        {"published_csn", s.published_csn},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        dprintf(io->out, "%-18s %llu\n", rows[i].name, (unsigned long long)rows[i].value);
+    return 0;
+}
+
+static int do_check(const struct io *io, int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    return syscall(KD_CHECK) < 0 ? failed(io, "check", "the kernel's invariants", errno) : 0;
+}
+
+static int do_wait(const struct io *io, int argc, char **argv)
+{
+    (void)io, (void)argc, (void)argv;
+    return wait_background();
+}
+
+static int do_exit(const struct io *io, int argc, char **argv)
+{
+    (void)io;
+    exit_wanted = true;
+    return argc > 1 ? atoi(argv[1]) & 255 : 0;
+}
+
+static int do_true(const struct io *io, int argc, char **argv)
+{
+    (void)io, (void)argc, (void)argv;
+    return 0;
+}
+
+static int do_false(const struct io *io, int argc, char **argv)
+{
+    (void)io, (void)argc, (void)argv;
+    return 1;
+}
+
+/* ---- containers ---- */
+
+static int store_failed(const struct io *io, const char *who, const char *what, int error)
+{
+    dprintf(io->error, "%s: %s%s%s\n", who, what, *what ? ": " : "", ps_strerror(error));
+    return 1;
+}
+
+static int do_containers(const struct io *io, int argc, char **argv)
+{
+    struct ps_info *c = calloc(CONTAINERS_MAX, sizeof(*c));
+    int n = c ? ps_list(c, CONTAINERS_MAX) : -ENOMEM;
+    (void)argc, (void)argv;
+    for (int i = 0; i < n && i < CONTAINERS_MAX; i++)
+        dprintf(io->out, "%8llu KiB  0x%llx  %s  (%s, version %u)\n",
+                (unsigned long long)c[i].pages_used * 4, (unsigned long long)c[i].base, c[i].name,
+                c[i].type, c[i].version);
+    free(c);
+    return n < 0 ? store_failed(io, "containers", "", n) : 0;
+}
+
+static int do_rm_container(const struct io *io, int argc, char **argv)
+{
+    int status = 0;
+    for (int i = 1; i < argc; i++) {
+        int error = ps_delete(argv[i]);
+        if (error)
+            status = store_failed(io, "rm-container", argv[i], error);
+    }
+    return status;
+}
+
+/* ---- the table ---- */
+
+static builtin_fn do_help;
+static const struct {
+    const char *name;
+    builtin_fn *fn;
+    const char *help;
+} builtins[] = {
+    {"cat", do_cat, "[FILE ...]   shows files, or its input"},
+    {"cd", do_cd, "[FOLDER]   goes there"},
+    {"check", do_check, "walks the kernel's invariants"},
+    {"containers", do_containers, "lists what lies in the store"},
+    {"cp", do_cp, "FROM TO   copies a file"},
+    {"echo", do_echo, "[WORD ...]   prints its words"},
+    {"exit", do_exit, "[STATUS]   ends the shell"},
+    {"false", do_false, "fails"},
+    {"halt", do_exit, "[STATUS]   powers off"},
+    {"help", do_help, "this list"},
+    {"info", do_info, "the system's counters"},
+    {"kill", do_kill, "PID ...   ends processes"},
+    {"ls", do_ls, "[PATH ...]   lists folders: /bin /etc /tmp /export /import"},
+    {"ls-store", do_containers, NULL},
+    {"mkdir", do_mkdir, "FOLDER ...   makes folders in /tmp or /export"},
+    {"ps", do_ps, "lists processes"},
+    {"pwd", do_pwd, "where you are"},
+    {"rm", do_rm, "FILE ...   removes files and empty folders"},
+    {"rm-container", do_rm_container, "NAME ...   deletes containers, for good"},
+    {"sleep", do_sleep, "SECONDS"},
+    {"true", do_true, "succeeds"},
+    {"wait", do_wait, "waits for what runs in the background"},
+};
+#define BUILTIN_COUNT (sizeof(builtins) / sizeof(builtins[0]))
+
+static int do_help(const struct io *io, int argc, char **argv)
+{
+    struct dirent *e;
+    (void)argc, (void)argv;
+    for (size_t i = 0; i < BUILTIN_COUNT; i++)
+        if (builtins[i].help)
+            dprintf(io->out, "  %-13s%s\n", builtins[i].name, builtins[i].help);
+    dprintf(io->out, "Also: a; b   a && b   a || b   a | b   a & (background)   > >> < 2> 2>&1   $?\n"
+                     "Programs:");
+    DIR *d = opendir("/bin");
+    while (d && (e = readdir(d)))
+        dprintf(io->out, " %s", e->d_name);
+    if (d)
+        closedir(d);
+    dprintf(io->out, "\n");
+    return 0;
+}
+
+builtin_fn *builtin_find(const char *name)
+{
+    for (size_t i = 0; i < BUILTIN_COUNT; i++)
+        if (strcmp(builtins[i].name, name) == 0)
+            return builtins[i].fn;
+    return NULL;
+}

@@ -1,0 +1,56 @@
+/*
+ * main.c - a small shell.
+ *
+ *   sh              interactive, with line editing, if its input is a terminal
+ *   sh -c TEXT      runs TEXT
+ *   sh FILE         runs the lines of FILE
+ */
+#include "sh.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int run_lines(FILE *f)
+{
+    static char text[LINE_BYTES];
+    size_t n = fread(text, 1, sizeof(text), f);
+    if (n == sizeof(text)) {
+        fprintf(stderr, "sh: the script is too long\n");
+        return 2;
+    }
+    text[n] = 0;
+    return run_text(text, 0);
+}
+
+static int run_terminal(void)
+{
+    int status = 0;
+    char *line;
+    while (!exit_wanted && (line = line_read("katydid> ")))
+        status = run_text(line, status);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    int status;
+    if (argc >= 3 && strcmp(argv[1], "-c") == 0) {
+        status = run_text(argv[2], 0);
+    } else if (argc >= 2) {
+        FILE *f = fopen(argv[1], "r");
+        if (!f) {
+            fprintf(stderr, "sh: %s: %s\n", argv[1], strerror(errno));
+            return 127;
+        }
+        status = run_lines(f);
+        fclose(f);
+    } else {
+        interactive = isatty(0);
+        status = interactive ? run_terminal() : run_lines(stdin);
+    }
+    fflush(stdout);
+    return status;
+}
