@@ -9,7 +9,6 @@
 #include "panic.h"
 
 #define say(...) (panic_begun ? panic_print(__VA_ARGS__) : printk(__VA_ARGS__))
-enum { ERROR_PRESENT = 1, ERROR_WRITE = 2, ERROR_EXECUTE = 16 };
 enum { VECTOR_FPU = 7, BACKTRACE_MAX = 32 };
 
 struct exception { uint64_t at, resume; };
@@ -66,12 +65,18 @@ static void kernel_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
     (void)fixup(f, true);
 }
 
+/* The error code's bits 0 (present), 1 (write) and 4 (fetch) as kernel/ has them. */
+#define FLAGS(e) (((e) & 1 ? FAULT_PRESENT : 0) | ((e) & 2 ? FAULT_WRITE : 0) | \
+                  ((e) & 16 ? FAULT_EXECUTE : 0))
+#define FLAGS4(e) FLAGS(e), FLAGS((e) + 1), FLAGS((e) + 2), FLAGS((e) + 3)
+static const uint8_t fault_flags[32] = {
+    FLAGS4(0), FLAGS4(4), FLAGS4(8), FLAGS4(12), FLAGS4(16), FLAGS4(20), FLAGS4(24), FLAGS4(28),
+};
+
 void trap_page_fault_dispatch(struct trap_frame *f, vaddr_t at);
 void trap_page_fault_dispatch(struct trap_frame *f, vaddr_t at)
 {
-    unsigned flags = (f->error & ERROR_WRITE ? FAULT_WRITE : 0) |
-                     (f->error & ERROR_EXECUTE ? FAULT_EXECUTE : 0) |
-                     (f->error & ERROR_PRESENT ? FAULT_PRESENT : 0);
+    unsigned flags = fault_flags[f->error % ARRAY_COUNT(fault_flags)];
     if (!trap_from_user(f))
         kernel_page_fault(f, at, flags);
     else if (at < USER_LIMIT)
