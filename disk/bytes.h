@@ -1,0 +1,58 @@
+/*
+ * bytes.h - little-endian fields of on-disk structures, and the memory functions that a
+ * freestanding program must supply.
+ *
+ * A field is a struct of bytes: it has no alignment, so structures have no padding, and it is
+ * never taken for a host integer by mistake.
+ */
+#ifndef KATYDID_DISK_BYTES_H
+#define KATYDID_DISK_BYTES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void *memcpy(void *restrict to, const void *restrict from, size_t count);
+void *memmove(void *to, const void *from, size_t count);
+void *memset(void *to, int value, size_t count);
+int   memcmp(const void *a, const void *b, size_t count);
+
+typedef struct { uint8_t byte[2]; } le16;
+typedef struct { uint8_t byte[4]; } le32;
+typedef struct { uint8_t byte[8]; } le64;
+
+static inline uint16_t le16_get(le16 v)
+{
+    return (uint16_t)(v.byte[0] | v.byte[1] << 8);
+}
+
+static inline uint32_t le32_get(le32 v)
+{
+    return (uint32_t)v.byte[0] | (uint32_t)v.byte[1] << 8 | (uint32_t)v.byte[2] << 16 |
+           (uint32_t)v.byte[3] << 24;
+}
+
+static inline uint64_t le64_get(le64 v)
+{
+    return (uint64_t)v.byte[0] | (uint64_t)v.byte[1] << 8 | (uint64_t)v.byte[2] << 16 |
+           (uint64_t)v.byte[3] << 24 | (uint64_t)v.byte[4] << 32 | (uint64_t)v.byte[5] << 40 |
+           (uint64_t)v.byte[6] << 48 | (uint64_t)v.byte[7] << 56;
+}
+
+static inline le16 le16_of(uint16_t v)
+{
+    return (le16){ { (uint8_t)v, (uint8_t)(v >> 8) } };
+}
+
+static inline le32 le32_of(uint32_t v)
+{
+    return (le32){ { (uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24) } };
+}
+
+static inline le64 le64_of(uint64_t v)
+{
+    return (le64){ { (uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24),
+                     (uint8_t)(v >> 32), (uint8_t)(v >> 40), (uint8_t)(v >> 48),
+                     (uint8_t)(v >> 56) } };
+}
+
+#endif

@@ -1,0 +1,220 @@
+/*
+ * check.c - the invariants of the metadata in memory, walked; and the table of extents made from
+ * the leaves when a store is opened. (`kstore check` walks the disk by itself, with other code.)
+ */
+#include "internal.h"
+
+#define FAIL(text) do { *why = (text); return -EUCLEAN; } while (0)
+
+/* ---- the directory (D1 to D3) */
+
+static int segments_check(const struct store *store, uint32_t slot, const char **why)
+{
+    const struct container_disk *c = directory_slot(store, slot);
+    for (uint32_t s = 0; s < le32_get(c->segment_count); s++) {
+        uint32_t first = le32_get(c->segments[s].first_gib), gib = le32_get(c->segments[s].gib);
+        for (uint32_t t = 0; t < s; t++) {
+            uint32_t other = le32_get(c->segments[t].first_gib);
+            if (other < first + gib && first < other + le32_get(c->segments[t].gib))
+                FAIL("two segments of a container overlap (D2)");
+        }
+    }
+    return 0;
+}
+
+static bool containers_collide(const struct container_disk *a, const struct container_disk *b)
+{
+    for (uint32_t s = 0; s < le32_get(a->segment_count); s++)
+        for (uint32_t t = 0; t < le32_get(b->segment_count); t++) {
+            uint32_t x = le32_get(a->segments[s].first_gib), y = le32_get(b->segments[t].first_gib);
+            if (x < y + le32_get(b->segments[t].gib) && y < x + le32_get(a->segments[s].gib))
+                return true;
+        }
+    return false;
+}
+
+static int directory_check(const struct store *store, const char **why)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < directory_slots(store); i++) {
+        const struct container_disk *a = directory_slot(store, i);
+        if (!le64_get(a->object))
+            continue;
+        count++;
+        if (!container_valid(store, a) || le64_get(a->object) >= store->next_object)
+            FAIL("a container's entry is out of range (D1, D2)");
+        if (segments_check(store, i, why))
+            return -EUCLEAN;
+        for (uint32_t j = 0; j < i; j++) {
+            const struct container_disk *b = directory_slot(store, j);
+            if (!le64_get(b->object))
+                continue;
+            if (le64_get(a->object) == le64_get(b->object) || name_equal(a->name, b->name))
+                FAIL("two containers share an id or a name (D1)");
+            if (containers_collide(a, b))
+                FAIL("two containers share addresses (D2)");
+        }
+    }
+    if (count != store->containers)
+        FAIL("the count of containers is wrong");
+    return 0;
+}
+
+static int names_check(const struct store *store, const char **why)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < names_slots(store); i++) {
+        const struct name_disk *name = names_slot(store, i);
+        uint64_t object = le64_get(name->object);
+        if (!object)
+            continue;
+        count++;
+        if (!name_valid(name->value.name) || !directory_get(store, object, NULL))
+            FAIL("a named object belongs to no container (D3)");
+        if (names_find(store, object, name->value.name) != name)
+            FAIL("a name occurs twice in a container (D3)");
+    }
+    if (count != store->names)
+        FAIL("the count of named objects is wrong");
+    return 0;
+}
+
+/* ---- the hash table (H1 to H3, I24) */
+
+static int leaf_check(const struct store *store, const struct leaf_disk *leaf, uint32_t bucket,
+                      const char **why)
+{
+    uint64_t object = le64_get(leaf->object), index = le64_get(leaf->index);
+    uint32_t mask = le32_get(leaf->mask);
+    const struct container_disk *container = directory_get(store, object, NULL);
+    if (!container || index >= container_pages(container) / store->extent_pages)
+        FAIL("a leaf belongs to no container or lies outside it");
+    if (!mask || mask >> store->extent_pages || le16_get(leaf->disk))
+        FAIL("a leaf's page mask or disk number is out of range");
+    if (hash_bucket(store, object, index) != bucket)
+        FAIL("a leaf is in the wrong bucket (H1)");
+    if (hash_find(store, object, index, NULL) != leaf)
+        FAIL("an extent is mapped twice (H2)");
+    if (le64_get(leaf->physical) >= store->super.extents)
+        FAIL("a leaf names an extent that does not exist");
+    return 0;
+}
+
+typedef int leaf_visit(struct store *store, const struct leaf_disk *leaf, const char **why);
+
+static int leaves_walk(struct store *store, leaf_visit *visit, const char **why)
+{
+    uint64_t leaves = 0;
+    for (uint32_t bucket = 0; bucket < hash_buckets(store); bucket++)
+        for (uint32_t at = store->heads[bucket]; at; at = store->pages[at].next) {
+            const uint8_t *page = store->pages[at].bytes;
+            const struct bucket_disk *head = (const void *)page;
+            uint32_t count = le32_get(head->count);
+            if (le32_get(head->bucket) != bucket || count > store->leaves_per_page ||
+                (store->pages[at].next && count != store->leaves_per_page) ||
+                (!count && at != store->heads[bucket]))
+                FAIL("a bucket page's header is wrong (H3)");
+            for (uint32_t i = 0; i < count; i++, leaves++) {
+                const struct leaf_disk *leaf = bucket_leaf(store, page, i);
+                if (leaf_check(store, leaf, bucket, why) || visit(store, leaf, why))
+                    return -EUCLEAN;
+            }
+        }
+    if (leaves != store->leaves)
+        FAIL("the count of leaves is wrong");
+    return 0;
+}
+
+static uint32_t bits(uint32_t mask)
+{
+    uint32_t count = 0;
+    for (; mask; mask &= mask - 1)
+        count++;
+    return count;
+}
+
+/* ---- extents from leaves, at open */
+
+static int leaf_enter(struct store *store, const struct leaf_disk *leaf, const char **why)
+{
+    uint32_t slot;
+    if (extent_use(store, le64_get(leaf->physical), le64_get(leaf->object), le64_get(leaf->index)))
+        FAIL("two leaves name one extent (I21)");
+    directory_get(store, le64_get(leaf->object), &slot);
+    store->container_pages[slot] += bits(le32_get(leaf->mask));
+    return 0;
+}
+
+int store_rebuild_extents(struct store *store, const char **why)
+{
+    uint64_t n = store->super.extents, pages = 0;
+    memset(store->extents, 0, n * sizeof *store->extents);
+    memset(store->container_pages, 0, store->super.directory_pages_max * CONTAINERS_PER_PAGE *
+                                      sizeof *store->container_pages);
+    store->free_extents = n;
+    store->claimed_extents = store->freed_extents = store->pages_dirty = 0;
+    for (uint64_t i = 0; i < n; i++)
+        if (extent_holds_slot_b(&store->super, i)) {
+            store->extents[i].state = EXTENT_RESERVED;
+            store->free_extents--;
+        }
+    if (directory_check(store, why) || names_check(store, why) ||
+        leaves_walk(store, leaf_enter, why))
+        return -EUCLEAN;
+    for (uint32_t slot = 0; slot < directory_slots(store); slot++)
+        pages += store->container_pages[slot];
+    if (pages != store->pages_present)
+        FAIL("the count of pages is wrong (I23)");
+    return 0;
+}
+
+/* ---- while running */
+
+static int leaf_compare(struct store *store, const struct leaf_disk *leaf, const char **why)
+{
+    const struct extent *e = &store->extents[le64_get(leaf->physical)];
+    if (e->state != EXTENT_USED || e->object != le64_get(leaf->object) ||
+        e->index != le64_get(leaf->index))
+        FAIL("an extent's owner is not the leaf that names it (E1)");
+    if (e->dirty & ~le32_get(leaf->mask))
+        FAIL("a page that does not exist is dirty (E3)");
+    return 0;
+}
+
+static int extents_check(const struct store *store, const char **why)
+{
+    uint64_t count[6] = { 0 }, dirty = 0;
+    for (uint64_t i = 0; i < store->super.extents; i++) {
+        const struct extent *e = &store->extents[i];
+        count[e->state]++;
+        dirty += bits(e->dirty);
+        if (e->dirty && e->state != EXTENT_USED)
+            FAIL("an extent that is not used is dirty (E3)");
+    }
+    if (count[EXTENT_USED] != store->leaves)
+        FAIL("used extents and leaves differ in number (I21)");
+    if (count[EXTENT_FREE] != store->free_extents ||
+        count[EXTENT_CLAIMED] != store->claimed_extents ||
+        count[EXTENT_FREED] + count[EXTENT_FREED_OLD] != store->freed_extents ||
+        dirty != store->pages_dirty)
+        FAIL("a count of extents or dirty pages is wrong (I23)");
+    return 0;
+}
+
+static int log_check(const struct store *store, const char **why)
+{
+    if (store->keep_lsn > store->redo_lsn || store->redo_lsn > store->durable_lsn ||
+        store->durable_lsn > store->end_lsn ||
+        store->end_lsn - store->keep_lsn > store->super.log_bytes)
+        FAIL("the log's marks are out of order (I20)");
+    return 0;
+}
+
+int store_check(struct store *store, const char **why)
+{
+    *why = NULL;
+    if (directory_check(store, why) || names_check(store, why) ||
+        leaves_walk(store, leaf_compare, why) || extents_check(store, why) || log_check(store, why))
+        return -EUCLEAN;
+    return 0;
+}

@@ -1,0 +1,118 @@
+/*
+ * format.c - writes an empty store.
+ *
+ * Order: both slots zero, flush; area 0, flush; slot B, flush; slot A, flush. So a power cut
+ * leaves a disk whose slot A is zero (blank, or complete through slot B), or the new store. The
+ * log is not written: the uuid is new, so nothing old in it verifies.
+ */
+#include "internal.h"
+
+#define LOG_BYTES_DEFAULT (32ull << 20)
+
+/* Next place for `bytes` from *cursor on that leaves slot B's block alone. */
+static uint64_t place(uint64_t *cursor, uint64_t bytes, uint64_t slot_b)
+{
+    uint64_t at = *cursor;
+    if (at <= slot_b && slot_b < at + bytes)
+        at = slot_b + BLOCK_BYTES;
+    *cursor = at + bytes;
+    return at;
+}
+
+static uint32_t pages_for(uint64_t disk_bytes, uint32_t max)
+{
+    uint64_t pages = disk_bytes >> 20;
+    return pages < 1 ? 1 : pages > max ? max : (uint32_t)pages;
+}
+
+static int geometry_make(const struct store_options *options, uint64_t disk_bytes,
+                         struct superblock *super)
+{
+    memset(super, 0, sizeof *super);
+    memcpy(super->uuid, options->uuid, 16);
+    super->disk_bytes = disk_bytes / BLOCK_BYTES * BLOCK_BYTES;
+    super->slot_b_offset = slot_b_place(super->disk_bytes);
+    super->extent_bytes = options->extent_bytes ? options->extent_bytes : 16384;
+    super->zone = options->zone;
+    super->log_bytes = options->log_bytes;
+    if (!super->log_bytes)
+        super->log_bytes = disk_bytes / 8 < LOG_BYTES_DEFAULT ? disk_bytes / 8 : LOG_BYTES_DEFAULT;
+    super->log_bytes = super->log_bytes / BLOCK_BYTES * BLOCK_BYTES;
+    if (super->extent_bytes & (super->extent_bytes - 1) || super->extent_bytes < BLOCK_BYTES ||
+        super->extent_bytes > STORE_EXTENT_PAGES_MAX * BLOCK_BYTES || super->zone >= STORE_ZONE_MAX)
+        return -EINVAL;
+    if (super->log_bytes < LOG_BYTES_MIN || super->log_bytes > super->disk_bytes / 2)
+        return options->log_bytes ? -EINVAL : -ENOSPC;
+    super->directory_pages_max = pages_for(disk_bytes, 128);
+    super->names_pages_max = pages_for(disk_bytes, 128);
+    uint64_t extents_at_most = super->disk_bytes / super->extent_bytes;
+    super->area_pages = area_pages_for(extents_at_most, super->extent_bytes,
+                                       super->directory_pages_max, super->names_pages_max);
+    uint64_t area = area_map_bytes(super->area_pages) + (uint64_t)super->area_pages * BLOCK_BYTES;
+    uint64_t cursor = BLOCK_BYTES;
+    super->log_start = place(&cursor, super->log_bytes, super->slot_b_offset);
+    super->area_start[0] = place(&cursor, area, super->slot_b_offset);
+    super->area_start[1] = place(&cursor, area, super->slot_b_offset);
+    if (cursor == super->slot_b_offset)
+        cursor += BLOCK_BYTES;
+    super->data_start = cursor;
+    if (cursor + 4 * super->extent_bytes > super->disk_bytes)
+        return -ENOSPC;
+    super->extents = (super->disk_bytes - cursor) / super->extent_bytes;
+    super->checkpoint_index = 1;        /* so that the first checkpoint goes to area 0 */
+    super->epoch_count = 1;
+    super->epochs[0] = (struct epoch_info){ .epoch = 1, .first_lsn = super->log_bytes };
+    return 0;
+}
+
+static int slots_clear(const struct disk_io *io, const struct superblock *super, void *block)
+{
+    memset(block, 0, BLOCK_BYTES);
+    int error = io->write(io->context, 0, block, BLOCK_BYTES);
+    if (!error)
+        error = io->write(io->context, super->slot_b_offset, block, BLOCK_BYTES);
+    return error ? error : io->flush(io->context);
+}
+
+static int first_pages(struct store *store)
+{
+    int error = meta_reserve(store, 2);
+    if (error)
+        return error;
+    meta_page_new(store, META_HEADER, 0);
+    store->heads[0] = meta_page_new(store, META_BUCKET, 0);
+    store->next_object = 1;
+    return 0;
+}
+
+int store_format(const struct disk_io *io, const struct disk_memory *memory,
+                 const struct store_options *options)
+{
+    struct superblock super;
+    int error = geometry_make(options, io->bytes, &super);
+    if (error)
+        return error;
+    struct store *store = NULL;
+    error = store_new(io, memory, &super, &store);
+    if (!error)
+        error = meta_setup(store);
+    if (!error)
+        error = first_pages(store);
+    if (!error)
+        error = checkpoint_begin_at(store, super.log_bytes, 0);
+    if (!error)
+        error = store_checkpoint_seal(store);
+    if (!error)
+        error = slots_clear(io, &super, store->checkpoint.map + store->checkpoint.map_used_bytes);
+    if (!error)
+        error = store_checkpoint_write(store);          /* generation 1: slot B */
+    if (!error) {
+        store->checkpoint.next.generation++;
+        error = superblock_write(io, &store->checkpoint.next,
+                                 store->checkpoint.map + store->checkpoint.map_used_bytes);
+    }
+    if (!error)
+        error = io->flush(io->context);
+    store_abandon(store);
+    return error;
+}

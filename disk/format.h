@@ -1,0 +1,225 @@
+/*
+ * format.h - what lies on the disk, format version 1. The chapter (disk.md) explains it.
+ *
+ * All numbers are little-endian. Every CRC is CRC-32C and seeded with the store's uuid, the kind
+ * of block, and its own address or LSN (crc_seed), so that a right block in a wrong place fails.
+ * All-zero bytes never verify.
+ */
+#ifndef KATYDID_DISK_FORMAT_H
+#define KATYDID_DISK_FORMAT_H
+
+#include "bytes.h"
+#include "store.h"
+
+#define BLOCK_BYTES          4096u
+#define FORMAT_VERSION       1u
+#define SUPERBLOCK_MAGIC     0x6269644b53746f31ull
+#define GROUP_MAGIC          0x70726f75474b6431ull
+#define META_MAGIC           0x6174654d4b696431ull
+#define EPOCH_MAX            8u
+#define LOG_BYTES_MIN        (4u * BLOCK_BYTES)
+#define FLAG_CLEAN           1u
+
+enum crc_kind { CRC_SUPERBLOCK = 1, CRC_GROUP, CRC_MAP, CRC_META };
+
+/* One checkpoint. redo_lsn 0: none. The group that ends at redo_lsn has CRC prev_crc. */
+struct checkpoint_disk {
+    le64 redo_lsn;              /*  0  first LSN that is not in the saved metadata */
+    le32 root_crc;              /*  8  of the area's map */
+    le32 pages;                 /* 12  metadata pages in the map */
+    le32 prev_crc;              /* 16 */
+    le32 reserved;              /* 20 */
+    le64 sequence;              /* 24  1, 2, 3 ...: the larger is the newer */
+};
+_Static_assert(sizeof(struct checkpoint_disk) == 32, "on-disk size");
+
+struct epoch_disk {
+    le32 epoch;
+    le32 reserved;
+    le64 first_lsn;
+};
+
+/*
+ * Superblock slot, at block 0 (slot A) and at the middle of the disk as it was at creation (slot
+ * B). Generation g lies in slot g & 1. Valid when: magic; version; CRC over bytes 12 to 4095, all
+ * fields beyond 512 zero; then every field is in range.
+ */
+struct superblock_disk {
+    le64 magic;                 /*   0 */
+    le32 crc;                   /*   8 */
+    le32 version;               /*  12 */
+    uint8_t uuid[16];           /*  16 */
+    le64 features;              /*  32  unknown bits: refuse */
+    le32 slot;                  /*  40 */
+    le32 flags;                 /*  44  FLAG_CLEAN */
+    le64 generation;            /*  48 */
+    le64 disk_bytes;            /*  56 */
+    le64 slot_b_offset;         /*  64 */
+    le64 log_start;             /*  72 */
+    le64 log_bytes;             /*  80 */
+    le32 extent_bytes;          /*  88 */
+    le32 zone;                  /*  92 */
+    le64 area_start[2];         /*  96 */
+    le32 area_pages;            /* 112  capacity of each area, map not counted */
+    le32 directory_pages_max;   /* 116 */
+    le32 names_pages_max;       /* 120 */
+    le32 checkpoint_index;      /* 124  the newest of checkpoints[] */
+    le64 data_start;            /* 128 */
+    le64 extents;               /* 136 */
+    struct checkpoint_disk checkpoints[2];  /* 144 */
+    le64 end_lsn;               /* 208  clean: exactly here the log ends */
+    le32 reserved;              /* 216 */
+    le32 epoch_count;           /* 220 */
+    struct epoch_disk epochs[EPOCH_MAX];    /* 224 */
+    uint8_t zero[BLOCK_BYTES - 352];
+};
+_Static_assert(sizeof(struct superblock_disk) == BLOCK_BYTES, "on-disk size");
+_Static_assert(offsetof(struct superblock_disk, checkpoints) == 144, "on-disk place");
+_Static_assert(offsetof(struct superblock_disk, epochs) == 224, "on-disk place");
+
+/*
+ * Group header; the records follow it, zero padding fills the last block. Valid at LSN x when, in
+ * this order: magic; uuid_low; lsn == x (else a stale lap); epoch is the one the superblock's
+ * table gives for x (else a tail that a crash cut off); prev_crc is that of the group before (else
+ * another history); blocks fits; crc, over bytes 0 to 59 and 64 to the end of the last block (else
+ * torn). No other field is believed before all hold.
+ */
+struct group_disk {
+    le64 magic;                 /*  0 */
+    le64 lsn;                   /*  8 */
+    le64 durable_lsn;           /* 16  all before it was acknowledged when this was sealed */
+    le64 first_tag;             /* 24 */
+    le32 uuid_low;              /* 32 */
+    le32 epoch;                 /* 36 */
+    le32 prev_crc;              /* 40 */
+    le32 blocks;                /* 44 */
+    le32 records;               /* 48 */
+    le32 payload_bytes;         /* 52 */
+    le32 reserved;              /* 56 */
+    le32 crc;                   /* 60 */
+};
+_Static_assert(sizeof(struct group_disk) == 64, "on-disk size");
+
+enum record_type {
+    RECORD_PAGE_FULL = 1,       /* object, page, physical; 4096 bytes */
+    RECORD_PAGE_DIFF,           /* object, page, physical, base; runs */
+    RECORD_PAGE_FREE,           /* object, page, base = count */
+    RECORD_CREATE,              /* object; CREATE_BYTES of a container slot */
+    RECORD_DELETE,              /* object */
+    RECORD_RENAME,              /* object; name */
+    RECORD_GROW,                /* object; le32 first GiB in the zone, le32 GiB */
+    RECORD_LAYOUT,              /* object; struct layout_disk */
+    RECORD_NAME_SET,            /* object; struct name_value_disk */
+    RECORD_NAME_UNSET,          /* object; name */
+    RECORD_COMMIT,              /* object = tag, page = records of the transaction before it */
+    RECORD_NOOP,
+    RECORD_SPILL,               /* reserved: part of a transaction of several groups */
+};
+
+struct record_disk {
+    le32 length;                /*  0  of the whole record, a multiple of 8 */
+    le16 type;                  /*  4 */
+    le16 flags;                 /*  6 */
+    le32 data_bytes;            /*  8  payload without padding */
+    le32 reserved;              /* 12 */
+    le64 object;                /* 16 */
+    le64 page;                  /* 24 */
+    le64 base;                  /* 32 */
+    le64 physical;              /* 40  extent number */
+};
+_Static_assert(sizeof(struct record_disk) == 48, "on-disk size");
+
+struct layout_disk {
+    char type[STORE_NAME_BYTES];
+    le32 version;
+    le32 bytes;
+    le64 root;
+};
+
+struct name_value_disk {
+    char name[STORE_NAME_BYTES];
+    le64 address;
+    le64 bytes;
+};
+_Static_assert(sizeof(struct layout_disk) == 80, "on-disk size");
+_Static_assert(sizeof(struct name_value_disk) == 80, "on-disk size");
+
+/*
+ * A metadata area: the map (one entry per page, whole blocks), then the pages. Page 0 is the
+ * header. The map's CRC is in the superblock; a page's CRC is in the map.
+ */
+enum meta_kind { META_FREE, META_HEADER, META_DIRECTORY, META_NAMES, META_BUCKET };
+
+struct map_entry_disk {
+    le32 crc;
+    le16 kind;
+    le16 chain;                 /* bucket pages: place in the bucket's chain, from 0 */
+    le32 index;                 /* bucket number, or place among the pages of its kind */
+    le32 reserved;
+};
+_Static_assert(sizeof(struct map_entry_disk) == 16, "on-disk size");
+
+struct meta_header_disk {
+    le64 magic;                 /*  0 */
+    le64 redo_lsn;              /*  8  must equal the superblock's */
+    le64 next_object;           /* 16 */
+    le32 cursor_gib;            /* 24  next address range */
+    le32 hash_level;            /* 28 */
+    le32 hash_split;            /* 32 */
+    le32 containers;            /* 36 */
+    le32 names;                 /* 40 */
+    le32 reserved;              /* 44 */
+    le64 leaves;                /* 48 */
+    le64 pages_present;         /* 56 */
+    uint8_t zero[BLOCK_BYTES - 64];
+};
+_Static_assert(sizeof(struct meta_header_disk) == BLOCK_BYTES, "on-disk size");
+
+struct segment_disk {
+    le32 first_gib;             /* from the start of the zone */
+    le32 gib;
+};
+
+struct container_disk {
+    le64 object;                /*   0  0: the slot is free */
+    char name[STORE_NAME_BYTES];/*   8 */
+    le32 flags;                 /*  72 */
+    le32 segment_count;         /*  76 */
+    struct segment_disk segments[STORE_SEGMENT_MAX];    /* 80 */
+    struct layout_disk layout;  /* 176 */
+    le64 created;               /* 256 */
+    uint8_t reserved[512 - 264];
+};
+_Static_assert(sizeof(struct container_disk) == 512, "on-disk size");
+#define CREATE_BYTES         offsetof(struct container_disk, created)
+#define CONTAINERS_PER_PAGE  (BLOCK_BYTES / sizeof(struct container_disk))
+
+struct name_disk {
+    le64 object;                /*  0  0: free */
+    struct name_value_disk value;
+    uint8_t reserved[40];
+};
+_Static_assert(sizeof(struct name_disk) == 128, "on-disk size");
+#define NAMES_PER_PAGE       (BLOCK_BYTES / sizeof(struct name_disk))
+
+/* A bucket page: header, then `count` leaves, no holes. */
+struct bucket_disk {
+    le32 count;
+    le32 bucket;
+    le64 reserved;
+};
+_Static_assert(sizeof(struct bucket_disk) == 16, "on-disk size");
+
+/* A leaf maps one extent of a container; le32 crc[n], le64 lsn[n] follow, n = pages per extent. */
+struct leaf_disk {
+    le64 object;                /*  0 */
+    le64 index;                 /*  8  page / pages per extent */
+    le64 physical;              /* 16  extent number on this disk */
+    le64 born;                  /* 24  csn that assigned the extent */
+    le32 mask;                  /* 32  bit p: page p exists */
+    le16 disk;                  /* 36  disk number: 0 */
+    le16 reserved;              /* 38 */
+};
+_Static_assert(sizeof(struct leaf_disk) == 40, "on-disk size");
+
+#endif

@@ -1,0 +1,501 @@
+/*
+ * group.c - transactions and commit groups.
+ *
+ *     IDLE --begin--> OPEN --seal--> SEALED --issue--> ISSUED --flush--> DURABLE --apply--> IDLE
+ *                      |cancel          \__ write or flush failed __> FAILED ----apply------^
+ *
+ * Records are written straight into the group's buffer. A transaction that fails is taken off its
+ * end again, with its claims. Sealing fixes LSN and CRC; the bytes do not change afterwards.
+ *
+ * Invariants
+ *   G1  A group is one contiguous write inside the ring; where it does not fit before the end of
+ *       the ring it lies at the start, and its LSN skips the rest.
+ *   G2  Group n+1 is durable only after group n: its flush is issued after both are written, and
+ *       groups are applied, and so acknowledged, in order.
+ *   G3  No byte at or after keep_lsn is overwritten.
+ *   G4  All bytes written are defined: padding is zero.
+ */
+#include "internal.h"
+
+static size_t round_block(size_t bytes)
+{
+    return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+}
+
+/* The LSN of a group of this size that follows `lsn` (G1). */
+uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes)
+{
+    uint64_t left = store->super.log_bytes - lsn % store->super.log_bytes;
+    return bytes <= left ? lsn : lsn + left;
+}
+
+static bool log_fits(const struct store *store, size_t bytes)
+{
+    uint64_t lsn = log_place(store, store->end_lsn, bytes);
+    return lsn + bytes - store->keep_lsn <= store->super.log_bytes;     /* G3 */
+}
+
+uint64_t store_log_free(const struct store *store)
+{
+    uint64_t used = store->end_lsn - store->keep_lsn;
+    return used < store->super.log_bytes ? store->super.log_bytes - used : 0;
+}
+
+store_lsn_t store_full_below(const struct store *store)
+{
+    return BUG(BUG_FULL_BELOW) ? 0 : store->redo_lsn;
+}
+
+int store_group_begin(struct store *store, struct store_group **out)
+{
+    struct store_group *group = &store->groups[store->next_group];
+    int fence = fence_get(store);
+    if (fence)
+        return fence;
+    if (group->state != GROUP_IDLE || store->groups[!store->next_group].state == GROUP_OPEN)
+        return -EBUSY;
+    if (!group->buffer) {
+        group->buffer = store->memory.alloc(store->memory.context, store->group_bytes);
+        if (!group->buffer)
+            return -ENOMEM;
+    }
+    group->store = store;
+    group->state = GROUP_OPEN;
+    group->error = 0;
+    group->used = sizeof(struct group_disk);
+    group->records = group->txns = 0;
+    group->first_tag = 0;
+    group->in_txn = false;
+    group->seen_object = 0;
+    *out = group;
+    return 0;
+}
+
+/* ---- one transaction */
+
+int store_txn_begin(struct store_group *group, uint64_t tag)
+{
+    if (group->state != GROUP_OPEN || group->in_txn)
+        return -EINVAL;
+    group->in_txn = true;
+    group->tag = tag;
+    group->txn_error = 0;
+    group->txn_used = group->used;
+    group->txn_claims = group->claim_count;
+    group->txn_ops = group->op_count;
+    group->txn_records = group->records;
+    group->txn_wanted = group->pages_wanted;
+    group->txn_next_object = group->store->plan_next_object;
+    group->txn_cursor_gib = group->store->plan_cursor_gib;
+    group->diff_max = 0;
+    return 0;
+}
+
+static int txn_fail(struct store_group *group, int error)
+{
+    if (group->in_txn && !group->txn_error)
+        group->txn_error = error;
+    return error;
+}
+
+static int txn_state(const struct store_group *group)
+{
+    return group->state != GROUP_OPEN || !group->in_txn ? -EINVAL : group->txn_error;
+}
+
+void store_txn_cancel(struct store_group *group)
+{
+    if (group->state != GROUP_OPEN || !group->in_txn)
+        return;
+    plan_rewind(group, group->txn_claims, group->txn_ops);
+    group->used = group->txn_used;
+    group->records = group->txn_records;
+    group->pages_wanted = group->txn_wanted;
+    group->store->plan_next_object = group->txn_next_object;
+    group->store->plan_cursor_gib = group->txn_cursor_gib;
+    group->seen_object = 0;
+    group->in_txn = false;
+}
+
+/* Is there room for `bytes` more, and the commit record after them? */
+static int txn_room(const struct store_group *group, size_t bytes)
+{
+    size_t need = bytes + sizeof(struct record_disk);
+    if (need <= group->store->group_bytes - group->used)
+        return 0;
+    size_t own = group->used - group->txn_used + sizeof(struct group_disk) + need;
+    return own > group->store->group_bytes ? -E2BIG : -ENOBUFS;
+}
+
+/* A record with room for data_bytes; *data is where they go. Padding is zeroed. */
+static struct record_disk *record_add(struct store_group *group, enum record_type type,
+                                      uint64_t object, uint32_t data_bytes)
+{
+    uint32_t length = (uint32_t)sizeof(struct record_disk) + (data_bytes + 7) / 8 * 8;
+    struct record_disk *record = (void *)(group->buffer + group->used);
+    memset(record, 0, sizeof *record);
+    record->length = le32_of(length);
+    record->type = le16_of(type);
+    record->data_bytes = le32_of(data_bytes);
+    record->object = le64_of(object);
+    uint32_t padding = length - (uint32_t)sizeof *record - data_bytes;
+    memset((uint8_t *)(record + 1) + data_bytes, 0, padding);
+    group->used += length;
+    group->records++;
+    return record;
+}
+
+static size_t record_room(uint32_t data_bytes)
+{
+    return sizeof(struct record_disk) + (data_bytes + 7) / 8 * 8;
+}
+
+int store_txn_page_space(struct store_group *group, uint64_t object, uint64_t page, void **bytes)
+{
+    uint64_t physical;
+    int error = txn_state(group);
+    if (!error)
+        error = txn_room(group, record_room(STORE_PAGE_BYTES));
+    if (!error)
+        error = plan_page_write(group, object, page, 0, true, &physical);
+    if (error)
+        return txn_fail(group, error);
+    struct record_disk *record = record_add(group, RECORD_PAGE_FULL, object, STORE_PAGE_BYTES);
+    record->page = le64_of(page);
+    record->physical = le64_of(physical);
+    *bytes = record + 1;
+    return 0;
+}
+
+int store_txn_page(struct store_group *group, uint64_t object, uint64_t page, const void *bytes)
+{
+    void *space;
+    int error = store_txn_page_space(group, object, page, &space);
+    if (!error)
+        memcpy(space, bytes, STORE_PAGE_BYTES);
+    return error;
+}
+
+int store_txn_diff_space(struct store_group *group, uint32_t bytes_max, void **runs)
+{
+    int error = txn_state(group);
+    if (!error && bytes_max > 2 * STORE_PAGE_BYTES)
+        error = -EINVAL;
+    if (!error)
+        error = txn_room(group, record_room(bytes_max));
+    if (error)
+        return txn_fail(group, error);
+    group->diff_at = group->used;
+    group->diff_max = bytes_max;
+    *runs = group->buffer + group->used + sizeof(struct record_disk);
+    return 0;
+}
+
+int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t page,
+                        store_lsn_t base_lsn, uint32_t bytes)
+{
+    uint64_t physical;
+    int error = txn_state(group);
+    if (!error && (group->diff_at != group->used || bytes > group->diff_max))
+        error = -EINVAL;
+    if (!error)
+        error = runs_check(group->buffer + group->used + sizeof(struct record_disk), bytes);
+    if (!error)
+        error = plan_page_write(group, object, page, base_lsn, false, &physical);
+    if (error)
+        return txn_fail(group, error);
+    struct record_disk *record = record_add(group, RECORD_PAGE_DIFF, object, bytes);
+    record->page = le64_of(page);
+    record->physical = le64_of(physical);
+    record->base = le64_of(base_lsn);
+    group->diff_max = 0;
+    return 0;
+}
+
+int store_txn_diff(struct store_group *group, uint64_t object, uint64_t page, store_lsn_t base_lsn,
+                   const struct store_run *runs, uint32_t run_count, const void *data)
+{
+    uint32_t bytes = 0;
+    for (uint32_t i = 0; i < run_count && bytes <= 2 * STORE_PAGE_BYTES; i++)
+        bytes += 4u + runs[i].length;
+    void *space;
+    int error = store_txn_diff_space(group, bytes, &space);
+    if (error)
+        return error;
+    uint8_t *to = space;
+    const uint8_t *from = data;
+    for (uint32_t i = 0; i < run_count; i++) {
+        uint8_t head[4] = { (uint8_t)runs[i].offset, (uint8_t)(runs[i].offset >> 8),
+                            (uint8_t)runs[i].length, (uint8_t)(runs[i].length >> 8) };
+        memcpy(to, head, 4);
+        memcpy(to + 4, from, runs[i].length);
+        to += 4 + runs[i].length;
+        from += runs[i].length;
+    }
+    return store_txn_diff_done(group, object, page, base_lsn, bytes);
+}
+
+/* ---- directory operations */
+
+static void layout_encode(const struct store_op *op, struct layout_disk *out)
+{
+    memset(out, 0, sizeof *out);
+    name_copy(out->type, op->layout->type);
+    out->version = le32_of(op->layout->version);
+    out->bytes = le32_of(op->layout->bytes);
+    out->root = le64_of(op->address);
+}
+
+static void create_encode(const struct store_op *op, const struct planned_op *plan,
+                          struct container_disk *out)
+{
+    memset(out, 0, sizeof *out);
+    name_copy(out->name, op->name);
+    out->flags = le32_of(op->flags);
+    out->segment_count = le32_of(1);
+    out->segments[0].first_gib = le32_of(plan->first_gib);
+    out->segments[0].gib = le32_of(plan->gib);
+}
+
+/* The payload of a directory operation, in the caller's scratch; its size. */
+static uint32_t op_encode(const struct store_op *op, const struct planned_op *plan,
+                          struct container_disk *scratch)
+{
+    void *to = scratch;
+    memset(scratch, 0, sizeof *scratch);
+    switch (plan->type) {
+    case RECORD_CREATE:
+        create_encode(op, plan, scratch);
+        return CREATE_BYTES;
+    case RECORD_GROW:
+        *(struct segment_disk *)to = (struct segment_disk){ le32_of(plan->first_gib),
+                                                            le32_of(plan->gib) };
+        return sizeof(struct segment_disk);
+    case RECORD_LAYOUT:
+        layout_encode(op, to);
+        return sizeof(struct layout_disk);
+    case RECORD_NAME_SET: {
+        struct name_value_disk *value = to;
+        name_copy(value->name, op->name);
+        value->address = le64_of(op->address);
+        value->bytes = le64_of(op->bytes);
+        return sizeof *value;
+    }
+    case RECORD_RENAME:
+    case RECORD_NAME_UNSET:
+        name_copy(to, op->name);
+        return STORE_NAME_BYTES;
+    default:
+        return 0;
+    }
+}
+
+static int op_page_free(struct store_group *group, const struct store_op *op)
+{
+    int error = plan_page_free(group, op->object, op->page, op->count);
+    if (error)
+        return error;
+    struct record_disk *record = record_add(group, RECORD_PAGE_FREE, op->object, 0);
+    record->page = le64_of(op->page);
+    record->base = le64_of(op->count);
+    return 0;
+}
+
+int store_txn_op(struct store_group *group, struct store_op *op)
+{
+    struct planned_op plan;
+    struct container_disk scratch;
+    int error = txn_state(group);
+    if (!error)
+        error = txn_room(group, record_room(CREATE_BYTES));
+    if (!error && op->type == STORE_OP_PAGE_FREE) {
+        error = op_page_free(group, op);
+        return error ? txn_fail(group, error) : 0;
+    }
+    if (!error)
+        error = plan_op(group, op, &plan);
+    if (error)
+        return txn_fail(group, error);
+    uint32_t bytes = op_encode(op, &plan, &scratch);
+    struct record_disk *record = record_add(group, plan.type, plan.object, bytes);
+    memcpy(record + 1, &scratch, bytes);
+    return 0;
+}
+
+int store_txn_end(struct store_group *group, uint32_t *position)
+{
+    int error = txn_state(group);
+    if (group->state != GROUP_OPEN || !group->in_txn)
+        return -EINVAL;
+    if (!error)
+        error = fence_get(group->store);
+    if (!error)
+        error = txn_room(group, 0);
+    if (!error && !log_fits(group->store, round_block(group->used + sizeof(struct record_disk))))
+        error = group->txns ? -ENOBUFS : -EAGAIN;
+    if (error) {
+        store_txn_cancel(group);
+        return error;
+    }
+    *position = (uint32_t)group->used;
+    struct record_disk *commit = record_add(group, RECORD_COMMIT, group->tag, 0);
+    commit->page = le64_of(group->records - 1 - group->txn_records);
+    for (uint32_t i = group->txn_claims; i < group->claim_count; i++)
+        if (group->claims[i].kind == CLAIM_PAGE)
+            group->claims[i].value = *position;
+    if (!group->txns++)
+        group->first_tag = group->tag;
+    group->in_txn = false;
+    return 0;
+}
+
+/* ---- the group */
+
+uint32_t store_group_txns(const struct store_group *group)
+{
+    return group->txns;
+}
+
+size_t store_group_bytes(const struct store_group *group)
+{
+    return round_block(group->used);
+}
+
+store_lsn_t store_group_csn(const struct store_group *group, uint32_t position)
+{
+    return group->lsn + position;
+}
+
+static void group_drop(struct store_group *group)
+{
+    plan_clear(group);
+    meta_trim(group->store);
+    group->state = GROUP_IDLE;
+    if (group->store->groups[0].state == GROUP_IDLE && group->store->groups[1].state == GROUP_IDLE) {
+        group->store->plan_next_object = group->store->next_object;
+        group->store->plan_cursor_gib = group->store->cursor_gib;
+    }
+}
+
+void store_group_cancel(struct store_group *group)
+{
+    if (group->state == GROUP_OPEN)
+        group_drop(group);
+}
+
+uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t bytes)
+{
+    const struct group_disk *header = (const void *)group;
+    uint32_t crc = crc_seed(super->uuid, CRC_GROUP, le64_get(header->lsn),
+                            le32_get(header->epoch));
+    crc = crc32c(crc, group, offsetof(struct group_disk, crc));
+    if (BUG(BUG_HEADER_CRC))
+        return crc;
+    return crc32c(crc, group + sizeof *header, bytes - sizeof *header);
+}
+
+static void header_encode(struct store_group *group)
+{
+    struct store *store = group->store;
+    struct group_disk *header = (void *)group->buffer;
+    memset(header, 0, sizeof *header);
+    header->magic = le64_of(GROUP_MAGIC);
+    header->lsn = le64_of(group->lsn);
+    header->durable_lsn = le64_of(store->durable_lsn);
+    header->first_tag = le64_of(group->first_tag);
+    memcpy(header->uuid_low.byte, store->super.uuid, 4);
+    header->epoch = le32_of(store->epoch);
+    header->prev_crc = le32_of(store->prev_crc);
+    header->blocks = le32_of((uint32_t)(group->bytes / BLOCK_BYTES));
+    header->records = le32_of(group->records);
+    header->payload_bytes = le32_of((uint32_t)(group->used - sizeof *header));
+    header->crc = le32_of(group_crc(&store->super, group->buffer, group->bytes));
+}
+
+int store_group_seal(struct store_group *group)
+{
+    struct store *store = group->store;
+    if (group->state != GROUP_OPEN)
+        return -EINVAL;
+    store_txn_cancel(group);
+    int fence = fence_get(store);
+    if (fence)
+        return fence;
+    if (!group->txns) {
+        if (!log_fits(store, BLOCK_BYTES))
+            return -EAGAIN;
+        record_add(group, RECORD_NOOP, 0, 0);
+    }
+    group->bytes = round_block(group->used);
+    memset(group->buffer + group->used, 0, group->bytes - group->used);    /* G4 */
+    group->lsn = log_place(store, store->end_lsn, group->bytes);
+    header_encode(group);
+    store->end_lsn = group->lsn + group->bytes;
+    store->prev_crc = le32_get(((struct group_disk *)group->buffer)->crc);
+    group->state = GROUP_SEALED;
+    store->next_group = !store->next_group;
+    return 0;
+}
+
+static int group_fail(struct store_group *group, int error)
+{
+    group->error = error;
+    group->state = GROUP_FAILED;
+    fence_set(group->store, error);
+    return error;
+}
+
+int store_group_issue(struct store_group *group)
+{
+    struct store *store = group->store;
+    if (group->state != GROUP_SEALED)
+        return -EINVAL;
+    int error = fence_get(store);
+    if (error)
+        return group_fail(group, error);
+    uint64_t offset = store->super.log_start + group->lsn % store->super.log_bytes;
+    error = store->io.write(store->io.context, offset, group->buffer, group->bytes);
+    if (error)
+        return group_fail(group, error);
+    group->state = GROUP_ISSUED;
+    return 0;
+}
+
+int store_group_write(struct store_group *group)
+{
+    struct store *store = group->store;
+    int error = group->state == GROUP_SEALED ? store_group_issue(group) : 0;
+    if (error)
+        return error;
+    if (group->state != GROUP_ISSUED)
+        return group->state == GROUP_FAILED ? group->error : -EINVAL;
+    error = fence_get(store);
+    if (!error && !BUG(BUG_ACK_EARLY))
+        error = store->io.flush(store->io.context);
+    if (error)
+        return group_fail(group, error);
+    group->state = GROUP_DURABLE;
+    return 0;                           /* the point of commit */
+}
+
+int store_group_apply(struct store_group *group)
+{
+    struct store *store = group->store;
+    if (group->state != GROUP_DURABLE && group->state != GROUP_FAILED)
+        return -EINVAL;
+    if (group != &store->groups[store->next_apply])
+        return -EINVAL;                 /* G2: in order */
+    int error = group->error;
+    if (group->state == GROUP_DURABLE) {
+        error = records_apply(store, group->buffer, group->lsn, &store->counters.transactions);
+        if (error)
+            fence_set(store, error);
+        store->durable_lsn = group->lsn + group->bytes;
+        store->durable_crc = le32_get(((struct group_disk *)group->buffer)->crc);
+        store->counters.groups++;
+        store->counters.log_bytes_written += group->bytes;
+    }
+    store->next_apply = !store->next_apply;
+    group_drop(group);
+    return error;
+}

@@ -1,0 +1,326 @@
+/*
+ * internal.h - the open store in memory, and what the files of disk/ offer each other.
+ *
+ *     open.c        store_open: superblock, checkpoint, the two scans, the end of recovery
+ *     superblock.c  encode, check and write a slot
+ *     meta.c        metadata pages in memory; save to and load from an area
+ *     hash.c        linear hashing: (object, extent index) -> leaf
+ *     directory.c   containers and names
+ *     space.c       extents: free, claimed, used, freed
+ *     plan.c        claims of groups that are not applied yet
+ *     group.c       transactions and groups: encode, seal, write, apply
+ *     record.c      walks a group's records and applies them (commit and recovery alike)
+ *     scan.c        reads groups back from the ring: validity, end, damage
+ *     checkpoint.c  begin, next, seal, write, apply
+ *     page.c        look-ups and home writes
+ *     check.c       invariants; format.c: a new store; bug.h: planted bugs
+ */
+#ifndef KATYDID_DISK_INTERNAL_H
+#define KATYDID_DISK_INTERNAL_H
+
+#include "bug.h"
+#include "errno_numbers.h"
+#include "format.h"
+#include "store.h"
+
+/* ---- fields of a superblock, decoded */
+
+struct checkpoint_info {
+    uint64_t redo_lsn, sequence;
+    uint32_t root_crc, pages, prev_crc;
+};
+
+struct epoch_info {
+    uint32_t epoch;
+    uint64_t first_lsn;
+};
+
+struct superblock {
+    uint8_t  uuid[16];
+    uint32_t slot, flags, extent_bytes, zone;
+    uint64_t generation, disk_bytes, slot_b_offset, log_start, log_bytes;
+    uint64_t area_start[2], data_start, extents, end_lsn;
+    uint32_t area_pages, directory_pages_max, names_pages_max, checkpoint_index, epoch_count;
+    struct checkpoint_info checkpoints[2];
+    struct epoch_info epochs[EPOCH_MAX];
+};
+
+/* ---- metadata pages */
+
+struct meta_page {
+    uint8_t *bytes;             /* NULL: the page number is free */
+    uint32_t index;             /* bucket number, or place in the list of its kind */
+    uint32_t next;              /* bucket pages: next page of the chain, 0 ends it */
+    uint32_t crc;               /* as last saved */
+    uint16_t kind;
+    uint8_t  dirty;             /* bit a: changed since area a saved it */
+};
+
+/* ---- extents
+ *
+ *   FREE --claim--> CLAIMED --apply--> USED --apply--> FREED --checkpoint begin--> FREED_OLD
+ *    ^                 |                                                              |
+ *    +---- rewind -----+                +------------- checkpoint apply --------------+--> FREE
+ *
+ * An extent that was freed and is written again by the same container before that goes back to
+ * USED. RESERVED holds slot B of the superblock.
+ */
+enum extent_state { EXTENT_FREE, EXTENT_CLAIMED, EXTENT_USED, EXTENT_FREED, EXTENT_FREED_OLD,
+                    EXTENT_RESERVED };
+
+struct extent {
+    uint64_t object, index;     /* USED: whose */
+    uint16_t dirty;             /* bit p: page p is newer in the log than at home */
+    uint8_t  state;
+};
+
+/* ---- groups and their claims */
+
+enum claim_kind { CLAIM_EXTENT = 1, CLAIM_PAGE, CLAIM_PAGE_FREED };
+
+struct claim {
+    uint64_t object, key;       /* extent index, or page */
+    uint64_t value;             /* extent number; page: the commit record's place in the group */
+    uint32_t next;              /* in the chain of its hash head, index + 1 */
+    uint32_t kind;
+};
+
+/* A directory operation that is planned and not applied. */
+struct planned_op {
+    uint32_t type;              /* enum record_type */
+    uint32_t first_gib, gib;
+    uint64_t object;
+    char     name[STORE_NAME_BYTES];
+};
+
+#define CLAIM_HEADS 256u
+
+enum group_state { GROUP_IDLE, GROUP_OPEN, GROUP_SEALED, GROUP_ISSUED, GROUP_DURABLE, GROUP_FAILED };
+
+struct store_group {
+    struct store *store;
+    enum group_state state;
+    int       error;            /* of write or flush */
+    uint8_t  *buffer;           /* store->group_bytes */
+    size_t    used, bytes;      /* filled; whole blocks once sealed */
+    uint64_t  lsn;              /* once sealed */
+    uint32_t  records, txns;
+    struct claim *claims;
+    uint32_t  claim_count, claim_room;
+    uint32_t  heads[CLAIM_HEADS];
+    struct planned_op *ops;
+    uint32_t  op_count, op_room;
+    uint32_t  pages_wanted;     /* metadata pages that applying may take at most */
+    /* the transaction being built */
+    bool      in_txn;
+    int       txn_error;
+    uint64_t  tag, first_tag;
+    size_t    txn_used, diff_at, diff_max;
+    uint32_t  txn_claims, txn_ops, txn_records, txn_wanted;
+    uint64_t  txn_next_object;
+    uint32_t  txn_cursor_gib;
+    uint64_t  seen_object, seen_pages;  /* the container last checked, and its size */
+};
+
+struct checkpoint {
+    bool      running, sealed, done;
+    int       error;
+    uint32_t  area, page_count;
+    uint64_t  redo_lsn, cursor;
+    uint32_t  prev_crc;
+    uint8_t  *copies;           /* page_count pages, ascending page numbers */
+    uint32_t *numbers;
+    uint8_t  *map;
+    size_t    copies_bytes, numbers_bytes, map_bytes, map_used_bytes;
+    uint32_t  map_pages;
+    bool      clean, recovery;  /* recovery: also begins the next epoch */
+    struct superblock next;
+};
+
+struct store {
+    struct disk_io io;
+    struct disk_memory memory;
+    const struct disk_clock *clock;
+    struct superblock super;    /* as last written */
+    uint32_t  flags;
+    int       fence;            /* read and written by atomic_fence_* only */
+    uint32_t  extent_pages, leaf_bytes, leaves_per_page;
+    size_t    group_bytes;
+
+    /* log */
+    uint64_t  end_lsn;          /* after the last sealed group */
+    uint32_t  prev_crc;         /* its CRC */
+    uint64_t  durable_lsn;      /* after the last group that is flushed and applied */
+    uint32_t  durable_crc;
+    uint64_t  redo_lsn;         /* newest checkpoint begun: store_full_below */
+    uint64_t  keep_lsn;         /* log before it may be overwritten */
+    uint32_t  epoch;
+    struct store_group groups[2];
+    uint32_t  next_group;       /* the one to begin next */
+    uint32_t  next_apply;       /* the one to apply next */
+
+    /* metadata */
+    struct meta_page *pages;    /* super.area_pages of them; page 0 is the header */
+    uint32_t  page_limit;       /* page numbers in use are below it */
+    uint32_t  free_pages;       /* page numbers without a page */
+    uint32_t *heads;            /* bucket -> first page */
+    uint32_t *directory, *names_list;   /* page numbers by place */
+    uint32_t  directory_count, names_count;
+    uint64_t  next_object, plan_next_object;
+    uint32_t  cursor_gib, plan_cursor_gib;
+    uint32_t  hash_level, hash_split;
+    uint32_t  containers, names;
+    uint64_t  leaves, pages_present;
+    uint8_t  *spare;            /* list of page buffers, linked by their first 8 bytes */
+    uint32_t  spare_count;
+    uint64_t *container_pages;  /* pages present, by directory slot */
+
+    /* space */
+    struct extent *extents;
+    uint64_t  extent_cursor, free_extents, claimed_extents, freed_extents;
+    uint64_t  pages_dirty;
+
+    /* recovery: images of replayed pages by extent number * extent_pages + page; else NULL */
+    uint8_t **images;
+
+    struct checkpoint checkpoint;
+    struct store_stats counters;
+};
+
+/* open.c */
+static inline int fence_get(const struct store *store)
+{
+    return __atomic_load_n(&store->fence, __ATOMIC_ACQUIRE);
+}
+int  fence_set(struct store *store, int error);     /* the first error wins; returns it */
+void *store_alloc(const struct store *store, size_t bytes);     /* zeroed, or NULL */
+void store_release(const struct store *store, void *memory, size_t bytes);
+int  store_read(const struct store *store, uint64_t offset, void *buffer, size_t bytes);
+bool bytes_zero(const void *bytes, size_t count);
+bool name_valid(const char *name);                  /* 1 to 63 characters, zero filled or not */
+void name_copy(char to[STORE_NAME_BYTES], const char *from);    /* zero filled */
+bool name_equal(const char *a, const char *b);
+
+int  store_new(const struct disk_io *io, const struct disk_memory *memory,
+               const struct superblock *super, struct store **out);
+
+/* superblock.c */
+uint32_t crc_seed(const uint8_t uuid[16], enum crc_kind kind, uint64_t address, uint32_t epoch);
+enum slot_verdict { SLOT_VALID, SLOT_ZERO, SLOT_FOREIGN, SLOT_NEWER, SLOT_DAMAGED };
+void superblock_encode(const struct superblock *super, struct superblock_disk *out);
+enum slot_verdict superblock_decode(const struct superblock_disk *in, uint64_t disk_bytes,
+                                    uint64_t offset, struct superblock *out, uint32_t *version);
+uint64_t slot_offset(const struct superblock *super, uint32_t slot);
+uint64_t slot_b_place(uint64_t disk_bytes);
+int  superblock_write(const struct disk_io *io, const struct superblock *super, void *block);
+uint32_t epoch_at(const struct superblock *super, uint64_t lsn);
+int  epoch_begin(struct superblock *super, uint64_t lsn, uint64_t keep_lsn);
+
+/* meta.c */
+int  meta_setup(struct store *store);
+void meta_teardown(struct store *store);
+int  meta_reserve(struct store *store, uint32_t pages);     /* spare buffers at hand, or -ENOMEM */
+void meta_trim(struct store *store);
+uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index);  /* 0: none left */
+void meta_page_drop(struct store *store, uint32_t page);
+void meta_touch(struct store *store, uint32_t page);
+void meta_header_encode(struct store *store, uint64_t redo_lsn);
+int  meta_load(struct store *store, uint32_t area);
+uint64_t area_map_bytes(uint32_t area_pages);
+uint64_t area_page_offset(const struct superblock *super, uint32_t area, uint32_t page);
+uint32_t area_pages_for(uint64_t extents, uint32_t extent_bytes, uint32_t directory, uint32_t names);
+uint32_t leaf_bytes_for(uint32_t extent_bytes);
+
+/* hash.c */
+uint32_t hash_buckets(const struct store *store);
+uint32_t hash_bucket(const struct store *store, uint64_t object, uint64_t index);
+struct leaf_disk *hash_find(const struct store *store, uint64_t object, uint64_t index,
+                            uint32_t *page);
+struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t index,
+                              uint32_t *page);
+void hash_remove(struct store *store, uint64_t object, uint64_t index);
+struct leaf_disk *bucket_leaf(const struct store *store, const uint8_t *page, uint32_t slot);
+static inline le32 *leaf_crc(struct leaf_disk *leaf) { return (le32 *)(leaf + 1); }
+static inline le64 *leaf_lsn(const struct store *store, struct leaf_disk *leaf)
+{
+    return (le64 *)((uint8_t *)(leaf + 1) + 4 * store->extent_pages);
+}
+
+/* directory.c */
+struct container_disk *directory_slot(const struct store *store, uint32_t slot);
+uint32_t directory_slots(const struct store *store);
+struct container_disk *directory_get(const struct store *store, uint64_t object, uint32_t *slot);
+struct container_disk *directory_find(const struct store *store, const char *name);
+uint64_t container_pages(const struct container_disk *container);
+bool container_valid(const struct store *store, const struct container_disk *container);
+struct name_disk *names_slot(const struct store *store, uint32_t slot);
+uint32_t names_slots(const struct store *store);
+struct name_disk *names_find(const struct store *store, uint64_t object, const char *name);
+int  directory_create(struct store *store, uint64_t object, const struct container_disk *image,
+                      uint64_t csn);
+int  directory_delete(struct store *store, uint64_t object);
+int  directory_rename(struct store *store, uint64_t object, const char *name);
+int  directory_grow(struct store *store, uint64_t object, uint32_t first_gib, uint32_t gib);
+int  directory_layout(struct store *store, uint64_t object, const struct layout_disk *layout);
+int  directory_name_set(struct store *store, uint64_t object, const struct name_value_disk *value);
+int  directory_name_unset(struct store *store, uint64_t object, const char *name);
+bool directory_range_used(const struct store *store, uint32_t first_gib, uint32_t gib,
+                          uint32_t *next_gib);
+
+/* space.c */
+uint64_t extent_claim(struct store *store, uint64_t near);  /* extent number, or UINT64_MAX */
+void extent_unclaim(struct store *store, uint64_t extent);
+int  extent_use(struct store *store, uint64_t extent, uint64_t object, uint64_t index);
+void extent_free(struct store *store, uint64_t extent);
+void extents_age(struct store *store);          /* checkpoint begins: FREED -> FREED_OLD */
+void extents_recycle(struct store *store);      /* checkpoint is durable: FREED_OLD -> FREE */
+uint64_t extent_offset(const struct store *store, uint64_t extent);
+bool extent_holds_slot_b(const struct superblock *super, uint64_t extent);
+void page_dirty_set(struct store *store, uint64_t extent, uint32_t page, bool dirty);
+
+/* plan.c */
+void plan_clear(struct store_group *group);
+void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops);
+void plan_free(struct store_group *group);
+const struct claim *plan_find(const struct store *store, enum claim_kind kind, uint64_t object,
+                              uint64_t key, const struct store_group **where);
+int  plan_page_write(struct store_group *group, uint64_t object, uint64_t page,
+                     uint64_t base_lsn, bool full, uint64_t *physical);
+int  plan_page_free(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
+int  plan_op(struct store_group *group, struct store_op *op, struct planned_op *out);
+bool plan_page_held(const struct store *store, uint64_t object, uint64_t page);
+
+/* record.c */
+struct record_walk {
+    const uint8_t *bytes;
+    size_t   at, end;
+    uint32_t left;
+};
+int  record_next(struct record_walk *walk, const struct record_disk **record);  /* 1, 0 end, <0 */
+
+int  records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns);
+int  runs_check(const uint8_t *runs, uint32_t bytes);
+void runs_apply(uint8_t *page, const uint8_t *runs, uint32_t bytes);
+
+/* scan.c */
+struct log_reader {
+    const struct store *store;
+    uint8_t *buffer;
+    size_t   room, filled;
+    uint64_t lsn;
+};
+int  log_reader_open(struct log_reader *reader, const struct store *store);
+void log_reader_close(struct log_reader *reader);
+uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t bytes);
+int  log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const uint8_t **group);
+int  log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage);
+uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
+
+/* checkpoint.c */
+int  checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc);
+void checkpoint_drop(struct store *store);
+
+/* check.c */
+int  store_rebuild_extents(struct store *store, const char **why);
+
+#endif

@@ -1,0 +1,528 @@
+/*
+ * open.c - opens a store: superblock, checkpoint, recovery.
+ *
+ *     slots_read      both slots; what kind of disk is this
+ *     base_load       the newest checkpoint, or the older one if that is damaged
+ *     scan_verify     scan 1: follows the groups to the end of the log; torn tail or damage
+ *     scan_apply      scan 2: applies them in memory
+ *     recovery_end    pages and metadata home, flush, superblock with the next epoch, flush
+ *
+ * Nothing is written before scan 2 is through (I12), and recovery takes no log space, so a crash
+ * inside it costs only time.
+ */
+#include "internal.h"
+
+#define GROUP_BYTES_DEFAULT (4u << 20)
+#define READ_TRIES 3
+#define HOME_RUN_PAGES 16u
+
+/* ---- small helpers of all files */
+
+int fence_set(struct store *store, int error)
+{
+    int none = 0;
+    __atomic_compare_exchange_n(&store->fence, &none, error, false, __ATOMIC_ACQ_REL,
+                                __ATOMIC_ACQUIRE);
+    return fence_get(store);
+}
+
+int store_error(const struct store *store)
+{
+    return fence_get(store);
+}
+
+void *store_alloc(const struct store *store, size_t bytes)
+{
+    void *memory = store->memory.alloc(store->memory.context, bytes ? bytes : 1);
+    if (memory)
+        memset(memory, 0, bytes);
+    return memory;
+}
+
+void store_release(const struct store *store, void *memory, size_t bytes)
+{
+    if (memory)
+        store->memory.free(store->memory.context, memory, bytes ? bytes : 1);
+}
+
+int store_read(const struct store *store, uint64_t offset, void *buffer, size_t bytes)
+{
+    int error = -EIO;
+    for (int i = 0; i < READ_TRIES && error; i++)
+        error = store->io.read(store->io.context, offset, buffer, bytes);
+    return error;
+}
+
+bool bytes_zero(const void *bytes, size_t count)
+{
+    const uint8_t *p = bytes;
+    for (size_t i = 0; i < count; i++)
+        if (p[i])
+            return false;
+    return true;
+}
+
+/* A store in memory with nothing loaded. */
+int store_new(const struct disk_io *io, const struct disk_memory *memory,
+              const struct superblock *super, struct store **out)
+{
+    struct store *store = memory->alloc(memory->context, sizeof *store);
+    if (!store)
+        return -ENOMEM;
+    memset(store, 0, sizeof *store);
+    store->io = *io;
+    store->memory = *memory;
+    store->super = *super;
+    store->extent_pages = super->extent_bytes / BLOCK_BYTES;
+    store->leaf_bytes = leaf_bytes_for(super->extent_bytes);
+    store->leaves_per_page = (uint32_t)(BLOCK_BYTES - sizeof(struct bucket_disk)) / store->leaf_bytes;
+    store->groups[0].store = store->groups[1].store = store;
+    *out = store;
+    return 0;
+}
+
+static void images_drop(struct store *store)
+{
+    uint64_t count = store->super.extents * store->extent_pages;
+    for (uint64_t i = 0; store->images && i < count; i++)
+        store_release(store, store->images[i], STORE_PAGE_BYTES);
+    store_release(store, store->images, count * sizeof *store->images);
+    store->images = NULL;
+}
+
+void store_abandon(struct store *store)
+{
+    if (!store)
+        return;
+    for (int i = 0; i < 2; i++) {
+        plan_free(&store->groups[i]);
+        store_release(store, store->groups[i].buffer, store->group_bytes);
+    }
+    checkpoint_drop(store);
+    images_drop(store);
+    meta_teardown(store);
+    store_release(store, store->extents, store->super.extents * sizeof *store->extents);
+    struct disk_memory memory = store->memory;
+    memory.free(memory.context, store, sizeof *store);
+}
+
+/* ---- the superblock pair */
+
+struct slots {
+    enum slot_verdict verdict[2];
+    struct superblock super[2];
+    bool blank;                         /* the first blocks are zero */
+};
+
+static int block_read(const struct disk_io *io, uint64_t offset, void *block)
+{
+    int error = -EIO;
+    for (int i = 0; i < READ_TRIES && error; i++)
+        error = io->read(io->context, offset, block, BLOCK_BYTES);
+    return error;
+}
+
+static int slots_read(const struct disk_io *io, void *block, struct slots *slots,
+                      struct store_report *report)
+{
+    uint32_t version = 0;
+    int error = block_read(io, 0, block);
+    slots->verdict[0] = error ? SLOT_DAMAGED
+                              : superblock_decode(block, io->bytes, 0, &slots->super[0], &version);
+    if (slots->verdict[0] == SLOT_NEWER)
+        report->version = version;
+    uint64_t b = slots->verdict[0] == SLOT_VALID ? slots->super[0].slot_b_offset
+                                                 : slot_b_place(io->bytes);
+    int error_b = block_read(io, b, block);
+    slots->verdict[1] = error_b ? SLOT_DAMAGED
+                                : superblock_decode(block, io->bytes, b, &slots->super[1], &version);
+    if (slots->verdict[1] == SLOT_NEWER && slots->verdict[0] != SLOT_VALID)
+        report->version = version;
+    if (slots->verdict[0] == SLOT_VALID && slots->verdict[1] == SLOT_VALID &&
+        memcmp(slots->super[0].uuid, slots->super[1].uuid, 16))
+        slots->verdict[1] = SLOT_FOREIGN;               /* of an earlier store */
+    report->slot_bad[0] = slots->verdict[0] != SLOT_VALID;
+    report->slot_bad[1] = slots->verdict[1] != SLOT_VALID;
+    slots->blank = slots->verdict[0] == SLOT_ZERO;
+    for (uint64_t i = 1; i < 4 && slots->blank; i++)
+        slots->blank = !block_read(io, i * BLOCK_BYTES, block) && bytes_zero(block, BLOCK_BYTES);
+    return error && error_b ? error : 0;
+}
+
+static int refuse(struct store_report *report, int error, const char *message)
+{
+    report->message = message;
+    return error;
+}
+
+/* Chooses the slot to believe, or says what the disk is. */
+static int slots_choose(const struct slots *slots, struct superblock *super,
+                        struct store_report *report)
+{
+    const enum slot_verdict *v = slots->verdict;
+    if (v[0] == SLOT_VALID || v[1] == SLOT_VALID) {
+        int newer = v[0] != SLOT_VALID || (v[1] == SLOT_VALID &&
+                    slots->super[1].generation > slots->super[0].generation);
+        *super = slots->super[newer];
+        report->version = FORMAT_VERSION;
+        return 0;
+    }
+    if (v[0] == SLOT_NEWER || v[1] == SLOT_NEWER)
+        return refuse(report, -EPROTONOSUPPORT,
+                      "a store of a newer format version; use a newer Katydid to open it");
+    if (v[0] == SLOT_DAMAGED || v[1] == SLOT_DAMAGED)
+        return refuse(report, -EUCLEAN, "both superblocks of the store are damaged; restore a copy");
+    if (slots->blank && v[1] == SLOT_ZERO)
+        return refuse(report, -ENODATA, "a blank disk; it can be formatted");
+    return refuse(report, -EMEDIUMTYPE,
+                  "the disk holds something that is not a Katydid store; it is left alone");
+}
+
+/* ---- the checkpoint to start from */
+
+static int tables_setup(struct store *store)
+{
+    int error = meta_setup(store);
+    if (error)
+        return error;
+    store->extents = store_alloc(store, store->super.extents * sizeof *store->extents);
+    return store->extents ? 0 : -ENOMEM;
+}
+
+static int area_load(struct store *store, uint32_t area, struct store_report *report)
+{
+    const char *why = NULL;
+    int error = meta_load(store, area);
+    if (!error)
+        error = store_rebuild_extents(store, &why);
+    if (why)
+        report->message = why;
+    return error;
+}
+
+/* The newest checkpoint, or the older one: its log is kept (C3). *redo is the one that was used. */
+static int base_load(struct store *store, uint32_t *area, struct store_report *report)
+{
+    *area = store->super.checkpoint_index;
+    int error = area_load(store, *area, report);
+    if (error == -EUCLEAN || error == -EIO) {
+        *area = !*area;
+        report->older_checkpoint = true;
+        int older = area_load(store, *area, report);
+        if (older)
+            return older == -ENOMEM ? older
+                 : refuse(report, -EUCLEAN, "no checkpoint of the metadata is intact; restore a copy");
+        error = 0;
+    }
+    report->redo_lsn = store->super.checkpoints[*area].redo_lsn;
+    return error;
+}
+
+/* ---- the two scans */
+
+/* Everything before this LSN is known to have been durable. */
+static uint64_t known_durable(const struct superblock *super)
+{
+    uint64_t known = super->checkpoints[super->checkpoint_index].redo_lsn;
+    return super->flags & FLAG_CLEAN && super->end_lsn > known ? super->end_lsn : known;
+}
+
+static int scan_verify(struct store *store, struct log_reader *reader, uint32_t area,
+                       struct store_report *report)
+{
+    const struct checkpoint_info *base = &store->super.checkpoints[area];
+    uint64_t lsn = base->redo_lsn, end = lsn;
+    uint32_t prev_crc = base->prev_crc;
+    const uint8_t *group;
+    int found;
+    while ((found = log_next(reader, &lsn, prev_crc, &group)) > 0) {
+        const struct group_disk *header = (const void *)group;
+        uint64_t bytes = (uint64_t)le32_get(header->blocks) * BLOCK_BYTES;
+        if (lsn + bytes - base->redo_lsn > store->super.log_bytes)
+            break;                              /* bounded: one lap */
+        end = lsn += bytes;
+        prev_crc = le32_get(header->crc);
+        report->groups++;
+    }
+    if (found < 0)
+        return found;
+    store->end_lsn = store->durable_lsn = report->end_lsn = end;
+    store->prev_crc = store->durable_crc = prev_crc;
+    if (end < known_durable(&store->super))
+        report->damage_lsn = end;
+    else if (!(report->was_clean && end == store->super.end_lsn)) {
+        int error = log_find_damage(reader, end, &report->damage_lsn);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+/* Is there something at the end that looks like a group which was being written? */
+static void tail_look(struct log_reader *reader, struct store_report *report)
+{
+    const struct store *store = reader->store;
+    uint64_t offset = store->super.log_start + report->end_lsn % store->super.log_bytes;
+    if (store_read(store, offset, reader->buffer, BLOCK_BYTES) == 0) {
+        const struct group_disk *header = (const void *)reader->buffer;
+        report->torn_tail = le64_get(header->magic) == GROUP_MAGIC &&
+                            le64_get(header->lsn) == report->end_lsn &&
+                            le32_get(header->epoch) == epoch_at(&store->super, report->end_lsn);
+    }
+    reader->filled = 0;
+}
+
+static int scan_apply(struct store *store, struct log_reader *reader, uint32_t area,
+                      struct store_report *report)
+{
+    const struct checkpoint_info *base = &store->super.checkpoints[area];
+    uint64_t lsn = base->redo_lsn;
+    uint32_t prev_crc = base->prev_crc;
+    int error = 0;
+    store->images = store_alloc(store, store->super.extents * store->extent_pages *
+                                       sizeof *store->images);
+    if (!store->images)
+        return -ENOMEM;
+    for (uint64_t i = 0; i < report->groups && !error; i++) {
+        const uint8_t *group;
+        int found = log_next(reader, &lsn, prev_crc, &group);
+        if (found <= 0)
+            return found ? found : -EIO;        /* it was there a moment ago */
+        const struct group_disk *header = (const void *)group;
+        prev_crc = le32_get(header->crc);
+        uint64_t bytes = (uint64_t)le32_get(header->blocks) * BLOCK_BYTES;
+        error = records_apply(store, group, lsn, &report->transactions);
+        if (error == -EUCLEAN || error == -ENOSPC) {
+            report->damage_lsn = lsn;
+            return refuse(report, -EUCLEAN, "the log holds records that do not fit the metadata; "
+                                            "restore a copy");
+        }
+        lsn += bytes;
+    }
+    return error;
+}
+
+/* ---- the end of recovery */
+
+static int disk_write_nothing(void *context, uint64_t offset, const void *buffer, size_t bytes)
+{
+    (void)context, (void)offset, (void)buffer, (void)bytes;
+    return 0;
+}
+
+static bool home_looks_new(struct store *store, uint64_t number, uint8_t *scratch)
+{
+    return store_read(store, store->super.data_start + number * STORE_PAGE_BYTES, scratch,
+                      STORE_PAGE_BYTES) == 0 && !memcmp(scratch, store->images[number], 512);
+}
+
+/* Writes the run of recovered pages that begins at number, and enters their CRCs. */
+static int run_home(struct store *store, uint64_t number, uint32_t count, uint8_t *buffer)
+{
+    uint32_t n = store->extent_pages;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t extent = (number + i) / n;
+        uint32_t page = (uint32_t)((number + i) % n), at;
+        struct leaf_disk *leaf = hash_find(store, store->extents[extent].object,
+                                           store->extents[extent].index, &at);
+        uint8_t *image = store->images[number + i];
+        if (!leaf)
+            return -EUCLEAN;
+        memcpy(buffer + (size_t)i * STORE_PAGE_BYTES, image, STORE_PAGE_BYTES);
+        leaf_crc(leaf)[page] = le32_of(crc32c(0, image, STORE_PAGE_BYTES));
+        page_dirty_set(store, extent, page, false);
+        meta_touch(store, at);
+    }
+    return store->io.write(store->io.context, store->super.data_start + number * STORE_PAGE_BYTES,
+                           buffer, (size_t)count * STORE_PAGE_BYTES);
+}
+
+static int images_home(struct store *store, struct store_report *report)
+{
+    uint64_t total = store->super.extents * store->extent_pages;
+    uint8_t *buffer = store_alloc(store, HOME_RUN_PAGES * STORE_PAGE_BYTES);
+    int error = buffer ? 0 : -ENOMEM;
+    for (uint64_t i = 0, count; i < total && !error; i += count) {
+        for (count = 0; i + count < total && count < HOME_RUN_PAGES && store->images[i + count]; count++)
+            ;
+        if (!count) {
+            count = 1;
+            continue;
+        }
+        report->pages += count;
+        if (BUG(BUG_CHECKPOINT_SKIP) && home_looks_new(store, i, buffer)) {
+            struct disk_io io = store->io;      /* the CRC is entered, the page is left alone */
+            store->io.write = disk_write_nothing;
+            count = 1;
+            error = run_home(store, i, 1, buffer);
+            store->io = io;
+            continue;
+        }
+        error = run_home(store, i, (uint32_t)count, buffer);
+    }
+    store_release(store, buffer, HOME_RUN_PAGES * STORE_PAGE_BYTES);
+    return error;
+}
+
+/* Nothing to replay: only the next epoch. */
+static int superblock_advance(struct store *store)
+{
+    struct superblock next = store->super;
+    next.generation++;
+    next.flags = 0;
+    int error = BUG(BUG_NO_EPOCH) ? 0 : epoch_begin(&next, store->end_lsn, store->keep_lsn);
+    void *block = store_alloc(store, BLOCK_BYTES);
+    if (!block)
+        return -ENOMEM;
+    if (!error)
+        error = superblock_write(&store->io, &next, block);
+    if (!error)
+        error = store->io.flush(store->io.context);
+    store_release(store, block, BLOCK_BYTES);
+    if (!error)
+        store->super = next;
+    return error;
+}
+
+static int recovery_end(struct store *store, bool replayed, struct store_report *report)
+{
+    int error;
+    if (!replayed)
+        error = superblock_advance(store);
+    else {
+        error = images_home(store, report);
+        if (!error)
+            error = checkpoint_begin_at(store, store->end_lsn, store->prev_crc);
+        store->checkpoint.recovery = true;
+        if (!error)
+            error = store_checkpoint_seal(store);
+        if (!error)
+            error = store_checkpoint_write(store);
+        if (!error)
+            error = store_checkpoint_apply(store);
+        images_drop(store);
+    }
+    store->epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
+    return error;
+}
+
+/* ---- open and close */
+
+static void marks_set(struct store *store, uint32_t area)
+{
+    uint64_t older = store->super.checkpoints[!area].redo_lsn;
+    uint64_t redo = store->super.checkpoints[area].redo_lsn;
+    store->redo_lsn = redo;
+    store->keep_lsn = older && older < redo ? older : redo;
+    store->super.checkpoint_index = area;       /* the base of the next checkpoint */
+}
+
+static int recover(struct store *store, struct store_report *report)
+{
+    struct log_reader reader;
+    uint32_t area;
+    int error = tables_setup(store);
+    if (!error)
+        error = base_load(store, &area, report);
+    if (error)
+        return error;
+    report->was_clean = store->super.flags & FLAG_CLEAN;
+    error = log_reader_open(&reader, store);
+    if (!error)
+        error = scan_verify(store, &reader, area, report);
+    if (!error && report->damage_lsn) {
+        report->message = "acknowledged transactions from damage_lsn on are lost; open read-only to "
+                          "save what is left, or restore a copy";
+        error = store->flags & STORE_READ_ONLY ? 0 : -EUCLEAN;
+    }
+    if (!error)
+        tail_look(&reader, report);
+    bool replayed = report->groups || report->older_checkpoint;
+    if (!error && (replayed || store->flags & STORE_READ_ONLY))
+        error = scan_apply(store, &reader, area, report);
+    log_reader_close(&reader);
+    if (error)
+        return error;
+    marks_set(store, area);
+    if (store->flags & STORE_READ_ONLY)
+        fence_set(store, -EROFS);
+    else
+        error = recovery_end(store, replayed, report);
+    store->plan_next_object = store->next_object;
+    store->plan_cursor_gib = store->cursor_gib;
+    meta_trim(store);
+    return error;
+}
+
+static uint64_t now(const struct store_open_options *options)
+{
+    return options->clock ? options->clock->microseconds(options->clock->context) : 0;
+}
+
+static size_t group_bytes_choose(const struct store_open_options *options,
+                                 const struct superblock *super)
+{
+    uint64_t bytes = options->group_bytes ? options->group_bytes : GROUP_BYTES_DEFAULT;
+    uint64_t half = super->log_bytes / 2 / BLOCK_BYTES * BLOCK_BYTES;
+    bytes = bytes / BLOCK_BYTES * BLOCK_BYTES;
+    if (bytes < 2 * BLOCK_BYTES)
+        bytes = 2 * BLOCK_BYTES;
+    return (size_t)(bytes < half ? bytes : half);
+}
+
+int store_open(const struct disk_io *io, const struct disk_memory *memory,
+               const struct store_open_options *options, struct store **out,
+               struct store_report *report)
+{
+    static const struct store_open_options none;
+    struct superblock super;
+    struct slots slots;
+    options = options ? options : &none;
+    uint64_t started = now(options);
+    memset(report, 0, sizeof *report);
+    if (io->bytes < 8 * BLOCK_BYTES)
+        return refuse(report, -EMEDIUMTYPE, "the disk is too small to hold a store");
+    void *block = memory->alloc(memory->context, BLOCK_BYTES);
+    if (!block)
+        return refuse(report, -ENOMEM, "out of memory");
+    int error = slots_read(io, block, &slots, report);
+    memory->free(memory->context, block, BLOCK_BYTES);
+    if (error)
+        return refuse(report, error, "the superblocks cannot be read");
+    error = slots_choose(&slots, &super, report);
+    if (error)
+        return error;
+    struct store *store;
+    error = store_new(io, memory, &super, &store);
+    if (error)
+        return refuse(report, error, "out of memory");
+    store->flags = options->flags;
+    store->group_bytes = group_bytes_choose(options, &super);
+    error = recover(store, report);
+    report->microseconds = now(options) - started;
+    if (error) {
+        if (!report->message)
+            report->message = error == -ENOMEM ? "out of memory" : "the disk cannot be read or written";
+        store_abandon(store);
+        return error;
+    }
+    *out = store;
+    return 0;
+}
+
+int store_close(struct store *store)
+{
+    int error = fence_get(store);
+    if (!error && (store->pages_dirty || store->checkpoint.running ||
+                   store->groups[0].state != GROUP_IDLE || store->groups[1].state != GROUP_IDLE))
+        return -EBUSY;
+    if (!error)
+        error = store_checkpoint_begin(store);
+    store->checkpoint.clean = true;
+    if (!error)
+        error = store_checkpoint_seal(store);
+    if (!error)
+        error = store_checkpoint_write(store);
+    store_abandon(store);
+    return error;
+}

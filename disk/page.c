@@ -1,0 +1,136 @@
+/*
+ * page.c - where pages lie, and home writes.
+ *
+ * A page has one home for as long as its extent is used. It is overwritten in place: the first
+ * record of a page at or after a checkpoint's redo LSN is a full image, so a torn home does not
+ * matter before the next checkpoint, and that one waits for the write to be complete.
+ */
+#include "internal.h"
+
+static struct leaf_disk *page_leaf(const struct store *store, uint64_t object, uint64_t page,
+                                   uint32_t *slot, uint32_t *at)
+{
+    uint32_t n = store->extent_pages;
+    struct leaf_disk *leaf = hash_find(store, object, page / n, at);
+    *slot = (uint32_t)(page % n);
+    return leaf && le32_get(leaf->mask) >> *slot & 1 ? leaf : NULL;
+}
+
+int store_page_find(struct store *store, uint64_t object, uint64_t page, struct store_page *out)
+{
+    uint32_t slot;
+    memset(out, 0, sizeof *out);
+    struct leaf_disk *leaf = page_leaf(store, object, page, &slot, NULL);
+    if (!leaf)
+        return directory_get(store, object, NULL) ? 0 : -ENOENT;
+    uint64_t extent = le64_get(leaf->physical);
+    out->present = true;
+    out->dirty = store->extents[extent].dirty >> slot & 1;
+    out->offset_bytes = extent_offset(store, extent) + (uint64_t)slot * STORE_PAGE_BYTES;
+    out->lsn = le64_get(leaf_lsn(store, leaf)[slot]);
+    out->crc = out->dirty ? 0 : le32_get(leaf_crc(leaf)[slot]);
+    return 0;
+}
+
+int store_page_read(struct store *store, uint64_t object, uint64_t page, void *bytes)
+{
+    struct store_page found;
+    int error = store_page_find(store, object, page, &found);
+    if (error)
+        return error;
+    if (!found.present) {
+        memset(bytes, 0, STORE_PAGE_BYTES);
+        return 0;
+    }
+    uint64_t number = (found.offset_bytes - store->super.data_start) / STORE_PAGE_BYTES;
+    if (store->images && store->images[number]) {
+        memcpy(bytes, store->images[number], STORE_PAGE_BYTES);
+        return 0;
+    }
+    if (found.dirty)
+        return -EBUSY;
+    error = store_read(store, found.offset_bytes, bytes, STORE_PAGE_BYTES);
+    if (error)
+        return error;
+    return crc32c(0, bytes, STORE_PAGE_BYTES) == found.crc ? 0 : -EUCLEAN;
+}
+
+int store_page_home(struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes)
+{
+    struct store_page found;
+    int fence = fence_get(store);
+    if (fence)
+        return fence;
+    int error = store_page_find(store, object, page, &found);
+    if (error || !found.present)
+        return -ENOENT;
+    *offset_bytes = found.offset_bytes;
+    return 0;
+}
+
+int store_page_cleaned(struct store *store, uint64_t object, uint64_t page, store_lsn_t lsn,
+                       uint32_t crc)
+{
+    uint32_t slot, at;
+    int fence = fence_get(store);
+    if (fence)
+        return fence;
+    struct leaf_disk *leaf = page_leaf(store, object, page, &slot, &at);
+    if (!leaf)
+        return -ENOENT;
+    if (le64_get(leaf_lsn(store, leaf)[slot]) != lsn && !BUG(BUG_CLEANED_STALE))
+        return -ESTALE;
+    leaf_crc(leaf)[slot] = le32_of(crc);
+    page_dirty_set(store, le64_get(leaf->physical), slot, false);
+    meta_touch(store, at);
+    return 0;
+}
+
+int store_pages_unused(struct store *store, uint64_t object, uint64_t from, uint64_t count,
+                       store_skip_fn *skip, void *context, uint64_t *first)
+{
+    const struct container_disk *container = directory_get(store, object, NULL);
+    if (!container)
+        return -ENOENT;
+    uint64_t pages = container_pages(container), start = from, page = from;
+    if (!count || count > pages)
+        return count ? -ENOSPC : -EINVAL;
+    while (page < pages) {
+        uint64_t next = page + 1;
+        if (plan_page_held(store, object, page) ||
+            (skip && skip(context, object, page, &next))) {
+            page = start = next > page ? next : page + 1;
+            continue;
+        }
+        if (++page - start == count) {
+            *first = start;
+            return 0;
+        }
+    }
+    return -ENOSPC;
+}
+
+void store_stats(const struct store *store, struct store_stats *out)
+{
+    const struct superblock *super = &store->super;
+    *out = store->counters;
+    out->disk_bytes = super->disk_bytes;
+    out->log_bytes = super->log_bytes;
+    out->log_used_bytes = super->log_bytes - store_log_free(store);
+    out->extent_bytes = super->extent_bytes;
+    out->extents = super->extents;
+    out->free_extents = store->free_extents;
+    out->claimed_extents = store->claimed_extents;
+    out->freed_extents = store->freed_extents;
+    out->pages_present = store->pages_present;
+    out->pages_dirty = store->pages_dirty;
+    out->containers = store->containers;
+    out->names = store->names;
+    out->generation = super->generation;
+    out->epoch = store->epoch;
+    out->zone = super->zone;
+    out->end_lsn = store->end_lsn;
+    out->redo_lsn = store->redo_lsn;
+    out->older_redo_lsn = store->keep_lsn;
+    memcpy(out->uuid, super->uuid, 16);
+}

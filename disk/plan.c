@@ -1,0 +1,467 @@
+/*
+ * plan.c - what the groups that are not applied yet have laid claim to.
+ *
+ * Metadata changes only when a group is durable (K4). Until then a transaction's new extents,
+ * pages, containers and addresses are claims: found by the transactions after it, given up when it
+ * is refused. Claims are in memory only.
+ *
+ * Invariants
+ *   P1  A CLAIMED extent belongs to exactly one CLAIM_EXTENT of an unapplied group.
+ *   P2  Claims and planned operations of a group are in the order of its records; undoing a
+ *       transaction takes them off the end.
+ *   P3  A plan that was accepted can be applied: space, page numbers and memory are set aside.
+ */
+#include "internal.h"
+
+#define ZONE_GIB ((uint32_t)(STORE_ZONE_BYTES / STORE_SEGMENT_UNIT))
+
+static uint32_t head_of(uint64_t object, uint64_t key)
+{
+    uint64_t h = (object * 0x9e3779b97f4a7c15ull) ^ (key * 0xbf58476d1ce4e5b9ull);
+    return (uint32_t)(h >> 40) % CLAIM_HEADS;
+}
+
+/* Room for one more element in a growing array. */
+static int array_grow(struct store *store, void **array, uint32_t count, uint32_t *room, size_t size)
+{
+    if (count < *room)
+        return 0;
+    uint32_t more = *room ? *room * 2 : 64;
+    void *larger = store->memory.alloc(store->memory.context, more * size);
+    if (!larger)
+        return -ENOMEM;
+    if (count)
+        memcpy(larger, *array, count * size);
+    store_release(store, *array, *room * size);
+    *array = larger;
+    *room = more;
+    return 0;
+}
+
+static int claim_add(struct store_group *group, enum claim_kind kind, uint64_t object,
+                     uint64_t key, uint64_t value)
+{
+    void *array = group->claims;
+    int error = array_grow(group->store, &array, group->claim_count, &group->claim_room,
+                           sizeof *group->claims);
+    group->claims = array;
+    if (error)
+        return error;
+    uint32_t head = head_of(object, key);
+    group->claims[group->claim_count] = (struct claim){ .object = object, .key = key,
+        .value = value, .next = group->heads[head], .kind = kind };
+    group->heads[head] = ++group->claim_count;
+    return 0;
+}
+
+static int op_add(struct store_group *group, const struct planned_op *op)
+{
+    void *array = group->ops;
+    int error = array_grow(group->store, &array, group->op_count, &group->op_room,
+                           sizeof *group->ops);
+    group->ops = array;
+    if (!error)
+        group->ops[group->op_count++] = *op;
+    return error;
+}
+
+void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops)
+{
+    while (group->claim_count > claims) {
+        const struct claim *claim = &group->claims[--group->claim_count];
+        group->heads[head_of(claim->object, claim->key)] = claim->next;
+        if (claim->kind == CLAIM_EXTENT)
+            extent_unclaim(group->store, claim->value);
+    }
+    group->op_count = ops;
+}
+
+/* The group is applied or dropped: extents that are still only claimed become free. */
+void plan_clear(struct store_group *group)
+{
+    plan_rewind(group, 0, 0);
+    group->pages_wanted = 0;
+}
+
+void plan_free(struct store_group *group)
+{
+    store_release(group->store, group->claims, group->claim_room * sizeof *group->claims);
+    store_release(group->store, group->ops, group->op_room * sizeof *group->ops);
+}
+
+/* The unapplied groups, oldest first: n = 0 or 1; NULL. */
+static const struct store_group *pending(const struct store *store, uint32_t n)
+{
+    const struct store_group *group = &store->groups[(store->next_apply + n) & 1];
+    return group->state == GROUP_IDLE ? NULL : group;
+}
+
+static bool kind_matches(uint32_t found, enum claim_kind wanted)
+{
+    return found == wanted || (wanted == CLAIM_PAGE && found == CLAIM_PAGE_FREED);
+}
+
+/* The newest claim; CLAIM_PAGE also finds CLAIM_PAGE_FREED. */
+const struct claim *plan_find(const struct store *store, enum claim_kind kind, uint64_t object,
+                              uint64_t key, const struct store_group **where)
+{
+    for (int n = 1; n >= 0; n--) {
+        const struct store_group *group = pending(store, (uint32_t)n);
+        if (!group || !group->claim_count)
+            continue;
+        for (uint32_t i = group->heads[head_of(object, key)]; i; i = group->claims[i - 1].next) {
+            const struct claim *claim = &group->claims[i - 1];
+            if (claim->key == key && claim->object == object && kind_matches(claim->kind, kind)) {
+                if (where)
+                    *where = group;
+                return claim;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* ---- containers as they will be when the pending groups are applied */
+
+static bool plan_container(const struct store *store, uint64_t object, uint64_t *pages,
+                           uint32_t *segments)
+{
+    const struct container_disk *live = directory_get(store, object, NULL);
+    bool exists = live != NULL;
+    *pages = live ? container_pages(live) : 0;
+    *segments = live ? le32_get(live->segment_count) : 0;
+    for (uint32_t n = 0; n < 2; n++) {
+        const struct store_group *group = pending(store, n);
+        for (uint32_t i = 0; group && i < group->op_count; i++) {
+            const struct planned_op *op = &group->ops[i];
+            if (op->object != object)
+                continue;
+            if (op->type == RECORD_DELETE)
+                exists = false;
+            if (op->type == RECORD_CREATE || op->type == RECORD_GROW) {
+                exists = true;
+                *pages += op->gib * (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES);
+                ++*segments;
+            }
+        }
+    }
+    return exists;
+}
+
+static bool plan_name_taken(const struct store *store, const char *name)
+{
+    const struct container_disk *live = directory_find(store, name);
+    uint64_t owner = live ? le64_get(live->object) : 0;
+    for (uint32_t n = 0; n < 2; n++) {
+        const struct store_group *group = pending(store, n);
+        for (uint32_t i = 0; group && i < group->op_count; i++) {
+            const struct planned_op *op = &group->ops[i];
+            bool names = op->type == RECORD_CREATE || op->type == RECORD_RENAME;
+            if (names && name_equal(op->name, name))
+                owner = op->object;
+            else if (owner == op->object && (names || op->type == RECORD_DELETE))
+                owner = 0;
+        }
+    }
+    return owner != 0;
+}
+
+static bool plan_named(const struct store *store, uint64_t object, const char *name)
+{
+    bool found = names_find(store, object, name) != NULL;
+    for (uint32_t n = 0; n < 2; n++) {
+        const struct store_group *group = pending(store, n);
+        for (uint32_t i = 0; group && i < group->op_count; i++) {
+            const struct planned_op *op = &group->ops[i];
+            if (op->object != object || !name_equal(op->name, name))
+                continue;
+            if (op->type == RECORD_NAME_SET || op->type == RECORD_NAME_UNSET)
+                found = op->type == RECORD_NAME_SET;
+        }
+    }
+    return found;
+}
+
+static uint32_t plan_count(const struct store *store, enum record_type type)
+{
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < 2; n++) {
+        const struct store_group *group = pending(store, n);
+        for (uint32_t i = 0; group && i < group->op_count; i++)
+            count += group->ops[i].type == type;
+    }
+    return count;
+}
+
+static bool plan_range_used(const struct store *store, uint32_t first, uint32_t gib, uint32_t *next)
+{
+    if (directory_range_used(store, first, gib, next))
+        return true;
+    for (uint32_t n = 0; n < 2; n++) {
+        const struct store_group *group = pending(store, n);
+        for (uint32_t i = 0; group && i < group->op_count; i++) {
+            const struct planned_op *op = &group->ops[i];
+            if (op->gib && op->first_gib < first + gib && first < op->first_gib + op->gib) {
+                *next = op->first_gib + op->gib;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* An address range from the cursor on; one lap at most. */
+static int plan_range(struct store *store, uint32_t gib, uint32_t *first)
+{
+    uint32_t at = store->plan_cursor_gib, next;
+    if (gib > ZONE_GIB)
+        return -ENOSPC;
+    for (bool wrapped = false;; at = next) {
+        if (at > ZONE_GIB - gib) {
+            if (wrapped)
+                return -ENOSPC;
+            wrapped = true;
+            at = 0;
+        }
+        if (!plan_range_used(store, at, gib, &next))
+            break;
+    }
+    store->plan_cursor_gib = at + gib;
+    *first = at;
+    return 0;
+}
+
+/* ---- pages */
+
+struct page_state {
+    bool     present;
+    uint64_t lsn;               /* UINT64_MAX: written in a group that is still open */
+    const struct claim *claim;
+    const struct store_group *group;
+};
+
+static struct page_state plan_page(const struct store *store, uint64_t object, uint64_t page)
+{
+    struct page_state state = { .claim = NULL };
+    uint32_t n = store->extent_pages, at = (uint32_t)(page % n);
+    state.claim = plan_find(store, CLAIM_PAGE, object, page, &state.group);
+    if (state.claim) {
+        state.present = state.claim->kind == CLAIM_PAGE;
+        if (state.present)
+            state.lsn = state.group->state == GROUP_OPEN ? UINT64_MAX
+                                                         : state.group->lsn + state.claim->value;
+        return state;
+    }
+    struct leaf_disk *leaf = hash_find(store, object, page / n, NULL);
+    if (leaf && le32_get(leaf->mask) >> at & 1) {
+        state.present = true;
+        state.lsn = le64_get(leaf_lsn(store, leaf)[at]);
+    }
+    return state;
+}
+
+bool plan_page_held(const struct store *store, uint64_t object, uint64_t page)
+{
+    return plan_page(store, object, page).present;
+}
+
+static int plan_container_pages(struct store_group *group, uint64_t object, uint64_t *pages)
+{
+    uint32_t segments;
+    if (!object || group->seen_object != object) {
+        if (!plan_container(group->store, object, &group->seen_pages, &segments))
+            return -ENOENT;
+        group->seen_object = object;
+    }
+    *pages = group->seen_pages;
+    return 0;
+}
+
+/* Memory for applying all that is planned (M2). */
+static int plan_want(struct store_group *group, uint32_t pages)
+{
+    struct store *store = group->store;
+    group->pages_wanted += pages;
+    return meta_reserve(store, store->groups[0].pages_wanted + store->groups[1].pages_wanted + 2);
+}
+
+static uint64_t plan_physical(const struct store *store, uint64_t object, uint64_t index)
+{
+    const struct leaf_disk *leaf = hash_find(store, object, index, NULL);
+    if (leaf)
+        return le64_get(leaf->physical);
+    const struct claim *claim = plan_find(store, CLAIM_EXTENT, object, index, NULL);
+    return claim ? claim->value : UINT64_MAX;
+}
+
+static int plan_extent(struct store_group *group, uint64_t object, uint64_t index,
+                       uint64_t *physical)
+{
+    struct store *store = group->store;
+    *physical = plan_physical(store, object, index);
+    if (*physical != UINT64_MAX)
+        return 0;
+    uint64_t near = index ? plan_physical(store, object, index - 1) : UINT64_MAX;
+    *physical = extent_claim(store, near == UINT64_MAX ? near : near + 1);
+    if (*physical == UINT64_MAX)
+        return -ENOSPC;
+    int error = claim_add(group, CLAIM_EXTENT, object, index, *physical);
+    if (error) {
+        extent_unclaim(store, *physical);
+        return error;
+    }
+    return plan_want(group, 2);
+}
+
+int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, uint64_t base_lsn,
+                    bool full, uint64_t *physical)
+{
+    struct store *store = group->store;
+    uint64_t pages;
+    int error = plan_container_pages(group, object, &pages);
+    if (error)
+        return error;
+    if (page >= pages)
+        return -EINVAL;
+    struct page_state state = plan_page(store, object, page);
+    if (state.present && state.group == group && state.claim >= group->claims + group->txn_claims)
+        return -EINVAL;                 /* twice in one transaction */
+    if (!full && base_lsn == 0 && state.present)
+        return -ESTALE;
+    if (!full && base_lsn && (!state.present || state.lsn != base_lsn ||
+                              (base_lsn < store->redo_lsn && !BUG(BUG_FULL_BELOW))))
+        return -ESTALE;
+    error = plan_extent(group, object, page / store->extent_pages, physical);
+    return error ? error : claim_add(group, CLAIM_PAGE, object, page, 0);
+}
+
+static int plan_extent_free(struct store_group *group, uint64_t object, uint64_t index,
+                            uint64_t from, uint64_t to)
+{
+    uint64_t first = index * group->store->extent_pages, last = first + group->store->extent_pages;
+    int error = 0;
+    for (uint64_t page = first < from ? from : first; page < to && page < last && !error; page++)
+        if (plan_page_held(group->store, object, page))
+            error = claim_add(group, CLAIM_PAGE_FREED, object, page, 0);
+    return error;
+}
+
+int plan_page_free(struct store_group *group, uint64_t object, uint64_t page, uint64_t count)
+{
+    struct store *store = group->store;
+    uint64_t pages, n = store->extent_pages;
+    int error = plan_container_pages(group, object, &pages);
+    if (error)
+        return error;
+    if (page > pages || count > pages - page)
+        return -EINVAL;
+    if (count / n <= store->super.extents) {
+        for (uint64_t i = page / n; i * n < page + count && !error; i++)
+            error = plan_extent_free(group, object, i, page, page + count);
+        return error;
+    }
+    for (uint64_t i = 0; i < store->super.extents && !error; i++)
+        if (store->extents[i].state == EXTENT_USED && store->extents[i].object == object)
+            error = plan_extent_free(group, object, store->extents[i].index, page, page + count);
+    for (int g = 0; g < 2; g++)
+        for (uint32_t i = 0; i < store->groups[g].claim_count && !error; i++) {
+            struct claim claim = store->groups[g].claims[i];
+            if (claim.kind == CLAIM_EXTENT && claim.object == object)
+                error = plan_extent_free(group, object, claim.key, page, page + count);
+        }
+    return error;
+}
+
+/* ---- directory operations: checks, ids, addresses; *out is what the record needs */
+
+static int plan_create(struct store_group *group, struct store_op *op, struct planned_op *out)
+{
+    struct store *store = group->store;
+    if (!op->name || !name_valid(op->name))
+        return -EINVAL;
+    if (plan_name_taken(store, op->name))
+        return -EEXIST;
+    if (store->containers + plan_count(store, RECORD_CREATE) >=
+        store->super.directory_pages_max * CONTAINERS_PER_PAGE)
+        return -ENOSPC;
+    out->type = RECORD_CREATE;
+    out->gib = 1;
+    int error = plan_range(store, out->gib, &out->first_gib);
+    if (error)
+        return error;
+    out->object = op->object = store->plan_next_object++;
+    return plan_want(group, 1);
+}
+
+static int plan_grow(struct store_group *group, struct store_op *op, struct planned_op *out)
+{
+    uint64_t pages;
+    uint32_t segments;
+    if (!plan_container(group->store, op->object, &pages, &segments))
+        return -ENOENT;
+    if (segments >= STORE_SEGMENT_MAX)
+        return -ENOSPC;
+    out->type = RECORD_GROW;
+    out->gib = (uint32_t)(pages / (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES));
+    return plan_range(group->store, out->gib, &out->first_gib);
+}
+
+static int plan_name_set(struct store_group *group, const struct store_op *op)
+{
+    const struct store *store = group->store;
+    if (!plan_named(store, op->object, op->name) &&
+        store->names + plan_count(store, RECORD_NAME_SET) >=
+            store->super.names_pages_max * NAMES_PER_PAGE)
+        return -ENOSPC;
+    return plan_want(group, 1);
+}
+
+static int plan_simple(struct store_group *group, const struct store_op *op, struct planned_op *out)
+{
+    const struct store *store = group->store;
+    uint64_t pages;
+    uint32_t segments;
+    bool named = op->type == STORE_OP_RENAME || op->type == STORE_OP_NAME_SET ||
+                 op->type == STORE_OP_NAME_UNSET;
+    if (named && (!op->name || !name_valid(op->name)))
+        return -EINVAL;
+    if (!plan_container(store, op->object, &pages, &segments))
+        return -ENOENT;
+    switch (op->type) {
+    case STORE_OP_DELETE:
+        out->type = RECORD_DELETE;
+        return 0;
+    case STORE_OP_RENAME:
+        out->type = RECORD_RENAME;
+        return plan_name_taken(store, op->name) ? -EEXIST : 0;
+    case STORE_OP_LAYOUT:
+        out->type = RECORD_LAYOUT;
+        return op->layout && (!op->layout->type[0] || name_valid(op->layout->type)) ? 0 : -EINVAL;
+    case STORE_OP_NAME_SET:
+        out->type = RECORD_NAME_SET;
+        return plan_name_set(group, op);
+    case STORE_OP_NAME_UNSET:
+        out->type = RECORD_NAME_UNSET;
+        return plan_named(store, op->object, op->name) ? 0 : -ENOENT;
+    default:
+        return -EINVAL;
+    }
+}
+
+int plan_op(struct store_group *group, struct store_op *op, struct planned_op *out)
+{
+    memset(out, 0, sizeof *out);
+    out->object = op->object;
+    int error = op->type == STORE_OP_CREATE ? plan_create(group, op, out)
+              : op->type == STORE_OP_GROW   ? plan_grow(group, op, out)
+                                            : plan_simple(group, op, out);
+    if (error)
+        return error;
+    if (op->name && name_valid(op->name))
+        name_copy(out->name, op->name);
+    if (out->gib)
+        op->address = STORE_REGION_BASE + group->store->super.zone * STORE_ZONE_BYTES +
+                      out->first_gib * STORE_SEGMENT_UNIT;
+    group->seen_object = 0;
+    return op_add(group, out);
+}

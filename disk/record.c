@@ -1,0 +1,306 @@
+/*
+ * record.c - applies the records of one group to the metadata.
+ *
+ * A commit and recovery run this same code on the same bytes, so what a restart builds is what
+ * the running store had. In recovery (store->images set) pages are rebuilt too: a full image or a
+ * difference against zeros starts an image, other differences change it. No home page is read.
+ *
+ * Invariants
+ *   R1  A record is applied only with its transaction's commit record, whose LSN is the csn.
+ *   R2  The bytes may be hostile: each field is checked before use; -EUCLEAN, never a crash.
+ */
+#include "internal.h"
+
+int record_next(struct record_walk *walk, const struct record_disk **record)
+{
+    if (!walk->left)
+        return 0;
+    if (walk->end - walk->at < sizeof(struct record_disk))
+        return -EUCLEAN;
+    const struct record_disk *r = (const void *)(walk->bytes + walk->at);
+    uint32_t length = le32_get(r->length), data = le32_get(r->data_bytes);
+    if (length % 8 || length < sizeof *r || length > walk->end - walk->at ||
+        data > length - sizeof *r || length - sizeof *r - data >= 8)
+        return -EUCLEAN;
+    walk->at += length;
+    walk->left--;
+    *record = r;
+    return 1;
+}
+
+/* Runs ascend, do not overlap, lie inside the page and use all the bytes. */
+int runs_check(const uint8_t *runs, uint32_t bytes)
+{
+    uint32_t reached = 0;
+    while (bytes) {
+        if (bytes < 4)
+            return -EINVAL;
+        uint32_t offset = runs[0] | runs[1] << 8, length = runs[2] | runs[3] << 8;
+        if (offset < reached || !length || offset + length > STORE_PAGE_BYTES ||
+            length > bytes - 4)
+            return -EINVAL;
+        reached = offset + length;
+        runs += 4 + length;
+        bytes -= 4 + length;
+    }
+    return 0;
+}
+
+void runs_apply(uint8_t *page, const uint8_t *runs, uint32_t bytes)
+{
+    while (bytes) {
+        uint32_t offset = runs[0] | runs[1] << 8, length = runs[2] | runs[3] << 8;
+        memcpy(page + offset, runs + 4, length);
+        runs += 4 + length;
+        bytes -= 4 + length;
+    }
+}
+
+/* ---- images of recovery */
+
+static uint8_t **image_place(struct store *store, uint64_t extent, uint32_t page)
+{
+    return &store->images[extent * store->extent_pages + page];
+}
+
+static void image_drop(struct store *store, uint64_t extent, uint32_t page)
+{
+    if (store->images) {
+        store_release(store, *image_place(store, extent, page), STORE_PAGE_BYTES);
+        *image_place(store, extent, page) = NULL;
+    }
+}
+
+static int image_write(struct store *store, const struct record_disk *record, uint64_t extent,
+                       uint32_t page, uint64_t lsn_before)
+{
+    const uint8_t *data = (const uint8_t *)(record + 1);
+    uint8_t **image = image_place(store, extent, page);
+    bool full = le16_get(record->type) == RECORD_PAGE_FULL;
+    uint64_t base = le64_get(record->base);
+    if (!full && base && (!*image || base != lsn_before))
+        return -EUCLEAN;                /* the first record after a redo LSN must be complete */
+    if (!*image)
+        *image = store->memory.alloc(store->memory.context, STORE_PAGE_BYTES);
+    if (!*image)
+        return -ENOMEM;
+    if (full)
+        memcpy(*image, data, STORE_PAGE_BYTES);
+    else {
+        if (!base)
+            memset(*image, 0, STORE_PAGE_BYTES);
+        runs_apply(*image, data, le32_get(record->data_bytes));
+    }
+    return 0;
+}
+
+/* ---- pages */
+
+static int page_record_check(const struct store *store, const struct record_disk *record,
+                             uint32_t *slot)
+{
+    const struct container_disk *container = directory_get(store, le64_get(record->object), slot);
+    uint32_t bytes = le32_get(record->data_bytes);
+    if (!container || le64_get(record->page) >= container_pages(container))
+        return -EUCLEAN;
+    if (le16_get(record->type) == RECORD_PAGE_FULL)
+        return bytes == STORE_PAGE_BYTES ? 0 : -EUCLEAN;
+    return runs_check((const uint8_t *)(record + 1), bytes) ? -EUCLEAN : 0;
+}
+
+static int page_write(struct store *store, const struct record_disk *record, uint64_t csn)
+{
+    uint64_t object = le64_get(record->object), index = le64_get(record->page) / store->extent_pages;
+    uint32_t page = (uint32_t)(le64_get(record->page) % store->extent_pages), at, slot;
+    uint64_t physical = le64_get(record->physical);
+    int error = page_record_check(store, record, &slot);
+    if (error)
+        return error;
+    struct leaf_disk *leaf = hash_find(store, object, index, &at);
+    if (leaf && le64_get(leaf->physical) != physical)
+        return -EUCLEAN;
+    if (!leaf) {
+        error = extent_use(store, physical, object, index);
+        if (error)
+            return error;
+        leaf = hash_insert(store, object, index, &at);
+        if (!leaf)
+            return -EUCLEAN;
+        leaf->physical = le64_of(physical);
+        leaf->born = le64_of(csn);
+    }
+    uint32_t mask = le32_get(leaf->mask), bit = 1u << page;
+    if (store->images) {
+        error = image_write(store, record, physical, page, le64_get(leaf_lsn(store, leaf)[page]));
+        if (error)
+            return error;
+    }
+    if (!(mask & bit)) {
+        store->pages_present++;
+        store->container_pages[slot]++;
+    }
+    leaf->mask = le32_of(mask | bit);
+    leaf_crc(leaf)[page] = le32_of(0);
+    leaf_lsn(store, leaf)[page] = le64_of(csn);
+    page_dirty_set(store, physical, page, true);
+    meta_touch(store, at);
+    return 0;
+}
+
+/* Frees pages [from, to) of one extent, and the extent with its last page. */
+static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint32_t from,
+                      uint32_t to, uint32_t slot)
+{
+    uint32_t at;
+    struct leaf_disk *leaf = hash_find(store, object, index, &at);
+    if (!leaf)
+        return;
+    uint64_t physical = le64_get(leaf->physical);
+    uint32_t mask = le32_get(leaf->mask);
+    for (uint32_t page = from; page < to; page++) {
+        if (!(mask >> page & 1))
+            continue;
+        mask &= ~(1u << page);
+        leaf_crc(leaf)[page] = le32_of(0);
+        leaf_lsn(store, leaf)[page] = le64_of(0);
+        page_dirty_set(store, physical, page, false);
+        image_drop(store, physical, page);
+        store->pages_present--;
+        store->container_pages[slot]--;
+    }
+    leaf->mask = le32_of(mask);
+    meta_touch(store, at);
+    if (!mask) {
+        extent_free(store, physical);
+        hash_remove(store, object, index);
+    }
+}
+
+static int pages_free(struct store *store, uint64_t object, uint64_t from, uint64_t count)
+{
+    uint32_t slot, n = store->extent_pages;
+    const struct container_disk *container = directory_get(store, object, &slot);
+    if (!container)
+        return -EUCLEAN;
+    uint64_t pages = container_pages(container);
+    if (from > pages || count > pages - from)
+        return -EUCLEAN;
+    uint64_t end = from + count;
+    bool by_extent = count / n > store->super.extents;  /* the shorter walk of the two */
+    uint64_t i = by_extent ? 0 : from / n;
+    uint64_t last = by_extent ? store->super.extents : (end + n - 1) / n;
+    for (; i < last; i++) {
+        const struct extent *e = &store->extents[by_extent ? i : 0];
+        if (by_extent && (e->state != EXTENT_USED || e->object != object))
+            continue;
+        uint64_t first = (by_extent ? e->index : i) * n;
+        if (first + n > from && first < end)
+            leaf_free(store, object, first / n, first < from ? (uint32_t)(from - first) : 0,
+                      end - first < n ? (uint32_t)(end - first) : n, slot);
+    }
+    return 0;
+}
+
+static int container_delete(struct store *store, uint64_t object)
+{
+    const struct container_disk *container = directory_get(store, object, NULL);
+    if (!container)
+        return -EUCLEAN;
+    int error = pages_free(store, object, 0, container_pages(container));
+    return error ? error : directory_delete(store, object);
+}
+
+/* ---- one record */
+
+static bool data_is(const struct record_disk *record, size_t bytes)
+{
+    return le32_get(record->data_bytes) == bytes;
+}
+
+static int record_apply(struct store *store, const struct record_disk *record, uint64_t csn)
+{
+    uint64_t object = le64_get(record->object);
+    const void *data = record + 1;
+    switch (le16_get(record->type)) {
+    case RECORD_PAGE_FULL:
+    case RECORD_PAGE_DIFF:
+        return page_write(store, record, csn);
+    case RECORD_PAGE_FREE:
+        return pages_free(store, object, le64_get(record->page), le64_get(record->base));
+    case RECORD_CREATE:
+        return data_is(record, CREATE_BYTES) ? directory_create(store, object, data, csn)
+                                             : -EUCLEAN;
+    case RECORD_DELETE:
+        return container_delete(store, object);
+    case RECORD_RENAME:
+        return data_is(record, STORE_NAME_BYTES) ? directory_rename(store, object, data) : -EUCLEAN;
+    case RECORD_GROW: {
+        const struct segment_disk *segment = data;
+        return data_is(record, sizeof *segment)
+                   ? directory_grow(store, object, le32_get(segment->first_gib),
+                                    le32_get(segment->gib)) : -EUCLEAN;
+    }
+    case RECORD_LAYOUT:
+        return data_is(record, sizeof(struct layout_disk)) ? directory_layout(store, object, data)
+                                                           : -EUCLEAN;
+    case RECORD_NAME_SET:
+        return data_is(record, sizeof(struct name_value_disk))
+                   ? directory_name_set(store, object, data) : -EUCLEAN;
+    case RECORD_NAME_UNSET:
+        return data_is(record, STORE_NAME_BYTES) ? directory_name_unset(store, object, data)
+                                                 : -EUCLEAN;
+    case RECORD_NOOP:
+        return 0;
+    default:
+        return -EUCLEAN;
+    }
+}
+
+static struct record_walk group_walk(const uint8_t *group)
+{
+    const struct group_disk *header = (const void *)group;
+    size_t end = sizeof *header + (size_t)le32_get(header->payload_bytes);
+    size_t bytes = (size_t)le32_get(header->blocks) * BLOCK_BYTES;
+    return (struct record_walk){ .bytes = group, .at = sizeof *header,
+                                 .end = end < bytes ? end : bytes,
+                                 .left = le32_get(header->records) };
+}
+
+/* Applies a whole group; *txns (may be NULL) is increased by its transactions. */
+int records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns)
+{
+    struct record_walk walk = group_walk(group);
+    const struct record_disk *record;
+    while (walk.left) {
+        struct record_walk ahead = walk;        /* find the commit record first (R1) */
+        int more;
+        uint32_t records = 0;
+        while ((more = record_next(&ahead, &record)) > 0 && le16_get(record->type) != RECORD_COMMIT)
+            records++;
+        if (more < 0)
+            return more;
+        bool noop = more == 0 && records == 1 && le32_get(((const struct group_disk *)group)->records) == 1;
+        if (more == 0 && !noop)
+            return -EUCLEAN;                    /* records without a commit */
+        if (!noop && le64_get(record->page) != records)
+            return -EUCLEAN;
+        uint64_t csn = noop ? 0 : lsn + (uint64_t)((const uint8_t *)record - group);
+        for (uint32_t i = 0; i < records; i++) {
+            int error = store->images ? meta_reserve(store, 4) : 0;
+            if (!error && record_next(&walk, &record) != 1)
+                error = -EUCLEAN;
+            if (!error && noop && le16_get(record->type) != RECORD_NOOP)
+                error = -EUCLEAN;
+            if (!error)
+                error = record_apply(store, record, csn);
+            if (error)
+                return error;
+        }
+        if (!noop) {
+            record_next(&walk, &record);
+            if (txns)
+                ++*txns;
+        }
+    }
+    return walk.at == walk.end ? 0 : -EUCLEAN;
+}

@@ -1,0 +1,152 @@
+/*
+ * scan.c - reads groups back from the ring.
+ *
+ * A group is believed only if everything in the comment at struct group_disk holds. Each check has
+ * one job: CRC a torn write; LSN the ring's last lap; epoch a tail that an earlier crash cut off;
+ * uuid the log of an earlier store; prev_crc another history.
+ *
+ * The first place without a valid group is the end of the log, unless a valid group further on
+ * says (durable_lsn) that something at or after that place had been acknowledged: then it is
+ * damage.
+ */
+#include "internal.h"
+
+#define READ_AHEAD_BYTES (256u * 1024)
+
+int log_reader_open(struct log_reader *reader, const struct store *store)
+{
+    memset(reader, 0, sizeof *reader);
+    reader->store = store;
+    reader->room = store->super.log_bytes < READ_AHEAD_BYTES ? (size_t)store->super.log_bytes
+                                                             : READ_AHEAD_BYTES;
+    reader->buffer = store->memory.alloc(store->memory.context, reader->room);
+    return reader->buffer ? 0 : -ENOMEM;
+}
+
+void log_reader_close(struct log_reader *reader)
+{
+    store_release(reader->store, reader->buffer, reader->room);
+    reader->buffer = NULL;
+}
+
+/* [lsn, lsn + bytes) of the ring in one piece, which must not cross its end. */
+static int reader_get(struct log_reader *reader, uint64_t lsn, size_t bytes, const uint8_t **out)
+{
+    const struct store *store = reader->store;
+    uint64_t log_bytes = store->super.log_bytes, left = log_bytes - lsn % log_bytes;
+    if (reader->filled && lsn >= reader->lsn && lsn - reader->lsn <= reader->filled &&
+        bytes <= reader->filled - (lsn - reader->lsn)) {
+        *out = reader->buffer + (lsn - reader->lsn);
+        return 0;
+    }
+    reader->filled = 0;
+    if (bytes > reader->room) {
+        store_release(store, reader->buffer, reader->room);
+        reader->room = bytes;
+        reader->buffer = store->memory.alloc(store->memory.context, bytes);
+        if (!reader->buffer) {
+            reader->room = 0;
+            return -ENOMEM;
+        }
+    }
+    size_t want = reader->room < left ? reader->room : (size_t)left;
+    int error = store_read(store, store->super.log_start + lsn % log_bytes, reader->buffer, want);
+    if (error)
+        return error;
+    reader->lsn = lsn;
+    reader->filled = want;
+    *out = reader->buffer;
+    return 0;
+}
+
+/* Header fields that do not depend on the place in history. */
+static bool header_plausible(const struct store *store, const struct group_disk *header,
+                             uint64_t lsn)
+{
+    uint64_t left = store->super.log_bytes - lsn % store->super.log_bytes;
+    uint64_t bytes = (uint64_t)le32_get(header->blocks) * BLOCK_BYTES;
+    return le64_get(header->magic) == GROUP_MAGIC &&
+           memcmp(header->uuid_low.byte, store->super.uuid, 4) == 0 && bytes > 0 && bytes <= left &&
+           bytes <= store->super.log_bytes / 2 &&
+           le32_get(header->payload_bytes) <= bytes - sizeof *header;
+}
+
+static int crc_holds(struct log_reader *reader, uint64_t lsn, size_t bytes, const uint8_t **group)
+{
+    int error = reader_get(reader, lsn, bytes, group);
+    if (error)
+        return error;
+    if (BUG(BUG_NO_CRC))
+        return 1;
+    return group_crc(&reader->store->super, *group, bytes) ==
+           le32_get(((const struct group_disk *)*group)->crc);
+}
+
+/* 1: a valid group of this history lies at lsn. 0: none. < 0: cannot read. */
+static int group_at(struct log_reader *reader, uint64_t lsn, uint32_t prev_crc, bool any_prev,
+                    const uint8_t **group)
+{
+    const struct store *store = reader->store;
+    int error = reader_get(reader, lsn, BLOCK_BYTES, group);
+    if (error)
+        return error;
+    const struct group_disk *header = (const void *)*group;
+    if (!header_plausible(store, header, lsn))
+        return 0;
+    if (!BUG(BUG_NO_LSN) && (le64_get(header->lsn) != lsn ||
+                             (!any_prev && le32_get(header->prev_crc) != prev_crc)))
+        return 0;
+    if (le32_get(header->epoch) != epoch_at(&store->super, lsn))
+        return 0;
+    return crc_holds(reader, lsn, (size_t)le32_get(header->blocks) * BLOCK_BYTES, group);
+}
+
+/* The next group of the history at *lsn, or at the start of the ring if the writer skipped its
+ * end; *lsn is then changed. */
+int log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const uint8_t **group)
+{
+    uint64_t log_bytes = reader->store->super.log_bytes;
+    int found = group_at(reader, *lsn, prev_crc, false, group);
+    if (found || *lsn % log_bytes == 0)
+        return found;
+    uint64_t start = *lsn - *lsn % log_bytes + log_bytes;
+    found = group_at(reader, start, prev_crc, false, group);
+    if (found > 0)
+        *lsn = start;
+    for (uint64_t at = *lsn; BUG(BUG_SKIP_BAD) && !found && at < *lsn + log_bytes; at += BLOCK_BYTES) {
+        found = group_at(reader, at, prev_crc, true, group);
+        if (found > 0) {
+            *lsn = at;
+            break;
+        }
+    }
+    return found;
+}
+
+/* The log ends at `end`. Is there a valid group further on that proves a loss? *damage is `end` or
+ * 0. A group of a newer epoch proves that a newer superblock is lost. */
+int log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage)
+{
+    const struct superblock *super = &reader->store->super;
+    uint32_t newest = super->epochs[super->epoch_count - 1].epoch;
+    *damage = 0;
+    for (uint64_t lsn = end; lsn < end + super->log_bytes; lsn += BLOCK_BYTES) {
+        const uint8_t *block;
+        int error = reader_get(reader, lsn, BLOCK_BYTES, &block);
+        if (error)
+            return error;
+        const struct group_disk *header = (const void *)block;
+        uint32_t epoch = le32_get(header->epoch);
+        if (!header_plausible(reader->store, header, lsn) || le64_get(header->lsn) != lsn ||
+            epoch < newest || (epoch == newest && le64_get(header->durable_lsn) <= end))
+            continue;
+        int holds = crc_holds(reader, lsn, (size_t)le32_get(header->blocks) * BLOCK_BYTES, &block);
+        if (holds < 0)
+            return holds;
+        if (holds) {
+            *damage = end;
+            return 0;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,110 @@
+/*
+ * space.c - extents of the data region. The states are in internal.h.
+ *
+ * Nothing of this is on disk: what is used is what the leaves name (I21), so nothing can leak.
+ *
+ * Invariants
+ *   E1  A USED extent is named by exactly one leaf, whose key it holds.
+ *   E2  A freed extent is handed out again only when the free is checkpointed (I22).
+ *   E3  dirty bits are set only in USED extents.
+ */
+#include "internal.h"
+
+uint64_t extent_offset(const struct store *store, uint64_t extent)
+{
+    return store->super.data_start + extent * store->super.extent_bytes;
+}
+
+bool extent_holds_slot_b(const struct superblock *super, uint64_t extent)
+{
+    uint64_t start = super->data_start + extent * super->extent_bytes;
+    return super->slot_b_offset >= start && super->slot_b_offset - start < super->extent_bytes;
+}
+
+/* A free extent, `near` if that one is free, else the next after the cursor. */
+uint64_t extent_claim(struct store *store, uint64_t near)
+{
+    uint64_t extent = near;
+    if (!store->free_extents)
+        return UINT64_MAX;
+    if (near >= store->super.extents || store->extents[near].state != EXTENT_FREE) {
+        extent = store->extent_cursor;
+        do {
+            if (++extent >= store->super.extents)
+                extent = 0;
+        } while (store->extents[extent].state != EXTENT_FREE);
+    }
+    store->extent_cursor = extent;
+    store->extents[extent].state = EXTENT_CLAIMED;
+    store->free_extents--;
+    store->claimed_extents++;
+    return extent;
+}
+
+void extent_unclaim(struct store *store, uint64_t extent)
+{
+    if (store->extents[extent].state != EXTENT_CLAIMED)
+        return;
+    store->extents[extent].state = EXTENT_FREE;
+    store->claimed_extents--;
+    store->free_extents++;
+}
+
+static void count_leave(struct store *store, enum extent_state state)
+{
+    store->free_extents -= state == EXTENT_FREE;
+    store->claimed_extents -= state == EXTENT_CLAIMED;
+    store->freed_extents -= state == EXTENT_FREED || state == EXTENT_FREED_OLD;
+}
+
+/* A leaf names it now. -EUCLEAN: out of range, reserved, or in use already. */
+int extent_use(struct store *store, uint64_t extent, uint64_t object, uint64_t index)
+{
+    if (extent >= store->super.extents)
+        return -EUCLEAN;
+    struct extent *e = &store->extents[extent];
+    if (e->state == EXTENT_USED || e->state == EXTENT_RESERVED)
+        return -EUCLEAN;
+    count_leave(store, e->state);
+    *e = (struct extent){ .object = object, .index = index, .state = EXTENT_USED };
+    return 0;
+}
+
+void extent_free(struct store *store, uint64_t extent)
+{
+    struct extent *e = &store->extents[extent];
+    for (uint32_t page = 0; page < store->extent_pages; page++)
+        page_dirty_set(store, extent, page, false);
+    *e = (struct extent){ .state = EXTENT_FREED };
+    store->freed_extents++;
+}
+
+void extents_age(struct store *store)
+{
+    for (uint64_t i = 0; i < store->super.extents && store->freed_extents; i++)
+        if (store->extents[i].state == EXTENT_FREED)
+            store->extents[i].state = EXTENT_FREED_OLD;
+}
+
+void extents_recycle(struct store *store)
+{
+    for (uint64_t i = 0; i < store->super.extents && store->freed_extents; i++)
+        if (store->extents[i].state == EXTENT_FREED_OLD) {
+            store->extents[i].state = EXTENT_FREE;
+            store->freed_extents--;
+            store->free_extents++;
+        }
+}
+
+void page_dirty_set(struct store *store, uint64_t extent, uint32_t page, bool dirty)
+{
+    uint16_t bit = (uint16_t)(1u << page);
+    struct extent *e = &store->extents[extent];
+    if (!(e->dirty & bit) == !dirty)
+        return;
+    e->dirty ^= bit;
+    if (dirty)
+        store->pages_dirty++;
+    else
+        store->pages_dirty--;
+}

@@ -1,0 +1,243 @@
+/*
+ * superblock.c - the pair of superblock slots.
+ *
+ * Invariants
+ *   S1  What a slot names is flushed before the slot is written, and the slot is flushed before
+ *       anything it releases is used again (the callers' order; see checkpoint.c and open.c).
+ *   S2  Generation g lies in slot g & 1, so a torn write never hits the newest good slot.
+ *   S3  No field is believed before magic, version and CRC hold and all fields are in range.
+ */
+#include "internal.h"
+
+#define CRC_START offsetof(struct superblock_disk, version)
+
+uint32_t crc_seed(const uint8_t uuid[16], enum crc_kind kind, uint64_t address, uint32_t epoch)
+{
+    struct { uint8_t uuid[16]; le32 kind, epoch; le64 address; } seed;
+    memcpy(seed.uuid, uuid, 16);
+    seed.kind = le32_of(kind);
+    seed.epoch = le32_of(epoch);
+    seed.address = le64_of(address);
+    return crc32c(0, &seed, sizeof seed);
+}
+
+static uint32_t slot_crc(const struct superblock_disk *slot)
+{
+    uint32_t seed = crc_seed(slot->uuid, CRC_SUPERBLOCK, le32_get(slot->slot), 0);
+    return crc32c(seed, (const uint8_t *)slot + CRC_START, BLOCK_BYTES - CRC_START);
+}
+
+uint64_t slot_b_place(uint64_t disk_bytes)
+{
+    return disk_bytes / 2 / BLOCK_BYTES * BLOCK_BYTES;
+}
+
+uint64_t slot_offset(const struct superblock *super, uint32_t slot)
+{
+    return slot ? super->slot_b_offset : 0;
+}
+
+void superblock_encode(const struct superblock *super, struct superblock_disk *out)
+{
+    memset(out, 0, sizeof *out);
+    out->magic = le64_of(SUPERBLOCK_MAGIC);
+    out->version = le32_of(FORMAT_VERSION);
+    memcpy(out->uuid, super->uuid, 16);
+    out->slot = le32_of(super->slot);
+    out->flags = le32_of(super->flags);
+    out->generation = le64_of(super->generation);
+    out->disk_bytes = le64_of(super->disk_bytes);
+    out->slot_b_offset = le64_of(super->slot_b_offset);
+    out->log_start = le64_of(super->log_start);
+    out->log_bytes = le64_of(super->log_bytes);
+    out->extent_bytes = le32_of(super->extent_bytes);
+    out->zone = le32_of(super->zone);
+    out->area_pages = le32_of(super->area_pages);
+    out->directory_pages_max = le32_of(super->directory_pages_max);
+    out->names_pages_max = le32_of(super->names_pages_max);
+    out->checkpoint_index = le32_of(super->checkpoint_index);
+    out->data_start = le64_of(super->data_start);
+    out->extents = le64_of(super->extents);
+    out->end_lsn = le64_of(super->end_lsn);
+    out->epoch_count = le32_of(super->epoch_count);
+    for (int i = 0; i < 2; i++) {
+        const struct checkpoint_info *c = &super->checkpoints[i];
+        out->area_start[i] = le64_of(super->area_start[i]);
+        out->checkpoints[i].redo_lsn = le64_of(c->redo_lsn);
+        out->checkpoints[i].root_crc = le32_of(c->root_crc);
+        out->checkpoints[i].pages = le32_of(c->pages);
+        out->checkpoints[i].prev_crc = le32_of(c->prev_crc);
+        out->checkpoints[i].sequence = le64_of(c->sequence);
+    }
+    for (uint32_t i = 0; i < super->epoch_count; i++) {
+        out->epochs[i].epoch = le32_of(super->epochs[i].epoch);
+        out->epochs[i].first_lsn = le64_of(super->epochs[i].first_lsn);
+    }
+    out->crc = le32_of(slot_crc(out));
+}
+
+static void fields_decode(const struct superblock_disk *in, struct superblock *out)
+{
+    memset(out, 0, sizeof *out);
+    memcpy(out->uuid, in->uuid, 16);
+    out->slot = le32_get(in->slot);
+    out->flags = le32_get(in->flags);
+    out->generation = le64_get(in->generation);
+    out->disk_bytes = le64_get(in->disk_bytes);
+    out->slot_b_offset = le64_get(in->slot_b_offset);
+    out->log_start = le64_get(in->log_start);
+    out->log_bytes = le64_get(in->log_bytes);
+    out->extent_bytes = le32_get(in->extent_bytes);
+    out->zone = le32_get(in->zone);
+    out->area_pages = le32_get(in->area_pages);
+    out->directory_pages_max = le32_get(in->directory_pages_max);
+    out->names_pages_max = le32_get(in->names_pages_max);
+    out->checkpoint_index = le32_get(in->checkpoint_index);
+    out->data_start = le64_get(in->data_start);
+    out->extents = le64_get(in->extents);
+    out->end_lsn = le64_get(in->end_lsn);
+    out->epoch_count = le32_get(in->epoch_count);
+    for (int i = 0; i < 2; i++) {
+        struct checkpoint_info *c = &out->checkpoints[i];
+        out->area_start[i] = le64_get(in->area_start[i]);
+        c->redo_lsn = le64_get(in->checkpoints[i].redo_lsn);
+        c->root_crc = le32_get(in->checkpoints[i].root_crc);
+        c->pages = le32_get(in->checkpoints[i].pages);
+        c->prev_crc = le32_get(in->checkpoints[i].prev_crc);
+        c->sequence = le64_get(in->checkpoints[i].sequence);
+    }
+    for (uint32_t i = 0; i < EPOCH_MAX; i++) {
+        out->epochs[i].epoch = le32_get(in->epochs[i].epoch);
+        out->epochs[i].first_lsn = le64_get(in->epochs[i].first_lsn);
+    }
+}
+
+/* [start, start + bytes) is whole blocks inside the disk and behind block 0. */
+static bool range_valid(const struct superblock *super, uint64_t start, uint64_t bytes)
+{
+    return start % BLOCK_BYTES == 0 && start >= BLOCK_BYTES && start < super->disk_bytes &&
+           bytes <= super->disk_bytes - start;
+}
+
+static bool ranges_apart(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
+{
+    return a + a_bytes <= b || b + b_bytes <= a;
+}
+
+static bool geometry_valid(const struct superblock *super)
+{
+    uint64_t area_bytes = area_map_bytes(super->area_pages) +
+                          (uint64_t)super->area_pages * BLOCK_BYTES;
+    uint64_t data_bytes = super->extents * super->extent_bytes;
+    uint32_t extent = super->extent_bytes;
+    if (extent < BLOCK_BYTES || extent > STORE_EXTENT_PAGES_MAX * BLOCK_BYTES ||
+        (extent & (extent - 1)) || super->zone >= STORE_ZONE_MAX)
+        return false;
+    if (super->disk_bytes >> 62 || super->extents > super->disk_bytes / extent)
+        return false;
+    if (super->area_pages < 4 || super->area_pages > super->disk_bytes / BLOCK_BYTES ||
+        super->directory_pages_max < 1 || super->names_pages_max < 1 ||
+        super->directory_pages_max > super->area_pages ||
+        super->names_pages_max > super->area_pages ||
+        super->area_pages < area_pages_for(super->extents, extent, super->directory_pages_max,
+                                           super->names_pages_max))
+        return false;
+    if (super->log_bytes < LOG_BYTES_MIN || super->log_bytes % BLOCK_BYTES)
+        return false;
+    struct { uint64_t start, bytes; } range[5] = {
+        { super->log_start, super->log_bytes }, { super->area_start[0], area_bytes },
+        { super->area_start[1], area_bytes }, { super->data_start, data_bytes },
+        { super->slot_b_offset, BLOCK_BYTES },
+    };
+    for (int i = 0; i < 5; i++) {
+        if (!range_valid(super, range[i].start, range[i].bytes))
+            return false;
+        for (int j = 0; j < i; j++)     /* slot B may lie among the extents, which know it */
+            if (!(i == 4 && j == 3) && !ranges_apart(range[i].start, range[i].bytes,
+                                                     range[j].start, range[j].bytes))
+                return false;
+    }
+    return true;
+}
+
+static bool lsns_valid(const struct superblock *super)
+{
+    uint64_t newest = super->checkpoints[super->checkpoint_index].redo_lsn;
+    uint64_t older = super->checkpoints[!super->checkpoint_index].redo_lsn;
+    if (newest < super->log_bytes || newest >> 62 || newest % BLOCK_BYTES || older % BLOCK_BYTES)
+        return false;
+    if (older && (older > newest || older < super->log_bytes))
+        return false;
+    if (super->flags & FLAG_CLEAN &&
+        (super->end_lsn < newest || super->end_lsn >> 62 || super->end_lsn % BLOCK_BYTES))
+        return false;
+    if (super->epoch_count < 1 || super->epoch_count > EPOCH_MAX)
+        return false;
+    for (uint32_t i = 1; i < super->epoch_count; i++)
+        if (super->epochs[i].first_lsn <= super->epochs[i - 1].first_lsn ||
+            super->epochs[i].epoch <= super->epochs[i - 1].epoch)
+            return false;
+    return super->epochs[super->epoch_count - 1].epoch < UINT32_MAX - 1 &&
+           super->generation < UINT64_MAX / 2;
+}
+
+/* `offset` is where the block was read; 0 is slot A. */
+enum slot_verdict superblock_decode(const struct superblock_disk *in, uint64_t disk_bytes,
+                                    uint64_t offset, struct superblock *out, uint32_t *version)
+{
+    if (bytes_zero(in, sizeof *in))
+        return SLOT_ZERO;
+    if (le64_get(in->magic) != SUPERBLOCK_MAGIC)
+        return SLOT_FOREIGN;
+    *version = le32_get(in->version);
+    if (*version > FORMAT_VERSION)
+        return SLOT_NEWER;
+    if (*version != FORMAT_VERSION || le32_get(in->crc) != slot_crc(in))
+        return SLOT_DAMAGED;
+    if (le64_get(in->features))
+        return SLOT_NEWER;
+    fields_decode(in, out);
+    if (out->slot > 1 || out->generation % 2 != out->slot || out->checkpoint_index > 1 ||
+        out->disk_bytes > disk_bytes || slot_offset(out, out->slot) != offset ||
+        !bytes_zero(in->zero, sizeof in->zero) || !geometry_valid(out) || !lsns_valid(out))
+        return SLOT_DAMAGED;
+    return SLOT_VALID;
+}
+
+/* Writes the slot that belongs to super->generation. `block` is 4 KiB of scratch. No flush. */
+int superblock_write(const struct disk_io *io, const struct superblock *super, void *block)
+{
+    struct superblock slot = *super;
+    slot.slot = BUG(BUG_SUPERBLOCK_ONE) ? 0 : super->generation & 1;
+    if (BUG(BUG_SUPERBLOCK_ONE))
+        slot.generation += slot.generation & 1;
+    superblock_encode(&slot, block);
+    return io->write(io->context, slot_offset(super, slot.slot), block, BLOCK_BYTES);
+}
+
+/* The epoch that a group at this LSN must carry; 0 matches none. */
+uint32_t epoch_at(const struct superblock *super, uint64_t lsn)
+{
+    uint32_t epoch = 0;
+    for (uint32_t i = 0; i < super->epoch_count && super->epochs[i].first_lsn <= lsn; i++)
+        epoch = super->epochs[i].epoch;
+    return epoch;
+}
+
+/* A new epoch begins at lsn. Epochs that end before keep_lsn are forgotten; one in which nothing
+ * was logged is replaced, so that crashes in a row do not fill the table. */
+int epoch_begin(struct superblock *super, uint64_t lsn, uint64_t keep_lsn)
+{
+    uint32_t newest = super->epochs[super->epoch_count - 1].epoch, first = 0;
+    while (first + 1 < super->epoch_count && super->epochs[first + 1].first_lsn <= keep_lsn)
+        first++;
+    super->epoch_count -= first;
+    memmove(super->epochs, super->epochs + first, super->epoch_count * sizeof super->epochs[0]);
+    if (super->epochs[super->epoch_count - 1].first_lsn >= lsn)
+        super->epoch_count--;
+    if (super->epoch_count == EPOCH_MAX)
+        return -EUCLEAN;
+    super->epochs[super->epoch_count].epoch = newest + 1;
+    super->epochs[super->epoch_count++].first_lsn = lsn;
+    return 0;
+}
