@@ -25,8 +25,8 @@ UFLAGS  := $(COMMON) -D_GNU_SOURCE -fno-pie -fno-omit-frame-pointer -fcf-protect
            -Ilibpstore -Ikernel/include
 ULINK    = $(MUSL) -static -no-pie -Wl,-z,max-page-size=4096,-z,noexecstack,--build-id=none \
            -o $@ $(filter %.o,$^) build/libpstore.a
-HFLAGS  := $(COMMON) -D_GNU_SOURCE -Idisk -I.
-HLINK    = $(HOSTCC) -o $@ $(filter %.o,$^)
+HFLAGS  := $(COMMON) -D_GNU_SOURCE -Idisk -I. -Ilibpstore -Ikernel/include
+HLINK    = $(HOSTCC) -o $@ $(filter %.o %.a,$^)
 
 KERNEL_LD := arch/x86_64/kernel.ld
 # say(WORD): shows `WORD target` instead of the command, unless V=1
@@ -44,6 +44,9 @@ GUEST_TESTS     := $(patsubst %.c,build/%,$(wildcard tests/guest/*.c))
 DISK_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/disk/test_*.c))
 DISK_TEST_PARTS := $(filter-out tests/disk/test_%,$(wildcard tests/disk/*.c))
 HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
+HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) \
+                   $(addprefix libpstore/,slot.c alloc.c txn.c txn_entry.S container.c \
+                     container_name.c error.c pstore.c)
 HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/*.c))
 
 .PHONY: all image tests host-tests iso run test check debug bench lint clean reset-store help
@@ -129,6 +132,9 @@ build/initrd.tar: $(USER_PROGRAMS)
 build/obj/host/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,HOST)$(HOSTCC) $(HFLAGS) -c -o $@ $<
+build/obj/host/%.S.o: %.S Makefile
+	@mkdir -p $(@D)
+	$(call say,HOST)$(HOSTCC) $(HFLAGS) -c -o $@ $<
 build/obj/bugs/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,HOST)$(HOSTCC) $(HFLAGS) -DKATYDID_BUGS -c -o $@ $<
@@ -139,7 +145,10 @@ build/tests/disk/%: build/obj/bugs/tests/disk/%.o \
         $(call objects,build/obj/bugs,$(DISK_SOURCES) $(DISK_TEST_PARTS))
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HLINK) -lcmocka
-build/tests/host/%: build/obj/host/tests/host/%.o
+build/host/parts.a: $(call objects,build/obj/host,$(HOST_TEST_PARTS))
+	@mkdir -p $(@D)
+	$(call say,AR  )rm -f $@ && $(AR) rcs $@ $^
+build/tests/host/%: build/obj/host/tests/host/%.o build/host/parts.a
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HLINK) -lcmocka
 

@@ -17,7 +17,7 @@ static const struct {
     {EBADF, "the store manager's port is not valid any more: connect again"},
     {EBUSY, "in use: somebody has the container open, the object has a name, or the call is not "
             "allowed inside a transaction; end that first"},
-    {ECANCELED, "the transaction was given up and undone"},
+    {ECANCELED, "the transaction was given up by its program and undone: nothing else is wrong"},
     {EDEADLK, "two transactions waited for each other, this one was undone: run it again"},
     {EEXIST, "it exists already: leave PS_EXCLUSIVE out, or choose another name"},
     {EFAULT, "an address that is not the program's was passed: check the pointers given"},

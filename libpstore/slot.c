@@ -256,7 +256,7 @@ unsigned slot_room(const struct slot_page *page)
     if (!header_is_sound(page) || area + page->stack > SLOT_UNITS)
         return 0;
     room = SLOT_UNITS - page->stack - area;
-    if (page->unused != 0) {
+    if (page->free > room) {              /* there are holes */
         if (map_make(&map, page, area) != 0)
             return 0;
         map_find(&map, SLOT_UNITS + 1, &start, &room);

@@ -231,6 +231,8 @@ static int tx_begin(struct ps_tx *tx)
     int result = stores_refresh();
     if (result == 0)
         result = (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
+    if (result == -EOWNERDEAD)
+        stores_note_death();
     if (result != 0)
         return tx->reason = result;
     tx->active = 1;

@@ -1,0 +1,707 @@
+/*
+ * test_alloc.c - libpstore against a double of kernel and store manager (fake_store.h).
+ *
+ * Method: random work against a model, aborted by the "kernel" at random page faults, that is in the
+ * middle of loads and stores of the library itself; after each transaction every page's invariants
+ * hold, every object has its contents, and no page is in use that no lease covered.
+ */
+#include "fake_store.h"
+#include "pstore_private.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct root { uint64_t count; void *object; };
+
+static ps_container *container;
+static uint32_t seed = 7;
+
+static uint32_t draw(uint32_t below)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (uint32_t)((uint64_t)seed * below >> 32);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    fake_reset();
+    container = ps_open("box", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    return container ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    fake_look(0);
+    return ps_close(container);
+}
+
+/* ---- one transaction at a time ---- */
+
+static int count_up(void *arg)
+{
+    struct root *root = ps_root(container);
+    if (!root)
+        return -errno;
+    root->count++;
+    *(struct root **)arg = root;
+    return 0;
+}
+
+static uint64_t counted;
+
+static int count_read(void *arg)
+{
+    struct root *root = ps_root(container);
+    (void)arg;
+    counted = root ? root->count : 0;
+    return 0;
+}
+
+static void the_root_is_made_once_and_kept(void **state)
+{
+    (void)state;
+    struct root *first, *second;
+    assert_int_equal(ps_transaction(count_up, &first), 0);
+    assert_int_equal(ps_transaction(count_up, &second), 0);
+    assert_ptr_equal(first, second);
+    assert_ptr_equal(ps_container_of(first), container);
+    assert_int_equal(ps_transaction(count_read, NULL), 0);
+    assert_int_equal(counted, 2);
+    assert_int_equal(fake_counts.names, 1);
+}
+
+static int fail_with_7(void *arg)
+{
+    struct root *root = ps_root(container);
+    (void)arg;
+    root->count = 100;
+    ps_alloc(container, 100, NULL);
+    return 7;
+}
+
+static int abort_with_einval(void *arg)
+{
+    (void)arg;
+    fail_with_7(NULL);
+    ps_abort(EINVAL);
+}
+
+static void what_a_body_gives_up_is_undone(void **state)
+{
+    (void)state;
+    struct root *root;
+    assert_int_equal(ps_transaction(fail_with_7, NULL), 7); /* takes its root along */
+    assert_int_equal(fake_counts.names, 0);
+    assert_int_equal(ps_transaction(count_up, &root), 0);
+    assert_int_equal(ps_transaction(fail_with_7, NULL), 7);
+    assert_int_equal(ps_transaction(abort_with_einval, NULL), -EINVAL);
+    assert_int_equal(ps_transaction(count_read, NULL), 0);
+    assert_int_equal(counted, 1);
+    assert_false(ps_active());
+}
+
+static unsigned runs;
+
+static int run_and_count(void *arg)
+{
+    runs++;
+    return count_up(arg);
+}
+
+static void a_deadlock_victim_runs_again(void **state)
+{
+    (void)state;
+    struct root *root;
+    assert_int_equal(ps_transaction(count_up, &root), 0);
+    runs = 0;
+    fake_abort_at_fault(1, EDEADLK);
+    assert_int_equal(ps_transaction(run_and_count, &root), 0);
+    assert_int_equal(runs, 2);
+    assert_int_equal(ps_transaction(count_read, NULL), 0);
+    assert_int_equal(counted, 2);
+}
+
+static void other_aborts_are_returned(void **state)
+{
+    (void)state;
+    static const int reasons[] = {ETIMEDOUT, ENOSPC, EIO, ESTALE, ENOMEM, E2BIG, EXDEV};
+    struct root *root;
+    for (unsigned i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
+        runs = 0;
+        fake_abort_at_fault(1, reasons[i]);
+        assert_int_equal(ps_transaction(run_and_count, &root), -reasons[i]);
+        assert_int_equal(runs, 1);
+        fake_refuse_commit(reasons[i]);
+        assert_int_equal(ps_transaction(count_up, &root), -reasons[i]);
+    }
+    assert_int_equal(fake_counts.names, 0);
+}
+
+static int count_up_and_deadlock(void *arg)
+{
+    fake_abort_at_fault(1, EDEADLK);
+    return run_and_count(arg);
+}
+
+static void retries_end(void **state)
+{
+    (void)state;
+    struct root *root;
+    struct ps_options three = {.retries = 3};
+    runs = 0;
+    assert_int_equal(ps_transaction_opt(count_up_and_deadlock, &root, &three), -EDEADLK);
+    assert_int_equal(runs, 4);
+    fake_abort_at_fault(0, 0);
+}
+
+static void a_name_made_by_another_is_found_on_the_second_run(void **state)
+{
+    (void)state;
+    struct root *root;
+    uint64_t elsewhere = KD_STORE_BASE + 100 * 4096;
+    fake_steal_name(ROOT_NAME, elsewhere, sizeof(struct root));
+    runs = 0;
+    assert_int_equal(ps_transaction(run_and_count, &root), 0);
+    assert_int_equal(runs, 2);
+    assert_int_equal((uintptr_t)root, elsewhere);
+    fake_counts.wrong_pages = 0; /* the other's page is none of ours */
+}
+
+static int names_body(void *arg)
+{
+    void **out = arg;
+    out[0] = ps_named(container, "first", 40);
+    out[1] = ps_named(container, "second", 5000);
+    assert_ptr_equal(ps_named(container, "first", 40), out[0]);
+    assert_ptr_equal(ps_named(container, "first", 0), out[0]);
+    assert_null(ps_named(container, "first", 41));
+    assert_int_equal(errno, EPROTO);
+    assert_null(ps_named(container, "third", 0));
+    assert_int_equal(errno, ENOENT);
+    assert_null(ps_named(container, "\1root", 8));
+    assert_int_equal(errno, EINVAL);
+    return 0;
+}
+
+static void named_objects_are_found_again(void **state)
+{
+    (void)state;
+    void *once[2], *twice[2];
+    assert_int_equal(ps_transaction(names_body, once), 0);
+    assert_int_equal(ps_transaction(names_body, twice), 0);
+    assert_memory_equal(once, twice, sizeof once);
+    assert_int_equal(fake_counts.names, 2);
+}
+
+/* ---- explicit transactions, suspend and resume ---- */
+
+static jmp_buf caught;
+
+static void on_abort(int error, void *arg)
+{
+    *(int *)arg = error;
+    longjmp(caught, 1);
+}
+
+static void explicit_transactions_commit_roll_back_and_are_caught(void **state)
+{
+    (void)state;
+    static int error;
+    struct root *root;
+    ps_catch(on_abort, &error);
+    assert_int_equal(ps_begin(NULL), 0);
+    assert_int_equal(count_up(&root), 0);
+    assert_int_equal(ps_commit(), 0);
+    assert_int_equal(ps_begin(NULL), 0);
+    assert_int_equal(count_up(&root), 0);
+    assert_int_equal(ps_rollback(), 0);
+    if (setjmp(caught) == 0) {
+        assert_int_equal(ps_begin(NULL), 0);
+        fake_abort_at_fault(1, EDEADLK);
+        count_up(&root);
+        fail();
+    }
+    assert_int_equal(error, EDEADLK);
+    assert_false(ps_active());
+    assert_int_equal(ps_transaction(count_read, NULL), 0);
+    assert_int_equal(counted, 1);
+    ps_catch(NULL, NULL);
+}
+
+static int outer_body(void *arg)
+{
+    struct root *root;
+    count_up(&root);
+    ps_tx *outer = ps_suspend();
+    assert_non_null(outer);
+    assert_false(ps_active());
+    assert_int_equal(ps_transaction(count_read, NULL), 0); /* sees the committed count */
+    *(uint64_t *)arg = counted;
+    assert_int_equal(ps_resume(outer), 0);
+    count_up(&root);
+    return 0;
+}
+
+static void a_suspended_transaction_is_taken_up_again(void **state)
+{
+    (void)state;
+    struct root *root;
+    uint64_t between = 99;
+    assert_int_equal(ps_transaction(count_up, &root), 0);
+    assert_int_equal(ps_transaction(outer_body, &between), 0);
+    assert_int_equal(between, 1);
+    assert_int_equal(ps_transaction(count_read, NULL), 0);
+    assert_int_equal(counted, 3);
+}
+
+static int forgets_to_resume(void *arg)
+{
+    struct root *root;
+    (void)arg;
+    count_up(&root);
+    ps_suspend();
+    return 0;
+}
+
+static void a_body_that_ends_suspended_is_undone(void **state)
+{
+    (void)state;
+    struct root *root;
+    assert_int_equal(ps_transaction(count_up, &root), 0);
+    assert_int_equal(ps_transaction(forgets_to_resume, NULL), -EPERM);
+    assert_int_equal(ps_transaction(count_read, NULL), 0);
+    assert_int_equal(counted, 1);
+}
+
+static ps_tx *outer_tx;
+
+static int inner_abandoned(void *arg)
+{
+    struct root *root;
+    (void)arg;
+    count_up(&root);
+    ps_suspend();
+    fake_abort_at_fault(1, ETIMEDOUT);
+    ps_resume(outer_tx);
+    count_up(&root);                      /* leaves both bodies */
+    fail();
+    return 0;
+}
+
+static int outer_abandons(void *arg)
+{
+    struct root *root;
+    (void)arg;
+    count_up(&root);
+    outer_tx = ps_suspend();
+    ps_transaction(inner_abandoned, NULL);
+    fail();
+    return 0;
+}
+
+static void an_outer_abort_ends_inner_transactions(void **state)
+{
+    (void)state;
+    struct root *root;
+    assert_int_equal(ps_transaction(count_up, &root), 0);
+    assert_int_equal(ps_transaction(outer_abandons, NULL), -ETIMEDOUT);
+    unsigned aborts = fake_counts.aborts;
+    assert_int_equal(aborts, 2);
+    assert_int_equal(ps_transaction(count_read, NULL), 0);
+    assert_int_equal(counted, 1);
+}
+
+/* ---- random work against a model ---- */
+
+enum { OBJECTS = 3000 };
+struct object { uint8_t *at; uint32_t bytes; uint8_t fill; };
+static struct object live[OBJECTS], tried[OBJECTS];
+static unsigned live_count, tried_count;
+
+static int random_body(void *arg)
+{
+    const unsigned *limits = arg;         /* steps, largest object, one in how many is large */
+    memcpy(tried, live, sizeof tried);
+    tried_count = live_count;
+    for (unsigned step = draw(limits[0]); step > 0; step--) {
+        if (tried_count < OBJECTS && draw(9) < (tried_count < OBJECTS / 2 ? 6u : 4u)) {
+            uint32_t bytes = 1 + draw(draw(limits[2]) ? limits[1] : 40000);
+            void *near = tried_count && draw(2) ? tried[draw(tried_count)].at : NULL;
+            uint8_t *p = ps_alloc(container, bytes, near);
+            assert_non_null(p);
+            assert_int_equal((uintptr_t)p % 16, 0);
+            assert_int_equal(ps_size(p), (bytes + 15) / 16 * 16);
+            for (uint32_t i = 0; i < bytes; i++)
+                assert_int_equal(p[i], 0);
+            tried[tried_count] = (struct object){p, bytes, (uint8_t)(1 + draw(255))};
+            memset(p, tried[tried_count].fill, bytes);
+            tried_count++;
+        } else if (tried_count > 0) {
+            unsigned victim = draw(tried_count);
+            assert_int_equal(ps_free(tried[victim].at), 0);
+            tried[victim] = tried[--tried_count];
+        }
+    }
+    return draw(5) == 0;
+}
+
+static void everything_is_right(void)
+{
+    static uint64_t pages[FAKE_PAGES];
+    unsigned used = fake_used_pages(pages, FAKE_PAGES), slotted = 0, objects = 0;
+    fake_look(1);
+    for (unsigned i = 0; i < used;) {
+        struct slot_page *page = (struct slot_page *)(uintptr_t)pages[i];
+        if (!slot_is_page(page))          /* formatted and freed by one transaction */
+            fail_msg("page %u of %u in use is neither slotted nor in a run", i, used);
+        assert_int_equal(slot_check(page), 0);
+        slotted++;
+        for (unsigned s = 0; s < page->slots; s++)
+            objects += page->slot[s].units != 0;
+        for (uint32_t t = 1; t <= page->tail; t++)
+            assert_int_equal(pages[i + t], pages[i] + t * 4096ull);
+        i += 1 + page->tail;
+    }
+    assert_int_equal(objects, live_count);
+    for (unsigned i = 0; i < live_count; i++)
+        for (uint32_t b = 0; b < live[i].bytes; b++)
+            assert_int_equal(live[i].at[b], live[i].fill);
+    assert_int_equal(fake_counts.wrong_pages, 0);
+    fake_look(0);
+}
+
+static void random_rounds(unsigned rounds, unsigned steps, unsigned largest, unsigned large_in)
+{
+    unsigned limits[] = {steps, largest, large_in};
+    live_count = 0;
+    for (unsigned round = 0; round < rounds; round++) {
+        fake_abort_at_fault(draw(3) ? 0 : 1 + draw(60), draw(2) ? EDEADLK : ETIMEDOUT);
+        if (draw(8) == 0)
+            fake_refuse_commit(ENOSPC);
+        int result = ps_transaction(random_body, limits);
+        if (result == 0) {
+            memcpy(live, tried, sizeof live);
+            live_count = tried_count;
+        }
+        if (round % 8 == 0)
+            everything_is_right();
+    }
+    fake_abort_at_fault(0, 0);
+    fake_refuse_commit(0);
+    everything_is_right();
+    assert_in_range(fake_counts.aborts, rounds / 8, 10 * rounds); /* the injector fires */
+    assert_in_range(fake_counts.commits, rounds / 4, rounds);
+}
+
+static void random_small_objects(void **state)
+{
+    (void)state;
+    random_rounds(200, 300, 200, 10000);
+}
+
+static void random_sizes_up_to_many_pages(void **state)
+{
+    (void)state;
+    random_rounds(100, 40, 5000, 8);
+}
+
+static int free_all(void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; i < live_count; i++)
+        assert_int_equal(ps_free(live[i].at), 0);
+    return 0;
+}
+
+static void what_is_freed_goes_back_to_the_manager(void **state)
+{
+    (void)state;
+    static uint64_t pages[FAKE_PAGES];
+    random_rounds(60, 60, 3000, 8);
+    assert_int_equal(ps_transaction(free_all, NULL), 0);
+    assert_true(fake_used_pages(pages, FAKE_PAGES) <= 2); /* the page being filled */
+}
+
+/* ---- density and cost ---- */
+
+static int import_body(void *arg)
+{
+    void **previous = arg;
+    for (unsigned i = 0; i < 2000; i++) {
+        static const uint32_t sizes[] = {48, 96, 64, 160, 80, 32, 120, 56};
+        *previous = ps_alloc(container, sizes[i % 8], i % 2 ? *previous : NULL);
+        assert_non_null(*previous);
+    }
+    return 0;
+}
+
+static void sequential_objects_fill_their_pages(void **state)
+{
+    (void)state;
+    static uint64_t pages[FAKE_PAGES];
+    void *previous = NULL;
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(ps_transaction(import_body, &previous), 0);
+    /* (48+96+64+160+80+32+128+64)/8 + 2 = 86 bytes each */
+    unsigned used = fake_used_pages(pages, FAKE_PAGES);
+    assert_in_range(used, 20000 * 86 / 4096, 20000 * 86 / 4096 * 103 / 100 + 2);
+    assert_true(fake_counts.leases < 12);
+    assert_true(fake_counts.spaces < 12);
+}
+
+static void *near_made[64];
+
+static int near_body(void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; i < 8; i++)      /* far from each other: a page each */
+        near_made[i] = ps_alloc(container, 3900, NULL);
+    for (unsigned i = 0; i < 8; i++) {
+        void *close_by = ps_alloc(container, 100, near_made[i]);
+        assert_int_equal(PAGE_OF((uintptr_t)close_by), PAGE_OF((uintptr_t)near_made[i]));
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        uint64_t near = (uintptr_t)near_made[i];
+        uint64_t got = (uintptr_t)ps_alloc(container, 1000, near_made[i]);
+        assert_true((got > near ? got - near : near - got) < 256 * 1024);
+    }
+    return 0;
+}
+
+static void a_hint_is_followed_down_the_ladder(void **state)
+{
+    (void)state;
+    assert_int_equal(ps_transaction(near_body, NULL), 0);
+}
+
+static int one_object(void *arg)
+{
+    *(void **)arg = ps_alloc(container, 64, NULL);
+    return *(void **)arg ? 0 : -errno;
+}
+
+static void a_later_opening_fills_the_page_left_half_full(void **state)
+{
+    (void)state;
+    void *before, *after;
+    assert_int_equal(ps_transaction(one_object, &before), 0);
+    ps_close(container);
+    container = ps_open("box", PS_WRITE, NULL);
+    assert_int_equal(ps_transaction(one_object, &after), 0);
+    assert_int_equal(PAGE_OF((uintptr_t)before), PAGE_OF((uintptr_t)after));
+}
+
+/* ---- errors ---- */
+
+static int bad_arguments(void *arg)
+{
+    static char volatile_memory[64];
+    struct ps_container *none = (void *)volatile_memory;
+    char *p = ps_alloc(container, 64, NULL);
+    (void)arg;
+    assert_null(ps_alloc(none, 8, NULL));
+    assert_int_equal(errno, EINVAL);
+    assert_null(ps_alloc(NULL, 8, NULL));
+    assert_int_equal(errno, EINVAL);
+    assert_null(ps_alloc(container, 0, NULL));
+    assert_int_equal(errno, EINVAL);
+    assert_null(ps_alloc(container, SIZE_MAX, NULL));
+    assert_int_equal(errno, ENOSPC);
+    assert_null(ps_alloc(container, 1ull << 40, p));
+    assert_int_equal(errno, ENOSPC);
+    assert_non_null(ps_alloc(container, 8, volatile_memory)); /* a hint is only a hint */
+    assert_int_equal(ps_free(NULL), 0);
+    assert_int_equal(ps_free(volatile_memory), -EINVAL);
+    assert_int_equal(ps_free(p + 16), -EINVAL);
+    assert_int_equal(ps_free(p + 1), -EINVAL);
+    assert_int_equal(ps_free(p), 0);
+    assert_int_equal(ps_free(p), -EINVAL);
+    assert_int_equal(ps_free((void *)KD_STORE_BASE), -EINVAL);
+    assert_int_equal(ps_size(p), 0);
+    assert_int_equal(ps_touch(volatile_memory, 1), -EINVAL);
+    assert_int_equal(ps_touch(ps_root(container), 16), 0);
+    assert_int_equal(ps_free(ps_root(container)), 0); /* not committed yet, so no name */
+    assert_int_equal(ps_transaction(bad_arguments, NULL), -EALREADY);
+    assert_int_equal(ps_begin(NULL), -EALREADY);
+    assert_int_equal(ps_commit(), -EPERM);
+    assert_int_equal(ps_rollback(), -EPERM);
+    assert_null(ps_open("new", PS_CREATE | PS_WRITE, NULL));
+    assert_int_equal(errno, EBUSY);
+    ps_container *again = ps_open("box", PS_WRITE, NULL);
+    assert_ptr_equal(again, container);
+    assert_int_equal(ps_close(container), -EBUSY);
+    assert_int_equal(ps_delete("box"), -EBUSY);
+    assert_int_equal(ps_rename("box", "bag"), -EBUSY);
+    assert_int_equal(ps_list(NULL, 0), -EBUSY);
+    assert_int_equal(ps_resume(NULL), -EALREADY);
+    return 1;
+}
+
+static void bad_calls_inside_a_transaction_give_errors(void **state)
+{
+    (void)state;
+    assert_int_equal(ps_transaction(bad_arguments, NULL), 1);
+    assert_int_equal(ps_close(container), 0);
+}
+
+static int nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void bad_calls_outside_give_errors(void **state)
+{
+    (void)state;
+    struct ps_options o = {.isolation = 9};
+    char name[65];
+    memset(name, 'x', 64);
+    name[64] = 0;
+    assert_null(ps_alloc(container, 8, NULL));
+    assert_int_equal(errno, EPERM);
+    assert_null(ps_root(container));
+    assert_int_equal(errno, EPERM);
+    assert_int_equal(ps_free((void *)(KD_STORE_BASE + 64)), -EPERM);
+    assert_int_equal(ps_touch((void *)KD_STORE_BASE, 1), -EPERM);
+    assert_int_equal(ps_transaction(NULL, NULL), -EINVAL);
+    assert_int_equal(ps_transaction_opt(nothing, NULL, &o), -EINVAL);
+    o = (struct ps_options){.isolation = PS_CONTAINER_LOCK};
+    assert_int_equal(ps_transaction_opt(nothing, NULL, &o), -EINVAL);
+    o.locked = container;
+    assert_int_equal(ps_transaction_opt(nothing, NULL, &o), 0);
+    assert_int_equal(ps_commit(), -EPERM);
+    assert_int_equal(ps_rollback(), -EPERM);
+    assert_null(ps_suspend());
+    assert_int_equal(errno, EPERM);
+    assert_int_equal(ps_resume(NULL), -EINVAL);
+    assert_int_equal(ps_resume((ps_tx *)name), -EPERM);
+    assert_null(ps_open(NULL, 0, NULL));
+    assert_int_equal(errno, EINVAL);
+    assert_null(ps_open("", 0, NULL));
+    assert_int_equal(errno, EINVAL);
+    assert_null(ps_open(name, 0, NULL));
+    assert_int_equal(errno, ENAMETOOLONG);
+    assert_null(ps_open("box", PS_EXCLUSIVE, NULL));
+    assert_int_equal(errno, EINVAL);
+    assert_null(ps_open("box", PS_CREATE | PS_EXCLUSIVE, NULL));
+    assert_int_equal(errno, EEXIST);
+    assert_null(ps_open("none", PS_WRITE, NULL));
+    assert_int_equal(errno, ENOENT);
+    assert_null(ps_open("box", PS_WRITE, PS_LAYOUT(struct root, 2)));
+    assert_int_equal(errno, EPROTO);
+    assert_int_equal(ps_close(NULL), -EINVAL);
+    assert_int_equal(ps_close((ps_container *)name), -EINVAL);
+    assert_int_equal(ps_delete("none"), -ENOENT);
+    assert_int_equal(ps_list(NULL, 1), -EINVAL);
+    assert_int_equal(ps_list(NULL, 0), 1);
+}
+
+static int read_only_body(void *arg)
+{
+    (void)arg;
+    assert_null(ps_alloc(container, 8, NULL));
+    assert_int_equal(errno, EROFS);
+    assert_null(ps_root(container));
+    assert_int_equal(errno, ENOENT);
+    return 0;
+}
+
+static void a_container_open_for_reading_is_not_allocated_in(void **state)
+{
+    (void)state;
+    struct ps_options snapshot = {.isolation = PS_SNAPSHOT};
+    assert_int_equal(ps_close(container), 0);
+    container = ps_open("box", 0, PS_LAYOUT(struct root, 1));
+    assert_int_equal(ps_transaction(read_only_body, NULL), 0);
+    assert_ptr_equal(ps_open("box", PS_WRITE, NULL), container);
+    assert_int_equal(ps_transaction_opt(one_object, &(void *){0}, &snapshot), -EROFS);
+    assert_int_equal(ps_close(container), 0);
+}
+
+static void a_full_store_is_an_error_and_harms_nothing(void **state)
+{
+    (void)state;
+    void *object;
+    struct root *root;
+    assert_int_equal(ps_transaction(count_up, &root), 0);
+    fake_space_left(1);
+    for (unsigned i = 0; i < 20 * 64; i++)
+        if (ps_transaction(one_object, &object) != 0)
+            break;
+    assert_int_equal(ps_transaction(one_object, &object), -ENOSPC);
+    assert_int_equal(ps_transaction(count_up, &root), 0);
+    assert_int_equal(root != NULL, 1);
+}
+
+static void a_dead_manager_is_found_again(void **state)
+{
+    (void)state;
+    struct root *root;
+    assert_int_equal(ps_transaction(count_up, &root), 0);
+    assert_int_equal(ps_begin(NULL), 0);
+    fake_manager_dies(1);                 /* between two instructions */
+    tx_active()->active = 0;              /* what tx_landed() does */
+    stores_note_death();
+    assert_int_equal(ps_transaction(count_up, &root), 0);
+    assert_int_equal(ps_transaction(count_read, NULL), 0);
+    assert_int_equal(counted, 2);
+    fake_manager_dies(0);
+    assert_int_equal(ps_transaction(count_up, &root), -EOWNERDEAD);
+    assert_int_equal(ps_transaction(count_up, &root), -ENOTCONN);
+    fake_manager_dies(1);
+    assert_int_equal(ps_transaction(count_up, &root), 0);
+}
+
+static void every_error_has_a_text(void **state)
+{
+    (void)state;
+    static const int errors[] = {
+        E2BIG, EALREADY, EBUSY, ECANCELED, EDEADLK, EEXIST, EINVAL, EIO, EMFILE, ENAMETOOLONG,
+        ENODEV, ENOENT, ENOMEM, ENOSPC, ENOTCONN, EOWNERDEAD, EPERM, EPROTO, EROFS, ESTALE,
+        ETIMEDOUT, EUCLEAN, EXDEV};
+    for (unsigned i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        assert_string_equal(ps_strerror(errors[i]), ps_strerror(-errors[i]));
+        assert_true(strlen(ps_strerror(errors[i])) > 40);
+    }
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    if (getenv("SEED"))                   /* SEED=N test_alloc: other random work */
+        seed = (uint32_t)strtoul(getenv("SEED"), NULL, 0);
+    const struct CMUnitTest tests[] = {
+        TEST(the_root_is_made_once_and_kept),
+        TEST(what_a_body_gives_up_is_undone),
+        TEST(a_deadlock_victim_runs_again),
+        TEST(other_aborts_are_returned),
+        TEST(retries_end),
+        TEST(a_name_made_by_another_is_found_on_the_second_run),
+        TEST(named_objects_are_found_again),
+        TEST(explicit_transactions_commit_roll_back_and_are_caught),
+        TEST(a_suspended_transaction_is_taken_up_again),
+        TEST(a_body_that_ends_suspended_is_undone),
+        TEST(an_outer_abort_ends_inner_transactions),
+        TEST(random_small_objects),
+        TEST(random_sizes_up_to_many_pages),
+        TEST(what_is_freed_goes_back_to_the_manager),
+        TEST(sequential_objects_fill_their_pages),
+        TEST(a_hint_is_followed_down_the_ladder),
+        TEST(a_later_opening_fills_the_page_left_half_full),
+        TEST(bad_calls_inside_a_transaction_give_errors),
+        TEST(bad_calls_outside_give_errors),
+        TEST(a_container_open_for_reading_is_not_allocated_in),
+        TEST(a_full_store_is_an_error_and_harms_nothing),
+        TEST(a_dead_manager_is_found_again),
+        TEST(every_error_has_a_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
