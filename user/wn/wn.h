@@ -51,7 +51,7 @@ struct bases {
 };
 void bases_find(const struct wn_root *root, const char *word, uint32_t pos, struct bases *bases);
 
-/* ---- search.c, print.c: the searches of the wordnet package's tool ---- */
+/* ---- search.c, print.c, trace.c: the searches of the wordnet package's tool ---- */
 struct query {
     const struct wn_root *root;
     int show_gloss, show_offset, show_file, show_senses;
@@ -92,6 +92,11 @@ void trace_parts(struct query *q, const struct wn_synset *synset, uint32_t which
 void trace_antonyms(struct query *q, const struct wn_synset *synset, uint32_t which);
 void print_see_also(struct query *q, const struct wn_synset *synset, uint32_t which);
 void print_frames(struct query *q, const struct wn_synset *synset, uint32_t which);
+
+/* ---- word.c ---- */
+void familiarity_print(struct query *q, uint32_t pos, const struct forms *forms);
+void similar_verbs_print(struct query *q, const struct wn_entry *entry);
+void compounds_print(struct query *q, const char *word, uint32_t pos);
 
 /* ---- path.c, check.c ---- */
 /* 0, or 1 if there is none, or -errno. */
