@@ -185,7 +185,8 @@ static void show_progress(const struct import *im, const struct wn_root *root)
     static unsigned shown = 1000;
     unsigned percent = percent_done(im, root);
     unsigned unit = isatty(STDOUT_FILENO) ? 1 : 10;
-    const char *title = root->progress.phase < WN_DONE ? phases[root->progress.phase].title : "done";
+    const char *title = root->progress.phase < WN_DONE ? phases[root->progress.phase].title
+                                                         : "done";
     static const char full[] = "########################################";
 
     if (percent / unit == shown)

@@ -163,8 +163,9 @@ static void stats_print(const struct timespec *begin)
     clock_gettime(CLOCK_MONOTONIC, &end);
     ps_stats(&stats);
     long us = (end.tv_sec - begin->tv_sec) * 1000000L + (end.tv_nsec - begin->tv_nsec) / 1000;
-    fprintf(stderr, "stats: %ld us, %llu pages read, %llu read faults, %llu pages in the container\n",
-            us, (unsigned long long)stats.pages_read, (unsigned long long)stats.read_faults,
+    fprintf(stderr, "stats: %ld us, %llu pages read, %llu read faults, "
+            "%llu pages in the container\n", us,
+            (unsigned long long)stats.pages_read, (unsigned long long)stats.read_faults,
             (unsigned long long)container_pages());
 }
 

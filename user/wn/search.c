@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OVERVIEW_BLANKS "                                                                         " \
-                        "                          "
-#define SEARCH_BLANKS   "                                                                         "
+#define BLANKS_24       "                        "
+#define SEARCH_BLANKS   BLANKS_24 BLANKS_24 BLANKS_24 " "           /* 73 */
+#define OVERVIEW_BLANKS SEARCH_BLANKS BLANKS_24 "  "                /* 99 */
 #define SENSES_MAX 1024
 
 /* What a search does with each sense; or, for those with a function of their own, with a word. */
@@ -42,7 +42,8 @@ static const struct search searches[] = {
     {"-synsv", SYNONYMS,    WN_HYPERNYM,     WN_VERB, HYPERNYMS},
     {"-synsa", SYNONYMS,    WN_SIMILAR,      WN_ADJ,  "Similarity"},
     {"-synsr", SYNONYMS,    0,               WN_ADV,  "Synonyms"},
-    {"-simsv", GROUPS,      WN_VERB_GROUP,   WN_VERB, "Synonyms (Grouped by Similarity of Meaning)"},
+    {"-simsv", GROUPS,      WN_VERB_GROUP,   WN_VERB,
+     "Synonyms (Grouped by Similarity of Meaning)"},
     {"-antsn", LINKS,       WN_ANTONYM,      WN_NOUN, "Antonyms"},
     {"-antsv", LINKS,       WN_ANTONYM,      WN_VERB, "Antonyms"},
     {"-antsa", ADJECTIVE_ANTONYMS, WN_ANTONYM, WN_ADJ, "Antonyms"},

@@ -117,7 +117,8 @@ static int has_word(const char *lemma, const char *word, size_t bytes)
 {
     size_t lemma_bytes = strlen(lemma);
     for (const char *at = lemma; (at = strstr(at, word)) != NULL; at++)
-        if (at == lemma || at + bytes == lemma + lemma_bytes || (is_gap(at[-1]) && is_gap(at[bytes])))
+        if (at == lemma || at + bytes == lemma + lemma_bytes ||
+            (is_gap(at[-1]) && is_gap(at[bytes])))
             return 1;
     return 0;
 }
