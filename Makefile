@@ -148,6 +148,8 @@ build/tests/disk/%: build/obj/bugs/tests/disk/%.o \
 build/host/parts.a: $(call objects,build/obj/host,$(HOST_TEST_PARTS))
 	@mkdir -p $(@D)
 	$(call say,AR  )rm -f $@ && $(AR) rcs $@ $^
+# -iquote: kernel/errno.h must not hide <errno.h>
+build/obj/host/tests/host/test_kernel.o: HFLAGS += -iquote kernel -Iarch/x86_64
 build/tests/host/%: build/obj/host/tests/host/%.o build/host/parts.a
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HLINK) -lcmocka

@@ -1,0 +1,394 @@
+/*
+ * test_kernel.c - the parts of the kernel that need no machine: strings, printf's conversions,
+ * checksums, page frames, kernel memory. The kernel's files are included, with their names of
+ * libc's functions changed; RAM is an array.
+ */
+#define memcpy kernel_memcpy
+#define memmove kernel_memmove
+#define memset kernel_memset
+#define memcmp kernel_memcmp
+#define strlen kernel_strlen
+#define strnlen kernel_strnlen
+#define strcmp kernel_strcmp
+#define strncmp kernel_strncmp
+#define strchr kernel_strchr
+#define strlcpy kernel_strlcpy
+#include "kernel/string.c"
+#include "kernel/format.c"
+#undef NO_LIBRARY_CALLS
+#include "kernel/frame.c"
+#include "kernel/kmem.c"
+#define word_t crc_word_t
+#include "kernel/crc32c.c"
+#undef memcpy
+#undef memmove
+#undef memset
+#undef memcmp
+#undef strlen
+#undef strnlen
+#undef strcmp
+#undef strncmp
+#undef strchr
+#undef strlcpy
+#undef assert
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- the machine ---- */
+enum { RAM_PAGES = 4096, HOLE_START = 1000, HOLE_END = 1100 };
+static _Alignas(4096) uint8_t ram[RAM_PAGES][PAGE_BYTES];
+static unsigned evict_calls;
+
+void *arch_phys(paddr_t pa) { return (uint8_t *)ram + pa; }
+uint64_t arch_cycles(void) { return 0; }
+void evict_wake(void) { evict_calls++; }
+void lock_acquire(struct lock *l) { l->taken++; }
+void lock_release(struct lock *l) { l->taken--; }
+void printk(const char *format, ...) { (void)format; }
+
+void panic(const char *format, ...)
+{
+    fail_msg("%s", format);
+    abort();
+}
+
+void boot_memory_for(boot_range_fn *fn, void *arg)
+{
+    fn(PAGE_BYTES, (paddr_t)RAM_PAGES * PAGE_BYTES, arg);
+}
+
+/* The array of frames has taken the last pages; a hole lies in the middle. */
+enum { ARRAY_PAGES = RAM_PAGES * sizeof(struct frame) / PAGE_BYTES };
+void boot_free_for(boot_range_fn *fn, void *arg)
+{
+    fn(PAGE_BYTES, HOLE_START * PAGE_BYTES, arg);
+    fn(HOLE_END * PAGE_BYTES, (RAM_PAGES - ARRAY_PAGES) * PAGE_BYTES, arg);
+}
+
+paddr_t boot_take(size_t bytes, paddr_t limit)
+{
+    assert_int_equal(bytes, ARRAY_PAGES * PAGE_BYTES);
+    return limit - bytes;
+}
+
+static int start(void **state)
+{
+    (void)state;
+    memset(ram, 0xa5, sizeof ram);
+    memset(&frames, 0, sizeof frames);
+    memset(&kmem, 0, sizeof kmem);
+    frame_init();
+    kmem_init();
+    evict_calls = 0;
+    return 0;
+}
+
+static uint64_t seed;
+static uint64_t any(uint64_t below)
+{
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+    return (seed >> 33) % below;
+}
+
+/* ---- strings ---- */
+
+/* Every length up to 80 and every alignment, overlapping both ways, against libc. */
+static void memory_functions_agree_with_libc(void **state)
+{
+    uint8_t ours[256], theirs[256];
+
+    (void)state;
+    for (size_t n = 0; n <= 80; n++) {
+        for (size_t to = 0; to < 24; to++) {
+            for (size_t from = 0; from < 24; from++) {
+                for (size_t i = 0; i < sizeof ours; i++)
+                    ours[i] = theirs[i] = (uint8_t)any(256);
+                kernel_memmove(ours + to, ours + from, n);
+                memmove(theirs + to, theirs + from, n);
+                kernel_memcpy(ours + 128 + to, ours + from, n);
+                memcpy(theirs + 128 + to, theirs + from, n);
+                kernel_memset(ours + 240 - n, (int)to, n);
+                memset(theirs + 240 - n, (int)to, n);
+                assert_memory_equal(ours, theirs, sizeof ours);
+            }
+        }
+    }
+}
+
+static void comparison_finds_the_first_difference(void **state)
+{
+    uint8_t a[64], b[64];
+
+    (void)state;
+    memset(a, 0x80, sizeof a);
+    memset(b, 0x80, sizeof b);
+    assert_int_equal(kernel_memcmp(a, b, sizeof a), 0);
+    for (size_t i = 0; i < sizeof a; i++) {
+        b[i] = 0x7f;
+        if (i + 1 < sizeof a)
+            b[i + 1] = 0xff;
+        assert_true(kernel_memcmp(a, b, sizeof a) > 0);
+        assert_true(kernel_memcmp(b, a, sizeof a) < 0);
+        assert_int_equal(kernel_memcmp(a, b, i), 0);
+        memset(b, 0x80, sizeof b);
+    }
+}
+
+static void strings_are_cut_and_found(void **state)
+{
+    char text[4] = "xyz";
+
+    (void)state;
+    assert_int_equal(kernel_strlcpy(text, "hello", sizeof text), 5);
+    assert_string_equal(text, "hel");
+    assert_int_equal(kernel_strlcpy(text, "", sizeof text), 0);
+    assert_string_equal(text, "");
+    assert_int_equal(kernel_strnlen("hello", 3), 3);
+    assert_true(kernel_strcmp("a", "b") < 0 && kernel_strcmp("ab", "a") > 0);
+    assert_true(kernel_strcmp("\x80", "a") > 0 && kernel_strncmp("abc", "abd", 2) == 0);
+    assert_null(kernel_strchr("abc", 'd'));
+    assert_string_equal(kernel_strchr("abc", 'b'), "bc");
+    assert_string_equal(kernel_strchr("abc", 0), "");
+}
+
+/* ---- printf ---- */
+
+#define SAME_AS_LIBC(...)                                                                         \
+    do {                                                                                          \
+        char ours[128], theirs[128];                                                              \
+        assert_int_equal(snprintk(ours, sizeof ours, __VA_ARGS__),                                \
+                         snprintf(theirs, sizeof theirs, __VA_ARGS__));                           \
+        assert_string_equal(ours, theirs);                                                        \
+    } while (0)
+
+static void conversions_agree_with_libc(void **state)
+{
+    (void)state;
+    SAME_AS_LIBC("%d %i %u|%5d|%-5d|%05d|%+d", -1, 42, 3000000000u, -42, -42, -42, 7);
+    SAME_AS_LIBC("%x %X %08x %lx %llx", 0xbeefu, 0xbeefu, 0xbeefu, ~0ul, 1ull << 40);
+    SAME_AS_LIBC("%ld %lu %zu %hhu %hd", -5l, 5ul, (size_t)9, (unsigned char)200, (short)-3);
+    SAME_AS_LIBC("%s|%8s|%-8s|%.2s|%.*s|%c%%", "abc", "abc", "abc", "abc", 1, "abc", 'x');
+    SAME_AS_LIBC("%.5d %8.3u %*d", 42, 7u, 6, 5);
+    SAME_AS_LIBC("%p %016lx %d", (void *)0x1234, 0xfful, (-2147483647 - 1));
+}
+
+static void output_is_cut_at_the_buffer(void **state)
+{
+    char text[5] = "????";
+
+    (void)state;
+    assert_int_equal(snprintk(text, sizeof text, "%s", "abcdefgh"), 8);
+    assert_string_equal(text, "abcd");
+    assert_int_equal(snprintk(NULL, 0, "%d", 123), 3);
+}
+
+/* ---- checksums ---- */
+
+static uint32_t crc_bit_by_bit(const uint8_t *p, size_t bytes)
+{
+    uint32_t crc = ~0u;
+
+    for (size_t i = 0; i < bytes; i++) {
+        crc ^= p[i];
+        for (unsigned bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    return ~crc;
+}
+
+/* "123456789" is the check value of every catalogue, but nine bytes; so the standard's 32 zeros,
+ * and pages of noise by both ways. */
+static void checksums_are_right_by_both_ways(void **state)
+{
+    static uint8_t page[PAGE_BYTES];
+
+    (void)state;
+    crc32c_init();
+    assert_int_equal(crc32c(page, 32), 0x8a9136aa);
+    for (unsigned round = 0; round < 8; round++) {
+        uint32_t right;
+
+        for (size_t i = 0; i < sizeof page; i++)
+            page[i] = (uint8_t)any(256);
+        right = crc_bit_by_bit(page, sizeof page);
+        assert_int_equal(~by_tables(~0u, (const crc_word_t *)page, sizeof page / 8), right);
+        if (arch_has_crc32c())
+            assert_int_equal(~by_instruction(~0u, (const crc_word_t *)page, sizeof page / 8), right);
+    }
+}
+
+/* ---- frames ---- */
+
+static void all_frames_can_be_taken_and_come_back_whole(void **state)
+{
+    static struct frame *taken[RAM_PAGES];
+    size_t total = frame_free_count(), count = 0;
+
+    (void)state;
+    assert_int_equal(total, RAM_PAGES - 1 - (HOLE_END - HOLE_START) - ARRAY_PAGES);
+    while ((taken[count] = frame_alloc(false)) != NULL) {
+        const uint8_t *memory = frame_memory(taken[count++]);
+
+        assert_int_equal(memory[0] | memory[PAGE_BYTES - 1], 0);
+    }
+    assert_int_equal(count, total - frames.reserve_count); /* F4 */
+    assert_true(evict_calls >= frames.low_mark - frames.reserve_count);
+    while ((taken[count] = frame_alloc_raw(true)) != NULL)
+        count++;
+    assert_int_equal(count, total);
+    while (count > 0)
+        frame_free(taken[--count]);
+    assert_true(frame_check());
+    hot_drain(SIZE_MAX);
+    assert_true(frame_check());
+    assert_non_null(frame_alloc_run(FRAME_RUN_MAX));
+}
+
+static void reserved_memory_is_never_handed_out(void **state)
+{
+    struct frame *f;
+
+    (void)state;
+    while ((f = frame_alloc_raw(true)) != NULL) {
+        size_t page = frame_paddr(f) / PAGE_BYTES;
+
+        assert_true(page > 0 && page < RAM_PAGES - ARRAY_PAGES);
+        assert_true(page < HOLE_START || page >= HOLE_END);
+    }
+}
+
+static void pinned_frame_is_freed_by_the_last_unpin(void **state)
+{
+    struct frame *f = frame_alloc(false);
+    size_t before = frame_free_count();
+
+    (void)state;
+    frame_pin(f);
+    frame_pin(f);
+    frame_free(f);
+    assert_int_equal(frame_free_count(), before);
+    frame_unpin(f);
+    assert_int_equal(f->state, FRAME_DYING);
+    frame_unpin(f);
+    assert_int_equal(f->state, FRAME_FREE);
+    assert_int_equal(frame_free_count(), before + 1);
+}
+
+/* Random runs and single frames, held in a model that notices an overlap. */
+static void runs_do_not_overlap(void **state)
+{
+    enum { RUNS = 64 };
+    struct { struct frame *first; size_t count; } runs[RUNS] = {0};
+    static uint8_t used[RAM_PAGES];
+    size_t total = frame_free_count();
+
+    (void)state;
+    memset(used, 0, sizeof used);
+    for (unsigned step = 0; step < 20000; step++) {
+        size_t r = any(RUNS), count = any(4) == 0 ? 1 + any(200) : 1;
+
+        if (runs[r].first != NULL) {
+            for (size_t i = 0; i < runs[r].count; i++) {
+                used[frame_index(runs[r].first) + i] = 0;
+                frame_free(runs[r].first + i);
+            }
+            runs[r].first = NULL;
+        } else {
+            runs[r].first = count == 1 ? frame_alloc_raw(false) : frame_alloc_run(count);
+            runs[r].count = count;
+            for (size_t i = 0; runs[r].first != NULL && i < count; i++) {
+                assert_int_equal(used[frame_index(runs[r].first) + i], 0);
+                used[frame_index(runs[r].first) + i] = 1;
+            }
+        }
+        if (step % 1000 == 0)
+            assert_true(frame_check());
+    }
+    for (size_t r = 0; r < RUNS; r++)
+        for (size_t i = 0; runs[r].first != NULL && i < runs[r].count; i++)
+            frame_free(runs[r].first + i);
+    assert_true(frame_check());
+    assert_int_equal(frame_free_count(), total);
+}
+
+/* ---- kernel memory ---- */
+
+static void kernel_memory_is_zeroed_aligned_and_apart(void **state)
+{
+    enum { PIECES = 200 };
+    struct { uint8_t *p; size_t bytes; uint8_t mark; } pieces[PIECES] = {0};
+
+    (void)state;
+    for (unsigned step = 0; step < 40000; step++) {
+        size_t i = any(PIECES), bytes = 1 + (any(16) == 0 ? any(20000) : any(2100));
+
+        if (pieces[i].p != NULL) {
+            for (size_t at = 0; at < pieces[i].bytes; at++)
+                assert_int_equal(pieces[i].p[at], pieces[i].mark);
+            kfree(pieces[i].p);
+            pieces[i].p = NULL;
+            continue;
+        }
+        pieces[i].p = kalloc(bytes);
+        pieces[i].bytes = bytes;
+        pieces[i].mark = (uint8_t)(1 + any(255));
+        assert_non_null(pieces[i].p);
+        assert_int_equal((uintptr_t)pieces[i].p % 16, 0);
+        for (size_t at = 0; at < bytes; at++)
+            assert_int_equal(pieces[i].p[at], 0);
+        memset(pieces[i].p, pieces[i].mark, bytes);
+    }
+    for (size_t i = 0; i < PIECES; i++)
+        kfree(pieces[i].p);
+    assert_int_equal(kmem_live_bytes(), 0); /* M3 */
+    assert_true(frame_check());
+}
+
+static void kernel_memory_has_an_end(void **state)
+{
+    size_t total = frame_free_count(), slabs = 0;
+    void **last = NULL, **p;
+
+    (void)state;
+    assert_null(kalloc(((size_t)FRAME_RUN_MAX << PAGE_SHIFT) + 1));
+    while ((p = kalloc(2048)) != NULL) {
+        *p = last;
+        last = p;
+    }
+    assert_int_equal(frame_free_count(), frames.reserve_count);
+    for (; last != NULL; last = p) {
+        p = *last;
+        kfree(last);
+    }
+    for (unsigned class = 0; class < CLASS_COUNT; class++)
+        list_for(l, &kmem.partial[class])
+            slabs++;
+    assert_true(slabs <= CLASS_COUNT);
+    assert_int_equal(frame_free_count() + slabs, total);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_functions_agree_with_libc),
+        cmocka_unit_test(comparison_finds_the_first_difference),
+        cmocka_unit_test(strings_are_cut_and_found),
+        cmocka_unit_test(conversions_agree_with_libc),
+        cmocka_unit_test(output_is_cut_at_the_buffer),
+        cmocka_unit_test_setup(checksums_are_right_by_both_ways, start),
+        cmocka_unit_test_setup(all_frames_can_be_taken_and_come_back_whole, start),
+        cmocka_unit_test_setup(reserved_memory_is_never_handed_out, start),
+        cmocka_unit_test_setup(pinned_frame_is_freed_by_the_last_unpin, start),
+        cmocka_unit_test_setup(runs_do_not_overlap, start),
+        cmocka_unit_test_setup(kernel_memory_is_zeroed_aligned_and_apart, start),
+        cmocka_unit_test_setup(kernel_memory_has_an_end, start),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
