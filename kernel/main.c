@@ -25,9 +25,11 @@ _Noreturn void kmain(void)
     evict_init();           /* taking frames back */
     port_init();            /* messages */
     futex_init();
-    arch_start_cpus();      /* the others go idle and look for threads */
     crc32c_init();          /* measures how best to compute checksums */
     virtio_blk_init();      /* finds the disks */
+    /* Not before the disks: enabling a PCI device changes the memory map, and QEMU 7.2's TCG can
+     * crash when another CPU reads a device register at that moment. */
+    arch_start_cpus();      /* the others go idle and look for threads */
     file_tree_init();       /* the boot loader's module, as files */
     file_import_init();     /* the import disk, as files */
     console_init();         /* terminal input and output */
