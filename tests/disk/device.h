@@ -1,0 +1,74 @@
+/*
+ * device.h - a disk in memory that records what is done to it, and can fail.
+ *
+ * Events: a write is issued, a write completes, a flush is issued, a flush completes, a mark. A
+ * write is durable once a flush that was issued after its completion has completed. Two writes in
+ * flight must not overlap, and requests are whole blocks inside the disk: else the test aborts.
+ */
+#ifndef TESTS_DISK_DEVICE_H
+#define TESTS_DISK_DEVICE_H
+
+#include "store.h"
+
+#define SECTOR_BYTES 512u
+
+enum event_kind { WRITE_ISSUE, WRITE_COMPLETE, FLUSH_ISSUE, FLUSH_COMPLETE, MARK };
+
+struct event {
+    enum event_kind kind;
+    uint32_t write;             /* complete: index of its issue event; flush complete: likewise */
+    uint64_t offset;
+    size_t   bytes;
+    uint8_t *data;              /* issue: the bytes written */
+    uint64_t acked, submitted;  /* mark */
+};
+
+struct undo {
+    uint64_t offset;
+    size_t   bytes, at;         /* place of the old bytes in undo_data */
+};
+
+struct device {
+    uint8_t *image;
+    uint64_t bytes;
+    /* recording */
+    bool     recording;
+    struct event *events;
+    uint32_t event_count, event_room;
+    /* undo: writes since undo_begin can be taken back */
+    bool     undoing;
+    struct undo *undos;
+    uint32_t undo_count, undo_room;
+    uint8_t *undo_data;
+    size_t   undo_used, undo_size;
+    /* failures: request number fail_at (from 1) of the kinds in fail_kinds fails, and, if sticky,
+     * every later one */
+    uint32_t requests, fail_at, fail_kinds, fired;
+    bool     fail_sticky;
+    uint32_t reads, writes, flushes;
+    /* called between issue and completion of a flush */
+    void   (*in_flush)(void *context);
+    void    *in_flush_context;
+};
+
+enum { FAIL_READ = 1, FAIL_WRITE = 2, FAIL_FLUSH = 4 };
+
+void device_open(struct device *device, uint64_t bytes);        /* all zero */
+void device_close(struct device *device);
+struct disk_io device_io(struct device *device);
+void device_record(struct device *device, bool on);             /* on: forgets earlier events */
+void device_mark(struct device *device, uint64_t acked, uint64_t submitted);
+void undo_begin(struct device *device);
+void undo_save(struct device *device, uint64_t offset, size_t bytes);
+void undo_to(struct device *device, uint32_t mark);             /* back to undo_count == mark */
+
+/* Memory that can fail: allocation number memory_fail_at (from 1). memory_live counts. */
+extern uint32_t memory_count, memory_fail_at, memory_fired;
+extern int64_t memory_live;
+extern const struct disk_memory test_memory;
+
+/* A small generator: the same seed gives the same numbers everywhere. */
+uint64_t random_next(uint64_t *state);
+uint64_t random_below(uint64_t *state, uint64_t limit);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * enumerate.h - every state in which a power cut can leave a recorded disk, recovered and compared.
+ *
+ * At each event of a record the pending writes are those that no completed flush covers. A crash
+ * keeps any subset of them; any kept one may be torn at sectors of 512 bytes, one sector may be
+ * garbled. Each state is made in place and undone. The recovered store must be the model after
+ * some commit between the last acknowledged and the last submitted one. In a sample of the states
+ * the recovery, and some work after it, is recorded and cut off again.
+ */
+#ifndef TESTS_DISK_ENUMERATE_H
+#define TESTS_DISK_ENUMERATE_H
+
+#include "world.h"
+
+struct enumerate_options {
+    bool     tear, garble;
+    uint32_t second_odds;       /* one state in so many gets a second crash; 0: none */
+    uint32_t second_steps;      /* at most so many steps of work after the recovery */
+    uint32_t random_subsets;    /* beside the systematic ones, per point */
+    uint64_t states_max;        /* stop quietly after so many */
+};
+
+struct enumerate_result {
+    uint64_t states, second_states, points;
+    bool     failed;
+    char     text[256];
+};
+
+/* `base` is the image before the first event; it is changed and then as after the last flush. */
+void enumerate(const struct world *world, const struct event *events, uint32_t count,
+               struct device *base, const struct enumerate_options *options, uint64_t seed,
+               struct enumerate_result *result);
+
+#endif
