@@ -10,6 +10,7 @@
 #ifndef PSTORE_H
 #define PSTORE_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
