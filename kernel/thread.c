@@ -25,12 +25,15 @@
 #include "thread.h"
 
 #define SLICE_NS 5000000u /* a slice ends with the first tick (every 10 ms) after this */
+#define SLICE_MIN_NS 1000000u
+#define WOKEN_IN_A_ROW_MAX 8
 #define STACK_CANARY 0x57ac0f1005e7ca4aull
 #define STACK_FRAMES (KERNEL_STACK_BYTES / PAGE_BYTES)
 
 static struct {
     struct lock lock;
-    struct list ready;
+    struct list woken, preempted;      /* the run queue: from a sleep; from a slice that ended */
+    unsigned woken_in_a_row;
     struct list sleepers;              /* by deadline */
     uint64_t next_deadline;            /* the first sleeper's; read without the lock by the tick */
     uint32_t idle_cpus;                /* T3 */
@@ -63,15 +66,41 @@ static void sleepers_add(struct thread *t)
     sleepers_changed();
 }
 
+/* Its slice is over: it yields before it goes on in user mode. */
+static void end_slice(struct thread *t)
+{
+    __atomic_store_n(&t->resched, true, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->attention, true, __ATOMIC_SEQ_CST);
+}
+
+/* All CPUs are busy and a thread has woken up. Whoever has run for longest gives way, but not before
+ * it got something done: so a woken thread need not wait for the tick. */
+static void end_longest_slice(void)
+{
+    unsigned longest = 0, count = arch_cpu_count();
+
+    for (unsigned i = 1; i < count; i++)
+        if (cpus[i].current->slice_start_ns < cpus[longest].current->slice_start_ns)
+            longest = i;
+    if (arch_time_ns() - cpus[longest].current->slice_start_ns < SLICE_MIN_NS ||
+        __atomic_load_n(&cpus[longest].current->resched, __ATOMIC_RELAXED))
+        return;
+    end_slice(cpus[longest].current);
+    if (longest != arch_cpu_id())
+        arch_kick(longest);
+}
+
 /* Some CPU must look at the run queue: this one, if it is idle (an interrupt ended its halt), or the
- * one where t ran last, or any that is idle. None is: the slices see to it. */
-static void kick_idle_cpu(const struct thread *t)
+ * one where t ran last, or any that is idle. */
+static void kick_some_cpu(const struct thread *t)
 {
     uint32_t idle = sched.idle_cpus, here = 1u << arch_cpu_id();
     unsigned cpu;
 
-    if (idle == 0)
+    if (idle == 0) {
+        end_longest_slice();
         return;
+    }
     if (idle & here) {
         sched.idle_cpus &= ~here;
         return;
@@ -84,8 +113,8 @@ static void kick_idle_cpu(const struct thread *t)
 static void make_ready(struct thread *t)
 {
     t->state = THREAD_READY;
-    list_push_back(&sched.ready, &t->run_link);
-    kick_idle_cpu(t);
+    list_push_back(&sched.woken, &t->run_link);
+    kick_some_cpu(t);
 }
 
 /* Takes t out of its sleep; the caller makes it ready or runs it. */
@@ -108,10 +137,20 @@ static void wake_locked(struct thread *t)
     }
 }
 
+static bool nobody_ready(void)
+{
+    return list_empty(&sched.woken) && list_empty(&sched.preempted);
+}
+
+/* Who slept goes first: it is waited for, and mostly sleeps again soon. But not always, so that the
+ * others go on. */
 static struct thread *next_ready(void)
 {
-    struct list *l = list_pop(&sched.ready);
+    bool preempted = list_empty(&sched.woken) ||
+                     (sched.woken_in_a_row >= WOKEN_IN_A_ROW_MAX && !list_empty(&sched.preempted));
+    struct list *l = list_pop(preempted ? &sched.preempted : &sched.woken);
 
+    sched.woken_in_a_row = preempted ? 0 : sched.woken_in_a_row + 1;
     return l != NULL ? container_of(l, struct thread, run_link) : cpu_this()->idle;
 }
 
@@ -300,7 +339,7 @@ void thread_yield(void)
     lock_assert_none();
     lock_acquire(&sched.lock);
     t->state = THREAD_READY;
-    list_push_back(&sched.ready, &t->run_link);
+    list_push_back(&sched.preempted, &t->run_link);
     switch_to(next_ready(), 0);
 }
 
@@ -352,10 +391,8 @@ void trap_timer(void)
 
     if (__atomic_load_n(&sched.next_deadline, __ATOMIC_RELAXED) <= now)
         wake_sleepers(now);
-    if (t != cpu_this()->idle && now - t->slice_start_ns >= SLICE_NS) {
-        t->resched = true;
-        __atomic_store_n(&t->attention, true, __ATOMIC_RELAXED);
-    }
+    if (t != cpu_this()->idle && now - t->slice_start_ns >= SLICE_NS)
+        end_slice(t);
 }
 
 static __attribute__((cold, noinline)) void give_attention(struct thread *t, struct trap_frame *f)
@@ -363,10 +400,8 @@ static __attribute__((cold, noinline)) void give_attention(struct thread *t, str
     while (__atomic_exchange_n(&t->attention, false, __ATOMIC_SEQ_CST)) {
         if (t->killed)
             process_thread_leave();
-        if (t->resched) {
-            t->resched = false;
+        if (__atomic_exchange_n(&t->resched, false, __ATOMIC_SEQ_CST))
             thread_yield();
-        }
         if (t->view != NULL)
             view_return_to_user(f);
     }
@@ -470,7 +505,7 @@ static void idle_loop(void *unused)
     (void)unused;
     for (;;) {
         lock_acquire(&sched.lock);
-        if (list_empty(&sched.ready)) {
+        if (nobody_ready()) {
             sched.idle_cpus |= here; /* T3 */
             lock_release(&sched.lock);
             arch_idle();
@@ -505,7 +540,8 @@ void thread_init(void)
     if (f == NULL)
         panic("no memory for %d threads", THREADS_MAX);
     pool = frame_memory(f);
-    list_init(&sched.ready);
+    list_init(&sched.woken);
+    list_init(&sched.preempted);
     list_init(&sched.sleepers);
     list_init(&sched.unused);
     for (unsigned i = THREADS_MAX; i-- > 0;) {

@@ -36,7 +36,7 @@ struct thread {
     bool killed;                     /* set by thread_kill; seen at parks and on return to user */
     bool in_kernel_only;             /* a kernel thread */
     bool interruptible;              /* while PARKED: a kill ends the sleep; sched lock */
-    bool resched;                    /* its slice is over; by its own CPU only */
+    bool resched;                    /* atomic: its slice is over */
     bool attention;                  /* atomic: look at kills, dooms and resched before user mode */
     int cpu;                         /* where it runs or ran last */
     uint64_t deadline_ns;            /* of thread_park_until; ~0: none */
