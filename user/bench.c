@@ -1,0 +1,279 @@
+/*
+ * bench.c - what the kernel's operations cost, in counted instructions.
+ *
+ *   bench [GROUP...]     groups: calls, faults, commit; all without an argument
+ *
+ * Prints lines `name <tab> unit <tab> value <tab> reach`. Run it with QEMU's -icount on one CPU:
+ * there the time stamp counter counts instructions, so a difference of two readings is exact. What
+ * it costs to read the counter is measured and taken off. Waiting for the disk is not counted: the
+ * kernel reports the time its CPUs were idle.
+ *
+ * `bench --manager` is the other process: it answers null calls and manages the object "bench",
+ * whose pages it decides about itself when it is asked (KM_ASK).
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "katydid/call.h"
+#include "pstore.h"
+
+enum { PAGES = 64, ROUNDS = 200, CALL_NULL = 1, CALL_OBJECT = 2, CALL_END = 3 };
+
+static uint64_t read_cost;
+
+static inline uint64_t counter(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
+    return (uint64_t)high << 32 | low;
+}
+
+static uint64_t best(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static void row(const char *name, const char *unit, double value, const char *reach)
+{
+    printf("%s\t%s\t%.4g\t%s\n", name, unit, value, reach);
+}
+
+static _Noreturn void fail(const char *what, long error)
+{
+    fprintf(stderr, "bench: %s: %s\n", what, ps_strerror((int)error));
+    exit(1);
+}
+
+/* ---- the manager ---- */
+
+static int serve(void)
+{
+    int port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    int commit = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    int objects[2] = {-1, -1};
+    uint64_t token = 0;
+    struct kd_message reply, m;
+    if (kd_call3(KD_NAME_SET, (long)"bench", port, 0))
+        return 1;
+    for (;;) {
+        memset(&m, 0, sizeof m);
+        long e = token ? kd_call4(KD_PORT_REPLY_RECEIVE, (long)token, (long)&reply, port, (long)&m)
+                       : kd_call3(KD_PORT_RECEIVE, port, (long)&m, -1);
+        token = 0;
+        if (e)
+            return 2;
+        switch (m.kind) {
+        case KD_MSG_PAGE: {
+            struct kd_supply s = {.object = (int)m.word[5], .source = KD_SUPPLY_ZERO,
+                                  .rights = KD_READ | KD_WRITE, .page = m.word[1], .count = 1};
+            kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
+            break;
+        }
+        case KD_MSG_LOCK: kd_call4(KD_LOCK_ANSWER, (long)m.word[4], (long)m.word[1], (long)m.word[3], 0); break;
+        case CALL_NULL:
+            token = m.token;
+            memset(&reply, 0, sizeof reply);
+            break;
+        case CALL_OBJECT: { /* word 0: flags -> word 0: address */
+            unsigned ask = m.word[0] != 0;
+            struct kd_object_create c = {.port = port, .commit_port = commit, .pages = PAGES,
+                                         .flags = KD_OBJECT_TRANSACTIONAL | (ask ? KD_OBJECT_ASK : 0),
+                                         .base = KD_STORE_END - (ask + 1) * (1ull << 30),
+                                         .name = "bench"};
+            objects[ask] = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+            struct kd_supply s = {.object = objects[ask], .source = KD_SUPPLY_ZERO,
+                                  .rights = KD_READ | KD_WRITE, .count = PAGES};
+            kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
+            token = m.token;
+            memset(&reply, 0, sizeof reply);
+            reply.status = (int)kd_call3(KD_SPACE_ATTACH, (long)m.process, objects[ask],
+                                         KD_RIGHT_READ | KD_RIGHT_WRITE);
+            reply.word[0] = c.base;
+            break;
+        }
+        case CALL_END: return 0;
+        default: break;
+        }
+    }
+}
+
+/* ---- the client ---- */
+
+static int start_manager(void)
+{
+    const char *argv[] = {"bench", "--manager", NULL};
+    struct kd_process_create c = {.path = "/bin/bench", .argv = argv, .fds = {-1, -1, -1}};
+    long e = kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0);
+    if (e < 0)
+        fail("starting the manager", e);
+    long port;
+    while ((port = kd_call3(KD_NAME_FIND, (long)"bench", 0, 0)) == -ENOENT)
+        kd_call3(24, 0, 0, 0); /* sched_yield */
+    return (int)port;
+}
+
+static void group_calls(int port)
+{
+    uint64_t call = ~0ull, null = ~0ull;
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t t = counter();
+        kd_call3(39, 0, 0, 0); /* getpid */
+        call = best(call, counter() - t - read_cost);
+        struct kd_message m = {.kind = CALL_NULL};
+        t = counter();
+        kd_call3(KD_PORT_CALL, port, (long)&m, 0);
+        null = best(null, counter() - t - read_cost);
+    }
+    row("null system call", "instructions", (double)call, "60");
+    row("null call to another process and back", "instructions", (double)null, "800");
+}
+
+static jmp_buf aborted;
+static char abort_stack[16384] __attribute__((aligned(16)));
+static void on_abort(long reason) { longjmp(aborted, (int)reason); }
+
+static void begin(void)
+{
+    struct kd_begin b = {.entry = (uint64_t)on_abort,
+                         .stack = (uint64_t)(abort_stack + sizeof abort_stack - 8)};
+    long e = kd_call3(KD_TXN_BEGIN, (long)&b, 0, 0);
+    if (e)
+        fail("begin", e);
+}
+
+static volatile char *object_of(int port, int ask)
+{
+    struct kd_message m = {.kind = CALL_OBJECT, .word = {(uint64_t)ask}};
+    long e = kd_call3(KD_PORT_CALL, port, (long)&m, 0);
+    if (e)
+        fail("object", e);
+    return (volatile char *)m.word[0];
+}
+
+/* The mean over the pages, and not the best: each page is touched once. */
+static double touch_all(volatile char *p, int write)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < PAGES; i++) {
+        volatile char *at = p + (size_t)i * KD_PAGE_BYTES;
+        uint64_t t = counter();
+        if (write)
+            *at = 1;
+        else
+            (void)*at;
+        sum += counter() - t - read_cost;
+    }
+    return (double)sum / PAGES;
+}
+
+static void group_faults(int port)
+{
+    int view = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0);
+    if (view < 0 || kd_call3(KD_VIEW_ENTER, view, 0, 0))
+        fail("view", view);
+    int reason = setjmp(aborted);
+    if (reason)
+        fail("aborted", reason);
+    volatile char *free_pages = object_of(port, 0), *asked = object_of(port, 1);
+    begin();
+    (void)free_pages[0]; /* page tables */
+    double read = touch_all(free_pages + 0, 0);
+    kd_call3(KD_TXN_ABORT, 0, 0, 0);
+    begin();
+    double write = touch_all(free_pages, 1);
+    kd_call3(KD_TXN_ABORT, 0, 0, 0);
+    begin();
+    double ask = touch_all(asked, 0);
+    kd_call3(KD_TXN_ABORT, 0, 0, 0);
+    kd_call3(KD_VIEW_ENTER, -1, 0, 0);
+    row("first read of a resident page", "instructions", read, "250");
+    row("first write of a resident page (upgrade, private copy)", "instructions", write, "900");
+    row("first touch with ask (the manager decides)", "instructions", ask, "4000");
+}
+
+/* ---- commits to the store ---- */
+
+struct root { uint64_t value; };
+static ps_container *container;
+static int body(void *arg)
+{
+    struct root *r = ps_root(container);
+    r->value += *(uint64_t *)arg;
+    return 0;
+}
+
+static uint64_t busy(void)
+{
+    struct kd_system_info s;
+    uint64_t now = counter();
+    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
+    return now - s.idle_cycles;
+}
+
+static void group_commit(void)
+{
+    container = ps_open("bench", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    if (!container)
+        fail("opening the container", errno);
+    uint64_t one = 1, least = ~0ull;
+    for (int i = 0; i < 3; i++)
+        if (ps_transaction(body, &one))
+            fail("commit", -EIO);
+    struct kd_system_info a, b;
+    kd_call3(KD_SYSTEM_INFO, (long)&a, 0, 0);
+    enum { COMMITS = 50 };
+    for (int i = 0; i < COMMITS; i++) {
+        uint64_t t = busy();
+        if (ps_transaction(body, &one))
+            fail("commit", -EIO);
+        least = best(least, busy() - t);
+    }
+    kd_call3(KD_SYSTEM_INFO, (long)&b, 0, 0);
+    double writes = (double)(b.block_writes - a.block_writes) / COMMITS;
+    row("commit of one changed page, all processes and the kernel", "instructions", (double)least, "25000");
+    row("commit of one changed page: writes", "writes", writes, "1");
+    row("commit of one changed page: bytes a write", "bytes",
+        (double)(b.block_write_bytes - a.block_write_bytes) / COMMITS / writes, "8192");
+    row("commit of one changed page: flushes", "flushes",
+        (double)(b.block_flushes - a.block_flushes) / COMMITS, "1");
+    ps_close(container);
+    ps_delete("bench");
+}
+
+static int wanted(int argc, char **argv, const char *group)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], group) == 0)
+            return 1;
+    return argc == 1;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--manager") == 0)
+        return serve();
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        puts("usage: bench [calls] [faults] [commit]\n"
+             "Counts instructions; run it by `make bench ONLY=kernel`, which boots with -icount.");
+        return 0;
+    }
+    read_cost = ~0ull;
+    for (int i = 0; i < 100; i++) {
+        uint64_t t = counter();
+        read_cost = best(read_cost, counter() - t);
+    }
+    if (wanted(argc, argv, "calls") || wanted(argc, argv, "faults")) {
+        int port = start_manager();
+        if (wanted(argc, argv, "calls"))
+            group_calls(port);
+        if (wanted(argc, argv, "faults"))
+            group_faults(port);
+        struct kd_message end = {.kind = CALL_END};
+        kd_call3(KD_PORT_CALL, port, (long)&end, 0);
+    }
+    if (wanted(argc, argv, "commit"))
+        group_commit();
+    return 0;
+}
