@@ -19,6 +19,7 @@
 #define CLEAN_MIN    CLEAN_BATCH        /* pages cleaned per notice at least */
 #define ROUNDS_MAX   1000               /* of a checkpoint that makes no progress */
 #define RETRY_MS     100
+#define STUCK_MS     20
 
 struct clean_batch {
     unsigned count;
@@ -33,7 +34,7 @@ static struct clean_batch batch;        /* of the cleaner thread */
 static void batch_add(uint64_t id, uint64_t page)
 {
     struct kd_page_io *io = &batch.io[batch.count];
-    memset(io, 0, sizeof(*io));
+    *io = (struct kd_page_io){.status = -EIO};
     if (store_page_home(server.store, id, page, &io->offset_bytes) < 0) return;
     if (container_object(id, page, &io->object, &io->page) < 0) return;
     batch.what[batch.count].container = id;
@@ -61,9 +62,9 @@ static int batch_write(void)
 {
     if (batch.count == 0) return 0;
     server_unlock();
-    int r = (int)kd_write_pages(server.disk, batch.io, batch.count);
+    kd_write_pages(server.disk, batch.io, batch.count); /* each page's status says how it went */
     server_lock();
-    if (r > 0) r = 0;
+    int r = 0;
     for (unsigned i = 0; i < batch.count; i++) {
         int e = batch_settle(i);
         if (r == 0) r = e;
@@ -174,6 +175,27 @@ static bool work_is_due(void)
                || store_should_checkpoint(server.store));
 }
 
+/* While all pagers wait in the kernel, perhaps for frames, nobody receives the CLEAN notice that
+ * would bring frames. So then we look again soon. Lock held. */
+static void cleaner_wait(void)
+{
+    uint64_t done = server.pagers_done;
+    struct timespec until;
+    if (server.pagers_busy < PAGER_THREADS) {
+        pthread_cond_wait(&server.work, &server.lock);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += STUCK_MS * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    if (pthread_cond_timedwait(&server.work, &server.lock, &until) == ETIMEDOUT
+        && server.pagers_done == done)
+        server.clean_wanted = CLEAN_MIN;
+}
+
 /* One round of what is due. Lock held. */
 static int work_round(void)
 {
@@ -203,7 +225,7 @@ void *cleaner_main(void *unused)
     (void)unused;
     server_lock();
     for (;;) {
-        while (!work_is_due()) pthread_cond_wait(&server.work, &server.lock);
+        while (!work_is_due()) cleaner_wait();
         int r = work_round();
         if (r < 0) {
             server_unlock();

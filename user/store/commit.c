@@ -18,10 +18,18 @@
 #define DIFF_BYTES     (256u << 10)
 #define IDLE_MS        100              /* then the last group is sealed by an empty one */
 #define SPACE_TRIES    3
+#define FREED_PART     64
+#define TOUCH_BYTES    (1u << 20)       /* of the group buffers are always memory */
 #define FULL_ALWAYS    (~0ull)
 #define NOTHING_TO_LOG 1                /* no error and no transaction either */
 
 struct name_change { uint64_t container; bool set; char name[STORE_NAME_BYTES]; };
+
+struct freed {
+    struct free_range pages;
+    unsigned member;                    /* by which transaction of the group */
+    uint64_t *lsn;                      /* the version that each page had before; 0: none */
+};
 
 struct group {
     struct store_group *disk;
@@ -30,7 +38,7 @@ struct group {
     uint32_t position[KD_VIEW_MAX];
     uint64_t copies;                    /* pages logged */
     /* what else happens when it is committed */
-    struct free_range *freed;
+    struct freed *freed;
     unsigned freed_count, freed_room;
     struct name_change *names;
     unsigned name_count, name_room;
@@ -74,15 +82,29 @@ static bool name_exists(const struct group *g, const struct store_op *op)
     return store_name_find(server.store, op->object, op->name, &found) == 0;
 }
 
+/* Remembers freed pages, with the numbers of their last versions while those are known. */
 static int freed_add(struct group *g, const struct batch *b)
 {
     for (unsigned i = 0; i < b->freed_count; i++) {
+        struct freed f = {.pages = b->freed[i], .member = g->count};
         void *table = grown(g->freed, g->freed_count, &g->freed_room, sizeof(*g->freed));
         if (!table) return -ENOMEM;
         g->freed = table;
-        g->freed[g->freed_count++] = b->freed[i];
+        f.lsn = malloc(f.pages.count * sizeof(*f.lsn));
+        if (!f.lsn) return -ENOMEM;
+        g->freed[g->freed_count++] = f;
+        for (uint64_t p = 0; p < f.pages.count; p++) {
+            struct store_page at;
+            int r = store_page_find(server.store, f.pages.container, f.pages.first + p, &at);
+            f.lsn[p] = r == 0 ? at.lsn : 0;
+        }
     }
     return 0;
+}
+
+static void freed_trim(struct group *g, unsigned count)
+{
+    while (g->freed_count > count) free(g->freed[--g->freed_count].lsn);
 }
 
 /* ---- one view ---- */
@@ -204,7 +226,7 @@ static int group_add(struct group *g, const struct kd_message *m)
     if (r == 0) r = freed_add(g, &b);
     if (r < 0) {
         g->name_count = names;
-        g->freed_count = freed;
+        freed_trim(g, freed);
     } else if (r == 0) {
         g->publish[g->count++] = (struct kd_publish){.view = m->word[0], .token = m->token};
         g->copies += pages;
@@ -221,7 +243,8 @@ static int group_begin(struct group *g)
 {
     g->count = 0;
     g->copies = 0;
-    g->freed_count = g->name_count = 0;
+    g->name_count = 0;
+    freed_trim(g, 0);
     return store_group_begin(server.store, &g->disk);
 }
 
@@ -231,9 +254,12 @@ static int group_commit(struct store_group *disk)
     int r = store_group_seal(disk);
     if (r == -EAGAIN) store_group_cancel(disk);
     if (r < 0) return r;
+    uint64_t writes = device_writes, flushes = device_flushes;
     server_unlock();
     r = store_group_write(disk);        /* <-- its return with 0 is the point of commit */
     server_lock();
+    server.log_writes += device_writes - writes;
+    server.log_flushes += device_flushes - flushes;
     return r;
 }
 
@@ -244,20 +270,31 @@ static void group_refuse(const struct group *g, int error)
     server.refused += g->count;
 }
 
-/* Freed pages are of no use to the kernel any more: clean, so that it can evict them. */
-static void tell_freed(const struct group *g, uint64_t csn)
+/* The kernel may forget freed pages: their last versions count as home, whichever they are. */
+static void tell_freed_part(const struct freed *f, uint64_t from, uint64_t count, uint64_t csn)
+{
+    uint8_t bits[FREED_PART];
+    int object;
+    uint64_t page;
+    if (container_object(f->pages.container, f->pages.first + from, &object, &page) < 0) return;
+    if (kd_object_info(object, page, count, bits) < 0) return;
+    for (uint64_t i = 0; i < count; i++)
+        if ((bits[i] & KD_PAGE_DIRTY) && kd_object_cleaned(object, page + i, csn) < 0)
+            kd_object_cleaned(object, page + i, f->lsn[from + i]);
+}
+
+static void tell_freed(struct group *g)
 {
     for (unsigned i = 0; i < g->freed_count; i++) {
-        struct container *c = container_by_id(g->freed[i].container);
-        if (!c) continue;
-        space_freed(c, g->freed[i].first, g->freed[i].count);
-        for (uint64_t p = 0; p < g->freed[i].count; p++) {
-            int object;
-            uint64_t page;
-            if (container_object(c->id, g->freed[i].first + p, &object, &page) == 0)
-                kd_object_cleaned(object, page, csn);
-        }
+        const struct freed *f = &g->freed[i];
+        struct container *c = container_by_id(f->pages.container);
+        uint64_t count = c ? f->pages.count : 0;
+        if (c) space_freed(c, f->pages.first, count);
+        for (uint64_t p = 0; p < count; p += FREED_PART)
+            tell_freed_part(f, p, count - p < FREED_PART ? count - p : FREED_PART,
+                            g->publish[f->member].csn);
     }
+    freed_trim(g, 0);
 }
 
 /* Lock held, inside the gate. S1: the group is durable. */
@@ -267,12 +304,12 @@ static void group_publish(struct group *g)
         g->publish[i].csn = server.last_csn = store_group_csn(g->disk, g->position[i]);
     int r = store_group_apply(g->disk);
     if (r < 0) {
-        group_refuse(g, r);
+        group_refuse(g, -EIO);
         return;
     }
     r = (int)kd_txn_publish(g->publish, g->count);
     if (r < 0) say("the kernel did not publish a group: error %d", -r);
-    tell_freed(g, g->publish[g->count - 1].csn);
+    tell_freed(g);
     server.credits -= g->copies < server.credits ? g->copies : server.credits;
     credits_update(false);
     server.credit_low |= server.credit_short;
@@ -413,10 +450,18 @@ static bool take_pending(struct group *g, int *tries, bool *checkpoint)
     return true;
 }
 
-/* `pending` and whatever else is queued become a group. */
+/* What the pending transaction may take of the group's buffer. */
+static size_t pending_bytes(void)
+{
+    return pending.word[1] * CREDIT_BYTES + 2 * pending.data_bytes + 2 * PAGE_BYTES;
+}
+
+/* `pending` and whatever else is queued, as far as it fits, become a group. */
 static void run_group(int *tries)
 {
     bool checkpoint = false;
+    size_t used = pending_bytes(), room = used > TOUCH_BYTES ? used : TOUCH_BYTES;
+    memory_touch(room);
     server_lock();
     gate_enter(false);
     int r = server.fenced ? server.fenced : group_begin(&group);
@@ -429,7 +474,7 @@ static void run_group(int *tries)
             server_unlock();
             r = (int)next_commit(0);
             server_lock();
-            if (r < 0) break;
+            if (r < 0 || (used += pending_bytes()) > room) break;
         }
         group_finish(&group);
     }
@@ -462,5 +507,8 @@ int committer_init(void)
 {
     diff_buffer = malloc(DIFF_BYTES);
     batch_buffer = malloc(KD_DATA_MAX);
-    return diff_buffer && batch_buffer ? 0 : -ENOMEM;
+    if (!diff_buffer || !batch_buffer) return -ENOMEM;
+    memset(diff_buffer, 0, DIFF_BYTES); /* memory from now on: see device.c */
+    memset(batch_buffer, 0, KD_DATA_MAX);
+    return 0;
 }

@@ -114,16 +114,20 @@ static const char *advice(int error)
 
 static void report_say(const struct store_report *report)
 {
-    if (report->was_clean && !report->transactions)
-        say("clean, %s; CRC by %s", report->older_checkpoint ? "older checkpoint used" : "opened",
-            crc32c_chosen());
+    const char *note = report->torn_tail          ? "; a torn last group was cut off"
+                       : report->older_checkpoint ? "; from the older checkpoint"
+                                                  : "";
+    char what[96];
+    if (report->was_clean)
+        snprintf(what, sizeof(what), "clean");
+    else if (report->transactions == 0)
+        snprintf(what, sizeof(what), "nothing to recover");
     else
-        say("recovered %llu transactions, %llu pages, log %llu to %llu%s%s in %llu ms",
-            (unsigned long long)report->transactions, (unsigned long long)report->pages,
-            (unsigned long long)report->redo_lsn, (unsigned long long)report->end_lsn,
-            report->torn_tail ? ", a torn last group cut off" : "",
-            report->older_checkpoint ? ", from the older checkpoint" : "",
-            (unsigned long long)(report->microseconds / 1000));
+        snprintf(what, sizeof(what), "recovered %llu transactions, %llu pages",
+                 (unsigned long long)report->transactions, (unsigned long long)report->pages);
+    say("%s, log %llu to %llu%s, in %llu ms; CRC by %s", what,
+        (unsigned long long)report->redo_lsn, (unsigned long long)report->end_lsn, note,
+        (unsigned long long)(report->microseconds / 1000), crc32c_chosen());
 }
 
 static bool store_start(const struct disk_io *io)

@@ -123,7 +123,25 @@ static void supply_zeros(struct bring *b)
     }
 }
 
-/* Reads what is not done; what is right is supplied. `last`: what is wrong is failed. */
+/* What became of one page that was to be read. `last`: what is wrong is failed. */
+static void read_settle(struct bring *b, struct want *w, const struct kd_page_io *io, bool last)
+{
+    w->done = true;
+    if (io->status == -EALREADY) return; /* in memory meanwhile */
+    if (io->status == 0 && w->at.present && !w->at.dirty && io->crc == w->at.crc) {
+        supply(b, w, KD_SUPPLY_READ, w->at.lsn);
+    } else if (!w->asked || !last) {
+        w->done = !w->asked;
+        kd_object_fail(b->object, w->page - b->shift, 1, EAGAIN); /* drops the frame: look again */
+    } else if (io->status < 0) {
+        fail(b, w, "the disk cannot read this page; restore the store from a copy");
+    } else if (w->at.dirty) {
+        fail(b, w, "its newest version is in the log only; restart to recover it");
+    } else {
+        fail(b, w, "this page is damaged on disk (wrong checksum); restore it from a copy");
+    }
+}
+
 static void read_and_supply(struct bring *b, bool last)
 {
     struct kd_page_io io[PAGES_MAX];
@@ -132,28 +150,14 @@ static void read_and_supply(struct bring *b, bool last)
     for (unsigned i = 0; i < b->count; i++) {
         struct want *w = &b->want[i];
         if (w->done) continue;
-        io[count] = (struct kd_page_io){
-            .object = b->object, .page = w->page - b->shift, .offset_bytes = w->at.offset_bytes};
+        io[count] = (struct kd_page_io){.object = b->object, .page = w->page - b->shift,
+                                        .offset_bytes = w->at.offset_bytes, .status = -EIO};
         of[count++] = w;
     }
     if (count == 0) return;
-    long r = kd_read_pages(server.disk, io, count);
+    kd_read_pages(server.disk, io, count); /* each page's status says how it went */
     __atomic_fetch_add(&server.pages_read, count, __ATOMIC_RELAXED);
-    for (unsigned i = 0; i < count; i++) {
-        int64_t status = r < 0 && r != -EIO ? r : io[i].status;
-        of[i]->done = true;
-        if (status == -EEXIST || status == -EBUSY) continue; /* in memory, or on its way */
-        if (status == 0 && !of[i]->at.dirty && io[i].crc == of[i]->at.crc)
-            supply(b, of[i], KD_SUPPLY_READ, of[i]->at.lsn);
-        else if (!last)
-            of[i]->done = false;
-        else if (status < 0)
-            fail(b, of[i], "the disk cannot read this page; restore the store from a copy");
-        else if (of[i]->at.dirty)
-            fail(b, of[i], "its newest version is in the log only; restart to recover it");
-        else
-            fail(b, of[i], "this page is damaged on disk (wrong checksum); restore it from a copy");
-    }
+    for (unsigned i = 0; i < count; i++) read_settle(b, of[i], &io[i], last);
 }
 
 /* ---- requests ---- */
@@ -208,14 +212,26 @@ static void bring_extent(uint64_t cookie, uint64_t object_page, uint64_t count)
     server_unlock();
 }
 
+/* The cleaner watches how many are busy: see cleaner_wait(). */
+static void pager_busy(bool busy)
+{
+    server_lock();
+    server.pagers_busy += busy ? 1 : -1u;
+    server.pagers_done += !busy;
+    if (server.pagers_busy == PAGER_THREADS) pthread_cond_signal(&server.work);
+    server_unlock();
+}
+
 void pager_request(const struct kd_message *m)
 {
     uint64_t page = m->word[1], count = m->word[2] ? m->word[2] : 1;
     if (count > 64) count = 64;
+    pager_busy(true);
     for (uint64_t end = page + count; page < end;) {
         uint64_t next = page - page % server.extent_pages + server.extent_pages;
         if (next > end) next = end;
         bring_extent(m->word[0], page, next - page);
         page = next;
     }
+    pager_busy(false);
 }

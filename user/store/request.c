@@ -77,8 +77,8 @@ static int request_stats(struct kd_message *reply, union answer *a)
     server_lock();
     store_stats(server.store, &d);
     a->stats = (struct wire_stats){
-        .commits = d.transactions, .groups = d.groups, .log_writes = d.group_writes,
-        .log_bytes = d.log_bytes_written, .flushes = d.flushes, .checkpoints = d.checkpoints,
+        .commits = d.transactions, .groups = d.groups, .log_writes = server.log_writes,
+        .log_bytes = d.log_bytes_written, .flushes = server.log_flushes, .checkpoints = d.checkpoints,
         .home_writes = server.home_writes,
         .pages_read = __atomic_load_n(&server.pages_read, __ATOMIC_RELAXED),
         .log_bytes_free = store_log_free(server.store), .log_bytes_total = d.log_bytes,

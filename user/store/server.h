@@ -82,7 +82,10 @@ struct server {
     uint64_t deleting;              /* the container that is being deleted, or 0 */
     uint64_t credits;               /* granted and not yet spent by a commit */
     struct container *containers[CONTAINER_HASH];
+    unsigned pagers_busy;           /* threads that bring a page */
+    uint64_t pagers_done;
     uint64_t last_csn;
+    uint64_t log_writes, log_flushes;   /* as seen at the device: one of each per group */
     uint64_t refused, home_writes, pages_read;
 };
 extern struct server server;
@@ -167,6 +170,9 @@ void *pager_main(void *unused);
 /* device.c */
 extern const struct disk_memory disk_memory;
 extern const struct disk_clock disk_clock;
+extern _Thread_local uint64_t device_writes, device_flushes; /* of this thread */
 void disk_io_init(struct disk_io *io, uint64_t bytes);
+/* Makes sure that so much of the group buffers is memory already. No lock, outside the gate. */
+void memory_touch(size_t bytes);
 
 #endif
