@@ -14,7 +14,7 @@ run = load("run")
 
 
 def outcome(ended, status, log="", errors="", commands="x", kill_on=None):
-    args = argparse.Namespace(commands=commands, kill_on=kill_on, timeout=9)
+    args = argparse.Namespace(commands=commands, kill_on=kill_on, timeout=9, gdb=None)
     return run.reason_of(args, ended, status, log, errors)
 
 
