@@ -50,7 +50,8 @@ void block_register(struct block_device *d)
     }
     devices[device_count++] = d;
     printk("disk %s: %llu MiB, sectors of %u bytes%s", d->name,
-           (unsigned long long)(d->bytes >> 20), d->sector_bytes, d->read_only ? ", read-only" : "");
+           (unsigned long long)(d->bytes >> 20), d->sector_bytes,
+           d->read_only ? ", read-only" : "");
 }
 
 int block_claim(struct block_device *d)

@@ -134,7 +134,7 @@ static uint32_t add_segment(struct transfer *t, struct block_request *r, uint64_
     return bytes;
 }
 
-/* Makes one request as long as possible from byte `from` on, in whole sectors; returns its bytes. */
+/* Makes one request from byte `from` on, of whole sectors and as long as possible; its bytes. */
 static uint64_t add_request(struct transfer *t, uint64_t from)
 {
     struct block_request *r = &t->requests[t->request_count++];
@@ -216,7 +216,7 @@ static int transfer_next(struct transfer *t, uint64_t bytes)
     pages = pages_touched(t->at, t->bytes);
     if (pages <= FEW_PAGES)
         return transfer_few(t);
-    /* Each request takes segments_max - 1 whole pages at least; a page that two share counts twice. */
+    /* Each request has segments_max - 1 whole pages at least; a page that two share counts twice. */
     requests = pages / (t->device->segments_max - 1) + 1;
     memory = kalloc(requests * sizeof(struct block_request) +
                     (pages + requests) * sizeof(struct block_segment) +
@@ -247,7 +247,8 @@ static long call_transfer(enum block_operation operation, int handle, uint64_t o
     int result;
     struct block_device *d = device_enter(
         handle, operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE, &result);
-    struct transfer t = {.device = d, .operation = operation, .offset_bytes = offset_bytes, .at = at};
+    struct transfer t = {
+        .device = d, .operation = operation, .offset_bytes = offset_bytes, .at = at};
 
     if (d == NULL)
         return result;

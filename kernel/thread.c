@@ -73,8 +73,8 @@ static void end_slice(struct thread *t)
     __atomic_store_n(&t->attention, true, __ATOMIC_SEQ_CST);
 }
 
-/* All CPUs are busy and a thread has woken up. Whoever has run for longest gives way, but not before
- * it got something done: so a woken thread need not wait for the tick. */
+/* All CPUs are busy and a thread has woken up. Whoever has run for longest gives way, but not
+ * before it got something done: so a woken thread need not wait for the tick. */
 static void end_longest_slice(void)
 {
     unsigned longest = 0, count = arch_cpu_count();
@@ -90,8 +90,8 @@ static void end_longest_slice(void)
         arch_kick(longest);
 }
 
-/* Some CPU must look at the run queue: this one, if it is idle (an interrupt ended its halt), or the
- * one where t ran last, or any that is idle. */
+/* Some CPU must look at the run queue: this one, if it is idle (an interrupt ended its halt), or
+ * the one where t ran last, or any that is idle. */
 static void kick_some_cpu(const struct thread *t)
 {
     uint32_t idle = sched.idle_cpus, here = 1u << arch_cpu_id();

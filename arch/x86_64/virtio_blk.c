@@ -117,6 +117,9 @@ static paddr_t physical(const void *p)
 
 /* ---- requests ---- */
 
+static const char *const operation_names[] = {[BLOCK_READ] = "read", [BLOCK_WRITE] = "write",
+                                              [BLOCK_FLUSH] = "flush", [BLOCK_IDENTIFY] = "serial"};
+
 static uint32_t type_of(enum block_operation operation)
 {
     static const uint32_t types[] = {[BLOCK_READ] = TYPE_IN, [BLOCK_WRITE] = TYPE_OUT,
@@ -203,7 +206,7 @@ static void finish(struct disk *disk, uint32_t number, uint32_t bytes)
         result = RESULT_NONE;
     } else if (result != RESULT_OK) {
         printk("disk %s: %s of sector %llu failed, result %u", disk->device.name,
-               r->operation == BLOCK_READ ? "read" : r->operation == BLOCK_WRITE ? "write" : "flush",
+               operation_names[r->operation],
                (unsigned long long)disk->memory[number].sector, result);
     }
     s->request = NULL;
@@ -409,7 +412,8 @@ static const char *set_up(struct disk *disk, const struct pci_device *p, unsigne
     read_geometry(disk);
     if (disk->device.segments_max < BLOCK_SEGMENTS_MIN)
         return "too few segments in a request";
-    disk->common->status = STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK;
+    disk->common->status =
+        STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK;
     read_name(disk, number);
     return NULL;
 }
