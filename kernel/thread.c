@@ -80,7 +80,8 @@ static void end_longest_slice(void)
     unsigned longest = 0, count = arch_cpu_count();
 
     for (unsigned i = 1; i < count; i++)
-        if (cpus[i].current->slice_start_ns < cpus[longest].current->slice_start_ns)
+        if (cpus[i].current && /* it is up, but may not have a thread yet */
+            cpus[i].current->slice_start_ns < cpus[longest].current->slice_start_ns)
             longest = i;
     if (arch_time_ns() - cpus[longest].current->slice_start_ns < SLICE_MIN_NS ||
         __atomic_load_n(&cpus[longest].current->resched, __ATOMIC_RELAXED))
