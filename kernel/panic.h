@@ -7,7 +7,7 @@
 /* A panic whose cause is a trap: prints its registers and its back trace instead of ours. */
 _Noreturn void panic_at(const struct trap_frame *f, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* While a panic prints, a line of output of any part goes straight to the serial ports. */
+/* A panic has begun: no lock is waited for any more; panic_print() goes straight to both ports. */
 extern bool panic_begun;
 void panic_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

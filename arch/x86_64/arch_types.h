@@ -102,7 +102,7 @@ struct cpu {
     struct cpu *self;               /* first four: trap.S knows their offsets */
     struct trap_frame *user_frame;  /* where a system call saves its registers */
     uint64_t user_rsp;              /* for three instructions of the system call entry */
-    const bool *attention;          /* of the running thread; trap_return_to_user() is called for it */
+    const bool *attention;          /* of the running thread: call trap_return_to_user() */
     struct thread *current, *idle;  /* thread.c */
     unsigned id;                    /* 0.. */
     unsigned apic_id;

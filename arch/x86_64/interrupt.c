@@ -101,13 +101,14 @@ void arch_msi_message(int vector, unsigned cpu, uint64_t *address, uint32_t *dat
 bool interrupt_route(uint32_t global, uint16_t flags, unsigned vector)
 {
     uint32_t pin = global - acpi_machine.io_apic_base;
-    uint32_t low = vector | ((flags & 3) == 3 ? 1u << 13 : 0) | ((flags >> 2 & 3) == 3 ? 1u << 15 : 0);
+    uint32_t active_low = (flags & 3) == 3 ? 1u << 13 : 0;
+    uint32_t level = (flags >> 2 & 3) == 3 ? 1u << 15 : 0;
     if (!io_apic || pin > 239)
         return false;
     io_apic[0] = 0x11 + 2 * pin;
     io_apic[4] = cpus[0].apic_id << 24;
     io_apic[0] = 0x10 + 2 * pin;
-    io_apic[4] = low;
+    io_apic[4] = vector | active_low | level;
     return true;
 }
 
@@ -115,9 +116,10 @@ bool interrupt_route(uint32_t global, uint16_t flags, unsigned vector)
 
 static void old_controllers_off(void)
 {
-    static const uint8_t words[4] = {0x11, VECTOR_FIRST, 4, 1}, second[4] = {0x11, VECTOR_FIRST + 8, 2, 1};
+    static const uint8_t first[4] = {0x11, VECTOR_FIRST, 4, 1};
+    static const uint8_t second[4] = {0x11, VECTOR_FIRST + 8, 2, 1};
     for (int i = 0; i < 4; i++) {
-        out8(i ? 0x21 : 0x20, words[i]);
+        out8(i ? 0x21 : 0x20, first[i]);
         out8(i ? 0xa1 : 0xa0, second[i]);
     }
     out8(0x21, 0xff);

@@ -14,7 +14,7 @@
 #define LOW_MEMORY_END  0xa0000
 #define START_AGAIN_NS  2000000ull    /* the second start-up interrupt, as real machines want it */
 #define START_GIVEUP_NS 1000000000ull
-enum { TSC_ROUNDS = 8 };
+enum { TSC_ROUNDS = 3 };
 
 /* The end of the trampoline; start.S has the same. */
 struct trampoline_words {

@@ -268,7 +268,7 @@ user_zero:
     rep stosb
     patchable clac
     ret
-/* long user_string(char *to, const char *from, size_t n): bytes before the NUL; n: there is none. */
+/* long user_string(char *to, const char *from, size_t n): bytes before the NUL; n: no NUL */
 user_string:
     xor %eax, %eax
     patchable stac

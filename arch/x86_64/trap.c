@@ -108,9 +108,9 @@ _Noreturn void trap_fatal(struct trap_frame *f)
 
 void arch_print_place(uint64_t address)
 {
+    bool ours = address >= (uint64_t)kernel_text_start && address < (uint64_t)kernel_rodata_start;
     uint64_t offset;
-    const char *name = address >= (uint64_t)kernel_text_start &&
-                       address < (uint64_t)kernel_rodata_start ? symbol_find(address, &offset) : NULL;
+    const char *name = ours ? symbol_find(address, &offset) : NULL;
     if (name)
         say("  %016lx %s+%lx\n", address, name, offset);
     else
@@ -144,7 +144,7 @@ void arch_backtrace(uint64_t frame_pointer, bool user)
     for (int i = 0; i < BACKTRACE_MAX && frame_read(frame_pointer, user, frame); i++) {
         if (frame[1] == 0)
             break;
-        arch_print_place(frame[1]);
+        arch_print_place(frame[1] - 1); /* the call, not what lies behind it */
         if (frame[0] <= frame_pointer)
             break; /* stacks grow downwards: anything else is no stack */
         frame_pointer = frame[0];
