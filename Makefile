@@ -14,7 +14,7 @@ STRIP   := $(CROSS_COMPILE)strip
 MUSL    := REALGCC=$(CC) musl-gcc
 HOSTCC  ?= gcc
 
-COMMON  := -std=c11 -O2 -g -MMD -MP -Wall -Wextra -Werror -ffile-prefix-map=$(CURDIR)/=
+COMMON  := -std=c11 -O2 -g -MMD -MP -Wall -Wextra -Werror -ffile-prefix-map=$(CURDIR)=.
 KFLAGS  := $(COMMON) -ffreestanding -mcmodel=kernel -mno-red-zone -mgeneral-regs-only -fno-pic \
            -fno-pie -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fcf-protection=none \
            -fstack-protector-strong -mstack-protector-guard=global \
