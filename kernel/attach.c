@@ -1,0 +1,230 @@
+/*
+ * attach.c - who may map which object: the attachments of processes.
+ *
+ * Each process has an array of its attachments, sorted by address; each object a list of its own.
+ *
+ * Locks: object->lock, then process attach_lock; both to change an attachment.
+ */
+#include "object_private.h"
+
+enum { ATTACHMENTS_MAX = 1024 };
+
+struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights)
+{
+    struct object *found = NULL;
+    lock_acquire(&p->attach_lock);
+    unsigned low = 0, high = p->attachment_count;
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+        struct object *o = p->attachments[middle]->object;
+        if (at < o->base)
+            high = middle;
+        else if (at - o->base >= o->pages << PAGE_SHIFT)
+            low = middle + 1;
+        else {
+            *rights = p->attachments[middle]->rights;
+            found = o;
+            object_get(o);
+            break;
+        }
+    }
+    lock_release(&p->attach_lock);
+    return found;
+}
+
+void attachment_gone_delivered(struct item *i)
+{
+    kfree(container_of(i, struct attachment, gone));
+}
+
+/* Ends one attachment that was taken off its process's array. */
+static void attachment_end(struct attachment *a, bool tell)
+{
+    struct object *o = a->object;
+    lock_acquire(&o->lock);
+    list_remove(&a->object_link);
+    lock_release(&o->lock);
+    a->gone.kind = ITEM_CLIENT_GONE;
+    a->gone.process = (uint64_t)a->pid;
+    a->gone.word[0] = o->cookie;
+    if (!tell || !port_post(o->port, &a->gone))
+        kfree(a);
+    object_put(o);
+}
+
+static struct attachment *attachment_remove(struct process *p, const struct object *o)
+{
+    struct attachment *a = NULL;
+    lock_acquire(&p->attach_lock);
+    for (unsigned i = 0; i < p->attachment_count && !a; i++) {
+        if (p->attachments[i]->object != o)
+            continue;
+        a = p->attachments[i];
+        p->attachment_count--;
+        memmove(&p->attachments[i], &p->attachments[i + 1],
+                (p->attachment_count - i) * sizeof p->attachments[0]);
+    }
+    lock_release(&p->attach_lock);
+    return a;
+}
+
+long space_detach(struct process *p, struct object *o)
+{
+    struct attachment *a = attachment_remove(p, o);
+    if (!a)
+        return -ENOENT;
+    struct unmap u = {.only = p, .reason = EACCES};
+    leaves_for(o, leaf_unmap, &u);
+    attachment_end(a, false);
+    return 0;
+}
+
+/* Dead objects in the range make room: their manager's successor brings the containers back. */
+static void attachments_clear_dead(struct process *p, const struct object *o)
+{
+    for (;;) {
+        struct object *dead = NULL;
+        lock_acquire(&p->attach_lock);
+        for (unsigned i = 0; i < p->attachment_count && !dead; i++) {
+            struct object *other = p->attachments[i]->object;
+            if (other->dead && other->base < o->base + (o->pages << PAGE_SHIFT) &&
+                o->base < other->base + (other->pages << PAGE_SHIFT))
+                dead = other;
+        }
+        if (dead)
+            object_get(dead);
+        lock_release(&p->attach_lock);
+        if (!dead)
+            return;
+        struct attachment *a = attachment_remove(p, dead);
+        if (a)
+            attachment_end(a, false);
+        object_put(dead);
+    }
+}
+
+static bool attachments_grow(struct process *p)
+{
+    if (p->attachment_count < p->attachment_capacity)
+        return true;
+    unsigned capacity = p->attachment_capacity ? p->attachment_capacity * 2 : 16;
+    if (capacity > ATTACHMENTS_MAX)
+        return false;
+    struct attachment **bigger = kalloc(capacity * sizeof *bigger);
+    if (!bigger)
+        return false;
+    memcpy(bigger, p->attachments, p->attachment_count * sizeof *bigger);
+    kfree(p->attachments);
+    p->attachments = bigger;
+    p->attachment_capacity = capacity;
+    return true;
+}
+
+/* Attach lock held. 0, -EEXIST: something else lies there. */
+static int attachment_insert(struct process *p, struct attachment *a)
+{
+    struct object *o = a->object;
+    unsigned i = 0;
+    while (i < p->attachment_count && p->attachments[i]->object->base < o->base)
+        i++;
+    if (i < p->attachment_count && p->attachments[i]->object == o) {
+        p->attachments[i]->rights = a->rights;
+        return -EALREADY;
+    }
+    struct object *before = i ? p->attachments[i - 1]->object : NULL;
+    struct object *after = i < p->attachment_count ? p->attachments[i]->object : NULL;
+    if ((before && before->base + (before->pages << PAGE_SHIFT) > o->base) ||
+        (after && o->base + (o->pages << PAGE_SHIFT) > after->base))
+        return -EEXIST;
+    if (!attachments_grow(p))
+        return -ENOMEM;
+    memmove(&p->attachments[i + 1], &p->attachments[i],
+            (p->attachment_count - i) * sizeof p->attachments[0]);
+    p->attachments[i] = a;
+    p->attachment_count++;
+    return 0;
+}
+
+long space_attach(struct process *p, struct object *o, uint32_t rights)
+{
+    if (!rights || rights & ~(uint32_t)(KD_RIGHT_READ | KD_RIGHT_WRITE))
+        return -EINVAL;
+    if (o->dead)
+        return -EOWNERDEAD;
+    struct attachment *a = kalloc(sizeof *a);
+    if (!a)
+        return -ENOMEM;
+    *a = (struct attachment){.object = o, .process = p, .pid = p->pid, .rights = rights};
+    list_init(&a->gone.link);
+    attachments_clear_dead(p, o);
+    lock_acquire(&o->lock); /* process list and object list change together */
+    lock_acquire(&p->attach_lock);
+    int e = p->dying ? -ESRCH : attachment_insert(p, a);
+    if (!e) {
+        object_get(o);
+        list_push_back(&o->attachments, &a->object_link);
+    }
+    lock_release(&p->attach_lock);
+    lock_release(&o->lock);
+    if (e)
+        kfree(a);
+    return e == -EALREADY ? 0 : e;
+}
+
+void object_process_gone(struct process *p)
+{
+    for (;;) { /* what it managed */
+        struct object *o = NULL;
+        lock_acquire(&objects_lock);
+        list_for(l, &objects) {
+            struct object *x = container_of(l, struct object, all);
+            if (x->owner == p && !o) {
+                o = x;
+                object_get(o);
+            }
+        }
+        lock_release(&objects_lock);
+        if (!o)
+            break;
+        object_die(o, EOWNERDEAD);
+        object_put(o);
+    }
+    while (p->attachment_count) { /* what it used; its views are gone */
+        struct attachment *a = attachment_remove(p, p->attachments[0]->object);
+        struct unmap u = {.only = p, .reason = EACCES};
+        if (!(a->object->flags & KD_OBJECT_TRANSACTIONAL))
+            leaves_for(a->object, leaf_unmap, &u);
+        attachment_end(a, true);
+    }
+    kfree(p->attachments);
+    p->attachments = NULL;
+}
+
+void object_revoke(struct object *o)
+{
+    for (;;) {
+        struct process *p = NULL;
+        lock_acquire(&o->lock);
+        if (!list_empty(&o->attachments)) {
+            p = list_first(&o->attachments, struct attachment, object_link)->process;
+            process_get(p);
+        }
+        lock_release(&o->lock);
+        if (!p)
+            return;
+        space_detach(p, o);
+        process_put(p);
+    }
+}
+
+bool object_manager_of(struct process *manager, struct process *client)
+{
+    bool is = false;
+    if (!client)
+        return false;
+    lock_acquire(&client->attach_lock);
+    for (unsigned i = 0; i < client->attachment_count; i++)
+        is |= client->attachments[i]->object->owner == manager;
+    lock_release(&client->attach_lock);
+    return is;
+}

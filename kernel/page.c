@@ -1,0 +1,408 @@
+/*
+ * page.c - pages in and out: requests to managers, their answers, page I/O.
+ *
+ * A page that is not resident is asked for once (PAGE_ASKED); whoever needs it waits on the leaf. A
+ * frame that is being read is FILLING and not resident until the manager supplies it.
+ *
+ * Locks: leaf. Never held across a message, a user copy or I/O.
+ */
+#include "handle.h"
+#include "object_private.h"
+
+struct page_wait {
+    struct list link;        /* leaf->waits */
+    struct thread *thread;
+    unsigned slot;
+    bool done;
+    int error;
+    struct item item;        /* the PAGE request, if this one asked */
+};
+
+void waits_end(struct leaf *l, unsigned slot, int error)
+{
+    l->pages[slot].flags &= (uint8_t)~PAGE_ASKED;
+    list_for_safe(n, &l->waits) {
+        struct page_wait *w = container_of(n, struct page_wait, link);
+        if (w->slot != slot)
+            continue;
+        list_remove(&w->link);
+        w->error = error;
+        __atomic_store_n(&w->done, true, __ATOMIC_RELEASE);
+        thread_wake(w->thread);
+    }
+}
+
+static void request_prepare(struct page_wait *w, struct leaf *l, unsigned access,
+                            const struct view *v)
+{
+    struct object *o = l->object;
+    w->item.kind = ITEM_PAGE;
+    w->item.process = (uint64_t)process_this()->pid;
+    uint64_t *word = w->item.word;
+    word[0] = o->cookie;
+    word[1] = l->first + w->slot;
+    word[2] = 1;
+    word[3] = access;
+    word[4] = v ? v->id + 1u : 0;
+    word[5] = (uint64_t)o->handle;
+}
+
+int page_request(struct leaf *l, unsigned slot, unsigned access, struct view *v,
+                 uint64_t deadline_ns)
+{
+    struct object *o = l->object;
+    struct page *p = &l->pages[slot];
+    struct page_wait w = {.thread = thread_this(), .slot = slot};
+    list_init(&w.item.link);
+    list_push_back(&l->waits, &w.link);
+    bool alive = !o->dead;
+    if (alive && !(p->flags & PAGE_ASKED)) {
+        request_prepare(&w, l, access, v);
+        p->flags |= PAGE_ASKED;
+        count(page_requests);
+        struct process *me = process_this();
+        __atomic_fetch_add(&me->stats.manager_calls, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&me->stats.pages_read, 1, __ATOMIC_RELAXED);
+        alive = port_post(o->port, &w.item);
+    }
+    lock_release(&l->lock);
+    int e = alive ? 0 : -EOWNERDEAD;
+    while (!e && !__atomic_load_n(&w.done, __ATOMIC_ACQUIRE)) {
+        e = thread_park_until(deadline_ns);
+        if (!e && v && v->doom)
+            e = -EINTR;
+    }
+    lock_acquire(&l->lock);
+    if (w.done) {
+        e = w.error;
+    } else {
+        list_remove(&w.link);
+        if (w.item.kind && port_withdraw(o->port, &w.item))
+            waits_end(l, slot, 0); /* nobody saw the request: the others ask again */
+    }
+    lock_release(&l->lock);
+    return e == -EINTR ? -EAGAIN : e;
+}
+
+int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
+{
+    struct process *process = process_this();
+    uint64_t index = (at - o->base) >> PAGE_SHIFT;
+    unsigned slot = (unsigned)(index % LEAF_PAGES);
+    struct leaf *l = object_leaf(o, index, true);
+    if (!v)
+        v = view_plain(process);
+    if (!l || !v)
+        return -ENOMEM;
+    for (;;) {
+        if (thread_this()->killed)
+            return -EINTR;
+        lock_acquire(&l->lock);
+        struct page *p = &l->pages[slot];
+        if (o->dead) {
+            lock_release(&l->lock);
+            return -EOWNERDEAD;
+        }
+        if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) {
+            int e = page_request(l, slot, write ? KD_WRITE : KD_READ, NULL, ~0ull);
+            if (e && e != -EAGAIN)
+                return e;
+            continue;
+        }
+        lock_acquire(&v->lock);
+        pte_t *pte = arch_pte(v->table, at, true);
+        if (pte) {
+            pte_exchange(pte, pte_make(frame_paddr(p->frame),
+                                       PTE_PRESENT | PTE_USER | PTE_NX | PTE_ACCESSED |
+                                           (write ? PTE_WRITE | PTE_DIRTY : 0)));
+            vmask_set(&p->mask, v->id);
+        }
+        lock_release(&v->lock);
+        if (write && pte) {
+            if (!(p->flags & PAGE_DIRTY))
+                count(dirty_pages);
+            p->flags |= PAGE_DIRTY | PAGE_MAPPED_WRITE;
+        }
+        lock_release(&l->lock);
+        return pte ? 0 : -ENOMEM;
+    }
+}
+
+/* Installs one page's contents. Leaf locked. `f` is consumed. */
+static void page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t rights, csn_t csn)
+{
+    struct page *p = &l->pages[slot];
+    if (l->object->dead || (page_resident(p) && f != p->frame)) {
+        frame_free(f);
+        if (rights & KD_WRITE)
+            p->flags &= (uint8_t)~PAGE_NO_WRITE;
+    } else {
+        p->frame = f;
+        p->csn = csn;
+        p->sequence = 0;
+        p->flags &= (uint8_t)~(PAGE_FILLING | PAGE_NO_WRITE);
+        if (!(rights & KD_WRITE))
+            p->flags |= PAGE_NO_WRITE;
+        evict_add(l, slot);
+    }
+    waits_end(l, slot, 0);
+}
+
+static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
+{
+    struct leaf *l = object_leaf(o, s->page + i, true);
+    unsigned slot = (unsigned)((s->page + i) % LEAF_PAGES);
+    struct frame *f = NULL;
+    if (!l)
+        return -ENOMEM;
+    if (s->source != KD_SUPPLY_READ) {
+        f = frame_alloc_raw(false);
+        if (!f)
+            f = evict_frame();
+        if (!f)
+            return -ENOMEM;
+        int e = 0;
+        if (s->source == KD_SUPPLY_ZERO)
+            memset(frame_memory(f), 0, PAGE_BYTES);
+        else
+            e = copy_from_user(frame_memory(f), (vaddr_t)s->memory + i * PAGE_BYTES, PAGE_BYTES);
+        if (e) {
+            frame_free(f);
+            return e;
+        }
+    }
+    int result = 0;
+    lock_acquire(&l->lock);
+    struct page *p = &l->pages[slot];
+    if (s->source == KD_SUPPLY_READ) {
+        if (p->frame && p->flags & PAGE_FILLING && p->frame->pins == 0) {
+            p->flags &= (uint8_t)~PAGE_FILLING;
+            f = p->frame;
+            p->frame = NULL;
+        } else {
+            result = -ENOENT; /* it did not come by KD_BLOCK_READ_PAGES */
+        }
+    } else if (p->flags & PAGE_FILLING) {
+        frame_free(f);
+        result = -EBUSY;
+        f = NULL;
+    }
+    if (f)
+        page_install(l, slot, f, s->rights, s->csn);
+    lock_release(&l->lock);
+    return result;
+}
+
+long object_supply(vaddr_t at)
+{
+    struct kd_supply s;
+    int e;
+    if (copy_from_user(&s, at, sizeof s))
+        return -EFAULT;
+    struct object *o = handle_get(s.object, HANDLE_OBJECT, KD_RIGHT_MANAGE, &e);
+    if (!o)
+        return e;
+    if (s.source > KD_SUPPLY_READ || !(s.rights & KD_READ) || s.count == 0 || s.page >= o->pages ||
+        s.count > o->pages - s.page)
+        e = -EINVAL;
+    for (uint64_t i = 0; !e && i < s.count; i++)
+        e = supply_one(o, &s, i);
+    object_put(o);
+    return e;
+}
+
+static void page_drop_filling(struct page *p)
+{
+    if (p->flags & PAGE_FILLING) {
+        p->flags &= (uint8_t)~PAGE_FILLING;
+        frame_free(p->frame);
+        p->frame = NULL;
+    }
+}
+
+/* Calls fn for each page of a range that has a leaf, leaf locked. */
+static void pages_for(struct object *o, uint64_t page, uint64_t n,
+                      void (*fn)(struct leaf *l, unsigned slot, void *arg), void *arg)
+{
+    for (uint64_t i = page; i < page + n; i++) {
+        struct leaf *l = object_leaf(o, i, false);
+        if (!l)
+            continue;
+        lock_acquire(&l->lock);
+        fn(l, (unsigned)(i % LEAF_PAGES), arg);
+        lock_release(&l->lock);
+    }
+}
+
+static void page_fail(struct leaf *l, unsigned slot, void *arg)
+{
+    page_drop_filling(&l->pages[slot]);
+    waits_end(l, slot, -*(int *)arg);
+}
+
+static void page_recall(struct leaf *l, unsigned slot, void *arg)
+{
+    unmap_page(l, slot, arg);
+}
+
+static void page_pin(struct leaf *l, unsigned slot, void *arg)
+{
+    struct page *p = &l->pages[slot];
+    p->flags = (uint8_t)(*(int *)arg ? p->flags | PAGE_PINNED : p->flags & ~PAGE_PINNED);
+}
+
+static void page_cleaned(struct leaf *l, unsigned slot, void *arg)
+{
+    struct page *p = &l->pages[slot];
+    csn_t *csn = arg; /* becomes 0 if this was the current version */
+    if (!page_resident(p) || p->csn != *csn || p->flags & PAGE_MAPPED_WRITE)
+        return;
+    if (p->flags & PAGE_DIRTY)
+        count_add(dirty_pages, -1ull);
+    p->flags &= (uint8_t)~PAGE_DIRTY;
+    *csn = ~0ull;
+}
+
+struct info { uint8_t bits[256]; uint64_t first; };
+static void page_info(struct leaf *l, unsigned slot, void *arg)
+{
+    struct info *info = arg;
+    const struct page *p = &l->pages[slot];
+    uint8_t bits = 0;
+    if (page_resident(p))
+        bits = (uint8_t)(KD_PAGE_RESIDENT | (p->flags & PAGE_DIRTY ? KD_PAGE_DIRTY : 0) |
+                         (p->writer != WRITER_NONE ? KD_PAGE_WRITER : 0) |
+                         (p->flags & PAGE_PINNED ? KD_PAGE_PINNED : 0));
+    info->bits[l->first + slot - info->first] = bits;
+}
+
+static long object_info(struct object *o, uint64_t page, uint64_t n, vaddr_t out)
+{
+    for (uint64_t done = 0; done < n; done += sizeof(((struct info *)0)->bits)) {
+        struct info info = {.first = page + done};
+        uint64_t part = MIN(n - done, sizeof info.bits);
+        pages_for(o, page + done, part, page_info, &info);
+        if (copy_to_user(out + done, info.bits, part))
+            return -EFAULT;
+    }
+    return 0;
+}
+
+/* ---- page I/O (block_call.c) ---- */
+
+int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame)
+{
+    if (page >= o->pages)
+        return -EINVAL;
+    struct leaf *l = object_leaf(o, page, true);
+    struct frame *f = l ? frame_alloc_raw(false) : NULL;
+    if (l && !f)
+        f = evict_frame();
+    if (!f)
+        return -ENOMEM;
+    lock_acquire(&l->lock);
+    struct page *p = &l->pages[page % LEAF_PAGES];
+    int e = o->dead ? -EOWNERDEAD : p->frame ? -EALREADY : 0;
+    if (!e) {
+        p->frame = f;
+        p->flags |= PAGE_FILLING;
+        frame_pin(f);
+    }
+    lock_release(&l->lock);
+    if (e)
+        frame_free(f);
+    *frame = f;
+    return e;
+}
+
+void object_io_end_read(struct object *o, uint64_t page, struct frame *frame, int status)
+{
+    struct leaf *l = object_leaf(o, page, false);
+    lock_acquire(&l->lock);
+    struct page *p = &l->pages[page % LEAF_PAGES];
+    frame_unpin(frame);
+    if (status && p->frame == frame)
+        page_drop_filling(p);
+    lock_release(&l->lock);
+}
+
+int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame, csn_t *csn)
+{
+    struct leaf *l = object_leaf(o, page, false);
+    if (!l)
+        return -ENOENT;
+    lock_acquire(&l->lock);
+    struct page *p = &l->pages[page % LEAF_PAGES];
+    int e = !page_resident(p) ? -ENOENT : p->flags & PAGE_CLEANING ? -EBUSY : 0;
+    if (!e && p->flags & PAGE_MAPPED_WRITE) { /* not transactional: nobody stores meanwhile */
+        struct unmap u = {.reason = 0};
+        unmap_page(l, (unsigned)(page % LEAF_PAGES), &u);
+        p->flags &= (uint8_t)~PAGE_MAPPED_WRITE;
+    }
+    if (!e) {
+        p->flags |= PAGE_CLEANING;
+        frame_pin(p->frame);
+        *frame = p->frame;
+        *csn = p->csn;
+    }
+    lock_release(&l->lock);
+    return e;
+}
+
+void object_io_end_write(struct object *o, uint64_t page, struct frame *frame)
+{
+    struct leaf *l = object_leaf(o, page, false);
+    lock_acquire(&l->lock);
+    l->pages[page % LEAF_PAGES].flags &= (uint8_t)~PAGE_CLEANING;
+    lock_release(&l->lock);
+    frame_unpin(frame);
+}
+
+/* ---- what managers say of pages ---- */
+
+/* The asker of a page with KD_OBJECT_ASK. */
+static long lock_answer(struct object *o, uint64_t page, uint64_t view, int64_t answer)
+{
+    if (view >= KD_VIEW_MAX || page >= o->pages || answer > 0 || answer < -4095)
+        return -EINVAL;
+    struct view *v = &views[view];
+    if (v->ask_at != o->base + (page << PAGE_SHIFT) || v->ask_answer != ANSWER_NONE || !v->owner)
+        return -ESRCH;
+    __atomic_store_n(&v->ask_answer, (int)-answer, __ATOMIC_RELEASE);
+    thread_wake(v->owner);
+    return 0;
+}
+
+long pages_call(unsigned number, struct object *o, const uint64_t a[6])
+{
+    uint64_t page = a[1], n = a[2];
+    if (number == KD_OBJECT_CLEANED)
+        n = 1;
+    if (number == KD_LOCK_ANSWER)
+        return lock_answer(o, page, a[2], (int64_t)a[3]);
+    if (n == 0 || page >= o->pages || n > o->pages - page)
+        return -EINVAL;
+    int word = (int)a[3];
+    switch (number) {
+    case KD_OBJECT_FAIL:
+        if (word <= 0 || word >= 4096)
+            return -EINVAL;
+        pages_for(o, page, n, page_fail, &word);
+        return 0;
+    case KD_OBJECT_RECALL: {
+        struct unmap u = {.reason = 0};
+        pages_for(o, page, n, page_recall, &u);
+        return (long)u.in_use;
+    }
+    case KD_OBJECT_INFO: return object_info(o, page, n, a[3]);
+    case KD_OBJECT_CLEANED: {
+        csn_t csn = a[2];
+        pages_for(o, page, 1, page_cleaned, &csn);
+        if (csn == ~0ull)
+            evict_wake();
+        return csn == ~0ull ? 0 : -ESTALE;
+    }
+    case KD_OBJECT_PIN: pages_for(o, page, n, page_pin, &word); return 0;
+    default: return -ENOSYS;
+    }
+}
