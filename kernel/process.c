@@ -24,6 +24,7 @@
 #include "vm.h"
 
 #define ARGUMENTS_MAX 1024
+#define BACKTRACE_MAX 6
 #define ARGUMENT_BYTES_MAX 65536
 
 static struct {
@@ -282,9 +283,28 @@ void process_exit(struct process *p, int status)
     process_condemn(p, status);
 }
 
+/* Who called, as far as frame pointers lead through code: one line, so that it stays together in
+ * the log. The addresses are those of the calls, not behind them. */
+static void backtrace(struct process *p, vaddr_t frame_pointer, char *out, size_t bytes)
+{
+    uint64_t frame[2];
+    size_t n = 0;
+    out[0] = 0;
+    for (int i = 0; i < BACKTRACE_MAX && n < bytes - 1; i++) {
+        if (frame_pointer % 8 || copy_from_user(frame, frame_pointer, sizeof(frame))
+            || !vm_is_code(p, frame[1]))
+            break;
+        n += (size_t)snprintk(out + n, bytes - n, "%s %s+0x%lx", i ? "" : ", called from", p->name,
+                              (unsigned long)frame[1] - 1);
+        if (frame[0] <= frame_pointer)
+            break;
+        frame_pointer = frame[0];
+    }
+}
+
 void process_kill(struct process *p, int status, const char *format, ...)
 {
-    char text[160];
+    char text[160], trace[256];
     va_list arguments;
     struct thread *t = thread_this();
     if (!process_condemn(p, status))
@@ -297,9 +317,9 @@ void process_kill(struct process *p, int status, const char *format, ...)
         return;
     }
     const struct trap_frame *f = arch_user_frame(&t->arch);
-    printk("%s[%d]: killed: %s, at %s+0x%lx", p->name, p->pid, text, p->name,
-           (unsigned long)trap_place(f));
-    arch_backtrace(trap_frame_pointer(f), true);
+    backtrace(p, trap_frame_pointer(f), trace, sizeof(trace));
+    printk("%s[%d]: killed: %s, at %s+0x%lx%s", p->name, p->pid, text, p->name,
+           (unsigned long)trap_place(f), trace);
 }
 
 void trap_user_exception(struct trap_frame *f, const char *what)

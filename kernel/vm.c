@@ -17,6 +17,7 @@
 #include "vm.h"
 
 #include "file.h"
+#include "object.h"
 
 #define AROUND_ZERO 4  /* pages made by one fault: a fault costs far more than a page */
 #define AROUND_FILE 8
@@ -506,11 +507,12 @@ static int fault_once(struct process *p, vaddr_t at, unsigned flags)
     return error;
 }
 
-/* Out of frames is not the end yet: evict.c may find some if it gets time. */
+/* Out of frames is not the end yet: while pages of objects are in memory, evict.c may find some. */
 int vm_fault(struct process *p, vaddr_t at, unsigned flags)
 {
     int error = fault_once(p, page_down(at), flags);
-    for (int tries = 0; error == -ENOMEM && p->frames < p->frames_max && tries < 100; tries++) {
+    int tries = counters.resident_pages ? 100 : 10;
+    while (error == -ENOMEM && p->frames < p->frames_max && tries-- > 0) {
         if (thread_park_until(arch_time_ns() + 2000000) == -EINTR)
             break;
         error = fault_once(p, page_down(at), flags);
@@ -539,6 +541,15 @@ int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **out)
         if (error)
             return error == -ENOMEM ? -ENOMEM : -EFAULT;
     }
+}
+
+bool vm_is_code(struct process *p, vaddr_t at)
+{
+    lock_acquire(&p->space_lock);
+    const struct region *r = region_at(p, at);
+    bool code = r && (r->protection & VM_EXECUTE);
+    lock_release(&p->space_lock);
+    return code;
 }
 
 int vm_copy_to(struct process *p, vaddr_t at, const void *from, size_t bytes)

@@ -43,6 +43,7 @@ must_check int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **
 /* Copies into a process that is not running yet, or is another one. 0, -EFAULT, -ENOMEM. */
 must_check int vm_copy_to(struct process *p, vaddr_t at, const void *from, size_t bytes);
 
+bool vm_is_code(struct process *p, vaddr_t at);
 void vm_check(struct process *p);              /* panics unless V1 to V3 hold */
 
 #endif

@@ -1,0 +1,251 @@
+/*
+ * linux_threads.c - POSIX threads of an unchanged C library: clone, futex, thread-local data.
+ *
+ * Aim     nobody is woken too seldom, nothing is lost between two CPUs, ended threads leave nothing.
+ * Method  counters under mutexes, a bounded queue with conditions, time-outs, barriers, and many
+ *         short lives, after which the kernel has as much free memory as before.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <katydid/abi.h>
+
+#include "tap.h"
+
+enum { THREADS = 8, ROUNDS = 20000 };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t filled = PTHREAD_COND_INITIALIZER, emptied = PTHREAD_COND_INITIALIZER;
+static long counter;
+static _Thread_local long own = 7;
+
+static void *count(void *arg)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_mutex_lock(&mutex);
+        counter++;
+        pthread_mutex_unlock(&mutex);
+        own++;
+    }
+    return (void *)(own + (long)arg);
+}
+
+static void mutexes_exclude(void)
+{
+    pthread_t t[THREADS];
+    void *result;
+    int good = 1;
+    for (long i = 0; i < THREADS; i++)
+        good &= pthread_create(&t[i], NULL, count, (void *)i) == 0;
+    for (long i = 0; i < THREADS; i++)
+        good &= pthread_join(t[i], &result) == 0 && (long)result == 7 + ROUNDS + i;
+    tap_ok(counter == THREADS * ROUNDS, "mutexes_exclude");
+    tap_ok(good && own == 7, "each_thread_has_its_own_data_and_result");
+}
+
+static int queue[4], head, tail;
+
+static void *produce(void *arg)
+{
+    (void)arg;
+    for (int i = 1; i <= 5000; i++) {
+        pthread_mutex_lock(&mutex);
+        while (head - tail == 4)
+            pthread_cond_wait(&emptied, &mutex);
+        queue[head++ % 4] = i;
+        pthread_cond_signal(&filled);
+        pthread_mutex_unlock(&mutex);
+    }
+    return NULL;
+}
+
+static void *consume(void *arg)
+{
+    long *sum = arg;
+    for (int i = 0; i < 5000; i++) {
+        pthread_mutex_lock(&mutex);
+        while (head == tail)
+            pthread_cond_wait(&filled, &mutex);
+        *sum += queue[tail++ % 4];
+        pthread_cond_broadcast(&emptied);
+        pthread_mutex_unlock(&mutex);
+    }
+    return NULL;
+}
+
+static void conditions_wake(void)
+{
+    pthread_t t[4];
+    long sum[2] = {0, 0};
+    pthread_create(&t[0], NULL, produce, NULL);
+    pthread_create(&t[1], NULL, produce, NULL);
+    pthread_create(&t[2], NULL, consume, &sum[0]);
+    pthread_create(&t[3], NULL, consume, &sum[1]);
+    for (int i = 0; i < 4; i++)
+        pthread_join(t[i], NULL);
+    tap_ok(sum[0] + sum[1] == 2l * 5000 * 5001 / 2, "conditions_lose_no_wake_up");
+}
+
+static void waits_end_in_time(void)
+{
+    struct timespec until, now;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 20000000;
+    if (until.tv_nsec >= 1000000000)
+        until.tv_sec++, until.tv_nsec -= 1000000000;
+    pthread_mutex_lock(&mutex);
+    int error = pthread_cond_timedwait(&filled, &mutex, &until);
+    pthread_mutex_unlock(&mutex);
+    clock_gettime(CLOCK_REALTIME, &now);
+    tap_ok(error == ETIMEDOUT && (now.tv_sec > until.tv_sec
+               || (now.tv_sec == until.tv_sec && now.tv_nsec >= until.tv_nsec)),
+           "a_wait_ends_in_time");
+    sem_t s;
+    sem_init(&s, 0, 0);
+    tap_ok(sem_timedwait(&s, &until) < 0 && errno == ETIMEDOUT, "a_past_time_does_not_wait");
+}
+
+static pthread_barrier_t barrier;
+static volatile int phase[THREADS];
+
+static void *march(void *arg)
+{
+    long me = (long)arg, wrong = 0;
+    for (int i = 1; i <= 200; i++) {
+        phase[me] = i;
+        pthread_barrier_wait(&barrier);
+        for (int k = 0; k < THREADS; k++)
+            wrong += phase[k] < i;
+        pthread_barrier_wait(&barrier);
+    }
+    return (void *)wrong;
+}
+
+static void barriers_hold(void)
+{
+    pthread_t t[THREADS];
+    void *wrong;
+    long sum = 0;
+    pthread_barrier_init(&barrier, NULL, THREADS);
+    for (long i = 0; i < THREADS; i++)
+        pthread_create(&t[i], NULL, march, (void *)i);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(t[i], &wrong);
+        sum += (long)wrong;
+    }
+    tap_ok(sum == 0, "barriers_hold");
+}
+
+static void *nothing(void *arg) { return arg; }
+
+static void *floats(void *arg)
+{
+    volatile double x = (double)(long)arg, y = 1;
+    for (int i = 0; i < 300000; i++)
+        y = y * 0.5 + x;
+    return (void *)(long)(y * 1000 + 0.5);
+}
+
+static void registers_are_kept(void)
+{
+    pthread_t t[4];
+    void *r;
+    int good = 1;
+    for (long i = 0; i < 4; i++)
+        pthread_create(&t[i], NULL, floats, (void *)(i + 1));
+    for (long i = 0; i < 4; i++) {
+        pthread_join(t[i], &r);
+        good &= (long)r == (i + 1) * 2000;
+    }
+    tap_ok(good, "floating_point_survives_preemption");
+}
+
+static long free_memory(void)
+{
+    struct kd_system_info s;
+    syscall(KD_SYSTEM_INFO, &s);
+    return (long)s.free_bytes;
+}
+
+static int lives(int n)
+{
+    pthread_attr_t detached;
+    pthread_t t;
+    int good = 1;
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    for (int i = 0; i < n; i++) {
+        good &= pthread_create(&t, NULL, nothing, NULL) == 0 && pthread_join(t, NULL) == 0;
+        while (pthread_create(&t, &detached, nothing, NULL) == EAGAIN)
+            usleep(1000);
+    }
+    usleep(100000);
+    return good;
+}
+
+static void ended_threads_leave_nothing(void)
+{
+    int good = lives(50);
+    long before = free_memory();
+    good &= lives(500);
+    long lost = before - free_memory();
+    printf("# %ld bytes\n", lost);
+    tap_ok(good && lost < 256 * 1024, "a_thousand_threads_leave_nothing");
+}
+
+static void *map_and_unmap(void *arg)
+{
+    volatile int *stop = arg;
+    long rounds = 0;
+    while (!*stop) {
+        char *p = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED)
+            return (void *)-1;
+        for (int i = 0; i < 65536; i += 4096) {
+            if (p[i] != 0)
+                return (void *)-2;
+            p[i] = 1;
+        }
+        munmap(p, 65536);
+        rounds++;
+    }
+    return (void *)rounds;
+}
+
+static void unmapped_frames_are_clean_elsewhere(void)
+{
+    pthread_t t[3];
+    volatile int stop = 0;
+    void *r;
+    int good = 1;
+    for (int i = 0; i < 3; i++)
+        pthread_create(&t[i], NULL, map_and_unmap, (void *)&stop);
+    usleep(300000);
+    stop = 1;
+    for (int i = 0; i < 3; i++) {
+        pthread_join(t[i], &r);
+        good &= (long)r > 0;
+    }
+    tap_ok(good, "new_memory_is_zero_while_others_unmap");
+}
+
+int main(void)
+{
+    tap_plan(10);
+    mutexes_exclude();
+    conditions_wake();
+    waits_end_in_time();
+    barriers_hold();
+    registers_are_kept();
+    ended_threads_leave_nothing();
+    unmapped_frames_are_clean_elsewhere();
+    tap_ok(syscall(KD_CHECK) == 0, "kcheck");
+    return tap_end();
+}
