@@ -476,6 +476,8 @@ int container_lease(ps_container *c, uint64_t pages, uint64_t near, uint64_t *ad
                     uint64_t *got)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {c->id, pages, near};
+    if (pages > (c->segment[0].end - c->segment[0].base) / KD_PAGE_BYTES)
+        return -ENOSPC;                       /* the manager leases no more than that at once */
     int result = store_request(c->store, STORE_LEASE, word, NULL, 0, NULL, NULL);
     if (result != 0)
         return result;

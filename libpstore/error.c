@@ -29,8 +29,8 @@ static const struct {
     {EMSGSIZE, "more was sent at once than a message holds: use smaller transactions"},
     {ENAMETOOLONG, "names have at most 63 characters: choose a shorter one"},
     {ENODEV, "there is no store disk: start Katydid with one (scripts/run --store FILE)"},
-    {ENOENT, "no such container or name: check it (ps_list, or `ls` in the shell), or create it "
-             "with PS_CREATE"},
+    {ENOENT, "there is nothing of that name: check it (the shell lists containers), or create "
+             "it with PS_CREATE"},
     {ENOMEM, "memory is full: the transaction changes more pages than fit; it was undone. Use "
              "smaller transactions or give the machine more memory (MEMORY=)"},
     {ENOSPC, "the store is full, or its log: what is stored is safe. Delete containers or objects, "
@@ -38,6 +38,7 @@ static const struct {
     {ENOSYS, "this kernel lacks the call: program and kernel are of different versions; rebuild"},
     {ENOTCONN, "the store manager is not running: start Katydid with a store disk "
                "(scripts/run --store FILE) and look at its boot messages"},
+    {EOPNOTSUPP, "this kernel does not have it yet (container locks): use PS_SERIALISABLE"},
     {EOWNERDEAD, "the store manager died, the transaction was undone: run it again when the store "
                  "is back, it is found by itself"},
     {EPERM, "not allowed here: no transaction is active in this thread, or it is not the one to be "

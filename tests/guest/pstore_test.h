@@ -1,0 +1,45 @@
+/* pstore_test.h - what the guest tests of libpstore share: child processes, one-line transactions. */
+#ifndef PSTORE_TEST_H
+#define PSTORE_TEST_H
+
+#include <katydid/call.h>
+#include <pstore.h>
+#include <string.h>
+
+#include "tap.h"
+
+/* Starts this program again, in another process, with one or two arguments; pid or -errno. */
+static inline int child_start(const char *self, const char *what, const char *argument)
+{
+    char path[128];
+    const char *name = strrchr(self, '/'), *argv[] = {self, what, argument, NULL};
+    struct kd_process_create p = {.path = path, .argv = argv, .fds = {-1, -1, -1}};
+    snprintf(path, sizeof path, "/bin/%s", name ? name + 1 : self);
+    long handle = kd_call3(KD_PROCESS_CREATE, (long)&p, 0, 0);
+    if (handle < 0)
+        return (int)handle;
+    kd_call3(KD_HANDLE_CLOSE, handle, 0, 0);
+    return p.pid;
+}
+
+/* Its exit status, or -errno. */
+static inline int child_wait(int pid)
+{
+    int status = 0;
+    long result = pid < 0 ? pid : kd_call3(KD_PROCESS_WAIT, pid, (long)&status, 0);
+    return result < 0 ? (int)result : status;
+}
+
+static inline int child_run(const char *self, const char *what, const char *argument)
+{
+    return child_wait(child_start(self, what, argument));
+}
+
+static inline int is(long got, long wanted, const char *what)
+{
+    if (got != wanted)
+        printf("# got %ld, wanted %ld\n", got, wanted);
+    return tap_ok(got == wanted, "%s", what);
+}
+
+#endif
