@@ -22,7 +22,7 @@
 #include "bug.h"
 #include "enumerate.h"
 
-#define CONTROL_STATES 400000u
+#define CONTROL_STATES 200000u
 
 static struct world_options options_for(uint64_t seed)
 {
@@ -150,6 +150,9 @@ static void every_planted_bug_is_killed(void **state)
         uint64_t seed = 1;
         for (; !total.failed && total.states < 400000; seed++) {
             struct enumerate_options options = everything;
+            struct world_options shape = options_for(seed);
+            if (bug == BUG_NO_EPOCH && !(shape.full_only && shape.ahead))
+                continue;               /* needs a group redone bit by bit, another behind it */
             options.states_max = total.states + 6000;
             options.second_odds = seed % 2 ? 40 : 500;
             bug_mask = 1ull << bug;
