@@ -51,6 +51,7 @@ void arch_kick(unsigned cpu);                      /* an interrupt, so that it l
 void arch_idle(void);                              /* interrupts on, halt, interrupts off */
 uint64_t arch_time_ns(void);                       /* monotonic since boot, all CPUs agree */
 uint64_t arch_cycles(void);                        /* rdtsc */
+uint64_t arch_idle_cycles(void);                   /* of them halted, summed over all CPUs */
 _Noreturn void arch_power_off(int panicked);       /* isa-debug-exit 0x10 / 0x20, else halt */
 
 /* ---- threads ---- */

@@ -45,6 +45,7 @@ static long info_call(vaddr_t user)
     s.free_bytes = frame_free_count() * PAGE_BYTES;
     s.uptime_ns = arch_time_ns();
     s.cpus = arch_cpu_count();
+    s.idle_cycles = arch_idle_cycles();
     s.processes = process_count();
     s.unknown_calls = syscall_unknown_count;
     disk_info(&s);

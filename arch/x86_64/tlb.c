@@ -104,7 +104,23 @@ void arch_idle(void)
 {
     struct cpu *c = cpu_this();
     __atomic_store_n(&c->sleeping, 1, __ATOMIC_SEQ_CST);
+    c->idle_since = arch_cycles();
     __asm__ volatile("sti\n\thlt\n\tcli" ::: "memory");
     __atomic_store_n(&c->sleeping, 0, __ATOMIC_SEQ_CST);
     arch_serve_shootdown();
+}
+
+/* The interrupt that ends a halt is work, so the halt ends at its entry. */
+void cpu_idle_ends(struct cpu *c)
+{
+    c->idle_cycles += arch_cycles() - c->idle_since;
+    c->idle_since = 0;
+}
+
+uint64_t arch_idle_cycles(void)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < arch_cpu_count(); i++)
+        sum += __atomic_load_n(&cpus[i].idle_cycles, __ATOMIC_RELAXED);
+    return sum;
 }

@@ -31,6 +31,9 @@ static const char *trap_name(uint64_t vector)
 void trap_dispatch(struct trap_frame *f);
 void trap_dispatch(struct trap_frame *f)
 {
+    struct cpu *c = cpu_this();
+    if (c->idle_since)
+        cpu_idle_ends(c);
     if (f->vector >= VECTOR_FIRST)
         interrupt_dispatch((unsigned)f->vector);
     else if (!trap_from_user(f))

@@ -129,4 +129,7 @@ void time_init_cpu(void);
 extern unsigned cpu_count;
 void smp_reserve(void);                 /* a page below 1 MiB for the trampoline */
 
+/* ---- tlb.c ---- */
+void cpu_idle_ends(struct cpu *c);
+
 #endif
