@@ -20,7 +20,7 @@ linux_call linux_open, linux_openat, linux_stat, linux_fstat, linux_newfstatat, 
     linux_readlink;
 /* linux_process.c: memory, threads, time, the rest */
 linux_call linux_mmap, linux_munmap, linux_mprotect, linux_brk, linux_mremap, linux_madvise,
-    linux_exit, linux_exit_group, linux_getpid, linux_gettid, linux_getppid, linux_uname,
+    linux_exit, linux_exit_group, linux_gettid, linux_getppid, linux_uname,
     linux_clock_gettime, linux_clock_getres, linux_gettimeofday, linux_time, linux_nanosleep,
     linux_clock_nanosleep, linux_sched_yield, linux_sched_getaffinity, linux_set_tid_address,
     linux_futex, linux_clone, linux_arch_prctl, linux_rt_sigaction, linux_rt_sigprocmask,

@@ -89,12 +89,6 @@ long linux_exit_group(const uint64_t a[6])
     process_thread_leave();
 }
 
-long linux_getpid(const uint64_t a[6])
-{
-    (void)a;
-    return process_this()->pid;
-}
-
 long linux_gettid(const uint64_t a[6])
 {
     (void)a;

@@ -40,11 +40,6 @@ struct thread_begin {        /* how a thread enters user mode */
     vaddr_t entry, stack;    /* of a process's first thread */
 };
 
-struct process *process_this(void)
-{
-    return thread_this()->process;
-}
-
 void process_get(struct process *p)
 {
     __atomic_add_fetch(&p->references, 1, __ATOMIC_RELAXED);

@@ -57,7 +57,8 @@ struct process {
     struct kd_view_stats stats;
 };
 
-struct process *process_this(void);            /* NULL in kernel threads */
+/* NULL in kernel threads. */
+static inline struct process *process_this(void) { return thread_this()->process; }
 struct process *process_find(int pid);         /* with a reference, or NULL; process_put */
 void process_get(struct process *p);
 void process_put(struct process *p);

@@ -6,9 +6,28 @@
  */
 #include "linux.h"
 
+#define LEAN __attribute__((optimize("omit-frame-pointer"))) /* the null call counts */
+
 uint64_t syscall_unknown_count;
 
-static linux_call *const linux_calls[] = {
+static long unknown(const uint64_t a[6])
+{
+    (void)a;
+    __atomic_fetch_add(&syscall_unknown_count, 1, __ATOMIC_RELAXED);
+    return -ENOSYS;
+}
+
+static LEAN long linux_getpid(const uint64_t a[6])
+{
+    (void)a;
+    return process_this()->pid;
+}
+
+#define LINUX_CALLS 320
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverride-init" /* unknown, unless it is known */
+static linux_call *const linux_calls[LINUX_CALLS] = {
+    [0 ... LINUX_CALLS - 1] = unknown,
     [0] = linux_read, [1] = linux_write, [2] = linux_open, [3] = linux_close, [4] = linux_stat,
     [5] = linux_fstat, [6] = linux_stat /* lstat: there are no links */, [8] = linux_lseek,
     [9] = linux_mmap, [10] = linux_mprotect, [11] = linux_munmap, [12] = linux_brk,
@@ -32,33 +51,28 @@ static linux_call *const linux_calls[] = {
     [273] = linux_zero /* set_robust_list */, [292] = linux_dup3, [293] = linux_pipe2,
     [302] = linux_prlimit64, [316] = linux_renameat, [318] = linux_getrandom,
 };
+#pragma GCC diagnostic pop
 
-static __attribute__((noinline)) long katydid_call(uint64_t number, const uint64_t a[6])
+static __attribute__((noinline)) void katydid_call(struct trap_frame *f)
 {
     static long (*const by_ten[])(unsigned number, const uint64_t a[6]) = {
         handle_call, process_call, port_syscall, port_syscall, object_syscall, object_syscall,
         txn_syscall, txn_syscall, txn_syscall, txn_syscall, block_syscall,
     };
-    if (number < KD_HANDLE_CLOSE || number >= KD_HANDLE_CLOSE + 10 * ARRAY_COUNT(by_ten))
-        return -ENOSYS;
-    return by_ten[(number - KD_HANDLE_CLOSE) / 10]((unsigned)number, a);
+    uint64_t number = trap_call_number(f);
+    if (number < KD_HANDLE_CLOSE || number >= KD_CALL_END) {
+        trap_set_result(f, unknown(f->arguments));
+        return;
+    }
+    unsigned ten = (unsigned)(number - KD_HANDLE_CLOSE) / 10;
+    trap_set_result(f, by_ten[ten]((unsigned)number, f->arguments));
 }
 
-static bool is_known(uint64_t number)
-{
-    return (number < ARRAY_COUNT(linux_calls) && linux_calls[number])
-        || (number >= KD_HANDLE_CLOSE && number < KD_CALL_END);
-}
-
-void trap_syscall(struct trap_frame *f)
+LEAN void trap_syscall(struct trap_frame *f)
 {
     uint64_t number = trap_call_number(f);
-    long result;
-    if (number < ARRAY_COUNT(linux_calls) && linux_calls[number])
-        result = linux_calls[number](f->arguments);
+    if (number >= LINUX_CALLS)
+        katydid_call(f);
     else
-        result = katydid_call(number, f->arguments);
-    if (result == -ENOSYS && !is_known(number))
-        __atomic_fetch_add(&syscall_unknown_count, 1, __ATOMIC_RELAXED);
-    trap_set_result(f, result);
+        trap_set_result(f, linux_calls[number](f->arguments));
 }
