@@ -444,6 +444,7 @@ static int recover(struct store *store, struct store_report *report)
     if (error)
         return error;
     marks_set(store, area);
+    store->epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     if (store->flags & STORE_READ_ONLY)
         fence_set(store, -EROFS);
     else

@@ -1,0 +1,153 @@
+/*
+ * kreplay.c - what would recovery make of this image? Answers without changing it.
+ *
+ *     kreplay FILE
+ *
+ * Reads the image into memory, opens it there as the store manager would, prints the directory and
+ * a digest of every page, opens it once more, and says whether both times agree. For images cut
+ * out of a recorded write log. Exit status: 0 good, 1 damaged or not repeatable, 2 wrong use or
+ * cannot read, 4 blank or not a store.
+ *
+ * Output, one item a line:  report ...  container ID NAME PAGES DIGEST  name ID NAME ADDRESS  verdict
+ */
+#include "errno_numbers.h"
+#include "store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct image {
+    unsigned char *bytes;
+    uint64_t size, writes, flushes;
+};
+
+static int image_read(void *context, uint64_t offset, void *buffer, size_t bytes)
+{
+    memcpy(buffer, ((struct image *)context)->bytes + offset, bytes);
+    return 0;
+}
+
+static int image_write(void *context, uint64_t offset, const void *buffer, size_t bytes)
+{
+    struct image *image = context;
+    memcpy(image->bytes + offset, buffer, bytes);
+    image->writes++;
+    return 0;
+}
+
+static int image_flush(void *context)
+{
+    ((struct image *)context)->flushes++;
+    return 0;
+}
+
+static void *memory_alloc(void *context, size_t bytes) { (void)context; return malloc(bytes); }
+static void memory_free(void *context, void *memory, size_t bytes)
+{
+    (void)context, (void)bytes;
+    free(memory);
+}
+
+static int image_load(struct image *image, const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file || fseek(file, 0, SEEK_END))
+        return -errno;
+    image->size = (uint64_t)ftell(file) / STORE_PAGE_BYTES * STORE_PAGE_BYTES;
+    rewind(file);
+    image->bytes = malloc(image->size + 1);
+    int error = image->bytes && fread(image->bytes, 1, image->size, file) == image->size ? 0 : -EIO;
+    fclose(file);
+    return error;
+}
+
+/* One container: its pages' digest; adds to *sum, counts unreadable pages. */
+static void container_replay(struct store *store, const struct store_container *c, bool print,
+                             uint32_t *sum, uint64_t *bad)
+{
+    struct store_name name;
+    unsigned char page[STORE_PAGE_BYTES];
+    uint32_t cursor = 0, digest = 0;
+    uint64_t seen = 0;
+    for (uint64_t p = 0; p < c->pages && seen < c->pages_present; p++) {
+        struct store_page found;
+        if (store_page_find(store, c->object, p, &found) || !found.present)
+            continue;
+        seen++;
+        if (store_page_read(store, c->object, p, page))
+            ++*bad;
+        digest = crc32c(digest, &p, sizeof p);
+        digest = crc32c(digest, page, sizeof page);
+    }
+    *sum = crc32c(*sum, c->name, strlen(c->name));
+    *sum = crc32c(*sum, &digest, sizeof digest);
+    if (print)
+        printf("container %llu %s %llu %08x\n", (unsigned long long)c->object, c->name,
+               (unsigned long long)c->pages_present, digest);
+    while (store_name_next(store, c->object, &cursor, &name) == 0) {
+        *sum = crc32c(*sum, &name.address, sizeof name.address);
+        if (print)
+            printf("name %llu %s %#llx\n", (unsigned long long)c->object, name.name,
+                   (unsigned long long)name.address);
+    }
+}
+
+static int replay(struct image *image, bool print, uint32_t *sum)
+{
+    struct disk_io io = { image, image->size, image_read, image_write, image_flush };
+    struct disk_memory memory = { NULL, memory_alloc, memory_free };
+    struct store_container c = { .object = 0 };
+    struct store_report report;
+    struct store *store;
+    const char *why = NULL;
+    uint64_t bad = 0;
+    int error = store_open(&io, &memory, NULL, &store, &report);
+    if (error) {
+        printf("verdict %s\n", report.message);
+        return error;
+    }
+    if (print)
+        printf("report groups %llu transactions %llu pages %llu end %llu torn %d clean %d\n",
+               (unsigned long long)report.groups, (unsigned long long)report.transactions,
+               (unsigned long long)report.pages, (unsigned long long)report.end_lsn,
+               report.torn_tail, report.was_clean);
+    *sum = 0;
+    while (store_container_next(store, c.object, &c) == 0)
+        container_replay(store, &c, print, sum, &bad);
+    error = store_check(store, &why);
+    store_abandon(store);
+    if (error)
+        printf("verdict %s\n", why);
+    else if (bad)
+        printf("verdict %llu pages do not match their CRC\n", (unsigned long long)bad);
+    return error ? error : bad ? -EUCLEAN : 0;
+}
+
+int main(int count, char **words)
+{
+    struct image image = { NULL, 0, 0, 0 };
+    uint32_t first = 0, second = 0;
+    if (count != 2 || words[1][0] == '-') {
+        fputs("usage: kreplay FILE\n", count == 2 ? stdout : stderr);
+        return count == 2 && !strcmp(words[1], "--help") ? 0 : 2;
+    }
+    int error = image_load(&image, words[1]);
+    if (error) {
+        fprintf(stderr, "kreplay: %s: %s\n", words[1], strerror(-error));
+        return 2;
+    }
+    error = replay(&image, true, &first);
+    if (!error)
+        error = replay(&image, false, &second);
+    free(image.bytes);
+    if (error)
+        return error == -ENODATA || error == -EMEDIUMTYPE || error == -EPROTONOSUPPORT ? 4 : 1;
+    if (first != second) {
+        printf("verdict recovering twice gives two states\n");
+        return 1;
+    }
+    printf("verdict good %08x\n", first);
+    return 0;
+}
