@@ -141,6 +141,7 @@ struct ps_tx {
     jmp_buf env;
     struct kd_begin begin;
     struct ps_options options;
+    const ps_container *writing;          /* tx_writing() found it to be writable */
     struct ps_store *store;               /* of the operations */
     char *ops;                            /* struct store_op[] for the commit */
     size_t ops_bytes, ops_size, names;    /* names: how many of them set one */

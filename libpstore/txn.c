@@ -108,14 +108,18 @@ struct ps_tx *tx_active(void)
 struct ps_tx *tx_writing(const ps_container *c)
 {
     struct ps_tx *tx = tx_active();
+    if (tx && tx->writing == c && c)
+        return tx;
     int error = !tx                                   ? EPERM
                 : !container_is_open(c)               ? EINVAL
                 : !(c->flags & PS_WRITE)              ? EROFS
                 : tx->begin.mode == KD_SNAPSHOT       ? EROFS
                 : tx->begin.mode == KD_DIRTY_READ     ? EROFS
                                                       : 0;
-    if (error == 0)
+    if (error == 0) {
+        tx->writing = c;
         return tx;
+    }
     errno = error;
     return NULL;
 }
@@ -245,6 +249,7 @@ static void names_committed(struct ps_tx *tx);
 static int tx_ended(struct ps_tx *tx, int result, int again)
 {
     tx->active = 0;
+    tx->writing = NULL;
     tx->reason = result;
     tx->again = again;
     if (result == 0) {
