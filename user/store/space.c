@@ -105,7 +105,10 @@ void space_process_gone(struct container *c, uint64_t process)
 {
     unsigned kept = 0;
     for (unsigned i = 0; i < c->run_count; i++)
-        if (c->runs[i].owner != process) c->runs[kept++] = c->runs[i];
+        if (c->runs[i].owner != process)
+            c->runs[kept++] = c->runs[i];
+        else if (c->runs[i].first < c->lease_next)
+            c->lease_next = c->runs[i].first;
     c->run_count = kept;
 }
 
