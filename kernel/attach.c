@@ -61,6 +61,7 @@ static struct attachment *attachment_remove(struct process *p, const struct obje
             continue;
         a = p->attachments[i];
         p->attachment_count--;
+        __atomic_fetch_add(&p->attach_generation, 1, __ATOMIC_SEQ_CST);
         memmove(&p->attachments[i], &p->attachments[i + 1],
                 (p->attachment_count - i) * sizeof p->attachments[0]);
     }
@@ -129,6 +130,7 @@ static int attachment_insert(struct process *p, struct attachment *a)
         i++;
     if (i < p->attachment_count && p->attachments[i]->object == o) {
         p->attachments[i]->rights = a->rights;
+        __atomic_fetch_add(&p->attach_generation, 1, __ATOMIC_SEQ_CST);
         return -EALREADY;
     }
     struct object *before = i ? p->attachments[i - 1]->object : NULL;
@@ -142,6 +144,7 @@ static int attachment_insert(struct process *p, struct attachment *a)
             (p->attachment_count - i) * sizeof p->attachments[0]);
     p->attachments[i] = a;
     p->attachment_count++;
+    __atomic_fetch_add(&p->attach_generation, 1, __ATOMIC_SEQ_CST);
     return 0;
 }
 

@@ -29,6 +29,8 @@ bool want_x_has(const struct view *v, vaddr_t at)
 
 void waits_clear(struct view *v)
 {
+    if (vmask_empty(&v->waits))
+        return; /* only its own thread adds to it, and others at its wish */
     lock_acquire(&graph_lock);
     v->waits = (struct vmask){0};
     lock_release(&graph_lock);
@@ -130,20 +132,32 @@ static void search(struct view *v)
     }
 }
 
+static void wait_for_view(struct view *v, struct view *w)
+{
+    vmask_set(&v->waits, w->id);
+    vmask_set(&w->waited_by, v->id);
+}
+
 void waits_add(struct view *v, const struct vmask *on)
 {
     lock_acquire(&graph_lock);
-    for (unsigned i = 0; i < ARRAY_COUNT(on->word); i++)
-        v->waits.word[i] |= on->word[i];
+    vmask_for(u, on)
+        wait_for_view(v, &views[u]);
     vmask_clear(&v->waits, v->id);
     search(v);
     lock_release(&graph_lock);
 }
 
+/* Blockers are noted under the view lock while the view is not idle, so whoever waits for it stands
+ * in waited_by when its end comes here. */
 void view_wake_waiters(struct view *v)
 {
+    if (vmask_empty(&v->waited_by))
+        return;
     lock_acquire(&graph_lock);
-    for (int u = 0; u < KD_VIEW_MAX; u++) {
+    struct vmask waiting = v->waited_by;
+    v->waited_by = (struct vmask){0};
+    vmask_for(u, &waiting) {
         if (!vmask_test(&views[u].waits, v->id))
             continue;
         vmask_clear(&views[u].waits, v->id); /* G3 */
@@ -248,7 +262,7 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, ui
         if (w->owed_count <= OWED_MAX)
             w->owed_count++;
         lock_acquire(&graph_lock); /* in the same section, or its end could miss us */
-        vmask_set(&v->waits, w->id);
+        wait_for_view(v, w);
         lock_release(&graph_lock);
     }
 out:
@@ -273,14 +287,20 @@ static void conflict_notice(struct view *v, struct leaf *l, unsigned slot)
     }
 }
 
-/* F5, F6, R1..R5 up to the sleep. Leaf locked on entry and return. v->want is set. */
-enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot)
+/* F5, F6, R1..R5 up to the sleep; e is v's own PTE. Leaf locked on entry and return. */
+enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t e)
 {
     struct page *p = &l->pages[slot];
-    vaddr_t at = page_address(l, slot);
-    pte_t *mine = view_pte(v, at);
-    pte_t e = mine ? pte_load(mine) : 0;
+    struct vmask candidates = {0};
+    if (v->want != WANT_READ)
+        candidates = p->mask;
+    else if (p->writer != WRITER_NONE)
+        vmask_set(&candidates, (unsigned)p->writer);
+    vmask_clear(&candidates, v->id);
     waits_clear(v);
+    if (vmask_empty(&candidates) && list_empty(&p->waiters))
+        return CONFLICT_GRANT;
+    vaddr_t at = page_address(l, slot);
     v->upgrade = v->want == WANT_WRITE && e && !(e & PTE_COPY) && p->writer != v->id;
     if (v->upgrade && other_upgrader(v, p)) { /* a second upgrader would deadlock with the first */
         p->rmw = 8;
@@ -300,12 +320,6 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
             return v->doom ? CONFLICT_DOOMED : CONFLICT_BLOCKED;
         }
     }
-    struct vmask candidates = {0};
-    if (v->want != WANT_READ)
-        candidates = p->mask;
-    else if (p->writer != WRITER_NONE)
-        vmask_set(&candidates, (unsigned)p->writer);
-    vmask_clear(&candidates, v->id);
     uint64_t shoot = 0;
     bool blocked = false;
     vmask_for(w, &candidates)

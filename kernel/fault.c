@@ -146,9 +146,10 @@ static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned
     struct page *p = &l->pages[slot];
     bool write = v->want == WANT_WRITE;
     lock_acquire(&l->lock);
-    if (o->dead) {
-        lock_release(&l->lock);
-        return -EOWNERDEAD;
+    if (o->dead || v->attach_generation != __atomic_load_n(&v->process->attach_generation,
+                                                           __ATOMIC_SEQ_CST)) {
+        lock_release(&l->lock); /* what was looked up is not so any more */
+        return o->dead ? -EOWNERDEAD : -ENXIO;
     }
     if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) { /* F2 */
         int e = page_request(l, slot, write ? KD_WRITE : KD_READ, v, v->deadline_ns);
@@ -169,7 +170,7 @@ static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned
     }
     if (v->want == WANT_READ && (p->rmw || (v->want_x_count && want_x_has(v, page_address(l, slot)))))
         v->want = WANT_READ_FOR_WRITE;
-    switch (conflict_test(v, l, slot)) {
+    switch (conflict_test(v, l, slot, e)) {
     case CONFLICT_GRANT:
         queue_leave(v);
         lock_acquire(&v->lock);
@@ -202,13 +203,29 @@ static void queue_leave_locked(struct view *v)
     lock_release(&l->lock);
 }
 
+/* The entry for `at`, with its tables made. They stay as long as the view, so the last one found is
+ * kept. */
+static pte_t *own_pte(struct view *v, vaddr_t at)
+{
+    enum { REACH_BYTES = 512 * PAGE_BYTES };
+    if (at - v->last_base >= REACH_BYTES || !v->last_ptes) {
+        vaddr_t base = at & ~(vaddr_t)(REACH_BYTES - 1);
+        pte_t *ptes = arch_pte(v->table, base, true);
+        if (!ptes)
+            return NULL;
+        v->last_ptes = ptes;
+        v->last_base = base;
+    }
+    return v->last_ptes + ((at - v->last_base) >> PAGE_SHIFT);
+}
+
 int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want)
 {
     at &= ~(vaddr_t)(PAGE_BYTES - 1);
     uint64_t index = (at - o->base) >> PAGE_SHIFT;
     unsigned slot = (unsigned)(index % LEAF_PAGES);
     struct leaf *l = object_leaf(o, index, true);
-    pte_t *pte = arch_pte(v->table, at, true);
+    pte_t *pte = own_pte(v, at);
     int e = l && pte ? 0 : -ENOMEM;
     if (want == WANT_WRITE && v->snapshot_rights)
         e = -EROFS;
@@ -234,6 +251,8 @@ int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want
     }
     if (v->queue_page)
         queue_leave_locked(v);
+    if (e == -ENXIO) /* the caller looks the address up again */
+        return e;
     if (e && e != -ECANCELED) {
         view_doom(v, -e);
         e = -ECANCELED;
@@ -241,6 +260,39 @@ int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want
     if (e && !v->doom)
         view_doom(v, EINTR);
     return e;
+}
+
+/* The transactional object at `at`, by what the view found last if that still holds. Not counted: it
+ * is the view's own reference. */
+static struct object *view_object_at(struct view *v, vaddr_t at, uint32_t *rights)
+{
+    struct object *o = v->last_object;
+    uint32_t generation = __atomic_load_n(&v->process->attach_generation, __ATOMIC_SEQ_CST);
+    if (!o || v->attach_generation != generation || at - o->base >= o->pages << PAGE_SHIFT) {
+        o = object_at(v->process, at, &v->last_rights);
+        view_forget_object(v);
+        v->attach_generation = generation; /* read before the look: if it changed, it is seen */
+        v->last_object = o;
+    }
+    *rights = v->last_rights;
+    return o;
+}
+
+int view_touch(struct view *v, vaddr_t at, bool write)
+{
+    uint32_t rights;
+    for (;;) {
+        struct object *o = view_object_at(v, at, &rights);
+        if (!o)
+            return -EFAULT;
+        if (!(o->flags & KD_OBJECT_TRANSACTIONAL))
+            return -EINVAL;
+        if (write && !(rights & KD_RIGHT_WRITE))
+            return -EACCES;
+        int e = view_fault(v, o, at, write ? WANT_WRITE : WANT_READ);
+        if (e != -ENXIO)
+            return e;
+    }
 }
 
 /* ---- the entry from the trap ---- */
@@ -256,35 +308,43 @@ static int kill_for(struct trap_frame *f, unsigned flags, vaddr_t at, const char
     return -EFAULT;
 }
 
-static int store_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
+/* What cannot be served ends the program with the reason. */
+static int store_fault_bad(struct trap_frame *f, vaddr_t at, unsigned flags)
 {
-    struct view *v = thread_this()->view;
     struct process *p = process_this();
     uint32_t rights;
     struct object *o = object_at(p, at, &rights);
-    if (!o)
-        return kill_for(f, flags, at, "no container lies there", NULL);
-    bool write = flags & FAULT_WRITE;
     int result;
-    if (flags & FAULT_EXECUTE)
+    if (!o)
+        result = kill_for(f, flags, at, "no container lies there", NULL);
+    else if (flags & FAULT_EXECUTE)
         result = kill_for(f, flags, at, " is not executable", o->name);
-    else if (write && !(rights & KD_RIGHT_WRITE))
+    else if (flags & FAULT_WRITE && !(rights & KD_RIGHT_WRITE))
         result = kill_for(f, flags, at, " is open read-only", o->name);
-    else if (!(o->flags & KD_OBJECT_TRANSACTIONAL)) {
-        result = object_plain_fault(o, v, at, write);
-        if (result && !(thread_this()->killed))
-            result = kill_for(f, flags, at, ": its manager failed the page", o->name);
-    } else if (!v || v->state != VIEW_ACTIVE)
+    else if (o->flags & KD_OBJECT_TRANSACTIONAL)
         result = kill_for(f, flags, at, " touched outside a transaction", o->name);
     else {
-        __atomic_fetch_add(write ? &p->stats.write_faults : &p->stats.read_faults, 1,
-                           __ATOMIC_RELAXED);
-        result = view_fault(v, o, at, write ? WANT_WRITE : WANT_READ);
-        if (result && !(flags & FAULT_FROM_KERNEL))
-            result = 0; /* the doom takes effect on the way back */
+        result = object_plain_fault(o, thread_this()->view, at, flags & FAULT_WRITE);
+        if (result && !thread_this()->killed)
+            result = kill_for(f, flags, at, ": its manager failed the page", o->name);
     }
-    object_put(o);
+    if (o)
+        object_put(o);
     return result;
+}
+
+static int store_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
+{
+    struct view *v = thread_this()->view;
+    if (!v || v->state != VIEW_ACTIVE || flags & FAULT_EXECUTE)
+        return store_fault_bad(f, at, flags);
+    struct kd_view_stats *stats = &v->process->stats;
+    __atomic_fetch_add(flags & FAULT_WRITE ? &stats->write_faults : &stats->read_faults, 1,
+                       __ATOMIC_RELAXED);
+    int e = view_touch(v, at, flags & FAULT_WRITE);
+    if (e == -EFAULT || e == -EINVAL || e == -EACCES)
+        return store_fault_bad(f, at, flags);
+    return flags & FAULT_FROM_KERNEL ? e : 0; /* a doom takes effect on the way back */
 }
 
 int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)

@@ -52,6 +52,7 @@ struct process {
     struct lock attach_lock;         /* RANK_ATTACH */
     struct attachment **attachments; /* sorted by base address */
     unsigned attachment_count, attachment_capacity;
+    uint32_t attach_generation;      /* atomic: rises with each change */
     struct view *plain;              /* maps objects that are not transactional; view.c */
     unsigned view_count;
     struct kd_view_stats stats;

@@ -172,8 +172,7 @@ void ustar_add(struct ustar_source *s)
         at += (bytes + BLOCK - 1) / BLOCK * BLOCK;
     }
     if (skipped)
-        printk("%s: %u members are no files or folders, or have bad names: skipped", s->name,
-               skipped);
+        printk("%s: skipped what is no file or folder, or has a bad name: %u", s->name, skipped);
 }
 
 static int module_read(struct ustar_source *s, uint64_t offset, uint8_t *block)

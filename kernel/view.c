@@ -126,6 +126,13 @@ static long view_create(void)
     return h;
 }
 
+void view_forget_object(struct view *v)
+{
+    if (v->last_object)
+        object_put(v->last_object);
+    v->last_object = NULL;
+}
+
 /* Every right is given up with the table. The owner thread, after an abort. */
 static void view_destroy(struct view *v)
 {
@@ -135,6 +142,8 @@ static void view_destroy(struct view *v)
         thread_use_table();
     }
     handle_forget(v->process, v->handle);
+    view_forget_object(v);
+    v->last_ptes = NULL;
     lock_acquire(&v->lock);
     paddr_t table = v->table;
     v->table = 0; /* others find EMPTY from now on */
@@ -468,16 +477,7 @@ static long txn_hint(vaddr_t at, uint64_t bytes, unsigned hint)
     if (bytes == 0 || !user_range_ok(at, bytes) || (hint != KD_HINT_WRITE && hint != KD_HINT_PREFETCH))
         return -EINVAL;
     for (vaddr_t a = at & ~(vaddr_t)(PAGE_BYTES - 1); a < at + bytes; a += PAGE_BYTES) {
-        uint32_t rights;
-        struct object *o = object_at(v->process, a, &rights);
-        int e = !o                                        ? -EFAULT
-                : !(o->flags & KD_OBJECT_TRANSACTIONAL)   ? -EINVAL
-                : hint == KD_HINT_WRITE && !(rights & KD_RIGHT_WRITE) ? -EACCES
-                                                          : 0;
-        if (!e)
-            e = view_fault(v, o, a, hint == KD_HINT_WRITE ? WANT_WRITE : WANT_READ);
-        if (o)
-            object_put(o);
+        int e = view_touch(v, a, hint == KD_HINT_WRITE);
         if (e)
             return e;
     }

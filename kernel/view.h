@@ -76,8 +76,14 @@ struct view {
     struct list credit_link;        /* port lock */
     bool credit_waiting;
 
-    struct vmask waits;             /* graph lock */
+    struct vmask waits, waited_by;  /* graph lock; waited_by: a hint, whom its end may wake */
     int doom;                       /* graph lock; 0 or the reason, an errno */
+
+    /* What the owner thread's last fault looked up. */
+    struct object *last_object;     /* a reference; good while attach_generation is the process's */
+    uint32_t last_rights, attach_generation;
+    pte_t *last_ptes;               /* 512 entries for 2 MiB from last_base; tables stay */
+    vaddr_t last_base;
 
     struct item commit_item, lock_item, gone_item, conflict_item;
     uint64_t commit_token;
@@ -103,18 +109,23 @@ void view_return_to_user(struct trap_frame *f); /* thread.c: a doom takes effect
 uint64_t view_cpu_bit(const struct view *v);    /* for arch_shootdown; after its PTE was changed */
 void view_return_hands(struct view *v);
 pte_t *view_pte(struct view *v, vaddr_t at);    /* NULL: EMPTY */
+void view_forget_object(struct view *v);        /* what it looked up last */
 /* Drops the private copy c: PTE EMPTY, flushed, writer none, frame and credit back. No locks. */
 void view_drop_copy(struct view *v, struct copy *c);
 void handle_forget(struct process *p, int handle);
 
 /* fault.c */
-/* Makes `at` accessible to the view's transaction. 0; -ECANCELED: doomed; else an errno. */
+/* Makes `at` accessible to the view's transaction. 0; -ECANCELED: doomed; -ENXIO: attachments changed,
+ * look the object up again. */
 must_check int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want);
+/* The same with the object looked up: also -EFAULT (nothing there), -EACCES (open read-only), -EINVAL
+ * (not transactional). */
+must_check int view_touch(struct view *v, vaddr_t at, bool write);
 
 /* conflict.c: queues, callbacks, the waits-for graph */
 void queue_leave(struct view *v);               /* leaf locked; wakes the new head (G3) */
 enum conflict_result { CONFLICT_GRANT, CONFLICT_BLOCKED, CONFLICT_DOOMED };
-enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot);
+enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t mine);
 void view_doom(struct view *v, int reason);     /* if it is active; wakes or kicks its owner */
 void view_wake_waiters(struct view *v);         /* all that wait for v; after it became idle */
 void waits_clear(struct view *v);

@@ -8,8 +8,8 @@
  *        12 bytes  2 bytes each ->          <- 16-byte units, from the page's end
  *
  * The slot array lies at the page's bottom (its lowest addresses) and grows upwards; objects are
- * laid from the page's end downwards. An object of 4080 bytes or more begins in a slotted page,
- * runs to the very end of a later page, and fills the pages between, which have no header.
+ * laid from the page's end downwards. An object of more than 4064 bytes begins in a slotted page
+ * and runs to the very end of a page; the pages behind the first one have no header.
  *
  * Format version 1, all fields little-endian. Written by programs with the right to write the
  * container, therefore never believed: every function here stays inside the page, whatever it holds.

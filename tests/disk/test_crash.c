@@ -22,7 +22,9 @@
 #include "bug.h"
 #include "enumerate.h"
 
+#ifndef CONTROL_STATES
 #define CONTROL_STATES 200000u
+#endif
 
 static struct world_options options_for(uint64_t seed)
 {

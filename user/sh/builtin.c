@@ -302,29 +302,30 @@ static const struct {
     const char *name;
     builtin_fn *fn;
     const char *help;
+    bool lasts;
 } builtins[] = {
-    {"cat", do_cat, "[FILE ...]   shows files, or its input"},
-    {"cd", do_cd, "[FOLDER]   goes there"},
-    {"check", do_check, "walks the kernel's invariants"},
-    {"containers", do_containers, "lists what lies in the store"},
-    {"cp", do_cp, "FROM TO   copies a file"},
-    {"echo", do_echo, "[WORD ...]   prints its words"},
-    {"exit", do_exit, "[STATUS]   ends the shell"},
-    {"false", do_false, "fails"},
-    {"halt", do_exit, "[STATUS]   powers off"},
-    {"help", do_help, "this list"},
-    {"info", do_info, "the system's counters"},
-    {"kill", do_kill, "PID ...   ends processes"},
-    {"ls", do_ls, "[PATH ...]   lists folders: /bin /etc /tmp /export /import"},
-    {"ls-store", do_containers, NULL},
-    {"mkdir", do_mkdir, "FOLDER ...   makes folders in /tmp or /export"},
-    {"ps", do_ps, "lists processes"},
-    {"pwd", do_pwd, "where you are"},
-    {"rm", do_rm, "FILE ...   removes files and empty folders"},
-    {"rm-container", do_rm_container, "NAME ...   deletes containers, for good"},
-    {"sleep", do_sleep, "SECONDS"},
-    {"true", do_true, "succeeds"},
-    {"wait", do_wait, "waits for what runs in the background"},
+    {"cat", do_cat, "[FILE ...]   shows files, or its input", true},
+    {"cd", do_cd, "[FOLDER]   goes there", false},
+    {"check", do_check, "walks the kernel's invariants", false},
+    {"containers", do_containers, "lists what lies in the store", false},
+    {"cp", do_cp, "FROM TO   copies a file", true},
+    {"echo", do_echo, "[WORD ...]   prints its words", false},
+    {"exit", do_exit, "[STATUS]   ends the shell", false},
+    {"false", do_false, "fails", false},
+    {"halt", do_exit, "[STATUS]   powers off", false},
+    {"help", do_help, "this list", false},
+    {"info", do_info, "the system's counters", false},
+    {"kill", do_kill, "PID ...   ends processes", false},
+    {"ls", do_ls, "[PATH ...]   lists folders: /bin /etc /tmp /export /import", false},
+    {"ls-store", do_containers, NULL, false},
+    {"mkdir", do_mkdir, "FOLDER ...   makes folders in /tmp or /export", false},
+    {"ps", do_ps, "lists processes", false},
+    {"pwd", do_pwd, "where you are", false},
+    {"rm", do_rm, "FILE ...   removes files and empty folders", false},
+    {"rm-container", do_rm_container, "NAME ...   deletes containers, for good", false},
+    {"sleep", do_sleep, "SECONDS", true},
+    {"true", do_true, "succeeds", false},
+    {"wait", do_wait, "waits for what runs in the background", false},
 };
 #define BUILTIN_COUNT (sizeof(builtins) / sizeof(builtins[0]))
 
@@ -346,10 +347,12 @@ static int do_help(const struct io *io, int argc, char **argv)
     return 0;
 }
 
-builtin_fn *builtin_find(const char *name)
+builtin_fn *builtin_find(const char *name, bool *lasts)
 {
     for (size_t i = 0; i < BUILTIN_COUNT; i++)
-        if (strcmp(builtins[i].name, name) == 0)
+        if (strcmp(builtins[i].name, name) == 0) {
+            *lasts = builtins[i].lasts;
             return builtins[i].fn;
+        }
     return NULL;
 }

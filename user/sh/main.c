@@ -4,6 +4,7 @@
  *   sh              interactive, with line editing, if its input is a terminal
  *   sh -c TEXT      runs TEXT
  *   sh FILE         runs the lines of FILE
+ *   sh --builtin NAME WORD ...   one built-in, for another shell
  */
 #include "sh.h"
 
@@ -34,9 +35,19 @@ static int run_terminal(void)
     return status;
 }
 
+static int run_builtin(int argc, char **argv)
+{
+    const struct io io = {0, 1, 2};
+    bool lasts;
+    builtin_fn *fn = builtin_find(argv[0], &lasts);
+    return fn ? fn(&io, argc, argv) : 127;
+}
+
 int main(int argc, char **argv)
 {
     int status;
+    if (argc >= 3 && strcmp(argv[1], "--builtin") == 0)
+        return run_builtin(argc - 2, argv + 2);
     if (argc >= 3 && strcmp(argv[1], "-c") == 0) {
         status = run_text(argv[2], 0);
     } else if (argc >= 2) {

@@ -1,14 +1,14 @@
 /*
  * run.c - runs lists, pipelines and commands.
  *
- * There is no fork: a program is started by one call with its three descriptors, and a built-in
- * that is part of a pipeline, or in the background, runs in a thread of the shell.
+ * There is no fork: a program is started by one call with its three descriptors. A built-in that is
+ * part of a pipeline or in the background, or that Ctrl-C must be able to end, is run by another
+ * shell: `sh --builtin NAME WORD ...`.
  */
 #include "sh.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +20,8 @@
 #define JOBS_MAX 64
 
 struct job {                       /* one command under way */
-    int pid;                       /* > 0: a process */
-    bool thread;                   /* a built-in in a thread */
-    pthread_t id;
-    int status;                    /* known already if neither */
-};
-struct builtin_run {
-    builtin_fn *fn;
-    struct io io;
-    struct command *command;       /* a copy */
+    int pid;                       /* or 0: it is over, with this status */
+    int status;
 };
 struct pipeline {
     struct command commands[COMMANDS_MAX];
@@ -95,13 +88,12 @@ static struct job job_done(int status)
     return (struct job){.status = status};
 }
 
-static struct job start_program(const struct command *c, const struct io *io, bool foreground)
+static struct job start_process(const char *path, char **argv, const struct io *io,
+                                bool foreground)
 {
     static const char *const envp[] = {"PATH=/bin", "HOME=/tmp", "TERM=vt100", NULL};
-    char path[512];
-    snprintf(path, sizeof(path), "%s%s", strchr(c->argv[0], '/') ? "" : "/bin/", c->argv[0]);
     struct kd_process_create create = {
-        .path = path, .argv = (const char *const *)c->argv, .envp = envp,
+        .path = path, .argv = (const char *const *)argv, .envp = envp,
         .fds = {io->in, io->out, io->error}, .flags = foreground ? KD_PROCESS_FOREGROUND : 0,
     };
     long handle = syscall(KD_PROCESS_CREATE, &create);
@@ -110,58 +102,38 @@ static struct job start_program(const struct command *c, const struct io *io, bo
         return (struct job){.pid = create.pid};
     }
     if (errno == ENOENT)
-        return job_done(complain(c->argv[0], "not found", 127));
+        return job_done(complain(argv[0], "not found", 127));
     if (errno == ENOEXEC)
-        return job_done(complain(c->argv[0], "no program (the kernel's log says why)", 126));
-    return job_done(complain(c->argv[0], strerror(errno), 126));
+        return job_done(complain(argv[0], "no program (the kernel's log says why)", 126));
+    return job_done(complain(argv[0], strerror(errno), 126));
 }
 
-static void *builtin_thread(void *arg)
+static struct job start_program(struct command *c, const struct io *io, bool foreground)
 {
-    struct builtin_run *r = arg;
-    long status = r->fn(&r->io, r->command->argc, r->command->argv);
-    io_close(&r->io);
-    for (int i = 0; i < r->command->argc; i++)
-        free(r->command->argv[i]);
-    free(r->command);
-    free(r);
-    return (void *)status;
+    char path[512];
+    snprintf(path, sizeof(path), "%s%s", strchr(c->argv[0], '/') ? "" : "/bin/", c->argv[0]);
+    return start_process(path, c->argv, io, foreground);
 }
 
-static struct job start_builtin(builtin_fn *fn, const struct command *c, const struct io *io)
+static struct job start_builtin(struct command *c, const struct io *io, bool foreground)
 {
-    struct builtin_run *r = malloc(sizeof(*r));
-    struct command *copy = malloc(sizeof(*copy));
-    struct job j = {.thread = true};
-    if (!r || !copy) {
-        free(r);
-        free(copy);
-        io_close(io);
-        return job_done(complain(c->argv[0], strerror(ENOMEM), 1));
-    }
-    *copy = *c;
-    for (int i = 0; i < c->argc; i++) /* words are reused by the next command */
-        copy->argv[i] = strdup(c->argv[i]);
-    *r = (struct builtin_run){fn, *io, copy};
-    int error = pthread_create(&j.id, NULL, builtin_thread, r);
-    if (error) {
-        io_close(io);
-        return job_done(complain(c->argv[0], strerror(error), 1));
-    }
-    return j;
+    char *argv[WORDS_MAX + 3] = {"sh", "--builtin"};
+    memcpy(argv + 2, c->argv, (size_t)(c->argc + 1) * sizeof(argv[0]));
+    return start_process("/bin/sh", argv, io, foreground);
 }
 
 static struct job start_command(struct command *c, struct io io, bool alone, bool foreground)
 {
     struct job j = job_done(1);
-    builtin_fn *fn = c->argc ? builtin_find(c->argv[0]) : NULL;
+    bool lasts = false;
+    builtin_fn *fn = c->argc ? builtin_find(c->argv[0], &lasts) : NULL;
     if (!io_redirect(&io, c)) {
         io_close(&io);
         return j;
     }
-    if (fn && !alone)
-        return start_builtin(fn, c, &io);
-    if (fn)
+    if (fn && (!alone || (lasts && interactive)))
+        j = start_builtin(c, &io, foreground);
+    else if (fn)
         j = job_done(fn(&io, c->argc, c->argv));
     else if (c->argc)
         j = start_program(c, &io, foreground);
@@ -173,13 +145,8 @@ static struct job start_command(struct command *c, struct io io, bool alone, boo
 
 static int job_wait(struct job *j)
 {
-    void *status;
-    if (j->thread) {
-        int error = pthread_join(j->id, &status);
-        j->status = error ? 1 : (int)(long)status;
-    } else if (j->pid > 0 && syscall(KD_PROCESS_WAIT, j->pid, &j->status, 0) < 0) {
+    if (j->pid > 0 && syscall(KD_PROCESS_WAIT, j->pid, &j->status, 0) < 0)
         j->status = 1;
-    }
     return j->status;
 }
 

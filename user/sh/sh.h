@@ -36,7 +36,8 @@ int wait_background(void);         /* for all of it; the last one's status */
 /* ---- builtin.c ---- */
 struct io { int in, out, error; };
 typedef int builtin_fn(const struct io *io, int argc, char **argv);
-builtin_fn *builtin_find(const char *name);
+/* NULL: it is a program's name. *lasts: Ctrl-C should be able to end it. */
+builtin_fn *builtin_find(const char *name, bool *lasts);
 
 /* ---- line.c ---- */
 /* One edited line without its end, or NULL at the end of input. */
