@@ -1,0 +1,89 @@
+/*
+ * linux_shell.c - the shell as scripts use it.
+ *
+ * Method  each case is a text, what it prints, and its status.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <katydid/abi.h>
+
+#include "tap.h"
+
+static const struct {
+    const char *text, *output;
+    int status;
+} cases[] = {
+    {"echo hello world", "hello world\n", 0},
+    {"echo 'a  b'  \"c  $?\" d\\ e # remark", "a  b c  0 d e\n", 0},
+    {"false; echo $?; true; echo $?", "1\n0\n", 0},
+    {"true && echo yes || echo no", "yes\n", 0},
+    {"false && echo yes || echo no", "no\n", 0},
+    {"false || false && echo never", "", 1},
+    {"true || echo never; echo on", "on\n", 0},
+    {"echo one\necho two\n\n", "one\ntwo\n", 0},
+    {"exit 7; echo never", "", 7},
+    {"halt 300", "", 44},
+    {"nosuchprogram; echo $?", "127\n", 0},
+    {"/etc/command", "", 126},
+    {"echo x | cat | cat", "x\n", 0},
+    {"true | false", "", 1},
+    {"false | true", "", 0},
+    {"echo a > /tmp/f; echo b >> /tmp/f; cat < /tmp/f; cat /tmp/f", "a\nb\na\nb\n", 0},
+    {"cat /none 2> /tmp/e; echo $?; cat /tmp/e", "1\ncat: /none: No such file or directory\n", 0},
+    {"cat /none 2>&1 | cat", "cat: /none: No such file or directory\n", 0},
+    {"cat < /none; echo $?", "1\n", 0},
+    {"cd /tmp && pwd", "/tmp\n", 0},
+    {"mkdir /tmp/d && cd /tmp/d && echo q > z && cp z y && cat y; cd /; rm /tmp/d/z /tmp/d/y /tmp/d",
+     "q\n", 0},
+    {"sleep 0.05 & sleep 0.01 & wait; echo done", "done\n", 0},
+    {"false & wait", "", 1},
+    {"echo 'open", "", 2},
+    {"echo a | | echo b", "", 2},
+    {"&& true", "", 2},
+    {"> /tmp/empty; ls /tmp/empty", "         0 /tmp/empty\n", 0},
+    {"sh -c 'echo inner; exit 3'; echo $?", "inner\n3\n", 0},
+    {"echo 'echo from a file' > /tmp/s; sh /tmp/s", "from a file\n", 0},
+    {"", "", 0},
+};
+#define CASES (int)(sizeof(cases) / sizeof(cases[0]))
+
+static int run(const char *text, char *out, size_t bytes)
+{
+    const char *const argv[] = {"sh", "-c", text, NULL};
+    struct kd_process_create c = {.path = "/bin/sh", .argv = argv, .fds = {-1, -1, -1}};
+    int ends[2], status = -1;
+    size_t n = 0;
+    ssize_t r;
+    if (pipe(ends))
+        return -1;
+    c.fds[1] = ends[1];
+    long handle = syscall(KD_PROCESS_CREATE, &c);
+    close(ends[1]);
+    while (handle >= 0 && (r = read(ends[0], out + n, bytes - 1 - n)) > 0)
+        n += (size_t)r;
+    out[n] = 0;
+    close(ends[0]);
+    if (handle >= 0) {
+        syscall(KD_HANDLE_CLOSE, handle);
+        syscall(KD_PROCESS_WAIT, c.pid, &status, 0);
+    }
+    return status;
+}
+
+/* Complaints of the shell go to its descriptor 2, the console: as remarks, TAP ignores them. */
+int main(void)
+{
+    char out[4096];
+    tap_plan(CASES);
+    for (int i = 0; i < CASES; i++) {
+        int status = run(cases[i].text, out, sizeof(out));
+        int good = status == cases[i].status && strcmp(out, cases[i].output) == 0;
+        if (!good)
+            printf("# status %d, output: %s\n", status, out);
+        tap_ok(good, "case_%d", i);
+    }
+    return tap_end();
+}
