@@ -15,11 +15,11 @@ static int add(void *text) {
 static int done(void *text) {
     struct item *at = ps_root(c), *item = NULL;
     while (at && (item = at->next) && strcmp(item->text, text) != 0) at = item;
-    if (item) at->next = item->next;
-    return item ? ps_free(item) : -ENOENT;
+    return item ? (at->next = item->next, ps_free(item)) : -ENOENT;
 }
 static int list(void *dash) {
-    for (struct item *i = ps_root(c); i && (i = i->next);) printf("%s %s\n", (char *)dash, i->text);
+    struct item *at = ps_root(c), *i = at ? at->next : NULL;
+    for (; i; i = i->next) printf("%s %s\n", (char *)dash, i->text);
     return 0;
 }
 int main(int argc, char **argv) {
