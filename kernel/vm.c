@@ -2,7 +2,8 @@
  * vm.c - a process's own memory: regions of slot 0, filled with zeros or file bytes on demand.
  *
  * Owns      process->regions, the leaf entries of slot 0 and the frames they name.
- * Not here  the store region (view.c, fault.c), files (file.c), page tables themselves (arch/).
+ * Not here  filling pages (vm_fault.c), the store region (view.c, fault.c), files (file.c), page
+ *           tables themselves (arch/).
  *
  * Invariants
  *   V1  Regions are page aligned, lie within [VM_START, VM_END), are sorted and do not overlap.
@@ -11,25 +12,12 @@
  *   V4  process->frames counts the present leaf entries of slot 0; each of them owns its frame.
  *   V5  A frame is freed only after the shootdown that followed the removal of its entry.
  *
- * Locks: process->space_lock guards all of it. It is not held while a file is read: the fault looks
- * its region up again afterwards.
+ * Locks: process->space_lock guards all of it.
  */
-#include "vm.h"
+#include "vm_private.h"
 
 #include "file.h"
-#include "object.h"
 
-#define AROUND_ZERO 4  /* pages made by one fault: a fault costs far more than a page */
-#define AROUND_FILE 8
-
-struct region {
-    struct list link;
-    vaddr_t start, end;
-    unsigned protection;
-    struct vm_source source;
-};
-
-static vaddr_t page_down(vaddr_t at) { return at & ~(vaddr_t)(PAGE_BYTES - 1); }
 static vaddr_t page_up(vaddr_t at) { return page_down(at + PAGE_BYTES - 1); }
 
 /* Page-aligns [at, at + bytes). False: empty, unaligned, or not within slot 0's share. */
@@ -42,12 +30,6 @@ static bool range_valid(vaddr_t at, uint64_t bytes)
 static bool protection_valid(unsigned protection)
 {
     return (protection & (VM_WRITE | VM_EXECUTE)) != (VM_WRITE | VM_EXECUTE); /* V3 */
-}
-
-static uint64_t pte_flags(unsigned protection)
-{
-    return PTE_PRESENT | PTE_USER | (protection & VM_WRITE ? PTE_WRITE : 0)
-        | (protection & VM_EXECUTE ? 0 : PTE_NX);
 }
 
 /* ---- regions; space_lock held ---- */
@@ -63,7 +45,7 @@ static struct region *region_after(struct process *p, vaddr_t at)
     return NULL;
 }
 
-static struct region *region_at(struct process *p, vaddr_t at)
+struct region *region_at(struct process *p, vaddr_t at)
 {
     struct region *r = region_after(p, at);
     return r && r->start <= at ? r : NULL;
@@ -77,14 +59,6 @@ static struct region *region_new(struct process *p)
     if (r)
         p->region_count++;
     return r;
-}
-
-/* The file part of a source, `skip` bytes further on. */
-static struct vm_source source_skip(struct vm_source s, uint64_t skip)
-{
-    s.offset_bytes += skip;
-    s.file_bytes = s.file_bytes > skip ? s.file_bytes - skip : 0;
-    return s;
 }
 
 /* Makes `at` a border between regions. */
@@ -404,170 +378,6 @@ vaddr_t vm_break(struct process *p, vaddr_t end)
     }
     p->brk_end = end;
     return end;
-}
-
-/* ---- faults ---- */
-
-static bool region_allows(const struct region *r, unsigned flags)
-{
-    if (flags & FAULT_WRITE)
-        return r->protection & VM_WRITE;
-    if (flags & FAULT_EXECUTE)
-        return r->protection & VM_EXECUTE;
-    return r->protection != 0;
-}
-
-/* Installs a filled frame. space_lock held. False: another thread was first, or no table. */
-static bool page_install(struct process *p, const struct region *r, vaddr_t at, struct frame *f)
-{
-    pte_t *pte = arch_pte(p->table, at, true);
-    if (!pte || *pte != 0)
-        return false;
-    pte_exchange(pte, pte_make(frame_paddr(f), pte_flags(r->protection)));
-    p->frames++;
-    return true;
-}
-
-/* Fills [at's page, and its neighbours in an aligned block] with zeros. space_lock held. */
-static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
-{
-    vaddr_t from = MAX(r->start, at & ~(vaddr_t)(AROUND_ZERO * PAGE_BYTES - 1));
-    vaddr_t to = MIN(r->end, (at & ~(vaddr_t)(AROUND_ZERO * PAGE_BYTES - 1))
-                                 + AROUND_ZERO * PAGE_BYTES);
-    bool spare = frame_free_count() > 2 * frame_low_mark();
-    for (vaddr_t here = from; here < to; here += PAGE_BYTES) {
-        if (here != at && (!spare || p->frames + 1 >= p->frames_max))
-            continue;
-        pte_t *pte = arch_pte(p->table, here, true);
-        if (pte && *pte != 0)
-            continue;
-        struct frame *f = pte && p->frames < p->frames_max ? frame_alloc(false) : NULL;
-        if (f && page_install(p, r, here, f))
-            continue;
-        if (f)
-            frame_free(f);
-        if (here == at)
-            return -ENOMEM;
-    }
-    return 0;
-}
-
-/* One page of a file mapping. space_lock held on entry and return, dropped while the file is read;
- * the page goes in only if the region still shows the same bytes there. */
-static int fault_file_page(struct process *p, struct region *r, vaddr_t at)
-{
-    struct vm_source s = source_skip(r->source, at - r->start);
-    uint64_t bytes = MIN(s.file_bytes, PAGE_BYTES);
-    pte_t *pte = arch_pte(p->table, at, true);
-    if (pte && *pte != 0)
-        return 0;
-    struct frame *f = pte && p->frames < p->frames_max ? frame_alloc(false) : NULL;
-    if (!f)
-        return -ENOMEM;
-    node_get(s.node);
-    lock_release(&p->space_lock);
-    long n = bytes ? node_read(s.node, frame_memory(f), bytes, s.offset_bytes) : 0;
-    node_put(s.node);
-    lock_acquire(&p->space_lock);
-    r = region_at(p, at);
-    bool same = n >= 0 && r && r->source.node == s.node
-        && r->source.offset_bytes + (at - r->start) == s.offset_bytes;
-    if (!same || !page_install(p, r, at, f))
-        frame_free(f);
-    return n < 0 ? (int)n : 0;
-}
-
-static int fault_file(struct process *p, struct region *r, vaddr_t at)
-{
-    vaddr_t block = at & ~(vaddr_t)(AROUND_FILE * PAGE_BYTES - 1);
-    int error = fault_file_page(p, r, at);
-    for (unsigned i = 0; !error && i < AROUND_FILE; i++) {
-        vaddr_t here = block + i * PAGE_BYTES;
-        r = region_at(p, here);
-        if (r && r->source.node && r == region_at(p, at))
-            (void)!fault_file_page(p, r, here);
-    }
-    return error;
-}
-
-static int fault_once(struct process *p, vaddr_t at, unsigned flags)
-{
-    int error;
-    lock_acquire(&p->space_lock);
-    struct region *r = region_at(p, at);
-    if (!r)
-        error = -EFAULT;
-    else if (!region_allows(r, flags))
-        error = -EACCES;
-    else if (r->source.node)
-        error = fault_file(p, r, at);
-    else
-        error = fault_zero(p, r, at);
-    lock_release(&p->space_lock);
-    return error;
-}
-
-/* Out of frames is not the end yet: while pages of objects are in memory, evict.c may find some. */
-int vm_fault(struct process *p, vaddr_t at, unsigned flags)
-{
-    int error = fault_once(p, page_down(at), flags);
-    int tries = counters.resident_pages ? 100 : 10;
-    while (error == -ENOMEM && p->frames < p->frames_max && tries-- > 0) {
-        if (thread_park_until(arch_time_ns() + 2000000) == -EINTR)
-            break;
-        error = fault_once(p, page_down(at), flags);
-    }
-    return error;
-}
-
-int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **out)
-{
-    at = page_down(at);
-    if (at >= VM_END)
-        return -EFAULT;
-    for (;;) {
-        lock_acquire(&p->space_lock);
-        struct region *r = region_at(p, at);
-        bool allowed = r && region_allows(r, write ? FAULT_WRITE : 0);
-        pte_t *pte = allowed ? arch_pte(p->table, at, false) : NULL;
-        if (pte && pte_present(*pte)) {
-            *out = frame_of(pte_frame_paddr(*pte));
-            frame_pin(*out);
-            lock_release(&p->space_lock);
-            return 0;
-        }
-        lock_release(&p->space_lock);
-        int error = allowed ? vm_fault(p, at, write ? FAULT_WRITE : 0) : -EFAULT;
-        if (error)
-            return error == -ENOMEM ? -ENOMEM : -EFAULT;
-    }
-}
-
-bool vm_is_code(struct process *p, vaddr_t at)
-{
-    lock_acquire(&p->space_lock);
-    const struct region *r = region_at(p, at);
-    bool code = r && (r->protection & VM_EXECUTE);
-    lock_release(&p->space_lock);
-    return code;
-}
-
-int vm_copy_to(struct process *p, vaddr_t at, const void *from, size_t bytes)
-{
-    const char *source = from;
-    while (bytes) {
-        size_t n = MIN(bytes, PAGE_BYTES - at % PAGE_BYTES);
-        struct frame *f;
-        int error = vm_pin(p, at, true, &f);
-        if (error)
-            return error;
-        memcpy((char *)frame_memory(f) + at % PAGE_BYTES, source, n);
-        frame_unpin(f);
-        at += n;
-        source += n;
-        bytes -= n;
-    }
-    return 0;
 }
 
 /* ---- the whole space ---- */
