@@ -1,7 +1,7 @@
 /*
  * kreplay.c - what would recovery make of this image? Answers without changing it.
  *
- *     kreplay FILE
+ *     kreplay [--pages CONTAINER] FILE
  *
  * Reads the image into memory, opens it there as the store manager would, prints the directory and
  * a digest of every page, opens it once more, and says whether both times agree. For images cut
@@ -9,6 +9,7 @@
  * cannot read, 4 blank or not a store.
  *
  * Output, one item a line:  report ...  container ID NAME PAGES DIGEST  name ID NAME ADDRESS  verdict
+ * With --pages also, for each page of this container:  page ADDRESS and 8,192 hexadecimal digits.
  */
 #include "errno_numbers.h"
 #include "store.h"
@@ -63,6 +64,28 @@ static int image_load(struct image *image, const char *path)
     return error;
 }
 
+static const char *pages_of;    /* the container whose pages are printed, or NULL */
+
+static uint64_t address_of(const struct store_container *c, uint64_t page)
+{
+    uint32_t segment = 0;
+    for (; page >= c->segments[segment].pages; segment++)
+        page -= c->segments[segment].pages;
+    return c->segments[segment].address + page * STORE_PAGE_BYTES;
+}
+
+static void page_print(uint64_t address, const unsigned char *page)
+{
+    static const char digits[] = "0123456789abcdef";
+    char text[2 * STORE_PAGE_BYTES + 1];
+    for (uint32_t i = 0; i < STORE_PAGE_BYTES; i++) {
+        text[2 * i] = digits[page[i] >> 4];
+        text[2 * i + 1] = digits[page[i] & 15];
+    }
+    text[sizeof text - 1] = 0;
+    printf("page %#llx %s\n", (unsigned long long)address, text);
+}
+
 /* One container: its pages' digest; adds to *sum, counts unreadable pages. */
 static void container_replay(struct store *store, const struct store_container *c, bool print,
                              uint32_t *sum, uint64_t *bad)
@@ -78,6 +101,8 @@ static void container_replay(struct store *store, const struct store_container *
         seen++;
         if (store_page_read(store, c->object, p, page))
             ++*bad;
+        else if (print && pages_of && !strcmp(pages_of, c->name))
+            page_print(address_of(c, p), page);
         digest = crc32c(digest, &p, sizeof p);
         digest = crc32c(digest, page, sizeof page);
     }
@@ -129,13 +154,16 @@ int main(int count, char **words)
 {
     struct image image = { NULL, 0, 0, 0 };
     uint32_t first = 0, second = 0;
-    if (count != 2 || words[1][0] == '-') {
-        fputs("usage: kreplay FILE\n", count == 2 ? stdout : stderr);
+    if (count == 4 && !strcmp(words[1], "--pages"))
+        pages_of = words[2];
+    else if (count != 2 || words[1][0] == '-') {
+        fputs("usage: kreplay [--pages CONTAINER] FILE\n", count == 2 ? stdout : stderr);
         return count == 2 && !strcmp(words[1], "--help") ? 0 : 2;
     }
-    int error = image_load(&image, words[1]);
+    const char *path = words[count - 1];
+    int error = image_load(&image, path);
     if (error) {
-        fprintf(stderr, "kreplay: %s: %s\n", words[1], strerror(-error));
+        fprintf(stderr, "kreplay: %s: %s\n", path, strerror(-error));
         return 2;
     }
     error = replay(&image, true, &first);
