@@ -250,7 +250,8 @@ int store_checkpoint_write(struct store *store)
     struct checkpoint *c = &store->checkpoint;
     uint8_t *block = c->map + c->map_used_bytes;
     bool superblock_first = BUG(BUG_SUPERBLOCK_FIRST);
-    bool no_flush = BUG(BUG_NO_FLUSH) || superblock_first || (c->recovery && BUG(BUG_RECOVERY_ORDER));
+    bool no_flush = BUG(BUG_NO_FLUSH) || superblock_first ||
+                    (c->recovery && BUG(BUG_RECOVERY_ORDER));
     int error = fence_get(store);
     if (!c->running || !c->sealed || c->done)
         return -EINVAL;

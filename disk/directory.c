@@ -316,7 +316,8 @@ static void container_fill(const struct store *store, const struct container_dis
     out->flags = le32_get(from->flags);
     out->segment_count = le32_get(from->segment_count);
     for (uint32_t i = 0; i < out->segment_count; i++) {
-        out->segments[i].address = zone + le32_get(from->segments[i].first_gib) * STORE_SEGMENT_UNIT;
+        out->segments[i].address = zone + le32_get(from->segments[i].first_gib) *
+                                              STORE_SEGMENT_UNIT;
         out->segments[i].pages = le32_get(from->segments[i].gib) *
                                  (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES);
         out->pages += out->segments[i].pages;
@@ -360,7 +361,8 @@ int store_container_at(struct store *store, uint64_t address, struct store_conta
         uint64_t before = 0;
         for (uint32_t s = 0; s < out->segment_count; s++) {
             uint64_t at = address - out->segments[s].address;
-            if (address >= out->segments[s].address && at / STORE_PAGE_BYTES < out->segments[s].pages) {
+            if (address >= out->segments[s].address &&
+                at / STORE_PAGE_BYTES < out->segments[s].pages) {
                 *page = before + at / STORE_PAGE_BYTES;
                 return 0;
             }

@@ -368,12 +368,13 @@ store_lsn_t store_group_csn(const struct store_group *group, uint32_t position)
 
 static void group_drop(struct store_group *group)
 {
+    struct store *store = group->store;
     plan_clear(group);
-    meta_trim(group->store);
+    meta_trim(store);
     group->state = GROUP_IDLE;
-    if (group->store->groups[0].state == GROUP_IDLE && group->store->groups[1].state == GROUP_IDLE) {
-        group->store->plan_next_object = group->store->next_object;
-        group->store->plan_cursor_gib = group->store->cursor_gib;
+    if (store->groups[0].state == GROUP_IDLE && store->groups[1].state == GROUP_IDLE) {
+        store->plan_next_object = store->next_object;
+        store->plan_cursor_gib = store->cursor_gib;
     }
 }
 

@@ -95,7 +95,8 @@ struct planned_op {
 
 #define CLAIM_HEADS 256u
 
-enum group_state { GROUP_IDLE, GROUP_OPEN, GROUP_SEALED, GROUP_ISSUED, GROUP_DURABLE, GROUP_FAILED };
+enum group_state { GROUP_IDLE, GROUP_OPEN, GROUP_SEALED, GROUP_ISSUED, GROUP_DURABLE,
+                   GROUP_FAILED };
 
 struct store_group {
     struct store *store;
@@ -221,14 +222,15 @@ int  meta_setup(struct store *store);
 void meta_teardown(struct store *store);
 int  meta_reserve(struct store *store, uint32_t pages);     /* spare buffers at hand, or -ENOMEM */
 void meta_trim(struct store *store);
-uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index);  /* 0: none left */
+uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index);  /* 0: none */
 void meta_page_drop(struct store *store, uint32_t page);
 void meta_touch(struct store *store, uint32_t page);
 void meta_header_encode(struct store *store, uint64_t redo_lsn);
 int  meta_load(struct store *store, uint32_t area);
 uint64_t area_map_bytes(uint32_t area_pages);
 uint64_t area_page_offset(const struct superblock *super, uint32_t area, uint32_t page);
-uint32_t area_pages_for(uint64_t extents, uint32_t extent_bytes, uint32_t directory, uint32_t names);
+uint32_t area_pages_for(uint64_t extents, uint32_t extent_bytes, uint32_t directory,
+                        uint32_t names);
 uint32_t leaf_bytes_for(uint32_t extent_bytes);
 
 /* hash.c */

@@ -75,7 +75,8 @@ int store_new(const struct disk_io *io, const struct disk_memory *memory,
     store->super = *super;
     store->extent_pages = super->extent_bytes / BLOCK_BYTES;
     store->leaf_bytes = leaf_bytes_for(super->extent_bytes);
-    store->leaves_per_page = (uint32_t)(BLOCK_BYTES - sizeof(struct bucket_disk)) / store->leaf_bytes;
+    store->leaves_per_page = (uint32_t)(BLOCK_BYTES - sizeof(struct bucket_disk)) /
+                             store->leaf_bytes;
     store->groups[0].store = store->groups[1].store = store;
     *out = store;
     return 0;
@@ -134,8 +135,9 @@ static int slots_read(const struct disk_io *io, void *block, struct slots *slots
     uint64_t b = slots->verdict[0] == SLOT_VALID ? slots->super[0].slot_b_offset
                                                  : slot_b_place(io->bytes);
     int error_b = block_read(io, b, block);
-    slots->verdict[1] = error_b ? SLOT_DAMAGED
-                                : superblock_decode(block, io->bytes, b, &slots->super[1], &version);
+    slots->verdict[1] = SLOT_DAMAGED;
+    if (!error_b)
+        slots->verdict[1] = superblock_decode(block, io->bytes, b, &slots->super[1], &version);
     if (slots->verdict[1] == SLOT_NEWER && slots->verdict[0] != SLOT_VALID)
         report->version = version;
     if (slots->verdict[0] == SLOT_VALID && slots->verdict[1] == SLOT_VALID &&
@@ -171,7 +173,8 @@ static int slots_choose(const struct slots *slots, struct superblock *super,
         return refuse(report, -EPROTONOSUPPORT,
                       "a store of a newer format version; use a newer Katydid to open it");
     if (v[0] == SLOT_DAMAGED || v[1] == SLOT_DAMAGED)
-        return refuse(report, -EUCLEAN, "both superblocks of the store are damaged; restore a copy");
+        return refuse(report, -EUCLEAN,
+                      "both superblocks of the store are damaged; restore a copy");
     if (slots->blank && v[1] == SLOT_ZERO)
         return refuse(report, -ENODATA, "a blank disk; it can be formatted");
     return refuse(report, -EMEDIUMTYPE,
@@ -210,8 +213,8 @@ static int base_load(struct store *store, uint32_t *area, struct store_report *r
         report->older_checkpoint = true;
         int older = area_load(store, *area, report);
         if (older)
-            return older == -ENOMEM ? older
-                 : refuse(report, -EUCLEAN, "no checkpoint of the metadata is intact; restore a copy");
+            return older == -ENOMEM ? older : refuse(report, -EUCLEAN,
+                      "no checkpoint of the metadata is intact; restore a copy");
         error = 0;
     }
     report->redo_lsn = store->super.checkpoints[*area].redo_lsn;
@@ -343,7 +346,8 @@ static int images_home(struct store *store, struct store_report *report)
     uint8_t *buffer = store_alloc(store, HOME_RUN_PAGES * STORE_PAGE_BYTES);
     int error = buffer ? 0 : -ENOMEM;
     for (uint64_t i = 0, count; i < total && !error; i += count) {
-        for (count = 0; i + count < total && count < HOME_RUN_PAGES && store->images[i + count]; count++)
+        uint64_t most = total - i < HOME_RUN_PAGES ? total - i : HOME_RUN_PAGES;
+        for (count = 0; count < most && store->images[i + count]; count++)
             ;
         if (!count) {
             count = 1;
@@ -431,8 +435,8 @@ static int recover(struct store *store, struct store_report *report)
     if (!error)
         error = scan_verify(store, &reader, area, report);
     if (!error && report->damage_lsn) {
-        report->message = "acknowledged transactions from damage_lsn on are lost; open read-only to "
-                          "save what is left, or restore a copy";
+        report->message = "acknowledged transactions from damage_lsn on are lost; open read-only "
+                          "to save what is left, or restore a copy";
         error = store->flags & STORE_READ_ONLY ? 0 : -EUCLEAN;
     }
     if (!error)
@@ -503,7 +507,8 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     report->microseconds = now(options) - started;
     if (error) {
         if (!report->message)
-            report->message = error == -ENOMEM ? "out of memory" : "the disk cannot be read or written";
+            report->message = error == -ENOMEM ? "out of memory"
+                                               : "the disk cannot be read or written";
         store_abandon(store);
         return error;
     }
@@ -514,6 +519,10 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
 int store_close(struct store *store)
 {
     int error = fence_get(store);
+    if (store->flags & STORE_READ_ONLY) {
+        store_abandon(store);
+        return 0;
+    }
     if (!error && (store->pages_dirty || store->checkpoint.running ||
                    store->groups[0].state != GROUP_IDLE || store->groups[1].state != GROUP_IDLE))
         return -EBUSY;

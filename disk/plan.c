@@ -22,7 +22,8 @@ static uint32_t head_of(uint64_t object, uint64_t key)
 }
 
 /* Room for one more element in a growing array. */
-static int array_grow(struct store *store, void **array, uint32_t count, uint32_t *room, size_t size)
+static int array_grow(struct store *store, void **array, uint32_t count, uint32_t *room,
+                      size_t size)
 {
     if (count < *room)
         return 0;

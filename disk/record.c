@@ -110,7 +110,8 @@ static int page_record_check(const struct store *store, const struct record_disk
 
 static int page_write(struct store *store, const struct record_disk *record, uint64_t csn)
 {
-    uint64_t object = le64_get(record->object), index = le64_get(record->page) / store->extent_pages;
+    uint64_t object = le64_get(record->object);
+    uint64_t index = le64_get(record->page) / store->extent_pages;
     uint32_t page = (uint32_t)(le64_get(record->page) % store->extent_pages), at, slot;
     uint64_t physical = le64_get(record->physical);
     int error = page_record_check(store, record, &slot);
@@ -279,7 +280,7 @@ int records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint6
             records++;
         if (more < 0)
             return more;
-        bool noop = more == 0 && records == 1 && le32_get(((const struct group_disk *)group)->records) == 1;
+        bool noop = more == 0 && records == 1 && walk.at == sizeof(struct group_disk);
         if (more == 0 && !noop)
             return -EUCLEAN;                    /* records without a commit */
         if (!noop && le64_get(record->page) != records)

@@ -113,7 +113,8 @@ int log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const 
     found = group_at(reader, start, prev_crc, false, group);
     if (found > 0)
         *lsn = start;
-    for (uint64_t at = *lsn; BUG(BUG_SKIP_BAD) && !found && at < *lsn + log_bytes; at += BLOCK_BYTES) {
+    uint64_t lap = *lsn + log_bytes;
+    for (uint64_t at = *lsn; BUG(BUG_SKIP_BAD) && !found && at < lap; at += BLOCK_BYTES) {
         found = group_at(reader, at, prev_crc, true, group);
         if (found > 0) {
             *lsn = at;

@@ -95,7 +95,7 @@ struct store_options {
 };
 
 /* Writes an empty store, whatever the disk held before. -EINVAL, -ENOSPC (disk too small), -ENOMEM,
- * or the device's error. A power cut inside leaves a blank disk, a refused one, or the new store. */
+ * or the device's error. A power cut inside leaves a blank disk or the new store. */
 store_must_check
 int store_format(const struct disk_io *io, const struct disk_memory *memory,
                  const struct store_options *options);
@@ -271,8 +271,8 @@ store_lsn_t store_group_csn(const struct store_group *group, uint32_t position);
  * fenced. */
 store_must_check int store_group_write(struct store_group *group);
 
-/* NO MUTEX, optional. Only the write of a sealed group: may run while store_group_write of the group
- * before is in its flush, which saves a write's time. store_group_write then only flushes. It makes
+/* NO MUTEX, optional. Only the write of a sealed group: may run while store_group_write of the
+ * group before is in its flush, which saves a write's time. store_group_write then only flushes. It makes
  * nothing durable. */
 store_must_check int store_group_issue(struct store_group *group);
 

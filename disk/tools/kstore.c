@@ -292,8 +292,8 @@ static bool slot_read(struct view *view, uint64_t offset, struct superblock_disk
         le64_get(slot->magic) != SUPERBLOCK_MAGIC || le32_get(slot->version) != FORMAT_VERSION)
         return false;
     seed.super = *slot;
-    return crc32c(seed_of(&seed, CRC_SUPERBLOCK, le32_get(slot->slot), 0), slot->uuid - 4,
-                  BLOCK_BYTES - 12) == le32_get(slot->crc);
+    return crc32c(seed_of(&seed, CRC_SUPERBLOCK, le32_get(slot->slot), 0),
+                  (const uint8_t *)slot + 12, BLOCK_BYTES - 12) == le32_get(slot->crc);
 }
 
 static bool slots_find(struct view *view)

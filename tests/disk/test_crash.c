@@ -142,6 +142,23 @@ static const char *const bug_names[BUG_COUNT] = {
     [BUG_AREA_DIRTY] = "changed metadata not saved again",
 };
 
+/* The same world without the bug must pass in the same states: else the bug was not what failed. */
+static void control_require(uint64_t seed, const struct enumerate_options *options)
+{
+    static bool passed[256];
+    struct enumerate_result result = { .states = 0 };
+    struct enumerate_options same = *options;
+    if (seed < 256 && passed[seed])
+        return;
+    same.states_max = 6000;
+    world_run(seed, 40, &same, &result);
+    if (result.failed)
+        fail_msg("seed %llu without a bug: %s; repeat: CRASH_SEED=%llu test_crash",
+                 (unsigned long long)seed, result.text, (unsigned long long)seed);
+    if (seed < 256)
+        passed[seed] = true;
+}
+
 /* Aim: the enumerator finds each planted bug. */
 static void every_planted_bug_is_killed(void **state)
 {
@@ -160,6 +177,8 @@ static void every_planted_bug_is_killed(void **state)
             bug_mask = 1ull << bug;
             world_run(seed, 40, &options, &total);
             bug_mask = 0;
+            if (total.failed)
+                control_require(seed, &options);
         }
         printf("# bug %2u %-36s %s after %llu states, seed %llu\n", bug, bug_names[bug],
                total.failed ? "killed" : "ALIVE", (unsigned long long)total.states,

@@ -469,6 +469,23 @@ static int clean_late(struct world *world, uint64_t *random)
     return error == -ESTALE ? 0 : error;
 }
 
+/* The no-op group that the store manager writes when idle. */
+static int idle_group(struct world *world)
+{
+    struct store_group *group;
+    int error = store_group_begin(world->store, &group);
+    if (error)
+        return error;
+    error = store_group_seal(group);
+    if (error) {
+        store_group_cancel(group);
+        return error == -EAGAIN ? 0 : error;
+    }
+    error = store_group_write(group);
+    int applied = store_group_apply(group);
+    return error ? error : applied;
+}
+
 int world_step(struct world *world)
 {
     uint64_t random = world->seed * 31 + world->model.commits * 17 + world->group * 101 + 5;
@@ -489,6 +506,8 @@ int world_step(struct world *world)
         error = clean_late(world, &random);
     if (!error && random_below(&random, 3) == 0)
         error = clean_some(world, 1 + (uint32_t)random_below(&random, 4));
+    if (!error && random_below(&random, 8) == 0)
+        error = idle_group(world);
     if (!error && world->checkpointing)
         error = checkpoint_work(world, 1 + (uint32_t)random_below(&random, 3));
     else if (!error && (random_below(&random, world->options.checkpoint_odds) == 0 ||
