@@ -181,7 +181,7 @@ int km_fail(struct km_request *r, int error)
 {
     if (error < 0) error = -error;
     if (r->token == TOKEN_LOCK) return lock_answer(r, -error);
-    return (int)kd_call4(KD_OBJECT_FAIL, r->object->handle, (long)r->page, (long)r->count, -error);
+    return (int)kd_call4(KD_OBJECT_FAIL, r->object->handle, (long)r->page, (long)r->count, error);
 }
 
 /* ---- unasked ---- */

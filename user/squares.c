@@ -1,0 +1,51 @@
+/*
+ * squares.c - a manager in fifteen lines: an array of squares that is computed where it is touched.
+ *
+ *     squares &            serves the object "squares": word i of it is i * i
+ *     squares 1000000      prints one of them, as a client of the manager
+ *
+ * No page of it exists before somebody looks, and the kernel may forget any of them at any time:
+ * it asks again. So 64 GiB of squares need only the memory of what is in use.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "manager.h"
+
+#define WORDS 512ull                    /* of a page */
+#define PAGES (16ull << 20)             /* 64 GiB */
+
+/* The policy. */
+static void page(struct km_request *r)
+{
+    uint64_t words[WORDS];
+    for (uint64_t i = 0; i < WORDS; i++) {
+        uint64_t n = r->page * WORDS + i;
+        words[i] = n * n;
+    }
+    km_supply(r, words, 1);
+}
+
+static int serve(void)
+{
+    static const struct km_ops ops = {.page = page};
+    struct km_object *object;
+    int error = km_create("squares", PAGES, KM_READ, &ops, NULL, &object);
+    if (!error) error = km_serve(2);
+    fprintf(stderr, "squares: cannot serve: error %d\n", -error);
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) return serve();
+    uint64_t n = strtoull(argv[1], NULL, 0);
+    const uint64_t *squares = km_open("squares", "squares", KM_READ);
+    if (!squares || n >= PAGES * WORDS) {
+        fprintf(stderr, squares ? "squares: that is beyond its end\n"
+                                : "squares: nobody serves them; start `squares &`\n");
+        return 1;
+    }
+    printf("%llu\n", (unsigned long long)squares[n]);
+    return 0;
+}
