@@ -138,8 +138,8 @@ static int segment_map(struct process *p, struct node *file, const struct elf_se
         .offset_bytes = s->offset - skew,
         .file_bytes = s->file_bytes + skew,
     };
-    unsigned protection = (s->flags & SEGMENT_R ? VM_READ : 0) | (s->flags & SEGMENT_W ? VM_WRITE : 0)
-        | (s->flags & SEGMENT_X ? VM_EXECUTE : 0);
+    unsigned protection = (s->flags & SEGMENT_R ? VM_READ : 0)
+        | (s->flags & SEGMENT_W ? VM_WRITE : 0) | (s->flags & SEGMENT_X ? VM_EXECUTE : 0);
     long at = vm_map(p, s->address - skew, s->memory_bytes + skew, protection, VM_NO_REPLACE,
                      &source);
     return at < 0 ? (int)at : 0;

@@ -37,7 +37,7 @@ struct node {
     uint64_t inode, order;
     uint64_t bytes;              /* NODE_MEMORY: memory lock */
     uint64_t time_ns;            /* last change, since boot */
-    struct frame *top;           /* NODE_MEMORY: frame of pointers to frames of pointers to frames */
+    struct frame *top;           /* NODE_MEMORY: a tree of frames, file_memory.c */
     const uint8_t *place;        /* NODE_PLACE */
     uint64_t disk_offset;        /* NODE_IMPORT */
 };
@@ -103,7 +103,8 @@ long file_write(struct file *f, const void *from, size_t bytes, uint64_t at);
 
 /* ---- descriptors of a process ---- */
 struct file *fd_file(struct process *p, int fd);             /* a reference, or NULL */
-must_check int fd_new(struct process *p, struct file *f, int lowest); /* takes the reference if >= 0 */
+/* The lowest free one from `lowest` on; takes the reference over, unless -EMFILE. */
+must_check int fd_new(struct process *p, struct file *f, int lowest);
 must_check int fd_set(struct process *p, int fd, struct file *f);     /* closes what was there */
 must_check int fd_close(struct process *p, int fd);
 void fd_close_all(struct process *p);

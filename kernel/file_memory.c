@@ -1,5 +1,5 @@
 /*
- * file_memory.c - the bytes of files in memory: a tree of two levels of frames, holes read as zeros.
+ * file_memory.c - the bytes of files in memory: a tree of frames; holes read as zeros.
  *
  * Invariants
  *   M1  Bytes at and behind node->bytes are zero in every frame, so growing a file shows zeros.

@@ -1,4 +1,4 @@
-/* futex.h - waiting for a word of user memory to change, and for time to pass. Contract in futex.c. */
+/* futex.h - waiting for a word of user memory to change, and for time. Contract in futex.c. */
 #ifndef KERNEL_FUTEX_H
 #define KERNEL_FUTEX_H
 

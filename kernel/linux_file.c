@@ -235,7 +235,8 @@ long linux_pipe2(const uint64_t a[6]) { return pipe_make(a[0], (unsigned)a[1]); 
 
 long linux_fcntl(const uint64_t a[6])
 {
-    enum { F_DUPFD = 0, F_GETFD = 1, F_SETFD = 2, F_GETFL = 3, F_SETFL = 4, F_DUPFD_CLOEXEC = 1030 };
+    enum { F_DUPFD = 0, F_GETFD = 1, F_SETFD = 2, F_GETFL = 3, F_SETFL = 4,
+           F_DUPFD_CLOEXEC = 1030 };
     if (a[1] == F_DUPFD || a[1] == F_DUPFD_CLOEXEC)
         return copy_lowest((int)a[0], (int)MIN(a[2], (uint64_t)PROCESS_FILES_MAX));
     struct file *f = fd_file(process_this(), (int)a[0]);

@@ -18,7 +18,8 @@ long linux_mmap(const uint64_t a[6])
     enum { MAP_SHARED = 1, MAP_FIXED = 0x10, MAP_ANONYMOUS = 0x20, MAP_NO_REPLACE = 0x100000 };
     struct process *p = process_this();
     unsigned protection = (unsigned)a[2] & 7;
-    unsigned flags = (a[3] & MAP_FIXED ? VM_FIXED : 0) | (a[3] & MAP_NO_REPLACE ? VM_NO_REPLACE : 0);
+    unsigned flags = (a[3] & MAP_FIXED ? VM_FIXED : 0)
+        | (a[3] & MAP_NO_REPLACE ? VM_NO_REPLACE : 0);
     struct vm_source source = {0};
     struct file *f = NULL;
     long result = -EINVAL;
@@ -181,7 +182,8 @@ static long signal_send(int pid, int signal)
     struct process *p = process_find(pid);
     if (!p)
         return -ESRCH;
-    long result = signal < 0 || signal > 64 ? -EINVAL : pid == 1 && p != process_this() ? -EPERM : 0;
+    bool foreign_init = pid == 1 && p != process_this();
+    long result = signal < 0 || signal > 64 ? -EINVAL : foreign_init ? -EPERM : 0;
     if (!result && signal == 6 && p == process_this())
         process_kill(p, 128 + signal, "it called abort()");
     else if (!result && signal)

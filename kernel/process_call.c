@@ -125,7 +125,7 @@ static long call_create(vaddr_t user)
     return result;
 }
 
-/* process_table.lock held. An ended child that matches comes out of the table; *any: there are some. */
+/* Takes an ended child that matches out of the table; *any: there are some. Table lock held. */
 static struct process *child_take(int parent, int pid, bool *any)
 {
     list_for (l, &process_table.all) {

@@ -105,7 +105,8 @@ static void mappings_refuse_nonsense(void)
     int good = 1;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         good &= syscall(SYS_mmap, cases[i].at, cases[i].bytes, PROT_READ,
-                        MAP_PRIVATE | MAP_ANONYMOUS | (cases[i].fixed ? MAP_FIXED : 0), -1, 0) == -1;
+                        MAP_PRIVATE | MAP_ANONYMOUS | (cases[i].fixed ? MAP_FIXED : 0), -1, 0)
+            == -1;
     good &= munmap((void *)1, 4096) == -1 && munmap((void *)0x200000000000, 4096) == -1
         && munmap((void *)4096, SIZE_MAX) == -1;
     tap_ok(good, "mappings_refuse_nonsense");
@@ -167,7 +168,8 @@ static void names_behave(void)
                && rename("/tmp/d", "/tmp/d/inside") < 0, "rename");
     char path[64];
     tap_ok(chdir("/tmp/d") == 0 && getcwd(path, sizeof(path)) && strcmp(path, "/tmp/d") == 0
-               && access("two", F_OK) == 0 && access("../d/./two", F_OK) == 0, "the_working_folder");
+               && access("two", F_OK) == 0 && access("../d/./two", F_OK) == 0,
+           "the_working_folder");
     tap_ok(unlink("two") == 0 && chdir("/") == 0 && rmdir("/tmp/d") == 0, "folders_are_removed");
     tap_ok(open("/bin/new", O_CREAT | O_WRONLY, 0600) < 0 && errno == EROFS
                && open("/bin/sh", O_WRONLY) < 0 && errno == EROFS && unlink("/bin/sh") < 0
@@ -267,7 +269,8 @@ static void bad_pointers_give_efault(void)
             {syscall(SYS_stat, "/", p), "stat"}, {syscall(SYS_fstat, fd, p), "fstat"},
             {syscall(SYS_getcwd, p, 100), "getcwd"}, {syscall(SYS_pipe, p), "pipe"},
             {syscall(SYS_clock_gettime, 1, p), "clock_gettime"}, {syscall(SYS_uname, p), "uname"},
-            {syscall(SYS_nanosleep, p, 0), "nanosleep"}, {syscall(SYS_getrandom, p, 8, 0), "random"},
+            {syscall(SYS_nanosleep, p, 0), "nanosleep"},
+            {syscall(SYS_getrandom, p, 8, 0), "random"},
             {syscall(SYS_futex, p, 0, 0, 0), "futex"}, {syscall(SYS_chdir, p), "chdir"},
             {syscall(KD_PROCESS_CREATE, p), "create"}, {syscall(KD_SYSTEM_INFO, p), "info"},
             {syscall(KD_PROCESS_LIST, p, 10), "list"}, {syscall(KD_KERNEL_LOG, p, 10), "log"},

@@ -314,9 +314,11 @@ static void hostile_images(void)
     REFUSED("interpreter", text->p_type, PT_INTERP);
     const char *const argv[] = {"x", NULL};
     int pid;
-    tap_ok(create("/bin/none", argv, &pid, -1) == -ENOENT && create("/tmp", argv, &pid, -1) == -ENOEXEC
+    tap_ok(create("/bin/none", argv, &pid, -1) == -ENOENT
+               && create("/tmp", argv, &pid, -1) == -ENOEXEC
                && create("/dev/null", argv, &pid, -1) == -ENOEXEC
-               && create("/etc/command", argv, &pid, -1) == -ENOEXEC, "what_is_no_program_is_refused");
+               && create("/etc/command", argv, &pid, -1) == -ENOEXEC,
+           "what_is_no_program_is_refused");
     unlink("/tmp/broken");
 }
 

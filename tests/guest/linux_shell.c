@@ -35,8 +35,10 @@ static const struct {
     {"cat /none 2> /tmp/e; echo $?; cat /tmp/e", "1\ncat: /none: No such file or directory\n", 0},
     {"cat /none 2>&1 | cat", "cat: /none: No such file or directory\n", 0},
     {"cat < /none; echo $?", "1\n", 0},
+    {"nosuch 2> /tmp/e; echo $?; cat /tmp/e", "127\nsh: nosuch: not found\n", 0},
     {"cd /tmp && pwd", "/tmp\n", 0},
-    {"mkdir /tmp/d && cd /tmp/d && echo q > z && cp z y && cat y; cd /; rm /tmp/d/z /tmp/d/y /tmp/d",
+    {"mkdir /tmp/d && cd /tmp/d && echo q > z && cp z y && cat y; cd /;"
+     "rm /tmp/d/z /tmp/d/y /tmp/d",
      "q\n", 0},
     {"sleep 0.05 & sleep 0.01 & wait; echo done", "done\n", 0},
     {"false & wait", "", 1},

@@ -1,7 +1,7 @@
 /*
  * linux_threads.c - POSIX threads of an unchanged C library: clone, futex, thread-local data.
  *
- * Aim     nobody is woken too seldom, nothing is lost between two CPUs, ended threads leave nothing.
+ * Aim     no wake-up is lost, nothing is lost between two CPUs, ended threads leave nothing.
  * Method  counters under mutexes, a bounded queue with conditions, time-outs, barriers, and many
  *         short lives, after which the kernel has as much free memory as before.
  */

@@ -24,7 +24,8 @@ import sys
 name, size = sys.argv[1:]
 h = bytearray(512)
 h[0:len(name)] = name.encode()
-h[100:107], h[124:136], h[156:157], h[257:265] = b"0000644", size.encode().ljust(12, b"\0"), b"0", b"ustar\x0000"
+h[100:107], h[124:136], h[156:157], h[257:265] = \
+    b"0000644", size.encode().ljust(12, b"\0"), b"0", b"ustar\x0000"
 h[148:156] = b" " * 8
 h[148:156] = b"%06o\0 " % sum(h)
 sys.stdout.buffer.write(h)
@@ -75,7 +76,7 @@ for _ in range(30):
 open(target, "wb").write(data)
 PY
     is "bytes changed at random, seed $seed" "alive" \
-        "$(guest "$TEST_TMP/fuzz" 'ls /import > /dev/null; cat /import/first > /dev/null 2> /dev/null; echo alive')"
+        "$(guest "$TEST_TMP/fuzz" 'ls /import > /dev/null; cat /import/first > /dev/null 2>&1; echo alive')"
 done
 
 is "no import disk" "ls: /import: No such file or directory" \

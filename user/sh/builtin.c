@@ -336,7 +336,7 @@ static int do_help(const struct io *io, int argc, char **argv)
     for (size_t i = 0; i < BUILTIN_COUNT; i++)
         if (builtins[i].help)
             dprintf(io->out, "  %-13s%s\n", builtins[i].name, builtins[i].help);
-    dprintf(io->out, "Also: a; b   a && b   a || b   a | b   a & (background)   > >> < 2> 2>&1   $?\n"
+    dprintf(io->out, "Also: a; b  a && b  a || b  a | b  a & (background)  > >> < 2> 2>&1  $?\n"
                      "Programs:");
     DIR *d = opendir("/bin");
     while (d && (e = readdir(d)))

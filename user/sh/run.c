@@ -101,11 +101,12 @@ static struct job start_process(const char *path, char **argv, const struct io *
         syscall(KD_HANDLE_CLOSE, handle);
         return (struct job){.pid = create.pid};
     }
-    if (errno == ENOENT)
-        return job_done(complain(argv[0], "not found", 127));
-    if (errno == ENOEXEC)
-        return job_done(complain(argv[0], "no program (the kernel's log says why)", 126));
-    return job_done(complain(argv[0], strerror(errno), 126));
+    const char *why = errno == ENOENT ? "not found"
+        : errno == ENOEXEC            ? "no program (the kernel's log says why)"
+                                      : strerror(errno);
+    int status = errno == ENOENT ? 127 : 126;
+    dprintf(io->error, "sh: %s: %s\n", argv[0], why);
+    return job_done(status);
 }
 
 static struct job start_program(struct command *c, const struct io *io, bool foreground)

@@ -11,8 +11,8 @@
 #define LINE_BYTES 65536
 
 /* ---- parse.c ---- */
-enum token { TOKEN_END, TOKEN_WORD, TOKEN_SEMICOLON, TOKEN_AND, TOKEN_OR, TOKEN_PIPE, TOKEN_BACKGROUND,
-             TOKEN_IN, TOKEN_OUT, TOKEN_APPEND, TOKEN_ERROR_OUT, TOKEN_ERROR_TO_OUT, TOKEN_BAD };
+enum token { TOKEN_END, TOKEN_WORD, TOKEN_SEMICOLON, TOKEN_AND, TOKEN_OR, TOKEN_PIPE,
+             TOKEN_BACKGROUND, TOKEN_IN, TOKEN_OUT, TOKEN_APPEND, TOKEN_ERROR_OUT, TOKEN_ERROR_TO_OUT, TOKEN_BAD };
 struct scanner {
     const char *at;
     char *words, *words_end;       /* where words are built */
