@@ -41,8 +41,7 @@ static void doom_locked(struct view *v, int reason)
     if (v->doom)
         return;
     v->doom = reason;
-    thread_wake(v->owner);
-    thread_kick(v->owner);
+    thread_wake(v->owner); /* if it waits, it looks; else its next fault or call does */
 }
 
 void view_doom(struct view *v, int reason)

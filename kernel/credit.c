@@ -37,6 +37,8 @@ void credit_leave(struct view *v)
     lock_release(&p->lock);
 }
 
+enum { CREDITS_AT_ONCE = 8, CREDITS_PLENTY = 1024, CREDITS_UNLIMITED = 1 << 20 };
+
 /* 0: taken; -EAGAIN: waited, or doomed; -EOWNERDEAD. */
 int credit_take(struct view *v, struct port *p)
 {
@@ -53,11 +55,17 @@ int credit_take(struct view *v, struct port *p)
         low = true;
     }
     if (!result) {
+        uint64_t n = 1; /* several at once while there are plenty: the rest stays in hand */
+        if (!p->credits_used)
+            n = CREDITS_UNLIMITED;
+        else if (p->credits > CREDITS_PLENTY)
+            n = CREDITS_AT_ONCE;
         if (p->credits_used) {
-            p->credits--;
-            p->held++;
-            low = p->credits == p->credits_low;
+            low = p->credits > p->credits_low && p->credits - n <= p->credits_low;
+            p->credits -= n;
+            p->held += n;
         }
+        v->credits_hand += n;
         leave(v, p);
     }
     lock_release(&p->lock);
@@ -106,7 +114,7 @@ static void refuse_waiter(struct port *p)
     if (!v)
         return;
     for (int i = 0; i < KD_VIEW_MAX; i++)
-        if (&views[i] != v && views[i].credits && views[i].enlisted == p)
+        if (&views[i] != v && (views[i].credits || views[i].credits_hand) && views[i].enlisted == p)
             vmask_set(&holders, (unsigned)i);
     if (vmask_empty(&holders))
         view_doom(v, v->credits ? E2BIG : ENOSPC);

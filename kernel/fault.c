@@ -1,13 +1,18 @@
 /*
  * fault.c - page faults, and how a transaction gets a right to a page (D: F1..F7).
  *
- * The path without a conflict never leaves the kernel and takes three locks: the process's list of
- * attached objects, the page's leaf, the view.
+ * The path without a conflict never leaves the kernel. fault_fast is the same path once more for the
+ * commonest case, the neighbourhood of the last fault: it decides nothing, it only sees that nothing
+ * is to be decided, and leaves everything else to view_fault.
  *
  * What F7 needs (credit, frame, record) is taken before the leaf lock and kept "in hand" over
  * retries (G4); what is left in hand goes back at the transaction's end.
  */
 #include "view.h"
+
+#define RARE __attribute__((noinline, cold))
+#define HOT static inline __attribute__((always_inline))
+#define likely(e) __builtin_expect(!!(e), 1)
 
 static const char *access_text(unsigned flags)
 {
@@ -16,8 +21,9 @@ static const char *access_text(unsigned flags)
 
 /* ---- F7: what a write needs ---- */
 
-/* 0: credit, frame and record are in hand; -EAGAIN: waited, look again; -errno: doom. */
-static int hands_fill(struct view *v, struct object *o)
+/* The first write, or a new hand is to be filled by waiting. 0; -EAGAIN: waited, look again; -errno:
+ * doom. */
+static RARE int hands_fill_rare(struct view *v, struct object *o)
 {
     struct port *port = o->commit_port;
     if (v->enlisted && v->enlisted != port)
@@ -28,24 +34,34 @@ static int hands_fill(struct view *v, struct object *o)
         port_get(port);
         v->enlisted = port;
     }
-    if (!v->credit_hand) {
+    if (!v->credits_hand) {
         int e = credit_take(v, port);
         if (e)
             return e;
-        v->credit_hand = port;
     }
-    if (!v->copy_hand && !(v->copy_hand = kalloc(sizeof(struct copy))))
+    if (!v->copy_hand && !(v->copy_hand = copy_alloc()))
         return -ENOMEM;
-    if (!v->frame_hand) {
-        v->frame_hand = frame_alloc_raw(false);
-        if (!v->frame_hand && !(v->frame_hand = evict_frame()))
-            return v->doom ? -EAGAIN : -ENOMEM;
-    }
+    if (!v->frame_hand && !(v->frame_hand = evict_frame()))
+        return v->doom ? -EAGAIN : -ENOMEM;
     return 0;
 }
 
+/* 0: credit, frame and record are in hand. */
+HOT int hands_fill(struct view *v, struct object *o)
+{
+    if (likely(v->enlisted == o->commit_port && v->credits_hand && !v->pages_max)) {
+        if (!v->copy_hand)
+            v->copy_hand = copy_alloc();
+        if (!v->frame_hand)
+            v->frame_hand = frame_alloc_raw(false);
+        if (likely(v->copy_hand && v->frame_hand))
+            return 0;
+    }
+    return hands_fill_rare(v, o);
+}
+
 /* X: writer = v, copy, PTE = COPY, invlpg: the frame changed. Leaf and view locked. */
-static void grant_copy(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
+HOT void grant_copy(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     struct page *p = &l->pages[slot];
     struct copy *c = v->copy_hand;
@@ -57,7 +73,7 @@ static void grant_copy(struct view *v, struct leaf *l, unsigned slot, pte_t *pte
     c->changed = false;
     v->copy_hand = NULL;
     v->frame_hand = NULL;
-    v->credit_hand = NULL;
+    v->credits_hand--;
     v->credits++;
     page_copy(frame_memory(c->frame), frame_memory(p->frame));
     p->writer = (int16_t)v->id;
@@ -72,7 +88,7 @@ static void grant_copy(struct view *v, struct leaf *l, unsigned slot, pte_t *pte
 }
 
 /* S, or X for reading: the current version, read-only, with A = 1: the faulting access uses it. */
-static void grant_shared(struct view *v, struct page *p, pte_t *pte)
+HOT void grant_shared(struct view *v, struct page *p, pte_t *pte)
 {
     pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_PRESENT | PTE_USER | PTE_NX |
                                                           PTE_ACCESSED));
@@ -85,7 +101,7 @@ static void grant_shared(struct view *v, struct page *p, pte_t *pte)
 }
 
 /* F3: a snapshot sees the newest version that is not younger than it. */
-static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
+static RARE int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     struct page *p = &l->pages[slot];
     struct frame *f = NULL;
@@ -106,7 +122,7 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
 }
 
 /* With KD_OBJECT_ASK each first touch is the manager's decision. 0: it agreed; -EAGAIN. */
-static int ask_manager(struct view *v, struct object *o, vaddr_t at, int access)
+static RARE int ask_manager(struct view *v, struct object *o, vaddr_t at, int access)
 {
     if (v->ask_at == at && v->ask_access >= access && v->ask_answer == 0)
         return 0;
@@ -135,51 +151,41 @@ static int ask_manager(struct view *v, struct object *o, vaddr_t at, int access)
     return answer ? -answer : 0;
 }
 
-static bool sufficient(pte_t e, enum view_want want)
+HOT bool sufficient(pte_t e, enum view_want want)
 {
     return pte_present(e) && (want != WANT_WRITE || pte_writable(e));
 }
 
-/* One look at the page, F2 to F7. 0: granted; -EAGAIN: look again (it waited); else an errno. */
-static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned slot, pte_t *pte)
+HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     struct page *p = &l->pages[slot];
-    bool write = v->want == WANT_WRITE;
-    lock_acquire(&l->lock);
-    if (o->dead || v->attach_generation != __atomic_load_n(&v->process->attach_generation,
-                                                           __ATOMIC_SEQ_CST)) {
-        lock_release(&l->lock); /* what was looked up is not so any more */
-        return o->dead ? -EOWNERDEAD : -ENXIO;
-    }
-    if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) { /* F2 */
-        int e = page_request(l, slot, write ? KD_WRITE : KD_READ, v, v->deadline_ns);
-        return e ? e : -EAGAIN;
-    }
-    pte_t e = pte_load(pte);
+    lock_acquire(&v->lock);
+    vmask_set(&p->mask, v->id); /* P3 */
+    if (v->want == WANT_WRITE)
+        grant_copy(v, l, slot, pte);
+    else
+        grant_shared(v, p, pte);
+    lock_release(&v->lock);
+}
+
+/* F4: the right was kept while the page was away. */
+static RARE int held_map(struct view *v, struct page *p, pte_t *pte)
+{
+    lock_acquire(&v->lock);
+    pte_exchange(pte, pte_make(frame_paddr(p->frame),
+                               PTE_PRESENT | PTE_USER | PTE_NX | PTE_ACCESSED | PTE_USED));
+    lock_release(&v->lock);
+    return 0;
+}
+
+/* F5 and F6 where others have or want the page. Leaf locked on entry, not on return. */
+static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
+{
     int result = 0;
-    if (v->snapshot_rights) {
-        result = snapshot_map(v, l, slot, pte);
-        goto out;
-    }
-    if (e & PTE_HELD && v->want == WANT_READ) { /* F4 */
-        lock_acquire(&v->lock);
-        pte_exchange(pte, pte_make(frame_paddr(p->frame),
-                                   PTE_PRESENT | PTE_USER | PTE_NX | PTE_ACCESSED | PTE_USED));
-        lock_release(&v->lock);
-        goto out;
-    }
-    if (v->want == WANT_READ && (p->rmw || (v->want_x_count && want_x_has(v, page_address(l, slot)))))
-        v->want = WANT_READ_FOR_WRITE;
-    switch (conflict_test(v, l, slot, e)) {
+    switch (conflict_test(v, l, slot, pte_load(pte))) {
     case CONFLICT_GRANT:
         queue_leave(v);
-        lock_acquire(&v->lock);
-        vmask_set(&p->mask, v->id); /* P3 */
-        if (write)
-            grant_copy(v, l, slot, pte);
-        else
-            grant_shared(v, p, pte);
-        lock_release(&v->lock);
+        grant(v, l, slot, pte);
         break;
     case CONFLICT_BLOCKED:
         lock_release(&l->lock);
@@ -188,6 +194,55 @@ static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned
         return result == -ETIMEDOUT ? result : -EAGAIN; /* R6: from F1, keeping the place */
     case CONFLICT_DOOMED: result = -EAGAIN; break;
     }
+    lock_release(&l->lock);
+    return result;
+}
+
+/* What was looked up before the leaf lock still holds. */
+HOT bool still_attached(const struct view *v, const struct object *o)
+{
+    return !o->dead && v->attach_generation == __atomic_load_n(&v->process->attach_generation,
+                                                               __ATOMIC_SEQ_CST);
+}
+
+/* Nobody else has a right that could conflict, nobody waits, nothing was remembered. */
+HOT bool uncontended(const struct view *v, const struct page *p)
+{
+    return list_empty(&p->waiters) && vmask_empty(&v->waits) &&
+           (v->want == WANT_WRITE ? vmask_only(&p->mask, v->id) : p->writer == WRITER_NONE);
+}
+
+/* One look at the page, F2 to F7. 0: granted; -EAGAIN: look again (it waited); else an errno. */
+static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned slot,
+                             pte_t *pte)
+{
+    struct page *p = &l->pages[slot];
+    bool write = v->want == WANT_WRITE;
+    int result = 0;
+    lock_acquire(&l->lock);
+    if (!still_attached(v, o)) {
+        result = o->dead ? -EOWNERDEAD : -ENXIO;
+        goto out;
+    }
+    if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) { /* F2 */
+        int e = page_request(l, slot, write ? KD_WRITE : KD_READ, v, v->deadline_ns);
+        return e ? e : -EAGAIN;
+    }
+    if (v->snapshot_rights) {
+        result = snapshot_map(v, l, slot, pte);
+        goto out;
+    }
+    if (!write) {
+        if (pte_load(pte) & PTE_HELD) {
+            result = held_map(v, p, pte);
+            goto out;
+        }
+        if (p->rmw || (v->want_x_count && want_x_has(v, page_address(l, slot))))
+            v->want = WANT_READ_FOR_WRITE;
+    }
+    if (!uncontended(v, p) || v->want == WANT_READ_FOR_WRITE)
+        return fault_contended(v, l, slot, pte);
+    grant(v, l, slot, pte);
 out:
     lock_release(&l->lock);
     return result;
@@ -219,47 +274,70 @@ static pte_t *own_pte(struct view *v, vaddr_t at)
     return v->last_ptes + ((at - v->last_base) >> PAGE_SHIFT);
 }
 
-int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want)
+/* For fault_fast. Leaves that straddle two page tables are left out, and objects that ask. */
+static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
 {
-    at &= ~(vaddr_t)(PAGE_BYTES - 1);
+    vaddr_t base = page_address(l, 0);
+    if (base % (LEAF_PAGES * PAGE_BYTES) || l->object->flags & KD_OBJECT_ASK)
+        return;
+    v->last_leaf = l;
+    v->last_leaf_base = base;
+    v->last_leaf_ptes = ptes;
+}
+
+/* A fault that ends otherwise than by a grant. */
+static RARE int fault_ended(struct view *v, int e)
+{
+    if (v->queue_page)
+        queue_leave_locked(v);
+    if (!e || e == -ENXIO)
+        return e; /* the right came meanwhile; or the caller looks the address up again */
+    view_doom(v, e == -ECANCELED ? EINTR : -e); /* the first reason counts */
+    v->deliver = true;
+    thread_kick(thread_this()); /* view_return_to_user */
+    return -ECANCELED;
+}
+
+/* The object is attached; -ENXIO: it is not any more, or another one is. */
+static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want)
+{
     uint64_t index = (at - o->base) >> PAGE_SHIFT;
-    unsigned slot = (unsigned)(index % LEAF_PAGES);
-    struct leaf *l = object_leaf(o, index, true);
-    pte_t *pte = own_pte(v, at);
-    int e = l && pte ? 0 : -ENOMEM;
-    if (want == WANT_WRITE && v->snapshot_rights)
-        e = -EROFS;
-    struct thread *me = thread_this();
+    struct leaf *l = object_leaf_find(o, index);
+    pte_t *pte = own_pte(v, at & ~(vaddr_t)(PAGE_BYTES - 1));
+    if (!l)
+        l = object_leaf(o, index, true);
+    int e = !l || !pte ? -ENOMEM : want == WANT_WRITE && v->snapshot_rights ? -EROFS : 0;
     while (!e) {
-        if (v->doom || me->killed) { /* F1 */
+        if (v->doom || thread_this()->killed) { /* F1 */
             e = -ECANCELED;
             break;
         }
         if (sufficient(pte_load(pte), want))
             break;
         v->want = (uint8_t)want;
-        if (o->flags & KD_OBJECT_ASK && (e = ask_manager(v, o, at, want == WANT_WRITE ? 2 : 1)))
-            goto next;
-        if (want == WANT_WRITE && (e = hands_fill(v, o)))
-            goto next;
-        e = fault_look(v, o, l, slot, pte);
+        if (o->flags & KD_OBJECT_ASK)
+            e = ask_manager(v, o, at & ~(vaddr_t)(PAGE_BYTES - 1), want == WANT_WRITE ? 2 : 1);
+        if (!e && want == WANT_WRITE)
+            e = hands_fill(v, o);
         if (!e)
-            break;
-    next:
+            e = fault_look(v, o, l, index % LEAF_PAGES, pte);
+        if (!e) {
+            leaf_keep(v, l, pte - index % LEAF_PAGES);
+            return 0;
+        }
         if (e == -EAGAIN)
             e = 0;
     }
-    if (v->queue_page)
-        queue_leave_locked(v);
-    if (e == -ENXIO) /* the caller looks the address up again */
-        return e;
-    if (e && e != -ECANCELED) {
-        view_doom(v, -e);
-        e = -ECANCELED;
-    }
-    if (e && !v->doom)
-        view_doom(v, EINTR);
-    return e;
+    return fault_ended(v, e);
+}
+
+static RARE struct object *object_look_up(struct view *v, vaddr_t at, uint32_t generation)
+{
+    struct object *o = object_at(v->process, at, &v->last_rights);
+    view_forget_object(v);
+    v->attach_generation = generation; /* read before the look: if it changed, that is seen */
+    v->last_object = o;
+    return o;
 }
 
 /* The transactional object at `at`, by what the view found last if that still holds. Not counted: it
@@ -268,17 +346,13 @@ static struct object *view_object_at(struct view *v, vaddr_t at, uint32_t *right
 {
     struct object *o = v->last_object;
     uint32_t generation = __atomic_load_n(&v->process->attach_generation, __ATOMIC_SEQ_CST);
-    if (!o || v->attach_generation != generation || at - o->base >= o->pages << PAGE_SHIFT) {
-        o = object_at(v->process, at, &v->last_rights);
-        view_forget_object(v);
-        v->attach_generation = generation; /* read before the look: if it changed, it is seen */
-        v->last_object = o;
-    }
+    if (!o || v->attach_generation != generation || at - o->base >= o->pages << PAGE_SHIFT)
+        o = object_look_up(v, at, generation);
     *rights = v->last_rights;
     return o;
 }
 
-int view_touch(struct view *v, vaddr_t at, bool write)
+__attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, bool write)
 {
     uint32_t rights;
     for (;;) {
@@ -295,6 +369,38 @@ int view_touch(struct view *v, vaddr_t at, bool write)
     }
 }
 
+/* F1 to F7 where the last fault was near, the page is here, and nobody else has or wants it. False:
+ * nothing was done. The PTE needs no view lock here: others change it under the leaf lock only. */
+HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
+{
+    struct leaf *l = v->last_leaf;
+    uint64_t slot = (at - v->last_leaf_base) >> PAGE_SHIFT;
+    if (!l || slot >= LEAF_PAGES || v->snapshot_rights || v->want_x_count || v->doom)
+        return false;
+    if (write && (!(v->last_rights & KD_RIGHT_WRITE) || hands_fill(v, l->object)))
+        return false;
+    struct page *p = &l->pages[slot];
+    pte_t *pte = v->last_leaf_ptes + slot;
+    bool granted = false;
+    lock_acquire(&l->lock);
+    if (still_attached(v, l->object) && page_resident(p) && list_empty(&p->waiters) && !p->rmw) {
+        if (write) {
+            v->want = WANT_WRITE;
+            granted = vmask_only(&p->mask, v->id) && !(p->flags & PAGE_NO_WRITE) &&
+                      !(pte_load(pte) & PTE_COPY) && vmask_empty(&v->waits);
+            if (granted)
+                grant(v, l, (unsigned)slot, pte);
+        } else if (p->writer == WRITER_NONE && pte_load(pte) == 0) {
+            vmask_set(&p->mask, v->id); /* P3 */
+            v->want = WANT_READ;
+            grant_shared(v, p, pte);
+            granted = true;
+        }
+    }
+    lock_release(&l->lock);
+    return granted;
+}
+
 /* ---- the entry from the trap ---- */
 
 static int kill_for(struct trap_frame *f, unsigned flags, vaddr_t at, const char *why,
@@ -309,7 +415,7 @@ static int kill_for(struct trap_frame *f, unsigned flags, vaddr_t at, const char
 }
 
 /* What cannot be served ends the program with the reason. */
-static int store_fault_bad(struct trap_frame *f, vaddr_t at, unsigned flags)
+static RARE int store_fault_bad(struct trap_frame *f, vaddr_t at, unsigned flags)
 {
     struct process *p = process_this();
     uint32_t rights;
@@ -333,7 +439,7 @@ static int store_fault_bad(struct trap_frame *f, vaddr_t at, unsigned flags)
     return result;
 }
 
-static int store_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
+HOT int store_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
 {
     struct view *v = thread_this()->view;
     if (!v || v->state != VIEW_ACTIVE || flags & FAULT_EXECUTE)
@@ -341,22 +447,16 @@ static int store_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
     struct kd_view_stats *stats = &v->process->stats;
     __atomic_fetch_add(flags & FAULT_WRITE ? &stats->write_faults : &stats->read_faults, 1,
                        __ATOMIC_RELAXED);
+    if (likely(flags & FAULT_WRITE ? fault_fast(v, at, true) : fault_fast(v, at, false)))
+        return 0;
     int e = view_touch(v, at, flags & FAULT_WRITE);
     if (e == -EFAULT || e == -EINVAL || e == -EACCES)
         return store_fault_bad(f, at, flags);
     return flags & FAULT_FROM_KERNEL ? e : 0; /* a doom takes effect on the way back */
 }
 
-int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
+static __attribute__((noinline)) int memory_fault(struct process *p, vaddr_t at, unsigned flags)
 {
-    struct process *p = process_this();
-    assert(p);
-    if (flags & FAULT_WRITE)
-        count(write_faults);
-    else
-        count(read_faults);
-    if (at >= KD_STORE_BASE && at < KD_STORE_END)
-        return store_fault(f, at, flags);
     int e = vm_fault(p, at, flags);
     if (e && !(flags & FAULT_FROM_KERNEL) && !thread_this()->killed)
         process_kill(p, 139, "%s: %s 0x%lx",
@@ -365,4 +465,17 @@ int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
                                     : "nothing is mapped there",
                      access_text(flags), at);
     return e ? -EFAULT : 0;
+}
+
+int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
+{
+    struct process *p = thread_this()->process;
+    assert(p);
+    if (flags & FAULT_WRITE)
+        count(write_faults);
+    else
+        count(read_faults);
+    if (at - KD_STORE_BASE < KD_STORE_END - KD_STORE_BASE)
+        return store_fault(f, at, flags);
+    return memory_fault(p, at, flags);
 }

@@ -20,6 +20,34 @@ void object_init(void)
     next_base = KD_STORE_END - KD_ZONE_BYTES; /* the last zone: objects without a place of their own */
 }
 
+/* ---- records of copies: a few are kept by each CPU, so that most faults take none from kmem ---- */
+
+enum { COPIES_KEPT = 64 };
+static struct { struct copy *first; unsigned count; } copies_kept[CPU_MAX];
+
+struct copy *copy_alloc(void)
+{
+    unsigned cpu = arch_cpu_id();
+    struct copy *c = copies_kept[cpu].first;
+    if (!c)
+        return kalloc(sizeof *c);
+    copies_kept[cpu].first = c->next;
+    copies_kept[cpu].count--;
+    return c;
+}
+
+void copy_free(struct copy *c)
+{
+    unsigned cpu = arch_cpu_id();
+    if (copies_kept[cpu].count >= COPIES_KEPT) {
+        kfree(c);
+        return;
+    }
+    c->next = copies_kept[cpu].first;
+    copies_kept[cpu].first = c;
+    copies_kept[cpu].count++;
+}
+
 /* ---- life ---- */
 
 void object_get(struct object *o) { __atomic_fetch_add(&o->references, 1, __ATOMIC_RELAXED); }

@@ -91,6 +91,12 @@ struct attachment {
 static inline bool vmask_test(const struct vmask *m, unsigned v) { return m->word[v / 64] >> v % 64 & 1; }
 static inline void vmask_set(struct vmask *m, unsigned v) { m->word[v / 64] |= 1ull << v % 64; }
 static inline void vmask_clear(struct vmask *m, unsigned v) { m->word[v / 64] &= ~(1ull << v % 64); }
+static inline bool vmask_only(const struct vmask *m, unsigned v) /* no other bit is set */
+{
+    uint64_t word[2] = {m->word[0], m->word[1]};
+    word[v / 64] &= ~(1ull << v % 64);
+    return !(word[0] | word[1]);
+}
 static inline bool vmask_empty(const struct vmask *m) { return !(m->word[0] | m->word[1]); }
 #define vmask_for(v, m)                                                                           \
     for (int v = vmask_next((m), 0); v >= 0; v = vmask_next((m), v + 1))
@@ -114,6 +120,13 @@ void object_wait_for_sweeps(void);
 struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights);
 /* The leaf of a page; NULL: it does not exist (and !create), or no memory. */
 struct leaf *object_leaf(struct object *o, uint64_t page, bool create);
+/* The same if it exists; page < o->pages. */
+static inline struct leaf *object_leaf_find(struct object *o, uint64_t page)
+{
+    struct leaf **table = __atomic_load_n(&o->tables[page / LEAF_PAGES / LEAF_TABLE],
+                                          __ATOMIC_ACQUIRE);
+    return table ? __atomic_load_n(&table[page / LEAF_PAGES % LEAF_TABLE], __ATOMIC_ACQUIRE) : NULL;
+}
 static inline vaddr_t page_address(const struct leaf *l, unsigned slot)
 {
     return l->object->base + ((l->first + slot) << PAGE_SHIFT);

@@ -21,7 +21,7 @@ static void copy_take(struct view *v, struct leaf *l, unsigned slot)
         v->credits--;
         credit_return(v->enlisted, 1);
         frame_free(c->frame);
-        kfree(c);
+        copy_free(c);
     }
 }
 
@@ -57,7 +57,6 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
                 v->doom = u->reason;
             lock_release(&graph_lock);
             thread_wake(v->owner);
-            thread_kick(v->owner);
         }
     }
     bool copy = takes && e & PTE_COPY;

@@ -123,7 +123,7 @@ void version_free(struct page *p, struct copy *c)
     lock_release(&versions_lock);
     unmap(p, c);
     frame_free(c->frame);
-    kfree(c);
+    copy_free(c);
     count_add(versions, -1ull);
 }
 

@@ -131,6 +131,7 @@ void view_forget_object(struct view *v)
     if (v->last_object)
         object_put(v->last_object);
     v->last_object = NULL;
+    v->last_leaf = NULL;
 }
 
 /* Every right is given up with the table. The owner thread, after an abort. */
@@ -210,8 +211,6 @@ static long view_enter(int handle)
         return 0;
     t->view = v;
     thread_use_table();
-    if (v && v->doom && v->state == VIEW_ACTIVE)
-        thread_kick(t);
     return 0;
 }
 
@@ -260,7 +259,7 @@ static void view_idle(struct view *v, bool drop_want_x)
         drop_right_at(v, v->want_x[i]);
     if (flush)
         flush_own(v);
-    v->owed = false;
+    v->owed = v->deliver = false;
     v->owed_count = 0;
     v->ask_at = 0;
     lock_acquire(&graph_lock);
@@ -274,12 +273,13 @@ static void view_idle(struct view *v, bool drop_want_x)
 
 void view_return_hands(struct view *v)
 {
-    if (v->credit_hand)
-        credit_return(v->credit_hand, 1);
+    if (v->credits_hand)
+        credit_return(v->enlisted, v->credits_hand);
     if (v->frame_hand)
         frame_free(v->frame_hand);
-    kfree(v->copy_hand);
-    v->credit_hand = NULL;
+    if (v->copy_hand)
+        copy_free(v->copy_hand);
+    v->credits_hand = 0;
     v->frame_hand = NULL;
     v->copy_hand = NULL;
     if (v->enlisted) {
@@ -316,7 +316,7 @@ void view_drop_copy(struct view *v, struct copy *c)
     if (!frame)
         return;
     frame_free(frame);
-    kfree(c);
+    copy_free(c);
     credit_return(v->enlisted, 1);
 }
 
@@ -384,11 +384,12 @@ long view_end(struct view *v)
     return 0;
 }
 
-/* A5: on the way to user mode. */
+/* A5: on the way to user mode, but only out of a touch of a container: an abort from anywhere else
+ * could leave the program in the middle of malloc. */
 void view_return_to_user(struct trap_frame *f)
 {
     struct view *v = thread_this()->view;
-    if (!v || !v->doom || v->state != VIEW_ACTIVE)
+    if (!v || !v->deliver || !v->doom || v->state != VIEW_ACTIVE)
         return;
     int reason = v->doom;
     vaddr_t entry = v->entry, stack = v->stack;

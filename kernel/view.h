@@ -63,7 +63,7 @@ struct view {
     unsigned want_x_count;          /* pages that a retry takes exclusively at first touch */
     vaddr_t want_x[WANT_X_MAX];
     struct port *enlisted;          /* the commit port of its writes; a reference */
-    struct port *credit_hand;       /* a credit taken and not used yet */
+    uint64_t credits_hand;          /* taken and not used yet */
     struct frame *frame_hand;
     struct copy *copy_hand;
     uint64_t credits;               /* held by its copies */
@@ -78,12 +78,16 @@ struct view {
 
     struct vmask waits, waited_by;  /* graph lock; waited_by: a hint, whom its end may wake */
     int doom;                       /* graph lock; 0 or the reason, an errno */
+    bool deliver;                   /* a touch found the doom: abort before user mode goes on */
 
     /* What the owner thread's last fault looked up. */
     struct object *last_object;     /* a reference; good while attach_generation is the process's */
     uint32_t last_rights, attach_generation;
     pte_t *last_ptes;               /* 512 entries for 2 MiB from last_base; tables stay */
     vaddr_t last_base;
+    struct leaf *last_leaf;         /* of last_object, or NULL; its pages begin at ... */
+    vaddr_t last_leaf_base;
+    pte_t *last_leaf_ptes;          /* ... and these are their 64 entries */
 
     struct item commit_item, lock_item, gone_item, conflict_item;
     uint64_t commit_token;
@@ -115,11 +119,8 @@ void view_drop_copy(struct view *v, struct copy *c);
 void handle_forget(struct process *p, int handle);
 
 /* fault.c */
-/* Makes `at` accessible to the view's transaction. 0; -ECANCELED: doomed; -ENXIO: attachments changed,
- * look the object up again. */
-must_check int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want);
-/* The same with the object looked up: also -EFAULT (nothing there), -EACCES (open read-only), -EINVAL
- * (not transactional). */
+/* Makes `at` accessible to the view's transaction. 0; -ECANCELED: doomed; -EFAULT: nothing lies there;
+ * -EACCES: it is open read-only; -EINVAL: it is not transactional. */
 must_check int view_touch(struct view *v, vaddr_t at, bool write);
 
 /* conflict.c: queues, callbacks, the waits-for graph */
@@ -139,6 +140,10 @@ void credit_leave(struct view *v);
 void credit_return(struct port *p, uint64_t n);
 void credit_consume(struct port *p, uint64_t n);
 long credit_grant(struct port *p, uint64_t n);
+
+/* copies of records; no locks needed (object.c) */
+must_check struct copy *copy_alloc(void);
+void copy_free(struct copy *c);
 
 /* commit.c */
 void view_commit_answer(struct view *v, int answer);

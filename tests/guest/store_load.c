@@ -190,7 +190,7 @@ int main(int argc, char **argv)
         printf("Bail out! there is no store\n");
         return 1;
     }
-    test_client_dies(argv[0]);
+    test_client_dies("/bin/store_load");
     test_more_than_memory();
     test_too_big();
     test_threads();
