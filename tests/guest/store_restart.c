@@ -1,0 +1,97 @@
+/*
+ * store_restart.c - the death of the store manager is a power cut for its containers.
+ *
+ * Aim     what was committed is there after its restart, what was not is not; a transaction that
+ *         ran ends with an error; clients connect again; none of it disturbs the kernel.
+ * Method  the manager is killed again and again, between commits and inside a transaction, while
+ *         two words in different pages must stay equal. init starts it again.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "store_client.h"
+
+enum { KILLS = 5, COMMITS = 40 };
+
+static struct store_opened box;
+static volatile uint64_t *a, *b;
+static uint64_t acknowledged;
+
+static long both(void *value)
+{
+    *a = (uint64_t)value;
+    *b = (uint64_t)value;
+    return 0;
+}
+static long equal(void *out)
+{
+    *(uint64_t *)out = *a;
+    return *a == *b ? 0 : -EBADMSG;
+}
+
+static int store_pid(void)
+{
+    static struct kd_process_info list[32];
+    long n = kd_call3(KD_PROCESS_LIST, (long)list, 32, 0);
+    for (long i = 0; i < n && i < 32; i++)
+        if (strcmp(list[i].name, "store") == 0 || strcmp(list[i].name, "/bin/store") == 0)
+            return list[i].pid;
+    return -1;
+}
+
+/* Connects to the manager that runs now, and opens the container. */
+static int reconnect(uint32_t flags)
+{
+    for (int i = 0; i < 2000; i++) {
+        client_port = -1;
+        if (client_connect() == 0 && client_open("box", flags, NULL, 0, 0, &box) == 0) return 0;
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+    return -1;
+}
+
+static int kill_and_reconnect(void)
+{
+    int pid = store_pid();
+    if (pid <= 0 || kd_call3(KD_PROCESS_KILL, pid, 9, 0) < 0) return -1;
+    return reconnect(PS_WRITE);
+}
+
+static long killed_inside(void *value)
+{
+    *a = (uint64_t)value;
+    kd_call3(KD_PROCESS_KILL, store_pid(), 9, 0);
+    while (acknowledged) *b = (uint64_t)value; /* until the abort takes this thread out */
+    return 0;
+}
+
+int main(void)
+{
+    tap_plan(KILLS + 5);
+    if (client_connect() < 0 || reconnect(PS_CREATE | PS_WRITE) < 0) {
+        printf("Bail out! there is no store\n");
+        return 1;
+    }
+    uint64_t *pages = client_lease(box.container, 8, NULL), value = 0;
+    a = pages;
+    b = pages + 7 * 512;
+    tap_ok(client_run(both, (void *)++acknowledged) == 0, "a first commit");
+    for (int k = 0; k < KILLS; k++) {
+        for (int i = 0; i < COMMITS; i++)
+            if (client_run(both, (void *)(acknowledged + 1)) == 0) acknowledged++;
+        uint64_t base = box.base;
+        int r = kill_and_reconnect();
+        long e = client_run(equal, &value);
+        tap_ok(r == 0 && e == 0 && value == acknowledged && box.base == base,
+               "death %d: all %llu commits are there, at the same address (%d, %ld)", k,
+               (unsigned long long)value, r, e);
+    }
+    long e = client_run(killed_inside, (void *)4711);
+    tap_ok(e < 0, "a transaction that ran ends with an error (%ld)", e);
+    int r = reconnect(PS_WRITE);
+    e = client_run(equal, &value);
+    tap_ok(r == 0 && e == 0 && value == acknowledged, "and left nothing");
+    tap_ok(client_run(both, (void *)(acknowledged + 1)) == 0, "work goes on");
+    tap_ok(kd_call3(KD_CHECK, 0, 0, 0) == 0, "kcheck");
+    return tap_end();
+}
