@@ -147,6 +147,7 @@ static int role(int argc, char **argv)
         volatile char *held = malloc(HELD_BYTES);
         for (size_t i = 0; held && i < HELD_BYTES; i += 4096)
             held[i] = 1;
+        write(1, "held", 4);
         usleep(20000000);
     }
     return 99;
@@ -343,9 +344,13 @@ static void nothing_is_lost(void)
     printf("# %ld bytes\n", lost);
     tap_ok(lost < 64 * 1024, "fifty_processes_leave_nothing");
     const char *const argv[] = {self, "hold", NULL};
-    int pid, held = -1;
-    create(self, argv, &pid, -1);
-    usleep(300000);
+    int pid, held = -1, ends[2];
+    char text[4];
+    pipe(ends);
+    create(self, argv, &pid, ends[1]);
+    close(ends[1]);
+    tap_ok(read(ends[0], text, 4) == 4, "a_process_holds_memory");
+    close(ends[0]);
     int status = run("hog");
     tap_ok(status == 139, "who_wants_more_memory_than_there_is_ends (%d)", status);
     tap_ok(syscall(KD_PROCESS_KILL, pid, 137) == 0
@@ -362,7 +367,7 @@ int main(int argc, char **argv)
              : name ? name + 1 : argv[0]);
     if (argc > 1)
         return role(argc, argv);
-    tap_plan(50);
+    tap_plan(51);
     ends();
     kills();
     output_goes_where_it_should();
