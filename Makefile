@@ -49,7 +49,7 @@ HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) \
                      container_name.c error.c pstore.c)
 HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/*.c))
 
-.PHONY: all image tests host-tests iso run test check debug bench lint clean reset-store help
+.PHONY: all image tests host-tests iso run test check debug crash bench lint clean reset-store help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -180,6 +180,10 @@ debug:                          ## boot and wait for gdb, which reads the .gdbin
 	@printf 'file build/kernel.elf\ntarget remote :1234\n' >.gdbinit
 	@echo 'waiting for: gdb -x .gdbinit'
 	@scripts/run --gdb --cpus $(CPUS) --memory $(MEMORY) --store $(STORE)
+
+crash:                          ## cut the power N times (200); SEED=S repeats a run
+	@+$(MAKE) --no-print-directory -j$(JOBS) all
+	@scripts/crash $(N) $(if $(SEED),--seed $(SEED))
 
 bench:                          ## measured values beside their reach; ONLY=GROUP runs one group
 	@scripts/setup test

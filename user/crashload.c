@@ -196,9 +196,12 @@ static void wanted_count(struct wanted *w)
             if (s.transfer) {
                 w->amount[s.from] -= s.amount;
                 w->amount[s.to] += s.amount;
+            } else if (node->number) {
+                w->nodes--;
+                node->number = 0;
             } else {
-                w->nodes += node->number ? -1 : 1;
-                *node = node->number ? (struct step){.number = 0} : s;
+                w->nodes++;
+                *node = s;
             }
         }
     }
