@@ -184,7 +184,7 @@ static void test_threads(void)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1) return child();
+    if (argc > 1 && strcmp(argv[1], "child") == 0) return child();
     tap_plan(18);
     if (client_connect() < 0 || client_open("box", PS_CREATE | PS_WRITE, NULL, 0, 0, &box) < 0) {
         printf("Bail out! there is no store\n");
