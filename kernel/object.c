@@ -233,6 +233,7 @@ static long object_create(vaddr_t at)
     }
     if (c.flags & KD_OBJECT_NOTICES)
         commit_port->wants_gone = true;
+    object_get(o); /* for the list: object_die() takes it off and puts it, closing a handle does not */
     lock_acquire(&objects_lock);
     list_push_back(&objects, &o->all);
     lock_release(&objects_lock);

@@ -135,6 +135,7 @@ void object_die(struct object *o, int reason)
     lock_release(&objects_lock);
     count_add(objects, -1ull);
     __atomic_fetch_sub(&sweeps, 1, __ATOMIC_ACQ_REL);
+    object_put(o); /* the list's; the caller holds one of its own */
 }
 
 void object_wait_for_sweeps(void)
