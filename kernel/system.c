@@ -5,7 +5,7 @@
 #include "boot.h"
 #include "frame.h"
 #include "linux.h"
-#include "object.h"
+#include "view.h"
 
 extern __attribute__((weak)) int kcheck(void); /* of objects and views */
 
@@ -46,6 +46,8 @@ static long info_call(vaddr_t user)
     s.uptime_ns = arch_time_ns();
     s.cpus = arch_cpu_count();
     s.idle_cycles = arch_idle_cycles();
+    s.resident_pages = evict_resident_count();
+    s.copies = view_copy_count();
     s.processes = process_count();
     s.unknown_calls = syscall_unknown_count;
     disk_info(&s);

@@ -31,7 +31,7 @@ void version_publish(uint64_t sequence)
 {
     lock_acquire(&versions_lock);
     published = sequence;
-    counters.published_csn = sequence;
+    counters.publications = sequence;
     lock_release(&versions_lock);
 }
 

@@ -30,6 +30,14 @@ void view_init(void)
     }
 }
 
+uint64_t view_copy_count(void)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < KD_VIEW_MAX; i++)
+        sum += views[i].copy_count;
+    return sum;
+}
+
 /* ---- tables and CPUs ---- */
 
 pte_t *view_pte(struct view *v, vaddr_t at)

@@ -105,6 +105,7 @@ extern struct lock graph_lock;
 
 /* view.c */
 void view_init(void);
+uint64_t view_copy_count(void);                 /* private copies of all views, about */
 int view_close(struct view *v, int handle);
 struct view *view_plain(struct process *p);     /* made on first use; NULL: none left */
 void view_abort(struct view *v, int reason);    /* A1..A4, by the owner thread */

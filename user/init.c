@@ -27,7 +27,7 @@ static const char banner[] =
     "  todo add milk        a to-do list in 30 lines of C; it survives whatever comes\n"
     "  wn-import /import    WordNet into memory, for good; then: wn dog\n"
     "  halt                 leaves. Ctrl-A X leaves QEMU at once, which is no power cut:\n"
-    "                       for a real one see scripts/cut and `scripts/run --kill-on`.\n"
+    "                       `make crash` on the host makes real ones, and checks what they leave.\n"
     "\n";
 
 static int start(const char *path, const char *const *argv)

@@ -224,8 +224,8 @@ static int do_info(const struct io *io, int argc, char **argv)
         {"block_flushes", s.block_flushes}, {"block_read_bytes", s.block_read_bytes},
         {"block_write_bytes", s.block_write_bytes}, {"objects", s.objects},
         {"resident_pages", s.resident_pages}, {"dirty_pages", s.dirty_pages},
-        {"versions", s.versions}, {"copies", s.copies}, {"credits", s.credits},
-        {"published_csn", s.published_csn},
+        {"versions", s.versions}, {"copies", s.copies},
+        {"publications", s.publications},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         dprintf(io->out, "%-18s %llu\n", rows[i].name, (unsigned long long)rows[i].value);

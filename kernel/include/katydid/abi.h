@@ -119,9 +119,9 @@ struct kd_system_info {
     uint64_t read_faults, write_faults, grants_shared, grants_exclusive, callbacks, shootdowns;
     uint64_t deadlocks, page_requests, evictions, unknown_calls, publishes, block_reads;
     uint64_t block_writes, block_flushes, block_read_bytes, block_write_bytes;
-    uint64_t objects, resident_pages, dirty_pages, versions, copies, credits, published_csn;
+    uint64_t objects, resident_pages, dirty_pages, versions, copies, publications;
     uint64_t idle_cycles;                      /* of all CPUs, by the time stamp counter */
-    uint64_t reserved[7];
+    uint64_t reserved[8];
 };
 
 /* ---- messages ---- */
