@@ -1,0 +1,386 @@
+/*
+ * test_manager.c - the store manager over a kernel made of arrays and a disk that fails on command.
+ *
+ * Aim     what a guest cannot show: the fence after a failed write, flush or home write; one view
+ *         refused beside others in its group; a log that is too small for the work.
+ * Method  the manager's files are compiled in, and kd_system() is ours: one container of 2048 pages,
+ *         views that commit words, a disk in shared memory. Each case runs in a child, so its end is
+ *         a power cut; then the parent recovers the disk and compares.
+ */
+#include "user/store/batch.c"
+#include "user/store/clean.c"
+#include "user/store/commit.c"
+#include "user/store/container.c"
+#include "user/store/device.c"
+#include "user/store/gate.c"
+#define main store_main
+#include "user/store/main.c"
+#undef main
+#include "user/store/pager.c"
+#include "user/store/request.c"
+#include "user/store/space.c"
+
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#undef fail
+#include <cmocka.h>
+
+enum { DISK_BYTES = 24 << 20, PAGES = 2048, VIEWS = 8, CLIENT = 9, OBJECT = 100 };
+
+/* Shared with the parent. */
+static struct shared {
+    uint64_t acknowledged[PAGES];       /* the last value whose commit was acknowledged */
+    uint64_t tried[PAGES];
+    uint8_t disk[DISK_BYTES];
+} *shared;
+
+/* ---- the disk ---- */
+
+static atomic_int writes_left = -1, flushes_left = -1, homes_left = -1;    /* then one fails */
+static int log_writes_after_failure;
+static bool failed;
+
+static bool fails(atomic_int *left)
+{
+    if (failed) log_writes_after_failure++;
+    if (*left < 0 || (*left)-- > 0) return false;
+    failed = true;
+    return true;
+}
+
+static long block_write(uint64_t offset, const void *bytes, uint64_t count)
+{
+    if (fails(&writes_left)) return -EIO;
+    memcpy(shared->disk + offset, bytes, count);
+    return 0;
+}
+
+/* ---- the kernel ---- */
+
+static pthread_mutex_t kernel = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t posted = PTHREAD_COND_INITIALIZER;
+static struct { uint64_t word[512], csn; } page[PAGES];     /* current versions */
+static struct view {
+    bool queued, answered;
+    int answer;
+    uint64_t token, first, count, value;                    /* it writes value into these pages */
+} view[VIEWS];
+static uint64_t credits;
+static char log_line[256];
+
+static long receive(long port, struct kd_message *m, long timeout_ms)
+{
+    struct timespec until;
+    long result = timeout_ms ? -ETIMEDOUT : -EAGAIN;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += timeout_ms < 0 ? 1000 : timeout_ms / 1000 + 1;
+    pthread_mutex_lock(&kernel);
+    do {
+        for (unsigned i = 0; port == server.commit_port && i < VIEWS && result < 0; i++) {
+            if (!view[i].queued) continue;
+            view[i].queued = false;
+            *m = (struct kd_message){.kind = (uint32_t)KD_MSG_COMMIT, .token = view[i].token,
+                                     .process = CLIENT, .word = {i, view[i].count},
+                                     .buffer = m->buffer};
+            result = 0;
+        }
+    } while (result < 0 && timeout_ms && !pthread_cond_timedwait(&posted, &kernel, &until));
+    pthread_mutex_unlock(&kernel);
+    return result;
+}
+
+static long diff(struct kd_diff *d)
+{
+    const struct view *v = &view[d->view];
+    uint8_t *to = d->buffer, *end = to + d->buffer_bytes;
+    d->pages = 0;
+    uint64_t i = d->cursor;
+    for (; i < v->count && end - to >= (long)(4096 + sizeof(struct kd_run)); i++, d->pages++) {
+        uint64_t p = v->first + i;
+        bool full = page[p].csn < d->full_below;
+        struct kd_run *run = (void *)to;
+        *run = (struct kd_run){.cookie = cookie_of(server.containers[1]->id, 0), .page = p,
+                               .base_csn = page[p].csn, .offset = full ? 0 : 64,
+                               .bytes = full ? 4096 : 8,
+                               .flags = KD_RUN_LAST | (full ? KD_RUN_FULL : 0)};
+        memcpy(run + 1, (uint8_t *)page[p].word + run->offset, run->bytes);
+        *(uint64_t *)((uint8_t *)(run + 1) + 64 - run->offset) = v->value;
+        to += sizeof(*run) + run->bytes;
+    }
+    d->cursor = i == v->count ? ~0ull : i;
+    d->buffer_bytes = (uint64_t)(to - (uint8_t *)d->buffer);
+    return 0;
+}
+
+static void answer(uint64_t i, int error)
+{
+    view[i].answer = error;
+    view[i].answered = true;
+    pthread_cond_broadcast(&posted);
+}
+
+static long publish(const struct kd_publish *p, long count)
+{
+    uint64_t last = 0;
+    for (long k = 0; k < count; k++) {
+        const struct view *v = &view[p[k].view];
+        if (p[k].csn <= last || p[k].token != v->token) return -EINVAL;
+        last = p[k].csn;
+        for (uint64_t i = v->first; i < v->first + v->count; i++) {
+            page[i].word[8] = v->value;
+            page[i].csn = p[k].csn;
+        }
+        answer(p[k].view, 0);
+    }
+    return 0;
+}
+
+static long write_homes(struct kd_page_io *io, long count)
+{
+    for (long i = 0; i < count; i++) {
+        io[i].csn = page[io[i].page].csn;
+        io[i].crc = crc32c(0, page[io[i].page].word, 4096);
+        io[i].status = fails(&homes_left) ? -EIO : 0;
+        if (io[i].status == 0) memcpy(shared->disk + io[i].offset_bytes, page[io[i].page].word, 4096);
+    }
+    return 0;
+}
+
+static long kernel_call(long number, long a, long b, long c, long d)
+{
+    static int handles = 10;
+    switch (number) {
+    case KD_BLOCK_OPEN: *(struct kd_block_info *)b = (struct kd_block_info){DISK_BYTES, 512, 0}; return 1;
+    case KD_BLOCK_READ: memcpy((void *)c, shared->disk + b, (size_t)d); return 0;
+    case KD_BLOCK_WRITE: return block_write((uint64_t)b, (void *)c, (uint64_t)d);
+    case KD_BLOCK_FLUSH: return fails(&flushes_left) ? -EIO : 0;
+    case KD_BLOCK_WRITE_PAGES: return write_homes((void *)b, c);
+    case KD_PORT_CREATE: return handles++;
+    case KD_OBJECT_CREATE: return OBJECT;
+    case KD_OBJECT_INFO: memset((void *)d, 0, (size_t)c); return 0;
+    case KD_TXN_DIFF: return diff((void *)a);
+    case KD_TXN_PUBLISH: return publish((void *)a, b);
+    case KD_TXN_REFUSE: answer((uint64_t)a, -(int)c); return 0;
+    case KD_CREDIT_GRANT: credits += (uint64_t)b; return 1;
+    case KD_KERNEL_LOG: snprintf(log_line, sizeof(log_line), "%.*s", (int)b, (char *)a); return 0;
+    default: return 0;
+    }
+}
+
+long kd_system(long number, long a, long b, long c, long d)
+{
+    if (number == KD_PORT_RECEIVE) return receive(a, (void *)b, c);
+    pthread_mutex_lock(&kernel);
+    long r = kernel_call(number, a, b, c, d);
+    pthread_mutex_unlock(&kernel);
+    return r;
+}
+
+/* ---- clients; each check in a child ends it with its line ---- */
+
+#define CHECK(e) ((e) ? (void)0 : _exit(printf("# %s, line %d; log: %s\n", #e, __LINE__, log_line) ? 1 : 1))
+
+static void client_start(void)
+{
+    struct disk_io io;
+    struct wire_open how = {.flags = PS_CREATE | PS_WRITE, .name = "box"};
+    struct wire_opened out;
+    crc32c_choose(NULL);
+    CHECK(disk_open(&io) && store_start(&io) && server_start());
+    CHECK(container_open(CLIENT, &how, &out) == 0 && out.container == 1);
+}
+
+static void commit_post(unsigned i, uint64_t first, uint64_t count, uint64_t value)
+{
+    pthread_mutex_lock(&kernel);
+    uint64_t token = view[i].token + 1;
+    view[i] = (struct view){.queued = true, .token = token, .first = first, .count = count,
+                            .value = value};
+    for (uint64_t p = first; p < first + count; p++) shared->tried[p] = value;
+    pthread_cond_broadcast(&posted);
+    pthread_mutex_unlock(&kernel);
+}
+
+static int commit_wait(unsigned i)
+{
+    pthread_mutex_lock(&kernel);
+    while (!view[i].answered) pthread_cond_wait(&posted, &kernel);
+    for (uint64_t p = view[i].first; !view[i].answer && p < view[i].first + view[i].count; p++)
+        shared->acknowledged[p] = view[i].value;
+    pthread_mutex_unlock(&kernel);
+    return view[i].answer;
+}
+
+static int commit(uint64_t first, uint64_t count, uint64_t value)
+{
+    commit_post(0, first, count, value);
+    return commit_wait(0);
+}
+
+/* ---- the parent ---- */
+
+static void run_child(void (*body)(void))
+{
+    int status;
+    memset(shared, 0, sizeof(*shared));
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(60);
+        body();
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+static int image_read(void *c, uint64_t at, void *to, size_t n) { (void)c; memcpy(to, shared->disk + at, n); return 0; }
+static int image_write(void *c, uint64_t at, const void *from, size_t n) { (void)c; memcpy(shared->disk + at, from, n); return 0; }
+static int image_flush(void *c) { (void)c; return 0; }
+
+/* Recovers; each page holds the last acknowledged value, or a later one whose fate was unknown. */
+static void recover_and_compare(void)
+{
+    const struct disk_io io = {NULL, DISK_BYTES, image_read, image_write, image_flush};
+    struct store_report report;
+    struct store *store;
+    uint64_t words[512];
+    const char *why;
+    assert_int_equal(store_open(&io, &disk_memory, NULL, &store, &report), 0);
+    for (uint64_t p = 0; p < PAGES; p++) {
+        assert_int_equal(store_page_read(store, 1, p, words), 0);
+        if (words[8] != shared->tried[p]) assert_int_equal(words[8], shared->acknowledged[p]);
+    }
+    assert_int_equal(store_check(store, &why), 0);
+    store_abandon(store);
+}
+
+/* ---- cases ---- */
+
+static void child_commits(void)
+{
+    client_start();
+    for (uint64_t i = 1; i <= 300; i++) CHECK(commit(i % 50, 1 + i % 3, i) == 0);
+    CHECK(credits > 0);
+}
+static void acknowledged_commits_are_recovered(void **state)
+{
+    (void)state;
+    run_child(child_commits);
+    recover_and_compare();
+}
+
+/* A log of 3 MiB, 40 MiB of pages: checkpoints must come in time, and nobody is refused. */
+static void child_small_log(void)
+{
+    client_start();
+    for (uint64_t i = 1; i <= 100; i++)
+        for (uint64_t part = 0; part < 4; part++) CHECK(commit(i * 7 % 1000 + part * 100, 100, i) == 0);
+    struct store_stats s;
+    server_lock();
+    store_stats(server.store, &s);
+    CHECK(s.checkpoints > 5 && server.home_writes > 1000);
+    server_unlock();
+}
+static void a_log_smaller_than_the_work_is_checkpointed(void **state)
+{
+    (void)state;
+    run_child(child_small_log);
+    recover_and_compare();
+}
+
+static void child_too_big(void)
+{
+    client_start();
+    for (int round = 0; round < 20; round++) {
+        for (unsigned i = 0; i < 4; i++) commit_post(i, i * 8, 4, (uint64_t)round + 1);
+        commit_post(4, 512, 1500, 9); /* more than half of the log */
+        for (unsigned i = 0; i < 4; i++) CHECK(commit_wait(i) == 0);
+        CHECK(commit_wait(4) == -E2BIG);
+    }
+}
+static void a_view_too_big_is_refused_alone(void **state)
+{
+    (void)state;
+    run_child(child_too_big);
+    recover_and_compare();
+}
+
+/* After the failure that is armed, nothing is acknowledged and nothing written any more. */
+static void expect_fence(void)
+{
+    struct wire_open how = {.flags = PS_CREATE, .name = "more"};
+    struct wire_opened out;
+    uint64_t i = 100;
+    while (i < 3000 && commit(i % 64, 2, i) == 0) i++;
+    CHECK(i > 100 && i < 3000 && view[0].answer == -EIO);
+    for (uint64_t k = 1; k < 20; k++) CHECK(commit(k, 1, i + k) == -EIO);
+    CHECK(container_open(CLIENT, &how, &out) == -EIO);
+    server_lock();
+    CHECK(checkpoint_wait() == -EIO);
+    server_unlock();
+    CHECK(strstr(log_line, "No more commits"));
+    CHECK(failed && log_writes_after_failure == 0);
+}
+static void child_write_fails(void) { client_start(); writes_left = 7; expect_fence(); }
+static void child_flush_fails(void) { client_start(); flushes_left = 7; expect_fence(); }
+static void child_home_fails(void)
+{
+    client_start();
+    homes_left = 5;
+    for (uint64_t i = 1; i <= 3000 && !failed; i++) commit(i % 64, 60, i);
+    while (!server.fenced) usleep(1000);
+    CHECK(commit(0, 1, 5000) == -EIO);
+}
+
+static void after_a_failed_write_the_store_is_fenced(void **state)
+{
+    (void)state;
+    run_child(child_write_fails);
+    recover_and_compare();
+}
+static void after_a_failed_flush_the_store_is_fenced(void **state)
+{
+    (void)state;
+    run_child(child_flush_fails);
+    recover_and_compare();
+}
+static void after_a_failed_home_write_the_store_is_fenced(void **state)
+{
+    (void)state;
+    run_child(child_home_fails);
+    recover_and_compare();
+}
+
+/* A disk that holds something else is refused and not touched. */
+static void child_foreign(void)
+{
+    struct disk_io io;
+    memset(shared->disk, 'x', DISK_BYTES);
+    CHECK(disk_open(&io) && !store_start(&io) && strstr(log_line, "refused"));
+    for (size_t i = 0; i < DISK_BYTES; i += 511) CHECK(shared->disk[i] == 'x');
+}
+static void a_foreign_disk_is_not_formatted(void **state)
+{
+    (void)state;
+    run_child(child_foreign);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(acknowledged_commits_are_recovered),
+        cmocka_unit_test(a_log_smaller_than_the_work_is_checkpointed),
+        cmocka_unit_test(a_view_too_big_is_refused_alone),
+        cmocka_unit_test(after_a_failed_write_the_store_is_fenced),
+        cmocka_unit_test(after_a_failed_flush_the_store_is_fenced),
+        cmocka_unit_test(after_a_failed_home_write_the_store_is_fenced),
+        cmocka_unit_test(a_foreign_disk_is_not_formatted),
+    };
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
