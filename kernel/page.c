@@ -73,11 +73,13 @@ int page_request(struct leaf *l, unsigned slot, unsigned access, struct view *v,
             e = -EINTR;
     }
     lock_acquire(&l->lock);
+    /* M1: the page may have come with its neighbours while the request is still queued */
+    bool unseen = w.item.kind && port_withdraw(o->port, &w.item);
     if (w.done) {
         e = w.error;
     } else {
         list_remove(&w.link);
-        if (w.item.kind && port_withdraw(o->port, &w.item))
+        if (unseen)
             waits_end(l, slot, 0); /* nobody saw the request: the others ask again */
     }
     lock_release(&l->lock);
