@@ -505,13 +505,14 @@ static void port_die(struct port *p)
     lock_acquire(&p->lock);
     p->dead = true;
     p->name[0] = 0;
-    while (!list_empty(&p->items)) {
-        struct list *l = list_pop(&p->items);
-        container_of(l, struct item, link)->queued = false;
-        list_push_back(&items, l);
+    struct list *l;
+    while ((l = list_pop(&p->items))) {
+        struct item *i = container_of(l, struct item, link);
+        i->queued = false;
+        if (i->kind == ITEM_CALL || i->kind == ITEM_CLIENT_GONE)
+            list_push_back(&items, l); /* M1: the others may go at any time, with their threads */
     }
     lock_release(&p->lock);
-    struct list *l;
     while ((l = list_pop(&items))) {
         struct item *i = container_of(l, struct item, link);
         if (i->kind == ITEM_CALL)
