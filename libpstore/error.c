@@ -39,8 +39,8 @@ static const struct {
     {ENOTCONN, "the store manager is not running: start Katydid with a store disk "
                "(scripts/run --store FILE) and look at its boot messages"},
     {EOPNOTSUPP, "this kernel does not have it yet (container locks): use PS_SERIALISABLE"},
-    {EOWNERDEAD, "the store manager died, the transaction was undone: run it again when the store "
-                 "is back, it is found by itself"},
+    {EOWNERDEAD, "the store manager died: the transaction was undone, or, if it was in its commit, "
+                 "perhaps made durable. The next one finds the store again: look, then go on"},
     {EPERM, "not allowed here: no transaction is active in this thread, or it is not the one to be "
             "ended this way"},
     {EPROTO, "the layout does not match: the container or name holds another type, version or size "
