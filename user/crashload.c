@@ -7,8 +7,10 @@
  *                                   N[i] transactions at least. Prints how many each made.
  *
  * A process prints `ack PROCESS NUMBER` when the commit of its transaction has returned, never
- * before, in one write. What transaction NUMBER of a process does follows from the seed alone: a
- * transfer between two accounts, or a node that is put into the shared list, or taken out of it.
+ * before, in one write. If the store manager dies, it waits for the next one, asks its counter
+ * whether the transaction was `found` or `lost`, and goes on. What transaction NUMBER of a process
+ * does follows from the seed alone: a transfer between two accounts, or a node that is put into the
+ * shared list, or taken out of it.
  * So the counters of the processes say what all else must be:
  *
  *   C1  an account holds START and what the counted transfers brought; the sum never changes
@@ -23,9 +25,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PROCESSES = 4, ACCOUNTS = 16, SLOTS = 16, START = 1000, NODES_MAX = PROCESSES * SLOTS };
+enum { RETRIES = 1000 };                 /* of 10 ms */
 
 struct node {                            /* layout known to scripts/crash, as all these are */
     struct node *next, *prev;
@@ -301,20 +305,56 @@ static int check(int count, char **least)
     return all.wrong != NULL;
 }
 
+static int say(const char *word, unsigned process, unsigned number)
+{
+    char line[48];
+    int bytes = snprintf(line, sizeof(line), "%s %u %u\n", word, process, number);
+    return write(1, line, (size_t)bytes) == bytes ? 0 : -EIO;
+}
+
+static int manager_gone(int error) { return error == -EOWNERDEAD || error == -ENOTCONN; }
+
+/* How many transactions this process has made; waits for the store manager if it died. */
+static int counter_wait(unsigned process, uint64_t *counter)
+{
+    int error = -ENOTCONN;
+    for (int i = 0; i < RETRIES && manager_gone(error); i++) {
+        *counter = process;
+        error = ps_transaction(counter_get, counter);
+        if (manager_gone(error))
+            nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    return error;
+}
+
+/* One transaction, exactly once: when the manager dies in a commit, only the counter can tell
+ * whether that was before or after the point of commit. */
+static int step_once(struct step *s)
+{
+    int error = s->abort_first ? ps_transaction(step_abort, s) : 0;
+    if (!error || error == -ECANCELED)
+        error = ps_transaction(step_do, s);
+    while (manager_gone(error)) {
+        uint64_t counter = 0;
+        error = counter_wait(s->process, &counter);
+        if (error || counter == s->number)
+            return error ? error : say("found", s->process, s->number);
+        error = say("lost", s->process, s->number);
+        if (!error)
+            error = ps_transaction(step_do, s);
+    }
+    return error;
+}
+
 static int work(unsigned process, unsigned count)
 {
-    uint64_t done = process;
-    int error = ps_transaction(counter_get, &done);
+    uint64_t done = 0;
+    int error = counter_wait(process, &done);
     for (unsigned i = 0; i < count && !error; i++) {
-        char line[32];
         struct step s = step_of(process, (unsigned)++done);
-        if (s.abort_first && (error = ps_transaction(step_abort, &s)) == -ECANCELED)
-            error = 0;
+        error = step_once(&s);
         if (!error)
-            error = ps_transaction(step_do, &s);
-        int bytes = snprintf(line, sizeof(line), "ack %u %u\n", process, s.number);
-        if (!error && write(1, line, (size_t)bytes) != bytes)
-            error = -EIO;
+            error = say("ack", process, s.number);
     }
     return error ? failed("work", error) : 0;
 }
@@ -356,7 +396,13 @@ int main(int argc, char **argv)
         return 2;
     }
     seed = strtoull(argv[working ? 3 : checking ? 2 : 1], NULL, 10);
-    c = ps_open("crash", PS_CREATE | PS_WRITE, PS_LAYOUT(struct load, 1));
+    for (int i = 0; i < RETRIES && !c; i++) {
+        c = ps_open("crash", PS_CREATE | PS_WRITE, PS_LAYOUT(struct load, 1));
+        if (!c && !manager_gone(-errno))
+            break;
+        if (!c)
+            nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
     if (!c)
         return failed("open", -errno);
     if (checking)
