@@ -11,8 +11,8 @@
 
 #define CPU_MAX 8
 
-/* ---- direct map and devices ---- */
-void *arch_phys(paddr_t pa);                       /* RAM through the direct map */
+/* ---- direct map and devices ----
+ * arch_phys(pa): RAM through the direct map; arch_types.h */
 must_check void *arch_map_device(paddr_t pa, size_t bytes); /* uncached, for ever; NULL: no room */
 
 /* ---- page tables ----

@@ -158,8 +158,8 @@ static void evict_round(uint64_t *freed, uint64_t *dirty)
     *freed = *dirty = 0;
     uint64_t looks = resident;
     while (looks-- && frame_free_count() < high_mark()) {
-        struct leaf *l;
-        unsigned slot;
+        struct leaf *l = NULL;
+        unsigned slot = 0;
         struct frame *f = evict_next(&l, &slot);
         if (!f)
             return;

@@ -146,7 +146,7 @@ long import_read(uint64_t disk_offset, void *to, size_t bytes)
     while (done < bytes) {
         uint64_t at = disk_offset + done;
         size_t part = MIN(bytes - done, PAGE_BYTES - at % PAGE_BYTES);
-        struct chunk *c;
+        struct chunk *c = NULL;
         int error = chunk_get(at / CHUNK_BYTES, &c);
         if (error)
             return done ? (long)done : error;

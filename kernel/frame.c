@@ -35,19 +35,18 @@ static struct {
     size_t hot_count;
     size_t free_count;                 /* changed under the lock, read without it */
     size_t total_count, reserve_count, low_mark;
-    struct frame *all;
     size_t all_count;                  /* holes and reserved memory included */
 } frames = {.lock = LOCK_INIT(RANK_FRAMES, "frames")};
 
-static size_t frame_index(const struct frame *f) { return (size_t)(f - frames.all); }
+struct frame *frame_all;
+
+static size_t frame_index(const struct frame *f) { return (size_t)(f - frame_all); }
 
 struct frame *frame_of(paddr_t pa)
 {
-    return pa >> PAGE_SHIFT < frames.all_count ? &frames.all[pa >> PAGE_SHIFT] : NULL;
+    return pa >> PAGE_SHIFT < frames.all_count ? &frame_all[pa >> PAGE_SHIFT] : NULL;
 }
 
-paddr_t frame_paddr(const struct frame *f) { return (paddr_t)frame_index(f) << PAGE_SHIFT; }
-void *frame_memory(const struct frame *f) { return arch_phys(frame_paddr(f)); }
 size_t frame_free_count(void) { return __atomic_load_n(&frames.free_count, __ATOMIC_RELAXED); }
 size_t frame_total_count(void) { return frames.total_count; }
 size_t frame_low_mark(void) { return frames.low_mark; }
@@ -62,17 +61,17 @@ static void block_put(struct frame *f, unsigned order)
     f->state = FRAME_FREE;
     for (; order < ORDER_MAX; order++) {
         size_t buddy_index = index ^ (size_t)1 << order;
-        struct frame *buddy = &frames.all[buddy_index];
+        struct frame *buddy = &frame_all[buddy_index];
 
         if (buddy_index >= frames.all_count || buddy->state != FRAME_FREE || buddy->flags != order)
             break;
         list_remove(&buddy->link);
         buddy->flags = ORDER_INSIDE;
-        frames.all[index].flags = ORDER_INSIDE;
+        frame_all[index].flags = ORDER_INSIDE;
         index &= ~((size_t)1 << order);
     }
-    frames.all[index].flags = (uint16_t)order;
-    list_push_front(&frames.blocks[order], &frames.all[index].link);
+    frame_all[index].flags = (uint16_t)order;
+    list_push_front(&frames.blocks[order], &frame_all[index].link);
 }
 
 /* Takes a block of exactly this order, splitting a larger one; NULL: none. */
@@ -285,8 +284,8 @@ void frame_init(void)
     array = boot_take(bytes, end);
     if (array == 0)
         panic("no room for the array of %zu frames", frames.all_count);
-    frames.all = arch_phys(array);
-    memset(frames.all, 0, bytes); /* FRAME_RESERVED */
+    frame_all = arch_phys(array);
+    memset(frame_all, 0, bytes); /* FRAME_RESERVED */
 
     list_init(&frames.hot);
     for (unsigned order = 0; order <= ORDER_MAX; order++)

@@ -6,7 +6,7 @@
 #ifndef KERNEL_FRAME_H
 #define KERNEL_FRAME_H
 
-#include "kernel.h"
+#include "arch.h"
 
 struct frame {
     struct list link;    /* free list, or what its user likes (evict.c: the clock) */
@@ -30,8 +30,12 @@ void frame_unpin(struct frame *f);
 #define FRAME_RUN_MAX 1024
 must_check struct frame *frame_alloc_run(size_t count);
 struct frame *frame_of(paddr_t pa);      /* NULL: no RAM there */
-paddr_t frame_paddr(const struct frame *f);
-void *frame_memory(const struct frame *f); /* through the direct map */
+extern struct frame *frame_all;          /* of the page at 0; F1 and the rest: frame.c */
+static inline paddr_t frame_paddr(const struct frame *f)
+{
+    return (paddr_t)(f - frame_all) << PAGE_SHIFT;
+}
+static inline void *frame_memory(const struct frame *f) { return arch_phys(frame_paddr(f)); }
 size_t frame_free_count(void);
 size_t frame_total_count(void);
 size_t frame_low_mark(void); /* below it, evict.c is asked for frames (frame_alloc wakes it) */

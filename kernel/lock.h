@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cpu_words.h"
+
 enum lock_rank {            /* outer to inner */
     RANK_PROCESS_TABLE = 1, /* pids, parents, names of ports */
     RANK_PROCESS,           /* one process: threads, children's ends */
@@ -46,8 +48,35 @@ struct lock {
 #define LOCK_INIT(r, n) ((struct lock){.rank_bit = 1u << (r), .name = (n)})
 
 void lock_init(struct lock *l, enum lock_rank rank, const char *name);
+#if __STDC_HOSTED__ /* a host test has its own */
 void lock_acquire(struct lock *l);
 void lock_release(struct lock *l);
+#else
+void lock_wait(struct lock *l);
+_Noreturn void lock_order_panic(const struct lock *l, bool release);
+
+/* Each CPU keeps a word with a bit for the rank of each lock that it holds. Taking a lock while that
+ * word is not below the lock's own bit panics, contended or not: an order that could deadlock is
+ * found by the first run that takes it, not by the first that is unlucky. */
+static inline void lock_acquire(struct lock *l)
+{
+    uint32_t held = cpu_locks_held(), free = 0;
+    if (__builtin_expect(held >= l->rank_bit, 0))
+        lock_order_panic(l, false);
+    cpu_set_locks_held(held | l->rank_bit);
+    if (__builtin_expect(!__atomic_compare_exchange_n(&l->taken, &free, cpu_mark(), false,
+                                                      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED), 0))
+        lock_wait(l);
+}
+
+static inline void lock_release(struct lock *l)
+{
+    if (__builtin_expect(l->taken != cpu_mark(), 0))
+        lock_order_panic(l, true);
+    cpu_toggle_locks_held(l->rank_bit);
+    __atomic_store_n(&l->taken, 0, __ATOMIC_RELEASE);
+}
+#endif
 bool lock_held(const struct lock *l); /* by this CPU; for assertions */
 void lock_assert_none(void);          /* this CPU holds no lock: called before every sleep */
 

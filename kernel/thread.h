@@ -58,7 +58,7 @@ struct thread {
     void *start_argument;
 };
 
-static inline struct thread *thread_this(void) { return cpu_this()->current; }
+static inline struct thread *thread_this(void) { return cpu_current(); }
 uint64_t thread_id_alloc(void);              /* the number space of pids and tids */
 /* A thread of a process (NULL: kernel thread); not started yet. NULL: no memory. */
 must_check struct thread *thread_new(struct process *p, void (*start)(void *), void *arg,

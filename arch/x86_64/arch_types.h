@@ -42,6 +42,13 @@ static inline void trap_redirect(struct trap_frame *f, vaddr_t entry, vaddr_t st
     f->rdi = argument;
 }
 
+/* ---- RAM through the direct map ---- */
+#if __STDC_HOSTED__ /* a host test has its own */
+void *arch_phys(paddr_t pa);
+#else
+static inline void *arch_phys(paddr_t pa) { return (void *)(DIRECT_BASE + pa); }
+#endif
+
 /* ---- threads ---- */
 struct arch_thread {
     _Alignas(16) uint8_t fpu[512]; /* fxsave image; stale while fpu_cpu's registers hold newer */
@@ -99,14 +106,15 @@ static inline bool pte_compare_exchange(pte_t *p, pte_t *expected, pte_t desired
 /* ---- CPUs ---- */
 struct thread;
 struct cpu {
-    struct cpu *self;               /* first four: trap.S knows their offsets */
+    struct cpu *self;               /* up to `mark`, asm.h knows the offsets */
     struct trap_frame *user_frame;  /* where a system call saves its registers */
     uint64_t user_rsp;              /* for three instructions of the system call entry */
     const bool *attention;          /* of the running thread: call trap_return_to_user() */
     struct thread *current, *idle;  /* thread.c */
     unsigned id;                    /* 0.. */
     unsigned apic_id;
-    uint32_t locks_held;            /* lock.c: bit r: holds a lock of rank r */
+    uint32_t locks_held;            /* lock.h: bit r: holds a lock of rank r */
+    uint32_t mark;                  /* id + 1: what it writes into a lock */
 
     /* table.c, tlb.c */
     paddr_t loaded_table;           /* read by other CPUs */
@@ -136,6 +144,14 @@ static inline struct cpu *cpu_this(void)
     struct cpu *c;
     __asm__ volatile("movq %%gs:0, %0" : "=r"(c));
     return c;
+}
+/* The running thread. It is the same all along a thread's way through C, wherever it wakes up, so
+ * the compiler may keep it. */
+static inline struct thread *cpu_current(void)
+{
+    struct thread *t;
+    __asm__("movq %%gs:%c1, %0" : "=r"(t) : "i"(CPU_CURRENT));
+    return t;
 }
 extern struct cpu cpus[];
 

@@ -55,5 +55,8 @@
 #define CPU_USER_FRAME 8
 #define CPU_USER_RSP   16
 #define CPU_ATTENTION  24
+#define CPU_CURRENT    32
+#define CPU_LOCKS_HELD 56
+#define CPU_MARK       60
 
 #endif

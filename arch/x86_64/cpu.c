@@ -54,6 +54,9 @@ OFFSET_IS(cpu, self, CPU_SELF);
 OFFSET_IS(cpu, user_frame, CPU_USER_FRAME);
 OFFSET_IS(cpu, user_rsp, CPU_USER_RSP);
 OFFSET_IS(cpu, attention, CPU_ATTENTION);
+OFFSET_IS(cpu, current, CPU_CURRENT);
+OFFSET_IS(cpu, locks_held, CPU_LOCKS_HELD);
+OFFSET_IS(cpu, mark, CPU_MARK);
 
 struct cpu cpus[CPU_MAX];
 bool cpu_emulated;
@@ -164,6 +167,7 @@ void cpu_init_this(unsigned id)
     struct cpu *c = &cpus[id];
     c->self = c;
     c->id = id;
+    c->mark = id + 1;
     gdt_init(c->tables);
     tables_load(c->tables);
     write_msr(MSR_GS_BASE, (uint64_t)c);

@@ -22,7 +22,6 @@
 paddr_t kernel_table;
 static vaddr_t device_next = DEVICE_BASE;
 
-void *arch_phys(paddr_t pa) { return (void *)(pa + DIRECT_BASE); }
 
 /* Table pages come from the memory map until the frame allocator has taken it over. */
 static paddr_t table_page(void)
