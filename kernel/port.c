@@ -81,6 +81,18 @@ struct port *port_new(struct process *owner)
 
 void port_get(struct port *p) { __atomic_fetch_add(&p->references, 1, __ATOMIC_RELAXED); }
 
+/* Notices that nobody will hear: a call, a fault or a commit would hold a reference to the port. */
+static void items_drop(struct port *p)
+{
+    struct list *l;
+    while ((l = list_pop(&p->items))) {
+        struct item *i = container_of(l, struct item, link);
+        i->queued = false;
+        if (i->kind == ITEM_CLIENT_GONE)
+            attachment_gone_delivered(i);
+    }
+}
+
 void port_put(struct port *p)
 {
     if (__atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) != 0)
@@ -88,7 +100,8 @@ void port_put(struct port *p)
     lock_acquire(&ports_lock);
     list_remove(&p->all);
     lock_release(&ports_lock);
-    assert(list_empty(&p->items) && list_empty(&p->receivers));
+    assert(list_empty(&p->receivers));
+    items_drop(p);
     kfree(p);
 }
 
