@@ -222,17 +222,29 @@ static void page_drop_filling(struct page *p)
     }
 }
 
+/* The first page behind a missing leaf, or table of leaves: a range may be 64 TiB of nothing. */
+static uint64_t pages_skip(const struct object *o, uint64_t page)
+{
+    const uint64_t table_pages = (uint64_t)LEAF_PAGES * LEAF_TABLE;
+    bool table = __atomic_load_n(&o->tables[page / table_pages], __ATOMIC_ACQUIRE) != NULL;
+    uint64_t step = table ? LEAF_PAGES : table_pages;
+    return (page / step + 1) * step;
+}
+
 /* Calls fn for each page of a range that has a leaf, leaf locked. */
 static void pages_for(struct object *o, uint64_t page, uint64_t n,
                       void (*fn)(struct leaf *l, unsigned slot, void *arg), void *arg)
 {
-    for (uint64_t i = page; i < page + n; i++) {
+    for (uint64_t i = page; i < page + n;) {
         struct leaf *l = object_leaf(o, i, false);
-        if (!l)
+        if (!l) {
+            i = pages_skip(o, i);
             continue;
+        }
         lock_acquire(&l->lock);
         fn(l, (unsigned)(i % LEAF_PAGES), arg);
         lock_release(&l->lock);
+        i++;
     }
 }
 
