@@ -47,6 +47,8 @@ static long commit_refused(struct view *v, int reason)
     return -reason;
 }
 
+enum { OWN_MANAGER_LOOK_NS = 10000000 }; /* a program that is its own manager may end meanwhile */
+
 /* C3: the item is at the manager's port, and the owner sleeps, until it is answered. */
 static int commit_ask(struct view *v, struct port *port)
 {
@@ -61,8 +63,16 @@ static int commit_ask(struct view *v, struct port *port)
     if (!port_post(port, i))
         return EOWNERDEAD;
     int answer;
-    while ((answer = __atomic_load_n(&v->answer, __ATOMIC_ACQUIRE)) == ANSWER_NONE)
-        thread_park();
+    while ((answer = __atomic_load_n(&v->answer, __ATOMIC_ACQUIRE)) == ANSWER_NONE) {
+        if (port->owner != process_this()) {
+            thread_park();
+        } else if (thread_this()->killed && process_this()->thread_count == 1) {
+            port_withdraw(port, i); /* the manager was among the threads that have left */
+            return EOWNERDEAD;
+        } else {
+            (void)!thread_park_until_uninterrupted(arch_time_ns() + OWN_MANAGER_LOOK_NS);
+        }
+    }
     return answer;
 }
 
