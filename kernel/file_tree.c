@@ -267,6 +267,9 @@ int node_rename(struct node *from, const char *path, struct node *to_from, const
     old = child_find(to_parent, d);
     if (old == n)
         goto out;
+    error = -ENOENT; /* a removed folder, still somebody's working folder */
+    if (!to_parent->parent && to_parent != &tree.root)
+        goto out;
     error = -EROFS;
     if (parent->read_only || to_parent->read_only || parent == &tree.root)
         goto out;

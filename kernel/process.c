@@ -318,8 +318,10 @@ static void tell_family(struct process *p)
     struct list *l;
     list_for (c, &process_table.all) {
         struct process *child = container_of(c, struct process, link);
-        if (child->parent == p->pid)
+        if (child->parent == p->pid) {
             child->parent = process_table.init;
+            child->adopted = true;
+        }
     }
     if (!parent || parent->ended)
         p->parent = process_table.init;

@@ -24,6 +24,7 @@ struct process {
     struct list threads;
     unsigned thread_count;
     bool dying, ended;
+    bool adopted;                    /* by init, from a parent that ended; process table lock */
     int status;                      /* exit status; 128 + signal-like number if it was killed */
     struct list waiters;             /* its threads that wait for children; process table lock */
     uint32_t references;             /* atomic: handles, threads, table */

@@ -227,7 +227,7 @@ static long call_kill(int pid, int status)
 static long call_halt(int status)
 {
     struct process *p = process_this();
-    if (p->pid != process_table.init && p->parent != process_table.init)
+    if (p->pid != process_table.init && (p->parent != process_table.init || p->adopted))
         return -EPERM;
     printk("exit status %d", status & 255);
     arch_power_off(0);
