@@ -217,6 +217,8 @@ void *pager_main(void *unused)
     long r = kd_receive(server.port, &m, -1);
     while (r >= 0) {
         uint64_t token = m.token;
+        if (m.handle >= 0) /* nobody asked for one, and the table has an end */
+            KD1(KD_HANDLE_CLOSE, m.handle);
         if (m.kind == (uint32_t)KD_MSG_PAGE) {
             pager_request(&m);
         } else if (m.kind & KD_MSG_KERNEL) {
