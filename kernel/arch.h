@@ -86,8 +86,10 @@ enum { FAULT_WRITE = 1, FAULT_EXECUTE = 2, FAULT_PRESENT = 4, FAULT_FROM_KERNEL 
 int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags);
 /* Any other exception in user mode: ends the process. process.c */
 void trap_user_exception(struct trap_frame *f, const char *what);
-/* A system call; the result goes into the frame unless the call replaced the frame. syscall.c */
-void trap_syscall(struct trap_frame *f);
+/* System calls by number; arguments as they lie in the frame. Indexed by trap.S. syscall.c */
+typedef long trap_call(const uint64_t arguments[6]);
+extern trap_call *const trap_calls[TRAP_CALLS];
+long trap_call_unknown(const uint64_t arguments[6]); /* a number from TRAP_CALLS on */
 /* The last thing before any return to user mode: kills, dooms, preemption. thread.c */
 void trap_return_to_user(struct trap_frame *f);
 void trap_timer(void);                             /* thread.c: a tick (100 Hz) */

@@ -1,33 +1,50 @@
 /*
- * syscall.c - from the trap to the call: Linux's numbers by a table, Katydid's own by their tens.
+ * syscall.c - the table of system calls: Linux's by number, Katydid's own singly where they are hot
+ * and else by their tens.
  *
- * A call gets its six arguments as they lie in the trap frame. An unknown number gives -ENOSYS and
- * is counted, so that a program that misses something can be noticed.
+ * A call gets its six arguments as they lie in the trap frame; trap.S indexes the table itself. An
+ * unknown number gives -ENOSYS and is counted, so that a program that misses something can be
+ * noticed.
  */
 #include "linux.h"
 
-#define LEAN __attribute__((optimize("omit-frame-pointer"))) /* the null call counts */
-
 uint64_t syscall_unknown_count;
 
-static long unknown(const uint64_t a[6])
+long trap_call_unknown(const uint64_t a[6])
 {
     (void)a;
     __atomic_fetch_add(&syscall_unknown_count, 1, __ATOMIC_RELAXED);
     return -ENOSYS;
 }
 
-static LEAN long linux_getpid(const uint64_t a[6])
+static long linux_getpid(const uint64_t a[6])
 {
     (void)a;
     return process_this()->pid;
 }
 
-#define LINUX_CALLS 320
+long linux_clone_entry(const uint64_t a[6]); /* trap.S: stores the registers that clone copies */
+
+static unsigned this_number(void)
+{
+    return (unsigned)trap_call_number(arch_user_frame(&thread_this()->arch));
+}
+
+#define BY_NUMBER(fn) \
+    static long fn##_by_number(const uint64_t a[6]) { return fn(this_number(), a); }
+BY_NUMBER(handle_call)
+BY_NUMBER(process_call)
+BY_NUMBER(port_syscall)
+BY_NUMBER(object_syscall)
+BY_NUMBER(txn_syscall)
+BY_NUMBER(block_syscall)
+
+_Static_assert(KD_CALL_END <= TRAP_CALLS, "the table has room for all numbers");
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init" /* unknown, unless it is known */
-static linux_call *const linux_calls[LINUX_CALLS] = {
-    [0 ... LINUX_CALLS - 1] = unknown,
+trap_call *const trap_calls[TRAP_CALLS] = {
+    [0 ... TRAP_CALLS - 1] = trap_call_unknown,
     [0] = linux_read, [1] = linux_write, [2] = linux_open, [3] = linux_close, [4] = linux_stat,
     [5] = linux_fstat, [6] = linux_stat /* lstat: there are no links */, [8] = linux_lseek,
     [9] = linux_mmap, [10] = linux_mprotect, [11] = linux_munmap, [12] = linux_brk,
@@ -35,7 +52,7 @@ static linux_call *const linux_calls[LINUX_CALLS] = {
     [16] = linux_ioctl, [17] = linux_pread64, [18] = linux_pwrite64, [19] = linux_readv,
     [20] = linux_writev, [21] = linux_access, [22] = linux_pipe, [24] = linux_sched_yield,
     [25] = linux_mremap, [28] = linux_madvise, [32] = linux_dup, [33] = linux_dup2,
-    [35] = linux_nanosleep, [39] = linux_getpid, [56] = linux_clone, [60] = linux_exit,
+    [35] = linux_nanosleep, [39] = linux_getpid, [56] = linux_clone_entry, [60] = linux_exit,
     [62] = linux_kill, [63] = linux_uname, [72] = linux_fcntl, [74] = linux_fsync,
     [75] = linux_fsync, [77] = linux_ftruncate, [79] = linux_getcwd, [80] = linux_chdir,
     [81] = linux_fchdir, [82] = linux_rename, [83] = linux_mkdir, [84] = linux_rmdir,
@@ -50,29 +67,8 @@ static linux_call *const linux_calls[LINUX_CALLS] = {
     [263] = linux_unlinkat, [264] = linux_renameat, [269] = linux_faccessat,
     [273] = linux_zero /* set_robust_list */, [292] = linux_dup3, [293] = linux_pipe2,
     [302] = linux_prlimit64, [316] = linux_renameat, [318] = linux_getrandom,
+    [1000 ... 1009] = handle_call_by_number, [1010 ... 1019] = process_call_by_number,
+    [1020 ... 1039] = port_syscall_by_number, [1040 ... 1059] = object_syscall_by_number,
+    [1060 ... 1099] = txn_syscall_by_number, [1100 ... KD_CALL_END - 1] = block_syscall_by_number,
 };
 #pragma GCC diagnostic pop
-
-static __attribute__((noinline)) void katydid_call(struct trap_frame *f)
-{
-    static long (*const by_ten[])(unsigned number, const uint64_t a[6]) = {
-        handle_call, process_call, port_syscall, port_syscall, object_syscall, object_syscall,
-        txn_syscall, txn_syscall, txn_syscall, txn_syscall, block_syscall,
-    };
-    uint64_t number = trap_call_number(f);
-    if (number < KD_HANDLE_CLOSE || number >= KD_CALL_END) {
-        trap_set_result(f, unknown(f->arguments));
-        return;
-    }
-    unsigned ten = (unsigned)(number - KD_HANDLE_CLOSE) / 10;
-    trap_set_result(f, by_ten[ten]((unsigned)number, f->arguments));
-}
-
-LEAN void trap_syscall(struct trap_frame *f)
-{
-    uint64_t number = trap_call_number(f);
-    if (number >= LINUX_CALLS)
-        katydid_call(f);
-    else
-        trap_set_result(f, linux_calls[number](f->arguments));
-}

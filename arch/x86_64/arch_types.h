@@ -14,7 +14,8 @@
  * A frame of user mode always lies at the very top of its thread's kernel stack, so its address
  * never changes: arch_user_frame(). */
 struct trap_frame {
-    uint64_t r15, r14, r13, r12, rbp, rbx;
+    uint64_t r15, r14, r13, r12; /* a system call saves them late, if at all: trap.S */
+    uint64_t rbp, rbx;
     uint64_t rcx, r11;      /* not saved by a system call: its instruction destroys both */
     union {
         struct { uint64_t rdi, rsi, rdx, r10, r8, r9; };

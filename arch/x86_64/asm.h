@@ -23,7 +23,7 @@
 #define VECTOR_KICK        0xf1
 #define VECTOR_SHOOTDOWN   0xf2
 #define VECTOR_SPURIOUS    0xff
-#define VECTOR_SYSCALL     0x100 /* in a frame that the syscall instruction made */
+#define TRAP_CALLS         1152  /* entries of trap_calls */
 
 /* struct trap_frame */
 #define FRAME_R15     0

@@ -139,9 +139,9 @@ trap_leave_to_user:
  * the user's stack. Out: rax. rcx and r11 are lost, by the instruction's nature.
  *
  * The frame is not pushed but stored, and what cannot have changed since the thread's first entry
- * (cs, ss: always the user's) is not stored at all. C keeps rbx, rbp and r12 to r15, so they go
- * into the frame for whoever wants to see or replace them, but come back from there only if the
- * call changed rip: rbx remembers the old one. */
+ * (cs, ss: always the user's) is not stored at all. C keeps rbx, rbp and r12 to r15, so r12 to r15
+ * are stored only if the call does not simply return: for clone before it, for a program that goes
+ * on elsewhere behind it. rbx remembers rip, to notice the latter. */
     .balign 16
     .globl trap_syscall_entry
 trap_syscall_entry:
@@ -158,25 +158,23 @@ trap_syscall_entry:
     mov %r8, FRAME_R8(%rsp)
     mov %r9, FRAME_R9(%rsp)
     mov %rbx, FRAME_RBX(%rsp)
-    mov %rbp, FRAME_RBP(%rsp)
-    mov %r12, FRAME_R12(%rsp)
-    mov %r13, FRAME_R13(%rsp)
-    mov %r14, FRAME_R14(%rsp)
-    mov %r15, FRAME_R15(%rsp)
-    movq $VECTOR_SYSCALL, FRAME_VECTOR(%rsp)
+    mov %rbp, FRAME_RBP(%rsp)         /* back traces of the program begin there */
     mov %rcx, %rbx
     mov %gs:CPU_USER_RSP, %rcx
     mov %rcx, FRAME_RSP(%rsp)
-    mov %rsp, %rdi
-    call trap_syscall
+    lea FRAME_RDI(%rsp), %rdi
+    cmp $TRAP_CALLS, %rax
+    jae unknown_call
+    call *trap_calls(,%rax,8)         /* long fn(const uint64_t arguments[6]) */
+call_done:
+    mov %rax, FRAME_RAX(%rsp)
     mov %gs:CPU_ATTENTION, %rcx
     cmpb $0, (%rcx)
-    jne attention
+    jne call_leave_slowly
     mov FRAME_RIP(%rsp), %rcx
     cmp %rcx, %rbx
-    jne leave_checked                 /* replaced: all registers come from the frame */
+    jne call_leave_slowly             /* replaced: all registers come from the frame */
     mov FRAME_RFLAGS(%rsp), %r11
-    mov FRAME_RAX(%rsp), %rax
     mov FRAME_RDI(%rsp), %rdi
     mov FRAME_RSI(%rsp), %rsi
     mov FRAME_RDX(%rsp), %rdx
@@ -187,6 +185,27 @@ trap_syscall_entry:
     mov FRAME_RSP(%rsp), %rsp
     swapgs
     sysretq                           /* rcx came from the instruction: canonical (USER_LIMIT) */
+unknown_call:
+    call trap_call_unknown            /* long trap_call_unknown(const uint64_t arguments[6]) */
+    jmp call_done
+
+.macro store_kept frame
+    mov %r12, FRAME_R12-FRAME_RDI(\frame)
+    mov %r13, FRAME_R13-FRAME_RDI(\frame)
+    mov %r14, FRAME_R14-FRAME_RDI(\frame)
+    mov %r15, FRAME_R15-FRAME_RDI(\frame)
+.endm
+call_leave_slowly:
+    lea FRAME_RDI(%rsp), %rdi
+    store_kept %rdi
+    jmp leave_to_user
+
+/* long linux_clone_entry(const uint64_t arguments[6]): completes the frame for linux_clone, which
+ * copies it. Nothing of C has run since the entry, so the registers are the user's. */
+    .globl linux_clone_entry
+linux_clone_entry:
+    store_kept %rdi
+    jmp linux_clone
 
 /* ---- the three that never return; each is on its own stack ---- */
 .macro fatal name vector error
