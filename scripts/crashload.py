@@ -6,7 +6,7 @@ read from bare pages at their addresses; the counters found in them say what all
 
 import struct
 
-PROCESSES, ACCOUNTS, SLOTS, START = 4, 16, 16, 1000
+PROCESSES, ACCOUNTS, SLOTS, START = 4, 16, 128, 1000
 MASK = (1 << 64) - 1
 PAGE_BYTES = 4096
 
@@ -39,8 +39,8 @@ class Model:
                 steps.append((r >> 8 & 15, r >> 16 & 15, 1 + (r >> 24) % 100))
             else:
                 long = r >> 16 & 15 == 0
-                steps.append((r >> 8 & 15,
-                              3000 + (r >> 24) % 9000 if long else (r >> 24) % 200))
+                steps.append((r >> 8 & SLOTS - 1,
+                              3000 + (r >> 24) % 9000 if long else (r >> 24) % 600))
         return steps[number]
 
     def state(self, counters):

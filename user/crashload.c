@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PROCESSES = 4, ACCOUNTS = 16, SLOTS = 16, START = 1000, NODES_MAX = PROCESSES * SLOTS };
+enum { PROCESSES = 4, ACCOUNTS = 16, SLOTS = 128, START = 1000, NODES_MAX = PROCESSES * SLOTS };
 enum { RETRIES = 1000 };                 /* of 10 ms */
 
 struct node {                            /* layout known to scripts/crash, as all these are */
@@ -37,7 +37,7 @@ struct node {                            /* layout known to scripts/crash, as al
     unsigned char text[];
 };
 struct account { int64_t amount; uint32_t process, number; char room[992]; }; /* four in a page */
-struct process { uint64_t counter; struct node *node[SLOTS]; char room[3800]; };
+struct process { uint64_t counter; struct node *node[SLOTS]; char room[2800]; };
 struct load {
     uint64_t seed, ready;
     struct account *account[ACCOUNTS];
@@ -70,10 +70,11 @@ static struct step step_of(unsigned process, unsigned number)
     uint64_t r = mix(process, number);
     struct step s = {.process = process, .number = number};
     s.transfer = (r & 7) < 4;
-    s.from = s.slot = r >> 8 & 15;
+    s.from = r >> 8 & 15;
+    s.slot = r >> 8 & (SLOTS - 1);
     s.to = r >> 16 & 15;
     s.amount = 1 + (int64_t)((r >> 24) % 100);
-    s.bytes = (r >> 16 & 15) == 0 ? 3000 + (r >> 24) % 9000 : (r >> 24) % 200;
+    s.bytes = (r >> 16 & 15) == 0 ? 3000 + (r >> 24) % 9000 : (r >> 24) % 600;
     s.abort_first = (r >> 56 & 15) == 0;
     return s;
 }

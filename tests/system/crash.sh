@@ -1,6 +1,6 @@
 #!/bin/bash
 # The power is cut 200 times under four committing processes; 10 of the states are booted, too.
-# scripts/crash does the work; tests/tests.md tells how.
+# scripts/crash does the work; scripts/crash.md tells how.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
