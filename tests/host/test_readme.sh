@@ -1,7 +1,7 @@
 #!/bin/bash
 # The README shows user/todo.c whole, and names only files that exist.
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
 echo 1..2
 if python3 -c 'import sys; sys.exit(open("user/todo.c").read() not in open("README.md").read())'; then
     echo "ok 1 - the first program in the README is user/todo.c"
