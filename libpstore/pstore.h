@@ -36,7 +36,8 @@ int ps_list(struct ps_info *out, int count);            /* how many there are; f
 /* ---- transactions ----
  * fn returns 0 to commit; any other value undoes all that it stored and is returned. After a
  * deadlock fn runs again from its start, so it must not depend on volatile memory that it changed.
- * Any load or store may leave fn; nothing after it runs then (longjmp rules for locals). */
+ * Any load or store may leave fn; nothing after it runs then (longjmp rules for locals).
+ * -EIO and -EOWNERDEAD from a commit: its outcome is unknown, look before you do it again. */
 enum { PS_SERIALISABLE, PS_SNAPSHOT, PS_DIRTY_READ, PS_CONTAINER_LOCK };
 struct ps_options {
     int isolation, retries, weight; /* retries 0: without limit; the lightest is a deadlock's victim */
