@@ -65,23 +65,30 @@ static struct vmask waits_of(const struct view *v)
     return m;
 }
 
-/* Depth first from `from` to `to`; leaves exactly the path in `path`. */
-static bool reach(const struct view *from, const struct view *to, struct vmask *seen,
-                  struct vmask *path)
+/* Is there a cycle through v? `path`: exactly the views of one. Not recursive: a chain of all views
+ * would not fit on a kernel stack. */
+static bool cycle(const struct view *v, struct vmask *path)
 {
-    struct vmask m = waits_of(from);
-    vmask_for(u, &m) {
-        struct view *w = &views[u];
-        if (w == to)
+    uint8_t from[KD_VIEW_MAX]; /* who led to it */
+    struct vmask seen = {0}, todo = {0};
+    int at = v->id;
+    do {
+        struct vmask m = waits_of(&views[at]);
+        vmask_clear(&todo, (unsigned)at);
+        if (vmask_test(&m, v->id)) {
+            for (*path = (struct vmask){0}; at != v->id; at = from[at])
+                vmask_set(path, (unsigned)at);
+            vmask_set(path, v->id);
             return true;
-        if (w->doom || vmask_test(seen, (unsigned)u))
-            continue;
-        vmask_set(seen, (unsigned)u);
-        vmask_set(path, (unsigned)u);
-        if (reach(w, to, seen, path))
-            return true;
-        vmask_clear(path, (unsigned)u);
-    }
+        }
+        vmask_for(u, &m) {
+            if (views[u].doom || vmask_test(&seen, (unsigned)u))
+                continue;
+            vmask_set(&seen, (unsigned)u);
+            vmask_set(&todo, (unsigned)u);
+            from[u] = (uint8_t)at;
+        }
+    } while ((at = vmask_next(&todo, 0)) >= 0);
     return false;
 }
 
@@ -111,12 +118,8 @@ static bool can_be_victim(const struct view *v)
 /* Under the graph lock; again until no cycle through v is left. */
 static void search(struct view *v)
 {
-    while (!v->doom) {
-        struct vmask seen = {0}, path = {0};
-        vmask_set(&seen, v->id);
-        if (!reach(v, v, &seen, &path))
-            return;
-        vmask_set(&path, v->id);
+    struct vmask path;
+    while (!v->doom && cycle(v, &path)) {
         struct view *victim = NULL;
         vmask_for(u, &path)
             if (can_be_victim(&views[u]) && better_victim(&views[u], victim))
@@ -274,16 +277,15 @@ static void conflict_notice(struct view *v, struct leaf *l, unsigned slot)
     struct object *o = l->object;
     if (!(o->flags & KD_OBJECT_NOTICES))
         return;
-    if (port_withdraw(o->port, &v->conflict_item) || !v->conflict_item.queued) {
-        struct item *i = &v->conflict_item;
-        i->kind = ITEM_CONFLICT;
-        i->word[0] = o->cookie;
-        i->word[1] = l->first + slot;
-        i->word[2] = v->id;
-        i->word[3] = v->waits.word[0];
-        i->word[4] = v->waits.word[1];
-        port_post(o->port, i);
-    }
+    struct item *i = &v->conflict_item;
+    view_notice_move(&v->conflict_port, o->port, i);
+    i->kind = ITEM_CONFLICT;
+    i->word[0] = o->cookie;
+    i->word[1] = l->first + slot;
+    i->word[2] = v->id;
+    i->word[3] = v->waits.word[0];
+    i->word[4] = v->waits.word[1];
+    port_post(o->port, i);
 }
 
 /* F5, F6, R1..R5 up to the sleep; e is v's own PTE. Leaf locked on entry and return. */

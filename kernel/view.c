@@ -69,11 +69,16 @@ paddr_t thread_table(struct thread *t, bool *stale)
 
 /* ---- create and close ---- */
 
+enum { PROCESS_VIEWS_MAX = KD_VIEW_MAX * 3 / 4 }; /* no program takes them all */
+
 static struct view *view_take(struct process *p, uint8_t state)
 {
     struct view *found = NULL;
+    unsigned own = 0;
     lock_acquire(&views_lock);
-    for (unsigned i = 0; i < KD_VIEW_MAX && !found; i++) {
+    for (unsigned i = 0; i < KD_VIEW_MAX; i++)
+        own += views[i].state != VIEW_FREE && views[i].process == p;
+    for (unsigned i = 0; i < KD_VIEW_MAX && !found && own < PROCESS_VIEWS_MAX; i++) {
         lock_acquire(&views[i].lock);
         if (views[i].state == VIEW_FREE) {
             found = &views[i];
@@ -156,7 +161,6 @@ static void view_destroy(struct view *v)
     lock_acquire(&v->lock);
     paddr_t table = v->table;
     v->table = 0; /* others find EMPTY from now on */
-    v->state = VIEW_FREE;
     uint64_t cpu = view_cpu_bit(v);
     lock_release(&v->lock);
     arch_shootdown(cpu);
@@ -164,6 +168,8 @@ static void view_destroy(struct view *v)
     lock_acquire(&v->lock);
     v->owner = NULL;
     v->process = NULL;
+    v->ticket = 0;
+    v->state = VIEW_FREE; /* last: from here on it may be somebody else's */
     lock_release(&v->lock);
 }
 
@@ -253,7 +259,8 @@ static void flush_own(struct view *v)
         v->stale = true; /* suspended: its CPU flushes before it is used again */
 }
 
-/* C8 and A4: one section. Rights that others waited for go, then IDLE; only then wake. */
+/* C8 and A4: one section. Rights that others waited for go, then IDLE; only then wake. Managers look
+ * at `enlisted` from outside, under the view lock. */
 static void view_idle(struct view *v, bool drop_want_x)
 {
     lock_acquire(&v->lock);
@@ -270,12 +277,16 @@ static void view_idle(struct view *v, bool drop_want_x)
     v->owed = v->deliver = false;
     v->owed_count = 0;
     v->ask_at = 0;
+    struct port *port = v->enlisted;
+    v->enlisted = NULL;
     lock_acquire(&graph_lock);
     v->waits = (struct vmask){0};
     v->doom = 0;
     lock_release(&graph_lock);
     v->state = VIEW_IDLE;
     lock_release(&v->lock);
+    if (port)
+        port_put(port);
     view_wake_waiters(v);
 }
 
@@ -290,10 +301,6 @@ void view_return_hands(struct view *v)
     v->credits_hand = 0;
     v->frame_hand = NULL;
     v->copy_hand = NULL;
-    if (v->enlisted) {
-        port_put(v->enlisted);
-        v->enlisted = NULL;
-    }
 }
 
 void view_drop_copy(struct view *v, struct copy *c)
@@ -340,12 +347,26 @@ static void drop_copies(struct view *v)
     }
 }
 
+void view_notice_move(struct port **at, struct port *port, struct item *i)
+{
+    if (*at)
+        port_withdraw(*at, i);
+    if (*at == port)
+        return;
+    port_get(port);
+    if (*at)
+        port_put(*at);
+    *at = port;
+}
+
+/* One that nobody received yet makes way: it said the same of an earlier transaction. */
 static void view_gone_notice(struct view *v, int reason)
 {
     struct port *port = v->enlisted;
-    if (!port || !port->wants_gone || v->gone_item.queued)
+    if (!port || !port->wants_gone)
         return;
     struct item *i = &v->gone_item;
+    view_notice_move(&v->gone_port, port, i);
     i->kind = ITEM_VIEW_GONE;
     i->process = (uint64_t)v->process->pid;
     i->word[0] = v->id;
@@ -365,8 +386,6 @@ void view_abort(struct view *v, int reason)
     credit_leave(v);
     drop_copies(v);              /* A2 */
     view_gone_notice(v, reason); /* A3 */
-    if (v->enlisted && v->gone_item.queued && v->owner->killed)
-        port_withdraw(v->enlisted, &v->gone_item);
     view_return_hands(v);
     kfree(v->batch);
     v->batch = NULL;
@@ -386,6 +405,7 @@ long view_end(struct view *v)
     view_return_hands(v);
     version_snapshot_end(v);
     v->aborts = 0;
+    v->ticket = 0; /* only a retry keeps its ticket */
     v->want_x_count = 0;
     __atomic_fetch_add(&v->process->stats.commits, 1, __ATOMIC_RELAXED);
     view_idle(v, false);
@@ -452,7 +472,8 @@ static long txn_begin(vaddr_t at)
     b.csn = snapshot ? v->snapshot : 0;
     lock_acquire(&v->lock); /* B1 */
     v->state = VIEW_ACTIVE;
-    if (snapshot != v->snapshot_rights || (snapshot && v->snapshot != before)) {
+    if (snapshot != v->snapshot_rights ||
+        (snapshot && (v->snapshot != before || b.mode == KD_DIRTY_READ))) {
         drop_all_rights(v); /* those of the other kind, or of another commit point */
         v->stale = true;
         v->snapshot_rights = snapshot;

@@ -36,7 +36,7 @@
 
 enum view_state { VIEW_FREE, VIEW_IDLE, VIEW_ACTIVE, VIEW_COMMITTING, VIEW_PLAIN };
 enum view_want { WANT_READ, WANT_WRITE, WANT_READ_FOR_WRITE };
-enum { WANT_X_MAX = 16, OWED_MAX = 16, ANSWER_NONE = -1 };
+enum { WANT_X_MAX = 16, OWED_MAX = 16, ANSWER_NONE = -1, ANSWER_CLAIMED = -2 };
 
 struct view {
     uint16_t id;
@@ -58,11 +58,12 @@ struct view {
     uint64_t ticket, deadline_ns;
     vaddr_t entry, stack;           /* where an abort by the system goes on */
     uint64_t snapshot;              /* the last publication that it sees */
-    bool registered;                /* as a snapshot; versions lock */
+    bool registered, expired;       /* as a snapshot; needed too many old versions; versions lock */
     struct list snapshot_link;
     unsigned want_x_count;          /* pages that a retry takes exclusively at first touch */
     vaddr_t want_x[WANT_X_MAX];
-    struct port *enlisted;          /* the commit port of its writes; a reference */
+    struct port *enlisted;          /* the commit port of its writes; a reference. Cleared under
+                                     * the view lock */
     uint64_t credits_hand;          /* taken and not used yet */
     struct frame *frame_hand;
     struct copy *copy_hand;
@@ -90,10 +91,11 @@ struct view {
     pte_t *last_leaf_ptes;          /* ... and these are their 64 entries */
 
     struct item commit_item, lock_item, gone_item, conflict_item;
+    struct port *gone_port, *conflict_port; /* where these were posted last; references */
     uint64_t commit_token;
     void *batch;
     uint64_t batch_bytes;
-    int answer;                     /* atomic: ANSWER_NONE, 0, or the errno of a refusal */
+    int answer;                     /* atomic: ANSWER_NONE, ANSWER_CLAIMED, 0, or a refusal's errno */
     csn_t commit_csn;
     uint64_t logged;
     vaddr_t ask_at;                 /* with KD_OBJECT_ASK: what was asked last, ... */
@@ -113,6 +115,8 @@ long view_end(struct view *v);                  /* C8 */
 void view_return_to_user(struct trap_frame *f); /* thread.c: a doom takes effect */
 uint64_t view_cpu_bit(const struct view *v);    /* for arch_shootdown; after its PTE was changed */
 void view_return_hands(struct view *v);
+/* Before the notice i is posted at `port`: it may still stand at the last one, *at (M1). */
+void view_notice_move(struct port **at, struct port *port, struct item *i);
 pte_t *view_pte(struct view *v, vaddr_t at);    /* NULL: EMPTY */
 void view_forget_object(struct view *v);        /* what it looked up last */
 /* Drops the private copy c: PTE EMPTY, flushed, writer none, frame and credit back. No locks. */
@@ -149,6 +153,10 @@ void copy_free(struct copy *c);
 /* commit.c */
 void view_commit_answer(struct view *v, int answer);
 void view_port_dead(struct port *p);
+/* No call of the manager's works on copies whose commits go to p until commits_go_on(). -EINTR:
+ * killed, and they go on already. */
+must_check int commits_hold(struct port *p);
+void commits_go_on(struct port *p);
 long commit_call(unsigned number, const uint64_t a[6]);
 
 /* version.c: publications, snapshots, old versions */
