@@ -6,6 +6,9 @@
  * snapshot s has sequence <= s < superseded. A snapshot reads `published` and registers under one
  * lock, so a version that nobody needs after its successor was published never will be.
  *
+ * Old versions may take a quarter of memory. Beyond it the snapshots that need the oldest expire: they
+ * end with -ESTALE when they touch a page whose version is gone.
+ *
  * V1  A version is linked in page->versions and in the FIFO, or it is in the collector's hands.
  * V2  Whoever finds a version in page->versions, under the leaf lock, may unlink and free it.
  *
@@ -49,6 +52,7 @@ void version_snapshot_begin(struct view *v)
     lock_acquire(&versions_lock);
     v->snapshot = published;
     v->registered = true;
+    v->expired = false;
     list_push_back(&snapshots, &v->snapshot_link);
     lock_release(&versions_lock);
 }
@@ -80,16 +84,30 @@ void version_add(struct copy *c)
     count(versions);
 }
 
+/* A snapshot that needs it, or NULL. */
+static struct view *needs(const struct copy *c)
+{
+    list_for(l, &snapshots) {
+        struct view *v = container_of(l, struct view, snapshot_link);
+        if (!v->expired && c->sequence <= v->snapshot && v->snapshot < c->superseded)
+            return v;
+    }
+    return NULL;
+}
+
+static bool over_budget(void)
+{
+    return counters.versions > frame_total_count() / 4;
+}
+
 static bool needed(const struct copy *c)
 {
+    struct view *v;
     if (c->superseded > collectable)
         return true; /* a snapshot may still begin before it, or its publisher holds it */
-    list_for(l, &snapshots) {
-        const struct view *v = container_of(l, struct view, snapshot_link);
-        if (c->sequence <= v->snapshot && v->snapshot < c->superseded)
-            return true;
-    }
-    return false;
+    while ((v = needs(c)) && over_budget())
+        v->expired = true;
+    return v != NULL;
 }
 
 /* Unmaps a version wherever the mask leads: only snapshots and dirty readers map old ones. */
