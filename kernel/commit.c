@@ -13,12 +13,14 @@
 
 /* ---- the owner's side ---- */
 
-/* C1: no store reaches the copies from here on. False: doomed meanwhile. */
-static bool commit_freeze(struct view *v)
+/* C1: no store reaches the copies from here on. False: doomed meanwhile. *wrote: there are copies; a
+ * sweep may take them before the manager is asked, and then it must be asked all the same. */
+static bool commit_freeze(struct view *v, bool *wrote)
 {
     bool many = v->copy_count > 8;
     lock_acquire(&v->lock);
     bool alive = !v->doom;
+    *wrote = v->copy_count != 0;
     if (alive) {
         v->state = VIEW_COMMITTING;
         list_for(l, &v->copies) {
@@ -63,7 +65,7 @@ static int commit_ask(struct view *v, struct port *port)
     if (!port_post(port, i))
         return EOWNERDEAD;
     int answer;
-    while ((answer = __atomic_load_n(&v->answer, __ATOMIC_ACQUIRE)) == ANSWER_NONE) {
+    while ((answer = __atomic_load_n(&v->answer, __ATOMIC_ACQUIRE)) < 0) {
         if (port->owner != process_this()) {
             thread_park();
         } else if (thread_this()->killed && process_this()->thread_count == 1) {
@@ -76,10 +78,19 @@ static int commit_ask(struct view *v, struct port *port)
     return answer;
 }
 
-void view_commit_answer(struct view *v, int answer)
+static void answer_claimed(struct view *v, int answer)
 {
     __atomic_store_n(&v->answer, answer, __ATOMIC_RELEASE);
     thread_wake(v->owner);
+}
+
+/* From outside: only while no call of the manager's works on it, which will answer itself. */
+void view_commit_answer(struct view *v, int answer)
+{
+    lock_acquire(&v->lock);
+    if (v->answer == ANSWER_NONE)
+        answer_claimed(v, answer);
+    lock_release(&v->lock);
 }
 
 /* The manager is gone: whoever waits for its word will not get one. All its threads have ended. */
@@ -148,9 +159,10 @@ static long txn_commit(vaddr_t at)
         e = enlist(v, k.port);
     if (e)
         return commit_refused(v, v->doom ? v->doom : -e);
-    if (!commit_freeze(v))
+    bool wrote;
+    if (!commit_freeze(v, &wrote))
         return commit_refused(v, v->doom);
-    if (v->copy_count || k.batch_bytes) { /* else C2: nothing leaves the kernel */
+    if (wrote || k.batch_bytes) { /* else C2: nothing leaves the kernel */
         int answer = commit_ask(v, v->enlisted);
         kfree(v->batch);
         v->batch = NULL;
@@ -167,16 +179,78 @@ static long txn_commit(vaddr_t at)
 
 /* ---- the manager's side ---- */
 
-/* A view whose COMMIT was delivered to the calling process and is not answered. */
-static struct view *committing(uint64_t id, uint64_t token)
+/* A view whose COMMIT was delivered to the calling process and is not answered is claimed: until
+ * claim_end() or the answer, only the caller works on its copies. -ESRCH: it is not such a view, or
+ * another thread works on it; -EAGAIN: the objects behind it are being destroyed. */
+static int claim_once(struct view *v, uint64_t token)
 {
-    if (id >= KD_VIEW_MAX)
-        return NULL;
-    struct view *v = &views[id];
+    int e = -ESRCH;
+    lock_acquire(&v->lock);
     struct port *p = v->enlisted;
-    bool right = v->state == VIEW_COMMITTING && v->commit_token == token && p &&
-                 p->owner == process_this() && v->answer == ANSWER_NONE && !v->commit_item.queued;
-    return right ? v : NULL;
+    if (v->state == VIEW_COMMITTING && v->commit_token == token && p &&
+        p->owner == process_this() && v->answer == ANSWER_NONE && !v->commit_item.queued) {
+        e = __atomic_load_n(&p->commits_held, __ATOMIC_SEQ_CST) ? -EAGAIN : 0;
+        if (!e)
+            v->answer = ANSWER_CLAIMED;
+    }
+    lock_release(&v->lock);
+    return e;
+}
+
+static void claim_end(struct view *v)
+{
+    __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE);
+}
+
+/* All of the list or none. */
+static int claim_all(const struct kd_publish *list, uint64_t n)
+{
+    for (uint64_t i = 0; i < n;) {
+        int e = list[i].view < KD_VIEW_MAX ? claim_once(&views[list[i].view], list[i].token) : -ESRCH;
+        if (!e) {
+            i++;
+            continue;
+        }
+        while (i)
+            claim_end(&views[list[--i].view]);
+        if (e != -EAGAIN)
+            return e;
+        arch_serve_shootdown(); /* the sweep may wait for this CPU */
+        thread_yield();
+    }
+    return 0;
+}
+
+static struct view *claim(uint64_t id, uint64_t token)
+{
+    struct kd_publish one = {.view = id, .token = token};
+    return claim_all(&one, 1) ? NULL : &views[id];
+}
+
+static bool claimed_at(struct view *v, const struct port *p)
+{
+    lock_acquire(&v->lock);
+    bool is = v->enlisted == p && v->answer == ANSWER_CLAIMED;
+    lock_release(&v->lock);
+    return is;
+}
+
+void commits_go_on(struct port *p)
+{
+    __atomic_fetch_sub(&p->commits_held, 1, __ATOMIC_SEQ_CST);
+}
+
+int commits_hold(struct port *p)
+{
+    enum { LOOK_NS = 1000000 };
+    __atomic_fetch_add(&p->commits_held, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < KD_VIEW_MAX; i++)
+        while (claimed_at(&views[i], p))
+            if (thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR) {
+                commits_go_on(p);
+                return -EINTR;
+            }
+    return 0;
 }
 
 /* Two runs closer than this cost less as one. */
@@ -255,37 +329,43 @@ static int diff_page(struct copy *c, struct diff_out *o, uint64_t full_below, bo
 }
 
 /* The cursor is how many copies were told. */
-static long txn_diff(vaddr_t at)
+static int diff_copies(struct view *v, struct kd_diff *d)
 {
-    struct kd_diff d;
-    if (copy_from_user(&d, at, sizeof d))
-        return -EFAULT;
-    struct view *v = committing(d.view, d.token);
-    if (!v)
-        return -ESRCH;
-    struct diff_out out = {(vaddr_t)d.buffer, d.buffer_bytes, 0};
+    struct diff_out out = {(vaddr_t)d->buffer, d->buffer_bytes, 0};
     uint64_t told = 0;
-    int e = 0;
-    d.pages = 0;
+    d->pages = 0;
     struct list *l = v->copies.next;
-    for (; l != &v->copies && told < d.cursor; l = l->next)
+    for (; l != &v->copies && told < d->cursor; l = l->next)
         told++;
     for (; l != &v->copies; l = l->next, told++) {
         if (out.left < PAGE_DIFF_MAX)
             break;
         struct copy *c = container_of(l, struct copy, link);
         bool changed;
-        e = diff_page(c, &out, d.full_below, &changed);
+        int e = diff_page(c, &out, d->full_below, &changed);
         if (e)
             return e;
         c->changed = changed;
-        d.pages += changed;
+        d->pages += changed;
     }
-    if (l != &v->copies && out.used == 0 && d.pages == 0 && out.left < PAGE_DIFF_MAX)
+    if (l != &v->copies && out.used == 0 && d->pages == 0 && out.left < PAGE_DIFF_MAX)
         return -EINVAL;
-    d.cursor = l == &v->copies ? ~0ull : told;
-    d.buffer_bytes = out.used;
-    return copy_to_user(at, &d, sizeof d);
+    d->cursor = l == &v->copies ? ~0ull : told;
+    d->buffer_bytes = out.used;
+    return 0;
+}
+
+static long txn_diff(vaddr_t at)
+{
+    struct kd_diff d;
+    if (copy_from_user(&d, at, sizeof d))
+        return -EFAULT;
+    struct view *v = claim(d.view, d.token);
+    if (!v)
+        return -ESRCH;
+    int e = diff_copies(v, &d);
+    claim_end(v);
+    return e ? e : copy_to_user(at, &d, sizeof d);
 }
 
 /* C7, pass 1: the copy becomes the current version, its record that of the old one. */
@@ -363,12 +443,13 @@ static long txn_publish(vaddr_t at, uint64_t count_views)
         return -EFAULT;
     csn_t newest = 0;
     for (uint64_t i = 0; i < count_views; i++) {
-        if (!committing(list[i].view, list[i].token))
-            return -ESRCH;
         if (list[i].csn <= newest)
             return -EINVAL; /* in the order of their numbers, each once */
         newest = list[i].csn;
     }
+    int e = claim_all(list, count_views);
+    if (e)
+        return e;
     struct copy *chain = NULL;
     uint64_t sequence = version_publish_begin();
     for (uint64_t i = 0; i < count_views; i++)
@@ -381,7 +462,7 @@ static long txn_publish(vaddr_t at, uint64_t count_views)
         struct view *v = &views[list[i].view];
         credit_consume(v->enlisted, v->logged);
         __atomic_fetch_add(&v->process->stats.pages_logged, v->logged, __ATOMIC_RELAXED);
-        view_commit_answer(v, 0);
+        answer_claimed(v, 0);
     }
     count_add(publishes, count_views);
     return 0;
@@ -389,19 +470,22 @@ static long txn_publish(vaddr_t at, uint64_t count_views)
 
 static long txn_refuse(uint64_t id, uint64_t token, int error)
 {
-    struct view *v = committing(id, token);
-    if (!v)
-        return -ESRCH;
     if (error <= 0 || error >= 4096)
         return -EINVAL;
-    view_commit_answer(v, error);
+    struct view *v = claim(id, token);
+    if (!v)
+        return -ESRCH;
+    answer_claimed(v, error);
     return 0;
 }
 
-/* Has the view touched objects of the calling manager, or is it its own? */
-static bool view_of_manager(const struct view *v)
+/* Does it run a transaction that stored into objects of the calling manager? */
+static bool view_of_manager(struct view *v)
 {
-    return v->enlisted && v->enlisted->owner == process_this();
+    lock_acquire(&v->lock);
+    bool is = v->state == VIEW_ACTIVE && v->enlisted && v->enlisted->owner == process_this();
+    lock_release(&v->lock);
+    return is;
 }
 
 static long view_abort_call(uint64_t id, int error)
@@ -409,7 +493,15 @@ static long view_abort_call(uint64_t id, int error)
     if (id >= KD_VIEW_MAX || error <= 0 || error >= 4096)
         return -EINVAL;
     struct view *v = &views[id];
-    if (!object_manager_of(process_this(), v->process))
+    lock_acquire(&v->lock); /* as long as it is in the view, the process exists */
+    struct process *p = v->process;
+    if (p)
+        process_get(p);
+    lock_release(&v->lock);
+    bool manager = object_manager_of(process_this(), p);
+    if (p)
+        process_put(p);
+    if (!manager)
         return -EPERM;
     if (v->state != VIEW_ACTIVE)
         return v->state == VIEW_COMMITTING ? -EBUSY : -ESRCH;
@@ -423,7 +515,7 @@ static long view_wait(uint64_t id, vaddr_t mask_at)
     if (id >= KD_VIEW_MAX || copy_from_user(&m, mask_at, sizeof m))
         return id >= KD_VIEW_MAX ? -EINVAL : -EFAULT;
     struct view *v = &views[id];
-    if (!view_of_manager(v) || v->state != VIEW_ACTIVE)
+    if (!view_of_manager(v))
         return -ESRCH;
     waits_add(v, &m);
     return v->doom ? -EDEADLK : 0;

@@ -133,7 +133,7 @@ void object_for_each_leaf(void (*fn)(struct leaf *l, void *arg), void *arg)
             object_put(done);
         done = o;
         lock_acquire(&objects_lock);
-        l = o->dead ? objects.next : o->all.next; /* it left the list: from the start again */
+        l = list_empty(&o->all) ? objects.next : o->all.next; /* it left the list: from its start */
     }
     lock_release(&objects_lock);
     if (done)
@@ -224,12 +224,14 @@ static long object_create(vaddr_t at)
     if (!port)
         return e;
     struct port *commit_port = handle_get(c.commit_port, HANDLE_PORT, KD_RIGHT_RECEIVE, &e);
-    struct object *o = commit_port ? object_new(&c, port, commit_port) : NULL;
+    /* An object and its commits end together with one process. */
+    bool ours = commit_port && port->owner == process_this() && commit_port->owner == process_this();
+    struct object *o = ours ? object_new(&c, port, commit_port) : NULL;
     if (!o) {
         port_put(port);
         if (commit_port)
             port_put(commit_port);
-        return commit_port ? -ENOMEM : e;
+        return !commit_port ? e : ours ? -ENOMEM : -EPERM;
     }
     if (c.flags & KD_OBJECT_NOTICES)
         commit_port->wants_gone = true;
@@ -272,8 +274,12 @@ long object_syscall(unsigned number, const uint64_t a[6])
     if (space)
         result = space_call(number, o, (int)a[0], (uint32_t)a[2]);
     else if (number == KD_OBJECT_DESTROY) {
-        object_die(o, EOWNERDEAD);
-        result = handle_close(process_this(), (int)a[0]);
+        result = commits_hold(o->commit_port);
+        if (!result) {
+            object_die(o, EOWNERDEAD);
+            commits_go_on(o->commit_port);
+            result = handle_close(process_this(), (int)a[0]);
+        }
     } else
         result = pages_call(number, o, a);
     object_put(o);

@@ -39,8 +39,10 @@ struct port {
     char name[KD_NAME_MAX];  /* published under this name, or empty; port table lock */
     /* credits (credit.c), under `lock` */
     bool credits_used;       /* the manager granted some once: there is a limit */
+    bool exhausted;          /* the manager said that it has no more, and nothing was consumed since */
     uint64_t credits, consumed, held, credits_low;
     struct list credit_queue;
+    uint32_t commits_held;   /* atomic: an object that commits here is being destroyed (commit.c) */
 };
 
 void port_init(void);
