@@ -3,8 +3,9 @@
  *
  * A port whose manager never granted any has no such limit. Each first write takes a credit; abort
  * and unchanged copies give it back; a logged copy consumes it until the manager grants it again,
- * after a checkpoint. Waiting is FIFO. A grant of 0 says "there is nothing more": then who waits
- * depends on those that hold credits now, and if nobody does it will never fit.
+ * after a checkpoint. Waiting is FIFO, and an edge to those before. A grant of 0 says "there is nothing
+ * more", until something is consumed: then the first depends on those that hold credits, and gives up
+ * if nobody else does. It finds out itself, so that nobody dooms a transaction that goes on already.
  *
  * Locks: port->lock; the graph lock is taken outside it.
  */
@@ -22,9 +23,8 @@ static void leave(struct view *v, struct port *p)
         return;
     list_remove(&v->credit_link);
     v->credit_waiting = false;
-    struct view *next = head(p);
-    if (next)
-        thread_wake(next->owner);
+    list_for(l, &p->credit_queue) /* the first may have its turn, the others one edge less */
+        thread_wake(container_of(l, struct view, credit_link)->owner);
 }
 
 void credit_leave(struct view *v)
@@ -39,9 +39,40 @@ void credit_leave(struct view *v)
 
 enum { CREDITS_AT_ONCE = 8, CREDITS_PLENTY = 1024, CREDITS_UNLIMITED = 1 << 20 };
 
-/* 0: taken; -EAGAIN: waited, or doomed; -EOWNERDEAD. */
+static struct vmask queue_before(const struct view *v, const struct port *p)
+{
+    struct vmask m = {0};
+    list_for(l, &p->credit_queue) {
+        const struct view *u = container_of(l, struct view, credit_link);
+        if (u == v)
+            break;
+        vmask_set(&m, u->id);
+    }
+    return m;
+}
+
+static void add_holders(const struct port *p, struct vmask *m)
+{
+    for (int i = 0; i < KD_VIEW_MAX; i++)
+        if ((views[i].credits || views[i].credits_hand) && views[i].enlisted == p)
+            vmask_set(m, (unsigned)i);
+}
+
+/* In the queue. -EAGAIN: waited, or doomed. */
+static int credit_wait(struct view *v, const struct vmask *on)
+{
+    waits_clear(v);
+    waits_add(v, on);
+    int e = v->doom ? 0 : thread_park_until(v->deadline_ns);
+    if (v->doom || e)
+        credit_leave(v);
+    return e == -ETIMEDOUT ? e : -EAGAIN;
+}
+
+/* 0: taken; -EAGAIN: waited, or doomed; -EOWNERDEAD; -ENOSPC, -E2BIG: there will never be one. */
 int credit_take(struct view *v, struct port *p)
 {
+    struct vmask on;
     lock_acquire(&p->lock);
     int result = 0;
     bool low = false;
@@ -54,6 +85,13 @@ int credit_take(struct view *v, struct port *p)
         v->credit_waiting = true;
         low = true;
     }
+    bool last = result == -EAGAIN && p->exhausted && p->credits == 0 && head(p) == v;
+    if (last && p->held == v->credits) { /* nobody else has any */
+        leave(v, p);
+        result = v->credits ? -E2BIG : -ENOSPC;
+    }
+    if (result == -EAGAIN)
+        on = queue_before(v, p);
     if (!result) {
         uint64_t n = 1; /* several at once while there are plenty: the rest stays in hand */
         if (!p->credits_used)
@@ -71,23 +109,17 @@ int credit_take(struct view *v, struct port *p)
     lock_release(&p->lock);
     if (low)
         port_post(p, &p->credit_low);
-    if (result == -EAGAIN) {
-        int e = thread_park_until(v->deadline_ns);
-        if (e == -ETIMEDOUT)
-            result = e;
-        if (v->doom || e)
-            credit_leave(v);
-    }
-    return result;
+    if (last && result == -EAGAIN)
+        add_holders(p, &on);
+    return result == -EAGAIN ? credit_wait(v, &on) : result;
 }
 
 void credit_return(struct port *p, uint64_t n)
 {
     lock_acquire(&p->lock);
-    if (p->credits_used) {
-        p->held -= MIN(n, p->held);
-        p->credits += n;
-    }
+    n = MIN(n, p->held); /* others were taken while there was no limit */
+    p->held -= n;
+    p->credits += n;
     struct view *v = head(p);
     if (v)
         thread_wake(v->owner);
@@ -97,29 +129,15 @@ void credit_return(struct port *p, uint64_t n)
 void credit_consume(struct port *p, uint64_t n)
 {
     lock_acquire(&p->lock);
-    if (p->credits_used) {
-        p->held -= MIN(n, p->held);
-        p->consumed += n;
-    }
+    n = MIN(n, p->held);
+    p->held -= n;
+    p->consumed += n;
+    bool low = n && p->exhausted; /* a checkpoint helps again */
+    if (low)
+        p->exhausted = false;
     lock_release(&p->lock);
-}
-
-/* Nothing more comes: the first waiter waits for those that hold credits, or gives up. */
-static void refuse_waiter(struct port *p)
-{
-    struct vmask holders = {0};
-    lock_acquire(&p->lock);
-    struct view *v = p->consumed == 0 && p->credits == 0 ? head(p) : NULL;
-    lock_release(&p->lock);
-    if (!v)
-        return;
-    for (int i = 0; i < KD_VIEW_MAX; i++)
-        if (&views[i] != v && (views[i].credits || views[i].credits_hand) && views[i].enlisted == p)
-            vmask_set(&holders, (unsigned)i);
-    if (vmask_empty(&holders))
-        view_doom(v, v->credits ? E2BIG : ENOSPC);
-    else
-        waits_add(v, &holders);
+    if (low)
+        port_post(p, &p->credit_low);
 }
 
 long credit_grant(struct port *p, uint64_t n)
@@ -134,12 +152,11 @@ long credit_grant(struct port *p, uint64_t n)
     p->consumed -= MIN(n, p->consumed);
     if (n)
         p->credits_low = p->credits / 4;
+    p->exhausted = n == 0 && p->consumed == 0;
     struct view *v = head(p);
-    if (v && n)
+    if (v)
         thread_wake(v->owner);
     long left = (long)p->credits;
     lock_release(&p->lock);
-    if (n == 0)
-        refuse_waiter(p);
     return left;
 }
