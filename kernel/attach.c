@@ -52,12 +52,13 @@ static void attachment_end(struct attachment *a, bool tell)
     object_put(o);
 }
 
+/* The one of o; o NULL: any. */
 static struct attachment *attachment_remove(struct process *p, const struct object *o)
 {
     struct attachment *a = NULL;
     lock_acquire(&p->attach_lock);
     for (unsigned i = 0; i < p->attachment_count && !a; i++) {
-        if (p->attachments[i]->object != o)
+        if (o && p->attachments[i]->object != o)
             continue;
         a = p->attachments[i];
         p->attachment_count--;
@@ -121,7 +122,8 @@ static bool attachments_grow(struct process *p)
     return true;
 }
 
-/* Attach lock held. 0, -EEXIST: something else lies there. */
+/* Attach lock held. 0; -EALREADY: only the rights are new, and a->rights is what was lost; -EEXIST:
+ * something else lies there. */
 static int attachment_insert(struct process *p, struct attachment *a)
 {
     struct object *o = a->object;
@@ -129,7 +131,9 @@ static int attachment_insert(struct process *p, struct attachment *a)
     while (i < p->attachment_count && p->attachments[i]->object->base < o->base)
         i++;
     if (i < p->attachment_count && p->attachments[i]->object == o) {
+        uint32_t before = p->attachments[i]->rights;
         p->attachments[i]->rights = a->rights;
+        a->rights = before & ~a->rights;
         __atomic_fetch_add(&p->attach_generation, 1, __ATOMIC_SEQ_CST);
         return -EALREADY;
     }
@@ -169,6 +173,10 @@ long space_attach(struct process *p, struct object *o, uint32_t rights)
     }
     lock_release(&p->attach_lock);
     lock_release(&o->lock);
+    if (e == -EALREADY && a->rights) {
+        struct unmap u = {.only = p, .reason = EACCES};
+        leaves_for(o, leaf_unmap, &u);
+    }
     if (e)
         kfree(a);
     return e == -EALREADY ? 0 : e;
@@ -191,9 +199,10 @@ void object_process_gone(struct process *p)
             break;
         object_die(o, EOWNERDEAD);
         object_put(o);
+        arch_serve_shootdown(); /* another process may be destroying it, and wait for this CPU */
     }
-    while (p->attachment_count) { /* what it used; its views are gone */
-        struct attachment *a = attachment_remove(p, p->attachments[0]->object);
+    struct attachment *a;
+    while ((a = attachment_remove(p, NULL))) { /* what it used; its views are gone */
         struct unmap u = {.only = p, .reason = EACCES};
         if (!(a->object->flags & KD_OBJECT_TRANSACTIONAL))
             leaves_for(a->object, leaf_unmap, &u);
@@ -217,6 +226,7 @@ void object_revoke(struct object *o)
             return;
         space_detach(p, o);
         process_put(p);
+        arch_serve_shootdown(); /* if somebody else ends it at this moment, and waits for this CPU */
     }
 }
 
@@ -227,7 +237,8 @@ bool object_manager_of(struct process *manager, struct process *client)
         return false;
     lock_acquire(&client->attach_lock);
     for (unsigned i = 0; i < client->attachment_count; i++)
-        is |= client->attachments[i]->object->owner == manager;
+        is |= !client->attachments[i]->object->dead &&
+              client->attachments[i]->object->owner == manager;
     lock_release(&client->attach_lock);
     return is;
 }

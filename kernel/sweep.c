@@ -33,12 +33,13 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
     lock_acquire(&v->lock);
     pte_t *pte = u->only && v->process != u->only ? NULL : view_pte(v, at);
     pte_t e = pte ? pte_load(pte) : 0;
-    bool takes = e != 0;
-    if (e && v->state == VIEW_COMMITTING && !u->dying) {
+    bool takes = e != 0, plain = !(l->object->flags & KD_OBJECT_TRANSACTIONAL);
+    if (e && !plain && v->state == VIEW_COMMITTING && !u->dying) {
         v->owed = true; /* all its rights go at its end, which is near */
         v->owed_count = OWED_MAX + 1;
+        u->in_use += !u->reason;
         takes = false;
-    } else if (e && v->state == VIEW_ACTIVE && !u->reason) {
+    } else if (e && !plain && v->state == VIEW_ACTIVE && !u->reason) {
         u->in_use++;
         takes = false;
     }
@@ -51,7 +52,7 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
         vmask_clear(&p->mask, v->id);
         if (p->writer == v->id)
             p->writer = WRITER_NONE;
-        if (v->state == VIEW_ACTIVE) {
+        if (v->state == VIEW_ACTIVE && !plain) {
             lock_acquire(&graph_lock);
             if (!v->doom)
                 v->doom = u->reason;
@@ -140,6 +141,8 @@ void object_die(struct object *o, int reason)
 
 void object_wait_for_sweeps(void)
 {
-    while (__atomic_load_n(&sweeps, __ATOMIC_ACQUIRE))
+    while (__atomic_load_n(&sweeps, __ATOMIC_ACQUIRE)) {
+        arch_serve_shootdown(); /* the sweep may wait for this CPU, and a yield may come back at once */
         thread_yield();
+    }
 }
