@@ -86,6 +86,16 @@ int page_request(struct leaf *l, unsigned slot, unsigned access, struct view *v,
     return e == -EINTR ? -EAGAIN : e;
 }
 
+static bool plain_allowed(struct process *p, const struct object *o, vaddr_t at, bool write)
+{
+    uint32_t rights = 0;
+    struct object *there = object_at(p, at, &rights);
+    bool allowed = there == o && (!write || rights & KD_RIGHT_WRITE);
+    if (there)
+        object_put(there);
+    return allowed;
+}
+
 int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
 {
     struct process *process = process_this();
@@ -99,11 +109,18 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
     for (;;) {
         if (thread_this()->killed)
             return -EINTR;
+        uint32_t generation = __atomic_load_n(&process->attach_generation, __ATOMIC_SEQ_CST);
+        if (!plain_allowed(process, o, at, write))
+            return -EACCES;
         lock_acquire(&l->lock);
         struct page *p = &l->pages[slot];
         if (o->dead) {
             lock_release(&l->lock);
             return -EOWNERDEAD;
+        }
+        if (generation != __atomic_load_n(&process->attach_generation, __ATOMIC_SEQ_CST)) {
+            lock_release(&l->lock); /* a detach that has passed this leaf would not see the PTE */
+            continue;
         }
         if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) {
             int e = page_request(l, slot, write ? KD_WRITE : KD_READ, NULL, ~0ull);
@@ -195,6 +212,8 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
     return result;
 }
 
+enum { SUPPLY_AT_ONCE = 256 }; /* pages; then others have their turn */
+
 long object_supply(vaddr_t at)
 {
     struct kd_supply s;
@@ -207,8 +226,13 @@ long object_supply(vaddr_t at)
     if (s.source > KD_SUPPLY_READ || !(s.rights & KD_READ) || s.count == 0 || s.page >= o->pages ||
         s.count > o->pages - s.page)
         e = -EINVAL;
-    for (uint64_t i = 0; !e && i < s.count; i++)
+    for (uint64_t i = 0; !e && i < s.count; i++) {
         e = supply_one(o, &s, i);
+        if (i % SUPPLY_AT_ONCE == SUPPLY_AT_ONCE - 1)
+            thread_yield();
+        if (thread_this()->killed && !e)
+            e = -EINTR;
+    }
     object_put(o);
     return e;
 }
@@ -374,15 +398,23 @@ void object_io_end_write(struct object *o, uint64_t page, struct frame *frame)
 
 /* ---- what managers say of pages ---- */
 
+/* These mean "look again" to a fault; a manager's refusal does not. */
+static int error_for_client(int error)
+{
+    return error == EAGAIN || error == EINTR || error == ENXIO || error == ECANCELED ? EIO : error;
+}
+
 /* The asker of a page with KD_OBJECT_ASK. */
 static long lock_answer(struct object *o, uint64_t page, uint64_t view, int64_t answer)
 {
     if (view >= KD_VIEW_MAX || page >= o->pages || answer > 0 || answer < -4095)
         return -EINVAL;
     struct view *v = &views[view];
-    if (v->ask_at != o->base + (page << PAGE_SHIFT) || v->ask_answer != ANSWER_NONE || !v->owner)
+    if (v->last_object != o || v->ask_at != o->base + (page << PAGE_SHIFT) ||
+        v->ask_answer != ANSWER_NONE || !v->owner)
         return -ESRCH;
-    __atomic_store_n(&v->ask_answer, (int)-answer, __ATOMIC_RELEASE);
+    port_withdraw(o->port, &v->lock_item); /* it may answer what it never received */
+    __atomic_store_n(&v->ask_answer, error_for_client((int)-answer), __ATOMIC_RELEASE);
     thread_wake(v->owner);
     return 0;
 }
@@ -396,7 +428,7 @@ long pages_call(unsigned number, struct object *o, const uint64_t a[6])
         return lock_answer(o, page, a[2], (int64_t)a[3]);
     if (n == 0 || page >= o->pages || n > o->pages - page)
         return -EINVAL;
-    int word = (int)a[3];
+    int word = number == KD_OBJECT_FAIL ? error_for_client((int)a[3]) : (int)a[3];
     switch (number) {
     case KD_OBJECT_FAIL:
         if (word <= 0 || word >= 4096)
