@@ -23,6 +23,7 @@ static struct list fifo = {&fifo, &fifo};
 static struct list hungry = {&hungry, &hungry}; /* threads that wait for frames, by wait_link */
 static uint64_t resident;
 static uint64_t rounds_in_vain;                 /* rounds that found neither clean nor dirty pages */
+enum { VAIN_ROUNDS_MAX = 3, HUNGRY_NS = 10000000 }; /* who waits for a frame looks so often */
 static struct thread *evictor;
 
 void evict_add(struct leaf *l, unsigned slot)
@@ -79,6 +80,17 @@ static uint64_t evict_right(struct view *v, vaddr_t at)
     return shoot;
 }
 
+/* An idle view's right to write that it never used: no copy, nothing is lost (P2). Leaf locked. */
+static void writer_forget(struct page *p, vaddr_t at)
+{
+    struct view *v = &views[p->writer];
+    lock_acquire(&v->lock);
+    pte_t *pte = view_pte(v, at);
+    if (v->state == VIEW_IDLE || v->state == VIEW_FREE || !pte || pte_load(pte) == 0)
+        p->writer = WRITER_NONE;
+    lock_release(&v->lock);
+}
+
 enum look { LOOK_FREED, LOOK_DIRTY, LOOK_BUSY };
 
 static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f)
@@ -87,6 +99,8 @@ static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f)
     struct page *p = &l->pages[slot];
     enum look result = LOOK_BUSY;
     bool free = false;
+    if (p->frame == f && p->writer != WRITER_NONE)
+        writer_forget(p, page_address(l, slot));
     if (p->frame != f || p->flags & (PAGE_FILLING | PAGE_PINNED | PAGE_CLEANING) || f->pins ||
         p->versions || p->writer != WRITER_NONE) /* E1 */
         goto out;
@@ -185,7 +199,8 @@ static void evict_main(void *arg)
             evict_round(&freed, &dirty);
         if (!freed && !dirty && frame_free_count() < high_mark())
             __atomic_fetch_add(&rounds_in_vain, 1, __ATOMIC_RELEASE);
-        wake_hungry();
+        if (freed)
+            wake_hungry();
         if (!freed)
             thread_park(); /* until frames are wanted again, or pages were cleaned */
         else
@@ -199,8 +214,6 @@ void evict_init(void)
     assert(evictor);
     thread_start(evictor);
 }
-
-enum { VAIN_ROUNDS_MAX = 3 };
 
 struct frame *evict_frame(void)
 {
@@ -217,7 +230,7 @@ struct frame *evict_frame(void)
         list_push_back(&hungry, &me->wait_link);
         lock_release(&evict_lock);
         evict_wake();
-        (void)thread_park_until(~0ull);
+        (void)!thread_park_until(arch_time_ns() + HUNGRY_NS);
         lock_acquire(&evict_lock);
         list_remove(&me->wait_link);
         lock_release(&evict_lock);
