@@ -292,13 +292,14 @@ static void page_pin(struct leaf *l, unsigned slot, void *arg)
 static void page_cleaned(struct leaf *l, unsigned slot, void *arg)
 {
     struct page *p = &l->pages[slot];
-    csn_t *csn = arg; /* becomes 0 if this was the current version */
-    if (!page_resident(p) || p->csn != *csn || p->flags & PAGE_MAPPED_WRITE)
+    csn_t *csn = arg; /* becomes KD_CSN_ANY if this was the current version */
+    bool same = p->csn == *csn || *csn == KD_CSN_ANY;
+    if (!page_resident(p) || !same || p->flags & PAGE_MAPPED_WRITE)
         return;
     if (p->flags & PAGE_DIRTY)
         count_add(dirty_pages, -1ull);
     p->flags &= (uint8_t)~PAGE_DIRTY;
-    *csn = ~0ull;
+    *csn = KD_CSN_ANY;
 }
 
 struct info { uint8_t bits[256]; uint64_t first; };
@@ -444,9 +445,9 @@ long pages_call(unsigned number, struct object *o, const uint64_t a[6])
     case KD_OBJECT_CLEANED: {
         csn_t csn = a[2];
         pages_for(o, page, 1, page_cleaned, &csn);
-        if (csn == ~0ull)
+        if (csn == KD_CSN_ANY)
             evict_wake();
-        return csn == ~0ull ? 0 : -ESTALE;
+        return csn == KD_CSN_ANY ? 0 : -ESTALE;
     }
     case KD_OBJECT_PIN: pages_for(o, page, n, page_pin, &word); return 0;
     default: return -ENOSYS;

@@ -34,6 +34,8 @@ enum store_request {
     STORE_NAMED,     /* word0 container, data: name[64] -> word0 address, word1 bytes; -ENOENT */
     STORE_STATS,     /* -> data: struct store_stats */
     STORE_CHECKPOINT,/* -> when done */
+    STORE_STOP,      /* from init only, else -EPERM -> when all pages are home, the store is closed
+                      * as clean, and the manager ends; -EIO: not closed, the next start recovers */
 };
 
 struct store_open {

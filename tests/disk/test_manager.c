@@ -2,11 +2,18 @@
  * test_manager.c - the store manager over a kernel made of arrays and a disk that fails on command.
  *
  * Aim     what a guest cannot show: the fence after a failed write, flush or home write; one view
- *         refused beside others in its group; a log that is too small for the work.
+ *         refused beside others in its group; a log that is too small for the work; memory that
+ *         ends; how the manager ends.
  * Method  the manager's files are compiled in, and kd_system() is ours: one container of 2048 pages,
  *         views that commit words, a disk in shared memory. Each case runs in a child, so its end is
  *         a power cut; then the parent recovers the disk and compares.
  */
+#include <stdint.h>
+#include <stdlib.h>
+
+static size_t malloc_max = SIZE_MAX;        /* more than this at once is not there */
+#define malloc(bytes) ((bytes) > malloc_max ? NULL : malloc(bytes))
+
 #include "user/store/batch.c"
 #include "user/store/clean.c"
 #include "user/store/commit.c"
@@ -68,8 +75,13 @@ static struct view {
     bool queued, answered;
     int answer;
     uint64_t token, first, count, value;                    /* it writes value into these pages */
+    const void *batch;
+    uint64_t batch_bytes;
 } view[VIEWS];
 static uint64_t credits;
+static bool no_object;                                      /* can be made */
+static const void *next_batch;                              /* of the next commit that is posted */
+static uint64_t next_batch_bytes;
 static char log_line[256];
 
 static long receive(long port, struct kd_message *m, long timeout_ms)
@@ -85,7 +97,8 @@ static long receive(long port, struct kd_message *m, long timeout_ms)
             view[i].queued = false;
             *m = (struct kd_message){.kind = (uint32_t)KD_MSG_COMMIT, .token = view[i].token,
                                      .process = CLIENT, .word = {i, view[i].count},
-                                     .buffer = m->buffer};
+                                     .buffer = m->buffer, .data_bytes = view[i].batch_bytes};
+            if (view[i].batch) memcpy(m->buffer, view[i].batch, view[i].batch_bytes);
             result = 0;
         }
     } while (result < 0 && timeout_ms && !pthread_cond_timedwait(&posted, &kernel, &until));
@@ -160,7 +173,7 @@ static long kernel_call(long number, long a, long b, long c, long d)
     case KD_BLOCK_FLUSH: return fails(&flushes_left) ? -EIO : 0;
     case KD_BLOCK_WRITE_PAGES: return write_homes((void *)b, c);
     case KD_PORT_CREATE: return handles++;
-    case KD_OBJECT_CREATE: return OBJECT;
+    case KD_OBJECT_CREATE: return no_object ? -ENOMEM : OBJECT;
     case KD_OBJECT_INFO: memset((void *)d, 0, (size_t)c); return 0;
     case KD_TXN_DIFF: return diff((void *)a);
     case KD_TXN_PUBLISH: return publish((void *)a, b);
@@ -199,7 +212,10 @@ static void commit_post(unsigned i, uint64_t first, uint64_t count, uint64_t val
     pthread_mutex_lock(&kernel);
     uint64_t token = view[i].token + 1;
     view[i] = (struct view){.queued = true, .token = token, .first = first, .count = count,
-                            .value = value};
+                            .value = value, .batch = next_batch,
+                            .batch_bytes = next_batch_bytes};
+    next_batch = NULL;
+    next_batch_bytes = 0;
     for (uint64_t p = first; p < first + count; p++) shared->tried[p] = value;
     pthread_cond_broadcast(&posted);
     pthread_mutex_unlock(&kernel);
@@ -209,8 +225,11 @@ static int commit_wait(unsigned i)
 {
     pthread_mutex_lock(&kernel);
     while (!view[i].answered) pthread_cond_wait(&posted, &kernel);
-    for (uint64_t p = view[i].first; !view[i].answer && p < view[i].first + view[i].count; p++)
-        shared->acknowledged[p] = view[i].value;
+    for (uint64_t p = view[i].first; p < view[i].first + view[i].count; p++)
+        if (view[i].answer == 0)
+            shared->acknowledged[p] = view[i].value;
+        else if (view[i].answer != -EIO)
+            shared->tried[p] = shared->acknowledged[p]; /* refused: it has left nothing */
     pthread_mutex_unlock(&kernel);
     return view[i].answer;
 }
@@ -223,7 +242,7 @@ static int commit(uint64_t first, uint64_t count, uint64_t value)
 
 /* ---- the parent ---- */
 
-static void run_child(void (*body)(void))
+static void run_child_to(int wanted, void (*body)(void))
 {
     int status;
     memset(shared, 0, sizeof(*shared));
@@ -235,15 +254,17 @@ static void run_child(void (*body)(void))
         _exit(0);
     }
     waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
+    assert_int_equal(status, wanted << 8);
 }
+static void run_child(void (*body)(void)) { run_child_to(0, body); }
 
 static int image_read(void *c, uint64_t at, void *to, size_t n) { (void)c; memcpy(to, shared->disk + at, n); return 0; }
 static int image_write(void *c, uint64_t at, const void *from, size_t n) { (void)c; memcpy(shared->disk + at, from, n); return 0; }
 static int image_flush(void *c) { (void)c; return 0; }
 
-/* Recovers; each page holds the last acknowledged value, or a later one whose fate was unknown. */
-static void recover_and_compare(void)
+/* Recovers; each page holds the last acknowledged value, or a later one whose fate was unknown.
+ * True: the store had been closed. */
+static bool recover_and_compare(void)
 {
     const struct disk_io io = {NULL, DISK_BYTES, image_read, image_write, image_flush};
     struct store_report report;
@@ -257,6 +278,7 @@ static void recover_and_compare(void)
     }
     assert_int_equal(store_check(store, &why), 0);
     store_abandon(store);
+    return report.was_clean;
 }
 
 /* ---- cases ---- */
@@ -325,6 +347,7 @@ static void expect_fence(void)
     server_unlock();
     CHECK(strstr(log_line, "No more commits"));
     CHECK(failed && log_writes_after_failure == 0);
+    CHECK(credits > 1000000); /* nobody waits for one any more */
 }
 static void child_write_fails(void) { client_start(); writes_left = 7; expect_fence(); }
 static void child_flush_fails(void) { client_start(); flushes_left = 7; expect_fence(); }
@@ -356,6 +379,121 @@ static void after_a_failed_home_write_the_store_is_fenced(void **state)
     recover_and_compare();
 }
 
+/* Two threads flush: what the first one's failure lost, the other one's success must not hide. */
+static void child_flush_again(void)
+{
+    client_start();
+    flushes_left = 0;
+    CHECK(device_flush(NULL) == -EIO && device_flush(NULL) == -EIO);
+}
+static void no_flush_succeeds_after_a_failed_one(void **state)
+{
+    (void)state;
+    run_child(child_flush_again);
+}
+
+/* Frees all that is free anyway, many times, with little memory: either it is done as a whole, or
+ * it is refused and in no log, even if its group is. */
+static void child_little_memory(void)
+{
+    enum { OPS = 14 };
+    static struct wire_op ops[OPS];
+    client_start();
+    CHECK(commit(0, 4, 1) == 0);
+    malloc_max = 1 << 20;
+    for (int i = 0; i < OPS; i++)
+        ops[i] = (struct wire_op){.kind = WIRE_PAGE_FREE, .op_bytes = sizeof(ops[0]), .container = 1,
+                                  .address = container_by_id(1)->segment[0].base + PAGES * 4096,
+                                  .value = container_by_id(1)->segment[0].pages - PAGES};
+    server_lock();
+    gate_enter(false); /* so that both come into one group */
+    server_unlock();
+    next_batch = ops;
+    next_batch_bytes = sizeof(ops);
+    commit_post(0, 0, 4, 2);
+    commit_post(1, 16, 4, 2);
+    server_lock();
+    gate_leave();
+    server_unlock();
+    commit_wait(0);
+    CHECK(commit_wait(1) == 0);
+    CHECK(commit(8, 4, 3) == 0);
+}
+static void who_is_refused_for_want_of_memory_is_in_no_log(void **state)
+{
+    (void)state;
+    run_child(child_little_memory);
+    recover_and_compare();
+}
+
+/* The container has grown, the kernel's object for it could not be made, and all else is leased. */
+static void child_segment_without_object(void)
+{
+    uint64_t page;
+    client_start();
+    no_object = true;
+    CHECK(container_grow(1) == -ENOMEM);
+    server_lock();
+    struct container *c = container_by_id(1);
+    CHECK(space_lease(c, CLIENT, c->segment[0].pages, 0, &page) == 0 && page == 0);
+    CHECK(space_lease(c, CLIENT, 1, 0, &page) == -ENOSPC);
+    server_unlock();
+}
+static void pages_without_an_object_are_not_leased(void **state)
+{
+    (void)state;
+    run_child(child_segment_without_object);
+}
+
+static void stop_and_wait(void)
+{
+    const struct kd_message m = {.kind = STORE_STOP, .token = 7, .process = INIT_PROCESS};
+    struct kd_message by_another = m;
+    by_another.process = CLIENT;
+    CHECK(!request_stop(&by_another) && request_stop(&m));
+    for (;;) pause();
+}
+static void child_stops(void)
+{
+    client_start();
+    for (uint64_t i = 1; i <= 300; i++) CHECK(commit(i % 50, 1 + i % 3, i) == 0);
+    stop_and_wait();
+}
+static void the_manager_ends_with_a_clean_store(void **state)
+{
+    (void)state;
+    run_child(child_stops);
+    assert_true(recover_and_compare());
+}
+
+static void child_stops_fenced(void)
+{
+    client_start();
+    writes_left = 7;
+    expect_fence();
+    stop_and_wait();
+}
+static void a_fenced_store_is_not_closed(void **state)
+{
+    (void)state;
+    run_child_to(1, child_stops_fenced);
+    assert_false(recover_and_compare());
+}
+
+static void child_stop_fails(void)
+{
+    client_start();
+    CHECK(commit(0, 100, 1) == 0);
+    homes_left = 50;
+    stop_and_wait();
+}
+static void a_store_with_pages_not_at_home_is_not_closed(void **state)
+{
+    (void)state;
+    run_child_to(1, child_stop_fails);
+    assert_false(recover_and_compare());
+}
+
 /* A disk that holds something else is refused and not touched. */
 static void child_foreign(void)
 {
@@ -379,6 +517,12 @@ int main(void)
         cmocka_unit_test(after_a_failed_write_the_store_is_fenced),
         cmocka_unit_test(after_a_failed_flush_the_store_is_fenced),
         cmocka_unit_test(after_a_failed_home_write_the_store_is_fenced),
+        cmocka_unit_test(no_flush_succeeds_after_a_failed_one),
+        cmocka_unit_test(who_is_refused_for_want_of_memory_is_in_no_log),
+        cmocka_unit_test(pages_without_an_object_are_not_leased),
+        cmocka_unit_test(the_manager_ends_with_a_clean_store),
+        cmocka_unit_test(a_fenced_store_is_not_closed),
+        cmocka_unit_test(a_store_with_pages_not_at_home_is_not_closed),
         cmocka_unit_test(a_foreign_disk_is_not_formatted),
     };
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

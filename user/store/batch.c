@@ -54,6 +54,9 @@ static int parse_name(struct batch *b, const struct wire_op *op, const struct co
     return 0;
 }
 
+/* Each page is looked at, with the lock held: no client is to stop all others for long. */
+#define FREE_PAGES_MAX (1ull << 22)
+
 static int parse_free(struct batch *b, const struct wire_op *op, const struct container *c)
 {
     uint64_t first, last, pages = op->value;
@@ -63,6 +66,8 @@ static int parse_free(struct batch *b, const struct wire_op *op, const struct co
         || !container_page(c, op->address + (pages - 1) * PAGE_BYTES, &last)
         || last - first != pages - 1)
         return -EINVAL;
+    b->freed_pages += pages;
+    if (b->freed_pages > FREE_PAGES_MAX) return -E2BIG;
     b->ops[b->op_count++] = (struct store_op){
         .type = STORE_OP_PAGE_FREE, .object = op->container, .page = first, .count = pages};
     b->freed[b->freed_count++] = (struct free_range){op->container, first, pages};

@@ -1,5 +1,5 @@
 /*
- * clean.c - the cleaner: brings committed pages home, runs checkpoints, lends credits.
+ * clean.c - the cleaner: brings committed pages home, runs checkpoints, lends credits, ends.
  *
  * Home pages are written in place and cost no log: the first record of a page after a checkpoint
  * began is a full image, so recovery never reads a home page, and a torn one does no harm.
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define CLEAN_MIN    CLEAN_BATCH        /* pages cleaned per notice at least */
 #define ROUNDS_MAX   1000               /* of a checkpoint that makes no progress */
@@ -74,7 +75,7 @@ static int batch_write(void)
     return r;
 }
 
-/* Brings up to `pages` dirty pages home, in disk order. Lock held. */
+/* Brings up to `pages` dirty pages home, in disk order. Lock held, dropped for the disk. */
 static int clean_pages(uint64_t pages)
 {
     uint64_t cursor = 0, id, page;
@@ -165,14 +166,50 @@ static int credits_help(void)
     return r;
 }
 
+/* ---- the end ---- */
+
+/* All pages home, and the superblock says so. Lock held, dropped for home writes; in the gate. */
+static int store_end(void)
+{
+    struct store_stats stats;
+    int r = server.fenced;
+    for (int round = 0; r == 0; round++) {
+        r = clean_pages(~0ull);
+        store_stats(server.store, &stats);
+        if (stats.pages_dirty == 0) break;
+        if (round == ROUNDS_MAX) r = -EIO;
+        pause_unlocked(1);
+    }
+    return r < 0 ? r : store_close(server.store);
+}
+
+/* Init wants the manager to end. The gate and, once the store is closed, the lock are kept, so
+ * nobody commits or looks anything up any more. Lock held. */
+static void stop(void)
+{
+    uint64_t started = disk_clock.microseconds(NULL), homes = server.home_writes;
+    gate_enter(true);
+    int r = store_end();
+    if (r == 0)
+        say("closed, %llu pages brought home, in %llu ms",
+            (unsigned long long)(server.home_writes - homes),
+            (unsigned long long)((disk_clock.microseconds(NULL) - started) / 1000));
+    else
+        say("not closed: error %d. The next start recovers", -r);
+    struct kd_message reply = {.status = r < 0 ? -EIO : 0, .handle = -1};
+    kd_reply(server.stop_token, &reply);
+    _exit(r < 0 ? 1 : 0);
+}
+
 /* ---- the thread ---- */
 
 static bool work_is_due(void)
 {
-    return !server.fenced
-           && (server.clean_wanted || server.credit_low
-               || server.checkpoints_done < server.checkpoints_wanted
-               || store_should_checkpoint(server.store));
+    return server.stop_token
+           || (!server.fenced
+               && (server.clean_wanted || server.credit_low
+                   || server.checkpoints_done < server.checkpoints_wanted
+                   || store_should_checkpoint(server.store)));
 }
 
 /* While all pagers wait in the kernel, perhaps for frames, nobody receives the CLEAN notice that
@@ -226,6 +263,7 @@ void *cleaner_main(void *unused)
     server_lock();
     for (;;) {
         while (!work_is_due()) cleaner_wait();
+        if (server.stop_token) stop();
         int r = work_round();
         if (r < 0) {
             server_unlock();

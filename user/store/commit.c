@@ -25,12 +25,6 @@
 
 struct name_change { uint64_t container; bool set; char name[STORE_NAME_BYTES]; };
 
-struct freed {
-    struct free_range pages;
-    unsigned member;                    /* by which transaction of the group */
-    uint64_t *lsn;                      /* the version that each page had before; 0: none */
-};
-
 struct group {
     struct store_group *disk;
     unsigned count;
@@ -38,7 +32,7 @@ struct group {
     uint32_t position[KD_VIEW_MAX];
     uint64_t copies;                    /* pages logged */
     /* what else happens when it is committed */
-    struct freed *freed;
+    struct free_range *freed;
     unsigned freed_count, freed_room;
     struct name_change *names;
     unsigned name_count, name_room;
@@ -82,29 +76,15 @@ static bool name_exists(const struct group *g, const struct store_op *op)
     return store_name_find(server.store, op->object, op->name, &found) == 0;
 }
 
-/* Remembers freed pages, with the numbers of their last versions while those are known. */
 static int freed_add(struct group *g, const struct batch *b)
 {
     for (unsigned i = 0; i < b->freed_count; i++) {
-        struct freed f = {.pages = b->freed[i], .member = g->count};
         void *table = grown(g->freed, g->freed_count, &g->freed_room, sizeof(*g->freed));
         if (!table) return -ENOMEM;
         g->freed = table;
-        f.lsn = malloc(f.pages.count * sizeof(*f.lsn));
-        if (!f.lsn) return -ENOMEM;
-        g->freed[g->freed_count++] = f;
-        for (uint64_t p = 0; p < f.pages.count; p++) {
-            struct store_page at;
-            int r = store_page_find(server.store, f.pages.container, f.pages.first + p, &at);
-            f.lsn[p] = r == 0 ? at.lsn : 0;
-        }
+        g->freed[g->freed_count++] = b->freed[i];
     }
     return 0;
-}
-
-static void freed_trim(struct group *g, unsigned count)
-{
-    while (g->freed_count > count) free(g->freed[--g->freed_count].lsn);
 }
 
 /* ---- one view ---- */
@@ -187,8 +167,9 @@ static int add_transaction(struct group *g, const struct kd_message *m, struct b
         *pages += diff.pages;
     }
     if (r == 0) r = add_ops(g, b);
+    if (r == 0) r = freed_add(g, b);
     if (r == 0 && *pages == 0 && b->op_count == 0) r = NOTHING_TO_LOG;
-    if (r == 0) return store_txn_end(g->disk, position);
+    if (r == 0) return store_txn_end(g->disk, position); /* from here on it cannot be taken back */
     store_txn_cancel(g->disk);
     return r;
 }
@@ -221,12 +202,12 @@ static int group_add(struct group *g, const struct kd_message *m)
                         &g->position[g->count]);
     if (r == -ESTALE) { /* a page's home was freed under an old version: log such pages whole */
         g->name_count = names;
+        g->freed_count = freed;
         r = add_transaction(g, m, &b, FULL_ALWAYS, &pages, &g->position[g->count]);
     }
-    if (r == 0) r = freed_add(g, &b);
     if (r < 0) {
         g->name_count = names;
-        freed_trim(g, freed);
+        g->freed_count = freed;
     } else if (r == 0) {
         g->publish[g->count++] = (struct kd_publish){.view = m->word[0], .token = m->token};
         g->copies += pages;
@@ -244,7 +225,7 @@ static int group_begin(struct group *g)
     g->count = 0;
     g->copies = 0;
     g->name_count = 0;
-    freed_trim(g, 0);
+    g->freed_count = 0;
     return store_group_begin(server.store, &g->disk);
 }
 
@@ -270,31 +251,37 @@ static void group_refuse(const struct group *g, int error)
     server.refused += g->count;
 }
 
-/* The kernel may forget freed pages: their last versions count as home, whichever they are. */
-static void tell_freed_part(const struct freed *f, uint64_t from, uint64_t count, uint64_t csn)
+/* The kernel may forget freed pages, whichever version it has, if no later transaction of the group
+ * wrote them again. */
+static void tell_freed_part(uint64_t id, uint64_t first, uint64_t count)
 {
     uint8_t bits[FREED_PART];
     int object;
     uint64_t page;
-    if (container_object(f->pages.container, f->pages.first + from, &object, &page) < 0) return;
+    struct store_page at;
+    if (container_object(id, first, &object, &page) < 0) return;
     if (kd_object_info(object, page, count, bits) < 0) return;
     for (uint64_t i = 0; i < count; i++)
-        if ((bits[i] & KD_PAGE_DIRTY) && kd_object_cleaned(object, page + i, csn) < 0)
-            kd_object_cleaned(object, page + i, f->lsn[from + i]);
+        if ((bits[i] & KD_PAGE_DIRTY) && store_page_find(server.store, id, first + i, &at) == 0
+            && !at.present)
+            kd_object_cleaned(object, page + i, KD_CSN_ANY);
 }
 
 static void tell_freed(struct group *g)
 {
     for (unsigned i = 0; i < g->freed_count; i++) {
-        const struct freed *f = &g->freed[i];
-        struct container *c = container_by_id(f->pages.container);
-        uint64_t count = c ? f->pages.count : 0;
-        if (c) space_freed(c, f->pages.first, count);
-        for (uint64_t p = 0; p < count; p += FREED_PART)
-            tell_freed_part(f, p, count - p < FREED_PART ? count - p : FREED_PART,
-                            g->publish[f->member].csn);
+        const struct free_range *f = &g->freed[i];
+        struct container *c = container_by_id(f->container);
+        uint64_t count = c ? f->count : 0;
+        if (c) space_freed(c, f->first, count);
+        for (uint64_t p = f->first, end = p + count, n; p < end; p += n) {
+            n = container_left(c, p);
+            if (n > end - p) n = end - p;
+            if (n > FREED_PART) n = FREED_PART;
+            tell_freed_part(f->container, p, n);
+        }
     }
-    freed_trim(g, 0);
+    g->freed_count = 0;
 }
 
 /* Lock held, inside the gate. S1: the group is durable. */
@@ -360,6 +347,7 @@ static int own_group(struct store_op *ops, unsigned count)
     }
     r = group_commit(disk);
     int applied = store_group_apply(disk);
+    kd_notify(server.commit_port, 1); /* the committer is to seal this group, too */
     return r < 0 ? r : applied;
 }
 
@@ -413,7 +401,8 @@ static void idle_group(void)
     server_unlock();
 }
 
-/* The next COMMIT into `pending`; notices are dealt with on the way. 0, or -ETIMEDOUT, -EAGAIN. */
+/* The next COMMIT into `pending`; notices are dealt with on the way. 0, or -ETIMEDOUT, -EAGAIN;
+ * -EINTR: a group of the manager's own was written. */
 static long next_commit(long timeout_ms)
 {
     for (;;) {
@@ -425,6 +414,7 @@ static long next_commit(long timeout_ms)
             has_pending = true;
             return 0;
         }
+        if (pending.kind == (uint32_t)KD_MSG_NOTIFY) return -EINTR;
         server_notice(&pending);
     }
 }
@@ -492,6 +482,8 @@ void *committer_main(void *unused)
         long r = has_pending ? 0 : next_commit(idle_due ? IDLE_MS : -1);
         if (r == 0) {
             run_group(&tries);
+            idle_due = true;
+        } else if (r == -EINTR) {
             idle_due = true;
         } else if (r == -ETIMEDOUT) {
             idle_group();

@@ -43,6 +43,12 @@ static int segment_of(const struct container *c, uint64_t page)
     return -ENOENT;
 }
 
+uint64_t container_left(const struct container *c, uint64_t page)
+{
+    int i = segment_of(c, page);
+    return i < 0 ? 1 : c->segment[i].first + c->segment[i].pages - page;
+}
+
 uint64_t container_address(const struct container *c, uint64_t page)
 {
     int i = segment_of(c, page);
@@ -371,8 +377,10 @@ int container_grow(uint64_t id)
     struct container *c = container_by_id(id);
     r = c ? store_container_get(server.store, id, &d) : -ENOENT;
     if (r == 0) r = segments_make(c, &d);
-    for (unsigned i = 0; r == 0 && i < c->opening_count; i++)
-        r = attach_all(c, c->openings[i].process, c->openings[i].rights);
+    for (unsigned i = 0; r == 0 && i < c->opening_count; i++) {
+        int e = attach_all(c, c->openings[i].process, c->openings[i].rights);
+        if (e != -ESRCH) r = e; /* -ESRCH: it is ending; CLIENT_GONE will follow */
+    }
     server_unlock();
     return r;
 }

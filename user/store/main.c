@@ -42,6 +42,8 @@ void server_fence(const char *what, int error)
     server_lock();
     bool first = !server.fenced;
     if (first) server.fenced = -EIO;
+    /* Nobody is to wait for a credit that no checkpoint will free: the commit says what is wrong. */
+    if (first) kd_credit_grant(server.commit_port, CREDITS_FENCED);
     pthread_cond_broadcast(&server.changed);
     server_unlock();
     if (first)

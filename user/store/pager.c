@@ -7,7 +7,8 @@
  * memory.
  *
  * S3: the extents that are being brought stand in a table, one per thread. Without it a thread
- * could read a page, sleep, and supply what meanwhile has become an old version.
+ * could read a page, sleep, and supply what meanwhile has become an old version. And a page that
+ * was read is supplied under the lock, if it still is where it was: it may have been freed.
  */
 #include "server.h"
 
@@ -19,7 +20,7 @@
 
 struct want {
     uint64_t page;                      /* in the container */
-    bool asked, done;                   /* by the kernel; supplied or failed */
+    bool asked, done;                   /* by the kernel; supplied, failed, or no concern */
     struct store_page at;
 };
 
@@ -123,14 +124,28 @@ static void supply_zeros(struct bring *b)
     }
 }
 
+/* Supplies what was read if it is the page's newest version. The kernel answers at once: the frame
+ * is there. */
+static bool read_supply(const struct bring *b, const struct want *w, const struct kd_page_io *io)
+{
+    struct store_page now;
+    if (io->status != 0 || !w->at.present || w->at.dirty || io->crc != w->at.crc) return false;
+    server_lock();
+    bool same = store_page_find(server.store, b->container, w->page, &now) == 0 && now.present
+                && !now.dirty && now.lsn == w->at.lsn;
+    if (same) supply(b, w, KD_SUPPLY_READ, now.lsn);
+    server_unlock();
+    return same;
+}
+
 /* What became of one page that was to be read. `last`: what is wrong is failed. */
-static void read_settle(struct bring *b, struct want *w, const struct kd_page_io *io, bool last)
+static void read_settle(const struct bring *b, struct want *w, const struct kd_page_io *io,
+                        bool last)
 {
     w->done = true;
     if (io->status == -EALREADY) return; /* in memory meanwhile */
-    if (io->status == 0 && w->at.present && !w->at.dirty && io->crc == w->at.crc) {
-        supply(b, w, KD_SUPPLY_READ, w->at.lsn);
-    } else if (!w->asked || !last) {
+    if (read_supply(b, w, io)) return;
+    if (!w->asked || !last) {
         w->done = !w->asked;
         kd_object_fail(b->object, w->page - b->shift, 1, EAGAIN); /* drops the frame: look again */
     } else if (io->status < 0) {

@@ -11,6 +11,7 @@
 
 #define REQUEST_BYTES 1024u     /* the largest request is a struct wire_open */
 #define LIST_MAX      64u
+#define INIT_PROCESS  1u
 
 union answer {
     struct wire_opened opened;
@@ -167,6 +168,17 @@ static int request_checkpoint(void)
     return r;
 }
 
+/* Init's wish to end is answered by the cleaner (clean.c). */
+static bool request_stop(const struct kd_message *m)
+{
+    if (m->kind != STORE_STOP || m->process != INIT_PROCESS) return false;
+    server_lock();
+    server.stop_token = m->token;
+    pthread_cond_signal(&server.work);
+    server_unlock();
+    return true;
+}
+
 static int request(const struct kd_message *m, struct kd_message *reply, union answer *a)
 {
     switch (m->kind) {
@@ -182,6 +194,7 @@ static int request(const struct kd_message *m, struct kd_message *reply, union a
     case STORE_NAMED: return request_named(m, reply);
     case STORE_STATS: return request_stats(reply, a);
     case STORE_CHECKPOINT: return request_checkpoint();
+    case STORE_STOP: return -EPERM;
     default: return -ENOSYS;
     }
 }
@@ -217,23 +230,28 @@ void *pager_main(void *unused)
     long r = kd_receive(server.port, &m, -1);
     while (r >= 0) {
         uint64_t token = m.token;
+        bool answered = !(m.kind & KD_MSG_KERNEL);
         if (m.handle >= 0) /* nobody asked for one, and the table has an end */
             KD1(KD_HANDLE_CLOSE, m.handle);
         if (m.kind == (uint32_t)KD_MSG_PAGE) {
             pager_request(&m);
         } else if (m.kind & KD_MSG_KERNEL) {
             server_notice(&m);
-            token = 0;
+        } else if (request_stop(&m)) {
+            answered = false;
         } else {
             reply = (struct kd_message){.handle = -1};
             reply.status = request(&m, &reply, &answer);
             if (reply.status < 0) reply.data_bytes = 0;
         }
-        bool answered = !(m.kind & KD_MSG_KERNEL);
         m.buffer = buffer;
         m.buffer_bytes = sizeof(buffer);
         r = answered ? kd_reply_receive(token, &reply, server.port, &m)
                      : kd_receive(server.port, &m, -1);
+        if (r == -ENOMEM && answered) { /* the kernel had no memory for the data of the answer */
+            reply = (struct kd_message){.handle = -1, .status = -ENOMEM};
+            r = kd_reply_receive(token, &reply, server.port, &m);
+        }
     }
     say("a request thread ends: error %ld", -r);
     return NULL;

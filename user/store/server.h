@@ -35,6 +35,7 @@
 #define CONTAINER_HASH   64u
 #define CLEAN_BATCH      256u       /* pages per home write call */
 #define CREDIT_BYTES     4160u      /* log space set aside for one private copy */
+#define CREDITS_FENCED   (1u << 24) /* no commit will spend them */
 #define ROOT_NAME        "\1root"   /* the name under which a client registers its root object */
 
 /* A run of pages that nobody else may be given: leased to a process, or freed and perhaps still in
@@ -81,6 +82,7 @@ struct server {
     bool credit_short;              /* and got none: ask again after the next commit */
     uint64_t deleting;              /* the container that is being deleted, or 0 */
     uint64_t credits;               /* granted and not yet spent by a commit */
+    uint64_t stop_token;            /* the request to stop, answered by the cleaner; 0: none */
     struct container *containers[CONTAINER_HASH];
     unsigned pagers_busy;           /* threads that bring a page */
     uint64_t pagers_done;
@@ -111,6 +113,8 @@ int checkpoint_wait(void);
 struct container *container_by_id(uint64_t id);
 int container_object(uint64_t id, uint64_t page, int *object, uint64_t *object_page);
 bool container_page(const struct container *c, uint64_t address, uint64_t *page);
+/* How many pages there are from this one to the end of its segment; 1 at least. */
+uint64_t container_left(const struct container *c, uint64_t page);
 uint64_t container_address(const struct container *c, uint64_t page);
 /* -EACCES: the process has not opened it with these rights. */
 int container_allows(const struct container *c, uint64_t process, uint32_t rights);
@@ -150,11 +154,12 @@ struct batch {
     unsigned op_count;
     struct free_range *freed;
     unsigned freed_count;
+    uint64_t freed_pages;
     struct { uint64_t container, page, bytes; } *rooms;
     unsigned room_count;
     void *memory;
 };
-/* Lock held. Fills *b from hostile bytes, or -EINVAL, -ENOENT, -EACCES, -EEXIST, -ENOMEM. */
+/* Lock held. Fills *b from hostile bytes, or -EINVAL, -ENOENT, -EACCES, -EEXIST, -E2BIG, -ENOMEM. */
 int batch_parse(struct batch *b, uint64_t process, const void *bytes, uint64_t count);
 bool batch_frees(const struct batch *b, uint64_t container, uint64_t page);
 void batch_release(struct batch *b);

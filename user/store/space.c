@@ -131,6 +131,8 @@ static void freed_sweep(struct container *c)
     for (unsigned i = 0; i < c->run_count; i++) {
         struct run run = c->runs[i];
         uint64_t count = run.count < sizeof(bits) ? run.count : sizeof(bits), page;
+        uint64_t left = container_left(c, run.first);
+        if (count > left) count = left;
         int object;
         if (run.owner != NOBODY || container_object(c->id, run.first, &object, &page) < 0) continue;
         if (kd_object_info(object, page, count, bits) < 0) continue;
@@ -153,6 +155,7 @@ static int unused_from(struct container *c, uint64_t from, uint64_t count, uint6
         for (unsigned i = 0; i < c->segment_count && end <= *first; i++)
             end = c->segment[i].first + c->segment[i].pages;
         if (*first + count <= end) return 0;
+        if (*first >= end) return -ENOSPC; /* in a segment that the kernel has no object for */
         from = end;
     }
 }

@@ -54,7 +54,8 @@ enum kd_call {
     KD_OBJECT_FAIL,           /* (object, page, count, error): waiting faults get the error */
     KD_OBJECT_RECALL,         /* (object, page, count, rights): takes rights back from all views */
     KD_OBJECT_INFO,           /* (object, page, count, uint8_t *bits): KD_PAGE_* of each page */
-    KD_OBJECT_CLEANED,        /* (object, page, csn): home again; -ESTALE if a newer version exists */
+    KD_OBJECT_CLEANED,        /* (object, page, csn): home again; -ESTALE if a newer version exists.
+                               * KD_CSN_ANY: nobody wants the page any more, whichever it is */
     KD_LOCK_ANSWER,           /* (object, page, view, 0 or -errno): answers KD_MSG_LOCK */
     KD_OBJECT_PIN,            /* (object, page, count, on) */
 
@@ -179,6 +180,7 @@ struct kd_supply {
     uint64_t page, count, csn;
     const void *memory;
 };
+#define KD_CSN_ANY (~0ull)
 enum { KD_PAGE_RESIDENT = 1, KD_PAGE_DIRTY = 2, KD_PAGE_WRITER = 4, KD_PAGE_PINNED = 8 };
 struct kd_space_info {
     uint64_t base, pages, cookie;
