@@ -1,6 +1,8 @@
 /*
  * init.c - the first process: keeps the store manager running, starts the shell, halts the machine.
  *
+ * Before it halts it has the store manager end: all pages at home, the store closed as clean.
+ *
  * The store manager comes first, and the shell only when it answers or has given up, so that
  * programs find the store at once. When it dies later it is started again: that is the ordinary
  * recovery, and its clients connect again.
@@ -8,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +21,11 @@
 
 #include <katydid/abi.h>
 
+#include "store_protocol.h"
+
 #define COMMAND_BYTES_MAX 61440
 #define RESTARTS_MAX 8          /* a manager that dies again and again is left alone */
+#define STOP_SECONDS_MAX 30     /* a halt waits so long for the store manager */
 
 static const char banner[] =
     "\n"
@@ -147,6 +153,28 @@ static int export_run(void)
     return status;
 }
 
+static void *store_stop_call(void *port)
+{
+    struct kd_message m = {.kind = STORE_STOP, .handle = -1};
+    syscall(KD_PORT_CALL, (long)port, &m);
+    return NULL;
+}
+
+/* The manager brings all home and ends; it says itself what went wrong. One that does not answer
+ * is left alone: the next start recovers. */
+static void store_stop(void)
+{
+    pthread_t thread;
+    struct timespec until;
+    long port = syscall(KD_NAME_FIND, "store");
+    if (port < 0 || pthread_create(&thread, NULL, store_stop_call, (void *)port))
+        return;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += STOP_SECONDS_MAX;
+    if (pthread_timedjoin_np(thread, NULL, &until))
+        fprintf(stderr, "init: the store manager does not end: halting without it\n");
+}
+
 int main(void)
 {
     int store = store_start();
@@ -160,6 +188,7 @@ int main(void)
         int error = export_run();
         status = status ? status : error;
     }
+    store_stop();
     syscall(KD_HALT, status);
     return status;
 }
