@@ -1,0 +1,94 @@
+/* hostile.h - what the hostile tests share: bad pointers, children with a time limit, counts. */
+#ifndef HOSTILE_H
+#define HOSTILE_H
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "pstore_test.h"
+
+#define CALL(number, ...) kd_call6((number), CALL_SIX(__VA_ARGS__, 0, 0, 0, 0, 0, 0))
+#define CALL_SIX(a, b, c, d, e, f, ...) \
+    (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f)
+
+static inline int is_errno(long r) { return r < 0 && r > -4096; }
+
+/* Waits `seconds`, then kills. Its status; -ETIMEDOUT: it was killed; -EBUSY: even that did not help. */
+static inline int child_wait_for(int pid, int seconds)
+{
+    int status = 0;
+    if (pid < 0) return pid;
+    for (int killed = 0; killed < 2; killed++) {
+        for (int i = 0; i < seconds * 100; i++) {
+            long r = CALL(KD_PROCESS_WAIT, pid, &status, KD_WAIT_NOHANG);
+            if (r != 0) return r < 0 ? (int)r : killed ? -ETIMEDOUT : status;
+            usleep(10000);
+        }
+        CALL(KD_PROCESS_KILL, pid, 137);
+    }
+    return -EBUSY;
+}
+
+/* ---- what must be as before ---- */
+
+struct counts { long frames, objects, processes, views; };
+
+static inline struct counts counts_now(void)
+{
+    struct kd_system_info s;
+    CALL(KD_SYSTEM_INFO, &s);
+    return (struct counts){(long)(s.free_bytes / KD_PAGE_BYTES), (long)s.objects, (long)s.processes,
+                           CALL(KD_VIEW_LIST, NULL, 0)};
+}
+
+/* Are they back? What ends in the background gets two seconds. */
+static inline int counts_back(struct counts before, long frames_allowed)
+{
+    struct counts now = counts_now();
+    for (int i = 0; i < 200; i++, now = counts_now()) {
+        if (now.frames + frames_allowed >= before.frames && now.objects == before.objects
+            && now.processes == before.processes && now.views == before.views)
+            break;
+        usleep(10000);
+    }
+    struct kd_view_info views[KD_VIEW_MAX];
+    for (long i = 0; now.views != before.views && i < CALL(KD_VIEW_LIST, views, KD_VIEW_MAX); i++)
+        printf("# view %d of process %d, state %d\n", (int)views[i].view, views[i].pid,
+               (int)views[i].state);
+    printf("# frames %+ld, objects %+ld, processes %+ld, views %+ld\n", now.frames - before.frames,
+           now.objects - before.objects, now.processes - before.processes, now.views - before.views);
+    return now.frames + frames_allowed >= before.frames && now.objects == before.objects
+           && now.processes == before.processes && now.views == before.views;
+}
+
+static inline int check_clean(void) { return CALL(KD_CHECK, 0) == 0; }
+
+/* ---- bad pointers ---- */
+
+enum { AREA_PAGES = 4 };
+static char *area;                      /* a page to write, nothing, a page to read, nothing */
+static char *writable_end, *read_only, *read_only_end;
+
+static inline void area_make(void)
+{
+    area = mmap(NULL, AREA_PAGES * KD_PAGE_BYTES, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(area, 'a', AREA_PAGES * KD_PAGE_BYTES);
+    munmap(area + KD_PAGE_BYTES, KD_PAGE_BYTES);
+    munmap(area + 3 * KD_PAGE_BYTES, KD_PAGE_BYTES);
+    mprotect(area + 2 * KD_PAGE_BYTES, KD_PAGE_BYTES, PROT_READ);
+    writable_end = area + KD_PAGE_BYTES;
+    read_only = area + 2 * KD_PAGE_BYTES;
+    read_only_end = read_only + KD_PAGE_BYTES;
+}
+
+/* None of them can be read. */
+static const unsigned long bad_pointers[] = {
+    0, 1, 8, 4095, 0x1000, 0x123456789000, 0x7fffffffe000, 0x7fffffffffff, 0x800000000000,
+    0xffff7fffffffffff, 0xffff800000000000, 0xffffffff80000000, 0xffffffff80100001,
+    0x8000000000000000, 0xdeadbeefdeadbeef, ~0ul, ~0ul - 7, ~0ul - 4095,
+    0x3f0000000000, 0x3f0000003039, KD_STORE_END - 8, KD_STORE_END,
+};
+enum { BAD_POINTERS = sizeof bad_pointers / sizeof bad_pointers[0] };
+
+#endif

@@ -1,0 +1,1016 @@
+/*
+ * hostile_calls.c - every call with every kind of bad argument, then 100,000 calls at random.
+ *
+ * Aim     any pointer, length, handle or flag gives an errno, and costs nobody else anything.
+ * Method  tables: each call stands in one with arguments that are good but for one, which is
+ *         replaced. The fuzzer runs in child processes; its seed is its argument, so that
+ *         `hostile_calls fuzz SEED` shows one again. In the end everything is counted.
+ */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "hostile.h"
+#include "store_protocol.h"
+
+enum { FUZZ_CHILDREN = 40, FUZZ_AT_ONCE = 4, FUZZ_CALLS = 2500, FUZZ_SECONDS = 3 };
+
+enum { FUTEX_WAIT = 0, FUTEX_REQUEUE = 3, FUTEX_CMP_REQUEUE = 4, FUTEX_WAIT_BITSET = 9 };
+
+/* Marks in arguments: the bad pointer, the bad handle. */
+#define P 0x5a5a000000000001
+#define H 0x5a5a000000000002
+
+enum { IN = 1, OUT = 2, STRING = 4, NULL_IS_FINE = 8 };
+struct pointer_case {
+    const char *name;
+    long number;
+    unsigned long a[6];
+    unsigned what, bytes;
+};
+
+static struct kd_message message;
+static const struct timespec moment = {0, 1000};
+static char room[8192] __attribute__((aligned(4096)));
+static int port, copy, object, view, process, disk, store, file, folder, ends[2];
+static uint64_t base;
+static const char here[] = "/tmp/hostile";
+
+/* Where the system's aborts go: none of the calls here should cause one. */
+static void aborted(long reason)
+{
+    printf("not ok - a transaction was aborted: %ld\n", reason);
+    _exit(1);
+}
+static char abort_stack[16384] __attribute__((aligned(16)));
+#define ABORTS .entry = (uint64_t)aborted, .stack = (uint64_t)(abort_stack + sizeof abort_stack - 8)
+
+/* ---- one of each kind of handle ---- */
+
+static void prepare(const char *self)
+{
+    area_make();
+    port = (int)CALL(KD_PORT_CREATE, 0);
+    copy = (int)CALL(KD_HANDLE_COPY, port, KD_RIGHT_CALL);
+    struct kd_object_create c = {.port = port, .commit_port = port, .cookie = 5, .pages = 8,
+                                 .name = "hostile"};
+    object = (int)CALL(KD_OBJECT_CREATE, &c);
+    struct kd_supply s = {.object = object, .source = KD_SUPPLY_ZERO, .rights = 3, .count = 8};
+    CALL(KD_OBJECT_SUPPLY, &s);
+    CALL(KD_SPACE_ATTACH, getpid(), object, 3);
+    struct kd_process_info list[64];
+    CALL(KD_PROCESS_LIST, list, 64);
+    view = (int)CALL(KD_VIEW_CREATE, 0);
+    store = (int)CALL(KD_NAME_FIND, "store");
+    struct kd_block_info info;
+    disk = (int)CALL(KD_BLOCK_OPEN, "export", &info);
+    const char *argv[] = {self, "nothing", NULL};
+    struct kd_process_create p = {.path = self, .argv = argv, .fds = {-1, -1, -1}};
+    process = (int)CALL(KD_PROCESS_CREATE, &p);
+    child_wait(p.pid);
+    file = open(here, O_CREAT | O_RDWR, 0600);
+    if (write(file, room, sizeof room) < 0) perror(here);
+    folder = open("/tmp", O_RDONLY | O_DIRECTORY);
+    if (pipe2(ends, O_NONBLOCK) < 0) perror("pipe");
+    base = KD_STORE_BASE;
+    for (uint64_t at = KD_STORE_END - KD_ZONE_BYTES; at < KD_STORE_END; at += 1ull << 30) {
+        struct kd_space_info i;
+        if (CALL(KD_CONTAINER_INFO, at, &i) == 0) { base = at; break; }
+        if (at > KD_STORE_END - KD_ZONE_BYTES + (64ull << 30)) break;
+    }
+}
+
+/* ---- pointers ---- */
+
+static int pointers_try(const struct pointer_case *c, unsigned long pointer, long wanted)
+{
+    unsigned long a[6];
+    for (int i = 0; i < 6; i++) a[i] = c->a[i] == P ? pointer : c->a[i];
+    long r = kd_call6(c->number, (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4],
+                      (long)a[5]);
+    int good = wanted ? r == wanted : is_errno(r);
+    if (!good) printf("# %s (%ld) with 0x%lx: %ld\n", c->name, c->number, pointer, r);
+    return good;
+}
+
+static void pointers(const struct pointer_case *cases, int count, const char *what)
+{
+    int good = 1, tried = 0;
+    for (const struct pointer_case *c = cases; c < cases + count; c++) {
+        for (int i = 0; i < BAD_POINTERS; i++) {
+            if (bad_pointers[i] == 0 && (c->what & NULL_IS_FINE)) continue;
+            good &= pointers_try(c, bad_pointers[i], 0);
+            tried++;
+        }
+        unsigned part = c->bytes > 1 ? c->bytes / 2 : 0;
+        char *in = c->what & STRING ? writable_end - 8 : writable_end - part;
+        good &= pointers_try(c, (unsigned long)in, c->what & STRING ? 0 : -EFAULT);
+        good &= pointers_try(c, (unsigned long)writable_end, 0);
+        if (c->what & OUT) good &= pointers_try(c, (unsigned long)read_only, -EFAULT);
+        if (c->what & IN) good &= pointers_try(c, (unsigned long)read_only_end - part, -EFAULT);
+        tried += 4;
+    }
+    tap_ok(good, "%s: %d bad pointers in %d arguments", what, tried, count);
+}
+
+#define COUNT(table) (int)(sizeof(table) / sizeof(table)[0])
+#define G(...) (unsigned long)(__VA_ARGS__)
+
+static void katydid_pointers(void)
+{
+    struct kd_supply supply = {.object = object, .source = KD_SUPPLY_MEMORY, .rights = 3, .count = 1};
+    struct kd_page_io io = {.object = object};
+    struct kd_diff diff = {0};
+    (void)supply, (void)io, (void)diff;
+    const struct pointer_case cases[] = {
+        {"process_create", KD_PROCESS_CREATE, {P}, IN, sizeof(struct kd_process_create)},
+        {"process_list", KD_PROCESS_LIST, {P, 64}, OUT, 64},
+        {"system_info", KD_SYSTEM_INFO, {P}, OUT, sizeof(struct kd_system_info)},
+        {"kernel_log", KD_KERNEL_LOG, {P, 100}, IN, 100},
+        {"kernel_command_line", KD_KERNEL_COMMAND_LINE, {P, 4096}, OUT, 2},
+        {"port_call", KD_PORT_CALL, {G(store), P}, IN, sizeof message},
+        {"port_receive", KD_PORT_RECEIVE, {G(port), P, 0}, IN, sizeof message},
+        {"port_reply", KD_PORT_REPLY, {1, P}, IN, sizeof message},
+        {"port_reply_receive", KD_PORT_REPLY_RECEIVE, {1, P, G(port), P}, IN, sizeof message},
+        {"port_reply_receive", KD_PORT_REPLY_RECEIVE, {1, G(&message), G(port), P}, IN,
+         sizeof message},
+        {"name_set", KD_NAME_SET, {P, G(port)}, STRING, 0},
+        {"name_find", KD_NAME_FIND, {P}, STRING, 0},
+        {"object_create", KD_OBJECT_CREATE, {P}, IN, sizeof(struct kd_object_create)},
+        {"object_supply", KD_OBJECT_SUPPLY, {P}, IN, sizeof(struct kd_supply)},
+        {"object_info", KD_OBJECT_INFO, {G(object), 0, 8, P}, OUT, 8},
+        {"txn_begin", KD_TXN_BEGIN, {P}, IN, sizeof(struct kd_begin)},
+        {"txn_commit", KD_TXN_COMMIT, {P}, IN, sizeof(struct kd_commit)},
+        {"view_stats", KD_VIEW_STATS, {P}, OUT, sizeof(struct kd_view_stats)},
+        {"container_info", KD_CONTAINER_INFO, {base, P}, OUT, sizeof(struct kd_space_info)},
+        {"txn_diff", KD_TXN_DIFF, {P}, IN, sizeof(struct kd_diff)},
+        {"txn_publish", KD_TXN_PUBLISH, {P, 1}, IN, sizeof(struct kd_publish)},
+        {"view_list", KD_VIEW_LIST, {P, 128}, OUT, sizeof(struct kd_view_info)},
+        {"view_wait", KD_VIEW_WAIT, {0, P}, IN, 16},
+        {"block_open", KD_BLOCK_OPEN, {P, G(room)}, STRING, 0},
+        {"block_read", KD_BLOCK_READ, {G(disk), 0, P, 4096}, OUT, 4096},
+        {"block_write", KD_BLOCK_WRITE, {G(disk), 0, P, 4096}, IN, 4096},
+        {"block_read_pages", KD_BLOCK_READ_PAGES, {G(disk), P, 1}, IN, sizeof(struct kd_page_io)},
+        {"block_write_pages", KD_BLOCK_WRITE_PAGES, {G(disk), P, 1}, IN, sizeof(struct kd_page_io)},
+    };
+    CALL(KD_VIEW_ENTER, view);
+    pointers(cases, COUNT(cases), "Katydid's calls");
+    CALL(KD_VIEW_ENTER, -1);
+}
+
+static void linux_pointers(void)
+{
+    const unsigned long no = (unsigned long)-100;
+    const struct pointer_case cases[] = {
+        {"read", SYS_read, {G(file), P, 100}, OUT, 100},
+        {"write", SYS_write, {G(file), P, 100}, IN, 100},
+        {"pread", SYS_pread64, {G(file), P, 100, 0}, OUT, 100},
+        {"pwrite", SYS_pwrite64, {G(file), P, 100, 0}, IN, 100},
+        {"readv", SYS_readv, {G(file), P, 1}, IN, 16},
+        {"writev", SYS_writev, {G(file), P, 1}, IN, 16},
+        {"pipe write", SYS_write, {G(ends[1]), P, 100}, IN, 100},
+        {"open", SYS_open, {P, O_RDONLY}, STRING, 0},
+        {"openat", SYS_openat, {no, P, O_RDONLY}, STRING, 0},
+        {"stat", SYS_stat, {P, G(room)}, STRING, 0},
+        {"stat", SYS_stat, {G(here), P}, OUT, 144},
+        {"lstat", SYS_lstat, {G(here), P}, OUT, 144},
+        {"fstat", SYS_fstat, {G(file), P}, OUT, 144},
+        {"newfstatat", SYS_newfstatat, {no, P, G(room), 0}, STRING, 0},
+        {"newfstatat", SYS_newfstatat, {no, G(here), P, 0}, OUT, 144},
+        {"newfstatat, empty path", SYS_newfstatat, {G(file), P, G(room), 0x1000}, STRING, 0},
+        {"rt_sigaction", SYS_rt_sigaction, {1, 0, P, 8}, OUT | NULL_IS_FINE, 32},
+        {"rt_sigprocmask", SYS_rt_sigprocmask, {0, 0, P, 8}, OUT | NULL_IS_FINE, 8},
+        {"access", SYS_access, {P, 0}, STRING, 0},
+        {"faccessat", SYS_faccessat, {no, P, 0}, STRING, 0},
+        {"pipe", SYS_pipe, {P}, OUT, 8},
+        {"pipe2", SYS_pipe2, {P, 0}, OUT, 8},
+        {"nanosleep", SYS_nanosleep, {P, 0}, IN, 16},
+        {"clock_nanosleep", SYS_clock_nanosleep, {CLOCK_MONOTONIC, 0, P, 0}, IN, 16},
+        {"uname", SYS_uname, {P}, OUT, 390},
+        {"getcwd", SYS_getcwd, {P, 100}, OUT, 2},
+        {"chdir", SYS_chdir, {P}, STRING, 0},
+        {"rename", SYS_rename, {P, G(here)}, STRING, 0},
+        {"rename", SYS_rename, {G(here), P}, STRING, 0},
+        {"renameat", SYS_renameat, {no, P, no, G(here)}, STRING, 0},
+        {"renameat2", SYS_renameat2, {no, G(here), no, P, 0}, STRING, 0},
+        {"mkdir", SYS_mkdir, {P, 0}, STRING, 0},
+        {"mkdirat", SYS_mkdirat, {no, P, 0}, STRING, 0},
+        {"rmdir", SYS_rmdir, {P}, STRING, 0},
+        {"unlink", SYS_unlink, {P}, STRING, 0},
+        {"unlinkat", SYS_unlinkat, {no, P, 0}, STRING, 0},
+        {"readlink", SYS_readlink, {P, G(room), 100}, STRING, 0},
+        {"gettimeofday", SYS_gettimeofday, {P, 0}, OUT | NULL_IS_FINE, 16},
+        {"time", SYS_time, {P}, OUT | NULL_IS_FINE, 8},
+        {"clock_gettime", SYS_clock_gettime, {0, P}, OUT, 16},
+        {"clock_getres", SYS_clock_getres, {0, P}, OUT | NULL_IS_FINE, 16},
+        {"getrlimit", SYS_getrlimit, {3, P}, OUT | NULL_IS_FINE, 16},
+        {"prlimit64", SYS_prlimit64, {0, 3, 0, P}, OUT | NULL_IS_FINE, 16},
+        {"sysinfo", SYS_sysinfo, {P}, OUT, 112},
+        {"arch_prctl", SYS_arch_prctl, {0x1003, P}, OUT, 8},
+        {"futex wait", SYS_futex, {P, FUTEX_WAIT, 0, G(&moment)}, 0, 0},
+        {"futex wait, timeout", SYS_futex, {G(room), FUTEX_WAIT, 0, P}, IN | NULL_IS_FINE, 16},
+        {"futex requeue", SYS_futex, {P, FUTEX_CMP_REQUEUE, 0, 0, G(room), 0}, 0, 0},
+        {"sched_getaffinity", SYS_sched_getaffinity, {0, 8, P}, OUT, 8},
+        {"getdents64", SYS_getdents64, {G(folder), P, 1000}, OUT, 8},
+        {"getrandom", SYS_getrandom, {P, 16, 0}, OUT, 16},
+        {"munmap", SYS_munmap, {P, 4096}, 0, 0},
+    };
+    /* futexes and munmap: pages that may be read are good enough */
+    const struct pointer_case *last = cases + COUNT(cases);
+    int good = lseek(file, 0, SEEK_SET) == 0;
+    for (const struct pointer_case *c = cases; c < last; c++)
+        for (int i = 0; c->what == 0 && i < BAD_POINTERS; i++)
+            if (c->number != SYS_munmap || bad_pointers[i] != 0x123456789000)
+                good &= pointers_try(c, bad_pointers[i], 0);
+    tap_ok(good, "Linux's calls: words and ranges that are nowhere");
+    struct pointer_case rest[COUNT(cases)];
+    int count = 0;
+    for (const struct pointer_case *c = cases; c < last; c++)
+        if (c->what) rest[count++] = *c;
+    pointers(rest, count, "Linux's calls");
+}
+
+/* Pointers inside of structures. */
+static void inner_pointers(const char *self)
+{
+    int good = 1, i;
+    const char *argv[] = {self, NULL};
+    for (i = 0; i < BAD_POINTERS; i++) {
+        void *bad = (void *)bad_pointers[i];
+        const char *bad_argv[] = {self, bad, NULL};
+        struct kd_process_create p = {.path = bad, .argv = argv, .fds = {-1, -1, -1}};
+        good &= is_errno(CALL(KD_PROCESS_CREATE, &p));
+        p.path = self;
+        p.argv = bad_argv;
+        if (bad) good &= CALL(KD_PROCESS_CREATE, &p) == -EFAULT;
+        p.argv = bad;
+        if (bad) good &= CALL(KD_PROCESS_CREATE, &p) == -EFAULT;
+        p.argv = argv;
+        p.envp = bad;
+        if (bad) good &= CALL(KD_PROCESS_CREATE, &p) == -EFAULT;
+    }
+    tap_ok(good, "process_create: path, argv, envp");
+#define FAULTS(call)                                                                              \
+    do {                                                                                          \
+        long result = call;                                                                       \
+        if (result != -EFAULT) good = 0, printf("# %s, 0x%lx: %ld\n", #call, bad_pointers[i], result); \
+    } while (0)
+    for (good = 1, i = 0; i < BAD_POINTERS; i++) {
+        void *bad = (void *)bad_pointers[i];
+        struct kd_message m = {.kind = STORE_STATS, .handle = -1, .data = bad, .data_bytes = 8};
+        FAULTS(CALL(KD_PORT_CALL, store, &m));
+        m = (struct kd_message){.kind = STORE_STATS, .handle = -1, .buffer = bad,
+                                .buffer_bytes = sizeof(struct store_stats)};
+        FAULTS(CALL(KD_PORT_CALL, store, &m));
+        m = (struct kd_message){.handle = -1, .data = bad, .data_bytes = 8};
+        FAULTS(CALL(KD_PORT_REPLY, 77, &m));
+        struct kd_supply s = {.object = object, .source = KD_SUPPLY_MEMORY, .rights = 3, .count = 1,
+                              .memory = bad};
+        FAULTS(CALL(KD_OBJECT_SUPPLY, &s));
+        const unsigned long vector[2] = {bad_pointers[i], 10};
+        FAULTS(CALL(SYS_readv, file, vector, 1));
+        FAULTS(CALL(SYS_writev, file, vector, 1));
+    }
+    tap_ok(good, "messages, supplies, vectors");
+    CALL(KD_VIEW_ENTER, view);
+    for (good = 1, i = 0; i < BAD_POINTERS; i++) {
+        struct kd_begin b = {ABORTS};
+        struct kd_commit k = {.batch = (void *)bad_pointers[i], .batch_bytes = 64, .port = store};
+        long begun = CALL(KD_TXN_BEGIN, &b), result = CALL(KD_TXN_COMMIT, &k); /* and it is over: */
+        if (begun || result != -EFAULT || CALL(KD_TXN_ABORT, 1) != -ENOENT)
+            good = 0, printf("# batch at 0x%lx: %ld, %ld\n", bad_pointers[i], begun, result);
+        b.ticket = 0;
+        b.entry = bad_pointers[i];
+        if (b.entry < KD_STORE_END) continue;
+        good &= CALL(KD_TXN_BEGIN, &b) < 0 || CALL(KD_TXN_ABORT, 1) == 0;
+    }
+    CALL(KD_VIEW_ENTER, -1);
+    tap_ok(good, "batches and entries of transactions");
+}
+
+/* ---- handles ---- */
+
+struct handle_case { const char *name; long number; unsigned long a[6]; int type; };
+enum { A_PORT, A_OBJECT, A_VIEW, A_PROCESS, A_DISK, TYPES };
+
+static int handle_try(const struct handle_case *c, unsigned long handle)
+{
+    unsigned long a[6];
+    for (int i = 0; i < 6; i++) a[i] = c->a[i] == H ? handle : c->a[i];
+    long r = kd_call6(c->number, (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4],
+                      (long)a[5]);
+    int good = r == -EBADF || r == -EACCES;
+    if (!good) printf("# %s with handle 0x%lx: %ld\n", c->name, handle, r);
+    return good;
+}
+
+static void handles(void)
+{
+    static const unsigned long forged[] = {~0ul, 200, 255, 256, 1ul << 31, 1ul << 31 | 1, 0x7fffffff,
+                                           ~0ul - 100, 0xffff};
+    struct kd_supply supply = {.source = KD_SUPPLY_ZERO, .rights = 3, .count = 1};
+    const struct handle_case cases[] = {
+        {"handle_close", KD_HANDLE_CLOSE, {H}, -1},
+        {"handle_copy", KD_HANDLE_COPY, {H, 1}, -1},
+        {"object_revoke", KD_OBJECT_REVOKE, {H}, A_OBJECT},
+        {"port_call", KD_PORT_CALL, {H, G(&message)}, A_PORT},
+        {"port_receive", KD_PORT_RECEIVE, {H, G(&message), 0}, A_PORT},
+        {"port_reply_receive", KD_PORT_REPLY_RECEIVE, {1, G(&message), H, G(&message)}, A_PORT},
+        {"port_notify", KD_PORT_NOTIFY, {H, 1}, A_PORT},
+        {"name_set", KD_NAME_SET, {G("hostile"), H}, A_PORT},
+        {"object_destroy", KD_OBJECT_DESTROY, {H}, A_OBJECT},
+        {"space_attach", KD_SPACE_ATTACH, {G(getpid()), H, 3}, A_OBJECT},
+        {"space_detach", KD_SPACE_DETACH, {G(getpid()), H}, A_OBJECT},
+        {"object_fail", KD_OBJECT_FAIL, {H, 0, 1, 5}, A_OBJECT},
+        {"object_recall", KD_OBJECT_RECALL, {H, 0, 1, 0}, A_OBJECT},
+        {"object_info", KD_OBJECT_INFO, {H, 0, 1, G(room)}, A_OBJECT},
+        {"object_cleaned", KD_OBJECT_CLEANED, {H, 0, 1}, A_OBJECT},
+        {"lock_answer", KD_LOCK_ANSWER, {H, 0, 0, 0}, A_OBJECT},
+        {"object_pin", KD_OBJECT_PIN, {H, 0, 1, 1}, A_OBJECT},
+        {"credit_grant", KD_CREDIT_GRANT, {H, 1}, A_PORT},
+        {"block_read", KD_BLOCK_READ, {H, 0, G(room), 512}, A_DISK},
+        {"block_write", KD_BLOCK_WRITE, {H, 0, G(room), 512}, A_DISK},
+        {"block_flush", KD_BLOCK_FLUSH, {H}, A_DISK},
+        {"block_read_pages", KD_BLOCK_READ_PAGES, {H, G(room), 1}, A_DISK},
+        {"block_write_pages", KD_BLOCK_WRITE_PAGES, {H, G(room), 1}, A_DISK},
+        {"view_enter", KD_VIEW_ENTER, {H}, A_VIEW},
+    };
+    const int of_type[TYPES] = {port, object, view, process, disk};
+    int good = 1, tried = 0;
+    (void)supply;
+    for (const struct handle_case *c = cases; c < cases + COUNT(cases); c++) {
+        for (int i = 0; i < COUNT(forged); i++)
+            if (c->number != KD_VIEW_ENTER || (int)forged[i] >= 0)
+                good &= handle_try(c, forged[i]), tried++;
+        for (int t = 0; c->type >= 0 && t < TYPES; t++)
+            if (t != c->type) good &= handle_try(c, (unsigned long)of_type[t]), tried++;
+    }
+    tap_ok(good, "%d calls, %d forged handles and handles of another type", COUNT(cases), tried);
+
+    const struct handle_case weak[] = {
+        {"port_receive", KD_PORT_RECEIVE, {H, G(&message), 0}, A_PORT},
+        {"name_set", KD_NAME_SET, {G("hostile"), H}, A_PORT},
+        {"credit_grant", KD_CREDIT_GRANT, {H, 1}, A_PORT},
+        {"handle_copy", KD_HANDLE_COPY, {H, KD_RIGHT_RECEIVE}, A_PORT},
+        {"handle_copy", KD_HANDLE_COPY, {H, ~0ul}, A_PORT},
+    };
+    for (good = 1, tried = 0; tried < COUNT(weak); tried++)
+        good &= handle_try(&weak[tried], (unsigned long)copy);
+    struct kd_object_create o = {.port = copy, .commit_port = copy, .pages = 1};
+    good &= CALL(KD_OBJECT_CREATE, &o) == -EACCES;
+    o.port = port;
+    good &= CALL(KD_OBJECT_CREATE, &o) == -EACCES;
+    struct kd_supply s = {.object = copy, .source = KD_SUPPLY_ZERO, .rights = 3, .count = 1};
+    good &= CALL(KD_OBJECT_SUPPLY, &s) == -EBADF;
+    good &= CALL(KD_HANDLE_COPY, view, 1) == -EPERM && CALL(KD_HANDLE_COPY, disk, 1) == -EPERM;
+    tap_ok(good, "handles without the right");
+}
+
+/* ---- lengths, counts, flags, enums ---- */
+
+/* wanted: 0 for any errno. */
+struct value_case { const char *name; long number; unsigned long a[6]; long wanted; };
+
+static void values_try(const struct value_case *cases, int count, const char *what)
+{
+    int good = 1;
+    for (const struct value_case *c = cases; c < cases + count; c++) {
+        long r = kd_call6(c->number, (long)c->a[0], (long)c->a[1], (long)c->a[2], (long)c->a[3],
+                          (long)c->a[4], (long)c->a[5]);
+        int fits = c->wanted ? r == c->wanted : is_errno(r);
+        if (!fits)
+            printf("# %s(%lx, %lx, %lx, %lx): %ld, wanted %ld\n", c->name, c->a[0], c->a[1],
+                   c->a[2], c->a[3], r, c->wanted);
+        good &= fits;
+    }
+    tap_ok(good, "%s: %d bad values", what, count);
+}
+
+static void katydid_values(void)
+{
+    const unsigned long huge = 1ul << 63, big = 1ul << 31, all = ~0ul, o = G(object), r = G(room);
+    const struct value_case cases[] = {
+        {"handle_copy", KD_HANDLE_COPY, {G(port), 0}, -EINVAL},
+        {"process_wait", KD_PROCESS_WAIT, {all, 0, 2}, -EINVAL},
+        {"process_wait", KD_PROCESS_WAIT, {all, 0, all}, -EINVAL},
+        {"process_wait", KD_PROCESS_WAIT, {0, 0, 0}, -ECHILD},
+        {"process_wait", KD_PROCESS_WAIT, {big, 0, 0}, -ECHILD},
+        {"process_kill", KD_PROCESS_KILL, {0, 1}, -ESRCH},
+        {"process_kill", KD_PROCESS_KILL, {all, 1}, -ESRCH},
+        {"process_kill", KD_PROCESS_KILL, {big, 1}, -ESRCH},
+        {"process_kill", KD_PROCESS_KILL, {1, 1}, -EPERM},
+        {"kill", SYS_kill, {1, 9}, -EPERM},
+        {"tgkill", SYS_tgkill, {1, 1, 9}, -EPERM},
+        {"tkill", SYS_tkill, {1, 9}, -ESRCH},
+        {"halt", KD_HALT, {0}, -EPERM},
+        {"kernel_command_line", KD_KERNEL_COMMAND_LINE, {r, 0}, -ERANGE},
+        {"port_reply", KD_PORT_REPLY, {0, G(&message)}, -ESRCH},
+        {"port_reply", KD_PORT_REPLY, {all, G(&message)}, -ESRCH},
+        {"port_reply", KD_PORT_REPLY, {huge | 1, G(&message)}, -ESRCH},
+        {"port_receive", KD_PORT_RECEIVE, {G(port), G(&message), 0}, -EAGAIN},
+        {"name_set", KD_NAME_SET, {G(""), G(port)}, -EINVAL},
+        {"name_set", KD_NAME_SET, {G("store"), G(port)}, -EEXIST},
+        {"name_find", KD_NAME_FIND, {G("")}, -EINVAL},
+        {"name_find", KD_NAME_FIND, {G("no-such")}, -ENOENT},
+        {"name_find", KD_NAME_FIND, {G(read_only)}, 0},
+        {"space_attach", KD_SPACE_ATTACH, {0, o, 3}, -ESRCH},
+        {"space_attach", KD_SPACE_ATTACH, {all, o, 3}, -ESRCH},
+        {"space_attach", KD_SPACE_ATTACH, {G(getpid()), o, 0}, -EINVAL},
+        {"space_attach", KD_SPACE_ATTACH, {G(getpid()), o, 4}, -EINVAL},
+        {"space_attach", KD_SPACE_ATTACH, {G(getpid()), o, all}, -EINVAL},
+        {"space_detach", KD_SPACE_DETACH, {1, o}, -ENOENT},
+        {"object_fail", KD_OBJECT_FAIL, {o, 0, 0, 5}, -EINVAL},
+        {"object_fail", KD_OBJECT_FAIL, {o, 8, 1, 5}, -EINVAL},
+        {"object_fail", KD_OBJECT_FAIL, {o, 1, all, 5}, -EINVAL},
+        {"object_fail", KD_OBJECT_FAIL, {o, all, 2, 5}, -EINVAL},
+        {"object_fail", KD_OBJECT_FAIL, {o, 0, 1, 0}, -EINVAL},
+        {"object_fail", KD_OBJECT_FAIL, {o, 0, 1, 4096}, -EINVAL},
+        {"object_fail", KD_OBJECT_FAIL, {o, 0, 1, big}, -EINVAL},
+        {"object_recall", KD_OBJECT_RECALL, {o, 0, 9, 0}, -EINVAL},
+        {"object_recall", KD_OBJECT_RECALL, {o, huge, huge, 0}, -EINVAL},
+        {"object_info", KD_OBJECT_INFO, {o, 0, huge, r}, -EINVAL},
+        {"object_pin", KD_OBJECT_PIN, {o, 7, 2, 1}, -EINVAL},
+        {"object_cleaned", KD_OBJECT_CLEANED, {o, 8, 1}, -EINVAL},
+        {"lock_answer", KD_LOCK_ANSWER, {o, 0, 128, 0}, -EINVAL},
+        {"lock_answer", KD_LOCK_ANSWER, {o, 0, 0, 1}, -EINVAL},
+        {"lock_answer", KD_LOCK_ANSWER, {o, 0, 0, huge}, -EINVAL},
+        {"lock_answer", KD_LOCK_ANSWER, {o, all, 0, 0}, -EINVAL},
+        {"lock_answer", KD_LOCK_ANSWER, {o, 0, 127, 0}, -ESRCH},
+        {"txn_begin", KD_TXN_BEGIN, {r}, -ENOENT},
+        {"txn_commit", KD_TXN_COMMIT, {r}, -ENOENT},
+        {"txn_abort", KD_TXN_ABORT, {all}, -ENOENT},
+        {"txn_hint", KD_TXN_HINT, {base, 8, 1}, -ENOENT},
+        {"container_info", KD_CONTAINER_INFO, {0, r}, -ENOENT},
+        {"container_info", KD_CONTAINER_INFO, {all, r}, -ENOENT},
+        {"txn_publish", KD_TXN_PUBLISH, {r, 0}, -EINVAL},
+        {"txn_publish", KD_TXN_PUBLISH, {r, 129}, -EINVAL},
+        {"txn_publish", KD_TXN_PUBLISH, {r, all}, -EINVAL},
+        {"txn_publish", KD_TXN_PUBLISH, {r, 1}, -ESRCH},
+        {"txn_refuse", KD_TXN_REFUSE, {0, 0, 5}, -ESRCH},
+        {"txn_refuse", KD_TXN_REFUSE, {all, 0, 5}, -ESRCH},
+        {"txn_refuse", KD_TXN_REFUSE, {128, 0, 5}, -ESRCH},
+        {"view_abort", KD_VIEW_ABORT, {128, 5}, -EINVAL},
+        {"view_abort", KD_VIEW_ABORT, {all, 5}, -EINVAL},
+        {"view_abort", KD_VIEW_ABORT, {0, 0}, -EINVAL},
+        {"view_abort", KD_VIEW_ABORT, {0, 4096}, -EINVAL},
+        {"view_abort", KD_VIEW_ABORT, {127, 5}, 0},
+        {"view_wait", KD_VIEW_WAIT, {128, r}, -EINVAL},
+        {"view_wait", KD_VIEW_WAIT, {127, r}, -ESRCH},
+        {"credit_grant", KD_CREDIT_GRANT, {G(port), all}, -EINVAL},
+        {"credit_grant", KD_CREDIT_GRANT, {G(port), huge}, -EINVAL},
+        {"block_open", KD_BLOCK_OPEN, {G("store"), r}, -EBUSY},
+        {"block_open", KD_BLOCK_OPEN, {G("export"), r}, -EBUSY},
+        {"block_open", KD_BLOCK_OPEN, {G("nothing"), r}, -ENODEV},
+        {"block_open", KD_BLOCK_OPEN, {G(""), r}, -ENODEV},
+        {"block_read", KD_BLOCK_READ, {G(disk), 1, r, 512}, -EINVAL},
+        {"block_read", KD_BLOCK_READ, {G(disk), 0, r, 511}, -EINVAL},
+        {"block_read", KD_BLOCK_READ, {G(disk), huge, r, 512}, -EINVAL},
+        {"block_read", KD_BLOCK_READ, {G(disk), 0, r, huge}, -EINVAL},
+        {"block_read", KD_BLOCK_READ, {G(disk), all - 511, r, 512}, -EINVAL},
+        {"block_read", KD_BLOCK_READ, {G(disk), 0, r, 128ul << 20}, -EFAULT},
+        {"block_read", KD_BLOCK_READ, {G(disk), 0, base, 4096}, -EINVAL},
+        {"block_write", KD_BLOCK_WRITE, {G(disk), 512, r, all - 511}, -EINVAL},
+        {"block_write", KD_BLOCK_WRITE, {G(disk), 0, r, all - 511}, -EINVAL},
+        {"block_read_pages", KD_BLOCK_READ_PAGES, {G(disk), r, 257}, -EINVAL},
+        {"block_read_pages", KD_BLOCK_READ_PAGES, {G(disk), r, all}, -EINVAL},
+        {"block_write_pages", KD_BLOCK_WRITE_PAGES, {G(disk), r, huge}, -EINVAL},
+        {"no call", 1003, {1, 2, 3}, -ENOSYS}, {"no call", 1019, {1, 2, 3}, -ENOSYS},
+        {"no call", 1039, {1, 2, 3}, -ENOSYS}, {"no call", 1106, {1, 2, 3}, -ENOSYS},
+        {"no call", 999, {1, 2, 3}, -ENOSYS}, {"no call", 320, {1, 2, 3}, -ENOSYS},
+        {"no call", 100000, {1, 2, 3}, -ENOSYS}, {"no call", -1, {1, 2, 3}, -ENOSYS},
+        {"no call", (long)(1ul << 63), {1}, -ENOSYS}, {"no call", 0x100000001, {1}, -ENOSYS},
+    };
+    memset(room, 0, sizeof room);
+    memset(&message, 0, sizeof message);
+    values_try(cases, COUNT(cases), "Katydid's calls");
+}
+
+/* Structures with one bad field. */
+static void katydid_structures(const char *self)
+{
+    int good = 1;
+#define OBJECT(...)                                                                               \
+    do {                                                                                          \
+        struct kd_object_create c = {.port = port, .commit_port = port, .pages = 1};                \
+        __VA_ARGS__;                                                                              \
+        long result = CALL(KD_OBJECT_CREATE, &c);                                                 \
+        good &= is_errno(result) || (printf("# object %s: %ld\n", #__VA_ARGS__, result), 0);       \
+    } while (0)
+    OBJECT(c.flags = 8);
+    OBJECT(c.flags = ~0u);
+    OBJECT(c.pages = 0);
+    OBJECT(c.pages = ~0ull);
+    OBJECT(c.pages = 1ull << 63);
+    OBJECT(c.pages = 1ull << 34, c.base = 0);
+    OBJECT(c.base = 4096);
+    OBJECT(c.base = KD_STORE_BASE + 1);
+    OBJECT(c.base = KD_STORE_END);
+    OBJECT(c.base = KD_STORE_END - 4096, c.pages = 2);
+    OBJECT(c.base = 0xffffffff80000000);
+    OBJECT(c.base = ~0ull - 4095);
+    OBJECT(c.port = -1);
+    OBJECT(c.commit_port = 256);
+    OBJECT(c.port = object);
+    tap_ok(good, "object_create");
+    good = 1;
+#define SUPPLY(...)                                                                               \
+    do {                                                                                          \
+        struct kd_supply s = {.object = object, .rights = 1, .count = 1};                          \
+        __VA_ARGS__;                                                                              \
+        long result = CALL(KD_OBJECT_SUPPLY, &s);                                                 \
+        good &= is_errno(result) || (printf("# supply %s: %ld\n", #__VA_ARGS__, result), 0);       \
+    } while (0)
+    SUPPLY(s.object = -1);
+    SUPPLY(s.object = port);
+    SUPPLY(s.source = 3);
+    SUPPLY(s.source = ~0u);
+    SUPPLY(s.source = KD_SUPPLY_READ);
+    SUPPLY(s.rights = 0);
+    SUPPLY(s.rights = 2);
+    SUPPLY(s.count = 0);
+    SUPPLY(s.count = 9);
+    SUPPLY(s.count = ~0ull, s.page = 1);
+    SUPPLY(s.page = 8);
+    SUPPLY(s.page = ~0ull, s.count = 2);
+    tap_ok(good, "object_supply");
+    good = 1;
+#define CREATE(...)                                                                               \
+    do {                                                                                          \
+        const char *argv[] = {self, NULL};                                                        \
+        struct kd_process_create c = {.path = self, .argv = argv, .fds = {-1, -1, -1}};            \
+        __VA_ARGS__;                                                                              \
+        long result = CALL(KD_PROCESS_CREATE, &c);                                                \
+        good &= is_errno(result) || (printf("# process %s: %ld\n", #__VA_ARGS__, result), 0);      \
+    } while (0)
+    CREATE(c.flags = 2);
+    CREATE(c.flags = ~0u);
+    CREATE(c.handle_count = 9);
+    CREATE(c.handle_count = ~0u);
+    CREATE(c.handle_count = 1, c.handles[0] = -1);
+    CREATE(c.handle_count = 1, c.handles[0] = 256);
+    CREATE(c.handle_count = 1, c.handles[0] = view);
+    CREATE(c.handle_count = 1, c.handles[0] = disk);
+    CREATE(c.handle_count = 2, c.handles[0] = port, c.handles[1] = 200);
+    CREATE(c.fds[1] = -2);
+    CREATE(c.fds[2] = 64);
+    CREATE(c.fds[0] = 63);
+    CREATE(c.path = "");
+    CREATE(c.path = "/");
+    CREATE(c.path = "/tmp/no-such");
+    static char *many[2000];
+    for (int i = 0; i < 1999; i++) many[i] = "x";
+    CREATE(c.argv = (const char *const *)many);
+    static char text[70000];
+    memset(text, 'x', sizeof text - 1);
+    CREATE(c.path = text);
+    CREATE(many[0] = text, many[1] = NULL, c.argv = (const char *const *)many);
+    tap_ok(good, "process_create");
+    good = 1;
+#define SEND(wanted, ...)                                                                          \
+    do {                                                                                          \
+        struct kd_message m = {.kind = STORE_HELLO, .handle = -1};                                 \
+        __VA_ARGS__;                                                                              \
+        long result = CALL(KD_PORT_CALL, store, &m);                                              \
+        good &= result == (wanted) || (printf("# call %s: %ld\n", #__VA_ARGS__, result), 0);       \
+    } while (0)
+    SEND(-EPROTONOSUPPORT, m.kind = STORE_HELLO);
+    SEND(-EINVAL, m.kind = 0x80000001);
+    SEND(-EINVAL, m.kind = ~0u);
+    SEND(-E2BIG, m.data = room, m.data_bytes = KD_DATA_MAX + 1);
+    SEND(-E2BIG, m.data = room, m.data_bytes = ~0ull);
+    SEND(-E2BIG, m.data = room, m.data_bytes = 1ull << 63);
+    SEND(-EMSGSIZE, m.data = room, m.data_bytes = 4096);
+    SEND(-EMSGSIZE, m.kind = STORE_STATS, m.buffer = room, m.buffer_bytes = 8);
+    SEND(-EPROTONOSUPPORT, m.handle = 255, m.handle_rights = 4);
+    SEND(-EPROTONOSUPPORT, m.handle = view, m.handle_rights = ~0u);
+    SEND(-EPROTONOSUPPORT, m.handle = copy, m.handle_rights = KD_RIGHT_RECEIVE);
+    tap_ok(good, "messages");
+    good = 1;
+    CALL(KD_VIEW_ENTER, view);
+#define BEGIN(wanted, ...)                                                                         \
+    do {                                                                                          \
+        struct kd_begin b = {ABORTS};                                                             \
+        __VA_ARGS__;                                                                              \
+        long result = CALL(KD_TXN_BEGIN, &b);                                                     \
+        good &= result == (wanted) || (printf("# begin %s: %ld\n", #__VA_ARGS__, result), 0);      \
+    } while (0)
+    BEGIN(-EINVAL, b.mode = 4);
+    BEGIN(-EINVAL, b.mode = ~0u);
+    BEGIN(-EOPNOTSUPP, b.mode = KD_CONTAINER_LOCK);
+    BEGIN(-EINVAL, b.ticket = 1ull << 62);
+    BEGIN(-EINVAL, b.ticket = ~0ull);
+    BEGIN(0, b.mode = KD_SERIALISABLE);
+    BEGIN(-EALREADY, b.mode = KD_SERIALISABLE);
+    good &= CALL(KD_TXN_HINT, base, 0, 1) == -EINVAL && CALL(KD_TXN_HINT, base, 8, 0) == -EINVAL;
+    good &= CALL(KD_TXN_HINT, base, 8, 3) == -EINVAL && CALL(KD_TXN_HINT, base, ~0ul, 1) == -EINVAL;
+    good &= is_errno(CALL(KD_TXN_HINT, 4096, 1ul << 40, 2));
+    good &= is_errno(CALL(KD_TXN_HINT, 0x3f0000000000, 1ul << 40, 2));
+    struct kd_commit k = {.batch = room, .batch_bytes = KD_DATA_MAX + 1, .port = store};
+    good &= CALL(KD_TXN_COMMIT, &k) == -E2BIG;
+    BEGIN(0, b.mode = KD_SERIALISABLE);
+    k = (struct kd_commit){.batch = room, .batch_bytes = 64, .port = 255};
+    good &= CALL(KD_TXN_COMMIT, &k) == -EBADF;
+    BEGIN(0, b.mode = KD_SERIALISABLE);
+    k = (struct kd_commit){.batch = room, .batch_bytes = 64, .port = copy};
+    good &= CALL(KD_TXN_COMMIT, &k) == -EINVAL; /* no manager of transactions */
+    CALL(KD_VIEW_ENTER, -1);
+    tap_ok(good, "transactions");
+}
+
+static void linux_values(void)
+{
+    const unsigned long huge = 1ul << 63, all = ~0ul, r = G(room), f = G(file), big = 1ul << 47;
+    const struct value_case cases[] = {
+        {"read", SYS_read, {all, r, 8}, -EBADF}, {"read", SYS_read, {64, r, 8}, -EBADF},
+        {"write", SYS_write, {1ul << 31, r, 8}, -EBADF},
+        {"read", SYS_read, {G(folder), r, 8}, -EISDIR},
+        {"write", SYS_write, {f, all - 99, all}, -EFAULT}, {"write", SYS_write, {f, G(writable_end), huge}, -EFAULT},
+        {"pread", SYS_pread64, {f, r, 8, all}, -EINVAL},
+        {"pwrite", SYS_pwrite64, {f, r, 8, huge}, -EINVAL},
+        {"pwrite", SYS_pwrite64, {f, r, 8, huge - 1}, -EFBIG},
+        {"pwrite", SYS_pwrite64, {f, r, 8, 1ul << 40}, -EFBIG},
+        {"readv", SYS_readv, {f, r, all}, -EINVAL}, {"writev", SYS_writev, {f, r, 1025}, -EINVAL},
+        {"lseek", SYS_lseek, {f, all, 0}, -EINVAL}, {"lseek", SYS_lseek, {f, huge - 1, 1}, 0},
+        {"lseek", SYS_lseek, {f, 0, 3}, -EINVAL}, {"lseek", SYS_lseek, {f, 0, all}, -EINVAL},
+        {"lseek", SYS_lseek, {G(ends[0]), 0, 0}, -ESPIPE},
+        {"ftruncate", SYS_ftruncate, {f, all}, -EINVAL},
+        {"ftruncate", SYS_ftruncate, {f, 1ul << 50}, -EFBIG},
+        {"ftruncate", SYS_ftruncate, {G(folder), 0}, -EINVAL},
+        {"close", SYS_close, {all}, -EBADF}, {"close", SYS_close, {63}, -EBADF},
+        {"fstat", SYS_fstat, {63, r}, -EBADF}, {"dup", SYS_dup, {63}, -EBADF},
+        {"dup2", SYS_dup2, {f, 64}, -EBADF}, {"dup2", SYS_dup2, {f, all}, -EBADF},
+        {"dup3", SYS_dup3, {f, f, 0}, -EINVAL}, {"dup3", SYS_dup3, {f, 40, 1}, -EINVAL},
+        {"fcntl", SYS_fcntl, {f, 0, 64}, 0}, {"fcntl", SYS_fcntl, {f, 0, all}, 0},
+        {"fcntl", SYS_fcntl, {f, 999, 0}, -EINVAL}, {"fcntl", SYS_fcntl, {63, 1, 0}, -EBADF},
+        {"ioctl", SYS_ioctl, {f, 0x5401, 0}, -ENOTTY}, {"ioctl", SYS_ioctl, {63, 1, 0}, -EBADF},
+        {"fsync", SYS_fsync, {63}, -EBADF}, {"getdents64", SYS_getdents64, {f, r, 99}, -ENOTDIR},
+        {"getdents64", SYS_getdents64, {G(folder), r, 1}, -EINVAL},
+        {"open", SYS_open, {G(here), 3}, -EINVAL}, {"open", SYS_open, {G(""), 0}, -ENOENT},
+        {"open", SYS_open, {G(here), O_CREAT | O_EXCL | O_RDWR}, -EEXIST},
+        {"open", SYS_open, {G("/tmp"), O_WRONLY}, -EISDIR},
+        {"open", SYS_open, {G("/bin/sh"), O_RDWR}, -EROFS},
+        {"open", SYS_open, {G("/tmp/hostile/x"), O_RDONLY}, -ENOTDIR},
+        {"openat", SYS_openat, {63, G("x"), 0}, -EBADF}, {"openat", SYS_openat, {f, G("x"), 0}, 0},
+        {"mkdir", SYS_mkdir, {G("/tmp/..")}, 0}, {"mkdir", SYS_mkdir, {G("/")}, 0},
+        {"mkdir", SYS_mkdir, {G("/bin/x")}, -EROFS}, {"rmdir", SYS_rmdir, {G("/tmp")}, 0},
+        {"rmdir", SYS_rmdir, {G("/")}, 0}, {"unlink", SYS_unlink, {G("/tmp")}, 0},
+        {"unlink", SYS_unlink, {G("/bin/sh")}, -EROFS}, {"unlink", SYS_unlink, {G("/")}, 0},
+        {"rename", SYS_rename, {G("/tmp"), G("/tmp/a")}, 0},
+        {"rename", SYS_rename, {G(here), G("/bin/x")}, -EROFS},
+        {"chdir", SYS_chdir, {G(here)}, -ENOTDIR}, {"fchdir", SYS_fchdir, {f}, -ENOTDIR},
+        {"fchdir", SYS_fchdir, {63}, -EBADF}, {"getcwd", SYS_getcwd, {r, 0}, -ERANGE},
+        {"getcwd", SYS_getcwd, {r, 1}, -ERANGE},
+        {"mmap", SYS_mmap, {0, 0, 3, 0x22, all, 0}, -EINVAL},
+        {"mmap", SYS_mmap, {0, all, 3, 0x22, all, 0}, -ENOMEM},
+        {"mmap", SYS_mmap, {0, huge, 3, 0x22, all, 0}, -ENOMEM},
+        {"mmap", SYS_mmap, {0, big, 3, 0x22, all, 0}, -ENOMEM},
+        {"mmap", SYS_mmap, {0, 4096, 7, 0x22, all, 0}, -EACCES},
+        {"mmap", SYS_mmap, {1, 4096, 3, 0x32, all, 0}, -EINVAL},
+        {"mmap", SYS_mmap, {0, 4096, 3, 0x32, all, 0}, 0},
+        {"mmap", SYS_mmap, {KD_STORE_BASE, 4096, 3, 0x32, all, 0}, -ENOMEM},
+        {"mmap", SYS_mmap, {0xffffffff80000000, 4096, 3, 0x32, all, 0}, -ENOMEM},
+        {"mmap", SYS_mmap, {0x7fffe00000, huge, 3, 0x32, all, 0}, -ENOMEM},
+        {"mmap", SYS_mmap, {0, 4096, 3, 2, 63, 0}, -EBADF},
+        {"mmap", SYS_mmap, {0, 4096, 3, 2, f, 1}, -EINVAL},
+        {"mmap", SYS_mmap, {0, 4096, 3, 1, f, 0}, -ENODEV},
+        {"mmap", SYS_mmap, {0, 4096, 1, 2, G(folder), 0}, -ENODEV},
+        {"munmap", SYS_munmap, {r + 1, 4096}, -EINVAL}, {"munmap", SYS_munmap, {r, 0}, -EINVAL},
+        {"munmap", SYS_munmap, {r, all}, -EINVAL}, {"munmap", SYS_munmap, {r, huge}, -EINVAL},
+        {"mprotect", SYS_mprotect, {r, 4096, 7}, -EACCES},
+        {"mprotect", SYS_mprotect, {r, 4096, 8}, -EINVAL},
+        {"mprotect", SYS_mprotect, {r + 8, 4096, 3}, -EINVAL},
+        {"mprotect", SYS_mprotect, {r, all, 3}, 0}, {"mprotect", SYS_mprotect, {r, big, 3}, 0},
+        {"mprotect", SYS_mprotect, {KD_STORE_BASE, 4096, 3}, 0},
+        {"mremap", SYS_mremap, {r, all, 4096, 0}, -EINVAL},
+        {"mremap", SYS_mremap, {r, 4096, huge, 1}, -EINVAL},
+        {"mremap", SYS_mremap, {r, 4096, 8192, 6}, -EINVAL},
+        {"mremap", SYS_mremap, {G(writable_end), 4096, 8192, 0}, -EFAULT},
+        {"madvise", SYS_madvise, {r + 1, 4096, 4}, -EINVAL},
+        {"madvise", SYS_madvise, {r, all, 4}, -EINVAL},
+        {"madvise", SYS_madvise, {KD_STORE_BASE, 4096, 4}, -EINVAL},
+        {"clone", SYS_clone, {0, r}, -ENOSYS}, {"clone", SYS_clone, {0x11, r}, -ENOSYS},
+        {"clone", SYS_clone, {0x10d00, 0}, -ENOSYS}, {"clone", SYS_clone, {~0x100ul, r}, -ENOSYS},
+        {"clone", SYS_clone, {0x110d00, r, 8}, -EFAULT},
+        {"clone", SYS_clone, {0x1010d00, r, 0, 0xffffffff80000000}, -EFAULT},
+        {"arch_prctl", SYS_arch_prctl, {0x1002, huge}, -EPERM},
+        {"arch_prctl", SYS_arch_prctl, {0x1002, 0xffffffff80000000}, -EPERM},
+        {"arch_prctl", SYS_arch_prctl, {0x1001, r}, -EINVAL},
+        {"rt_sigaction", SYS_rt_sigaction, {0, r, 0}, -EINVAL},
+        {"rt_sigaction", SYS_rt_sigaction, {65, r, 0}, -EINVAL},
+        {"kill", SYS_kill, {G(getpid()), 65}, -EINVAL}, {"kill", SYS_kill, {all, 9}, -ESRCH},
+        {"kill", SYS_kill, {G(getpid()), all}, -EINVAL}, {"kill", SYS_kill, {0, 9}, -ESRCH},
+        {"tkill", SYS_tkill, {all, 9}, -ESRCH}, {"tkill", SYS_tkill, {G(getpid()), 99}, -EINVAL},
+        {"nanosleep", SYS_nanosleep, {G(&(struct timespec){-1, 0})}, -EINVAL},
+        {"nanosleep", SYS_nanosleep, {G(&(struct timespec){0, 1000000000})}, -EINVAL},
+        {"nanosleep", SYS_nanosleep, {G(&(struct timespec){0, -1})}, -EINVAL},
+        {"clock_gettime", SYS_clock_gettime, {99, r}, -EINVAL},
+        {"clock_gettime", SYS_clock_gettime, {all, r}, -EINVAL},
+        {"clock_nanosleep", SYS_clock_nanosleep, {99, 0, G(&moment)}, -EINVAL},
+        {"getrlimit", SYS_getrlimit, {16, r}, -EINVAL}, {"getrlimit", SYS_getrlimit, {all, r}, -EINVAL},
+        {"prlimit64", SYS_prlimit64, {1, 3, 0, r}, -EPERM},
+        {"prlimit64", SYS_prlimit64, {0, 3, r, 0}, -EPERM},
+        {"sched_getaffinity", SYS_sched_getaffinity, {0, 7, r}, -EINVAL},
+        {"futex", SYS_futex, {r + 1, FUTEX_WAIT, 0, G(&moment)}, -EINVAL},
+        {"futex", SYS_futex, {r, 77, 0, 0}, -ENOSYS},
+        {"futex", SYS_futex, {r, FUTEX_WAIT_BITSET, 0, G(&moment), 0, 0}, -EINVAL},
+        {"futex", SYS_futex, {r, FUTEX_REQUEUE, 0, 0, 3}, -EINVAL},
+        {"futex", SYS_futex, {base, FUTEX_WAIT, 0, G(&moment)}, -EFAULT},
+        {"pipe2", SYS_pipe2, {r, all}, -EINVAL},
+        {"fork", SYS_fork, {0}, -ENOSYS}, {"execve", SYS_execve, {r, 0, 0}, -ENOSYS},
+        {"vfork", SYS_vfork, {0}, -ENOSYS}, {"socket", SYS_socket, {1, 1, 0}, -ENOSYS},
+        {"pause", SYS_pause, {0}, -ENOSYS}, {"iopl", SYS_iopl, {3}, -ENOSYS},
+        {"modify_ldt", SYS_modify_ldt, {1, r, 16}, -ENOSYS}, {"reboot", SYS_reboot, {1, 2, 3}, -ENOSYS},
+    };
+    memset(room, 0, sizeof room);
+    values_try(cases, COUNT(cases), "Linux's calls");
+    is(ftruncate(file, 8192), 0, "the file is cut again");
+}
+
+/* ---- scenes: what once was wrong ---- */
+
+static void *commits_to_itself(void *unused)
+{
+    (void)unused;
+    struct kd_object_create c = {.port = port, .commit_port = port, .pages = 1,
+                                 .flags = KD_OBJECT_TRANSACTIONAL, .name = "itself"};
+    CALL(KD_OBJECT_CREATE, &c);
+    CALL(KD_VIEW_ENTER, CALL(KD_VIEW_CREATE, 0));
+    struct kd_begin b = {ABORTS};
+    struct kd_commit k = {.batch = room, .batch_bytes = 64, .port = port};
+    CALL(KD_TXN_BEGIN, &b);
+    CALL(KD_TXN_COMMIT, &k);
+    return NULL;
+}
+
+static int role(int argc, char **argv);
+
+static void scenes(const char *self)
+{
+    int p = (int)CALL(KD_PORT_CREATE, 0);
+    tap_ok(CALL(KD_PORT_NOTIFY, p, 1) == 0 && CALL(KD_HANDLE_CLOSE, p) == 0,
+           "a port is closed with a notice in it");
+    is(child_wait_for(child_start(self, "itself", NULL), 1), -ETIMEDOUT,
+       "who waits for his own answer to a commit can be killed");
+    p = (int)CALL(KD_PORT_CREATE, 0);
+    struct kd_object_create c = {.port = p, .commit_port = p, .base = KD_STORE_BASE, .name = "all",
+                                 .pages = (KD_STORE_END - KD_STORE_BASE) / KD_PAGE_BYTES};
+    int o = (int)CALL(KD_OBJECT_CREATE, &c);
+    tap_ok(CALL(KD_OBJECT_RECALL, o, 0, c.pages) == 0 && CALL(KD_OBJECT_PIN, o, 0, c.pages, 0) == 0
+               && CALL(KD_OBJECT_FAIL, o, 0, c.pages, EIO) == 0
+               && CALL(KD_OBJECT_INFO, o, 0, c.pages, area) == -EFAULT,
+           "ranges of 64 TiB take no time");
+    int client = child_start(self, "nothing", NULL);
+    CALL(KD_SPACE_ATTACH, client, o, 3);
+    child_wait(client);
+    tap_ok(CALL(KD_HANDLE_CLOSE, p) == 0 && CALL(KD_OBJECT_DESTROY, o) == 0,
+           "an object and its port end with news of a client in it");
+    mkdir("/tmp/gone", 0700);
+    int moved = chdir("/tmp/gone") == 0 && rmdir("/tmp/gone") == 0;
+    tap_ok(moved && CALL(SYS_rename, here, "x") == -ENOENT
+               && CALL(SYS_open, "x", O_CREAT | O_RDWR, 0600) == -ENOENT && chdir("/tmp") == 0,
+           "nothing is put into a folder that is gone");
+    is(child_run(self, "orphan", NULL), 0, "an orphan, of whom init takes care,");
+    usleep(300000);
+    tap_ok(1, "does not halt the machine");
+    int good = 1;
+    for (int i = 0; i < 300; i++) {
+        struct kd_message m = {.kind = STORE_HELLO, .word = {STORE_PROTOCOL_VERSION},
+                               .handle = copy, .handle_rights = KD_RIGHT_CALL};
+        good &= CALL(KD_PORT_CALL, store, &m) == 0;
+    }
+    ps_container *some = ps_open("after-handles", PS_CREATE | PS_WRITE, NULL);
+    tap_ok(good && some && ps_close(some) == 0 && ps_delete("after-handles") == 0,
+           "handles sent to the store manager do not fill its table");
+}
+
+/* ---- the fuzzer ---- */
+
+static uint64_t fuzz_state;
+
+static uint64_t dice(void)
+{
+    fuzz_state += 0x9e3779b97f4a7c15;
+    uint64_t z = fuzz_state;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+static char *arena;
+enum { ARENA_BYTES = 1 << 20, SCRATCH_BYTES = 16384 };
+static uint64_t *scratch;               /* with nothing behind it: counts are wild */
+static const char *const names[] = {"/tmp/f/a", "/tmp/f/b", "/tmp/f", "/tmp/f/a/b", "..", "/", "fuzz",
+                                    "", "/bin/none", "/dev/null", "/import", "store", "export"};
+
+static uint64_t bad_pointer(void) { return bad_pointers[dice() % BAD_POINTERS]; }
+
+static uint64_t pointer(void)
+{
+    switch (dice() % 8) {
+    case 0: return bad_pointer();
+    case 1: return (uint64_t)writable_end - dice() % 64;
+    case 2: return (uint64_t)read_only + dice() % 4096;
+    case 3: return (uint64_t)names[dice() % COUNT(names)];
+    case 4: return (uint64_t)(arena + dice() % ARENA_BYTES);
+    default: return (uint64_t)&scratch[dice() % (SCRATCH_BYTES / 16)];
+    }
+}
+
+static uint64_t value(void)
+{
+    static const uint64_t special[] = {~0ull, 1ull << 31, 1ull << 63, ~0ull >> 1, 4096, 4095, 255, 256,
+                                       64, 65536, 1 << 20, 1ull << 32, 1ull << 40, 0xfff, 512, 100};
+    switch (dice() % 8) {
+    case 0: return special[dice() % COUNT(special)];
+    case 1: return pointer();
+    case 2: return dice();
+    case 3: return 0;
+    default: return dice() % 12;
+    }
+}
+
+static void scratch_fill(void)
+{
+    for (int i = 0; i < 64; i++) scratch[dice() % (SCRATCH_BYTES / 8)] = value();
+}
+
+static const short linux_numbers[] = {
+    SYS_read, SYS_write, SYS_open, SYS_close, SYS_stat, SYS_fstat, SYS_lstat, SYS_lseek, SYS_mmap,
+    SYS_mprotect, SYS_munmap, SYS_brk, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn,
+    SYS_ioctl, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_access, SYS_pipe,
+    SYS_sched_yield, SYS_mremap, SYS_madvise, SYS_dup, SYS_dup2, SYS_nanosleep, SYS_getpid, SYS_clone,
+    SYS_kill, SYS_uname, SYS_fcntl, SYS_fsync, SYS_ftruncate, SYS_getcwd, SYS_chdir, SYS_fchdir,
+    SYS_rename, SYS_mkdir, SYS_rmdir, SYS_unlink, SYS_readlink, SYS_gettimeofday, SYS_getrlimit,
+    SYS_sysinfo, SYS_arch_prctl, SYS_gettid, SYS_tkill, SYS_futex, SYS_sched_getaffinity,
+    SYS_getdents64, SYS_set_tid_address, SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep,
+    SYS_tgkill, SYS_openat, SYS_mkdirat, SYS_newfstatat, SYS_unlinkat, SYS_renameat, SYS_faccessat,
+    SYS_dup3, SYS_pipe2, SYS_prlimit64, SYS_renameat2, SYS_getrandom, 7, 23, 57, 59, 61, 319};
+
+/* Keeps a call from ending the fuzzer itself, or from waiting for ever. False: leave it out. */
+static int tame(long number, uint64_t a[6])
+{
+    static const int nobody[] = {0, -1, 1 << 30, 1, 999999};
+    switch (number) {
+    case SYS_mmap: case SYS_munmap: case SYS_mprotect: case SYS_mremap: case SYS_madvise:
+        if (number == SYS_mmap && dice() % 2) a[3] |= 0x20;
+        a[0] = dice() % 4 ? (uint64_t)arena + dice() % 64 * 4096 : bad_pointer();
+        a[1] = dice() % 4 ? dice() % (ARENA_BYTES / 4) : 1ull << 45 | dice();
+        if (number == SYS_mremap) a[2] = dice() % 2 ? dice() % ARENA_BYTES : 1ull << 45 | dice();
+        return bad_pointers[12] != a[0];
+    case SYS_brk: a[0] = dice() % 2 ? 0 : dice() | 1ull << 45; return 1;
+    case SYS_arch_prctl: a[0] = 0x1003; return 1;
+    case SYS_clone: a[0] &= ~0x100ull; return 1;
+    case SYS_kill: case SYS_tkill: case SYS_tgkill: case KD_PROCESS_KILL:
+        a[0] = (uint64_t)nobody[dice() % 5];
+        return 1;
+    case SYS_nanosleep: a[0] = bad_pointer(); return 1;
+    case SYS_clock_nanosleep: a[2] = bad_pointer(); return 1;
+    case SYS_futex: a[3] = (uint64_t)&moment; return 1;
+    case SYS_pipe: return 0;
+    case SYS_pipe2: a[1] |= O_NONBLOCK; return 1;
+    case SYS_fcntl: a[2] |= O_NONBLOCK; return 1;
+    case SYS_ftruncate: a[1] = dice() % 2 ? dice() % (4 << 20) : dice(); return 1;
+    case KD_PORT_CALL: a[0] = dice() % 4 ? (uint64_t)store : 200 + dice() % 100; return 1;
+    case KD_PORT_RECEIVE: a[2] = dice() % 2; return 1;
+    case KD_PORT_REPLY_RECEIVE: a[2] = 200 + dice() % 100; return 1;
+    case KD_PROCESS_WAIT: a[2] |= KD_WAIT_NOHANG; return 1;
+    case KD_KERNEL_LOG: return dice() % 32 == 0;
+    case KD_CHECK: return dice() % 16 == 0;
+    case KD_SPACE_ATTACH: a[0] = dice() % 8 ? (uint64_t)nobody[dice() % 3] : (uint64_t)getpid(); return 1;
+    case KD_SPACE_DETACH: a[0] = (uint64_t)nobody[dice() % 5]; return 1;
+    case KD_NAME_SET: a[0] = dice() % 2 ? (uint64_t)"hostile-fuzz" : a[0]; return 1;
+    default: return 1;
+    }
+}
+
+static void fuzz_one(int trace)
+{
+    uint64_t a[6];
+    long number = dice() % 2 ? linux_numbers[dice() % COUNT(linux_numbers)]
+                             : KD_HANDLE_CLOSE + (long)(dice() % (KD_CALL_END - KD_HANDLE_CLOSE + 2));
+    for (int i = 0; i < 6; i++) a[i] = dice() % 2 ? pointer() : value();
+    if (!tame(number, a)) return;
+    if (trace)
+        fprintf(stderr, "%ld(%lx, %lx, %lx, %lx, %lx, %lx)\n", number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    kd_call6(number, (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4], (long)a[5]);
+}
+
+static int role_fuzz(const char *self, long seed, int trace)
+{
+    fuzz_state = (uint64_t)seed * 1000003;
+    int null = open("/dev/null", O_RDWR);
+    for (int i = 0; i < (trace ? 2 : 3); i++) dup2(null, i);
+    mkdir("/tmp/f", 0700);
+    prepare(self);
+    arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    scratch = mmap(NULL, 2 * SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap((char *)scratch + SCRATCH_BYTES, SCRATCH_BYTES);
+    for (int i = 0; i < FUZZ_CALLS; i++) {
+        if (i % 4 == 0) scratch_fill();
+        fuzz_one(trace);
+    }
+    _exit(0);
+}
+
+static void fuzz(const char *self, int first, int children)
+{
+    int pids[FUZZ_AT_ONCE], statuses[3] = {0}, stuck = 0;
+    char seed[16];
+    for (int i = 0; i < children + FUZZ_AT_ONCE; i++) {
+        int *pid = &pids[i % FUZZ_AT_ONCE];
+        if (i >= FUZZ_AT_ONCE) {
+            int status = child_wait_for(*pid, FUZZ_SECONDS);
+            statuses[status == 0 ? 0 : status == -ETIMEDOUT ? 2 : 1]++;
+            stuck += status == -EBUSY;
+            if (status) printf("# seed %d: status %d\n", first + i - FUZZ_AT_ONCE, status);
+        }
+        snprintf(seed, sizeof seed, "%d", first + i);
+        if (i < children) *pid = child_start(self, "fuzz", seed);
+    }
+    printf("# %d went to their end, %d ended early, %d were waiting\n", statuses[0], statuses[1],
+           statuses[2]);
+    tap_ok(!stuck && statuses[0] * 2 > children, "%d calls at random", children * FUZZ_CALLS);
+}
+
+/* What the fuzzer left in the store and in /tmp. */
+static void clean_up(void)
+{
+    static struct ps_info list[64];
+    int n = ps_list(list, 64);
+    for (int i = 0; i < n && i < 64; i++)
+        if (strcmp(list[i].name, "hostile") != 0) ps_delete(list[i].name);
+    static const char *const left[] = {"/tmp/f/a/b", "/tmp/f/a", "/tmp/f/b", "/tmp/f"};
+    for (int i = 0; i < 4; i++)
+        if (unlink(left[i]) < 0) rmdir(left[i]);
+    unlink(here);
+}
+
+struct root { long count; };
+static ps_container *c;
+
+static int raise_count(void *unused)
+{
+    (void)unused;
+    struct root *root = ps_root(c);
+    root->count++;
+    return 0;
+}
+
+/* In a process of its own: here the view entered is not the library's. */
+static int role_count(void)
+{
+    c = ps_open("hostile", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    return c ? -ps_transaction(raise_count, NULL) : errno;
+}
+
+static int role(int argc, char **argv)
+{
+    const char *what = argv[1];
+    if (strcmp(what, "fuzz") == 0 && argc > 2)
+        return role_fuzz(argv[0], strtol(argv[2], NULL, 10), argc > 3);
+    if (strcmp(what, "count") == 0) return role_count();
+    if (strcmp(what, "itself") == 0) {
+        port = (int)CALL(KD_PORT_CREATE, 0);
+        commits_to_itself(NULL);
+        return 1;
+    }
+    if (strcmp(what, "orphan") == 0) return child_start(argv[0], "halt", NULL) < 0;
+    if (strcmp(what, "halt") == 0) {
+        usleep(100000); /* the parent has ended */
+        CALL(KD_HALT, 55);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) return role(argc, argv);
+    static char self[64];
+    const char *name = strrchr(argv[0], '/');
+    snprintf(self, sizeof self, "/bin/%s", name ? name + 1 : argv[0]);
+    tap_plan(32);
+    is(child_run(self, "count", NULL), 0, "a counter is made");
+    prepare(self);
+    tap_ok(port >= 0 && copy >= 0 && object >= 0 && view >= 0 && process >= 0 && disk >= 0
+               && store >= 0 && file >= 0 && base != KD_STORE_BASE, "one of each handle");
+    katydid_pointers();
+    linux_pointers();
+    inner_pointers(self);
+    handles();
+    katydid_values();
+    katydid_structures(self);
+    linux_values();
+    scenes(self);
+    tap_ok(check_clean(), "kcheck");
+    CALL(KD_HANDLE_CLOSE, disk); /* the fuzzers' turn */
+    fuzz(self, 1000, FUZZ_AT_ONCE);
+    clean_up();
+    struct counts before = counts_now();
+    fuzz(self, 1, FUZZ_CHILDREN);
+    clean_up();
+    tap_ok(counts_back(before, 200), "frames, objects, processes and views are back");
+    tap_ok(check_clean(), "kcheck");
+    is(child_run(self, "count", NULL), 0, "the store manager lives, and a commit works");
+    return tap_end();
+}
