@@ -264,8 +264,8 @@ static void flush_own(struct view *v)
 static void view_idle(struct view *v, bool drop_want_x)
 {
     lock_acquire(&v->lock);
-    bool flush = v->owed || drop_want_x;
-    if (v->owed_count > OWED_MAX)
+    bool flush = v->owed || drop_want_x || v->strict;
+    if (v->owed_count > OWED_MAX || v->strict)
         drop_all_rights(v);
     else
         for (unsigned i = 0; i < v->owed_count; i++)
@@ -442,8 +442,9 @@ static long txn_begin(vaddr_t at)
         return -ENOENT;
     if (v->state != VIEW_IDLE)
         return -EALREADY;
-    if (b.mode > KD_DIRTY_READ)
-        return b.mode == KD_CONTAINER_LOCK ? -EOPNOTSUPP : -EINVAL;
+    uint32_t mode = b.mode & ~(uint32_t)KD_STRICT;
+    if (mode > KD_DIRTY_READ)
+        return mode == KD_CONTAINER_LOCK ? -EOPNOTSUPP : -EINVAL;
     if (!user_range_ok(b.entry, 1) || !user_range_ok(b.stack, 1))
         return -EFAULT;
     if (b.ticket >= __atomic_load_n(&next_ticket, __ATOMIC_RELAXED))
@@ -458,22 +459,23 @@ static long txn_begin(vaddr_t at)
         v->aborts = 0;
     }
     v->ticket = b.ticket;
-    v->mode = b.mode;
+    v->mode = mode;
+    v->strict = b.mode & KD_STRICT;
     v->weight = b.weight;
     v->pages_max = b.pages_max;
     v->entry = b.entry;
     v->stack = b.stack;
     v->deadline_ns = b.timeout_ms ? arch_time_ns() + (uint64_t)b.timeout_ms * 1000000 : ~0ull;
-    bool snapshot = b.mode == KD_SNAPSHOT || b.mode == KD_DIRTY_READ;
+    bool snapshot = mode == KD_SNAPSHOT || mode == KD_DIRTY_READ;
     uint64_t before = v->snapshot;
     v->snapshot = ~0ull; /* a dirty read sees whatever is published */
-    if (b.mode == KD_SNAPSHOT)
+    if (mode == KD_SNAPSHOT)
         version_snapshot_begin(v); /* B2 */
     b.csn = snapshot ? v->snapshot : 0;
     lock_acquire(&v->lock); /* B1 */
     v->state = VIEW_ACTIVE;
     if (snapshot != v->snapshot_rights ||
-        (snapshot && (v->snapshot != before || b.mode == KD_DIRTY_READ))) {
+        (snapshot && (v->snapshot != before || mode == KD_DIRTY_READ))) {
         drop_all_rights(v); /* those of the other kind, or of another commit point */
         v->stale = true;
         v->snapshot_rights = snapshot;

@@ -54,6 +54,7 @@ struct view {
     struct thread *owner;
     struct process *process;
     int handle;
+    bool strict;                    /* its rights end with the transaction */
     uint32_t mode, weight, aborts, pages_max;
     uint64_t ticket, deadline_ns;
     vaddr_t entry, stack;           /* where an abort by the system goes on */

@@ -1,6 +1,7 @@
 /*
  * manager.h - serve the faults of memory objects (external pagers): policy on top of the kernel's
- * mechanism. The store manager is built on the same calls; user/life.c-like examples take 15 lines.
+ * mechanism. The store manager is built on the same kernel calls; user/squares.c is a whole example.
+ * Results: int is 0 or -errno, pointers are NULL with errno.
  */
 #ifndef KATYDID_MANAGER_H
 #define KATYDID_MANAGER_H

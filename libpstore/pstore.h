@@ -54,6 +54,9 @@ int ps_catch(void (*handler)(int error, void *arg), void *arg); /* where the sys
                                                * explicit transaction go; it must not return */
 ps_tx *ps_suspend(void);                      /* this thread leaves its transaction ... */
 int ps_resume(ps_tx *tx);                     /* ... and takes it up again */
+int ps_strict(int on);                        /* 1: a load or store outside a transaction always ends
+                                               * the program, also where rights are cached otherwise;
+                                               * slower, good for tests. Returns what it was */
 int ps_active(void);                          /* 1 inside a transaction */
 
 /* ---- objects: zeroed, 16-byte aligned, at the same address for ever. In a transaction only. ---- */

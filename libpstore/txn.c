@@ -100,6 +100,8 @@ static int tx_enter_idle(void)
     return result;
 }
 
+static int strict; /* of the process: rights end with each transaction */
+
 struct ps_tx *tx_active(void)
 {
     return thread.current && thread.current->active ? thread.current : NULL;
@@ -113,8 +115,8 @@ struct ps_tx *tx_writing(const ps_container *c)
     int error = !tx                                   ? EPERM
                 : !container_is_open(c)               ? EINVAL
                 : !(c->flags & PS_WRITE)              ? EROFS
-                : tx->begin.mode == KD_SNAPSHOT       ? EROFS
-                : tx->begin.mode == KD_DIRTY_READ     ? EROFS
+                : tx->options.isolation == PS_SNAPSHOT  ? EROFS
+                : tx->options.isolation == PS_DIRTY_READ ? EROFS
                                                       : 0;
     if (error == 0) {
         tx->writing = c;
@@ -217,7 +219,7 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
     tx->aborts = 0;
     tx->options = *options;
     tx->begin = (struct kd_begin){
-        .mode = (uint32_t)options->isolation,
+        .mode = (uint32_t)options->isolation | (strict ? KD_STRICT : 0),
         .weight = (uint32_t)options->weight,
         .ticket = keeps_ticket ? tx->begin.ticket : 0,
         .entry = (uintptr_t)tx_entry,
@@ -425,6 +427,13 @@ int ps_catch(void (*handler)(int error, void *arg), void *arg)
     thread.handler = handler;
     thread.handler_arg = arg;
     return 0;
+}
+
+int ps_strict(int on)
+{
+    int before = strict;
+    strict = on;
+    return before;
 }
 
 int ps_active(void)

@@ -190,6 +190,8 @@ struct kd_space_info {
 
 /* ---- transactions ---- */
 enum kd_mode { KD_SERIALISABLE, KD_SNAPSHOT, KD_DIRTY_READ, KD_CONTAINER_LOCK };
+enum { KD_STRICT = 0x100 };                    /* or-ed to the mode: all rights end with it, so that
+                                                * a stray load is noticed, at the price of faults */
 struct kd_begin {
     uint32_t mode, weight;                     /* the lightest is a deadlock's victim */
     uint64_t ticket;                           /* 0: a new one (returned here); a retry keeps its own */
