@@ -1,0 +1,83 @@
+#!/bin/bash
+# The store manager with a log so small that checkpoints never end, with more pages than memory, and
+# with a disk that fails: nothing acknowledged is lost, and the host finds every image clean. After a
+# halt the store is closed, and the next boot has nothing to recover.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+STORE=$TEST_TMP/store
+LOG=$TEST_TMP/kernel
+
+# guest OPTIONS...: sets output and status; the kernel's log goes to $LOG.
+guest() {
+    status=0
+    output=$(scripts/run --timeout 90 --add build/tests/guest/store_stress --log "$LOG" "$@" \
+        2>"$TEST_TMP/stderr") || status=$?
+    output=${output//$'\r'/}
+}
+
+blank() { build/host/kstore create --size "$1" --log "$2" --force "$STORE" >/dev/null; }
+host_check() { build/host/kstore check "$STORE"; }
+
+# --- a small log, little memory ---
+for log in 1024 256; do
+    blank 128 $log
+    guest --memory 40 --store "$STORE" -c store_stress
+    is "a log of $log KiB: all processes find what they committed" 0 "$status"
+    [ "$status" -eq 0 ] || tail -n 20 <<<"$output" | sed 's/^/# /'
+    ok "the manager ended properly" grep -q 'store: closed' "$LOG"
+    ok "the host finds no damage" host_check
+done
+
+# --- closed, or not ---
+guest --store "$STORE" -c 'todo add milk'
+ok "after a halt the boot finds the store clean" grep -q 'store: clean' "$LOG"
+guest --store "$STORE" --kill-on '- milk' -c 'todo; sleep 30'
+guest --store "$STORE" -c 'todo'
+ok "after a kill it does not" grep -q 'store: nothing to recover' "$LOG"
+is "what was there is there" "0 - milk" "$status $output"
+guest --store "$STORE" -c 'kill -9 2; sleep 1; todo'
+ok "a manager that was started anew is closed as well" grep -q 'store: closed' "$LOG"
+is "and has what was there" "0 - milk" "$status ${output##*$'\n'}"
+
+# --- a disk that fails once, after it was flushed a number of times ---
+# rules EVENT RULES...: QEMU's blkdebug counts flushes by its state.
+FLUSHES=40
+rules() {
+    local i event=$1
+    shift
+    for ((i = 1; i < FLUSHES; i++)); do
+        printf '[set-state]\nevent = "flush_to_disk"\nstate = "%d"\nnew_state = "%d"\n' \
+            "$i" $((i + 1))
+    done
+    printf '[inject-error]\nevent = "%s"\nstate = "%d"\nerrno = "5"\nonce = "on"\n' \
+        "$event" $FLUSHES
+    printf '%s\n' "$@"
+}
+
+failing() {
+    local name=$1 acknowledged
+    blank 32 1024
+    guest --no-store --memory 64 -c 'store_stress ledger' --qemu "\
+-blockdev driver=file,node-name=image,filename=$STORE \
+-blockdev driver=blkdebug,node-name=fails,image=image,config=$TEST_TMP/rules \
+-blockdev driver=raw,node-name=store,file=fails \
+-device virtio-blk-pci,drive=store,serial=store,disable-legacy=on,werror=report,rerror=report"
+    ok "$name: the disk has failed" grep -qE 'disk store: (write|flush) of sector .* failed' "$LOG"
+    is "$name: a commit says EIO, and no later one is taken" \
+        "0 result -5, fenced, readable" "$status ${output%, acknowledged*}"
+    ok "$name: the store is not closed" grep -q 'store: not closed' "$LOG"
+    acknowledged=${output##* }
+    guest --memory 64 --store "$STORE" -c "store_stress look $acknowledged"
+    is "$name: the next boot has all that was acknowledged" 0 "$status"
+    ok "$name: the host finds no damage" host_check
+}
+
+rules flush_to_disk 'iotype = "flush"' >"$TEST_TMP/rules"
+failing "a flush"
+rules pwritev 'iotype = "write"' >"$TEST_TMP/rules"
+failing "a log write"
+rules pwritev 'iotype = "write"' "sector = \"$((32 << 20 >> 10))\"" >"$TEST_TMP/rules"
+failing "a superblock"
+done_testing
