@@ -277,8 +277,14 @@ static void conflict_notice(struct view *v, struct leaf *l, unsigned slot)
     struct object *o = l->object;
     if (!(o->flags & KD_OBJECT_NOTICES))
         return;
+    if (!v->conflict_port) { /* until its end: a port is not put with a leaf locked */
+        port_get(o->port);
+        v->conflict_port = o->port;
+    }
+    if (v->conflict_port != o->port)
+        return; /* the first manager that it conflicted at is told, no other */
     struct item *i = &v->conflict_item;
-    view_notice_move(&v->conflict_port, o->port, i);
+    port_withdraw(o->port, i);
     i->kind = ITEM_CONFLICT;
     i->word[0] = o->cookie;
     i->word[1] = l->first + slot;

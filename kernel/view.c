@@ -259,6 +259,20 @@ static void flush_own(struct view *v)
         v->stale = true; /* suspended: its CPU flushes before it is used again */
 }
 
+/* Before the notice i is posted at `port`, or nowhere (NULL): it may still stand at *at (M1). */
+static void notice_move(struct port **at, struct port *port, struct item *i)
+{
+    if (*at)
+        port_withdraw(*at, i);
+    if (*at == port)
+        return;
+    if (port)
+        port_get(port);
+    if (*at)
+        port_put(*at);
+    *at = port;
+}
+
 /* C8 and A4: one section. Rights that others waited for go, then IDLE; only then wake. Managers look
  * at `enlisted` from outside, under the view lock. */
 static void view_idle(struct view *v, bool drop_want_x)
@@ -287,6 +301,7 @@ static void view_idle(struct view *v, bool drop_want_x)
     lock_release(&v->lock);
     if (port)
         port_put(port);
+    notice_move(&v->conflict_port, NULL, &v->conflict_item);
     view_wake_waiters(v);
 }
 
@@ -347,18 +362,6 @@ static void drop_copies(struct view *v)
     }
 }
 
-void view_notice_move(struct port **at, struct port *port, struct item *i)
-{
-    if (*at)
-        port_withdraw(*at, i);
-    if (*at == port)
-        return;
-    port_get(port);
-    if (*at)
-        port_put(*at);
-    *at = port;
-}
-
 /* One that nobody received yet makes way: it said the same of an earlier transaction. */
 static void view_gone_notice(struct view *v, int reason)
 {
@@ -366,7 +369,7 @@ static void view_gone_notice(struct view *v, int reason)
     if (!port || !port->wants_gone)
         return;
     struct item *i = &v->gone_item;
-    view_notice_move(&v->gone_port, port, i);
+    notice_move(&v->gone_port, port, i);
     i->kind = ITEM_VIEW_GONE;
     i->process = (uint64_t)v->process->pid;
     i->word[0] = v->id;

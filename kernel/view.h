@@ -92,7 +92,7 @@ struct view {
     pte_t *last_leaf_ptes;          /* ... and these are their 64 entries */
 
     struct item commit_item, lock_item, gone_item, conflict_item;
-    struct port *gone_port, *conflict_port; /* where these were posted last; references */
+    struct port *gone_port, *conflict_port; /* where the last two were posted last; references */
     uint64_t commit_token;
     void *batch;
     uint64_t batch_bytes;
@@ -116,8 +116,6 @@ long view_end(struct view *v);                  /* C8 */
 void view_return_to_user(struct trap_frame *f); /* thread.c: a doom takes effect */
 uint64_t view_cpu_bit(const struct view *v);    /* for arch_shootdown; after its PTE was changed */
 void view_return_hands(struct view *v);
-/* Before the notice i is posted at `port`: it may still stand at the last one, *at (M1). */
-void view_notice_move(struct port **at, struct port *port, struct item *i);
 pte_t *view_pte(struct view *v, vaddr_t at);    /* NULL: EMPTY */
 void view_forget_object(struct view *v);        /* what it looked up last */
 /* Drops the private copy c: PTE EMPTY, flushed, writer none, frame and credit back. No locks. */
