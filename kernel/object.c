@@ -218,8 +218,11 @@ static long object_create(vaddr_t at)
         return -EFAULT;
     if (!object_create_ok(&c))
         return -EINVAL;
-    if (!c.base)
+    if (!c.base) {
         c.base = base_choose(c.pages);
+        if (copy_to_user(at, &c, sizeof c))
+            return -EFAULT;
+    }
     struct port *port = handle_get(c.port, HANDLE_PORT, KD_RIGHT_RECEIVE, &e);
     if (!port)
         return e;

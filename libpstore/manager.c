@@ -58,27 +58,14 @@ static int port_make(const char *name)
     return 0;
 }
 
-/* Objects of managers like this one lie in the last zone, which no store uses. Where a process
- * begins there depends on its number, so that a client can have several managers. */
-static uint64_t base_next(uint64_t pages)
-{
-    static uint64_t next;
-    const uint64_t unit = 1ull << 30, zone = KD_STORE_END - KD_ZONE_BYTES;
-    uint64_t bytes = (pages * KD_PAGE_BYTES + unit - 1) / unit * unit;
-    if (!next) next = zone + (uint64_t)getpid() % 64 * 128 * unit;
-    if (next + bytes > KD_STORE_END) next = zone;
-    uint64_t base = next;
-    next += bytes;
-    return base;
-}
-
 static int object_make(struct km_object *o, const char *name)
 {
     if (object_count == OBJECTS_MAX) return -EMFILE;
     int r = port_make(name);
     if (r < 0) return r;
     struct kd_object_create create = {
-        .port = port, .commit_port = port, .cookie = object_count, .base = base_next(o->pages),
+        .port = port, .commit_port = port, .cookie = object_count,
+        .base = 0, /* the kernel chooses, never the same for two */
         .pages = o->pages,
         .flags = (o->flags & KM_TRANSACTIONAL ? KD_OBJECT_TRANSACTIONAL : 0)
                  | (o->flags & KM_ASK ? KD_OBJECT_ASK : 0)

@@ -169,7 +169,7 @@ struct kd_object_create {
     uint32_t flags;
     uint32_t reserved;
     uint64_t cookie;                           /* the manager's own name for it */
-    uint64_t base, pages;                      /* base 0: the kernel chooses an address */
+    uint64_t base, pages;                      /* base 0: the kernel chooses, and says it */
     char name[KD_NAME_MAX];                    /* for messages to people */
 };
 enum { KD_SUPPLY_ZERO, KD_SUPPLY_MEMORY, KD_SUPPLY_READ }; /* READ: came by KD_BLOCK_READ_PAGES */
