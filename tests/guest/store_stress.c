@@ -94,12 +94,13 @@ static long work_add(void *arg)
     return 0;
 }
 
-/* Memory and log may be short for a moment; then nothing has happened. */
+/* Memory and log may be short for a moment, and a commit may be told that others wait for its
+ * transaction in vain; then nothing has happened. */
 static long run(long (*fn)(void *), const struct work *w)
 {
     for (int i = 0;; i++) {
         long r = client_run(fn, (void *)w);
-        if ((r != -ENOMEM && r != -ENOSPC) || i == 500) return r;
+        if ((r != -ENOMEM && r != -ENOSPC && r != -EDEADLK) || i == 500) return r;
         retries++;
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
