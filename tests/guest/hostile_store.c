@@ -1,0 +1,348 @@
+/*
+ * hostile_store.c - bad requests and bad commits to the store manager.
+ *
+ * Aim     an error for whoever sends them, and the store as it was: another container's data is
+ *         read afterwards, and tests/system/bad-input.sh looks at the image.
+ * Method  each request with words and data of all kinds; batches of operations that are broken in
+ *         one place; then both at random.
+ */
+#include "hostile.h"
+#include "store_client.h"
+
+enum { KEPT_WORDS = 5000, FUZZ_REQUESTS = 4000, FUZZ_BATCHES = 600 };
+
+struct root { uint64_t count; };
+static struct store_opened mine, other;     /* two containers; `other` is open read-only */
+static uint64_t unopened;                   /* the number of one that is not open here */
+static char *page_of_mine;
+
+/* ---- what must stay ---- */
+
+static ps_container *kept;
+
+static int kept_fill(void *unused)
+{
+    (void)unused;
+    uint64_t *words = ps_named(kept, "words", KEPT_WORDS * sizeof *words);
+    if (!words) return -errno;
+    for (uint64_t i = 0; i < KEPT_WORDS; i++) words[i] = i * 0x9e3779b97f4a7c15;
+    return 0;
+}
+
+static int kept_check(void *unused)
+{
+    (void)unused;
+    const uint64_t *words = ps_named(kept, "words", KEPT_WORDS * sizeof *words);
+    if (!words) return -errno;
+    for (uint64_t i = 0; i < KEPT_WORDS; i++)
+        if (words[i] != i * 0x9e3779b97f4a7c15) return 1;
+    return 0;
+}
+
+static int role(const char *what)
+{
+    int fill = strcmp(what, "fill") == 0;
+    kept = ps_open("kept", PS_WRITE | (fill ? PS_CREATE : 0), PS_LAYOUT(struct root, 1));
+    if (!kept) return errno;
+    return -ps_transaction(fill ? kept_fill : kept_check, NULL);
+}
+
+/* ---- requests ---- */
+
+static char data[8192], out[65536];
+
+static long request(uint32_t kind, uint64_t w0, uint64_t w1, uint64_t w2, size_t bytes)
+{
+    return client_call(kind, w0, w1, w2, bytes ? data : NULL, bytes, out, sizeof out);
+}
+
+static int refused(const char *what, long r)
+{
+    if (!is_errno(r)) printf("# %s: %ld\n", what, r);
+    return is_errno(r);
+}
+
+#define REFUSED(...) good &= refused(#__VA_ARGS__, request(__VA_ARGS__))
+
+static void requests(void)
+{
+    static const size_t sizes[] = {0, 1, 7, 63, 64, 65, 127, 128, 129, 143, 144, 145, 1000, 1024, 1025, 8192};
+    const uint64_t m = mine.container, o = other.container, all = ~0ull, big = 1ull << 63;
+    int good = 1;
+    for (unsigned kind = 13; kind < 100; kind++) REFUSED(kind, 0, 0, 0, 0);
+    REFUSED(0, 0, 0, 0, 0);
+    REFUSED(0x7fffffff, 0, 0, 0, 64);
+    REFUSED(0x80000001, 0, 0, 0, 0);
+    REFUSED(~0u, all, all, all, 64);
+    tap_ok(good, "unknown kinds");
+    good = 1;
+    memset(data, 'x', sizeof data); /* no NUL anywhere */
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        REFUSED(STORE_OPEN, 0, 0, 0, sizes[i]);
+        REFUSED(STORE_DELETE, 0, 0, 0, sizes[i]);
+        REFUSED(STORE_RENAME, 0, 0, 0, sizes[i]);
+        REFUSED(STORE_NAMED, m, 0, 0, sizes[i]);
+    }
+    memset(data, 0, sizeof data);
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        REFUSED(STORE_OPEN, 0, 0, 0, sizes[i]);
+        REFUSED(STORE_DELETE, 0, 0, 0, sizes[i]);
+        REFUSED(STORE_RENAME, 0, 0, 0, sizes[i]);
+        REFUSED(STORE_NAMED, m, 0, 0, sizes[i]);
+    }
+    tap_ok(good, "names without an end, or empty, data of all sizes");
+    good = 1;
+    REFUSED(STORE_HELLO, 2, 0, 0, 0);
+    REFUSED(STORE_CLOSE, 0, 0, 0, 0);
+    REFUSED(STORE_CLOSE, all, 0, 0, 0);
+    REFUSED(STORE_CLOSE, unopened, 0, 0, 0);
+    REFUSED(STORE_LEASE, all, 1, 0, 0);
+    REFUSED(STORE_LEASE, o, 1, 0, 0);
+    REFUSED(STORE_LEASE, unopened, 1, 0, 0);
+    REFUSED(STORE_LEASE, m, 0, 0, 0);
+    REFUSED(STORE_LEASE, m, all, 0, 0);
+    REFUSED(STORE_LEASE, m, big, 0, 0);
+    REFUSED(STORE_LEASE, m, mine.pages + 1, 0, 0);
+    REFUSED(STORE_LEASE, m, 1, 8, 0);
+    REFUSED(STORE_LEASE, m, 1, other.base, 0);
+    REFUSED(STORE_LEASE, m, 1, all, 0);
+    REFUSED(STORE_SPACE, all, 16, 0, 0);
+    REFUSED(STORE_SPACE, o, 16, 0, 0);
+    REFUSED(STORE_SPACE, m, 0, 0, 0);
+    REFUSED(STORE_SPACE, m, all, 0, 0);
+    REFUSED(STORE_SPACE, m, 16, other.base, 0);
+    REFUSED(STORE_UNLEASE, 0, 1, 0, 0);
+    REFUSED(STORE_UNLEASE, all, 1, 0, 0);
+    REFUSED(STORE_UNLEASE, mine.base, 0, 0, 0);
+    REFUSED(STORE_UNLEASE, mine.base, all, 0, 0);
+    strcpy(data, "no-such");
+    REFUSED(STORE_NAMED, m, 0, 0, 64);
+    REFUSED(STORE_NAMED, all, 0, 0, 64);
+    REFUSED(STORE_NAMED, unopened, 0, 0, 64);
+    REFUSED(STORE_DELETE, 0, 0, 0, 64);
+    strcpy(data, "kept");
+    strcpy(data + 64, "hostile-a");
+    REFUSED(STORE_RENAME, 0, 0, 0, 128);
+    memset(data + 64, 'y', 64);
+    REFUSED(STORE_RENAME, 0, 0, 0, 128);
+    tap_ok(good, "words that name nothing, or what is others'");
+    good = request(STORE_LIST, all, 0, 0, 0) >= 0 && request(STORE_LIST, 0, all, all, 0) >= 0
+        && request(STORE_STATS, all, all, all, 100) >= 0
+        && client_call(STORE_STATS, 0, 0, 0, NULL, 0, out, 1) == -EMSGSIZE
+        && client_call(STORE_LIST, 0, 0, 0, NULL, 0, out, 8) == -EMSGSIZE;
+    tap_ok(good, "what no word can spoil");
+}
+
+/* ---- batches ---- */
+
+struct attempt { const void *bytes; size_t count; int store; };
+
+/* The batch as it is, perhaps with a page that was changed. */
+static long attempt_run(void *arg)
+{
+    const struct attempt *a = arg;
+    memcpy(client_txn.batch, a->bytes, a->count);
+    client_txn.batch_bytes = a->count;
+    if (a->store) *(volatile uint64_t *)page_of_mine += 1;
+    return 0;
+}
+
+static long commit(const void *bytes, size_t count, int store)
+{
+    struct attempt a = {bytes, count, store};
+    return client_run(attempt_run, &a);
+}
+
+static uint64_t raw[64];
+
+static struct store_op *op(uint32_t kind, uint64_t container, uint64_t address, uint64_t value,
+                           const char *name)
+{
+    struct store_op *o = (void *)raw;
+    memset(raw, 0, sizeof raw);
+    size_t bytes = (sizeof *o + (name ? strlen(name) + 1 : 0) + 7) & ~(size_t)7;
+    *o = (struct store_op){.kind = kind, .op_bytes = (uint32_t)bytes, .container = container,
+                           .address = address, .value = value};
+    if (name) strcpy(o->name, name);
+    return o;
+}
+
+static int good;
+
+static void op_refused(const char *what, const struct store_op *o, size_t bytes)
+{
+    for (int store = 0; store < 2; store++) {
+        long r = commit(o, bytes ? bytes : o->op_bytes, store);
+        if (!is_errno(r)) printf("# %s%s: %ld\n", what, store ? ", with a page" : "", r), good = 0;
+    }
+}
+
+#define OP(...) op_refused(#__VA_ARGS__, op(__VA_ARGS__), 0)
+
+static void batches(void)
+{
+    const uint64_t m = mine.container, o = other.container, all = ~0ull, at = (uint64_t)page_of_mine;
+    struct store_op *p;
+    char name[300];
+    good = 1;
+    for (unsigned bytes = 1; bytes < 32; bytes++) {
+        p = op(STORE_OP_PAGE_FREE, m, at, 1, NULL);
+        op_refused("a batch cut short", p, bytes);
+    }
+    static const uint32_t sizes[] = {0, 1, 8, 24, 31, 33, 36, 40, 4096, 1u << 31, ~0u, ~0u - 7, ~7u};
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        p = op(STORE_OP_ROOM, m, at, 1, NULL);
+        p->op_bytes = sizes[i];
+        op_refused("op_bytes", p, 32);
+    }
+    p = op(STORE_OP_ROOM, m, at, 1, NULL);
+    op_refused("a good operation with bytes behind it", p, 40);
+    p = op(STORE_OP_NAME_SET, m, at, 8, "endless");
+    memset(p->name, 'n', 64);
+    p->op_bytes = 32 + 64;
+    op_refused("a name without NUL", p, 96);
+    p->op_bytes = 32 + 56;
+    op_refused("a name without NUL", p, 88);
+    memset(name, 'n', sizeof name);
+    name[64] = 0;
+    OP(STORE_OP_NAME_SET, m, at, 8, name);
+    name[64] = 'n', name[200] = 0;
+    OP(STORE_OP_NAME_SET, m, at, 8, name);
+    OP(STORE_OP_NAME_SET, m, at, 8, "");
+    OP(STORE_OP_NAME_SET, m, at, 8, NULL);
+    OP(STORE_OP_NAME_UNSET, m, 0, 0, NULL);
+    OP(STORE_OP_NAME_UNSET, m, 0, 0, "no-such");
+    tap_ok(good, "batches that are not well formed");
+    good = 1;
+    for (uint32_t kind = 0; kind < 8; kind++) {
+        OP(kind, 0, at, 1, "name");
+        OP(kind, all, at, 1, "name");
+        OP(kind, unopened, at, 1, "name");
+        OP(kind, o, other.base, 1, "name");
+    }
+    OP(0, m, at, 1, "name");
+    OP(5, m, at, 1, "name");
+    OP(~0u, m, at, 1, "name");
+    tap_ok(good, "containers that are not there, not open, open read-only; unknown kinds");
+    good = 1;
+    OP(STORE_OP_NAME_SET, m, 0, 8, "name");
+    OP(STORE_OP_NAME_SET, m, all, 8, "name");
+    OP(STORE_OP_NAME_SET, m, other.base, 8, "name");
+    OP(STORE_OP_NAME_SET, m, mine.base - 1, 8, "name");
+    OP(STORE_OP_PAGE_FREE, m, other.base, 1, NULL);
+    OP(STORE_OP_PAGE_FREE, m, at + 8, 1, NULL);
+    OP(STORE_OP_PAGE_FREE, m, at, 0, NULL);
+    OP(STORE_OP_PAGE_FREE, m, at, all, NULL);
+    OP(STORE_OP_PAGE_FREE, m, at, 1ull << 52, NULL);
+    OP(STORE_OP_PAGE_FREE, m, mine.base, mine.pages + 1, NULL);
+    OP(STORE_OP_PAGE_FREE, m, 0, 1, NULL);
+    OP(STORE_OP_PAGE_FREE, m, all - 4095, 2, NULL);
+    OP(STORE_OP_ROOM, m, other.base, 1, NULL);
+    OP(STORE_OP_ROOM, m, all, 1, NULL);
+    tap_ok(good, "addresses outside the container");
+
+    /* The first name is good, the second is not: neither is there afterwards. */
+    op(STORE_OP_NAME_SET, m, at, 8, "first");
+    struct store_op *second = (void *)(raw + 5);
+    *second = (struct store_op){.kind = STORE_OP_NAME_UNSET, .op_bytes = 40, .container = m};
+    strcpy(second->name, "nosuch");
+    good = refused("two operations", commit(raw, 80, 1));
+    good &= client_name(STORE_NAMED, m, "first") == -ENOENT;
+    tap_ok(good, "one bad operation undoes all of them");
+    good = commit(op(STORE_OP_PAGE_FREE, m, mine.base + 100 * 4096, 3, NULL), 32, 0) <= 0;
+    tap_ok(good, "pages that were never used are freed, or not");
+    const char root[] = "\1root";
+    commit(op(STORE_OP_NAME_SET, m, at, 8, root), 40, 0);
+    tap_ok(refused("root", commit(op(STORE_OP_NAME_SET, m, at, 8, root), 40, 1)),
+           "the root's name is set once");
+}
+
+/* ---- at random ---- */
+
+static uint64_t dice_state = 7;
+
+static uint64_t dice(void)
+{
+    dice_state = dice_state * 6364136223846793005 + 1442695040888963407;
+    return dice_state >> 33;
+}
+
+static uint64_t any_word(void)
+{
+    const uint64_t some[] = {0, 1, 2, ~0ull, 1ull << 63, mine.container, other.container, unopened,
+                             mine.base, mine.base + 4096, other.base, (uint64_t)page_of_mine, 4096, 64, 100};
+    return dice() % 8 ? some[dice() % (sizeof some / sizeof some[0])] : dice() << 20;
+}
+
+static void at_random(void)
+{
+    long results[2] = {0};
+    for (int i = 0; i < FUZZ_REQUESTS; i++) {
+        for (int k = 0; k < 20; k++) data[dice() % 256] = (char)(dice() % 3 ? 'a' + dice() % 2 : 0);
+        uint32_t kind = dice() % 16 ? (uint32_t)(dice() % 12 + 1) : (uint32_t)dice();
+        if (kind == STORE_CLOSE || (kind == STORE_CHECKPOINT && i % 64)) continue;
+        size_t bytes = dice() % 2 ? dice() % 300 : dice() % 2 ? sizeof(struct store_open) : 64 * (dice() % 3);
+        results[request(kind, any_word(), any_word(), any_word(), bytes) >= 0]++;
+    }
+    printf("# %ld requests were refused, %ld not\n", results[0], results[1]);
+    tap_ok(results[0] > 100, "%d requests at random", FUZZ_REQUESTS);
+    results[0] = results[1] = 0;
+    for (int i = 0; i < FUZZ_BATCHES; i++) {
+        uint64_t bytes[64] = {0};
+        size_t used = 0;
+        while (used + 12 < 64 && dice() % 4) {
+            struct store_op *o = (void *)(bytes + used);
+            size_t words = 4 + dice() % 3;
+            *o = (struct store_op){.kind = (uint32_t)(dice() % 6), .op_bytes = (uint32_t)words * 8,
+                                   .container = dice() % 4 ? mine.container : any_word(),
+                                   .address = any_word(), .value = any_word()};
+            if (words > 4) o->name[0] = (char)('a' + dice() % 3);
+            if (dice() % 16 == 0) o->op_bytes = (uint32_t)dice();
+            used += words;
+        }
+        results[commit(bytes, used * 8 - (dice() % 16 == 0 && used), dice() % 2 != 0) >= 0]++;
+    }
+    printf("# %ld commits were refused, %ld not\n", results[0], results[1]);
+    tap_ok(results[0] > 100, "%d batches at random", FUZZ_BATCHES);
+}
+
+static void containers_delete(void)
+{
+    static struct store_entry list[64];
+    for (int deleted = 1; deleted;) { /* 64 at a time */
+        deleted = 0;
+        client_call(STORE_LIST, 0, 64, 0, NULL, 0, list, sizeof list);
+        for (uint64_t n = client_reply.data_bytes / sizeof list[0], i = 0; i < n; i++) {
+            if (strcmp(list[i].name, "kept") == 0 || strncmp(list[i].name, "hostile", 7) == 0) continue;
+            deleted += client_call(STORE_DELETE, 0, 0, 0, list[i].name, STORE_NAME_BYTES, NULL, 0) == 0;
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) return role(argv[1]);
+    tap_plan(20);
+    is(child_run(argv[0], "fill", NULL), 0, "data that must stay");
+    is(client_connect(), 0, "the store manager is there");
+    client_open("hostile-b", PS_CREATE | PS_WRITE, NULL, 0, 0, &other);
+    client_call(STORE_CLOSE, other.container, 0, 0, NULL, 0, NULL, 0);
+    tap_ok(client_open("hostile-a", PS_CREATE | PS_WRITE, NULL, 0, 0, &mine) == 0
+               && client_open("hostile-b", 0, NULL, 0, 0, &other) == 0, "two containers");
+    page_of_mine = client_lease(mine.container, 1, NULL);
+    static struct store_entry list[64];
+    client_call(STORE_LIST, 0, 64, 0, NULL, 0, list, sizeof list);
+    for (int i = 0; i < 64; i++)
+        if (strcmp(list[i].name, "kept") == 0) unopened = list[i].container;
+    tap_ok(page_of_mine && unopened && commit(NULL, 0, 1) == 0, "a page, and a commit that is right");
+    struct store_stats before = client_stats();
+    requests();
+    batches();
+    at_random();
+    containers_delete();
+    tap_ok(client_stats().containers == before.containers, "the containers are those that were");
+    is(commit(NULL, 0, 1), 0, "a commit that is right, again");
+    is(client_call(STORE_CHECKPOINT, 0, 0, 0, NULL, 0, NULL, 0), 0, "a checkpoint");
+    is(child_run(argv[0], "check", NULL), 0, "the data is as it was");
+    return tap_end();
+}
