@@ -39,17 +39,15 @@ void arch_flush_all(void);                         /* this CPU: reload the table
 void arch_shootdown(uint64_t cpu_mask);
 void arch_serve_shootdown(void);                   /* what every spin loop calls */
 void arch_spin_hint(void);                         /* pause or nothing, chosen at start; + the above */
-/* Loads a top-level table; reloads it always (so the TLB is clean of user entries after it). */
-void arch_table_load(paddr_t top);
-paddr_t arch_table_loaded(void);                   /* this CPU's */
+/* arch_table_load(top) loads a top-level table: switch.h. arch_table_loaded(): this CPU's */
 
 /* ---- CPUs, time, interrupts ---- */
 unsigned arch_cpu_count(void);
-unsigned arch_cpu_id(void);                        /* 0..count-1 */
+/* arch_cpu_id(): 0..count-1; arch_types.h */
 void arch_start_cpus(void);                        /* each runs cpu_main() of thread.c */
 void arch_kick(unsigned cpu);                      /* an interrupt, so that it looks at its work */
 void arch_idle(void);                              /* interrupts on, halt, interrupts off */
-uint64_t arch_time_ns(void);                       /* monotonic since boot, all CPUs agree */
+                                                   /* arch_time_ns(): arch_types.h */
 uint64_t arch_cycles(void);                        /* rdtsc */
 uint64_t arch_idle_cycles(void);                   /* of them halted, summed over all CPUs */
 _Noreturn void arch_power_off(int panicked);       /* isa-debug-exit 0x10 / 0x20, else halt */
@@ -57,8 +55,7 @@ _Noreturn void arch_power_off(int panicked);       /* isa-debug-exit 0x10 / 0x20
 /* ---- threads ---- */
 /* Prepares a new kernel stack so that the first switch to it calls start(arg). */
 void arch_thread_init(struct arch_thread *t, void *stack_top, void (*start)(void *), void *arg);
-/* Saves FPU, FS base and stack of `from`, loads those of `to`; tables are not touched. */
-void arch_thread_switch(struct arch_thread *from, struct arch_thread *to);
+/* arch_thread_switch(cpu, from, to) saves FPU and stack of `from`, loads those of `to`: switch.h */
 /* The first entry into user mode, with an empty register set. Never returns. */
 _Noreturn void arch_user_enter(vaddr_t entry, vaddr_t stack, uint64_t argument);
 void arch_set_fs_base(struct arch_thread *t, uint64_t base); /* of the running thread */
@@ -72,7 +69,10 @@ must_check int copy_from_user(void *to, vaddr_t from, size_t n);
 must_check int copy_to_user(vaddr_t to, const void *from, size_t n);
 must_check long copy_string_from_user(char *to, vaddr_t from, size_t n); /* length, -EFAULT, -ENAMETOOLONG */
 must_check int zero_user(vaddr_t to, size_t n);
-bool user_range_ok(vaddr_t at, uint64_t n);        /* inside the user half; says nothing of mappings */
+/* Short copies of a fixed number of 64-bit words; arch_types.h:
+ *   int user_words_in(void *to, vaddr_t from, size_t words)
+ *   int user_words_out(vaddr_t to, const void *from, size_t words)
+ *   bool user_range_ok(vaddr_t at, uint64_t n): inside the user half; says nothing of mappings */
 
 /* ---- back traces ---- */
 void arch_print_trap(const struct trap_frame *f);  /* registers */

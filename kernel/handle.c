@@ -10,22 +10,6 @@
 #include "port.h"
 #include "view.h"
 
-struct handle_slot {
-    enum handle_type type;
-    uint32_t rights;
-    void *object;
-};
-
-void handle_ref(enum handle_type type, void *object)
-{
-    switch (type) {
-    case HANDLE_PROCESS: process_get(object); break;
-    case HANDLE_PORT: port_get(object); break;
-    case HANDLE_OBJECT: object_get(object); break;
-    default: break; /* views belong to their thread, disks live for ever */
-    }
-}
-
 void handle_put(enum handle_type type, void *object)
 {
     switch (type) {
@@ -89,24 +73,9 @@ int handle_new(struct process *p, enum handle_type type, void *object, uint32_t 
 
 void *handle_get(int handle, enum handle_type type, uint32_t rights, int *error)
 {
-    struct process *p = process_this();
-    void *object = NULL;
-    *error = -EBADF;
-    if ((unsigned)handle >= PROCESS_HANDLES_MAX || !p->handles)
-        return NULL;
-    lock_acquire(&p->handle_lock);
-    struct handle_slot *s = &p->handles[handle];
-    if (s->type == type) {
-        if ((s->rights & rights) == rights) {
-            object = s->object;
-            handle_ref(type, object);
-            *error = 0;
-        } else {
-            *error = -EACCES;
-        }
-    }
-    lock_release(&p->handle_lock);
-    return object;
+    void *found = handle_find(handle, type, rights);
+    *error = handle_failed(found) ? (int)(long)found : 0;
+    return handle_failed(found) ? NULL : found;
 }
 
 int handle_close(struct process *p, int handle)
@@ -134,25 +103,62 @@ void handle_forget(struct process *p, int handle)
     lock_release(&p->handle_lock);
 }
 
-int handle_pass_rights(struct process *from, int handle, struct process *to, int to_slot,
-                       uint32_t rights)
+/* A reference to what passes, with the rights asked for (0: all of the handle's; H2). */
+static int slot_lift(struct process *from, int handle, uint32_t rights,
+                     struct handle_passed *passed)
 {
     if ((unsigned)handle >= PROCESS_HANDLES_MAX || !from->handles)
         return -EBADF;
+    int result = 0;
     lock_acquire(&from->handle_lock);
     struct handle_slot s = from->handles[handle];
-    bool passes = s.type != HANDLE_NONE && s.type != HANDLE_VIEW && s.type != HANDLE_BLOCK;
-    if (passes)
+    if (s.type == HANDLE_NONE)
+        result = -EBADF;
+    else if (s.type == HANDLE_VIEW || s.type == HANDLE_BLOCK)
+        result = -EPERM;
+    else if (rights & ~s.rights)
+        result = -EACCES;
+    else
         handle_ref(s.type, s.object);
     lock_release(&from->handle_lock);
-    if (!passes)
-        return s.type == HANDLE_NONE ? -EBADF : -EPERM;
-    int result = -EACCES;
-    if (rights == 0 || (s.rights & rights) == rights)
-        result = handle_install(to, to_slot, s.type, s.object, rights ? rights : s.rights); /* H2 */
-    if (result < 0)
-        handle_put(s.type, s.object);
+    if (!result)
+        *passed = (struct handle_passed){s.type, rights ? rights : s.rights, s.object};
     return result;
+}
+
+int handle_lift(int handle, uint32_t rights, struct handle_passed *passed)
+{
+    int e = slot_lift(process_this(), handle, rights, passed);
+    return e ? e : -1;
+}
+
+void handle_drop(struct handle_passed *passed)
+{
+    if (passed->type != HANDLE_NONE)
+        handle_put(passed->type, passed->object);
+    passed->type = HANDLE_NONE;
+}
+
+static int passed_install(struct process *to, int slot, struct handle_passed *passed)
+{
+    int result = handle_install(to, slot, passed->type, passed->object, passed->rights);
+    if (result < 0)
+        handle_drop(passed);
+    passed->type = HANDLE_NONE;
+    return result;
+}
+
+int handle_install_passed(struct handle_passed *passed)
+{
+    return passed_install(process_this(), -1, passed);
+}
+
+int handle_pass_rights(struct process *from, int handle, struct process *to, int to_slot,
+                       uint32_t rights)
+{
+    struct handle_passed passed = {0};
+    int e = slot_lift(from, handle, rights, &passed);
+    return e ? e : passed_install(to, to_slot, &passed);
 }
 
 int handle_pass(struct process *from, int handle, struct process *to, int to_slot)

@@ -37,8 +37,7 @@ bool lock_held(const struct lock *l)
     return __atomic_load_n(&l->taken, __ATOMIC_RELAXED) == cpu_this()->id + 1;
 }
 
-void lock_assert_none(void)
+_Noreturn __attribute__((cold)) void lock_none_panic(void)
 {
-    if (cpu_this()->locks_held != 0)
-        panic("sleeping with locks held, ranks %x", cpu_this()->locks_held);
+    panic("sleeping with locks held, ranks %x", cpu_this()->locks_held);
 }

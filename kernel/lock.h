@@ -52,13 +52,15 @@ void lock_init(struct lock *l, enum lock_rank rank, const char *name);
 void lock_acquire(struct lock *l);
 void lock_release(struct lock *l);
 #else
+/* Always, as a call makes its caller save what it has in registers. */
+#define LOCK_INLINE static inline __attribute__((always_inline))
 void lock_wait(struct lock *l);
 _Noreturn void lock_order_panic(const struct lock *l, bool release);
 
 /* Each CPU keeps a word with a bit for the rank of each lock that it holds. Taking a lock while that
  * word is not below the lock's own bit panics, contended or not: an order that could deadlock is
  * found by the first run that takes it, not by the first that is unlucky. */
-static inline void lock_acquire(struct lock *l)
+LOCK_INLINE void lock_acquire(struct lock *l)
 {
     uint32_t held = cpu_locks_held(), free = 0;
     if (__builtin_expect(held >= l->rank_bit, 0))
@@ -69,7 +71,19 @@ static inline void lock_acquire(struct lock *l)
         lock_wait(l);
 }
 
-static inline void lock_release(struct lock *l)
+/* The same where no lock at all may be held. */
+LOCK_INLINE void lock_acquire_first(struct lock *l)
+{
+    uint32_t free = 0;
+    if (__builtin_expect(cpu_locks_held() != 0, 0))
+        lock_order_panic(l, false);
+    cpu_set_locks_held(l->rank_bit);
+    if (__builtin_expect(!__atomic_compare_exchange_n(&l->taken, &free, cpu_mark(), false,
+                                                      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED), 0))
+        lock_wait(l);
+}
+
+LOCK_INLINE void lock_release(struct lock *l)
 {
     if (__builtin_expect(l->taken != cpu_mark(), 0))
         lock_order_panic(l, true);
@@ -78,6 +92,12 @@ static inline void lock_release(struct lock *l)
 }
 #endif
 bool lock_held(const struct lock *l); /* by this CPU; for assertions */
-void lock_assert_none(void);          /* this CPU holds no lock: called before every sleep */
+_Noreturn void lock_none_panic(void);
+/* This CPU holds no lock: called before every sleep. */
+static inline void lock_assert_none(void)
+{
+    if (__builtin_expect(cpu_locks_held() != 0, 0))
+        lock_none_panic();
+}
 
 #endif

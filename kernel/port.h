@@ -47,11 +47,27 @@ struct port {
 
 void port_init(void);
 must_check struct port *port_new(struct process *owner);
-void port_get(struct port *p);
-void port_put(struct port *p);
+static inline void port_get(struct port *p)
+{
+    __atomic_fetch_add(&p->references, 1, __ATOMIC_RELAXED);
+}
+void port_free(struct port *p); /* for port_put: nobody refers to it any more */
+static inline void port_put(struct port *p)
+{
+    if (__atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) == 0)
+        port_free(p);
+}
 /* Queues an item unless it is queued already; false: the port is dead. */
 bool port_post(struct port *p, struct item *i);
 /* Takes it back; true: it was still queued, so nobody saw it. */
 bool port_withdraw(struct port *p, struct item *i);
+void item_prepare(struct item *i, enum item_kind kind);
+
+/* call.c */
+void call_init(void);
+void call_taken(struct item *i);             /* off the queue, in the taker's hands; port lock */
+void call_refuse(struct item *i, int error); /* a call that was taken: its caller is told */
+void calls_port_dead(struct port *p);        /* the callers of delivered calls are told */
+trap_call port_call, port_receive_call, port_reply, port_reply_receive; /* system calls */
 
 #endif

@@ -101,6 +101,7 @@ void handle_process_gone(struct process *p);   /* handle.c: closes all; managers
 void object_process_gone(struct process *p);   /* object.c: attachments end, CLIENT_GONE */
 /* And once per thread, in that thread, before it exits (view.c: aborts its transactions): */
 void view_thread_gone(struct thread *t);
+void call_thread_gone(struct thread *t);       /* call.c: by thread_exit() */
 
 /* Bytes that nobody should rely on being secret. system.c */
 void random_bytes(void *to, size_t bytes);
@@ -110,7 +111,7 @@ extern uint64_t syscall_unknown_count;
 long handle_call(unsigned number, const uint64_t a[6]);   /* 1000..1009  handle.c  */
 long process_call(unsigned number, const uint64_t a[6]);  /* 1010..1019  process.c */
 long system_call(unsigned number, const uint64_t a[6]);   /* of them: information, system.c */
-long port_syscall(unsigned number, const uint64_t a[6]);  /* 1020..1039  port.c    */
+long port_syscall(unsigned number, const uint64_t a[6]);  /* 1020..1039  port.c, call.c */
 long object_syscall(unsigned number, const uint64_t a[6]);/* 1040..1059  object.c  */
 long txn_syscall(unsigned number, const uint64_t a[6]);   /* 1060..1099  view.c, commit.c */
 long block_syscall(unsigned number, const uint64_t a[6]); /* 1100..1109  block_call.c */

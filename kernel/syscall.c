@@ -7,6 +7,7 @@
  * noticed.
  */
 #include "linux.h"
+#include "port.h"
 
 uint64_t syscall_unknown_count;
 
@@ -69,6 +70,8 @@ trap_call *const trap_calls[TRAP_CALLS] = {
     [302] = linux_prlimit64, [316] = linux_renameat, [318] = linux_getrandom,
     [1000 ... 1009] = handle_call_by_number, [1010 ... 1019] = process_call_by_number,
     [1020 ... 1039] = port_syscall_by_number, [1040 ... 1059] = object_syscall_by_number,
+    [KD_PORT_CALL] = port_call, [KD_PORT_RECEIVE] = port_receive_call,
+    [KD_PORT_REPLY] = port_reply, [KD_PORT_REPLY_RECEIVE] = port_reply_receive,
     [1060 ... 1099] = txn_syscall_by_number, [1100 ... KD_CALL_END - 1] = block_syscall_by_number,
 };
 #pragma GCC diagnostic pop

@@ -22,6 +22,7 @@
  */
 #include "frame.h"
 #include "process.h"
+#include "switch.h"
 #include "thread.h"
 
 #define SLICE_NS 5000000u /* a slice ends with the first tick (every 10 ms) after this */
@@ -29,6 +30,8 @@
 #define WOKEN_IN_A_ROW_MAX 8
 #define STACK_CANARY 0x57ac0f1005e7ca4aull
 #define STACK_FRAMES (KERNEL_STACK_BYTES / PAGE_BYTES)
+
+#define HOT static inline __attribute__((always_inline)) /* on the way of each message */
 
 static struct {
     struct lock lock;
@@ -38,7 +41,6 @@ static struct {
     uint64_t next_deadline;            /* the first sleeper's; read without the lock by the tick */
     uint32_t idle_cpus;                /* T3 */
     struct list unused;                /* struct threads */
-    struct thread *dead[CPU_MAX];      /* left this CPU for ever, stack not freed yet */
 } sched = {.lock = LOCK_INIT(RANK_SCHED, "sched"), .next_deadline = THREAD_NEVER};
 
 static struct thread idle_threads[CPU_MAX];
@@ -119,11 +121,12 @@ static void make_ready(struct thread *t)
 }
 
 /* Takes t out of its sleep; the caller makes it ready or runs it. */
-static void unpark(struct thread *t, int result)
+HOT void unpark(struct thread *t, int result)
 {
     t->park_result = result;
     if (t->deadline_ns != THREAD_NEVER) {
         list_remove(&t->run_link);
+        t->deadline_ns = THREAD_NEVER;
         sleepers_changed();
     }
 }
@@ -171,41 +174,60 @@ static void thread_free(struct thread *t)
     lock_release(&sched.lock);
 }
 
-void thread_use_table(void)
+static __attribute__((noinline)) void use_view_table(struct thread *t)
 {
-    struct thread *t = thread_this();
-    bool stale = false;
-    paddr_t top;
+    bool stale;
+    paddr_t top = thread_table(t, &stale);
 
-    if (t->process == NULL)
-        return; /* a kernel thread is content with any table (G5) */
-    top = thread_table(t, &stale);
     if (top != 0 && (stale || top != arch_table_loaded()))
         arch_table_load(top);
 }
 
-/* The first thing that a thread does on its CPU (T2). */
-static void switch_finish(void)
+/* For t, which runs. A kernel thread is content with any table (G5). */
+HOT void use_table(struct cpu *c, struct thread *t)
 {
-    struct thread **slot = &sched.dead[arch_cpu_id()], *dead = *slot;
-
-    *slot = NULL;
-    lock_release(&sched.lock);
-    if (dead != NULL)
-        thread_free(dead);
-    thread_use_table();
+    if (t->view != NULL)
+        use_view_table(t);
+    else if (t->process != NULL && t->process->table != c->loaded_table)
+        table_load(c, t->process->table);
 }
 
-static void account(struct thread *t, uint64_t now)
+void thread_use_table(void)
+{
+    use_table(cpu_this(), thread_this());
+}
+
+static __attribute__((cold, noinline)) void bury(struct cpu *c)
+{
+    struct thread *dead = c->dead;
+
+    c->dead = NULL;
+    lock_release(&sched.lock);
+    thread_free(dead);
+}
+
+/* The first thing that t, which is thread_this(), does on its CPU (T2). */
+HOT void switch_finish(struct thread *t)
+{
+    struct cpu *c = cpu_this();
+
+    if (__builtin_expect(c->dead != NULL, 0))
+        bury(c);
+    else
+        lock_release(&sched.lock);
+    use_table(c, t);
+}
+
+HOT void account(struct thread *t, uint64_t now)
 {
     uint64_t ran = now - t->run_start_ns;
 
     t->cpu_ns += ran;
-    if (t->process != NULL && t->state != THREAD_DEAD) /* a dead one's process may be gone */
+    if (t->process != NULL)
         __atomic_fetch_add(&t->process->cpu_ns, ran, __ATOMIC_RELAXED);
 }
 
-static void check_canary(const struct thread *t)
+HOT void check_canary(const struct thread *t)
 {
     if (t->stack != NULL && *(const uint64_t *)t->stack != STACK_CANARY)
         panic("the kernel stack of thread %s (%llu) has overflown", t->name,
@@ -213,31 +235,44 @@ static void check_canary(const struct thread *t)
 }
 
 /* sched.lock is held on entry, and not on return, which is when the caller runs again: perhaps on
- * another CPU. Its state says already why it leaves. */
-static void switch_to(struct thread *to, uint64_t slice_start_ns)
+ * another CPU. Its state says already why it leaves. `to` is another thread; it goes on in our slice
+ * or begins one. */
+HOT void switch_other(struct thread *to, bool same_slice)
 {
     struct cpu *c = cpu_this();
-    struct thread *from = c->current;
-    uint64_t now = arch_time_ns();
+    struct thread *from = thread_this();
+    uint64_t now = cpu_time_ns(c);
 
     check_canary(from);
     account(from, now);
     to->state = THREAD_RUNNING;
     to->cpu = (int)c->id;
     to->run_start_ns = now;
-    to->slice_start_ns = slice_start_ns != 0 ? slice_start_ns : now;
-    if (to != from) {
-        c->current = to;
-        arch_thread_switch(&from->arch, &to->arch);
+    to->slice_start_ns = same_slice ? from->slice_start_ns : now;
+    c->current = to;
+    arch_thread_switch(c, from, to);
+    switch_finish(from);
+}
+
+/* The same, if it may be the caller itself. */
+static void switch_to(struct thread *to)
+{
+    struct thread *me = thread_this();
+
+    if (to != me) {
+        switch_other(to, false);
+        return;
     }
-    switch_finish();
+    me->state = THREAD_RUNNING;
+    me->slice_start_ns = arch_time_ns();
+    lock_release(&sched.lock);
 }
 
 static void trampoline(void *argument)
 {
     struct thread *t = argument;
 
-    switch_finish();
+    switch_finish(t);
     t->start(t->start_argument);
     thread_exit();
 }
@@ -245,20 +280,21 @@ static void trampoline(void *argument)
 /* ---- sleeping ---- */
 
 /* sched.lock is held on entry and not on return. */
-static int sleep_locked(struct thread *t, uint64_t deadline_ns, bool interruptible,
-                        struct thread *next, uint64_t slice_start_ns)
+HOT int sleep_locked(struct thread *t, uint64_t deadline_ns, bool interruptible,
+                        struct thread *next, bool same_slice)
 {
     t->state = THREAD_PARKED;
     t->interruptible = interruptible;
-    t->deadline_ns = deadline_ns;
-    if (deadline_ns != THREAD_NEVER)
+    if (deadline_ns != THREAD_NEVER) {
+        t->deadline_ns = deadline_ns;
         sleepers_add(t);
-    switch_to(next, slice_start_ns);
+    }
+    switch_other(next, same_slice);
     return t->park_result;
 }
 
 /* True: t must not sleep, and *result is what its park returns. */
-static bool ends_at_once(struct thread *t, uint64_t deadline_ns, bool interruptible, int *result)
+HOT bool ends_at_once(struct thread *t, uint64_t deadline_ns, bool interruptible, int *result)
 {
     *result = 0;
     if (interruptible && t->killed)
@@ -277,11 +313,10 @@ static int park(uint64_t deadline_ns, bool interruptible)
     struct thread *t = thread_this();
     int result;
 
-    lock_assert_none();
     assert(t != cpu_this()->idle);
-    lock_acquire(&sched.lock);
+    lock_acquire_first(&sched.lock);
     if (!ends_at_once(t, deadline_ns, interruptible, &result))
-        return sleep_locked(t, deadline_ns, interruptible, next_ready(), 0);
+        return sleep_locked(t, deadline_ns, interruptible, next_ready(), false);
     lock_release(&sched.lock);
     return result;
 }
@@ -312,36 +347,31 @@ void thread_wake(struct thread *t)
  * time than one. */
 int thread_wake_and_park(struct thread *t)
 {
-    struct thread *me = thread_this(), *next = t;
-    uint64_t slice_start_ns = me->slice_start_ns;
+    struct thread *me = thread_this();
     int result;
 
-    lock_assert_none();
-    lock_acquire(&sched.lock);
+    lock_acquire_first(&sched.lock);
     if (ends_at_once(me, THREAD_NEVER, true, &result)) {
         wake_locked(t);
         lock_release(&sched.lock);
         return result;
     }
-    if (t->state == THREAD_PARKED) {
+    if (__builtin_expect(t->state == THREAD_PARKED, 1)) {
         unpark(t, 0);
-    } else {
-        t->wake = true;
-        next = next_ready();
-        slice_start_ns = 0;
+        return sleep_locked(me, THREAD_NEVER, true, t, true);
     }
-    return sleep_locked(me, THREAD_NEVER, true, next, slice_start_ns);
+    t->wake = true;
+    return sleep_locked(me, THREAD_NEVER, true, next_ready(), false);
 }
 
 void thread_yield(void)
 {
     struct thread *t = thread_this();
 
-    lock_assert_none();
-    lock_acquire(&sched.lock);
+    lock_acquire_first(&sched.lock);
     t->state = THREAD_READY;
     list_push_back(&sched.preempted, &t->run_link);
-    switch_to(next_ready(), 0);
+    switch_to(next_ready());
 }
 
 /* ---- kills, kicks, ticks ---- */
@@ -489,11 +519,12 @@ void thread_exit(void)
 {
     struct thread *t = thread_this();
 
-    lock_assert_none();
-    lock_acquire(&sched.lock);
+    call_thread_gone(t);
+    lock_acquire_first(&sched.lock);
     t->state = THREAD_DEAD;
-    sched.dead[arch_cpu_id()] = t; /* freed by whoever runs here next: it stands on its stack */
-    switch_to(next_ready(), 0);
+    t->process = NULL;      /* it may be gone before we are */
+    cpu_this()->dead = t;   /* freed by whoever runs here next: it stands on its stack */
+    switch_to(next_ready());
     panic("a dead thread runs");
 }
 
@@ -512,7 +543,7 @@ static void idle_loop(void *unused)
             arch_idle();
         } else {
             sched.idle_cpus &= ~here;
-            switch_to(next_ready(), 0);
+            switch_to(next_ready());
         }
     }
 }

@@ -39,7 +39,7 @@ struct thread {
     bool resched;                    /* atomic: its slice is over */
     bool attention;                  /* atomic: look at kills, dooms and resched before user mode */
     int cpu;                         /* where it runs or ran last */
-    uint64_t deadline_ns;            /* of thread_park_until; ~0: none */
+    uint64_t deadline_ns;            /* of its sleep; ~0: none, or it does not sleep */
     void *stack;                     /* KERNEL_STACK_BYTES */
     uint64_t id;                     /* tid, set by process.c; shares its numbers with pids. 0: kernel */
     struct process *process;         /* NULL for kernel threads */
@@ -52,7 +52,8 @@ struct thread {
     struct list futex_link;          /* futex.c */
     vaddr_t futex_address;
     struct list wait_link;           /* whatever queue it waits in: files, ports, pages */
-    struct call *call;               /* port.c: the call it waits for */
+    struct call *call;               /* call.c: its slot for calls, from the first one on */
+    struct call *given;              /* call.c: what it got while it waited for messages; atomic */
     const char *name;
     void (*start)(void *);
     void *start_argument;

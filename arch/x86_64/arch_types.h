@@ -67,6 +67,44 @@ static inline struct trap_frame *arch_user_frame(const struct arch_thread *t)
 /* Enters user mode with all of these registers (clone: a copy of the parent's, changed). */
 _Noreturn void arch_user_resume(const struct trap_frame *registers);
 
+/* ---- user memory (arch.h) ---- */
+static inline bool user_range_ok(vaddr_t at, uint64_t n)
+{
+    return n <= USER_LIMIT && at <= USER_LIMIT - n;
+}
+/* A copy that may fault; the tables are those of trap.S's may_fault and patchable. */
+must_check static inline __attribute__((always_inline)) int user_copy_words(void *to,
+                                                                            const void *from,
+                                                                            size_t words)
+{
+    __asm__ goto volatile("1:\tstac\n"
+                          "2:\trep movsq\n"
+                          "3:\tclac\n"
+                          ".pushsection .text.unlikely, \"ax\"\n"
+                          "4:\tclac\n\tjmp %l[failed]\n"
+                          ".popsection\n"
+                          ".pushsection .smap_table, \"a\"\n\t.quad 1b, 3b, 4b\n.popsection\n"
+                          ".pushsection .exception_table, \"a\"\n\t.quad 2b, 4b\n.popsection"
+                          : "+D"(to), "+S"(from), "+c"(words)
+                          :
+                          : "memory"
+                          : failed);
+    return 0;
+failed:
+    return -EFAULT;
+}
+must_check static inline __attribute__((always_inline)) int user_words_in(void *to, vaddr_t from,
+                                                                          size_t words)
+{
+    return user_range_ok(from, 8 * words) ? user_copy_words(to, (const void *)from, words) : -EFAULT;
+}
+must_check static inline __attribute__((always_inline)) int user_words_out(vaddr_t to,
+                                                                           const void *from,
+                                                                           size_t words)
+{
+    return user_range_ok(to, 8 * words) ? user_copy_words((void *)to, from, words) : -EFAULT;
+}
+
 /* ---- page table entries ---- */
 typedef uint64_t pte_t;
 #define PTE_PRESENT   (1ull << 0)
@@ -110,7 +148,6 @@ struct cpu {
     struct cpu *self;               /* up to `mark`, asm.h knows the offsets */
     struct trap_frame *user_frame;  /* where a system call saves its registers */
     uint64_t user_rsp;              /* for three instructions of the system call entry */
-    const bool *attention;          /* of the running thread: call trap_return_to_user() */
     struct thread *current, *idle;  /* thread.c */
     unsigned id;                    /* 0.. */
     unsigned apic_id;
@@ -128,15 +165,16 @@ struct cpu {
     uint64_t idle_since;            /* halted since this time stamp, or 0 */
     uint64_t idle_cycles;           /* sum; read by other CPUs */
 
-    /* thread.S, fpu.c */
-    struct arch_thread *running;
+    /* switch.h, cpu.c */
+    struct thread *dead;            /* left this CPU for ever, stack not freed yet: thread.c */
     struct arch_thread *fpu_owner;  /* whose image the registers hold */
     bool fpu_open;                  /* user mode may use the registers without a trap */
 
     uint32_t started;               /* atomic: it is up */
-    int64_t tsc_offset;             /* added, so that all CPUs agree */
+    int64_t tsc_offset;             /* added, so that all CPUs agree and boot is at 0 */
     uint64_t stopped_at;            /* where the CPU was when a panic stopped it */
     struct cpu_tables *tables;      /* descriptor tables and stacks: cpu.c */
+    void *trap_stack;               /* where the tables say which stack a trap gets */
 };
 
 /* This CPU's. A thread may wake up on another CPU: do not keep it across a sleep. */
@@ -154,6 +192,25 @@ static inline struct thread *cpu_current(void)
     __asm__("movq %%gs:%c1, %0" : "=r"(t) : "i"(CPU_CURRENT));
     return t;
 }
+#if __STDC_HOSTED__
+unsigned arch_cpu_id(void);
+#else
+static inline unsigned arch_cpu_id(void) { return cpu_this()->id; }
+#endif
 extern struct cpu cpus[];
+static inline paddr_t arch_table_loaded(void) { return cpu_this()->loaded_table; }
+
+/* ---- time ---- */
+extern uint64_t clock_scale;        /* ns = cycles * clock_scale >> CLOCK_SHIFT */
+#define CLOCK_SHIFT 32
+/* Nanoseconds since boot: monotonic, and all CPUs agree. */
+static inline uint64_t cpu_time_ns(const struct cpu *c)
+{
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    uint64_t cycles = ((uint64_t)high << 32 | low) + (uint64_t)c->tsc_offset;
+    return (uint64_t)((unsigned __int128)cycles * clock_scale >> CLOCK_SHIFT);
+}
+static inline uint64_t arch_time_ns(void) { return cpu_time_ns(cpu_this()); }
 
 #endif

@@ -54,9 +54,11 @@
 #define CPU_SELF       0
 #define CPU_USER_FRAME 8
 #define CPU_USER_RSP   16
-#define CPU_ATTENTION  24
-#define CPU_CURRENT    32
-#define CPU_LOCKS_HELD 56
-#define CPU_MARK       60
+#define CPU_CURRENT    24
+#define CPU_LOCKS_HELD 48
+#define CPU_MARK       52
+
+/* struct thread */
+#define THREAD_ATTENTION 566
 
 #endif

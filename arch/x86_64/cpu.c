@@ -8,7 +8,7 @@
  * does not run is always whole.
  *
  * Invariants
- *   C1  fpu_open: the registers hold running's state, newer than its image; CR0.TS is clear.
+ *   C1  fpu_open: the registers hold the running thread's state, newer than its image; CR0.TS is clear.
  *   C2  !fpu_open: CR0.TS is set. The registers equal the image of the thread t for which
  *       fpu_owner == t and t->fpu_cpu == this CPU, if there is one.
  *
@@ -17,7 +17,7 @@
 #include "x86.h"
 #include "acpi.h"
 #include "frame.h"
-#include "thread.h"
+#include "switch.h"
 
 #define INTERRUPT_STACK_BYTES 8192
 enum { IST_DOUBLE_FAULT = 1, IST_NMI, IST_MACHINE_CHECK, IST_COUNT = 3 };
@@ -53,7 +53,7 @@ _Static_assert(sizeof(struct trap_frame) == FRAME_BYTES && FRAME_BYTES % 16 == 0
 OFFSET_IS(cpu, self, CPU_SELF);
 OFFSET_IS(cpu, user_frame, CPU_USER_FRAME);
 OFFSET_IS(cpu, user_rsp, CPU_USER_RSP);
-OFFSET_IS(cpu, attention, CPU_ATTENTION);
+OFFSET_IS(thread, attention, THREAD_ATTENTION);
 OFFSET_IS(cpu, current, CPU_CURRENT);
 OFFSET_IS(cpu, locks_held, CPU_LOCKS_HELD);
 OFFSET_IS(cpu, mark, CPU_MARK);
@@ -168,6 +168,7 @@ void cpu_init_this(unsigned id)
     c->self = c;
     c->id = id;
     c->mark = id + 1;
+    c->trap_stack = &c->tables->tss.rsp0;
     gdt_init(c->tables);
     tables_load(c->tables);
     write_msr(MSR_GS_BASE, (uint64_t)c);
@@ -177,7 +178,7 @@ void cpu_init_this(unsigned id)
     syscall_init();
 }
 
-unsigned arch_cpu_id(void) { return cpu_this()->id; }
+
 
 _Noreturn void arch_power_off(int panicked)
 {
@@ -199,7 +200,7 @@ static void fpu_save(struct arch_thread *t)
 void fpu_trap(void)
 {
     struct cpu *c = cpu_this();
-    struct arch_thread *t = c->running;
+    struct arch_thread *t = &c->current->arch;
     assert(!c->fpu_open); /* C1 */
     __asm__ volatile("clts");
     if (c->fpu_owner != t || t->fpu_cpu != (int)c->id)
@@ -209,26 +210,28 @@ void fpu_trap(void)
     c->fpu_open = true;
 }
 
-static void fpu_switch(struct cpu *c, struct arch_thread *from, struct arch_thread *to)
+/* `from` used them in this turn. */
+void fpu_leave(struct cpu *c, struct arch_thread *from)
 {
-    if (c->fpu_open) {
-        fpu_save(from);
-        if (to == from)
-            return;
-        write_cr0(read_cr0() | CR0_TS);
-        c->fpu_open = false;
-    }
-    if (c->fpu_owner == to && to->fpu_cpu == (int)c->id) {
-        __asm__ volatile("clts");
-        c->fpu_open = true;
-    }
+    fpu_save(from);
+    write_cr0(read_cr0() | CR0_TS);
+    c->fpu_open = false;
+}
+
+/* The next thread to run is c->fpu_owner; if it was not on another CPU meanwhile, they are its. */
+void fpu_found(struct cpu *c)
+{
+    if (c->fpu_owner->fpu_cpu != (int)c->id)
+        return;
+    __asm__ volatile("clts");
+    c->fpu_open = true;
 }
 
 void arch_thread_copy_fpu(struct arch_thread *to, const struct arch_thread *from)
 {
     struct cpu *c = cpu_this();
-    if (c->running == from && c->fpu_open)
-        fpu_save(c->running);
+    if (&c->current->arch == from && c->fpu_open)
+        fpu_save(&c->current->arch);
     memcpy(to->fpu, from->fpu, sizeof to->fpu);
 }
 
@@ -241,29 +244,16 @@ void arch_thread_init(struct arch_thread *t, void *stack_top, void (*start)(void
     t->fpu_cpu = -1;
     *(uint16_t *)&t->fpu[0] = 0x37f;   /* x87: all exceptions masked, 64-bit precision */
     *(uint32_t *)&t->fpu[24] = 0x1f80; /* SSE: masked too */
-    uint64_t *stack = (uint64_t *)arch_user_frame(t) - 7; /* what thread_switch_stack() pops */
-    stack[0] = stack[1] = stack[2] = stack[4] = 0;
-    stack[3] = (uint64_t)start;
-    stack[5] = (uint64_t)arg;
-    stack[6] = (uint64_t)thread_first;
+    uint64_t *stack = (uint64_t *)arch_user_frame(t) - 3; /* what stack_switch() returns by */
+    stack[0] = (uint64_t)thread_first;
+    stack[1] = (uint64_t)start;
+    stack[2] = (uint64_t)arg;
     t->rsp = (uint64_t)stack;
-}
-
-void arch_thread_switch(struct arch_thread *from, struct arch_thread *to)
-{
-    struct cpu *c = cpu_this();
-    fpu_switch(c, from, to);
-    c->running = to;
-    c->tables->tss.rsp0 = to->stack_top;
-    c->user_frame = arch_user_frame(to);
-    c->attention = &container_of(to, struct thread, arch)->attention;
-    write_msr(MSR_FS_BASE, to->fs_base);
-    thread_switch_stack(&from->rsp, to->rsp);
 }
 
 _Noreturn void arch_user_resume(const struct trap_frame *registers)
 {
-    struct trap_frame *f = arch_user_frame(cpu_this()->running);
+    struct trap_frame *f = arch_user_frame(&thread_this()->arch);
     memmove(f, registers, sizeof *f);
     f->cs = SELECTOR_USER_CODE;
     f->ss = SELECTOR_USER_DATA;

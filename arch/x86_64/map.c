@@ -12,6 +12,7 @@
  * Locks: none; changed at boot only, by one CPU.
  */
 #include "x86.h"
+#include "switch.h"
 #include "boot.h"
 #include "frame.h"
 

@@ -7,6 +7,7 @@
  * Locks: none: one CPU starts at a time, and only the first one starts others.
  */
 #include "x86.h"
+#include "switch.h"
 #include "acpi.h"
 #include "boot.h"
 #include "interrupt.h"
@@ -58,7 +59,8 @@ static void clock_compare(struct cpu *c)
         uint64_t took = read_tsc() - before, theirs = clock_talk.tsc;
         if (took < quickest) {
             quickest = took;
-            c->tsc_offset = theirs - before <= took ? 0 : (int64_t)(theirs - before - took / 2);
+            c->tsc_offset = cpus[0].tsc_offset +
+                            (theirs - before <= took ? 0 : (int64_t)(theirs - before - took / 2));
         }
     }
 }

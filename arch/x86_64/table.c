@@ -111,23 +111,7 @@ void arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
     }
 }
 
-bool user_range_ok(vaddr_t at, uint64_t n)
-{
-    return n <= USER_LIMIT && at <= USER_LIMIT - n;
-}
-
 /* ---- what this CPU has loaded ---- */
-
-void arch_table_load(paddr_t top)
-{
-    struct cpu *c = cpu_this();
-    __atomic_store_n(&c->leaving_table, c->loaded_table, __ATOMIC_RELAXED);
-    __atomic_store_n(&c->loaded_table, top, __ATOMIC_SEQ_CST); /* before the walker may use it */
-    write_cr3(top);
-    __atomic_store_n(&c->leaving_table, 0, __ATOMIC_RELEASE);  /* after it may use the old one */
-}
-
-paddr_t arch_table_loaded(void) { return cpu_this()->loaded_table; }
 
 void arch_flush_page(vaddr_t at)
 {

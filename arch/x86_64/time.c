@@ -14,11 +14,10 @@
 #define MEASURE_TICKS 11932           /* 10 ms */
 #define READS_MAX     1000000
 #define TICK_HZ       100
-#define SCALE_SHIFT   32
 
 enum { PIT_CHANNEL2 = 0x42, PIT_COMMAND = 0x43, PIT_GATE = 0x61 };
 
-static uint64_t tsc_start, ns_scale;  /* ns = cycles * ns_scale >> SCALE_SHIFT */
+uint64_t clock_scale;
 static uint32_t apic_per_tick;
 
 struct sample { uint64_t tsc; uint32_t apic; uint16_t pit; };
@@ -71,9 +70,9 @@ void time_init(void)
     } else {
         printk("time: no PIT; guessing the clock's rate\n");
     }
-    ns_scale = (1000000000ull << SCALE_SHIFT) / tsc_hz;
+    clock_scale = (1000000000ull << CLOCK_SHIFT) / tsc_hz;
     apic_per_tick = MAX((uint32_t)(apic_hz / TICK_HZ), 1u);
-    tsc_start = read_tsc();
+    cpu_this()->tsc_offset = -(int64_t)read_tsc();
     printk("time: counter %lu kHz, timer %lu kHz\n", tsc_hz / 1000, apic_hz / 1000);
     time_init_cpu();
 }
@@ -81,11 +80,3 @@ void time_init(void)
 void time_init_cpu(void) { apic_timer_start(apic_per_tick, true); }
 
 uint64_t arch_cycles(void) { return read_tsc(); }
-
-uint64_t arch_time_ns(void)
-{
-    uint64_t cycles = read_tsc() + (uint64_t)cpu_this()->tsc_offset - tsc_start;
-    if (ns_scale == 0 || (int64_t)cycles < 0)
-        return 0;
-    return (uint64_t)((unsigned __int128)cycles * ns_scale >> SCALE_SHIFT);
-}

@@ -17,6 +17,7 @@
  * flush_asked and then reads `sleeping`, the sleeper the other way round.
  */
 #include "x86.h"
+#include "switch.h"
 #include "interrupt.h"
 
 enum { SPINS_PER_PAUSE = 128 };

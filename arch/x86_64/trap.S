@@ -92,8 +92,8 @@ trap_leave:
     testb $3, FRAME_CS(%rsp)
     jz leave_to_kernel
 leave_to_user:
-    mov %gs:CPU_ATTENTION, %rax
-    cmpb $0, (%rax)
+    mov %gs:CPU_CURRENT, %rax
+    cmpb $0, THREAD_ATTENTION(%rax)
     jne attention
 leave_checked:
     mov FRAME_RIP(%rsp), %rax         /* iretq to a non-canonical address would fault in here */
@@ -168,8 +168,8 @@ trap_syscall_entry:
     call *trap_calls(,%rax,8)         /* long fn(const uint64_t arguments[6]) */
 call_done:
     mov %rax, FRAME_RAX(%rsp)
-    mov %gs:CPU_ATTENTION, %rcx
-    cmpb $0, (%rcx)
+    mov %gs:CPU_CURRENT, %rcx
+    cmpb $0, THREAD_ATTENTION(%rcx)
     jne call_leave_slowly
     mov FRAME_RIP(%rsp), %rcx
     cmp %rcx, %rbx
@@ -231,29 +231,13 @@ linux_clone_entry:
     fatal trap_machine_check_entry 18 0
 
 /* ---- threads ---- */
-/* void thread_switch_stack(uint64_t *save_rsp, uint64_t load_rsp): saves what C keeps; returns on
- * the other stack, to whoever called this for that thread. */
-    .globl thread_switch_stack, thread_first
-thread_switch_stack:
-    push %rbx
-    push %rbp
-    push %r12
-    push %r13
-    push %r14
-    push %r15
-    mov %rsp, (%rdi)
-    mov %rsi, %rsp
-    pop %r15
-    pop %r14
-    pop %r13
-    pop %r12
-    pop %rbp
-    pop %rbx
-    ret
-/* Where a new thread's first switch "returns" to: r12(rbx). */
+/* Where a new thread's first switch returns to (switch.h): its function and argument are on the
+ * stack, put there by arch_thread_init(). */
+    .globl thread_first
 thread_first:
-    mov %rbx, %rdi
-    call *%r12
+    pop %rax
+    pop %rdi
+    call *%rax
     ud2
 
 /* ---- memory that may not be there: 0, or -14 (-EFAULT) after a fault nobody served ----
