@@ -177,6 +177,11 @@ static void store_stop(void)
 
 int main(void)
 {
+    if (getpid() != 1) {
+        fputs("init: it runs already, as the first process; `halt` leaves, `sh` is another shell\n",
+              stderr);
+        return 1;
+    }
     int store = store_start();
     int shell = shell_start(command_read());
     int status = 127;
