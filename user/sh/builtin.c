@@ -246,9 +246,12 @@ static int do_wait(const struct io *io, int argc, char **argv)
 
 static int do_exit(const struct io *io, int argc, char **argv)
 {
-    (void)io;
+    char *end = "";
+    long status = argc > 1 ? strtol(argv[1], &end, 10) : 0;
+    if (*end || (argc > 1 && end == argv[1]))
+        return dprintf(io->error, "%s: %s: a status is a number\n", argv[0], argv[1]), 2;
     exit_wanted = true;
-    return argc > 1 ? atoi(argv[1]) & 255 : 0;
+    return (int)(status & 255);
 }
 
 static int do_true(const struct io *io, int argc, char **argv)

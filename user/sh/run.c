@@ -297,5 +297,7 @@ int run_text(const char *text, int status)
             next(&p);
         }
     }
+    if (!exit_wanted && (before == TOKEN_AND || before == TOKEN_OR))
+        return complain("syntax", "a command is missing behind && or ||", 2);
     return p.status;
 }
