@@ -135,6 +135,12 @@ static int check(void)
 
 int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "check") != 0 && atoi(argv[1]) <= 0) {
+        fputs("usage: bank [N] | bank check\n"
+              "Two processes make N (1000) transfers each; the sum of all accounts never changes.\n",
+              stderr);
+        return 2;
+    }
     c = ps_open("bank", PS_CREATE | PS_WRITE, PS_LAYOUT(struct bank, 1));
     int error = c ? ps_transaction(found, NULL) : -errno;
     if (error) {

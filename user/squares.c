@@ -39,7 +39,12 @@ static int serve(void)
 int main(int argc, char **argv)
 {
     if (argc < 2) return serve();
-    uint64_t n = strtoull(argv[1], NULL, 0);
+    char *end;
+    uint64_t n = strtoull(argv[1], &end, 0);
+    if (*end) {
+        fprintf(stderr, "usage: squares & (serves), squares NUMBER (asks)\n");
+        return 2;
+    }
     const uint64_t *squares = km_open("squares", "squares", KM_READ);
     if (!squares || n >= PAGES * WORDS) {
         fprintf(stderr, squares ? "squares: that is beyond its end\n"
