@@ -258,8 +258,20 @@ static void run_child_to(int wanted, void (*body)(void))
 }
 static void run_child(void (*body)(void)) { run_child_to(0, body); }
 
-static int image_read(void *c, uint64_t at, void *to, size_t n) { (void)c; memcpy(to, shared->disk + at, n); return 0; }
-static int image_write(void *c, uint64_t at, const void *from, size_t n) { (void)c; memcpy(shared->disk + at, from, n); return 0; }
+static int image_read(void *c, uint64_t at, void *to, size_t n)
+{
+    (void)c;
+    memcpy(to, shared->disk + at, n);
+    return 0;
+}
+
+static int image_write(void *c, uint64_t at, const void *from, size_t n)
+{
+    (void)c;
+    memcpy(shared->disk + at, from, n);
+    return 0;
+}
+
 static int image_flush(void *c) { (void)c; return 0; }
 
 /* Recovers; each page holds the last acknowledged value, or a later one whose fate was unknown.
