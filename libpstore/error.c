@@ -29,15 +29,15 @@ static const struct {
     {EMSGSIZE, "more was sent at once than a message holds: use smaller transactions"},
     {ENAMETOOLONG, "names have at most 63 characters: choose a shorter one"},
     {ENODEV, "there is no store disk: start Katydid with one (scripts/run --store FILE)"},
-    {ENOENT, "there is nothing of that name: check it (the shell lists containers), or create "
-             "it with PS_CREATE"},
+    {ENOENT, "there is nothing of that name: check it. The shell's `containers` lists containers; "
+             "ps_open makes one with PS_CREATE, a root is made by the first transaction that writes"},
     {ENOMEM, "memory is full: the transaction changes more pages than fit; it was undone. Use "
              "smaller transactions or give the machine more memory (MEMORY=)"},
     {ENOSPC, "the store is full, or its log: what is stored is safe. Delete containers or objects, "
              "or use smaller transactions or a larger store"},
     {ENOSYS, "this kernel lacks the call: program and kernel are of different versions; rebuild"},
     {ENOTCONN, "the store manager is not running: start Katydid with a store disk "
-               "(scripts/run --store FILE) and look at its boot messages"},
+               "(scripts/run --store FILE) and look at its boot messages (with -c: --log FILE)"},
     {EOPNOTSUPP, "this kernel does not have it yet (container locks): use PS_SERIALISABLE"},
     {EOWNERDEAD, "the store manager died: the transaction was undone, or, if it was in its commit, "
                  "perhaps made durable. The next one finds the store again: look, then go on"},
@@ -45,7 +45,8 @@ static const struct {
             "ended this way"},
     {EPROTO, "the layout does not match: the container or name holds another type, version or size "
              "(or the manager is of another version); open it with the program that made it"},
-    {EROFS, "read-only: the container was opened without PS_WRITE, or the transaction is a snapshot"},
+    {EROFS, "read-only: the container was opened without PS_WRITE, or the transaction is a snapshot; "
+            "a new object, also a root that is not there yet, needs a transaction that writes"},
     {ESTALE, "the snapshot is too old, its versions are gone (or the store changed under an open "
              "container): begin a new transaction, or open again"},
     {ETIMEDOUT, "the transaction took longer than its timeout_ms and was undone: run it again, or "
