@@ -28,7 +28,7 @@ int ps_connect(const char *store);                      /* NULL: the first store
 enum { PS_CREATE = 1, PS_EXCLUSIVE = 2, PS_WRITE = 4 }; /* read-only unless PS_WRITE */
 ps_container *ps_open(const char *name, int flags, const struct ps_layout *root);
 int ps_close(ps_container *c);
-int ps_delete(const char *name);                        /* -ENOENT; -EBUSY while somebody has it open */
+int ps_delete(const char *name);                        /* -ENOENT; -EBUSY while others have it open */
 int ps_rename(const char *from, const char *to);
 struct ps_info { char name[64], type[64]; uint32_t version, root_bytes; uint64_t base, pages_used, pages_max; };
 int ps_list(struct ps_info *out, int count);            /* how many there are; fills at most count */
@@ -38,10 +38,11 @@ int ps_list(struct ps_info *out, int count);            /* how many there are; f
  * deadlock fn runs again from its start, so it must not depend on volatile memory that it changed.
  * Any load or store may leave fn; nothing after it runs then (longjmp rules for locals).
  * -EIO and -EOWNERDEAD from a commit: its outcome is unknown, look before you do it again. */
-enum { PS_SERIALISABLE, PS_SNAPSHOT, PS_DIRTY_READ, PS_CONTAINER_LOCK };
+enum { PS_SERIALISABLE, PS_SNAPSHOT, PS_DIRTY_READ, PS_CONTAINER_LOCK /* not yet: -EOPNOTSUPP */ };
 struct ps_options {
     int isolation, retries, weight; /* retries 0: without limit; the lightest is a deadlock's victim */
-    uint32_t timeout_ms, pages_max; /* 0: none */
+    uint32_t timeout_ms, pages_max; /* 0: none. The time is looked at when it waits for others or a
+                                     * page; a fn that only computes is not stopped */
     ps_container *locked;           /* PS_CONTAINER_LOCK: this one */
 };
 int ps_transaction(int (*fn)(void *arg), void *arg);
@@ -59,11 +60,17 @@ int ps_strict(int on);                        /* 1: a load or store outside a tr
                                                * slower, good for tests. Returns what it was */
 int ps_active(void);                          /* 1 inside a transaction */
 
-/* ---- objects: zeroed, 16-byte aligned, at the same address for ever. In a transaction only. ---- */
-void *ps_root(ps_container *c);               /* the object of the layout given at open */
+/* ---- objects: zeroed, 16-byte aligned, at the same address for ever. In a transaction only. ----
+ * Store pointers into containers only: one to the stack, to malloc's memory or to static data is
+ * kept as it is and leads nowhere in the next run. Nobody checks that. */
+void *ps_root(ps_container *c);               /* the object of the layout given at open; made, zeroed,
+                                               * by the first transaction that may write; until
+                                               * then -EROFS in a snapshot, -ENOENT if the
+                                               * container was opened without PS_WRITE */
 void *ps_named(ps_container *c, const char *name, size_t bytes); /* found, or created zeroed */
-void *ps_alloc(ps_container *c, size_t bytes, const void *near); /* near may be NULL: same page, same
-                                               * extent, or close by, in this order (Cricket 5.1.4) */
+void *ps_alloc(ps_container *c, size_t bytes, const void *near); /* at most 1 GiB (-ENOSPC); near may be
+                                               * NULL: same page, same extent, or close by, in
+                                               * this order (Cricket 5.1.4) */
 int ps_free(void *p);                         /* -EINVAL: no object begins at p; NULL does nothing */
 #define ps_new(c, T, near) ((T *)ps_alloc((c), sizeof(T), (near)))
 size_t ps_size(const void *p);                /* bytes asked for, rounded up to 16 */
