@@ -55,6 +55,9 @@ ok reset_store_asks_and_yes_removes_it \
     bash -c 'echo y | make reset-store STORE="$1" && test ! -e "$1"' _ "$store"
 
 # --- help ---
+for script in bench crash cut katydid-cc lint mkiso run setup test; do
+    ok "${script}_has_help" bash -c 'scripts/$1 --help </dev/null | grep -q "scripts/$1"' _ "$script"
+done
 for target in run test check debug bench lint clean reset-store; do
     ok "help_lists_$target" bash -c 'make help | grep -q "^make $1 "' _ "$target"
 done
