@@ -199,6 +199,8 @@ clean:                          ## remove build/; a store is never removed
 
 reset-store:                    ## remove $(STORE), after asking
 	@[ -e '$(STORE)' ] || { echo 'there is no $(STORE)'; exit 1; }
+	@python3 -c 'import fcntl; fcntl.lockf(open("$(STORE)", "r+b"), fcntl.LOCK_EX | fcntl.LOCK_NB)' \
+	    2>/dev/null || { echo '$(STORE) is in use by a QEMU; halt that first'; exit 1; }
 	@[ '$(YES)' = 1 ] || { printf 'Everything in $(STORE) will be lost. Remove it? [y/N] '; \
 	    read answer && [ "$$answer" = y ]; } || { echo 'kept $(STORE)'; exit 1; }
 	rm '$(STORE)'

@@ -419,7 +419,8 @@ void process_start_first(void)
     if (!error)
         error = file_open(node_root(), "/dev/console", O_RDWR, &f);
     if (error)
-        panic("cannot start /bin/init: error %d; is there an initrd?", -error);
+        panic("cannot start /bin/init: error %d; %s", -error,
+              error == -ENOMEM ? "the machine needs more memory (48 MiB do)" : "is there an initrd?");
     for (int fd = 0; fd < 3; fd++) {
         file_get(f);
         (void)!fd_set(p, fd, f);

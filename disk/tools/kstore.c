@@ -203,7 +203,7 @@ static void container_print(struct store *store, const struct store_container *c
            (unsigned long long)c->object, (unsigned long long)c->base,
            (unsigned long long)c->pages_present, (unsigned long long)c->pages);
     if (c->layout.type[0])
-        printf(", root %#llx struct %s version %u (%u bytes)", (unsigned long long)c->root,
+        printf(", root %#llx %s version %u (%u bytes)", (unsigned long long)c->root,
                c->layout.type, c->layout.version, c->layout.bytes);
     printf("\n");
     while (store_name_next(store, c->object, &cursor, &name) == 0)

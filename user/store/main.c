@@ -62,7 +62,8 @@ static bool disk_open(struct disk_io *io)
     if (disk == -ENODEV)
         say("no store disk: nothing can be kept. Attach one (scripts/run --store FILE)");
     else if (disk < 0)
-        say("the store disk cannot be opened: error %ld", -disk);
+        say(disk == -EBUSY ? "the store disk is served already"
+                           : "the store disk cannot be opened: error %ld", -disk);
     if (disk < 0) return false;
     server.disk = (int)disk;
     disk_io_init(io, info.bytes & ~(uint64_t)(PAGE_BYTES - 1));
