@@ -152,8 +152,20 @@ static int attachment_insert(struct process *p, struct attachment *a)
     return 0;
 }
 
+/* Nobody is given memory that it did not ask for: it takes addresses, and its manager may abort
+ * transactions. Asking is a call that is being served, or an attachment from before; a parent may
+ * lay out its children. */
+static bool consents(struct process *client)
+{
+    struct process *me = process_this();
+    return client == me || client->parent == me->pid || call_served_from(client->pid) ||
+           object_manager_of(me, client);
+}
+
 long space_attach(struct process *p, struct object *o, uint32_t rights)
 {
+    if (!consents(p))
+        return -EPERM;
     if (!rights || rights & ~(uint32_t)(KD_RIGHT_READ | KD_RIGHT_WRITE))
         return -EINVAL;
     if (o->dead)

@@ -83,6 +83,19 @@ void call_init(void)
     }
 }
 
+/* Has the process a call that the calling process received and has not answered? It asks for
+ * something, so it may be given something (space_attach). */
+bool call_served_from(int pid)
+{
+    for (unsigned i = 0; i < CALLS_MAX; i++) {
+        const struct call *c = &calls[i];
+        if ((__atomic_load_n(&c->word, __ATOMIC_ACQUIRE) & STATE_MASK) == CALL_DELIVERED &&
+            c->pid == (uint64_t)pid && c->server == process_this())
+            return true;
+    }
+    return false;
+}
+
 /* ---- slots ---- */
 
 HOT uint64_t call_token(const struct call *c)

@@ -70,4 +70,7 @@ void call_refuse(struct item *i, int error); /* a call that was taken: its calle
 void calls_port_dead(struct port *p);        /* the callers of delivered calls are told */
 trap_call port_call, port_receive_call, port_reply, port_reply_receive; /* system calls */
 
+/* call.c */
+bool call_served_from(int pid);
+
 #endif

@@ -504,11 +504,15 @@ static long txn_abort(int reason)
     return 0;
 }
 
+enum { PREFETCH_BYTES_MAX = 4 << 20 };
+
 static long txn_hint(vaddr_t at, uint64_t bytes, unsigned hint)
 {
     struct view *v = thread_this()->view;
     if (!v || v->state != VIEW_ACTIVE)
         return -ENOENT;
+    if (hint == KD_HINT_PREFETCH)
+        bytes = MIN(bytes, PREFETCH_BYTES_MAX); /* a hint must not fill the memory */
     if (bytes == 0 || !user_range_ok(at, bytes) || (hint != KD_HINT_WRITE && hint != KD_HINT_PREFETCH))
         return -EINVAL;
     for (vaddr_t a = at & ~(vaddr_t)(PAGE_BYTES - 1); a < at + bytes; a += PAGE_BYTES) {

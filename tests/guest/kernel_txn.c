@@ -243,8 +243,10 @@ static long check(void) { return kd_call3(KD_CHECK, 0, 0, 0); }
 
 int main(void)
 {
-    tap_plan(20);
+    tap_plan(21);
     tap_ok(start_manager(), "an object is created and attached");
+    tap_ok(kd_call3(KD_SPACE_ATTACH, 1, object, KD_RIGHT_READ) == -EPERM,
+           "nobody is given an object that it did not ask for");
     tap_ok(run(store_7, (void *)0, KD_SERIALISABLE, 0) == 0, "a store commits");
     tap_ok(run(is_7, (void *)0, KD_SERIALISABLE, 0) == 0, "the next transaction sees it");
     tap_ok(home[1][0] == 7, "the manager was told the changed bytes");

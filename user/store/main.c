@@ -96,7 +96,7 @@ static int disk_format(const struct disk_io *io)
         say("blank disk of %llu MiB formatted", (unsigned long long)(io->bytes >> 20));
     else
         say("the blank disk cannot be formatted: error %d%s", -r,
-            r == -ENOSPC ? "; it is too small, give it 16 MiB at least" : "");
+            r == -ENOSPC ? "; it is too small: `rm` it and let scripts/run make one, or use --store-size" : "");
     return r;
 }
 

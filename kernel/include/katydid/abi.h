@@ -48,7 +48,8 @@ enum kd_call {
     /* Memory objects (kernel/object.c); object arguments are handles of their manager. */
     KD_OBJECT_CREATE = 1040,  /* (struct kd_object_create *): handle */
     KD_OBJECT_DESTROY,        /* (object) */
-    KD_SPACE_ATTACH,          /* (process id, object, rights): a client may map it from now on */
+    KD_SPACE_ATTACH,          /* (process id, object, rights): a client may map it from now on; -EPERM
+                               * unless it is calling right now, or is a child, or has another one */
     KD_SPACE_DETACH,          /* (process id, object) */
     KD_OBJECT_SUPPLY,         /* (struct kd_supply *) */
     KD_OBJECT_FAIL,           /* (object, page, count, error): waiting faults get the error */
