@@ -9,6 +9,7 @@
  * retries (G4); what is left in hand goes back at the transaction's end.
  */
 #include "view.h"
+#include "words.h"
 
 #define RARE __attribute__((noinline, cold))
 #define HOT static inline __attribute__((always_inline))
@@ -75,12 +76,12 @@ HOT void grant_copy(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
     v->frame_hand = NULL;
     v->credits_hand--;
     v->credits++;
-    page_copy(frame_memory(c->frame), frame_memory(p->frame));
+    paddr_t pa = frame_paddr(c->frame);
+    arch_copy_words(arch_phys(pa), frame_memory(p->frame), PAGE_BYTES / 8);
     p->writer = (int16_t)v->id;
     list_push_back(&v->copies, &c->link);
     v->copy_count++;
-    pte_t old = pte_exchange(pte, pte_make(frame_paddr(c->frame),
-                                           PTE_PRESENT | PTE_USER | PTE_WRITE | PTE_NX |
+    pte_t old = pte_exchange(pte, pte_make(pa, PTE_PRESENT | PTE_USER | PTE_WRITE | PTE_NX |
                                                PTE_ACCESSED | PTE_DIRTY | PTE_COPY));
     if (pte_present(old))
         arch_flush_page(c->at);

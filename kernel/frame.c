@@ -4,26 +4,30 @@
  * Owns      one struct frame per page of RAM, which frames are free, pins, the reserve.
  * Not here  what a used frame holds (its owner knows), and who gives frames back (evict.c).
  *
- * Single frames, by far the most, come from and go to a short hot list; behind it lie free blocks
- * of 2^order frames (a buddy system), from which runs are cut. So a frame costs a list operation,
- * and memory that was given out frame by frame still grows together into runs.
+ * Single frames, by far the most, come from and go to a few that each CPU keeps, which takes no
+ * lock. Behind them lies a short hot list, and behind that free blocks of 2^order frames (a buddy
+ * system), from which runs are cut. So memory that was given out frame by frame still grows together
+ * into runs.
  *
  * Invariants
  *   F1  A frame on the free list is in no page table and no TLB (its last user saw to that).
- *   F2  FRAME_FREE: on the hot list (order HOT), head of a free block (order), or inside one
- *       (order INSIDE). A block's index is a multiple of its size.
+ *   F2  FRAME_FREE: kept by a CPU (order KEPT), on the hot list (order HOT), head of a free block
+ *       (order), or inside one (order INSIDE). A block's index is a multiple of its size.
  *   F3  A pinned frame is never free. frame_free of one makes it FRAME_DYING, and whoever of
  *       frame_free and frame_unpin changes DYING to USED again frees it: exactly one does.
- *   F4  Without `reserve`, an allocation leaves at least reserve_count frames.
+ *   F4  Without `reserve`, an allocation leaves at least reserve_count frames, kept ones not
+ *       counted: CPUs take and keep frames only while the low mark is not reached.
  *
- * Lock: frames.lock guards lists and states of free frames; pins and DYING are atomic.
+ * Lock: frames.lock guards lists and states of free frames; a CPU's kept frames are its own (the
+ * kernel is not interrupted); pins and DYING are atomic.
  */
 #include "boot.h"
 #include "frame.h"
 
 #include "arch.h"
 
-enum { ORDER_MAX = 10, ORDER_HOT = 0x7ffe, ORDER_INSIDE = 0x7fff };
+enum { ORDER_MAX = 10, ORDER_KEPT = 0x7ffd, ORDER_HOT = 0x7ffe, ORDER_INSIDE = 0x7fff };
+enum { KEPT_MAX = 32, KEPT_BATCH_ORDER = 4, KEPT_BATCH = 1 << KEPT_BATCH_ORDER };
 _Static_assert(FRAME_RUN_MAX == 1 << ORDER_MAX, "the longest run is the largest block");
 
 enum { HOT_MAX = 128, HOT_BATCH_ORDER = 5, HOT_DRAIN = 64 };
@@ -33,12 +37,13 @@ static struct {
     struct lock lock;
     struct list hot, blocks[ORDER_MAX + 1];
     size_t hot_count;
-    size_t free_count;                 /* changed under the lock, read without it */
+    size_t free_count;                 /* kept ones not counted; read without the lock */
     size_t total_count, reserve_count, low_mark;
     size_t all_count;                  /* holes and reserved memory included */
 } frames = {.lock = LOCK_INIT(RANK_FRAMES, "frames")};
 
 struct frame *frame_all;
+static struct { size_t count; struct frame *frame[KEPT_MAX]; } kept[CPU_MAX];
 
 static size_t frame_index(const struct frame *f) { return (size_t)(f - frame_all); }
 
@@ -47,7 +52,16 @@ struct frame *frame_of(paddr_t pa)
     return pa >> PAGE_SHIFT < frames.all_count ? &frame_all[pa >> PAGE_SHIFT] : NULL;
 }
 
-size_t frame_free_count(void) { return __atomic_load_n(&frames.free_count, __ATOMIC_RELAXED); }
+
+size_t frame_free_count(void)
+{
+    size_t count = __atomic_load_n(&frames.free_count, __ATOMIC_RELAXED);
+
+    for (unsigned cpu = 0; cpu < CPU_MAX; cpu++)
+        count += __atomic_load_n(&kept[cpu].count, __ATOMIC_RELAXED);
+    return count;
+}
+
 size_t frame_total_count(void) { return frames.total_count; }
 size_t frame_low_mark(void) { return frames.low_mark; }
 
@@ -136,24 +150,67 @@ static void make_used(struct frame *f)
 
 /* ---- single frames ---- */
 
-struct frame *frame_alloc_raw(bool reserve)
+/* frames.lock held; the count is not 0. */
+static struct frame *hot_take(void)
+{
+    struct frame *f;
+
+    if (list_empty(&frames.hot))
+        hot_refill();
+    f = container_of(list_pop(&frames.hot), struct frame, link);
+    frames.hot_count--;
+    frames.free_count--;
+    return f;
+}
+
+static void keep(unsigned cpu, struct frame *f)
+{
+    f->state = FRAME_FREE;
+    f->flags = ORDER_KEPT;
+    kept[cpu].frame[kept[cpu].count++] = f;
+}
+
+/* Some that this CPU keeps: a whole block if the hot list is empty. frames.lock held. */
+static void kept_refill(unsigned cpu)
+{
+    struct frame *block = NULL;
+
+    if (frames.free_count < frames.low_mark + KEPT_BATCH)
+        return; /* F4 */
+    if (frames.hot_count < KEPT_BATCH)
+        block = block_take(KEPT_BATCH_ORDER);
+    for (unsigned i = 0; i < KEPT_BATCH; i++)
+        keep(cpu, block != NULL ? block + KEPT_BATCH - 1 - i : hot_take());
+    if (block != NULL)
+        frames.free_count -= KEPT_BATCH;
+}
+
+/* One for the caller, and some for later. */
+static __attribute__((noinline)) struct frame *take_locked(bool reserve)
 {
     struct frame *f = NULL;
     bool low;
 
     lock_acquire(&frames.lock);
     if (frames.free_count > (reserve ? 0 : frames.reserve_count)) {
-        if (list_empty(&frames.hot))
-            hot_refill();
-        f = container_of(list_pop(&frames.hot), struct frame, link); /* F2: the count was not 0 */
-        frames.hot_count--;
-        frames.free_count--;
-        make_used(f);
+        f = hot_take();
+        kept_refill(arch_cpu_id());
     }
     low = frames.free_count < frames.low_mark;
     lock_release(&frames.lock);
     if (low)
         evict_wake();
+    return f;
+}
+
+struct frame *frame_alloc_raw(bool reserve)
+{
+    unsigned cpu = arch_cpu_id();
+    struct frame *f = kept[cpu].count != 0 ? kept[cpu].frame[--kept[cpu].count]
+                                           : take_locked(reserve);
+
+    if (f != NULL)
+        make_used(f);
     return f;
 }
 
@@ -166,14 +223,34 @@ struct frame *frame_alloc(bool reserve)
     return f;
 }
 
-static void free_now(struct frame *f)
+/* frames.lock held. */
+static void put_locked(struct frame *f)
 {
-    lock_acquire(&frames.lock);
-    assert(f->state == FRAME_USED);
     hot_put(f);
     frames.free_count++;
     if (frames.hot_count > HOT_MAX)
         hot_drain(HOT_DRAIN);
+}
+
+/* All that this CPU keeps but `leave`. frames.lock held. */
+static void kept_drain(unsigned cpu, size_t leave)
+{
+    while (kept[cpu].count > leave)
+        put_locked(kept[cpu].frame[--kept[cpu].count]);
+}
+
+static void free_now(struct frame *f)
+{
+    unsigned cpu = arch_cpu_id();
+
+    assert(f->state == FRAME_USED);
+    if (kept[cpu].count < KEPT_MAX && frames.free_count >= frames.low_mark) {
+        keep(cpu, f);
+        return;
+    }
+    lock_acquire(&frames.lock);
+    put_locked(f);
+    kept_drain(cpu, frames.free_count >= frames.low_mark ? KEPT_BATCH : 0);
     lock_release(&frames.lock);
 }
 
@@ -234,6 +311,7 @@ struct frame *frame_alloc_run(size_t count)
     if (frames.free_count >= frames.reserve_count + count) {
         run = block_take(order);
         if (run == NULL) {
+            kept_drain(arch_cpu_id(), 0);
             hot_drain(SIZE_MAX);
             run = block_take(order);
         }

@@ -20,32 +20,69 @@ void object_init(void)
     next_base = KD_STORE_END - KD_ZONE_BYTES; /* the last zone: objects without a place of their own */
 }
 
-/* ---- records of copies: a few are kept by each CPU, so that most faults take none from kmem ---- */
+/* ---- records of copies ----
+ * Each CPU keeps some, so that a fault takes no lock for one; what is too much for one CPU goes to a
+ * list that all share. They are cut from whole frames and never given back: there are as many as
+ * there were copies at a time, each of which had a frame of its own, 50 times as large. */
 
-enum { COPIES_KEPT = 64 };
+enum { COPIES_KEPT = 128, COPIES_MOVED = 64 };
 static struct { struct copy *first; unsigned count; } copies_kept[CPU_MAX];
+static struct lock copies_lock = LOCK_INIT(RANK_KMEM, "copies");
+static struct copy *copies_shared;
+
+static __attribute__((noinline, cold)) struct copy *copies_refill(unsigned cpu)
+{
+    unsigned n = 0;
+    lock_acquire(&copies_lock);
+    for (struct copy *c; n < COPIES_MOVED && (c = copies_shared); n++) {
+        copies_shared = c->next;
+        c->next = copies_kept[cpu].first;
+        copies_kept[cpu].first = c;
+    }
+    lock_release(&copies_lock);
+    struct frame *f = n ? NULL : frame_alloc_raw(false);
+    if (f) {
+        struct copy *all = frame_memory(f);
+        n = PAGE_BYTES / sizeof *all;
+        for (unsigned i = 0; i < n; i++)
+            all[i].next = i + 1 < n ? &all[i + 1] : NULL;
+        copies_kept[cpu].first = all;
+    }
+    copies_kept[cpu].count = n;
+    return n ? copy_alloc() : NULL;
+}
 
 struct copy *copy_alloc(void)
 {
     unsigned cpu = arch_cpu_id();
     struct copy *c = copies_kept[cpu].first;
     if (!c)
-        return kalloc(sizeof *c);
+        return copies_refill(cpu);
     copies_kept[cpu].first = c->next;
     copies_kept[cpu].count--;
     return c;
 }
 
+static __attribute__((noinline, cold)) void copies_share(unsigned cpu)
+{
+    lock_acquire(&copies_lock);
+    for (unsigned n = 0; n < COPIES_MOVED; n++) {
+        struct copy *c = copies_kept[cpu].first;
+        copies_kept[cpu].first = c->next;
+        c->next = copies_shared;
+        copies_shared = c;
+    }
+    lock_release(&copies_lock);
+    copies_kept[cpu].count -= COPIES_MOVED;
+}
+
 void copy_free(struct copy *c)
 {
     unsigned cpu = arch_cpu_id();
-    if (copies_kept[cpu].count >= COPIES_KEPT) {
-        kfree(c);
-        return;
-    }
     c->next = copies_kept[cpu].first;
     copies_kept[cpu].first = c;
-    copies_kept[cpu].count++;
+    if (++copies_kept[cpu].count > COPIES_KEPT)
+        copies_share(cpu);
 }
 
 /* ---- life ---- */

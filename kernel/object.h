@@ -93,9 +93,8 @@ static inline void vmask_set(struct vmask *m, unsigned v) { m->word[v / 64] |= 1
 static inline void vmask_clear(struct vmask *m, unsigned v) { m->word[v / 64] &= ~(1ull << v % 64); }
 static inline bool vmask_only(const struct vmask *m, unsigned v) /* no other bit is set */
 {
-    uint64_t word[2] = {m->word[0], m->word[1]};
-    word[v / 64] &= ~(1ull << v % 64);
-    return !(word[0] | word[1]);
+    uint64_t others = ~(1ull << v % 64);
+    return v < 64 ? !((m->word[0] & others) | m->word[1]) : !(m->word[0] | (m->word[1] & others));
 }
 static inline bool vmask_empty(const struct vmask *m) { return !(m->word[0] | m->word[1]); }
 #define vmask_for(v, m)                                                                           \

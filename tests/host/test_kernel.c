@@ -46,6 +46,7 @@ static _Alignas(4096) uint8_t ram[RAM_PAGES][PAGE_BYTES];
 static unsigned evict_calls;
 
 void *arch_phys(paddr_t pa) { return (uint8_t *)ram + pa; }
+unsigned arch_cpu_id(void) { return 0; }
 uint64_t arch_cycles(void) { return 0; }
 void evict_wake(void) { evict_calls++; }
 void lock_acquire(struct lock *l) { l->taken++; }
@@ -82,6 +83,7 @@ static int start(void **state)
     (void)state;
     memset(ram, 0xa5, sizeof ram);
     memset(&frames, 0, sizeof frames);
+    memset(&kept, 0, sizeof kept);
     memset(&kmem, 0, sizeof kmem);
     frame_init();
     kmem_init();
