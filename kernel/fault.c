@@ -62,7 +62,7 @@ HOT int hands_fill(struct view *v, struct object *o)
 }
 
 /* X: writer = v, copy, PTE = COPY, invlpg: the frame changed. Leaf and view locked. */
-HOT void grant_copy(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
+HOT void grant_copy(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *pte)
 {
     struct page *p = &l->pages[slot];
     struct copy *c = v->copy_hand;
@@ -70,7 +70,7 @@ HOT void grant_copy(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
     c->slot = (uint16_t)slot;
     c->view = v->id;
     c->frame = v->frame_hand;
-    c->at = page_address(l, slot);
+    c->at = at;
     c->changed = false;
     v->copy_hand = NULL;
     v->frame_hand = NULL;
@@ -163,7 +163,7 @@ HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
     lock_acquire(&v->lock);
     vmask_set(&p->mask, v->id); /* P3 */
     if (v->want == WANT_WRITE)
-        grant_copy(v, l, slot, pte);
+        grant_copy(v, l, slot, page_address(l, slot), pte);
     else
         grant_shared(v, p, pte);
     lock_release(&v->lock);
@@ -389,8 +389,12 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
             v->want = WANT_WRITE;
             granted = vmask_only(&p->mask, v->id) && !(p->flags & PAGE_NO_WRITE) &&
                       !(pte_load(pte) & PTE_COPY) && vmask_empty(&v->waits);
-            if (granted)
-                grant(v, l, (unsigned)slot, pte);
+            if (granted) {
+                lock_acquire(&v->lock);
+                vmask_set(&p->mask, v->id); /* P3 */
+                grant_copy(v, l, (unsigned)slot, at & ~(vaddr_t)(PAGE_BYTES - 1), pte);
+                lock_release(&v->lock);
+            }
         } else if (p->writer == WRITER_NONE && pte_load(pte) == 0) {
             vmask_set(&p->mask, v->id); /* P3 */
             v->want = WANT_READ;

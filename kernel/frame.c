@@ -27,7 +27,7 @@
 #include "arch.h"
 
 enum { ORDER_MAX = 10, ORDER_KEPT = 0x7ffd, ORDER_HOT = 0x7ffe, ORDER_INSIDE = 0x7fff };
-enum { KEPT_MAX = 32, KEPT_BATCH_ORDER = 4, KEPT_BATCH = 1 << KEPT_BATCH_ORDER };
+enum { KEPT_MAX = 31, KEPT_BATCH_ORDER = 4, KEPT_BATCH = 1 << KEPT_BATCH_ORDER };
 _Static_assert(FRAME_RUN_MAX == 1 << ORDER_MAX, "the longest run is the largest block");
 
 enum { HOT_MAX = 128, HOT_BATCH_ORDER = 5, HOT_DRAIN = 64 };
@@ -43,7 +43,7 @@ static struct {
 } frames = {.lock = LOCK_INIT(RANK_FRAMES, "frames")};
 
 struct frame *frame_all;
-static struct { size_t count; struct frame *frame[KEPT_MAX]; } kept[CPU_MAX];
+static struct { size_t count; struct frame *frame[KEPT_MAX]; } kept[CPU_MAX]; /* 256 bytes each */
 
 static size_t frame_index(const struct frame *f) { return (size_t)(f - frame_all); }
 
@@ -163,26 +163,42 @@ static struct frame *hot_take(void)
     return f;
 }
 
-static void keep(unsigned cpu, struct frame *f)
+/* The first KEPT_BATCH of the hot list, unlinked all at once, for a CPU that keeps none. */
+static void keep_hot(struct frame **to)
 {
-    f->state = FRAME_FREE;
-    f->flags = ORDER_KEPT;
-    kept[cpu].frame[kept[cpu].count++] = f;
+    struct list *l = frames.hot.next;
+
+    for (unsigned i = 0; i < KEPT_BATCH; i++, l = l->next) {
+        to[i] = container_of(l, struct frame, link);
+        to[i]->flags = ORDER_KEPT;
+    }
+    frames.hot.next = l;
+    l->prev = &frames.hot;
+    frames.hot_count -= KEPT_BATCH;
 }
 
-/* Some that this CPU keeps: a whole block if the hot list is empty. frames.lock held. */
+static bool keep_block(struct frame **to)
+{
+    struct frame *block = block_take(KEPT_BATCH_ORDER);
+
+    for (unsigned i = 0; block != NULL && i < KEPT_BATCH; i++) {
+        to[i] = block + i;
+        to[i]->flags = ORDER_KEPT;
+    }
+    return block != NULL;
+}
+
+/* frames.lock held; this CPU keeps none. */
 static void kept_refill(unsigned cpu)
 {
-    struct frame *block = NULL;
-
     if (frames.free_count < frames.low_mark + KEPT_BATCH)
         return; /* F4 */
-    if (frames.hot_count < KEPT_BATCH)
-        block = block_take(KEPT_BATCH_ORDER);
-    for (unsigned i = 0; i < KEPT_BATCH; i++)
-        keep(cpu, block != NULL ? block + KEPT_BATCH - 1 - i : hot_take());
-    if (block != NULL)
-        frames.free_count -= KEPT_BATCH;
+    if (frames.hot_count >= KEPT_BATCH)
+        keep_hot(kept[cpu].frame);
+    else if (!keep_block(kept[cpu].frame))
+        return;
+    kept[cpu].count = KEPT_BATCH;
+    frames.free_count -= KEPT_BATCH;
 }
 
 /* One for the caller, and some for later. */
@@ -245,7 +261,9 @@ static void free_now(struct frame *f)
 
     assert(f->state == FRAME_USED);
     if (kept[cpu].count < KEPT_MAX && frames.free_count >= frames.low_mark) {
-        keep(cpu, f);
+        f->state = FRAME_FREE;
+        f->flags = ORDER_KEPT;
+        kept[cpu].frame[kept[cpu].count++] = f;
         return;
     }
     lock_acquire(&frames.lock);
