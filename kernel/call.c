@@ -6,14 +6,14 @@
  * message is copied from the caller's memory into the slot and from there into the receiver's; the
  * answer goes the same way back. Nothing is copied a third time, and no lock is held meanwhile.
  *
- * A slot's `word` is its sequence number, its place in the table and its state. Without the state it
- * is the call's token. Whoever changes the state of a call that others know does so by a
+ * A slot's `word` is its sequence number, its place in the table and its state. Without the state
+ * it is the call's token. Whoever changes the state of a call that others know does so by a
  * compare-exchange of the whole word: a late or forged token finds another word (M2).
  *
- *        call_send            (receiver)        call_deliver         call_claim         call_done
- *   IDLE ---------> QUEUED ----------> TAKEN ----------> DELIVERED ----------> ANSWERING --> ANSWERED
- *                     |                  |                   |                     |            |
- *   caller killed:   IDLE             ORPHAN               IDLE                 ORPHAN      (returns)
+ *      call_send         (receiver)       call_deliver         call_claim         call_done
+ *  IDLE -------> QUEUED ---------> TAKEN ----------> DELIVERED ---------> ANSWERING ---> ANSWERED
+ *                  |                 |                   |                    |             |
+ *  caller killed: IDLE            ORPHAN               IDLE                ORPHAN       (returns)
  *
  *   state      who may touch the slot                       who leaves it
  *   IDLE       its thread                                   its thread (as from ANSWERED)
@@ -24,8 +24,8 @@
  *   ANSWERED   its thread
  *   ORPHAN     who had it in TAKEN or ANSWERING             call_free
  *
- * A killed caller leaves from any of them (call_abandon), whatever the server does: only a slot that
- * is in somebody's hands stays behind, and they free it.
+ * A killed caller leaves from any of them (call_abandon), whatever the server does: only a slot
+ * that is in somebody's hands stays behind, and they free it.
  *
  * A handle that travels is, on its way, a reference in the slot: the sender takes it from its own
  * table, the receiver installs it in its own, and neither looks into the other's.
@@ -47,7 +47,6 @@ enum { CALLS_MAX = 2 * THREADS_MAX, STATE_BITS = 4, SLOT_BITS = 16 };
 _Static_assert(CALLS_MAX <= 1 << SLOT_BITS, "a slot's number fits into its word");
 #define STATE_MASK ((1ull << STATE_BITS) - 1)
 #define SEQUENCE_ONE (1ull << (STATE_BITS + SLOT_BITS))
-enum { MESSAGE_WORDS = sizeof(struct kd_message) / 8 };
 
 enum call_state {
     CALL_IDLE, CALL_QUEUED, CALL_TAKEN, CALL_DELIVERED, CALL_ANSWERING, CALL_ANSWERED, CALL_ORPHAN,
@@ -432,69 +431,10 @@ HOT int call_deliver(struct call *c, vaddr_t at)
     return 0;
 }
 
-static void message_of_item(struct item *i, struct kd_message *m)
-{
-    static const uint32_t kinds[] = {
-        [ITEM_PAGE] = KD_MSG_PAGE, [ITEM_LOCK] = KD_MSG_LOCK, [ITEM_COMMIT] = KD_MSG_COMMIT,
-        [ITEM_CONFLICT] = KD_MSG_CONFLICT, [ITEM_VIEW_GONE] = KD_MSG_VIEW_GONE,
-        [ITEM_CLEAN] = KD_MSG_CLEAN, [ITEM_CREDIT_LOW] = KD_MSG_CREDIT_LOW,
-        [ITEM_CLIENT_GONE] = KD_MSG_CLIENT_GONE, [ITEM_NOTIFY] = KD_MSG_NOTIFY,
-    };
-    memset(m, 0, sizeof *m);
-    m->kind = kinds[i->kind];
-    m->handle = -1;
-    m->process = i->process;
-    memcpy(m->word, i->word, sizeof m->word);
-}
-
-/* A message of the kernel, copied out of its item, whose home may go away at any time. */
-struct notice {
-    struct kd_message message;
-    struct view *commit;
-    void *data;
-    uint64_t data_bytes;
-};
-
-/* Port lock held. */
-static void notice_of(struct port *p, struct item *i, struct notice *n)
-{
-    if (i->kind == ITEM_NOTIFY) {
-        i->word[0] = p->notify_bits;
-        p->notify_bits = 0;
-    }
-    message_of_item(i, &n->message);
-    n->commit = NULL;
-    n->data = NULL;
-    n->data_bytes = 0;
-    if (i->kind == ITEM_CLIENT_GONE)
-        attachment_gone_delivered(i);
-    if (i->kind == ITEM_COMMIT) {
-        n->commit = container_of(i, struct view, commit_item);
-        n->message.token = n->commit->commit_token;
-        n->data = n->commit->batch;
-        n->data_bytes = n->commit->batch_bytes;
-        n->commit->batch = NULL;
-    }
-}
-
-static int notice_out(struct notice *n, vaddr_t at)
-{
-    struct kd_message *m = &n->message;
-    if (user_words_in(&m->buffer, at + offsetof(struct kd_message, buffer), 2))
-        return -EFAULT;
-    if (n->data_bytes > m->buffer_bytes)
-        return -EMSGSIZE;
-    m->data_bytes = m->buffer_bytes = n->data_bytes;
-    if (n->data_bytes && copy_to_user((vaddr_t)m->buffer, n->data, n->data_bytes))
-        return -EFAULT;
-    return user_words_out(at, m, MESSAGE_WORDS);
-}
-
-/* The head of the queue to the receiver; as call_deliver. Port lock held on entry, not on return. */
+/* The queue's head to the receiver; as call_deliver. Port lock held on entry, not on return. */
 static __attribute__((noinline)) int item_deliver(struct port *p, vaddr_t at)
 {
     struct item *i = list_first(&p->items, struct item, link);
-    struct notice n;
     list_remove(&i->link);
     i->queued = false;
     if (i->kind == ITEM_CALL) {
@@ -502,12 +442,7 @@ static __attribute__((noinline)) int item_deliver(struct port *p, vaddr_t at)
         lock_release(&p->lock);
         return call_deliver(container_of(i, struct call, item), at);
     }
-    notice_of(p, i, &n);
-    lock_release(&p->lock);
-    int e = notice_out(&n, at);
-    kfree(n.data);
-    if (e && n.commit)
-        view_commit_answer(n.commit, e == -EMSGSIZE ? EMSGSIZE : EIO);
+    int e = notice_deliver(p, i, at);
     return e == -EMSGSIZE ? RECEIVE_AGAIN : e;
 }
 
@@ -530,7 +465,8 @@ HOT struct call *given_take(struct thread *me)
     return c;
 }
 
-/* Waits for an item until the deadline (0: not at all). `first` is woken before we sleep or return. */
+/* Waits for an item until the deadline (0: not at all). `first` is woken before that, or before we
+ * return. */
 HOT long port_receive(struct port *p, vaddr_t at, uint64_t deadline, struct thread *first)
 {
     struct thread *me = thread_this();

@@ -33,7 +33,7 @@ struct frame *frame_of(paddr_t pa);      /* NULL: no RAM there */
 extern struct frame *frame_all;          /* of the page at 0; F1 and the rest: frame.c */
 static inline paddr_t frame_paddr(const struct frame *f)
 {
-    return (paddr_t)((const char *)f - (const char *)frame_all) * (PAGE_BYTES / sizeof *f);
+    return (paddr_t)((uintptr_t)f - (uintptr_t)frame_all) * (PAGE_BYTES / sizeof *f);
 }
 static inline void *frame_memory(const struct frame *f) { return arch_phys(frame_paddr(f)); }
 size_t frame_free_count(void);

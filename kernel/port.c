@@ -111,6 +111,79 @@ bool port_withdraw(struct port *p, struct item *i)
     return was;
 }
 
+/* ---- what the kernel says ---- */
+
+static void message_of_item(struct item *i, struct kd_message *m)
+{
+    static const uint32_t kinds[] = {
+        [ITEM_PAGE] = KD_MSG_PAGE, [ITEM_LOCK] = KD_MSG_LOCK, [ITEM_COMMIT] = KD_MSG_COMMIT,
+        [ITEM_CONFLICT] = KD_MSG_CONFLICT, [ITEM_VIEW_GONE] = KD_MSG_VIEW_GONE,
+        [ITEM_CLEAN] = KD_MSG_CLEAN, [ITEM_CREDIT_LOW] = KD_MSG_CREDIT_LOW,
+        [ITEM_CLIENT_GONE] = KD_MSG_CLIENT_GONE, [ITEM_NOTIFY] = KD_MSG_NOTIFY,
+    };
+    memset(m, 0, sizeof *m);
+    m->kind = kinds[i->kind];
+    m->handle = -1;
+    m->process = i->process;
+    memcpy(m->word, i->word, sizeof m->word);
+}
+
+/* A message of the kernel, copied out of its item, whose home may go away at any time. */
+struct notice {
+    struct kd_message message;
+    struct view *commit;
+    void *data;
+    uint64_t data_bytes;
+};
+
+/* Port lock held. */
+static void notice_of(struct port *p, struct item *i, struct notice *n)
+{
+    if (i->kind == ITEM_NOTIFY) {
+        i->word[0] = p->notify_bits;
+        p->notify_bits = 0;
+    }
+    message_of_item(i, &n->message);
+    n->commit = NULL;
+    n->data = NULL;
+    n->data_bytes = 0;
+    if (i->kind == ITEM_CLIENT_GONE)
+        attachment_gone_delivered(i);
+    if (i->kind == ITEM_COMMIT) {
+        n->commit = container_of(i, struct view, commit_item);
+        n->message.token = n->commit->commit_token;
+        n->data = n->commit->batch;
+        n->data_bytes = n->commit->batch_bytes;
+        n->commit->batch = NULL;
+    }
+}
+
+/* 0, -EFAULT, -EMSGSIZE. */
+static int notice_out(struct notice *n, vaddr_t at)
+{
+    struct kd_message *m = &n->message;
+    if (user_words_in(&m->buffer, at + offsetof(struct kd_message, buffer), 2))
+        return -EFAULT;
+    if (n->data_bytes > m->buffer_bytes)
+        return -EMSGSIZE;
+    m->data_bytes = m->buffer_bytes = n->data_bytes;
+    if (n->data_bytes && copy_to_user((vaddr_t)m->buffer, n->data, n->data_bytes))
+        return -EFAULT;
+    return user_words_out(at, m, MESSAGE_WORDS);
+}
+
+int notice_deliver(struct port *p, struct item *i, vaddr_t at)
+{
+    struct notice n;
+    notice_of(p, i, &n);
+    lock_release(&p->lock);
+    int e = notice_out(&n, at);
+    kfree(n.data);
+    if (e && n.commit)
+        view_commit_answer(n.commit, e == -EMSGSIZE ? EMSGSIZE : EIO);
+    return e;
+}
+
 /* ---- ends ---- */
 
 /* Every caller, delivered or queued, learns that nobody will answer. */

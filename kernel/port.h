@@ -62,6 +62,10 @@ bool port_post(struct port *p, struct item *i);
 /* Takes it back; true: it was still queued, so nobody saw it. */
 bool port_withdraw(struct port *p, struct item *i);
 void item_prepare(struct item *i, enum item_kind kind);
+enum { MESSAGE_WORDS = sizeof(struct kd_message) / 8 };
+/* A message of the kernel, just taken off the queue, into the receiver's struct at `at`. 0; -EFAULT;
+ * -EMSGSIZE: it did not fit and is lost. Port lock held on entry, not on return. */
+must_check int notice_deliver(struct port *p, struct item *i, vaddr_t at);
 
 /* call.c */
 void call_init(void);

@@ -8,7 +8,8 @@
  * does not run is always whole.
  *
  * Invariants
- *   C1  fpu_open: the registers hold the running thread's state, newer than its image; CR0.TS is clear.
+ *   C1  fpu_open: the registers hold the running thread's state, newer than its image; CR0.TS is
+ *       clear.
  *   C2  !fpu_open: CR0.TS is set. The registers equal the image of the thread t for which
  *       fpu_owner == t and t->fpu_cpu == this CPU, if there is one.
  *

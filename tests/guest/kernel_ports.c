@@ -21,7 +21,10 @@ enum { THREADS = 4, CLIENTS = 3, ROUNDS = 300 };
 static char big[KD_DATA_MAX + 1], answer[KD_DATA_MAX + 1];
 
 static long port_new(void) { return kd_call3(KD_PORT_CREATE, 0, 0, 0); }
-static long call(long port, struct kd_message *m) { return kd_call3(KD_PORT_CALL, port, (long)m, 0); }
+static long call(long port, struct kd_message *m)
+{
+    return kd_call3(KD_PORT_CALL, port, (long)m, 0);
+}
 static long receive(long port, struct kd_message *m, long ms)
 {
     return kd_call3(KD_PORT_RECEIVE, port, (long)m, ms);
@@ -128,13 +131,17 @@ static int client_rounds(const char *name, unsigned seed)
     return 0;
 }
 
-static void *client_thread(void *arg) { return (void *)(long)client_rounds("ports.echo", (unsigned)(long)arg); }
+static void *client_thread(void *arg)
+{
+    return (void *)(long)client_rounds("ports.echo", (unsigned)(long)arg);
+}
 
 static void test_calls(long port)
 {
     struct kd_message m = {.kind = OP_ECHO, .word = {1, 2, 3, 4, 5, 6, 0, 8}};
     tap_ok(call(port, &m) == 0 && m.word[0] == 1 && m.word[5] == 6, "a_call_is_answered");
-    tap_ok(m.token == 0 && m.handle == -1 && m.data_bytes == 0, "an_answer_has_no_token_and_no_handle");
+    tap_ok(m.token == 0 && m.handle == -1 && m.data_bytes == 0,
+           "an_answer_has_no_token_and_no_handle");
     m = (struct kd_message){.kind = OP_ECHO, .word[6] = (uint64_t)-EDOM};
     tap_ok(call(port, &m) == -EDOM, "the_status_of_the_answer_is_the_result");
     m = (struct kd_message){.kind = KD_MSG_COMMIT};
@@ -240,7 +247,8 @@ static void test_tokens(void)
     pthread_t ta, tb;
     struct kd_message ma = {0}, mb = {0}, r = {.word = {11}};
     pthread_create(&ta, NULL, one_call, &a);
-    tap_ok(receive(port, &ma, 5000) == 0 && ma.kind == 1 && ma.token, "a_delivered_call_has_a_token");
+    tap_ok(receive(port, &ma, 5000) == 0 && ma.kind == 1 && ma.token,
+           "a_delivered_call_has_a_token");
     int hits = 0;
     for (unsigned i = 0; i < 64; i++)
         hits += reply(ma.token ^ 1ull << i, &r) != -ESRCH;
@@ -258,7 +266,8 @@ static void test_tokens(void)
     r.word[0] = 11;
     tap_ok(reply(ma.token, &r) == 0, "then_the_first");
     pthread_join(ta, NULL);
-    tap_ok(a.result == 0 && a.m.word[0] == 11 && b.m.word[0] == 22, "each_caller_has_its_own_answer");
+    tap_ok(a.result == 0 && a.m.word[0] == 11 && b.m.word[0] == 22,
+           "each_caller_has_its_own_answer");
     tap_ok(reply(ma.token, &r) == -ESRCH, "a_token_is_good_once");
     tap_ok(receive(port, &ma, 0) == -EAGAIN, "polling_an_empty_port");
     tap_ok(receive(port, &ma, 20) == -ETIMEDOUT, "waiting_ends_in_time");
@@ -338,7 +347,8 @@ static void test_dead_server(void)
     struct one queued[THREADS];
     pthread_t q[THREADS];
     for (int i = 0; i < THREADS; i++) {
-        queued[i] = (struct one){.port = port, .m = {.kind = OP_ECHO, .data = big, .data_bytes = 100}};
+        queued[i] = (struct one){.port = port,
+                                 .m = {.kind = OP_ECHO, .data = big, .data_bytes = 100}};
         pthread_create(&q[i], NULL, one_call, &queued[i]);
     }
     rest(100);
@@ -390,7 +400,8 @@ static void test_names(void)
     tap_ok(kd_call3(KD_NAME_FIND, 8, 0, 0) == -EFAULT, "a_name_that_is_nowhere");
     kd_call3(KD_HANDLE_CLOSE, found, 0, 0);
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
-    tap_ok(kd_call3(KD_NAME_FIND, (long)"ports.name", 0, 0) == -ENOENT, "a_name_goes_with_its_port");
+    tap_ok(kd_call3(KD_NAME_FIND, (long)"ports.name", 0, 0) == -ENOENT,
+           "a_name_goes_with_its_port");
     kd_call3(KD_HANDLE_CLOSE, other, 0, 0);
 }
 
