@@ -133,10 +133,17 @@ static void report_say(const struct store_report *report)
         (unsigned long long)(report->microseconds / 1000), crc32c_chosen());
 }
 
+/* The largest transaction is what half of the log takes (the library sees to that), or an eighth of
+ * the memory: two buffers of that size are held. */
+static uint64_t group_bytes_max(void)
+{
+    struct kd_system_info info = {0};
+    return KD1(KD_SYSTEM_INFO, &info) == 0 ? info.memory_bytes / 8 : 1ull << 22;
+}
+
 static bool store_start(const struct disk_io *io)
 {
-    /* The largest transaction is what half of the log takes: more than that is cut to it. */
-    struct store_open_options options = {.clock = &disk_clock, .group_bytes = 1ull << 40};
+    struct store_open_options options = {.clock = &disk_clock, .group_bytes = group_bytes_max()};
     struct store_report report;
     int r = store_open(io, &disk_memory, &options, &server.store, &report);
     if (r == -ENODATA && disk_format(io) == 0)
