@@ -228,8 +228,10 @@ long object_supply(vaddr_t at)
         e = -EINVAL;
     for (uint64_t i = 0; !e && i < s.count; i++) {
         e = supply_one(o, &s, i);
-        if (i % SUPPLY_AT_ONCE == SUPPLY_AT_ONCE - 1)
+        if (i % SUPPLY_AT_ONCE == SUPPLY_AT_ONCE - 1) {
+            arch_serve_shootdown(); /* a yield may come back at once */
             thread_yield();
+        }
         if (thread_this()->killed && !e)
             e = -EINTR;
     }
