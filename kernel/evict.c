@@ -24,6 +24,7 @@ static struct list hungry = {&hungry, &hungry}; /* threads that wait for frames,
 static uint64_t resident;
 static uint64_t rounds_in_vain;                 /* rounds that found neither clean nor dirty pages */
 enum { VAIN_ROUNDS_MAX = 3, HUNGRY_NS = 10000000 }; /* who waits for a frame looks so often */
+static size_t goal;                             /* of evict_more; atomic; 0: none */
 static struct thread *evictor;
 
 void evict_add(struct leaf *l, unsigned slot)
@@ -141,9 +142,10 @@ static struct frame *evict_next(struct leaf **l, unsigned *slot)
     return f;
 }
 
+/* So many free frames are wanted. */
 static size_t high_mark(void)
 {
-    return frame_low_mark() * 2;
+    return MAX(frame_low_mark() * 2, __atomic_load_n(&goal, __ATOMIC_RELAXED));
 }
 
 static void ask_for_cleaning(struct object *o, uint64_t wanted)
@@ -199,6 +201,8 @@ static void evict_main(void *arg)
             evict_round(&freed, &dirty);
         if (!freed && !dirty && frame_free_count() < high_mark())
             __atomic_fetch_add(&rounds_in_vain, 1, __ATOMIC_RELEASE);
+        if (!freed || frame_free_count() >= high_mark())
+            __atomic_store_n(&goal, 0, __ATOMIC_RELAXED);
         if (freed)
             wake_hungry();
         if (!freed)
@@ -235,4 +239,26 @@ struct frame *evict_frame(void)
         list_remove(&me->wait_link);
         lock_release(&evict_lock);
     }
+}
+
+enum { MORE_FRAMES = 256, MORE_TRIES = 4 };
+
+bool evict_more(void)
+{
+    struct thread *me = thread_this();
+    size_t before = frame_free_count();
+    for (int i = 0; i < MORE_TRIES && !me->killed; i++) {
+        lock_acquire(&evict_lock);
+        list_push_back(&hungry, &me->wait_link);
+        lock_release(&evict_lock);
+        __atomic_store_n(&goal, before + MORE_FRAMES, __ATOMIC_RELAXED);
+        evict_wake();
+        (void)!thread_park_until(arch_time_ns() + HUNGRY_NS);
+        lock_acquire(&evict_lock);
+        list_remove(&me->wait_link);
+        lock_release(&evict_lock);
+        if (frame_free_count() > before)
+            return true;
+    }
+    return false;
 }

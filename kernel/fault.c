@@ -41,7 +41,7 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
             return e;
     }
     if (!v->copy_hand && !(v->copy_hand = copy_alloc()))
-        return -ENOMEM;
+        return evict_more() ? -EAGAIN : -ENOMEM;
     if (!v->frame_hand && !(v->frame_hand = evict_frame()))
         return v->doom ? -EAGAIN : -ENOMEM;
     return 0;
@@ -305,8 +305,12 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
     uint64_t index = (at - o->base) >> PAGE_SHIFT;
     struct leaf *l = object_leaf_find(o, index);
     pte_t *pte = own_pte(v, at & ~(vaddr_t)(PAGE_BYTES - 1));
-    if (!l)
+    while (!l || !pte) { /* made on first touch; memory may be full of pages that can go */
         l = object_leaf(o, index, true);
+        pte = own_pte(v, at & ~(vaddr_t)(PAGE_BYTES - 1));
+        if ((!l || !pte) && !evict_more())
+            break;
+    }
     int e = !l || !pte ? -ENOMEM : want == WANT_WRITE && v->snapshot_rights ? -EROFS : 0;
     while (!e) {
         if (v->doom || thread_this()->killed) { /* F1 */

@@ -172,6 +172,9 @@ void evict_wake(void);
 /* A frame for the contents of a page (not zeroed); waits for eviction and cleaning. NULL: there is
  * none to be had, or killed. No locks held. */
 must_check struct frame *evict_frame(void);
+/* For whoever needs frames that lie together and got none: evicts a few hundred pages more. False:
+ * nothing could be evicted. No locks held. */
+bool evict_more(void);
 uint64_t evict_resident_count(void);
 
 extern struct kd_system_info counters; /* sums since boot; atomic adds */

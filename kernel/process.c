@@ -18,6 +18,8 @@
  */
 #include "process_private.h"
 
+#include "object.h"
+
 #include "file.h"
 #include "futex.h"
 #include "vm.h"
@@ -224,6 +226,8 @@ long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
         return -EAGAIN;
     struct thread_begin *b = kalloc(sizeof(*b));
     struct thread *t = b ? thread_new(p, begin_thread, b, p->name) : NULL;
+    if (b && !t && evict_more()) /* its stack is some frames in one piece */
+        t = thread_new(p, begin_thread, b, p->name);
     if (!t) {
         kfree(b);
         return -EAGAIN;

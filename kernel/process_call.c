@@ -8,6 +8,7 @@
 
 #include "file.h"
 #include "handle.h"
+#include "object.h"
 
 #define ARGUMENTS_MAX 1024
 #define ARGUMENT_BYTES_MAX 65536
@@ -103,7 +104,7 @@ static long create_from(const struct kd_process_create *c, const char *path,
     return handle;
 }
 
-static long call_create(vaddr_t user)
+static long call_create_once(vaddr_t user)
 {
     struct kd_process_create c;
     struct strings s = {0};
@@ -122,6 +123,17 @@ static long call_create(vaddr_t user)
                              user + offsetof(struct kd_process_create, pid));
     kfree(s.pointers);
     kfree(s.bytes);
+    return result;
+}
+
+enum { MEMORY_TRIES = 4 };
+
+/* A process needs some memory in one piece; it may be there when more pages of objects have gone. */
+static long call_create(vaddr_t user)
+{
+    long result = call_create_once(user);
+    for (int i = 0; result == -ENOMEM && i < MEMORY_TRIES && evict_more(); i++)
+        result = call_create_once(user);
     return result;
 }
 

@@ -368,6 +368,7 @@ void thread_yield(void)
 {
     struct thread *t = thread_this();
 
+    arch_serve_shootdown(); /* loops that yield may come back at once (G5) */
     lock_acquire_first(&sched.lock);
     t->state = THREAD_READY;
     list_push_back(&sched.preempted, &t->run_link);

@@ -117,7 +117,7 @@ static int fault_once(struct process *p, vaddr_t at, unsigned flags)
 int vm_fault(struct process *p, vaddr_t at, unsigned flags)
 {
     int error = fault_once(p, page_down(at), flags);
-    int tries = counters.resident_pages ? 100 : 10;
+    int tries = evict_resident_count() ? 100 : 10;
     while (error == -ENOMEM && p->frames < p->frames_max && tries-- > 0) {
         if (thread_park_until(arch_time_ns() + 2000000) == -EINTR)
             break;
