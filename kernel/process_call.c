@@ -17,8 +17,8 @@
 struct strings {
     const char **pointers;
     char *bytes;
-    size_t used;
-    unsigned count;
+    size_t used, capacity;
+    unsigned count, count_max;
 };
 
 static int strings_add(struct strings *s, vaddr_t array)
@@ -29,9 +29,9 @@ static int strings_add(struct strings *s, vaddr_t array)
             return -EFAULT;
         if (!at)
             break;
-        if (s->count >= ARGUMENTS_MAX)
+        if (s->count >= s->count_max)
             return -E2BIG;
-        long n = copy_string_from_user(s->bytes + s->used, at, ARGUMENT_BYTES_MAX - s->used);
+        long n = copy_string_from_user(s->bytes + s->used, at, s->capacity - s->used);
         if (n < 0)
             return n == -ENAMETOOLONG ? -E2BIG : (int)n;
         s->pointers[s->count++] = s->bytes + s->used;
@@ -41,14 +41,34 @@ static int strings_add(struct strings *s, vaddr_t array)
     return 0;
 }
 
-static int strings_new(struct strings *s, vaddr_t argv, vaddr_t envp, const char *const **env)
+static void strings_free(struct strings *s)
 {
-    s->pointers = kalloc((ARGUMENTS_MAX + 2) * sizeof(char *));
-    s->bytes = kalloc(ARGUMENT_BYTES_MAX);
+    kfree(s->pointers);
+    kfree(s->bytes);
+    *s = (struct strings){0};
+}
+
+static int strings_read(struct strings *s, vaddr_t argv, vaddr_t envp, const char *const **env)
+{
+    s->pointers = kalloc((s->count_max + 2) * sizeof(char *));
+    s->bytes = kalloc(s->capacity);
     int error = s->pointers && s->bytes ? strings_add(s, argv) : -ENOMEM;
     if (!error) {
         *env = s->pointers + s->count;
         error = strings_add(s, envp);
+    }
+    return error;
+}
+
+/* Nearly all fit into a frame, which there is when longer pieces of memory are not. */
+static int strings_new(struct strings *s, vaddr_t argv, vaddr_t envp, const char *const **env)
+{
+    *s = (struct strings){.capacity = PAGE_BYTES, .count_max = 200};
+    int error = strings_read(s, argv, envp, env);
+    if (error == -E2BIG) {
+        strings_free(s);
+        *s = (struct strings){.capacity = ARGUMENT_BYTES_MAX, .count_max = ARGUMENTS_MAX};
+        error = strings_read(s, argv, envp, env);
     }
     return error;
 }
@@ -121,8 +141,7 @@ static long call_create_once(vaddr_t user)
     if (!result)
         result = create_from(&c, path, s.pointers, envp,
                              user + offsetof(struct kd_process_create, pid));
-    kfree(s.pointers);
-    kfree(s.bytes);
+    strings_free(&s);
     return result;
 }
 
