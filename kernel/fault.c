@@ -464,14 +464,18 @@ HOT int store_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
     return flags & FAULT_FROM_KERNEL ? e : 0; /* a doom takes effect on the way back */
 }
 
-static __attribute__((noinline)) int memory_fault(struct process *p, vaddr_t at, unsigned flags)
+static __attribute__((noinline)) int memory_fault(struct trap_frame *f, struct process *p, vaddr_t at,
+                                                  unsigned flags)
 {
+    enum { STACK_NEAR_BYTES = 64 << 10 }; /* so near the stack pointer it is the stack that grew */
     int e = vm_fault(p, at, flags);
     if (e && !(flags & FAULT_FROM_KERNEL) && !thread_this()->killed)
         process_kill(p, 139, "%s: %s 0x%lx",
-                     e == -ENOMEM ? "out of memory"
+                     e == -ENOMEM   ? "out of memory"
                      : e == -EACCES ? "access not allowed"
-                                    : "nothing is mapped there",
+                     : at - trap_stack(f) + STACK_NEAR_BYTES < 2 * STACK_NEAR_BYTES
+                         ? "stack overflow"
+                         : "nothing is mapped there",
                      access_text(flags), at);
     return e ? -EFAULT : 0;
 }
@@ -486,5 +490,5 @@ int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
         count(read_faults);
     if (at - KD_STORE_BASE < KD_STORE_END - KD_STORE_BASE)
         return store_fault(f, at, flags);
-    return memory_fault(p, at, flags);
+    return memory_fault(f, p, at, flags);
 }
