@@ -1,5 +1,5 @@
 /*
- * conflict.c - who has to wait for whom: page queues, callbacks, the waits-for graph (D: R1..R6).
+ * conflict.c - who has to wait for whom: page queues, callbacks, the waits-for graph (views.md: R1..R6).
  *
  * A right is a PTE, so a conflict is found by looking at the PTEs of the views in the page's mask.
  * Idle views lose theirs at once; active ones only if the PTE was never used (ACCESSED and USED

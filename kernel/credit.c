@@ -1,5 +1,5 @@
 /*
- * credit.c - credits: private copies for which a manager has set log and disk space aside (B4).
+ * credit.c - credits: private copies for which a manager has set log and disk space aside.
  *
  * A port whose manager never granted any has no such limit. Each first write takes a credit; abort
  * and unchanged copies give it back; a logged copy consumes it until the manager grants it again,

@@ -1,5 +1,5 @@
 /*
- * evict.c - takes page frames back, and has managers clean dirty ones first (D: E1..E4).
+ * evict.c - takes page frames back, and has managers clean dirty ones first (views.md: E1..E4).
  *
  * Owns      the FIFO of resident pages; the thread "evict".
  * Not here  old versions (version.c), anonymous memory (never paged out), home locations (managers).

@@ -1,5 +1,5 @@
 /*
- * fault.c - page faults, and how a transaction gets a right to a page (D: F1..F7).
+ * fault.c - page faults, and how a transaction gets a right to a page (views.md: F1..F7).
  *
  * The path without a conflict never leaves the kernel. fault_fast is the same path once more for the
  * commonest case, the neighbourhood of the last fault: it decides nothing, it only sees that nothing

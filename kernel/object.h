@@ -51,7 +51,7 @@ struct page {
     struct list waiters;     /* views, by queue_link */
     int16_t writer;          /* view or WRITER_NONE */
     uint8_t flags;
-    uint8_t rmw;             /* so many first reads still take the page exclusively (B3) */
+    uint8_t rmw;             /* so many first reads still take the page exclusively */
 };
 
 struct leaf {

@@ -23,7 +23,7 @@ struct unmap {
 void unmap_page(struct leaf *l, unsigned slot, struct unmap *u);
 /* The same for a whole leaf, which it locks; arg: struct unmap. */
 void leaf_unmap(struct leaf *l, void *arg);
-/* The manager is gone, or destroys it: a power cut for the object (A4). */
+/* The manager is gone, or destroys it: a power cut for the object. */
 void object_die(struct object *o, int reason);
 
 /* ---- page.c ---- */

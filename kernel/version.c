@@ -1,5 +1,5 @@
 /*
- * version.c - publications, snapshots, and the old versions that snapshots still need (B4, C7).
+ * version.c - publications, snapshots, and the old versions that snapshots still need (C7).
  *
  * Managers number commits as they like (csn); the kernel numbers publications, over all managers,
  * and snapshots see "everything up to publication s". An old version is needed while a registered

@@ -26,7 +26,7 @@ enum kd_call {
 
     /* Processes and threads (kernel/process.c). */
     KD_PROCESS_CREATE = 1010, /* (struct kd_process_create *): handle of the new process */
-    KD_PROCESS_WAIT,          /* (process or -1, int *status, flags): pid of a child that ended */
+    KD_PROCESS_WAIT,          /* (pid or -1, int *status, flags): pid of a child that ended */
     KD_PROCESS_KILL,          /* (pid, status) */
     KD_PROCESS_LIST,          /* (struct kd_process_info *, count): how many there are */
     KD_SYSTEM_INFO,           /* (struct kd_system_info *) */
