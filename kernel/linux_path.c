@@ -96,15 +96,22 @@ static long stat_out(const struct node *n, vaddr_t user)
     return copy_to_user(user, &s, sizeof(s));
 }
 
-static long stat_at(int fd, vaddr_t path, vaddr_t user)
+/* What lies at a path of the caller's, with a reference. */
+static long node_at(int fd, vaddr_t path, struct node **n)
 {
     struct path p;
-    struct node *n;
     long error = path_get(&p, fd, path);
     if (error)
         return error;
-    error = node_find(p.from, p.text, &n);
+    error = node_find(p.from, p.text, n);
     path_put(&p);
+    return error;
+}
+
+static long stat_at(int fd, vaddr_t path, vaddr_t user)
+{
+    struct node *n;
+    long error = node_at(fd, path, &n);
     if (error)
         return error;
     error = stat_out(n, user);
@@ -136,13 +143,8 @@ long linux_newfstatat(const uint64_t a[6])
 
 static long access_at(int fd, vaddr_t path, uint64_t mode)
 {
-    struct path p;
     struct node *n;
-    long error = path_get(&p, fd, path);
-    if (error)
-        return error;
-    error = node_find(p.from, p.text, &n);
-    path_put(&p);
+    long error = node_at(fd, path, &n);
     if (error)
         return error;
     bool read_only = n->kind == NODE_FOLDER ? n->read_only

@@ -84,30 +84,9 @@ static int entries_line(struct import *im, struct wn_root *root, struct wn_batch
 
 int entries_step(struct import *im, struct wn_root *root)
 {
-    struct wn_progress *progress = &root->progress;
-    struct input *in = &im->index[progress->file];
-    int more = map_build(root);
+    uint32_t file = root->progress.file;
+    int error = map_build(root);
 
-    if (more == 0)
-        more = input_seek(in, progress->byte_offset);
-    if (more < 0)
-        return more;
-    struct wn_batch *batch = batch_new(im, root, WN_ENTRIES + progress->file + 1);
-    if (batch == NULL)
-        return -errno;
-    do {
-        more = entries_line(im, root, batch);
-    } while (more == 1 && batch->count < WN_BATCH_OBJECTS);
-    if (more < 0)
-        return more;
-    progress->byte_offset = in->offset;
-    if (more == 0) {
-        progress->byte_offset = 0;
-        progress->file++;
-    }
-    if (progress->file == 4) {
-        progress->phase = WN_PHASE_NOTES;
-        progress->file = 0;
-    }
-    return 0;
+    return error ? error : lines_step(im, root, &im->index[file], WN_ENTRIES + file + 1,
+                                      entries_line, WN_PHASE_NOTES);
 }

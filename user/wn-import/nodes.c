@@ -181,19 +181,19 @@ static int nodes_line(struct import *im, struct wn_root *root, struct wn_batch *
     return 1;
 }
 
-int nodes_step(struct import *im, struct wn_root *root)
+int lines_step(struct import *im, struct wn_root *root, struct input *in, uint32_t kind,
+               int (*line)(struct import *, struct wn_root *, struct wn_batch *), uint32_t next_phase)
 {
     struct wn_progress *progress = &root->progress;
-    struct input *in = &im->data[progress->file];
     int more = input_seek(in, progress->byte_offset);
-    struct wn_batch *batch = batch_new(im, root, WN_SYNSETS + progress->file + 1);
 
     if (more < 0)
         return more;
+    struct wn_batch *batch = batch_new(im, root, kind);
     if (batch == NULL)
         return -errno;
     do {
-        more = nodes_line(im, root, batch);
+        more = line(im, root, batch);
     } while (more == 1 && batch->count < WN_BATCH_OBJECTS);
     if (more < 0)
         return more;
@@ -203,9 +203,19 @@ int nodes_step(struct import *im, struct wn_root *root)
         progress->file++;
     }
     if (progress->file == 4) {
-        progress->phase = WN_PHASE_LINKS;
+        progress->phase = next_phase;
         progress->file = 0;
-        progress->batch = root->first;
     }
     return 0;
+}
+
+int nodes_step(struct import *im, struct wn_root *root)
+{
+    uint32_t file = root->progress.file;
+    int error = lines_step(im, root, &im->data[file], WN_SYNSETS + file + 1, nodes_line,
+                           WN_PHASE_LINKS);
+
+    if (error == 0 && root->progress.phase == WN_PHASE_LINKS)
+        root->progress.batch = root->first;
+    return error;
 }
