@@ -211,10 +211,27 @@ static bool plan_range_used(const struct store *store, uint32_t first, uint32_t 
     return false;
 }
 
-/* An address range from the cursor on; one lap at most. */
-static int plan_range(struct store *store, uint32_t gib, uint32_t *first)
+/* The range at the address that a restored container had. */
+static int plan_range_wanted(struct store *store, uint64_t address, uint32_t gib, uint32_t *first)
+{
+    uint64_t offset = address - STORE_REGION_BASE - store->super.zone * STORE_ZONE_BYTES;
+    uint32_t next;
+    if (offset % STORE_SEGMENT_UNIT || gib > ZONE_GIB ||
+        offset / STORE_SEGMENT_UNIT > ZONE_GIB - gib)
+        return -EINVAL;
+    *first = (uint32_t)(offset / STORE_SEGMENT_UNIT);
+    if (plan_range_used(store, *first, gib, &next))
+        return -EEXIST;
+    store->plan_cursor_gib = *first + gib;
+    return 0;
+}
+
+/* An address range from the cursor on, one lap at most; or the one at `wanted`, if not 0. */
+static int plan_range(struct store *store, uint64_t wanted, uint32_t gib, uint32_t *first)
 {
     uint32_t at = store->plan_cursor_gib, next;
+    if (wanted)
+        return plan_range_wanted(store, wanted, gib, first);
     if (gib > ZONE_GIB)
         return -ENOSPC;
     for (bool wrapped = false;; at = next) {
@@ -387,10 +404,13 @@ static int plan_create(struct store_group *group, struct store_op *op, struct pl
         return -ENOSPC;
     out->type = RECORD_CREATE;
     out->gib = 1;
-    int error = plan_range(store, out->gib, &out->first_gib);
+    if (op->want_object && (op->want_object < store->plan_next_object || op->want_object >> 62))
+        return -EEXIST;
+    int error = plan_range(store, op->want_address, out->gib, &out->first_gib);
     if (error)
         return error;
-    out->object = op->object = store->plan_next_object++;
+    out->object = op->object = op->want_object ? op->want_object : store->plan_next_object;
+    store->plan_next_object = out->object + 1;
     return plan_want(group, 1);
 }
 
@@ -404,7 +424,7 @@ static int plan_grow(struct store_group *group, struct store_op *op, struct plan
         return -ENOSPC;
     out->type = RECORD_GROW;
     out->gib = (uint32_t)(pages / (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES));
-    return plan_range(group->store, out->gib, &out->first_gib);
+    return plan_range(group->store, op->want_address, out->gib, &out->first_gib);
 }
 
 static int plan_name_set(struct store_group *group, const struct store_op *op)

@@ -251,6 +251,9 @@ struct store_op {
     uint64_t    address, bytes;
     const char *name;
     const struct store_layout *layout;
+    /* For a container that is restored, 0 otherwise: the id (not below any that was given, else
+     * -EEXIST) and, with CREATE and GROW, the address it must get (-EEXIST: in use). */
+    uint64_t    want_object, want_address;
 };
 int store_txn_op(struct store_group *group, struct store_op *op);
 

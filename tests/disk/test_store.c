@@ -173,6 +173,30 @@ static void ids_and_addresses_are_not_given_twice(void **state)
     assert_int_equal(store_container_at(store, base, &container, &page), -ENOENT);
 }
 
+static void a_restored_container_gets_its_id_and_address(void **state)
+{
+    (void)state;
+    uint64_t unit = STORE_SEGMENT_UNIT, place = STORE_REGION_BASE + 40 * unit;
+    struct store_op op = { .type = STORE_OP_CREATE, .name = "old", .want_object = 17,
+                           .want_address = place };
+    assert_int_equal(operate(&op), 0);
+    assert_int_equal(op.object, 17);
+    assert_true(op.address == place);
+    struct store_op grow = { .type = STORE_OP_GROW, .object = 17, .want_address = place - 9 * unit };
+    assert_int_equal(operate(&grow), 0);
+    assert_true(grow.address == place - 9 * unit);
+    assert_int_equal(create("next"), 18);
+    struct store_op again = { .type = STORE_OP_CREATE, .name = "late", .want_object = 17 };
+    assert_int_equal(operate(&again), -EEXIST);
+    again.want_object = 0;
+    again.want_address = place;
+    assert_int_equal(operate(&again), -EEXIST);
+    again.want_address = place + 1;
+    assert_int_equal(operate(&again), -EINVAL);
+    again.want_address = STORE_REGION_BASE + STORE_ZONE_BYTES;
+    assert_int_equal(operate(&again), -EINVAL);
+}
+
 static void a_refused_transaction_leaves_the_others_alone(void **state)
 {
     (void)state;
@@ -367,6 +391,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(directory_operations_refuse_what_is_wrong),
         TEST(ids_and_addresses_are_not_given_twice),
+        TEST(a_restored_container_gets_its_id_and_address),
         TEST(a_refused_transaction_leaves_the_others_alone),
         TEST(a_difference_needs_its_base_and_a_full_image_after_a_checkpoint),
         TEST(full_log_full_group_and_full_disk_have_their_errors),
