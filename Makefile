@@ -59,7 +59,7 @@ all:                            ## build the kernel, the programs and the host t
 
 image: build/kernel.elf build/initrd.tar
 host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS)
-tests: image host-tests $(GUEST_TESTS)
+tests: image host-tests $(GUEST_TESTS) build/bugs/store
 
 # --- the kernel: linked twice, so that it can hold its own symbol table -------------------------
 build/obj/kernel/%.o: kernel/%.c Makefile
@@ -119,6 +119,15 @@ $(USER_PROGRAMS): build/libpstore.a
 	@mkdir -p $(@D)
 	$(call say,LINK)$(ULINK)
 build/tests/guest/%: build/obj/tests/guest/%.o build/libpstore.a
+	@mkdir -p $(@D)
+	$(call say,LINK)$(ULINK)
+
+# the store manager with planted bugs (disk/bug.h), for controls that must fail
+build/obj/guest-bugs/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC  )$(MUSL) $(UFLAGS) -Idisk -DKATYDID_BUGS -c -o $@ $<
+build/bugs/store: $(call objects,build/obj/guest-bugs,$(wildcard user/store/*.c) $(DISK_SOURCES)) \
+        build/libpstore.a
 	@mkdir -p $(@D)
 	$(call say,LINK)$(ULINK)
 

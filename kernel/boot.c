@@ -56,6 +56,18 @@ void boot_set_line(const char *line)
             *c = 0; /* words end in NUL, so that kernel_option() can hand them out */
 }
 
+size_t boot_get_line(char *to)
+{
+    size_t n = sizeof boot_info.line;
+    memcpy(to, boot_info.line, n);
+    while (n > 0 && !to[n - 1])
+        n--;
+    for (size_t i = 0; i < n; i++)
+        if (!to[i])
+            to[i] = ' ';
+    return n;
+}
+
 void boot_memory_for(boot_range_fn *fn, void *arg)
 {
     for (unsigned i = 0; i < boot_info.memory_count; i++)

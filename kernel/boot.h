@@ -44,6 +44,8 @@ void arch_init(void);
 void boot_add_memory(paddr_t start, paddr_t end);
 void boot_reserve(paddr_t start, paddr_t end);
 void boot_set_line(const char *line);
+/* The command line into BOOT_LINE_BYTES bytes, with a closing NUL; its length. */
+size_t boot_get_line(char *to);
 /* Takes free pages out of RAM below `limit`, the highest that fit; 0: none. */
 paddr_t boot_take(size_t bytes, paddr_t limit);
 

@@ -56,10 +56,11 @@ static long info_call(vaddr_t user)
 
 static long command_line_call(vaddr_t user, uint64_t bytes)
 {
-    size_t n = strlen(boot_info.line) + 1;
+    char line[BOOT_LINE_BYTES];
+    size_t n = boot_get_line(line) + 1;
     if (bytes < n)
         return -ERANGE;
-    return copy_to_user(user, boot_info.line, n) ? -EFAULT : (long)n;
+    return copy_to_user(user, line, n) ? -EFAULT : (long)n;
 }
 
 static long check_call(void)

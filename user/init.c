@@ -63,10 +63,13 @@ static bool store_wait(int pid, int *status)
     }
 }
 
-/* Its pid, or 0: there is none, or it did not want to run (it says why itself). */
-static int store_start(void)
+/* Starts the store manager, for the `life`-th time again. Its pid, or 0: there is none, or it did not
+ * want to run (it says why itself). */
+static int store_start(int life)
 {
-    static const char *const argv[] = {"/bin/store", NULL};
+    char number[12];
+    const char *const argv[] = {"/bin/store", number, NULL};
+    snprintf(number, sizeof(number), "%d", life);
     int status = 0;
     if (access("/bin/store", F_OK))
         return 0;
@@ -126,7 +129,7 @@ static int supervise(int shell, int store)
         }
         fprintf(stderr, "init: the store manager ended with status %d: starting it again\n",
                 status);
-        store = store_start();
+        store = store_start(restarts);
     }
 }
 
@@ -182,7 +185,7 @@ int main(void)
               stderr);
         return 1;
     }
-    int store = store_start();
+    int store = store_start(0);
     int shell = shell_start(command_read());
     int status = 127;
     if (shell > 0)

@@ -20,6 +20,7 @@ static size_t malloc_max = SIZE_MAX;        /* more than this at once is not the
 #include "user/store/container.c"
 #include "user/store/device.c"
 #include "user/store/gate.c"
+#include "user/store/options.c"
 #define main store_main
 #include "user/store/main.c"
 #undef main

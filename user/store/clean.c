@@ -10,6 +10,7 @@
  * kernel runs low and all is lent, a grant of nothing says so: it then knows who waits for whom,
  * and ends a transaction that could never be logged with E2BIG.
  */
+#include "options.h"
 #include "server.h"
 
 #include <stdlib.h>
@@ -120,6 +121,7 @@ static int checkpoint_run(void)
     int r = store_checkpoint_begin(server.store);
     gate_leave();
     if (r < 0) return r;
+    step(STEP_K1);
     for (int round = 0;; round++) {
         r = checkpoint_clean();
         if (r == 0) r = store_checkpoint_seal(server.store);
@@ -128,10 +130,13 @@ static int checkpoint_run(void)
         pause_unlocked(1);
     }
     if (r < 0) return r;
+    step(STEP_K2);
     server_unlock();
     r = store_checkpoint_write(server.store);
+    if (r == 0) step(STEP_K3);
     server_lock();
     int applied = store_checkpoint_apply(server.store);
+    if (applied == 0) step(STEP_K4);
     return r < 0 ? r : applied;
 }
 

@@ -10,6 +10,7 @@
  * log has no room waits for a checkpoint. After the fence every commit is refused with EIO: what
  * became of the last group is unknown until the next start has recovered.
  */
+#include "options.h"
 #include "server.h"
 
 #include <stdlib.h>
@@ -211,6 +212,7 @@ static int group_add(struct group *g, const struct kd_message *m)
     } else if (r == 0) {
         g->publish[g->count++] = (struct kd_publish){.view = m->word[0], .token = m->token};
         g->copies += pages;
+        step(STEP_C4);
     }
     if (r >= 0) rooms_note(&b);
     if (r == NOTHING_TO_LOG) r = publish_unlogged(m);
@@ -236,8 +238,13 @@ static int group_commit(struct store_group *disk)
     if (r == -EAGAIN) store_group_cancel(disk);
     if (r < 0) return r;
     uint64_t writes = device_writes, flushes = device_flushes;
+    bool real = store_group_txns(disk) > 0; /* the empty ones come as the clock has it */
+    if (real) step(STEP_C5);
     server_unlock();
+    r = store_group_issue(disk);
+    if (r == 0 && real) step(STEP_C5W);
     r = store_group_write(disk);        /* <-- its return with 0 is the point of commit */
+    if (r == 0 && real) step(STEP_C5F);
     server_lock();
     server.log_writes += device_writes - writes;
     server.log_flushes += device_flushes - flushes;
@@ -294,8 +301,10 @@ static void group_publish(struct group *g)
         group_refuse(g, -EIO);
         return;
     }
+    step(STEP_C6);
     r = (int)kd_txn_publish(g->publish, g->count);
     if (r < 0) say("the kernel did not publish a group: error %d", -r);
+    step(STEP_C7);
     tell_freed(g);
     server.credits -= g->copies < server.credits ? g->copies : server.credits;
     credits_update(false);
@@ -347,6 +356,7 @@ static int own_group(struct store_op *ops, unsigned count)
     }
     r = group_commit(disk);
     int applied = store_group_apply(disk);
+    if (r == 0) step(STEP_C6);
     kd_notify(server.commit_port, 1); /* the committer is to seal this group, too */
     return r < 0 ? r : applied;
 }

@@ -4,6 +4,7 @@
  * A blank disk is formatted. Anything else that is not a sound store of our version is refused
  * with a message that says what to do, and is not written to.
  */
+#include "options.h"
 #include "server.h"
 
 #include <stdarg.h>
@@ -188,9 +189,11 @@ static bool server_start(void)
     return true;
 }
 
-int main(void)
+/* store [LIFE]: how often init has started it again. */
+int main(int argc, char **argv)
 {
     struct disk_io io;
+    options_read(argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 0);
     crc32c_choose(&disk_clock);
     if (!disk_open(&io)) return EXIT_NO_DISK;
     if (!store_start(&io)) return EXIT_REFUSED;

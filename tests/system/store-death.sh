@@ -1,0 +1,32 @@
+#!/bin/bash
+# The store manager's death at steps of a commit or checkpoint that tests/guest/store_death.opts has
+# no room for; each second life dies at another one. And the build with planted bugs plants them.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+STORE=$TEST_TMP/store
+LOG=$TEST_TMP/kernel
+
+# deaths LIST: the guest's test with these, and the host looks at what is left.
+deaths() {
+    local status=0 output
+    rm -f "$STORE"
+    output=$(scripts/run --timeout 90 --store "$STORE" --store-size 64M --log "$LOG" \
+        --add build/tests/guest/store_death --append "store.die=$1" -c store_death 2>&1) || status=$?
+    is "deaths at $1: all or nothing, each time" 0 "$status"
+    [ "$status" -eq 0 ] || sed 's/^/# /' <<<"$output"
+    ok "the manager has said at which step it ends" grep -q 'store: ends at step' "$LOG"
+    ok "the host finds no damage" build/host/kstore check "$STORE"
+}
+
+deaths K2:1,K4:1,C5f:1,C6:1,C5w:1
+deaths K1:1,K2:2,K3:1,K4:2,C4:1,C5:1
+
+planted() {
+    scripts/run --add "$1:store" --append "store.bug=1" --log "$LOG" -c 'todo add milk' >/dev/null
+    grep -q "$2" "$LOG"
+}
+ok "the build with planted bugs plants one" planted build/bugs/store 'store: bug 1 is planted'
+ok "the ordinary build does not" planted build/user/store 'store: the option store.bug is not understood'
+done_testing

@@ -1,0 +1,83 @@
+/*
+ * options.c - the store manager's words on the kernel's command line, and its death at a step.
+ */
+#include "options.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bug.h"
+#include "server.h"
+
+#define COMMAND_LINE_BYTES 2048
+
+static const char *const step_names[STEP_COUNT] = {
+    "C4", "C5", "C5w", "C5f", "C6", "C7", "K1", "K2", "K3", "K4",
+};
+
+static enum step die_at = STEP_COUNT;   /* none; written before there are threads */
+static atomic_ulong die_left;
+
+static bool die_option(char *value, unsigned life)
+{
+    char *place, *word = strtok_r(value, ",", &place);
+    while (word && life-- > 0) word = strtok_r(NULL, ",", &place);
+    if (!word) return true; /* this life has no end of its own */
+    char *count = strchr(word, ':'), *end;
+    if (!count) return false;
+    *count++ = 0;
+    unsigned long n = strtoul(count, &end, 10);
+    for (unsigned i = 0; i < STEP_COUNT && n > 0 && *end == 0; i++) {
+        if (strcmp(word, step_names[i]) != 0) continue;
+        die_left = n;
+        die_at = i;
+        return true;
+    }
+    return false;
+}
+
+static bool bug_option(const char *value)
+{
+#ifdef KATYDID_BUGS
+    unsigned long n = strtoul(value, NULL, 10);
+    if (n == 0 || n >= BUG_COUNT) return false;
+    bug_mask |= 1ull << n;
+    say("bug %lu is planted: this store will lie", n);
+    return true;
+#else
+    (void)value;
+    return false;
+#endif
+}
+
+static bool option(char *word, unsigned life)
+{
+    char *value = strchr(word, '=');
+    if (!value) return false;
+    *value++ = 0;
+    if (strcmp(word, "die") == 0) return die_option(value, life);
+    if (strcmp(word, "bug") == 0) return bug_option(value);
+    return false;
+}
+
+void options_read(unsigned life)
+{
+    static const char prefix[] = "store.";
+    static char line[COMMAND_LINE_BYTES];
+    char *place;
+    if (KD2(KD_KERNEL_COMMAND_LINE, line, sizeof(line) - 1) < 0) return;
+    for (char *word = strtok_r(line, " ", &place); word; word = strtok_r(NULL, " ", &place)) {
+        if (strncmp(word, prefix, sizeof(prefix) - 1) != 0) continue;
+        if (!option(word + sizeof(prefix) - 1, life))
+            say("the option %s is not understood, or not in this build", word);
+    }
+}
+
+void step(enum step at)
+{
+    if (at != die_at || atomic_fetch_sub(&die_left, 1) != 1) return;
+    say("ends at step %s, as the command line says", step_names[at]);
+    _exit(EXIT_STEP);
+}

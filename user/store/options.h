@@ -1,0 +1,37 @@
+/*
+ * options.h - what the kernel's command line tells the store manager; all words begin with "store.".
+ *
+ *     store.die=STEP:N[,STEP:N...]   ends the manager, as if killed, when it comes to STEP for the
+ *                                    N-th time; the second one is for the manager that init then
+ *                                    starts, and so on
+ *     store.bug=N                    plants bug N of disk/bug.h; in build/bugs/store only
+ *
+ * The steps are those of a commit, C4 to C7, and of a checkpoint. A test that kills the manager at
+ * one must find what a power cut there would have left.
+ */
+#ifndef USER_STORE_OPTIONS_H
+#define USER_STORE_OPTIONS_H
+
+#define EXIT_STEP 99            /* the status of a manager that ended at its step */
+
+enum step {
+    STEP_C4,                    /* "C4": a view's changes are in the group */
+    STEP_C5,                    /* "C5": the group is sealed, nothing of it is written */
+    STEP_C5W,                   /* "C5w": it is written, not flushed */
+    STEP_C5F,                   /* "C5f": it is flushed: the point of commit has passed */
+    STEP_C6,                    /* "C6": its metadata are applied, nothing is published */
+    STEP_C7,                    /* "C7": its views are published */
+    STEP_K1,                    /* "K1": a checkpoint has begun */
+    STEP_K2,                    /* "K2": its pages are at home, not flushed */
+    STEP_K3,                    /* "K3": metadata and superblock are written and flushed */
+    STEP_K4,                    /* "K4": log space is released */
+    STEP_COUNT
+};
+
+/* Reads the kernel's command line; `life` counts from 0 how often init has started the manager
+ * again. A word that is not understood is said and passed over. */
+void options_read(unsigned life);
+/* This thread is at that step; does not return if it is the one. */
+void step(enum step at);
+
+#endif
