@@ -74,6 +74,7 @@ void device_record(struct device *device, bool on)
 
 void device_mark(struct device *device, uint64_t acked, uint64_t submitted)
 {
+    device->acked = acked;
     if (device->recording)
         event_add(device, (struct event){ .kind = MARK, .acked = acked, .submitted = submitted });
 }
@@ -117,7 +118,10 @@ static bool fails(struct device *device, uint32_t kind)
     device->requests++;
     bool hit = device->requests == device->fail_at ||
                (device->fail_sticky && device->requests > device->fail_at);
-    device->fired += hit;
+    if (hit && !device->fired++) {
+        device->acked_at_failure = device->acked;
+        device->failed_in_flush = device->flushing;
+    }
     return hit;
 }
 
@@ -186,7 +190,9 @@ static int device_flush(void *context)
     if (device->in_flush) {
         void (*in_flush)(void *) = device->in_flush;
         device->in_flush = NULL;
+        device->flushing = true;
         in_flush(device->in_flush_context);
+        device->flushing = false;
     }
     if (device->recording)
         event_add(device, (struct event){ .kind = FLUSH_COMPLETE, .write = issue });

@@ -491,6 +491,7 @@ int world_step(struct world *world)
     uint64_t random = world->seed * 31 + world->model.commits * 17 + world->group * 101 + 5;
     int error = groups_commit(world, &random);
     for (int i = 0; error == -EAGAIN && i < 3; i++) {
+        world->log_full++;
         error = world_checkpoint(world);
         if (!error)
             error = groups_commit(world, &random);

@@ -60,6 +60,7 @@ struct world {
     uint64_t digests[WORLD_COMMITS + 1];
     struct model history[WORLD_COMMITS + 1];    /* the model after commit k */
     uint64_t refused;           /* transactions refused for want of space */
+    uint64_t log_full;          /* groups that waited for a checkpoint */
 };
 
 /* Results: 0 or the store's error. */

@@ -1,0 +1,156 @@
+/*
+ * crew.c - see crew.h.
+ */
+#include "crew.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define WORKERS_MAX 64u
+
+struct worker {
+    pid_t    pid;
+    uint64_t seed, step;
+    char     what[32];
+    bool     told;              /* it has said itself what is wrong */
+};
+
+/* Shared by the processes of a crew. */
+static struct board {
+    uint64_t next, end;         /* seeds */
+    bool     stop;
+    uint64_t tallies[CREW_TALLIES];
+    struct worker workers[WORKERS_MAX];
+} *board;
+
+static struct worker *self;
+static const char *program_name = "?", *test_name = "?";
+
+static uint64_t number(const char *name, uint64_t preset)
+{
+    const char *text = getenv(name);
+    return text && *text ? strtoull(text, NULL, 0) : preset;
+}
+
+void crew_begin(const char *program)
+{
+    program_name = program;
+    if (getenv("ONLY"))
+        cmocka_set_test_filter(getenv("ONLY"));
+    board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (board == MAP_FAILED)
+        abort();
+}
+
+bool crew_long(void)
+{
+    return number("LONG", 0) != 0;
+}
+
+uint64_t crew_count(uint64_t count, uint64_t long_count)
+{
+    return number("N", crew_long() ? long_count : count);
+}
+
+void crew_add(uint32_t tally, uint64_t amount)
+{
+    __atomic_fetch_add(&board->tallies[tally], amount, __ATOMIC_RELAXED);
+}
+
+uint64_t crew_sum(uint32_t tally)
+{
+    return board->tallies[tally];
+}
+
+void crew_at(const char *what, uint64_t step)
+{
+    snprintf(self->what, sizeof self->what, "%s", what);
+    self->step = step;
+}
+
+static void repeat_print(const struct worker *worker)
+{
+    printf("# seed %llu, %s %llu; again: %sSEED=%llu N=1 ONLY=%s %s\n",
+           (unsigned long long)worker->seed, worker->what, (unsigned long long)worker->step,
+           crew_long() ? "LONG=1 " : "", (unsigned long long)worker->seed, test_name, program_name);
+    fflush(stdout);
+}
+
+void crew_fail(const char *format, ...)
+{
+    va_list arguments;
+    char text[400];
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    printf("# %s\n", text);
+    repeat_print(self);
+    self->told = true;
+    __atomic_store_n(&board->stop, true, __ATOMIC_RELAXED);
+    exit(1);
+}
+
+static void work(crew_job *job)
+{
+    while (!__atomic_load_n(&board->stop, __ATOMIC_RELAXED)) {
+        self->seed = __atomic_fetch_add(&board->next, 1, __ATOMIC_RELAXED);
+        if (self->seed >= board->end)
+            break;
+        crew_at("start", 0);
+        job(self->seed);
+    }
+    crew_at("end", 0);
+    exit(0);
+}
+
+/* A child that ended badly without a word crashed: say where. */
+static bool wait_for(struct worker *worker)
+{
+    int status;
+    if (waitpid(worker->pid, &status, 0) != worker->pid)
+        return false;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    if (!worker->told) {
+        printf("# a job %s %d\n", WIFSIGNALED(status) ? "was ended by signal" : "ended with status",
+               WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        repeat_print(worker);
+    }
+    board->stop = true;
+    return false;
+}
+
+bool crew_run(const char *test, uint64_t count, crew_job *job)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t workers = (uint32_t)number("JOBS", cores > 0 ? (uint64_t)cores : 1), started = 0;
+    bool good = true;
+    *board = (struct board){ .next = number("SEED", 1) };
+    board->end = board->next + count;
+    test_name = test;
+    if (workers > WORKERS_MAX)
+        workers = WORKERS_MAX;
+    fflush(NULL);
+    for (; started < workers && started < count; started++) {
+        self = &board->workers[started];
+        pid_t pid = fork();
+        if (pid == 0)
+            work(job);
+        self->pid = pid;
+        if (pid < 0) {
+            good = false;
+            break;
+        }
+    }
+    for (uint32_t i = 0; i < started; i++)
+        if (!wait_for(&board->workers[i]))
+            good = false;
+    return good;
+}

@@ -1,0 +1,36 @@
+/*
+ * crew.h - seeded jobs on all cores, their tallies, and what is said when one fails.
+ *
+ * A job is a function of its seed alone. SEED= and N= choose the seeds of every test of a program,
+ * ONLY= the test, LONG=1 the numbers of `make test-long`; a failure prints the line that repeats it
+ * with these. A job runs in a process of its own crew, so a crash ends one process and is reported
+ * with its seed and step like any other failure.
+ */
+#ifndef TESTS_DISK_CREW_H
+#define TESTS_DISK_CREW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CREW_TALLIES 24u
+
+typedef void crew_job(uint64_t seed);
+
+/* Called once, with argv[0], before the tests run: applies ONLY=. */
+void crew_begin(const char *program);
+/* How much to do: `count` in `make test`, `long_count` with LONG=1, N= where that is given. */
+uint64_t crew_count(uint64_t count, uint64_t long_count);
+bool crew_long(void);
+/* Runs the job of each seed in [SEED or 1, + count); false if one failed (it has said why). */
+bool crew_run(const char *test, uint64_t count, crew_job *job);
+
+/* In a job: counted and summed over all jobs of the last crew_run. */
+void crew_add(uint32_t tally, uint64_t amount);
+uint64_t crew_sum(uint32_t tally);
+/* In a job: where it is. `what` is a static text. */
+void crew_at(const char *what, uint64_t step);
+_Noreturn void crew_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#define require(condition) ((condition) ? (void)0 : crew_fail("%s:%d: %s", __FILE__, __LINE__, #condition))
+
+#endif
