@@ -20,6 +20,7 @@ static size_t malloc_max = SIZE_MAX;        /* more than this at once is not the
 #include "user/store/container.c"
 #include "user/store/device.c"
 #include "user/store/gate.c"
+#include "user/store/group.c"
 #include "user/store/options.c"
 #define main store_main
 #include "user/store/main.c"
@@ -79,7 +80,7 @@ static struct view {
     const void *batch;
     uint64_t batch_bytes;
 } view[VIEWS];
-static uint64_t credits;
+static uint64_t credits, notified;
 static bool no_object;                                      /* can be made */
 static const void *next_batch;                              /* of the next commit that is posted */
 static uint64_t next_batch_bytes;
@@ -100,6 +101,12 @@ static long receive(long port, struct kd_message *m, long timeout_ms)
                                      .process = CLIENT, .word = {i, view[i].count},
                                      .buffer = m->buffer, .data_bytes = view[i].batch_bytes};
             if (view[i].batch) memcpy(m->buffer, view[i].batch, view[i].batch_bytes);
+            result = 0;
+        }
+        if (port == server.commit_port && result < 0 && notified) {
+            *m = (struct kd_message){.kind = (uint32_t)KD_MSG_NOTIFY, .word = {notified},
+                                     .buffer = m->buffer};
+            notified = 0;
             result = 0;
         }
     } while (result < 0 && timeout_ms && !pthread_cond_timedwait(&posted, &kernel, &until));
@@ -180,6 +187,7 @@ static long kernel_call(long number, long a, long b, long c, long d)
     case KD_TXN_PUBLISH: return publish((void *)a, b);
     case KD_TXN_REFUSE: answer((uint64_t)a, -(int)c); return 0;
     case KD_CREDIT_GRANT: credits += (uint64_t)b; return 1;
+    case KD_PORT_NOTIFY: notified |= (uint64_t)b; pthread_cond_broadcast(&posted); return 0;
     case KD_KERNEL_LOG: snprintf(log_line, sizeof(log_line), "%.*s", (int)b, (char *)a); return 0;
     default: return 0;
     }

@@ -10,8 +10,8 @@
  * log has no room waits for a checkpoint. After the fence every commit is refused with EIO: what
  * became of the last group is unknown until the next start has recovered.
  */
+#include "group.h"
 #include "options.h"
-#include "server.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,74 +19,15 @@
 #define DIFF_BYTES     (256u << 10)
 #define IDLE_MS        100              /* then the last group is sealed by an empty one */
 #define SPACE_TRIES    3
-#define FREED_PART     64
 #define TOUCH_BYTES    (1u << 20)       /* of the group buffers are always memory */
 #define FULL_ALWAYS    (~0ull)
 #define NOTHING_TO_LOG 1                /* no error and no transaction either */
 
-struct name_change { uint64_t container; bool set; char name[STORE_NAME_BYTES]; };
-
-struct group {
-    struct store_group *disk;
-    unsigned count;
-    struct kd_publish publish[KD_VIEW_MAX];
-    uint32_t position[KD_VIEW_MAX];
-    uint64_t copies;                    /* pages logged */
-    /* what else happens when it is committed */
-    struct free_range *freed;
-    unsigned freed_count, freed_room;
-    struct name_change *names;
-    unsigned name_count, name_room;
-};
-
-static struct group group;              /* of the committer thread */
 static uint8_t *diff_buffer, *batch_buffer;
 static struct kd_message pending;       /* a COMMIT that is not in a group yet */
 static bool has_pending;
-
-/* ---- small tables of a group ---- */
-
-static void *grown(void *table, unsigned count, unsigned *room, size_t size)
-{
-    if (count < *room) return table;
-    unsigned more = *room ? 2 * *room : 16;
-    void *bigger = realloc(table, more * size);
-    if (bigger) *room = more;
-    return bigger;
-}
-
-static int name_change_add(struct group *g, const struct store_op *op)
-{
-    void *table = grown(g->names, g->name_count, &g->name_room, sizeof(*g->names));
-    if (!table) return -ENOMEM;
-    g->names = table;
-    struct name_change *n = &g->names[g->name_count++];
-    n->container = op->object;
-    n->set = op->type == STORE_OP_NAME_SET;
-    memcpy(n->name, op->name, strlen(op->name) + 1);
-    return 0;
-}
-
-/* Does the name exist for a transaction that follows what is in the group? */
-static bool name_exists(const struct group *g, const struct store_op *op)
-{
-    struct store_name found;
-    for (unsigned i = g->name_count; i-- > 0;)
-        if (g->names[i].container == op->object && strcmp(g->names[i].name, op->name) == 0)
-            return g->names[i].set;
-    return store_name_find(server.store, op->object, op->name, &found) == 0;
-}
-
-static int freed_add(struct group *g, const struct batch *b)
-{
-    for (unsigned i = 0; i < b->freed_count; i++) {
-        void *table = grown(g->freed, g->freed_count, &g->freed_room, sizeof(*g->freed));
-        if (!table) return -ENOMEM;
-        g->freed = table;
-        g->freed[g->freed_count++] = b->freed[i];
-    }
-    return 0;
-}
+static bool idle_due;                   /* nothing seals the last group yet */
+static bool quiet;                      /* the commit at hand is the only one far and wide */
 
 /* ---- one view ---- */
 
@@ -140,9 +81,9 @@ static int add_ops(struct group *g, struct batch *b)
         struct store_op *op = &b->ops[i];
         bool set = op->type == STORE_OP_NAME_SET, unset = op->type == STORE_OP_NAME_UNSET;
         if (set || unset) {
-            bool exists = name_exists(g, op);
+            bool exists = group_name_exists(g, op);
             if (set == exists) return set ? -EEXIST : -ENOENT;
-            r = name_change_add(g, op);
+            r = group_name_add(g, op);
         }
         if (r == 0) r = store_txn_op(g->disk, op);
     }
@@ -168,7 +109,7 @@ static int add_transaction(struct group *g, const struct kd_message *m, struct b
         *pages += diff.pages;
     }
     if (r == 0) r = add_ops(g, b);
-    if (r == 0) r = freed_add(g, b);
+    if (r == 0) r = group_freed_add(g, b->freed, b->freed_count);
     if (r == 0 && *pages == 0 && b->op_count == 0) r = NOTHING_TO_LOG;
     if (r == 0) return store_txn_end(g->disk, position); /* from here on it cannot be taken back */
     store_txn_cancel(g->disk);
@@ -220,125 +161,16 @@ static int group_add(struct group *g, const struct kd_message *m)
     return r;
 }
 
-/* ---- a group ---- */
-
-static int group_begin(struct group *g)
-{
-    g->count = 0;
-    g->copies = 0;
-    g->name_count = 0;
-    g->freed_count = 0;
-    return store_group_begin(server.store, &g->disk);
-}
-
-/* Seals and writes the group. Inside the gate; lock held, dropped for the disk. */
-static int group_commit(struct store_group *disk)
-{
-    int r = store_group_seal(disk);
-    if (r == -EAGAIN) store_group_cancel(disk);
-    if (r < 0) return r;
-    uint64_t writes = device_writes, flushes = device_flushes;
-    bool real = store_group_txns(disk) > 0; /* the empty ones come as the clock has it */
-    if (real) step(STEP_C5);
-    server_unlock();
-    r = store_group_issue(disk);
-    if (r == 0 && real) step(STEP_C5W);
-    r = store_group_write(disk);        /* <-- its return with 0 is the point of commit */
-    if (r == 0 && real) step(STEP_C5F);
-    server_lock();
-    server.log_writes += device_writes - writes;
-    server.log_flushes += device_flushes - flushes;
-    return r;
-}
-
-static void group_refuse(const struct group *g, int error)
-{
-    for (unsigned i = 0; i < g->count; i++)
-        kd_txn_refuse(g->publish[i].view, g->publish[i].token, -error);
-    server.refused += g->count;
-}
-
-/* The kernel may forget freed pages, whichever version it has, if no later transaction of the group
- * wrote them again. */
-static void tell_freed_part(uint64_t id, uint64_t first, uint64_t count)
-{
-    uint8_t bits[FREED_PART];
-    int object;
-    uint64_t page;
-    struct store_page at;
-    if (container_object(id, first, &object, &page) < 0) return;
-    if (kd_object_info(object, page, count, bits) < 0) return;
-    for (uint64_t i = 0; i < count; i++)
-        if ((bits[i] & KD_PAGE_DIRTY) && store_page_find(server.store, id, first + i, &at) == 0
-            && !at.present)
-            kd_object_cleaned(object, page + i, KD_CSN_ANY);
-}
-
-static void tell_freed(struct group *g)
-{
-    for (unsigned i = 0; i < g->freed_count; i++) {
-        const struct free_range *f = &g->freed[i];
-        struct container *c = container_by_id(f->container);
-        uint64_t count = c ? f->count : 0;
-        if (c) space_freed(c, f->first, count);
-        for (uint64_t p = f->first, end = p + count, n; p < end; p += n) {
-            n = container_left(c, p);
-            if (n > end - p) n = end - p;
-            if (n > FREED_PART) n = FREED_PART;
-            tell_freed_part(f->container, p, n);
-        }
-    }
-    g->freed_count = 0;
-}
-
-/* Lock held, inside the gate. S1: the group is durable. */
-static void group_publish(struct group *g)
-{
-    for (unsigned i = 0; i < g->count; i++)
-        g->publish[i].csn = server.last_csn = store_group_csn(g->disk, g->position[i]);
-    int r = store_group_apply(g->disk);
-    if (r < 0) {
-        group_refuse(g, -EIO);
-        return;
-    }
-    step(STEP_C6);
-    r = (int)kd_txn_publish(g->publish, g->count);
-    if (r < 0) say("the kernel did not publish a group: error %d", -r);
-    step(STEP_C7);
-    tell_freed(g);
-    server.credits -= g->copies < server.credits ? g->copies : server.credits;
-    credits_update(false);
-    server.credit_low |= server.credit_short;
-    if (server.credit_low || store_should_checkpoint(server.store)) pthread_cond_signal(&server.work);
-}
-
-static void group_finish(struct group *g)
-{
-    if (g->count == 0) {
-        store_group_cancel(g->disk);
-        return;
-    }
-    int r = group_commit(g->disk);
-    if (r == 0) {
-        group_publish(g);
-        return;
-    }
-    group_refuse(g, -EIO);
-    r = store_group_apply(g->disk); /* ends the group, applies nothing */
-    server_unlock();
-    server_fence("a log write or flush failed", r);
-    server_lock();
-}
-
 /* ---- a transaction of the manager's own ---- */
 
-static int own_group(struct store_op *ops, unsigned count)
+/* Inside the gate. 0: *out is in the air. */
+static int own_launch(struct store_op *ops, unsigned count, struct group **out)
 {
-    struct store_group *disk;
     uint32_t position;
     uint64_t object = 0;
-    int r = server.fenced ? server.fenced : store_group_begin(server.store, &disk);
+    int r = group_begin(out);
     if (r < 0) return r;
+    struct store_group *disk = (*out)->disk;
     r = store_txn_begin(disk, 0);
     for (unsigned i = 0; r == 0 && i < count; i++) {
         struct store_op op = ops[i];
@@ -350,15 +182,9 @@ static int own_group(struct store_op *ops, unsigned count)
         r = store_txn_end(disk, &position);
     else
         store_txn_cancel(disk);
-    if (r < 0) {
-        store_group_cancel(disk);
-        return r;
-    }
-    r = group_commit(disk);
-    int applied = store_group_apply(disk);
-    if (r == 0) step(STEP_C6);
-    kd_notify(server.commit_port, 1); /* the committer is to seal this group, too */
-    return r < 0 ? r : applied;
+    if (r == 0) return group_launch(*out);
+    group_cancel(*out);
+    return r;
 }
 
 /* After such an error, could a checkpoint help? */
@@ -373,21 +199,19 @@ static bool checkpoint_helps(int error)
 
 int commit_own(struct store_op *ops, unsigned count)
 {
+    struct group *g;
     int r;
     server_lock();
     for (int i = 0;; i++) {
         gate_enter(false);
-        r = own_group(ops, count);
-        int broken = store_error(server.store);
+        r = own_launch(ops, count, &g);
         gate_leave();
-        if (broken) {
-            server_unlock();
-            server_fence("a log write or flush failed", broken);
-            return -EIO;
-        }
+        if (r == 0) r = group_land(g);
+        if (server.fenced) r = -EIO;
         if (!checkpoint_helps(r) || i == SPACE_TRIES || checkpoint_wait() < 0) break;
     }
     server_unlock();
+    if (r == 0) kd_notify(server.commit_port, NOTICE_OWN); /* it is to seal this group, too */
     return r == -EAGAIN ? -ENOSPC : r;
 }
 
@@ -396,23 +220,18 @@ int commit_own(struct store_op *ops, unsigned count)
 /* An empty group behind the last one: should that rot, it is not taken for a torn tail. */
 static void idle_group(void)
 {
-    struct store_group *disk;
+    struct group *g;
     server_lock();
     gate_enter(false);
-    if (!server.fenced && store_group_begin(server.store, &disk) == 0) {
-        int r = group_commit(disk);
-        if (r != -EAGAIN && store_group_apply(disk) < 0) {
-            server_unlock();
-            server_fence("a log write or flush failed", r);
-            server_lock();
-        }
-    }
+    int r = group_begin(&g);
+    if (r == 0) r = group_launch(g);
     gate_leave();
+    if (r == 0) group_land(g);
     server_unlock();
 }
 
 /* The next COMMIT into `pending`; notices are dealt with on the way. 0, or -ETIMEDOUT, -EAGAIN;
- * -EINTR: a group of the manager's own was written. */
+ * -EINTR: a group of the manager's own was written, or one has landed. */
 static long next_commit(long timeout_ms)
 {
     for (;;) {
@@ -424,7 +243,10 @@ static long next_commit(long timeout_ms)
             has_pending = true;
             return 0;
         }
-        if (pending.kind == (uint32_t)KD_MSG_NOTIFY) return -EINTR;
+        if (pending.kind == (uint32_t)KD_MSG_NOTIFY) {
+            idle_due |= pending.word[0] & NOTICE_OWN;
+            return -EINTR;
+        }
         server_notice(&pending);
     }
 }
@@ -456,49 +278,99 @@ static size_t pending_bytes(void)
     return pending.word[1] * CREDIT_BYTES + 2 * pending.data_bytes + 2 * PAGE_BYTES;
 }
 
-/* `pending` and whatever else is queued, as far as it fits, become a group. */
-static void run_group(int *tries)
+/* Waits for one more COMMIT as long as a group is in the air, for until that has landed nothing is
+ * gained by sealing this one; else takes what is queued. Lock held, dropped meanwhile. */
+static bool gather(void)
 {
-    bool checkpoint = false;
-    size_t used = pending_bytes(), room = used > TOUCH_BYTES ? used : TOUCH_BYTES;
-    memory_touch(room);
-    server_lock();
-    gate_enter(false);
-    int r = server.fenced ? server.fenced : group_begin(&group);
+    for (;;) {
+        bool flying = group_flying();
+        group_notice(flying);
+        server_unlock();
+        long r = next_commit(flying ? -1 : 0);
+        server_lock();
+        if (r != -EINTR) return r == 0;
+    }
+}
+
+/* Fills the group with `pending` and what else comes. Lock held. */
+static void group_fill(struct group *g, size_t room, int *tries, bool *checkpoint)
+{
+    size_t used = pending_bytes();
+    while (take_pending(g, tries, checkpoint) && g->count < KD_VIEW_MAX) {
+        if (quiet || !gather()) break;
+        if ((used += pending_bytes()) > room) break;
+    }
+}
+
+/* Inside the gate: a group from `pending` on; NULL: there is none in the air. */
+static struct group *group_make(size_t room, int *tries, bool *checkpoint)
+{
+    struct group *g;
+    int r = group_begin(&g);
     if (r < 0) {
         kd_txn_refuse(pending.word[0], pending.token, r == -ENOMEM ? ENOMEM : EIO);
         server.refused++;
         has_pending = false;
-    } else {
-        while (take_pending(&group, tries, &checkpoint) && group.count < KD_VIEW_MAX) {
-            server_unlock();
-            r = (int)next_commit(0);
-            server_lock();
-            if (r < 0 || (used += pending_bytes()) > room) break;
-        }
-        group_finish(&group);
+        return NULL;
     }
+    group_fill(g, room, tries, checkpoint);
+    if (g->count == 0) {
+        group_cancel(g);
+        return NULL;
+    }
+    r = group_launch(g);
+    if (r == 0) return g;
+    for (unsigned i = 0; i < g->count; i++)
+        kd_txn_refuse(g->publish[i].view, g->publish[i].token, EIO);
+    server.refused += g->count;
+    return NULL;
+}
+
+/* `pending` and whatever else is queued, as far as it fits, become a group. */
+static void run_group(int *tries)
+{
+    bool checkpoint = false;
+    size_t room = pending_bytes() > TOUCH_BYTES ? pending_bytes() : TOUCH_BYTES;
+    memory_touch(room);
+    server_lock();
+    gate_enter(false);
+    struct group *g = group_make(room, tries, &checkpoint);
     gate_leave();
+    if (g && quiet)
+        group_land(g);
+    else if (g)
+        group_hand_over(g);
     if (checkpoint && checkpoint_wait() < 0) *tries = SPACE_TRIES;
     server_unlock();
+}
+
+/* Waits for a COMMIT. It is quiet if that came when no other was queued and none was in the air: then
+ * one thread does it all, and no time is spent on looking for company. */
+static long await_commit(void)
+{
+    long r = next_commit(0);
+    quiet = false;
+    if (r != -EAGAIN) return r;
+    r = next_commit(idle_due ? IDLE_MS : -1);
+    server_lock();
+    quiet = !group_flying();
+    server_unlock();
+    return r;
 }
 
 void *committer_main(void *unused)
 {
     (void)unused;
-    bool idle_due = false;
     int tries = 0;
     for (;;) {
-        long r = has_pending ? 0 : next_commit(idle_due ? IDLE_MS : -1);
+        long r = has_pending ? 0 : await_commit();
         if (r == 0) {
             run_group(&tries);
-            idle_due = true;
-        } else if (r == -EINTR) {
             idle_due = true;
         } else if (r == -ETIMEDOUT) {
             idle_group();
             idle_due = false;
-        } else {
+        } else if (r != -EINTR) {
             say("the commit port failed: error %ld", -r);
             exit(1);
         }

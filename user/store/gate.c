@@ -9,8 +9,10 @@
 
 void gate_enter(bool cleaner)
 {
+    uint64_t room = cleaner ? 0 : 1; /* groups that may be in the air: L2 (group.c) */
     if (cleaner) server.gate_wanted = true;
-    while (server.gate_taken || (server.gate_wanted && !cleaner))
+    while (server.gate_taken || (server.gate_wanted && !cleaner)
+           || server.launched - server.landed > room)
         pthread_cond_wait(&server.changed, &server.lock);
     server.gate_taken = true;
     if (cleaner) server.gate_wanted = false;

@@ -4,8 +4,8 @@
  * A blank disk is formatted. Anything else that is not a sound store of our version is refused
  * with a message that says what to do, and is not written to.
  */
+#include "group.h"
 #include "options.h"
-#include "server.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -180,7 +180,7 @@ static bool server_start(void)
     server.port = (int)kd_system(KD_PORT_CREATE, 0, 0, 0, 0);
     server.commit_port = (int)kd_system(KD_PORT_CREATE, 0, 0, 0, 0);
     if (server.port < 0 || server.commit_port < 0 || committer_init() < 0) return false;
-    bool ok = thread_make(committer_main) && thread_make(cleaner_main);
+    bool ok = thread_make(committer_main) && thread_make(publisher_main) && thread_make(cleaner_main);
     for (unsigned i = 1; ok && i < PAGER_THREADS; i++) ok = thread_make(pager_main);
     if (!ok) return false;
     server_lock();

@@ -3,17 +3,19 @@
  *
  *     thread         waits on      does                                             file
  *     pager x 3      port          page requests, requests of clients, notices      pager.c request.c
- *     committer      commit port   groups of transactions; the point of commit      commit.c batch.c
+ *     committer      commit port   collects transactions into groups, writes them   commit.c batch.c
+ *     publisher      group.c       flushes and publishes a group beside the next    group.c
  *     cleaner        server.work   home writes, checkpoints, credits                clean.c
  *
  * Locks. `server.lock` guards the disk library (but for its functions marked NO MUTEX), the table
  * of containers, and all counters. It is never held across disk I/O or a wait for another thread,
  * but it is held across calls that the kernel answers at once. The *gate* is a flag under it: who
- * has passed it is the committer, from the start of a group until its publication. A checkpoint
- * begins inside the gate, so it always finds everything committed also applied and published.
+ * has passed it is the committer, from the start of a group until it is written. A checkpoint begins
+ * inside the gate, when no group is in the air, so it always finds everything committed also applied
+ * and published.
  *
  * Invariants
- *   S1  A transaction is published only after group_commit() has returned 0 for its group.
+ *   S1  A transaction is published only after store_group_write() has returned 0 for its group.
  *   S2  The disk library knows of a home write before the kernel does: a page that the kernel may
  *       evict can be read back from where the library says.
  *   S3  Two threads never bring the same extent into memory at one time (pager.c).
@@ -75,6 +77,7 @@ struct server {
     pthread_cond_t changed;         /* the gate, checkpoints done, extents read */
     pthread_cond_t work;            /* for the cleaner */
     bool gate_taken, gate_wanted;   /* wanted: by the cleaner, who goes before the committer */
+    uint64_t launched, landed;      /* groups (group.h) */
     int fenced;                     /* 0, or the error that ended this store's commits */
     uint64_t checkpoints_wanted, checkpoints_done;
     uint64_t clean_wanted;          /* pages */

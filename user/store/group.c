@@ -1,0 +1,238 @@
+/*
+ * group.c - launches groups and lands them: the point of commit is here.
+ *
+ * A group that is launched has its place in the log. It lands when those before it have landed, by
+ * the thread that filled it, or, if others wait for their turn to commit, by the publisher thread:
+ * then the committer fills the next group while this one is flushed.
+ *
+ * Invariants
+ *   L1  Groups land in the order of their launch; so a group is durable, applied and published only
+ *       if all before it are.
+ *   L2  The gate is passed by a committer only when fewer than two groups are in the air, and by the
+ *       cleaner only when none is.
+ *   L3  After the fence none is published: what is in the air is refused, outcome unknown.
+ */
+#include "group.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+
+#define FREED_PART 64
+
+static struct group groups[2];          /* by the lowest bit of the number */
+static pthread_cond_t turn = PTHREAD_COND_INITIALIZER;
+static bool notice_wanted;
+
+bool group_flying(void)
+{
+    return server.landed < server.launched;
+}
+
+/* ---- filling ---- */
+
+int group_begin(struct group **out)
+{
+    struct group *g = &groups[server.launched & 1];
+    assert(server.gate_taken && server.launched - server.landed < 2);   /* L2 */
+    if (server.fenced) return server.fenced;
+    g->handed = false;
+    g->count = g->freed_count = g->name_count = 0;
+    g->copies = 0;
+    *out = g;
+    return store_group_begin(server.store, &g->disk);
+}
+
+void group_cancel(struct group *g)
+{
+    store_group_cancel(g->disk);
+}
+
+static void *grown(void *table, unsigned count, unsigned *room, size_t size)
+{
+    if (count < *room) return table;
+    unsigned more = *room ? 2 * *room : 16;
+    void *bigger = realloc(table, more * size);
+    if (bigger) *room = more;
+    return bigger;
+}
+
+int group_name_add(struct group *g, const struct store_op *op)
+{
+    void *table = grown(g->names, g->name_count, &g->name_room, sizeof(*g->names));
+    if (!table) return -ENOMEM;
+    g->names = table;
+    struct name_change *n = &g->names[g->name_count++];
+    n->container = op->object;
+    n->set = op->type == STORE_OP_NAME_SET;
+    memcpy(n->name, op->name, strlen(op->name) + 1);
+    return 0;
+}
+
+/* The last that the group does to this name, or NULL. */
+static const struct name_change *name_last(const struct group *g, const struct store_op *op)
+{
+    for (unsigned i = g->name_count; i-- > 0;)
+        if (g->names[i].container == op->object && strcmp(g->names[i].name, op->name) == 0)
+            return &g->names[i];
+    return NULL;
+}
+
+bool group_name_exists(const struct group *g, const struct store_op *op)
+{
+    struct store_name found;
+    const struct name_change *n = name_last(g, op);
+    if (!n && group_flying()) n = name_last(&groups[server.landed & 1], op);
+    return n ? n->set : store_name_find(server.store, op->object, op->name, &found) == 0;
+}
+
+int group_freed_add(struct group *g, const struct free_range *freed, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        void *table = grown(g->freed, g->freed_count, &g->freed_room, sizeof(*g->freed));
+        if (!table) return -ENOMEM;
+        g->freed = table;
+        g->freed[g->freed_count++] = freed[i];
+    }
+    return 0;
+}
+
+/* ---- launching ---- */
+
+int group_launch(struct group *g)
+{
+    int r = store_group_seal(g->disk);
+    if (r < 0) {
+        store_group_cancel(g->disk);
+        return r;
+    }
+    g->counted = store_group_txns(g->disk) > 0; /* the empty ones come as the clock has it */
+    g->number = server.launched++;
+    if (g->counted) step(STEP_C5);
+    uint64_t writes = device_writes;
+    server_unlock();
+    r = store_group_issue(g->disk);     /* an error comes out again when it lands */
+    if (r == 0 && g->counted) step(STEP_C5W);
+    server_lock();
+    server.log_writes += device_writes - writes;
+    return 0;
+}
+
+void group_hand_over(struct group *g)
+{
+    g->handed = true;
+    pthread_cond_broadcast(&turn);
+}
+
+/* ---- landing ---- */
+
+static void group_refuse(const struct group *g, int error)
+{
+    for (unsigned i = 0; i < g->count; i++)
+        kd_txn_refuse(g->publish[i].view, g->publish[i].token, -error);
+    server.refused += g->count;
+}
+
+/* The kernel may forget freed pages, whichever version it has, if no later transaction of the group
+ * wrote them again. */
+static void tell_freed_part(uint64_t id, uint64_t first, uint64_t count)
+{
+    uint8_t bits[FREED_PART];
+    int object;
+    uint64_t page;
+    struct store_page at;
+    if (container_object(id, first, &object, &page) < 0) return;
+    if (kd_object_info(object, page, count, bits) < 0) return;
+    for (uint64_t i = 0; i < count; i++)
+        if ((bits[i] & KD_PAGE_DIRTY) && store_page_find(server.store, id, first + i, &at) == 0
+            && !at.present)
+            kd_object_cleaned(object, page + i, KD_CSN_ANY);
+}
+
+static void tell_freed(const struct group *g)
+{
+    for (unsigned i = 0; i < g->freed_count; i++) {
+        const struct free_range *f = &g->freed[i];
+        struct container *c = container_by_id(f->container);
+        uint64_t count = c ? f->count : 0;
+        if (c) space_freed(c, f->first, count);
+        for (uint64_t p = f->first, end = p + count, n; p < end; p += n) {
+            n = container_left(c, p);
+            if (n > end - p) n = end - p;
+            if (n > FREED_PART) n = FREED_PART;
+            tell_freed_part(f->container, p, n);
+        }
+    }
+}
+
+/* S1: the group is durable. */
+static int group_publish(struct group *g)
+{
+    for (unsigned i = 0; i < g->count; i++)
+        g->publish[i].csn = server.last_csn = store_group_csn(g->disk, g->position[i]);
+    int r = store_group_apply(g->disk);
+    if (r < 0) return r;
+    if (g->counted) step(STEP_C6);
+    if (g->count > 0) {
+        r = (int)kd_txn_publish(g->publish, g->count);
+        if (r < 0) say("the kernel did not publish a group: error %d", -r);
+        step(STEP_C7);
+    }
+    tell_freed(g);
+    server.credits -= g->copies < server.credits ? g->copies : server.credits;
+    credits_update(false);
+    server.credit_low |= server.credit_short;
+    if (server.credit_low || store_should_checkpoint(server.store)) pthread_cond_signal(&server.work);
+    return 0;
+}
+
+static void landed(void)
+{
+    server.landed++;
+    pthread_cond_broadcast(&turn);
+    pthread_cond_broadcast(&server.changed);
+    if (notice_wanted) kd_notify(server.commit_port, NOTICE_LANDED);
+    notice_wanted = false;
+}
+
+int group_land(struct group *g)
+{
+    while (server.landed != g->number) pthread_cond_wait(&turn, &server.lock);  /* L1 */
+    uint64_t flushes = device_flushes;
+    server_unlock();
+    int r = store_group_write(g->disk); /* <-- its return with 0 is the point of commit */
+    if (r == 0 && g->counted) step(STEP_C5F);
+    server_lock();
+    server.log_flushes += device_flushes - flushes;
+    bool publish = r == 0 && !server.fenced;            /* L3 */
+    int applied = publish ? group_publish(g) : store_group_apply(g->disk);
+    if (r == 0) r = publish ? applied : server.fenced;
+    if (r < 0) group_refuse(g, -EIO);
+    landed();
+    if (r < 0) {
+        server_unlock();
+        server_fence("a log write or flush failed", r);
+        server_lock();
+    }
+    return r;
+}
+
+void group_notice(bool wanted)
+{
+    notice_wanted = wanted;
+}
+
+void *publisher_main(void *unused)
+{
+    (void)unused;
+    server_lock();
+    for (;;) {
+        struct group *g = &groups[server.landed & 1];
+        if (group_flying() && g->handed)
+            group_land(g);
+        else
+            pthread_cond_wait(&turn, &server.lock);
+    }
+}

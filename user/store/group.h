@@ -1,0 +1,59 @@
+/*
+ * group.h - a group of transactions from its beginning to its publication.
+ *
+ *     in the gate                      |  in the air                          |
+ *     group_begin  (filled)  launch    |  group_land: its turn, one flush,    |
+ *                  seal, one write     |  apply, publish, answer              |
+ *
+ * At most two groups are in the air or being filled: while one is flushed, the next collects what
+ * arrives and may be written, too. They land in the order in which they were launched.
+ */
+#ifndef USER_STORE_GROUP_H
+#define USER_STORE_GROUP_H
+
+#include "server.h"
+
+struct name_change { uint64_t container; bool set; char name[STORE_NAME_BYTES]; };
+
+struct group {
+    struct store_group *disk;
+    uint64_t number;                    /* of its launch */
+    bool handed;                        /* over to the publisher thread */
+    bool counted;                       /* it has transactions, so its steps are counted (step()) */
+    unsigned count;
+    struct kd_publish publish[KD_VIEW_MAX];
+    uint32_t position[KD_VIEW_MAX];
+    uint64_t copies;                    /* pages logged */
+    /* what else happens when it is committed */
+    struct free_range *freed;
+    unsigned freed_count, freed_room;
+    struct name_change *names;
+    unsigned name_count, name_room;
+};
+
+/* All with the lock held. */
+bool group_flying(void);                /* is one in the air? */
+/* Inside the gate, which leaves one of the two free. 0, -ENOMEM, or the fence. */
+int group_begin(struct group **out);
+void group_cancel(struct group *g);
+int group_freed_add(struct group *g, const struct free_range *freed, unsigned count);
+int group_name_add(struct group *g, const struct store_op *op);
+/* Does the name exist for a transaction that follows what is in the group? */
+bool group_name_exists(const struct group *g, const struct store_op *op);
+/* Inside the gate; the lock is dropped for the write. 0: it is in the air and has to be landed, even
+ * if the write failed. Else it is cancelled: -EAGAIN (empty, and the log is full), the fence. */
+int group_launch(struct group *g);
+/* Not in the gate; waits for its turn. 0: the group is durable and its views are published; else they
+ * are refused and the store is fenced. */
+int group_land(struct group *g);
+/* Has the publisher thread land it. */
+void group_hand_over(struct group *g);
+/* Whether the commit port is to hear of the next landing (NOTICE_LANDED). */
+void group_notice(bool wanted);
+
+void *publisher_main(void *unused);
+
+/* Bits of the notices to the commit port. */
+enum { NOTICE_OWN = 1, NOTICE_LANDED = 2 };
+
+#endif
