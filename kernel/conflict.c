@@ -308,7 +308,8 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
     if (vmask_empty(&candidates) && list_empty(&p->waiters))
         return CONFLICT_GRANT;
     vaddr_t at = page_address(l, slot);
-    v->upgrade = v->want == WANT_WRITE && e && !(e & PTE_COPY) && p->writer != v->id;
+    v->upgrade = v->want == WANT_WRITE && e & (PTE_ACCESSED | PTE_USED | PTE_HELD) &&
+                 !(e & PTE_COPY) && p->writer != v->id; /* a neighbour's unused right is none */
     if (v->upgrade && other_upgrader(v, p)) { /* a second upgrader would deadlock with the first */
         p->rmw = 8;
         want_x_add(v, at);

@@ -20,6 +20,12 @@ static const char *access_text(unsigned flags)
     return flags & FAULT_EXECUTE ? "jump to" : flags & FAULT_WRITE ? "store to" : "load from";
 }
 
+/* Do the leaf's 64 entries lie in one page table? */
+HOT bool leaf_aligned(const struct leaf *l)
+{
+    return l->object->base % (LEAF_PAGES * PAGE_BYTES) == 0;
+}
+
 /* ---- F7: what a write needs ---- */
 
 /* The first write, or a new hand is to be filled by waiting. 0; -EAGAIN: waited, look again; -errno:
@@ -101,8 +107,17 @@ HOT void grant_shared(struct view *v, struct page *p, pte_t *pte)
     count(grants_shared);
 }
 
+/* The neighbours of a page that was granted for reading; not where the 64 entries of the leaf lie in
+ * two tables, nor where each page is to be asked for or taken exclusively. */
+HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
+{
+    if (v->want == WANT_READ && !v->want_x_count && leaf_aligned(l) &&
+        (!(l->object->flags & KD_OBJECT_ASK) || l->object->group_fixed))
+        group_grant(v, l, slot, page_address(l, slot), pte - slot);
+}
+
 /* F3: a snapshot sees the newest version that is not younger than it. */
-static RARE int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
+static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     struct page *p = &l->pages[slot];
     struct frame *f = NULL;
@@ -119,6 +134,7 @@ static RARE int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_
     pte_exchange(pte, pte_make(frame_paddr(f), PTE_PRESENT | PTE_USER | PTE_NX | PTE_ACCESSED));
     vmask_set(&p->mask, v->id);
     lock_release(&v->lock);
+    grant_neighbours(v, l, slot, pte);
     return 0;
 }
 
@@ -244,6 +260,7 @@ static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned
     if (!uncontended(v, p) || v->want == WANT_READ_FOR_WRITE)
         return fault_contended(v, l, slot, pte);
     grant(v, l, slot, pte);
+    grant_neighbours(v, l, slot, pte);
 out:
     lock_release(&l->lock);
     return result;
@@ -278,11 +295,10 @@ static pte_t *own_pte(struct view *v, vaddr_t at)
 /* For fault_fast. Leaves that straddle two page tables are left out, and objects that ask. */
 static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
 {
-    vaddr_t base = page_address(l, 0);
-    if (base % (LEAF_PAGES * PAGE_BYTES) || l->object->flags & KD_OBJECT_ASK)
+    if (!leaf_aligned(l) || l->object->flags & KD_OBJECT_ASK)
         return;
     v->last_leaf = l;
-    v->last_leaf_base = base;
+    v->last_leaf_base = page_address(l, 0);
     v->last_leaf_ptes = ptes;
 }
 
@@ -403,6 +419,7 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
             vmask_set(&p->mask, v->id); /* P3 */
             v->want = WANT_READ;
             grant_shared(v, p, pte);
+            group_grant(v, l, (unsigned)slot, at & ~(vaddr_t)(PAGE_BYTES - 1), v->last_leaf_ptes);
             granted = true;
         }
     }

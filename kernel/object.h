@@ -17,6 +17,7 @@
 #include "port.h"
 
 enum { LEAF_PAGES = 64, LEAF_TABLE = 512, WRITER_NONE = -1 };
+enum touch { TOUCH_SEQUENTIAL, TOUCH_CLUSTERED, TOUCH_RANDOM, TOUCH_KINDS };
 enum page_flag {
     PAGE_DIRTY = 1,      /* the current version is not home yet */
     PAGE_ASKED = 2,      /* its manager was asked and has not answered */
@@ -73,6 +74,9 @@ struct object {
     struct lock lock;        /* RANK_OBJECT */
     struct list attachments;
     struct list all;
+    uint8_t near_score;      /* group.c: high: read faults lie near each other */
+    uint8_t group_fixed;     /* pages that a read fault maps; 0: as touches suggest */
+    uint32_t touches[TOUCH_KINDS]; /* read faults by kind; about */
     struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; installed by compare-exchange */
     uint64_t table_count;
     char name[KD_NAME_MAX];

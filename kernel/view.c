@@ -546,6 +546,7 @@ long txn_syscall(unsigned number, const uint64_t a[6])
     case KD_VIEW_STATS:
         return copy_to_user(a[0], &process_this()->stats, sizeof(struct kd_view_stats));
     case KD_CONTAINER_INFO: return container_info(a[0], a[1]);
+    case KD_CONTAINER_POLICY: return container_policy(a[0], (unsigned)a[1], a[2]);
     default: return commit_call(number, a);
     }
 }

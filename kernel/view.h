@@ -90,6 +90,8 @@ struct view {
     struct leaf *last_leaf;         /* of last_object, or NULL; its pages begin at ... */
     vaddr_t last_leaf_base;
     pte_t *last_leaf_ptes;          /* ... and these are their 64 entries */
+    vaddr_t touch_last, touch_next; /* the last page that a read fault gave it; right behind its group */
+    uint8_t touch_run;              /* pages in that group, while touches are sequential */
 
     struct item commit_item, lock_item, gone_item, conflict_item;
     struct port *gone_port, *conflict_port; /* where the last two were posted last; references */
@@ -126,6 +128,12 @@ void handle_forget(struct process *p, int handle);
 /* Makes `at` accessible to the view's transaction. 0; -ECANCELED: doomed; -EFAULT: nothing lies there;
  * -EACCES: it is open read-only; -EINVAL: it is not transactional. */
 must_check int view_touch(struct view *v, vaddr_t at, bool write);
+
+/* group.c */
+/* The page at `slot` was granted for reading: its neighbours too, as far as they are free and likely
+ * to be read. Leaf locked; at: its address; ptes: the view's entries of the leaf. Never waits. */
+void group_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *ptes);
+long container_policy(vaddr_t at, unsigned policy, uint64_t value);
 
 /* conflict.c: queues, callbacks, the waits-for graph */
 void queue_leave(struct view *v);               /* leaf locked; wakes the new head (G3) */

@@ -22,6 +22,7 @@
 #include "katydid/call.h"
 #include "pstore.h"
 
+enum object_kind { FREE, ASKED, PLAIN, OBJECTS }; /* PLAIN: not transactional */
 enum { PAGES = 64, ROUNDS = 200, CALL_NULL = 1, CALL_OBJECT = 2, CALL_END = 3 };
 
 static uint64_t read_cost;
@@ -52,7 +53,7 @@ static int serve(void)
 {
     int port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     int commit = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
-    int objects[2] = {-1, -1};
+    int objects[OBJECTS] = {-1, -1, -1};
     uint64_t token = 0;
     struct kd_message reply = {.handle = -1}, m = {.handle = -1}; /* buffers: none */
     if (kd_call3(KD_NAME_SET, (long)"bench", port, 0))
@@ -74,18 +75,20 @@ static int serve(void)
         case CALL_NULL:
             token = m.token; /* and an empty answer */
             break;
-        case CALL_OBJECT: { /* word 0: flags -> word 0: address */
-            unsigned ask = m.word[0] != 0;
+        case CALL_OBJECT: { /* word 0: kind -> word 0: address */
+            static const unsigned flags_of[OBJECTS] = {
+                [FREE] = KD_OBJECT_TRANSACTIONAL, [ASKED] = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_ASK};
+            unsigned kind = m.word[0] % OBJECTS;
             struct kd_object_create c = {.port = port, .commit_port = commit, .pages = PAGES,
-                                         .flags = KD_OBJECT_TRANSACTIONAL | (ask ? KD_OBJECT_ASK : 0),
-                                         .base = KD_STORE_END - (ask + 1) * (1ull << 30),
+                                         .flags = flags_of[kind],
+                                         .base = KD_STORE_END - (kind + 1) * (1ull << 30),
                                          .name = "bench"};
-            objects[ask] = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
-            struct kd_supply s = {.object = objects[ask], .source = KD_SUPPLY_ZERO,
+            objects[kind] = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+            struct kd_supply s = {.object = objects[kind], .source = KD_SUPPLY_ZERO,
                                   .rights = KD_READ | KD_WRITE, .count = PAGES};
             kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
             token = m.token;
-            reply.status = (int)kd_call3(KD_SPACE_ATTACH, (long)m.process, objects[ask],
+            reply.status = (int)kd_call3(KD_SPACE_ATTACH, (long)m.process, objects[kind],
                                          KD_RIGHT_READ | KD_RIGHT_WRITE);
             reply.word[0] = c.base;
             break;
@@ -141,21 +144,23 @@ static void begin(void)
         fail("begin", e);
 }
 
-static volatile char *object_of(int port, int ask)
+static volatile char *object_of(int port, enum object_kind kind)
 {
-    struct kd_message m = {.kind = CALL_OBJECT, .word = {(uint64_t)ask}};
+    struct kd_message m = {.kind = CALL_OBJECT, .word = {kind}};
     long e = kd_call3(KD_PORT_CALL, port, (long)&m, 0);
     if (e)
         fail("object", e);
     return (volatile char *)m.word[0];
 }
 
+enum { IN_ORDER = 1, JUMPING = 29 }; /* the step: a jump is never a group's next page, nor near */
+
 /* The mean over the pages, and not the best: each page is touched once. */
-static double touch_all(volatile char *p, int write)
+static double touch_all(volatile char *p, int write, int step)
 {
     uint64_t sum = 0;
     for (int i = 0; i < PAGES; i++) {
-        volatile char *at = p + (size_t)i * KD_PAGE_BYTES;
+        volatile char *at = p + (size_t)(i * step % PAGES) * KD_PAGE_BYTES;
         uint64_t t = counter();
         if (write)
             *at = 1;
@@ -174,19 +179,32 @@ static void group_faults(int port)
     int reason = setjmp(aborted);
     if (reason)
         fail("aborted", reason);
-    volatile char *free_pages = object_of(port, 0), *asked = object_of(port, 1);
+    volatile char *free_pages = object_of(port, FREE), *asked = object_of(port, ASKED);
+    volatile char *plain_pages = object_of(port, PLAIN);
+    (void)plain_pages[0]; /* page tables */
+    double plain = touch_all(plain_pages, 0, JUMPING);
     begin();
     (void)free_pages[0]; /* page tables */
-    double read = touch_all(free_pages + 0, 0);
+    double read = touch_all(free_pages, 0, JUMPING);
     kd_call3(KD_TXN_ABORT, 0, 0, 0);
     begin();
-    double write = touch_all(free_pages, 1);
+    double write = touch_all(free_pages, 1, IN_ORDER);
     kd_call3(KD_TXN_ABORT, 0, 0, 0);
     begin();
-    double ask = touch_all(asked, 0);
+    double ask = touch_all(asked, 0, IN_ORDER);
     kd_call3(KD_TXN_ABORT, 0, 0, 0);
     kd_call3(KD_VIEW_ENTER, -1, 0, 0);
+    kd_call3(KD_HANDLE_CLOSE, view, 0, 0);
+    view = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0); /* one without rights */
+    kd_call3(KD_VIEW_ENTER, view, 0, 0);
+    begin();
+    (void)free_pages[0];
+    double grouped = touch_all(free_pages, 0, IN_ORDER);
+    kd_call3(KD_TXN_ABORT, 0, 0, 0);
+    kd_call3(KD_VIEW_ENTER, -1, 0, 0);
+    row("fault of a resident page without transactions", "instructions", plain, "-");
     row("first read of a resident page", "instructions", read, "250");
+    row("first read of a resident page, one after the other: in groups", "instructions", grouped, "60");
     row("first write of a resident page (upgrade, private copy)", "instructions", write, "900");
     row("first touch with ask (the manager decides)", "instructions", ask, "4000");
 }

@@ -2,159 +2,12 @@
  * kernel_txn.c - the kernel's transactions, without a store: one process is manager and client.
  *
  * Aim     faults, rights, conflicts, deadlocks, commit, abort, snapshots, credits, kcheck.
- * Method  a manager thread keeps "home" pages in its memory, takes commits by KD_TXN_DIFF into them
- *         and publishes; client threads run transactions by the bare calls. Sums that every serial
- *         order keeps are compared, and the manager's home with what clients see.
+ * Method  own_manager.h. Sums that every serial order keeps are compared, and the manager's home with
+ *         what clients see.
  */
-#include <errno.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <string.h>
-
-#include "katydid/call.h"
-#include "tap.h"
-
 enum { PAGES = 256, THREADS = 4, ROUNDS = 300, ACCOUNTS = 48 };
 
-static int port, commit_port, object;
-static uint64_t base, next_csn = 1;
-static uint8_t home[PAGES][KD_PAGE_BYTES];
-static volatile long commits_seen, pages_logged;
-static volatile int fail_pages;
-
-/* ---- the manager ---- */
-
-static void serve_page(struct kd_message *m)
-{
-    if (fail_pages) {
-        kd_call4(KD_OBJECT_FAIL, object, (long)m->word[1], 1, EIO);
-        return;
-    }
-    struct kd_supply s = {.object = object, .source = KD_SUPPLY_MEMORY, .rights = KD_READ | KD_WRITE,
-                          .page = m->word[1], .count = 1, .memory = home[m->word[1]]};
-    if (kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0) != 0)
-        printf("# supply failed\n");
-}
-
-static void serve_commit(struct kd_message *m)
-{
-    static uint8_t buffer[1 << 20];
-    struct kd_diff d = {.view = m->word[0], .token = m->token, .full_below = 0, .cursor = 0};
-    long e = 0;
-    while (d.cursor != ~0ull && !e) {
-        d.buffer = buffer;
-        d.buffer_bytes = sizeof buffer;
-        e = kd_call3(KD_TXN_DIFF, (long)&d, 0, 0);
-        for (uint64_t at = 0; !e && at < d.buffer_bytes;) {
-            struct kd_run *r = (struct kd_run *)(buffer + at);
-            memcpy(home[r->page] + r->offset, r + 1, r->bytes);
-            at += sizeof *r + ((r->bytes + 7u) & ~7u);
-            pages_logged += (r->flags & KD_RUN_LAST) != 0;
-        }
-    }
-    if (e) {
-        printf("# diff: %ld\n", e);
-        kd_call3(KD_TXN_REFUSE, (long)m->word[0], (long)m->token, EIO);
-        return;
-    }
-    struct kd_publish p = {m->word[0], m->token, next_csn++};
-    e = kd_call3(KD_TXN_PUBLISH, (long)&p, 1, 0);
-    if (e)
-        printf("# publish: %ld\n", e);
-    commits_seen++;
-}
-
-static void *manager(void *arg)
-{
-    static uint8_t buffers[2][KD_PAGE_BYTES];
-    int which = *(int *)arg;
-    for (;;) {
-        struct kd_message m = {.buffer = buffers[which], .buffer_bytes = KD_PAGE_BYTES};
-        long e = kd_call3(KD_PORT_RECEIVE, which ? commit_port : port, (long)&m, -1);
-        if (e) {
-            printf("# receive: %ld\n", e);
-            return NULL;
-        }
-        if (m.kind == (uint32_t)KD_MSG_PAGE)
-            serve_page(&m);
-        else if (m.kind == (uint32_t)KD_MSG_COMMIT)
-            serve_commit(&m);
-    }
-}
-
-static int start_manager(void)
-{
-    static int which[2] = {0, 1};
-    pthread_t t;
-    port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
-    commit_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
-    struct kd_object_create c = {.port = port, .commit_port = commit_port,
-                                 .flags = KD_OBJECT_TRANSACTIONAL, .cookie = 7,
-                                 .base = KD_STORE_BASE, .pages = PAGES, .name = "test"};
-    object = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
-    base = c.base;
-    pthread_create(&t, NULL, manager, &which[0]);
-    pthread_create(&t, NULL, manager, &which[1]);
-    extern int getpid(void);
-    return object >= 0 &&
-           kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ | KD_RIGHT_WRITE) == 0;
-}
-
-/* ---- transactions ---- */
-
-struct context {
-    jmp_buf env;
-    int view;
-    uint64_t ticket;
-    long aborts;
-    char stack[8192] __attribute__((aligned(16)));
-};
-static __thread struct context *mine;
-
-static void on_abort(long reason) { longjmp(mine->env, (int)reason); }
-
-/* Runs body until it commits; 0 or -errno. */
-static int run(int (*body)(void *), void *arg, unsigned mode, unsigned timeout_ms)
-{
-    static __thread struct context context;
-    if (!mine) {
-        mine = &context;
-        mine->view = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0);
-        if (mine->view < 0 || kd_call3(KD_VIEW_ENTER, mine->view, 0, 0))
-            return -1;
-    }
-    mine->ticket = 0;
-    for (;;) {
-        int reason = setjmp(mine->env);
-        if (reason && reason != EDEADLK)
-            return -reason;
-        if (reason)
-            mine->aborts++;
-        struct kd_begin b = {.mode = mode, .ticket = mine->ticket, .timeout_ms = timeout_ms,
-                             .entry = (uint64_t)on_abort,
-                             .stack = (uint64_t)(mine->stack + sizeof mine->stack - 8)};
-        long e = kd_call3(KD_TXN_BEGIN, (long)&b, 0, 0);
-        if (e)
-            return (int)e;
-        mine->ticket = b.ticket;
-        int r = body(arg);
-        if (r) {
-            kd_call3(KD_TXN_ABORT, r, 0, 0);
-            return r;
-        }
-        struct kd_commit k = {.port = -1};
-        e = kd_call3(KD_TXN_COMMIT, (long)&k, 0, 0);
-        if (e == -EDEADLK)
-            continue;
-        return (int)e;
-    }
-}
-
-static volatile uint64_t *word_of(unsigned page, unsigned i)
-{
-    return (volatile uint64_t *)(base + (uint64_t)page * KD_PAGE_BYTES) + i;
-}
+#include "own_manager.h"
 
 static int store_7(void *arg) { *word_of(1, (unsigned)(uintptr_t)arg) = 7; return 0; }
 static int store_and_fail(void *arg) { (void)arg; *word_of(1, 5) = 9; return 42; }
@@ -239,12 +92,10 @@ static int many_pages(void *arg)
     return 0;
 }
 
-static long check(void) { return kd_call3(KD_CHECK, 0, 0, 0); }
-
 int main(void)
 {
     tap_plan(21);
-    tap_ok(start_manager(), "an object is created and attached");
+    tap_ok(start_manager(0), "an object is created and attached");
     tap_ok(kd_call3(KD_SPACE_ATTACH, 1, object, KD_RIGHT_READ) == -EPERM,
            "nobody is given an object that it did not ask for");
     tap_ok(run(store_7, (void *)0, KD_SERIALISABLE, 0) == 0, "a store commits");

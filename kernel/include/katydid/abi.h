@@ -69,6 +69,7 @@ enum kd_call {
     KD_TXN_HINT,              /* (address, bytes, KD_HINT_*) */
     KD_VIEW_STATS,            /* (struct kd_view_stats *): sums over the process */
     KD_CONTAINER_INFO,        /* (address, struct kd_space_info *): what lies there */
+    KD_CONTAINER_POLICY,      /* (address, KD_POLICY_*, value): of the container there; who may write it */
 
     /* Transactions, manager side (kernel/commit.c). */
     KD_TXN_DIFF = 1080,       /* (struct kd_diff *) */
@@ -123,7 +124,8 @@ struct kd_system_info {
     uint64_t block_writes, block_flushes, block_read_bytes, block_write_bytes;
     uint64_t objects, resident_pages, dirty_pages, versions, copies, publications;
     uint64_t idle_cycles;                      /* of all CPUs, by the time stamp counter */
-    uint64_t reserved[8];
+    uint64_t grants_group;                     /* of shared rights: neighbours of a page touched */
+    uint64_t reserved[7];
 };
 
 /* ---- messages ---- */
@@ -211,6 +213,10 @@ struct kd_commit {
     uint64_t copies;                           /* out: pages logged */
 };
 enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2 };
+enum {
+    KD_POLICY_GROUP = 1,                       /* pages that a read fault maps, a power of 2 up to 64;
+                                                * 0: as the touches before suggest (the default) */
+};
 struct kd_view_stats {
     uint64_t commits, aborts, deadlocks, read_faults, write_faults, lock_waits, manager_calls;
     uint64_t pages_read, pages_logged;
