@@ -125,7 +125,8 @@ int log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const 
 }
 
 /* The log ends at `end`. Is there a valid group further on that proves a loss? *damage is `end` or
- * 0. A group of a newer epoch proves that a newer superblock is lost. */
+ * 0. A group of a newer epoch proves that a newer superblock is lost. It may lie in a wrong place:
+ * its CRC covers the LSN that it says, and stale laps say durable LSNs before `end`. */
 int log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage)
 {
     const struct superblock *super = &reader->store->super;
@@ -138,8 +139,7 @@ int log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage)
             return error;
         const struct group_disk *header = (const void *)block;
         uint32_t epoch = le32_get(header->epoch);
-        if (!header_plausible(reader->store, header, lsn) || le64_get(header->lsn) != lsn ||
-            epoch < newest || (epoch == newest && le64_get(header->durable_lsn) <= end))
+        if (!header_plausible(reader->store, header, lsn) || epoch < newest || (epoch == newest && le64_get(header->durable_lsn) <= end))
             continue;
         int holds = crc_holds(reader, lsn, (size_t)le32_get(header->blocks) * BLOCK_BYTES, &block);
         if (holds < 0)

@@ -322,56 +322,6 @@ static void commit_of_one_page_is_one_write_and_one_flush(void **state)
 
 /* ---- the whole image */
 
-/* Opens what is on the device, in place under undo; true if it is one of the model's states. */
-static bool state_known(struct world *world, int *error, bool *damaged)
-{
-    struct store_report report;
-    uint64_t digest;
-    *error = world_open(world, &report);
-    *damaged = report.damage_lsn != 0;
-    if (*error)
-        return false;
-    *error = store_digest(world->store, &digest);
-    world_abandon(world);
-    for (uint64_t k = 0; !*error && k <= world->submitted; k++)
-        if (world->digests[k] == digest)
-            return true;
-    return false;
-}
-
-/* Aim: no flipped byte anywhere is silently believed. Method: each byte of superblocks, log and
- * metadata, and each 61st of the data; the store must refuse, report a page's CRC, or be in a
- * state that the model had. (The last group may pass for a torn tail.) */
-static void every_flipped_byte_of_an_image_is_noticed(void **state)
-{
-    (void)state;
-    static struct world world;
-    struct device device;
-    uint32_t refused = 0, same = 0;
-    life(&world, &device, 3, 12);
-    struct store *store = world.store;
-    uint64_t data_start = store->super.data_start, slot_b = store->super.slot_b_offset;
-    world_abandon(&world);
-    undo_begin(&device);
-    for (uint64_t i = 0; i < device.bytes;) {
-        bool dense = i < data_start || (i >= slot_b && i < slot_b + 512);
-        undo_save(&device, i, 1);
-        device.image[i] ^= (uint8_t)(1 << (i % 8));
-        int error;
-        bool damaged;
-        bool known = state_known(&world, &error, &damaged);
-        if (!known && !error)
-            fail_msg("byte %llu: a state that never was", (unsigned long long)i);
-        refused += error != 0;
-        same += known;
-        undo_to(&device, 0);
-        i += dense ? 3 : 61;
-    }
-    device_close(&device);
-    assert_int_equal(memory_live, 0);
-    printf("# %u flips: %u refused, %u harmless\n", refused + same, refused, same);
-}
-
 /* Aim: damage in acknowledged history is told from a torn tail, and can be read up to there. */
 static void damage_in_acknowledged_history_is_reported(void **state)
 {
@@ -574,7 +524,6 @@ int main(void)
         cmocka_unit_test(group_of_a_stale_lap_epoch_store_or_history_ends_the_log),
         cmocka_unit_test(group_golden_bytes),
         cmocka_unit_test(commit_of_one_page_is_one_write_and_one_flush),
-        cmocka_unit_test(every_flipped_byte_of_an_image_is_noticed),
         cmocka_unit_test(damage_in_acknowledged_history_is_reported),
         cmocka_unit_test(disks_that_are_no_store_are_told_apart),
         cmocka_unit_test(hostile_images_never_crash_the_store),
