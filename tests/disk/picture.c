@@ -111,7 +111,7 @@ static void room_make(void)
 {
     if (world.checkpointing)
         require(world_checkpoint(&world) == 0);
-    while (store_log_free(world.store) < world.options.log_bytes * 3 / 4)
+    while (store_log_free(world.store) < world.options.log_bytes / 3)
         require(world_checkpoint(&world) == 0);
 }
 
@@ -141,7 +141,7 @@ static void last_group(struct picture *picture)
 
 void picture_make(struct picture *picture, enum picture_kind kind, uint64_t seed, uint64_t bytes)
 {
-    struct world_options shape = { .disk_bytes = bytes, .log_bytes = bytes / 8 / 4096 * 4096,
+    struct world_options shape = { .disk_bytes = bytes, .log_bytes = bytes / 6 / 4096 * 4096,
         .extent_bytes = seed % 3 == 2 ? 4096 : 16384, .checkpoint_odds = 4 };
     struct store_report report;
     memset(picture, 0, sizeof *picture);
@@ -161,7 +161,7 @@ void picture_make(struct picture *picture, enum picture_kind kind, uint64_t seed
     picture->slot_b = world.store->super.slot_b_offset;
     world.options.checkpoint_odds = 1u << 30;
     room_make();
-    steps(2);
+    steps(4);
     last_group(picture);
     if (kind == PICTURE_IDLE)
         guard_write(picture);
