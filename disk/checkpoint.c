@@ -213,6 +213,7 @@ int store_checkpoint_seal(struct store *store)
     c->next.end_lsn = store->end_lsn;
     c->next.checkpoints[c->area] = (struct checkpoint_info){
         .redo_lsn = c->redo_lsn, .prev_crc = c->prev_crc, .pages = c->map_pages,
+        .scan_lsn = c->redo_lsn, .scan_crc = c->prev_crc,
         .sequence = store->super.checkpoints[store->super.checkpoint_index].sequence + 1,
         .root_crc = crc32c(crc_seed(store->super.uuid, CRC_MAP, c->redo_lsn, 0), c->map,
                            c->map_used_bytes),

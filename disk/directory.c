@@ -96,7 +96,8 @@ bool container_valid(const struct store *store, const struct container_disk *con
 {
     (void)store;
     uint32_t segments = le32_get(container->segment_count);
-    if (!name_valid(container->name) || segments < 1 || segments > STORE_SEGMENT_MAX)
+    if (!name_valid(container->name) || segments < 1 || segments > STORE_SEGMENT_MAX ||
+        le32_get(container->encoder) >= STORE_ENCODER_COUNT)
         return false;
     for (uint32_t i = 0; i < segments; i++)
         if (!segment_valid(le32_get(container->segments[i].first_gib),
@@ -242,6 +243,17 @@ int directory_layout(struct store *store, uint64_t object, const struct layout_d
     return 0;
 }
 
+int directory_encoder(struct store *store, uint64_t object, uint64_t encoder)
+{
+    uint32_t slot;
+    struct container_disk *container = directory_get(store, object, &slot);
+    if (!container || encoder >= STORE_ENCODER_COUNT)
+        return -EUCLEAN;
+    container->encoder = le32_of((uint32_t)encoder);
+    directory_touch(store, slot);
+    return 0;
+}
+
 uint32_t names_slots(const struct store *store)
 {
     return store->names_count * (uint32_t)NAMES_PER_PAGE;
@@ -314,6 +326,7 @@ static void container_fill(const struct store *store, const struct container_dis
     out->object = le64_get(from->object);
     memcpy(out->name, from->name, STORE_NAME_BYTES);
     out->flags = le32_get(from->flags);
+    out->encoder = (enum store_encoder)le32_get(from->encoder);
     out->segment_count = le32_get(from->segment_count);
     for (uint32_t i = 0; i < out->segment_count; i++) {
         out->segments[i].address = zone + le32_get(from->segments[i].first_gib) *

@@ -1,9 +1,9 @@
 /*
  * format.c - writes an empty store.
  *
- * Order: both slots zero, flush; area 0, flush; slot B, flush; slot A, flush. So a power cut
- * leaves a disk whose slot A is zero (blank, or complete through slot B), or the new store. The
- * log is not written: the uuid is new, so nothing old in it verifies.
+ * Order: both slots zero, flush; signpost and area 0, flush; slot B, flush; slot A, flush. So a
+ * power cut leaves a disk whose slot A is zero (blank, or complete through slot B), or the new
+ * store. The log is not written: the uuid is new, so nothing old in it verifies.
  */
 #include "internal.h"
 
@@ -49,7 +49,7 @@ static int geometry_make(const struct store_options *options, uint64_t disk_byte
     super->area_pages = area_pages_for(extents_at_most, super->extent_bytes,
                                        super->directory_pages_max, super->names_pages_max);
     uint64_t area = area_map_bytes(super->area_pages) + (uint64_t)super->area_pages * BLOCK_BYTES;
-    uint64_t cursor = BLOCK_BYTES;
+    uint64_t cursor = SIGNPOST_OFFSET + BLOCK_BYTES;
     super->log_start = place(&cursor, super->log_bytes, super->slot_b_offset);
     super->area_start[0] = place(&cursor, area, super->slot_b_offset);
     super->area_start[1] = place(&cursor, area, super->slot_b_offset);
@@ -71,7 +71,16 @@ static int slots_clear(const struct disk_io *io, const struct superblock *super,
     int error = io->write(io->context, 0, block, BLOCK_BYTES);
     if (!error)
         error = io->write(io->context, super->slot_b_offset, block, BLOCK_BYTES);
+    if (!error)
+        error = io->write(io->context, SIGNPOST_OFFSET, block, BLOCK_BYTES);
     return error ? error : io->flush(io->context);
+}
+
+/* No flush of its own: the area's, which comes before slot B, covers it. */
+static int signpost_write(const struct disk_io *io, const struct superblock *super, void *block)
+{
+    signpost_encode(super, block);
+    return io->write(io->context, SIGNPOST_OFFSET, block, BLOCK_BYTES);
 }
 
 static int first_pages(struct store *store)
@@ -104,6 +113,9 @@ int store_format(const struct disk_io *io, const struct disk_memory *memory,
         error = store_checkpoint_seal(store);
     if (!error)
         error = slots_clear(io, &super, store->checkpoint.map + store->checkpoint.map_used_bytes);
+    if (!error)
+        error = signpost_write(io, &super, store->checkpoint.map +
+                                           store->checkpoint.map_used_bytes);
     if (!error)
         error = store_checkpoint_write(store);          /* generation 1: slot B */
     if (!error) {

@@ -1,5 +1,5 @@
 /*
- * format.h - what lies on the disk, format version 1. The chapter (disk.md) explains it.
+ * format.h - what lies on the disk, format version 2. The chapter (disk.md) explains it.
  *
  * All numbers are little-endian. Every CRC is CRC-32C and seeded with the store's uuid, the kind
  * of block, and its own address or LSN (crc_seed), so that a right block in a wrong place fails.
@@ -12,26 +12,30 @@
 #include "store.h"
 
 #define BLOCK_BYTES          4096u
-#define FORMAT_VERSION       1u
+#define FORMAT_VERSION       2u
 #define SUPERBLOCK_MAGIC     0x6269644b53746f31ull
 #define GROUP_MAGIC          0x70726f75474b6431ull
 #define META_MAGIC           0x6174654d4b696431ull
+#define SIGNPOST_MAGIC       0x6e6769534b646931ull
 #define EPOCH_MAX            8u
 #define LOG_BYTES_MIN        (4u * BLOCK_BYTES)
 #define FLAG_CLEAN           1u
 
-enum crc_kind { CRC_SUPERBLOCK = 1, CRC_GROUP, CRC_MAP, CRC_META };
+enum crc_kind { CRC_SUPERBLOCK = 1, CRC_GROUP, CRC_MAP, CRC_META, CRC_SIGNPOST };
 
-/* One checkpoint. redo_lsn 0: none. The group that ends at redo_lsn has CRC prev_crc. */
+/* One checkpoint. redo_lsn 0: none. The group before redo_lsn has CRC prev_crc, the one before
+ * scan_lsn has CRC scan_crc. Groups in [scan_lsn, redo_lsn) are not applied; they hold SPILL records
+ * of transactions that were running when the checkpoint began. */
 struct checkpoint_disk {
     le64 redo_lsn;              /*  0  first LSN that is not in the saved metadata */
-    le32 root_crc;              /*  8  of the area's map */
-    le32 pages;                 /* 12  metadata pages in the map */
-    le32 prev_crc;              /* 16 */
-    le32 reserved;              /* 20 */
-    le64 sequence;              /* 24  1, 2, 3 ...: the larger is the newer */
+    le64 scan_lsn;              /*  8  <= redo_lsn: where scanning begins */
+    le32 root_crc;              /* 16  of the area's map */
+    le32 pages;                 /* 20  metadata pages in the map */
+    le32 prev_crc;              /* 24 */
+    le32 scan_crc;              /* 28 */
+    le64 sequence;              /* 32  1, 2, 3 ...: the larger is the newer */
 };
-_Static_assert(sizeof(struct checkpoint_disk) == 32, "on-disk size");
+_Static_assert(sizeof(struct checkpoint_disk) == 40, "on-disk size");
 
 struct epoch_disk {
     le32 epoch;
@@ -67,15 +71,31 @@ struct superblock_disk {
     le64 data_start;            /* 128 */
     le64 extents;               /* 136 */
     struct checkpoint_disk checkpoints[2];  /* 144 */
-    le64 end_lsn;               /* 208  clean: exactly here the log ends */
-    le32 reserved;              /* 216 */
-    le32 epoch_count;           /* 220 */
-    struct epoch_disk epochs[EPOCH_MAX];    /* 224 */
-    uint8_t zero[BLOCK_BYTES - 352];
+    le64 end_lsn;               /* 224  clean: exactly here the log ends */
+    le32 reserved;              /* 232 */
+    le32 epoch_count;           /* 236 */
+    struct epoch_disk epochs[EPOCH_MAX];    /* 240 */
+    uint8_t zero[BLOCK_BYTES - 368];
 };
 _Static_assert(sizeof(struct superblock_disk) == BLOCK_BYTES, "on-disk size");
 _Static_assert(offsetof(struct superblock_disk, checkpoints) == 144, "on-disk place");
-_Static_assert(offsetof(struct superblock_disk, epochs) == 224, "on-disk place");
+_Static_assert(offsetof(struct superblock_disk, epochs) == 240, "on-disk place");
+
+/*
+ * The signpost, block 1: where slot B is, for when slot A cannot be read; the disk may have grown
+ * since its middle was measured. Written once, when the store is created. Valid when: magic;
+ * version; CRC over bytes 12 to 4095.
+ */
+struct signpost_disk {
+    le64 magic;                 /*   0 */
+    le32 crc;                   /*   8 */
+    le32 version;               /*  12 */
+    uint8_t uuid[16];           /*  16 */
+    le64 slot_b_offset;         /*  32 */
+    uint8_t zero[BLOCK_BYTES - 40];
+};
+_Static_assert(sizeof(struct signpost_disk) == BLOCK_BYTES, "on-disk size");
+#define SIGNPOST_OFFSET      BLOCK_BYTES
 
 /*
  * Group header; the records follow it, zero padding fills the last block. Valid at LSN x when, in
@@ -111,9 +131,13 @@ enum record_type {
     RECORD_LAYOUT,              /* object; struct layout_disk */
     RECORD_NAME_SET,            /* object; struct name_value_disk */
     RECORD_NAME_UNSET,          /* object; name */
-    RECORD_COMMIT,              /* object = tag, page = records of the transaction before it */
+    RECORD_COMMIT,              /* object = tag, page = records of the transaction before it; no
+                                 * data, or struct chain_disk */
     RECORD_NOOP,
-    RECORD_SPILL,               /* reserved: part of a transaction of several groups */
+    RECORD_SPILL,               /* outside of a transaction: base = chain, page = images; a table of
+                                 * struct spill_disk up to the next block, then so many pages */
+    RECORD_PAGE_LOGGED,         /* object, page, physical; base = LSN of its image, crc */
+    RECORD_ENCODER,             /* object; page = encoder */
 };
 
 struct record_disk {
@@ -121,13 +145,35 @@ struct record_disk {
     le16 type;                  /*  4 */
     le16 flags;                 /*  6 */
     le32 data_bytes;            /*  8  payload without padding */
-    le32 reserved;              /* 12 */
+    le32 crc;                   /* 12  PAGE_LOGGED: plain CRC-32C of the image; else 0 */
     le64 object;                /* 16 */
     le64 page;                  /* 24 */
     le64 base;                  /* 32 */
     le64 physical;              /* 40  extent number */
 };
 _Static_assert(sizeof(struct record_disk) == 48, "on-disk size");
+
+/*
+ * A chain: a transaction that wrote pages into the log before its commit. Image i of a SPILL
+ * record is in the i-th block behind the record's table, which ends at a block's end. The commit
+ * record names the first group that has a SPILL record of the chain, how many have one, and the
+ * CRC-32C (seed: the chain's number, low half) of their headers' CRCs, in order.
+ */
+struct spill_disk {
+    le64 object;                /*  0 */
+    le64 page;                  /*  8 */
+    le32 crc;                   /* 16  plain CRC-32C of the image */
+    le32 reserved;              /* 20 */
+};
+_Static_assert(sizeof(struct spill_disk) == 24, "on-disk size");
+
+struct chain_disk {
+    le64 chain;                 /*  0  number: epoch << 32 | 1, 2, 3 ... */
+    le64 head_lsn;              /*  8 */
+    le32 groups;                /* 16 */
+    le32 crc;                   /* 20 */
+};
+_Static_assert(sizeof(struct chain_disk) == 24, "on-disk size");
 
 struct layout_disk {
     char type[STORE_NAME_BYTES];
@@ -187,8 +233,10 @@ struct container_disk {
     le32 segment_count;         /*  76 */
     struct segment_disk segments[STORE_SEGMENT_MAX];    /* 80 */
     struct layout_disk layout;  /* 176 */
-    le64 created;               /* 256 */
-    uint8_t reserved[512 - 264];
+    le32 encoder;               /* 256  enum store_encoder */
+    le32 reserved_word;         /* 260 */
+    le64 created;               /* 264 */
+    uint8_t reserved[512 - 272];
 };
 _Static_assert(sizeof(struct container_disk) == 512, "on-disk size");
 #define CREATE_BYTES         offsetof(struct container_disk, created)

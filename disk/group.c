@@ -252,6 +252,7 @@ static void create_encode(const struct store_op *op, const struct planned_op *pl
     memset(out, 0, sizeof *out);
     name_copy(out->name, op->name);
     out->flags = le32_of(op->flags);
+    out->encoder = le32_of(op->encoder);
     out->segment_count = le32_of(1);
     out->segments[0].first_gib = le32_of(plan->first_gib);
     out->segments[0].gib = le32_of(plan->gib);
@@ -319,6 +320,8 @@ int store_txn_op(struct store_group *group, struct store_op *op)
     uint32_t bytes = op_encode(op, &plan, &scratch);
     struct record_disk *record = record_add(group, plan.type, plan.object, bytes);
     memcpy(record + 1, &scratch, bytes);
+    if (plan.type == RECORD_ENCODER)
+        record->page = le64_of(op->encoder);
     return 0;
 }
 

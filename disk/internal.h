@@ -26,8 +26,8 @@
 /* ---- fields of a superblock, decoded */
 
 struct checkpoint_info {
-    uint64_t redo_lsn, sequence;
-    uint32_t root_crc, pages, prev_crc;
+    uint64_t redo_lsn, scan_lsn, sequence;
+    uint32_t root_crc, pages, prev_crc, scan_crc;
 };
 
 struct epoch_info {
@@ -198,6 +198,7 @@ void *store_alloc(const struct store *store, size_t bytes);     /* zeroed, or NU
 void store_release(const struct store *store, void *memory, size_t bytes);
 int  store_read(const struct store *store, uint64_t offset, void *buffer, size_t bytes);
 bool bytes_zero(const void *bytes, size_t count);
+int  block_read(const struct disk_io *io, uint64_t offset, void *block);
 bool name_valid(const char *name);                  /* 1 to 63 characters, zero filled or not */
 void name_copy(char to[STORE_NAME_BYTES], const char *from);    /* zero filled */
 bool name_equal(const char *a, const char *b);
@@ -213,6 +214,8 @@ enum slot_verdict superblock_decode(const struct superblock_disk *in, uint64_t d
                                     uint64_t offset, struct superblock *out, uint32_t *version);
 uint64_t slot_offset(const struct superblock *super, uint32_t slot);
 uint64_t slot_b_place(uint64_t disk_bytes);
+void signpost_encode(const struct superblock *super, struct signpost_disk *out);
+bool signpost_decode(const struct signpost_disk *in, uint64_t disk_bytes, uint64_t *slot_b_offset);
 int  superblock_write(const struct disk_io *io, const struct superblock *super, void *block);
 uint32_t epoch_at(const struct superblock *super, uint64_t lsn);
 int  epoch_begin(struct superblock *super, uint64_t lsn, uint64_t keep_lsn);
@@ -264,6 +267,7 @@ int  directory_delete(struct store *store, uint64_t object);
 int  directory_rename(struct store *store, uint64_t object, const char *name);
 int  directory_grow(struct store *store, uint64_t object, uint32_t first_gib, uint32_t gib);
 int  directory_layout(struct store *store, uint64_t object, const struct layout_disk *layout);
+int  directory_encoder(struct store *store, uint64_t object, uint64_t encoder);
 int  directory_name_set(struct store *store, uint64_t object, const struct name_value_disk *value);
 int  directory_name_unset(struct store *store, uint64_t object, const char *name);
 bool directory_range_used(const struct store *store, uint32_t first_gib, uint32_t gib,

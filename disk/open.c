@@ -112,10 +112,10 @@ void store_abandon(struct store *store)
 struct slots {
     enum slot_verdict verdict[2];
     struct superblock super[2];
-    bool blank;                         /* the first blocks are zero */
+    bool blank;                         /* the first blocks are zero, or creation was cut off */
 };
 
-static int block_read(const struct disk_io *io, uint64_t offset, void *block)
+int block_read(const struct disk_io *io, uint64_t offset, void *block)
 {
     int error = -EIO;
     for (int i = 0; i < READ_TRIES && error; i++)
@@ -132,8 +132,11 @@ static int slots_read(const struct disk_io *io, void *block, struct slots *slots
                               : superblock_decode(block, io->bytes, 0, &slots->super[0], &version);
     if (slots->verdict[0] == SLOT_NEWER)
         report->version = version;
-    uint64_t b = slots->verdict[0] == SLOT_VALID ? slots->super[0].slot_b_offset
-                                                 : slot_b_place(io->bytes);
+    uint64_t b = slot_b_place(io->bytes);
+    bool signposted = !block_read(io, SIGNPOST_OFFSET, block) &&
+                      signpost_decode(block, io->bytes, &b);
+    if (slots->verdict[0] == SLOT_VALID)
+        b = slots->super[0].slot_b_offset;
     int error_b = block_read(io, b, block);
     slots->verdict[1] = SLOT_DAMAGED;
     if (!error_b)
@@ -146,7 +149,7 @@ static int slots_read(const struct disk_io *io, void *block, struct slots *slots
     report->slot_bad[0] = slots->verdict[0] != SLOT_VALID;
     report->slot_bad[1] = slots->verdict[1] != SLOT_VALID;
     slots->blank = slots->verdict[0] == SLOT_ZERO;
-    for (uint64_t i = 1; i < 4 && slots->blank; i++)
+    for (uint64_t i = 1; i < 4 && slots->blank && !signposted; i++)
         slots->blank = !block_read(io, i * BLOCK_BYTES, block) && bytes_zero(block, BLOCK_BYTES);
     return error && error_b ? error : 0;
 }

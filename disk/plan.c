@@ -395,7 +395,7 @@ int plan_page_free(struct store_group *group, uint64_t object, uint64_t page, ui
 static int plan_create(struct store_group *group, struct store_op *op, struct planned_op *out)
 {
     struct store *store = group->store;
-    if (!op->name || !name_valid(op->name))
+    if (!op->name || !name_valid(op->name) || op->encoder >= STORE_ENCODER_COUNT)
         return -EINVAL;
     if (plan_name_taken(store, op->name))
         return -EEXIST;
@@ -458,6 +458,9 @@ static int plan_simple(struct store_group *group, const struct store_op *op, str
     case STORE_OP_LAYOUT:
         out->type = RECORD_LAYOUT;
         return op->layout && (!op->layout->type[0] || name_valid(op->layout->type)) ? 0 : -EINVAL;
+    case STORE_OP_ENCODER:
+        out->type = RECORD_ENCODER;
+        return op->encoder < STORE_ENCODER_COUNT ? 0 : -EINVAL;
     case STORE_OP_NAME_SET:
         out->type = RECORD_NAME_SET;
         return plan_name_set(group, op);

@@ -250,6 +250,8 @@ static int record_apply(struct store *store, const struct record_disk *record, u
     case RECORD_NAME_UNSET:
         return data_is(record, STORE_NAME_BYTES) ? directory_name_unset(store, object, data)
                                                  : -EUCLEAN;
+    case RECORD_ENCODER:
+        return directory_encoder(store, object, le64_get(record->page));
     case RECORD_NOOP:
         return 0;
     default:

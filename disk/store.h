@@ -70,6 +70,9 @@ struct disk_memory {
     void  *context;
     void *(*alloc)(void *context, size_t bytes);
     void  (*free)(void *context, void *memory, size_t bytes);
+    /* Optional: zeroed memory of which only touched pages cost anything. The tables whose size is
+     * that of the disk then take time and memory for what the store holds, not for the disk. */
+    void *(*alloc_zeroed)(void *context, size_t bytes);
 };
 
 /* Optional everywhere (NULL): only reports and the choice of the CRC routine use it. */
@@ -100,7 +103,10 @@ store_must_check
 int store_format(const struct disk_io *io, const struct disk_memory *memory,
                  const struct store_options *options);
 
-enum { STORE_READ_ONLY = 1 };   /* recover in memory only: nothing is ever written */
+enum {
+    STORE_READ_ONLY = 1,        /* recover in memory only: nothing is ever written */
+    STORE_GROW      = 2,        /* after recovery: use the whole disk, if it has grown */
+};
 
 struct store_open_options {
     uint32_t flags;
@@ -140,6 +146,16 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
                const struct store_open_options *options, struct store **out,
                struct store_report *report);
 
+/*
+ * Makes the store `new_bytes` large (0: the whole disk). The store must not be open. 0 also if it is
+ * that large already. -EINVAL: larger than the disk, or smaller than the store. -ENOSPC: the metadata
+ * areas of the larger store do not fit into the new space (grow by more). Else as store_open, which
+ * does the same with STORE_GROW. A power cut inside leaves the store as it was, or the grown one.
+ */
+store_must_check
+int store_grow(const struct disk_io *io, const struct disk_memory *memory, uint64_t new_bytes,
+               struct store_report *report);
+
 /* Clean close: the caller has cleaned every dirty page (else -EBUSY, and the store stays open).
  * After 0, or any error but -EBUSY, the store is gone. */
 store_must_check int store_close(struct store *store);
@@ -155,6 +171,10 @@ int store_error(const struct store *store);
 struct store_page {
     bool        present;        /* false: never written, reads as zeros; other fields are 0 */
     bool        dirty;          /* newer in memory and log than at home: the disk copy is stale */
+    /* dirty and committed by a chain: the page as a whole lies here in the log, and perhaps nowhere
+     * else. Read it from there, also to write it home; its CRC must be log_crc. Else 0. */
+    uint64_t    log_offset_bytes;
+    uint32_t    log_crc;
     uint64_t    offset_bytes;   /* home location on the disk */
     store_lsn_t lsn;            /* csn that last wrote it: the base LSN of a difference */
     uint32_t    crc;            /* valid if !dirty: crc32c(0, page, 4096) must equal it */
@@ -227,13 +247,63 @@ int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t pag
  * checkpoint begun). Changes only in store_checkpoint_begin. */
 store_lsn_t store_full_below(const struct store *store);
 
+/* ---------------------------------------------------------------- chains
+ *
+ * A transaction that needs more memory than there is writes pages into the log before its commit:
+ *
+ *     store_chain_begin
+ *     a group: store_spill_page ..., seal, issue (or write), apply     the frames may be given away
+ *     store_spill_find: where to read a page back from; store_spill_drop: it is in memory again
+ *     a later group: store_txn_begin, store_txn_chain, pages in memory, store_txn_end
+ *     seal, write, apply; store_chain_end
+ *
+ * Spilling needs no flush: a group without transactions may be applied after store_group_issue; the
+ * flush of the commit covers it. A chain without a commit record is nothing at the next start.
+ *
+ * Log space. The log is kept from a running chain's first SPILL record. So that this never keeps a
+ * checkpoint from releasing log, a chain lives for half the log at most: when more than that was
+ * logged since its first record, it takes no more pages, and the next checkpoint that begins drops
+ * it; every call about it then returns -E2BIG, and the transaction must be aborted.
+ */
+struct store_chain;
+store_must_check int store_chain_begin(struct store *store, uint64_t tag, struct store_chain **out);
+/* The transaction was aborted, or its group is applied. Writes nothing. */
+void store_chain_end(struct store_chain *chain);
+/* In an open group, outside of a transaction. A later image of a page replaces the earlier one.
+ * -ENOBUFS: the group is full; -EAGAIN: the log is full; -E2BIG; -ENOMEM; -ENOENT, -EINVAL: no such
+ * page. Cancelling the group takes it back (and an image that it replaced is lost as well). */
+store_must_check int store_spill_page(struct store_group *group, struct store_chain *chain,
+                                      uint64_t object, uint64_t page, const void *bytes);
+/* Where the image lies, once its group is applied (-EBUSY: not yet), and its crc32c(0, page, 4096).
+ * -ENOENT: none. -E2BIG: the chain is too old. */
+store_must_check int store_spill_find(struct store *store, struct store_chain *chain,
+                                      uint64_t object, uint64_t page, uint64_t *offset_bytes,
+                                      uint32_t *crc);
+/* The page is in memory again (or freed): its image counts no more. */
+void store_spill_drop(struct store_chain *chain, uint64_t object, uint64_t page);
+uint64_t store_chain_pages(const struct store_chain *chain);    /* images that count */
+/* In a transaction: it is the end of `chain`. Claims space for all pages of the chain and logs where
+ * they are. -ENOBUFS: a SPILL record of the chain is in this very group: use the next. -E2BIG. */
+int store_txn_chain(struct store_group *group, struct store_chain *chain);
+
+/* ---------------------------------------------------------------- operations */
+
+/* How commits of a container's pages are logged; the caller acts on it, the store remembers it. */
+enum store_encoder {
+    STORE_ENCODER_DIFF,         /* what differs from the base */
+    STORE_ENCODER_FULL,         /* whole pages */
+    STORE_ENCODER_RANGES,       /* what the program declared */
+    STORE_ENCODER_ADAPTIVE,     /* whole pages or differences, by what earlier commits changed */
+    STORE_ENCODER_COUNT
+};
+
 struct store_layout {           /* fingerprint of the root object */
     char     type[STORE_NAME_BYTES];
     uint32_t version, bytes;
 };
 
 enum store_op_type {
-    STORE_OP_CREATE = 1,        /* name, flags; sets object and address (1 GiB) */
+    STORE_OP_CREATE = 1,        /* name, flags, encoder; sets object and address (1 GiB) */
     STORE_OP_DELETE,            /* object; its pages and names go with it */
     STORE_OP_RENAME,            /* object, name */
     STORE_OP_GROW,              /* object; one more segment that doubles it; sets address */
@@ -241,6 +311,7 @@ enum store_op_type {
     STORE_OP_NAME_SET,          /* object, name, address, bytes: made or replaced */
     STORE_OP_NAME_UNSET,        /* object, name */
     STORE_OP_PAGE_FREE,         /* object, page, count (pages that are not present are skipped) */
+    STORE_OP_ENCODER,           /* object, encoder */
 };
 
 struct store_op {
@@ -251,6 +322,7 @@ struct store_op {
     uint64_t    address, bytes;
     const char *name;
     const struct store_layout *layout;
+    enum store_encoder encoder;
     /* For a container that is restored, 0 otherwise: the id (not below any that was given, else
      * -EEXIST) and, with CREATE and GROW, the address it must get (-EEXIST: in use). */
     uint64_t    want_object, want_address;
@@ -280,7 +352,8 @@ store_must_check int store_group_write(struct store_group *group);
 store_must_check int store_group_issue(struct store_group *group);
 
 /* Applies the group's records to the metadata, in log order, and ends the group (also after a
- * failed write: then nothing is applied and the sticky error is returned). */
+ * failed write: then nothing is applied and the sticky error is returned). A group without
+ * transactions may be applied when it is issued. */
 store_must_check int store_group_apply(struct store_group *group);
 
 /* ---------------------------------------------------------------- home writes and checkpoint */
@@ -298,12 +371,16 @@ int store_page_cleaned(struct store *store, uint64_t object, uint64_t page, stor
 /* Is a checkpoint worth while? 0 no, 1 soon, 2 now (commits are about to be refused). Run them
  * until it says 0; the log from the older checkpoint is kept, so it can take two. */
 int store_should_checkpoint(const struct store *store);
+/* Microseconds since the last checkpoint began, if anything was logged since, else 0; 0 without a
+ * clock (store_open_options). For checkpoints by time. */
+uint64_t store_checkpoint_age(const struct store *store);
 
 /*
  *   store_checkpoint_begin(store)            notes the redo LSN; copies the changed metadata
  *   while (store_checkpoint_next(store, &object, &page, &lsn) == 0)
  *       write the page home, wait, store_page_cleaned()          (in ascending disk order)
- *   store_checkpoint_seal(store)             -EBUSY: pages are still to go home, ask _next again
+ *   store_checkpoint_seal(store)             -EBUSY: pages are still to go home, ask _next again;
+ *                                            -EAGAIN: a part is done, call it again
  *   store_checkpoint_write(store)            NO MUTEX: metadata, flush, superblock, flush
  *   store_checkpoint_apply(store)            releases log space and freed extents
  *
@@ -338,6 +415,7 @@ struct store_container {
     uint64_t pages;             /* of all segments */
     uint64_t pages_present;     /* committed pages */
     uint32_t flags;             /* the caller's */
+    enum store_encoder encoder;
     uint32_t segment_count;     /* page numbers run on from one segment to the next */
     struct store_segment segments[STORE_SEGMENT_MAX];
     struct store_layout layout; /* type[0] == 0: none yet */
@@ -377,7 +455,8 @@ struct store_stats {
     uint64_t groups, transactions, group_writes, flushes, log_bytes_written, checkpoints;
     uint64_t generation;
     uint32_t epoch, zone;
-    store_lsn_t end_lsn, redo_lsn, older_redo_lsn;
+    store_lsn_t end_lsn, redo_lsn, older_redo_lsn;      /* the log is kept from the last one */
+    uint64_t chains, chain_pages, logged_pages;         /* running; committed, not yet home */
     uint8_t  uuid[16];
 };
 void store_stats(const struct store *store, struct store_stats *out);

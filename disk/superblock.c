@@ -27,6 +27,12 @@ static uint32_t slot_crc(const struct superblock_disk *slot)
     return crc32c(seed, (const uint8_t *)slot + CRC_START, BLOCK_BYTES - CRC_START);
 }
 
+static uint32_t signpost_crc(const struct signpost_disk *post)
+{
+    uint32_t seed = crc_seed(post->uuid, CRC_SIGNPOST, SIGNPOST_OFFSET, 0);
+    return crc32c(seed, (const uint8_t *)post + CRC_START, BLOCK_BYTES - CRC_START);
+}
+
 uint64_t slot_b_place(uint64_t disk_bytes)
 {
     return disk_bytes / 2 / BLOCK_BYTES * BLOCK_BYTES;
@@ -35,6 +41,27 @@ uint64_t slot_b_place(uint64_t disk_bytes)
 uint64_t slot_offset(const struct superblock *super, uint32_t slot)
 {
     return slot ? super->slot_b_offset : 0;
+}
+
+void signpost_encode(const struct superblock *super, struct signpost_disk *out)
+{
+    memset(out, 0, sizeof *out);
+    out->magic = le64_of(SIGNPOST_MAGIC);
+    out->version = le32_of(FORMAT_VERSION);
+    memcpy(out->uuid, super->uuid, 16);
+    out->slot_b_offset = le64_of(super->slot_b_offset);
+    out->crc = le32_of(signpost_crc(out));
+}
+
+bool signpost_decode(const struct signpost_disk *in, uint64_t disk_bytes, uint64_t *slot_b_offset)
+{
+    uint64_t offset = le64_get(in->slot_b_offset);
+    if (le64_get(in->magic) != SIGNPOST_MAGIC || le32_get(in->version) != FORMAT_VERSION ||
+        le32_get(in->crc) != signpost_crc(in) || offset % BLOCK_BYTES || !offset ||
+        offset > disk_bytes - BLOCK_BYTES)
+        return false;
+    *slot_b_offset = offset;
+    return true;
 }
 
 void superblock_encode(const struct superblock *super, struct superblock_disk *out)
@@ -64,6 +91,8 @@ void superblock_encode(const struct superblock *super, struct superblock_disk *o
         const struct checkpoint_info *c = &super->checkpoints[i];
         out->area_start[i] = le64_of(super->area_start[i]);
         out->checkpoints[i].redo_lsn = le64_of(c->redo_lsn);
+        out->checkpoints[i].scan_lsn = le64_of(c->scan_lsn);
+        out->checkpoints[i].scan_crc = le32_of(c->scan_crc);
         out->checkpoints[i].root_crc = le32_of(c->root_crc);
         out->checkpoints[i].pages = le32_of(c->pages);
         out->checkpoints[i].prev_crc = le32_of(c->prev_crc);
@@ -101,6 +130,8 @@ static void fields_decode(const struct superblock_disk *in, struct superblock *o
         struct checkpoint_info *c = &out->checkpoints[i];
         out->area_start[i] = le64_get(in->area_start[i]);
         c->redo_lsn = le64_get(in->checkpoints[i].redo_lsn);
+        c->scan_lsn = le64_get(in->checkpoints[i].scan_lsn);
+        c->scan_crc = le32_get(in->checkpoints[i].scan_crc);
         c->root_crc = le32_get(in->checkpoints[i].root_crc);
         c->pages = le32_get(in->checkpoints[i].pages);
         c->prev_crc = le32_get(in->checkpoints[i].prev_crc);
@@ -112,10 +143,10 @@ static void fields_decode(const struct superblock_disk *in, struct superblock *o
     }
 }
 
-/* [start, start + bytes) is whole blocks inside the disk and behind block 0. */
+/* [start, start + bytes) is whole blocks inside the disk and behind the signpost. */
 static bool range_valid(const struct superblock *super, uint64_t start, uint64_t bytes)
 {
-    return start % BLOCK_BYTES == 0 && start >= BLOCK_BYTES && start < super->disk_bytes &&
+    return start % BLOCK_BYTES == 0 && start > SIGNPOST_OFFSET && start < super->disk_bytes &&
            bytes <= super->disk_bytes - start;
 }
 
@@ -160,13 +191,21 @@ static bool geometry_valid(const struct superblock *super)
     return true;
 }
 
+static bool checkpoint_valid(const struct superblock *super, const struct checkpoint_info *c)
+{
+    return c->redo_lsn % BLOCK_BYTES == 0 && c->scan_lsn % BLOCK_BYTES == 0 &&
+           c->redo_lsn >> 62 == 0 && c->scan_lsn >= super->log_bytes &&
+           c->scan_lsn <= c->redo_lsn && c->redo_lsn - c->scan_lsn <= super->log_bytes;
+}
+
 static bool lsns_valid(const struct superblock *super)
 {
     uint64_t newest = super->checkpoints[super->checkpoint_index].redo_lsn;
     uint64_t older = super->checkpoints[!super->checkpoint_index].redo_lsn;
-    if (newest < super->log_bytes || newest >> 62 || newest % BLOCK_BYTES || older % BLOCK_BYTES)
+    if (!checkpoint_valid(super, &super->checkpoints[super->checkpoint_index]))
         return false;
-    if (older && (older > newest || older < super->log_bytes))
+    if (older && (older > newest ||
+                  !checkpoint_valid(super, &super->checkpoints[!super->checkpoint_index])))
         return false;
     if (super->flags & FLAG_CLEAN &&
         (super->end_lsn < newest || super->end_lsn >> 62 || super->end_lsn % BLOCK_BYTES))

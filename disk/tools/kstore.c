@@ -81,7 +81,7 @@ static void memory_free(void *context, void *memory, size_t bytes)
     (void)context, (void)bytes;
     free(memory);
 }
-static const struct disk_memory memory = { NULL, memory_alloc, memory_free };
+static const struct disk_memory memory = { NULL, memory_alloc, memory_free, NULL };
 
 static uint64_t clock_us(void *context)
 {
