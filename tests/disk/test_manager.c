@@ -14,20 +14,7 @@
 static size_t malloc_max = SIZE_MAX;        /* more than this at once is not there */
 #define malloc(bytes) ((bytes) > malloc_max ? NULL : malloc(bytes))
 
-#include "user/store/batch.c"
-#include "user/store/clean.c"
-#include "user/store/commit.c"
-#include "user/store/container.c"
-#include "user/store/device.c"
-#include "user/store/gate.c"
-#include "user/store/group.c"
-#include "user/store/options.c"
-#define main store_main
-#include "user/store/main.c"
-#undef main
-#include "user/store/pager.c"
-#include "user/store/request.c"
-#include "user/store/space.c"
+#include "manager_kernel.h"
 
 #include <setjmp.h>
 #include <stdatomic.h>
@@ -35,10 +22,7 @@ static size_t malloc_max = SIZE_MAX;        /* more than this at once is not the
 #include <sys/wait.h>
 #include <unistd.h>
 
-#undef fail
-#include <cmocka.h>
-
-enum { DISK_BYTES = 24 << 20, PAGES = 2048, VIEWS = 8, CLIENT = 9, OBJECT = 100 };
+enum { DISK_BYTES = 24 << 20 };
 
 /* Shared with the parent. */
 static struct shared {
@@ -72,15 +56,7 @@ static long block_write(uint64_t offset, const void *bytes, uint64_t count)
 
 static pthread_mutex_t kernel = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t posted = PTHREAD_COND_INITIALIZER;
-static struct { uint64_t word[512], csn; } page[PAGES];     /* current versions */
-static struct view {
-    bool queued, answered;
-    int answer;
-    uint64_t token, first, count, value;                    /* it writes value into these pages */
-    const void *batch;
-    uint64_t batch_bytes;
-} view[VIEWS];
-static uint64_t credits, notified;
+static uint64_t credits;
 static bool no_object;                                      /* can be made */
 static const void *next_batch;                              /* of the next commit that is posted */
 static uint64_t next_batch_bytes;
@@ -94,80 +70,18 @@ static long receive(long port, struct kd_message *m, long timeout_ms)
     until.tv_sec += timeout_ms < 0 ? 1000 : timeout_ms / 1000 + 1;
     pthread_mutex_lock(&kernel);
     do {
-        for (unsigned i = 0; port == server.commit_port && i < VIEWS && result < 0; i++) {
-            if (!view[i].queued) continue;
-            view[i].queued = false;
-            *m = (struct kd_message){.kind = (uint32_t)KD_MSG_COMMIT, .token = view[i].token,
-                                     .process = CLIENT, .word = {i, view[i].count},
-                                     .buffer = m->buffer, .data_bytes = view[i].batch_bytes};
-            if (view[i].batch) memcpy(m->buffer, view[i].batch, view[i].batch_bytes);
-            result = 0;
-        }
-        if (port == server.commit_port && result < 0 && notified) {
-            *m = (struct kd_message){.kind = (uint32_t)KD_MSG_NOTIFY, .word = {notified},
-                                     .buffer = m->buffer};
-            notified = 0;
-            result = 0;
-        }
+        if (port == server.commit_port && commit_take(m) == 0) result = 0;
     } while (result < 0 && timeout_ms && !pthread_cond_timedwait(&posted, &kernel, &until));
     pthread_mutex_unlock(&kernel);
     return result;
 }
 
-static long diff(struct kd_diff *d)
-{
-    const struct view *v = &view[d->view];
-    uint8_t *to = d->buffer, *end = to + d->buffer_bytes;
-    d->pages = 0;
-    uint64_t i = d->cursor;
-    for (; i < v->count && end - to >= (long)(4096 + sizeof(struct kd_run)); i++, d->pages++) {
-        uint64_t p = v->first + i;
-        bool full = page[p].csn < d->full_below;
-        struct kd_run *run = (void *)to;
-        *run = (struct kd_run){.cookie = cookie_of(server.containers[1]->id, 0), .page = p,
-                               .base_csn = page[p].csn, .offset = full ? 0 : 64,
-                               .bytes = full ? 4096 : 8,
-                               .flags = KD_RUN_LAST | (full ? KD_RUN_FULL : 0)};
-        memcpy(run + 1, (uint8_t *)page[p].word + run->offset, run->bytes);
-        *(uint64_t *)((uint8_t *)(run + 1) + 64 - run->offset) = v->value;
-        to += sizeof(*run) + run->bytes;
-    }
-    d->cursor = i == v->count ? ~0ull : i;
-    d->buffer_bytes = (uint64_t)(to - (uint8_t *)d->buffer);
-    return 0;
-}
+static void view_answered(void) { pthread_cond_broadcast(&posted); }
 
-static void answer(uint64_t i, int error)
+static int home_write(uint64_t offset, const void *bytes)
 {
-    view[i].answer = error;
-    view[i].answered = true;
-    pthread_cond_broadcast(&posted);
-}
-
-static long publish(const struct kd_publish *p, long count)
-{
-    uint64_t last = 0;
-    for (long k = 0; k < count; k++) {
-        const struct view *v = &view[p[k].view];
-        if (p[k].csn <= last || p[k].token != v->token) return -EINVAL;
-        last = p[k].csn;
-        for (uint64_t i = v->first; i < v->first + v->count; i++) {
-            page[i].word[8] = v->value;
-            page[i].csn = p[k].csn;
-        }
-        answer(p[k].view, 0);
-    }
-    return 0;
-}
-
-static long write_homes(struct kd_page_io *io, long count)
-{
-    for (long i = 0; i < count; i++) {
-        io[i].csn = page[io[i].page].csn;
-        io[i].crc = crc32c(0, page[io[i].page].word, 4096);
-        io[i].status = fails(&homes_left) ? -EIO : 0;
-        if (io[i].status == 0) memcpy(shared->disk + io[i].offset_bytes, page[io[i].page].word, 4096);
-    }
+    if (fails(&homes_left)) return -EIO;
+    memcpy(shared->disk + offset, bytes, 4096);
     return 0;
 }
 
@@ -204,7 +118,7 @@ long kd_system(long number, long a, long b, long c, long d)
 
 /* ---- clients; each check in a child ends it with its line ---- */
 
-#define CHECK(e) ((e) ? (void)0 : _exit(printf("# %s, line %d; log: %s\n", #e, __LINE__, log_line) ? 1 : 1))
+#define CHECK(e) ((e) ? (void)0 : (dprintf(1, "# %s, line %d; log: %s\n", #e, __LINE__, log_line), _exit(1)))
 
 static void client_start(void)
 {

@@ -10,8 +10,8 @@
  * kernel runs low and all is lent, a grant of nothing says so: it then knows who waits for whom,
  * and ends a transaction that could never be logged with E2BIG.
  */
+#include "group.h"
 #include "options.h"
-#include "server.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define CLEAN_MIN    CLEAN_BATCH        /* pages cleaned per notice at least */
+#define GENTLE_BATCH 8                  /* pages per home write call while others commit */
 #define ROUNDS_MAX   1000               /* of a checkpoint that makes no progress */
 #define RETRY_MS     100
 #define STUCK_MS     20
@@ -76,6 +77,33 @@ static int batch_write(void)
     return r;
 }
 
+/* Does the log have so little room left that a checkpoint comes before commits? */
+static bool in_a_hurry(void)
+{
+    return store_log_free(server.store) < server.log_bytes / 4;
+}
+
+void cleaner_step(void)
+{
+    uint64_t before = server.landed;
+    while (group_flying() && server.landed == before && !in_a_hurry())
+        pthread_cond_wait(&server.changed, &server.lock);
+}
+
+/* A batch is as large as it may be: while others commit, the disk is not kept from them for long,
+ * and the next batch comes after the landing of a group that is in the air. Lock held, dropped for the
+ * disk. */
+static int batch_write_full(void)
+{
+    static uint64_t launched;
+    bool gentle = (group_flying() || server.launched != launched) && !in_a_hurry();
+    if (batch.count < (gentle ? GENTLE_BATCH : CLEAN_BATCH)) return 0;
+    launched = server.launched;
+    int r = batch_write();
+    cleaner_step();
+    return r;
+}
+
 /* Brings up to `pages` dirty pages home, in disk order. Lock held, dropped for the disk. */
 static int clean_pages(uint64_t pages)
 {
@@ -85,7 +113,7 @@ static int clean_pages(uint64_t pages)
     while (r == 0 && pages > 0 && store_dirty_next(server.store, &cursor, &id, &page, &lsn) == 0) {
         batch_add(id, page);
         pages--;
-        if (batch.count == CLEAN_BATCH) r = batch_write();
+        r = batch_write_full();
     }
     int last = batch_write();
     return r ? r : last;
@@ -108,7 +136,7 @@ static int checkpoint_clean(void)
     int r = 0;
     while (r == 0 && store_checkpoint_next(server.store, &id, &page, &lsn) == 0) {
         batch_add(id, page);
-        if (batch.count == CLEAN_BATCH) r = batch_write();
+        r = batch_write_full();
     }
     int last = batch_write();
     return r ? r : last;
@@ -132,7 +160,9 @@ static int checkpoint_run(void)
     if (r < 0) return r;
     step(STEP_K2);
     server_unlock();
+    device_gentle(true);
     r = store_checkpoint_write(server.store);
+    device_gentle(false);
     if (r == 0) step(STEP_K3);
     server_lock();
     int applied = store_checkpoint_apply(server.store);

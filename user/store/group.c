@@ -23,7 +23,8 @@
 #define FREED_PART 64
 
 static struct group groups[2];          /* by the lowest bit of the number */
-static pthread_cond_t turn = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t turn = PTHREAD_COND_INITIALIZER;      /* a group has landed */
+static pthread_cond_t to_land = PTHREAD_COND_INITIALIZER;   /* for the publisher */
 static bool notice_wanted;
 
 bool group_flying(void)
@@ -123,7 +124,7 @@ int group_launch(struct group *g)
 void group_hand_over(struct group *g)
 {
     g->handed = true;
-    pthread_cond_broadcast(&turn);
+    pthread_cond_signal(&to_land);
 }
 
 /* ---- landing ---- */
@@ -191,7 +192,8 @@ static int group_publish(struct group *g)
 static void landed(void)
 {
     server.landed++;
-    pthread_cond_broadcast(&turn);
+    if (group_flying()) pthread_cond_broadcast(&turn);
+    if (group_flying() && groups[server.landed & 1].handed) pthread_cond_signal(&to_land);
     pthread_cond_broadcast(&server.changed);
     if (notice_wanted) kd_notify(server.commit_port, NOTICE_LANDED);
     notice_wanted = false;
@@ -233,6 +235,6 @@ void *publisher_main(void *unused)
         if (group_flying() && g->handed)
             group_land(g);
         else
-            pthread_cond_wait(&turn, &server.lock);
+            pthread_cond_wait(&to_land, &server.lock);
     }
 }

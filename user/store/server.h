@@ -170,6 +170,9 @@ void batch_release(struct batch *b);
 /* clean.c */
 void *cleaner_main(void *unused);
 void credits_update(bool all);      /* lock held */
+/* Between two pieces of the cleaner's work: if a group is in the air and the log has room, waits until
+ * it has landed. Lock held. */
+void cleaner_step(void);
 
 /* pager.c, request.c: no lock */
 void pager_request(const struct kd_message *m);
@@ -179,6 +182,7 @@ void *pager_main(void *unused);
 extern const struct disk_memory disk_memory;
 extern const struct disk_clock disk_clock;
 extern _Thread_local uint64_t device_writes, device_flushes; /* of this thread */
+void device_gentle(bool on);    /* the calling thread's writes go in pieces, and let groups go first */
 void disk_io_init(struct disk_io *io, uint64_t bytes);
 /* Makes sure that so much of the group buffers is memory already. No lock, outside the gate. */
 void memory_touch(size_t bytes);

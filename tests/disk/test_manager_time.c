@@ -1,0 +1,323 @@
+/*
+ * test_manager_time.c - the store manager in virtual time: how many flushes, and who waits for whom.
+ *
+ * Aim     64 clients share flushes, two at most for every 64 commits; a checkpoint at most doubles
+ *         what a commit takes; a page that is read slowly delays no commit; groups are written in
+ *         their order, each with one write.
+ * Method  the manager's files run as coroutines (sim.h), over a kernel of arrays and a disk that
+ *         serves one request after the other, at fixed times; computing takes none. So every figure
+ *         is exact. `test_manager_time --bench` prints them for scripts/bench.
+ */
+#include "sim.h"
+
+#include "manager_kernel.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    DISK_BYTES = 512 << 20, CLIENTS_MAX = 64,
+    REQUEST_US = 100, PAGE_US = 10, FLUSH_US = 1000, SLOW_READ_US = 1000000, THINK_US = 50,
+};
+
+/* ---- the disk: writes and flushes one after the other; reads beside them ---- */
+
+static uint8_t *disk;
+static int64_t disk_free_at;
+static struct { uint64_t writes, flushes; } device;
+static uint64_t log_end;                                    /* where the last log write ended */
+static unsigned log_disorder;
+
+static void disk_serve(int64_t us)
+{
+    disk_free_at = (disk_free_at > sim_us ? disk_free_at : sim_us) + us;
+    sim_sleep(disk_free_at - sim_us);
+}
+
+/* The ring lies behind slot A of the superblock. */
+static void log_write_check(uint64_t offset, uint64_t bytes)
+{
+    if (offset < 4096 || offset >= 4096 + server.log_bytes) return;
+    log_disorder += log_end && offset != log_end && offset != 4096;
+    log_end = offset + bytes;
+}
+
+static long block_write(uint64_t offset, const void *bytes, uint64_t count)
+{
+    device.writes++;
+    log_write_check(offset, count);
+    disk_serve(REQUEST_US + (int64_t)(count / 4096) * PAGE_US);
+    memcpy(disk + offset, bytes, count);
+    return 0;
+}
+
+static long block_flush(void)
+{
+    device.flushes++;
+    disk_serve(FLUSH_US);
+    return 0;
+}
+
+static int home_write(uint64_t offset, const void *bytes)
+{
+    memcpy(disk + offset, bytes, 4096);
+    return 0;
+}
+
+/* ---- the kernel ---- */
+
+static char log_line[256];
+
+static void view_answered(void) { sim_wake(view, true); }
+
+static long receive(long port, struct kd_message *m, long timeout_ms)
+{
+    int64_t until = timeout_ms < 0 ? SIM_NEVER : sim_us + timeout_ms * 1000;
+    for (;;) {
+        if (port == server.commit_port && commit_take(m) == 0) return 0;
+        if (timeout_ms == 0) return -EAGAIN;
+        if (sim_wait(&view[0].queued, until)) return -ETIMEDOUT;
+    }
+}
+
+long kd_system(long number, long a, long b, long c, long d)
+{
+    static int handles = 10;
+    switch (number) {
+    case KD_BLOCK_OPEN: *(struct kd_block_info *)b = (struct kd_block_info){DISK_BYTES, 512, 0}; return 1;
+    case KD_BLOCK_READ: memcpy((void *)c, disk + b, (size_t)d); return 0;
+    case KD_BLOCK_WRITE: return block_write((uint64_t)b, (void *)c, (uint64_t)d);
+    case KD_BLOCK_FLUSH: return block_flush();
+    case KD_BLOCK_WRITE_PAGES: disk_serve(c * (REQUEST_US + PAGE_US)); return write_homes((void *)b, c);
+    case KD_BLOCK_READ_PAGES: sim_sleep(SLOW_READ_US); return 0;
+    case KD_PORT_CREATE: return handles++;
+    case KD_PORT_RECEIVE: return receive(a, (void *)b, c);
+    case KD_PORT_NOTIFY: notified |= (uint64_t)b; sim_wake(&view[0].queued, true); return 0;
+    case KD_OBJECT_CREATE: return OBJECT;
+    case KD_OBJECT_INFO: memset((void *)d, 0, (size_t)c); return 0;
+    case KD_TXN_DIFF: return diff((void *)a);
+    case KD_TXN_PUBLISH: return publish((void *)a, b);
+    case KD_TXN_REFUSE: answer((uint64_t)a, -(int)c); return 0;
+    case KD_KERNEL_LOG: snprintf(log_line, sizeof(log_line), "%.*s", (int)b, (char *)a); return 0;
+    default: return 0;
+    }
+}
+
+/* ---- clients ---- */
+
+#define CHECK(e) ((e) ? (void)0 : (dprintf(1, "# %s, line %d; log: %s\n", #e, __LINE__, log_line), _exit(1)))
+
+struct latency { int64_t sum, max; uint64_t count; };
+
+static int64_t commit(unsigned i, uint64_t first, uint64_t count, uint64_t value)
+{
+    int64_t begin = sim_us;
+    view[i] = (struct view){.queued = true, .token = view[i].token + 1, .first = first, .count = count,
+                            .value = value};
+    sim_wake(&view[0].queued, true);
+    while (!view[i].answered) sim_wait(view, SIM_NEVER);
+    CHECK(view[i].answer == 0);
+    return sim_us - begin;
+}
+
+static void note(struct latency *l, int64_t us)
+{
+    l->sum += us;
+    l->count++;
+    if (us > l->max) l->max = us;
+}
+
+static unsigned clients, clients_left, commits_each;
+static bool over;
+static struct latency calm, beside_checkpoint;
+static bool checkpoint_runs;
+static uint64_t random_state = 1;
+
+static int64_t think_us(void)
+{
+    random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
+    return (int64_t)(random_state >> 33) % THINK_US;
+}
+
+/* Client i changes its own page, again and again. */
+static void *client_main(void *number)
+{
+    unsigned i = (unsigned)(uintptr_t)number;
+    for (unsigned n = 1; n <= commits_each; n++) {
+        bool before = checkpoint_runs;
+        int64_t us = commit(i, PAGES - CLIENTS_MAX + i, 1, n);
+        note(before && checkpoint_runs ? &beside_checkpoint : &calm, us);
+        sim_sleep(think_us());
+    }
+    if (--clients_left == 0) over = true;
+    return NULL;
+}
+
+/* Many dirty pages, and a checkpoint that brings them home: again and again. */
+static void *checkpoints_main(void *unused)
+{
+    (void)unused;
+    for (uint64_t round = 1; !over; round++) {
+        for (uint64_t p = 0; p < 1600 && !over; p += 100) commit(VIEWS - 1, p, 100, round);
+        server_lock();
+        checkpoint_runs = true;
+        CHECK(checkpoint_wait() == 0);
+        checkpoint_runs = false;
+        server_unlock();
+    }
+    return NULL;
+}
+
+/* Pages are wanted that take a second each. */
+static void *reader_main(void *unused)
+{
+    (void)unused;
+    for (uint64_t p = 0; !over; p = (p + 4) % 1024) {
+        const struct kd_message m = {.word = {cookie_of(1, 0), p, 1}};
+        pager_request(&m);
+    }
+    return NULL;
+}
+
+static void *start_main(void *extra)
+{
+    struct disk_io io;
+    struct wire_open how = {.flags = PS_CREATE | PS_WRITE, .name = "box"};
+    struct wire_opened out;
+    crc32c_choose(NULL);
+    CHECK(disk_open(&io) && store_start(&io) && server_start());
+    CHECK(container_open(CLIENT, &how, &out) == 0 && out.container == 1);
+    for (uint64_t p = 0; p < PAGES; p += 128) commit(0, p, 128, 1);
+    server_lock();
+    CHECK(checkpoint_wait() == 0);
+    server_unlock();
+    memset(&device, 0, sizeof(device));
+    for (uintptr_t i = 0; i < clients; i++) sim_start(client_main, (void *)i);
+    if (extra) sim_start((void *(*)(void *))(uintptr_t)extra, NULL);
+    return NULL;
+}
+
+static void simulate(unsigned how_many, unsigned commits, void *(*extra)(void *))
+{
+    clients = clients_left = how_many;
+    commits_each = commits;
+    disk = calloc(1, DISK_BYTES);
+    sim_start(start_main, (void *)(uintptr_t)extra);
+    CHECK(sim_run(&over));
+    CHECK(log_disorder == 0);
+}
+
+/* ---- cases: each is a life of its own, in a child ---- */
+
+static struct { double a, b, c, d; } *result;               /* shared with the parent */
+
+static void in_child(void (*body)(void))
+{
+    int status;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(100);
+        body();
+        fflush(NULL);
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+static void child_many(void)
+{
+    simulate(64, 1000, NULL);
+    CHECK(device.flushes > 2);
+    result->a = (double)(device.flushes - 2) / 1000;        /* without the first and the last */
+    CHECK(server.log_writes - server.log_flushes <= 1);     /* one may be in the air */
+    printf("# 64 clients, 64,000 commits: %llu groups, mean latency %lld us\n",
+           (unsigned long long)server.landed, (long long)(calm.sum / (int64_t)calm.count));
+}
+static void sixty_four_clients_share_two_flushes(void **state)
+{
+    (void)state;
+    in_child(child_many);
+    assert_true(result->a <= 2.0);
+    assert_true(result->a >= 1.0);
+}
+
+static void child_one(void)
+{
+    simulate(1, 1000, NULL);
+    CHECK(device.writes == 1000 && device.flushes == 1000);
+    CHECK(calm.max == REQUEST_US + PAGE_US * 2 + FLUSH_US); /* the first: a full image */
+}
+static void one_client_gets_one_write_and_one_flush(void **state)
+{
+    (void)state;
+    in_child(child_one);
+}
+
+static void child_calm(void)
+{
+    simulate(8, 2000, NULL);
+    result->a = (double)calm.sum / (double)calm.count;
+    result->b = (double)calm.max;
+}
+static void child_checkpoint(void)
+{
+    simulate(8, 2000, checkpoints_main);
+    result->c = (double)beside_checkpoint.sum / (double)beside_checkpoint.count;
+    result->d = (double)beside_checkpoint.max;
+    CHECK(beside_checkpoint.count > 100);
+    printf("# 8 clients, commit without a checkpoint: %.0f us, at most %.0f; beside one: %.0f, at most "
+           "%.0f (%llu commits)\n", result->a, result->b, result->c, result->d,
+           (unsigned long long)beside_checkpoint.count);
+}
+static void a_checkpoint_at_most_doubles_a_commits_time(void **state)
+{
+    (void)state;
+    in_child(child_calm);
+    in_child(child_checkpoint);
+    assert_true(result->c <= 2 * result->a);
+    assert_true(result->d <= 2 * result->b);
+}
+
+static void child_reader(void)
+{
+    simulate(8, 2000, reader_main);
+    result->c = (double)calm.sum / (double)calm.count;
+    result->d = (double)calm.max;
+    CHECK(server.pages_read > 0);
+}
+static void a_slow_read_delays_no_commit(void **state)
+{
+    (void)state;
+    in_child(child_calm);
+    in_child(child_reader);
+    assert_true(result->c == result->a && result->d == result->b);
+}
+
+static int bench(void)
+{
+    in_child(child_many);
+    printf("1,000 one-page commits by each of 64 clients: flushes per 64\tflushes\t%.2f\t2\n", result->a);
+    in_child(child_calm);
+    in_child(child_checkpoint);
+    printf("commit during a checkpoint against without, virtual time, mean\ttimes\t%.2f\t2\n",
+           result->c / result->a);
+    printf("commit during a checkpoint against without, virtual time, longest\ttimes\t%.2f\t2\n",
+           result->d / result->b);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_client_gets_one_write_and_one_flush),
+        cmocka_unit_test(sixty_four_clients_share_two_flushes),
+        cmocka_unit_test(a_checkpoint_at_most_doubles_a_commits_time),
+        cmocka_unit_test(a_slow_read_delays_no_commit),
+    };
+    result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
