@@ -10,6 +10,7 @@
  */
 #include "sim.h"
 
+#include "format.h"
 #include "manager_kernel.h"
 
 #include <sys/mman.h>
@@ -26,7 +27,7 @@ enum {
 static uint8_t *disk;
 static int64_t disk_free_at;
 static struct { uint64_t writes, flushes; } device;
-static uint64_t log_end;                                    /* where the last log write ended */
+static uint64_t log_end;                                    /* LSN after the last group written */
 static unsigned log_disorder;
 
 static void disk_serve(int64_t us)
@@ -35,18 +36,19 @@ static void disk_serve(int64_t us)
     sim_sleep(disk_free_at - sim_us);
 }
 
-/* The ring lies behind slot A of the superblock. */
-static void log_write_check(uint64_t offset, uint64_t bytes)
+/* A group begins where the one before it ends, or skips the end of the ring. */
+static void log_write_check(const struct group_disk *group, uint64_t bytes)
 {
-    if (offset < 4096 || offset >= 4096 + server.log_bytes) return;
-    log_disorder += log_end && offset != log_end && offset != 4096;
-    log_end = offset + bytes;
+    if (le64_get(group->magic) != GROUP_MAGIC) return;
+    uint64_t lsn = le64_get(group->lsn), skipped = lsn - log_end;
+    log_disorder += log_end && (lsn < log_end || (skipped && lsn % server.log_bytes));
+    log_end = lsn + bytes;
 }
 
 static long block_write(uint64_t offset, const void *bytes, uint64_t count)
 {
     device.writes++;
-    log_write_check(offset, count);
+    log_write_check(bytes, count);
     disk_serve(REQUEST_US + (int64_t)(count / 4096) * PAGE_US);
     memcpy(disk + offset, bytes, count);
     return 0;
