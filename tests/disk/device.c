@@ -138,6 +138,8 @@ static int device_read(void *context, uint64_t offset, void *buffer, size_t byte
     device->reads++;
     if (fails(device, FAIL_READ))
         return -EIO;
+    if (device->read_map)
+        memset(device->read_map + offset / 4096, 1, bytes / 4096);
     memcpy(buffer, device->image + offset, bytes);
     return 0;
 }

@@ -46,6 +46,7 @@ struct device {
     uint32_t requests, fail_at, fail_kinds, fired;
     bool     fail_sticky;
     uint32_t reads, writes, flushes;
+    uint8_t *read_map;                  /* NULL, or a byte per block: set when it is read */
     uint64_t acked, acked_at_failure;   /* by the last mark; when the first request failed */
     bool     flushing, failed_in_flush; /* the first failure came while a flush was under way */
     /* called between issue and completion of a flush */

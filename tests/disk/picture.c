@@ -106,12 +106,12 @@ static void steps(uint32_t count)
         require(world_step(&world) == 0);
 }
 
-/* No checkpoint is running, and the log has room. */
-static void room_make(void)
+/* No checkpoint is running, and the log has room for so many blocks. */
+static void room_make(uint64_t blocks)
 {
     if (world.checkpointing)
         require(world_checkpoint(&world) == 0);
-    while (store_log_free(world.store) < world.options.log_bytes / 3)
+    while (store_log_free(world.store) < blocks * 4096)
         require(world_checkpoint(&world) == 0);
 }
 
@@ -121,7 +121,7 @@ static void last_group(struct picture *picture)
     struct contents *before = &picture->before;
     uint64_t lsn;
     do {                                /* until a step is a single group at the log's end */
-        room_make();
+        room_make(10);
         uint64_t commit = world.acked;
         uint8_t *image = image_copy(&picture->device);
         lsn = world.store->end_lsn;
@@ -141,7 +141,7 @@ static void last_group(struct picture *picture)
 
 void picture_make(struct picture *picture, enum picture_kind kind, uint64_t seed, uint64_t bytes)
 {
-    struct world_options shape = { .disk_bytes = bytes, .log_bytes = bytes / 6 / 4096 * 4096,
+    struct world_options shape = { .disk_bytes = bytes, .log_bytes = bytes / 5 / 4096 * 4096,
         .extent_bytes = seed % 3 == 2 ? 4096 : 16384, .checkpoint_odds = 4 };
     struct store_report report;
     memset(picture, 0, sizeof *picture);
@@ -160,8 +160,8 @@ void picture_make(struct picture *picture, enum picture_kind kind, uint64_t seed
     picture->data_start = world.store->super.data_start;
     picture->slot_b = world.store->super.slot_b_offset;
     world.options.checkpoint_odds = 1u << 30;
-    room_make();
-    steps(4);
+    room_make(shape.log_bytes / 4096 * 3 / 4);
+    steps(3);
     last_group(picture);
     if (kind == PICTURE_IDLE)
         guard_write(picture);
@@ -170,13 +170,18 @@ void picture_make(struct picture *picture, enum picture_kind kind, uint64_t seed
     else
         world_abandon(&world);
     picture->device.recording = false;
+    picture->read_map = calloc(1, bytes / 4096);
+    require(picture->read_map);
+    picture->device.read_map = picture->read_map;
     contents_take(picture, &picture->last, world.acked);
+    picture->device.read_map = NULL;
 }
 
 void picture_free(struct picture *picture)
 {
     for (uint32_t age = 0; age < PICTURE_AGES; age++)
         free(picture->aged[age]);
+    free(picture->read_map);
     device_close(&picture->device);
 }
 

@@ -32,6 +32,7 @@ struct picture {
     uint64_t group_start, group_bytes;  /* where the last commit's group lies on the disk */
     uint64_t guard_start, guard_bytes;  /* and the no-op group that protects it; or 0, 0 */
     uint64_t data_start, slot_b;
+    uint8_t *read_map;                  /* blocks that an open and a look at all pages read */
     uint8_t *aged[PICTURE_AGES];        /* the image as it was earlier */
 };
 
