@@ -1,5 +1,6 @@
 /*
- * commit.c - a transaction's end: the owner's side (C1..C3, C8) and the manager's (diff, publish).
+ * commit.c - a transaction's end: the owner's side (C1..C3, C8) and the manager's (publish, refuse). What
+ * changed is told by encode.c.
  *
  * While a view is COMMITTING its owner sleeps, its copies are read-only in every table, and only
  * the manager whose port holds its COMMIT item touches them. So diff and publish walk the list of
@@ -253,108 +254,6 @@ int commits_hold(struct port *p)
     return 0;
 }
 
-/* Two runs closer than this cost less as one. */
-enum { RUN_GAP_BYTES = sizeof(struct kd_run) };
-
-/* The next changed range at or after `from` (64-bit words); false: none. */
-static bool next_run(const uint64_t *a, const uint64_t *b, unsigned *from, unsigned *to)
-{
-    enum { WORDS = PAGE_BYTES / 8, GAP = RUN_GAP_BYTES / 8 };
-    unsigned i = *from;
-    while (i < WORDS && i % 4 && a[i] == b[i])
-        i++;
-    while (i < WORDS && i % 4 == 0 && !((a[i] ^ b[i]) | (a[i + 1] ^ b[i + 1]) |
-                                        (a[i + 2] ^ b[i + 2]) | (a[i + 3] ^ b[i + 3])))
-        i += 4;
-    while (i < WORDS && a[i] == b[i])
-        i++;
-    if (i >= WORDS)
-        return false;
-    unsigned end = i + 1, last = i;
-    for (; end < WORDS && end - last <= GAP; end++)
-        if (a[end] != b[end])
-            last = end;
-    *from = i;
-    *to = last + 1;
-    return true;
-}
-
-struct diff_out {
-    vaddr_t at;
-    uint64_t left, used;
-};
-
-static int run_out(struct diff_out *o, const struct kd_run *r, const void *bytes)
-{
-    uint64_t body = (r->bytes + 7u) & ~7u;
-    if (copy_to_user(o->at + o->used, r, sizeof *r) ||
-        copy_to_user(o->at + o->used + sizeof *r, bytes, body))
-        return -EFAULT;
-    o->used += sizeof *r + body;
-    o->left -= sizeof *r + body;
-    return 0;
-}
-
-/* A page never takes more than this: runs merge when the gap is smaller than a header. */
-enum { PAGE_DIFF_MAX = PAGE_BYTES + 2 * sizeof(struct kd_run) };
-
-static int diff_page(struct copy *c, struct diff_out *o, uint64_t full_below, bool *changed)
-{
-    const struct page *p = &c->leaf->pages[c->slot];
-    const uint64_t *now = frame_memory(c->frame), *base = frame_memory(p->frame);
-    const struct object *object = c->leaf->object;
-    struct kd_run r = {object->cookie, c->leaf->first + c->slot, p->csn, 0, 0, 0};
-    unsigned from = 0, to = 0;
-    *changed = next_run(now, base, &from, &to);
-    if (!*changed)
-        return 0;
-    if (p->csn < full_below) {
-        r.bytes = PAGE_BYTES;
-        r.flags = KD_RUN_FULL | KD_RUN_LAST;
-        return run_out(o, &r, now);
-    }
-    for (bool more = true; more;) {
-        unsigned next = to, next_to = 0;
-        more = next < PAGE_BYTES / 8 && next_run(now, base, &next, &next_to);
-        r.offset = (uint16_t)(from * 8);
-        r.bytes = (uint16_t)((to - from) * 8);
-        r.flags = more ? 0 : KD_RUN_LAST;
-        int e = run_out(o, &r, now + from);
-        if (e)
-            return e;
-        from = next;
-        to = next_to;
-    }
-    return 0;
-}
-
-/* The cursor is how many copies were told. */
-static int diff_copies(struct view *v, struct kd_diff *d)
-{
-    struct diff_out out = {(vaddr_t)d->buffer, d->buffer_bytes, 0};
-    uint64_t told = 0;
-    d->pages = 0;
-    struct list *l = v->copies.next;
-    for (; l != &v->copies && told < d->cursor; l = l->next)
-        told++;
-    for (; l != &v->copies; l = l->next, told++) {
-        if (out.left < PAGE_DIFF_MAX)
-            break;
-        struct copy *c = container_of(l, struct copy, link);
-        bool changed;
-        int e = diff_page(c, &out, d->full_below, &changed);
-        if (e)
-            return e;
-        c->changed = changed;
-        d->pages += changed;
-    }
-    if (l != &v->copies && out.used == 0 && d->pages == 0 && out.left < PAGE_DIFF_MAX)
-        return -EINVAL;
-    d->cursor = l == &v->copies ? ~0ull : told;
-    d->buffer_bytes = out.used;
-    return 0;
-}
-
 static long txn_diff(vaddr_t at)
 {
     struct kd_diff d;
@@ -363,7 +262,7 @@ static long txn_diff(vaddr_t at)
     struct view *v = claim(d.view, d.token);
     if (!v)
         return -ESRCH;
-    int e = diff_copies(v, &d);
+    int e = encode_copies(v, &d);
     claim_end(v);
     return e ? e : copy_to_user(at, &d, sizeof d);
 }

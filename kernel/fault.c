@@ -76,8 +76,9 @@ HOT void grant_copy(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, p
     c->slot = (uint16_t)slot;
     c->view = v->id;
     c->frame = v->frame_hand;
+    c->frame->owner = c;
     c->at = at;
-    c->changed = false;
+    c->changed = c->ranges = false;
     v->copy_hand = NULL;
     v->frame_hand = NULL;
     v->credits_hand--;

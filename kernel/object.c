@@ -299,6 +299,31 @@ static long space_call(unsigned number, struct object *o, int pid, uint32_t righ
     return e;
 }
 
+static void leaf_has_writers(struct leaf *l, void *arg)
+{
+    lock_acquire(&l->lock);
+    for (unsigned i = 0; i < LEAF_PAGES; i++) {
+        int writer = l->pages[i].writer;
+        *(bool *)arg |= writer != WRITER_NONE && views[writer].state != VIEW_IDLE;
+    }
+    lock_release(&l->lock);
+}
+
+/* Transactions that stored without declaring are not to lose it: they end first. */
+static long object_encoder(struct object *o, uint64_t encoder)
+{
+    uint32_t before = o->encoder;
+    bool writers = false;
+    if (encoder > KD_ENCODER_ADAPTIVE)
+        return -EINVAL;
+    o->encoder = (uint32_t)encoder;
+    if (encoder == KD_ENCODER_RANGES && before != KD_ENCODER_RANGES)
+        leaves_for(o, leaf_has_writers, &writers);
+    if (writers)
+        o->encoder = before;
+    return writers ? -EBUSY : 0;
+}
+
 long object_syscall(unsigned number, const uint64_t a[6])
 {
     int error;
@@ -320,7 +345,9 @@ long object_syscall(unsigned number, const uint64_t a[6])
             commits_go_on(o->commit_port);
             result = handle_close(process_this(), (int)a[0]);
         }
-    } else
+    } else if (number == KD_OBJECT_ENCODER)
+        result = object_encoder(o, a[1]);
+    else
         result = pages_call(number, o, a);
     object_put(o);
     return result;

@@ -16,7 +16,7 @@
 #include "frame.h"
 #include "port.h"
 
-enum { LEAF_PAGES = 64, LEAF_TABLE = 512, WRITER_NONE = -1 };
+enum { LEAF_PAGES = 64, LEAF_TABLE = 512, WRITER_NONE = -1, UNIT_BYTES = 16 };
 enum touch { TOUCH_SEQUENTIAL, TOUCH_CLUSTERED, TOUCH_RANDOM, TOUCH_KINDS };
 enum page_flag {
     PAGE_DIRTY = 1,      /* the current version is not home yet */
@@ -36,11 +36,13 @@ struct copy {
     struct leaf *leaf;
     uint16_t slot, view;
     bool changed;            /* txn_diff saw a difference: it was logged */
+    bool ranges;             /* `declared` says something: which units of UNIT_BYTES (encode.c) */
     struct frame *frame;     /* the copy; after publish: the old version */
     uint64_t sequence, superseded; /* old version: seen by snapshots s, sequence <= s < superseded */
     struct copy *next;       /* page->versions */
     struct copy *chain;      /* while it is being published */
     vaddr_t at;
+    uint64_t declared[PAGE_BYTES / UNIT_BYTES / 64];
 };
 
 struct page {
@@ -53,6 +55,7 @@ struct page {
     int16_t writer;          /* view or WRITER_NONE */
     uint8_t flags;
     uint8_t rmw;             /* so many first reads still take the page exclusively */
+    uint8_t whole;           /* so many commits still tell it whole (KD_ENCODER_ADAPTIVE) */
 };
 
 struct leaf {
@@ -66,6 +69,7 @@ struct leaf {
 struct object {
     uint32_t references;     /* atomic: handle, attachments, walks under way */
     uint32_t flags;          /* KD_OBJECT_* */
+    uint32_t encoder;        /* KD_ENCODER_*; read anew for each page */
     bool dead;               /* its manager is gone or destroyed it; set before the sweep */
     struct process *owner;   /* compared only */
     struct port *port, *commit_port;

@@ -45,6 +45,13 @@ pte_t *view_pte(struct view *v, vaddr_t at)
     return v->table ? arch_pte(v->table, at, false) : NULL;
 }
 
+struct copy *view_copy_at(struct view *v, vaddr_t page)
+{
+    pte_t *pte = view_pte(v, page);
+    pte_t e = pte ? pte_load(pte) : 0;
+    return pte_present(e) && e & PTE_COPY ? frame_of(pte_frame_paddr(e))->owner : NULL;
+}
+
 uint64_t view_cpu_bit(const struct view *v)
 {
     if (v->state == VIEW_PLAIN)
@@ -520,6 +527,8 @@ static long txn_hint(vaddr_t at, uint64_t bytes, unsigned hint)
         if (e)
             return e;
     }
+    if (hint == KD_HINT_WRITE)
+        encode_declare(v, at, bytes);
     return 0;
 }
 

@@ -119,6 +119,8 @@ void view_return_to_user(struct trap_frame *f); /* thread.c: a doom takes effect
 uint64_t view_cpu_bit(const struct view *v);    /* for arch_shootdown; after its PTE was changed */
 void view_return_hands(struct view *v);
 pte_t *view_pte(struct view *v, vaddr_t at);    /* NULL: EMPTY */
+/* The private copy of a page; NULL: none. View locked. */
+struct copy *view_copy_at(struct view *v, vaddr_t page);
 void view_forget_object(struct view *v);        /* what it looked up last */
 /* Drops the private copy c: PTE EMPTY, flushed, writer none, frame and credit back. No locks. */
 void view_drop_copy(struct view *v, struct copy *c);
@@ -156,6 +158,12 @@ long credit_grant(struct port *p, uint64_t n);
 /* copies of records; no locks needed (object.c) */
 must_check struct copy *copy_alloc(void);
 void copy_free(struct copy *c);
+
+/* encode.c: what the view's copies changed, by their objects' encoders. */
+/* Fills the buffer from d->cursor on. The view is claimed. 0, -EINVAL, -EFAULT, -ERANGE. */
+must_check int encode_copies(struct view *v, struct kd_diff *d);
+/* The transaction is about to store to these bytes; copies of their pages were just made. */
+void encode_declare(struct view *v, vaddr_t at, uint64_t bytes);
 
 /* commit.c */
 void view_commit_answer(struct view *v, int answer);

@@ -38,6 +38,14 @@ static void page_touch(uint64_t page)
     __asm__ volatile("orb $0, (%0)" ::"r"(page) : "memory", "cc");
 }
 
+/* What the library stores is not declared piece by piece: pages in which it allocates or frees are
+ * declared whole, new objects with them. */
+static void pages_declare(const ps_container *c, uint64_t page, uint64_t pages)
+{
+    if (c->encoder == PS_ENCODE_RANGES) /* an error dooms the transaction: there is nothing to add */
+        (void)ps_kernel(KD_TXN_HINT, (long)page, (long)(pages * KD_PAGE_BYTES), KD_HINT_WRITE);
+}
+
 static struct slot_page *slotted(uint64_t page)
 {
     return (struct slot_page *)(uintptr_t)page;
@@ -231,9 +239,11 @@ static void near_forget(struct heap *h, uint64_t page)
 /* ---- small objects ---- */
 
 /* Tries to place an object in a page that may or may not be a fit one; NULL: elsewhere. */
-static void *page_try(uint64_t page, unsigned units)
+static void *page_try(const ps_container *c, uint64_t page, unsigned units)
 {
     int start = page ? slot_alloc(slotted(page), units) : -ENOSPC;
+    if (start > 0)
+        pages_declare(c, page, 1);
     return start > 0 ? (void *)(uintptr_t)(page + (unsigned)start * SLOT_UNIT_BYTES) : NULL;
 }
 
@@ -278,7 +288,7 @@ static void *space_try(struct heap *h, ps_container *c, struct arena *a, unsigne
     if (near && (page > near ? page - near : near - page) > CLOSE_BYTES)
         return NULL;
     room_note(h, c, page);                /* also if the object does not fit: it was told wrong */
-    void *object = page_try(page, units);
+    void *object = page_try(c, page, units);
     if (object)
         arena_prefer(h, c, a, page);
     return object;
@@ -289,7 +299,7 @@ static void *alloc_anywhere(struct heap *h, ps_container *c, struct arena *a, un
     void *object = NULL;
     if (a->current) {
         page_touch(a->current);
-        object = page_try(a->current, units);
+        object = page_try(c, a->current, units);
         room_note(h, c, a->current);
     }
     if (object)
@@ -302,7 +312,7 @@ static void *alloc_anywhere(struct heap *h, ps_container *c, struct arena *a, un
             return object;
     }
     uint64_t page = page_fresh(h, c, a, 0, lease);
-    object = page_try(page, units);
+    object = page_try(c, page, units);
     if (page)
         arena_prefer(h, c, a, page);
     return object;
@@ -312,14 +322,14 @@ static void *alloc_near(struct heap *h, ps_container *c, struct arena *a, unsign
                         uint64_t near)
 {
     uint64_t page = PAGE_OF(near);
-    void *object = page_try(page, units);
+    void *object = page_try(c, page, units);
     if (!object) {
         page = near_recall(h, near);
-        object = page_try(page, units);
+        object = page_try(c, page, units);
     }
     if (!object && EXTENT_OF(a->current) == EXTENT_OF(near)) {
         page = a->current;
-        object = page_try(page, units);
+        object = page_try(c, page, units);
     }
     if (object) {
         room_note(h, c, page);
@@ -332,7 +342,7 @@ static void *alloc_near(struct heap *h, ps_container *c, struct arena *a, unsign
     }
     if (!object) {
         page = page_fresh(h, c, a, near, lease);
-        object = page_try(page, units);
+        object = page_try(c, page, units);
         if (!page)
             return NULL;
         arena_prefer(h, c, a, page);
@@ -374,6 +384,7 @@ static void *alloc_run(struct heap *h, ps_container *c, struct arena *a, uint64_
     slot_format(slotted(page));
     slot_alloc_run(slotted(page), start, (uint32_t)(pages - 1));
     zero_pages(page + KD_PAGE_BYTES, pages - 1);
+    pages_declare(c, page, pages);
     arena_prefer(h, c, a, page);
     return (void *)(uintptr_t)(page + start * SLOT_UNIT_BYTES);
 }
@@ -453,6 +464,7 @@ int ps_free(void *p)
     if (!container_has(c, page, (pages + 1) * KD_PAGE_BYTES))
         return -EUCLEAN;                  /* a spoilt page: its run would leave the segment */
     int result = slot_free(slotted(page), start, &tail);
+    pages_declare(c, page, 1);
     return result == 0 ? pages_give_back(tx, c, page, tail) : result;
 }
 

@@ -258,6 +258,7 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct sto
             containers_used = (unsigned)container_index(c) + 1;
     }
     c->flags |= (int)request->flags & PS_WRITE;
+    c->encoder = (int)opened->encoder;
     if (request->bytes)
         c->root_bytes = request->bytes;
     if (opened->root_address)
@@ -357,6 +358,7 @@ static int reopen(ps_container *c)
             return result;
         if (opened.container != c->id || opened.base != c->base)
             return -ESTALE;
+        c->encoder = (int)opened.encoder;
     }
     c->generation++;
     return 0;
@@ -433,6 +435,7 @@ static void info_fill(struct ps_info *out, const struct store_entry *e)
     out->base = e->base;
     out->pages_used = e->pages_used;
     out->pages_max = e->pages_max;
+    out->encoder = (int)e->encoder;
 }
 
 int ps_list(struct ps_info *out, int count)
@@ -461,6 +464,33 @@ int ps_list(struct ps_info *out, int count)
             break;
     } while (told < all && told < (uint64_t)count);
     return (int)all;
+}
+
+/* ---- how commits are logged ---- */
+
+_Static_assert((int)PS_ENCODE_DIFF == KD_ENCODER_DIFF && (int)PS_ENCODE_FULL == KD_ENCODER_FULL &&
+                   (int)PS_ENCODE_RANGES == KD_ENCODER_RANGES &&
+                   (int)PS_ENCODE_ADAPTIVE == KD_ENCODER_ADAPTIVE,
+               "one number means one encoder");
+
+int ps_encoder(ps_container *c, int encoder)
+{
+    if (tx_active())
+        return -EBUSY;
+    if (encoder < PS_ENCODE_DIFF || encoder > PS_ENCODE_ADAPTIVE)
+        return -EINVAL;
+    int result = stores_refresh();
+    pthread_mutex_lock(&table_lock);
+    if (result == 0 && !container_is_open(c))
+        result = -EINVAL;
+    if (result == 0) {
+        uint64_t word[STORE_REQUEST_WORDS] = {c->id, (uint64_t)encoder};
+        result = store_request(c->store, STORE_ENCODER, word, NULL, 0, NULL, NULL);
+    }
+    if (result == 0)
+        c->encoder = encoder;
+    pthread_mutex_unlock(&table_lock);
+    return result;
 }
 
 /* ---- leases ---- */

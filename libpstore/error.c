@@ -45,6 +45,8 @@ static const struct {
             "ended this way"},
     {EPROTO, "the layout does not match: the container or name holds another type, version or size "
              "(or the manager is of another version); open it with the program that made it"},
+    {ERANGE, "a strict transaction stored to bytes that it had not declared with ps_touch, in a container "
+             "with PS_ENCODE_RANGES; it was undone. The kernel's log names the address"},
     {EROFS, "read-only: the container was opened without PS_WRITE, or the transaction is a snapshot; "
             "a new object, also a root that is not there yet, needs a transaction that writes"},
     {ESTALE, "the snapshot is too old, its versions are gone (or the store changed under an open "

@@ -30,8 +30,21 @@ ps_container *ps_open(const char *name, int flags, const struct ps_layout *root)
 int ps_close(ps_container *c);
 int ps_delete(const char *name);                        /* -ENOENT; -EBUSY while others have it open */
 int ps_rename(const char *from, const char *to);
-struct ps_info { char name[64], type[64]; uint32_t version, root_bytes; uint64_t base, pages_used, pages_max; };
+struct ps_info {
+    char name[64], type[64];
+    uint32_t version, root_bytes;
+    uint64_t base, pages_used, pages_max;
+    int encoder;                                        /* PS_ENCODE_... */
+};
 int ps_list(struct ps_info *out, int count);            /* how many there are; fills at most count */
+/* How commits write changed pages to the log: what differs, whole pages, what ps_touch declared, or
+ * difference and whole page by what earlier commits of the page changed. Kept with the container.
+ * With PS_ENCODE_RANGES a transaction keeps what it stored to bytes that ps_touch declared, rounded
+ * out to units of 16, and to pages in which it allocated or freed; any other store is undone at the
+ * commit, or after ps_strict(1) fails it with -ERANGE.
+ * -EBUSY: to or from PS_ENCODE_RANGES while others have it open or a transaction stores to it. */
+enum { PS_ENCODE_DIFF, PS_ENCODE_FULL, PS_ENCODE_RANGES, PS_ENCODE_ADAPTIVE };
+int ps_encoder(ps_container *c, int encoder);
 
 /* ---- transactions ----
  * fn returns 0 to commit; any other value undoes all that it stored and is returned. After a
@@ -75,7 +88,8 @@ int ps_free(void *p);                         /* -EINVAL: no object begins at p;
 #define ps_new(c, T, near) ((T *)ps_alloc((c), sizeof(T), (near)))
 size_t ps_size(const void *p);                /* bytes asked for, rounded up to 16 */
 ps_container *ps_container_of(const void *p); /* NULL: p is not persistent */
-int ps_touch(const void *p, size_t bytes);    /* about to write: takes the write right at once */
+int ps_touch(const void *p, size_t bytes);    /* about to write: takes the write right at once; with
+                                               * PS_ENCODE_RANGES declares what is kept */
 int ps_prefetch(const void *p, size_t bytes);
 
 /* ---- seeing what happened; values of this process since ps_connect ---- */

@@ -55,6 +55,7 @@ struct ps_container {
     _Atomic unsigned segment_count;       /* those before it never change while it is open */
     struct ps_segment { uint64_t base, end; } segment[PS_SEGMENTS_MAX];
     uint32_t root_bytes;                  /* 0: opened without a layout */
+    _Atomic int encoder;                  /* PS_ENCODE_..., when it was opened or set here */
     char name[STORE_NAME_BYTES];
     _Atomic unsigned names_count;
     struct ps_name names[PS_NAMES_MAX];   /* committed names; those before names_count stay */

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define STORE_PROTOCOL_VERSION 1
+#define STORE_PROTOCOL_VERSION 2
 #define STORE_NAME_BYTES 64
 
 /* The cookie of a container's memory objects is its number, then 4 bits for the segment, so that a
@@ -36,6 +36,8 @@ enum store_request {
     STORE_CHECKPOINT,/* -> when done */
     STORE_STOP,      /* from init only, else -EPERM -> when all pages are home, the store is closed
                       * as clean, and the manager ends; -EIO: not closed, the next start recovers */
+    STORE_ENCODER,   /* word0 container, word1 KD_ENCODER_*; -EBUSY: to or from KD_ENCODER_RANGES
+                      * while others have it open or a transaction stores to it */
 };
 
 struct store_open {
@@ -46,11 +48,12 @@ struct store_opened {
     uint64_t container, base, pages;  /* pages: address space of the first segment */
     uint64_t root_address;            /* 0: not made yet (a name "\1root" by store_op) */
     uint64_t created;                 /* 1: this call made it */
+    uint64_t encoder;                 /* KD_ENCODER_* */
 };
 struct store_entry {
     char name[STORE_NAME_BYTES], type[STORE_NAME_BYTES];
     uint32_t version, bytes;
-    uint64_t container, base, pages_used, pages_max;
+    uint64_t container, base, pages_used, pages_max, encoder;
 };
 struct store_stats {
     uint64_t commits, groups, log_writes, log_bytes, flushes, checkpoints, home_writes;

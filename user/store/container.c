@@ -77,6 +77,11 @@ int cookie_page(uint64_t cookie, uint64_t object_page, uint64_t *id, uint64_t *p
     return 0;
 }
 
+_Static_assert((int)STORE_ENCODER_FULL == KD_ENCODER_FULL && (int)STORE_ENCODER_DIFF == KD_ENCODER_DIFF
+                   && (int)STORE_ENCODER_RANGES == KD_ENCODER_RANGES
+                   && (int)STORE_ENCODER_ADAPTIVE == KD_ENCODER_ADAPTIVE,
+               "one number means one encoder");
+
 static struct opening *opening_of(const struct container *c, uint64_t process)
 {
     for (unsigned i = 0; i < c->opening_count; i++)
@@ -118,6 +123,7 @@ static int segments_make(struct container *c, const struct store_container *d)
             c->segment[i].first = first;
             c->segment[i].pages = d->segments[i].pages;
             c->segment_count = i + 1;
+            kd_object_encoder(c->segment[i].object, c->encoder);
         }
         first += d->segments[i].pages;
     }
@@ -149,6 +155,7 @@ static int container_load(const struct store_container *d, struct container **ou
         if (!c) return -ENOMEM;
         c->id = d->object;
         memcpy(c->name, d->name, sizeof(c->name));
+        c->encoder = d->encoder;
         c->next = server.containers[c->id % CONTAINER_HASH];
         server.containers[c->id % CONTAINER_HASH] = c;
     }
@@ -271,16 +278,16 @@ static int open_found(uint64_t process, const struct wire_open *how, struct wire
     uint32_t rights = KD_RIGHT_READ | (how->flags & PS_WRITE ? KD_RIGHT_WRITE : 0);
     struct store_container d;
     struct store_name root;
-    struct container *c;
+    struct container *c = NULL;
     int r = store_container_find(server.store, how->name, &d);
-    if (r == 0 && d.object == server.deleting) r = -EBUSY;
+    if (r == 0 && d.object == server.changing) r = -EBUSY;
     if (r == 0) r = layout_check(&d, how);
     if (r == 0) r = container_load(&d, &c);
     if (r == 0) r = opening_add(c, process, rights);
     if (r < 0) return r;
     *out = (struct wire_opened){
         .container = d.object, .base = d.base, .pages = d.segments[0].pages,
-        .created = out->created};
+        .created = out->created, .encoder = c->encoder};
     if (store_name_find(server.store, d.object, ROOT_NAME, &root) == 0)
         out->root_address = root.address;
     return 0;
@@ -317,7 +324,7 @@ static bool others_have_open(const struct container *c, uint64_t process)
     return c->opening_count > 1 || (c->opening_count == 1 && c->openings[0].process != process);
 }
 
-/* From the moment `deleting` is set nobody can open it, so its last user is the caller, whose
+/* From the moment `changing` is set nobody can open it, so its last user is the caller, whose
  * openings end with the delete. If the commit fails the container is as it was. */
 int container_delete(uint64_t process, const char *name)
 {
@@ -325,11 +332,11 @@ int container_delete(uint64_t process, const char *name)
     int r = name_check(name);
     if (r < 0) return r;
     server_lock();
-    while (server.deleting) pthread_cond_wait(&server.changed, &server.lock);
+    while (server.changing) pthread_cond_wait(&server.changed, &server.lock);
     r = store_container_find(server.store, name, &d);
     struct container *c = r == 0 ? container_by_id(d.object) : NULL;
     if (c && others_have_open(c, process)) r = -EBUSY;
-    if (r == 0) server.deleting = d.object;
+    if (r == 0) server.changing = d.object;
     server_unlock();
     if (r < 0) return r;
 
@@ -342,7 +349,60 @@ int container_delete(uint64_t process, const char *name)
         if (c->opening_count) opening_end(c, c->openings, true);
         container_forget(c);
     }
-    server.deleting = 0;
+    server.changing = 0;
+    pthread_cond_broadcast(&server.changed);
+    server_unlock();
+    return r;
+}
+
+/* ---- how its pages are logged ---- */
+
+/* All its kernel objects, or none: -EBUSY. */
+static int encoder_tell(const struct container *c, uint32_t encoder)
+{
+    int r = 0;
+    unsigned i = 0;
+    for (; r == 0 && i < c->segment_count; i++)
+        r = (int)kd_object_encoder(c->segment[i].object, encoder);
+    for (; r < 0 && i-- > 0;) kd_object_encoder(c->segment[i].object, c->encoder);
+    return r;
+}
+
+static bool in_use_beside(const struct container *c, uint64_t process)
+{
+    return others_have_open(c, process) || c->openings[0].count > 1;
+}
+
+/* Lock held. Whoever has it open knows whether to declare, so that does not change under them: to and
+ * from KD_ENCODER_RANGES the caller is alone, and nobody opens it meanwhile. */
+static int encoder_prepare(struct container *c, uint64_t process, uint32_t encoder)
+{
+    int r = container_allows(c, process, KD_RIGHT_WRITE);
+    bool ranges = (encoder == KD_ENCODER_RANGES) != (c->encoder == KD_ENCODER_RANGES);
+    if (r == 0 && ranges && in_use_beside(c, process)) r = -EBUSY;
+    return r == 0 ? encoder_tell(c, encoder) : r;
+}
+
+/* The kernel first: it knows who stores. If the commit fails, as it was. */
+int container_encoder(uint64_t process, uint64_t id, uint64_t encoder)
+{
+    if (encoder > KD_ENCODER_ADAPTIVE) return -EINVAL;
+    server_lock();
+    while (server.changing) pthread_cond_wait(&server.changed, &server.lock);
+    struct container *c = container_by_id(id);
+    int r = c ? encoder_prepare(c, process, (uint32_t)encoder) : -ENOENT;
+    if (r == 0) server.changing = id;
+    server_unlock();
+    if (r < 0) return r;
+
+    struct store_op op = {.type = STORE_OP_ENCODER, .object = id, .encoder = (enum store_encoder)encoder};
+    r = commit_own(&op, 1);
+
+    server_lock();
+    c = container_by_id(id); /* nobody deletes it meanwhile */
+    if (r == 0) c->encoder = (uint32_t)encoder;
+    encoder_tell(c, c->encoder);
+    server.changing = 0;
     pthread_cond_broadcast(&server.changed);
     server_unlock();
     return r;

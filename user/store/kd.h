@@ -63,6 +63,10 @@ static inline long kd_object_info(int object, uint64_t page, uint64_t count, uin
 {
     return KD4(KD_OBJECT_INFO, object, page, count, bits);
 }
+static inline long kd_object_encoder(int object, uint32_t encoder)
+{
+    return KD2(KD_OBJECT_ENCODER, object, encoder);
+}
 static inline long kd_object_cleaned(int object, uint64_t page, uint64_t csn)
 {
     return KD3(KD_OBJECT_CLEANED, object, page, csn);

@@ -55,6 +55,7 @@ static void entry_fill(struct wire_entry *e, const struct store_container *d)
     e->base = d->base;
     e->pages_used = d->pages_present;
     e->pages_max = d->pages;
+    e->encoder = d->encoder;
 }
 
 /* word1 may say how many entries the client has room for. */
@@ -194,6 +195,7 @@ static int request(const struct kd_message *m, struct kd_message *reply, union a
     case STORE_NAMED: return request_named(m, reply);
     case STORE_STATS: return request_stats(reply, a);
     case STORE_CHECKPOINT: return request_checkpoint();
+    case STORE_ENCODER: return container_encoder(m->process, m->word[0], m->word[1]);
     case STORE_STOP: return -EPERM;
     default: return -ENOSYS;
     }

@@ -52,6 +52,7 @@ struct container {
     uint64_t id;
     char name[STORE_NAME_BYTES];
     unsigned busy;                  /* users of its handles without the lock: no forgetting */
+    uint32_t encoder;               /* KD_ENCODER_* */
     uint32_t segment_count;
     struct {
         int object;                 /* the kernel's memory object */
@@ -83,7 +84,8 @@ struct server {
     uint64_t clean_wanted;          /* pages */
     bool credit_low;                /* the kernel asked for credits */
     bool credit_short;              /* and got none: ask again after the next commit */
-    uint64_t deleting;              /* the container that is being deleted, or 0 */
+    uint64_t changing;              /* the container that is being deleted, or given another way to
+                                     * log its pages; 0: none */
     uint64_t credits;               /* granted and not yet spent by a commit */
     uint64_t stop_token;            /* the request to stop, answered by the cleaner; 0: none */
     struct container *containers[CONTAINER_HASH];
@@ -131,6 +133,7 @@ int container_close(uint64_t process, uint64_t id);
 int container_delete(uint64_t process, const char *name);
 int container_rename(const char *from, const char *to);
 int container_grow(uint64_t id);
+int container_encoder(uint64_t process, uint64_t id, uint64_t encoder);
 void process_gone(uint64_t process);
 
 /* space.c; lock held. */

@@ -59,6 +59,8 @@ enum kd_call {
                                * KD_CSN_ANY: nobody wants the page any more, whichever it is */
     KD_LOCK_ANSWER,           /* (object, page, view, 0 or -errno): answers KD_MSG_LOCK */
     KD_OBJECT_PIN,            /* (object, page, count, on) */
+    KD_OBJECT_ENCODER,        /* (object, KD_ENCODER_*): what KD_TXN_DIFF tells of its pages from now
+                               * on. KD_ENCODER_RANGES: -EBUSY while a transaction stores to it */
 
     /* Transactions, client side (kernel/view.c). */
     KD_VIEW_CREATE = 1060,    /* (): handle; the calling thread owns it but does not enter it */
@@ -167,6 +169,14 @@ enum {
     KD_OBJECT_ASK = 2,                         /* every first touch asks the manager */
     KD_OBJECT_NOTICES = 4,                     /* CONFLICT and VIEW_GONE notices are wanted */
 };
+enum kd_encoder {
+    KD_ENCODER_DIFF,                           /* what differs from the base */
+    KD_ENCODER_FULL,                           /* changed pages, whole */
+    KD_ENCODER_RANGES,                         /* what KD_HINT_WRITE declared, rounded out to 16
+                                                * bytes; anything else that was stored is undone, or
+                                                * with KD_STRICT fails the commit with -ERANGE */
+    KD_ENCODER_ADAPTIVE,                       /* DIFF, or FULL where commits change most of a page */
+};
 struct kd_object_create {
     int32_t port, commit_port;                 /* PAGE, LOCK, notices go here; COMMIT goes there */
     uint32_t flags;
@@ -223,7 +233,8 @@ struct kd_view_stats {
 };
 
 /* KD_TXN_DIFF fills a buffer with what a committing view changed: kd_run, its bytes (padded to 8),
- * kd_run, ... A page whose base csn is below `full_below` comes whole as one run with KD_RUN_FULL. */
+ * kd_run, ... A page whose base csn is below `full_below` comes whole as one run with KD_RUN_FULL.
+ * KD_OBJECT_ENCODER says what is told of the others. */
 enum { KD_RUN_FULL = 1, KD_RUN_LAST = 2 };     /* LAST: the last run of this page */
 struct kd_run {
     uint64_t cookie, page, base_csn;
