@@ -47,7 +47,10 @@ HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
 HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) \
                    $(addprefix libpstore/,slot.c alloc.c txn.c txn_entry.S container.c \
                      container_name.c error.c pstore.c)
-HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/*.c))
+KCHECK_SOURCES  := $(wildcard disk/tools/kcheck/*.c)
+KSTORE_SOURCES  := $(wildcard disk/tools/kstore/*.c) $(KCHECK_SOURCES)
+HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/*.c)) \
+                   build/host/kstore
 
 .PHONY: all image tests host-tests iso run test check debug crash bench lint clean reset-store help
 .DELETE_ON_ERROR:
@@ -147,11 +150,14 @@ build/obj/host/%.S.o: %.S Makefile
 build/obj/bugs/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,HOST)$(HOSTCC) $(HFLAGS) -DKATYDID_BUGS -c -o $@ $<
+build/host/kstore: $(call objects,build/obj/host,$(KSTORE_SOURCES) $(DISK_SOURCES))
+	@mkdir -p $(@D)
+	$(call say,LINK)$(HLINK)
 build/host/%: build/obj/host/disk/tools/%.o $(call objects,build/obj/host,$(DISK_SOURCES))
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HLINK)
 build/tests/disk/%: build/obj/bugs/tests/disk/%.o \
-        $(call objects,build/obj/bugs,$(DISK_SOURCES) $(DISK_TEST_PARTS))
+        $(call objects,build/obj/bugs,$(DISK_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HLINK) -lcmocka
 build/host/parts.a: $(call objects,build/obj/host,$(HOST_TEST_PARTS))

@@ -1,0 +1,188 @@
+/*
+ * log.c - finds the groups of the log, its end, and whether something acknowledged is missing.
+ */
+#include "view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t klog_epoch(const struct kslot *super, uint64_t lsn)
+{
+    uint32_t i = super->epoch_count;
+    while (i && super->epochs[i - 1].first_lsn > lsn)
+        i--;
+    return i ? super->epochs[i - 1].epoch : 0;
+}
+
+/* What a header must be wherever it is found. Nothing else of it is believed yet. */
+static bool header_fits(const struct kslot *super, const struct group_disk *h, uint64_t place)
+{
+    uint64_t bytes = (uint64_t)le32_get(h->blocks) * BLOCK_BYTES;
+    return le64_get(h->magic) == GROUP_MAGIC && !memcmp(h->uuid_low.byte, super->uuid, 4) &&
+           bytes && bytes <= super->log_bytes - place && bytes <= super->log_bytes / 2 &&
+           le32_get(h->payload_bytes) <= bytes - sizeof *h;
+}
+
+static void group_describe(const struct group_disk *h, uint64_t offset, struct kgroup *group)
+{
+    *group = (struct kgroup){
+        .lsn = le64_get(h->lsn), .offset = offset,
+        .bytes = (uint64_t)le32_get(h->blocks) * BLOCK_BYTES,
+        .durable_lsn = le64_get(h->durable_lsn), .first_tag = le64_get(h->first_tag),
+        .epoch = le32_get(h->epoch), .prev_crc = le32_get(h->prev_crc),
+        .crc = le32_get(h->crc), .records = le32_get(h->records) };
+}
+
+int klog_any(struct kview *view, uint64_t place, struct kgroup *group)
+{
+    const struct kslot *super = &view->super;
+    uint64_t offset = super->log_start + place;
+    if (kview_buffer(view, BLOCK_BYTES))
+        return -ENOMEM;
+    if (kview_read(view, offset, view->buffer, BLOCK_BYTES))
+        return -EIO;
+    if (!header_fits(super, (const void *)view->buffer, place))
+        return 0;
+    group_describe((const void *)view->buffer, offset, group);
+    if (kview_buffer(view, group->bytes))
+        return -ENOMEM;
+    if (group->bytes > BLOCK_BYTES &&
+        kview_read(view, offset + BLOCK_BYTES, view->buffer + BLOCK_BYTES,
+                   group->bytes - BLOCK_BYTES))
+        return -EIO;
+    const size_t header = sizeof(struct group_disk);
+    uint32_t crc = kview_seed(super->uuid, CRC_GROUP, group->lsn, group->epoch);
+    crc = kcheck_crc(crc, view->buffer, offsetof(struct group_disk, crc));
+    crc = kcheck_crc(crc, view->buffer + header, group->bytes - header);
+    return crc == group->crc;
+}
+
+int klog_group(struct kview *view, uint64_t lsn, struct kgroup *group)
+{
+    int found = klog_any(view, lsn % view->super.log_bytes, group);
+    return found > 0 && group->lsn != lsn ? 0 : found;
+}
+
+/* The group that follows a history which ends at lsn with this CRC. */
+static int group_next(struct kview *view, uint64_t lsn, uint32_t prev_crc, struct kgroup *group)
+{
+    uint64_t ring = view->super.log_bytes, place = lsn % ring;
+    for (int try = 0; try < 2; try++) {
+        int found = klog_group(view, lsn, group);
+        if (found < 0)
+            return found;
+        if (found && group->prev_crc == prev_crc && group->epoch == klog_epoch(&view->super, lsn))
+            return 1;
+        if (!place)
+            break;
+        lsn += ring - place;            /* the writer may have skipped the end of the ring */
+        place = 0;
+    }
+    return 0;
+}
+
+int klog_follow(struct kview *view, uint32_t checkpoint)
+{
+    const struct kcheckpoint *from = &view->super.checkpoints[checkpoint];
+    uint64_t lsn = from->scan_lsn;
+    uint32_t crc = from->scan_crc;
+    int found;
+    struct kgroup group;
+    view->group_count = 0;
+    while ((found = group_next(view, lsn, crc, &group)) > 0 &&
+           group.lsn + group.bytes - from->scan_lsn <= view->super.log_bytes) {
+        if (!karray_room((void **)&view->groups, view->group_count, &view->group_room,
+                         sizeof *view->groups))
+            return -ENOMEM;
+        view->groups[view->group_count++] = group;
+        lsn = group.lsn + group.bytes;
+        crc = group.crc;
+        kview_progress(view, "log", lsn - from->scan_lsn, view->super.log_bytes);
+    }
+    view->result.end_lsn = lsn;
+    view->last_crc = crc;
+    return found < 0 ? found : 0;
+}
+
+/* ---- the end: torn, or damage? */
+
+struct beyond { uint64_t proof, count, last; };
+
+/* Valid groups in the lap that begins at the end of the log. proof: the place of the first that
+ * shows a loss, because it was written when something at or after the end was acknowledged already,
+ * or by a later epoch than the superblock knows; also if it lies where it does not belong. */
+static int beyond_look(struct kview *view, uint64_t end, struct beyond *beyond)
+{
+    const struct kslot *super = &view->super;
+    uint32_t newest = super->epochs[super->epoch_count - 1].epoch;
+    memset(beyond, 0, sizeof *beyond);
+    for (uint64_t lsn = end; lsn < end + super->log_bytes && !beyond->proof; lsn += BLOCK_BYTES) {
+        struct kgroup group;
+        if ((lsn - end) % (1u << 20) == 0)
+            kview_progress(view, "behind the log's end", lsn - end, super->log_bytes);
+        int found = klog_any(view, lsn % super->log_bytes, &group);
+        if (found < 0)
+            return found;
+        if (!found || group.epoch < newest)
+            continue;
+        if (group.epoch > newest || group.durable_lsn > end)
+            beyond->proof = lsn;
+        if (group.lsn != lsn)
+            continue;
+        beyond->count++;
+        beyond->last = lsn;
+    }
+    return 0;
+}
+
+static void tail_describe(struct kview *view, uint64_t end, const struct beyond *beyond)
+{
+    struct group_disk header;
+    const struct kslot *super = &view->super;
+    if (kview_read(view, super->log_start + end % super->log_bytes, view->buffer, BLOCK_BYTES))
+        return;
+    memcpy(&header, view->buffer, sizeof header);
+    view->result.torn_tail = le64_get(header.magic) == GROUP_MAGIC &&
+                             le64_get(header.lsn) == end &&
+                             le32_get(header.epoch) == klog_epoch(super, end);
+    if (view->result.torn_tail)
+        kview_find(view, KCHECK_NOTE, "", "the group at LSN %llu was cut off while it was written; "
+                   "nothing of it was acknowledged", (unsigned long long)end);
+    if (beyond->count == 1)
+        kview_find(view, KCHECK_NOTE, "I15", "the group at LSN %llu was on its way behind one that "
+                   "is not there; it counts as not written", (unsigned long long)beyond->last);
+    else if (beyond->count > 1)
+        kview_find(view, KCHECK_DAMAGE, "I15", "%llu valid groups of this epoch lie behind the end "
+                   "of the log at LSN %llu, the last at %llu: more than can be on their way",
+                   (unsigned long long)beyond->count, (unsigned long long)end,
+                   (unsigned long long)beyond->last);
+}
+
+int klog_judge(struct kview *view)
+{
+    const struct kslot *super = &view->super;
+    uint64_t end = view->result.end_lsn, known = super->checkpoints[super->newest].redo_lsn;
+    bool clean = super->flags & FLAG_CLEAN;
+    struct beyond beyond = { 0 };
+    view->result.was_clean = clean;
+    if (clean && super->end_lsn > known)
+        known = super->end_lsn;
+    if (end < known) {
+        view->result.damage_lsn = end;
+        kview_find(view, KCHECK_DAMAGE, "I14", "the log ends at LSN %llu, and the superblock knows "
+                   "of history up to %llu: what was acknowledged in between is lost",
+                   (unsigned long long)end, (unsigned long long)known);
+    } else if (!clean || end != super->end_lsn) {
+        int error = beyond_look(view, end, &beyond);
+        if (error)
+            return error;
+        view->result.damage_lsn = beyond.proof ? end : 0;
+        if (beyond.proof)
+            kview_find(view, KCHECK_DAMAGE, "I13", "the log breaks off at LSN %llu, and the group "
+                       "at %llu proves that it went on: what was acknowledged from there on is "
+                       "lost", (unsigned long long)end, (unsigned long long)beyond.proof);
+    }
+    if (!view->result.damage_lsn)
+        tail_describe(view, end, &beyond);
+    return 0;
+}

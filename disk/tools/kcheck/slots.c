@@ -1,0 +1,297 @@
+/*
+ * slots.c - the superblock slots: which is valid, which is believed, and what kind of disk it is.
+ */
+#include "view.h"
+
+#include <string.h>
+
+uint64_t kslot_map_bytes(uint32_t pages)
+{
+    uint64_t per_block = BLOCK_BYTES / sizeof(struct map_entry_disk);
+    return ((uint64_t)pages + per_block - 1) / per_block * BLOCK_BYTES;
+}
+
+uint64_t kslot_page_offset(const struct kslot *super, uint32_t area, uint32_t page)
+{
+    return super->area_start[area] + kslot_map_bytes(super->area_pages) +
+           (uint64_t)page * BLOCK_BYTES;
+}
+
+bool kslot_reserves(const struct kslot *super, uint64_t extent)
+{
+    uint64_t start = super->data_start + extent * super->extent_bytes;
+    return start <= super->slot_b_offset && super->slot_b_offset < start + super->extent_bytes;
+}
+
+static bool all_zero(const uint8_t *bytes, size_t count)
+{
+    while (count && !*bytes)
+        bytes++, count--;
+    return !count;
+}
+
+static void decode(const struct superblock_disk *d, struct kslot *s)
+{
+    memcpy(s->uuid, d->uuid, 16);
+    s->slot = le32_get(d->slot);
+    s->flags = le32_get(d->flags);
+    s->generation = le64_get(d->generation);
+    s->disk_bytes = le64_get(d->disk_bytes);
+    s->slot_b_offset = le64_get(d->slot_b_offset);
+    s->log_start = le64_get(d->log_start);
+    s->log_bytes = le64_get(d->log_bytes);
+    s->extent_bytes = le32_get(d->extent_bytes);
+    s->zone = le32_get(d->zone);
+    s->area_pages = le32_get(d->area_pages);
+    s->directory_pages_max = le32_get(d->directory_pages_max);
+    s->names_pages_max = le32_get(d->names_pages_max);
+    s->newest = le32_get(d->checkpoint_index);
+    s->data_start = le64_get(d->data_start);
+    s->extents = le64_get(d->extents);
+    s->end_lsn = le64_get(d->end_lsn);
+    s->epoch_count = le32_get(d->epoch_count);
+    for (int i = 0; i < 2; i++) {
+        const struct checkpoint_disk *c = &d->checkpoints[i];
+        s->area_start[i] = le64_get(d->area_start[i]);
+        s->checkpoints[i] = (struct kcheckpoint){
+            .redo_lsn = le64_get(c->redo_lsn), .scan_lsn = le64_get(c->scan_lsn),
+            .sequence = le64_get(c->sequence), .root_crc = le32_get(c->root_crc),
+            .pages = le32_get(c->pages), .prev_crc = le32_get(c->prev_crc),
+            .scan_crc = le32_get(c->scan_crc) };
+    }
+    for (uint32_t i = 0; i < EPOCH_MAX; i++)
+        s->epochs[i] = (struct kepoch){ le64_get(d->epochs[i].first_lsn),
+                                        le32_get(d->epochs[i].epoch) };
+}
+
+/* ---- the ranges of the fields; each function gives the first rule that is broken, or NULL */
+
+static const char *sizes_wrong(const struct kslot *s)
+{
+    uint32_t pages = s->extent_bytes / BLOCK_BYTES;
+    if (s->extent_bytes % BLOCK_BYTES || !pages || pages > STORE_EXTENT_PAGES_MAX ||
+        kbits(pages) != 1)
+        return "its extent size is not 4, 8, 16, 32 or 64 KiB";
+    if (s->zone >= STORE_ZONE_MAX)
+        return "its zone does not exist";
+    if (s->disk_bytes >= 1ull << 62 || s->extents > s->disk_bytes / s->extent_bytes)
+        return "it has more extents than fit on its disk";
+    if (s->log_bytes < LOG_BYTES_MIN || s->log_bytes % BLOCK_BYTES ||
+        s->log_bytes > s->disk_bytes)
+        return "its log has a wrong size";
+    if (s->area_pages < 4 || s->area_pages > s->disk_bytes / BLOCK_BYTES)
+        return "its metadata areas have a wrong size";
+    if (!s->directory_pages_max || s->directory_pages_max > s->area_pages ||
+        !s->names_pages_max || s->names_pages_max > s->area_pages)
+        return "its limits of directory or names are out of range";
+    return NULL;
+}
+
+/* All leaves, in chains of pages that are three quarters full, must fit into an area. */
+static const char *area_too_small(const struct kslot *s)
+{
+    uint64_t per_page = (BLOCK_BYTES - 16) / (40 + 12 * (s->extent_bytes / BLOCK_BYTES));
+    uint64_t need = 4 + (uint64_t)s->directory_pages_max + s->names_pages_max +
+                    s->extents / per_page + 4 * s->extents / (3 * per_page);
+    if (need > UINT32_MAX / 2)
+        need = UINT32_MAX / 2;
+    return s->area_pages < need ? "its metadata areas are too small for its extents" : NULL;
+}
+
+static const char *places_wrong(const struct kslot *s)
+{
+    uint64_t area = kslot_map_bytes(s->area_pages) + (uint64_t)s->area_pages * BLOCK_BYTES;
+    const struct { uint64_t start, bytes; } part[] = {
+        { 0, SIGNPOST_OFFSET + BLOCK_BYTES }, { s->log_start, s->log_bytes }, { s->area_start[0], area },
+        { s->area_start[1], area }, { s->data_start, s->extents * s->extent_bytes },
+        { s->slot_b_offset, BLOCK_BYTES },
+    };
+    const int count = 6, data = 4, slot_b = 5;
+    for (int i = 1; i < count; i++) {
+        if (part[i].start % BLOCK_BYTES || part[i].start <= SIGNPOST_OFFSET || part[i].start >= s->disk_bytes ||
+            part[i].bytes > s->disk_bytes - part[i].start)
+            return "a part lies outside its disk";
+        for (int j = 0; j < i; j++) {
+            bool apart = part[i].start >= part[j].start + part[j].bytes ||
+                         part[j].start >= part[i].start + part[i].bytes;
+            if (!apart && !(j == data && i == slot_b))
+                return "two parts of the disk overlap";
+        }
+    }
+    return NULL;
+}
+
+static bool lsn_odd(uint64_t lsn)
+{
+    return lsn % BLOCK_BYTES || lsn >> 62;
+}
+
+static bool checkpoint_odd(const struct kslot *s, const struct kcheckpoint *c)
+{
+    return lsn_odd(c->redo_lsn) || lsn_odd(c->scan_lsn) || c->scan_lsn < s->log_bytes ||
+           c->scan_lsn > c->redo_lsn || c->redo_lsn - c->scan_lsn > s->log_bytes;
+}
+
+static const char *history_wrong(const struct kslot *s)
+{
+    const struct kcheckpoint *c = &s->checkpoints[s->newest], *o = &s->checkpoints[!s->newest];
+    uint64_t newest = c->redo_lsn, older = o->redo_lsn;
+    if (checkpoint_odd(s, c))
+        return "its newest checkpoint's LSNs are out of range";
+    if (older && (older > newest || checkpoint_odd(s, o)))
+        return "its older checkpoint's LSNs are out of range";
+    if (s->flags & FLAG_CLEAN && (lsn_odd(s->end_lsn) || s->end_lsn < newest))
+        return "its end of the log is out of range";
+    if (s->epoch_count < 1 || s->epoch_count > EPOCH_MAX)
+        return "its epoch table has a wrong length";
+    for (uint32_t i = 1; i < s->epoch_count; i++)
+        if (s->epochs[i].first_lsn <= s->epochs[i - 1].first_lsn ||
+            s->epochs[i].epoch <= s->epochs[i - 1].epoch)
+            return "its epochs do not ascend";
+    if (s->epochs[s->epoch_count - 1].epoch >= UINT32_MAX - 1 || s->generation >= UINT64_MAX / 2)
+        return "its epoch or generation is out of range";
+    return NULL;
+}
+
+static const char *fields_wrong(const struct superblock_disk *d, const struct kslot *s)
+{
+    if (s->slot > 1 || s->generation % 2 != s->slot || s->newest > 1)
+        return "its slot number or checkpoint index is out of range";
+    if ((s->slot ? s->slot_b_offset : 0) != s->offset)
+        return "it belongs elsewhere";
+    if (!all_zero(d->zero, sizeof d->zero))
+        return "bytes that must be zero are not";
+    const char *why = sizes_wrong(s);
+    why = why ? why : area_too_small(s);
+    why = why ? why : places_wrong(s);
+    return why ? why : history_wrong(s);
+}
+
+static enum kslot_state judge(struct kslot *s, const struct superblock_disk *d,
+                              const struct kview *view)
+{
+    s->version = le32_get(d->version);
+    if (all_zero((const uint8_t *)d, sizeof *d)) {
+        s->why = "it is all zeros";
+        return KSLOT_ZERO;
+    }
+    s->why = "it has no superblock's magic number";
+    if (le64_get(d->magic) != SUPERBLOCK_MAGIC)
+        return KSLOT_FOREIGN;
+    s->why = "it is of a newer format";
+    if (s->version > FORMAT_VERSION)
+        return KSLOT_NEWER;
+    uint32_t seed = kview_seed(d->uuid, CRC_SUPERBLOCK, le32_get(d->slot), 0);
+    const size_t from = offsetof(struct superblock_disk, version);
+    s->why = "its CRC is wrong";
+    if (s->version != FORMAT_VERSION ||
+        kcheck_crc(seed, (const uint8_t *)d + from, sizeof *d - from) != le32_get(d->crc))
+        return KSLOT_DAMAGED;
+    s->why = "it uses features of a newer format";
+    if (le64_get(d->features))
+        return KSLOT_NEWER;
+    decode(d, s);
+    s->why = fields_wrong(d, s);
+    if (!s->why && s->disk_bytes > view->io.bytes && !view->rescue)
+        s->why = "the image is shorter than the store";
+    if (s->why)
+        return KSLOT_DAMAGED;
+    s->extent_pages = s->extent_bytes / BLOCK_BYTES;
+    s->leaf_bytes = (uint32_t)sizeof(struct leaf_disk) + 12 * s->extent_pages;
+    s->leaves_per_page = (BLOCK_BYTES - (uint32_t)sizeof(struct bucket_disk)) / s->leaf_bytes;
+    return KSLOT_VALID;
+}
+
+static void slot_read(struct kview *view, struct kslot *slot, uint64_t offset)
+{
+    struct superblock_disk block;
+    memset(slot, 0, sizeof *slot);
+    slot->offset = offset;
+    slot->state = KSLOT_DAMAGED;
+    slot->why = "it cannot be read";
+    slot->unreadable = kview_read(view, offset, &block, sizeof block) != 0;
+    if (!slot->unreadable)
+        slot->state = judge(slot, &block, view);
+}
+
+/* Both slots seem lost, or A is and the disk has another size now: look at every block. */
+static void slot_b_seek(struct kview *view)
+{
+    for (uint64_t at = BLOCK_BYTES; at + BLOCK_BYTES <= view->io.bytes; at += BLOCK_BYTES) {
+        struct kslot slot;
+        if (at % (1u << 24) == 0)
+            kview_progress(view, "looking for a superblock", at, view->io.bytes);
+        slot_read(view, &slot, at);
+        if (slot.state == KSLOT_VALID) {
+            view->slots[1] = slot;
+            return;
+        }
+    }
+}
+
+/* Where slot B is when slot A does not tell: the signpost says it, or it is in the middle. */
+static uint64_t slot_b_place(struct kview *view)
+{
+    struct signpost_disk post;
+    const size_t from = offsetof(struct signpost_disk, version);
+    uint64_t middle = view->io.bytes / BLOCK_BYTES / 2 * BLOCK_BYTES;
+    if (kview_read(view, SIGNPOST_OFFSET, &post, sizeof post))
+        return middle;
+    uint32_t seed = kview_seed(post.uuid, CRC_SIGNPOST, SIGNPOST_OFFSET, 0);
+    uint64_t place = le64_get(post.slot_b_offset);
+    view->signpost_valid = le64_get(post.magic) == SIGNPOST_MAGIC &&
+                           le32_get(post.version) == FORMAT_VERSION &&
+                           kcheck_crc(seed, (const uint8_t *)&post + from, sizeof post - from) ==
+                               le32_get(post.crc) &&
+                           place && place % BLOCK_BYTES == 0 &&
+                           place <= view->io.bytes - BLOCK_BYTES;
+    return view->signpost_valid ? place : middle;
+}
+
+void kslots_read(struct kview *view)
+{
+    struct kslot *a = &view->slots[0], *b = &view->slots[1];
+    slot_read(view, a, 0);
+    uint64_t place = slot_b_place(view);
+    slot_read(view, b, a->state == KSLOT_VALID ? a->slot_b_offset : place);
+    if (a->state == KSLOT_VALID && b->state == KSLOT_VALID && memcmp(a->uuid, b->uuid, 16)) {
+        b->state = KSLOT_FOREIGN;
+        b->why = "it is of another store";
+    }
+    if (view->rescue && a->state != KSLOT_VALID && b->state != KSLOT_VALID &&
+        !(a->state == KSLOT_ZERO && b->state == KSLOT_ZERO))
+        slot_b_seek(view);
+    for (int i = 0; i < 2; i++)
+        view->result.slot_bad[i] = view->slots[i].state != KSLOT_VALID;
+}
+
+static bool image_blank(struct kview *view)
+{
+    uint8_t block[BLOCK_BYTES];
+    for (uint64_t at = 0; at < 4 * BLOCK_BYTES; at += BLOCK_BYTES)
+        if (kview_read(view, at, block, sizeof block) || !all_zero(block, sizeof block))
+            return false;
+    return true;
+}
+
+/* What to believe: the valid slot of the larger generation. Else, what the disk is. */
+int kslots_choose(struct kview *view)
+{
+    const struct kslot *a = &view->slots[0], *b = &view->slots[1];
+    if (a->state == KSLOT_VALID || b->state == KSLOT_VALID) {
+        bool take_b = a->state != KSLOT_VALID ||
+                      (b->state == KSLOT_VALID && b->generation > a->generation);
+        view->super = take_b ? *b : *a;
+        return 0;
+    }
+    if (a->unreadable && b->unreadable)
+        return -EIO;
+    if (a->state == KSLOT_NEWER || b->state == KSLOT_NEWER)
+        return -EPROTONOSUPPORT;
+    if (a->state == KSLOT_DAMAGED || b->state == KSLOT_DAMAGED)
+        return -EUCLEAN;
+    /* a signpost and no slot: the power was cut while the store was created */
+    bool blank = a->state == KSLOT_ZERO && b->state == KSLOT_ZERO &&
+                 (view->signpost_valid || image_blank(view));
+    return blank ? -ENODATA : -EMEDIUMTYPE;
+}

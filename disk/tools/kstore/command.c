@@ -1,0 +1,68 @@
+/*
+ * command.c - the command lines of the subcommands, by argp.
+ */
+#include "kstore.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+error_t common_parse(int key, char *value, struct argp_state *state)
+{
+    struct common *common = state->input;
+    switch (key) {
+    case 'j':
+        common->json = true;
+        return 0;
+    case 'q':
+        progress_off = common->quiet = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (common->count == common->wanted)
+            argp_error(state, "what is %s for?", value);
+        common->files[common->count++] = value;
+        return 0;
+    case ARGP_KEY_END:
+        if (common->count < common->wanted)
+            argp_error(state, "%s", common->count ? "a second file is needed"
+                                                  : "a store image is needed");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+void command_parse(const struct argp *argp, int count, char **words, void *input)
+{
+    argp_err_exit_status = WRONG_USE;
+    program_invocation_name = program_invocation_short_name = words[0];
+    argp_parse(argp, count, words, 0, NULL, input);
+}
+
+bool size_parse(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "kmgt";
+    char *end;
+    if (*text < '0' || *text > '9')
+        return false;
+    *bytes = strtoull(text, &end, 0);
+    const char *unit = *end ? strchr(units, *end | 0x20) : NULL;
+    if (*end && (!unit || !*unit || end[1]))
+        return false;
+    uint32_t shift = unit ? 10 * (uint32_t)(unit - units + 1) : 0;
+    if (*bytes >> (63 - shift))
+        return false;
+    *bytes <<= shift;
+    return true;
+}
+
+const char *size_text(uint64_t bytes, char out[32])
+{
+    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB", "PiB" };
+    int unit = 0;
+    double value = (double)bytes;
+    for (; value >= 1024 && unit < 5; unit++)
+        value /= 1024;
+    bool whole = value < 100 && value != (double)(uint64_t)value;
+    snprintf(out, 32, whole ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return out;
+}

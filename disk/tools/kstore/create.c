@@ -1,0 +1,118 @@
+/*
+ * create.c - kstore create: an empty store in a file.
+ */
+#include "kstore.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+struct create {
+    struct common common;
+    uint64_t mib, log_kib, extent_kib, zone;
+    bool force, uuid_given;
+    uint8_t uuid[16];
+};
+
+static const struct argp_option options[] = {
+    { "size", 's', "MIB", 0, "size of the image in MiB (default: as it is)", 0 },
+    { "log", 'l', "KIB", 0, "size of the log in KiB (default: an eighth, 32 MiB at most)", 0 },
+    { "extent", 'e', "KIB", 0, "4, 8, 16, 32 or 64 (default 16)", 0 },
+    { "zone", 'z', "N", 0, "which 8 TiB of addresses its containers get, 0 to 7 (default 0)", 0 },
+    { "uuid", 'u', "HEX", 0, "32 hexadecimal digits (default: random)", 0 },
+    { "force", 'f', NULL, 0, "overwrite whatever is there", 0 },
+    { 0 },
+};
+
+static bool uuid_parse(const char *text, uint8_t uuid[16])
+{
+    if (strlen(text) != 32 || strspn(text, "0123456789abcdefABCDEF") != 32)
+        return false;
+    for (int i = 0; i < 16; i++) {
+        unsigned byte = 0;
+        sscanf(text + 2 * i, "%2x", &byte);
+        uuid[i] = (uint8_t)byte;
+    }
+    return true;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    struct create *create = state->input;
+    uint64_t *number = key == 's' ? &create->mib : key == 'l' ? &create->log_kib
+                     : key == 'e' ? &create->extent_kib : key == 'z' ? &create->zone : NULL;
+    if (number) {
+        if (!size_parse(value, number) || *number >> 40)
+            argp_error(state, "%s is no number", value);
+        return 0;
+    }
+    switch (key) {
+    case 'u':
+        create->uuid_given = uuid_parse(value, create->uuid);
+        if (!create->uuid_given)
+            argp_error(state, "a uuid is 32 hexadecimal digits");
+        return 0;
+    case 'f':
+        create->force = true;
+        return 0;
+    default:
+        return common_parse(key, value, state);
+    }
+}
+
+static const struct argp argp = { options, parse, "IMAGE", "Makes an empty store in a file or disk."
+    "\vAn image that is not empty is left alone, unless --force is given.", NULL, NULL, NULL };
+
+/* Is there something that --force should be needed for? */
+static bool occupied(struct image *image)
+{
+    uint8_t block[BLOCK_BYTES];
+    struct disk_io io = image_disk_io(image);
+    for (uint64_t at = 0; at < 4 * BLOCK_BYTES && at + BLOCK_BYTES <= io.bytes; at += BLOCK_BYTES) {
+        if (io.read(io.context, at, block, sizeof block))
+            return true;
+        for (uint32_t i = 0; i < sizeof block; i++)
+            if (block[i])
+                return true;
+    }
+    return false;
+}
+
+static int create(struct image *image, const struct create *wish)
+{
+    struct store_options format = { .log_bytes = wish->log_kib << 10,
+                                    .extent_bytes = (uint32_t)(wish->extent_kib << 10),
+                                    .zone = (uint32_t)wish->zone };
+    memcpy(format.uuid, wish->uuid, 16);
+    if (!wish->force && occupied(image)) {
+        fprintf(stderr, "kstore: %s is not empty; --force overwrites it\n", image->path);
+        return CANNOT;
+    }
+    if (wish->mib && ftruncate(image->descriptor, (off_t)(wish->mib << 20))) {
+        fprintf(stderr, "kstore: %s: %s\n", image->path, strerror(errno));
+        return CANNOT;
+    }
+    image->bytes = wish->mib ? wish->mib << 20 : image->bytes;
+    struct disk_io io = image_disk_io(image);
+    int error = store_format(&io, &host_memory, &format);
+    if (error)
+        fprintf(stderr, "kstore: %s: cannot create a store: %s\n", image->path, strerror(-error));
+    return error ? CANNOT : SOUND;
+}
+
+int create_main(int count, char **words)
+{
+    struct create wish = { .common.wanted = 1 };
+    struct image image;
+    command_parse(&argp, count, words, &wish);
+    if (!wish.uuid_given && !uuid_random(wish.uuid)) {
+        fprintf(stderr, "kstore: no random numbers for a uuid; give one\n");
+        return CANNOT;
+    }
+    int status = image_open(&image, wish.common.files[0], O_RDWR | O_CREAT);
+    if (!status)
+        status = create(&image, &wish);
+    image_close(&image);
+    return status;
+}

@@ -1,0 +1,165 @@
+/*
+ * image.c - a file as a disk.
+ */
+#include "kstore.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int file_read(void *context, uint64_t offset, void *buffer, size_t bytes)
+{
+    const struct image *image = context;
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n = pread(image->descriptor, (char *)buffer + done, bytes - done,
+                          (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -EIO;
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+static int file_write(void *context, uint64_t offset, const void *buffer, size_t bytes)
+{
+    const struct image *image = context;
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n = pwrite(image->descriptor, (const char *)buffer + done, bytes - done,
+                           (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -EIO;
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+static int file_flush(void *context)
+{
+    return fsync(((const struct image *)context)->descriptor) ? -EIO : 0;
+}
+
+int image_open(struct image *image, const char *path, int flags)
+{
+    image->path = path;
+    image->descriptor = open(path, flags | O_CLOEXEC, 0644);
+    off_t bytes = image->descriptor < 0 ? -1 : lseek(image->descriptor, 0, SEEK_END);
+    if (bytes < 0) {
+        fprintf(stderr, "kstore: %s: %s\n", path, strerror(errno));
+        return CANNOT;
+    }
+    image->bytes = (uint64_t)bytes / BLOCK_BYTES * BLOCK_BYTES;
+    return SOUND;
+}
+
+void image_close(struct image *image)
+{
+    if (image->descriptor >= 0)
+        close(image->descriptor);
+}
+
+struct kcheck_io image_kcheck_io(struct image *image)
+{
+    return (struct kcheck_io){ image, image->bytes, file_read };
+}
+
+struct disk_io image_disk_io(struct image *image)
+{
+    return (struct disk_io){ image, image->bytes, file_read, file_write, file_flush };
+}
+
+static void *memory_alloc(void *context, size_t bytes)
+{
+    (void)context;
+    return malloc(bytes);
+}
+
+static void memory_free(void *context, void *memory, size_t bytes)
+{
+    (void)context, (void)bytes;
+    free(memory);
+}
+
+static void *memory_alloc_zeroed(void *context, size_t bytes)
+{
+    (void)context;
+    return calloc(1, bytes);
+}
+
+const struct disk_memory host_memory = { NULL, memory_alloc, memory_free, memory_alloc_zeroed };
+
+int error_status(int error)
+{
+    switch (error) {
+    case 0:
+        return SOUND;
+    case -EUCLEAN:
+        return DAMAGED;
+    case -ENODATA:
+    case -EMEDIUMTYPE:
+    case -EPROTONOSUPPORT:
+        return NO_STORE;
+    default:
+        return CANNOT;
+    }
+}
+
+const char *error_text(int error)
+{
+    switch (error) {
+    case -ENODATA:
+        return "a blank disk; `kstore create` makes a store of it";
+    case -EMEDIUMTYPE:
+        return "it holds something that is not a Katydid store";
+    case -EPROTONOSUPPORT:
+        return "a store of a newer format; use a newer Katydid";
+    case -EUCLEAN:
+        return "the store is damaged; `kstore check` says where, `kstore salvage` saves the rest";
+    default:
+        return strerror(-error);
+    }
+}
+
+int image_view(struct image *image, const char *path, struct kview *view,
+               const struct kcheck_options *options)
+{
+    int status = image_open(image, path, O_RDONLY);
+    if (status)
+        return status;
+    struct kcheck_io io = image_kcheck_io(image);
+    int error = kview_open(view, &io, options, true);
+    progress_end();
+    status = error_status(error);
+    if (error && !(status == DAMAGED && view->super.extent_pages)) {
+        fprintf(stderr, "kstore: %s: %s\n", path, error_text(error));
+        image_unview(image, view);
+        return status == DAMAGED ? CANNOT : status;
+    }
+    return error || view->result.damages ? DAMAGED : SOUND;
+}
+
+void image_unview(struct image *image, struct kview *view)
+{
+    kview_close(view);
+    image_close(image);
+}
+
+bool uuid_random(uint8_t uuid[16])
+{
+    int random = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    bool filled = random >= 0 && read(random, uuid, 16) == 16;
+    if (random >= 0)
+        close(random);
+    return filled;
+}
+
+void uuid_text(const uint8_t uuid[16], char out[33])
+{
+    for (int i = 0; i < 16; i++)
+        sprintf(out + 2 * i, "%02x", uuid[i]);
+}

@@ -1,0 +1,161 @@
+/*
+ * info.c - kstore info: what a store holds, as recovery would leave it.
+ */
+#include "kstore.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct argp_option options[] = { COMMON_JSON, COMMON_QUIET, { 0 } };
+static const struct argp argp = { options, common_parse, "IMAGE", "Says what a store is and what it "
+    "holds, as recovery would leave it. Nothing is written; data pages are not read.",
+    NULL, NULL, NULL };
+
+static int by_id(const void *a, const void *b)
+{
+    const struct kcontainer *x = a, *y = b;
+    return x->object < y->object ? -1 : x->object > y->object;
+}
+
+static int by_owner(const void *a, const void *b)
+{
+    const struct kname *x = a, *y = b;
+    if (x->object != y->object)
+        return x->object < y->object ? -1 : 1;
+    return strncmp(x->value.name, y->value.name, STORE_NAME_BYTES);
+}
+
+static const char *state_text(const struct kview *view)
+{
+    return view->result.damage_lsn || view->result.error ? "damaged"
+         : view->result.was_clean ? "closed properly" : "not closed";
+}
+
+/* ---- as text */
+
+static void container_print(const struct kview *view, const struct kcontainer *c)
+{
+    const struct layout_disk *layout = &c->disk.layout;
+    printf("container %-24.63s id %llu at %#llx, %llu pages of %llu", c->disk.name,
+           (unsigned long long)c->object, (unsigned long long)kview_address(view, c, 0),
+           (unsigned long long)c->pages_present,
+           (unsigned long long)kcontainer_pages(&c->disk));
+    if (layout->type[0])
+        printf(", root %#llx %.63s version %u (%u bytes)",
+               (unsigned long long)le64_get(layout->root), layout->type,
+               le32_get(layout->version), le32_get(layout->bytes));
+    printf("\n");
+    for (uint32_t i = 0; i < view->model.name_count; i++) {
+        const struct kname *name = &view->model.names[i];
+        if (name->object == c->object)
+            printf("    %-24.63s %#llx, %llu bytes\n", name->value.name,
+                   (unsigned long long)le64_get(name->value.address),
+                   (unsigned long long)le64_get(name->value.bytes));
+    }
+}
+
+static void view_print(const struct kview *view)
+{
+    const struct kslot *s = &view->super;
+    char uuid[33], disk[32], log[32], extent[32];
+    uuid_text(s->uuid, uuid);
+    printf("store %s, format %u, zone %u, generation %llu, epoch %u, %s\n", uuid, s->version,
+           s->zone, (unsigned long long)s->generation, s->epochs[s->epoch_count - 1].epoch,
+           state_text(view));
+    printf("disk %s, log %s, %llu extents of %s, %llu used\n", size_text(s->disk_bytes, disk),
+           size_text(s->log_bytes, log), (unsigned long long)s->extents,
+           size_text(s->extent_bytes, extent), (unsigned long long)view->model.live_leaves);
+    printf("log from LSN %llu to %llu: %llu groups, %llu transactions to replay%s\n",
+           (unsigned long long)view->result.redo_lsn, (unsigned long long)view->result.end_lsn,
+           (unsigned long long)view->result.groups, (unsigned long long)view->result.transactions,
+           view->result.torn_tail ? ", then a torn group" : "");
+    for (uint32_t i = 0; i < view->model.container_count; i++)
+        container_print(view, &view->model.containers[i]);
+}
+
+/* ---- as JSON */
+
+static void container_json(const struct kview *view, const struct kcontainer *c)
+{
+    const struct layout_disk *layout = &c->disk.layout;
+    json_begin("", '{');
+    json_number("id", c->object);
+    json_text("name", c->disk.name, STORE_NAME_BYTES);
+    json_number("flags", le32_get(c->disk.flags));
+    json_number("address", kview_address(view, c, 0));
+    json_number("pages", kcontainer_pages(&c->disk));
+    json_number("pages_present", c->pages_present);
+    json_number("created", le64_get(c->disk.created));
+    json_text("type", layout->type, STORE_NAME_BYTES);
+    json_number("version", le32_get(layout->version));
+    json_number("root", le64_get(layout->root));
+    json_begin("names", '[');
+    for (uint32_t i = 0; i < view->model.name_count; i++) {
+        const struct kname *name = &view->model.names[i];
+        if (name->object != c->object)
+            continue;
+        json_begin("", '{');
+        json_text("name", name->value.name, STORE_NAME_BYTES);
+        json_number("address", le64_get(name->value.address));
+        json_number("bytes", le64_get(name->value.bytes));
+        json_end();
+    }
+    json_end();
+    json_end();
+}
+
+static void view_json(const struct kview *view)
+{
+    const struct kslot *s = &view->super;
+    char uuid[33];
+    uuid_text(s->uuid, uuid);
+    json_begin("", '{');
+    json_text("uuid", uuid, 32);
+    json_number("format", s->version);
+    json_text("state", state_text(view), 32);
+    json_number("zone", s->zone);
+    json_number("generation", s->generation);
+    json_number("epoch", s->epochs[s->epoch_count - 1].epoch);
+    json_number("disk_bytes", s->disk_bytes);
+    json_number("log_bytes", s->log_bytes);
+    json_number("extent_bytes", s->extent_bytes);
+    json_number("extents", s->extents);
+    json_number("extents_used", view->model.live_leaves);
+    json_number("pages", view->model.pages_present);
+    json_number("redo_lsn", view->result.redo_lsn);
+    json_number("end_lsn", view->result.end_lsn);
+    json_number("groups", view->result.groups);
+    json_number("transactions", view->result.transactions);
+    json_bool("torn_tail", view->result.torn_tail);
+    json_bool("older_checkpoint", view->result.older_checkpoint);
+    json_number("damage_lsn", view->result.damage_lsn);
+    json_begin("containers", '[');
+    for (uint32_t i = 0; i < view->model.container_count; i++)
+        container_json(view, &view->model.containers[i]);
+    json_end();
+    json_end();
+}
+
+int info_main(int count, char **words)
+{
+    struct common wish = { .wanted = 1 };
+    struct kcheck_options how = { .context = stderr, .report = finding_print,
+                                  .progress = progress_show };
+    struct image image;
+    struct kview view;
+    command_parse(&argp, count, words, &wish);
+    int status = image_view(&image, wish.files[0], &view, &how);
+    if (status > DAMAGED)
+        return status;
+    struct kmodel *model = &view.model;
+    if (model->container_count)
+        qsort(model->containers, model->container_count, sizeof *model->containers, by_id);
+    if (model->name_count)
+        qsort(model->names, model->name_count, sizeof *model->names, by_owner);
+    if (wish.json)
+        view_json(&view);
+    else
+        view_print(&view);
+    image_unview(&image, &view);
+    return status;
+}

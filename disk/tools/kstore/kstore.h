@@ -1,0 +1,87 @@
+/*
+ * kstore.h - what the subcommands of kstore share: exit status, images as disks, options, JSON.
+ *
+ * Only create, grow and salvage use the store's own code; the others read an image through
+ * kcheck/view.h, which is the format chapter's reading of it, and so also show damaged ones.
+ */
+#ifndef KATYDID_KSTORE_H
+#define KATYDID_KSTORE_H
+
+#include <argp.h>
+#include <stdio.h>
+
+#include "../kcheck/view.h"
+
+/* Exit status of every subcommand; `kstore --help` prints them. */
+enum { SOUND = 0, DAMAGED = 1, WRONG_USE = 2, CANNOT = 3, NO_STORE = 4 };
+
+/* ---- subcommands, one file each; words[0] is "kstore NAME" */
+
+int create_main(int count, char **words);
+int info_main(int count, char **words);
+int check_main(int count, char **words);
+int dump_main(int count, char **words);
+int log_main(int count, char **words);
+int map_main(int count, char **words);
+int salvage_main(int count, char **words);
+int grow_main(int count, char **words);
+
+/* ---- command.c */
+
+/* Options of most commands; a command's own parser hands keys it does not know to common_parse.
+ * files[] are the arguments that are no options; too many or too few of them end the program. */
+struct common {
+    const char *files[2];
+    int  count, wanted;
+    bool json, quiet;
+};
+error_t common_parse(int key, char *value, struct argp_state *state);
+#define COMMON_JSON  { "json", 'j', NULL, 0, "print JSON for programs", 0 }
+#define COMMON_QUIET { "quiet", 'q', NULL, 0, "no progress bar", 0 }
+/* Parses; wrong use ends the program with status 2, --help with 0. `input` begins with a common. */
+void command_parse(const struct argp *argp, int count, char **words, void *input);
+/* A number with K, M, G or T behind it; false: not one. */
+bool size_parse(const char *text, uint64_t *bytes);
+const char *size_text(uint64_t bytes, char out[32]);
+
+/* ---- image.c */
+
+struct image {
+    const char *path;
+    int      descriptor;
+    uint64_t bytes;             /* whole blocks */
+};
+/* 0, or CANNOT after a message on stderr. */
+int  image_open(struct image *image, const char *path, int flags);
+void image_close(struct image *image);
+struct kcheck_io image_kcheck_io(struct image *image);
+struct disk_io image_disk_io(struct image *image);
+extern const struct disk_memory host_memory;
+int  error_status(int error);           /* exit status for an error of opening a store */
+const char *error_text(int error);
+/* Opens an image for a tool that shows what there is: findings go to stderr, or nowhere if NULL.
+ * SOUND or DAMAGED: the view can be used (damage may have made it incomplete). */
+int  image_view(struct image *image, const char *path, struct kview *view,
+                const struct kcheck_options *options);
+void image_unview(struct image *image, struct kview *view);
+bool uuid_random(uint8_t uuid[16]);
+void uuid_text(const uint8_t uuid[16], char out[33]);
+
+/* ---- progress.c: a bar on stderr if that is a terminal */
+
+void progress_show(void *context, const char *what, uint64_t done, uint64_t of);
+void progress_end(void);
+extern bool progress_off;
+/* Findings as lines on stdout or stderr (context is the FILE *). */
+void finding_print(void *context, enum kcheck_level level, const char *label, const char *text);
+
+/* ---- json.c: a writer that keeps commas and nesting; "" as key inside lists */
+
+void json_begin(const char *key, char bracket);
+void json_end(void);
+void json_number(const char *key, uint64_t value);
+void json_bool(const char *key, bool value);
+void json_text(const char *key, const char *value, size_t most);
+void json_hex(const char *key, uint32_t value);
+
+#endif
