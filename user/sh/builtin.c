@@ -191,10 +191,12 @@ static int do_ps(const struct io *io, int argc, char **argv)
 
 static int do_kill(const struct io *io, int argc, char **argv)
 {
-    int status = 0;
-    for (int i = 1; i < argc; i++)
-        if (syscall(KD_PROCESS_KILL, atoi(argv[i]), 128 + 9) < 0)
+    int status = argc > 1 ? 0 : (dprintf(io->error, "use: kill PID|%%JOB ...\n"), 2);
+    for (int i = 1; i < argc; i++) {
+        errno = ESRCH;
+        if (job_kill(argv[i], 128 + 9) < 0)
             status = failed(io, "kill", argv[i], errno);
+    }
     return status;
 }
 
@@ -238,10 +240,28 @@ static int do_check(const struct io *io, int argc, char **argv)
     return syscall(KD_CHECK) < 0 ? failed(io, "check", "the kernel's invariants", errno) : 0;
 }
 
+static int do_jobs(const struct io *io, int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    jobs_list(io->out);
+    return 0;
+}
+
 static int do_wait(const struct io *io, int argc, char **argv)
 {
-    (void)io, (void)argc, (void)argv;
-    return wait_background();
+    int status = argc > 1 ? 0 : jobs_wait(NULL);
+    for (int i = 1; i < argc && status != 130; i++)
+        if ((status = jobs_wait(argv[i])) < 0)
+            return dprintf(io->error, "wait: %s: no such job\n", argv[i]), 127;
+    return status;
+}
+
+static int do_history(const struct io *io, int argc, char **argv)
+{
+    int first = argc > 1 ? history_count() - atoi(argv[1]) : 0;
+    for (int i = first < 0 ? 0 : first; i < history_count(); i++)
+        dprintf(io->out, "%4d  %s\n", i + 1, history_line(i));
+    return 0;
 }
 
 static int do_exit(const struct io *io, int argc, char **argv)
@@ -252,6 +272,14 @@ static int do_exit(const struct io *io, int argc, char **argv)
         return dprintf(io->error, "%s: %s: a status is a number\n", argv[0], argv[1]), 2;
     exit_wanted = true;
     return (int)(status & 255);
+}
+
+static int do_env(const struct io *io, int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    for (char **e = environ; *e; e++)
+        dprintf(io->out, "%s\n", *e);
+    return 0;
 }
 
 static int do_true(const struct io *io, int argc, char **argv)
@@ -313,12 +341,15 @@ static const struct {
     {"containers", do_containers, "lists what lies in the store", false},
     {"cp", do_cp, "FROM TO   copies a file", true},
     {"echo", do_echo, "[WORD ...]   prints its words", false},
+    {"env", do_env, "the variables that programs get", false},
     {"exit", do_exit, "[STATUS]   ends the shell", false},
     {"false", do_false, "fails", false},
     {"halt", do_exit, "[STATUS]   powers off", false},
     {"help", do_help, "this list", false},
+    {"history", do_history, "[N]   the last lines typed; the store keeps them", false},
     {"info", do_info, "the system's counters", false},
-    {"kill", do_kill, "PID ...   ends processes", false},
+    {"jobs", do_jobs, "what runs in the background", false},
+    {"kill", do_kill, "PID|%JOB ...   ends processes", false},
     {"ls", do_ls, "[PATH ...]   lists folders: /bin /etc /tmp /export /import", false},
     {"ls-store", do_containers, NULL, false},
     {"mkdir", do_mkdir, "FOLDER ...   makes folders in /tmp or /export", false},
@@ -328,7 +359,7 @@ static const struct {
     {"rm-container", do_rm_container, "NAME ...   deletes containers, for good", false},
     {"sleep", do_sleep, "SECONDS", true},
     {"true", do_true, "succeeds", false},
-    {"wait", do_wait, "waits for what runs in the background", false},
+    {"wait", do_wait, "[PID|%JOB ...]   waits for what runs in the background", false},
 };
 #define BUILTIN_COUNT (sizeof(builtins) / sizeof(builtins[0]))
 
@@ -339,7 +370,9 @@ static int do_help(const struct io *io, int argc, char **argv)
     for (size_t i = 0; i < BUILTIN_COUNT; i++)
         if (builtins[i].help)
             dprintf(io->out, "  %-13s%s\n", builtins[i].name, builtins[i].help);
-    dprintf(io->out, "Also: a; b  a && b  a || b  a | b  a & (background)  > >> < 2> 2>&1  $?\n"
+    dprintf(io->out, "Also: a; b  a && b  a || b  a | b  a & (background)  > >> < 2> 2>&1\n"
+                     "      NAME=VALUE  $NAME  $?  time COMMAND   repeat N COMMAND   sh FILE (a script)\n"
+                     "Keys: arrows, Tab (complete), Ctrl-R (search the history), Ctrl-A E B F U K W L\n"
                      "Programs:");
     DIR *d = opendir("/bin");
     while (d && (e = readdir(d)))
@@ -348,6 +381,11 @@ static int do_help(const struct io *io, int argc, char **argv)
         closedir(d);
     dprintf(io->out, "\n");
     return 0;
+}
+
+const char *builtin_name(int number)
+{
+    return number < (int)BUILTIN_COUNT ? builtins[number].name : NULL;
 }
 
 builtin_fn *builtin_find(const char *name, bool *lasts)

@@ -1,8 +1,9 @@
 /*
- * line.c - reads a line from a terminal, with editing and history.
+ * line.c - reads a line from a terminal, with editing, history and completion.
  *
- * Arrows, Home, End, Delete; Ctrl-A E B F P N D H U K W L as in emacs. The line is drawn anew after
- * each key; one that is wider than the terminal scrolls sideways.
+ * Arrows, Home, End, Delete; Ctrl-A E B F P N D H U K W L as in emacs; Ctrl-R searches the history
+ * backwards; Tab completes, and a second Tab lists. The line is drawn anew after each key; one that
+ * is wider than the terminal scrolls sideways.
  */
 #include "sh.h"
 
@@ -14,7 +15,6 @@
 #include <unistd.h>
 
 #define EDIT_BYTES 1024
-#define HISTORY_MAX 64
 #define CTRL(c) ((c) & 31)
 
 enum key { KEY_END_OF_INPUT = -1, KEY_UP = 256, KEY_DOWN, KEY_LEFT, KEY_RIGHT, KEY_HOME, KEY_LAST,
@@ -25,12 +25,10 @@ struct editor {
     size_t length, cursor;
     const char *prompt;
     size_t width;
-    int history;                       /* which entry is shown; history_count: the new line */
+    int history;                       /* which entry is shown; history_count(): the new line */
+    bool tabbed;                       /* the key before was a Tab that could add nothing */
     char kept[EDIT_BYTES];             /* the new line meanwhile */
 };
-
-static char *history[HISTORY_MAX];
-static int history_count;
 
 static void draw(const struct editor *e)
 {
@@ -73,13 +71,13 @@ static size_t word_start(const struct editor *e)
 
 static void show_history(struct editor *e, int entry)
 {
-    if (entry < 0 || entry > history_count)
+    if (entry < 0 || entry > history_count())
         return;
     e->text[e->length] = 0;
-    if (e->history == history_count)
+    if (e->history == history_count())
         strcpy(e->kept, e->text);
     e->history = entry;
-    strcpy(e->text, entry == history_count ? e->kept : history[entry]);
+    snprintf(e->text, sizeof(e->text), "%s", entry == history_count() ? e->kept : history_line(entry));
     e->length = e->cursor = strlen(e->text);
 }
 
@@ -116,6 +114,63 @@ static int read_key(void)
     return KEY_OTHER;
 }
 
+/* Ctrl-R: shows the newest older line that holds what is typed; again: the one before it. Any other
+ * key takes the line as it is. */
+static int search_history(struct editor *e)
+{
+    char wanted[64] = "", prompt[96];
+    const char *normal = e->prompt;
+    int key, at = history_count();
+    do {
+        int found = at;
+        while (--found >= 0 && !strstr(history_line(found), wanted)) {
+        }
+        if (found >= 0 && *wanted)
+            show_history(e, at = found);
+        snprintf(prompt, sizeof(prompt), "(search: %s) ", wanted);
+        e->prompt = prompt;
+        draw(e);
+        key = read_key();
+        size_t n = strlen(wanted);
+        if (key >= ' ' && key < 127 && n < sizeof(wanted) - 1)
+            wanted[n] = (char)key, wanted[n + 1] = 0, at += at < history_count();
+        else if ((key == 127 || key == CTRL('H')) && n > 0)
+            wanted[n - 1] = 0, at = history_count();
+        else if (key != CTRL('R'))
+            break;
+    } while (true);
+    e->prompt = normal;
+    return key;
+}
+
+static void list_matches(const struct editor *e, const struct matches *m)
+{
+    int widest = 0;
+    for (int i = 0; i < m->count; i++)
+        if ((int)strlen(m->text[i]) > widest)
+            widest = (int)strlen(m->text[i]);
+    int columns = (int)e->width / (widest + 2);
+    for (int i = 0; i < m->count; i++)
+        dprintf(1, "%s%-*s", columns < 2 || i % columns == 0 ? "\r\n" : "", widest + 2, m->text[i]);
+    dprintf(1, "%s\r\n", m->count == MATCHES_MAX ? "\r\n(and more)" : "");
+}
+
+static void complete_line(struct editor *e)
+{
+    static struct matches m;
+    char before[EDIT_BYTES];
+    memcpy(before, e->text, e->cursor);
+    before[e->cursor] = 0;
+    complete(before, &m);
+    for (int i = m.typed; i < m.common; i++)
+        insert(e, m.text[0][i]);
+    if (m.common > m.typed || m.count == 0)
+        return;
+    if (e->tabbed)
+        list_matches(e, &m);
+    e->tabbed = true;
+}
+
 /* False: the line is finished. */
 static bool handle_key(struct editor *e, int key)
 {
@@ -147,6 +202,7 @@ static bool handle_key(struct editor *e, int key)
     case CTRL('U'): cut(e, 0, e->cursor); break;
     case CTRL('K'): e->length = e->cursor; break;
     case CTRL('W'): cut(e, word_start(e), e->cursor); break;
+    case '\t': complete_line(e); break;
     case CTRL('L'):
         if (write(1, "\x1b[H\x1b[2J", 7) < 0)
             return false;
@@ -163,6 +219,10 @@ static bool edit(struct editor *e)
     for (;;) {
         draw(e);
         int key = read_key();
+        if (key == CTRL('R'))
+            key = search_history(e);
+        if (key != '\t')
+            e->tabbed = false;
         if (key == KEY_END_OF_INPUT || (key == CTRL('D') && e->length == 0))
             return false;
         if (key == CTRL('C')) { /* a new, empty line */
@@ -176,19 +236,6 @@ static bool edit(struct editor *e)
     }
 }
 
-static void history_add(const char *text)
-{
-    if (!*text || (history_count > 0 && strcmp(history[history_count - 1], text) == 0))
-        return;
-    if (history_count == HISTORY_MAX) {
-        free(history[0]);
-        memmove(history, history + 1, (HISTORY_MAX - 1) * sizeof(history[0]));
-        history_count--;
-    }
-    history[history_count] = strdup(text);
-    history_count += history[history_count] != NULL;
-}
-
 char *line_read(const char *prompt)
 {
     static struct editor e;
@@ -198,7 +245,7 @@ char *line_read(const char *prompt)
     memset(&e, 0, sizeof(e));
     e.prompt = prompt;
     e.width = size.ws_col;
-    e.history = history_count;
+    e.history = history_count();
     if (tcgetattr(0, &cooked))
         return NULL;
     raw = cooked;

@@ -30,8 +30,12 @@ static int run_terminal(void)
 {
     int status = 0;
     char *line;
-    while (!exit_wanted && (line = line_read("katydid> ")))
+    history_open();
+    while (!exit_wanted && (line = line_read("katydid> "))) {
+        history_add(line);
         status = run_text(line, status);
+        jobs_report();
+    }
     return status;
 }
 
@@ -46,6 +50,9 @@ static int run_builtin(int argc, char **argv)
 int main(int argc, char **argv)
 {
     int status;
+    setenv("PATH", "/bin", 0);
+    setenv("HOME", "/tmp", 0);
+    setenv("TERM", "vt100", 0);
     if (argc >= 3 && strcmp(argv[1], "--builtin") == 0)
         return run_builtin(argc - 2, argv + 2);
     if (argc >= 3 && strcmp(argv[1], "-c") == 0) {

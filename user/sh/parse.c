@@ -1,7 +1,9 @@
-/* parse.c - splits a text into words and operators; quotes, backslashes, `$?`, comments. */
+/* parse.c - splits a text into words and operators; quotes, backslashes, `$NAME`, comments. */
 #include "sh.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool ends_word(char c)
@@ -15,16 +17,27 @@ static void put(struct scanner *s, char c)
         *s->words++ = c;
 }
 
-/* `$?` is the only variable. */
-static bool put_status(struct scanner *s, int status)
+/* `$?`, or `$NAME` of the environment; one that is not there is empty. */
+static bool put_variable(struct scanner *s, int status)
 {
-    char text[16];
-    if (s->at[0] != '$' || s->at[1] != '?')
+    char text[128];
+    size_t n = 1;
+    if (s->at[0] != '$')
         return false;
-    snprintf(text, sizeof(text), "%d", status);
-    for (const char *c = text; *c; c++)
+    if (s->at[1] == '?') {
+        n = 2;
+        snprintf(text, sizeof(text), "%d", status);
+    } else {
+        while (isalnum((unsigned char)s->at[n]) || s->at[n] == '_')
+            n++;
+        if (n == 1 || n > sizeof(text))
+            return false;
+        snprintf(text, sizeof(text), "%.*s", (int)n - 1, s->at + 1);
+    }
+    const char *value = n == 2 && s->at[1] == '?' ? text : getenv(text);
+    for (const char *c = value ? value : ""; *c; c++)
         put(s, *c);
-    s->at += 2;
+    s->at += n;
     return true;
 }
 
@@ -32,7 +45,7 @@ static bool put_quoted(struct scanner *s, int status)
 {
     char quote = *s->at++;
     while (*s->at && *s->at != quote) {
-        if (quote == '"' && put_status(s, status))
+        if (quote == '"' && put_variable(s, status))
             continue;
         if (quote == '"' && *s->at == '\\' && s->at[1] && strchr("\"\\$", s->at[1]))
             s->at++;
@@ -51,7 +64,7 @@ static enum token scan_word(struct scanner *s, int status, char **word)
         if (*s->at == '\'' || *s->at == '"') {
             if (!put_quoted(s, status))
                 return TOKEN_BAD;
-        } else if (!put_status(s, status)) {
+        } else if (!put_variable(s, status)) {
             if (*s->at == '\\' && s->at[1])
                 s->at++;
             put(s, *s->at++);

@@ -1,170 +1,36 @@
 /*
- * run.c - runs lists, pipelines and commands.
- *
- * There is no fork: a program is started by one call with its three descriptors. A built-in that is
- * part of a pipeline or in the background, or that Ctrl-C must be able to end, is run by another
- * shell: `sh --builtin NAME WORD ...`.
+ * run.c - runs lists and pipelines; `time` and `repeat N` before a pipeline.
  */
 #include "sh.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <katydid/abi.h>
 
-#define JOBS_MAX 64
+#define REPEAT_MAX 1000000
 
-struct job {                       /* one command under way */
-    int pid;                       /* or 0: it is over, with this status */
-    int status;
-};
 struct pipeline {
     struct command commands[COMMANDS_MAX];
     int count;
+    bool timed;
+    long repeat;
+    const char *text;                  /* where it begins in the text, for `jobs` */
+    int bytes;
 };
 
 bool exit_wanted, interactive;
-static struct job background[JOBS_MAX];
-static int background_count;
-
-static int complain(const char *what, const char *why, int status)
-{
-    fprintf(stderr, "sh: %s: %s\n", what, why);
-    return status;
-}
-
-/* ---- one command ---- */
-
-static int open_to(const char *path, int flags)
-{
-    int fd = open(path, flags, 0644);
-    if (fd < 0)
-        complain(path, strerror(errno), 1);
-    return fd;
-}
-
-/* Replaces a descriptor of the pipeline by a redirection's. False: it cannot be opened. */
-static bool redirect(int *fd, int standard, const char *path, int flags)
-{
-    if (!path)
-        return true;
-    int to = open_to(path, flags);
-    if (to < 0)
-        return false;
-    if (*fd != standard)
-        close(*fd);
-    *fd = to;
-    return true;
-}
-
-static bool io_redirect(struct io *io, const struct command *c)
-{
-    int out = O_WRONLY | O_CREAT | (c->append ? O_APPEND : O_TRUNC);
-    if (!redirect(&io->in, 0, c->in, O_RDONLY) || !redirect(&io->out, 1, c->out, out)
-        || !redirect(&io->error, 2, c->error, O_WRONLY | O_CREAT | O_TRUNC))
-        return false;
-    if (c->error_to_out)
-        io->error = io->out;
-    return true;
-}
-
-static void io_close(const struct io *io)
-{
-    if (io->error != 2 && io->error != io->out)
-        close(io->error);
-    if (io->in != 0)
-        close(io->in);
-    if (io->out != 1)
-        close(io->out);
-}
-
-static struct job job_done(int status)
-{
-    return (struct job){.status = status};
-}
-
-static struct job start_process(const char *path, char **argv, const struct io *io,
-                                bool foreground)
-{
-    static const char *const envp[] = {"PATH=/bin", "HOME=/tmp", "TERM=vt100", NULL};
-    struct kd_process_create create = {
-        .path = path, .argv = (const char *const *)argv, .envp = envp,
-        .fds = {io->in, io->out, io->error}, .flags = foreground ? KD_PROCESS_FOREGROUND : 0,
-    };
-    long handle = syscall(KD_PROCESS_CREATE, &create);
-    if (handle >= 0) {
-        syscall(KD_HANDLE_CLOSE, handle);
-        return (struct job){.pid = create.pid};
-    }
-    const char *why = errno == ENOENT ? "not found"
-        : errno == ENOEXEC            ? "no program (the kernel's log says why)"
-                                      : strerror(errno);
-    int status = errno == ENOENT ? 127 : 126;
-    dprintf(io->error, "sh: %s: %s\n", argv[0], why);
-    return job_done(status);
-}
-
-static struct job start_program(struct command *c, const struct io *io, bool foreground)
-{
-    char path[512];
-    snprintf(path, sizeof(path), "%s%s", strchr(c->argv[0], '/') ? "" : "/bin/", c->argv[0]);
-    return start_process(path, c->argv, io, foreground);
-}
-
-static struct job start_builtin(struct command *c, const struct io *io, bool foreground)
-{
-    char *argv[WORDS_MAX + 3] = {"sh", "--builtin"};
-    memcpy(argv + 2, c->argv, (size_t)(c->argc + 1) * sizeof(argv[0]));
-    return start_process("/bin/sh", argv, io, foreground);
-}
-
-static struct job start_command(struct command *c, struct io io, bool alone, bool foreground)
-{
-    struct job j = job_done(1);
-    bool lasts = false;
-    builtin_fn *fn = c->argc ? builtin_find(c->argv[0], &lasts) : NULL;
-    if (!io_redirect(&io, c)) {
-        io_close(&io);
-        return j;
-    }
-    if (fn && (!alone || (lasts && interactive)))
-        j = start_builtin(c, &io, foreground);
-    else if (fn)
-        j = job_done(fn(&io, c->argc, c->argv));
-    else if (c->argc)
-        j = start_program(c, &io, foreground);
-    else
-        j = job_done(0); /* only redirections */
-    io_close(&io);
-    return j;
-}
-
-static int job_wait(struct job *j)
-{
-    if (j->pid > 0 && syscall(KD_PROCESS_WAIT, j->pid, &j->status, 0) < 0)
-        j->status = 1;
-    return j->status;
-}
-
-int wait_background(void)
-{
-    int status = 0;
-    for (int i = 0; i < background_count; i++)
-        status = job_wait(&background[i]);
-    background_count = 0;
-    return status;
-}
 
 /* ---- pipelines ---- */
 
-static int run_pipeline(struct pipeline *p, bool in_background)
+static int run_once(struct pipeline *p, bool in_background)
 {
-    struct job jobs[COMMANDS_MAX];
+    struct process processes[COMMANDS_MAX];
     int in = 0, status = 0;
     fflush(stdout);
     for (int i = 0; i < p->count; i++) {
@@ -176,18 +42,53 @@ static int run_pipeline(struct pipeline *p, bool in_background)
             p->count = i + 1;
         }
         struct io io = {in, last ? 1 : ends[1], 2};
-        jobs[i] = start_command(&p->commands[i], io, p->count == 1 && !in_background,
-                                !in_background);
+        processes[i] = start_command(&p->commands[i], io, p->count == 1 && !in_background,
+                                     !in_background);
         in = last ? 0 : ends[0];
     }
-    for (int i = 0; i < p->count; i++) {
-        if (!in_background)
-            status = job_wait(&jobs[i]);
-        else if (background_count < JOBS_MAX)
-            background[background_count++] = jobs[i];
-        else
-            status = job_wait(&jobs[i]);
-    }
+    if (in_background && job_add(processes, p->count, p->text, p->bytes))
+        return 0;
+    for (int i = 0; i < p->count; i++)
+        status = process_wait(&processes[i]);
+    return status;
+}
+
+/* What a pipeline cost: the clock, and the counters of the whole system. */
+struct cost {
+    struct timespec clock;
+    struct kd_system_info system;
+};
+
+static void cost_now(struct cost *c)
+{
+    syscall(KD_SYSTEM_INFO, &c->system);
+    clock_gettime(CLOCK_MONOTONIC, &c->clock);
+}
+
+static void cost_print(const struct cost *before)
+{
+    struct cost now;
+    cost_now(&now);
+    long long ns = (long long)(now.clock.tv_sec - before->clock.tv_sec) * 1000000000
+        + now.clock.tv_nsec - before->clock.tv_nsec;
+#define DELTA(field) (unsigned long long)(now.system.field - before->system.field)
+    fprintf(stderr, "real %lld.%03lld s; whole system: faults %llu read, %llu write; "
+            "disk %llu reads, %llu writes, %llu flushes\n", ns / 1000000000, ns / 1000000 % 1000,
+            DELTA(read_faults), DELTA(write_faults), DELTA(block_reads), DELTA(block_writes),
+            DELTA(block_flushes));
+#undef DELTA
+}
+
+static int run_pipeline(struct pipeline *p, bool in_background)
+{
+    struct cost before;
+    int status = 0;
+    if (p->timed)
+        cost_now(&before);
+    for (long i = 0; i < p->repeat && !exit_wanted && status != 130; i++)
+        status = run_once(p, in_background);
+    if (p->timed)
+        cost_print(&before);
     return status;
 }
 
@@ -195,6 +96,7 @@ static int run_pipeline(struct pipeline *p, bool in_background)
 
 struct parser {
     struct scanner scanner;
+    const char *start;                 /* of the token */
     enum token token;
     char *word;
     int status;
@@ -202,6 +104,7 @@ struct parser {
 
 static void next(struct parser *p)
 {
+    p->start = p->scanner.at;
     p->token = scan(&p->scanner, p->status, &p->word);
 }
 
@@ -249,10 +152,37 @@ static const char *parse_command(struct parser *p, struct command *c)
     }
 }
 
+/* `time` and `repeat N`, in any order. */
+static const char *parse_prefixes(struct parser *p, struct pipeline *out)
+{
+    out->timed = false;
+    out->repeat = 1;
+    while (p->token == TOKEN_WORD) {
+        if (strcmp(p->word, "time") == 0) {
+            out->timed = true;
+        } else if (strcmp(p->word, "repeat") == 0) {
+            char *end = "";
+            next(p);
+            out->repeat = p->token == TOKEN_WORD ? strtol(p->word, &end, 10) : 0;
+            if (*end || out->repeat < 1 || out->repeat > REPEAT_MAX)
+                return "use: repeat N COMMAND, N from 1 to 1000000";
+        } else {
+            break;
+        }
+        next(p);
+    }
+    return NULL;
+}
+
 static const char *parse_pipeline(struct parser *p, struct pipeline *out)
 {
+    const char *bad = parse_prefixes(p, out);
+    if (bad)
+        return bad;
+    out->text = p->start + strspn(p->start, " \t\n");
     for (out->count = 0;;) {
         const char *wrong = parse_command(p, &out->commands[out->count++]);
+        out->bytes = (int)(p->start - out->text);
         if (wrong || p->token != TOKEN_PIPE)
             return wrong;
         if (out->count == COMMANDS_MAX)

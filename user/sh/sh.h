@@ -1,5 +1,5 @@
-/* sh.h - the parts of the shell: words and lists (parse.c), running them (run.c), what it can do
- * itself (builtin.c), reading a line (line.c). */
+/* sh.h - the parts of the shell: words (parse.c), lists and pipelines (run.c), one command (start.c),
+ * jobs (job.c), what it can do itself (builtin.c), reading a line (line.c, history.c, complete.c). */
 #ifndef SH_H
 #define SH_H
 
@@ -17,30 +17,62 @@ struct scanner {
     const char *at;
     char *words, *words_end;       /* where words are built */
 };
-/* The next token; of a word the text in *word. `$?` becomes the status. */
+/* The next token; of a word the text in *word, where `$?` became the status and `$NAME` a
+ * variable of the environment. */
 enum token scan(struct scanner *s, int status, char **word);
 
-/* ---- run.c ---- */
+/* ---- start.c ---- */
 struct command {
     char *argv[WORDS_MAX + 1];
     int argc;
     char *in, *out, *error;        /* redirections, or NULL */
     bool append, error_to_out;
 };
+struct io { int in, out, error; };
+struct process {
+    int pid;                       /* or 0: it is over, with this status */
+    int status;
+};
+/* Closes the descriptors of `io` that are not the shell's own. `alone`: a built-in may run here. */
+struct process start_command(struct command *c, struct io io, bool alone, bool foreground);
+/* "sh: WHAT: WHY"; returns the status. */
+int complain(const char *what, const char *why, int status);
+
+/* ---- job.c ---- */
+int process_wait(struct process *p);
+/* A pipeline goes to the background; false: there are too many, it is the caller's still. */
+bool job_add(const struct process *processes, int count, const char *text, int bytes);
+bool jobs_running(void);
+void jobs_report(void);            /* tells which have ended since, and forgets them */
+void jobs_list(int fd);
+int jobs_wait(const char *name);   /* `%N` or a pid; NULL: all; its status, 130: Ctrl-C; -1: no such job */
+int job_kill(const char *name, int status);    /* `%N` or a pid; -1: no such job, or errno */
+
+/* ---- run.c ---- */
 /* Runs a whole text; the status of its last command. */
 int run_text(const char *text, int status);
 extern bool exit_wanted;           /* `exit` or `halt` was run: its status is the shell's */
 extern bool interactive;
-int wait_background(void);         /* for all of it; the last one's status */
 
 /* ---- builtin.c ---- */
-struct io { int in, out, error; };
 typedef int builtin_fn(const struct io *io, int argc, char **argv);
 /* NULL: it is a program's name. *lasts: Ctrl-C should be able to end it. */
 builtin_fn *builtin_find(const char *name, bool *lasts);
+const char *builtin_name(int number);  /* 0, 1, ...; NULL: no more */
 
-/* ---- line.c ---- */
+/* ---- line.c, history.c, complete.c ---- */
 /* One edited line without its end, or NULL at the end of input. */
 char *line_read(const char *prompt);
+void history_open(void);               /* reads what the store keeps */
+void history_add(char *text);
+int history_count(void);
+const char *history_line(int entry);   /* 0: the oldest */
+
+#define MATCHES_MAX 256
+struct matches {
+    int count, typed, common;          /* bytes of each that are typed already; that all share */
+    char text[MATCHES_MAX][128];       /* with what follows: a space, or / */
+};
+void complete(const char *text, struct matches *out);
 
 #endif

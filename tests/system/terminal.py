@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""The shell at a terminal: keys are typed into a pseudo-terminal, and what appears is compared.
+
+One machine for the editing, a second one on the same store for the history: the first is ended by
+SIGKILL, so what the second remembers was committed when it was typed.
+"""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "host"))
+import tap                                                                # noqa: E402
+
+STORE = os.path.join(os.environ.get("TEST_TMP", "/tmp"), f"terminal-{os.getpid()}.store")
+ANSWER_TIMEOUT_S = 30
+PROMPT = "katydid> "
+
+
+class Machine:
+    """A booted Katydid with a terminal."""
+
+    def __init__(self):
+        self.here, there = pty.openpty()
+        self.process = subprocess.Popen(
+            [os.path.join(ROOT, "scripts/run"), "--store", STORE, "--store-size", "64M"],
+            stdin=there, stdout=there, stderr=there, start_new_session=True)
+        os.close(there)
+        self.raw = self.text = ""       # text: without control characters and what was expected
+        self.expect(PROMPT)
+
+    def expect(self, wanted):
+        """Waits until `wanted` (a regular expression) appears; what came up to its end."""
+        while not (match := re.search(wanted, self.text, re.S)):
+            ready, _, _ = select.select([self.here], [], [], ANSWER_TIMEOUT_S)
+            assert ready, f"waited for {wanted!r}, saw {self.text[-500:]!r}"
+            self.raw += os.read(self.here, 65536).decode(errors="replace")
+            whole = re.match(r"([^\x1b]|\x1b\[[0-9;?]*[A-Za-z])*", self.raw)[0]
+            self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", whole)
+            self.raw = self.raw[len(whole):]
+        seen, self.text = self.text[:match.end()], self.text[match.end():]
+        return seen
+
+    def type(self, keys, wanted):
+        os.write(self.here, keys.encode())
+        return self.expect(wanted)
+
+    def kill(self):
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        os.close(self.here)
+
+
+machine = Machine()
+
+
+def test_tab_completes_a_command_and_a_path():
+    machine.type("conta\tx\x7f\r", r"containers x.*KiB +0x\w+ +history.*\nkatydid> ")
+    machine.type("cat /etc/wel\t\x15echo do\x01\x05ne\r", r"\ndone\n.*katydid> ")
+
+
+def test_two_tabs_list_what_is_possible():
+    seen = machine.type("rm\t\t", r"rm-container.*katydid> rm")
+    assert "rm " in seen
+    machine.type("\x15\r", PROMPT)
+
+
+def test_a_job_runs_in_the_background_and_its_end_is_told():
+    machine.type("sleep 0.2 &\r", r"\[1\] \d+\n.*katydid> ")
+    machine.type("jobs\r", r"\[1\] running +sleep 0.2.*katydid> ")
+    machine.type("wait; echo over\r", r"\nover\n.*katydid> ")
+    machine.type("false & \r", r"\[1\] \d+\n.*katydid> ")
+    machine.type("sleep 0.2\r", r"\[1\] status 1 +false.*katydid> ")
+
+
+def test_ctrl_c_ends_a_program_and_gives_up_a_wait():
+    machine.type("sh -c 'echo up; sleep 1000'\r", r"\nup\n")
+    machine.type("\x03", PROMPT)
+    machine.type("sleep 1000 &\r", r"\[\d+\] \d+\n.*katydid> ")
+    machine.type("echo now; wait\r", r"\nnow\n")
+    machine.type("\x03", PROMPT)
+    machine.type("echo status $?; kill %1; wait %1\r", r"status 130\n.*katydid> ")
+
+
+def test_time_and_repeat():
+    machine.type("repeat 3 echo again\r", r"(\nagain){3}\n.*katydid> ")
+    machine.type("time true\r", r"real 0\.\d{3} s; whole system: faults.*flushes\n.*katydid> ")
+    machine.type("repeat x true\r", r"use: repeat N COMMAND.*katydid> ")
+
+
+def test_ctrl_r_finds_an_older_line():
+    machine.type("\x12gain", r"repeat 3 echo again")
+    machine.type("\r", r"(\nagain){3}\n.*katydid> ")
+
+
+def test_the_history_outlives_the_machine():
+    global machine
+    machine.type("echo remember me\r", r"\nremember me\n.*katydid> ")
+    machine.kill()
+    machine = Machine()
+    machine.type("\x1b[A", r"echo remember me")
+    machine.type("\r", r"\nremember me\n.*katydid> ")
+    machine.type("history 3\r", r"\n +\d+  echo remember me\n.*history 3\n.*katydid> ")
+
+
+def test_halt_ends_the_machine():
+    machine.type("halt\r", r"halt\n")
+    assert machine.process.wait(ANSWER_TIMEOUT_S) == 0
+    os.remove(STORE)
+
+
+try:
+    tap.run_tests(globals())
+finally:
+    if machine.process.poll() is None:
+        machine.kill()
