@@ -26,6 +26,11 @@ enum bug {
     BUG_NO_FREEZE,          /* a checkpoint saves metadata newer than its redo LSN */
     BUG_CHECKPOINT_DIRTY,   /* a checkpoint ends although old dirty pages have not gone home */
     BUG_AREA_DIRTY,         /* metadata changed before the last checkpoint is not saved again */
+    BUG_SCAN_LSN,           /* a checkpoint forgets the SPILL records of running chains */
+    BUG_CHAIN_CHECK,        /* recovery does not compare a chain with its commit record */
+    BUG_SPILL_CRC,          /* a spilled page's CRC is not compared */
+    BUG_CHAIN_OLD,          /* a chain may grow older than half the log */
+    BUG_LOGGED_STALE,       /* a spilled image stays a page's newest after the page was rewritten */
     BUG_COUNT
 };
 

@@ -203,10 +203,12 @@ static int extents_check(const struct store *store, const char **why)
 
 static int log_check(const struct store *store, const char **why)
 {
-    if (store->keep_lsn > store->redo_lsn || store->redo_lsn > store->durable_lsn ||
-        store->durable_lsn > store->end_lsn ||
+    if (store->keep_lsn > store->redo_lsn || store->redo_lsn > store->applied_lsn ||
+        store->durable_lsn > store->applied_lsn || store->applied_lsn > store->end_lsn ||
         store->end_lsn - store->keep_lsn > store->super.log_bytes)
         FAIL("the log's marks are out of order (I20)");
+    if (!chains_sound(store))
+        FAIL("an image in the log is not what its page needs (N1 to N3)");
     return 0;
 }
 

@@ -14,7 +14,7 @@
  *   C1  The copies are the metadata exactly at the redo LSN: operations are not idempotent, so
  *       replay needs an exact base. Only CRCs of pages without a later record are newer.
  *   C2  Nothing that the superblock on disk needs is overwritten before the new one is flushed.
- *   C3  The log is kept from the redo LSN of the older of the two checkpoints, so that either
+ *   C3  The log is kept from the scan LSN of the older of the two checkpoints, so that either
  *       recovers to the same state (I19, I20).
  */
 #include "internal.h"
@@ -89,7 +89,9 @@ int checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_cr
     if (BUG(BUG_CHECKPOINT_SAME) && store->super.generation)
         c->area = store->super.checkpoint_index;
     c->redo_lsn = redo_lsn;
-    c->prev_crc = prev_crc;
+    c->prev_crc = c->scan_crc = prev_crc;
+    c->scan_lsn = redo_lsn;
+    chains_scan_from(store, &c->scan_lsn, &c->scan_crc);
     meta_header_encode(store, redo_lsn);
     int error = checkpoint_alloc(store);
     if (error) {
@@ -100,7 +102,7 @@ int checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_cr
     c->running = true;
     store->redo_lsn = redo_lsn;
     if (BUG(BUG_TRUNCATE_EARLY))
-        store->keep_lsn = redo_lsn;
+        store->keep_lsn = c->scan_lsn;
     extents_age(store);
     return 0;
 }
@@ -113,7 +115,7 @@ int store_checkpoint_begin(struct store *store)
     if (store->checkpoint.running || store->groups[0].state != GROUP_IDLE ||
         store->groups[1].state != GROUP_IDLE)
         return -EBUSY;
-    return checkpoint_begin_at(store, store->durable_lsn, store->durable_crc);
+    return checkpoint_begin_at(store, store->applied_lsn, store->applied_crc);
 }
 
 /* The next dirty page at or after *cursor (extent * pages + page) whose LSN is below `below`. */
@@ -213,14 +215,14 @@ int store_checkpoint_seal(struct store *store)
     c->next.end_lsn = store->end_lsn;
     c->next.checkpoints[c->area] = (struct checkpoint_info){
         .redo_lsn = c->redo_lsn, .prev_crc = c->prev_crc, .pages = c->map_pages,
-        .scan_lsn = c->redo_lsn, .scan_crc = c->prev_crc,
+        .scan_lsn = c->scan_lsn, .scan_crc = c->scan_crc,
         .sequence = store->super.checkpoints[store->super.checkpoint_index].sequence + 1,
         .root_crc = crc32c(crc_seed(store->super.uuid, CRC_MAP, c->redo_lsn, 0), c->map,
                            c->map_used_bytes),
     };
     if (c->recovery && !BUG(BUG_NO_EPOCH)) {
-        uint64_t older = store->super.checkpoints[store->super.checkpoint_index].redo_lsn;
-        int error = epoch_begin(&c->next, store->end_lsn, older ? older : c->redo_lsn);
+        uint64_t older = store->super.checkpoints[store->super.checkpoint_index].scan_lsn;
+        int error = epoch_begin(&c->next, store->end_lsn, older ? older : c->scan_lsn);
         if (error)
             return error;
     }
@@ -283,10 +285,12 @@ int store_checkpoint_apply(struct store *store)
         uint64_t older;
         store->super = c->next;
         store->epoch = c->next.epochs[c->next.epoch_count - 1].epoch;
-        older = store->super.checkpoints[!store->super.checkpoint_index].redo_lsn;
-        store->keep_lsn = older ? older : c->redo_lsn;                  /* C3 */
+        older = store->super.checkpoints[!store->super.checkpoint_index].scan_lsn;
+        store->keep_lsn = older ? older : c->scan_lsn;                  /* C3 */
         if (BUG(BUG_TRUNCATE_EARLY))
-            store->keep_lsn = c->redo_lsn;
+            store->keep_lsn = c->scan_lsn;
+        if (store->durable_lsn < c->redo_lsn)   /* the flushes covered SPILL groups, too */
+            store->durable_lsn = c->redo_lsn;
         extents_recycle(store);
         store->counters.checkpoints++;
     }

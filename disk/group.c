@@ -17,6 +17,8 @@
  */
 #include "internal.h"
 
+#define COMMIT_ROOM (sizeof(struct record_disk) + sizeof(struct chain_disk))
+
 static size_t round_block(size_t bytes)
 {
     return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
@@ -29,7 +31,7 @@ uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes)
     return bytes <= left ? lsn : lsn + left;
 }
 
-static bool log_fits(const struct store *store, size_t bytes)
+bool log_fits(const struct store *store, size_t bytes)
 {
     uint64_t lsn = log_place(store, store->end_lsn, bytes);
     return lsn + bytes - store->keep_lsn <= store->super.log_bytes;     /* G3 */
@@ -67,6 +69,7 @@ int store_group_begin(struct store *store, struct store_group **out)
     group->first_tag = 0;
     group->in_txn = false;
     group->seen_object = 0;
+    group->spill_chain = NULL;
     *out = group;
     return 0;
 }
@@ -87,18 +90,19 @@ int store_txn_begin(struct store_group *group, uint64_t tag)
     group->txn_wanted = group->pages_wanted;
     group->txn_next_object = group->store->plan_next_object;
     group->txn_cursor_gib = group->store->plan_cursor_gib;
+    group->txn_chain = NULL;
     group->diff_max = 0;
     return 0;
 }
 
-static int txn_fail(struct store_group *group, int error)
+int txn_fail(struct store_group *group, int error)
 {
     if (group->in_txn && !group->txn_error)
         group->txn_error = error;
     return error;
 }
 
-static int txn_state(const struct store_group *group)
+int txn_state(const struct store_group *group)
 {
     return group->state != GROUP_OPEN || !group->in_txn ? -EINVAL : group->txn_error;
 }
@@ -118,9 +122,9 @@ void store_txn_cancel(struct store_group *group)
 }
 
 /* Is there room for `bytes` more, and the commit record after them? */
-static int txn_room(const struct store_group *group, size_t bytes)
+int txn_room(const struct store_group *group, size_t bytes)
 {
-    size_t need = bytes + sizeof(struct record_disk);
+    size_t need = bytes + COMMIT_ROOM;
     if (need <= group->store->group_bytes - group->used)
         return 0;
     size_t own = group->used - group->txn_used + sizeof(struct group_disk) + need;
@@ -128,8 +132,8 @@ static int txn_room(const struct store_group *group, size_t bytes)
 }
 
 /* A record with room for data_bytes; *data is where they go. Padding is zeroed. */
-static struct record_disk *record_add(struct store_group *group, enum record_type type,
-                                      uint64_t object, uint32_t data_bytes)
+struct record_disk *record_add(struct store_group *group, enum record_type type, uint64_t object,
+                               uint32_t data_bytes)
 {
     uint32_t length = (uint32_t)sizeof(struct record_disk) + (data_bytes + 7) / 8 * 8;
     struct record_disk *record = (void *)(group->buffer + group->used);
@@ -325,6 +329,12 @@ int store_txn_op(struct store_group *group, struct store_op *op)
     return 0;
 }
 
+/* Where the group would end with the commit record. */
+static size_t commit_end(const struct store_group *group)
+{
+    return round_block(group->used + (group->txn_chain ? COMMIT_ROOM : sizeof(struct record_disk)));
+}
+
 int store_txn_end(struct store_group *group, uint32_t *position)
 {
     int error = txn_state(group);
@@ -334,14 +344,20 @@ int store_txn_end(struct store_group *group, uint32_t *position)
         error = fence_get(group->store);
     if (!error)
         error = txn_room(group, 0);
-    if (!error && !log_fits(group->store, round_block(group->used + sizeof(struct record_disk))))
-        error = group->txns ? -ENOBUFS : -EAGAIN;
+    if (!error && !log_fits(group->store, commit_end(group)))
+        error = group->txn_records ? -ENOBUFS : -EAGAIN;
     if (error) {
         store_txn_cancel(group);
         return error;
     }
     *position = (uint32_t)group->used;
-    struct record_disk *commit = record_add(group, RECORD_COMMIT, group->tag, 0);
+    struct store_chain *chain = group->txn_chain;
+    struct record_disk *commit = record_add(group, RECORD_COMMIT, group->tag,
+                                            chain ? sizeof(struct chain_disk) : 0);
+    if (chain) {
+        chain_encode(chain, (void *)(commit + 1));
+        chain->commit_group = group;
+    }
     commit->page = le64_of(group->records - 1 - group->txn_records);
     for (uint32_t i = group->txn_claims; i < group->claim_count; i++)
         if (group->claims[i].kind == CLAIM_PAGE)
@@ -383,8 +399,10 @@ static void group_drop(struct store_group *group)
 
 void store_group_cancel(struct store_group *group)
 {
-    if (group->state == GROUP_OPEN)
+    if (group->state == GROUP_OPEN) {
+        chains_ended(group, true);
         group_drop(group);
+    }
 }
 
 uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t bytes)
@@ -425,7 +443,7 @@ int store_group_seal(struct store_group *group)
     int fence = fence_get(store);
     if (fence)
         return fence;
-    if (!group->txns) {
+    if (!group->records) {
         if (!log_fits(store, BLOCK_BYTES))
             return -EAGAIN;
         record_add(group, RECORD_NOOP, 0, 0);
@@ -434,6 +452,7 @@ int store_group_seal(struct store_group *group)
     memset(group->buffer + group->used, 0, group->bytes - group->used);    /* G4 */
     group->lsn = log_place(store, store->end_lsn, group->bytes);
     header_encode(group);
+    chains_sealed(group, store->prev_crc);
     store->end_lsn = group->lsn + group->bytes;
     store->prev_crc = le32_get(((struct group_disk *)group->buffer)->crc);
     group->state = GROUP_SEALED;
@@ -485,20 +504,24 @@ int store_group_write(struct store_group *group)
 int store_group_apply(struct store_group *group)
 {
     struct store *store = group->store;
-    if (group->state != GROUP_DURABLE && group->state != GROUP_FAILED)
+    bool spilled = group->state == GROUP_ISSUED && !group->txns;    /* needs no flush */
+    if (group->state != GROUP_DURABLE && group->state != GROUP_FAILED && !spilled)
         return -EINVAL;
     if (group != &store->groups[store->next_apply])
         return -EINVAL;                 /* G2: in order */
     int error = group->error;
-    if (group->state == GROUP_DURABLE) {
+    if (group->state != GROUP_FAILED) {
         error = records_apply(store, group->buffer, group->lsn, &store->counters.transactions);
         if (error)
             fence_set(store, error);
-        store->durable_lsn = group->lsn + group->bytes;
-        store->durable_crc = le32_get(((struct group_disk *)group->buffer)->crc);
+        store->applied_lsn = group->lsn + group->bytes;
+        if (!spilled)
+            store->durable_lsn = store->applied_lsn;
+        store->applied_crc = le32_get(((struct group_disk *)group->buffer)->crc);
         store->counters.groups++;
         store->counters.log_bytes_written += group->bytes;
     }
+    chains_ended(group, false);
     store->next_apply = !store->next_apply;
     group_drop(group);
     return error;

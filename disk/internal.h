@@ -12,6 +12,7 @@
  *     record.c      walks a group's records and applies them (commit and recovery alike)
  *     scan.c        reads groups back from the ring: validity, end, damage
  *     checkpoint.c  begin, next, seal, write, apply
+ *     chain.c       transactions of several groups: SPILL records; rechain.c: in recovery
  *     page.c        look-ups and home writes
  *     check.c       invariants; format.c: a new store; bug.h: planted bugs
  */
@@ -120,15 +121,42 @@ struct store_group {
     uint32_t  txn_claims, txn_ops, txn_records, txn_wanted;
     uint64_t  txn_next_object;
     uint32_t  txn_cursor_gib;
+    struct store_chain *txn_chain;  /* that it ends */
+    size_t    spill_at;         /* the last SPILL record, and whose it is (NULL: none) */
+    struct store_chain *spill_chain;
     uint64_t  seen_object, seen_pages;  /* the container last checked, and its size */
+};
+
+/* ---- chains */
+
+struct spill_node {
+    struct spill_node *next;    /* of its hash head */
+    struct spill_node *before, *after;  /* of its chain, oldest first */
+    struct store_chain *chain;  /* NULL: committed */
+    struct store_group *group;  /* not applied yet */
+    uint64_t  object, page;
+    uint64_t  lsn;              /* of the image; its place in the group until that is sealed */
+    uint32_t  crc;
+};
+
+struct store_chain {
+    struct store *store;
+    struct store_chain *next;
+    struct spill_node *first, *last;
+    uint64_t  tag, number, count;
+    uint64_t  head_lsn;         /* of its first group; 0: none is sealed */
+    uint32_t  head_prev_crc, groups, crc;
+    uint8_t   spilled_in;       /* group_bit of unapplied groups with SPILL records of it */
+    bool      expired, done;    /* too old; committed and applied */
+    struct store_group *commit_group;   /* holds its commit record, not applied yet */
 };
 
 struct checkpoint {
     bool      running, sealed, done;
     int       error;
     uint32_t  area, page_count;
-    uint64_t  redo_lsn, cursor;
-    uint32_t  prev_crc;
+    uint64_t  redo_lsn, scan_lsn, cursor;
+    uint32_t  prev_crc, scan_crc;
     uint8_t  *copies;           /* page_count pages, ascending page numbers */
     uint32_t *numbers;
     uint8_t  *map;
@@ -151,8 +179,9 @@ struct store {
     /* log */
     uint64_t  end_lsn;          /* after the last sealed group */
     uint32_t  prev_crc;         /* its CRC */
-    uint64_t  durable_lsn;      /* after the last group that is flushed and applied */
-    uint32_t  durable_crc;
+    uint64_t  applied_lsn;      /* after the last applied group */
+    uint32_t  applied_crc;
+    uint64_t  durable_lsn;      /* after the last one that is also flushed */
     uint64_t  redo_lsn;         /* newest checkpoint begun: store_full_below */
     uint64_t  keep_lsn;         /* log before it may be overwritten */
     uint32_t  epoch;
@@ -180,6 +209,16 @@ struct store {
     struct extent *extents;
     uint64_t  extent_cursor, free_extents, claimed_extents, freed_extents;
     uint64_t  pages_dirty;
+
+    /* chains */
+    struct store_chain *chains;
+    struct spill_node **spill_heads;
+    uint32_t  spill_head_count;
+    uint32_t  chain_serial;
+    uint64_t  logged_pages;     /* committed images whose page is not home */
+    struct chain_seen *seen;    /* recovery: chains whose commit was not met yet */
+    uint32_t  seen_count, seen_room;
+    uint64_t  scan_lsn;         /* recovery: where the scan began */
 
     /* recovery: images of replayed pages by extent number * extent_pages + page; else NULL */
     uint8_t **images;
@@ -294,7 +333,44 @@ int  plan_page_write(struct store_group *group, uint64_t object, uint64_t page,
                      uint64_t base_lsn, bool full, uint64_t *physical);
 int  plan_page_free(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
 int  plan_op(struct store_group *group, struct store_op *op, struct planned_op *out);
+
 bool plan_page_held(const struct store *store, uint64_t object, uint64_t page);
+int  plan_page_exists(struct store_group *group, uint64_t object, uint64_t page);
+int  array_grow(struct store *store, void **array, uint32_t count, uint32_t *room, size_t size);
+
+/* group.c */
+static inline uint8_t group_bit(const struct store_group *group)
+{
+    return group == &group->store->groups[0] ? 1 : 2;
+}
+bool log_fits(const struct store *store, size_t bytes);
+int  txn_state(const struct store_group *group);
+int  txn_fail(struct store_group *group, int error);
+int  txn_room(const struct store_group *group, size_t bytes);
+struct record_disk *record_add(struct store_group *group, enum record_type type, uint64_t object,
+                               uint32_t data_bytes);
+
+/* chain.c */
+void chains_drop(struct store *store);
+void chains_sealed(struct store_group *group, uint32_t prev_crc);
+void chains_ended(struct store_group *group, bool cancelled);
+void chain_encode(const struct store_chain *chain, struct chain_disk *out);
+void logged_enter(struct store *store, uint64_t object, uint64_t page, uint64_t lsn);
+void logged_forget(struct store *store, uint64_t object, uint64_t page);
+bool logged_find(const struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes,
+                 uint32_t *crc);
+void chains_scan_from(struct store *store, uint64_t *scan_lsn, uint32_t *scan_crc);
+bool chains_sound(const struct store *store);
+uint64_t chains_count(const struct store *store, uint64_t *pages);
+
+/* rechain.c */
+int  spill_note(struct store *store, const struct record_disk *record, const uint8_t *group,
+                uint64_t lsn);
+int  spills_note(struct store *store, const uint8_t *group, uint64_t lsn);
+int  chain_verify(struct store *store, const struct chain_disk *chain);
+int  logged_read(struct store *store, const struct record_disk *record, uint64_t lsn,
+                 uint8_t *image);
+void seen_drop(struct store *store);
 
 /* record.c */
 struct record_walk {
@@ -303,7 +379,7 @@ struct record_walk {
     uint32_t left;
 };
 int  record_next(struct record_walk *walk, const struct record_disk **record);  /* 1, 0 end, <0 */
-
+struct record_walk group_walk(const uint8_t *group);
 int  records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns);
 int  runs_check(const uint8_t *runs, uint32_t bytes);
 void runs_apply(uint8_t *page, const uint8_t *runs, uint32_t bytes);

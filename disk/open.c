@@ -99,6 +99,8 @@ void store_abandon(struct store *store)
         plan_free(&store->groups[i]);
         store_release(store, store->groups[i].buffer, store->group_bytes);
     }
+    chains_drop(store);
+    seen_drop(store);
     checkpoint_drop(store);
     images_drop(store);
     meta_teardown(store);
@@ -233,34 +235,58 @@ static uint64_t known_durable(const struct superblock *super)
     return super->flags & FLAG_CLEAN && super->end_lsn > known ? super->end_lsn : known;
 }
 
+/* A walk over the groups from a checkpoint's scan LSN. What is lost before its redo LSN is stepped
+ * over: only SPILL records lie there, and the commit that needs one will miss it. */
+struct scan {
+    struct log_reader *reader;
+    const struct checkpoint_info *base;
+    uint64_t lsn, end;                  /* of the group found; where the next one begins */
+    uint32_t prev_crc;
+    const uint8_t *group;
+};
+
+static int scan_next(struct scan *scan)
+{
+    scan->lsn = scan->end;
+    int found = log_next(scan->reader, &scan->lsn, scan->prev_crc, &scan->group);
+    if (found == 0 && scan->end < scan->base->redo_lsn) {
+        scan->end = scan->lsn = scan->base->redo_lsn;
+        scan->prev_crc = scan->base->prev_crc;
+        found = log_next(scan->reader, &scan->lsn, scan->prev_crc, &scan->group);
+    }
+    if (found <= 0)
+        return found;
+    const struct group_disk *header = (const void *)scan->group;
+    uint64_t end = scan->lsn + (uint64_t)le32_get(header->blocks) * BLOCK_BYTES;
+    if (end - scan->base->scan_lsn > scan->reader->store->super.log_bytes)
+        return 0;                               /* bounded: one lap */
+    scan->end = end;
+    scan->prev_crc = le32_get(header->crc);
+    return 1;
+}
+
+static struct scan scan_begin(struct log_reader *reader, uint32_t area)
+{
+    const struct checkpoint_info *base = &reader->store->super.checkpoints[area];
+    return (struct scan){ .reader = reader, .base = base, .end = base->scan_lsn,
+                          .prev_crc = base->scan_crc };
+}
+
 static int scan_verify(struct store *store, struct log_reader *reader, uint32_t area,
                        struct store_report *report)
 {
-    const struct checkpoint_info *base = &store->super.checkpoints[area];
-    uint64_t lsn = base->redo_lsn, end = lsn;
-    uint32_t prev_crc = base->prev_crc;
-    const uint8_t *group;
+    struct scan scan = scan_begin(reader, area);
     int found;
-    while ((found = log_next(reader, &lsn, prev_crc, &group)) > 0) {
-        const struct group_disk *header = (const void *)group;
-        uint64_t bytes = (uint64_t)le32_get(header->blocks) * BLOCK_BYTES;
-        if (lsn + bytes - base->redo_lsn > store->super.log_bytes)
-            break;                              /* bounded: one lap */
-        end = lsn += bytes;
-        prev_crc = le32_get(header->crc);
-        report->groups++;
-    }
+    while ((found = scan_next(&scan)) > 0)
+        report->groups += scan.lsn >= scan.base->redo_lsn;
     if (found < 0)
         return found;
-    store->end_lsn = store->durable_lsn = report->end_lsn = end;
-    store->prev_crc = store->durable_crc = prev_crc;
-    if (end < known_durable(&store->super))
-        report->damage_lsn = end;
-    else if (!(report->was_clean && end == store->super.end_lsn)) {
-        int error = log_find_damage(reader, end, &report->damage_lsn);
-        if (error)
-            return error;
-    }
+    store->end_lsn = store->applied_lsn = store->durable_lsn = report->end_lsn = scan.end;
+    store->prev_crc = store->applied_crc = scan.prev_crc;
+    if (scan.end < known_durable(&store->super))
+        report->damage_lsn = scan.end;
+    else if (!(report->was_clean && scan.end == store->super.end_lsn))
+        return log_find_damage(reader, scan.end, &report->damage_lsn);
     return 0;
 }
 
@@ -278,33 +304,35 @@ static void tail_look(struct log_reader *reader, struct store_report *report)
     reader->filled = 0;
 }
 
+static int group_replay(struct store *store, const struct scan *scan, struct store_report *report)
+{
+    if (scan->lsn < scan->base->redo_lsn)
+        return spills_note(store, scan->group, scan->lsn);
+    int error = records_apply(store, scan->group, scan->lsn, &report->transactions);
+    if (error != -EUCLEAN && error != -ENOSPC)
+        return error;
+    report->damage_lsn = scan->lsn;
+    return refuse(report, -EUCLEAN, "the log holds records that do not fit the metadata, or pages "
+                                    "of a transaction are lost; restore a copy");
+}
+
 static int scan_apply(struct store *store, struct log_reader *reader, uint32_t area,
                       struct store_report *report)
 {
-    const struct checkpoint_info *base = &store->super.checkpoints[area];
-    uint64_t lsn = base->redo_lsn;
-    uint32_t prev_crc = base->prev_crc;
+    struct scan scan = scan_begin(reader, area);
     int error = 0;
     store->images = store_alloc(store, store->super.extents * store->extent_pages *
                                        sizeof *store->images);
     if (!store->images)
         return -ENOMEM;
-    for (uint64_t i = 0; i < report->groups && !error; i++) {
-        const uint8_t *group;
-        int found = log_next(reader, &lsn, prev_crc, &group);
-        if (found <= 0)
+    store->scan_lsn = scan.base->scan_lsn;
+    while (scan.end < report->end_lsn && !error) {
+        int found = scan_next(&scan);
+        if (found < 0 || (found == 0 && scan.end < report->end_lsn))
             return found ? found : -EIO;        /* it was there a moment ago */
-        const struct group_disk *header = (const void *)group;
-        prev_crc = le32_get(header->crc);
-        uint64_t bytes = (uint64_t)le32_get(header->blocks) * BLOCK_BYTES;
-        error = records_apply(store, group, lsn, &report->transactions);
-        if (error == -EUCLEAN || error == -ENOSPC) {
-            report->damage_lsn = lsn;
-            return refuse(report, -EUCLEAN, "the log holds records that do not fit the metadata; "
-                                            "restore a copy");
-        }
-        lsn += bytes;
+        error = found == 0 ? 0 : group_replay(store, &scan, report);
     }
+    seen_drop(store);
     return error;
 }
 
@@ -417,10 +445,10 @@ static int recovery_end(struct store *store, bool replayed, struct store_report 
 
 static void marks_set(struct store *store, uint32_t area)
 {
-    uint64_t older = store->super.checkpoints[!area].redo_lsn;
-    uint64_t redo = store->super.checkpoints[area].redo_lsn;
-    store->redo_lsn = redo;
-    store->keep_lsn = older && older < redo ? older : redo;
+    uint64_t older = store->super.checkpoints[!area].scan_lsn;
+    uint64_t scan = store->super.checkpoints[area].scan_lsn;
+    store->redo_lsn = store->super.checkpoints[area].redo_lsn;
+    store->keep_lsn = older && older < scan ? older : scan;
     store->super.checkpoint_index = area;       /* the base of the next checkpoint */
 }
 
@@ -526,7 +554,7 @@ int store_close(struct store *store)
         store_abandon(store);
         return 0;
     }
-    if (!error && (store->pages_dirty || store->checkpoint.running ||
+    if (!error && (store->pages_dirty || store->chains || store->checkpoint.running ||
                    store->groups[0].state != GROUP_IDLE || store->groups[1].state != GROUP_IDLE))
         return -EBUSY;
     if (!error)

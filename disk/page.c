@@ -29,6 +29,8 @@ int store_page_find(struct store *store, uint64_t object, uint64_t page, struct 
     out->offset_bytes = extent_offset(store, extent) + (uint64_t)slot * STORE_PAGE_BYTES;
     out->lsn = le64_get(leaf_lsn(store, leaf)[slot]);
     out->crc = out->dirty ? 0 : le32_get(leaf_crc(leaf)[slot]);
+    if (out->dirty)
+        logged_find(store, object, page, &out->log_offset_bytes, &out->log_crc);
     return 0;
 }
 
@@ -47,12 +49,14 @@ int store_page_read(struct store *store, uint64_t object, uint64_t page, void *b
         memcpy(bytes, store->images[number], STORE_PAGE_BYTES);
         return 0;
     }
-    if (found.dirty)
+    if (found.dirty && !found.log_offset_bytes)
         return -EBUSY;
-    error = store_read(store, found.offset_bytes, bytes, STORE_PAGE_BYTES);
+    error = store_read(store, found.dirty ? found.log_offset_bytes : found.offset_bytes, bytes,
+                       STORE_PAGE_BYTES);
     if (error)
         return error;
-    return crc32c(0, bytes, STORE_PAGE_BYTES) == found.crc ? 0 : -EUCLEAN;
+    return crc32c(0, bytes, STORE_PAGE_BYTES) == (found.dirty ? found.log_crc : found.crc)
+               ? 0 : -EUCLEAN;
 }
 
 int store_page_home(struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes)
@@ -82,6 +86,7 @@ int store_page_cleaned(struct store *store, uint64_t object, uint64_t page, stor
         return -ESTALE;
     leaf_crc(leaf)[slot] = le32_of(crc);
     page_dirty_set(store, le64_get(leaf->physical), slot, false);
+    logged_forget(store, object, page);
     meta_touch(store, at);
     return 0;
 }
@@ -132,5 +137,7 @@ void store_stats(const struct store *store, struct store_stats *out)
     out->end_lsn = store->end_lsn;
     out->redo_lsn = store->redo_lsn;
     out->older_redo_lsn = store->keep_lsn;
+    out->chains = chains_count(store, &out->chain_pages);
+    out->logged_pages = store->logged_pages;
     memcpy(out->uuid, super->uuid, 16);
 }

@@ -22,8 +22,7 @@ static uint32_t head_of(uint64_t object, uint64_t key)
 }
 
 /* Room for one more element in a growing array. */
-static int array_grow(struct store *store, void **array, uint32_t count, uint32_t *room,
-                      size_t size)
+int array_grow(struct store *store, void **array, uint32_t count, uint32_t *room, size_t size)
 {
     if (count < *room)
         return 0;
@@ -295,6 +294,14 @@ static int plan_container_pages(struct store_group *group, uint64_t object, uint
     return 0;
 }
 
+/* 0, -ENOENT or -EINVAL: is this a page of a container that is, or will be? */
+int plan_page_exists(struct store_group *group, uint64_t object, uint64_t page)
+{
+    uint64_t pages;
+    int error = plan_container_pages(group, object, &pages);
+    return error ? error : page < pages ? 0 : -EINVAL;
+}
+
 /* Memory for applying all that is planned (M2). */
 static int plan_want(struct store_group *group, uint32_t pages)
 {
@@ -335,12 +342,9 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
                     bool full, uint64_t *physical)
 {
     struct store *store = group->store;
-    uint64_t pages;
-    int error = plan_container_pages(group, object, &pages);
+    int error = plan_page_exists(group, object, page);
     if (error)
         return error;
-    if (page >= pages)
-        return -EINVAL;
     struct page_state state = plan_page(store, object, page);
     if (state.present && state.group == group && state.claim >= group->claims + group->txn_claims)
         return -EINVAL;                 /* twice in one transaction */

@@ -72,18 +72,21 @@ static void image_drop(struct store *store, uint64_t extent, uint32_t page)
 }
 
 static int image_write(struct store *store, const struct record_disk *record, uint64_t extent,
-                       uint32_t page, uint64_t lsn_before)
+                       uint32_t page, uint64_t lsn_before, uint64_t lsn)
 {
     const uint8_t *data = (const uint8_t *)(record + 1);
     uint8_t **image = image_place(store, extent, page);
-    bool full = le16_get(record->type) == RECORD_PAGE_FULL;
+    uint32_t type = le16_get(record->type);
+    bool full = type == RECORD_PAGE_FULL, logged = type == RECORD_PAGE_LOGGED;
     uint64_t base = le64_get(record->base);
-    if (!full && base && (!*image || base != lsn_before))
+    if (!full && !logged && base && (!*image || base != lsn_before))
         return -EUCLEAN;                /* the first record after a redo LSN must be complete */
     if (!*image)
         *image = store->memory.alloc(store->memory.context, STORE_PAGE_BYTES);
     if (!*image)
         return -ENOMEM;
+    if (logged)
+        return logged_read(store, record, lsn, *image);
     if (full)
         memcpy(*image, data, STORE_PAGE_BYTES);
     else {
@@ -105,6 +108,8 @@ static int page_record_check(const struct store *store, const struct record_disk
         return -EUCLEAN;
     if (le16_get(record->type) == RECORD_PAGE_FULL)
         return bytes == STORE_PAGE_BYTES ? 0 : -EUCLEAN;
+    if (le16_get(record->type) == RECORD_PAGE_LOGGED)
+        return bytes ? -EUCLEAN : 0;
     return runs_check((const uint8_t *)(record + 1), bytes) ? -EUCLEAN : 0;
 }
 
@@ -132,7 +137,8 @@ static int page_write(struct store *store, const struct record_disk *record, uin
     }
     uint32_t mask = le32_get(leaf->mask), bit = 1u << page;
     if (store->images) {
-        error = image_write(store, record, physical, page, le64_get(leaf_lsn(store, leaf)[page]));
+        error = image_write(store, record, physical, page, le64_get(leaf_lsn(store, leaf)[page]),
+                            csn);
         if (error)
             return error;
     }
@@ -144,6 +150,10 @@ static int page_write(struct store *store, const struct record_disk *record, uin
     leaf_crc(leaf)[page] = le32_of(0);
     leaf_lsn(store, leaf)[page] = le64_of(csn);
     page_dirty_set(store, physical, page, true);
+    if (!BUG(BUG_LOGGED_STALE))
+        logged_forget(store, object, le64_get(record->page));
+    if (le16_get(record->type) == RECORD_PAGE_LOGGED)
+        logged_enter(store, object, le64_get(record->page), le64_get(record->base));
     meta_touch(store, at);
     return 0;
 }
@@ -165,6 +175,7 @@ static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint
         leaf_crc(leaf)[page] = le32_of(0);
         leaf_lsn(store, leaf)[page] = le64_of(0);
         page_dirty_set(store, physical, page, false);
+        logged_forget(store, object, index * store->extent_pages + page);
         image_drop(store, physical, page);
         store->pages_present--;
         store->container_pages[slot]--;
@@ -225,6 +236,7 @@ static int record_apply(struct store *store, const struct record_disk *record, u
     switch (le16_get(record->type)) {
     case RECORD_PAGE_FULL:
     case RECORD_PAGE_DIFF:
+    case RECORD_PAGE_LOGGED:
         return page_write(store, record, csn);
     case RECORD_PAGE_FREE:
         return pages_free(store, object, le64_get(record->page), le64_get(record->base));
@@ -252,14 +264,12 @@ static int record_apply(struct store *store, const struct record_disk *record, u
                                                  : -EUCLEAN;
     case RECORD_ENCODER:
         return directory_encoder(store, object, le64_get(record->page));
-    case RECORD_NOOP:
-        return 0;
     default:
         return -EUCLEAN;
     }
 }
 
-static struct record_walk group_walk(const uint8_t *group)
+struct record_walk group_walk(const uint8_t *group)
 {
     const struct group_disk *header = (const void *)group;
     size_t end = sizeof *header + (size_t)le32_get(header->payload_bytes);
@@ -269,41 +279,58 @@ static struct record_walk group_walk(const uint8_t *group)
                                  .left = le32_get(header->records) };
 }
 
+/* A commit record's chain, which may be none. */
+static int commit_check(struct store *store, const struct record_disk *commit, uint32_t records)
+{
+    uint32_t bytes = le32_get(commit->data_bytes);
+    if (le64_get(commit->page) != records || (bytes && bytes != sizeof(struct chain_disk)))
+        return -EUCLEAN;
+    return bytes && store->images ? chain_verify(store, (const void *)(commit + 1)) : 0;
+}
+
+/* One transaction: `walk` is at its first record. The commit record is looked for first (R1). */
+static int transaction_apply(struct store *store, const uint8_t *group, uint64_t lsn,
+                             struct record_walk *walk)
+{
+    struct record_walk ahead = *walk;
+    const struct record_disk *record;
+    uint32_t records = 0;
+    int more;
+    while ((more = record_next(&ahead, &record)) > 0 && le16_get(record->type) != RECORD_COMMIT)
+        records++;
+    int error = more < 0 ? more : more == 0 ? -EUCLEAN : commit_check(store, record, records);
+    uint64_t csn = error ? 0 : lsn + (uint64_t)((const uint8_t *)record - group);
+    for (uint32_t i = 0; i < records && !error; i++) {
+        error = store->images ? meta_reserve(store, 4) : 0;
+        if (!error && record_next(walk, &record) != 1)
+            error = -EUCLEAN;
+        if (!error)
+            error = record_apply(store, record, csn);
+    }
+    *walk = error ? *walk : ahead;
+    return error;
+}
+
 /* Applies a whole group; *txns (may be NULL) is increased by its transactions. */
 int records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns)
 {
-    struct record_walk walk = group_walk(group);
+    struct record_walk walk = group_walk(group), before = walk;
     const struct record_disk *record;
-    while (walk.left) {
-        struct record_walk ahead = walk;        /* find the commit record first (R1) */
-        int more;
-        uint32_t records = 0;
-        while ((more = record_next(&ahead, &record)) > 0 && le16_get(record->type) != RECORD_COMMIT)
-            records++;
-        if (more < 0)
-            return more;
-        bool noop = more == 0 && records == 1 && walk.at == sizeof(struct group_disk);
-        if (more == 0 && !noop)
-            return -EUCLEAN;                    /* records without a commit */
-        if (!noop && le64_get(record->page) != records)
+    int error = 0;
+    for (; walk.left && !error; before = walk) {
+        if (record_next(&walk, &record) < 0)
             return -EUCLEAN;
-        uint64_t csn = noop ? 0 : lsn + (uint64_t)((const uint8_t *)record - group);
-        for (uint32_t i = 0; i < records; i++) {
-            int error = store->images ? meta_reserve(store, 4) : 0;
-            if (!error && record_next(&walk, &record) != 1)
-                error = -EUCLEAN;
-            if (!error && noop && le16_get(record->type) != RECORD_NOOP)
-                error = -EUCLEAN;
-            if (!error)
-                error = record_apply(store, record, csn);
-            if (error)
-                return error;
+        uint32_t type = le16_get(record->type);
+        if (type == RECORD_NOOP)
+            continue;
+        if (type == RECORD_SPILL) {
+            error = store->images ? spill_note(store, record, group, lsn) : 0;
+            continue;
         }
-        if (!noop) {
-            record_next(&walk, &record);
-            if (txns)
-                ++*txns;
-        }
+        walk = before;
+        error = transaction_apply(store, group, lsn, &walk);
+        if (!error && txns)
+            ++*txns;
     }
-    return walk.at == walk.end ? 0 : -EUCLEAN;
+    return error ? error : walk.at == walk.end ? 0 : -EUCLEAN;
 }

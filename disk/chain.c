@@ -1,0 +1,432 @@
+/*
+ * chain.c - transactions larger than memory: pages that are in the log before their commit.
+ *
+ * An image is a node, found by page. While its chain runs it belongs to the chain; the commit
+ * record's application hands it to the store, which forgets it when the page has gone home, is
+ * written again, or is freed.
+ *
+ *     store_spill_page --seal--> has an LSN --apply--> readable --commit applied--> committed
+ *
+ * Invariants
+ *   N1  A running chain has at most one node per page; a page has at most one committed node.
+ *   N2  A committed node's page is dirty, and the image is its newest version.
+ *   N3  keep_lsn is at or below the image of every node that is readable or committed: a checkpoint
+ *       scans from the head of the oldest running chain, and waits for the pages of committed ones.
+ *   N4  Handing a chain to the store allocates nothing.
+ *   N5  A chain older than half the log is dropped when a checkpoint begins, so that running chains
+ *       never keep more than that.
+ */
+#include "internal.h"
+
+#define SPILL_HEADS_MAX 65536u
+
+static struct spill_node **head_of(const struct store *store, uint64_t object, uint64_t page)
+{
+    uint64_t h = (object * 0x9e3779b97f4a7c15ull) ^ (page * 0xbf58476d1ce4e5b9ull);
+    return &store->spill_heads[(h >> 32) & (store->spill_head_count - 1)];
+}
+
+/* chain NULL: the committed image. */
+static struct spill_node *node_find(const struct store *store, const struct store_chain *chain,
+                                    uint64_t object, uint64_t page)
+{
+    struct spill_node *node = store->spill_heads ? *head_of(store, object, page) : NULL;
+    while (node && (node->chain != chain || node->page != page || node->object != object))
+        node = node->next;
+    return node;
+}
+
+/* Out of its chain's list. */
+static void node_unlink(struct spill_node *node)
+{
+    struct store_chain *chain = node->chain;
+    if (node->before)
+        node->before->after = node->after;
+    else
+        chain->first = node->after;
+    if (node->after)
+        node->after->before = node->before;
+    else
+        chain->last = node->before;
+    chain->count--;
+    node->before = node->after = NULL;
+}
+
+static void node_free(struct store *store, struct spill_node *node)
+{
+    struct spill_node **at = head_of(store, node->object, node->page);
+    while (*at != node)
+        at = &(*at)->next;
+    *at = node->next;
+    if (node->chain)
+        node_unlink(node);
+    else
+        store->logged_pages--;
+    store_release(store, node, sizeof *node);
+}
+
+/* ---- begin and end */
+
+static int heads_setup(struct store *store)
+{
+    uint32_t count = 64;
+    if (store->spill_heads)
+        return 0;
+    while (count < SPILL_HEADS_MAX && count < store->super.log_bytes / BLOCK_BYTES / 4)
+        count *= 2;
+    store->spill_head_count = count;
+    store->spill_heads = store_alloc(store, count * sizeof *store->spill_heads);
+    return store->spill_heads ? 0 : -ENOMEM;
+}
+
+int store_chain_begin(struct store *store, uint64_t tag, struct store_chain **out)
+{
+    int error = fence_get(store);
+    if (!error)
+        error = heads_setup(store);
+    if (error)
+        return error;
+    struct store_chain *chain = store_alloc(store, sizeof *chain);
+    if (!chain)
+        return -ENOMEM;
+    chain->store = store;
+    chain->tag = tag;
+    chain->number = (uint64_t)store->epoch << 32 | ++store->chain_serial;
+    chain->crc = (uint32_t)chain->number;
+    chain->next = store->chains;
+    store->chains = chain;
+    *out = chain;
+    return 0;
+}
+
+void store_chain_end(struct store_chain *chain)
+{
+    struct store *store = chain->store;
+    struct store_chain **at = &store->chains;
+    while (chain->first)
+        node_free(store, chain->first);
+    while (*at != chain)
+        at = &(*at)->next;
+    *at = chain->next;
+    for (int i = 0; i < 2; i++)
+        if (store->groups[i].spill_chain == chain)
+            store->groups[i].spill_chain = NULL;
+    store_release(store, chain, sizeof *chain);
+}
+
+/* The store is abandoned. */
+void chains_drop(struct store *store)
+{
+    while (store->chains)
+        store_chain_end(store->chains);
+    for (uint32_t i = 0; store->spill_heads && i < store->spill_head_count; i++)
+        while (store->spill_heads[i])
+            node_free(store, store->spill_heads[i]);
+    store_release(store, store->spill_heads, store->spill_head_count * sizeof *store->spill_heads);
+}
+
+/* ---- SPILL records */
+
+static bool chain_too_old(const struct store_chain *chain, uint64_t end_lsn)
+{
+    return chain->head_lsn && end_lsn - chain->head_lsn > chain->store->super.log_bytes / 2;
+}
+
+/* The table of a SPILL record that begins at `used` ends here, at the end of a block. */
+static size_t table_end(size_t used)
+{
+    size_t least = used + sizeof(struct record_disk) + sizeof(struct spill_disk);
+    return (least + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+}
+
+/* May the group's last record take one more image of this chain? */
+static bool spill_continues(const struct store_group *group, const struct store_chain *chain)
+{
+    const struct record_disk *record = (const void *)(group->buffer + group->spill_at);
+    size_t table = table_end(group->spill_at) - group->spill_at - sizeof *record;
+    return group->spill_chain == chain && group->used == group->spill_at +
+           le32_get(record->length) && le64_get(record->page) < table / sizeof(struct spill_disk);
+}
+
+static int spill_room(struct store_group *group, const struct store_chain *chain)
+{
+    struct store *store = group->store;
+    size_t used = spill_continues(group, chain) ? group->used : table_end(group->used);
+    if (used + STORE_PAGE_BYTES > store->group_bytes)
+        return -ENOBUFS;
+    if (chain_too_old(chain, store->end_lsn + used + STORE_PAGE_BYTES) || chain->expired)
+        return -E2BIG;
+    if (!log_fits(store, used + STORE_PAGE_BYTES))
+        return group->records ? -ENOBUFS : -EAGAIN;
+    return 0;
+}
+
+/* Room was checked. Where the image goes; its entry is in the table. */
+static size_t spill_add(struct store_group *group, struct store_chain *chain, uint64_t object,
+                        uint64_t page, uint32_t crc)
+{
+    struct record_disk *record = (void *)(group->buffer + group->spill_at);
+    if (!spill_continues(group, chain)) {
+        group->spill_at = group->used;
+        group->spill_chain = chain;
+        uint32_t table = (uint32_t)(table_end(group->used) - group->used - sizeof *record);
+        record = record_add(group, RECORD_SPILL, 0, table);
+        memset(record + 1, 0, table);
+        record->base = le64_of(chain->number);
+    }
+    uint64_t count = le64_get(record->page);
+    ((struct spill_disk *)(record + 1))[count] = (struct spill_disk){
+        .object = le64_of(object), .page = le64_of(page), .crc = le32_of(crc) };
+    record->page = le64_of(count + 1);
+    record->length = le32_of(le32_get(record->length) + STORE_PAGE_BYTES);
+    record->data_bytes = le32_of(le32_get(record->data_bytes) + STORE_PAGE_BYTES);
+    size_t at = group->used;
+    group->used += STORE_PAGE_BYTES;
+    return at;
+}
+
+static void node_add(struct store_chain *chain, struct spill_node *node)
+{
+    struct spill_node **head = head_of(chain->store, node->object, node->page);
+    node->next = *head;
+    *head = node;
+    node->chain = chain;
+    node->before = chain->last;
+    if (chain->last)
+        chain->last->after = node;
+    else
+        chain->first = node;
+    chain->last = node;
+    chain->count++;
+}
+
+int store_spill_page(struct store_group *group, struct store_chain *chain, uint64_t object,
+                     uint64_t page, const void *bytes)
+{
+    struct store *store = group->store;
+    int error = fence_get(store);
+    if (!error && (group->state != GROUP_OPEN || group->in_txn || chain->commit_group))
+        error = -EINVAL;
+    if (!error)
+        error = plan_page_exists(group, object, page);
+    if (!error)
+        error = spill_room(group, chain);
+    if (error)
+        return error;
+    struct spill_node *node = store_alloc(store, sizeof *node);
+    if (!node)
+        return -ENOMEM;
+    store_spill_drop(chain, object, page);
+    node->object = object;
+    node->page = page;
+    node->group = group;
+    node->crc = crc32c(0, bytes, STORE_PAGE_BYTES);
+    node->lsn = spill_add(group, chain, object, page, node->crc);
+    memcpy(group->buffer + node->lsn, bytes, STORE_PAGE_BYTES);
+    node_add(chain, node);
+    chain->spilled_in |= group_bit(group);
+    return 0;
+}
+
+void store_spill_drop(struct store_chain *chain, uint64_t object, uint64_t page)
+{
+    struct spill_node *node = node_find(chain->store, chain, object, page);
+    if (node)
+        node_free(chain->store, node);
+}
+
+uint64_t store_chain_pages(const struct store_chain *chain)
+{
+    return chain->count;
+}
+
+static uint64_t image_offset(const struct store *store, const struct spill_node *node)
+{
+    return store->super.log_start + node->lsn % store->super.log_bytes;
+}
+
+int store_spill_find(struct store *store, struct store_chain *chain, uint64_t object,
+                     uint64_t page, uint64_t *offset_bytes, uint32_t *crc)
+{
+    const struct spill_node *node = node_find(store, chain, object, page);
+    if (chain->expired)
+        return -E2BIG;
+    if (!node)
+        return -ENOENT;
+    if (node->group)
+        return -EBUSY;
+    *offset_bytes = image_offset(store, node);
+    *crc = node->crc;
+    return 0;
+}
+
+/* ---- what becomes of a group with SPILL records */
+
+void chains_sealed(struct store_group *group, uint32_t prev_crc)
+{
+    const struct group_disk *header = (const void *)group->buffer;
+    for (struct store_chain *chain = group->store->chains; chain; chain = chain->next) {
+        if (!(chain->spilled_in & group_bit(group)))
+            continue;
+        for (struct spill_node *node = chain->last; node && node->group; node = node->before)
+            if (node->group == group)
+                node->lsn += group->lsn;
+        if (!chain->groups++) {
+            chain->head_lsn = group->lsn;
+            chain->head_prev_crc = prev_crc;
+        }
+        chain->crc = crc32c(chain->crc, header->crc.byte, sizeof header->crc);
+    }
+}
+
+/* The group is applied, has failed, or was cancelled (then what was spilled in it is lost). */
+void chains_ended(struct store_group *group, bool cancelled)
+{
+    struct store *store = group->store;
+    for (struct store_chain *chain = store->chains; chain; chain = chain->next) {
+        if (chain->commit_group == group) {
+            chain->commit_group = NULL;
+            chain->done = !cancelled;
+        }
+        if (!(chain->spilled_in & group_bit(group)))
+            continue;
+        chain->spilled_in &= (uint8_t)~group_bit(group);
+        for (struct spill_node *node = chain->last, *before; node && node->group; node = before) {
+            before = node->before;
+            if (node->group == group && cancelled)
+                node_free(store, node);
+            else if (node->group == group)
+                node->group = NULL;
+        }
+    }
+    group->spill_chain = NULL;
+}
+
+/* ---- commit */
+
+static int chain_page_log(struct store_group *group, const struct spill_node *node)
+{
+    uint64_t physical;
+    int error = txn_room(group, sizeof(struct record_disk));
+    if (!error)
+        error = plan_page_write(group, node->object, node->page, 0, true, &physical);
+    if (error)
+        return error;
+    struct record_disk *record = record_add(group, RECORD_PAGE_LOGGED, node->object, 0);
+    record->page = le64_of(node->page);
+    record->physical = le64_of(physical);
+    record->base = le64_of(node->lsn);
+    record->crc = le32_of(BUG(BUG_SPILL_CRC) ? 0 : node->crc);
+    return 0;
+}
+
+int store_txn_chain(struct store_group *group, struct store_chain *chain)
+{
+    int error = txn_state(group);
+    if (!error && (group->txn_chain || chain->commit_group || chain->done))
+        error = -EINVAL;
+    if (!error && !chain->count)
+        return 0;                       /* all pages are back in memory: no chain is needed */
+    if (!error && chain->expired)
+        error = -E2BIG;
+    if (!error && chain->spilled_in & group_bit(group))
+        error = -ENOBUFS;
+    for (const struct spill_node *node = chain->first; node && !error; node = node->after)
+        error = chain_page_log(group, node);
+    if (error)
+        return txn_fail(group, error);
+    group->txn_chain = chain;
+    return 0;
+}
+
+void chain_encode(const struct store_chain *chain, struct chain_disk *out)
+{
+    out->chain = le64_of(chain->number);
+    out->head_lsn = le64_of(chain->head_lsn);
+    out->groups = le32_of(chain->groups);
+    out->crc = le32_of(chain->crc);
+}
+
+/* The commit is applied: the image at `lsn` is the page's newest version. In recovery there are no
+ * nodes. */
+void logged_enter(struct store *store, uint64_t object, uint64_t page, uint64_t lsn)
+{
+    struct spill_node *node = store->spill_heads ? *head_of(store, object, page) : NULL;
+    while (node && (node->lsn != lsn || node->page != page || node->object != object))
+        node = node->next;
+    if (!node)
+        return;
+    node_unlink(node);
+    node->chain = NULL;
+    store->logged_pages++;
+}
+
+/* The page went home, was written again, or freed. */
+void logged_forget(struct store *store, uint64_t object, uint64_t page)
+{
+    struct spill_node *node = node_find(store, NULL, object, page);
+    if (node)
+        node_free(store, node);
+}
+
+bool logged_find(const struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes,
+                 uint32_t *crc)
+{
+    const struct spill_node *node = node_find(store, NULL, object, page);
+    if (node) {
+        *offset_bytes = image_offset(store, node);
+        *crc = node->crc;
+    }
+    return node != NULL;
+}
+
+/* ---- invariants */
+
+static bool node_sound(const struct store *store, const struct spill_node *node)
+{
+    struct store_page page;
+    const struct store_chain *chain = node->chain;
+    if (node_find(store, chain, node->object, node->page) != node)
+        return false;                                                   /* N1 */
+    if (!node->group && !(chain && chain->expired) && node->lsn < store->keep_lsn)
+        return false;                                                   /* N3 */
+    return chain || (store_page_find((struct store *)store, node->object, node->page, &page) == 0 &&
+                     page.dirty && page.lsn > node->lsn);               /* N2 */
+}
+
+bool chains_sound(const struct store *store)
+{
+    uint64_t logged = 0;
+    for (uint32_t i = 0; store->spill_heads && i < store->spill_head_count; i++)
+        for (const struct spill_node *node = store->spill_heads[i]; node; node = node->next) {
+            logged += !node->chain;
+            if (!node_sound(store, node))
+                return false;
+        }
+    return logged == store->logged_pages;
+}
+
+/* ---- checkpoints: where a scan must begin so that it meets all SPILL records that count (N3) */
+
+void chains_scan_from(struct store *store, uint64_t *scan_lsn, uint32_t *scan_crc)
+{
+    for (struct store_chain *chain = store->chains; chain; chain = chain->next) {
+        if (!chain->head_lsn || chain->done)
+            continue;
+        if (chain_too_old(chain, store->end_lsn) && !BUG(BUG_CHAIN_OLD))
+            chain->expired = true;                                      /* N5 */
+        if (!chain->expired && chain->head_lsn < *scan_lsn && !BUG(BUG_SCAN_LSN)) {
+            *scan_lsn = chain->head_lsn;
+            *scan_crc = chain->head_prev_crc;
+        }
+    }
+}
+
+uint64_t chains_count(const struct store *store, uint64_t *pages)
+{
+    uint64_t count = 0;
+    *pages = 0;
+    for (const struct store_chain *chain = store->chains; chain; chain = chain->next, count++)
+        *pages += chain->count;
+    return count;
+}

@@ -1,0 +1,101 @@
+/*
+ * rechain.c - recovery's view of chains: which groups each has, and the pages that a commit names.
+ *
+ * Invariant
+ *   A commit record that ends a chain is believed only if the scan met exactly the groups that the
+ *   writer counted: same first LSN, same number, same CRC over their CRCs.
+ */
+#include "internal.h"
+
+struct chain_seen {
+    uint64_t number, head_lsn, last_lsn;
+    uint32_t groups, crc;
+};
+
+/* Newest first: a chain's records are close to each other. */
+static struct chain_seen *seen_find(const struct store *store, uint64_t number)
+{
+    for (uint32_t i = store->seen_count; i-- > 0;)
+        if (store->seen[i].number == number)
+            return &store->seen[i];
+    return NULL;
+}
+
+static int seen_add(struct store *store, uint64_t number, uint64_t lsn, struct chain_seen **out)
+{
+    void *array = store->seen;
+    int error = array_grow(store, &array, store->seen_count, &store->seen_room,
+                           sizeof *store->seen);
+    store->seen = array;
+    if (error)
+        return error;
+    *out = &store->seen[store->seen_count++];
+    **out = (struct chain_seen){ .number = number, .head_lsn = lsn, .crc = (uint32_t)number };
+    return 0;
+}
+
+/* Notes one SPILL record of the group at `lsn`. */
+int spill_note(struct store *store, const struct record_disk *record, const uint8_t *group,
+               uint64_t lsn)
+{
+    const struct group_disk *header = (const void *)group;
+    uint64_t number = le64_get(record->base);
+    struct chain_seen *seen = seen_find(store, number);
+    int error = seen ? 0 : seen_add(store, number, lsn, &seen);
+    if (error || seen->last_lsn == lsn)
+        return error;
+    seen->last_lsn = lsn;
+    seen->groups++;
+    seen->crc = crc32c(seen->crc, header->crc.byte, sizeof header->crc);
+    return 0;
+}
+
+/* Only the SPILL records of a group that lies before the redo LSN. */
+int spills_note(struct store *store, const uint8_t *group, uint64_t lsn)
+{
+    struct record_walk walk = group_walk(group);
+    const struct record_disk *record;
+    int more, error = 0;
+    while (!error && (more = record_next(&walk, &record)) != 0) {
+        if (more < 0)
+            return more;
+        if (le16_get(record->type) == RECORD_SPILL)
+            error = spill_note(store, record, group, lsn);
+    }
+    return error;
+}
+
+/* Does the commit record's chain hold? It is over then. */
+int chain_verify(struct store *store, const struct chain_disk *chain)
+{
+    struct chain_seen *seen = seen_find(store, le64_get(chain->chain));
+    if (BUG(BUG_CHAIN_CHECK))
+        return 0;
+    if (!seen || seen->head_lsn != le64_get(chain->head_lsn) ||
+        seen->groups != le32_get(chain->groups) || seen->crc != le32_get(chain->crc))
+        return -EUCLEAN;
+    *seen = store->seen[--store->seen_count];
+    return 0;
+}
+
+/* Reads the image that a PAGE_LOGGED record of the group at `lsn` names. */
+int logged_read(struct store *store, const struct record_disk *record, uint64_t lsn,
+                uint8_t *image)
+{
+    uint64_t at = le64_get(record->base);
+    if (at % BLOCK_BYTES || at < store->scan_lsn || at >= lsn)
+        return -EUCLEAN;
+    int error = store_read(store, store->super.log_start + at % store->super.log_bytes, image,
+                           STORE_PAGE_BYTES);
+    if (error)
+        return error;
+    return crc32c(0, image, STORE_PAGE_BYTES) == le32_get(record->crc) || BUG(BUG_SPILL_CRC)
+               ? 0 : -EUCLEAN;
+}
+
+void seen_drop(struct store *store)
+{
+    store_release(store, store->seen, store->seen_room * sizeof *store->seen);
+    store->seen = NULL;
+    store->seen_count = store->seen_room = 0;
+}
