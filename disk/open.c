@@ -5,7 +5,7 @@
  *     base_load       the newest checkpoint, or the older one if that is damaged
  *     scan_verify     scan 1: follows the groups to the end of the log; torn tail or damage
  *     scan_apply      scan 2: applies them in memory
- *     recovery_end    pages and metadata home, flush, superblock with the next epoch, flush
+ *     recovery_end    flush; pages and metadata home, flush, superblock with the next epoch, flush
  *
  * Nothing is written before scan 2 is through (I12), and recovery takes no log space, so a crash
  * inside it costs only time.
@@ -419,12 +419,14 @@ static int superblock_advance(struct store *store)
     return error;
 }
 
+/* What was read may lie in the disk's cache only, written by a manager that died before its flush.
+ * The first flush makes it durable: a home page must never be newer than the log. */
 static int recovery_end(struct store *store, bool replayed, struct store_report *report)
 {
-    int error;
-    if (!replayed)
+    int error = store->io.flush(store->io.context);
+    if (!error && !replayed)
         error = superblock_advance(store);
-    else {
+    else if (!error) {
         error = images_home(store, report);
         if (!error)
             error = checkpoint_begin_at(store, store->end_lsn, store->prev_crc);
