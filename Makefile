@@ -13,6 +13,7 @@ NM      := $(CROSS_COMPILE)nm
 STRIP   := $(CROSS_COMPILE)strip
 MUSL    := REALGCC=$(CC) musl-gcc
 HOSTCC  ?= gcc
+CLANG   ?= $(firstword $(shell which clang clang-14 2>/dev/null) clang)
 
 COMMON  := -std=c11 -O2 -g -MMD -MP -Wall -Wextra -Werror -ffile-prefix-map=$(CURDIR)=.
 KFLAGS  := $(COMMON) -ffreestanding -mcmodel=kernel -mno-red-zone -mgeneral-regs-only -fno-pic \
@@ -26,6 +27,7 @@ UFLAGS  := $(COMMON) -D_GNU_SOURCE -fno-pie -fno-omit-frame-pointer -fcf-protect
 ULINK    = $(MUSL) -static -no-pie -Wl,-z,max-page-size=4096,-z,noexecstack,--build-id=none \
            -o $@ $(filter %.o,$^) build/libpstore.a
 HFLAGS  := $(COMMON) -D_GNU_SOURCE -Idisk -I. -Ilibpstore -Ikernel/include
+SANITIZE := -O1 -DKATYDID_BUGS -fsanitize=address,undefined -fno-sanitize-recover=all
 HLINK    = $(HOSTCC) -o $@ $(filter %.o %.a,$^)
 
 KERNEL_LD := arch/x86_64/kernel.ld
@@ -52,7 +54,7 @@ KSTORE_SOURCES  := $(wildcard disk/tools/kstore/*.c) $(KCHECK_SOURCES)
 HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/*.c)) \
                    build/host/kstore
 
-.PHONY: all image tests host-tests iso run test check debug crash bench lint clean reset-store help
+.PHONY: all image tests host-tests iso run test check fuzz debug crash bench lint clean reset-store help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -160,6 +162,25 @@ build/tests/disk/%: build/obj/bugs/tests/disk/%.o \
         $(call objects,build/obj/bugs,$(DISK_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HLINK) -lcmocka
+build/obj/asan/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call say,HOST)$(HOSTCC) $(HFLAGS) $(SANITIZE) -c -o $@ $<
+build/tests/disk/test_hostile: HLINK += $(SANITIZE)
+build/tests/disk/test_hostile: $(call objects,build/obj/asan,tests/disk/test_hostile.c \
+        $(DISK_SOURCES) $(DISK_TEST_PARTS))
+	@mkdir -p $(@D)
+	$(call say,LINK)$(HLINK) -lcmocka
+# libFuzzer's two targets, and the program that makes their first inputs
+FUZZ_PARTS := $(addprefix tests/disk/,crew.c device.c hostile.c world.c)
+build/fuzz/image build/fuzz/log: tests/fuzz/fuzz.c $(DISK_SOURCES) $(FUZZ_PARTS) Makefile
+	@mkdir -p $(@D)
+	$(call say,FUZZ)$(CLANG) $(filter-out -MMD -MP,$(HFLAGS)) -fsanitize=fuzzer,address,undefined -DKATYDID_BUGS \
+	    -fno-sanitize-recover=all -DFUZZ_PART=HOSTILE_$(if $(filter %log,$@),LOG,IMAGE) \
+	    -o $@ $(filter %.c,$^) -lcmocka
+build/fuzz/corpus: tests/fuzz/fuzz.c $(DISK_SOURCES) $(FUZZ_PARTS) Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK)$(HOSTCC) $(filter-out -MMD -MP,$(HFLAGS)) -DKATYDID_BUGS -DFUZZ_CORPUS -o $@ $(filter %.c,$^) \
+	    -lcmocka
 build/host/parts.a: $(call objects,build/obj/host,$(HOST_TEST_PARTS))
 	@mkdir -p $(@D)
 	$(call say,AR  )rm -f $@ && $(AR) rcs $@ $^
@@ -188,6 +209,11 @@ check:                          ## host tests only (2 minutes at most)
 	@scripts/setup check
 	@+$(MAKE) --no-print-directory -j$(JOBS) host-tests
 	@scripts/test --host $(if $(ONLY),--only '$(ONLY)')
+
+fuzz:                           ## libFuzzer on images and logs; N=RUNS (200000) SEED=S
+	@scripts/setup fuzz
+	@+$(MAKE) --no-print-directory -j$(JOBS) build/fuzz/image build/fuzz/log build/fuzz/corpus
+	@tests/fuzz/fuzz.sh $(or $(N),200000) $(or $(SEED),1)
 
 debug:                          ## boot and wait for gdb, which reads the .gdbinit made here
 	@scripts/setup debug

@@ -449,8 +449,9 @@ static void marks_set(struct store *store, uint32_t area)
 {
     uint64_t older = store->super.checkpoints[!area].scan_lsn;
     uint64_t scan = store->super.checkpoints[area].scan_lsn;
+    bool kept = older && older < scan && store->end_lsn - older <= store->super.log_bytes;
     store->redo_lsn = store->super.checkpoints[area].redo_lsn;
-    store->keep_lsn = older && older < scan ? older : scan;
+    store->keep_lsn = kept ? older : scan;
     store->super.checkpoint_index = area;       /* the base of the next checkpoint */
 }
 

@@ -91,6 +91,9 @@ void crew_fail(const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     printf("# %s\n", text);
+    fflush(stdout);
+    if (!self)
+        abort();                        /* in no crew: under a fuzzer */
     repeat_print(self);
     self->told = true;
     __atomic_store_n(&board->stop, true, __ATOMIC_RELAXED);

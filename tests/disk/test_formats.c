@@ -1,6 +1,6 @@
 /*
  * test_formats.c - each format on disk: round trip, golden bytes, every byte flipped, cut at every
- * length, zeros, stale lap; and hostile bytes whose CRCs are right.
+ * length, zeros, stale lap. (Hostile bytes whose CRCs are right: test_hostile.)
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -388,131 +388,6 @@ static void disks_that_are_no_store_are_told_apart(void **state)
     device_close(&device);
 }
 
-/* ---- hostile bytes with right CRCs */
-
-static void slot_fix(struct device *device, uint64_t offset)
-{
-    struct superblock_disk *slot = (void *)(device->image + offset);
-    uint32_t seed = crc_seed(slot->uuid, CRC_SUPERBLOCK, le32_get(slot->slot), 0);
-    slot->crc = le32_of(crc32c(seed, (uint8_t *)slot + 12, 4096 - 12));
-}
-
-/* Recomputes map, root and superblock CRCs of the newest checkpoint. */
-static void area_fix(struct device *device, const struct superblock *super)
-{
-    uint32_t area = super->checkpoint_index;
-    struct map_entry_disk *map = (void *)(device->image + super->area_start[area]);
-    const struct checkpoint_info *c = &super->checkpoints[area];
-    for (uint32_t i = 0; i < c->pages; i++)
-        map[i].crc = le32_of(crc32c(crc_seed(super->uuid, CRC_META, i, 0),
-                                    device->image + area_page_offset(super, area, i), 4096));
-    uint32_t root = crc32c(crc_seed(super->uuid, CRC_MAP, c->redo_lsn, 0), map,
-                           area_map_bytes(c->pages));
-    struct superblock_disk *slot = (void *)(device->image + slot_offset(super, super->slot));
-    slot->checkpoints[area].root_crc = le32_of(root);
-    slot_fix(device, slot_offset(super, super->slot));
-}
-
-static void scribble(struct device *device, uint64_t offset, uint64_t bytes, uint64_t *random)
-{
-    static const uint64_t likely[] = { 0, 1, 2, 0xff, 0x7fffffff, 0xffffffff, UINT64_MAX, 1ull << 63,
-                                       4096, 65536 };
-    uint64_t count = 1 + random_below(random, 3);
-    while (count--) {
-        uint64_t at = offset + random_below(random, bytes - 8);
-        uint64_t value = random_below(random, 2) ? likely[random_below(random, 10)]
-                                                 : random_next(random);
-        memcpy(device->image + at, &value, 1 + random_below(random, 8));
-    }
-}
-
-static void hostile_round(struct device *device, const struct superblock *super, uint64_t *random)
-{
-    uint32_t area = super->checkpoint_index;
-    uint64_t pages = super->checkpoints[area].pages;
-    switch (random_below(random, 4)) {
-    case 0:
-        scribble(device, slot_offset(super, super->slot) + 12, 360, random);
-        slot_fix(device, slot_offset(super, super->slot));
-        break;
-    case 1:
-        scribble(device, super->area_start[area], pages * 16 + 8, random);
-        area_fix(device, super);
-        break;
-    case 2: {
-        uint64_t page = random_below(random, pages);
-        scribble(device, area_page_offset(super, area, (uint32_t)page),
-                 random_below(random, 2) ? 256 : 4096, random);
-        area_fix(device, super);
-        break;
-    }
-    default: {
-        uint64_t lsn = super->checkpoints[area].redo_lsn;
-        uint8_t *group = device->image + super->log_start + lsn % super->log_bytes;
-        struct group_disk *header = (void *)group;
-        uint32_t blocks = le32_get(header->blocks);
-        scribble(device, (uint64_t)(group - device->image) + (random_below(random, 4) ? 44 : 0),
-                 random_below(random, 2) ? 200 : blocks * 4096 - 64, random);
-        blocks = le32_get(header->blocks);
-        if (blocks && blocks <= 8)
-            header->crc = le32_of(group_crc(super, group, blocks * 4096ull));
-    }
-    }
-}
-
-/* Aim: bytes with right CRCs and wrong contents never crash the store. */
-static void hostile_images_never_crash_the_store(void **state)
-{
-    (void)state;
-    static struct world world;
-    struct device device;
-    struct superblock super;
-    uint64_t random = 17, opened = 0, rounds = 40000;
-    life(&world, &device, 9, 0);
-    world.options.checkpoint_odds = 1u << 30;
-    for (int i = 0; i < 5; i++)
-        assert_int_equal(world_step(&world), 0);
-    assert_int_equal(world_checkpoint(&world), 0);
-    assert_int_equal(world_step(&world), 0);
-    super = world.store->super;
-    super.slot = super.generation & 1;
-    world_abandon(&world);
-    undo_begin(&device);
-    for (uint64_t i = 0; i < rounds; i++) {
-        uint64_t digest;
-        struct store_report report;
-        undo_save(&device, 0, device.bytes > 300000 ? 300000 : device.bytes);
-        undo_save(&device, super.slot_b_offset, 4096);
-        hostile_round(&device, &super, &random);
-        if (world_open(&world, &report) == 0) {
-            const char *why;
-            int error = store_digest(world.store, &digest);
-            assert_int_equal(store_check(world.store, &why), 0);
-            for (int step = 0; step < 2 && !error; step++) {
-                struct store_group *group;
-                struct store_container c;
-                uint32_t position;
-                if (store_group_begin(world.store, &group))
-                    break;
-                store_txn_begin(group, 1);
-                if (store_container_next(world.store, 0, &c) == 0)
-                    store_txn_page(group, c.object, 3, device.image);
-                error = store_txn_end(group, &position);
-                if (store_group_seal(group) || store_group_write(group))
-                    break;
-                error = store_group_apply(group);
-            }
-            world_abandon(&world);
-            opened++;
-        }
-        undo_to(&device, 0);
-    }
-    device_close(&device);
-    assert_int_equal(memory_live, 0);
-    printf("# %llu hostile images, %llu of them opened\n", (unsigned long long)rounds,
-           (unsigned long long)opened);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -526,7 +401,6 @@ int main(void)
         cmocka_unit_test(commit_of_one_page_is_one_write_and_one_flush),
         cmocka_unit_test(damage_in_acknowledged_history_is_reported),
         cmocka_unit_test(disks_that_are_no_store_are_told_apart),
-        cmocka_unit_test(hostile_images_never_crash_the_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,80 @@
+/*
+ * test_hostile.c - seeded mutations of images and logs with right checksums, under gcc's address
+ * and undefined-behaviour sanitizers. `make fuzz` does the same, guided by libFuzzer.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "crew.h"
+#include "hostile.h"
+
+#define TRIES 250u              /* of one job */
+#define BASES 6u
+
+static void part_mutate(uint64_t seed, enum hostile_part part)
+{
+    static uint8_t good[HOSTILE_BYTES_MAX], bytes[HOSTILE_BYTES_MAX];
+    static struct hostile hostile;
+    hostile_open(&hostile, 1 + seed % BASES);
+    size_t count = hostile_take(&hostile, part, good);
+    for (uint32_t i = 0; i < TRIES; i++) {
+        uint64_t random = seed << 20 | i;
+        crew_at("mutation", i);
+        memcpy(bytes, good, count);
+        if (i)                          /* the first is the good one: it must open */
+            hostile_mutate(part, bytes, count, &random);
+        hostile_try(&hostile, part, bytes, count);
+        require(i || hostile.opened == 2);
+    }
+    crew_add(0, hostile.opened);
+    crew_add(1, hostile.refused);
+    hostile_close(&hostile);
+}
+
+static void image_mutate(uint64_t seed)
+{
+    part_mutate(seed, HOSTILE_IMAGE);
+}
+
+static void log_mutate(uint64_t seed)
+{
+    part_mutate(seed, HOSTILE_LOG);
+}
+
+static void mutate(const char *test, const char *what, crew_job *job, uint64_t count)
+{
+    assert_true(crew_run(test, count, job));
+    printf("# %llu hostile %s, opened %llu times, refused %llu times, 0 crashes\n",
+           (unsigned long long)(count * TRIES), what, (unsigned long long)crew_sum(0),
+           (unsigned long long)crew_sum(1));
+    assert_true(crew_sum(0) && crew_sum(1));
+}
+
+static void hostile_images_never_crash_the_store(void **state)
+{
+    (void)state;
+    mutate(__func__, "images", image_mutate, crew_count(120, 80000));
+}
+
+static void hostile_logs_never_crash_the_store(void **state)
+{
+    (void)state;
+    mutate(__func__, "logs", log_mutate, crew_count(120, 80000));
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hostile_images_never_crash_the_store),
+        cmocka_unit_test(hostile_logs_never_crash_the_store),
+    };
+    crew_begin(argv[0]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
