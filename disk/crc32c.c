@@ -109,6 +109,15 @@ void crc32c_choose(const struct disk_clock *clock)
     }
 }
 
+bool crc32c_fix(const char *name)
+{
+    bool table = name[0] == 't';
+    if (!table && !instruction_present())
+        return false;
+    chosen = table ? crc_by_table : crc_by_instruction;
+    return true;
+}
+
 const char *crc32c_chosen(void)
 {
     return chosen == crc_by_table ? "table" : "instruction";

@@ -86,6 +86,7 @@ struct disk_clock {
  * (fixed, so runs repeat); with a clock the faster of the instruction and the sliced table. */
 uint32_t crc32c(uint32_t seed, const void *bytes, size_t count);
 void     crc32c_choose(const struct disk_clock *clock);
+bool     crc32c_fix(const char *name);  /* one of these two; false: this machine lacks it */
 const char *crc32c_chosen(void);        /* "instruction" or "table", for the boot message */
 
 /* ---------------------------------------------------------------- create, open, close */

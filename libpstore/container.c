@@ -400,7 +400,7 @@ int stores_refresh(void)
 
 /* ---- delete, rename, list ---- */
 
-/* A request about names, outside transactions. */
+/* A request about the whole store, outside transactions. */
 static int request_names(uint32_t kind, const void *data, size_t bytes)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {0};
@@ -423,6 +423,11 @@ int ps_rename(const char *from, const char *to)
     if (result == 0)
         result = name_copy(data + STORE_NAME_BYTES, to);
     return result != 0 ? result : request_names(STORE_RENAME, data, sizeof data);
+}
+
+int ps_checkpoint(void)
+{
+    return tx_active() ? -EBUSY : request_names(STORE_CHECKPOINT, NULL, 0);
 }
 
 static void info_fill(struct ps_info *out, const struct store_entry *e)

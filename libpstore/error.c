@@ -48,7 +48,8 @@ static const struct {
     {ERANGE, "a strict transaction stored to bytes that it had not declared with ps_touch, in a container "
              "with PS_ENCODE_RANGES; it was undone. The kernel's log names the address"},
     {EROFS, "read-only: the container was opened without PS_WRITE, or the transaction is a snapshot; "
-            "a new object, also a root that is not there yet, needs a transaction that writes"},
+            "a new object, also a root that is not there yet, needs a transaction that writes. Or the "
+            "whole store is damaged and can only be read: the kernel's log says so"},
     {ESTALE, "the snapshot is too old, its versions are gone (or the store changed under an open "
              "container): begin a new transaction, or open again"},
     {ETIMEDOUT, "the transaction took longer than its timeout_ms and was undone: run it again, or "

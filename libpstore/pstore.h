@@ -37,6 +37,8 @@ struct ps_info {
     int encoder;                                        /* PS_ENCODE_... */
 };
 int ps_list(struct ps_info *out, int count);            /* how many there are; fills at most count */
+int ps_checkpoint(void);                                /* all that is committed is at home when it
+                                                         * returns; never needed for durability */
 /* How commits write changed pages to the log: what differs, whole pages, what ps_touch declared, or
  * difference and whole page by what earlier commits of the page changed. Kept with the container.
  * With PS_ENCODE_RANGES a transaction keeps what it stored to bytes that ps_touch declared, rounded

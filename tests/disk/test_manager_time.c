@@ -298,6 +298,32 @@ static void a_slow_read_delays_no_commit(void **state)
     assert_true(result->c == result->a && result->d == result->b);
 }
 
+/* After one commit nothing happens for a while; then a checkpoint brings it home, once. */
+static void *patience_main(void *unused)
+{
+    struct store_stats before, after;
+    (void)unused;
+    commit(0, 0, 1, 7);
+    store_stats(server.store, &before);
+    sim_sleep(29000000);
+    store_stats(server.store, &after);
+    CHECK(after.checkpoints == before.checkpoints && after.pages_dirty == 1);
+    sim_sleep(2000000);
+    store_stats(server.store, &after);
+    CHECK(after.checkpoints == before.checkpoints + 1 && after.pages_dirty == 0);
+    sim_sleep(100000000);
+    store_stats(server.store, &after);
+    CHECK(after.checkpoints == before.checkpoints + 1);
+    over = true;
+    return NULL;
+}
+static void child_patience(void) { simulate(0, 0, patience_main); }
+static void what_is_committed_goes_home_after_thirty_seconds(void **state)
+{
+    (void)state;
+    in_child(child_patience);
+}
+
 static int bench(void)
 {
     in_child(child_many);
@@ -318,6 +344,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(sixty_four_clients_share_two_flushes),
         cmocka_unit_test(a_checkpoint_at_most_doubles_a_commits_time),
         cmocka_unit_test(a_slow_read_delays_no_commit),
+        cmocka_unit_test(what_is_committed_goes_home_after_thirty_seconds),
     };
     result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench();

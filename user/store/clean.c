@@ -149,6 +149,7 @@ static int checkpoint_run(void)
     int r = store_checkpoint_begin(server.store);
     gate_leave();
     if (r < 0) return r;
+    server.checkpoint_due_us = 0;
     step(STEP_K1);
     for (int round = 0;; round++) {
         r = checkpoint_clean();
@@ -208,6 +209,7 @@ static int store_end(void)
 {
     struct store_stats stats;
     int r = server.fenced;
+    if (server.read_only) return 0;
     for (int round = 0; r == 0; round++) {
         r = clean_pages(~0ull);
         store_stats(server.store, &stats);
@@ -225,7 +227,9 @@ static void stop(void)
     uint64_t started = disk_clock.microseconds(NULL), homes = server.home_writes;
     gate_enter(true);
     int r = store_end();
-    if (r == 0)
+    if (server.read_only)
+        say("nothing was written: the store is as damaged as it was");
+    else if (r == 0)
         say("closed, %llu pages brought home, in %llu ms",
             (unsigned long long)(server.home_writes - homes),
             (unsigned long long)((disk_clock.microseconds(NULL) - started) / 1000));
@@ -238,34 +242,44 @@ static void stop(void)
 
 /* ---- the thread ---- */
 
+static bool time_is_up(void)
+{
+    return server.checkpoint_due_us && disk_clock.microseconds(NULL) >= server.checkpoint_due_us;
+}
+
 static bool work_is_due(void)
 {
     return server.stop_token
            || (!server.fenced
                && (server.clean_wanted || server.credit_low
                    || server.checkpoints_done < server.checkpoints_wanted
-                   || store_should_checkpoint(server.store)));
+                   || store_should_checkpoint(server.store) || time_is_up()));
+}
+
+/* Waits for `work`, or that long. Lock held. */
+static int wait_us(uint64_t us)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    us += (uint64_t)until.tv_nsec / 1000;
+    until.tv_sec += (time_t)(us / 1000000);
+    until.tv_nsec = (long)(us % 1000000 * 1000);
+    return pthread_cond_timedwait(&server.work, &server.lock, &until);
 }
 
 /* While all pagers wait in the kernel, perhaps for frames, nobody receives the CLEAN notice that
  * would bring frames. So then we look again soon. Lock held. */
 static void cleaner_wait(void)
 {
-    uint64_t done = server.pagers_done;
-    struct timespec until;
-    if (server.pagers_busy < PAGER_THREADS) {
+    uint64_t done = server.pagers_done, now = disk_clock.microseconds(NULL);
+    if (server.pagers_busy == PAGER_THREADS) {
+        if (wait_us(STUCK_MS * 1000) == ETIMEDOUT && server.pagers_done == done)
+            server.clean_wanted = CLEAN_MIN;
+    } else if (server.checkpoint_due_us > now && !server.fenced) {
+        wait_us(server.checkpoint_due_us - now);
+    } else {
         pthread_cond_wait(&server.work, &server.lock);
-        return;
     }
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += STUCK_MS * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    if (pthread_cond_timedwait(&server.work, &server.lock, &until) == ETIMEDOUT
-        && server.pagers_done == done)
-        server.clean_wanted = CLEAN_MIN;
 }
 
 /* One round of what is due. Lock held. */
@@ -278,7 +292,8 @@ static int work_round(void)
     server.credit_low = false;
     if (pages) r = clean_pages(pages > CLEAN_MIN ? pages : CLEAN_MIN);
     if (r == 0 && low) r = credits_help();
-    if (r == 0 && (wanted > server.checkpoints_done || store_should_checkpoint(server.store)))
+    if (r == 0 && (wanted > server.checkpoints_done || store_should_checkpoint(server.store)
+                   || time_is_up()))
         r = checkpoint_run();
     if (r == -ENOMEM) {
         say("no memory for a checkpoint; it is tried again");

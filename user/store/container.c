@@ -297,6 +297,7 @@ int container_open(uint64_t process, const struct wire_open *how, struct wire_op
 {
     int r = name_check(how->name);
     if (r == 0 && !memchr(how->type, 0, STORE_NAME_BYTES)) r = -ENAMETOOLONG;
+    if (r == 0 && server.read_only && (how->flags & PS_WRITE)) r = -EROFS;
     if (r < 0) return r;
     out->created = 0;
     for (;;) {

@@ -14,6 +14,7 @@
 #include <sys/auxv.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #define STORE_NAME "store"
 #define EXIT_NO_DISK 2
@@ -49,7 +50,8 @@ void server_fence(const char *what, int error)
     server_unlock();
     if (first)
         say("%s (error %d). No more commits are taken; whether the last ones are durable is "
-            "unknown. Restart to recover what is.", what, error < 0 ? -error : error);
+            "unknown. To recover what is: `kill -9 %d`, and init starts the manager again; or halt.",
+            what, error < 0 ? -error : error, getpid());
 }
 
 /* ---- the disk ---- */
@@ -109,7 +111,8 @@ static const char *advice(int error)
     case -EMEDIUMTYPE: return "this disk holds something that is no store; give another disk, or "
                               "make this one blank if nothing on it is wanted";
     case -EPROTONOSUPPORT: return "this store was made by a newer Katydid; start that one";
-    case -EUCLEAN: return "this store is damaged; keep a copy, and look at it with `kstore check`";
+    case -EUCLEAN: return "this store is damaged; copy the disk, `kstore check` it on the host, and "
+                          "`kstore salvage` what is sound into a new store";
     case -ENOMEM: return "there is not enough memory; start with more (--memory)";
     case -EIO: return "the disk does not read or write";
     default: return "it cannot be opened";
@@ -142,17 +145,34 @@ static uint64_t group_bytes_max(void)
     return KD1(KD_SYSTEM_INFO, &info) == 0 ? info.memory_bytes / 8 : 1ull << 22;
 }
 
+/* A damaged store can still be read as far as its log is sound: nothing is written to it. */
+static int open_to_read(const struct disk_io *io, struct store_open_options *how,
+                        struct store_report *report)
+{
+    const char *what = report->message ? report->message : "damaged";
+    how->flags = STORE_READ_ONLY;
+    int r = store_open(io, &disk_memory, how, &server.store, report);
+    if (r < 0) return r;
+    server.read_only = true;
+    say("DAMAGED: %s", what);
+    say("what is sound (log to %llu) is open for reading only, and nothing is written. Copy the disk first; "
+        "then, on the host, `kstore check` it and `kstore salvage` it into a new store",
+        (unsigned long long)report->end_lsn);
+    return 0;
+}
+
 static bool store_start(const struct disk_io *io)
 {
-    struct store_open_options options = {.clock = &disk_clock, .group_bytes = group_bytes_max()};
+    struct store_open_options how = {.clock = &disk_clock, .group_bytes = group_bytes_max()};
     struct store_report report;
-    int r = store_open(io, &disk_memory, &options, &server.store, &report);
+    int r = store_open(io, &disk_memory, &how, &server.store, &report);
     if (r == -ENODATA && disk_format(io) == 0)
-        r = store_open(io, &disk_memory, &options, &server.store, &report);
+        r = store_open(io, &disk_memory, &how, &server.store, &report);
     if (r == 0) {
         report_say(&report);
         return true;
     }
+    if (r == -EUCLEAN && open_to_read(io, &how, &report) == 0) return true;
     if (r != -ENODATA)
         say("refused: %s (error %d%s%s)", advice(r), -r, report.message ? ": " : "",
             report.message ? report.message : "");
@@ -194,7 +214,7 @@ int main(int argc, char **argv)
 {
     struct disk_io io;
     options_read(argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 0);
-    crc32c_choose(&disk_clock);
+    if (!options.crc_fixed) crc32c_choose(&disk_clock);
     if (!disk_open(&io)) return EXIT_NO_DISK;
     if (!store_start(&io)) return EXIT_REFUSED;
     if (!server_start()) return 1;

@@ -17,6 +17,8 @@ static const char *const step_names[STEP_COUNT] = {
     "C4", "C5", "C5w", "C5f", "C6", "C7", "K1", "K2", "K3", "K4",
 };
 
+struct options options = {.checkpoint_ms = 30000};
+
 static enum step die_at = STEP_COUNT;   /* none; written before there are threads */
 static atomic_ulong die_left;
 
@@ -36,6 +38,19 @@ static bool die_option(char *value, unsigned life)
         return true;
     }
     return false;
+}
+
+static bool checkpoint_option(const char *value)
+{
+    char *end;
+    options.checkpoint_ms = strtoull(value, &end, 10);
+    return end != value && *end == 0;
+}
+
+static bool crc_option(const char *value)
+{
+    if (strcmp(value, "table") != 0 && strcmp(value, "instruction") != 0) return false;
+    return options.crc_fixed = crc32c_fix(value);
 }
 
 static bool bug_option(const char *value)
@@ -59,6 +74,8 @@ static bool option(char *word, unsigned life)
     *value++ = 0;
     if (strcmp(word, "die") == 0) return die_option(value, life);
     if (strcmp(word, "bug") == 0) return bug_option(value);
+    if (strcmp(word, "checkpoint_ms") == 0) return checkpoint_option(value);
+    if (strcmp(word, "crc") == 0) return crc_option(value);
     return false;
 }
 

@@ -1,6 +1,10 @@
 /*
  * options.h - what the kernel's command line tells the store manager; all words begin with "store.".
  *
+ *     store.checkpoint_ms=N          a checkpoint so long after the first commit that none covers
+ *                                    (30000; 0: only when the log wants one, or somebody asks)
+ *     store.crc=table|instruction    how checksums are computed, instead of what is faster now: so
+ *                                    that runs that count instructions repeat
  *     store.die=STEP:N[,STEP:N...]   ends the manager, as if killed, when it comes to STEP for the
  *                                    N-th time; the second one is for the manager that init then
  *                                    starts, and so on
@@ -11,6 +15,9 @@
  */
 #ifndef USER_STORE_OPTIONS_H
 #define USER_STORE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
 
 #define EXIT_STEP 99            /* the status of a manager that ended at its step */
 
@@ -27,6 +34,12 @@ enum step {
     STEP_K4,                    /* "K4": log space is released */
     STEP_COUNT
 };
+
+struct options {
+    uint64_t checkpoint_ms;
+    bool crc_fixed;
+};
+extern struct options options;
 
 /* Reads the kernel's command line; `life` counts from 0 how often init has started the manager
  * again. A word that is not understood is said and passed over. */

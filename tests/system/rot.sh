@@ -1,0 +1,107 @@
+#!/bin/bash
+# Damage on the store's disk, made on the host: a page that rotted, went elsewhere or got lost is told to
+# its reader, by container and address, and all else goes on; damaged metadata and history are
+# refused, or opened for reading, with a sentence that says what to do; nothing wrong is ever served.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+GOOD=$TEST_TMP/good
+STORE=$TEST_TMP/store
+LOG=$TEST_TMP/kernel
+
+# guest OPTIONS... COMMANDS: sets output and status; the kernel's log goes to $LOG.
+guest() {
+    status=0
+    output=$(scripts/run --timeout 60 --memory 64 --store "$STORE" --log "$LOG" \
+        --add build/tests/guest/store_rot "${@:1:$#-1}" -c "${!#}" 2>"$TEST_TMP/stderr") || status=$?
+    output=${output//$'\r'/}
+}
+log_says() { grep -qE -- "$1" "$LOG" || { cat "$LOG"; false; }; }
+same() { cmp "$1" "$2"; }
+
+# damage PYTHON: `image` is the disk, home(page, n) the offset of a page's home. Works on a fresh copy.
+damage() {
+    cp --sparse=always "$GOOD" "$STORE"
+    python3 - "$STORE" "$1" <<'END' || { echo "Bail out! the damage was not done"; exit 1; }
+import mmap, struct, sys
+with open(sys.argv[1], "r+b") as disk, mmap.mmap(disk.fileno(), 0) as image:
+    def home(page, n=2):
+        text = b"".join(struct.pack("<Q", 0x746f72 << 40 | page << 32 | n << 16 | i)
+                        for i in range(512))
+        at = image.find(text)
+        while at % 4096:
+            at = image.find(text, at + 1)
+        return at
+    def groups():
+        at = image.find(b"1dKGuorp")
+        while at >= 0:
+            if at % 4096 == 0:
+                yield at
+            at = image.find(b"1dKGuorp", at + 1)
+    def flip(at):
+        image[at] ^= 4
+    exec(sys.argv[2])
+END
+}
+
+build/host/kstore create --size 32 --force "$STORE" >/dev/null
+guest 'store_rot write 1; cat /dev/null' # generation 1, for what gets lost
+is "the first version is written" "0 written 0" "$status ${output%%$'\n'*}"
+cp --sparse=always "$STORE" "$TEST_TMP/older"
+guest 'store_rot write 2; todo add milk'
+is "the second version is written" "0 written 0" "$status ${output%%$'\n'*}"
+cp --sparse=always "$STORE" "$GOOD"
+guest 'store_rot read'
+is "undamaged: all pages are good" "0 good 64, damaged" "$status $output"
+
+# --- pages ---
+pages() { # NAME PYTHON DAMAGED
+    damage "$2"
+    guest 'store_rot read; todo; store_rot read'
+    is "$1: its readers get EIO, twice; others go on" "0 $3 - milk $3" "$status $(echo $output)"
+    ok "$1: the log names container and address" log_says 'store: rot, address 0x[0-9a-f]+: .*damaged'
+}
+pages "a flipped bit" 'flip(home(5) + 1234)' "good 63, damaged 5"
+pages "two pages in each other's place" \
+    'a, b = home(7), home(9); image[a:a+4096], image[b:b+4096] = image[b:b+4096], image[a:a+4096]' \
+    "good 62, damaged 7 9"
+pages "a page of zeros" 'a = home(63); image[a:a+4096] = bytes(4096)' "good 63, damaged 63"
+pages "a write that got lost" "a = home(11); old = open('$TEST_TMP/older', 'rb').read()[a:a+4096]
+assert old != image[a:a+4096]; image[a:a+4096] = old" "good 63, damaged 11"
+damage 'flip(home(5))'
+guest 'store_rot write 3; store_rot read'
+is "a damaged page that is written anew as a whole stays damaged: it must be read first" \
+    "0 written -1 good 63, damaged 5" "$status $(echo $output)"
+
+# --- history: the last boot was cut off, so the log is needed ---
+cut_off() {
+    cp --sparse=always "$GOOD" "$STORE"
+    guest --kill-on 'end' 'store_rot more 3; store_rot more 4; store_rot more 5; sleep 1; echo end; sleep 9'
+    cp --sparse=always "$STORE" "$TEST_TMP/cut"
+}
+cut_off
+guest 'store_rot read'
+is "a cut-off store recovers" "0 good 64, damaged" "$status $output"
+GOOD=$TEST_TMP/cut damage 'starts = sorted(groups(), key=lambda at: struct.unpack("<Q", image[at+8:at+16]))
+flip(starts[-4] + 5000)'
+cp --sparse=always "$STORE" "$TEST_TMP/before"
+guest 'store_rot read; todo add more; todo'
+ok "damaged history: said, and how to go on" log_says 'store: what is sound .*reading only.*kstore salvage'
+is "what is sound can be read, but not written" "good 64, damaged" \
+    "$(grep -v todo: <<<"$output" | tr '\n' ' ' | sed 's/ $//')"
+ok "not a byte" same "$STORE" "$TEST_TMP/before"
+
+# --- superblock, metadata ---
+damage 'flip(100)'
+guest 'store_rot read'
+is "one superblock: the other serves" "0 good 64, damaged" "$status $output"
+damage 'image[0:4096] = b"x" * 4096
+for at in range(4096, len(image), 4096):
+    if image[at:at+8] == b"1otSKdib": flip(at + 100)'
+cp --sparse=always "$STORE" "$TEST_TMP/before"
+guest 'todo'
+ok "no superblock: refused, and what to do is said" log_says 'store: refused: .*(kstore|disk)'
+is "a program is told that there is no store" 1 "$status"
+ok "and nothing is written" same "$STORE" "$TEST_TMP/before"
+done_testing
