@@ -154,7 +154,7 @@ build/obj/bugs/%.o: %.c Makefile
 	$(call say,HOST)$(HOSTCC) $(HFLAGS) -DKATYDID_BUGS -c -o $@ $<
 build/host/kstore: $(call objects,build/obj/host,$(KSTORE_SOURCES) $(DISK_SOURCES))
 	@mkdir -p $(@D)
-	$(call say,LINK)$(HLINK)
+	$(call say,LINK)$(HLINK) -lm
 build/host/%: build/obj/host/disk/tools/%.o $(call objects,build/obj/host,$(DISK_SOURCES))
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HLINK)

@@ -183,9 +183,11 @@ static enum kslot_state judge(struct kslot *s, const struct superblock_disk *d,
         return KSLOT_NEWER;
     uint32_t seed = kview_seed(d->uuid, CRC_SUPERBLOCK, le32_get(d->slot), 0);
     const size_t from = offsetof(struct superblock_disk, version);
+    s->why = "it is of an older format";
+    if (s->version != FORMAT_VERSION)
+        return KSLOT_DAMAGED;
     s->why = "its CRC is wrong";
-    if (s->version != FORMAT_VERSION ||
-        kcheck_crc(seed, (const uint8_t *)d + from, sizeof *d - from) != le32_get(d->crc))
+    if (kcheck_crc(seed, (const uint8_t *)d + from, sizeof *d - from) != le32_get(d->crc))
         return KSLOT_DAMAGED;
     s->why = "it uses features of a newer format";
     if (le64_get(d->features))

@@ -223,7 +223,8 @@ int  klog_judge(struct kview *view);            /* torn tail or damage: result.d
 uint32_t klog_epoch(const struct kslot *super, uint64_t lsn);
 
 /* replay.c */
-/* Applies the group in view->buffer; of one before `redo_lsn` only SPILL records count. 0, -EUCLEAN (a finding says why), -ENOMEM. */
+/* Applies the group in view->buffer; of one before `redo_lsn` only SPILL records count. 0, -EUCLEAN
+ * (a finding says why), -ENOMEM. */
 int  kreplay_group(struct kview *view, struct kmodel *model, const struct kgroup *group,
                    uint64_t redo_lsn);
 const char *kreplay_runs(const uint8_t *runs, uint32_t bytes);  /* NULL: fine; else why not */

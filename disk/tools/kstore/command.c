@@ -23,8 +23,7 @@ error_t common_parse(int key, char *value, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (common->count < common->wanted)
-            argp_error(state, "%s", common->count ? "a second file is needed"
-                                                  : "a store image is needed");
+            argp_error(state, "an argument is missing");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -125,14 +125,14 @@ int copy_page(struct copy *copy, uint64_t object, uint64_t page, const uint8_t *
     return 0;
 }
 
-int copy_end(struct copy *copy, int error)
+int copy_end(struct copy *copy, bool close, int error)
 {
     if (!error)
         error = group_commit(copy);
     for (uint32_t i = 0; i < copy->pending_count; i++)
         free(copy->pending[i].bytes);
     free(copy->pending);
-    if (error)
+    if (error || !close)
         store_abandon(copy->to);
     else
         error = store_close(copy->to);

@@ -1,7 +1,7 @@
 /*
  * kstore.h - what the subcommands of kstore share: exit status, images as disks, options, JSON.
  *
- * Only create, grow and salvage use the store's own code; the others read an image through
+ * Only create, put, grow and salvage use the store's own code; the others read an image through
  * kcheck/view.h, which is the format chapter's reading of it, and so also show damaged ones.
  */
 #ifndef KATYDID_KSTORE_H
@@ -19,6 +19,7 @@ enum { SOUND = 0, DAMAGED = 1, WRONG_USE = 2, CANNOT = 3, NO_STORE = 4 };
 
 int create_main(int count, char **words);
 int info_main(int count, char **words);
+int put_main(int count, char **words);
 int check_main(int count, char **words);
 int dump_main(int count, char **words);
 int log_main(int count, char **words);
@@ -31,7 +32,7 @@ int grow_main(int count, char **words);
 /* Options of most commands; a command's own parser hands keys it does not know to common_parse.
  * files[] are the arguments that are no options; too many or too few of them end the program. */
 struct common {
-    const char *files[2];
+    const char *files[3];
     int  count, wanted;
     bool json, quiet;
 };

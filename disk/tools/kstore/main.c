@@ -12,9 +12,11 @@ static const struct command {
     { "create",  "make an empty store",                                      create_main },
     { "info",    "what a store holds, as recovery would leave it",           info_main },
     { "check",   "verify every structure, page and invariant of a store",    check_main },
+    { "put",     "make a container out of a file",                           put_main },
     { "salvage", "copy what verifies from a damaged store into a new one",   salvage_main },
     { "dump",    "objects, extents, pages, buckets; or one page",            dump_main },
     { "log",     "the groups and records of the log",                        log_main },
+    { "map",     "draw a picture of the disk, as one HTML file",             map_main },
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -31,7 +33,7 @@ static void usage(FILE *out)
                  "  2  wrong use\n"
                  "  3  cannot read, write or allocate\n"
                  "  4  blank, or not a store, or of a newer format\n\n"
-                 "Only create, grow and the target of salvage are ever written to.\n");
+                 "Only create, put, grow and the target of salvage are ever written to.\n");
 }
 
 int main(int count, char **words)

@@ -214,7 +214,7 @@ static int copy_all(struct copy *copy)
         error = containers_copy(copy);
     if (!error)
         error = pages_copy(copy);
-    int end = copy_end(copy, error);
+    int end = copy_end(copy, true, error);
     return error ? error : end;
 }
 

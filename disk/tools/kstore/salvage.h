@@ -25,7 +25,7 @@ struct copy {
 int  copy_begin(struct copy *copy);
 int  copy_op(struct copy *copy, struct store_op *op);
 int  copy_page(struct copy *copy, uint64_t object, uint64_t page, const uint8_t *bytes);
-int  copy_end(struct copy *copy, int error);    /* error: give up. Frees everything */
+int  copy_end(struct copy *copy, bool close, int error);  /* error: give up. Frees everything */
 
 /* Are the bytes with this page's CRC somewhere in the ring? */
 bool past_find(struct copy *copy, const struct kleaf *leaf, uint32_t page, uint8_t *bytes);
