@@ -54,7 +54,8 @@ KSTORE_SOURCES  := $(wildcard disk/tools/kstore/*.c) $(KCHECK_SOURCES)
 HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/*.c)) \
                    build/host/kstore
 
-.PHONY: all image tests host-tests iso run test check fuzz debug crash bench lint clean reset-store help
+.PHONY: all image tests host-tests iso run test test-long check fuzz debug crash bench lint clean
+.PHONY: reset-store help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -208,7 +209,12 @@ test:                           ## all tests (15 minutes at most); ONLY=PATTERN 
 check:                          ## host tests only (2 minutes at most)
 	@scripts/setup check
 	@+$(MAKE) --no-print-directory -j$(JOBS) host-tests
-	@scripts/test --host $(if $(ONLY),--only '$(ONLY)')
+	@scripts/test --host --tier check $(if $(ONLY),--only '$(ONLY)')
+
+test-long:                      ## host proofs in full, for a night; N=SEEDS, SEED=FIRST, ONLY=PATTERN
+	@scripts/setup check
+	@+$(MAKE) --no-print-directory -j$(JOBS) host-tests
+	@N=$(N) SEED=$(SEED) scripts/test --host --tier long $(if $(ONLY),--only '$(ONLY)')
 
 fuzz:                           ## libFuzzer on images and logs; N=RUNS (200000) SEED=S
 	@scripts/setup fuzz

@@ -70,7 +70,7 @@ static void snapshot_take(struct store *store)
         map[i].index = le32_of(page->index);
         map[i].crc = le32_of(page->crc);
         if (page->kind == META_BUCKET)
-            map[i].chain = le16_of((uint16_t)chain_place(store, i));
+            map[i].chain = le16_of((uint16_t)(BUG(BUG_CHAIN_PLACE) ? 0 : chain_place(store, i)));
         if (page->dirty >> c->area & 1) {
             memcpy(c->copies + (size_t)n * BLOCK_BYTES, page->bytes, BLOCK_BYTES);
             c->numbers[n++] = i;
@@ -129,6 +129,8 @@ static int dirty_find(struct store *store, uint64_t *cursor, uint64_t below, uin
         const struct extent *e = &store->extents[i];
         uint32_t first = i == *cursor / n ? (uint32_t)(*cursor % n) : 0;
         for (uint32_t p = first; e->dirty >> p; p++) {
+            if (BUG(BUG_DIRTY_FIRST) && p > 0)
+                break;
             if (!(e->dirty >> p & 1))
                 continue;
             struct leaf_disk *leaf = hash_find(store, e->object, e->index, NULL);
@@ -170,7 +172,8 @@ static void crcs_enter(struct store *store, uint8_t *copy)
         struct leaf_disk *live = hash_find(store, le64_get(saved->object),
                                            le64_get(saved->index), NULL);
         for (uint32_t p = 0; live && p < store->extent_pages; p++)
-            if (le64_get(leaf_lsn(store, live)[p]) == le64_get(leaf_lsn(store, saved)[p]))
+            if (le64_get(leaf_lsn(store, live)[p]) == le64_get(leaf_lsn(store, saved)[p]) &&
+                !BUG(BUG_CRC_ENTER))
                 leaf_crc(saved)[p] = leaf_crc(live)[p];
     }
 }
@@ -238,6 +241,8 @@ static int area_write(struct store *store)
     for (uint32_t i = 0, n; i < c->page_count && !error; i += n) {
         for (n = 1; i + n < c->page_count && c->numbers[i + n] == c->numbers[i] + n; n++)
             ;
+        if (BUG(BUG_AREA_LAST) && i && i + n == c->page_count)
+            break;
         error = store->io.write(store->io.context,
                                 area_page_offset(&store->super, c->area, c->numbers[i]),
                                 c->copies + (size_t)i * BLOCK_BYTES, (size_t)n * BLOCK_BYTES);
@@ -266,9 +271,9 @@ int store_checkpoint_write(struct store *store)
         error = store->io.flush(store->io.context);
     if (!error && !superblock_first)
         error = superblock_write(&store->io, &c->next, block);
-    if (!error)
+    if (!error && !BUG(BUG_RELEASE_EARLY))
         error = store->io.flush(store->io.context);
-    if (error)
+    if (error && !BUG(BUG_CHECKPOINT_FENCE))
         fence_set(store, error);
     c->error = error;
     c->done = true;
@@ -287,7 +292,7 @@ int store_checkpoint_apply(struct store *store)
         store->epoch = c->next.epochs[c->next.epoch_count - 1].epoch;
         older = store->super.checkpoints[!store->super.checkpoint_index].scan_lsn;
         store->keep_lsn = older ? older : c->scan_lsn;                  /* C3 */
-        if (BUG(BUG_TRUNCATE_EARLY))
+        if (BUG(BUG_TRUNCATE_EARLY) || BUG(BUG_KEEP_NEWER))
             store->keep_lsn = c->scan_lsn;
         if (store->durable_lsn < c->redo_lsn)   /* the flushes covered SPILL groups, too */
             store->durable_lsn = c->redo_lsn;

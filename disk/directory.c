@@ -172,7 +172,7 @@ int directory_create(struct store *store, uint64_t object, const struct containe
     directory_touch(store, slot);
     store->container_pages[slot] = 0;
     store->containers++;
-    store->next_object = object + 1;
+    store->next_object = BUG(BUG_ID_AGAIN) ? object : object + 1;
     cursor_pass(store, first, gib);
     return 0;
 }
@@ -182,6 +182,8 @@ static void names_drop(struct store *store, uint64_t object)
     for (uint32_t i = 0; i < names_slots(store); i++) {
         struct name_disk *name = names_slot(store, i);
         if (le64_get(name->object) != object)
+            continue;
+        if (BUG(BUG_NAMES_STAY))
             continue;
         memset(name, 0, sizeof *name);
         meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
@@ -210,7 +212,8 @@ int directory_rename(struct store *store, uint64_t object, const char *name)
     if (!container || !name_valid(name) || directory_find(store, name))
         return -EUCLEAN;
     name_copy(container->name, name);
-    directory_touch(store, slot);
+    if (!BUG(BUG_RENAME_TOUCH))
+        directory_touch(store, slot);
     return 0;
 }
 
@@ -286,8 +289,8 @@ int directory_name_set(struct store *store, uint64_t object, const struct name_v
 {
     if (!directory_get(store, object, NULL) || !name_valid(value->name))
         return -EUCLEAN;
-    uint32_t i = names_index(store, object, value->name);
-    if (i == names_slots(store)) {
+    uint32_t i = names_index(store, BUG(BUG_NAME_TWICE) ? 0 : object, value->name);
+    if (i == names_slots(store) || BUG(BUG_NAME_TWICE)) {
         i = names_index(store, 0, NULL);        /* a free slot */
         if (i == names_slots(store)) {
             int error = slots_grow(store, META_NAMES, store->names_list, &store->names_count,
@@ -311,7 +314,8 @@ int directory_name_unset(struct store *store, uint64_t object, const char *name)
     if (!object || i == names_slots(store))
         return -EUCLEAN;
     memset(names_slot(store, i), 0, sizeof(struct name_disk));
-    meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
+    if (!BUG(BUG_UNSET_TOUCH))
+        meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
     store->names--;
     return 0;
 }

@@ -73,7 +73,7 @@ static int slots_clear(const struct disk_io *io, const struct superblock *super,
         error = io->write(io->context, super->slot_b_offset, block, BLOCK_BYTES);
     if (!error)
         error = io->write(io->context, SIGNPOST_OFFSET, block, BLOCK_BYTES);
-    return error ? error : io->flush(io->context);
+    return error || BUG(BUG_FORMAT_ORDER) ? error : io->flush(io->context);
 }
 
 /* No flush of its own: the area's, which comes before slot B, covers it. */
@@ -111,7 +111,7 @@ int store_format(const struct disk_io *io, const struct disk_memory *memory,
         error = checkpoint_begin_at(store, super.log_bytes, 0);
     if (!error)
         error = store_checkpoint_seal(store);
-    if (!error)
+    if (!error && !BUG(BUG_FORMAT_KEEPS))
         error = slots_clear(io, &super, store->checkpoint.map + store->checkpoint.map_used_bytes);
     if (!error)
         error = signpost_write(io, &super, store->checkpoint.map +

@@ -28,13 +28,15 @@ static size_t round_block(size_t bytes)
 uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes)
 {
     uint64_t left = store->super.log_bytes - lsn % store->super.log_bytes;
+    left += BUG(BUG_WRAP_OVER) ? BLOCK_BYTES : 0;
     return bytes <= left ? lsn : lsn + left;
 }
 
 bool log_fits(const struct store *store, size_t bytes)
 {
     uint64_t lsn = log_place(store, store->end_lsn, bytes);
-    return lsn + bytes - store->keep_lsn <= store->super.log_bytes;     /* G3 */
+    uint64_t over = BUG(BUG_LOG_OVER) ? 2 * BLOCK_BYTES : 0;
+    return lsn + bytes - store->keep_lsn <= store->super.log_bytes + over;      /* G3 */
 }
 
 uint64_t store_log_free(const struct store *store)
@@ -112,8 +114,8 @@ void store_txn_cancel(struct store_group *group)
     if (group->state != GROUP_OPEN || !group->in_txn)
         return;
     plan_rewind(group, group->txn_claims, group->txn_ops);
-    group->used = group->txn_used;
-    group->records = group->txn_records;
+    group->used = BUG(BUG_ABORT_STAYS) ? group->used : group->txn_used;
+    group->records = BUG(BUG_ABORT_STAYS) ? group->records : group->txn_records;
     group->pages_wanted = group->txn_wanted;
     group->store->plan_next_object = group->txn_next_object;
     group->store->plan_cursor_gib = group->txn_cursor_gib;
@@ -143,7 +145,7 @@ struct record_disk *record_add(struct store_group *group, enum record_type type,
     record->data_bytes = le32_of(data_bytes);
     record->object = le64_of(object);
     uint32_t padding = length - (uint32_t)sizeof *record - data_bytes;
-    memset((uint8_t *)(record + 1) + data_bytes, 0, padding);
+    memset((uint8_t *)(record + 1) + data_bytes, 0, BUG(BUG_RECORD_PADDING) ? 0 : padding);
     group->used += length;
     group->records++;
     return record;
@@ -423,7 +425,7 @@ static void header_encode(struct store_group *group)
     memset(header, 0, sizeof *header);
     header->magic = le64_of(GROUP_MAGIC);
     header->lsn = le64_of(group->lsn);
-    header->durable_lsn = le64_of(store->durable_lsn);
+    header->durable_lsn = le64_of(BUG(BUG_DURABLE_AHEAD) ? group->lsn : store->durable_lsn);
     header->first_tag = le64_of(group->first_tag);
     memcpy(header->uuid_low.byte, store->super.uuid, 4);
     header->epoch = le32_of(store->epoch);
@@ -449,7 +451,8 @@ int store_group_seal(struct store_group *group)
         record_add(group, RECORD_NOOP, 0, 0);
     }
     group->bytes = round_block(group->used);
-    memset(group->buffer + group->used, 0, group->bytes - group->used);    /* G4 */
+    if (!BUG(BUG_GROUP_PADDING))
+        memset(group->buffer + group->used, 0, group->bytes - group->used);     /* G4 */
     group->lsn = log_place(store, store->end_lsn, group->bytes);
     header_encode(group);
     chains_sealed(group, store->prev_crc);
@@ -464,7 +467,8 @@ static int group_fail(struct store_group *group, int error)
 {
     group->error = error;
     group->state = GROUP_FAILED;
-    fence_set(group->store, error);
+    if (!BUG(BUG_NO_FENCE))
+        fence_set(group->store, error);
     return error;
 }
 
@@ -487,15 +491,16 @@ int store_group_issue(struct store_group *group)
 int store_group_write(struct store_group *group)
 {
     struct store *store = group->store;
+    bool early = BUG(BUG_ACK_EARLY) || (BUG(BUG_AHEAD_NO_FLUSH) && group->state == GROUP_ISSUED);
     int error = group->state == GROUP_SEALED ? store_group_issue(group) : 0;
     if (error)
         return error;
     if (group->state != GROUP_ISSUED)
         return group->state == GROUP_FAILED ? group->error : -EINVAL;
     error = fence_get(store);
-    if (!error && !BUG(BUG_ACK_EARLY))
+    if (!error && !early)
         error = store->io.flush(store->io.context);
-    if (error)
+    if (error && !BUG(BUG_FLUSH_SWALLOWED))
         return group_fail(group, error);
     group->state = GROUP_DURABLE;
     return 0;                           /* the point of commit */

@@ -121,7 +121,8 @@ uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index)
     uint8_t *bytes = store->spare;
     memcpy(&store->spare, bytes, sizeof store->spare);
     store->spare_count--;
-    memset(bytes, 0, BLOCK_BYTES);
+    if (!BUG(BUG_META_OLD))
+        memset(bytes, 0, BLOCK_BYTES);
     store->pages[page] = (struct meta_page){ .bytes = bytes, .index = index,
                                              .kind = (uint16_t)kind, .dirty = 3 };
     store->free_pages--;
@@ -276,10 +277,10 @@ static int page_load(struct store *store, uint32_t area, uint32_t page,
     if (error)
         return error;
     uint32_t crc = crc32c(crc_seed(store->super.uuid, CRC_META, page, 0), bytes, BLOCK_BYTES);
-    if (crc != le32_get(entry->crc))
+    if (crc != le32_get(entry->crc) && !BUG(BUG_META_CRC))
         return -EUCLEAN;
     store->pages[page].crc = crc;
-    store->pages[page].dirty = (uint8_t)(1u << !area);  /* nothing is known of the other area */
+    store->pages[page].dirty = BUG(BUG_OTHER_AREA) ? 0 : (uint8_t)(1u << !area);    /* M1 */
     return page_place(store, page, entry);
 }
 
@@ -299,7 +300,7 @@ int meta_load(struct store *store, uint32_t area)
     if (!error)
         error = store_read(store, store->super.area_start[area], map, map_bytes);
     if (!error && crc32c(crc_seed(store->super.uuid, CRC_MAP, info->redo_lsn, 0), map, map_bytes) !=
-                  info->root_crc)
+                  info->root_crc && !BUG(BUG_MAP_CRC))
         error = -EUCLEAN;
     for (uint32_t i = 0; i < info->pages && !error; i++)
         if (le16_get(map[i].kind) != META_FREE)

@@ -48,7 +48,7 @@ void store_release(const struct store *store, void *memory, size_t bytes)
 int store_read(const struct store *store, uint64_t offset, void *buffer, size_t bytes)
 {
     int error = -EIO;
-    for (int i = 0; i < READ_TRIES && error; i++)
+    for (int i = 0; i < (BUG(BUG_NO_RETRY) ? 1 : READ_TRIES) && error; i++)
         error = store->io.read(store->io.context, offset, buffer, bytes);
     return error;
 }
@@ -141,7 +141,7 @@ static int slots_read(const struct disk_io *io, void *block, struct slots *slots
         b = slots->super[0].slot_b_offset;
     int error_b = block_read(io, b, block);
     slots->verdict[1] = SLOT_DAMAGED;
-    if (!error_b)
+    if (!error_b && !BUG(BUG_SLOT_A_ONLY))
         slots->verdict[1] = superblock_decode(block, io->bytes, b, &slots->super[1], &version);
     if (slots->verdict[1] == SLOT_NEWER && slots->verdict[0] != SLOT_VALID)
         report->version = version;
@@ -169,7 +169,8 @@ static int slots_choose(const struct slots *slots, struct superblock *super,
     const enum slot_verdict *v = slots->verdict;
     if (v[0] == SLOT_VALID || v[1] == SLOT_VALID) {
         int newer = v[0] != SLOT_VALID || (v[1] == SLOT_VALID &&
-                    slots->super[1].generation > slots->super[0].generation);
+                    (slots->super[1].generation > slots->super[0].generation) !=
+                    BUG(BUG_SLOT_OLDER));
         *super = slots->super[newer];
         report->version = FORMAT_VERSION;
         return 0;
@@ -278,7 +279,8 @@ static int scan_verify(struct store *store, struct log_reader *reader, uint32_t 
     struct scan scan = scan_begin(reader, area);
     int found;
     while ((found = scan_next(&scan)) > 0)
-        report->groups += scan.lsn >= scan.base->redo_lsn;
+        if ((report->groups += scan.lsn >= scan.base->redo_lsn) == 4 && BUG(BUG_REPLAY_SHORT))
+            break;
     if (found < 0)
         return found;
     store->end_lsn = store->applied_lsn = store->durable_lsn = report->end_lsn = scan.end;
@@ -363,10 +365,13 @@ static int run_home(struct store *store, uint64_t number, uint32_t count, uint8_
         if (!leaf)
             return -EUCLEAN;
         memcpy(buffer + (size_t)i * STORE_PAGE_BYTES, image, STORE_PAGE_BYTES);
-        leaf_crc(leaf)[page] = le32_of(crc32c(0, image, STORE_PAGE_BYTES));
+        leaf_crc(leaf)[page] = le32_of(BUG(BUG_RECOVERY_CRC) ? 0
+                                                            : crc32c(0, image, STORE_PAGE_BYTES));
         page_dirty_set(store, extent, page, false);
         meta_touch(store, at);
     }
+    if (BUG(BUG_HOME_SHORT) && count > 1)
+        count--;
     return store->io.write(store->io.context, store->super.data_start + number * STORE_PAGE_BYTES,
                            buffer, (size_t)count * STORE_PAGE_BYTES);
 }
@@ -403,7 +408,7 @@ static int images_home(struct store *store, struct store_report *report)
 static int superblock_advance(struct store *store)
 {
     struct superblock next = store->super;
-    next.generation++;
+    next.generation += BUG(BUG_SAME_SLOT) ? 2 : 1;
     next.flags = 0;
     int error = BUG(BUG_NO_EPOCH) ? 0 : epoch_begin(&next, store->end_lsn, store->keep_lsn);
     void *block = store_alloc(store, BLOCK_BYTES);
@@ -411,7 +416,7 @@ static int superblock_advance(struct store *store)
         return -ENOMEM;
     if (!error)
         error = superblock_write(&store->io, &next, block);
-    if (!error)
+    if (!error && !BUG(BUG_EPOCH_NO_FLUSH))
         error = store->io.flush(store->io.context);
     store_release(store, block, BLOCK_BYTES);
     if (!error)
@@ -451,7 +456,7 @@ static void marks_set(struct store *store, uint32_t area)
     uint64_t scan = store->super.checkpoints[area].scan_lsn;
     bool kept = older && older < scan && store->end_lsn - older <= store->super.log_bytes;
     store->redo_lsn = store->super.checkpoints[area].redo_lsn;
-    store->keep_lsn = kept ? older : scan;
+    store->keep_lsn = kept && !BUG(BUG_KEEP_NEWER) ? older : scan;
     store->super.checkpoint_index = area;       /* the base of the next checkpoint */
 }
 
@@ -557,7 +562,7 @@ int store_close(struct store *store)
         store_abandon(store);
         return 0;
     }
-    if (!error && (store->pages_dirty || store->chains || store->checkpoint.running ||
+    if (!error && ((store->pages_dirty && !BUG(BUG_CLOSE_DIRTY)) || store->chains || store->checkpoint.running ||
                    store->groups[0].state != GROUP_IDLE || store->groups[1].state != GROUP_IDLE))
         return -EBUSY;
     if (!error)

@@ -55,6 +55,8 @@ int store_page_read(struct store *store, uint64_t object, uint64_t page, void *b
                        STORE_PAGE_BYTES);
     if (error)
         return error;
+    if (BUG(BUG_PAGE_CRC))
+        return 0;
     return crc32c(0, bytes, STORE_PAGE_BYTES) == (found.dirty ? found.log_crc : found.crc)
                ? 0 : -EUCLEAN;
 }

@@ -73,13 +73,14 @@ void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops)
         if (claim->kind == CLAIM_EXTENT)
             extent_unclaim(group->store, claim->value);
     }
-    group->op_count = ops;
+    group->op_count = BUG(BUG_ABORT_PLANNED) ? group->op_count : ops;
 }
 
 /* The group is applied or dropped: extents that are still only claimed become free. */
 void plan_clear(struct store_group *group)
 {
     plan_rewind(group, 0, 0);
+    group->op_count = 0;
     group->pages_wanted = 0;
 }
 
@@ -98,7 +99,8 @@ static const struct store_group *pending(const struct store *store, uint32_t n)
 
 static bool kind_matches(uint32_t found, enum claim_kind wanted)
 {
-    return found == wanted || (wanted == CLAIM_PAGE && found == CLAIM_PAGE_FREED);
+    return found == wanted || (wanted == CLAIM_PAGE && found == CLAIM_PAGE_FREED &&
+                               !BUG(BUG_FREE_UNSEEN));
 }
 
 /* The newest claim; CLAIM_PAGE also finds CLAIM_PAGE_FREED. */
@@ -157,7 +159,7 @@ static bool plan_name_taken(const struct store *store, const char *name)
         for (uint32_t i = 0; group && i < group->op_count; i++) {
             const struct planned_op *op = &group->ops[i];
             bool names = op->type == RECORD_CREATE || op->type == RECORD_RENAME;
-            if (names && name_equal(op->name, name))
+            if (names && name_equal(op->name, name) && !BUG(BUG_NAME_TAKEN))
                 owner = op->object;
             else if (owner == op->object && (names || op->type == RECORD_DELETE))
                 owner = 0;
@@ -201,7 +203,7 @@ static bool plan_range_used(const struct store *store, uint32_t first, uint32_t 
         const struct store_group *group = pending(store, n);
         for (uint32_t i = 0; group && i < group->op_count; i++) {
             const struct planned_op *op = &group->ops[i];
-            if (op->gib && op->first_gib < first + gib && first < op->first_gib + op->gib) {
+            if (!BUG(BUG_RANGE_TWICE) && op->gib && op->first_gib < first + gib && first < op->first_gib + op->gib) {
                 *next = op->first_gib + op->gib;
                 return true;
             }
@@ -350,7 +352,7 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
         return -EINVAL;                 /* twice in one transaction */
     if (!full && base_lsn == 0 && state.present)
         return -ESTALE;
-    if (!full && base_lsn && (!state.present || state.lsn != base_lsn ||
+    if (!full && base_lsn && (!state.present || (state.lsn != base_lsn && !BUG(BUG_STALE_BASE)) ||
                               (base_lsn < store->redo_lsn && !BUG(BUG_FULL_BELOW))))
         return -ESTALE;
     error = plan_extent(group, object, page / store->extent_pages, physical);

@@ -50,7 +50,9 @@ void runs_apply(uint8_t *page, const uint8_t *runs, uint32_t bytes)
 {
     while (bytes) {
         uint32_t offset = runs[0] | runs[1] << 8, length = runs[2] | runs[3] << 8;
-        memcpy(page + offset, runs + 4, length);
+        memcpy(page + offset, runs + 4, BUG(BUG_RUN_SHORT) ? length - 1 : length);
+        if (BUG(BUG_RUN_FIRST))
+            return;
         runs += 4 + length;
         bytes -= 4 + length;
     }
@@ -65,7 +67,7 @@ static uint8_t **image_place(struct store *store, uint64_t extent, uint32_t page
 
 static void image_drop(struct store *store, uint64_t extent, uint32_t page)
 {
-    if (store->images) {
+    if (store->images && !BUG(BUG_IMAGE_KEPT)) {
         store_release(store, *image_place(store, extent, page), STORE_PAGE_BYTES);
         *image_place(store, extent, page) = NULL;
     }
@@ -90,7 +92,7 @@ static int image_write(struct store *store, const struct record_disk *record, ui
     if (full)
         memcpy(*image, data, STORE_PAGE_BYTES);
     else {
-        if (!base)
+        if (!base && !BUG(BUG_ZERO_BASE))
             memset(*image, 0, STORE_PAGE_BYTES);
         runs_apply(*image, data, le32_get(record->data_bytes));
     }
@@ -146,15 +148,16 @@ static int page_write(struct store *store, const struct record_disk *record, uin
         store->pages_present++;
         store->container_pages[slot]++;
     }
-    leaf->mask = le32_of(mask | bit);
+    leaf->mask = le32_of(BUG(BUG_MASK_LOST) && mask ? mask : mask | bit);
     leaf_crc(leaf)[page] = le32_of(0);
     leaf_lsn(store, leaf)[page] = le64_of(csn);
-    page_dirty_set(store, physical, page, true);
+    page_dirty_set(store, physical, page, !BUG(BUG_DIRTY_LOST));
     if (!BUG(BUG_LOGGED_STALE))
         logged_forget(store, object, le64_get(record->page));
     if (le16_get(record->type) == RECORD_PAGE_LOGGED)
         logged_enter(store, object, le64_get(record->page), le64_get(record->base));
-    meta_touch(store, at);
+    if (!BUG(BUG_LEAF_TOUCH))
+        meta_touch(store, at);
     return 0;
 }
 
@@ -168,6 +171,7 @@ static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint
         return;
     uint64_t physical = le64_get(leaf->physical);
     uint32_t mask = le32_get(leaf->mask);
+    to -= BUG(BUG_FREE_SHORT) && to - from > 1;
     for (uint32_t page = from; page < to; page++) {
         if (!(mask >> page & 1))
             continue;
@@ -218,7 +222,7 @@ static int container_delete(struct store *store, uint64_t object)
     const struct container_disk *container = directory_get(store, object, NULL);
     if (!container)
         return -EUCLEAN;
-    int error = pages_free(store, object, 0, container_pages(container));
+    int error = BUG(BUG_DELETE_PAGES) ? 0 : pages_free(store, object, 0, container_pages(container));
     return error ? error : directory_delete(store, object);
 }
 

@@ -66,7 +66,7 @@ static bool header_plausible(const struct store *store, const struct group_disk 
     uint64_t left = store->super.log_bytes - lsn % store->super.log_bytes;
     uint64_t bytes = (uint64_t)le32_get(header->blocks) * BLOCK_BYTES;
     return le64_get(header->magic) == GROUP_MAGIC &&
-           memcmp(header->uuid_low.byte, store->super.uuid, 4) == 0 && bytes > 0 && bytes <= left &&
+           (memcmp(header->uuid_low.byte, store->super.uuid, 4) == 0 || BUG(BUG_NO_UUID)) && bytes > 0 && bytes <= left &&
            bytes <= store->super.log_bytes / 2 &&
            le32_get(header->payload_bytes) <= bytes - sizeof *header;
 }
@@ -94,9 +94,10 @@ static int group_at(struct log_reader *reader, uint64_t lsn, uint32_t prev_crc, 
     if (!header_plausible(store, header, lsn))
         return 0;
     if (!BUG(BUG_NO_LSN) && (le64_get(header->lsn) != lsn ||
-                             (!any_prev && le32_get(header->prev_crc) != prev_crc)))
+                             (!any_prev && le32_get(header->prev_crc) != prev_crc &&
+                              !BUG(BUG_NO_PREV_CRC))))
         return 0;
-    if (le32_get(header->epoch) != epoch_at(&store->super, lsn))
+    if (le32_get(header->epoch) != epoch_at(&store->super, lsn) && !BUG(BUG_EPOCH_ANY))
         return 0;
     return crc_holds(reader, lsn, (size_t)le32_get(header->blocks) * BLOCK_BYTES, group);
 }
@@ -110,6 +111,8 @@ int log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const 
     if (found || *lsn % log_bytes == 0)
         return found;
     uint64_t start = *lsn - *lsn % log_bytes + log_bytes;
+    if (BUG(BUG_WRAP_END))
+        return found;
     found = group_at(reader, start, prev_crc, false, group);
     if (found > 0)
         *lsn = start;
@@ -139,7 +142,9 @@ int log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage)
             return error;
         const struct group_disk *header = (const void *)block;
         uint32_t epoch = le32_get(header->epoch);
-        if (!header_plausible(reader->store, header, lsn) || epoch < newest || (epoch == newest && le64_get(header->durable_lsn) <= end))
+        if (!header_plausible(reader->store, header, lsn) || epoch < newest ||
+            BUG(BUG_DAMAGE_BLIND) ||
+            (epoch == newest && le64_get(header->durable_lsn) <= end && !BUG(BUG_DAMAGE_FALSE)))
             continue;
         int holds = crc_holds(reader, lsn, (size_t)le32_get(header->blocks) * BLOCK_BYTES, &block);
         if (holds < 0)

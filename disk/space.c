@@ -18,7 +18,7 @@ uint64_t extent_offset(const struct store *store, uint64_t extent)
 bool extent_holds_slot_b(const struct superblock *super, uint64_t extent)
 {
     uint64_t start = super->data_start + extent * super->extent_bytes;
-    return super->slot_b_offset >= start && super->slot_b_offset - start < super->extent_bytes;
+    return !BUG(BUG_SLOT_B_DATA) && super->slot_b_offset >= start && super->slot_b_offset - start < super->extent_bytes;
 }
 
 /* A free extent, `near` if that one is free, else the next after the cursor. */
@@ -27,7 +27,8 @@ uint64_t extent_claim(struct store *store, uint64_t near)
     uint64_t extent = near;
     if (!store->free_extents)
         return UINT64_MAX;
-    if (near >= store->super.extents || store->extents[near].state != EXTENT_FREE) {
+    if (near >= store->super.extents ||
+        (store->extents[near].state != EXTENT_FREE && !BUG(BUG_NEAR_TAKEN))) {
         extent = store->extent_cursor;
         do {
             if (++extent >= store->super.extents)
@@ -43,7 +44,7 @@ uint64_t extent_claim(struct store *store, uint64_t near)
 
 void extent_unclaim(struct store *store, uint64_t extent)
 {
-    if (store->extents[extent].state != EXTENT_CLAIMED)
+    if (store->extents[extent].state != EXTENT_CLAIMED || BUG(BUG_CLAIM_LEAK))
         return;
     store->extents[extent].state = EXTENT_FREE;
     store->claimed_extents--;
@@ -77,19 +78,23 @@ void extent_free(struct store *store, uint64_t extent)
         page_dirty_set(store, extent, page, false);
     *e = (struct extent){ .state = EXTENT_FREED };
     store->freed_extents++;
+    if (BUG(BUG_FREE_EARLY)) {
+        e->state = EXTENT_FREED_OLD;
+        extents_recycle(store);
+    }
 }
 
 void extents_age(struct store *store)
 {
     for (uint64_t i = 0; i < store->super.extents && store->freed_extents; i++)
-        if (store->extents[i].state == EXTENT_FREED)
+        if (store->extents[i].state == EXTENT_FREED && !BUG(BUG_FREE_NO_AGE))
             store->extents[i].state = EXTENT_FREED_OLD;
 }
 
 void extents_recycle(struct store *store)
 {
     for (uint64_t i = 0; i < store->super.extents && store->freed_extents; i++)
-        if (store->extents[i].state == EXTENT_FREED_OLD) {
+        if (store->extents[i].state == EXTENT_FREED_OLD && !BUG(BUG_FREE_NEVER)) {
             store->extents[i].state = EXTENT_FREE;
             store->freed_extents--;
             store->free_extents++;

@@ -15,6 +15,8 @@ uint32_t crc_seed(const uint8_t uuid[16], enum crc_kind kind, uint64_t address, 
 {
     struct { uint8_t uuid[16]; le32 kind, epoch; le64 address; } seed;
     memcpy(seed.uuid, uuid, 16);
+    if (BUG(BUG_NO_UUID))
+        memset(seed.uuid, 0, 16);
     seed.kind = le32_of(kind);
     seed.epoch = le32_of(epoch);
     seed.address = le64_of(address);
@@ -231,7 +233,7 @@ enum slot_verdict superblock_decode(const struct superblock_disk *in, uint64_t d
     *version = le32_get(in->version);
     if (*version > FORMAT_VERSION)
         return SLOT_NEWER;
-    if (*version != FORMAT_VERSION || le32_get(in->crc) != slot_crc(in))
+    if (*version != FORMAT_VERSION || (le32_get(in->crc) != slot_crc(in) && !BUG(BUG_SLOT_CRC)))
         return SLOT_DAMAGED;
     if (le64_get(in->features))
         return SLOT_NEWER;
@@ -258,7 +260,7 @@ int superblock_write(const struct disk_io *io, const struct superblock *super, v
 uint32_t epoch_at(const struct superblock *super, uint64_t lsn)
 {
     uint32_t epoch = 0;
-    for (uint32_t i = 0; i < super->epoch_count && super->epochs[i].first_lsn <= lsn; i++)
+    for (uint32_t i = 0; i < super->epoch_count && super->epochs[i].first_lsn <= lsn - BUG(BUG_EPOCH_LATE); i++)
         epoch = super->epochs[i].epoch;
     return epoch;
 }
@@ -269,6 +271,8 @@ int epoch_begin(struct superblock *super, uint64_t lsn, uint64_t keep_lsn)
 {
     uint32_t newest = super->epochs[super->epoch_count - 1].epoch, first = 0;
     while (first + 1 < super->epoch_count && super->epochs[first + 1].first_lsn <= keep_lsn)
+        first++;
+    if (BUG(BUG_EPOCH_FORGOTTEN) && first + 1 < super->epoch_count)
         first++;
     super->epoch_count -= first;
     memmove(super->epochs, super->epochs + first, super->epoch_count * sizeof super->epochs[0]);

@@ -56,10 +56,9 @@ static bool crc_option(const char *value)
 static bool bug_option(const char *value)
 {
 #ifdef KATYDID_BUGS
-    unsigned long n = strtoul(value, NULL, 10);
-    if (n == 0 || n >= BUG_COUNT) return false;
-    bug_mask |= 1ull << n;
-    say("bug %lu is planted: this store will lie", n);
+    bug_on = bug_find(value);
+    if (bug_on == BUG_NONE) return false;
+    say("bug %s is planted: this store will lie", value);
     return true;
 #else
     (void)value;
