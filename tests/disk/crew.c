@@ -68,8 +68,7 @@ bool crew_short(void)
 
 uint64_t crew_count(uint64_t count, uint64_t long_count)
 {
-    uint64_t some = crew_short() ? (count + 3) / 4 : count;
-    return number("N", crew_long() ? long_count : some);
+    return number("N", crew_long() ? long_count : count);
 }
 
 void crew_add(uint32_t tally, uint64_t amount)

@@ -2,7 +2,7 @@
  * crew.h - seeded jobs on all cores, their tallies, and what is said when one fails.
  *
  * A job is a function of its seed alone. SEED= and N= choose the seeds of every test of a program,
- * ONLY= the test, TEST_TIER=check or long (LONG=1) a quarter of it or the numbers of `make test-long`; a failure prints the line that repeats it
+ * ONLY= the test, TEST_TIER=long or LONG=1 the numbers of `make test-long`; a failure prints the line that repeats it
  * with these. A job runs in a process of its own crew, so a crash ends one process and is reported
  * with its seed and step like any other failure.
  */
@@ -18,8 +18,8 @@ typedef void crew_job(uint64_t seed);
 
 /* Called once, with argv[0], before the tests run: applies ONLY=. */
 void crew_begin(const char *program);
-/* How much to do: `count` in `make test`, a quarter in `make check`, `long_count` in
- * `make test-long`, N= where that is given. */
+/* How much to do: `count` in `make test` and `make check`, `long_count` in `make test-long`, N=
+ * where that is given. crew_short: in `make check`, where the longest tests do less. */
 uint64_t crew_count(uint64_t count, uint64_t long_count);
 bool crew_long(void);
 bool crew_short(void);
