@@ -66,7 +66,8 @@ static bool header_plausible(const struct store *store, const struct group_disk 
     uint64_t left = store->super.log_bytes - lsn % store->super.log_bytes;
     uint64_t bytes = (uint64_t)le32_get(header->blocks) * BLOCK_BYTES;
     return le64_get(header->magic) == GROUP_MAGIC &&
-           (memcmp(header->uuid_low.byte, store->super.uuid, 4) == 0 || BUG(BUG_NO_UUID)) && bytes > 0 && bytes <= left &&
+           (memcmp(header->uuid_low.byte, store->super.uuid, 4) == 0 || BUG(BUG_NO_UUID)) &&
+           bytes > 0 && bytes <= left &&
            bytes <= store->super.log_bytes / 2 &&
            le32_get(header->payload_bytes) <= bytes - sizeof *header;
 }
