@@ -303,7 +303,8 @@ static int transaction_apply(struct store *store, const uint8_t *group, uint64_t
     while ((more = record_next(&ahead, &record)) > 0 && le16_get(record->type) != RECORD_COMMIT)
         records++;
     int error = more < 0 ? more : more == 0 ? -EUCLEAN : commit_check(store, record, records);
-    uint64_t csn = error ? 0 : lsn + (uint64_t)((const uint8_t *)record - group);
+    uint64_t csn = error ? 0 : lsn + (BUG(BUG_CSN_GROUP) ? 0
+                                      : (uint64_t)((const uint8_t *)record - group));
     for (uint32_t i = 0; i < records && !error; i++) {
         error = store->images ? meta_reserve(store, 4) : 0;
         if (!error && record_next(walk, &record) != 1)
