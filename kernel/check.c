@@ -72,6 +72,8 @@ static unsigned check_leaf(struct leaf *l)
             lock_release(&v->lock);
         }
         w.view = NULL;
+        if ((p->mask.word[0] & ~l->users.word[0]) | (p->mask.word[1] & ~l->users.word[1]))
+            complain(&w, "a mask is not in its leaf's sum", at);
         if (writable >= 0 && rights > 1)
             complain(&w, "a COPY and a right of another view (P2)", at);
         if (page_resident(p) && p->frame->owner != l)

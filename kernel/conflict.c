@@ -236,7 +236,7 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, ui
     pte_t *pte = view_pte(w, at);
     pte_t e = pte ? pte_load(pte) : 0;
     bool taken = e == 0;
-    if (e && w->state == VIEW_IDLE) {
+    if (e && (w->state == VIEW_IDLE || w->untouched)) {
         if (v->want == WANT_READ) {
             if (p->writer == w->id)
                 p->writer = WRITER_NONE; /* it keeps a shared right */
@@ -272,6 +272,27 @@ out:
     return blocks;
 }
 
+static struct vmask candidates_of(const struct view *v, const struct page *p)
+{
+    struct vmask m = {0};
+    if (v->want != WANT_READ)
+        m = p->mask;
+    else if (p->writer != WRITER_NONE)
+        vmask_set(&m, (unsigned)p->writer);
+    vmask_clear(&m, v->id);
+    return m;
+}
+
+bool conflict_take(struct view *v, struct leaf *l, unsigned slot, uint64_t *shoot)
+{
+    struct page *p = &l->pages[slot];
+    struct vmask candidates = candidates_of(v, p);
+    bool blocked = false;
+    vmask_for(w, &candidates)
+        blocked |= judge(v, &views[w], p, page_address(l, slot), shoot);
+    return blocked;
+}
+
 static void conflict_notice(struct view *v, struct leaf *l, unsigned slot)
 {
     struct object *o = l->object;
@@ -298,12 +319,7 @@ static void conflict_notice(struct view *v, struct leaf *l, unsigned slot)
 enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t e)
 {
     struct page *p = &l->pages[slot];
-    struct vmask candidates = {0};
-    if (v->want != WANT_READ)
-        candidates = p->mask;
-    else if (p->writer != WRITER_NONE)
-        vmask_set(&candidates, (unsigned)p->writer);
-    vmask_clear(&candidates, v->id);
+    struct vmask candidates = candidates_of(v, p);
     waits_clear(v);
     if (vmask_empty(&candidates) && list_empty(&p->waiters))
         return CONFLICT_GRANT;
@@ -329,9 +345,7 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
         }
     }
     uint64_t shoot = 0;
-    bool blocked = false;
-    vmask_for(w, &candidates)
-        blocked |= judge(v, &views[w], p, at, &shoot);
+    bool blocked = conflict_take(v, l, slot, &shoot);
     if (shoot) {
         count(shootdowns);
         arch_shootdown(shoot); /* R3, leaf lock still held */

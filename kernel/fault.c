@@ -26,6 +26,13 @@ HOT bool leaf_aligned(const struct leaf *l)
     return l->object->base % (LEAF_PAGES * PAGE_BYTES) == 0;
 }
 
+/* P3, and the leaf's sum of masks. */
+HOT void user_add(const struct view *v, struct leaf *l, struct page *p)
+{
+    vmask_set(&p->mask, v->id);
+    vmask_set(&l->users, v->id);
+}
+
 /* ---- F7: what a write needs ---- */
 
 /* The first write, or a new hand is to be filled by waiting. 0; -EAGAIN: waited, look again; -errno:
@@ -133,7 +140,7 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
         return -ESTALE;
     lock_acquire(&v->lock);
     pte_exchange(pte, pte_make(frame_paddr(f), PTE_PRESENT | PTE_USER | PTE_NX | PTE_ACCESSED));
-    vmask_set(&p->mask, v->id);
+    user_add(v, l, p);
     lock_release(&v->lock);
     grant_neighbours(v, l, slot, pte);
     return 0;
@@ -178,7 +185,7 @@ HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     struct page *p = &l->pages[slot];
     lock_acquire(&v->lock);
-    vmask_set(&p->mask, v->id); /* P3 */
+    user_add(v, l, p);
     if (v->want == WANT_WRITE)
         grant_copy(v, l, slot, page_address(l, slot), pte);
     else
@@ -214,6 +221,16 @@ static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, p
     }
     lock_release(&l->lock);
     return result;
+}
+
+/* Another transaction has locked the container. In its queue; leaf locked on entry, not on return. */
+static RARE int fault_shut_out(struct view *v, struct leaf *l)
+{
+    queue_leave(v);
+    lock_release(&l->lock);
+    __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
+    int e = v->doom ? 0 : thread_park_until(v->deadline_ns);
+    return e == -ETIMEDOUT ? e : -EAGAIN;
 }
 
 /* What was looked up before the leaf lock still holds. */
@@ -258,6 +275,8 @@ static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned
         if (p->rmw || (v->want_x_count && want_x_has(v, page_address(l, slot))))
             v->want = WANT_READ_FOR_WRITE;
     }
+    if (container_shut(v, o) && !container_admits(v, o, v->want != WANT_READ))
+        return fault_shut_out(v, l);
     if (!uncontended(v, p) || v->want == WANT_READ_FOR_WRITE)
         return fault_contended(v, l, slot, pte);
     grant(v, l, slot, pte);
@@ -308,6 +327,7 @@ static RARE int fault_ended(struct view *v, int e)
 {
     if (v->queue_page)
         queue_leave_locked(v);
+    container_lock_leave(v);
     if (!e || e == -ENXIO)
         return e; /* the right came meanwhile; or the caller looks the address up again */
     view_doom(v, e == -ECANCELED ? EINTR : -e); /* the first reason counts */
@@ -337,6 +357,8 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
         if (sufficient(pte_load(pte), want))
             break;
         v->want = (uint8_t)want;
+        if (o->escalate && ++v->faults >= MAX(o->escalate, v->escalate_at))
+            container_escalate(v, o);
         if (o->flags & KD_OBJECT_ASK)
             e = ask_manager(v, o, at & ~(vaddr_t)(PAGE_BYTES - 1), want == WANT_WRITE ? 2 : 1);
         if (!e && want == WANT_WRITE)
@@ -405,19 +427,20 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
     pte_t *pte = v->last_leaf_ptes + slot;
     bool granted = false;
     lock_acquire(&l->lock);
-    if (still_attached(v, l->object) && page_resident(p) && list_empty(&p->waiters) && !p->rmw) {
+    if (still_attached(v, l->object) && page_resident(p) && list_empty(&p->waiters) && !p->rmw &&
+        likely(!container_shut(v, l->object))) {
         if (write) {
             v->want = WANT_WRITE;
             granted = vmask_only(&p->mask, v->id) && !(p->flags & PAGE_NO_WRITE) &&
                       !(pte_load(pte) & PTE_COPY) && vmask_empty(&v->waits);
             if (granted) {
                 lock_acquire(&v->lock);
-                vmask_set(&p->mask, v->id); /* P3 */
+                user_add(v, l, p);
                 grant_copy(v, l, (unsigned)slot, at & ~(vaddr_t)(PAGE_BYTES - 1), pte);
                 lock_release(&v->lock);
             }
         } else if (p->writer == WRITER_NONE && pte_load(pte) == 0) {
-            vmask_set(&p->mask, v->id); /* P3 */
+            user_add(v, l, p);
             v->want = WANT_READ;
             grant_shared(v, p, pte);
             group_grant(v, l, (unsigned)slot, at & ~(vaddr_t)(PAGE_BYTES - 1), v->last_leaf_ptes);

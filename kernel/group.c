@@ -12,7 +12,8 @@
  *   clustered   faults in this container lie near the one before: the aligned GROUP_CLUSTER around it
  *   random      neither: the page alone
  * The container counts its faults by kind; a score, up with each near fault and down with each far
- * one, tells clustered from random. A fixed size can be set instead (KD_POLICY_GROUP).
+ * one, tells clustered from random. A fixed size can be set instead (KD_POLICY_GROUP). Who has locked
+ * the container gets the whole leaf.
  *
  * Locks: leaf. The counters are approximate.
  */
@@ -21,7 +22,8 @@
 enum { GROUP_CLUSTER = 8, NEAR_PAGES = 16, SCORE_MAX = 15, SCORE_CLUSTERED = 8 };
 
 /* Maps what is free of slots [first, last). Leaf locked; ptes are the view's 64 entries of the leaf. */
-static unsigned group_map(struct view *v, struct leaf *l, pte_t *ptes, unsigned first, unsigned last)
+static __attribute__((noinline)) void group_map(struct view *v, struct leaf *l, pte_t *ptes,
+                                                unsigned first, unsigned last)
 {
     bool rights = !v->snapshot_rights;
     uint64_t newest = rights ? ~0ull : v->snapshot;
@@ -32,11 +34,11 @@ static unsigned group_map(struct view *v, struct leaf *l, pte_t *ptes, unsigned 
         if (!page_resident(p) || ptes[slot] || p->sequence > newest ||
             (rights && (p->writer != WRITER_NONE || p->rmw || !list_empty(&p->waiters))))
             continue;
-        p->mask.word[word] |= bit; /* P3 */
+        p->mask.word[word] |= bit; /* P3; it is in the leaf's sum already */
         pte_store(&ptes[slot], pte_make(frame_paddr(p->frame), PTE_PRESENT | PTE_USER | PTE_NX));
         mapped++;
     }
-    return mapped;
+    count_add(grants_group, mapped);
 }
 
 /* More than the page alone: [*first, *last) of the leaf. */
@@ -58,9 +60,19 @@ static void group_more(struct view *v, struct object *o, bool next, unsigned slo
     }
 }
 
+static __attribute__((noinline, cold)) void group_locked(struct view *v, struct leaf *l, pte_t *ptes)
+{
+    if (container_locked_by(v, l->object))
+        group_map(v, l, ptes, 0, LEAF_PAGES);
+}
+
 void group_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *ptes)
 {
     struct object *o = l->object;
+    if (__builtin_expect(o->container_lock.state, 0)) {
+        group_locked(v, l, ptes);
+        return;
+    }
     bool next = at == v->touch_next;
     bool near = at - v->touch_last + NEAR_PAGES * PAGE_BYTES < 2 * NEAR_PAGES * PAGE_BYTES;
     v->touch_last = at;
@@ -77,7 +89,7 @@ void group_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_
     unsigned first = slot, last = slot + 1;
     group_more(v, o, next, slot, &first, &last);
     v->touch_next = at + ((vaddr_t)(last - slot) << PAGE_SHIFT);
-    count_add(grants_group, group_map(v, l, ptes, first, last));
+    group_map(v, l, ptes, first, last);
 }
 
 /* KD_CONTAINER_POLICY. */
@@ -92,6 +104,9 @@ long container_policy(vaddr_t at, unsigned policy, uint64_t value)
         result = -EACCES;
     else if (policy == KD_POLICY_GROUP && value <= LEAF_PAGES && !(value & (value - 1))) {
         o->group_fixed = (uint8_t)value;
+        result = 0;
+    } else if (policy == KD_POLICY_ESCALATE && value <= 1u << 30) {
+        o->escalate = (uint32_t)value;
         result = 0;
     }
     object_put(o);

@@ -210,6 +210,7 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
     }
     lock_init(&o->lock, RANK_OBJECT, "object");
     list_init(&o->attachments);
+    container_lock_init(&o->container_lock);
     o->references = 1;
     o->flags = c->flags;
     o->owner = process_this();

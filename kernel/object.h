@@ -63,7 +63,21 @@ struct leaf {
     struct object *object;
     uint64_t first;          /* page index of pages[0] */
     struct list waits;       /* struct page_wait: for pages that are not resident */
+    struct vmask users;      /* all masks of the pages, or more */
     struct page pages[LEAF_PAGES];
+};
+
+/* container_lock.c */
+enum { CONTAINER_BUSY = ~0u };
+struct container_lock {
+    uint32_t state;          /* atomic: 0: nobody has or wants it; a view + 1: that one alone has it;
+                              * CONTAINER_BUSY: a fault must look closer */
+    int16_t exclusive, drainer; /* views or WRITER_NONE */
+    struct vmask shared;
+    struct vmask drains;     /* the drainer waits for these: they may still get pages */
+    bool first_walk, again;
+    struct list queue;       /* views, by lock_link */
+    struct list draining_link;
 };
 
 struct object {
@@ -78,6 +92,8 @@ struct object {
     struct lock lock;        /* RANK_OBJECT */
     struct list attachments;
     struct list all;
+    struct container_lock container_lock;
+    uint32_t escalate;       /* faults after which a transaction tries to lock it; 0: never */
     uint8_t near_score;      /* group.c: high: read faults lie near each other */
     uint8_t group_fixed;     /* pages that a read fault maps; 0: as touches suggest */
     uint32_t touches[TOUCH_KINDS]; /* read faults by kind; about */

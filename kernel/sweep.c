@@ -130,6 +130,7 @@ void object_die(struct object *o, int reason)
     lock_release(&o->lock);
     if (was)
         return;
+    container_lock_dead(o);
     leaves_for(o, leaf_sweep, &reason);
     lock_acquire(&objects_lock);
     list_remove(&o->all);

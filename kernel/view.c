@@ -21,6 +21,7 @@ void view_init(void)
         list_init(&v->copies);
         list_init(&v->queue_link);
         list_init(&v->credit_link);
+        list_init(&v->lock_link);
         list_init(&v->snapshot_link);
         v->commit_item.kind = ITEM_COMMIT;
         list_init(&v->commit_item.link);
@@ -284,9 +285,10 @@ static void notice_move(struct port **at, struct port *port, struct item *i)
  * at `enlisted` from outside, under the view lock. */
 static void view_idle(struct view *v, bool drop_want_x)
 {
+    bool all = v->strict || (v->locked_count && container_locks_wanted(v));
     lock_acquire(&v->lock);
-    bool flush = v->owed || drop_want_x || v->strict;
-    if (v->owed_count > OWED_MAX || v->strict)
+    bool flush = v->owed || drop_want_x || all;
+    if (v->owed_count > OWED_MAX || all)
         drop_all_rights(v);
     else
         for (unsigned i = 0; i < v->owed_count; i++)
@@ -309,7 +311,10 @@ static void view_idle(struct view *v, bool drop_want_x)
     if (port)
         port_put(port);
     notice_move(&v->conflict_port, NULL, &v->conflict_item);
+    if (v->locked_count)
+        container_locks_end(v);
     view_wake_waiters(v);
+    container_drains_leave(v);
 }
 
 void view_return_hands(struct view *v)
@@ -393,6 +398,7 @@ void view_abort(struct view *v, int reason)
         queue_leave(v);
         lock_release(&l->lock);
     }
+    container_lock_leave(v);
     credit_leave(v);
     drop_copies(v);              /* A2 */
     view_gone_notice(v, reason); /* A3 */
@@ -442,6 +448,35 @@ static uint64_t ticket_new(void)
     return __atomic_fetch_add(&next_ticket, 1, __ATOMIC_RELAXED);
 }
 
+/* Locks a container for the running transaction. Who is doomed meanwhile goes to its entry. */
+static long txn_lock(vaddr_t at, unsigned how)
+{
+    struct view *v = thread_this()->view;
+    if (!v || v->state != VIEW_ACTIVE)
+        return -ENOENT;
+    if (v->snapshot_rights)
+        return -EINVAL;
+    int e = container_lock_at(v, at, how);
+    if (e == -ECANCELED || e == -ETIMEDOUT) {
+        view_doom(v, e == -ETIMEDOUT ? ETIMEDOUT : EINTR); /* the first reason counts */
+        v->deliver = true;
+        thread_kick(thread_this()); /* view_return_to_user */
+    }
+    return e;
+}
+
+/* KD_CONTAINER_LOCK: the lock comes before the first touch. */
+static long begin_locked(struct view *v, const struct kd_begin *b)
+{
+    long e = txn_lock(b->locked, b->mode & KD_LOCKED_SHARED ? KD_LOCK_SHARED : 0);
+    lock_acquire(&v->lock);
+    v->untouched = false;
+    lock_release(&v->lock);
+    if (e && !v->deliver)
+        view_abort(v, (int)-e);
+    return e;
+}
+
 static long txn_begin(vaddr_t at)
 {
     struct view *v = thread_this()->view;
@@ -452,9 +487,9 @@ static long txn_begin(vaddr_t at)
         return -ENOENT;
     if (v->state != VIEW_IDLE)
         return -EALREADY;
-    uint32_t mode = b.mode & ~(uint32_t)KD_STRICT;
-    if (mode > KD_DIRTY_READ)
-        return mode == KD_CONTAINER_LOCK ? -EOPNOTSUPP : -EINVAL;
+    uint32_t mode = b.mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED);
+    if (mode > KD_CONTAINER_LOCK || (b.mode & KD_LOCKED_SHARED && mode != KD_CONTAINER_LOCK))
+        return -EINVAL;
     if (!user_range_ok(b.entry, 1) || !user_range_ok(b.stack, 1))
         return -EFAULT;
     if (b.ticket >= __atomic_load_n(&next_ticket, __ATOMIC_RELAXED))
@@ -473,6 +508,7 @@ static long txn_begin(vaddr_t at)
     v->strict = b.mode & KD_STRICT;
     v->weight = b.weight;
     v->pages_max = b.pages_max;
+    v->faults = v->escalate_at = 0;
     v->entry = b.entry;
     v->stack = b.stack;
     v->deadline_ns = b.timeout_ms ? arch_time_ns() + (uint64_t)b.timeout_ms * 1000000 : ~0ull;
@@ -484,6 +520,7 @@ static long txn_begin(vaddr_t at)
     b.csn = snapshot ? v->snapshot : 0;
     lock_acquire(&v->lock); /* B1 */
     v->state = VIEW_ACTIVE;
+    v->untouched = mode == KD_CONTAINER_LOCK;
     if (snapshot != v->snapshot_rights ||
         (snapshot && (v->snapshot != before || mode == KD_DIRTY_READ))) {
         drop_all_rights(v); /* those of the other kind, or of another commit point */
@@ -499,7 +536,7 @@ static long txn_begin(vaddr_t at)
         view_abort(v, EFAULT);
         return -EFAULT;
     }
-    return 0;
+    return mode == KD_CONTAINER_LOCK ? begin_locked(v, &b) : 0;
 }
 
 static long txn_abort(int reason)
@@ -555,6 +592,7 @@ long txn_syscall(unsigned number, const uint64_t a[6])
     case KD_VIEW_STATS:
         return copy_to_user(a[0], &process_this()->stats, sizeof(struct kd_view_stats));
     case KD_CONTAINER_INFO: return container_info(a[0], a[1]);
+    case KD_TXN_LOCK: return txn_lock(a[0], (unsigned)a[1]);
     case KD_CONTAINER_POLICY: return container_policy(a[0], (unsigned)a[1], a[2]);
     default: return commit_call(number, a);
     }

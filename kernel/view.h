@@ -36,13 +36,14 @@
 
 enum view_state { VIEW_FREE, VIEW_IDLE, VIEW_ACTIVE, VIEW_COMMITTING, VIEW_PLAIN };
 enum view_want { WANT_READ, WANT_WRITE, WANT_READ_FOR_WRITE };
-enum { WANT_X_MAX = 16, OWED_MAX = 16, ANSWER_NONE = -1, ANSWER_CLAIMED = -2 };
+enum { WANT_X_MAX = 16, OWED_MAX = 16, LOCKED_MAX = 32, ANSWER_NONE = -1, ANSWER_CLAIMED = -2 };
 
 struct view {
     uint16_t id;
     struct lock lock;               /* RANK_VIEW */
     uint8_t state;
     bool snapshot_rights;           /* its PTEs are those of a snapshot: no rights */
+    bool untouched;                 /* it waits for its first lock: no right was used in this transaction */
     bool owed, stale;               /* others wait for it; a shootdown may be due to it */
     int cpu;                        /* where its table was loaded last */
     paddr_t table;
@@ -75,6 +76,11 @@ struct view {
     struct list queue_link;
     bool upgrade;
     uint8_t want;
+    struct list lock_link;          /* locks_lock; in the queue of ... */
+    struct object *lock_at;         /* ... or NULL; set by the owner thread */
+    struct object *locked[LOCKED_MAX]; /* containers that it has locked; references; owner thread */
+    unsigned locked_count;
+    uint64_t faults, escalate_at;   /* of the transaction that were looked up */
     struct list credit_link;        /* port lock */
     bool credit_waiting;
 
@@ -137,10 +143,38 @@ must_check int view_touch(struct view *v, vaddr_t at, bool write);
 void group_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *ptes);
 long container_policy(vaddr_t at, unsigned policy, uint64_t value);
 
+/* container_lock.c */
+enum lock_mode { LOCK_PAGE_READ, LOCK_PAGE_WRITE, LOCK_SHARED, LOCK_EXCLUSIVE };
+/* May others have it locked? Then container_admits() decides. Leaf locked. */
+static inline bool container_shut(const struct view *v, const struct object *o)
+{
+    uint32_t state = __atomic_load_n(&o->container_lock.state, __ATOMIC_SEQ_CST);
+    return state && state != v->id + 1u;
+}
+/* May v get a page? If not it is in the container's queue, with edges, and is to sleep. Leaf locked. */
+bool container_admits(struct view *v, struct object *o, bool write);
+bool container_locked_by(const struct view *v, const struct object *o);
+void container_lock_leave(struct view *v);      /* the queue, if it stands in one */
+/* Its transaction is over. Locks go before the edges of those that wait for it (they may add one until
+ * then), and the edges before nobody drains for it any more (walk_end trusts them). */
+void container_locks_end(struct view *v);
+bool container_locks_wanted(const struct view *v); /* somebody waits for one of them */
+void container_drains_leave(struct view *v);
+/* 0; -EBUSY: not without waiting, and !wait; -ECANCELED: doomed or killed; -ETIMEDOUT, -ENOLCK,
+ * -EOWNERDEAD. */
+must_check int container_lock_take(struct view *v, struct object *o, enum lock_mode mode, bool wait);
+must_check int container_lock_at(struct view *v, vaddr_t at, unsigned how); /* KD_TXN_LOCK */
+void container_escalate(struct view *v, struct object *o);
+void container_lock_init(struct container_lock *c);
+void container_lock_dead(struct object *o);     /* who waits looks again */
+
 /* conflict.c: queues, callbacks, the waits-for graph */
 void queue_leave(struct view *v);               /* leaf locked; wakes the new head (G3) */
 enum conflict_result { CONFLICT_GRANT, CONFLICT_BLOCKED, CONFLICT_DOOMED };
 enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t mine);
+/* Takes what v->want conflicts with and may be taken; *shoot: CPUs to shoot down before the leaf is
+ * unlocked. True: transactions are left, and v has edges to them. Leaf locked. */
+bool conflict_take(struct view *v, struct leaf *l, unsigned slot, uint64_t *shoot);
 void view_doom(struct view *v, int reason);     /* if it is active; wakes or kicks its owner */
 void view_wake_waiters(struct view *v);         /* all that wait for v; after it became idle */
 void waits_clear(struct view *v);

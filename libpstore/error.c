@@ -38,7 +38,7 @@ static const struct {
     {ENOSYS, "this kernel lacks the call: program and kernel are of different versions; rebuild"},
     {ENOTCONN, "the store manager is not running: start Katydid with a store disk "
                "(scripts/run --store FILE) and look at its boot messages (with -c: --log FILE)"},
-    {EOPNOTSUPP, "this kernel does not have it yet (container locks): use PS_SERIALISABLE"},
+    {ENOLCK, "the transaction has locked too many containers: 32 segments of them at most"},
     {EOWNERDEAD, "the store manager died: the transaction was undone, or, if it was in its commit, "
                  "perhaps made durable. The next one finds the store again: look, then go on"},
     {EPERM, "not allowed here: no transaction is active in this thread, or it is not the one to be "

@@ -20,6 +20,14 @@ static int hint(const void *p, size_t bytes, int what)
     return (int)ps_kernel(KD_TXN_HINT, (long)p, (long)bytes, what);
 }
 
+int container_lock(ps_container *c, unsigned from, int how)
+{
+    int result = 0;
+    for (unsigned i = from; result == 0 && i < c->segment_count; i++)
+        result = (int)ps_kernel(KD_TXN_LOCK, (long)c->segment[i].base, how, 0);
+    return result;
+}
+
 int ps_touch(const void *p, size_t bytes)
 {
     return hint(p, bytes, KD_HINT_WRITE);
@@ -28,6 +36,25 @@ int ps_touch(const void *p, size_t bytes)
 int ps_prefetch(const void *p, size_t bytes)
 {
     return hint(p, bytes, KD_HINT_PREFETCH);
+}
+
+int ps_lock(ps_container *c, int how)
+{
+    if (!tx_active())
+        return -EPERM;
+    if (!container_is_open(c) || how & ~(PS_LOCK_SHARED | PS_LOCK_NOW))
+        return -EINVAL;
+    if (!(how & PS_LOCK_SHARED) && !(c->flags & PS_WRITE))
+        return -EROFS;
+    return container_lock(c, 0, how);
+}
+
+int ps_policy(ps_container *c, int which, unsigned value)
+{
+    int result = container_is_open(c) ? 0 : -EINVAL;
+    for (unsigned i = 0; result == 0 && i < c->segment_count; i++)
+        result = (int)ps_kernel(KD_CONTAINER_POLICY, (long)c->segment[i].base, which, value);
+    return result == -EACCES ? -EROFS : result;
 }
 
 void ps_stats(struct ps_stats *out)

@@ -53,12 +53,14 @@ int ps_encoder(ps_container *c, int encoder);
  * deadlock fn runs again from its start, so it must not depend on volatile memory that it changed.
  * Any load or store may leave fn; nothing after it runs then (longjmp rules for locals).
  * -EIO and -EOWNERDEAD from a commit: its outcome is unknown, look before you do it again. */
-enum { PS_SERIALISABLE, PS_SNAPSHOT, PS_DIRTY_READ, PS_CONTAINER_LOCK /* not yet: -EOPNOTSUPP */ };
+enum { PS_SERIALISABLE, PS_SNAPSHOT, PS_DIRTY_READ, PS_CONTAINER_LOCK };
 struct ps_options {
     int isolation, retries, weight; /* retries 0: without limit; the lightest is a deadlock's victim */
     uint32_t timeout_ms, pages_max; /* 0: none. The time is looked at when it waits for others or a
                                      * page; a fn that only computes is not stopped */
-    ps_container *locked;           /* PS_CONTAINER_LOCK: this one */
+    ps_container *locked;           /* PS_CONTAINER_LOCK: this one, as a whole, until the end: nobody
+                                     * else reads or writes it; snapshots go on */
+    int shared;                     /* ... others may read it, nobody writes */
 };
 int ps_transaction(int (*fn)(void *arg), void *arg);
 int ps_transaction_opt(int (*fn)(void *arg), void *arg, const struct ps_options *opt);
@@ -93,6 +95,15 @@ ps_container *ps_container_of(const void *p); /* NULL: p is not persistent */
 int ps_touch(const void *p, size_t bytes);    /* about to write: takes the write right at once; with
                                                * PS_ENCODE_RANGES declares what is kept */
 int ps_prefetch(const void *p, size_t bytes);
+enum { PS_LOCK_SHARED = 1, PS_LOCK_NOW = 2 }; /* NOW: -EBUSY instead of waiting */
+int ps_lock(ps_container *c, int how);        /* locks all of it until the transaction's end; -EROFS:
+                                               * only shared, it is open for reading */
+/* How the pages of c are given to all its users; -EROFS unless it is open for writing. */
+enum { PS_GROUP = 1,                          /* pages that a first read brings, a power of 2 up to 64;
+                                               * 0: as touches suggest (the default) */
+       PS_ESCALATE = 2 };                     /* page faults after which a transaction locks c if that
+                                               * is free; 0: never (the default) */
+int ps_policy(ps_container *c, int which, unsigned value);
 
 /* ---- seeing what happened; values of this process since ps_connect ---- */
 struct ps_stats {

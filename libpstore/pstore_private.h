@@ -76,6 +76,8 @@ int container_index(const ps_container *c);
 int container_is_open(const ps_container *c);
 /* Are [address, + bytes) addresses of c, in one segment? */
 int container_has(ps_container *c, uint64_t address, uint64_t bytes);
+/* Locks its segments, from the one of this number on, for the active transaction. */
+int container_lock(ps_container *c, unsigned from, int how);
 /* Leases of pages; 0, -ENOSPC, -ENOENT (space: no page known), -EOWNERDEAD. */
 int container_lease(ps_container *c, uint64_t pages, uint64_t near, uint64_t *address,
                     uint64_t *got);

@@ -219,7 +219,8 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
     tx->aborts = 0;
     tx->options = *options;
     tx->begin = (struct kd_begin){
-        .mode = (uint32_t)options->isolation | (strict ? KD_STRICT : 0),
+        .mode = (uint32_t)options->isolation | (strict ? KD_STRICT : 0) |
+                (options->isolation == PS_CONTAINER_LOCK && options->shared ? KD_LOCKED_SHARED : 0),
         .weight = (uint32_t)options->weight,
         .ticket = keeps_ticket ? tx->begin.ticket : 0,
         .entry = (uintptr_t)tx_entry,
@@ -230,6 +231,8 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
     };
     return 0;
 }
+
+static void tx_undo(struct ps_tx *tx, int error);
 
 static int tx_begin(struct ps_tx *tx)
 {
@@ -242,7 +245,11 @@ static int tx_begin(struct ps_tx *tx)
     if (result != 0)
         return tx->reason = result;
     tx->active = 1;
-    return 0;
+    if (tx->options.isolation == PS_CONTAINER_LOCK) /* the kernel has locked its first segment */
+        result = container_lock(tx->options.locked, 1, tx->options.shared ? KD_LOCK_SHARED : 0);
+    if (result != 0)
+        tx_undo(tx, -result);
+    return result;
 }
 
 static void names_committed(struct ps_tx *tx);

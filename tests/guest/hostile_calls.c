@@ -444,6 +444,7 @@ static void katydid_values(void)
         {"txn_commit", KD_TXN_COMMIT, {r}, -ENOENT},
         {"txn_abort", KD_TXN_ABORT, {all}, -ENOENT},
         {"txn_hint", KD_TXN_HINT, {base, 8, 1}, -ENOENT},
+        {"txn_lock", KD_TXN_LOCK, {base, 0}, -ENOENT},
         {"container_info", KD_CONTAINER_INFO, {0, r}, -ENOENT},
         {"container_info", KD_CONTAINER_INFO, {all, r}, -ENOENT},
         {"txn_publish", KD_TXN_PUBLISH, {r, 0}, -EINVAL},
@@ -600,7 +601,8 @@ static void katydid_structures(const char *self)
     } while (0)
     BEGIN(-EINVAL, b.mode = 4);
     BEGIN(-EINVAL, b.mode = ~0u);
-    BEGIN(-EOPNOTSUPP, b.mode = KD_CONTAINER_LOCK);
+    BEGIN(-ENOENT, b.mode = KD_CONTAINER_LOCK; b.locked = 4096);
+    BEGIN(-EINVAL, b.mode = KD_SERIALISABLE | KD_LOCKED_SHARED);
     BEGIN(-EINVAL, b.ticket = 1ull << 62);
     BEGIN(-EINVAL, b.ticket = ~0ull);
     BEGIN(0, b.mode = KD_SERIALISABLE);

@@ -16,14 +16,6 @@ static uint64_t read_faults(void)
     return s.read_faults;
 }
 
-/* Rights that no earlier transaction left: the view is made anew. */
-static void view_anew(void)
-{
-    if (mine)
-        kd_call3(KD_HANDLE_CLOSE, mine->view, 0, 0);
-    mine = NULL;
-}
-
 struct scan { unsigned first, count, step; uint64_t faults; };
 static int scan(void *arg)
 {

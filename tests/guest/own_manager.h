@@ -106,7 +106,7 @@ static int start_manager(uint32_t flags)
 struct context {
     jmp_buf env;
     int view;
-    uint64_t ticket;
+    struct kd_begin begin;
     long aborts;
     char stack[8192] __attribute__((aligned(16)));
 };
@@ -124,21 +124,18 @@ static int run_like(int (*body)(void *), void *arg, const struct kd_begin *like)
         if (mine->view < 0 || kd_call3(KD_VIEW_ENTER, mine->view, 0, 0))
             return -1;
     }
-    mine->ticket = 0;
+    mine->begin = *like;
+    mine->begin.entry = (uint64_t)on_abort;
+    mine->begin.stack = (uint64_t)(mine->stack + sizeof mine->stack - 8);
     for (;;) {
         int reason = setjmp(mine->env);
         if (reason && reason != EDEADLK)
             return -reason;
         if (reason)
             mine->aborts++;
-        struct kd_begin b = *like;
-        b.ticket = mine->ticket;
-        b.entry = (uint64_t)on_abort;
-        b.stack = (uint64_t)(mine->stack + sizeof mine->stack - 8);
-        long e = kd_call3(KD_TXN_BEGIN, (long)&b, 0, 0);
+        long e = kd_call3(KD_TXN_BEGIN, (long)&mine->begin, 0, 0); /* a retry keeps the ticket */
         if (e)
             return (int)e;
-        mine->ticket = b.ticket;
         int r = body(arg);
         if (r) {
             kd_call3(KD_TXN_ABORT, r, 0, 0);
@@ -155,6 +152,14 @@ static int run_like(int (*body)(void *), void *arg, const struct kd_begin *like)
 static int run(int (*body)(void *), void *arg, unsigned mode, unsigned timeout_ms)
 {
     return run_like(body, arg, &(struct kd_begin){.mode = mode, .timeout_ms = timeout_ms});
+}
+
+/* Rights that no earlier transaction of the thread left: its view is made anew. */
+static inline void view_anew(void)
+{
+    if (mine)
+        kd_call3(KD_HANDLE_CLOSE, mine->view, 0, 0);
+    mine = NULL;
 }
 
 static volatile uint64_t *word_of(unsigned page, unsigned i)

@@ -71,6 +71,7 @@ enum kd_call {
     KD_TXN_HINT,              /* (address, bytes, KD_HINT_*) */
     KD_VIEW_STATS,            /* (struct kd_view_stats *): sums over the process */
     KD_CONTAINER_INFO,        /* (address, struct kd_space_info *): what lies there */
+    KD_TXN_LOCK,              /* (address, KD_LOCK_*): locks the container there until the end */
     KD_CONTAINER_POLICY,      /* (address, KD_POLICY_*, value): of the container there; who may write it */
 
     /* Transactions, manager side (kernel/commit.c). */
@@ -127,7 +128,8 @@ struct kd_system_info {
     uint64_t objects, resident_pages, dirty_pages, versions, copies, publications;
     uint64_t idle_cycles;                      /* of all CPUs, by the time stamp counter */
     uint64_t grants_group;                     /* of shared rights: neighbours of a page touched */
-    uint64_t reserved[7];
+    uint64_t escalations;                      /* of page rights to locks of containers */
+    uint64_t reserved[6];
 };
 
 /* ---- messages ---- */
@@ -205,6 +207,7 @@ struct kd_space_info {
 enum kd_mode { KD_SERIALISABLE, KD_SNAPSHOT, KD_DIRTY_READ, KD_CONTAINER_LOCK };
 enum { KD_STRICT = 0x100 };                    /* or-ed to the mode: all rights end with it, so that
                                                 * a stray load is noticed, at the price of faults */
+enum { KD_LOCKED_SHARED = 0x200 };             /* with KD_CONTAINER_LOCK: shared */
 struct kd_begin {
     uint32_t mode, weight;                     /* the lightest is a deadlock's victim */
     uint64_t ticket;                           /* 0: a new one (returned here); a retry keeps its own */
@@ -226,6 +229,12 @@ enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2 };
 enum {
     KD_POLICY_GROUP = 1,                       /* pages that a read fault maps, a power of 2 up to 64;
                                                 * 0: as the touches before suggest (the default) */
+    KD_POLICY_ESCALATE = 2,                    /* page faults after which a transaction locks it, if
+                                                * that is free; 0: never (the default) */
+};
+enum {                                         /* a container lock: exclusive, or ... */
+    KD_LOCK_SHARED = 1,                        /* others may read and lock it shared, nobody writes */
+    KD_LOCK_NOW = 2,                           /* -EBUSY instead of waiting */
 };
 struct kd_view_stats {
     uint64_t commits, aborts, deadlocks, read_faults, write_faults, lock_waits, manager_calls;

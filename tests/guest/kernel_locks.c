@@ -1,0 +1,350 @@
+/*
+ * kernel_locks.c - locks of whole containers, and that nobody starves.
+ *
+ * Aim     what a shared and an exclusive lock admit; draining; FIFO; deadlocks through them;
+ *         escalation; readers and writers of one page both get through.
+ * Method  own_manager.h. One thread holds, others try with a time limit; then a storm of threads that
+ *         lock, read and write at random and keep a sum.
+ */
+enum { PAGES = 256, STORM_THREADS = 6, STORM_ROUNDS = 150, STREAMS = 5, WRITES = 40 };
+#include "own_manager.h"
+
+static struct kd_begin exclusive(unsigned timeout_ms)
+{
+    return (struct kd_begin){.mode = KD_CONTAINER_LOCK, .locked = base, .timeout_ms = timeout_ms};
+}
+static struct kd_begin shared(unsigned timeout_ms)
+{
+    struct kd_begin b = exclusive(timeout_ms);
+    b.mode |= KD_LOCKED_SHARED;
+    return b;
+}
+
+static long lock_now(unsigned how) { return kd_call3(KD_TXN_LOCK, (long)base, how | KD_LOCK_NOW, 0); }
+static void yield(void) { kd_call3(24, 0, 0, 0); }
+
+static volatile int step;
+static void until(int n)
+{
+    while (step < n)
+        yield();
+}
+
+static int nothing(void *arg) { (void)arg; return 0; }
+static int read_page(void *arg) { return (int)(*word_of((unsigned)(uintptr_t)arg, 0) & 0); }
+static int write_page(void *arg)
+{
+    *word_of((unsigned)(uintptr_t)arg, 0) += 1;
+    return 0;
+}
+
+/* ---- a holder in a thread of its own ---- */
+
+struct holder {
+    struct kd_begin how;
+    int (*body)(void *);
+    int result;
+    pthread_t thread;
+};
+static int hold_until_2(void *arg)
+{
+    (void)arg;
+    step = 1;
+    until(2);
+    return 0;
+}
+static int touch_and_hold(void *arg)
+{
+    *word_of(200, 0) = 1;
+    (void)*word_of(201, 0);
+    hold_until_2(arg);
+    (void)*word_of(90, 0); /* new pages while it is drained: it may go on */
+    *word_of(91, 0) = 1;
+    return 0;
+}
+static void *holder_main(void *arg)
+{
+    struct holder *h = arg;
+    h->result = run_like(h->body, NULL, &h->how);
+    return NULL;
+}
+static struct holder h;
+static void hold(struct kd_begin how, int (*body)(void *))
+{
+    h = (struct holder){.how = how, .body = body, .result = -1};
+    step = 0;
+    pthread_create(&h.thread, NULL, holder_main, &h);
+    until(1);
+}
+static int hold_ends(void)
+{
+    step = 2;
+    pthread_join(h.thread, NULL);
+    return h.result;
+}
+
+static void what_is_admitted(void)
+{
+    struct kd_begin x = exclusive(30), s = shared(30);
+    hold(exclusive(0), hold_until_2);
+    tap_ok(run(read_page, (void *)3, KD_SERIALISABLE, 30) == -ETIMEDOUT, "exclusive: nobody reads");
+    tap_ok(run(write_page, (void *)3, KD_SERIALISABLE, 30) == -ETIMEDOUT, "nobody writes");
+    tap_ok(run_like(nothing, NULL, &s) == -ETIMEDOUT && run_like(nothing, NULL, &x) == -ETIMEDOUT,
+           "nobody locks");
+    tap_ok(run(read_page, (void *)3, KD_SNAPSHOT, 30) == 0, "a snapshot reads");
+    tap_ok(hold_ends() == 0, "the holder commits");
+    tap_ok(run(write_page, (void *)3, KD_SERIALISABLE, 1000) == 0, "and the container is free");
+
+    hold(shared(0), hold_until_2);
+    tap_ok(run(read_page, (void *)3, KD_SERIALISABLE, 1000) == 0, "shared: others read");
+    tap_ok(run_like(nothing, NULL, &s) == 0, "and lock it shared");
+    tap_ok(run(write_page, (void *)3, KD_SERIALISABLE, 30) == -ETIMEDOUT, "nobody writes");
+    tap_ok(run_like(nothing, NULL, &x) == -ETIMEDOUT, "nobody locks it exclusively");
+    tap_ok(hold_ends() == 0 && run(write_page, (void *)3, KD_SERIALISABLE, 1000) == 0, "then it is free");
+}
+
+static int try_both(void *arg)
+{
+    (void)arg;
+    if (lock_now(0) != -EBUSY) /* pages that a running transaction has used */
+        return 1;
+    return lock_now(KD_LOCK_SHARED) == -EBUSY ? 0 : 2;
+}
+static int lock_twice(void *arg)
+{
+    (void)arg;
+    long a = lock_now(KD_LOCK_SHARED), b = lock_now(KD_LOCK_SHARED), c = lock_now(0), d = lock_now(0);
+    *word_of(7, 0) = 1;
+    return a || b || c || d || kd_call3(KD_TXN_LOCK, 4096, 0, 0) != -ENOENT ||
+           kd_call3(KD_TXN_LOCK, (long)base, 64, 0) != -EINVAL;
+}
+
+static void draining(void)
+{
+    hold((struct kd_begin){0}, touch_and_hold);
+    tap_ok(run(try_both, NULL, KD_SERIALISABLE, 0) == 0, "not without waiting while pages are in use");
+    pthread_t t;
+    struct holder locker = {.how = exclusive(0), .body = nothing, .result = -1};
+    pthread_create(&t, NULL, holder_main, &locker);
+    for (int i = 0; i < 20; i++)
+        yield();
+    int early = locker.result;
+    tap_ok(hold_ends() == 0, "a transaction that is waited for gets new pages, and commits");
+    pthread_join(t, NULL);
+    tap_ok(early == -1 && locker.result == 0, "the lock comes after it");
+    tap_ok(run(lock_twice, NULL, KD_SERIALISABLE, 0) == 0, "locks in a transaction; shared becomes exclusive");
+    tap_ok(run(write_page, (void *)7, KD_SERIALISABLE, 100) == 0, "all of it ends with the transaction");
+}
+
+/* ---- two that lock shared and then want to write: one is a victim, both get through ---- */
+
+static int shared_then_write(void *arg)
+{
+    (void)arg;
+    if (kd_call3(KD_TXN_LOCK, (long)base, KD_LOCK_SHARED, 0))
+        return 1;
+    for (int i = 0; i < 10; i++)
+        yield();
+    *word_of(30, 0) += 1;
+    return 0;
+}
+static void *upgrader(void *arg)
+{
+    for (int i = 0; i < 50; i++)
+        *(int *)arg |= run(shared_then_write, NULL, KD_SERIALISABLE, 0);
+    return NULL;
+}
+static int is_100(void *arg) { (void)arg; return *word_of(30, 0) == 100 ? 0 : 1; }
+
+static void upgrades(void)
+{
+    pthread_t t[2];
+    int bad[2] = {0, 0};
+    for (int i = 0; i < 2; i++)
+        pthread_create(&t[i], NULL, upgrader, &bad[i]);
+    for (int i = 0; i < 2; i++)
+        pthread_join(t[i], NULL);
+    tap_ok(!bad[0] && !bad[1] && run(is_100, NULL, KD_SERIALISABLE, 0) == 0,
+           "shared locks that become writers: victims run again, no increment is lost");
+}
+
+/* ---- escalation ---- */
+
+static uint64_t escalations(void)
+{
+    struct kd_system_info s = {0};
+    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
+    return s.escalations;
+}
+static int jump_over(void *arg)
+{
+    for (unsigned i = 0; i < PAGES; i++)
+        (void)*word_of(i * 67 % PAGES, 1);
+    *(uint64_t *)arg = escalations();
+    return 0;
+}
+
+static void escalation(void)
+{
+    uint64_t before = escalations(), within = 0;
+    kd_call3(KD_CONTAINER_POLICY, (long)base, KD_POLICY_ESCALATE, 16);
+    view_anew();
+    int e = run(jump_over, &within, KD_SERIALISABLE, 0);
+    tap_ok(e == 0 && within == before + 1, "after 16 faults a transaction has the container");
+    hold((struct kd_begin){0}, touch_and_hold);
+    before = escalations();
+    view_anew();
+    e = run(jump_over, &within, KD_SERIALISABLE, 30);
+    tap_ok((e == 0 || e == -ETIMEDOUT) && escalations() == before,
+           "not while another one writes in it, and it is not waited for");
+    hold_ends();
+    kd_call3(KD_CONTAINER_POLICY, (long)base, KD_POLICY_ESCALATE, 0);
+}
+
+/* ---- a storm ---- */
+
+static int add_one(void *arg)
+{
+    unsigned r = *(unsigned *)arg;
+    if (r % 7 == 0 && kd_call3(KD_TXN_LOCK, (long)base, r % 2 ? KD_LOCK_SHARED : 0, 0))
+        return 1;
+    volatile uint64_t *from = word_of(32 + r % 24, 0), *to = word_of(32 + r / 24 % 24, 0);
+    uint64_t f = *from, t = *to;
+    if (r % 11 == 0 && kd_call3(KD_TXN_LOCK, (long)base, 0, 0))
+        return 2;
+    if (from != to)
+        *from = f - 1, *to = t + 1;
+    return 0;
+}
+static int sum_is_zero(void *arg)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < 24; i++)
+        sum += *word_of(32 + i, 0);
+    *(uint64_t *)arg = sum;
+    return 0;
+}
+static volatile int storm_bad;
+static void *storm_thread(void *arg)
+{
+    unsigned r = (unsigned)(uintptr_t)arg;
+    for (int i = 0; i < STORM_ROUNDS; i++) {
+        uint64_t sum = 0;
+        r = r * 1103515245 + 12345;
+        unsigned choice = r >> 8;
+        struct kd_begin how = i % 9 == 0 ? exclusive(0) : i % 5 == 0 ? shared(0) : (struct kd_begin){0};
+        int e = i % 5 == 0 ? run_like(sum_is_zero, &sum, &how) : run_like(add_one, &choice, &how);
+        if (e || sum)
+            storm_bad = e ? e : 1000;
+    }
+    return NULL;
+}
+
+static void storm(void)
+{
+    pthread_t t[STORM_THREADS];
+    for (uintptr_t i = 0; i < STORM_THREADS; i++)
+        pthread_create(&t[i], NULL, storm_thread, (void *)(i + 1));
+    for (int i = 0; i < STORM_THREADS; i++)
+        pthread_join(t[i], NULL);
+    uint64_t sum = 1;
+    int e = run(sum_is_zero, &sum, KD_SERIALISABLE, 0);
+    tap_ok(storm_bad == 0 && e == 0 && sum == 0,
+           "%d threads lock, read and write: every reader sees the sum (%d)", STORM_THREADS, storm_bad);
+    tap_ok(check() == 0, "kcheck is clean");
+}
+
+/* ---- nobody starves ---- */
+
+static volatile int stream_ends;
+static volatile long reads_done, locks_done, max_tries;
+static int read_a_while(void *arg)
+{
+    (void)*word_of((unsigned)(uintptr_t)arg, 0);
+    for (int i = 0; i < 3; i++)
+        yield();
+    return 0;
+}
+static void *read_stream(void *arg)
+{
+    while (!stream_ends)
+        if (run(read_a_while, arg, KD_SERIALISABLE, 0) == 0)
+            __atomic_fetch_add(&reads_done, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+static void *lock_stream(void *arg)
+{
+    struct kd_begin how = exclusive(0);
+    (void)arg;
+    while (!stream_ends)
+        if (run_like(nothing, NULL, &how) == 0)
+            __atomic_fetch_add(&locks_done, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+static void *write_stream(void *arg)
+{
+    while (!stream_ends)
+        run(write_page, arg, KD_SERIALISABLE, 0);
+    return NULL;
+}
+
+static void streams(void *(*stream)(void *), int n, int (*body)(void *), const char *what)
+{
+    pthread_t t[STREAMS];
+    int bad = 0;
+    stream_ends = 0;
+    for (int i = 0; i < n; i++)
+        pthread_create(&t[i], NULL, stream, (void *)60);
+    for (int i = 0; i < WRITES; i++)
+        bad |= run(body, (void *)60, KD_SERIALISABLE, 20000);
+    stream_ends = 1;
+    for (int i = 0; i < n; i++)
+        pthread_join(t[i], NULL);
+    tap_ok(bad == 0, "%s (%d)", what, bad);
+}
+
+/* A long transaction against many short ones that write what it read: with a new ticket for each
+ * retry it would always be the youngest. */
+static int long_one(void *arg)
+{
+    for (unsigned i = 60; i < 64; i++) {
+        *word_of(i, 1) += 1;
+        for (int k = 0; k < 5; k++)
+            yield();
+    }
+    (void)arg;
+    return 0;
+}
+static int backwards(void *arg)
+{
+    for (unsigned i = 64; i-- > 60;)
+        *word_of(i, 2) += 1;
+    (void)arg;
+    return 0;
+}
+static void *short_stream(void *arg)
+{
+    while (!stream_ends)
+        run(backwards, arg, KD_SERIALISABLE, 0);
+    return NULL;
+}
+
+int main(void)
+{
+    tap_plan(28);
+    tap_ok(start_manager(0), "an object is created and attached");
+    what_is_admitted();
+    draining();
+    upgrades();
+    escalation();
+    storm();
+    streams(read_stream, STREAMS, write_page, "a writer gets through a stream of readers");
+    streams(write_stream, STREAMS, read_page, "a reader gets through a stream of writers");
+    streams(lock_stream, STREAMS, write_page, "a page fault gets through a stream of locks");
+    long before = mine->aborts;
+    streams(short_stream, STREAMS, long_one, "a long transaction keeps its ticket and gets through short ones");
+    tap_ok(mine->aborts - before < WRITES * 20, "after %ld retries in %d transactions", mine->aborts - before,
+           WRITES);
+    tap_ok(check() == 0, "kcheck is clean");
+    return tap_end();
+}

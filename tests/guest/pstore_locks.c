@@ -1,0 +1,120 @@
+/*
+ * pstore_locks.c - whole containers locked from libpstore, and how their pages are given out.
+ *
+ * Aim     PS_CONTAINER_LOCK, ps_lock, ps_policy: what they refuse, and that two threads which add to
+ *         all of a container's pages lose nothing and wait instead of running again.
+ * Method  counters on many pages, added to in opposite orders: without locks that is a deadlock.
+ */
+#include <pthread.h>
+
+#include "pstore_test.h"
+
+enum { COUNTERS = 24, ROUNDS = 40, STEP = 4096 };
+
+struct root { char *counters; };
+static ps_container *c;
+
+static int make(void *unused)
+{
+    (void)unused;
+    struct root *root = ps_root(c);
+    root->counters = ps_alloc(c, (size_t)COUNTERS * STEP, NULL);
+    return root->counters ? 0 : -errno;
+}
+
+static long *counter(int i) { return (long *)(((struct root *)ps_root(c))->counters + (size_t)i * STEP); }
+
+static int add_all(void *arg)
+{
+    for (int i = 0; i < COUNTERS; i++)
+        ++*counter(*(int *)arg ? COUNTERS - 1 - i : i);
+    return 0;
+}
+
+static int add_all_locked(void *arg)
+{
+    int e = ps_lock(c, 0);
+    return e ? e : add_all(arg);
+}
+
+static int all_are(void *wanted)
+{
+    for (int i = 0; i < COUNTERS; i++)
+        if (*counter(i) != *(long *)wanted)
+            return -EPROTO;
+    return 0;
+}
+
+static uint64_t deadlocks(void)
+{
+    struct ps_stats s;
+    ps_stats(&s);
+    return s.deadlocks;
+}
+
+struct worker { int (*body)(void *); struct ps_options how; int backwards, result; };
+static void *worker_main(void *arg)
+{
+    struct worker *w = arg;
+    for (int i = 0; i < ROUNDS && !w->result; i++)
+        w->result = ps_transaction_opt(w->body, &w->backwards, &w->how);
+    return NULL;
+}
+
+/* Both orders at once; how many deadlocks there were, or -errno. */
+static long together(int (*body)(void *), const struct ps_options *how)
+{
+    struct worker w[2] = {{body, *how, 0, 0}, {body, *how, 1, 0}};
+    pthread_t t[2];
+    uint64_t before = deadlocks();
+    for (int i = 0; i < 2; i++)
+        pthread_create(&t[i], NULL, worker_main, &w[i]);
+    for (int i = 0; i < 2; i++)
+        pthread_join(t[i], NULL);
+    return w[0].result ? w[0].result : w[1].result ? w[1].result : (long)(deadlocks() - before);
+}
+
+static int lock_and_refuse(void *unused)
+{
+    (void)unused;
+    if (ps_lock(c, 8) != -EINVAL || ps_lock(NULL, 0) != -EINVAL)
+        return 1;
+    return ps_lock(c, PS_LOCK_SHARED | PS_LOCK_NOW) || ps_lock(c, PS_LOCK_NOW) ? 2 : 0;
+}
+
+static int lock_read_only(void *other)
+{
+    if (ps_lock(other, 0) != -EROFS)
+        return 1;
+    return ps_lock(other, PS_LOCK_SHARED);
+}
+
+int main(void)
+{
+    tap_plan(13);
+    ps_delete("locks");
+    c = ps_open("locks", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    is(c && ps_transaction(make, NULL) == 0, 1, "a container with counters on many pages");
+
+    struct ps_options locked = {.isolation = PS_CONTAINER_LOCK, .locked = c}, plain = {0};
+    struct ps_options readers = {.isolation = PS_CONTAINER_LOCK, .locked = c, .shared = 1};
+    is(together(add_all, &locked), 0, "with the container locked there is no deadlock");
+    is(together(add_all_locked, &plain), 0, "nor if it is locked in the transaction");
+    long wanted = 4 * ROUNDS;
+    is(ps_transaction_opt(all_are, &wanted, &readers), 0, "a shared lock reads what both added");
+    tap_ok(together(add_all, &readers) >= 0, "shared locks that become writers run again");
+    wanted += 2 * ROUNDS;
+    is(ps_transaction(all_are, &wanted), 0, "and lose nothing");
+    is(ps_transaction(lock_and_refuse, NULL), 0, "bad arguments are refused; shared becomes exclusive");
+    is(ps_lock(c, 0), -EPERM, "no lock outside a transaction");
+
+    is(ps_policy(c, PS_GROUP, 4), 0, "groups of four");
+    is(ps_policy(c, PS_GROUP, 5) == -EINVAL && ps_policy(c, 9, 0) == -EINVAL, 1, "no groups of five");
+    is(ps_policy(c, PS_ESCALATE, 10000) | ps_policy(c, PS_GROUP, 0), 0, "escalation");
+
+    ps_close(c);
+    c = ps_open("locks", 0, PS_LAYOUT(struct root, 1));
+    is(ps_transaction(lock_read_only, c), 0, "open for reading: shared locks only");
+    is(ps_policy(c, PS_GROUP, 4), -EROFS, "and no policy");
+    return tap_end();
+}
