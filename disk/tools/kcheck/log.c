@@ -81,6 +81,8 @@ static int group_next(struct kview *view, uint64_t lsn, uint32_t prev_crc, struc
     return 0;
 }
 
+/* Between scan LSN and redo LSN only SPILL records matter: where the history breaks off there, it is
+ * taken up again at the redo LSN, and a commit that needs what was lost will say so. */
 int klog_follow(struct kview *view, uint32_t checkpoint)
 {
     const struct kcheckpoint *from = &view->super.checkpoints[checkpoint];
@@ -89,8 +91,15 @@ int klog_follow(struct kview *view, uint32_t checkpoint)
     int found;
     struct kgroup group;
     view->group_count = 0;
-    while ((found = group_next(view, lsn, crc, &group)) > 0 &&
-           group.lsn + group.bytes - from->scan_lsn <= view->super.log_bytes) {
+    for (;;) {
+        found = group_next(view, lsn, crc, &group);
+        if (!found && lsn < from->redo_lsn) {
+            lsn = from->redo_lsn;
+            crc = from->prev_crc;
+            continue;
+        }
+        if (found <= 0 || group.lsn + group.bytes - from->scan_lsn > view->super.log_bytes)
+            break;
         if (!karray_room((void **)&view->groups, view->group_count, &view->group_room,
                          sizeof *view->groups))
             return -ENOMEM;

@@ -153,6 +153,8 @@ static int page_apply(struct replay *r, const struct record_disk *record, uint64
         return wrong(r, "it is outside of any container");
     if (le16_get(record->type) == RECORD_PAGE_FULL && le32_get(record->data_bytes) != BLOCK_BYTES)
         return wrong(r, "it is not a whole page");
+    if (le16_get(record->type) == RECORD_PAGE_LOGGED && le32_get(record->data_bytes))
+        return wrong(r, "it has a wrong size");
     if (le16_get(record->type) == RECORD_PAGE_DIFF) {
         const char *why = kreplay_runs((const uint8_t *)(record + 1), le32_get(record->data_bytes));
         if (why)
@@ -390,8 +392,6 @@ static int record_apply(struct replay *r, const struct record_disk *record, size
         return page_apply(r, record, r->group->offset + at + sizeof *record);
     case RECORD_CREATE:
         return create_apply(r, record);
-    case RECORD_NOOP:
-        return 0;
     default:
         return operation_apply(r, record);
     }
@@ -475,7 +475,7 @@ static int chain_check(struct replay *r, const struct record_disk *commit)
         return wrong(r, "a commit record has a wrong size");
     const struct kchain *chain = chain_get(r->model, le64_get(end->chain));
     if (!chain)
-        return le32_get(end->groups) ? wrong(r, "its chain is not in the log") : 0;
+        return wrong(r, "its chain is not in the log");
     if (chain->head_lsn != le64_get(end->head_lsn) || chain->groups != le32_get(end->groups) ||
         chain->crc != le32_get(end->crc))
         return wrong(r, "its chain is not the one that was committed");
@@ -535,7 +535,7 @@ static int transaction_apply(struct replay *r, size_t bytes, size_t *at, uint32_
     return 0;
 }
 
-/* The next transaction, SPILL record, or the single record of an idle log's group. */
+/* The next transaction, SPILL record or no-op. */
 static int piece_apply(struct replay *r, size_t bytes, size_t *at, uint32_t *left)
 {
     size_t next = *at;
@@ -543,12 +543,11 @@ static int piece_apply(struct replay *r, size_t bytes, size_t *at, uint32_t *lef
     if (!record)
         return -EUCLEAN;
     unsigned type = le16_get(record->type);
-    bool idle = type == RECORD_NOOP && r->group->records == 1;
     bool before = r->group->lsn < r->redo_lsn;
     int error = 0;
     if (type == RECORD_SPILL)
         error = spill_take(r, record, *at);
-    else if (!idle && !before)
+    else if (type != RECORD_NOOP && !before)
         return transaction_apply(r, bytes, at, left);
     *at = next;
     --*left;

@@ -164,7 +164,8 @@ static int recover(struct kview *view)
     if (!view->result.redo_lsn)
         return base;
     int error = klog_follow(view, view->base);
-    view->result.groups = view->group_count;
+    for (uint32_t i = 0; i < view->group_count; i++)
+        view->result.groups += view->groups[i].lsn >= view->result.redo_lsn;
     if (!error)
         error = klog_judge(view);
     if (!error)
