@@ -103,6 +103,8 @@
     X(SPILL_CRC, "chain", "a spilled page's CRC is not compared") \
     X(CHAIN_OLD, "chain", "a chain may grow older than half the log") \
     X(LOGGED_STALE, "chain", "a spilled image stays a page's newest after the page was rewritten") \
+    X(GROW_EARLY, "grow", "the superblock names the larger areas before they are written") \
+    X(MERGE_LOST, "hash", "a shrinking table leaves the leaves of its last bucket behind") \
     X(FORMAT_KEEPS, "format", "a store is made over another whose superblocks stay until the end") \
     X(FORMAT_ORDER, "format", "the old superblocks' end is not flushed before the new areas")
 

@@ -154,7 +154,7 @@ int store_rebuild_extents(struct store *store, const char **why)
     store->free_extents = n;
     store->claimed_extents = store->freed_extents = store->pages_dirty = 0;
     for (uint64_t i = 0; i < n; i++)
-        if (extent_holds_slot_b(&store->super, i)) {
+        if (extent_reserved(&store->super, i)) {
             store->extents[i].state = EXTENT_RESERVED;
             store->free_extents--;
         }

@@ -233,6 +233,15 @@ int store_checkpoint_seal(struct store *store)
     return 0;
 }
 
+/* For callers who have the store to themselves. */
+int checkpoint_seal_all(struct store *store)
+{
+    int error;
+    while ((error = store_checkpoint_seal(store)) == -EAGAIN)
+        ;
+    return error;
+}
+
 /* Neighbouring pages in one write. */
 static int area_write(struct store *store)
 {

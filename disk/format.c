@@ -19,10 +19,10 @@ static uint64_t place(uint64_t *cursor, uint64_t bytes, uint64_t slot_b)
     return at;
 }
 
-static uint32_t pages_for(uint64_t disk_bytes, uint32_t max)
+uint32_t directory_pages_for(uint64_t disk_bytes)
 {
     uint64_t pages = disk_bytes >> 20;
-    return pages < 1 ? 1 : pages > max ? max : (uint32_t)pages;
+    return pages < 1 ? 1 : pages > 128 ? 128 : (uint32_t)pages;
 }
 
 static int geometry_make(const struct store_options *options, uint64_t disk_bytes,
@@ -43,8 +43,8 @@ static int geometry_make(const struct store_options *options, uint64_t disk_byte
         return -EINVAL;
     if (super->log_bytes < LOG_BYTES_MIN || super->log_bytes > super->disk_bytes / 2)
         return options->log_bytes ? -EINVAL : -ENOSPC;
-    super->directory_pages_max = pages_for(disk_bytes, 128);
-    super->names_pages_max = pages_for(disk_bytes, 128);
+    super->directory_pages_max = directory_pages_for(disk_bytes);
+    super->names_pages_max = directory_pages_for(disk_bytes);
     uint64_t extents_at_most = super->disk_bytes / super->extent_bytes;
     super->area_pages = area_pages_for(extents_at_most, super->extent_bytes,
                                        super->directory_pages_max, super->names_pages_max);
@@ -110,7 +110,7 @@ int store_format(const struct disk_io *io, const struct disk_memory *memory,
     if (!error)
         error = checkpoint_begin_at(store, super.log_bytes, 0);
     if (!error)
-        error = store_checkpoint_seal(store);
+        error = checkpoint_seal_all(store);
     if (!error && !BUG(BUG_FORMAT_KEEPS))
         error = slots_clear(io, &super, store->checkpoint.map + store->checkpoint.map_used_bytes);
     if (!error)

@@ -3,8 +3,9 @@
  *
  * Buckets 0 .. 2^level + split - 1; those below `split` are addressed with one bit more. When the
  * table is three quarters full, bucket `split` is divided in two, so the table grows one page at
- * a time and no insertion ever rehashes everything. A bucket is a chain of pages; all but the last
- * are full.
+ * a time and no insertion ever rehashes everything; when less than half of a smaller table would be
+ * full, the last bucket goes back into the one that it came from. A bucket is a chain of pages; all
+ * but the last are full.
  *
  * Invariants
  *   H1  A leaf is in the bucket that hash_bucket() gives at the current level and split.
@@ -185,6 +186,31 @@ struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t ind
     return leaf;
 }
 
+/* The last bucket goes back into the one it was split from. Page by page as many are given back as
+ * are taken, but for one at first: without a spare one it is put off. */
+static void bucket_merge(struct store *store)
+{
+    uint32_t from = hash_buckets(store) - 1, page;
+    if (!store->spare_count || !store->free_pages)
+        return;
+    if (!store->hash_split)
+        store->hash_split = 1u << --store->hash_level;
+    uint32_t into = --store->hash_split;
+    for (;;) {
+        uint32_t at = store->heads[from];
+        while (store->pages[at].next)
+            at = store->pages[at].next;
+        uint32_t count = bucket_count(store->pages[at].bytes);
+        if (!count || BUG(BUG_MERGE_LOST))
+            break;
+        struct leaf_disk *last = bucket_leaf(store, store->pages[at].bytes, count - 1);
+        memcpy(bucket_append(store, into, &page), last, store->leaf_bytes);
+        bucket_shrink(store, from, last);
+    }
+    meta_page_drop(store, store->heads[from]);
+    store->heads[from] = 0;
+}
+
 void hash_remove(struct store *store, uint64_t object, uint64_t index)
 {
     uint32_t page;
@@ -194,4 +220,6 @@ void hash_remove(struct store *store, uint64_t object, uint64_t index)
     meta_touch(store, page);
     bucket_shrink(store, hash_bucket(store, object, index), leaf);
     store->leaves--;
+    if (store->leaves * 2 < (uint64_t)(hash_buckets(store) - 1) * store->leaves_per_page)
+        bucket_merge(store);
 }

@@ -14,6 +14,7 @@
  *     checkpoint.c  begin, next, seal, write, apply
  *     chain.c       transactions of several groups: SPILL records; rechain.c: in recovery
  *     page.c        look-ups and home writes
+ *     grow.c        the store takes a larger disk
  *     check.c       invariants; format.c: a new store; bug.h: planted bugs
  */
 #ifndef KATYDID_DISK_INTERNAL_H
@@ -64,7 +65,7 @@ struct meta_page {
  *    +---- rewind -----+                +------------- checkpoint apply --------------+--> FREE
  *
  * An extent that was freed and is written again by the same container before that goes back to
- * USED. RESERVED holds slot B of the superblock.
+ * USED. RESERVED holds slot B of the superblock, or a part of a metadata area.
  */
 enum extent_state { EXTENT_FREE, EXTENT_CLAIMED, EXTENT_USED, EXTENT_FREED, EXTENT_FREED_OLD,
                     EXTENT_RESERVED };
@@ -242,6 +243,7 @@ bool name_valid(const char *name);                  /* 1 to 63 characters, zero 
 void name_copy(char to[STORE_NAME_BYTES], const char *from);    /* zero filled */
 bool name_equal(const char *a, const char *b);
 
+int  superblock_advance(struct store *store);
 int  store_new(const struct disk_io *io, const struct disk_memory *memory,
                const struct superblock *super, struct store **out);
 
@@ -320,7 +322,7 @@ void extent_free(struct store *store, uint64_t extent);
 void extents_age(struct store *store);          /* checkpoint begins: FREED -> FREED_OLD */
 void extents_recycle(struct store *store);      /* checkpoint is durable: FREED_OLD -> FREE */
 uint64_t extent_offset(const struct store *store, uint64_t extent);
-bool extent_holds_slot_b(const struct superblock *super, uint64_t extent);
+bool extent_reserved(const struct superblock *super, uint64_t extent);
 void page_dirty_set(struct store *store, uint64_t extent, uint32_t page, bool dirty);
 
 /* plan.c */
@@ -401,6 +403,14 @@ uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
 /* checkpoint.c */
 int  checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc);
 void checkpoint_drop(struct store *store);
+
+int  checkpoint_seal_all(struct store *store);
+
+/* grow.c */
+int  grow_to(struct store *store, uint64_t bytes);
+
+/* format.c */
+uint32_t directory_pages_for(uint64_t disk_bytes);      /* of containers, and as many of names */
 
 /* check.c */
 int  store_rebuild_extents(struct store *store, const char **why);

@@ -405,7 +405,7 @@ static int images_home(struct store *store, struct store_report *report)
 }
 
 /* Nothing to replay: only the next epoch. */
-static int superblock_advance(struct store *store)
+int superblock_advance(struct store *store)
 {
     struct superblock next = store->super;
     next.generation += BUG(BUG_SAME_SLOT) ? 2 : 1;
@@ -437,7 +437,7 @@ static int recovery_end(struct store *store, bool replayed, struct store_report 
             error = checkpoint_begin_at(store, store->end_lsn, store->prev_crc);
         store->checkpoint.recovery = true;
         if (!error)
-            error = store_checkpoint_seal(store);
+            error = checkpoint_seal_all(store);
         if (!error)
             error = store_checkpoint_write(store);
         if (!error)
@@ -514,6 +514,15 @@ static size_t group_bytes_choose(const struct store_open_options *options,
     return (size_t)(bytes < half ? bytes : half);
 }
 
+/* The store is open in any case, unless the disk failed. */
+static int grow_try(struct store *store, uint64_t bytes, struct store_report *report)
+{
+    uint64_t before = store->super.disk_bytes;
+    report->grow_error = bytes > store->io.bytes ? -EINVAL : grow_to(store, bytes);
+    report->grown = !report->grow_error && store->super.disk_bytes > before;
+    return fence_get(store);
+}
+
 int store_open(const struct disk_io *io, const struct disk_memory *memory,
                const struct store_open_options *options, struct store **out,
                struct store_report *report)
@@ -543,6 +552,8 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     store->flags = options->flags;
     store->group_bytes = group_bytes_choose(options, &super);
     error = recover(store, report);
+    if (!error && (options->flags & (STORE_GROW | STORE_READ_ONLY)) == STORE_GROW)
+        error = grow_try(store, options->grow_bytes ? options->grow_bytes : io->bytes, report);
     report->microseconds = now(options) - started;
     if (error) {
         if (!report->message)
@@ -569,7 +580,7 @@ int store_close(struct store *store)
         error = store_checkpoint_begin(store);
     store->checkpoint.clean = true;
     if (!error)
-        error = store_checkpoint_seal(store);
+        error = checkpoint_seal_all(store);
     if (!error)
         error = store_checkpoint_write(store);
     store_abandon(store);

@@ -379,6 +379,9 @@ int plan_page_free(struct store_group *group, uint64_t object, uint64_t page, ui
         return error;
     if (page > pages || count > pages - page)
         return -EINVAL;
+    error = plan_want(group, 1);        /* a shrinking table takes a page before it gives one */
+    if (error)
+        return error;
     if (count / n <= store->super.extents) {
         for (uint64_t i = page / n; i * n < page + count && !error; i++)
             error = plan_extent_free(group, object, i, page, page + count);
@@ -457,7 +460,7 @@ static int plan_simple(struct store_group *group, const struct store_op *op, str
     switch (op->type) {
     case STORE_OP_DELETE:
         out->type = RECORD_DELETE;
-        return 0;
+        return plan_want(group, 1);
     case STORE_OP_RENAME:
         out->type = RECORD_RENAME;
         return plan_name_taken(store, op->name) ? -EEXIST : 0;

@@ -15,10 +15,16 @@ uint64_t extent_offset(const struct store *store, uint64_t extent)
     return store->super.data_start + extent * store->super.extent_bytes;
 }
 
-bool extent_holds_slot_b(const struct superblock *super, uint64_t extent)
+/* Does it hold slot B, or a part of a metadata area? */
+bool extent_reserved(const struct superblock *super, uint64_t extent)
 {
     uint64_t start = super->data_start + extent * super->extent_bytes;
-    return !BUG(BUG_SLOT_B_DATA) && super->slot_b_offset >= start && super->slot_b_offset - start < super->extent_bytes;
+    uint64_t end = start + super->extent_bytes;
+    uint64_t area = area_map_bytes(super->area_pages) + (uint64_t)super->area_pages * BLOCK_BYTES;
+    for (int i = 0; i < 2; i++)
+        if (super->area_start[i] < end && start < super->area_start[i] + area)
+            return true;
+    return !BUG(BUG_SLOT_B_DATA) && super->slot_b_offset >= start && super->slot_b_offset < end;
 }
 
 /* A free extent, `near` if that one is free, else the next after the cursor. */

@@ -112,6 +112,7 @@ enum {
 struct store_open_options {
     uint32_t flags;
     size_t   group_bytes;       /* largest group, so largest transaction; 0: 4 MiB, at most log/2 */
+    uint64_t grow_bytes;        /* STORE_GROW: to this size; 0: the whole disk */
     const struct disk_clock *clock;
 };
 
@@ -125,6 +126,8 @@ struct store_report {
     bool        older_checkpoint;               /* newest checkpoint damaged, the older one used */
     bool        slot_bad[2];                    /* superblock slots that did not verify */
     uint32_t    version;                        /* of the format found */
+    bool        grown;                          /* STORE_GROW: it is larger now */
+    int         grow_error;                     /* why not; the store is open as it was */
     uint64_t    microseconds;                   /* 0 without a clock */
     const char *message;                        /* static text: what is wrong and what to do */
 };
@@ -151,7 +154,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
  * Makes the store `new_bytes` large (0: the whole disk). The store must not be open. 0 also if it is
  * that large already. -EINVAL: larger than the disk, or smaller than the store. -ENOSPC: the metadata
  * areas of the larger store do not fit into the new space (grow by more). Else as store_open, which
- * does the same with STORE_GROW. A power cut inside leaves the store as it was, or the grown one.
+ * does the same with STORE_GROW (what only keeps the store from growing is in report->grow_error). A power cut inside leaves the store as it was, or the grown one.
  */
 store_must_check
 int store_grow(const struct disk_io *io, const struct disk_memory *memory, uint64_t new_bytes,

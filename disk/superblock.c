@@ -185,8 +185,8 @@ static bool geometry_valid(const struct superblock *super)
     for (int i = 0; i < 5; i++) {
         if (!range_valid(super, range[i].start, range[i].bytes))
             return false;
-        for (int j = 0; j < i; j++)     /* slot B may lie among the extents, which know it */
-            if (!(i == 4 && j == 3) && !ranges_apart(range[i].start, range[i].bytes,
+        for (int j = 0; j < i; j++)     /* only the log may not lie among the extents */
+            if ((i == 3 || j == 3 ? j == 0 : true) && !ranges_apart(range[i].start, range[i].bytes,
                                                      range[j].start, range[j].bytes))
                 return false;
     }

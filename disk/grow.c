@@ -1,0 +1,148 @@
+/*
+ * grow.c - a store takes the rest of a disk that has grown.
+ *
+ * Log, slot B and the extents stay where they are; extents are added at the end. If the larger
+ * store may need more metadata than an area holds, two larger areas are made at the end of the disk,
+ * where nothing was, and all metadata is written there. They lie among the extents, which know it;
+ * areas that a later growth leaves behind there become extents.
+ *
+ * It is a checkpoint with another geometry: everything is written and flushed before the superblock
+ * that names it, so a power cut leaves the old store or the grown one.
+ */
+#include "internal.h"
+
+static uint64_t area_bytes(uint32_t area_pages)
+{
+    return area_map_bytes(area_pages) + (uint64_t)area_pages * BLOCK_BYTES;
+}
+
+/* The superblock of the larger store. -EINVAL, -ENOSPC. */
+static int geometry_grow(const struct superblock *old, uint64_t bytes, struct superblock *next)
+{
+    *next = *old;
+    bytes = bytes / BLOCK_BYTES * BLOCK_BYTES;
+    if (bytes < old->disk_bytes || bytes >> 62)
+        return -EINVAL;
+    next->disk_bytes = bytes;
+    next->extents = (bytes - old->data_start) / old->extent_bytes;
+    next->directory_pages_max = directory_pages_for(bytes);
+    next->names_pages_max = directory_pages_for(bytes);
+    uint32_t pages = area_pages_for(next->extents, old->extent_bytes, next->directory_pages_max,
+                                    next->names_pages_max);
+    if (pages <= old->area_pages)
+        return 0;
+    if (bytes - old->disk_bytes < 2 * area_bytes(pages))
+        return -ENOSPC;
+    next->area_pages = pages;
+    next->area_start[1] = bytes - area_bytes(pages);
+    next->area_start[0] = next->area_start[1] - area_bytes(pages);
+    for (int i = 0; i < 2; i++)         /* nothing is in the new areas */
+        next->checkpoints[i] = (struct checkpoint_info){
+            .sequence = old->checkpoints[old->checkpoint_index].sequence };
+    return 0;
+}
+
+/* ---- tables whose size the superblock gives */
+
+#define TABLES 6
+
+struct tables { void *memory[TABLES]; size_t bytes[TABLES]; };
+
+static void tables_describe(const struct store *store, const struct superblock *super,
+                            struct tables *out)
+{
+    size_t n = super->area_pages;
+    *out = (struct tables){
+        { store->pages, store->heads, store->directory, store->names_list, store->container_pages,
+          store->extents },
+        { n * sizeof *store->pages, n * sizeof *store->heads, n * sizeof *store->directory,
+          n * sizeof *store->names_list,
+          super->directory_pages_max * CONTAINERS_PER_PAGE * sizeof *store->container_pages,
+          super->extents * sizeof *store->extents },
+    };
+}
+
+static void tables_release(const struct store *store, const struct tables *tables)
+{
+    for (int i = 0; i < TABLES; i++)
+        store_release(store, tables->memory[i], tables->bytes[i]);
+}
+
+static int tables_enlarge(struct store *store, const struct superblock *next)
+{
+    struct tables old, new;
+    bool all = true;
+    tables_describe(store, &store->super, &old);
+    tables_describe(store, next, &new);
+    for (int i = 0; i < TABLES; i++) {
+        new.memory[i] = store_alloc(store, new.bytes[i]);
+        all = all && new.memory[i];
+    }
+    if (!all) {
+        tables_release(store, &new);
+        return -ENOMEM;
+    }
+    for (int i = 0; i < TABLES; i++)
+        memcpy(new.memory[i], old.memory[i], old.bytes[i]);
+    store->pages = new.memory[0];
+    store->heads = new.memory[1];
+    store->directory = new.memory[2];
+    store->names_list = new.memory[3];
+    store->container_pages = new.memory[4];
+    store->extents = new.memory[5];
+    tables_release(store, &old);
+    return 0;
+}
+
+/* The new extents are free; areas that moved leave some, and take others. */
+static void extents_enlarge(struct store *store)
+{
+    for (uint64_t i = 0; i < store->super.extents; i++) {
+        struct extent *e = &store->extents[i];
+        if (e->state != EXTENT_FREE && e->state != EXTENT_RESERVED)
+            continue;
+        e->state = extent_reserved(&store->super, i) ? EXTENT_RESERVED : EXTENT_FREE;
+    }
+    store->free_extents = 0;
+    for (uint64_t i = 0; i < store->super.extents; i++)
+        store->free_extents += store->extents[i].state == EXTENT_FREE;
+}
+
+/* Nothing is dirty, open or unapplied: recovery has just ended. */
+int grow_to(struct store *store, uint64_t bytes)
+{
+    struct superblock next;
+    int error = geometry_grow(&store->super, bytes, &next);
+    if (error || next.disk_bytes == store->super.disk_bytes)
+        return error;
+    error = tables_enlarge(store, &next);
+    if (error)
+        return error;
+    bool moved = next.area_pages != store->super.area_pages;
+    store->free_pages += next.area_pages - store->super.area_pages;
+    store->super = next;
+    extents_enlarge(store);
+    for (uint32_t i = 0; moved && i < store->page_limit; i++)
+        store->pages[i].dirty = 3;
+    if (BUG(BUG_GROW_EARLY))
+        return superblock_advance(store);
+    error = checkpoint_begin_at(store, store->applied_lsn, store->applied_crc);
+    if (!error)
+        error = checkpoint_seal_all(store);
+    if (!error)
+        error = store_checkpoint_write(store);
+    return error ? error : store_checkpoint_apply(store);
+}
+
+int store_grow(const struct disk_io *io, const struct disk_memory *memory, uint64_t new_bytes,
+               struct store_report *report)
+{
+    struct store_open_options options = { .flags = STORE_GROW, .grow_bytes = new_bytes };
+    struct store *store;
+    int error = store_open(io, memory, &options, &store, report);
+    if (error)
+        return error;
+    error = report->grow_error;
+    int closed = store_close(store);
+    return error ? error : closed;
+}
