@@ -168,7 +168,7 @@ build/obj/asan/%.o: %.c Makefile
 	$(call say,HOST)$(HOSTCC) $(HFLAGS) $(SANITIZE) -c -o $@ $<
 build/tests/disk/test_hostile: HLINK += $(SANITIZE)
 build/tests/disk/test_hostile: $(call objects,build/obj/asan,tests/disk/test_hostile.c \
-        $(DISK_SOURCES) $(DISK_TEST_PARTS))
+        $(DISK_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HLINK) -lcmocka
 # libFuzzer's two targets, and the program that makes their first inputs

@@ -241,20 +241,31 @@ static void use(struct hostile *hostile, bool read_only)
     store_abandon(store);
 }
 
-void hostile_try(struct hostile *hostile, enum hostile_part part, const uint8_t *bytes,
-                 size_t count)
+static void use_both_ways(struct hostile *hostile)
+{
+    uint32_t mark = hostile->device.undo_count;
+    use(hostile, true);
+    require(hostile->device.undo_count == mark);        /* reading only wrote nothing */
+    use(hostile, false);
+}
+
+void hostile_with(struct hostile *hostile, enum hostile_part part, const uint8_t *bytes,
+                  size_t count, void (*what)(struct hostile *hostile))
 {
     lay(hostile, part, bytes, count);
     if (part == HOSTILE_IMAGE)
         image_mend(hostile);
     else
         log_mend(hostile);
-    uint32_t mark = hostile->device.undo_count;
-    use(hostile, true);
-    require(hostile->device.undo_count == mark);        /* reading only wrote nothing */
-    use(hostile, false);
+    what(hostile);
     undo_to(&hostile->device, 0);
     require(memory_live == 0);
+}
+
+void hostile_try(struct hostile *hostile, enum hostile_part part, const uint8_t *bytes,
+                 size_t count)
+{
+    hostile_with(hostile, part, bytes, count, use_both_ways);
 }
 
 /* ---- mutations */
@@ -286,7 +297,7 @@ static void record_mutate(uint8_t *group, size_t count, uint64_t *random)
 {
     const struct group_disk *header = (const void *)group;
     size_t bytes = le32_get(header->blocks) * (size_t)BLOCK_BYTES, at = sizeof *header;
-    uint64_t steps = random_below(random, 1 + le32_get(header->records));
+    uint64_t steps = random_below(random, 1ull + le32_get(header->records));
     struct record_disk *record;
     for (;; at += le32_get(record->length)) {
         record = (void *)(group + at);

@@ -31,6 +31,9 @@ size_t hostile_take(const struct hostile *hostile, enum hostile_part part, uint8
  * of crew.h or a sanitizer if the store misbehaves. */
 void hostile_try(struct hostile *hostile, enum hostile_part part, const uint8_t *bytes,
                  size_t count);
+/* The same, but what is tried is the caller's. */
+void hostile_with(struct hostile *hostile, enum hostile_part part, const uint8_t *bytes,
+                  size_t count, void (*what)(struct hostile *hostile));
 /* Changes a few fields of such bytes; the same seed gives the same changes. */
 void hostile_mutate(enum hostile_part part, uint8_t *bytes, size_t count, uint64_t *random);
 
