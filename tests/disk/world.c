@@ -1,275 +1,78 @@
 /*
  * world.c - see world.h.
  */
-#include "world.h"
+#include "world_parts.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PENDING (1ull << 63)
+/* ---- the space's rules, seen from outside */
 
-/* ---- contents and digests */
-
-void page_fill(const uint64_t cells[WORLD_CELLS], uint8_t *bytes)
+/* Enters what every page's extent is now: one that was freed may be used again only after a
+ * checkpoint that began later is durable (I22). True if that holds. */
+static bool extents_watch(struct world *world)
 {
-    for (uint32_t c = 0; c < WORLD_CELLS; c++) {
-        uint64_t x = cells[c];
-        for (uint32_t i = 0; i < 512; i += 8) {
-            memcpy(bytes + c * 512 + i, &x, 8);
-            x = x * 6364136223846793005ull + (cells[c] | 1) * (cells[c] != 0);
-        }
-    }
-}
-
-static uint64_t mix(uint64_t a, uint64_t b, uint64_t c)
-{
-    uint64_t h = a * 0x9e3779b97f4a7c15ull ^ (b + 0x1234567) * 0xbf58476d1ce4e5b9ull ^
-                 (c + 0x89abcdef) * 0x94d049bb133111ebull;
-    h = (h ^ h >> 31) * 0xd6e8feb86659fd93ull;
-    return h ^ h >> 32;
-}
-
-static void name_make(uint32_t name, char *out)
-{
-    snprintf(out, STORE_NAME_BYTES, "container-%u", name);
-}
-
-static uint64_t text_digest(const char *text)
-{
-    return crc32c(1, text, strlen(text));
-}
-
-static uint64_t container_digest(uint64_t object, const char *name, uint32_t flags,
-                                 uint32_t segments, const char *type, uint64_t version,
-                                 uint64_t root)
-{
-    return mix(object, text_digest(name), flags) + mix(object, segments, text_digest(type)) +
-           mix(object, version, root + 77);
-}
-
-static void layout_make(uint64_t layout, struct store_layout *out, uint64_t *root)
-{
-    memset(out, 0, sizeof *out);
-    if (layout)
-        snprintf(out->type, sizeof out->type, "type-%u", (unsigned)(layout % 97));
-    out->version = (uint32_t)(layout >> 8);
-    out->bytes = (uint32_t)(layout >> 40);
-    *root = layout >> 3;
-}
-
-static uint64_t model_digest(const struct model *model)
-{
-    uint64_t sum = 0;
-    uint8_t bytes[STORE_PAGE_BYTES];
-    char name[STORE_NAME_BYTES];
-    for (uint32_t i = 0; i < WORLD_CONTAINERS; i++) {
-        const struct model_container *c = &model->containers[i];
-        struct store_layout layout;
-        uint64_t root;
-        if (!c->object)
+    uint32_t bytes = world->options.extent_bytes, n = bytes / STORE_PAGE_BYTES;
+    uint32_t stride = world->options.stride ? world->options.stride : 1;
+    static bool used[WORLD_EXTENTS];
+    bool good = true;
+    memset(used, 0, sizeof used);
+    for (uint32_t i = 0; i < WORLD_CONTAINERS * WORLD_PAGES; i++) {
+        const struct model_container *c = &world->model.containers[i / WORLD_PAGES];
+        uint64_t page = (uint64_t)(i % WORLD_PAGES) * stride, e;
+        struct store_page found;
+        if (!c->object || !c->pages[i % WORLD_PAGES].present ||
+            store_page_find(world->store, c->object, page, &found) || !found.present)
             continue;
-        name_make(c->name, name);
-        layout_make(c->layout, &layout, &root);
-        sum += container_digest(c->object, name, c->flags, c->segments, layout.type,
-                                layout.version + ((uint64_t)layout.bytes << 32), root);
-        for (uint32_t n = 0; n < WORLD_NAMES; n++) {
-            snprintf(name, sizeof name, "name-%u", n);
-            if (c->names[n])
-                sum += mix(c->object ^ text_digest(name), c->names[n], c->names[n] >> 5);
-        }
-        for (uint32_t p = 0; p < WORLD_PAGES; p++)
-            if (c->pages[p].present) {
-                page_fill(c->pages[p].cells, bytes);
-                sum += mix(c->object, p, crc32c(0, bytes, sizeof bytes)) + c->pages[p].lsn * 3;
-            }
+        e = found.offset_bytes / bytes;
+        if (e >= WORLD_EXTENTS)
+            continue;
+        bool same = world->extents[e].object == c->object && world->extents[e].index == page / n;
+        if (!same && world->extents[e].freed > world->durable)
+            good = false;
+        used[e] = true;
+        world->extents[e].object = c->object;
+        world->extents[e].index = page / n;
     }
-    return sum;
+    for (uint32_t e = 0; e < WORLD_EXTENTS; e++)
+        if (world->extents[e].object && !used[e]) {
+            world->extents[e].object = 0;
+            world->extents[e].freed = world->begun + 1;
+        }
+    return good;
 }
 
-int store_digest(struct store *store, uint64_t *digest)
+/* Between two groups: nothing is claimed, and the store's own check holds. */
+static int world_watch(struct world *world)
 {
-    struct store_container c = { .object = 0 };
-    uint8_t bytes[STORE_PAGE_BYTES];
-    uint64_t sum = 0, pages = 0;
-    while (store_container_next(store, c.object, &c) == 0) {
-        struct store_name name;
-        uint32_t cursor = 0;
-        sum += container_digest(c.object, c.name, c.flags, c.segment_count, c.layout.type,
-                                c.layout.version + ((uint64_t)c.layout.bytes << 32), c.root);
-        while (store_name_next(store, c.object, &cursor, &name) == 0)
-            sum += mix(c.object ^ text_digest(name.name), name.address, name.bytes);
-        for (uint32_t p = 0; p < WORLD_PAGES; p++) {
-            struct store_page page;
-            int error = store_page_find(store, c.object, p, &page);
-            if (!error && page.present)
-                error = store_page_read(store, c.object, p, bytes);
-            if (error)
-                return error;
-            pages += page.present;
-            if (page.present)
-                sum += mix(c.object, p, crc32c(0, bytes, sizeof bytes)) + page.lsn * 3;
-        }
-    }
     struct store_stats stats;
-    store_stats(store, &stats);
-    *digest = sum;
-    return pages == stats.pages_present ? 0 : -EUCLEAN;
+    if (!world->options.watch)
+        return 0;
+    if (store_check(world->store, &world->wrong))
+        return -EUCLEAN;
+    store_stats(world->store, &stats);
+    if (stats.claimed_extents)
+        world->wrong = "an extent is claimed although no group is open";
+    if (!extents_watch(world))
+        world->wrong = "a freed extent was used again before its free was checkpointed (I22)";
+    return world->wrong ? -EUCLEAN : 0;
 }
 
-/* ---- transactions */
-
-static int random_container(const struct model *model, uint64_t *random)
+/* After a checkpoint: what was freed before it began is free now. */
+static int freed_watch(struct world *world)
 {
-    uint32_t first = (uint32_t)random_below(random, WORLD_CONTAINERS);
-    for (uint32_t i = 0; i < WORLD_CONTAINERS; i++)
-        if (model->containers[(first + i) % WORLD_CONTAINERS].object)
-            return (int)((first + i) % WORLD_CONTAINERS);
-    return -1;
-}
-
-static int page_change(struct world *world, struct store_group *group, struct model_container *c,
-                       uint32_t page, uint64_t *random)
-{
-    struct model_page *p = &c->pages[page];
-    uint8_t bytes[STORE_PAGE_BYTES];
-    uint32_t changed = 1 + (uint32_t)random_below(random, 2), count = 0;
-    bool full = world->options.full_only || random_below(random, 3) == 0 ||
-                (p->present && (p->lsn < store_full_below(world->store) || p->group == world->group));
-    struct store_run runs[2];
-    uint64_t base = p->present ? p->lsn : 0;
-    if (!p->present)
-        memset(p->cells, 0, sizeof p->cells);
-    uint32_t cell = (uint32_t)random_below(random, WORLD_CELLS - 1);
-    uint8_t data[1024];
-    for (uint32_t i = 0; i < changed; i++) {
-        p->cells[cell + i] = random_next(random) | 1;
-        page_fill(p->cells, bytes);
-        runs[count] = (struct store_run){ (uint16_t)((cell + i) * 512), 512 };
-        memcpy(data + 512 * count++, bytes + (cell + i) * 512, 512);
-    }
-    p->present = true;
-    p->group = world->group;
-    p->lsn = PENDING + world->model.commits;    /* the csn is known when the group is sealed */
-    if (full)
-        return store_txn_page(group, c->object, page, bytes);
-    return store_txn_diff(group, c->object, page, base, runs, count, data);
-}
-
-static int op_run(struct store_group *group, struct store_op op, struct store_op *out)
-{
-    int error = store_txn_op(group, &op);
-    *out = op;
-    return error;
-}
-
-static int txn_create(struct store_group *group, struct model *model, uint64_t *random)
-{
-    char name[STORE_NAME_BYTES];
-    struct store_op op;
-    for (uint32_t i = 0; i < WORLD_CONTAINERS; i++) {
-        struct model_container *c = &model->containers[i];
-        if (c->object)
-            continue;
-        memset(c, 0, sizeof *c);
-        c->name = (uint32_t)(model->commits * 8 + i);
-        c->flags = (uint32_t)random_below(random, 16);
-        c->segments = 1;
-        name_make(c->name, name);
-        int error = op_run(group, (struct store_op){ .type = STORE_OP_CREATE, .name = name,
-                                                     .flags = c->flags }, &op);
-        c->object = op.object;
-        return error;
-    }
-    return 0;
-}
-
-static int txn_directory(struct store_group *group, struct model *model,
-                         struct model_container *c, uint64_t *random)
-{
-    char text[STORE_NAME_BYTES];
-    struct store_op op = { .object = c->object, .name = text };
-    struct store_layout layout;
-    uint32_t n = (uint32_t)random_below(random, WORLD_NAMES);
-    snprintf(text, sizeof text, "name-%u", n);
-    switch (random_below(random, 7)) {
-    case 0:
-        op.type = STORE_OP_DELETE;
-        memset(c, 0, sizeof *c);
-        break;
-    case 1:
-        op.type = STORE_OP_RENAME;
-        c->name = (uint32_t)(model->commits * 8 + 7);
-        name_make(c->name, text);
-        break;
-    case 2:
-        if (c->segments == 3)
-            return 0;
-        op.type = STORE_OP_GROW;
-        c->segments++;
-        break;
-    case 3:
-        op.type = STORE_OP_LAYOUT;
-        c->layout = random_next(random) | 1;
-        layout_make(c->layout, &layout, &op.address);
-        op.layout = &layout;
-        break;
-    case 4:
-        if (c->names[n]) {
-            op.type = STORE_OP_NAME_UNSET;
-            c->names[n] = 0;
-            break;
-        }
-        /* fall through */
-    default:
-        op.type = STORE_OP_NAME_SET;
-        c->names[n] = random_next(random) | 1;
-        op.address = c->names[n];
-        op.bytes = c->names[n] >> 5;
-    }
-    return store_txn_op(group, &op);
-}
-
-static int txn_free(struct store_group *group, struct model_container *c, uint64_t *random)
-{
-    uint32_t page = (uint32_t)random_below(random, WORLD_PAGES);
-    uint32_t count = 1 + (uint32_t)random_below(random, WORLD_PAGES - page);
-    struct store_op op = { .type = STORE_OP_PAGE_FREE, .object = c->object, .page = page,
-                           .count = count };
-    for (uint32_t p = page; p < page + count; p++)
-        memset(&c->pages[p], 0, sizeof c->pages[p]);
-    return store_txn_op(group, &op);
-}
-
-static int txn_pages(struct world *world, struct store_group *group, struct model_container *c,
-                     uint64_t *random)
-{
-    uint32_t count = 1 + (uint32_t)random_below(random, 3);
-    uint32_t page = (uint32_t)random_below(random, WORLD_PAGES), error = 0;
-    if (world->options.full_only)
-        count = 1;
-    for (uint32_t i = 0; i < count && !error; i++)
-        if (page + i < WORLD_PAGES) {
-            int result = page_change(world, group, c, page + i, random);
-            if (result)
-                return result;
-        }
-    return 0;
-}
-
-/* Fills transaction number model.commits. The model is changed as if it succeeds. */
-static int txn_make(struct world *world, struct store_group *group, uint64_t *random)
-{
-    struct model *model = &world->model;
-    int at = random_container(model, random);
-    uint64_t what = random_below(random, 100);
-    if (at < 0 || (what < 8 && !world->options.full_only))
-        return txn_create(group, model, random);
-    struct model_container *c = &model->containers[at];
-    if (world->options.full_only || what < 75)
-        return txn_pages(world, group, c, random);
-    return what < 83 ? txn_free(group, c, random) : txn_directory(group, model, c, random);
+    struct store_stats stats;
+    uint64_t later = 0;
+    store_stats(world->store, &stats);
+    if (!world->options.watch || stats.extents >= WORLD_EXTENTS)
+        return 0;
+    for (uint32_t e = 0; e < WORLD_EXTENTS; e++)
+        later += !world->extents[e].object && world->extents[e].freed > world->durable;
+    if (stats.freed_extents > later)
+        world->wrong = "a freed extent is not free after a checkpoint";
+    return world->wrong ? -EUCLEAN : 0;
 }
 
 /* ---- groups */
@@ -280,10 +83,29 @@ struct built {
     uint32_t positions[4];
 };
 
+/* Sometimes a transaction goes before that is cancelled: it must leave no trace. */
+static int doomed_run(struct world *world, struct store_group *group)
+{
+    uint64_t random = world->seed * 77 + world->attempts * 5;
+    if (random_below(&random, 3))
+        return 0;
+    struct model before = world->model;
+    store_txn_begin(group, UINT64_MAX);
+    int error = txn_doomed(world, group, &random);
+    store_txn_cancel(group);
+    world->model = before;
+    return error;
+}
+
 /* One transaction into the group; true if accepted. *error: what to do about it. */
 static bool txn_run(struct world *world, struct built *built, int *error)
 {
     struct model before = world->model;
+    if (world->options.doomed && doomed_run(world, built->group)) {
+        world->wrong = "a transaction was taken that must be refused";
+        *error = -EUCLEAN;
+        return false;
+    }
     uint64_t random = world->seed * 1000003 + world->model.commits * 7919 + 1;
     uint32_t position;
     store_txn_begin(built->group, world->model.commits);
@@ -313,6 +135,9 @@ static void group_note(struct world *world, const struct built *built, const str
         world->digests[k + 1] = model_digest(model);
     }
     world->model = world->history[built->last];
+    for (uint32_t i = 0; i < WORLD_CONTAINERS; i++)
+        if (world->model.containers[i].object > world->last_object)
+            world->last_object = world->model.containers[i].object;
 }
 
 static int group_build(struct world *world, struct built *built, uint32_t txns)
@@ -322,6 +147,7 @@ static int group_build(struct world *world, struct built *built, uint32_t txns)
     if (error)
         return error;
     world->group++;
+    world->attempts++;
     built->first = built->last = world->model.commits;
     int refused = 0;
     for (uint32_t i = 0; i < txns && world->model.commits < WORLD_COMMITS; i++) {
@@ -356,16 +182,14 @@ static void issue_in_flush(void *context)
     (void)ignored;
 }
 
-static int groups_commit(struct world *world, uint64_t *random)
+int world_commit(struct world *world, uint32_t txns, bool ahead)
 {
     struct built one, two;
-    uint32_t txns = world->options.full_only ? 1 : 1 + (uint32_t)random_below(random, 3);
     int error = group_build(world, &one, txns);
     if (error)
         return error;
     world->submitted = one.last;
-    bool ahead = world->options.ahead && random_below(random, 2) &&
-                 group_build(world, &two, 1) == 0;
+    ahead = ahead && group_build(world, &two, 1) == 0;
     if (ahead) {
         world->submitted = two.last;
         world->device->in_flush = issue_in_flush;
@@ -378,7 +202,14 @@ static int groups_commit(struct world *world, uint64_t *random)
         int second = group_finish(world, &two);
         error = error ? error : second;
     }
-    return error;
+    return error ? error : world_watch(world);
+}
+
+static int groups_commit(struct world *world, uint64_t *random)
+{
+    uint32_t txns = world->options.full_only ? 1 : 1 + (uint32_t)random_below(random, 3);
+    bool ahead = world->options.ahead && random_below(random, 2);
+    return world_commit(world, txns, ahead);
 }
 
 /* ---- cleaning and checkpoints */
@@ -425,19 +256,34 @@ static int checkpoint_work(struct world *world, uint32_t limit)
     if (!error)
         error = store_checkpoint_apply(world->store);
     world->checkpointing = false;
+    if (error)
+        return error;
+    world->durable = world->begun;
+    return freed_watch(world);
+}
+
+int world_checkpoint_begin(struct world *world)
+{
+    int error = store_checkpoint_begin(world->store);
+    world->checkpointing = !error;
+    world->begun += !error;
     return error;
+}
+
+int world_checkpoint_some(struct world *world, uint32_t pages)
+{
+    return world->checkpointing ? checkpoint_work(world, pages) : 0;
 }
 
 int world_checkpoint(struct world *world)
 {
     int error = 0;
     if (!world->checkpointing)
-        error = store_checkpoint_begin(world->store);
-    world->checkpointing = !error;
+        error = world_checkpoint_begin(world);
     return error ? error : checkpoint_work(world, UINT32_MAX);
 }
 
-static int clean_some(struct world *world, uint32_t limit)
+int world_clean(struct world *world, uint32_t limit)
 {
     uint64_t cursor = 0, object, page, lsn;
     int error = 0;
@@ -470,7 +316,7 @@ static int clean_late(struct world *world, uint64_t *random)
 }
 
 /* The no-op group that the store manager writes when idle. */
-static int idle_group(struct world *world)
+int world_idle(struct world *world)
 {
     struct store_group *group;
     int error = store_group_begin(world->store, &group);
@@ -506,16 +352,14 @@ int world_step(struct world *world)
     if (random_below(&random, 6) == 0)
         error = clean_late(world, &random);
     if (!error && random_below(&random, 3) == 0)
-        error = clean_some(world, 1 + (uint32_t)random_below(&random, 4));
+        error = world_clean(world, 1 + (uint32_t)random_below(&random, 4));
     if (!error && random_below(&random, 8) == 0)
-        error = idle_group(world);
+        error = world_idle(world);
     if (!error && world->checkpointing)
         error = checkpoint_work(world, 1 + (uint32_t)random_below(&random, 3));
     else if (!error && (random_below(&random, world->options.checkpoint_odds) == 0 ||
-                        store_should_checkpoint(world->store) == 2)) {
-        error = store_checkpoint_begin(world->store);
-        world->checkpointing = !error;
-    }
+                        store_should_checkpoint(world->store) == 2))
+        error = world_checkpoint_begin(world);
     return error;
 }
 
@@ -542,14 +386,23 @@ int world_open(struct world *world, struct store_report *report)
     struct store_open_options options = { .group_bytes = world->options.group_bytes };
     struct disk_io io = device_io(world->device);
     world->checkpointing = false;
+    world->begun = world->durable = 0;
+    memset(world->extents, 0, sizeof world->extents);
     return store_open(&io, &test_memory, &options, &world->store, report);
 }
 
 int world_close(struct world *world)
 {
     int error = world->checkpointing ? checkpoint_work(world, UINT32_MAX) : 0;
+    struct store_stats stats;
+    store_stats(world->store, &stats);
+    if (!error && stats.pages_dirty && store_close(world->store) != -EBUSY) {
+        world->wrong = "a store closed over dirty pages";
+        world->store = NULL;
+        return -EUCLEAN;
+    }
     if (!error)
-        error = clean_some(world, UINT32_MAX);
+        error = world_clean(world, UINT32_MAX);
     if (error)
         store_abandon(world->store);
     else
@@ -575,7 +428,12 @@ int world_resume(struct world *to, const struct world *from, uint64_t k, struct 
     to->acked = to->submitted = k;
     to->group = from->group + 1;
     to->checkpointing = false;
-    to->refused = 0;
+    to->refused = to->attempts = 0;
+    to->last_object = 0;
+    to->want = WANT_ANY;
+    to->wrong = NULL;
+    to->begun = to->durable = 0;
+    memset(to->extents, 0, sizeof to->extents);
     memcpy(to->digests, from->digests, (k + 1) * sizeof to->digests[0]);
     memcpy(to->history, from->history, (k + 1) * sizeof to->history[0]);
     return 0;

@@ -18,6 +18,7 @@
 #define WORLD_CELLS      8u     /* a page is 8 cells of 512 bytes, each made from one number */
 #define WORLD_NAMES      3u
 #define WORLD_COMMITS    400u
+#define WORLD_EXTENTS    1024u  /* watched: the first of the data region */
 
 struct model_page {
     bool     present;
@@ -39,11 +40,24 @@ struct model {
     uint64_t commits;
 };
 
+/* How pages become records: whole, as differences wherever one may be, as declared ranges of 64
+ * bytes, or one or the other from record to record. */
+enum world_encoder { ENCODER_ADAPTIVE, ENCODER_FULL, ENCODER_DIFF, ENCODER_RANGES };
+
+/* What the next transaction shall do; ANY: the seed chooses. */
+enum world_want { WANT_ANY, WANT_PAGE, WANT_SAME_PAGE, WANT_PAGES, WANT_FREE, WANT_CREATE,
+                  WANT_DELETE, WANT_RENAME, WANT_GROW, WANT_LAYOUT, WANT_NAME_SET,
+                  WANT_NAME_UNSET };
+
 struct world_options {
     uint64_t disk_bytes, log_bytes;
     uint32_t extent_bytes;
     size_t   group_bytes;
     bool     full_only;         /* whole pages over pages that exist: groups repeat bit by bit */
+    uint32_t stride;            /* page numbers are multiples of it (0: 1): extents of few pages */
+    enum world_encoder encoder;
+    bool     doomed;            /* some transactions are cancelled, or ask for what is refused */
+    bool     watch;             /* store_check and the space's rules after every step */
     bool     ahead;             /* issue the next group while the flush of this one runs */
     uint32_t checkpoint_odds;   /* one step in so many begins a checkpoint */
 };
@@ -60,6 +74,12 @@ struct world {
     uint64_t digests[WORLD_COMMITS + 1];
     struct model history[WORLD_COMMITS + 1];    /* the model after commit k */
     uint64_t refused;           /* transactions refused for want of space */
+    enum world_want want;
+    uint64_t last_object;       /* the newest id; ids are never given again */
+    uint64_t attempts;          /* groups begun: also those of which nothing remains */
+    uint32_t begun, durable;    /* checkpoints begun; number of the newest that is done */
+    struct { uint64_t object, index; uint32_t freed; } extents[WORLD_EXTENTS];
+    const char *wrong;          /* a rule of the store that a step found broken */
     uint64_t log_full;          /* groups that waited for a checkpoint */
 };
 
@@ -69,6 +89,12 @@ int  world_format(struct world *world, struct device *device, uint64_t seed,
 int  world_open(struct world *world, struct store_report *report);
 int  world_step(struct world *world);           /* a group or two, some cleaning, checkpoints */
 int  world_checkpoint(struct world *world);     /* a whole one */
+/* Single actions, for tests that choose the order. */
+int  world_commit(struct world *world, uint32_t txns, bool ahead);  /* one group, or two */
+int  world_checkpoint_begin(struct world *world);
+int  world_checkpoint_some(struct world *world, uint32_t pages);    /* ends it when all are home */
+int  world_clean(struct world *world, uint32_t pages);
+int  world_idle(struct world *world);
 int  world_close(struct world *world);          /* cleans, then store_close */
 void world_abandon(struct world *world);
 /* The store's digest; an error if a page cannot be read or a CRC is wrong. */

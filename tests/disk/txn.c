@@ -1,0 +1,239 @@
+/*
+ * txn.c - what one transaction of a world does, chosen by a seed or on request (world.h).
+ */
+#include "world_parts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static uint64_t page_number(const struct world *world, uint32_t page)
+{
+    return (uint64_t)page * (world->options.stride ? world->options.stride : 1);
+}
+
+static int random_container(const struct model *model, uint64_t *random)
+{
+    uint32_t first = (uint32_t)random_below(random, WORLD_CONTAINERS);
+    for (uint32_t i = 0; i < WORLD_CONTAINERS; i++)
+        if (model->containers[(first + i) % WORLD_CONTAINERS].object)
+            return (int)((first + i) % WORLD_CONTAINERS);
+    return -1;
+}
+
+/* The cells [cell, cell + count) as runs, each of the whole cell or of 64 bytes. */
+static uint32_t runs_make(const struct world *world, const uint8_t *bytes, uint32_t cell,
+                          uint32_t count, struct store_run *runs, uint8_t *data)
+{
+    uint32_t unit = world->options.encoder == ENCODER_RANGES ? 64 : 512, n = 0;
+    for (uint32_t at = cell * 512; at < (cell + count) * 512; at += unit)
+        runs[n++] = (struct store_run){ (uint16_t)at, (uint16_t)unit };
+    memcpy(data, bytes + cell * 512, count * 512);
+    return n;
+}
+
+static bool full_wanted(const struct world *world, const struct model_page *p, uint64_t *random)
+{
+    enum world_encoder encoder = world->options.encoder;
+    bool chosen = random_below(random, 3) == 0;
+    return world->options.full_only || encoder == ENCODER_FULL ||
+           (encoder == ENCODER_ADAPTIVE && chosen) ||
+           (p->present && (p->lsn < store_full_below(world->store) || p->group == world->group));
+}
+
+static int page_change(struct world *world, struct store_group *group, struct model_container *c,
+                       uint32_t page, uint64_t *random)
+{
+    struct model_page *p = &c->pages[page];
+    uint8_t bytes[STORE_PAGE_BYTES], data[1024];
+    struct store_run runs[16];
+    uint32_t changed = 1 + (uint32_t)random_below(random, 2);
+    bool full = full_wanted(world, p, random);
+    uint64_t base = p->present ? p->lsn : 0;
+    if (!p->present)
+        memset(p->cells, 0, sizeof p->cells);
+    uint32_t cell = (uint32_t)random_below(random, WORLD_CELLS - 1);
+    for (uint32_t i = 0; i < changed; i++)
+        p->cells[cell + i] = random_next(random) | 1;
+    page_fill(p->cells, bytes);
+    p->present = true;
+    p->group = world->group;
+    p->lsn = PENDING + world->model.commits;    /* the csn is known when the group is sealed */
+    if (full)
+        return store_txn_page(group, c->object, page_number(world, page), bytes);
+    uint32_t count = runs_make(world, bytes, cell, changed, runs, data);
+    return store_txn_diff(group, c->object, page_number(world, page), base, runs, count, data);
+}
+
+static int op_run(struct store_group *group, struct store_op op, struct store_op *out)
+{
+    int error = store_txn_op(group, &op);
+    *out = op;
+    return error;
+}
+
+static int txn_create(struct world *world, struct store_group *group, uint64_t *random)
+{
+    struct model *model = &world->model;
+    char name[STORE_NAME_BYTES];
+    struct store_op op;
+    for (uint32_t i = 0; i < WORLD_CONTAINERS; i++) {
+        struct model_container *c = &model->containers[i];
+        if (c->object)
+            continue;
+        memset(c, 0, sizeof *c);
+        c->name = (uint32_t)(model->commits * 8 + i);
+        c->flags = (uint32_t)random_below(random, 16);
+        c->segments = 1;
+        name_make(c->name, name);
+        int error = op_run(group, (struct store_op){ .type = STORE_OP_CREATE, .name = name,
+                                                     .flags = c->flags }, &op);
+        c->object = op.object;
+        if (!error && op.object <= world->last_object)
+            world->wrong = "an id of a container was given twice";
+        return error;
+    }
+    return 0;
+}
+
+static int txn_directory(struct store_group *group, struct model *model,
+                         struct model_container *c, enum world_want want, uint64_t *random)
+{
+    static const uint32_t choice[] = { [WANT_DELETE] = 0, [WANT_RENAME] = 1, [WANT_GROW] = 2,
+                                       [WANT_LAYOUT] = 3, [WANT_NAME_UNSET] = 4,
+                                       [WANT_NAME_SET] = 5 };
+    char text[STORE_NAME_BYTES];
+    struct store_op op = { .object = c->object, .name = text };
+    struct store_layout layout;
+    uint32_t n = (uint32_t)random_below(random, WORLD_NAMES);
+    uint64_t what = random_below(random, 7);
+    snprintf(text, sizeof text, "name-%u", n);
+    switch (want ? choice[want] : what) {
+    case 0:
+        op.type = STORE_OP_DELETE;
+        memset(c, 0, sizeof *c);
+        break;
+    case 1:
+        op.type = STORE_OP_RENAME;
+        c->name = (uint32_t)(model->commits * 8 + 7);
+        name_make(c->name, text);
+        break;
+    case 2:
+        if (c->segments == 3)
+            return 0;
+        op.type = STORE_OP_GROW;
+        c->segments++;
+        break;
+    case 3:
+        op.type = STORE_OP_LAYOUT;
+        c->layout = random_next(random) | 1;
+        layout_make(c->layout, &layout, &op.address);
+        op.layout = &layout;
+        break;
+    case 4:
+        if (c->names[n]) {
+            op.type = STORE_OP_NAME_UNSET;
+            c->names[n] = 0;
+            break;
+        }
+        /* fall through */
+    default:
+        op.type = STORE_OP_NAME_SET;
+        c->names[n] = random_next(random) | 1;
+        op.address = c->names[n];
+        op.bytes = c->names[n] >> 5;
+    }
+    return store_txn_op(group, &op);
+}
+
+static int txn_free(const struct world *world, struct store_group *group,
+                    struct model_container *c, uint64_t *random)
+{
+    uint32_t page = (uint32_t)random_below(random, WORLD_PAGES);
+    uint32_t count = 1 + (uint32_t)random_below(random, WORLD_PAGES - page);
+    struct store_op op = { .type = STORE_OP_PAGE_FREE, .object = c->object, .page = page_number(world, page),
+                           .count = page_number(world, count) };
+    for (uint32_t p = page; p < page + count; p++)
+        memset(&c->pages[p], 0, sizeof c->pages[p]);
+    return store_txn_op(group, &op);
+}
+
+static int txn_pages(struct world *world, struct store_group *group, struct model_container *c,
+                     uint64_t *random)
+{
+    uint32_t count = 1 + (uint32_t)random_below(random, 3), first = 0;
+    uint32_t page = (uint32_t)random_below(random, WORLD_PAGES);
+    while (world->want == WANT_SAME_PAGE && first < WORLD_PAGES && !c->pages[first].present)
+        first++;
+    if (world->want == WANT_SAME_PAGE)
+        page = first % WORLD_PAGES;
+    if (world->want == WANT_PAGES)
+        count = 3;
+    else if (world->want || world->options.full_only)
+        count = 1;
+    for (uint32_t i = 0; i < count; i++)
+        if (page + i < WORLD_PAGES) {
+            int error = page_change(world, group, c, page + i, random);
+            if (error)
+                return error;
+        }
+    return 0;
+}
+
+static int txn_any(struct world *world, struct store_group *group, uint64_t *random)
+{
+    int at = random_container(&world->model, random);
+    uint64_t what = random_below(random, 100);
+    if (at < 0 || (what < 8 && !world->options.full_only))
+        return txn_create(world, group, random);
+    struct model_container *c = &world->model.containers[at];
+    if (world->options.full_only || what < 75)
+        return txn_pages(world, group, c, random);
+    return what < 83 ? txn_free(world, group, c, random)
+                     : txn_directory(group, &world->model, c, WANT_ANY, random);
+}
+
+int txn_make(struct world *world, struct store_group *group, uint64_t *random)
+{
+    int at;
+    if (world->want == WANT_ANY)
+        return txn_any(world, group, random);
+    if (world->want == WANT_CREATE || (at = random_container(&world->model, random)) < 0)
+        return txn_create(world, group, random);
+    struct model_container *c = &world->model.containers[at];
+    if (world->want <= WANT_PAGES)
+        return txn_pages(world, group, c, random);
+    if (world->want == WANT_FREE)
+        return txn_free(world, group, c, random);
+    return txn_directory(group, &world->model, c, world->want, random);
+}
+
+/* ---- transactions that come to nothing */
+
+/* What must be refused: a stale base, a name that is taken. */
+static int refusal_ask(struct world *world, struct store_group *group, struct model_container *c,
+                       uint64_t *random)
+{
+    char name[STORE_NAME_BYTES];
+    struct store_run run = { 0, 8 };
+    for (uint32_t p = 0; p < WORLD_PAGES && random_below(random, 2); p++)
+        if (c->pages[p].present)
+            return store_txn_diff(group, c->object, page_number(world, p), c->pages[p].lsn + 8,
+                                  &run, 1, "changed!") == -ESTALE ? 0 : -EUCLEAN;
+    name_make(c->name, name);
+    struct store_op op = { .type = STORE_OP_CREATE, .name = name };
+    return store_txn_op(group, &op) == -EEXIST ? 0 : -EUCLEAN;
+}
+
+int txn_doomed(struct world *world, struct store_group *group, uint64_t *random)
+{
+    struct model_container *c;
+    int at = random_container(&world->model, random);
+    if (at < 0)
+        return 0;
+    c = &world->model.containers[at];
+    if (random_below(random, 2))
+        return refusal_ask(world, group, c, random);
+    txn_any(world, group, random);
+    return 0;
+}

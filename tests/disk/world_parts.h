@@ -1,0 +1,19 @@
+/*
+ * world_parts.h - what model.c, txn.c and world.c offer each other.
+ */
+#ifndef TESTS_DISK_WORLD_PARTS_H
+#define TESTS_DISK_WORLD_PARTS_H
+
+#include "world.h"
+
+#define PENDING (1ull << 63)    /* a page's LSN before its group is sealed: PENDING + commit */
+
+void name_make(uint32_t name, char *out);
+void layout_make(uint64_t layout, struct store_layout *out, uint64_t *root);
+uint64_t model_digest(const struct model *model);
+/* Fills transaction number model.commits of kind world->want; the model changes as if it succeeds. */
+int txn_make(struct world *world, struct store_group *group, uint64_t *random);
+/* Fills one that the caller will cancel; an error if the store takes what it must refuse. */
+int txn_doomed(struct world *world, struct store_group *group, uint64_t *random);
+
+#endif
