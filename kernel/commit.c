@@ -267,6 +267,20 @@ static long txn_diff(vaddr_t at)
     return e ? e : copy_to_user(at, &d, sizeof d);
 }
 
+/* What snapshots map of the page is an old version from now on. They may keep it to their end; the next
+ * snapshot of the same view is not to find it. Leaf locked. */
+static void snapshots_owe(const struct page *p, vaddr_t at)
+{
+    vmask_for(u, &p->mask) {
+        struct view *v = &views[u];
+        lock_acquire(&v->lock);
+        pte_t *pte = v->snapshot_rights ? view_pte(v, at) : NULL;
+        if (pte && pte_load(pte))
+            view_owe(v, at);
+        lock_release(&v->lock);
+    }
+}
+
 /* C7, pass 1: the copy becomes the current version, its record that of the old one. */
 static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
 {
@@ -298,6 +312,8 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
     v->credits--;
     v->logged++;
     lock_release(&v->lock);
+    if (!vmask_only(&p->mask, v->id))
+        snapshots_owe(p, c->at);
     version_add(c);
     lock_release(&l->lock);
 }
@@ -428,7 +444,10 @@ static long view_list(vaddr_t at, uint64_t max)
         lock_acquire(&v->lock);
         struct kd_view_info info = {
             .view = v->id, .state = v->state, .doom = (uint64_t)v->doom, .ticket = v->ticket,
-            .weight = v->weight, .copies = v->copy_count, .snapshot_csn = v->registered ? v->snapshot : 0,
+            .weight = v->weight, .copies = v->copy_count, .snapshot_csn = list_empty(&v->seen.link) ? 0 : v->snapshot,
+            .mode = v->mode, .want = v->want, .page = v->queue_page ? v->queue_at : 0,
+            .container = v->lock_at ? v->lock_base : 0,
+            .locked_count = v->locked_count, .locked = v->locked_count ? v->locked_base : 0,
             .waits = {v->waits.word[0], v->waits.word[1]},
             .pid = v->process ? v->process->pid : 0, .tid = v->owner ? (int)v->owner->id : 0,
         };

@@ -199,6 +199,7 @@ static void queue_join(struct view *v, struct leaf *l, struct page *p)
         list_push_back(&p->waiters, &v->queue_link);
     v->queue_page = p;
     v->queue_leaf = l;
+    v->queue_at = page_address(l, (unsigned)(p - l->pages));
 }
 
 /* Those before v in the queue. */
@@ -258,11 +259,7 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, ui
             p->writer = WRITER_NONE;
     } else {
         blocks = true;
-        w->owed = true;
-        if (w->owed_count < OWED_MAX)
-            w->owed_at[w->owed_count] = at;
-        if (w->owed_count <= OWED_MAX)
-            w->owed_count++;
+        view_owe(w, at);
         lock_acquire(&graph_lock); /* in the same section, or its end could miss us */
         wait_for_view(v, w);
         lock_release(&graph_lock);

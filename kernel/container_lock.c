@@ -100,6 +100,7 @@ static void join_locked(struct view *v, struct object *o, struct vmask *on)
     struct container_lock *c = &o->container_lock;
     if (!v->lock_at) {
         v->lock_at = o; /* alive while v waits: it is attached, or held by the caller */
+        v->lock_base = o->base;
         list_push_back(&c->queue, &v->lock_link);
         state_update(c);
     }
@@ -305,6 +306,8 @@ int container_lock_take(struct view *v, struct object *o, enum lock_mode mode, b
         release(v, o, shared);
     } else if (!shared) {
         object_get(o);
+        if (!v->locked_count)
+            v->locked_base = o->base;
         v->locked[v->locked_count++] = o;
     }
     return e;

@@ -139,6 +139,8 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
     if (!f)
         return -ESTALE;
     lock_acquire(&v->lock);
+    if (f != p->frame)
+        view_owe(v, page_address(l, slot)); /* not for its next snapshot */
     pte_exchange(pte, pte_make(frame_paddr(f), PTE_PRESENT | PTE_USER | PTE_NX | PTE_ACCESSED));
     user_add(v, l, p);
     lock_release(&v->lock);

@@ -16,6 +16,7 @@ void handle_put(enum handle_type type, void *object)
     case HANDLE_PROCESS: process_put(object); break;
     case HANDLE_PORT: port_put(object); break;
     case HANDLE_OBJECT: object_put(object); break;
+    case HANDLE_SNAPSHOT: snapshot_put(object); break;
     default: break;
     }
 }

@@ -9,9 +9,11 @@
 
 #include "object.h"
 #include "port.h"
+#include "view.h"
 
 enum handle_type {
     HANDLE_NONE, HANDLE_PROCESS, HANDLE_PORT, HANDLE_OBJECT, HANDLE_VIEW, HANDLE_BLOCK,
+    HANDLE_SNAPSHOT,
 };
 
 /* A new handle of p; consumes one reference to `object` if it succeeds. Number, -EMFILE, -ENOMEM. */
@@ -25,6 +27,9 @@ static inline void handle_ref(enum handle_type type, void *object)
     case HANDLE_PROCESS: process_get(object); break;
     case HANDLE_PORT: port_get(object); break;
     case HANDLE_OBJECT: object_get(object); break;
+    case HANDLE_SNAPSHOT:
+        __atomic_fetch_add(&((struct snapshot *)object)->references, 1, __ATOMIC_RELAXED);
+        break;
     default: break; /* views belong to their thread, disks live for ever */
     }
 }

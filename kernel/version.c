@@ -47,25 +47,56 @@ void version_publish_end(uint64_t sequence)
     version_collect();
 }
 
-void version_snapshot_begin(struct view *v)
+static void snapshot_add(struct snapshot *s, uint64_t sequence)
+{
+    s->sequence = sequence;
+    s->expired = false;
+    list_push_back(&snapshots, &s->link);
+}
+
+int version_snapshot_begin(struct view *v, struct snapshot *shared)
+{
+    int e = 0;
+    lock_acquire(&versions_lock);
+    if (shared && shared->expired)
+        e = -ESTALE;
+    else
+        snapshot_add(&v->seen, v->snapshot = shared ? shared->sequence : published);
+    lock_release(&versions_lock);
+    return e;
+}
+
+int version_snapshot_share(struct view *v, struct snapshot *s)
+{
+    list_init(&s->link);
+    lock_acquire(&versions_lock);
+    int e = v->seen.expired ? -ESTALE : 0;
+    if (!e)
+        snapshot_add(s, v->snapshot);
+    lock_release(&versions_lock);
+    return e;
+}
+
+static void snapshot_remove(struct snapshot *s)
 {
     lock_acquire(&versions_lock);
-    v->snapshot = published;
-    v->registered = true;
-    v->expired = false;
-    list_push_back(&snapshots, &v->snapshot_link);
+    list_remove(&s->link);
     lock_release(&versions_lock);
+    version_collect();
 }
 
 void version_snapshot_end(struct view *v)
 {
-    if (!v->registered)
+    if (!list_empty(&v->seen.link))
+        snapshot_remove(&v->seen);
+}
+
+void snapshot_put(struct snapshot *s)
+{
+    if (__atomic_sub_fetch(&s->references, 1, __ATOMIC_ACQ_REL))
         return;
-    lock_acquire(&versions_lock);
-    list_remove(&v->snapshot_link);
-    v->registered = false;
-    lock_release(&versions_lock);
-    version_collect();
+    snapshot_remove(s);
+    kfree(s);
 }
 
 struct copy *version_find(const struct page *p, uint64_t snapshot)
@@ -85,12 +116,12 @@ void version_add(struct copy *c)
 }
 
 /* A snapshot that needs it, or NULL. */
-static struct view *needs(const struct copy *c)
+static struct snapshot *needs(const struct copy *c)
 {
     list_for(l, &snapshots) {
-        struct view *v = container_of(l, struct view, snapshot_link);
-        if (!v->expired && c->sequence <= v->snapshot && v->snapshot < c->superseded)
-            return v;
+        struct snapshot *s = container_of(l, struct snapshot, link);
+        if (!s->expired && c->sequence <= s->sequence && s->sequence < c->superseded)
+            return s;
     }
     return NULL;
 }
@@ -102,12 +133,12 @@ static bool over_budget(void)
 
 static bool needed(const struct copy *c)
 {
-    struct view *v;
+    struct snapshot *s;
     if (c->superseded > collectable)
         return true; /* a snapshot may still begin before it, or its publisher holds it */
-    while ((v = needs(c)) && over_budget())
-        v->expired = true;
-    return v != NULL;
+    while ((s = needs(c)) && over_budget())
+        s->expired = true;
+    return s != NULL;
 }
 
 /* Unmaps a version wherever the mask leads: only snapshots and dirty readers map old ones. */

@@ -10,7 +10,6 @@
 struct view views[KD_VIEW_MAX];
 struct kd_system_info counters;
 static struct lock views_lock = LOCK_INIT(RANK_VIEWS, "views");
-static uint64_t next_ticket = 1;
 
 void view_init(void)
 {
@@ -22,7 +21,7 @@ void view_init(void)
         list_init(&v->queue_link);
         list_init(&v->credit_link);
         list_init(&v->lock_link);
-        list_init(&v->snapshot_link);
+        list_init(&v->seen.link);
         v->commit_item.kind = ITEM_COMMIT;
         list_init(&v->commit_item.link);
         list_init(&v->lock_item.link);
@@ -259,6 +258,26 @@ static void drop_all_rights(struct view *v)
     arch_pte_walk(v->table, KD_STORE_BASE, KD_STORE_END, drop_right, NULL);
 }
 
+void view_owe(struct view *v, vaddr_t at)
+{
+    v->owed = true;
+    if (v->owed_count < OWED_MAX)
+        v->owed_at[v->owed_count] = at;
+    if (v->owed_count <= OWED_MAX)
+        v->owed_count++;
+}
+
+void view_drop_owed(struct view *v, bool all)
+{
+    if (v->owed_count > OWED_MAX || all)
+        drop_all_rights(v);
+    else
+        for (unsigned i = 0; i < v->owed_count; i++)
+            drop_right_at(v, v->owed_at[i]);
+    v->owed = false;
+    v->owed_count = 0;
+}
+
 static void flush_own(struct view *v)
 {
     if (arch_table_loaded() == v->table)
@@ -288,17 +307,12 @@ static void view_idle(struct view *v, bool drop_want_x)
     bool all = v->strict || (v->locked_count && container_locks_wanted(v));
     lock_acquire(&v->lock);
     bool flush = v->owed || drop_want_x || all;
-    if (v->owed_count > OWED_MAX || all)
-        drop_all_rights(v);
-    else
-        for (unsigned i = 0; i < v->owed_count; i++)
-            drop_right_at(v, v->owed_at[i]);
+    view_drop_owed(v, all);
     for (unsigned i = 0; drop_want_x && i < v->want_x_count; i++)
         drop_right_at(v, v->want_x[i]);
     if (flush)
         flush_own(v);
-    v->owed = v->deliver = false;
-    v->owed_count = 0;
+    v->deliver = false;
     v->ask_at = 0;
     struct port *port = v->enlisted;
     v->enlisted = NULL;
@@ -441,134 +455,6 @@ void view_return_to_user(struct trap_frame *f)
     trap_redirect(f, entry, stack, (uint64_t)reason);
 }
 
-/* ---- begin ---- */
-
-static uint64_t ticket_new(void)
-{
-    return __atomic_fetch_add(&next_ticket, 1, __ATOMIC_RELAXED);
-}
-
-/* Locks a container for the running transaction. Who is doomed meanwhile goes to its entry. */
-static long txn_lock(vaddr_t at, unsigned how)
-{
-    struct view *v = thread_this()->view;
-    if (!v || v->state != VIEW_ACTIVE)
-        return -ENOENT;
-    if (v->snapshot_rights)
-        return -EINVAL;
-    int e = container_lock_at(v, at, how);
-    if (e == -ECANCELED || e == -ETIMEDOUT) {
-        view_doom(v, e == -ETIMEDOUT ? ETIMEDOUT : EINTR); /* the first reason counts */
-        v->deliver = true;
-        thread_kick(thread_this()); /* view_return_to_user */
-    }
-    return e;
-}
-
-/* KD_CONTAINER_LOCK: the lock comes before the first touch. */
-static long begin_locked(struct view *v, const struct kd_begin *b)
-{
-    long e = txn_lock(b->locked, b->mode & KD_LOCKED_SHARED ? KD_LOCK_SHARED : 0);
-    lock_acquire(&v->lock);
-    v->untouched = false;
-    lock_release(&v->lock);
-    if (e && !v->deliver)
-        view_abort(v, (int)-e);
-    return e;
-}
-
-static long txn_begin(vaddr_t at)
-{
-    struct view *v = thread_this()->view;
-    struct kd_begin b;
-    if (copy_from_user(&b, at, sizeof b))
-        return -EFAULT;
-    if (!v)
-        return -ENOENT;
-    if (v->state != VIEW_IDLE)
-        return -EALREADY;
-    uint32_t mode = b.mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED);
-    if (mode > KD_CONTAINER_LOCK || (b.mode & KD_LOCKED_SHARED && mode != KD_CONTAINER_LOCK))
-        return -EINVAL;
-    if (!user_range_ok(b.entry, 1) || !user_range_ok(b.stack, 1))
-        return -EFAULT;
-    if (b.ticket >= __atomic_load_n(&next_ticket, __ATOMIC_RELAXED))
-        return -EINVAL; /* nobody invents a ticket from the future or keeps the past of others */
-    if (b.ticket && b.ticket != v->ticket)
-        return -EINVAL;
-    object_wait_for_sweeps(); /* B3 */
-    bool retry = b.ticket != 0;
-    if (!retry) {
-        b.ticket = ticket_new();
-        v->want_x_count = 0;
-        v->aborts = 0;
-    }
-    v->ticket = b.ticket;
-    v->mode = mode;
-    v->strict = b.mode & KD_STRICT;
-    v->weight = b.weight;
-    v->pages_max = b.pages_max;
-    v->faults = v->escalate_at = 0;
-    v->entry = b.entry;
-    v->stack = b.stack;
-    v->deadline_ns = b.timeout_ms ? arch_time_ns() + (uint64_t)b.timeout_ms * 1000000 : ~0ull;
-    bool snapshot = mode == KD_SNAPSHOT || mode == KD_DIRTY_READ;
-    uint64_t before = v->snapshot;
-    v->snapshot = ~0ull; /* a dirty read sees whatever is published */
-    if (mode == KD_SNAPSHOT)
-        version_snapshot_begin(v); /* B2 */
-    b.csn = snapshot ? v->snapshot : 0;
-    lock_acquire(&v->lock); /* B1 */
-    v->state = VIEW_ACTIVE;
-    v->untouched = mode == KD_CONTAINER_LOCK;
-    if (snapshot != v->snapshot_rights ||
-        (snapshot && (v->snapshot != before || mode == KD_DIRTY_READ))) {
-        drop_all_rights(v); /* those of the other kind, or of another commit point */
-        v->stale = true;
-        v->snapshot_rights = snapshot;
-    }
-    if (v->stale) {
-        arch_flush_all();
-        v->stale = false;
-    }
-    lock_release(&v->lock);
-    if (copy_to_user(at, &b, sizeof b)) {
-        view_abort(v, EFAULT);
-        return -EFAULT;
-    }
-    return mode == KD_CONTAINER_LOCK ? begin_locked(v, &b) : 0;
-}
-
-static long txn_abort(int reason)
-{
-    struct view *v = thread_this()->view;
-    if (!v || v->state != VIEW_ACTIVE)
-        return -ENOENT;
-    view_abort(v, reason > 0 && reason < 4096 ? reason : ECANCELED);
-    return 0;
-}
-
-enum { PREFETCH_BYTES_MAX = 4 << 20 };
-
-static long txn_hint(vaddr_t at, uint64_t bytes, unsigned hint)
-{
-    struct view *v = thread_this()->view;
-    if (!v || v->state != VIEW_ACTIVE)
-        return -ENOENT;
-    if (hint == KD_HINT_PREFETCH)
-        bytes = MIN(bytes, PREFETCH_BYTES_MAX); /* a hint must not fill the memory */
-    if (bytes == 0 || !user_range_ok(at, bytes) || (hint != KD_HINT_WRITE && hint != KD_HINT_PREFETCH))
-        return -EINVAL;
-    for (vaddr_t a = at & ~(vaddr_t)(PAGE_BYTES - 1); a < at + bytes; a += PAGE_BYTES) {
-        int e = view_touch(v, a, hint == KD_HINT_WRITE);
-        if (e)
-            return e;
-    }
-    if (hint == KD_HINT_WRITE)
-        encode_declare(v, at, bytes);
-    return 0;
-}
-
 static long container_info(vaddr_t at, vaddr_t out)
 {
     uint32_t rights;
@@ -586,13 +472,14 @@ long txn_syscall(unsigned number, const uint64_t a[6])
     switch (number) {
     case KD_VIEW_CREATE: return view_create();
     case KD_VIEW_ENTER: return view_enter((int)a[0]);
-    case KD_TXN_BEGIN: return txn_begin(a[0]);
-    case KD_TXN_ABORT: return txn_abort((int)a[0]);
-    case KD_TXN_HINT: return txn_hint(a[0], a[1], (unsigned)a[2]);
+    case KD_TXN_BEGIN:
+    case KD_TXN_ABORT:
+    case KD_TXN_HINT:
+    case KD_TXN_LOCK:
+    case KD_SNAPSHOT_SHARE: return begin_call(number, a);
     case KD_VIEW_STATS:
         return copy_to_user(a[0], &process_this()->stats, sizeof(struct kd_view_stats));
     case KD_CONTAINER_INFO: return container_info(a[0], a[1]);
-    case KD_TXN_LOCK: return txn_lock(a[0], (unsigned)a[1]);
     case KD_CONTAINER_POLICY: return container_policy(a[0], (unsigned)a[1], a[2]);
     default: return commit_call(number, a);
     }

@@ -38,6 +38,14 @@ enum view_state { VIEW_FREE, VIEW_IDLE, VIEW_ACTIVE, VIEW_COMMITTING, VIEW_PLAIN
 enum view_want { WANT_READ, WANT_WRITE, WANT_READ_FOR_WRITE };
 enum { WANT_X_MAX = 16, OWED_MAX = 16, LOCKED_MAX = 32, ANSWER_NONE = -1, ANSWER_CLAIMED = -2 };
 
+/* A commit point whose versions are kept: of a view's transaction, or behind a handle. Versions lock. */
+struct snapshot {
+    struct list link;               /* registered if it is in the list */
+    uint64_t sequence;              /* the last publication that it sees */
+    bool expired;                   /* needed too many old versions */
+    uint32_t references;            /* atomic; of one behind a handle */
+};
+
 struct view {
     uint16_t id;
     struct lock lock;               /* RANK_VIEW */
@@ -60,8 +68,7 @@ struct view {
     uint64_t ticket, deadline_ns;
     vaddr_t entry, stack;           /* where an abort by the system goes on */
     uint64_t snapshot;              /* the last publication that it sees */
-    bool registered, expired;       /* as a snapshot; needed too many old versions; versions lock */
-    struct list snapshot_link;
+    struct snapshot seen;           /* the same, while it is registered */
     unsigned want_x_count;          /* pages that a retry takes exclusively at first touch */
     vaddr_t want_x[WANT_X_MAX];
     struct port *enlisted;          /* the commit port of its writes; a reference. Cleared under
@@ -72,6 +79,7 @@ struct view {
     uint64_t credits;               /* held by its copies */
 
     struct leaf *queue_leaf;        /* the leaf whose lock guards the next four; owner thread */
+    vaddr_t queue_at, lock_base;    /* the addresses of what it waits for, for KD_VIEW_LIST */
     struct page *queue_page;        /* the page in whose queue it stands, or NULL */
     struct list queue_link;
     bool upgrade;
@@ -80,6 +88,7 @@ struct view {
     struct object *lock_at;         /* ... or NULL; set by the owner thread */
     struct object *locked[LOCKED_MAX]; /* containers that it has locked; references; owner thread */
     unsigned locked_count;
+    vaddr_t locked_base;            /* of the first, for KD_VIEW_LIST */
     uint64_t faults, escalate_at;   /* of the transaction that were looked up */
     struct list credit_link;        /* port lock */
     bool credit_waiting;
@@ -131,6 +140,12 @@ void view_forget_object(struct view *v);        /* what it looked up last */
 /* Drops the private copy c: PTE EMPTY, flushed, writer none, frame and credit back. No locks. */
 void view_drop_copy(struct view *v, struct copy *c);
 void handle_forget(struct process *p, int handle);
+
+void view_owe(struct view *v, vaddr_t at);      /* a right that goes at its end; view locked */
+void view_drop_owed(struct view *v, bool all);  /* those, or all; view locked, the caller flushes */
+
+/* begin.c */
+long begin_call(unsigned number, const uint64_t a[6]);
 
 /* fault.c */
 /* Makes `at` accessible to the view's transaction. 0; -ECANCELED: doomed; -EFAULT: nothing lies there;
@@ -215,7 +230,10 @@ void version_publish_end(uint64_t sequence);
 void version_add(struct copy *c);               /* an old version; leaf locked */
 void version_free(struct page *p, struct copy *c); /* unlinks and frees it; leaf locked */
 struct copy *version_find(const struct page *p, uint64_t snapshot);
-void version_snapshot_begin(struct view *v);    /* reads published and registers in one step */
+/* Reads published, or takes the shared commit point, and registers in one step. 0; -ESTALE. */
+must_check int version_snapshot_begin(struct view *v, struct snapshot *shared);
+must_check int version_snapshot_share(struct view *v, struct snapshot *s); /* registers s where v is */
+void snapshot_put(struct snapshot *s);
 void version_snapshot_end(struct view *v);
 
 #endif

@@ -49,6 +49,17 @@ int ps_lock(ps_container *c, int how)
     return container_lock(c, 0, how);
 }
 
+int ps_snapshot_share(void)
+{
+    long handle = tx_active() ? ps_kernel(KD_SNAPSHOT_SHARE, 0, 0, 0) : -EPERM;
+    return (int)(handle < 0 ? handle : handle + 1);
+}
+
+int ps_snapshot_drop(int snapshot)
+{
+    return (int)ps_kernel(KD_HANDLE_CLOSE, snapshot - 1, 0, 0);
+}
+
 int ps_policy(ps_container *c, int which, unsigned value)
 {
     int result = container_is_open(c) ? 0 : -EINVAL;

@@ -61,6 +61,7 @@ struct ps_options {
     ps_container *locked;           /* PS_CONTAINER_LOCK: this one, as a whole, until the end: nobody
                                      * else reads or writes it; snapshots go on */
     int shared;                     /* ... others may read it, nobody writes */
+    int snapshot;                   /* PS_SNAPSHOT: 0, or of ps_snapshot_share: that state again */
 };
 int ps_transaction(int (*fn)(void *arg), void *arg);
 int ps_transaction_opt(int (*fn)(void *arg), void *arg, const struct ps_options *opt);
@@ -75,6 +76,12 @@ int ps_resume(ps_tx *tx);                     /* ... and takes it up again */
 int ps_strict(int on);                        /* 1: a load or store outside a transaction always ends
                                                * the program, also where rights are cached otherwise;
                                                * slower, good for tests. Returns what it was */
+/* In a snapshot: a number > 0 for the state that it sees, or -errno. Later snapshots of this process see
+ * the same state if `snapshot` in their options is that number; another process, too, with the number
+ * under which it received the handle (number - 1, KD_PROCESS_CREATE or a message) plus 1. Old pages are
+ * kept for it until ps_snapshot_drop, or until they are too many: then -ESTALE. */
+int ps_snapshot_share(void);
+int ps_snapshot_drop(int snapshot);
 int ps_active(void);                          /* 1 inside a transaction */
 
 /* ---- objects: zeroed, 16-byte aligned, at the same address for ever. In a transaction only. ----

@@ -136,6 +136,7 @@ struct ps_tx {
     uint64_t landing;                     /* this struct: the word at which the landing stack begins */
     struct ps_tx *next;                   /* the thread's others */
     int view;
+    int reads;                            /* 1: its view is for snapshots */
     int active, explicit_, again;         /* again: how it ended lets ps_transaction run it again */
     int reason;                           /* how it ended: -errno */
     unsigned aborts;

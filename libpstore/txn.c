@@ -86,13 +86,24 @@ static int tx_create(struct ps_tx **out)
     return 0;
 }
 
-/* Makes an idle transaction the current one. */
-static int tx_enter_idle(void)
+static struct ps_tx *tx_idle(int reads)
 {
     struct ps_tx *tx = thread.all;
-    while (tx && tx->active)
+    while (tx && (tx->active || (reads >= 0 && tx->reads != reads)))
         tx = tx->next;
+    return tx;
+}
+
+/* Makes an idle transaction the current one. Snapshots have a view of their own: what it maps is no
+ * right, and would all have to go whenever the view changes sides. */
+static int tx_enter_idle(int reads)
+{
+    struct ps_tx *tx = tx_idle(reads);
     int result = tx ? 0 : tx_create(&tx);
+    if (result == -ENFILE && (tx = tx_idle(-1)))
+        result = 0;
+    if (result == 0)
+        tx->reads = reads;
     if (result == 0)
         result = (int)ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0);
     if (result == 0)
@@ -210,7 +221,8 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
         return result;
     if (tx_active())
         return -EALREADY;
-    if (!thread.current && (result = tx_enter_idle()) != 0)
+    int reads = options->isolation == PS_SNAPSHOT || options->isolation == PS_DIRTY_READ;
+    if ((!thread.current || thread.current->reads != reads) && (result = tx_enter_idle(reads)) != 0)
         return result;
     struct ps_tx *tx = *out = thread.current;
     /* An interpreter that runs a deadlock's victim again keeps its ticket, as ps_transaction does. */
@@ -226,6 +238,7 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
         .entry = (uintptr_t)tx_entry,
         .stack = (uintptr_t)&tx->landing,
         .locked = options->isolation == PS_CONTAINER_LOCK ? options->locked->base : 0,
+        .snapshot = options->isolation == PS_SNAPSHOT ? options->snapshot : 0,
         .timeout_ms = options->timeout_ms,
         .pages_max = options->pages_max,
     };

@@ -72,6 +72,7 @@ enum kd_call {
     KD_VIEW_STATS,            /* (struct kd_view_stats *): sums over the process */
     KD_CONTAINER_INFO,        /* (address, struct kd_space_info *): what lies there */
     KD_TXN_LOCK,              /* (address, KD_LOCK_*): locks the container there until the end */
+    KD_SNAPSHOT_SHARE,        /* (): handle of the running snapshot's commit point; -ESTALE */
     KD_CONTAINER_POLICY,      /* (address, KD_POLICY_*, value): of the container there; who may write it */
 
     /* Transactions, manager side (kernel/commit.c). */
@@ -216,6 +217,8 @@ struct kd_begin {
     uint64_t locked;                           /* KD_CONTAINER_LOCK: an address in the container */
     uint32_t timeout_ms, pages_max;            /* 0: none */
     uint64_t csn;                              /* out: a snapshot's commit point */
+    int32_t snapshot;                          /* KD_SNAPSHOT: 0, or a handle of KD_SNAPSHOT_SHARE + 1 */
+    uint32_t reserved;
 };
 struct kd_commit {
     const void *batch;                         /* operations for the manager, copied */
@@ -261,6 +264,9 @@ struct kd_publish { uint64_t view, token, csn; };
 struct kd_view_info {
     uint64_t view, state, doom, ticket, weight, copies, snapshot_csn, waits[2];
     int32_t pid, tid;
+    uint32_t mode, want;                       /* want: of the page; 0 to read, 1 to write, 2 both */
+    uint64_t page, container;                  /* in whose queue it stands: addresses, or 0 */
+    uint64_t locked, locked_count;             /* containers that it has locked: the first one's address */
 };
 
 /* ---- disks ---- */

@@ -1,0 +1,84 @@
+/*
+ * txns.c - who runs transactions, who waits for whom, and what is locked.
+ *
+ *   txns          one line for each view, then the waits as "view -> view"
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "katydid/call.h"
+#include "pstore.h"
+
+static const char *const states[] = {"free", "idle", "active", "committing", "plain"};
+static const char *const modes[] = {"serialisable", "snapshot", "dirty read", "container lock"};
+static const char *const wants[] = {"read", "write", "read for write"};
+
+static const char *name_of(const char *const *names, size_t count, uint64_t i)
+{
+    return i < count ? names[i] : "?";
+}
+#define NAME(names, i) name_of(names, sizeof names / sizeof names[0], i)
+
+/* Its process's name, if it has one still. */
+static const char *process_name(int pid)
+{
+    static struct kd_process_info all[128];
+    long n = kd_call3(KD_PROCESS_LIST, (long)all, 128, 0);
+    for (long i = 0; i < n && i < 128; i++)
+        if (all[i].pid == pid)
+            return all[i].name;
+    return "?";
+}
+
+static void print_view(const struct kd_view_info *v)
+{
+    printf("%4llu  %-10s %5d %-12.12s", (unsigned long long)v->view, NAME(states, v->state), v->pid,
+           process_name(v->pid));
+    if (v->state == 2 || v->state == 3) {
+        printf(" %s, ticket %llu", NAME(modes, v->mode), (unsigned long long)v->ticket);
+        if (v->copies)
+            printf(", %llu copies", (unsigned long long)v->copies);
+        if (v->snapshot_csn)
+            printf(", sees publication %llu", (unsigned long long)v->snapshot_csn);
+        if (v->locked_count)
+            printf(", has locked 0x%llx", (unsigned long long)v->locked);
+        if (v->locked_count > 1)
+            printf(" and %llu more", (unsigned long long)v->locked_count - 1);
+        if (v->page)
+            printf(", in the queue of 0x%llx to %s", (unsigned long long)v->page, NAME(wants, v->want));
+        if (v->container)
+            printf(", in the queue of container 0x%llx", (unsigned long long)v->container);
+        if (v->doom)
+            printf(", to be aborted: %s", strerror((int)v->doom));
+    }
+    putchar('\n');
+}
+
+static void print_waits(const struct kd_view_info *v)
+{
+    for (unsigned i = 0; i < 128; i++)
+        if (v->waits[i / 64] >> i % 64 & 1)
+            printf("%llu -> %u\n", (unsigned long long)v->view, i);
+}
+
+int main(int argc, char **argv)
+{
+    static struct kd_view_info all[KD_VIEW_MAX];
+    (void)argv;
+    if (argc > 1) {
+        puts("usage: txns\nPrints views, their transactions, locks and queues, and who waits for whom.");
+        return argc > 2;
+    }
+    long n = kd_call3(KD_VIEW_LIST, (long)all, KD_VIEW_MAX, 0);
+    if (n < 0) {
+        fprintf(stderr, "txns: %s\n", ps_strerror((int)n));
+        return 1;
+    }
+    puts("view  state        pid program      transaction");
+    for (long i = 0; i < n; i++)
+        print_view(&all[i]);
+    for (long i = 0; i < n; i++)
+        print_waits(&all[i]);
+    return 0;
+}
