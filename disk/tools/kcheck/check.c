@@ -155,7 +155,7 @@ static int older_replay(struct kview *view, struct kmodel *older)
 {
     struct kcheck_result kept = view->result;
     struct kgroup group;
-    uint64_t redo = view->super.checkpoints[!view->base].redo_lsn;
+    const struct kcheckpoint *from = &view->super.checkpoints[!view->base];
     int error = klog_follow(view, !view->base);
     uint64_t end = view->result.end_lsn;
     view->result = kept;
@@ -165,7 +165,7 @@ static int older_replay(struct kview *view, struct kmodel *older)
         return -ESTALE;
     for (uint32_t i = 0; i < view->group_count && !error; i++) {
         int found = klog_group(view, view->groups[i].lsn, &group);
-        error = found == 1 ? kreplay_group(view, older, &group, redo) : -EIO;
+        error = found == 1 ? kreplay_group(view, older, &group, from) : -EIO;
     }
     view->result = kept;
     return error;
@@ -229,11 +229,7 @@ static void result_count(struct kview *view)
     r->names = view->model.name_count;
     r->extents_used = view->model.live_leaves;
     r->pages = view->model.pages_present;
-    uint64_t used = r->extents_used;
-    if (super->slot_b_offset >= super->data_start &&
-        (super->slot_b_offset - super->data_start) / super->extent_bytes < super->extents)
-        used++;
-    r->extents_free = super->extents - used;
+    r->extents_free = super->extents - r->extents_used - kslot_reserved(super);
 }
 
 static enum kcheck_verdict verdict_of(const struct kcheck_result *result)

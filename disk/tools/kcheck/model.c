@@ -46,7 +46,6 @@ void kmodel_free(struct kmodel *model)
     free(model->records);
     free(model->freed);
     free(model->chains);
-    free(model->spills);
     memset(model, 0, sizeof *model);
 }
 

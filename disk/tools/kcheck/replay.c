@@ -12,7 +12,7 @@ struct replay {
     struct kview *view;
     struct kmodel *model;
     const struct kgroup *group;
-    uint64_t csn, redo_lsn;
+    uint64_t csn, redo_lsn, scan_lsn;
     const char *why;            /* what is wrong with the record */
 };
 
@@ -121,25 +121,25 @@ static int page_note(struct replay *r, const struct record_disk *record, uint64_
     return *newest ? 0 : -ENOMEM;
 }
 
-/* A page of the chain that this transaction ends: its image must be the one that is named. */
+/* A page of the chain that this transaction ends: its image is in the log, and must have the CRC
+ * that is named. */
 static int logged_note(struct replay *r, const struct record_disk *record, struct kleaf *leaf,
                        uint32_t page)
 {
-    struct kmodel *model = r->model;
+    uint8_t image[BLOCK_BYTES];
     const struct kslot *super = &r->view->super;
     uint64_t lsn = le64_get(record->base);
-    uint32_t *newest = &kleaf_record(model, leaf)[page];
+    uint32_t *newest = &kleaf_record(r->model, leaf)[page];
     struct kpage_record note = { .full = true, .data_bytes = BLOCK_BYTES,
                                  .data_offset = super->log_start + lsn % super->log_bytes };
-    for (uint32_t i = 0; i < model->spill_count; i++) {
-        const struct kspill *spill = &model->spills[i];
-        if (spill->lsn != lsn || spill->object != leaf->object ||
-            spill->page != le64_get(record->page) || spill->crc != le32_get(record->crc))
-            continue;
-        *newest = kmodel_record_add(model, &note);
-        return *newest ? 0 : -ENOMEM;
-    }
-    return wrong(r, "its image is not in the log");
+    if (lsn % BLOCK_BYTES || lsn < r->scan_lsn || lsn >= r->csn)
+        return wrong(r, "its image is outside of the log");
+    if (kview_read(r->view, note.data_offset, image, sizeof image))
+        return -EIO;
+    if (kcheck_crc(0, image, sizeof image) != le32_get(record->crc))
+        return wrong(r, "its image does not have its CRC");
+    *newest = kmodel_record_add(r->model, &note);
+    return *newest ? 0 : -ENOMEM;
 }
 
 static int page_apply(struct replay *r, const struct record_disk *record, uint64_t data_offset)
@@ -428,38 +428,8 @@ static int chain_extend(struct replay *r, uint64_t number)
     return 0;
 }
 
-/* The table ends where a block ends; image i is in the i-th block behind it. */
-static int spill_take(struct replay *r, const struct record_disk *record, size_t at)
-{
-    struct kmodel *model = r->model;
-    uint64_t images = le64_get(record->page), data = le32_get(record->data_bytes);
-    const struct spill_disk *table = (const void *)(record + 1);
-    size_t first = at + sizeof *record;
-    if (!images || images > data / BLOCK_BYTES)
-        return wrong(r, "it has no images");
-    size_t body = (first + images * sizeof *table + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
-    if (first + data != body + images * BLOCK_BYTES)
-        return wrong(r, "its images are not where its table ends");
-    int error = chain_extend(r, le64_get(record->base));
-    for (uint64_t i = 0; i < images && !error; i++) {
-        if (!karray_room((void **)&model->spills, model->spill_count, &model->spill_room,
-                         sizeof *model->spills))
-            return -ENOMEM;
-        model->spills[model->spill_count++] = (struct kspill){
-            .chain = le64_get(record->base), .object = le64_get(table[i].object),
-            .page = le64_get(table[i].page), .crc = le32_get(table[i].crc),
-            .lsn = r->group->lsn + body + i * BLOCK_BYTES };
-    }
-    return error;
-}
-
 static void chain_forget(struct kmodel *model, uint64_t number)
 {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < model->spill_count; i++)
-        if (model->spills[i].chain != number)
-            model->spills[kept++] = model->spills[i];
-    model->spill_count = kept;
     struct kchain *chain = chain_get(model, number);
     if (chain)
         *chain = model->chains[--model->chain_count];
@@ -546,7 +516,7 @@ static int piece_apply(struct replay *r, size_t bytes, size_t *at, uint32_t *lef
     bool before = r->group->lsn < r->redo_lsn;
     int error = 0;
     if (type == RECORD_SPILL)
-        error = spill_take(r, record, *at);
+        error = chain_extend(r, le64_get(record->base));
     else if (type != RECORD_NOOP && !before)
         return transaction_apply(r, bytes, at, left);
     *at = next;
@@ -555,10 +525,11 @@ static int piece_apply(struct replay *r, size_t bytes, size_t *at, uint32_t *lef
 }
 
 int kreplay_group(struct kview *view, struct kmodel *model, const struct kgroup *group,
-                  uint64_t redo_lsn)
+                  const struct kcheckpoint *from)
 {
     const struct group_disk *header = (const void *)view->buffer;
-    struct replay r = { .view = view, .model = model, .group = group, .redo_lsn = redo_lsn };
+    struct replay r = { .view = view, .model = model, .group = group,
+                        .redo_lsn = from->redo_lsn, .scan_lsn = from->scan_lsn };
     size_t at = sizeof *header, bytes = sizeof *header + le32_get(header->payload_bytes);
     uint32_t left = group->records;
     int error = 0;

@@ -17,10 +17,54 @@ uint64_t kslot_page_offset(const struct kslot *super, uint32_t area, uint32_t pa
            (uint64_t)page * BLOCK_BYTES;
 }
 
+static bool meets(const struct kslot *super, uint64_t extent, uint64_t start, uint64_t bytes)
+{
+    uint64_t first = super->data_start + extent * super->extent_bytes;
+    return first < start + bytes && start < first + super->extent_bytes;
+}
+
+static uint64_t area_bytes(const struct kslot *super)
+{
+    return kslot_map_bytes(super->area_pages) + (uint64_t)super->area_pages * BLOCK_BYTES;
+}
+
 bool kslot_reserves(const struct kslot *super, uint64_t extent)
 {
-    uint64_t start = super->data_start + extent * super->extent_bytes;
-    return start <= super->slot_b_offset && super->slot_b_offset < start + super->extent_bytes;
+    return meets(super, extent, super->slot_b_offset, BLOCK_BYTES) ||
+           meets(super, extent, super->area_start[0], area_bytes(super)) ||
+           meets(super, extent, super->area_start[1], area_bytes(super));
+}
+
+/* Extents that meet [start, start + bytes): [*first, *end). */
+static void extents_of(const struct kslot *super, uint64_t start, uint64_t bytes, uint64_t *first,
+                       uint64_t *end)
+{
+    uint64_t last = start + bytes - 1;
+    *first = *end = 0;
+    if (last < super->data_start || !super->extents)
+        return;
+    *first = start < super->data_start ? 0 : (start - super->data_start) / super->extent_bytes;
+    *end = (last - super->data_start) / super->extent_bytes + 1;
+    *end = *end < super->extents ? *end : super->extents;
+}
+
+/* Each extent counts with the last of the three parts that it meets. */
+uint64_t kslot_reserved(const struct kslot *super)
+{
+    const struct { uint64_t start, bytes; } part[] = {
+        { super->slot_b_offset, BLOCK_BYTES }, { super->area_start[0], area_bytes(super) },
+        { super->area_start[1], area_bytes(super) } };
+    uint64_t count = 0, first, end;
+    for (int i = 0; i < 3; i++) {
+        extents_of(super, part[i].start, part[i].bytes, &first, &end);
+        for (uint64_t e = first; e < end; e++) {
+            bool again = false;
+            for (int j = i + 1; j < 3; j++)
+                again |= meets(super, e, part[j].start, part[j].bytes);
+            count += !again;
+        }
+    }
+    return count;
 }
 
 static bool all_zero(const uint8_t *bytes, size_t count)
@@ -100,13 +144,13 @@ static const char *area_too_small(const struct kslot *s)
 
 static const char *places_wrong(const struct kslot *s)
 {
-    uint64_t area = kslot_map_bytes(s->area_pages) + (uint64_t)s->area_pages * BLOCK_BYTES;
+    uint64_t area = area_bytes(s);
     const struct { uint64_t start, bytes; } part[] = {
         { 0, SIGNPOST_OFFSET + BLOCK_BYTES }, { s->log_start, s->log_bytes }, { s->area_start[0], area },
         { s->area_start[1], area }, { s->data_start, s->extents * s->extent_bytes },
         { s->slot_b_offset, BLOCK_BYTES },
     };
-    const int count = 6, data = 4, slot_b = 5;
+    const int count = 6, log = 1, data = 4;
     for (int i = 1; i < count; i++) {
         if (part[i].start % BLOCK_BYTES || part[i].start <= SIGNPOST_OFFSET || part[i].start >= s->disk_bytes ||
             part[i].bytes > s->disk_bytes - part[i].start)
@@ -114,7 +158,8 @@ static const char *places_wrong(const struct kslot *s)
         for (int j = 0; j < i; j++) {
             bool apart = part[i].start >= part[j].start + part[j].bytes ||
                          part[j].start >= part[i].start + part[i].bytes;
-            if (!apart && !(j == data && i == slot_b))
+            bool lent = i == data || j == data;     /* only the log keeps out of the extents */
+            if (!apart && !(lent && i != log && j != log && j != 0))
                 return "two parts of the disk overlap";
         }
     }

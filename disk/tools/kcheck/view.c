@@ -148,7 +148,8 @@ static int groups_replay(struct kview *view)
         kview_progress(view, "replay", i, view->group_count);
         if (found != 1)
             return found < 0 ? found : -EIO;            /* it was there a moment ago */
-        error = kreplay_group(view, &view->model, &group, view->result.redo_lsn);
+        error = kreplay_group(view, &view->model, &group,
+                              &view->super.checkpoints[view->base]);
         if (error == -EUCLEAN)
             view->result.damage_lsn = group.lsn;
     }

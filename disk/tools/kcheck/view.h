@@ -82,12 +82,11 @@ struct kpage_record {
 /* An extent that the log frees, until it is used again. */
 struct kfreed { uint64_t physical, object, index, lsn; };
 
-/* A transaction that wrote pages into the log before its commit record; and such a page. */
+/* A transaction that wrote pages into the log before its commit record. */
 struct kchain {
     uint64_t number, head_lsn, last_lsn;    /* first and last group with a SPILL record of it */
     uint32_t groups, crc;                   /* their number, the CRC over their CRCs */
 };
-struct kspill { uint64_t chain, object, page, lsn; uint32_t crc; };
 
 struct kmodel {
     uint32_t extent_pages;
@@ -109,8 +108,6 @@ struct kmodel {
     uint32_t freed_count, freed_room;
     struct kchain *chains;
     uint32_t chain_count, chain_room;
-    struct kspill *spills;
-    uint32_t spill_count, spill_room;
 };
 
 /* ---- the log */
@@ -167,7 +164,8 @@ void kslots_read(struct kview *view);
 int  kslots_choose(struct kview *view);         /* 0 and view->super, or the error of opening */
 uint64_t kslot_map_bytes(uint32_t pages);
 uint64_t kslot_page_offset(const struct kslot *super, uint32_t area, uint32_t page);
-bool kslot_reserves(const struct kslot *super, uint64_t extent);        /* holds slot B */
+bool kslot_reserves(const struct kslot *super, uint64_t extent);  /* holds slot B or an area */
+uint64_t kslot_reserved(const struct kslot *super);               /* how many do */
 
 /* area.c: 0, -EUCLEAN (problems were found, the model holds the rest), -ENOMEM */
 int  karea_load(struct kview *view, uint32_t area, struct kmodel *model);
@@ -223,10 +221,10 @@ int  klog_judge(struct kview *view);            /* torn tail or damage: result.d
 uint32_t klog_epoch(const struct kslot *super, uint64_t lsn);
 
 /* replay.c */
-/* Applies the group in view->buffer; of one before `redo_lsn` only SPILL records count. 0, -EUCLEAN
- * (a finding says why), -ENOMEM. */
+/* Applies the group in view->buffer; of one before the checkpoint's redo LSN only SPILL records
+ * count. 0, -EUCLEAN (a finding says why), -ENOMEM, -EIO. */
 int  kreplay_group(struct kview *view, struct kmodel *model, const struct kgroup *group,
-                   uint64_t redo_lsn);
+                   const struct kcheckpoint *from);
 const char *kreplay_runs(const uint8_t *runs, uint32_t bytes);  /* NULL: fine; else why not */
 void kreplay_patch(uint8_t *page, const uint8_t *runs, uint32_t bytes);
 /* The record at `at` of a group's bytes; NULL if it is malformed. *next is the place behind it. */

@@ -16,6 +16,7 @@ static const struct command {
     { "salvage", "copy what verifies from a damaged store into a new one",   salvage_main },
     { "dump",    "objects, extents, pages, buckets; or one page",            dump_main },
     { "log",     "the groups and records of the log",                        log_main },
+    { "grow",    "make a store and its image larger",                        grow_main },
     { "map",     "draw a picture of the disk, as one HTML file",             map_main },
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };

@@ -95,6 +95,8 @@ static int extents_gather(struct map *map)
         if (leaf)
             leaf_add(map, leaf);
     }
+    for (uint64_t i = 0; i < super->extents; i++)
+        map->cells[i / map->each].area += kslot_reserves(super, i);
     if (super->slot_b_offset >= super->data_start) {
         uint64_t extent = (super->slot_b_offset - super->data_start) / super->extent_bytes;
         if (extent < super->extents)

@@ -14,6 +14,7 @@ struct cell {                           /* `each` neighbouring extents */
     uint64_t newest_lsn, lost;
     struct { uint64_t object, pages; } owners[MAP_OWNERS];
     bool     slot_b;
+    uint64_t area;                      /* extents that a metadata area lies in */
 };
 
 enum meta_state { PAGE_UNUSED, PAGE_HEADER, PAGE_DIRECTORY, PAGE_NAMES, PAGE_BUCKET, PAGE_BAD };

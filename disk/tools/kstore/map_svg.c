@@ -295,7 +295,7 @@ static void cell_title(FILE *out, const struct map *map, const struct cell *cell
         fprintf(out, "; newest LSN %llu", (unsigned long long)cell->newest_lsn);
     if (cell->lost)
         fprintf(out, "; %llu pages LOST", (unsigned long long)cell->lost);
-    fprintf(out, "%s</title>", cell->slot_b ? "; superblock B" : "");
+    fprintf(out, "%s</title>", cell->slot_b ? "; superblock B" : cell->area ? "; metadata area" : "");
 }
 
 /* Pale in the owner's colour, filled from below as far as it is full, a stripe for its age. */
@@ -314,7 +314,7 @@ static void cell_draw(FILE *out, const struct map *map, uint64_t i, double x, do
     cell_title(out, map, cell, first);
     if (!cell->pages) {
         fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" class=\"%s\"/></g>\n",
-                x, y, size, size, cell->slot_b ? "slot" : "free");
+                x, y, size, size, cell->slot_b ? "slot" : cell->area * 2 > count ? "meta" : "free");
         return;
     }
     owner_colour(cell->owners[owner].object, 82, pale);
