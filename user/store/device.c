@@ -19,7 +19,7 @@
 
 #define GENTLE_BYTES (64u << 10)
 
-_Thread_local uint64_t device_writes, device_flushes;
+_Thread_local uint64_t device_reads, device_writes, device_flushes;
 static pthread_t gentle_thread;
 static atomic_bool gentle_now;
 
@@ -33,7 +33,7 @@ static int device_read(void *context, uint64_t offset, void *buffer, size_t byte
 {
     (void)context;
     long r = -EIO;
-    for (int i = 0; i < READ_TRIES && r < 0; i++)
+    for (int i = 0; i < READ_TRIES && r < 0; i++, device_reads++)
         r = KD4(KD_BLOCK_READ, server.disk, offset, buffer, bytes);
     return r < 0 ? (int)r : 0;
 }

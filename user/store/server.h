@@ -186,7 +186,7 @@ void *pager_main(void *unused);
 /* device.c */
 extern const struct disk_memory disk_memory;
 extern const struct disk_clock disk_clock;
-extern _Thread_local uint64_t device_writes, device_flushes; /* of this thread */
+extern _Thread_local uint64_t device_reads, device_writes, device_flushes; /* of this thread */
 void device_gentle(bool on);    /* the calling thread's writes go in pieces, and let groups go first */
 void disk_io_init(struct disk_io *io, uint64_t bytes);
 /* Makes sure that so much of the group buffers is memory already. No lock, outside the gate. */
