@@ -101,6 +101,12 @@ static void *memory_alloc(void *context, size_t bytes)
     return memory;
 }
 
+static void *memory_zeroed(void *context, size_t bytes)
+{
+    (void)context;
+    return calloc(1, bytes);
+}
+
 static void memory_free(void *context, void *memory, size_t bytes)
 {
     (void)context;
@@ -127,5 +133,6 @@ static uint64_t clock_microseconds(void *context)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-const struct disk_memory disk_memory = {.alloc = memory_alloc, .free = memory_free};
+const struct disk_memory disk_memory = {
+    .alloc = memory_alloc, .free = memory_free, .alloc_zeroed = memory_zeroed};
 const struct disk_clock disk_clock = {.microseconds = clock_microseconds};
