@@ -54,7 +54,7 @@ KSTORE_SOURCES  := $(wildcard disk/tools/kstore/*.c) $(KCHECK_SOURCES)
 HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/*.c)) \
                    build/host/kstore
 
-.PHONY: all image tests host-tests iso run test test-long check fuzz debug crash bench lint clean
+.PHONY: all image tests host-tests iso run test test-long check fuzz coverage debug crash bench lint clean
 .PHONY: reset-store help
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -182,6 +182,18 @@ build/fuzz/corpus: tests/fuzz/fuzz.c $(DISK_SOURCES) $(FUZZ_PARTS) Makefile
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HOSTCC) $(filter-out -MMD -MP,$(HFLAGS)) -DKATYDID_BUGS -DFUZZ_CORPUS -o $@ $(filter %.c,$^) \
 	    -lcmocka
+# with gcov's counters, planted bugs and never() compiled out
+COVERED_TESTS := store errors formats agree hostile chain grow kcheck paths
+COVERED_TESTS := $(filter $(patsubst tests/disk/test_%.c,%,$(wildcard tests/disk/test_*.c)),\
+    $(COVERED_TESTS))
+build/obj/coverage/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call say,HOST)$(HOSTCC) $(HFLAGS) -O0 $(if $(filter disk/%.c,$<),--coverage) -DKATYDID_BUGS \
+	    -DKATYDID_COVERAGE -c -o $@ $<
+build/coverage/%: build/obj/coverage/tests/disk/%.o \
+        $(call objects,build/obj/coverage,$(DISK_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
+	@mkdir -p $(@D)
+	$(call say,LINK)$(HLINK) --coverage -lcmocka
 build/host/parts.a: $(call objects,build/obj/host,$(HOST_TEST_PARTS))
 	@mkdir -p $(@D)
 	$(call say,AR  )rm -f $@ && $(AR) rcs $@ $^
@@ -220,6 +232,11 @@ fuzz:                           ## libFuzzer on images and logs; N=RUNS (200000)
 	@scripts/setup fuzz
 	@+$(MAKE) --no-print-directory -j$(JOBS) build/fuzz/image build/fuzz/log build/fuzz/corpus
 	@tests/fuzz/fuzz.sh $(or $(N),200000) $(or $(SEED),1)
+
+coverage:                       ## branches of disk/ that the host tests run; HTML in build/coverage
+	@scripts/setup coverage
+	@+$(MAKE) --no-print-directory -j$(JOBS) $(COVERED_TESTS:%=build/coverage/test_%)
+	@tests/disk/coverage.sh $(COVERED_TESTS:%=build/coverage/test_%)
 
 debug:                          ## boot and wait for gdb, which reads the .gdbinit made here
 	@scripts/setup debug
