@@ -45,6 +45,7 @@ USER_PROGRAMS   := $(addprefix build/user/,$(USER_NAMES))
 GUEST_TESTS     := $(patsubst %.c,build/%,$(wildcard tests/guest/*.c))
 DISK_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/disk/test_*.c))
 DISK_TEST_PARTS := $(filter-out tests/disk/test_%,$(wildcard tests/disk/*.c))
+WORLD_PARTS     := $(addprefix tests/disk/,device.c model.c txn.c world.c)
 HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
 HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) \
                    $(addprefix libpstore/,slot.c alloc.c txn.c txn_entry.S container.c \
@@ -65,7 +66,7 @@ all:                            ## build the kernel, the programs and the host t
 
 image: build/kernel.elf build/initrd.tar
 host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS)
-tests: image host-tests $(GUEST_TESTS) build/bugs/store
+tests: image host-tests $(GUEST_TESTS) build/tests/same/host build/tests/same/guest build/bugs/store
 
 # --- the kernel: linked twice, so that it can hold its own symbol table -------------------------
 build/obj/kernel/%.o: kernel/%.c Makefile
@@ -110,6 +111,10 @@ build/obj/tests/guest/%.o: tests/guest/%.c Makefile
 build/obj/guest/disk/%.o: disk/%.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC  )$(MUSL) $(UFLAGS) -Idisk -c -o $@ $<
+
+build/obj/guest/tests/%.o: tests/%.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC  )$(MUSL) $(UFLAGS) -Idisk -I. -c -o $@ $<
 
 build/libpstore.a: $(call objects,build/obj,$(PSTORE_SOURCES))
 	@mkdir -p $(@D)
@@ -172,7 +177,7 @@ build/tests/disk/test_hostile: $(call objects,build/obj/asan,tests/disk/test_hos
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HLINK) -lcmocka
 # libFuzzer's two targets, and the program that makes their first inputs
-FUZZ_PARTS := $(addprefix tests/disk/,crew.c device.c hostile.c world.c)
+FUZZ_PARTS := $(addprefix tests/disk/,crew.c hostile.c) $(WORLD_PARTS)
 build/fuzz/image build/fuzz/log: tests/fuzz/fuzz.c $(DISK_SOURCES) $(FUZZ_PARTS) Makefile
 	@mkdir -p $(@D)
 	$(call say,FUZZ)$(CLANG) $(filter-out -MMD -MP,$(HFLAGS)) -fsanitize=fuzzer,address,undefined -DKATYDID_BUGS \
@@ -182,6 +187,14 @@ build/fuzz/corpus: tests/fuzz/fuzz.c $(DISK_SOURCES) $(FUZZ_PARTS) Makefile
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HOSTCC) $(filter-out -MMD -MP,$(HFLAGS)) -DKATYDID_BUGS -DFUZZ_CORPUS -o $@ $(filter %.c,$^) \
 	    -lcmocka
+# the same program for both sides
+SAME_SOURCES := tests/same/log.c tests/disk/shape.c $(WORLD_PARTS) $(DISK_SOURCES)
+build/tests/same/host: $(call objects,build/obj/host,$(SAME_SOURCES))
+	@mkdir -p $(@D)
+	$(call say,LINK)$(HLINK)
+build/tests/same/guest: $(call objects,build/obj/guest,$(SAME_SOURCES)) build/libpstore.a
+	@mkdir -p $(@D)
+	$(call say,LINK)$(ULINK)
 # with gcov's counters, planted bugs and never() compiled out
 COVERED_TESTS := store errors formats agree hostile chain grow kcheck paths
 COVERED_TESTS := $(filter $(patsubst tests/disk/test_%.c,%,$(wildcard tests/disk/test_*.c)),\
