@@ -1,15 +1,25 @@
 /*
  * evict.c - takes page frames back, and has managers clean dirty ones first (views.md: E1..E4).
  *
- * Owns      the FIFO of resident pages; the thread "evict".
+ * Owns      the lists of resident pages; the thread "evict".
  * Not here  old versions (version.c), anonymous memory (never paged out), home locations (managers).
  *
- * Resident pages stand in one FIFO, by frame->link, with frame->owner = their leaf and frame->flags
- * = their slot. A look at a page either frees its frame or puts it at the end.
+ * Each resident page stands in one of three lists, by frame->link; frame->owner is its leaf,
+ * frame->flags its slot and its list.
+ *
+ *     CLOCK    all others, by when they came, were written, or were last seen used
+ *     LAUNDRY  dirty and not used lately: in the order in which managers are to clean them
+ *     READY    clean and not used lately: the next to go
+ *
+ * The hand takes CLOCK's first page. If it was used since the last look (ACCESSED in some table) the
+ * bit moves to USED and the page goes to the end: its second chance. Else it is freed, or goes to
+ * READY or LAUNDRY. Moving the bit flushes no TLB: a use by an entry that is still in one is not
+ * seen, and costs no more than a page that goes too early.
  *
  * E1  Only clean pages without writer, pins, old versions and I/O go (P4).
- * E2  When the looks of a whole round found nothing but dirty pages, their managers get a CLEAN
- *     notice; object_cleaned wakes the thread.
+ * E2  The hand runs ahead of need: it goes on until READY and LAUNDRY hold the frames of one round.
+ *     Managers get a CLEAN notice while there is laundry of theirs; they ask which (KD_CLEAN_LIST).
+ *     A page that was cleaned becomes READY.
  * E3  Active views that used the page keep the right: HELD. Everybody else: EMPTY. TLBs first, then
  *     the frame is freed (F1).
  *
@@ -19,7 +29,11 @@
 #include "view.h"
 
 static struct lock evict_lock = LOCK_INIT(RANK_EVICT, "evict");
-static struct list fifo = {&fifo, &fifo};
+enum place { CLOCK, LAUNDRY, READY, PLACES };
+enum { PLACE_SHIFT = 8, SLOT_MASK = LEAF_PAGES - 1 };
+static struct list places[PLACES] = {{&places[0], &places[0]}, {&places[1], &places[1]},
+                                     {&places[2], &places[2]}};
+static uint64_t in_place[PLACES];
 static struct list hungry = {&hungry, &hungry}; /* threads that wait for frames, by wait_link */
 static uint64_t resident;
 static uint64_t rounds_in_vain;                 /* rounds that found neither clean nor dirty pages */
@@ -27,13 +41,29 @@ enum { VAIN_ROUNDS_MAX = 3, HUNGRY_NS = 10000000 }; /* who waits for a frame loo
 static size_t goal;                             /* of evict_more; atomic; 0: none */
 static struct thread *evictor;
 
+static enum place place_of(const struct frame *f) { return f->flags >> PLACE_SHIFT; }
+
+/* Evict lock held; f is in no list. */
+static void put_in(enum place where, struct frame *f)
+{
+    f->flags = (uint16_t)((f->flags & SLOT_MASK) | where << PLACE_SHIFT);
+    list_push_back(&places[where], &f->link);
+    in_place[where]++;
+}
+
+static void take_out(struct frame *f)
+{
+    list_remove(&f->link);
+    in_place[place_of(f)]--;
+}
+
 void evict_add(struct leaf *l, unsigned slot)
 {
     struct frame *f = l->pages[slot].frame;
     lock_acquire(&evict_lock);
     f->owner = l;
     f->flags = (uint16_t)slot;
-    list_push_back(&fifo, &f->link);
+    put_in(CLOCK, f);
     resident++;
     lock_release(&evict_lock);
 }
@@ -41,9 +71,19 @@ void evict_add(struct leaf *l, unsigned slot)
 void evict_remove(struct frame *f)
 {
     lock_acquire(&evict_lock);
-    list_remove(&f->link);
+    take_out(f);
     f->owner = NULL;
     resident--;
+    lock_release(&evict_lock);
+}
+
+void evict_cleaned(struct frame *f)
+{
+    lock_acquire(&evict_lock);
+    if (place_of(f) == LAUNDRY) {
+        take_out(f);
+        put_in(READY, f);
+    }
     lock_release(&evict_lock);
 }
 
@@ -92,50 +132,81 @@ static void writer_forget(struct page *p, vaddr_t at)
     lock_release(&v->lock);
 }
 
-enum look { LOOK_FREED, LOOK_DIRTY, LOOK_BUSY };
-
-static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f)
+/* Was the page used since the last look? ACCESSED becomes USED, without a flush. Leaf locked. */
+static bool page_used(struct page *p, vaddr_t at)
 {
-    lock_acquire(&l->lock);
+    bool used = false;
+    vmask_for(i, &p->mask) {
+        struct view *v = &views[i];
+        lock_acquire(&v->lock);
+        pte_t *pte = view_pte(v, at);
+        pte_t e = pte ? pte_load(pte) : 0;
+        while (pte_present(e) && e & PTE_ACCESSED) {
+            used = true;
+            if (pte_compare_exchange(pte, &e, (e & ~PTE_ACCESSED) | PTE_USED))
+                break;
+        }
+        lock_release(&v->lock);
+    }
+    return used;
+}
+
+enum look { LOOK_FREED, LOOK_DIRTY, LOOK_CLEAN, LOOK_USED, LOOK_BUSY };
+
+/* E3 and what is not E4: the page is in no table and in no list any more. Leaf locked. */
+static void page_evict(struct leaf *l, unsigned slot)
+{
     struct page *p = &l->pages[slot];
-    enum look result = LOOK_BUSY;
-    bool free = false;
-    if (p->frame == f && p->writer != WRITER_NONE)
-        writer_forget(p, page_address(l, slot));
-    if (p->frame != f || p->flags & (PAGE_FILLING | PAGE_PINNED | PAGE_CLEANING) || f->pins ||
-        p->versions || p->writer != WRITER_NONE) /* E1 */
-        goto out;
-    result = LOOK_DIRTY;
-    if (p->flags & PAGE_DIRTY)
-        goto out;
     uint64_t shoot = 0;
     vmask_for(v, &p->mask)
         shoot |= evict_right(&views[v], page_address(l, slot));
     if (shoot)
         arch_shootdown(shoot);
-    evict_remove(f);
+    evict_remove(p->frame);
     p->frame = NULL;
-    free = true;
-    result = LOOK_FREED;
     count(evictions);
-out:
+}
+
+/* `take`: it is freed if it may go; else it is only looked at. */
+static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f, bool take)
+{
+    lock_acquire(&l->lock);
+    struct page *p = &l->pages[slot];
+    enum look result = LOOK_BUSY;
+    if (p->frame == f && p->writer != WRITER_NONE)
+        writer_forget(p, page_address(l, slot));
+    if (p->frame != f || p->flags & (PAGE_FILLING | PAGE_PINNED | PAGE_CLEANING) || f->pins ||
+        p->versions || p->writer != WRITER_NONE) /* E1 */
+        result = LOOK_BUSY;
+    else if (page_used(p, page_address(l, slot)))
+        result = LOOK_USED;
+    else if (p->flags & PAGE_DIRTY)
+        result = LOOK_DIRTY;
+    else
+        result = take ? LOOK_FREED : LOOK_CLEAN;
+    if (result == LOOK_FREED)
+        page_evict(l, slot);
+    else if (p->frame == f) {
+        lock_acquire(&evict_lock);
+        take_out(f);
+        put_in(result == LOOK_DIRTY ? LAUNDRY : result == LOOK_CLEAN ? READY : CLOCK, f);
+        lock_release(&evict_lock);
+    }
     lock_release(&l->lock);
-    if (free)
+    if (result == LOOK_FREED)
         frame_free(f); /* E4 */
     return result;
 }
 
-/* The FIFO's head, moved to its end; NULL: empty. Its object is kept alive. */
-static struct frame *evict_next(struct leaf **l, unsigned *slot)
+/* The first page of a list; NULL: it is empty. Its object is kept alive. */
+static struct frame *evict_first(enum place where, struct leaf **l, unsigned *slot)
 {
     struct frame *f = NULL;
     lock_acquire(&evict_lock);
-    if (!list_empty(&fifo)) {
-        f = list_first(&fifo, struct frame, link);
-        list_remove(&f->link);
-        list_push_back(&fifo, &f->link);
+    if (!list_empty(&places[where])) {
+        f = list_first(&places[where], struct frame, link);
         *l = f->owner;
-        *slot = f->flags;
+        *slot = f->flags & SLOT_MASK;
         object_get((*l)->object);
     }
     lock_release(&evict_lock);
@@ -167,49 +238,99 @@ static void wake_hungry(void)
     lock_release(&evict_lock);
 }
 
-/* Looks at each resident page at most once. */
-static void evict_round(uint64_t *freed, uint64_t *dirty)
+/* One look, at a page that is ready or else at the hand. False: there is none. */
+static bool look_once(bool take, uint64_t seen[])
 {
-    struct object *asked = NULL;
-    *freed = *dirty = 0;
+    struct leaf *l = NULL;
+    unsigned slot = 0;
+    struct frame *f = take ? evict_first(READY, &l, &slot) : NULL;
+    if (!f)
+        f = evict_first(CLOCK, &l, &slot);
+    if (!f)
+        return false;
+    enum look look = evict_look(l, slot, f, take);
+    seen[look]++;
+    if (look == LOOK_DIRTY)
+        ask_for_cleaning(l->object, high_mark());
+    object_put(l->object);
+    return true;
+}
+
+/* Frees frames up to the high mark; looks at each page at most once. Then the hand runs ahead (E2). */
+static void evict_round(uint64_t seen[])
+{
     uint64_t looks = resident;
-    while (looks-- && frame_free_count() < high_mark()) {
-        struct leaf *l = NULL;
-        unsigned slot = 0;
-        struct frame *f = evict_next(&l, &slot);
-        if (!f)
-            return;
-        enum look look = evict_look(l, slot, f);
-        *freed += look == LOOK_FREED;
-        *dirty += look == LOOK_DIRTY;
-        if (look == LOOK_DIRTY && l->object != asked) {
-            asked = l->object;
-            ask_for_cleaning(asked, high_mark());
-        }
-        object_put(l->object);
-        if (look == LOOK_FREED && *freed % 64 == 0)
+    while (looks-- && frame_free_count() < high_mark() && look_once(true, seen))
+        if (seen[LOOK_FREED] % 64 == 63)
             wake_hungry();
-    }
+    for (looks = high_mark(); looks && in_place[READY] + in_place[LAUNDRY] < high_mark(); looks--)
+        if (!look_once(false, seen))
+            return;
+}
+
+/* Managers whose pages wait for cleaning hear it again: a notice may have come to nothing. */
+static void laundry_notice(void)
+{
+    struct leaf *l;
+    unsigned slot;
+    if (!evict_first(LAUNDRY, &l, &slot))
+        return;
+    ask_for_cleaning(l->object, high_mark());
+    object_put(l->object);
 }
 
 static void evict_main(void *arg)
 {
     (void)arg;
     for (;;) {
-        uint64_t freed = 0, dirty = 0;
+        uint64_t seen[LOOK_BUSY + 1] = {0};
         if (frame_free_count() < high_mark())
-            evict_round(&freed, &dirty);
-        if (!freed && !dirty && frame_free_count() < high_mark())
-            __atomic_fetch_add(&rounds_in_vain, 1, __ATOMIC_RELEASE);
-        if (!freed || frame_free_count() >= high_mark())
+            evict_round(seen);
+        bool short_of = frame_free_count() < high_mark();
+        if (short_of && !seen[LOOK_FREED] && !seen[LOOK_USED]) {
+            if (in_place[LAUNDRY])
+                laundry_notice();
+            else
+                __atomic_fetch_add(&rounds_in_vain, 1, __ATOMIC_RELEASE);
+        }
+        if (!seen[LOOK_FREED] || !short_of)
             __atomic_store_n(&goal, 0, __ATOMIC_RELAXED);
-        if (freed)
+        if (seen[LOOK_FREED])
             wake_hungry();
-        if (!freed)
+        if (!seen[LOOK_FREED] && !(short_of && seen[LOOK_USED]))
             thread_park(); /* until frames are wanted again, or pages were cleaned */
         else
             thread_yield();
     }
+}
+
+/* KD_CLEAN_LIST: the calling manager's laundry, oldest first; what was told goes behind the rest. */
+long evict_laundry(vaddr_t out, uint64_t max)
+{
+    enum { AT_ONCE = 64 };
+    const struct process *me = process_this();
+    uint64_t told = 0, looks = in_place[LAUNDRY];
+    while (told < max && looks) {
+        struct kd_page_name names[AT_ONCE];
+        uint64_t n = 0, want = MIN(max - told, AT_ONCE);
+        lock_acquire(&evict_lock);
+        for (; n < want && looks && !list_empty(&places[LAUNDRY]); looks--) {
+            struct frame *f = list_first(&places[LAUNDRY], struct frame, link);
+            const struct leaf *l = f->owner;
+            take_out(f);
+            put_in(LAUNDRY, f);
+            if (l->object->owner == me)
+                names[n++] = (struct kd_page_name){l->object->cookie, l->first + (f->flags & SLOT_MASK)};
+        }
+        bool empty = list_empty(&places[LAUNDRY]);
+        lock_release(&evict_lock);
+        if (n && copy_to_user(out + told * sizeof names[0], names, n * sizeof names[0]))
+            return -EFAULT;
+        told += n;
+        if (empty)
+            break;
+    }
+    return (long)told;
 }
 
 void evict_init(void)

@@ -332,6 +332,8 @@ long object_syscall(unsigned number, const uint64_t a[6])
         return object_create(a[0]);
     if (number == KD_OBJECT_SUPPLY)
         return object_supply(a[0]);
+    if (number == KD_CLEAN_LIST)
+        return evict_laundry(a[0], a[1]);
     bool space = number == KD_SPACE_ATTACH || number == KD_SPACE_DETACH;
     struct object *o = handle_get((int)a[space ? 1 : 0], HANDLE_OBJECT, KD_RIGHT_MANAGE, &error);
     if (!o)

@@ -188,10 +188,12 @@ void object_io_end_write(struct object *o, uint64_t page, struct frame *frame);
 /* port.c: a CLIENT_GONE item was delivered or will never be: frees its attachment. */
 void attachment_gone_delivered(struct item *i);
 
-/* evict.c: the FIFO of resident pages. Leaf locked. */
+/* evict.c: the lists of resident pages. Leaf locked. */
 void evict_init(void);
 void evict_add(struct leaf *l, unsigned slot);
 void evict_remove(struct frame *f);
+void evict_cleaned(struct frame *f);            /* its page is not dirty any more */
+long evict_laundry(vaddr_t out, uint64_t max);  /* KD_CLEAN_LIST */
 void evict_wake(void);
 /* A frame for the contents of a page (not zeroed); waits for eviction and cleaning. NULL: there is
  * none to be had, or killed. No locks held. */

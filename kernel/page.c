@@ -301,6 +301,7 @@ static void page_cleaned(struct leaf *l, unsigned slot, void *arg)
     if (p->flags & PAGE_DIRTY)
         count_add(dirty_pages, -1ull);
     p->flags &= (uint8_t)~PAGE_DIRTY;
+    evict_cleaned(p->frame);
     *csn = KD_CSN_ANY;
 }
 

@@ -119,6 +119,35 @@ static int clean_pages(uint64_t pages)
     return r ? r : last;
 }
 
+/* Brings home up to `pages` that the kernel would like to evict next. *found: how many it named. Lock
+ * held, dropped for the disk. */
+static int clean_laundry(uint64_t pages, uint64_t *found)
+{
+    static struct kd_page_name names[CLEAN_BATCH];
+    uint64_t id, page;
+    int r = 0;
+    for (*found = 0; r == 0 && *found < pages;) {
+        uint64_t most = pages - *found < CLEAN_BATCH ? pages - *found : CLEAN_BATCH;
+        long n = kd_clean_list(names, (unsigned)most);
+        for (long i = 0; r == 0 && i < n; i++) {
+            if (cookie_page(names[i].cookie, names[i].page, &id, &page) == 0) batch_add(id, page);
+            r = batch_write_full();
+        }
+        if (n <= 0) break;
+        *found += (uint64_t)n;
+    }
+    int last = batch_write();
+    return r ? r : last;
+}
+
+/* The kernel wants frames. If it names none, any page will do. */
+static int clean_for_kernel(uint64_t pages)
+{
+    uint64_t found;
+    int r = clean_laundry(pages, &found);
+    return r == 0 && found == 0 ? clean_pages(pages) : r;
+}
+
 /* ---- checkpoints ---- */
 
 static void pause_unlocked(long ms)
@@ -290,7 +319,7 @@ static int work_round(void)
     bool low = server.credit_low;
     server.clean_wanted = 0;
     server.credit_low = false;
-    if (pages) r = clean_pages(pages > CLEAN_MIN ? pages : CLEAN_MIN);
+    if (pages) r = clean_for_kernel(pages > CLEAN_MIN ? pages : CLEAN_MIN);
     if (r == 0 && low) r = credits_help();
     if (r == 0 && (wanted > server.checkpoints_done || store_should_checkpoint(server.store)
                    || time_is_up()))

@@ -71,6 +71,10 @@ static inline long kd_object_cleaned(int object, uint64_t page, uint64_t csn)
 {
     return KD3(KD_OBJECT_CLEANED, object, page, csn);
 }
+static inline long kd_clean_list(struct kd_page_name *names, unsigned count)
+{
+    return KD2(KD_CLEAN_LIST, names, count);
+}
 static inline long kd_txn_diff(struct kd_diff *d)
 {
     return KD1(KD_TXN_DIFF, d);

@@ -59,6 +59,8 @@ enum kd_call {
                                * KD_CSN_ANY: nobody wants the page any more, whichever it is */
     KD_LOCK_ANSWER,           /* (object, page, view, 0 or -errno): answers KD_MSG_LOCK */
     KD_OBJECT_PIN,            /* (object, page, count, on) */
+    KD_CLEAN_LIST,            /* (struct kd_page_name *, count): the caller's dirty pages that are to be
+                               * cleaned first; how many */
     KD_OBJECT_ENCODER,        /* (object, KD_ENCODER_*): what KD_TXN_DIFF tells of its pages from now
                                * on. KD_ENCODER_RANGES: -EBUSY while a transaction stores to it */
 
@@ -196,6 +198,7 @@ struct kd_supply {
     uint64_t page, count, csn;
     const void *memory;
 };
+struct kd_page_name { uint64_t cookie, page; };
 #define KD_CSN_ANY (~0ull)
 enum { KD_PAGE_RESIDENT = 1, KD_PAGE_DIRTY = 2, KD_PAGE_WRITER = 4, KD_PAGE_PINNED = 8 };
 struct kd_space_info {
