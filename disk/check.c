@@ -145,19 +145,34 @@ static int leaf_enter(struct store *store, const struct leaf_disk *leaf, const c
     return 0;
 }
 
-int store_rebuild_extents(struct store *store, const char **why)
+/* The extents that overlap these bytes of the disk hold no pages, if extent_reserved() says so. */
+static void extents_reserve(struct store *store, uint64_t from, uint64_t bytes)
 {
-    uint64_t n = store->super.extents, pages = 0;
-    memset(store->extents, 0, n * sizeof *store->extents);
-    memset(store->container_pages, 0, store->super.directory_pages_max * CONTAINERS_PER_PAGE *
-                                      sizeof *store->container_pages);
-    store->free_extents = n;
-    store->claimed_extents = store->freed_extents = store->pages_dirty = 0;
-    for (uint64_t i = 0; i < n; i++)
-        if (extent_reserved(&store->super, i)) {
+    uint64_t start = store->super.data_start, unit = store->super.extent_bytes;
+    uint64_t first = from > start ? (from - start) / unit : 0;
+    for (uint64_t i = first; i < store->super.extents && start + i * unit < from + bytes; i++)
+        if (store->extents[i].state == EXTENT_FREE && extent_reserved(&store->super, i)) {
             store->extents[i].state = EXTENT_RESERVED;
             store->free_extents--;
         }
+}
+
+int store_rebuild_extents(struct store *store, const char **why)
+{
+    uint64_t n = store->super.extents, pages = 0;
+    uint64_t area = area_map_bytes(store->super.area_pages) +
+                    (uint64_t)store->super.area_pages * BLOCK_BYTES;
+    if (store->extents_entered) {
+        memset(store->extents, 0, n * sizeof *store->extents);
+        memset(store->container_pages, 0, store->super.directory_pages_max * CONTAINERS_PER_PAGE *
+                                          sizeof *store->container_pages);
+    }
+    store->extents_entered = true;
+    store->free_extents = n;
+    store->claimed_extents = store->freed_extents = store->pages_dirty = 0;
+    for (int i = 0; i < 2; i++)
+        extents_reserve(store, store->super.area_start[i], area);
+    extents_reserve(store, store->super.slot_b_offset, BLOCK_BYTES);
     if (directory_check(store, why) || names_check(store, why) ||
         leaves_walk(store, leaf_enter, why))
         return -EUCLEAN;

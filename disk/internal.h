@@ -191,6 +191,7 @@ struct store {
     uint32_t  next_apply;       /* the one to apply next */
 
     /* metadata */
+    bool      loaded, extents_entered;  /* by an earlier attempt: cleared before the next */
     struct meta_page *pages;    /* super.area_pages of them; page 0 is the header */
     uint32_t  page_limit;       /* page numbers in use are below it */
     uint32_t  free_pages;       /* page numbers without a page */

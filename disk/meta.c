@@ -291,9 +291,12 @@ int meta_load(struct store *store, uint32_t area)
     uint64_t map_bytes = area_map_bytes(info->pages);
     if (!info->redo_lsn || info->pages < 1 || info->pages > store->super.area_pages)
         return -EUCLEAN;
-    pages_drop(store);
-    memset(store->directory, 0, store->super.area_pages * sizeof *store->directory);
-    memset(store->names_list, 0, store->super.area_pages * sizeof *store->names_list);
+    if (store->loaded) {
+        pages_drop(store);
+        memset(store->directory, 0, store->super.area_pages * sizeof *store->directory);
+        memset(store->names_list, 0, store->super.area_pages * sizeof *store->names_list);
+    }
+    store->loaded = true;
     struct map_entry_disk *map = store_alloc(store, map_bytes);
     uint32_t *scratch = store_alloc(store, store->super.area_pages * sizeof *scratch);
     int error = map && scratch ? 0 : -ENOMEM;

@@ -33,6 +33,8 @@ int store_error(const struct store *store)
 
 void *store_alloc(const struct store *store, size_t bytes)
 {
+    if (store->memory.alloc_zeroed)
+        return store->memory.alloc_zeroed(store->memory.context, bytes ? bytes : 1);
     void *memory = store->memory.alloc(store->memory.context, bytes ? bytes : 1);
     if (memory)
         memset(memory, 0, bytes);
