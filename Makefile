@@ -258,9 +258,9 @@ debug:                          ## boot and wait for gdb, which reads the .gdbin
 	@echo 'waiting for: gdb -x .gdbinit'
 	@scripts/run --gdb --cpus $(CPUS) --memory $(MEMORY) --store $(STORE)
 
-crash:                          ## cut the power N times (200); SEED=S repeats a run
-	@+$(MAKE) --no-print-directory -j$(JOBS) all
-	@scripts/crash $(N) $(if $(SEED),--seed $(SEED))
+crash:                          ## cut the power in N runs (30); SEED=S chooses them, BUG=N plants a bug
+	@+$(MAKE) --no-print-directory -j$(JOBS) all build/bugs/store
+	@scripts/crash $(N) $(if $(SEED),--seed $(SEED)) $(if $(BUG),--bug $(BUG))
 
 bench:                          ## measured values beside their reach; ONLY=GROUP runs one group
 	@scripts/setup test

@@ -1,18 +1,27 @@
-"""crashload.py - what a container of user/crashload.c must hold, for scripts/crash.
+"""crashload.py - what the containers of user/crashload must hold, for scripts/crash.
 
-The second opinion on C1 to C4 of crashload.c: it shares no code with the guest. The structs are
-read from bare pages at their addresses; the counters found in them say what all else must be.
+The second opinion on C1 to C6 of user/crashload/load.h, and the only one on C7; it shares no code
+with the guest. The structs are read from bare pages at their addresses; the counters found in them
+say what all else must be.
 """
 
 import struct
 
-PROCESSES, ACCOUNTS, SLOTS, START = 4, 16, 128, 1000
+WORKERS, PROCESSES, ACCOUNTS, SLOTS, START = 4, 5, 16, 128, 1000
+LOAD_BYTES, ACCOUNT_BYTES, PROCESS_BYTES, NODE_BYTES = 200, 1008, 3832, 48
+MAKE, FILL, GROW, FAR, RENAME, DELETE, PHASES, KEPT, GROWS = 1, 2, 3, 4, 5, 6, 6, 2, 8
+VOLUME_BYTES, BULK_WORDS, SEGMENT_PAGES = 32, 1500, 1 << 18
+SLOT_SEAL, SLOT_RUNS_ON, UNIT_BYTES = 0x7a3d51c7, 255, 16
 MASK = (1 << 64) - 1
 PAGE_BYTES = 4096
 
 
 class Wrong(Exception):
-    """An invariant that does not hold."""
+    """An invariant that does not hold; kind is what the table counts it as."""
+
+    def __init__(self, text, kind="check"):
+        super().__init__(text)
+        self.kind = kind
 
 
 def mix(seed, process, number):
@@ -28,7 +37,7 @@ class Model:
 
     def __init__(self, seed):
         self.seed = seed
-        self.steps = [[None] for _ in range(PROCESSES)]         # from number 1 on
+        self.steps = [[None] for _ in range(WORKERS)]           # from number 1 on
 
     def step(self, process, number):
         """(from, to, amount) of a transfer, or (slot, bytes) of a node."""
@@ -46,7 +55,7 @@ class Model:
     def state(self, counters):
         """The accounts' amounts, and {(process, slot): (number, bytes)} of the nodes."""
         amounts, nodes = [START] * ACCOUNTS, {}
-        for process, count in enumerate(counters):
+        for process, count in enumerate(counters[:WORKERS]):
             for number in range(1, count + 1):
                 step = self.step(process, number)
                 if len(step) == 3:
@@ -83,24 +92,28 @@ def text_of(process, number, count):
 
 
 class Load:
-    """The container with its root at an address."""
+    """The container "crash" with its root at an address."""
 
     def __init__(self, memory, root):
-        self.memory = memory
-        words = memory.words(root, 2 + ACCOUNTS + PROCESSES)
+        self.memory, self.root = memory, root
+        words = memory.words(root, 2 + ACCOUNTS + WORKERS + 1)
         self.seed, self.ready = words[:2]
-        self.accounts, self.processes = words[2:2 + ACCOUNTS], words[2 + ACCOUNTS:]
+        self.accounts, self.processes = words[2:2 + ACCOUNTS], words[2 + ACCOUNTS:-1]
+        self.tree = words[-1]
         self.ring = root + 8 * len(words)
+        self.objects = {root: LOAD_BYTES}               # C7: address, bytes of all there are
 
     def counters(self):
         if not self.ready:
-            return [0] * PROCESSES
+            return [0] * WORKERS
         return [self.memory.words(process, 1)[0] for process in self.processes]
 
     def check(self, model):
-        """Raises Wrong, or returns the counters."""
+        """Raises Wrong, or returns the workers' counters."""
         if not self.ready:
             return self.counters()
+        self.objects |= {address: ACCOUNT_BYTES for address in self.accounts}
+        self.objects |= {address: PROCESS_BYTES for address in self.processes}
         if self.seed != model.seed:
             raise Wrong(f"it is of seed {self.seed}")
         counters = self.counters()
@@ -116,13 +129,17 @@ class Load:
                 if place:
                     places[place] = True
         self.check_ring(places)
+        left = dict(places)
+        self.check_tree(self.tree, 0, MASK, MASK, left)
+        if left:
+            raise Wrong(f"{len(left)} nodes are not in the tree (C5)")
         return counters
 
     def check_account(self, model, counters, index, address, wanted):
         amount, process, number = struct.unpack("<qII", self.memory.read(address, 16))
         if amount != wanted:
             raise Wrong(f"account {index} holds {amount} instead of {wanted} (C1)")
-        if number and (process >= PROCESSES or number > counters[process]):
+        if number and (process >= WORKERS or number > counters[process]):
             raise Wrong(f"account {index} remembers transfer {process}.{number}, which is not "
                         f"counted (C4)")
         if number and index not in model.step(process, number)[:2]:
@@ -133,12 +150,13 @@ class Load:
             if place or wanted:
                 raise Wrong(f"process {process} slot {slot}: node {place:#x}, wanted {wanted} (C2)")
             return
-        owner, number, count, own_slot = struct.unpack("<4I", self.memory.read(place + 16, 16))
+        owner, number, count, own_slot = struct.unpack("<4I", self.memory.read(place + 32, 16))
         if (owner, own_slot, number, count) != (process, slot) + wanted:
             raise Wrong(f"process {process} slot {slot}: a node of {owner}.{number}, {count} "
                         f"bytes, wanted {wanted} (C2)")
-        if self.memory.read(place + 32, count) != text_of(process, number, count)[:count]:
+        if self.memory.read(place + 48, count) != text_of(process, number, count)[:count]:
             raise Wrong(f"process {process} slot {slot}: the node's bytes changed (C2)")
+        self.objects[place] = NODE_BYTES + count
 
     def check_ring(self, places):
         at, left = self.ring, dict(places)
@@ -153,3 +171,109 @@ class Load:
             at = after
         if left:
             raise Wrong(f"{len(left)} nodes are not in the list (C3)")
+
+    def check_tree(self, place, low, high, top, left):
+        """C5 of the tree at `place`: keys from low to below high, priorities below top."""
+        while place:
+            if not left.pop(place, None):
+                raise Wrong(f"the tree holds {place:#x}, which nobody has, or twice (C5)")
+            before, behind = self.memory.words(place + 16, 2)
+            process, slot = struct.unpack("<I8xI", self.memory.read(place + 32, 16))
+            key = slot * WORKERS + process
+            priority = (key + 1) * 0x9e3779b97f4a7c15 & MASK
+            priority = (priority ^ priority >> 29) * 0xbf58476d1ce4e5b9 & MASK
+            if not low <= key < high or priority >= top:
+                raise Wrong(f"the tree is not in order at {place:#x} (C5)")
+            self.check_tree(before, low, key, priority, left)
+            place, low, top = behind, key + 1, priority
+
+
+class Volumes:
+    """C6: the containers of the fifth process. found: {name: (pages, memory, root or None)}."""
+
+    def __init__(self, found):
+        self.found = {name: self.look(name, *of) for name, of in found.items()}
+
+    @staticmethod
+    def look(name, pages, memory, root):
+        """(has two segments, what `filled` says, what `reached` says)"""
+        grown = pages > SEGMENT_PAGES
+        if not root:
+            return grown, 0, 0
+        filled, reached, bulk, far = memory.words(root, 4)
+        objects = {root: VOLUME_BYTES}
+        if filled:
+            objects[bulk] = 8 * BULK_WORDS
+            if memory.words(bulk, BULK_WORDS) != tuple(range(filled, filled + BULK_WORDS)):
+                raise Wrong(f"{name}: the words of its object changed (C6)")
+        if reached and memory.words(far, 1)[0] != reached:
+            raise Wrong(f"{name}: its far word is not what its root says (C6)")
+        if reached and not grown:
+            objects[far] = UNIT_BYTES
+        check_space(name, memory, objects, {far & -PAGE_BYTES} if reached and grown else set())
+        return grown, filled, reached
+
+    @staticmethod
+    def wanted(counter):
+        """What so many steps leave."""
+        volumes = {}
+        for index in range(max(0, counter // PHASES - KEPT), (counter + PHASES - 1) // PHASES):
+            first = index * PHASES
+            step = min(counter - first, PHASES)
+            reached = first + FAR if step >= FAR else 0
+            if step == DELETE and index < KEPT:
+                reached = first + DELETE
+            age = "old" if step >= RENAME else "new"
+            grown = step >= GROW and index % GROWS == 0
+            filled = 0 if step < FILL else first + FILL if step < GROW or grown else first + GROW
+            volumes[f"crash-{age}-{index}"] = (grown, filled, reached)
+        return volumes
+
+    def counter(self):
+        """Raises Wrong, or returns how many steps were made."""
+        if not self.found:
+            return 0
+        last = max(int(name.rsplit("-", 1)[1]) for name in self.found)
+        for counter in range(last * PHASES + MAKE, last * PHASES + DELETE + 1):
+            if self.wanted(counter) == self.found:
+                return counter
+        raise Wrong(f"these volumes are what no step leaves (C6): {self.found}")
+
+
+def objects_in(page, data):
+    """(address, bytes) of the objects in a slotted page, and how many pages follow that are theirs."""
+    tail, slots = struct.unpack_from("<IB", data, 4)
+    objects = []
+    for start, units in struct.iter_unpack("<BB", data[12:12 + 2 * slots]):
+        if units:
+            address = page + UNIT_BYTES * (start or 256)
+            end = page + PAGE_BYTES * (1 + tail) if units == SLOT_RUNS_ON \
+                else address + UNIT_BYTES * units
+            objects.append((address, end - address))
+    return objects, tail
+
+
+def check_space(name, memory, wanted, raw):
+    """C7: the pages hold the wanted objects {address: bytes}, no other, none over another; the pages
+    in `raw` hold none."""
+    found, after = {}, 0
+    for page in sorted(memory.pages):
+        data = memory.pages[page]
+        seal = struct.unpack_from("<I", data)[0]
+        if page < after or page in raw:
+            continue
+        if seal != SLOT_SEAL ^ page // PAGE_BYTES & 0xffffffff:
+            raise Wrong(f"{name}: the page {page:#x} belongs to nobody (C7)")
+        objects, tail = objects_in(page, data)
+        after = page + PAGE_BYTES * (1 + tail)
+        found |= dict(objects)
+    wanted = {address: -(-count // UNIT_BYTES) * UNIT_BYTES for address, count in wanted.items()}
+    if found != wanted:
+        odd = sorted(set(found.items()) ^ set(wanted.items()))[0]
+        where = "is there, and nobody has it" if odd[0] in found else "is not there"
+        raise Wrong(f"{name}: an object at {odd[0]:#x} of {odd[1]} bytes {where} (C7)")
+    end = 0
+    for address, count in sorted(found.items()):
+        if address < end:
+            raise Wrong(f"{name}: the object at {address:#x} begins inside another (C7)")
+        end = address + count

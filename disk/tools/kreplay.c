@@ -1,15 +1,16 @@
 /*
  * kreplay.c - what would recovery make of this image? Answers without changing it.
  *
- *     kreplay [--pages CONTAINER] FILE
+ *     kreplay [--pages PREFIX] FILE
  *
  * Reads the image into memory, opens it there as the store manager would, prints the directory and
  * a digest of every page, opens it once more, and says whether both times agree. For images cut
  * out of a recorded write log. Exit status: 0 good, 1 damaged or not repeatable, 2 wrong use or
  * cannot read, 4 blank or not a store.
  *
- * Output, one item a line:  report ...  container ID NAME PAGES DIGEST  name ID NAME ADDRESS  verdict
- * With --pages also, for each page of this container:  page ADDRESS and 8,192 hexadecimal digits.
+ * Output, one item a line:  report ...  container ID NAME PAGES DIGEST LIMIT  name ID NAME ADDRESS
+ * verdict. LIMIT is how many pages it may have. With --pages also, for each page of the containers
+ * whose names begin with PREFIX:  page ID ADDRESS and 8,192 hexadecimal digits.
  */
 #include "errno_numbers.h"
 #include "store.h"
@@ -64,7 +65,7 @@ static int image_load(struct image *image, const char *path)
     return error;
 }
 
-static const char *pages_of;    /* the container whose pages are printed, or NULL */
+static const char *pages_of;    /* containers whose names begin so: pages are printed; or NULL */
 
 static uint64_t address_of(const struct store_container *c, uint64_t page)
 {
@@ -74,7 +75,7 @@ static uint64_t address_of(const struct store_container *c, uint64_t page)
     return c->segments[segment].address + page * STORE_PAGE_BYTES;
 }
 
-static void page_print(uint64_t address, const unsigned char *page)
+static void page_print(uint64_t object, uint64_t address, const unsigned char *page)
 {
     static const char digits[] = "0123456789abcdef";
     char text[2 * STORE_PAGE_BYTES + 1];
@@ -83,7 +84,7 @@ static void page_print(uint64_t address, const unsigned char *page)
         text[2 * i + 1] = digits[page[i] & 15];
     }
     text[sizeof text - 1] = 0;
-    printf("page %#llx %s\n", (unsigned long long)address, text);
+    printf("page %llu %#llx %s\n", (unsigned long long)object, (unsigned long long)address, text);
 }
 
 /* One container: its pages' digest; adds to *sum, counts unreadable pages. */
@@ -101,16 +102,16 @@ static void container_replay(struct store *store, const struct store_container *
         seen++;
         if (store_page_read(store, c->object, p, page))
             ++*bad;
-        else if (print && pages_of && !strcmp(pages_of, c->name))
-            page_print(address_of(c, p), page);
+        else if (print && pages_of && !strncmp(pages_of, c->name, strlen(pages_of)))
+            page_print(c->object, address_of(c, p), page);
         digest = crc32c(digest, &p, sizeof p);
         digest = crc32c(digest, page, sizeof page);
     }
     *sum = crc32c(*sum, c->name, strlen(c->name));
     *sum = crc32c(*sum, &digest, sizeof digest);
     if (print)
-        printf("container %llu %s %llu %08x\n", (unsigned long long)c->object, c->name,
-               (unsigned long long)c->pages_present, digest);
+        printf("container %llu %s %llu %08x %llu\n", (unsigned long long)c->object, c->name,
+               (unsigned long long)c->pages_present, digest, (unsigned long long)c->pages);
     while (store_name_next(store, c->object, &cursor, &name) == 0) {
         *sum = crc32c(*sum, &name.address, sizeof name.address);
         if (print)
@@ -157,7 +158,7 @@ int main(int count, char **words)
     if (count == 4 && !strcmp(words[1], "--pages"))
         pages_of = words[2];
     else if (count != 2 || words[1][0] == '-') {
-        fputs("usage: kreplay [--pages CONTAINER] FILE\n", count == 2 ? stdout : stderr);
+        fputs("usage: kreplay [--pages PREFIX] FILE\n", count == 2 ? stdout : stderr);
         return count == 2 && !strcmp(words[1], "--help") ? 0 : 2;
     }
     const char *path = words[count - 1];
