@@ -127,9 +127,16 @@ void chains_drop(struct store *store)
 
 /* ---- SPILL records */
 
+/* Half the log; less if a group found no room, for the largest one and what it may skip at the
+ * ring's end must fit beside what chains keep. */
 static bool chain_too_old(const struct store_chain *chain, uint64_t end_lsn)
 {
-    return chain->head_lsn && end_lsn - chain->head_lsn > chain->store->super.log_bytes / 2;
+    const struct store *store = chain->store;
+    uint64_t limit = store->super.log_bytes / 2, rest = store->super.log_bytes;
+    rest = rest > 2 * store->group_bytes ? rest - 2 * store->group_bytes : 0;
+    if (store->log_short && rest < limit)
+        limit = rest;
+    return chain->head_lsn && end_lsn - chain->head_lsn > limit;
 }
 
 /* The table of a SPILL record that begins at `used` ends here, at the end of a block. */
@@ -157,7 +164,7 @@ static int spill_room(struct store_group *group, const struct store_chain *chain
     if (chain_too_old(chain, store->end_lsn + used + STORE_PAGE_BYTES) || chain->expired)
         return -E2BIG;
     if (!log_fits(store, used + STORE_PAGE_BYTES))
-        return group->records ? -ENOBUFS : -EAGAIN;
+        return group->records ? -ENOBUFS : log_full(store);
     return 0;
 }
 
@@ -420,6 +427,7 @@ void chains_scan_from(struct store *store, uint64_t *scan_lsn, uint32_t *scan_cr
             *scan_crc = chain->head_prev_crc;
         }
     }
+    store->log_short = false;
 }
 
 uint64_t chains_count(const struct store *store, uint64_t *pages)

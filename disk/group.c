@@ -39,6 +39,12 @@ bool log_fits(const struct store *store, size_t bytes)
     return lsn + bytes - store->keep_lsn <= store->super.log_bytes + over;      /* G3 */
 }
 
+int log_full(struct store *store)
+{
+    store->log_short = true;
+    return -EAGAIN;
+}
+
 uint64_t store_log_free(const struct store *store)
 {
     uint64_t used = store->end_lsn - store->keep_lsn;
@@ -347,7 +353,7 @@ int store_txn_end(struct store_group *group, uint32_t *position)
     if (!error)
         error = txn_room(group, 0);
     if (!error && !log_fits(group->store, commit_end(group)))
-        error = group->txn_records ? -ENOBUFS : -EAGAIN;
+        error = group->txn_records ? -ENOBUFS : log_full(group->store);
     if (error) {
         store_txn_cancel(group);
         return error;
@@ -447,7 +453,7 @@ int store_group_seal(struct store_group *group)
         return fence;
     if (!group->records) {
         if (!log_fits(store, BLOCK_BYTES))
-            return -EAGAIN;
+            return log_full(store);
         record_add(group, RECORD_NOOP, 0, 0);
     }
     group->bytes = round_block(group->used);

@@ -217,6 +217,7 @@ struct store {
     struct spill_node **spill_heads;
     uint32_t  spill_head_count;
     uint32_t  chain_serial;
+    bool      log_short;        /* -EAGAIN was returned since the last checkpoint began */
     uint64_t  logged_pages;     /* committed images whose page is not home */
     struct chain_seen *seen;    /* recovery: chains whose commit was not met yet */
     uint32_t  seen_count, seen_room;
@@ -346,6 +347,7 @@ static inline uint8_t group_bit(const struct store_group *group)
 {
     return group == &group->store->groups[0] ? 1 : 2;
 }
+int  log_full(struct store *store);                 /* notes it; -EAGAIN */
 bool log_fits(const struct store *store, size_t bytes);
 int  txn_state(const struct store_group *group);
 int  txn_fail(struct store_group *group, int error);

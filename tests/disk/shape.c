@@ -17,6 +17,7 @@ struct world_options shape_of(uint64_t seed)
         .group_bytes = groups[random_below(&random, 6)] * 4096ull,
         .ahead = random_below(&random, 2),
         .checkpoint_odds = 1 + (uint32_t)random_below(&random, 6),
+        .chain_odds = seed % 4 == 0 ? 3 : 0,
     };
     shape.disk_bytes = shape_least_disk(&shape) +
                        (4 + random_below(&random, 40)) * (uint64_t)shape.extent_bytes;

@@ -36,6 +36,7 @@ static struct world_options options_for(uint64_t seed)
         .ahead = random_below(&random, 2),
         .full_only = random_below(&random, 4) == 0,
         .checkpoint_odds = 2 + (uint32_t)random_below(&random, 8),
+        .chain_odds = seed % 3 == 0 ? 2 : 0,
     };
     o.disk_bytes = o.log_bytes + 768 * 1024 + random_below(&random, 4) * 65536;
     return o;

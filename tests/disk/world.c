@@ -81,6 +81,7 @@ struct built {
     struct store_group *group;
     uint64_t first, last;               /* commits in it */
     uint32_t positions[4];
+    bool     chain;                     /* the long transaction is one of them */
 };
 
 /* Sometimes a transaction goes before that is cancelled: it must leave no trace. */
@@ -109,8 +110,16 @@ static bool txn_run(struct world *world, struct built *built, int *error)
     uint64_t random = world->seed * 1000003 + world->model.commits * 7919 + 1;
     uint32_t position;
     store_txn_begin(built->group, world->model.commits);
-    txn_make(world, built->group, &random);
+    bool chain = world->chain.commit;
+    if (chain)
+        world_chain_txn(world, built->group);
+    else
+        txn_make(world, built->group, &random);
     *error = store_txn_end(built->group, &position);
+    built->chain |= chain && !*error;
+    world->chain.commit = chain && (*error == -EAGAIN || *error == -ENOBUFS);
+    if (chain && *error && !world->chain.commit)
+        world_chain_end(world);
     if (*error) {
         world->model = before;
         return false;
@@ -149,6 +158,7 @@ static int group_build(struct world *world, struct built *built, uint32_t txns)
     world->group++;
     world->attempts++;
     built->first = built->last = world->model.commits;
+    built->chain = false;
     int refused = 0;
     for (uint32_t i = 0; i < txns && world->model.commits < WORLD_COMMITS; i++) {
         if (!txn_run(world, built, &refused))
@@ -173,6 +183,8 @@ static int group_finish(struct world *world, struct built *built)
         device_mark(world->device, world->acked, world->submitted);
     }
     int applied = store_group_apply(built->group);
+    if (built->chain)
+        world_chain_end(world);
     return error ? error : applied;
 }
 
@@ -224,7 +236,9 @@ static int clean_one(struct world *world, uint64_t object, uint64_t page, uint64
         if (c->object != object)
             continue;
         page_fill(c->pages[page].cells, bytes);
-        int error = store_page_home(world->store, object, page, &offset);
+        int error = world_logged_read(world, object, page, lsn, bytes);
+        if (!error)
+            error = store_page_home(world->store, object, page, &offset);
         if (!error)
             error = io.write(io.context, offset, bytes, sizeof bytes);
         if (!error)
@@ -360,6 +374,9 @@ int world_step(struct world *world)
     else if (!error && (random_below(&random, world->options.checkpoint_odds) == 0 ||
                         store_should_checkpoint(world->store) == 2))
         error = world_checkpoint_begin(world);
+    if (!error && world->options.chain_odds &&
+        random_below(&random, world->options.chain_odds) == 0)
+        error = world_chain_step(world, &random);
     return error;
 }
 
@@ -386,6 +403,7 @@ int world_open(struct world *world, struct store_report *report)
     struct store_open_options options = { .group_bytes = world->options.group_bytes };
     struct disk_io io = device_io(world->device);
     world->checkpointing = false;
+    memset(&world->chain, 0, sizeof world->chain);
     world->begun = world->durable = 0;
     memset(world->extents, 0, sizeof world->extents);
     return store_open(&io, &test_memory, &options, &world->store, report);
@@ -393,6 +411,7 @@ int world_open(struct world *world, struct store_report *report)
 
 int world_close(struct world *world)
 {
+    world_chain_end(world);
     int error = world->checkpointing ? checkpoint_work(world, UINT32_MAX) : 0;
     struct store_stats stats;
     store_stats(world->store, &stats);
@@ -428,6 +447,7 @@ int world_resume(struct world *to, const struct world *from, uint64_t k, struct 
     to->acked = to->submitted = k;
     to->group = from->group + 1;
     to->checkpointing = false;
+    memset(&to->chain, 0, sizeof to->chain);
     to->refused = to->attempts = 0;
     to->last_object = 0;
     to->want = WANT_ANY;

@@ -60,6 +60,15 @@ struct world_options {
     bool     watch;             /* store_check and the space's rules after every step */
     bool     ahead;             /* issue the next group while the flush of this one runs */
     uint32_t checkpoint_odds;   /* one step in so many begins a checkpoint */
+    uint32_t chain_odds;        /* and so many go on with a transaction of several groups; 0: none */
+};
+
+/* The transaction that spills; bit p of the masks: page p. */
+struct world_chain {
+    struct store_chain *chain;
+    uint32_t container, spilled, memory;
+    bool     commit;
+    uint64_t cells[WORLD_PAGES][WORLD_CELLS];
 };
 
 struct world {
@@ -71,6 +80,7 @@ struct world {
     uint64_t acked, submitted;
     uint32_t group;
     bool     checkpointing;
+    struct world_chain chain;
     uint64_t digests[WORLD_COMMITS + 1];
     struct model history[WORLD_COMMITS + 1];    /* the model after commit k */
     uint64_t refused;           /* transactions refused for want of space */
@@ -100,6 +110,12 @@ void world_abandon(struct world *world);
 /* The store's digest; an error if a page cannot be read or a CRC is wrong. */
 int  store_digest(struct store *store, uint64_t *digest);
 void page_fill(const uint64_t cells[WORLD_CELLS], uint8_t *bytes);
+/* world_chain.c */
+int  world_chain_step(struct world *world, uint64_t *random);
+int  world_chain_txn(struct world *world, struct store_group *group);
+void world_chain_end(struct world *world);
+int  world_logged_read(struct world *world, uint64_t object, uint64_t page, uint64_t lsn,
+                       uint8_t *bytes);
 /* Goes on from commit k of another world on the same device (after recovery). */
 int  world_resume(struct world *to, const struct world *from, uint64_t k, struct store *store,
                   struct device *device);
