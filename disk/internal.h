@@ -2,6 +2,7 @@
  * internal.h - the open store in memory, and what the files of disk/ offer each other.
  *
  *     open.c        store_open: superblock, checkpoint, the two scans, the end of recovery
+ *     decide.c      the decision table of recovery
  *     superblock.c  encode, check and write a slot
  *     meta.c        metadata pages in memory; save to and load from an area
  *     hash.c        linear hashing: (object, extent index) -> leaf
@@ -251,7 +252,8 @@ int  store_new(const struct disk_io *io, const struct disk_memory *memory,
 
 /* superblock.c */
 uint32_t crc_seed(const uint8_t uuid[16], enum crc_kind kind, uint64_t address, uint32_t epoch);
-enum slot_verdict { SLOT_VALID, SLOT_ZERO, SLOT_FOREIGN, SLOT_NEWER, SLOT_DAMAGED };
+enum slot_verdict { SLOT_VALID, SLOT_ZERO, SLOT_FOREIGN, SLOT_NEWER, SLOT_DAMAGED,
+                    SLOT_UNREADABLE, SLOT_VERDICTS };
 void superblock_encode(const struct superblock *super, struct superblock_disk *out);
 enum slot_verdict superblock_decode(const struct superblock_disk *in, uint64_t disk_bytes,
                                     uint64_t offset, struct superblock *out, uint32_t *version);
@@ -262,6 +264,43 @@ bool signpost_decode(const struct signpost_disk *in, uint64_t disk_bytes, uint64
 int  superblock_write(const struct disk_io *io, const struct superblock *super, void *block);
 uint32_t epoch_at(const struct superblock *super, uint64_t lsn);
 int  epoch_begin(struct superblock *super, uint64_t lsn, uint64_t keep_lsn);
+
+/* decide.c: facts, and what recovery does about them */
+enum slots_fact { SLOTS_GOOD, SLOTS_UNREADABLE, SLOTS_BLANK, SLOTS_FOREIGN, SLOTS_NEWER,
+                  SLOTS_DAMAGED, SLOTS_FACTS };
+enum base_fact { BASE_NEWEST, BASE_OLDER, BASE_NONE, BASE_FACTS };   /* the checkpoint that is intact */
+enum log_fact {
+    LOG_EMPTY,                  /* nothing after the redo LSN */
+    LOG_GROUPS,                 /* groups, then an end that contradicts nothing (torn or not) */
+    LOG_DAMAGED,                /* it ends before something that was acknowledged */
+    LOG_UNFIT,                  /* what it holds does not fit the metadata, or a chain is broken */
+    LOG_FACTS
+};
+enum recovery_action {
+    RECOVERY_REFUSE,            /* the error; nothing is written */
+    RECOVERY_SALVAGE,           /* the same, but read-only opening goes on */
+    RECOVERY_EPOCH,             /* superblock with the next epoch, flush */
+    RECOVERY_REPLAY,            /* replay; pages and metadata home, flush; then the same */
+};
+struct recovery_rule {
+    const char *label;
+    uint8_t  slots, base, log;  /* bit f: matches fact f */
+    enum recovery_action action;
+    int      error;
+    const char *message;
+};
+#define RECOVERY_RULES 11u
+struct log_facts {
+    uint64_t end_lsn, known_durable;    /* the superblock knows that so much was durable */
+    uint64_t groups;                    /* after the redo LSN */
+    bool     later_history;             /* a valid group further on contradicts this end */
+};
+const struct recovery_rule *recovery_rule_at(uint32_t i);
+enum slots_fact slots_fact(enum slot_verdict a, enum slot_verdict b, bool blank);
+uint32_t slots_newest(bool valid_a, uint64_t generation_a, bool valid_b, uint64_t generation_b);
+enum log_fact log_fact(const struct log_facts *facts);
+const struct recovery_rule *recovery_decide(enum slots_fact slots, enum base_fact base,
+                                            enum log_fact log);
 
 /* meta.c */
 int  meta_setup(struct store *store);

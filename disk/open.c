@@ -127,12 +127,12 @@ int block_read(const struct disk_io *io, uint64_t offset, void *block)
     return error;
 }
 
-static int slots_read(const struct disk_io *io, void *block, struct slots *slots,
+static void slots_read(const struct disk_io *io, void *block, struct slots *slots,
                       struct store_report *report)
 {
     uint32_t version = 0;
     int error = block_read(io, 0, block);
-    slots->verdict[0] = error ? SLOT_DAMAGED
+    slots->verdict[0] = error ? SLOT_UNREADABLE
                               : superblock_decode(block, io->bytes, 0, &slots->super[0], &version);
     if (slots->verdict[0] == SLOT_NEWER)
         report->version = version;
@@ -142,7 +142,7 @@ static int slots_read(const struct disk_io *io, void *block, struct slots *slots
     if (slots->verdict[0] == SLOT_VALID)
         b = slots->super[0].slot_b_offset;
     int error_b = block_read(io, b, block);
-    slots->verdict[1] = SLOT_DAMAGED;
+    slots->verdict[1] = SLOT_UNREADABLE;
     if (!error_b && !BUG(BUG_SLOT_A_ONLY))
         slots->verdict[1] = superblock_decode(block, io->bytes, b, &slots->super[1], &version);
     if (slots->verdict[1] == SLOT_NEWER && slots->verdict[0] != SLOT_VALID)
@@ -155,38 +155,32 @@ static int slots_read(const struct disk_io *io, void *block, struct slots *slots
     slots->blank = slots->verdict[0] == SLOT_ZERO;
     for (uint64_t i = 1; i < 4 && slots->blank && !signposted; i++)
         slots->blank = !block_read(io, i * BLOCK_BYTES, block) && bytes_zero(block, BLOCK_BYTES);
-    return error && error_b ? error : 0;
 }
 
-static int refuse(struct store_report *report, int error, const char *message)
+/* What the table says. A rule that needs the log was asked too early: the answer is 0. */
+static int decide(struct store_report *report, enum slots_fact slots, enum base_fact base,
+                  enum log_fact log, const struct recovery_rule **rule)
 {
-    report->message = message;
-    return error;
+    *rule = recovery_decide(slots, base, log);
+    report->rule = (*rule)->label;
+    if ((*rule)->message)
+        report->message = (*rule)->message;
+    return (*rule)->error;
 }
 
-/* Chooses the slot to believe, or says what the disk is. */
+/* The slot to believe, or what the disk is. */
 static int slots_choose(const struct slots *slots, struct superblock *super,
                         struct store_report *report)
 {
+    const struct recovery_rule *rule;
     const enum slot_verdict *v = slots->verdict;
-    if (v[0] == SLOT_VALID || v[1] == SLOT_VALID) {
-        int newer = v[0] != SLOT_VALID || (v[1] == SLOT_VALID &&
-                    (slots->super[1].generation > slots->super[0].generation) !=
-                    BUG(BUG_SLOT_OLDER));
-        *super = slots->super[newer];
-        report->version = FORMAT_VERSION;
-        return 0;
-    }
-    if (v[0] == SLOT_NEWER || v[1] == SLOT_NEWER)
-        return refuse(report, -EPROTONOSUPPORT,
-                      "a store of a newer format version; use a newer Katydid to open it");
-    if (v[0] == SLOT_DAMAGED || v[1] == SLOT_DAMAGED)
-        return refuse(report, -EUCLEAN,
-                      "both superblocks of the store are damaged; restore a copy");
-    if (slots->blank && v[1] == SLOT_ZERO)
-        return refuse(report, -ENODATA, "a blank disk; it can be formatted");
-    return refuse(report, -EMEDIUMTYPE,
-                  "the disk holds something that is not a Katydid store; it is left alone");
+    int error = decide(report, slots_fact(v[0], v[1], slots->blank), BASE_NEWEST, LOG_EMPTY, &rule);
+    if (error)
+        return error;
+    *super = slots->super[slots_newest(v[0] == SLOT_VALID, slots->super[0].generation,
+                                       v[1] == SLOT_VALID, slots->super[1].generation)];
+    report->version = FORMAT_VERSION;
+    return 0;
 }
 
 /* ---- the checkpoint to start from */
@@ -211,22 +205,23 @@ static int area_load(struct store *store, uint32_t area, struct store_report *re
     return error;
 }
 
-/* The newest checkpoint, or the older one: its log is kept (C3). *redo is the one that was used. */
-static int base_load(struct store *store, uint32_t *area, struct store_report *report)
+/* The newest checkpoint, or the older one: its log is kept (C3). -ENOMEM. */
+static int base_load(struct store *store, uint32_t *area, enum base_fact *fact,
+                     struct store_report *report)
 {
     *area = store->super.checkpoint_index;
+    *fact = BASE_NEWEST;
     int error = area_load(store, *area, report);
-    if (error == -EUCLEAN || error == -EIO) {
+    if (error && error != -ENOMEM) {
         *area = !*area;
+        *fact = BASE_OLDER;
         report->older_checkpoint = true;
-        int older = area_load(store, *area, report);
-        if (older)
-            return older == -ENOMEM ? older : refuse(report, -EUCLEAN,
-                      "no checkpoint of the metadata is intact; restore a copy");
-        error = 0;
+        error = area_load(store, *area, report);
+        if (error && error != -ENOMEM)
+            *fact = BASE_NONE;
     }
     report->redo_lsn = store->super.checkpoints[*area].redo_lsn;
-    return error;
+    return error == -ENOMEM ? error : 0;
 }
 
 /* ---- the two scans */
@@ -276,7 +271,7 @@ static struct scan scan_begin(struct log_reader *reader, uint32_t area)
 }
 
 static int scan_verify(struct store *store, struct log_reader *reader, uint32_t area,
-                       struct store_report *report)
+                       enum log_fact *fact, struct store_report *report)
 {
     struct scan scan = scan_begin(reader, area);
     int found;
@@ -287,11 +282,15 @@ static int scan_verify(struct store *store, struct log_reader *reader, uint32_t 
         return found;
     store->end_lsn = store->applied_lsn = store->durable_lsn = report->end_lsn = scan.end;
     store->prev_crc = store->applied_crc = scan.prev_crc;
-    if (scan.end < known_durable(&store->super))
-        report->damage_lsn = scan.end;
-    else if (!(report->was_clean && scan.end == store->super.end_lsn))
-        return log_find_damage(reader, scan.end, &report->damage_lsn);
-    return 0;
+    struct log_facts facts = { .end_lsn = scan.end, .known_durable = known_durable(&store->super),
+                               .groups = report->groups };
+    uint64_t damage = 0;
+    if (!(report->was_clean && scan.end == store->super.end_lsn))
+        found = log_find_damage(reader, scan.end, &damage);
+    facts.later_history = damage != 0;
+    *fact = log_fact(&facts);
+    report->damage_lsn = *fact == LOG_DAMAGED ? scan.end : 0;
+    return found;
 }
 
 /* Is there something at the end that looks like a group which was being written? */
@@ -315,9 +314,10 @@ static int group_replay(struct store *store, const struct scan *scan, struct sto
     int error = records_apply(store, scan->group, scan->lsn, &report->transactions);
     if (error != -EUCLEAN && error != -ENOSPC)
         return error;
+    const struct recovery_rule *rule;
     report->damage_lsn = scan->lsn;
-    return refuse(report, -EUCLEAN, "the log holds records that do not fit the metadata, or pages "
-                                    "of a transaction are lost; restore a copy");
+    return decide(report, SLOTS_GOOD, report->older_checkpoint ? BASE_OLDER : BASE_NEWEST, LOG_UNFIT,
+                  &rule);
 }
 
 static int scan_apply(struct store *store, struct log_reader *reader, uint32_t area,
@@ -462,30 +462,41 @@ static void marks_set(struct store *store, uint32_t area)
     store->super.checkpoint_index = area;       /* the base of the next checkpoint */
 }
 
-static int recover(struct store *store, struct store_report *report)
+/* Both scans. *rule: what is to be done then. */
+static int log_recover(struct store *store, uint32_t area, enum base_fact base,
+                       const struct recovery_rule **rule, struct store_report *report)
 {
     struct log_reader reader;
-    uint32_t area;
-    int error = tables_setup(store);
+    enum log_fact log = LOG_EMPTY;
+    bool read_only = store->flags & STORE_READ_ONLY;
+    int error = log_reader_open(&reader, store);
     if (!error)
-        error = base_load(store, &area, report);
-    if (error)
-        return error;
-    report->was_clean = store->super.flags & FLAG_CLEAN;
-    error = log_reader_open(&reader, store);
+        error = scan_verify(store, &reader, area, &log, report);
     if (!error)
-        error = scan_verify(store, &reader, area, report);
-    if (!error && report->damage_lsn) {
-        report->message = "acknowledged transactions from damage_lsn on are lost; open read-only "
-                          "to save what is left, or restore a copy";
-        error = store->flags & STORE_READ_ONLY ? 0 : -EUCLEAN;
-    }
+        error = decide(report, SLOTS_GOOD, base, log, rule);
+    if (error && log == LOG_DAMAGED && read_only)
+        error = 0;                              /* what is left */
     if (!error)
         tail_look(&reader, report);
-    bool replayed = report->groups || report->older_checkpoint;
-    if (!error && (replayed || store->flags & STORE_READ_ONLY))
+    if (!error && ((*rule)->action != RECOVERY_EPOCH || read_only))
         error = scan_apply(store, &reader, area, report);
     log_reader_close(&reader);
+    return error;
+}
+
+static int recover(struct store *store, struct store_report *report)
+{
+    uint32_t area;
+    enum base_fact base;
+    const struct recovery_rule *rule;
+    int error = tables_setup(store);
+    if (!error)
+        error = base_load(store, &area, &base, report);
+    if (!error)
+        error = decide(report, SLOTS_GOOD, base, LOG_EMPTY, &rule);
+    report->was_clean = store->super.flags & FLAG_CLEAN;
+    if (!error)
+        error = log_recover(store, area, base, &rule, report);
     if (error)
         return error;
     marks_set(store, area);
@@ -493,10 +504,16 @@ static int recover(struct store *store, struct store_report *report)
     if (store->flags & STORE_READ_ONLY)
         fence_set(store, -EROFS);
     else
-        error = recovery_end(store, replayed, report);
+        error = recovery_end(store, rule->action == RECOVERY_REPLAY, report);
     store->plan_next_object = store->next_object;
     store->plan_cursor_gib = store->cursor_gib;
     meta_trim(store);
+    return error;
+}
+
+static int refuse(struct store_report *report, int error, const char *message)
+{
+    report->message = message;
     return error;
 }
 
@@ -540,11 +557,9 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     void *block = memory->alloc(memory->context, BLOCK_BYTES);
     if (!block)
         return refuse(report, -ENOMEM, "out of memory");
-    int error = slots_read(io, block, &slots, report);
+    slots_read(io, block, &slots, report);
     memory->free(memory->context, block, BLOCK_BYTES);
-    if (error)
-        return refuse(report, error, "the superblocks cannot be read");
-    error = slots_choose(&slots, &super, report);
+    int error = slots_choose(&slots, &super, report);
     if (error)
         return error;
     struct store *store;

@@ -129,6 +129,7 @@ struct store_report {
     bool        grown;                          /* STORE_GROW: it is larger now */
     int         grow_error;                     /* why not; the store is open as it was */
     uint64_t    microseconds;                   /* 0 without a clock */
+    const char *rule;                           /* of the decision table (disk.md): "R1" ... */
     const char *message;                        /* static text: what is wrong and what to do */
 };
 

@@ -1,0 +1,83 @@
+/*
+ * decide.c - the decision table of recovery: from what was found to what is done. Pure: it reads
+ * nothing but its arguments, so a test goes through every combination (test_decide.c).
+ *
+ * Facts come one after the other; a rule that needs no later one ends the matter. In the table, ANY
+ * matches all. Exactly one rule matches each combination of facts.
+ */
+#include "internal.h"
+
+#define ANY 0xffu
+#define S(x) (1u << SLOTS_##x)
+#define B(x) (1u << BASE_##x)
+#define L(x) (1u << LOG_##x)
+
+static const struct recovery_rule rules[RECOVERY_RULES] = {
+    { "R1", S(UNREADABLE), ANY, ANY, RECOVERY_REFUSE, -EIO,
+      "the superblocks cannot be read" },
+    { "R2", S(BLANK), ANY, ANY, RECOVERY_REFUSE, -ENODATA,
+      "a blank disk; it can be formatted" },
+    { "R3", S(FOREIGN), ANY, ANY, RECOVERY_REFUSE, -EMEDIUMTYPE,
+      "the disk holds something that is not a Katydid store; it is left alone" },
+    { "R4", S(NEWER), ANY, ANY, RECOVERY_REFUSE, -EPROTONOSUPPORT,
+      "a store of a newer format version; use a newer Katydid to open it" },
+    { "R5", S(DAMAGED), ANY, ANY, RECOVERY_REFUSE, -EUCLEAN,
+      "both superblocks of the store are damaged; restore a copy" },
+    { "R6", S(GOOD), B(NONE), ANY, RECOVERY_REFUSE, -EUCLEAN,
+      "no checkpoint of the metadata is intact; restore a copy" },
+    { "R7", S(GOOD), B(NEWEST) | B(OLDER), L(DAMAGED), RECOVERY_SALVAGE, -EUCLEAN,
+      "acknowledged transactions from damage_lsn on are lost; open read-only to save what is left, "
+      "or restore a copy" },
+    { "R8", S(GOOD), B(NEWEST) | B(OLDER), L(UNFIT), RECOVERY_REFUSE, -EUCLEAN,
+      "the log holds records that do not fit the metadata, or pages of a transaction are lost; "
+      "restore a copy" },
+    { "R9", S(GOOD), B(NEWEST), L(EMPTY), RECOVERY_EPOCH, 0, NULL },
+    { "R10", S(GOOD), B(NEWEST), L(GROUPS), RECOVERY_REPLAY, 0, NULL },
+    { "R11", S(GOOD), B(OLDER), L(EMPTY) | L(GROUPS), RECOVERY_REPLAY, 0, NULL },
+};
+
+const struct recovery_rule *recovery_rule_at(uint32_t i)
+{
+    return &rules[i];
+}
+
+/* ---- step 1: what kind of disk is this */
+
+/* Of two valid slots of different stores, B was called foreign before this. */
+enum slots_fact slots_fact(enum slot_verdict a, enum slot_verdict b, bool blank)
+{
+    if (a == SLOT_VALID || b == SLOT_VALID)
+        return SLOTS_GOOD;
+    if (a == SLOT_NEWER || b == SLOT_NEWER)
+        return SLOTS_NEWER;
+    if (a == SLOT_UNREADABLE && b == SLOT_UNREADABLE)
+        return SLOTS_UNREADABLE;
+    if (a >= SLOT_DAMAGED || b >= SLOT_DAMAGED)
+        return SLOTS_DAMAGED;
+    return blank && b == SLOT_ZERO ? SLOTS_BLANK : SLOTS_FOREIGN;
+}
+
+/* Of two valid slots the newer generation; the other one's `valid` may be false. */
+uint32_t slots_newest(bool valid_a, uint64_t generation_a, bool valid_b, uint64_t generation_b)
+{
+    bool a_is_newer = generation_a > generation_b;
+    return !valid_a || (valid_b && a_is_newer == BUG(BUG_SLOT_OLDER));
+}
+
+/* ---- step 2: which checkpoint; step 3: where the log ends */
+
+enum log_fact log_fact(const struct log_facts *facts)
+{
+    if (facts->end_lsn < facts->known_durable || facts->later_history)
+        return LOG_DAMAGED;
+    return facts->groups ? LOG_GROUPS : LOG_EMPTY;
+}
+
+const struct recovery_rule *recovery_decide(enum slots_fact slots, enum base_fact base,
+                                            enum log_fact log)
+{
+    const struct recovery_rule *rule = rules;
+    while (!(rule->slots >> slots & 1) || !(rule->base >> base & 1) || !(rule->log >> log & 1))
+        rule++;
+    return rule;
+}
