@@ -65,7 +65,7 @@ all:                            ## build the kernel, the programs and the host t
 	@+$(MAKE) --no-print-directory -j$(JOBS) image $(HOST_TOOLS)
 
 image: build/kernel.elf build/initrd.tar
-host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS)
+host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS) build/tests/asan/kstore
 tests: image host-tests $(GUEST_TESTS) build/tests/same/host build/tests/same/guest build/bugs/store
 
 # --- the kernel: linked twice, so that it can hold its own symbol table -------------------------
@@ -176,6 +176,10 @@ build/tests/disk/test_hostile: $(call objects,build/obj/asan,tests/disk/test_hos
         $(DISK_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HLINK) -lcmocka
+build/tests/asan/kstore: HLINK += $(SANITIZE)
+build/tests/asan/kstore: $(call objects,build/obj/asan,$(KSTORE_SOURCES) $(DISK_SOURCES))
+	@mkdir -p $(@D)
+	$(call say,LINK)$(HLINK) -lm
 # libFuzzer's two targets, and the program that makes their first inputs
 FUZZ_PARTS := $(addprefix tests/disk/,crew.c hostile.c) $(WORLD_PARTS)
 build/fuzz/image build/fuzz/log: tests/fuzz/fuzz.c $(DISK_SOURCES) $(FUZZ_PARTS) Makefile

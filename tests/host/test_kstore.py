@@ -1,0 +1,303 @@
+#!/usr/bin/env python3
+"""kstore from outside: exit codes, JSON, salvage, grow, the map; and that no image makes it crash.
+
+The last is done with a build with the address and undefined-behaviour sanitizers: images are cut,
+flipped, or changed in a field with all checksums above it made right again. KSTORE_SEED=N repeats
+one of them.
+"""
+
+import json
+import os
+import random
+import struct
+import subprocess
+import tempfile
+import xml.dom.minidom
+
+from store_reader import BLOCK, Slot, crc, seed
+from tap import ROOT, run_tests
+
+KSTORE = os.path.join(ROOT, "build/host/kstore")
+SANITIZED = os.path.join(ROOT, "build/tests/asan/kstore")
+SOUND, DAMAGED, WRONG_USE, CANNOT, NO_STORE = range(5)
+SEEDS = 48
+
+
+def run(*words, status=None, program=KSTORE):
+    done = subprocess.run([program, *words], check=False, capture_output=True, errors="replace")
+    if status is not None:
+        assert done.returncode == status, (words, done)
+    return done
+
+
+class Image:
+    """A store in a file of its own folder; `with` removes it."""
+
+    def __init__(self, *options):
+        self.folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMP"))
+        self.path = self.other("store")
+        if options:
+            run("create", *options, self.path, status=SOUND)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.folder.cleanup()
+
+    def other(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def put(self, name, pages, *options):
+        with open(self.other("source"), "wb") as source:
+            for i in range(pages):
+                source.write((b"%s %d " % (name.encode(), i)).ljust(BLOCK, b"."))
+        run("put", *options, self.path, name, self.other("source"), status=SOUND)
+
+    def spoil(self, offset, data):
+        with open(self.path, "r+b") as file:
+            file.seek(offset)
+            file.write(data)
+
+    def pages(self, path=None):
+        dump = json.loads(run("dump", "--json", "--pages", path or self.path).stdout)
+        return {(p["id"], p["page"]): (p["offset"], p["crc"]) for p in dump["pages"]}
+
+    def objects(self, path=None):
+        found = json.loads(run("dump", "--json", "--objects", path or self.path).stdout)["objects"]
+        return [(o["id"], o["name"], o["address"], o["segments"]) for o in found]
+
+
+COMMANDS = ("create", "info", "check", "put", "salvage", "dump", "log", "grow", "map")
+
+
+def test_every_command_has_help_and_refuses_wrong_use():
+    listed = run("--help", status=SOUND).stdout
+    for command in COMMANDS:
+        assert f"\n  {command} " in listed
+        assert "Usage: kstore " + command in run(command, "--help", status=SOUND).stdout
+        run(command, status=WRONG_USE)
+        run(command, "--no-such-option", "x", status=WRONG_USE)
+    run(status=WRONG_USE)
+    run("nonsense", status=WRONG_USE)
+
+
+def test_exit_codes_tell_what_an_image_is():
+    with Image("--size", "1") as image:
+        for command in ("info", "check", "dump", "log", "map"):
+            run(command, image.path, status=SOUND)
+            run(command, image.other("missing"), status=CANNOT)
+        for data in (bytes(1 << 20), b"something else\n" * 80000):
+            with open(image.other("x"), "wb") as file:
+                file.write(data)
+            for command in ("info", "check", "dump", "log", "map"):
+                run(command, image.other("x"), status=NO_STORE)
+
+
+def test_create_leaves_what_is_there_alone_unless_forced():
+    with Image("--size", "1") as image:
+        run("create", image.path, status=CANNOT)
+        run("create", "--force", image.path, status=SOUND)
+        run("create", "--size", "1", "--extent", "5", image.other("y"), status=CANNOT)
+        run("create", "--size", "many", image.other("y"), status=WRONG_USE)
+
+
+def test_info_and_check_speak_json():
+    with Image("--size", "2") as image:
+        image.put("one", 5)
+        image.put("two", 3, "--cut")
+        info = json.loads(run("info", "--json", image.path, status=SOUND).stdout)
+        assert [(c["name"], c["pages_present"]) for c in info["containers"]] == [("one", 5), ("two", 3)]
+        found = json.loads(run("check", "--json", image.path, status=SOUND).stdout)
+        assert (found["verdict"], found["pages_verified"], found["pages_in_log"]) == ("sound", 5, 3)
+        log = json.loads(run("log", "--json", image.path, status=SOUND).stdout)
+        kinds = [record["type"] for group in log["groups"] for record in group["list"]]
+        assert kinds.count("page") == 3 and kinds.count("create") == 1
+
+
+def test_a_newest_checkpoint_that_rots_is_a_warning_and_strict_makes_it_damage():
+    with Image("--size", "1") as image:
+        image.put("one", 2)
+        with open(image.path, "rb") as source:
+            data = source.read()
+        slot = max((Slot(data, 0), Slot(data[len(data) // 2:], len(data) // 2)),
+                   key=lambda s: s.generation)
+        image.spoil(slot.area_start[slot.newest] + 5, b"\xff")
+        done = run("check", image.path, status=SOUND)
+        assert "warning" in done.stdout and "older" in done.stdout
+        run("check", "--strict", image.path, status=DAMAGED)
+
+
+def test_quick_reads_no_page():
+    with Image("--size", "1") as image:
+        image.put("one", 2)
+        image.spoil(image.pages()[1, 0][0] + 9, b"!")
+        run("check", "--quick", image.path, status=SOUND)
+        assert "one (container 1), page 0" in run("check", image.path, status=DAMAGED).stdout
+
+
+def test_salvage_of_a_sound_store_keeps_ids_addresses_and_bytes():
+    with Image("--size", "2", "--log", "256", "--zone", "2") as image:
+        image.put("one", 5)
+        image.put("two", 70, "--cut")
+        run("salvage", image.path, image.other("new"), status=SOUND)
+        assert image.objects() == image.objects(image.other("new"))
+        old, new = image.pages(), image.pages(image.other("new"))
+        assert {k: v[1] for k, v in old.items()} == {k: v[1] for k, v in new.items()}
+        run("check", "--strict", image.other("new"), status=SOUND)
+        run("salvage", image.path, image.other("new"), status=CANNOT)       # it exists
+
+
+def test_salvage_finds_a_rotten_page_in_the_logs_past():
+    with Image("--size", "2", "--log", "256") as image:
+        image.put("one", 5)
+        offset, good = image.pages()[1, 3]
+        image.spoil(offset, b"rot")
+        run("check", image.path, status=DAMAGED)
+        done = run("salvage", image.path, image.other("new"), status=SOUND)
+        assert "1 of them from older parts of the log" in done.stdout
+        assert image.pages(image.other("new"))[1, 3][1] == good
+
+
+def test_salvage_names_each_page_that_is_lost():
+    with Image("--size", "2", "--log", "64") as image:
+        image.put("one", 5)
+        image.put("two", 60)                    # the log's past is overwritten
+        image.spoil(image.pages()[1, 3][0], b"rot")
+        done = run("salvage", image.path, image.other("new"), status=DAMAGED)
+        assert "lost: one (container 1), page 3 at address 0x200000003000" in done.stdout
+        assert len(image.pages(image.other("new"))) == 64
+        run("check", image.other("new"), status=SOUND)
+
+
+def test_salvage_of_a_truncated_image_saves_the_front():
+    with Image("--size", "4") as image:
+        image.put("one", 20)
+        os.truncate(image.path, 3 << 20)
+        run("check", image.path, status=DAMAGED)
+        run("salvage", image.path, image.other("new"), status=SOUND)
+        assert len(image.pages(image.other("new"))) == 20
+
+
+def test_grow_enlarges_store_and_image_and_never_shrinks():
+    with Image("--size", "2") as image:
+        image.put("one", 5)
+        before = image.pages()
+        run("grow", image.path, "40M", status=SOUND)
+        assert os.path.getsize(image.path) == 40 << 20
+        run("check", "--strict", image.path, status=SOUND)
+        assert image.pages() == before
+        run("grow", image.path, "2M", status=WRONG_USE)
+        run("grow", image.path, "wide", status=WRONG_USE)
+        image.put("two", 3000)
+        run("check", "--strict", image.path, status=SOUND)
+
+
+def test_the_map_is_well_formed_and_shows_damage():
+    with Image("--size", "4") as image:
+        image.put("a <name> & more", 30)
+        image.put("b", 3, "--cut")
+        run("map", image.path, "-o", image.other("map.html"), status=SOUND)
+        page = xml.dom.minidom.parse(image.other("map.html"))
+        titles = [t.firstChild.data for t in page.getElementsByTagName("title") if t.firstChild]
+        assert any("of a <name> & more" in title for title in titles)
+        assert any("groups from LSN" in title or "group from LSN" in title for title in titles)
+        image.spoil(image.pages()[1, 7][0], b"rot")
+        run("map", image.path, "-o", image.other("map.html"), status=DAMAGED)
+        with open(image.other("map.html"), encoding="utf-8") as source:
+            assert "1 pages LOST" in source.read()
+
+
+# --- hostile images ---
+
+def slots_of(data):
+    return [Slot(bytes(data[at:at + BLOCK]), at) for at in (0, len(data) // 2)]
+
+
+def slot_repair(data, slot):
+    block = bytes(data[slot.offset + 12:slot.offset + BLOCK])
+    struct.pack_into("<I", data, slot.offset + 8, crc(seed(slot.uuid, 1, slot.slot, 0), block))
+
+
+def spoil_superblock(data, rng):
+    for slot in slots_of(data):
+        at = slot.offset + rng.choice([rng.randrange(40, 368), 12, 32])
+        data[at] ^= 1 << rng.randrange(8)
+        slot_repair(data, slot)
+
+
+def spoil_metadata(data, rng):
+    """A few bytes of a metadata page or of the map, in an area, with right CRCs up to the slot."""
+    for slot in slots_of(data):
+        area = slot.newest
+        redo, _, _, pages = slot.checkpoints[area][:4]
+        start, table = slot.area_start[area], (pages * 16 + BLOCK - 1) // BLOCK * BLOCK
+        first = start + (slot.area_pages * 16 + BLOCK - 1) // BLOCK * BLOCK
+        page = rng.randrange(pages)
+        for _ in range(rng.randrange(1, 4)):
+            at = rng.choice([start + 16 * page + rng.randrange(4, 12),
+                             first + page * BLOCK + rng.randrange(200)])
+            data[at] = rng.choice([0, 255, rng.randrange(256)])
+        block = bytes(data[first + page * BLOCK:first + (page + 1) * BLOCK])
+        struct.pack_into("<I", data, start + 16 * page, crc(seed(slot.uuid, 4, page, 0), block))
+        root = crc(seed(slot.uuid, 3, redo, 0), bytes(data[start:start + table]))
+        struct.pack_into("<I", data, slot.offset + 144 + 40 * area + 16, root)
+        slot_repair(data, slot)
+
+
+def spoil_group(data, rng):
+    slot = max(slots_of(data), key=lambda s: s.generation)
+    for at in range(slot.log_start, slot.log_start + slot.log_bytes, BLOCK):
+        if data[at:at + 8] != struct.pack("<Q", 0x70726F75474B6431):
+            continue
+        size = struct.unpack_from("<I", data, at + 44)[0] * BLOCK
+        for _ in range(rng.randrange(3)):
+            data[at + rng.choice([rng.randrange(44, 56), rng.randrange(64, 300)])] = rng.randrange(256)
+        lsn, epoch = struct.unpack_from("<Q", data, at + 8)[0], struct.unpack_from("<I", data, at + 36)[0]
+        start = crc(seed(slot.uuid, 2, lsn, epoch), bytes(data[at:at + 60]))
+        struct.pack_into("<I", data, at + 60, crc(start, bytes(data[at + 64:at + size])))
+
+
+def spoil_bytes(data, rng):
+    for _ in range(rng.randrange(1, 30)):
+        data[rng.choice([rng.randrange(len(data)), rng.randrange(300000)])] ^= 1 << rng.randrange(8)
+
+
+def spoil_length(data, rng):
+    del data[rng.randrange(len(data)):]
+
+
+SPOILERS = (spoil_superblock, spoil_metadata, spoil_group, spoil_bytes, spoil_length)
+
+
+def hostile(number, image, original):
+    rng = random.Random(number)
+    data = bytearray(original)
+    spoiler = SPOILERS[number % len(SPOILERS)]
+    spoiler(data, rng)
+    with open(image.path, "wb") as file:
+        file.write(data)
+    new = image.other("new")
+    for words in (["check"], ["check", "--json"], ["info"], ["dump", "--verify"], ["log", "--json"],
+                  ["map"], ["salvage"], ["grow"]):
+        more = {"salvage": ["--force", image.path, new], "grow": [image.path, "3M"]}
+        done = run(words[0], *words[1:], *more.get(words[0], [image.path]), program=SANITIZED)
+        assert done.returncode in range(5) and "Sanitizer" not in done.stderr and \
+            "runtime error" not in done.stderr, \
+            f"{spoiler.__name__}: kstore {' '.join(words)}: status {done.returncode}\n" + \
+            done.stderr[-3000:] + f"\nagain: KSTORE_SEED={number} tests/host/test_kstore.py"
+
+
+def test_no_image_makes_it_crash():
+    seeds = [int(os.environ["KSTORE_SEED"])] if "KSTORE_SEED" in os.environ else range(SEEDS)
+    with Image("--size", "2", "--log", "128", "--extent", "8") as image:
+        for i in range(4):
+            image.put(f"container {i}", 12, *(["--cut"] if i % 2 else []))
+        with open(image.path, "rb") as source:
+            original = source.read()
+        for number in seeds:
+            hostile(number, image, original)
+
+
+if __name__ == "__main__":
+    run_tests(globals())
