@@ -135,6 +135,11 @@ static void report_say(const struct store_report *report)
     say("%s, log %llu to %llu%s, in %llu ms; CRC by %s", what,
         (unsigned long long)report->redo_lsn, (unsigned long long)report->end_lsn, note,
         (unsigned long long)(report->microseconds / 1000), crc32c_chosen());
+    if (report->grown)
+        say("the disk has grown, and the store with it");
+    else if (report->grow_error)
+        say("the disk has grown, the store has not (error %d): it goes on as it was; `kstore grow` on "
+            "the host", -report->grow_error);
 }
 
 /* What it has cost up to the first answer; `scripts/bench store` reads it. */
