@@ -62,6 +62,8 @@ void arch_set_fs_base(struct arch_thread *t, uint64_t base); /* of the running t
 uint64_t arch_get_fs_base(const struct arch_thread *t);
 /* Copies the FPU state (clone). */
 void arch_thread_copy_fpu(struct arch_thread *to, const struct arch_thread *from);
+/* Replaces that of the running thread; NULL: as in a new one. */
+void arch_thread_set_fpu(struct arch_thread *t, const uint8_t image[512]);
 
 /* ---- user memory: 0 or -EFAULT; faults are served like those of user mode, so these may sleep
  * and must be called without locks. Range checks included (user half only, no wrap). ---- */

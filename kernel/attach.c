@@ -220,8 +220,12 @@ void object_process_gone(struct process *p)
             leaves_for(a->object, leaf_unmap, &u);
         attachment_end(a, true);
     }
-    kfree(p->attachments);
+    lock_acquire(&p->attach_lock); /* execve: the process goes on, and may be given others */
+    struct attachment **table = p->attachments;
     p->attachments = NULL;
+    p->attachment_capacity = 0;
+    lock_release(&p->attach_lock);
+    kfree(table);
 }
 
 void object_revoke(struct object *o)

@@ -15,6 +15,7 @@
 #include "console.h"
 
 #include "serial.h"
+#include "signal.h"
 
 #define READY_BYTES 4096u
 #define LINE_BYTES 1024u
@@ -193,7 +194,7 @@ static long console_read(struct file *f, void *to, size_t bytes, uint64_t at)
         list_init(&t->wait_link);
         list_push_back(&console.waiters, &t->wait_link);
         lock_release(&console.lock);
-        result = thread_park_until(~0ull);
+        result = signal_park_until(~0ull);
         lock_acquire(&console.lock);
         list_remove(&t->wait_link);
         if (result)

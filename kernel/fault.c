@@ -10,6 +10,7 @@
  */
 #include "view.h"
 #include "words.h"
+#include "signal.h"
 
 #define RARE __attribute__((noinline, cold))
 #define HOT static inline __attribute__((always_inline))
@@ -461,8 +462,9 @@ static int kill_for(struct trap_frame *f, unsigned flags, vaddr_t at, const char
     (void)f;
     if (flags & FAULT_FROM_KERNEL)
         return -EFAULT;
-    process_kill(process_this(), 139, "%s%s%s: %s 0x%lx", name ? "container " : "",
-                 name ? name : "", why, access_text(flags), at);
+    if (!signal_fault(SIGNAL_ACCESS, at))
+        process_kill(process_this(), 139, "%s%s%s: %s 0x%lx", name ? "container " : "",
+                     name ? name : "", why, access_text(flags), at);
     return -EFAULT;
 }
 
@@ -512,7 +514,8 @@ static __attribute__((noinline)) int memory_fault(struct trap_frame *f, struct p
 {
     enum { STACK_NEAR_BYTES = 64 << 10 }; /* so near the stack pointer it is the stack that grew */
     int e = vm_fault(p, at, flags);
-    if (e && !(flags & FAULT_FROM_KERNEL) && !thread_this()->killed)
+    if (e && !(flags & FAULT_FROM_KERNEL) && !thread_this()->killed
+        && (e == -ENOMEM || !signal_fault(SIGNAL_ACCESS, at)))
         process_kill(p, 139, "%s: %s 0x%lx",
                      e == -ENOMEM   ? "out of memory"
                      : e == -EACCES ? "access not allowed"

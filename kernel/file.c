@@ -195,6 +195,7 @@ int fd_close(struct process *p, int fd)
     lock_acquire(&p->file_lock);
     struct file *f = p->files[fd];
     p->files[fd] = NULL;
+    p->files_close_on_exec &= ~(1ull << fd);
     lock_release(&p->file_lock);
     if (!f)
         return -EBADF;
@@ -206,6 +207,21 @@ void fd_close_all(struct process *p)
 {
     for (int fd = 0; fd < PROCESS_FILES_MAX; fd++)
         (void)!fd_close(p, fd);
+}
+
+void fd_close_on_exec(struct process *p, int fd, bool close)
+{
+    if (fd < 0 || fd >= PROCESS_FILES_MAX)
+        return;
+    lock_acquire(&p->file_lock);
+    p->files_close_on_exec &= ~(1ull << fd);
+    p->files_close_on_exec |= (uint64_t)close << fd;
+    lock_release(&p->file_lock);
+}
+
+bool fd_closes_on_exec(struct process *p, int fd)
+{
+    return fd >= 0 && fd < PROCESS_FILES_MAX && (p->files_close_on_exec >> fd & 1);
 }
 
 struct node *cwd_get(struct process *p)

@@ -108,6 +108,9 @@ must_check int fd_new(struct process *p, struct file *f, int lowest);
 must_check int fd_set(struct process *p, int fd, struct file *f);     /* closes what was there */
 must_check int fd_close(struct process *p, int fd);
 void fd_close_all(struct process *p);
+/* A bad number is ignored, and closes nothing. */
+void fd_close_on_exec(struct process *p, int fd, bool close);
+bool fd_closes_on_exec(struct process *p, int fd);
 struct node *cwd_get(struct process *p);     /* its working folder, with a reference */
 
 /* ---- pipe.c, console.c ---- */

@@ -23,8 +23,12 @@ linux_call linux_mmap, linux_munmap, linux_mprotect, linux_brk, linux_mremap, li
     linux_exit, linux_exit_group, linux_gettid, linux_getppid, linux_uname,
     linux_clock_gettime, linux_clock_getres, linux_gettimeofday, linux_time, linux_nanosleep,
     linux_clock_nanosleep, linux_sched_yield, linux_sched_getaffinity, linux_set_tid_address,
-    linux_futex, linux_clone, linux_arch_prctl, linux_rt_sigaction, linux_rt_sigprocmask,
-    linux_kill, linux_tkill, linux_tgkill, linux_getrandom, linux_prlimit64, linux_getrlimit,
-    linux_sysinfo, linux_zero;
+    linux_futex, linux_clone, linux_arch_prctl,
+    linux_getrandom, linux_prlimit64, linux_getrlimit,
+    linux_sysinfo, linux_zero, linux_umask, linux_getpgid;
+/* fork.c, signal.c */
+linux_call linux_fork, linux_execve, linux_wait4, linux_getrusage, linux_rt_sigaction,
+    linux_rt_sigprocmask, linux_rt_sigpending, linux_rt_sigsuspend, linux_rt_sigreturn, linux_pause,
+    linux_kill, linux_tkill, linux_tgkill;
 
 #endif

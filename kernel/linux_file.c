@@ -7,6 +7,7 @@
 #include "console.h"
 #include "file.h"
 #include "linux.h"
+#include "signal.h"
 
 #define SMALL_BYTES 256u
 #define VECTORS_MAX 1024
@@ -104,6 +105,8 @@ static long transfer(const uint64_t a[6], uint64_t at, bool write)
     size_t bytes = MIN(a[2], (uint64_t)0x7ffff000);
     long n = write ? write_user(f, a[1], bytes, at) : read_user(f, a[1], bytes, at);
     file_put(f);
+    if (n == -EPIPE)
+        (void)!signal_send(process_this(), thread_this()->id, SIGNAL_PIPE, NULL);
     return n;
 }
 
@@ -171,7 +174,7 @@ long linux_close(const uint64_t a[6]) { return fd_close(process_this(), (int)a[0
 
 /* ---- copies of descriptors ---- */
 
-static long copy_lowest(int fd, int lowest)
+static long copy_lowest(int fd, int lowest, bool close_on_exec)
 {
     struct process *p = process_this();
     struct file *f = fd_file(p, fd);
@@ -180,10 +183,11 @@ static long copy_lowest(int fd, int lowest)
     int result = fd_new(p, f, lowest);
     if (result < 0)
         file_put(f);
+    fd_close_on_exec(p, result, close_on_exec);
     return result;
 }
 
-static long copy_to(int fd, int to)
+static long copy_to(int fd, int to, bool close_on_exec)
 {
     struct process *p = process_this();
     struct file *f = fd_file(p, fd);
@@ -192,17 +196,27 @@ static long copy_to(int fd, int to)
     int result = fd_set(p, to, f);
     if (result < 0)
         file_put(f);
+    fd_close_on_exec(p, result, close_on_exec);
     return result;
 }
 
-long linux_dup(const uint64_t a[6]) { return copy_lowest((int)a[0], 0); }
-long linux_dup2(const uint64_t a[6]) { return copy_to((int)a[0], (int)a[1]); }
+long linux_dup(const uint64_t a[6]) { return copy_lowest((int)a[0], 0, false); }
+long linux_dup2(const uint64_t a[6])
+{
+    if (a[0] != a[1])
+        return copy_to((int)a[0], (int)a[1], false);
+    struct file *f = fd_file(process_this(), (int)a[0]);
+    if (!f)
+        return -EBADF;
+    file_put(f);
+    return (int)a[0];
+}
 
 long linux_dup3(const uint64_t a[6])
 {
     if (a[0] == a[1] || (a[2] & ~(uint64_t)O_CLOEXEC))
         return -EINVAL;
-    return copy_to((int)a[0], (int)a[1]);
+    return copy_to((int)a[0], (int)a[1], a[2] & O_CLOEXEC);
 }
 
 static long pipe_make(vaddr_t out, unsigned flags)
@@ -215,6 +229,7 @@ static long pipe_make(vaddr_t out, unsigned flags)
     int error = pipe_new(&ends[0], &ends[1], flags & O_NONBLOCK);
     for (int i = 0; i < 2 && !error; i++) {
         fds[i] = fd_new(p, ends[i], 0);
+        fd_close_on_exec(p, fds[i], flags & O_CLOEXEC);
         if (fds[i] < 0) {
             error = fds[i];
             file_put(ends[i]);
@@ -238,14 +253,15 @@ long linux_fcntl(const uint64_t a[6])
     enum { F_DUPFD = 0, F_GETFD = 1, F_SETFD = 2, F_GETFL = 3, F_SETFL = 4,
            F_DUPFD_CLOEXEC = 1030 };
     if (a[1] == F_DUPFD || a[1] == F_DUPFD_CLOEXEC)
-        return copy_lowest((int)a[0], (int)MIN(a[2], (uint64_t)PROCESS_FILES_MAX));
+        return copy_lowest((int)a[0], (int)MIN(a[2], (uint64_t)PROCESS_FILES_MAX),
+                           a[1] == F_DUPFD_CLOEXEC);
     struct file *f = fd_file(process_this(), (int)a[0]);
     long result = 0;
     if (!f)
         return -EBADF;
     switch (a[1]) {
-    case F_GETFD: /* nothing is inherited across exec, because there is none */
-    case F_SETFD: break;
+    case F_GETFD: result = fd_closes_on_exec(process_this(), (int)a[0]); break;
+    case F_SETFD: fd_close_on_exec(process_this(), (int)a[0], a[2] & 1); break;
     case F_GETFL: result = f->flags & ~(unsigned)(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC); break;
     case F_SETFL:
         f->flags = (f->flags & ~(unsigned)(O_APPEND | O_NONBLOCK))

@@ -52,6 +52,7 @@ static long open_at(int fd, vaddr_t user, unsigned flags)
     int result = fd_new(me, f, 0);
     if (result < 0)
         file_put(f);
+    fd_close_on_exec(me, result, flags & O_CLOEXEC);
     return result;
 }
 

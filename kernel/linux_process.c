@@ -1,12 +1,11 @@
 /*
  * linux_process.c - Linux calls on memory, threads, time, and the little that is left.
- *
- * There are no signals: handlers are accepted and never called, masks are empty, and a signal that
- * is sent ends the process it is sent to, which is what abort() needs.
  */
 #include "file.h"
 #include "futex.h"
 #include "linux.h"
+#include "process_private.h"
+#include "signal.h"
 #include "vm.h"
 
 #define NS_PER_S 1000000000ull
@@ -102,19 +101,25 @@ long linux_getppid(const uint64_t a[6])
     return process_this()->parent;
 }
 
-/* Threads of pthread_create only: one address space, one set of files. */
+/* Threads of pthread_create (one address space, one set of files), and fork in other words. vfork
+ * is fork: the child gets copies, so the parent need not wait for it. */
 long linux_clone(const uint64_t a[6])
 {
-    enum { CLONE_VM = 0x100, CLONE_FILES = 0x400, CLONE_THREAD = 0x10000, CLONE_SETTLS = 0x80000,
-           CLONE_PARENT_SETTID = 0x100000, CLONE_CHILD_CLEARTID = 0x200000,
-           CLONE_CHILD_SETTID = 0x1000000 };
+    enum { CLONE_VM = 0x100, CLONE_FILES = 0x400, CLONE_VFORK = 0x4000, CLONE_THREAD = 0x10000,
+           CLONE_SETTLS = 0x80000, CLONE_PARENT_SETTID = 0x100000, CLONE_CHILD_CLEARTID = 0x200000,
+           CLONE_CHILD_SETTID = 0x1000000, SIGNAL_MASK = 0xff };
     const uint64_t needed = CLONE_VM | CLONE_THREAD | CLONE_FILES;
-    if ((a[0] & needed) != needed || !a[1])
-        return -ENOSYS;
+    const uint64_t forks = CLONE_VM | CLONE_VFORK | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID;
     struct thread *t = thread_this();
     struct trap_frame registers = *arch_user_frame(&t->arch);
     trap_set_result(&registers, 0);
-    trap_set_stack(&registers, a[1]);
+    if (a[1])
+        trap_set_stack(&registers, a[1]);
+    if ((a[0] & ~(forks | SIGNAL_MASK)) == 0 && (a[0] & (CLONE_VM | CLONE_VFORK)) != CLONE_VM)
+        return process_fork(&registers, a[3], a[0] & CLONE_CHILD_SETTID,
+                            a[0] & CLONE_CHILD_CLEARTID);
+    if ((a[0] & needed) != needed || !a[1])
+        return -ENOSYS;
     return process_thread_new(&registers,
                               a[0] & CLONE_SETTLS ? a[4] : arch_get_fs_base(&t->arch),
                               a[0] & CLONE_CHILD_CLEARTID ? a[3] : 0,
@@ -161,57 +166,6 @@ long linux_sched_getaffinity(const uint64_t a[6])
     if (a[1] < sizeof(mask))
         return -EINVAL;
     return copy_to_user(a[2], &mask, sizeof(mask)) ? -EFAULT : (long)sizeof(mask);
-}
-
-/* ---- signals, which there are none of ---- */
-
-long linux_rt_sigaction(const uint64_t a[6])
-{
-    if (a[0] < 1 || a[0] > 64)
-        return -EINVAL;
-    return a[2] ? zero_user(a[2], 32) : 0; /* what was set before: the default */
-}
-
-long linux_rt_sigprocmask(const uint64_t a[6])
-{
-    return a[2] ? zero_user(a[2], 8) : 0;
-}
-
-static long signal_send(int pid, int signal)
-{
-    struct process *p = process_find(pid);
-    if (!p)
-        return -ESRCH;
-    bool foreign_init = pid == 1 && p != process_this();
-    long result = signal < 0 || signal > 64 ? -EINVAL : foreign_init ? -EPERM : 0;
-    if (!result && signal == 6 && p == process_this())
-        process_kill(p, 128 + signal, "it called abort()");
-    else if (!result && signal)
-        process_kill(p, 128 + signal, "by signal %d of process %d", signal, process_this()->pid);
-    process_put(p);
-    return result;
-}
-
-long linux_kill(const uint64_t a[6]) { return signal_send((int)a[0], (int)a[1]); }
-
-/* To a thread of the caller's own process. */
-static long thread_signal(int tid, int signal)
-{
-    struct process *p = process_this();
-    bool found = false;
-    lock_acquire(&p->lock);
-    list_for (l, &p->threads)
-        found |= container_of(l, struct thread, process_link)->id == (uint64_t)tid;
-    lock_release(&p->lock);
-    return found ? signal_send(p->pid, signal) : -ESRCH;
-}
-
-long linux_tkill(const uint64_t a[6]) { return thread_signal((int)a[0], (int)a[1]); }
-
-long linux_tgkill(const uint64_t a[6])
-{
-    return (int)a[0] == process_this()->pid ? thread_signal((int)a[1], (int)a[2])
-                                            : signal_send((int)a[0], (int)a[2]);
 }
 
 /* ---- time ---- */
@@ -268,15 +222,20 @@ long linux_time(const uint64_t a[6])
     return a[0] && copy_to_user(a[0], &s, sizeof(s)) ? -EFAULT : (long)s;
 }
 
-/* Only a kill interrupts it, so nobody sees how much was left. */
-static long sleep_until(uint64_t deadline_ns)
+/* A handler ends it; `rest` (may be 0) gets how much was left. */
+static long sleep_until(uint64_t deadline_ns, vaddr_t rest)
 {
     for (;;) {
-        int error = thread_park_until(deadline_ns);
+        int error = signal_park_until(deadline_ns);
         if (error == -ETIMEDOUT)
             return 0;
-        if (error)
-            return error;
+        if (!error)
+            continue;
+        uint64_t now = arch_time_ns();
+        thread_this()->restart_call = 0; /* whatever the handler's flags: it would begin anew */
+        if (rest && time_to_user(rest, deadline_ns > now ? deadline_ns - now : 0))
+            return -EFAULT;
+        return -EINTR;
     }
 }
 
@@ -284,7 +243,7 @@ long linux_nanosleep(const uint64_t a[6])
 {
     uint64_t ns, now = arch_time_ns();
     int error = time_from_user(a[0], &ns);
-    return error ? error : sleep_until(ns > ~0ull - 1 - now ? ~0ull - 1 : now + ns);
+    return error ? error : sleep_until(ns > ~0ull - 1 - now ? ~0ull - 1 : now + ns, a[1]);
 }
 
 long linux_clock_nanosleep(const uint64_t a[6])
@@ -297,10 +256,10 @@ long linux_clock_nanosleep(const uint64_t a[6])
     if (error)
         return error;
     if (!(a[1] & TIMER_ABSTIME)) {
-        const uint64_t b[6] = {a[2]};
+        const uint64_t b[6] = {a[2], a[3]};
         return linux_nanosleep(b);
     }
-    return ns <= now ? 0 : sleep_until(arch_time_ns() + (ns - now));
+    return ns <= now ? 0 : sleep_until(arch_time_ns() + (ns - now), 0);
 }
 
 /* ---- the rest ---- */
@@ -371,6 +330,18 @@ long linux_sysinfo(const uint64_t a[6])
     };
     _Static_assert(sizeof(s) == 112, "Linux's size");
     return copy_to_user(a[0], &s, sizeof(s));
+}
+
+long linux_umask(const uint64_t a[6])
+{
+    (void)a;
+    return 022; /* there are no permissions to mask */
+}
+
+/* Every process is a group and a session of its own. */
+long linux_getpgid(const uint64_t a[6])
+{
+    return a[0] ? (long)a[0] : process_this()->pid;
 }
 
 long linux_zero(const uint64_t a[6])

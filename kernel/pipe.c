@@ -8,6 +8,7 @@
  * Lock: pipe->lock (RANK_FILE); not held while a thread sleeps.
  */
 #include "file.h"
+#include "signal.h"
 
 #define PIPE_BYTES 16384u
 
@@ -33,7 +34,7 @@ static int wait_for_change(struct pipe *p)
     list_init(&t->wait_link);
     list_push_back(&p->waiters, &t->wait_link);
     lock_release(&p->lock);
-    int error = thread_park_until(~0ull);
+    int error = signal_park_until(~0ull);
     lock_acquire(&p->lock);
     list_remove(&t->wait_link);
     return error;

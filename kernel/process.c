@@ -22,17 +22,12 @@
 
 #include "file.h"
 #include "futex.h"
+#include "signal.h"
 #include "vm.h"
 
 #define BACKTRACE_MAX 6
 
 struct process_table process_table = {.lock = LOCK_INIT(RANK_PROCESS_TABLE, "processes")};
-
-struct thread_begin {        /* how a thread enters user mode */
-    struct trap_frame registers;
-    uint64_t fs_base;
-    vaddr_t entry, stack;    /* of a process's first thread */
-};
 
 void process_get(struct process *p)
 {
@@ -70,8 +65,7 @@ struct process *process_find(int pid)
 
 /* ---- birth ---- */
 
-/* Out of user mode's sight: its space is empty, it has no thread and is not in the table. */
-static struct process *process_new(const char *path, struct process *parent, struct node *cwd)
+struct process *process_new(const char *path, struct process *parent, struct node *cwd)
 {
     struct process *p = kalloc(sizeof(*p));
     if (!p)
@@ -107,6 +101,7 @@ static void process_strip(struct process *p)
     handle_process_gone(p);
     object_process_gone(p);
     fd_close_all(p);
+    signal_process_free(p);
     vm_space_free(p);
     node_put(p->cwd);
     p->cwd = NULL;
@@ -139,7 +134,10 @@ static struct thread_begin begin_take(void *arg)
 static void begin_process(void *arg)
 {
     struct thread_begin b = begin_take(arg);
-    arch_user_enter(b.entry, b.stack, 0);
+    if (!b.forked)
+        arch_user_enter(b.entry, b.stack, 0);
+    arch_set_fs_base(&thread_this()->arch, b.fs_base);
+    arch_user_resume(&b.registers);
 }
 
 static void begin_thread(void *arg)
@@ -185,6 +183,11 @@ int process_launch(struct process *p, struct thread_begin *b)
     lock_acquire(&process_table.lock);
     if (t) {
         t->id = (uint64_t)p->pid;
+        t->clear_child_tid = b->clear_child_tid;
+        if (b->forked) {
+            t->signals_blocked = thread_this()->signals_blocked;
+            arch_thread_copy_fpu(&t->arch, &thread_this()->arch);
+        }
         process_get(p); /* the table's, */
         process_get(p); /* and the thread's */
         list_push_back(&p->threads, &t->process_link);
@@ -236,6 +239,7 @@ long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
     b->fs_base = fs_base;
     t->id = tid;
     t->clear_child_tid = clear_child_tid;
+    t->signals_blocked = thread_this()->signals_blocked;
     arch_thread_copy_fpu(&t->arch, &thread_this()->arch);
     lock_acquire(&p->lock);
     process_get(p);
@@ -251,13 +255,14 @@ long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
 /* ---- death ---- */
 
 /* Sets the status and tells the threads to leave. True: nobody had done it before. */
-static bool process_condemn(struct process *p, int status)
+static bool process_condemn(struct process *p, int status, int signal)
 {
     lock_acquire(&p->lock);
     bool first = !p->dying;
     if (first) {
         p->dying = true;
         p->status = status & 255; /* R2 */
+        p->signal = signal;
     }
     list_for (l, &p->threads)
         thread_kill(container_of(l, struct thread, process_link));
@@ -267,7 +272,12 @@ static bool process_condemn(struct process *p, int status)
 
 void process_exit(struct process *p, int status)
 {
-    process_condemn(p, status);
+    process_condemn(p, status, 0);
+}
+
+void process_end_by(struct process *p, int signal)
+{
+    process_condemn(p, 128 + signal, signal);
 }
 
 /* Who called, as far as frame pointers lead through code: one line, so that it stays together in
@@ -294,7 +304,7 @@ void process_kill(struct process *p, int status, const char *format, ...)
     char text[160], trace[256];
     va_list arguments;
     struct thread *t = thread_this();
-    if (!process_condemn(p, status))
+    if (!process_condemn(p, status, status > 128 ? status - 128 : SIGNAL_KILL))
         return;
     va_start(arguments, format);
     vsnprintk(text, sizeof(text), format, arguments);
@@ -311,8 +321,9 @@ void process_kill(struct process *p, int status, const char *format, ...)
 
 void trap_user_exception(struct trap_frame *f, const char *what)
 {
-    (void)f;
-    process_kill(process_this(), 128 + 11, "%s", what);
+    int signal = trap_signal(f);
+    if (!signal_fault(signal, trap_place(f)))
+        process_kill(process_this(), 128 + signal, "%s", what);
 }
 
 /* Children go to init; wakes whoever waits for this end. process_table.lock held. */
@@ -344,7 +355,18 @@ static void process_end(struct process *p)
     lock_acquire(&process_table.lock);
     p->ended = true;
     tell_family(p);
+    struct process *parent = process_lookup(p->parent);
+    if (parent && !parent->ended)
+        process_get(parent);
+    else
+        parent = NULL;
     lock_release(&process_table.lock);
+    if (parent) {
+        const struct signal_info info = {.code = p->signal ? 2 : 1, .pid = p->pid,
+                                         .status = p->signal ? p->signal : p->status};
+        (void)!signal_send(parent, 0, SIGNAL_CHILD, &info);
+        process_put(parent);
+    }
     if (p->pid == process_table.init)
         panic("init ended with status %d: nothing is left to run", p->status);
 }
@@ -388,7 +410,7 @@ static unsigned foreground_for(void (*fn)(struct process *p))
     return count;
 }
 
-static void interrupt(struct process *p) { process_exit(p, 128 + 2); }
+static void interrupt(struct process *p) { (void)!signal_send(p, 0, SIGNAL_INTERRUPT, NULL); }
 void process_interrupt(void) { foreground_for(interrupt); }
 bool process_foreground(void) { return foreground_for(NULL) > 0; }
 

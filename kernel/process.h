@@ -25,7 +25,8 @@ struct process {
     unsigned thread_count;
     bool dying, ended;
     bool adopted;                    /* by init, from a parent that ended; process table lock */
-    int status;                      /* exit status; 128 + signal-like number if it was killed */
+    int status;                      /* exit status; 128 + signal if it was killed */
+    int signal;                      /* that ended it, or 0 */
     struct list waiters;             /* its threads that wait for children; process table lock */
     uint32_t references;             /* atomic: handles, threads, table */
     uint64_t cpu_ns;
@@ -42,7 +43,12 @@ struct process {
     /* file.c */
     struct lock file_lock;           /* RANK_FILE is per file; this one RANK_PROCESS + own use */
     struct file *files[PROCESS_FILES_MAX];
+    uint64_t files_close_on_exec;    /* bit by descriptor; file_lock */
     struct node *cwd;
+
+    /* signal.c; lock */
+    struct signal_actions *signal_actions; /* NULL: all defaults */
+    uint64_t signals_pending;
 
     /* handle.c */
     struct lock handle_lock;         /* RANK_HANDLES */
@@ -73,6 +79,7 @@ void process_kill(struct process *p, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same without a message: exit_group. */
 void process_exit(struct process *p, int status);
+void process_end_by(struct process *p, int signal);
 /* A further thread of the calling process that starts in user mode with these registers. Its tid,
  * or -ENOMEM, -EAGAIN, -ESRCH (the process is ending). */
 must_check long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,

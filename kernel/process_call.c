@@ -13,15 +13,7 @@
 #define ARGUMENTS_MAX 1024
 #define ARGUMENT_BYTES_MAX 65536
 
-/* Strings of the caller's, copied into one piece of kernel memory. */
-struct strings {
-    const char **pointers;
-    char *bytes;
-    size_t used, capacity;
-    unsigned count, count_max;
-};
-
-static int strings_add(struct strings *s, vaddr_t array)
+static int strings_add(struct process_strings *s, vaddr_t array)
 {
     for (unsigned i = 0; array; i++) {
         vaddr_t at;
@@ -41,14 +33,14 @@ static int strings_add(struct strings *s, vaddr_t array)
     return 0;
 }
 
-static void strings_free(struct strings *s)
+void process_strings_free(struct process_strings *s)
 {
     kfree(s->pointers);
     kfree(s->bytes);
-    *s = (struct strings){0};
+    *s = (struct process_strings){0};
 }
 
-static int strings_read(struct strings *s, vaddr_t argv, vaddr_t envp, const char *const **env)
+static int strings_read(struct process_strings *s, vaddr_t argv, vaddr_t envp, const char *const **env)
 {
     s->pointers = kalloc((s->count_max + 2) * sizeof(char *));
     s->bytes = kalloc(s->capacity);
@@ -61,13 +53,13 @@ static int strings_read(struct strings *s, vaddr_t argv, vaddr_t envp, const cha
 }
 
 /* Nearly all fit into a frame, which there is when longer pieces of memory are not. */
-static int strings_new(struct strings *s, vaddr_t argv, vaddr_t envp, const char *const **env)
+int process_strings_new(struct process_strings *s, vaddr_t argv, vaddr_t envp, const char *const **env)
 {
-    *s = (struct strings){.capacity = PAGE_BYTES, .count_max = 200};
+    *s = (struct process_strings){.capacity = PAGE_BYTES, .count_max = 200};
     int error = strings_read(s, argv, envp, env);
     if (error == -E2BIG) {
-        strings_free(s);
-        *s = (struct strings){.capacity = ARGUMENT_BYTES_MAX, .count_max = ARGUMENTS_MAX};
+        process_strings_free(s);
+        *s = (struct process_strings){.capacity = ARGUMENT_BYTES_MAX, .count_max = ARGUMENTS_MAX};
         error = strings_read(s, argv, envp, env);
     }
     return error;
@@ -127,7 +119,7 @@ static long create_from(const struct kd_process_create *c, const char *path,
 static long call_create_once(vaddr_t user)
 {
     struct kd_process_create c;
-    struct strings s = {0};
+    struct process_strings s = {0};
     const char *const *envp = NULL;
     char path[FILE_PATH_MAX];
     if (copy_from_user(&c, user, sizeof(c)))
@@ -137,11 +129,11 @@ static long call_create_once(vaddr_t user)
     long result = copy_string_from_user(path, (vaddr_t)c.path, sizeof(path));
     if (result < 0)
         return result;
-    result = strings_new(&s, (vaddr_t)c.argv, (vaddr_t)c.envp, &envp);
+    result = process_strings_new(&s, (vaddr_t)c.argv, (vaddr_t)c.envp, &envp);
     if (!result)
         result = create_from(&c, path, s.pointers, envp,
                              user + offsetof(struct kd_process_create, pid));
-    strings_free(&s);
+    process_strings_free(&s);
     return result;
 }
 
@@ -173,34 +165,41 @@ static struct process *child_take(int parent, int pid, bool *any)
     return NULL;
 }
 
-static long call_wait(int pid, vaddr_t status, uint64_t flags)
+int process_wait_child(int pid, bool no_hang, int (*park)(uint64_t), struct process **out)
 {
-    struct process *me = process_this(), *child;
+    struct process *me = process_this();
     struct thread *t = thread_this();
     int error = 0;
     bool any;
-    if (flags & ~(uint64_t)KD_WAIT_NOHANG)
-        return -EINVAL;
     lock_acquire(&process_table.lock);
     while (!error) {
         any = false;
-        child = child_take(me->pid, pid, &any);
-        if (child)
+        *out = child_take(me->pid, pid, &any);
+        if (*out)
             break;
         if (!any)
             error = -ECHILD;
-        else if (flags & KD_WAIT_NOHANG)
+        else if (no_hang)
             error = -EAGAIN;
         if (error)
             break;
         list_init(&t->wait_link);
         list_push_back(&me->waiters, &t->wait_link);
         lock_release(&process_table.lock);
-        error = thread_park_until(~0ull);
+        error = park(~0ull);
         lock_acquire(&process_table.lock);
         list_remove(&t->wait_link);
     }
     lock_release(&process_table.lock);
+    return error;
+}
+
+static long call_wait(int pid, vaddr_t status, uint64_t flags)
+{
+    struct process *child;
+    if (flags & ~(uint64_t)KD_WAIT_NOHANG)
+        return -EINVAL;
+    int error = process_wait_child(pid, flags & KD_WAIT_NOHANG, thread_park_until, &child);
     if (error)
         return error == -EAGAIN ? 0 : error;
     int32_t value = child->status;

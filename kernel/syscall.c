@@ -24,7 +24,8 @@ static long linux_getpid(const uint64_t a[6])
     return process_this()->pid;
 }
 
-long linux_clone_entry(const uint64_t a[6]); /* trap.S: stores the registers that clone copies */
+/* trap.S: store the registers that clone and fork copy */
+long linux_clone_entry(const uint64_t a[6]), linux_fork_entry(const uint64_t a[6]);
 
 static unsigned this_number(void)
 {
@@ -49,17 +50,20 @@ trap_call *const trap_calls[TRAP_CALLS] = {
     [0] = linux_read, [1] = linux_write, [2] = linux_open, [3] = linux_close, [4] = linux_stat,
     [5] = linux_fstat, [6] = linux_stat /* lstat: there are no links */, [8] = linux_lseek,
     [9] = linux_mmap, [10] = linux_mprotect, [11] = linux_munmap, [12] = linux_brk,
-    [13] = linux_rt_sigaction, [14] = linux_rt_sigprocmask, [15] = linux_zero /* rt_sigreturn */,
+    [13] = linux_rt_sigaction, [14] = linux_rt_sigprocmask, [15] = linux_rt_sigreturn,
     [16] = linux_ioctl, [17] = linux_pread64, [18] = linux_pwrite64, [19] = linux_readv,
     [20] = linux_writev, [21] = linux_access, [22] = linux_pipe, [24] = linux_sched_yield,
     [25] = linux_mremap, [28] = linux_madvise, [32] = linux_dup, [33] = linux_dup2,
-    [35] = linux_nanosleep, [39] = linux_getpid, [56] = linux_clone_entry, [60] = linux_exit,
-    [62] = linux_kill, [63] = linux_uname, [72] = linux_fcntl, [74] = linux_fsync,
+    [35] = linux_nanosleep, [39] = linux_getpid, [34] = linux_pause, [56] = linux_clone_entry,
+    [57] = linux_fork_entry, [58] = linux_fork_entry /* vfork */, [59] = linux_execve,
+    [60] = linux_exit, [61] = linux_wait4, [62] = linux_kill, [63] = linux_uname, [72] = linux_fcntl, [74] = linux_fsync,
     [75] = linux_fsync, [77] = linux_ftruncate, [79] = linux_getcwd, [80] = linux_chdir,
     [81] = linux_fchdir, [82] = linux_rename, [83] = linux_mkdir, [84] = linux_rmdir,
     [87] = linux_unlink, [89] = linux_readlink, [96] = linux_gettimeofday, [97] = linux_getrlimit,
-    [99] = linux_sysinfo, [102] = linux_zero /* getuid */, [104] = linux_zero /* getgid */,
-    [107] = linux_zero /* geteuid */, [108] = linux_zero /* getegid */, [110] = linux_getppid,
+    [95] = linux_umask, [98] = linux_getrusage, [99] = linux_sysinfo, [102] = linux_zero /* getuid */, [104] = linux_zero /* getgid */,
+    [107] = linux_zero /* geteuid */, [108] = linux_zero /* getegid */, [109] = linux_zero /* setpgid */, [110] = linux_getppid,
+    [111] = linux_getpid /* getpgrp */, [112] = linux_getpid /* setsid */, [121] = linux_getpgid,
+    [124] = linux_getpgid /* getsid */, [127] = linux_rt_sigpending, [130] = linux_rt_sigsuspend,
     [131] = linux_zero /* sigaltstack */, [158] = linux_arch_prctl, [186] = linux_gettid,
     [200] = linux_tkill, [201] = linux_time, [202] = linux_futex, [204] = linux_sched_getaffinity,
     [217] = linux_getdents64, [218] = linux_set_tid_address, [228] = linux_clock_gettime,

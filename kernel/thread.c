@@ -22,6 +22,7 @@
  */
 #include "frame.h"
 #include "process.h"
+#include "signal.h"
 #include "switch.h"
 #include "thread.h"
 
@@ -32,6 +33,8 @@
 #define STACK_FRAMES (KERNEL_STACK_BYTES / PAGE_BYTES)
 
 #define HOT static inline __attribute__((always_inline)) /* on the way of each message */
+
+enum interruptible { BY_NOTHING, BY_KILLS, BY_SIGNALS };
 
 static struct {
     struct lock lock;
@@ -280,7 +283,7 @@ static void trampoline(void *argument)
 /* ---- sleeping ---- */
 
 /* sched.lock is held on entry and not on return. */
-HOT int sleep_locked(struct thread *t, uint64_t deadline_ns, bool interruptible,
+HOT int sleep_locked(struct thread *t, uint64_t deadline_ns, enum interruptible interruptible,
                         struct thread *next, bool same_slice)
 {
     t->state = THREAD_PARKED;
@@ -294,11 +297,13 @@ HOT int sleep_locked(struct thread *t, uint64_t deadline_ns, bool interruptible,
 }
 
 /* True: t must not sleep, and *result is what its park returns. */
-HOT bool ends_at_once(struct thread *t, uint64_t deadline_ns, bool interruptible, int *result)
+HOT bool ends_at_once(struct thread *t, uint64_t deadline_ns, enum interruptible interruptible, int *result)
 {
     *result = 0;
     if (interruptible && t->killed)
         *result = -EINTR;
+    else if (interruptible == BY_SIGNALS && t->signalled)
+        *result = -ERESTARTSYS;
     else if (t->wake)
         t->wake = false;
     else if (deadline_ns != THREAD_NEVER && arch_time_ns() >= deadline_ns)
@@ -308,7 +313,7 @@ HOT bool ends_at_once(struct thread *t, uint64_t deadline_ns, bool interruptible
     return true;
 }
 
-static int park(uint64_t deadline_ns, bool interruptible)
+static int park(uint64_t deadline_ns, enum interruptible interruptible)
 {
     struct thread *t = thread_this();
     int result;
@@ -323,17 +328,22 @@ static int park(uint64_t deadline_ns, bool interruptible)
 
 void thread_park(void)
 {
-    (void)park(THREAD_NEVER, false);
+    (void)park(THREAD_NEVER, BY_NOTHING);
 }
 
 int thread_park_until(uint64_t deadline_ns)
 {
-    return park(deadline_ns, true);
+    return park(deadline_ns, BY_KILLS);
+}
+
+int thread_park_until_signal(uint64_t deadline_ns)
+{
+    return park(deadline_ns, BY_SIGNALS);
 }
 
 int thread_park_until_uninterrupted(uint64_t deadline_ns)
 {
-    return park(deadline_ns, false);
+    return park(deadline_ns, BY_NOTHING);
 }
 
 void thread_wake(struct thread *t)
@@ -351,17 +361,17 @@ int thread_wake_and_park(struct thread *t)
     int result;
 
     lock_acquire_first(&sched.lock);
-    if (ends_at_once(me, THREAD_NEVER, true, &result)) {
+    if (ends_at_once(me, THREAD_NEVER, BY_KILLS, &result)) {
         wake_locked(t);
         lock_release(&sched.lock);
         return result;
     }
     if (__builtin_expect(t->state == THREAD_PARKED, 1)) {
         unpark(t, 0);
-        return sleep_locked(me, THREAD_NEVER, true, t, true);
+        return sleep_locked(me, THREAD_NEVER, BY_KILLS, t, true);
     }
     t->wake = true;
-    return sleep_locked(me, THREAD_NEVER, true, next_ready(), false);
+    return sleep_locked(me, THREAD_NEVER, BY_KILLS, next_ready(), false);
 }
 
 void thread_yield(void)
@@ -404,6 +414,18 @@ void thread_kill(struct thread *t)
     lock_release(&sched.lock);
 }
 
+void thread_signal(struct thread *t)
+{
+    lock_acquire(&sched.lock);
+    __atomic_store_n(&t->signalled, true, __ATOMIC_SEQ_CST);
+    kick_locked(t);
+    if (t->state == THREAD_PARKED && t->interruptible == BY_SIGNALS) {
+        unpark(t, -ERESTARTSYS);
+        make_ready(t);
+    }
+    lock_release(&sched.lock);
+}
+
 static void wake_sleepers(uint64_t now)
 {
     lock_acquire(&sched.lock);
@@ -436,6 +458,8 @@ static __attribute__((cold, noinline)) void give_attention(struct thread *t, str
             thread_yield();
         if (t->view != NULL)
             view_return_to_user(f);
+        if (__atomic_load_n(&t->signalled, __ATOMIC_SEQ_CST) || t->restart_call)
+            signal_return_to_user(f);
     }
 }
 

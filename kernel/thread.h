@@ -35,7 +35,7 @@ struct thread {
     bool wake;                       /* sched lock */
     bool killed;                     /* set by thread_kill; seen at parks and on return to user */
     bool in_kernel_only;             /* a kernel thread */
-    bool interruptible;              /* while PARKED: a kill ends the sleep; sched lock */
+    uint8_t interruptible;           /* while PARKED: what ends the sleep, enum interruptible; sched lock */
     bool resched;                    /* atomic: its slice is over */
     bool attention;                  /* atomic: look at kills, dooms and resched before user mode */
     int cpu;                         /* where it runs or ran last */
@@ -57,6 +57,11 @@ struct thread {
     const char *name;
     void (*start)(void *);
     void *start_argument;
+    /* signal.c; process lock, but for the first: atomic */
+    bool signalled;                  /* look for signals before user mode */
+    bool signals_suspended;          /* in sigsuspend: signals_before is the mask that comes back */
+    uint64_t signals_blocked, signals_pending, signals_before;
+    uint64_t restart_call;           /* number + 1 of a call that a signal interrupted, or 0 */
 };
 
 static inline struct thread *thread_this(void) { return cpu_current(); }
@@ -71,12 +76,14 @@ _Noreturn void thread_exit(void);            /* the process side was told before
 void thread_park(void);
 int thread_park_until(uint64_t deadline_ns); /* ~0: no time limit */
 int thread_park_until_uninterrupted(uint64_t deadline_ns); /* ignores kills: 0 or -ETIMEDOUT */
+int thread_park_until_signal(uint64_t deadline_ns); /* also -ERESTARTSYS: thread_signal() */
 void thread_wake(struct thread *t);
 /* Wakes t and switches to it at once on this CPU if it was parked, parking the caller as
  * thread_park_until(~0) does: the fast path of call and reply. */
 int thread_wake_and_park(struct thread *t);
 void thread_yield(void);
 void thread_kill(struct thread *t);          /* sets killed, wakes it, kicks its CPU */
+void thread_signal(struct thread *t);        /* the same with signalled, for waits that allow it */
 /* Sets `attention`: before t is in user mode next, view_return_to_user() and the like are called; if
  * it is there now, its CPU is made to enter the kernel. Any lock but RANK_SCHED and RANK_LOG. */
 void thread_kick(struct thread *t);

@@ -430,3 +430,86 @@ void vm_check(struct process *p)
     assert(c.entries == p->frames); /* V2, V4 */
     lock_release(&p->space_lock);
 }
+
+/* ---- fork and execve ---- */
+
+static int region_copy(struct process *to, const struct region *r)
+{
+    struct region *copy = region_new(to);
+    if (!copy)
+        return -ENOMEM;
+    copy->start = r->start;
+    copy->end = r->end;
+    copy->protection = r->protection;
+    copy->source = r->source;
+    if (copy->source.node)
+        node_get(copy->source.node);
+    list_push_back(&to->regions, &copy->link);
+    return 0;
+}
+
+struct page_copy {
+    struct process *to;
+    int error;
+};
+
+/* The entry keeps its flags: a page without any right keeps its frame, too. */
+static bool entry_copy(pte_t *pte, vaddr_t at, void *arg)
+{
+    struct page_copy *c = arg;
+    pte_t *new = arch_pte(c->to->table, at, true);
+    struct frame *f = new && c->to->frames < c->to->frames_max ? frame_alloc(false) : NULL;
+    if (!f) {
+        c->error = -ENOMEM;
+        return false;
+    }
+    memcpy(frame_memory(f), arch_phys(pte_frame_paddr(*pte)), PAGE_BYTES);
+    pte_exchange(new, pte_make(frame_paddr(f), *pte & ~PTE_FRAME));
+    c->to->frames++;
+    arch_serve_shootdown();
+    return true;
+}
+
+/* Other threads of `from` may store meanwhile: each page is as it was at some moment. */
+int vm_copy_space(struct process *to, struct process *from)
+{
+    struct page_copy c = {.to = to};
+    lock_acquire(&from->space_lock);
+    list_for (l, &from->regions)
+        if (!c.error)
+            c.error = region_copy(to, container_of(l, struct region, link));
+    to->brk_start = from->brk_start;
+    to->brk_end = from->brk_end;
+    if (!c.error)
+        arch_pte_walk(from->table, VM_START, VM_END, entry_copy, &c);
+    lock_release(&from->space_lock);
+    return c.error;
+}
+
+static void regions_exchange(struct process *a, struct process *b)
+{
+    struct list kept;
+    struct list *l;
+    list_init(&kept);
+    while ((l = list_pop(&a->regions)))
+        list_push_back(&kept, l);
+    while ((l = list_pop(&b->regions)))
+        list_push_back(&a->regions, l);
+    while ((l = list_pop(&kept)))
+        list_push_back(&b->regions, l);
+}
+
+#define EXCHANGE(field) \
+    do { __auto_type kept_ = a->field; a->field = b->field; b->field = kept_; } while (0)
+
+void vm_exchange(struct process *a, struct process *b)
+{
+    lock_acquire(&a->space_lock); /* b is nobody's */
+    regions_exchange(a, b);
+    EXCHANGE(table);
+    EXCHANGE(region_count);
+    EXCHANGE(frames);
+    EXCHANGE(brk_start);
+    EXCHANGE(brk_end);
+    lock_release(&a->space_lock);
+}

@@ -25,6 +25,10 @@ struct vm_source {
 };
 
 must_check int vm_space_new(struct process *p);
+/* fork: all regions and pages of `from` into an empty space that nobody uses yet. -ENOMEM. */
+must_check int vm_copy_space(struct process *to, struct process *from);
+/* execve: the spaces change places; neither is in use but by the calling thread, which reloads. */
+void vm_exchange(struct process *a, struct process *b);
 void vm_space_free(struct process *p);         /* the last thread left user mode; not loaded */
 
 /* Maps [at, at + bytes); without VM_FIXED `at` is a hint. bytes > 0. The address, or -EINVAL,

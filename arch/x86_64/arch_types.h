@@ -28,7 +28,20 @@ struct trap_frame {
 
 static inline bool trap_from_user(const struct trap_frame *f) { return f->cs & 3; }
 static inline uint64_t trap_call_number(const struct trap_frame *f) { return f->rax; }
+static inline long trap_result(const struct trap_frame *f) { return (long)f->rax; }
 static inline void trap_set_result(struct trap_frame *f, long result) { f->rax = (uint64_t)result; }
+/* User mode does the call that just returned once more. */
+static inline void trap_call_again(struct trap_frame *f, uint64_t number)
+{
+    f->rax = number;
+    f->rip -= 2; /* of the syscall instruction */
+}
+/* What Linux sends for an exception. */
+static inline int trap_signal(const struct trap_frame *f)
+{
+    return f->vector == 0 || f->vector == 16 || f->vector == 19 ? 8 /* SIGFPE */
+        : f->vector == 6 ? 4 /* SIGILL */ : f->vector == 3 ? 5 /* SIGTRAP */ : 11 /* SIGSEGV */;
+}
 static inline vaddr_t trap_place(const struct trap_frame *f) { return f->rip; }
 static inline vaddr_t trap_stack(const struct trap_frame *f) { return f->rsp; }
 static inline uint64_t trap_frame_pointer(const struct trap_frame *f) { return f->rbp; }

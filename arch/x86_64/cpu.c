@@ -236,6 +236,29 @@ void arch_thread_copy_fpu(struct arch_thread *to, const struct arch_thread *from
     memcpy(to->fpu, from->fpu, sizeof to->fpu);
 }
 
+static void fpu_initial(struct arch_thread *t)
+{
+    memset(t->fpu, 0, sizeof t->fpu);
+    *(uint16_t *)&t->fpu[0] = 0x37f;   /* x87: all exceptions masked, 64-bit precision */
+    *(uint32_t *)&t->fpu[24] = 0x1f80; /* SSE: masked too */
+}
+
+void arch_thread_set_fpu(struct arch_thread *t, const uint8_t image[512])
+{
+    struct cpu *c = cpu_this();
+    if (image)
+        memcpy(t->fpu, image, sizeof t->fpu);
+    else
+        fpu_initial(t);
+    if (c->fpu_open) {
+        write_cr0(read_cr0() | CR0_TS);
+        c->fpu_open = false;
+    }
+    if (c->fpu_owner == t)
+        c->fpu_owner = NULL; /* what the registers hold is nobody's now */
+    t->fpu_cpu = -1;
+}
+
 /* ---- threads ---- */
 
 void arch_thread_init(struct arch_thread *t, void *stack_top, void (*start)(void *), void *arg)
@@ -243,8 +266,7 @@ void arch_thread_init(struct arch_thread *t, void *stack_top, void (*start)(void
     memset(t, 0, sizeof *t);
     t->stack_top = (uint64_t)stack_top;
     t->fpu_cpu = -1;
-    *(uint16_t *)&t->fpu[0] = 0x37f;   /* x87: all exceptions masked, 64-bit precision */
-    *(uint32_t *)&t->fpu[24] = 0x1f80; /* SSE: masked too */
+    fpu_initial(t);
     uint64_t *stack = (uint64_t *)arch_user_frame(t) - 3; /* what stack_switch() returns by */
     stack[0] = (uint64_t)thread_first;
     stack[1] = (uint64_t)start;

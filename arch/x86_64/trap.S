@@ -202,10 +202,13 @@ call_leave_slowly:
 
 /* long linux_clone_entry(const uint64_t arguments[6]): completes the frame for linux_clone, which
  * copies it. Nothing of C has run since the entry, so the registers are the user's. */
-    .globl linux_clone_entry
+    .globl linux_clone_entry, linux_fork_entry
 linux_clone_entry:
     store_kept %rdi
     jmp linux_clone
+linux_fork_entry:
+    store_kept %rdi
+    jmp linux_fork
 
 /* ---- the three that never return; each is on its own stack ---- */
 .macro fatal name vector error

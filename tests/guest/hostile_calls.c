@@ -7,6 +7,7 @@
  *         `hostile_calls fuzz SEED` shows one again. In the end everything is counted.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -694,7 +695,7 @@ static void linux_values(void)
         {"madvise", SYS_madvise, {r + 1, 4096, 4}, -EINVAL},
         {"madvise", SYS_madvise, {r, all, 4}, -EINVAL},
         {"madvise", SYS_madvise, {KD_STORE_BASE, 4096, 4}, -EINVAL},
-        {"clone", SYS_clone, {0, r}, -ENOSYS}, {"clone", SYS_clone, {0x11, r}, -ENOSYS},
+        {"clone", SYS_clone, {0x111, r}, -ENOSYS}, {"clone", SYS_clone, {0x10011, r}, -ENOSYS},
         {"clone", SYS_clone, {0x10d00, 0}, -ENOSYS}, {"clone", SYS_clone, {~0x100ul, r}, -ENOSYS},
         {"clone", SYS_clone, {0x110d00, r, 8}, -EFAULT},
         {"clone", SYS_clone, {0x1010d00, r, 0, 0xffffffff80000000}, -EFAULT},
@@ -704,7 +705,7 @@ static void linux_values(void)
         {"rt_sigaction", SYS_rt_sigaction, {0, r, 0}, -EINVAL},
         {"rt_sigaction", SYS_rt_sigaction, {65, r, 0}, -EINVAL},
         {"kill", SYS_kill, {G(getpid()), 65}, -EINVAL}, {"kill", SYS_kill, {all, 9}, -ESRCH},
-        {"kill", SYS_kill, {G(getpid()), all}, -EINVAL}, {"kill", SYS_kill, {0, 9}, -ESRCH},
+        {"kill", SYS_kill, {G(getpid()), all}, -EINVAL},
         {"tkill", SYS_tkill, {all, 9}, -ESRCH}, {"tkill", SYS_tkill, {G(getpid()), 99}, -EINVAL},
         {"nanosleep", SYS_nanosleep, {G(&(struct timespec){-1, 0})}, -EINVAL},
         {"nanosleep", SYS_nanosleep, {G(&(struct timespec){0, 1000000000})}, -EINVAL},
@@ -722,9 +723,18 @@ static void linux_values(void)
         {"futex", SYS_futex, {r, FUTEX_REQUEUE, 0, 0, 3}, -EINVAL},
         {"futex", SYS_futex, {base, FUTEX_WAIT, 0, G(&moment)}, -EFAULT},
         {"pipe2", SYS_pipe2, {r, all}, -EINVAL},
-        {"fork", SYS_fork, {0}, -ENOSYS}, {"execve", SYS_execve, {r, 0, 0}, -ENOSYS},
-        {"vfork", SYS_vfork, {0}, -ENOSYS}, {"socket", SYS_socket, {1, 1, 0}, -ENOSYS},
-        {"pause", SYS_pause, {0}, -ENOSYS}, {"iopl", SYS_iopl, {3}, -ENOSYS},
+        {"execve", SYS_execve, {G("/none"), 0, 0}, -ENOENT}, {"execve", SYS_execve, {1, 0, 0}, -EFAULT},
+        {"execve", SYS_execve, {G("/bin/sh"), 1, 0}, -EFAULT},
+        {"execve", SYS_execve, {G("/bin/sh"), 0, 1}, -EFAULT},
+        {"execve", SYS_execve, {G("/etc"), 0, 0}, -ENOEXEC},
+        {"wait4", SYS_wait4, {all, 0, 0, 0}, -ECHILD}, {"wait4", SYS_wait4, {all, 0, 16, 0}, -EINVAL},
+        {"rt_sigsuspend", SYS_rt_sigsuspend, {1, 8}, -EFAULT},
+        {"rt_sigsuspend", SYS_rt_sigsuspend, {r, 9}, -EINVAL},
+        {"rt_sigaction", SYS_rt_sigaction, {SIGUSR1, 1, 0, 8}, -EFAULT},
+        {"rt_sigaction", SYS_rt_sigaction, {SIGKILL, r, 0, 8}, -EINVAL},
+        {"rt_sigaction", SYS_rt_sigaction, {65, 0, 0, 8}, -EINVAL},
+        {"kill", SYS_kill, {1 << 30, 9}, -ESRCH}, {"kill", SYS_kill, {1, 9}, -EPERM},
+        {"socket", SYS_socket, {1, 1, 0}, -ENOSYS}, {"iopl", SYS_iopl, {3}, -ENOSYS},
         {"modify_ldt", SYS_modify_ldt, {1, r, 16}, -ENOSYS}, {"reboot", SYS_reboot, {1, 2, 3}, -ENOSYS},
     };
     memset(room, 0, sizeof room);
@@ -842,7 +852,7 @@ static void scratch_fill(void)
 
 static const short linux_numbers[] = {
     SYS_read, SYS_write, SYS_open, SYS_close, SYS_stat, SYS_fstat, SYS_lstat, SYS_lseek, SYS_mmap,
-    SYS_mprotect, SYS_munmap, SYS_brk, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn,
+    SYS_mprotect, SYS_munmap, SYS_brk, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigpending,
     SYS_ioctl, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_access, SYS_pipe,
     SYS_sched_yield, SYS_mremap, SYS_madvise, SYS_dup, SYS_dup2, SYS_nanosleep, SYS_getpid, SYS_clone,
     SYS_kill, SYS_uname, SYS_fcntl, SYS_fsync, SYS_ftruncate, SYS_getcwd, SYS_chdir, SYS_fchdir,
@@ -850,12 +860,12 @@ static const short linux_numbers[] = {
     SYS_sysinfo, SYS_arch_prctl, SYS_gettid, SYS_tkill, SYS_futex, SYS_sched_getaffinity,
     SYS_getdents64, SYS_set_tid_address, SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep,
     SYS_tgkill, SYS_openat, SYS_mkdirat, SYS_newfstatat, SYS_unlinkat, SYS_renameat, SYS_faccessat,
-    SYS_dup3, SYS_pipe2, SYS_prlimit64, SYS_renameat2, SYS_getrandom, 7, 23, 57, 59, 61, 319};
+    SYS_dup3, SYS_pipe2, SYS_prlimit64, SYS_renameat2, SYS_getrandom, SYS_wait4, SYS_getrusage, SYS_umask, SYS_getpgid, 7, 23, 319};
 
 /* Keeps a call from ending the fuzzer itself, or from waiting for ever. False: leave it out. */
 static int tame(long number, uint64_t a[6])
 {
-    static const int nobody[] = {0, -1, 1 << 30, 1, 999999};
+    static const int nobody[] = {999998, -1, 1 << 30, 1, 999999};
     switch (number) {
     case SYS_mmap: case SYS_munmap: case SYS_mprotect: case SYS_mremap: case SYS_madvise:
         if (number == SYS_mmap && dice() % 2) a[3] |= 0x20;
@@ -865,7 +875,9 @@ static int tame(long number, uint64_t a[6])
         return bad_pointers[12] != a[0];
     case SYS_brk: a[0] = dice() % 2 ? 0 : dice() | 1ull << 45; return 1;
     case SYS_arch_prctl: a[0] = 0x1003; return 1;
-    case SYS_clone: a[0] &= ~0x100ull; return 1;
+    case SYS_clone: a[0] |= 0x10000, a[0] &= ~0x100ull; return 1; /* neither a thread nor a fork */
+    case SYS_wait4: a[2] |= 1; return 1;
+    case SYS_rt_sigaction: a[0] = 40 + dice() % 30; return 1;
     case SYS_kill: case SYS_tkill: case SYS_tgkill: case KD_PROCESS_KILL:
         a[0] = (uint64_t)nobody[dice() % 5];
         return 1;

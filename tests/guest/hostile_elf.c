@@ -144,7 +144,7 @@ static void lies(void)
     MUTANT(42, header->e_shoff = ~0ull, header->e_shnum = 0xffff);
     MUTANT(139, image[CODE] = 0xf4);
     MUTANT(139, memset(image + CODE, 0, sizeof code));
-    MUTANT(139, header->e_entry = 0x40100c);
+    MUTANT(132, header->e_entry = 0x40100c);
     report("segments that lie");
 }
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -286,6 +287,7 @@ static void bad_pointers_give_efault(void)
     tap_ok(bad == 0, "bad_pointers_give_errors");
     tap_ok(pipe(fds) == 0 && fds[0] >= 3 && fds[0] <= 4, "and_leak_no_descriptors");
     close(fds[0]);
+    signal(SIGPIPE, SIG_IGN);
     tap_ok(write(fds[1], "x", 1) < 0 && errno == EPIPE, "a_pipe_without_reader_is_broken");
     close(fds[1]);
     tap_ok(read(77, &bad, 4) < 0 && errno == EBADF && close(-1) < 0 && dup2(0, 1000) < 0
@@ -297,7 +299,7 @@ static void unknown_calls_are_counted(void)
 {
     struct kd_system_info a, b;
     syscall(KD_SYSTEM_INFO, &a);
-    long first = syscall(57), error = errno, second = syscall(999999), third = syscall(1999);
+    long first = syscall(41), error = errno, second = syscall(999999), third = syscall(1999);
     syscall(KD_SYSTEM_INFO, &b);
     tap_ok(first == -1 && error == ENOSYS && second == -1 && third == -1 && errno == ENOSYS
                && b.unknown_calls == a.unknown_calls + 3, "unknown_calls_are_counted");
