@@ -860,7 +860,8 @@ static const short linux_numbers[] = {
     SYS_sysinfo, SYS_arch_prctl, SYS_gettid, SYS_tkill, SYS_futex, SYS_sched_getaffinity,
     SYS_getdents64, SYS_set_tid_address, SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep,
     SYS_tgkill, SYS_openat, SYS_mkdirat, SYS_newfstatat, SYS_unlinkat, SYS_renameat, SYS_faccessat,
-    SYS_dup3, SYS_pipe2, SYS_prlimit64, SYS_renameat2, SYS_getrandom, SYS_wait4, SYS_getrusage, SYS_umask, SYS_getpgid, 7, 23, 319};
+    SYS_dup3, SYS_pipe2, SYS_prlimit64, SYS_renameat2, SYS_getrandom, SYS_wait4, SYS_getrusage,
+    SYS_umask, SYS_getpgid, 7, 23, 319};
 
 /* Keeps a call from ending the fuzzer itself, or from waiting for ever. False: leave it out. */
 static int tame(long number, uint64_t a[6])
