@@ -134,7 +134,7 @@ static int dirty_find(struct store *store, uint64_t *cursor, uint64_t below, uin
             if (!(e->dirty >> p & 1))
                 continue;
             struct leaf_disk *leaf = hash_find(store, e->object, e->index, NULL);
-            if (!leaf || le64_get(leaf_lsn(store, leaf)[p]) >= below)
+            if (never(!leaf) || le64_get(leaf_lsn(store, leaf)[p]) >= below)
                 continue;
             *object = e->object;
             *page = e->index * n + p;

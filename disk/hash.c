@@ -156,7 +156,7 @@ static bool bucket_split(struct store *store)
         }
         uint32_t page;
         struct leaf_disk *moved = bucket_append(store, to, &page);
-        if (!moved)                     /* M2: cannot be; leave the leaf where check finds it */
+        if (never(!moved))              /* M2; the leaf is left where check finds it */
             return false;
         memcpy(moved, leaf, store->leaf_bytes);
         if (!BUG(BUG_SPLIT_TOUCH))
@@ -215,7 +215,7 @@ void hash_remove(struct store *store, uint64_t object, uint64_t index)
 {
     uint32_t page;
     struct leaf_disk *leaf = hash_find(store, object, index, &page);
-    if (!leaf)
+    if (never(!leaf))
         return;
     meta_touch(store, page);
     bucket_shrink(store, hash_bucket(store, object, index), leaf);

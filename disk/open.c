@@ -364,7 +364,7 @@ static int run_home(struct store *store, uint64_t number, uint32_t count, uint8_
         struct leaf_disk *leaf = hash_find(store, store->extents[extent].object,
                                            store->extents[extent].index, &at);
         uint8_t *image = store->images[number + i];
-        if (!leaf)
+        if (never(!leaf))
             return -EUCLEAN;
         memcpy(buffer + (size_t)i * STORE_PAGE_BYTES, image, STORE_PAGE_BYTES);
         leaf_crc(leaf)[page] = le32_of(BUG(BUG_RECOVERY_CRC) ? 0
