@@ -14,6 +14,16 @@ void world_chain_end(struct world *world)
     memset(&world->chain, 0, sizeof world->chain);
 }
 
+/* Reads of images are tried three times, as the store does with its own. */
+static int image_read(struct world *world, uint64_t offset, uint8_t *bytes)
+{
+    struct disk_io io = device_io(world->device);
+    int error = -EIO;
+    for (int i = 0; i < 3 && error; i++)
+        error = io.read(io.context, offset, bytes, STORE_PAGE_BYTES);
+    return error;
+}
+
 /* Spills up to `count` pages in one group, which is written and perhaps flushed. */
 static int spill_some(struct world *world, uint32_t count, uint64_t *random)
 {
@@ -56,7 +66,6 @@ static int take_back(struct world *world, uint64_t *random)
     uint64_t object = world->model.containers[c->container].object, offset;
     uint32_t page = (uint32_t)random_below(random, WORLD_PAGES), crc;
     uint8_t bytes[STORE_PAGE_BYTES], wanted[STORE_PAGE_BYTES];
-    struct disk_io io = device_io(world->device);
     if (!(c->spilled >> page & 1))
         return 0;
     int error = store_spill_find(world->store, c->chain, object, page, &offset, &crc);
@@ -65,7 +74,7 @@ static int take_back(struct world *world, uint64_t *random)
         return 0;
     }
     if (!error)
-        error = io.read(io.context, offset, bytes, sizeof bytes);
+        error = image_read(world, offset, bytes);
     page_fill(c->cells[page], wanted);
     if (!error && (memcmp(bytes, wanted, sizeof bytes) || crc != crc32c(0, bytes, sizeof bytes)))
         error = -EUCLEAN;
@@ -128,11 +137,10 @@ int world_logged_read(struct world *world, uint64_t object, uint64_t page, uint6
 {
     struct store_page found;
     uint8_t logged[STORE_PAGE_BYTES];
-    struct disk_io io = device_io(world->device);
     int error = store_page_find(world->store, object, page, &found);
     if (error || !found.log_offset_bytes || found.lsn != lsn)
         return error;
-    error = io.read(io.context, found.log_offset_bytes, logged, sizeof logged);
+    error = image_read(world, found.log_offset_bytes, logged);
     if (!error && (crc32c(0, logged, sizeof logged) != found.log_crc ||
                    memcmp(bytes, logged, sizeof logged)))
         error = -EUCLEAN;
