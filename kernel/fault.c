@@ -263,7 +263,9 @@ static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned
         goto out;
     }
     if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) { /* F2 */
-        int e = page_request(l, slot, write ? KD_WRITE : KD_READ, v, v->deadline_ns);
+        unsigned count = group_request(v, l, slot, write);
+        int e = page_request(l, slot, (write ? KD_WRITE : KD_READ) | (count ? 0 : KD_PAGE_ALONE),
+                             MIN(MAX(count, 1u), o->pages - l->first - slot), v, v->deadline_ns);
         return e ? e : -EAGAIN;
     }
     if (v->snapshot_rights) {

@@ -15,11 +15,16 @@
  * one, tells clustered from random. A fixed size can be set instead (KD_POLICY_GROUP). Who has locked
  * the container gets the whole leaf.
  *
+ * A page that is not resident is asked for in the same way: with as many behind it as are likely to be
+ * read next, or alone (group_request).
+ *
  * Locks: leaf. The counters are approximate.
  */
 #include "view.h"
 
-enum { GROUP_CLUSTER = 8, NEAR_PAGES = 16, SCORE_MAX = 15, SCORE_CLUSTERED = 8 };
+#define HOT static inline __attribute__((always_inline))
+enum { GROUP_DISK = 4 }; /* pages asked for together where touches are clustered */
+enum { GROUP_CLUSTER = 8, NEAR_PAGES = 16 };
 
 /* Maps what is free of slots [first, last). Leaf locked; ptes are the view's 64 entries of the leaf. */
 static __attribute__((noinline)) void group_map(struct view *v, struct leaf *l, pte_t *ptes,
@@ -66,6 +71,17 @@ static __attribute__((noinline, cold)) void group_locked(struct view *v, struct 
         group_map(v, l, ptes, 0, LEAF_PAGES);
 }
 
+/* Do touches of the container lie near each other? `count`: this one counts. */
+HOT bool touch_note(struct view *v, struct object *o, vaddr_t at, bool count)
+{
+    bool near = at - v->touch_last + NEAR_PAGES * PAGE_BYTES < 2 * NEAR_PAGES * PAGE_BYTES;
+    if (count && near)
+        o->near_score += o->near_score < SCORE_MAX;
+    else if (count && o->near_score)
+        o->near_score--;
+    return o->near_score >= SCORE_CLUSTERED;
+}
+
 void group_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *ptes)
 {
     struct object *o = l->object;
@@ -74,13 +90,9 @@ void group_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_
         return;
     }
     bool next = at == v->touch_next;
-    bool near = at - v->touch_last + NEAR_PAGES * PAGE_BYTES < 2 * NEAR_PAGES * PAGE_BYTES;
+    bool clustered = touch_note(v, o, at, true);
     v->touch_last = at;
-    if (near)
-        o->near_score += o->near_score < SCORE_MAX;
-    else if (o->near_score)
-        o->near_score--;
-    if (!next && o->near_score < SCORE_CLUSTERED && !o->group_fixed) {
+    if (!next && !clustered && !o->group_fixed) {
         o->touches[TOUCH_RANDOM]++;
         v->touch_run = 1;
         v->touch_next = at + PAGE_BYTES;
@@ -90,6 +102,27 @@ void group_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_
     group_more(v, o, next, slot, &first, &last);
     v->touch_next = at + ((vaddr_t)(last - slot) << PAGE_SHIFT);
     group_map(v, l, ptes, first, last);
+}
+
+/* As group_grant decides for what is resident. Reads note their touch there, when the page has come. */
+unsigned group_request(struct view *v, struct leaf *l, unsigned slot, bool write)
+{
+    struct object *o = l->object;
+    vaddr_t at = page_address(l, slot);
+    bool next = at == v->touch_next;
+    unsigned rest = LEAF_PAGES - slot, count = 0;
+    if (o->group_fixed)
+        count = o->group_fixed - slot % o->group_fixed;
+    else if (next)
+        count = MIN(MAX(v->touch_run, 1u) * 4u, rest);
+    else if (touch_note(v, o, at, write))
+        count = MIN(GROUP_DISK, rest);
+    if (write) {
+        v->touch_last = at;
+        v->touch_run = next ? (uint8_t)count : 1;
+        v->touch_next = at + ((vaddr_t)MAX(count, 1u) << PAGE_SHIFT);
+    }
+    return count;
 }
 
 /* KD_CONTAINER_POLICY. */

@@ -211,6 +211,7 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
     lock_init(&o->lock, RANK_OBJECT, "object");
     list_init(&o->attachments);
     container_lock_init(&o->container_lock);
+    o->near_score = SCORE_NEW;
     o->references = 1;
     o->flags = c->flags;
     o->owner = process_this();

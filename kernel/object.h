@@ -17,6 +17,7 @@
 #include "port.h"
 
 enum { LEAF_PAGES = 64, LEAF_TABLE = 512, WRITER_NONE = -1, UNIT_BYTES = 16 };
+enum { SCORE_CLUSTERED = 8, SCORE_MAX = 15, SCORE_NEW = SCORE_CLUSTERED }; /* near_score */
 enum touch { TOUCH_SEQUENTIAL, TOUCH_CLUSTERED, TOUCH_RANDOM, TOUCH_KINDS };
 enum page_flag {
     PAGE_DIRTY = 1,      /* the current version is not home yet */
@@ -159,10 +160,10 @@ static inline bool page_resident(const struct page *p)
     return p->frame && !(p->flags & PAGE_FILLING);
 }
 
-/* Asks the manager for a page and waits. Leaf locked on entry, unlocked on return. 0: look again;
+/* Asks the manager for a page, and for the ones behind it if it likes, and waits. Leaf locked on entry, unlocked on return. 0: look again;
  * -errno of the manager; -EINTR: killed or doomed; -ETIMEDOUT. */
-must_check int page_request(struct leaf *l, unsigned slot, unsigned access, struct view *v,
-                            uint64_t deadline_ns);
+must_check int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages,
+                            struct view *v, uint64_t deadline_ns);
 /* The commit port of the objects that are served at `p`, with a reference; NULL: none. */
 struct port *object_commit_port_of(struct port *p);
 /* Does `client` have an object of `manager` attached? */

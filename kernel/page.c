@@ -32,7 +32,7 @@ void waits_end(struct leaf *l, unsigned slot, int error)
     }
 }
 
-static void request_prepare(struct page_wait *w, struct leaf *l, unsigned access,
+static void request_prepare(struct page_wait *w, struct leaf *l, unsigned access, uint64_t pages,
                             const struct view *v)
 {
     struct object *o = l->object;
@@ -41,13 +41,13 @@ static void request_prepare(struct page_wait *w, struct leaf *l, unsigned access
     uint64_t *word = w->item.word;
     word[0] = o->cookie;
     word[1] = l->first + w->slot;
-    word[2] = 1;
+    word[2] = pages;
     word[3] = access;
     word[4] = v ? v->id + 1u : 0;
     word[5] = (uint64_t)o->handle;
 }
 
-int page_request(struct leaf *l, unsigned slot, unsigned access, struct view *v,
+int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages, struct view *v,
                  uint64_t deadline_ns)
 {
     struct object *o = l->object;
@@ -57,7 +57,7 @@ int page_request(struct leaf *l, unsigned slot, unsigned access, struct view *v,
     list_push_back(&l->waits, &w.link);
     bool alive = !o->dead;
     if (alive && !(p->flags & PAGE_ASKED)) {
-        request_prepare(&w, l, access, v);
+        request_prepare(&w, l, access, pages, v);
         p->flags |= PAGE_ASKED;
         count(page_requests);
         struct process *me = process_this();
@@ -123,7 +123,7 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
             continue;
         }
         if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) {
-            int e = page_request(l, slot, write ? KD_WRITE : KD_READ, NULL, ~0ull);
+            int e = page_request(l, slot, write ? KD_WRITE : KD_READ, 1, NULL, ~0ull);
             if (e && e != -EAGAIN)
                 return e;
             continue;

@@ -156,6 +156,8 @@ must_check int view_touch(struct view *v, vaddr_t at, bool write);
 /* The page at `slot` was granted for reading: its neighbours too, as far as they are free and likely
  * to be read. Leaf locked; at: its address; ptes: the view's entries of the leaf. Never waits. */
 void group_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *ptes);
+/* A page that is not resident: how many to ask for from it on; 0: this one, and no neighbours. */
+unsigned group_request(struct view *v, struct leaf *l, unsigned slot, bool write);
 long container_policy(vaddr_t at, unsigned policy, uint64_t value);
 
 /* container_lock.c */

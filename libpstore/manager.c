@@ -270,7 +270,7 @@ static void on_page(const struct kd_message *m)
     struct km_object *o = object_of(m->word[0]);
     if (!o) return;
     struct km_request r = {.object = o, .user = o->user, .page = m->word[1],
-                           .count = m->word[2] ? m->word[2] : 1, .access = (int)m->word[3],
+                           .count = m->word[2] ? m->word[2] : 1, .access = (int)m->word[3] & (KD_READ | KD_WRITE),
                            .view = m->word[4], .token = TOKEN_PAGE};
     if (o->ops->page)
         o->ops->page(&r);

@@ -74,7 +74,7 @@ static int write_then_scan(void *arg)
 
 int main(void)
 {
-    tap_plan(17);
+    tap_plan(19);
     tap_ok(start_manager(0), "an object is created and attached");
     struct kd_supply all = {.object = object, .source = KD_SUPPLY_ZERO, .rights = KD_READ | KD_WRITE,
                             .count = 256};
@@ -105,6 +105,10 @@ int main(void)
     long before = commits_seen;
     n = scan_faults(256, 64, 1, KD_SERIALISABLE);
     tap_ok(n == 64 && commits_seen == before, "pages that are not resident are not mapped: %lu faults", n);
+    tap_ok(asked_most >= 4 && asked_most <= 64, "but asked for together: up to %lu", asked_most);
+    uint64_t alone = asked_alone;
+    n = scan_faults(320, 128, 37, KD_SERIALISABLE);
+    tap_ok(n > 100 && asked_alone - alone > 64, "and one by one in jumps: %lu of %lu", asked_alone - alone, n);
 
     view_anew();
     struct scan mixed = {64, 64, 1, 0};

@@ -22,12 +22,15 @@ static int port, commit_port, object;
 static uint64_t base, next_csn = 1;
 static uint8_t home[PAGES][KD_PAGE_BYTES];
 static volatile long commits_seen, pages_logged;
+static volatile uint64_t asked_most, asked_alone; /* pages of a request; requests without neighbours */
 static volatile int fail_pages;
 
 /* ---- the manager ---- */
 
 static void serve_page(struct kd_message *m)
 {
+    asked_most = m->word[2] > asked_most ? m->word[2] : asked_most;
+    asked_alone += (m->word[3] & KD_PAGE_ALONE) != 0;
     if (fail_pages) {
         kd_call4(KD_OBJECT_FAIL, object, (long)m->word[1], 1, EIO);
         return;

@@ -3,10 +3,11 @@
  *
  * A page that was never written is supplied as zeros. Another one is read by the kernel straight
  * into a frame, its CRC is compared with the one that its leaf keeps, and it is supplied with the
- * leaf's LSN as its csn. The other pages of its extent come along when they are on disk and not in
- * memory.
+ * leaf's LSN as its csn. The other pages of its extent, and as many behind it as the kernel expects to
+ * want, come along when they are on disk and not in memory, by one request; unless the kernel says that
+ * touches are random.
  *
- * S3: the extents that are being brought stand in a table, one per thread. Without it a thread
+ * S3: the pages that are being brought stand in a table, one range per thread. Without it a thread
  * could read a page, sleep, and supply what meanwhile has become an old version. And a page that
  * was read is supplied under the lock, if it still is where it was: it may have been freed.
  */
@@ -14,7 +15,8 @@
 
 #include <string.h>
 
-#define PAGES_MAX    STORE_EXTENT_PAGES_MAX
+#define WANTED_MAX   64u                /* pages that the kernel asks for together */
+#define PAGES_MAX    (WANTED_MAX + 2 * STORE_EXTENT_PAGES_MAX)
 #define PAGE_TRIES   3
 #define BRINGING_MAX 8u
 
@@ -25,7 +27,7 @@ struct want {
 };
 
 struct bring {
-    uint64_t container, first;          /* the extent */
+    uint64_t container, first;          /* `count` pages: whole extents, or one page */
     int object;
     uint64_t shift;                     /* page of the container - page of the object */
     char name[STORE_NAME_BYTES];
@@ -34,27 +36,30 @@ struct bring {
     struct want want[PAGES_MAX];
 };
 
-static struct { uint64_t container, first; } bringing[BRINGING_MAX];    /* server.lock */
+static struct { uint64_t container, first, count; } bringing[BRINGING_MAX]; /* server.lock */
 
 /* ---- one extent at a time ---- */
 
-static bool extent_claim(uint64_t container, uint64_t first)
+static bool range_claim(const struct bring *b)
 {
     int free_slot = -1;
     for (unsigned i = 0; i < BRINGING_MAX; i++) {
-        if (bringing[i].container == container && bringing[i].first == first) return false;
+        if (bringing[i].container == b->container && bringing[i].first < b->first + b->count
+            && b->first < bringing[i].first + bringing[i].count)
+            return false;
         if (!bringing[i].container) free_slot = (int)i;
     }
     if (free_slot < 0) return false;
-    bringing[free_slot].container = container;
-    bringing[free_slot].first = first;
+    bringing[free_slot].container = b->container;
+    bringing[free_slot].first = b->first;
+    bringing[free_slot].count = b->count;
     return true;
 }
 
-static void extent_release(uint64_t container, uint64_t first)
+static void range_release(const struct bring *b)
 {
     for (unsigned i = 0; i < BRINGING_MAX; i++)
-        if (bringing[i].container == container && bringing[i].first == first)
+        if (bringing[i].container == b->container && bringing[i].first == b->first)
             bringing[i].container = 0;
     pthread_cond_broadcast(&server.changed);
 }
@@ -198,40 +203,46 @@ static void read_from_log(struct bring *b)
 
 /* ---- requests ---- */
 
-/* Lock held. The extent around [page, page + count), cut to the segment; asked pages marked. */
-static int bring_prepare(struct bring *b, uint64_t cookie, uint64_t object_page, uint64_t count)
+/* Lock held. The extents around [page, page + count), cut to the segment; or the page alone. */
+static int bring_prepare(struct bring *b, const struct kd_message *m)
 {
-    uint64_t page, asked_end;
+    uint64_t page, object_page, end, count = m->word[2] < WANTED_MAX ? m->word[2] : WANTED_MAX;
     memset(b, 0, sizeof(*b));
-    int r = cookie_page(cookie, object_page, &b->container, &page);
+    int r = cookie_page(m->word[0], m->word[1], &b->container, &page);
     if (r < 0) return r;
     const struct container *c = container_by_id(b->container);
     r = container_object(b->container, page, &b->object, &object_page);
     if (r < 0) return r;
     b->shift = page - object_page;
     b->first = page - page % server.extent_pages;   /* segments are whole extents */
+    end = page + (count ? count : 1) + server.extent_pages - 1;
+    end -= end % server.extent_pages;
+    if (end > page + container_left(c, page)) end = page + container_left(c, page);
+    if (m->word[3] & KD_PAGE_ALONE) {
+        b->first = page;
+        end = page + 1;
+    }
     b->address = container_address(c, b->first);
     memcpy(b->name, c->name, sizeof(b->name));
-    b->count = server.extent_pages;
-    asked_end = page + count;
+    b->count = (unsigned)(end - b->first);
     for (unsigned i = 0; i < b->count; i++) {
         b->want[i].page = b->first + i;
-        b->want[i].asked = b->want[i].page >= page && b->want[i].page < asked_end;
+        b->want[i].asked = b->want[i].page == page;
     }
     return 0;
 }
 
-/* Brings one extent's part of a request. */
-static void bring_extent(uint64_t cookie, uint64_t object_page, uint64_t count)
+/* Brings the page, and in the same call of the kernel what else is wanted and on disk. */
+static void bring(const struct kd_message *m)
 {
     struct bring b;
     server_lock();
     for (;;) {
-        if (bring_prepare(&b, cookie, object_page, count) < 0) {
+        if (bring_prepare(&b, m) < 0) {
             server_unlock();
             return; /* deleted meanwhile: the kernel has ended its faults */
         }
-        if (extent_claim(b.container, b.first)) break;
+        if (range_claim(&b)) break;
         pthread_cond_wait(&server.changed, &server.lock);
     }
     container_by_id(b.container)->busy++;
@@ -247,7 +258,7 @@ static void bring_extent(uint64_t cookie, uint64_t object_page, uint64_t count)
         server_lock();
     }
     container_by_id(b.container)->busy--;
-    extent_release(b.container, b.first);
+    range_release(&b);
     server_unlock();
 }
 
@@ -263,14 +274,7 @@ static void pager_busy(bool busy)
 
 void pager_request(const struct kd_message *m)
 {
-    uint64_t page = m->word[1], count = m->word[2] ? m->word[2] : 1;
-    if (count > 64) count = 64;
     pager_busy(true);
-    for (uint64_t end = page + count; page < end;) {
-        uint64_t next = page - page % server.extent_pages + server.extent_pages;
-        if (next > end) next = end;
-        bring_extent(m->word[0], page, next - page);
-        page = next;
-    }
+    bring(m);
     pager_busy(false);
 }

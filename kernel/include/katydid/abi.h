@@ -156,7 +156,9 @@ struct kd_message {
 /* Kinds from the kernel have the top bit set, so that no client can imitate them. */
 enum kd_message_kind {
     KD_MSG_KERNEL = (int)0x80000000u,
-    KD_MSG_PAGE,        /* cookie, page, count, access, view + 1 or 0, object handle: supply or fail */
+    KD_MSG_PAGE,        /* cookie, page, count, access, view + 1 or 0, object handle: supply or fail.
+                         * Only the first page is waited for; the others are likely to be wanted next.
+                         * KD_PAGE_ALONE with the access: no neighbours, touches are random */
     KD_MSG_LOCK,        /* cookie, page, access, view, object handle (KD_OBJECT_ASK): KD_LOCK_ANSWER */
     KD_MSG_COMMIT,      /* view, copies, 0, 0; data: the batch; process; token: publish or refuse */
     KD_MSG_CONFLICT,    /* notice: cookie, page, requesting view, blocking mask low, high */
@@ -169,6 +171,7 @@ enum kd_message_kind {
 
 /* ---- memory objects ---- */
 enum { KD_READ = 1, KD_WRITE = 2 };            /* access; also rights of pages */
+enum { KD_PAGE_ALONE = 4 };
 enum {
     KD_OBJECT_TRANSACTIONAL = 1,               /* touched in transactions only; writes are private */
     KD_OBJECT_ASK = 2,                         /* every first touch asks the manager */
