@@ -81,6 +81,11 @@ static void snapshot_take(struct store *store)
     }
 }
 
+static uint64_t now(const struct store *store)
+{
+    return store->clock ? store->clock->microseconds(store->clock->context) : 0;
+}
+
 int checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc)
 {
     struct checkpoint *c = &store->checkpoint;
@@ -100,6 +105,7 @@ int checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_cr
     }
     snapshot_take(store);
     c->running = true;
+    store->checkpoint_us = now(store);
     store->redo_lsn = redo_lsn;
     if (BUG(BUG_TRUNCATE_EARLY))
         store->keep_lsn = c->scan_lsn;
@@ -310,6 +316,13 @@ int store_checkpoint_apply(struct store *store)
     }
     checkpoint_drop(store);
     return error;
+}
+
+uint64_t store_checkpoint_age(const struct store *store)
+{
+    uint64_t time = now(store);
+    return store->applied_lsn > store->redo_lsn && time > store->checkpoint_us
+               ? time - store->checkpoint_us : 0;
 }
 
 int store_should_checkpoint(const struct store *store)

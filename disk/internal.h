@@ -218,6 +218,7 @@ struct store {
     struct spill_node **spill_heads;
     uint32_t  spill_head_count;
     uint32_t  chain_serial;
+    uint64_t  checkpoint_us;    /* when the last checkpoint began, by the clock */
     bool      log_short;        /* -EAGAIN was returned since the last checkpoint began */
     uint64_t  logged_pages;     /* committed images whose page is not home */
     struct chain_seen *seen;    /* recovery: chains whose commit was not met yet */

@@ -35,6 +35,8 @@ void *store_alloc(const struct store *store, size_t bytes)
 {
     if (store->memory.alloc_zeroed)
         return store->memory.alloc_zeroed(store->memory.context, bytes ? bytes : 1);
+    if (store->memory.alloc_zeroed)
+        return store->memory.alloc_zeroed(store->memory.context, bytes ? bytes : 1);
     void *memory = store->memory.alloc(store->memory.context, bytes ? bytes : 1);
     if (memory)
         memset(memory, 0, bytes);
@@ -567,6 +569,8 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     if (error)
         return refuse(report, error, "out of memory");
     store->flags = options->flags;
+    store->clock = options->clock;
+    store->checkpoint_us = started;
     store->group_bytes = group_bytes_choose(options, &super);
     error = recover(store, report);
     if (!error && (options->flags & (STORE_GROW | STORE_READ_ONLY)) == STORE_GROW)

@@ -413,6 +413,43 @@ static void recovery_makes_durable_what_it_read_before_it_writes(void **state)
     }
 }
 
+static uint64_t time_now;
+static uint64_t time_read(void *context)
+{
+    (void)context;
+    return time_now;
+}
+
+/* Aim: the age counts from the last checkpoint's begin, and only if something was logged since. */
+static void the_age_of_a_checkpoint_is_told_by_the_clock(void **state)
+{
+    (void)state;
+    struct device device;
+    struct store *store;
+    struct store_group *group;
+    struct store_report report;
+    struct disk_clock clock = { NULL, time_read };
+    struct store_open_options options = { .clock = &clock };
+    struct store_options format = { .uuid = { 4 }, .log_bytes = 64 * 1024 };
+    device_open(&device, 1 << 20);
+    struct disk_io io = device_io(&device);
+    time_now = 1000;
+    assert_int_equal(store_format(&io, &test_memory, &format), 0);
+    assert_int_equal(store_open(&io, &test_memory, &options, &store, &report), 0);
+    time_now = 1500;
+    assert_int_equal(store_checkpoint_age(store), 0);
+    assert_int_equal(store_group_begin(store, &group), 0);
+    assert_int_equal(store_group_seal(group), 0);
+    assert_int_equal(store_group_write(group), 0);
+    assert_int_equal(store_group_apply(group), 0);
+    assert_int_equal(store_checkpoint_age(store), 500);
+    assert_int_equal(store_checkpoint_begin(store), 0);
+    time_now = 2000;
+    assert_int_equal(store_checkpoint_age(store), 0);
+    store_abandon(store);
+    device_close(&device);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -427,6 +464,7 @@ int main(void)
         TEST(fifty_recoveries_grow_nothing),
         TEST(the_fence_refuses_everything_until_the_next_open),
         TEST(recovery_makes_durable_what_it_read_before_it_writes),
+        cmocka_unit_test(the_age_of_a_checkpoint_is_told_by_the_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
