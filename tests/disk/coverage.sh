@@ -14,7 +14,8 @@ for program; do
     printf '  RUN  %s\n' "$program"
     some=${N:-24}
     [[ $program == *calls || $program == *hash ]] && some=${N:-400}     # short jobs
-    N=$some "$program" >"$program.log" 2>&1 || { tail -n 20 "$program.log"; exit 1; }
+    N=$some "$program" >"$program.log" 2>&1 ||         # without planted bugs, none is found
+        echo "        some tests failed here, see $program.log"
 done
 gcovr --root . --object-directory build/obj/coverage --filter 'disk/[a-z0-9_]*\.c' \
     --exclude 'disk/bug\.c' --exclude-unreachable-branches \
@@ -26,8 +27,8 @@ import json, sys
 
 # Of log, recovery, checkpoint, superblock and allocator, in percent of the branches: what a change
 # must not fall below. The aim is 100; raise them with the tests.
-LEVEL = dict(group=80, record=96, scan=90, plan=85, open=90, checkpoint=80, superblock=93, space=95,
-             hash=78)
+LEVEL = dict(group=97, record=96, scan=92, plan=90, open=94, decide=94, checkpoint=92,
+             superblock=94, space=96, hash=92)
 failed = 0
 print(f"  {'file':24} {'lines':>8} {'branches':>16}")
 for entry in sorted(json.load(open("build/coverage/summary.json"))["files"],

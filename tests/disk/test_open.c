@@ -1,0 +1,183 @@
+/*
+ * test_open.c - ways to open and close a store that no workload takes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "internal.h"
+#include "device.h"
+
+static struct device device;
+static struct disk_io io;
+static struct store *store;
+static struct store_report report;
+
+static int setup(void **state)
+{
+    (void)state;
+    struct store_options options = { .uuid = { 5 }, .log_bytes = 64 * 1024 };
+    device_open(&device, 1 << 20);
+    io = device_io(&device);
+    return store_format(&io, &test_memory, &options);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    device_close(&device);
+    return memory_live == 0 ? 0 : -1;
+}
+
+static int open_with(const struct store_open_options *options)
+{
+    return store_open(&io, &test_memory, options, &store, &report);
+}
+
+static uint64_t tick(void *context)
+{
+    return *(uint64_t *)context += 5;
+}
+
+static void a_clock_measures_the_open(void **state)
+{
+    (void)state;
+    uint64_t time = 0;
+    struct disk_clock clock = { &time, tick };
+    struct store_open_options options = { .clock = &clock };
+    assert_int_equal(open_with(&options), 0);
+    assert_true(report.microseconds > 0);
+    assert_int_equal(store_close(store), 0);
+    crc32c_choose(NULL);
+}
+
+static void a_tiny_disk_is_no_store(void **state)
+{
+    (void)state;
+    struct disk_io tiny = io;
+    tiny.bytes = 7 * 4096;
+    assert_int_equal(store_open(&tiny, &test_memory, NULL, &store, &report), -EMEDIUMTYPE);
+    assert_non_null(report.message);
+}
+
+static void a_group_has_two_blocks_at_least(void **state)
+{
+    (void)state;
+    static const uint8_t page[STORE_PAGE_BYTES] = { 1 };
+    struct store_open_options options = { .group_bytes = 1 };
+    struct store_op op = { .type = STORE_OP_CREATE, .name = "a" };
+    struct store_group *group;
+    uint32_t position;
+    assert_int_equal(open_with(&options), 0);
+    assert_int_equal(store_group_begin(store, &group), 0);
+    store_txn_begin(group, 1);
+    store_txn_op(group, &op);
+    store_txn_page(group, op.object, 0, page);
+    assert_int_equal(store_txn_end(group, &position), 0);
+    store_abandon(store);
+}
+
+/* Aim: a store with work in it is not closed. */
+static void a_busy_store_stays_open(void **state)
+{
+    (void)state;
+    static const uint8_t page[STORE_PAGE_BYTES] = { 1 };
+    struct store_op op = { .type = STORE_OP_CREATE, .name = "a" };
+    struct store_group *first, *second;
+    uint32_t position;
+    assert_int_equal(open_with(NULL), 0);
+    assert_int_equal(store_group_begin(store, &first), 0);
+    assert_int_equal(store_close(store), -EBUSY);
+    store_txn_begin(first, 1);
+    store_txn_op(first, &op);
+    store_txn_page(first, op.object, 0, page);
+    assert_int_equal(store_txn_end(first, &position), 0);
+    assert_int_equal(store_group_seal(first), 0);
+    assert_int_equal(store_group_write(first), 0);
+    assert_int_equal(store_group_apply(first), 0);
+    assert_int_equal(store_close(store), -EBUSY);       /* a page is dirty */
+    uint64_t offset;
+    struct store_page found;
+    assert_int_equal(store_page_find(store, op.object, 0, &found), 0);
+    assert_int_equal(store_page_home(store, op.object, 0, &offset), 0);
+    assert_int_equal(io.write(io.context, offset, page, sizeof page), 0);
+    assert_int_equal(store_page_cleaned(store, op.object, 0, found.lsn,
+                                        crc32c(0, page, sizeof page)), 0);
+    assert_int_equal(store_group_begin(store, &second), 0);
+    assert_int_equal(store_close(store), -EBUSY);       /* the other group is open */
+    store_group_cancel(second);
+    assert_int_equal(store_checkpoint_begin(store), 0);
+    assert_int_equal(store_checkpoint_begin(store), -EBUSY);
+    assert_int_equal(store_close(store), -EBUSY);
+    assert_int_equal(store_checkpoint_seal(store), 0);
+    assert_int_equal(store_checkpoint_write(store), 0);
+    assert_int_equal(store_checkpoint_apply(store), 0);
+    assert_int_equal(store_close(store), 0);
+    struct store_open_options read_only = { .flags = STORE_READ_ONLY };
+    uint32_t writes = device.writes;
+    assert_int_equal(open_with(&read_only), 0);
+    assert_true(report.was_clean);
+    assert_int_equal(store_group_begin(store, &first), -EROFS);
+    assert_int_equal(store_close(store), 0);
+    assert_int_equal(device.writes, writes);
+}
+
+static void a_fenced_store_closes_with_its_error(void **state)
+{
+    (void)state;
+    struct store_group *group;
+    assert_int_equal(open_with(NULL), 0);
+    assert_int_equal(store_group_begin(store, &group), 0);
+    assert_int_equal(store_group_seal(group), 0);
+    device.fail_kinds = FAIL_WRITE;
+    device.fail_at = 1;
+    assert_int_equal(store_group_write(group), -EIO);
+    assert_int_equal(store_group_write(group), -EIO);   /* and says so again */
+    assert_int_equal(store_group_apply(group), -EIO);
+    assert_int_equal(store_checkpoint_seal(store), -EIO);
+    assert_int_equal(store_should_checkpoint(store), 0);
+    assert_int_equal(store_close(store), -EIO);
+}
+
+/* Aim: with either slot, or both, unreadable or of a newer version, the disk is told for what it is. */
+static void each_slot_may_be_unreadable_or_newer(void **state)
+{
+    (void)state;
+    struct superblock super;
+    uint32_t version;
+    assert_int_equal(superblock_decode((void *)device.image, device.bytes, 0, &super, &version),
+                     SLOT_VALID);
+    uint64_t b = super.slot_b_offset;
+    device.fail_kinds = FAIL_READ;
+    device.fail_at = 1;
+    device.fail_sticky = true;
+    assert_int_equal(open_with(NULL), -EIO);
+    assert_non_null(report.message);
+    device.fail_kinds = 0;
+    device.image[12]++;                 /* A says a newer version, B is good: B is believed */
+    assert_int_equal(open_with(NULL), 0);
+    assert_true(report.slot_bad[0]);
+    store_abandon(store);
+    device.image[12] = (uint8_t)(FORMAT_VERSION + 1);
+    memset(device.image + b, 0, 4096);
+    assert_int_equal(open_with(NULL), -EPROTONOSUPPORT);
+    assert_int_equal(report.version, FORMAT_VERSION + 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_clock_measures_the_open),
+        TEST(a_tiny_disk_is_no_store),
+        TEST(a_group_has_two_blocks_at_least),
+        TEST(a_busy_store_stays_open),
+        TEST(a_fenced_store_closes_with_its_error),
+        TEST(each_slot_may_be_unreadable_or_newer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
