@@ -45,7 +45,7 @@ USER_PROGRAMS   := $(addprefix build/user/,$(USER_NAMES))
 GUEST_TESTS     := $(patsubst %.c,build/%,$(wildcard tests/guest/*.c))
 DISK_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/disk/test_*.c))
 DISK_TEST_PARTS := $(filter-out tests/disk/test_%,$(wildcard tests/disk/*.c))
-WORLD_PARTS     := $(addprefix tests/disk/,device.c model.c txn.c world.c)
+WORLD_PARTS     := tests/disk/device.c tests/disk/model.c tests/disk/txn.c $(wildcard tests/disk/world*.c)
 HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
 HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) \
                    $(addprefix libpstore/,slot.c alloc.c txn.c txn_entry.S container.c \
