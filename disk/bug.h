@@ -28,9 +28,7 @@
     X(DAMAGE_BLIND, "damage", "damaged history always passes for a torn tail") \
     X(DAMAGE_FALSE, "damage", "a torn tail is taken for damage if any later group is there") \
     X(NO_EPOCH, "epoch", "recovery begins no new epoch: a cut-off tail comes back to life") \
-    X(EPOCH_ANY, "epoch", "a group's epoch is not compared") \
     X(EPOCH_LATE, "epoch", "the first group of an epoch is not believed") \
-    X(EPOCH_FORGOTTEN, "epoch", "an epoch that the log still needs leaves the table") \
     X(EPOCH_NO_FLUSH, "epoch", "the superblock with the next epoch is not flushed before work begins") \
     X(NO_FLUSH, "superblock", "checkpoint: no flush between what the superblock names and itself") \
     X(SUPERBLOCK_FIRST, "superblock", "the superblock is written before what it names") \
@@ -55,7 +53,6 @@
     X(AREA_LAST, "checkpoint", "the last run of metadata pages is not written") \
     X(CRC_ENTER, "checkpoint", "CRCs of pages that went home are not entered") \
     X(CLOSE_DIRTY, "checkpoint", "a store closes although pages are dirty") \
-    X(MAP_CRC, "checkpoint", "the CRC of an area's map is not compared") \
     X(META_CRC, "checkpoint", "the CRC of a metadata page is not compared") \
     X(CHECKPOINT_SKIP, "recovery", "recovery leaves a home page alone whose first sector looks new") \
     X(RECOVERY_ORDER, "recovery", "recovery's superblock is not preceded by a flush of the home pages") \

@@ -272,8 +272,6 @@ int epoch_begin(struct superblock *super, uint64_t lsn, uint64_t keep_lsn)
     uint32_t newest = super->epochs[super->epoch_count - 1].epoch, first = 0;
     while (first + 1 < super->epoch_count && super->epochs[first + 1].first_lsn <= keep_lsn)
         first++;
-    if (BUG(BUG_EPOCH_FORGOTTEN) && first + 1 < super->epoch_count)
-        first++;
     super->epoch_count -= first;
     memmove(super->epochs, super->epochs + first, super->epoch_count * sizeof super->epochs[0]);
     if (super->epochs[super->epoch_count - 1].first_lsn >= lsn)

@@ -209,6 +209,7 @@ struct disk_io device_io(struct device *device)
 
 uint32_t memory_count, memory_fail_at, memory_fired;
 int64_t memory_live;
+uint8_t memory_fill = 0x5a;
 
 static void *memory_alloc(void *context, size_t bytes)
 {
@@ -218,8 +219,10 @@ static void *memory_alloc(void *context, size_t bytes)
         return NULL;
     }
     void *memory = malloc(bytes);
-    if (memory)
+    if (memory) {
         memory_live += (int64_t)bytes;
+        memset(memory, memory_fill, bytes);
+    }
     return memory;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define PENDING_MAX 512u
+#define STABLE_MAX  64u
 #define NO_WRITE    UINT32_MAX
 
 struct walk {
@@ -23,6 +24,12 @@ struct walk {
     bool     formatted;
     uint64_t acked, submitted;
     uint32_t pending[PENDING_MAX], pending_count;
+    struct { uint64_t offset; size_t bytes; } stable[STABLE_MAX];   /* the last flushed writes */
+    uint64_t stable_count;
+    uint64_t acked_before;      /* acknowledged before the last two groups were: the second may be
+                                 * written before the first is durable, so neither proves the other */
+    uint64_t acked_last;
+    const char *method;         /* what kind of state is being made */
     char     label[96];
 };
 
@@ -47,9 +54,15 @@ static void keep(struct crash *crash, uint32_t i, bool kept)
     crash->kept[i / 64] = kept ? crash->kept[i / 64] | bit : crash->kept[i / 64] & ~bit;
 }
 
+static uint32_t sector_bytes(const struct walk *walk)
+{
+    return walk->options->sector_bytes ? walk->options->sector_bytes : SECTOR_BYTES;
+}
+
 static void crash_apply(struct walk *walk, const struct crash *crash)
 {
     struct device *device = walk->device;
+    uint32_t sector = sector_bytes(walk);
     for (uint32_t i = 0; i < walk->pending_count; i++) {
         const struct event *write = &walk->events[walk->pending[i]];
         if (!is_kept(crash, i))
@@ -59,12 +72,12 @@ static void crash_apply(struct walk *walk, const struct crash *crash)
             memcpy(device->image + write->offset, write->data, write->bytes);
             continue;
         }
-        for (uint32_t s = 0; s < write->bytes / SECTOR_BYTES; s++) {
-            uint8_t *to = device->image + write->offset + s * SECTOR_BYTES;
+        for (uint32_t s = 0; s < write->bytes / sector; s++) {
+            uint8_t *to = device->image + write->offset + s * sector;
             if (crash->sectors >> (s % 64) & 1)
-                memcpy(to, write->data + s * SECTOR_BYTES, SECTOR_BYTES);
+                memcpy(to, write->data + s * sector, sector);
             if (crash->garbled && s == crash->garbled_sector)
-                for (uint32_t b = 0; b < SECTOR_BYTES; b++)
+                for (uint32_t b = 0; b < sector; b++)
                     to[b] ^= (uint8_t)(0x5a + 7 * b);
         }
     }
@@ -76,6 +89,7 @@ static void fail(struct walk *walk, const char *what, int error)
     if (result->failed)
         return;
     result->failed = true;
+    result->method = walk->depth ? "second crash" : walk->method;
     snprintf(result->text, sizeof result->text,
              "depth %u event %u/%u %s: %s (error %d), acked %llu submitted %llu", walk->depth,
              walk->at, walk->count, walk->label, what, error, (unsigned long long)walk->acked,
@@ -91,7 +105,21 @@ static bool commit_find(const struct walk *walk, uint64_t digest, uint64_t *k)
     return false;
 }
 
-static void second_crash(struct walk *outer, uint64_t k, uint32_t state_mark);
+static void crash_again(struct walk *outer, uint64_t k, uint32_t state_mark);
+
+static uint32_t stride_of(const struct walk *walk)
+{
+    return walk->world->options.stride ? walk->world->options.stride : 1;
+}
+
+/* Nothing was acknowledged yet: a blank disk is allowed; over an earlier store also that store, or
+ * what is left of it. */
+static bool before_format(const struct walk *walk, int error, bool garbled)
+{
+    bool remains = garbled || walk->options->before;
+    return !walk->formatted && (error == -ENODATA ||
+                                (remains && (error == -EUCLEAN || error == -EMEDIUMTYPE)));
+}
 
 /* Recovers the state that is on the device now. *k: the commit that it is. False: none (blank). */
 static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct store **out)
@@ -103,8 +131,7 @@ static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct sto
     uint64_t digest;
     const char *why;
     int error = store_open(&io, &test_memory, &options, &store, &report);
-    if (error && !walk->formatted &&
-        (error == -ENODATA || (garbled && (error == -EUCLEAN || error == -EMEDIUMTYPE))))
+    if (before_format(walk, error, garbled))
         return false;
     if (error) {
         fail(walk, report.message, error);
@@ -113,9 +140,12 @@ static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct sto
     error = store_check(store, &why);
     if (error)
         fail(walk, why, error);
-    else if ((error = store_digest(store, &digest)))
+    else if ((error = store_digest_wide(store, stride_of(walk), &digest)))
         fail(walk, "a page cannot be read", error);
-    else if (!commit_find(walk, digest, k))
+    else if (!walk->formatted && walk->options->before && digest == walk->options->before_digest) {
+        store_abandon(store);
+        return false;
+    } else if (!commit_find(walk, digest, k))
         fail(walk, "the state is no commit that it may be", 0);
     if (walk->result->failed) {
         store_abandon(store);
@@ -125,9 +155,72 @@ static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct sto
     return true;
 }
 
+/* Recovered again, nothing but superblock slots may be written, and the state is the same (I7). */
+static void recover_again(struct walk *walk, uint64_t k)
+{
+    struct device *device = walk->device;
+    struct store *store;
+    uint64_t again;
+    uint32_t mark = device->undo_count;
+    if (!state_check(walk, false, &again, &store))
+        return;
+    store_abandon(store);
+    if (again != k)
+        fail(walk, "recovering twice gives another state (I7)", 0);
+    uint64_t slot_b = device->bytes / 2 / 4096 * 4096;
+    for (uint32_t i = mark; i < device->undo_count; i++)
+        if (device->undos[i].offset != 0 && device->undos[i].offset != slot_b)
+            fail(walk, "recovering twice writes more than superblocks (I7)", 0);
+    walk->result->again_states++;
+}
+
+/* While no write is under way, one bit of what a flush covered flips. Then the store says that it is damaged, or a page does,
+ * or the state is a commit that may be; the last groups may pass for a torn tail. */
+static void rot_run(struct walk *walk)
+{
+    struct store_open_options options = { .group_bytes = walk->world->options.group_bytes };
+    struct disk_io io = device_io(walk->device);
+    uint32_t n = (uint32_t)(walk->stable_count < STABLE_MAX ? walk->stable_count : STABLE_MAX);
+    struct store_report report;
+    struct store *store;
+    uint64_t digest, k, acked = walk->acked;
+    if (!n || !walk->formatted)
+        return;
+    uint32_t at = (uint32_t)random_below(&walk->random, n);
+    uint64_t byte = 0;
+    for (int i = 0; i < 8 && (!byte || !walk->device->image[byte]); i++)   /* rather one that says something */
+        byte = walk->stable[at].offset + random_below(&walk->random, walk->stable[at].bytes);
+    undo_save(walk->device, byte / 4096 * 4096, 4096);
+    walk->device->image[byte] ^= (uint8_t)(1u << random_below(&walk->random, 8));
+    walk->result->rotten_states++;
+    if (store_open(&io, &test_memory, &options, &store, &report))
+        return;
+    int error = store_digest_wide(store, stride_of(walk), &digest);
+    store_abandon(store);
+    walk->acked = walk->acked_before;
+    if (!error && !commit_find(walk, digest, &k)) {
+        walk->method = "rot";
+        fail(walk, "a flipped bit was not noticed", (int)(byte / 4096));
+    }
+    walk->acked = acked;
+}
+
 static bool enough(const struct walk *walk)
 {
     return walk->result->failed || walk->result->states >= walk->options->states_max;
+}
+
+/* Is this state cut off again, inside its recovery or in the work after it? */
+static bool again_wanted(struct walk *walk, const struct crash *crash)
+{
+    uint32_t odds = walk->options->second_odds;
+    if (walk->depth >= walk->options->depth || !odds || !walk->formatted)
+        return false;
+    if (walk->depth)
+        odds = walk->options->third_odds;
+    else if (crash->out_of_order && odds > 4)
+        odds = 4;
+    return odds && random_below(&walk->random, odds) == 0;
 }
 
 static void state_run(struct walk *walk, const struct crash *crash)
@@ -138,17 +231,23 @@ static void state_run(struct walk *walk, const struct crash *crash)
         return;
     walk->result->states++;
     walk->result->second_states += walk->depth > 0;
+    walk->result->third_states += walk->depth > 1;
     uint32_t before = walk->device->undo_count;
     crash_apply(walk, crash);
     uint32_t state_mark = walk->device->undo_count;
-    uint32_t odds = crash->out_of_order && walk->options->second_odds ? 4
-                                                                      : walk->options->second_odds;
-    bool second = walk->depth == 0 && odds && random_below(&walk->random, odds) == 0;
+    bool again = again_wanted(walk, crash);
     if (state_check(walk, crash->garbled, &k, &store)) {
         store_abandon(store);
-        if (second && walk->formatted) {
+        if (walk->result->states % 16 == 0)
+            recover_again(walk, k);
+        if (again && !walk->result->failed) {
             undo_to(walk->device, state_mark);
-            second_crash(walk, k, state_mark);
+            crash_again(walk, k, state_mark);
+        }
+        for (uint32_t i = 0; i < walk->options->rot_flips && !walk->pending_count &&
+                             !walk->depth && !walk->result->failed; i++) {
+            undo_to(walk->device, state_mark);
+            rot_run(walk);
         }
     }
     undo_to(walk->device, before);
@@ -162,6 +261,12 @@ static void label(struct walk *walk, const char *kind, uint32_t a, uint64_t b)
              walk->pending_count, (unsigned long long)b);
 }
 
+static void label_as(struct walk *walk, const char *method, const char *kind, uint32_t a, uint64_t b)
+{
+    walk->method = method;
+    label(walk, kind, a, b);
+}
+
 static struct crash crash_all(const struct walk *walk, bool kept)
 {
     struct crash crash = { .torn = NO_WRITE };
@@ -170,65 +275,119 @@ static struct crash crash_all(const struct walk *walk, bool kept)
     return crash;
 }
 
-static void subsets_run(struct walk *walk)
+/* Every subset of a few pending writes. */
+static void subsets_all(struct walk *walk)
+{
+    struct crash crash = crash_all(walk, false);
+    for (uint64_t set = 0; set < 1ull << walk->pending_count; set++) {
+        crash.kept[0] = set;
+        crash.out_of_order = set == 2;
+        label_as(walk, set == (1ull << walk->pending_count) - 1 ? "prefix" : "subset", "subset",
+                 (uint32_t)set, 0);
+        state_run(walk, &crash);
+    }
+}
+
+/* Of many: none, all, all but one, one only, all up to one, and some at random. */
+static void subsets_some(struct walk *walk)
 {
     uint32_t n = walk->pending_count;
-    struct crash crash = crash_all(walk, false);
-    label(walk, "none", 0, 0);
+    struct crash crash = crash_all(walk, true);
+    label_as(walk, "prefix", "all", n, 0);
     state_run(walk, &crash);
-    if (!n)
-        return;
+    crash = crash_all(walk, false);
+    label_as(walk, "subset", "none", 0, 0);
+    state_run(walk, &crash);
     for (uint32_t i = 0; i < n; i++) {
         crash = crash_all(walk, true);
         keep(&crash, i, false);
-        label(walk, "without", i, 0);
-        if (n > 1)
-            state_run(walk, &crash);
+        label_as(walk, "subset", "without", i, 0);
+        state_run(walk, &crash);
         crash = crash_all(walk, false);
         keep(&crash, i, true);
-        crash.out_of_order = n == 2 && i == 1;
-        label(walk, "only", i, 0);
+        label_as(walk, "subset", "only", i, 0);
         state_run(walk, &crash);
+        for (uint32_t j = 0; j < n; j++)
+            keep(&crash, j, j <= i);
+        label_as(walk, "subset", "up to", i, 0);
+        if (i && i + 1 < n)
+            state_run(walk, &crash);
     }
-    for (uint32_t r = 0; r < walk->options->random_subsets && n > 2; r++) {
+    for (uint32_t r = 0; r < walk->options->random_subsets; r++) {
         for (uint32_t i = 0; i < n; i++)
             keep(&crash, i, random_below(&walk->random, 2));
-        label(walk, "random subset", r, 0);
+        label_as(walk, "subset", "random subset", r, 0);
         state_run(walk, &crash);
     }
-    crash = crash_all(walk, true);
-    label(walk, "all", n, 0);
-    if (n > 1)
-        state_run(walk, &crash);
+}
+
+static void subsets_run(struct walk *walk)
+{
+    if (walk->pending_count <= (walk->options->exhaustive ? 5 : 2))
+        subsets_all(walk);
+    else
+        subsets_some(walk);
+}
+
+/* Pending write i torn in these ways, beside what `crash` keeps. */
+static void tears_run(struct walk *walk, struct crash *crash, uint32_t i, uint32_t sectors)
+{
+    uint32_t cut = 1 + (uint32_t)random_below(&walk->random, sectors - 1);
+    uint64_t masks[4] = { (1ull << (cut % 64)) - 1, ~((1ull << (cut % 64)) - 1),
+                          random_next(&walk->random), ~1ull };
+    for (uint32_t m = 0; m < 4; m++) {
+        crash->sectors = masks[m];
+        label_as(walk, "torn", "torn", i, masks[m]);
+        state_run(walk, crash);
+    }
+}
+
+/* Cut before every sector, from either side; every sector alone lost, or alone written. */
+static void tears_all(struct walk *walk, struct crash *crash, uint32_t i, uint32_t sectors)
+{
+    for (uint32_t s = 0; s < sectors && s < 64; s++) {
+        uint64_t below = (1ull << s) - 1, one = 1ull << s;
+        uint64_t masks[4] = { below, ~below, ~one, one };
+        for (uint32_t m = 0; m < 4; m++) {
+            if (s == 0 && m < 2)
+                continue;
+            crash->sectors = masks[m];
+            label_as(walk, "torn", "torn", i, masks[m]);
+            state_run(walk, crash);
+        }
+    }
+}
+
+static void garbled_run(struct walk *walk, struct crash *crash, uint32_t i, uint32_t sectors)
+{
+    crash->sectors = random_below(&walk->random, 2) ? ~0ull : 1;
+    crash->garbled = true;
+    crash->garbled_sector = random_below(&walk->random, 2)
+                                ? (uint32_t)random_below(&walk->random, sectors) : 0;
+    label_as(walk, "garbled", "garbled", i, crash->garbled_sector);
+    state_run(walk, crash);
+    crash->garbled = false;
 }
 
 /* One pending write torn, the others kept or not. */
 static void torn_run(struct walk *walk, uint32_t i, bool others)
 {
-    uint32_t sectors = (uint32_t)(walk->events[walk->pending[i]].bytes / SECTOR_BYTES);
-    uint32_t cut = 1 + (uint32_t)random_below(&walk->random, sectors - 1);
-    uint64_t low = (1ull << (cut % 64)) - 1;
-    uint64_t masks[4] = { low, ~low, random_next(&walk->random), ~1ull };
+    uint32_t sectors = (uint32_t)(walk->events[walk->pending[i]].bytes / sector_bytes(walk));
     struct crash crash = crash_all(walk, others);
     keep(&crash, i, true);
     crash.torn = i;
-    for (uint32_t m = 0; m < 4; m++) {
-        crash.sectors = masks[m];
-        label(walk, others ? "all but torn" : "only torn", i, masks[m]);
-        state_run(walk, &crash);
-    }
-    if (walk->options->garble) {
-        crash.sectors = random_below(&walk->random, 2) ? ~0ull : low;
-        crash.garbled = true;
-        crash.garbled_sector = random_below(&walk->random, 2)
-                                   ? (uint32_t)random_below(&walk->random, sectors) : 0;
-        label(walk, "garbled", i, crash.garbled_sector);
-        state_run(walk, &crash);
-    }
+    if (sectors > 1 && walk->options->exhaustive)
+        tears_all(walk, &crash, i, sectors);
+    else if (sectors > 1)
+        tears_run(walk, &crash, i, sectors);
+    if (walk->options->garble)
+        garbled_run(walk, &crash, i, sectors);
 }
 
 static void point_run(struct walk *walk)
 {
+    if (walk->at < walk->options->from_event && walk->depth == 0)
+        return;
     walk->result->points++;
     subsets_run(walk);
     for (uint32_t i = 0; walk->options->tear && i < walk->pending_count && !enough(walk); i++) {
@@ -254,6 +413,8 @@ static void flush_done(struct walk *walk, uint32_t issued)
             walk->pending[left++] = walk->pending[i];
             continue;
         }
+        walk->stable[walk->stable_count % STABLE_MAX].offset = write->offset;
+        walk->stable[walk->stable_count++ % STABLE_MAX].bytes = write->bytes;
         if (walk->depth)
             undo_save(walk->device, write->offset, write->bytes);
         memcpy(walk->device->image + write->offset, write->data, write->bytes);
@@ -281,6 +442,10 @@ static void walk_run(struct walk *walk)
             break;
         case MARK:
             walk->formatted = true;
+            if (event->acked != walk->acked) {
+                walk->acked_before = walk->acked_last;
+                walk->acked_last = walk->acked;
+            }
             walk->acked = event->acked;
             walk->submitted = event->submitted;
             if (walk->pending_count)
@@ -300,9 +465,10 @@ static void events_free(struct event *events, uint32_t count)
 }
 
 /* The state on the device recovers to commit k: do that under record, work on, and cut again. */
-static void second_crash(struct walk *outer, uint64_t k, uint32_t state_mark)
+static void crash_again(struct walk *outer, uint64_t k, uint32_t state_mark)
 {
-    static struct world again;
+    static struct world worlds[ENUMERATE_DEPTH_MAX];
+    struct world *again = &worlds[outer->depth];
     struct device *device = outer->device;
     uint64_t found;
     struct store *store;
@@ -311,21 +477,21 @@ static void second_crash(struct walk *outer, uint64_t k, uint32_t state_mark)
         fail(outer, "recovery is not repeatable", 0);
         return;
     }
-    world_resume(&again, outer->world, k, store, device);
+    world_resume(again, outer->world, k, store, device);
     device_mark(device, k, k);
     uint32_t steps = (uint32_t)random_below(&outer->random, outer->options->second_steps + 1);
     int error = 0;
-    for (uint32_t i = 0; i < steps && !error && again.model.commits + 8 < WORLD_COMMITS; i++)
-        error = world_step(&again);
-    world_abandon(&again);
+    for (uint32_t i = 0; i < steps && !error && again->model.commits + 8 < WORLD_COMMITS; i++)
+        error = world_step(again);
+    world_abandon(again);
     if (error && error != -ENODATA && error != -ENOSPC)
-        fail(outer, "work after recovery", error);
+        fail(outer, again->wrong ? again->wrong : "work after recovery", error);
     device->recording = false;
     undo_to(device, state_mark);
-    struct walk inner = { .world = &again, .events = device->events, .count = device->event_count,
+    struct walk inner = { .world = again, .events = device->events, .count = device->event_count,
                           .device = device, .options = outer->options, .result = outer->result,
-                          .random = random_next(&outer->random), .depth = 1, .formatted = true,
-                          .acked = k, .submitted = k };
+                          .random = random_next(&outer->random), .depth = outer->depth + 1,
+                          .formatted = true, .acked = k, .submitted = k, .acked_before = k, .acked_last = k };
     struct event *events = device->events;
     device->events = NULL;
     device->event_count = device->event_room = 0;

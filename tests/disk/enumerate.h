@@ -12,17 +12,30 @@
 
 #include "world.h"
 
+#define ENUMERATE_DEPTH_MAX 3u
+
 struct enumerate_options {
     bool     tear, garble;
+    bool     exhaustive;        /* all subsets of up to 5 writes, every cut and every sector */
+    uint32_t sector_bytes;      /* what tears apart; 0: 512 */
+    uint32_t from_event;        /* states at earlier events are not made */
+    uint32_t depth;             /* crashes after the first: 0 to ENUMERATE_DEPTH_MAX - 1 */
     uint32_t second_odds;       /* one state in so many gets a second crash; 0: none */
+    uint32_t third_odds;        /* and of those one in so many a third */
+    uint32_t rot_flips;         /* bits that rot, one by one, where no write is under way */
+    bool     before;            /* the disk held a store with this digest before */
+    uint64_t before_digest;
     uint32_t second_steps;      /* at most so many steps of work after the recovery */
     uint32_t random_subsets;    /* beside the systematic ones, per point */
     uint64_t states_max;        /* stop quietly after so many */
 };
 
 struct enumerate_result {
-    uint64_t states, second_states, points;
+    uint64_t states, second_states, third_states, points;
+    uint64_t rotten_states;     /* a byte of something durable flipped: noticed, or harmless */
+    uint64_t again_states;      /* recovered twice (I7) */
     bool     failed;
+    const char *method;         /* prefix, subset, torn, garbled, second crash */
     char     text[256];
 };
 

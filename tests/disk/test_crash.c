@@ -1,17 +1,16 @@
 /*
- * test_crash.c - power cuts at every point, and the proof that this finds bugs.
+ * test_crash.c - seeded simulation: lives of random transactions, cut at every event.
  *
- * Method: enumerate.h. A world (world.h) is formatted, worked on, closed and opened again under a
- * recording device, with small rings, groups and disks that the seed chooses; then all crash
- * states of the record are recovered. The control is the store as it is; then each planted bug
- * (bug.h) must be found in the same way.
- *
- * CRASH_SEED=n CRASH_BUG=b runs one world only, and says what happens.
+ * Method: a life (life.h) is formatted, worked on, closed and opened again under a recording
+ * device; then crash states of the record are recovered and compared with the model. One state in
+ * ten goes on under record, in recovery and in work after it, and is cut again; some of those a
+ * third time. Known states lie in fixtures/ and are run first.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,179 +19,186 @@
 #include <cmocka.h>
 
 #include "bug.h"
-#include "enumerate.h"
+#include "crew.h"
+#include "life.h"
 
-#ifndef CONTROL_STATES
-#define CONTROL_STATES 200000u
-#endif
+#define STEPS    40u
+#define FIXTURES "tests/disk/fixtures"
 
-static struct world_options options_for(uint64_t seed)
-{
-    static const uint32_t log_kib[] = { 16, 24, 32, 64, 128 };
-    uint64_t random = seed;
-    struct world_options o = {
-        .log_bytes = log_kib[random_below(&random, 5)] * 1024,
-        .extent_bytes = 4096u << random_below(&random, 4),
-        .ahead = random_below(&random, 2),
-        .full_only = random_below(&random, 4) == 0,
-        .checkpoint_odds = 2 + (uint32_t)random_below(&random, 8),
-        .chain_odds = seed % 3 == 0 ? 2 : 0,
-    };
-    o.disk_bytes = o.log_bytes + 768 * 1024 + random_below(&random, 4) * 65536;
-    return o;
-}
-
-/* One record of a world's life. 0, or the error of a step that should have worked. */
-static int life_record(struct world *world, struct device *device, uint64_t seed, uint32_t steps)
-{
-    struct world_options options = options_for(seed);
-    struct store_report report;
-    device_record(device, true);
-    int error = world_format(world, device, seed, &options);
-    device_mark(device, 0, 0);
-    if (!error)
-        error = world_open(world, &report);
-    for (uint32_t i = 0; i < steps && !error && world->model.commits + 8 < WORLD_COMMITS; i++) {
-        error = world_step(world);
-        if (!error && i % 16 == 11) {           /* closed, or only stopped; then opened again */
-            if (i % 32 == 11)
-                error = world_close(world);
-            else
-                world_abandon(world);
-            if (!error)
-                error = world_open(world, &report);
-        }
-    }
-    if (world->store)
-        world_abandon(world);
-    device->recording = false;
-    return error;
-}
-
-static void world_run(uint64_t seed, uint32_t steps, const struct enumerate_options *options,
-                      struct enumerate_result *result)
-{
-    static struct world world;
-    struct device device, base;
-    struct world_options shape = options_for(seed);
-    device_open(&device, shape.disk_bytes);
-    device_open(&base, shape.disk_bytes);
-    int error = life_record(&world, &device, seed, steps);
-    enumerate(&world, device.events, device.event_count, &base, options, seed, result);
-    if (error && error != -ENOSPC && error != -ENODATA && !result->failed) {
-        result->failed = true;
-        snprintf(result->text, sizeof result->text, "a step of the workload: error %d", error);
-    }
-    device_close(&device);
-    device_close(&base);
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
+enum { STATES, SECOND, THIRD, AGAIN, ROTTEN, NANOSECONDS };
 
 static const struct enumerate_options everything = {
-    .tear = true, .garble = true, .second_odds = 40, .second_steps = 3, .random_subsets = 3,
-    .states_max = UINT64_MAX,
+    .tear = true, .garble = true, .depth = 2, .third_odds = 200, .second_steps = 3,
+    .random_subsets = 3, .rot_flips = 1,
 };
 
-/* Aim: no crash state of the store as it is loses, mixes up or invents a transaction. */
-static void control_survives_every_crash_state(void **state)
+/* Odd lives are cut deep, even ones all along; every fifth has sectors of 4096 bytes. */
+static struct enumerate_options options_of(uint64_t seed)
 {
-    (void)state;
-    struct enumerate_result total = { .states = 0 };
-    double start = seconds();
-    uint64_t worlds = 0;
-    bug_on = BUG_NONE;
-    for (uint64_t seed = 1; total.states < CONTROL_STATES; seed++, worlds++) {
-        struct enumerate_options options = everything;
-        options.states_max = total.states + 20000;
-        options.second_odds = seed % 2 ? 40 : 500;      /* deep into one life, or all along it */
-        world_run(seed, 40, &options, &total);
-        if (total.failed)
-            fail_msg("seed %llu: %s; repeat: CRASH_SEED=%llu test_crash",
-                     (unsigned long long)seed, total.text, (unsigned long long)seed);
-    }
-    assert_int_equal(memory_live, 0);
-    printf("# %llu crash states (%llu after a second crash) of %llu worlds in %.1f s\n",
-           (unsigned long long)total.states, (unsigned long long)total.second_states,
-           (unsigned long long)worlds, seconds() - start);
+    struct enumerate_options options = everything;
+    options.states_max = crew_long() ? UINT64_MAX : 12000;
+    options.second_odds = seed % 2 ? 40 : 500;
+    options.sector_bytes = seed % 5 == 0 ? 4096 : 512;
+    return options;
 }
 
-static const enum bug planted[] = {
-    BUG_ACK_EARLY, BUG_NO_FLUSH, BUG_NO_CRC, BUG_HEADER_CRC, BUG_NO_LSN, BUG_NO_EPOCH,
-    BUG_SUPERBLOCK_FIRST, BUG_SUPERBLOCK_ONE, BUG_CHECKPOINT_SAME, BUG_CHECKPOINT_SKIP,
-    BUG_TRUNCATE_EARLY, BUG_RECOVERY_ORDER, BUG_SKIP_BAD, BUG_FULL_BELOW, BUG_CLEANED_STALE,
-    BUG_NO_FREEZE, BUG_CHECKPOINT_DIRTY, BUG_AREA_DIRTY,
-};
-
-/* The same world without the bug must pass in the same states: else the bug was not what failed. */
-static void control_require(uint64_t seed, const struct enumerate_options *options)
+static uint64_t nanoseconds(void)
 {
-    static bool passed[256];
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void life_survives(uint64_t seed)
+{
+    struct enumerate_options options = options_of(seed);
     struct enumerate_result result = { .states = 0 };
-    struct enumerate_options same = *options;
-    if (seed < 256 && passed[seed])
-        return;
-    same.states_max = 6000;
-    world_run(seed, 40, &same, &result);
+    uint64_t start = nanoseconds();
+    crew_at("life", seed);
+    life_run(seed, STEPS, &options, &result);
     if (result.failed)
-        fail_msg("seed %llu without a bug: %s; repeat: CRASH_SEED=%llu test_crash",
-                 (unsigned long long)seed, result.text, (unsigned long long)seed);
-    if (seed < 256)
-        passed[seed] = true;
+        crew_fail("%s: %s", result.method, result.text);
+    if (memory_live)
+        crew_fail("%lld bytes of memory are lost", (long long)memory_live);
+    crew_add(STATES, result.states);
+    crew_add(SECOND, result.second_states);
+    crew_add(THIRD, result.third_states);
+    crew_add(AGAIN, result.again_states);
+    crew_add(ROTTEN, result.rotten_states);
+    crew_add(NANOSECONDS, nanoseconds() - start);
 }
 
-/* Aim: the enumerator finds each planted bug. */
-static void every_planted_bug_is_killed(void **state)
+/* Aim: no crash state of a random life loses, mixes up or invents a transaction. */
+static void random_lives_survive_every_crash_state(void **state)
 {
     (void)state;
-    uint32_t alive = 0;
-    for (uint32_t i = 0; i < sizeof planted / sizeof planted[0]; i++) {
-        enum bug bug = planted[i];
-        struct enumerate_result total = { .states = 0 };
-        uint64_t seed = 1;
-        for (; !total.failed && total.states < 400000; seed++) {
-            struct enumerate_options options = everything;
-            struct world_options shape = options_for(seed);
-            if (bug == BUG_NO_EPOCH && !(shape.full_only && shape.ahead))
-                continue;               /* needs a group redone bit by bit, another behind it */
-            options.states_max = total.states + 6000;
-            options.second_odds = seed % 2 ? 40 : 500;
-            bug_on = bug;
-            world_run(seed, 40, &options, &total);
-            bug_on = BUG_NONE;
-            if (total.failed)
-                control_require(seed, &options);
-        }
-        printf("# bug %2u %-36s %s after %llu states, seed %llu\n", bug, bug_table[bug].breaks,
-               total.failed ? "killed" : "ALIVE", (unsigned long long)total.states,
-               (unsigned long long)seed - 1);
-        alive += !total.failed;
-    }
-    assert_int_equal(alive, 0);
+    uint64_t lives = crew_count(crew_short() ? 24 : 120, 10000);
+    assert_true(crew_run(__func__, lives, life_survives));
+    printf("# %llu lives, %llu crash states: %llu after a second crash, %llu after a third; "
+           "%llu recovered twice, %llu with a rotten bit; %.0f states a second and core\n",
+           (unsigned long long)lives, (unsigned long long)crew_sum(STATES),
+           (unsigned long long)crew_sum(SECOND), (unsigned long long)crew_sum(THIRD),
+           (unsigned long long)crew_sum(AGAIN), (unsigned long long)crew_sum(ROTTEN),
+           (double)crew_sum(STATES) * 1e9 / (double)crew_sum(NANOSECONDS));
+    assert_true(crew_sum(STATES) > 1000);
 }
 
-static int one_world(const char *seed_text, const char *bug_text)
+/* ---- crash after crash */
+
+static struct world world;
+
+static void stats_of(struct store_stats *stats)
 {
-    struct enumerate_result result = { .states = 0 };
-    bug_on = bug_text ? bug_find(bug_text) : BUG_NONE;
-    world_run(strtoull(seed_text, NULL, 0), 40, &everything, &result);
-    printf("%llu states: %s\n", (unsigned long long)result.states,
-           result.failed ? result.text : "all recovered");
-    return result.failed;
+    require(world_open(&world, &(struct store_report){ 0 }) == 0);
+    store_stats(world.store, stats);
 }
 
-int main(void)
+/* Aim (I9, I31): fifty crashes in a row cost nothing but a generation each, and the store works. */
+static void restarted(uint64_t seed)
+{
+    struct world_options options = life_options(seed);
+    struct device device;
+    struct store_stats first, last, now;
+    options.watch = options.doomed = true;
+    device_open(&device, options.disk_bytes);
+    require(world_format(&world, &device, seed, &options) == 0);
+    stats_of(&first);
+    for (int i = 0; i < 20; i++) {
+        int error = world_step(&world);
+        if (error && error != -ENOSPC && error != -ENODATA)
+            crew_fail("step %d: %s (error %d)", i, world.wrong ? world.wrong : "refused", error);
+    }
+    world_abandon(&world);
+    stats_of(&first);
+    last = first;
+    for (int i = 0; i < 50; i++) {
+        crew_at("crash", (uint64_t)i);
+        world_abandon(&world);
+        stats_of(&now);
+        require(now.generation > last.generation && now.end_lsn >= last.end_lsn);
+        require(now.log_used_bytes == first.log_used_bytes);
+        require(now.free_extents == first.free_extents);
+        last = now;
+    }
+    for (int i = 0; i < 100 && world.model.commits + 8 < WORLD_COMMITS; i++) {
+        int error = world_step(&world);
+        if (error == -ENOSPC || error == -ENODATA)
+            break;
+        if (error)
+            crew_fail("work after fifty crashes: %s (error %d)",
+                      world.wrong ? world.wrong : "refused", error);
+    }
+    world_abandon(&world);
+    device_close(&device);
+}
+
+static void crashes_in_a_row_leave_no_trace(void **state)
+{
+    (void)state;
+    assert_true(crew_run(__func__, crew_count(60, 2000), restarted));
+}
+
+/* ---- fixtures: `seed N states N [bug NAME]` a line; # begins a remark */
+
+static void fixture_run(uint64_t seed, uint64_t states, const char *bug)
+{
+    struct enumerate_options options = options_of(seed);
+    struct enumerate_result result = { .states = 0 };
+    options.states_max = states;
+    bug_on = bug[0] ? bug_find(bug) : BUG_NONE;
+    if (bug[0] && bug_on == BUG_NONE)
+        fail_msg("there is no planted bug %s", bug);
+    life_run(seed, STEPS, &options, &result);
+    bug_on = BUG_NONE;
+    if (result.failed == !bug[0])
+        fail_msg("seed %llu %s: %s", (unsigned long long)seed, bug,
+                 result.failed ? result.text : "the planted bug was not found");
+}
+
+static uint32_t fixture_file(const char *name)
+{
+    char path[300], line[200], bug[32];
+    uint32_t count = 0;
+    snprintf(path, sizeof path, "%s/%s", FIXTURES, name);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        unsigned long long seed, states;
+        bug[0] = 0;
+        if (sscanf(line, "seed %llu states %llu bug %31s", &seed, &states, bug) >= 2) {
+            fixture_run(seed, states, bug);
+            count++;
+        } else
+            assert_true(line[0] == '#' || line[0] == '\n');
+    }
+    fclose(file);
+    return count;
+}
+
+/* Aim: states that were found once are found again; a control of each kind fails as it should. */
+static void fixtures_are_repeated(void **state)
+{
+    (void)state;
+    uint32_t count = 0;
+    DIR *folder = opendir(FIXTURES);
+    if (!folder)
+        fail_msg("run me in the root of the tree: there is no " FIXTURES);
+    for (struct dirent *entry; (entry = readdir(folder));)
+        if (strstr(entry->d_name, ".txt"))
+            count += fixture_file(entry->d_name);
+    closedir(folder);
+    printf("# %u fixtures\n", count);
+    assert_true(count > 0);
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(control_survives_every_crash_state),
-        cmocka_unit_test(every_planted_bug_is_killed),
+        cmocka_unit_test(fixtures_are_repeated),
+        cmocka_unit_test(random_lives_survive_every_crash_state),
+        cmocka_unit_test(crashes_in_a_row_leave_no_trace),
     };
-    if (getenv("CRASH_SEED"))
-        return one_world(getenv("CRASH_SEED"), getenv("CRASH_BUG"));
+    (void)argc;
+    crew_begin(argv[0]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

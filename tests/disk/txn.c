@@ -211,19 +211,55 @@ int txn_make(struct world *world, struct store_group *group, uint64_t *random)
 
 /* ---- transactions that come to nothing */
 
-/* What must be refused: a stale base, a name that is taken. */
+/* Two containers of one name are refused; two of different names get different addresses. */
+static int twins_ask(struct store_group *group)
+{
+    struct store_op one = { .type = STORE_OP_CREATE, .name = "twin" }, two = one, three = one;
+    two.name = "sister";
+    int error = store_txn_op(group, &one);
+    if (!error)
+        error = store_txn_op(group, &two);
+    if (error)
+        return error == -ENOSPC || error == -ENOBUFS || error == -E2BIG ? 0 : error;
+    if (one.address == two.address || one.object == two.object)
+        return -EUCLEAN;
+    error = store_txn_op(group, &three);
+    return error == -EEXIST || error == -ENOBUFS || error == -E2BIG ? 0 : -EUCLEAN;
+}
+
+/* A difference against a version that is not the newest is refused; against zeros it is taken only
+ * once the page is free. */
+static int base_ask(struct world *world, struct store_group *group, struct model_container *c,
+                    uint32_t page, bool freed)
+{
+    struct store_run run = { 0, 8 };
+    uint64_t number = page_number(world, page);
+    struct store_op op = { .type = STORE_OP_PAGE_FREE, .object = c->object, .page = number,
+                           .count = 1 };
+    int error = freed ? store_txn_op(group, &op) : 0;
+    if (!error)
+        error = store_txn_diff(group, c->object, number, freed ? 0 : c->pages[page].lsn + (1ull << 40), &run,
+                               1, "changed!");
+    if (error == -ENOBUFS || error == -E2BIG || error == -ENOSPC)
+        return 0;
+    return error == (freed ? 0 : -ESTALE) ? 0 : -EUCLEAN;
+}
+
+/* What must be refused, or must be taken, whatever the group holds. */
 static int refusal_ask(struct world *world, struct store_group *group, struct model_container *c,
                        uint64_t *random)
 {
     char name[STORE_NAME_BYTES];
-    struct store_run run = { 0, 8 };
-    for (uint32_t p = 0; p < WORLD_PAGES && random_below(random, 2); p++)
+    bool freed = random_below(random, 2);
+    for (uint32_t p = 0; p < WORLD_PAGES && random_below(random, 3); p++)
         if (c->pages[p].present)
-            return store_txn_diff(group, c->object, page_number(world, p), c->pages[p].lsn + 8,
-                                  &run, 1, "changed!") == -ESTALE ? 0 : -EUCLEAN;
+            return base_ask(world, group, c, p, freed);
+    if (freed)
+        return twins_ask(group);
     name_make(c->name, name);
     struct store_op op = { .type = STORE_OP_CREATE, .name = name };
-    return store_txn_op(group, &op) == -EEXIST ? 0 : -EUCLEAN;
+    int error = store_txn_op(group, &op);
+    return error == -EEXIST || error == -ENOBUFS || error == -E2BIG ? 0 : -EUCLEAN;
 }
 
 int txn_doomed(struct world *world, struct store_group *group, uint64_t *random)

@@ -14,7 +14,7 @@
  * checkpoint that began later is durable (I22). True if that holds. */
 static bool extents_watch(struct world *world)
 {
-    uint32_t bytes = world->options.extent_bytes, n = bytes / STORE_PAGE_BYTES;
+    uint32_t n = world->options.extent_bytes / STORE_PAGE_BYTES;
     uint32_t stride = world->options.stride ? world->options.stride : 1;
     static bool used[WORLD_EXTENTS];
     bool good = true;
@@ -26,7 +26,7 @@ static bool extents_watch(struct world *world)
         if (!c->object || !c->pages[i % WORLD_PAGES].present ||
             store_page_find(world->store, c->object, page, &found) || !found.present)
             continue;
-        e = found.offset_bytes / bytes;
+        e = found.offset_bytes / STORE_PAGE_BYTES - page % n;
         if (e >= WORLD_EXTENTS)
             continue;
         bool same = world->extents[e].object == c->object && world->extents[e].index == page / n;
@@ -64,13 +64,9 @@ static int world_watch(struct world *world)
 static int freed_watch(struct world *world)
 {
     struct store_stats stats;
-    uint64_t later = 0;
     store_stats(world->store, &stats);
-    if (!world->options.watch || stats.extents >= WORLD_EXTENTS)
-        return 0;
-    for (uint32_t e = 0; e < WORLD_EXTENTS; e++)
-        later += !world->extents[e].object && world->extents[e].freed > world->durable;
-    if (stats.freed_extents > later)
+    if (world->options.watch && world->begun_commits == world->model.commits &&
+        stats.freed_extents)
         world->wrong = "a freed extent is not free after a checkpoint";
     return world->wrong ? -EUCLEAN : 0;
 }
@@ -230,12 +226,13 @@ static int clean_one(struct world *world, uint64_t object, uint64_t page, uint64
 {
     uint8_t bytes[STORE_PAGE_BYTES];
     uint64_t offset;
+    uint32_t stride = world->options.stride ? world->options.stride : 1;
     struct disk_io io = device_io(world->device);
     for (uint32_t i = 0; i < WORLD_CONTAINERS; i++) {
         const struct model_container *c = &world->model.containers[i];
         if (c->object != object)
             continue;
-        page_fill(c->pages[page].cells, bytes);
+        page_fill(c->pages[page / stride].cells, bytes);
         int error = world_logged_read(world, object, page, lsn, bytes);
         if (!error)
             error = store_page_home(world->store, object, page, &offset);
@@ -281,6 +278,7 @@ int world_checkpoint_begin(struct world *world)
     int error = store_checkpoint_begin(world->store);
     world->checkpointing = !error;
     world->begun += !error;
+    world->begun_commits = world->model.commits;
     return error;
 }
 

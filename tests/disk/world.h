@@ -18,7 +18,7 @@
 #define WORLD_CELLS      8u     /* a page is 8 cells of 512 bytes, each made from one number */
 #define WORLD_NAMES      3u
 #define WORLD_COMMITS    400u
-#define WORLD_EXTENTS    1024u  /* watched: the first of the data region */
+#define WORLD_EXTENTS    1280u  /* watched, by the number of their first block on the disk */
 
 struct model_page {
     bool     present;
@@ -87,6 +87,7 @@ struct world {
     enum world_want want;
     uint64_t last_object;       /* the newest id; ids are never given again */
     uint64_t attempts;          /* groups begun: also those of which nothing remains */
+    uint64_t begun_commits;     /* when the newest checkpoint began */
     uint32_t begun, durable;    /* checkpoints begun; number of the newest that is done */
     struct { uint64_t object, index; uint32_t freed; } extents[WORLD_EXTENTS];
     const char *wrong;          /* a rule of the store that a step found broken */
@@ -109,6 +110,7 @@ int  world_close(struct world *world);          /* cleans, then store_close */
 void world_abandon(struct world *world);
 /* The store's digest; an error if a page cannot be read or a CRC is wrong. */
 int  store_digest(struct store *store, uint64_t *digest);
+int  store_digest_wide(struct store *store, uint32_t stride, uint64_t *digest);
 void page_fill(const uint64_t cells[WORLD_CELLS], uint8_t *bytes);
 /* world_chain.c */
 int  world_chain_step(struct world *world, uint64_t *random);

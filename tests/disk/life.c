@@ -1,0 +1,121 @@
+/*
+ * life.c - see life.h.
+ */
+#include "life.h"
+#include "shape.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct world_options life_options(uint64_t seed)
+{
+    static const uint32_t log_kib[] = { 16, 24, 32, 64, 128 };
+    uint64_t random = seed;
+    struct world_options o = {
+        .log_bytes = log_kib[random_below(&random, 5)] * 1024,
+        .extent_bytes = 4096u << random_below(&random, 5),
+        .ahead = random_below(&random, 2),
+        .full_only = random_below(&random, 4) == 0,
+        .checkpoint_odds = 2 + (uint32_t)random_below(&random, 8),
+        .encoder = (enum world_encoder)random_below(&random, 4),
+        .doomed = seed % 3 == 1,
+        .watch = true,
+    };
+    o.disk_bytes = o.log_bytes + 768 * 1024 + random_below(&random, 4) * 65536;
+    if (seed % 4 == 3) {                /* every page in an extent of its own */
+        o.stride = 3 * o.extent_bytes / STORE_PAGE_BYTES;
+        o.disk_bytes += 64 * (uint64_t)o.extent_bytes;
+    }
+    if (seed % 3 == 0 && !o.stride)
+        o.chain_odds = 2;
+    if (seed % 8 == 4)                  /* hardly any room: extents are used again and again */
+        o.disk_bytes = shape_least_disk(&o) + 12 * (uint64_t)o.extent_bytes;
+    if (seed % 5 == 2)                  /* groups of two blocks: most of the log is headers */
+        o.group_bytes = 3 * STORE_PAGE_BYTES;
+    return o;
+}
+
+bool life_before(uint64_t seed)
+{
+    return seed % 6 == 5;
+}
+
+static bool only_full(int error)
+{
+    return error == -ENOSPC || error == -ENODATA;
+}
+
+static int life_work(struct world *world, uint32_t steps)
+{
+    struct store_report report;
+    int error = world_open(world, &report);
+    for (uint32_t i = 0; i < steps && !error && world->model.commits + 8 < WORLD_COMMITS; i++) {
+        error = world_step(world);
+        if (!error && i % 16 == 11) {           /* closed, or only stopped; then opened again */
+            if (i % 32 == 11)
+                error = world_close(world);
+            else
+                world_abandon(world);
+            if (!error)
+                error = world_open(world, &report);
+        }
+    }
+    if (!error && world_checkpoint(world) == 0)
+        error = world_close(world);
+    if (world->store)
+        world_abandon(world);
+    return only_full(error) ? 0 : error;
+}
+
+int life_record(struct world *world, struct device *device, uint64_t seed, uint32_t steps)
+{
+    struct world_options options = life_options(seed);
+    device_record(device, true);
+    int error = world_format(world, device, seed, &options);
+    device_mark(device, 0, 0);
+    if (!error)
+        error = life_work(world, steps);
+    device->recording = false;
+    return error;
+}
+
+/* The store that the disk held before: another uuid, the same sizes, a short life. */
+static int earlier_life(struct world *world, struct device *device, uint64_t seed, uint64_t *digest)
+{
+    struct world_options options = life_options(seed);
+    int error = world_format(world, device, seed + 100000, &options);
+    if (!error)
+        error = life_work(world, 6);
+    *digest = world->digests[world->model.commits];
+    return error;
+}
+
+void life_run(uint64_t seed, uint32_t steps, const struct enumerate_options *options,
+              struct enumerate_result *result)
+{
+    static struct world world;
+    struct device device, base;
+    struct world_options shape = life_options(seed);
+    struct enumerate_options mine = *options;
+    int error = 0;
+    device_open(&device, shape.disk_bytes);
+    device_open(&base, shape.disk_bytes);
+    if (life_before(seed)) {
+        error = earlier_life(&world, &device, seed, &mine.before_digest);
+        mine.before = true;
+        memcpy(base.image, device.image, device.bytes);
+    }
+    if (!error)
+        error = life_record(&world, &device, seed, steps);
+    if (error) {
+        result->failed = true;
+        result->method = "work";
+        snprintf(result->text, sizeof result->text, "commit %llu of the workload: %s (error %d)",
+                 (unsigned long long)world.model.commits, world.wrong ? world.wrong : "refused",
+                 error);
+    } else
+        enumerate(&world, device.events, device.event_count, &base, &mine, seed, result);
+    device_close(&device);
+    device_close(&base);
+}
