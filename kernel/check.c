@@ -27,12 +27,9 @@ static void check_right(struct walk *w, struct page *p, vaddr_t at, pte_t e)
     if (e & PTE_COPY) {
         if (p->writer != v->id)
             complain(w, "a COPY, and another writer (P2)", at);
-        bool found = false;
-        list_for(l, &v->copies) {
-            struct copy *c = container_of(l, struct copy, link);
-            found |= c->at == at && frame_paddr(c->frame) == pte_frame_paddr(e);
-        }
-        if (!found)
+        const struct copy *c = pte_copy(e);
+        if (c->at != at || c->view != v->id || (c->frame != NULL) != pte_present(e) ||
+            (c->frame && frame_paddr(c->frame) != pte_frame_paddr(e)))
             complain(w, "a COPY without its record", at);
     } else if (pte_present(e) && !v->snapshot_rights && v->state != VIEW_PLAIN) {
         if (!page_resident(p) || frame_paddr(p->frame) != pte_frame_paddr(e))
@@ -76,6 +73,8 @@ static unsigned check_leaf(struct leaf *l)
             complain(&w, "a mask is not in its leaf's sum", at);
         if (writable >= 0 && rights > 1)
             complain(&w, "a COPY and a right of another view (P2)", at);
+        if (p->flags & PAGE_AWAY && p->frame && !(p->flags & PAGE_FILLING))
+            complain(&w, "resident and away", at);
         if (page_resident(p) && p->frame->owner != l)
             complain(&w, "a resident page is not in the FIFO", at);
         if (p->flags & PAGE_DIRTY && !page_resident(p))
@@ -97,12 +96,14 @@ int kcheck(void)
     for (int i = 0; i < KD_VIEW_MAX; i++) {
         struct walk w = {.view = &views[i]};
         lock_acquire(&views[i].lock);
-        unsigned n = 0;
+        unsigned n = 0, spilled = 0;
         list_for(l, &views[i].copies)
             n++;
-        if (n != views[i].copy_count || (views[i].state != VIEW_FREE && n != views[i].credits))
+        list_for(l, &views[i].spilled)
+            spilled++;
+        if (n != views[i].copy_count || spilled != views[i].spilled_count || (views[i].state != VIEW_FREE && n != views[i].credits))
             complain(&w, "copies, their count and credits differ", 0);
-        if (views[i].state == VIEW_IDLE && n)
+        if (views[i].state == VIEW_IDLE && n + spilled)
             complain(&w, "an idle view has copies", 0);
         lock_release(&views[i].lock);
         errors += w.errors;

@@ -21,7 +21,7 @@ static bool commit_freeze(struct view *v, bool *wrote)
     bool many = v->copy_count > 8;
     lock_acquire(&v->lock);
     bool alive = !v->doom;
-    *wrote = v->copy_count != 0;
+    *wrote = v->copy_count + v->spilled_count != 0;
     if (alive) {
         v->state = VIEW_COMMITTING;
         list_for(l, &v->copies) {
@@ -58,10 +58,14 @@ static int commit_ask(struct view *v, struct port *port)
     struct item *i = &v->commit_item;
     v->commit_token++;
     v->commit_csn = 0;
-    v->logged = 0;
+    v->logged = v->logged_spilled = 0;
+    v->told = 0;
+    v->asked = i->kind = ITEM_COMMIT;
     i->process = (uint64_t)v->process->pid;
     i->word[0] = v->id;
     i->word[1] = v->copy_count;
+    i->word[2] = v->spilled_count;
+    i->word[3] = 0;
     __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE);
     if (!port_post(port, i))
         return EOWNERDEAD;
@@ -79,7 +83,7 @@ static int commit_ask(struct view *v, struct port *port)
     return answer;
 }
 
-static void answer_claimed(struct view *v, int answer)
+void view_answer(struct view *v, int answer)
 {
     __atomic_store_n(&v->answer, answer, __ATOMIC_RELEASE);
     thread_wake(v->owner);
@@ -90,7 +94,7 @@ void view_commit_answer(struct view *v, int answer)
 {
     lock_acquire(&v->lock);
     if (v->answer == ANSWER_NONE)
-        answer_claimed(v, answer);
+        view_answer(v, answer);
     lock_release(&v->lock);
 }
 
@@ -180,15 +184,14 @@ static long txn_commit(vaddr_t at)
 
 /* ---- the manager's side ---- */
 
-/* A view whose COMMIT was delivered to the calling process and is not answered is claimed: until
- * claim_end() or the answer, only the caller works on its copies. -ESRCH: it is not such a view, or
- * another thread works on it; -EAGAIN: the objects behind it are being destroyed. */
-static int claim_once(struct view *v, uint64_t token)
+/* -ESRCH: it is not such a view, or another thread works on it; -EAGAIN: the objects behind it are
+ * being destroyed. */
+static int claim_once(struct view *v, uint64_t token, unsigned asked)
 {
     int e = -ESRCH;
     lock_acquire(&v->lock);
     struct port *p = v->enlisted;
-    if (v->state == VIEW_COMMITTING && v->commit_token == token && p &&
+    if (asked >> v->asked & 1 && v->commit_token == token && p &&
         p->owner == process_this() && v->answer == ANSWER_NONE && !v->commit_item.queued) {
         e = __atomic_load_n(&p->commits_held, __ATOMIC_SEQ_CST) ? -EAGAIN : 0;
         if (!e)
@@ -198,22 +201,27 @@ static int claim_once(struct view *v, uint64_t token)
     return e;
 }
 
-static void claim_end(struct view *v)
+/* The owner may have been doomed meanwhile, and could not go (SP3). */
+void view_claim_end(struct view *v)
 {
+    lock_acquire(&v->lock);
     __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE);
+    if (v->asked != ITEM_COMMIT && v->owner)
+        thread_wake(v->owner);
+    lock_release(&v->lock);
 }
 
 /* All of the list or none. */
-static int claim_all(const struct kd_publish *list, uint64_t n)
+static int claim_all(const struct kd_publish *list, uint64_t n, unsigned asked)
 {
     for (uint64_t i = 0; i < n;) {
-        int e = list[i].view < KD_VIEW_MAX ? claim_once(&views[list[i].view], list[i].token) : -ESRCH;
+        int e = list[i].view < KD_VIEW_MAX ? claim_once(&views[list[i].view], list[i].token, asked) : -ESRCH;
         if (!e) {
             i++;
             continue;
         }
         while (i)
-            claim_end(&views[list[--i].view]);
+            view_claim_end(&views[list[--i].view]);
         if (e != -EAGAIN)
             return e;
         arch_serve_shootdown(); /* the sweep may wait for this CPU */
@@ -222,10 +230,10 @@ static int claim_all(const struct kd_publish *list, uint64_t n)
     return 0;
 }
 
-static struct view *claim(uint64_t id, uint64_t token)
+struct view *view_claim(uint64_t id, uint64_t token, unsigned asked)
 {
     struct kd_publish one = {.view = id, .token = token};
-    return claim_all(&one, 1) ? NULL : &views[id];
+    return claim_all(&one, 1, asked) ? NULL : &views[id];
 }
 
 static bool claimed_at(struct view *v, const struct port *p)
@@ -259,11 +267,11 @@ static long txn_diff(vaddr_t at)
     struct kd_diff d;
     if (copy_from_user(&d, at, sizeof d))
         return -EFAULT;
-    struct view *v = claim(d.view, d.token);
+    struct view *v = view_claim(d.view, d.token, ASKED_COMMIT | ASKED_SPILL);
     if (!v)
         return -ESRCH;
-    int e = encode_copies(v, &d);
-    claim_end(v);
+    int e = d.flags & KD_DIFF_SPILL ? encode_spill(v, &d) : encode_copies(v, &d);
+    view_claim_end(v);
     return e ? e : copy_to_user(at, &d, sizeof d);
 }
 
@@ -281,57 +289,96 @@ static void snapshots_owe(const struct page *p, vaddr_t at)
     }
 }
 
-/* C7, pass 1: the copy becomes the current version, its record that of the old one. */
+/* The frame of the version that ends, off the evictor's list, or NULL. */
+static struct frame *old_take(struct page *p)
+{
+    struct frame *old = p->frame;
+    p->frame = NULL;
+    if (old && p->flags & PAGE_FILLING) { /* read for a snapshot, in vain */
+        p->flags &= (uint8_t)~PAGE_FILLING;
+        frame_free(old);
+        old = NULL;
+    }
+    if (old)
+        evict_remove(old);
+    return old;
+}
+
+/* The copy's frame becomes the current version; without one it is in the log only. Leaf locked. */
+static void current_set(struct leaf *l, unsigned slot, struct frame *f)
+{
+    struct page *p = &l->pages[slot];
+    bool was = p->flags & PAGE_DIRTY;
+    p->frame = f;
+    p->flags = (uint8_t)(f ? p->flags | PAGE_DIRTY : (p->flags & ~PAGE_DIRTY) | PAGE_AWAY);
+    if (f)
+        p->flags &= (uint8_t)~PAGE_AWAY;
+    if (was != (f != NULL))
+        count_add(dirty_pages, f ? 1 : -1ull);
+    if (f)
+        evict_add(l, slot);
+}
+
+/* It is nobody's copy any more; the view keeps a shared right. Leaf and view locked. */
+static void copy_retire(struct view *v, struct copy *c, bool spilled)
+{
+    pte_t *pte = view_pte(v, c->at);
+    pte_t e = pte_load(pte);
+    while (!pte_compare_exchange(pte, &e, spilled ? PTE_HELD : e & ~PTE_COPY)) {
+    }
+    list_remove(&c->link);
+    v->logged++;
+    if (spilled) {
+        v->spilled_count--;
+        v->logged_spilled++;
+    } else {
+        v->copy_count--;
+        v->credits--;
+    }
+}
+
+/* C7, pass 1: the copy becomes the current version, its record that of the old one, if that is here. */
 static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
 {
     struct leaf *l = c->leaf;
     lock_acquire(&l->lock);
     struct page *p = &l->pages[c->slot];
-    assert(p->writer == v->id && page_resident(p));
-    struct frame *old = p->frame;
-    evict_remove(old);
-    p->frame = c->frame;
-    c->frame = old;
+    assert(p->writer == v->id);
+    struct frame *now = c->frame;
+    c->frame = old_take(p);
     c->sequence = p->sequence;
     c->superseded = sequence;
-    c->next = p->versions;
-    p->versions = c;
     p->csn = csn;
     p->sequence = sequence;
-    if (!(p->flags & PAGE_DIRTY))
-        count(dirty_pages);
-    p->flags |= PAGE_DIRTY;
-    evict_add(l, c->slot);
+    current_set(l, c->slot, now);
     lock_acquire(&v->lock);
-    pte_t *pte = view_pte(v, c->at);
-    pte_t e = pte_load(pte);
-    while (!pte_compare_exchange(pte, &e, e & ~PTE_COPY)) {
-    }
-    list_remove(&c->link);
-    v->copy_count--;
-    v->credits--;
-    v->logged++;
+    copy_retire(v, c, !now);
     lock_release(&v->lock);
     if (!vmask_only(&p->mask, v->id))
         snapshots_owe(p, c->at);
-    version_add(c);
+    if (c->frame) {
+        c->next = p->versions;
+        p->versions = c;
+        version_add(c);
+    }
     lock_release(&l->lock);
 }
 
 /* Pass 1 for one transaction; the records of what it flipped are chained in front of `chain`. */
 static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, struct copy *chain)
 {
+    struct list *lists[2] = {&v->copies, &v->spilled};
     v->commit_csn = csn;
-    struct list *l = v->copies.next;
-    while (l != &v->copies) {
-        struct copy *c = container_of(l, struct copy, link);
-        l = l->next;
-        if (!c->changed)
-            continue; /* left alone: C8 drops it */
-        publish_flip(v, c, csn, sequence);
-        c->chain = chain;
-        chain = c;
-    }
+    v->chained = false;
+    for (int i = 0; i < 2; i++)
+        list_for_safe(l, lists[i]) {
+            struct copy *c = container_of(l, struct copy, link);
+            if (c->frame && !c->changed)
+                continue; /* left alone: C8 drops it */
+            publish_flip(v, c, csn, sequence);
+            c->chain = chain;
+            chain = c;
+        }
     return chain;
 }
 
@@ -345,7 +392,10 @@ static void publish_release(struct copy *c)
         if (!list_empty(&p->waiters))
             thread_wake(list_first(&p->waiters, struct view, queue_link)->owner);
     }
-    lock_release(&c->leaf->lock);
+    struct leaf *l = c->leaf;
+    if (!c->frame)
+        copy_free(c); /* there was no old version in memory */
+    lock_release(&l->lock);
 }
 
 /* All of the list becomes visible in one step: `published` moves once. Allocates nothing. */
@@ -362,7 +412,7 @@ static long txn_publish(vaddr_t at, uint64_t count_views)
             return -EINVAL; /* in the order of their numbers, each once */
         newest = list[i].csn;
     }
-    int e = claim_all(list, count_views);
+    int e = claim_all(list, count_views, ASKED_COMMIT);
     if (e)
         return e;
     struct copy *chain = NULL;
@@ -370,14 +420,16 @@ static long txn_publish(vaddr_t at, uint64_t count_views)
     for (uint64_t i = 0; i < count_views; i++)
         chain = publish_view(&views[list[i].view], list[i].csn, sequence, chain);
     version_publish(sequence);
-    for (struct copy *c = chain; c; c = c->chain)
+    for (struct copy *c = chain, *next; c; c = next) {
+        next = c->chain;
         publish_release(c);
+    }
     version_publish_end(sequence); /* from here on the records may go */
     for (uint64_t i = 0; i < count_views; i++) {
         struct view *v = &views[list[i].view];
-        credit_consume(v->enlisted, v->logged);
+        credit_consume(v->enlisted, v->logged - v->logged_spilled);
         __atomic_fetch_add(&v->process->stats.pages_logged, v->logged, __ATOMIC_RELAXED);
-        answer_claimed(v, 0);
+        view_answer(v, 0);
     }
     count_add(publishes, count_views);
     return 0;
@@ -387,10 +439,10 @@ static long txn_refuse(uint64_t id, uint64_t token, int error)
 {
     if (error <= 0 || error >= 4096)
         return -EINVAL;
-    struct view *v = claim(id, token);
+    struct view *v = view_claim(id, token, ASKED_COMMIT | ASKED_SPILL | ASKED_UNSPILL);
     if (!v)
         return -ESRCH;
-    answer_claimed(v, error);
+    view_answer(v, error);
     return 0;
 }
 
@@ -398,7 +450,7 @@ static long txn_refuse(uint64_t id, uint64_t token, int error)
 static bool view_of_manager(struct view *v)
 {
     lock_acquire(&v->lock);
-    bool is = v->state == VIEW_ACTIVE && v->enlisted && v->enlisted->owner == process_this();
+    bool is = (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING) && v->enlisted && v->enlisted->owner == process_this();
     lock_release(&v->lock);
     return is;
 }
@@ -444,7 +496,7 @@ static long view_list(vaddr_t at, uint64_t max)
         lock_acquire(&v->lock);
         struct kd_view_info info = {
             .view = v->id, .state = v->state, .doom = (uint64_t)v->doom, .ticket = v->ticket,
-            .weight = v->weight, .copies = v->copy_count, .snapshot_csn = list_empty(&v->seen.link) ? 0 : v->snapshot,
+            .weight = v->weight, .copies = v->copy_count + v->spilled_count, .snapshot_csn = list_empty(&v->seen.link) ? 0 : v->snapshot,
             .mode = v->mode, .want = v->want, .page = v->queue_page ? v->queue_at : 0,
             .container = v->lock_at ? v->lock_base : 0,
             .locked_count = v->locked_count, .locked = v->locked_count ? v->locked_base : 0,
@@ -483,6 +535,8 @@ long commit_call(unsigned number, const uint64_t a[6])
     case KD_VIEW_ABORT: return view_abort_call(a[0], (int)a[1]);
     case KD_VIEW_WAIT: return view_wait(a[0], a[1]);
     case KD_CREDIT_GRANT: return credit_grant_call((int)a[0], a[1]);
+    case KD_TXN_SPILLED:
+    case KD_TXN_UNSPILL: return spill_call(number, a);
     default: return -ENOSYS;
     }
 }

@@ -69,7 +69,8 @@ static int credit_wait(struct view *v, const struct vmask *on)
     return e == -ETIMEDOUT ? e : -EAGAIN;
 }
 
-/* 0: taken; -EAGAIN: waited, or doomed; -EOWNERDEAD; -ENOSPC, -E2BIG: there will never be one. */
+/* 0: taken; -EAGAIN: waited, or doomed; -EOWNERDEAD; -ENOSPC, -E2BIG: there will never be one;
+ * -ENOBUFS: only if the transaction's own copies give some back (spill.c). */
 int credit_take(struct view *v, struct port *p)
 {
     struct vmask on;
@@ -84,6 +85,10 @@ int credit_take(struct view *v, struct port *p)
         list_push_back(&p->credit_queue, &v->credit_link);
         v->credit_waiting = true;
         low = true;
+    }
+    if (result == -EAGAIN && p->exhausted && p->credits == 0 && spill_possible(v, p)) {
+        leave(v, p);
+        result = -ENOBUFS;
     }
     bool last = result == -EAGAIN && p->exhausted && p->credits == 0 && head(p) == v;
     if (last && p->held == v->credits) { /* nobody else has any */
@@ -153,9 +158,11 @@ long credit_grant(struct port *p, uint64_t n)
     if (n)
         p->credits_low = p->credits / 4;
     p->exhausted = n == 0 && p->consumed == 0;
-    struct view *v = head(p);
-    if (v)
-        thread_wake(v->owner);
+    list_for(l, &p->credit_queue) { /* the first takes some; who holds many may spill, if there are none */
+        thread_wake(container_of(l, struct view, credit_link)->owner);
+        if (!p->exhausted)
+            break;
+    }
     long left = (long)p->credits;
     lock_release(&p->lock);
     return left;

@@ -181,11 +181,15 @@ static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, u
     struct page *p = &c->leaf->pages[c->slot];
     const struct object *object = c->leaf->object;
     uint64_t *now = frame_memory(c->frame);
-    const uint64_t *base = frame_memory(p->frame);
+    const uint64_t *base = page_resident(p) ? frame_memory(p->frame) : NULL;
     struct kd_run r = {object->cookie, c->leaf->first + c->slot, p->csn, 0, 0, 0};
     unsigned encoder = object->encoder, from = 0, to = 0;
     bool ranges = encoder == KD_ENCODER_RANGES;
     uint64_t bytes = 0;
+    if (!page_resident(p)) { /* the base was evicted while the copy was spilled */
+        c->changed = true;
+        return whole_out(o, &r, now);
+    }
     int e = ranges ? undeclared_undo(v, c, now, base) : 0;
     if (e)
         return e;
@@ -224,6 +228,28 @@ int encode_copies(struct view *v, struct kd_diff *d)
     if (l != &v->copies && out.used == 0 && d->pages == 0 && out.left < PAGE_DIFF_MAX)
         return -EINVAL;
     d->cursor = l == &v->copies ? ~0ull : told;
+    d->buffer_bytes = out.used;
+    return 0;
+}
+
+int encode_spill(struct view *v, struct kd_diff *d)
+{
+    struct diff_out out = {(vaddr_t)d->buffer, d->buffer_bytes, 0};
+    struct list *l = v->copies.next;
+    d->pages = 0;
+    v->chained = true;
+    for (; l != &v->copies && out.left >= PAGE_DIFF_MAX && v->told < UINT16_MAX; l = l->next) {
+        struct copy *c = container_of(l, struct copy, link);
+        struct kd_run r = {c->leaf->object->cookie, c->leaf->first + c->slot, 0, 0, 0, 0};
+        if (c->told)
+            continue;
+        int e = whole_out(&out, &r, frame_memory(c->frame));
+        if (e)
+            return e;
+        c->told = ++v->told;
+        d->pages++;
+    }
+    d->cursor = l == &v->copies ? ~0ull : 0;
     d->buffer_bytes = out.used;
     return 0;
 }

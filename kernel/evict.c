@@ -151,6 +151,17 @@ static bool page_used(struct page *p, vaddr_t at)
     return used;
 }
 
+/* The writer's copy lies in the log: its base is not needed, and no other view has a right. Leaf locked. */
+static bool writer_spilled(struct page *p, vaddr_t at)
+{
+    struct view *v = &views[p->writer];
+    lock_acquire(&v->lock);
+    pte_t *pte = view_pte(v, at);
+    bool spilled = pte && pte_is_spilled(pte_load(pte));
+    lock_release(&v->lock);
+    return spilled;
+}
+
 enum look { LOOK_FREED, LOOK_DIRTY, LOOK_CLEAN, LOOK_USED, LOOK_BUSY };
 
 /* E3 and what is not E4: the page is in no table and in no list any more. Leaf locked. */
@@ -176,7 +187,7 @@ static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f, bool
     if (p->frame == f && p->writer != WRITER_NONE)
         writer_forget(p, page_address(l, slot));
     if (p->frame != f || p->flags & (PAGE_FILLING | PAGE_PINNED | PAGE_CLEANING) || f->pins ||
-        p->versions || p->writer != WRITER_NONE) /* E1 */
+        p->versions || (p->writer != WRITER_NONE && !writer_spilled(p, page_address(l, slot)))) /* E1 */
         result = LOOK_BUSY;
     else if (page_used(p, page_address(l, slot)))
         result = LOOK_USED;

@@ -36,6 +36,14 @@ HOT void user_add(const struct view *v, struct leaf *l, struct page *p)
 
 /* ---- F7: what a write needs ---- */
 
+/* There was nothing to be had at first, or nothing at all: the transaction's own copies may go. */
+static int memory_more(struct view *v, bool some)
+{
+    if (some || v->doom)
+        return -EAGAIN;
+    return spill_possible(v, v->enlisted) ? spill_some(v) : -ENOMEM;
+}
+
 /* The first write, or a new hand is to be filled by waiting. 0; -EAGAIN: waited, look again; -errno:
  * doom. */
 static RARE int hands_fill_rare(struct view *v, struct object *o)
@@ -43,7 +51,7 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
     struct port *port = o->commit_port;
     if (v->enlisted && v->enlisted != port)
         return -EXDEV;
-    if (v->pages_max && v->copy_count >= v->pages_max)
+    if (v->pages_max && v->copy_count + v->spilled_count >= v->pages_max)
         return -E2BIG;
     if (!v->enlisted) {
         port_get(port);
@@ -51,13 +59,19 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
     }
     if (!v->credits_hand) {
         int e = credit_take(v, port);
+        if (e == -ENOBUFS)
+            return spill_some(v);
         if (e)
             return e;
     }
+    if (!v->frame_hand)
+        v->frame_hand = frame_alloc_raw(false);
+    if (!v->frame_hand && spill_due(v, port))
+        return spill_some(v);
     if (!v->copy_hand && !(v->copy_hand = copy_alloc()))
-        return evict_more() ? -EAGAIN : -ENOMEM;
+        return memory_more(v, evict_more());
     if (!v->frame_hand && !(v->frame_hand = evict_frame()))
-        return v->doom ? -EAGAIN : -ENOMEM;
+        return memory_more(v, false);
     return 0;
 }
 
@@ -263,6 +277,10 @@ static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned
         goto out;
     }
     if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) { /* F2 */
+        if (v->snapshot_rights && p->sequence > v->snapshot) {
+            result = snapshot_map(v, l, slot, pte); /* it needs an old version only */
+            goto out;
+        }
         unsigned count = group_request(v, l, slot, write);
         int e = page_request(l, slot, (write ? KD_WRITE : KD_READ) | (count ? 0 : KD_PAGE_ALONE),
                              MIN(MAX(count, 1u), o->pages - l->first - slot), v, v->deadline_ns);
@@ -327,6 +345,13 @@ static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
     v->last_leaf_ptes = ptes;
 }
 
+/* The view's own copy, out of the log. */
+static RARE int copy_bring(struct view *v, struct object *o, vaddr_t page)
+{
+    int e = hands_fill(v, o);
+    return e ? e : spill_bring(v, o, page);
+}
+
 /* A fault that ends otherwise than by a grant. */
 static RARE int fault_ended(struct view *v, int e)
 {
@@ -362,6 +387,12 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
         if (sufficient(pte_load(pte), want))
             break;
         v->want = (uint8_t)want;
+        if (pte_is_spilled(pte_load(pte))) {
+            e = copy_bring(v, o, at & ~(vaddr_t)(PAGE_BYTES - 1));
+            if (e == -EAGAIN)
+                e = 0;
+            continue;
+        }
         if (o->escalate && ++v->faults >= MAX(o->escalate, v->escalate_at))
             container_escalate(v, o);
         if (o->flags & KD_OBJECT_ASK)

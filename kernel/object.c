@@ -227,7 +227,7 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
 
 static bool object_create_ok(const struct kd_object_create *c)
 {
-    if (c->flags & ~7u || c->pages == 0 || c->pages > OBJECT_PAGES_MAX)
+    if (c->flags & ~15u || c->pages == 0 || c->pages > OBJECT_PAGES_MAX)
         return false;
     if (c->base == 0)
         return c->pages <= KD_ZONE_BYTES / 8 / PAGE_BYTES;
@@ -277,6 +277,8 @@ static long object_create(vaddr_t at)
     }
     if (c.flags & KD_OBJECT_NOTICES)
         commit_port->wants_gone = true;
+    if (c.flags & KD_OBJECT_SPILLS)
+        commit_port->spills = true;
     object_get(o); /* for the list: object_die() takes it off and puts it, closing a handle does not */
     lock_acquire(&objects_lock);
     list_push_back(&objects, &o->all);

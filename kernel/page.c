@@ -147,24 +147,29 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
     }
 }
 
-/* Installs one page's contents. Leaf locked. `f` is consumed. */
-static void page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t rights, csn_t csn)
+/* Installs one page's contents. The sequence stays: a page may be read back while a snapshot is older
+ * than it. Leaf locked. `f` is consumed. */
+static int page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t rights, csn_t csn)
 {
     struct page *p = &l->pages[slot];
+    int result = 0;
     if (l->object->dead || (page_resident(p) && f != p->frame)) {
         frame_free(f);
         if (rights & KD_WRITE)
             p->flags &= (uint8_t)~PAGE_NO_WRITE;
+    } else if (p->flags & PAGE_AWAY && csn < p->csn) {
+        frame_free(f); /* read before a newer version was published: its faults ask again */
+        result = -ESTALE;
     } else {
         p->frame = f;
         p->csn = csn;
-        p->sequence = 0;
-        p->flags &= (uint8_t)~(PAGE_FILLING | PAGE_NO_WRITE);
+        p->flags &= (uint8_t)~(PAGE_FILLING | PAGE_NO_WRITE | PAGE_AWAY);
         if (!(rights & KD_WRITE))
             p->flags |= PAGE_NO_WRITE;
         evict_add(l, slot);
     }
     waits_end(l, slot, 0);
+    return result;
 }
 
 static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
@@ -207,7 +212,7 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
         f = NULL;
     }
     if (f)
-        page_install(l, slot, f, s->rights, s->csn);
+        result = page_install(l, slot, f, s->rights, s->csn);
     lock_release(&l->lock);
     return result;
 }
@@ -296,6 +301,8 @@ static void page_cleaned(struct leaf *l, unsigned slot, void *arg)
     struct page *p = &l->pages[slot];
     csn_t *csn = arg; /* becomes KD_CSN_ANY if this was the current version */
     bool same = p->csn == *csn || *csn == KD_CSN_ANY;
+    if (!page_resident(p) && *csn == KD_CSN_ANY)
+        p->flags &= (uint8_t)~PAGE_AWAY;
     if (!page_resident(p) || !same || p->flags & PAGE_MAPPED_WRITE)
         return;
     if (p->flags & PAGE_DIRTY)
@@ -315,6 +322,8 @@ static void page_info(struct leaf *l, unsigned slot, void *arg)
         bits = (uint8_t)(KD_PAGE_RESIDENT | (p->flags & PAGE_DIRTY ? KD_PAGE_DIRTY : 0) |
                          (p->writer != WRITER_NONE ? KD_PAGE_WRITER : 0) |
                          (p->flags & PAGE_PINNED ? KD_PAGE_PINNED : 0));
+    if (p->flags & PAGE_AWAY)
+        bits = KD_PAGE_AWAY;
     info->bits[l->first + slot - info->first] = bits;
 }
 

@@ -120,6 +120,7 @@ static void message_of_item(struct item *i, struct kd_message *m)
         [ITEM_CONFLICT] = KD_MSG_CONFLICT, [ITEM_VIEW_GONE] = KD_MSG_VIEW_GONE,
         [ITEM_CLEAN] = KD_MSG_CLEAN, [ITEM_CREDIT_LOW] = KD_MSG_CREDIT_LOW,
         [ITEM_CLIENT_GONE] = KD_MSG_CLIENT_GONE, [ITEM_NOTIFY] = KD_MSG_NOTIFY,
+        [ITEM_SPILL] = KD_MSG_SPILL, [ITEM_UNSPILL] = KD_MSG_UNSPILL,
     };
     memset(m, 0, sizeof *m);
     m->kind = kinds[i->kind];
@@ -149,7 +150,7 @@ static void notice_of(struct port *p, struct item *i, struct notice *n)
     n->data_bytes = 0;
     if (i->kind == ITEM_CLIENT_GONE)
         attachment_gone_delivered(i);
-    if (i->kind == ITEM_COMMIT) {
+    if (i->kind == ITEM_COMMIT || i->kind == ITEM_SPILL || i->kind == ITEM_UNSPILL) {
         n->commit = container_of(i, struct view, commit_item);
         n->message.token = n->commit->commit_token;
         n->data = n->commit->batch;

@@ -16,7 +16,7 @@
 
 enum item_kind {
     ITEM_CALL = 1, ITEM_PAGE, ITEM_LOCK, ITEM_COMMIT, ITEM_CONFLICT, ITEM_VIEW_GONE, ITEM_CLEAN,
-    ITEM_CREDIT_LOW, ITEM_CLIENT_GONE, ITEM_NOTIFY,
+    ITEM_CREDIT_LOW, ITEM_CLIENT_GONE, ITEM_NOTIFY, ITEM_SPILL, ITEM_UNSPILL,
 };
 struct item {
     struct list link;
@@ -35,6 +35,7 @@ struct port {
     struct list all;         /* ports of all processes; port table lock */
     struct item clean, credit_low, notify;
     uint64_t notify_bits;
+    bool spills;             /* an object with KD_OBJECT_SPILLS commits here */
     bool wants_gone;         /* an object with KD_OBJECT_NOTICES commits here */
     char name[KD_NAME_MAX];  /* published under this name, or empty; port table lock */
     /* credits (credit.c), under `lock` */

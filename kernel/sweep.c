@@ -10,19 +10,19 @@
 
 static uint32_t sweeps; /* of dead objects, under way; atomic */
 
-static void copy_take(struct view *v, struct leaf *l, unsigned slot)
+/* View locked. */
+static void copy_take(struct view *v, struct copy *c)
 {
-    list_for_safe(n, &v->copies) {
-        struct copy *c = container_of(n, struct copy, link);
-        if (c->leaf != l || c->slot != slot)
-            continue;
-        list_remove(&c->link);
+    list_remove(&c->link);
+    if (c->frame) {
         v->copy_count--;
         v->credits--;
         credit_return(v->enlisted, 1);
         frame_free(c->frame);
-        copy_free(c);
+    } else {
+        v->spilled_count--;
     }
+    copy_free(c);
 }
 
 /* One view's PTE for one page. Leaf locked. */
@@ -65,7 +65,7 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
     if (copy && shoot)
         arch_shootdown(shoot); /* before its frame is freed (F1) */
     if (copy)
-        copy_take(v, l, slot);
+        copy_take(v, pte_copy(e));
     lock_release(&v->lock);
 }
 

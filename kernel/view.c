@@ -18,6 +18,7 @@ void view_init(void)
         v->id = (uint16_t)i;
         lock_init(&v->lock, RANK_VIEW, "view");
         list_init(&v->copies);
+        list_init(&v->spilled);
         list_init(&v->queue_link);
         list_init(&v->credit_link);
         list_init(&v->lock_link);
@@ -49,7 +50,7 @@ struct copy *view_copy_at(struct view *v, vaddr_t page)
 {
     pte_t *pte = view_pte(v, page);
     pte_t e = pte ? pte_load(pte) : 0;
-    return pte_present(e) && e & PTE_COPY ? frame_of(pte_frame_paddr(e))->owner : NULL;
+    return pte_present(e) && e & PTE_COPY ? pte_copy(e) : NULL;
 }
 
 uint64_t view_cpu_bit(const struct view *v)
@@ -157,7 +158,7 @@ void view_forget_object(struct view *v)
 /* Every right is given up with the table. The owner thread, after an abort. */
 static void view_destroy(struct view *v)
 {
-    assert(v->state == VIEW_IDLE && v->copy_count == 0);
+    assert(v->state == VIEW_IDLE && v->copy_count == 0 && v->spilled_count == 0);
     if (v->owner->view == v) {
         v->owner->view = NULL;
         thread_use_table();
@@ -344,13 +345,15 @@ void view_return_hands(struct view *v)
     v->copy_hand = NULL;
 }
 
-void view_drop_copy(struct view *v, struct copy *c)
+/* Drops the first private copy of a list: PTE EMPTY, flushed, writer none, frame and credit back. */
+static void drop_copy(struct view *v, struct list *from, struct copy *c)
 {
     struct leaf *l = c->leaf;
     struct frame *frame = NULL;
     lock_acquire(&l->lock);
     lock_acquire(&v->lock);
-    if (!list_empty(&v->copies) && list_first(&v->copies, struct copy, link) == c) {
+    bool there = !list_empty(from) && list_first(from, struct copy, link) == c;
+    if (there) {
         struct page *p = &l->pages[c->slot];
         pte_t *pte = view_pte(v, c->at);
         assert(pte && p->writer == v->id); /* P2 */
@@ -361,30 +364,35 @@ void view_drop_copy(struct view *v, struct copy *c)
             v->stale = true;
         p->writer = WRITER_NONE;
         list_remove(&c->link);
-        v->copy_count--;
-        v->credits--;
         frame = c->frame;
+        if (frame) {
+            v->copy_count--;
+            v->credits--;
+        } else {
+            v->spilled_count--;
+        }
         if (!list_empty(&p->waiters))
             thread_wake(list_first(&p->waiters, struct view, queue_link)->owner);
     } /* else a sweep took it: its manager died */
     lock_release(&v->lock);
     lock_release(&l->lock);
+    if (there)
+        copy_free(c);
     if (!frame)
         return;
     frame_free(frame);
-    copy_free(c);
     credit_return(v->enlisted, 1);
 }
 
-static void drop_copies(struct view *v)
+static void drop_copies(struct view *v, struct list *from)
 {
     for (;;) {
         lock_acquire(&v->lock);
-        struct copy *c = list_empty(&v->copies) ? NULL : list_first(&v->copies, struct copy, link);
+        struct copy *c = list_empty(from) ? NULL : list_first(from, struct copy, link);
         lock_release(&v->lock);
         if (!c)
             return;
-        view_drop_copy(v, c);
+        drop_copy(v, from, c);
     }
 }
 
@@ -392,8 +400,9 @@ static void drop_copies(struct view *v)
 static void view_gone_notice(struct view *v, int reason)
 {
     struct port *port = v->enlisted;
-    if (!port || !port->wants_gone)
+    if (!port || !(port->wants_gone || v->chained))
         return;
+    v->chained = false;
     struct item *i = &v->gone_item;
     notice_move(&v->gone_port, port, i);
     i->kind = ITEM_VIEW_GONE;
@@ -414,7 +423,8 @@ void view_abort(struct view *v, int reason)
     }
     container_lock_leave(v);
     credit_leave(v);
-    drop_copies(v);              /* A2 */
+    drop_copies(v, &v->copies);  /* A2 */
+    drop_copies(v, &v->spilled);
     view_gone_notice(v, reason); /* A3 */
     view_return_hands(v);
     kfree(v->batch);
@@ -430,7 +440,7 @@ void view_abort(struct view *v, int reason)
 /* C8. */
 long view_end(struct view *v)
 {
-    drop_copies(v); /* those that nothing was changed in */
+    drop_copies(v, &v->copies); /* those that nothing was changed in */
     view_gone_notice(v, 0);
     view_return_hands(v);
     version_snapshot_end(v);

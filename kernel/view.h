@@ -19,6 +19,7 @@
  *   SHARED  present, read-only: the current version, or for a snapshot the one it sees
  *   COPY    present, PTE_COPY; writable until C1 freezes it
  *   HELD    not present, PTE_HELD: the page was evicted, the right is kept
+ *   SPILLED not present, PTE_COPY, and where its record is: the copy lies in the log (spill.c)
  * PTE_ACCESSED is set by the walker; the kernel moves it to PTE_USED. Neither set: never used.
  *
  * Locks: view->lock (inside a leaf's lock, one view at a time) guards state, PTEs, copies, OWED;
@@ -36,6 +37,19 @@
 
 enum view_state { VIEW_FREE, VIEW_IDLE, VIEW_ACTIVE, VIEW_COMMITTING, VIEW_PLAIN };
 enum view_want { WANT_READ, WANT_WRITE, WANT_READ_FOR_WRITE };
+/* PTEs of private copies: a frame's owner is its record; a spilled one's is in the PTE. */
+static inline bool pte_is_spilled(pte_t e) { return !pte_present(e) && e & PTE_COPY; }
+static inline pte_t pte_spilled(const struct copy *c)
+{
+    uint64_t at = (uint64_t)((const char *)c - (const char *)arch_phys(0));
+    return (at >> 4) << PAGE_SHIFT | PTE_COPY; /* records begin at multiples of 16 */
+}
+static inline struct copy *pte_copy(pte_t e) /* e has PTE_COPY */
+{
+    return pte_present(e) ? frame_of(pte_frame_paddr(e))->owner
+                          : (struct copy *)((char *)arch_phys(0) + (pte_frame_paddr(e) >> PAGE_SHIFT << 4));
+}
+
 enum { WANT_X_MAX = 16, OWED_MAX = 16, LOCKED_MAX = 32, ANSWER_NONE = -1, ANSWER_CLAIMED = -2 };
 
 /* A commit point whose versions are kept: of a view's transaction, or behind a handle. Versions lock. */
@@ -55,8 +69,8 @@ struct view {
     bool owed, stale;               /* others wait for it; a shootdown may be due to it */
     int cpu;                        /* where its table was loaded last */
     paddr_t table;
-    struct list copies;
-    unsigned copy_count;
+    struct list copies, spilled;    /* private copies: in memory, in the log */
+    unsigned copy_count, spilled_count;
     unsigned owed_count;            /* OWED_MAX + 1: too many, all rights go */
     vaddr_t owed_at[OWED_MAX];
 
@@ -111,11 +125,16 @@ struct view {
     struct item commit_item, lock_item, gone_item, conflict_item;
     struct port *gone_port, *conflict_port; /* where the last two were posted last; references */
     uint64_t commit_token;
+    uint8_t asked;                  /* the kind of commit_item: what its manager works on */
+    uint16_t told;                  /* copies told with KD_DIFF_SPILL and not spilled yet */
+    bool chained;                   /* its manager may hold pages of this transaction: it hears of its
+                                     * abort */
+    vaddr_t bring_at;               /* the page that UNSPILL is about */
     void *batch;
     uint64_t batch_bytes;
     int answer;                     /* atomic: ANSWER_NONE, ANSWER_CLAIMED, 0, or a refusal's errno */
     csn_t commit_csn;
-    uint64_t logged;
+    uint64_t logged, logged_spilled;
     vaddr_t ask_at;                 /* with KD_OBJECT_ASK: what was asked last, ... */
     int ask_access, ask_answer;     /* ... and the manager's word; atomic */
 };
@@ -134,11 +153,9 @@ void view_return_to_user(struct trap_frame *f); /* thread.c: a doom takes effect
 uint64_t view_cpu_bit(const struct view *v);    /* for arch_shootdown; after its PTE was changed */
 void view_return_hands(struct view *v);
 pte_t *view_pte(struct view *v, vaddr_t at);    /* NULL: EMPTY */
-/* The private copy of a page; NULL: none. View locked. */
+/* The private copy of a page that is in memory; NULL: none. View locked. */
 struct copy *view_copy_at(struct view *v, vaddr_t page);
 void view_forget_object(struct view *v);        /* what it looked up last */
-/* Drops the private copy c: PTE EMPTY, flushed, writer none, frame and credit back. No locks. */
-void view_drop_copy(struct view *v, struct copy *c);
 void handle_forget(struct process *p, int handle);
 
 void view_owe(struct view *v, vaddr_t at);      /* a right that goes at its end; view locked */
@@ -213,17 +230,34 @@ void copy_free(struct copy *c);
 /* encode.c: what the view's copies changed, by their objects' encoders. */
 /* Fills the buffer from d->cursor on. The view is claimed. 0, -EINVAL, -EFAULT, -ERANGE. */
 must_check int encode_copies(struct view *v, struct kd_diff *d);
+/* With KD_DIFF_SPILL. */
+must_check int encode_spill(struct view *v, struct kd_diff *d);
 /* The transaction is about to store to these bytes; copies of their pages were just made. */
 void encode_declare(struct view *v, vaddr_t at, uint64_t bytes);
 
 /* commit.c */
 void view_commit_answer(struct view *v, int answer);
+/* The view, claimed, if it was delivered to the calling process with this token, asks for one of these
+ * (a mask), and is not answered: until view_claim_end() or view_answer() only the caller works on its
+ * copies, and its owner sleeps. NULL otherwise. */
+enum { ASKED_COMMIT = 1 << ITEM_COMMIT, ASKED_SPILL = 1 << ITEM_SPILL, ASKED_UNSPILL = 1 << ITEM_UNSPILL };
+struct view *view_claim(uint64_t id, uint64_t token, unsigned asked);
+void view_claim_end(struct view *v);
+void view_answer(struct view *v, int answer);
 void view_port_dead(struct port *p);
 /* No call of the manager's works on copies whose commits go to p until commits_go_on(). -EINTR:
  * killed, and they go on already. */
 must_check int commits_hold(struct port *p);
 void commits_go_on(struct port *p);
 long commit_call(unsigned number, const uint64_t a[6]);
+
+/* spill.c: copies that go to the log and come back. By the owner thread, in a fault. */
+bool spill_possible(const struct view *v, const struct port *p);
+bool spill_due(const struct view *v, const struct port *p); /* rather than evict pages of others */
+/* Both wait for the manager. -EAGAIN: done, or doomed: look again; else an errno. */
+must_check int spill_some(struct view *v);
+must_check int spill_bring(struct view *v, struct object *o, vaddr_t page); /* hands are full */
+long spill_call(unsigned number, const uint64_t a[6]);
 
 /* version.c: publications, snapshots, old versions */
 uint64_t version_publish_begin(void);           /* the next number; one publication at a time */

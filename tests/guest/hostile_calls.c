@@ -502,7 +502,7 @@ static void katydid_structures(const char *self)
         long result = CALL(KD_OBJECT_CREATE, &c);                                                 \
         good &= is_errno(result) || (printf("# object %s: %ld\n", #__VA_ARGS__, result), 0);       \
     } while (0)
-    OBJECT(c.flags = 8);
+    OBJECT(c.flags = 16);
     OBJECT(c.flags = ~0u);
     OBJECT(c.pages = 0);
     OBJECT(c.pages = ~0ull);

@@ -85,6 +85,10 @@ enum kd_call {
     KD_VIEW_ABORT,            /* (view, error) */
     KD_VIEW_WAIT,             /* (view, const uint64_t mask[2]): waits-for edges of the manager's own */
     KD_CREDIT_GRANT,          /* (port, count): private copies that may be made of its objects */
+    KD_TXN_SPILLED,           /* (view, token, n, done): the first n copies that KD_TXN_DIFF told with
+                               * KD_DIFF_SPILL lie in the log; their frames and credits are gone.
+                               * done: answers KD_MSG_SPILL. How many there still were */
+    KD_TXN_UNSPILL,           /* (view, token, bytes): answers KD_MSG_UNSPILL with the page */
 
     /* Disks (kernel/block.c). */
     KD_BLOCK_OPEN = 1100,     /* (name, struct kd_block_info *): exclusive; -ENODEV, -EBUSY */
@@ -132,7 +136,8 @@ struct kd_system_info {
     uint64_t idle_cycles;                      /* of all CPUs, by the time stamp counter */
     uint64_t grants_group;                     /* of shared rights: neighbours of a page touched */
     uint64_t escalations;                      /* of page rights to locks of containers */
-    uint64_t reserved[6];
+    uint64_t spills;                           /* private copies that went to a log */
+    uint64_t reserved[5];
 };
 
 /* ---- messages ---- */
@@ -160,13 +165,16 @@ enum kd_message_kind {
                          * Only the first page is waited for; the others are likely to be wanted next.
                          * KD_PAGE_ALONE with the access: no neighbours, touches are random */
     KD_MSG_LOCK,        /* cookie, page, access, view, object handle (KD_OBJECT_ASK): KD_LOCK_ANSWER */
-    KD_MSG_COMMIT,      /* view, copies, 0, 0; data: the batch; process; token: publish or refuse */
+    KD_MSG_COMMIT,      /* view, copies, spilled copies, 0; data: the batch; process; token: publish or
+                         * refuse */
     KD_MSG_CONFLICT,    /* notice: cookie, page, requesting view, blocking mask low, high */
     KD_MSG_VIEW_GONE,   /* notice: view, 1 if it died, ended reason; process (an abort or an end) */
     KD_MSG_CLEAN,       /* notice: frames are wanted; word[0] pages */
     KD_MSG_CREDIT_LOW,  /* notice */
     KD_MSG_CLIENT_GONE, /* notice: process */
     KD_MSG_NOTIFY,      /* notice: word[0] the bits of KD_PORT_NOTIFY */
+    KD_MSG_SPILL,       /* view, copies, wanted; process; token: KD_TXN_SPILLED or refuse */
+    KD_MSG_UNSPILL,     /* view, cookie, page; process; token: KD_TXN_UNSPILL or refuse */
 };
 
 /* ---- memory objects ---- */
@@ -176,6 +184,8 @@ enum {
     KD_OBJECT_TRANSACTIONAL = 1,               /* touched in transactions only; writes are private */
     KD_OBJECT_ASK = 2,                         /* every first touch asks the manager */
     KD_OBJECT_NOTICES = 4,                     /* CONFLICT and VIEW_GONE notices are wanted */
+    KD_OBJECT_SPILLS = 8,                      /* its manager answers SPILL and UNSPILL; it hears
+                                                * VIEW_GONE of transactions that spilled and abort */
 };
 enum kd_encoder {
     KD_ENCODER_DIFF,                           /* what differs from the base */
@@ -203,7 +213,8 @@ struct kd_supply {
 };
 struct kd_page_name { uint64_t cookie, page; };
 #define KD_CSN_ANY (~0ull)
-enum { KD_PAGE_RESIDENT = 1, KD_PAGE_DIRTY = 2, KD_PAGE_WRITER = 4, KD_PAGE_PINNED = 8 };
+enum { KD_PAGE_RESIDENT = 1, KD_PAGE_DIRTY = 2, KD_PAGE_WRITER = 4, KD_PAGE_PINNED = 8,
+       KD_PAGE_AWAY = 16 };                    /* not resident; published from a spilled copy */
 struct kd_space_info {
     uint64_t base, pages, cookie;
     uint32_t rights, flags;
@@ -265,7 +276,10 @@ struct kd_diff {
     void *buffer;
     uint64_t buffer_bytes;                     /* in: its size; out: used. Under one page: -EINVAL */
     uint64_t pages;                            /* out: pages told so far in this call */
+    uint64_t flags;
 };
+/* Whole pages, and each copy once until KD_TXN_SPILLED; the cursor only says by ~0 that it was all. */
+enum { KD_DIFF_SPILL = 1 };
 struct kd_publish { uint64_t view, token, csn; };
 struct kd_view_info {
     uint64_t view, state, doom, ticket, weight, copies, snapshot_csn, waits[2];
