@@ -92,8 +92,11 @@ uint64_t evict_resident_count(void)
     return resident;
 }
 
+bool evict_short;
+
 void evict_wake(void)
 {
+    evict_short = frame_free_count() < frame_low_mark();
     if (evictor)
         thread_wake(evictor);
 }

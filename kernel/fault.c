@@ -64,10 +64,13 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
         if (e)
             return e;
     }
+    if (evict_short) {
+        evict_short = frame_free_count() < frame_low_mark();
+        if (evict_short && spill_due(v, port))
+            return spill_some(v); /* while there still are frames for the manager */
+    }
     if (!v->frame_hand)
         v->frame_hand = frame_alloc_raw(false);
-    if (!v->frame_hand && spill_due(v, port))
-        return spill_some(v);
     if (!v->copy_hand && !(v->copy_hand = copy_alloc()))
         return memory_more(v, evict_more());
     if (!v->frame_hand && !(v->frame_hand = evict_frame()))
@@ -78,7 +81,7 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
 /* 0: credit, frame and record are in hand. */
 HOT int hands_fill(struct view *v, struct object *o)
 {
-    if (likely(v->enlisted == o->commit_port && v->credits_hand && !v->pages_max)) {
+    if (likely(v->enlisted == o->commit_port && v->credits_hand && !v->pages_max && !evict_short)) {
         if (!v->copy_hand)
             v->copy_hand = copy_alloc();
         if (!v->frame_hand)
@@ -405,6 +408,8 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
             leaf_keep(v, l, pte - index % LEAF_PAGES);
             return 0;
         }
+        if (e == -ENOMEM && v->enlisted && spill_possible(v, v->enlisted))
+            e = spill_some(v);
         if (e == -EAGAIN)
             e = 0;
     }

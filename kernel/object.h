@@ -199,6 +199,7 @@ void evict_remove(struct frame *f);
 void evict_cleaned(struct frame *f);            /* its page is not dirty any more */
 long evict_laundry(vaddr_t out, uint64_t max);  /* KD_CLEAN_LIST */
 void evict_wake(void);
+extern bool evict_short; /* when somebody looked last, fewer frames than the low mark were free */
 /* A frame for the contents of a page (not zeroed); waits for eviction and cleaning. NULL: there is
  * none to be had, or killed. No locks held. */
 must_check struct frame *evict_frame(void);

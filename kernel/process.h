@@ -62,6 +62,7 @@ struct process {
     uint32_t attach_generation;      /* atomic: rises with each change */
     struct view *plain;              /* maps objects that are not transactional; view.c */
     unsigned view_count;
+    bool spills;                     /* manages objects with KD_OBJECT_SPILLS: may use the reserve */
     struct kd_view_stats stats;
 };
 

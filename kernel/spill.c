@@ -23,7 +23,8 @@
  */
 #include "view.h"
 
-enum { SPILL_MIN = 64 }; /* fewer copies are not worth a message */
+/* Fewer copies are not worth a message; with their bases, copies fill a quarter of memory. */
+enum { SPILL_MIN = 64, MEMORY_PART = 8 };
 
 /* ---- the owner's side ---- */
 
@@ -75,7 +76,7 @@ bool spill_possible(const struct view *v, const struct port *p)
 
 bool spill_due(const struct view *v, const struct port *p)
 {
-    return spill_possible(v, p) && view_copy_count() >= frame_total_count() / 4;
+    return spill_possible(v, p) && view_copy_count() >= frame_total_count() / MEMORY_PART;
 }
 
 int spill_some(struct view *v)

@@ -47,7 +47,8 @@ static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
         pte_t *pte = arch_pte(p->table, here, true);
         if (pte && *pte != 0)
             continue;
-        struct frame *f = pte && p->frames < p->frames_max ? frame_alloc(false) : NULL;
+        bool reserve = p->spills && here == at; /* others wait until it has taken their pages */
+        struct frame *f = pte && p->frames < p->frames_max ? frame_alloc(reserve) : NULL;
         if (f && page_install(p, r, here, f))
             continue;
         if (f)

@@ -9,8 +9,8 @@ static const struct {
     const char *text;
 } texts[] = {
     {0, "no error"},
-    {E2BIG, "the transaction changed more than half the log, or an eighth of the memory, can hold; it "
-            "was undone: do the work in several smaller transactions"},
+    {E2BIG, "the transaction changed more than half the log can hold; it was undone: do the work in "
+            "several smaller transactions, or make the store with a larger log"},
     {EACCES, "the container is open for reading only: open it with PS_WRITE"},
     {EAGAIN, "the store is busy; nothing was done: try again"},
     {EALREADY, "this thread is in a transaction already: commit or suspend it first"},

@@ -21,6 +21,7 @@
 #include "user/store/pager.c"
 #include "user/store/request.c"
 #include "user/store/space.c"
+#include "user/store/spill.c"
 
 
 #undef fail

@@ -46,6 +46,33 @@ static void batch_add(uint64_t id, uint64_t page)
     container_by_id(id)->busy++;
 }
 
+int log_page_read(uint64_t offset, uint32_t crc, void *bytes)
+{
+    long r = -EIO;
+    for (int try = 0; r < 0 && try < 3; try++)
+        r = KD4(KD_BLOCK_READ, server.disk, offset, bytes, PAGE_BYTES);
+    if (r < 0) return -EIO;
+    return crc32c(0, bytes, PAGE_BYTES) == crc ? 0 : -EUCLEAN;
+}
+
+/* A page whose newest version was never in memory since its chain was committed: from the log. Lock
+ * held, dropped for the disk. This thread is the only one that writes homes and releases log. */
+static int clean_from_log(uint64_t id, uint64_t page)
+{
+    static uint8_t bytes[PAGE_BYTES];
+    struct store_page at;
+    if (store_page_find(server.store, id, page, &at) < 0 || !at.dirty || !at.log_offset_bytes)
+        return 0;
+    server_unlock();
+    long r = log_page_read(at.log_offset_bytes, at.log_crc, bytes);
+    if (r == 0) r = KD4(KD_BLOCK_WRITE, server.disk, at.offset_bytes, bytes, PAGE_BYTES);
+    server_lock();
+    if (r < 0) return (int)r;
+    server.home_writes++;
+    (void)store_page_cleaned(server.store, id, page, at.lsn, at.log_crc); /* a newer one comes again */
+    return 0;
+}
+
 /* Lock held. S2: the library first, then the kernel. */
 static int batch_settle(unsigned i)
 {
@@ -53,7 +80,8 @@ static int batch_settle(unsigned i)
     uint64_t id = batch.what[i].container;
     container_by_id(id)->busy--;
     if (io->status == -EIO) return -EIO;
-    if (io->status < 0) return 0; /* not in memory, or busy: it comes again */
+    if (io->status == -ENOENT) return clean_from_log(id, batch.what[i].page);
+    if (io->status < 0) return 0; /* busy: it comes again */
     server.home_writes++;
     if (store_page_cleaned(server.store, id, batch.what[i].page, io->csn, io->crc) == 0)
         kd_object_cleaned(io->object, io->page, io->csn);

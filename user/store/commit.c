@@ -19,15 +19,17 @@
 #define DIFF_BYTES     (256u << 10)
 #define IDLE_MS        100              /* then the last group is sealed by an empty one */
 #define SPACE_TRIES    3
-#define TOUCH_BYTES    (1u << 20)       /* of the group buffers are always memory */
 #define FULL_ALWAYS    (~0ull)
 #define NOTHING_TO_LOG 1                /* no error and no transaction either */
 
 static uint8_t *diff_buffer, *batch_buffer;
 static struct kd_message pending;       /* a COMMIT that is not in a group yet */
 static bool has_pending;
+static struct kd_message held;          /* one for spill.c that came while a group was filled */
+static bool has_held, filling;
 static bool idle_due;                   /* nothing seals the last group yet */
 static bool quiet;                      /* the commit at hand is the only one far and wide */
+static bool too_large;                  /* `pending` is, for any group: it spills first */
 
 /* ---- one view ---- */
 
@@ -99,6 +101,7 @@ static int add_transaction(struct group *g, const struct kd_message *m, struct b
     int r = store_txn_begin(g->disk, m->process);
     if (r < 0) return r;
     *pages = 0;
+    r = spill_commit(g->disk, m, b);
     while (r == 0 && diff.cursor != ~0ull && m->word[1] > 0) {
         diff.buffer = diff_buffer;
         diff.buffer_bytes = DIFF_BYTES;
@@ -110,7 +113,7 @@ static int add_transaction(struct group *g, const struct kd_message *m, struct b
     }
     if (r == 0) r = add_ops(g, b);
     if (r == 0) r = group_freed_add(g, b->freed, b->freed_count);
-    if (r == 0 && *pages == 0 && b->op_count == 0) r = NOTHING_TO_LOG;
+    if (r == 0 && *pages == 0 && b->op_count == 0 && !spill_chain(m->word[0])) r = NOTHING_TO_LOG;
     if (r == 0) return store_txn_end(g->disk, position); /* from here on it cannot be taken back */
     store_txn_cancel(g->disk);
     return r;
@@ -151,6 +154,7 @@ static int group_add(struct group *g, const struct kd_message *m)
         g->name_count = names;
         g->freed_count = freed;
     } else if (r == 0) {
+        g->ends_chain = spill_chain(m->word[0]) != NULL;
         g->publish[g->count++] = (struct kd_publish){.view = m->word[0], .token = m->token};
         g->copies += pages;
         step(STEP_C4);
@@ -231,7 +235,8 @@ static void idle_group(void)
 }
 
 /* The next COMMIT into `pending`; notices are dealt with on the way. 0, or -ETIMEDOUT, -EAGAIN;
- * -EINTR: a group of the manager's own was written, or one has landed. */
+ * -EINTR: a group of the manager's own was written, or one has landed; -EBUSY: the group is to be
+ * launched first. */
 static long next_commit(long timeout_ms)
 {
     for (;;) {
@@ -247,7 +252,12 @@ static long next_commit(long timeout_ms)
             idle_due |= pending.word[0] & NOTICE_OWN;
             return -EINTR;
         }
-        server_notice(&pending);
+        if (filling && spill_concerns(&pending)) {
+            held = pending;
+            has_held = true;
+            return -EBUSY;
+        }
+        if (!spill_message(&pending)) server_notice(&pending);
     }
 }
 
@@ -261,6 +271,8 @@ static bool take_pending(struct group *g, int *tries, bool *checkpoint)
         return false;
     }
     if (r == -ENOBUFS && g->count > 0) return false;
+    too_large = (r == -ENOBUFS || r == -E2BIG) && pending.word[1] > 0;
+    if (too_large) return false;
     has_pending = false;
     *tries = 0;
     if (r < 0) {
@@ -297,7 +309,7 @@ static void group_fill(struct group *g, size_t room, int *tries, bool *checkpoin
 {
     size_t used = pending_bytes();
     while (take_pending(g, tries, checkpoint) && g->count < KD_VIEW_MAX) {
-        if (quiet || !gather()) break;
+        if (quiet || g->ends_chain || !gather()) break;
         if ((used += pending_bytes()) > room) break;
     }
 }
@@ -313,7 +325,9 @@ static struct group *group_make(size_t room, int *tries, bool *checkpoint)
         has_pending = false;
         return NULL;
     }
+    filling = true;
     group_fill(g, room, tries, checkpoint);
+    filling = false;
     if (g->count == 0) {
         group_cancel(g);
         return NULL;
@@ -326,20 +340,47 @@ static struct group *group_make(size_t room, int *tries, bool *checkpoint)
     return NULL;
 }
 
+/* Lands a group by this thread; the chain that it ends, if any, is over when it is applied. */
+static void land_here(struct group *g)
+{
+    uint64_t view = g->publish[g->count - 1].view;
+    bool ends_chain = g->ends_chain;
+    if (group_land(g) == 0 && ends_chain) spill_committed(view);
+}
+
+/* `pending` fits no group: its copies go into the log before it. */
+static void make_smaller(void)
+{
+    int r = spill_for_commit(&pending);
+    if (r == 0) return;
+    kd_txn_refuse(pending.word[0], pending.token, -r);
+    server.refused++;
+    has_pending = false;
+}
+
 /* `pending` and whatever else is queued, as far as it fits, become a group. */
 static void run_group(int *tries)
 {
     bool checkpoint = false;
+    if (spill_chain(pending.word[0]) && pending.word[1] > SPILL_GROUP_PAGES) {
+        server_lock();
+        make_smaller(); /* rather than fill memory with a large group's buffers */
+        server_unlock();
+        return;
+    }
+    too_large = false;
     size_t room = pending_bytes() > TOUCH_BYTES ? pending_bytes() : TOUCH_BYTES;
     memory_touch(room);
     server_lock();
     gate_enter(false);
     struct group *g = group_make(room, tries, &checkpoint);
     gate_leave();
-    if (g && quiet)
-        group_land(g);
+    if (g && (quiet || g->ends_chain))
+        land_here(g);
     else if (g)
         group_hand_over(g);
+    else if (too_large)
+        make_smaller();
     if (checkpoint && checkpoint_wait() < 0) *tries = SPACE_TRIES;
     server_unlock();
 }
@@ -363,6 +404,8 @@ void *committer_main(void *unused)
     (void)unused;
     int tries = 0;
     for (;;) {
+        if (has_held) spill_message(&held);
+        has_held = false;
         long r = has_pending ? 0 : await_commit();
         if (r == 0) {
             run_group(&tries);
@@ -384,5 +427,6 @@ int committer_init(void)
     if (!diff_buffer || !batch_buffer) return -ENOMEM;
     memset(diff_buffer, 0, DIFF_BYTES); /* memory from now on: see device.c */
     memset(batch_buffer, 0, KD_DATA_MAX);
+    memory_touch(TOUCH_BYTES);
     return 0;
 }

@@ -113,7 +113,7 @@ static int segments_make(struct container *c, const struct store_container *d)
         if (i >= c->segment_count) {
             struct kd_object_create o = {
                 .port = server.port, .commit_port = server.commit_port,
-                .flags = KD_OBJECT_TRANSACTIONAL, .cookie = cookie_of(d->object, i),
+                .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_SPILLS, .cookie = cookie_of(d->object, i),
                 .base = d->segments[i].address, .pages = d->segments[i].pages};
             memcpy(o.name, d->name, sizeof(o.name));
             long object = kd_object_create(&o);

@@ -39,7 +39,7 @@ int group_begin(struct group **out)
     struct group *g = &groups[server.launched & 1];
     assert(server.gate_taken && server.launched - server.landed < 2);   /* L2 */
     if (server.fenced) return server.fenced;
-    g->handed = false;
+    g->handed = g->spills = g->ends_chain = false;
     g->count = g->freed_count = g->name_count = 0;
     g->copies = 0;
     *out = g;
@@ -147,7 +147,7 @@ static void tell_freed_part(uint64_t id, uint64_t first, uint64_t count)
     if (container_object(id, first, &object, &page) < 0) return;
     if (kd_object_info(object, page, count, bits) < 0) return;
     for (uint64_t i = 0; i < count; i++)
-        if ((bits[i] & KD_PAGE_DIRTY) && store_page_find(server.store, id, first + i, &at) == 0
+        if ((bits[i] & (KD_PAGE_DIRTY | KD_PAGE_AWAY)) && store_page_find(server.store, id, first + i, &at) == 0
             && !at.present)
             kd_object_cleaned(object, page + i, KD_CSN_ANY);
 }
@@ -207,7 +207,7 @@ int group_land(struct group *g)
     while (server.landed != g->number) pthread_cond_wait(&turn, &server.lock);  /* L1 */
     uint64_t flushes = device_flushes;
     server_unlock();
-    int r = store_group_write(g->disk); /* <-- its return with 0 is the point of commit */
+    int r = g->spills ? 0 : store_group_write(g->disk); /* <-- its return with 0 is the point of commit */
     if (r == 0 && g->counted) step(STEP_C5F);
     server_lock();
     server.log_flushes += device_flushes - flushes;

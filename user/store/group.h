@@ -24,6 +24,8 @@ struct group {
     struct kd_publish publish[KD_VIEW_MAX];
     uint32_t position[KD_VIEW_MAX];
     uint64_t copies;                    /* pages logged */
+    bool spills;                        /* SPILL records only: it needs no flush */
+    bool ends_chain;                    /* its last transaction does */
     /* what else happens when it is committed */
     struct free_range *freed;
     unsigned freed_count, freed_room;

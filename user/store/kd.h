@@ -83,6 +83,18 @@ static inline long kd_txn_publish(struct kd_publish *p, unsigned count)
 {
     return KD2(KD_TXN_PUBLISH, p, count);
 }
+static inline long kd_txn_spilled(uint64_t view, uint64_t token, uint64_t count, int done)
+{
+    return KD4(KD_TXN_SPILLED, view, token, count, done);
+}
+static inline long kd_txn_unspill(uint64_t view, uint64_t token, const void *bytes)
+{
+    return KD3(KD_TXN_UNSPILL, view, token, bytes);
+}
+static inline long kd_view_wait(uint64_t view, const uint64_t mask[2])
+{
+    return KD2(KD_VIEW_WAIT, view, mask);
+}
 static inline long kd_txn_refuse(uint64_t view, uint64_t token, int error)
 {
     return KD3(KD_TXN_REFUSE, view, token, error);

@@ -92,9 +92,9 @@ static void uuid_make(uint8_t uuid[16])
 
 static int disk_format(const struct disk_io *io)
 {
-    struct store_options options = {0};
-    uuid_make(options.uuid);
-    int r = store_format(io, &disk_memory, &options);
+    struct store_options made = {.log_bytes = options.log_bytes};
+    uuid_make(made.uuid);
+    int r = store_format(io, &disk_memory, &made);
     if (r == 0)
         say("blank disk of %llu MiB formatted", (unsigned long long)(io->bytes >> 20));
     else

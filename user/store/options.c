@@ -47,6 +47,14 @@ static bool checkpoint_option(const char *value)
     return end != value && *end == 0;
 }
 
+static bool log_option(const char *value)
+{
+    char *end;
+    uint64_t mib = strtoull(value, &end, 10);
+    options.log_bytes = mib << 20;
+    return end != value && *end == 0 && mib > 0 && mib < 1u << 20;
+}
+
 static bool crc_option(const char *value)
 {
     if (strcmp(value, "table") != 0 && strcmp(value, "instruction") != 0) return false;
@@ -74,6 +82,7 @@ static bool option(char *word, unsigned life)
     if (strcmp(word, "die") == 0) return die_option(value, life);
     if (strcmp(word, "bug") == 0) return bug_option(value);
     if (strcmp(word, "checkpoint_ms") == 0) return checkpoint_option(value);
+    if (strcmp(word, "log_mib") == 0) return log_option(value);
     if (strcmp(word, "crc") == 0) return crc_option(value);
     return false;
 }

@@ -72,7 +72,8 @@ static void supply(const struct bring *b, const struct want *w, uint32_t source,
         .object = b->object, .source = source, .rights = KD_READ | KD_WRITE,
         .page = w->page - b->shift, .count = 1, .csn = csn};
     long r = kd_object_supply(&s);
-    if (r < 0 && w->asked)
+    if (r == -ENOMEM) kd_object_fail(b->object, w->page - b->shift, 1, ENOMEM);
+    if (r < 0 && r != -ESTALE && w->asked) /* STALE: a newer version was published; it asks again */
         say("%s, page %llu: the kernel did not take it: error %ld", b->name,
             (unsigned long long)w->page, -r);
 }
@@ -85,6 +86,15 @@ static void fail(const struct bring *b, const struct want *w, const char *why)
 }
 
 /* ---- one round: look up, read, compare ---- */
+
+/* A page of a chain lies in the log as a whole until it goes home. */
+static bool in_log(const struct store_page *at) { return at->dirty && at->log_offset_bytes; }
+static bool on_disk(const struct store_page *at) { return at->present && (!at->dirty || in_log(at)); }
+static uint64_t place(const struct store_page *at)
+{
+    return in_log(at) ? at->log_offset_bytes : at->offset_bytes;
+}
+static uint32_t place_crc(const struct store_page *at) { return in_log(at) ? at->log_crc : at->crc; }
 
 /* Lock held. A page that came to nothing is looked up again in the next round. */
 static void look_up(struct bring *b)
@@ -102,7 +112,7 @@ static void drop_neighbours(struct bring *b)
     unsigned left = 0;
     for (unsigned i = 0; i < b->count; i++) {
         struct want *w = &b->want[i];
-        if (!w->asked && (!w->at.present || w->at.dirty)) w->done = true;
+        if (!w->asked && !on_disk(&w->at)) w->done = true;
         left += !w->asked && !w->done;
     }
     if (left == 0) return;
@@ -134,10 +144,10 @@ static void supply_zeros(struct bring *b)
 static bool read_supply(const struct bring *b, const struct want *w, const struct kd_page_io *io)
 {
     struct store_page now;
-    if (io->status != 0 || !w->at.present || w->at.dirty || io->crc != w->at.crc) return false;
+    if (io->status != 0 || !on_disk(&w->at) || io->crc != place_crc(&w->at)) return false;
     server_lock();
-    bool same = store_page_find(server.store, b->container, w->page, &now) == 0 && now.present
-                && !now.dirty && now.lsn == w->at.lsn;
+    bool same = store_page_find(server.store, b->container, w->page, &now) == 0 && on_disk(&now)
+                && now.lsn == w->at.lsn;
     if (same) supply(b, w, KD_SUPPLY_READ, now.lsn);
     server_unlock();
     return same;
@@ -171,7 +181,7 @@ static void read_and_supply(struct bring *b, bool last)
         struct want *w = &b->want[i];
         if (w->done) continue;
         io[count] = (struct kd_page_io){.object = b->object, .page = w->page - b->shift,
-                                        .offset_bytes = w->at.offset_bytes, .status = -EIO};
+                                        .offset_bytes = place(&w->at), .status = -EIO};
         of[count++] = w;
     }
     if (count == 0) return;

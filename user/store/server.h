@@ -172,7 +172,26 @@ int batch_parse(struct batch *b, uint64_t process, const void *bytes, uint64_t c
 bool batch_frees(const struct batch *b, uint64_t container, uint64_t page);
 void batch_release(struct batch *b);
 
+/* spill.c: by the committer thread. */
+#define TOUCH_BYTES (1u << 20)          /* of the group buffers are always memory */
+#define SPILL_GROUP_PAGES 240u          /* of a group of SPILL records: they fit there */
+/* SPILL, UNSPILL or VIEW_GONE: deals with it. No lock, not in the gate. */
+bool spill_message(const struct kd_message *m);
+bool spill_concerns(const struct kd_message *m);
+/* Lock held. The chain of the view's transaction, or NULL. */
+struct store_chain *spill_chain(uint64_t view);
+/* Its transaction is over; pages in the log count no more, or were applied. */
+void spill_end(uint64_t view);
+/* The same after its commit was published: whoever waits has its turn. */
+void spill_committed(uint64_t view);
+/* A COMMIT that fits no group: its copies go into the log first. 0; -EDEADLK: others do that now. */
+int spill_for_commit(struct kd_message *m);
+/* In a transaction that is being added: it ends its view's chain, if that has one. */
+int spill_commit(struct store_group *disk, const struct kd_message *m, const struct batch *b);
+
 /* clean.c */
+/* A page out of the log; its CRC must be `crc`. 0, -EIO, -EUCLEAN. No lock. */
+int log_page_read(uint64_t offset, uint32_t crc, void *bytes);
 void *cleaner_main(void *unused);
 void credits_update(bool all);      /* lock held */
 /* Between two pieces of the cleaner's work: if a group is in the air and the log has room, waits until

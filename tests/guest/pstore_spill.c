@@ -1,0 +1,263 @@
+/*
+ * pstore_spill.c - transactions larger than memory.
+ *
+ * Aim     a transaction that changes three times the memory commits, and every byte of it is there
+ *         afterwards, also after the store's recovery; it aborts without a trace; beyond half the log
+ *         it gets E2BIG; it finds its own changes again; two of them at once, snapshots beside one,
+ *         and the death of the client or of the manager in the middle do no harm.
+ * Method  word w of page p is a hash of p, w and the round that wrote it; some words of each page are
+ *         written, all are compared. The kernel counts the copies that spilled.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "pstore_test.h"
+
+enum { PAGES = 24000, LARGE = 16384 /* 64 MiB */, MEDIUM = 3000, TOO_LARGE = 23000, STEP = 64 };
+static ps_container *box;
+static volatile uint64_t (*pages)[512];
+
+static uint64_t word_of(uint64_t page, uint64_t word, uint64_t round)
+{
+    return round ? (page << 32 | word << 16 | round) * 0x9e3779b97f4a7c15ull : 0;
+}
+
+struct range { uint64_t from, count, round; };
+
+static int make(void *unused)
+{
+    (void)unused;
+    uint64_t *root = ps_root(box);
+    *root = (uint64_t)ps_alloc(box, (size_t)PAGES * 4096 - 64, NULL); /* begins in its first page */
+    return *root ? 0 : -errno;
+}
+static int find(void *unused)
+{
+    (void)unused;
+    uint64_t *root = ps_root(box);
+    pages = (void *)((*root + 4095) & ~4095ull);
+    return 0;
+}
+
+static int write_range(void *arg)
+{
+    const struct range *r = arg;
+    for (uint64_t p = r->from; p < r->from + r->count; p++)
+        for (uint64_t w = p % STEP; w < 512; w += STEP) pages[p][w] = word_of(p, w, r->round);
+    return 0;
+}
+static int write_and_leave(void *arg)
+{
+    write_range(arg);
+    return 17;
+}
+static long wrong;
+static int check_range(void *arg)
+{
+    const struct range *r = arg;
+    wrong = 0;
+    for (uint64_t p = r->from; p < r->from + r->count; p++)
+        for (uint64_t w = 0; w < 512; w++) {
+            uint64_t is = pages[p][w];
+            if (is != (w % STEP == p % STEP ? word_of(p, w, r->round) : 0) && wrong++ < 3)
+                printf("# page %ld word %ld is %lx\n", (long)p, (long)w, (unsigned long)is);
+        }
+    return wrong ? 1 : 0;
+}
+
+/* In parts: what was read stays in no transaction's way. */
+static long check(uint64_t from, uint64_t count, uint64_t round)
+{
+    long bad = 0;
+    for (uint64_t p = from; p < from + count; p += 4096) {
+        uint64_t n = from + count - p < 4096 ? from + count - p : 4096;
+        int r = ps_transaction(check_range, &(struct range){p, n, round});
+        if (r) printf("# check from page %ld: %d\n", (long)p, r);
+        bad += r != 0;
+    }
+    return bad;
+}
+
+static struct kd_system_info system_now(void)
+{
+    struct kd_system_info info = {0};
+    kd_call3(KD_SYSTEM_INFO, (long)&info, 0, 0);
+    return info;
+}
+static uint64_t spills(void) { return system_now().spills; }
+static void pause_ms(long ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
+
+static int manager_pid(void)
+{
+    struct kd_process_info list[32];
+    long n = kd_call3(KD_PROCESS_LIST, (long)list, 32, 0);
+    for (long i = 0; i < n && i < 32; i++)
+        if (!strcmp(list[i].name, "store") && list[i].parent == 1) return list[i].pid;
+    return 0;
+}
+static void manager_kill(void)
+{
+    int pid = manager_pid();
+    kd_call3(KD_PROCESS_KILL, pid, 9, 0);
+    while (manager_pid() == pid) pause_ms(1);
+}
+static int manager_await(void)
+{
+    int r = -ENOTCONN;
+    for (int i = 0; i < 1000; i++) {
+        r = ps_transaction(find, NULL);
+        if (r != -EOWNERDEAD && r != -ENOTCONN) break;
+        pause_ms(10);
+    }
+    return r;
+}
+
+static void test_large(void)
+{
+    uint64_t before = spills();
+    int r = ps_transaction(write_range, &(struct range){0, LARGE, 1});
+    is(r, 0, "a transaction that changes 64 MiB commits");
+    struct kd_system_info info = system_now();
+    printf("# memory %ld MiB, %ld copies spilled\n", (long)(info.memory_bytes >> 20), (long)(spills() - before));
+    tap_ok(info.memory_bytes < (uint64_t)LARGE * 4096 && spills() - before > LARGE / 2,
+           "with less memory than that");
+    is(check(0, LARGE, 1), 0, "every word is there");
+    is(ps_checkpoint(), 0, "a checkpoint brings home what was never in memory since");
+    manager_kill();
+    is(manager_await(), 0, "the manager is killed and recovers");
+    is(check(0, LARGE, 1), 0, "every word is still there");
+}
+
+static void test_abort(void)
+{
+    is(ps_transaction(write_and_leave, &(struct range){0, MEDIUM * 2, 2}), 17, "a large one aborts");
+    is(check(0, MEDIUM * 2, 1), 0, "without a trace");
+    is(ps_transaction(write_range, &(struct range){0, TOO_LARGE, 3}), -E2BIG,
+       "one that half of the log does not hold gets E2BIG");
+    is(check(0, MEDIUM, 1), 0, "and leaves none");
+    is(check(LARGE, TOO_LARGE - LARGE, 0), 0, "nowhere");
+}
+
+static int write_twice(void *arg)
+{
+    struct range *r = arg, second = *r;
+    write_range(r);
+    if (check_range(r)) return 1; /* its own changes, most of them from the log */
+    second.round++;
+    return write_range(&second);
+}
+
+static void test_again(void)
+{
+    is(ps_transaction(write_twice, &(struct range){100, MEDIUM, 4}), 0,
+       "a transaction reads and changes what it spilled");
+    is(check(100, MEDIUM, 5), 0, "its last word counts");
+}
+
+static void *writer(void *arg) { return (void *)(long)ps_transaction(write_range, arg); }
+
+static volatile int stop;
+struct seen { long whole, stale, bad; };
+
+static int look(void *arg)
+{
+    uint64_t first = pages[100][100 % STEP], *out = arg, last = pages[100 + 2 * MEDIUM - 1][(100 + 2 * MEDIUM - 1) % STEP];
+    out[0] = first;
+    out[1] = last;
+    return 0;
+}
+static void *reader(void *arg)
+{
+    struct seen *seen = arg;
+    struct ps_options snapshot = {.isolation = PS_SNAPSHOT};
+    while (!stop) {
+        uint64_t w[2] = {0, 0};
+        int r = ps_transaction_opt(look, w, &snapshot);
+        int old = w[0] == word_of(100, 100 % STEP, 5);
+        int new = w[0] == word_of(100, 100 % STEP, 6) || w[0] == word_of(100, 100 % STEP, 7);
+        uint64_t p = 100 + 2 * MEDIUM - 1, round = w[0] == word_of(100, 100 % STEP, 6) ? 6 : 7;
+        if (r == -ESTALE) seen->stale++;
+        else if (r == 0 && ((old && w[1] == word_of(p, p % STEP, 1)) || (new && w[1] == word_of(p, p % STEP, round))))
+            seen->whole++;
+        else if (seen->bad++ < 3) printf("# reader: %d, %lx %lx\n", r, (unsigned long)w[0], (unsigned long)w[1]);
+    }
+    return NULL;
+}
+
+static void test_beside(void)
+{
+    pthread_t thread[3];
+    struct seen seen = {0, 0, 0};
+    struct range a = {100, 2 * MEDIUM, 6}, b = {12000, 2 * MEDIUM, 6};
+    void *result[2];
+    stop = 0;
+    pthread_create(&thread[2], NULL, reader, &seen);
+    pthread_create(&thread[0], NULL, writer, &a);
+    pthread_create(&thread[1], NULL, writer, &b);
+    for (int i = 0; i < 2; i++) pthread_join(thread[i], &result[i]);
+    stop = 1;
+    pthread_join(thread[2], NULL);
+    tap_ok(!result[0] && !result[1], "two large ones at once (%ld, %ld)", (long)result[0], (long)result[1]);
+    tap_ok(seen.whole > 0 && seen.bad == 0, "snapshots see all of one or nothing (%ld; %ld too old)", seen.whole, seen.stale);
+    is(check(100, 2 * MEDIUM, 6) + check(12000, 2 * MEDIUM, 6), 0, "both are there");
+    a = (struct range){100, 2 * MEDIUM, 7};
+    b = (struct range){100, 2 * MEDIUM, 7};
+    for (int i = 0; i < 2; i++) pthread_create(&thread[i], NULL, writer, i ? &b : &a);
+    for (int i = 0; i < 2; i++) pthread_join(thread[i], &result[i]);
+    tap_ok(!result[0] && !result[1], "and on the same pages (%ld, %ld)", (long)result[0], (long)result[1]);
+    is(check(100, 2 * MEDIUM, 7), 0, "one after the other");
+}
+
+static void test_deaths(const char *self)
+{
+    uint64_t before = spills();
+    int pid = child_start(self, "child", "");
+    while (spills() < before + 500) pause_ms(1);
+    kd_call3(KD_PROCESS_KILL, pid, 9, 0);
+    child_wait(pid);
+    is(check(100, MEDIUM, 7), 0, "a client dies while it spills: no trace");
+    is(ps_transaction(write_range, &(struct range){100, MEDIUM, 8}), 0, "and the next one spills");
+    pthread_t thread;
+    struct range r = {100, 3 * MEDIUM, 9};
+    ps_checkpoint();
+    void *result;
+    before = spills();
+    pthread_create(&thread, NULL, writer, &r);
+    while (spills() < before + 500) pause_ms(1);
+    manager_kill();
+    pthread_join(thread, &result);
+    tap_ok((long)result == -EOWNERDEAD || !result, "the manager dies while it takes pages: undone, or run again (%ld)",
+           (long)result);
+    is(manager_await(), 0, "it is back");
+    is(check(100, MEDIUM, result ? 8 : 9), 0, "what was committed is there, and no more");
+    is(ps_transaction(write_range, &r), 0, "the same transaction once more");
+    is(check(100, 3 * MEDIUM, 9), 0, "is there");
+}
+
+static int child(void)
+{
+    box = ps_open("large", PS_WRITE, NULL);
+    if (!box || ps_transaction(find, NULL)) return 1;
+    return ps_transaction(write_and_leave, &(struct range){100, LARGE, 20});
+}
+
+int main(int argc, char **argv)
+{
+    box = ps_open("large", PS_CREATE | PS_WRITE, PS_LAYOUT(uint64_t, 1));
+    if (!box) {
+        printf("Bail out! no container: %s\n", ps_strerror(errno));
+        return 1;
+    }
+    if (argc > 1 && !strcmp(argv[1], "child")) return child();
+    tap_plan(2 + 6 + 5 + 2 + 5 + 7 + 1);
+    is(ps_transaction(make, NULL), 0, "an object of 93 MiB");
+    is(ps_transaction(find, NULL), 0, "is found");
+    test_large();
+    test_abort();
+    test_again();
+    test_beside();
+    test_deaths(argv[0]);
+    is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck");
+    return tap_end();
+}
