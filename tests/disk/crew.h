@@ -2,8 +2,8 @@
  * crew.h - seeded jobs on all cores, their tallies, and what is said when one fails.
  *
  * A job is a function of its seed alone. SEED= and N= choose the seeds of every test of a program,
- * ONLY= the test, TEST_TIER=long or LONG=1 the numbers of `make test-long`; a failure prints the line that repeats it
- * with these. A job runs in a process of its own crew, so a crash ends one process and is reported
+ * ONLY= the test, TEST_TIER=long or LONG=1 the numbers of `make test-long`;
+ * a failure prints the line that repeats it with these. A job runs in a process of its own crew, so a crash ends one process and is reported
  * with its seed and step like any other failure.
  */
 #ifndef TESTS_DISK_CREW_H
@@ -33,6 +33,7 @@ uint64_t crew_sum(uint32_t tally);
 void crew_at(const char *what, uint64_t step);
 _Noreturn void crew_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-#define require(condition) ((condition) ? (void)0 : crew_fail("%s:%d: %s", __FILE__, __LINE__, #condition))
+#define require(condition) \
+    ((condition) ? (void)0 : crew_fail("%s:%d: %s", __FILE__, __LINE__, #condition))
 
 #endif

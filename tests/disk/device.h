@@ -65,8 +65,8 @@ void undo_begin(struct device *device);
 void undo_save(struct device *device, uint64_t offset, size_t bytes);
 void undo_to(struct device *device, uint32_t mark);             /* back to undo_count == mark */
 
-/* Memory that can fail: allocation number memory_fail_at (from 1). memory_live counts. What it hands
- * out holds memory_fill everywhere. */
+/* Memory that can fail: allocation number memory_fail_at (from 1). memory_live counts. What it
+ * hands out holds memory_fill everywhere. */
 extern uint8_t memory_fill;
 extern uint32_t memory_count, memory_fail_at, memory_fired;
 extern int64_t memory_live;

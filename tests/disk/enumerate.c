@@ -174,7 +174,8 @@ static void recover_again(struct walk *walk, uint64_t k)
     walk->result->again_states++;
 }
 
-/* While no write is under way, one bit of what a flush covered flips. Then the store says that it is damaged, or a page does,
+/* While no write is under way, one bit of what a flush covered flips. Then the store says
+ * that it is damaged, or a page does,
  * or the state is a commit that may be; the last groups may pass for a torn tail. */
 static void rot_run(struct walk *walk)
 {
@@ -188,7 +189,7 @@ static void rot_run(struct walk *walk)
         return;
     uint32_t at = (uint32_t)random_below(&walk->random, n);
     uint64_t byte = 0;
-    for (int i = 0; i < 8 && (!byte || !walk->device->image[byte]); i++)   /* rather one that says something */
+    for (int i = 0; i < 8 && (!byte || !walk->device->image[byte]); i++)
         byte = walk->stable[at].offset + random_below(&walk->random, walk->stable[at].bytes);
     undo_save(walk->device, byte / 4096 * 4096, 4096);
     walk->device->image[byte] ^= (uint8_t)(1u << random_below(&walk->random, 8));
@@ -261,7 +262,8 @@ static void label(struct walk *walk, const char *kind, uint32_t a, uint64_t b)
              walk->pending_count, (unsigned long long)b);
 }
 
-static void label_as(struct walk *walk, const char *method, const char *kind, uint32_t a, uint64_t b)
+static void label_as(struct walk *walk, const char *method, const char *kind, uint32_t a,
+                     uint64_t b)
 {
     walk->method = method;
     label(walk, kind, a, b);
@@ -491,7 +493,8 @@ static void crash_again(struct walk *outer, uint64_t k, uint32_t state_mark)
     struct walk inner = { .world = again, .events = device->events, .count = device->event_count,
                           .device = device, .options = outer->options, .result = outer->result,
                           .random = random_next(&outer->random), .depth = outer->depth + 1,
-                          .formatted = true, .acked = k, .submitted = k, .acked_before = k, .acked_last = k };
+                          .formatted = true, .acked = k, .submitted = k, .acked_before = k,
+                          .acked_last = k };
     struct event *events = device->events;
     device->events = NULL;
     device->event_count = device->event_room = 0;
