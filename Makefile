@@ -62,11 +62,16 @@ HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/
 
 all:                            ## build the kernel, the programs and the host tools (default)
 	@scripts/setup build
-	@+$(MAKE) --no-print-directory -j$(JOBS) image $(HOST_TOOLS)
+	@+$(MAKE) --no-print-directory -j$(JOBS) image $(HOST_TOOLS) \
+	    $(filter image tests host-tests,$(MAKECMDGOALS))
 
+ifneq ($(filter all,$(MAKECMDGOALS)),)  # its make makes these too: two would build one file at once
+image tests host-tests: all
+else
 image: build/kernel.elf build/initrd.tar
 host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS) build/tests/asan/kstore
 tests: image host-tests $(GUEST_TESTS) build/tests/same/host build/tests/same/guest build/bugs/store
+endif
 
 # --- the kernel: linked twice, so that it can hold its own symbol table -------------------------
 build/obj/kernel/%.o: kernel/%.c Makefile
