@@ -92,6 +92,10 @@ LOCK_INLINE void lock_release(struct lock *l)
     __atomic_store_n(&l->taken, 0, __ATOMIC_RELEASE);
 }
 #endif
+/* What CPUs waited for, by name: only waiting is counted, so taking a free lock costs nothing. */
+#define LOCK_NAMES_MAX 32
+struct lock_count { const char *name; uint64_t waits, cycles, longest; };
+extern struct lock_count lock_counts[LOCK_NAMES_MAX];
 bool lock_held(const struct lock *l); /* by this CPU; for assertions */
 _Noreturn void lock_none_panic(void);
 /* This CPU holds no lock: called before every sleep. */

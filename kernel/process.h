@@ -113,6 +113,8 @@ void call_thread_gone(struct thread *t);       /* call.c: by thread_exit() */
 
 /* Bytes that nobody should rely on being secret. system.c */
 void random_bytes(void *to, size_t bytes);
+/* look.c: a text about the system or a process. Its length, -ESRCH, -EINVAL, -ENOMEM, -EFAULT. */
+long look_call(unsigned what, int pid, vaddr_t to, uint64_t bytes);
 /* syscall.c: calls that got -ENOSYS because nobody knows their number. */
 extern uint64_t syscall_unknown_count;
 /* syscall.c dispatches numbers 1000.. to this table's owners: */

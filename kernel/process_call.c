@@ -221,6 +221,12 @@ static void info_fill(struct kd_process_info *i, struct process *p)
     i->frames = p->frames;
     i->cpu_ns = p->cpu_ns;
     strlcpy(i->name, p->name, sizeof(i->name));
+    i->read_faults = p->stats.read_faults;
+    i->write_faults = p->stats.write_faults;
+    i->lock_waits = p->stats.lock_waits;
+    i->commits = p->stats.commits;
+    i->aborts = p->stats.aborts;
+    i->manager_calls = p->stats.manager_calls;
 }
 
 static long call_list(vaddr_t user, uint64_t count)

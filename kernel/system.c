@@ -77,6 +77,7 @@ long system_call(unsigned number, const uint64_t a[6])
     case KD_SYSTEM_INFO: return info_call(a[0]);
     case KD_KERNEL_COMMAND_LINE: return command_line_call(a[0], a[1]);
     case KD_CHECK: return check_call();
+    case KD_LOOK: return look_call((unsigned)a[0], (int)a[1], a[2], a[3]);
     default: return -ENOSYS;
     }
 }

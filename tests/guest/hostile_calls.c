@@ -132,6 +132,7 @@ static void katydid_pointers(void)
         {"process_create", KD_PROCESS_CREATE, {P}, IN, sizeof(struct kd_process_create)},
         {"process_list", KD_PROCESS_LIST, {P, 64}, OUT, 64},
         {"system_info", KD_SYSTEM_INFO, {P}, OUT, sizeof(struct kd_system_info)},
+        {"look", KD_LOOK, {KD_LOOK_LOG, 0, P, 64}, OUT, 64},
         {"kernel_log", KD_KERNEL_LOG, {P, 100}, IN, 100},
         {"kernel_command_line", KD_KERNEL_COMMAND_LINE, {P, 4096}, OUT, 2},
         {"port_call", KD_PORT_CALL, {G(store), P}, IN, sizeof message},

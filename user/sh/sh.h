@@ -58,6 +58,8 @@ extern bool interactive;
 typedef int builtin_fn(const struct io *io, int argc, char **argv);
 /* NULL: it is a program's name. *lasts: Ctrl-C should be able to end it. */
 builtin_fn *builtin_find(const char *name, bool *lasts);
+/* look.c */
+builtin_fn do_dmesg, do_objects, do_lockstat, do_vmmap, do_handles, do_store;
 const char *builtin_name(int number);  /* 0, 1, ...; NULL: no more */
 
 /* ---- line.c, history.c, complete.c ---- */

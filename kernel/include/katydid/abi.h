@@ -34,6 +34,7 @@ enum kd_call {
     KD_KERNEL_LOG,            /* (text, bytes): a line into the kernel's log */
     KD_KERNEL_COMMAND_LINE,   /* (buffer, bytes): the kernel's command line, NUL-terminated */
     KD_CHECK,                 /* (): kcheck, walks the kernel's invariants; 0 or -EIO */
+    KD_LOOK,                  /* (KD_LOOK_*, pid, buffer, bytes): a text for people; its length */
 
     /* Messages (kernel/port.c). */
     KD_PORT_CREATE = 1020,    /* (): handle */
@@ -120,11 +121,19 @@ struct kd_process_create {
 };
 enum { KD_PROCESS_FOREGROUND = 1 };            /* Ctrl-C ends it */
 enum { KD_WAIT_NOHANG = 1 };
+enum kd_look {
+    KD_LOOK_LOG,                               /* what is left of the kernel's log */
+    KD_LOOK_OBJECTS,                           /* memory objects: place, pages, users */
+    KD_LOOK_LOCKS,                             /* the kernel's locks that CPUs waited for */
+    KD_LOOK_MAP,                               /* of a process: its memory, and what it has attached */
+    KD_LOOK_HANDLES,                           /* of a process */
+};
 struct kd_process_info {
     int32_t pid, parent;
     uint32_t threads, handles, views, state;
     uint64_t frames, cpu_ns;
     char name[KD_NAME_MAX];
+    uint64_t read_faults, write_faults, lock_waits, commits, aborts, manager_calls;
 };
 struct kd_system_info {
     uint64_t memory_bytes, free_bytes, uptime_ns;

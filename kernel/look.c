@@ -1,0 +1,204 @@
+/*
+ * look.c - the kernel's tables as text, for people: KD_LOOK.
+ *
+ * Each line is made under the lock of what it tells about and of nothing else, so a text is true line
+ * by line and not as a whole. It ends when the buffer is full.
+ */
+#include "file.h"
+#include "handle.h"
+#include "object_private.h"
+#include "vm_private.h"
+
+#define LOOK_BYTES 65536u
+#define OBJECTS_SHOWN 256
+
+struct text {
+    char *bytes;
+    size_t used;
+};
+
+static __attribute__((format(printf, 2, 3))) void say(struct text *t, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (t->used < LOOK_BYTES - 1)
+        t->used += (size_t)vsnprintk(t->bytes + t->used, LOOK_BYTES - t->used, format, arguments);
+    t->used = MIN(t->used, (size_t)LOOK_BYTES - 1);
+    va_end(arguments);
+}
+
+/* ---- memory objects ---- */
+
+struct page_count { uint64_t resident, dirty, written, versions; };
+
+static void leaf_count(struct leaf *l, void *arg)
+{
+    struct page_count *c = arg;
+    lock_acquire(&l->lock);
+    for (unsigned i = 0; i < LEAF_PAGES; i++) {
+        const struct page *p = &l->pages[i];
+        c->resident += page_resident(p);
+        c->dirty += page_resident(p) && (p->flags & PAGE_DIRTY);
+        c->written += p->writer != WRITER_NONE;
+        for (const struct copy *v = p->versions; v; v = v->next)
+            c->versions++;
+    }
+    lock_release(&l->lock);
+}
+
+static void say_object(struct text *t, struct object *o)
+{
+    struct page_count c = {0};
+    unsigned users = 0;
+    leaves_for(o, leaf_count, &c);
+    lock_acquire(&o->lock);
+    list_for(l, &o->attachments)
+        users++;
+    lock_release(&o->lock);
+    say(t, "0x%012llx %8llu pages, %6llu resident, %5llu dirty, %4llu being written, %4llu old versions, "
+        "%3u users%s%s  %s\n", (unsigned long long)o->base, (unsigned long long)o->pages,
+        (unsigned long long)c.resident, (unsigned long long)c.dirty, (unsigned long long)c.written,
+        (unsigned long long)c.versions, users,
+        o->flags & KD_OBJECT_TRANSACTIONAL ? "" : ", plain", o->dead ? ", dead" : "", o->name);
+}
+
+static void say_objects(struct text *t)
+{
+    struct object **found = kalloc(OBJECTS_SHOWN * sizeof(*found));
+    unsigned n = 0;
+    if (!found)
+        return;
+    lock_acquire(&objects_lock);
+    list_for(l, &objects) {
+        struct object *o = container_of(l, struct object, all);
+        if (n < OBJECTS_SHOWN) {
+            object_get(o);
+            found[n++] = o;
+        }
+    }
+    lock_release(&objects_lock);
+    for (unsigned i = 0; i < n; i++) {
+        say_object(t, found[i]);
+        object_put(found[i]);
+        arch_serve_shootdown();
+    }
+    kfree(found);
+}
+
+/* ---- locks ---- */
+
+static void say_locks(struct text *t)
+{
+    say(t, "%-20s %12s %16s %16s\n", "lock", "waits", "cycles waited", "longest");
+    for (const struct lock_count *c = lock_counts; c < lock_counts + LOCK_NAMES_MAX && c->name; c++)
+        say(t, "%-20s %12llu %16llu %16llu\n", c->name, (unsigned long long)c->waits,
+            (unsigned long long)c->cycles, (unsigned long long)c->longest);
+}
+
+/* ---- a process ---- */
+
+static bool entry_count(pte_t *pte, vaddr_t at, void *arg)
+{
+    (void)at;
+    *(uint64_t *)arg += pte_present(*pte);
+    return true;
+}
+
+static void say_region(struct text *t, struct process *p, const struct region *r)
+{
+    char name[64] = "";
+    uint64_t resident = 0;
+    arch_pte_walk(p->table, r->start, r->end, entry_count, &resident);
+    if (r->source.node && node_path(r->source.node, name, sizeof(name)) < 0)
+        strlcpy(name, "(removed)", sizeof(name));
+    say(t, "0x%012llx - 0x%012llx %c%c%c %8llu KiB, %6llu resident  %s\n", (unsigned long long)r->start,
+        (unsigned long long)r->end, r->protection & VM_READ ? 'r' : '-',
+        r->protection & VM_WRITE ? 'w' : '-', r->protection & VM_EXECUTE ? 'x' : '-',
+        (unsigned long long)(r->end - r->start) / 1024, (unsigned long long)resident * 4,
+        r->source.node            ? name
+        : r->end == VM_END        ? "[stack]"
+        : r->start == p->brk_start ? "[heap]" : "");
+}
+
+static void say_map(struct text *t, struct process *p)
+{
+    lock_acquire(&p->space_lock);
+    list_for(l, &p->regions)
+        say_region(t, p, container_of(l, struct region, link));
+    lock_release(&p->space_lock);
+    lock_acquire(&p->attach_lock);
+    for (unsigned i = 0; i < p->attachment_count; i++) {
+        const struct attachment *a = p->attachments[i];
+        say(t, "0x%012llx - 0x%012llx r%c- %8llu KiB  container %s\n",
+            (unsigned long long)a->object->base,
+            (unsigned long long)(a->object->base + (a->object->pages << PAGE_SHIFT)),
+            a->rights & KD_RIGHT_WRITE ? 'w' : '-', (unsigned long long)a->object->pages * 4,
+            a->object->name);
+    }
+    lock_release(&p->attach_lock);
+}
+
+static void say_handle(struct text *t, int number, const struct handle_slot *s)
+{
+    static const char *const types[] = {"", "process", "port", "object", "view", "disk", "snapshot"};
+    say(t, "%4d  %-8s %c%c%c%c%c", number, types[s->type], s->rights & KD_RIGHT_READ ? 'r' : '-',
+        s->rights & KD_RIGHT_WRITE ? 'w' : '-', s->rights & KD_RIGHT_CALL ? 'c' : '-',
+        s->rights & KD_RIGHT_RECEIVE ? 'v' : '-', s->rights & KD_RIGHT_MANAGE ? 'm' : '-');
+    if (s->type == HANDLE_PROCESS)
+        say(t, "  %d %s", ((struct process *)s->object)->pid, ((struct process *)s->object)->name);
+    else if (s->type == HANDLE_OBJECT)
+        say(t, "  %s", ((struct object *)s->object)->name);
+    else if (s->type == HANDLE_VIEW)
+        say(t, "  %u", ((struct view *)s->object)->id);
+    say(t, "\n");
+}
+
+static void say_handles(struct text *t, struct process *p)
+{
+    lock_acquire(&p->handle_lock);
+    for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++)
+        if (p->handles[i].type != HANDLE_NONE)
+            say_handle(t, i, &p->handles[i]);
+    lock_release(&p->handle_lock);
+}
+
+/* ---- the call ---- */
+
+static long say_process(struct text *t, unsigned what, int pid)
+{
+    struct process *p = process_find(pid);
+    if (!p)
+        return -ESRCH;
+    if (what == KD_LOOK_MAP)
+        say_map(t, p);
+    else
+        say_handles(t, p);
+    process_put(p);
+    return 0;
+}
+
+static long say_what(struct text *t, unsigned what, int pid)
+{
+    uint64_t position = 0;
+    switch (what) {
+    case KD_LOOK_LOG: t->used = log_read(&position, t->bytes, LOOK_BYTES); return 0;
+    case KD_LOOK_OBJECTS: say_objects(t); return 0;
+    case KD_LOOK_LOCKS: say_locks(t); return 0;
+    case KD_LOOK_MAP:
+    case KD_LOOK_HANDLES: return say_process(t, what, pid);
+    default: return -EINVAL;
+    }
+}
+
+long look_call(unsigned what, int pid, vaddr_t to, uint64_t bytes)
+{
+    struct text t = {.bytes = kalloc(LOOK_BYTES)};
+    if (!t.bytes)
+        return -ENOMEM;
+    long result = say_what(&t, what, pid);
+    size_t n = MIN(t.used, bytes);
+    if (!result)
+        result = copy_to_user(to, t.bytes, n) ? -EFAULT : (long)n;
+    kfree(t.bytes);
+    return result;
+}

@@ -1,0 +1,105 @@
+/* look.c - built-ins that show what the kernel and the store are doing. */
+#include "sh.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <katydid/abi.h>
+
+#include "katydid/call.h"
+#include "pstore.h"
+#include "store_protocol.h"
+
+#define LOOK_BYTES 65536
+
+static int show(const struct io *io, const char *who, enum kd_look what, int pid)
+{
+    char *text = malloc(LOOK_BYTES);
+    long n = text ? syscall(KD_LOOK, what, pid, text, LOOK_BYTES) : -1;
+    if (n < 0)
+        dprintf(io->error, "%s: %s\n", who, errno == ESRCH ? "no such process (ps lists them)" : strerror(errno));
+    for (long done = 0, part; done < n; done += part)
+        if ((part = write(io->out, text + done, (size_t)(n - done))) < 0)
+            break;
+    free(text);
+    return n < 0;
+}
+
+static int show_process(const struct io *io, int argc, char **argv, enum kd_look what)
+{
+    if (argc != 2)
+        return dprintf(io->error, "use: %s PID\n", argv[0]), 2;
+    return show(io, argv[0], what, atoi(argv[1]));
+}
+
+int do_dmesg(const struct io *io, int argc, char **argv)
+{
+    (void)argc;
+    return show(io, argv[0], KD_LOOK_LOG, 0);
+}
+
+int do_objects(const struct io *io, int argc, char **argv)
+{
+    (void)argc;
+    return show(io, argv[0], KD_LOOK_OBJECTS, 0);
+}
+
+int do_lockstat(const struct io *io, int argc, char **argv)
+{
+    (void)argc;
+    return show(io, argv[0], KD_LOOK_LOCKS, 0);
+}
+
+int do_vmmap(const struct io *io, int argc, char **argv)
+{
+    return show_process(io, argc, argv, KD_LOOK_MAP);
+}
+
+int do_handles(const struct io *io, int argc, char **argv)
+{
+    return show_process(io, argc, argv, KD_LOOK_HANDLES);
+}
+
+/* The store's own numbers, by a request that any client may make. */
+static int store_numbers(struct store_stats *s)
+{
+    struct kd_message m = {.kind = STORE_STATS, .buffer = s, .buffer_bytes = sizeof(*s)};
+    int port = (int)kd_call3(KD_NAME_FIND, (long)"store", 0, 0);
+    if (port < 0)
+        return port;
+    long r = kd_call3(KD_PORT_CALL, port, (long)&m, 0);
+    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+    return r < 0 ? (int)r : m.status;
+}
+
+int do_store(const struct io *io, int argc, char **argv)
+{
+    struct store_stats s;
+    struct kd_system_info k;
+    (void)argc;
+    int error = store_numbers(&s);
+    if (error || syscall(KD_SYSTEM_INFO, &k) < 0) {
+        dprintf(io->error, "%s: %s\n", argv[0], error ? ps_strerror(error) : strerror(errno));
+        return 1;
+    }
+#define N(x) (unsigned long long)(x)
+    dprintf(io->out,
+            "containers   %llu\n"
+            "disk         %llu of %llu KiB free\n"
+            "log          %llu of %llu KiB free, ends at %llu\n"
+            "commits      %llu in %llu groups, %llu refused\n"
+            "log writes   %llu, %llu bytes; %llu flushes\n"
+            "checkpoints  %llu; %llu pages written home, %llu read\n"
+            "memory       %llu pages resident, %llu dirty, %llu private copies, %llu old versions\n",
+            N(s.containers), N(s.disk_bytes_free / 1024), N(s.disk_bytes_total / 1024),
+            N(s.log_bytes_free / 1024), N(s.log_bytes_total / 1024), N(s.lsn), N(s.commits), N(s.groups),
+            N(s.refused), N(s.log_writes), N(s.log_bytes), N(s.flushes), N(s.checkpoints),
+            N(s.home_writes), N(s.pages_read), N(k.resident_pages), N(k.dirty_pages), N(k.copies),
+            N(k.versions));
+#undef N
+    return 0;
+}
