@@ -481,7 +481,7 @@ static void katydid_values(void)
         {"block_read_pages", KD_BLOCK_READ_PAGES, {G(disk), r, 257}, -EINVAL},
         {"block_read_pages", KD_BLOCK_READ_PAGES, {G(disk), r, all}, -EINVAL},
         {"block_write_pages", KD_BLOCK_WRITE_PAGES, {G(disk), r, huge}, -EINVAL},
-        {"no call", 1003, {1, 2, 3}, -ENOSYS}, {"no call", 1019, {1, 2, 3}, -ENOSYS},
+        {"no call", 1003, {1, 2, 3}, -ENOSYS}, {"no call", 1009, {1, 2, 3}, -ENOSYS},
         {"no call", 1039, {1, 2, 3}, -ENOSYS}, {"no call", 1106, {1, 2, 3}, -ENOSYS},
         {"no call", 999, {1, 2, 3}, -ENOSYS}, {"no call", 320, {1, 2, 3}, -ENOSYS},
         {"no call", 100000, {1, 2, 3}, -ENOSYS}, {"no call", -1, {1, 2, 3}, -ENOSYS},
