@@ -77,7 +77,8 @@ static uint32_t bucket_page_new(struct store *store, uint32_t bucket)
     return page;
 }
 
-/* Room for one more leaf at the end of a bucket's chain; NULL if there is no page. */
+/* Room for one more leaf at the end of a bucket's chain, which has a page always; NULL if there is
+ * no other. */
 static struct leaf_disk *bucket_append(struct store *store, uint32_t bucket, uint32_t *page)
 {
     uint32_t at = store->heads[bucket], last = 0;
@@ -88,10 +89,7 @@ static struct leaf_disk *bucket_append(struct store *store, uint32_t bucket, uin
         at = bucket_page_new(store, bucket);
         if (!at)
             return NULL;
-        if (last)
-            store->pages[last].next = at;
-        else
-            store->heads[bucket] = at;
+        store->pages[last].next = at;
     }
     uint8_t *bytes = store->pages[at].bytes;
     uint32_t count = bucket_count(bytes);
@@ -129,9 +127,8 @@ static void bucket_shrink(struct store *store, uint32_t bucket, struct leaf_disk
 static bool bucket_split(struct store *store)
 {
     uint32_t from = store->hash_split, to = hash_buckets(store);
-    if (to >= store->super.area_pages)
+    if (never(to >= store->super.area_pages))   /* each bucket has a page of its own */
         return false;
-    store->heads[to] = 0;
     uint32_t first = bucket_page_new(store, to);
     if (!first)
         return false;
@@ -191,7 +188,7 @@ struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t ind
 static void bucket_merge(struct store *store)
 {
     uint32_t from = hash_buckets(store) - 1, page;
-    if (!store->spare_count || !store->free_pages)
+    if (!store->spare_count || never(!store->free_pages))
         return;
     if (!store->hash_split)
         store->hash_split = 1u << --store->hash_level;

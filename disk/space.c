@@ -61,7 +61,7 @@ static void count_leave(struct store *store, enum extent_state state)
 {
     store->free_extents -= state == EXTENT_FREE;
     store->claimed_extents -= state == EXTENT_CLAIMED;
-    store->freed_extents -= state == EXTENT_FREED || state == EXTENT_FREED_OLD;
+    store->freed_extents -= state == EXTENT_FREED;
 }
 
 /* A leaf names it now. -EUCLEAN: out of range, reserved, or in use already. */
@@ -71,6 +71,8 @@ int extent_use(struct store *store, uint64_t extent, uint64_t object, uint64_t i
         return -EUCLEAN;
     struct extent *e = &store->extents[extent];
     if (e->state == EXTENT_USED || e->state == EXTENT_RESERVED)
+        return -EUCLEAN;
+    if (never(e->state == EXTENT_FREED_OLD))    /* it ages between groups, and nobody claims it then */
         return -EUCLEAN;
     count_leave(store, e->state);
     *e = (struct extent){ .object = object, .index = index, .state = EXTENT_USED };

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "internal.h"
+
 #define PENDING_MAX 512u
 #define STABLE_MAX  64u
 #define NO_WRITE    UINT32_MAX
@@ -164,10 +166,10 @@ static void recover_again(struct walk *walk, uint64_t k)
     uint32_t mark = device->undo_count;
     if (!state_check(walk, false, &again, &store))
         return;
+    uint64_t slot_b = store->super.slot_b_offset;
     store_abandon(store);
     if (again != k)
         fail(walk, "recovering twice gives another state (I7)", 0);
-    uint64_t slot_b = device->bytes / 2 / 4096 * 4096;
     for (uint32_t i = mark; i < device->undo_count; i++)
         if (device->undos[i].offset != 0 && device->undos[i].offset != slot_b)
             fail(walk, "recovering twice writes more than superblocks (I7)", 0);

@@ -412,6 +412,9 @@ static void planted_bugs_of_chains_are_seen(void **state)
     struct store_chain *chain;
     struct store *store;
     struct store_page page;
+#ifdef KATYDID_COVERAGE
+    skip();                             /* planted bugs are compiled out */
+#endif
     bench_open(&b, 1 << 20);
     assert_int_equal(store_chain_begin(b.store, 2, &chain), 0);
     spill_run(&b, chain, 0, 2);
