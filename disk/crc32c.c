@@ -37,12 +37,12 @@ static inline uint64_t load64(const uint8_t *bytes)
     return value;
 }
 
-static uint32_t slice8(uint64_t word, int first)
+/* Eight bytes by eight tables. Written out: as a loop it takes three times the instructions. */
+static inline uint32_t slice8(uint64_t word, const uint32_t (*t)[256])
 {
-    uint32_t crc = 0;
-    for (int i = 0; i < 8; i++)
-        crc ^= table[first - i][word >> (8 * i) & 255];
-    return crc;
+    return t[7][word & 255] ^ t[6][word >> 8 & 255] ^ t[5][word >> 16 & 255] ^
+           t[4][word >> 24 & 255] ^ t[3][word >> 32 & 255] ^ t[2][word >> 40 & 255] ^
+           t[1][word >> 48 & 255] ^ t[0][word >> 56];
 }
 
 static uint32_t crc_by_table(uint32_t state, const uint8_t *bytes, size_t count)
@@ -50,7 +50,7 @@ static uint32_t crc_by_table(uint32_t state, const uint8_t *bytes, size_t count)
     if (!table_ready)
         table_fill();
     for (; count >= 16; count -= 16, bytes += 16)
-        state = slice8(load64(bytes) ^ state, 15) ^ slice8(load64(bytes + 8), 7);
+        state = slice8(load64(bytes) ^ state, table + 8) ^ slice8(load64(bytes + 8), table);
     for (; count; count--)
         state = state >> 8 ^ table[0][(state ^ *bytes++) & 255];
     return state;

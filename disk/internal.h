@@ -435,11 +435,26 @@ struct log_reader {
     uint8_t *buffer;
     size_t   room, filled;
     uint64_t lsn;
+    uint64_t verified_from;             /* groups from here on were found valid: no CRC again */
+};
+/* Two sums over all bytes read: equal if they were the same bytes. */
+struct fingerprint { uint64_t sum, weighed; };
+/* A walk over the groups from a checkpoint's scan LSN. What is lost before its redo LSN is stepped
+ * over: only SPILL records lie there, and the commit that needs one will miss it. */
+struct scan {
+    struct log_reader *reader;
+    const struct checkpoint_info *base;
+    uint64_t lsn, end;                  /* of the group found; where the next one begins */
+    uint32_t prev_crc;
+    const uint8_t *group;
+    struct fingerprint seen;            /* of all groups found */
 };
 int  log_reader_open(struct log_reader *reader, const struct store *store);
 void log_reader_close(struct log_reader *reader);
 uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t bytes);
 int  log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const uint8_t **group);
+struct scan log_scan_begin(struct log_reader *reader, uint32_t area);
+int  log_scan_next(struct scan *scan);
 int  log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage);
 uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
 

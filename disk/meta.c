@@ -223,15 +223,14 @@ static bool list_dense(const uint32_t *list, uint32_t count)
     return true;
 }
 
-/* Links each bucket's pages by their place in the chain; every bucket has places 0, 1, 2 ... */
+/* Links each bucket's pages by their place in the chain; every bucket has places 0, 1, 2 ... The heads
+ * and `by_place` (a word for each bucket) are zero: a large table costs what is used of it. */
 static int chains_link(struct store *store, uint32_t count, uint32_t *by_place)
 {
     uint32_t pages = 0;
     for (uint32_t i = 1; i < count; i++)
         pages += store->pages[i].bytes && store->pages[i].kind == META_BUCKET;
-    memset(store->heads, 0, store->super.area_pages * sizeof *store->heads);
     /* Chains are short: pass k hangs the pages of place k below those of place k - 1. */
-    memset(by_place, 0, store->super.area_pages * sizeof *by_place);
     for (uint32_t place = 0, linked = 0; linked < pages; place++) {
         uint32_t before = linked;
         for (uint32_t i = 1; i < count; i++) {
@@ -293,13 +292,13 @@ int meta_load(struct store *store, uint32_t area)
         return -EUCLEAN;
     if (store->loaded) {
         pages_drop(store);
+        memset(store->heads, 0, store->super.area_pages * sizeof *store->heads);
         memset(store->directory, 0, store->super.area_pages * sizeof *store->directory);
         memset(store->names_list, 0, store->super.area_pages * sizeof *store->names_list);
     }
     store->loaded = true;
     struct map_entry_disk *map = store_alloc(store, map_bytes);
-    uint32_t *scratch = store_alloc(store, store->super.area_pages * sizeof *scratch);
-    int error = map && scratch ? 0 : -ENOMEM;
+    int error = map ? 0 : -ENOMEM;
     if (!error)
         error = store_read(store, store->super.area_start[area], map, map_bytes);
     if (!error && crc32c(crc_seed(store->super.uuid, CRC_MAP, info->redo_lsn, 0), map, map_bytes) !=
@@ -316,9 +315,12 @@ int meta_load(struct store *store, uint32_t area)
     if (!error && (!list_dense(store->directory, store->directory_count) ||
                    !list_dense(store->names_list, store->names_count)))
         error = -EUCLEAN;
-    if (!error)
-        error = chains_link(store, info->pages, scratch);
     store_release(store, map, map_bytes);
-    store_release(store, scratch, store->super.area_pages * sizeof *scratch);
+    if (error)
+        return error;
+    size_t buckets_bytes = hash_buckets(store) * sizeof(uint32_t);
+    uint32_t *by_place = store_alloc(store, buckets_bytes);
+    error = by_place ? chains_link(store, info->pages, by_place) : -ENOMEM;
+    store_release(store, by_place, buckets_bytes);
     return error;
 }

@@ -4,7 +4,8 @@
  *     slots_read      both slots; what kind of disk is this
  *     base_load       the newest checkpoint, or the older one if that is damaged
  *     scan_verify     scan 1: follows the groups to the end of the log; torn tail or damage
- *     scan_apply      scan 2: applies them in memory
+ *     scan_apply      scan 2: applies them in memory; it computes no CRC again, but a sum of both
+ *                     scans must say that it has read the bytes that were verified
  *     recovery_end    flush; pages and metadata home, flush, superblock with the next epoch, flush
  *
  * Nothing is written before scan 2 is through (I12), and recovery takes no log space, so a crash
@@ -235,53 +236,17 @@ static uint64_t known_durable(const struct superblock *super)
     return super->flags & FLAG_CLEAN && super->end_lsn > known ? super->end_lsn : known;
 }
 
-/* A walk over the groups from a checkpoint's scan LSN. What is lost before its redo LSN is stepped
- * over: only SPILL records lie there, and the commit that needs one will miss it. */
-struct scan {
-    struct log_reader *reader;
-    const struct checkpoint_info *base;
-    uint64_t lsn, end;                  /* of the group found; where the next one begins */
-    uint32_t prev_crc;
-    const uint8_t *group;
-};
-
-static int scan_next(struct scan *scan)
-{
-    scan->lsn = scan->end;
-    int found = log_next(scan->reader, &scan->lsn, scan->prev_crc, &scan->group);
-    if (found == 0 && scan->end < scan->base->redo_lsn) {
-        scan->end = scan->lsn = scan->base->redo_lsn;
-        scan->prev_crc = scan->base->prev_crc;
-        found = log_next(scan->reader, &scan->lsn, scan->prev_crc, &scan->group);
-    }
-    if (found <= 0)
-        return found;
-    const struct group_disk *header = (const void *)scan->group;
-    uint64_t end = scan->lsn + (uint64_t)le32_get(header->blocks) * BLOCK_BYTES;
-    if (end - scan->base->scan_lsn > scan->reader->store->super.log_bytes)
-        return 0;                               /* bounded: one lap */
-    scan->end = end;
-    scan->prev_crc = le32_get(header->crc);
-    return 1;
-}
-
-static struct scan scan_begin(struct log_reader *reader, uint32_t area)
-{
-    const struct checkpoint_info *base = &reader->store->super.checkpoints[area];
-    return (struct scan){ .reader = reader, .base = base, .end = base->scan_lsn,
-                          .prev_crc = base->scan_crc };
-}
-
 static int scan_verify(struct store *store, struct log_reader *reader, uint32_t area,
-                       enum log_fact *fact, struct store_report *report)
+                       enum log_fact *fact, struct fingerprint *seen, struct store_report *report)
 {
-    struct scan scan = scan_begin(reader, area);
+    struct scan scan = log_scan_begin(reader, area);
     int found;
-    while ((found = scan_next(&scan)) > 0)
+    while ((found = log_scan_next(&scan)) > 0)
         if ((report->groups += scan.lsn >= scan.base->redo_lsn) == 4 && BUG(BUG_REPLAY_SHORT))
             break;
     if (found < 0)
         return found;
+    *seen = scan.seen;
     store->end_lsn = store->applied_lsn = store->durable_lsn = report->end_lsn = scan.end;
     store->prev_crc = store->applied_crc = scan.prev_crc;
     struct log_facts facts = { .end_lsn = scan.end, .known_durable = known_durable(&store->super),
@@ -323,22 +288,25 @@ static int group_replay(struct store *store, const struct scan *scan, struct sto
 }
 
 static int scan_apply(struct store *store, struct log_reader *reader, uint32_t area,
-                      struct store_report *report)
+                      const struct fingerprint *seen, struct store_report *report)
 {
-    struct scan scan = scan_begin(reader, area);
+    struct scan scan = log_scan_begin(reader, area);
     int error = 0;
     store->images = store_alloc(store, store->super.extents * store->extent_pages *
                                        sizeof *store->images);
     if (!store->images)
         return -ENOMEM;
     store->scan_lsn = scan.base->scan_lsn;
+    reader->verified_from = scan.base->redo_lsn;
     while (scan.end < report->end_lsn && !error) {
-        int found = scan_next(&scan);
+        int found = log_scan_next(&scan);
         if (found < 0 || (found == 0 && scan.end < report->end_lsn))
             return found ? found : -EIO;        /* it was there a moment ago */
         error = found == 0 ? 0 : group_replay(store, &scan, report);
     }
     seen_drop(store);
+    if (!error && memcmp(&scan.seen, seen, sizeof scan.seen))
+        error = -EIO;                           /* these are not the bytes that were verified */
     return error;
 }
 
@@ -469,11 +437,12 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
                        const struct recovery_rule **rule, struct store_report *report)
 {
     struct log_reader reader;
+    struct fingerprint seen;
     enum log_fact log = LOG_EMPTY;
     bool read_only = store->flags & STORE_READ_ONLY;
     int error = log_reader_open(&reader, store);
     if (!error)
-        error = scan_verify(store, &reader, area, &log, report);
+        error = scan_verify(store, &reader, area, &log, &seen, report);
     if (!error)
         error = decide(report, SLOTS_GOOD, base, log, rule);
     if (error && log == LOG_DAMAGED && read_only)
@@ -481,7 +450,7 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
     if (!error)
         tail_look(&reader, report);
     if (!error && ((*rule)->action != RECOVERY_EPOCH || read_only))
-        error = scan_apply(store, &reader, area, report);
+        error = scan_apply(store, &reader, area, &seen, report);
     log_reader_close(&reader);
     return error;
 }

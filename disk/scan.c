@@ -17,6 +17,7 @@ int log_reader_open(struct log_reader *reader, const struct store *store)
 {
     memset(reader, 0, sizeof *reader);
     reader->store = store;
+    reader->verified_from = UINT64_MAX;
     reader->room = store->super.log_bytes < READ_AHEAD_BYTES ? (size_t)store->super.log_bytes
                                                              : READ_AHEAD_BYTES;
     reader->buffer = store->memory.alloc(store->memory.context, reader->room);
@@ -40,10 +41,10 @@ static int reader_get(struct log_reader *reader, uint64_t lsn, size_t bytes, con
         return 0;
     }
     reader->filled = 0;
-    if (bytes > reader->room) {
+    if (bytes > reader->room) {         /* large groups: each in one read, mostly */
         store_release(store, reader->buffer, reader->room);
-        reader->room = bytes;
-        reader->buffer = store->memory.alloc(store->memory.context, bytes);
+        reader->room = 2 * bytes < left ? 2 * bytes : (size_t)left;
+        reader->buffer = store->memory.alloc(store->memory.context, reader->room);
         if (!reader->buffer) {
             reader->room = 0;
             return -ENOMEM;
@@ -77,7 +78,7 @@ static int crc_holds(struct log_reader *reader, uint64_t lsn, size_t bytes, cons
     int error = reader_get(reader, lsn, bytes, group);
     if (error)
         return error;
-    if (BUG(BUG_NO_CRC))
+    if (BUG(BUG_NO_CRC) || lsn >= reader->verified_from)
         return 1;
     return group_crc(&reader->store->super, *group, bytes) ==
            le32_get(((const struct group_disk *)*group)->crc);
@@ -126,6 +127,51 @@ int log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const 
         }
     }
     return found;
+}
+
+/* ---- a scan of the whole log */
+
+/* Adds a group to the sum of a scan: word by word, each weighed by its place. */
+static void fingerprint_add(struct fingerprint *f, const uint8_t *group, size_t bytes)
+{
+    uint64_t sum = f->sum, weighed = f->weighed;
+    for (size_t at = 0; at < bytes; at += 32) {
+        uint64_t word[4];
+        memcpy(word, group + at, sizeof word);
+        weighed += sum += word[0];
+        weighed += sum += word[1];
+        weighed += sum += word[2];
+        weighed += sum += word[3];
+    }
+    *f = (struct fingerprint){ sum, weighed };
+}
+
+int log_scan_next(struct scan *scan)
+{
+    scan->lsn = scan->end;
+    int found = log_next(scan->reader, &scan->lsn, scan->prev_crc, &scan->group);
+    if (found == 0 && scan->end < scan->base->redo_lsn) {
+        scan->end = scan->lsn = scan->base->redo_lsn;
+        scan->prev_crc = scan->base->prev_crc;
+        found = log_next(scan->reader, &scan->lsn, scan->prev_crc, &scan->group);
+    }
+    if (found <= 0)
+        return found;
+    const struct group_disk *header = (const void *)scan->group;
+    uint64_t end = scan->lsn + (uint64_t)le32_get(header->blocks) * BLOCK_BYTES;
+    if (end - scan->base->scan_lsn > scan->reader->store->super.log_bytes)
+        return 0;                               /* bounded: one lap */
+    fingerprint_add(&scan->seen, scan->group, (size_t)(end - scan->lsn));
+    scan->end = end;
+    scan->prev_crc = le32_get(header->crc);
+    return 1;
+}
+
+struct scan log_scan_begin(struct log_reader *reader, uint32_t area)
+{
+    const struct checkpoint_info *base = &reader->store->super.checkpoints[area];
+    return (struct scan){ .reader = reader, .base = base, .end = base->scan_lsn,
+                          .prev_crc = base->scan_crc };
 }
 
 /* The log ends at `end`. Is there a valid group further on that proves a loss? *damage is `end` or
