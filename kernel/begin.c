@@ -107,25 +107,35 @@ static void begin_active(struct view *v, bool snapshot, uint64_t before)
     lock_release(&v->lock);
 }
 
-static long txn_begin(vaddr_t at)
+/* What user mode is told: the ticket, and a snapshot's commit point. */
+static int begin_tell(vaddr_t at, const struct kd_begin *b, bool snapshot)
+{
+    if (user_words_out(at + offsetof(struct kd_begin, ticket), &b->ticket, 1))
+        return -EFAULT;
+    return snapshot ? user_words_out(at + offsetof(struct kd_begin, csn), &b->csn, 1) : 0;
+}
+
+long txn_begin(const uint64_t a[6])
 {
     struct view *v = thread_this()->view;
+    vaddr_t at = a[0];
     struct kd_begin b;
-    if (copy_from_user(&b, at, sizeof b))
+    if (user_words_in(&b, at, sizeof b / 8))
         return -EFAULT;
     int e = begin_check(v, &b);
     if (e)
         return e;
-    object_wait_for_sweeps(); /* B3 */
+    if (__atomic_load_n(&object_sweeps, __ATOMIC_ACQUIRE))
+        object_wait_for_sweeps(); /* B3 */
     bool snapshot = (b.mode & 3) == KD_SNAPSHOT || (b.mode & 3) == KD_DIRTY_READ;
     uint64_t before = v->snapshot;
     v->snapshot = ~0ull; /* a dirty read sees whatever is published */
     if ((b.mode & 3) == KD_SNAPSHOT && (e = begin_snapshot(v, &b)))
         return e;
     begin_fields(v, &b);
-    b.csn = snapshot ? v->snapshot : 0;
+    b.csn = v->snapshot;
     begin_active(v, snapshot, before);
-    if (copy_to_user(at, &b, sizeof b)) {
+    if (begin_tell(at, &b, snapshot)) {
         view_abort(v, EFAULT);
         return -EFAULT;
     }
@@ -184,7 +194,6 @@ static long txn_hint(vaddr_t at, uint64_t bytes, unsigned hint)
 long begin_call(unsigned number, const uint64_t a[6])
 {
     switch (number) {
-    case KD_TXN_BEGIN: return txn_begin(a[0]);
     case KD_TXN_ABORT: return txn_abort((int)a[0]);
     case KD_TXN_HINT: return txn_hint(a[0], a[1], (unsigned)a[2]);
     case KD_TXN_LOCK: return txn_lock(a[0], (unsigned)a[1]);

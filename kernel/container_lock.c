@@ -28,7 +28,7 @@
 
 static struct lock locks_lock = LOCK_INIT(RANK_LOCKS, "container locks");
 static struct list draining = {&draining, &draining}; /* objects, by lock.draining_link */
-static uint32_t draining_count;                       /* atomic, so that an end need not look */
+uint32_t container_draining_count;
 
 void container_lock_init(struct container_lock *c)
 {
@@ -178,7 +178,7 @@ static void drain_over(struct container_lock *c)
     c->drains = (struct vmask){0};
     c->first_walk = false;
     list_remove(&c->draining_link);
-    __atomic_fetch_sub(&draining_count, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_sub(&container_draining_count, 1, __ATOMIC_SEQ_CST);
     queue_wake(c);
 }
 
@@ -236,7 +236,7 @@ static void hold_locked(struct view *v, struct container_lock *c, enum lock_mode
     c->first_walk = true;
     c->again = false;
     list_push_back(&draining, &c->draining_link);
-    __atomic_fetch_add(&draining_count, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&container_draining_count, 1, __ATOMIC_SEQ_CST);
     state_update(c);
 }
 
@@ -332,8 +332,6 @@ void container_locks_end(struct view *v)
 
 void container_drains_leave(struct view *v)
 {
-    if (!__atomic_load_n(&draining_count, __ATOMIC_SEQ_CST))
-        return;
     lock_acquire(&locks_lock);
     list_for(n, &draining)
         vmask_clear(&container_of(n, struct container_lock, draining_link)->drains, v->id);

@@ -143,6 +143,7 @@ void object_put(struct object *o);
 void object_revoke(struct object *o);
 /* Returns when no sweep of a dead manager's objects is under way (begin, B3). */
 void object_wait_for_sweeps(void);
+extern uint32_t object_sweeps;               /* of dead objects, under way; atomic */
 /* The object at an address of a process, with a reference, or NULL; *rights are the client's. */
 struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights);
 /* The leaf of a page; NULL: it does not exist (and !create), or no memory. */

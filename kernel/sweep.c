@@ -8,7 +8,7 @@
  */
 #include "object_private.h"
 
-static uint32_t sweeps; /* of dead objects, under way; atomic */
+uint32_t object_sweeps;
 
 /* View locked. */
 static void copy_take(struct view *v, struct copy *c)
@@ -125,7 +125,7 @@ void object_die(struct object *o, int reason)
     lock_acquire(&o->lock);
     bool was = o->dead;
     if (!was)
-        __atomic_fetch_add(&sweeps, 1, __ATOMIC_ACQ_REL);
+        __atomic_fetch_add(&object_sweeps, 1, __ATOMIC_ACQ_REL);
     o->dead = true;
     lock_release(&o->lock);
     if (was)
@@ -136,13 +136,13 @@ void object_die(struct object *o, int reason)
     list_remove(&o->all);
     lock_release(&objects_lock);
     count_add(objects, -1ull);
-    __atomic_fetch_sub(&sweeps, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_sub(&object_sweeps, 1, __ATOMIC_ACQ_REL);
     object_put(o); /* the list's; the caller holds one of its own */
 }
 
 void object_wait_for_sweeps(void)
 {
-    while (__atomic_load_n(&sweeps, __ATOMIC_ACQUIRE)) {
+    while (__atomic_load_n(&object_sweeps, __ATOMIC_ACQUIRE)) {
         arch_serve_shootdown(); /* the sweep may wait for this CPU, and a yield may come back at once */
         thread_yield();
     }

@@ -8,6 +8,7 @@
  */
 #include "linux.h"
 #include "port.h"
+#include "view.h"
 
 uint64_t syscall_unknown_count;
 
@@ -79,6 +80,7 @@ trap_call *const trap_calls[TRAP_CALLS] = {
     [1020 ... 1039] = port_syscall_by_number, [1040 ... 1059] = object_syscall_by_number,
     [KD_PORT_CALL] = port_call, [KD_PORT_RECEIVE] = port_receive_call,
     [KD_PORT_REPLY] = port_reply, [KD_PORT_REPLY_RECEIVE] = port_reply_receive,
-    [1060 ... 1099] = txn_syscall_by_number, [1100 ... KD_CALL_END - 1] = block_syscall_by_number,
+    [1060 ... 1099] = txn_syscall_by_number,
+    [KD_TXN_BEGIN] = txn_begin, [KD_TXN_COMMIT] = txn_commit, [1100 ... KD_CALL_END - 1] = block_syscall_by_number,
 };
 #pragma GCC diagnostic pop

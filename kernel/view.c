@@ -303,12 +303,13 @@ static void notice_move(struct port **at, struct port *port, struct item *i)
 
 /* C8 and A4: one section. Rights that others waited for go, then IDLE; only then wake. Managers look
  * at `enlisted` from outside, under the view lock. */
-static void view_idle(struct view *v, bool drop_want_x)
+static inline __attribute__((always_inline)) void view_idle(struct view *v, bool drop_want_x)
 {
     bool all = v->strict || (v->locked_count && container_locks_wanted(v));
     lock_acquire(&v->lock);
     bool flush = v->owed || drop_want_x || all;
-    view_drop_owed(v, all);
+    if (v->owed || all)
+        view_drop_owed(v, all);
     for (unsigned i = 0; drop_want_x && i < v->want_x_count; i++)
         drop_right_at(v, v->want_x[i]);
     if (flush)
@@ -316,20 +317,25 @@ static void view_idle(struct view *v, bool drop_want_x)
     v->deliver = false;
     v->ask_at = 0;
     struct port *port = v->enlisted;
-    v->enlisted = NULL;
-    lock_acquire(&graph_lock);
-    v->waits = (struct vmask){0};
-    v->doom = 0;
-    lock_release(&graph_lock);
+    if (v->doom || port || !vmask_empty(&v->waits)) { /* else no search can come by: it waits for nobody */
+        lock_acquire(&graph_lock);
+        v->waits = (struct vmask){0};
+        v->doom = 0;
+        lock_release(&graph_lock);
+        v->enlisted = NULL;
+    }
     v->state = VIEW_IDLE;
     lock_release(&v->lock);
     if (port)
         port_put(port);
-    notice_move(&v->conflict_port, NULL, &v->conflict_item);
+    if (v->conflict_port)
+        notice_move(&v->conflict_port, NULL, &v->conflict_item);
     if (v->locked_count)
         container_locks_end(v);
-    view_wake_waiters(v);
-    container_drains_leave(v);
+    if (!vmask_empty(&v->waited_by))
+        view_wake_waiters(v);
+    if (__atomic_load_n(&container_draining_count, __ATOMIC_SEQ_CST))
+        container_drains_leave(v);
 }
 
 void view_return_hands(struct view *v)
@@ -477,12 +483,24 @@ static long container_info(vaddr_t at, vaddr_t out)
     return copy_to_user(out, &info, sizeof info);
 }
 
+/* C8 where C2 found nothing: no copies, so no manager knows of it. A doom that comes now is too late:
+ * the transaction ended before it. */
+void view_end_unwritten(struct view *v)
+{
+    if (v->credits_hand || v->frame_hand || v->copy_hand)
+        view_return_hands(v);
+    if (!list_empty(&v->seen.link))
+        version_snapshot_end(v);
+    v->ticket = 0; /* so the next begin is a new one, and forgets aborts and want-X */
+    __atomic_fetch_add(&v->process->stats.commits, 1, __ATOMIC_RELAXED);
+    view_idle(v, false);
+}
+
 long txn_syscall(unsigned number, const uint64_t a[6])
 {
     switch (number) {
     case KD_VIEW_CREATE: return view_create();
     case KD_VIEW_ENTER: return view_enter((int)a[0]);
-    case KD_TXN_BEGIN:
     case KD_TXN_ABORT:
     case KD_TXN_HINT:
     case KD_TXN_LOCK:

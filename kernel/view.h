@@ -152,6 +152,8 @@ long view_end(struct view *v);                  /* C8 */
 void view_return_to_user(struct trap_frame *f); /* thread.c: a doom takes effect */
 uint64_t view_cpu_bit(const struct view *v);    /* for arch_shootdown; after its PTE was changed */
 void view_return_hands(struct view *v);
+void view_end_unwritten(struct view *v);      /* the commit of a transaction that wrote nothing */
+trap_call txn_begin, txn_commit;              /* begin.c, commit.c: system calls of their own */
 pte_t *view_pte(struct view *v, vaddr_t at);    /* NULL: EMPTY */
 /* The private copy of a page that is in memory; NULL: none. View locked. */
 struct copy *view_copy_at(struct view *v, vaddr_t page);
@@ -194,6 +196,7 @@ void container_lock_leave(struct view *v);      /* the queue, if it stands in on
 void container_locks_end(struct view *v);
 bool container_locks_wanted(const struct view *v); /* somebody waits for one of them */
 void container_drains_leave(struct view *v);
+extern uint32_t container_draining_count;     /* atomic, so that an end need not look */
 /* 0; -EBUSY: not without waiting, and !wait; -ECANCELED: doomed or killed; -ETIMEDOUT, -ENOLCK,
  * -EOWNERDEAD. */
 must_check int container_lock_take(struct view *v, struct object *o, enum lock_mode mode, bool wait);
