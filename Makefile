@@ -205,7 +205,7 @@ build/tests/same/guest: $(call objects,build/obj/guest,$(SAME_SOURCES)) build/li
 	@mkdir -p $(@D)
 	$(call say,LINK)$(ULINK)
 # with gcov's counters, planted bugs and never() compiled out
-COVERED_TESTS := store decide errors formats agree hostile chain grow kcheck calls craft hash open
+COVERED_TESTS := store decide errors formats agree hostile chain grow kcheck calls craft corners hash open
 COVERED_TESTS := $(filter $(patsubst tests/disk/test_%.c,%,$(wildcard tests/disk/test_*.c)),\
     $(COVERED_TESTS))
 build/obj/coverage/%.o: %.c Makefile

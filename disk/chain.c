@@ -359,7 +359,7 @@ void chain_encode(const struct store_chain *chain, struct chain_disk *out)
 void logged_enter(struct store *store, uint64_t object, uint64_t page, uint64_t lsn)
 {
     struct spill_node *node = store->spill_heads ? *head_of(store, object, page) : NULL;
-    while (node && (node->lsn != lsn || node->page != page || node->object != object))
+    while (node && node->lsn != lsn)
         node = node->next;
     if (!node)
         return;

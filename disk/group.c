@@ -62,7 +62,7 @@ int store_group_begin(struct store *store, struct store_group **out)
     int fence = fence_get(store);
     if (fence)
         return fence;
-    if (group->state != GROUP_IDLE || store->groups[!store->next_group].state == GROUP_OPEN)
+    if (group->state != GROUP_IDLE || never(store->groups[!store->next_group].state == GROUP_OPEN))
         return -EBUSY;
     if (!group->buffer) {
         group->buffer = store->memory.alloc(store->memory.context, store->group_bytes);
@@ -497,14 +497,14 @@ int store_group_issue(struct store_group *group)
 int store_group_write(struct store_group *group)
 {
     struct store *store = group->store;
-    bool early = BUG(BUG_ACK_EARLY) || (BUG(BUG_AHEAD_NO_FLUSH) && group->state == GROUP_ISSUED);
+    bool ahead = group->state == GROUP_ISSUED;
     int error = group->state == GROUP_SEALED ? store_group_issue(group) : 0;
     if (error)
         return error;
     if (group->state != GROUP_ISSUED)
         return group->state == GROUP_FAILED ? group->error : -EINVAL;
     error = fence_get(store);
-    if (!error && !early)
+    if (!error && !BUG(BUG_ACK_EARLY) && !(BUG(BUG_AHEAD_NO_FLUSH) && ahead))
         error = store->io.flush(store->io.context);
     if (error && !BUG(BUG_FLUSH_SWALLOWED))
         return group_fail(group, error);

@@ -34,11 +34,10 @@ int store_error(const struct store *store)
 
 void *store_alloc(const struct store *store, size_t bytes)
 {
+    bytes = bytes ? bytes : 1;
     if (store->memory.alloc_zeroed)
-        return store->memory.alloc_zeroed(store->memory.context, bytes ? bytes : 1);
-    if (store->memory.alloc_zeroed)
-        return store->memory.alloc_zeroed(store->memory.context, bytes ? bytes : 1);
-    void *memory = store->memory.alloc(store->memory.context, bytes ? bytes : 1);
+        return store->memory.alloc_zeroed(store->memory.context, bytes);
+    void *memory = store->memory.alloc(store->memory.context, bytes);
     if (memory)
         memset(memory, 0, bytes);
     return memory;
@@ -318,12 +317,6 @@ static int disk_write_nothing(void *context, uint64_t offset, const void *buffer
     return 0;
 }
 
-static bool home_looks_new(struct store *store, uint64_t number, uint8_t *scratch)
-{
-    return store_read(store, store->super.data_start + number * STORE_PAGE_BYTES, scratch,
-                      STORE_PAGE_BYTES) == 0 && !memcmp(scratch, store->images[number], 512);
-}
-
 /* Writes the run of recovered pages that begins at number, and enters their CRCs. */
 static int run_home(struct store *store, uint64_t number, uint32_t count, uint8_t *buffer)
 {
@@ -362,7 +355,7 @@ static int images_home(struct store *store, struct store_report *report)
             continue;
         }
         report->pages += count;
-        if (BUG(BUG_CHECKPOINT_SKIP) && home_looks_new(store, i, buffer)) {
+        if (BUG(BUG_CHECKPOINT_SKIP) && bug_home_looks_new(store, i, buffer)) {
             struct disk_io io = store->io;      /* the CRC is entered, the page is left alone */
             store->io.write = disk_write_nothing;
             count = 1;

@@ -217,8 +217,7 @@ static int plan_range_wanted(struct store *store, uint64_t address, uint32_t gib
 {
     uint64_t offset = address - STORE_REGION_BASE - store->super.zone * STORE_ZONE_BYTES;
     uint32_t next;
-    if (offset % STORE_SEGMENT_UNIT || gib > ZONE_GIB ||
-        offset / STORE_SEGMENT_UNIT > ZONE_GIB - gib)
+    if (offset % STORE_SEGMENT_UNIT || offset / STORE_SEGMENT_UNIT > ZONE_GIB - gib)
         return -EINVAL;
     *first = (uint32_t)(offset / STORE_SEGMENT_UNIT);
     if (plan_range_used(store, *first, gib, &next))
@@ -233,8 +232,6 @@ static int plan_range(struct store *store, uint64_t wanted, uint32_t gib, uint32
     uint32_t at = store->plan_cursor_gib, next;
     if (wanted)
         return plan_range_wanted(store, wanted, gib, first);
-    if (gib > ZONE_GIB)
-        return -ENOSPC;
     for (bool wrapped = false;; at = next) {
         if (at > ZONE_GIB - gib) {
             if (wrapped)
@@ -429,10 +426,10 @@ static int plan_grow(struct store_group *group, struct store_op *op, struct plan
     uint32_t segments;
     if (!plan_container(group->store, op->object, &pages, &segments))
         return -ENOENT;
-    if (segments >= STORE_SEGMENT_MAX)
-        return -ENOSPC;
     out->type = RECORD_GROW;
     out->gib = (uint32_t)(pages / (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES));
+    if (segments >= STORE_SEGMENT_MAX || out->gib > ZONE_GIB)
+        return -ENOSPC;
     return plan_range(group->store, op->want_address, out->gib, &out->first_gib);
 }
 

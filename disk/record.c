@@ -192,17 +192,12 @@ static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint
     }
 }
 
-static int pages_free(struct store *store, uint64_t object, uint64_t from, uint64_t count)
+/* Frees pages [from, end) of a container. */
+static void range_free(struct store *store, uint64_t object, uint32_t slot, uint64_t from,
+                       uint64_t end)
 {
-    uint32_t slot, n = store->extent_pages;
-    const struct container_disk *container = directory_get(store, object, &slot);
-    if (!container)
-        return -EUCLEAN;
-    uint64_t pages = container_pages(container);
-    if (from > pages || count > pages - from)
-        return -EUCLEAN;
-    uint64_t end = from + count;
-    bool by_extent = count / n > store->super.extents;  /* the shorter walk of the two */
+    uint32_t n = store->extent_pages;
+    bool by_extent = (end - from) / n > store->super.extents;   /* the shorter walk of the two */
     uint64_t i = by_extent ? 0 : from / n;
     uint64_t last = by_extent ? store->super.extents : (end + n - 1) / n;
     for (; i < last; i++) {
@@ -214,16 +209,28 @@ static int pages_free(struct store *store, uint64_t object, uint64_t from, uint6
             leaf_free(store, object, first / n, first < from ? (uint32_t)(from - first) : 0,
                       end - first < n ? (uint32_t)(end - first) : n, slot);
     }
+}
+
+static int pages_free(struct store *store, uint64_t object, uint64_t from, uint64_t count)
+{
+    uint32_t slot;
+    const struct container_disk *container = directory_get(store, object, &slot);
+    uint64_t pages = container ? container_pages(container) : 0;
+    if (!container || from > pages || count > pages - from)
+        return -EUCLEAN;
+    range_free(store, object, slot, from, from + count);
     return 0;
 }
 
 static int container_delete(struct store *store, uint64_t object)
 {
-    const struct container_disk *container = directory_get(store, object, NULL);
+    uint32_t slot;
+    const struct container_disk *container = directory_get(store, object, &slot);
     if (!container)
         return -EUCLEAN;
-    int error = BUG(BUG_DELETE_PAGES) ? 0 : pages_free(store, object, 0, container_pages(container));
-    return error ? error : directory_delete(store, object);
+    if (!BUG(BUG_DELETE_PAGES))
+        range_free(store, object, slot, 0, container_pages(container));
+    return directory_delete(store, object);
 }
 
 /* ---- one record */
@@ -306,9 +313,10 @@ static int transaction_apply(struct store *store, const uint8_t *group, uint64_t
     uint64_t csn = error ? 0 : lsn + (BUG(BUG_CSN_GROUP) ? 0
                                       : (uint64_t)((const uint8_t *)record - group));
     for (uint32_t i = 0; i < records && !error; i++) {
+        int met = record_next(walk, &record);
+        if (never(met != 1))                    /* the look ahead met it */
+            return -EUCLEAN;
         error = store->images ? meta_reserve(store, 4) : 0;
-        if (!error && record_next(walk, &record) != 1)
-            error = -EUCLEAN;
         if (!error)
             error = record_apply(store, record, csn);
     }
@@ -316,7 +324,7 @@ static int transaction_apply(struct store *store, const uint8_t *group, uint64_t
     return error;
 }
 
-/* Applies a whole group; *txns (may be NULL) is increased by its transactions. */
+/* Applies a whole group; *txns is increased by its transactions. */
 int records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns)
 {
     struct record_walk walk = group_walk(group), before = walk;
@@ -334,7 +342,7 @@ int records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint6
         }
         walk = before;
         error = transaction_apply(store, group, lsn, &walk);
-        if (!error && txns)
+        if (!error)
             ++*txns;
     }
     return error ? error : walk.at == walk.end ? 0 : -EUCLEAN;

@@ -85,7 +85,7 @@ static int crc_holds(struct log_reader *reader, uint64_t lsn, size_t bytes, cons
 }
 
 /* 1: a valid group of this history lies at lsn. 0: none. < 0: cannot read. */
-static int group_at(struct log_reader *reader, uint64_t lsn, uint32_t prev_crc, bool any_prev,
+static int group_at(struct log_reader *reader, uint64_t lsn, uint32_t prev_crc,
                     const uint8_t **group)
 {
     const struct store *store = reader->store;
@@ -96,8 +96,8 @@ static int group_at(struct log_reader *reader, uint64_t lsn, uint32_t prev_crc, 
     if (!header_plausible(store, header, lsn))
         return 0;
     if (!BUG(BUG_NO_LSN) && (le64_get(header->lsn) != lsn ||
-                             (!any_prev && le32_get(header->prev_crc) != prev_crc &&
-                              !BUG(BUG_NO_PREV_CRC))))
+                             (le32_get(header->prev_crc) != prev_crc &&
+                              !BUG(BUG_NO_PREV_CRC) && !BUG(BUG_SKIP_BAD))))
         return 0;
     if (le32_get(header->epoch) != epoch_at(&store->super, lsn))
         return 0;
@@ -109,18 +109,18 @@ static int group_at(struct log_reader *reader, uint64_t lsn, uint32_t prev_crc, 
 int log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const uint8_t **group)
 {
     uint64_t log_bytes = reader->store->super.log_bytes;
-    int found = group_at(reader, *lsn, prev_crc, false, group);
+    int found = group_at(reader, *lsn, prev_crc, group);
     if (found || *lsn % log_bytes == 0)
         return found;
     uint64_t start = *lsn - *lsn % log_bytes + log_bytes;
     if (BUG(BUG_WRAP_END))
         return found;
-    found = group_at(reader, start, prev_crc, false, group);
+    found = group_at(reader, start, prev_crc, group);
     if (found > 0)
         *lsn = start;
     uint64_t lap = *lsn + log_bytes;
     for (uint64_t at = *lsn; BUG(BUG_SKIP_BAD) && !found && at < lap; at += BLOCK_BYTES) {
-        found = group_at(reader, at, prev_crc, true, group);
+        found = group_at(reader, at, prev_crc, group);
         if (found > 0) {
             *lsn = at;
             break;

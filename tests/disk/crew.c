@@ -61,6 +61,11 @@ bool crew_long(void)
     return number("LONG", 0) != 0 || tier_is("long");
 }
 
+bool crew_part(void)
+{
+    return getenv("N") || getenv("SEED");
+}
+
 bool crew_short(void)
 {
     return tier_is("check");

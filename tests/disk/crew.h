@@ -22,6 +22,8 @@ void crew_begin(const char *program);
  * where that is given. crew_short: in `make check`, where the longest tests do less. */
 uint64_t crew_count(uint64_t count, uint64_t long_count);
 bool crew_long(void);
+/* N= or SEED= is given: a part of the jobs, which need not meet all that the whole must have met. */
+bool crew_part(void);
 bool crew_short(void);
 /* Runs the job of each seed in [SEED or 1, + count); false if one failed (it has said why). */
 bool crew_run(const char *test, uint64_t count, crew_job *job);

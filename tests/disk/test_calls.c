@@ -310,7 +310,7 @@ static void calls_in_any_order_are_carried_out_or_refused(void **state)
     printf("# %llu calls carried out, %llu refused; %llu times opened again, each time as it was\n",
            (unsigned long long)crew_sum(DONE), (unsigned long long)crew_sum(REFUSED),
            (unsigned long long)crew_sum(RECOVERED));
-    assert_true(crew_sum(DONE) && crew_sum(REFUSED) && crew_sum(RECOVERED));
+    assert_true(crew_part() || (crew_sum(DONE) && crew_sum(REFUSED) && crew_sum(RECOVERED)));
 }
 
 int main(int argc, char **argv)

@@ -123,8 +123,8 @@ static void epochs_number(struct superblock *s)
 static void each_field_of_a_superblock_has_its_range(void **state)
 {
     (void)state;
-    static spoil_fn *const spoils[] = { huge, many_extents, end_early, end_huge, end_odd, epochs_lsn,
-                                        epochs_number };
+    static spoil_fn *const spoils[] = {
+        huge, many_extents, end_early, end_huge, end_odd, epochs_lsn, epochs_number };
     static struct superblock_disk slot;
     struct superblock super, out;
     uint32_t version;
@@ -216,7 +216,8 @@ static void a_header_that_cannot_be_ends_the_log(void **state)
         uint64_t left = store->super.log_bytes - lsn % store->super.log_bytes;
         switch (i) {
         case 0: header->blocks = le32_of((uint32_t)(left / BLOCK_BYTES + 1)); break;
-        case 1: header->blocks = le32_of((uint32_t)(store->super.log_bytes / 2 / BLOCK_BYTES + 1)); break;
+        case 1: header->blocks = le32_of((uint32_t)(store->super.log_bytes / BLOCK_BYTES / 2 + 1));
+            break;
         case 2: header->payload_bytes = le32_of(blocks * BLOCK_BYTES); break;
         default: header->blocks = le32_of(0); blocks = 1;
         }
@@ -284,7 +285,8 @@ static void reserved_extent(void)
 }
 static void image_odd(void)
 {
-    put_page(RECORD_PAGE_LOGGED, 40, extent_of(EXTENT_FREE))->base = le64_of(crafted->store->end_lsn - 8);
+    put_page(RECORD_PAGE_LOGGED, 40, extent_of(EXTENT_FREE))->base =
+        le64_of(crafted->store->end_lsn - 8);
     put_commit(0);
 }
 static void image_before_the_log(void)
@@ -407,7 +409,8 @@ static void a_leaf_without_a_page_is_refused(void **state)
         ;
     for (uint64_t i = 0; i < store->super.extents && !error; i++) {
         uint8_t bytes[8192] = { 0 };
-        struct store_group group = { .store = store, .buffer = bytes, .used = sizeof(struct group_disk) };
+        struct store_group group = { .store = store, .buffer = bytes,
+                                     .used = sizeof(struct group_disk) };
         if (store->extents[i].state != EXTENT_FREE)
             continue;
         crafted = &group;
@@ -487,7 +490,7 @@ static void groups_before_the_redo_lsn(void **state)
         uint64_t at = store->super.log_start + crafted->lsn % store->super.log_bytes;
         assert_int_equal(store_group_write(crafted), 0);
         int applied = store_group_apply(crafted);
-        if (spoiled) {                  /* this store is fenced: a checkpoint behind it is made up */
+        if (spoiled) {                  /* the fence is lifted for a checkpoint behind it */
             assert_int_equal(applied, -EUCLEAN);
             store->fence = 0;
         }
@@ -509,6 +512,8 @@ static void groups_before_the_redo_lsn(void **state)
 /* ---- an open in which everything is needed, and not to be had */
 
 /* A small group, then one that is larger than what the scan reads ahead, then a chain's groups. */
+static uint64_t before_large;           /* the LSN of the group before the last one */
+
 static void make_large(void)
 {
     make(16 << 20, 4 << 20);
@@ -520,6 +525,7 @@ static void make_large(void)
     store_txn_begin(group, 2);
     assert_int_equal(store_txn_chain(group, chain), 0);
     assert_int_equal(store_txn_end(group, &position), 0);
+    before_large = store->end_lsn;
     group_done(group);
     commit_pages(1, 90);
     store_abandon(store);
@@ -554,8 +560,8 @@ static void an_open_without_memory_says_so(void **state)
     struct superblock other;
     assert_int_equal(superblock_decode((void *)device.image, device.bytes, 0, &super, &version), 0);
     uint64_t b = super.slot_b_offset;
-    assert_int_equal(superblock_decode((void *)(device.image + b), device.bytes, b, &other, &version),
-                     0);
+    assert_int_equal(superblock_decode((void *)(device.image + b), device.bytes, b, &other,
+                                       &version), 0);
     if (other.generation > super.generation)
         super = other;
     uint32_t newest = super.checkpoint_index;
@@ -563,7 +569,11 @@ static void an_open_without_memory_says_so(void **state)
     device.image[super.area_start[newest]] ^= 1;        /* and with the older checkpoint */
     open_without_memory(0);
     device.image[super.area_start[newest]] ^= 1;
-    device.image[at + 100] ^= 1;        /* large groups behind a damaged one are looked at, too */
+    device.image[at + 100] ^= 1;
+    open_without_memory(-EUCLEAN);
+    device.image[at + 100] ^= 1;
+    at = super.log_start + before_large % super.log_bytes;
+    device.image[at + 100] ^= 1;        /* what proves a loss is a large group */
     open_without_memory(-EUCLEAN);
     store = NULL;
     unmake();

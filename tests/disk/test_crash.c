@@ -80,7 +80,7 @@ static void random_lives_survive_every_crash_state(void **state)
            (unsigned long long)crew_sum(SECOND), (unsigned long long)crew_sum(THIRD),
            (unsigned long long)crew_sum(AGAIN), (unsigned long long)crew_sum(ROTTEN),
            (double)crew_sum(STATES) * 1e9 / (double)crew_sum(NANOSECONDS));
-    assert_true(crew_sum(STATES) > 1000);
+    assert_true(crew_part() || crew_sum(STATES) > 1000);
 }
 
 /* ---- crash after crash */

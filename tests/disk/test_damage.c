@@ -80,7 +80,7 @@ static void table_print(const char *what)
            (unsigned long long)crew_sum(UNREAD), (unsigned long long)crew_sum(NOTICED), (unsigned long long)crew_sum(REPORTED),
            (unsigned long long)crew_sum(HARMLESS), (unsigned long long)crew_sum(TORN_TAIL),
            (unsigned long long)crew_sum(SILENT));
-    assert_true(all > 0);
+    assert_true(crew_part() || all > 0);
     assert_int_equal(crew_sum(SILENT), 0);
 }
 
@@ -120,7 +120,7 @@ static void every_flipped_byte_of_metadata_is_noticed(void **state)
     (void)state;
     assert_true(crew_run(__func__, jobs(1, 4), metadata_bits));
     table_print("bits of metadata flipped");
-    assert_true(crew_sum(NOTICED) && crew_sum(HARMLESS) && crew_sum(TORN_TAIL));
+    assert_true(crew_part() || (crew_sum(NOTICED) && crew_sum(HARMLESS) && crew_sum(TORN_TAIL)));
 }
 
 static void data_bits(uint64_t seed)
@@ -138,7 +138,7 @@ static void flipped_bits_of_pages_are_noticed(void **state)
     (void)state;
     assert_true(crew_run(__func__, jobs(1, 4), data_bits));
     table_print("bits of pages flipped");
-    assert_true(crew_sum(REPORTED) && crew_sum(HARMLESS));
+    assert_true(crew_part() || (crew_sum(REPORTED) && crew_sum(HARMLESS)));
     assert_int_equal(crew_sum(NOTICED) + crew_sum(TORN_TAIL), 0);
 }
 
@@ -192,7 +192,7 @@ static void zeroed_aged_and_exchanged_sectors_are_noticed(void **state)
     (void)state;
     assert_true(crew_run(__func__, jobs(1, 16), pieces));
     table_print("sectors and blocks damaged");
-    assert_true(crew_sum(NOTICED) && crew_sum(REPORTED) && crew_sum(HARMLESS));
+    assert_true(crew_part() || (crew_sum(NOTICED) && crew_sum(REPORTED) && crew_sum(HARMLESS)));
 }
 
 /* ---- lost writes */
@@ -220,7 +220,7 @@ static void each_lost_write_is_noticed(void **state)
     (void)state;
     assert_true(crew_run(__func__, crew_count(120, 20000), lost_writes));
     table_print("writes lost");
-    assert_true(crew_sum(NOTICED) && crew_sum(REPORTED) && crew_sum(HARMLESS));
+    assert_true(crew_part() || (crew_sum(NOTICED) && crew_sum(REPORTED) && crew_sum(HARMLESS)));
 }
 
 int main(int argc, char **argv)

@@ -172,7 +172,7 @@ static void every_failed_request_is_survived(void **state)
            (unsigned long long)crew_sum(RUNS), (unsigned long long)crew_sum(FIRED_WRITE),
            (unsigned long long)crew_sum(FIRED_FLUSH), (unsigned long long)crew_sum(FIRED_READ),
            (unsigned long long)crew_sum(ACKED), (unsigned long long)crew_sum(LOST_UNKNOWN));
-    assert_true(crew_sum(FIRED_WRITE) && crew_sum(FIRED_FLUSH) && crew_sum(FIRED_READ));
+    assert_true(crew_part() || (crew_sum(FIRED_WRITE) && crew_sum(FIRED_FLUSH) && crew_sum(FIRED_READ)));
 }
 
 /* ---- T5: memory, disk, log */
@@ -207,7 +207,7 @@ static void every_failed_allocation_is_survived(void **state)
     printf("# %llu workloads, %llu lives: %llu allocations failed, %llu steps put off, 0 bytes leaked\n",
            (unsigned long long)seeds, (unsigned long long)crew_sum(RUNS),
            (unsigned long long)crew_sum(FIRED_ALLOC), (unsigned long long)crew_sum(PUT_OFF));
-    assert_true(crew_sum(FIRED_ALLOC) > seeds);
+    assert_true(crew_part() || crew_sum(FIRED_ALLOC) > seeds);
 }
 
 /* The life of one seed on disks, or with logs, of every size from the smallest: so the disk or the
@@ -256,7 +256,7 @@ static void a_full_disk_is_survived_at_each_place(void **state)
     assert_true(crew_run(__func__, crew_count(200, 5000), disk_full));
     printf("# %llu lives, %llu transactions refused for want of space\n",
            (unsigned long long)crew_sum(RUNS), (unsigned long long)crew_sum(DISK_FULL));
-    assert_true(crew_sum(DISK_FULL) > 0);
+    assert_true(crew_part() || crew_sum(DISK_FULL) > 0);
 }
 
 static void a_full_log_is_survived_at_each_place(void **state)
@@ -265,7 +265,7 @@ static void a_full_log_is_survived_at_each_place(void **state)
     assert_true(crew_run(__func__, crew_count(200, 5000), log_full));
     printf("# %llu lives, %llu commits waited for a checkpoint\n",
            (unsigned long long)crew_sum(RUNS), (unsigned long long)crew_sum(LOG_FULL));
-    assert_true(crew_sum(LOG_FULL) > 0);
+    assert_true(crew_part() || crew_sum(LOG_FULL) > 0);
 }
 
 int main(int argc, char **argv)

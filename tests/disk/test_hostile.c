@@ -53,7 +53,7 @@ static void mutate(const char *test, const char *what, crew_job *job, uint64_t c
     printf("# %llu hostile %s, opened %llu times, refused %llu times, 0 crashes\n",
            (unsigned long long)(count * TRIES), what, (unsigned long long)crew_sum(0),
            (unsigned long long)crew_sum(1));
-    assert_true(crew_sum(0) && crew_sum(1));
+    assert_true(crew_part() || (crew_sum(0) && crew_sum(1)));
 }
 
 static void hostile_images_never_crash_the_store(void **state)

@@ -184,7 +184,7 @@ static void every_short_sequence_survives_every_crash_state(void **state)
            (unsigned long long)crew_sum(STATES), (unsigned long long)crew_sum(AGAIN),
            (unsigned long long)crew_sum(DEEPER),
            (double)crew_sum(STATES) * 1e9 / (double)crew_sum(NANOSECONDS));
-    assert_true(crew_sum(STATES) > 1000);
+    assert_true(crew_part() || crew_sum(STATES) > 1000);
 }
 
 int main(int argc, char **argv)
