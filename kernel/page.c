@@ -279,10 +279,18 @@ static void pages_for(struct object *o, uint64_t page, uint64_t n,
     }
 }
 
+/* These mean "look again" to a fault; a manager's refusal does not. */
+static int error_for_client(int error)
+{
+    return error == EAGAIN || error == EINTR || error == ENXIO || error == ECANCELED ? EIO : error;
+}
+
 static void page_fail(struct leaf *l, unsigned slot, void *arg)
 {
+    int error = *(int *)arg;
     page_drop_filling(&l->pages[slot]);
-    waits_end(l, slot, -*(int *)arg);
+    if (error != EAGAIN) /* the manager tries again: who waits goes on waiting */
+        waits_end(l, slot, -error_for_client(error));
 }
 
 static void page_recall(struct leaf *l, unsigned slot, void *arg)
@@ -411,12 +419,6 @@ void object_io_end_write(struct object *o, uint64_t page, struct frame *frame)
 
 /* ---- what managers say of pages ---- */
 
-/* These mean "look again" to a fault; a manager's refusal does not. */
-static int error_for_client(int error)
-{
-    return error == EAGAIN || error == EINTR || error == ENXIO || error == ECANCELED ? EIO : error;
-}
-
 /* The asker of a page with KD_OBJECT_ASK. */
 static long lock_answer(struct object *o, uint64_t page, uint64_t view, int64_t answer)
 {
@@ -441,7 +443,7 @@ long pages_call(unsigned number, struct object *o, const uint64_t a[6])
         return lock_answer(o, page, a[2], (int64_t)a[3]);
     if (n == 0 || page >= o->pages || n > o->pages - page)
         return -EINVAL;
-    int word = number == KD_OBJECT_FAIL ? error_for_client((int)a[3]) : (int)a[3];
+    int word = (int)a[3];
     switch (number) {
     case KD_OBJECT_FAIL:
         if (word <= 0 || word >= 4096)

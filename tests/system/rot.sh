@@ -41,6 +41,14 @@ with open(sys.argv[1], "r+b") as disk, mmap.mmap(disk.fileno(), 0) as image:
             at = image.find(b"1dKGuorp", at + 1)
     def flip(at):
         image[at] ^= 4
+    def areas():                        # the newest checkpoint's area, and the older one's
+        slots = [at for at in range(0, len(image), 4096) if image[at:at+8] == image[0:8]]
+        slot = max(slots, key=lambda at: struct.unpack("<Q", image[at+48:at+56]))
+        newest, = struct.unpack("<I", image[slot+124:slot+128])
+        starts = struct.unpack("<QQ", image[slot+96:slot+112])
+        return starts[newest], starts[1 - newest]
+    def map_bytes():
+        return -(-struct.unpack("<I", image[112:116])[0] * 16 // 4096) * 4096
     exec(sys.argv[2])
 END
 }
@@ -74,6 +82,34 @@ guest 'store_rot write 3; store_rot read'
 is "a damaged page that is written anew as a whole stays damaged: it must be read first" \
     "0 written -1 good 63, damaged 5" "$status $(echo $output)"
 
+# --- a sector that cannot be read: QEMU's blkdebug fails its reads ---
+unreadable() { # PYTHON TIMES: the sector's place; fails so often, or always
+    local sector
+    damage 'pass'
+    sector=$(($(damage "print($1)") / 512))
+    printf '[inject-error]\nevent = "none"\niotype = "read"\nsector = "%d"\nerrno = "5"\nonce = "%s"\n' \
+        "$sector" "$2" >"$TEST_TMP/rules"
+    mv "$STORE" "$TEST_TMP/disk"
+    status=0
+    output=$(scripts/run --timeout 60 --memory 64 --no-store --log "$LOG" \
+        --add build/tests/guest/store_rot -c 'store_rot read; todo; store_rot read' --qemu "\
+-blockdev driver=file,node-name=image,filename=$TEST_TMP/disk \
+-blockdev driver=blkdebug,node-name=fails,image=image,config=$TEST_TMP/rules \
+-blockdev driver=raw,node-name=store,file=fails \
+-device virtio-blk-pci,drive=store,serial=store,disable-legacy=on,werror=report,rerror=report" \
+        2>"$TEST_TMP/stderr") || status=$?
+    output=${output//$'\r'/}
+    failed=$(grep -cE 'disk store: read of sector .* failed' "$LOG" || true)
+}
+unreadable 'home(21) + 1024' off
+is "a sector that cannot be read: its page's readers get EIO; others go on" \
+    "0 good 63, damaged 21 - milk good 63, damaged 21" "$status $(echo $output)"
+ok "its read was tried again, and failed each time ($failed times)" test "$failed" -ge 6
+unreadable 'home(21) + 1024' on
+is "one that is read at the second try does no harm" \
+    "0 good 64, damaged - milk good 64, damaged" "$status $(echo $output)"
+ok "it did fail ($failed)" test "$failed" -ge 1
+
 # --- history: the last boot was cut off, so the log is needed ---
 cut_off() {
     cp --sparse=always "$GOOD" "$STORE"
@@ -96,6 +132,20 @@ ok "not a byte" same "$STORE" "$TEST_TMP/before"
 damage 'flip(100)'
 guest 'store_rot read'
 is "one superblock: the other serves" "0 good 64, damaged" "$status $output"
+for what in 'the map' 'a page'; do
+    place=$([ "$what" = 'the map' ] && echo 0 || echo 'map_bytes()')
+    damage "newest, older = areas(); flip(newest + $place + 8)"
+    guest 'store_rot read; todo'
+    is "$what of the newest checkpoint: the older one and the log serve" \
+        "0 good 64, damaged - milk" "$status $(echo $output)"
+    ok "and that is said" log_says 'store: .*from the older checkpoint'
+    damage "for area in areas(): flip(area + $place + 8)"
+    cp --sparse=always "$STORE" "$TEST_TMP/before"
+    guest 'todo'
+    ok "$what of both: refused, and what to do is said" log_says 'store: refused: .*kstore salvage'
+    is "a program is told that there is no store" 1 "$status"
+    ok "and nothing is written" same "$STORE" "$TEST_TMP/before"
+done
 damage 'image[0:4096] = b"x" * 4096
 for at in range(4096, len(image), 4096):
     if image[at:at+8] == b"1otSKdib": flip(at + 100)'

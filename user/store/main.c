@@ -92,7 +92,8 @@ static void uuid_make(uint8_t uuid[16])
 
 static int disk_format(const struct disk_io *io)
 {
-    struct store_options made = {.log_bytes = options.log_bytes};
+    struct store_options made = {.log_bytes = options.log_bytes,
+                                 .extent_bytes = options.extent_bytes};
     uuid_make(made.uuid);
     int r = store_format(io, &disk_memory, &made);
     if (r == 0)

@@ -55,6 +55,15 @@ static bool log_option(const char *value)
     return end != value && *end == 0 && mib > 0 && mib < 1u << 20;
 }
 
+static bool extent_option(const char *value)
+{
+    char *end;
+    unsigned long kib = strtoul(value, &end, 10);
+    if (end == value || *end || kib < 4 || kib > 64 || kib & (kib - 1)) return false;
+    options.extent_bytes = (uint32_t)kib << 10;
+    return true;
+}
+
 static bool crc_option(const char *value)
 {
     if (strcmp(value, "table") != 0 && strcmp(value, "instruction") != 0) return false;
@@ -83,6 +92,7 @@ static bool option(char *word, unsigned life)
     if (strcmp(word, "bug") == 0) return bug_option(value);
     if (strcmp(word, "checkpoint_ms") == 0) return checkpoint_option(value);
     if (strcmp(word, "log_mib") == 0) return log_option(value);
+    if (strcmp(word, "extent_kib") == 0) return extent_option(value);
     if (strcmp(word, "crc") == 0) return crc_option(value);
     return false;
 }

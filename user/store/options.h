@@ -4,6 +4,7 @@
  *     store.checkpoint_ms=N          a checkpoint so long after the first commit that none covers
  *                                    (30000; 0: only when the log wants one, or somebody asks)
  *     store.log_mib=N                size of the log of a store that is made of a blank disk
+ *     store.extent_kib=N             and its extents: 4, 8, 16 (unless told), 32 or 64
  *     store.crc=table|instruction    how checksums are computed, instead of what is faster now: so
  *                                    that runs that count instructions repeat
  *     store.die=STEP:N[,STEP:N...]   ends the manager, as if killed, when it comes to STEP for the
@@ -37,6 +38,7 @@ enum step {
 };
 
 struct options {
+    uint32_t extent_bytes;          /* 0: the library's choice */
     uint64_t checkpoint_ms;
     uint64_t log_bytes;         /* 0: as the library likes */
     bool crc_fixed;

@@ -53,7 +53,8 @@ enum kd_call {
                                * unless it is calling right now, or is a child, or has another one */
     KD_SPACE_DETACH,          /* (process id, object) */
     KD_OBJECT_SUPPLY,         /* (struct kd_supply *) */
-    KD_OBJECT_FAIL,           /* (object, page, count, error): waiting faults get the error */
+    KD_OBJECT_FAIL,           /* (object, page, count, error): what was read is dropped, waiting faults
+                               * get the error; EAGAIN: they wait on, the manager tries again */
     KD_OBJECT_RECALL,         /* (object, page, count, rights): takes rights back from all views */
     KD_OBJECT_INFO,           /* (object, page, count, uint8_t *bits): KD_PAGE_* of each page */
     KD_OBJECT_CLEANED,        /* (object, page, csn): home again; -ESTALE if a newer version exists.
