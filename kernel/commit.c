@@ -57,8 +57,6 @@ static int commit_ask(struct view *v, struct port *port)
 {
     struct item *i = &v->commit_item;
     v->commit_token++;
-    v->commit_csn = 0;
-    v->logged = v->logged_spilled = 0;
     v->told = 0;
     v->asked = i->kind = ITEM_COMMIT;
     i->process = (uint64_t)v->process->pid;
@@ -178,6 +176,8 @@ static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
 {
     v->batch = NULL;
     v->batch_bytes = 0;
+    v->commit_csn = 0;
+    v->logged = v->logged_spilled = 0;
     int e = batch_in(v, &k);
     if (!e && k.batch_bytes && !v->enlisted)
         e = enlist(v, k.port);

@@ -135,6 +135,7 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
                                        PTE_PRESENT | PTE_USER | PTE_NX | PTE_ACCESSED |
                                            (write ? PTE_WRITE | PTE_DIRTY : 0)));
             vmask_set(&p->mask, v->id);
+            vmask_set(&l->users, v->id);
         }
         lock_release(&v->lock);
         if (write && pte) {
