@@ -66,12 +66,16 @@
     X(MASK_LOST, "record", "a second page of an extent is not entered") \
     X(LEAF_TOUCH, "record", "a changed leaf is not saved by the next checkpoint") \
     X(FREE_SHORT, "record", "a free leaves the last page of each extent") \
+    X(CLAIM_REPLAY, "record", "recovery does not replay a claim") \
+    X(CLAIM_WRITTEN, "record", "the first write of an extent's page ends the claims of the others") \
+    X(FREE_CLAIMED, "record", "a free forgets the claimed pages: they stay claimed") \
     X(DELETE_PAGES, "record", "a deleted container's pages stay") \
     X(ABORT_STAYS, "transaction", "an aborted transaction's records stay in the group") \
     X(ABORT_PLANNED, "transaction", "an aborted transaction's directory operations stay planned") \
     X(FREE_UNSEEN, "transaction", "a free of the group before is not seen") \
     X(RANGE_TWICE, "transaction", "two containers that are being made get one address range") \
     X(NAME_TAKEN, "transaction", "two containers that are being made get one name") \
+    X(CLAIM_UNSEEN, "allocator", "pages claimed by a group that is not applied count as unused") \
     X(NEAR_TAKEN, "allocator", "the extent behind the neighbour's is taken, free or not") \
     X(CLAIM_LEAK, "allocator", "an extent that an aborted transaction claimed stays claimed") \
     X(FREE_EARLY, "allocator", "a freed extent is used again before the free is checkpointed") \

@@ -85,12 +85,14 @@ static int leaf_check(const struct store *store, const struct leaf_disk *leaf, u
                       const char **why)
 {
     uint64_t object = le64_get(leaf->object), index = le64_get(leaf->index);
-    uint32_t mask = le32_get(leaf->mask);
+    uint32_t mask = le32_get(leaf->mask), claimed = le16_get(leaf->claimed);
     const struct container_disk *container = directory_get(store, object, NULL);
     if (!container || index >= container_pages(container) / store->extent_pages)
         FAIL("a leaf belongs to no container or lies outside it");
-    if (!mask || mask >> store->extent_pages || le16_get(leaf->disk))
-        FAIL("a leaf's page mask or disk number is out of range");
+    if (!(mask | claimed) || (mask | claimed) >> store->extent_pages || le16_get(leaf->disk))
+        FAIL("a leaf's page masks or disk number are out of range");
+    if (mask & claimed)
+        FAIL("a page that was written is claimed as unwritten (H4)");
     if (hash_bucket(store, object, index) != bucket)
         FAIL("a leaf is in the wrong bucket (H1)");
     if (hash_find(store, object, index, NULL) != leaf)
@@ -138,10 +140,13 @@ static uint32_t bits(uint32_t mask)
 static int leaf_enter(struct store *store, const struct leaf_disk *leaf, const char **why)
 {
     uint32_t slot;
+    uint64_t top = le64_get(leaf->index) + 1;
     if (extent_use(store, le64_get(leaf->physical), le64_get(leaf->object), le64_get(leaf->index)))
         FAIL("two leaves name one extent (I21)");
     directory_get(store, le64_get(leaf->object), &slot);
-    store->container_pages[slot] += bits(le32_get(leaf->mask));
+    store->use[slot].pages += bits(le32_get(leaf->mask));
+    if (top > store->use[slot].top)
+        store->use[slot].top = top;
     return 0;
 }
 
@@ -164,8 +169,8 @@ int store_rebuild_extents(struct store *store, const char **why)
                     (uint64_t)store->super.area_pages * BLOCK_BYTES;
     if (store->extents_entered) {
         memset(store->extents, 0, n * sizeof *store->extents);
-        memset(store->container_pages, 0, store->super.directory_pages_max * CONTAINERS_PER_PAGE *
-                                          sizeof *store->container_pages);
+        memset(store->use, 0, store->super.directory_pages_max * CONTAINERS_PER_PAGE *
+                                          sizeof *store->use);
     }
     store->extents_entered = true;
     store->free_extents = n;
@@ -177,7 +182,7 @@ int store_rebuild_extents(struct store *store, const char **why)
         leaves_walk(store, leaf_enter, why))
         return -EUCLEAN;
     for (uint32_t slot = 0; slot < directory_slots(store); slot++)
-        pages += store->container_pages[slot];
+        pages += store->use[slot].pages;
     if (pages != store->pages_present)
         FAIL("the count of pages is wrong (I23)");
     return 0;
@@ -188,9 +193,13 @@ int store_rebuild_extents(struct store *store, const char **why)
 static int leaf_compare(struct store *store, const struct leaf_disk *leaf, const char **why)
 {
     const struct extent *e = &store->extents[le64_get(leaf->physical)];
+    uint32_t slot;
     if (e->state != EXTENT_USED || e->object != le64_get(leaf->object) ||
         e->index != le64_get(leaf->index))
         FAIL("an extent's owner is not the leaf that names it (E1)");
+    directory_get(store, e->object, &slot);
+    if (e->index >= store->use[slot].top)
+        FAIL("an extent lies above its container's top");
     if (e->dirty & ~le32_get(leaf->mask))
         FAIL("a page that does not exist is dirty (E3)");
     return 0;

@@ -170,7 +170,7 @@ int directory_create(struct store *store, uint64_t object, const struct containe
     container->object = le64_of(object);
     container->created = le64_of(csn);
     directory_touch(store, slot);
-    store->container_pages[slot] = 0;
+    store->use[slot] = (struct container_use){ .pages = 0 };
     store->containers++;
     store->next_object = BUG(BUG_ID_AGAIN) ? object : object + 1;
     cursor_pass(store, first, gib);
@@ -340,7 +340,7 @@ static void container_fill(const struct store *store, const struct container_dis
         out->pages += out->segments[i].pages;
     }
     out->base = out->segments[0].address;
-    out->pages_present = store->container_pages[slot];
+    out->pages_present = store->use[slot].pages;
     memcpy(out->layout.type, from->layout.type, STORE_NAME_BYTES);
     out->layout.version = le32_get(from->layout.version);
     out->layout.bytes = le32_get(from->layout.bytes);

@@ -138,6 +138,8 @@ enum record_type {
                                  * struct spill_disk up to the next block, then so many pages */
     RECORD_PAGE_LOGGED,         /* object, page, physical; base = LSN of its image, crc */
     RECORD_ENCODER,             /* object; page = encoder */
+    RECORD_PAGE_CLAIM,          /* object, page, base = count; physical: of the first page's extent,
+                                 * those that follow lie in the extents behind it */
 };
 
 struct record_disk {
@@ -258,7 +260,9 @@ struct bucket_disk {
 };
 _Static_assert(sizeof(struct bucket_disk) == 16, "on-disk size");
 
-/* A leaf maps one extent of a container; le32 crc[n], le64 lsn[n] follow, n = pages per extent. */
+/* A leaf maps one extent of a container; le32 crc[n], le64 lsn[n] follow, n = pages per extent. A page
+ * that is claimed belongs to somebody and was never written: it reads as zeros, has neither CRC nor
+ * LSN (both 0), and its place on the disk means nothing. No bit is set in both. */
 struct leaf_disk {
     le64 object;                /*  0 */
     le64 index;                 /*  8  page / pages per extent */
@@ -266,7 +270,7 @@ struct leaf_disk {
     le64 born;                  /* 24  csn that assigned the extent */
     le32 mask;                  /* 32  bit p: page p exists */
     le16 disk;                  /* 36  disk number: 0 */
-    le16 reserved;              /* 38 */
+    le16 claimed;               /* 38  bit p: page p is claimed */
 };
 _Static_assert(sizeof(struct leaf_disk) == 40, "on-disk size");
 

@@ -314,6 +314,31 @@ static int op_page_free(struct store_group *group, const struct store_op *op)
     return 0;
 }
 
+/* A record covers a run of pages whose extents follow one another on the disk. */
+static int op_page_claim(struct store_group *group, const struct store_op *op)
+{
+    uint64_t n = group->store->extent_pages, page = op->page, end = page + op->count, last = 0, physical;
+    struct record_disk *record = NULL;
+    int error = op->count ? plan_pages_exist(group, op->object, page, op->count) : -EINVAL;
+    for (uint64_t next; page < end && !error; page = next) {
+        next = end < (page / n + 1) * n ? end : (page / n + 1) * n;
+        uint32_t bits = (uint32_t)((1ull << (next - page)) - 1) << page % n;
+        error = plan_extent_claim(group, op->object, page / n, bits, &physical);
+        if (!error && (!record || physical != last + 1)) {
+            error = txn_room(group, record_room(0));
+            if (error)
+                break;
+            record = record_add(group, RECORD_PAGE_CLAIM, op->object, 0);
+            record->page = le64_of(page);
+            record->physical = le64_of(physical);
+        }
+        if (!error)
+            record->base = le64_of(next - le64_get(record->page));
+        last = physical;
+    }
+    return error;
+}
+
 int store_txn_op(struct store_group *group, struct store_op *op)
 {
     struct planned_op plan;
@@ -321,8 +346,8 @@ int store_txn_op(struct store_group *group, struct store_op *op)
     int error = txn_state(group);
     if (!error)
         error = txn_room(group, record_room(CREATE_BYTES));
-    if (!error && op->type == STORE_OP_PAGE_FREE) {
-        error = op_page_free(group, op);
+    if (!error && (op->type == STORE_OP_PAGE_FREE || op->type == STORE_OP_PAGE_CLAIM)) {
+        error = op->type == STORE_OP_PAGE_FREE ? op_page_free(group, op) : op_page_claim(group, op);
         return error ? txn_fail(group, error) : 0;
     }
     if (!error)

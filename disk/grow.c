@@ -53,11 +53,11 @@ static void tables_describe(const struct store *store, const struct superblock *
 {
     size_t n = super->area_pages;
     *out = (struct tables){
-        { store->pages, store->heads, store->directory, store->names_list, store->container_pages,
+        { store->pages, store->heads, store->directory, store->names_list, store->use,
           store->extents },
         { n * sizeof *store->pages, n * sizeof *store->heads, n * sizeof *store->directory,
           n * sizeof *store->names_list,
-          super->directory_pages_max * CONTAINERS_PER_PAGE * sizeof *store->container_pages,
+          super->directory_pages_max * CONTAINERS_PER_PAGE * sizeof *store->use,
           super->extents * sizeof *store->extents },
     };
 }
@@ -88,7 +88,7 @@ static int tables_enlarge(struct store *store, const struct superblock *next)
     store->heads = new.memory[1];
     store->directory = new.memory[2];
     store->names_list = new.memory[3];
-    store->container_pages = new.memory[4];
+    store->use = new.memory[4];
     store->extents = new.memory[5];
     tables_release(store, &old);
     return 0;

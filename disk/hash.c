@@ -11,6 +11,7 @@
  *   H1  A leaf is in the bucket that hash_bucket() gives at the current level and split.
  *   H2  No (object, index) occurs twice.
  *   H3  In a chain only the last page may have room, and only the first may be empty.
+ *   H4  Of a leaf no page is both present and claimed; one of them at least is one of the two.
  */
 #include "internal.h"
 

@@ -77,13 +77,21 @@ struct extent {
     uint8_t  state;
 };
 
+/* What a container has of the data region. */
+struct container_use {
+    uint64_t pages;             /* present */
+    uint64_t top;               /* no extent of it at or above this index has a leaf */
+};
+
 /* ---- groups and their claims */
 
-enum claim_kind { CLAIM_EXTENT = 1, CLAIM_PAGE, CLAIM_PAGE_FREED };
+/* CLAIM_UNWRITTEN: pages of an extent that a transaction claims. */
+enum claim_kind { CLAIM_EXTENT = 1, CLAIM_PAGE, CLAIM_PAGE_FREED, CLAIM_UNWRITTEN };
 
 struct claim {
     uint64_t object, key;       /* extent index, or page */
-    uint64_t value;             /* extent number; page: the commit record's place in the group */
+    uint64_t value;             /* extent number; page: the commit record's place in the group;
+                                 * UNWRITTEN: bit p: page p */
     uint32_t next;              /* in the chain of its hash head, index + 1 */
     uint32_t kind;
 };
@@ -96,7 +104,7 @@ struct planned_op {
     char     name[STORE_NAME_BYTES];
 };
 
-#define CLAIM_HEADS 256u
+#define CLAIM_HEADS 4096u
 
 enum group_state { GROUP_IDLE, GROUP_OPEN, GROUP_SEALED, GROUP_ISSUED, GROUP_DURABLE,
                    GROUP_FAILED };
@@ -206,7 +214,7 @@ struct store {
     uint64_t  leaves, pages_present;
     uint8_t  *spare;            /* list of page buffers, linked by their first 8 bytes */
     uint32_t  spare_count;
-    uint64_t *container_pages;  /* pages present, by directory slot */
+    struct container_use *use;  /* by directory slot */
 
     /* space */
     struct extent *extents;
@@ -375,10 +383,15 @@ const struct claim *plan_find(const struct store *store, enum claim_kind kind, u
                               uint64_t key, const struct store_group **where);
 int  plan_page_write(struct store_group *group, uint64_t object, uint64_t page,
                      uint64_t base_lsn, bool full, uint64_t *physical);
+/* 0, -ENOENT or -EINVAL: are these pages of a container that is, or will be? */
+int  plan_pages_exist(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
 int  plan_page_free(struct store_group *group, uint64_t object, uint64_t page, uint64_t count);
+int  plan_extent_claim(struct store_group *group, uint64_t object, uint64_t index, uint32_t bits,
+                       uint64_t *physical);
 int  plan_op(struct store_group *group, struct store_op *op, struct planned_op *out);
 
-bool plan_page_held(const struct store *store, uint64_t object, uint64_t page);
+uint32_t plan_extent_held(const struct store *store, uint64_t object, uint64_t index);
+uint64_t plan_top(const struct store *store, uint64_t object);
 int  plan_page_exists(struct store_group *group, uint64_t object, uint64_t page);
 int  array_grow(struct store *store, void **array, uint32_t count, uint32_t *room, size_t size);
 

@@ -46,10 +46,10 @@ int meta_setup(struct store *store)
     store->heads = store_alloc(store, n * sizeof *store->heads);
     store->directory = store_alloc(store, n * sizeof *store->directory);
     store->names_list = store_alloc(store, n * sizeof *store->names_list);
-    store->container_pages = store_alloc(store, store->super.directory_pages_max *
-                                         CONTAINERS_PER_PAGE * sizeof(uint64_t));
+    store->use = store_alloc(store, store->super.directory_pages_max * CONTAINERS_PER_PAGE *
+                                    sizeof *store->use);
     if (!store->pages || !store->heads || !store->directory || !store->names_list ||
-        !store->container_pages)
+        !store->use)
         return -ENOMEM;
     store->free_pages = n;
     return 0;
@@ -75,8 +75,8 @@ void meta_teardown(struct store *store)
     store_release(store, store->heads, n * sizeof *store->heads);
     store_release(store, store->directory, n * sizeof *store->directory);
     store_release(store, store->names_list, n * sizeof *store->names_list);
-    store_release(store, store->container_pages, store->super.directory_pages_max *
-                  CONTAINERS_PER_PAGE * sizeof(uint64_t));
+    store_release(store, store->use, store->super.directory_pages_max * CONTAINERS_PER_PAGE *
+                  sizeof *store->use);
     while (store->spare_count) {
         uint8_t *page = store->spare;
         memcpy(&store->spare, page, sizeof store->spare);

@@ -18,11 +18,14 @@ static struct leaf_disk *page_leaf(const struct store *store, uint64_t object, u
 
 int store_page_find(struct store *store, uint64_t object, uint64_t page, struct store_page *out)
 {
-    uint32_t slot;
+    uint32_t n = store->extent_pages, slot = (uint32_t)(page % n);
     memset(out, 0, sizeof *out);
-    struct leaf_disk *leaf = page_leaf(store, object, page, &slot, NULL);
+    struct leaf_disk *leaf = hash_find(store, object, page / n, NULL);
     if (!leaf)
         return directory_get(store, object, NULL) ? 0 : -ENOENT;
+    out->claimed = le16_get(leaf->claimed) >> slot & 1;
+    if (!(le32_get(leaf->mask) >> slot & 1))
+        return 0;
     uint64_t extent = le64_get(leaf->physical);
     out->present = true;
     out->dirty = store->extents[extent].dirty >> slot & 1;
@@ -93,6 +96,22 @@ int store_page_cleaned(struct store *store, uint64_t object, uint64_t page, stor
     return 0;
 }
 
+/* Is `page` held by a commit? As far as *next (not included) it is the same for all. `top`: plan_top. */
+static bool held_until(const struct store *store, uint64_t object, uint64_t page, uint64_t top,
+                       uint64_t *next)
+{
+    uint32_t n = store->extent_pages, slot = (uint32_t)(page % n);
+    *next = UINT64_MAX;
+    if (page / n >= top)
+        return false;
+    uint32_t bits = plan_extent_held(store, object, page / n) >> slot;
+    bool held = bits & 1;
+    uint32_t other = held ? ~bits : bits;
+    *next = page + (other && (uint32_t)__builtin_ctz(other) < n - slot ? (uint32_t)__builtin_ctz(other)
+                                                                       : n - slot);
+    return held;
+}
+
 int store_pages_unused(struct store *store, uint64_t object, uint64_t from, uint64_t count,
                        store_skip_fn *skip, void *context, uint64_t *first)
 {
@@ -102,14 +121,21 @@ int store_pages_unused(struct store *store, uint64_t object, uint64_t from, uint
     uint64_t pages = container_pages(container), start = from, page = from;
     if (!count || count > pages)
         return count ? -ENOSPC : -EINVAL;
+    uint64_t top = plan_top(store, object);
     while (page < pages) {
-        uint64_t next = page + 1;
-        if (plan_page_held(store, object, page) ||
-            (skip && skip(context, object, page, &next))) {
+        uint64_t next = page + 1, end;
+        if (skip && skip(context, object, page, &next)) {
             page = start = next > page ? next : page + 1;
             continue;
         }
-        if (++page - start == count) {
+        if (held_until(store, object, page, top, &end)) {
+            page = start = end;
+            continue;
+        }
+        page = skip && next < end ? next : end;
+        if (page > start + count)
+            page = start + count;
+        if (page - start == count && page <= pages) {
             *first = start;
             return 0;
         }

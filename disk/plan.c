@@ -276,9 +276,40 @@ static struct page_state plan_page(const struct store *store, uint64_t object, u
     return state;
 }
 
-bool plan_page_held(const struct store *store, uint64_t object, uint64_t page)
+/* Bits of the pages of an extent that are present or claimed, or will be when the pending groups are
+ * applied. (One that a pending group claims and a later one frees counts until that is applied.) */
+uint32_t plan_extent_held(const struct store *store, uint64_t object, uint64_t index)
 {
-    return plan_page(store, object, page).present;
+    uint32_t n = store->extent_pages;
+    const struct leaf_disk *leaf = hash_find(store, object, index, NULL);
+    uint32_t held = leaf ? le32_get(leaf->mask) | le16_get(leaf->claimed) : 0;
+    if (!store->groups[0].claim_count && !store->groups[1].claim_count)
+        return held;
+    for (uint32_t p = 0; p < n; p++) {
+        const struct claim *claim = plan_find(store, CLAIM_PAGE, object, index * n + p, NULL);
+        if (claim)
+            held = (held & ~(1u << p)) | (uint32_t)(claim->kind == CLAIM_PAGE) << p;
+    }
+    const struct claim *unwritten = plan_find(store, CLAIM_UNWRITTEN, object, index, NULL);
+    return unwritten && !BUG(BUG_CLAIM_UNSEEN) ? held | (uint32_t)unwritten->value : held;
+}
+
+/* No extent of the container at or above this index has a leaf, or will have one when the pending
+ * groups are applied. The container exists. */
+uint64_t plan_top(const struct store *store, uint64_t object)
+{
+    uint32_t slot;
+    directory_get(store, object, &slot);
+    uint64_t top = store->use[slot].top;
+    for (uint32_t n = 0; n < 2; n++) {
+        const struct store_group *group = pending(store, n);
+        for (uint32_t i = 0; group && i < group->claim_count; i++) {
+            const struct claim *claim = &group->claims[i];
+            if (claim->kind == CLAIM_EXTENT && claim->object == object && claim->key >= top)
+                top = claim->key + 1;
+        }
+    }
+    return top;
 }
 
 static int plan_container_pages(struct store_group *group, uint64_t object, uint64_t *pages)
@@ -293,12 +324,16 @@ static int plan_container_pages(struct store_group *group, uint64_t object, uint
     return 0;
 }
 
-/* 0, -ENOENT or -EINVAL: is this a page of a container that is, or will be? */
-int plan_page_exists(struct store_group *group, uint64_t object, uint64_t page)
+int plan_pages_exist(struct store_group *group, uint64_t object, uint64_t page, uint64_t count)
 {
     uint64_t pages;
     int error = plan_container_pages(group, object, &pages);
-    return error ? error : page < pages ? 0 : -EINVAL;
+    return error ? error : page <= pages && count <= pages - page ? 0 : -EINVAL;
+}
+
+int plan_page_exists(struct store_group *group, uint64_t object, uint64_t page)
+{
+    return plan_pages_exist(group, object, page, 1);
 }
 
 /* Memory for applying all that is planned (M2). */
@@ -356,13 +391,24 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
     return error ? error : claim_add(group, CLAIM_PAGE, object, page, 0);
 }
 
+/* `bits` of the extent's pages become claimed: their extent is assigned now. */
+int plan_extent_claim(struct store_group *group, uint64_t object, uint64_t index, uint32_t bits,
+                      uint64_t *physical)
+{
+    int error = plan_extent(group, object, index, physical);
+    const struct claim *before = plan_find(group->store, CLAIM_UNWRITTEN, object, index, NULL);
+    return error ? error : claim_add(group, CLAIM_UNWRITTEN, object, index,
+                                     bits | (before ? before->value : 0));
+}
+
 static int plan_extent_free(struct store_group *group, uint64_t object, uint64_t index,
                             uint64_t from, uint64_t to)
 {
     uint64_t first = index * group->store->extent_pages, last = first + group->store->extent_pages;
+    uint32_t held = plan_extent_held(group->store, object, index);
     int error = 0;
     for (uint64_t page = first < from ? from : first; page < to && page < last && !error; page++)
-        if (plan_page_held(group->store, object, page))
+        if (held >> (page - first) & 1)
             error = claim_add(group, CLAIM_PAGE_FREED, object, page, 0);
     return error;
 }
@@ -370,12 +416,10 @@ static int plan_extent_free(struct store_group *group, uint64_t object, uint64_t
 int plan_page_free(struct store_group *group, uint64_t object, uint64_t page, uint64_t count)
 {
     struct store *store = group->store;
-    uint64_t pages, n = store->extent_pages;
-    int error = plan_container_pages(group, object, &pages);
+    uint64_t n = store->extent_pages;
+    int error = plan_pages_exist(group, object, page, count);
     if (error)
         return error;
-    if (page > pages || count > pages - page)
-        return -EINVAL;
     error = plan_want(group, 1);        /* a shrinking table takes a page before it gives one */
     if (error)
         return error;

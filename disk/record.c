@@ -115,6 +115,26 @@ static int page_record_check(const struct store *store, const struct record_disk
     return runs_check((const uint8_t *)(record + 1), bytes) ? -EUCLEAN : 0;
 }
 
+/* The leaf of an extent that lies at `physical`; it is made if there is none. */
+static int leaf_get(struct store *store, uint64_t object, uint64_t index, uint64_t physical,
+                    uint64_t csn, uint32_t slot, struct leaf_disk **leaf, uint32_t *at)
+{
+    *leaf = hash_find(store, object, index, at);
+    if (*leaf)
+        return le64_get((*leaf)->physical) == physical ? 0 : -EUCLEAN;
+    int error = extent_use(store, physical, object, index);
+    if (error)
+        return error;
+    *leaf = hash_insert(store, object, index, at);
+    if (!*leaf)
+        return -EUCLEAN;
+    (*leaf)->physical = le64_of(physical);
+    (*leaf)->born = le64_of(csn);
+    if (index >= store->use[slot].top)
+        store->use[slot].top = index + 1;
+    return 0;
+}
+
 static int page_write(struct store *store, const struct record_disk *record, uint64_t csn)
 {
     uint64_t object = le64_get(record->object);
@@ -124,19 +144,10 @@ static int page_write(struct store *store, const struct record_disk *record, uin
     int error = page_record_check(store, record, &slot);
     if (error)
         return error;
-    struct leaf_disk *leaf = hash_find(store, object, index, &at);
-    if (leaf && le64_get(leaf->physical) != physical)
-        return -EUCLEAN;
-    if (!leaf) {
-        error = extent_use(store, physical, object, index);
-        if (error)
-            return error;
-        leaf = hash_insert(store, object, index, &at);
-        if (!leaf)
-            return -EUCLEAN;
-        leaf->physical = le64_of(physical);
-        leaf->born = le64_of(csn);
-    }
+    struct leaf_disk *leaf;
+    error = leaf_get(store, object, index, physical, csn, slot, &leaf, &at);
+    if (error)
+        return error;
     uint32_t mask = le32_get(leaf->mask), bit = 1u << page;
     if (store->images) {
         error = image_write(store, record, physical, page, le64_get(leaf_lsn(store, leaf)[page]),
@@ -146,9 +157,10 @@ static int page_write(struct store *store, const struct record_disk *record, uin
     }
     if (!(mask & bit)) {
         store->pages_present++;
-        store->container_pages[slot]++;
+        store->use[slot].pages++;
     }
     leaf->mask = le32_of(BUG(BUG_MASK_LOST) && mask ? mask : mask | bit);
+    leaf->claimed = le16_of((uint16_t)(BUG(BUG_CLAIM_WRITTEN) ? 0 : le16_get(leaf->claimed) & ~bit));
     leaf_crc(leaf)[page] = le32_of(0);
     leaf_lsn(store, leaf)[page] = le64_of(csn);
     page_dirty_set(store, physical, page, !BUG(BUG_DIRTY_LOST));
@@ -159,6 +171,40 @@ static int page_write(struct store *store, const struct record_disk *record, uin
     if (!BUG(BUG_LEAF_TOUCH))
         meta_touch(store, at);
     return 0;
+}
+
+static uint32_t bits_between(uint32_t from, uint32_t to)
+{
+    return (uint32_t)((1ull << to) - (1ull << from));
+}
+
+/* Pages [page, page + count) of a container become claimed, but for those that are present. */
+static int pages_claim(struct store *store, const struct record_disk *record, uint64_t csn)
+{
+    uint64_t object = le64_get(record->object), page = le64_get(record->page), n = store->extent_pages;
+    uint64_t count = le64_get(record->base), physical = le64_get(record->physical);
+    uint32_t slot, at;
+    const struct container_disk *container = directory_get(store, object, &slot);
+    uint64_t pages = container ? container_pages(container) : 0;
+    int error = 0;
+    if (!count || page > pages || count > pages - page || le32_get(record->data_bytes))
+        return -EUCLEAN;
+    if (BUG(BUG_CLAIM_REPLAY) && store->images)
+        return 0;
+    for (uint64_t end = page + count; page < end && !error; page = (page / n + 1) * n, physical++) {
+        struct leaf_disk *leaf;
+        uint32_t from = (uint32_t)(page % n), to = end - page < n - from ? (uint32_t)(end - page) + from
+                                                                       : (uint32_t)n;
+        error = store->images ? meta_reserve(store, 4) : 0;
+        if (!error)
+            error = leaf_get(store, object, page / n, physical, csn, slot, &leaf, &at);
+        if (error)
+            break;
+        leaf->claimed = le16_of((uint16_t)(le16_get(leaf->claimed) |
+                                           (bits_between(from, to) & ~le32_get(leaf->mask))));
+        meta_touch(store, at);
+    }
+    return error;
 }
 
 /* Frees pages [from, to) of one extent, and the extent with its last page. */
@@ -182,11 +228,13 @@ static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint
         logged_forget(store, object, index * store->extent_pages + page);
         image_drop(store, physical, page);
         store->pages_present--;
-        store->container_pages[slot]--;
+        store->use[slot].pages--;
     }
     leaf->mask = le32_of(mask);
+    if (!BUG(BUG_FREE_CLAIMED))
+        leaf->claimed = le16_of((uint16_t)(le16_get(leaf->claimed) & ~bits_between(from, to)));
     meta_touch(store, at);
-    if (!mask) {
+    if (!mask && !le16_get(leaf->claimed)) {
         extent_free(store, physical);
         hash_remove(store, object, index);
     }
@@ -249,6 +297,8 @@ static int record_apply(struct store *store, const struct record_disk *record, u
     case RECORD_PAGE_DIFF:
     case RECORD_PAGE_LOGGED:
         return page_write(store, record, csn);
+    case RECORD_PAGE_CLAIM:
+        return pages_claim(store, record, csn);
     case RECORD_PAGE_FREE:
         return pages_free(store, object, le64_get(record->page), le64_get(record->base));
     case RECORD_CREATE:

@@ -174,7 +174,8 @@ int store_error(const struct store *store);
 /* ---------------------------------------------------------------- pages */
 
 struct store_page {
-    bool        present;        /* false: never written, reads as zeros; other fields are 0 */
+    bool        present;        /* false: never written, reads as zeros; other fields are 0 ... */
+    bool        claimed;        /* ... but this one: held all the same (STORE_OP_PAGE_CLAIM) */
     bool        dirty;          /* newer in memory and log than at home: the disk copy is stale */
     /* dirty and committed by a chain: the page as a whole lies here in the log, and perhaps nowhere
      * else. Read it from there, also to write it home; its CRC must be log_crc. Else 0. */
@@ -195,8 +196,9 @@ store_must_check
 int store_page_read(struct store *store, uint64_t object, uint64_t page, void *bytes);
 
 /* The first run of `count` pages >= `from` of this container that no commit (applied or planned)
- * holds and for which `skip` (may be NULL; for leases) is false. For skip, `next` is set to the
- * first page to try after a true answer (preset to page + 1). -ENOSPC: none below its size. */
+ * holds or claims and for which `skip` (may be NULL; for leases) is false. For skip, `next` is set to the
+ * first page to try after a true answer, or the first that a false answer does not cover (preset to
+ * page + 1). -ENOSPC: none below its size. */
 typedef bool store_skip_fn(void *context, uint64_t object, uint64_t page, uint64_t *next);
 store_must_check
 int store_pages_unused(struct store *store, uint64_t object, uint64_t from, uint64_t count,
@@ -317,6 +319,9 @@ enum store_op_type {
     STORE_OP_NAME_UNSET,        /* object, name */
     STORE_OP_PAGE_FREE,         /* object, page, count (pages that are not present are skipped) */
     STORE_OP_ENCODER,           /* object, encoder */
+    STORE_OP_PAGE_CLAIM,        /* object, page, count: they are somebody's though nobody wrote them,
+                                 * have an extent each and still read as zeros (those that are
+                                 * present are skipped) */
 };
 
 struct store_op {

@@ -16,6 +16,7 @@
  *       the one being filled.
  *   A3  A hint, a remembered page or a page's contents may be wrong: the seal and the bounds of slot.c
  *       are checked each time, and the worst case is another page.
+ *   A4  A page of a committed object is the object's whether it was ever written or not.
  */
 #include "pstore_private.h"
 
@@ -362,10 +363,12 @@ static void zero_pages(uint64_t page, uint64_t pages)
             word[i] = 0;
 }
 
-/* The object ends at the end of its last page, so what is left of the first page is of use. */
-static void *alloc_run(struct heap *h, ps_container *c, struct arena *a, uint64_t units,
+/* The object ends at the end of its last page, so what is left of the first page is of use. Pages of
+ * it that stay zero are never written, so the commit claims them (A4). */
+static void *alloc_run(struct ps_tx *tx, ps_container *c, struct arena *a, uint64_t units,
                        uint64_t near)
 {
+    struct heap *h = &tx->heap;
     uint64_t pages = (units + 1 + SLOT_UNITS - 1) / SLOT_UNITS; /* + 1: header and slot */
     unsigned start = (unsigned)(pages * SLOT_UNITS - units);
     if (pages - 1 > UINT32_MAX) {
@@ -376,6 +379,8 @@ static void *alloc_run(struct heap *h, ps_container *c, struct arena *a, uint64_
     int result = lease ? 0 : lease_more(h, c, pages, near, &lease);
     if (result == 0 && lease->end - lease->next < pages * KD_PAGE_BYTES)
         result = -ENOSPC;                 /* fewer in a row than wanted; kept for small objects */
+    if (result == 0)
+        result = tx_op(tx, STORE_OP_PAGE_CLAIM, c, lease->next, pages, NULL);
     if (result != 0) {
         errno = -result;
         return NULL;
@@ -402,7 +407,7 @@ void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *ne
         return NULL;
     }
     if (units > SLOT_SMALL_MAX)
-        return alloc_run(h, c, a, units, hint);
+        return alloc_run(tx, c, a, units, hint);
     return hint ? alloc_near(h, c, a, (unsigned)units, hint)
                 : alloc_anywhere(h, c, a, (unsigned)units);
 }

@@ -67,6 +67,8 @@ enum store_op_kind {
     STORE_OP_NAME_UNSET,   /* container, name */
     STORE_OP_PAGE_FREE,    /* container, address, pages: wholly free; their contents are gone */
     STORE_OP_ROOM,         /* container, address of a page, bytes free: a hint, not logged */
+    STORE_OP_PAGE_CLAIM,   /* container, address, pages, all leased by this process: an object's for
+                            * good, also those that it never writes */
 };
 struct store_op {
     uint32_t kind, op_bytes;          /* op_bytes: this struct and the name, rounded up to 8 */

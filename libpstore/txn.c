@@ -158,11 +158,11 @@ static int ops_grow(struct ps_tx *tx, size_t wanted)
     return 0;
 }
 
-/* Pages freed one after the other become one operation. */
+/* Pages freed or claimed one after the other become one operation. */
 static int ops_extend_last(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address,
                            uint64_t pages)
 {
-    if (kind != STORE_OP_PAGE_FREE || tx->ops_bytes == 0)
+    if ((kind != STORE_OP_PAGE_FREE && kind != STORE_OP_PAGE_CLAIM) || tx->ops_bytes == 0)
         return 0;
     struct store_op *last = (struct store_op *)(tx->ops + tx->last_op);
     if (last->kind != kind || last->container != c->id ||

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define CLAIMED 0xc1a1edull       /* in a digest, in place of a CRC */
+
 void page_fill(const uint64_t cells[WORLD_CELLS], uint8_t *bytes)
 {
     for (uint32_t c = 0; c < WORLD_CELLS; c++) {
@@ -77,7 +79,9 @@ uint64_t model_digest(const struct model *model)
                 sum += mix(c->object ^ text_digest(name), c->names[n], c->names[n] >> 5);
         }
         for (uint32_t p = 0; p < WORLD_PAGES; p++)
-            if (c->pages[p].present) {
+            if (c->pages[p].claimed)
+                sum += mix(c->object, p, CLAIMED);
+            else if (c->pages[p].present) {
                 page_fill(c->pages[p].cells, bytes);
                 sum += mix(c->object, p, crc32c(0, bytes, sizeof bytes)) + c->pages[p].lsn * 3;
             }
@@ -104,6 +108,8 @@ int store_digest_wide(struct store *store, uint32_t stride, uint64_t *digest)
                 error = store_page_read(store, c.object, (uint64_t)p * stride, bytes);
             if (error)
                 return error;
+            if (page.claimed)
+                sum += mix(c.object, p, CLAIMED);
             pages += page.present;
             if (page.present)
                 sum += mix(c.object, p, crc32c(0, bytes, sizeof bytes)) + page.lsn * 3;

@@ -340,6 +340,54 @@ static void unused_pages_pass_over_pages_claims_and_leases(void **state)
     commit(group);
 }
 
+static void op_commit(enum store_op_type type, uint64_t object, uint64_t page, uint64_t count,
+                      uint64_t unused_meanwhile, uint64_t unused_then)
+{
+    struct store_op op = { .type = type, .object = object, .page = page, .count = count };
+    uint64_t first;
+    struct store_group *group = begin();
+    assert_int_equal(store_txn_op(group, &op), 0);
+    assert_int_equal(end(group), 0);
+    assert_int_equal(store_pages_unused(store, object, 0, 1, NULL, NULL, &first), 0);
+    assert_int_equal(first, unused_meanwhile);
+    commit(group);
+    assert_int_equal(store_pages_unused(store, object, 0, 1, NULL, NULL, &first), 0);
+    assert_int_equal(first, unused_then);
+}
+
+/* A claimed page is held, reads as zeros, costs an extent, and is free when it is freed. */
+static void claimed_pages_are_held_without_a_write(void **state)
+{
+    (void)state;
+    uint64_t a = create("a");
+    struct store_stats before, after;
+    struct store_page found;
+    uint8_t bytes[STORE_PAGE_BYTES];
+    store_stats(store, &before);
+    op_commit(STORE_OP_PAGE_CLAIM, a, 0, 10, 10, 10);
+    store_stats(store, &after);
+    assert_int_equal(before.free_extents - after.free_extents, 3);
+    assert_int_equal(after.pages_present, before.pages_present);
+    assert_int_equal(store_page_find(store, a, 9, &found), 0);
+    assert_true(found.claimed && !found.present);
+    assert_int_equal(store_page_read(store, a, 9, bytes), 0);
+    assert_int_equal(bytes[0], 0);
+    assert_int_equal(write_page(a, 4), 0);
+    assert_int_equal(store_page_find(store, a, 4, &found), 0);
+    assert_true(found.present && !found.claimed);
+    op_commit(STORE_OP_PAGE_CLAIM, a, 3, 2, 10, 10);
+    assert_int_equal(store_page_find(store, a, 4, &found), 0);
+    assert_true(found.present && !found.claimed);
+    op_commit(STORE_OP_PAGE_FREE, a, 2, 3, 2, 2);
+    op_commit(STORE_OP_PAGE_FREE, a, 0, 10, 0, 0);
+    store_stats(store, &after);
+    assert_int_equal(before.free_extents - after.free_extents, after.freed_extents);
+    struct store_op wrong = { .type = STORE_OP_PAGE_CLAIM, .object = a, .page = 262143, .count = 2 };
+    struct store_group *group = begin();
+    assert_int_equal(store_txn_op(group, &wrong), -EINVAL);
+    store_group_cancel(group);
+}
+
 /* I9: crash and recovery, fifty times, use up nothing. */
 static void fifty_recoveries_grow_nothing(void **state)
 {
@@ -461,6 +509,7 @@ int main(void)
         TEST(a_difference_needs_its_base_and_a_full_image_after_a_checkpoint),
         TEST(full_log_full_group_and_full_disk_have_their_errors),
         TEST(unused_pages_pass_over_pages_claims_and_leases),
+        TEST(claimed_pages_are_held_without_a_write),
         TEST(fifty_recoveries_grow_nothing),
         TEST(the_fence_refuses_everything_until_the_next_open),
         TEST(recovery_makes_durable_what_it_read_before_it_writes),

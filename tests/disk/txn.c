@@ -57,6 +57,7 @@ static int page_change(struct world *world, struct store_group *group, struct mo
         p->cells[cell + i] = random_next(random) | 1;
     page_fill(p->cells, bytes);
     p->present = true;
+    p->claimed = false;
     p->group = world->group;
     p->lsn = PENDING + world->model.commits;    /* the csn is known when the group is sealed */
     if (full)
@@ -158,6 +159,27 @@ static int txn_free(const struct world *world, struct store_group *group,
     return store_txn_op(group, &op);
 }
 
+/* Pages become the container's without a write, in one operation or, far apart, in one each. */
+static int txn_claim(const struct world *world, struct store_group *group,
+                     struct model_container *c, uint64_t *random)
+{
+    uint32_t page = (uint32_t)random_below(random, WORLD_PAGES);
+    uint32_t end = page + 1 + (uint32_t)random_below(random, WORLD_PAGES - page), count = end - page;
+    int error = 0;
+    if (page_number(world, 1) > 1) {
+        end = end - page > 3 ? page + 3 : end;
+        count = 1;
+    }
+    for (uint32_t p = page; p < end; p++)
+        c->pages[p].claimed = !c->pages[p].present;
+    for (; page < end && !error; page += count) {
+        struct store_op op = { .type = STORE_OP_PAGE_CLAIM, .object = c->object,
+                               .page = page_number(world, page), .count = count };
+        error = store_txn_op(group, &op);
+    }
+    return error;
+}
+
 static int txn_pages(struct world *world, struct store_group *group, struct model_container *c,
                      uint64_t *random)
 {
@@ -204,6 +226,8 @@ int txn_make(struct world *world, struct store_group *group, uint64_t *random)
     struct model_container *c = &world->model.containers[at];
     if (world->want <= WANT_PAGES)
         return txn_pages(world, group, c, random);
+    if (world->want == WANT_CLAIM)
+        return txn_claim(world, group, c, random);
     if (world->want == WANT_FREE)
         return txn_free(world, group, c, random);
     return txn_directory(group, &world->model, c, world->want, random);
@@ -245,6 +269,18 @@ static int base_ask(struct world *world, struct store_group *group, struct model
     return error == (freed ? 0 : -ESTALE) ? 0 : -EUCLEAN;
 }
 
+/* A page that somebody has, if only by a group that is not applied yet, is not called unused. */
+static int unused_ask(const struct world *world, const struct model_container *c)
+{
+    uint64_t first;
+    for (uint32_t p = 0; p < WORLD_PAGES; p++)
+        if ((c->pages[p].present || c->pages[p].claimed) &&
+            store_pages_unused(world->store, c->object, page_number(world, p), 1, NULL, NULL,
+                               &first) == 0 && first == page_number(world, p))
+            return -EUCLEAN;
+    return 0;
+}
+
 /* What must be refused, or must be taken, whatever the group holds. */
 static int refusal_ask(struct world *world, struct store_group *group, struct model_container *c,
                        uint64_t *random)
@@ -269,6 +305,8 @@ int txn_doomed(struct world *world, struct store_group *group, uint64_t *random)
     if (at < 0)
         return 0;
     c = &world->model.containers[at];
+    if (unused_ask(world, c))
+        return -EUCLEAN;
     if (random_below(random, 2))
         return refusal_ask(world, group, c, random);
     txn_any(world, group, random);

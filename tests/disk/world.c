@@ -23,6 +23,8 @@ static bool extents_watch(struct world *world)
         const struct model_container *c = &world->model.containers[i / WORLD_PAGES];
         uint64_t page = (uint64_t)(i % WORLD_PAGES) * stride, e;
         struct store_page found;
+        for (uint64_t x = 0; c->object && c->pages[i % WORLD_PAGES].claimed && x < WORLD_EXTENTS; x++)
+            used[x] |= world->extents[x].object == c->object && world->extents[x].index == page / n;
         if (!c->object || !c->pages[i % WORLD_PAGES].present ||
             store_page_find(world->store, c->object, page, &found) || !found.present)
             continue;
@@ -99,7 +101,8 @@ static bool txn_run(struct world *world, struct built *built, int *error)
 {
     struct model before = world->model;
     if (world->options.doomed && doomed_run(world, built->group)) {
-        world->wrong = "a transaction was taken that must be refused";
+        world->wrong = "a transaction was taken that must be refused, or a page of somebody's "
+                       "called unused";
         *error = -EUCLEAN;
         return false;
     }

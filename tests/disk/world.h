@@ -21,7 +21,7 @@
 #define WORLD_EXTENTS    1280u  /* watched, by the number of their first block on the disk */
 
 struct model_page {
-    bool     present;
+    bool     present, claimed;  /* claimed: the container's, never written */
     uint64_t cells[WORLD_CELLS];
     uint64_t lsn;
     uint32_t group;             /* group that last wrote it */
@@ -45,7 +45,7 @@ struct model {
 enum world_encoder { ENCODER_ADAPTIVE, ENCODER_FULL, ENCODER_DIFF, ENCODER_RANGES };
 
 /* What the next transaction shall do; ANY: the seed chooses. */
-enum world_want { WANT_ANY, WANT_PAGE, WANT_SAME_PAGE, WANT_PAGES, WANT_FREE, WANT_CREATE,
+enum world_want { WANT_ANY, WANT_PAGE, WANT_SAME_PAGE, WANT_PAGES, WANT_FREE, WANT_CLAIM, WANT_CREATE,
                   WANT_DELETE, WANT_RENAME, WANT_GROW, WANT_LAYOUT, WANT_NAME_SET,
                   WANT_NAME_UNSET };
 

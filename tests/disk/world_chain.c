@@ -121,6 +121,7 @@ int world_chain_txn(struct world *world, struct store_group *group)
         if (!((c->spilled | c->memory) >> page & 1))
             continue;
         p->present = true;
+        p->claimed = false;
         p->group = world->group;
         p->lsn = PENDING + world->model.commits;
         memcpy(p->cells, c->cells[page], sizeof p->cells);

@@ -221,7 +221,7 @@ static void batches(void)
         OP(kind, o, other.base, 1, "name");
     }
     OP(0, m, at, 1, "name");
-    OP(5, m, at, 1, "name");
+    OP(6, m, at, 1, "name");
     OP(~0u, m, at, 1, "name");
     tap_ok(good, "containers that are not there, not open, open read-only; unknown kinds");
     good = 1;
@@ -229,6 +229,12 @@ static void batches(void)
     OP(STORE_OP_NAME_SET, m, all, 8, "name");
     OP(STORE_OP_NAME_SET, m, other.base, 8, "name");
     OP(STORE_OP_NAME_SET, m, mine.base - 1, 8, "name");
+    OP(STORE_OP_PAGE_CLAIM, m, other.base, 1, NULL);
+    OP(STORE_OP_PAGE_CLAIM, m, at + 8, 1, NULL);
+    OP(STORE_OP_PAGE_CLAIM, m, at, 0, NULL);
+    OP(STORE_OP_PAGE_CLAIM, m, at, all, NULL);
+    OP(STORE_OP_PAGE_CLAIM, m, mine.base, mine.pages + 1, NULL);
+    OP(STORE_OP_PAGE_CLAIM, m, mine.base + (mine.pages - 1) * 4096, 1, NULL); /* nobody leased it */
     OP(STORE_OP_PAGE_FREE, m, other.base, 1, NULL);
     OP(STORE_OP_PAGE_FREE, m, at + 8, 1, NULL);
     OP(STORE_OP_PAGE_FREE, m, at, 0, NULL);

@@ -323,6 +323,12 @@ static int op_apply(const struct store_op *op)
         }
         fake_counts.pages_freed += (unsigned)op->value;
         return 0;
+    case STORE_OP_PAGE_CLAIM:
+        for (uint64_t i = page; i < page + op->value; i++) {
+            fake_counts.wrong_pages += c->state[i] == PAGE_NEVER || c->state[i] == PAGE_FREED;
+            c->state[i] = PAGE_USED;
+        }
+        return 0;
     case STORE_OP_ROOM: c->room[page] = (uint16_t)op->value; return 0;
     default: return -EINVAL;
     }

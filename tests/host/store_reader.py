@@ -2,6 +2,7 @@
 
   Store(bytes).containers    {id: name}
   Store(bytes).pages()       {(id, page): (version, CRC)} of every page that recovery would leave
+  Store(bytes).claimed()     {(id, page)} of those that are somebody's and were never written
 
 Whatever does not verify raises Damaged. Simple rather than fast; data pages are verified, too.
 """
@@ -137,9 +138,12 @@ class Store:
             need(key not in self.leaves, "an extent is mapped twice")
             crcs = struct.unpack_from(f"<{self.n}I", page, at + 40)
             lsns = struct.unpack_from(f"<{self.n}Q", page, at + 40 + 4 * self.n)
-            mask = field(page, at + 32, "I")
-            self.leaves[key] = {"physical": field(page, at + 16, "Q"), "pages": {
-                p: (lsns[p], crcs[p], None) for p in range(self.n) if mask >> p & 1}}
+            mask, _, claimed = struct.unpack_from("<IHH", page, at + 32)
+            need(mask | claimed and not mask & claimed, "a leaf's masks are wrong")
+            self.leaves[key] = {
+                "physical": field(page, at + 16, "Q"),
+                "claimed": {p for p in range(self.n) if claimed >> p & 1},
+                "pages": {p: (lsns[p], crcs[p], None) for p in range(self.n) if mask >> p & 1}}
 
     # --- the log ---
 
@@ -206,10 +210,15 @@ class Store:
     def apply(self, csn, kind, head, data):
         obj, page, base, physical = struct.unpack_from("<QQQQ", head, 16)
         if kind in (1, 2, 14):
-            leaf = self.leaves.setdefault((obj, page // self.n), {"physical": physical, "pages": {}})
-            need(leaf["physical"] == physical, "a page moved")
+            leaf = self.leaf(obj, page // self.n, physical)
+            leaf["claimed"].discard(page % self.n)
             old = leaf["pages"].get(page % self.n, (0, 0, None))[2]
             leaf["pages"][page % self.n] = (csn, 0, self.built(kind, head, data, base, old))
+        elif kind == 16:
+            for p in range(page, page + base):
+                leaf = self.leaf(obj, p // self.n, physical + p // self.n - page // self.n)
+                if p % self.n not in leaf["pages"]:
+                    leaf["claimed"].add(p % self.n)
         elif kind == 3:
             self.free(obj, page, page + base)
         elif kind == 4:
@@ -219,6 +228,12 @@ class Store:
             del self.containers[obj]
         elif kind == 6:
             self.containers[obj] = data.split(b"\0")[0].decode()
+
+    def leaf(self, obj, index, physical):
+        leaf = self.leaves.setdefault((obj, index),
+                                      {"physical": physical, "claimed": set(), "pages": {}})
+        need(leaf["physical"] == physical, "a page moved")
+        return leaf
 
     def built(self, kind, head, data, base, old):
         if kind == 1:
@@ -236,13 +251,18 @@ class Store:
 
     def free(self, obj, first, end):
         for key in [key for key in self.leaves if key[0] == obj]:
-            pages = self.leaves[key]["pages"]
-            for p in [p for p in pages if first <= key[1] * self.n + p < end]:
-                del pages[p]
-            if not pages:
+            pages, claimed = self.leaves[key]["pages"], self.leaves[key]["claimed"]
+            for p in [p for p in range(self.n) if first <= key[1] * self.n + p < end]:
+                pages.pop(p, None)
+                claimed.discard(p)
+            if not pages and not claimed:
                 del self.leaves[key]
 
     # --- pages ---
+
+    def claimed(self):
+        return {(obj, index * self.n + p) for (obj, index), leaf in self.leaves.items()
+                for p in leaf["claimed"]}
 
     def pages(self):
         found = {}

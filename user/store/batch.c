@@ -55,22 +55,44 @@ static int parse_name(struct batch *b, const struct wire_op *op, const struct co
 }
 
 /* Each page is looked at, with the lock held: no client is to stop all others for long. */
-#define FREE_PAGES_MAX (1ull << 22)
+#define BATCH_PAGES_MAX (1ull << 22)
+
+/* The pages that a FREE or CLAIM names, all in one container. */
+static int parse_pages(struct batch *b, const struct wire_op *op, const struct container *c,
+                       uint64_t *first)
+{
+    uint64_t last, pages = op->value;
+    if (op->address % PAGE_BYTES || pages == 0 || pages > (KD_STORE_END / PAGE_BYTES))
+        return -EINVAL;
+    if (!container_page(c, op->address, first)
+        || !container_page(c, op->address + (pages - 1) * PAGE_BYTES, &last)
+        || last - *first != pages - 1)
+        return -EINVAL;
+    b->pages += pages;
+    return b->pages > BATCH_PAGES_MAX ? -E2BIG : 0;
+}
 
 static int parse_free(struct batch *b, const struct wire_op *op, const struct container *c)
 {
-    uint64_t first, last, pages = op->value;
-    if (op->address % PAGE_BYTES || pages == 0 || pages > (KD_STORE_END / PAGE_BYTES))
-        return -EINVAL;
-    if (!container_page(c, op->address, &first)
-        || !container_page(c, op->address + (pages - 1) * PAGE_BYTES, &last)
-        || last - first != pages - 1)
-        return -EINVAL;
-    b->freed_pages += pages;
-    if (b->freed_pages > FREE_PAGES_MAX) return -E2BIG;
+    uint64_t first;
+    int r = parse_pages(b, op, c, &first);
+    if (r < 0) return r;
     b->ops[b->op_count++] = (struct store_op){
-        .type = STORE_OP_PAGE_FREE, .object = op->container, .page = first, .count = pages};
-    b->freed[b->freed_count++] = (struct free_range){op->container, first, pages};
+        .type = STORE_OP_PAGE_FREE, .object = op->container, .page = first, .count = op->value};
+    b->freed[b->freed_count++] = (struct free_range){op->container, first, op->value};
+    return 0;
+}
+
+/* Only pages that this process has leased: no client takes another's, or those still in memory. */
+static int parse_claim(struct batch *b, uint64_t process, const struct wire_op *op,
+                       const struct container *c)
+{
+    uint64_t first;
+    int r = parse_pages(b, op, c, &first);
+    if (r < 0) return r;
+    if (!space_leased(c, process, first, op->value)) return -EACCES;
+    b->ops[b->op_count++] = (struct store_op){
+        .type = STORE_OP_PAGE_CLAIM, .object = op->container, .page = first, .count = op->value};
     return 0;
 }
 
@@ -94,6 +116,7 @@ static int parse_op(struct batch *b, uint64_t process, const struct wire_op *op)
     case WIRE_NAME_SET:
     case WIRE_NAME_UNSET: return parse_name(b, op, c);
     case WIRE_PAGE_FREE: return parse_free(b, op, c);
+    case WIRE_PAGE_CLAIM: return parse_claim(b, process, op, c);
     case WIRE_ROOM: return parse_room(b, op, c);
     default: return -EINVAL;
     }

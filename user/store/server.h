@@ -143,6 +143,8 @@ int space_lease(struct container *c, uint64_t process, uint64_t count, uint64_t 
                 uint64_t *first);
 int space_find(struct container *c, uint64_t process, uint64_t bytes, uint64_t near,
                uint64_t *page);
+/* Are all these pages leased by the process? */
+bool space_leased(const struct container *c, uint64_t process, uint64_t first, uint64_t count);
 int space_unlease(struct container *c, uint64_t process, uint64_t first, uint64_t count);
 void space_process_gone(struct container *c, uint64_t process);
 void space_room(struct container *c, uint64_t page, uint64_t bytes);
@@ -162,7 +164,7 @@ struct batch {
     unsigned op_count;
     struct free_range *freed;
     unsigned freed_count;
-    uint64_t freed_pages;
+    uint64_t pages;                 /* freed or claimed */
     struct { uint64_t container, page, bytes; } *rooms;
     unsigned room_count;
     void *memory;

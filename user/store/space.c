@@ -119,8 +119,19 @@ static bool skip_runs(void *context, uint64_t object, uint64_t page, uint64_t *n
     const struct container *c = context;
     (void)object;
     unsigned i = run_after(c, page);
-    if (i == c->run_count || c->runs[i].first > page) return false;
-    *next = c->runs[i].first + c->runs[i].count;
+    bool inside = i < c->run_count && c->runs[i].first <= page;
+    *next = inside ? c->runs[i].first + c->runs[i].count
+          : i < c->run_count ? c->runs[i].first : UINT64_MAX;
+    return inside;
+}
+
+bool space_leased(const struct container *c, uint64_t process, uint64_t first, uint64_t count)
+{
+    uint64_t page = first;
+    for (unsigned i = run_after(c, page); page < first + count; i++) {
+        if (i == c->run_count || c->runs[i].first > page || c->runs[i].owner != process) return false;
+        page = c->runs[i].first + c->runs[i].count;
+    }
     return true;
 }
 

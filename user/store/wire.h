@@ -19,6 +19,7 @@
 #define STORE_OP_NAME_UNSET  WIRE_NAME_UNSET
 #define STORE_OP_PAGE_FREE   WIRE_PAGE_FREE
 #define STORE_OP_ROOM        WIRE_ROOM
+#define STORE_OP_PAGE_CLAIM  WIRE_PAGE_CLAIM
 #include "store_protocol.h"
 #undef store_open
 #undef store_opened
@@ -30,5 +31,6 @@
 #undef STORE_OP_NAME_UNSET
 #undef STORE_OP_PAGE_FREE
 #undef STORE_OP_ROOM
+#undef STORE_OP_PAGE_CLAIM
 
 #endif

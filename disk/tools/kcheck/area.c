@@ -189,14 +189,16 @@ static const char *leaf_wrong(struct area *area, const struct leaf_disk *leaf, u
     const struct kslot *super = &area->view->super;
     uint64_t object = le64_get(leaf->object), index = le64_get(leaf->index);
     uint64_t physical = le64_get(leaf->physical);
-    uint32_t mask = le32_get(leaf->mask);
+    uint32_t mask = le32_get(leaf->mask), claimed = le16_get(leaf->claimed);
     *container = kmodel_container(model, object);
     if (!*container)
         return "it belongs to no container (I24)";
     if (index >= kcontainer_pages(&(*container)->disk) / super->extent_pages)
         return "it lies outside its container (I24)";
-    if (!mask || mask >> super->extent_pages || le16_get(leaf->disk))
-        return "its page mask or disk number is out of range (I24)";
+    if (!(mask | claimed) || (mask | claimed) >> super->extent_pages || le16_get(leaf->disk))
+        return "its page masks or disk number are out of range (I24)";
+    if (mask & claimed)
+        return "a page that was written is claimed as unwritten (H4)";
     if (area->header_seen && karea_bucket(model, object, index) != bucket)
         return "it is in the wrong bucket (I24)";
     if (kmodel_leaf(model, object, index))
@@ -227,6 +229,7 @@ static void leaf_take(struct area *area, const uint8_t *at, uint32_t bucket)
     }
     leaf->born = le64_get(disk->born);
     leaf->mask = le32_get(disk->mask);
+    leaf->claimed = le16_get(disk->claimed);
     const le32 *crc = (const void *)(disk + 1);
     const le64 *lsn = (const void *)(crc + model->extent_pages);
     for (uint32_t p = 0; p < model->extent_pages; p++) {

@@ -139,7 +139,8 @@ static const char *leaves_differ(struct kview *view, struct kmodel *older, uint6
         const struct kleaf *b = kmodel_leaf(newer, a->object, a->index);
         *object = a->object;
         *page = a->index * view->super.extent_pages;
-        if (!b || a->physical != b->physical || a->mask != b->mask || a->born != b->born)
+        if (!b || a->physical != b->physical || a->mask != b->mask ||
+            a->claimed != b->claimed || a->born != b->born)
             return "a leaf";
         for (uint32_t p = 0; p < view->super.extent_pages; p++)
             if (a->mask >> p & 1 && page_differs(view, older, a, b, p)) {

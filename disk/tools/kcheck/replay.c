@@ -175,9 +175,34 @@ static int page_apply(struct replay *r, const struct record_disk *record, uint64
         container->pages_present++;
     }
     leaf->mask |= 1u << p;
+    leaf->claimed &= ~(1u << p);
     kleaf_lsn(leaf)[p] = r->csn;
     kleaf_crc(model, leaf)[p] = 0;
     return 0;
+}
+
+static int claim_apply(struct replay *r, const struct kcontainer *container,
+                       const struct record_disk *record)
+{
+    struct kmodel *model = r->model;
+    uint64_t first = le64_get(record->page), count = le64_get(record->base), n = model->extent_pages;
+    uint64_t pages = kcontainer_pages(&container->disk);
+    int error = 0;
+    if (le32_get(record->data_bytes))
+        return wrong(r, "it has a wrong size");
+    if (!count || first >= pages || count > pages - first)
+        return wrong(r, "it claims pages outside its container");
+    for (uint64_t index = first / n; index <= (first + count - 1) / n && !error; index++) {
+        uint64_t physical = le64_get(record->physical) + index - first / n;
+        struct kleaf *leaf = kmodel_leaf(model, container->object, index);
+        if (leaf && leaf->physical != physical)
+            return wrong(r, "a page that it claims lies in another extent");
+        error = leaf ? 0 : leaf_make(r, container->object, index, physical, &leaf);
+        for (uint64_t p = 0; p < n && !error; p++)
+            if (index * n + p >= first && index * n + p < first + count && !(leaf->mask >> p & 1))
+                leaf->claimed |= 1u << p;
+    }
+    return error;
 }
 
 /* Frees the pages [from, to) of this leaf; the extent goes with its last page. */
@@ -187,7 +212,10 @@ static int leaf_free(struct replay *r, struct kcontainer *container, struct klea
     struct kmodel *model = r->model;
     uint64_t first = leaf->index * model->extent_pages;
     for (uint32_t p = 0; p < model->extent_pages; p++) {
-        if (!(leaf->mask >> p & 1) || first + p < from || first + p >= to)
+        if (first + p < from || first + p >= to)
+            continue;
+        leaf->claimed &= ~(1u << p);
+        if (!(leaf->mask >> p & 1))
             continue;
         leaf->mask &= ~(1u << p);
         kleaf_lsn(leaf)[p] = 0;
@@ -195,7 +223,7 @@ static int leaf_free(struct replay *r, struct kcontainer *container, struct klea
         model->pages_present--;
         container->pages_present--;
     }
-    if (leaf->mask)
+    if (leaf->mask | leaf->claimed)
         return 0;
     struct kfreed freed = { leaf->physical, leaf->object, leaf->index, r->csn };
     kmodel_leaf_remove(model, leaf);
@@ -357,6 +385,8 @@ static int operation_apply(struct replay *r, const struct record_disk *record)
     if (payload_of(type) && le32_get(record->data_bytes) != payload_of(type))
         return wrong(r, "it has a wrong size");
     switch (type) {
+    case RECORD_PAGE_CLAIM:
+        return claim_apply(r, container, record);
     case RECORD_PAGE_FREE:
         return range_free(r, container, le64_get(record->page), le64_get(record->base));
     case RECORD_DELETE:

@@ -101,6 +101,7 @@ static int areas_merge(struct kview *view)
         if (to) {
             memcpy(kleaf_lsn(to), kleaf_lsn(from), model->leaf_size - sizeof *to);
             to->mask = from->mask;
+            to->claimed = from->claimed;
             to->born = from->born;
             model->pages_present += kbits(to->mask);
         }

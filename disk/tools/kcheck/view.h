@@ -67,7 +67,7 @@ struct kname {
  * the page's newest record in the log: its home is then not to be believed. */
 struct kleaf {
     uint64_t object, index, physical, born;
-    uint32_t mask;
+    uint32_t mask, claimed;             /* present; somebody's and never written */
     uint32_t next_key, next_physical;   /* chains: index + 1 */
     bool     live;
 };

@@ -229,10 +229,10 @@ static void objects_dump(struct kview *view, bool json)
 static void extent_dump(const struct kview *view, const struct kleaf *leaf, bool json)
 {
     if (!json) {
-        printf("extent %llu at %llu: object %llu extent %llu, pages %#x, born %llu\n",
+        printf("extent %llu at %llu: object %llu extent %llu, pages %#x, claimed %#x, born %llu\n",
                (unsigned long long)leaf->physical, (unsigned long long)kview_home(view, leaf, 0),
                (unsigned long long)leaf->object, (unsigned long long)leaf->index, leaf->mask,
-               (unsigned long long)leaf->born);
+               leaf->claimed, (unsigned long long)leaf->born);
         return;
     }
     json_begin("", '{');
@@ -241,6 +241,7 @@ static void extent_dump(const struct kview *view, const struct kleaf *leaf, bool
     json_number("id", leaf->object);
     json_number("index", leaf->index);
     json_number("mask", leaf->mask);
+    json_number("claimed", leaf->claimed);
     json_number("born", leaf->born);
     json_end();
 }

@@ -62,8 +62,8 @@ static void leaf_add(struct map *map, const struct kleaf *leaf)
     struct cell *cell = &map->cells[leaf->physical / map->each];
     uint8_t bytes[BLOCK_BYTES];
     cell->extents++;
-    cell->pages += kbits(leaf->mask);
-    owner_add(cell, leaf->object, kbits(leaf->mask));
+    cell->pages += kbits(leaf->mask | leaf->claimed);
+    owner_add(cell, leaf->object, kbits(leaf->mask | leaf->claimed));
     for (uint32_t p = 0; p < map->view->super.extent_pages; p++) {
         if (!(leaf->mask >> p & 1))
             continue;

@@ -168,6 +168,22 @@ static int page_copy(struct copy *copy, const struct kleaf *leaf, uint32_t p)
     return error == -ENOENT ? 0 : error;
 }
 
+/* Pages that belong to somebody without ever having been written. */
+static int claims_copy(struct copy *copy, const struct kleaf *leaf)
+{
+    uint32_t n = copy->from->super.extent_pages;
+    int error = 0;
+    for (uint32_t p = 0, count; p < n && !error; p += count) {
+        for (count = 0; p + count < n && leaf->claimed >> (p + count) & 1; count++)
+            ;
+        struct store_op op = { .type = STORE_OP_PAGE_CLAIM, .object = leaf->object,
+                               .page = leaf->index * n + p, .count = count };
+        error = count ? copy_op(copy, &op) : 0;
+        count = count ? count : 1;
+    }
+    return error == -ENOENT ? 0 : error;        /* its container was reported */
+}
+
 static int pages_copy(struct copy *copy)
 {
     struct kview *from = copy->from;
@@ -179,6 +195,8 @@ static int pages_copy(struct copy *copy)
         for (uint32_t p = 0; leaf && p < from->super.extent_pages && !error; p++)
             if (leaf->mask >> p & 1)
                 error = page_copy(copy, leaf, p);
+        if (leaf && !error)
+            error = claims_copy(copy, leaf);
     }
     return error;
 }
