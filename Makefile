@@ -185,12 +185,15 @@ build/tests/asan/kstore: HLINK += $(SANITIZE)
 build/tests/asan/kstore: $(call objects,build/obj/asan,$(KSTORE_SOURCES) $(DISK_SOURCES))
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HLINK) -lm
-# libFuzzer's two targets, and the program that makes their first inputs
-FUZZ_PARTS := $(addprefix tests/disk/,crew.c hostile.c) $(WORLD_PARTS)
-build/fuzz/image build/fuzz/log: tests/fuzz/fuzz.c $(DISK_SOURCES) $(FUZZ_PARTS) Makefile
+# libFuzzer's three targets, and the program that makes their first inputs
+FUZZ_PARTS := $(addprefix tests/disk/,crew.c hostile.c) $(WORLD_PARTS) $(KCHECK_SOURCES)
+FUZZ_image := -DFUZZ_PART=HOSTILE_IMAGE
+FUZZ_log := -DFUZZ_PART=HOSTILE_LOG
+FUZZ_kcheck := -DFUZZ_KCHECK
+build/fuzz/image build/fuzz/log build/fuzz/kcheck: tests/fuzz/fuzz.c $(DISK_SOURCES) $(FUZZ_PARTS) Makefile
 	@mkdir -p $(@D)
 	$(call say,FUZZ)$(CLANG) $(filter-out -MMD -MP,$(HFLAGS)) -fsanitize=fuzzer,address,undefined -DKATYDID_BUGS \
-	    -fno-sanitize-recover=all -DFUZZ_PART=HOSTILE_$(if $(filter %log,$@),LOG,IMAGE) \
+	    -fno-sanitize-recover=all $(FUZZ_$(@F)) \
 	    -o $@ $(filter %.c,$^) -lcmocka
 build/fuzz/corpus: tests/fuzz/fuzz.c $(DISK_SOURCES) $(FUZZ_PARTS) Makefile
 	@mkdir -p $(@D)
@@ -252,9 +255,9 @@ test-long:                      ## host proofs in full, for a night; N=SEEDS, SE
 	@+$(MAKE) --no-print-directory -j$(JOBS) host-tests
 	@N=$(N) SEED=$(SEED) scripts/test --host --tier long $(if $(ONLY),--only '$(ONLY)')
 
-fuzz:                           ## libFuzzer on images and logs; N=RUNS (200000) SEED=S
+fuzz:                           ## libFuzzer on images, logs and kcheck; N=RUNS (200000) SEED=S
 	@scripts/setup fuzz
-	@+$(MAKE) --no-print-directory -j$(JOBS) build/fuzz/image build/fuzz/log build/fuzz/corpus
+	@+$(MAKE) --no-print-directory -j$(JOBS) build/fuzz/image build/fuzz/log build/fuzz/kcheck build/fuzz/corpus
 	@tests/fuzz/fuzz.sh $(or $(N),200000) $(or $(SEED),1)
 
 coverage:                       ## branches of disk/ that the host tests run; HTML in build/coverage

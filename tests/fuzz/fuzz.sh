@@ -1,15 +1,15 @@
 #!/bin/bash
-# fuzz.sh - runs the two libFuzzer targets from generated seeds; `make fuzz` builds them before.
+# fuzz.sh - runs the three libFuzzer targets from generated seeds; `make fuzz` builds them before.
 #
 #   tests/fuzz/fuzz.sh [RUNS [SEED]]      runs of each target (200000); the same seed repeats them
 #
-# A finding is left as build/fuzz/image-crash-... or log-crash-..., and the line that repeats it is
+# A finding is left as build/fuzz/TARGET-crash-..., and the line that repeats it is
 # printed. What was learnt stays in build/fuzz/corpus-* for the next time.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 runs=${1:-200000} seed=${2:-1} status=0
 
-for part in image log; do
+for part in image log kcheck; do
     corpus=build/fuzz/corpus-$part
     mkdir -p "$corpus"
     build/fuzz/corpus "$corpus" $part || exit 1
