@@ -231,7 +231,7 @@ int store_checkpoint_seal(struct store *store)
     };
     if (c->recovery && !BUG(BUG_NO_EPOCH)) {
         uint64_t older = store->super.checkpoints[store->super.checkpoint_index].scan_lsn;
-        int error = epoch_begin(&c->next, store->end_lsn, older ? older : c->scan_lsn);
+        int error = epoch_begin(&c->next, store->end_lsn, older);
         if (error)
             return error;
     }
@@ -272,19 +272,17 @@ int store_checkpoint_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
     uint8_t *block = c->map + c->map_used_bytes;
-    bool superblock_first = BUG(BUG_SUPERBLOCK_FIRST);
-    bool no_flush = BUG(BUG_NO_FLUSH) || superblock_first ||
-                    (c->recovery && BUG(BUG_RECOVERY_ORDER));
     int error = fence_get(store);
     if (!c->running || !c->sealed || c->done)
         return -EINVAL;
-    if (!error && superblock_first)
+    if (!error && BUG(BUG_SUPERBLOCK_FIRST))
         error = superblock_write(&store->io, &c->next, block);
     if (!error)
         error = area_write(store);
-    if (!error && !no_flush)
+    if (!error && !BUG(BUG_NO_FLUSH) && !BUG(BUG_SUPERBLOCK_FIRST) &&
+        !(BUG(BUG_RECOVERY_ORDER) && c->recovery))
         error = store->io.flush(store->io.context);
-    if (!error && !superblock_first)
+    if (!error && !BUG(BUG_SUPERBLOCK_FIRST))
         error = superblock_write(&store->io, &c->next, block);
     if (!error && !BUG(BUG_RELEASE_EARLY))
         error = store->io.flush(store->io.context);
@@ -328,7 +326,7 @@ uint64_t store_checkpoint_age(const struct store *store)
 int store_should_checkpoint(const struct store *store)
 {
     uint64_t quarter = store->super.log_bytes / 4, free = store_log_free(store);
-    bool nothing = store->end_lsn == store->keep_lsn && !store->freed_extents;
+    bool nothing = store->end_lsn == store->keep_lsn;   /* then no freed extent waits, either */
     if (store->checkpoint.running || nothing || fence_get(store))
         return 0;
     if (free < quarter || (store->freed_extents && store->free_extents < store->super.extents / 32))

@@ -199,6 +199,36 @@ static void a_full_table_of_epochs_is_refused(void **state)
     }
 }
 
+/* A superblock names an older checkpoint whose log was overwritten: it is not counted as kept. */
+static void an_older_checkpoint_without_log_is_not_kept(void **state)
+{
+    (void)state;
+    uint8_t block[BLOCK_BYTES];
+    const char *why = "";
+    make(1 << 20, 64 << 10);
+    for (int i = 0; i < 12; i++) {
+        commit_pages(0, 3);
+        checkpoint();
+    }
+    struct superblock super = store->super;
+    struct checkpoint_info *older = &super.checkpoints[!super.checkpoint_index];
+    assert_true(store->end_lsn > 2 * super.log_bytes);
+    super.generation++;
+    older->scan_lsn = older->redo_lsn = super.log_bytes;
+    assert_int_equal(superblock_write(&io, &super, block), 0);
+    store_abandon(store);
+    for (int i = 0; i < 2; i++) {       /* and again, with what it has saved */
+        assert_int_equal(open_with(0), 0);
+        assert_int_equal(store_check(store, &why), 0);
+        assert_true(store->end_lsn - store->keep_lsn <= store->super.log_bytes);
+        commit_pages(0, 1);
+        checkpoint();
+        if (!i)
+            store_abandon(store);
+    }
+    unmake();
+}
+
 /* ---- groups: headers that nearly hold */
 
 /* The log ends where a group says something that cannot be, whatever its CRC says. */
@@ -665,6 +695,7 @@ int main(void)
         cmocka_unit_test(each_field_of_a_superblock_has_its_range),
         cmocka_unit_test(each_field_of_a_signpost_has_its_range),
         cmocka_unit_test(a_full_table_of_epochs_is_refused),
+        cmocka_unit_test(an_older_checkpoint_without_log_is_not_kept),
         cmocka_unit_test(a_header_that_cannot_be_ends_the_log),
         cmocka_unit_test(records_that_do_not_fit_are_refused),
         cmocka_unit_test(a_group_spoiled_in_memory_fences),

@@ -218,6 +218,27 @@ static void a_log_that_reads_differently_is_not_applied(void **state)
     store_abandon(store);
 }
 
+/* Aim: a read is tried three times, no more; one that works the second time is no error. */
+static void a_read_is_tried_three_times(void **state)
+{
+    (void)state;
+    uint8_t block[BLOCK_BYTES];
+    assert_int_equal(open_with(NULL), 0);
+    device.fail_kinds = FAIL_READ;
+    device.requests = device.fired = 0;
+    device.fail_at = 1;
+    assert_int_equal(store_read(store, 0, block, sizeof block), 0);
+    assert_int_equal(block_read(&io, 0, block), 0);
+    assert_int_equal(device.fired, 1);
+    device.requests = device.fired = 0;
+    device.fail_sticky = true;
+    assert_int_equal(store_read(store, 0, block, sizeof block), -EIO);
+    assert_int_equal(device.fired, 3);
+    assert_int_equal(block_read(&io, 0, block), -EIO);
+    assert_int_equal(device.fired, 6);
+    store_abandon(store);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -228,6 +249,7 @@ int main(void)
         TEST(a_busy_store_stays_open),
         TEST(a_fenced_store_closes_with_its_error),
         TEST(a_log_that_reads_differently_is_not_applied),
+        TEST(a_read_is_tried_three_times),
         TEST(each_slot_may_be_unreadable_or_newer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
