@@ -358,6 +358,45 @@ static void object_unknown(void)
     put_page(RECORD_PAGE_FREE, 0, 0)->object = le64_of(77);
     put_commit(0);
 }
+static struct record_disk *put_claim(uint64_t page, uint64_t count, enum extent_state where)
+{
+    struct record_disk *record = put_page(RECORD_PAGE_CLAIM, page, extent_of(where));
+    record->base = le64_of(count);
+    return record;
+}
+static void claim_of_nothing(void)
+{
+    put_claim(40, 0, EXTENT_FREE);
+    put_commit(0);
+}
+static void claim_from_beyond(void)
+{
+    put_claim(UINT64_MAX, 1, EXTENT_FREE);
+    put_commit(0);
+}
+static void claim_of_too_many(void)
+{
+    put_claim(1, UINT64_MAX, EXTENT_FREE);
+    put_commit(0);
+}
+static void claim_for_nobody(void)
+{
+    put_claim(40, 1, EXTENT_FREE)->object = le64_of(77);
+    put_commit(0);
+}
+static void claim_of_slot_b(void)
+{
+    put_claim(40, 1, EXTENT_RESERVED);
+    put_commit(0);
+}
+static void claim_with_data(void)
+{
+    struct record_disk *record = put(RECORD_PAGE_CLAIM, 8);
+    record->page = le64_of(40);
+    record->base = le64_of(1);
+    record->physical = le64_of(extent_of(EXTENT_FREE));
+    put_commit(0);
+}
 static void length_zero(void)
 {
     put(RECORD_NOOP, 0)->length = le32_of(0);
@@ -392,6 +431,8 @@ static void records_that_do_not_fit_are_refused(void **state)
     static void (*const cases[])(void) = { free_from_beyond, free_too_many, reserved_extent,
         image_odd, image_before_the_log, image_of_later, image_of_another, no_chain,
         commit_of_odd_length, type_unknown, no_commit, object_unknown, length_zero,
+        claim_of_nothing, claim_from_beyond, claim_of_too_many, claim_for_nobody, claim_of_slot_b,
+        claim_with_data,
         length_zero_inside, directory_full };
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         make(4 << 20, 1 << 20);
