@@ -106,8 +106,9 @@
     X(LOGGED_STALE, "chain", "a spilled image stays a page's newest after the page was rewritten") \
     X(GROW_EARLY, "grow", "the superblock names the larger areas before they are written") \
     X(MERGE_LOST, "hash", "a shrinking table leaves the leaves of its last bucket behind") \
-    X(FORMAT_KEEPS, "format", "a store is made over another whose superblocks stay until the end") \
-    X(FORMAT_ORDER, "format", "the old superblocks' end is not flushed before the new areas")
+    X(FORMAT_KEEPS, "format", "no signpost to nowhere: what was there counts until the end") \
+    X(FORMAT_ORDER, "format", "the signpost to nowhere is not flushed before the new areas") \
+    X(FORMAT_END, "format", "the signpost is written before slot A is flushed")
 
 enum bug {
     BUG_NONE,

@@ -1,9 +1,10 @@
 /*
  * format.c - writes an empty store.
  *
- * Order: both slots zero, flush; signpost and area 0, flush; slot B, flush; slot A, flush. So a
- * power cut leaves a disk whose slot A is zero (blank, or complete through slot B), or the new
- * store. The log is not written: the uuid is new, so nothing old in it verifies.
+ * Order: a signpost to nowhere, flush; area 0, flush; slot B, flush; slot A, flush; the signpost,
+ * flush. A disk with a signpost to nowhere counts as blank, whatever its slots hold. So a power cut
+ * leaves what was there before (until the first flush), a blank disk, or (after the last write) the
+ * new store. The log is not written: the uuid is new, so nothing old in it verifies.
  */
 #include "internal.h"
 
@@ -65,22 +66,32 @@ static int geometry_make(const struct store_options *options, uint64_t disk_byte
     return 0;
 }
 
-static int slots_clear(const struct disk_io *io, const struct superblock *super, void *block)
+/* Slot B's place of 0: the store is being made. */
+static int signpost_write(const struct disk_io *io, const struct superblock *super,
+                          uint64_t slot_b_offset, void *block)
 {
-    memset(block, 0, BLOCK_BYTES);
-    int error = io->write(io->context, 0, block, BLOCK_BYTES);
-    if (!error)
-        error = io->write(io->context, super->slot_b_offset, block, BLOCK_BYTES);
-    if (!error)
-        error = io->write(io->context, SIGNPOST_OFFSET, block, BLOCK_BYTES);
+    signpost_encode(super, slot_b_offset, block);
+    return io->write(io->context, SIGNPOST_OFFSET, block, BLOCK_BYTES);
+}
+
+static int creation_begin(const struct disk_io *io, const struct superblock *super, void *block)
+{
+    if (BUG(BUG_FORMAT_KEEPS))
+        return 0;
+    int error = signpost_write(io, super, 0, block);
     return error || BUG(BUG_FORMAT_ORDER) ? error : io->flush(io->context);
 }
 
-/* No flush of its own: the area's, which comes before slot B, covers it. */
-static int signpost_write(const struct disk_io *io, const struct superblock *super, void *block)
+/* Slot A, and the signpost that ends creation. */
+static int creation_end(const struct disk_io *io, struct superblock *super, void *block)
 {
-    signpost_encode(super, block);
-    return io->write(io->context, SIGNPOST_OFFSET, block, BLOCK_BYTES);
+    super->generation++;
+    int error = superblock_write(io, super, block);
+    if (!error && !BUG(BUG_FORMAT_END))
+        error = io->flush(io->context);
+    if (!error)
+        error = signpost_write(io, super, super->slot_b_offset, block);
+    return error ? error : io->flush(io->context);
 }
 
 static int first_pages(struct store *store)
@@ -111,20 +122,14 @@ int store_format(const struct disk_io *io, const struct disk_memory *memory,
         error = checkpoint_begin_at(store, super.log_bytes, 0);
     if (!error)
         error = checkpoint_seal_all(store);
-    if (!error && !BUG(BUG_FORMAT_KEEPS))
-        error = slots_clear(io, &super, store->checkpoint.map + store->checkpoint.map_used_bytes);
     if (!error)
-        error = signpost_write(io, &super, store->checkpoint.map +
+        error = creation_begin(io, &super, store->checkpoint.map +
                                            store->checkpoint.map_used_bytes);
     if (!error)
         error = store_checkpoint_write(store);          /* generation 1: slot B */
-    if (!error) {
-        store->checkpoint.next.generation++;
-        error = superblock_write(io, &store->checkpoint.next,
-                                 store->checkpoint.map + store->checkpoint.map_used_bytes);
-    }
     if (!error)
-        error = io->flush(io->context);
+        error = creation_end(io, &store->checkpoint.next,
+                             store->checkpoint.map + store->checkpoint.map_used_bytes);
     store_abandon(store);
     return error;
 }

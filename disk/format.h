@@ -83,8 +83,9 @@ _Static_assert(offsetof(struct superblock_disk, epochs) == 240, "on-disk place")
 
 /*
  * The signpost, block 1: where slot B is, for when slot A cannot be read; the disk may have grown
- * since its middle was measured. Written once, when the store is created. Valid when: magic;
- * version; CRC over bytes 12 to 4095.
+ * since its middle was measured. Written when the store is created: before anything else with
+ * slot_b_offset 0, when all is there with the offset. Valid when: magic; version; CRC over bytes
+ * 12 to 4095.
  */
 struct signpost_disk {
     le64 magic;                 /*   0 */

@@ -268,7 +268,8 @@ enum slot_verdict superblock_decode(const struct superblock_disk *in, uint64_t d
                                     uint64_t offset, struct superblock *out, uint32_t *version);
 uint64_t slot_offset(const struct superblock *super, uint32_t slot);
 uint64_t slot_b_place(uint64_t disk_bytes);
-void signpost_encode(const struct superblock *super, struct signpost_disk *out);
+void signpost_encode(const struct superblock *super, uint64_t slot_b_offset,
+                     struct signpost_disk *out);
 bool signpost_decode(const struct signpost_disk *in, uint64_t disk_bytes, uint64_t *slot_b_offset);
 int  superblock_write(const struct disk_io *io, const struct superblock *super, void *block);
 uint32_t epoch_at(const struct superblock *super, uint64_t lsn);

@@ -139,8 +139,11 @@ static void slots_read(const struct disk_io *io, void *block, struct slots *slot
     if (slots->verdict[0] == SLOT_NEWER)
         report->version = version;
     uint64_t b = slot_b_place(io->bytes);
-    bool signposted = !block_read(io, SIGNPOST_OFFSET, block) &&
-                      signpost_decode(block, io->bytes, &b);
+    if (!block_read(io, SIGNPOST_OFFSET, block) && signpost_decode(block, io->bytes, &b) && !b) {
+        slots->verdict[0] = slots->verdict[1] = SLOT_ZERO;
+        slots->blank = true;            /* creation was cut off: whatever is there does not count */
+        return;
+    }
     if (slots->verdict[0] == SLOT_VALID)
         b = slots->super[0].slot_b_offset;
     int error_b = block_read(io, b, block);
@@ -155,7 +158,7 @@ static void slots_read(const struct disk_io *io, void *block, struct slots *slot
     report->slot_bad[0] = slots->verdict[0] != SLOT_VALID;
     report->slot_bad[1] = slots->verdict[1] != SLOT_VALID;
     slots->blank = slots->verdict[0] == SLOT_ZERO;
-    for (uint64_t i = 1; i < 4 && slots->blank && !signposted; i++)
+    for (uint64_t i = 1; i < 4 && slots->blank; i++)
         slots->blank = !block_read(io, i * BLOCK_BYTES, block) && bytes_zero(block, BLOCK_BYTES);
 }
 

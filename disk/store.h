@@ -99,7 +99,8 @@ struct store_options {
 };
 
 /* Writes an empty store, whatever the disk held before. -EINVAL, -ENOSPC (disk too small), -ENOMEM,
- * or the device's error. A power cut inside leaves a blank disk or the new store. */
+ * or the device's error. A power cut inside leaves what the disk held (until the first flush is
+ * done), a blank disk, or the new store. */
 store_must_check
 int store_format(const struct disk_io *io, const struct disk_memory *memory,
                  const struct store_options *options);
@@ -135,8 +136,8 @@ struct store_report {
 
 /*
  * Opens a store: recovery, then ready for work. Results other than 0:
- *   -ENODATA         blank disk: the first blocks are zero and no superblock is found; the caller
- *                    may format it
+ *   -ENODATA         blank disk: the first blocks are zero and no superblock is found, or creation
+ *                    was cut off; the caller may format it
  *   -EMEDIUMTYPE     foreign data: not a store, never to be formatted without being asked
  *   -EPROTONOSUPPORT a store of a newer version (report->version) or with unknown features
  *   -EUCLEAN         a store, but damaged: report says where; STORE_READ_ONLY may open what is

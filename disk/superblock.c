@@ -45,13 +45,14 @@ uint64_t slot_offset(const struct superblock *super, uint32_t slot)
     return slot ? super->slot_b_offset : 0;
 }
 
-void signpost_encode(const struct superblock *super, struct signpost_disk *out)
+void signpost_encode(const struct superblock *super, uint64_t slot_b_offset,
+                     struct signpost_disk *out)
 {
     memset(out, 0, sizeof *out);
     out->magic = le64_of(SIGNPOST_MAGIC);
     out->version = le32_of(FORMAT_VERSION);
     memcpy(out->uuid, super->uuid, 16);
-    out->slot_b_offset = le64_of(super->slot_b_offset);
+    out->slot_b_offset = le64_of(slot_b_offset);
     out->crc = le32_of(signpost_crc(out));
 }
 
@@ -59,7 +60,7 @@ bool signpost_decode(const struct signpost_disk *in, uint64_t disk_bytes, uint64
 {
     uint64_t offset = le64_get(in->slot_b_offset);
     if (le64_get(in->magic) != SIGNPOST_MAGIC || le32_get(in->version) != FORMAT_VERSION ||
-        le32_get(in->crc) != signpost_crc(in) || offset % BLOCK_BYTES || !offset ||
+        le32_get(in->crc) != signpost_crc(in) || offset % BLOCK_BYTES ||
         offset > disk_bytes - BLOCK_BYTES)
         return false;
     *slot_b_offset = offset;

@@ -114,13 +114,12 @@ static uint32_t stride_of(const struct walk *walk)
     return walk->world->options.stride ? walk->world->options.stride : 1;
 }
 
-/* Nothing was acknowledged yet: a blank disk is allowed; over an earlier store also that store, or
- * what is left of it. */
+/* The store is being made: a blank disk is allowed. One sector of garbage on a disk that was blank
+ * may pass for something foreign. */
 static bool before_format(const struct walk *walk, int error, bool garbled)
 {
-    bool remains = garbled || walk->options->before;
-    return !walk->formatted && (error == -ENODATA ||
-                                (remains && (error == -EUCLEAN || error == -EMEDIUMTYPE)));
+    bool foreign = garbled && !walk->options->before && error == -EMEDIUMTYPE;
+    return !walk->formatted && (error == -ENODATA || foreign);
 }
 
 /* Recovers the state that is on the device now. *k: the commit that it is. False: none (blank). */

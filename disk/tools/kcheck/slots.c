@@ -290,9 +290,9 @@ static uint64_t slot_b_place(struct kview *view)
                            le32_get(post.version) == FORMAT_VERSION &&
                            kcheck_crc(seed, (const uint8_t *)&post + from, sizeof post - from) ==
                                le32_get(post.crc) &&
-                           place && place % BLOCK_BYTES == 0 &&
-                           place <= view->io.bytes - BLOCK_BYTES;
-    return view->signpost_valid ? place : middle;
+                           place % BLOCK_BYTES == 0 && place <= view->io.bytes - BLOCK_BYTES;
+    view->being_made = view->signpost_valid && !place;
+    return view->signpost_valid && place ? place : middle;
 }
 
 void kslots_read(struct kview *view)
@@ -325,6 +325,8 @@ static bool image_blank(struct kview *view)
 int kslots_choose(struct kview *view)
 {
     const struct kslot *a = &view->slots[0], *b = &view->slots[1];
+    if (view->being_made)               /* the power was cut while the store was created */
+        return -ENODATA;
     if (a->state == KSLOT_VALID || b->state == KSLOT_VALID) {
         bool take_b = a->state != KSLOT_VALID ||
                       (b->state == KSLOT_VALID && b->generation > a->generation);
@@ -337,8 +339,6 @@ int kslots_choose(struct kview *view)
         return -EPROTONOSUPPORT;
     if (a->state == KSLOT_DAMAGED || b->state == KSLOT_DAMAGED)
         return -EUCLEAN;
-    /* a signpost and no slot: the power was cut while the store was created */
-    bool blank = a->state == KSLOT_ZERO && b->state == KSLOT_ZERO &&
-                 (view->signpost_valid || image_blank(view));
+    bool blank = a->state == KSLOT_ZERO && b->state == KSLOT_ZERO && image_blank(view);
     return blank ? -ENODATA : -EMEDIUMTYPE;
 }

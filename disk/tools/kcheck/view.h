@@ -122,7 +122,7 @@ struct kview {
     struct kcheck_options options;
     struct kcheck_result result;
     struct kslot slots[2];
-    bool     signpost_valid;
+    bool     signpost_valid, being_made;
     struct kslot super;         /* the one believed */
     bool     rescue;            /* go on where a recovery stops */
     bool     quiet;             /* findings are counted and not reported */
