@@ -87,7 +87,7 @@
     X(SPLIT_WRAP, "hash", "the split pointer begins its next round at 1") \
     X(SPLIT_TOUCH, "hash", "the page that a split takes leaves from is not saved again") \
     X(CHAIN_PLACE, "hash", "the map forgets the order of a bucket's chain") \
-    X(LEAF_OLD, "hash", "a new leaf keeps page CRCs and LSNs of the one that was there") \
+    X(LEAF_OLD, "hash", "a new leaf keeps pages, CRCs and LSNs of the one that was there") \
     X(META_OLD, "hash", "a new metadata page is not zeroed") \
     X(ID_AGAIN, "directory", "the next container gets the id of the last one") \
     X(NAMES_STAY, "directory", "a deleted container's names stay") \

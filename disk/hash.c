@@ -113,7 +113,7 @@ static void bucket_shrink(struct store *store, uint32_t bucket, struct leaf_disk
     struct leaf_disk *last = bucket_leaf(store, bytes, count);
     if (last != hole && !BUG(BUG_HOLE_STAYS))
         memcpy(hole, last, store->leaf_bytes);
-    memset(last, 0, store->leaf_bytes);
+    memset(last, 0, BUG(BUG_LEAF_OLD) ? 0 : store->leaf_bytes);
     bucket_count_set(bytes, count);
     if (!BUG(BUG_SHRINK_TOUCH))
         meta_touch(store, at);
@@ -168,7 +168,7 @@ static bool bucket_split(struct store *store)
     return true;
 }
 
-/* A new leaf, zero but for its key; NULL: no page (M2). The key is not there yet. */
+/* A new leaf, zero but for its key (its place is: bucket_shrink, meta_page_new); NULL: no page (M2). The key is not there yet. */
 struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t index, uint32_t *page)
 {
     uint64_t room = (uint64_t)hash_buckets(store) * store->leaves_per_page;
@@ -177,7 +177,6 @@ struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t ind
     struct leaf_disk *leaf = bucket_append(store, hash_bucket(store, object, index), page);
     if (!leaf)
         return NULL;
-    memset(leaf, 0, BUG(BUG_LEAF_OLD) ? sizeof *leaf : store->leaf_bytes);
     leaf->object = le64_of(object);
     leaf->index = le64_of(index);
     store->leaves++;

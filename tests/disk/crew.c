@@ -41,19 +41,19 @@ static uint64_t number(const char *name, uint64_t preset)
     return text && *text ? strtoull(text, NULL, 0) : preset;
 }
 
-/* PLANTED=name: any of the tests with that bug on (test_bugs.c runs them so). */
+/* Of every test program: PLANTED= a bug that is on (test_bugs.c runs them so), ONLY= the tests. */
 __attribute__((constructor)) static void plant(void)
 {
     const char *name = getenv("PLANTED");
     if (name)
         bug_on = bug_find(name);
+    if (getenv("ONLY"))
+        cmocka_set_test_filter(getenv("ONLY"));
 }
 
 void crew_begin(const char *program)
 {
     program_name = program;
-    if (getenv("ONLY"))
-        cmocka_set_test_filter(getenv("ONLY"));
     board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (board == MAP_FAILED)
         abort();

@@ -16,7 +16,7 @@
 
 typedef void crew_job(uint64_t seed);
 
-/* Called once, with argv[0], before the tests run: applies ONLY=. */
+/* Called once, with argv[0], before the tests run. */
 void crew_begin(const char *program);
 /* How much to do: `count` in `make test` and `make check`, `long_count` in `make test-long`, N=
  * where that is given. crew_short: in `make check`, where the longest tests do less. */
