@@ -214,6 +214,10 @@ static const struct guard guards[] = {
     { BUG_SPILL_CRC, "test_kcheck", "*" },
     { BUG_CHAIN_OLD, "test_chain", "a_chain_older_than_half_the_log_is_dropped" },
     { BUG_LOGGED_STALE, "test_chain", "a_page_written_again_is_not_the_spilled_one" },
+    { BUG_CLAIM_REPLAY, "test_store", "claimed_pages_are_held_without_a_write" },
+    { BUG_CLAIM_WRITTEN, "test_store", "claimed_pages_are_held_without_a_write" },
+    { BUG_FREE_CLAIMED, "test_store", "claimed_pages_are_held_without_a_write" },
+    { BUG_CLAIM_UNSEEN, "test_store", "claimed_pages_are_held_without_a_write" },
     { BUG_GROW_EARLY, "test_grow", "growing_survives_every_crash_state" },
     { BUG_MERGE_LOST, "test_grow", "the_hash_table_grows_and_shrinks" },
 };

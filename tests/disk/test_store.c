@@ -368,6 +368,7 @@ static void claimed_pages_are_held_without_a_write(void **state)
     store_stats(store, &after);
     assert_int_equal(before.free_extents - after.free_extents, 3);
     assert_int_equal(after.pages_present, before.pages_present);
+    reopen();
     assert_int_equal(store_page_find(store, a, 9, &found), 0);
     assert_true(found.claimed && !found.present);
     assert_int_equal(store_page_read(store, a, 9, bytes), 0);
