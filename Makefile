@@ -13,6 +13,7 @@ NM      := $(CROSS_COMPILE)nm
 STRIP   := $(CROSS_COMPILE)strip
 MUSL    := REALGCC=$(CC) musl-gcc
 HOSTCC  ?= gcc
+HOSTCXX ?= g++
 CLANG   ?= $(firstword $(shell which clang clang-14 2>/dev/null) clang)
 
 COMMON  := -std=c11 -O2 -g -MMD -MP -Wall -Wextra -Werror -ffile-prefix-map=$(CURDIR)=.
@@ -56,7 +57,7 @@ HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/
                    build/host/kstore
 
 .PHONY: all image tests host-tests iso run test test-long check fuzz coverage debug crash bench lint clean
-.PHONY: reset-store help
+.PHONY: reset-store help kernel-bugs
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -69,8 +70,9 @@ ifneq ($(filter all,$(MAKECMDGOALS)),)  # its make makes these too: two would bu
 image tests host-tests: all
 else
 image: build/kernel.elf build/initrd.tar
-host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS) build/tests/asan/kstore
-tests: image host-tests $(GUEST_TESTS) build/tests/same/host build/tests/same/guest build/bugs/store
+host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS) build/tests/model build/tests/asan/kstore
+tests: image host-tests $(GUEST_TESTS) build/tests/same/host build/tests/same/guest build/bugs/store \
+       build/bugs/kernel.elf
 endif
 
 # --- the kernel: linked twice, so that it can hold its own symbol table -------------------------
@@ -98,6 +100,18 @@ build/kernel.elf: $(KERNEL_OBJECTS) build/symbols1.o $(KERNEL_LD)
 	$(call say,LINK)$(KLINK)
 	@$(NM) -n $@ | scripts/mksymbols | cmp -s - build/symbols1.S || \
 	    { echo "$@: the symbol table moved code; place .rodata behind .text" >&2; rm -f $@; false; }
+
+# the same kernel with planted bugs and a stale-TLB checker (kernel/bug.h)
+KERNEL_BUG_OBJECTS := $(call objects,build/obj/kernel-bugs,$(KERNEL_SOURCES))
+build/obj/kernel-bugs/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC  )$(CC) $(KFLAGS) -DKATYDID_BUGS -c -o $@ $<
+build/obj/kernel-bugs/%.S.o: %.S Makefile
+	@mkdir -p $(@D)
+	$(call say,CC  )$(CC) $(KFLAGS) -c -o $@ $<
+build/bugs/kernel.elf: $(KERNEL_BUG_OBJECTS) build/symbols0.o $(KERNEL_LD)
+	@mkdir -p $(@D)
+	$(call say,LINK)$(KLINK)
 
 # --- user programs: user/NAME.c, or all of user/NAME/ -------------------------------------------
 build/obj/user/store/%.o: UFLAGS += -Idisk
@@ -185,6 +199,10 @@ build/tests/asan/kstore: HLINK += $(SANITIZE)
 build/tests/asan/kstore: $(call objects,build/obj/asan,$(KSTORE_SOURCES) $(DISK_SOURCES))
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HLINK) -lm
+# the model of the transaction protocol
+build/tests/model: $(wildcard tests/model/*.h tests/model/*.cpp) Makefile
+	@mkdir -p $(@D)
+	$(call say,HOST)$(HOSTCXX) -std=c++17 -O2 -Wall -Wextra -Werror -Wno-missing-field-initializers -o $@ tests/model/main.cpp
 # libFuzzer's three targets, and the program that makes their first inputs
 FUZZ_PARTS := $(addprefix tests/disk/,crew.c hostile.c) $(WORLD_PARTS) $(KCHECK_SOURCES)
 FUZZ_image := -DFUZZ_PART=HOSTILE_IMAGE
@@ -275,6 +293,10 @@ debug:                          ## boot and wait for gdb, which reads the .gdbin
 crash:                          ## cut the power in N runs (30); SEED=S chooses them, BUG=N plants a bug
 	@+$(MAKE) --no-print-directory -j$(JOBS) all build/bugs/store
 	@scripts/crash $(N) $(if $(SEED),--seed $(SEED)) $(if $(BUG),--bug $(BUG))
+
+kernel-bugs:                    ## the kernel with planted bugs: guest tests must find each of them
+	@+$(MAKE) --no-print-directory -j$(JOBS) tests
+	@tests/system/kernel-bugs.py --all
 
 bench:                          ## measured values beside their reach; ONLY=GROUP runs one group
 	@scripts/setup test

@@ -71,6 +71,8 @@ static int begin_snapshot(struct view *v, const struct kd_begin *b)
 
 static void begin_fields(struct view *v, struct kd_begin *b)
 {
+    if (BUG(NEW_TICKET))
+        b->ticket = 0;
     if (!b->ticket) { /* else a retry */
         b->ticket = __atomic_fetch_add(&next_ticket, 1, __ATOMIC_RELAXED);
         v->want_x_count = 0;
@@ -91,7 +93,7 @@ static void begin_fields(struct view *v, struct kd_begin *b)
  * those are owed (commit.c). All goes if it may show what is too new, or rights of the other kind. */
 static void begin_active(struct view *v, bool snapshot, uint64_t before)
 {
-    bool all = snapshot != v->snapshot_rights || (snapshot && v->snapshot < before);
+    bool all = (snapshot != v->snapshot_rights && !BUG(SNAP_KEEPS)) || (snapshot && v->snapshot < before);
     lock_acquire(&v->lock);
     v->state = VIEW_ACTIVE;
     v->untouched = v->mode == KD_CONTAINER_LOCK;
@@ -100,10 +102,11 @@ static void begin_active(struct view *v, bool snapshot, uint64_t before)
         v->stale = true;
         v->snapshot_rights = snapshot;
     }
-    if (v->stale) {
+    if (v->stale && !BUG(STALE_IGNORED)) {
         arch_flush_all();
         v->stale = false;
     }
+    shadow_check_self();
     lock_release(&v->lock);
 }
 

@@ -57,7 +57,7 @@ static unsigned check_leaf(struct leaf *l)
             if (v->state == VIEW_FREE)
                 continue;
             lock_acquire(&v->lock);
-            pte_t *pte = vmask_test(&p->mask, v->id) ? view_pte(v, at) : NULL;
+            pte_t *pte = view_pte(v, at);
             pte_t e = pte ? pte_load(pte) : 0;
             if (e)
                 check_right(&w, p, at, e);

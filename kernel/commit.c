@@ -30,11 +30,12 @@ static bool commit_freeze(struct view *v, bool *wrote)
             pte_t e = pte_load(pte);
             while (!pte_compare_exchange(pte, &e, e & ~PTE_WRITE)) {
             }
-            if (!many)
+            if (!many && !BUG(NO_FREEZE_FLUSH))
                 arch_flush_page(c->at);
         }
-        if (many)
+        if (many && !BUG(NO_FREEZE_FLUSH))
             arch_flush_all();
+        shadow_check_self();
     }
     lock_release(&v->lock);
     return alive;
@@ -67,6 +68,8 @@ static int commit_ask(struct view *v, struct port *port)
     __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE);
     if (!port_post(port, i))
         return EOWNERDEAD;
+    if (BUG(ACK_EARLY))
+        return 0;
     int answer;
     while ((answer = __atomic_load_n(&v->answer, __ATOMIC_ACQUIRE)) < 0) {
         if (port->owner != process_this()) {
@@ -394,6 +397,8 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
             if (c->frame && !c->changed)
                 continue; /* left alone: C8 drops it */
             publish_flip(v, c, csn, sequence);
+            if (BUG(TWO_STEPS))
+                bug_window();
             c->chain = chain;
             chain = c;
         }
@@ -435,6 +440,8 @@ static long txn_publish(vaddr_t at, uint64_t count_views)
         return e;
     struct copy *chain = NULL;
     uint64_t sequence = version_publish_begin();
+    if (BUG(TWO_STEPS))
+        version_publish(sequence);
     for (uint64_t i = 0; i < count_views; i++)
         chain = publish_view(&views[list[i].view], list[i].csn, sequence, chain);
     version_publish(sequence);

@@ -119,7 +119,7 @@ static bool can_be_victim(const struct view *v)
 static void search(struct view *v)
 {
     struct vmask path;
-    while (!v->doom && cycle(v, &path)) {
+    while (!v->doom && !BUG(NO_SEARCH) && cycle(v, &path)) {
         struct view *victim = NULL;
         vmask_for(u, &path)
             if (can_be_victim(&views[u]) && better_victim(&views[u], victim))
@@ -154,7 +154,7 @@ void waits_add(struct view *v, const struct vmask *on)
  * in waited_by when its end comes here. */
 void view_wake_waiters(struct view *v)
 {
-    if (vmask_empty(&v->waited_by))
+    if (vmask_empty(&v->waited_by) || BUG(WAKE_LOST))
         return;
     lock_acquire(&graph_lock);
     struct vmask waiting = v->waited_by;
@@ -232,12 +232,13 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, ui
 {
     bool blocks = false;
     lock_acquire(&w->lock);
-    if (w->snapshot_rights && w->state != VIEW_FREE)
+    if (w->snapshot_rights && w->state != VIEW_FREE && !BUG(SNAP_RIGHT))
         goto out; /* keeps its bit: old versions are found by it */
     pte_t *pte = view_pte(w, at);
     pte_t e = pte ? pte_load(pte) : 0;
     bool taken = e == 0;
-    if (e && (w->state == VIEW_IDLE || w->untouched)) {
+    if (e && (w->state == VIEW_IDLE || w->untouched ||
+              (BUG(COMMITTING_IDLE) && w->state == VIEW_COMMITTING && !(e & PTE_COPY)))) {
         if (v->want == WANT_READ) {
             if (p->writer == w->id)
                 p->writer = WRITER_NONE; /* it keeps a shared right */
@@ -345,7 +346,8 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
     bool blocked = conflict_take(v, l, slot, &shoot);
     if (shoot) {
         count(shootdowns);
-        arch_shootdown(shoot); /* R3, leaf lock still held */
+        if (!BUG(NO_SHOOTDOWN))
+            arch_shootdown(shoot); /* R3, leaf lock still held */
     }
     if (!blocked)
         return CONFLICT_GRANT;

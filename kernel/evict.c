@@ -110,7 +110,7 @@ static uint64_t evict_right(struct view *v, vaddr_t at)
     pte_t e = pte ? pte_load(pte) : 0;
     while (pte_present(e)) {
         bool used = e & (PTE_ACCESSED | PTE_USED);
-        bool keep = used && !v->snapshot_rights &&
+        bool keep = used && !v->snapshot_rights && !BUG(HELD_FORGOTTEN) &&
                     (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING);
         if (!pte_compare_exchange(pte, &e, keep ? PTE_HELD : 0))
             continue;
@@ -146,7 +146,7 @@ static bool page_used(struct page *p, vaddr_t at)
         pte_t e = pte ? pte_load(pte) : 0;
         while (pte_present(e) && e & PTE_ACCESSED) {
             used = true;
-            if (pte_compare_exchange(pte, &e, (e & ~PTE_ACCESSED) | PTE_USED))
+            if (pte_compare_exchange(pte, &e, (e & ~PTE_ACCESSED) | (BUG(CLEAR_A) ? 0 : PTE_USED)))
                 break;
         }
         lock_release(&v->lock);
@@ -174,7 +174,7 @@ static void page_evict(struct leaf *l, unsigned slot)
     uint64_t shoot = 0;
     vmask_for(v, &p->mask)
         shoot |= evict_right(&views[v], page_address(l, slot));
-    if (shoot)
+    if (shoot && !BUG(EVICT_NO_IPI))
         arch_shootdown(shoot);
     evict_remove(p->frame);
     p->frame = NULL;

@@ -30,7 +30,8 @@ HOT bool leaf_aligned(const struct leaf *l)
 /* P3, and the leaf's sum of masks. */
 HOT void user_add(const struct view *v, struct leaf *l, struct page *p)
 {
-    vmask_set(&p->mask, v->id);
+    if (!BUG(MASK_LOST))
+        vmask_set(&p->mask, v->id);
     vmask_set(&l->users, v->id);
 }
 
@@ -109,13 +110,14 @@ HOT void grant_copy(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, p
     v->credits_hand--;
     v->credits++;
     paddr_t pa = frame_paddr(c->frame);
+    shadow_check_copy(p->frame);
     arch_copy_words(arch_phys(pa), frame_memory(p->frame), PAGE_BYTES / 8);
     p->writer = (int16_t)v->id;
     list_push_back(&v->copies, &c->link);
     v->copy_count++;
     pte_t old = pte_exchange(pte, pte_make(pa, PTE_PRESENT | PTE_USER | PTE_WRITE | PTE_NX |
                                                PTE_ACCESSED | PTE_DIRTY | PTE_COPY));
-    if (pte_present(old))
+    if (pte_present(old) && !BUG(NO_INVLPG))
         arch_flush_page(c->at);
     count(grants_exclusive);
 }
@@ -160,7 +162,8 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
     if (f != p->frame)
         view_owe(v, page_address(l, slot)); /* not for its next snapshot */
     pte_exchange(pte, pte_make(frame_paddr(f), PTE_PRESENT | PTE_USER | PTE_NX | PTE_ACCESSED));
-    user_add(v, l, p);
+    if (!BUG(SNAP_NO_MASK))
+        user_add(v, l, p);
     lock_release(&v->lock);
     grant_neighbours(v, l, slot, pte);
     return 0;

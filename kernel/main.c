@@ -1,6 +1,7 @@
 /* main.c - the kernel's table of contents: its parts, in the order in which they need each other. */
 #include "block.h"
 #include "boot.h"
+#include "bug.h"
 #include "crc32c.h"
 #include "file.h"
 #include "frame.h"
@@ -16,7 +17,9 @@ _Noreturn void kmain(void)
     log_init();             /* what printk said so far comes out */
     printk("Katydid\n");
     boot_print();           /* memory and modules, as the boot loader has them */
+    bug_init();             /* only in build/bugs */
     frame_init();           /* page frames: all RAM that the boot left free */
+    shadow_init();          /* the same */
     kmem_init();            /* kernel memory, made of frames */
     arch_init();            /* interrupts, clock, console input */
     thread_init();          /* from here on this is a thread; CPUs can run others */

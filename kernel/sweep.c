@@ -62,7 +62,7 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
     }
     bool copy = takes && e & PTE_COPY;
     uint64_t shoot = u->shoot;
-    if (copy && shoot)
+    if (copy && shoot && !BUG(DEATH_KEEPS))
         arch_shootdown(shoot); /* before its frame is freed (F1) */
     if (copy)
         copy_take(v, pte_copy(e));
@@ -75,7 +75,7 @@ void unmap_page(struct leaf *l, unsigned slot, struct unmap *u)
     struct vmask mask = p->mask;
     vmask_for(v, &mask)
         unmap_view(l, slot, &views[v], u);
-    if (u->shoot)
+    if (u->shoot && !BUG(DEATH_KEEPS))
         arch_shootdown(u->shoot);
     u->shoot = 0;
     if (!list_empty(&p->waiters))

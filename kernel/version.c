@@ -138,7 +138,7 @@ static bool needed(const struct copy *c)
         return true; /* a snapshot may still begin before it, or its publisher holds it */
     while ((s = needs(c)) && over_budget())
         s->expired = true;
-    return s != NULL;
+    return s != NULL && !BUG(GC_SNAPSHOT);
 }
 
 /* Unmaps a version wherever the mask leads: only snapshots and dirty readers map old ones. */
@@ -157,7 +157,7 @@ static void unmap(struct page *p, struct copy *c)
         }
         lock_release(&v->lock);
     }
-    if (shoot)
+    if (shoot && !BUG(GC_NO_IPI))
         arch_shootdown(shoot);
 }
 

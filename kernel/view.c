@@ -69,6 +69,7 @@ paddr_t thread_table(struct thread *t, bool *stale)
         return t->process ? t->process->table : 0;
     int cpu = (int)arch_cpu_id();
     if (v->cpu != cpu) { /* it ran elsewhere since: our TLB may be old (G5) */
+        shadow_due();
         __atomic_store_n(&v->cpu, cpu, __ATOMIC_SEQ_CST);
         *stale = true;
     }
@@ -169,6 +170,7 @@ static void view_destroy(struct view *v)
     lock_acquire(&v->lock);
     paddr_t table = v->table;
     v->table = 0; /* others find EMPTY from now on */
+    shadow_gone(table);
     uint64_t cpu = view_cpu_bit(v);
     lock_release(&v->lock);
     arch_shootdown(cpu);
@@ -306,6 +308,10 @@ static void notice_move(struct port **at, struct port *port, struct item *i)
 static inline __attribute__((always_inline)) void view_idle(struct view *v, bool drop_want_x)
 {
     bool all = v->strict || (v->locked_count && container_locks_wanted(v));
+    if (BUG(C8_ORDER)) {
+        view_wake_waiters(v);
+        bug_window();
+    }
     lock_acquire(&v->lock);
     bool flush = v->owed || drop_want_x || all;
     if (v->owed || all)
@@ -314,6 +320,7 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
         drop_right_at(v, v->want_x[i]);
     if (flush)
         flush_own(v);
+    shadow_check_self();
     v->deliver = false;
     v->ask_at = 0;
     struct port *port = v->enlisted;
@@ -332,7 +339,7 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
         notice_move(&v->conflict_port, NULL, &v->conflict_item);
     if (v->locked_count)
         container_locks_end(v);
-    if (!vmask_empty(&v->waited_by))
+    if (!vmask_empty(&v->waited_by) && !BUG(C8_ORDER))
         view_wake_waiters(v);
     if (__atomic_load_n(&container_draining_count, __ATOMIC_SEQ_CST))
         container_drains_leave(v);
@@ -364,10 +371,10 @@ static void drop_copy(struct view *v, struct list *from, struct copy *c)
         pte_t *pte = view_pte(v, c->at);
         assert(pte && p->writer == v->id); /* P2 */
         pte_exchange(pte, 0);
-        if (arch_table_loaded() == v->table)
-            arch_flush_page(c->at);
-        else
+        if (arch_table_loaded() != v->table)
             v->stale = true;
+        else if (!BUG(ABORT_INVLPG))
+            arch_flush_page(c->at);
         p->writer = WRITER_NONE;
         list_remove(&c->link);
         frame = c->frame;
@@ -387,7 +394,8 @@ static void drop_copy(struct view *v, struct list *from, struct copy *c)
     if (!frame)
         return;
     frame_free(frame);
-    credit_return(v->enlisted, 1);
+    if (!BUG(ABORT_CREDITS))
+        credit_return(v->enlisted, 1);
 }
 
 static void drop_copies(struct view *v, struct list *from)

@@ -29,6 +29,7 @@
 #define KERNEL_VIEW_H
 
 #include "block.h"
+#include "bug.h"
 #include "object.h"
 
 #define PTE_USED PTE_SOFT0

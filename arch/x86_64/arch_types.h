@@ -9,6 +9,7 @@
 
 #include "kernel.h"
 #include "asm.h"
+#include "shadow.h"
 
 /* ---- the registers of user mode (or of an interrupted kernel), as trap.S saves them ----
  * A frame of user mode always lies at the very top of its thread's kernel stack, so its address
@@ -143,16 +144,24 @@ static inline bool pte_dirty(pte_t e) { return e & PTE_DIRTY; }
 static inline paddr_t pte_frame_paddr(pte_t e) { return e & PTE_FRAME; }
 static inline pte_t pte_load(const pte_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 /* For an entry that no walker can see as present: no other CPU's bits can get lost. */
-static inline void pte_store(pte_t *p, pte_t e) { __atomic_store_n(p, e, __ATOMIC_RELEASE); }
+static inline void pte_store(pte_t *p, pte_t e)
+{
+    shadow_pte(p, 0, e);
+    __atomic_store_n(p, e, __ATOMIC_RELEASE);
+}
 static inline pte_t pte_exchange(pte_t *p, pte_t e)
 {
-    return __atomic_exchange_n(p, e, __ATOMIC_SEQ_CST);
+    pte_t old = __atomic_exchange_n(p, e, __ATOMIC_SEQ_CST);
+    shadow_pte(p, old, e);
+    return old;
 }
 /* False: *p was not *expected; *expected is now what it was. */
 static inline bool pte_compare_exchange(pte_t *p, pte_t *expected, pte_t desired)
 {
-    return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST,
-                                       __ATOMIC_SEQ_CST);
+    if (!__atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        return false;
+    shadow_pte(p, *expected, desired);
+    return true;
 }
 
 /* ---- CPUs ---- */

@@ -56,6 +56,8 @@ static void tables_free(pte_t *table, int level, unsigned first, unsigned last)
             continue;
         if (level > 2)
             tables_free(table_at(table[i]), level - 1, 0, SLOTS);
+        else
+            shadow_table(table_at(table[i]), 0, 0);
         frame_free(frame_of(pte_frame_paddr(table[i])));
         table[i] = 0;
     }
@@ -79,6 +81,8 @@ pte_t *arch_pte(paddr_t top, vaddr_t at, bool create)
             if (!pa)
                 return NULL;
             pte_store(e, pa | TABLE_FLAGS);
+            if (shift == 21)
+                shadow_table(table_at(pa), top, at & ~0x1fffffull);
         }
         table = table_at(*e);
     }
@@ -116,6 +120,12 @@ void arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
 void arch_flush_page(vaddr_t at)
 {
     __asm__ volatile("invlpg (%0)" ::"r"(at) : "memory");
+    shadow_flush_page(at);
 }
 
-void arch_flush_all(void) { write_cr3(cpu_this()->loaded_table); }
+void arch_flush_all(void)
+{
+    uint64_t begun = shadow_flush_begin();
+    write_cr3(cpu_this()->loaded_table);
+    shadow_flush_end(begun);
+}

@@ -31,7 +31,7 @@ void arch_serve_shootdown(void)
     if (c->loaded_table == __atomic_load_n(&c->unload_table, __ATOMIC_SEQ_CST))
         arch_table_load(kernel_table);
     else
-        write_cr3(c->loaded_table);
+        arch_flush_all();
     __atomic_store_n(&c->flush_done, asked, __ATOMIC_SEQ_CST); /* T1 */
 }
 

@@ -1,6 +1,6 @@
 /*
  * own_manager.h - for tests of the kernel's transactions without a store: this process is manager and
- * client of one object of PAGES pages (define it before).
+ * client of one object of PAGES pages (define it before; and HOME_PAGES if those behind are all zero).
  *
  * A manager thread keeps "home" pages in its memory, takes commits by KD_TXN_DIFF into them and
  * publishes; client threads run transactions by the bare calls.
@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,10 +21,13 @@
 
 static int port, commit_port, object;
 static uint64_t base, next_csn = 1;
-static uint8_t home[PAGES][KD_PAGE_BYTES];
+#ifndef HOME_PAGES
+#define HOME_PAGES PAGES
+#endif
+static uint8_t home[HOME_PAGES][KD_PAGE_BYTES];
 static volatile long commits_seen, pages_logged;
 static volatile uint64_t asked_most, asked_alone; /* pages of a request; requests without neighbours */
-static volatile int fail_pages;
+static volatile int fail_pages, hold_commits; /* while set: pages fail; commits are not answered */
 
 /* ---- the manager ---- */
 
@@ -35,8 +39,10 @@ static void serve_page(struct kd_message *m)
         kd_call4(KD_OBJECT_FAIL, object, (long)m->word[1], 1, EIO);
         return;
     }
-    struct kd_supply s = {.object = object, .source = KD_SUPPLY_MEMORY, .rights = KD_READ | KD_WRITE,
-                          .page = m->word[1], .count = 1, .memory = home[m->word[1]]};
+    bool known = m->word[1] < HOME_PAGES;
+    struct kd_supply s = {.object = object, .source = known ? KD_SUPPLY_MEMORY : KD_SUPPLY_ZERO,
+                          .rights = KD_READ | KD_WRITE,
+                          .page = m->word[1], .count = 1, .memory = known ? home[m->word[1]] : NULL};
     if (kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0) != 0)
         printf("# supply failed\n");
 }
@@ -44,6 +50,8 @@ static void serve_page(struct kd_message *m)
 static void serve_commit(struct kd_message *m)
 {
     static uint8_t buffer[1 << 20];
+    while (hold_commits)
+        usleep(1000);
     struct kd_diff d = {.view = m->word[0], .token = m->token, .full_below = 0, .cursor = 0};
     long e = 0;
     while (d.cursor != ~0ull && !e) {

@@ -1,0 +1,62 @@
+/* bug.c - the switch of the planted bugs (bug.h); empty in a normal build. */
+#include "bug.h"
+#include "arch.h"
+#include "boot.h"
+#include "panic.h"
+#include "view.h"
+
+#ifdef KATYDID_BUGS
+enum kernel_bug bug_on;
+
+static const char *const names[] = {
+    "none",
+#define BUG_ENTRY(name, rule, text) #name,
+    KERNEL_BUGS(BUG_ENTRY)
+#undef BUG_ENTRY
+};
+
+static const char word[] = "bug=";
+
+/* The bug that `at` names, up to a blank or the end. */
+static unsigned bug_find(const char *at)
+{
+    for (unsigned i = 0; i < ARRAY_COUNT(names); i++) {
+        size_t n = strlen(names[i]);
+        if (!memcmp(names[i], at, n) && (at[n] == ' ' || !at[n]))
+            return i;
+    }
+    panic("the command line asks for a bug that is not in kernel/bug.h");
+}
+
+int shadow_cpu_of(paddr_t top)
+{
+    for (unsigned i = 0; i < KD_VIEW_MAX; i++)
+        if (views[i].table == top && views[i].state != VIEW_FREE)
+            return views[i].state == VIEW_PLAIN ? -1 : __atomic_load_n(&views[i].cpu, __ATOMIC_SEQ_CST);
+    return -2;
+}
+
+int shadow_is_right(paddr_t top)
+{
+    for (unsigned i = 0; i < KD_VIEW_MAX; i++)
+        if (views[i].table == top)
+            return !views[i].snapshot_rights;
+    return 0;
+}
+
+void bug_window(void)
+{
+    for (unsigned i = 0; i < 50000; i++)
+        arch_spin_hint();
+}
+
+void bug_init(void)
+{
+    static char line[BOOT_LINE_BYTES + 64];
+    boot_get_line(line);
+    for (const char *at = line; *at; at++)
+        if (!memcmp(at, word, sizeof word - 1) && (at == line || at[-1] == ' '))
+            bug_on = bug_find(at + sizeof word - 1);
+    printk("planted bug: %s\n", names[bug_on]);
+}
+#endif

@@ -1,0 +1,305 @@
+/*
+ * kernel_rights.c - one short test for each rule of the transactions' protocol that a load would find
+ * broken by chance only.
+ *
+ * Aim     HELD rights, old versions, snapshots' PTEs, tickets, deadlocks, wakes, commits under way,
+ *         credits, destroyed objects. tests/system/kernel-bugs.py breaks each rule on purpose.
+ * Method  own_manager.h. A second thread goes to a marked place in a transaction, and the first one
+ *         looks what it may do then. Waits have time limits: too long a wait is an answer.
+ */
+#define HOME_PAGES 64
+enum { SCAN_PAGES = 1024, SCANS = 10, PAGES = HOME_PAGES + SCANS * SCAN_PAGES, SHORT_MS = 60, LONG_MS = 3000 };
+
+#include "own_manager.h"
+
+/* ---- a second thread, at a place in a transaction ---- */
+
+static struct {
+    pthread_t thread;
+    int (*body)(void *);
+    unsigned mode;
+    volatile int at, go;            /* where it is; how far it may go */
+    volatile int result;
+} other;
+
+/* The second thread waits here in user mode, without a system call. */
+static void stop_at(int place)
+{
+    other.at = place;
+    while (other.go < place) {
+    }
+}
+
+static void *other_main(void *arg)
+{
+    (void)arg;
+    other.result = run(other.body, NULL, other.mode, 0);
+    stop_at(9); /* still in its view */
+    return NULL;
+}
+
+static void other_start(int (*body)(void *), unsigned mode)
+{
+    other.body = body;
+    other.mode = mode;
+    other.at = other.go = 0;
+    other.result = 99;
+    pthread_create(&other.thread, NULL, other_main, NULL);
+}
+
+static void other_reaches(int place)
+{
+    while (other.at < place)
+        kd_call3(24, 0, 0, 0); /* sched_yield */
+}
+
+static int other_ends(void)
+{
+    other.go = 9;
+    pthread_join(other.thread, NULL);
+    return other.result;
+}
+
+/* ---- bodies ---- */
+
+static int read_page(void *page) { return (int)*word_of((unsigned)(uintptr_t)page, 0); }
+static int write_page(void *page) { *word_of((unsigned)(uintptr_t)page, 0) += 1; return 0; }
+static int try_write(unsigned page, unsigned ms)
+{
+    return run(write_page, (void *)(uintptr_t)page, KD_SERIALISABLE, ms);
+}
+static int value(unsigned page) { return run(read_page, (void *)(uintptr_t)page, KD_SERIALISABLE, LONG_MS); }
+
+static int reads_1(void *arg)
+{
+    (void)arg;
+    int first = read_page((void *)1);
+    stop_at(1);
+    return read_page((void *)1) - first;
+}
+static int writes_2(void *arg)
+{
+    (void)arg;
+    write_page((void *)2);
+    stop_at(1);
+    return 0;
+}
+static int reads_3_writes_4(void *arg)
+{
+    (void)arg;
+    read_page((void *)3);
+    write_page((void *)4);
+    return 0;
+}
+static int reads_5_then_6(void *arg)
+{
+    (void)arg;
+    int first = read_page((void *)5);
+    stop_at(1);
+    int sixth = read_page((void *)6);
+    stop_at(2);
+    return first * 100 + sixth;
+}
+static int crosses(void *arg)
+{
+    write_page((void *)7);
+    if (!arg)
+        stop_at(1);
+    write_page((void *)8);
+    return 0;
+}
+static int crosses_back(void *arg)
+{
+    (void)arg;
+    write_page((void *)8);
+    other.go = 1;
+    usleep(20000);
+    write_page((void *)7);
+    return 0;
+}
+
+/* Looks at so many pages that page 1 goes out; others are in the transaction of nobody. */
+static int scan(void *from)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < SCAN_PAGES; i++)
+        sum += *word_of((unsigned)(uintptr_t)from + i, 0);
+    return sum != 0;
+}
+
+static int resident(unsigned page)
+{
+    uint8_t bits = 0;
+    kd_call4(KD_OBJECT_INFO, object, page, 1, (long)&bits);
+    return bits & KD_PAGE_RESIDENT;
+}
+
+/* ---- tests ---- */
+
+static void held_over_eviction(void)
+{
+    int rounds = 0;
+    other_start(reads_1, KD_SERIALISABLE);
+    other_reaches(1);
+    while (resident(1) && rounds++ < 100)
+        run(scan, (void *)(uintptr_t)(HOME_PAGES + rounds % SCANS * SCAN_PAGES), KD_SERIALISABLE, 0);
+    tap_ok(!resident(1), "a page that a transaction read goes out (%d rounds)", rounds);
+    tap_ok(try_write(1, SHORT_MS) == -ETIMEDOUT, "and its right is held: nobody writes it");
+    tap_ok(other_ends() == 0 && try_write(1, LONG_MS) == 0, "until its end");
+}
+
+static void waits_end(void)
+{
+    other_start(writes_2, KD_SERIALISABLE);
+    other_reaches(1);
+    tap_ok(try_write(2, SHORT_MS) == -ETIMEDOUT, "a page that is written waits for its writer");
+    hold_commits = 1;
+    other.go = 1;
+    usleep(20000);
+    tap_ok(try_write(2, SHORT_MS) == -ETIMEDOUT, "also while it commits");
+    hold_commits = 0;
+    tap_ok(try_write(2, LONG_MS) == 0, "and who waits is woken by its end");
+    other_ends();
+    tap_ok(value(2) == 2, "both stores are there");
+}
+
+static volatile int woken_result;
+static void *waiter_main(void *arg)
+{
+    woken_result = try_write((unsigned)(uintptr_t)arg, LONG_MS);
+    return NULL;
+}
+
+/* It sleeps before the end begins. */
+static void woken_by_end(void)
+{
+    pthread_t t;
+    other_start(reads_1, KD_SERIALISABLE);
+    other_reaches(1);
+    pthread_create(&t, NULL, waiter_main, (void *)1);
+    usleep(30000);
+    other_ends();
+    pthread_join(t, NULL);
+    tap_ok(woken_result == 0, "a waiter that sleeps is woken (%d)", woken_result);
+}
+
+static void committing_is_active(void)
+{
+    hold_commits = 1;
+    other_start(reads_3_writes_4, KD_SERIALISABLE);
+    usleep(50000);
+    tap_ok(try_write(3, SHORT_MS) == -ETIMEDOUT, "what a committing transaction read is not written");
+    hold_commits = 0;
+    tap_ok(other_ends() == 0 && try_write(3, LONG_MS) == 0, "until its end");
+}
+
+static void snapshots(void)
+{
+    try_write(5, LONG_MS), try_write(6, LONG_MS);
+    other_start(reads_5_then_6, KD_SNAPSHOT);
+    other_reaches(1);
+    tap_ok(try_write(5, LONG_MS) == 0 && try_write(6, LONG_MS) == 0, "nobody waits for a snapshot");
+    other.go = 1;
+    other_reaches(2);
+    tap_ok(check() == 0, "kcheck is clean");
+    other.go = 2;
+    other_reaches(9);
+    tap_ok(other.result == 101, "a snapshot finds old versions of pages it did not touch before (%d)", other.result);
+    tap_ok(try_write(5, LONG_MS) == 0, "its versions go while its thread runs on");
+    other_ends();
+    tap_ok(run(reads_5_then_6, (other.go = 9, NULL), KD_SNAPSHOT, 0) == 302 && try_write(5, LONG_MS) == 0 &&
+               run(read_page, (void *)5, KD_SNAPSHOT, 0) == 4 && value(5) == 4,
+           "the next snapshot of a view, and a transaction behind it, see what is new");
+}
+
+static void tickets(void)
+{
+    tap_ok(run(write_page, (void *)9, KD_SERIALISABLE, 0) == 0, "a view");
+    struct kd_begin b = mine->begin;
+    b.ticket = 0;
+    long e = kd_call3(KD_TXN_BEGIN, (long)&b, 0, 0);
+    uint64_t first = b.ticket;
+    kd_call3(KD_TXN_ABORT, EDEADLK, 0, 0);
+    e |= kd_call3(KD_TXN_BEGIN, (long)&b, 0, 0);
+    tap_ok(e == 0 && first && b.ticket == first, "a retry keeps its ticket");
+    kd_call3(KD_TXN_ABORT, 1, 0, 0);
+}
+
+static void deadlock(void)
+{
+    other_start(crosses, KD_SERIALISABLE);
+    other_reaches(1);
+    int e = run(crosses_back, NULL, KD_SERIALISABLE, LONG_MS);
+    tap_ok(e == 0 && other_ends() == 0, "two that cross both end (%d, %d)", e, other.result);
+}
+
+/* Pages 20 and 21 are always equal. */
+static volatile int pairs_over, pairs_wrong;
+static int write_pair(void *arg) { (void)arg; write_page((void *)20); write_page((void *)21); return 0; }
+static int read_pair(void *arg)
+{
+    int a = read_page((void *)20);
+    for (volatile int i = 0; i < 20000; i++) {
+    }
+    return a != read_page((void *)21) ? *(int *)arg : 0;
+}
+static void *pairs_main(void *arg)
+{
+    int wrong = 7;
+    (void)arg;
+    while (!pairs_over)
+        pairs_wrong += run(read_pair, &wrong, KD_SNAPSHOT, 0) != 0;
+    return NULL;
+}
+static void published_at_once(void)
+{
+    pthread_t t;
+    pthread_create(&t, NULL, pairs_main, NULL);
+    for (int i = 0; i < 40; i++)
+        run(write_pair, NULL, KD_SERIALISABLE, 0);
+    pairs_over = 1;
+    pthread_join(t, NULL);
+    tap_ok(pairs_wrong == 0, "a snapshot sees all of a commit or nothing (%d)", pairs_wrong);
+}
+
+static void credits(void)
+{
+    long before = kd_call3(KD_CREDIT_GRANT, commit_port, 4, 0);
+    struct kd_begin b = mine->begin;
+    b.ticket = 0;
+    long e = kd_call3(KD_TXN_BEGIN, (long)&b, 0, 0);
+    write_page((void *)10), write_page((void *)11);
+    kd_call3(KD_TXN_ABORT, 1, 0, 0);
+    long after = kd_call3(KD_CREDIT_GRANT, commit_port, 1, 0);
+    tap_ok(e == 0 && before == 4 && after == 5, "an abort returns its credits (%ld of %ld)", after, before + 1);
+}
+
+static void destroyed(void)
+{
+    other_start(writes_2, KD_SERIALISABLE);
+    other_reaches(1);
+    tap_ok(kd_call3(KD_OBJECT_DESTROY, object, 0, 0) == 0, "an object is destroyed under a transaction");
+    other.go = 1;
+    other_reaches(9);
+    tap_ok(other.result == -EOWNERDEAD && check() == 0, "which ends (%d)", other.result);
+    other_ends();
+}
+
+int main(void)
+{
+    tap_plan(25);
+    tap_ok(start_manager(0), "an object is created and attached");
+    held_over_eviction();
+    tap_ok(check() == 0, "kcheck is clean");
+    waits_end();
+    woken_by_end();
+    committing_is_active();
+    snapshots();
+    tickets();
+    deadlock();
+    published_at_once();
+    credits();
+    tap_ok(check() == 0, "kcheck is clean");
+    destroyed();
+    return tap_end();
+}

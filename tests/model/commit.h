@@ -1,0 +1,324 @@
+/*
+ * commit.h - commit (C1..C8, both sides) and abort (A1..A5), and the manager.
+ */
+#pragma once
+#include "fault.h"
+
+struct Commit : Fault {
+    using Fault::Fault;
+
+    void commit(int v)
+    {
+        if (cur->v[v].doom && !on(BUG_DOOM_COMMITS)) {
+            step(true, "C1 finds its doom", v, -1, [&](State &s) { s.v[v].pc = ABORT; });
+            return;
+        }
+        step(true, "C1 freezes", v, -1, [&](State &s) {
+            View &n = s.v[v];
+            bool copies = false;
+            n.state = COMMITTING;
+            for (int p = 0; p < sc.pages; p++)
+                if (n.pte[p].right == COPY) {
+                    n.pte[p].right = FROZEN;
+                    copies = true;
+                    if (!on(BUG_NO_FREEZE_FLUSH)) local_flush(s, v, p);
+                }
+            if (!copies) s.t[token(s, v)].state = READONLY;
+            n.pc = copies ? C3 : C8;
+            if (!copies) serialisable(s);
+        });
+    }
+    void committing(int v)
+    {
+        const View &V = cur->v[v];
+        if (V.pc == C3)
+            step(true, "C3 enqueues", v, -1, [&](State &s) {
+                View &n = s.v[v];
+                n.pc = CSLEEP;
+                if (n.answer || (on(TEXT_C3_DEAD) && s.dead)) return;
+                s.queue[s.queued++] = v;
+            });
+        if (V.pc == CSLEEP && V.answer == 1)
+            step(true, "C8 wakes", v, -1, [&](State &s) {
+                s.v[v].pc = C8;
+                s.v[v].answer = 0;
+            });
+        if (V.pc == CSLEEP && V.answer > 1)
+            step(true, "wakes, refused", v, -1, [&](State &s) {
+                s.v[v].doom = V.answer == 2 ? REFUSED : MANAGER_DEAD;
+                s.v[v].pc = ABORT;
+                s.v[v].answer = 0;
+            });
+        if (V.pc == C8)
+            for (int p = 0; p < sc.pages; p++)
+                if (V.copy1[p]) {
+                    drop_copy(v, p, "C8 drops an unchanged copy");
+                    return;
+                }
+        if (V.pc == C8)
+            step(true, "C8 ends", v, -1, [&](State &s) {
+                View &n = s.v[v];
+                Txn &t = s.t[token(s, v)];
+                if (t.state != PUBLISHED && t.state != READONLY) {
+                    fail("(6) acknowledged before publication");
+                    return;
+                }
+                if (on(TEXT_C8_CREDITS))
+                    for (int p = 0; p < sc.pages; p++)
+                        if (t.wrote >> p & 1) s.pool++;
+                if (n.owed) give_up_rights(s, v);
+                n.owed = 0;
+                n.snap1 = 0;
+                if (on(TEXT_C8_ORDER)) {
+                    wake_waiters(s, v);
+                    n.pc = C8IDLE;
+                    return;
+                }
+                end(s, v);
+            });
+        if (V.pc == C8IDLE) step(true, "C8 idle", v, -1, [&](State &s) { end(s, v); });
+    }
+    void end(State &s, int v)
+    { /* one section under the view lock: rights given up, IDLE, OWED read; then the wake-ups */
+        View &n = s.v[v];
+        s.t[token(s, v)].state = ACKED;
+        clock_release(s, v);
+        n.state = IDLE;
+        n.doom = n.ticket = n.wantx = n.aborts = n.page = n.want = n.cand = n.block = n.op =
+            n.woken = n.copying1 = 0;
+        n.waits = 0;
+        n.number++;
+        n.pc = NEXT;
+        if (n.killed) vanish(s, v);
+        if (!on(TEXT_C8_ORDER)) wake_waiters(s, v);
+    }
+    void vanish(State &s, int v)
+    {
+        give_up_rights(s, v);
+        s.v[v].pc = DONE;
+        s.v[v].stale = 0;
+    }
+    void drop_copy(int v, int p, const char *text)
+    {
+        if (cur->p[p].lock) return;
+        step(true, text, v, p, [&](State &s) {
+            View &n = s.v[v];
+            set_empty(n.pte[p]);
+            if (!on(BUG_ABORT_INVLPG)) local_flush(s, v, p);
+            s.p[p].writer1 = 0;
+            frame_free(s, n.copy1[p] - 1);
+            n.copy1[p] = 0;
+            if (sc.credits && !on(BUG_ABORT_CREDITS)) {
+                s.pool++;
+                wake_credit(s);
+            }
+            if (sc.credits) n.credits--;
+        });
+    }
+    void abort(int v)
+    {
+        const View &V = cur->v[v];
+        for (int p = 0; p < sc.pages; p++)
+            if (V.copy1[p]) {
+                drop_copy(v, p, "A2 drops its copy");
+                return;
+            }
+        step(true, "A4 idle, wakes", v, -1, [&](State &s) {
+            View &n = s.v[v];
+            Txn &t = s.t[token(s, v)];
+            bool retry = n.doom == DEADLOCK || n.doom == CONVERSION;
+            if ((n.owed || retry) && !on(TEXT_ABORT_KEEPS) && !on(BUG_NO_WANTX))
+                give_up_rights(s, v);
+            if (retry && ++n.aborts > sc.bound) {
+                fail("(5) a transaction is aborted again and again");
+                return;
+            }
+            if (on(BUG_NO_WANTX)) n.wantx = 0;
+            bool unknown = n.doom == MANAGER_DEAD && t.state != RUNNING;
+            if (!unknown) {
+                memset(&t, 0, sizeof t);
+                t.state = ABORTED;
+            }
+            if (n.doom == REFUSED || n.doom == STALE || unknown) {
+                n.number++;
+                n.ticket = n.wantx = n.aborts = 0;
+            }
+            clock_release(s, v);
+            credit_leave(s, v);
+            n.state = IDLE;
+            n.owed = n.waits = n.doom = n.snap1 = n.page = n.want = n.cand = n.block = n.op =
+                n.woken = n.upgrade = 0;
+            n.pc = NEXT;
+            if (n.killed) { vanish(s, v); }
+            wake_waiters(s, v);
+        });
+    }
+
+    /* ---- the manager ---- */
+    void manager()
+    {
+        const State &S = *cur;
+        if (S.dead) return;
+        if (S.mpc && S.queued && !S.grouped2 && !S.failed && sc.overlap)
+            step(true, "C4 takes the next group", -1, -1,
+                 [&](State &s) { take_group(s, s.group2, s.grouped2); });
+        switch (S.mpc) {
+        case 0:
+            if (!S.queued) break;
+            if (S.failed && !on(BUG_FAILED_ONCE)) {
+                step(true, "refused: the log is read-only", -1, -1,
+                     [&](State &s) { refuse(s, s.queue, s.queued); });
+                break;
+            }
+            if (S.refusals)
+                step(false, "C4 refuses the first", -1, -1, [&](State &s) {
+                    s.refusals--;
+                    s.v[s.queue[0]].answer = 2;
+                    s.queued--;
+                    for (int i = 0; i < NV; i++) s.queue[i] = i < s.queued ? s.queue[i + 1] : 0;
+                });
+            step(true, "C4 takes the group", -1, -1, [&](State &s) {
+                take_group(s, s.group, s.grouped);
+                s.mpc = on(BUG_PUBLISH_EARLY) ? 2 : 1;
+            });
+            break;
+        case 1:
+            if (S.flushfails)
+                step(false, "C5 the flush fails", -1, -1, [&](State &s) {
+                    s.flushfails--;
+                    s.failed = 1;
+                    if (on(BUG_FLUSH_LIES)) {
+                        s.mpc = 2;
+                        return;
+                    }
+                    refuse(s, s.group, s.grouped);
+                    refuse(s, s.group2, s.grouped2);
+                    s.mpc = 0;
+                });
+            step(true, "C5 flush", -1, -1, [&](State &s) {
+                if (s.failed) {
+                    fail("(6) a flush counts after a failed one");
+                    return;
+                }
+                for (int i = 0; i < s.grouped; i++) s.t[token(s, s.group[i])].state = LOGGED;
+                for (int i = 0; i < s.grouped2; i++) s.t[token(s, s.group2[i])].state = LOGGED;
+                s.flushed2 = s.grouped2 != 0;
+                if (s.flushed2 && on(BUG_GROUP_ORDER)) swap_groups(s);
+                if (on(TEXT_PUBLISHED_FIRST)) s.published = s.t[token(s, s.group[0])].csn;
+                s.mpc = on(BUG_PUBLISH_EARLY) ? 3 : 2;
+                if (on(BUG_ACK_EARLY))
+                    for (int i = 0; i < s.grouped; i++) s.v[s.group[i]].answer = 1;
+                serialisable(s);
+            });
+            break;
+        case 2: publish_page(); break;
+        case 3:
+            step(true, "C7 published = csn", -1, -1, [&](State &s) {
+                s.published = s.t[token(s, s.group[s.grouped - 1])].csn;
+                for (int i = 0; i < s.grouped; i++) s.t[token(s, s.group[i])].state = PUBLISHED;
+                s.mpc = 4;
+            });
+            break;
+        case 4:
+            for (int i = 0; i < S.grouped; i++)
+                for (int p = 0; p < sc.pages; p++)
+                    if (S.p[p].writer1 == S.group[i] + 1 &&
+                        S.t[token(S, S.group[i])].wrote >> p & 1) {
+                        if (!S.p[p].lock)
+                            step(true, "C7 writer = none", -1, p,
+                                 [&](State &s) { s.p[p].writer1 = 0; });
+                        return;
+                    }
+            step(true, "C7 answers", -1, -1, [&](State &s) {
+                for (int i = 0; i < s.grouped; i++) s.v[s.group[i]].answer = 1;
+                s.grouped = 0;
+                memset(s.group, 0, NV);
+                swap_groups(s);
+                s.mpc = !s.grouped ? 0 : s.flushed2 ? 2 : 1;
+                s.flushed2 = 0;
+            });
+        }
+    }
+    /* One number for a group: the kernel publishes it in one step. */
+    void take_group(State &s, u8 *group, u8 &n)
+    {
+        memcpy(group, s.queue, NV);
+        memset(s.queue, 0, NV);
+        n = s.queued;
+        s.queued = 0;
+        s.csn++;
+        for (int i = 0; i < n; i++) s.t[token(s, group[i])].csn = s.csn;
+    }
+    void swap_groups(State &s)
+    {
+        for (int i = 0; i < NV; i++) std::swap(s.group[i], s.group2[i]);
+        std::swap(s.grouped, s.grouped2);
+    }
+    void refuse(State &s, u8 *group, u8 &n)
+    {
+        for (int i = 0; i < n; i++) s.v[group[i]].answer = 2;
+        memset(group, 0, NV);
+        n = 0;
+    }
+    void publish_page()
+    {
+        const State &S = *cur;
+        for (int i = 0; i < S.grouped; i++)
+            for (int p = 0, v = S.group[i]; p < sc.pages; p++) {
+                if (!S.v[v].copy1[p] ||
+                    (!(S.t[token(S, v)].wrote >> p & 1) && !on(TEXT_EMPTY_DIFF)))
+                    continue;
+                if (!S.p[p].lock) step(true, "C7 flips", v, p, [&](State &s) { flip(s, v, p); });
+                return;
+            }
+        step(true, on(BUG_PUBLISH_EARLY) ? "C7 all flipped, flush next" : "C7 all flipped", -1, -1,
+             [&](State &s) { s.mpc = on(BUG_PUBLISH_EARLY) ? 1 : 3; });
+    }
+    void flip(State &s, int v, int p)
+    {
+        Page &g = s.p[p];
+        View &n = s.v[v];
+        int csn = s.t[token(s, v)].csn;
+        if (!(s.t[token(s, v)].wrote >> p & 1)) {
+            n.pte[p] = {SHARED, (u8)(g.frame1 - 1), 1};
+            g.writer1 = 0;
+            frame_free(s, n.copy1[p] - 1);
+            n.copy1[p] = 0;
+            return;
+        }
+        bool keep = snapshots();
+        if (on(TEXT_FREE_AT_FLIP)) {
+            keep = false;
+            for (int u = 0; u < views; u++)
+                if (snapshot_view(u) && s.v[u].snap1 && s.v[u].pc != SNAP2 &&
+                    g.csn <= s.v[u].snap1 - 1 && s.v[u].snap1 - 1 < csn)
+                    keep = true;
+        }
+        if (keep) {
+            Version *o = g.old;
+            while (o->frame1) o++;
+            *o = {g.frame1, g.csn, (u8)csn};
+            if (o == g.old + NOLD - 1) fail("model: too many old versions");
+        }
+        int old = g.frame1 - 1;
+        g.frame1 = n.copy1[p];
+        g.csn = csn;
+        g.dirty = 1;
+        n.copy1[p] = 0;
+        n.pte[p].right = SHARED;
+        g.mask |= 1 << v;
+        if (on(TEXT_WRITER_AT_FLIP)) g.writer1 = 0;
+        if (sc.credits) {
+            n.credits--;
+            s.consumed++;
+        }
+        if (!keep) {
+            for (int u = 0; u < views; u++)
+                if (snapshot_view(u) && s.v[u].pte[p].right && s.v[u].pte[p].frame == old) {
+                    set_empty(s.v[u].pte[p]);
+                    flush(s, s.v[u].cpu, p);
+                }
+            frame_free(s, old);
+        }
+    }
+};

@@ -1,0 +1,540 @@
+/*
+ * fault.h - fault (F1..F7), conflict and callback (R1..R6), the deadlock search, credits,
+ * and the container lock.
+ *
+ * Locks   p.lock is the leaf lock, held across steps; a view lock is held inside one step only;
+ * search() has the graph's lock to itself.
+ */
+#pragma once
+#include "checks.h"
+
+struct Fault : Checks {
+    using Checks::Checks;
+
+    void fault(int v)
+    {
+        const View &V = cur->v[v];
+        int p = V.page;
+        const Page &g = cur->p[p];
+        if (g.lock) return;
+        if (V.doom) {
+            step(true, "F1 doomed", v, p, [&](State &s) {
+                queue_leave(s, v, p);
+                s.v[v].waits = 0;
+                s.v[v].pc = ABORT;
+            });
+            return;
+        }
+        if (sufficient(V.pte[p], V.want)) {
+            step(true, "F1 nothing to do", v, p, [&](State &s) {
+                queue_leave(s, v, p);
+                s.v[v].pc = USER;
+            });
+            return;
+        }
+        if (cur->dead || (V.epoch != cur->epoch && !on(TEXT_DOOM_ONCE))) {
+            step(true, "F1 manager is dead", v, p, [&](State &s) { s.v[v].doom = MANAGER_DEAD; });
+            return;
+        }
+        bool held = V.pte[p].right == HELD && V.want != 1;
+        if (held && on(TEXT_HELD_MAP)) {
+            step(true, "F4 maps HELD", v, p, [&](State &s) {
+                s.v[v].pte[p].right = SHARED;
+                s.v[v].pc = USER;
+            });
+            return;
+        }
+        if (!g.frame1) {
+            step(true, "F2 asks for the page", v, p, [&](State &s) {
+                s.p[p].asked = 1;
+                s.v[v].woken = 0;
+                s.v[v].pc = PAGEWAIT;
+            });
+            return;
+        }
+        if (snapshot_view(v) && on(TEXT_F3_UNLOCKED)) {
+            step(true, "F3 looks", v, p, [&](State &s) {
+                s.v[v].cand = find_version(s, v, p);
+                s.v[v].pc = F3MAP;
+            });
+            return;
+        }
+        if (snapshot_view(v)) {
+            step(true, "F3 maps a version", v, p, [&](State &s) { map_version(s, v, p); });
+            return;
+        }
+        if (held) {
+            step(true, "F4 maps HELD", v, p, [&](State &s) {
+                Pte &e = s.v[v].pte[p];
+                e = {SHARED, (u8)(g.frame1 - 1), (u8)(on(TEXT_HELD_UNUSED) ? 0 : 2)};
+                s.v[v].pc = USER;
+            });
+            return;
+        }
+        if (on(TEXT_CLOCK_EARLY) && cur->clock1 && cur->clock1 != v + 1) {
+            clock_blocks(v, p);
+            return;
+        }
+        step(true, "F5 looks at the queue", v, p, [&](State &s) {
+            s.p[p].lock = v + 1;
+            if (on(TEXT_CLOCK_EARLY)) clock_passed(s, v);
+            look_at_queue(s, v, p);
+        });
+    }
+    void map_version(State &s, int v, int p)
+    {
+        int frame = find_version(s, v, p);
+        if (frame < 0 && s.v[v].expired) {
+            s.v[v].doom = STALE;
+            s.v[v].pc = ABORT;
+            return;
+        }
+        if (frame < 0) {
+            fail("(3) the version a snapshot needs is gone");
+            return;
+        }
+        s.v[v].pte[p] = {SHARED, (u8)frame, 1};
+        if (!on(TEXT_SNAP_NO_MASK)) s.p[p].mask |= 1 << v;
+        s.v[v].pc = USER;
+        s.v[v].cand = 0;
+    }
+    int find_version(const State &s, int v, int p)
+    {
+        const Page &g = s.p[p];
+        int csn = s.v[v].snap1 - 1;
+        for (auto &o : g.old)
+            if (o.frame1 && o.csn <= csn && csn < o.until) return o.frame1 - 1;
+        return g.csn <= csn ? g.frame1 - 1 : -1;
+    }
+    void look_at_queue(State &s, int v, int p)
+    {
+        View &n = s.v[v];
+        Page &g = s.p[p];
+        n.upgrade = n.want == 1 && (n.pte[p].right == SHARED || n.pte[p].right == HELD) &&
+                    g.writer1 != v + 1;
+        n.block = n.shoot = n.woken = n.waits = 0;
+        for (int i = 0; i < g.queued && n.upgrade; i++)
+            if (g.queue[i] != v && s.v[g.queue[i]].upgrade) { /* a second upgrader */
+                n.doom = CONVERSION;
+                n.wantx |= 1 << p;
+                n.upgrade = 0;
+                n.pc = ABORT;
+                g.lock = 0;
+                queue_leave(s, v, p);
+                return;
+            }
+        if (g.queued && g.queue[0] != v &&
+            (g.writer1 != v + 1 || n.pte[p].right == EMPTY || on(TEXT_XRO_QUEUE))) {
+            if (queue_index(s, v, p) < 0) queue_join(s, v, p, n.upgrade && !on(BUG_UPGRADE_TAIL));
+            int at = queue_index(s, v, p);
+            if (at > 0) {
+                for (int i = 0; i < at; i++)
+                    if (!on(TEXT_WAIT_EARLIER)) n.waits |= 1 << g.queue[i];
+                n.pc = R5;
+                return;
+            }
+        }
+        n.cand = (n.want ? g.mask & all() : g.writer1 ? 1 << (g.writer1 - 1) : 0) & ~(1 << v);
+        n.pc = n.cand ? R2 : R4;
+    }
+    void take(State &s, int v, int w, int p, bool shoot)
+    {
+        if (shoot) {
+            s.v[v].shoot |= 1 << s.v[w].cpu;
+            s.v[w].stale = 1;
+        }
+        set_empty(s.v[w].pte[p]);
+        s.p[p].mask &= ~(1 << w);
+        if (s.p[p].writer1 == w + 1 && !on(TEXT_XRO_WRITER)) s.p[p].writer1 = 0;
+    }
+    bool stealable(const Pte &e) const
+    {
+        if (e.right == HELD) return on(TEXT_HELD_TAKEN);
+        return !e.used && (e.right == SHARED || (e.right == COPY && on(BUG_TAKE_COPY)));
+    }
+    void next_candidate(State &s, int v, int w)
+    {
+        s.v[v].cand &= ~(1 << w);
+        if (!s.v[v].cand) s.v[v].pc = s.v[v].shoot ? R3 : R4;
+        else s.v[v].pc = R2;
+    }
+    bool idle_for(const View &w, int p) const
+    {
+        return w.state == IDLE || (w.state == COMMITTING && on(TEXT_COMMITTING_IDLE) &&
+                                   (w.pte[p].right == SHARED || w.pte[p].right == HELD));
+    }
+    void judge(State &s, int v, int w, int p)
+    { /* R2, under w's view lock */
+        View &n = s.v[v], &o = s.v[w];
+        Pte &e = o.pte[p];
+        if (snapshot_view(w) && !on(TEXT_SNAP_RIGHT))
+            ;
+        else if (e.right == EMPTY) {
+            s.p[p].mask &= ~(1 << w);
+            if (s.p[p].writer1 == w + 1 && !on(TEXT_XRO_WRITER)) s.p[p].writer1 = 0;
+        } else if (idle_for(o, p)) {
+            if (n.want) take(s, v, w, p, in_tlb(e));
+            else if (!on(TEXT_XRO_WRITER))
+                s.p[p].writer1 = 0; /* an S request: w keeps a shared right */
+        } else if (stealable(e)) {
+            if (on(BUG_PLAIN_STORE)) {
+                n.pc = R2STORE;
+                return;
+            }
+            take(s, v, w, p, false);
+        } else {
+            n.block |= 1 << w;
+            if (snapshot_view(w)) fail("(3) a writer waits for a snapshot");
+            if (s.clock1 == v + 1) fail("(10) the holder of the container lock waits for a page");
+            if (!on(TEXT_OWED_LATE)) {
+                n.waits |= 1 << w;
+                o.owed = 1;
+            }
+        }
+        next_candidate(s, v, w);
+    }
+    void conflict(int v)
+    {
+        const View &V = cur->v[v];
+        int p = V.page, w = 0;
+        while (V.cand && !(V.cand >> w & 1)) w++;
+        switch (V.pc) {
+        case R2:
+            step(true,
+                 w == 0   ? "R2 judges V0"
+                 : w == 1 ? "R2 judges V1"
+                          : "R2 judges V2",
+                 v, p, [&](State &s) { judge(s, v, w, p); });
+            break;
+        case R2STORE:
+            step(true, "R2 stores EMPTY", v, p, [&](State &s) {
+                take(s, v, w, p, false);
+                next_candidate(s, v, w);
+            });
+            break;
+        case R3:
+            step(true, "R3 sends the shootdown", v, p, [&](State &s) {
+                send(s, v, V.shoot);
+                s.v[v].shoot = 0;
+                s.v[v].pc = on(BUG_SHOOT_AFTER) ? R4 : R3WAIT;
+            });
+            break;
+        case R3WAIT:
+            if (!awaited(*cur, v)) step(true, "R3 done", v, p, [&](State &s) { s.v[v].pc = R4; });
+            break;
+        case R4:
+            if (V.block)
+                step(true, "R5 has blockers", v, p,
+                     [&](State &s) { s.v[v].pc = on(TEXT_OWED_LATE) ? R5MARK : R5; });
+            else step(true, "F7 grants", v, p, [&](State &s) { grant(s, v, p); });
+            break;
+        case R5MARK:
+            step(true, "R5 marks OWED", v, p, [&](State &s) {
+                for (int u = 0; u < views; u++)
+                    if (V.block >> u & 1) s.v[u].owed = 1;
+                s.v[v].waits |= V.block;
+                s.v[v].pc = R5;
+            });
+            break;
+        case R5:
+            step(true, "R5 searches, sleeps", v, p, [&](State &s) {
+                if (queue_index(s, v, p) < 0) queue_join(s, v, p, false);
+                s.p[p].lock = 0;
+                s.v[v].pc = SLEEP;
+                search(s, v);
+            });
+            break;
+        case INVLPG:
+            step(true, "F7 invlpg", v, p, [&](State &s) {
+                local_flush(s, v, p);
+                s.v[v].pc = USER;
+            });
+            break;
+        }
+    }
+    int credit_at(const State &s, int v) const
+    {
+        int i = 0;
+        while (i < s.creditwaits && s.creditqueue[i] != v) i++;
+        return i;
+    }
+    void credit_leave(State &s, int v)
+    {
+        int i = credit_at(s, v);
+        if (i == s.creditwaits) return;
+        for (; i + 1 < s.creditwaits; i++) s.creditqueue[i] = s.creditqueue[i + 1];
+        s.creditqueue[--s.creditwaits] = 0;
+        wake_credit(s);
+    }
+    void leave_fault(State &s, int v, int p)
+    {
+        s.p[p].lock = 0;
+        s.v[v].upgrade = 0;
+        queue_leave(s, v, p);
+        s.v[v].waits = 0;
+    }
+    void grant(State &s, int v, int p)
+    {
+        View &n = s.v[v];
+        Page &g = s.p[p];
+        if (!on(TEXT_CLOCK_EARLY) && s.clock1 &&
+            s.clock1 != v + 1) { /* looked at under v's view lock, together with the installation */
+            if (!on(TEXT_CLOCK_IN_PAGE)) {
+                leave_fault(s, v, p);
+                n.pc = CREDITWAIT;
+                n.woken = 0;
+            } else n.pc = R5;
+            n.waits |= 1 << (s.clock1 - 1);
+            s.v[s.clock1 - 1].owed = 1;
+            clock_join(s, v);
+            if (!on(TEXT_CLOCK_IN_PAGE)) search(s, v);
+            return;
+        }
+        clock_passed(s, v);
+        if (sc.credits && n.want == 1 && s.pool <= (on(TEXT_CREDIT_UNFAIR) ? 0 : credit_at(s, v))) {
+            if (on(TEXT_CREDIT_LATE)) g.writer1 = v + 1;
+            leave_fault(s, v, p);
+            n.woken = 0;
+            n.pc = CREDITWAIT;
+            for (int i = 0, at = credit_at(s, v); i < at; i++) n.waits |= 1 << s.creditqueue[i];
+            if (credit_at(s, v) == s.creditwaits) s.creditqueue[s.creditwaits++] = v;
+            for (int u = 0; u < views && !s.consumed; u++)
+                if (u != v && s.v[u].credits) n.waits |= 1 << u;
+            search(s, v);
+            return;
+        }
+        if (g.writer1 && g.writer1 != v + 1) {
+            fail("F7 grants while another view is `writer`");
+            return;
+        }
+        bool a = !on(TEXT_FAULT_A0);
+        if (!on(BUG_MASK_LOST)) g.mask |= 1 << v;
+        n.pc = USER;
+        if (n.want != 1) {
+            if (!g.frame1) {
+                fail("(4) F7 maps a page that is not resident");
+                return;
+            }
+            n.pte[p] = {SHARED, (u8)(g.frame1 - 1), (u8)a};
+            if (n.want == 2) g.writer1 = v + 1;
+            else if (sc.group) group_grant(s, v, 1 - p);
+        } else {
+            if (!g.frame1) {
+                fail("(4) F7 copies a page that is not resident");
+                return;
+            }
+            if (sc.credits) {
+                s.pool--;
+                n.credits++;
+                credit_leave(s, v);
+            }
+            int f = frame_new(s);
+            s.f[f].content = s.f[g.frame1 - 1].content;
+            record_read(
+                s, v, p,
+                s.f[f].content); /* the rest of the page is carried over: a write reads its base */
+            n.pte[p] = {COPY, (u8)f, (u8)(a && !on(BUG_TAKE_COPY))};
+            n.copy1[p] = f + 1;
+            g.writer1 = v + 1;
+            if (!on(BUG_NO_INVLPG)) n.pc = INVLPG;
+        }
+        leave_fault(s, v, p);
+    }
+    void group_grant(State &s, int v, int p)
+    {
+        Page &g = s.p[p];
+        if (g.lock || !g.frame1 || g.writer1 || s.v[v].pte[p].right != EMPTY ||
+            (g.queued && !on(TEXT_GROUP_QUEUE)) || s.dead)
+            return;
+        if (g.queued) fail("(5) a waiter is overtaken");
+        s.v[v].pte[p] = {SHARED, (u8)(g.frame1 - 1), 0};
+        g.mask |= 1 << v;
+    }
+    bool reach(const State &s, int from, int to, int &seen)
+    { /* leaves exactly one path in `seen` when it succeeds */
+        for (int u = 0; u < views; u++) {
+            if (!(s.v[from].waits >> u & 1) || s.v[u].doom) continue;
+            if (u == to) return true;
+            if (seen >> u & 1) continue;
+            seen |= 1 << u;
+            if (reach(s, u, to, seen)) return true;
+            seen &= ~(1 << u);
+        }
+        return false;
+    }
+    void search(State &s, int v)
+    { /* under the graph lock; again until no cycle through v is left */
+        while (!s.v[v].doom && !on(BUG_NO_SEARCH)) {
+            int on_path = 1 << v, victim = -1;
+            if (!reach(s, v, v, on_path)) return;
+            for (int u = 0; u < views; u++)
+                if (on_path >> u & 1 && s.v[u].state != COMMITTING &&
+                    (victim < 0 || s.v[u].ticket > s.v[victim].ticket))
+                    victim = u;
+            View &x = s.v[victim];
+            x.doom = DEADLOCK;
+            x.woken = 1;
+            if (x.want) x.wantx |= 1 << x.page;
+        }
+    }
+    void sleepers(int v)
+    {
+        const View &V = cur->v[v];
+        int p = V.page;
+        bool locked = cur->p[p].lock;
+        if (V.pc == SLEEP && (V.woken || V.doom) && !locked)
+            step(true, "R6 wakes", v, p, [&](State &s) {
+                if (!on(TEXT_R6_FROM_F5) || V.doom) s.v[v].pc = FAULT;
+                else {
+                    s.p[p].lock = v + 1;
+                    look_at_queue(s, v, p);
+                }
+            });
+        if (V.pc == CREDITWAIT && (V.woken || V.doom) && !locked)
+            step(true, "wakes, credits", v, p, [&](State &s) {
+                s.v[v].waits = 0;
+                s.v[v].pc = FAULT;
+            });
+        if (V.pc == PAGEWAIT && (V.woken || V.doom))
+            step(true, "F2 wakes", v, p, [&](State &s) { s.v[v].pc = FAULT; });
+    }
+
+    /* ---- container lock ---- */
+    void clock_begin(int v)
+    {
+        const View &V = cur->v[v];
+        if (V.doom) {
+            step(true, "KD_TXN_LOCK finds the doom", v, -1, [&](State &s) { s.v[v].pc = ABORT; });
+            return;
+        }
+        step(true, "asks for the container lock", v, -1, [&](State &s) {
+            View &n = s.v[v];
+            n.woken = n.waits = n.block = n.shoot = 0;
+            n.page = 0;
+            n.want = 1;
+            int before = (s.clock1 && s.clock1 != v + 1 ? 1 << (s.clock1 - 1) : 0) |
+                         (s.clock1 == v + 1 || on(TEXT_CLOCK_UNFAIR) ? 0 : clock_before(s, v));
+            if (before) {
+                for (int u = 0; u < views; u++)
+                    if (before >> u & 1) s.v[u].owed = 1;
+                n.waits = before;
+                n.pc = CLOCK;
+                n.clock = 1;
+                clock_join(s, v);
+                search(s, v);
+                return;
+            }
+            clock_passed(s, v);
+            s.clock1 = v + 1;
+            n.clock = 2;
+            n.cand = all() & ~(1 << v);
+            n.pc = CLOCK;
+        });
+    }
+    void clock(int v)
+    { /* n.clock: 1 wait, 2 scan, 3 shootdown, 4 judge the result */
+        const View &V = cur->v[v];
+        int w = 0;
+        while (V.cand && !(V.cand >> w & 1)) w++;
+        if (V.doom && V.clock != 3) {
+            step(true, "container lock: doomed", v, -1, [&](State &s) {
+                s.v[v].waits = 0;
+                s.v[v].pc = ABORT;
+            });
+            return;
+        }
+        if (V.clock == 1 && V.woken)
+            step(true, "container lock: again", v, -1, [&](State &s) {
+                s.v[v].pc = USER;
+                s.v[v].waits = 0;
+            });
+        if (V.clock == 2 && V.cand)
+            step(true, "container lock: probes", v, w, [&](State &s) {
+                View &n = s.v[v], &o = s.v[w]; /* the whole subtree under w's view lock; the page's
+                                                  mask and writer stay as they are, the PTE goes */
+                for (int p = 0; p < sc.pages; p++) {
+                    Pte &e = o.pte[p];
+                    if (snapshot_view(w) || e.right == EMPTY) continue;
+                    if (o.state == IDLE || stealable(e)) {
+                        if (in_tlb(e)) { /* shot down with w's view lock held: nobody may find EMPTY
+                                            before the TLBs forget */
+                            if (on(TEXT_CLOCK_TLB)) n.shoot |= 1 << o.cpu;
+                            else flush(s, o.cpu, p);
+                            o.stale = on(TEXT_CLOCK_TLB);
+                        }
+                        set_empty(e);
+                    } else if (!on(BUG_LOCK_IGNORES)) {
+                        n.block |= 1 << w;
+                        n.waits |= 1 << w;
+                        o.owed = 1;
+                    }
+                }
+                n.cand &= ~(1 << w);
+            });
+        if (V.clock == 2 && !V.cand)
+            step(true, "container lock: flush", v, -1, [&](State &s) {
+                for (int c = 0; c < NC; c++)
+                    if (V.shoot >> c & 1) flush_all(s, c);
+                s.v[v].clock = 4;
+            });
+        if (V.clock == 4)
+            step(true, V.block ? "container lock: sleeps" : "container lock: granted", v, -1,
+                 [&](State &s) {
+                     View &n = s.v[v];
+                     n.shoot = 0;
+                     if (!V.block) {
+                         n.clock = 0;
+                         n.op++;
+                         n.pc = USER;
+                         return;
+                     }
+                     n.clock = 1;
+                     search(s, v);
+                 });
+    }
+    void clock_blocks(int v, int p)
+    { /* TEXT_CLOCK_EARLY: the only look at it */
+        step(true, "F5 container is locked", v, p, [&](State &s) {
+            s.v[v].woken = 0;
+            s.v[v].waits = 1 << (s.clock1 - 1);
+            s.v[s.clock1 - 1].owed = 1;
+            s.v[v].pc = CREDITWAIT;
+            clock_join(s, v);
+            search(s, v);
+        });
+    }
+    int clock_at(const State &s, int v) const
+    {
+        int i = 0;
+        while (i < s.clockwaits && s.clockqueue[i] != v) i++;
+        return i;
+    }
+    int clock_before(const State &s, int v) const
+    {
+        int m = 0;
+        for (int i = clock_at(s, v); i-- > 0;) m |= 1 << s.clockqueue[i];
+        return m;
+    }
+    void clock_join(State &s, int v)
+    {
+        if (clock_at(s, v) == s.clockwaits) s.clockqueue[s.clockwaits++] = v;
+    }
+    void clock_passed(State &s, int v)
+    { /* v waits for the container lock no more: those behind it look again */
+        int i = clock_at(s, v);
+        if (i == s.clockwaits) return;
+        for (; i + 1 < s.clockwaits; i++) s.clockqueue[i] = s.clockqueue[i + 1];
+        s.clockqueue[--s.clockwaits] = 0;
+        for (int u = 0; u < views; u++)
+            if (u != v && s.v[u].pc == CLOCK && s.v[u].clock == 1 && s.v[u].waits >> v & 1) {
+                s.v[u].woken = 1;
+                s.v[u].waits &= ~(1 << v);
+            }
+    }
+    void clock_release(State &s, int v)
+    {
+        clock_passed(s, v);
+        if (s.clock1 == v + 1) s.clock1 = 0;
+        s.v[v].clock = 0;
+    }
+};

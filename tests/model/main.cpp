@@ -1,0 +1,412 @@
+/* main.cpp - scenarios, and the driver: the correct model must pass all of them; each rule switched
+ * must fail in one. */
+#include "model.h"
+#include <algorithm>
+#include <cstdlib>
+
+static std::vector<Scenario> scenarios()
+{
+    std::vector<Scenario> list;
+    auto add = [&](const char *name, const char *what,
+                   std::vector<std::vector<std::string>> program) -> Scenario & {
+        list.push_back({name, what, program});
+        return list.back();
+    };
+    add("skew", "two views read and write crosswise", {{"r0w1"}, {"r1w0"}}).speculate = true;
+    add("cache", "rights kept between transactions, called back", {{"r0r1", "r0r1"}, {"w0w1"}});
+    {
+        auto &s = add("cache1", "the same, one page, speculating MMU, TLB drops",
+                      {{"r0", "r0w0"}, {"w0", "r0"}});
+        s.pages = 1;
+        s.speculate = s.drop = true;
+    }
+    {
+        auto &s = add("upgrade", "both read, then write one page, twice",
+                      {{"r0w0", "r0w0"}, {"r0w0", "r0w0"}});
+        s.pages = 1;
+    }
+    {
+        auto &s = add("three", "three views, one page", {{"r0w0"}, {"r0w0"}, {"w0"}});
+        s.pages = 1;
+    }
+    add("three2", "three views, two pages, two on one CPU", {{"r0w1"}, {"r1w0"}, {"r0r1"}});
+    add("ticket", "a long transaction against a stream of short ones",
+        {{"r0w1"}, {"r1w0", "r1w0", "r1w0", "r1w0"}})
+        .bound = 1;
+    add("snap", "snapshots against writers", {{"w0w1", "w0"}, {"Sr0r1", "Sr1r0"}});
+    add("snap3", "snapshot, reader, writer", {{"w0w1"}, {"r0r1"}, {"Sr0r1"}});
+    add("order", "reads and writes of others between a commit's steps, seen by a snapshot",
+        {{"r0w1"}, {"w0"}, {"Sr0r1"}});
+    add("reader", "a reader, then a snapshot, in the middle of a publication",
+        {{"w0w1"}, {"r0"}, {"Sr0"}});
+    {
+        auto &s = add("evict", "pages go out under readers and writers", {{"r0r1r0"}, {"w0w1"}});
+        s.evictions = 2;
+    }
+    {
+        auto &s =
+            add("evict1", "one page, speculating, three evictions", {{"r0r0", "r0w0"}, {"r0w0"}});
+        s.pages = 1;
+        s.evictions = 3;
+        s.speculate = true;
+    }
+    {
+        auto &s = add("evict3", "eviction, snapshot, commit", {{"r0w1"}, {"w0"}, {"Sr0r1"}});
+        s.evictions = 1;
+    }
+    {
+        auto &s = add("kill", "clients die anywhere", {{"r0w1"}, {"r1w0"}});
+        s.kills = 2;
+    }
+    {
+        auto &s = add("kill3", "clients die anywhere, three views", {{"w0"}, {"w0"}, {"r0w0"}});
+        s.kills = 1;
+        s.pages = 1;
+    }
+    {
+        auto &s = add("death", "the manager dies anywhere", {{"r0w1", "r0r1"}, {"r1w0"}});
+        s.deaths = 1;
+    }
+    {
+        auto &s = add("death2", "manager and client die, snapshot", {{"w0w1"}, {"Sr0r1", "Sr0"}});
+        s.deaths = 1;
+        s.kills = 1;
+    }
+    {
+        auto &s = add("refuse", "a commit is refused", {{"w0w1"}, {"r0w1"}});
+        s.refusals = 1;
+    }
+    {
+        auto &s = add("credit", "one credit, two writers", {{"w0r1"}, {"r1w1"}});
+        s.credits = 1;
+    }
+    {
+        auto &s = add("credit2", "two credits, crossing", {{"w0w1"}, {"w1w0"}});
+        s.credits = 2;
+        s.kills = 1;
+    }
+    {
+        auto &s = add("group", "group grants", {{"r0w1"}, {"r1w0"}, {"w1"}});
+        s.group = true;
+    }
+    {
+        auto &s = add("group2", "group grants, speculating", {{"r0w1"}, {"r1w0"}});
+        s.group = s.speculate = true;
+    }
+    {
+        auto &s = add("rmw", "first touches take exclusive rights without a copy",
+                      {{"r0w0", "r0"}, {"r0w0", "r0"}});
+        s.pages = 1;
+        s.rmw = true;
+        s.bound = 0;
+    }
+    {
+        auto &s = add("rmw2", "the same, crossing, with a kill", {{"r0r1w0"}, {"r1r0w1"}});
+        s.rmw = true;
+        s.kills = 1;
+    }
+    {
+        auto &s = add("migrate", "views move between CPUs", {{"r0", "r0w0"}, {"w0", "r0"}});
+        s.pages = 1;
+        s.migrate = true;
+    }
+    {
+        auto &s = add("migrate2", "views move between CPUs, two pages", {{"r0r1", "r0"}, {"w0w1"}});
+        s.migrate = true;
+    }
+    add("lock", "a container lock against page rights", {{"L0w0r1"}, {"r0w1"}});
+    add("lock2", "two container locks and a reader", {{"L0w0"}, {"L0w1"}, {"r0r1"}});
+    {
+        auto &s =
+            add("lockrw", "container lock with group grants", {{"L0w0w1", "r0"}, {"r0r1", "r1"}});
+        s.group = true;
+    }
+    {
+        auto &s =
+            add("clock", "the replacement clock moves A to USED", {{"r0", "r0w0"}, {"w0", "r0"}});
+        s.pages = 1;
+        s.hand = s.speculate = true;
+    }
+    {
+        auto &s = add("clock2", "the same with eviction", {{"r0r1", "r0"}, {"w0w1"}});
+        s.hand = true;
+        s.evictions = 1;
+    }
+    {
+        auto &s = add("snapev", "snapshot, eviction, commits", {{"w0", "w0"}, {"Sr0", "Sr0"}});
+        s.pages = 1;
+        s.evictions = 2;
+    }
+    {
+        auto &s = add("stale", "snapshots over budget", {{"w0w1", "w0"}, {"Sr0r1r0", "Sr1"}});
+        s.stales = 1;
+    }
+    {
+        auto &s = add("empty", "stores of equal bytes", {{"z0w1", "r0z0"}, {"r0w0"}});
+        s.speculate = true;
+    }
+    add("kernel", "system calls store into and load from store pages", {{"r0k0r0"}, {"r0q1k0"}});
+    {
+        auto &s = add("kernel2", "the same with group grants", {{"r0q1"}, {"w1w0"}});
+        s.group = true;
+    }
+    {
+        auto &s = add("kernel3", "the same with eviction and the clock", {{"q0k1q0"}, {"k0q1"}});
+        s.hand = true;
+        s.evictions = 1;
+    }
+    {
+        auto &s = add("credit3", "two credits, three stores", {{"w0w1"}, {"w1"}, {"w1"}});
+        s.credits = 2;
+    }
+    {
+        auto &s = add("lockev", "container lock against eviction", {{"L0w0"}, {"r0w1", "w1"}});
+        s.evictions = 1;
+    }
+    {
+        auto &s =
+            add("credit4", "an aborted writer must not take its credit back before those who wait",
+                {{"w0r1"}, {"r1w1"}});
+        s.credits = 1;
+        s.rmw = true;
+    }
+    {
+        auto &s =
+            add("head", "an upgrader with nobody else reading needs no abort", {{"r0w0"}, {"w0"}});
+        s.pages = 1;
+        s.bound = 0;
+    }
+    {
+        auto &s = add("flush", "a flush fails", {{"w0w1", "r0"}, {"r0w1"}});
+        s.flushfails = 1;
+    }
+    {
+        auto &s = add("overlap", "a group is taken while another is flushed",
+                      {{"w0", "w0"}, {"w1", "w1"}, {"Sr0r1"}});
+        s.overlap = true;
+    }
+    {
+        auto &s = add("overlap2", "the same, and the flush fails", {{"w0"}, {"w1"}, {"r0r1"}});
+        s.overlap = true;
+        s.flushfails = 1;
+    }
+    add("order2", "a snapshot in the middle of a publication of two pages", {{"w0w1"}, {"Sr0r1"}});
+    std::stable_partition(list.begin(), list.end(), [](const Scenario &s) {
+        return std::string(s.name) != "evict3";
+    }); /* the largest last */
+    return list;
+}
+
+static const char *rule_name[] = {
+#define X(name, text) #name,
+    RULES(X)
+#undef X
+};
+static const char *rule_text[] = {
+#define X(name, text) text,
+    RULES(X)
+#undef X
+};
+
+static Verdict run(const Scenario &sc, Rules rules, uint64_t limit)
+{
+    Model m(sc, rules);
+    State s = m.start();
+    if (sc.rmw)
+        for (auto &v : s.v) v.rmw = 1;
+    return explore(m, s, limit);
+}
+
+/* A random scenario: 2 or 3 views, 1 or 2 transactions each of 1 to 3 operations, and a few of the
+ * hazards. */
+static Scenario random_scenario(uint64_t seed, std::string &text)
+{
+    uint64_t x = seed * 0x9E3779B97F4A7C15ull + 1;
+    auto rnd = [&](int n) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        return (int)((x >> 20) % n);
+    };
+    for (int i = 0; i < 9; i++) rnd(2);
+    Scenario sc{"random", "", {}};
+    int views = 2 + (rnd(3) == 0), snapshots = rnd(3) == 0, locks = rnd(5) == 0;
+    for (int v = 0; v < views; v++) {
+        bool snap = snapshots && v == views - 1;
+        sc.program.push_back({});
+        for (int t = views == 3 ? 1 : 1 + rnd(2); t-- > 0;) {
+            std::string b = snap ? "S" : locks && rnd(2) ? "L0" : "";
+            for (int n = 1 + rnd(views == 3 ? 2 : 3); n-- > 0;) {
+                b += snap ? 'r' : "rrrwwwzkq"[rnd(9)];
+                b += '0' + rnd(2);
+            }
+            sc.program.back().push_back(b);
+        }
+    }
+    int hazards = rnd(3) + 1;
+    std::string flags;
+    for (int i = 0; i < hazards; i++) switch (rnd(12)) {
+        case 0:
+            sc.speculate = true;
+            flags += " speculate";
+            break;
+        case 1:
+            sc.drop = true;
+            flags += " drop";
+            break;
+        case 2:
+            sc.migrate = true;
+            flags += " migrate";
+            break;
+        case 3:
+        case 4:
+            sc.group = true;
+            flags += " group";
+            break;
+        case 5:
+            sc.rmw = true;
+            flags += " rmw";
+            break;
+        case 6:
+            sc.hand = true;
+            flags += " hand";
+            break;
+        case 7:
+        case 8:
+            sc.evictions = 1;
+            flags += " evict";
+            break;
+        case 9:
+            sc.kills = 1;
+            flags += " kill";
+            break;
+        case 10:
+            sc.deaths = 1;
+            flags += " death";
+            break;
+        case 11:
+            if (rnd(3) == 0) {
+                sc.overlap = true;
+                sc.flushfails = rnd(2);
+                flags += " overlap";
+            } else if (rnd(2)) {
+                sc.refusals = 1;
+                flags += " refuse";
+            } else if (snapshots) {
+                sc.stales = 1;
+                flags += " stale";
+            } else {
+                sc.credits = 2;
+                flags += " credits=2";
+            }
+            break;
+        }
+    if (views == 3 && rnd(2)) sc.cpu = {0, 1, 1};
+    sc.bound = 2 + (int)sc.program.size() * 2;
+    for (auto &v : sc.program) {
+        for (auto &t : v) text += t + " ";
+        text += "| ";
+    }
+    text += flags;
+    return sc;
+}
+
+/* check: the protocol; every scenario must pass. */
+static int check(const std::vector<Scenario> &list, const std::string &only, uint64_t limit)
+{
+    uint64_t sum = 0;
+    int bad = 0, done = 0;
+    for (auto &sc : list) {
+        if (!only.empty() && only != sc.name) continue;
+        Verdict v = run(sc, 0, limit);
+        sum += v.states;
+        bad += !v.error.empty();
+        printf("%s %d - %s: %s: %llu states, depth %u%s%s\n", v.error.empty() ? "ok" : "not ok",
+               ++done, sc.name, sc.what, (unsigned long long)v.states, v.depth,
+               v.complete ? "" : " (bounded)", v.error.empty() ? "" : (": " + v.error).c_str());
+        for (auto &l : v.trace) printf("#     %s\n", l.c_str());
+        if (!v.error.empty()) printf("# again: build/tests/model check %s\n", sc.name);
+        fflush(stdout);
+    }
+    printf("1..%d\n# %llu states\n", done, (unsigned long long)sum);
+    return bad || !done;
+}
+
+/* The first scenario that a rule breaks; deeper and deeper, as most are broken soon. */
+static Verdict broken(const std::vector<Scenario> &list, const std::string &only, int rule,
+                      uint64_t limit, std::string &where)
+{
+    for (uint64_t bound : {(uint64_t)5000, (uint64_t)50000, (uint64_t)500000, limit})
+        for (auto &sc : list) {
+            if (!only.empty() && only != sc.name) continue;
+            Verdict v = run(sc, (Rules)1 << rule, bound);
+            where = sc.name;
+            if (!v.error.empty()) return v;
+        }
+    where = "";
+    return {};
+}
+
+/* teeth: each rule switched, alone: some scenario must fail. trace: with the steps that lead there.
+ */
+static int teeth(const std::vector<Scenario> &list, const std::string &only,
+                 const std::string &rule, uint64_t limit, bool trace)
+{
+    int bad = 0, done = 0;
+    for (int r = 0; r < RULE_COUNT; r++) {
+        std::string where;
+        if (!rule.empty() && rule != rule_name[r]) continue;
+        Verdict v = broken(list, only, r, limit, where);
+        bad += v.error.empty();
+        printf("%s %d - %s: %s [%s: %s]\n", v.error.empty() ? "not ok" : "ok", ++done, rule_name[r],
+               rule_text[r], where.c_str(), v.error.empty() ? "not noticed" : v.error.c_str());
+        if (trace)
+            for (auto &l : v.trace) printf("#     %s\n", l.c_str());
+        fflush(stdout);
+    }
+    printf("1..%d\n", done);
+    return bad || !done;
+}
+
+/* sweep: random scenarios, the protocol. */
+static int sweep(uint64_t seed, uint64_t count, uint64_t limit)
+{
+    uint64_t whole = 0, sum = 0;
+    int bad = 0;
+    for (uint64_t i = seed; i < seed + count && bad < 3; i++) {
+        std::string text;
+        Scenario sc = random_scenario(i, text);
+        Verdict v = run(sc, 0, limit);
+        sum += v.states;
+        whole += v.complete;
+        if (v.error.empty()) continue;
+        bad++;
+        printf("# seed %llu: %s: %s; again: build/tests/model sweep %llu 1\n",
+               (unsigned long long)i, text.c_str(), v.error.c_str(), (unsigned long long)i);
+        for (auto &l : v.trace) printf("#     %s\n", l.c_str());
+    }
+    printf("%s 1 - %llu random scenarios from seed %llu, %llu explored completely, %llu "
+           "states\n1..1\n",
+           bad ? "not ok" : "ok", (unsigned long long)count, (unsigned long long)seed,
+           (unsigned long long)whole, (unsigned long long)sum);
+    return bad != 0;
+}
+
+int main(int argc, char **argv)
+{
+    std::string mode = argc > 1 ? argv[1] : "help", a = argc > 2 ? argv[2] : "",
+                b = argc > 3 ? argv[3] : "";
+    uint64_t limit = getenv("LIMIT") ? strtoull(getenv("LIMIT"), 0, 10) : 20000000;
+    auto list = scenarios();
+    if (mode == "check") return check(list, a, limit);
+    if (mode == "teeth") return teeth(list, "", a, limit, false);
+    if (mode == "trace") return teeth(list, b, a, limit, true);
+    if (mode == "sweep")
+        return sweep(a.empty() ? 1 : strtoull(a.c_str(), 0, 10),
+                     b.empty() ? 1000 : strtoull(b.c_str(), 0, 10), limit);
+    printf("usage: model check [SCENARIO] | teeth [RULE] | trace RULE [SCENARIO] | sweep SEED "
+           "[COUNT]\n");
+    for (auto &sc : list) printf("  %-9s %s\n", sc.name, sc.what);
+    for (int r = 0; r < RULE_COUNT; r++) printf("  %-22s %s\n", rule_name[r], rule_text[r]);
+    return 2;
+}

@@ -1,0 +1,528 @@
+/*
+ * model.h - the whole: MMU and TLBs, user mode, begin, pages in and out, old versions, deaths;
+ * successors() is the transition relation.
+ *
+ * A step() is what one lock protects; between two steps anything else may happen, accesses on the
+ * other CPU above all.
+ */
+#pragma once
+#include "commit.h"
+
+struct Model : Commit {
+    using Commit::Commit;
+
+    /* ---- the hardware ---- */
+    bool spinning(int c)
+    {
+        for (int v = 0; v < views; v++)
+            if (cur->v[v].cpu == c && cur->v[v].pc == FAULT && cur->p[cur->v[v].page].lock)
+                return true;
+        return false;
+    }
+    void hardware()
+    {
+        for (int c = 0; c < NC; c++) {
+            const Cpu &k = cur->c[c];
+            for (int who = 0; who <= IPI_DEATH; who++)
+                if (k.ipi >> who & 1 && !(on(BUG_SPIN_DEAF) && spinning(c)))
+                    step(true, c ? "CPU1 serves a shootdown" : "CPU0 serves a shootdown", -1,
+                         ipi_page(*cur, who), [&](State &s) {
+                             flush(s, c, ipi_page(s, who));
+                             s.c[c].ipi &= ~(1 << who);
+                         });
+            if (!k.table1) continue;
+            int v = k.table1 - 1, page = -1;
+            char kind = 0;
+            bool user =
+                cur->v[v].pc == USER && cur->v[v].cpu == c && operation(*cur, v, kind, page);
+            for (int p = 0; p < sc.pages; p++) {
+                const Pte &e = cur->v[v].pte[p];
+                bool needed = user && page == p, write = e.right == COPY;
+                if (sc.drop && k.tlb[p].frame1)
+                    step(false, "TLB drops", v, p, [&](State &s) { flush(s, c, p); });
+                if (k.walk1 == p + 1)
+                    step(true, "MMU writes A back", v, p, [&](State &s) {
+                        Pte &n = s.v[v].pte[p];
+                        if (n.right == EMPTY) n.right = s.c[c].walkwrite ? COPY : SHARED;
+                        n.frame = s.c[c].walkframe;
+                        n.used |= 1;
+                        s.c[c].tlb[p].frame1 = n.frame + 1;
+                        s.c[c].tlb[p].write = s.c[c].walkwrite;
+                        s.c[c].walk1 = s.c[c].walkframe = s.c[c].walkwrite = 0;
+                    });
+                if (k.walk1 || !(sc.speculate || needed) || !sufficient(e, 0) ||
+                    (k.tlb[p].frame1 && k.tlb[p].write >= write))
+                    continue;
+                if (on(BUG_HW_A_RACE) && !e.used) {
+                    step(needed, "MMU reads PTE", v, p, [&](State &s) {
+                        s.c[c].walk1 = p + 1;
+                        s.c[c].walkframe = e.frame;
+                        s.c[c].walkwrite = write;
+                    });
+                    continue;
+                }
+                step(needed, "MMU walks, sets A", v, p, [&](State &s) {
+                    s.v[v].pte[p].used |= 1;
+                    s.c[c].tlb[p].frame1 = e.frame + 1;
+                    s.c[c].tlb[p].write = write;
+                });
+            }
+        }
+    }
+
+    /* ---- user mode ---- */
+    void user(int v)
+    {
+        const View &V = cur->v[v];
+        char kind;
+        int p;
+        if (V.doom && V.killed)
+            step(true, "is killed in user mode", v, -1, [&](State &s) { s.v[v].pc = ABORT; });
+        if (!operation(*cur, v, kind, p)) {
+            commit(v);
+            return;
+        }
+        if (kind == 'L') {
+            clock_begin(v);
+            return;
+        }
+        if (kind == 'k' || kind == 'q') {
+            kernel_copy(v, p, kind == 'k');
+            return;
+        }
+        const Cpu &k = cur->c[V.cpu];
+        if (k.table1 != v + 1) {
+            step(true, "is dispatched", v, -1, [&](State &s) {
+                s.c[V.cpu].table1 = v + 1;
+                s.c[V.cpu].walk1 = 0;
+                flush_all(s, V.cpu);
+            });
+            return;
+        }
+        bool write = kind == 'w' || kind == 'z';
+        if (k.tlb[p].frame1 && k.tlb[p].write >= write)
+            step(true, write ? "writes" : "reads", v, p, [&](State &s) {
+                int f = k.tlb[p].frame1 - 1;
+                if (!s.f[f].used) {
+                    fail("(4) access to a freed frame");
+                    return;
+                }
+                s.v[v].op++;
+                if (!write) {
+                    record_read(s, v, p, s.f[f].content);
+                    return;
+                }
+                if (s.v[v].copy1[p] != f + 1 || s.v[v].state != ACTIVE) {
+                    fail("(1) a store into a frame that is not the view's private copy");
+                    return;
+                }
+                if (kind == 'z') return; /* the same bytes as before */
+                s.f[f].content = token(s, v);
+                s.t[token(s, v)].wrote |= 1 << p;
+            });
+        else if (!sufficient(V.pte[p], write))
+            step(true, write ? "faults, write" : "faults, read", v, p, [&](State &s) {
+                View &n = s.v[v];
+                n.page = p;
+                n.pc = FAULT;
+                n.want = write ? 1 : snapshot_view(v) ? 0 : (n.wantx >> p & 1) || n.rmw ? 2 : 0;
+            });
+    }
+    void kernel_copy(int v, int p, bool write)
+    { /* a system call reads or writes the page through the kernel's own mapping of the frame */
+        const View &V = cur->v[v];
+        auto copy = [this, v, p, write](State &s, int f) {
+            s.v[v].copying1 = 0;
+            s.v[v].op++;
+            if (!s.f[f].used) {
+                fail("(4) the kernel copies from or to a freed frame");
+                return;
+            }
+            if (!write) {
+                record_read(s, v, p, s.f[f].content);
+                return;
+            }
+            if (s.v[v].copy1[p] != f + 1) {
+                fail("(1) a store into a frame that is not the view's private copy");
+                return;
+            }
+            s.f[f].content = token(s, v);
+            s.t[token(s, v)].wrote |= 1 << p;
+        };
+        if (V.copying1)
+            step(true, "kernel copies", v, p, [&](State &s) { copy(s, V.copying1 - 1); });
+        else if (sufficient(V.pte[p], write))
+            step(true, "kernel looks at the PTE, sets USED, copies", v, p, [&](State &s) {
+                if (!on(BUG_KERNEL_COPY)) s.v[v].pte[p].used |= 2;
+                if (on(TEXT_KERNEL_PIN) || on(BUG_KERNEL_COPY))
+                    s.v[v].copying1 = V.pte[p].frame + 1;
+                else copy(s, V.pte[p].frame);
+            }); /* under the view lock, or with the frame pinned */
+        else
+            step(true, "faults in the kernel", v, p, [&](State &s) {
+                s.v[v].page = p;
+                s.v[v].want = write;
+                s.v[v].pc = FAULT;
+            });
+    }
+    void migrate(int v)
+    {
+        const View &V = cur->v[v];
+        if (!sc.migrate || (V.pc != USER && V.pc != NEXT) || finished(*cur, v)) return;
+        int c = 1 - V.cpu;
+        step(false, "moves to the other CPU", v, -1, [&](State &s) {
+            s.v[v].cpu = c;
+            if (s.c[c].table1 != v + 1 || !on(BUG_LAZY_TABLE)) flush_all(s, c);
+            s.c[c].table1 = v + 1;
+            s.c[c].walk1 = 0;
+        });
+    }
+
+    /* ---- begin ---- */
+    void begin(int v)
+    {
+        if (finished(*cur, v)) return;
+        if (cur->v[v].killed) {
+            step(true, "dies idle", v, -1, [&](State &s) {
+                s.v[v].pc = ABORT;
+                s.v[v].doom = KILLED;
+            });
+            return;
+        }
+        if (cur->dead && !on(TEXT_DOOM_ONCE))
+            return; /* no transaction begins with rights to a dead manager's pages */
+        bool snap = snapshot_view(v);
+        step(true, snap ? "begins a snapshot" : "begins", v, -1, [&](State &s) {
+            View &n = s.v[v];
+            Txn &t = s.t[token(s, v)];
+            memset(&t, 0, sizeof t);
+            t.state = RUNNING;
+            for (int u = 1; u <= total; u++)
+                if (s.t[u].state == ACKED) t.before |= 1 << u;
+            n.op = n.copying1 = 0;
+            n.state = ACTIVE;
+            n.pc = USER;
+            n.epoch = s.epoch;
+            if (!n.ticket || on(BUG_NEW_TICKET)) n.ticket = ++s.tick;
+            if (n.stale && !on(TEXT_BEGIN_STALE)) local_flush(s, v, -1);
+            n.stale = 0;
+            if (on(BUG_CLEAR_A))
+                for (auto &e : n.pte)
+                    if (e.right != COPY) e.used = 0;
+            if (!snap) return;
+            n.snap1 = s.published + 1;
+            n.expired = 0;
+            if (on(TEXT_SNAP_BEGIN)) {
+                n.pc = SNAP2;
+                return;
+            }
+            snapshot_ready(s, v);
+        });
+    }
+    void snapshot_ready(State &s, int v)
+    {
+        View &n = s.v[v];
+        if (n.snap1 != n.lastsnap1 && !on(BUG_SNAP_KEEPS)) give_up_rights(s, v);
+        n.lastsnap1 = n.snap1;
+        n.pc = USER;
+    }
+
+    /* ---- pages in and out, old versions ---- */
+    void pages_in_and_out()
+    {
+        const State &S = *cur;
+        for (int p = 0; p < sc.pages && !S.dead; p++) {
+            const Page &g = S.p[p];
+            if (g.asked && !g.frame1 && !g.lock)
+                step(true, "the manager supplies", -1, p, [&](State &s) {
+                    int f = frame_new(s);
+                    s.f[f].content = g.home;
+                    s.p[p].frame1 = f + 1;
+                    s.p[p].csn = g.homecsn;
+                    s.p[p].mask = all();
+                    s.p[p].asked = 0;
+                    for (int v = 0; v < views; v++)
+                        if (s.v[v].pc == PAGEWAIT && s.v[v].page == p) s.v[v].woken = 1;
+                });
+            if (sc.evictions && g.dirty && g.frame1 && !g.lock)
+                step(true, "E2 cleans", -1, p, [&](State &s) {
+                    s.p[p].home = s.f[g.frame1 - 1].content;
+                    s.p[p].homecsn = g.csn;
+                    s.p[p].dirty = 0;
+                });
+        }
+        if (S.consumed && !S.dead)
+            step(true, "checkpoint", -1, -1, [&](State &s) {
+                s.pool += s.consumed;
+                s.consumed = 0;
+                wake_credit(s);
+            });
+    }
+    void evictor()
+    {
+        const State &S = *cur;
+        const Sweep &e = S.evict;
+        int w = 0;
+        while (e.cand && !(e.cand >> w & 1)) w++;
+        if (e.pc == 0 && S.evictions)
+            for (int p = 0; p < sc.pages; p++) {
+                const Page &g = S.p[p];
+                if (!g.frame1 || g.dirty || g.writer1 || g.lock || g.old[0].frame1) continue;
+                step(false, "E1 picks", -1, p, [&](State &s) {
+                    s.evictions--;
+                    s.p[p].lock = LOCK_EVICT;
+                    s.evict = {1, (u8)p, (u8)all(), 0, 0};
+                });
+            }
+        if (e.pc == 1 && e.cand)
+            step(true, "E3 probes", w, e.page, [&](State &s) {
+                View &o = s.v[w];
+                Pte &t = o.pte[e.page];
+                s.evict.cand &= ~(1 << w);
+                if (t.right != SHARED) return;
+                if (in_tlb(t)) {
+                    s.evict.shoot |= 1 << o.cpu;
+                    o.stale = 1;
+                }
+                bool keep =
+                    !snapshot_view(w) && t.used && !on(BUG_HELD_FORGOTTEN) &&
+                    (o.state == ACTIVE || (o.state == COMMITTING && !on(TEXT_EVICT_COMMITTING)));
+                if (keep) t.right = HELD;
+                else set_empty(t);
+            });
+        if (e.pc == 1 && !e.cand)
+            step(true, "E3 shootdown", -1, e.page, [&](State &s) {
+                if (!on(BUG_EVICT_NO_IPI)) send(s, IPI_EVICT, e.shoot);
+                s.evict.pc = 2;
+            });
+        if (e.pc == 2 && !awaited(S, IPI_EVICT))
+            step(true, "E4 frees", -1, e.page, [&](State &s) {
+                Page &g = s.p[e.page];
+                int f = g.frame1 - 1;
+                g.frame1 = 0;
+                g.mask = 0;
+                g.lock = 0;
+                frame_free(s, f);
+                for (int v = 0; v < views; v++)
+                    if (s.v[v].pte[e.page].right == HELD)
+                        s.v[v].pte[e.page].frame = on(TEXT_HELD_MAP) ? f : 0;
+                s.evict = {};
+            });
+    }
+    void collector()
+    { /* frees old versions that no registered snapshot needs */
+        const State &S = *cur;
+        const Sweep &e = S.gc;
+        if (e.pc == 0)
+            for (int p = 0; p < sc.pages; p++)
+                for (int i = 0; i < NOLD; i++) {
+                    const Version &o = S.p[p].old[i];
+                    if (!o.frame1 || o.until > S.published || S.p[p].lock) continue;
+                    bool needed = false;
+                    for (int v = 0; v < views; v++)
+                        if (S.v[v].snap1 && !S.v[v].expired && S.v[v].pc != SNAP2 &&
+                            o.csn <= S.v[v].snap1 - 1 && S.v[v].snap1 - 1 < o.until)
+                            needed = true;
+                    if (needed && !on(BUG_GC_SNAPSHOT)) continue;
+                    step(true, "GC unmaps a version", -1, p, [&](State &s) {
+                        s.p[p].lock = LOCK_GC;
+                        s.gc = {1, (u8)p, 0, 0, (u8)i};
+                        for (int v = 0; v < views; v++) {
+                            Pte &t = s.v[v].pte[p];
+                            if (!(s.p[p].mask >> v & 1) || t.right == EMPTY ||
+                                t.frame != o.frame1 - 1)
+                                continue;
+                            set_empty(t);
+                            s.gc.shoot |= 1 << s.v[v].cpu;
+                            s.v[v].stale = 1;
+                        }
+                        send(s, IPI_GC, s.gc.shoot);
+                    });
+                    return;
+                }
+        if (e.pc == 1 && !awaited(S, IPI_GC))
+            step(true, "GC frees a version", -1, e.page, [&](State &s) {
+                Page &g = s.p[e.page];
+                frame_free(s, g.old[e.index].frame1 - 1);
+                for (int i = e.index; i < NOLD; i++)
+                    g.old[i] = i + 1 < NOLD ? g.old[i + 1] : Version{};
+                g.lock = 0;
+                s.gc = {};
+            });
+    }
+
+    /* ---- deaths ---- */
+    void clock_hand()
+    { /* the replacement clock: A into USED, no flush */
+        for (int v = 0; v < views && sc.hand; v++)
+            for (int p = 0; p < sc.pages; p++)
+                if (cur->v[v].pte[p].used & 1 && !cur->p[p].lock)
+                    step(false, "clock moves A to USED", v, p,
+                         [&](State &s) { s.v[v].pte[p].used = 2; });
+    }
+    void stale()
+    { /* a snapshot over its budget */
+        for (int v = 0; v < views && cur->stales; v++)
+            if (cur->v[v].snap1 && !cur->v[v].expired)
+                step(false, "snapshot is over budget", v, -1, [&](State &s) {
+                    s.stales--;
+                    s.v[v].expired = 1;
+                });
+    }
+    void kill()
+    {
+        for (int v = 0; v < views && cur->kills; v++)
+            if (!finished(*cur, v) && !cur->v[v].killed)
+                step(false, "is killed", v, -1, [&](State &s) {
+                    View &n = s.v[v];
+                    s.kills--;
+                    n.killed = 1;
+                    if (n.state == ACTIVE) {
+                        if (!n.doom) n.doom = KILLED;
+                        n.woken = 1;
+                    }
+                });
+    }
+    void doom_for_death(State &s, int v)
+    {
+        if (s.v[v].state == ACTIVE && !s.v[v].doom) {
+            s.v[v].doom = MANAGER_DEAD;
+            s.v[v].woken = 1;
+        }
+    }
+    void manager_death()
+    {
+        const State &S = *cur;
+        const Sweep &d = S.death;
+        if (!S.dead) {
+            if (S.deaths)
+                step(false, "THE MANAGER DIES", -1, -1, [&](State &s) {
+                    s.deaths--;
+                    s.dead = 1;
+                    s.death = {1, 0, 0, 0, 0};
+                    s.mpc = s.grouped = s.queued = s.grouped2 = s.flushed2 = 0;
+                    memset(s.group2, 0, NV);
+                    memset(s.queue, 0, NV);
+                    memset(s.group, 0, NV);
+                    for (int v = 0; v < views; v++) {
+                        doom_for_death(s, v);
+                        if (s.v[v].state == COMMITTING &&
+                            (s.v[v].pc == CSLEEP || (s.v[v].pc == C3 && !on(TEXT_C3_DEAD))) &&
+                            !s.v[v].answer)
+                            s.v[v].answer = 3;
+                    }
+                });
+            return;
+        }
+        if (d.pc == 1 && !S.p[d.page].lock)
+            step(true, "death: unmaps", -1, d.page, [&](State &s) {
+                s.p[d.page].lock = LOCK_DEATH;
+                s.death.shoot = 0;
+                s.death.pc = 2;
+                for (int v = 0; v < views; v++) {
+                    Pte &t = s.v[v].pte[d.page];
+                    if (t.right == EMPTY || on(BUG_DEATH_KEEPS)) continue;
+                    if (in_tlb(t)) {
+                        s.death.shoot |= 1 << s.v[v].cpu;
+                        s.v[v].stale = 1;
+                    }
+                    set_empty(t);
+                    if (!on(TEXT_DOOM_ONCE)) doom_for_death(s, v);
+                }
+                send(s, IPI_DEATH, s.death.shoot);
+            });
+        if (d.pc == 2 && !awaited(S, IPI_DEATH))
+            step(true, "death: frees", -1, d.page, [&](State &s) {
+                Page &g = s.p[d.page];
+                if (g.frame1) frame_free(s, g.frame1 - 1);
+                for (auto &o : g.old)
+                    if (o.frame1) frame_free(s, o.frame1 - 1);
+                for (int v = 0; v < views; v++)
+                    if (s.v[v].copy1[d.page]) {
+                        frame_free(s, s.v[v].copy1[d.page] - 1);
+                        s.v[v].copy1[d.page] = 0;
+                        if (sc.credits) {
+                            s.v[v].credits--;
+                            s.pool++;
+                            wake_credit(s);
+                        }
+                    }
+                memset(g.old, 0, sizeof g.old);
+                g.frame1 = g.writer1 = g.mask = g.lock = g.dirty = g.asked = g.csn = 0;
+                s.death.page++;
+                s.death.pc = s.death.page < sc.pages ? 1 : 3;
+                if (s.death.pc == 3) s.death.page = 0;
+            });
+        if (d.pc == 3)
+            step(true, "the manager recovers", -1, -1, [&](State &s) {
+                for (int p = 0; p < sc.pages; p++) {
+                    int last = 0;
+                    for (int t = 1; t <= total; t++)
+                        if (committed(s.t[t]) && s.t[t].wrote >> p & 1 &&
+                            (!last || s.t[t].csn > s.t[last].csn))
+                            last = t;
+                    s.p[p].home = last;
+                    s.p[p].homecsn = s.t[last].csn;
+                }
+                s.dead = 0;
+                s.death = {};
+                s.epoch++;
+                s.published = s.csn;
+            });
+    }
+
+    void successors(const State &s, bool want_names, std::vector<Successor<State>> &result)
+    {
+        cur = &s;
+        out = &result;
+        names = want_names;
+        progress = 0;
+        in_state = false;
+        hardware();
+        for (int v = 0; v < views; v++) {
+            switch (s.v[v].pc) {
+            case NEXT: begin(v); break;
+            case SNAP2:
+                step(true, "registers the snapshot", v, -1,
+                     [&](State &n) { snapshot_ready(n, v); });
+                break;
+            case USER: user(v); break;
+            case FAULT: fault(v); break;
+            case SLEEP:
+            case PAGEWAIT:
+            case CREDITWAIT: sleepers(v); break;
+            case CLOCK: clock(v); break;
+            case ABORT: abort(v); break;
+            case C3:
+            case CSLEEP:
+            case C8:
+            case C8IDLE: committing(v); break;
+            case F3MAP:
+                step(true, "F3 maps what it saw", v, s.v[v].page, [&](State &n) {
+                    int p = n.v[v].page, f = n.v[v].cand;
+                    if (!n.f[f].used) {
+                        fail("(4) F3 maps a freed frame");
+                        return;
+                    }
+                    n.v[v].pte[p] = {SHARED, (u8)f, 1};
+                    n.p[p].mask |= 1 << v;
+                    n.v[v].pc = USER;
+                    n.v[v].cand = 0;
+                });
+                break;
+            case DONE: break;
+            default: conflict(v);
+            }
+            migrate(v);
+        }
+        manager();
+        pages_in_and_out();
+        evictor();
+        collector();
+        kill();
+        stale();
+        clock_hand();
+        manager_death();
+        if (error.empty() && !progress) finish(s);
+    }
+};

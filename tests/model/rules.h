@@ -1,0 +1,90 @@
+/*
+ * rules.h - what can be switched. TEXT_*: a plausible but wrong reading of the protocol, which a
+ * sentence of kernel/views.md rules out. BUG_*: an error planted on purpose. Each must make the checker
+ * report an error in some scenario. kernel/bug.h names the rules that can be broken in the kernel, too.
+ */
+#pragma once
+#define RULES(X) \
+    X(TEXT_BEGIN_STALE, \
+      "begin does not look for a shootdown still due to it (R2..R3 against begin)") \
+    X(TEXT_HELD_UNUSED, "F4 maps a HELD page with A = 0") \
+    X(TEXT_HELD_TAKEN, "R2 reads HELD in an active view as 'A = 0: take'") \
+    X(TEXT_HELD_MAP, "F4 maps without leaf lock and residency check") \
+    X(TEXT_OWED_LATE, \
+      "OWED is marked at R5, not in the view-lock section in which R2 found the blocker") \
+    X(TEXT_C8_ORDER, "C8: drop rights, wake, then idle") \
+    X(TEXT_ABORT_KEEPS, "A4 wakes but gives no rights up") \
+    X(TEXT_NO_WAKE_NEXT, "a waiter that leaves the queue does not wake the new head") \
+    X(TEXT_SNAP_BEGIN, "snapshot begin reads `published` and registers in two steps") \
+    X(TEXT_FREE_AT_FLIP, "C7 frees an old version at the flip if no registered snapshot needs it") \
+    X(TEXT_WRITER_AT_FLIP, "C7 clears `writer` page by page, before `published = csn`") \
+    X(TEXT_SNAP_NO_MASK, "F3 maps a version without setting the view's mask bit") \
+    X(TEXT_SNAP_RIGHT, "R2 treats a snapshot view's PTE as a right") \
+    X(TEXT_COMMITTING_IDLE, "R2 treats a COMMITTING view like an idle one for pages it only read") \
+    X(TEXT_FAULT_A0, "F7 installs the faulting page's PTE with A = 0") \
+    X(TEXT_XRO_WRITER, "nobody clears `writer` of an exclusive right without a copy") \
+    X(TEXT_C3_DEAD, "C3 enqueues at a dead manager's port") \
+    X(TEXT_DOOM_ONCE, "manager death dooms the views active at that moment only") \
+    X(TEXT_C8_CREDITS, "C8 returns the credits of logged copies to the pool") \
+    X(TEXT_CREDIT_LATE, "F7 sets writer, then waits for the credit") \
+    X(TEXT_GROUP_QUEUE, "a group grant maps neighbours whose queue is not empty") \
+    X(TEXT_R6_FROM_F5, "a woken waiter goes on at F5: residency is not looked at again") \
+    X(TEXT_EVICT_COMMITTING, "E3 leaves EMPTY in COMMITTING views") \
+    X(TEXT_CLOCK_EARLY, \
+      "the container lock is looked at before F5, not with the PTE's installation") \
+    X(TEXT_CLOCK_IN_PAGE, \
+      "a fault blocked by a container lock waits in the page's queue, in the holder's way") \
+    X(TEXT_SHOOT_A, "R2 and E3 note a CPU only if A is 1 (USED does not count)") \
+    X(TEXT_F3_UNLOCKED, "F3 maps without the leaf lock") \
+    X(TEXT_EMPTY_DIFF, \
+      "C7 drops the copy of a page that was not changed, while its PTE and TLB entry stand") \
+    X(TEXT_CLOCK_TLB, \
+      "the container lock takes PTEs (no leaf lock), lets the view lock go, then shoots down") \
+    X(TEXT_CREDIT_UNFAIR, "credits have no queue") \
+    X(TEXT_KERNEL_PIN, \
+      "a kernel copy round the user mapping neither pins the frame nor holds the view lock") \
+    X(TEXT_XRO_QUEUE, \
+      "a view that already is `writer` (no copy yet) queues behind those who wait for it") \
+    X(TEXT_CLOCK_UNFAIR, \
+      "the container lock has no queue: an aborted holder asks again before those who waited") \
+    X(TEXT_WAIT_STALE, "a wake-up leaves the bit in the waiter's waits-for mask") \
+    X(TEXT_WAIT_EARLIER, "waits-for holds blockers only, not earlier waiters") \
+    X(TEXT_PUBLISHED_FIRST, "C7: `published` moves before the pages do") \
+    X(BUG_MASK_LOST, "F7 does not set the mask bit") \
+    X(BUG_WAKE_LOST, "A4 and C8 wake nobody") \
+    X(BUG_SNAP_KEEPS, "a snapshot keeps what an older one mapped") \
+    X(BUG_LOCK_IGNORES, "the container lock does not wait for those who use pages") \
+    X(BUG_DOOM_COMMITS, "C1 does not look at the doom") \
+    X(BUG_FLUSH_LIES, "a failed flush counts as a good one") \
+    X(BUG_FAILED_ONCE, "only the group whose flush failed is refused, not the later ones") \
+    X(BUG_GROUP_ORDER, "of two groups under way the later one is published first") \
+    X(BUG_CLEAR_A, "A cleared at begin without flush") \
+    X(BUG_NO_SHOOTDOWN, "shootdown skipped for A = 1") \
+    X(BUG_PUBLISH_EARLY, "publish before flush") \
+    X(BUG_HELD_FORGOTTEN, "eviction leaves EMPTY in active views") \
+    X(BUG_KERNEL_COPY, "a kernel copy round the user mapping does not set USED") \
+    X(BUG_NO_INVLPG, "invlpg skipped after the private copy") \
+    X(BUG_UPGRADE_TAIL, "upgraders wait at the queue's tail") \
+    X(BUG_NEW_TICKET, "a retry gets a new ticket") \
+    X(BUG_NO_FREEZE_FLUSH, "C1 makes copies read-only without a local flush") \
+    X(BUG_ABORT_INVLPG, "A2 frees a copy without invlpg") \
+    X(BUG_PLAIN_STORE, "R2 looks at A, then stores EMPTY (no cmpxchg)") \
+    X(BUG_HW_A_RACE, "the MMU writes A back without comparing the PTE (old emulators)") \
+    X(BUG_LAZY_TABLE, "a CPU keeps a view's TLB although the view ran elsewhere since") \
+    X(BUG_EVICT_NO_IPI, "eviction frees the frame without shootdown") \
+    X(BUG_SPIN_DEAF, "a spinning CPU serves no shootdown") \
+    X(BUG_TAKE_COPY, "R2 forgets that a COPY is a use") \
+    X(BUG_GC_SNAPSHOT, "an old version is freed though a snapshot needs it") \
+    X(BUG_ABORT_CREDITS, "abort returns no credits") \
+    X(BUG_NO_SEARCH, "no deadlock search") \
+    X(BUG_NO_WANTX, "a retry does not take the page exclusively, and keeps its rights") \
+    X(BUG_ACK_EARLY, "the commit is acknowledged before publication") \
+    X(BUG_DEATH_KEEPS, "manager death drops frames without clearing PTEs") \
+    X(BUG_SHOOT_AFTER, "X is granted before the shootdown is acknowledged")
+typedef unsigned __int128 Rules; /* bit r: rule r is switched */
+enum Rule {
+#define X(name, text) name,
+    RULES(X)
+#undef X
+        RULE_COUNT
+};

@@ -1,0 +1,95 @@
+/*
+ * state.h - the state of the modelled system: views, pages, CPUs with their TLBs, the manager, and
+ * the history that is checked.
+ *
+ * Everything is a byte, so that a State can be copied, compared and fingerprinted as memory. "x1"
+ * fields hold a number plus one; 0 is none.
+ */
+#pragma once
+#include <cstdint>
+typedef uint8_t u8;
+
+enum {
+    NV = 3,
+    NP = 2,
+    NC = 2,
+    NF = 9,
+    NT = 8,
+    NOLD = 3
+}; /* views, pages, CPUs, frames, transactions, versions */
+enum Right : u8 { EMPTY, SHARED, COPY, FROZEN, HELD }; /* FROZEN: a COPY made read-only at C1 */
+enum ViewState : u8 { IDLE, ACTIVE, COMMITTING };
+enum Doom : u8 { NONE, DEADLOCK, KILLED, MANAGER_DEAD, REFUSED, CONVERSION, STALE };
+enum TxnState : u8 { UNUSED, RUNNING, LOGGED, PUBLISHED, READONLY, ACKED, ABORTED };
+enum Pc : u8 {
+    NEXT,
+    SNAP2,
+    USER,
+    FAULT,
+    R2,
+    R2STORE,
+    R3,
+    R3WAIT,
+    R4,
+    INVLPG,
+    R5MARK,
+    R5,
+    SLEEP,
+    PAGEWAIT,
+    CREDITWAIT,
+    C3,
+    CSLEEP,
+    C8,
+    C8IDLE,
+    ABORT,
+    CLOCK,
+    F3MAP,
+    DONE
+};
+
+struct Pte {
+    u8 right, frame, used;
+}; /* used: 1 is A, 2 the software bit USED */
+struct View {
+    u8 state, pc, number, op, doom, owed, ticket, wantx, waits, woken, page, want, upgrade, cand,
+        block, shoot, cpu, snap1, lastsnap1, stale, credits, answer, aborts, killed, expired, clock,
+        rmw, epoch, copying1;
+    u8 copy1[NP];
+    Pte pte[NP];
+};
+struct Version {
+    u8 frame1, csn, until;
+};
+struct Page {
+    u8 frame1, csn, writer1, mask, queue[NV], queued, lock, dirty, asked, home, homecsn;
+    Version old[NOLD];
+};
+struct Cpu {
+    u8 table1, ipi, walk1, walkframe, walkwrite;
+    struct {
+        u8 frame1, write;
+    } tlb[NP];
+};
+struct Frame {
+    u8 used, content;
+}; /* content: the transaction whose bytes it holds; 0: the first version */
+struct Txn {
+    u8 state, csn, wrote, before, reads[NP];
+}; /* before: transactions acknowledged before this one began */
+struct Sweep {
+    u8 pc, page, cand, shoot, index;
+}; /* evictor, version collector, manager death */
+struct State {
+    View v[NV];
+    Page p[NP];
+    Cpu c[NC];
+    Frame f[NF];
+    Txn t[NT];
+    Sweep evict, gc, death;
+    u8 mpc, group[NV], grouped, group2[NV], grouped2, flushed2, failed, flushfails, gi, gp,
+        queue[NV], queued, dead, published, csn, tick, pool, consumed, clock1, clockqueue[NV],
+        clockwaits, epoch, creditqueue[NV], creditwaits;
+    u8 evictions, kills, deaths, refusals, stales;
+};
+enum { LOCK_EVICT = 10, LOCK_GC, LOCK_DEATH }; /* holders of a leaf lock other than view + 1 */
+enum { IPI_EVICT = 3, IPI_GC, IPI_DEATH };     /* who sent a shootdown, other than view 0..2 */

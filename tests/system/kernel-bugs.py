@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""The kernel with planted bugs (kernel/bug.h): guest tests must find each, and nothing without one.
+
+  tests/system/kernel-bugs.py            some of them, as in `make test`
+  tests/system/kernel-bugs.py --all      all: `make kernel-bugs`
+  tests/system/kernel-bugs.py BUG...     these
+
+Prints a table: the bug, the test that found it, how, and the seconds that took. A test finds a bug by
+a result that is not ok, by a panic (the stale-TLB checker's and assertions), or by not ending.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+KERNEL = "build/bugs/kernel.elf"
+TIME_LIMIT_S = 60
+TESTS = ["kernel_rights", "kernel_txn", "kernel_locks", "kernel_groups"]
+# which test finds it; the others are found by kernel_rights
+FOUND_BY = {"NO_SHOOTDOWN": "kernel_txn", "LOCK_IGNORES": "kernel_locks"}
+SOME = ["NO_SHOOTDOWN", "NO_INVLPG", "HELD_FORGOTTEN", "EVICT_NO_IPI", "GC_SNAPSHOT", "NEW_TICKET",
+        "MASK_LOST", "LOCK_IGNORES"]
+SOME_CONTROLS = ["kernel_rights", "kernel_locks"]
+
+
+def planted():
+    with open(os.path.join(ROOT, "kernel/bug.h"), encoding="utf-8") as source:
+        return re.findall(r'^    X\((\w+), "', source.read(), re.M)
+
+
+def run(test, bug):
+    """What the test says with this bug: (None or how it was found, seconds, output)."""
+    start = time.monotonic()
+    words = [os.path.join(ROOT, "scripts/run"), "--kernel", KERNEL, "--no-store", "--memory", "32",
+             "--timeout", str(TIME_LIMIT_S), "--append", f"bug={bug}",
+             "--add", f"build/tests/guest/{test}", "-c", test]
+    result = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            stdin=subprocess.DEVNULL, text=True, errors="replace", check=False)
+    text, found = result.stdout, None
+    if match := re.search(r"^PANIC: (.*)", text, re.M):
+        found = match[1]
+    elif match := re.search(r"^not ok \d+ - (.*)", text, re.M):
+        found = "not ok: " + match[1]
+    elif result.returncode:
+        found = "it did not end" if result.returncode == 124 else f"status {result.returncode}"
+    return found, time.monotonic() - start, text
+
+
+def main():
+    asked = sys.argv[1:]
+    everything = asked == ["--all"] or os.environ.get("TEST_TIER") == "long"
+    bugs = planted() if everything else asked or SOME
+    controls = TESTS if everything else [] if asked else SOME_CONTROLS
+    runs = [(test, "none") for test in controls]
+    runs += [(FOUND_BY.get(bug, "kernel_rights"), bug) for bug in bugs]
+    print(f"1..{len(runs)}")
+    failed, rows = 0, []
+    for number, (test, bug) in enumerate(runs, 1):
+        found, seconds, text = run(test, bug)
+        good = (found is None) == (bug == "none")
+        failed += not good
+        name = f"{test} finds {bug}" if bug != "none" else f"{test} finds nothing where no bug is planted"
+        print(f"{'ok' if good else 'not ok'} {number} - {name}", flush=True)
+        if not good:
+            print("# again: tests/system/kernel-bugs.py", bug if bug != "none" else "")
+            print("\n".join("# " + line for line in text.splitlines()[-25:]))
+        rows.append(f"# {bug:<16} {test:<14} {seconds:5.1f} s  {found or 'nothing'}")
+    print("\n".join(rows))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
