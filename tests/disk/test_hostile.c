@@ -59,13 +59,13 @@ static void mutate(const char *test, const char *what, crew_job *job, uint64_t c
 static void hostile_images_never_crash_the_store(void **state)
 {
     (void)state;
-    mutate(__func__, "images", image_mutate, crew_count(120, 80000));
+    mutate(__func__, "images", image_mutate, crew_count(240, 8000));
 }
 
 static void hostile_logs_never_crash_the_store(void **state)
 {
     (void)state;
-    mutate(__func__, "logs", log_mutate, crew_count(120, 80000));
+    mutate(__func__, "logs", log_mutate, crew_count(240, 8000));
 }
 
 int main(int argc, char **argv)

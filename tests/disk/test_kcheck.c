@@ -22,7 +22,7 @@
 #include "tools/kcheck/kcheck.h"
 #include "world.h"
 
-#define SEEDS           24u
+#define SEEDS           8u      /* test_agree has more */
 #define STATES_PER_SEED 120u
 #define PAGES_USED      201u    /* page numbers in use are below it */
 
