@@ -4,7 +4,8 @@
  * A port whose manager never granted any has no such limit. Each first write takes a credit; abort
  * and unchanged copies give it back; a logged copy consumes it until the manager grants it again,
  * after a checkpoint. Waiting is FIFO, and an edge to those before. A grant of 0 says "there is nothing
- * more", until something is consumed: then the first depends on those that hold credits, and gives up
+ * more", unless something was consumed since the grant before: then the manager is asked once more. While
+ * there is nothing more, the first depends on those that hold credits, and gives up
  * if nobody else does. It finds out itself, so that nobody dooms a transaction that goes on already.
  *
  * Locks: port->lock; the graph lock is taken outside it.
@@ -154,10 +155,11 @@ long credit_grant(struct port *p, uint64_t n)
     }
     p->credits_used = true;
     p->credits += n;
-    p->consumed -= MIN(n, p->consumed);
     if (n)
         p->credits_low = p->credits / 4;
-    p->exhausted = n == 0 && p->consumed == 0;
+    bool again = n == 0 && p->consumed; /* what was logged meanwhile, a checkpoint gives back */
+    p->exhausted = n == 0 && !again;
+    p->consumed = 0;
     list_for(l, &p->credit_queue) { /* the first takes some; who holds many may spill, if there are none */
         thread_wake(container_of(l, struct view, credit_link)->owner);
         if (!p->exhausted)
@@ -165,5 +167,7 @@ long credit_grant(struct port *p, uint64_t n)
     }
     long left = (long)p->credits;
     lock_release(&p->lock);
+    if (again)
+        port_post(p, &p->credit_low);
     return left;
 }

@@ -2,7 +2,8 @@
  * store_crowd.c - many clients and a log that is far too small for what they write.
  *
  * Aim     a full log makes committers wait for a checkpoint, and nobody is refused: not while others fill
- *         the log as well, not while all together want more copies than there are credits.
+ *         the log as well, not while all together want more copies than there are credits. One
+ *         transaction that could never be logged hears so, alone.
  * Method  a log of 1 MiB (store_crowd.opts); threads of two processes rewrite pages, fifteen times the log
  *         in all; every word read back says page, thread and round.
  */
@@ -12,7 +13,7 @@
 
 #include "store_client.h"
 
-enum { THREADS = 12, ROUNDS = 10, PAGES = 16, WORDS = 512 };
+enum { THREADS = 12, ROUNDS = 10, PAGES = 16, WORDS = 512, TOO_MANY = 400 };
 
 static struct store_opened box;
 
@@ -76,7 +77,7 @@ int main(int argc, char **argv)
         return 1;
     }
     if (!first) return (int)-crowd(1);
-    tap_plan(5);
+    tap_plan(7);
     struct store_stats before = client_stats();
     tap_ok(before.log_bytes_total == 1 << 20, "the log has 1 MiB");
     int status = -1;
@@ -90,6 +91,13 @@ int main(int argc, char **argv)
     tap_ok(logged > 12u << 20 && checkpoints * (1 << 20) > logged,
            "%llu KiB of log went through it, by %llu checkpoints", (unsigned long long)logged >> 10,
            (unsigned long long)checkpoints);
+    struct work large = {.first = client_lease(box.container, TOO_MANY, NULL), .pages = TOO_MANY};
+    r = client_run(fill, &large);
+    tap_ok(r == -E2BIG, "a transaction beyond half the log is too big (%ld)", r);
+    large.pages = PAGES;
+    large.round = 1;
+    r = client_run(fill, &large);
+    tap_ok(r == 0 && client_run(look, &large) == 0, "and the next one is not (%ld)", r);
     tap_ok(kd_call3(KD_CHECK, 0, 0, 0) == 0, "kcheck");
     return tap_end();
 }
