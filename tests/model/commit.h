@@ -214,6 +214,8 @@ struct Commit : Fault {
         case 2: publish_page(); break;
         case 3:
             step(true, "C7 published = csn", -1, -1, [&](State &s) {
+                for (int i = 0; i < s.grouped; i++)
+                    if (s.t[token(s, s.group[i])].state != LOGGED) fail("(6) published, not logged");
                 s.published = s.t[token(s, s.group[s.grouped - 1])].csn;
                 for (int i = 0; i < s.grouped; i++) s.t[token(s, s.group[i])].state = PUBLISHED;
                 s.mpc = 4;

@@ -185,6 +185,7 @@ static std::vector<Scenario> scenarios()
                       {{"w0", "w0"}, {"w1", "w1"}, {"Sr0r1"}});
         s.overlap = true;
     }
+    add("overlap1", "the same, one commit each", {{"w0"}, {"w1"}, {"Sr0"}}).overlap = true;
     {
         auto &s = add("overlap2", "the same, and the flush fails", {{"w0"}, {"w1"}, {"r0r1"}});
         s.overlap = true;
