@@ -45,6 +45,7 @@
     X(FULL_BELOW, "checkpoint", "no full image is asked for after a checkpoint: differences go on") \
     X(CLEANED_STALE, "checkpoint", "cleaning an old version marks the page clean at its newer one") \
     X(NO_FREEZE, "checkpoint", "a checkpoint saves metadata newer than its redo LSN") \
+    X(TOUCH_LATE, "checkpoint", "a metadata page is copied for a checkpoint after it was changed") \
     X(CHECKPOINT_DIRTY, "checkpoint", "a checkpoint ends although old dirty pages have not gone home") \
     X(DIRTY_FIRST, "checkpoint", "only the first page of an extent is asked to go home") \
     X(DIRTY_LOST, "checkpoint", "a committed page is not dirty: nobody brings it home") \

@@ -174,7 +174,7 @@ int store_rebuild_extents(struct store *store, const char **why)
     }
     store->extents_entered = true;
     store->free_extents = n;
-    store->claimed_extents = store->freed_extents = store->pages_dirty = 0;
+    store->claimed_extents = store->freed_extents = store->freed_old = store->pages_dirty = 0;
     for (int i = 0; i < 2; i++)
         extents_reserve(store, store->super.area_start[i], area);
     extents_reserve(store, store->super.slot_b_offset, BLOCK_BYTES);
@@ -207,10 +207,10 @@ static int leaf_compare(struct store *store, const struct leaf_disk *leaf, const
 
 static int extents_check(const struct store *store, const char **why)
 {
-    uint64_t count[6] = { 0 }, dirty = 0;
+    uint64_t count[EXTENT_STATES] = { 0 }, dirty = 0;
     for (uint64_t i = 0; i < store->super.extents; i++) {
         const struct extent *e = &store->extents[i];
-        count[e->state]++;
+        count[extent_state(store, i)]++;
         dirty += bits(e->dirty);
         if (e->dirty && e->state != EXTENT_USED)
             FAIL("an extent that is not used is dirty (E3)");
@@ -219,7 +219,7 @@ static int extents_check(const struct store *store, const char **why)
         FAIL("used extents and leaves differ in number (I21)");
     if (count[EXTENT_FREE] != store->free_extents ||
         count[EXTENT_CLAIMED] != store->claimed_extents ||
-        count[EXTENT_FREED] + count[EXTENT_FREED_OLD] != store->freed_extents ||
+        count[EXTENT_FREED] != store->freed_extents ||
         dirty != store->pages_dirty)
         FAIL("a count of extents or dirty pages is wrong (I23)");
     return 0;

@@ -4,10 +4,11 @@
  * Ping-pong: the metadata goes to the area that the superblock does not name. Fuzzy: commits go on
  * meanwhile; what they change is newer than the redo LSN and not in the copies.
  *
- *     begin    the redo LSN is the end of what is applied; changed pages are copied
+ *     begin    the redo LSN is the end of what is applied
  *     next     pages older than it, still dirty, are handed out and go home
- *     seal     their CRCs are entered into the copies; the map and the next superblock are made
- *     write    area and homes, flush, superblock, flush
+ *     seal     part by part: CRCs are entered into copies that were made before their pages were
+ *              home; the other changed metadata pages are copied; the next superblock is made
+ *     write    CRCs; area and map, flush, superblock, flush
  *     apply    log before the older redo LSN and freed extents may be used again
  *
  * Invariants
@@ -16,15 +17,21 @@
  *   C2  Nothing that the superblock on disk needs is overwritten before the new one is flushed.
  *   C3  The log is kept from the scan LSN of the older of the two checkpoints, so that either
  *       recovers to the same state (I19, I20).
+ *   C4  A metadata page that changes while a checkpoint runs is copied before (meta_touch), into
+ *       memory that was set aside at begin: applying a commit cannot fail.
+ *   C5  No call under the mutex handles more than step_pages metadata pages, nor walks over all
+ *       extents: what is old and dirty is counted, and freed extents carry a serial number.
  */
 #include "internal.h"
+
+#define VISITS 64u              /* so many page numbers or extents are looked at for one copy */
 
 /* Frees what a checkpoint holds. */
 void checkpoint_drop(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
-    store_release(store, c->copies, c->copies_bytes);
-    store_release(store, c->numbers, c->numbers_bytes);
+    store_release(store, c->copies, (size_t)c->copy_room * BLOCK_BYTES);
+    store_release(store, c->numbers, c->copy_room * sizeof *c->numbers);
     store_release(store, c->map, c->map_bytes);
     memset(c, 0, sizeof *c);
 }
@@ -32,53 +39,35 @@ void checkpoint_drop(struct store *store)
 static int checkpoint_alloc(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
-    for (uint32_t i = 0; i < store->page_limit; i++) {
-        if (store->pages[i].bytes)
-            c->map_pages = i + 1;
-        c->page_count += store->pages[i].bytes && store->pages[i].dirty >> c->area & 1;
-    }
+    c->map_pages = store->page_limit;
+    c->copy_room = store->meta_dirty[c->area];
     c->map_used_bytes = area_map_bytes(c->map_pages);
     c->map_bytes = c->map_used_bytes + BLOCK_BYTES;     /* and the superblock's block */
-    c->copies_bytes = (size_t)c->page_count * BLOCK_BYTES;
-    c->numbers_bytes = c->page_count * sizeof *c->numbers;
     c->map = store_alloc(store, c->map_bytes);
-    c->copies = store_alloc(store, c->copies_bytes);
-    c->numbers = store_alloc(store, c->numbers_bytes);
+    c->copies = store->memory.alloc(store->memory.context, (size_t)c->copy_room * BLOCK_BYTES);
+    c->numbers = store->memory.alloc(store->memory.context, c->copy_room * sizeof *c->numbers);
     return c->map && c->copies && c->numbers ? 0 : -ENOMEM;
 }
 
-static uint32_t chain_place(const struct store *store, uint32_t page)
-{
-    uint32_t place = 0;
-    for (uint32_t at = store->heads[store->pages[page].index]; at != page;
-         at = store->pages[at].next)
-        place++;
-    return place;
-}
-
-/* The copies and the map of what is in memory now. */
-static void snapshot_take(struct store *store)
+/* The page's entry of the map and, if area does not hold it, its copy (C4). */
+void checkpoint_freeze(struct store *store, uint32_t number)
 {
     struct checkpoint *c = &store->checkpoint;
-    struct map_entry_disk *map = (void *)c->map;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < c->map_pages; i++) {
-        struct meta_page *page = &store->pages[i];
-        if (!page->bytes)
-            continue;
-        map[i].kind = le16_of(page->kind);
-        map[i].index = le32_of(page->index);
-        map[i].crc = le32_of(page->crc);
-        if (page->kind == META_BUCKET)
-            map[i].chain = le16_of((uint16_t)(BUG(BUG_CHAIN_PLACE) ? 0 : chain_place(store, i)));
-        if (page->dirty >> c->area & 1) {
-            memcpy(c->copies + (size_t)n * BLOCK_BYTES, page->bytes, BLOCK_BYTES);
-            c->numbers[n++] = i;
-            page->dirty &= (uint8_t)~(1u << c->area);
-            if (BUG(BUG_AREA_DIRTY))
-                page->dirty = 0;
-        }
-    }
+    struct meta_page *page = &store->pages[number];
+    if (!c->running || page->serial == store->checkpoint_serial)
+        return;
+    page->serial = store->checkpoint_serial;
+    struct map_entry_disk *entry = (struct map_entry_disk *)(void *)c->map + number;
+    entry->kind = le16_of(page->kind);
+    entry->index = le32_of(page->index);
+    if (page->kind == META_BUCKET)
+        entry->chain = le16_of(BUG(BUG_CHAIN_PLACE) ? 0 : page->place);
+    if (!(page->dirty >> c->area & 1) || never(c->copy_count == c->copy_room))
+        return;
+    memcpy(c->copies + (size_t)c->copy_count * BLOCK_BYTES, page->bytes, BLOCK_BYTES);
+    c->numbers[c->copy_count++] = number;
+    meta_dirty_set(store, number, BUG(BUG_AREA_DIRTY) ? 0
+                                                      : page->dirty & (uint8_t)~(1u << c->area));
 }
 
 static uint64_t now(const struct store *store)
@@ -103,7 +92,8 @@ int checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_cr
         checkpoint_drop(store);
         return error;
     }
-    snapshot_take(store);
+    store->checkpoint_serial++;
+    c->pages_old = store->pages_dirty;
     c->running = true;
     store->checkpoint_us = now(store);
     store->redo_lsn = redo_lsn;
@@ -124,14 +114,19 @@ int store_checkpoint_begin(struct store *store)
     return checkpoint_begin_at(store, store->applied_lsn, store->applied_crc);
 }
 
-/* The next dirty page at or after *cursor (extent * pages + page) whose LSN is below `below`. */
-static int dirty_find(struct store *store, uint64_t *cursor, uint64_t below, uint64_t *object,
-                      uint64_t *page, store_lsn_t *lsn)
+/* The next dirty page at or after *cursor (extent * pages + page) whose LSN is below `below`.
+ * -EAGAIN: none in `limit` extents, *cursor is behind them. */
+static int dirty_find(struct store *store, uint64_t *cursor, uint64_t below, uint64_t limit,
+                      uint64_t *object, uint64_t *page, store_lsn_t *lsn)
 {
     uint32_t n = store->extent_pages;
     if (!store->pages_dirty)
         return -ENOENT;
     for (uint64_t i = *cursor / n; i < store->super.extents; i++) {
+        if (!limit--) {
+            *cursor = i * n;
+            return -EAGAIN;
+        }
         const struct extent *e = &store->extents[i];
         uint32_t first = i == *cursor / n ? (uint32_t)(*cursor % n) : 0;
         for (uint32_t p = first; e->dirty >> p; p++) {
@@ -157,8 +152,11 @@ int store_checkpoint_next(struct store *store, uint64_t *object, uint64_t *page,
     struct checkpoint *c = &store->checkpoint;
     if (!c->running || c->sealed)
         return -EINVAL;
-    int error = dirty_find(store, &c->cursor, c->redo_lsn, object, page, lsn);
-    if (error)
+    int error = -ENOENT;
+    if (c->pages_old)
+        error = dirty_find(store, &c->cursor, c->redo_lsn, store->step_pages * VISITS, object, page,
+                           lsn);
+    if (error == -ENOENT)
         c->cursor = 0;
     return error;
 }
@@ -166,7 +164,7 @@ int store_checkpoint_next(struct store *store, uint64_t *object, uint64_t *page,
 int store_dirty_next(struct store *store, uint64_t *cursor, uint64_t *object, uint64_t *page,
                      store_lsn_t *lsn)
 {
-    return dirty_find(store, cursor, UINT64_MAX, object, page, lsn);
+    return dirty_find(store, cursor, UINT64_MAX, UINT64_MAX, object, page, lsn);
 }
 
 /* CRCs of pages that went home since begin, into the copy of one bucket page. */
@@ -184,39 +182,31 @@ static void crcs_enter(struct store *store, uint8_t *copy)
     }
 }
 
-static void copies_finish(struct store *store)
+/* A part of what is to be copied; true: that was all. */
+static bool copies_step(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
-    struct map_entry_disk *map = (void *)c->map;
-    if (BUG(BUG_NO_FREEZE))
-        meta_header_encode(store, c->redo_lsn);
-    for (uint32_t i = 0; i < c->page_count; i++) {
-        uint32_t number = c->numbers[i];
-        uint8_t *copy = c->copies + (size_t)i * BLOCK_BYTES;
-        if (BUG(BUG_NO_FREEZE) && store->pages[number].bytes)
-            memcpy(copy, store->pages[number].bytes, BLOCK_BYTES);
-        if (le16_get(map[number].kind) == META_BUCKET)
-            crcs_enter(store, copy);
-        uint32_t crc = crc32c(crc_seed(store->super.uuid, CRC_META, number, 0), copy, BLOCK_BYTES);
-        map[number].crc = le32_of(crc);
-        store->pages[number].crc = crc;
+    const struct map_entry_disk *map = (void *)c->map;
+    uint32_t first = c->copy_count, entered = 0, visits = store->step_pages * VISITS;
+    for (; c->entered < c->enter_end && entered < store->step_pages; c->entered++, entered++)
+        if (le16_get(map[c->numbers[c->entered]].kind) == META_BUCKET)
+            crcs_enter(store, c->copies + (size_t)c->entered * BLOCK_BYTES);
+    while (c->visited < c->map_pages && visits-- &&
+           c->copy_count - first + entered < store->step_pages) {
+        if (store->pages[c->visited].bytes)
+            checkpoint_freeze(store, c->visited);
+        c->visited++;
     }
+    uint64_t handled = c->copy_count - first + entered;
+    if (handled > store->counters.checkpoint_step_pages)
+        store->counters.checkpoint_step_pages = handled;
+    return c->entered == c->enter_end && c->visited == c->map_pages;
 }
 
-int store_checkpoint_seal(struct store *store)
+static int super_next(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
-    uint64_t cursor = 0, object, page;
-    store_lsn_t lsn;
-    int fence = fence_get(store);
-    if (fence)
-        return fence;
-    if (!c->running || c->sealed)
-        return -EINVAL;
-    if (!BUG(BUG_CHECKPOINT_DIRTY) &&
-        dirty_find(store, &cursor, c->redo_lsn, &object, &page, &lsn) == 0)
-        return -EBUSY;
-    copies_finish(store);
+    const struct checkpoint_info *newest = &store->super.checkpoints[store->super.checkpoint_index];
     c->next = store->super;
     c->next.generation++;
     c->next.checkpoint_index = c->area;
@@ -224,19 +214,33 @@ int store_checkpoint_seal(struct store *store)
     c->next.end_lsn = store->end_lsn;
     c->next.checkpoints[c->area] = (struct checkpoint_info){
         .redo_lsn = c->redo_lsn, .prev_crc = c->prev_crc, .pages = c->map_pages,
-        .scan_lsn = c->scan_lsn, .scan_crc = c->scan_crc,
-        .sequence = store->super.checkpoints[store->super.checkpoint_index].sequence + 1,
-        .root_crc = crc32c(crc_seed(store->super.uuid, CRC_MAP, c->redo_lsn, 0), c->map,
-                           c->map_used_bytes),
+        .scan_lsn = c->scan_lsn, .scan_crc = c->scan_crc, .sequence = newest->sequence + 1,
     };
-    if (c->recovery && !BUG(BUG_NO_EPOCH)) {
-        uint64_t older = store->super.checkpoints[store->super.checkpoint_index].scan_lsn;
-        int error = epoch_begin(&c->next, store->end_lsn, older);
-        if (error)
-            return error;
-    }
-    c->sealed = true;
-    return 0;
+    if (!c->recovery || BUG(BUG_NO_EPOCH))
+        return 0;
+    return epoch_begin(&c->next, store->end_lsn, newest->scan_lsn);
+}
+
+int store_checkpoint_seal(struct store *store)
+{
+    struct checkpoint *c = &store->checkpoint;
+    int fence = fence_get(store);
+    if (fence)
+        return fence;
+    if (!c->running || c->sealed)
+        return -EINVAL;
+    if (c->pages_old && !BUG(BUG_CHECKPOINT_DIRTY) && !BUG(BUG_DIRTY_FIRST))
+        return -EBUSY;
+    if (!c->homes_done)
+        c->enter_end = c->copy_count;   /* later copies have all CRCs */
+    c->homes_done = true;
+    if (BUG(BUG_NO_FREEZE))
+        meta_header_encode(store, c->redo_lsn);
+    if (!copies_step(store))
+        return -EAGAIN;
+    int error = super_next(store);
+    c->sealed = !error;
+    return error;
 }
 
 /* For callers who have the store to themselves. */
@@ -248,15 +252,31 @@ int checkpoint_seal_all(struct store *store)
     return error;
 }
 
+/* Without the mutex: commits no longer reach copies and map. */
+static void crcs_make(struct store *store)
+{
+    struct checkpoint *c = &store->checkpoint;
+    struct map_entry_disk *map = (void *)c->map;
+    const uint8_t *uuid = store->super.uuid;
+    for (uint32_t i = 0; i < c->copy_count; i++)
+        store->page_crcs[c->numbers[i]] = crc32c(crc_seed(uuid, CRC_META, c->numbers[i], 0),
+                                                 c->copies + (size_t)i * BLOCK_BYTES, BLOCK_BYTES);
+    for (uint32_t i = 0; i < c->map_pages; i++)
+        if (le16_get(map[i].kind) != META_FREE)
+            map[i].crc = le32_of(store->page_crcs[i]);
+    c->next.checkpoints[c->area].root_crc = crc32c(crc_seed(uuid, CRC_MAP, c->redo_lsn, 0), c->map,
+                                                   c->map_used_bytes);
+}
+
 /* Neighbouring pages in one write. */
 static int area_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
     int error = 0;
-    for (uint32_t i = 0, n; i < c->page_count && !error; i += n) {
-        for (n = 1; i + n < c->page_count && c->numbers[i + n] == c->numbers[i] + n; n++)
+    for (uint32_t i = 0, n; i < c->copy_count && !error; i += n) {
+        for (n = 1; i + n < c->copy_count && c->numbers[i + n] == c->numbers[i] + n; n++)
             ;
-        if (BUG(BUG_AREA_LAST) && i && i + n == c->page_count)
+        if (BUG(BUG_AREA_LAST) && i && i + n == c->copy_count)
             break;
         error = store->io.write(store->io.context,
                                 area_page_offset(&store->super, c->area, c->numbers[i]),
@@ -275,6 +295,7 @@ int store_checkpoint_write(struct store *store)
     int error = fence_get(store);
     if (!c->running || !c->sealed || c->done)
         return -EINVAL;
+    crcs_make(store);
     if (!error && BUG(BUG_SUPERBLOCK_FIRST))
         error = superblock_write(&store->io, &c->next, block);
     if (!error)

@@ -165,11 +165,11 @@ int directory_create(struct store *store, uint64_t object, const struct containe
             return error;
     }
     struct container_disk *container = directory_slot(store, slot);
+    directory_touch(store, slot);
     memset(container, 0, sizeof *container);
     memcpy(container, image, CREATE_BYTES);
     container->object = le64_of(object);
     container->created = le64_of(csn);
-    directory_touch(store, slot);
     store->use[slot] = (struct container_use){ .pages = 0 };
     store->containers++;
     store->next_object = BUG(BUG_ID_AGAIN) ? object : object + 1;
@@ -185,8 +185,8 @@ static void names_drop(struct store *store, uint64_t object)
             continue;
         if (BUG(BUG_NAMES_STAY))
             continue;
-        memset(name, 0, sizeof *name);
         meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
+        memset(name, 0, sizeof *name);
         store->names--;
     }
 }
@@ -199,8 +199,8 @@ int directory_delete(struct store *store, uint64_t object)
     if (!container)
         return -EUCLEAN;
     names_drop(store, object);
-    memset(container, 0, sizeof *container);
     directory_touch(store, slot);
+    memset(container, 0, sizeof *container);
     store->containers--;
     return 0;
 }
@@ -211,9 +211,9 @@ int directory_rename(struct store *store, uint64_t object, const char *name)
     struct container_disk *container = directory_get(store, object, &slot);
     if (!container || !name_valid(name) || directory_find(store, name))
         return -EUCLEAN;
-    name_copy(container->name, name);
     if (!BUG(BUG_RENAME_TOUCH))
         directory_touch(store, slot);
+    name_copy(container->name, name);
     return 0;
 }
 
@@ -227,10 +227,10 @@ int directory_grow(struct store *store, uint64_t object, uint32_t first_gib, uin
     uint32_t count = le32_get(container->segment_count);
     if (count == STORE_SEGMENT_MAX)
         return -EUCLEAN;
+    directory_touch(store, slot);
     container->segments[count].first_gib = le32_of(first_gib);
     container->segments[count].gib = le32_of(gib);
     container->segment_count = le32_of(count + 1);
-    directory_touch(store, slot);
     cursor_pass(store, first_gib, gib);
     return 0;
 }
@@ -241,8 +241,8 @@ int directory_layout(struct store *store, uint64_t object, const struct layout_d
     struct container_disk *container = directory_get(store, object, &slot);
     if (!container || (layout->type[0] && !name_valid(layout->type)))
         return -EUCLEAN;
-    container->layout = *layout;
     directory_touch(store, slot);
+    container->layout = *layout;
     return 0;
 }
 
@@ -252,8 +252,8 @@ int directory_encoder(struct store *store, uint64_t object, uint64_t encoder)
     struct container_disk *container = directory_get(store, object, &slot);
     if (!container || encoder >= STORE_ENCODER_COUNT)
         return -EUCLEAN;
-    container->encoder = le32_of((uint32_t)encoder);
     directory_touch(store, slot);
+    container->encoder = le32_of((uint32_t)encoder);
     return 0;
 }
 
@@ -301,10 +301,10 @@ int directory_name_set(struct store *store, uint64_t object, const struct name_v
         store->names++;
     }
     struct name_disk *slot = names_slot(store, i);
+    meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
     memset(slot, 0, sizeof *slot);
     slot->object = le64_of(object);
     slot->value = *value;
-    meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
     return 0;
 }
 
@@ -313,9 +313,9 @@ int directory_name_unset(struct store *store, uint64_t object, const char *name)
     uint32_t i = names_index(store, object, name);
     if (!object || i == names_slots(store))
         return -EUCLEAN;
-    memset(names_slot(store, i), 0, sizeof(struct name_disk));
     if (!BUG(BUG_UNSET_TOUCH))
         meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
+    memset(names_slot(store, i), 0, sizeof(struct name_disk));
     store->names--;
     return 0;
 }

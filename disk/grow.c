@@ -44,7 +44,7 @@ static int geometry_grow(const struct superblock *old, uint64_t bytes, struct su
 
 /* ---- tables whose size the superblock gives */
 
-#define TABLES 6
+#define TABLES 7
 
 struct tables { void *memory[TABLES]; size_t bytes[TABLES]; };
 
@@ -54,11 +54,11 @@ static void tables_describe(const struct store *store, const struct superblock *
     size_t n = super->area_pages;
     *out = (struct tables){
         { store->pages, store->heads, store->directory, store->names_list, store->use,
-          store->extents },
+          store->extents, store->page_crcs },
         { n * sizeof *store->pages, n * sizeof *store->heads, n * sizeof *store->directory,
           n * sizeof *store->names_list,
           super->directory_pages_max * CONTAINERS_PER_PAGE * sizeof *store->use,
-          super->extents * sizeof *store->extents },
+          super->extents * sizeof *store->extents, n * sizeof *store->page_crcs },
     };
 }
 
@@ -90,6 +90,7 @@ static int tables_enlarge(struct store *store, const struct superblock *next)
     store->names_list = new.memory[3];
     store->use = new.memory[4];
     store->extents = new.memory[5];
+    store->page_crcs = new.memory[6];
     tables_release(store, &old);
     return 0;
 }
@@ -98,14 +99,13 @@ static int tables_enlarge(struct store *store, const struct superblock *next)
 static void extents_enlarge(struct store *store)
 {
     for (uint64_t i = 0; i < store->super.extents; i++) {
-        struct extent *e = &store->extents[i];
-        if (e->state != EXTENT_FREE && e->state != EXTENT_RESERVED)
-            continue;
-        e->state = extent_reserved(&store->super, i) ? EXTENT_RESERVED : EXTENT_FREE;
+        enum extent_state state = extent_state(store, i);
+        if (state == EXTENT_FREE || state == EXTENT_RESERVED)
+            store->extents[i].state = extent_reserved(&store->super, i) ? EXTENT_RESERVED : EXTENT_FREE;
     }
     store->free_extents = 0;
     for (uint64_t i = 0; i < store->super.extents; i++)
-        store->free_extents += store->extents[i].state == EXTENT_FREE;
+        store->free_extents += extent_state(store, i) == EXTENT_FREE;
 }
 
 /* Nothing is dirty, open or unapplied: recovery has just ended. */
@@ -123,7 +123,7 @@ int grow_to(struct store *store, uint64_t bytes)
     store->super = next;
     extents_enlarge(store);
     for (uint32_t i = 0; moved && i < store->page_limit; i++)
-        store->pages[i].dirty = 3;
+        meta_dirty_set(store, i, store->pages[i].bytes ? 3 : 0);
     if (BUG(BUG_GROW_EARLY))
         return superblock_advance(store);
     error = checkpoint_begin_at(store, store->applied_lsn, store->applied_crc);

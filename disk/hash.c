@@ -91,11 +91,12 @@ static struct leaf_disk *bucket_append(struct store *store, uint32_t bucket, uin
         if (!at)
             return NULL;
         store->pages[last].next = at;
+        store->pages[at].place = (uint16_t)(store->pages[last].place + 1);
     }
     uint8_t *bytes = store->pages[at].bytes;
     uint32_t count = bucket_count(bytes);
-    bucket_count_set(bytes, count + 1);
     meta_touch(store, at);
+    bucket_count_set(bytes, count + 1);
     *page = at;
     return bucket_leaf(store, bytes, count);
 }
@@ -111,12 +112,12 @@ static void bucket_shrink(struct store *store, uint32_t bucket, struct leaf_disk
     uint8_t *bytes = store->pages[at].bytes;
     uint32_t count = bucket_count(bytes) - 1;
     struct leaf_disk *last = bucket_leaf(store, bytes, count);
+    if (!BUG(BUG_SHRINK_TOUCH))
+        meta_touch(store, at);
     if (last != hole && !BUG(BUG_HOLE_STAYS))
         memcpy(hole, last, store->leaf_bytes);
     memset(last, 0, BUG(BUG_LEAF_OLD) ? 0 : store->leaf_bytes);
     bucket_count_set(bytes, count);
-    if (!BUG(BUG_SHRINK_TOUCH))
-        meta_touch(store, at);
     if (count == 0 && before) {
         store->pages[before].next = 0;
         meta_page_drop(store, at);

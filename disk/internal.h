@@ -54,25 +54,28 @@ struct meta_page {
     uint8_t *bytes;             /* NULL: the page number is free */
     uint32_t index;             /* bucket number, or place in the list of its kind */
     uint32_t next;              /* bucket pages: next page of the chain, 0 ends it */
-    uint32_t crc;               /* as last saved */
+    uint64_t serial;            /* newest checkpoint that knows it, or that it is newer than */
     uint16_t kind;
+    uint16_t place;             /* bucket pages: how many of its chain are before it */
     uint8_t  dirty;             /* bit a: changed since area a saved it */
 };
 
 /* ---- extents
  *
- *   FREE --claim--> CLAIMED --apply--> USED --apply--> FREED --checkpoint begin--> FREED_OLD
- *    ^                 |                                                              |
- *    +---- rewind -----+                +------------- checkpoint apply --------------+--> FREE
+ *   FREE --claim--> CLAIMED --apply--> USED --apply--> FREED --begin, end of a checkpoint--> FREE
+ *    ^                 |
+ *    +---- rewind -----+
  *
- * An extent that was freed and is written again by the same container before that goes back to
- * USED. RESERVED holds slot B of the superblock, or a part of a metadata area.
+ * A freed extent notes which checkpoint will save the free; once that is durable, the extent counts
+ * as FREE (extent_state), so that a checkpoint walks over none. One that is written again by the
+ * same container before that goes back to USED. RESERVED holds slot B of the superblock, or a part
+ * of a metadata area.
  */
-enum extent_state { EXTENT_FREE, EXTENT_CLAIMED, EXTENT_USED, EXTENT_FREED, EXTENT_FREED_OLD,
-                    EXTENT_RESERVED };
+enum extent_state { EXTENT_FREE, EXTENT_CLAIMED, EXTENT_USED, EXTENT_FREED, EXTENT_RESERVED,
+                    EXTENT_STATES };
 
 struct extent {
-    uint64_t object, index;     /* USED: whose */
+    uint64_t object, index;     /* USED: whose; FREED: index is the checkpoint */
     uint16_t dirty;             /* bit p: page p is newer in the log than at home */
     uint8_t  state;
 };
@@ -162,15 +165,19 @@ struct store_chain {
 };
 
 struct checkpoint {
-    bool      running, sealed, done;
+    bool      running, homes_done, sealed, done;
     int       error;
-    uint32_t  area, page_count;
+    uint32_t  area;
     uint64_t  redo_lsn, scan_lsn, cursor;
     uint32_t  prev_crc, scan_crc;
-    uint8_t  *copies;           /* page_count pages, ascending page numbers */
-    uint32_t *numbers;
+    uint64_t  pages_old;        /* dirty data pages older than the redo LSN */
+    uint8_t  *copies;           /* room for all pages that are to be saved */
+    uint32_t *numbers;          /* whose they are */
+    uint32_t  copy_room, copy_count;
+    uint32_t  enter_end, entered;   /* copies that were made before all pages were home */
+    uint32_t  visited;          /* page numbers below it are copied, or need not be */
     uint8_t  *map;
-    size_t    copies_bytes, numbers_bytes, map_bytes, map_used_bytes;
+    size_t    map_bytes, map_used_bytes;
     uint32_t  map_pages;
     bool      clean, recovery;  /* recovery: also begins the next epoch */
     struct superblock next;
@@ -202,6 +209,8 @@ struct store {
     /* metadata */
     bool      loaded, extents_entered;  /* by an earlier attempt: cleared before the next */
     struct meta_page *pages;    /* super.area_pages of them; page 0 is the header */
+    uint32_t *page_crcs;        /* as last saved or loaded; checkpoint.c, without the mutex */
+    uint32_t  meta_dirty[2];    /* pages with dirty bit a */
     uint32_t  page_limit;       /* page numbers in use are below it */
     uint32_t  free_pages;       /* page numbers without a page */
     uint32_t *heads;            /* bucket -> first page */
@@ -219,6 +228,8 @@ struct store {
     /* space */
     struct extent *extents;
     uint64_t  extent_cursor, free_extents, claimed_extents, freed_extents;
+    uint64_t  freed_old;        /* of the freed: their free is in the running checkpoint */
+    uint64_t  freed_serial, reuse_serial;   /* of frees from now on; older than this are durable */
     uint64_t  pages_dirty;
 
     /* chains */
@@ -237,6 +248,8 @@ struct store {
     uint8_t **images;
 
     struct checkpoint checkpoint;
+    uint64_t  checkpoint_serial;
+    uint32_t  step_pages;       /* a call under the mutex copies so many metadata pages at most */
     struct store_stats counters;
 };
 
@@ -319,7 +332,8 @@ int  meta_reserve(struct store *store, uint32_t pages);     /* spare buffers at 
 void meta_trim(struct store *store);
 uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index);  /* 0: none */
 void meta_page_drop(struct store *store, uint32_t page);
-void meta_touch(struct store *store, uint32_t page);
+void meta_touch(struct store *store, uint32_t page);        /* before each change of its bytes */
+void meta_dirty_set(struct store *store, uint32_t page, uint8_t areas);
 void meta_header_encode(struct store *store, uint64_t redo_lsn);
 int  meta_load(struct store *store, uint32_t area);
 uint64_t area_map_bytes(uint32_t area_pages);
@@ -370,11 +384,13 @@ uint64_t extent_claim(struct store *store, uint64_t near);  /* extent number, or
 void extent_unclaim(struct store *store, uint64_t extent);
 int  extent_use(struct store *store, uint64_t extent, uint64_t object, uint64_t index);
 void extent_free(struct store *store, uint64_t extent);
-void extents_age(struct store *store);          /* checkpoint begins: FREED -> FREED_OLD */
-void extents_recycle(struct store *store);      /* checkpoint is durable: FREED_OLD -> FREE */
+enum extent_state extent_state(const struct store *store, uint64_t extent);
+void extents_age(struct store *store);          /* a checkpoint begins: it saves all frees so far */
+void extents_recycle(struct store *store);      /* it is durable: those extents are free */
 uint64_t extent_offset(const struct store *store, uint64_t extent);
 bool extent_reserved(const struct superblock *super, uint64_t extent);
-void page_dirty_set(struct store *store, uint64_t extent, uint32_t page, bool dirty);
+/* While the leaf still has the LSN of the version before. */
+void page_dirty_set(struct store *store, struct leaf_disk *leaf, uint32_t page, bool dirty);
 
 /* plan.c */
 void plan_clear(struct store_group *group);
@@ -475,7 +491,7 @@ uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
 /* checkpoint.c */
 int  checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc);
 void checkpoint_drop(struct store *store);
-
+void checkpoint_freeze(struct store *store, uint32_t page);     /* it is about to change */
 int  checkpoint_seal_all(struct store *store);
 
 /* grow.c */

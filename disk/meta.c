@@ -4,7 +4,7 @@
  * A page has the same bytes in memory and on disk. Its number is its place in both areas.
  *
  * Invariants
- *   M1  A page that differs from what area a holds has dirty bit a.
+ *   M1  A page that differs from what area a holds has dirty bit a; meta_dirty[a] counts them.
  *   M2  Applying a committed record never needs memory that is not at hand (meta_reserve) nor a
  *       page number that is not there (area_pages_for gives the bound), so it cannot fail.
  */
@@ -43,13 +43,14 @@ int meta_setup(struct store *store)
 {
     uint32_t n = store->super.area_pages;
     store->pages = store_alloc(store, n * sizeof *store->pages);
+    store->page_crcs = store_alloc(store, n * sizeof *store->page_crcs);
     store->heads = store_alloc(store, n * sizeof *store->heads);
     store->directory = store_alloc(store, n * sizeof *store->directory);
     store->names_list = store_alloc(store, n * sizeof *store->names_list);
     store->use = store_alloc(store, store->super.directory_pages_max * CONTAINERS_PER_PAGE *
                                     sizeof *store->use);
-    if (!store->pages || !store->heads || !store->directory || !store->names_list ||
-        !store->use)
+    if (!store->pages || !store->page_crcs || !store->heads || !store->directory ||
+        !store->names_list || !store->use)
         return -ENOMEM;
     store->free_pages = n;
     return 0;
@@ -63,6 +64,7 @@ static void pages_drop(struct store *store)
         store_release(store, store->pages[i].bytes, BLOCK_BYTES);
     if (store->pages)
         memset(store->pages, 0, n * sizeof *store->pages);
+    memset(store->meta_dirty, 0, sizeof store->meta_dirty);
     store->free_pages = n;
     store->page_limit = store->directory_count = store->names_count = 0;
 }
@@ -72,6 +74,7 @@ void meta_teardown(struct store *store)
     uint32_t n = store->super.area_pages;
     pages_drop(store);
     store_release(store, store->pages, n * sizeof *store->pages);
+    store_release(store, store->page_crcs, n * sizeof *store->page_crcs);
     store_release(store, store->heads, n * sizeof *store->heads);
     store_release(store, store->directory, n * sizeof *store->directory);
     store_release(store, store->names_list, n * sizeof *store->names_list);
@@ -124,7 +127,9 @@ uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index)
     if (!BUG(BUG_META_OLD))
         memset(bytes, 0, BLOCK_BYTES);
     store->pages[page] = (struct meta_page){ .bytes = bytes, .index = index,
-                                             .kind = (uint16_t)kind, .dirty = 3 };
+                                             .kind = (uint16_t)kind,
+                                             .serial = store->checkpoint_serial };
+    meta_dirty_set(store, page, 3);
     store->free_pages--;
     if (page >= store->page_limit)
         store->page_limit = page + 1;
@@ -134,22 +139,38 @@ uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index)
 void meta_page_drop(struct store *store, uint32_t page)
 {
     uint8_t *bytes = store->pages[page].bytes;
+    meta_touch(store, page);
+    meta_dirty_set(store, page, 0);
     memset(&store->pages[page], 0, sizeof store->pages[page]);
+    while (store->page_limit && !store->pages[store->page_limit - 1].bytes)
+        store->page_limit--;
     memcpy(bytes, &store->spare, sizeof store->spare);
     store->spare = bytes;
     store->spare_count++;
     store->free_pages++;
 }
 
+void meta_dirty_set(struct store *store, uint32_t page, uint8_t areas)
+{
+    struct meta_page *meta = &store->pages[page];
+    for (uint32_t a = 0; a < 2; a++)
+        store->meta_dirty[a] += (areas >> a & 1u) - (meta->dirty >> a & 1u);
+    meta->dirty = areas;
+}
+
+/* A checkpoint that still needs the page as it is gets its copy. */
 void meta_touch(struct store *store, uint32_t page)
 {
-    store->pages[page].dirty = 3;
+    if (!BUG(BUG_NO_FREEZE))
+        checkpoint_freeze(store, page);
+    meta_dirty_set(store, page, 3);
 }
 
 /* Page 0 from the counters; done when a checkpoint begins. */
 void meta_header_encode(struct store *store, uint64_t redo_lsn)
 {
     struct meta_header_disk *header = (struct meta_header_disk *)store->pages[0].bytes;
+    meta_touch(store, 0);
     header->magic = le64_of(META_MAGIC);
     header->redo_lsn = le64_of(redo_lsn);
     header->next_object = le64_of(store->next_object);
@@ -160,7 +181,6 @@ void meta_header_encode(struct store *store, uint64_t redo_lsn)
     header->names = le32_of(store->names);
     header->leaves = le64_of(store->leaves);
     header->pages_present = le64_of(store->pages_present);
-    meta_touch(store, 0);
 }
 
 static int header_decode(struct store *store, uint64_t redo_lsn)
@@ -208,7 +228,7 @@ static int page_place(struct store *store, uint32_t page, const struct map_entry
         store->names_count++;
         return 0;
     case META_BUCKET:
-        meta->next = le16_get(entry->chain);
+        meta->next = meta->place = le16_get(entry->chain);
         return index < store->super.area_pages ? 0 : -EUCLEAN;
     default:
         return -EUCLEAN;
@@ -278,8 +298,8 @@ static int page_load(struct store *store, uint32_t area, uint32_t page,
     uint32_t crc = crc32c(crc_seed(store->super.uuid, CRC_META, page, 0), bytes, BLOCK_BYTES);
     if (crc != le32_get(entry->crc) && !BUG(BUG_META_CRC))
         return -EUCLEAN;
-    store->pages[page].crc = crc;
-    store->pages[page].dirty = BUG(BUG_OTHER_AREA) ? 0 : (uint8_t)(1u << !area);    /* M1 */
+    store->page_crcs[page] = crc;
+    meta_dirty_set(store, page, BUG(BUG_OTHER_AREA) ? 0 : (uint8_t)(1u << !area));  /* M1 */
     return page_place(store, page, entry);
 }
 

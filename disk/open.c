@@ -14,6 +14,7 @@
 #include "internal.h"
 
 #define GROUP_BYTES_DEFAULT (4u << 20)
+#define STEP_PAGES_DEFAULT 64u
 #define READ_TRIES 3
 #define HOME_RUN_PAGES 16u
 
@@ -82,6 +83,7 @@ int store_new(const struct disk_io *io, const struct disk_memory *memory,
     store->leaves_per_page = (uint32_t)(BLOCK_BYTES - sizeof(struct bucket_disk)) /
                              store->leaf_bytes;
     store->groups[0].store = store->groups[1].store = store;
+    store->step_pages = STEP_PAGES_DEFAULT;
     *out = store;
     return 0;
 }
@@ -332,11 +334,11 @@ static int run_home(struct store *store, uint64_t number, uint32_t count, uint8_
         uint8_t *image = store->images[number + i];
         if (never(!leaf))
             return -EUCLEAN;
+        meta_touch(store, at);
         memcpy(buffer + (size_t)i * STORE_PAGE_BYTES, image, STORE_PAGE_BYTES);
         leaf_crc(leaf)[page] = le32_of(BUG(BUG_RECOVERY_CRC) ? 0
                                                             : crc32c(0, image, STORE_PAGE_BYTES));
-        page_dirty_set(store, extent, page, false);
-        meta_touch(store, at);
+        page_dirty_set(store, leaf, page, false);
     }
     if (BUG(BUG_HOME_SHORT) && count > 1)
         count--;
@@ -536,6 +538,8 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     store->flags = options->flags;
     store->clock = options->clock;
     store->checkpoint_us = started;
+    if (options->step_pages)
+        store->step_pages = options->step_pages;
     store->group_bytes = group_bytes_choose(options, &super);
     error = recover(store, report);
     if (!error && (options->flags & (STORE_GROW | STORE_READ_ONLY)) == STORE_GROW)

@@ -89,10 +89,11 @@ int store_page_cleaned(struct store *store, uint64_t object, uint64_t page, stor
         return -ENOENT;
     if (le64_get(leaf_lsn(store, leaf)[slot]) != lsn && !BUG(BUG_CLEANED_STALE))
         return -ESTALE;
+    if (store->pages[at].dirty != 3)
+        meta_touch(store, at);          /* else a copy that is still to be made may have the CRC */
     leaf_crc(leaf)[slot] = le32_of(crc);
-    page_dirty_set(store, le64_get(leaf->physical), slot, false);
+    page_dirty_set(store, leaf, slot, false);
     logged_forget(store, object, page);
-    meta_touch(store, at);
     return 0;
 }
 

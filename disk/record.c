@@ -155,6 +155,8 @@ static int page_write(struct store *store, const struct record_disk *record, uin
         if (error)
             return error;
     }
+    if (!BUG(BUG_LEAF_TOUCH) && !BUG(BUG_TOUCH_LATE))
+        meta_touch(store, at);
     if (!(mask & bit)) {
         store->pages_present++;
         store->use[slot].pages++;
@@ -162,13 +164,13 @@ static int page_write(struct store *store, const struct record_disk *record, uin
     leaf->mask = le32_of(BUG(BUG_MASK_LOST) && mask ? mask : mask | bit);
     leaf->claimed = le16_of((uint16_t)(BUG(BUG_CLAIM_WRITTEN) ? 0 : le16_get(leaf->claimed) & ~bit));
     leaf_crc(leaf)[page] = le32_of(0);
+    page_dirty_set(store, leaf, page, !BUG(BUG_DIRTY_LOST));
     leaf_lsn(store, leaf)[page] = le64_of(csn);
-    page_dirty_set(store, physical, page, !BUG(BUG_DIRTY_LOST));
     if (!BUG(BUG_LOGGED_STALE))
         logged_forget(store, object, le64_get(record->page));
     if (le16_get(record->type) == RECORD_PAGE_LOGGED)
         logged_enter(store, object, le64_get(record->page), le64_get(record->base));
-    if (!BUG(BUG_LEAF_TOUCH))
+    if (BUG(BUG_TOUCH_LATE))
         meta_touch(store, at);
     return 0;
 }
@@ -218,13 +220,14 @@ static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint
     uint64_t physical = le64_get(leaf->physical);
     uint32_t mask = le32_get(leaf->mask);
     to -= BUG(BUG_FREE_SHORT) && to - from > 1;
+    meta_touch(store, at);
     for (uint32_t page = from; page < to; page++) {
         if (!(mask >> page & 1))
             continue;
         mask &= ~(1u << page);
+        page_dirty_set(store, leaf, page, false);
         leaf_crc(leaf)[page] = le32_of(0);
         leaf_lsn(store, leaf)[page] = le64_of(0);
-        page_dirty_set(store, physical, page, false);
         logged_forget(store, object, index * store->extent_pages + page);
         image_drop(store, physical, page);
         store->pages_present--;
@@ -233,7 +236,6 @@ static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint
     leaf->mask = le32_of(mask);
     if (!BUG(BUG_FREE_CLAIMED))
         leaf->claimed = le16_of((uint16_t)(le16_get(leaf->claimed) & ~bits_between(from, to)));
-    meta_touch(store, at);
     if (!mask && !le16_get(leaf->claimed)) {
         extent_free(store, physical);
         hash_remove(store, object, index);

@@ -27,6 +27,13 @@ bool extent_reserved(const struct superblock *super, uint64_t extent)
     return !BUG(BUG_SLOT_B_DATA) && super->slot_b_offset >= start && super->slot_b_offset < end;
 }
 
+enum extent_state extent_state(const struct store *store, uint64_t extent)
+{
+    const struct extent *e = &store->extents[extent];
+    bool reusable = e->state == EXTENT_FREED && e->index < store->reuse_serial;
+    return reusable ? EXTENT_FREE : (enum extent_state)e->state;
+}
+
 /* A free extent, `near` if that one is free, else the next after the cursor. */
 uint64_t extent_claim(struct store *store, uint64_t near)
 {
@@ -34,12 +41,12 @@ uint64_t extent_claim(struct store *store, uint64_t near)
     if (!store->free_extents)
         return UINT64_MAX;
     if (near >= store->super.extents ||
-        (store->extents[near].state != EXTENT_FREE && !BUG(BUG_NEAR_TAKEN))) {
+        (extent_state(store, near) != EXTENT_FREE && !BUG(BUG_NEAR_TAKEN))) {
         extent = store->extent_cursor;
         do {
             if (++extent >= store->super.extents)
                 extent = 0;
-        } while (store->extents[extent].state != EXTENT_FREE);
+        } while (extent_state(store, extent) != EXTENT_FREE);
     }
     store->extent_cursor = extent;
     store->extents[extent].state = EXTENT_CLAIMED;
@@ -57,8 +64,9 @@ void extent_unclaim(struct store *store, uint64_t extent)
     store->free_extents++;
 }
 
-static void count_leave(struct store *store, enum extent_state state)
+static void count_leave(struct store *store, uint64_t extent)
 {
+    enum extent_state state = extent_state(store, extent);
     store->free_extents -= state == EXTENT_FREE;
     store->claimed_extents -= state == EXTENT_CLAIMED;
     store->freed_extents -= state == EXTENT_FREED;
@@ -72,52 +80,50 @@ int extent_use(struct store *store, uint64_t extent, uint64_t object, uint64_t i
     struct extent *e = &store->extents[extent];
     if (e->state == EXTENT_USED || e->state == EXTENT_RESERVED)
         return -EUCLEAN;
-    if (never(e->state == EXTENT_FREED_OLD))    /* it ages between groups, and nobody claims it then */
+    /* it ages between groups, and nobody claims it then */
+    if (never(extent_state(store, extent) == EXTENT_FREED && e->index < store->freed_serial))
         return -EUCLEAN;
-    count_leave(store, e->state);
+    count_leave(store, extent);
     *e = (struct extent){ .object = object, .index = index, .state = EXTENT_USED };
     return 0;
 }
 
 void extent_free(struct store *store, uint64_t extent)
 {
-    struct extent *e = &store->extents[extent];
-    for (uint32_t page = 0; page < store->extent_pages; page++)
-        page_dirty_set(store, extent, page, false);
-    *e = (struct extent){ .state = EXTENT_FREED };
+    store->extents[extent] = (struct extent){ .state = EXTENT_FREED,
+                                              .index = store->freed_serial };
     store->freed_extents++;
     if (BUG(BUG_FREE_EARLY)) {
-        e->state = EXTENT_FREED_OLD;
+        extents_age(store);
         extents_recycle(store);
     }
 }
 
 void extents_age(struct store *store)
 {
-    for (uint64_t i = 0; i < store->super.extents && store->freed_extents; i++)
-        if (store->extents[i].state == EXTENT_FREED && !BUG(BUG_FREE_NO_AGE))
-            store->extents[i].state = EXTENT_FREED_OLD;
+    if (BUG(BUG_FREE_NO_AGE))
+        return;
+    store->freed_serial++;
+    store->freed_old = store->freed_extents;
 }
 
 void extents_recycle(struct store *store)
 {
-    for (uint64_t i = 0; i < store->super.extents && store->freed_extents; i++)
-        if (store->extents[i].state == EXTENT_FREED_OLD && !BUG(BUG_FREE_NEVER)) {
-            store->extents[i].state = EXTENT_FREE;
-            store->freed_extents--;
-            store->free_extents++;
-        }
+    if (BUG(BUG_FREE_NEVER))
+        return;
+    store->reuse_serial = store->freed_serial;
+    store->freed_extents -= store->freed_old;
+    store->free_extents += store->freed_old;
+    store->freed_old = 0;
 }
 
-void page_dirty_set(struct store *store, uint64_t extent, uint32_t page, bool dirty)
+void page_dirty_set(struct store *store, struct leaf_disk *leaf, uint32_t page, bool dirty)
 {
     uint16_t bit = (uint16_t)(1u << page);
-    struct extent *e = &store->extents[extent];
-    if (!(e->dirty & bit) == !dirty)
-        return;
-    e->dirty ^= bit;
-    if (dirty)
-        store->pages_dirty++;
-    else
-        store->pages_dirty--;
+    struct extent *e = &store->extents[le64_get(leaf->physical)];
+    bool was = e->dirty & bit;
+    if (was && le64_get(leaf_lsn(store, leaf)[page]) < store->checkpoint.redo_lsn)
+        store->checkpoint.pages_old--;
+    store->pages_dirty += (uint64_t)dirty - was;
+    e->dirty = (uint16_t)((e->dirty & ~bit) | (dirty ? bit : 0));
 }

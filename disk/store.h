@@ -115,6 +115,7 @@ struct store_open_options {
     size_t   group_bytes;       /* largest group, so largest transaction; 0: 4 MiB, at most log/2 */
     uint64_t grow_bytes;        /* STORE_GROW: to this size; 0: the whole disk */
     const struct disk_clock *clock;
+    uint32_t step_pages;        /* metadata pages that a call of a checkpoint handles; 0: 64 */
 };
 
 /* What open found, also filled when it fails. */
@@ -387,11 +388,12 @@ int store_should_checkpoint(const struct store *store);
 uint64_t store_checkpoint_age(const struct store *store);
 
 /*
- *   store_checkpoint_begin(store)            notes the redo LSN; copies the changed metadata
+ *   store_checkpoint_begin(store)            notes the redo LSN
  *   while (store_checkpoint_next(store, &object, &page, &lsn) == 0)
  *       write the page home, wait, store_page_cleaned()          (in ascending disk order)
  *   store_checkpoint_seal(store)             -EBUSY: pages are still to go home, ask _next again;
- *                                            -EAGAIN: a part is done, call it again
+ *                                            -EAGAIN: a part of the metadata is copied, call it
+ *                                            again (and let others have the mutex between)
  *   store_checkpoint_write(store)            NO MUTEX: metadata, flush, superblock, flush
  *   store_checkpoint_apply(store)            releases log space and freed extents
  *
@@ -400,7 +402,7 @@ uint64_t store_checkpoint_age(const struct store *store);
  */
 store_must_check int store_checkpoint_begin(struct store *store);
 /* -ENOENT: none left (a page that was handed out and is still dirty comes again on the next round,
- * after one -ENOENT). A page may be rewritten home at a newer version as well: it then needs a
+ * after one -ENOENT). -EAGAIN: none found yet, call it again. A page may be rewritten home at a newer version as well: it then needs a
  * full image that is in the log, so it no longer holds the checkpoint up. */
 store_must_check int store_checkpoint_next(struct store *store, uint64_t *object, uint64_t *page,
                                            store_lsn_t *lsn);
@@ -464,6 +466,7 @@ struct store_stats {
     uint64_t pages_present, pages_dirty;
     uint64_t containers, names;
     uint64_t groups, transactions, group_writes, flushes, log_bytes_written, checkpoints;
+    uint64_t checkpoint_step_pages;     /* most metadata pages that one call of a checkpoint took */
     uint64_t generation;
     uint32_t epoch, zone;
     store_lsn_t end_lsn, redo_lsn, older_redo_lsn;      /* the log is kept from the last one */

@@ -125,7 +125,8 @@ static bool before_format(const struct walk *walk, int error, bool garbled)
 /* Recovers the state that is on the device now. *k: the commit that it is. False: none (blank). */
 static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct store **out)
 {
-    struct store_open_options options = { .group_bytes = walk->world->options.group_bytes };
+    struct store_open_options options = { .group_bytes = walk->world->options.group_bytes,
+                                          .step_pages = walk->world->options.step_pages };
     struct disk_io io = device_io(walk->device);
     struct store_report report;
     struct store *store;
@@ -180,7 +181,8 @@ static void recover_again(struct walk *walk, uint64_t k)
  * or the state is a commit that may be; the last groups may pass for a torn tail. */
 static void rot_run(struct walk *walk)
 {
-    struct store_open_options options = { .group_bytes = walk->world->options.group_bytes };
+    struct store_open_options options = { .group_bytes = walk->world->options.group_bytes,
+                                          .step_pages = walk->world->options.step_pages };
     struct disk_io io = device_io(walk->device);
     uint32_t n = (uint32_t)(walk->stable_count < STABLE_MAX ? walk->stable_count : STABLE_MAX);
     struct store_report report;

@@ -196,7 +196,10 @@ static int save(struct hostile *hostile, struct store *store)
     struct disk_io io = device_io(&hostile->device);
     uint64_t object, number, lsn, offset;
     int error = store_checkpoint_begin(store), more;
-    while (!error && (more = store_checkpoint_next(store, &object, &number, &lsn)) == 0) {
+    while (!error && ((more = store_checkpoint_next(store, &object, &number, &lsn)) == 0 ||
+                      more == -EAGAIN)) {
+        if (more)
+            continue;
         error = store_page_home(store, object, number, &offset);
         if (!error)
             error = io.write(io.context, offset, page, sizeof page);

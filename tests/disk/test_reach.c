@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,13 +117,19 @@ static void checkpoint(void)
     uint64_t object, page, offset;
     store_lsn_t lsn;
     MUST(store_checkpoint_begin(store));
-    while (store_checkpoint_next(store, &object, &page, &lsn) == 0) {
+    int error;
+    while ((error = store_checkpoint_next(store, &object, &page, &lsn)) != -ENOENT) {
+        if (error == -EAGAIN)
+            continue;
+        MUST(error);
         MUST(store_page_home(store, object, page, &offset));
         memset(page_bytes, (int)page + 1, sizeof page_bytes);
         MUST(io.write(NULL, offset, page_bytes, sizeof page_bytes));
         MUST(store_page_cleaned(store, object, page, lsn, crc32c(0, page_bytes, sizeof page_bytes)));
     }
-    MUST(store_checkpoint_seal(store));
+    while ((error = store_checkpoint_seal(store)) == -EAGAIN)
+        ;
+    MUST(error);
     MUST(store_checkpoint_write(store));
     MUST(store_checkpoint_apply(store));
 }

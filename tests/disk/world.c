@@ -253,17 +253,22 @@ static int clean_one(struct world *world, uint64_t object, uint64_t page, uint64
 static int checkpoint_work(struct world *world, uint32_t limit)
 {
     uint64_t object, page, lsn;
+    bool to_end = limit == UINT32_MAX;
     int error = 0;
     while (limit-- && !error) {
         error = store_checkpoint_next(world->store, &object, &page, &lsn);
         if (!error)
             error = clean_one(world, object, page, lsn);
+        else if (error == -EAGAIN)
+            error = 0;
     }
     if (error && error != -ENOENT)
         return error;
     bool all = error == -ENOENT;
-    error = store_checkpoint_seal(world->store);
-    if (error == -EBUSY && !all)        /* tried too early: it must refuse until all are home */
+    do
+        error = store_checkpoint_seal(world->store);
+    while (error == -EAGAIN && to_end);
+    if (error == -EAGAIN || (error == -EBUSY && !all))  /* it must refuse until all are home */
         return 0;
     if (!error)
         error = store_checkpoint_write(world->store);
@@ -401,7 +406,8 @@ int world_format(struct world *world, struct device *device, uint64_t seed,
 
 int world_open(struct world *world, struct store_report *report)
 {
-    struct store_open_options options = { .group_bytes = world->options.group_bytes };
+    struct store_open_options options = { .group_bytes = world->options.group_bytes,
+                                          .step_pages = world->options.step_pages };
     struct disk_io io = device_io(world->device);
     world->checkpointing = false;
     memset(&world->chain, 0, sizeof world->chain);

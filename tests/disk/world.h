@@ -60,6 +60,7 @@ struct world_options {
     bool     watch;             /* store_check and the space's rules after every step */
     bool     ahead;             /* issue the next group while the flush of this one runs */
     uint32_t checkpoint_odds;   /* one step in so many begins a checkpoint */
+    uint32_t step_pages;        /* metadata pages that a step of a checkpoint handles; 0: many */
     uint32_t chain_odds;        /* and so many go on with a transaction of several groups; 0: none */
 };
 

@@ -186,17 +186,39 @@ static void pause_unlocked(long ms)
     server_lock();
 }
 
+/* Whoever waits for the lock has it now. */
+static void others_first(void)
+{
+    server_unlock();
+    server_lock();
+}
+
 static int checkpoint_clean(void)
 {
     uint64_t id, page;
     store_lsn_t lsn;
     int r = 0;
-    while (r == 0 && store_checkpoint_next(server.store, &id, &page, &lsn) == 0) {
+    for (;;) {
+        int found = store_checkpoint_next(server.store, &id, &page, &lsn);
+        if (found == -EAGAIN) {
+            others_first();
+            continue;
+        }
+        if (found < 0) break;
         batch_add(id, page);
         r = batch_write_full();
+        if (r < 0) break;
     }
     int last = batch_write();
     return r ? r : last;
+}
+
+/* Copies the changed metadata, a part at a time. */
+static int checkpoint_seal(void)
+{
+    int r;
+    while ((r = store_checkpoint_seal(server.store)) == -EAGAIN) others_first();
+    return r;
 }
 
 /* Lock held, dropped for the disk. -ENOMEM: not begun; other errors: the store is to be fenced. */
@@ -210,7 +232,7 @@ static int checkpoint_run(void)
     step(STEP_K1);
     for (int round = 0;; round++) {
         r = checkpoint_clean();
-        if (r == 0) r = store_checkpoint_seal(server.store);
+        if (r == 0) r = checkpoint_seal();
         if (r != -EBUSY) break;
         if (round == ROUNDS_MAX) return -EIO;
         pause_unlocked(1);
