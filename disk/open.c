@@ -256,7 +256,8 @@ static int scan_verify(struct store *store, struct log_reader *reader, uint32_t 
     struct log_facts facts = { .end_lsn = scan.end, .known_durable = known_durable(&store->super),
                                .groups = report->groups };
     uint64_t damage = 0;
-    if (!(report->was_clean && scan.end == store->super.end_lsn))
+    bool slot_lost = report->slot_bad[0] || report->slot_bad[1];     /* it may have been newer */
+    if (!(report->was_clean && scan.end == store->super.end_lsn) || slot_lost)
         found = log_find_damage(reader, scan.end, &damage);
     facts.later_history = damage != 0;
     *fact = log_fact(&facts);
