@@ -692,10 +692,10 @@ static void the_check_sees_broken_chains(void **state)
     assert_int_not_equal(store_check(store, &why), 0);
     node->lsn = lsn;
     uint64_t n = store->extent_pages;
-    const struct leaf_disk *leaf = hash_find(store, object, page / n, NULL);
-    page_dirty_set(store, le64_get(leaf->physical), (uint32_t)(page % n), false);
+    struct leaf_disk *leaf = hash_find(store, object, page / n, NULL);
+    page_dirty_set(store, leaf, (uint32_t)(page % n), false);
     assert_int_not_equal(store_check(store, &why), 0);
-    page_dirty_set(store, le64_get(leaf->physical), (uint32_t)(page % n), true);
+    page_dirty_set(store, leaf, (uint32_t)(page % n), true);
     for (node->object = 1000; !logged_find(store, node->object, page, &lsn, &position);)
         node->object++;                                 /* of no container, at the right head */
     assert_int_not_equal(store_check(store, &why), 0);
