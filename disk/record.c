@@ -202,9 +202,9 @@ static int pages_claim(struct store *store, const struct record_disk *record, ui
             error = leaf_get(store, object, page / n, physical, csn, slot, &leaf, &at);
         if (error)
             break;
+        meta_touch(store, at);
         leaf->claimed = le16_of((uint16_t)(le16_get(leaf->claimed) |
                                            (bits_between(from, to) & ~le32_get(leaf->mask))));
-        meta_touch(store, at);
     }
     return error;
 }
