@@ -29,7 +29,7 @@ struct world_options life_options(uint64_t seed)
     }
     if (seed % 3 == 0 && !o.stride)
         o.chain_odds = 2;
-    o.step_pages = seed % 3;            /* commits between the steps of a checkpoint */
+    o.step_pages = seed % 4 == 1;           /* commits between the steps of a checkpoint */
     if (seed % 8 == 4)                  /* hardly any room: extents are used again and again */
         o.disk_bytes = shape_least_disk(&o) + 12 * (uint64_t)o.extent_bytes;
     if (seed % 5 == 2)                  /* groups of two blocks: most of the log is headers */
