@@ -96,6 +96,7 @@ int store_txn_begin(struct store_group *group, uint64_t tag)
     group->txn_ops = group->op_count;
     group->txn_records = group->records;
     group->txn_wanted = group->pages_wanted;
+    group->txn_leaves = group->leaves_wanted;
     group->txn_next_object = group->store->plan_next_object;
     group->txn_cursor_gib = group->store->plan_cursor_gib;
     group->txn_chain = NULL;
@@ -123,6 +124,7 @@ void store_txn_cancel(struct store_group *group)
     group->used = BUG(BUG_ABORT_STAYS) ? group->used : group->txn_used;
     group->records = BUG(BUG_ABORT_STAYS) ? group->records : group->txn_records;
     group->pages_wanted = group->txn_wanted;
+    group->leaves_wanted = group->txn_leaves;
     group->store->plan_next_object = group->txn_next_object;
     group->store->plan_cursor_gib = group->txn_cursor_gib;
     group->seen_object = 0;

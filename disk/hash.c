@@ -169,7 +169,19 @@ static bool bucket_split(struct store *store)
     return true;
 }
 
-/* A new leaf, zero but for its key (its place is: bucket_shrink, meta_page_new); NULL: no page (M2). The key is not there yet. */
+/* How many pages `leaves` more leaves take at most. By themselves an overflow page and a new bucket
+ * each; together not more than fill the pages of as many full ones, and of the buckets that they make
+ * (area_pages_for counts the same way). */
+uint32_t hash_pages_for(const struct store *store, uint32_t leaves)
+{
+    uint64_t c = store->leaves_per_page, all = store->leaves + leaves;
+    uint64_t now = hash_buckets(store), buckets = all * 4 / (3 * c) + 2;
+    uint64_t together = all / c + 1 + (buckets > now ? buckets - now : 0);
+    return together < 2ull * leaves ? (uint32_t)together : 2 * leaves;
+}
+
+/* A new leaf, zero but for its key (its place is: bucket_shrink, meta_page_new); NULL: no page (M2).
+ * The key is not there yet. */
 struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t index, uint32_t *page)
 {
     uint64_t room = (uint64_t)hash_buckets(store) * store->leaves_per_page;

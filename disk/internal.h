@@ -11,6 +11,7 @@
  *     plan.c        claims of groups that are not applied yet
  *     group.c       transactions and groups: encode, seal, write, apply
  *     record.c      walks a group's records and applies them (commit and recovery alike)
+ *     image.c       recovery's pages: from the log, in memory, home
  *     scan.c        reads groups back from the ring: validity, end, damage
  *     checkpoint.c  begin, next, seal, write, apply
  *     chain.c       transactions of several groups: SPILL records; rechain.c: in recovery
@@ -96,6 +97,7 @@ struct claim {
     uint64_t value;             /* extent number; page: the commit record's place in the group;
                                  * UNWRITTEN: bit p: page p */
     uint32_t next;              /* in the chain of its hash head, index + 1 */
+    uint32_t head;              /* of another chain, whose number is this element's; index + 1 */
     uint32_t kind;
 };
 
@@ -106,8 +108,6 @@ struct planned_op {
     uint64_t object;
     char     name[STORE_NAME_BYTES];
 };
-
-#define CLAIM_HEADS 4096u
 
 enum group_state { GROUP_IDLE, GROUP_OPEN, GROUP_SEALED, GROUP_ISSUED, GROUP_DURABLE,
                    GROUP_FAILED };
@@ -122,16 +122,16 @@ struct store_group {
     uint32_t  records, txns;
     struct claim *claims;
     uint32_t  claim_count, claim_room;
-    uint32_t  heads[CLAIM_HEADS];
     struct planned_op *ops;
     uint32_t  op_count, op_room;
-    uint32_t  pages_wanted;     /* metadata pages that applying may take at most */
+    uint32_t  pages_wanted;     /* metadata pages that applying may take at most, but for ... */
+    uint32_t  leaves_wanted;    /* new leaves */
     /* the transaction being built */
     bool      in_txn;
     int       txn_error;
     uint64_t  tag, first_tag;
     size_t    txn_used, diff_at, diff_max;
-    uint32_t  txn_claims, txn_ops, txn_records, txn_wanted;
+    uint32_t  txn_claims, txn_ops, txn_records, txn_wanted, txn_leaves;
     uint64_t  txn_next_object;
     uint32_t  txn_cursor_gib;
     struct store_chain *txn_chain;  /* that it ends */
@@ -244,8 +244,10 @@ struct store {
     uint32_t  seen_count, seen_room;
     uint64_t  scan_lsn;         /* recovery: where the scan began */
 
-    /* recovery: images of replayed pages by extent number * extent_pages + page; else NULL */
+    /* recovery: images of replayed pages by extent number * extent_pages + page (image.c); else NULL */
     uint8_t **images;
+    uint32_t  images_max;       /* 0: no limit */
+    uint64_t  images_held, images_written;
 
     struct checkpoint checkpoint;
     uint64_t  checkpoint_serial;
@@ -347,6 +349,7 @@ uint32_t hash_buckets(const struct store *store);
 uint32_t hash_bucket(const struct store *store, uint64_t object, uint64_t index);
 struct leaf_disk *hash_find(const struct store *store, uint64_t object, uint64_t index,
                             uint32_t *page);
+uint32_t hash_pages_for(const struct store *store, uint32_t leaves);
 struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t index,
                               uint32_t *page);
 void hash_remove(struct store *store, uint64_t object, uint64_t index);
@@ -446,6 +449,15 @@ int  chain_verify(struct store *store, const struct chain_disk *chain);
 int  logged_read(struct store *store, const struct record_disk *record, uint64_t lsn,
                  uint8_t *image);
 void seen_drop(struct store *store);
+
+/* image.c */
+store_must_check int images_setup(struct store *store);
+store_must_check int images_home(struct store *store);
+void images_drop(struct store *store);
+void image_drop(struct store *store, uint64_t extent, uint32_t page);
+/* What the record makes of its page's image. The leaf still tells of the version before. */
+store_must_check int image_write(struct store *store, const struct record_disk *record,
+                                 struct leaf_disk *leaf, uint32_t page, uint64_t lsn);
 
 /* record.c */
 struct record_walk {

@@ -8,15 +8,14 @@
  *                     scans must say that it has read the bytes that were verified
  *     recovery_end    flush; pages and metadata home, flush, superblock with the next epoch, flush
  *
- * Nothing is written before scan 2 is through (I12), and recovery takes no log space, so a crash
- * inside it costs only time.
+ * Nothing is written before scan 2 is through (I12), but home pages that memory cannot hold (image.c);
+ * and recovery takes no log space, so a crash inside it costs only time.
  */
 #include "internal.h"
 
 #define GROUP_BYTES_DEFAULT (4u << 20)
 #define STEP_PAGES_DEFAULT 64u
 #define READ_TRIES 3
-#define HOME_RUN_PAGES 16u
 
 /* ---- small helpers of all files */
 
@@ -86,15 +85,6 @@ int store_new(const struct disk_io *io, const struct disk_memory *memory,
     store->step_pages = STEP_PAGES_DEFAULT;
     *out = store;
     return 0;
-}
-
-static void images_drop(struct store *store)
-{
-    uint64_t count = store->super.extents * store->extent_pages;
-    for (uint64_t i = 0; store->images && i < count; i++)
-        store_release(store, store->images[i], STORE_PAGE_BYTES);
-    store_release(store, store->images, count * sizeof *store->images);
-    store->images = NULL;
 }
 
 void store_abandon(struct store *store)
@@ -296,11 +286,9 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
                       const struct fingerprint *seen, struct store_report *report)
 {
     struct scan scan = log_scan_begin(reader, area);
-    int error = 0;
-    store->images = store_alloc(store, store->super.extents * store->extent_pages *
-                                       sizeof *store->images);
-    if (!store->images)
-        return -ENOMEM;
+    int error = images_setup(store);
+    if (error)
+        return error;
     store->scan_lsn = scan.base->scan_lsn;
     reader->verified_from = scan.base->redo_lsn;
     while (scan.end < report->end_lsn && !error) {
@@ -316,64 +304,6 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
 }
 
 /* ---- the end of recovery */
-
-static int disk_write_nothing(void *context, uint64_t offset, const void *buffer, size_t bytes)
-{
-    (void)context, (void)offset, (void)buffer, (void)bytes;
-    return 0;
-}
-
-/* Writes the run of recovered pages that begins at number, and enters their CRCs. */
-static int run_home(struct store *store, uint64_t number, uint32_t count, uint8_t *buffer)
-{
-    uint32_t n = store->extent_pages;
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t extent = (number + i) / n;
-        uint32_t page = (uint32_t)((number + i) % n), at;
-        struct leaf_disk *leaf = hash_find(store, store->extents[extent].object,
-                                           store->extents[extent].index, &at);
-        uint8_t *image = store->images[number + i];
-        if (never(!leaf))
-            return -EUCLEAN;
-        meta_touch(store, at);
-        memcpy(buffer + (size_t)i * STORE_PAGE_BYTES, image, STORE_PAGE_BYTES);
-        leaf_crc(leaf)[page] = le32_of(BUG(BUG_RECOVERY_CRC) ? 0
-                                                            : crc32c(0, image, STORE_PAGE_BYTES));
-        page_dirty_set(store, leaf, page, false);
-    }
-    if (BUG(BUG_HOME_SHORT) && count > 1)
-        count--;
-    return store->io.write(store->io.context, store->super.data_start + number * STORE_PAGE_BYTES,
-                           buffer, (size_t)count * STORE_PAGE_BYTES);
-}
-
-static int images_home(struct store *store, struct store_report *report)
-{
-    uint64_t total = store->super.extents * store->extent_pages;
-    uint8_t *buffer = store_alloc(store, HOME_RUN_PAGES * STORE_PAGE_BYTES);
-    int error = buffer ? 0 : -ENOMEM;
-    for (uint64_t i = 0, count; i < total && !error; i += count) {
-        uint64_t most = total - i < HOME_RUN_PAGES ? total - i : HOME_RUN_PAGES;
-        for (count = 0; count < most && store->images[i + count]; count++)
-            ;
-        if (!count) {
-            count = 1;
-            continue;
-        }
-        report->pages += count;
-        if (BUG(BUG_CHECKPOINT_SKIP) && bug_home_looks_new(store, i, buffer)) {
-            struct disk_io io = store->io;      /* the CRC is entered, the page is left alone */
-            store->io.write = disk_write_nothing;
-            count = 1;
-            error = run_home(store, i, 1, buffer);
-            store->io = io;
-            continue;
-        }
-        error = run_home(store, i, (uint32_t)count, buffer);
-    }
-    store_release(store, buffer, HOME_RUN_PAGES * STORE_PAGE_BYTES);
-    return error;
-}
 
 /* Nothing to replay: only the next epoch. */
 int superblock_advance(struct store *store)
@@ -403,7 +333,7 @@ static int recovery_end(struct store *store, bool replayed, struct store_report 
     if (!error && !replayed)
         error = superblock_advance(store);
     else if (!error) {
-        error = images_home(store, report);
+        error = images_home(store);
         if (!error)
             error = checkpoint_begin_at(store, store->end_lsn, store->prev_crc);
         store->checkpoint.recovery = true;
@@ -415,6 +345,7 @@ static int recovery_end(struct store *store, bool replayed, struct store_report 
             error = store_checkpoint_apply(store);
         images_drop(store);
     }
+    report->pages = store->images_written;
     store->epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     return error;
 }
@@ -542,6 +473,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     if (options->step_pages)
         store->step_pages = options->step_pages;
     store->group_bytes = group_bytes_choose(options, &super);
+    store->images_max = options->flags & STORE_READ_ONLY ? 0 : options->image_pages;
     error = recover(store, report);
     if (!error && (options->flags & (STORE_GROW | STORE_READ_ONLY)) == STORE_GROW)
         error = grow_try(store, options->grow_bytes ? options->grow_bytes : io->bytes, report);

@@ -13,12 +13,14 @@
  */
 #include "internal.h"
 
+#define CLAIMS_KEPT 8192u               /* memory for so many stays with the group */
 #define ZONE_GIB ((uint32_t)(STORE_ZONE_BYTES / STORE_SEGMENT_UNIT))
 
-static uint32_t head_of(uint64_t object, uint64_t key)
+/* There are as many heads as there is room for claims, a power of two. */
+static uint32_t *head_of(const struct store_group *group, uint64_t object, uint64_t key)
 {
     uint64_t h = (object * 0x9e3779b97f4a7c15ull) ^ (key * 0xbf58476d1ce4e5b9ull);
-    return (uint32_t)(h >> 40) % CLAIM_HEADS;
+    return &group->claims[(uint32_t)(h >> 40) & (group->claim_room - 1)].head;
 }
 
 /* Room for one more element in a growing array. */
@@ -38,19 +40,41 @@ int array_grow(struct store *store, void **array, uint32_t count, uint32_t *room
     return 0;
 }
 
-static int claim_add(struct store_group *group, enum claim_kind kind, uint64_t object,
-                     uint64_t key, uint64_t value)
+static void claim_link(struct store_group *group, uint32_t i)
+{
+    struct claim *claim = &group->claims[i];
+    uint32_t *head = head_of(group, claim->object, claim->key);
+    claim->next = *head;
+    *head = i + 1;
+}
+
+/* Room for one more claim. The heads grow along. */
+static int claims_grow(struct store_group *group)
 {
     void *array = group->claims;
+    uint32_t room = group->claim_room;
     int error = array_grow(group->store, &array, group->claim_count, &group->claim_room,
                            sizeof *group->claims);
     group->claims = array;
+    if (group->claim_room == room)
+        return error;
+    for (uint32_t i = 0; i < group->claim_room; i++)
+        group->claims[i].head = 0;
+    for (uint32_t i = 0; i < group->claim_count; i++)
+        claim_link(group, i);
+    return 0;
+}
+
+static int claim_add(struct store_group *group, enum claim_kind kind, uint64_t object,
+                     uint64_t key, uint64_t value)
+{
+    int error = claims_grow(group);
     if (error)
         return error;
-    uint32_t head = head_of(object, key);
-    group->claims[group->claim_count] = (struct claim){ .object = object, .key = key,
-        .value = value, .next = group->heads[head], .kind = kind };
-    group->heads[head] = ++group->claim_count;
+    struct claim *claim = &group->claims[group->claim_count];
+    *claim = (struct claim){ .object = object, .key = key, .value = value, .kind = kind,
+                             .head = claim->head };
+    claim_link(group, group->claim_count++);
     return 0;
 }
 
@@ -69,7 +93,7 @@ void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops)
 {
     while (group->claim_count > claims) {
         const struct claim *claim = &group->claims[--group->claim_count];
-        group->heads[head_of(claim->object, claim->key)] = claim->next;
+        *head_of(group, claim->object, claim->key) = claim->next;
         if (claim->kind == CLAIM_EXTENT)
             extent_unclaim(group->store, claim->value);
     }
@@ -81,7 +105,12 @@ void plan_clear(struct store_group *group)
 {
     plan_rewind(group, 0, 0);
     group->op_count = 0;
-    group->pages_wanted = 0;
+    group->pages_wanted = group->leaves_wanted = 0;
+    if (group->claim_room > CLAIMS_KEPT) {
+        store_release(group->store, group->claims, group->claim_room * sizeof *group->claims);
+        group->claims = NULL;
+        group->claim_room = 0;
+    }
 }
 
 void plan_free(struct store_group *group)
@@ -111,7 +140,8 @@ const struct claim *plan_find(const struct store *store, enum claim_kind kind, u
         const struct store_group *group = pending(store, (uint32_t)n);
         if (!group || !group->claim_count)
             continue;
-        for (uint32_t i = group->heads[head_of(object, key)]; i; i = group->claims[i - 1].next) {
+        uint32_t i = group->claim_count ? *head_of(group, object, key) : 0;
+        for (; i; i = group->claims[i - 1].next) {
             const struct claim *claim = &group->claims[i - 1];
             if (claim->key == key && claim->object == object && kind_matches(claim->kind, kind)) {
                 if (where)
@@ -337,11 +367,13 @@ int plan_page_exists(struct store_group *group, uint64_t object, uint64_t page)
 }
 
 /* Memory for applying all that is planned (M2). */
-static int plan_want(struct store_group *group, uint32_t pages)
+static int plan_want(struct store_group *group, uint32_t pages, uint32_t leaves)
 {
     struct store *store = group->store;
     group->pages_wanted += pages;
-    return meta_reserve(store, store->groups[0].pages_wanted + store->groups[1].pages_wanted + 2);
+    group->leaves_wanted += leaves;
+    return meta_reserve(store, store->groups[0].pages_wanted + store->groups[1].pages_wanted + 2 +
+        hash_pages_for(store, store->groups[0].leaves_wanted + store->groups[1].leaves_wanted));
 }
 
 static uint64_t plan_physical(const struct store *store, uint64_t object, uint64_t index)
@@ -369,7 +401,7 @@ static int plan_extent(struct store_group *group, uint64_t object, uint64_t inde
         extent_unclaim(store, *physical);
         return error;
     }
-    return plan_want(group, 2);
+    return plan_want(group, 0, 1);
 }
 
 int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, uint64_t base_lsn,
@@ -420,7 +452,7 @@ int plan_page_free(struct store_group *group, uint64_t object, uint64_t page, ui
     int error = plan_pages_exist(group, object, page, count);
     if (error)
         return error;
-    error = plan_want(group, 1);        /* a shrinking table takes a page before it gives one */
+    error = plan_want(group, 1, 0);     /* a shrinking table takes a page before it gives one */
     if (error)
         return error;
     if (count / n <= store->super.extents) {
@@ -461,7 +493,7 @@ static int plan_create(struct store_group *group, struct store_op *op, struct pl
         return error;
     out->object = op->object = op->want_object ? op->want_object : store->plan_next_object;
     store->plan_next_object = out->object + 1;
-    return plan_want(group, 1);
+    return plan_want(group, 1, 0);
 }
 
 static int plan_grow(struct store_group *group, struct store_op *op, struct planned_op *out)
@@ -484,7 +516,7 @@ static int plan_name_set(struct store_group *group, const struct store_op *op)
         store->names + plan_count(store, RECORD_NAME_SET) >=
             store->super.names_pages_max * NAMES_PER_PAGE)
         return -ENOSPC;
-    return plan_want(group, 1);
+    return plan_want(group, 1, 0);
 }
 
 static int plan_simple(struct store_group *group, const struct store_op *op, struct planned_op *out)
@@ -501,7 +533,7 @@ static int plan_simple(struct store_group *group, const struct store_op *op, str
     switch (op->type) {
     case STORE_OP_DELETE:
         out->type = RECORD_DELETE;
-        return plan_want(group, 1);
+        return plan_want(group, 1, 0);
     case STORE_OP_RENAME:
         out->type = RECORD_RENAME;
         return plan_name_taken(store, op->name) ? -EEXIST : 0;

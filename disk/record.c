@@ -3,7 +3,7 @@
  *
  * A commit and recovery run this same code on the same bytes, so what a restart builds is what
  * the running store had. In recovery (store->images set) pages are rebuilt too: a full image or a
- * difference against zeros starts an image, other differences change it. No home page is read.
+ * difference against zeros starts an image, other differences change it (image.c).
  *
  * Invariants
  *   R1  A record is applied only with its transaction's commit record, whose LSN is the csn.
@@ -58,47 +58,6 @@ void runs_apply(uint8_t *page, const uint8_t *runs, uint32_t bytes)
     }
 }
 
-/* ---- images of recovery */
-
-static uint8_t **image_place(struct store *store, uint64_t extent, uint32_t page)
-{
-    return &store->images[extent * store->extent_pages + page];
-}
-
-static void image_drop(struct store *store, uint64_t extent, uint32_t page)
-{
-    if (store->images && !BUG(BUG_IMAGE_KEPT)) {
-        store_release(store, *image_place(store, extent, page), STORE_PAGE_BYTES);
-        *image_place(store, extent, page) = NULL;
-    }
-}
-
-static int image_write(struct store *store, const struct record_disk *record, uint64_t extent,
-                       uint32_t page, uint64_t lsn_before, uint64_t lsn)
-{
-    const uint8_t *data = (const uint8_t *)(record + 1);
-    uint8_t **image = image_place(store, extent, page);
-    uint32_t type = le16_get(record->type);
-    bool full = type == RECORD_PAGE_FULL, logged = type == RECORD_PAGE_LOGGED;
-    uint64_t base = le64_get(record->base);
-    if (!full && !logged && base && (!*image || base != lsn_before))
-        return -EUCLEAN;                /* the first record after a redo LSN must be complete */
-    if (!*image)
-        *image = store->memory.alloc(store->memory.context, STORE_PAGE_BYTES);
-    if (!*image)
-        return -ENOMEM;
-    if (logged)
-        return logged_read(store, record, lsn, *image);
-    if (full)
-        memcpy(*image, data, STORE_PAGE_BYTES);
-    else {
-        if (!base && !BUG(BUG_ZERO_BASE))
-            memset(*image, 0, STORE_PAGE_BYTES);
-        runs_apply(*image, data, le32_get(record->data_bytes));
-    }
-    return 0;
-}
-
 /* ---- pages */
 
 static int page_record_check(const struct store *store, const struct record_disk *record,
@@ -150,8 +109,7 @@ static int page_write(struct store *store, const struct record_disk *record, uin
         return error;
     uint32_t mask = le32_get(leaf->mask), bit = 1u << page;
     if (store->images) {
-        error = image_write(store, record, physical, page, le64_get(leaf_lsn(store, leaf)[page]),
-                            csn);
+        error = image_write(store, record, leaf, page, csn);
         if (error)
             return error;
     }

@@ -114,6 +114,7 @@ struct store_open_options {
     uint32_t flags;
     size_t   group_bytes;       /* largest group, so largest transaction; 0: 4 MiB, at most log/2 */
     uint64_t grow_bytes;        /* STORE_GROW: to this size; 0: the whole disk */
+    uint32_t image_pages;       /* recovery holds so many pages at most in memory; 0: all of the log */
     const struct disk_clock *clock;
     uint32_t step_pages;        /* metadata pages that a call of a checkpoint handles; 0: 64 */
 };

@@ -126,7 +126,8 @@ static bool before_format(const struct walk *walk, int error, bool garbled)
 static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct store **out)
 {
     struct store_open_options options = { .group_bytes = walk->world->options.group_bytes,
-                                          .step_pages = walk->world->options.step_pages };
+                                          .step_pages = walk->world->options.step_pages,
+        .image_pages = walk->world->options.group_bytes / STORE_PAGE_BYTES % 3 };
     struct disk_io io = device_io(walk->device);
     struct store_report report;
     struct store *store;
@@ -182,7 +183,8 @@ static void recover_again(struct walk *walk, uint64_t k)
 static void rot_run(struct walk *walk)
 {
     struct store_open_options options = { .group_bytes = walk->world->options.group_bytes,
-                                          .step_pages = walk->world->options.step_pages };
+                                          .step_pages = walk->world->options.step_pages,
+        .image_pages = walk->world->options.group_bytes / STORE_PAGE_BYTES % 3 };
     struct disk_io io = device_io(walk->device);
     uint32_t n = (uint32_t)(walk->stable_count < STABLE_MAX ? walk->stable_count : STABLE_MAX);
     struct store_report report;

@@ -407,7 +407,8 @@ int world_format(struct world *world, struct device *device, uint64_t seed,
 int world_open(struct world *world, struct store_report *report)
 {
     struct store_open_options options = { .group_bytes = world->options.group_bytes,
-                                          .step_pages = world->options.step_pages };
+                                          .step_pages = world->options.step_pages,
+        .image_pages = world->options.group_bytes / STORE_PAGE_BYTES % 3 };
     struct disk_io io = device_io(world->device);
     world->checkpointing = false;
     memset(&world->chain, 0, sizeof world->chain);

@@ -92,7 +92,7 @@ static void requests(void)
     }
     tap_ok(good, "names without an end, or empty, data of all sizes");
     good = 1;
-    REFUSED(STORE_HELLO, 2, 0, 0, 0);
+    REFUSED(STORE_HELLO, STORE_PROTOCOL_VERSION + 1, 0, 0, 0);
     REFUSED(STORE_CLOSE, 0, 0, 0, 0);
     REFUSED(STORE_CLOSE, all, 0, 0, 0);
     REFUSED(STORE_CLOSE, unopened, 0, 0, 0);

@@ -156,7 +156,7 @@ static void cost_say(void)
 
 /* The largest transaction is what half of the log takes (the library sees to that), or an eighth of
  * the memory: two buffers of that size are held. */
-static uint64_t group_bytes_max(void)
+static uint64_t part_of_memory(void)
 {
     struct kd_system_info info = {0};
     return KD1(KD_SYSTEM_INFO, &info) == 0 ? info.memory_bytes / 8 : 1ull << 22;
@@ -180,7 +180,8 @@ static int open_to_read(const struct disk_io *io, struct store_open_options *how
 
 static bool store_start(const struct disk_io *io)
 {
-    struct store_open_options how = {.clock = &disk_clock, .group_bytes = group_bytes_max()};
+    struct store_open_options how = {.clock = &disk_clock, .group_bytes = part_of_memory(),
+                                     .image_pages = (uint32_t)(part_of_memory() / PAGE_BYTES)};
     struct store_report report;
     how.flags = STORE_GROW;
     int r = store_open(io, &disk_memory, &how, &server.store, &report);
