@@ -372,19 +372,29 @@ static RARE int fault_ended(struct view *v, int e)
     return -ECANCELED;
 }
 
+/* For a leaf or a page table: memory may be full of pages that can go, or of the transaction's own
+ * copies. 0: try again. */
+static RARE int leaf_memory(struct view *v)
+{
+    if (evict_more())
+        return 0;
+    int e = v->doom ? -ECANCELED : v->enlisted ? memory_more(v, false) : -ENOMEM;
+    return e == -EAGAIN ? 0 : e;
+}
+
 /* The object is attached; -ENXIO: it is not any more, or another one is. */
 static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want)
 {
     uint64_t index = (at - o->base) >> PAGE_SHIFT;
     struct leaf *l = object_leaf_find(o, index);
     pte_t *pte = own_pte(v, at & ~(vaddr_t)(PAGE_BYTES - 1));
-    while (!l || !pte) { /* made on first touch; memory may be full of pages that can go */
+    int e = want == WANT_WRITE && v->snapshot_rights ? -EROFS : 0;
+    while (!e && (!l || !pte)) { /* made on first touch */
         l = object_leaf(o, index, true);
         pte = own_pte(v, at & ~(vaddr_t)(PAGE_BYTES - 1));
-        if ((!l || !pte) && !evict_more())
-            break;
+        if (!l || !pte)
+            e = leaf_memory(v);
     }
-    int e = !l || !pte ? -ENOMEM : want == WANT_WRITE && v->snapshot_rights ? -EROFS : 0;
     while (!e) {
         if (v->doom || thread_this()->killed) { /* F1 */
             e = -ECANCELED;
