@@ -158,7 +158,8 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
  * Makes the store `new_bytes` large (0: the whole disk). The store must not be open. 0 also if it is
  * that large already. -EINVAL: larger than the disk, or smaller than the store. -ENOSPC: the metadata
  * areas of the larger store do not fit into the new space (grow by more). Else as store_open, which
- * does the same with STORE_GROW (what only keeps the store from growing is in report->grow_error). A power cut inside leaves the store as it was, or the grown one.
+ * does the same with STORE_GROW (what only keeps the store from growing is in report->grow_error). A
+ * power cut inside leaves the store as it was, or the grown one.
  */
 store_must_check
 int store_grow(const struct disk_io *io, const struct disk_memory *memory, uint64_t new_bytes,
@@ -403,8 +404,9 @@ uint64_t store_checkpoint_age(const struct store *store);
  */
 store_must_check int store_checkpoint_begin(struct store *store);
 /* -ENOENT: none left (a page that was handed out and is still dirty comes again on the next round,
- * after one -ENOENT). -EAGAIN: none found yet, call it again. A page may be rewritten home at a newer version as well: it then needs a
- * full image that is in the log, so it no longer holds the checkpoint up. */
+ * after one -ENOENT). -EAGAIN: none found yet, call it again. A page may be rewritten home at a newer
+ * version as well: it then needs a full image that is in the log, so it no longer holds the
+ * checkpoint up. */
 store_must_check int store_checkpoint_next(struct store *store, uint64_t *object, uint64_t *page,
                                            store_lsn_t *lsn);
 store_must_check int store_checkpoint_seal(struct store *store);

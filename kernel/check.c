@@ -101,7 +101,8 @@ int kcheck(void)
             n++;
         list_for(l, &views[i].spilled)
             spilled++;
-        if (n != views[i].copy_count || spilled != views[i].spilled_count || (views[i].state != VIEW_FREE && n != views[i].credits))
+        if (n != views[i].copy_count || spilled != views[i].spilled_count ||
+            (views[i].state != VIEW_FREE && n != views[i].credits))
             complain(&w, "copies, their count and credits differ", 0);
         if (views[i].state == VIEW_IDLE && n + spilled)
             complain(&w, "an idle view has copies", 0);

@@ -475,7 +475,8 @@ static long txn_refuse(uint64_t id, uint64_t token, int error)
 static bool view_of_manager(struct view *v)
 {
     lock_acquire(&v->lock);
-    bool is = (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING) && v->enlisted && v->enlisted->owner == process_this();
+    bool is = (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING) && v->enlisted &&
+              v->enlisted->owner == process_this();
     lock_release(&v->lock);
     return is;
 }
@@ -521,7 +522,8 @@ static long view_list(vaddr_t at, uint64_t max)
         lock_acquire(&v->lock);
         struct kd_view_info info = {
             .view = v->id, .state = v->state, .doom = (uint64_t)v->doom, .ticket = v->ticket,
-            .weight = v->weight, .copies = v->copy_count + v->spilled_count, .snapshot_csn = list_empty(&v->seen.link) ? 0 : v->snapshot,
+            .weight = v->weight, .copies = v->copy_count + v->spilled_count,
+            .snapshot_csn = list_empty(&v->seen.link) ? 0 : v->snapshot,
             .mode = v->mode, .want = v->want, .page = v->queue_page ? v->queue_at : 0,
             .container = v->lock_at ? v->lock_base : 0,
             .locked_count = v->locked_count, .locked = v->locked_count ? v->locked_base : 0,

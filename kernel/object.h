@@ -164,8 +164,9 @@ static inline bool page_resident(const struct page *p)
     return p->frame && !(p->flags & PAGE_FILLING);
 }
 
-/* Asks the manager for a page, and for the ones behind it if it likes, and waits. Leaf locked on entry, unlocked on return. 0: look again;
- * -errno of the manager; -EINTR: killed or doomed; -ETIMEDOUT. */
+/* Asks the manager for a page, and for the ones behind it if it likes, and waits. Leaf locked on
+ * entry, unlocked on return. 0: look again; -errno of the manager; -EINTR: killed or doomed;
+ * -ETIMEDOUT. */
 must_check int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages,
                             struct view *v, uint64_t deadline_ns);
 /* The commit port of the objects that are served at `p`, with a reference; NULL: none. */

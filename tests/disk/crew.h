@@ -2,9 +2,9 @@
  * crew.h - seeded jobs on all cores, their tallies, and what is said when one fails.
  *
  * A job is a function of its seed alone. SEED= and N= choose the seeds of every test of a program,
- * ONLY= the test, TEST_TIER=long or LONG=1 the numbers of `make test-long`;
- * a failure prints the line that repeats it with these. A job runs in a process of its own crew, so a crash ends one process and is reported
- * with its seed and step like any other failure.
+ * ONLY= the test, TEST_TIER=long or LONG=1 the numbers of `make test-long`; a failure prints the
+ * line that repeats it with these. A job runs in a process of its own crew, so a crash ends one
+ * process and is reported with its seed and step like any other failure.
  */
 #ifndef TESTS_DISK_CREW_H
 #define TESTS_DISK_CREW_H

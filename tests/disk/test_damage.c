@@ -75,9 +75,10 @@ static void table_print(const char *what)
     for (uint32_t v = 0; v < VERDICTS; v++)
         all += crew_sum(v);
     all += crew_sum(UNREAD);
-    printf("# %-26s %8llu: %llu in blocks never read, %llu refused, %llu page reported, %llu harmless, %llu last group taken "
-           "for a torn tail, %llu silent\n", what, (unsigned long long)all,
-           (unsigned long long)crew_sum(UNREAD), (unsigned long long)crew_sum(NOTICED), (unsigned long long)crew_sum(REPORTED),
+    printf("# %-26s %8llu: %llu in blocks never read, %llu refused, %llu page reported, "
+           "%llu harmless, %llu last group taken for a torn tail, %llu silent\n",
+           what, (unsigned long long)all, (unsigned long long)crew_sum(UNREAD),
+           (unsigned long long)crew_sum(NOTICED), (unsigned long long)crew_sum(REPORTED),
            (unsigned long long)crew_sum(HARMLESS), (unsigned long long)crew_sum(TORN_TAIL),
            (unsigned long long)crew_sum(SILENT));
     assert_true(crew_part() || all > 0);

@@ -250,7 +250,8 @@ static int bench(void)
     printf("checkpoint: flushes\tflushes\t%llu\t2\n", (unsigned long long)checkpoint_flushes());
     store_abandon(store);
     fresh(64 << 20, 16 << 20);
-    printf("recovery that brings pages home: flushes, the first before any page (disk.md)\tflushes\t%llu\t2\n", (unsigned long long)recovery_flushes());
+    printf("recovery that brings pages home: flushes, the first before any page (disk.md)\tflushes"
+           "\t%llu\t2\n", (unsigned long long)recovery_flushes());
     return 0;
 }
 

@@ -134,7 +134,8 @@ static void test_abort(void)
     is(ps_transaction(write_and_leave, &(struct range){0, MEDIUM * 2, 2}), 17, "a large one aborts");
     is(check(0, MEDIUM * 2, 1), 0, "without a trace");
     int r = ps_transaction(write_range, &(struct range){0, TOO_LARGE, 3});
-    tap_ok(r == -E2BIG || r == -ENOMEM, "one that half of the log, or its records memory, cannot hold is refused (%d)", r);
+    tap_ok(r == -E2BIG || r == -ENOMEM,
+           "one that half of the log, or its records memory, cannot hold is refused (%d)", r);
     is(check(0, MEDIUM, 1), 0, "and leaves none");
     is(check(LARGE, TOO_LARGE - LARGE, 0), 0, "nowhere");
 }
@@ -162,7 +163,8 @@ struct seen { long whole, stale, bad; };
 
 static int look(void *arg)
 {
-    uint64_t first = pages[100][100 % STEP], *out = arg, last = pages[100 + 2 * MEDIUM - 1][(100 + 2 * MEDIUM - 1) % STEP];
+    enum { FIRST = 100, LAST = 100 + 2 * MEDIUM - 1 };
+    uint64_t first = pages[FIRST][FIRST % STEP], last = pages[LAST][LAST % STEP], *out = arg;
     out[0] = first;
     out[1] = last;
     return 0;
@@ -199,7 +201,8 @@ static void test_beside(void)
     stop = 1;
     pthread_join(thread[2], NULL);
     tap_ok(!result[0] && !result[1], "two large ones at once (%ld, %ld)", (long)result[0], (long)result[1]);
-    tap_ok(seen.whole > 0 && seen.bad == 0, "snapshots see all of one or nothing (%ld; %ld too old)", seen.whole, seen.stale);
+    tap_ok(seen.whole > 0 && seen.bad == 0, "snapshots see all of one or nothing (%ld; %ld too old)",
+           seen.whole, seen.stale);
     is(check(100, 2 * MEDIUM, 6) + check(12000, 2 * MEDIUM, 6), 0, "both are there");
     a = (struct range){100, 2 * MEDIUM, 7};
     b = (struct range){100, 2 * MEDIUM, 7};
