@@ -84,7 +84,8 @@ _Static_assert(offsetof(struct superblock_disk, epochs) == 240, "on-disk place")
 /*
  * The signpost, block 1: where slot B is, for when slot A cannot be read; the disk may have grown
  * since its middle was measured. Written when the store is created: before anything else with
- * slot_b_offset 0, when all is there with the offset. Valid when: magic; version; CRC over bytes
+ * slot_b_offset 0, when all is there with the offset. With 0 the disk is blank, unless a valid slot
+ * of this uuid has generation GENERATION_MADE or later. Valid when: magic; version; CRC over bytes
  * 12 to 4095.
  */
 struct signpost_disk {
@@ -97,6 +98,7 @@ struct signpost_disk {
 };
 _Static_assert(sizeof(struct signpost_disk) == BLOCK_BYTES, "on-disk size");
 #define SIGNPOST_OFFSET      BLOCK_BYTES
+#define GENERATION_MADE      2u      /* of slot A in a new store: all of it but the signpost is there */
 
 /*
  * Group header; the records follow it, zero padding fills the last block. Valid at LSN x when, in

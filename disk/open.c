@@ -121,10 +121,23 @@ int block_read(const struct disk_io *io, uint64_t offset, void *block)
     return error;
 }
 
+/* The signpost leads nowhere, as while a store is made. But slot A is its last write but one, and
+ * every later slot has a larger generation: then only the signpost's end is lost. */
+static bool creation_cut(const struct slots *slots, const uint8_t uuid[16])
+{
+    for (int i = 0; i < 2; i++)
+        if (slots->verdict[i] == SLOT_VALID && slots->super[i].generation >= GENERATION_MADE &&
+            !memcmp(slots->super[i].uuid, uuid, 16))
+            return false;
+    return true;
+}
+
 static void slots_read(const struct disk_io *io, void *block, struct slots *slots,
                       struct store_report *report)
 {
     uint32_t version = 0;
+    uint8_t making[16];
+    bool nowhere = false;
     int error = block_read(io, 0, block);
     slots->verdict[0] = error ? SLOT_UNREADABLE
                               : superblock_decode(block, io->bytes, 0, &slots->super[0], &version);
@@ -132,9 +145,9 @@ static void slots_read(const struct disk_io *io, void *block, struct slots *slot
         report->version = version;
     uint64_t b = slot_b_place(io->bytes);
     if (!block_read(io, SIGNPOST_OFFSET, block) && signpost_decode(block, io->bytes, &b) && !b) {
-        slots->verdict[0] = slots->verdict[1] = SLOT_ZERO;
-        slots->blank = true;            /* creation was cut off: whatever is there does not count */
-        return;
+        memcpy(making, ((const struct signpost_disk *)block)->uuid, 16);
+        nowhere = true;
+        b = slot_b_place(io->bytes);
     }
     if (slots->verdict[0] == SLOT_VALID)
         b = slots->super[0].slot_b_offset;
@@ -147,6 +160,11 @@ static void slots_read(const struct disk_io *io, void *block, struct slots *slot
     if (slots->verdict[0] == SLOT_VALID && slots->verdict[1] == SLOT_VALID &&
         memcmp(slots->super[0].uuid, slots->super[1].uuid, 16))
         slots->verdict[1] = SLOT_FOREIGN;               /* of an earlier store */
+    if (nowhere && creation_cut(slots, making)) {
+        slots->verdict[0] = slots->verdict[1] = SLOT_ZERO;
+        slots->blank = true;            /* whatever is there does not count */
+        return;
+    }
     report->slot_bad[0] = slots->verdict[0] != SLOT_VALID;
     report->slot_bad[1] = slots->verdict[1] != SLOT_VALID;
     slots->blank = slots->verdict[0] == SLOT_ZERO;

@@ -292,6 +292,7 @@ static uint64_t slot_b_place(struct kview *view)
                                le32_get(post.crc) &&
                            place % BLOCK_BYTES == 0 && place <= view->io.bytes - BLOCK_BYTES;
     view->being_made = view->signpost_valid && !place;
+    memcpy(view->making, post.uuid, sizeof view->making);
     return view->signpost_valid && place ? place : middle;
 }
 
@@ -305,6 +306,10 @@ void kslots_read(struct kview *view)
         b->state = KSLOT_FOREIGN;
         b->why = "it is of another store";
     }
+    for (int i = 0; i < 2; i++)         /* made but for the signpost's last write */
+        if (view->slots[i].state == KSLOT_VALID && view->slots[i].generation >= GENERATION_MADE &&
+            !memcmp(view->slots[i].uuid, view->making, sizeof view->making))
+            view->being_made = false;
     if (view->rescue && a->state != KSLOT_VALID && b->state != KSLOT_VALID &&
         !(a->state == KSLOT_ZERO && b->state == KSLOT_ZERO))
         slot_b_seek(view);

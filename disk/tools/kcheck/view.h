@@ -123,6 +123,7 @@ struct kview {
     struct kcheck_result result;
     struct kslot slots[2];
     bool     signpost_valid, being_made;
+    uint8_t  making[16];                /* the signpost's uuid */
     struct kslot super;         /* the one believed */
     bool     rescue;            /* go on where a recovery stops */
     bool     quiet;             /* findings are counted and not reported */
