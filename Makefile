@@ -290,11 +290,11 @@ debug:                          ## boot and wait for gdb, which reads the .gdbin
 	@echo 'waiting for: gdb -x .gdbinit'
 	@scripts/run --gdb --cpus $(CPUS) --memory $(MEMORY) --store $(STORE)
 
-crash:                          ## cut the power in N runs (30); SEED=S chooses them, BUG=N plants a bug
+crash:                          ## cut the power in N runs (30); SEED=S chooses them, BUG=NAME plants a bug
 	@+$(MAKE) --no-print-directory -j$(JOBS) all build/bugs/store
 	@scripts/crash $(N) $(if $(SEED),--seed $(SEED)) $(if $(BUG),--bug $(BUG))
 
-kernel-bugs:                    ## the kernel with planted bugs: guest tests must find each of them
+kernel-bugs:                    ## the kernel with planted bugs: guest tests must find each
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests
 	@tests/system/kernel-bugs.py --all
 

@@ -43,7 +43,8 @@ int ps_checkpoint(void);                                /* all that is committed
  * difference and whole page by what earlier commits of the page changed. Kept with the container.
  * With PS_ENCODE_RANGES a transaction keeps what it stored to bytes that ps_touch declared, rounded
  * out to units of 16, and to pages in which it allocated or freed; any other store is undone at the
- * commit, or after ps_strict(1) fails it with -ERANGE.
+ * commit, or after ps_strict(1) fails it with -ERANGE. Of a transaction larger than memory, pages
+ * that went into the log ahead of the commit are kept whole.
  * -EBUSY: to or from PS_ENCODE_RANGES while others have it open or a transaction stores to it. */
 enum { PS_ENCODE_DIFF, PS_ENCODE_FULL, PS_ENCODE_RANGES, PS_ENCODE_ADAPTIVE };
 int ps_encoder(ps_container *c, int encoder);

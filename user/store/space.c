@@ -1,8 +1,10 @@
 /*
  * space.c - leases of unused pages, and the volatile map of how full pages are.
  *
- * Nothing here is needed for correctness or survives a restart: a lease keeps two processes from
- * choosing the same page, a room hint tells where an object may still fit.
+ * Nothing here survives a restart, and nothing is missed then: a lease keeps two processes from
+ * choosing the same page until a commit writes or claims it, a room hint tells where an object may
+ * still fit. A commit may claim only what its process has leased (batch.c), so whom a lease belongs
+ * to must be right; a hint may be wrong.
  *
  * A page that was freed by a commit may still be in memory with its old contents, and the kernel
  * has no call to drop it. So it becomes a run of NOBODY, and is given out again only after the
