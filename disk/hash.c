@@ -116,7 +116,6 @@ static void bucket_shrink(struct store *store, uint32_t bucket, struct leaf_disk
         meta_touch(store, at);
     if (last != hole && !BUG(BUG_HOLE_STAYS))
         memcpy(hole, last, store->leaf_bytes);
-    memset(last, 0, BUG(BUG_LEAF_OLD) ? 0 : store->leaf_bytes);
     bucket_count_set(bytes, count);
     if (count == 0 && before) {
         store->pages[before].next = 0;
@@ -180,8 +179,8 @@ uint32_t hash_pages_for(const struct store *store, uint32_t leaves)
     return together < 2ull * leaves ? (uint32_t)together : 2 * leaves;
 }
 
-/* A new leaf, zero but for its key (its place is: bucket_shrink, meta_page_new); NULL: no page (M2).
- * The key is not there yet. */
+/* A new leaf, zero but for its key, whatever was at its place; NULL: no page (M2). The key is not
+ * there yet. */
 struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t index, uint32_t *page)
 {
     uint64_t room = (uint64_t)hash_buckets(store) * store->leaves_per_page;
@@ -190,6 +189,7 @@ struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t ind
     struct leaf_disk *leaf = bucket_append(store, hash_bucket(store, object, index), page);
     if (!leaf)
         return NULL;
+    memset(leaf, 0, BUG(BUG_LEAF_OLD) ? 0 : store->leaf_bytes);
     leaf->object = le64_of(object);
     leaf->index = le64_of(index);
     store->leaves++;

@@ -258,13 +258,15 @@ static int chains_link(struct store *store, uint32_t count, uint32_t *by_place)
             if (!meta->bytes || meta->kind != META_BUCKET || meta->next != place ||
                 meta->dirty & 4)
                 continue;
-            if (meta->index >= hash_buckets(store) || (place && !by_place[meta->index]) ||
-                (!place && store->heads[meta->index]))
+            if (meta->index >= hash_buckets(store))
+                return -EUCLEAN;
+            uint32_t above = by_place[meta->index];
+            if (place ? !above || store->pages[above].place + 1u != place : above)
                 return -EUCLEAN;
             if (!place)
                 store->heads[meta->index] = i;
             else
-                store->pages[by_place[meta->index]].next = i;
+                store->pages[above].next = i;
             by_place[meta->index] = i;
             meta->dirty |= 4;                   /* linked */
             linked++;

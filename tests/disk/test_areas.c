@@ -1,6 +1,7 @@
 /*
  * test_areas.c - what checkpoints keep: the older one ready to take over, and every change of a
- * table that grows and shrinks. Also the address ranges of containers that are made together.
+ * table that grows and shrinks; bucket pages with bytes that no store writes. Also the address
+ * ranges of containers that are made together.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,6 +65,19 @@ static void the_older_checkpoint_can_always_take_over(void **state)
     }
     assert_true(tried > 400);
     assert_int_equal(memory_live, 0);
+}
+
+/* A new store on a new disk, open. */
+static struct store *opened(struct device *device, struct disk_io *io, uint64_t disk_bytes,
+                            const struct store_options *format)
+{
+    struct store_report report;
+    struct store *store;
+    device_open(device, disk_bytes);
+    *io = device_io(device);
+    assert_int_equal(store_format(io, &test_memory, format), 0);
+    assert_int_equal(store_open(io, &test_memory, NULL, &store, &report), 0);
+    return store;
 }
 
 /* ---- a table larger than its first bucket */
@@ -166,16 +180,12 @@ static void checkpoints_keep_a_table_that_grows_and_shrinks(void **state)
     (void)state;
     static bool there[PAGES];
     struct device device;
-    struct store *store;
-    struct store_report report;
+    struct disk_io io;
     struct store_group *group;
     struct store_options format = { .uuid = { 4 }, .log_bytes = 16 << 20, .extent_bytes = 4096 };
     uint64_t random = 5;
     memset(there, 0, sizeof there);
-    device_open(&device, 40 << 20);
-    struct disk_io io = device_io(&device);
-    assert_int_equal(store_format(&io, &test_memory, &format), 0);
-    assert_int_equal(store_open(&io, &test_memory, NULL, &store, &report), 0);
+    struct store *store = opened(&device, &io, 40 << 20, &format);
     assert_int_equal(store_group_begin(store, &group), 0);
     uint64_t object = created(group, "c").object;
     group_done(group);
@@ -197,6 +207,74 @@ static void checkpoints_keep_a_table_that_grows_and_shrinks(void **state)
     assert_int_equal(memory_live, 0);
 }
 
+/* ---- bytes that no store writes, with right checksums */
+
+/* Aim: a chain has each of its places once. */
+static void a_chain_has_each_place_once(void **state)
+{
+    (void)state;
+    static const struct { uint16_t second, third; int error; } places[] = {
+        { 1, 2, 0 }, { 2, 1, 0 }, { 1, 1, -EUCLEAN }, { 0, 1, -EUCLEAN }, { 1, 3, -EUCLEAN },
+        { 2, 2, -EUCLEAN },
+    };
+    const struct store_options format = { .uuid = { 7 }, .log_bytes = 1 << 20 };
+    for (uint32_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        struct device device;
+        struct disk_io io;
+        struct store *store = opened(&device, &io, 4 << 20, &format);
+        assert_int_equal(meta_reserve(store, 2), 0);
+        uint32_t second = meta_page_new(store, META_BUCKET, 0);
+        uint32_t third = meta_page_new(store, META_BUCKET, 0);
+        assert_true(second && third);
+        store->pages[second].place = places[i].second;
+        store->pages[third].place = places[i].third;
+        checkpoint(store);
+        assert_int_equal(meta_load(store, store->super.checkpoint_index), places[i].error);
+        store_abandon(store);
+        device_close(&device);
+    }
+    assert_int_equal(memory_live, 0);
+}
+
+/* Aim: a new leaf has nothing of the bytes that lay behind the leaves of its bucket. */
+static void a_new_leaf_takes_nothing_from_its_place(void **state)
+{
+    (void)state;
+    struct device device;
+    struct disk_io io;
+    struct store_group *group;
+    struct store_report report;
+    const struct store_options format = { .uuid = { 8 }, .log_bytes = 1 << 20,
+                                          .extent_bytes = 4 * STORE_PAGE_BYTES };
+    const uint8_t page[STORE_PAGE_BYTES] = { 1 };
+    const char *why = "";
+    struct store *store = opened(&device, &io, 4 << 20, &format);
+    assert_int_equal(store_group_begin(store, &group), 0);
+    uint64_t object = created(group, "c").object;
+    group_done(group);
+    struct bucket_disk *bucket = (void *)store->pages[store->heads[0]].bytes;
+    memset(bucket + 1, 0xff, BLOCK_BYTES - sizeof *bucket);
+    meta_touch(store, store->heads[0]);
+    checkpoint(store);
+    store_abandon(store);
+    assert_int_equal(store_open(&io, &test_memory, NULL, &store, &report), 0);
+    assert_false(report.older_checkpoint);
+    assert_int_equal(store_group_begin(store, &group), 0);
+    store_txn_begin(group, 1);
+    assert_int_equal(store_txn_page(group, object, 1, page), 0);
+    txn_done(group);
+    group_done(group);
+    struct leaf_disk *leaf = hash_find(store, object, 0, NULL);
+    assert_non_null(leaf);
+    assert_int_equal(le32_get(leaf->mask), 2);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(!le32_get(leaf_crc(leaf)[i]) && (i == 1 || !le64_get(leaf_lsn(store, leaf)[i])));
+    assert_int_equal(store_check(store, &why), 0);
+    store_abandon(store);
+    device_close(&device);
+    assert_int_equal(memory_live, 0);
+}
+
 /* ---- */
 
 /* Aim: containers that are made in one group, before any of them is applied, get addresses apart. */
@@ -204,16 +282,12 @@ static void containers_of_one_group_lie_apart(void **state)
 {
     (void)state;
     struct device device;
-    struct store *store;
-    struct store_report report;
+    struct disk_io io;
     struct store_group *group;
     struct store_op op[4];
     static const char *const names[4] = { "a", "b", "c", "d" };
     struct store_options format = { .uuid = { 6 }, .log_bytes = 1 << 20 };
-    device_open(&device, 4 << 20);
-    struct disk_io io = device_io(&device);
-    assert_int_equal(store_format(&io, &test_memory, &format), 0);
-    assert_int_equal(store_open(&io, &test_memory, NULL, &store, &report), 0);
+    struct store *store = opened(&device, &io, 4 << 20, &format);
     assert_int_equal(store_group_begin(store, &group), 0);
     for (int i = 0; i < 4; i++)
         op[i] = created(group, names[i]);
@@ -235,6 +309,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_older_checkpoint_can_always_take_over),
         cmocka_unit_test(checkpoints_keep_a_table_that_grows_and_shrinks),
+        cmocka_unit_test(a_chain_has_each_place_once),
+        cmocka_unit_test(a_new_leaf_takes_nothing_from_its_place),
         cmocka_unit_test(containers_of_one_group_lie_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
