@@ -304,8 +304,8 @@ static void record_mutate(uint8_t *group, size_t count, uint64_t *random)
     struct record_disk *record;
     for (;; at += le32_get(record->length)) {
         record = (void *)(group + at);
-        if (bytes > count || at + sizeof *record > bytes || !le32_get(record->length) ||
-            le32_get(record->length) > bytes - at)
+        if (bytes > count || at + sizeof *record > bytes ||
+            le32_get(record->length) < sizeof *record || le32_get(record->length) > bytes - at)
             return;
         if (!steps--)
             break;
