@@ -156,6 +156,7 @@ static void notice_of(struct port *p, struct item *i, struct notice *n)
         n->data = n->commit->batch;
         n->data_bytes = n->commit->batch_bytes;
         n->commit->batch = NULL;
+        n->commit->batch_bytes = 0; /* a later SPILL of this view brings none */
     }
 }
 

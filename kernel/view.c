@@ -443,6 +443,7 @@ void view_abort(struct view *v, int reason)
     view_return_hands(v);
     kfree(v->batch);
     v->batch = NULL;
+    v->batch_bytes = 0;
     version_snapshot_end(v);
     __atomic_fetch_add(&v->process->stats.aborts, 1, __ATOMIC_RELAXED);
     if (reason == EDEADLK)

@@ -61,14 +61,14 @@ static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
 
 /* One page of a file mapping. space_lock held on entry and return, dropped while the file is read;
  * the page goes in only if the region still shows the same bytes there. */
-static int fault_file_page(struct process *p, struct region *r, vaddr_t at)
+static int fault_file_page(struct process *p, struct region *r, vaddr_t at, bool reserve)
 {
     struct vm_source s = source_skip(r->source, at - r->start);
     uint64_t bytes = MIN(s.file_bytes, PAGE_BYTES);
     pte_t *pte = arch_pte(p->table, at, true);
     if (pte && *pte != 0)
         return 0;
-    struct frame *f = pte && p->frames < p->frames_max ? frame_alloc(false) : NULL;
+    struct frame *f = pte && p->frames < p->frames_max ? frame_alloc(reserve) : NULL;
     if (!f)
         return -ENOMEM;
     node_get(s.node);
@@ -87,12 +87,12 @@ static int fault_file_page(struct process *p, struct region *r, vaddr_t at)
 static int fault_file(struct process *p, struct region *r, vaddr_t at)
 {
     vaddr_t block = at & ~(vaddr_t)(AROUND_FILE * PAGE_BYTES - 1);
-    int error = fault_file_page(p, r, at);
+    int error = fault_file_page(p, r, at, p->spills);
     for (unsigned i = 0; !error && i < AROUND_FILE; i++) {
         vaddr_t here = block + i * PAGE_BYTES;
         r = region_at(p, here);
         if (r && r->source.node && r == region_at(p, at))
-            (void)!fault_file_page(p, r, here);
+            (void)!fault_file_page(p, r, here, false);
     }
     return error;
 }
