@@ -76,7 +76,8 @@ void device_mark(struct device *device, uint64_t acked, uint64_t submitted)
 {
     device->acked = acked;
     if (device->recording)
-        event_add(device, (struct event){ .kind = MARK, .acked = acked, .submitted = submitted });
+        event_add(device, (struct event){ .kind = MARK, .acked = acked, .submitted = submitted,
+                                          .proven = device->proven });
 }
 
 void undo_begin(struct device *device)

@@ -20,7 +20,7 @@ struct event {
     uint64_t offset;
     size_t   bytes;
     uint8_t *data;              /* issue: the bytes written */
-    uint64_t acked, submitted;  /* mark */
+    uint64_t acked, submitted, proven;  /* mark */
 };
 
 struct undo {
@@ -47,7 +47,9 @@ struct device {
     bool     fail_sticky;
     uint32_t reads, writes, flushes;
     uint8_t *read_map;                  /* NULL, or a byte per block: set when it is read */
-    uint64_t acked, acked_at_failure;   /* by the last mark; when the first request failed */
+    uint64_t acked;                     /* by the last mark */
+    uint64_t proven;                    /* in the next mark: something durable proves these acked */
+    uint64_t acked_at_failure;          /* when the first request failed */
     bool     flushing, failed_in_flush; /* the first failure came while a flush was under way */
     /* called between issue and completion of a flush */
     void   (*in_flush)(void *context);

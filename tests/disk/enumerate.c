@@ -28,9 +28,8 @@ struct walk {
     uint32_t pending[PENDING_MAX], pending_count;
     struct { uint64_t offset; size_t bytes; } stable[STABLE_MAX];   /* the last flushed writes */
     uint64_t stable_count;
-    uint64_t acked_before;      /* acknowledged before the last two groups were: the second may be
-                                 * written before the first is durable, so neither proves the other */
-    uint64_t acked_last;
+    uint64_t proven;            /* acknowledged when a group was sealed that is durable now: its
+                                 * durable_lsn proves them; one rotten bit may take the others */
     const char *method;         /* what kind of state is being made */
     char     label[96];
 };
@@ -178,8 +177,9 @@ static void recover_again(struct walk *walk, uint64_t k)
 }
 
 /* While no write is under way, one bit of what a flush covered flips. Then the store says
- * that it is damaged, or a page does,
- * or the state is a commit that may be; the last groups may pass for a torn tail. */
+ * that it is damaged, or a page does, or the state is a commit that may be. Only groups that no
+ * durable group was sealed after may pass for a torn tail: the last, or the last two if the second
+ * was sealed before the first was acknowledged. */
 static void rot_run(struct walk *walk)
 {
     struct store_open_options options = { .group_bytes = walk->world->options.group_bytes,
@@ -203,7 +203,7 @@ static void rot_run(struct walk *walk)
         return;
     int error = store_digest_wide(store, stride_of(walk), &digest);
     store_abandon(store);
-    walk->acked = walk->acked_before;
+    walk->acked = walk->proven;
     if (!error && !commit_find(walk, digest, &k)) {
         walk->method = "rot";
         fail(walk, "a flipped bit was not noticed", (int)(byte / 4096));
@@ -449,11 +449,8 @@ static void walk_run(struct walk *walk)
             break;
         case MARK:
             walk->formatted = true;
-            if (event->acked != walk->acked) {
-                walk->acked_before = walk->acked_last;
-                walk->acked_last = walk->acked;
-            }
             walk->acked = event->acked;
+            walk->proven = event->proven;
             walk->submitted = event->submitted;
             if (walk->pending_count)
                 point_run(walk);
@@ -498,8 +495,7 @@ static void crash_again(struct walk *outer, uint64_t k, uint32_t state_mark)
     struct walk inner = { .world = again, .events = device->events, .count = device->event_count,
                           .device = device, .options = outer->options, .result = outer->result,
                           .random = random_next(&outer->random), .depth = outer->depth + 1,
-                          .formatted = true, .acked = k, .submitted = k, .acked_before = k,
-                          .acked_last = k };
+                          .formatted = true, .acked = k, .submitted = k, .proven = k };
     struct event *events = device->events;
     device->events = NULL;
     device->event_count = device->event_room = 0;

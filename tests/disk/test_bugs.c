@@ -30,7 +30,7 @@
 
 #define STEPS           40u
 #define LIVES_MAX       400u
-#define STATES_MAX      40000u
+#define STATES_MAX      200000u
 #define CPU_SECONDS     20u     /* of one life; it takes one */
 #define STATES_PER_LIFE 3000u
 

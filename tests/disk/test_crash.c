@@ -29,7 +29,7 @@ enum { STATES, SECOND, THIRD, AGAIN, ROTTEN, NANOSECONDS };
 
 static const struct enumerate_options everything = {
     .tear = true, .garble = true, .depth = 2, .third_odds = 200, .second_steps = 3,
-    .random_subsets = 3, .rot_flips = 1,
+    .random_subsets = 3, .rot_flips = 8,
 };
 
 /* Odd lives are cut deep, even ones all along; every fifth has sectors of 4096 bytes. */

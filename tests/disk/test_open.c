@@ -81,6 +81,38 @@ static void a_group_has_two_blocks_at_least(void **state)
     store_abandon(store);
 }
 
+static void noop_commit(void)
+{
+    struct store_group *group;
+    assert_int_equal(store_group_begin(store, &group), 0);
+    assert_int_equal(store_group_seal(group), 0);
+    assert_int_equal(store_group_write(group), 0);
+    assert_int_equal(store_group_apply(group), 0);
+}
+
+static uint64_t newest_slot(void)
+{
+    return store->super.generation % 2 ? store->super.slot_b_offset : 0;
+}
+
+/* Aim: the older slot is clean, but the newer, lost one had begun an epoch, and a group was
+ * acknowledged in it: that is damage, not the end that the clean slot knows of. */
+static void a_clean_slot_ends_no_log_that_goes_on(void **state)
+{
+    (void)state;
+    assert_int_equal(open_with(NULL), 0);
+    assert_int_equal(store_close(store), 0);
+    assert_int_equal(open_with(NULL), 0);
+    assert_true(report.was_clean);
+    noop_commit();
+    uint64_t slot = newest_slot();
+    store_abandon(store);
+    device.image[slot + 64] ^= 1;
+    assert_int_equal(open_with(NULL), -EUCLEAN);
+    assert_true(report.was_clean && report.slot_bad[slot != 0]);
+    assert_string_equal(report.rule, "R7");
+}
+
 /* Aim: a store with work in it is not closed. */
 static void a_busy_store_stays_open(void **state)
 {
@@ -246,6 +278,7 @@ int main(void)
         TEST(a_clock_measures_the_open),
         TEST(a_tiny_disk_is_no_store),
         TEST(a_group_has_two_blocks_at_least),
+        TEST(a_clean_slot_ends_no_log_that_goes_on),
         TEST(a_busy_store_stays_open),
         TEST(a_fenced_store_closes_with_its_error),
         TEST(a_log_that_reads_differently_is_not_applied),

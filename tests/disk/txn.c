@@ -210,8 +210,10 @@ static int txn_any(struct world *world, struct store_group *group, uint64_t *ran
     if (at < 0 || locked || (what < 8 && !world->options.full_only))
         return txn_create(world, group, random);
     struct model_container *c = &world->model.containers[at];
-    if (world->options.full_only || what < 75)
+    if (world->options.full_only || what < 72)
         return txn_pages(world, group, c, random);
+    if (what < 77)
+        return txn_claim(world, group, c, random);
     return what < 83 ? txn_free(world, group, c, random)
                      : txn_directory(group, &world->model, c, WANT_ANY, random);
 }

@@ -78,6 +78,7 @@ static int freed_watch(struct world *world)
 struct built {
     struct store_group *group;
     uint64_t first, last;               /* commits in it */
+    uint64_t proven;                    /* acknowledged when it was sealed */
     uint32_t positions[4];
     bool     chain;                     /* the long transaction is one of them */
 };
@@ -168,6 +169,7 @@ static int group_build(struct world *world, struct built *built, uint32_t txns)
         store_group_cancel(built->group);
         return refused ? refused : -ENODATA;
     }
+    built->proven = world->acked;
     error = store_group_seal(built->group);
     if (!error)
         group_note(world, built, after);
@@ -179,6 +181,7 @@ static int group_finish(struct world *world, struct built *built)
     int error = store_group_write(built->group);
     if (!error) {
         world->acked = built->last;
+        world->device->proven = built->proven;
         device_mark(world->device, world->acked, world->submitted);
     }
     int applied = store_group_apply(built->group);
@@ -335,6 +338,12 @@ static int clean_late(struct world *world, uint64_t *random)
     return error == -ESTALE ? 0 : error;
 }
 
+void world_prove(struct world *world)
+{
+    world->device->proven = world->acked;
+    device_mark(world->device, world->acked, world->submitted);
+}
+
 /* The no-op group that the store manager writes when idle. */
 int world_idle(struct world *world)
 {
@@ -348,6 +357,8 @@ int world_idle(struct world *world)
         return error == -EAGAIN ? 0 : error;
     }
     error = store_group_write(group);
+    if (!error)
+        world_prove(world);
     int applied = store_group_apply(group);
     return error ? error : applied;
 }
@@ -393,6 +404,7 @@ int world_format(struct world *world, struct device *device, uint64_t seed,
 {
     memset(world, 0, sizeof *world);
     world->device = device;
+    device->proven = 0;
     world->seed = seed;
     world->options = *options;
     struct store_options format = { .log_bytes = options->log_bytes,
@@ -452,7 +464,7 @@ int world_resume(struct world *to, const struct world *from, uint64_t k, struct 
     to->options = from->options;
     to->seed = from->seed;
     to->model = from->history[k];
-    to->acked = to->submitted = k;
+    to->acked = to->submitted = device->proven = k;
     to->group = from->group + 1;
     to->checkpointing = false;
     memset(&to->chain, 0, sizeof to->chain);

@@ -52,7 +52,10 @@ static int spill_some(struct world *world, uint32_t count, uint64_t *random)
         store_group_cancel(group);
         return error == -EAGAIN ? 0 : error;
     }
-    error = random_below(random, 3) ? store_group_issue(group) : store_group_write(group);
+    bool flushed = random_below(random, 3) == 0;
+    error = flushed ? store_group_write(group) : store_group_issue(group);
+    if (!error && flushed)
+        world_prove(world);
     int applied = store_group_apply(group);
     if (refused == -E2BIG)
         world_chain_end(world);

@@ -15,5 +15,7 @@ uint64_t model_digest(const struct model *model);
 int txn_make(struct world *world, struct store_group *group, uint64_t *random);
 /* Fills one that the caller will cancel; an error if the store takes what it must refuse. */
 int txn_doomed(struct world *world, struct store_group *group, uint64_t *random);
+/* A group is durable now that was sealed after all that is acknowledged: it bears witness. */
+void world_prove(struct world *world);
 
 #endif
