@@ -4,7 +4,7 @@
  * A port whose manager never granted any has no such limit. Each first write takes a credit; abort
  * and unchanged copies give it back; a logged copy consumes it until the manager grants it again,
  * after a checkpoint. Waiting is FIFO, and an edge to those before. A grant of 0 says "there is nothing
- * more", unless something was consumed since the grant before: then the manager is asked once more. While
+ * more", unless something was consumed since the last such grant: then the manager is asked once more. While
  * there is nothing more, the first depends on those that hold credits, and gives up
  * if nobody else does. It finds out itself, so that nobody dooms a transaction that goes on already.
  *
@@ -159,7 +159,8 @@ long credit_grant(struct port *p, uint64_t n)
         p->credits_low = p->credits / 4;
     bool again = n == 0 && p->consumed; /* what was logged meanwhile, a checkpoint gives back */
     p->exhausted = n == 0 && !again;
-    p->consumed = 0;
+    if (n == 0)
+        p->consumed = 0;
     list_for(l, &p->credit_queue) { /* the first takes some; who holds many may spill, if there are none */
         thread_wake(container_of(l, struct view, credit_link)->owner);
         if (!p->exhausted)

@@ -42,7 +42,7 @@ struct port {
     bool credits_used;       /* the manager granted some once: there is a limit */
     bool exhausted;          /* the manager said that it has no more, and nothing was consumed since */
     uint64_t credits, held, credits_low;
-    uint64_t consumed;       /* logged since the last grant */
+    uint64_t consumed;       /* logged since the last grant of 0 */
     struct list credit_queue;
     uint32_t commits_held;   /* atomic: an object that commits here is being destroyed (commit.c) */
 };
