@@ -6,6 +6,8 @@ STORE   ?= katydid.store
 IMPORT  ?= /usr/share/wordnet
 ACCEL   ?= tcg
 JOBS    ?= $(shell nproc)
+GDB_PORT ?= 1234
+GDBINIT ?= .gdbinit
 
 CC      := $(CROSS_COMPILE)gcc
 AR      := $(CROSS_COMPILE)ar
@@ -49,7 +51,7 @@ DISK_TEST_PARTS := $(filter-out tests/disk/test_%,$(wildcard tests/disk/*.c))
 WORLD_PARTS     := tests/disk/device.c tests/disk/model.c tests/disk/txn.c $(wildcard tests/disk/world*.c)
 HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
 HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) \
-                   $(addprefix libpstore/,slot.c alloc.c txn.c txn_entry.S container.c \
+                   $(addprefix libpstore/,slot.c alloc.c txn.c txn_entry.S lint.c container.c \
                      container_name.c error.c pstore.c)
 KCHECK_SOURCES  := $(wildcard disk/tools/kcheck/*.c)
 KSTORE_SOURCES  := $(wildcard disk/tools/kstore/*.c) $(KCHECK_SOURCES)
@@ -57,7 +59,7 @@ HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/
                    build/host/kstore
 
 .PHONY: all image tests host-tests iso run test test-long check fuzz coverage debug crash bench lint clean
-.PHONY: reset-store help kernel-bugs
+.PHONY: reset-store help lines kernel-bugs crash-bugs gdbinit plots
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -72,7 +74,7 @@ else
 image: build/kernel.elf build/initrd.tar
 host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS) build/tests/model build/tests/asan/kstore
 tests: image host-tests $(GUEST_TESTS) build/tests/same/host build/tests/same/guest build/bugs/store \
-       build/bugs/kernel.elf
+       build/bugs/kreplay build/bugs/kernel.elf
 endif
 
 # --- the kernel: linked twice, so that it can hold its own symbol table -------------------------
@@ -156,6 +158,9 @@ build/tests/guest/%: build/obj/tests/guest/%.o build/libpstore.a
 build/obj/guest-bugs/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC  )$(MUSL) $(UFLAGS) -Idisk -DKATYDID_BUGS -c -o $@ $<
+build/bugs/kreplay: $(call objects,build/obj/bugs,disk/tools/kreplay.c $(DISK_SOURCES))
+	@mkdir -p $(@D)
+	$(call say,LINK)$(HLINK)
 build/bugs/store: $(call objects,build/obj/guest-bugs,$(wildcard user/store/*.c) $(DISK_SOURCES)) \
         build/libpstore.a
 	@mkdir -p $(@D)
@@ -199,11 +204,22 @@ build/tests/asan/kstore: HLINK += $(SANITIZE)
 build/tests/asan/kstore: $(call objects,build/obj/asan,$(KSTORE_SOURCES) $(DISK_SOURCES))
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HLINK) -lm
+# the kernel's parsers, with the machine replaced (tests/fuzz/parsers.c)
+PARSERS := -I. -iquote kernel -iquote arch/x86_64 -Iarch/x86_64
+build/tests/host/test_parsers: HLINK += $(SANITIZE)
+build/obj/asan/tests/host/test_parsers.o: HFLAGS += $(PARSERS)
+build/tests/host/test_parsers: build/obj/asan/tests/host/test_parsers.o
+	@mkdir -p $(@D)
+	$(call say,LINK)$(HLINK)
+build/fuzz/parsers: tests/fuzz/parsers.c tests/host/kernel_names.h $(wildcard kernel/*.[ch] arch/x86_64/*.[ch]) Makefile
+	@mkdir -p $(@D)
+	$(call say,FUZZ)$(CLANG) $(filter-out -MMD -MP,$(HFLAGS)) $(PARSERS) -fsanitize=fuzzer,address,undefined \
+	    -DFUZZ_PARSERS -Wno-unknown-attributes -fno-sanitize-recover=all -o $@ $<
 # the model of the transaction protocol
 build/tests/model: $(wildcard tests/model/*.h tests/model/*.cpp) Makefile
 	@mkdir -p $(@D)
 	$(call say,HOST)$(HOSTCXX) -std=c++17 -O2 -Wall -Wextra -Werror -Wno-missing-field-initializers -o $@ tests/model/main.cpp
-# libFuzzer's three targets, and the program that makes their first inputs
+# libFuzzer's targets for disk/, and the program that makes their first inputs
 FUZZ_PARTS := $(addprefix tests/disk/,crew.c hostile.c) $(WORLD_PARTS) $(KCHECK_SOURCES)
 FUZZ_image := -DFUZZ_PART=HOSTILE_IMAGE
 FUZZ_log := -DFUZZ_PART=HOSTILE_LOG
@@ -226,7 +242,8 @@ build/tests/same/guest: $(call objects,build/obj/guest,$(SAME_SOURCES)) build/li
 	@mkdir -p $(@D)
 	$(call say,LINK)$(ULINK)
 # with gcov's counters, planted bugs and never() compiled out
-COVERED_TESTS := store decide errors formats agree hostile chain grow kcheck calls craft corners hash open
+COVERED_TESTS := store decide errors formats agree hostile chain grow kcheck calls craft corners hash open \
+    spill scarce checkpoint unflushed
 COVERED_TESTS := $(filter $(patsubst tests/disk/test_%.c,%,$(wildcard tests/disk/test_*.c)),\
     $(COVERED_TESTS))
 build/obj/coverage/%.o: %.c Makefile
@@ -258,24 +275,24 @@ run:                            ## boot Katydid with $(STORE), and IMPORT=DIR (W
 	@scripts/run --iso --cpus $(CPUS) --memory $(MEMORY) --accel $(ACCEL) --store $(STORE) \
 	    --import $(IMPORT)
 
-test:                           ## all tests (15 minutes at most); ONLY=PATTERN picks some
+test:                           ## all tests (15 minutes at most); ONLY=PATTERN picks some, CPUS=N for the guest
 	@scripts/setup test
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests iso
-	@scripts/test $(if $(ONLY),--only '$(ONLY)')
+	@scripts/test --cpus $(CPUS) $(if $(ONLY),--only '$(ONLY)')
 
 check:                          ## host tests only (2 minutes at most)
 	@scripts/setup check
 	@+$(MAKE) --no-print-directory -j$(JOBS) host-tests
 	@scripts/test --host --tier check $(if $(ONLY),--only '$(ONLY)')
 
-test-long:                      ## host proofs in full, for a night; N=SEEDS, SEED=FIRST, ONLY=PATTERN
-	@scripts/setup check
-	@+$(MAKE) --no-print-directory -j$(JOBS) host-tests
-	@N=$(N) SEED=$(SEED) scripts/test --host --tier long $(if $(ONLY),--only '$(ONLY)')
+test-long:                      ## host proofs in full, all else with 1, 2, 4 CPUs; N=SEEDS, SEED=FIRST, ONLY=PATTERN
+	@scripts/setup test
+	@+$(MAKE) --no-print-directory -j$(JOBS) tests iso
+	@N=$(N) SEED=$(SEED) scripts/test --tier long --cpus 1,2,4 --jobs $(JOBS) $(if $(ONLY),--only '$(ONLY)')
 
-fuzz:                           ## libFuzzer on images, logs and kcheck; N=RUNS (200000) SEED=S
+fuzz:                           ## libFuzzer: images, logs, kcheck, the kernel's parsers; N=RUNS (200000) SEED=S
 	@scripts/setup fuzz
-	@+$(MAKE) --no-print-directory -j$(JOBS) build/fuzz/image build/fuzz/log build/fuzz/kcheck build/fuzz/corpus
+	@+$(MAKE) --no-print-directory -j$(JOBS) build/fuzz/image build/fuzz/log build/fuzz/kcheck build/fuzz/corpus build/fuzz/parsers build/tests/host/test_parsers
 	@tests/fuzz/fuzz.sh $(or $(N),200000) $(or $(SEED),1)
 
 coverage:                       ## branches of disk/ that the host tests run; HTML in build/coverage
@@ -283,16 +300,24 @@ coverage:                       ## branches of disk/ that the host tests run; HT
 	@+$(MAKE) --no-print-directory -j$(JOBS) $(COVERED_TESTS:%=build/coverage/test_%)
 	@tests/disk/coverage.sh $(COVERED_TESTS:%=build/coverage/test_%)
 
-debug:                          ## boot and wait for gdb, which reads the .gdbinit made here
+debug:                          ## boot and wait for gdb, which reads the .gdbinit made here; PROGRAM=NAME stops in its main
 	@scripts/setup debug
-	@+$(MAKE) --no-print-directory -j$(JOBS) image
-	@printf 'file build/kernel.elf\ntarget remote :1234\n' >.gdbinit
-	@echo 'waiting for: gdb -x .gdbinit'
-	@scripts/run --gdb --cpus $(CPUS) --memory $(MEMORY) --store $(STORE)
+	@+$(MAKE) --no-print-directory -j$(JOBS) image build/host/kstore gdbinit
+	@echo 'waiting for: gdb -x $(GDBINIT)'
+	@scripts/run --gdb $(GDB_PORT) --cpus $(CPUS) --memory $(MEMORY) --store $(STORE)
+
+gdbinit:
+	@printf '%s\n' 'set pagination off' 'file build/kernel.elf' 'source scripts/gdb/katydid.py' \
+	    'target remote 127.0.0.1:$(GDB_PORT)' >$(GDBINIT)
+	@$(if $(PROGRAM),printf '%s\n' 'kd-program $(PROGRAM) main' continue >>$(GDBINIT))
 
 crash:                          ## cut the power in N runs (30); SEED=S chooses them, BUG=NAME plants a bug
-	@+$(MAKE) --no-print-directory -j$(JOBS) all build/bugs/store
+	@+$(MAKE) --no-print-directory -j$(JOBS) all build/bugs/store build/bugs/kreplay
 	@scripts/crash $(N) $(if $(SEED),--seed $(SEED)) $(if $(BUG),--bug $(BUG))
+
+crash-bugs:                     ## a bug of each class in the store: `make crash` must report it; SEED=S
+	@+$(MAKE) --no-print-directory -j$(JOBS) all build/bugs/store build/bugs/kreplay
+	@scripts/crash 2 --bugs $(if $(SEED),--seed $(SEED))
 
 kernel-bugs:                    ## the kernel with planted bugs: guest tests must find each
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests
@@ -300,12 +325,21 @@ kernel-bugs:                    ## the kernel with planted bugs: guest tests mus
 
 bench:                          ## measured values beside their reach; ONLY=GROUP runs one group
 	@scripts/setup test
+	@scripts/bench --known $(ONLY)
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests iso
 	@scripts/bench $(ONLY)
+
+plots:                          ## measured crossovers as build/plots/*.svg
+	@scripts/setup test
+	@+$(MAKE) --no-print-directory -j$(JOBS) image
+	@scripts/plots
 
 lint:                           ## cppcheck, shellcheck, compiler warnings
 	@scripts/setup lint
 	@scripts/lint
+
+lines:                          ## how large kernel/ and arch/ are
+	@scripts/lines
 
 clean:                          ## remove build/; a store is never removed
 	rm -rf build .gdbinit

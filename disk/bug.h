@@ -29,6 +29,9 @@
     X(DAMAGE_FALSE, "damage", "a torn tail is taken for damage if any later group is there") \
     X(NO_EPOCH, "epoch", "recovery begins no new epoch: a cut-off tail comes back to life") \
     X(EPOCH_LATE, "epoch", "the first group of an epoch is not believed") \
+    X(EPOCH_OPEN, "epoch", "only recovery's last superblock, which is not flushed, has the next epoch") \
+    X(EPOCH_PROVES, "epoch", "the start of an epoch does not prove that the log to there was durable") \
+    X(EPOCH_FULL, "epoch", "the table of epochs may fill up in superblocks that are not flushed") \
     X(EPOCH_NO_FLUSH, "epoch", "the superblock with the next epoch is not flushed before work begins") \
     X(NO_FLUSH, "superblock", "checkpoint: no flush between what the superblock names and itself") \
     X(SUPERBLOCK_FIRST, "superblock", "the superblock is written before what it names") \
@@ -57,6 +60,11 @@
     X(META_CRC, "checkpoint", "the CRC of a metadata page is not compared") \
     X(CHECKPOINT_SKIP, "recovery", "recovery leaves a home page alone whose first sector looks new") \
     X(RECOVERY_ORDER, "recovery", "recovery's superblock is not preceded by a flush of the home pages") \
+    X(HOME_EARLY, "recovery", "home pages are written from a log that was not flushed") \
+    X(RECOVERY_RELEASE, "recovery", "log and extents are free before recovery's superblock is flushed") \
+    X(SLOT_BACK, "recovery", "a bad slot is overwritten before the pages are durable that it names") \
+    X(AREA_NAMED, "recovery", "recovery's first superblock still names the area that was lost") \
+    X(AREA_EARLY, "recovery", "a checkpoint begins before recovery's superblock is flushed") \
     X(RECOVERY_CRC, "recovery", "recovered pages go home without their CRC") \
     X(HOME_SHORT, "recovery", "the last page of a run is not written home") \
     X(IMAGE_KEPT, "recovery", "a freed page's image stays, and goes home") \
@@ -94,6 +102,7 @@
     X(NAMES_STAY, "directory", "a deleted container's names stay") \
     X(RENAME_TOUCH, "directory", "a new name is not saved by the next checkpoint") \
     X(NAME_TWICE, "names", "setting a name again adds a second one") \
+    X(NAME_TOUCH, "names", "a name that was set is not saved by the next checkpoint") \
     X(UNSET_TOUCH, "names", "an unset name is not saved as unset by the next checkpoint") \
     X(FLUSH_SWALLOWED, "errors", "a failed flush counts as done") \
     X(NO_FENCE, "errors", "after a failed write or flush of a group the store goes on") \

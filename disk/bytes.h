@@ -16,6 +16,19 @@ void *memmove(void *to, const void *from, size_t count);
 void *memset(void *to, int value, size_t count);
 int   memcmp(const void *a, const void *b, size_t count);
 
+/* Eight bytes at any place, as this machine has them. */
+static inline uint64_t load64(const uint8_t *bytes)
+{
+    uint64_t value;
+    memcpy(&value, bytes, 8);
+    return value;
+}
+
+static inline void store64(uint8_t *bytes, uint64_t value)
+{
+    memcpy(bytes, &value, 8);
+}
+
 typedef struct { uint8_t byte[2]; } le16;
 typedef struct { uint8_t byte[4]; } le32;
 typedef struct { uint8_t byte[8]; } le64;

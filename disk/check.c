@@ -8,55 +8,25 @@
 
 /* ---- the directory (D1 to D3) */
 
-static int segments_check(const struct store *store, uint32_t slot, const char **why)
-{
-    const struct container_disk *c = directory_slot(store, slot);
-    for (uint32_t s = 0; s < le32_get(c->segment_count); s++) {
-        uint32_t first = le32_get(c->segments[s].first_gib), gib = le32_get(c->segments[s].gib);
-        for (uint32_t t = 0; t < s; t++) {
-            uint32_t other = le32_get(c->segments[t].first_gib);
-            if (other < first + gib && first < other + le32_get(c->segments[t].gib))
-                FAIL("two segments of a container overlap (D2)");
-        }
-    }
-    return 0;
-}
-
-static bool containers_collide(const struct container_disk *a, const struct container_disk *b)
-{
-    for (uint32_t s = 0; s < le32_get(a->segment_count); s++)
-        for (uint32_t t = 0; t < le32_get(b->segment_count); t++) {
-            uint32_t x = le32_get(a->segments[s].first_gib), y = le32_get(b->segments[t].first_gib);
-            if (x < y + le32_get(b->segments[t].gib) && y < x + le32_get(a->segments[s].gib))
-                return true;
-        }
-    return false;
-}
-
 static int directory_check(const struct store *store, const char **why)
 {
-    uint32_t count = 0;
+    uint32_t count = 0, gib = 0;
     for (uint32_t i = 0; i < directory_slots(store); i++) {
-        const struct container_disk *a = directory_slot(store, i);
-        if (!le64_get(a->object))
+        const struct container_disk *c = directory_slot(store, i);
+        if (!le64_get(c->object))
             continue;
         count++;
-        if (!container_valid(store, a) || le64_get(a->object) >= store->next_object)
+        if (!container_valid(store, c) || le64_get(c->object) >= store->next_object)
             FAIL("a container's entry is out of range (D1, D2)");
-        if (segments_check(store, i, why))
-            return -EUCLEAN;
-        for (uint32_t j = 0; j < i; j++) {
-            const struct container_disk *b = directory_slot(store, j);
-            if (!le64_get(b->object))
-                continue;
-            if (le64_get(a->object) == le64_get(b->object) || name_equal(a->name, b->name))
-                FAIL("two containers share an id or a name (D1)");
-            if (containers_collide(a, b))
-                FAIL("two containers share addresses (D2)");
-        }
+        if (!index_holds_container(store, i))
+            FAIL("two containers share an id, a name or addresses (D1, D2)");
+        for (uint32_t s = 0; s < le32_get(c->segment_count); s++)
+            gib += le32_get(c->segments[s].gib);
     }
-    if (count != store->containers)
+    if (count != store->containers || count != store->index.id_count)
         FAIL("the count of containers is wrong");
+    if (gib != store->index.owned)
+        FAIL("two segments of a container overlap (D2)");
     return 0;
 }
 
@@ -178,6 +148,7 @@ int store_rebuild_extents(struct store *store, const char **why)
     for (int i = 0; i < 2; i++)
         extents_reserve(store, store->super.area_start[i], area);
     extents_reserve(store, store->super.slot_b_offset, BLOCK_BYTES);
+    index_fill(store);
     if (directory_check(store, why) || names_check(store, why) ||
         leaves_walk(store, leaf_enter, why))
         return -EUCLEAN;

@@ -26,7 +26,7 @@ static const struct recovery_rule rules[RECOVERY_RULES] = {
     { "R6", S(GOOD), B(NONE), ANY, RECOVERY_REFUSE, -EUCLEAN,
       "no checkpoint of the metadata is intact; restore a copy" },
     { "R7", S(GOOD), B(NEWEST) | B(OLDER), L(DAMAGED), RECOVERY_SALVAGE, -EUCLEAN,
-      "acknowledged transactions from damage_lsn on are lost; open read-only to save what is left, "
+      "the log breaks off, acknowledged transactions are lost; open read-only to save what is left, "
       "or restore a copy" },
     { "R8", S(GOOD), B(NEWEST) | B(OLDER), L(UNFIT), RECOVERY_REFUSE, -EUCLEAN,
       "the log holds records that do not fit the metadata, or pages of a transaction are lost; "
@@ -34,6 +34,8 @@ static const struct recovery_rule rules[RECOVERY_RULES] = {
     { "R9", S(GOOD), B(NEWEST), L(EMPTY), RECOVERY_EPOCH, 0, NULL },
     { "R10", S(GOOD), B(NEWEST), L(GROUPS), RECOVERY_REPLAY, 0, NULL },
     { "R11", S(GOOD), B(OLDER), L(EMPTY) | L(GROUPS), RECOVERY_REPLAY, 0, NULL },
+    { "R12", S(OLDER), ANY, ANY, RECOVERY_REFUSE, -EOPNOTSUPP,
+      "a store of an older format; this version reads format 2" },
 };
 
 const struct recovery_rule *recovery_rule_at(uint32_t i)
@@ -50,6 +52,8 @@ enum slots_fact slots_fact(enum slot_verdict a, enum slot_verdict b, bool blank)
         return SLOTS_GOOD;
     if (a == SLOT_NEWER || b == SLOT_NEWER)
         return SLOTS_NEWER;
+    if (a == SLOT_OLDER || b == SLOT_OLDER)
+        return SLOTS_OLDER;
     if (a == SLOT_UNREADABLE && b == SLOT_UNREADABLE)
         return SLOTS_UNREADABLE;
     if (a >= SLOT_DAMAGED || b >= SLOT_DAMAGED)

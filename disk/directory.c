@@ -1,8 +1,7 @@
 /*
  * directory.c - containers and their named objects, in metadata pages.
  *
- * Slots are searched one after the other: a store has hundreds of containers, and the store
- * manager remembers those that are open.
+ * They are found by index.c, which follows each change.
  *
  * Invariants
  *   D1  Names of containers are unique; ids are below next_object and never given twice.
@@ -11,8 +10,6 @@
  *   D4  container_pages[slot] is the sum of the mask bits of the container's leaves.
  */
 #include "internal.h"
-
-#define ZONE_GIB ((uint32_t)(STORE_ZONE_BYTES / STORE_SEGMENT_UNIT))
 
 bool name_valid(const char *name)
 {
@@ -58,25 +55,19 @@ static void directory_touch(struct store *store, uint32_t slot)
 
 struct container_disk *directory_get(const struct store *store, uint64_t object, uint32_t *slot)
 {
-    for (uint32_t i = 0; object && i < directory_slots(store); i++) {
-        struct container_disk *container = directory_slot(store, i);
-        if (le64_get(container->object) == object) {
-            if (slot)
-                *slot = i;
-            return container;
-        }
-    }
-    return NULL;
+    uint32_t found = index_from_id(store, object);
+    struct container_disk *container = found == NO_SLOT ? NULL : directory_slot(store, found);
+    if (!object || !container || le64_get(container->object) != object)
+        return NULL;
+    if (slot)
+        *slot = found;
+    return container;
 }
 
 struct container_disk *directory_find(const struct store *store, const char *name)
 {
-    for (uint32_t i = 0; i < directory_slots(store); i++) {
-        struct container_disk *container = directory_slot(store, i);
-        if (le64_get(container->object) && name_equal(container->name, name))
-            return container;
-    }
-    return NULL;
+    uint32_t slot = index_container(store, name);
+    return slot == NO_SLOT ? NULL : directory_slot(store, slot);
 }
 
 uint64_t container_pages(const struct container_disk *container)
@@ -106,24 +97,28 @@ bool container_valid(const struct store *store, const struct container_disk *con
     return !container->layout.type[0] || name_valid(container->layout.type);
 }
 
-/* Does [first, first + gib) meet a segment of any container? *next is then behind that one. */
+/* The segment that has GiB g of the zone, which is the container's. */
+static uint32_t segment_of(const struct container_disk *container, uint32_t g)
+{
+    uint32_t s = 0;
+    while (g - le32_get(container->segments[s].first_gib) >= le32_get(container->segments[s].gib))
+        s++;
+    return s;
+}
+
+/* Does [first, first + gib) meet a segment of any container? *next is then behind the last one. */
 bool directory_range_used(const struct store *store, uint32_t first_gib, uint32_t gib,
                           uint32_t *next_gib)
 {
-    for (uint32_t i = 0; i < directory_slots(store); i++) {
-        const struct container_disk *container = directory_slot(store, i);
-        if (!le64_get(container->object))
-            continue;
-        for (uint32_t s = 0; s < le32_get(container->segment_count); s++) {
-            uint32_t first = le32_get(container->segments[s].first_gib);
-            uint32_t end = first + le32_get(container->segments[s].gib);
-            if (first < first_gib + gib && first_gib < end) {
-                *next_gib = end;
-                return true;
-            }
-        }
-    }
-    return false;
+    uint32_t g = first_gib + gib;
+    while (g > first_gib && index_owner(store, g - 1) == NO_SLOT)
+        g--;
+    if (g == first_gib)
+        return false;
+    const struct container_disk *container = directory_slot(store, index_owner(store, g - 1));
+    const struct segment_disk *segment = &container->segments[segment_of(container, g - 1)];
+    *next_gib = le32_get(segment->first_gib) + le32_get(segment->gib);
+    return true;
 }
 
 /* A new page of slots for directory or names. */
@@ -149,7 +144,7 @@ static void cursor_pass(struct store *store, uint32_t first_gib, uint32_t gib)
 int directory_create(struct store *store, uint64_t object, const struct container_disk *image,
                      uint64_t csn)
 {
-    uint32_t slot = 0, next;
+    uint32_t slot = store->index.free_container, next;
     if (!container_valid(store, image) || le32_get(image->segment_count) != 1 ||
         object < store->next_object || object >> 62 || directory_find(store, image->name))
         return -EUCLEAN;
@@ -171,6 +166,8 @@ int directory_create(struct store *store, uint64_t object, const struct containe
     container->object = le64_of(object);
     container->created = le64_of(csn);
     store->use[slot] = (struct container_use){ .pages = 0 };
+    index_container_enter(store, slot);
+    store->index.free_container = slot + 1;
     store->containers++;
     store->next_object = BUG(BUG_ID_AGAIN) ? object : object + 1;
     cursor_pass(store, first, gib);
@@ -186,6 +183,7 @@ static void names_drop(struct store *store, uint64_t object)
         if (BUG(BUG_NAMES_STAY))
             continue;
         meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
+        index_name_drop(store, i);
         memset(name, 0, sizeof *name);
         store->names--;
     }
@@ -200,6 +198,7 @@ int directory_delete(struct store *store, uint64_t object)
         return -EUCLEAN;
     names_drop(store, object);
     directory_touch(store, slot);
+    index_container_drop(store, slot);
     memset(container, 0, sizeof *container);
     store->containers--;
     return 0;
@@ -213,7 +212,7 @@ int directory_rename(struct store *store, uint64_t object, const char *name)
         return -EUCLEAN;
     if (!BUG(BUG_RENAME_TOUCH))
         directory_touch(store, slot);
-    name_copy(container->name, name);
+    index_rename(store, slot, name);
     return 0;
 }
 
@@ -231,6 +230,7 @@ int directory_grow(struct store *store, uint64_t object, uint32_t first_gib, uin
     container->segments[count].first_gib = le32_of(first_gib);
     container->segments[count].gib = le32_of(gib);
     container->segment_count = le32_of(count + 1);
+    index_segment_enter(store, slot, &container->segments[count]);
     cursor_pass(store, first_gib, gib);
     return 0;
 }
@@ -268,53 +268,55 @@ struct name_disk *names_slot(const struct store *store, uint32_t slot)
     return (struct name_disk *)page + slot % NAMES_PER_PAGE;
 }
 
-static uint32_t names_index(const struct store *store, uint64_t object, const char *name)
-{
-    uint32_t i = 0;
-    for (; i < names_slots(store); i++) {
-        const struct name_disk *slot = names_slot(store, i);
-        if (le64_get(slot->object) == object && (!object || name_equal(slot->value.name, name)))
-            break;
-    }
-    return i;
-}
-
 struct name_disk *names_find(const struct store *store, uint64_t object, const char *name)
 {
-    uint32_t i = names_index(store, object, name);
-    return object && i < names_slots(store) ? names_slot(store, i) : NULL;
+    uint32_t slot = object ? index_name(store, object, name) : NO_SLOT;
+    return slot == NO_SLOT ? NULL : names_slot(store, slot);
+}
+
+/* The first free slot, perhaps on a new page. */
+static int name_slot_take(struct store *store, uint32_t *slot)
+{
+    *slot = store->index.free_name;
+    while (*slot < names_slots(store) && le64_get(names_slot(store, *slot)->object))
+        ++*slot;
+    int error = *slot < names_slots(store) ? 0
+              : slots_grow(store, META_NAMES, store->names_list, &store->names_count,
+                           store->super.names_pages_max);
+    if (!error)
+        store->index.free_name = *slot + 1;
+    return error;
 }
 
 int directory_name_set(struct store *store, uint64_t object, const struct name_value_disk *value)
 {
     if (!directory_get(store, object, NULL) || !name_valid(value->name))
         return -EUCLEAN;
-    uint32_t i = names_index(store, BUG(BUG_NAME_TWICE) ? 0 : object, value->name);
-    if (i == names_slots(store) || BUG(BUG_NAME_TWICE)) {
-        i = names_index(store, 0, NULL);        /* a free slot */
-        if (i == names_slots(store)) {
-            int error = slots_grow(store, META_NAMES, store->names_list, &store->names_count,
-                                   store->super.names_pages_max);
-            if (error)
-                return error;
-        }
-        store->names++;
-    }
+    uint32_t i = BUG(BUG_NAME_TWICE) ? NO_SLOT : index_name(store, object, value->name);
+    bool made = i == NO_SLOT;
+    int error = made ? name_slot_take(store, &i) : 0;
+    if (error)
+        return error;
     struct name_disk *slot = names_slot(store, i);
-    meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
+    if (!BUG(BUG_NAME_TOUCH))
+        meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
     memset(slot, 0, sizeof *slot);
     slot->object = le64_of(object);
     slot->value = *value;
+    store->names += made;
+    if (made)
+        index_name_enter(store, i);
     return 0;
 }
 
 int directory_name_unset(struct store *store, uint64_t object, const char *name)
 {
-    uint32_t i = names_index(store, object, name);
-    if (!object || i == names_slots(store))
+    uint32_t i = object ? index_name(store, object, name) : NO_SLOT;
+    if (i == NO_SLOT)
         return -EUCLEAN;
     if (!BUG(BUG_UNSET_TOUCH))
         meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
+    index_name_drop(store, i);
     memset(names_slot(store, i), 0, sizeof(struct name_disk));
     store->names--;
     return 0;
@@ -370,39 +372,24 @@ int store_container_at(struct store *store, uint64_t address, struct store_conta
     uint64_t zone = STORE_REGION_BASE + store->super.zone * STORE_ZONE_BYTES;
     if (address < zone || address - zone >= STORE_ZONE_BYTES)
         return -ENOENT;
-    for (uint32_t slot = 0; slot < directory_slots(store); slot++) {
-        const struct container_disk *container = directory_slot(store, slot);
-        if (!le64_get(container->object))
-            continue;
-        container_fill(store, container, slot, out);
-        uint64_t before = 0;
-        for (uint32_t s = 0; s < out->segment_count; s++) {
-            uint64_t at = address - out->segments[s].address;
-            if (address >= out->segments[s].address &&
-                at / STORE_PAGE_BYTES < out->segments[s].pages) {
-                *page = before + at / STORE_PAGE_BYTES;
-                return 0;
-            }
-            before += out->segments[s].pages;
-        }
-    }
-    return -ENOENT;
+    uint32_t g = (uint32_t)((address - zone) / STORE_SEGMENT_UNIT), slot = index_owner(store, g);
+    if (slot == NO_SLOT)
+        return -ENOENT;
+    const struct container_disk *container = directory_slot(store, slot);
+    container_fill(store, container, slot, out);
+    uint32_t at = segment_of(container, g);
+    *page = (address - out->segments[at].address) / STORE_PAGE_BYTES;
+    for (uint32_t s = 0; s < at; s++)
+        *page += out->segments[s].pages;
+    return 0;
 }
 
 int store_container_next(struct store *store, uint64_t after, struct store_container *out)
 {
-    uint32_t best = UINT32_MAX;
-    uint64_t best_object = UINT64_MAX;
-    for (uint32_t slot = 0; slot < directory_slots(store); slot++) {
-        uint64_t object = le64_get(directory_slot(store, slot)->object);
-        if (object > after && object < best_object) {
-            best = slot;
-            best_object = object;
-        }
-    }
-    if (best == UINT32_MAX)
+    uint32_t slot = after < UINT64_MAX ? index_from_id(store, after + 1) : NO_SLOT;
+    if (slot == NO_SLOT)
         return -ENOENT;
-    container_fill(store, directory_slot(store, best), best, out);
+    container_fill(store, directory_slot(store, slot), slot, out);
     return 0;
 }
 

@@ -43,6 +43,9 @@
 #ifndef EPROTONOSUPPORT
 #define EPROTONOSUPPORT 93
 #endif
+#ifndef EOPNOTSUPP
+#define EOPNOTSUPP 95
+#endif
 #ifndef ENOBUFS
 #define ENOBUFS 105
 #endif

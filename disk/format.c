@@ -9,6 +9,7 @@
 #include "internal.h"
 
 #define LOG_BYTES_DEFAULT (32ull << 20)
+#define DIRECTORY_PAGES_MOST 1024u      /* 8,192 containers, as many as a zone has GiB */
 
 /* Next place for `bytes` from *cursor on that leaves slot B's block alone. */
 static uint64_t place(uint64_t *cursor, uint64_t bytes, uint64_t slot_b)
@@ -23,7 +24,7 @@ static uint64_t place(uint64_t *cursor, uint64_t bytes, uint64_t slot_b)
 uint32_t directory_pages_for(uint64_t disk_bytes)
 {
     uint64_t pages = disk_bytes >> 20;
-    return pages < 1 ? 1 : pages > 128 ? 128 : (uint32_t)pages;
+    return pages < 1 ? 1 : pages > DIRECTORY_PAGES_MOST ? DIRECTORY_PAGES_MOST : (uint32_t)pages;
 }
 
 static int geometry_make(const struct store_options *options, uint64_t disk_bytes,

@@ -64,11 +64,6 @@ int store_group_begin(struct store *store, struct store_group **out)
         return fence;
     if (group->state != GROUP_IDLE || never(store->groups[!store->next_group].state == GROUP_OPEN))
         return -EBUSY;
-    if (!group->buffer) {
-        group->buffer = store->memory.alloc(store->memory.context, store->group_bytes);
-        if (!group->buffer)
-            return -ENOMEM;
-    }
     group->store = store;
     group->state = GROUP_OPEN;
     group->error = 0;
@@ -555,6 +550,8 @@ int store_group_apply(struct store_group *group)
         store->applied_lsn = group->lsn + group->bytes;
         if (!spilled)
             store->durable_lsn = store->applied_lsn;
+        if (!spilled && store->super_open)
+            superblock_settled(store);          /* the group's flush covered it (C6) */
         store->applied_crc = le32_get(((struct group_disk *)group->buffer)->crc);
         store->counters.groups++;
         store->counters.log_bytes_written += group->bytes;

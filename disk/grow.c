@@ -71,7 +71,8 @@ static void tables_release(const struct store *store, const struct tables *table
 static int tables_enlarge(struct store *store, const struct superblock *next)
 {
     struct tables old, new;
-    bool all = true;
+    struct index index;
+    bool all = index_setup(store, next, &index) == 0;
     tables_describe(store, &store->super, &old);
     tables_describe(store, next, &new);
     for (int i = 0; i < TABLES; i++) {
@@ -80,6 +81,7 @@ static int tables_enlarge(struct store *store, const struct superblock *next)
     }
     if (!all) {
         tables_release(store, &new);
+        index_teardown(store, next, &index);
         return -ENOMEM;
     }
     for (int i = 0; i < TABLES; i++)
@@ -92,6 +94,8 @@ static int tables_enlarge(struct store *store, const struct superblock *next)
     store->extents = new.memory[5];
     store->page_crcs = new.memory[6];
     tables_release(store, &old);
+    index_teardown(store, &store->super, &store->index);
+    store->index = index;
     return 0;
 }
 
@@ -121,14 +125,18 @@ int grow_to(struct store *store, uint64_t bytes)
     bool moved = next.area_pages != store->super.area_pages;
     store->free_pages += next.area_pages - store->super.area_pages;
     store->super = next;
+    index_fill(store);
     extents_enlarge(store);
     for (uint32_t i = 0; moved && i < store->page_limit; i++)
         meta_dirty_set(store, i, store->pages[i].bytes ? 3 : 0);
-    if (BUG(BUG_GROW_EARLY))
-        return superblock_advance(store);
+    if (BUG(BUG_GROW_EARLY)) {
+        error = superblock_advance(store);
+        return error ? error : store->io.flush(store->io.context);
+    }
     error = checkpoint_begin_at(store, store->applied_lsn, store->applied_crc);
-    if (!error)
-        error = checkpoint_seal_all(store);
+    if (error)
+        return fence_set(store, error);     /* nothing may be committed into room that no superblock knows */
+    error = checkpoint_seal_all(store);
     if (!error)
         error = store_checkpoint_write(store);
     return error ? error : store_checkpoint_apply(store);

@@ -100,7 +100,9 @@ static uint64_t run_length(const struct store *store, uint64_t number)
 static int runs_home(struct store *store, uint8_t *buffer)
 {
     int error = 0;
-    for (uint64_t i = 0, count; store->images_held && i < images_total(store) && !error; i += count) {
+    for (uint64_t i = 0, count; store->images_held && !error; i += count) {
+        if (never(i >= images_total(store)))
+            return -EUCLEAN;
         count = run_length(store, i);
         if (!count) {
             count = 1;

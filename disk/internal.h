@@ -6,7 +6,7 @@
  *     superblock.c  encode, check and write a slot
  *     meta.c        metadata pages in memory; save to and load from an area
  *     hash.c        linear hashing: (object, extent index) -> leaf
- *     directory.c   containers and names
+ *     directory.c   containers and names; index.c: finds them
  *     space.c       extents: free, claimed, used, freed
  *     plan.c        claims of groups that are not applied yet
  *     group.c       transactions and groups: encode, seal, write, apply
@@ -79,6 +79,15 @@ struct extent {
     uint64_t object, index;     /* USED: whose; FREED: index is the checkpoint */
     uint16_t dirty;             /* bit p: page p is newer in the log than at home */
     uint8_t  state;
+};
+
+/* Where containers and named objects are: made at each open, on no disk (index.c). */
+struct index {
+    uint32_t *ids, id_count;    /* container slots by ascending id */
+    uint32_t *heads, *next;     /* chains of names; entry + 1 */
+    uint32_t *owners, owned;    /* of each GiB of the zone: slot + 1 */
+    uint32_t free_container, free_name; /* no slot below is free */
+    bool      filled;
 };
 
 /* What a container has of the data region. */
@@ -179,7 +188,9 @@ struct checkpoint {
     uint8_t  *map;
     size_t    map_bytes, map_used_bytes;
     uint32_t  map_pages;
-    bool      clean, recovery;  /* recovery: also begins the next epoch */
+    bool      clean, flush_first;   /* flush_first: the superblock before may not be durable */
+    bool      recovery;         /* also begins the next epoch, unless that has begun: unflushed */
+    bool      unflushed;        /* the next flush will make the superblock durable */
     struct superblock next;
 };
 
@@ -188,6 +199,7 @@ struct store {
     struct disk_memory memory;
     const struct disk_clock *clock;
     struct superblock super;    /* as last written */
+    bool      super_open;       /* and no flush covers that yet (C6) */
     uint32_t  flags;
     int       fence;            /* read and written by atomic_fence_* only */
     uint32_t  extent_pages, leaf_bytes, leaves_per_page;
@@ -224,6 +236,7 @@ struct store {
     uint8_t  *spare;            /* list of page buffers, linked by their first 8 bytes */
     uint32_t  spare_count;
     struct container_use *use;  /* by directory slot */
+    struct index index;
 
     /* space */
     struct extent *extents;
@@ -270,14 +283,14 @@ bool name_valid(const char *name);                  /* 1 to 63 characters, zero 
 void name_copy(char to[STORE_NAME_BYTES], const char *from);    /* zero filled */
 bool name_equal(const char *a, const char *b);
 
-int  superblock_advance(struct store *store);
+int  superblock_advance(struct store *store);     /* the next epoch begins; the caller flushes */
 int  store_new(const struct disk_io *io, const struct disk_memory *memory,
                const struct superblock *super, struct store **out);
 
 /* superblock.c */
 uint32_t crc_seed(const uint8_t uuid[16], enum crc_kind kind, uint64_t address, uint32_t epoch);
-enum slot_verdict { SLOT_VALID, SLOT_ZERO, SLOT_FOREIGN, SLOT_NEWER, SLOT_DAMAGED,
-                    SLOT_UNREADABLE, SLOT_VERDICTS };
+enum slot_verdict { SLOT_VALID, SLOT_ZERO, SLOT_FOREIGN, SLOT_NEWER, SLOT_OLDER,
+                    SLOT_DAMAGED, SLOT_UNREADABLE, SLOT_VERDICTS };
 void superblock_encode(const struct superblock *super, struct superblock_disk *out);
 enum slot_verdict superblock_decode(const struct superblock_disk *in, uint64_t disk_bytes,
                                     uint64_t offset, struct superblock *out, uint32_t *version);
@@ -292,7 +305,7 @@ int  epoch_begin(struct superblock *super, uint64_t lsn, uint64_t keep_lsn);
 
 /* decide.c: facts, and what recovery does about them */
 enum slots_fact { SLOTS_GOOD, SLOTS_UNREADABLE, SLOTS_BLANK, SLOTS_FOREIGN, SLOTS_NEWER,
-                  SLOTS_DAMAGED, SLOTS_FACTS };
+                  SLOTS_OLDER, SLOTS_DAMAGED, SLOTS_FACTS };
 enum base_fact { BASE_NEWEST, BASE_OLDER, BASE_NONE, BASE_FACTS };   /* the checkpoint that is intact */
 enum log_fact {
     LOG_EMPTY,                  /* nothing after the redo LSN */
@@ -305,7 +318,7 @@ enum recovery_action {
     RECOVERY_REFUSE,            /* the error; nothing is written */
     RECOVERY_SALVAGE,           /* the same, but read-only opening goes on */
     RECOVERY_EPOCH,             /* superblock with the next epoch, flush */
-    RECOVERY_REPLAY,            /* replay; pages and metadata home, flush; then the same */
+    RECOVERY_REPLAY,            /* replay; the same superblock, all home, flush; superblock */
 };
 struct recovery_rule {
     const char *label;
@@ -314,7 +327,7 @@ struct recovery_rule {
     int      error;
     const char *message;
 };
-#define RECOVERY_RULES 11u
+#define RECOVERY_RULES 12u
 struct log_facts {
     uint64_t end_lsn, known_durable;    /* the superblock knows that so much was durable */
     uint64_t groups;                    /* after the redo LSN */
@@ -361,6 +374,7 @@ static inline le64 *leaf_lsn(const struct store *store, struct leaf_disk *leaf)
 }
 
 /* directory.c */
+#define ZONE_GIB ((uint32_t)(STORE_ZONE_BYTES / STORE_SEGMENT_UNIT))
 struct container_disk *directory_slot(const struct store *store, uint32_t slot);
 uint32_t directory_slots(const struct store *store);
 struct container_disk *directory_get(const struct store *store, uint64_t object, uint32_t *slot);
@@ -381,6 +395,24 @@ int  directory_name_set(struct store *store, uint64_t object, const struct name_
 int  directory_name_unset(struct store *store, uint64_t object, const char *name);
 bool directory_range_used(const struct store *store, uint32_t first_gib, uint32_t gib,
                           uint32_t *next_gib);
+
+/* index.c; slots, or NO_SLOT */
+#define NO_SLOT UINT32_MAX
+int  index_setup(const struct store *store, const struct superblock *super, struct index *index);
+void index_teardown(const struct store *store, const struct superblock *super,
+                    struct index *index);
+void index_fill(struct store *store);
+uint32_t index_from_id(const struct store *store, uint64_t object);     /* the first not below it */
+uint32_t index_container(const struct store *store, const char *name);
+uint32_t index_name(const struct store *store, uint64_t object, const char *name);
+uint32_t index_owner(const struct store *store, uint32_t gib);
+void index_container_enter(struct store *store, uint32_t slot);
+void index_container_drop(struct store *store, uint32_t slot);
+void index_segment_enter(struct store *store, uint32_t slot, const struct segment_disk *segment);
+void index_rename(struct store *store, uint32_t slot, const char *name);
+void index_name_enter(struct store *store, uint32_t slot);
+void index_name_drop(struct store *store, uint32_t slot);
+bool index_holds_container(const struct store *store, uint32_t slot);
 
 /* space.c */
 uint64_t extent_claim(struct store *store, uint64_t near);  /* extent number, or UINT64_MAX */
@@ -487,6 +519,7 @@ struct scan {
     struct log_reader *reader;
     const struct checkpoint_info *base;
     uint64_t lsn, end;                  /* of the group found; where the next one begins */
+    uint64_t until;                     /* the log ends here, whatever lies behind */
     uint32_t prev_crc;
     const uint8_t *group;
     struct fingerprint seen;            /* of all groups found */
@@ -503,6 +536,7 @@ uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
 /* checkpoint.c */
 int  checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc);
 void checkpoint_drop(struct store *store);
+void superblock_settled(struct store *store);           /* it is durable: what the one before needed is free */
 void checkpoint_freeze(struct store *store, uint32_t page);     /* it is about to change */
 int  checkpoint_seal_all(struct store *store);
 

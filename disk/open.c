@@ -6,7 +6,8 @@
  *     scan_verify     scan 1: follows the groups to the end of the log; torn tail or damage
  *     scan_apply      scan 2: applies them in memory; it computes no CRC again, but a sum of both
  *                     scans must say that it has read the bytes that were verified
- *     recovery_end    flush; pages and metadata home, flush, superblock with the next epoch, flush
+ *     recovery_end    flush; superblock with the next epoch, pages and metadata home; flush; superblock
+ *                     that names these, which the first commit's flush makes durable
  *
  * Nothing is written before scan 2 is through (I12), but home pages that memory cannot hold (image.c);
  * and recovery takes no log space, so a crash inside it costs only time.
@@ -100,6 +101,7 @@ void store_abandon(struct store *store)
     checkpoint_drop(store);
     images_drop(store);
     meta_teardown(store);
+    index_teardown(store, &store->super, &store->index);
     store_release(store, store->extents, store->super.extents * sizeof *store->extents);
     struct disk_memory memory = store->memory;
     memory.free(memory.context, store, sizeof *store);
@@ -132,6 +134,11 @@ static bool creation_cut(const struct slots *slots, const uint8_t uuid[16])
     return true;
 }
 
+static bool version_tells(enum slot_verdict verdict)
+{
+    return verdict == SLOT_NEWER || verdict == SLOT_OLDER;
+}
+
 static void slots_read(const struct disk_io *io, void *block, struct slots *slots,
                       struct store_report *report)
 {
@@ -141,7 +148,7 @@ static void slots_read(const struct disk_io *io, void *block, struct slots *slot
     int error = block_read(io, 0, block);
     slots->verdict[0] = error ? SLOT_UNREADABLE
                               : superblock_decode(block, io->bytes, 0, &slots->super[0], &version);
-    if (slots->verdict[0] == SLOT_NEWER)
+    if (version_tells(slots->verdict[0]))
         report->version = version;
     uint64_t b = slot_b_place(io->bytes);
     if (!block_read(io, SIGNPOST_OFFSET, block) && signpost_decode(block, io->bytes, &b) && !b) {
@@ -155,7 +162,7 @@ static void slots_read(const struct disk_io *io, void *block, struct slots *slot
     slots->verdict[1] = SLOT_UNREADABLE;
     if (!error_b && !BUG(BUG_SLOT_A_ONLY))
         slots->verdict[1] = superblock_decode(block, io->bytes, b, &slots->super[1], &version);
-    if (slots->verdict[1] == SLOT_NEWER && slots->verdict[0] != SLOT_VALID)
+    if (version_tells(slots->verdict[1]) && slots->verdict[0] != SLOT_VALID)
         report->version = version;
     if (slots->verdict[0] == SLOT_VALID && slots->verdict[1] == SLOT_VALID &&
         memcmp(slots->super[0].uuid, slots->super[1].uuid, 16))
@@ -203,10 +210,23 @@ static int slots_choose(const struct slots *slots, struct superblock *super,
 static int tables_setup(struct store *store)
 {
     int error = meta_setup(store);
+    if (!error)
+        error = index_setup(store, &store->super, &store->index);
     if (error)
         return error;
     store->extents = store_alloc(store, store->super.extents * sizeof *store->extents);
     return store->extents ? 0 : -ENOMEM;
+}
+
+/* Now, so that a store that is open can commit without asking for them. */
+static int buffers_setup(struct store *store)
+{
+    for (int i = 0; i < 2; i++) {
+        store->groups[i].buffer = store->memory.alloc(store->memory.context, store->group_bytes);
+        if (!store->groups[i].buffer)
+            return -ENOMEM;
+    }
+    return 0;
 }
 
 static int area_load(struct store *store, uint32_t area, struct store_report *report)
@@ -241,10 +261,13 @@ static int base_load(struct store *store, uint32_t *area, enum base_fact *fact,
 
 /* ---- the two scans */
 
-/* Everything before this LSN is known to have been durable. */
+/* Everything before this LSN is known to have been durable; so was the log when an epoch began. */
 static uint64_t known_durable(const struct superblock *super)
 {
     uint64_t known = super->checkpoints[super->checkpoint_index].redo_lsn;
+    uint64_t begun = super->epochs[super->epoch_count - 1].first_lsn;
+    if (begun > known && !BUG(BUG_EPOCH_PROVES))
+        known = begun;
     return super->flags & FLAG_CLEAN && super->end_lsn > known ? super->end_lsn : known;
 }
 
@@ -307,6 +330,7 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
     int error = images_setup(store);
     if (error)
         return error;
+    scan.until = report->end_lsn;
     store->scan_lsn = scan.base->scan_lsn;
     reader->verified_from = scan.base->redo_lsn;
     while (scan.end < report->end_lsn && !error) {
@@ -323,10 +347,13 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
 
 /* ---- the end of recovery */
 
-/* Nothing to replay: only the next epoch. */
+/* The checkpoint stays what it was. One that does not verify is forgotten. */
 int superblock_advance(struct store *store)
 {
     struct superblock next = store->super;
+    struct checkpoint_info *older = &next.checkpoints[!next.checkpoint_index];
+    if (older->redo_lsn > next.checkpoints[next.checkpoint_index].redo_lsn && !BUG(BUG_AREA_NAMED))
+        *older = (struct checkpoint_info){ .sequence = older->sequence };
     next.generation += BUG(BUG_SAME_SLOT) ? 2 : 1;
     next.flags = 0;
     int error = BUG(BUG_NO_EPOCH) ? 0 : epoch_begin(&next, store->end_lsn, store->keep_lsn);
@@ -335,34 +362,54 @@ int superblock_advance(struct store *store)
         return -ENOMEM;
     if (!error)
         error = superblock_write(&store->io, &next, block);
-    if (!error && !BUG(BUG_EPOCH_NO_FLUSH))
-        error = store->io.flush(store->io.context);
     store_release(store, block, BLOCK_BYTES);
     if (!error)
         store->super = next;
     return error;
 }
 
+/* Pages and metadata home, and a superblock that names them. If the epoch has begun in the one before,
+ * that may wait for the flush of the first commit (C6). */
+static int replayed_home(struct store *store, bool begun)
+{
+    int error = images_home(store);
+    if (!error)
+        error = checkpoint_begin_at(store, store->end_lsn, store->prev_crc);
+    store->checkpoint.recovery = true;
+    store->checkpoint.unflushed = begun;
+    if (!error)
+        error = checkpoint_seal_all(store);
+    if (!error)
+        error = store_checkpoint_write(store);
+    if (!error)
+        error = store_checkpoint_apply(store);
+    images_drop(store);
+    return error;
+}
+
+/* May the next epoch begin in a superblock of its own, written before the pages are durable? Not over a
+ * slot that is bad: if it was garbled behind its first sector, and the write is torn there, the superblock
+ * comes back that it was, and relies on these pages. Nor if the table of epochs might fill up. */
+static bool epoch_first(const struct store *store, const struct store_report *report)
+{
+    if ((report->slot_bad[0] || report->slot_bad[1]) && !BUG(BUG_SLOT_BACK))
+        return false;
+    return store->super.epoch_count < EPOCH_MAX / 2 || BUG(BUG_EPOCH_FULL);
+}
+
 /* What was read may lie in the disk's cache only, written by a manager that died before its flush.
- * The first flush makes it durable: a home page must never be newer than the log. */
+ * The first flush makes it durable: neither a home page nor an epoch must be newer than the log. */
 static int recovery_end(struct store *store, bool replayed, struct store_report *report)
 {
-    int error = store->io.flush(store->io.context);
-    if (!error && !replayed)
+    bool flushed = store->images_written;       /* before the first of them */
+    bool first = replayed && epoch_first(store, report);
+    int error = flushed || BUG(BUG_HOME_EARLY) ? 0 : store->io.flush(store->io.context);
+    if (!error && (!replayed || (first && !BUG(BUG_EPOCH_OPEN))))
         error = superblock_advance(store);
-    else if (!error) {
-        error = images_home(store);
-        if (!error)
-            error = checkpoint_begin_at(store, store->end_lsn, store->prev_crc);
-        store->checkpoint.recovery = true;
-        if (!error)
-            error = checkpoint_seal_all(store);
-        if (!error)
-            error = store_checkpoint_write(store);
-        if (!error)
-            error = store_checkpoint_apply(store);
-        images_drop(store);
-    }
+    if (!error && replayed)
+        error = replayed_home(store, first);
+    else if (!error && !BUG(BUG_EPOCH_NO_FLUSH))
+        error = store->io.flush(store->io.context);
     report->pages = store->images_written;
     store->epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     return error;
@@ -452,7 +499,7 @@ static size_t group_bytes_choose(const struct store_open_options *options,
     return (size_t)(bytes < half ? bytes : half);
 }
 
-/* The store is open in any case, unless the disk failed. */
+/* The store is open in any case, unless the disk failed, or memory when the larger tables were in use. */
 static int grow_try(struct store *store, uint64_t bytes, struct store_report *report)
 {
     uint64_t before = store->super.disk_bytes;
@@ -493,6 +540,8 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     store->group_bytes = group_bytes_choose(options, &super);
     store->images_max = options->flags & STORE_READ_ONLY ? 0 : options->image_pages;
     error = recover(store, report);
+    if (!error && !(options->flags & STORE_READ_ONLY))
+        error = buffers_setup(store);
     if (!error && (options->flags & (STORE_GROW | STORE_READ_ONLY)) == STORE_GROW)
         error = grow_try(store, options->grow_bytes ? options->grow_bytes : io->bytes, report);
     report->microseconds = now(options) - started;

@@ -14,7 +14,7 @@
 #include "internal.h"
 
 #define CLAIMS_KEPT 8192u               /* memory for so many stays with the group */
-#define ZONE_GIB ((uint32_t)(STORE_ZONE_BYTES / STORE_SEGMENT_UNIT))
+#define LARGE_GIB   256u
 
 /* There are as many heads as there is room for claims, a power of two. */
 static uint32_t *head_of(const struct store_group *group, uint64_t object, uint64_t key)
@@ -140,8 +140,7 @@ const struct claim *plan_find(const struct store *store, enum claim_kind kind, u
         const struct store_group *group = pending(store, (uint32_t)n);
         if (!group || !group->claim_count)
             continue;
-        uint32_t i = group->claim_count ? *head_of(group, object, key) : 0;
-        for (; i; i = group->claims[i - 1].next) {
+        for (uint32_t i = *head_of(group, object, key); i; i = group->claims[i - 1].next) {
             const struct claim *claim = &group->claims[i - 1];
             if (claim->key == key && claim->object == object && kind_matches(claim->kind, kind)) {
                 if (where)
@@ -504,6 +503,8 @@ static int plan_grow(struct store_group *group, struct store_op *op, struct plan
         return -ENOENT;
     out->type = RECORD_GROW;
     out->gib = (uint32_t)(pages / (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES));
+    if (out->gib >= LARGE_GIB)          /* so that the last segments reach several TiB */
+        out->gib *= 2;
     if (segments >= STORE_SEGMENT_MAX || out->gib > ZONE_GIB)
         return -ENOSPC;
     return plan_range(group->store, op->want_address, out->gib, &out->first_gib);

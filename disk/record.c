@@ -151,7 +151,7 @@ static int pages_claim(struct store *store, const struct record_disk *record, ui
         return -EUCLEAN;
     if (BUG(BUG_CLAIM_REPLAY) && store->images)
         return 0;
-    for (uint64_t end = page + count; page < end && !error; page = (page / n + 1) * n, physical++) {
+    for (uint64_t end = page + count; page < end; page = (page / n + 1) * n, physical++) {
         struct leaf_disk *leaf;
         uint32_t from = (uint32_t)(page % n), to = end - page < n - from ? (uint32_t)(end - page) + from
                                                                        : (uint32_t)n;

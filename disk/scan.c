@@ -135,34 +135,41 @@ int log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const 
 static void fingerprint_add(struct fingerprint *f, const uint8_t *group, size_t bytes)
 {
     uint64_t sum = f->sum, weighed = f->weighed;
-    for (size_t at = 0; at < bytes; at += 32) {
-        uint64_t word[4];
-        memcpy(word, group + at, sizeof word);
-        weighed += sum += word[0];
-        weighed += sum += word[1];
-        weighed += sum += word[2];
-        weighed += sum += word[3];
+    for (const uint8_t *at = group; at < group + bytes; at += 32) {
+        weighed += sum += load64(at);
+        weighed += sum += load64(at + 8);
+        weighed += sum += load64(at + 16);
+        weighed += sum += load64(at + 24);
     }
     *f = (struct fingerprint){ sum, weighed };
 }
 
-int log_scan_next(struct scan *scan)
+/* The group at scan->end or where the ring starts again; none if it ends beyond one lap. */
+static int group_next(struct scan *scan)
 {
     scan->lsn = scan->end;
     int found = log_next(scan->reader, &scan->lsn, scan->prev_crc, &scan->group);
-    if (found == 0 && scan->end < scan->base->redo_lsn) {
-        scan->end = scan->lsn = scan->base->redo_lsn;
-        scan->prev_crc = scan->base->prev_crc;
-        found = log_next(scan->reader, &scan->lsn, scan->prev_crc, &scan->group);
-    }
     if (found <= 0)
         return found;
     const struct group_disk *header = (const void *)scan->group;
     uint64_t end = scan->lsn + (uint64_t)le32_get(header->blocks) * BLOCK_BYTES;
-    if (end - scan->base->scan_lsn > scan->reader->store->super.log_bytes)
-        return 0;                               /* bounded: one lap */
-    fingerprint_add(&scan->seen, scan->group, (size_t)(end - scan->lsn));
-    scan->end = end;
+    return end - scan->base->scan_lsn <= scan->reader->store->super.log_bytes;
+}
+
+int log_scan_next(struct scan *scan)
+{
+    int found = group_next(scan);
+    if (found == 0 && scan->end < scan->base->redo_lsn) {
+        scan->end = scan->lsn = scan->base->redo_lsn;
+        scan->prev_crc = scan->base->prev_crc;
+        found = scan->end == scan->until ? 0 : group_next(scan);
+    }
+    if (found <= 0)
+        return found;
+    const struct group_disk *header = (const void *)scan->group;
+    size_t bytes = (size_t)le32_get(header->blocks) * BLOCK_BYTES;
+    fingerprint_add(&scan->seen, scan->group, bytes);
+    scan->end = scan->lsn + bytes;
     scan->prev_crc = le32_get(header->crc);
     return 1;
 }
@@ -170,7 +177,7 @@ int log_scan_next(struct scan *scan)
 struct scan log_scan_begin(struct log_reader *reader, uint32_t area)
 {
     const struct checkpoint_info *base = &reader->store->super.checkpoints[area];
-    return (struct scan){ .reader = reader, .base = base, .end = base->scan_lsn,
+    return (struct scan){ .reader = reader, .base = base, .end = base->scan_lsn, .until = UINT64_MAX,
                           .prev_crc = base->scan_crc };
 }
 

@@ -83,11 +83,11 @@ struct disk_clock {
 
 /* CRC-32C, chained as usual: crc32c(crc32c(seed, a), b) is the CRC of a then b; seed 0 is a plain
  * CRC-32C. Choose once at start-up: without a clock the instruction is used where there is one
- * (fixed, so runs repeat); with a clock the faster of the instruction and the sliced table. */
+ * (fixed, so runs repeat); with a clock the fastest of "instruction", "table" and "sums". */
 uint32_t crc32c(uint32_t seed, const void *bytes, size_t count);
 void     crc32c_choose(const struct disk_clock *clock);
-bool     crc32c_fix(const char *name);  /* one of these two; false: this machine lacks it */
-const char *crc32c_chosen(void);        /* "instruction" or "table", for the boot message */
+bool     crc32c_fix(const char *name);  /* one of these three; false: this machine lacks it */
+const char *crc32c_chosen(void);        /* its name, for the boot message */
 
 /* ---------------------------------------------------------------- create, open, close */
 
@@ -130,7 +130,7 @@ struct store_report {
     bool        slot_bad[2];                    /* superblock slots that did not verify */
     uint32_t    version;                        /* of the format found */
     bool        grown;                          /* STORE_GROW: it is larger now */
-    int         grow_error;                     /* why not; the store is open as it was */
+    int         grow_error;                     /* why not; if the store is open, it is as it was */
     uint64_t    microseconds;                   /* 0 without a clock */
     const char *rule;                           /* of the decision table (disk.md): "R1" ... */
     const char *message;                        /* static text: what is wrong and what to do */
@@ -142,6 +142,7 @@ struct store_report {
  *                    was cut off; the caller may format it
  *   -EMEDIUMTYPE     foreign data: not a store, never to be formatted without being asked
  *   -EPROTONOSUPPORT a store of a newer version (report->version) or with unknown features
+ *   -EOPNOTSUPP      a store of an older format (report->version)
  *   -EUCLEAN         a store, but damaged: report says where; STORE_READ_ONLY may open what is
  *                    left up to damage_lsn
  *   -EIO, -ENOMEM, -EINVAL
@@ -158,8 +159,8 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
  * Makes the store `new_bytes` large (0: the whole disk). The store must not be open. 0 also if it is
  * that large already. -EINVAL: larger than the disk, or smaller than the store. -ENOSPC: the metadata
  * areas of the larger store do not fit into the new space (grow by more). Else as store_open, which
- * does the same with STORE_GROW (what only keeps the store from growing is in report->grow_error). A
- * power cut inside leaves the store as it was, or the grown one.
+ * does the same with STORE_GROW (what only keeps the store from growing is in report->grow_error; without
+ * memory half-way: -ENOMEM, not open). A power cut inside leaves the store as it was, or the grown one.
  */
 store_must_check
 int store_grow(const struct disk_io *io, const struct disk_memory *memory, uint64_t new_bytes,
@@ -294,7 +295,9 @@ store_must_check int store_spill_find(struct store *store, struct store_chain *c
 void store_spill_drop(struct store_chain *chain, uint64_t object, uint64_t page);
 uint64_t store_chain_pages(const struct store_chain *chain);    /* images that count */
 /* In a transaction: it is the end of `chain`. Claims space for all pages of the chain and logs where
- * they are. -ENOBUFS: a SPILL record of the chain is in this very group: use the next. -E2BIG. */
+ * they are. -ENOBUFS: a SPILL record of the chain is in this very group: use the next. -E2BIG.
+ * -ENOSPC: fewer free extents than these pages need. After that, as after -EAGAIN of store_txn_end,
+ * the chain is as it was: a later transaction may commit it, or it is ended. */
 int store_txn_chain(struct store_group *group, struct store_chain *chain);
 
 /* ---------------------------------------------------------------- operations */
@@ -317,7 +320,8 @@ enum store_op_type {
     STORE_OP_CREATE = 1,        /* name, flags, encoder; sets object and address (1 GiB) */
     STORE_OP_DELETE,            /* object; its pages and names go with it */
     STORE_OP_RENAME,            /* object, name */
-    STORE_OP_GROW,              /* object; one more segment that doubles it; sets address */
+    STORE_OP_GROW,              /* object; one more segment, that doubles it, or triples it from
+                                 * 256 GiB on; sets address */
     STORE_OP_LAYOUT,            /* object, layout, address of the root object (0: none) */
     STORE_OP_NAME_SET,          /* object, name, address, bytes: made or replaced */
     STORE_OP_NAME_UNSET,        /* object, name */

@@ -234,8 +234,10 @@ enum slot_verdict superblock_decode(const struct superblock_disk *in, uint64_t d
     *version = le32_get(in->version);
     if (*version > FORMAT_VERSION)
         return SLOT_NEWER;
-    if (*version != FORMAT_VERSION || (le32_get(in->crc) != slot_crc(in) && !BUG(BUG_SLOT_CRC)))
+    if (le32_get(in->crc) != slot_crc(in) && !BUG(BUG_SLOT_CRC))
         return SLOT_DAMAGED;
+    if (*version < FORMAT_VERSION)      /* the CRC is where it was and covers what it did */
+        return SLOT_OLDER;
     if (le64_get(in->features))
         return SLOT_NEWER;
     fields_decode(in, out);

@@ -10,6 +10,7 @@
 #include "arch_types.h" /* arch/x86_64: struct trap_frame, struct arch_thread, pte_t, cpu_this() */
 
 #define CPU_MAX 8
+#define KERNEL_STACK_BYTES 16384
 
 /* ---- direct map and devices ----
  * arch_phys(pa): RAM through the direct map; arch_types.h */
@@ -37,6 +38,9 @@ void arch_flush_all(void);                         /* this CPU: reload the table
 /* Flushes all user entries of the CPUs in the mask (this one too if named) and waits until they
  * did; serves incoming ones meanwhile. May be called with locks held. */
 void arch_shootdown(uint64_t cpu_mask);
+/* The CPUs that may hold entries of slot 0 of this table: it, or one that shares the slot, is loaded.
+ * Whoever loads one later sees what was written before the call. */
+uint64_t arch_table_cpus(paddr_t top);
 void arch_serve_shootdown(void);                   /* what every spin loop calls */
 void arch_spin_hint(void);                         /* pause or nothing, chosen at start; + the above */
 /* arch_table_load(top) loads a top-level table: switch.h. arch_table_loaded(): this CPU's */
@@ -49,10 +53,14 @@ void arch_kick(unsigned cpu);                      /* an interrupt, so that it l
 void arch_idle(void);                              /* interrupts on, halt, interrupts off */
                                                    /* arch_time_ns(): arch_types.h */
 uint64_t arch_cycles(void);                        /* rdtsc */
+uint64_t tick_option_ms(void);                     /* system.c: check_ms=N, so ticks as often; 0 */
 uint64_t arch_idle_cycles(void);                   /* of them halted, summed over all CPUs */
 _Noreturn void arch_power_off(int panicked);       /* isa-debug-exit 0x10 / 0x20, else halt */
 
 /* ---- threads ---- */
+/* KERNEL_STACK_BYTES with an unmapped page below; NULL: no memory. */
+must_check void *arch_stack_new(void);
+void arch_stack_free(void *stack);
 /* Prepares a new kernel stack so that the first switch to it calls start(arg). */
 void arch_thread_init(struct arch_thread *t, void *stack_top, void (*start)(void *), void *arg);
 /* arch_thread_switch(cpu, from, to) saves FPU and stack of `from`, loads those of `to`: switch.h */
@@ -68,9 +76,9 @@ void arch_thread_set_fpu(struct arch_thread *t, const uint8_t image[512]);
 /* ---- user memory: 0 or -EFAULT; faults are served like those of user mode, so these may sleep
  * and must be called without locks. Range checks included (user half only, no wrap). ---- */
 must_check int copy_from_user(void *to, vaddr_t from, size_t n);
+bool user_calls_before(vaddr_t at); /* a call stands right before this code */
 must_check int copy_to_user(vaddr_t to, const void *from, size_t n);
 must_check long copy_string_from_user(char *to, vaddr_t from, size_t n); /* length, -EFAULT, -ENAMETOOLONG */
-must_check int zero_user(vaddr_t to, size_t n);
 /* Short copies of a fixed number of 64-bit words; arch_types.h:
  *   int user_words_in(void *to, vaddr_t from, size_t words)
  *   int user_words_out(vaddr_t to, const void *from, size_t words)
@@ -78,19 +86,22 @@ must_check int zero_user(vaddr_t to, size_t n);
 
 /* ---- back traces ---- */
 void arch_print_trap(const struct trap_frame *f);  /* registers */
+void trap_registers(struct trap_frame *f);         /* some of those that the caller has */
 void arch_backtrace(uint64_t frame_pointer, bool user);
 const char *symbol_find(uint64_t address, uint64_t *offset);
 
 /* ---- the upward calls, implemented by kernel/ ---- */
 enum { FAULT_WRITE = 1, FAULT_EXECUTE = 2, FAULT_PRESENT = 4, FAULT_FROM_KERNEL = 8 };
 /* A page fault at a user address, by user mode or by a copy above. Returns 0: retry; -errno: a copy
- * gives that up with -EFAULT, user mode was already dealt with (killed, aborted). fault_entry.c */
+ * gives that up with -EFAULT, user mode was already dealt with (killed, aborted). fault.c */
 int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags);
 /* Any other exception in user mode: ends the process. process.c */
 void trap_user_exception(struct trap_frame *f, const char *what);
-/* System calls by number; arguments as they lie in the frame. Indexed by trap.S. syscall.c */
+/* System calls by number; arguments as they lie in the frame. syscall.c */
 typedef long trap_call(const uint64_t arguments[6]);
 extern trap_call *const trap_calls[TRAP_CALLS];
+extern trap_call *trap_table[TRAP_CALLS];          /* the same, as trap.S uses it. trace.c */
+bool trap_call_keeps(unsigned number);             /* its entry is trap.S's own: no C before it */
 long trap_call_unknown(const uint64_t arguments[6]); /* a number from TRAP_CALLS on */
 /* The last thing before any return to user mode: kills, dooms, preemption. thread.c */
 void trap_return_to_user(struct trap_frame *f);

@@ -44,9 +44,7 @@ static void attachment_end(struct attachment *a, bool tell)
     lock_acquire(&o->lock);
     list_remove(&a->object_link);
     lock_release(&o->lock);
-    a->gone.kind = ITEM_CLIENT_GONE;
-    a->gone.process = (uint64_t)a->pid;
-    a->gone.word[0] = o->cookie;
+    item_say(&a->gone, ITEM_CLIENT_GONE, a->pid, o->cookie);
     if (!tell || !port_post(o->port, &a->gone))
         kfree(a);
     object_put(o);
@@ -196,23 +194,7 @@ long space_attach(struct process *p, struct object *o, uint32_t rights)
 
 void object_process_gone(struct process *p)
 {
-    for (;;) { /* what it managed */
-        struct object *o = NULL;
-        lock_acquire(&objects_lock);
-        list_for(l, &objects) {
-            struct object *x = container_of(l, struct object, all);
-            if (x->owner == p && !o) {
-                o = x;
-                object_get(o);
-            }
-        }
-        lock_release(&objects_lock);
-        if (!o)
-            break;
-        object_die(o, EOWNERDEAD);
-        object_put(o);
-        arch_serve_shootdown(); /* another process may be destroying it, and wait for this CPU */
-    }
+    objects_end(p, NULL);
     struct attachment *a;
     while ((a = attachment_remove(p, NULL))) { /* what it used; its views are gone */
         struct unmap u = {.only = p, .reason = EACCES};

@@ -184,7 +184,7 @@ static long txn_hint(vaddr_t at, uint64_t bytes, unsigned hint)
         bytes = MIN(bytes, PREFETCH_BYTES_MAX); /* a hint must not fill the memory */
     if (bytes == 0 || !user_range_ok(at, bytes) || (hint != KD_HINT_WRITE && hint != KD_HINT_PREFETCH))
         return -EINVAL;
-    for (vaddr_t a = at & ~(vaddr_t)(PAGE_BYTES - 1); a < at + bytes; a += PAGE_BYTES) {
+    for (vaddr_t a = page_down(at); a < at + bytes; a += PAGE_BYTES) {
         int e = view_touch(v, a, hint == KD_HINT_WRITE);
         if (e)
             return e;
@@ -194,6 +194,15 @@ static long txn_hint(vaddr_t at, uint64_t bytes, unsigned hint)
     return 0;
 }
 
+static long txn_changes(vaddr_t from, vaddr_t to)
+{
+    struct view *v = thread_this()->view;
+    struct kd_changes changes;
+    if (!v || v->state != VIEW_ACTIVE || !encode_changes(v, from, &changes))
+        return -ENOENT;
+    return copy_to_user(to, &changes, sizeof changes) ? -EFAULT : 0;
+}
+
 long begin_call(unsigned number, const uint64_t a[6])
 {
     switch (number) {
@@ -201,6 +210,7 @@ long begin_call(unsigned number, const uint64_t a[6])
     case KD_TXN_HINT: return txn_hint(a[0], a[1], (unsigned)a[2]);
     case KD_TXN_LOCK: return txn_lock(a[0], (unsigned)a[1]);
     case KD_SNAPSHOT_SHARE: return snapshot_share();
+    case KD_TXN_CHANGES: return txn_changes(a[0], a[1]);
     default: return -ENOSYS;
     }
 }

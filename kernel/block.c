@@ -18,7 +18,9 @@
  */
 #include "block.h"
 
+#include "process.h"
 #include "thread.h"
+#include "trace.h"
 
 enum { DEVICES_MAX = 8, READ_ATTEMPTS_MAX = 4 };
 #define POLL_NS     1000000000ull
@@ -27,6 +29,7 @@ enum { DEVICES_MAX = 8, READ_ATTEMPTS_MAX = 4 };
 
 void (*block_driver_submit)(struct block_request *r);
 void (*block_driver_poll)(struct block_device *d);
+void (*block_driver_notify)(struct block_device *d);
 
 static struct block_device *devices[DEVICES_MAX];
 static unsigned device_count;
@@ -48,18 +51,16 @@ void block_register(struct block_device *d)
                device_count == DEVICES_MAX ? "too many disks" : "another one has this serial");
         return;
     }
+    d->number = device_count;
     devices[device_count++] = d;
-    printk("disk %s: %llu MiB, sectors of %u bytes%s", d->name,
-           (unsigned long long)(d->bytes >> 20), d->sector_bytes,
+    printk("disk %s: %lu MiB, sectors of %u bytes%s", d->name, d->bytes >> 20, d->sector_bytes,
            d->read_only ? ", read-only" : "");
 }
 
 int block_claim(struct block_device *d)
 {
-    bool was_open;
-
     lock_acquire(&d->lock);
-    was_open = d->opened;
+    bool was_open = d->opened;
     d->opened = true;
     lock_release(&d->lock);
     return was_open ? -EBUSY : 0;
@@ -68,7 +69,6 @@ int block_claim(struct block_device *d)
 int block_enter(struct block_device *d)
 {
     bool opened;
-
     lock_acquire(&d->lock);
     opened = d->opened;
     d->users += opened;
@@ -117,7 +117,6 @@ void block_count(struct block_totals *t)
 static uint64_t request_bytes(const struct block_request *r)
 {
     uint64_t bytes = 0;
-
     for (unsigned i = 0; i < r->segment_count; i++)
         bytes += r->segments[i].bytes;
     return bytes;
@@ -127,7 +126,6 @@ static uint64_t request_bytes(const struct block_request *r)
 static int check_request(const struct block_request *r, uint64_t bytes)
 {
     const struct block_device *d = r->device;
-
     if (r->operation != BLOCK_READ && r->operation != BLOCK_WRITE)
         return 0;
     if (bytes == 0 || (bytes | r->offset_bytes) % d->sector_bytes != 0 ||
@@ -140,33 +138,22 @@ static int check_request(const struct block_request *r, uint64_t bytes)
 /* D2. The device's lock is held. */
 static bool overlaps_write(const struct block_request *r, uint64_t bytes)
 {
-    list_for(p, &r->device->active) {
-        const struct block_request *other = container_of(p, struct block_request, link);
-
+    list_each(const struct block_request, other, &r->device->active, link)
         if (other->operation == BLOCK_WRITE && other->offset_bytes < r->offset_bytes + bytes &&
             r->offset_bytes < other->offset_bytes + request_bytes(other))
             return true;
-    }
     return false;
 }
 
 static void count_request(struct block_device *d, const struct block_request *r, uint64_t bytes)
 {
-    switch (r->operation) {
-    case BLOCK_READ:
-        d->reads++;
-        d->read_bytes += bytes;
-        break;
-    case BLOCK_WRITE:
-        d->writes++;
-        d->write_bytes += bytes;
-        break;
-    case BLOCK_FLUSH:
-        d->flushes++;
-        break;
-    case BLOCK_IDENTIFY:
-        break;
-    }
+    if (process_this())
+        __atomic_fetch_add(&process_this()->stats.disk_bytes, bytes, __ATOMIC_RELAXED);
+    d->reads += r->operation == BLOCK_READ;
+    d->writes += r->operation == BLOCK_WRITE;
+    d->flushes += r->operation == BLOCK_FLUSH;
+    d->read_bytes += r->operation == BLOCK_READ ? bytes : 0;
+    d->write_bytes += r->operation == BLOCK_WRITE ? bytes : 0;
 }
 
 void block_prepare(struct block_request *r, struct block_device *d, enum block_operation operation,
@@ -186,7 +173,6 @@ void block_submit(struct block_request *r)
 {
     struct block_device *d = r->device;
     uint64_t bytes = request_bytes(r);
-
     r->waiter = thread_this();
     r->done = false;
     r->status = check_request(r, bytes);
@@ -199,16 +185,18 @@ void block_submit(struct block_request *r)
         list_push_back(&d->active, &r->link);
         d->in_flight++;
         count_request(d, r, bytes);
+        TRACE_RARE(DISK, r->operation | d->number << 8, r->offset_bytes, bytes);
         block_driver_submit(r);
     }
     lock_release(&d->lock);
+    block_driver_notify(d);
 }
 
 void block_complete(struct block_request *r, int status)
 {
     struct block_device *d = r->device;
     struct thread *waiter = r->waiter;
-
+    TRACE_RARE(DONE, r->operation | d->number << 8, r->offset_bytes, (uint64_t)status);
     list_remove(&r->link);
     d->in_flight--;
     d->errors += status != 0;
@@ -224,13 +212,13 @@ static void wait_done(struct block_request *r)
     struct block_device *d = r->device;
     uint64_t start_ns = arch_time_ns();
     bool complained = false;
-
     while (!__atomic_load_n(&r->done, __ATOMIC_ACQUIRE)) {
         if (thread_park_until_uninterrupted(arch_time_ns() + POLL_NS) != -ETIMEDOUT)
             continue;
         lock_acquire(&d->lock);
         block_driver_poll(d);
         lock_release(&d->lock);
+        block_driver_notify(d);
         if (!complained && arch_time_ns() - start_ns > COMPLAIN_NS) {
             complained = true;
             printk("disk %s does not answer", d->name);
@@ -259,7 +247,6 @@ int block_read(struct block_device *d, uint64_t offset_bytes, void *to, size_t b
     paddr_t address = (paddr_t)((char *)to - (char *)arch_phys(0));
     struct block_segment segment = {address, (uint32_t)bytes};
     struct block_request r;
-
     assert(frame_of(address) != NULL && bytes <= UINT32_MAX); /* in the direct map */
     block_prepare(&r, d, BLOCK_READ, offset_bytes, &segment, 1);
     return block_run(&r);

@@ -23,6 +23,7 @@ struct block_device {
     bool opened;              /* one holder at a time */
     unsigned segments_max;    /* of one request; BLOCK_SEGMENTS_MIN to BLOCK_SEGMENTS_MAX */
     struct lock lock;         /* RANK_BLOCK: all below, and the driver's queue */
+    unsigned number;          /* the order of registration */
     unsigned in_flight;
     struct list active;       /* requests submitted and not done */
     unsigned users;           /* system calls under way */
@@ -71,8 +72,10 @@ void block_count(struct block_totals *t);
 void block_register(struct block_device *d);           /* name, sizes, driver filled in; at boot */
 /* A request has ended; the device's lock is held. Afterwards it is gone. */
 void block_complete(struct block_request *r, int status);
-/* virtio_blk.c; both with the device's lock held. The second looks whether an interrupt got lost. */
+/* virtio_blk.c; both with the device's lock held. The second looks whether an interrupt got lost. The
+ * third, without it, tells the device what was submitted: slow in an emulator. */
 extern void (*block_driver_submit)(struct block_request *r);
 extern void (*block_driver_poll)(struct block_device *d);
+extern void (*block_driver_notify)(struct block_device *d);
 
 #endif

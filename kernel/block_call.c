@@ -30,20 +30,16 @@ _Static_assert(BLOCK_SEGMENTS_MIN >= FEW_PAGES, "a few pages are one request");
 static struct block_device *device_enter(int handle, uint32_t rights, int *error)
 {
     struct block_device *d = handle_get(handle, HANDLE_BLOCK, rights, error);
-
-    if (d == NULL)
+    if (!d)
         return NULL;
     *error = block_enter(d);
     if (*error == 0) {
         /* Still ours? Now that we are in, nobody else can open it before we leave. */
         void *again = handle_get(handle, HANDLE_BLOCK, rights, error);
-
-        if (again == d) {
-            handle_put(HANDLE_BLOCK, d);
-            return d;
-        }
-        if (again != NULL)
+        if (again)
             handle_put(HANDLE_BLOCK, again);
+        if (again == d)
+            return d;
         *error = -EBADF;
         block_leave(d);
     }
@@ -60,16 +56,13 @@ static void device_leave(struct block_device *d)
 static long call_open(vaddr_t name_at, vaddr_t info_at)
 {
     char name[sizeof(((struct block_device *)0)->name)];
-    struct block_device *d;
-    struct kd_block_info info;
     long result = copy_string_from_user(name, name_at, sizeof name);
-
     if (result < 0)
         return result == -ENAMETOOLONG ? -ENODEV : result;
-    d = block_find(name);
-    if (d == NULL)
+    struct block_device *d = block_find(name);
+    if (!d)
         return -ENODEV;
-    info = (struct kd_block_info){d->bytes, d->sector_bytes, d->read_only};
+    struct kd_block_info info = {d->bytes, d->sector_bytes, d->read_only};
     result = copy_to_user(info_at, &info, sizeof info);
     if (result == 0)
         result = block_claim(d);
@@ -105,12 +98,9 @@ static int pin_all(struct transfer *t)
 {
     unsigned pages = pages_touched(t->at, t->bytes);
     int error = 0;
-
-    for (t->frame_count = 0; t->frame_count < pages && error == 0;) {
+    for (t->frame_count = 0; t->frame_count < pages && !error; t->frame_count += !error)
         error = vm_pin(process_this(), t->at + t->frame_count * (uint64_t)PAGE_BYTES,
                        t->operation == BLOCK_READ, &t->frames[t->frame_count]);
-        t->frame_count += error == 0;
-    }
     return error;
 }
 
@@ -122,7 +112,6 @@ static uint32_t add_segment(struct transfer *t, struct block_request *r, uint64_
     uint32_t bytes = (uint32_t)MIN(PAGE_BYTES - place % PAGE_BYTES, t->bytes - from);
     paddr_t address = frame_paddr(t->frames[place / PAGE_BYTES]) + place % PAGE_BYTES;
     struct block_segment *last = &r->segments[r->segment_count - 1];
-
     if (r->segment_count > 0 && last->address + last->bytes == address) {
         last->bytes += bytes;
         return bytes;
@@ -138,16 +127,14 @@ static uint32_t add_segment(struct transfer *t, struct block_request *r, uint64_
 static uint64_t add_request(struct transfer *t, uint64_t from)
 {
     struct block_request *r = &t->requests[t->request_count++];
-    struct block_segment *last;
     uint64_t bytes = 0;
-    uint32_t more, excess;
-
+    uint32_t more;
     block_prepare(r, t->device, t->operation, t->offset_bytes + from,
                   &t->segments[t->segment_count], 0);
     while (from + bytes < t->bytes && (more = add_segment(t, r, from + bytes)) != 0)
         bytes += more;
-    last = &r->segments[r->segment_count - 1];
-    excess = (uint32_t)(bytes % t->device->sector_bytes);
+    struct block_segment *last = &r->segments[r->segment_count - 1];
+    uint32_t excess = (uint32_t)(bytes % t->device->sector_bytes);
     assert(excess < last->bytes); /* only a request that is cut short has any, in a whole page */
     last->bytes -= excess;
     return bytes - excess;
@@ -156,7 +143,6 @@ static uint64_t add_request(struct transfer *t, uint64_t from)
 static int run_all(struct transfer *t)
 {
     int result = 0;
-
     t->segment_count = t->request_count = 0;
     for (uint64_t from = 0; from < t->bytes;)
         from += add_request(t, from);
@@ -164,7 +150,6 @@ static int run_all(struct transfer *t)
         block_submit(&t->requests[i]);
     for (unsigned i = 0; i < t->request_count; i++) {
         int status = block_wait(&t->requests[i]);
-
         result = result != 0 ? result : status;
     }
     return result;
@@ -173,7 +158,6 @@ static int run_all(struct transfer *t)
 static int transfer_part(struct transfer *t)
 {
     int error = pin_all(t);
-
     if (error == 0)
         error = run_all(t);
     for (unsigned i = 0; i < t->frame_count; i++)
@@ -181,51 +165,28 @@ static int transfer_part(struct transfer *t)
     return error;
 }
 
-/* The commit path: one request, and no memory is allocated. */
-static int transfer_few(struct transfer *t)
+/* The next part of the `bytes` that are left; t->bytes says how long it was. On the commit path it is
+ * one request, and no memory is allocated. */
+static int transfer_next(struct transfer *t, uint64_t bytes)
 {
     struct frame *frames[FEW_PAGES];
     struct block_segment segments[FEW_PAGES];
     struct block_request request;
-
-    t->frames = frames;
-    t->segments = segments;
-    t->requests = &request;
-    return transfer_part(t);
-}
-
-static int transfer_many(struct transfer *t, unsigned pages, unsigned requests, char *memory)
-{
-    size_t request_bytes = requests * sizeof(struct block_request);
-    size_t segment_bytes = (pages + requests) * sizeof(struct block_segment);
-
-    t->requests = (struct block_request *)memory;
-    t->segments = (struct block_segment *)(memory + request_bytes);
-    t->frames = (struct frame **)(memory + request_bytes + segment_bytes);
-    return transfer_part(t);
-}
-
-/* The next part of the `bytes` that are left; t->bytes says how long it was. */
-static int transfer_next(struct transfer *t, uint64_t bytes)
-{
-    unsigned pages, requests;
-    char *memory;
-    int result;
-
     t->bytes = MIN(bytes, PART_BYTES);
-    pages = pages_touched(t->at, t->bytes);
-    if (pages <= FEW_PAGES)
-        return transfer_few(t);
+    unsigned pages = pages_touched(t->at, t->bytes);
     /* Each request has segments_max - 1 whole pages at least; a page that two share counts twice. */
-    requests = pages / (t->device->segments_max - 1) + 1;
-    memory = kalloc(requests * sizeof(struct block_request) +
-                    (pages + requests) * sizeof(struct block_segment) +
-                    pages * sizeof(struct frame *));
-    if (memory == NULL) {
-        t->bytes = (FEW_PAGES - 1) * PAGE_BYTES;
-        return transfer_few(t);
+    unsigned requests = pages / (t->device->segments_max - 1) + 1;
+    void *memory = NULL;
+    if (pages > FEW_PAGES) {
+        memory = kalloc(requests * sizeof *t->requests + (pages + requests) * sizeof *t->segments +
+                        pages * sizeof *t->frames);
+        if (!memory)
+            t->bytes = (FEW_PAGES - 1) * PAGE_BYTES;
     }
-    result = transfer_many(t, pages, requests, memory);
+    t->requests = memory ? memory : &request;
+    t->segments = memory ? (void *)(t->requests + requests) : segments;
+    t->frames = memory ? (void *)(t->segments + pages + requests) : frames;
+    int result = transfer_part(t);
     kfree(memory);
     return result;
 }
@@ -249,8 +210,7 @@ static long call_transfer(enum block_operation operation, int handle, uint64_t o
         handle, operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE, &result);
     struct transfer t = {
         .device = d, .operation = operation, .offset_bytes = offset_bytes, .at = at};
-
-    if (d == NULL)
+    if (!d)
         return result;
     result = check_range(d, offset_bytes, at, bytes);
     while (bytes > 0 && result == 0) {
@@ -268,8 +228,7 @@ static long call_flush(int handle)
     int result;
     struct block_device *d = device_enter(handle, KD_RIGHT_WRITE, &result);
     struct block_request r;
-
-    if (d == NULL)
+    if (!d)
         return result;
     block_prepare(&r, d, BLOCK_FLUSH, 0, NULL, 0);
     result = block_run(&r);
@@ -302,12 +261,11 @@ static void page_begin(struct page_batch *b, unsigned i)
     struct page_work *w = &b->works[i];
     const struct block_device *d = b->device;
     int error = -EINVAL;
-
     *w = (struct page_work){0};
     if (io->offset_bytes % d->sector_bytes == 0 && d->bytes >= PAGE_BYTES &&
         io->offset_bytes <= d->bytes - PAGE_BYTES) {
         w->object = handle_get(io->object, HANDLE_OBJECT, KD_RIGHT_MANAGE, &error);
-        if (w->object != NULL) {
+        if (w->object) {
             error = b->operation == BLOCK_READ
                         ? object_io_begin_read(w->object, io->page, &w->frame)
                         : object_io_begin_write(w->object, io->page, &w->frame, &io->csn);
@@ -332,9 +290,8 @@ static void batch_prepare(struct page_batch *b)
 {
     for (unsigned i = 0; i < b->count; i++) {
         struct page_work *w = &b->works[i];
-
         page_begin(b, i);
-        if (w->object == NULL)
+        if (!w->object)
             continue;
         b->segments[i] = (struct block_segment){frame_paddr(w->frame), PAGE_BYTES};
         if (page_joins(b, i)) {
@@ -357,10 +314,9 @@ static void page_end(struct page_batch *b, unsigned i)
 {
     struct page_work *w = &b->works[i];
     int status = w->request->status;
-
     b->ios[i].status = status;
     if (b->operation == BLOCK_READ) {
-        if (status == 0)
+        if (!status)
             page_checksum(b, i);
         object_io_end_read(w->object, b->ios[i].page, w->frame, status);
     } else {
@@ -392,10 +348,8 @@ static int batch_user(struct page_batch *b, vaddr_t ios_at, unsigned count)
 {
     int result = 0, error;
     unsigned capacity = b->count;
-
     for (unsigned done = 0; done < count; done += b->count) {
         vaddr_t at = ios_at + done * sizeof(struct kd_page_io);
-
         b->count = MIN(capacity, count - done);
         error = copy_from_user(b->ios, at, b->count * sizeof(struct kd_page_io));
         if (error != 0)
@@ -410,71 +364,40 @@ static int batch_user(struct page_batch *b, vaddr_t ios_at, unsigned count)
     return result;
 }
 
-static int batch_from_stack(struct page_batch *b, vaddr_t ios_at, unsigned count)
+static long call_pages(enum block_operation operation, int handle, vaddr_t ios_at, uint64_t count)
 {
     struct kd_page_io ios[FEW_IOS];
     struct page_work works[FEW_IOS];
     struct block_segment segments[FEW_IOS];
-
-    b->count = FEW_IOS;
-    b->ios = ios;
-    b->works = works;
-    b->segments = segments;
-    return batch_user(b, ios_at, count);
-}
-
-static int batch_from_memory(struct page_batch *b, vaddr_t ios_at, unsigned count)
-{
-    size_t works_bytes = count * sizeof(struct page_work);
-    size_t segments_bytes = count * sizeof(struct block_segment);
-    char *memory = kalloc(works_bytes + segments_bytes + count * sizeof(struct kd_page_io));
-    int result;
-
-    if (memory == NULL)
-        return batch_from_stack(b, ios_at, count);
-    b->count = count;
-    b->works = (struct page_work *)memory;
-    b->segments = (struct block_segment *)(memory + works_bytes);
-    b->ios = (struct kd_page_io *)(memory + works_bytes + segments_bytes);
-    result = batch_user(b, ios_at, count);
-    kfree(memory);
-    return result;
-}
-
-static long call_pages(enum block_operation operation, int handle, vaddr_t ios_at, uint64_t count)
-{
-    int result;
-    struct block_device *d;
     struct page_batch b = {.operation = operation};
-
+    int result;
     if (count > PAGE_IOS_MAX)
         return -EINVAL;
-    d = device_enter(handle, operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE, &result);
-    if (d == NULL)
+    b.device = device_enter(handle, operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE, &result);
+    if (!b.device)
         return result;
-    b.device = d;
-    result = count <= FEW_IOS ? batch_from_stack(&b, ios_at, (unsigned)count)
-                              : batch_from_memory(&b, ios_at, (unsigned)count);
-    device_leave(d);
+    void *memory = NULL;
+    if (count > FEW_IOS)
+        memory = kalloc(count * (sizeof *b.works + sizeof *b.segments + sizeof *b.ios));
+    b.count = memory ? (unsigned)count : FEW_IOS;
+    b.works = memory ? memory : works;
+    b.segments = memory ? (void *)(b.works + count) : segments;
+    b.ios = memory ? (void *)(b.segments + count) : ios;
+    result = batch_user(&b, ios_at, (unsigned)count);
+    kfree(memory);
+    device_leave(b.device);
     return result;
 }
 
 long block_syscall(unsigned number, const uint64_t a[6])
 {
     switch (number) {
-    case KD_BLOCK_OPEN:
-        return call_open(a[0], a[1]);
-    case KD_BLOCK_READ:
-        return call_transfer(BLOCK_READ, (int)a[0], a[1], a[2], a[3]);
-    case KD_BLOCK_WRITE:
-        return call_transfer(BLOCK_WRITE, (int)a[0], a[1], a[2], a[3]);
-    case KD_BLOCK_FLUSH:
-        return call_flush((int)a[0]);
-    case KD_BLOCK_READ_PAGES:
-        return call_pages(BLOCK_READ, (int)a[0], a[1], a[2]);
-    case KD_BLOCK_WRITE_PAGES:
-        return call_pages(BLOCK_WRITE, (int)a[0], a[1], a[2]);
-    default:
-        return -ENOSYS;
+    case KD_BLOCK_OPEN: return call_open(a[0], a[1]);
+    case KD_BLOCK_READ: return call_transfer(BLOCK_READ, (int)a[0], a[1], a[2], a[3]);
+    case KD_BLOCK_WRITE: return call_transfer(BLOCK_WRITE, (int)a[0], a[1], a[2], a[3]);
+    case KD_BLOCK_FLUSH: return call_flush((int)a[0]);
+    case KD_BLOCK_READ_PAGES: return call_pages(BLOCK_READ, (int)a[0], a[1], a[2]);
+    case KD_BLOCK_WRITE_PAGES: return call_pages(BLOCK_WRITE, (int)a[0], a[1], a[2]);
+    default: return -ENOSYS;
     }
 }

@@ -34,16 +34,16 @@ static void range_insert(struct boot_range *list, unsigned *count, paddr_t start
 
 void boot_add_memory(paddr_t start, paddr_t end)
 {
-    start = (start + PAGE_BYTES - 1) & ~(paddr_t)(PAGE_BYTES - 1);
-    end &= ~(paddr_t)(PAGE_BYTES - 1);
+    start = page_up(start);
+    end = page_down(end);
     if (start < end)
         range_insert(boot_info.memory, &boot_info.memory_count, start, end);
 }
 
 void boot_reserve(paddr_t start, paddr_t end)
 {
-    start &= ~(paddr_t)(PAGE_BYTES - 1);
-    end = (end + PAGE_BYTES - 1) & ~(paddr_t)(PAGE_BYTES - 1);
+    start = page_down(start);
+    end = page_up(end);
     if (start < end)
         range_insert(boot_info.reserved, &boot_info.reserved_count, start, end);
 }
@@ -103,8 +103,8 @@ static void take_highest(paddr_t start, paddr_t end, void *arg)
 
 paddr_t boot_take(size_t bytes, paddr_t limit)
 {
-    struct taking t = {.bytes = (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1),
-                       .limit = limit & ~(paddr_t)(PAGE_BYTES - 1)};
+    struct taking t = {.bytes = page_up(bytes),
+                       .limit = page_down(limit)};
     boot_free_for(take_highest, &t);
     if (t.found)
         boot_reserve(t.found, t.found + t.bytes);

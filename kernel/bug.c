@@ -15,7 +15,8 @@ static const char *const names[] = {
 #undef BUG_ENTRY
 };
 
-static const char word[] = "bug=";
+static const char word[] = "bug=", no_shadow[] = "shadow=off";
+bool shadow_off;
 
 /* The bug that `at` names, up to a blank or the end. */
 static unsigned bug_find(const char *at)
@@ -44,10 +45,53 @@ int shadow_is_right(paddr_t top)
     return 0;
 }
 
+static __attribute__((noinline)) unsigned deeper(volatile unsigned *depth)
+{
+    volatile unsigned here[64] = {*depth + 1};
+    return here[0] ? deeper(here) + here[1] : 0;
+}
+
+static __attribute__((noinline)) char overrun(unsigned n)
+{
+    volatile char array[16];
+    for (unsigned i = 0; i < n; i++)
+        array[i] = 1;
+    return array[0];
+}
+
+void bug_stack(void)
+{
+    volatile unsigned depth = 1, bytes = 40;
+    if (BUG(STACK_OVERFLOW))
+        (void)deeper(&depth);
+    if (BUG(STACK_SMASH))
+        (void)overrun(bytes);
+}
+
 void bug_window(void)
 {
     for (unsigned i = 0; i < 50000; i++)
         arch_spin_hint();
+}
+
+/* One thread at a time, by its number, which no later one gets; no other one writes these. */
+static uint64_t dies, dies_in;
+
+long bug_die_in(uint64_t n)
+{
+    dies = (uint64_t)thread_this()->id;
+    dies_in = n;
+    return 0;
+}
+
+/* As thread_kill(), but with any locks held: it runs, so nobody need be woken. */
+void bug_event(void)
+{
+    struct thread *t = thread_this();
+    if ((uint64_t)t->id != dies || !dies_in || --dies_in)
+        return;
+    t->killed = true;
+    __atomic_store_n(&t->attention, true, __ATOMIC_SEQ_CST);
 }
 
 void bug_init(void)
@@ -57,6 +101,8 @@ void bug_init(void)
     for (const char *at = line; *at; at++)
         if (!memcmp(at, word, sizeof word - 1) && (at == line || at[-1] == ' '))
             bug_on = bug_find(at + sizeof word - 1);
+        else if (!memcmp(at, no_shadow, sizeof no_shadow - 1))
+            shadow_off = true;
     printk("planted bug: %s\n", names[bug_on]);
 }
 #endif

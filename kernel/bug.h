@@ -9,9 +9,13 @@
 #ifndef KERNEL_BUG_H
 #define KERNEL_BUG_H
 
+#include <stdint.h>
+#include "errno.h"
+
 #define KERNEL_BUGS(X) \
     X(NO_SHOOTDOWN, "BUG_NO_SHOOTDOWN", "R3: no shootdown of rights that were taken") \
     X(NO_INVLPG, "BUG_NO_INVLPG", "F7: no invlpg behind the private copy") \
+    X(COPY_OLD, "-", "F7: what was copied before the leaf was locked is used, whatever became of the page") \
     X(CLEAR_A, "BUG_CLEAR_A", "the clock clears ACCESSED, without USED and without a flush") \
     X(HELD_FORGOTTEN, "BUG_HELD_FORGOTTEN", "E3: eviction leaves EMPTY in active views") \
     X(EVICT_NO_IPI, "BUG_EVICT_NO_IPI", "E4: the frame is freed before any shootdown") \
@@ -34,7 +38,37 @@
     X(STALE_IGNORED, "TEXT_BEGIN_STALE", "B1: begin does not look at `stale`") \
     X(SNAP_KEEPS, "BUG_SNAP_KEEPS", "B1: a transaction keeps what a snapshot mapped") \
     X(LOCK_IGNORES, "BUG_LOCK_IGNORES", "a container lock does not wait for those who use pages") \
-    X(DEATH_KEEPS, "BUG_DEATH_KEEPS", "a sweep frees copies and pages before any shootdown")
+    X(SPILL_TOLD, "BUG_SPILL_TOLD", "a copy's record begins as it was left: it counts as told though it was not") \
+    X(SPILL_NO_IPI, "BUG_SPILL_NO_IPI", "SP2: frames of spilled copies are freed without shootdown") \
+    X(SPILL_HELD, "BUG_SPILL_HELD", "C7: a spilled copy that is published leaves its record in the PTE") \
+    X(SPILL_AWAY, "BUG_SPILL_AWAY", "C7: an older version may come in place of a published spilled copy") \
+    X(SPILL_CREDITS, "BUG_SPILL_CREDITS", "SP1: a spilled copy keeps its credit") \
+    X(UNSPILL_OLD, "BUG_UNSPILL_OLD", "a spilled page is brought back without its bytes") \
+    X(STALE_FOR_EVER, "BUG_STALE_FOR_EVER", "a manager may supply an older version again and again") \
+    X(SUSPENDED_EDGE, "TEXT_SUSPENDED_EDGE", "R5: a suspended view does not wait for what its thread runs") \
+    X(SUSPENDED_VICTIM, "TEXT_SUSPENDED_VICTIM", "R5: a suspended view can be the victim") \
+    X(GONE_HANDS, "-", "A3: who is killed keeps the frames and credits in its hand") \
+    X(HELD_TAKEN, "TEXT_HELD_TAKEN", "R2: HELD in an active view is taken like a right that was never used") \
+    X(LOCK_AGAIN, "BUG_LOCK_AGAIN", "who is let in behind a container lock's walk is not noted") \
+    X(LOCK_SHUT, "BUG_LOCK_SHUT", "those that a drain waits for are shut out, too") \
+    X(LOCK_NEWCOMERS, "BUG_LOCK_NEWCOMERS", "who comes while a container is drained is let in") \
+    X(LOCK_DRAINS, "BUG_LOCK_DRAINS", "an end does not leave `drains`") \
+    X(LOCK_UNTOUCHED, "BUG_LOCK_UNTOUCHED", "a view that waits for its first lock keeps its rights") \
+    X(LOCK_UNFAIR, "TEXT_CLOCK_UNFAIR", "a container lock is taken by whoever comes, not by the head") \
+    X(LOCK_FIRST_WALK, "TEXT_LOCK_FIRST_WALK", "a shared lock's first walk lets writers in beside others") \
+    X(ENTER_NO_FLUSH, "BUG_ENTER_NO_FLUSH", "a thread enters its other view with the TLB of the first") \
+    X(ASK_READ, "BUG_ASK_READ", "a manager's word for a load counts for a store") \
+    X(ASK_KEPT, "BUG_ASK_KEPT", "a manager's word outlives the transaction that asked") \
+    X(ASK_ANY, "BUG_ASK_ANY", "a manager's answer counts for whatever the view asks by then") \
+    X(ASK_FAST, "BUG_ASK_FAST", "the next fault near by does not ask") \
+    X(ASK_GROUP, "BUG_ASK_GROUP", "a group grant maps neighbours that nobody asked for") \
+    X(ASK_DEAD, "BUG_ASK_DEAD", "who asks is not woken when the object dies") \
+    X(QUEUE_KEEPS, "-", "a fault that ends keeps its place in the page's queue") \
+    X(LOCK_KEEPS, "-", "who gives up keeps its place in the container's queue") \
+    X(CREDIT_KEEPS, "-", "an end keeps its place in the queue for credits") \
+    X(DEATH_KEEPS, "BUG_DEATH_KEEPS", "a sweep frees copies and pages before any shootdown") \
+    X(STACK_OVERFLOW, "-", "a check calls itself for ever: the guard below the kernel stack stops it") \
+    X(STACK_SMASH, "-", "a check writes behind an array: the stack protector stops it")
 
 enum kernel_bug {
     BUG_NONE,
@@ -46,11 +80,17 @@ enum kernel_bug {
 #ifdef KATYDID_BUGS
 extern enum kernel_bug bug_on;
 void bug_init(void);                 /* reads bug=NAME; panics if there is no such bug */
+void bug_stack(void);                /* STACK_OVERFLOW, STACK_SMASH */
 void bug_window(void);               /* time for another CPU to see what is wrong */
+long bug_die_in(uint64_t n);         /* KD_TRACE_DIE: the calling thread is killed by its n-th event */
+void bug_event(void);                /* it has recorded one */
 #define BUG(name) (bug_on == BUG_##name)
 #else
 static inline void bug_init(void) {}
+static inline void bug_stack(void) {}
 static inline void bug_window(void) {}
+static inline long bug_die_in(uint64_t n) { return n ? -EINVAL : 0; }
+static inline void bug_event(void) {}
 #define BUG(name) 0
 #endif
 

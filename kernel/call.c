@@ -13,19 +13,22 @@
  *      call_send         (receiver)       call_deliver         call_claim         call_done
  *  IDLE -------> QUEUED ---------> TAKEN ----------> DELIVERED ---------> ANSWERING ---> ANSWERED
  *                  |                 |                   |                    |             |
- *  caller killed: IDLE            ORPHAN               IDLE                ORPHAN       (returns)
+ *  caller leaves: IDLE            ORPHAN               IDLE                ORPHAN       (returns)
  *
  *   state      who may touch the slot                       who leaves it
  *   IDLE       its thread                                   its thread (as from ANSWERED)
  *   QUEUED     nobody; the item is at the port              receiver, port_die, port_withdraw
- *   TAKEN      one receiver, which copies it                call_deliver, call_fail
+ *   TAKEN      one receiver, which copies it                call_open, call_fail
  *   DELIVERED  nobody; the server has the token             call_claim, calls_port_dead
- *   ANSWERING  one thread of the server, which fills it     call_done, call_undo
+ *   ANSWERING  one thread of the server, which fills it     call_done, call_open
  *   ANSWERED   its thread
  *   ORPHAN     who had it in TAKEN or ANSWERING             call_free
  *
- * A killed caller leaves from any of them (call_abandon), whatever the server does: only a slot
- * that is in somebody's hands stays behind, and they free it.
+ * A caller that is killed, or waits no longer, leaves from any of them (call_abandon), whatever the
+ * server does: only a slot that is in somebody's hands stays behind, and they free it.
+ *
+ * A port may die while threads of its owner hold calls in TAKEN or ANSWERING. `forsaken` tells them, as
+ * soon as the call would be DELIVERED, that nobody is to answer it any more.
  *
  * A handle that travels is, on its way, a reference in the slot: the sender takes it from its own
  * table, the receiver installs it in its own, and neither looks into the other's.
@@ -60,11 +63,13 @@ struct call {
     struct process *server;      /* compared only: who may answer */
     struct port *port;           /* the caller's reference; others only compare it */
     int error;                   /* of an answer that the kernel gave, or 0 */
+    bool laden;                  /* there are data or a handle */
     struct kd_message message;   /* the request, then the answer */
-    void *data;                  /* kernel copy of the data of either, or NULL */
+    struct frame *data;          /* kernel copy of the data of either, or NULL (data_in) */
     uint64_t data_bytes;
     struct handle_passed passed; /* the handle that travels with either */
-    bool laden;                  /* there are data or a handle */
+    struct process *payer;       /* of the data's memory, with a reference; NULL: none */
+    uint64_t forsaken;           /* atomic: token of the last call that was sent when its port died */
     struct call *next_free;
 };
 
@@ -80,6 +85,13 @@ void call_init(void)
         calls[i].next_free = free_calls;
         free_calls = &calls[i];
     }
+}
+
+/* The token of the thread's next call, for traces; 0 before its first. */
+uint64_t call_next_token(void)
+{
+    const struct call *c = thread_this()->call;
+    return c ? (c->word & ~STATE_MASK) + SEQUENCE_ONE : 0;
 }
 
 /* Has the process a call that the calling process received and has not answered? It asks for
@@ -117,23 +129,34 @@ HOT bool call_move(struct call *c, uint64_t token, enum call_state from, enum ca
 
 static RARE struct call *call_new(void)
 {
+    if (!limit_charge(process_this(), KD_LIMIT_MESSAGES, 1))
+        return NULL;
     lock_acquire(&calls_lock);
     struct call *c = free_calls;
     if (c)
         free_calls = c->next_free;
     lock_release(&calls_lock);
-    if (!c)
+    if (!c) {
+        limit_uncharge(process_this(), KD_LIMIT_MESSAGES, 1);
         return NULL;
+    }
     c->caller = thread_this();
     c->pid = (uint64_t)process_this()->pid;
     thread_this()->call = c;
     return c;
 }
 
+static uint64_t pages_of(uint64_t bytes) { return (bytes + PAGE_BYTES - 1) >> PAGE_SHIFT; }
+
 /* What travels with the message goes. */
 static RARE void call_drop(struct call *c)
 {
-    kfree(c->data);
+    data_free(c->data);
+    if (c->payer) {
+        limit_uncharge(c->payer, KD_LIMIT_MEMORY, pages_of(c->data_bytes));
+        process_put(c->payer);
+    }
+    c->payer = NULL;
     c->data = NULL;
     c->data_bytes = 0;
     handle_drop(&c->passed);
@@ -152,29 +175,28 @@ static RARE void call_free(struct call *c)
 
 void call_thread_gone(struct thread *t)
 {
-    if (t->call)
-        call_free(t->call);
+    if (!t->call)
+        return;
+    limit_uncharge(t->process, KD_LIMIT_MESSAGES, 1);
+    call_free(t->call);
     t->call = NULL;
 }
 
 /* ---- what both directions do ---- */
 
-static RARE int data_in(struct call *c)
+static RARE int call_data_in(struct call *c)
 {
-    const struct kd_message *m = &c->message;
-    if (m->data_bytes > KD_DATA_MAX)
+    uint64_t bytes = c->message.data_bytes;
+    struct process *me = process_this();
+    if (bytes > KD_DATA_MAX)
         return -E2BIG;
-    void *data = kalloc(m->data_bytes);
-    if (!data)
+    if (!limit_charge(me, KD_LIMIT_MEMORY, pages_of(bytes)))
         return -ENOMEM;
-    if (copy_from_user(data, (vaddr_t)m->data, m->data_bytes)) {
-        kfree(data);
-        return -EFAULT;
-    }
-    c->data = data;
-    c->data_bytes = m->data_bytes;
+    c->data_bytes = bytes;
     c->laden = true;
-    return 0;
+    c->payer = me;
+    process_get(me);
+    return data_in(&c->data, (vaddr_t)c->message.data, bytes);
 }
 
 static RARE int handle_in(struct call *c)
@@ -193,7 +215,7 @@ HOT int message_in(struct call *c, vaddr_t at)
     int e = user_words_in(m, at, MESSAGE_WORDS);
     if (unlikely(e))
         return e;
-    if (unlikely(m->data_bytes) && (e = data_in(c)))
+    if (unlikely(m->data_bytes) && (e = call_data_in(c)))
         return e;
     m->handle = unlikely(m->handle_rights) ? handle_in(c) : -1;
     return 0;
@@ -204,7 +226,7 @@ static RARE int extras_out(struct call *c, void *buffer, uint64_t room)
 {
     if (c->data_bytes > room)
         return -EMSGSIZE;
-    if (c->data_bytes && copy_to_user((vaddr_t)buffer, c->data, c->data_bytes))
+    if (data_out((vaddr_t)buffer, c->data, c->data_bytes))
         return -EFAULT;
     if (c->passed.type)
         c->message.handle = handle_install_passed(&c->passed);
@@ -236,9 +258,8 @@ HOT int message_out(struct call *c, vaddr_t at, void *buffer, uint64_t room)
  * woken, or NULL. Port lock held. */
 HOT struct thread *call_send(struct call *c, uint64_t token, struct port *p)
 {
-    struct list *l = list_pop(&p->receivers);
-    struct thread *receiver = l ? container_of(l, struct thread, wait_link) : NULL;
-    if (likely(l && list_empty(&p->items))) {
+    struct thread *receiver = list_take(struct thread, &p->receivers, wait_link);
+    if (likely(receiver && list_empty(&p->items))) {
         call_set(c, token, CALL_TAKEN);
         __atomic_store_n(&receiver->given, c, __ATOMIC_RELEASE);
     } else {
@@ -249,7 +270,7 @@ HOT struct thread *call_send(struct call *c, uint64_t token, struct port *p)
     return receiver;
 }
 
-/* The caller was killed. False: the answer is there after all. */
+/* The caller waits no longer. False: the answer is there after all. */
 static RARE bool call_abandon(struct call *c, uint64_t token)
 {
     if (port_withdraw(c->port, &c->item)) {
@@ -263,26 +284,36 @@ static RARE bool call_abandon(struct call *c, uint64_t token)
             return true;
         if (call_move(c, token, CALL_TAKEN, CALL_ORPHAN) ||
             call_move(c, token, CALL_ANSWERING, CALL_ORPHAN)) {
+            limit_uncharge(process_this(), KD_LIMIT_MESSAGES, 1);
             thread_this()->call = NULL;
             return true;
         }
     }
 }
 
-/* 0: answered; -EINTR: killed, and the slot is idle, or not ours any more. */
-HOT int call_wait(struct call *c, uint64_t token, struct thread *receiver)
+/* Wakes another thread and sleeps, by a direct switch if that can be. */
+HOT int wake_and_park(struct thread *other, uint64_t deadline)
 {
-    int e = likely(receiver) ? thread_wake_and_park(receiver) : 0;
+    if (likely(deadline == THREAD_NEVER))
+        return thread_wake_and_park(other);
+    thread_wake(other);
+    return thread_park_until(deadline);
+}
+
+/* 0: answered; -EINTR, -ETIMEDOUT: the slot is idle, or not ours any more. */
+HOT int call_wait(struct call *c, uint64_t token, struct thread *receiver, uint64_t deadline)
+{
+    int e = likely(receiver) ? wake_and_park(receiver, deadline) : 0;
     while (unlikely(__atomic_load_n(&c->word, __ATOMIC_ACQUIRE) != (token | CALL_ANSWERED))) {
-        if (e == -EINTR && call_abandon(c, token))
-            return -EINTR;
-        e = thread_park_until(THREAD_NEVER);
+        if (e && call_abandon(c, token))
+            return e;
+        e = thread_park_until(deadline);
     }
     return 0;
 }
 
 /* From the caller's message at `at` to the answer in the slot. 0 or an error of the kernel. */
-HOT long call_make(struct call *c, struct port *port)
+HOT long call_make(struct call *c, struct port *port, uint64_t deadline)
 {
     uint64_t token = call_token(c) + SEQUENCE_ONE;
     if (unlikely(c->message.kind & KD_MSG_KERNEL))
@@ -297,11 +328,11 @@ HOT long call_make(struct call *c, struct port *port)
     }
     struct thread *receiver = call_send(c, token, port);
     lock_release(&port->lock);
-    int e = call_wait(c, token, receiver);
+    int e = call_wait(c, token, receiver, deadline);
     return unlikely(e) ? e : c->error;
 }
 
-long port_call(const uint64_t a[6])
+HOT long call_until(const uint64_t a[6], uint64_t deadline)
 {
     struct thread *me = thread_this();
     struct call *c = me->call;
@@ -313,7 +344,7 @@ long port_call(const uint64_t a[6])
     long result = message_in(c, a[1]);
     void *buffer = c->message.buffer;
     uint64_t room = c->message.buffer_bytes;
-    if (likely(!result) && likely(!(result = call_make(c, port)))) {
+    if (likely(!result) && likely(!(result = call_make(c, port, deadline)))) {
         c->message.token = 0;
         int e = message_out(c, a[1], buffer, room);
         result = e ? e : c->message.status;
@@ -322,6 +353,16 @@ long port_call(const uint64_t a[6])
         call_drop(c);
     port_put(port);
     return result;
+}
+
+long port_call(const uint64_t a[6])
+{
+    return call_until(a, THREAD_NEVER);
+}
+
+long port_call_until(const uint64_t a[6])
+{
+    return call_until(a, arch_time_ns() + MIN(a[2], (uint64_t)INT32_MAX) * 1000000);
 }
 
 /* ---- answers ---- */
@@ -346,6 +387,22 @@ static RARE void call_fail(struct call *c, enum call_state from, int error)
         thread_wake(caller);
 }
 
+/* Its port is dead. */
+static RARE void call_lost(struct call *c, uint64_t token)
+{
+    if (call_move(c, token, CALL_DELIVERED, CALL_ANSWERING))
+        call_fail(c, CALL_ANSWERING, -EOWNERDEAD);
+}
+
+/* The call is the server's to answer from now on. */
+HOT void call_open(struct call *c, uint64_t token, enum call_state from)
+{
+    if (unlikely(!call_move(c, token, from, CALL_DELIVERED)))
+        call_free(c);
+    else if (unlikely(__atomic_load_n(&c->forsaken, __ATOMIC_SEQ_CST) == token))
+        call_lost(c, token);
+}
+
 /* Claims a delivered call for answering; NULL: forged, late or answered (M2). The server is read
  * between two looks at the word, so it is that of this very call. */
 HOT struct call *call_claim(uint64_t token)
@@ -360,14 +417,6 @@ HOT struct call *call_claim(uint64_t token)
     return c;
 }
 
-/* The answer could not be read: the call still is to be answered. */
-static RARE void call_undo(struct call *c, uint64_t token)
-{
-    call_drop(c);
-    if (!call_move(c, token, CALL_ANSWERING, CALL_DELIVERED))
-        call_free(c);
-}
-
 /* 0: *caller is to be woken, if it is not NULL. */
 HOT int call_answer(uint64_t token, vaddr_t at, struct thread **caller)
 {
@@ -375,8 +424,9 @@ HOT int call_answer(uint64_t token, vaddr_t at, struct thread **caller)
     if (unlikely(!c))
         return -ESRCH;
     int e = message_in(c, at);
-    if (unlikely(e)) {
-        call_undo(c, token);
+    if (unlikely(e)) { /* it still is to be answered */
+        call_drop(c);
+        call_open(c, token, CALL_ANSWERING);
         return e;
     }
     *caller = call_done(c, token, CALL_ANSWERING);
@@ -399,9 +449,13 @@ void calls_port_dead(struct port *p)
     for (unsigned i = 0; i < CALLS_MAX; i++) {
         struct call *c = &calls[i];
         uint64_t word = __atomic_load_n(&c->word, __ATOMIC_ACQUIRE);
-        if ((word & STATE_MASK) == CALL_DELIVERED && c->port == p &&
-            call_move(c, word & ~STATE_MASK, CALL_DELIVERED, CALL_ANSWERING))
-            call_fail(c, CALL_ANSWERING, -EOWNERDEAD);
+        if ((word & STATE_MASK) == CALL_IDLE || c->port != p)
+            continue;
+        uint64_t token = word & ~STATE_MASK, last = __atomic_load_n(&c->forsaken, __ATOMIC_SEQ_CST);
+        while (last < token && !__atomic_compare_exchange_n(&c->forsaken, &last, token, false, __ATOMIC_SEQ_CST,
+                                                            __ATOMIC_SEQ_CST))
+            continue; /* never back: the slot's next call may be another dying port's */
+        call_lost(c, token);
     }
 }
 
@@ -426,8 +480,7 @@ HOT int call_deliver(struct call *c, vaddr_t at)
         call_fail(c, CALL_TAKEN, e == -EMSGSIZE ? e : -EIO);
         return e == -EMSGSIZE ? RECEIVE_AGAIN : e;
     }
-    if (unlikely(!call_move(c, token, CALL_TAKEN, CALL_DELIVERED)))
-        call_free(c);
+    call_open(c, token, CALL_TAKEN);
     return 0;
 }
 
@@ -444,16 +497,6 @@ static __attribute__((noinline)) int item_deliver(struct port *p, vaddr_t at)
     }
     int e = notice_deliver(p, i, at);
     return e == -EMSGSIZE ? RECEIVE_AGAIN : e;
-}
-
-/* Sleeps as a receiver. `first` is woken before, by a direct switch if that can be. */
-HOT int receive_wait(struct thread *first, uint64_t deadline)
-{
-    if (likely(first && deadline == THREAD_NEVER))
-        return thread_wake_and_park(first);
-    if (first)
-        thread_wake(first);
-    return thread_park_until(deadline);
 }
 
 /* The call that was given to us while we waited; NULL: none. */
@@ -473,8 +516,8 @@ HOT long port_receive(struct port *p, vaddr_t at, uint64_t deadline, struct thre
     long result;
     lock_acquire(&p->lock);
     for (;;) {
-        result = -EPERM;
-        if (unlikely(p->dead || p->owner != me->process))
+        result = -EBADF;
+        if (unlikely(p->dead))
             break;
         if (likely(list_empty(&p->items))) {
             result = -EAGAIN;
@@ -482,7 +525,7 @@ HOT long port_receive(struct port *p, vaddr_t at, uint64_t deadline, struct thre
                 break;
             list_push_back(&p->receivers, &me->wait_link);
             lock_release(&p->lock);
-            int e = receive_wait(first, deadline);
+            int e = likely(first) ? wake_and_park(first, deadline) : thread_park_until(deadline);
             first = NULL;
             struct call *c = given_take(me); /* mostly: then no lock is needed */
             if (unlikely(!c)) {

@@ -1,9 +1,10 @@
 /*
  * check.c - kcheck: walks the kernel's structures and compares them with each other.
  *
- * For each page: masks against page tables (P3), writers against copies (P2), frames against the
- * FIFO; for each view: copies against credits. Each leaf is looked at under its lock, so the check
- * may run beside everything else; it says what is wrong in the log and counts.
+ * For each page: masks against page tables (P3), writers against copies (P2), rights against locks of
+ * the container, frames against the FIFO; for each view: copies against credits; without a transaction
+ * it stands in no queue and has nothing in hand. Each leaf is looked at under its lock, so the check may
+ * run beside everything else; it says what is wrong in the log and counts.
  */
 #include "view.h"
 
@@ -48,6 +49,7 @@ static unsigned check_leaf(struct leaf *l)
 {
     struct walk w = {0};
     lock_acquire(&l->lock);
+    int owner = container_owner(l->object); /* rights are given with the leaf locked */
     for (unsigned slot = 0; slot < LEAF_PAGES; slot++) {
         struct page *p = &l->pages[slot];
         vaddr_t at = page_address(l, slot);
@@ -63,6 +65,8 @@ static unsigned check_leaf(struct leaf *l)
                 check_right(&w, p, at, e);
             if (e && !v->snapshot_rights && v->state != VIEW_PLAIN) {
                 rights++;
+                if (owner != WRITER_NONE && owner != i)
+                    complain(&w, "a right in a container that another view has locked", at);
                 if (e & PTE_COPY)
                     writable = i;
             }
@@ -106,6 +110,11 @@ int kcheck(void)
             complain(&w, "copies, their count and credits differ", 0);
         if (views[i].state == VIEW_IDLE && n + spilled)
             complain(&w, "an idle view has copies", 0);
+        bool over = views[i].state == VIEW_IDLE || views[i].state == VIEW_FREE;
+        if (over && (views[i].queue_page || views[i].lock_at || views[i].credit_waiting))
+            complain(&w, "a view without a transaction stands in a queue", 0);
+        if (over && (views[i].credits_hand || views[i].frame_hand || views[i].copy_hand))
+            complain(&w, "a view without a transaction has something in hand", 0);
         lock_release(&views[i].lock);
         errors += w.errors;
     }

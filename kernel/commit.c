@@ -10,11 +10,13 @@
  * Locks: leaf, view, versions; none across a user copy or a message.
  */
 #include "handle.h"
+#include "trace.h"
 #include "view.h"
 
 /* ---- the owner's side ---- */
 
-/* C1: no store reaches the copies from here on. False: doomed meanwhile. *wrote: there are copies; a
+/* C1: no store reaches the copies from here on, and what touches them later is seen by the clock as a
+ * new use (evict.c). False: doomed meanwhile. *wrote: there are copies; a
  * sweep may take them before the manager is asked, and then it must be asked all the same. */
 static bool commit_freeze(struct view *v, bool *wrote)
 {
@@ -24,11 +26,11 @@ static bool commit_freeze(struct view *v, bool *wrote)
     *wrote = v->copy_count + v->spilled_count != 0;
     if (alive) {
         v->state = VIEW_COMMITTING;
-        list_for(l, &v->copies) {
-            struct copy *c = container_of(l, struct copy, link);
+        TRACE_RARE(FREEZE, v->copy_count + v->spilled_count, v->ticket, 0);
+        list_each(struct copy, c, &v->copies, link) {
             pte_t *pte = view_pte(v, c->at);
             pte_t e = pte_load(pte);
-            while (!pte_compare_exchange(pte, &e, e & ~PTE_WRITE)) {
+            while (!pte_compare_exchange(pte, &e, (e & ~(PTE_WRITE | PTE_ACCESSED)) | PTE_USED)) {
             }
             if (!many && !BUG(NO_FREEZE_FLUSH))
                 arch_flush_page(c->at);
@@ -53,18 +55,15 @@ static long commit_refused(struct view *v, int reason)
 
 enum { OWN_MANAGER_LOOK_NS = 10000000 }; /* a program that is its own manager may end meanwhile */
 
-/* C3: the item is at the manager's port, and the owner sleeps, until it is answered. */
+/* C3: the item is at the manager's port, and the owner sleeps, until it is answered. Killed, or when its
+ * time is up, it takes back what the manager has not received; what was received may be durable. */
 static int commit_ask(struct view *v, struct port *port)
 {
     struct item *i = &v->commit_item;
     v->commit_token++;
     v->told = 0;
-    v->asked = i->kind = ITEM_COMMIT;
-    i->process = (uint64_t)v->process->pid;
-    i->word[0] = v->id;
-    i->word[1] = v->copy_count;
-    i->word[2] = v->spilled_count;
-    i->word[3] = 0;
+    v->asked = ITEM_COMMIT;
+    item_say(i, ITEM_COMMIT, v->process->pid, v->id, v->copy_count, v->spilled_count);
     __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE);
     if (!port_post(port, i))
         return EOWNERDEAD;
@@ -72,8 +71,15 @@ static int commit_ask(struct view *v, struct port *port)
         return 0;
     int answer;
     while ((answer = __atomic_load_n(&v->answer, __ATOMIC_ACQUIRE)) < 0) {
+        TRACE(WAIT, KD_TRACE_FOR_COMMIT, 0, 0);
+        int e = thread_this()->killed ? EINTR : arch_time_ns() >= v->deadline_ns ? ETIMEDOUT : 0;
+        if (e && port_withdraw(port, i))
+            return e;
         if (port->owner != process_this()) {
-            thread_park();
+            if (e)
+                thread_park();
+            else
+                (void)!thread_park_until(v->deadline_ns);
         } else if (thread_this()->killed && process_this()->thread_count == 1) {
             port_withdraw(port, i); /* the manager was among the threads that have left */
             return EOWNERDEAD;
@@ -90,37 +96,38 @@ void view_answer(struct view *v, int answer)
     thread_wake(v->owner);
 }
 
-/* From outside: only while no call of the manager's works on it, which will answer itself. */
-void view_commit_answer(struct view *v, int answer)
+/* From outside: only while no call of the manager's works on it, which will answer itself, and only
+ * for what that port's manager was asked: the view may be another's by now. */
+void view_commit_answer(struct view *v, const struct port *p, int answer)
 {
     lock_acquire(&v->lock);
-    if (v->answer == ANSWER_NONE)
+    if (v->enlisted == p && v->answer == ANSWER_NONE)
         view_answer(v, answer);
     lock_release(&v->lock);
 }
 
-/* The manager is gone: whoever waits for its word will not get one. All its threads have ended. */
+/* The manager is gone: whoever waits for its word will not get one. Where a thread of it works on a view
+ * still, its call answers, or its end (view_claim_end). */
 void view_port_dead(struct port *p)
 {
     for (int i = 0; i < KD_VIEW_MAX; i++) {
         struct view *v = &views[i];
-        if (v->enlisted != p)
-            continue;
-        if (v->state == VIEW_COMMITTING && v->answer == ANSWER_NONE)
-            view_commit_answer(v, EOWNERDEAD);
-        else
-            view_doom(v, EOWNERDEAD);
+        lock_acquire(&v->lock); /* else its next transaction could be doomed for what this one stored */
+        if (v->enlisted == p && v->state == VIEW_ACTIVE)
+            view_doom_locked(v, EOWNERDEAD);
+        else if (v->enlisted == p && v->state == VIEW_COMMITTING && v->answer == ANSWER_NONE)
+            view_answer(v, EOWNERDEAD);
+        lock_release(&v->lock);
     }
     lock_acquire(&p->lock);
-    while (!list_empty(&p->credit_queue)) {
-        struct view *v = container_of(list_pop(&p->credit_queue), struct view, credit_link);
+    for (struct view *v; (v = list_take(struct view, &p->credit_queue, credit_link));) {
         v->credit_waiting = false;
         thread_wake(v->owner);
     }
     lock_release(&p->lock);
 }
 
-/* The port for a batch of a transaction that stored nothing. */
+/* The port for a batch; -EXDEV, -EOWNERDEAD: the transaction stored to another manager's objects. */
 static int enlist(struct view *v, int handle)
 {
     int error;
@@ -131,8 +138,12 @@ static int enlist(struct view *v, int handle)
     port_put(p);
     if (!commit)
         return -EINVAL;
-    v->enlisted = commit;
-    return 0;
+    bool other = v->enlisted && v->enlisted != commit;
+    if (v->enlisted)
+        port_put(commit);
+    else
+        v->enlisted = commit;
+    return other ? port_other_error(v->enlisted) : 0;
 }
 
 static int batch_in(struct view *v, const struct kd_commit *k)
@@ -141,11 +152,10 @@ static int batch_in(struct view *v, const struct kd_commit *k)
         return 0;
     if (k->batch_bytes > KD_DATA_MAX)
         return -E2BIG;
-    v->batch = kalloc(k->batch_bytes);
-    if (!v->batch)
+    if (!limit_charge(v->process, KD_LIMIT_MEMORY, k->batch_bytes / PAGE_BYTES + 1))
         return -ENOMEM;
     v->batch_bytes = k->batch_bytes;
-    return copy_from_user(v->batch, (vaddr_t)k->batch, k->batch_bytes);
+    return data_in(&v->batch, (vaddr_t)k->batch, k->batch_bytes);
 }
 
 static int commit_tell(vaddr_t at, struct kd_commit *k)
@@ -182,7 +192,7 @@ static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
     v->commit_csn = 0;
     v->logged = v->logged_spilled = 0;
     int e = batch_in(v, &k);
-    if (!e && k.batch_bytes && !v->enlisted)
+    if (!e && k.batch_bytes && (!v->enlisted || k.port >= 0))
         e = enlist(v, k.port);
     if (e)
         return commit_refused(v, v->doom ? v->doom : -e);
@@ -191,13 +201,13 @@ static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
         return commit_refused(v, v->doom);
     if (wrote || k.batch_bytes) { /* else C2: nothing leaves the kernel */
         int answer = commit_ask(v, v->enlisted);
-        kfree(v->batch);
-        v->batch = NULL;
+        view_batch_drop(v);
         if (answer)
             return commit_refused(v, answer);
     }
     k.csn = v->commit_csn;
     k.copies = v->logged;
+    TRACE_RARE(COMMIT, k.copies, v->ticket, k.csn);
     long result = view_end(v);
     (void)!commit_tell(at, &k); /* durable all the same */
     return result;
@@ -205,15 +215,15 @@ static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
 
 /* ---- the manager's side ---- */
 
-/* -ESRCH: it is not such a view, or another thread works on it; -EAGAIN: the objects behind it are
- * being destroyed. */
+/* -ESRCH: it is not such a view, its message was not received (a token can be guessed), or another
+ * thread works on it; -EAGAIN: the objects behind it are being destroyed. */
 static int claim_once(struct view *v, uint64_t token, unsigned asked)
 {
     int e = -ESRCH;
     lock_acquire(&v->lock);
     struct port *p = v->enlisted;
-    if (asked >> v->asked & 1 && v->commit_token == token && p &&
-        p->owner == process_this() && v->answer == ANSWER_NONE && !v->commit_item.queued) {
+    if (asked >> v->asked & 1 && v->commit_token == token && v->received_token == token && p &&
+        p->owner == process_this() && v->answer == ANSWER_NONE && !p->dead) {
         e = __atomic_load_n(&p->commits_held, __ATOMIC_SEQ_CST) ? -EAGAIN : 0;
         if (!e)
             v->answer = ANSWER_CLAIMED;
@@ -222,12 +232,13 @@ static int claim_once(struct view *v, uint64_t token, unsigned asked)
     return e;
 }
 
-/* The owner may have been doomed meanwhile, and could not go (SP3). */
+/* The owner may have been doomed meanwhile, and could not go (SP3); the port may have died. */
 void view_claim_end(struct view *v)
 {
     lock_acquire(&v->lock);
-    __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE);
-    if (v->asked != ITEM_COMMIT && v->owner)
+    bool dead = __atomic_load_n(&v->enlisted->dead, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&v->answer, dead ? EOWNERDEAD : ANSWER_NONE, __ATOMIC_RELEASE);
+    if ((dead || v->asked != ITEM_COMMIT) && v->owner)
         thread_wake(v->owner);
     lock_release(&v->lock);
 }
@@ -292,7 +303,9 @@ static long txn_diff(vaddr_t at)
     if (!v)
         return -ESRCH;
     int e = d.flags & KD_DIFF_SPILL ? encode_spill(v, &d) : encode_copies(v, &d);
+    __atomic_fetch_add(&v->process->stats.log_bytes, e ? 0 : d.buffer_bytes, __ATOMIC_RELAXED);
     view_claim_end(v);
+    TRACE_RARE(DIFF, d.view, d.pages, d.buffer_bytes);
     return e ? e : copy_to_user(at, &d, sizeof d);
 }
 
@@ -331,11 +344,12 @@ static void current_set(struct leaf *l, unsigned slot, struct frame *f)
     struct page *p = &l->pages[slot];
     bool was = p->flags & PAGE_DIRTY;
     p->frame = f;
-    p->flags = (uint8_t)(f ? p->flags | PAGE_DIRTY : (p->flags & ~PAGE_DIRTY) | PAGE_AWAY);
+    page_changed(l);
+    p->flags = (uint8_t)(f ? p->flags | PAGE_DIRTY : (p->flags & ~PAGE_DIRTY) | (BUG(SPILL_AWAY) ? 0 : PAGE_AWAY));
     if (f)
         p->flags &= (uint8_t)~PAGE_AWAY;
     if (was != (f != NULL))
-        count_add(dirty_pages, f ? 1 : -1ull);
+        dirty_count(l->object, f ? 1 : -1);
     if (f)
         evict_add(l, slot);
 }
@@ -345,7 +359,7 @@ static void copy_retire(struct view *v, struct copy *c, bool spilled)
 {
     pte_t *pte = view_pte(v, c->at);
     pte_t e = pte_load(pte);
-    while (!pte_compare_exchange(pte, &e, spilled ? PTE_HELD : e & ~PTE_COPY)) {
+    while (!pte_compare_exchange(pte, &e, !spilled ? e & ~PTE_COPY : BUG(SPILL_HELD) ? e : PTE_HELD)) {
     }
     list_remove(&c->link);
     v->logged++;
@@ -412,8 +426,7 @@ static void publish_release(struct copy *c)
     struct page *p = &c->leaf->pages[c->slot];
     if (p->writer == c->view) {
         p->writer = WRITER_NONE;
-        if (!list_empty(&p->waiters))
-            thread_wake(list_first(&p->waiters, struct view, queue_link)->owner);
+        waiters_wake(p);
     }
     struct leaf *l = c->leaf;
     if (!c->frame)
@@ -454,6 +467,7 @@ static long txn_publish(vaddr_t at, uint64_t count_views)
         struct view *v = &views[list[i].view];
         credit_consume(v->enlisted, v->logged - v->logged_spilled);
         __atomic_fetch_add(&v->process->stats.pages_logged, v->logged, __ATOMIC_RELAXED);
+        TRACE_RARE(PUBLISH, v->id, v->commit_csn, 0);
         view_answer(v, 0);
     }
     count_add(publishes, count_views);
@@ -471,16 +485,6 @@ static long txn_refuse(uint64_t id, uint64_t token, int error)
     return 0;
 }
 
-/* Does it run a transaction that stored into objects of the calling manager? */
-static bool view_of_manager(struct view *v)
-{
-    lock_acquire(&v->lock);
-    bool is = (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING) && v->enlisted &&
-              v->enlisted->owner == process_this();
-    lock_release(&v->lock);
-    return is;
-}
-
 static long view_abort_call(uint64_t id, int error)
 {
     if (id >= KD_VIEW_MAX || error <= 0 || error >= 4096)
@@ -491,15 +495,18 @@ static long view_abort_call(uint64_t id, int error)
     if (p)
         process_get(p);
     lock_release(&v->lock);
-    bool manager = object_manager_of(process_this(), p);
+    long result = object_manager_of(process_this(), p) ? -ESRCH : -EPERM;
+    lock_acquire(&v->lock);
+    if (result == -ESRCH && v->process == p && v->state == VIEW_ACTIVE) { /* no stranger's by now */
+        view_doom_locked(v, error);
+        result = 0;
+    } else if (result == -ESRCH && v->process == p && v->state == VIEW_COMMITTING) {
+        result = -EBUSY;
+    }
+    lock_release(&v->lock);
     if (p)
         process_put(p);
-    if (!manager)
-        return -EPERM;
-    if (v->state != VIEW_ACTIVE)
-        return v->state == VIEW_COMMITTING ? -EBUSY : -ESRCH;
-    view_doom(v, error);
-    return 0;
+    return result;
 }
 
 static long view_wait(uint64_t id, vaddr_t mask_at)
@@ -508,10 +515,14 @@ static long view_wait(uint64_t id, vaddr_t mask_at)
     if (id >= KD_VIEW_MAX || copy_from_user(&m, mask_at, sizeof m))
         return id >= KD_VIEW_MAX ? -EINVAL : -EFAULT;
     struct view *v = &views[id];
-    if (!view_of_manager(v))
-        return -ESRCH;
-    waits_add(v, &m);
-    return v->doom ? -EDEADLK : 0;
+    lock_acquire(&v->lock); /* its end takes the edges away */
+    bool ours = (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING) && v->enlisted &&
+                v->enlisted->owner == process_this();
+    if (ours)
+        waits_add(v, &m);
+    long result = !ours ? -ESRCH : v->doom ? -EDEADLK : 0;
+    lock_release(&v->lock);
+    return result;
 }
 
 static long view_list(vaddr_t at, uint64_t max)

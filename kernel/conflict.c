@@ -1,5 +1,5 @@
 /*
- * conflict.c - who has to wait for whom: page queues, callbacks, the waits-for graph (views.md: R1..R6).
+ * conflict.c - who has to wait for whom: page queues, callbacks, the waits-for graph (faults.md: R1..R6).
  *
  * A right is a PTE, so a conflict is found by looking at the PTEs of the views in the page's mask.
  * Idle views lose theirs at once; active ones only if the PTE was never used (ACCESSED and USED
@@ -7,6 +7,7 @@
  *
  * Locks: leaf, then one view, then graph. Doom and search are one section under the graph lock.
  */
+#include "trace.h"
 #include "view.h"
 
 struct lock graph_lock = LOCK_INIT(RANK_GRAPH, "graph");
@@ -41,17 +42,22 @@ static void doom_locked(struct view *v, int reason)
     if (v->doom)
         return;
     v->doom = reason;
+    TRACE_RARE(DOOM, reason, v->ticket, v->id);
     thread_wake(v->owner); /* if it waits, it looks; else its next fault or call does */
+}
+
+void view_doom_locked(struct view *v, int reason)
+{
+    lock_acquire(&graph_lock);
+    doom_locked(v, reason);
+    lock_release(&graph_lock);
 }
 
 void view_doom(struct view *v, int reason)
 {
     lock_acquire(&v->lock);
-    if (v->state == VIEW_ACTIVE) {
-        lock_acquire(&graph_lock);
-        doom_locked(v, reason);
-        lock_release(&graph_lock);
-    }
+    if (v->state == VIEW_ACTIVE)
+        view_doom_locked(v, reason);
     lock_release(&v->lock);
 }
 
@@ -60,7 +66,7 @@ static struct vmask waits_of(const struct view *v)
 {
     struct vmask m = v->waits;
     struct view *runs = v->owner ? v->owner->view : NULL;
-    if (v->state == VIEW_ACTIVE && runs && runs != v)
+    if (v->state == VIEW_ACTIVE && runs && runs != v && !BUG(SUSPENDED_EDGE))
         vmask_set(&m, runs->id);
     return m;
 }
@@ -112,7 +118,7 @@ static bool better_victim(const struct view *a, const struct view *b)
 
 static bool can_be_victim(const struct view *v)
 {
-    return v->state == VIEW_ACTIVE && v->owner->view == v;
+    return v->state == VIEW_ACTIVE && (v->owner->view == v || BUG(SUSPENDED_VICTIM));
 }
 
 /* Under the graph lock; again until no cycle through v is left. */
@@ -185,8 +191,18 @@ void queue_leave(struct view *v)
     v->queue_page = NULL;
     v->queue_leaf = NULL;
     struct view *head = queue_head(p);
-    if (head)
-        thread_wake(head->owner);
+    if (!head)
+        return;
+    /* Else a search could find a wait that is none any more. Who is left without any looks anew: an
+     * upgrader that came to the front later is not among its edges. */
+    lock_acquire(&graph_lock);
+    list_each(struct view, u, &p->waiters, queue_link) {
+        bool waited = vmask_test(&u->waits, v->id);
+        vmask_clear(&u->waits, v->id);
+        if (u == head || (waited && vmask_empty(&u->waits)))
+            thread_wake(u->owner);
+    }
+    lock_release(&graph_lock);
 }
 
 static void queue_join(struct view *v, struct leaf *l, struct page *p)
@@ -206,8 +222,7 @@ static void queue_join(struct view *v, struct leaf *l, struct page *p)
 static struct vmask queue_before(const struct view *v, const struct page *p)
 {
     struct vmask m = {0};
-    list_for(n, &p->waiters) {
-        const struct view *u = container_of(n, struct view, queue_link);
+    list_each(const struct view, u, &p->waiters, queue_link) {
         if (u == v)
             break;
         vmask_set(&m, u->id);
@@ -217,11 +232,9 @@ static struct vmask queue_before(const struct view *v, const struct page *p)
 
 static bool other_upgrader(const struct view *v, const struct page *p)
 {
-    list_for(n, &p->waiters) {
-        const struct view *u = container_of(n, struct view, queue_link);
+    list_each(const struct view, u, &p->waiters, queue_link)
         if (u != v && u->upgrade)
             return true;
-    }
     return false;
 }
 
@@ -237,7 +250,7 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, ui
     pte_t *pte = view_pte(w, at);
     pte_t e = pte ? pte_load(pte) : 0;
     bool taken = e == 0;
-    if (e && (w->state == VIEW_IDLE || w->untouched ||
+    if (e && (w->state == VIEW_IDLE || (w->untouched && !BUG(LOCK_UNTOUCHED)) ||
               (BUG(COMMITTING_IDLE) && w->state == VIEW_COMMITTING && !(e & PTE_COPY)))) {
         if (v->want == WANT_READ) {
             if (p->writer == w->id)
@@ -248,7 +261,7 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, ui
         taken = true;
         count(callbacks);
     }
-    while (e && !taken && !(e & (PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED)))
+    while (e && !taken && !(e & (PTE_COPY | (BUG(HELD_TAKEN) ? 0 : PTE_HELD) | PTE_ACCESSED | PTE_USED)))
         taken = pte_compare_exchange(pte, &e, 0); /* never used: the walker would have set A */
     if (taken) {
         if (e & (PTE_ACCESSED | PTE_USED)) {
@@ -258,8 +271,10 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, ui
         vmask_clear(&p->mask, w->id);
         if (p->writer == w->id)
             p->writer = WRITER_NONE;
+        TRACE(CALLBACK, w->id, at, w->process ? (uint64_t)w->process->pid : 0);
     } else {
         blocks = true;
+        TRACE(HELD, w->id, at, w->process ? (uint64_t)w->process->pid : 0);
         view_owe(w, at);
         lock_acquire(&graph_lock); /* in the same section, or its end could miss us */
         wait_for_view(v, w);
@@ -304,12 +319,7 @@ static void conflict_notice(struct view *v, struct leaf *l, unsigned slot)
         return; /* the first manager that it conflicted at is told, no other */
     struct item *i = &v->conflict_item;
     port_withdraw(o->port, i);
-    i->kind = ITEM_CONFLICT;
-    i->word[0] = o->cookie;
-    i->word[1] = l->first + slot;
-    i->word[2] = v->id;
-    i->word[3] = v->waits.word[0];
-    i->word[4] = v->waits.word[1];
+    item_say(i, ITEM_CONFLICT, 0, o->cookie, l->first + slot, v->id, v->waits.word[0], v->waits.word[1]);
     port_post(o->port, i);
 }
 

@@ -35,7 +35,7 @@ static struct {
     uint64_t ready_end, ready_start;
     struct list waiters;               /* threads, by wait_link */
 } console = {
-    .lock = LOCK_INIT(RANK_FILE, "console"),
+    .lock = LOCK_INIT(RANK_FILE, "console"), .waiters = LIST_INIT(console.waiters),
     .modes = {
         .input = ICRNL, .output = OPOST | ONLCR, .control = 0x0bf /* 38400, 8 bits, read */,
         .local = ISIG | ICANON | ECHO | ECHOE | ECHOK | IEXTEN,
@@ -73,13 +73,6 @@ static void make_ready(char c)
         console.ready[console.ready_end++ % READY_BYTES] = c;
 }
 
-static void wake_readers(void)
-{
-    struct list *l;
-    while ((l = list_pop(&console.waiters)))
-        thread_wake(container_of(l, struct thread, wait_link));
-}
-
 static void line_erase(size_t count)
 {
     while (count-- > 0 && console.line_bytes > 0) {
@@ -94,7 +87,7 @@ static void line_finish(char last)
         make_ready(console.line[i]);
     console.line_bytes = 0;
     make_ready(last);
-    wake_readers();
+    thread_wake_all(&console.waiters);
 }
 
 static size_t last_word(void)
@@ -149,7 +142,7 @@ static void input(char c)
         cooked(c);
     } else {
         make_ready(c);
-        wake_readers();
+        thread_wake_all(&console.waiters);
     }
     lock_release(&console.lock);
 }
@@ -179,7 +172,6 @@ static size_t take(char *to, size_t bytes, bool *end)
 
 static long console_read(struct file *f, void *to, size_t bytes, uint64_t at)
 {
-    struct thread *t = thread_this();
     long result = 0;
     bool end = false;
     (void)at;
@@ -187,16 +179,8 @@ static long console_read(struct file *f, void *to, size_t bytes, uint64_t at)
     while (bytes && !(result = (long)take(to, bytes, &end)) && !end) {
         if (!(console.modes.local & ICANON) && console.modes.characters[VMIN] == 0)
             break; /* raw, and it does not want to wait */
-        if (f->flags & O_NONBLOCK) {
-            result = -EAGAIN;
-            break;
-        }
-        list_init(&t->wait_link);
-        list_push_back(&console.waiters, &t->wait_link);
-        lock_release(&console.lock);
-        result = signal_park_until(~0ull);
-        lock_acquire(&console.lock);
-        list_remove(&t->wait_link);
+        result = f->flags & O_NONBLOCK ? -EAGAIN
+                                       : thread_wait(&console.waiters, &console.lock, signal_park_until);
         if (result)
             break;
     }
@@ -235,7 +219,7 @@ void console_set_modes(const struct terminal_modes *m, bool flush)
         for (size_t i = 0; i < console.line_bytes; i++)
             make_ready(console.line[i]);
         console.line_bytes = 0;
-        wake_readers();
+        thread_wake_all(&console.waiters);
     }
     console.modes = *m;
     lock_release(&console.lock);
@@ -243,6 +227,5 @@ void console_set_modes(const struct terminal_modes *m, bool flush)
 
 void console_init(void)
 {
-    list_init(&console.waiters);
     arch_console_input = input;
 }

@@ -25,6 +25,7 @@
  * Locks: leaf, view, locks_lock, graph.
  */
 #include "object_private.h"
+#include "trace.h"
 
 static struct lock locks_lock = LOCK_INIT(RANK_LOCKS, "container locks");
 static struct list draining = {&draining, &draining}; /* objects, by lock.draining_link */
@@ -87,7 +88,7 @@ static void leave_locked(struct view *v)
 void container_lock_leave(struct view *v)
 {
     struct object *o = v->lock_at; /* only its own thread sets it */
-    if (!o)
+    if (!o || BUG(LOCK_KEEPS))
         return;
     lock_acquire(&locks_lock);
     leave_locked(v);
@@ -104,8 +105,7 @@ static void join_locked(struct view *v, struct object *o, struct vmask *on)
         list_push_back(&c->queue, &v->lock_link);
         state_update(c);
     }
-    list_for(n, &c->queue) {
-        const struct view *u = container_of(n, struct view, lock_link);
+    list_each(const struct view, u, &c->queue, lock_link) {
         if (u == v)
             break;
         vmask_set(on, u->id);
@@ -122,15 +122,22 @@ bool container_admits(struct view *v, struct object *o, bool write)
     lock_acquire(&locks_lock);
     struct vmask on = against(c, v, write ? LOCK_PAGE_WRITE : LOCK_PAGE_READ);
     bool admitted = vmask_empty(&on) || holds(c, v, LOCK_EXCLUSIVE);
-    if (!admitted && (c->first_walk || vmask_test(&c->drains, v->id))) {
+    struct vmask drained = on; /* holders that yield to nobody any more */
+    if (c->drainer != WRITER_NONE && !BUG(LOCK_FIRST_WALK))
+        vmask_clear(&drained, (unsigned)c->drainer);
+    bool yields = c->first_walk || (vmask_test(&c->drains, v->id) && !BUG(LOCK_SHUT)) ||
+                  (c->drainer != WRITER_NONE && BUG(LOCK_NEWCOMERS));
+    if (!admitted && yields && (vmask_empty(&drained) || BUG(LOCK_FIRST_WALK))) {
         vmask_set(&c->drains, v->id); /* the holder waits for it: it must get to its end */
-        c->again = true;
+        c->again = !BUG(LOCK_AGAIN);
         admitted = true;
     }
     if (admitted && v->lock_at)
         leave_locked(v);
-    if (!admitted)
+    if (!admitted) { /* out of the page's queue first: nobody behind it there waits for it any more */
+        queue_leave(v);
         join_locked(v, o, &on);
+    }
     lock_release(&locks_lock);
     return admitted;
 }
@@ -138,6 +145,15 @@ bool container_admits(struct view *v, struct object *o, bool write)
 bool container_locked_by(const struct view *v, const struct object *o)
 {
     return vmask_test(&o->container_lock.shared, v->id) || o->container_lock.exclusive == v->id;
+}
+
+int container_owner(struct object *o)
+{
+    struct container_lock *c = &o->container_lock;
+    lock_acquire(&locks_lock);
+    int owner = c->drainer == WRITER_NONE ? c->exclusive : WRITER_NONE;
+    lock_release(&locks_lock);
+    return owner;
 }
 
 /* ---- draining ---- */
@@ -170,6 +186,8 @@ static void walk_leaf(struct leaf *l, void *arg)
         }
     }
     lock_release(&l->lock);
+    if (BUG(LOCK_AGAIN) && l->first == 0)
+        bug_window();
 }
 
 static void drain_over(struct container_lock *c)
@@ -214,6 +232,8 @@ static int drain(struct view *v, struct object *o, enum lock_mode mode, bool wai
             return -EBUSY;
         if (w.blocked)
             waits_add(v, &none); /* the walk added the edges: search */
+        if (w.blocked)
+            TRACE(WAIT, KD_TRACE_FOR_CONTAINER, o->base, 0);
         int e = v->doom ? -ECANCELED : w.blocked ? thread_park_until(v->deadline_ns) : 0;
         if (v->doom || thread_this()->killed)
             e = -ECANCELED;
@@ -249,7 +269,7 @@ static int hold_try(struct view *v, struct object *o, enum lock_mode mode, bool 
     struct vmask on = against(c, v, mode);
     if (c->drainer != WRITER_NONE)
         vmask_set(&on, (unsigned)c->drainer);
-    bool turn = list_empty(&c->queue) || list_first(&c->queue, struct view, lock_link) == v ||
+    bool turn = BUG(LOCK_UNFAIR) || list_empty(&c->queue) || list_first(&c->queue, struct view, lock_link) == v ||
                 vmask_test(&c->shared, v->id); /* others wait for its shared lock: it goes first */
     int result = o->dead ? -EOWNERDEAD : turn && vmask_empty(&on) ? 0 : -EAGAIN;
     if (!result)
@@ -281,6 +301,7 @@ static int hold_wait(struct view *v, struct object *o, enum lock_mode mode, bool
     int e;
     while ((e = hold_try(v, o, mode, wait)) == -EAGAIN && wait) {
         __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
+        TRACE(WAIT, KD_TRACE_FOR_CONTAINER, o->base, 0);
         e = v->doom ? -ECANCELED : thread_park_until(v->deadline_ns);
         if (v->doom || thread_this()->killed)
             e = -ECANCELED;
@@ -332,6 +353,8 @@ void container_locks_end(struct view *v)
 
 void container_drains_leave(struct view *v)
 {
+    if (BUG(LOCK_DRAINS))
+        return;
     lock_acquire(&locks_lock);
     list_for(n, &draining)
         vmask_clear(&container_of(n, struct container_lock, draining_link)->drains, v->id);

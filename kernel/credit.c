@@ -10,6 +10,7 @@
  *
  * Locks: port->lock; the graph lock is taken outside it.
  */
+#include "trace.h"
 #include "view.h"
 
 static struct view *head(struct port *p)
@@ -38,13 +39,13 @@ void credit_leave(struct view *v)
     lock_release(&p->lock);
 }
 
-enum { CREDITS_AT_ONCE = 8, CREDITS_PLENTY = 1024, CREDITS_UNLIMITED = 1 << 20 };
+enum { CREDITS_AT_ONCE = 8, CREDITS_PLENTY = 1024, CREDITS_UNLIMITED = 256 };
+enum { CREDITS_SHARE = 32 }; /* of what its process may have: other views of it want some, too */
 
 static struct vmask queue_before(const struct view *v, const struct port *p)
 {
     struct vmask m = {0};
-    list_for(l, &p->credit_queue) {
-        const struct view *u = container_of(l, struct view, credit_link);
+    list_each(const struct view, u, &p->credit_queue, credit_link) {
         if (u == v)
             break;
         vmask_set(&m, u->id);
@@ -59,18 +60,18 @@ static void add_holders(const struct port *p, struct vmask *m)
             vmask_set(m, (unsigned)i);
 }
 
-/* In the queue. -EAGAIN: waited, or doomed. */
+/* In the queue, until it gets one or the transaction ends. -EAGAIN: waited, or doomed. */
 static int credit_wait(struct view *v, const struct vmask *on)
 {
     waits_clear(v);
     waits_add(v, on);
+    TRACE(WAIT, KD_TRACE_FOR_CREDIT, 0, 0);
     int e = v->doom ? 0 : thread_park_until(v->deadline_ns);
-    if (v->doom || e)
-        credit_leave(v);
     return e == -ETIMEDOUT ? e : -EAGAIN;
 }
 
-/* 0: taken; -EAGAIN: waited, or doomed; -EOWNERDEAD; -ENOSPC, -E2BIG: there will never be one;
+/* 0: taken; -EAGAIN: waited, or doomed; -EOWNERDEAD; -ENOSPC, -E2BIG: there will never be one, or its
+ * process may have no more;
  * -ENOBUFS: only if the transaction's own copies give some back (spill.c). */
 int credit_take(struct view *v, struct port *p)
 {
@@ -98,19 +99,26 @@ int credit_take(struct view *v, struct port *p)
     }
     if (result == -EAGAIN)
         on = queue_before(v, p);
-    if (!result) {
-        uint64_t n = 1; /* several at once while there are plenty: the rest stays in hand */
+    uint64_t n = 0;
+    if (!result) { /* several at once while there are plenty: the rest stays in hand */
+        uint64_t room = limit_left(v->process, KD_LIMIT_COPIES), at_once = 1;
         if (!p->credits_used)
-            n = CREDITS_UNLIMITED;
+            at_once = CREDITS_UNLIMITED;
         else if (p->credits > CREDITS_PLENTY)
-            n = CREDITS_AT_ONCE;
+            at_once = CREDITS_AT_ONCE;
+        n = limit_charge_some(v->process, KD_LIMIT_COPIES, MIN(at_once, room / CREDITS_SHARE + 1));
+        if (n == 0)
+            result = spill_possible(v, p) ? -ENOBUFS : -E2BIG;
+        leave(v, p);
+    }
+    if (!result) {
         if (p->credits_used) {
             low = p->credits > p->credits_low && p->credits - n <= p->credits_low;
             p->credits -= n;
             p->held += n;
         }
         v->credits_hand += n;
-        leave(v, p);
+        v->copies_charged += n;
     }
     lock_release(&p->lock);
     if (low)
@@ -149,7 +157,7 @@ void credit_consume(struct port *p, uint64_t n)
 long credit_grant(struct port *p, uint64_t n)
 {
     lock_acquire(&p->lock);
-    if (n > 1ull << 32) {
+    if (n > KD_CREDITS_CLOSED) {
         lock_release(&p->lock);
         return -EINVAL;
     }
@@ -170,5 +178,9 @@ long credit_grant(struct port *p, uint64_t n)
     lock_release(&p->lock);
     if (again)
         port_post(p, &p->credit_low);
+    if (n == KD_CREDITS_CLOSED) {
+        p->closed = true;
+        evict_look_again();
+    }
     return left;
 }

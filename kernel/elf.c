@@ -231,9 +231,7 @@ int elf_load(struct process *p, struct node *file, const char *path, const char 
     const char *wrong = "not a file";
     if (!i)
         return -ENOMEM;
-    bool is_file = file->kind == NODE_PLACE || file->kind == NODE_MEMORY
-        || file->kind == NODE_IMPORT;
-    int error = is_file ? image_read(i, file, &wrong) : -ENOEXEC;
+    int error = node_has_bytes(file) ? image_read(i, file, &wrong) : -ENOEXEC;
     if (error == -ENOEXEC)
         printk("%s: refused: %s", path, wrong);
     for (unsigned k = 0; !error && k < i->header.segment_count; k++)

@@ -64,7 +64,7 @@ static void declare_page(struct copy *c, unsigned first, unsigned last)
 void encode_declare(struct view *v, vaddr_t at, uint64_t bytes)
 {
     for (vaddr_t end = at + bytes; at < end;) {
-        vaddr_t page = at & ~(vaddr_t)(PAGE_BYTES - 1);
+        vaddr_t page = page_down(at);
         vaddr_t stop = MIN(end, page + PAGE_BYTES);
         lock_acquire(&v->lock); /* a sweep takes copies */
         struct copy *c = view_copy_at(v, page);
@@ -230,6 +230,30 @@ int encode_copies(struct view *v, struct kd_diff *d)
     d->cursor = l == &v->copies ? ~0ull : told;
     d->buffer_bytes = out.used;
     return 0;
+}
+
+/* Under the view lock no sweep takes the copy, so nobody frees or evicts its base (P4). */
+bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out)
+{
+    struct copy *first = NULL;
+    memset(out, 0xff, sizeof *out);
+    lock_acquire(&v->lock);
+    for (struct list *head = &v->copies;; head = &v->spilled) {
+        list_each(struct copy, c, head, link)
+            if (c->at >= from && (!first || c->at < first->at))
+                first = c;
+        if (head == &v->spilled)
+            break;
+    }
+    if (first) {
+        const struct page *p = &first->leaf->pages[first->slot];
+        out->address = first->at;
+        for (unsigned w = 0; first->frame && page_resident(p) && w < PAGE_BYTES / 8; w++)
+            if (((uint64_t *)frame_memory(first->frame))[w] == ((uint64_t *)frame_memory(p->frame))[w])
+                out->words[w / 64] &= ~(1ull << w % 64);
+    }
+    lock_release(&v->lock);
+    return first;
 }
 
 int encode_spill(struct view *v, struct kd_diff *d)

@@ -39,6 +39,8 @@ static uint64_t resident;
 static uint64_t rounds_in_vain;                 /* rounds that found neither clean nor dirty pages */
 enum { VAIN_ROUNDS_MAX = 3, HUNGRY_NS = 10000000 }; /* who waits for a frame looks so often */
 static size_t goal;                             /* of evict_more; atomic; 0: none */
+static uint64_t progress_ns;                    /* when a page was freed or cleaned last, or none had to be */
+#define CLEANING_NS 5000000000ull               /* a manager that cleans nothing for so long does not count */
 static struct thread *evictor;
 
 static enum place place_of(const struct frame *f) { return f->flags >> PLACE_SHIFT; }
@@ -80,11 +82,29 @@ void evict_remove(struct frame *f)
 void evict_cleaned(struct frame *f)
 {
     lock_acquire(&evict_lock);
+    progress_ns = arch_time_ns();
     if (place_of(f) == LAUNDRY) {
         take_out(f);
         put_in(READY, f);
     }
     lock_release(&evict_lock);
+}
+
+/* The hand finds out whose laundry there still is. */
+void evict_look_again(void)
+{
+    lock_acquire(&evict_lock);
+    while (!list_empty(&places[LAUNDRY])) {
+        struct frame *f = list_first(&places[LAUNDRY], struct frame, link);
+        take_out(f);
+        put_in(CLOCK, f);
+    }
+    lock_release(&evict_lock);
+}
+
+static bool never_cleaned(const struct object *o)
+{
+    return o->commit_port && o->commit_port->closed;
 }
 
 uint64_t evict_resident_count(void)
@@ -190,6 +210,7 @@ static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f, bool
     if (p->frame == f && p->writer != WRITER_NONE)
         writer_forget(p, page_address(l, slot));
     if (p->frame != f || p->flags & (PAGE_FILLING | PAGE_PINNED | PAGE_CLEANING) || f->pins ||
+        (p->flags & PAGE_DIRTY && never_cleaned(l->object)) ||
         p->versions || (p->writer != WRITER_NONE && !writer_spilled(p, page_address(l, slot)))) /* E1 */
         result = LOOK_BUSY;
     else if (page_used(p, page_address(l, slot)))
@@ -212,6 +233,25 @@ static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f, bool
     return result;
 }
 
+bool evict_advise(struct leaf *l, unsigned slot, bool needed)
+{
+    struct page *p = &l->pages[slot];
+    if (!page_resident(p) || (!needed && (p->flags & PAGE_PINNED || p->writer != WRITER_NONE)))
+        return false;
+    if (!needed)
+        (void)page_used(p, page_address(l, slot)); /* what was, does not count */
+    enum place where = needed || never_cleaned(l->object) ? CLOCK : p->flags & PAGE_DIRTY ? LAUNDRY : READY;
+    lock_acquire(&evict_lock);
+    take_out(p->frame);
+    put_in(where, p->frame);
+    if (!needed) {
+        list_remove(&p->frame->link);
+        list_push_front(&places[where], &p->frame->link);
+    }
+    lock_release(&evict_lock);
+    return true;
+}
+
 /* The first page of a list; NULL: it is empty. Its object is kept alive. */
 static struct frame *evict_first(enum place where, struct leaf **l, unsigned *slot)
 {
@@ -227,10 +267,12 @@ static struct frame *evict_first(enum place where, struct leaf **l, unsigned *sl
     return f;
 }
 
-/* So many free frames are wanted. */
+/* So many free frames are wanted. Twice the low mark, as pieces of several frames are taken from what
+ * is free, kernel stacks above all. */
+enum { AHEAD_MARKS = 2 };
 static size_t high_mark(void)
 {
-    return MAX(frame_low_mark() * 2, __atomic_load_n(&goal, __ATOMIC_RELAXED));
+    return MAX(AHEAD_MARKS * frame_low_mark(), __atomic_load_n(&goal, __ATOMIC_RELAXED));
 }
 
 static void ask_for_cleaning(struct object *o, uint64_t wanted)
@@ -238,17 +280,14 @@ static void ask_for_cleaning(struct object *o, uint64_t wanted)
     struct item *i = &o->port->clean;
     if (i->queued)
         return;
-    i->kind = ITEM_CLEAN;
-    i->word[0] = wanted;
+    item_say(i, ITEM_CLEAN, 0, wanted);
     port_post(o->port, i);
 }
 
 static void wake_hungry(void)
 {
     lock_acquire(&evict_lock);
-    struct list *l;
-    while ((l = list_pop(&hungry)))
-        thread_wake(container_of(l, struct thread, wait_link));
+    thread_wake_all(&hungry);
     lock_release(&evict_lock);
 }
 
@@ -265,21 +304,28 @@ static bool look_once(bool take, uint64_t seen[])
     enum look look = evict_look(l, slot, f, take);
     seen[look]++;
     if (look == LOOK_DIRTY)
-        ask_for_cleaning(l->object, high_mark());
+        ask_for_cleaning(l->object, AHEAD_MARKS * frame_low_mark());
     object_put(l->object);
     return true;
 }
 
-/* Frees frames up to the high mark; looks at each page at most once. Then the hand runs ahead (E2). */
-static void evict_round(uint64_t seen[])
+/* Frees frames up to the high mark; looks at each page at most once. Then the hand runs ahead (E2).
+ * False: nothing is to be had, or for long nobody has cleaned what is. */
+static bool evict_round(uint64_t seen[])
 {
     uint64_t looks = resident;
-    while (looks-- && frame_free_count() < high_mark() && look_once(true, seen))
+    while (frame_free_count() < high_mark() && looks-- && look_once(true, seen))
         if (seen[LOOK_FREED] % 64 == 63)
             wake_hungry();
-    for (looks = high_mark(); looks && in_place[READY] + in_place[LAUNDRY] < high_mark(); looks--)
-        if (!look_once(false, seen))
-            return;
+    bool enough = frame_free_count() >= high_mark();
+    for (looks = AHEAD_MARKS * frame_low_mark(); looks; looks--)
+        if (in_place[READY] + in_place[LAUNDRY] >= AHEAD_MARKS * frame_low_mark() ||
+            !look_once(false, seen))
+            break;
+    bool went_on = enough || seen[LOOK_FREED] || seen[LOOK_USED];
+    if (went_on || !in_place[LAUNDRY])
+        progress_ns = arch_time_ns();
+    return went_on || (in_place[LAUNDRY] && arch_time_ns() - progress_ns < CLEANING_NS);
 }
 
 /* Managers whose pages wait for cleaning hear it again: a notice may have come to nothing. */
@@ -289,7 +335,7 @@ static void laundry_notice(void)
     unsigned slot;
     if (!evict_first(LAUNDRY, &l, &slot))
         return;
-    ask_for_cleaning(l->object, high_mark());
+    ask_for_cleaning(l->object, AHEAD_MARKS * frame_low_mark());
     object_put(l->object);
 }
 
@@ -298,15 +344,11 @@ static void evict_main(void *arg)
     (void)arg;
     for (;;) {
         uint64_t seen[LOOK_BUSY + 1] = {0};
-        if (frame_free_count() < high_mark())
-            evict_round(seen);
+        if (frame_free_count() < high_mark() && !evict_round(seen))
+            __atomic_fetch_add(&rounds_in_vain, 1, __ATOMIC_RELEASE);
         bool short_of = frame_free_count() < high_mark();
-        if (short_of && !seen[LOOK_FREED] && !seen[LOOK_USED]) {
-            if (in_place[LAUNDRY])
-                laundry_notice();
-            else
-                __atomic_fetch_add(&rounds_in_vain, 1, __ATOMIC_RELEASE);
-        }
+        if (short_of && !seen[LOOK_FREED] && !seen[LOOK_USED])
+            laundry_notice();
         if (!seen[LOOK_FREED] || !short_of)
             __atomic_store_n(&goal, 0, __ATOMIC_RELAXED);
         if (seen[LOOK_FREED])
@@ -354,46 +396,66 @@ void evict_init(void)
     thread_start(evictor);
 }
 
+/* Until frames were freed, or some time has passed. */
+static void hungry_wait(void)
+{
+    struct thread *me = thread_this();
+    lock_acquire(&evict_lock);
+    list_push_back(&hungry, &me->wait_link);
+    lock_release(&evict_lock);
+    evict_wake();
+    (void)!thread_park_until(arch_time_ns() + HUNGRY_NS);
+    lock_acquire(&evict_lock);
+    list_remove(&me->wait_link);
+    lock_release(&evict_lock);
+}
+
+uint64_t evict_vain(void) { return __atomic_load_n(&rounds_in_vain, __ATOMIC_ACQUIRE); }
+
+static bool in_vain(uint64_t since) { return evict_vain() - since >= VAIN_ROUNDS_MAX; }
+
+bool evict_wait(uint64_t *vain)
+{
+    if (in_vain(*vain)) { /* there is nothing to be evicted or cleaned */
+        *vain = evict_vain();
+        if (frame_free_count() < frame_low_mark() && !limit_end_largest(false)) /* else somebody ended meanwhile */
+            return false;
+    }
+    if (!thread_this()->killed)
+        hungry_wait();
+    return !thread_this()->killed;
+}
+
+void evict_slow_writer(struct object *o)
+{
+    uint64_t mark = frame_total_count() / 2, dirty = __atomic_load_n(&o->dirty, __ATOMIC_RELAXED);
+    if (dirty <= mark || never_cleaned(o) || thread_this()->killed)
+        return;
+    count(write_waits);
+    ask_for_cleaning(o, dirty - mark);
+    hungry_wait();
+}
+
 struct frame *evict_frame(void)
 {
     struct thread *me = thread_this();
-    uint64_t vain = __atomic_load_n(&rounds_in_vain, __ATOMIC_ACQUIRE);
+    uint64_t vain = evict_vain();
     for (;;) {
-        struct frame *f = frame_alloc_raw(false);
-        if (f)
+        struct frame *f = frame_alloc_raw(FRAME_PAGE);
+        if (f || (me->view && me->view->doom) || !evict_wait(&vain))
             return f;
-        if (me->killed || (me->view && me->view->doom) ||
-            __atomic_load_n(&rounds_in_vain, __ATOMIC_ACQUIRE) - vain >= VAIN_ROUNDS_MAX)
-            return NULL;
-        lock_acquire(&evict_lock);
-        list_push_back(&hungry, &me->wait_link);
-        lock_release(&evict_lock);
-        evict_wake();
-        (void)!thread_park_until(arch_time_ns() + HUNGRY_NS);
-        lock_acquire(&evict_lock);
-        list_remove(&me->wait_link);
-        lock_release(&evict_lock);
     }
 }
 
-enum { MORE_FRAMES = 256, MORE_TRIES = 4 };
-
 bool evict_more(void)
 {
-    struct thread *me = thread_this();
+    enum { MORE_FRAMES = 256 };
+    const struct thread *me = thread_this();
+    uint64_t vain = evict_vain();
     size_t before = frame_free_count();
-    for (int i = 0; i < MORE_TRIES && !me->killed; i++) {
-        lock_acquire(&evict_lock);
-        list_push_back(&hungry, &me->wait_link);
-        lock_release(&evict_lock);
+    while (!me->killed && !(me->view && me->view->doom) && !in_vain(vain) && frame_free_count() <= before) {
         __atomic_store_n(&goal, before + MORE_FRAMES, __ATOMIC_RELAXED);
-        evict_wake();
-        (void)!thread_park_until(arch_time_ns() + HUNGRY_NS);
-        lock_acquire(&evict_lock);
-        list_remove(&me->wait_link);
-        lock_release(&evict_lock);
-        if (frame_free_count() > before)
-            return true;
+        hungry_wait();
     }
-    return false;
+    return frame_free_count() > before;
 }

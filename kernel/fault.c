@@ -1,25 +1,21 @@
 /*
- * fault.c - page faults, and how a transaction gets a right to a page (views.md: F1..F7).
+ * fault.c - page faults, and how a transaction gets a right to a page (faults.md: F1..F7).
  *
  * The path without a conflict never leaves the kernel. fault_fast is the same path once more for the
  * commonest case, the neighbourhood of the last fault: it decides nothing, it only sees that nothing
  * is to be decided, and leaves everything else to view_fault.
  *
  * What F7 needs (credit, frame, record) is taken before the leaf lock and kept "in hand" over
- * retries (G4); what is left in hand goes back at the transaction's end.
+ * retries (G4); what is left in hand goes back at the transaction's end. The page is copied before it,
+ * too, as that takes longer than all the rest: 64 pages share the lock.
  */
 #include "view.h"
 #include "words.h"
-#include "signal.h"
+#include "trace.h"
 
 #define RARE __attribute__((noinline, cold))
 #define HOT static inline __attribute__((always_inline))
 #define likely(e) __builtin_expect(!!(e), 1)
-
-static const char *access_text(unsigned flags)
-{
-    return flags & FAULT_EXECUTE ? "jump to" : flags & FAULT_WRITE ? "store to" : "load from";
-}
 
 /* Do the leaf's 64 entries lie in one page table? */
 HOT bool leaf_aligned(const struct leaf *l)
@@ -31,8 +27,8 @@ HOT bool leaf_aligned(const struct leaf *l)
 HOT void user_add(const struct view *v, struct leaf *l, struct page *p)
 {
     if (!BUG(MASK_LOST))
-        vmask_set(&p->mask, v->id);
-    vmask_set(&l->users, v->id);
+        vmask_add(&p->mask, &v->self);
+    vmask_add(&l->users, &v->self);
 }
 
 /* ---- F7: what a write needs ---- */
@@ -51,7 +47,7 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
 {
     struct port *port = o->commit_port;
     if (v->enlisted && v->enlisted != port)
-        return -EXDEV;
+        return port_other_error(v->enlisted);
     if (v->pages_max && v->copy_count + v->spilled_count >= v->pages_max)
         return -E2BIG;
     if (!v->enlisted) {
@@ -59,6 +55,7 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
         v->enlisted = port;
     }
     if (!v->credits_hand) {
+        evict_slow_writer(o);
         int e = credit_take(v, port);
         if (e == -ENOBUFS)
             return spill_some(v);
@@ -71,9 +68,9 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
             return spill_some(v); /* while there still are frames for the manager */
     }
     if (!v->frame_hand)
-        v->frame_hand = frame_alloc_raw(false);
+        v->frame_hand = frame_alloc_raw(FRAME_PAGE);
     if (!v->copy_hand && !(v->copy_hand = copy_alloc()))
-        return memory_more(v, evict_more());
+        return memory_more(v, evict_more() || limit_end_largest(false));
     if (!v->frame_hand && !(v->frame_hand = evict_frame()))
         return memory_more(v, false);
     return 0;
@@ -82,21 +79,33 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
 /* 0: credit, frame and record are in hand. */
 HOT int hands_fill(struct view *v, struct object *o)
 {
-    if (likely(v->enlisted == o->commit_port && v->credits_hand && !v->pages_max && !evict_short)) {
+    if (likely(v->enlisted == o->commit_port && v->credits_hand && !(v->pages_max | evict_short))) {
         if (!v->copy_hand)
             v->copy_hand = copy_alloc();
         if (!v->frame_hand)
-            v->frame_hand = frame_alloc_raw(false);
+            v->frame_hand = frame_alloc_raw(FRAME_PAGE);
         if (likely(v->copy_hand && v->frame_hand))
             return 0;
     }
     return hands_fill_rare(v, o);
 }
 
-/* X: writer = v, copy, PTE = COPY, invlpg: the frame changed. Leaf and view locked. */
-HOT void grant_copy(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *pte)
+/* The page's contents into the frame in hand; no lock is held. If, under the leaf lock, the page is
+ * resident and leaf->changes is what is returned here, its frame has been the same one all the time, and
+ * what is in a page's frame does not change. Otherwise anything may have been read. */
+HOT uint64_t hand_copy(struct view *v, struct leaf *l, struct page *p)
 {
-    struct page *p = &l->pages[slot];
+    uint64_t changes = __atomic_load_n(&l->changes, __ATOMIC_ACQUIRE);
+    struct frame *f = __atomic_load_n(&p->frame, __ATOMIC_ACQUIRE);
+    if (likely(f))
+        arch_copy_words(frame_memory(v->frame_hand), frame_memory(f), PAGE_BYTES / 8);
+    return changes;
+}
+
+/* X: writer = v, copy, PTE = COPY, invlpg: the frame changed. `changes`: of hand_copy. Leaf and view locked. */
+HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slot, vaddr_t at, pte_t *pte,
+                    uint64_t changes)
+{
     struct copy *c = v->copy_hand;
     c->leaf = l;
     c->slot = (uint16_t)slot;
@@ -105,18 +114,21 @@ HOT void grant_copy(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, p
     c->frame->owner = c;
     c->at = at;
     c->changed = c->ranges = false;
+    if (!BUG(SPILL_TOLD))
+        c->told = 0; /* records come as they were left */
     v->copy_hand = NULL;
     v->frame_hand = NULL;
+    v->hand_page = NULL;
     v->credits_hand--;
     v->credits++;
     paddr_t pa = frame_paddr(c->frame);
     shadow_check_copy(p->frame);
-    arch_copy_words(arch_phys(pa), frame_memory(p->frame), PAGE_BYTES / 8);
+    if (changes != l->changes && !(BUG(COPY_OLD) && changes))
+        arch_copy_words(arch_phys(pa), frame_memory(p->frame), PAGE_BYTES / 8);
     p->writer = (int16_t)v->id;
     list_push_back(&v->copies, &c->link);
     v->copy_count++;
-    pte_t old = pte_exchange(pte, pte_make(pa, PTE_PRESENT | PTE_USER | PTE_WRITE | PTE_NX |
-                                               PTE_ACCESSED | PTE_DIRTY | PTE_COPY));
+    pte_t old = pte_exchange(pte, pte_make(pa, PTE_PRIVATE));
     if (pte_present(old) && !BUG(NO_INVLPG))
         arch_flush_page(c->at);
     count(grants_exclusive);
@@ -125,8 +137,7 @@ HOT void grant_copy(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, p
 /* S, or X for reading: the current version, read-only, with A = 1: the faulting access uses it. */
 HOT void grant_shared(struct view *v, struct page *p, pte_t *pte)
 {
-    pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_PRESENT | PTE_USER | PTE_NX |
-                                                          PTE_ACCESSED));
+    pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | PTE_ACCESSED));
     if (v->want == WANT_READ_FOR_WRITE) {
         p->writer = (int16_t)v->id;
         if (p->rmw)
@@ -140,7 +151,7 @@ HOT void grant_shared(struct view *v, struct page *p, pte_t *pte)
 HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     if (v->want == WANT_READ && !v->want_x_count && leaf_aligned(l) &&
-        (!(l->object->flags & KD_OBJECT_ASK) || l->object->group_fixed))
+        (!(l->object->flags & KD_OBJECT_ASK) || l->object->group_fixed || BUG(ASK_GROUP)))
         group_grant(v, l, slot, page_address(l, slot), pte - slot);
 }
 
@@ -148,20 +159,15 @@ HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *
 static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     struct page *p = &l->pages[slot];
-    struct frame *f = NULL;
-    if (v->mode == KD_DIRTY_READ || p->sequence <= v->snapshot) {
-        f = p->frame;
-    } else {
-        struct copy *old = version_find(p, v->snapshot);
-        if (old)
-            f = old->frame;
-    }
+    bool newest = v->mode == KD_DIRTY_READ || p->sequence <= v->snapshot;
+    struct copy *old = newest ? NULL : version_find(p, v->snapshot);
+    struct frame *f = newest ? p->frame : old ? old->frame : NULL;
     if (!f)
         return -ESTALE;
     lock_acquire(&v->lock);
     if (f != p->frame)
         view_owe(v, page_address(l, slot)); /* not for its next snapshot */
-    pte_exchange(pte, pte_make(frame_paddr(f), PTE_PRESENT | PTE_USER | PTE_NX | PTE_ACCESSED));
+    pte_exchange(pte, pte_make(frame_paddr(f), PTE_SHARED | PTE_ACCESSED));
     if (!BUG(SNAP_NO_MASK))
         user_add(v, l, p);
     lock_release(&v->lock);
@@ -172,31 +178,32 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
 /* With KD_OBJECT_ASK each first touch is the manager's decision. 0: it agreed; -EAGAIN. */
 static RARE int ask_manager(struct view *v, struct object *o, vaddr_t at, int access)
 {
-    if (v->ask_at == at && v->ask_access >= access && v->ask_answer == 0)
+    if (v->ask_at == at && (v->ask_access >= access || BUG(ASK_READ)) && v->ask_answer == 0)
         return 0;
+    lock_acquire(&v->lock);
     v->ask_at = at;
     v->ask_access = access;
-    __atomic_store_n(&v->ask_answer, ANSWER_NONE, __ATOMIC_RELEASE);
-    v->lock_item.kind = ITEM_LOCK;
-    v->lock_item.process = (uint64_t)v->process->pid;
-    uint64_t *w = v->lock_item.word;
-    w[0] = o->cookie, w[1] = (at - o->base) >> PAGE_SHIFT, w[2] = (uint64_t)access;
-    w[3] = v->id, w[4] = (uint64_t)o->handle;
+    v->ask_token++;
+    v->ask_answer = ANSWER_NONE;
+    lock_release(&v->lock);
+    item_say(&v->lock_item, ITEM_LOCK, v->process->pid, o->cookie, (at - o->base) >> PAGE_SHIFT,
+             (uint64_t)access, v->id, (uint64_t)o->handle);
     __atomic_fetch_add(&v->process->stats.manager_calls, 1, __ATOMIC_RELAXED);
-    if (!port_post(o->port, &v->lock_item))
-        return -EOWNERDEAD;
-    int answer, e = 0;
-    while ((answer = __atomic_load_n(&v->ask_answer, __ATOMIC_ACQUIRE)) == ANSWER_NONE) {
-        if (v->doom || o->dead || e) {
-            port_withdraw(o->port, &v->lock_item);
-            v->ask_at = 0;
-            return o->dead ? -EOWNERDEAD : e == -ETIMEDOUT ? e : -EAGAIN;
-        }
-        e = thread_park_until(v->deadline_ns);
+    int e = port_post(o->port, &v->lock_item) ? 0 : -EOWNERDEAD;
+    while (!e && __atomic_load_n(&v->ask_answer, __ATOMIC_ACQUIRE) == ANSWER_NONE) {
+        TRACE(WAIT, KD_TRACE_FOR_LEAVE, at, 0);
+        e = o->dead ? -EOWNERDEAD : v->doom ? -EAGAIN : thread_park_until(v->deadline_ns);
     }
-    if (answer)
+    port_withdraw(o->port, &v->lock_item); /* also if it was answered: a token can be guessed */
+    lock_acquire(&v->lock);
+    if (v->ask_answer == ANSWER_NONE)
+        v->ask_answer = ECANCELED; /* from here on an answer comes too late */
+    else
+        e = -v->ask_answer;
+    if (v->ask_answer)
         v->ask_at = 0;
-    return answer ? -answer : 0;
+    lock_release(&v->lock);
+    return e == -EINTR ? -EAGAIN : e;
 }
 
 HOT bool sufficient(pte_t e, enum view_want want)
@@ -210,7 +217,7 @@ HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
     lock_acquire(&v->lock);
     user_add(v, l, p);
     if (v->want == WANT_WRITE)
-        grant_copy(v, l, slot, page_address(l, slot), pte);
+        grant_copy(v, l, p, slot, page_address(l, slot), pte, v->hand_page == p ? v->hand_changes : 0);
     else
         grant_shared(v, p, pte);
     lock_release(&v->lock);
@@ -220,8 +227,7 @@ HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 static RARE int held_map(struct view *v, struct page *p, pte_t *pte)
 {
     lock_acquire(&v->lock);
-    pte_exchange(pte, pte_make(frame_paddr(p->frame),
-                               PTE_PRESENT | PTE_USER | PTE_NX | PTE_ACCESSED | PTE_USED));
+    pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | PTE_ACCESSED | PTE_USED));
     lock_release(&v->lock);
     return 0;
 }
@@ -238,6 +244,7 @@ static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, p
     case CONFLICT_BLOCKED:
         lock_release(&l->lock);
         __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
+        TRACE(WAIT, KD_TRACE_FOR_PAGE, page_address(l, slot), 0);
         result = thread_park_until(v->deadline_ns);
         return result == -ETIMEDOUT ? result : -EAGAIN; /* R6: from F1, keeping the place */
     case CONFLICT_DOOMED: result = -EAGAIN; break;
@@ -249,9 +256,9 @@ static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, p
 /* Another transaction has locked the container. In its queue; leaf locked on entry, not on return. */
 static RARE int fault_shut_out(struct view *v, struct leaf *l)
 {
-    queue_leave(v);
     lock_release(&l->lock);
     __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
+    TRACE(WAIT, KD_TRACE_FOR_CONTAINER, l->object->base, 0);
     int e = v->doom ? 0 : thread_park_until(v->deadline_ns);
     return e == -ETIMEDOUT ? e : -EAGAIN;
 }
@@ -267,7 +274,7 @@ HOT bool still_attached(const struct view *v, const struct object *o)
 HOT bool uncontended(const struct view *v, const struct page *p)
 {
     return list_empty(&p->waiters) && vmask_empty(&v->waits) &&
-           (v->want == WANT_WRITE ? vmask_only(&p->mask, v->id) : p->writer == WRITER_NONE);
+           (v->want == WANT_WRITE ? vmask_within(&p->mask, &v->self) : p->writer == WRITER_NONE);
 }
 
 /* One look at the page, F2 to F7. 0: granted; -EAGAIN: look again (it waited); else an errno. */
@@ -337,6 +344,8 @@ static pte_t *own_pte(struct view *v, vaddr_t at)
             return NULL;
         v->last_ptes = ptes;
         v->last_base = base;
+        v->tables_from = MIN(v->tables_from, base);
+        v->tables_to = MAX(v->tables_to, base + REACH_BYTES);
     }
     return v->last_ptes + ((at - v->last_base) >> PAGE_SHIFT);
 }
@@ -344,7 +353,7 @@ static pte_t *own_pte(struct view *v, vaddr_t at)
 /* For fault_fast. Leaves that straddle two page tables are left out, and objects that ask. */
 static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
 {
-    if (!leaf_aligned(l) || l->object->flags & KD_OBJECT_ASK)
+    if (!leaf_aligned(l) || (l->object->flags & KD_OBJECT_ASK && !BUG(ASK_FAST)))
         return;
     v->last_leaf = l;
     v->last_leaf_base = page_address(l, 0);
@@ -354,14 +363,18 @@ static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
 /* The view's own copy, out of the log. */
 static RARE int copy_bring(struct view *v, struct object *o, vaddr_t page)
 {
+    uint64_t most = v->pages_max;
+    v->pages_max = 0; /* it is counted already */
     int e = hands_fill(v, o);
+    v->pages_max = most;
+    v->hand_page = NULL;
     return e ? e : spill_bring(v, o, page);
 }
 
 /* A fault that ends otherwise than by a grant. */
 static RARE int fault_ended(struct view *v, int e)
 {
-    if (v->queue_page)
+    if (v->queue_page && !BUG(QUEUE_KEEPS))
         queue_leave_locked(v);
     container_lock_leave(v);
     if (!e || e == -ENXIO)
@@ -376,7 +389,7 @@ static RARE int fault_ended(struct view *v, int e)
  * copies. 0: try again. */
 static RARE int leaf_memory(struct view *v)
 {
-    if (evict_more())
+    if (evict_more() || limit_end_largest(false))
         return 0;
     int e = v->doom ? -ECANCELED : v->enlisted ? memory_more(v, false) : -ENOMEM;
     return e == -EAGAIN ? 0 : e;
@@ -387,11 +400,13 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
 {
     uint64_t index = (at - o->base) >> PAGE_SHIFT;
     struct leaf *l = object_leaf_find(o, index);
-    pte_t *pte = own_pte(v, at & ~(vaddr_t)(PAGE_BYTES - 1));
+    pte_t *pte = own_pte(v, page_down(at));
     int e = want == WANT_WRITE && v->snapshot_rights ? -EROFS : 0;
     while (!e && (!l || !pte)) { /* made on first touch */
-        l = object_leaf(o, index, true);
-        pte = own_pte(v, at & ~(vaddr_t)(PAGE_BYTES - 1));
+        if (frame_spare()) { /* the reserve is not for these */
+            l = object_leaf(o, index, true);
+            pte = own_pte(v, page_down(at));
+        }
         if (!l || !pte)
             e = leaf_memory(v);
     }
@@ -404,7 +419,7 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
             break;
         v->want = (uint8_t)want;
         if (pte_is_spilled(pte_load(pte))) {
-            e = copy_bring(v, o, at & ~(vaddr_t)(PAGE_BYTES - 1));
+            e = copy_bring(v, o, page_down(at));
             if (e == -EAGAIN)
                 e = 0;
             continue;
@@ -412,7 +427,7 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
         if (o->escalate && ++v->faults >= MAX(o->escalate, v->escalate_at))
             container_escalate(v, o);
         if (o->flags & KD_OBJECT_ASK)
-            e = ask_manager(v, o, at & ~(vaddr_t)(PAGE_BYTES - 1), want == WANT_WRITE ? 2 : 1);
+            e = ask_manager(v, o, page_down(at), want == WANT_WRITE ? 2 : 1);
         if (!e && want == WANT_WRITE)
             e = hands_fill(v, o);
         if (!e)
@@ -454,6 +469,8 @@ __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, bool write)
 {
     uint32_t rights;
     for (;;) {
+        if (v->doom) /* perhaps as it lost the container: it aborts, and is not ended for touching it */
+            return fault_ended(v, -ECANCELED);
         struct object *o = view_object_at(v, at, &rights);
         if (!o)
             return -EFAULT;
@@ -473,82 +490,51 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
 {
     struct leaf *l = v->last_leaf;
     uint64_t slot = (at - v->last_leaf_base) >> PAGE_SHIFT;
-    if (!l || slot >= LEAF_PAGES || v->snapshot_rights || v->want_x_count || v->doom)
+    if (!l || slot >= LEAF_PAGES || v->snapshot_rights | v->want_x_count | (unsigned)v->doom)
         return false;
     if (write && (!(v->last_rights & KD_RIGHT_WRITE) || hands_fill(v, l->object)))
         return false;
     struct page *p = &l->pages[slot];
     pte_t *pte = v->last_leaf_ptes + slot;
+    __asm__("" : "+r"(p)); /* or it is computed anew at each use */
     bool granted = false;
+    uint64_t changes = write ? hand_copy(v, l, p) : 0;
     lock_acquire(&l->lock);
     if (still_attached(v, l->object) && page_resident(p) && list_empty(&p->waiters) && !p->rmw &&
         likely(!container_shut(v, l->object))) {
         if (write) {
             v->want = WANT_WRITE;
-            granted = vmask_only(&p->mask, v->id) && !(p->flags & PAGE_NO_WRITE) &&
+            granted = vmask_within(&p->mask, &v->self) && !(p->flags & PAGE_NO_WRITE) &&
                       !(pte_load(pte) & PTE_COPY) && vmask_empty(&v->waits);
             if (granted) {
                 lock_acquire(&v->lock);
                 user_add(v, l, p);
-                grant_copy(v, l, (unsigned)slot, at & ~(vaddr_t)(PAGE_BYTES - 1), pte);
+                grant_copy(v, l, p, (unsigned)slot, page_down(at), pte, changes);
                 lock_release(&v->lock);
             }
         } else if (p->writer == WRITER_NONE && pte_load(pte) == 0) {
             user_add(v, l, p);
             v->want = WANT_READ;
             grant_shared(v, p, pte);
-            group_grant(v, l, (unsigned)slot, at & ~(vaddr_t)(PAGE_BYTES - 1), v->last_leaf_ptes);
+            group_grant(v, l, (unsigned)slot, page_down(at), v->last_leaf_ptes);
             granted = true;
         }
     }
     lock_release(&l->lock);
+    if (write && !granted) { /* view_fault looks closer: perhaps it was not in vain */
+        v->hand_page = p;
+        v->hand_changes = changes;
+    }
     return granted;
 }
 
 /* ---- the entry from the trap ---- */
 
-static int kill_for(struct trap_frame *f, unsigned flags, vaddr_t at, const char *why,
-                    const char *name)
-{
-    (void)f;
-    if (flags & FAULT_FROM_KERNEL)
-        return -EFAULT;
-    if (!signal_fault(SIGNAL_ACCESS, at))
-        process_kill(process_this(), 139, "%s%s%s: %s 0x%lx", name ? "container " : "",
-                     name ? name : "", why, access_text(flags), at);
-    return -EFAULT;
-}
-
-/* What cannot be served ends the program with the reason. */
-static RARE int store_fault_bad(struct trap_frame *f, vaddr_t at, unsigned flags)
-{
-    struct process *p = process_this();
-    uint32_t rights;
-    struct object *o = object_at(p, at, &rights);
-    int result;
-    if (!o)
-        result = kill_for(f, flags, at, "no container lies there", NULL);
-    else if (flags & FAULT_EXECUTE)
-        result = kill_for(f, flags, at, " is not executable", o->name);
-    else if (flags & FAULT_WRITE && !(rights & KD_RIGHT_WRITE))
-        result = kill_for(f, flags, at, " is open read-only", o->name);
-    else if (o->flags & KD_OBJECT_TRANSACTIONAL)
-        result = kill_for(f, flags, at, " touched outside a transaction", o->name);
-    else {
-        result = object_plain_fault(o, thread_this()->view, at, flags & FAULT_WRITE);
-        if (result && !thread_this()->killed)
-            result = kill_for(f, flags, at, ": its manager failed the page", o->name);
-    }
-    if (o)
-        object_put(o);
-    return result;
-}
-
-HOT int store_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
+HOT int store_fault(vaddr_t at, unsigned flags)
 {
     struct view *v = thread_this()->view;
     if (!v || v->state != VIEW_ACTIVE || flags & FAULT_EXECUTE)
-        return store_fault_bad(f, at, flags);
+        return fault_outside(at, flags);
     struct kd_view_stats *stats = &v->process->stats;
     __atomic_fetch_add(flags & FAULT_WRITE ? &stats->write_faults : &stats->read_faults, 1,
                        __ATOMIC_RELAXED);
@@ -556,36 +542,17 @@ HOT int store_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
         return 0;
     int e = view_touch(v, at, flags & FAULT_WRITE);
     if (e == -EFAULT || e == -EINVAL || e == -EACCES)
-        return store_fault_bad(f, at, flags);
+        return fault_outside(at, flags);
     return flags & FAULT_FROM_KERNEL ? e : 0; /* a doom takes effect on the way back */
-}
-
-static __attribute__((noinline)) int memory_fault(struct trap_frame *f, struct process *p, vaddr_t at,
-                                                  unsigned flags)
-{
-    enum { STACK_NEAR_BYTES = 64 << 10 }; /* so near the stack pointer it is the stack that grew */
-    int e = vm_fault(p, at, flags);
-    if (e && !(flags & FAULT_FROM_KERNEL) && !thread_this()->killed
-        && (e == -ENOMEM || !signal_fault(SIGNAL_ACCESS, at)))
-        process_kill(p, 139, "%s: %s 0x%lx",
-                     e == -ENOMEM   ? "out of memory"
-                     : e == -EACCES ? "access not allowed"
-                     : at - trap_stack(f) + STACK_NEAR_BYTES < 2 * STACK_NEAR_BYTES
-                         ? "stack overflow"
-                         : "nothing is mapped there",
-                     access_text(flags), at);
-    return e ? -EFAULT : 0;
 }
 
 int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
 {
-    struct process *p = thread_this()->process;
-    assert(p);
     if (flags & FAULT_WRITE)
         count(write_faults);
     else
         count(read_faults);
     if (at - KD_STORE_BASE < KD_STORE_END - KD_STORE_BASE)
-        return store_fault(f, at, flags);
-    return memory_fault(f, p, at, flags);
+        return store_fault(at, flags);
+    return fault_memory(f, at, flags);
 }

@@ -11,12 +11,10 @@
 
 long node_read(struct node *n, void *to, size_t bytes, uint64_t at)
 {
+    if (!node_has_bytes(n))
+        return n->kind == NODE_FOLDER ? -EISDIR : -EINVAL;
     if (n->kind == NODE_MEMORY)
         return memory_read(n, to, bytes, at);
-    if (n->kind == NODE_FOLDER)
-        return -EISDIR;
-    if (n->kind != NODE_PLACE && n->kind != NODE_IMPORT)
-        return -EINVAL;
     bytes = at < n->bytes ? MIN(bytes, n->bytes - at) : 0;
     if (n->kind == NODE_IMPORT)
         return import_read(n->disk_offset + at, to, bytes);
@@ -67,11 +65,8 @@ static const struct file_operations null_operations = {.read = null_read, .write
 struct file *file_new(const struct file_operations *operations, unsigned flags)
 {
     struct file *f = kalloc(sizeof(*f));
-    if (f) {
-        f->references = 1;
-        f->operations = operations;
-        f->flags = flags;
-    }
+    if (f)
+        *f = (struct file){.references = 1, .operations = operations, .flags = flags};
     return f;
 }
 
@@ -162,11 +157,25 @@ struct file *fd_file(struct process *p, int fd)
     return f;
 }
 
+/* Descriptors are below it. Those that a process had before it lowered the limit stay. */
+static int fd_limit(const struct process *p)
+{
+    return (int)MIN(p->limits.most[KD_LIMIT_FILES], (uint64_t)PROCESS_FILES_MAX);
+}
+
+uint64_t fd_count(const struct process *p)
+{
+    uint64_t n = 0;
+    for (int fd = 0; fd < PROCESS_FILES_MAX; fd++)
+        n += p->files[fd] != NULL;
+    return n;
+}
+
 int fd_new(struct process *p, struct file *f, int lowest)
 {
     int result = -EMFILE;
     lock_acquire(&p->file_lock);
-    for (int fd = MAX(lowest, 0); fd < PROCESS_FILES_MAX && result < 0; fd++)
+    for (int fd = MAX(lowest, 0); fd < fd_limit(p) && result < 0; fd++)
         if (!p->files[fd]) {
             p->files[fd] = f;
             result = fd;
@@ -177,7 +186,7 @@ int fd_new(struct process *p, struct file *f, int lowest)
 
 int fd_set(struct process *p, int fd, struct file *f)
 {
-    if (fd < 0 || fd >= PROCESS_FILES_MAX)
+    if (fd < 0 || fd >= fd_limit(p))
         return -EBADF;
     lock_acquire(&p->file_lock);
     struct file *old = p->files[fd];

@@ -63,6 +63,10 @@ struct node_entry { uint64_t inode, order; enum node_kind kind; char name[FILE_N
 bool node_next(struct node *folder, uint64_t order, struct node_entry *out);
 
 /* ---- by kind; kernel buffers, may sleep ---- */
+static inline bool node_has_bytes(const struct node *n) /* NULL: a pipe */
+{
+    return n && (n->kind == NODE_MEMORY || n->kind == NODE_PLACE || n->kind == NODE_IMPORT);
+}
 long node_read(struct node *n, void *to, size_t bytes, uint64_t at);  /* short only at the end */
 long node_write(struct node *n, const void *from, size_t bytes, uint64_t at); /* NODE_MEMORY */
 must_check int node_resize(struct node *n, uint64_t bytes);                   /* NODE_MEMORY */
@@ -103,6 +107,7 @@ long file_write(struct file *f, const void *from, size_t bytes, uint64_t at);
 
 /* ---- descriptors of a process ---- */
 struct file *fd_file(struct process *p, int fd);             /* a reference, or NULL */
+uint64_t fd_count(const struct process *p);                  /* that are in use */
 /* The lowest free one from `lowest` on; takes the reference over, unless -EMFILE. */
 must_check int fd_new(struct process *p, struct file *f, int lowest);
 must_check int fd_set(struct process *p, int fd, struct file *f);     /* closes what was there */

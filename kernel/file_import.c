@@ -32,14 +32,14 @@ static struct {
     struct chunk chunks[CHUNKS];
     struct list waiters;               /* threads, by wait_link */
     uint64_t clock;
-} cache = {.lock = LOCK_INIT(RANK_FILE, "import cache")};
+} cache = {.lock = LOCK_INIT(RANK_FILE, "import cache"), .waiters = LIST_INIT(cache.waiters)};
 
 static bool chunk_frames(struct chunk *c)
 {
     if (c->frames[0])
         return true;
     for (unsigned i = 0; i < CHUNK_PAGES; i++)
-        if (!(c->frames[i] = frame_alloc_raw(false))) {
+        if (!(c->frames[i] = frame_alloc_raw(FRAME_PAGE))) {
             while (i-- > 0) {
                 frame_free(c->frames[i]);
                 c->frames[i] = NULL;
@@ -67,25 +67,6 @@ static int chunk_fill(struct chunk *c)
     return block_run(&r);
 }
 
-static void wake_waiters(void)
-{
-    struct list *l;
-    while ((l = list_pop(&cache.waiters)))
-        thread_wake(container_of(l, struct thread, wait_link));
-}
-
-/* Sleeps until a chunk changes its state. cache.lock held on entry and return. */
-static void wait_for_change(void)
-{
-    struct thread *t = thread_this();
-    list_init(&t->wait_link);
-    list_push_back(&cache.waiters, &t->wait_link);
-    lock_release(&cache.lock);
-    thread_park();
-    lock_acquire(&cache.lock);
-    list_remove(&t->wait_link);
-}
-
 /* The chunk with this index, or the least recently used free one, or NULL: all are in use. */
 static struct chunk *chunk_pick(uint64_t index)
 {
@@ -109,7 +90,7 @@ static int chunk_get(uint64_t index, struct chunk **out)
     for (;;) {
         struct chunk *c = chunk_pick(index);
         if (!c || c->state == CHUNK_READING) {
-            wait_for_change();
+            (void)thread_wait(&cache.waiters, &cache.lock, thread_park_until_uninterrupted);
             continue;
         }
         if (c->state != CHUNK_VALID || c->index != index) {
@@ -119,7 +100,7 @@ static int chunk_get(uint64_t index, struct chunk **out)
             error = chunk_frames(c) ? chunk_fill(c) : -ENOMEM;
             lock_acquire(&cache.lock);
             c->state = error ? CHUNK_EMPTY : CHUNK_VALID;
-            wake_waiters();
+            thread_wake_all(&cache.waiters);
         }
         if (!error) {
             c->users++;
@@ -136,7 +117,7 @@ static void chunk_put(struct chunk *c)
 {
     lock_acquire(&cache.lock);
     if (--c->users == 0)
-        wake_waiters();
+        thread_wake_all(&cache.waiters);
     lock_release(&cache.lock);
 }
 
@@ -184,11 +165,10 @@ static int header_read(struct ustar_source *s, uint64_t offset, uint8_t *block)
 void file_import_init(void)
 {
     struct node *n;
-    list_init(&cache.waiters);
     cache.disk = block_find("import");
     if (!cache.disk)
         return;
-    struct frame *f = frame_alloc(false);
+    struct frame *f = frame_alloc(FRAME_PAGE);
     if (!f || node_make(node_root(), "import", NODE_FOLDER, true, &n)) {
         printk("import: no memory");
         return;

@@ -22,7 +22,7 @@ static struct frame *take_frame(void)
 {
     if (memory.frames >= frame_total_count() / 4)
         return NULL;
-    struct frame *f = frame_alloc(false);
+    struct frame *f = frame_alloc(FRAME_PAGE);
     if (f)
         memory.frames++;
     return f;

@@ -337,8 +337,7 @@ bool node_next(struct node *folder, uint64_t order, struct node_entry *out)
 {
     bool found = false;
     lock_acquire(&tree.lock);
-    list_for (l, &folder->children) {
-        struct node *n = container_of(l, struct node, link);
+    list_each(struct node, n, &folder->children, link) {
         if (n->order <= order)
             continue;
         out->inode = n->inode;

@@ -17,6 +17,7 @@
 #include "object.h"
 #include "signal.h"
 #include "vm.h"
+#include "trace.h"
 
 #define LOOK_NS 1000000u
 
@@ -59,6 +60,8 @@ static int child_make(struct process *parent, struct process **out)
 long process_fork(const struct trap_frame *registers, vaddr_t child_tid, bool set, bool clear)
 {
     struct process *parent = process_this(), *p;
+    if (!process_room())
+        return -EAGAIN;
     struct thread_begin *b = kalloc(sizeof(*b));
     int error = b ? child_make(parent, &p) : -ENOMEM;
     if (error) {
@@ -68,7 +71,7 @@ long process_fork(const struct trap_frame *registers, vaddr_t child_tid, bool se
     uint32_t tid = (uint32_t)p->pid;
     b->registers = *registers;
     b->fs_base = arch_get_fs_base(&thread_this()->arch);
-    b->forked = true;
+    b->resumes = true;
     b->clear_child_tid = clear ? child_tid : 0;
     if (set)
         error = vm_copy_to(p, child_tid, &tid, sizeof(tid));
@@ -83,19 +86,14 @@ long process_fork(const struct trap_frame *registers, vaddr_t child_tid, bool se
     return tid;
 }
 
-static long fork_here(void)
-{
-    struct trap_frame registers = *arch_user_frame(&thread_this()->arch);
-    trap_set_result(&registers, 0);
-    return process_fork(&registers, 0, false, false);
-}
-
 /* The registers are complete: trap.S stored those that a call keeps. vfork lends no memory, and so
  * need not wait for the child. */
 long linux_fork(const uint64_t a[6])
 {
+    struct trap_frame registers = *arch_user_frame(&thread_this()->arch);
     (void)a;
-    return fork_here();
+    trap_set_result(&registers, 0);
+    return process_fork(&registers, 0, false, false);
 }
 
 /* ---- execve ---- */
@@ -107,11 +105,9 @@ static bool alone(struct process *p)
     for (;;) {
         lock_acquire(&p->lock);
         bool single = p->thread_count == 1, stop = p->dying || me->killed;
-        list_for (l, &p->threads) {
-            struct thread *t = container_of(l, struct thread, process_link);
+        list_each(struct thread, t, &p->threads, process_link)
             if (t != me && !stop)
                 thread_kill(t);
-        }
         lock_release(&p->lock);
         if (stop || single)
             return !stop;
@@ -134,7 +130,6 @@ static void become(struct process *p, struct process *loaded)
     struct thread *t = thread_this();
     view_thread_gone(t);
     view_process_gone(p);
-    port_process_gone(p);
     handle_process_gone(p);
     object_process_gone(p);
     descriptors_close(p);
@@ -143,6 +138,7 @@ static void become(struct process *p, struct process *loaded)
     thread_use_table();
     lock_acquire(&p->lock);
     strlcpy(p->name, loaded->name, sizeof(p->name));
+    trace_name(p->pid, p->name);
     lock_release(&p->lock);
     t->clear_child_tid = 0;
     t->restart_call = 0;
@@ -222,6 +218,8 @@ long linux_getrusage(const uint64_t a[6])
     int who = (int)a[0];
     if (who != RUSAGE_SELF && who != RUSAGE_CHILDREN && who != RUSAGE_THREAD)
         return -EINVAL;
-    return times_out(a[1], who == RUSAGE_SELF ? process_this()->cpu_ns
-                         : who == RUSAGE_THREAD ? thread_this()->cpu_ns : 0);
+    thread_account();
+    return times_out(a[1], who == RUSAGE_SELF     ? process_this()->cpu_ns
+                           : who == RUSAGE_THREAD ? thread_this()->cpu_ns
+                                                  : process_this()->children_ns);
 }

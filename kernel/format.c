@@ -43,7 +43,6 @@ static void put_number(struct output *o, const struct conversion *c, const char 
     const char *figures = c->kind == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
     char digits[20];
     int n = 0, signs = (int)strlen(sign), zeros;
-
     do {
         digits[n++] = figures[value % base];
         value /= base;
@@ -96,7 +95,6 @@ static void convert(struct output *o, const struct conversion *c, uint64_t argum
     const char *text = (const char *)argument;
     int64_t number = narrow_signed((int64_t)argument, c->length);
     char one = (char)argument;
-
     switch (c->kind) {
     case 'd':
     case 'i':
@@ -108,12 +106,8 @@ static void convert(struct output *o, const struct conversion *c, uint64_t argum
     case 'X':
         put_number(o, c, "", narrow_unsigned(argument, c->length), c->kind == 'u' ? 10 : 16);
         break;
-    case 'p':
-        put_number(o, c, "0x", argument, 16);
-        break;
-    case 'c':
-        put_padded(o, c, &one, 1);
-        break;
+    case 'p': put_number(o, c, "0x", argument, 16); break;
+    case 'c': put_padded(o, c, &one, 1); break;
     case 's':
         if (text == NULL)
             text = "(null)";
@@ -128,10 +122,8 @@ static void convert(struct output *o, const struct conversion *c, uint64_t argum
 int vsnprintk(char *buffer, size_t bytes, const char *f, va_list arguments)
 {
     struct output o = {.to = buffer, .bytes = bytes};
-
     while (*f != 0) {
         struct conversion c = {.precision = -1};
-
         if (*f != '%') {
             put(&o, *f++);
             continue;
@@ -168,10 +160,8 @@ int vsnprintk(char *buffer, size_t bytes, const char *f, va_list arguments)
 int snprintk(char *buffer, size_t bytes, const char *format, ...)
 {
     va_list arguments;
-    int n;
-
     va_start(arguments, format);
-    n = vsnprintk(buffer, bytes, format, arguments);
+    int n = vsnprintk(buffer, bytes, format, arguments);
     va_end(arguments);
     return n;
 }

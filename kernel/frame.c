@@ -12,11 +12,12 @@
  * Invariants
  *   F1  A frame on the free list is in no page table and no TLB (its last user saw to that).
  *   F2  FRAME_FREE: kept by a CPU (order KEPT), on the hot list (order HOT), head of a free block
- *       (order), or inside one (order INSIDE). A block's index is a multiple of its size.
+ *       (order), or inside one (order INSIDE). A block's index is a multiple of its size. State and
+ *       order change in one store: joining blocks looks at frames that other CPUs take or keep.
  *   F3  A pinned frame is never free. frame_free of one makes it FRAME_DYING, and whoever of
  *       frame_free and frame_unpin changes DYING to USED again frees it: exactly one does.
- *   F4  Without `reserve`, an allocation leaves at least reserve_count frames, kept ones not
- *       counted: CPUs take and keep frames only while the low mark is not reached.
+ *   F4  An allocation leaves at least what its use (enum frame_use) has to leave of reserve_count,
+ *       kept ones not counted: CPUs take and keep frames only while the low mark is not reached.
  *
  * Lock: frames.lock guards lists and states of free frames; a CPU's kept frames are its own (the
  * kernel is not interrupted); pins and DYING are atomic.
@@ -53,10 +54,14 @@ struct frame *frame_of(paddr_t pa)
 }
 
 
+bool frame_spare(void)
+{
+    return __atomic_load_n(&frames.free_count, __ATOMIC_RELAXED) > frames.reserve_count;
+}
+
 size_t frame_free_count(void)
 {
     size_t count = __atomic_load_n(&frames.free_count, __ATOMIC_RELAXED);
-
     for (unsigned cpu = 0; cpu < CPU_MAX; cpu++)
         count += __atomic_load_n(&kept[cpu].count, __ATOMIC_RELAXED);
     return count;
@@ -65,19 +70,28 @@ size_t frame_free_count(void)
 size_t frame_total_count(void) { return frames.total_count; }
 size_t frame_low_mark(void) { return frames.low_mark; }
 
+/* F2 */
+static void set_free(struct frame *f, uint32_t order)
+{
+    __atomic_store_n(&f->state_flags, FRAME_FREE | order << 16, __ATOMIC_RELAXED);
+}
+
+static bool is_free(const struct frame *f, uint32_t order)
+{
+    return __atomic_load_n(&f->state_flags, __ATOMIC_RELAXED) == (FRAME_FREE | order << 16);
+}
+
 /* ---- blocks; all under frames.lock ---- */
 
 /* Gives a block back and joins it with its buddy as long as that one is free as a whole. */
 static void block_put(struct frame *f, unsigned order)
 {
     size_t index = frame_index(f);
-
-    f->state = FRAME_FREE;
+    set_free(f, ORDER_INSIDE);
     for (; order < ORDER_MAX; order++) {
         size_t buddy_index = index ^ (size_t)1 << order;
         struct frame *buddy = &frame_all[buddy_index];
-
-        if (buddy_index >= frames.all_count || buddy->state != FRAME_FREE || buddy->flags != order)
+        if (buddy_index >= frames.all_count || !is_free(buddy, order))
             break;
         list_remove(&buddy->link);
         buddy->flags = ORDER_INSIDE;
@@ -92,16 +106,13 @@ static void block_put(struct frame *f, unsigned order)
 static struct frame *block_take(unsigned order)
 {
     unsigned found = order;
-    struct frame *f;
-
     while (found <= ORDER_MAX && list_empty(&frames.blocks[found]))
         found++;
     if (found > ORDER_MAX)
         return NULL;
-    f = container_of(list_pop(&frames.blocks[found]), struct frame, link);
+    struct frame *f = list_take(struct frame, &frames.blocks[found], link);
     while (found > order) {
         struct frame *half = f + ((size_t)1 << --found);
-
         half->flags = (uint16_t)found;
         list_push_front(&frames.blocks[found], &half->link);
     }
@@ -110,8 +121,7 @@ static struct frame *block_take(unsigned order)
 
 static void hot_put(struct frame *f)
 {
-    f->state = FRAME_FREE;
-    f->flags = ORDER_HOT;
+    set_free(f, ORDER_HOT);
     list_push_front(&frames.hot, &f->link);
     frames.hot_count++;
 }
@@ -121,7 +131,6 @@ static void hot_drain(size_t count)
 {
     while (count-- > 0 && !list_empty(&frames.hot)) {
         struct frame *f = container_of(frames.hot.prev, struct frame, link);
-
         list_remove(&f->link);
         frames.hot_count--;
         block_put(f, 0);
@@ -132,7 +141,6 @@ static void hot_refill(void)
 {
     struct frame *f = NULL;
     unsigned order = HOT_BATCH_ORDER;
-
     while ((f = block_take(order)) == NULL && order > 0)
         order--;
     for (size_t i = (size_t)1 << order; f != NULL && i-- > 0;)
@@ -143,9 +151,8 @@ static void make_used(struct frame *f)
 {
     list_init(&f->link);
     f->pins = 0;
-    f->flags = 0;
     f->owner = NULL;
-    f->state = FRAME_USED;
+    __atomic_store_n(&f->state_flags, FRAME_USED, __ATOMIC_RELAXED); /* F2 */
 }
 
 /* ---- single frames ---- */
@@ -153,11 +160,9 @@ static void make_used(struct frame *f)
 /* frames.lock held; the count is not 0. */
 static struct frame *hot_take(void)
 {
-    struct frame *f;
-
     if (list_empty(&frames.hot))
         hot_refill();
-    f = container_of(list_pop(&frames.hot), struct frame, link);
+    struct frame *f = list_take(struct frame, &frames.hot, link);
     frames.hot_count--;
     frames.free_count--;
     return f;
@@ -167,7 +172,6 @@ static struct frame *hot_take(void)
 static void keep_hot(struct frame **to)
 {
     struct list *l = frames.hot.next;
-
     for (unsigned i = 0; i < KEPT_BATCH; i++, l = l->next) {
         to[i] = container_of(l, struct frame, link);
         to[i]->flags = ORDER_KEPT;
@@ -180,7 +184,6 @@ static void keep_hot(struct frame **to)
 static bool keep_block(struct frame **to)
 {
     struct frame *block = block_take(KEPT_BATCH_ORDER);
-
     for (unsigned i = 0; block != NULL && i < KEPT_BATCH; i++) {
         to[i] = block + i;
         to[i]->flags = ORDER_KEPT;
@@ -202,38 +205,35 @@ static void kept_refill(unsigned cpu)
 }
 
 /* One for the caller, and some for later. */
-static __attribute__((noinline)) struct frame *take_locked(bool reserve)
+static __attribute__((noinline)) struct frame *take_locked(enum frame_use use)
 {
     struct frame *f = NULL;
-    bool low;
-
+    size_t leave = use == FRAME_KERNEL ? 0 : frames.reserve_count / (use == FRAME_MANAGER ? 4 : 1);
     lock_acquire(&frames.lock);
-    if (frames.free_count > (reserve ? 0 : frames.reserve_count)) {
+    if (frames.free_count > leave) {
         f = hot_take();
         kept_refill(arch_cpu_id());
     }
-    low = frames.free_count < frames.low_mark;
+    bool low = frames.free_count < frames.low_mark;
     lock_release(&frames.lock);
     if (low)
         evict_wake();
     return f;
 }
 
-struct frame *frame_alloc_raw(bool reserve)
+struct frame *frame_alloc_raw(enum frame_use use)
 {
     unsigned cpu = arch_cpu_id();
     struct frame *f = kept[cpu].count != 0 ? kept[cpu].frame[--kept[cpu].count]
-                                           : take_locked(reserve);
-
+                                           : take_locked(use);
     if (f != NULL)
         make_used(f);
     return f;
 }
 
-struct frame *frame_alloc(bool reserve)
+struct frame *frame_alloc(enum frame_use use)
 {
-    struct frame *f = frame_alloc_raw(reserve);
-
+    struct frame *f = frame_alloc_raw(use);
     if (f != NULL)
         page_zero(frame_memory(f));
     return f;
@@ -258,12 +258,10 @@ static void kept_drain(unsigned cpu, size_t leave)
 static void free_now(struct frame *f)
 {
     unsigned cpu = arch_cpu_id();
-
     assert(f->state == FRAME_USED);
     shadow_check_free(f);
     if (kept[cpu].count < KEPT_MAX && frames.free_count >= frames.low_mark) {
-        f->state = FRAME_FREE;
-        f->flags = ORDER_KEPT;
+        set_free(f, ORDER_KEPT);
         kept[cpu].frame[kept[cpu].count++] = f;
         return;
     }
@@ -277,7 +275,6 @@ static void free_now(struct frame *f)
 static bool dying_claim(struct frame *f)
 {
     uint16_t expected = FRAME_DYING;
-
     return __atomic_compare_exchange_n(&f->state, &expected, FRAME_USED, false, __ATOMIC_SEQ_CST,
                                        __ATOMIC_SEQ_CST);
 }
@@ -301,7 +298,6 @@ void frame_pin(struct frame *f)
 void frame_unpin(struct frame *f)
 {
     uint32_t left = __atomic_sub_fetch(&f->pins, 1, __ATOMIC_SEQ_CST);
-
     assert(left != UINT32_MAX);
     if (left == 0 && __atomic_load_n(&f->state, __ATOMIC_SEQ_CST) == FRAME_DYING && dying_claim(f))
         free_now(f);
@@ -312,7 +308,6 @@ void frame_unpin(struct frame *f)
 static unsigned order_of(size_t count)
 {
     unsigned order = 0;
-
     while ((size_t)1 << order < count)
         order++;
     return order;
@@ -322,8 +317,6 @@ struct frame *frame_alloc_run(size_t count)
 {
     struct frame *run = NULL;
     unsigned order = order_of(count);
-    bool low;
-
     if (count == 0 || order > ORDER_MAX)
         return NULL;
     lock_acquire(&frames.lock);
@@ -342,7 +335,7 @@ struct frame *frame_alloc_run(size_t count)
             block_put(run + i, 0);
         frames.free_count -= count;
     }
-    low = frames.free_count < frames.low_mark;
+    bool low = frames.free_count < frames.low_mark;
     lock_release(&frames.lock);
     if (low)
         evict_wake();
@@ -354,7 +347,6 @@ struct frame *frame_alloc_run(size_t count)
 static void find_end(paddr_t start, paddr_t end, void *arg)
 {
     paddr_t *last = arg;
-
     (void)start;
     *last = MAX(*last, end);
 }
@@ -373,11 +365,9 @@ static void add_range(paddr_t start, paddr_t end, void *arg)
 void frame_init(void)
 {
     paddr_t end = 0, array;
-    size_t bytes;
-
     boot_memory_for(find_end, &end);
     frames.all_count = end >> PAGE_SHIFT;
-    bytes = frames.all_count * sizeof(struct frame);
+    size_t bytes = frames.all_count * sizeof(struct frame);
     array = boot_take(bytes, end);
     if (array == 0)
         panic("no room for the array of %zu frames", frames.all_count);
@@ -397,11 +387,11 @@ void frame_init(void)
 
 static bool block_ok(const struct frame *f, unsigned order)
 {
-    if (f->state != FRAME_FREE || f->flags != order || f->pins != 0 ||
+    if (!is_free(f, order) || f->pins != 0 ||
         (frame_index(f) & (((size_t)1 << order) - 1)) != 0)
         return false;
     for (size_t i = 1; i < (size_t)1 << order; i++)
-        if (f[i].state != FRAME_FREE || f[i].flags != ORDER_INSIDE)
+        if (!is_free(f + i, ORDER_INSIDE))
             return false;
     return true;
 }
@@ -409,12 +399,9 @@ static bool block_ok(const struct frame *f, unsigned order)
 bool frame_check(void)
 {
     size_t count = 0, hot_count = 0, bad_count = 0;
-
     lock_acquire(&frames.lock);
-    list_for(p, &frames.hot) {
-        const struct frame *f = container_of(p, struct frame, link);
-
-        bad_count += f->state != FRAME_FREE || f->flags != ORDER_HOT || f->pins != 0;
+    list_each(const struct frame, f, &frames.hot, link) {
+        bad_count += !is_free(f, ORDER_HOT) || f->pins != 0;
         hot_count++;
     }
     count = hot_count;

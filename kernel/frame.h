@@ -12,16 +12,21 @@ struct frame {
     struct list link;    /* free list, or what its user likes (evict.c: the clock) */
     uint32_t pins;       /* atomic: I/O or kernel copies under way; a pinned frame is not freed.
                           * frame_unpin frees it when frame_free was called meanwhile */
-    uint16_t state;      /* enum frame_state */
-    uint16_t flags;
+    union {
+        struct { uint16_t state, flags; }; /* enum frame_state */
+        uint32_t state_flags; /* both at once (F2) */
+    };
     void *owner;         /* the page or version it belongs to; NULL for anonymous memory */
 };
 enum frame_state { FRAME_RESERVED, FRAME_FREE, FRAME_USED, FRAME_DYING };
 
-/* A zeroed frame, or NULL. With `reserve`, the pool kept for aborts, commits and the store
- * manager may be used. frame_alloc_raw does not zero it. */
-must_check struct frame *frame_alloc(bool reserve);
-must_check struct frame *frame_alloc_raw(bool reserve);
+/* How much of the pool that is kept back may be used: none for contents of pages, whose takers wait for
+ * more; most of it for the memory of managers that take pages off others; all of it for the kernel's
+ * own pieces, whose takers do not wait. */
+enum frame_use { FRAME_PAGE, FRAME_MANAGER, FRAME_KERNEL };
+/* A zeroed frame, or NULL. frame_alloc_raw does not zero it. */
+must_check struct frame *frame_alloc(enum frame_use use);
+must_check struct frame *frame_alloc_raw(enum frame_use use);
 void frame_free(struct frame *f);
 void frame_pin(struct frame *f);
 void frame_unpin(struct frame *f);
@@ -37,6 +42,7 @@ static inline paddr_t frame_paddr(const struct frame *f)
 }
 static inline void *frame_memory(const struct frame *f) { return arch_phys(frame_paddr(f)); }
 size_t frame_free_count(void);
+bool frame_spare(void);      /* more than the reserve is free */
 size_t frame_total_count(void);
 size_t frame_low_mark(void); /* below it, evict.c is asked for frames (frame_alloc wakes it) */
 void frame_init(void);       /* from the boot loader's memory map */

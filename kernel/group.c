@@ -20,11 +20,12 @@
  *
  * Locks: leaf. The counters are approximate.
  */
+#include "trace.h"
 #include "view.h"
 
 #define HOT static inline __attribute__((always_inline))
 enum { GROUP_DISK = 4 }; /* pages asked for together where touches are clustered */
-enum { GROUP_CLUSTER = 8, NEAR_PAGES = 16 };
+enum { GROUP_CLUSTER = 8, NEAR_PAGES = 8 };
 
 /* Maps what is free of slots [first, last). Leaf locked; ptes are the view's 64 entries of the leaf. */
 static __attribute__((noinline)) void group_map(struct view *v, struct leaf *l, pte_t *ptes,
@@ -40,9 +41,10 @@ static __attribute__((noinline)) void group_map(struct view *v, struct leaf *l, 
             (rights && !BUG(GROUP_QUEUE) && (p->writer != WRITER_NONE || p->rmw || !list_empty(&p->waiters))))
             continue;
         p->mask.word[word] |= bit; /* P3; it is in the leaf's sum already */
-        pte_store(&ptes[slot], pte_make(frame_paddr(p->frame), PTE_PRESENT | PTE_USER | PTE_NX));
+        pte_store(&ptes[slot], pte_make(frame_paddr(p->frame), PTE_SHARED));
         mapped++;
     }
+    TRACE(GROUP, mapped, page_address(l, first), 0);
     count_add(grants_group, mapped);
 }
 
@@ -112,7 +114,7 @@ unsigned group_request(struct view *v, struct leaf *l, unsigned slot, bool write
     bool next = at == v->touch_next;
     unsigned rest = LEAF_PAGES - slot, count = 0;
     if (o->group_fixed)
-        count = o->group_fixed - slot % o->group_fixed;
+        count = o->group_fixed > 1 ? o->group_fixed - slot % o->group_fixed : 0;
     else if (next)
         count = MIN(MAX(v->touch_run, 1u) * 4u, rest);
     else if (touch_note(v, o, at, write))

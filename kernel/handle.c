@@ -21,12 +21,28 @@ void handle_put(enum handle_type type, void *object)
     }
 }
 
-/* What else ends when a slot is emptied. */
-static void handle_dropped(enum handle_type type, void *object)
+/* What else ends when a slot was emptied. False: there was nothing. */
+static bool slot_dropped(struct process *p, const struct handle_slot *old)
 {
-    if (type == HANDLE_BLOCK)
-        block_released(object);
-    handle_put(type, object);
+    if (old->type == HANDLE_NONE)
+        return false;
+    limit_uncharge(p, KD_LIMIT_HANDLES, 1);
+    if (old->type == HANDLE_BLOCK)
+        block_released(old->object);
+    if (old->type == HANDLE_PORT && old->rights & KD_RIGHT_RECEIVE)
+        port_receive_handle_gone(old->object);
+    handle_put(old->type, old->object);
+    return true;
+}
+
+/* H3: what a handle of a port may do in this process. */
+static uint32_t port_rights(struct port *port, const struct process *p, uint32_t rights)
+{
+    if (port->owner != p)
+        rights &= ~(uint32_t)KD_RIGHT_RECEIVE;
+    if (rights & KD_RIGHT_RECEIVE)
+        __atomic_fetch_add(&port->receive_handles, 1, __ATOMIC_RELAXED);
+    return rights;
 }
 
 static bool handle_table_ready(struct process *p)
@@ -51,6 +67,8 @@ static int handle_install(struct process *p, int slot, enum handle_type type, vo
 {
     if (!handle_table_ready(p))
         return -ENOMEM;
+    if (!limit_charge(p, KD_LIMIT_HANDLES, 1))
+        return -EMFILE;
     int result = -EMFILE;
     lock_acquire(&p->handle_lock);
     if (slot < 0) {
@@ -59,11 +77,14 @@ static int handle_install(struct process *p, int slot, enum handle_type type, vo
                 break;
     }
     if (slot < PROCESS_HANDLES_MAX && p->handles[slot].type == HANDLE_NONE) {
+        if (type == HANDLE_PORT)
+            rights = port_rights(object, p, rights);
         p->handles[slot] = (struct handle_slot){type, rights, object};
-        p->handle_count++;
         result = slot;
     }
     lock_release(&p->handle_lock);
+    if (result < 0)
+        limit_uncharge(p, KD_LIMIT_HANDLES, 1);
     return result;
 }
 
@@ -85,23 +106,20 @@ int handle_close(struct process *p, int handle)
         return -EBADF;
     lock_acquire(&p->handle_lock);
     struct handle_slot *s = &p->handles[handle], old = *s;
-    if (old.type == HANDLE_VIEW || old.type == HANDLE_NONE) {
-        lock_release(&p->handle_lock);
-        return old.type == HANDLE_VIEW ? view_close(old.object, handle) : -EBADF;
-    }
-    *s = (struct handle_slot){0};
-    p->handle_count--;
+    if (old.type != HANDLE_VIEW)
+        *s = (struct handle_slot){0};
     lock_release(&p->handle_lock);
-    handle_dropped(old.type, old.object);
-    return 0;
+    if (old.type == HANDLE_VIEW)
+        return view_close(old.object, handle);
+    return slot_dropped(p, &old) ? 0 : -EBADF;
 }
 
 void handle_forget(struct process *p, int handle)
 {
     lock_acquire(&p->handle_lock);
     p->handles[handle] = (struct handle_slot){0};
-    p->handle_count--;
     lock_release(&p->handle_lock);
+    limit_uncharge(p, KD_LIMIT_HANDLES, 1);
 }
 
 /* A reference to what passes, with the rights asked for (0: all of the handle's; H2). */
@@ -171,12 +189,9 @@ void handle_process_gone(struct process *p)
 {
     for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++) {
         struct handle_slot old = p->handles[i];
-        if (old.type == HANDLE_NONE)
-            continue;
         p->handles[i] = (struct handle_slot){0};
-        handle_dropped(old.type, old.object);
+        (void)slot_dropped(p, &old);
     }
-    p->handle_count = 0;
     kfree(p->handles);
     p->handles = NULL;
 }
@@ -199,4 +214,15 @@ long handle_call(unsigned number, const uint64_t a[6])
     }
     default: return -ENOSYS;
     }
+}
+
+void handle_check(struct process *p)
+{
+    lock_acquire(&p->handle_lock);
+    for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++) {
+        const struct handle_slot *s = &p->handles[i];
+        assert(s->type <= HANDLE_SNAPSHOT);
+        assert(s->type == HANDLE_NONE || s->type == HANDLE_SNAPSHOT || s->object != NULL);
+    }
+    lock_release(&p->handle_lock);
 }

@@ -3,6 +3,8 @@
  *
  * H1  A slot in use holds one reference to its object.
  * H2  A handle never has more rights than the one it was copied from.
+ * H3  port->receive_handles is how many slots of its owner have the right to receive; no other slot
+ *     has it. When the last is emptied the port dies.
  */
 #ifndef KERNEL_HANDLE_H
 #define KERNEL_HANDLE_H
@@ -34,6 +36,7 @@ static inline void handle_ref(enum handle_type type, void *object)
     }
 }
 
+void handle_check(struct process *p); /* panics if a slot is wrong */
 struct handle_slot {
     enum handle_type type;
     uint32_t rights;

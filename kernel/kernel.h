@@ -23,6 +23,9 @@ typedef uint64_t paddr_t; /* a physical address */
 typedef uint64_t vaddr_t; /* a user virtual address: hostile until checked */
 typedef uint64_t csn_t;   /* a commit's number: the LSN of its commit record */
 
+static inline uint64_t page_down(uint64_t at) { return at & ~(uint64_t)(PAGE_BYTES - 1); }
+static inline uint64_t page_up(uint64_t at) { return page_down(at + PAGE_BYTES - 1); }
+
 /* printk.c: one call is one line in the log; printf's %d %u %x %lx %llx %lu %s %p %c %zu, widths. */
 void printk(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int snprintk(char *buffer, size_t bytes, const char *format, ...)
@@ -36,7 +39,7 @@ _Noreturn void panic(const char *format, ...) __attribute__((format(printf, 1, 2
 /* Always on: states what holds here. A failure is our own broken invariant. */
 #define assert(e) ((e) ? (void)0 : panic("assertion failed: %s, %s:%d", #e, __FILE__, __LINE__))
 
-/* string.c; page_copy and page_zero are the fast ones (rep movsq, rep stosq). */
+/* string.c; page_zero is the fast one (rep stosq). */
 void *memcpy(void *to, const void *from, size_t n);
 void *memmove(void *to, const void *from, size_t n);
 void *memset(void *p, int c, size_t n);
@@ -45,16 +48,17 @@ size_t strlen(const char *s);
 size_t strnlen(const char *s, size_t n);
 int strcmp(const char *a, const char *b);
 int strncmp(const char *a, const char *b, size_t n);
-char *strchr(const char *s, int c);
 size_t strlcpy(char *to, const char *from, size_t n);
-void page_copy(void *to, const void *from);
 void page_zero(void *page);
 
 /* kmem.c: kernel memory, zeroed, 16-byte aligned; NULL when there is none. */
 must_check void *kalloc(size_t bytes);
 void kfree(void *p);
-size_t kmem_live_bytes(void); /* handed out and not freed, rounded up to size classes */
 void kmem_init(void);
+
+/* system.c: with the option check_ms=N the kernel checks itself at a tick that comes N ms after the last;
+ * no lock held. */
+void check_tick(uint64_t now_ns);
 
 /* boot.c: the boot loader's word on this machine. */
 const char *kernel_option(const char *name); /* value of name=value on the command line, or NULL */

@@ -13,7 +13,6 @@
  *       `flags` the class and the count of live objects. A run's first frame: `owner` is the
  *       number of frames.
  *   M2  A slab is in its class's `partial` list exactly while it has a free object.
- *   M3  live_bytes is the sum of the class sizes of live objects and the frames of live runs.
  *
  * Lock: kmem.lock. It lies inside frames' lock, so frames are taken and freed without it.
  */
@@ -31,7 +30,6 @@ struct free_object { struct free_object *next; };
 static struct {
     struct lock lock;
     struct list partial[CLASS_COUNT];
-    size_t live_bytes;
 } kmem = {.lock = LOCK_INIT(RANK_KMEM, "kmem")};
 
 static unsigned class_of_bytes(size_t bytes)
@@ -51,13 +49,11 @@ static struct frame *frame_of_memory(const void *p)
 /* A new slab, all free, in no list. No lock is held. */
 static struct frame *slab_new(unsigned class)
 {
-    struct frame *f = frame_alloc_raw(false);
+    struct frame *f = frame_alloc_raw(FRAME_KERNEL);
     size_t step = class_bytes(class);
-    char *memory;
-
     if (f == NULL)
         return NULL;
-    memory = frame_memory(f);
+    char *memory = frame_memory(f);
     for (size_t at = 0; at < PAGE_BYTES; at += step)
         ((struct free_object *)(memory + at))->next =
             at + step < PAGE_BYTES ? (struct free_object *)(memory + at + step) : NULL;
@@ -70,32 +66,25 @@ static struct frame *slab_new(unsigned class)
 static void *object_take(unsigned class)
 {
     struct list *partial = &kmem.partial[class];
-    struct frame *f;
-    struct free_object *object;
-
     if (list_empty(partial))
         return NULL;
-    f = list_first(partial, struct frame, link);
-    object = f->owner;
+    struct frame *f = list_first(partial, struct frame, link);
+    struct free_object *object = f->owner;
     f->owner = object->next;
     f->flags++;
     if (f->owner == NULL)
         list_remove(&f->link); /* M2 */
-    kmem.live_bytes += class_bytes(class);
     return object;
 }
 
 static void *object_alloc(unsigned class)
 {
-    void *object;
-    struct frame *slab;
-
     lock_acquire(&kmem.lock);
-    object = object_take(class);
+    void *object = object_take(class);
     lock_release(&kmem.lock);
     if (object != NULL)
         return object;
-    slab = slab_new(class);
+    struct frame *slab = slab_new(class);
     if (slab == NULL)
         return NULL;
     lock_acquire(&kmem.lock);
@@ -108,8 +97,6 @@ static void *object_alloc(unsigned class)
 static void object_free(struct frame *f, struct free_object *object)
 {
     struct list *partial = &kmem.partial[slab_class(f)];
-    bool empty;
-
     lock_acquire(&kmem.lock);
     assert(slab_live(f) > 0);
     if (f->owner == NULL)
@@ -117,8 +104,7 @@ static void object_free(struct frame *f, struct free_object *object)
     object->next = f->owner;
     f->owner = object;
     f->flags--;
-    kmem.live_bytes -= class_bytes(slab_class(f));
-    empty = slab_live(f) == 0 && partial->next != partial->prev;
+    bool empty = slab_live(f) == 0 && partial->next != partial->prev;
     if (empty)
         list_remove(&f->link);
     lock_release(&kmem.lock);
@@ -126,42 +112,29 @@ static void object_free(struct frame *f, struct free_object *object)
         frame_free(f);
 }
 
-static void count_live(size_t bytes)
-{
-    lock_acquire(&kmem.lock);
-    kmem.live_bytes += bytes;
-    lock_release(&kmem.lock);
-}
-
 static void *run_alloc(size_t bytes)
 {
     size_t count = (bytes + PAGE_BYTES - 1) >> PAGE_SHIFT;
-    struct frame *run = count == 1 ? frame_alloc_raw(false) : frame_alloc_run(count);
-
+    struct frame *run = count == 1 ? frame_alloc_raw(FRAME_KERNEL) : frame_alloc_run(count);
     if (run == NULL)
         return NULL;
     run->flags = KIND_RUN;
     run->owner = (void *)count;
-    count_live(count << PAGE_SHIFT);
     return frame_memory(run);
 }
 
 static void run_free(struct frame *run)
 {
     size_t count = (size_t)run->owner;
-
-    count_live(-(count << PAGE_SHIFT));
     for (size_t i = count; i-- > 0;)
         frame_free(run + i);
 }
 
 void *kalloc(size_t bytes)
 {
-    void *p;
-
     if (bytes > (size_t)FRAME_RUN_MAX << PAGE_SHIFT)
         return NULL;
-    p = bytes <= class_bytes(CLASS_COUNT - 1) ? object_alloc(class_of_bytes(bytes))
+    void *p = bytes <= class_bytes(CLASS_COUNT - 1) ? object_alloc(class_of_bytes(bytes))
                                               : run_alloc(bytes);
     if (p != NULL)
         memset(p, 0, bytes);
@@ -170,11 +143,9 @@ void *kalloc(size_t bytes)
 
 void kfree(void *p)
 {
-    struct frame *f;
-
     if (p == NULL)
         return;
-    f = frame_of_memory(p);
+    struct frame *f = frame_of_memory(p);
     assert(f != NULL && f->state == FRAME_USED);
     if (f->flags & KIND_SLAB) {
         object_free(f, p);
@@ -182,11 +153,6 @@ void kfree(void *p)
         assert(f->flags == KIND_RUN && frame_memory(f) == p);
         run_free(f);
     }
-}
-
-size_t kmem_live_bytes(void)
-{
-    return __atomic_load_n(&kmem.live_bytes, __ATOMIC_RELAXED);
 }
 
 void kmem_init(void)

@@ -28,7 +28,7 @@ static void bounce_get(struct bounce *b, size_t wanted)
     b->bytes = b->small;
     b->size = SMALL_BYTES;
     if (wanted > SMALL_BYTES)
-        b->frame = frame_alloc_raw(false);
+        b->frame = frame_alloc_raw(FRAME_PAGE);
     if (b->frame) { /* without one it goes slowly */
         b->bytes = frame_memory(b->frame);
         b->size = PAGE_BYTES;
@@ -39,6 +39,16 @@ static void bounce_put(struct bounce *b)
 {
     if (b->frame)
         frame_free(b->frame);
+}
+
+long call_with_file(file_call *fn, const uint64_t a[6])
+{
+    struct file *f = fd_file(process_this(), (int)a[0]);
+    if (!f)
+        return -EBADF;
+    long result = fn(f, a);
+    file_put(f);
+    return result;
 }
 
 /* What a transfer that went as far as `done` and then failed returns. */
@@ -97,33 +107,21 @@ static long write_user(struct file *f, vaddr_t from, size_t bytes, uint64_t at)
     return transferred(done, n);
 }
 
-static long transfer(const uint64_t a[6], uint64_t at, bool write)
+static long transfer(struct file *f, vaddr_t user, uint64_t bytes, uint64_t at, bool write)
 {
-    struct file *f = fd_file(process_this(), (int)a[0]);
-    if (!f)
-        return -EBADF;
-    size_t bytes = MIN(a[2], (uint64_t)0x7ffff000);
-    long n = write ? write_user(f, a[1], bytes, at) : read_user(f, a[1], bytes, at);
-    file_put(f);
+    bytes = MIN(bytes, (uint64_t)0x7ffff000);
+    long n = write ? write_user(f, user, bytes, at) : read_user(f, user, bytes, at);
     if (n == -EPIPE)
         (void)!signal_send(process_this(), thread_this()->id, SIGNAL_PIPE, NULL);
     return n;
 }
 
-long linux_read(const uint64_t a[6]) { return transfer(a, FILE_HERE, false); }
-long linux_write(const uint64_t a[6]) { return transfer(a, FILE_HERE, true); }
-
-long linux_pread64(const uint64_t a[6])
+static long transfer_at(struct file *f, const uint64_t a[6], bool write)
 {
-    return (int64_t)a[3] < 0 ? -EINVAL : transfer(a, a[3], false);
+    return (int64_t)a[3] < 0 ? -EINVAL : transfer(f, a[1], a[2], a[3], write);
 }
 
-long linux_pwrite64(const uint64_t a[6])
-{
-    return (int64_t)a[3] < 0 ? -EINVAL : transfer(a, a[3], true);
-}
-
-static long transfer_vectors(const uint64_t a[6], bool write)
+static long transfer_vectors(struct file *f, const uint64_t a[6], bool write)
 {
     size_t done = 0;
     if (a[2] > VECTORS_MAX)
@@ -136,8 +134,7 @@ static long transfer_vectors(const uint64_t a[6], bool write)
             continue;
         if ((int64_t)v[1] < 0)
             return transferred(done, -EINVAL);
-        const uint64_t one[6] = {a[0], v[0], v[1]};
-        long n = transfer(one, FILE_HERE, write);
+        long n = transfer(f, v[0], v[1], FILE_HERE, write);
         if (n < 0)
             return transferred(done, n);
         done += (size_t)n;
@@ -147,76 +144,48 @@ static long transfer_vectors(const uint64_t a[6], bool write)
     return (long)done;
 }
 
-long linux_readv(const uint64_t a[6]) { return transfer_vectors(a, false); }
-long linux_writev(const uint64_t a[6]) { return transfer_vectors(a, true); }
+FILE_CALL(read) { return transfer(f, a[1], a[2], FILE_HERE, false); }
+FILE_CALL(write) { return transfer(f, a[1], a[2], FILE_HERE, true); }
+FILE_CALL(pread64) { return transfer_at(f, a, false); }
+FILE_CALL(pwrite64) { return transfer_at(f, a, true); }
+FILE_CALL(readv) { return transfer_vectors(f, a, false); }
+FILE_CALL(writev) { return transfer_vectors(f, a, true); }
 
-long linux_lseek(const uint64_t a[6])
+FILE_CALL(lseek)
 {
-    struct file *f = fd_file(process_this(), (int)a[0]);
-    long result = -ESPIPE;
-    if (!f)
-        return -EBADF;
-    if (f->node && f->node->kind != NODE_CONSOLE && f->node->kind != NODE_NULL) {
-        uint64_t from = a[2] == SEEK_SET ? 0 : a[2] == SEEK_CUR ? f->offset : f->node->bytes;
-        int64_t to;
-        result = -EINVAL;
-        if (a[2] <= SEEK_END && !__builtin_add_overflow((int64_t)from, (int64_t)a[1], &to)
-            && to >= 0) {
-            f->offset = (uint64_t)to;
-            result = to;
-        }
-    }
-    file_put(f);
-    return result;
+    int64_t to;
+    if (!f->node || f->node->kind == NODE_CONSOLE || f->node->kind == NODE_NULL)
+        return -ESPIPE;
+    uint64_t from = a[2] == SEEK_SET ? 0 : a[2] == SEEK_CUR ? f->offset : f->node->bytes;
+    if (a[2] > SEEK_END || __builtin_add_overflow((int64_t)from, (int64_t)a[1], &to) || to < 0)
+        return -EINVAL;
+    f->offset = (uint64_t)to;
+    return to;
 }
 
 long linux_close(const uint64_t a[6]) { return fd_close(process_this(), (int)a[0]); }
 
 /* ---- copies of descriptors ---- */
 
-static long copy_lowest(int fd, int lowest, bool close_on_exec)
+/* `to`: that number, or with `lowest` the lowest free one from there on. */
+static long copy(struct file *f, int to, bool lowest, bool close_on_exec)
 {
     struct process *p = process_this();
-    struct file *f = fd_file(p, fd);
-    if (!f)
-        return -EBADF;
-    int result = fd_new(p, f, lowest);
+    file_get(f);
+    int result = lowest ? fd_new(p, f, to) : fd_set(p, to, f);
     if (result < 0)
         file_put(f);
     fd_close_on_exec(p, result, close_on_exec);
     return result;
 }
 
-static long copy_to(int fd, int to, bool close_on_exec)
-{
-    struct process *p = process_this();
-    struct file *f = fd_file(p, fd);
-    if (!f)
-        return -EBADF;
-    int result = fd_set(p, to, f);
-    if (result < 0)
-        file_put(f);
-    fd_close_on_exec(p, result, close_on_exec);
-    return result;
-}
+FILE_CALL(dup) { return (void)a, copy(f, 0, true, false); }
+FILE_CALL(dup2) { return a[0] == a[1] ? (int)a[0] : copy(f, (int)a[1], false, false); }
 
-long linux_dup(const uint64_t a[6]) { return copy_lowest((int)a[0], 0, false); }
-long linux_dup2(const uint64_t a[6])
+FILE_CALL(dup3)
 {
-    if (a[0] != a[1])
-        return copy_to((int)a[0], (int)a[1], false);
-    struct file *f = fd_file(process_this(), (int)a[0]);
-    if (!f)
-        return -EBADF;
-    file_put(f);
-    return (int)a[0];
-}
-
-long linux_dup3(const uint64_t a[6])
-{
-    if (a[0] == a[1] || (a[2] & ~(uint64_t)O_CLOEXEC))
-        return -EINVAL;
-    return copy_to((int)a[0], (int)a[1], a[2] & O_CLOEXEC);
+    bool ok = a[0] != a[1] && !(a[2] & ~(uint64_t)O_CLOEXEC);
+    return ok ? copy(f, (int)a[1], false, a[2] & O_CLOEXEC) : -EINVAL;
 }
 
 static long pipe_make(vaddr_t out, unsigned flags)
@@ -248,51 +217,32 @@ static long pipe_make(vaddr_t out, unsigned flags)
 long linux_pipe(const uint64_t a[6]) { return pipe_make(a[0], 0); }
 long linux_pipe2(const uint64_t a[6]) { return pipe_make(a[0], (unsigned)a[1]); }
 
-long linux_fcntl(const uint64_t a[6])
+FILE_CALL(fcntl)
 {
     enum { F_DUPFD = 0, F_GETFD = 1, F_SETFD = 2, F_GETFL = 3, F_SETFL = 4,
            F_DUPFD_CLOEXEC = 1030 };
-    if (a[1] == F_DUPFD || a[1] == F_DUPFD_CLOEXEC)
-        return copy_lowest((int)a[0], (int)MIN(a[2], (uint64_t)PROCESS_FILES_MAX),
-                           a[1] == F_DUPFD_CLOEXEC);
-    struct file *f = fd_file(process_this(), (int)a[0]);
-    long result = 0;
-    if (!f)
-        return -EBADF;
     switch (a[1]) {
-    case F_GETFD: result = fd_closes_on_exec(process_this(), (int)a[0]); break;
-    case F_SETFD: fd_close_on_exec(process_this(), (int)a[0], a[2] & 1); break;
-    case F_GETFL: result = f->flags & ~(unsigned)(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC); break;
+    case F_DUPFD:
+    case F_DUPFD_CLOEXEC:
+        return copy(f, (int)MIN(a[2], (uint64_t)PROCESS_FILES_MAX), true, a[1] == F_DUPFD_CLOEXEC);
+    case F_GETFD: return fd_closes_on_exec(process_this(), (int)a[0]);
+    case F_SETFD: fd_close_on_exec(process_this(), (int)a[0], a[2] & 1); return 0;
+    case F_GETFL: return f->flags & ~(unsigned)(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC);
     case F_SETFL:
         f->flags = (f->flags & ~(unsigned)(O_APPEND | O_NONBLOCK))
             | ((unsigned)a[2] & (O_APPEND | O_NONBLOCK));
-        break;
-    default: result = -EINVAL;
+        return 0;
+    default: return -EINVAL;
     }
-    file_put(f);
-    return result;
 }
 
 /* Files in memory are as safe as they will ever be; containers are what survives. */
-long linux_fsync(const uint64_t a[6])
-{
-    struct file *f = fd_file(process_this(), (int)a[0]);
-    if (!f)
-        return -EBADF;
-    file_put(f);
-    return 0;
-}
+FILE_CALL(fsync) { return (void)f, (void)a, 0; }
 
-long linux_ftruncate(const uint64_t a[6])
+FILE_CALL(ftruncate)
 {
-    struct file *f = fd_file(process_this(), (int)a[0]);
-    if (!f)
-        return -EBADF;
-    long result = -EINVAL;
-    if (f->node && (f->flags & O_ACCESS) != O_RDONLY && (int64_t)a[1] >= 0)
-        result = node_resize(f->node, a[1]);
-    file_put(f);
-    return result;
+    bool ok = f->node && (f->flags & O_ACCESS) != O_RDONLY && (int64_t)a[1] >= 0;
+    return ok ? node_resize(f->node, a[1]) : -EINVAL;
 }
 
 /* ---- terminals ---- */
@@ -318,14 +268,7 @@ static long terminal_call(uint64_t request, vaddr_t user)
     }
 }
 
-long linux_ioctl(const uint64_t a[6])
+FILE_CALL(ioctl)
 {
-    struct file *f = fd_file(process_this(), (int)a[0]);
-    long result = -ENOTTY;
-    if (!f)
-        return -EBADF;
-    if (f->node && f->node->kind == NODE_CONSOLE)
-        result = terminal_call(a[1], a[2]);
-    file_put(f);
-    return result;
+    return f->node && f->node->kind == NODE_CONSOLE ? terminal_call(a[1], a[2]) : -ENOTTY;
 }

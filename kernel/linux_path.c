@@ -35,26 +35,36 @@ static int path_get(struct path *p, int fd, vaddr_t user)
 
 static void path_put(struct path *p) { node_put(p->from); }
 
-/* ---- open ---- */
-
-static long open_at(int fd, vaddr_t user, unsigned flags)
+/* fn(where the path starts, its text, arg). */
+typedef long path_call(struct node *from, const char *path, void *arg);
+static long with_path(int fd, vaddr_t user, path_call *fn, void *arg)
 {
-    struct process *me = process_this();
     struct path p;
-    struct file *f;
-    long error = path_get(&p, fd, user);
-    if (error)
-        return error;
-    error = file_open(p.from, p.text, flags, &f);
+    long result = path_get(&p, fd, user);
+    if (result)
+        return result;
+    result = fn(p.from, p.text, arg);
     path_put(&p);
-    if (error)
-        return error;
-    int result = fd_new(me, f, 0);
-    if (result < 0)
-        file_put(f);
-    fd_close_on_exec(me, result, flags & O_CLOEXEC);
     return result;
 }
+
+/* ---- open ---- */
+
+static long open_path(struct node *from, const char *path, void *flags)
+{
+    struct process *me = process_this();
+    struct file *f;
+    int result = file_open(from, path, *(unsigned *)flags, &f);
+    if (result)
+        return result;
+    result = fd_new(me, f, 0);
+    if (result < 0)
+        file_put(f);
+    fd_close_on_exec(me, result, *(unsigned *)flags & O_CLOEXEC);
+    return result;
+}
+
+static long open_at(int fd, vaddr_t user, unsigned flags) { return with_path(fd, user, open_path, &flags); }
 
 long linux_open(const uint64_t a[6]) { return open_at(HERE, a[0], (unsigned)a[1]); }
 long linux_openat(const uint64_t a[6]) { return open_at((int)a[0], a[1], (unsigned)a[2]); }
@@ -97,17 +107,10 @@ static long stat_out(const struct node *n, vaddr_t user)
     return copy_to_user(user, &s, sizeof(s));
 }
 
+static long find_path(struct node *from, const char *path, void *out) { return node_find(from, path, out); }
+
 /* What lies at a path of the caller's, with a reference. */
-static long node_at(int fd, vaddr_t path, struct node **n)
-{
-    struct path p;
-    long error = path_get(&p, fd, path);
-    if (error)
-        return error;
-    error = node_find(p.from, p.text, n);
-    path_put(&p);
-    return error;
-}
+static long node_at(int fd, vaddr_t path, struct node **n) { return with_path(fd, path, find_path, n); }
 
 static long stat_at(int fd, vaddr_t path, vaddr_t user)
 {
@@ -122,15 +125,7 @@ static long stat_at(int fd, vaddr_t path, vaddr_t user)
 
 long linux_stat(const uint64_t a[6]) { return stat_at(HERE, a[0], a[1]); }
 
-long linux_fstat(const uint64_t a[6])
-{
-    struct file *f = fd_file(process_this(), (int)a[0]);
-    if (!f)
-        return -EBADF;
-    long error = stat_out(f->node, a[1]);
-    file_put(f);
-    return error;
-}
+FILE_CALL(fstat) { return stat_out(f->node, a[1]); }
 
 long linux_newfstatat(const uint64_t a[6])
 {
@@ -188,56 +183,38 @@ static long cwd_set(struct node *n)
 
 long linux_chdir(const uint64_t a[6])
 {
-    struct path p;
     struct node *n;
-    long error = path_get(&p, HERE, a[0]);
-    if (error)
-        return error;
-    error = node_find(p.from, p.text, &n);
-    path_put(&p);
+    long error = node_at(HERE, a[0], &n);
     return error ? error : cwd_set(n);
 }
 
-long linux_fchdir(const uint64_t a[6])
+FILE_CALL(fchdir)
 {
-    struct file *f = fd_file(process_this(), (int)a[0]);
-    long result = -ENOTDIR;
-    if (!f)
-        return -EBADF;
-    if (f->node) {
-        node_get(f->node);
-        result = cwd_set(f->node);
-    }
-    file_put(f);
-    return result;
+    (void)a;
+    if (!f->node)
+        return -ENOTDIR;
+    node_get(f->node);
+    return cwd_set(f->node);
 }
 
 /* ---- making and removing ---- */
 
-static long make_folder(int fd, vaddr_t user)
+static long make_path(struct node *from, const char *path, void *unused)
 {
-    struct path p;
     struct node *n;
-    long error = path_get(&p, fd, user);
-    if (error)
-        return error;
-    error = node_make(p.from, p.text, NODE_FOLDER, false, &n);
-    path_put(&p);
+    int error = node_make(from, path, NODE_FOLDER, false, &n);
+    (void)unused;
     if (!error)
         node_put(n);
     return error;
 }
 
-static long remove_at(int fd, vaddr_t user, bool folder)
+static long remove_path(struct node *from, const char *path, void *folder)
 {
-    struct path p;
-    long error = path_get(&p, fd, user);
-    if (error)
-        return error;
-    error = node_remove(p.from, p.text, folder);
-    path_put(&p);
-    return error;
+    return node_remove(from, path, *(bool *)folder);
 }
+
+static long remove_at(int fd, vaddr_t user, bool folder) { return with_path(fd, user, remove_path, &folder); }
 
 static long rename_at(int fd, vaddr_t user, int to_fd, vaddr_t to_user)
 {
@@ -257,17 +234,14 @@ static long rename_at(int fd, vaddr_t user, int to_fd, vaddr_t to_user)
     return error;
 }
 
-long linux_mkdir(const uint64_t a[6]) { return make_folder(HERE, a[0]); }
-long linux_mkdirat(const uint64_t a[6]) { return make_folder((int)a[0], a[1]); }
+long linux_mkdir(const uint64_t a[6]) { return with_path(HERE, a[0], make_path, NULL); }
+long linux_mkdirat(const uint64_t a[6]) { return with_path((int)a[0], a[1], make_path, NULL); }
 long linux_rmdir(const uint64_t a[6]) { return remove_at(HERE, a[0], true); }
 long linux_unlink(const uint64_t a[6]) { return remove_at(HERE, a[0], false); }
 long linux_unlinkat(const uint64_t a[6]) { return remove_at((int)a[0], a[1], a[2] & AT_REMOVEDIR); }
 long linux_rename(const uint64_t a[6]) { return rename_at(HERE, a[0], HERE, a[1]); }
 
-long linux_renameat(const uint64_t a[6])
-{
-    return rename_at((int)a[0], a[1], (int)a[2], a[3]);
-}
+long linux_renameat(const uint64_t a[6]) { return rename_at((int)a[0], a[1], (int)a[2], a[3]); }
 
 long linux_readlink(const uint64_t a[6])
 {
@@ -299,17 +273,14 @@ static long entry_out(const struct node_entry *e, vaddr_t to, size_t room)
     return copy_to_user(to, out, bytes) ? -EFAULT : (long)bytes;
 }
 
-long linux_getdents64(const uint64_t a[6])
+FILE_CALL(getdents64)
 {
-    struct file *f = fd_file(process_this(), (int)a[0]);
     struct node_entry e;
     uint64_t done = 0;
     long n = 0;
-    if (!f)
-        return -EBADF;
     if (!f->node || f->node->kind != NODE_FOLDER)
-        n = -ENOTDIR;
-    while (n >= 0 && node_next(f->node, f->offset, &e)) {
+        return -ENOTDIR;
+    while (node_next(f->node, f->offset, &e)) {
         n = entry_out(&e, a[1] + done, a[2] - done);
         if (n == 0 && done == 0)
             n = -EINVAL;
@@ -318,6 +289,5 @@ long linux_getdents64(const uint64_t a[6])
         f->offset = e.order;
         done += (uint64_t)n;
     }
-    file_put(f);
     return done ? (long)done : n;
 }

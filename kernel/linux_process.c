@@ -19,32 +19,22 @@ long linux_mmap(const uint64_t a[6])
     unsigned protection = (unsigned)a[2] & 7;
     unsigned flags = (a[3] & MAP_FIXED ? VM_FIXED : 0)
         | (a[3] & MAP_NO_REPLACE ? VM_NO_REPLACE : 0);
-    struct vm_source source = {0};
-    struct file *f = NULL;
+    if (a[3] & MAP_ANONYMOUS)
+        return vm_map(p, a[0], a[1], protection, flags, NULL);
+    struct file *f = fd_file(p, (int)a[4]);
+    if (!f)
+        return -EBADF;
     long result = -EINVAL;
-    if (!(a[3] & MAP_ANONYMOUS)) {
-        f = fd_file(p, (int)a[4]);
-        if (!f)
-            return -EBADF;
-        bool is_file = f->node && f->node->kind != NODE_FOLDER && f->node->kind != NODE_CONSOLE
-            && f->node->kind != NODE_NULL;
-        if (!is_file || ((a[3] & MAP_SHARED) && (protection & VM_WRITE)))
-            result = -ENODEV; /* nothing written to memory ever goes into a file */
-        else if ((f->flags & O_ACCESS) == O_WRONLY)
-            result = -EACCES;
-        else if (a[5] % PAGE_BYTES == 0) {
-            source.node = f->node;
-            source.offset_bytes = a[5];
-            source.file_bytes = a[5] < f->node->bytes ? f->node->bytes - a[5] : 0;
-            result = 0;
-        }
-    } else {
-        result = 0;
-    }
-    if (!result)
+    if (!node_has_bytes(f->node) || ((a[3] & MAP_SHARED) && (protection & VM_WRITE)))
+        result = -ENODEV; /* nothing written to memory ever goes into a file */
+    else if ((f->flags & O_ACCESS) == O_WRONLY)
+        result = -EACCES;
+    else if (a[5] % PAGE_BYTES == 0) {
+        struct vm_source source = {.node = f->node, .offset_bytes = a[5],
+                                   .file_bytes = f->node->bytes - MIN(a[5], f->node->bytes)};
         result = vm_map(p, a[0], a[1], protection, flags, &source);
-    if (f)
-        file_put(f);
+    }
+    file_put(f);
     return result;
 }
 
@@ -89,17 +79,9 @@ long linux_exit_group(const uint64_t a[6])
     process_thread_leave();
 }
 
-long linux_gettid(const uint64_t a[6])
-{
-    (void)a;
-    return (long)thread_this()->id;
-}
-
-long linux_getppid(const uint64_t a[6])
-{
-    (void)a;
-    return process_this()->parent;
-}
+long linux_getpid(const uint64_t a[6]) { return (void)a, process_this()->pid; }
+long linux_gettid(const uint64_t a[6]) { return (void)a, (long)thread_this()->id; }
+long linux_getppid(const uint64_t a[6]) { return (void)a, process_this()->parent; }
 
 /* Threads of pthread_create (one address space, one set of files), and fork in other words. vfork
  * is fork: the child gets copies, so the parent need not wait for it. */
@@ -160,6 +142,23 @@ long linux_sched_yield(const uint64_t a[6])
     return 0;
 }
 
+/* getpriority and setpriority. Every process may be less nice: there is one user. */
+static long priority_call(uint64_t which, int id, int nice, bool set)
+{
+    enum { PRIO_PROCESS = 0, NICE_MAX = 19, NICE_MIN = -20 };
+    if (which != PRIO_PROCESS)
+        return -EINVAL;
+    nice = MAX(NICE_MIN, MIN(nice, NICE_MAX));
+    return process_thread_nice(id ? (uint64_t)id : thread_this()->id, set ? &nice : NULL);
+}
+
+long linux_setpriority(const uint64_t a[6])
+{
+    return MIN(priority_call(a[0], (int)a[1], (int)a[2], true), 0);
+}
+
+long linux_getpriority(const uint64_t a[6]) { return priority_call(a[0], (int)a[1], 0, false); }
+
 long linux_sched_getaffinity(const uint64_t a[6])
 {
     uint64_t mask = (1ull << arch_cpu_count()) - 1;
@@ -183,10 +182,23 @@ static int clock_read(uint64_t clock, uint64_t *ns)
     case CLOCK_MONOTONIC_RAW:
     case CLOCK_MONOTONIC_COARSE:
     case CLOCK_BOOTTIME: *ns = arch_time_ns(); return 0;
-    case CLOCK_PROCESS_CPUTIME: *ns = process_this()->cpu_ns; return 0;
-    case CLOCK_THREAD_CPUTIME: *ns = thread_this()->cpu_ns; return 0;
+    case CLOCK_PROCESS_CPUTIME:
+    case CLOCK_THREAD_CPUTIME:
+        thread_account();
+        *ns = clock == CLOCK_THREAD_CPUTIME ? thread_this()->cpu_ns : process_this()->cpu_ns;
+        return 0;
     default: return -EINVAL;
     }
+}
+
+/* All of it counts as user time. */
+long linux_times(const uint64_t a[6])
+{
+    enum { TICK_NS = 10000000 };
+    struct process *p = process_this();
+    thread_account();
+    const uint64_t ticks[4] = {p->cpu_ns / TICK_NS, 0, p->children_ns / TICK_NS, 0};
+    return a[0] && copy_to_user(a[0], ticks, sizeof(ticks)) ? -EFAULT : (long)(arch_time_ns() / TICK_NS);
 }
 
 static long time_to_user(vaddr_t to, uint64_t ns)
@@ -288,30 +300,29 @@ long linux_getrandom(const uint64_t a[6])
     return (long)done;
 }
 
-static long limit_out(uint64_t resource, vaddr_t user)
+/* A process may set its own limits, and those of its children. */
+static long limit_call(struct process *p, uint64_t resource, vaddr_t in, vaddr_t out)
 {
-    enum { RLIMIT_STACK = 3, RLIMIT_NOFILE = 7, RLIMIT_AS = 9 };
-    uint64_t limit = ~0ull;
-    if (resource > 15)
-        return -EINVAL;
-    if (resource == RLIMIT_STACK)
-        limit = VM_STACK_BYTES;
-    else if (resource == RLIMIT_NOFILE)
-        limit = PROCESS_FILES_MAX;
-    else if (resource == RLIMIT_AS)
-        limit = process_this()->frames_max * PAGE_BYTES;
-    const uint64_t out[2] = {limit, limit};
-    return user ? copy_to_user(user, out, sizeof(out)) : 0;
+    uint64_t wanted[2], now[2];
+    if (in && copy_from_user(wanted, in, sizeof(wanted)))
+        return -EFAULT;
+    long error = limit_resource(p, resource, in ? wanted : NULL, now);
+    return !error && out ? copy_to_user(out, now, sizeof(now)) : error;
 }
 
 long linux_prlimit64(const uint64_t a[6])
 {
-    if (a[0] && (int)a[0] != process_this()->pid)
-        return -EPERM;
-    return a[2] ? -EPERM : limit_out(a[1], a[3]); /* limits are what they are */
+    struct process *me = process_this(), *p = a[0] ? process_find((int)a[0]) : me;
+    if (!p)
+        return -ESRCH;
+    long error = p == me || p->parent == me->pid ? limit_call(p, a[1], a[2], a[3]) : -EPERM;
+    if (a[0])
+        process_put(p);
+    return error;
 }
 
-long linux_getrlimit(const uint64_t a[6]) { return limit_out(a[0], a[1]); }
+long linux_getrlimit(const uint64_t a[6]) { return limit_call(process_this(), a[0], 0, a[1]); }
+long linux_setrlimit(const uint64_t a[6]) { return limit_call(process_this(), a[0], a[1], 0); }
 
 long linux_sysinfo(const uint64_t a[6])
 {
@@ -332,20 +343,8 @@ long linux_sysinfo(const uint64_t a[6])
     return copy_to_user(a[0], &s, sizeof(s));
 }
 
-long linux_umask(const uint64_t a[6])
-{
-    (void)a;
-    return 022; /* there are no permissions to mask */
-}
-
+/* There are no permissions to mask. */
+long linux_umask(const uint64_t a[6]) { return (void)a, 022; }
 /* Every process is a group and a session of its own. */
-long linux_getpgid(const uint64_t a[6])
-{
-    return a[0] ? (long)a[0] : process_this()->pid;
-}
-
-long linux_zero(const uint64_t a[6])
-{
-    (void)a;
-    return 0;
-}
+long linux_getpgid(const uint64_t a[6]) { return a[0] ? (long)a[0] : process_this()->pid; }
+long linux_zero(const uint64_t a[6]) { return (void)a, 0; }

@@ -10,9 +10,13 @@ struct list { struct list *next, *prev; };
 #define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
 #define list_first(l, type, member) container_of((l)->next, type, member)
 #define list_for(p, l) for (struct list *p = (l)->next; p != (l); p = p->next)
+/* Each element, which must stay in the list. */
+#define list_each(type, v, l, member)                                                             \
+    for (type *v = list_first(l, type, member); &v->member != (l); v = list_first(&v->member, type, member))
 #define list_for_safe(p, l)                                                                       \
     for (struct list *p = (l)->next, *p##_next = p->next; p != (l); p = p##_next, p##_next = p->next)
 
+#define LIST_INIT(l) {&(l), &(l)}
 static inline void list_init(struct list *l) { l->next = l->prev = l; }
 static inline bool list_empty(const struct list *l) { return l->next == l; }
 static inline void list_insert_before(struct list *at, struct list *n)
@@ -39,5 +43,8 @@ static inline struct list *list_pop(struct list *l)
     list_remove(n);
     return n;
 }
+/* The first element, taken out, or NULL. */
+#define list_take(type, l, member)                                                                \
+    ({ struct list *n_ = list_pop(l); n_ ? container_of(n_, type, member) : NULL; })
 
 #endif

@@ -39,7 +39,7 @@ enum lock_rank {            /* outer to inner */
     RANK_COUNT
 };
 
-_Static_assert(RANK_COUNT <= 32, "a CPU's held ranks are one word");
+_Static_assert(RANK_COUNT <= 31, "a CPU's held ranks are one word");
 
 struct lock {
     uint32_t taken;          /* atomic: CPU + 1 of the holder, or 0 */
@@ -56,7 +56,8 @@ void lock_release(struct lock *l);
 /* Always, as a call makes its caller save what it has in registers. */
 #define LOCK_INLINE static inline __attribute__((always_inline))
 void lock_wait(struct lock *l);
-_Noreturn void lock_order_panic(const struct lock *l, bool release);
+void lock_acquire_slowly(struct lock *l, uint32_t limit); /* counted, or out of order: ranks held >= limit */
+void lock_release_slowly(struct lock *l);
 
 /* Each CPU keeps a word with a bit for the rank of each lock that it holds. Taking a lock while that
  * word is not below the lock's own bit panics, contended or not: an order that could deadlock is
@@ -65,7 +66,7 @@ LOCK_INLINE void lock_acquire(struct lock *l)
 {
     uint32_t held = cpu_locks_held(), free = 0;
     if (__builtin_expect(held >= l->rank_bit, 0))
-        lock_order_panic(l, false);
+        return lock_acquire_slowly(l, l->rank_bit);
     cpu_set_locks_held(held | l->rank_bit);
     if (__builtin_expect(!__atomic_compare_exchange_n(&l->taken, &free, cpu_mark(), false,
                                                       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED), 0))
@@ -77,7 +78,7 @@ LOCK_INLINE void lock_acquire_first(struct lock *l)
 {
     uint32_t free = 0;
     if (__builtin_expect(cpu_locks_held() != 0, 0))
-        lock_order_panic(l, false);
+        return lock_acquire_slowly(l, 1);
     cpu_set_locks_held(l->rank_bit);
     if (__builtin_expect(!__atomic_compare_exchange_n(&l->taken, &free, cpu_mark(), false,
                                                       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED), 0))
@@ -87,21 +88,27 @@ LOCK_INLINE void lock_acquire_first(struct lock *l)
 LOCK_INLINE void lock_release(struct lock *l)
 {
     if (__builtin_expect(l->taken != cpu_mark(), 0))
-        lock_order_panic(l, true);
+        return lock_release_slowly(l);
     cpu_toggle_locks_held(l->rank_bit);
     __atomic_store_n(&l->taken, 0, __ATOMIC_RELEASE);
 }
 #endif
-/* What CPUs waited for, by name: only waiting is counted, so taking a free lock costs nothing. */
-#define LOCK_NAMES_MAX 32
-struct lock_count { const char *name; uint64_t waits, cycles, longest; };
+/* What CPUs waited for, and held while lock_counting was set, by name. Neither costs a free lock an
+ * instruction: waiting is counted where a CPU waits; and a CPU that is to count what it holds has
+ * LOCKS_COUNTED among its ranks, above all others, so that every acquisition fails the test of ranks. */
+#define LOCKS_COUNTED (1u << 31)
+#define LOCK_NAMES_MAX 64
+struct lock_sum { uint64_t times, cycles, longest; };
+struct lock_count { const char *name; struct lock_sum waited, held; };
 extern struct lock_count lock_counts[LOCK_NAMES_MAX];
-bool lock_held(const struct lock *l); /* by this CPU; for assertions */
+extern bool lock_counting;
+void lock_counting_here(void); /* this CPU does as lock_counting says; it holds no lock */
+static inline bool lock_holds_none(void) { return !(cpu_locks_held() & ~LOCKS_COUNTED); }
 _Noreturn void lock_none_panic(void);
 /* This CPU holds no lock: called before every sleep. */
 static inline void lock_assert_none(void)
 {
-    if (__builtin_expect(cpu_locks_held() != 0, 0))
+    if (__builtin_expect(!lock_holds_none(), 0))
         lock_none_panic();
 }
 

@@ -55,10 +55,8 @@ static void say_object(struct text *t, struct object *o)
     list_for(l, &o->attachments)
         users++;
     lock_release(&o->lock);
-    say(t, "0x%012llx %8llu pages, %6llu resident, %5llu dirty, %4llu being written, %4llu old versions, "
-        "%3u users%s%s  %s\n", (unsigned long long)o->base, (unsigned long long)o->pages,
-        (unsigned long long)c.resident, (unsigned long long)c.dirty, (unsigned long long)c.written,
-        (unsigned long long)c.versions, users,
+    say(t, "0x%012lx %8lu pages, %6lu resident, %5lu dirty, %4lu being written, %4lu old versions, "
+        "%3u users%s%s  %s\n", o->base, o->pages, c.resident, c.dirty, c.written, c.versions, users,
         o->flags & KD_OBJECT_TRANSACTIONAL ? "" : ", plain", o->dead ? ", dead" : "", o->name);
 }
 
@@ -69,8 +67,7 @@ static void say_objects(struct text *t)
     if (!found)
         return;
     lock_acquire(&objects_lock);
-    list_for(l, &objects) {
-        struct object *o = container_of(l, struct object, all);
+    list_each(struct object, o, &objects, all) {
         if (n < OBJECTS_SHOWN) {
             object_get(o);
             found[n++] = o;
@@ -89,10 +86,11 @@ static void say_objects(struct text *t)
 
 static void say_locks(struct text *t)
 {
-    say(t, "%-20s %12s %16s %16s\n", "lock", "waits", "cycles waited", "longest");
+    say(t, "%-14s %9s %14s %10s %10s %14s %10s\n", "lock", "waits", "cycles waited", "longest", "holds",
+        "cycles held", "longest");
     for (const struct lock_count *c = lock_counts; c < lock_counts + LOCK_NAMES_MAX && c->name; c++)
-        say(t, "%-20s %12llu %16llu %16llu\n", c->name, (unsigned long long)c->waits,
-            (unsigned long long)c->cycles, (unsigned long long)c->longest);
+        say(t, "%-14s %9lu %14lu %10lu %10lu %14lu %10lu\n", c->name, c->waited.times, c->waited.cycles,
+            c->waited.longest, c->held.times, c->held.cycles, c->held.longest);
 }
 
 /* ---- a process ---- */
@@ -111,10 +109,10 @@ static void say_region(struct text *t, struct process *p, const struct region *r
     arch_pte_walk(p->table, r->start, r->end, entry_count, &resident);
     if (r->source.node && node_path(r->source.node, name, sizeof(name)) < 0)
         strlcpy(name, "(removed)", sizeof(name));
-    say(t, "0x%012llx - 0x%012llx %c%c%c %8llu KiB, %6llu resident  %s\n", (unsigned long long)r->start,
-        (unsigned long long)r->end, r->protection & VM_READ ? 'r' : '-',
+    say(t, "0x%012lx - 0x%012lx %c%c%c %8lu KiB, %6lu resident  %s\n", r->start, r->end,
+        r->protection & VM_READ ? 'r' : '-',
         r->protection & VM_WRITE ? 'w' : '-', r->protection & VM_EXECUTE ? 'x' : '-',
-        (unsigned long long)(r->end - r->start) / 1024, (unsigned long long)resident * 4,
+        (r->end - r->start) / 1024, resident * 4,
         r->source.node            ? name
         : r->end == VM_END        ? "[stack]"
         : r->start == p->brk_start ? "[heap]" : "");
@@ -129,11 +127,9 @@ static void say_map(struct text *t, struct process *p)
     lock_acquire(&p->attach_lock);
     for (unsigned i = 0; i < p->attachment_count; i++) {
         const struct attachment *a = p->attachments[i];
-        say(t, "0x%012llx - 0x%012llx r%c- %8llu KiB  container %s\n",
-            (unsigned long long)a->object->base,
-            (unsigned long long)(a->object->base + (a->object->pages << PAGE_SHIFT)),
-            a->rights & KD_RIGHT_WRITE ? 'w' : '-', (unsigned long long)a->object->pages * 4,
-            a->object->name);
+        const struct object *o = a->object;
+        say(t, "0x%012lx - 0x%012lx r%c- %8lu KiB  container %s\n", o->base,
+            o->base + (o->pages << PAGE_SHIFT), a->rights & KD_RIGHT_WRITE ? 'w' : '-', o->pages * 4, o->name);
     }
     lock_release(&p->attach_lock);
 }
@@ -155,11 +151,22 @@ static void say_handle(struct text *t, int number, const struct handle_slot *s)
 
 static void say_handles(struct text *t, struct process *p)
 {
+    say(t, "%lu of %lu handles\n", limit_used(p, KD_LIMIT_HANDLES), p->limits.most[KD_LIMIT_HANDLES]);
     lock_acquire(&p->handle_lock);
     for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++)
         if (p->handles[i].type != HANDLE_NONE)
             say_handle(t, i, &p->handles[i]);
     lock_release(&p->handle_lock);
+}
+
+static void say_threads(struct text *t, struct process *p)
+{
+    static const char *const states[] = {"ready", "running", "waits", "dead"};
+    say(t, "  tid state    nice cpu     cpu us\n");
+    lock_acquire(&p->lock);
+    list_each(const struct thread, h, &p->threads, process_link)
+        say(t, "%5lu %-8s %4d %3d %10lu\n", h->id, states[h->state % 4], h->nice, h->cpu, h->cpu_ns / 1000);
+    lock_release(&p->lock);
 }
 
 /* ---- the call ---- */
@@ -169,10 +176,7 @@ static long say_process(struct text *t, unsigned what, int pid)
     struct process *p = process_find(pid);
     if (!p)
         return -ESRCH;
-    if (what == KD_LOOK_MAP)
-        say_map(t, p);
-    else
-        say_handles(t, p);
+    (what == KD_LOOK_MAP ? say_map : what == KD_LOOK_HANDLES ? say_handles : say_threads)(t, p);
     process_put(p);
     return 0;
 }
@@ -183,8 +187,13 @@ static long say_what(struct text *t, unsigned what, int pid)
     switch (what) {
     case KD_LOOK_LOG: t->used = log_read(&position, t->bytes, LOOK_BYTES); return 0;
     case KD_LOOK_OBJECTS: say_objects(t); return 0;
-    case KD_LOOK_LOCKS: say_locks(t); return 0;
+    case KD_LOOK_LOCKS:
+        if (pid)
+            __atomic_store_n(&lock_counting, pid == 1, __ATOMIC_RELAXED);
+        say_locks(t);
+        return 0;
     case KD_LOOK_MAP:
+    case KD_LOOK_THREADS:
     case KD_LOOK_HANDLES: return say_process(t, what, pid);
     default: return -EINVAL;
     }

@@ -10,6 +10,7 @@
 #include "virtio_blk.h"
 #include "port.h"
 #include "process.h"
+#include "trace.h"
 #include "view.h"
 
 _Noreturn void kmain(void)
@@ -17,11 +18,13 @@ _Noreturn void kmain(void)
     log_init();             /* what printk said so far comes out */
     printk("Katydid\n");
     boot_print();           /* memory and modules, as the boot loader has them */
+    random_init();          /* the stack guard */
     bug_init();             /* only in build/bugs */
     frame_init();           /* page frames: all RAM that the boot left free */
     shadow_init();          /* the same */
     kmem_init();            /* kernel memory, made of frames */
     arch_init();            /* interrupts, clock, console input */
+    trace_init();           /* events, the table of system calls */
     thread_init();          /* from here on this is a thread; CPUs can run others */
     object_init();          /* memory objects and their pages */
     view_init();            /* transactions */
@@ -36,7 +39,6 @@ _Noreturn void kmain(void)
     file_tree_init();       /* the boot loader's module, as files */
     file_import_init();     /* the import disk, as files */
     console_init();         /* terminal input and output */
-    process_init();
     process_start_first();  /* /bin/init */
     thread_exit();
 }

@@ -10,7 +10,7 @@
 #include "object_private.h"
 
 struct lock objects_lock = LOCK_INIT(RANK_PROCESS_TABLE, "objects");
-struct list objects = {&objects, &objects};
+struct list objects = LIST_INIT(objects);
 static vaddr_t next_base;
 
 static const uint64_t OBJECT_PAGES_MAX = (KD_STORE_END - KD_STORE_BASE) >> PAGE_SHIFT;
@@ -40,7 +40,7 @@ static __attribute__((noinline, cold)) struct copy *copies_refill(unsigned cpu)
         copies_kept[cpu].first = c;
     }
     lock_release(&copies_lock);
-    struct frame *f = n ? NULL : frame_alloc_raw(false);
+    struct frame *f = n ? NULL : frame_alloc_raw(FRAME_PAGE);
     if (f) {
         struct copy *all = frame_memory(f);
         n = PAGE_BYTES / sizeof *all;
@@ -178,14 +178,23 @@ void object_for_each_leaf(void (*fn)(struct leaf *l, void *arg), void *arg)
 }
 
 
+/* The owner of an object in the list lives. */
+void objects_sum_dirty(void)
+{
+    lock_acquire(&objects_lock);
+    list_for(l, &objects)
+        container_of(l, struct object, all)->owner->dirty = 0;
+    list_each(struct object, o, &objects, all)
+        o->owner->dirty += __atomic_load_n(&o->dirty, __ATOMIC_RELAXED);
+    lock_release(&objects_lock);
+}
+
 struct port *object_commit_port_of(struct port *p)
 {
     struct port *found = NULL;
     lock_acquire(&objects_lock);
-    list_for(l, &objects) {
-        struct object *o = container_of(l, struct object, all);
-        if (!found && (o->port == p || o->commit_port == p) &&
-            o->flags & KD_OBJECT_TRANSACTIONAL) {
+    list_each(struct object, o, &objects, all) {
+        if (!found && (o->port == p || o->commit_port == p) && o->flags & KD_OBJECT_TRANSACTIONAL) {
             found = o->commit_port;
             port_get(found);
         }
@@ -275,6 +284,10 @@ static long object_create(vaddr_t at)
             port_put(commit_port);
         return !commit_port ? e : ours ? -ENOMEM : -EPERM;
     }
+    if (!limit_charge(o->owner, KD_LIMIT_MEMORY, object_table_frames(o))) {
+        object_put(o);
+        return -ENOMEM;
+    }
     if (c.flags & KD_OBJECT_NOTICES)
         commit_port->wants_gone = true;
     if (c.flags & KD_OBJECT_SPILLS)
@@ -284,13 +297,45 @@ static long object_create(vaddr_t at)
     list_push_back(&objects, &o->all);
     lock_release(&objects_lock);
     count(objects);
-    long h = handle_new(process_this(), HANDLE_OBJECT, o, KD_RIGHT_MANAGE);
+    /* M3: whoever closes a port meanwhile finds the object in the list, or we see that it is dead */
+    bool dead = __atomic_load_n(&port->dead, __ATOMIC_SEQ_CST) || __atomic_load_n(&commit_port->dead, __ATOMIC_SEQ_CST);
+    long h = dead ? -EBADF : handle_new(process_this(), HANDLE_OBJECT, o, KD_RIGHT_MANAGE);
     o->handle = (int)h;
     if (h < 0) {
         object_die(o, EOWNERDEAD);
         object_put(o);
     }
     return h;
+}
+
+static int object_destroy(struct object *o)
+{
+    int e = commits_hold(o->commit_port);
+    if (e)
+        return e;
+    object_die(o, EOWNERDEAD);
+    commits_go_on(o->commit_port);
+    return 0;
+}
+
+void objects_end(const struct process *owner, const struct port *p)
+{
+    for (int e = 0; !e;) {
+        struct object *o = NULL;
+        lock_acquire(&objects_lock);
+        list_each(struct object, x, &objects, all) {
+            if (!o && x->owner == owner && (!p || x->port == p || x->commit_port == p)) {
+                o = x;
+                object_get(o);
+            }
+        }
+        lock_release(&objects_lock);
+        if (!o)
+            return;
+        e = object_destroy(o);
+        object_put(o);
+        arch_serve_shootdown(); /* another thread may be destroying it, and wait for this CPU */
+    }
 }
 
 static long space_call(unsigned number, struct object *o, int pid, uint32_t rights)
@@ -345,12 +390,9 @@ long object_syscall(unsigned number, const uint64_t a[6])
     if (space)
         result = space_call(number, o, (int)a[0], (uint32_t)a[2]);
     else if (number == KD_OBJECT_DESTROY) {
-        result = commits_hold(o->commit_port);
-        if (!result) {
-            object_die(o, EOWNERDEAD);
-            commits_go_on(o->commit_port);
+        result = object_destroy(o);
+        if (!result)
             result = handle_close(process_this(), (int)a[0]);
-        }
     } else if (number == KD_OBJECT_ENCODER)
         result = object_encoder(o, a[1]);
     else

@@ -59,6 +59,7 @@ struct page {
     int16_t writer;          /* view or WRITER_NONE */
     uint8_t flags;
     uint8_t rmw;             /* so many first reads still take the page exclusively */
+    uint8_t stale;           /* so many supplies on end were older than `csn` */
     uint8_t whole;           /* so many commits still tell it whole (KD_ENCODER_ADAPTIVE) */
 };
 
@@ -68,6 +69,7 @@ struct leaf {
     uint64_t first;          /* page index of pages[0] */
     struct list waits;       /* struct page_wait: for pages that are not resident */
     struct vmask users;      /* all masks of the pages, or more */
+    uint64_t changes;        /* so often a page got another frame; counted behind that (fault.c: hand_copy) */
     struct page pages[LEAF_PAGES];
 };
 
@@ -101,6 +103,7 @@ struct object {
     uint8_t near_score;      /* group.c: high: read faults lie near each other */
     uint8_t group_fixed;     /* pages that a read fault maps; 0: as touches suggest */
     uint32_t touches[TOUCH_KINDS]; /* read faults by kind; about */
+    uint64_t dirty;          /* atomic: pages that its manager is to clean */
     struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; installed by compare-exchange */
     uint64_t table_count;
     char name[KD_NAME_MAX];
@@ -119,6 +122,15 @@ struct attachment {
 static inline bool vmask_test(const struct vmask *m, unsigned v) { return m->word[v / 64] >> v % 64 & 1; }
 static inline void vmask_set(struct vmask *m, unsigned v) { m->word[v / 64] |= 1ull << v % 64; }
 static inline void vmask_clear(struct vmask *m, unsigned v) { m->word[v / 64] &= ~(1ull << v % 64); }
+static inline bool vmask_within(const struct vmask *m, const struct vmask *all)
+{
+    return !((m->word[0] & ~all->word[0]) | (m->word[1] & ~all->word[1]));
+}
+static inline void vmask_add(struct vmask *m, const struct vmask *more)
+{
+    m->word[0] |= more->word[0];
+    m->word[1] |= more->word[1];
+}
 static inline bool vmask_only(const struct vmask *m, unsigned v) /* no other bit is set */
 {
     uint64_t others = ~(1ull << v % 64);
@@ -159,6 +171,10 @@ static inline vaddr_t page_address(const struct leaf *l, unsigned slot)
 {
     return l->object->base + ((l->first + slot) << PAGE_SHIFT);
 }
+static inline void page_changed(struct leaf *l) /* leaf locked */
+{
+    __atomic_store_n(&l->changes, l->changes + 1, __ATOMIC_RELEASE);
+}
 static inline bool page_resident(const struct page *p)
 {
     return p->frame && !(p->flags & PAGE_FILLING);
@@ -169,10 +185,15 @@ static inline bool page_resident(const struct page *p)
  * -ETIMEDOUT. */
 must_check int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages,
                             struct view *v, uint64_t deadline_ns);
+/* Destroys the objects of a process; p not NULL: those that are asked, or commit, there. A killed
+ * thread leaves the rest to its process's end. */
+void objects_end(const struct process *owner, const struct port *p);
 /* The commit port of the objects that are served at `p`, with a reference; NULL: none. */
 struct port *object_commit_port_of(struct port *p);
 /* Does `client` have an object of `manager` attached? */
 bool object_manager_of(struct process *manager, struct process *client);
+/* Sets process->dirty of all that manage objects. */
+void objects_sum_dirty(void);
 /* A fault on an object that is not transactional. */
 must_check int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write);
 /* Takes the page's PTE in every view that has one and drops its frames and versions; dooms active
@@ -199,19 +220,34 @@ void evict_init(void);
 void evict_add(struct leaf *l, unsigned slot);
 void evict_remove(struct frame *f);
 void evict_cleaned(struct frame *f);            /* its page is not dirty any more */
+void evict_look_again(void);                    /* a manager cleans nothing any more: a port is closed */
 long evict_laundry(vaddr_t out, uint64_t max);  /* KD_CLEAN_LIST */
 void evict_wake(void);
 extern bool evict_short; /* when somebody looked last, fewer frames than the low mark were free */
 /* A frame for the contents of a page (not zeroed); waits for eviction and cleaning. NULL: there is
  * none to be had, or killed. No locks held. */
 must_check struct frame *evict_frame(void);
+/* For whoever found no frame: waits for some. `vain`: of evict_vain() before. Where nothing can be
+ * evicted, the largest program ends (limit.h). False: not even that helps, or killed. No locks held. */
+uint64_t evict_vain(void);
+bool evict_wait(uint64_t *vain);
 /* For whoever needs frames that lie together and got none: evicts a few hundred pages more. False:
  * nothing could be evicted. No locks held. */
 bool evict_more(void);
+/* The page is the last to go, or the first. Leaf locked. Does it apply? */
+bool evict_advise(struct leaf *l, unsigned slot, bool needed);
+/* The high-water mark: while too many of o's pages are dirty, whoever wants to write one more waits a
+ * moment for its manager. Reads and commits never do. No locks held. */
+void evict_slow_writer(struct object *o);
 uint64_t evict_resident_count(void);
 
 extern struct kd_system_info counters; /* sums since boot; atomic adds */
 #define count(field) ((void)__atomic_fetch_add(&counters.field, 1, __ATOMIC_RELAXED))
 #define count_add(field, n) ((void)__atomic_fetch_add(&counters.field, (n), __ATOMIC_RELAXED))
+static inline void dirty_count(struct object *o, int n)
+{
+    count_add(dirty_pages, (uint64_t)(int64_t)n);
+    __atomic_fetch_add(&o->dirty, (uint64_t)(int64_t)n, __ATOMIC_RELAXED);
+}
 
 #endif

@@ -11,6 +11,12 @@ extern struct list objects;
 /* Calls fn for each leaf that exists. */
 void leaves_for(struct object *o, void (*fn)(struct leaf *l, void *arg), void *arg);
 
+/* What its owner is charged for: the table of its leaves' tables. */
+static inline uint64_t object_table_frames(const struct object *o)
+{
+    return o->table_count * sizeof *o->tables / PAGE_BYTES;
+}
+
 /* ---- sweep.c: taking rights by force ---- */
 struct unmap {
     struct process *only;    /* views of this process; NULL: all */
@@ -29,6 +35,7 @@ void object_die(struct object *o, int reason);
 /* ---- page.c ---- */
 /* The page's waiters learn that it came, or the manager's error. Leaf locked. */
 void waits_end(struct leaf *l, unsigned slot, int error);
+void asks_look_again(const struct object *o); /* it is dead: nobody will answer (KD_OBJECT_ASK) */
 long object_supply(vaddr_t at);
 long pages_call(unsigned number, struct object *o, const uint64_t a[6]);
 

@@ -8,6 +8,7 @@
  */
 #include "handle.h"
 #include "object_private.h"
+#include "trace.h"
 
 struct page_wait {
     struct list link;        /* leaf->waits */
@@ -32,21 +33,6 @@ void waits_end(struct leaf *l, unsigned slot, int error)
     }
 }
 
-static void request_prepare(struct page_wait *w, struct leaf *l, unsigned access, uint64_t pages,
-                            const struct view *v)
-{
-    struct object *o = l->object;
-    w->item.kind = ITEM_PAGE;
-    w->item.process = (uint64_t)process_this()->pid;
-    uint64_t *word = w->item.word;
-    word[0] = o->cookie;
-    word[1] = l->first + w->slot;
-    word[2] = pages;
-    word[3] = access;
-    word[4] = v ? v->id + 1u : 0;
-    word[5] = (uint64_t)o->handle;
-}
-
 int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages, struct view *v,
                  uint64_t deadline_ns)
 {
@@ -57,10 +43,11 @@ int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages,
     list_push_back(&l->waits, &w.link);
     bool alive = !o->dead;
     if (alive && !(p->flags & PAGE_ASKED)) {
-        request_prepare(&w, l, access, pages, v);
+        struct process *me = process_this();
+        item_say(&w.item, ITEM_PAGE, me->pid, o->cookie, l->first + slot, pages, access, v ? v->id + 1u : 0,
+                 (uint64_t)o->handle);
         p->flags |= PAGE_ASKED;
         count(page_requests);
-        struct process *me = process_this();
         __atomic_fetch_add(&me->stats.manager_calls, 1, __ATOMIC_RELAXED);
         __atomic_fetch_add(&me->stats.pages_read, 1, __ATOMIC_RELAXED);
         alive = port_post(o->port, &w.item);
@@ -68,6 +55,7 @@ int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages,
     lock_release(&l->lock);
     int e = alive ? 0 : -EOWNERDEAD;
     while (!e && !__atomic_load_n(&w.done, __ATOMIC_ACQUIRE)) {
+        TRACE(WAIT, KD_TRACE_FOR_SUPPLY, page_address(l, slot), 0);
         e = thread_park_until(deadline_ns);
         if (!e && v && v->doom)
             e = -EINTR;
@@ -101,10 +89,14 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
     struct process *process = process_this();
     uint64_t index = (at - o->base) >> PAGE_SHIFT;
     unsigned slot = (unsigned)(index % LEAF_PAGES);
-    struct leaf *l = object_leaf(o, index, true);
+    uint64_t vain = evict_vain();
+    struct leaf *l;
+    while (!(l = object_leaf(o, index, true)))
+        if (!evict_wait(&vain))
+            return -ENOMEM;
     if (!v)
         v = view_plain(process);
-    if (!l || !v)
+    if (!v)
         return -ENOMEM;
     for (;;) {
         if (thread_this()->killed)
@@ -131,29 +123,33 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
         lock_acquire(&v->lock);
         pte_t *pte = arch_pte(v->table, at, true);
         if (pte) {
-            pte_exchange(pte, pte_make(frame_paddr(p->frame),
-                                       PTE_PRESENT | PTE_USER | PTE_NX | PTE_ACCESSED |
-                                           (write ? PTE_WRITE | PTE_DIRTY : 0)));
+            pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | PTE_ACCESSED |
+                                                                  (write ? PTE_WRITE | PTE_DIRTY : 0)));
             vmask_set(&p->mask, v->id);
             vmask_set(&l->users, v->id);
         }
         lock_release(&v->lock);
         if (write && pte) {
             if (!(p->flags & PAGE_DIRTY))
-                count(dirty_pages);
+                dirty_count(o, 1);
             p->flags |= PAGE_DIRTY | PAGE_MAPPED_WRITE;
         }
         lock_release(&l->lock);
-        return pte ? 0 : -ENOMEM;
+        if (pte)
+            return 0;
+        if (!evict_wait(&vain))
+            return -ENOMEM;
     }
 }
+
+enum { STALE_MAX = 16 }; /* a version is published while an older one is on its way, but not so often */
 
 /* Installs one page's contents. The sequence stays: a page may be read back while a snapshot is older
  * than it. Leaf locked. `f` is consumed. */
 static int page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t rights, csn_t csn)
 {
     struct page *p = &l->pages[slot];
-    int result = 0;
+    int result = 0, told = 0;
     if (l->object->dead || (page_resident(p) && f != p->frame)) {
         frame_free(f);
         if (rights & KD_WRITE)
@@ -161,15 +157,24 @@ static int page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t
     } else if (p->flags & PAGE_AWAY && csn < p->csn) {
         frame_free(f); /* read before a newer version was published: its faults ask again */
         result = -ESTALE;
+        if (++p->stale == STALE_MAX && !BUG(STALE_FOR_EVER)) { /* this manager knows no newer one */
+            told = -EIO;
+            p->stale = 0;
+        }
     } else {
         p->frame = f;
+        page_changed(l);
         p->csn = csn;
+        p->stale = 0;
         p->flags &= (uint8_t)~(PAGE_FILLING | PAGE_NO_WRITE | PAGE_AWAY);
         if (!(rights & KD_WRITE))
             p->flags |= PAGE_NO_WRITE;
         evict_add(l, slot);
     }
-    waits_end(l, slot, 0);
+    waits_end(l, slot, told);
+    if (told)
+        printk("container %s, address 0x%lx: its manager lost what it committed: %lu for %lu", l->object->name,
+               page_address(l, slot), csn, p->csn);
     return result;
 }
 
@@ -181,7 +186,7 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
     if (!l)
         return -ENOMEM;
     if (s->source != KD_SUPPLY_READ) {
-        f = frame_alloc_raw(false);
+        f = frame_alloc_raw(FRAME_PAGE);
         if (!f)
             f = evict_frame();
         if (!f)
@@ -294,15 +299,25 @@ static void page_fail(struct leaf *l, unsigned slot, void *arg)
         waits_end(l, slot, -error_for_client(error));
 }
 
-static void page_recall(struct leaf *l, unsigned slot, void *arg)
-{
-    unmap_page(l, slot, arg);
-}
+static void page_recall(struct leaf *l, unsigned slot, void *arg) { unmap_page(l, slot, arg); }
 
+/* Of the pages in memory. The owner lives while its object is not dead. */
+struct pinning { bool on; long result; };
 static void page_pin(struct leaf *l, unsigned slot, void *arg)
 {
     struct page *p = &l->pages[slot];
-    p->flags = (uint8_t)(*(int *)arg ? p->flags | PAGE_PINNED : p->flags & ~PAGE_PINNED);
+    struct pinning *pinning = arg;
+    bool is = p->flags & PAGE_PINNED;
+    if (l->object->dead || pinning->result < 0 || (pinning->on && !page_resident(p)))
+        return;
+    if (pinning->on && !is && !limit_charge(l->object->owner, KD_LIMIT_PINS, 1)) {
+        pinning->result = -ENOMEM;
+        return;
+    }
+    if (!pinning->on && is)
+        limit_uncharge(l->object->owner, KD_LIMIT_PINS, 1);
+    p->flags = (uint8_t)(pinning->on ? p->flags | PAGE_PINNED : p->flags & ~PAGE_PINNED);
+    pinning->result += pinning->on || is;
 }
 
 static void page_cleaned(struct leaf *l, unsigned slot, void *arg)
@@ -315,10 +330,30 @@ static void page_cleaned(struct leaf *l, unsigned slot, void *arg)
     if (!page_resident(p) || !same || p->flags & PAGE_MAPPED_WRITE)
         return;
     if (p->flags & PAGE_DIRTY)
-        count_add(dirty_pages, -1ull);
+        dirty_count(l->object, -1);
     p->flags &= (uint8_t)~PAGE_DIRTY;
     evict_cleaned(p->frame);
     *csn = KD_CSN_ANY;
+}
+
+struct advice { bool needed; long count; };
+static void page_advise(struct leaf *l, unsigned slot, void *arg)
+{
+    struct advice *advice = arg;
+    advice->count += evict_advise(l, slot, advice->needed);
+}
+
+static long object_advise(struct object *o, uint64_t page, uint64_t n, uint64_t which)
+{
+    static const uint8_t groups[] = {[KD_ADVISE_SEQUENTIAL] = LEAF_PAGES, [KD_ADVISE_RANDOM] = 1};
+    struct advice advice = {.needed = which == KD_ADVISE_WILL_NEED};
+    if (which > KD_ADVISE_DONT_NEED)
+        return -EINVAL;
+    if (which < KD_ADVISE_WILL_NEED)
+        o->group_fixed = groups[which];
+    else
+        pages_for(o, page, n, page_advise, &advice);
+    return advice.count;
 }
 
 struct info { uint8_t bits[256]; uint64_t first; };
@@ -355,7 +390,7 @@ int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame)
     if (page >= o->pages)
         return -EINVAL;
     struct leaf *l = object_leaf(o, page, true);
-    struct frame *f = l ? frame_alloc_raw(false) : NULL;
+    struct frame *f = l ? frame_alloc_raw(FRAME_PAGE) : NULL;
     if (l && !f)
         f = evict_frame();
     if (!f)
@@ -420,19 +455,36 @@ void object_io_end_write(struct object *o, uint64_t page, struct frame *frame)
 
 /* ---- what managers say of pages ---- */
 
-/* The asker of a page with KD_OBJECT_ASK. */
-static long lock_answer(struct object *o, uint64_t page, uint64_t view, int64_t answer)
+/* With KD_OBJECT_ASK: the view asks o's manager, and has no answer. View locked. */
+static bool view_asks(const struct view *v, const struct object *o)
 {
-    if (view >= KD_VIEW_MAX || page >= o->pages || answer > 0 || answer < -4095)
+    return v->last_object == o && v->ask_answer == ANSWER_NONE; /* it stays while that is so */
+}
+
+/* Only for the question with this number: the view may ask another one by now. */
+static long lock_answer(const struct object *o, uint64_t token, uint64_t view, int64_t answer)
+{
+    if (view >= KD_VIEW_MAX || answer > 0 || answer < -4095)
         return -EINVAL;
     struct view *v = &views[view];
-    if (v->last_object != o || v->ask_at != o->base + (page << PAGE_SHIFT) ||
-        v->ask_answer != ANSWER_NONE || !v->owner)
-        return -ESRCH;
-    port_withdraw(o->port, &v->lock_item); /* it may answer what it never received */
-    __atomic_store_n(&v->ask_answer, error_for_client((int)-answer), __ATOMIC_RELEASE);
-    thread_wake(v->owner);
-    return 0;
+    lock_acquire(&v->lock);
+    bool asks = view_asks(v, o) && (v->ask_token == token || BUG(ASK_ANY));
+    if (asks) {
+        __atomic_store_n(&v->ask_answer, error_for_client((int)-answer), __ATOMIC_RELEASE);
+        thread_wake(v->owner);
+    }
+    lock_release(&v->lock);
+    return asks ? 0 : -ESRCH;
+}
+
+void asks_look_again(const struct object *o)
+{
+    for (unsigned i = 0; i < KD_VIEW_MAX && !BUG(ASK_DEAD); i++) {
+        lock_acquire(&views[i].lock);
+        if (view_asks(&views[i], o))
+            thread_wake(views[i].owner);
+        lock_release(&views[i].lock);
+    }
 }
 
 long pages_call(unsigned number, struct object *o, const uint64_t a[6])
@@ -441,7 +493,7 @@ long pages_call(unsigned number, struct object *o, const uint64_t a[6])
     if (number == KD_OBJECT_CLEANED)
         n = 1;
     if (number == KD_LOCK_ANSWER)
-        return lock_answer(o, page, a[2], (int64_t)a[3]);
+        return lock_answer(o, a[1], a[2], (int64_t)a[3]);
     if (n == 0 || page >= o->pages || n > o->pages - page)
         return -EINVAL;
     int word = (int)a[3];
@@ -464,7 +516,12 @@ long pages_call(unsigned number, struct object *o, const uint64_t a[6])
             evict_wake();
         return csn == KD_CSN_ANY ? 0 : -ESTALE;
     }
-    case KD_OBJECT_PIN: pages_for(o, page, n, page_pin, &word); return 0;
+    case KD_OBJECT_ADVISE: return object_advise(o, page, n, a[3]);
+    case KD_OBJECT_PIN: {
+        struct pinning pinning = {.on = word};
+        pages_for(o, page, n, page_pin, &pinning);
+        return pinning.result;
+    }
     default: return -ENOSYS;
     }
 }

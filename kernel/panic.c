@@ -7,12 +7,13 @@
 #include "panic.h"
 #include "serial.h"
 #include "interrupt.h"
+#include "trace.h"
 
 bool panic_begun;
 static unsigned owner; /* atomic: CPU + 1 of the CPU that panics */
 static bool nested;
 
-/* What -fstack-protector-strong compares; start.S mixes the time in. */
+/* What -fstack-protector-strong compares; random_init() changes it. */
 uint64_t __stack_chk_guard = 0x5bd1e995b7e15162;
 _Noreturn void __stack_chk_fail(void);
 _Noreturn void __stack_chk_fail(void)
@@ -64,16 +65,26 @@ static void panic_message(const char *format, va_list arguments)
     panic_print("cpu %u of %u\n", arch_cpu_id(), arch_cpu_count());
 }
 
+static _Noreturn void panic_end(void)
+{
+    interrupt_print_stopped();
+    report_events(0);
+    report_store(NULL);
+    arch_power_off(1);
+}
+
 _Noreturn void panic(const char *format, ...)
 {
-    panic_enter();
+    struct trap_frame f = {0};
     va_list arguments;
+    trap_registers(&f);
+    panic_enter();
     va_start(arguments, format);
     panic_message(format, arguments);
     va_end(arguments);
+    arch_print_trap(&f); /* what a call loses is 0 here */
     arch_backtrace((uint64_t)__builtin_frame_address(0), false);
-    interrupt_print_stopped();
-    arch_power_off(1);
+    panic_end();
 }
 
 _Noreturn void panic_at(const struct trap_frame *f, const char *format, ...)
@@ -86,6 +97,5 @@ _Noreturn void panic_at(const struct trap_frame *f, const char *format, ...)
     arch_print_trap(f);
     if (!trap_from_user(f))
         arch_backtrace(trap_frame_pointer(f), false);
-    interrupt_print_stopped();
-    arch_power_off(1);
+    panic_end();
 }

@@ -9,6 +9,10 @@ _Noreturn void panic_at(const struct trap_frame *f, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* A panic has begun: no lock is waited for any more; panic_print() goes straight to both ports. */
 extern bool panic_begun;
+extern uint64_t __stack_chk_guard;
 void panic_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Into the log, or in a panic to the ports. */
+#define say(...) (panic_begun ? panic_print(__VA_ARGS__) : printk(__VA_ARGS__))
 
 #endif

@@ -20,24 +20,12 @@ struct pipe {
     struct list waiters;               /* threads, by wait_link */
 };
 
-static void wake_all(struct pipe *p)
+/* What a full or empty pipe means to the file's user: -EAGAIN, or 0 after a change, or what ended the
+ * wait. Lock held. */
+static int wait_for_change(struct file *f)
 {
-    struct list *l;
-    while ((l = list_pop(&p->waiters)))
-        thread_wake(container_of(l, struct thread, wait_link));
-}
-
-/* Lock held on entry and return. -EINTR: killed. */
-static int wait_for_change(struct pipe *p)
-{
-    struct thread *t = thread_this();
-    list_init(&t->wait_link);
-    list_push_back(&p->waiters, &t->wait_link);
-    lock_release(&p->lock);
-    int error = signal_park_until(~0ull);
-    lock_acquire(&p->lock);
-    list_remove(&t->wait_link);
-    return error;
+    struct pipe *p = f->pipe;
+    return f->flags & O_NONBLOCK ? -EAGAIN : thread_wait(&p->waiters, &p->lock, signal_park_until);
 }
 
 static size_t take(struct pipe *p, char *to, size_t bytes)
@@ -74,11 +62,11 @@ static long pipe_read(struct file *f, void *to, size_t bytes, uint64_t at)
         return -ESPIPE;
     lock_acquire(&p->lock);
     while (bytes && !(result = (long)take(p, to, bytes)) && !p->writer_gone) {
-        result = f->flags & O_NONBLOCK ? -EAGAIN : wait_for_change(p);
+        result = wait_for_change(f);
         if (result)
             break;
     }
-    wake_all(p);
+    thread_wake_all(&p->waiters);
     lock_release(&p->lock);
     return result;
 }
@@ -99,9 +87,9 @@ static long pipe_write(struct file *f, const void *from, size_t bytes, uint64_t 
         size_t n = put(p, (const char *)from + done, bytes - done);
         done += n;
         if (n)
-            wake_all(p);
+            thread_wake_all(&p->waiters);
         else
-            error = f->flags & O_NONBLOCK ? -EAGAIN : wait_for_change(p);
+            error = wait_for_change(f);
     }
     lock_release(&p->lock);
     return done ? (long)done : error;
@@ -116,7 +104,7 @@ static void pipe_close(struct file *f)
     else
         p->writer_gone = true;
     bool free = p->reader_gone && p->writer_gone;
-    wake_all(p);
+    thread_wake_all(&p->waiters);
     lock_release(&p->lock);
     if (free) {
         kfree(p->ring);

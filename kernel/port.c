@@ -7,6 +7,7 @@
 
 #include "handle.h"
 #include "object.h"
+#include "trace.h"
 #include "view.h"
 
 static struct lock ports_lock = LOCK_INIT(RANK_PROCESS_TABLE, "ports");
@@ -49,9 +50,7 @@ struct port *port_new(struct process *owner)
 /* Notices that nobody will hear: a call, a fault or a commit would hold a reference to the port. */
 static void items_drop(struct port *p)
 {
-    struct list *l;
-    while ((l = list_pop(&p->items))) {
-        struct item *i = container_of(l, struct item, link);
+    for (struct item *i; (i = list_take(struct item, &p->items, link));) {
         i->queued = false;
         if (i->kind == ITEM_CLIENT_GONE)
             attachment_gone_delivered(i);
@@ -71,8 +70,7 @@ void port_free(struct port *p)
 /* The queue's new head is given to a waiting receiver, if there is one. Port lock held. */
 static struct thread *port_receiver_next(struct port *p)
 {
-    struct list *l = list_pop(&p->receivers);
-    return l ? container_of(l, struct thread, wait_link) : NULL;
+    return list_take(struct thread, &p->receivers, wait_link);
 }
 
 /* Returns false if the port is dead; *receiver is to be woken. */
@@ -83,6 +81,7 @@ static bool port_enqueue(struct port *p, struct item *i, struct thread **receive
     bool alive = !p->dead;
     if (alive && !i->queued) {
         i->queued = true;
+        TRACE(POST, (uintptr_t)i, i->kind - ITEM_CALL, (uint64_t)p->owner->pid);
         list_push_back(&p->items, &i->link);
         *receiver = port_receiver_next(p);
     }
@@ -111,7 +110,53 @@ bool port_withdraw(struct port *p, struct item *i)
     return was;
 }
 
+/* ---- data ---- */
+
+void data_free(struct frame *data)
+{
+    for (struct frame *next; data; data = next) {
+        next = data->owner;
+        frame_free(data);
+    }
+}
+
+int data_in(struct frame **data, vaddr_t from, uint64_t bytes)
+{
+    enum frame_use use = process_this()->spills ? FRAME_MANAGER : FRAME_PAGE;
+    struct frame *last = NULL;
+    int e = 0;
+    *data = NULL;
+    for (uint64_t at = 0; !e && at < bytes; at += PAGE_BYTES) {
+        struct frame *f = frame_alloc_raw(use);
+        if (!f && !(f = evict_frame())) {
+            e = -ENOMEM;
+            break;
+        }
+        if (last)
+            last->owner = f;
+        else
+            *data = f;
+        last = f;
+        e = copy_from_user(frame_memory(f), from + at, MIN(bytes - at, PAGE_BYTES));
+    }
+    if (e) {
+        data_free(*data);
+        *data = NULL;
+    }
+    return e;
+}
+
+int data_out(vaddr_t to, const struct frame *data, uint64_t bytes)
+{
+    int e = 0;
+    for (uint64_t at = 0; !e && at < bytes; at += PAGE_BYTES, data = data->owner)
+        e = copy_to_user(to + at, frame_memory(data), MIN(bytes - at, PAGE_BYTES));
+    return e;
+}
+
 /* ---- what the kernel says ---- */
+
+_Static_assert(KD_MSG_UNSPILL - KD_MSG_KERNEL == ITEM_UNSPILL - ITEM_CALL, "traces tell both by one number");
 
 static void message_of_item(struct item *i, struct kd_message *m)
 {
@@ -133,13 +178,14 @@ static void message_of_item(struct item *i, struct kd_message *m)
 struct notice {
     struct kd_message message;
     struct view *commit;
-    void *data;
+    struct frame *data;
     uint64_t data_bytes;
 };
 
 /* Port lock held. */
 static void notice_of(struct port *p, struct item *i, struct notice *n)
 {
+    TRACE(TAKE, (uintptr_t)i, i->kind - ITEM_CALL, i->process);
     if (i->kind == ITEM_NOTIFY) {
         i->word[0] = p->notify_bits;
         p->notify_bits = 0;
@@ -150,13 +196,14 @@ static void notice_of(struct port *p, struct item *i, struct notice *n)
     n->data_bytes = 0;
     if (i->kind == ITEM_CLIENT_GONE)
         attachment_gone_delivered(i);
+    if (i->kind == ITEM_LOCK)
+        n->message.token = container_of(i, struct view, lock_item)->ask_token;
     if (i->kind == ITEM_COMMIT || i->kind == ITEM_SPILL || i->kind == ITEM_UNSPILL) {
         n->commit = container_of(i, struct view, commit_item);
-        n->message.token = n->commit->commit_token;
+        n->message.token = n->commit->received_token = n->commit->commit_token;
         n->data = n->commit->batch;
-        n->data_bytes = n->commit->batch_bytes;
+        n->data_bytes = n->data ? n->commit->batch_bytes : 0; /* a later SPILL of this view brings none */
         n->commit->batch = NULL;
-        n->commit->batch_bytes = 0; /* a later SPILL of this view brings none */
     }
 }
 
@@ -169,7 +216,7 @@ static int notice_out(struct notice *n, vaddr_t at)
     if (n->data_bytes > m->buffer_bytes)
         return -EMSGSIZE;
     m->data_bytes = m->buffer_bytes = n->data_bytes;
-    if (n->data_bytes && copy_to_user((vaddr_t)m->buffer, n->data, n->data_bytes))
+    if (data_out((vaddr_t)m->buffer, n->data, n->data_bytes))
         return -EFAULT;
     return user_words_out(at, m, MESSAGE_WORDS);
 }
@@ -180,9 +227,9 @@ int notice_deliver(struct port *p, struct item *i, vaddr_t at)
     notice_of(p, i, &n);
     lock_release(&p->lock);
     int e = notice_out(&n, at);
-    kfree(n.data);
+    data_free(n.data);
     if (e && n.commit)
-        view_commit_answer(n.commit, e == -EMSGSIZE ? EMSGSIZE : EIO);
+        view_commit_answer(n.commit, p, e == -EMSGSIZE ? EMSGSIZE : EIO);
     return e;
 }
 
@@ -191,23 +238,20 @@ int notice_deliver(struct port *p, struct item *i, vaddr_t at)
 /* Every caller, delivered or queued, learns that nobody will answer. */
 static void port_die(struct port *p)
 {
-    struct list items;
-    list_init(&items);
+    struct list items = LIST_INIT(items);
     lock_acquire(&p->lock);
-    p->dead = true;
+    __atomic_store_n(&p->dead, true, __ATOMIC_SEQ_CST);
     p->name[0] = 0;
-    struct list *l;
-    while ((l = list_pop(&p->items))) {
-        struct item *i = container_of(l, struct item, link);
+    thread_wake_all(&p->receivers);
+    for (struct item *i; (i = list_take(struct item, &p->items, link));) {
         i->queued = false;
         if (i->kind == ITEM_CALL)
             call_taken(i);
         if (i->kind == ITEM_CALL || i->kind == ITEM_CLIENT_GONE)
-            list_push_back(&items, l); /* M1: the others may go at any time, with their threads */
+            list_push_back(&items, &i->link); /* M1: the others may go at any time, with their threads */
     }
     lock_release(&p->lock);
-    while ((l = list_pop(&items))) {
-        struct item *i = container_of(l, struct item, link);
+    for (struct item *i; (i = list_take(struct item, &items, link));) {
         if (i->kind == ITEM_CALL)
             call_refuse(i, -EOWNERDEAD);
         else if (i->kind == ITEM_CLIENT_GONE)
@@ -215,37 +259,35 @@ static void port_die(struct port *p)
     }
     calls_port_dead(p);
     view_port_dead(p);
+    objects_end(p->owner, p);
 }
 
-void port_process_gone(struct process *process)
+void port_receive_handle_gone(struct port *p)
 {
-    for (;;) {
-        struct port *found = NULL;
-        lock_acquire(&ports_lock);
-        list_for(l, &ports) {
-            struct port *p = container_of(l, struct port, all);
-            if (p->owner == process && !p->dead && !found) {
-                found = p;
-                port_get(p);
-            }
-        }
-        lock_release(&ports_lock);
-        if (!found)
-            return;
-        port_die(found);
-        port_put(found);
+    if (__atomic_sub_fetch(&p->receive_handles, 1, __ATOMIC_ACQ_REL) == 0)
+        port_die(p);
+}
+
+void port_check(void)
+{
+    lock_acquire(&ports_lock);
+    list_each(struct port, p, &ports, all) {
+        lock_acquire(&p->lock);
+        assert(!p->dead || list_empty(&p->items)); /* M3 */
+        list_for(k, &p->items)
+            assert(container_of(k, struct item, link)->queued && container_of(k, struct item, link)->kind);
+        lock_release(&p->lock);
     }
+    lock_release(&ports_lock);
 }
 
 /* ---- names ---- */
 
 static struct port *port_named(const char *name)
 {
-    list_for(l, &ports) {
-        struct port *p = container_of(l, struct port, all);
+    list_each(struct port, p, &ports, all)
         if (!p->dead && strcmp(p->name, name) == 0)
             return p;
-    }
     return NULL;
 }
 

@@ -33,7 +33,6 @@ static void show(void)
     while (log.shown < log.end) {
         size_t at = log.shown % LOG_BYTES;
         size_t n = MIN(LOG_BYTES - at, log.end - log.shown);
-
         serial_write((enum serial_port)log.port, log.ring + at, n);
         log.shown += n;
     }
@@ -42,7 +41,6 @@ static void show(void)
 static void append(const char *text, size_t n)
 {
     bool locked = !panic_begun; /* its holder may have been stopped */
-
     if (locked)
         lock_acquire(&log.lock);
     for (size_t i = 0; i < n; i++)
@@ -56,10 +54,8 @@ static void append_line(const char *format, va_list arguments)
 {
     char line[LINE_BYTES];
     uint64_t now_us = arch_time_ns() / 1000;
-    size_t n = (size_t)snprintk(line, sizeof line, "[%4llu.%06llu] ",
-                                (unsigned long long)(now_us / 1000000),
-                                (unsigned long long)(now_us % 1000000));
-
+    size_t n = (size_t)snprintk(line, sizeof line, "[%4lu.%06lu] ", now_us / 1000000,
+                                now_us % 1000000);
     n += (size_t)vsnprintk(line + n, sizeof line - n, format, arguments);
     n = MIN(n, sizeof line - 2);
     if (line[n - 1] != '\n')
@@ -70,7 +66,6 @@ static void append_line(const char *format, va_list arguments)
 void printk(const char *format, ...)
 {
     va_list arguments;
-
     va_start(arguments, format);
     append_line(format, arguments);
     va_end(arguments);
@@ -79,7 +74,6 @@ void printk(const char *format, ...)
 size_t log_read(uint64_t *position, char *to, size_t bytes)
 {
     size_t n = 0;
-
     lock_acquire(&log.lock);
     if (log.end - *position > LOG_BYTES)
         *position = log.end > LOG_BYTES ? log.end - LOG_BYTES : 0;
@@ -93,7 +87,6 @@ void log_init(void)
 {
     const char *choice = kernel_option("log");
     int port = SERIAL_CONSOLE;
-
     if (choice != NULL && strcmp(choice, "com2") == 0 && serial_present(SERIAL_LOG))
         port = SERIAL_LOG;
     else if (choice != NULL && strcmp(choice, "none") == 0)

@@ -18,16 +18,19 @@
  */
 #include "process_private.h"
 
-#include "object.h"
-
 #include "file.h"
 #include "futex.h"
+#include "handle.h"
+#include "object.h"
 #include "signal.h"
+#include "trace.h"
 #include "vm.h"
 
 #define BACKTRACE_MAX 6
+#define STACK_TRIES 16
 
-struct process_table process_table = {.lock = LOCK_INIT(RANK_PROCESS_TABLE, "processes")};
+struct process_table process_table = {.lock = LOCK_INIT(RANK_PROCESS_TABLE, "processes"),
+                                      .all = LIST_INIT(process_table.all)};
 
 void process_get(struct process *p)
 {
@@ -43,11 +46,9 @@ void process_put(struct process *p)
 /* process_table.lock held. */
 static struct process *process_lookup(int pid)
 {
-    list_for (l, &process_table.all) {
-        struct process *p = container_of(l, struct process, link);
+    list_each(struct process, p, &process_table.all, link)
         if (p->pid == pid)
             return p;
-    }
     return NULL;
 }
 
@@ -86,6 +87,7 @@ struct process *process_new(const char *path, struct process *parent, struct nod
     list_init(&p->threads);
     list_init(&p->waiters);
     p->cwd = cwd;
+    limit_begin(p, parent, NULL);
     if (vm_space_new(p)) {
         kfree(p);
         return NULL;
@@ -97,7 +99,6 @@ struct process *process_new(const char *path, struct process *parent, struct nod
 static void process_strip(struct process *p)
 {
     view_process_gone(p);
-    port_process_gone(p);
     handle_process_gone(p);
     object_process_gone(p);
     fd_close_all(p);
@@ -122,29 +123,23 @@ void process_discard(struct process *p)
 }
 
 /* A thread that was killed before it began leaves at once. */
-static struct thread_begin begin_take(void *arg)
+static void begin_thread(void *arg)
 {
     struct thread_begin b = *(struct thread_begin *)arg;
     kfree(arg);
     if (thread_this()->killed)
         process_thread_leave();
-    return b;
-}
-
-static void begin_process(void *arg)
-{
-    struct thread_begin b = begin_take(arg);
-    if (!b.forked)
+    if (!b.resumes)
         arch_user_enter(b.entry, b.stack, 0);
     arch_set_fs_base(&thread_this()->arch, b.fs_base);
     arch_user_resume(&b.registers);
 }
 
-static void begin_thread(void *arg)
+/* What a thread that resumes has from the one that makes it. */
+static void inherit(struct thread *t)
 {
-    struct thread_begin b = begin_take(arg);
-    arch_set_fs_base(&thread_this()->arch, b.fs_base);
-    arch_user_resume(&b.registers);
+    t->signals_blocked = thread_this()->signals_blocked;
+    arch_thread_copy_fpu(&t->arch, &thread_this()->arch);
 }
 
 int process_load(const char *path, const char *const *argv, const char *const *envp,
@@ -173,48 +168,40 @@ int process_load(const char *path, const char *const *argv, const char *const *e
     return error;
 }
 
+bool process_room(void)
+{
+    const struct process *me = process_this();
+    return process_table.count < (me ? me->limits.most[KD_LIMIT_PROCESSES] : PROCESS_MAX);
+}
+
 int process_launch(struct process *p, struct thread_begin *b)
 {
     lock_acquire(&process_table.lock);
-    bool room = process_table.count < PROCESS_MAX;
+    bool room = process_room();
     process_table.count += room;
     lock_release(&process_table.lock);
-    struct thread *t = room ? thread_new(p, begin_process, b, p->name) : NULL;
+    struct thread *t = room ? thread_new(p, begin_thread, b, p->name) : NULL;
     lock_acquire(&process_table.lock);
     if (t) {
         t->id = (uint64_t)p->pid;
         t->clear_child_tid = b->clear_child_tid;
-        if (b->forked) {
-            t->signals_blocked = thread_this()->signals_blocked;
-            arch_thread_copy_fpu(&t->arch, &thread_this()->arch);
-        }
+        if (b->resumes)
+            inherit(t);
         process_get(p); /* the table's, */
         process_get(p); /* and the thread's */
         list_push_back(&p->threads, &t->process_link);
         p->thread_count = 1;
+        (void)limit_charge_some(p, KD_LIMIT_THREADS, 1);
         list_push_back(&process_table.all, &p->link);
     } else if (room) {
         process_table.count--;
     }
     lock_release(&process_table.lock);
-    if (t)
+    if (t) {
+        trace_name(p->pid, p->name);
         thread_start(t);
-    return t ? 0 : room ? -ENOMEM : -EAGAIN;
-}
-
-int process_create(const char *path, const char *const *argv, const char *const *envp,
-                   struct process *parent, struct process **out)
-{
-    struct thread_begin *b;
-    int error = process_load(path, argv, envp, parent, &b, out);
-    if (error)
-        return error;
-    error = process_launch(*out, b);
-    if (error) {
-        kfree(b);
-        process_discard(*out);
     }
-    return error;
+    return t ? 0 : room ? -ENOMEM : -EAGAIN;
 }
 
 long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
@@ -225,22 +212,23 @@ long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
     if ((parent_tid && copy_to_user(parent_tid, &tid, sizeof(tid)))
         || (child_tid && copy_to_user(child_tid, &tid, sizeof(tid))))
         return -EFAULT;
-    if (p->thread_count >= PROCESS_THREADS_MAX)
+    if (!limit_charge(p, KD_LIMIT_THREADS, 1))
         return -EAGAIN;
     struct thread_begin *b = kalloc(sizeof(*b));
     struct thread *t = b ? thread_new(p, begin_thread, b, p->name) : NULL;
-    if (b && !t && evict_more()) /* its stack is some frames in one piece */
+    for (int i = 0; b && !t && i < STACK_TRIES && evict_more(); i++) /* it is frames in one piece */
         t = thread_new(p, begin_thread, b, p->name);
     if (!t) {
         kfree(b);
+        limit_uncharge(p, KD_LIMIT_THREADS, 1);
         return -EAGAIN;
     }
     b->registers = *registers;
     b->fs_base = fs_base;
+    b->resumes = true;
     t->id = tid;
     t->clear_child_tid = clear_child_tid;
-    t->signals_blocked = thread_this()->signals_blocked;
-    arch_thread_copy_fpu(&t->arch, &thread_this()->arch);
+    inherit(t);
     lock_acquire(&p->lock);
     process_get(p);
     list_push_back(&p->threads, &t->process_link);
@@ -261,6 +249,7 @@ static bool process_condemn(struct process *p, int status, int signal)
     bool first = !p->dying;
     if (first) {
         p->dying = true;
+        p->dying_ns = arch_time_ns();
         p->status = status & 255; /* R2 */
         p->signal = signal;
     }
@@ -270,38 +259,48 @@ static bool process_condemn(struct process *p, int status, int signal)
     return first;
 }
 
-void process_exit(struct process *p, int status)
+void process_exit(struct process *p, int status) { process_condemn(p, status, 0); }
+void process_end_by(struct process *p, int signal) { process_condemn(p, 128 + signal, signal); }
+
+/* One line, so that it stays together in the log. The addresses are those of calls, not behind them. */
+struct back { char text[320]; size_t n; };
+
+static void back_add(struct back *b, const struct process *p, vaddr_t at)
 {
-    process_condemn(p, status, 0);
+    if (b->n < sizeof(b->text) - 1)
+        b->n += (size_t)snprintk(b->text + b->n, sizeof(b->text) - b->n, "%s %s+0x%lx",
+                                 b->n ? "" : ", called from", p->name, at - 1);
 }
 
-void process_end_by(struct process *p, int signal)
+/* Code without frame pointers, such as the C library's, lies below the first frame: what stands there behind a
+ * call probably is a place to return to. */
+static void back_look(struct process *p, const struct trap_frame *f, struct back *b)
 {
-    process_condemn(p, 128 + signal, signal);
+    enum { LOOK_BYTES = 16384 };
+    uint64_t word;
+    vaddr_t at = (trap_stack_pointer(f) + 7) & ~7ull, end = at + LOOK_BYTES;
+    for (; at < end && at != trap_frame_pointer(f) && !copy_from_user(&word, at, sizeof(word)); at += 8)
+        if (vm_is_code(p, word) && user_calls_before(word))
+            back_add(b, p, word);
 }
 
-/* Who called, as far as frame pointers lead through code: one line, so that it stays together in
- * the log. The addresses are those of the calls, not behind them. */
-static void backtrace(struct process *p, vaddr_t frame_pointer, char *out, size_t bytes)
+/* Who called, as far as frame pointers lead through code. */
+static void backtrace(struct process *p, const struct trap_frame *f, struct back *b)
 {
-    uint64_t frame[2];
-    size_t n = 0;
-    out[0] = 0;
-    for (int i = 0; i < BACKTRACE_MAX && n < bytes - 1; i++) {
-        if (frame_pointer % 8 || copy_from_user(frame, frame_pointer, sizeof(frame))
-            || !vm_is_code(p, frame[1]))
+    uint64_t frame[2] = {trap_frame_pointer(f), 0};
+    back_look(p, f, b);
+    for (vaddr_t at = 0, i = 0; i < BACKTRACE_MAX && frame[0] > at; i++) {
+        at = frame[0];
+        if (at % 8 || copy_from_user(frame, at, sizeof(frame)) || !vm_is_code(p, frame[1]))
             break;
-        n += (size_t)snprintk(out + n, bytes - n, "%s %s+0x%lx", i ? "" : ", called from", p->name,
-                              (unsigned long)frame[1] - 1);
-        if (frame[0] <= frame_pointer)
-            break;
-        frame_pointer = frame[0];
+        back_add(b, p, frame[1]);
     }
 }
 
 void process_kill(struct process *p, int status, const char *format, ...)
 {
-    char text[160], trace[256];
+    char text[160];
+    struct back trace = {.n = 0};
     va_list arguments;
     struct thread *t = thread_this();
     if (!process_condemn(p, status, status > 128 ? status - 128 : SIGNAL_KILL))
@@ -314,9 +313,12 @@ void process_kill(struct process *p, int status, const char *format, ...)
         return;
     }
     const struct trap_frame *f = arch_user_frame(&t->arch);
-    backtrace(p, trap_frame_pointer(f), trace, sizeof(trace));
+    backtrace(p, f, &trace);
     printk("%s[%d]: killed: %s, at %s+0x%lx%s", p->name, p->pid, text, p->name,
-           (unsigned long)trap_place(f), trace);
+           trap_place(f), trace.text);
+    arch_print_trap(f);
+    report_events(p->pid);
+    report_store(p);
 }
 
 void trap_user_exception(struct trap_frame *f, const char *what)
@@ -330,9 +332,7 @@ void trap_user_exception(struct trap_frame *f, const char *what)
 static void tell_family(struct process *p)
 {
     struct process *init = process_lookup(process_table.init), *parent = process_lookup(p->parent);
-    struct list *l;
-    list_for (c, &process_table.all) {
-        struct process *child = container_of(c, struct process, link);
+    list_each(struct process, child, &process_table.all, link) {
         if (child->parent == p->pid) {
             child->parent = process_table.init;
             child->adopted = true;
@@ -340,15 +340,17 @@ static void tell_family(struct process *p)
     }
     if (!parent || parent->ended)
         p->parent = process_table.init;
-    struct process *woken[] = {init, parent};
-    for (unsigned i = 0; i < ARRAY_COUNT(woken); i++)
-        while (woken[i] && (l = list_pop(&woken[i]->waiters)))
-            thread_wake(container_of(l, struct thread, wait_link));
+    if (init)
+        thread_wake_all(&init->waiters);
+    if (parent)
+        thread_wake_all(&parent->waiters);
 }
 
 /* The last thread has left; runs in it. */
 static void process_end(struct process *p)
 {
+    trace_process_gone(p);
+    TRACE_RARE(EXIT, p->status, 0, 0);
     process_strip(p);
     thread_this()->process = NULL; /* it wants no table of its own from here on */
     table_free(p);
@@ -377,9 +379,11 @@ _Noreturn void process_thread_leave(void)
     struct process *p = t->process;
     view_thread_gone(t);
     futex_thread_gone(t);
+    call_thread_gone(t);
     lock_acquire(&p->lock);
     list_remove(&t->process_link);
     bool last = --p->thread_count == 0;
+    limit_uncharge(p, KD_LIMIT_THREADS, 1);
     if (last && !p->dying) { /* every thread ended by itself */
         p->dying = true;
         p->status = 0;
@@ -398,8 +402,7 @@ static unsigned foreground_for(void (*fn)(struct process *p))
 {
     unsigned count = 0;
     lock_acquire(&process_table.lock);
-    list_for (l, &process_table.all) {
-        struct process *p = container_of(l, struct process, link);
+    list_each(struct process, p, &process_table.all, link) {
         if (!(p->flags & KD_PROCESS_FOREGROUND) || p->ended)
             continue;
         count++;
@@ -414,25 +417,18 @@ static void interrupt(struct process *p) { (void)!signal_send(p, 0, SIGNAL_INTER
 void process_interrupt(void) { foreground_for(interrupt); }
 bool process_foreground(void) { return foreground_for(NULL) > 0; }
 
-unsigned process_count(void)
-{
-    return process_table.count;
-}
+unsigned process_count(void) { return process_table.count; }
 
 void process_check(void)
 {
     lock_acquire(&process_table.lock);
-    list_for (l, &process_table.all) {
-        struct process *p = container_of(l, struct process, link);
-        if (!p->ended)
-            vm_check(p);
+    list_each(struct process, p, &process_table.all, link) {
+        if (p->ended)
+            continue;
+        vm_check(p);
+        handle_check(p);
     }
     lock_release(&process_table.lock);
-}
-
-void process_init(void)
-{
-    list_init(&process_table.all);
 }
 
 void process_start_first(void)

@@ -4,6 +4,7 @@
 #ifndef KERNEL_PROCESS_H
 #define KERNEL_PROCESS_H
 
+#include "limit.h"
 #include "thread.h"
 
 #define PROCESS_MAX 256
@@ -24,20 +25,22 @@ struct process {
     struct list threads;
     unsigned thread_count;
     bool dying, ended;
+    uint64_t dying_ns; /* since when */
     bool adopted;                    /* by init, from a parent that ended; process table lock */
     int status;                      /* exit status; 128 + signal if it was killed */
     int signal;                      /* that ended it, or 0 */
     struct list waiters;             /* its threads that wait for children; process table lock */
     uint32_t references;             /* atomic: handles, threads, table */
-    uint64_t cpu_ns;
+    uint64_t cpu_ns, children_ns;    /* atomic; of the children that it waited for: process table lock */
     uint32_t flags;
+    struct limits limits;
 
     /* vm.c */
     struct lock space_lock;          /* RANK_SPACE */
     paddr_t table;                   /* top-level table; slot 0 exists from the start */
     struct list regions;
     unsigned region_count;
-    uint64_t frames, frames_max;
+    uint64_t frames;
     vaddr_t brk_start, brk_end;
 
     /* file.c */
@@ -53,7 +56,6 @@ struct process {
     /* handle.c */
     struct lock handle_lock;         /* RANK_HANDLES */
     struct handle_slot *handles;     /* PROCESS_HANDLES_MAX, allocated on first use */
-    unsigned handle_count;
 
     /* view.c, object.c */
     struct lock attach_lock;         /* RANK_ATTACH */
@@ -61,7 +63,7 @@ struct process {
     unsigned attachment_count, attachment_capacity;
     uint32_t attach_generation;      /* atomic: rises with each change */
     struct view *plain;              /* maps objects that are not transactional; view.c */
-    unsigned view_count;
+    uint64_t dirty;                  /* of its objects: pages that it is to clean; objects_sum_dirty() */
     bool spills;                     /* manages objects with KD_OBJECT_SPILLS: may use the reserve */
     struct kd_view_stats stats;
 };
@@ -71,9 +73,6 @@ static inline struct process *process_this(void) { return thread_this()->process
 struct process *process_find(int pid);         /* with a reference, or NULL; process_put */
 void process_get(struct process *p);
 void process_put(struct process *p);
-/* Loads an ELF file as a new process with one thread; references: the caller's one. */
-must_check int process_create(const char *path, const char *const *argv, const char *const *envp,
-                              struct process *parent, struct process **out);
 /* Ends the whole process with a message in the log; the calling thread leaves at its return to
  * user mode. */
 void process_kill(struct process *p, int status, const char *format, ...)
@@ -88,8 +87,9 @@ must_check long process_thread_new(const struct trap_frame *registers, uint64_t 
 void process_interrupt(void);                  /* Ctrl-C: ends the foreground processes */
 bool process_foreground(void);                 /* is there one? */
 unsigned process_count(void);
+/* 20 - the niceness of the thread, which was set before unless nice is NULL; -ESRCH. */
+must_check long process_thread_nice(uint64_t id, const int *nice);
 void process_check(void);                      /* vm_check() of all; panics if one is wrong */
-void process_init(void);
 void process_start_first(void);                /* /bin/init */
 
 /* elf.c: maps the program into the new process's empty space and builds its first stack.
@@ -104,15 +104,15 @@ int vm_fault(struct process *p, vaddr_t at, unsigned flags); /* 0, -EFAULT, -EAC
 /* Hooks that process.c calls, in this order, when the last thread of a process has left the user
  * mode for ever (so nothing of it runs any more): */
 void view_process_gone(struct process *p);     /* view.c: abort or reap its views */
-void port_process_gone(struct process *p);     /* port.c */
 void handle_process_gone(struct process *p);   /* handle.c: closes all; managers die here */
 void object_process_gone(struct process *p);   /* object.c: attachments end, CLIENT_GONE */
 /* And once per thread, in that thread, before it exits (view.c: aborts its transactions): */
 void view_thread_gone(struct thread *t);
-void call_thread_gone(struct thread *t);       /* call.c: by thread_exit() */
+void call_thread_gone(struct thread *t);       /* call.c: its slot for calls */
 
-/* Bytes that nobody should rely on being secret. system.c */
+/* Bytes that nobody should rely on being secret: of the clock, or of seed=TEXT on the command line. */
 void random_bytes(void *to, size_t bytes);
+void random_init(void); /* they make the stack guard, too: for a caller that never returns. system.c */
 /* look.c: a text about the system or a process. Its length, -ESRCH, -EINVAL, -ENOMEM, -EFAULT. */
 long look_call(unsigned what, int pid, vaddr_t to, uint64_t bytes);
 /* syscall.c: calls that got -ENOSYS because nobody knows their number. */

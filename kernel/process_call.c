@@ -80,7 +80,7 @@ static int endow(struct process *parent, struct process *p, const struct kd_proc
         if (result < 0)
             return result;
     }
-    p->flags = c->flags;
+    p->flags = c->flags | parent->flags; /* a program in the foreground starts others there */
     return 0;
 }
 
@@ -90,10 +90,11 @@ static long create_from(const struct kd_process_create *c, const char *path,
     struct process *parent = process_this(), *p;
     struct thread_begin *b;
     int handle = -1;
-    long result = process_load(path, argv, envp, parent, &b, &p);
+    long result = process_room() ? process_load(path, argv, envp, parent, &b, &p) : -EAGAIN;
     if (result)
         return result;
     int32_t pid = p->pid;
+    limit_begin(p, parent, c->limits);
     result = endow(parent, p, c);
     if (!result)
         result = copy_to_user(pid_out, &pid, sizeof(pid));
@@ -151,8 +152,7 @@ static long call_create(vaddr_t user)
 /* Takes an ended child that matches out of the table; *any: there are some. Table lock held. */
 static struct process *child_take(int parent, int pid, bool *any)
 {
-    list_for (l, &process_table.all) {
-        struct process *p = container_of(l, struct process, link);
+    list_each(struct process, p, &process_table.all, link) {
         if (p->parent != parent || (pid != -1 && pid != p->pid))
             continue;
         *any = true;
@@ -168,30 +168,43 @@ static struct process *child_take(int parent, int pid, bool *any)
 int process_wait_child(int pid, bool no_hang, int (*park)(uint64_t), struct process **out)
 {
     struct process *me = process_this();
-    struct thread *t = thread_this();
     int error = 0;
     bool any;
     lock_acquire(&process_table.lock);
     while (!error) {
         any = false;
         *out = child_take(me->pid, pid, &any);
-        if (*out)
+        if (*out) {
+            me->children_ns += (*out)->cpu_ns + (*out)->children_ns;
             break;
-        if (!any)
-            error = -ECHILD;
-        else if (no_hang)
-            error = -EAGAIN;
-        if (error)
+        }
+        if (!any || no_hang) {
+            error = any ? -EAGAIN : -ECHILD;
             break;
-        list_init(&t->wait_link);
-        list_push_back(&me->waiters, &t->wait_link);
-        lock_release(&process_table.lock);
-        error = park(~0ull);
-        lock_acquire(&process_table.lock);
-        list_remove(&t->wait_link);
+        }
+        error = thread_wait(&me->waiters, &process_table.lock, park);
     }
     lock_release(&process_table.lock);
     return error;
+}
+
+long process_thread_nice(uint64_t id, const int *nice)
+{
+    long result = -ESRCH;
+    lock_acquire(&process_table.lock);
+    list_each(struct process, p, &process_table.all, link) {
+        lock_acquire(&p->lock);
+        list_each(struct thread, t, &p->threads, process_link) {
+            if (t->id != id)
+                continue;
+            if (nice)
+                t->nice = (int8_t)*nice;
+            result = 20 - t->nice;
+        }
+        lock_release(&p->lock);
+    }
+    lock_release(&process_table.lock);
+    return result;
 }
 
 static long call_wait(int pid, vaddr_t status, uint64_t flags)
@@ -210,40 +223,41 @@ static long call_wait(int pid, vaddr_t status, uint64_t flags)
     return result;
 }
 
-static void info_fill(struct kd_process_info *i, struct process *p)
+static void info_fill(struct kd_process_info *i, const struct process *p)
 {
     i->pid = p->pid;
     i->parent = p->parent;
-    i->threads = p->thread_count;
-    i->handles = p->handle_count;
-    i->views = p->view_count;
     i->state = p->ended ? 2 : p->dying;
     i->frames = p->frames;
     i->cpu_ns = p->cpu_ns;
+    limit_info(p, i->used, i->most);
     strlcpy(i->name, p->name, sizeof(i->name));
-    i->read_faults = p->stats.read_faults;
-    i->write_faults = p->stats.write_faults;
-    i->lock_waits = p->stats.lock_waits;
-    i->commits = p->stats.commits;
-    i->aborts = p->stats.aborts;
-    i->manager_calls = p->stats.manager_calls;
+    i->stats = p->stats;
 }
 
+/* The process with the lowest number above `last`; false: none. */
+static bool info_next(int last, struct kd_process_info *info)
+{
+    const struct process *next = NULL;
+    lock_acquire(&process_table.lock);
+    list_each(const struct process, p, &process_table.all, link)
+        if (p->pid > last && (!next || p->pid < next->pid))
+            next = p;
+    if (next)
+        info_fill(info, next);
+    lock_release(&process_table.lock);
+    return next != NULL;
+}
+
+/* One by one: it needs no memory. */
 static long call_list(vaddr_t user, uint64_t count)
 {
-    struct kd_process_info *infos = kalloc(PROCESS_MAX * sizeof(*infos));
+    struct kd_process_info info = {0};
     uint64_t n = 0;
-    if (!infos)
-        return -ENOMEM;
-    lock_acquire(&process_table.lock);
-    list_for (l, &process_table.all)
-        info_fill(&infos[n++], container_of(l, struct process, link));
-    lock_release(&process_table.lock);
-    long result = (long)n;
-    if (copy_to_user(user, infos, MIN(n, count) * sizeof(*infos)))
-        result = -EFAULT;
-    kfree(infos);
-    return result;
+    for (; info_next(info.pid, &info); n++)
+        if (n < count && copy_to_user(user + n * sizeof info, &info, sizeof info))
+            return -EFAULT;
+    return (long)n;
 }
 
 static long call_kill(int pid, int status)

@@ -16,9 +16,8 @@ struct thread_begin {            /* how a thread enters user mode */
     struct trap_frame registers;
     uint64_t fs_base;
     vaddr_t clear_child_tid;
-    bool forked;                 /* the first thread of a process goes on with these registers */
+    bool resumes;                /* goes on with these registers */
     vaddr_t entry, stack;        /* or begins there, with none */
-    uint64_t signals_blocked;
 };
 /* Out of user mode's sight: its space is empty, it has no thread and is not in the table. Takes the
  * reference to cwd over, unless NULL. */
@@ -51,6 +50,8 @@ must_check int process_load(const char *path, const char *const *argv, const cha
 /* Into the table (R1) and off it goes; takes `b` over and nothing fails after its thread exists.
  * -EAGAIN: there are too many; -ENOMEM. */
 must_check int process_launch(struct process *p, struct thread_begin *b);
+/* May the caller make one more? To know it before the work of making it. */
+bool process_room(void);
 /* A process that never ran, nor was in the table. */
 void process_discard(struct process *p);
 

@@ -53,11 +53,9 @@ static struct thread *receiver(struct process *p, int number)
     struct thread *me = thread_this();
     if (me->process == p && !blocks(me, number))
         return me;
-    list_for (l, &p->threads) {
-        struct thread *t = container_of(l, struct thread, process_link);
+    list_each(struct thread, t, &p->threads, process_link)
         if (!blocks(t, number))
             return t;
-    }
     return NULL;
 }
 
@@ -79,11 +77,9 @@ static bool catches(const struct process *p)
 
 static struct thread *thread_of(struct process *p, uint64_t tid)
 {
-    list_for (l, &p->threads) {
-        struct thread *t = container_of(l, struct thread, process_link);
+    list_each(struct thread, t, &p->threads, process_link)
         if (t->id == tid)
             return t;
-    }
     return NULL;
 }
 

@@ -21,6 +21,7 @@
  *
  * Locks: view; none across a message or a user copy.
  */
+#include "trace.h"
 #include "view.h"
 
 /* Fewer copies are not worth a message; with their bases, copies fill a quarter of memory. */
@@ -40,7 +41,7 @@ static bool give_up(struct view *v)
 }
 
 /* 0: the manager did it; -EAGAIN: doomed or killed; -ETIMEDOUT; -EOWNERDEAD; the manager's error. */
-static int ask(struct view *v, enum item_kind kind, const uint64_t word[3])
+static int ask(struct view *v, enum item_kind kind, uint64_t what, uint64_t more)
 {
     struct port *port = v->enlisted;
     struct item *i = &v->commit_item;
@@ -48,10 +49,7 @@ static int ask(struct view *v, enum item_kind kind, const uint64_t word[3])
     v->commit_token++;
     v->told = 0;
     v->asked = kind;
-    i->kind = kind;
-    i->process = (uint64_t)v->process->pid;
-    i->word[0] = v->id;
-    memcpy(&i->word[1], word, 3 * sizeof word[0]);
+    item_say(i, kind, v->process->pid, v->id, what, more);
     __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE);
     __atomic_fetch_add(&v->process->stats.manager_calls, 1, __ATOMIC_RELAXED);
     if (!port_post(port, i))
@@ -63,6 +61,7 @@ static int ask(struct view *v, enum item_kind kind, const uint64_t word[3])
             waits_clear(v);
             return e == -ETIMEDOUT ? e : -EAGAIN;
         }
+        TRACE(WAIT, KD_TRACE_FOR_SPILL, 0, 0);
         e = thread_park_until(v->deadline_ns);
     }
     waits_clear(v);
@@ -81,16 +80,14 @@ bool spill_due(const struct view *v, const struct port *p)
 
 int spill_some(struct view *v)
 {
-    uint64_t word[3] = {v->copy_count, v->copy_count / 2, 0};
-    int e = ask(v, ITEM_SPILL, word);
+    int e = ask(v, ITEM_SPILL, v->copy_count, v->copy_count / 2);
     return e ? e : -EAGAIN;
 }
 
 int spill_bring(struct view *v, struct object *o, vaddr_t page)
 {
-    uint64_t word[3] = {o->cookie, (page - o->base) >> PAGE_SHIFT, 0};
     v->bring_at = page;
-    int e = ask(v, ITEM_UNSPILL, word);
+    int e = ask(v, ITEM_UNSPILL, o->cookie, (page - o->base) >> PAGE_SHIFT);
     return e ? e : -EAGAIN;
 }
 
@@ -109,7 +106,7 @@ static struct frame *copy_spill(struct view *v, struct copy *c)
     list_push_back(&v->spilled, &c->link);
     v->copy_count--;
     v->spilled_count++;
-    v->credits--;
+    v->credits -= !BUG(SPILL_CREDITS);
     return f;
 }
 
@@ -128,15 +125,17 @@ static uint64_t copies_spill(struct view *v, uint64_t n)
         }
         c->told = 0;
     }
+    assert(spilled <= n || BUG(SPILL_TOLD)); /* what was not told is not in the log */
     v->told = 0;
     v->stale = true;
-    if (spilled)
+    if (spilled && !BUG(SPILL_NO_IPI))
         arch_shootdown(view_cpu_bit(v));
     lock_release(&v->lock);
-    struct list *l;
-    while ((l = list_pop(&frames)))
-        frame_free(container_of(l, struct frame, link));
+    for (struct frame *f; (f = list_take(struct frame, &frames, link));)
+        frame_free(f);
     credit_consume(v->enlisted, spilled);
+    v->copies_charged -= spilled;
+    limit_uncharge(v->process, KD_LIMIT_COPIES, spilled);
     count_add(spills, spilled);
     return spilled;
 }
@@ -167,9 +166,7 @@ static void copy_unspill(struct view *v, struct copy *c)
     list_push_back(&v->copies, &c->link);
     v->spilled_count--;
     v->copy_count++;
-    pte_exchange(view_pte(v, c->at),
-                 pte_make(frame_paddr(f), PTE_PRESENT | PTE_USER | PTE_WRITE | PTE_NX |
-                                              PTE_ACCESSED | PTE_DIRTY | PTE_COPY));
+    pte_exchange(view_pte(v, c->at), pte_make(frame_paddr(f), PTE_PRIVATE));
 }
 
 static long txn_unspill(uint64_t id, uint64_t token, vaddr_t bytes)
@@ -178,7 +175,7 @@ static long txn_unspill(uint64_t id, uint64_t token, vaddr_t bytes)
     if (!v)
         return -ESRCH;
     /* what is in hand stays there: the owner sleeps in ask() */
-    if (copy_from_user(frame_memory(v->frame_hand), bytes, PAGE_BYTES)) {
+    if (!BUG(UNSPILL_OLD) && copy_from_user(frame_memory(v->frame_hand), bytes, PAGE_BYTES)) {
         view_claim_end(v);
         return -EFAULT;
     }

@@ -21,10 +21,8 @@ NO_LIBRARY_CALLS void *memcpy(void *to, const void *from, size_t n)
 {
     char *t = to;
     const char *f = from;
-
     if (n >= WORD_BYTES) {
         word_t last = *(const word_t *)(f + n - WORD_BYTES);
-
         arch_copy_words(t, f, n / WORD_BYTES);
         *(word_t *)(t + n - WORD_BYTES) = last;
     } else {
@@ -58,7 +56,6 @@ NO_LIBRARY_CALLS void *memset(void *p, int c, size_t n)
 {
     char *t = p;
     uint64_t word = 0x0101010101010101ull * (uint8_t)c;
-
     if (n >= WORD_BYTES) {
         arch_fill_words(t, word, n / WORD_BYTES);
         *(word_t *)(t + n - WORD_BYTES) = word;
@@ -73,7 +70,6 @@ int memcmp(const void *a, const void *b, size_t n)
 {
     const uint8_t *x = a, *y = b;
     size_t i = 0;
-
     while (n - i >= WORD_BYTES && *(const word_t *)(x + i) == *(const word_t *)(y + i))
         i += WORD_BYTES;
     for (; i < n; i++)
@@ -82,29 +78,17 @@ int memcmp(const void *a, const void *b, size_t n)
     return 0;
 }
 
-void page_copy(void *to, const void *from)
-{
-    arch_copy_words(to, from, PAGE_BYTES / WORD_BYTES);
-}
-
-void page_zero(void *page)
-{
-    arch_fill_words(page, 0, PAGE_BYTES / WORD_BYTES);
-}
+void page_zero(void *page) { arch_fill_words(page, 0, PAGE_BYTES / WORD_BYTES); }
 
 NO_LIBRARY_CALLS size_t strnlen(const char *s, size_t n)
 {
     size_t length = 0;
-
     while (length < n && s[length] != 0)
         length++;
     return length;
 }
 
-size_t strlen(const char *s)
-{
-    return strnlen(s, SIZE_MAX);
-}
+size_t strlen(const char *s) { return strnlen(s, SIZE_MAX); }
 
 int strncmp(const char *a, const char *b, size_t n)
 {
@@ -114,27 +98,14 @@ int strncmp(const char *a, const char *b, size_t n)
     return 0;
 }
 
-int strcmp(const char *a, const char *b)
-{
-    return strncmp(a, b, SIZE_MAX);
-}
-
-char *strchr(const char *s, int c)
-{
-    for (; *s != (char)c; s++)
-        if (*s == 0)
-            return NULL;
-    return (char *)s;
-}
+int strcmp(const char *a, const char *b) { return strncmp(a, b, SIZE_MAX); }
 
 /* Copies what fits with a NUL; returns the length of `from`. */
 size_t strlcpy(char *to, const char *from, size_t n)
 {
     size_t length = strlen(from);
-
     if (n > 0) {
         size_t kept = MIN(length, n - 1);
-
         memcpy(to, from, kept);
         to[kept] = 0;
     }

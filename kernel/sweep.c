@@ -34,11 +34,14 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
     pte_t *pte = u->only && v->process != u->only ? NULL : view_pte(v, at);
     pte_t e = pte ? pte_load(pte) : 0;
     bool takes = e != 0, plain = !(l->object->flags & KD_OBJECT_TRANSACTIONAL);
-    if (e && !plain && v->state == VIEW_COMMITTING && !u->dying) {
+    bool told = v->state == VIEW_ACTIVE && v->answer == ANSWER_CLAIMED; /* encode_spill walks its copies */
+    if (e && !plain && (told || v->state == VIEW_COMMITTING) && !u->dying) {
         v->owed = true; /* all its rights go at its end, which is near */
         v->owed_count = OWED_MAX + 1;
         u->in_use += !u->reason;
         takes = false;
+        if (told && u->reason)
+            view_doom_locked(v, u->reason);
     } else if (e && !plain && v->state == VIEW_ACTIVE && !u->reason) {
         u->in_use++;
         takes = false;
@@ -52,13 +55,8 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
         vmask_clear(&p->mask, v->id);
         if (p->writer == v->id)
             p->writer = WRITER_NONE;
-        if (v->state == VIEW_ACTIVE && !plain) {
-            lock_acquire(&graph_lock);
-            if (!v->doom)
-                v->doom = u->reason;
-            lock_release(&graph_lock);
-            thread_wake(v->owner);
-        }
+        if (v->state == VIEW_ACTIVE && !plain)
+            view_doom_locked(v, u->reason);
     }
     bool copy = takes && e & PTE_COPY;
     uint64_t shoot = u->shoot;
@@ -78,8 +76,7 @@ void unmap_page(struct leaf *l, unsigned slot, struct unmap *u)
     if (u->shoot && !BUG(DEATH_KEEPS))
         arch_shootdown(u->shoot);
     u->shoot = 0;
-    if (!list_empty(&p->waiters))
-        thread_wake(list_first(&p->waiters, struct view, queue_link)->owner);
+    waiters_wake(p);
 }
 
 void leaf_unmap(struct leaf *l, void *arg)
@@ -102,10 +99,12 @@ void page_sweep(struct leaf *l, unsigned slot, int reason)
         if (!(p->flags & PAGE_FILLING))
             evict_remove(p->frame);
         if (p->flags & PAGE_DIRTY)
-            count_add(dirty_pages, -1ull);
+            dirty_count(l->object, -1);
         frame_free(p->frame);
         p->frame = NULL;
     }
+    if (p->flags & PAGE_PINNED)
+        limit_uncharge(l->object->owner, KD_LIMIT_PINS, 1);
     p->flags = 0;
     p->writer = WRITER_NONE;
     p->csn = p->sequence = 0;
@@ -131,7 +130,9 @@ void object_die(struct object *o, int reason)
     if (was)
         return;
     container_lock_dead(o);
+    asks_look_again(o);
     leaves_for(o, leaf_sweep, &reason);
+    limit_uncharge(o->owner, KD_LIMIT_MEMORY, object_table_frames(o)); /* in the list: the owner lives */
     lock_acquire(&objects_lock);
     list_remove(&o->all);
     lock_release(&objects_lock);

@@ -1,9 +1,10 @@
 /*
- * thread.c - threads: who runs where, sleeping and waking, time slices, kills.
+ * thread.c - threads: birth and end, the switch, sleeping and waking, kills.
  *
- * Owns      the run queue, the sleepers, every thread's state, each CPU's idle thread.
- * Not here  registers and stacks (arch), what a process is (process.c), which table a thread wants
- *           (thread_table, view.c), what threads wait for (each waiter has its own condition).
+ * Owns      every thread's state, each CPU's idle thread.
+ * Not here  who runs next (sched.c), registers and stacks (arch), what a process is (process.c), which
+ *           table a thread wants (thread_table, view.c), what threads wait for (each waiter has its
+ *           own condition).
  *
  * Invariants
  *   T1  A thread is in the run queue exactly while READY, in `sleepers` exactly while PARKED with a
@@ -22,158 +23,32 @@
  */
 #include "frame.h"
 #include "process.h"
+#include "sched.h"
 #include "signal.h"
 #include "switch.h"
 #include "thread.h"
-
-#define SLICE_NS 5000000u /* a slice ends with the first tick (every 10 ms) after this */
-#define SLICE_MIN_NS 1000000u
-#define WOKEN_IN_A_ROW_MAX 8
-#define STACK_CANARY 0x57ac0f1005e7ca4aull
-#define STACK_FRAMES (KERNEL_STACK_BYTES / PAGE_BYTES)
+#include "trace.h"
 
 #define HOT static inline __attribute__((always_inline)) /* on the way of each message */
 
 enum interruptible { BY_NOTHING, BY_KILLS, BY_SIGNALS };
 
-static struct {
-    struct lock lock;
-    struct list woken, preempted;      /* the run queue: from a sleep; from a slice that ended */
-    unsigned woken_in_a_row;
-    struct list sleepers;              /* by deadline */
-    uint64_t next_deadline;            /* the first sleeper's; read without the lock by the tick */
-    uint32_t idle_cpus;                /* T3 */
-    struct list unused;                /* struct threads */
-} sched = {.lock = LOCK_INIT(RANK_SCHED, "sched"), .next_deadline = THREAD_NEVER};
+static struct list unused = LIST_INIT(unused); /* struct threads; sched.lock */
+static unsigned unused_count;
 
 static struct thread idle_threads[CPU_MAX];
 static uint64_t last_id; /* atomic */
-
-/* ---- queues; all under sched.lock ---- */
-
-static void sleepers_changed(void)
-{
-    uint64_t first = list_empty(&sched.sleepers)
-                         ? THREAD_NEVER
-                         : list_first(&sched.sleepers, struct thread, run_link)->deadline_ns;
-
-    __atomic_store_n(&sched.next_deadline, first, __ATOMIC_RELAXED);
-}
-
-static void sleepers_add(struct thread *t)
-{
-    struct list *at = sched.sleepers.prev;
-
-    while (at != &sched.sleepers &&
-           container_of(at, struct thread, run_link)->deadline_ns > t->deadline_ns)
-        at = at->prev;
-    list_push_front(at, &t->run_link); /* behind `at` */
-    sleepers_changed();
-}
-
-/* Its slice is over: it yields before it goes on in user mode. */
-static void end_slice(struct thread *t)
-{
-    __atomic_store_n(&t->resched, true, __ATOMIC_RELAXED);
-    __atomic_store_n(&t->attention, true, __ATOMIC_SEQ_CST);
-}
-
-/* All CPUs are busy and a thread has woken up. Whoever has run for longest gives way, but not
- * before it got something done: so a woken thread need not wait for the tick. */
-static void end_longest_slice(void)
-{
-    unsigned longest = 0, count = arch_cpu_count();
-
-    for (unsigned i = 1; i < count; i++)
-        if (cpus[i].current && /* it is up, but may not have a thread yet */
-            cpus[i].current->slice_start_ns < cpus[longest].current->slice_start_ns)
-            longest = i;
-    if (arch_time_ns() - cpus[longest].current->slice_start_ns < SLICE_MIN_NS ||
-        __atomic_load_n(&cpus[longest].current->resched, __ATOMIC_RELAXED))
-        return;
-    end_slice(cpus[longest].current);
-    if (longest != arch_cpu_id())
-        arch_kick(longest);
-}
-
-/* Some CPU must look at the run queue: this one, if it is idle (an interrupt ended its halt), or
- * the one where t ran last, or any that is idle. */
-static void kick_some_cpu(const struct thread *t)
-{
-    uint32_t idle = sched.idle_cpus, here = 1u << arch_cpu_id();
-    unsigned cpu;
-
-    if (idle == 0) {
-        end_longest_slice();
-        return;
-    }
-    if (idle & here) {
-        sched.idle_cpus &= ~here;
-        return;
-    }
-    cpu = idle >> t->cpu & 1 ? (unsigned)t->cpu : (unsigned)__builtin_ctz(idle);
-    sched.idle_cpus &= ~(1u << cpu);
-    arch_kick(cpu);
-}
-
-static void make_ready(struct thread *t)
-{
-    t->state = THREAD_READY;
-    list_push_back(&sched.woken, &t->run_link);
-    kick_some_cpu(t);
-}
-
-/* Takes t out of its sleep; the caller makes it ready or runs it. */
-HOT void unpark(struct thread *t, int result)
-{
-    t->park_result = result;
-    if (t->deadline_ns != THREAD_NEVER) {
-        list_remove(&t->run_link);
-        t->deadline_ns = THREAD_NEVER;
-        sleepers_changed();
-    }
-}
-
-static void wake_locked(struct thread *t)
-{
-    if (t->state == THREAD_PARKED) {
-        unpark(t, 0);
-        make_ready(t);
-    } else {
-        t->wake = true;
-    }
-}
-
-static bool nobody_ready(void)
-{
-    return list_empty(&sched.woken) && list_empty(&sched.preempted);
-}
-
-/* Who slept goes first: it is waited for, and mostly sleeps again soon. But not always, so that the
- * others go on. */
-static struct thread *next_ready(void)
-{
-    bool preempted = list_empty(&sched.woken) ||
-                     (sched.woken_in_a_row >= WOKEN_IN_A_ROW_MAX && !list_empty(&sched.preempted));
-    struct list *l = list_pop(preempted ? &sched.preempted : &sched.woken);
-
-    sched.woken_in_a_row = preempted ? 0 : sched.woken_in_a_row + 1;
-    return l != NULL ? container_of(l, struct thread, run_link) : cpu_this()->idle;
-}
 
 /* ---- the switch ---- */
 
 static void thread_free(struct thread *t)
 {
-    if (t->stack != NULL) {
-        struct frame *f = frame_of((paddr_t)((char *)t->stack - (char *)arch_phys(0)));
-
-        for (unsigned i = 0; i < STACK_FRAMES; i++)
-            frame_free(f + i);
-        t->stack = NULL;
-    }
+    if (t->stack != NULL)
+        arch_stack_free(t->stack);
+    t->stack = NULL;
     lock_acquire(&sched.lock);
-    list_push_front(&sched.unused, &t->run_link);
+    list_push_front(&unused, &t->run_link);
+    unused_count++;
     lock_release(&sched.lock);
 }
 
@@ -181,7 +56,6 @@ static __attribute__((noinline)) void use_view_table(struct thread *t)
 {
     bool stale;
     paddr_t top = thread_table(t, &stale);
-
     if (top != 0 && (stale || top != arch_table_loaded()))
         arch_table_load(top);
 }
@@ -200,41 +74,29 @@ void thread_use_table(void)
     use_table(cpu_this(), thread_this());
 }
 
-static __attribute__((cold, noinline)) void bury(struct cpu *c)
+/* What the thread that left has left behind; and the trace. */
+static __attribute__((cold, noinline)) void after_switch(struct cpu *c)
 {
     struct thread *dead = c->dead;
-
     c->dead = NULL;
+    c->chores = false;
     lock_release(&sched.lock);
-    thread_free(dead);
+    sched_kicks_send(c);
+    if (dead != NULL)
+        thread_free(dead);
+    if (c->traces)
+        trace_switched();
 }
 
 /* The first thing that t, which is thread_this(), does on its CPU (T2). */
 HOT void switch_finish(struct thread *t)
 {
     struct cpu *c = cpu_this();
-
-    if (__builtin_expect(c->dead != NULL, 0))
-        bury(c);
+    if (__builtin_expect(c->after_switch, 0))
+        after_switch(c);
     else
         lock_release(&sched.lock);
     use_table(c, t);
-}
-
-HOT void account(struct thread *t, uint64_t now)
-{
-    uint64_t ran = now - t->run_start_ns;
-
-    t->cpu_ns += ran;
-    if (t->process != NULL)
-        __atomic_fetch_add(&t->process->cpu_ns, ran, __ATOMIC_RELAXED);
-}
-
-HOT void check_canary(const struct thread *t)
-{
-    if (t->stack != NULL && *(const uint64_t *)t->stack != STACK_CANARY)
-        panic("the kernel stack of thread %s (%llu) has overflown", t->name,
-              (unsigned long long)t->id);
 }
 
 /* sched.lock is held on entry, and not on return, which is when the caller runs again: perhaps on
@@ -245,9 +107,7 @@ HOT void switch_other(struct thread *to, bool same_slice)
     struct cpu *c = cpu_this();
     struct thread *from = thread_this();
     uint64_t now = cpu_time_ns(c);
-
-    check_canary(from);
-    account(from, now);
+    sched_account(from, now);
     to->state = THREAD_RUNNING;
     to->cpu = (int)c->id;
     to->run_start_ns = now;
@@ -261,7 +121,6 @@ HOT void switch_other(struct thread *to, bool same_slice)
 static void switch_to(struct thread *to)
 {
     struct thread *me = thread_this();
-
     if (to != me) {
         switch_other(to, false);
         return;
@@ -274,7 +133,6 @@ static void switch_to(struct thread *to)
 static void trampoline(void *argument)
 {
     struct thread *t = argument;
-
     switch_finish(t);
     t->start(t->start_argument);
     thread_exit();
@@ -290,7 +148,7 @@ HOT int sleep_locked(struct thread *t, uint64_t deadline_ns, enum interruptible 
     t->interruptible = interruptible;
     if (deadline_ns != THREAD_NEVER) {
         t->deadline_ns = deadline_ns;
-        sleepers_add(t);
+        sched_sleep(t);
     }
     switch_other(next, same_slice);
     return t->park_result;
@@ -317,72 +175,93 @@ static int park(uint64_t deadline_ns, enum interruptible interruptible)
 {
     struct thread *t = thread_this();
     int result;
-
     assert(t != cpu_this()->idle);
     lock_acquire_first(&sched.lock);
     if (!ends_at_once(t, deadline_ns, interruptible, &result))
-        return sleep_locked(t, deadline_ns, interruptible, next_ready(), false);
+        return sleep_locked(t, deadline_ns, interruptible, sched_next(), false);
     lock_release(&sched.lock);
     return result;
 }
 
-void thread_park(void)
-{
-    (void)park(THREAD_NEVER, BY_NOTHING);
-}
+void thread_park(void) { (void)park(THREAD_NEVER, BY_NOTHING); }
+int thread_park_until(uint64_t deadline_ns) { return park(deadline_ns, BY_KILLS); }
+int thread_park_until_signal(uint64_t deadline_ns) { return park(deadline_ns, BY_SIGNALS); }
+int thread_park_until_uninterrupted(uint64_t deadline_ns) { return park(deadline_ns, BY_NOTHING); }
 
-int thread_park_until(uint64_t deadline_ns)
+/* sched.lock held. */
+static void wake_locked(struct thread *t)
 {
-    return park(deadline_ns, BY_KILLS);
-}
-
-int thread_park_until_signal(uint64_t deadline_ns)
-{
-    return park(deadline_ns, BY_SIGNALS);
-}
-
-int thread_park_until_uninterrupted(uint64_t deadline_ns)
-{
-    return park(deadline_ns, BY_NOTHING);
+    if (t->state == THREAD_PARKED) {
+        sched_unpark(t, 0);
+        sched_make_ready(t);
+    } else {
+        t->wake = true;
+    }
 }
 
 void thread_wake(struct thread *t)
 {
     lock_acquire(&sched.lock);
     wake_locked(t);
-    lock_release(&sched.lock);
+    sched_release_and_kick();
 }
 
-/* The thread woken goes on in the caller's slice: two that call each other for ever get no more
- * time than one. */
+int thread_wait(struct list *waiters, struct lock *l, int (*park)(uint64_t deadline_ns))
+{
+    struct thread *t = thread_this();
+    list_push_back(waiters, &t->wait_link);
+    lock_release(l);
+    int result = park(THREAD_NEVER);
+    lock_acquire(l);
+    list_remove(&t->wait_link);
+    return result;
+}
+
+void thread_wake_all(struct list *waiters)
+{
+    for (struct thread *t; (t = list_take(struct thread, waiters, wait_link));)
+        thread_wake(t);
+}
+
+/* The thread woken goes on in the caller's slice: two that call each other for ever let others run as
+ * often as one that computes. */
 int thread_wake_and_park(struct thread *t)
 {
     struct thread *me = thread_this();
     int result;
-
     lock_acquire_first(&sched.lock);
     if (ends_at_once(me, THREAD_NEVER, BY_KILLS, &result)) {
         wake_locked(t);
-        lock_release(&sched.lock);
+        sched_release_and_kick();
         return result;
     }
     if (__builtin_expect(t->state == THREAD_PARKED, 1)) {
-        unpark(t, 0);
+        sched_unpark(t, 0);
         return sleep_locked(me, THREAD_NEVER, BY_KILLS, t, true);
     }
     t->wake = true;
-    return sleep_locked(me, THREAD_NEVER, BY_KILLS, next_ready(), false);
+    return sleep_locked(me, THREAD_NEVER, BY_KILLS, sched_next(), false);
 }
 
-void thread_yield(void)
+static void give_way(bool last)
 {
     struct thread *t = thread_this();
-
+    uint64_t now = arch_time_ns();
     arch_serve_shootdown(); /* loops that yield may come back at once (G5) */
     lock_acquire_first(&sched.lock);
-    t->state = THREAD_READY;
-    list_push_back(&sched.preempted, &t->run_link);
-    switch_to(next_ready());
+    sched_account(t, now);
+    t->run_start_ns = now;
+    sched_put_back(t, last);
+    switch_to(sched_next());
+}
+
+void thread_yield(void) { give_way(true); }
+
+void thread_account(void)
+{
+    uint64_t now = arch_time_ns();
+    sched_account(thread_this(), now);
+    thread_this()->run_start_ns = now;
 }
 
 /* ---- kills, kicks, ticks ---- */
@@ -392,70 +271,49 @@ static void kick_locked(struct thread *t)
 {
     __atomic_store_n(&t->attention, true, __ATOMIC_SEQ_CST);
     if (t->state == THREAD_RUNNING && t != thread_this())
-        arch_kick((unsigned)t->cpu);
+        sched.kicks |= 1u << t->cpu;
 }
 
 void thread_kick(struct thread *t)
 {
     lock_acquire(&sched.lock);
     kick_locked(t);
-    lock_release(&sched.lock);
+    sched_release_and_kick();
+}
+
+/* sched.lock is held on entry and not on return. `by` ends the sleep if that can be interrupted so. */
+static void kick_awake(struct thread *t, enum interruptible by, int result)
+{
+    kick_locked(t);
+    if (t->state == THREAD_PARKED && t->interruptible >= by) {
+        sched_unpark(t, result);
+        sched_make_ready(t);
+    }
+    sched_release_and_kick();
 }
 
 void thread_kill(struct thread *t)
 {
     lock_acquire(&sched.lock);
     t->killed = true;
-    kick_locked(t);
-    if (t->state == THREAD_PARKED && t->interruptible) {
-        unpark(t, -EINTR);
-        make_ready(t);
-    }
-    lock_release(&sched.lock);
+    kick_awake(t, BY_KILLS, -EINTR);
 }
 
 void thread_signal(struct thread *t)
 {
     lock_acquire(&sched.lock);
     __atomic_store_n(&t->signalled, true, __ATOMIC_SEQ_CST);
-    kick_locked(t);
-    if (t->state == THREAD_PARKED && t->interruptible == BY_SIGNALS) {
-        unpark(t, -ERESTARTSYS);
-        make_ready(t);
-    }
-    lock_release(&sched.lock);
-}
-
-static void wake_sleepers(uint64_t now)
-{
-    lock_acquire(&sched.lock);
-    while (sched.next_deadline <= now) {
-        struct thread *t = list_first(&sched.sleepers, struct thread, run_link);
-
-        unpark(t, -ETIMEDOUT);
-        make_ready(t);
-    }
-    lock_release(&sched.lock);
-}
-
-void trap_timer(void)
-{
-    struct thread *t = thread_this();
-    uint64_t now = arch_time_ns();
-
-    if (__atomic_load_n(&sched.next_deadline, __ATOMIC_RELAXED) <= now)
-        wake_sleepers(now);
-    if (t != cpu_this()->idle && now - t->slice_start_ns >= SLICE_NS)
-        end_slice(t);
+    kick_awake(t, BY_SIGNALS, -ERESTARTSYS);
 }
 
 static __attribute__((cold, noinline)) void give_attention(struct thread *t, struct trap_frame *f)
 {
     while (__atomic_exchange_n(&t->attention, false, __ATOMIC_SEQ_CST)) {
+        sched_kicks_send(cpu_this());
         if (t->killed)
             process_thread_leave();
         if (__atomic_exchange_n(&t->resched, false, __ATOMIC_SEQ_CST))
-            thread_yield();
+            give_way(false);
         if (t->view != NULL)
             view_return_to_user(f);
         if (__atomic_load_n(&t->signalled, __ATOMIC_SEQ_CST) || t->restart_call)
@@ -466,7 +324,6 @@ static __attribute__((cold, noinline)) void give_attention(struct thread *t, str
 void trap_return_to_user(struct trap_frame *f)
 {
     struct thread *t = thread_this();
-
     if (__atomic_load_n(&t->attention, __ATOMIC_RELAXED))
         return give_attention(t, f);
 }
@@ -478,14 +335,13 @@ uint64_t thread_id_alloc(void)
     return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
 }
 
-static struct thread *unused_take(void)
+static struct thread *unused_take(unsigned leave)
 {
-    struct list *l;
-
     lock_acquire(&sched.lock);
-    l = list_pop(&sched.unused);
+    struct thread *t = unused_count > leave ? list_take(struct thread, &unused, run_link) : NULL;
+    unused_count -= t != NULL;
     lock_release(&sched.lock);
-    return l != NULL ? container_of(l, struct thread, run_link) : NULL;
+    return t;
 }
 
 static void prepare(struct thread *t, const char *name)
@@ -503,12 +359,9 @@ static void prepare(struct thread *t, const char *name)
 /* Gives t a stack, so that its first switch comes to trampoline(). */
 static bool prepare_stack(struct thread *t)
 {
-    struct frame *f = frame_alloc_run(STACK_FRAMES);
-
-    if (f == NULL)
+    t->stack = arch_stack_new();
+    if (t->stack == NULL)
         return false;
-    t->stack = frame_memory(f);
-    *(uint64_t *)t->stack = STACK_CANARY;
     arch_thread_init(&t->arch, (char *)t->stack + KERNEL_STACK_BYTES, trampoline, t);
     t->user_frame = arch_user_frame(&t->arch);
     return true;
@@ -516,8 +369,7 @@ static bool prepare_stack(struct thread *t)
 
 struct thread *thread_new(struct process *p, void (*start)(void *), void *arg, const char *name)
 {
-    struct thread *t = unused_take();
-
+    struct thread *t = unused_take(limit_may_take_kept(process_this()) ? 0 : THREADS_KEPT);
     if (t == NULL)
         return NULL;
     prepare(t, name);
@@ -530,26 +382,27 @@ struct thread *thread_new(struct process *p, void (*start)(void *), void *arg, c
     t->start = start;
     t->start_argument = arg;
     t->cpu = (int)arch_cpu_id();
+    t->nice = p != NULL ? thread_this()->nice : 0;
     return t;
 }
 
 void thread_start(struct thread *t)
 {
     lock_acquire(&sched.lock);
-    make_ready(t);
-    lock_release(&sched.lock);
+    t->share_ns = sched.floor_ns; /* no bonus: nobody gains by having many children */
+    sched_make_ready(t);
+    sched_release_and_kick();
 }
 
 void thread_exit(void)
 {
     struct thread *t = thread_this();
-
-    call_thread_gone(t);
     lock_acquire_first(&sched.lock);
     t->state = THREAD_DEAD;
     t->process = NULL;      /* it may be gone before we are */
     cpu_this()->dead = t;   /* freed by whoever runs here next: it stands on its stack */
-    switch_to(next_ready());
+    cpu_this()->chores = true;
+    switch_to(sched_next());
     panic("a dead thread runs");
 }
 
@@ -558,31 +411,37 @@ void thread_exit(void)
 static void idle_loop(void *unused)
 {
     uint32_t here = 1u << arch_cpu_id();
-
     (void)unused;
     for (;;) {
         lock_acquire(&sched.lock);
-        if (nobody_ready()) {
+        if (list_empty(&sched.ready)) {
             sched.idle_cpus |= here; /* T3 */
             lock_release(&sched.lock);
+            sched_kicks_send(cpu_this());
             arch_idle();
         } else {
             sched.idle_cpus &= ~here;
-            switch_to(next_ready());
+            switch_to(sched_next());
         }
     }
+}
+
+/* What runs here is this thread from now on. */
+static void become(struct cpu *c, struct thread *t, const char *name)
+{
+    prepare(t, name);
+    t->state = THREAD_RUNNING;
+    t->cpu = (int)c->id;
+    t->run_start_ns = arch_time_ns();
+    c->current = t;
 }
 
 void cpu_main(void)
 {
     struct cpu *c = cpu_this();
     struct thread *t = &idle_threads[c->id];
-
-    prepare(t, "idle");
-    t->state = THREAD_RUNNING;
-    t->cpu = (int)c->id;
-    t->run_start_ns = arch_time_ns();
-    c->current = c->idle = t;
+    c->idle = t;
+    become(c, t, "idle");
     idle_loop(NULL);
     panic("the idle thread ended");
 }
@@ -592,18 +451,13 @@ void thread_init(void)
     size_t bytes = THREADS_MAX * sizeof(struct thread);
     struct frame *f = frame_alloc_run((bytes + PAGE_BYTES - 1) / PAGE_BYTES);
     struct cpu *c = cpu_this();
-    struct thread *pool, *boot;
-
     if (f == NULL)
         panic("no memory for %d threads", THREADS_MAX);
-    pool = frame_memory(f);
-    list_init(&sched.woken);
-    list_init(&sched.preempted);
-    list_init(&sched.sleepers);
-    list_init(&sched.unused);
+    struct thread *pool = frame_memory(f);
     for (unsigned i = THREADS_MAX; i-- > 0;) {
         pool[i].state = THREAD_DEAD;
-        list_push_front(&sched.unused, &pool[i].run_link);
+        list_push_front(&unused, &pool[i].run_link);
+        unused_count++;
     }
 
     c->idle = &idle_threads[c->id];
@@ -612,10 +466,5 @@ void thread_init(void)
         panic("no memory for a stack");
     c->idle->start = idle_loop;
 
-    boot = unused_take();
-    prepare(boot, "boot");
-    boot->state = THREAD_RUNNING;
-    boot->cpu = (int)c->id;
-    boot->run_start_ns = arch_time_ns();
-    c->current = boot;
+    become(c, unused_take(0), "boot");
 }

@@ -26,7 +26,6 @@ struct view;
  *              kill, deadline   +-- PARKED <+
  */
 enum thread_state { THREAD_READY, THREAD_RUNNING, THREAD_PARKED, THREAD_DEAD };
-#define KERNEL_STACK_BYTES 16384 /* with an unmapped or canaried guard below */
 
 struct thread {
     struct arch_thread arch;
@@ -47,6 +46,8 @@ struct thread {
     struct view *view;               /* the view entered; view.c */
     struct trap_frame *user_frame;   /* the registers of user mode while it is in the kernel */
     uint64_t cpu_ns, slice_start_ns, run_start_ns;
+    uint64_t share_ns, shared_ns, key_ns; /* sched.c: used so far, stretched; up to which cpu_ns; in the queue */
+    int8_t nice;                     /* -20 to 19, as Linux has it; what is shared out by it: sched.c */
     int park_result;                 /* why the last sleep ended; sched lock */
     vaddr_t clear_child_tid;         /* linux */
     struct list futex_link;          /* futex.c */
@@ -78,10 +79,14 @@ int thread_park_until(uint64_t deadline_ns); /* ~0: no time limit */
 int thread_park_until_uninterrupted(uint64_t deadline_ns); /* ignores kills: 0 or -ETIMEDOUT */
 int thread_park_until_signal(uint64_t deadline_ns); /* also -ERESTARTSYS: thread_signal() */
 void thread_wake(struct thread *t);
+/* Sleeps by `park` in a list of waiters, by wait_link, whose lock is held on entry and return. */
+int thread_wait(struct list *waiters, struct lock *l, int (*park)(uint64_t deadline_ns));
+void thread_wake_all(struct list *waiters);  /* its lock is held */
 /* Wakes t and switches to it at once on this CPU if it was parked, parking the caller as
  * thread_park_until(~0) does: the fast path of call and reply. */
 int thread_wake_and_park(struct thread *t);
 void thread_yield(void);
+void thread_account(void);                   /* cpu_ns of this thread and its process, up to now */
 void thread_kill(struct thread *t);          /* sets killed, wakes it, kicks its CPU */
 void thread_signal(struct thread *t);        /* the same with signalled, for waits that allow it */
 /* Sets `attention`: before t is in user mode next, view_return_to_user() and the like are called; if

@@ -137,8 +137,7 @@ void ustar_add(struct ustar_source *s)
         uint64_t bytes;
         int error = s->read(s, at, block);
         if (error) {
-            printk("%s: cannot read the archive at byte %lu (error %d)", s->name,
-                   (unsigned long)at, -error);
+            printk("%s: cannot read the archive at byte %lu (error %d)", s->name, at, -error);
             return;
         }
         if (all_zero(block)) { /* two end an archive; boot modules may hold several */
@@ -149,13 +148,12 @@ void ustar_add(struct ustar_source *s)
         zeros = 0;
         if (memcmp(h->magic, "ustar", 5) != 0 || !checksum_ok(block)
             || !octal(h->size, sizeof(h->size), &bytes)) {
-            printk("%s: no ustar header at byte %lu; what follows is ignored", s->name,
-                   (unsigned long)at);
+            printk("%s: no ustar header at byte %lu; what follows is ignored", s->name, at);
             return;
         }
         if (bytes > s->bytes - at - BLOCK) {
             printk("%s: %.40s is cut off (%lu bytes, %lu are there); ignored", s->name, h->name,
-                   (unsigned long)bytes, (unsigned long)(s->bytes - at - BLOCK));
+                   bytes, s->bytes - at - BLOCK);
             return;
         }
         bool file = h->type == '0' || h->type == 0, folder = h->type == '5';

@@ -6,8 +6,9 @@
  * snapshot s has sequence <= s < superseded. A snapshot reads `published` and registers under one
  * lock, so a version that nobody needs after its successor was published never will be.
  *
- * Old versions may take a quarter of memory. Beyond it the snapshots that need the oldest expire: they
- * end with -ESTALE when they touch a page whose version is gone.
+ * A snapshot for which more versions are kept than its process may have (KD_LIMIT_VERSIONS) expires: it
+ * ends with -ESTALE when it touches a page whose version is gone. All together may take a quarter of
+ * memory; beyond it the snapshots that need the oldest expire.
  *
  * V1  A version is linked in page->versions and in the FIFO, or it is in the collector's hands.
  * V2  Whoever finds a version in page->versions, under the leaf lock, may unlink and free it.
@@ -51,6 +52,8 @@ static void snapshot_add(struct snapshot *s, uint64_t sequence)
 {
     s->sequence = sequence;
     s->expired = false;
+    s->kept = 0;
+    s->kept_most = process_this()->limits.most[KD_LIMIT_VERSIONS];
     list_push_back(&snapshots, &s->link);
 }
 
@@ -75,6 +78,15 @@ int version_snapshot_share(struct view *v, struct snapshot *s)
         snapshot_add(s, v->snapshot);
     lock_release(&versions_lock);
     return e;
+}
+
+uint64_t version_most_kept(const struct process *p)
+{
+    uint64_t most = 0;
+    for (unsigned i = 0; i < KD_VIEW_MAX; i++)
+        if (views[i].process == p && !list_empty(&views[i].seen.link))
+            most = MAX(most, views[i].seen.kept);
+    return most;
 }
 
 static void snapshot_remove(struct snapshot *s)
@@ -107,10 +119,19 @@ struct copy *version_find(const struct page *p, uint64_t snapshot)
     return NULL;
 }
 
+static bool needed_by(const struct copy *c, const struct snapshot *s)
+{
+    return !s->expired && c->sequence <= s->sequence && s->sequence < c->superseded;
+}
+
+/* A snapshot for which too many are kept expires. */
 void version_add(struct copy *c)
 {
     lock_acquire(&versions_lock);
     list_push_back(&fifo, &c->link);
+    list_each(struct snapshot, s, &snapshots, link)
+        if (needed_by(c, s) && ++s->kept > s->kept_most)
+            s->expired = true;
     lock_release(&versions_lock);
     count(versions);
 }
@@ -118,11 +139,9 @@ void version_add(struct copy *c)
 /* A snapshot that needs it, or NULL. */
 static struct snapshot *needs(const struct copy *c)
 {
-    list_for(l, &snapshots) {
-        struct snapshot *s = container_of(l, struct snapshot, link);
-        if (!s->expired && c->sequence <= s->sequence && s->sequence < c->superseded)
+    list_each(struct snapshot, s, &snapshots, link)
+        if (needed_by(c, s))
             return s;
-    }
     return NULL;
 }
 

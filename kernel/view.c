@@ -6,6 +6,7 @@
 #include "view.h"
 
 #include "handle.h"
+#include "trace.h"
 
 struct view views[KD_VIEW_MAX];
 struct kd_system_info counters;
@@ -16,6 +17,7 @@ void view_init(void)
     for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
         struct view *v = &views[i];
         v->id = (uint16_t)i;
+        vmask_set(&v->self, i);
         lock_init(&v->lock, RANK_VIEW, "view");
         list_init(&v->copies);
         list_init(&v->spilled);
@@ -78,16 +80,14 @@ paddr_t thread_table(struct thread *t, bool *stale)
 
 /* ---- create and close ---- */
 
-enum { PROCESS_VIEWS_MAX = KD_VIEW_MAX * 3 / 4 }; /* no program takes them all */
-
 static struct view *view_take(struct process *p, uint8_t state)
 {
     struct view *found = NULL;
-    unsigned own = 0;
+    if (!limit_charge(p, KD_LIMIT_VIEWS, 1))
+        return NULL;
     lock_acquire(&views_lock);
-    for (unsigned i = 0; i < KD_VIEW_MAX; i++)
-        own += views[i].state != VIEW_FREE && views[i].process == p;
-    for (unsigned i = 0; i < KD_VIEW_MAX && !found && own < PROCESS_VIEWS_MAX; i++) {
+    unsigned end = limit_may_take_kept(p) ? KD_VIEW_MAX : KD_VIEW_MAX - VIEWS_KEPT;
+    for (unsigned i = 0; i < end && !found; i++) {
         lock_acquire(&views[i].lock);
         if (views[i].state == VIEW_FREE) {
             found = &views[i];
@@ -97,7 +97,22 @@ static struct view *view_take(struct process *p, uint8_t state)
         lock_release(&views[i].lock);
     }
     lock_release(&views_lock);
+    if (!found)
+        limit_uncharge(p, KD_LIMIT_VIEWS, 1);
     return found;
+}
+
+/* It has no copies and is in no queue; its table is the caller's from now on. */
+static void view_give(struct view *v)
+{
+    limit_uncharge(v->process, KD_LIMIT_VIEWS, 1);
+    lock_acquire(&v->lock);
+    v->table = 0;
+    v->owner = NULL;
+    v->process = NULL;
+    v->ticket = 0;
+    v->state = VIEW_FREE; /* last: from here on it may be somebody else's */
+    lock_release(&v->lock);
 }
 
 struct view *view_plain(struct process *p)
@@ -112,11 +127,7 @@ struct view *view_plain(struct process *p)
     v->owner = NULL;
     struct view *none = NULL;
     if (!__atomic_compare_exchange_n(&p->plain, &none, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        lock_acquire(&v->lock);
-        v->table = 0;
-        v->process = NULL;
-        v->state = VIEW_FREE;
-        lock_release(&v->lock);
+        view_give(v);
         v = none;
     }
     return v;
@@ -131,20 +142,21 @@ static long view_create(void)
     paddr_t table = arch_table_new_view(p->table);
     long h = table ? handle_new(p, HANDLE_VIEW, v, KD_RIGHT_MANAGE) : -ENOMEM;
     lock_acquire(&v->lock);
-    v->table = h < 0 ? 0 : table;
+    v->table = table;
     v->owner = thread_this();
     v->cpu = (int)arch_cpu_id();
     v->snapshot_rights = v->stale = v->owed = false;
     v->owed_count = 0;
+    v->tables_from = KD_STORE_END;
+    v->tables_to = KD_STORE_BASE;
     v->doom = 0;
     v->handle = (int)h;
-    if (h < 0) {
-        v->state = VIEW_FREE;
-        v->owner = NULL;
-    }
     lock_release(&v->lock);
-    if (h < 0 && table)
-        arch_table_free(table, true);
+    if (h < 0) {
+        view_give(v);
+        if (table)
+            arch_table_free(table, true);
+    }
     return h;
 }
 
@@ -154,6 +166,7 @@ void view_forget_object(struct view *v)
         object_put(v->last_object);
     v->last_object = NULL;
     v->last_leaf = NULL;
+    v->hand_page = NULL;
 }
 
 /* Every right is given up with the table. The owner thread, after an abort. */
@@ -175,12 +188,7 @@ static void view_destroy(struct view *v)
     lock_release(&v->lock);
     arch_shootdown(cpu);
     arch_table_free(table, true);
-    lock_acquire(&v->lock);
-    v->owner = NULL;
-    v->process = NULL;
-    v->ticket = 0;
-    v->state = VIEW_FREE; /* last: from here on it may be somebody else's */
-    lock_release(&v->lock);
+    view_give(v);
 }
 
 int view_close(struct view *v, int handle)
@@ -209,13 +217,8 @@ void view_thread_gone(struct thread *t)
 void view_process_gone(struct process *p)
 {
     struct view *v = p->plain;
-    if (!v)
-        return;
-    lock_acquire(&v->lock);
-    v->table = 0; /* it is the process's own, freed with it */
-    v->state = VIEW_FREE;
-    v->process = NULL;
-    lock_release(&v->lock);
+    if (v)
+        view_give(v); /* the table is the process's own, freed with it */
     p->plain = NULL;
 }
 
@@ -234,7 +237,8 @@ static long view_enter(int handle)
     if (t->view == v)
         return 0;
     t->view = v;
-    thread_use_table();
+    if (!BUG(ENTER_NO_FLUSH)) /* CR3 cannot be written without a flush, so that is not written */
+        thread_use_table();
     return 0;
 }
 
@@ -258,7 +262,7 @@ static void drop_right_at(struct view *v, vaddr_t at)
 /* View locked; the caller flushes. */
 static void drop_all_rights(struct view *v)
 {
-    arch_pte_walk(v->table, KD_STORE_BASE, KD_STORE_END, drop_right, NULL);
+    arch_pte_walk(v->table, v->tables_from, v->tables_to, drop_right, NULL);
 }
 
 void view_owe(struct view *v, vaddr_t at)
@@ -322,8 +326,13 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
         flush_own(v);
     shadow_check_self();
     v->deliver = false;
-    v->ask_at = 0;
+    if (!BUG(ASK_KEPT))
+        v->ask_at = 0;
     struct port *port = v->enlisted;
+    if (port) {
+        limit_uncharge(v->process, KD_LIMIT_COPIES, v->copies_charged);
+        v->copies_charged = 0;
+    }
     if (v->doom || port || !vmask_empty(&v->waits)) { /* else no search can come by: it waits for nobody */
         lock_acquire(&graph_lock);
         v->waits = (struct vmask){0};
@@ -347,6 +356,8 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
 
 void view_return_hands(struct view *v)
 {
+    if (v->credit_waiting && !BUG(CREDIT_KEEPS))
+        credit_leave(v);
     if (v->credits_hand)
         credit_return(v->enlisted, v->credits_hand);
     if (v->frame_hand)
@@ -356,6 +367,7 @@ void view_return_hands(struct view *v)
     v->credits_hand = 0;
     v->frame_hand = NULL;
     v->copy_hand = NULL;
+    v->hand_page = NULL;
 }
 
 /* Drops the first private copy of a list: PTE EMPTY, flushed, writer none, frame and credit back. */
@@ -384,8 +396,7 @@ static void drop_copy(struct view *v, struct list *from, struct copy *c)
         } else {
             v->spilled_count--;
         }
-        if (!list_empty(&p->waiters))
-            thread_wake(list_first(&p->waiters, struct view, queue_link)->owner);
+        waiters_wake(p);
     } /* else a sweep took it: its manager died */
     lock_release(&v->lock);
     lock_release(&l->lock);
@@ -419,31 +430,29 @@ static void view_gone_notice(struct view *v, int reason)
     v->chained = false;
     struct item *i = &v->gone_item;
     notice_move(&v->gone_port, port, i);
-    i->kind = ITEM_VIEW_GONE;
-    i->process = (uint64_t)v->process->pid;
-    i->word[0] = v->id;
-    i->word[1] = v->owner->killed;
-    i->word[2] = (uint64_t)reason;
+    item_say(i, ITEM_VIEW_GONE, v->process->pid, v->id, v->owner->killed, (uint64_t)reason);
     port_post(port, i);
 }
 
+void view_batch_drop(struct view *v)
+{
+    if (v->batch_bytes)
+        limit_uncharge(v->process, KD_LIMIT_MEMORY, v->batch_bytes / PAGE_BYTES + 1);
+    data_free(v->batch);
+    v->batch = NULL;
+    v->batch_bytes = 0;
+}
+
+/* Page queues and containers' FIFOs it left when its fault or call ended (fault_ended, hold_wait). */
 void view_abort(struct view *v, int reason)
 {
-    if (v->queue_page) {
-        struct leaf *l = v->queue_leaf;
-        lock_acquire(&l->lock);
-        queue_leave(v);
-        lock_release(&l->lock);
-    }
-    container_lock_leave(v);
-    credit_leave(v);
+    TRACE_RARE(ABORT, reason, v->ticket, 0);
     drop_copies(v, &v->copies);  /* A2 */
     drop_copies(v, &v->spilled);
     view_gone_notice(v, reason); /* A3 */
-    view_return_hands(v);
-    kfree(v->batch);
-    v->batch = NULL;
-    v->batch_bytes = 0;
+    if (!(BUG(GONE_HANDS) && v->owner->killed))
+        view_return_hands(v);
+    view_batch_drop(v);
     version_snapshot_end(v);
     __atomic_fetch_add(&v->process->stats.aborts, 1, __ATOMIC_RELAXED);
     if (reason == EDEADLK)
@@ -496,7 +505,7 @@ static long container_info(vaddr_t at, vaddr_t out)
  * the transaction ended before it. */
 void view_end_unwritten(struct view *v)
 {
-    if (v->credits_hand || v->frame_hand || v->copy_hand)
+    if (v->credits_hand | v->credit_waiting | (uintptr_t)v->frame_hand | (uintptr_t)v->copy_hand)
         view_return_hands(v);
     if (!list_empty(&v->seen.link))
         version_snapshot_end(v);
@@ -513,6 +522,7 @@ long txn_syscall(unsigned number, const uint64_t a[6])
     case KD_TXN_ABORT:
     case KD_TXN_HINT:
     case KD_TXN_LOCK:
+    case KD_TXN_CHANGES:
     case KD_SNAPSHOT_SHARE: return begin_call(number, a);
     case KD_VIEW_STATS:
         return copy_to_user(a[0], &process_this()->stats, sizeof(struct kd_view_stats));

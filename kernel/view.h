@@ -35,6 +35,8 @@
 #define PTE_USED PTE_SOFT0
 #define PTE_COPY PTE_SOFT1
 #define PTE_HELD PTE_SOFT2
+#define PTE_SHARED (PTE_PRESENT | PTE_USER | PTE_NX)
+#define PTE_PRIVATE (PTE_SHARED | PTE_WRITE | PTE_ACCESSED | PTE_DIRTY | PTE_COPY)
 
 enum view_state { VIEW_FREE, VIEW_IDLE, VIEW_ACTIVE, VIEW_COMMITTING, VIEW_PLAIN };
 enum view_want { WANT_READ, WANT_WRITE, WANT_READ_FOR_WRITE };
@@ -58,18 +60,21 @@ struct snapshot {
     struct list link;               /* registered if it is in the list */
     uint64_t sequence;              /* the last publication that it sees */
     bool expired;                   /* needed too many old versions */
+    uint64_t kept, kept_most;       /* how many were kept for it, and may be */
     uint32_t references;            /* atomic; of one behind a handle */
 };
 
 struct view {
     uint16_t id;
     struct lock lock;               /* RANK_VIEW */
+    struct vmask self;              /* its own bit */
     uint8_t state;
     bool snapshot_rights;           /* its PTEs are those of a snapshot: no rights */
     bool untouched;                 /* it waits for its first lock: no right was used in this transaction */
     bool owed, stale;               /* others wait for it; a shootdown may be due to it */
     int cpu;                        /* where its table was loaded last */
     paddr_t table;
+    vaddr_t tables_from, tables_to; /* all its entries for the store lie between them; owner thread */
     struct list copies, spilled;    /* private copies: in memory, in the log */
     unsigned copy_count, spilled_count;
     unsigned owed_count;            /* OWED_MAX + 1: too many, all rights go */
@@ -91,7 +96,10 @@ struct view {
     uint64_t credits_hand;          /* taken and not used yet */
     struct frame *frame_hand;
     struct copy *copy_hand;
+    struct page *hand_page;         /* frame_hand holds its contents if its leaf has changed so often */
+    uint64_t hand_changes;
     uint64_t credits;               /* held by its copies */
+    uint64_t copies_charged;        /* to its process: those, what is in hand, and what was logged since */
 
     struct leaf *queue_leaf;        /* the leaf whose lock guards the next four; owner thread */
     vaddr_t queue_at, lock_base;    /* the addresses of what it waits for, for KD_VIEW_LIST */
@@ -125,23 +133,31 @@ struct view {
 
     struct item commit_item, lock_item, gone_item, conflict_item;
     struct port *gone_port, *conflict_port; /* where the last two were posted last; references */
-    uint64_t commit_token;
+    uint64_t commit_token, received_token; /* of commit_item; what its manager has received last */
     uint8_t asked;                  /* the kind of commit_item: what its manager works on */
     uint16_t told;                  /* copies told with KD_DIFF_SPILL and not spilled yet */
     bool chained;                   /* its manager may hold pages of this transaction: it hears of its
                                      * abort */
     vaddr_t bring_at;               /* the page that UNSPILL is about */
-    void *batch;
+    struct frame *batch;            /* data_in */
     uint64_t batch_bytes;
     int answer;                     /* atomic: ANSWER_NONE, ANSWER_CLAIMED, 0, or a refusal's errno */
     csn_t commit_csn;
     uint64_t logged, logged_spilled;
     vaddr_t ask_at;                 /* with KD_OBJECT_ASK: what was asked last, ... */
+    uint64_t ask_token;             /* ... the question's number; view lock, as the next two */
     int ask_access, ask_answer;     /* ... and the manager's word; atomic */
 };
 
 extern struct view views[KD_VIEW_MAX];
 extern struct lock graph_lock;
+
+/* Somebody waits for the page: the first one looks again. Leaf locked. */
+static inline void waiters_wake(const struct page *p)
+{
+    if (!list_empty(&p->waiters))
+        thread_wake(list_first(&p->waiters, struct view, queue_link)->owner);
+}
 
 /* view.c */
 void view_init(void);
@@ -153,6 +169,7 @@ long view_end(struct view *v);                  /* C8 */
 void view_return_to_user(struct trap_frame *f); /* thread.c: a doom takes effect */
 uint64_t view_cpu_bit(const struct view *v);    /* for arch_shootdown; after its PTE was changed */
 void view_return_hands(struct view *v);
+void view_batch_drop(struct view *v);
 void view_end_unwritten(struct view *v);      /* the commit of a transaction that wrote nothing */
 trap_call txn_begin, txn_commit;              /* begin.c, commit.c: system calls of their own */
 pte_t *view_pte(struct view *v, vaddr_t at);    /* NULL: EMPTY */
@@ -171,6 +188,10 @@ long begin_call(unsigned number, const uint64_t a[6]);
 /* Makes `at` accessible to the view's transaction. 0; -ECANCELED: doomed; -EFAULT: nothing lies there;
  * -EACCES: it is open read-only; -EINVAL: it is not transactional. */
 must_check int view_touch(struct view *v, vaddr_t at, bool write);
+
+/* fault_other.c: both -errno, after the program was ended or told, or 0: served. */
+int fault_outside(vaddr_t at, unsigned flags); /* in the store region, but by no transaction */
+int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags);
 
 /* group.c */
 /* The page at `slot` was granted for reading: its neighbours too, as far as they are free and likely
@@ -191,6 +212,7 @@ static inline bool container_shut(const struct view *v, const struct object *o)
 /* May v get a page? If not it is in the container's queue, with edges, and is to sleep. Leaf locked. */
 bool container_admits(struct view *v, struct object *o, bool write);
 bool container_locked_by(const struct view *v, const struct object *o);
+int container_owner(struct object *o);          /* who has it for itself, drained; or WRITER_NONE */
 void container_lock_leave(struct view *v);      /* the queue, if it stands in one */
 /* Its transaction is over. Locks go before the edges of those that wait for it (they may add one until
  * then), and the edges before nobody drains for it any more (walk_end trusts them). */
@@ -214,6 +236,7 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
  * unlocked. True: transactions are left, and v has edges to them. Leaf locked. */
 bool conflict_take(struct view *v, struct leaf *l, unsigned slot, uint64_t *shoot);
 void view_doom(struct view *v, int reason);     /* if it is active; wakes or kicks its owner */
+void view_doom_locked(struct view *v, int reason); /* the same; it is, and is locked */
 void view_wake_waiters(struct view *v);         /* all that wait for v; after it became idle */
 void waits_clear(struct view *v);
 void waits_add(struct view *v, const struct vmask *on); /* and searches for a cycle */
@@ -238,9 +261,11 @@ must_check int encode_copies(struct view *v, struct kd_diff *d);
 must_check int encode_spill(struct view *v, struct kd_diff *d);
 /* The transaction is about to store to these bytes; copies of their pages were just made. */
 void encode_declare(struct view *v, vaddr_t at, uint64_t bytes);
+/* Its first copy from an address on, and what it changed; false: there is none. By the owner thread. */
+bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out);
 
 /* commit.c */
-void view_commit_answer(struct view *v, int answer);
+void view_commit_answer(struct view *v, const struct port *p, int answer);
 /* The view, claimed, if it was delivered to the calling process with this token, asks for one of these
  * (a mask), and is not answered: until view_claim_end() or view_answer() only the caller works on its
  * copies, and its owner sleeps. NULL otherwise. */
@@ -275,5 +300,6 @@ must_check int version_snapshot_begin(struct view *v, struct snapshot *shared);
 must_check int version_snapshot_share(struct view *v, struct snapshot *s); /* registers s where v is */
 void snapshot_put(struct snapshot *s);
 void version_snapshot_end(struct view *v);
+uint64_t version_most_kept(const struct process *p); /* for the one of its snapshots that needs most */
 
 #endif

@@ -18,8 +18,6 @@
 
 #include "file.h"
 
-static vaddr_t page_up(vaddr_t at) { return page_down(at + PAGE_BYTES - 1); }
-
 /* Page-aligns [at, at + bytes). False: empty, unaligned, or not within slot 0's share. */
 static bool range_valid(vaddr_t at, uint64_t bytes)
 {
@@ -37,11 +35,9 @@ static bool protection_valid(unsigned protection)
 /* The first region that ends behind `at`, or NULL. */
 static struct region *region_after(struct process *p, vaddr_t at)
 {
-    list_for (l, &p->regions) {
-        struct region *r = container_of(l, struct region, link);
+    list_each(struct region, r, &p->regions, link)
         if (r->end > at)
             return r;
-    }
     return NULL;
 }
 
@@ -61,21 +57,29 @@ static struct region *region_new(struct process *p)
     return r;
 }
 
+/* A copy, in no list. */
+static struct region *region_like(struct process *p, const struct region *r)
+{
+    struct region *copy = region_new(p);
+    if (!copy)
+        return NULL;
+    *copy = *r;
+    if (r->source.node)
+        node_get(r->source.node);
+    return copy;
+}
+
 /* Makes `at` a border between regions. */
 static int region_split(struct process *p, vaddr_t at)
 {
     struct region *r = region_at(p, at);
     if (!r || r->start == at)
         return 0;
-    struct region *upper = region_new(p);
+    struct region *upper = region_like(p, r);
     if (!upper)
         return -ENOMEM;
     upper->start = at;
-    upper->end = r->end;
-    upper->protection = r->protection;
     upper->source = source_skip(r->source, at - r->start);
-    if (upper->source.node)
-        node_get(upper->source.node);
     r->end = at;
     list_insert_before(r->link.next, &upper->link);
     return 0;
@@ -117,22 +121,20 @@ static vaddr_t range_find(struct process *p, uint64_t bytes)
     return at < end && bytes <= end - at ? at : 0;
 }
 
-/* Bytes of writable memory that were promised: what may still be filled. */
+/* Bytes of memory that were promised: what may be filled. */
 static uint64_t bytes_promised(struct process *p)
 {
     uint64_t sum = 0;
-    list_for (l, &p->regions) {
-        struct region *r = container_of(l, struct region, link);
-        if (r->protection & VM_WRITE)
+    list_each(struct region, r, &p->regions, link)
+        if (r->protection)
             sum += r->end - r->start;
-    }
     return sum;
 }
 
 static bool promise_ok(struct process *p, uint64_t bytes, unsigned protection)
 {
-    uint64_t limit = p->frames_max * PAGE_BYTES;
-    return !(protection & VM_WRITE) || (bytes <= limit && bytes_promised(p) <= limit - bytes);
+    uint64_t limit = p->limits.most[KD_LIMIT_MEMORY] * PAGE_BYTES;
+    return !protection || (bytes <= limit && bytes_promised(p) <= limit - bytes);
 }
 
 /* ---- taking memory away ----
@@ -154,30 +156,23 @@ static bool sweep_entry(pte_t *pte, vaddr_t at, void *arg)
     s->any = true;
     if (s->change) {
         pte_exchange(pte, pte_make(pa, s->protection ? pte_flags(s->protection) : PTE_SOFT0));
-        return true;
+    } else {
+        pte_exchange(pte, 0);
+        list_push_back(&s->frames, &frame_of(pa)->link);
+        s->process->frames--;
     }
-    pte_exchange(pte, 0);
-    list_push_back(&s->frames, &frame_of(pa)->link);
-    s->process->frames--;
     return true;
 }
 
-/* Ends a sweep: every CPU forgets the old entries, then the frames are free. */
-static void sweep_finish(struct sweep *s)
+/* At its end the CPUs that run the process forget the old entries, then the frames are free. */
+static void sweep_range(struct sweep s, vaddr_t at, vaddr_t end)
 {
-    struct list *l;
-    if (s->any)
-        arch_shootdown((1ull << arch_cpu_count()) - 1);
-    while ((l = list_pop(&s->frames)))
-        frame_free(container_of(l, struct frame, link));
-}
-
-static void sweep_range(struct process *p, vaddr_t at, vaddr_t end)
-{
-    struct sweep s = {.process = p};
     list_init(&s.frames);
-    arch_pte_walk(p->table, at, end, sweep_entry, &s);
-    sweep_finish(&s);
+    arch_pte_walk(s.process->table, at, end, sweep_entry, &s);
+    if (s.any)
+        arch_shootdown(arch_table_cpus(s.process->table));
+    for (struct frame *f; (f = list_take(struct frame, &s.frames, link));)
+        frame_free(f);
 }
 
 /* Removes all of [at, end); borders are regions' borders already. The regions go to *gone. */
@@ -192,14 +187,12 @@ static void unmap_locked(struct process *p, vaddr_t at, vaddr_t end, struct list
         any = true;
     }
     if (any)
-        sweep_range(p, at, end);
+        sweep_range((struct sweep){.process = p}, at, end);
 }
 
 static void regions_free(struct list *gone)
 {
-    struct list *l;
-    while ((l = list_pop(gone))) {
-        struct region *r = container_of(l, struct region, link);
+    for (struct region *r; (r = list_take(struct region, gone, link));) {
         if (r->source.node)
             node_put(r->source.node);
         kfree(r);
@@ -212,8 +205,6 @@ long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection, 
             const struct vm_source *source)
 {
     struct list gone;
-    long result;
-
     if (bytes == 0 || bytes > VM_END)
         return bytes ? -ENOMEM : -EINVAL;
     if (!protection_valid(protection))
@@ -225,7 +216,7 @@ long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection, 
     list_init(&gone);
     lock_acquire(&p->space_lock);
     struct region *r = region_new(p);
-    result = -ENOMEM;
+    long result = -ENOMEM;
     if (!r || !promise_ok(p, bytes, protection))
         goto out;
     if (flags & VM_NO_REPLACE) {
@@ -263,10 +254,9 @@ out:
 
 int vm_unmap(struct process *p, vaddr_t at, uint64_t bytes)
 {
-    struct list gone;
+    struct list gone = LIST_INIT(gone);
     if (bytes > VM_END || !range_valid(at, bytes = page_up(bytes)))
         return -EINVAL;
-    list_init(&gone);
     lock_acquire(&p->space_lock);
     int error = region_split(p, at);
     if (!error)
@@ -287,7 +277,7 @@ static int protect_check(struct process *p, vaddr_t at, vaddr_t end, unsigned pr
         if (!r)
             return -ENOMEM;
         vaddr_t stop = MIN(r->end, end);
-        if (!(r->protection & VM_WRITE))
+        if (!r->protection)
             more += stop - here;
         here = stop;
     }
@@ -313,12 +303,8 @@ int vm_protect(struct process *p, vaddr_t at, uint64_t bytes, unsigned protectio
         r->protection = protection;
         here = r->end;
     }
-    if (!error) {
-        struct sweep s = {.process = p, .change = true, .protection = protection};
-        list_init(&s.frames);
-        arch_pte_walk(p->table, at, at + bytes, sweep_entry, &s);
-        sweep_finish(&s);
-    }
+    if (!error)
+        sweep_range((struct sweep){.process = p, .change = true, .protection = protection}, at, at + bytes);
     lock_release(&p->space_lock);
     return error;
 }
@@ -330,7 +316,7 @@ int vm_forget(struct process *p, vaddr_t at, uint64_t bytes)
     if (bytes > VM_END || !range_valid(at, bytes = page_up(bytes)))
         return -EINVAL;
     lock_acquire(&p->space_lock);
-    sweep_range(p, at, at + bytes);
+    sweep_range((struct sweep){.process = p}, at, at + bytes);
     lock_release(&p->space_lock);
     return 0;
 }
@@ -386,15 +372,13 @@ int vm_space_new(struct process *p)
 {
     lock_init(&p->space_lock, RANK_SPACE, "space");
     list_init(&p->regions);
-    p->frames_max = frame_total_count();
     p->table = arch_table_new();
     return p->table ? 0 : -ENOMEM;
 }
 
 void vm_space_free(struct process *p)
 {
-    struct list gone;
-    list_init(&gone);
+    struct list gone = LIST_INIT(gone);
     lock_acquire(&p->space_lock);
     unmap_locked(p, VM_START, VM_END, &gone);
     assert(p->frames == 0); /* V4 */
@@ -433,21 +417,6 @@ void vm_check(struct process *p)
 
 /* ---- fork and execve ---- */
 
-static int region_copy(struct process *to, const struct region *r)
-{
-    struct region *copy = region_new(to);
-    if (!copy)
-        return -ENOMEM;
-    copy->start = r->start;
-    copy->end = r->end;
-    copy->protection = r->protection;
-    copy->source = r->source;
-    if (copy->source.node)
-        node_get(copy->source.node);
-    list_push_back(&to->regions, &copy->link);
-    return 0;
-}
-
 struct page_copy {
     struct process *to;
     int error;
@@ -458,7 +427,7 @@ static bool entry_copy(pte_t *pte, vaddr_t at, void *arg)
 {
     struct page_copy *c = arg;
     pte_t *new = arch_pte(c->to->table, at, true);
-    struct frame *f = new && c->to->frames < c->to->frames_max ? frame_alloc(false) : NULL;
+    struct frame *f = new && limit_memory_left(c->to) ? frame_alloc(FRAME_PAGE) : NULL;
     if (!f) {
         c->error = -ENOMEM;
         return false;
@@ -475,9 +444,13 @@ int vm_copy_space(struct process *to, struct process *from)
 {
     struct page_copy c = {.to = to};
     lock_acquire(&from->space_lock);
-    list_for (l, &from->regions)
-        if (!c.error)
-            c.error = region_copy(to, container_of(l, struct region, link));
+    list_each(struct region, r, &from->regions, link) {
+        struct region *copy = c.error ? NULL : region_like(to, r);
+        if (copy)
+            list_push_back(&to->regions, &copy->link);
+        else
+            c.error = -ENOMEM;
+    }
     to->brk_start = from->brk_start;
     to->brk_end = from->brk_end;
     if (!c.error)
@@ -486,17 +459,10 @@ int vm_copy_space(struct process *to, struct process *from)
     return c.error;
 }
 
-static void regions_exchange(struct process *a, struct process *b)
+static void regions_move(struct list *from, struct list *to)
 {
-    struct list kept;
-    struct list *l;
-    list_init(&kept);
-    while ((l = list_pop(&a->regions)))
-        list_push_back(&kept, l);
-    while ((l = list_pop(&b->regions)))
-        list_push_back(&a->regions, l);
-    while ((l = list_pop(&kept)))
-        list_push_back(&b->regions, l);
+    for (struct list *l; (l = list_pop(from));)
+        list_push_back(to, l);
 }
 
 #define EXCHANGE(field) \
@@ -504,8 +470,11 @@ static void regions_exchange(struct process *a, struct process *b)
 
 void vm_exchange(struct process *a, struct process *b)
 {
+    struct list kept = LIST_INIT(kept);
     lock_acquire(&a->space_lock); /* b is nobody's */
-    regions_exchange(a, b);
+    regions_move(&a->regions, &kept);
+    regions_move(&b->regions, &a->regions);
+    regions_move(&kept, &b->regions);
     EXCHANGE(table);
     EXCHANGE(region_count);
     EXCHANGE(frames);

@@ -9,6 +9,7 @@
 #include "vm_private.h"
 
 #include "file.h"
+#include "limit.h"
 #include "object.h"
 
 #define AROUND_ZERO 4
@@ -42,13 +43,13 @@ static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
                                  + AROUND_ZERO * PAGE_BYTES);
     bool spare = frame_free_count() > 2 * frame_low_mark();
     for (vaddr_t here = from; here < to; here += PAGE_BYTES) {
-        if (here != at && (!spare || p->frames + 1 >= p->frames_max))
+        if (here != at && !(spare && limit_memory_left(p)))
             continue;
         pte_t *pte = arch_pte(p->table, here, true);
         if (pte && *pte != 0)
             continue;
-        bool reserve = p->spills && here == at; /* others wait until it has taken their pages */
-        struct frame *f = pte && p->frames < p->frames_max ? frame_alloc(reserve) : NULL;
+        enum frame_use use = p->spills && here == at ? FRAME_MANAGER : FRAME_PAGE;
+        struct frame *f = pte && limit_memory_left(p) ? frame_alloc(use) : NULL;
         if (f && page_install(p, r, here, f))
             continue;
         if (f)
@@ -61,14 +62,14 @@ static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
 
 /* One page of a file mapping. space_lock held on entry and return, dropped while the file is read;
  * the page goes in only if the region still shows the same bytes there. */
-static int fault_file_page(struct process *p, struct region *r, vaddr_t at, bool reserve)
+static int fault_file_page(struct process *p, struct region *r, vaddr_t at, enum frame_use use)
 {
     struct vm_source s = source_skip(r->source, at - r->start);
     uint64_t bytes = MIN(s.file_bytes, PAGE_BYTES);
     pte_t *pte = arch_pte(p->table, at, true);
     if (pte && *pte != 0)
         return 0;
-    struct frame *f = pte && p->frames < p->frames_max ? frame_alloc(reserve) : NULL;
+    struct frame *f = pte && limit_memory_left(p) ? frame_alloc(use) : NULL;
     if (!f)
         return -ENOMEM;
     node_get(s.node);
@@ -87,12 +88,12 @@ static int fault_file_page(struct process *p, struct region *r, vaddr_t at, bool
 static int fault_file(struct process *p, struct region *r, vaddr_t at)
 {
     vaddr_t block = at & ~(vaddr_t)(AROUND_FILE * PAGE_BYTES - 1);
-    int error = fault_file_page(p, r, at, p->spills);
+    int error = fault_file_page(p, r, at, p->spills ? FRAME_MANAGER : FRAME_PAGE);
     for (unsigned i = 0; !error && i < AROUND_FILE; i++) {
         vaddr_t here = block + i * PAGE_BYTES;
         r = region_at(p, here);
         if (r && r->source.node && r == region_at(p, at))
-            (void)!fault_file_page(p, r, here, false);
+            (void)!fault_file_page(p, r, here, FRAME_PAGE);
     }
     return error;
 }
@@ -114,16 +115,20 @@ static int fault_once(struct process *p, vaddr_t at, unsigned flags)
     return error;
 }
 
-/* Out of frames is not the end yet: while pages of objects are in memory, evict.c may find some. */
+/* There may be frames again. A manager that takes copies waits as long as there is anybody else to end. */
+static bool memory_wait(const struct process *p, uint64_t *vain)
+{
+    return evict_wait(vain) || (p->spills && !thread_this()->killed && limit_end_largest(true));
+}
+
+/* Out of frames is not the end yet: evict.c may find some, or end somebody. */
 int vm_fault(struct process *p, vaddr_t at, unsigned flags)
 {
-    int error = fault_once(p, page_down(at), flags);
-    int tries = evict_resident_count() ? 100 : 10;
-    while (error == -ENOMEM && p->frames < p->frames_max && tries-- > 0) {
-        if (thread_park_until(arch_time_ns() + 2000000) == -EINTR)
+    uint64_t vain = evict_vain();
+    int error;
+    while ((error = fault_once(p, page_down(at), flags)) == -ENOMEM)
+        if (!limit_memory_left(p) || !memory_wait(p, &vain))
             break;
-        error = fault_once(p, page_down(at), flags);
-    }
     return error;
 }
 

@@ -14,8 +14,6 @@ struct region {
 /* The region that holds the address, or NULL. space_lock held. */
 struct region *region_at(struct process *p, vaddr_t at);
 
-static inline vaddr_t page_down(vaddr_t at) { return at & ~(vaddr_t)(PAGE_BYTES - 1); }
-
 static inline uint64_t pte_flags(unsigned protection)
 {
     return PTE_PRESENT | PTE_USER | (protection & VM_WRITE ? PTE_WRITE : 0)

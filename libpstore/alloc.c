@@ -418,6 +418,14 @@ void *ps_alloc(ps_container *c, size_t bytes, const void *near)
     return tx ? heap_alloc(tx, c, bytes, near) : NULL;
 }
 
+void *ps_alloc_as(ps_container *c, size_t bytes, const void *near, const char *type)
+{
+    void *object = ps_alloc(c, bytes, near);
+    if (object && lint_on)
+        lint_note(object, bytes, type);
+    return object;
+}
+
 /* Where the slot of an object is: an object at a page's first byte began in the page before. */
 static uint64_t slot_page_of(const void *p, unsigned *start)
 {

@@ -101,11 +101,46 @@ static void store_baseline(struct ps_store *s)
     }
 }
 
+/* ---- fork: the child has no handle, so it connects and opens anew at its first use ---- */
+
+static struct ps_tx *fork_tx;             /* table_lock: the transaction that forks, left meanwhile (L1) */
+
+static void fork_begins(void)
+{
+    struct ps_tx *tx = tx_work_begin();
+    pthread_mutex_lock(&table_lock);
+    fork_tx = tx;
+}
+
+static void fork_in_parent(void)
+{
+    struct ps_tx *tx = fork_tx;
+    pthread_mutex_unlock(&table_lock);
+    tx_work_end(tx);
+}
+
+static void fork_in_child(void)
+{
+    for (unsigned i = 0; i < stores_count; i++)
+        stores[i].port = -1;
+    stores_note_death();
+    tx_forget();
+    pthread_mutex_unlock(&table_lock);
+}
+
+static void fork_watch(void)
+{
+    pthread_atfork(fork_begins, fork_in_parent, fork_in_child);
+}
+
 /* table_lock: held. */
 static int connect_locked(const char *store)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     char name[STORE_NAME_BYTES];
-    int result = name_copy(name, store ? store : "store");
+    const char *first = getenv("PS_STORE");
+    pthread_once(&once, fork_watch);
+    int result = name_copy(name, store ? store : first && *first ? first : "store");
     if (result != 0)
         return result;
     for (unsigned i = 0; i < stores_count; i++)
@@ -247,7 +282,7 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct sto
         c->store = s;
         c->id = opened->container;
         c->flags = 0;
-        c->root_bytes = 0;
+        c->root_bytes = c->root_type[0] = 0;
         c->names_count = 0;
         memcpy(c->name, request->name, sizeof c->name);
         c->base = opened->base;
@@ -259,8 +294,10 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct sto
     }
     c->flags |= (int)request->flags & PS_WRITE;
     c->encoder = (int)opened->encoder;
-    if (request->bytes)
+    if (request->bytes) {
         c->root_bytes = request->bytes;
+        memcpy(c->root_type, request->type, sizeof c->root_type);
+    }
     if (opened->root_address)
         names_remember(c, ROOT_NAME, opened->root_address, c->root_bytes);
     c->opens++;

@@ -49,7 +49,7 @@ int names_hold(const ps_container *c, uint64_t address)
 static int find_in_transaction(const struct ps_tx *tx, const ps_container *c, const char *name,
                                struct found *out)
 {
-    for (size_t at = 0; tx->names > 0 && at < tx->ops_bytes;) {
+    for (size_t at = 0; tx->names > 0 && tx->store == c->store && at < tx->ops_bytes;) {
         const struct store_op *op = (const struct store_op *)(tx->ops + at);
         if (op->kind == STORE_OP_NAME_SET && op->container == c->id &&
             strcmp(op->name, name) == 0) {
@@ -116,16 +116,24 @@ static void *find_or_make(ps_container *c, const char *name, size_t bytes)
     return NULL;
 }
 
+static void *noted(void *object, size_t bytes, const char *what)
+{
+    if (lint_on && object)
+        lint_note(object, bytes, what);
+    return object;
+}
+
 void *ps_root(ps_container *c)
 {
-    return find_or_make(c, ROOT_NAME, container_is_open(c) ? c->root_bytes : 0);
+    void *root = find_or_make(c, ROOT_NAME, container_is_open(c) ? c->root_bytes : 0);
+    return noted(root, root ? c->root_bytes : 0, root ? c->root_type : NULL);
 }
 
 void *ps_named(ps_container *c, const char *name, size_t bytes)
 {
     size_t length = name ? strnlen(name, STORE_NAME_BYTES) : 0;
     if (length > 0 && length < STORE_NAME_BYTES && (unsigned char)name[0] > ' ')
-        return find_or_make(c, name, bytes);
+        return noted(find_or_make(c, name, bytes), bytes, name);
     errno = length == STORE_NAME_BYTES ? ENAMETOOLONG : EINVAL;
     return NULL;
 }

@@ -22,7 +22,7 @@
 #define INFO_PAGES    256
 
 enum { CALL_OPEN = 1, CALL_USER };      /* what clients ask; CALL_USER: word0 the object's number */
-enum { TOKEN_PAGE, TOKEN_LOCK };        /* km_request.token: which question it is */
+enum { TOKEN_PAGE };                    /* km_request.token of a page; of a lock: the question's number */
 
 struct km_object {
     int handle, flags;
@@ -155,19 +155,19 @@ int km_zero(struct km_request *r)
 
 static int lock_answer(struct km_request *r, int error)
 {
-    return (int)kd_call4(KD_LOCK_ANSWER, r->object->handle, (long)r->page, (long)r->view - 1,
+    return (int)kd_call4(KD_LOCK_ANSWER, r->object->handle, (long)r->token, (long)r->view - 1,
                          error);
 }
 
 int km_grant(struct km_request *r)
 {
-    return r->token == TOKEN_LOCK ? lock_answer(r, 0) : -EINVAL;
+    return r->token != TOKEN_PAGE ? lock_answer(r, 0) : -EINVAL;
 }
 
 int km_fail(struct km_request *r, int error)
 {
     if (error < 0) error = -error;
-    if (r->token == TOKEN_LOCK) return lock_answer(r, -error);
+    if (r->token != TOKEN_PAGE) return lock_answer(r, -error);
     return (int)kd_call4(KD_OBJECT_FAIL, r->object->handle, (long)r->page, (long)r->count, error);
 }
 
@@ -242,6 +242,11 @@ int km_pin(struct km_object *o, uint64_t page, uint64_t count, int on)
     return (int)kd_call4(KD_OBJECT_PIN, o->handle, (long)page, (long)count, on);
 }
 
+int km_advise(struct km_object *o, uint64_t page, uint64_t count, int advice)
+{
+    return (int)kd_call4(KD_OBJECT_ADVISE, o->handle, (long)page, (long)count, advice);
+}
+
 int km_wait(uint64_t view, const uint64_t *blockers, int n)
 {
     uint64_t mask[2] = {0, 0};
@@ -283,7 +288,7 @@ static void on_lock(const struct kd_message *m)
     struct km_object *o = object_of(m->word[0]);
     if (!o) return;
     struct km_request r = {.object = o, .user = o->user, .page = m->word[1], .count = 1,
-                           .access = (int)m->word[2], .view = m->word[3] + 1, .token = TOKEN_LOCK};
+                           .access = (int)m->word[2], .view = m->word[3] + 1, .token = m->token};
     if (o->ops->lock)
         o->ops->lock(&r);
     else

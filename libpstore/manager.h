@@ -46,7 +46,10 @@ long km_diff(struct km_object *o, uint64_t view, uint64_t *cursor, void *buffer,
 int km_write_home(struct km_object *o, uint64_t page, int disk, uint64_t sector, uint64_t *csn,
                   uint32_t *crc);
 int km_cleaned(struct km_object *o, uint64_t page, uint64_t csn);
+/* Those that are in memory stay there; how many. -ENOMEM: no more may (KD_LIMIT_PINS). */
 int km_pin(struct km_object *o, uint64_t page, uint64_t count, int on);
+/* KD_ADVISE_*; to how many pages in memory it applies. */
+int km_advise(struct km_object *o, uint64_t page, uint64_t count, int advice);
 int km_wait(uint64_t view, const uint64_t *blockers, int n); /* a wait of the manager's own */
 int km_credit(struct km_object *o, uint64_t copies);
 int km_abort(uint64_t view, int error);

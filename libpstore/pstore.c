@@ -1,5 +1,5 @@
 /*
- * pstore.c - what is left of the interface: hints and statistics.
+ * pstore.c - what is left of the interface: hints, advice and statistics.
  */
 #include "pstore_private.h"
 
@@ -66,6 +66,25 @@ int ps_policy(ps_container *c, int which, unsigned value)
     for (unsigned i = 0; result == 0 && i < c->segment_count; i++)
         result = (int)ps_kernel(KD_CONTAINER_POLICY, (long)c->segment[i].base, which, value);
     return result == -EACCES ? -EROFS : result;
+}
+
+_Static_assert((int)PS_NORMAL == KD_ADVISE_NORMAL && (int)PS_DONT_NEED == KD_ADVISE_DONT_NEED,
+               "one number means one advice");
+
+int ps_advise(const void *p, size_t bytes, int advice)
+{
+    static const unsigned groups[] = {[PS_NORMAL] = 0, [PS_SEQUENTIAL] = 64, [PS_RANDOM] = 1};
+    ps_container *c = ps_container_of(p);
+    if (!c || !container_has(c, (uintptr_t)p, bytes ? bytes : 1))
+        return -ENOENT;
+    if (advice < PS_NORMAL || advice > PS_DONT_NEED)
+        return -EINVAL;
+    if (advice <= PS_RANDOM)
+        return ps_policy(c, PS_GROUP, groups[advice]);
+    uint64_t first = (uintptr_t)p / KD_PAGE_BYTES;
+    uint64_t last = ((uintptr_t)p + bytes + KD_PAGE_BYTES - 1) / KD_PAGE_BYTES;
+    uint64_t word[STORE_REQUEST_WORDS] = {first * KD_PAGE_BYTES, last - first, (uint64_t)advice};
+    return store_request(c->store, STORE_ADVISE, word, NULL, 0, NULL, NULL);
 }
 
 void ps_stats(struct ps_stats *out)

@@ -24,7 +24,9 @@ struct ps_layout { const char *type; uint32_t version, bytes; };
 /* ---- containers ----
  * A transaction reads every container that its process has open and writes those of one store
  * (else -EXDEV). Not to be called inside a transaction (-EBUSY), except ps_open of an existing one. */
-int ps_connect(const char *store);                      /* NULL: the first store; done by ps_open too */
+/* What is opened, deleted and listed from now on is in this store: "store", or "store2" on a second
+ * disk. NULL: the one that PS_STORE names in the environment, or "store"; done by ps_open, too. */
+int ps_connect(const char *store);
 enum { PS_CREATE = 1, PS_EXCLUSIVE = 2, PS_WRITE = 4 }; /* read-only unless PS_WRITE */
 ps_container *ps_open(const char *name, int flags, const struct ps_layout *root);
 int ps_close(ps_container *c);
@@ -85,9 +87,18 @@ int ps_snapshot_share(void);
 int ps_snapshot_drop(int snapshot);
 int ps_active(void);                          /* 1 inside a transaction */
 
+/* What ps_lint says of a commit: the place of its call. A call through a pointer has none. */
+extern __thread const char *ps_place;
+#define PS_TEXT_(n) #n
+#define PS_TEXT(n) PS_TEXT_(n)
+#define PS_HERE (ps_place = __FILE__ ":" PS_TEXT(__LINE__))
+#define ps_transaction(...) (PS_HERE, ps_transaction(__VA_ARGS__))
+#define ps_transaction_opt(...) (PS_HERE, ps_transaction_opt(__VA_ARGS__))
+#define ps_commit() (PS_HERE, ps_commit())
+
 /* ---- objects: zeroed, 16-byte aligned, at the same address for ever. In a transaction only. ----
  * Store pointers into containers only: one to the stack, to malloc's memory or to static data is
- * kept as it is and leads nowhere in the next run. Nobody checks that. */
+ * kept as it is and leads nowhere in the next run. ps_lint() finds them. */
 void *ps_root(ps_container *c);               /* the object of the layout given at open; made, zeroed,
                                                * by the first transaction that may write; until
                                                * then -EROFS in a snapshot, -ENOENT if the
@@ -97,7 +108,8 @@ void *ps_alloc(ps_container *c, size_t bytes, const void *near); /* at most 1 Gi
                                                * NULL: same page, same extent, or close by, in
                                                * this order (Cricket 5.1.4) */
 int ps_free(void *p);                         /* -EINVAL: no object begins at p; NULL does nothing */
-#define ps_new(c, T, near) ((T *)ps_alloc((c), sizeof(T), (near)))
+void *ps_alloc_as(ps_container *c, size_t bytes, const void *near, const char *type); /* for ps_lint */
+#define ps_new(c, T, near) ((T *)ps_alloc_as((c), sizeof(T), (near), #T))
 size_t ps_size(const void *p);                /* bytes asked for, rounded up to 16 */
 ps_container *ps_container_of(const void *p); /* NULL: p is not persistent */
 int ps_touch(const void *p, size_t bytes);    /* about to write: takes the write right at once; with
@@ -108,10 +120,17 @@ int ps_lock(ps_container *c, int how);        /* locks all of it until the trans
                                                * only shared, it is open for reading */
 /* How the pages of c are given to all its users; -EROFS unless it is open for writing. */
 enum { PS_GROUP = 1,                          /* pages that a first read brings, a power of 2 up to 64;
-                                               * 0: as touches suggest (the default) */
+                                               * 0: as touches suggest (the default). 1: and no
+                                               * neighbours are read from disk either */
        PS_ESCALATE = 2 };                     /* page faults after which a transaction locks c if that
                                                * is free; 0: never (the default) */
 int ps_policy(ps_container *c, int which, unsigned value);
+/* What will be done with these bytes; takes no lock, also outside a transaction. NORMAL, SEQUENTIAL and
+ * RANDOM are of the whole container (PS_GROUP 0, 64, 1), so -EROFS unless it is open for writing.
+ * WILL_NEED brings pages into memory, up to 4 MiB, and keeps them longest; DONT_NEED: they may go
+ * first. 0, or -ENOENT: nothing that is open lies there. */
+enum { PS_NORMAL, PS_SEQUENTIAL, PS_RANDOM, PS_WILL_NEED, PS_DONT_NEED };
+int ps_advise(const void *p, size_t bytes, int advice);
 
 /* ---- seeing what happened; values of this process since ps_connect ---- */
 struct ps_stats {
@@ -119,6 +138,16 @@ struct ps_stats {
     uint64_t manager_calls, pages_read, pages_logged, log_bytes, flushes;
 };
 void ps_stats(struct ps_stats *out);
+/* 1: each commit writes a line to standard error for every word that it changed in a container and that
+ * now is an address in the stack, the heap, other volatile memory or the program: where it lies, its
+ * object's type or name and field as far as this process learned them (ps_new, ps_root, ps_named,
+ * ps_describe) while it was on, and the line of the commit call. A number may look like an address.
+ * Returns what it was; a process begins with 1 if PS_LINT=1 is in its environment. */
+int ps_lint(int on);
+struct ps_field { const char *name; uint32_t offset, bytes; };
+#define PS_FIELD(T, f) {#f, offsetof(T, f), sizeof(((T *)0)->f)}
+/* The type's fields, 16 at most, up to one without a name; for 32 types. -ENOSPC, -E2BIG. */
+int ps_describe(const char *type, const struct ps_field *fields);
 const char *ps_strerror(int error);           /* errno > 0 or < 0: what happened, and what to do */
 
 #endif

@@ -55,6 +55,7 @@ struct ps_container {
     _Atomic unsigned segment_count;       /* those before it never change while it is open */
     struct ps_segment { uint64_t base, end; } segment[PS_SEGMENTS_MAX];
     uint32_t root_bytes;                  /* 0: opened without a layout */
+    char root_type[STORE_NAME_BYTES];
     _Atomic int encoder;                  /* PS_ENCODE_..., when it was opened or set here */
     char name[STORE_NAME_BYTES];
     _Atomic unsigned names_count;
@@ -142,6 +143,7 @@ struct ps_tx {
     unsigned aborts;
     pthread_t owner;
     void *frame;                          /* of ps_transaction: which of two is the inner one */
+    const char *place;                    /* FILE:LINE of its ps_transaction or ps_begin */
     jmp_buf env;
     struct kd_begin begin;
     struct ps_options options;
@@ -155,6 +157,8 @@ struct ps_tx {
 
 /* The calling thread's transaction if one is active, else NULL. */
 struct ps_tx *tx_active(void);
+/* In a child of fork: this thread has begun nothing. */
+void tx_forget(void);
 /* The same for changes of c; NULL with errno: EPERM, EINVAL, EROFS. */
 struct ps_tx *tx_writing(const ps_container *c);
 /* Adds an operation to the commit; 0, -EXDEV, -ENOMEM. */
@@ -166,5 +170,12 @@ _Noreturn void tx_landed(int reason, struct ps_tx *tx);
 /* For work that takes locks (L1): leave the view for a while. Returns what tx_work_end() wants. */
 struct ps_tx *tx_work_begin(void);
 void tx_work_end(struct ps_tx *tx);
+
+/* ---- lint.c ---- */
+extern int lint_on;
+/* Reports what ps_lint() looks for in the active transaction, which is about to commit. */
+void lint_check(const struct ps_tx *tx);
+/* An object's type or name, for its messages. */
+void lint_note(const void *object, uint64_t bytes, const char *what);
 
 #endif

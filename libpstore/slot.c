@@ -239,6 +239,16 @@ int slot_free(struct slot_page *page, unsigned start, uint32_t *tail)
     return 0;
 }
 
+unsigned slot_object_at(const struct slot_page *page, unsigned unit)
+{
+    for (unsigned i = 0; header_is_sound(page) && i < page->slots; i++) {
+        unsigned start = slot_start(page->slot[i]);
+        if (page->slot[i].units != 0 && start <= unit && unit - start < slot_units_here(page->slot[i]))
+            return start;
+    }
+    return 0;
+}
+
 uint64_t slot_units(const struct slot_page *page, unsigned start)
 {
     int index = slot_is_page(page) ? slot_find(page, start) : -EINVAL;

@@ -71,6 +71,8 @@ int slot_free(struct slot_page *page, unsigned start, uint32_t *tail);
 /* Units of the object at unit `start` (all its pages); 0: no object begins there. */
 uint64_t slot_units(const struct slot_page *page, unsigned start);
 
+/* First unit of the object in this page that unit `unit` is of; 0: of none. */
+unsigned slot_object_at(const struct slot_page *page, unsigned unit);
 /* No object lies here. */
 int slot_is_empty(const struct slot_page *page);
 /* Bytes of the largest object that slot_alloc() would find room for. */

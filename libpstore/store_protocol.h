@@ -13,6 +13,10 @@
 #define STORE_PROTOCOL_VERSION 2
 #define STORE_NAME_BYTES 64
 
+/* Ends of a manager that said why it does not start: another try would say the same. */
+#define STORE_EXIT_NO_DISK 2
+#define STORE_EXIT_REFUSED 3
+
 /* The cookie of a container's memory objects is its number, then 4 bits for the segment, so that a
  * client can ask the kernel (KD_CONTAINER_INFO) to whom an address belongs. */
 #define STORE_COOKIE_CONTAINER(cookie) ((cookie) >> 4)
@@ -38,6 +42,8 @@ enum store_request {
                       * as clean, and the manager ends; -EIO: not closed, the next start recovers */
     STORE_ENCODER,   /* word0 container, word1 KD_ENCODER_*; -EBUSY: to or from KD_ENCODER_RANGES
                       * while others have it open or a transaction stores to it */
+    STORE_ADVISE,    /* word0 address, word1 pages, word2 KD_ADVISE_WILL_NEED: up to 1,024 of them are in
+                      * memory when it is answered; KD_ADVISE_DONT_NEED */
 };
 
 struct store_open {

@@ -57,6 +57,11 @@ static void thread_ended(void *unused)
     }
 }
 
+void tx_forget(void)
+{
+    thread.current = thread.all = NULL;   /* their views are not this process's */
+}
+
 static void thread_key_make(void)
 {
     pthread_key_create(&thread_key, thread_ended);
@@ -230,6 +235,7 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
     tx->explicit_ = explicit_;
     tx->aborts = 0;
     tx->options = *options;
+    tx->place = ps_place;
     tx->begin = (struct kd_begin){
         .mode = (uint32_t)options->isolation | (strict ? KD_STRICT : 0) |
                 (options->isolation == PS_CONTAINER_LOCK && options->shared ? KD_LOCKED_SHARED : 0),
@@ -289,7 +295,10 @@ static int tx_ended(struct ps_tx *tx, int result, int again)
 
 static int tx_commit(struct ps_tx *tx)
 {
-    heap_commit_prepare(tx);
+    if (tx->heap.used)
+        heap_commit_prepare(tx);
+    if (lint_on)
+        lint_check(tx);
     struct kd_commit commit = {
         .batch = tx->ops_bytes ? tx->ops : NULL,
         .batch_bytes = tx->ops_bytes,
@@ -386,7 +395,7 @@ static int tx_runs_again(const struct ps_tx *tx)
     return tx->again && (tx->options.retries == 0 || tx->aborts <= (unsigned)tx->options.retries);
 }
 
-int ps_transaction_opt(int (*fn)(void *arg), void *arg, const struct ps_options *opt)
+int (ps_transaction_opt)(int (*fn)(void *arg), void *arg, const struct ps_options *opt)
 {
     struct ps_tx *tx;
     int result = fn ? tx_prepare(opt, 0, &tx) : -EINVAL;
@@ -402,9 +411,9 @@ int ps_transaction_opt(int (*fn)(void *arg), void *arg, const struct ps_options 
     return result;
 }
 
-int ps_transaction(int (*fn)(void *arg), void *arg)
+int (ps_transaction)(int (*fn)(void *arg), void *arg)
 {
-    return ps_transaction_opt(fn, arg, NULL);
+    return (ps_transaction_opt)(fn, arg, NULL);
 }
 
 _Noreturn void ps_abort(int error)
@@ -427,9 +436,11 @@ int ps_begin(const struct ps_options *opt)
     return result == 0 ? tx_begin(tx) : result;
 }
 
-int ps_commit(void)
+int (ps_commit)(void)
 {
     struct ps_tx *tx = tx_active();
+    if (tx)
+        tx->place = ps_place;
     return tx && tx->explicit_ ? tx_commit(tx) : -EPERM;
 }
 

@@ -6,18 +6,34 @@ caller does, who read it on the console.
 """
 
 import os
+import struct
 import subprocess
 
-from crashload import PROCESSES, WORKERS, Load, Memory, Volumes, Wrong, check_space
+from crashload import LARGE, PROCESSES, WORKERS, Load, Memory, Volumes, Wrong, check_space, \
+    large_counter
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GOOD, NO_STORE = 0, 4                   # exit status of kstore and kreplay
+MAY_BE_FORMATTED = "it can be formatted"        # disk/decide.c, R2
+TIMEOUT_S = 100
 
 
-def tool(*words):
-    result = subprocess.run([os.path.join(ROOT, "build/host", words[0]), *words[1:]], check=False,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def tool(*words, folder="build/host"):
+    try:
+        result = subprocess.run([os.path.join(ROOT, folder, words[0]), *words[1:]], check=False,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired as late:
+        raise Wrong(f"{words[0]} does not end") from late
     return result.returncode, result.stdout
+
+
+def recover(image, bug):
+    """The store's own recovery, with the bug that its manager has, too."""
+    words = ["kreplay", "--pages", "crash", image]
+    if bug is None:
+        return tool(*words)
+    return tool(*words, *(["--bug", bug] if bug else []), folder="build/bugs")
 
 
 class Replay:
@@ -52,7 +68,8 @@ class Replay:
             load = Load(memory, root)
             counters = load.check(model)
             check_space("crash", memory, load.objects, set())
-        return counters + [volumes.counter()]
+        large = large_counter(*self.container(LARGE)[1:]) if LARGE in self.containers else 0
+        return counters + [volumes.counter(), large]
 
 
 def compare(counters, required, final):
@@ -66,21 +83,29 @@ def compare(counters, required, final):
                         f"acknowledged in the end", "resurrected")
 
 
-def examine(image, model, required, final, durable_end):
+def examine(image, model, required, final, durable_end, bug=None):
     """The counters that the image holds after recovery; raises Wrong. `required` were acknowledged
-    before the cut, `final` in the end; recovery must get to the LSN durable_end at least."""
+    before the cut, `final` in the end; recovery must get to the LSN durable_end at least. `bug`: see
+    recover()."""
     status, text = tool("kstore", "check", image)
     if status == NO_STORE and not any(required) and not durable_end:
-        return [0] * PROCESSES          # the power went while the disk was being formatted
+        status, text = recover(image, bug)      # the power went while the disk was being formatted
+        if status != NO_STORE or MAY_BE_FORMATTED not in text:
+            raise Wrong(f"a disk whose formatting was cut off is not formatted again: {text}")
+        return [0] * PROCESSES
     if status != GOOD:
-        raise Wrong(f"kstore check ended with status {status}:\n{text}")
-    status, text = tool("kreplay", "--pages", "crash", image)
+        damage = [line for line in text.splitlines() if line.startswith("damage")]
+        raise Wrong(f"kstore check: {damage[0] if damage else f'status {status}'}\n{text}")
+    status, text = recover(image, bug)
     if status != GOOD:
-        raise Wrong(f"kreplay ended with status {status}: {text.splitlines()[-1]}")
+        raise Wrong(f"kreplay: {' '.join(text.splitlines()[-1:])} (status {status})")
     replay = Replay(text)
     if replay.end < durable_end:
         raise Wrong(f"recovery ends at LSN {replay.end}, but all to {durable_end} was flushed",
                     "lost")
-    counters = replay.counters(model)
+    try:
+        counters = replay.counters(model)
+    except (LookupError, ValueError, struct.error, RecursionError, MemoryError) as error:
+        raise Wrong(f"what the pages hold makes no sense: {error!r}") from error
     compare(counters, required, final)
     return counters

@@ -2,14 +2,17 @@
 
 QEMU's blkdebug fails a request at a moment that the seed chooses. How often it did is asked of
 QEMU itself (query-blockstats): an injector that never fires proves nothing, so zero is a failure.
-The writes are not recorded meanwhile: blklogwrites takes a failed write for one that was made.
+blklogwrites records below blkdebug, so what reached the disk: it takes a failed request for one that
+was made, but no failed one gets there.
 
   write, flush   the first failure fences the store: of each process one step ends as `unknown`,
                  the next one is refused (`fenced`), and what was published can still be read
   read once      is tried again: nobody notices
   read           all reads fail from then on, in recovery or later: no answer is wrong
 
-The next boot is on the same disk without failures, and must have all that was acknowledged.
+After a failed write or flush the power is cut, too: of the disk is left what a flush that succeeded
+has covered, and that must hold all that was acknowledged or could be read. The next boot is on the disk
+as it is, without failures, and must have it as well.
 """
 
 import json
@@ -21,12 +24,12 @@ import socket
 import tempfile
 
 from crashcheck import examine, tool
-from crashlife import NOTHING, Guest, blank, run_command
+from crashlife import NOTHING, Guest, blank, cutting, run_command
 from crashload import Model, Wrong
 
 ERROR_KINDS = ["write", "flush", "read once", "read"]
 FLUSH, READ = "flush_to_disk", "read_aio"       # blkdebug's events
-LOAD_STEPS = 1000000
+LOAD_STEPS, LARGE_PAGES = 1000000, 16   # which spill
 
 
 def rules(event, number, kind, once):
@@ -65,15 +68,18 @@ class Monitor:
 class ErrorRun:
     """One disk with one kind of failure."""
 
-    def __init__(self, folder, seed, kind, stats):
+    def __init__(self, folder, seed, kind, stats, bug=None):
         self.seed, self.kind, self.stats, self.fired = seed, kind, stats, 0
         self.folder = os.path.join(folder, f"error-{seed}")
         self.rng, self.model = random.Random(f"{seed}:{kind}"), Model(seed)
-        self.disk = os.path.join(self.folder, "disk")
-        self.options = {"cpus": self.rng.choice([1, 2]), "words": [], "bug": None}
+        self.disk, self.base, self.log = (os.path.join(self.folder, name) for name in ("disk", "base", "log"))
+        self.options = {"cpus": self.rng.choice([1, 2]), "words": ["store.group_kib=32"],
+                        "bug": bug}
+        self.load = f"{self.rng.randrange(4)} {LARGE_PAGES}"
         self.log_kib = self.rng.choice([256, 512, 2048])
         read = kind.startswith("read")
-        self.event, self.number = (READ, self.rng.randint(1, 12)) if read \
+        # QEMU itself reads the first sector, for a geometry: that is event 1
+        self.event, self.number = (READ, self.rng.randint(2, 13)) if read \
             else (FLUSH, self.rng.randint(5, 300))
         self.final = list(NOTHING)
 
@@ -85,11 +91,15 @@ class ErrorRun:
             for _, text in guest.lines(lambda: None):
                 said.append(text)
                 if until and text == until:
+                    recorded = os.stat(self.log).st_size    # QEMU may flush when it ends
                     self.fired = monitor.failed()[self.kind.split()[0]]
-                    return said
-            if until:
-                raise Wrong(f"the guest never said `{until}`: {said[-5:]}")
-            guest.check("above: " + " / ".join(said[-5:]))
+                    break
+            else:
+                if until:
+                    raise Wrong(f"the guest never said `{until}`: {said[-5:]}")
+                guest.check(os.path.join(self.folder, "stderr"), said=(len(said), " / ".join(said[-5:])))
+        if until:
+            os.truncate(self.log, recorded)
         return said
 
     def fail(self, commands):
@@ -98,7 +108,12 @@ class ErrorRun:
         path = os.path.join(self.folder, "rules")
         with open(path, "w", encoding="ascii") as out:
             out.write(rules(self.event, self.number, self.kind.split()[0], self.kind != "read"))
-        disk = f"-blockdev driver=file,node-name=image,filename={self.disk} " \
+        cutting.copy_sparse(self.disk, self.base)
+        with open(self.log, "wb"):
+            pass
+        disk = f"-blockdev driver=file,node-name=data,filename={self.disk} " \
+               f"-blockdev driver=file,node-name=log,filename={self.log} " \
+               "-blockdev driver=blklogwrites,node-name=image,file=data,log=log,log-sector-size=512 " \
                f"-blockdev driver=blkdebug,node-name=fails,image=image,config={path} " \
                "-blockdev driver=raw,node-name=store,file=fails " \
                "-device virtio-blk-pci,drive=store,serial=store,disable-legacy=on," \
@@ -119,11 +134,12 @@ class ErrorRun:
         else:
             self.writes()
         found = " ".join(map(str, self.final))
-        said = self.boot(f"crashload check {self.seed} {found}; crashload {self.seed} 20", [])
+        said = self.boot(f"crashload check {self.seed} {found}; crashload {self.seed} 20 {self.load}", [])
         if said[1] != "sound":
             raise Wrong(f"after the restart the guest said {said[:2]}")
         self.hear(said[2:])
-        counters = examine(self.disk, self.model, self.final, self.final, 0)
+        counters = examine(self.disk, self.model, self.final, self.final, 0,
+                           self.options["bug"])
         status, text = tool("kstore", "info", self.disk)
         if counters != self.final or status or "closed properly" not in text:
             raise Wrong(f"after a halt {counters} steps are there, {self.final} were acknowledged\n"
@@ -145,22 +161,44 @@ class ErrorRun:
                     int(numbers[0]) if numbers and numbers[0].isdigit() else text)
         return words
 
+    @staticmethod
+    def counters(said):
+        """What a check in the guest has read."""
+        for text in said:
+            if text.startswith("counters "):
+                return [int(number) for number in text.split()[1:]]
+        return None
+
     def writes(self):
-        said = self.fail(f"crashload {self.seed} {LOAD_STEPS}; crashload check {self.seed}")
+        said = self.fail(f"crashload {self.seed} {LOAD_STEPS} {self.load}; crashload check {self.seed}")
         words = self.hear(said[:-1])
         if sorted(words.get("unknown", [])) != sorted(words.get("fenced", [])) or \
                 len(words.get("fenced", [])) != len(NOTHING):
             raise Wrong(f"not every process heard of the failure: {said[-20:]}")
-        counters = "counters " + " ".join(map(str, self.final))
-        if counters not in said or "sound" not in said:
-            raise Wrong(f"what was acknowledged before the failure is not read: wanted {counters}, "
+        if "sound" not in said or not (read := self.counters(said)) or \
+                not all(a <= r <= a + 1 for a, r in zip(self.final, read)):
+            raise Wrong(f"what was acknowledged before the failure is not read: wanted {self.final}, "
                         f"{said[-6:]}")
-        found = examine(self.disk, self.model, self.final, self.final, 0)
+        self.cut(read)
+        self.final = read               # one that is unknown may be read, and then it stays
+        found = examine(self.disk, self.model, self.final, self.final, 0,
+                           self.options["bug"])
         self.final = found              # the unknown ones may be there or not
+
+    def cut(self, read):
+        """The power goes: without any write that no flush covers there must be all that a check has read."""
+        image = os.path.join(self.folder, "cut")
+        with open(self.log, "rb") as log:
+            entries = cutting.read_log(log)
+            cutting.make_image(log, self.base, image, cutting.Cut(entries, len(entries), set()))
+        try:
+            examine(image, self.model, read, self.final, 0, self.options["bug"])
+        except Wrong as wrong:
+            raise Wrong(f"without what no flush has covered: {wrong}", wrong.kind) from wrong
 
     def reads(self):
         """A store with pages at home is read by a check; the disk fails meanwhile."""
-        self.hear(self.boot(f"crashload {self.seed} 60", []))
+        self.hear(self.boot(f"crashload {self.seed} 60 {self.load}", []))
         said = self.fail(f"crashload check {self.seed}")
         counters = "counters " + " ".join(map(str, self.final))
         if counters in said and said[said.index(counters) + 1] == "sound":

@@ -24,14 +24,22 @@ from crashload import PROCESSES, Wrong
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GROUP_MAGIC, SUPERBLOCK_MAGIC = 0x70726f75474b6431, 0x6269644b53746f31
+SIGNPOST_MAGIC, SIGNPOST_OFFSET, CRC_SIGNPOST = 0x6e6769534b646931, 4096, 5
 # what a write may be part of; of the open writes of a state, the first that is here names the state
-KINDS = ["format", "recovery", "spill", "create", "grow", "rename", "delete", "checkpoint", "commit"]
+KINDS = ["format", "enlarge", "recovery", "spill", "create", "grow", "rename", "delete", "checkpoint", "commit"]
 RECORD_KINDS = {4: "create", 5: "delete", 6: "rename", 7: "grow", 13: "spill"}
-GUEST_SAYS = re.compile(r"(ack|found|lost|unknown|fenced) \d \d+|counters( \d+){5}|sound|"
+GUEST_SAYS = re.compile(r"(ack|found|lost|unknown|fenced) \d \d+|counters( \d+){6}|sound|"
                         r"crashload: all done")
+STEP = re.compile(r"store: ends at step (\w+), as the command line says")
 MANAGER_DIED = re.compile(r"init: the store manager ended with status \d+: starting it again")
 RECOVERED = re.compile(r"store: (?:recovered|nothing to recover|clean).* in (\d+) ms")
-TIMEOUT_S, TIMEOUT_BUG_S = 180, 40
+TIMEOUT_S = 180
+RUN_NOT_STARTED = 120                   # scripts/run's statuses
+RUN_ENDED = {121: "ended before the power was cut", 122: "panicked", 123: "had a fault or was reset",
+             124: "did not go on"}
+# of a kernel's log: words that are not said when all is well
+TROUBLE = re.compile(r"panic|killed|: store: (?!recovered|nothing to recover|clean|started with|blank disk of"
+                     r"|closed,|the disk has grown, and|ends at step|bug )")
 
 
 def load_cut():
@@ -45,14 +53,17 @@ cutting = load_cut()
 
 
 def run_command(disk, life, commands, more):
-    """The words that boot the guest; `life` holds cpus, words for the kernel, and a bug or None."""
-    command = [os.path.join(ROOT, "scripts/run"), "--cpus", str(life["cpus"]), "--memory", "128",
-               "--timeout", str(TIMEOUT_BUG_S if life["bug"] else TIMEOUT_S), "-c", commands, *more]
+    """The words that boot the guest; `life` holds cpus, memory in MiB, words for the kernel, and a bug:
+    None, or a name for the store manager that has bugs, or "": that one without any."""
+    command = [os.path.join(ROOT, "scripts/run"), "--cpus", str(life["cpus"]), "--memory",
+               str(life.get("memory", 128)),
+               "--timeout", str(TIMEOUT_S), "-c", commands, *more]
     if "--no-store" not in more:
         command += ["--store", disk]
     words = list(life["words"])
-    if life["bug"]:
+    if life["bug"] is not None:
         command += ["--add", os.path.join(ROOT, "build/bugs/store:store")]
+    if life["bug"]:
         words.append(f"store.bug={life['bug']}")
     return command + (["--append", " ".join(words)] if words else [])
 
@@ -83,16 +94,36 @@ class Guest:
         self.run.stdout.close()
         self.run.wait()
 
-    def check(self, where):
-        """Raises Wrong unless scripts/run ended well."""
-        if self.run.wait() != 0:
-            with open(self.errors, encoding="utf-8", errors="replace") as stderr:
-                raise Wrong(f"scripts/run ended with status {self.run.returncode}, the guest's words "
-                            f"are in {where}\n{stderr.read()[-4000:]}")
+    def check(self, serial, kernel=None, said=(0, "")):
+        """Raises Wrong unless scripts/run ended well; said: the last line that tells something, and its
+        number in `serial`; kernel: the kernel's log, which has the words of the store manager."""
+        status = self.run.wait()
+        if status == 0:
+            return
+        with open(self.errors, encoding="utf-8", errors="replace") as stderr:
+            errors = stderr.read().strip()
+        if status == RUN_NOT_STARTED:
+            raise Wrong(f"the guest was not started: {errors[-400:]}")
+        what = RUN_ENDED.get(status, f"ended with status {status}")
+        raise Wrong(f"the guest {what}: {manager_words(kernel)}at last it said `{said[1]}` (line {said[0]} of "
+                    f"serial)\nits words are in {os.path.relpath(serial)}, the kernel's and the store manager's "
+                    f"beside\n{errors[-4000:]}")
+
+
+def manager_words(kernel):
+    """What store manager and kernel first said of trouble: `words` (line N of kernel), ."""
+    if not kernel or not os.path.exists(kernel):
+        return ""
+    with open(kernel, encoding="utf-8", errors="replace") as log:
+        for number, line in enumerate(log, 1):
+            if TROUBLE.search(line):
+                return f"`{line.split('] ', 1)[-1].strip()}` (line {number} of kernel), "
+    return ""
 
 
 class Life:
-    """See above. `options`: seed, before (counters), cpus, words, bug."""
+    """See above. `options`: seed, before (counters), cpus, memory, words, bug; store_bytes: of the store
+    before it, if the disk is larger."""
 
     def __init__(self, folder, options=None):
         self.folder, self.options = folder, options
@@ -112,6 +143,7 @@ class Life:
             json.dump(self.options, life)
         disk, log = self.path("disk"), self.path("log")
         cutting.copy_sparse(self.path("base"), disk)
+        count, words = 0, (0, "")
         command = run_command(disk, self.options, commands, [
             "--record", log, "--log", self.path("kernel"), "--kill-on", kill_on])
         try:
@@ -119,7 +151,10 @@ class Life:
                     open(self.path("serial"), "w", encoding="utf-8") as serial:
                 for position, text in guest.lines(lambda: os.stat(log).st_size):
                     serial.write(f"{position} {text}\n")
-                guest.check(self.path("serial"))
+                    count += 1
+                    if not text.startswith(("ack", "crashload: all done")):
+                        words = count, text
+                guest.check(self.path("serial"), self.path("kernel"), words)
         finally:
             os.unlink(disk)
 
@@ -171,10 +206,13 @@ class Life:
 
     def classify(self, heads):
         """The kind of each entry. Up to a first group it is the format or recovery, and so it is
-        after a death of the manager; other writes beside groups are of a checkpoint."""
-        kinds, start = [], "recovery" if any(self.before) or self.superblock_in_base() else "format"
-        deaths = list(self.deaths)
+        after a death of the manager; other writes beside groups are of a checkpoint. From the first
+        write beyond the store's end on, the store is being enlarged."""
+        kinds, start = [], "recovery" if any(self.before) or self.store_in_base() else "format"
+        deaths, store_bytes = list(self.deaths), self.options.get("store_bytes", 0)
         for index, head in enumerate(heads):
+            if start and 0 < store_bytes <= self.entries[index].sector * cutting.SECTOR_BYTES:
+                start = "enlarge"
             if deaths and index >= deaths[0]:
                 start = "recovery"
                 deaths.pop(0)
@@ -185,8 +223,10 @@ class Life:
                 kinds.append(start or "checkpoint")
         return kinds
 
-    def superblock_in_base(self):
+    def store_in_base(self):
+        """Its signpost leads to slot B; not on a blank disk, nor where a store was only begun."""
         with open(self.path("base"), "rb") as base:
+            base.seek(SIGNPOST_OFFSET + 32)
             return any(base.read(8))
 
     def hear(self, text, index):
@@ -204,10 +244,17 @@ class Life:
         self.final[process] = number
         self.acks.append((index, process, number))
 
+    def kernel_says(self, pattern):
+        with open(self.path("kernel"), encoding="utf-8", errors="replace") as log:
+            return pattern.findall(log.read())
+
     def recoveries(self):
         """How long each took in the guest, in ms."""
-        with open(self.path("kernel"), encoding="utf-8", errors="replace") as log:
-            return [int(ms) for ms in RECOVERED.findall(log.read())]
+        return [int(ms) for ms in self.kernel_says(RECOVERED)]
+
+    def steps(self):
+        """The steps at which the store manager died because the command line said so."""
+        return self.kernel_says(STEP)
 
     # --- its states ---
 
@@ -262,13 +309,51 @@ def new_life(folder, base, options):
     return life
 
 
+def kstore(*words):
+    subprocess.run([os.path.join(ROOT, "build/host/kstore"), *words], check=True,
+                   stdout=subprocess.DEVNULL)
+
+
 def blank(path, mib, log_kib):
     """A disk without anything, or with an empty store whose log is log_kib."""
     with open(path, "wb") as disk:
         disk.truncate(mib << 20)
     if log_kib:
-        subprocess.run([os.path.join(ROOT, "build/host/kstore"), "create", "--log", str(log_kib),
-                        path], check=True, stdout=subprocess.DEVNULL)
+        kstore("create", "--log", str(log_kib), path)
+
+
+def crc32c(crc, data):
+    crc ^= 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ 0x82f63b78 * (crc & 1)
+    return crc ^ 0xffffffff
+
+
+def replaced(path, mib):
+    """A disk whose store is being replaced: the first write of its formatting is durable, no other
+    (disk/format.md). Should the earlier store count again, then its container is what no step leaves."""
+    blank(path, mib, 64)
+    kstore("put", path, "crash-old-1000000", os.path.join(ROOT, "README.md"))
+    uuid = b"a store replaced"
+    body = struct.pack("<I16sQ", 2, uuid, 0) + bytes(4096 - 40)
+    seed = crc32c(0, uuid + struct.pack("<IIQ", CRC_SIGNPOST, 0, SIGNPOST_OFFSET))
+    with open(path, "r+b") as disk:
+        disk.seek(SIGNPOST_OFFSET)
+        disk.write(struct.pack("<QI", SIGNPOST_MAGIC, crc32c(seed, body)) + body)
+
+
+def fill(path, spare_kib):
+    """A container takes what is free in a store but for so much."""
+    info = subprocess.run([os.path.join(ROOT, "build/host/kstore"), "info", "--json", path], check=True,
+                          stdout=subprocess.PIPE, text=True)
+    what = json.loads(info.stdout)
+    size = (what["extents"] - what["extents_used"]) * what["extent_bytes"] - (spare_kib << 10)
+    with open(path + ".fill", "wb") as file:
+        file.write(b"\1" * max(size, 4096))
+    kstore("put", path, "filler", path + ".fill")
+    os.unlink(path + ".fill")
 
 
 NOTHING = [0] * PROCESSES

@@ -1,16 +1,17 @@
 """crashload.py - what the containers of user/crashload must hold, for scripts/crash.
 
-The second opinion on C1 to C6 of user/crashload/load.h, and the only one on C7; it shares no code
+The second opinion on C1 to C6 and C8 of user/crashload/load.h, and the only one on C7; it shares no code
 with the guest. The structs are read from bare pages at their addresses; the counters found in them
 say what all else must be.
 """
 
 import struct
 
-WORKERS, PROCESSES, ACCOUNTS, SLOTS, START = 4, 5, 16, 128, 1000
+WORKERS, PROCESSES, ACCOUNTS, SLOTS, START = 4, 6, 16, 128, 1000
 LOAD_BYTES, ACCOUNT_BYTES, PROCESS_BYTES, NODE_BYTES = 200, 1008, 3832, 48
 MAKE, FILL, GROW, FAR, RENAME, DELETE, PHASES, KEPT, GROWS = 1, 2, 3, 4, 5, 6, 6, 2, 8
 VOLUME_BYTES, BULK_WORDS, SEGMENT_PAGES = 32, 1500, 1 << 18
+LARGE, LARGE_BYTES, MOVES, OTHER = "crash.large", 24, 500, 1000
 SLOT_SEAL, SLOT_RUNS_ON, UNIT_BYTES = 0x7a3d51c7, 255, 16
 MASK = (1 << 64) - 1
 PAGE_BYTES = 4096
@@ -186,6 +187,23 @@ class Load:
                 raise Wrong(f"the tree is not in order at {place:#x} (C5)")
             self.check_tree(before, low, key, priority, left)
             place, low, top = behind, key + 1, priority
+
+
+def large_counter(memory, root):
+    """C8: how many steps the container of the sixth process tells of."""
+    if not root:
+        return 0
+    number, pages, words = memory.words(root, 3)
+    for index in range(pages if number else 0):
+        page = words + index * PAGE_BYTES
+        found = memory.words(page, 1) + memory.words(page + 8 * (1 + number % MOVES), 1)
+        if found != (number, number * OTHER + index):
+            raise Wrong(f"page {index} of the large object says {found}, its root {number} (C8)")
+    objects = {root: LARGE_BYTES}
+    if words:
+        objects[words] = pages * PAGE_BYTES - 64
+    check_space(LARGE, memory, objects, set())
+    return number
 
 
 class Volumes:

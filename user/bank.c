@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "start.h"
+
 enum { ACCOUNTS = 64, START = 1000, WORKERS = 2 };
 struct account { int64_t amount; char owner[4088]; }; /* a page each */
 struct bank { struct account *account[ACCOUNTS]; };
@@ -91,13 +93,8 @@ static long worker_start(const char *self, const char *count, const char *own_se
 {
     char path[128];
     const char *name = strrchr(self, '/'), *argv[] = {self, "work", count, own_seed, NULL};
-    struct kd_process_create p = {.path = path, .argv = argv, .fds = {-1, -1, -1}};
     snprintf(path, sizeof path, "/bin/%s", name ? name + 1 : self);
-    long handle = kd_call3(KD_PROCESS_CREATE, (long)&p, 0, 0);
-    if (handle < 0)
-        return handle;
-    kd_call3(KD_HANDLE_CLOSE, handle, 0, 0);
-    return p.pid;
+    return start_program(path, argv, 0);
 }
 
 static int both_work(const char *self, const char *count)

@@ -1,7 +1,8 @@
 /*
  * bench.c - what the kernel's operations cost, in counted instructions.
  *
- *   bench [GROUP...]     groups: calls, faults, commit; all without an argument
+ *   bench [GROUP...]     groups: calls, faults, processes, commit; all without an argument
+ *   bench checkpoint     how much longer commits take while a checkpoint runs: times, not instructions
  *
  * Prints lines `name <tab> unit <tab> value <tab> reach`. Run it with QEMU's -icount on one CPU:
  * there the time stamp counter counts instructions, so a difference of two readings is exact. What
@@ -12,17 +13,21 @@
  * whose pages it decides about itself when it is asked (KM_ASK).
  */
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "katydid/call.h"
 #include "pstore.h"
 
-enum object_kind { FREE, ASKED, PLAIN, OBJECTS }; /* PLAIN: not transactional */
+enum object_kind { FREE, ASKED, PLAIN, SUPPLIED, OBJECTS }; /* the last two: not transactional */
 enum { PAGES = 64, ROUNDS = 200, CALL_NULL = 1, CALL_OBJECT = 2, CALL_END = 3 };
 
 static uint64_t read_cost;
@@ -53,7 +58,8 @@ static int serve(void)
 {
     int port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     int commit = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
-    int objects[OBJECTS] = {-1, -1, -1};
+    int objects[OBJECTS] = {-1, -1, -1, -1};
+    static char contents[KD_PAGE_BYTES];
     uint64_t token = 0;
     struct kd_message reply = {.handle = -1}, m = {.handle = -1}; /* buffers: none */
     if (kd_call3(KD_NAME_SET, (long)"bench", port, 0))
@@ -66,12 +72,12 @@ static int serve(void)
             return 2;
         switch (m.kind) {
         case KD_MSG_PAGE: {
-            struct kd_supply s = {.object = (int)m.word[5], .source = KD_SUPPLY_ZERO,
+            struct kd_supply s = {.object = (int)m.word[5], .source = KD_SUPPLY_MEMORY, .memory = contents,
                                   .rights = KD_READ | KD_WRITE, .page = m.word[1], .count = 1};
             kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
             break;
         }
-        case KD_MSG_LOCK: kd_call4(KD_LOCK_ANSWER, (long)m.word[4], (long)m.word[1], (long)m.word[3], 0); break;
+        case KD_MSG_LOCK: kd_call4(KD_LOCK_ANSWER, (long)m.word[4], (long)m.token, (long)m.word[3], 0); break;
         case CALL_NULL:
             token = m.token; /* and an empty answer */
             break;
@@ -79,14 +85,15 @@ static int serve(void)
             static const unsigned flags_of[OBJECTS] = {
                 [FREE] = KD_OBJECT_TRANSACTIONAL, [ASKED] = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_ASK};
             unsigned kind = m.word[0] % OBJECTS;
-            struct kd_object_create c = {.port = port, .commit_port = commit, .pages = PAGES,
+            struct kd_object_create c = {.port = port, .commit_port = commit, .pages = PAGES + 1,
                                          .flags = flags_of[kind],
                                          .base = KD_STORE_END - (kind + 1) * (1ull << 30),
                                          .name = "bench"};
             objects[kind] = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
             struct kd_supply s = {.object = objects[kind], .source = KD_SUPPLY_ZERO,
                                   .rights = KD_READ | KD_WRITE, .count = PAGES};
-            kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
+            if (kind != SUPPLIED)
+                kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
             token = m.token;
             reply.status = (int)kd_call3(KD_SPACE_ATTACH, (long)m.process, objects[kind],
                                          KD_RIGHT_READ | KD_RIGHT_WRITE);
@@ -127,8 +134,8 @@ static void group_calls(int port)
         kd_call3(KD_PORT_CALL, port, (long)&m, 0);
         null = best(null, counter() - t - read_cost);
     }
-    row("null system call", "instructions", (double)call, "60");
-    row("null call to another process and back", "instructions", (double)null, "800");
+    row("null system call (Linux 326)", "instructions", (double)call, "60");
+    row("null call to another process and back (Linux, by pipes: 11910)", "instructions", (double)null, "800");
 }
 
 static jmp_buf aborted;
@@ -171,6 +178,20 @@ static double touch_all(volatile char *p, int write, int step)
     return (double)sum / PAGES;
 }
 
+/* A page's copy as the kernel makes it. */
+static double copy_cost(void)
+{
+    static uint64_t pages[2][KD_PAGE_BYTES / 8];
+    uint64_t cost = ~0ull;
+    for (int i = 0; i < ROUNDS; i++) {
+        void *to = pages[0], *from = pages[1];
+        uint64_t words = KD_PAGE_BYTES / 8, t = counter();
+        __asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(words) : : "memory");
+        cost = best(cost, counter() - t - read_cost);
+    }
+    return (double)cost;
+}
+
 static void group_faults(int port)
 {
     int view = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0);
@@ -180,9 +201,11 @@ static void group_faults(int port)
     if (reason)
         fail("aborted", reason);
     volatile char *free_pages = object_of(port, FREE), *asked = object_of(port, ASKED);
-    volatile char *plain_pages = object_of(port, PLAIN);
+    volatile char *plain_pages = object_of(port, PLAIN), *supplied_pages = object_of(port, SUPPLIED);
     (void)plain_pages[0]; /* page tables */
     double plain = touch_all(plain_pages, 0, JUMPING);
+    (void)supplied_pages[PAGES * KD_PAGE_BYTES];
+    double supplied = touch_all(supplied_pages, 0, JUMPING);
     begin();
     (void)free_pages[0]; /* page tables */
     double read = touch_all(free_pages, 0, JUMPING);
@@ -202,11 +225,77 @@ static void group_faults(int port)
     double grouped = touch_all(free_pages, 0, IN_ORDER);
     kd_call3(KD_TXN_ABORT, 0, 0, 0);
     kd_call3(KD_VIEW_ENTER, -1, 0, 0);
+    row("page supplied by a manager in another process (Linux, userfaultfd: 13030)", "instructions", supplied,
+        "3500");
     row("fault of a resident page without transactions", "instructions", plain, "-");
-    row("first read of a resident page", "instructions", read, "250");
+    row("first read of a resident page (Linux, SIGSEGV and mprotect: 9217)", "instructions", read, "250");
     row("first read of a resident page, one after the other: in groups", "instructions", grouped, "60");
-    row("first write of a resident page (upgrade, private copy)", "instructions", write, "900");
+    row("first read of a resident page, of the fault without transactions", "times", read / plain, "1.3");
+    row("first write of a resident page: upgrade, private copy (Linux, the same by SIGSEGV: 15030)",
+        "instructions", write, "900");
+    row("first write of a resident page, beyond the fault without transactions and a page's copy", "instructions",
+        write - plain - copy_cost(), "300");
     row("first touch with ask (the manager decides)", "instructions", ask, "4000");
+}
+
+/* ---- memory, threads, processes ---- */
+
+static double anonymous(void)
+{
+    char *p = mmap(NULL, (PAGES + 64) * KD_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        fail("memory", -errno);
+    p[PAGES * KD_PAGE_BYTES] = 1; /* page tables */
+    double mean = touch_all(p, 1, IN_ORDER);
+    munmap(p, (PAGES + 64) * KD_PAGE_BYTES);
+    return mean;
+}
+
+static volatile int yielding;
+static void *yield(void *unused)
+{
+    while (yielding)
+        sched_yield();
+    return unused;
+}
+
+/* Two threads that yield to each other: each call is one switch. */
+static double thread_switch(void)
+{
+    pthread_t other;
+    yielding = 1;
+    if (pthread_create(&other, NULL, yield, NULL))
+        fail("a thread", -EAGAIN);
+    sched_yield();
+    uint64_t t = counter();
+    for (int i = 0; i < ROUNDS; i++)
+        sched_yield();
+    t = counter() - t;
+    yielding = 0;
+    pthread_join(other, NULL);
+    return (double)t / (2 * ROUNDS);
+}
+
+static double fork_exit_wait(void)
+{
+    uint64_t least = ~0ull;
+    for (int i = 0; i < ROUNDS / 10; i++) {
+        uint64_t t = counter();
+        int pid = fork(), status = 0;
+        if (pid == 0)
+            _exit(0);
+        if (pid < 0 || waitpid(pid, &status, 0) != pid)
+            fail("fork", -errno);
+        least = best(least, counter() - t - read_cost);
+    }
+    return (double)least;
+}
+
+static void group_processes(void)
+{
+    row("anonymous page fault, zeroed page (Linux 3327)", "instructions", anonymous(), "900");
+    row("thread switch, by sched_yield", "instructions", thread_switch(), "-");
+    row("fork, exit and wait of a small static program", "instructions", fork_exit_wait(), "-");
 }
 
 /* ---- commits to the store ---- */
@@ -258,6 +347,72 @@ static void group_commit(void)
     ps_delete("bench");
 }
 
+/* ---- commits while a checkpoint runs ---- */
+
+enum { BULK_PAGES = 512, COMMITS_MIN = 200, CHECKPOINTS = 5 };
+struct latency { uint64_t sum, longest, count; };
+
+static int dirty(void *arg)
+{
+    static char *bulk;
+    if (!bulk && !(bulk = ps_alloc(container, BULK_PAGES * 4096ul, NULL)))
+        return -errno;
+    for (int i = 0; i < BULK_PAGES; i++)
+        *(uint64_t *)(bulk + 4096 * i) += *(uint64_t *)arg;
+    return 0;
+}
+
+static void commit_timed(struct latency *l)
+{
+    uint64_t one = 1, t = counter();
+    if (ps_transaction(body, &one))
+        fail("commit", -EIO);
+    t = counter() - t;
+    l->sum += t;
+    l->longest = l->longest > t ? l->longest : t;
+    l->count++;
+}
+
+static int checkpoint_ended;
+static void *checkpoint_run(void *unused)
+{
+    int error = ps_checkpoint();
+    if (error)
+        fail("checkpoint", error);
+    __atomic_store_n(&checkpoint_ended, 1, __ATOMIC_RELEASE);
+    return unused;
+}
+
+static void group_checkpoint(void)
+{
+    struct latency without = {0}, during = {0};
+    uint64_t one = 1;
+    container = ps_open("bench-checkpoint", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    if (!container)
+        fail("opening the container", errno);
+    for (int i = 0; i < CHECKPOINTS; i++) {
+        pthread_t thread;
+        if (ps_transaction(dirty, &one) || ps_transaction(body, &one))
+            fail("commit", -EIO);
+        for (int k = 0; k < COMMITS_MIN / CHECKPOINTS; k++)
+            commit_timed(&without);
+        checkpoint_ended = 0;
+        if (pthread_create(&thread, NULL, checkpoint_run, NULL))
+            fail("a thread", -EAGAIN);
+        do
+            commit_timed(&during);
+        while (!__atomic_load_n(&checkpoint_ended, __ATOMIC_ACQUIRE));
+        pthread_join(thread, NULL);
+    }
+    row("commits during the checkpoints, in the guest", "commits", (double)during.count, "-");
+    row("commit during a checkpoint against without, in the guest, mean", "times",
+        (double)during.sum / (double)during.count / ((double)without.sum / (double)without.count), "2");
+    row("commit during a checkpoint against without, in the guest, longest", "times",
+        (double)during.longest / (double)without.longest, "2");
+    ps_close(container);
+    ps_delete("bench-checkpoint");
+}
+
 static int wanted(int argc, char **argv, const char *group)
 {
     for (int i = 1; i < argc; i++)
@@ -286,8 +441,12 @@ int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--manager") == 0)
         return serve();
+    if (argc == 2 && strcmp(argv[1], "checkpoint") == 0) {
+        group_checkpoint();
+        return 0;
+    }
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        puts("usage: bench [calls] [faults] [commit]\n"
+        puts("usage: bench [calls] [faults] [processes] [commit], or bench checkpoint\n"
              "Counts instructions; run it by `make bench ONLY=kernel`, which boots with -icount.");
         return 0;
     }
@@ -308,6 +467,8 @@ int main(int argc, char **argv)
         struct kd_message end = {.kind = CALL_END};
         kd_call3(KD_PORT_CALL, port, (long)&end, 0);
     }
+    if (wanted(argc, argv, "processes"))
+        group_processes();
     if (wanted(argc, argv, "commit"))
         group_commit();
     return 0;

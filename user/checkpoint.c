@@ -5,8 +5,13 @@
 #include <pstore.h>
 #include <stdio.h>
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argv;
+    if (argc > 1) {
+        fputs("use: checkpoint   brings all that is committed home, and waits for it\n", stderr);
+        return 2;
+    }
     int error = ps_checkpoint();
     if (error) fprintf(stderr, "checkpoint: %s\n", ps_strerror(error));
     return error ? 1 : 0;

@@ -3,9 +3,9 @@
  *
  * Before it halts it has the store manager end: all pages at home, the store closed as clean.
  *
- * The store manager comes first, and the shell only when it answers or has given up, so that
- * programs find the store at once. When it dies later it is started again: that is the ordinary
- * recovery, and its clients connect again.
+ * The store managers, one for each store disk, come first, and the shell only when they answer or
+ * have given up, so that programs find the stores at once. When one dies later it is started again:
+ * that is the ordinary recovery, and its clients connect again.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +25,11 @@
 
 #define COMMAND_BYTES_MAX 61440
 #define RESTARTS_MAX 8          /* a manager that dies again and again is left alone */
-#define STOP_SECONDS_MAX 30     /* a halt waits so long for the store manager */
+#define STOP_SECONDS_MAX 30     /* a halt waits so long for a store manager */
+
+static struct manager { const char *name; int pid, restarts; } managers[] = {
+    {.name = "store"}, {.name = "store2"}};
+#define MANAGER_COUNT (sizeof(managers) / sizeof(managers[0]))
 
 static const char banner[] =
     "\n"
@@ -47,12 +51,12 @@ static int start(const char *path, const char *const *argv)
     return c.pid;
 }
 
-/* Waits until the store answers or its manager has ended. True: it answers. */
-static bool store_wait(int pid, int *status)
+/* Waits until the store answers or its manager has ended, with *status. True: it answers. */
+static bool store_wait(const char *name, int pid, int *status)
 {
     const struct timespec moment = {.tv_nsec = 500000};
     for (;;) {
-        long handle = syscall(KD_NAME_FIND, "store");
+        long handle = syscall(KD_NAME_FIND, name);
         if (handle >= 0) {
             syscall(KD_HANDLE_CLOSE, handle);
             return true;
@@ -63,22 +67,57 @@ static bool store_wait(int pid, int *status)
     }
 }
 
-/* Starts the store manager, for the `life`-th time again. Its pid, or 0: there is none, or it did not
- * want to run (it says why itself). */
-static int store_start(int life)
+static bool disk_there(const char *name)
 {
-    char number[12];
-    const char *const argv[] = {"/bin/store", number, NULL};
-    snprintf(number, sizeof(number), "%d", life);
-    int status = 0;
-    if (access("/bin/store", F_OK))
-        return 0;
+    struct kd_block_info info;
+    long handle = syscall(KD_BLOCK_OPEN, name, &info);
+    if (handle >= 0)
+        syscall(KD_HANDLE_CLOSE, handle);
+    return handle >= 0 || errno != ENODEV;
+}
+
+/* Starts a store manager. Its pid stays 0 if it does not want to run: it says why itself. Without any
+ * disk the first one is started, too, and says that. False: it died before it answered. */
+static bool store_start_once(struct manager *m, int *status)
+{
+    char life[12];
+    const char *const argv[] = {"/bin/store", life, m->name, NULL};
+    snprintf(life, sizeof(life), "%d", m->restarts);
+    m->pid = 0;
+    if (access("/bin/store", F_OK) || (m != managers && !disk_there(m->name)))
+        return true;
     int pid = start("/bin/store", argv);
-    if (pid < 0) {
+    if (pid < 0)
         fprintf(stderr, "init: cannot start /bin/store: %s\n", strerror(-pid));
-        return 0;
-    }
-    return store_wait(pid, &status) ? pid : 0;
+    else if (store_wait(m->name, pid, status))
+        m->pid = pid;
+    else
+        return *status == STORE_EXIT_NO_DISK || *status == STORE_EXIT_REFUSED;
+    return true;
+}
+
+/* True: it is to be started again. */
+static bool death_counts(struct manager *m, int status)
+{
+    bool again = ++m->restarts <= RESTARTS_MAX;
+    fprintf(stderr, "init: the %s manager ended with status %d%s\n", m->name, status,
+            again ? ": starting it again" : ", again: left alone");
+    m->pid = 0;
+    return again;
+}
+
+static void store_start(struct manager *m)
+{
+    int status;
+    while (!store_start_once(m, &status) && death_counts(m, status))
+        continue;
+}
+
+static void store_ended(int pid, int status)
+{
+    for (struct manager *m = managers; m < managers + MANAGER_COUNT; m++)
+        if (m->pid == pid && death_counts(m, status))
+            store_start(m);
 }
 
 /* The text of /etc/command, or NULL: this is an interactive boot. */
@@ -107,9 +146,8 @@ static int shell_start(char *command)
 }
 
 /* Waits for the shell; starts a dead store manager again meanwhile. The shell's status. */
-static int supervise(int shell, int store)
+static int supervise(int shell)
 {
-    int restarts = 0;
     for (;;) {
         int status = 0;
         long pid = syscall(KD_PROCESS_WAIT, -1, &status, 0);
@@ -119,17 +157,7 @@ static int supervise(int shell, int store)
             fprintf(stderr, "init: the shell is lost: %s\n", strerror(errno));
             return 1;
         }
-        if (pid != store)
-            continue; /* an orphan */
-        if (++restarts > RESTARTS_MAX) {
-            fprintf(stderr, "init: the store manager ended with status %d, again: left alone\n",
-                    status);
-            store = 0;
-            continue;
-        }
-        fprintf(stderr, "init: the store manager ended with status %d: starting it again\n",
-                status);
-        store = store_start(restarts);
+        store_ended((int)pid, status); /* or an orphan's end */
     }
 }
 
@@ -165,17 +193,17 @@ static void *store_stop_call(void *port)
 
 /* The manager brings all home and ends; it says itself what went wrong. One that does not answer
  * is left alone: the next start recovers. */
-static void store_stop(void)
+static void store_stop(const char *name)
 {
     pthread_t thread;
     struct timespec until;
-    long port = syscall(KD_NAME_FIND, "store");
+    long port = syscall(KD_NAME_FIND, name);
     if (port < 0 || pthread_create(&thread, NULL, store_stop_call, (void *)port))
         return;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += STOP_SECONDS_MAX;
     if (pthread_timedjoin_np(thread, NULL, &until))
-        fprintf(stderr, "init: the store manager does not end: halting without it\n");
+        fprintf(stderr, "init: the %s manager does not end: halting without it\n", name);
 }
 
 int main(void)
@@ -185,18 +213,20 @@ int main(void)
               stderr);
         return 1;
     }
-    int store = store_start(0);
+    for (size_t i = 0; i < MANAGER_COUNT; i++)
+        store_start(&managers[i]);
     int shell = shell_start(command_read());
     int status = 127;
     if (shell > 0)
-        status = supervise(shell, store);
+        status = supervise(shell);
     else
         fprintf(stderr, "init: cannot start /bin/sh: %s\n", strerror(-shell));
     if (export_wanted()) {
         int error = export_run();
         status = status ? status : error;
     }
-    store_stop();
+    for (size_t i = 0; i < MANAGER_COUNT; i++)
+        store_stop(managers[i].name);
     syscall(KD_HALT, status);
     return status;
 }

@@ -9,6 +9,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "manager.h"
 
@@ -32,7 +33,7 @@ static int serve(void)
     struct km_object *object;
     int error = km_create("squares", PAGES, KM_READ, &ops, NULL, &object);
     if (!error) error = km_serve(2);
-    fprintf(stderr, "squares: cannot serve: error %d\n", -error);
+    fprintf(stderr, "squares: cannot serve: %s\n", strerror(-error));
     return 1;
 }
 

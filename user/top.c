@@ -5,7 +5,8 @@
  *   top N [MS]     N times, MS milliseconds (1000) apart, one below the other
  *
  * Values are per second since the last time; what a row has are the process's own faults, waits and
- * commits, what the head has is the whole system's.
+ * commits, what the head has is the whole system's. logKiB is what managers took of its commits for their
+ * logs, diskKiB what it had disks do (a manager), or managers bring (any other program).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +75,7 @@ static void print_head(const struct state *s, const struct state *old, double se
            RATE(block_reads), RATE(block_read_bytes) / 1024, RATE(block_writes),
            RATE(block_write_bytes) / 1024, RATE(block_flushes), RATE(evictions));
 #undef RATE
-    printf("  pid  cpu%%     KiB threads   reads  writes   waits commits  aborts  calls name\n");
+    printf("  pid  cpu%%     KiB thr  reads writes  waits commits aborts  calls  logKiB diskKiB name\n");
 }
 
 static void print_rows(const struct state *s, const struct state *old, double seconds)
@@ -87,10 +88,12 @@ static void print_rows(const struct state *s, const struct state *old, double se
     qsort(rows, (size_t)s->count, sizeof(rows[0]), by_cpu);
     for (long i = 0; i < s->count && i < 18; i++) {
         const struct kd_process_info *n = rows[i].now, *o = before(old, n->pid);
-#define RATE(field) rate(n->field, o->field, seconds)
-        printf("%5d %5.1f %7llu %7u %7.0f %7.0f %7.0f %7.0f %7.0f %6.0f %s\n", n->pid, rows[i].cpu,
-               (unsigned long long)n->frames * 4, n->threads, RATE(read_faults), RATE(write_faults),
-               RATE(lock_waits), RATE(commits), RATE(aborts), RATE(manager_calls), n->name);
+#define RATE(field) rate(n->stats.field, o->stats.field, seconds)
+        printf("%5d %5.1f %7llu %3u %6.0f %6.0f %6.0f %7.0f %6.0f %6.0f %7.0f %7.0f %s\n", n->pid, rows[i].cpu,
+               (unsigned long long)n->frames * 4, (unsigned)n->used[KD_LIMIT_THREADS],
+               RATE(read_faults), RATE(write_faults), RATE(lock_waits), RATE(commits), RATE(aborts),
+               RATE(manager_calls), RATE(log_bytes) / 1024,
+               RATE(pages_read) * KD_PAGE_BYTES / 1024 + RATE(disk_bytes) / 1024, n->name);
 #undef RATE
     }
     fflush(stdout);

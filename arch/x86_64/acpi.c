@@ -28,7 +28,7 @@ struct table {
 _Static_assert(sizeof(struct table) == 36, "ACPI's table header");
 
 enum { MADT_CPU = 0, MADT_IO_APIC = 1, MADT_OVERRIDE = 2 };
-enum { CPU_ENABLED = 1, BIOS_AREA = 0xe0000, BIOS_AREA_BYTES = 0x20000, TABLE_BYTES_MAX = 1 << 20 };
+enum { CPU_ENABLED = 1, TABLE_BYTES_MAX = 1 << 20 };
 enum { CONSOLE_ISA_INTERRUPT = 4, FADT_PM1A = 64, PM_SLEEP = 1 << 13 };
 
 struct acpi_machine acpi_machine = {.cpu_count = 1, .console_interrupt = CONSOLE_ISA_INTERRUPT};
@@ -57,15 +57,6 @@ static const struct table *table_map(paddr_t pa)
         return NULL;
     t = arch_map_device(pa, t->bytes);
     return t && sum_is_zero(t, t->bytes) ? t : NULL;
-}
-
-static const struct root *root_scan(void)
-{
-    const char *area = arch_map_device(BIOS_AREA, BIOS_AREA_BYTES);
-    for (unsigned at = 0; area && at < BIOS_AREA_BYTES; at += 16)
-        if (memcmp(area + at, "RSD PTR ", 8) == 0 && sum_is_zero(area + at, 20))
-            return (const struct root *)(area + at);
-    return NULL;
 }
 
 const void *acpi_find(const char *signature)
@@ -107,9 +98,7 @@ void acpi_init(void)
     acpi_machine.apic_ids[0] = (uint8_t)(cpuid(1).b >> 24);
     if (boot_info.rsdp)
         root = arch_map_device(boot_info.rsdp, sizeof *root);
-    if (!root || memcmp(root->signature, "RSD PTR ", 8) != 0)
-        root = root_scan();
-    if (root) {
+    if (root && memcmp(root->signature, "RSD PTR ", 8) == 0) {
         root_is_wide = root->revision >= 2 && root->xsdt;
         root_table = table_map(root_is_wide ? root->xsdt : root->rsdt);
     }

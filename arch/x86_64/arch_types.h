@@ -46,6 +46,7 @@ static inline int trap_signal(const struct trap_frame *f)
 static inline vaddr_t trap_place(const struct trap_frame *f) { return f->rip; }
 static inline vaddr_t trap_stack(const struct trap_frame *f) { return f->rsp; }
 static inline uint64_t trap_frame_pointer(const struct trap_frame *f) { return f->rbp; }
+static inline uint64_t trap_stack_pointer(const struct trap_frame *f) { return f->rsp; }
 static inline void trap_set_stack(struct trap_frame *f, vaddr_t stack) { f->rsp = stack; }
 /* User mode goes on at `entry` with the argument in its first argument register. The other
  * registers stay. A bad address is noticed on the way out and ends the process. */
@@ -94,7 +95,7 @@ must_check static inline __attribute__((always_inline)) int user_copy_words(void
     __asm__ goto volatile("1:\tstac\n"
                           "2:\trep movsq\n"
                           "3:\tclac\n"
-                          ".pushsection .text.unlikely, \"ax\"\n"
+                          ".pushsection .text.fixup, \"ax\"\n" /* not where a cold function itself may lie */
                           "4:\tclac\n\tjmp %l[failed]\n"
                           ".popsection\n"
                           ".pushsection .smap_table, \"a\"\n\t.quad 1b, 3b, 4b\n.popsection\n"
@@ -189,13 +190,18 @@ struct cpu {
 
     /* switch.h, cpu.c */
     struct thread *dead;            /* left this CPU for ever, stack not freed yet: thread.c */
+    uint32_t kicks;                 /* CPUs to interrupt as soon as no lock is held: thread.c */
+    union {
+        uint16_t after_switch;      /* both, in one look: */
+        struct { bool chores, traces; }; /* one of the two above; somebody traces (set by others) */
+    };
     struct arch_thread *fpu_owner;  /* whose image the registers hold */
     bool fpu_open;                  /* user mode may use the registers without a trap */
 
+    uint64_t kicks_sent, flushes_sent; /* interrupts to other CPUs; read by them */
     uint32_t started;               /* atomic: it is up */
     int64_t tsc_offset;             /* added, so that all CPUs agree and boot is at 0 */
     uint64_t stopped_at;            /* where the CPU was when a panic stopped it */
-    struct cpu_tables *tables;      /* descriptor tables and stacks: cpu.c */
     void *trap_stack;               /* where the tables say which stack a trap gets */
 };
 

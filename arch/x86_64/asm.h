@@ -4,6 +4,7 @@
 
 #define KERNEL_BASE 0xffffffff80000000 /* the kernel image: physical address + this */
 #define DIRECT_BASE 0xffff800000000000 /* all RAM */
+#define STACK_BASE  0xffffa00000000000 /* RAM again, for stacks: map.c */
 #define DEVICE_BASE 0xffffc00000000000 /* device registers, handed out upwards */
 #define USER_LIMIT  0x00007ffffffff000 /* the last user page is never mapped: see boot.md */
 

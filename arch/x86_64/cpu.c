@@ -20,8 +20,7 @@
 #include "frame.h"
 #include "switch.h"
 
-#define INTERRUPT_STACK_BYTES 8192
-enum { IST_DOUBLE_FAULT = 1, IST_NMI, IST_MACHINE_CHECK, IST_COUNT = 3 };
+enum { IST_FATAL = 1 };               /* one stack for the three that never return */
 #define GATE_INTERRUPT 0x8e00         /* present, ring 0, interrupts off */
 #define GATE_USER      0x6000         /* user mode may raise it by int */
 
@@ -33,8 +32,6 @@ struct tss {
 } __attribute__((packed));
 
 struct cpu_tables {
-    uint8_t stack[KERNEL_STACK_BYTES]; /* of the CPU's idle thread */
-    uint8_t interrupt_stacks[IST_COUNT][INTERRUPT_STACK_BYTES];
     struct tss tss;
     _Alignas(16) uint64_t gdt[8];
 };
@@ -61,7 +58,9 @@ OFFSET_IS(cpu, mark, CPU_MARK);
 
 struct cpu cpus[CPU_MAX];
 bool cpu_emulated;
-static struct cpu_tables first_tables __attribute__((aligned(16)));
+static struct cpu_tables tables[CPU_MAX];
+static uint64_t idle_stacks[CPU_MAX]; /* their lowest bytes */
+static uint8_t early_stack[PAGE_BYTES] __attribute__((aligned(16))); /* for a trap before there are frames */
 static struct gate idt[256] __attribute__((aligned(16)));
 static uint64_t features;             /* CR4 bits that this machine can have */
 
@@ -103,9 +102,9 @@ static void idt_init(void)
         gate_set(v, trap_stubs[v], GATE_INTERRUPT);
     gate_set(3, trap_stubs[3], GATE_INTERRUPT | GATE_USER); /* int3 */
     gate_set(VECTOR_PAGE_FAULT, (uint64_t)trap_page_fault_entry, GATE_INTERRUPT);
-    gate_set(VECTOR_NMI, (uint64_t)trap_nmi_entry, GATE_INTERRUPT | IST_NMI);
-    gate_set(8, (uint64_t)trap_double_fault_entry, GATE_INTERRUPT | IST_DOUBLE_FAULT);
-    gate_set(18, (uint64_t)trap_machine_check_entry, GATE_INTERRUPT | IST_MACHINE_CHECK);
+    gate_set(VECTOR_NMI, (uint64_t)trap_nmi_entry, GATE_INTERRUPT | IST_FATAL);
+    gate_set(8, (uint64_t)trap_double_fault_entry, GATE_INTERRUPT | IST_FATAL);
+    gate_set(18, (uint64_t)trap_machine_check_entry, GATE_INTERRUPT | IST_FATAL);
 }
 
 static void gdt_init(struct cpu_tables *t)
@@ -119,8 +118,6 @@ static void gdt_init(struct cpu_tables *t)
                                (tss >> 24 & 0xff) << 56;
     t->gdt[SELECTOR_TSS / 8 + 1] = tss >> 32;
     t->tss.io_map = sizeof t->tss;    /* user mode has no ports */
-    for (unsigned i = 0; i < IST_COUNT; i++)
-        t->tss.ist[i] = (uint64_t)t->interrupt_stacks[i] + INTERRUPT_STACK_BYTES;
 }
 
 static void tables_load(struct cpu_tables *t)
@@ -141,26 +138,24 @@ static void syscall_init(void)
 
 void cpu_init_first(void)
 {
-    cpus[0].tables = &first_tables;
+    tables[0].tss.ist[IST_FATAL - 1] = (uint64_t)early_stack + sizeof early_stack;
     features_init();
     idt_init();
     cpu_init_this(0);
 }
 
+/* The first CPU has a stack and needs the other only. */
 bool cpu_prepare(unsigned id)
 {
-    struct frame *run = frame_alloc_run((sizeof(struct cpu_tables) + PAGE_BYTES - 1) / PAGE_BYTES);
-    if (!run)
+    void *fatal = arch_stack_new();
+    if (!fatal)
         return false;
-    cpus[id].tables = frame_memory(run);
-    memset(cpus[id].tables, 0, sizeof(struct cpu_tables));
-    return true;
+    tables[id].tss.ist[IST_FATAL - 1] = (uint64_t)fatal + KERNEL_STACK_BYTES;
+    idle_stacks[id] = id == 0 ? 0 : (uint64_t)arch_stack_new();
+    return id == 0 || idle_stacks[id] != 0;
 }
 
-uint64_t cpu_stack_top(unsigned id)
-{
-    return (uint64_t)cpus[id].tables->stack + KERNEL_STACK_BYTES;
-}
+uint64_t cpu_stack_top(unsigned id) { return idle_stacks[id] + KERNEL_STACK_BYTES; }
 
 /* Runs on the CPU itself, before anything there can trap. */
 void cpu_init_this(unsigned id)
@@ -169,9 +164,9 @@ void cpu_init_this(unsigned id)
     c->self = c;
     c->id = id;
     c->mark = id + 1;
-    c->trap_stack = &c->tables->tss.rsp0;
-    gdt_init(c->tables);
-    tables_load(c->tables);
+    c->trap_stack = &tables[id].tss.rsp0;
+    gdt_init(&tables[id]);
+    tables_load(&tables[id]);
     write_msr(MSR_GS_BASE, (uint64_t)c);
     write_msr(MSR_KERNEL_GS, 0);
     write_cr4(read_cr4() | features);

@@ -9,7 +9,6 @@
 #include "x86.h"
 #include "acpi.h"
 #include "interrupt.h"
-#include "serial.h"
 
 enum {
     APIC_ID = 0x20, APIC_PRIORITY = 0x80, APIC_EOI = 0xb0, APIC_SPURIOUS = 0xf0,
@@ -27,7 +26,7 @@ enum { APIC_ENABLE = 0x100, APIC_DIVIDE_16 = 3 };
 #define SEND_BUSY    0x01000u
 
 enum { DEVICE_VECTORS_MAX = VECTOR_TIMER - VECTOR_DEVICES };
-static struct { void (*handler)(void *); void *arg; } devices[DEVICE_VECTORS_MAX];
+static struct device { void (*handler)(void *); void *arg; } devices[DEVICE_VECTORS_MAX];
 static unsigned device_count;
 static volatile uint32_t *apic, *io_apic;
 
@@ -45,7 +44,11 @@ static void apic_command(unsigned apic_id, uint32_t command)
 }
 
 void interrupt_send(unsigned cpu, unsigned vector) { apic_command(cpus[cpu].apic_id, vector); }
-void arch_kick(unsigned cpu) { interrupt_send(cpu, VECTOR_KICK); }
+void arch_kick(unsigned cpu)
+{
+    cpu_this()->kicks_sent++;
+    interrupt_send(cpu, VECTOR_KICK);
+}
 
 void interrupt_stop_others(void)
 {
@@ -55,20 +58,10 @@ void interrupt_stop_others(void)
 
 void interrupt_start_cpu(unsigned apic_id, paddr_t page)
 {
-    if (page)
-        apic_command(apic_id, SEND_START | (uint32_t)(page >> PAGE_SHIFT));
-    else
-        apic_command(apic_id, SEND_INIT);
+    apic_command(apic_id, page ? SEND_START | (uint32_t)(page >> PAGE_SHIFT) : SEND_INIT);
 }
 
 /* ---- receiving ---- */
-
-static void timer_tick(void)
-{
-    if (serial_input_polled && arch_cpu_id() == 0)
-        serial_poll(NULL);
-    trap_timer();
-}
 
 void interrupt_dispatch(unsigned vector)
 {
@@ -76,7 +69,7 @@ void interrupt_dispatch(unsigned vector)
         return; /* old controllers' ghosts, and the APIC's own */
     apic_write(APIC_EOI, 0);
     if (vector == VECTOR_TIMER)
-        timer_tick();
+        trap_timer();
     else if (vector == VECTOR_SHOOTDOWN)
         arch_serve_shootdown();
     else if (vector - VECTOR_DEVICES < device_count)
@@ -87,8 +80,7 @@ int arch_vector_alloc(void (*handler)(void *), void *arg)
 {
     if (device_count == DEVICE_VECTORS_MAX)
         return -ENOSPC;
-    devices[device_count].handler = handler;
-    devices[device_count].arg = arg;
+    devices[device_count] = (struct device){handler, arg};
     return (int)(VECTOR_DEVICES + device_count++);
 }
 
@@ -98,18 +90,16 @@ void arch_msi_message(int vector, unsigned cpu, uint64_t *address, uint32_t *dat
     *data = (uint32_t)vector;
 }
 
-bool interrupt_route(uint32_t global, uint16_t flags, unsigned vector)
+void interrupt_route(uint32_t global, uint16_t flags, unsigned vector)
 {
     uint32_t pin = global - acpi_machine.io_apic_base;
     uint32_t active_low = (flags & 3) == 3 ? 1u << 13 : 0;
     uint32_t level = (flags >> 2 & 3) == 3 ? 1u << 15 : 0;
-    if (!io_apic || pin > 239)
-        return false;
+    assert(io_apic && pin <= 239);
     io_apic[0] = 0x11 + 2 * pin;
     io_apic[4] = cpus[0].apic_id << 24;
     io_apic[0] = 0x10 + 2 * pin;
     io_apic[4] = vector | active_low | level;
-    return true;
 }
 
 /* ---- setting up ---- */

@@ -28,6 +28,8 @@ static void module_add(paddr_t start, uint64_t bytes, const char *name)
     m->start = start;
     m->bytes = bytes;
     strlcpy(m->name, name, sizeof m->name);
+    /* Its last page may be the RAM's, which need not end with a whole one. */
+    boot_add_memory(start, page_up(start + bytes));
     boot_reserve(start, start + bytes);
 }
 
@@ -73,11 +75,14 @@ static void tag_read(const struct tag *t)
         boot_set_line((const char *)t->data);
         break;
     case TAG_MODULE:
-        module_add(module->start, module->end - module->start, module->line);
+        if (t->bytes >= sizeof *t + sizeof *module && module->start < module->end)
+            module_add(module->start, module->end - module->start, module->line);
         break;
     case TAG_MEMORY: /* GRUB makes it of UEFI's map, too */
-        for (uint32_t at = 8 + 8; at + memory->entry_bytes <= t->bytes; at += memory->entry_bytes)
-            memory_add((const void *)((const uint8_t *)t + at));
+        if (t->bytes >= sizeof *t + sizeof *memory && memory->entry_bytes % 8 == 0)
+            for (uint32_t at = 16, n = memory->entry_bytes;
+                 n >= sizeof(struct memory_entry) && n <= t->bytes - at; at += n)
+                memory_add((const void *)((const uint8_t *)t + at));
         break;
     case TAG_RSDP1:
     case TAG_RSDP2: /* a copy of the structure; 2 comes later and is better */
@@ -92,7 +97,7 @@ static void multiboot_read(paddr_t info)
     boot_info.loader = "multiboot2";
     for (uint32_t at = 8; at + sizeof(struct tag) <= bytes;) {
         const struct tag *t = arch_phys(info + at);
-        if (t->type == TAG_END || t->bytes < sizeof *t)
+        if (t->type == TAG_END || t->bytes < sizeof *t || t->bytes > bytes - at)
             break;
         tag_read(t);
         at += (t->bytes + 7) & ~7u;
@@ -117,6 +122,8 @@ _Noreturn void arch_boot(uint32_t magic, paddr_t info)
 
 void arch_init(void)
 {
+    if (!cpu_prepare(0))
+        panic("no memory for a stack");
     acpi_init();
     interrupt_init();
     time_init();

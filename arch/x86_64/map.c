@@ -1,9 +1,13 @@
 /*
  * map.c - the kernel half of every address space.
  *
- * Owns      kernel_table: three top-level slots, made at boot and copied into every table: the
- *           direct map (all RAM, nothing else), devices, the kernel image. Below these slots the
+ * Owns      kernel_table: its top-level slots, made at boot and copied into every table: the direct
+ *           map (all RAM, nothing else), stacks, devices, the kernel image. Below these slots the
  *           tables are shared, so a later device mapping appears everywhere.
+ *
+ * Stacks    RAM is mapped a second time, with an unmapped page below each KERNEL_STACK_BYTES of it. A
+ *           stack is such a piece at its place there, so below each stack there is a guard, and making
+ *           one changes no mapping that a TLB could know.
  *
  * Invariants
  *   M1  Nothing here is writable and executable, or accessible to user mode.
@@ -27,12 +31,11 @@ static vaddr_t device_next = DEVICE_BASE;
 /* Table pages come from the memory map until the frame allocator has taken it over. */
 static paddr_t table_page(void)
 {
-    paddr_t pa;
     if (frame_total_count() > 0) {
-        struct frame *f = frame_alloc(true);
+        struct frame *f = frame_alloc(FRAME_KERNEL);
         return f ? frame_paddr(f) : 0;
     }
-    pa = boot_take(PAGE_BYTES, EARLY_LIMIT);
+    paddr_t pa = boot_take(PAGE_BYTES, EARLY_LIMIT);
     if (!pa)
         panic("no memory for the kernel's page tables");
     memset(arch_phys(pa), 0, PAGE_BYTES);
@@ -71,12 +74,45 @@ static bool map_range(vaddr_t at, paddr_t pa, uint64_t bytes, uint64_t flags)
     return true;
 }
 
+/* ---- stacks ---- */
+
+#define STACK_STEP (KERNEL_STACK_BYTES + PAGE_BYTES)
+
+static vaddr_t stack_place(paddr_t pa)
+{
+    return STACK_BASE + pa / KERNEL_STACK_BYTES * STACK_STEP + PAGE_BYTES + pa % KERNEL_STACK_BYTES;
+}
+
+void *arch_stack_new(void)
+{
+    struct frame *f = frame_alloc_run(KERNEL_STACK_BYTES / PAGE_BYTES);
+    assert(!f || frame_paddr(f) % KERNEL_STACK_BYTES == 0);
+    return f ? (void *)stack_place(frame_paddr(f)) : NULL;
+}
+
+void arch_stack_free(void *stack)
+{
+    struct frame *f = frame_of(((vaddr_t)stack - STACK_BASE) / STACK_STEP * KERNEL_STACK_BYTES);
+    for (unsigned i = 0; i < KERNEL_STACK_BYTES / PAGE_BYTES; i++)
+        frame_free(f + i);
+}
+
+bool stack_guard(vaddr_t at)
+{
+    vaddr_t offset = at - STACK_BASE, boot = at - (vaddr_t)boot_guard;
+    return boot < PAGE_BYTES || (offset < DEVICE_BASE - STACK_BASE && offset % STACK_STEP < PAGE_BYTES);
+}
+
+/* ---- all of it ---- */
+
 static void map_ram(paddr_t start, paddr_t end, void *unused)
 {
     (void)unused;
     if (end >= 1ull << 39)
         panic("memory at %lx: the direct map is one top-level slot, 512 GiB", end);
     (void)map_range(DIRECT_BASE + start, start, end - start, PTE_WRITE | PTE_NX);
+    for (paddr_t pa = start; pa < end; pa += PAGE_BYTES)
+        (void)map_range(stack_place(pa), pa, PAGE_BYTES, PTE_WRITE | PTE_NX);
 }
 
 static void map_image(const char *start, const char *end, uint64_t flags)
@@ -92,14 +128,15 @@ void map_init(void)
     boot_memory_for(map_ram, NULL);
     map_image(kernel_text_start, kernel_rodata_start, 0);
     map_image(kernel_rodata_start, kernel_data_start, PTE_NX);
-    map_image(kernel_data_start, kernel_end, PTE_WRITE | PTE_NX);
+    map_image(kernel_data_start, boot_guard, PTE_WRITE | PTE_NX);
+    map_image(boot_guard + PAGE_BYTES, kernel_end, PTE_WRITE | PTE_NX);
     (void)entry_make(DEVICE_BASE, 3); /* the slot exists before the first copy is made */
     arch_table_load(kernel_table);
 }
 
 void *arch_map_device(paddr_t pa, size_t bytes)
 {
-    paddr_t first = pa & ~(paddr_t)(PAGE_BYTES - 1);
+    paddr_t first = page_down(pa);
     uint64_t whole = (pa + bytes - first + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
     vaddr_t at = device_next;
     if (whole > DEVICE_BASE + (1ull << 39) - at)

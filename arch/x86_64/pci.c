@@ -25,14 +25,6 @@ enum { STATUS_CAPABILITIES = 0x10 };
 enum { HEADER_KIND = 0x7f, HEADER_BRIDGE = 1, HEADER_MULTIFUNCTION = 0x80, CLASS_BRIDGE = 0x0604 };
 enum { BUS_DEPTH_MAX = 8 };
 
-static uint32_t port_in32(uint16_t port)
-{
-    uint32_t v;
-
-    __asm__ volatile("inl %1, %0" : "=a"(v) : "Nd"(port));
-    return v;
-}
-
 /* ---- configuration space ---- */
 
 static void select_register(const struct pci_device *d, unsigned offset)
@@ -44,7 +36,7 @@ static void select_register(const struct pci_device *d, unsigned offset)
 uint32_t pci_read32(const struct pci_device *d, unsigned offset)
 {
     select_register(d, offset);
-    return port_in32(PORT_DATA);
+    return in32(PORT_DATA);
 }
 
 uint16_t pci_read16(const struct pci_device *d, unsigned offset)
@@ -82,14 +74,13 @@ static void scan_bus(const struct search *s, uint8_t bus, unsigned depth);
 static bool scan_function(const struct search *s, struct pci_device *d, unsigned depth)
 {
     uint32_t id = pci_read32(d, REGISTER_ID);
-    uint8_t header, secondary;
-
+    uint8_t secondary;
     if ((uint16_t)id == 0xffff)
         return false;
     d->vendor = (uint16_t)id;
     d->id = (uint16_t)(id >> 16);
     s->fn(d, s->arg);
-    header = pci_read8(d, REGISTER_HEADER);
+    uint8_t header = pci_read8(d, REGISTER_HEADER);
     if ((header & HEADER_KIND) == HEADER_BRIDGE && pci_read16(d, REGISTER_CLASS) == CLASS_BRIDGE) {
         secondary = pci_read8(d, REGISTER_SECONDARY_BUS);
         if (secondary > d->bus && depth < BUS_DEPTH_MAX)
@@ -102,7 +93,6 @@ static void scan_bus(const struct search *s, uint8_t bus, unsigned depth)
 {
     for (uint8_t slot = 0; slot < 32; slot++) {
         struct pci_device d = {.bus = bus, .slot = slot};
-
         if (scan_function(s, &d, depth))
             for (d.function = 1; d.function < 8; d.function++)
                 (void)scan_function(s, &d, depth);
@@ -112,14 +102,12 @@ static void scan_bus(const struct search *s, uint8_t bus, unsigned depth)
 void pci_for(void (*fn)(const struct pci_device *d, void *arg), void *arg)
 {
     struct search s = {fn, arg};
-
     scan_bus(&s, 0, 0);
 }
 
 unsigned pci_capability(const struct pci_device *d, uint8_t id, unsigned after)
 {
     unsigned at = after != 0 ? after + 1 : REGISTER_CAPABILITIES;
-
     if (!(pci_read16(d, REGISTER_STATUS) & STATUS_CAPABILITIES))
         return 0;
     for (unsigned steps = 0; steps < 64; steps++) {
@@ -136,7 +124,6 @@ unsigned pci_capability(const struct pci_device *d, uint8_t id, unsigned after)
 void pci_enable(const struct pci_device *d)
 {
     uint16_t command = pci_read16(d, REGISTER_COMMAND);
-
     write16(d, REGISTER_COMMAND, command | COMMAND_MEMORY | COMMAND_MASTER | COMMAND_NO_INTX);
 }
 
@@ -147,14 +134,12 @@ static paddr_t bar_range(const struct pci_device *d, unsigned bar, uint64_t *byt
     uint16_t command = pci_read16(d, REGISTER_COMMAND);
     uint32_t low = pci_read32(d, at), high = 0;
     bool wide = (low & 6) == 4 && bar < 5;
-    uint64_t mask;
-
     *bytes = 0;
     if (bar > 5 || (low & 1)) /* an I/O BAR */
         return 0;
     write16(d, REGISTER_COMMAND, (uint16_t)(command & ~COMMAND_MEMORY)); /* it answers nowhere */
     write32(d, at, ~0u);
-    mask = pci_read32(d, at) & ~0xfu;
+    uint64_t mask = pci_read32(d, at) & ~0xfu;
     write32(d, at, low);
     if (wide) {
         high = pci_read32(d, at + 4);
@@ -173,7 +158,6 @@ void *pci_map_bar(const struct pci_device *d, unsigned bar, uint64_t offset, uin
 {
     uint64_t bar_bytes;
     paddr_t start = bar_range(d, bar, &bar_bytes);
-
     if (start == 0 || offset > bar_bytes || bytes > bar_bytes - offset)
         return NULL;
     return arch_map_device(start + offset, bytes);
@@ -185,21 +169,17 @@ enum { MSIX_CONTROL = 2, MSIX_TABLE = 4, MSIX_ENABLE = 0x8000, MSIX_MASK_ALL = 0
 int pci_msix(const struct pci_device *d, unsigned cpu, void (*handler)(void *), void *arg)
 {
     unsigned at = pci_capability(d, PCI_CAPABILITY_MSIX, 0);
-    volatile struct msix_entry *table;
-    uint32_t place, data;
+    uint32_t data;
     uint64_t address;
-    uint16_t control;
-    int vector;
-
     if (at == 0)
         return -ENODEV;
-    place = pci_read32(d, at + MSIX_TABLE);
-    control = pci_read16(d, at + MSIX_CONTROL);
-    table = pci_map_bar(d, place & 7, place & ~7u,
+    uint32_t place = pci_read32(d, at + MSIX_TABLE);
+    uint16_t control = pci_read16(d, at + MSIX_CONTROL);
+    volatile struct msix_entry *table = pci_map_bar(d, place & 7, place & ~7u,
                         ((control & 0x7ffu) + 1) * sizeof(struct msix_entry));
     if (table == NULL)
         return -ENXIO;
-    vector = arch_vector_alloc(handler, arg);
+    int vector = arch_vector_alloc(handler, arg);
     if (vector < 0)
         return vector;
     write16(d, at + MSIX_CONTROL, control | MSIX_ENABLE | MSIX_MASK_ALL);

@@ -1,8 +1,7 @@
 /*
  * serial.c - two 16550 ports: COM1 is the console, COM2 takes the log.
  *
- * Output is polled: QEMU takes bytes as fast as they come. Input of the console is an interrupt, by
- * the I/O APIC, or polled by the timer where there is none.
+ * Output is polled: QEMU takes bytes as fast as they come. Input of the console is an interrupt.
  *
  * Locks: the caller's for output (serial.h); input is handled by CPU 0 only.
  */
@@ -17,7 +16,6 @@ enum { STATUS_INPUT = 1, STATUS_EMPTY = 0x20, FIFO_BYTES = 16, POLLS_MAX = 10000
 static const uint16_t base[] = {0x3f8, 0x2f8};
 static bool present[2];
 void (*arch_console_input)(char c);
-bool serial_input_polled;
 
 void serial_init(void)
 {
@@ -58,7 +56,8 @@ void serial_write(enum serial_port port, const char *text, size_t n)
     }
 }
 
-void serial_poll(void *unused)
+/* Hands over what has arrived. */
+static void input(void *unused)
 {
     (void)unused;
     for (int i = 0; i < POLLS_MAX && (in8(base[SERIAL_CONSOLE] + STATUS) & STATUS_INPUT); i++) {
@@ -72,11 +71,7 @@ void serial_input_init(void)
 {
     if (!present[SERIAL_CONSOLE])
         return;
-    int vector = arch_vector_alloc(serial_poll, NULL);
-    if (vector < 0 || !interrupt_route(acpi_machine.console_interrupt, acpi_machine.console_flags,
-                                       (unsigned)vector)) {
-        serial_input_polled = true;
-        return;
-    }
+    int vector = arch_vector_alloc(input, NULL);
+    interrupt_route(acpi_machine.console_interrupt, acpi_machine.console_flags, (unsigned)vector);
     out8(base[SERIAL_CONSOLE] + INTERRUPTS, 1);
 }

@@ -12,8 +12,6 @@ bool serial_present(enum serial_port port);
 void serial_write(enum serial_port port, const char *text, size_t n);
 /* Console input: called for each byte, in an interrupt (see interrupt.h). NULL: dropped. */
 extern void (*arch_console_input)(char c);
-void serial_input_init(void);  /* interrupt by the I/O APIC, or else polled by the timer */
-void serial_poll(void *unused); /* hands over what has arrived */
-extern bool serial_input_polled;
+void serial_input_init(void);  /* an interrupt by the I/O APIC */
 
 #endif

@@ -43,7 +43,10 @@ static struct {
 void shadow_init(void)
 {
     size_t count = (FRAMES_MAX * sizeof *shadows + PAGE_BYTES - 1) / PAGE_BYTES;
-    struct frame *run = frame_alloc_run(count);
+    struct frame *run;
+    if (shadow_off)
+        return;
+    run = frame_alloc_run(count);
     assert(run);
     memset(frame_memory(run), 0, count * PAGE_BYTES);
     shadows = frame_memory(run);

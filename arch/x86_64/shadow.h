@@ -5,10 +5,12 @@
 #ifndef ARCH_SHADOW_H
 #define ARCH_SHADOW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct frame;
 #ifdef KATYDID_BUGS
+extern bool shadow_off;                                   /* "shadow=off": for counting what locks cost */
 void shadow_init(void);                                   /* after frame_init */
 void shadow_pte(uint64_t *pte, uint64_t old, uint64_t now);   /* it was changed from old to now */
 void shadow_table(void *table, uint64_t top, uint64_t base); /* a lowest table of `top`; 0: it goes */

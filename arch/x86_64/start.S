@@ -37,6 +37,23 @@ header_end:
     .asciz "Xen"
     .long entry_pvh
 
+/* With the tables in cr3: 64-bit mode with paging from the next far jump on. Changes eax, ecx, edx. */
+.macro enter_long_mode
+    mov $MSR_EFER, %ecx
+    rdmsr
+    or $EFER_START, %eax
+    wrmsr
+    mov $CR0_START, %eax
+    mov %eax, %cr0
+.endm
+
+.macro clear_segments
+    xor %eax, %eax
+    .irp segment, ds, es, ss, fs, gs
+    mov %eax, %\segment
+    .endr
+.endm
+
 /* ---- 32 bits, at physical addresses ---- */
     .section .boot.text, "ax"
     .code32
@@ -74,12 +91,7 @@ entry_multiboot:
     mov %eax, %cr4
     mov $PHYSICAL(boot_top), %eax
     mov %eax, %cr3
-    mov $MSR_EFER, %ecx
-    rdmsr
-    or $EFER_START, %eax
-    wrmsr
-    mov $CR0_START, %eax
-    mov %eax, %cr0
+    enter_long_mode
     lgdt boot_gdt_pointer
     ljmp $SELECTOR_KERNEL_CODE, $start64
 
@@ -98,17 +110,8 @@ boot_gdt_pointer:
 /* ---- 64 bits, at the kernel's own addresses ---- */
     .text
 start_high:
-    xor %eax, %eax
-    mov %eax, %ds
-    mov %eax, %es
-    mov %eax, %ss
-    mov %eax, %fs
-    mov %eax, %gs
+    clear_segments
     mov $boot_stack + STACK_BYTES, %rsp
-    rdtsc                             /* makes the stack guard differ from boot to boot */
-    shl $32, %rdx
-    or %rdx, %rax
-    xor %rax, __stack_chk_guard(%rip)
     xor %ebp, %ebp                    /* back traces end here */
     mov %esi, %edi
     mov %ebx, %esi
@@ -140,21 +143,11 @@ trampoline_start:
     mov %eax, %cr4
     mov HERE(words_table), %eax
     mov %eax, %cr3
-    mov $MSR_EFER, %ecx
-    rdmsr
-    or $EFER_START, %eax
-    wrmsr
-    mov $CR0_START, %eax
-    mov %eax, %cr0
+    enter_long_mode
     ljmpl *HERE(words_far)
     .code64
 trampoline64:
-    xor %eax, %eax
-    mov %eax, %ds
-    mov %eax, %es
-    mov %eax, %ss
-    mov %eax, %fs
-    mov %eax, %gs
+    clear_segments
     mov words_stack(%rip), %rsp
     mov words_id(%rip), %rdi
     xor %ebp, %ebp
@@ -175,11 +168,12 @@ trampoline_end:
 
     .bss
     .balign 4096
-    .globl boot_top
+    .globl boot_top, boot_guard
 boot_top:  .skip 4096
 low_pdpt:  .skip 4096
 high_pdpt: .skip 4096
 low_pd:    .skip 4 * 4096
+boot_guard: .skip 4096                /* map.c leaves it out */
 boot_stack: .skip STACK_BYTES
 
     .section .note.GNU-stack, "", @progbits

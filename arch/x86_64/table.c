@@ -17,7 +17,7 @@ static pte_t *table_at(paddr_t pa) { return arch_phys(pa & PTE_FRAME); }
 
 static paddr_t table_page(void)
 {
-    struct frame *f = frame_alloc(false);
+    struct frame *f = frame_alloc(FRAME_KERNEL);
     return f ? frame_paddr(f) : 0;
 }
 
@@ -103,8 +103,10 @@ void arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
             table = table_at(table[at >> shift & (SLOTS - 1)]);
             shift -= 9;
         }
-        if (shift > 12) {
-            at = behind(at, shift);
+        if (shift > 12) { /* and what else is missing behind it in the same table */
+            do
+                at = behind(at, shift);
+            while (at < to && at >> shift & (SLOTS - 1) && !table[at >> shift & (SLOTS - 1)]);
             continue;
         }
         for (vaddr_t end = MIN(behind(at, 21), to); at < end; at += PAGE_BYTES) {

@@ -3,8 +3,7 @@
  *
  * The clock is the CPU's time stamp counter; the ticks come from the local APIC. Both run at a rate
  * that has to be measured, against the PIT's channel 2, whose rate is known. That works under
- * QEMU's -icount as well (all three follow the same virtual time), and ends after a bounded number
- * of reads on a machine without a PIT.
+ * QEMU's -icount as well: all three follow the same virtual time.
  *
  * Locks: none; written at boot.
  */
@@ -57,21 +56,18 @@ static struct sample clocks_read(void)
 
 void time_init(void)
 {
-    uint64_t tsc_hz = 1000000000, apic_hz = 1000000000 / 16; /* what QEMU would have */
     apic_timer_start(~0u, false);
     pit_start();
     struct sample first = clocks_read(), last = first;
     for (int i = 0; i < READS_MAX && (uint16_t)(first.pit - last.pit) < MEASURE_TICKS; i++)
         last = clocks_read();
     uint64_t passed = (uint16_t)(first.pit - last.pit);
-    if (passed >= MEASURE_TICKS && last.tsc > first.tsc) {
-        tsc_hz = (last.tsc - first.tsc) * PIT_HZ / passed;
-        apic_hz = (uint64_t)(first.apic - last.apic) * PIT_HZ / passed;
-    } else {
-        printk("time: no PIT; guessing the clock's rate\n");
-    }
+    assert(passed >= MEASURE_TICKS && last.tsc > first.tsc); /* there is a PIT */
+    uint64_t tsc_hz = (last.tsc - first.tsc) * PIT_HZ / passed;
+    uint64_t apic_hz = (uint64_t)(first.apic - last.apic) * PIT_HZ / passed;
     clock_scale = (1000000000ull << CLOCK_SHIFT) / tsc_hz;
-    apic_per_tick = MAX((uint32_t)(apic_hz / TICK_HZ), 1u);
+    uint64_t ms = tick_option_ms();
+    apic_per_tick = MAX((uint32_t)(ms && ms < 1000 / TICK_HZ ? apic_hz * ms / 1000 : apic_hz / TICK_HZ), 1u);
     cpu_this()->tsc_offset = -(int64_t)read_tsc();
     printk("time: counter %lu kHz, timer %lu kHz\n", tsc_hz / 1000, apic_hz / 1000);
     time_init_cpu();

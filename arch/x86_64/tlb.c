@@ -38,8 +38,10 @@ void arch_serve_shootdown(void)
 static uint64_t flush_ask(struct cpu *c, bool wake)
 {
     uint64_t ticket = __atomic_add_fetch(&c->flush_asked, 1, __ATOMIC_SEQ_CST);
-    if (wake || !__atomic_load_n(&c->sleeping, __ATOMIC_SEQ_CST))
+    if (wake || !__atomic_load_n(&c->sleeping, __ATOMIC_SEQ_CST)) {
+        cpu_this()->flushes_sent++;
         interrupt_send(c->id, VECTOR_SHOOTDOWN);
+    }
     return ticket;
 }
 
@@ -62,6 +64,17 @@ void arch_shootdown(uint64_t cpu_mask)
             while (!flush_served(&cpus[i], tickets[i]) &&
                    !__atomic_load_n(&cpus[i].sleeping, __ATOMIC_SEQ_CST)) /* T2 */
                 arch_spin_hint();
+}
+
+uint64_t arch_table_cpus(paddr_t top)
+{
+    const pte_t *mine = arch_phys(top);
+    uint64_t mask = 0;
+    for (unsigned i = 0; i < cpu_count; i++) {
+        const pte_t *theirs = arch_phys(__atomic_load_n(&cpus[i].loaded_table, __ATOMIC_SEQ_CST));
+        mask |= (uint64_t)(pte_frame_paddr(*theirs) == pte_frame_paddr(*mine)) << i;
+    }
+    return mask;
 }
 
 void table_unload(paddr_t top)

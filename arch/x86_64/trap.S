@@ -28,41 +28,17 @@
 
 /* From vector and error code on: the rest of struct trap_frame. */
 .macro save_registers
-    push %rax
-    push %r9
-    push %r8
-    push %r10
-    push %rdx
-    push %rsi
-    push %rdi
-    push %r11
-    push %rcx
-    push %rbx
-    push %rbp
-    push %r12
-    push %r13
-    push %r14
-    push %r15
+    .irp r, rax, r9, r8, r10, rdx, rsi, rdi, r11, rcx, rbx, rbp, r12, r13, r14, r15
+    push %\r
+    .endr
     patchable clac
     cld
 .endm
 
 .macro restore_registers
-    pop %r15
-    pop %r14
-    pop %r13
-    pop %r12
-    pop %rbp
-    pop %rbx
-    pop %rcx
-    pop %r11
-    pop %rdi
-    pop %rsi
-    pop %rdx
-    pop %r10
-    pop %r8
-    pop %r9
-    pop %rax
+    .irp r, r15, r14, r13, r12, rbp, rbx, rcx, r11, rdi, rsi, rdx, r10, r8, r9, rax
+    pop %\r
+    .endr
     add $16, %rsp
 .endm
 
@@ -165,7 +141,7 @@ trap_syscall_entry:
     lea FRAME_RDI(%rsp), %rdi
     cmp $TRAP_CALLS, %rax
     jae unknown_call
-    call *trap_calls(,%rax,8)         /* long fn(const uint64_t arguments[6]) */
+    call *trap_table(,%rax,8)         /* long fn(const uint64_t arguments[6]); trace.c */
 call_done:
     mov %rax, FRAME_RAX(%rsp)
     mov %gs:CPU_CURRENT, %rcx
@@ -246,7 +222,7 @@ thread_first:
 /* ---- memory that may not be there: 0, or -14 (-EFAULT) after a fault nobody served ----
  * int user_copy(void *to, const void *from, size_t n): either side may be the user's.
  * Words, then the rest: an emulated CPU does `rep movsb` byte by byte. */
-    .globl user_copy, user_zero, user_string, peek
+    .globl user_copy, user_string, peek
 user_copy:
     mov %rdx, %rcx
     shr $3, %rcx
@@ -259,20 +235,6 @@ user_copy:
     rep movsb
     patchable clac
     xor %eax, %eax
-    ret
-/* int user_zero(void *to, size_t n) */
-user_zero:
-    mov %rsi, %rcx
-    shr $3, %rcx
-    and $7, %esi
-    xor %eax, %eax
-    patchable stac
-    may_fault user_failed
-    rep stosq
-    mov %esi, %ecx
-    may_fault user_failed
-    rep stosb
-    patchable clac
     ret
 /* long user_string(char *to, const char *from, size_t n): bytes before the NUL; n: no NUL */
 user_string:
@@ -292,6 +254,18 @@ user_string:
 user_failed:
     patchable clac
     mov $-14, %rax
+    ret
+/* void trap_registers(struct trap_frame *f): those that a call keeps, as they are at the caller's */
+    .globl trap_registers
+trap_registers:
+    mov %rbx, FRAME_RBX(%rdi)
+    mov %rbp, FRAME_RBP(%rdi)
+    lea FRAME_RDI(%rdi), %rax
+    store_kept %rax
+    lea 8(%rsp), %rax
+    mov %rax, FRAME_RSP(%rdi)
+    mov (%rsp), %rax
+    mov %rax, FRAME_RIP(%rdi)
     ret
 /* bool peek(uint64_t address, uint64_t *out) */
 peek:

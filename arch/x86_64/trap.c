@@ -7,9 +7,10 @@
 #include "x86.h"
 #include "interrupt.h"
 #include "panic.h"
+#include "thread.h"
+#include "trace.h"
 
-#define say(...) (panic_begun ? panic_print(__VA_ARGS__) : printk(__VA_ARGS__))
-enum { VECTOR_FPU = 7, BACKTRACE_MAX = 32 };
+enum { VECTOR_FPU = 7, VECTOR_DOUBLE_FAULT = 8, BACKTRACE_MAX = 32 };
 
 struct exception { uint64_t at, resume; };
 extern const struct exception exception_table_start[], exception_table_end[]; /* kernel.ld */
@@ -57,11 +58,15 @@ static bool fixup(struct trap_frame *f, bool apply)
     return false;
 }
 
+static inline int page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
+{
+    return __builtin_expect(trace_on, 0) ? trace_fault(f, at, flags) : trap_page_fault(f, at, flags);
+}
+
 static void kernel_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
 {
     bool known = fixup(f, false);
-    if (known && at < USER_LIMIT && !panic_begun &&
-        trap_page_fault(f, at, flags | FAULT_FROM_KERNEL) == 0)
+    if (known && at < USER_LIMIT && !panic_begun && page_fault(f, at, flags | FAULT_FROM_KERNEL) == 0)
         return;
     if (!known)
         panic_at(f, "page fault in the kernel at %lx, error %lx", at, f->error);
@@ -83,7 +88,7 @@ void trap_page_fault_dispatch(struct trap_frame *f, vaddr_t at)
     if (!trap_from_user(f))
         kernel_page_fault(f, at, flags);
     else if (at < USER_LIMIT)
-        (void)trap_page_fault(f, at, flags); /* what went wrong was dealt with there */
+        (void)page_fault(f, at, flags); /* what went wrong was dealt with there */
     else
         trap_user_exception(f, "access to an address of the kernel");
     if (trap_from_user(f))
@@ -106,6 +111,8 @@ _Noreturn void trap_fatal(struct trap_frame *f)
         for (;;)
             halt();
     }
+    if (f->vector == VECTOR_DOUBLE_FAULT && stack_guard(read_cr2()))
+        panic_at(f, "the kernel stack of thread %s (%lu) has overflown", thread_this()->name, thread_this()->id);
     panic_at(f, "%s", trap_name(f->vector));
 }
 
@@ -124,11 +131,11 @@ void arch_print_place(uint64_t address)
 
 void arch_print_trap(const struct trap_frame *f)
 {
-    say("rip %016lx  rsp %016lx  rflags %lx  cs %lx\n", f->rip, f->rsp, f->rflags, f->cs);
-    say("rax %016lx  rbx %016lx  rcx %016lx  rdx %016lx\n", f->rax, f->rbx, f->rcx, f->rdx);
-    say("rsi %016lx  rdi %016lx  rbp %016lx  r8  %016lx\n", f->rsi, f->rdi, f->rbp, f->r8);
-    say("r9  %016lx  r10 %016lx  r11 %016lx  r12 %016lx\n", f->r9, f->r10, f->r11, f->r12);
-    say("r13 %016lx  r14 %016lx  r15 %016lx  cr2 %016lx\n", f->r13, f->r14, f->r15, read_cr2());
+    say("  rip %016lx  rsp %016lx  rflags %lx  cs %lx\n", f->rip, f->rsp, f->rflags, f->cs);
+    say("  rax %016lx  rbx %016lx  rcx %016lx  rdx %016lx\n", f->rax, f->rbx, f->rcx, f->rdx);
+    say("  rsi %016lx  rdi %016lx  rbp %016lx  r8  %016lx\n", f->rsi, f->rdi, f->rbp, f->r8);
+    say("  r9  %016lx  r10 %016lx  r11 %016lx  r12 %016lx\n", f->r9, f->r10, f->r11, f->r12);
+    say("  r13 %016lx  r14 %016lx  r15 %016lx  cr2 %016lx\n", f->r13, f->r14, f->r15, read_cr2());
     if (!trap_from_user(f))
         arch_print_place(f->rip);
 }

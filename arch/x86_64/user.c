@@ -7,7 +7,6 @@
 #include "x86.h"
 
 int user_copy(void *to, const void *from, size_t n);
-int user_zero(void *to, size_t n);
 long user_string(char *to, const char *from, size_t n);
 
 int copy_from_user(void *to, vaddr_t from, size_t n)
@@ -20,9 +19,11 @@ int copy_to_user(vaddr_t to, const void *from, size_t n)
     return user_range_ok(to, n) ? user_copy((void *)to, from, n) : -EFAULT;
 }
 
-int zero_user(vaddr_t to, size_t n)
+bool user_calls_before(vaddr_t at)
 {
-    return user_range_ok(to, n) ? user_zero((void *)to, n) : -EFAULT;
+    enum { CALL_OPCODE = 0xe8, CALL_LENGTH = 5 };
+    uint8_t first;
+    return copy_from_user(&first, at - CALL_LENGTH, 1) == 0 && first == CALL_OPCODE;
 }
 
 /* `n` counts the NUL, too. */

@@ -99,6 +99,7 @@ struct disk {
     volatile struct common_registers *common;
     volatile struct disk_registers *registers;
     volatile uint16_t *notify;
+    bool notify_due;                   /* atomic: it does not know yet what is offered */
     uint64_t features;
     uint16_t queue_size, used_seen, available_index, free_slot; /* free_slot: SLOT_COUNT: none */
     unsigned broken_lines;
@@ -117,16 +118,10 @@ static paddr_t physical(const void *p)
 
 /* ---- requests ---- */
 
-static const char *const operation_names[] = {[BLOCK_READ] = "read", [BLOCK_WRITE] = "write",
-                                              [BLOCK_FLUSH] = "flush", [BLOCK_IDENTIFY] = "serial"};
-
-static uint32_t type_of(enum block_operation operation)
-{
-    static const uint32_t types[] = {[BLOCK_READ] = TYPE_IN, [BLOCK_WRITE] = TYPE_OUT,
-                                     [BLOCK_FLUSH] = TYPE_FLUSH, [BLOCK_IDENTIFY] = TYPE_GET_ID};
-
-    return types[operation];
-}
+static const struct { uint32_t type; const char *name; } operations[] = {
+    [BLOCK_READ] = {TYPE_IN, "read"}, [BLOCK_WRITE] = {TYPE_OUT, "write"},
+    [BLOCK_FLUSH] = {TYPE_FLUSH, "flush"}, [BLOCK_IDENTIFY] = {TYPE_GET_ID, "serial"},
+};
 
 /* Fills the slot's table in; returns its number of entries. */
 static unsigned build(struct slot *s, struct slot_memory *m, const struct block_request *r)
@@ -135,8 +130,7 @@ static unsigned build(struct slot *s, struct slot_memory *m, const struct block_
     struct descriptor *d = s->table;
     uint16_t flags = DESCRIPTOR_NEXT | (writes ? DESCRIPTOR_DEVICE_WRITES : 0);
     unsigned n = 0;
-
-    m->type = type_of(r->operation);
+    m->type = operations[r->operation].type;
     m->sector = r->offset_bytes / VIRTIO_SECTOR_BYTES;
     m->result = RESULT_NONE;
     s->device_writes = 1;
@@ -155,7 +149,6 @@ static void offer(struct disk *disk, struct block_request *r)
 {
     uint16_t number = disk->free_slot;
     struct slot *s = &disk->slots[number];
-
     disk->free_slot = s->next_free;
     s->request = r;
     disk->descriptors[number].bytes =
@@ -165,13 +158,19 @@ static void offer(struct disk *disk, struct block_request *r)
     disk->available->index = ++disk->available_index;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!(disk->used->flags & USED_NO_NOTIFY))
+        __atomic_store_n(&disk->notify_due, true, __ATOMIC_RELAXED);
+}
+
+static void notify(struct block_device *d)
+{
+    struct disk *disk = d->driver;
+    if (__atomic_exchange_n(&disk->notify_due, false, __ATOMIC_ACQ_REL))
         *disk->notify = 0;
 }
 
 static void submit(struct block_request *r)
 {
     struct disk *disk = r->device->driver;
-
     if (r->operation == BLOCK_FLUSH && !(disk->features & FEATURE_FLUSH))
         block_complete(r, 0); /* no write cache: what is complete is durable */
     else if (disk->free_slot == SLOT_COUNT)
@@ -190,24 +189,20 @@ static void complain(struct disk *disk, const char *what, uint32_t value)
 
 static void finish(struct disk *disk, uint32_t number, uint32_t bytes)
 {
-    struct block_request *r;
-    struct slot *s;
     uint8_t result;
-
     if (number >= SLOT_COUNT || disk->slots[number].request == NULL) {
         complain(disk, "no such request:", number);
         return;
     }
-    s = &disk->slots[number];
-    r = s->request;
+    struct slot *s = &disk->slots[number];
+    struct block_request *r = s->request;
     result = *(volatile uint8_t *)&disk->memory[number].result;
     if (result == RESULT_OK && bytes != s->device_writes) {
         complain(disk, "bytes written:", bytes);
         result = RESULT_NONE;
     } else if (result != RESULT_OK) {
-        printk("disk %s: %s of sector %llu failed, result %u", disk->device.name,
-               operation_names[r->operation],
-               (unsigned long long)disk->memory[number].sector, result);
+        printk("disk %s: %s of sector %lu failed, result %u", disk->device.name,
+               operations[r->operation].name, disk->memory[number].sector, result);
     }
     s->request = NULL;
     s->next_free = disk->free_slot;
@@ -219,14 +214,12 @@ static void collect(struct disk *disk)
 {
     uint16_t index = disk->used->index;
     struct list *next;
-
     if ((uint16_t)(index - disk->used_seen) > SLOT_COUNT) {
         complain(disk, "index", index);
         return;
     }
     while (disk->used_seen != index) {
         unsigned at = disk->used_seen++ % disk->queue_size;
-
         __atomic_thread_fence(__ATOMIC_ACQUIRE); /* V3 */
         finish(disk, disk->used->done[at].slot, disk->used->done[at].bytes);
         index = disk->used->index;
@@ -238,16 +231,13 @@ static void collect(struct disk *disk)
 static void interrupt(void *arg)
 {
     struct disk *disk = arg;
-
     lock_acquire(&disk->device.lock);
     collect(disk);
     lock_release(&disk->device.lock);
+    notify(&disk->device);
 }
 
-static void poll(struct block_device *d)
-{
-    collect(d->driver);
-}
+static void poll(struct block_device *d) { collect(d->driver); }
 
 /* ---- set-up ---- */
 
@@ -256,7 +246,6 @@ static volatile void *map_part(const struct pci_device *p, uint8_t kind, uint32_
                                unsigned *capability)
 {
     unsigned at = 0;
-
     while ((at = pci_capability(p, PCI_CAPABILITY_VENDOR, at)) != 0) {
         if (pci_read8(p, at + 3) != kind || pci_read32(p, at + 12) < bytes)
             continue;
@@ -269,15 +258,13 @@ static volatile void *map_part(const struct pci_device *p, uint8_t kind, uint32_
 static bool negotiate(struct disk *disk)
 {
     volatile struct common_registers *c = disk->common;
-    uint64_t offered;
-
     c->status = 0;
     while (c->status != 0)
         arch_spin_hint(); /* the reset takes as long as it takes */
     c->status = STATUS_ACKNOWLEDGE;
     c->status = STATUS_ACKNOWLEDGE | STATUS_DRIVER;
     c->device_feature_select = 0;
-    offered = c->device_feature;
+    uint64_t offered = c->device_feature;
     c->device_feature_select = 1;
     offered |= (uint64_t)c->device_feature << 32;
     disk->features = offered & FEATURES_WANTED;
@@ -297,7 +284,6 @@ static void read_geometry(struct disk *disk)
     struct block_device *d = &disk->device;
     uint8_t generation;
     uint64_t sectors;
-
     do { /* the size is two words: both of one generation */
         generation = disk->common->generation;
         sectors = r->sectors[0] | (uint64_t)r->sectors[1] << 32;
@@ -316,7 +302,6 @@ static void *memory_for_device(size_t bytes)
 {
     size_t count = (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
     struct frame *f = frame_alloc_run(count);
-
     if (f == NULL)
         return NULL;
     return memset(frame_memory(f), 0, count * PAGE_BYTES);
@@ -325,7 +310,6 @@ static void *memory_for_device(size_t bytes)
 static bool make_slots(struct disk *disk)
 {
     struct descriptor *tables = memory_for_device(SLOT_COUNT * PAGE_BYTES);
-
     disk->memory = memory_for_device(PAGE_BYTES);
     if (tables == NULL || disk->memory == NULL)
         return false;
@@ -341,7 +325,6 @@ static bool make_slots(struct disk *disk)
 static void write_address(volatile uint32_t at[2], const volatile void *p)
 {
     paddr_t address = physical((const void *)p);
-
     at[0] = (uint32_t)address;
     at[1] = (uint32_t)(address >> 32);
 }
@@ -350,8 +333,6 @@ static bool make_queue(struct disk *disk, volatile uint8_t *notify_base, uint32_
                        uint32_t notify_factor)
 {
     volatile struct common_registers *c = disk->common;
-    uint64_t place;
-
     c->queue_select = 0;
     disk->queue_size = MIN(c->queue_size, QUEUE_SIZE_MAX);
     if (disk->queue_size < SLOT_COUNT || (disk->queue_size & (disk->queue_size - 1)) != 0)
@@ -365,7 +346,7 @@ static bool make_queue(struct disk *disk, volatile uint8_t *notify_base, uint32_
     write_address(c->queue_descriptors, disk->descriptors);
     write_address(c->queue_available, disk->available);
     write_address(c->queue_used, disk->used);
-    place = (uint64_t)c->queue_notify_offset * notify_factor;
+    uint64_t place = (uint64_t)c->queue_notify_offset * notify_factor;
     if (place + sizeof(uint16_t) > notify_bytes)
         return false;
     disk->notify = (volatile uint16_t *)(notify_base + place);
@@ -383,7 +364,6 @@ static void read_name(struct disk *disk, unsigned number)
     char *id = (char *)&disk->memory[SLOT_COUNT]; /* the rest of that page is unused */
     struct block_segment segment = {physical(id), ID_BYTES};
     struct block_request r;
-
     _Static_assert((SLOT_COUNT + 1) * sizeof(struct slot_memory) <= PAGE_BYTES, "room for the id");
     block_prepare(&r, &disk->device, BLOCK_IDENTIFY, 0, &segment, 1);
     if (block_run(&r) == 0)
@@ -395,12 +375,10 @@ static void read_name(struct disk *disk, unsigned number)
 static const char *set_up(struct disk *disk, const struct pci_device *p, unsigned number)
 {
     unsigned common_at, disk_at, notify_at;
-    volatile uint8_t *notify;
-
     pci_enable(p);
     disk->common = map_part(p, CONFIG_COMMON, sizeof *disk->common, &common_at);
     disk->registers = map_part(p, CONFIG_DEVICE, sizeof *disk->registers, &disk_at);
-    notify = map_part(p, CONFIG_NOTIFY, sizeof(uint16_t), &notify_at);
+    volatile uint8_t *notify = map_part(p, CONFIG_NOTIFY, sizeof(uint16_t), &notify_at);
     if (disk->common == NULL || disk->registers == NULL || notify == NULL)
         return "no registers";
     if (!negotiate(disk))
@@ -429,8 +407,6 @@ static void found(const struct pci_device *p, void *arg)
 {
     unsigned *number = arg;
     struct disk *disk;
-    const char *failure;
-
     if (p->vendor != 0x1af4 || p->id != 0x1042)
         return;
     disk = kalloc(sizeof *disk);
@@ -440,7 +416,7 @@ static void found(const struct pci_device *p, void *arg)
     list_init(&disk->device.active);
     list_init(&disk->pending);
     disk->device.driver = disk;
-    failure = set_up(disk, p, (*number)++);
+    const char *failure = set_up(disk, p, (*number)++);
     if (failure != NULL) { /* its memory stays: the device may know of it */
         printk("virtio disk at PCI %02x:%02x.%u is not used: %s", p->bus, p->slot, p->function,
                failure);
@@ -456,8 +432,8 @@ static void found(const struct pci_device *p, void *arg)
 void virtio_blk_init(void)
 {
     unsigned number = 0;
-
     block_driver_submit = submit;
     block_driver_poll = poll;
+    block_driver_notify = notify;
     pci_for(found, &number);
 }

@@ -28,24 +28,20 @@
 #define RFLAGS_NT (1ull << 14)
 #define RFLAGS_AC (1ull << 18)
 
-static inline void out8(uint16_t port, uint8_t v)
-{
-    __asm__ volatile("outb %0, %1" :: "a"(v), "Nd"(port));
-}
-static inline void out16(uint16_t port, uint16_t v)
-{
-    __asm__ volatile("outw %0, %1" :: "a"(v), "Nd"(port));
-}
-static inline void out32(uint16_t port, uint32_t v)
-{
-    __asm__ volatile("outl %0, %1" :: "a"(v), "Nd"(port));
-}
-static inline uint8_t in8(uint16_t port)
-{
-    uint8_t v;
-    __asm__ volatile("inb %1, %0" : "=a"(v) : "Nd"(port));
-    return v;
-}
+#define PORT(bits, letter)                                                                        \
+    static inline void out##bits(uint16_t port, uint##bits##_t v)                                 \
+    {                                                                                             \
+        __asm__ volatile("out" letter " %0, %1" :: "a"(v), "Nd"(port));                           \
+    }                                                                                             \
+    static inline uint##bits##_t in##bits(uint16_t port)                                          \
+    {                                                                                             \
+        uint##bits##_t v;                                                                         \
+        __asm__ volatile("in" letter " %1, %0" : "=a"(v) : "Nd"(port));                           \
+        return v;                                                                                 \
+    }
+PORT(8, "b")
+PORT(16, "w")
+PORT(32, "l")
 
 static inline uint64_t read_msr(uint32_t msr)
 {
@@ -96,6 +92,7 @@ static inline void halt(void) { __asm__ volatile("hlt"); }
 /* start.S */
 extern char kernel_text_start[], kernel_rodata_start[], kernel_data_start[], kernel_end[];
 extern char trampoline_start[], trampoline_end[];
+extern char boot_guard[];               /* the page below the stack that the first CPU starts with */
 extern uint64_t boot_top[512];          /* the tables that CPUs start with: 4 GiB twice, and us */
 /* trap.S */
 extern const uint64_t trap_stubs[256];
@@ -107,7 +104,7 @@ void arch_print_place(uint64_t address);
 bool peek(uint64_t address, uint64_t *out);
 /* cpu.c */
 void cpu_init_first(void);
-bool cpu_prepare(unsigned id);          /* tables and a stack for a further CPU */
+bool cpu_prepare(unsigned id);          /* its stacks */
 void cpu_init_this(unsigned id);
 uint64_t cpu_stack_top(unsigned id);
 extern bool cpu_emulated;               /* TCG runs us: see arch_spin_hint() */
@@ -116,11 +113,12 @@ void fpu_trap(void);
 void table_unload(paddr_t top);         /* makes every CPU leave this table */
 /* map.c */
 void map_init(void);
+bool stack_guard(vaddr_t at);           /* is below a stack of the kernel */
 extern paddr_t kernel_table;            /* the kernel half, and an empty user half */
 /* interrupt.c */
 void apic_timer_start(uint32_t count, bool ticking);
 uint32_t apic_timer_count(void);        /* counts down */
-bool interrupt_route(uint32_t global, uint16_t flags, unsigned vector); /* I/O APIC, to CPU 0 */
+void interrupt_route(uint32_t global, uint16_t flags, unsigned vector); /* I/O APIC, to CPU 0 */
 /* time.c */
 void time_init(void);                   /* measures the clocks, starts this CPU's ticks */
 void time_init_cpu(void);

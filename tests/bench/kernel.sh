@@ -3,3 +3,4 @@
 set -eu
 cd "$(dirname "$0")/../.."
 scripts/run --icount --cpus 1 --timeout 120 -c bench
+tests/bench/tracepoint.py

@@ -4,6 +4,7 @@
 #include "crew.h"
 #include "bug.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,6 +34,7 @@ static struct board {
 } *board;
 
 static struct worker *self;
+static int progress = -1;       /* a file: how far this crew is, for scripts/test */
 static const char *program_name = "?", *test_name = "?";
 
 static uint64_t number(const char *name, uint64_t preset)
@@ -126,12 +128,34 @@ void crew_fail(const char *format, ...)
     exit(1);
 }
 
+static void progress_open(void)
+{
+    char path[4096];
+    const char *folder = getenv("TEST_TMP");
+    if (folder && progress < 0 && snprintf(path, sizeof path, "%s/progress", folder) < (int)sizeof path)
+        progress = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+}
+
+static void progress_note(uint64_t done, uint64_t count)
+{
+    char text[128];
+    snprintf(text, sizeof text, "%.80s %llu of %llu", test_name, (unsigned long long)done,
+             (unsigned long long)count);
+    size_t length = strlen(text);
+    memset(text + length, ' ', sizeof text - 1 - length);
+    text[sizeof text - 1] = '\n';
+    if (progress >= 0 && pwrite(progress, text, sizeof text, 0) < 0)
+        progress = -1;
+}
+
 static void work(crew_job *job)
 {
+    uint64_t first = number("SEED", 1);
     while (!__atomic_load_n(&board->stop, __ATOMIC_RELAXED)) {
         self->seed = __atomic_fetch_add(&board->next, 1, __ATOMIC_RELAXED);
         if (self->seed >= board->end)
             break;
+        progress_note(self->seed - first, board->end - first);
         crew_at("start", 0);
         job(self->seed);
     }
@@ -164,6 +188,7 @@ bool crew_run(const char *test, uint64_t count, crew_job *job)
     *board = (struct board){ .next = number("SEED", 1) };
     board->end = board->next + count;
     test_name = test;
+    progress_open();
     if (workers > WORKERS_MAX)
         workers = WORKERS_MAX;
     fflush(NULL);

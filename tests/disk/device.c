@@ -67,8 +67,10 @@ static uint32_t event_add(struct device *device, struct event event)
 
 void device_record(struct device *device, bool on)
 {
-    if (on)
+    if (on) {
         events_forget(device);
+        device->open_count = 0;
+    }
     device->recording = on;
 }
 
@@ -145,26 +147,22 @@ static int device_read(void *context, uint64_t offset, void *buffer, size_t byte
     return 0;
 }
 
-/* A write is in flight from its issue to its completion event. */
 static void overlap_require(const struct device *device, uint64_t offset, size_t bytes)
 {
-    for (uint32_t i = device->event_count; i-- > 0;) {
-        const struct event *e = &device->events[i];
-        if (e->kind == WRITE_COMPLETE)
-            break;                      /* writes here are synchronous: at most one is open */
-        require(e->kind != WRITE_ISSUE || e->offset + e->bytes <= offset ||
-                offset + bytes <= e->offset, "two writes in flight overlap");
+    for (uint32_t i = 0; i < device->open_count; i++) {
+        const struct event *e = &device->events[device->open[i]];
+        require(e->offset + e->bytes <= offset || offset + bytes <= e->offset,
+                "two writes in flight overlap");
     }
+    require(device->open_count < DEVICE_OPEN_MAX, "too many writes in flight");
 }
 
-static int device_write(void *context, uint64_t offset, const void *buffer, size_t bytes)
+uint32_t device_write_begin(struct device *device, uint64_t offset, const void *buffer,
+                            size_t bytes)
 {
-    struct device *device = context;
+    uint32_t issue = 0;
     range_require(device, offset, bytes);
     device->writes++;
-    if (fails(device, FAIL_WRITE))
-        return -EIO;
-    uint32_t issue = 0;
     if (device->recording) {
         overlap_require(device, offset, bytes);
         uint8_t *copy = malloc(bytes);
@@ -172,24 +170,57 @@ static int device_write(void *context, uint64_t offset, const void *buffer, size
         memcpy(copy, buffer, bytes);
         issue = event_add(device, (struct event){ .kind = WRITE_ISSUE, .offset = offset,
                                                   .bytes = bytes, .data = copy });
+        device->open[device->open_count++] = issue;
     }
     if (device->undoing)
         undo_save(device, offset, bytes);
     memcpy(device->image + offset, buffer, bytes);
+    return issue;
+}
+
+void device_write_end(struct device *device, uint32_t issue)
+{
+    uint32_t i = 0;
+    if (!device->recording)
+        return;
+    while (i < device->open_count && device->open[i] != issue)
+        i++;
+    require(i < device->open_count, "a write ends that was not issued");
+    device->open[i] = device->open[--device->open_count];
+    event_add(device, (struct event){ .kind = WRITE_COMPLETE, .write = issue });
+}
+
+uint32_t device_flush_begin(struct device *device)
+{
+    device->flushes++;
+    return device->recording ? event_add(device, (struct event){ .kind = FLUSH_ISSUE }) : 0;
+}
+
+void device_flush_end(struct device *device, uint32_t issue)
+{
     if (device->recording)
-        event_add(device, (struct event){ .kind = WRITE_COMPLETE, .write = issue });
+        event_add(device, (struct event){ .kind = FLUSH_COMPLETE, .write = issue });
+}
+
+static int device_write(void *context, uint64_t offset, const void *buffer, size_t bytes)
+{
+    struct device *device = context;
+    if (fails(device, FAIL_WRITE)) {
+        device->writes++;
+        return -EIO;
+    }
+    device_write_end(device, device_write_begin(device, offset, buffer, bytes));
     return 0;
 }
 
 static int device_flush(void *context)
 {
     struct device *device = context;
-    device->flushes++;
-    if (fails(device, FAIL_FLUSH))
+    if (fails(device, FAIL_FLUSH)) {
+        device->flushes++;
         return -EIO;
-    uint32_t issue = 0;
-    if (device->recording)
-        issue = event_add(device, (struct event){ .kind = FLUSH_ISSUE });
+    }
+    uint32_t issue = device_flush_begin(device);
     if (device->in_flush) {
         void (*in_flush)(void *) = device->in_flush;
         device->in_flush = NULL;
@@ -197,8 +228,7 @@ static int device_flush(void *context)
         in_flush(device->in_flush_context);
         device->flushing = false;
     }
-    if (device->recording)
-        event_add(device, (struct event){ .kind = FLUSH_COMPLETE, .write = issue });
+    device_flush_end(device, issue);
     return 0;
 }
 

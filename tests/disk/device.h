@@ -12,10 +12,14 @@
 
 #define SECTOR_BYTES 512u
 
+#define DEVICE_OPEN_MAX 64u
+
 enum event_kind { WRITE_ISSUE, WRITE_COMPLETE, FLUSH_ISSUE, FLUSH_COMPLETE, MARK };
 
 struct event {
-    enum event_kind kind;
+    #define DEVICE_OPEN_MAX 64u
+
+enum event_kind kind;
     uint32_t write;             /* complete: index of its issue event; flush complete: likewise */
     uint64_t offset;
     size_t   bytes;
@@ -33,6 +37,7 @@ struct device {
     uint64_t bytes;
     /* recording */
     bool     recording;
+    uint32_t open[DEVICE_OPEN_MAX], open_count;     /* writes in flight: their issue events */
     struct event *events;
     uint32_t event_count, event_room;
     /* undo: writes since undo_begin can be taken back */
@@ -61,6 +66,12 @@ enum { FAIL_READ = 1, FAIL_WRITE = 2, FAIL_FLUSH = 4 };
 void device_open(struct device *device, uint64_t bytes);        /* all zero */
 void device_close(struct device *device);
 struct disk_io device_io(struct device *device);
+/* A request in two halves, for tests in whose time others come between; a number for its end. */
+uint32_t device_write_begin(struct device *device, uint64_t offset, const void *buffer,
+                            size_t bytes);
+void device_write_end(struct device *device, uint32_t issue);
+uint32_t device_flush_begin(struct device *device);
+void device_flush_end(struct device *device, uint32_t issue);
 void device_record(struct device *device, bool on);             /* on: forgets earlier events */
 void device_mark(struct device *device, uint64_t acked, uint64_t submitted);
 void undo_begin(struct device *device);

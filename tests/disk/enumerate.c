@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "tools/kcheck/kcheck.h"
 
 #define PENDING_MAX 512u
 #define STABLE_MAX  64u
@@ -30,6 +31,9 @@ struct walk {
     uint64_t stable_count;
     uint64_t proven;            /* acknowledged when a group was sealed that is durable now: its
                                  * durable_lsn proves them; one rotten bit may take the others */
+    int error;                  /* what opening the last state gave */
+    struct store_report report;
+    uint64_t containers, pages, names;  /* that it held */
     const char *method;         /* what kind of state is being made */
     char     label[96];
 };
@@ -128,15 +132,15 @@ static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct sto
                                           .step_pages = walk->world->options.step_pages,
         .image_pages = walk->world->options.group_bytes / STORE_PAGE_BYTES % 3 };
     struct disk_io io = device_io(walk->device);
-    struct store_report report;
     struct store *store;
     uint64_t digest;
     const char *why;
-    int error = store_open(&io, &test_memory, &options, &store, &report);
+    int error = store_open(&io, &test_memory, &options, &store, &walk->report);
+    walk->error = error;
     if (before_format(walk, error, garbled))
         return false;
     if (error) {
-        fail(walk, report.message, error);
+        fail(walk, walk->report.message, error);
         return false;
     }
     error = store_check(store, &why);
@@ -153,8 +157,41 @@ static bool state_check(struct walk *walk, bool garbled, uint64_t *k, struct sto
         store_abandon(store);
         return false;
     }
+    walk->containers = store->containers;
+    walk->names = store->names;
+    walk->pages = store->pages_present;
     *out = store;
     return true;
+}
+
+/* ---- the second opinion: the checker that shares no algorithm with the store */
+
+static int image_read(void *context, uint64_t offset, void *buffer, size_t bytes)
+{
+    const struct device *device = context;
+    memcpy(buffer, device->image + offset, bytes);
+    return 0;
+}
+
+static void damage_note(void *context, enum kcheck_level level, const char *name, const char *text)
+{
+    char *said = context;
+    if (level == KCHECK_DAMAGE && !said[0])
+        snprintf(said, 160, "kcheck: %s: %s", name, text);
+}
+
+/* Must say of a state, as the power cut left it, what recovery made of it. */
+static void opinions_compare(struct walk *walk, const struct kcheck_result *own, const char *said,
+                             bool known)
+{
+    const struct store_report *report = &walk->report;
+    walk->result->kcheck_states++;
+    if (own->error != walk->error || (!own->error && own->verdict != KCHECK_SOUND))
+        fail(walk, said[0] ? said : "kcheck says something else than the store", own->error);
+    else if (known && (own->end_lsn != report->end_lsn || own->groups != report->groups ||
+                       own->containers != walk->containers || own->names != walk->names ||
+                       own->pages != walk->pages))
+        fail(walk, "kcheck counts otherwise than the store", 0);
 }
 
 /* Recovered again, nothing but superblock slots may be written, and the state is the same (I7). */
@@ -241,8 +278,18 @@ static void state_run(struct walk *walk, const struct crash *crash)
     uint32_t before = walk->device->undo_count;
     crash_apply(walk, crash);
     uint32_t state_mark = walk->device->undo_count;
+    char said[160] = "";
+    struct kcheck_io io = { walk->device, walk->device->bytes, image_read };
+    struct kcheck_options how = { .context = said, .report = damage_note };
+    struct kcheck_result own;
+    bool ask = walk->result->states % 16 == 8;
+    if (ask)
+        kcheck_image(&io, &how, &own);
     bool again = again_wanted(walk, crash);
-    if (state_check(walk, crash->garbled, &k, &store)) {
+    bool known = state_check(walk, crash->garbled, &k, &store);
+    if (ask && !walk->result->failed)
+        opinions_compare(walk, &own, said, known);
+    if (known) {
         store_abandon(store);
         if (walk->result->states % 16 == 0)
             recover_again(walk, k);

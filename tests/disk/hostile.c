@@ -17,7 +17,8 @@ void hostile_open(struct hostile *hostile, uint64_t seed)
 {
     static struct world world;
     struct world_options shape = { .disk_bytes = 384 * 1024, .log_bytes = 80 * 1024,
-        .extent_bytes = seed % 2 ? 16384 : 4096, .checkpoint_odds = 5, .ahead = seed % 2 };
+        .extent_bytes = seed % 2 ? 16384 : 4096, .checkpoint_odds = 5, .ahead = seed % 2,
+        .encoder = (enum store_encoder)(seed % STORE_ENCODER_COUNT) };
     struct store_report report;
     memset(hostile, 0, sizeof *hostile);
     device_open(&hostile->device, shape.disk_bytes);
@@ -94,6 +95,13 @@ static void lay(struct hostile *hostile, enum hostile_part part, const uint8_t *
 
 /* ---- checksums made right */
 
+void slot_mend(uint8_t *block)
+{
+    struct superblock_disk *slot = (void *)block;
+    slot->crc = le32_of(crc32c(crc_seed(slot->uuid, CRC_SUPERBLOCK, le32_get(slot->slot), 0),
+                               block + 12, BLOCK_BYTES - 12));
+}
+
 /* Map, root and slot: of the newest checkpoint, where the good superblock says. */
 static void image_mend(struct hostile *hostile)
 {
@@ -110,8 +118,7 @@ static void image_mend(struct hostile *hostile)
     slot->checkpoints[area].root_crc = le32_of(root);
     slot->magic = le64_of(SUPERBLOCK_MAGIC);
     slot->version = le32_of(FORMAT_VERSION);
-    slot->crc = le32_of(crc32c(crc_seed(slot->uuid, CRC_SUPERBLOCK, le32_get(slot->slot), 0),
-                               (uint8_t *)slot + 12, 4096 - 12));
+    slot_mend((uint8_t *)slot);
 }
 
 /* Headers of one group after the other, until one does not say a length that can be. */

@@ -23,6 +23,7 @@ struct hostile {
     uint64_t refused, opened;
 };
 
+void slot_mend(uint8_t *block);         /* the CRC of a superblock's slot */
 void hostile_open(struct hostile *hostile, uint64_t seed);
 void hostile_close(struct hostile *hostile);
 /* The good bytes of a part: slot (512 bytes), map, metadata pages; or groups, from the redo LSN. */

@@ -18,7 +18,7 @@ struct world_options life_options(uint64_t seed)
         .ahead = random_below(&random, 2),
         .full_only = random_below(&random, 4) == 0,
         .checkpoint_odds = 2 + (uint32_t)random_below(&random, 8),
-        .encoder = (enum world_encoder)random_below(&random, 4),
+        .encoder = (enum store_encoder)random_below(&random, 4),
         .doomed = seed % 3 == 1,
         .watch = true,
     };

@@ -41,11 +41,16 @@ static uint64_t text_digest(const char *text)
 }
 
 static uint64_t container_digest(uint64_t object, const char *name, uint32_t flags,
-                                 uint32_t segments, const char *type, uint64_t version,
-                                 uint64_t root)
+                                 enum store_encoder encoder, uint32_t segments, const char *type,
+                                 uint64_t version, uint64_t root)
 {
     return mix(object, text_digest(name), flags) + mix(object, segments, text_digest(type)) +
-           mix(object, version, root + 77);
+           mix(object, version, root + 77) + mix(object, encoder, 55);
+}
+
+uint64_t page_digest(uint64_t object, uint32_t page, const uint8_t *bytes, uint64_t lsn)
+{
+    return mix(object, page, crc32c(0, bytes, STORE_PAGE_BYTES)) + lsn * 3;
 }
 
 void layout_make(uint64_t layout, struct store_layout *out, uint64_t *root)
@@ -71,7 +76,7 @@ uint64_t model_digest(const struct model *model)
             continue;
         name_make(c->name, name);
         layout_make(c->layout, &layout, &root);
-        sum += container_digest(c->object, name, c->flags, c->segments, layout.type,
+        sum += container_digest(c->object, name, c->flags, c->encoder, c->segments, layout.type,
                                 layout.version + ((uint64_t)layout.bytes << 32), root);
         for (uint32_t n = 0; n < WORLD_NAMES; n++) {
             snprintf(name, sizeof name, "name-%u", n);
@@ -83,7 +88,7 @@ uint64_t model_digest(const struct model *model)
                 sum += mix(c->object, p, CLAIMED);
             else if (c->pages[p].present) {
                 page_fill(c->pages[p].cells, bytes);
-                sum += mix(c->object, p, crc32c(0, bytes, sizeof bytes)) + c->pages[p].lsn * 3;
+                sum += page_digest(c->object, p, bytes, c->pages[p].lsn);
             }
     }
     return sum;
@@ -97,8 +102,8 @@ int store_digest_wide(struct store *store, uint32_t stride, uint64_t *digest)
     while (store_container_next(store, c.object, &c) == 0) {
         struct store_name name;
         uint32_t cursor = 0;
-        sum += container_digest(c.object, c.name, c.flags, c.segment_count, c.layout.type,
-                                c.layout.version + ((uint64_t)c.layout.bytes << 32), c.root);
+        sum += container_digest(c.object, c.name, c.flags, c.encoder, c.segment_count,
+                                c.layout.type, c.layout.version + ((uint64_t)c.layout.bytes << 32), c.root);
         while (store_name_next(store, c.object, &cursor, &name) == 0)
             sum += mix(c.object ^ text_digest(name.name), name.address, name.bytes);
         for (uint32_t p = 0; p < WORLD_PAGES; p++) {
@@ -112,7 +117,7 @@ int store_digest_wide(struct store *store, uint32_t stride, uint64_t *digest)
                 sum += mix(c.object, p, CLAIMED);
             pages += page.present;
             if (page.present)
-                sum += mix(c.object, p, crc32c(0, bytes, sizeof bytes)) + page.lsn * 3;
+                sum += page_digest(c.object, p, bytes, page.lsn);
         }
     }
     struct store_stats stats;

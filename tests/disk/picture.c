@@ -142,7 +142,8 @@ static void last_group(struct picture *picture)
 void picture_make(struct picture *picture, enum picture_kind kind, uint64_t seed, uint64_t bytes)
 {
     struct world_options shape = { .disk_bytes = bytes, .log_bytes = bytes / 5 / 4096 * 4096,
-        .extent_bytes = seed % 3 == 2 ? 4096 : 16384, .checkpoint_odds = 4 };
+        .extent_bytes = seed % 3 == 2 ? 4096 : 16384, .checkpoint_odds = 4,
+        .encoder = (enum store_encoder)(seed % STORE_ENCODER_COUNT) };
     struct store_report report;
     memset(picture, 0, sizeof *picture);
     picture->kind = kind;

@@ -243,6 +243,19 @@ static void both_agree_on_hostile_images(void **state)
     agreement(__func__, "hostile images", crew_count(40, 4000), hostiles);
 }
 
+/* kcheck ended at a group of a hostile scan LSN that goes beyond one lap; the store went on at the redo LSN. */
+static void disputed(uint64_t seed)
+{
+    static const uint64_t seeds[] = { 287 };
+    hostiles(seeds[(seed - 1) % (sizeof seeds / sizeof seeds[0])]);
+}
+
+static void both_agree_on_what_they_once_disputed(void **state)
+{
+    (void)state;
+    agreement(__func__, "once disputed", 1, disputed);
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
@@ -250,6 +263,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(both_agree_on_what_a_crash_leaves),
         cmocka_unit_test(both_agree_on_damaged_images),
         cmocka_unit_test(both_agree_on_hostile_images),
+        cmocka_unit_test(both_agree_on_what_they_once_disputed),
     };
     crew_begin(argv[0]);
     return cmocka_run_group_tests(tests, NULL, NULL);

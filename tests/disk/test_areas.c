@@ -46,7 +46,7 @@ static void the_older_checkpoint_can_always_take_over(void **state)
     for (uint64_t seed = 1; seed < 9; seed++) {
         const struct world_options shape = {
             .disk_bytes = 1 << 20, .log_bytes = 128 * 1024, .extent_bytes = 4096,
-            .checkpoint_odds = 8, .encoder = (enum world_encoder)(seed % 4),
+            .checkpoint_odds = 8, .encoder = (enum store_encoder)(seed % 4),
         };
         struct device device;
         struct store_report report;

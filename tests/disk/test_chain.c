@@ -114,6 +114,15 @@ static void page_is(struct bench *b, uint64_t page, uint64_t value)
     assert_memory_equal(found, wanted, 4096);
 }
 
+/* A new store, and a chain of its second transaction. */
+static struct store_chain *chain_open(struct bench *b, uint64_t log_bytes)
+{
+    struct store_chain *chain;
+    bench_open(b, log_bytes);
+    assert_int_equal(store_chain_begin(b->store, 2, &chain), 0);
+    return chain;
+}
+
 static int chain_commit(struct bench *b, struct store_chain *chain)
 {
     uint32_t position;
@@ -189,12 +198,10 @@ static void spilled_pages_are_read_back_replaced_dropped_and_home(void **state)
 {
     (void)state;
     struct bench b;
-    struct store_chain *chain;
     uint64_t at;
     uint32_t crc, position;
     uint8_t bytes[4096], wanted[4096];
-    bench_open(&b, 1 << 20);
-    assert_int_equal(store_chain_begin(b.store, 2, &chain), 0);
+    struct store_chain *chain = chain_open(&b, 1 << 20);
     struct store_group *group = group_open(&b);
     assert_int_equal(spill(&b, group, chain, 1, 1), 0);
     assert_int_equal(spill(&b, group, chain, 2, 2), 0);
@@ -238,10 +245,8 @@ static void checkpoints_go_on_beside_a_running_chain(void **state)
 {
     (void)state;
     struct bench b;
-    struct store_chain *chain;
     struct store_stats stats;
-    bench_open(&b, 1 << 20);
-    assert_int_equal(store_chain_begin(b.store, 2, &chain), 0);
+    struct store_chain *chain = chain_open(&b, 1 << 20);
     spill_run(&b, chain, 0, 7);
     checkpoint(&b);
     checkpoint(&b);
@@ -320,10 +325,8 @@ static void damage_to_a_committed_chain_is_reported(void **state)
 {
     (void)state;
     struct bench b;
-    struct store_chain *chain;
     struct store *damaged;
-    bench_open(&b, 1 << 20);
-    assert_int_equal(store_chain_begin(b.store, 2, &chain), 0);
+    struct store_chain *chain = chain_open(&b, 1 << 20);
     spill_run(&b, chain, 0, 12);
     uint64_t second = ring(&b, chain->head_lsn) + 2 * 4096;
     checkpoint(&b);
@@ -349,9 +352,7 @@ static void damage_to_an_unfinished_chain_is_nothing(void **state)
 {
     (void)state;
     struct bench b;
-    struct store_chain *chain;
-    bench_open(&b, 1 << 20);
-    assert_int_equal(store_chain_begin(b.store, 2, &chain), 0);
+    struct store_chain *chain = chain_open(&b, 1 << 20);
     spill_run(&b, chain, 0, 12);
     uint64_t at = ring(&b, chain->head_lsn);
     checkpoint(&b);
@@ -370,12 +371,10 @@ static void wrong_calls_are_refused(void **state)
 {
     (void)state;
     struct bench b;
-    struct store_chain *chain;
     uint32_t position;
     uint64_t at;
     uint32_t crc;
-    bench_open(&b, 256 << 10);
-    assert_int_equal(store_chain_begin(b.store, 2, &chain), 0);
+    struct store_chain *chain = chain_open(&b, 256 << 10);
     struct store_group *group = group_open(&b);
     assert_int_equal(spill(&b, group, chain, 1ull << 40, 1), -EINVAL);
     uint64_t object = b.object;
@@ -409,12 +408,10 @@ static void a_page_written_again_is_not_the_spilled_one(void **state)
 {
     (void)state;
     struct bench b;
-    struct store_chain *chain;
     struct store_page page;
     uint8_t bytes[4096] = { 1 };
     uint32_t position;
-    bench_open(&b, 1 << 20);
-    assert_int_equal(store_chain_begin(b.store, 2, &chain), 0);
+    struct store_chain *chain = chain_open(&b, 1 << 20);
     spill_run(&b, chain, 0, 2);
     assert_int_equal(chain_commit(&b, chain), 0);
     store_chain_end(chain);
@@ -435,10 +432,8 @@ static void a_commit_needs_its_whole_chain(void **state)
 {
     (void)state;
     struct bench b;
-    struct store_chain *chain;
     struct store *store;
-    bench_open(&b, 1 << 20);
-    assert_int_equal(store_chain_begin(b.store, 2, &chain), 0);
+    struct store_chain *chain = chain_open(&b, 1 << 20);
     spill_run(&b, chain, 0, 2);
     uint64_t head = ring(&b, chain->head_lsn);
     checkpoint(&b);

@@ -1,119 +1,10 @@
 /*
  * test_corners.c - calls at moments and of sizes that no workload has: tables that are full, two
- * groups on their way at once, chains in every state, limits to the last page.
+ * groups on their way at once, limits to the last page. (Chains in every state: test_spill.)
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
-
-#include "internal.h"
-#include "device.h"
+#include "stage.h"
 
 #define GIB_PAGES (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES)
-
-static const uint8_t page_bytes[STORE_PAGE_BYTES] = { 7 };
-static struct device device;
-static struct disk_io io;
-static struct store *store;
-static struct store_report report;
-static uint64_t object;
-
-static struct store_group *group_open(void)
-{
-    struct store_group *group;
-    assert_int_equal(store_group_begin(store, &group), 0);
-    return group;
-}
-
-static void group_done(struct store_group *group)
-{
-    assert_int_equal(store_group_seal(group), 0);
-    assert_int_equal(store_group_write(group), 0);
-    assert_int_equal(store_group_apply(group), 0);
-}
-
-/* Ends the transaction that is being built and begins the next. */
-static int txn_next(struct store_group *group)
-{
-    uint32_t position;
-    int error = store_txn_end(group, &position);
-    assert_int_equal(store_txn_begin(group, 1), 0);
-    return error;
-}
-
-static int op(struct store_group *group, enum store_op_type type, uint64_t of, const char *name)
-{
-    struct store_op what = { .type = type, .object = of, .name = name };
-    return store_txn_op(group, &what);
-}
-
-static int create(struct store_group *group, const char *name, uint64_t want, uint64_t address,
-                  uint64_t *made)
-{
-    struct store_op what = { .type = STORE_OP_CREATE, .name = name, .want_object = want,
-                             .want_address = address };
-    int error = store_txn_op(group, &what);
-    *made = what.object;
-    return error;
-}
-
-static int pages_free(struct store_group *group, uint64_t from, uint64_t count)
-{
-    struct store_op what = { .type = STORE_OP_PAGE_FREE, .object = object, .page = from,
-                             .count = count };
-    return store_txn_op(group, &what);
-}
-
-static void make(uint64_t disk_bytes, uint64_t log_bytes)
-{
-    struct store_options options = { .uuid = { 8 }, .log_bytes = log_bytes };
-    device_open(&device, disk_bytes);
-    io = device_io(&device);
-    assert_int_equal(store_format(&io, &test_memory, &options), 0);
-    assert_int_equal(store_open(&io, &test_memory, NULL, &store, &report), 0);
-    struct store_group *group = group_open();
-    store_txn_begin(group, 1);
-    assert_int_equal(create(group, "c", 0, 0, &object), 0);
-    assert_int_equal(txn_next(group), 0);
-    group_done(group);
-}
-
-static void unmake(void)
-{
-    const char *why = "";
-    if (store_check(store, &why))
-        fail_msg("the store's own check: %s", why);
-    store_abandon(store);
-    device_close(&device);
-    assert_int_equal(memory_live, 0);
-}
-
-static void clean(void)
-{
-    uint64_t cursor = 0, owner, number, lsn, home;
-    while (store_dirty_next(store, &cursor, &owner, &number, &lsn) == 0) {
-        assert_int_equal(store_page_home(store, owner, number, &home), 0);
-        assert_int_equal(io.write(io.context, home, page_bytes, sizeof page_bytes), 0);
-        assert_int_equal(store_page_cleaned(store, owner, number, lsn,
-                                            crc32c(0, page_bytes, sizeof page_bytes)), 0);
-    }
-}
-
-static void checkpoint_end(void)
-{
-    int error;
-    clean();
-    while ((error = store_checkpoint_seal(store)) == -EAGAIN)
-        ;
-    assert_int_equal(error, 0);
-    assert_int_equal(store_checkpoint_write(store), 0);
-    assert_int_equal(store_checkpoint_apply(store), 0);
-}
 
 /* ---- tables that are full */
 
@@ -247,7 +138,7 @@ static void claims_of_many_containers(void **state)
     for (uint32_t i = 0; i < 60; i++) {
         if (i % 10 == 0)
             group = group_open();
-        assert_int_equal(store_spill_page(group, chain, made[i], 9, page_bytes), 0);
+        assert_int_equal(spill(group, chain, made[i], 9), 0);
         if (i % 10 == 9)
             group_done(group);
     }
@@ -370,18 +261,16 @@ static void wide_frees(void **state)
     assert_int_equal(store_txn_page(group, object, 150000, page_bytes), 0);
     assert_int_equal(store_txn_page(group, other, 6000, page_bytes), 0);
     assert_int_equal(txn_next(group), 0);
-    assert_int_equal(pages_free(group, GIB_PAGES + 1, 0), -EINVAL);
+    assert_int_equal(pages_op(group, STORE_OP_PAGE_FREE, GIB_PAGES + 1, 0), -EINVAL);
     store_txn_cancel(group);
     store_txn_begin(group, 1);
-    assert_int_equal(pages_free(group, 50, GIB_PAGES - 50 - 16), 0);
+    assert_int_equal(pages_op(group, STORE_OP_PAGE_FREE, 50, GIB_PAGES - 50 - 16), 0);
     assert_int_equal(store_txn_end(group, &position), 0);
     for (uint32_t i = 1, error = 1; error; i++) {       /* and with memory failing at each place */
-        memory_count = memory_fired = 0;
-        memory_fail_at = i;
+        alloc_fail(i);
         store_txn_begin(group, 1);
-        int freed = pages_free(group, 0, GIB_PAGES);
-        error = memory_fired;
-        memory_fail_at = 0;
+        int freed = pages_op(group, STORE_OP_PAGE_FREE, 0, GIB_PAGES);
+        error = alloc_fired();
         assert_int_equal(freed, error ? -ENOMEM : 0);
         store_txn_cancel(group);
     }
@@ -411,12 +300,10 @@ static void frees_without_memory(struct store_group *group)
 {
     uint32_t count = 0;
     for (uint32_t i = 1, fired = 1; fired; i++) {
-        memory_count = memory_fired = 0;
-        memory_fail_at = i;
+        alloc_fail(i);
         store_txn_begin(group, 1);
-        int error = pages_free(group, 0, GIB_PAGES);
-        fired = memory_fired;
-        memory_fail_at = 0;
+        int error = pages_op(group, STORE_OP_PAGE_FREE, 0, GIB_PAGES);
+        fired = alloc_fired();
         assert_int_equal(error, fired ? -ENOMEM : 0);
         store_txn_cancel(group);
         count += fired;
@@ -478,326 +365,6 @@ static void a_fence_stops_groups_in_every_state(void **state)
     unmake();
 }
 
-/* ---- chains */
-
-static int spill(struct store_group *group, struct store_chain *chain, uint64_t of, uint64_t page)
-{
-    return store_spill_page(group, chain, of, page, page_bytes);
-}
-
-/* Aim: images are told apart by container, page and chain, also where they share a hash head. */
-static void many_images_of_chains_and_containers(void **state)
-{
-    (void)state;
-    struct store_chain *chains[2];
-    uint64_t objects[2], at;
-    uint32_t crc, position;
-    make(32 << 20, 8 << 20);
-    objects[0] = object;
-    struct store_group *group = group_open();
-    store_txn_begin(group, 1);
-    assert_int_equal(create(group, "d", 0, 0, &objects[1]), 0);
-    assert_int_equal(store_txn_end(group, &position), 0);
-    group_done(group);
-    assert_int_equal(store_chain_begin(store, 1, &chains[0]), 0);
-    assert_int_equal(store_chain_begin(store, 2, &chains[1]), 0);
-    for (uint64_t page = 0; page < 100; page += 10) {
-        group = group_open();           /* both in one group, by turns */
-        for (uint64_t i = page; i < page + 10; i++) {
-            assert_int_equal(spill(group, chains[0], objects[0], i), 0);
-            assert_int_equal(spill(group, chains[0], objects[1], i), 0);
-            assert_int_equal(spill(group, chains[1], objects[0], i * 3), 0);
-            assert_int_equal(spill(group, chains[1], objects[1], i + 7), 0);
-        }
-        group_done(group);
-    }
-    for (uint64_t page = 0; page < 100; page += 3)
-        store_spill_drop(chains[0], objects[page & 1], page);
-    for (uint64_t page = 0; page < 100; page++)
-        for (int i = 0; i < 2; i++)
-            assert_int_equal(store_spill_find(store, chains[0], objects[i], page, &at, &crc),
-                             page % 3 == 0 && (page & 1) == (uint64_t)i ? -ENOENT : 0);
-    assert_int_equal(store_checkpoint_begin(store), 0); /* from the older of the two */
-    checkpoint_end();
-    for (int i = 1; i >= 0; i--) {
-        group = group_open();
-        store_txn_begin(group, 1);
-        assert_int_equal(store_txn_chain(group, chains[i]), 0);
-        assert_int_equal(store_txn_end(group, &position), 0);
-        group_done(group);
-    }
-    assert_int_equal(store_check(store, &report.message), 0);
-    struct store_open_options read_only = { .flags = STORE_READ_ONLY };
-    struct store *again;                /* records of a chain that meet in a group count once */
-    assert_int_equal(store_open(&io, &test_memory, &read_only, &again, &report), 0);
-    assert_int_equal(report.transactions, 2);
-    store_abandon(again);
-    assert_int_equal(store_checkpoint_begin(store), 0); /* they are done, and not ended yet */
-    checkpoint_end();
-    store_chain_end(chains[0]);
-    store_chain_end(chains[1]);
-    unmake();
-}
-
-static void chains_in_the_wrong_state(void **state)
-{
-    (void)state;
-    struct store_chain *chain, *other;
-    uint32_t position;
-    make(4 << 20, 1 << 20);
-    assert_int_equal(store_chain_begin(store, 1, &chain), 0);
-    assert_int_equal(store_chain_begin(store, 1, &other), 0);
-    struct store_group *group = group_open();
-    assert_int_equal(store_txn_chain(group, chain), -EINVAL);   /* in no transaction */
-    assert_int_equal(spill(group, chain, object, 1), 0);
-    assert_int_equal(spill(group, other, object, 1), 0);
-    store_txn_begin(group, 1);          /* a record behind the last image: the next begins anew */
-    assert_int_equal(store_txn_page(group, object, 9, page_bytes), 0);
-    assert_int_equal(store_txn_end(group, &position), 0);
-    assert_int_equal(spill(group, other, object, 2), 0);
-    store_chain_end(other);             /* in the middle of the group */
-    assert_int_equal(spill(group, chain, object, 2), 0);
-    assert_int_equal(store_group_seal(group), 0);
-    assert_int_equal(spill(group, chain, object, 3), -EINVAL);
-    struct store_group *second = group_open();
-    assert_int_equal(spill(second, chain, object, 4), 0);       /* images in both */
-    assert_int_equal(store_group_seal(second), 0);
-    assert_int_equal(store_group_write(group), 0);
-    assert_int_equal(store_group_apply(group), 0);
-    assert_int_equal(store_group_write(second), 0);
-    assert_int_equal(store_group_apply(second), 0);
-    group = group_open();
-    assert_int_equal(spill(group, chain, object, 5), 0);
-    assert_int_equal(store_group_seal(group), 0);
-    second = group_open();
-    assert_int_equal(spill(second, chain, object, 6), 0);
-    store_group_cancel(second);         /* only its own images are lost */
-    assert_int_equal(store_group_write(group), 0);
-    assert_int_equal(store_group_apply(group), 0);
-    assert_int_equal(store_chain_pages(chain), 4);
-    group = group_open();
-    store_txn_begin(group, 1);
-    assert_int_equal(store_txn_chain(group, chain), 0);
-    assert_int_equal(store_txn_end(group, &position), 0);
-    assert_int_equal(spill(group, chain, object, 7), -EINVAL);  /* its commit is on its way */
-    store_txn_begin(group, 1);
-    assert_int_equal(store_txn_chain(group, chain), -EINVAL);
-    store_txn_cancel(group);
-    group_done(group);
-    group = group_open();
-    store_txn_begin(group, 1);
-    assert_int_equal(store_txn_chain(group, chain), -EINVAL);   /* it is over */
-    store_txn_cancel(group);
-    store_group_cancel(group);
-    store_chain_end(chain);
-    unmake();
-}
-
-/* Aim: a SPILL record whose table has room for one image only. */
-static void a_table_at_the_end_of_a_block(void **state)
-{
-    (void)state;
-    struct store_chain *chain;
-    struct store_run run = { .length = 3844 };
-    uint32_t position;
-    make(4 << 20, 1 << 20);
-    assert_int_equal(store_chain_begin(store, 1, &chain), 0);
-    struct store_group *group = group_open();
-    store_txn_begin(group, 1);
-    assert_int_equal(store_txn_diff(group, object, 0, 0, &run, 1, page_bytes), 0);
-    assert_int_equal(store_txn_end(group, &position), 0);
-    assert_int_equal(group->used % BLOCK_BYTES, 4008);
-    for (uint64_t page = 1; page < 4; page++)
-        assert_int_equal(spill(group, chain, object, page), 0);
-    assert_int_equal(group->records, 4);        /* page, commit, two SPILL records */
-    group_done(group);
-    group = group_open();
-    store_txn_begin(group, 1);
-    assert_int_equal(store_txn_chain(group, chain), 0);
-    assert_int_equal(store_txn_end(group, &position), 0);
-    group_done(group);
-    store_chain_end(chain);
-    store_abandon(store);
-    assert_int_equal(store_open(&io, &test_memory, NULL, &store, &report), 0);
-    assert_int_equal(report.pages, 4);
-    unmake();
-}
-
-/* Aim: a chain's commit that does not fit is refused like any other; an aged one stays aged. */
-static void a_chain_that_does_not_fit(void **state)
-{
-    (void)state;
-    struct store_open_options small = { .group_bytes = 5 * BLOCK_BYTES };
-    struct store_chain *chain;
-    uint32_t position;
-    make(32 << 20, 8 << 20);
-    store_abandon(store);
-    assert_int_equal(store_open(&io, &test_memory, &small, &store, &report), 0);
-    assert_int_equal(store_chain_begin(store, 1, &chain), 0);
-    for (uint64_t page = 0; page < 450; page += 3) {
-        struct store_group *group = group_open();
-        for (uint64_t i = page; i < page + 3; i++)
-            assert_int_equal(spill(group, chain, object, i), 0);
-        assert_int_equal(store_group_seal(group), 0);
-        assert_int_equal(store_group_issue(group), 0);
-        assert_int_equal(store_group_apply(group), 0);
-    }
-    struct store_group *group = group_open();
-    store_txn_begin(group, 1);
-    assert_int_equal(store_txn_chain(group, chain), -E2BIG);
-    assert_int_equal(store_txn_end(group, &position), -E2BIG);
-    chain->expired = true;
-    assert_int_equal(spill(group, chain, object, 0), -E2BIG);
-    store_group_cancel(group);
-    store_chain_end(chain);
-    unmake();
-}
-
-/* Aim: the check sees each rule of chains broken (N1, N2, N3). */
-static void the_check_sees_broken_chains(void **state)
-{
-    (void)state;
-    struct store_chain *chain;
-    const char *why;
-    uint32_t position;
-    make(4 << 20, 1 << 20);
-    assert_int_equal(store_chain_begin(store, 1, &chain), 0);
-    struct store_group *group = group_open();
-    assert_int_equal(spill(group, chain, object, 1), 0);
-    assert_int_equal(spill(group, chain, object, 2), 0);
-    assert_int_equal(store_check(store, &why), 0);      /* not applied yet */
-    group_done(group);
-    struct spill_node *node = chain->first, *next = chain->last;
-    assert_int_equal(store_check(store, &why), 0);
-    uint64_t page = node->page, lsn = node->lsn;
-    node->page = next->page;                            /* two of one page, or in a wrong place */
-    assert_int_not_equal(store_check(store, &why), 0);
-    node->page = page;
-    node->lsn = 0;
-    assert_int_not_equal(store_check(store, &why), 0);
-    chain->expired = true;                              /* an aged chain's log may be gone */
-    assert_int_equal(store_check(store, &why), 0);
-    chain->expired = false;
-    node->lsn = lsn;
-    group = group_open();
-    store_txn_begin(group, 1);
-    assert_int_equal(store_txn_chain(group, chain), 0);
-    assert_int_equal(store_txn_end(group, &position), 0);
-    group_done(group);
-    store_chain_end(chain);
-    assert_int_equal(store_check(store, &why), 0);
-    node->lsn = 0;                                      /* committed: its log is needed */
-    assert_int_not_equal(store_check(store, &why), 0);
-    node->lsn = store->applied_lsn;                     /* newer than its page */
-    assert_int_not_equal(store_check(store, &why), 0);
-    node->lsn = lsn;
-    uint64_t n = store->extent_pages;
-    struct leaf_disk *leaf = hash_find(store, object, page / n, NULL);
-    page_dirty_set(store, leaf, (uint32_t)(page % n), false);
-    assert_int_not_equal(store_check(store, &why), 0);
-    page_dirty_set(store, leaf, (uint32_t)(page % n), true);
-    for (node->object = 1000; !logged_find(store, node->object, page, &lsn, &position);)
-        node->object++;                                 /* of no container, at the right head */
-    assert_int_not_equal(store_check(store, &why), 0);
-    node->object = object;
-    store->logged_pages++;
-    assert_int_not_equal(store_check(store, &why), 0);
-    store->logged_pages--;
-    unmake();
-}
-
-/* ---- checkpoints */
-
-static uint64_t microseconds;
-
-static uint64_t clock_read(void *context)
-{
-    (void)context;
-    return microseconds;
-}
-
-static void when_a_checkpoint_is_due(void **state)
-{
-    (void)state;
-    struct disk_clock clock = { NULL, clock_read };
-    struct store_open_options options = { .clock = &clock };
-    uint32_t position;
-    make(1 << 20, 256 << 10);
-    store_abandon(store);
-    microseconds = 1000;
-    assert_int_equal(store_open(&io, &test_memory, &options, &store, &report), 0);
-    assert_int_equal(store_checkpoint_age(store), 0);
-    struct store_group *group = group_open();
-    store_txn_begin(group, 1);
-    for (uint64_t i = 0; i < 8; i++)
-        assert_int_equal(store_txn_page(group, object, i, page_bytes), 0);
-    assert_int_equal(store_txn_end(group, &position), 0);
-    group_done(group);
-    assert_int_equal(store_checkpoint_age(store), 0);   /* no time has gone by */
-    microseconds = 1500;
-    assert_int_equal(store_checkpoint_age(store), 500);
-    group = group_open();               /* what is free is little, and a checkpoint brings more */
-    store_txn_begin(group, 1);
-    assert_int_equal(pages_free(group, 0, 8), 0);
-    assert_int_equal(store_txn_end(group, &position), 0);
-    group_done(group);
-    uint64_t taken = store->free_extents;
-    while (store->free_extents)
-        assert_true(extent_claim(store, UINT64_MAX) != UINT64_MAX);
-    assert_int_equal(store_should_checkpoint(store), 2);
-    for (uint64_t i = 0; i < store->super.extents; i++)
-        extent_unclaim(store, i);
-    assert_int_equal(store->free_extents, taken);
-    assert_int_equal(store_checkpoint_begin(store), 0);
-    checkpoint_end();
-    assert_int_equal(store_checkpoint_begin(store), 0);
-    checkpoint_end();
-    assert_int_equal(store_should_checkpoint(store), 0);
-    unmake();
-}
-
-/* Aim: a checkpoint's write that fails releases nothing. */
-static void a_failed_checkpoint_releases_nothing(void **state)
-{
-    (void)state;
-    make(1 << 20, 64 << 10);
-    uint64_t keep = store->keep_lsn;
-    assert_int_equal(store_checkpoint_begin(store), 0);
-    assert_int_equal(store_checkpoint_apply(store), -EINVAL);
-    assert_int_equal(store_checkpoint_write(store), -EINVAL);
-    int error;
-    while ((error = store_checkpoint_seal(store)) == -EAGAIN)
-        ;
-    assert_int_equal(error, 0);
-    device.fail_kinds = FAIL_FLUSH;
-    device.requests = 0;
-    device.fail_at = 1;
-    assert_int_equal(store_checkpoint_write(store), -EIO);
-    assert_int_equal(store_checkpoint_write(store), -EINVAL);
-    assert_int_equal(store_checkpoint_apply(store), -EIO);
-    assert_int_equal(store->keep_lsn, keep);
-    assert_int_equal(store_checkpoint_write(store), -EINVAL);
-    unmake();
-}
-
-/* A fence that came between seal and write: nothing is written. */
-static void a_fenced_checkpoint_writes_nothing(void **state)
-{
-    (void)state;
-    make(1 << 20, 64 << 10);
-    assert_int_equal(store_checkpoint_begin(store), 0);
-    int error;
-    while ((error = store_checkpoint_seal(store)) == -EAGAIN)
-        ;
-    assert_int_equal(error, 0);
-    uint32_t writes = device.writes;
-    fence_set(store, -EIO);
-    assert_int_equal(store_checkpoint_write(store), -EIO);
-    assert_int_equal(store_checkpoint_apply(store), -EIO);
-    assert_int_equal(device.writes, writes);
-    unmake();
-}
-
 /* ---- memory that the caller zeroes */
 
 static void *zeroed(void *context, size_t bytes)
@@ -818,6 +385,79 @@ static void memory_may_come_zeroed(void **state)
     assert_int_equal(store_open(&io, &memory, NULL, &store, &report), 0);
     unmake();
 }
+/* ---- claims */
+
+/* Aim: more claims than a group keeps memory for; they are given up and made again. */
+static void more_claims_than_a_group_keeps(void **state)
+{
+    (void)state;
+    make(40 << 20, 1 << 20);
+    uint64_t free_extents = store->free_extents;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct store_group *group = group_open();
+        store_txn_begin(group, 1);
+        assert_int_equal(pages_op(group, STORE_OP_PAGE_CLAIM, 3, 7000), 0);
+        assert_int_equal(pages_op(group, STORE_OP_PAGE_FREE, 3, 7000), 0);
+        assert_true(group->claim_count > 8192);
+        assert_int_equal(txn_next(group), 0);
+        store_txn_cancel(group);
+        if (i)
+            group_done(group);
+        else
+            store_group_cancel(group);
+    }
+    checkpoint();
+    assert_int_equal(store->free_extents, free_extents);
+    unmake();
+}
+
+/* Aim: a claim whose extents do not follow one another and whose records do not fit into a group. */
+static void a_claim_of_scattered_extents_that_does_not_fit(void **state)
+{
+    (void)state;
+    struct store_open_options small = { .group_bytes = 2 * BLOCK_BYTES };
+    uint32_t position;
+    make(8 << 20, 64 << 10);
+    store_abandon(store);
+    assert_int_equal(store_open(&io, &test_memory, &small, &store, &report), 0);
+    for (uint64_t i = 1; i < store->super.extents; i += 2)      /* every second one is taken */
+        store->extents[i].state = EXTENT_RESERVED;
+    uint64_t free_extents = store->free_extents;
+    struct store_group *group = group_open();
+    store_txn_begin(group, 1);
+    assert_int_equal(pages_op(group, STORE_OP_PAGE_CLAIM, 0, 200 * store->extent_pages), -E2BIG);
+    assert_int_equal(store_txn_end(group, &position), -E2BIG);
+    store_group_cancel(group);
+    assert_int_equal(store->free_extents, free_extents);
+    abandon();
+}
+
+/* Aim: claims of pending groups, of this container and of others, below its top and above. */
+static void unused_pages_beside_claims(void **state)
+{
+    (void)state;
+    uint64_t other, first, n;
+    make(4 << 20, 1 << 20);
+    n = store->extent_pages;
+    commit_pages(3 * n, 3 * n + 1);
+    struct store_group *group = group_open();
+    store_txn_begin(group, 1);
+    assert_int_equal(create(group, "d", 0, 0, &other), 0);
+    struct store_op wide = { .type = STORE_OP_PAGE_CLAIM, .object = other, .count = 9 * n };
+    assert_int_equal(store_txn_op(group, &wide), 0);
+    assert_int_equal(pages_op(group, STORE_OP_PAGE_CLAIM, n, 2), 0);
+    assert_int_equal(store_pages_unused(store, object, n, 2, NULL, NULL, &first), 0);
+    assert_int_equal(first, n + 2);
+    assert_int_equal(store_pages_unused(store, object, 3 * n, 1, NULL, NULL, &first), 0);
+    assert_int_equal(first, 3 * n + 1);
+    assert_int_equal(pages_op(group, STORE_OP_PAGE_CLAIM, 7 * n, n), 0);
+    assert_int_equal(store_pages_unused(store, object, 4 * n, 4 * n, NULL, NULL, &first), 0);
+    assert_int_equal(first, 8 * n);
+    assert_int_equal(txn_next(group), 0);
+    store_txn_cancel(group);
+    group_done(group);
+    unmake();
+}
 
 int main(void)
 {
@@ -832,15 +472,10 @@ int main(void)
         cmocka_unit_test(wide_frees),
         cmocka_unit_test(wide_frees_without_memory),
         cmocka_unit_test(a_fence_stops_groups_in_every_state),
-        cmocka_unit_test(many_images_of_chains_and_containers),
-        cmocka_unit_test(chains_in_the_wrong_state),
-        cmocka_unit_test(a_table_at_the_end_of_a_block),
-        cmocka_unit_test(a_chain_that_does_not_fit),
-        cmocka_unit_test(the_check_sees_broken_chains),
-        cmocka_unit_test(when_a_checkpoint_is_due),
-        cmocka_unit_test(a_failed_checkpoint_releases_nothing),
-        cmocka_unit_test(a_fenced_checkpoint_writes_nothing),
         cmocka_unit_test(memory_may_come_zeroed),
+        cmocka_unit_test(more_claims_than_a_group_keeps),
+        cmocka_unit_test(a_claim_of_scattered_extents_that_does_not_fit),
+        cmocka_unit_test(unused_pages_beside_claims),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,7 +72,7 @@ static void life_survives(uint64_t seed)
 static void random_lives_survive_every_crash_state(void **state)
 {
     (void)state;
-    uint64_t lives = crew_count(crew_short() ? 24 : 120, 10000);
+    uint64_t lives = crew_count(crew_short() ? 24 : 120, 1500);
     assert_true(crew_run(__func__, lives, life_survives));
     printf("# %llu lives, %llu crash states: %llu after a second crash, %llu after a third; "
            "%llu recovered twice, %llu with a rotten bit; %.0f states a second and core\n",
@@ -98,26 +98,27 @@ static void restarted(uint64_t seed)
 {
     struct world_options options = life_options(seed);
     struct device device;
-    struct store_stats first, last, now;
+    struct store_stats last, now;
     options.watch = options.doomed = true;
     device_open(&device, options.disk_bytes);
     require(world_format(&world, &device, seed, &options) == 0);
-    stats_of(&first);
+    stats_of(&last);
     for (int i = 0; i < 20; i++) {
         int error = world_step(&world);
         if (error && error != -ENOSPC && error != -ENODATA)
             crew_fail("step %d: %s (error %d)", i, world.wrong ? world.wrong : "refused", error);
     }
     world_abandon(&world);
-    stats_of(&first);
-    last = first;
+    stats_of(&last);
     for (int i = 0; i < 50; i++) {
         crew_at("crash", (uint64_t)i);
         world_abandon(&world);
         stats_of(&now);
         require(now.generation > last.generation && now.end_lsn >= last.end_lsn);
-        require(now.log_used_bytes == first.log_used_bytes);
-        require(now.free_extents == first.free_extents);
+        if (i == 0)                     /* its flush covers recovery's superblock: more is free */
+            require(now.log_used_bytes <= last.log_used_bytes && now.free_extents >= last.free_extents);
+        else
+            require(now.log_used_bytes == last.log_used_bytes && now.free_extents == last.free_extents);
         last = now;
     }
     for (int i = 0; i < 100 && world.model.commits + 8 < WORLD_COMMITS; i++) {

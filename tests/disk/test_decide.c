@@ -73,16 +73,18 @@ static void facts_about_slots(void **state)
                 enum slots_fact fact = slots_fact(a, b, blank);
                 bool valid = a == SLOT_VALID || b == SLOT_VALID;
                 bool newer = !valid && (a == SLOT_NEWER || b == SLOT_NEWER);
+                bool older = !valid && !newer && (a == SLOT_OLDER || b == SLOT_OLDER);
                 bool sick = a == SLOT_DAMAGED || a == SLOT_UNREADABLE || b == SLOT_DAMAGED ||
                             b == SLOT_UNREADABLE;
                 assert_int_equal(fact == SLOTS_GOOD, valid);
                 assert_int_equal(fact == SLOTS_NEWER, newer);
+                assert_int_equal(fact == SLOTS_OLDER, older);
                 assert_int_equal(fact == SLOTS_UNREADABLE,
                                  a == SLOT_UNREADABLE && b == SLOT_UNREADABLE);
                 if (fact == SLOTS_BLANK)
                     assert_true(blank && !sick && b == SLOT_ZERO);
                 if (fact == SLOTS_BLANK || fact == SLOTS_FOREIGN)
-                    assert_false(valid || newer || sick);
+                    assert_false(valid || newer || older || sick);
             }
     for (int a = 0; a < 2; a++)
         for (int b = !a; b < 2; b++)
@@ -114,7 +116,8 @@ static void the_chapter_has_each_rule(void **state)
     (void)state;
     static const struct { int error; const char *name; } names[] = {
         { 0, "opens" }, { -EIO, "EIO" }, { -ENODATA, "ENODATA" }, { -EMEDIUMTYPE, "EMEDIUMTYPE" },
-        { -EPROTONOSUPPORT, "EPROTONOSUPPORT" }, { -EUCLEAN, "EUCLEAN" },
+        { -EPROTONOSUPPORT, "EPROTONOSUPPORT" }, { -EOPNOTSUPP, "EOPNOTSUPP" },
+        { -EUCLEAN, "EUCLEAN" },
     };
     uint32_t found = 0;
     char line[512], label[16];

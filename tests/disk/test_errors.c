@@ -2,9 +2,10 @@
  * test_errors.c - every request fails, every allocation fails, disk and log fill up at each place.
  *
  * A life formats a store and goes through recovery, commits, cleaning, checkpoints, a crash and a
- * close, on a disk whose shape comes from the seed: rings of few groups, tiny groups, all sizes of
- * extents. Method: the life of a seed is lived without failures; then once for each request (or
- * allocation) i that it makes, which fails: once, or with all after it. What is required of each:
+ * close, and every second store grows with its disk. The disk's shape comes from the seed: rings of
+ * few groups, tiny groups, all sizes of extents. Method: the life of a seed is lived without
+ * failures; then once for each request (or allocation) i that it makes, which fails: once, or with
+ * all after it. What is required of each:
  *
  *   - the failure fired, and the caller heard of it (reads are tried three times, so one failed
  *     read is not heard of, and nothing at all changes);
@@ -23,11 +24,12 @@
 #include <cmocka.h>
 
 #include "crew.h"
+#include "internal.h"
 #include "shape.h"
 #include "world.h"
 
 enum tally { RUNS, FIRED_WRITE, FIRED_FLUSH, FIRED_READ, FIRED_ALLOC, ACKED, LOST_UNKNOWN, PUT_OFF,
-             DISK_FULL, LOG_FULL };
+             DISK_FULL, LOG_FULL, GROWN, MOVED };
 
 static struct world world;
 
@@ -44,6 +46,26 @@ static int steps_run(uint32_t steps)
         }
     }
     return error;
+}
+
+/* The disk is larger now, by few extents or so much that the areas move; the store takes it. */
+#define GROWTH_MAX (1u << 20)
+
+static int grow(struct device *device, uint64_t seed)
+{
+    struct store_report report;
+    device->bytes += seed % 4 == 1 ? 14ull * world.options.extent_bytes : GROWTH_MAX;
+    struct disk_io io = device_io(device);
+    int error = store_grow(&io, &test_memory, 0, &report);
+    crew_add(GROWN, report.grown);
+    return error;
+}
+
+/* A disk that may grow by itself. */
+static void disk_open(struct device *device, const struct world_options *shape)
+{
+    device_open(device, shape->disk_bytes + GROWTH_MAX);
+    device->bytes = shape->disk_bytes;
 }
 
 /* Returns the error that ended it; only the first open may fail by itself. */
@@ -67,8 +89,14 @@ static int life(struct device *device, uint64_t seed, const struct world_options
         error = steps_run(2);
     if (!error)
         error = world_close(&world);
+    if (!error && seed % 2)
+        error = grow(device, seed);
     if (!error)
         error = world_open(&world, &report);
+    if (!error && seed % 2) {
+        crew_add(MOVED, world.store->super.area_start[0] >= world.options.disk_bytes);
+        error = steps_run(2);
+    }
     return error;
 }
 
@@ -97,7 +125,7 @@ static void state_require(const struct device *device)
     if (store_check(world.store, &why))
         crew_fail("the store's own check: %s", why);
     world_abandon(&world);
-    require(device->bytes == world.options.disk_bytes);
+    require(device->bytes >= world.options.disk_bytes);
 }
 
 /* ---- T4: requests */
@@ -125,7 +153,7 @@ static uint32_t request_fails(uint64_t seed, const struct world_options *shape, 
                               uint32_t i)
 {
     struct device device;
-    device_open(&device, shape->disk_bytes);
+    disk_open(&device, shape);
     device.fail_kinds = modes[mode].kinds;
     device.fail_at = i;
     device.fail_sticky = modes[mode].sticky;
@@ -162,11 +190,19 @@ static void requests_fail(uint64_t seed)
     }
 }
 
+static void growth_print(void)
+{
+    printf("# a store grew %llu times, and worked on %llu times in larger areas\n",
+           (unsigned long long)crew_sum(GROWN), (unsigned long long)crew_sum(MOVED));
+    assert_true(crew_part() || (crew_sum(GROWN) && crew_sum(MOVED)));
+}
+
 static void every_failed_request_is_survived(void **state)
 {
     (void)state;
     uint64_t seeds = crew_count(200, 5000);
     assert_true(crew_run(__func__, seeds, requests_fail));
+    growth_print();
     printf("# %llu workloads, %llu lives: failed %llu writes, %llu flushes, %llu reads; %llu commits "
            "acknowledged, 0 lost; %llu of unknown outcome\n", (unsigned long long)seeds,
            (unsigned long long)crew_sum(RUNS), (unsigned long long)crew_sum(FIRED_WRITE),
@@ -182,7 +218,7 @@ static void allocations_fail(uint64_t seed)
     struct world_options shape = shape_of(seed);
     for (uint32_t i = 1, fired = 1; fired; i++) {
         struct device device;
-        device_open(&device, shape.disk_bytes);
+        disk_open(&device, &shape);
         crew_at("allocation", i);
         memory_count = memory_fired = 0;
         memory_fail_at = i;
@@ -204,6 +240,7 @@ static void every_failed_allocation_is_survived(void **state)
     (void)state;
     uint64_t seeds = crew_count(200, 5000);
     assert_true(crew_run(__func__, seeds, allocations_fail));
+    growth_print();
     printf("# %llu workloads, %llu lives: %llu allocations failed, %llu steps put off, 0 bytes leaked\n",
            (unsigned long long)seeds, (unsigned long long)crew_sum(RUNS),
            (unsigned long long)crew_sum(FIRED_ALLOC), (unsigned long long)crew_sum(PUT_OFF));
@@ -221,7 +258,7 @@ static void full_at(uint64_t seed, bool log)
     shape.log_bytes = log ? 4 * 4096 : shape.log_bytes;
     for (uint32_t i = 0; i < 24; i++) {
         struct device device;
-        device_open(&device, shape.disk_bytes);
+        disk_open(&device, &shape);
         crew_at(log ? "log of blocks" : "disk of bytes", log ? shape.log_bytes / 4096
                                                            : shape.disk_bytes);
         world.store = NULL;
@@ -240,12 +277,12 @@ static void full_at(uint64_t seed, bool log)
     }
 }
 
-static void disk_full(uint64_t seed)
+static void full_disk(uint64_t seed)
 {
     full_at(seed, false);
 }
 
-static void log_full(uint64_t seed)
+static void full_log(uint64_t seed)
 {
     full_at(seed, true);
 }
@@ -253,7 +290,7 @@ static void log_full(uint64_t seed)
 static void a_full_disk_is_survived_at_each_place(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(200, 5000), disk_full));
+    assert_true(crew_run(__func__, crew_count(200, 5000), full_disk));
     printf("# %llu lives, %llu transactions refused for want of space\n",
            (unsigned long long)crew_sum(RUNS), (unsigned long long)crew_sum(DISK_FULL));
     assert_true(crew_part() || crew_sum(DISK_FULL) > 0);
@@ -262,7 +299,7 @@ static void a_full_disk_is_survived_at_each_place(void **state)
 static void a_full_log_is_survived_at_each_place(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(200, 5000), log_full));
+    assert_true(crew_run(__func__, crew_count(200, 5000), full_log));
     printf("# %llu lives, %llu commits waited for a checkpoint\n",
            (unsigned long long)crew_sum(RUNS), (unsigned long long)crew_sum(LOG_FULL));
     assert_true(crew_part() || crew_sum(LOG_FULL) > 0);

@@ -17,7 +17,7 @@
 #define SMALL (768u * 1024)
 #define LARGE (3u << 20)
 
-static const struct world_options shape = {
+static struct world_options shape = {
     .disk_bytes = SMALL, .log_bytes = 64 * 1024, .extent_bytes = 4096, .checkpoint_odds = 4,
 };
 
@@ -33,6 +33,7 @@ static void life(struct world *world, struct device *device, uint64_t seed)
 {
     struct store_report report;
     device->bytes = SMALL;
+    shape.encoder = (enum store_encoder)(seed % STORE_ENCODER_COUNT);
     assert_int_equal(world_format(world, device, seed, &shape), 0);
     device_mark(device, 0, 0);
     assert_int_equal(world_open(world, &report), 0);

@@ -1,6 +1,7 @@
 /*
  * test_hostile.c - seeded mutations of images and logs with right checksums, under gcc's address
- * and undefined-behaviour sanitizers. `make fuzz` does the same, guided by libFuzzer.
+ * and undefined-behaviour sanitizers. `make fuzz` does the same, guided by libFuzzer. And the random
+ * lives of test_crash, with some crash states of each, under the same sanitizers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 
 #include "crew.h"
 #include "hostile.h"
+#include "life.h"
 
 #define TRIES 250u              /* of one job */
 #define BASES 6u
@@ -68,12 +70,36 @@ static void hostile_logs_never_crash_the_store(void **state)
     mutate(__func__, "logs", log_mutate, crew_count(240, 8000));
 }
 
+static void life_run_watched(uint64_t seed)
+{
+    struct enumerate_options options = { .tear = true, .garble = true, .depth = 2, .second_odds = 60,
+        .third_odds = 20, .second_steps = 3, .random_subsets = 2, .rot_flips = 4,
+        .states_max = crew_long() ? 20000 : 700 };
+    struct enumerate_result result = { .states = 0 };
+    crew_at("life", seed);
+    life_run(seed, 40, &options, &result);
+    if (result.failed)
+        crew_fail("%s: %s", result.method, result.text);
+    crew_add(2, result.states);
+}
+
+/* Aim: work, cut-off recoveries and what kcheck reads stay inside their memory. */
+static void lives_break_no_rule_of_the_language(void **state)
+{
+    (void)state;
+    uint64_t lives = crew_count(crew_short() ? 12 : 48, 600);
+    assert_true(crew_run(__func__, lives, life_run_watched));
+    printf("# %llu lives, %llu crash states under the sanitizers\n", (unsigned long long)lives,
+           (unsigned long long)crew_sum(2));
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hostile_images_never_crash_the_store),
         cmocka_unit_test(hostile_logs_never_crash_the_store),
+        cmocka_unit_test(lives_break_no_rule_of_the_language),
     };
     crew_begin(argv[0]);
     return cmocka_run_group_tests(tests, NULL, NULL);

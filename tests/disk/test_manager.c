@@ -60,7 +60,8 @@ static uint64_t credits;
 static bool no_object;                                      /* can be made */
 static const void *next_batch;                              /* of the next commit that is posted */
 static uint64_t next_batch_bytes;
-static char log_line[256];
+static void (*flush_beside)(void), (*read_beside)(void);    /* what happens once while the disk does that */
+static bool eio_early;                                      /* one heard EIO before the store was fenced */
 
 static long receive(long port, struct kd_message *m, long timeout_ms)
 {
@@ -87,29 +88,29 @@ static int home_write(uint64_t offset, const void *bytes)
 
 static long kernel_call(long number, long a, long b, long c, long d)
 {
-    static int handles = 10;
     switch (number) {
     case KD_BLOCK_OPEN: *(struct kd_block_info *)b = (struct kd_block_info){DISK_BYTES, 512, 0}; return 1;
     case KD_BLOCK_READ: memcpy((void *)c, shared->disk + b, (size_t)d); return 0;
     case KD_BLOCK_WRITE: return block_write((uint64_t)b, (void *)c, (uint64_t)d);
     case KD_BLOCK_FLUSH: return fails(&flushes_left) ? -EIO : 0;
     case KD_BLOCK_WRITE_PAGES: return write_homes((void *)b, c);
-    case KD_PORT_CREATE: return handles++;
-    case KD_OBJECT_CREATE: return no_object ? -ENOMEM : OBJECT;
-    case KD_OBJECT_INFO: memset((void *)d, 0, (size_t)c); return 0;
-    case KD_TXN_DIFF: return diff((void *)a);
-    case KD_TXN_PUBLISH: return publish((void *)a, b);
-    case KD_TXN_REFUSE: answer((uint64_t)a, -(int)c); return 0;
+    case KD_OBJECT_CREATE: if (no_object) return -ENOMEM; break;
+    case KD_TXN_REFUSE: eio_early |= c == EIO && !server.fenced; break;
     case KD_CREDIT_GRANT: credits += (uint64_t)b; return 1;
-    case KD_PORT_NOTIFY: notified |= (uint64_t)b; pthread_cond_broadcast(&posted); return 0;
-    case KD_KERNEL_LOG: snprintf(log_line, sizeof(log_line), "%.*s", (int)b, (char *)a); return 0;
-    default: return 0;
+    case KD_PORT_NOTIFY: pthread_cond_broadcast(&posted); break;
+    default: break;
     }
+    return kernel_plain(number, a, b, c, d);
 }
 
 long kd_system(long number, long a, long b, long c, long d)
 {
     if (number == KD_PORT_RECEIVE) return receive(a, (void *)b, c);
+    void (**beside)(void) = number == KD_BLOCK_FLUSH ? &flush_beside : &read_beside, (*now)(void) = *beside;
+    if (now && (number == KD_BLOCK_FLUSH || number == KD_BLOCK_READ)) {
+        *beside = NULL;
+        now();
+    }
     pthread_mutex_lock(&kernel);
     long r = kernel_call(number, a, b, c, d);
     pthread_mutex_unlock(&kernel);
@@ -118,7 +119,7 @@ long kd_system(long number, long a, long b, long c, long d)
 
 /* ---- clients; each check in a child ends it with its line ---- */
 
-#define CHECK(e) ((e) ? (void)0 : (dprintf(1, "# %s, line %d; log: %s\n", #e, __LINE__, log_line), _exit(1)))
+#define CHECK(e) ((e) ? (void)0 : (dprintf(1, "# %s, line %d; log: %s\n", #e, __LINE__, log_line), _exit(3)))
 
 static void client_start(void)
 {
@@ -155,6 +156,39 @@ static int commit_wait(unsigned i)
             shared->tried[p] = shared->acknowledged[p]; /* refused: it has left nothing */
     pthread_mutex_unlock(&kernel);
     return view[i].answer;
+}
+
+/* The view's next message, of the same transaction: a COMMIT, or that it wants so many copies spilled. */
+static void view_post(unsigned i, uint32_t asks, uint64_t asks_for)
+{
+    pthread_mutex_lock(&kernel);
+    view[i].asks = asks;
+    view[i].asks_for = asks_for;
+    view[i].token++;
+    view[i].answered = false;
+    view[i].queued = true;
+    pthread_cond_broadcast(&posted);
+    pthread_mutex_unlock(&kernel);
+}
+
+static int view_wait(unsigned i)
+{
+    pthread_mutex_lock(&kernel);
+    while (!view[i].answered) pthread_cond_wait(&posted, &kernel);
+    pthread_mutex_unlock(&kernel);
+    return view[i].answer;
+}
+
+/* It has written `value` into so many pages, and the manager takes half of them. */
+static int spill_half(unsigned i, uint64_t first, uint64_t count, uint64_t value)
+{
+    view[i].first = first;
+    view[i].count = count;
+    view[i].value = value;
+    view[i].spilled = 0;
+    for (uint64_t p = first; p < first + count; p++) shared->tried[p] = value;
+    view_post(i, (uint32_t)KD_MSG_SPILL, count / 2);
+    return view_wait(i);
 }
 
 static int commit(uint64_t first, uint64_t count, uint64_t value)
@@ -283,6 +317,7 @@ static void expect_fence(void)
     CHECK(strstr(log_line, "No more commits"));
     CHECK(failed && log_writes_after_failure == 0);
     CHECK(credits > 1000000); /* nobody waits for one any more */
+    CHECK(!eio_early);
 }
 static void child_write_fails(void) { client_start(); writes_left = 7; expect_fence(); }
 static void child_flush_fails(void) { client_start(); flushes_left = 7; expect_fence(); }
@@ -314,6 +349,118 @@ static void after_a_failed_home_write_the_store_is_fenced(void **state)
     recover_and_compare();
 }
 
+/* ---- a fenced store and what only serves writing ---- */
+
+static int ask(uint32_t kind, uint64_t word0, uint64_t word1, void *data, uint64_t bytes)
+{
+    static union answer out;
+    const struct kd_message m = {.kind = kind, .process = CLIENT, .word = {word0, word1},
+                                 .buffer = data, .data_bytes = bytes};
+    struct kd_message reply = {.handle = -1};
+    return request(&m, &reply, &out);
+}
+
+/* As a page that could not be brought home does it, while a group is in the air. */
+static void fence_now(void)
+{
+    homes_left = 0;
+    server_lock();
+    server.clean_wanted = 1;
+    pthread_cond_signal(&server.work);
+    while (!server.fenced) pthread_cond_wait(&server.changed, &server.lock);
+    server_unlock();
+}
+
+/* All that changes the store, or is of use only to who will, is refused; readers are served. */
+static void expect_readers_only(void)
+{
+    static char names[2 * STORE_NAME_BYTES] = "box", absent[STORE_NAME_BYTES] = "none";
+    strcpy(names + STORE_NAME_BYTES, "box");
+    struct wire_open old = {.flags = PS_CREATE | PS_WRITE, .name = "box"}, made = old;
+    made.flags |= PS_EXCLUSIVE;
+    CHECK(ask(STORE_LEASE, 1, 1, NULL, 0) == -EIO && ask(STORE_SPACE, 1, 64, NULL, 0) == -EIO);
+    CHECK(ask(STORE_DELETE, 0, 0, absent, sizeof(absent)) == -EIO);
+    CHECK(ask(STORE_RENAME, 0, 0, names, sizeof(names)) == -EIO);
+    CHECK(ask(STORE_ENCODER, 77, 0, NULL, 0) == -EIO && ask(STORE_CHECKPOINT, 0, 0, NULL, 0) == -EIO);
+    CHECK(ask(STORE_OPEN, 0, 0, &made, sizeof(made)) == -EIO);
+    CHECK(ask(STORE_OPEN, 0, 0, &old, sizeof(old)) == 0 && ask(STORE_LIST, 0, 0, NULL, 0) == 0);
+}
+
+/* A container grows, and while its group is flushed the store is fenced: the segment is durable, but
+ * who leased there has heard EIO. He opens the container again, which then has the segment, and asks
+ * again. The first request was half-way, the second comes late: neither is to hear of success. */
+static void child_fenced_half_way(void)
+{
+    struct wire_open how = {.flags = PS_WRITE, .name = "box"};
+    client_start();
+    CHECK(commit(0, 4, 1) == 0);
+    uint64_t pages = container_by_id(1)->segment[0].pages;
+    flush_beside = fence_now;
+    CHECK(ask(STORE_LEASE, 1, pages, NULL, 0) == -EIO && server.fenced);
+    CHECK(ask(STORE_OPEN, 0, 0, &how, sizeof(how)) == 0 && container_by_id(1)->segment_count == 2);
+    CHECK(ask(STORE_LEASE, 1, pages, NULL, 0) == -EIO);
+    expect_readers_only();
+}
+static void who_heard_eio_hears_of_no_success_from_a_fenced_store(void **state)
+{
+    (void)state;
+    run_child(child_fenced_half_way);
+    recover_and_compare();
+}
+
+/* A page cannot go home while a group is flushed: that one is durable, so its view hears of it, and
+ * the kernel has what the library's metadata have. One that was not launched yet is refused. */
+static void child_fenced_beside_a_flush(void)
+{
+    struct group *g;
+    client_start();
+    CHECK(commit(0, 4, 1) == 0);
+    flush_beside = fence_now;
+    CHECK(commit(2, 1, 2) == 0 && server.fenced && page[2].word[8] == 2);
+    CHECK(commit(2, 1, 3) == -EIO && page[2].word[8] == 2);
+    server_lock();
+    server.fenced = 0;
+    gate_enter(false);
+    CHECK(group_begin(&g) == 0);
+    server.fenced = -EIO;
+    uint64_t writes = server.log_writes;
+    CHECK(group_launch(g) == -EIO && server.log_writes == writes);
+    server_unlock();
+}
+static void what_is_durable_beside_the_fence_is_published(void **state)
+{
+    (void)state;
+    run_child(child_fenced_beside_a_flush);
+    recover_and_compare();
+}
+
+/* The disk library knows of a failed write as soon as that has returned, and refuses commits; nobody is
+ * served who may have heard of that. */
+static void child_failed_write_in_the_air(void)
+{
+    struct group *g;
+    client_start();
+    CHECK(commit(0, 4, 1) == 0);
+    server_lock();
+    gate_enter(false);
+    CHECK(group_begin(&g) == 0);
+    writes_left = 0;
+    CHECK(group_launch(g) == 0 && failed);
+    gate_leave();
+    server_unlock();
+    expect_readers_only();
+    server_lock();
+    CHECK(group_land(g) == -EIO && server.fenced);
+    server_unlock();
+    expect_readers_only();
+}
+static void a_failed_write_in_the_air_has_fenced_the_store(void **state)
+{
+    (void)state;
+    run_child(child_failed_write_in_the_air);
+    recover_and_compare();
+}
+
 /* Two threads flush: what the first one's failure lost, the other one's success must not hide. */
 static void child_flush_again(void)
 {
@@ -325,6 +472,53 @@ static void no_flush_succeeds_after_a_failed_one(void **state)
 {
     (void)state;
     run_child(child_flush_again);
+}
+
+/* Two transactions of more pages than a group takes. One spilled while it ran and goes on; the other
+ * fitted memory and spills at its end: it does not wait for the first, which may wait for it. */
+static void child_late_spill(void)
+{
+    options.group_bytes = 256 << 10;
+    client_start();
+    CHECK(spill_half(0, 0, 80, 1) == 0 && view[0].spilled >= 40);
+    commit_post(1, 100, 200, 2);
+    CHECK(commit_wait(1) == 0 && page[299].word[8] == 2);
+    commit_post(2, 400, 150, 3);
+    CHECK(commit_wait(2) == 0);
+    view_post(0, 0, 0);
+    CHECK(commit_wait(0) == 0 && page[79].word[8] == 1);
+    CHECK(commit(50, 100, 4) == 0);
+    server_lock();
+    CHECK(!holder.chain && !late.chain);
+    server_unlock();
+}
+static void a_commit_spills_beside_a_transaction_that_has_spilled(void **state)
+{
+    (void)state;
+    run_child(child_late_spill);
+    recover_and_compare();
+}
+
+/* The disk reads slowly: a commit comes and is answered before the read ends. */
+static void commit_beside(void)
+{
+    CHECK(commit(500, 2, 7) == 0);
+}
+static void child_slow_unspill(void)
+{
+    client_start();
+    CHECK(spill_half(1, 0, 80, 1) == 0 && view[1].spilled == 40);
+    read_beside = commit_beside;
+    view_post(1, (uint32_t)KD_MSG_UNSPILL, 39);
+    CHECK(view_wait(1) == 0 && view[1].spilled == 39 && !read_beside);
+    view_post(1, 0, 0);
+    CHECK(commit_wait(1) == 0 && page[79].word[8] == 1);
+}
+static void a_slow_read_of_a_spilled_page_delays_no_commit(void **state)
+{
+    (void)state;
+    run_child(child_slow_unspill);
+    recover_and_compare();
 }
 
 /* Frees all that is free anyway, many times, with little memory: either it is done as a whole, or
@@ -452,7 +646,12 @@ int main(void)
         cmocka_unit_test(after_a_failed_write_the_store_is_fenced),
         cmocka_unit_test(after_a_failed_flush_the_store_is_fenced),
         cmocka_unit_test(after_a_failed_home_write_the_store_is_fenced),
+        cmocka_unit_test(who_heard_eio_hears_of_no_success_from_a_fenced_store),
+        cmocka_unit_test(what_is_durable_beside_the_fence_is_published),
+        cmocka_unit_test(a_failed_write_in_the_air_has_fenced_the_store),
         cmocka_unit_test(no_flush_succeeds_after_a_failed_one),
+        cmocka_unit_test(a_commit_spills_beside_a_transaction_that_has_spilled),
+        cmocka_unit_test(a_slow_read_of_a_spilled_page_delays_no_commit),
         cmocka_unit_test(who_is_refused_for_want_of_memory_is_in_no_log),
         cmocka_unit_test(pages_without_an_object_are_not_leased),
         cmocka_unit_test(the_manager_ends_with_a_clean_store),

@@ -12,6 +12,7 @@
 
 #include "format.h"
 #include "manager_kernel.h"
+#include "manager_sim.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -69,23 +70,9 @@ static int home_write(uint64_t offset, const void *bytes)
 
 /* ---- the kernel ---- */
 
-static char log_line[256];
-
-static void view_answered(void) { sim_wake(view, true); }
-
-static long receive(long port, struct kd_message *m, long timeout_ms)
-{
-    int64_t until = timeout_ms < 0 ? SIM_NEVER : sim_us + timeout_ms * 1000;
-    for (;;) {
-        if (port == server.commit_port && commit_take(m) == 0) return 0;
-        if (timeout_ms == 0) return -EAGAIN;
-        if (sim_wait(&view[0].queued, until)) return -ETIMEDOUT;
-    }
-}
 
 long kd_system(long number, long a, long b, long c, long d)
 {
-    static int handles = 10;
     switch (number) {
     case KD_BLOCK_OPEN: *(struct kd_block_info *)b = (struct kd_block_info){DISK_BYTES, 512, 0}; return 1;
     case KD_BLOCK_READ: memcpy((void *)c, disk + b, (size_t)d); return 0;
@@ -93,16 +80,7 @@ long kd_system(long number, long a, long b, long c, long d)
     case KD_BLOCK_FLUSH: return block_flush();
     case KD_BLOCK_WRITE_PAGES: disk_serve(c * (REQUEST_US + PAGE_US)); return write_homes((void *)b, c);
     case KD_BLOCK_READ_PAGES: sim_sleep(SLOW_READ_US); return 0;
-    case KD_PORT_CREATE: return handles++;
-    case KD_PORT_RECEIVE: return receive(a, (void *)b, c);
-    case KD_PORT_NOTIFY: notified |= (uint64_t)b; sim_wake(&view[0].queued, true); return 0;
-    case KD_OBJECT_CREATE: return OBJECT;
-    case KD_OBJECT_INFO: memset((void *)d, 0, (size_t)c); return 0;
-    case KD_TXN_DIFF: return diff((void *)a);
-    case KD_TXN_PUBLISH: return publish((void *)a, b);
-    case KD_TXN_REFUSE: answer((uint64_t)a, -(int)c); return 0;
-    case KD_KERNEL_LOG: snprintf(log_line, sizeof(log_line), "%.*s", (int)b, (char *)a); return 0;
-    default: return 0;
+    default: return sim_call(number, a, b, c, d);
     }
 }
 

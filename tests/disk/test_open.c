@@ -200,6 +200,16 @@ static void each_slot_may_be_unreadable_or_newer(void **state)
     assert_int_equal(report.version, FORMAT_VERSION + 1);
 }
 
+/* Aim: a store is being made over another one, whose slots are still good: it is blank. */
+static void a_store_under_a_new_one_does_not_count(void **state)
+{
+    (void)state;
+    struct superblock making = { .uuid = { 77 } };
+    signpost_encode(&making, 0, (void *)(device.image + SIGNPOST_OFFSET));
+    assert_int_equal(open_with(NULL), -ENODATA);
+    assert_string_equal(report.rule, "R2");
+}
+
 /* A read of the log, by number, that brings one other byte than the disk holds. */
 static uint32_t log_reads, log_read_bad;
 static int (*read_well)(void *, uint64_t, void *, size_t);
@@ -283,6 +293,7 @@ int main(void)
         TEST(a_fenced_store_closes_with_its_error),
         TEST(a_log_that_reads_differently_is_not_applied),
         TEST(a_read_is_tried_three_times),
+        TEST(a_store_under_a_new_one_does_not_count),
         TEST(each_slot_may_be_unreadable_or_newer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

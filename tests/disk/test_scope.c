@@ -1,5 +1,5 @@
 /*
- * test_scope.c - small scope, exhaustively: every sequence of up to three of fourteen operations,
+ * test_scope.c - small scope, exhaustively: every sequence of up to three of sixteen operations,
  * and every crash state of the last of them.
  *
  * Method: the states of a sequence's earlier operations are those of the shorter sequence, so only
@@ -8,7 +8,8 @@
  * small stores of several shapes: rings of four blocks where the third group wraps, each encoder,
  * sectors of 512 and 4096 bytes. The long tier takes sequences of four of the first eight.
  *
- * A job is one first operation in one shape.
+ * A job is one first operation in one shape. The same in rings of four to nine blocks, from each block on;
+ * and with a manager that dies before its flush, so that recovery finds what no flush has covered.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,8 +24,9 @@
 
 #include "crew.h"
 #include "enumerate.h"
+#include "internal.h"
 
-enum { SEQUENCES, STATES, AGAIN, DEEPER, NANOSECONDS };
+enum { SEQUENCES, STATES, AGAIN, DEEPER, ASKED, NANOSECONDS, PLACES };
 
 typedef int operation(struct world *world);
 
@@ -50,6 +52,8 @@ static int free_pages(struct world *w) { return commit_of(w, WANT_FREE, 1, false
 static int create(struct world *w) { return commit_of(w, WANT_CREATE, 1, false); }
 static int delete(struct world *w) { return commit_of(w, WANT_DELETE, 1, false); }
 static int rename_it(struct world *w) { return commit_of(w, WANT_RENAME, 1, false); }
+static int encoder(struct world *w) { return commit_of(w, WANT_ENCODER, 1, false); }
+static int claim(struct world *w) { return commit_of(w, WANT_CLAIM, 1, false); }
 static int name_set(struct world *w) { return commit_of(w, WANT_NAME_SET, 1, false); }
 static int idle(struct world *w) { return world_idle(w); }
 
@@ -81,14 +85,15 @@ static const struct { const char *name; operation *run; } operations[] = {
     { "checkpoint", checkpoint }, { "restart", restart }, { "free", free_pages },
     { "checkpoint beside", checkpoint_beside }, { "delete", delete },
     { "three pages", three_pages }, { "two txns", two_txns }, { "create", create },
-    { "rename", rename_it }, { "name set", name_set }, { "idle", idle },
+    { "encoder", encoder }, { "name set", name_set }, { "idle", idle }, { "rename", rename_it },
+    { "claim", claim },
 };
 #define OPERATIONS (sizeof operations / sizeof operations[0])
 
-struct shape { uint32_t disk_kib, log_kib, extent_kib, sector; enum world_encoder encoder; };
+struct shape { uint32_t disk_kib, log_kib, extent_kib, sector; enum store_encoder encoder; };
 static const struct shape shapes[] = {
-    { 128, 16, 4, 512, ENCODER_ADAPTIVE }, { 256, 24, 16, 512, ENCODER_DIFF },
-    { 128, 16, 4, 4096, ENCODER_FULL }, { 160, 20, 8, 512, ENCODER_RANGES },
+    { 128, 16, 4, 512, STORE_ENCODER_ADAPTIVE }, { 256, 24, 16, 512, STORE_ENCODER_DIFF },
+    { 128, 16, 4, 4096, STORE_ENCODER_FULL }, { 160, 20, 8, 512, STORE_ENCODER_RANGES },
 };
 #define SHAPES (sizeof shapes / sizeof shapes[0])
 
@@ -105,6 +110,21 @@ static int life_begin(struct world *world, struct device *device, const struct s
     return error ? error : commit_of(world, WANT_CREATE, 1, false);
 }
 
+/* All crash states of what was recorded from `from` on. */
+static void states_run(struct world *world, struct device *device, uint32_t from, uint32_t sector,
+                       const char *text, struct enumerate_result *result)
+{
+    static struct device base;
+    struct enumerate_options options = { .tear = true, .garble = true, .exhaustive = true,
+        .sector_bytes = sector, .from_event = from, .depth = 1, .second_odds = 1500,
+        .states_max = UINT64_MAX };
+    device_open(&base, device->bytes);
+    enumerate(world, device->events, device->event_count, &base, &options, result->states, result);
+    if (result->failed)
+        crew_fail("%s: %s", text, result->text);
+    device_close(&base);
+}
+
 static void sequence_text(const uint32_t *sequence, uint32_t length, char *text, size_t room)
 {
     text[0] = 0;
@@ -117,18 +137,16 @@ static void sequence_run(const struct shape *shape, const uint32_t *sequence, ui
                          struct enumerate_result *result)
 {
     static struct world world;
-    static struct device device, base;
-    struct enumerate_options options = { .tear = true, .garble = true, .exhaustive = true,
-        .sector_bytes = shape->sector, .depth = 1, .second_odds = 1500, .states_max = UINT64_MAX };
+    static struct device device;
+    uint32_t from = 0;
     char text[120];
     sequence_text(sequence, length, text, sizeof text);
     device_open(&device, shape->disk_kib * 1024);
-    device_open(&base, device.bytes);
     device_record(&device, true);
     int error = life_begin(&world, &device, shape);
     for (uint32_t i = 0; i < length && !error; i++) {
         if (i == length - 1)
-            options.from_event = device.event_count;
+            from = device.event_count;
         error = operations[sequence[i]].run(&world);
     }
     if (world.store)
@@ -136,11 +154,8 @@ static void sequence_run(const struct shape *shape, const uint32_t *sequence, ui
     device.recording = false;
     if (error)
         crew_fail("%s: %s (error %d)", text, world.wrong ? world.wrong : "refused", error);
-    enumerate(&world, device.events, device.event_count, &base, &options, result->states, result);
-    if (result->failed)
-        crew_fail("%s: %s", text, result->text);
+    states_run(&world, &device, from, shape->sector, text, result);
     device_close(&device);
-    device_close(&base);
     crew_add(SEQUENCES, 1);
 }
 
@@ -152,6 +167,14 @@ static void sequences_from(const struct shape *shape, uint32_t *sequence, uint32
         sequence[length] = i;
         sequences_from(shape, sequence, length + 1, longest, choices, result);
     }
+}
+
+static void tallies_add(const struct enumerate_result *result)
+{
+    crew_add(STATES, result->states);
+    crew_add(AGAIN, result->again_states);
+    crew_add(DEEPER, result->second_states);
+    crew_add(ASKED, result->kcheck_states);
 }
 
 static void first_operation(uint64_t seed)
@@ -168,9 +191,7 @@ static void first_operation(uint64_t seed)
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
     crew_add(NANOSECONDS, (uint64_t)(end.tv_sec - start.tv_sec) * 1000000000 +
                           (uint64_t)end.tv_nsec - (uint64_t)start.tv_nsec);
-    crew_add(STATES, result.states);
-    crew_add(AGAIN, result.again_states);
-    crew_add(DEEPER, result.second_states);
+    tallies_add(&result);
 }
 
 /* Aim: no crash state of any short sequence loses, mixes up or invents a transaction. */
@@ -179,18 +200,142 @@ static void every_short_sequence_survives_every_crash_state(void **state)
     (void)state;
     uint64_t jobs = crew_count(OPERATIONS * SHAPES, OPERATIONS * SHAPES);
     assert_true(crew_run(__func__, jobs, first_operation));
-    printf("# %llu sequences, %llu crash states (%llu recovered twice, %llu after a second crash), "
-           "%.0f a second and core\n", (unsigned long long)crew_sum(SEQUENCES),
+    printf("# %llu sequences, %llu crash states (%llu recovered twice, %llu after a second crash, %llu "
+           "asked of kcheck), %.0f a second and core\n", (unsigned long long)crew_sum(SEQUENCES),
            (unsigned long long)crew_sum(STATES), (unsigned long long)crew_sum(AGAIN),
-           (unsigned long long)crew_sum(DEEPER),
+           (unsigned long long)crew_sum(DEEPER), (unsigned long long)crew_sum(ASKED),
            (double)crew_sum(STATES) * 1e9 / (double)crew_sum(NANOSECONDS));
     assert_true(crew_part() || crew_sum(STATES) > 1000);
+}
+
+/* ---- each place of the ring */
+
+enum { RING_LEAST = 4, RING_MOST = 9 };
+
+static uint64_t place_of(const struct world *world)
+{
+    return world->store->end_lsn % world->options.log_bytes / 4096;
+}
+
+/* Groups of one block until the log ends there; a checkpoint whenever it is full. */
+static int log_advance(struct world *world, uint64_t place)
+{
+    int error = 0;
+    while (!error && place_of(world) != place) {
+        uint64_t before = place_of(world);
+        error = idle(world);
+        if (!error && place_of(world) == before)
+            error = checkpoint(world);
+    }
+    return error;
+}
+
+/* From that place on: one operation, and then commits over the end of the ring. */
+static void place_run(const struct shape *shape, uint64_t place, uint32_t first,
+                      struct enumerate_result *result)
+{
+    static struct world world;
+    static struct device device;
+    device_open(&device, shape->disk_kib * 1024);
+    device_record(&device, true);
+    int error = life_begin(&world, &device, shape);
+    error = error ? error : log_advance(&world, place);
+    uint32_t from = device.event_count;
+    error = error ? error : operations[first].run(&world);
+    for (int i = 0; i < 2 && !error; i++)
+        error = i ? new_page(&world) : same_page(&world);
+    if (world.store)
+        world_abandon(&world);
+    device.recording = false;
+    if (error)
+        crew_fail("%s at block %llu: %s (error %d)", operations[first].name, (unsigned long long)place,
+                  world.wrong ? world.wrong : "refused", error);
+    states_run(&world, &device, from, shape->sector, operations[first].name, result);
+    device_close(&device);
+    crew_add(PLACES + (uint32_t)place, 1);
+}
+
+/* A job is a ring's size and a block of it. */
+static void place_job(uint64_t seed)
+{
+    uint32_t ring = RING_LEAST + (uint32_t)(seed - 1) / RING_MOST % (RING_MOST - RING_LEAST + 1);
+    uint64_t place = (seed - 1) % RING_MOST;
+    struct shape shape = { 192, ring * 4, 4, place % 2 ? 512 : 4096,
+                           (enum store_encoder)(seed % STORE_ENCODER_COUNT) };
+    struct enumerate_result result = { .states = 0 };
+    for (uint32_t first = 0; first < OPERATIONS && place < ring; first++)
+        place_run(&shape, place, first, &result);
+    tallies_add(&result);
+}
+
+/* Aim: rings of four to nine blocks; wherever in them the log ends, what goes over their end is safe. */
+static void every_place_of_the_ring_survives_every_crash_state(void **state)
+{
+    (void)state;
+    uint64_t jobs = crew_count(RING_MOST * (RING_MOST - RING_LEAST + 1),
+                               RING_MOST * (RING_MOST - RING_LEAST + 1));
+    assert_true(crew_run(__func__, jobs, place_job));
+    printf("# %llu crash states at each place of six rings\n", (unsigned long long)crew_sum(STATES));
+    for (uint32_t place = 0; place < RING_MOST; place++)
+        assert_true(crew_part() || crew_sum(PLACES + place));
+}
+
+/* ---- a manager that dies between a group's write and its flush */
+
+static int kill(struct world *world)
+{
+    world->want = WANT_SAME_PAGE;
+    int error = world_kill(world);
+    for (int i = 0; error == -EAGAIN && i < 3; i++) {       /* the log is full */
+        error = world_checkpoint(world);
+        error = error ? error : world_kill(world);
+    }
+    world->want = WANT_ANY;
+    return error;
+}
+
+/* After one operation; the next manager's recovery finds what the disk has only in its cache. */
+static void killed_after(uint64_t seed)
+{
+    const struct shape *shape = &shapes[(seed - 1) / OPERATIONS % SHAPES];
+    uint32_t first = (uint32_t)((seed - 1) % OPERATIONS);
+    static struct world world;
+    static struct device device;
+    struct enumerate_result result = { .states = 0 };
+    device_open(&device, shape->disk_kib * 1024);
+    device_record(&device, true);
+    int error = life_begin(&world, &device, shape);
+    error = error ? error : operations[first].run(&world);
+    uint32_t from = device.event_count;
+    error = error ? error : kill(&world);
+    error = error ? error : same_page(&world);
+    if (world.store)
+        world_abandon(&world);
+    device.recording = false;
+    if (error)
+        crew_fail("%s, kill: %s (error %d)", operations[first].name,
+                  world.wrong ? world.wrong : "refused", error);
+    states_run(&world, &device, from, shape->sector, operations[first].name, &result);
+    device_close(&device);
+    crew_add(SEQUENCES, 1);
+    tallies_add(&result);
+}
+
+/* Aim: a power cut in the recovery that follows a kill: no page at home is newer than the log. */
+static void a_killed_manager_survives_every_crash_state(void **state)
+{
+    (void)state;
+    assert_true(crew_run(__func__, crew_count(OPERATIONS * SHAPES, OPERATIONS * SHAPES), killed_after));
+    printf("# %llu kills, %llu crash states\n", (unsigned long long)crew_sum(SEQUENCES),
+           (unsigned long long)crew_sum(STATES));
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_short_sequence_survives_every_crash_state),
+        cmocka_unit_test(a_killed_manager_survives_every_crash_state),
+        cmocka_unit_test(every_place_of_the_ring_survives_every_crash_state),
     };
     (void)argc;
     crew_begin(argv[0]);

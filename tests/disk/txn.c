@@ -22,22 +22,22 @@ static int random_container(const struct model *model, uint64_t *random)
 }
 
 /* The cells [cell, cell + count) as runs, each of the whole cell or of 64 bytes. */
-static uint32_t runs_make(const struct world *world, const uint8_t *bytes, uint32_t cell,
+static uint32_t runs_make(enum store_encoder encoder, const uint8_t *bytes, uint32_t cell,
                           uint32_t count, struct store_run *runs, uint8_t *data)
 {
-    uint32_t unit = world->options.encoder == ENCODER_RANGES ? 64 : 512, n = 0;
+    uint32_t unit = encoder == STORE_ENCODER_RANGES ? 64 : 512, n = 0;
     for (uint32_t at = cell * 512; at < (cell + count) * 512; at += unit)
         runs[n++] = (struct store_run){ (uint16_t)at, (uint16_t)unit };
     memcpy(data, bytes + cell * 512, count * 512);
     return n;
 }
 
-static bool full_wanted(const struct world *world, const struct model_page *p, uint64_t *random)
+static bool full_wanted(const struct world *world, enum store_encoder encoder,
+                        const struct model_page *p, uint64_t *random)
 {
-    enum world_encoder encoder = world->options.encoder;
     bool chosen = random_below(random, 3) == 0;
-    return world->options.full_only || encoder == ENCODER_FULL ||
-           (encoder == ENCODER_ADAPTIVE && chosen) ||
+    return world->options.full_only || encoder == STORE_ENCODER_FULL ||
+           (encoder == STORE_ENCODER_ADAPTIVE && chosen) ||
            (p->present && (p->lsn < store_full_below(world->store) || p->group == world->group));
 }
 
@@ -48,7 +48,7 @@ static int page_change(struct world *world, struct store_group *group, struct mo
     uint8_t bytes[STORE_PAGE_BYTES], data[1024];
     struct store_run runs[16];
     uint32_t changed = 1 + (uint32_t)random_below(random, 2);
-    bool full = full_wanted(world, p, random);
+    bool full = full_wanted(world, c->encoder, p, random);
     uint64_t base = p->present ? p->lsn : 0;
     if (!p->present)
         memset(p->cells, 0, sizeof p->cells);
@@ -62,7 +62,7 @@ static int page_change(struct world *world, struct store_group *group, struct mo
     p->lsn = PENDING + world->model.commits;    /* the csn is known when the group is sealed */
     if (full)
         return store_txn_page(group, c->object, page_number(world, page), bytes);
-    uint32_t count = runs_make(world, bytes, cell, changed, runs, data);
+    uint32_t count = runs_make(c->encoder, bytes, cell, changed, runs, data);
     return store_txn_diff(group, c->object, page_number(world, page), base, runs, count, data);
 }
 
@@ -86,9 +86,11 @@ static int txn_create(struct world *world, struct store_group *group, uint64_t *
         c->name = (uint32_t)(model->commits * 8 + i);
         c->flags = (uint32_t)random_below(random, 16);
         c->segments = 1;
+        c->encoder = world->options.encoder;
         name_make(c->name, name);
         int error = op_run(group, (struct store_op){ .type = STORE_OP_CREATE, .name = name,
-                                                     .flags = c->flags }, &op);
+                                                     .flags = c->flags,
+                                                     .encoder = c->encoder }, &op);
         c->object = op.object;
         if (!error && op.object <= world->last_object)
             world->wrong = "an id of a container was given twice";
@@ -101,13 +103,13 @@ static int txn_directory(struct store_group *group, struct model *model,
                          struct model_container *c, enum world_want want, uint64_t *random)
 {
     static const uint32_t choice[] = { [WANT_DELETE] = 0, [WANT_RENAME] = 1, [WANT_GROW] = 2,
-                                       [WANT_LAYOUT] = 3, [WANT_NAME_UNSET] = 4,
-                                       [WANT_NAME_SET] = 5 };
+                                       [WANT_LAYOUT] = 3, [WANT_ENCODER] = 4,
+                                       [WANT_NAME_UNSET] = 5, [WANT_NAME_SET] = 6 };
     char text[STORE_NAME_BYTES];
     struct store_op op = { .object = c->object, .name = text };
     struct store_layout layout;
     uint32_t n = (uint32_t)random_below(random, WORLD_NAMES);
-    uint64_t what = random_below(random, 7);
+    uint64_t what = random_below(random, 8);
     snprintf(text, sizeof text, "name-%u", n);
     switch (want ? choice[want] : what) {
     case 0:
@@ -132,6 +134,10 @@ static int txn_directory(struct store_group *group, struct model *model,
         op.layout = &layout;
         break;
     case 4:
+        op.type = STORE_OP_ENCODER;
+        op.encoder = c->encoder = (c->encoder + 1 + n) % STORE_ENCODER_COUNT;
+        break;
+    case 5:
         if (c->names[n]) {
             op.type = STORE_OP_NAME_UNSET;
             c->names[n] = 0;

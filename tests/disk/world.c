@@ -429,6 +429,25 @@ int world_open(struct world *world, struct store_report *report)
     return store_open(&io, &test_memory, &options, &world->store, report);
 }
 
+int world_kill(struct world *world)
+{
+    struct store_report report;
+    struct built one;
+    int error = group_build(world, &one, 1);
+    if (error)
+        return error;
+    world->submitted = one.last;
+    device_mark(world->device, world->acked, world->submitted);
+    error = store_group_issue(one.group);
+    world_abandon(world);
+    error = error ? error : world_open(world, &report);
+    if (error)
+        return error;
+    world->acked = world->submitted;
+    world_prove(world);
+    return 0;
+}
+
 int world_close(struct world *world)
 {
     world_chain_end(world);

@@ -30,6 +30,8 @@ struct model_page {
 struct model_container {
     uint64_t object;            /* 0: none */
     uint32_t name, flags, segments;
+    enum store_encoder encoder; /* whole pages, differences wherever one may be, declared ranges of
+                                 * 64 bytes, or (adaptive) one or the other from page to page */
     uint64_t layout;            /* 0: none; else made into type, version, bytes, root */
     uint64_t names[WORLD_NAMES];/* 0: unset; else address and bytes are made from it */
     struct model_page pages[WORLD_PAGES];
@@ -40,14 +42,10 @@ struct model {
     uint64_t commits;
 };
 
-/* How pages become records: whole, as differences wherever one may be, as declared ranges of 64
- * bytes, or one or the other from record to record. */
-enum world_encoder { ENCODER_ADAPTIVE, ENCODER_FULL, ENCODER_DIFF, ENCODER_RANGES };
-
 /* What the next transaction shall do; ANY: the seed chooses. */
 enum world_want { WANT_ANY, WANT_PAGE, WANT_SAME_PAGE, WANT_PAGES, WANT_FREE, WANT_CLAIM, WANT_CREATE,
-                  WANT_DELETE, WANT_RENAME, WANT_GROW, WANT_LAYOUT, WANT_NAME_SET,
-                  WANT_NAME_UNSET };
+                  WANT_DELETE, WANT_RENAME, WANT_GROW, WANT_LAYOUT, WANT_ENCODER,
+                  WANT_NAME_SET, WANT_NAME_UNSET };
 
 struct world_options {
     uint64_t disk_bytes, log_bytes;
@@ -55,7 +53,7 @@ struct world_options {
     size_t   group_bytes;
     bool     full_only;         /* whole pages over pages that exist: groups repeat bit by bit */
     uint32_t stride;            /* page numbers are multiples of it (0: 1): extents of few pages */
-    enum world_encoder encoder;
+    enum store_encoder encoder; /* of a new container: how its pages become records */
     bool     doomed;            /* some transactions are cancelled, or ask for what is refused */
     bool     watch;             /* store_check and the space's rules after every step */
     bool     ahead;             /* issue the next group while the flush of this one runs */
@@ -101,6 +99,8 @@ int  world_format(struct world *world, struct device *device, uint64_t seed,
 int  world_open(struct world *world, struct store_report *report);
 int  world_step(struct world *world);           /* a group or two, some cleaning, checkpoints */
 int  world_checkpoint(struct world *world);     /* a whole one */
+/* The manager dies before its group's flush; the next one recovers. The disk has lost nothing. */
+int  world_kill(struct world *world);
 /* Single actions, for tests that choose the order. */
 int  world_commit(struct world *world, uint32_t txns, bool ahead);  /* one group, or two */
 int  world_checkpoint_begin(struct world *world);

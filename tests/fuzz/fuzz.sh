@@ -1,5 +1,5 @@
 #!/bin/bash
-# fuzz.sh - runs the three libFuzzer targets from generated seeds; `make fuzz` builds them before.
+# fuzz.sh - runs the libFuzzer targets from generated seeds; `make fuzz` builds them before.
 #
 #   tests/fuzz/fuzz.sh [RUNS [SEED]]      runs of each target (200000); the same seed repeats them
 #
@@ -9,10 +9,14 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 runs=${1:-200000} seed=${2:-1} status=0
 
-for part in image log kcheck; do
+for part in image log kcheck parsers; do
     corpus=build/fuzz/corpus-$part
     mkdir -p "$corpus"
-    build/fuzz/corpus "$corpus" $part || exit 1
+    if [ $part = parsers ]; then
+        build/tests/host/test_parsers corpus "$corpus" || exit 1
+    else
+        build/fuzz/corpus "$corpus" $part || exit 1
+    fi
     log=build/fuzz/$part.log
     if build/fuzz/$part -runs="$runs" -seed="$seed" -max_len=524288 -timeout=20 -verbosity=1 \
         -print_final_stats=1 -artifact_prefix=build/fuzz/$part- "$corpus" >"$log" 2>&1; then

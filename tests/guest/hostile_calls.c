@@ -1,21 +1,21 @@
 /*
- * hostile_calls.c - every call with every kind of bad argument, then 100,000 calls at random.
+ * hostile_calls.c - every call with every kind of bad argument.
  *
  * Aim     any pointer, length, handle or flag gives an errno, and costs nobody else anything.
  * Method  tables: each call stands in one with arguments that are good but for one, which is
- *         replaced. The fuzzer runs in child processes; its seed is its argument, so that
- *         `hostile_calls fuzz SEED` shows one again. In the end everything is counted.
+ *         replaced. In the end everything is counted. hostile_fuzz.c makes calls at random.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "hostile.h"
-#include "store_protocol.h"
+#include "katydid/trace.h"
 
-enum { FUZZ_CHILDREN = 40, FUZZ_AT_ONCE = 4, FUZZ_CALLS = 2500, FUZZ_SECONDS = 3 };
+#include "hostile_handles.h"
+#include "store_protocol.h"
 
 enum { FUTEX_WAIT = 0, FUTEX_REQUEUE = 3, FUTEX_CMP_REQUEUE = 4, FUTEX_WAIT_BITSET = 9 };
 
@@ -33,10 +33,6 @@ struct pointer_case {
 
 static struct kd_message message;
 static const struct timespec moment = {0, 1000};
-static char room[8192] __attribute__((aligned(4096)));
-static int port, copy, object, view, process, disk, store, file, folder, ends[2];
-static uint64_t base;
-static const char here[] = "/tmp/hostile";
 
 /* Where the system's aborts go: none of the calls here should cause one. */
 static void aborted(long reason)
@@ -46,41 +42,6 @@ static void aborted(long reason)
 }
 static char abort_stack[16384] __attribute__((aligned(16)));
 #define ABORTS .entry = (uint64_t)aborted, .stack = (uint64_t)(abort_stack + sizeof abort_stack - 8)
-
-/* ---- one of each kind of handle ---- */
-
-static void prepare(const char *self)
-{
-    area_make();
-    port = (int)CALL(KD_PORT_CREATE, 0);
-    copy = (int)CALL(KD_HANDLE_COPY, port, KD_RIGHT_CALL);
-    struct kd_object_create c = {.port = port, .commit_port = port, .cookie = 5, .pages = 8,
-                                 .name = "hostile"};
-    object = (int)CALL(KD_OBJECT_CREATE, &c);
-    struct kd_supply s = {.object = object, .source = KD_SUPPLY_ZERO, .rights = 3, .count = 8};
-    CALL(KD_OBJECT_SUPPLY, &s);
-    CALL(KD_SPACE_ATTACH, getpid(), object, 3);
-    struct kd_process_info list[64];
-    CALL(KD_PROCESS_LIST, list, 64);
-    view = (int)CALL(KD_VIEW_CREATE, 0);
-    store = (int)CALL(KD_NAME_FIND, "store");
-    struct kd_block_info info;
-    disk = (int)CALL(KD_BLOCK_OPEN, "export", &info);
-    const char *argv[] = {self, "nothing", NULL};
-    struct kd_process_create p = {.path = self, .argv = argv, .fds = {-1, -1, -1}};
-    process = (int)CALL(KD_PROCESS_CREATE, &p);
-    child_wait(p.pid);
-    file = open(here, O_CREAT | O_RDWR, 0600);
-    if (write(file, room, sizeof room) < 0) perror(here);
-    folder = open("/tmp", O_RDONLY | O_DIRECTORY);
-    if (pipe2(ends, O_NONBLOCK) < 0) perror("pipe");
-    base = KD_STORE_BASE;
-    for (uint64_t at = KD_STORE_END - KD_ZONE_BYTES; at < KD_STORE_END; at += 1ull << 30) {
-        struct kd_space_info i;
-        if (CALL(KD_CONTAINER_INFO, at, &i) == 0) { base = at; break; }
-        if (at > KD_STORE_END - KD_ZONE_BYTES + (64ull << 30)) break;
-    }
-}
 
 /* ---- pointers ---- */
 
@@ -133,6 +94,7 @@ static void katydid_pointers(void)
         {"process_list", KD_PROCESS_LIST, {P, 64}, OUT, 64},
         {"system_info", KD_SYSTEM_INFO, {P}, OUT, sizeof(struct kd_system_info)},
         {"look", KD_LOOK, {KD_LOOK_LOG, 0, P, 64}, OUT, 64},
+        {"trace", KD_TRACE, {KD_TRACE_READ, 0, P}, IN | OUT, sizeof(struct kd_trace_read)},
         {"kernel_log", KD_KERNEL_LOG, {P, 100}, IN, 100},
         {"kernel_command_line", KD_KERNEL_COMMAND_LINE, {P, 4096}, OUT, 2},
         {"port_call", KD_PORT_CALL, {G(store), P}, IN, sizeof message},
@@ -213,6 +175,8 @@ static void linux_pointers(void)
         {"clock_getres", SYS_clock_getres, {0, P}, OUT | NULL_IS_FINE, 16},
         {"getrlimit", SYS_getrlimit, {3, P}, OUT | NULL_IS_FINE, 16},
         {"prlimit64", SYS_prlimit64, {0, 3, 0, P}, OUT | NULL_IS_FINE, 16},
+        {"prlimit64", SYS_prlimit64, {0, KD_RLIMIT, P, 0}, IN | NULL_IS_FINE, 16},
+        {"setrlimit", SYS_setrlimit, {7, P}, IN | NULL_IS_FINE, 16},
         {"sysinfo", SYS_sysinfo, {P}, OUT, 112},
         {"arch_prctl", SYS_arch_prctl, {0x1003, P}, OUT, 8},
         {"futex wait", SYS_futex, {P, FUTEX_WAIT, 0, G(&moment)}, 0, 0},
@@ -440,13 +404,14 @@ static void katydid_values(void)
         {"lock_answer", KD_LOCK_ANSWER, {o, 0, 128, 0}, -EINVAL},
         {"lock_answer", KD_LOCK_ANSWER, {o, 0, 0, 1}, -EINVAL},
         {"lock_answer", KD_LOCK_ANSWER, {o, 0, 0, huge}, -EINVAL},
-        {"lock_answer", KD_LOCK_ANSWER, {o, all, 0, 0}, -EINVAL},
+        {"lock_answer", KD_LOCK_ANSWER, {o, all, 0, 0}, -ESRCH},
         {"lock_answer", KD_LOCK_ANSWER, {o, 0, 127, 0}, -ESRCH},
         {"txn_begin", KD_TXN_BEGIN, {r}, -ENOENT},
         {"txn_commit", KD_TXN_COMMIT, {r}, -ENOENT},
         {"txn_abort", KD_TXN_ABORT, {all}, -ENOENT},
         {"txn_hint", KD_TXN_HINT, {base, 8, 1}, -ENOENT},
         {"txn_lock", KD_TXN_LOCK, {base, 0}, -ENOENT},
+        {"txn_changes", KD_TXN_CHANGES, {0, r}, -ENOENT},
         {"container_info", KD_CONTAINER_INFO, {0, r}, -ENOENT},
         {"container_info", KD_CONTAINER_INFO, {all, r}, -ENOENT},
         {"txn_publish", KD_TXN_PUBLISH, {r, 0}, -EINVAL},
@@ -716,7 +681,12 @@ static void linux_values(void)
         {"clock_nanosleep", SYS_clock_nanosleep, {99, 0, G(&moment)}, -EINVAL},
         {"getrlimit", SYS_getrlimit, {16, r}, -EINVAL}, {"getrlimit", SYS_getrlimit, {all, r}, -EINVAL},
         {"prlimit64", SYS_prlimit64, {1, 3, 0, r}, -EPERM},
-        {"prlimit64", SYS_prlimit64, {0, 3, r, 0}, -EPERM},
+        {"prlimit64", SYS_prlimit64, {0, 3, r, 0}, -EPERM}, {"prlimit64", SYS_prlimit64, {all, 7, 0, r}, -ESRCH},
+        {"prlimit64", SYS_prlimit64, {0, KD_RLIMIT + KD_LIMITS, 0, r}, -EINVAL},
+        {"prlimit64", SYS_prlimit64, {0, KD_RLIMIT - 1, 0, r}, -EINVAL},
+        {"object_advise", KD_OBJECT_ADVISE, {G(object), 0, 1, 5}, -EINVAL},
+        {"object_advise", KD_OBJECT_ADVISE, {G(object), 0, huge, KD_ADVISE_DONT_NEED}, -EINVAL},
+        {"object_advise", KD_OBJECT_ADVISE, {G(port), 0, 1, 4}, -EBADF},
         {"sched_getaffinity", SYS_sched_getaffinity, {0, 7, r}, -EINVAL},
         {"futex", SYS_futex, {r + 1, FUTEX_WAIT, 0, G(&moment)}, -EINVAL},
         {"futex", SYS_futex, {r, 77, 0, 0}, -ENOSYS},
@@ -759,8 +729,6 @@ static void *commits_to_itself(void *unused)
     return NULL;
 }
 
-static int role(int argc, char **argv);
-
 static void scenes(const char *self)
 {
     int p = (int)CALL(KD_PORT_CREATE, 0);
@@ -800,194 +768,9 @@ static void scenes(const char *self)
            "handles sent to the store manager do not fill its table");
 }
 
-/* ---- the fuzzer ---- */
-
-static uint64_t fuzz_state;
-
-static uint64_t dice(void)
-{
-    fuzz_state += 0x9e3779b97f4a7c15;
-    uint64_t z = fuzz_state;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
-
-static char *arena;
-enum { ARENA_BYTES = 1 << 20, SCRATCH_BYTES = 16384 };
-static uint64_t *scratch;               /* with nothing behind it: counts are wild */
-static const char *const names[] = {"/tmp/f/a", "/tmp/f/b", "/tmp/f", "/tmp/f/a/b", "..", "/", "fuzz",
-                                    "", "/bin/none", "/dev/null", "/import", "store", "export"};
-
-static uint64_t bad_pointer(void) { return bad_pointers[dice() % BAD_POINTERS]; }
-
-static uint64_t pointer(void)
-{
-    switch (dice() % 8) {
-    case 0: return bad_pointer();
-    case 1: return (uint64_t)writable_end - dice() % 64;
-    case 2: return (uint64_t)read_only + dice() % 4096;
-    case 3: return (uint64_t)names[dice() % COUNT(names)];
-    case 4: return (uint64_t)(arena + dice() % ARENA_BYTES);
-    default: return (uint64_t)&scratch[dice() % (SCRATCH_BYTES / 16)];
-    }
-}
-
-static uint64_t value(void)
-{
-    static const uint64_t special[] = {~0ull, 1ull << 31, 1ull << 63, ~0ull >> 1, 4096, 4095, 255, 256,
-                                       64, 65536, 1 << 20, 1ull << 32, 1ull << 40, 0xfff, 512, 100};
-    switch (dice() % 8) {
-    case 0: return special[dice() % COUNT(special)];
-    case 1: return pointer();
-    case 2: return dice();
-    case 3: return 0;
-    default: return dice() % 12;
-    }
-}
-
-static void scratch_fill(void)
-{
-    for (int i = 0; i < 64; i++) scratch[dice() % (SCRATCH_BYTES / 8)] = value();
-}
-
-static const short linux_numbers[] = {
-    SYS_read, SYS_write, SYS_open, SYS_close, SYS_stat, SYS_fstat, SYS_lstat, SYS_lseek, SYS_mmap,
-    SYS_mprotect, SYS_munmap, SYS_brk, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigpending,
-    SYS_ioctl, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_access, SYS_pipe,
-    SYS_sched_yield, SYS_mremap, SYS_madvise, SYS_dup, SYS_dup2, SYS_nanosleep, SYS_getpid, SYS_clone,
-    SYS_kill, SYS_uname, SYS_fcntl, SYS_fsync, SYS_ftruncate, SYS_getcwd, SYS_chdir, SYS_fchdir,
-    SYS_rename, SYS_mkdir, SYS_rmdir, SYS_unlink, SYS_readlink, SYS_gettimeofday, SYS_getrlimit,
-    SYS_sysinfo, SYS_arch_prctl, SYS_gettid, SYS_tkill, SYS_futex, SYS_sched_getaffinity,
-    SYS_getdents64, SYS_set_tid_address, SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep,
-    SYS_tgkill, SYS_openat, SYS_mkdirat, SYS_newfstatat, SYS_unlinkat, SYS_renameat, SYS_faccessat,
-    SYS_dup3, SYS_pipe2, SYS_prlimit64, SYS_renameat2, SYS_getrandom, SYS_wait4, SYS_getrusage,
-    SYS_umask, SYS_getpgid, 7, 23, 319};
-
-/* Keeps a call from ending the fuzzer itself, or from waiting for ever. False: leave it out. */
-static int tame(long number, uint64_t a[6])
-{
-    static const int nobody[] = {999998, -1, 1 << 30, 1, 999999};
-    switch (number) {
-    case SYS_mmap: case SYS_munmap: case SYS_mprotect: case SYS_mremap: case SYS_madvise:
-        if (number == SYS_mmap && dice() % 2) a[3] |= 0x20;
-        a[0] = dice() % 4 ? (uint64_t)arena + dice() % 64 * 4096 : bad_pointer();
-        a[1] = dice() % 4 ? dice() % (ARENA_BYTES / 4) : 1ull << 45 | dice();
-        if (number == SYS_mremap) a[2] = dice() % 2 ? dice() % ARENA_BYTES : 1ull << 45 | dice();
-        return bad_pointers[12] != a[0];
-    case SYS_brk: a[0] = dice() % 2 ? 0 : dice() | 1ull << 45; return 1;
-    case SYS_arch_prctl: a[0] = 0x1003; return 1;
-    case SYS_clone: a[0] |= 0x10000, a[0] &= ~0x100ull; return 1; /* neither a thread nor a fork */
-    case SYS_wait4: a[2] |= 1; return 1;
-    case SYS_rt_sigaction: a[0] = 40 + dice() % 30; return 1;
-    case SYS_kill: case SYS_tkill: case SYS_tgkill: case KD_PROCESS_KILL:
-        a[0] = (uint64_t)nobody[dice() % 5];
-        return 1;
-    case SYS_nanosleep: a[0] = bad_pointer(); return 1;
-    case SYS_clock_nanosleep: a[2] = bad_pointer(); return 1;
-    case SYS_futex: a[3] = (uint64_t)&moment; return 1;
-    case SYS_pipe: return 0;
-    case SYS_pipe2: a[1] |= O_NONBLOCK; return 1;
-    case SYS_fcntl: a[2] |= O_NONBLOCK; return 1;
-    case SYS_ftruncate: a[1] = dice() % 2 ? dice() % (4 << 20) : dice(); return 1;
-    case KD_PORT_CALL: a[0] = dice() % 4 ? (uint64_t)store : 200 + dice() % 100; return 1;
-    case KD_PORT_RECEIVE: a[2] = dice() % 2; return 1;
-    case KD_PORT_REPLY_RECEIVE: a[2] = 200 + dice() % 100; return 1;
-    case KD_PROCESS_WAIT: a[2] |= KD_WAIT_NOHANG; return 1;
-    case KD_KERNEL_LOG: return dice() % 32 == 0;
-    case KD_CHECK: return dice() % 16 == 0;
-    case KD_SPACE_ATTACH: a[0] = dice() % 8 ? (uint64_t)nobody[dice() % 3] : (uint64_t)getpid(); return 1;
-    case KD_SPACE_DETACH: a[0] = (uint64_t)nobody[dice() % 5]; return 1;
-    case KD_NAME_SET: a[0] = dice() % 2 ? (uint64_t)"hostile-fuzz" : a[0]; return 1;
-    default: return 1;
-    }
-}
-
-static void fuzz_one(int trace)
-{
-    uint64_t a[6];
-    long number = dice() % 2 ? linux_numbers[dice() % COUNT(linux_numbers)]
-                             : KD_HANDLE_CLOSE + (long)(dice() % (KD_CALL_END - KD_HANDLE_CLOSE + 2));
-    for (int i = 0; i < 6; i++) a[i] = dice() % 2 ? pointer() : value();
-    if (!tame(number, a)) return;
-    if (trace)
-        fprintf(stderr, "%ld(%lx, %lx, %lx, %lx, %lx, %lx)\n", number, a[0], a[1], a[2], a[3], a[4], a[5]);
-    kd_call6(number, (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4], (long)a[5]);
-}
-
-static int role_fuzz(const char *self, long seed, int trace)
-{
-    fuzz_state = (uint64_t)seed * 1000003;
-    int null = open("/dev/null", O_RDWR);
-    for (int i = 0; i < (trace ? 2 : 3); i++) dup2(null, i);
-    mkdir("/tmp/f", 0700);
-    prepare(self);
-    arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    scratch = mmap(NULL, 2 * SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    munmap((char *)scratch + SCRATCH_BYTES, SCRATCH_BYTES);
-    for (int i = 0; i < FUZZ_CALLS; i++) {
-        if (i % 4 == 0) scratch_fill();
-        fuzz_one(trace);
-    }
-    _exit(0);
-}
-
-static void fuzz(const char *self, int first, int children)
-{
-    int pids[FUZZ_AT_ONCE], statuses[3] = {0}, stuck = 0;
-    char seed[16];
-    for (int i = 0; i < children + FUZZ_AT_ONCE; i++) {
-        int *pid = &pids[i % FUZZ_AT_ONCE];
-        if (i >= FUZZ_AT_ONCE) {
-            int status = child_wait_for(*pid, FUZZ_SECONDS);
-            statuses[status == 0 ? 0 : status == -ETIMEDOUT ? 2 : 1]++;
-            stuck += status == -EBUSY;
-            if (status) printf("# seed %d: status %d\n", first + i - FUZZ_AT_ONCE, status);
-        }
-        snprintf(seed, sizeof seed, "%d", first + i);
-        if (i < children) *pid = child_start(self, "fuzz", seed);
-    }
-    printf("# %d went to their end, %d ended early, %d were waiting\n", statuses[0], statuses[1],
-           statuses[2]);
-    tap_ok(!stuck && statuses[0] * 2 > children, "%d calls at random", children * FUZZ_CALLS);
-}
-
-/* What the fuzzer left in the store and in /tmp. */
-static void clean_up(void)
-{
-    static struct ps_info list[64];
-    int n = ps_list(list, 64);
-    for (int i = 0; i < n && i < 64; i++)
-        if (strcmp(list[i].name, "hostile") != 0) ps_delete(list[i].name);
-    static const char *const left[] = {"/tmp/f/a/b", "/tmp/f/a", "/tmp/f/b", "/tmp/f"};
-    for (int i = 0; i < 4; i++)
-        if (unlink(left[i]) < 0) rmdir(left[i]);
-    unlink(here);
-}
-
-struct root { long count; };
-static ps_container *c;
-
-static int raise_count(void *unused)
-{
-    (void)unused;
-    struct root *root = ps_root(c);
-    root->count++;
-    return 0;
-}
-
-/* In a process of its own: here the view entered is not the library's. */
-static int role_count(void)
-{
-    c = ps_open("hostile", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
-    return c ? -ps_transaction(raise_count, NULL) : errno;
-}
-
-static int role(int argc, char **argv)
+static int role(char **argv)
 {
     const char *what = argv[1];
-    if (strcmp(what, "fuzz") == 0 && argc > 2)
-        return role_fuzz(argv[0], strtol(argv[2], NULL, 10), argc > 3);
     if (strcmp(what, "count") == 0) return role_count();
     if (strcmp(what, "itself") == 0) {
         port = (int)CALL(KD_PORT_CREATE, 0);
@@ -1004,11 +787,11 @@ static int role(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1) return role(argc, argv);
+    if (argc > 1) return role(argv);
     static char self[64];
     const char *name = strrchr(argv[0], '/');
     snprintf(self, sizeof self, "/bin/%s", name ? name + 1 : argv[0]);
-    tap_plan(32);
+    tap_plan(28);
     is(child_run(self, "count", NULL), 0, "a counter is made");
     prepare(self);
     tap_ok(port >= 0 && copy >= 0 && object >= 0 && view >= 0 && process >= 0 && disk >= 0
@@ -1021,14 +804,6 @@ int main(int argc, char **argv)
     katydid_structures(self);
     linux_values();
     scenes(self);
-    tap_ok(check_clean(), "kcheck");
-    CALL(KD_HANDLE_CLOSE, disk); /* the fuzzers' turn */
-    fuzz(self, 1000, FUZZ_AT_ONCE);
-    clean_up();
-    struct counts before = counts_now();
-    fuzz(self, 1, FUZZ_CHILDREN);
-    clean_up();
-    tap_ok(counts_back(before, 200), "frames, objects, processes and views are back");
     tap_ok(check_clean(), "kcheck");
     is(child_run(self, "count", NULL), 0, "the store manager lives, and a commit works");
     return tap_end();

@@ -6,6 +6,7 @@
  * Method  a child per case. The log cannot be read from here: tests/system/bad-input.sh looks at
  *         it for the messages.
  */
+#include <pthread.h>
 #include <sys/syscall.h>
 
 #include "hostile.h"
@@ -34,6 +35,8 @@ enum { PLACES = sizeof places / sizeof places[0] };
 /* Instructions: machine code that is run from a page of its own. (Far returns and iretq are left
  * out: with SMAP, QEMU before 9.1 reads their stack as the kernel would, and faults for ever.) */
 static const struct { const char *name; unsigned char code[16]; unsigned bytes; } instructions[] = {
+    {"sgdt", {0x0f, 0x01, 0x44, 0x24, 0xf0}, 5}, {"sidt", {0x0f, 0x01, 0x4c, 0x24, 0xf0}, 5},
+    {"smsw", {0x0f, 0x01, 0xe0}, 3}, {"sldt", {0x0f, 0x00, 0xc0}, 3}, {"str", {0x0f, 0x00, 0xc8}, 3}, /* UMIP */
     {"cli", {0xfa}, 1}, {"sti", {0xfb}, 1}, {"hlt", {0xf4}, 1},
     {"in", {0xe4, 0x60}, 2}, {"out", {0xe6, 0x80}, 2}, {"outsb", {0x6e}, 1}, {"debug exit", {0xe6, 0xf4}, 2},
     {"mov cr0", {0x0f, 0x20, 0xc0}, 3}, {"mov to cr3", {0x0f, 0x22, 0xd8}, 3},
@@ -84,6 +87,12 @@ __attribute__((noinline)) static int recurse(int n)
     return n < 0 ? n : recurse(n + 1) + hole[0];
 }
 
+static void *recurse_in_thread(void *unused)
+{
+    recurse(1);
+    return unused;
+}
+
 static int container_write(void *p) { *(volatile char *)p = 1; return 0; }
 static int container_jump(void *p) { ((void (*)(void))p)(); return 0; }
 static int container_far(void *p) { return ((volatile char *)p)[1ul << 42]; }
@@ -126,6 +135,11 @@ static int other_role(const char *what)
     if (strcmp(what, "text-write") == 0) return touch(WRITE, (uintptr_t)touch);
     if (strcmp(what, "constant-write") == 0) return touch(WRITE, (uintptr_t)what);
     if (strcmp(what, "overflow") == 0) return recurse(1);
+    if (strcmp(what, "overflow-thread") == 0) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, recurse_in_thread, NULL);
+        pthread_join(thread, NULL);
+    }
     if (strcmp(what, "no-stack") == 0) {
         __asm__ volatile("mov $0xffffffff80000000, %%rsp; push %%rax" : : : "memory");
     }
@@ -151,7 +165,9 @@ static int other_role(const char *what)
 }
 
 static const char *const others[] = {"stack-jump", "heap-jump", "text-write", "constant-write",
-                                     "overflow", "no-stack", "no-stack-call", "clone", "clone-tls", "fs"};
+                                     "overflow", "no-stack", "no-stack-call", "clone", "clone-tls", "fs",
+                                     "overflow-thread"};
+enum { OTHERS = sizeof others / sizeof others[0] };
 
 static int role(char **argv)
 {
@@ -164,7 +180,7 @@ static int role(char **argv)
         return run_code(instructions[n % INSTRUCTIONS].code, instructions[n % INSTRUCTIONS].bytes);
     if (strcmp(what, "container") == 0) return container_role(containers[n % 8]);
     if (strcmp(what, "none") == 0) aborted(0);
-    return other_role(others[n % 10]);
+    return other_role(others[n % OTHERS]);
 }
 
 /* Cases 0..count-1 of a kind; all of them must end with a status that is not 0. */
@@ -194,7 +210,7 @@ int main(int argc, char **argv)
     cases(argv[0], "jump", PLACES, "wild jumps");
     cases(argv[0], "code", INSTRUCTIONS, "instructions");
     cases(argv[0], "container", 8, "containers");
-    cases(argv[0], "other", 10, "code, stacks, thread-local data");
+    cases(argv[0], "other", OTHERS, "code, stacks, thread-local data");
     tap_ok(counts_back(before, 64) && check_clean(), "nothing is lost, kcheck");
     return tap_end();
 }

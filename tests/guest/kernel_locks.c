@@ -44,6 +44,7 @@ struct holder {
     struct kd_begin how;
     int (*body)(void *);
     int result;
+    long aborts;
     pthread_t thread;
 };
 static int hold_until_2(void *arg)
@@ -66,6 +67,7 @@ static void *holder_main(void *arg)
 {
     struct holder *h = arg;
     h->result = run_like(h->body, NULL, &h->how);
+    h->aborts = mine->aborts;
     return NULL;
 }
 static struct holder h;
@@ -132,8 +134,185 @@ static void draining(void)
     tap_ok(hold_ends() == 0, "a transaction that is waited for gets new pages, and commits");
     pthread_join(t, NULL);
     tap_ok(early == -1 && locker.result == 0, "the lock comes after it");
+    tap_ok(h.aborts + locker.aborts == 0, "and neither is a victim");
     tap_ok(run(lock_twice, NULL, KD_SERIALISABLE, 0) == 0, "locks in a transaction; shared becomes exclusive");
     tap_ok(run(write_page, (void *)7, KD_SERIALISABLE, 100) == 0, "all of it ends with the transaction");
+}
+
+/* ---- who waits for whom ---- */
+
+/* So many views stand in the container's queue; or with `waiting`, wait for anybody. */
+static void until_waiting(int wanted, bool waiting)
+{
+    static struct kd_view_info list[KD_VIEW_MAX];
+    for (int found = 0; found < wanted; yield()) {
+        long n = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0);
+        found = 0;
+        for (long i = 0; i < n; i++)
+            found += waiting ? (list[i].waits[0] | list[i].waits[1]) != 0 : list[i].container != 0;
+    }
+}
+
+static int shared_now(void *arg) { (void)arg; return (int)lock_now(KD_LOCK_SHARED); }
+static volatile int second_at, second_go;
+static int second_holds(void *arg)
+{
+    (void)arg;
+    *word_of(210, 0) = 1;
+    second_at = 1;
+    while (!second_go)
+        yield();
+    return 0;
+}
+/* It has a right that it used, and locks at its begin. */
+static void *reader_then_locker(void *arg)
+{
+    run(read_page, (void *)3, KD_SERIALISABLE, 0);
+    return holder_main(arg);
+}
+
+/* A view without rights; during the lock's first walk it may be let in. */
+static int newcomer(unsigned page)
+{
+    int e = 0;
+    for (unsigned i = 0; i < 300 && e != -ETIMEDOUT; i++) {
+        view_anew();
+        e = run(read_page, (void *)(uintptr_t)page, KD_SERIALISABLE, 30);
+    }
+    return e;
+}
+
+static void who_waits(void)
+{
+    pthread_t t, t2;
+    struct holder locker = {.how = exclusive(0), .body = nothing, .result = -1};
+    struct holder second = {.body = second_holds, .result = -1};
+    hold(shared(0), hold_until_2);
+    pthread_create(&t, NULL, holder_main, &locker);
+    until_waiting(1, false);
+    tap_ok(run(shared_now, NULL, KD_SERIALISABLE, 0) == -EBUSY, "a lock waits for its turn");
+    hold_ends();
+    pthread_join(t, NULL);
+
+    hold((struct kd_begin){0}, touch_and_hold);
+    pthread_create(&t2, NULL, holder_main, &second);
+    while (!second_at)
+        yield();
+    locker.result = -1;
+    pthread_create(&t, NULL, holder_main, &locker);
+    until_waiting(1, true);
+    tap_ok(newcomer(100) == -ETIMEDOUT, "while a container is drained nobody new gets in");
+    tap_ok(hold_ends() == 0, "one of two that it waits for ends");
+    second_go = 1;
+    pthread_join(t, NULL);
+    pthread_join(t2, NULL);
+    tap_ok(second.result == 0 && locker.result == 0 && second.aborts + locker.aborts == 0, "then the other, then it");
+}
+
+/* Who waits for its first lock has used nothing in its transaction: what it kept from earlier ones goes. */
+static void untouched(void)
+{
+    pthread_t t[2];
+    struct holder first = {.how = exclusive(0), .body = nothing, .result = -1}, reader = first;
+    hold(shared(0), hold_until_2);
+    pthread_create(&t[0], NULL, holder_main, &first);
+    until_waiting(1, false);
+    pthread_create(&t[1], NULL, reader_then_locker, &reader);
+    until_waiting(2, false);
+    hold_ends();
+    pthread_join(t[0], NULL);
+    pthread_join(t[1], NULL);
+    tap_ok(first.result == 0 && reader.result == 0 && first.aborts + reader.aborts == 0,
+           "rights of who waits for its first lock are in nobody's way (%ld)", first.aborts + reader.aborts);
+}
+
+/* The one that was waited for begins again, while another one is still waited for. */
+static volatile int again_result;
+static int reads_and_holds(void *arg)
+{
+    (void)*word_of(150, 0);
+    return hold_until_2(arg);
+}
+static void *twice(void *arg)
+{
+    (void)arg;
+    run(reads_and_holds, NULL, KD_SERIALISABLE, 0);
+    again_result = run(read_page, (void *)151, KD_SERIALISABLE, 30);
+    return NULL;
+}
+static void ends_are_ends(void)
+{
+    pthread_t t, t2, t3;
+    struct holder locker = {.how = exclusive(0), .body = nothing, .result = -1};
+    struct holder second = {.body = second_holds, .result = -1};
+    second_at = second_go = step = 0;
+    pthread_create(&t2, NULL, holder_main, &second);
+    while (!second_at)
+        yield();
+    pthread_create(&t3, NULL, twice, NULL);
+    until(1);
+    pthread_create(&t, NULL, holder_main, &locker);
+    until_waiting(1, true);
+    (void)newcomer(160); /* until the first walk is over */
+    step = 2;
+    pthread_join(t3, NULL);
+    tap_ok(again_result == -ETIMEDOUT, "whose transaction ended is new (%d)", again_result);
+    second_go = 1;
+    pthread_join(t, NULL);
+    pthread_join(t2, NULL);
+}
+
+/* ---- beside the walks of others ---- */
+
+static volatile int walks_over;
+static void *walker(void *arg)
+{
+    struct kd_begin how = shared(0);
+    while (!walks_over)
+        run_like(nothing, arg, &how);
+    return NULL;
+}
+static int pages_at_random(void *arg)
+{
+    static unsigned seed;
+    unsigned page = __atomic_add_fetch(&seed, 97, __ATOMIC_RELAXED) % 64; /* of the first leaf */
+    if (page % 2)
+        (void)*word_of(page, 0);
+    else
+        *word_of(page, 3) = page;
+    (void)arg;
+    return 0;
+}
+static void *toucher(void *arg)
+{
+    while (!walks_over)
+        for (volatile int i = run(pages_at_random, arg, KD_SERIALISABLE, 0); i < 20000; i++) {
+        } /* most of the time it is idle */
+    return NULL;
+}
+static int checks(void *arg) { (void)arg; return check() != 0; }
+
+static void beside_walks(void)
+{
+    pthread_t t[1];
+    int wrote = 0, bad = 0;
+    hold(shared(0), hold_until_2);
+    walks_over = 0;
+    pthread_create(&t[0], NULL, walker, NULL);
+    for (int i = 0; i < 60; i++)
+        wrote += run(write_page, (void *)33, KD_SERIALISABLE, 2) == 0;
+    walks_over = 1;
+    pthread_join(t[0], NULL);
+    tap_ok(wrote == 0 && hold_ends() == 0, "who has it shared is safe from writers while others lock it, too (%d)",
+           wrote);
+    walks_over = 0;
+    pthread_create(&t[0], NULL, toucher, NULL);
+    struct kd_begin how = exclusive(0);
+    for (int i = 0; i < 25; i++)
+        bad += run_like(checks, NULL, &how) != 0;
+    walks_over = 1;
+    pthread_join(t[0], NULL);
+    tap_ok(bad == 0, "nobody has a right in a container that is locked (%d)", bad);
 }
 
 /* ---- two that lock shared and then want to write: one is a victim, both get through ---- */
@@ -331,10 +510,14 @@ static void *short_stream(void *arg)
 
 int main(void)
 {
-    tap_plan(28);
+    tap_plan(37);
     tap_ok(start_manager(0), "an object is created and attached");
     what_is_admitted();
     draining();
+    who_waits();
+    untouched();
+    ends_are_ends();
+    beside_walks();
     upgrades();
     escalation();
     storm();

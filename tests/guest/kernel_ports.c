@@ -240,6 +240,21 @@ static void *one_call(void *arg)
     return NULL;
 }
 
+static void *one_call_until(void *arg)
+{
+    struct one *o = arg;
+    o->result = kd_call3(KD_PORT_CALL_UNTIL, o->port, (long)&o->m, o->done ? 5000 : 300);
+    return NULL;
+}
+
+/* The kernel loads from an address (`port`): it faults, and waits as a program's load would. */
+static void *one_load(void *arg)
+{
+    struct one *o = arg;
+    o->result = kd_call3(KD_KERNEL_LOG, o->port, 8, 0);
+    return NULL;
+}
+
 static void test_tokens(void)
 {
     long port = port_new();
@@ -363,6 +378,111 @@ static void test_dead_server(void)
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
 }
 
+static void *one_receive(void *arg)
+{
+    struct one *o = arg;
+    o->result = receive(o->port, &o->m, 5000);
+    return NULL;
+}
+
+/* The last handle with the right to receive is closed, in a process that goes on: whoever waits at the
+ * port is told, wherever its call is. */
+static void test_closed_port(void)
+{
+    long port = port_new(), second = kd_call3(KD_HANDLE_COPY, port, KD_RIGHT_RECEIVE, 0);
+    long caller = kd_call3(KD_HANDLE_COPY, port, KD_RIGHT_CALL, 0);
+    struct one o[4];
+    pthread_t t[4];
+    struct kd_message m = {.buffer = answer, .buffer_bytes = sizeof answer}, r = {.handle = -1};
+    kd_call3(KD_NAME_SET, (long)"ports.closed", port, 0);
+    for (int i = 0; i < 3; i++) { /* one that is received, two in the queue */
+        o[i] = (struct one){.port = caller, .m = {.kind = 1, .data = big, .data_bytes = 100}, .done = 1};
+        pthread_create(&t[i], NULL, one_call_until, &o[i]);
+    }
+    tap_ok(receive(second, &m, 5000) == 0 && kd_call3(KD_HANDLE_CLOSE, port, 0, 0) == 0,
+           "a_port_with_a_second_handle_loses_one");
+    tap_ok(kd_call3(KD_PORT_NOTIFY, caller, 1, 0) == 0, "and_lives");
+    kd_call3(KD_HANDLE_CLOSE, second, 0, 0);
+    int bad = 0;
+    for (int i = 0; i < 3; i++) {
+        pthread_join(t[i], NULL);
+        bad += o[i].result != -EOWNERDEAD;
+    }
+    tap_ok(bad == 0, "calls_at_a_port_whose_last_receive_handle_is_closed_end");
+    tap_ok(reply(m.token, &r) == -ESRCH, "and_are_not_to_be_answered");
+    tap_ok(call(caller, &r) == -EOWNERDEAD && kd_call3(KD_PORT_NOTIFY, caller, 1, 0) == -EOWNERDEAD
+              && kd_call3(KD_NAME_FIND, (long)"ports.closed", 0, 0) == -ENOENT, "the_port_is_dead_and_has_no_name");
+    kd_call3(KD_HANDLE_CLOSE, caller, 0, 0);
+
+    port = port_new();
+    o[3] = (struct one){.port = port};
+    pthread_create(&t[3], NULL, one_receive, &o[3]);
+    rest(50);
+    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+    pthread_join(t[3], NULL);
+    tap_ok(o[3].result == -EBADF, "a_receiver_whose_handle_is_closed_waits_no_longer");
+
+    /* An object keeps its port, but receives nothing. */
+    port = port_new();
+    struct kd_object_create c = {.port = (int)port, .commit_port = (int)port, .pages = 4};
+    long object = kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+    kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ);
+    o[0] = (struct one){.port = (long)c.base};
+    pthread_create(&t[0], NULL, one_load, &o[0]);
+    tap_ok(object >= 0 && receive(port, &m, 5000) == 0 && m.kind == (uint32_t)KD_MSG_PAGE, "a_page_is_asked_for");
+    o[1] = (struct one){.port = (long)c.base + 4096};
+    pthread_create(&t[1], NULL, one_load, &o[1]); /* its request stays in the queue */
+    rest(50);
+    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(t[i], NULL);
+    tap_ok(o[0].result == -EFAULT && o[1].result == -EFAULT, "faults_that_wait_for_a_closed_port_end");
+    tap_ok(kd_call3(KD_KERNEL_LOG, (long)c.base, 8, 0) == -EFAULT, "so_do_later_ones");
+    kd_call3(KD_HANDLE_CLOSE, object, 0, 0);
+}
+
+static long meeting; /* 1: the other thread runs; 2: both go */
+static int close_delay;
+
+static void *one_close(void *arg)
+{
+    __atomic_store_n(&meeting, 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&meeting, __ATOMIC_ACQUIRE) != 2) continue;
+    for (volatile int i = 0; i < close_delay; i++) continue;
+    kd_call3(KD_HANDLE_CLOSE, (long)arg, 0, 0);
+    return NULL;
+}
+
+/* Aim: of an object that is made while its port is closed, nobody waits for pages: it ends with the port.
+ * Method: it is large, so its making takes as long as the port's end, which begins a bit later each time. */
+static void test_closed_while_made(void)
+{
+    enum { TRIES = 100 };
+    int made = 0, bad = 0;
+    for (int i = 0; i < TRIES; i++) {
+        long port = port_new();
+        struct kd_object_create c = {.port = (int)port, .commit_port = (int)port,
+                                     .base = KD_STORE_BASE, .pages = KD_ZONE_BYTES / 2 / 4096};
+        pthread_t t;
+        meeting = 0;
+        close_delay = i * 15;
+        pthread_create(&t, NULL, one_close, (void *)port);
+        while (!__atomic_load_n(&meeting, __ATOMIC_ACQUIRE)) continue;
+        __atomic_store_n(&meeting, 2, __ATOMIC_RELEASE);
+        long object = kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+        pthread_join(t, NULL);
+        if (object < 0) {
+            bad += object != -EBADF;
+            continue;
+        }
+        made++;
+        bad += kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ) != -EOWNERDEAD;
+        kd_call3(KD_HANDLE_CLOSE, object, 0, 0);
+    }
+    printf("# %d of %d objects were made, %d bad\n", made, TRIES, bad);
+    tap_ok(bad == 0, "an_object_made_while_its_port_is_closed_ends");
+}
+
 static void test_notices(void)
 {
     long port = port_new();
@@ -382,6 +502,31 @@ static void test_notices(void)
     reply(m.token, &m);
     pthread_join(t, NULL);
     tap_ok(kd_call3(KD_PORT_NOTIFY, port, 1, 0) == 0, "a_notice_to_a_port_that_is_then_closed");
+    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+}
+
+/* A caller that waits so long and no longer, wherever its call is then. */
+static void test_timeouts(void)
+{
+    long port = port_new();
+    struct one a = {.port = port, .m = {.kind = 7, .data = big, .data_bytes = 3000}};
+    struct kd_message m = {.buffer = big, .buffer_bytes = sizeof big}, r = {.handle = -1};
+    tap_ok(kd_call3(KD_PORT_CALL_UNTIL, port, (long)&a.m, 20) == -ETIMEDOUT, "a_call_that_nobody_takes_times_out");
+    tap_ok(receive(port, &m, 0) == -EAGAIN, "and_is_not_there_any_more");
+    pthread_t t;
+    pthread_create(&t, NULL, one_call_until, &a);
+    bool taken = receive(port, &m, 5000) == 0 && m.kind == 7;
+    uint64_t late = m.token;
+    pthread_join(t, NULL);
+    tap_ok(taken && a.result == -ETIMEDOUT, "one_that_nobody_answers_too");
+    tap_ok(reply(late, &r) == -ESRCH, "its_answer_comes_too_late");
+    a.done = 1; /* it waits longer */
+    pthread_create(&t, NULL, one_call_until, &a);
+    tap_ok(receive(port, &m, 5000) == 0 && m.token != late && reply(late, &r) == -ESRCH && reply(m.token, &r) == 0,
+           "and_does_not_answer_the_next");
+    pthread_join(t, NULL);
+    tap_ok(a.result == 0, "which_is_answered_in_time");
+    tap_ok(reply(m.token, &r) == -ESRCH, "once");
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
 }
 
@@ -443,7 +588,7 @@ int main(int argc, char **argv)
         pthread_create(&t, NULL, call_for_ever, (void *)port);
         call_for_ever((void *)port);
     }
-    tap_plan(67);
+    tap_plan(84);
     int server = start("--serve", "ports.echo");
     long port = find("ports.echo");
     tap_ok(server > 0 && port >= 0, "a_server_is_found_by_its_name");
@@ -453,8 +598,11 @@ int main(int argc, char **argv)
     test_tokens();
     test_killed_callers();
     test_dead_server();
+    test_closed_port();
+    test_closed_while_made();
     test_notices();
     test_names();
+    test_timeouts();
     struct kd_message m = {.kind = OP_DIE};
     call(port, &m);
     tap_ok(wait_for(server) == 0, "the_server_ends");

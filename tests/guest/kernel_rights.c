@@ -84,6 +84,19 @@ static int writes_2(void *arg)
     stop_at(1);
     return 0;
 }
+static int writes_22(void *arg)
+{
+    (void)arg;
+    write_page((void *)22);
+    stop_at(1);
+    return 0;
+}
+static int writes_23_then_22(void *arg) /* 23 first: the fault of 22 is a fast one */
+{
+    write_page((void *)23);
+    word_of(22, 0)[1] = 1;
+    return write_page(arg);
+}
 static int reads_3_writes_4(void *arg)
 {
     (void)arg;
@@ -161,6 +174,29 @@ static void waits_end(void)
     tap_ok(try_write(2, LONG_MS) == 0, "and who waits is woken by its end");
     other_ends();
     tap_ok(value(2) == 2, "both stores are there");
+}
+
+/* A write fault copies the page before it locks anything, then finds another writer, and waits. What it
+ * copied is old when it is woken. */
+static volatile int copied_result;
+static void *copier_main(void *arg)
+{
+    copied_result = run(writes_23_then_22, arg, KD_SERIALISABLE, LONG_MS);
+    return NULL;
+}
+
+static void copied_anew(void)
+{
+    pthread_t t;
+    int before = value(22);
+    other_start(writes_22, KD_SERIALISABLE);
+    other_reaches(1);
+    pthread_create(&t, NULL, copier_main, (void *)22);
+    usleep(30000);
+    other_ends();
+    pthread_join(t, NULL);
+    tap_ok(copied_result == 0 && value(22) == before + 2, "what a writer waited for is in its copy (%d, %d)",
+           copied_result, value(22) - before);
 }
 
 static volatile int woken_result;
@@ -285,17 +321,57 @@ static void destroyed(void)
     other_ends();
 }
 
+/* ---- one thread with two views ---- */
+
+static jmp_buf suspended_env;
+static char suspended_stack[8192] __attribute__((aligned(16)));
+static void on_victim(long reason) { longjmp(suspended_env, (int)reason); }
+
+static long begin_in(int view)
+{
+    struct kd_begin b = {.mode = KD_SERIALISABLE, .timeout_ms = 3000, .entry = (uint64_t)on_victim,
+                         .stack = (uint64_t)(suspended_stack + sizeof suspended_stack - 8)};
+    long e = kd_call3(KD_VIEW_ENTER, view, 0, 0);
+    return e ? e : kd_call3(KD_TXN_BEGIN, (long)&b, 0, 0);
+}
+
+/* The one that runs waits for the one that is suspended, which is the younger, but cannot act. */
+static void suspended(void)
+{
+    static volatile int first, second;
+    struct kd_commit k = {.port = -1};
+    first = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0);
+    second = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0);
+    long e = begin_in(first);
+    if (!e) e = begin_in(second);
+    int reason = setjmp(suspended_env);
+    if (!reason && !e) {
+        *word_of(3, 5) += 1;
+        kd_call3(KD_VIEW_ENTER, first, 0, 0);
+        *word_of(3, 5) += 1;
+    }
+    kd_call3(KD_VIEW_ENTER, second, 0, 0);
+    long c = kd_call3(KD_TXN_COMMIT, (long)&k, 0, 0);
+    tap_ok(e == 0 && reason == EDEADLK && c == 0,
+           "a thread that waits for its own suspended view is the victim (%ld, %d, %ld)", e, reason, c);
+    kd_call3(KD_HANDLE_CLOSE, first, 0, 0);
+    kd_call3(KD_HANDLE_CLOSE, second, 0, 0);
+    mine = NULL; /* another view was entered */
+}
+
 int main(void)
 {
-    tap_plan(25);
+    tap_plan(27);
     tap_ok(start_manager(0), "an object is created and attached");
     held_over_eviction();
     tap_ok(check() == 0, "kcheck is clean");
     waits_end();
+    copied_anew();
     woken_by_end();
     committing_is_active();
     snapshots();
     tickets();
+    suspended();
     deadlock();
     published_at_once();
     credits();

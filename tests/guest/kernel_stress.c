@@ -5,7 +5,8 @@
  *         misuse their calls, processes that die at any moment; nothing is left behind.
  * Method  this program is a manager whose pages are computed, but for four words each, and its own
  *         clients; then it starts itself as a manager and as clients, and kills them. Transfers keep
- *         a sum that every reader checks. `kernel_stress SEED` repeats a run's choices.
+ *         a sum that every reader checks. Work is counted in kills, transactions and evictions, not in
+ *         seconds. `kernel_stress SEED` repeats a run's choices.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -156,7 +157,7 @@ static void *manager(void *arg)
             break;
         case (uint32_t)KD_MSG_LOCK:
             asks++;
-            kd_call4(KD_LOCK_ANSWER, objects[m.word[0]].handle, (long)m.word[1], (long)m.word[3],
+            kd_call4(KD_LOCK_ANSWER, objects[m.word[0]].handle, (long)m.token, (long)m.word[3],
                      m.word[1] % 8 == 7 ? -asked_error : 0);
             break;
         default:
@@ -339,6 +340,7 @@ static int any(unsigned object)
 }
 
 static volatile int stop;
+static int working;                     /* a worker that finds something wrong ends before it is told to */
 static uint64_t done_count;
 static void *worker(void *arg)
 {
@@ -348,8 +350,10 @@ static void *worker(void *arg)
         __atomic_fetch_add(&done_count, 1, __ATOMIC_RELAXED);
     }
     leave();
+    __atomic_fetch_sub(&working, 1, __ATOMIC_SEQ_CST);
     return (void *)(intptr_t)bad;
 }
+static int all_work(int n) { return __atomic_load_n(&working, __ATOMIC_SEQ_CST) == n; }
 
 /* Threads that exist before memory is full: later there may be no stack for a new one. */
 enum { POOL = 5, SPARE = 4 };
@@ -405,6 +409,7 @@ static int joined(int i)
 static int beside(int n, unsigned object, int (*body)(void))
 {
     stop = 0;
+    working = n;
     for (int i = 0; i < n; i++) spawn(i, worker, (void *)(uintptr_t)object);
     int bad = body();
     stop = 1;
@@ -421,7 +426,7 @@ static int beside(int n, unsigned object, int (*body)(void))
 static int many_evictions(void)
 {
     uint64_t enough = info().evictions + PAGES / 4;
-    while (info().evictions < enough) nap(20);
+    while (info().evictions < enough && all_work(3)) nap(20);
     return 0;
 }
 
@@ -547,10 +552,12 @@ static int write_n(void *arg)
     for (uintptr_t i = 0; i < (uintptr_t)arg; i++) *word_of(LENT, 100 + i, 1) += 1;
     return 0;
 }
+enum { MOVES = 1500 };
+/* Until so many transactions have shared a few credits. */
 static int credits(void)
 {
-    uint64_t end = now_ms() + 1500;
-    while (now_ms() < end) nap(50);
+    uint64_t enough = done_count + MOVES;
+    while (__atomic_load_n(&done_count, __ATOMIC_RELAXED) < enough && all_work(4)) nap(5);
     return 0;
 }
 
@@ -802,7 +809,7 @@ static int client_main(void)
     }
 }
 
-enum { CLIENTS = 4 };
+enum { CLIENTS = 4, KILLS = 24 };
 static int wrong_ends;
 static void expect_killed(int pid)
 {
@@ -815,9 +822,8 @@ static void expect_killed(int pid)
 static int kills(int manager_too)
 {
     int pid[CLIENTS], m = start("manager", 0), bad = 0, restarts = 0;
-    uint64_t end = now_ms() + 3500;
     for (int i = 0; i < CLIENTS; i++) pid[i] = start("client", next(&seed));
-    while (now_ms() < end && !bad) {
+    for (int round = 0; round < KILLS && !bad; round++) {
         nap((unsigned)(next(&seed) % 120));
         unsigned i = (unsigned)(next(&seed) % CLIENTS);
         if (pid[i] > 0) call(KD_PROCESS_KILL, pid[i], STATUS_KILLED, 0);
@@ -901,7 +907,7 @@ int main(int argc, char **argv)
     lend = 12;
     call(KD_CREDIT_GRANT, lent_port, lend, 0);
     e = beside(4, LENT, credits);
-    tap_ok(e == 0, "twelve credits for four threads (%d)", e);
+    tap_ok(e == 0, "twelve credits for four threads (%d; %lu transactions)", e, done_count);
     lend = 0;
     e = run(write_n, (void *)13, KD_SERIALISABLE, 5000);
     tap_ok(e == -E2BIG || e == -ENOSPC, "more than there are: refused (%d)", e);

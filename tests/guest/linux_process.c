@@ -281,6 +281,18 @@ static Elf64_Phdr *segment(int flags)
         free(image);                                                                              \
     } while (0)
 
+/* Where the part that is mapped ends. */
+static size_t loaded_bytes(void)
+{
+    const Elf64_Ehdr *h = (void *)image;
+    const Elf64_Phdr *p = (void *)(image + h->e_phoff);
+    size_t end = 0;
+    for (int i = 0; i < h->e_phnum; i++)
+        if (p[i].p_type == PT_LOAD && p[i].p_offset + p[i].p_filesz > end)
+            end = p[i].p_offset + p[i].p_filesz;
+    return end;
+}
+
 static void hostile_images(void)
 {
     Elf64_Ehdr *h;
@@ -289,7 +301,7 @@ static void hostile_images(void)
     tap_ok(try_image(image_bytes) == 42, "a_copy_of_a_program_runs_from_tmp");
     int good = 1;
     for (size_t n = 0; n < image_bytes; n += n < 1000 ? 37 : 4099)
-        good &= try_image(n) == -ENOEXEC || n > image_bytes - 40000; /* debug data may be missing */
+        good &= try_image(n) == -ENOEXEC || n >= loaded_bytes(); /* debug data may be missing */
     tap_ok(good, "elf_cut_at_any_length_is_refused");
     free(image);
     REFUSED("magic", h->e_ident[0], 0);
@@ -352,7 +364,7 @@ static void nothing_is_lost(void)
     tap_ok(read(ends[0], text, 4) == 4, "a_process_holds_memory");
     close(ends[0]);
     int status = run("hog");
-    tap_ok(status == 139, "who_wants_more_memory_than_there_is_ends (%d)", status);
+    tap_ok(status == 137, "who_wants_more_memory_than_there_is_ends (%d)", status);
     tap_ok(syscall(KD_PROCESS_KILL, pid, 137) == 0
                && syscall(KD_PROCESS_WAIT, pid, &held, 0) == pid && held == 137, "and_ends_alone");
     usleep(50000);

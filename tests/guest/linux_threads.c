@@ -236,9 +236,61 @@ static void unmapped_frames_are_clean_elsewhere(void)
     tap_ok(good, "new_memory_is_zero_while_others_unmap");
 }
 
+/* One thread takes pages away, makes them read-only, and gives them back, while another hands them to
+ * calls that read and write them. */
+static char *shaky;
+static void *shake(void *stop)
+{
+    enum { BYTES = 65536 };
+    for (unsigned i = 0; !*(volatile int *)stop; i++) {
+        char *at = shaky + i % 16 * 4096;
+        if (i % 3 == 0)
+            munmap(at, 4096);
+        else if (i % 3 == 1)
+            mprotect(at, 4096, PROT_READ);
+        else
+            mmap(shaky, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    }
+    return NULL;
+}
+
+static void memory_goes_away_during_calls(void)
+{
+    static volatile int stop;
+    int ends[2], good = pipe(ends) == 0;
+    long faults = 0, port = syscall(KD_PORT_CREATE), own_faults = 0;
+    pthread_t t;
+    shaky = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pthread_create(&t, NULL, shake, (void *)&stop);
+    for (int i = 0; i < 3000; i++) {
+        char *at = shaky + i * 1237 % 60000;
+        long r[] = {syscall(SYS_uname, at), syscall(SYS_getrandom, at, 5000, 0), syscall(SYS_write, ends[1], at, 4000),
+                    syscall(SYS_clock_gettime, 1, at), syscall(SYS_stat, at, at)};
+        if (r[2] > 0) /* so that it is not full */
+            for (long left = r[2]; left > 0;) {
+                char buffer[4096];
+                left -= syscall(SYS_read, ends[0], buffer, left);
+            }
+        for (int k = 0; k < 5; k++) faults += r[k] < 0;
+        syscall(KD_PORT_NOTIFY, port, 1);
+        long own[] = {syscall(KD_SYSTEM_INFO, at), syscall(KD_LOOK, KD_LOOK_LOG, 0, at, 5000),
+                      syscall(KD_PORT_RECEIVE, port, at, 0), syscall(KD_PROCESS_LIST, at, 2),
+                      syscall(KD_KERNEL_COMMAND_LINE, at, 3000)};
+        for (int k = 0; k < 5; k++) own_faults += own[k] < 0;
+        good &= own[0] <= 0 && own[1] <= 5000 && own[2] <= 0;
+        good &= r[0] <= 0 && r[1] <= 5000 && r[2] <= 4000 && r[3] <= 0;
+    }
+    stop = 1;
+    pthread_join(t, NULL);
+    close(ends[0]), close(ends[1]);
+    syscall(KD_HANDLE_CLOSE, port);
+    tap_ok(good && faults > 0 && own_faults > 0, "memory_that_goes_away_during_calls (%ld and %ld faults)",
+           faults, own_faults);
+}
+
 int main(void)
 {
-    tap_plan(10);
+    tap_plan(11);
     mutexes_exclude();
     conditions_wake();
     waits_end_in_time();
@@ -246,6 +298,7 @@ int main(void)
     registers_are_kept();
     ended_threads_leave_nothing();
     unmapped_frames_are_clean_elsewhere();
+    memory_goes_away_during_calls();
     tap_ok(syscall(KD_CHECK) == 0, "kcheck");
     return tap_end();
 }

@@ -27,7 +27,12 @@ static uint64_t base, next_csn = 1;
 static uint8_t home[HOME_PAGES][KD_PAGE_BYTES];
 static volatile long commits_seen, pages_logged;
 static volatile uint64_t asked_most, asked_alone; /* pages of a request; requests without neighbours */
+static volatile int held_commits; /* one is */
 static volatile int fail_pages, hold_commits; /* while set: pages fail; commits are not answered */
+
+#ifdef OWN_MESSAGES
+static bool OWN_MESSAGES(struct kd_message *m); /* true: the test has dealt with it */
+#endif
 
 /* ---- the manager ---- */
 
@@ -43,15 +48,21 @@ static void serve_page(struct kd_message *m)
     struct kd_supply s = {.object = object, .source = known ? KD_SUPPLY_MEMORY : KD_SUPPLY_ZERO,
                           .rights = KD_READ | KD_WRITE,
                           .page = m->word[1], .count = 1, .memory = known ? home[m->word[1]] : NULL};
-    if (kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0) != 0)
-        printf("# supply failed\n");
+    long e = kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
+    if (e == -ENOMEM)
+        kd_call4(KD_OBJECT_FAIL, object, (long)m->word[1], 1, ENOMEM);
+    else if (e)
+        printf("# supply failed: %ld\n", e);
 }
 
 static void serve_commit(struct kd_message *m)
 {
     static uint8_t buffer[1 << 20];
-    while (hold_commits)
+    while (hold_commits) {
+        held_commits = 1;
         usleep(1000);
+    }
+    held_commits = 0;
     struct kd_diff d = {.view = m->word[0], .token = m->token, .full_below = 0, .cursor = 0};
     long e = 0;
     while (d.cursor != ~0ull && !e) {
@@ -60,7 +71,8 @@ static void serve_commit(struct kd_message *m)
         e = kd_call3(KD_TXN_DIFF, (long)&d, 0, 0);
         for (uint64_t at = 0; !e && at < d.buffer_bytes;) {
             struct kd_run *r = (struct kd_run *)(buffer + at);
-            memcpy(home[r->page] + r->offset, r + 1, r->bytes);
+            if (r->page < HOME_PAGES)
+                memcpy(home[r->page] + r->offset, r + 1, r->bytes);
             at += sizeof *r + ((r->bytes + 7u) & ~7u);
             pages_logged += (r->flags & KD_RUN_LAST) != 0;
         }
@@ -88,6 +100,10 @@ static void *manager(void *arg)
             printf("# receive: %ld\n", e);
             return NULL;
         }
+#ifdef OWN_MESSAGES
+        if (OWN_MESSAGES(&m))
+            continue;
+#endif
         if (m.kind == (uint32_t)KD_MSG_PAGE)
             serve_page(&m);
         else if (m.kind == (uint32_t)KD_MSG_COMMIT)

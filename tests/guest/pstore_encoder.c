@@ -112,7 +112,7 @@ static int manager_dies(void)
     int pid = manager_pid(), r = -ENOTCONN;
     kd_call3(KD_PROCESS_KILL, pid, 9, 0);
     while (manager_pid() == pid) pause_ms(1);
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 20000; i++) {
         r = ps_transaction(sum_words, NULL);
         if (r != -EOWNERDEAD && r != -ENOTCONN) break;
         pause_ms(10);

@@ -2,10 +2,11 @@
  * pstore_locks.c - whole containers locked from libpstore, and how their pages are given out.
  *
  * Aim     PS_CONTAINER_LOCK, ps_lock, ps_policy: what they refuse, and that two threads which add to
- *         all of a container's pages lose nothing and wait instead of running again.
+ *         all of a container's pages lose nothing and wait instead of running again; weights.
  * Method  counters on many pages, added to in opposite orders: without locks that is a deadlock.
  */
 #include <pthread.h>
+#include <sched.h>
 
 #include "pstore_test.h"
 
@@ -89,9 +90,48 @@ static int lock_read_only(void *other)
     return ps_lock(other, PS_LOCK_SHARED);
 }
 
+/* ---- weights: each has a page that the other one wants ---- */
+
+static int runs[2];
+static unsigned arrived;
+
+static int cross(void *arg)
+{
+    int me = *(int *)arg;
+    ++*counter(me);
+    __atomic_fetch_or(&arrived, 1u << me, __ATOMIC_SEQ_CST);
+    for (runs[me]++; __atomic_load_n(&arrived, __ATOMIC_SEQ_CST) != 3;)
+        sched_yield();
+    ++*counter(!me);
+    return 0;
+}
+
+struct crosser { int me, result; struct ps_options options; };
+static void *cross_main(void *arg)
+{
+    struct crosser *w = arg;
+    w->result = ps_transaction_opt(cross, &w->me, &w->options);
+    return NULL;
+}
+
+/* Does only the light one run again? */
+static int heavy_goes_on(int heavy)
+{
+    struct crosser w[2] = {{.me = 0}, {.me = 1}};
+    pthread_t t[2];
+    arrived = runs[0] = runs[1] = 0;
+    for (int i = 0; i < 2; i++) {
+        w[i].options.weight = i == heavy ? 2 : 1;
+        pthread_create(&t[i], NULL, cross_main, &w[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(t[i], NULL);
+    return w[0].result == 0 && w[1].result == 0 && runs[heavy] == 1 && runs[!heavy] == 2;
+}
+
 int main(void)
 {
-    tap_plan(13);
+    tap_plan(14);
     ps_delete("locks");
     c = ps_open("locks", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(c && ps_transaction(make, NULL) == 0, 1, "a container with counters on many pages");
@@ -106,6 +146,7 @@ int main(void)
     wanted += 2 * ROUNDS;
     is(ps_transaction(all_are, &wanted), 0, "and lose nothing");
     is(ps_transaction(lock_and_refuse, NULL), 0, "bad arguments are refused; shared becomes exclusive");
+    is(heavy_goes_on(0) && heavy_goes_on(1), 1, "of two that deadlock the lighter one runs again");
     is(ps_lock(c, 0), -EPERM, "no lock outside a transaction");
 
     is(ps_policy(c, PS_GROUP, 4), 0, "groups of four");

@@ -2,7 +2,8 @@
  * pstore_snapshots.c - a state that one snapshot saw, seen again by others.
  *
  * Aim     ps_snapshot_share: later snapshots and other processes see exactly that state, however much
- *         is committed meanwhile; what a snapshot mapped is never shown to the next one as current.
+ *         is committed meanwhile; what a snapshot mapped is never shown to the next one as current. One
+ *         that needs more old pages than its process may keep says ESTALE.
  * Method  numbers on many pages, changed together; every snapshot must find all alike. The child is
  *         this program, with the handle.
  */
@@ -90,7 +91,7 @@ int main(int argc, char **argv)
     if (argc > 1)
         return child(argv[1]);
     int first = 0, second = 0;
-    tap_plan(15);
+    tap_plan(18);
     ps_delete("snapshots");
     c = ps_open("snapshots", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(c && ps_transaction(make, NULL) == 0 && ps_transaction(add, NULL) == 0, 1, "numbers, all 1");
@@ -117,6 +118,13 @@ int main(int argc, char **argv)
         if (see(half_alike, NULL, 0) || ps_transaction(add, NULL))
             break;
     is(wanted, 30, "snapshots amid commits see each state when it is the newest");
+    uint64_t few[2] = {PAGES / 2, PAGES / 2}; /* old pages that one snapshot may need */
+    int third = 0;
+    kd_call4(302, 0, KD_RLIMIT + KD_LIMIT_VERSIONS, (long)few, 0); /* prlimit64 */
+    is(see(share, &third, 0) == 0 && ps_transaction(add, NULL) == 0, 1, "a third, which may need few old pages");
+    is(see(all_alike, NULL, third), -ESTALE, "and needs more: it has expired");
+    is(see(all_alike, (wanted++, NULL), 0), 0, "the newest state can be seen");
+
     is(ps_snapshot_share(), -EPERM, "there is nothing to share outside a transaction");
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck is clean");
     return tap_end();

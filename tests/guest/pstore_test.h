@@ -35,6 +35,36 @@ static inline int child_run(const char *self, const char *what, const char *argu
     return child_wait(child_start(self, what, argument));
 }
 
+/* ---- tests/system/slow-reads.py: a read of the disk that begins after disk_slow() returns does not end
+ * before disk_slow_end() */
+
+static inline void disk_slow(void)
+{
+    puts("ready");
+    fflush(stdout);
+    (void)!getchar();
+}
+static inline void disk_slow_end(void)
+{
+    puts("committed");
+    fflush(stdout);
+}
+
+enum { BESIDE = 20 };
+
+/* Commits, until so many in a row lie between two changes of *reads, or that has come to `last`; how many
+ * then did. */
+static inline int commits_beside(int (*change)(void *), volatile int *reads, int last, int *bad)
+{
+    int beside = 0;
+    for (int now = *reads; beside < BESIDE && now < last; beside++) {
+        *bad += ps_transaction(change, NULL) != 0;
+        if (*reads != now) beside = -1;
+        now = *reads;
+    }
+    return beside;
+}
+
 static inline int is(long got, long wanted, const char *what)
 {
     if (got != wanted)

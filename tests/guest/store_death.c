@@ -11,28 +11,16 @@
 #include <time.h>
 
 #include "store_client.h"
+#include "two_words.h"
 
 enum { DEATHS_MAX = 8, COMMITS_MAX = 100 };
 
 static struct store_opened box;
-static volatile uint64_t *a, *b;
 static uint64_t acknowledged;
-
-static long both(void *value)
-{
-    *a = (uint64_t)value;
-    *b = (uint64_t)value;
-    return 0;
-}
-static long equal(void *out)
-{
-    *(uint64_t *)out = *a;
-    return *a == *b ? 0 : -EBADMSG;
-}
 
 static int reconnect(void)
 {
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 20000; i++) {
         client_port = -1;
         if (client_connect() == 0
             && client_open("box", PS_CREATE | PS_WRITE, NULL, 0, 0, &box) == 0) return 0;

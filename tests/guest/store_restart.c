@@ -10,24 +10,12 @@
 #include <time.h>
 
 #include "store_client.h"
+#include "two_words.h"
 
 enum { KILLS = 5, COMMITS = 40 };
 
 static struct store_opened box;
-static volatile uint64_t *a, *b;
 static uint64_t acknowledged;
-
-static long both(void *value)
-{
-    *a = (uint64_t)value;
-    *b = (uint64_t)value;
-    return 0;
-}
-static long equal(void *out)
-{
-    *(uint64_t *)out = *a;
-    return *a == *b ? 0 : -EBADMSG;
-}
 
 static int store_pid(void)
 {
@@ -42,7 +30,7 @@ static int store_pid(void)
 /* Connects to the manager that runs now, and opens the container. */
 static int reconnect(uint32_t flags)
 {
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 20000; i++) {
         client_port = -1;
         if (client_connect() == 0 && client_open("box", flags, NULL, 0, 0, &box) == 0) return 0;
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
@@ -57,6 +45,15 @@ static int kill_and_reconnect(void)
     return reconnect(PS_WRITE);
 }
 
+/* The next manager is killed as soon as there is one: before it answers, which init must see as a death, too. */
+static int kill_while_it_starts(void)
+{
+    int first = store_pid(), second = first;
+    if (first <= 0 || kd_call3(KD_PROCESS_KILL, first, 9, 0) < 0) return -1;
+    while (second <= 0 || second == first) second = store_pid();
+    return kd_call3(KD_PROCESS_KILL, second, 9, 0) < 0 ? -1 : reconnect(PS_WRITE);
+}
+
 static long killed_inside(void *value)
 {
     *a = (uint64_t)value;
@@ -67,7 +64,7 @@ static long killed_inside(void *value)
 
 int main(void)
 {
-    tap_plan(KILLS + 5);
+    tap_plan(KILLS + 6);
     if (client_connect() < 0 || reconnect(PS_CREATE | PS_WRITE) < 0) {
         printf("Bail out! there is no store\n");
         return 1;
@@ -91,6 +88,10 @@ int main(void)
     int r = reconnect(PS_WRITE);
     e = client_run(equal, &value);
     tap_ok(r == 0 && e == 0 && value == acknowledged, "and left nothing");
+    r = kill_while_it_starts();
+    e = client_run(equal, &value);
+    tap_ok(r == 0 && e == 0 && value == acknowledged,
+           "a manager that dies while it starts is followed by another (%d, %ld)", r, e);
     tap_ok(client_run(both, (void *)(acknowledged + 1)) == 0, "work goes on");
     tap_ok(kd_call3(KD_CHECK, 0, 0, 0) == 0, "kcheck");
     return tap_end();

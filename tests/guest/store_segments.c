@@ -54,7 +54,7 @@ static int store_pid(void)
 
 static int reconnect(void)
 {
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 20000; i++) {
         client_port = -1;
         if (client_connect() == 0 && client_open("box", PS_WRITE, NULL, 0, 0, &box) == 0) return 0;
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);

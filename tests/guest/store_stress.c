@@ -4,8 +4,9 @@
  * Aim     commits, aborts, frees, leases, container creation and deletion, eviction and cleaning at
  *         once: no page ever holds what its last commit did not write, and a fresh page is zero.
  * Method  each process has a container of its own, whose pages it checks against version numbers,
- *         and all add to counters in a shared one. tests/system/store-stress.sh runs it with a
- *         small log and little memory, and with a disk that fails:
+ *         and all add to counters in a shared one. Each takes so many steps, however long that takes.
+ *         tests/system/store-stress.sh runs it with a small log and little memory, and with a disk that fails:
+ *             store_stress [SEED]         repeats a run's choices
  *             store_stress ledger         commits 1, 2, ... until EIO; prints the last acknowledged
  *             store_stress look N         after the next boot: N or N + 1, and whole
  */
@@ -15,7 +16,7 @@
 
 #include "store_client.h"
 
-enum { PROCESSES = 3, PAGES = 4000, COUNTERS = 64, SECONDS = 7, LEDGER_PAGES = 24 };
+enum { PROCESSES = 3, PAGES = 4000, COUNTERS = 64, STEPS = 700, LEDGER_PAGES = 24 };
 
 struct page {
     uint64_t *at;
@@ -38,13 +39,6 @@ static uint64_t word_of(const struct page *p, uint32_t version, unsigned word)
 {
     if (version == 0 || word % (version % 2 ? 1 : 64)) return 0;
     return ((uint64_t)p->at ^ (uint64_t)version << 40 ^ word) * 0x9e3779b97f4a7c15ull | 1;
-}
-
-static uint64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
 static long page_check(const struct page *p)
@@ -167,18 +161,17 @@ static long shared_open(void)
     return r;
 }
 
-static int child(const char *number)
+static int child(const char *number, const char *from)
 {
     char name[32];
-    uint64_t end = now_ms() + SECONDS * 1000;
     self = (uint64_t)atoi(number);
-    seed = 12345 + (uint32_t)self;
+    seed = 12345 * (uint32_t)atoi(from) + (uint32_t)self;
     snprintf(name, sizeof(name), "own%s", number);
     long r = client_connect();
     if (r == 0) r = client_open(name, PS_CREATE | PS_WRITE, NULL, 0, 0, &own);
     if (r == 0) r = lease(0, PAGES);
     if (r == 0) r = shared_open();
-    while (r == 0 && now_ms() < end) r = step();
+    for (int i = 0; r == 0 && i < STEPS; i++) r = step();
     for (uint32_t i = 0; r == 0 && i < PAGES; i += 50)
         r = run(work_check, &(struct work){.first = i, .count = 50});
     printf("# process %s: result %ld, %llu commits, %llu retries\n", number, r,
@@ -191,9 +184,9 @@ static int child(const char *number)
 
 static int pipes[2];
 
-static long child_start(const char *path, const char *number)
+static long child_start(const char *path, const char *number, const char *from)
 {
-    const char *argv[] = {path, "child", number, NULL};
+    const char *argv[] = {path, "child", number, from, NULL};
     struct kd_process_create c = {.path = path, .argv = argv, .fds = {-1, pipes[1], -1}};
     long handle = kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0);
     return handle < 0 ? handle : c.pid;
@@ -220,7 +213,7 @@ static uint64_t output_read(void)
     return sum;
 }
 
-static int parent(void)
+static int parent(const char *from)
 {
     long pid[PROCESSES];
     int status, good = 0;
@@ -234,7 +227,7 @@ static int parent(void)
     for (int i = 0; i < PROCESSES; i++) {
         char number[8];
         snprintf(number, sizeof(number), "%d", i);
-        pid[i] = child_start("/bin/store_stress", number);
+        pid[i] = child_start("/bin/store_stress", number, from);
     }
     close(pipes[1]);
     wanted = output_read();
@@ -305,8 +298,8 @@ static int look(const char *text)
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (argc > 2 && strcmp(argv[1], "child") == 0) return child(argv[2]);
-    if (argc == 1) return parent();
+    if (argc > 3 && strcmp(argv[1], "child") == 0) return child(argv[2], argv[3]);
+    if (argc == 1 || atoi(argv[1]) > 0) return parent(argc == 1 ? "1" : argv[1]);
     if (client_connect() < 0 || client_open("ledger", PS_CREATE | PS_WRITE, NULL, 0, 0, &own) ||
         (argc == 2 && !client_lease(own.container, LEDGER_PAGES, NULL)))
         return puts("no store") < 0 ? 1 : 2;

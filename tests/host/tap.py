@@ -16,6 +16,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 def load(name):
     sys.dont_write_bytecode = True
     path = os.path.join(ROOT, "scripts", name)
+    if os.path.dirname(path) not in sys.path:
+        sys.path.append(os.path.dirname(path))  # its parts lie beside it
     loader = importlib.machinery.SourceFileLoader(name, path)
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
     loader.exec_module(module)

@@ -3,16 +3,7 @@
  * checksums, page frames, kernel memory. The kernel's files are included, with their names of
  * libc's functions changed; RAM is an array.
  */
-#define memcpy kernel_memcpy
-#define memmove kernel_memmove
-#define memset kernel_memset
-#define memcmp kernel_memcmp
-#define strlen kernel_strlen
-#define strnlen kernel_strnlen
-#define strcmp kernel_strcmp
-#define strncmp kernel_strncmp
-#define strchr kernel_strchr
-#define strlcpy kernel_strlcpy
+#include "tests/host/kernel_names.h"
 #include "kernel/string.c"
 #include "kernel/format.c"
 #undef NO_LIBRARY_CALLS
@@ -20,19 +11,10 @@
 #include "kernel/kmem.c"
 #define word_t crc_word_t
 #include "kernel/crc32c.c"
-#undef memcpy
-#undef memmove
-#undef memset
-#undef memcmp
-#undef strlen
-#undef strnlen
-#undef strcmp
-#undef strncmp
-#undef strchr
-#undef strlcpy
-#undef assert
+#include "tests/host/kernel_names.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,9 +136,6 @@ static void strings_are_cut_and_found(void **state)
     assert_int_equal(kernel_strnlen("hello", 3), 3);
     assert_true(kernel_strcmp("a", "b") < 0 && kernel_strcmp("ab", "a") > 0);
     assert_true(kernel_strcmp("\x80", "a") > 0 && kernel_strncmp("abc", "abd", 2) == 0);
-    assert_null(kernel_strchr("abc", 'd'));
-    assert_string_equal(kernel_strchr("abc", 'b'), "bc");
-    assert_string_equal(kernel_strchr("abc", 0), "");
 }
 
 /* ---- printf ---- */
@@ -205,8 +184,8 @@ static uint32_t crc_bit_by_bit(const uint8_t *p, size_t bytes)
 }
 
 /* "123456789" is the check value of every catalogue, but nine bytes; so the standard's 32 zeros,
- * and pages of noise by both ways. */
-static void checksums_are_right_by_both_ways(void **state)
+ * and pages of noise by all ways. */
+static void checksums_are_right_by_all_ways(void **state)
 {
     static uint8_t page[PAGE_BYTES];
 
@@ -220,6 +199,7 @@ static void checksums_are_right_by_both_ways(void **state)
             page[i] = (uint8_t)any(256);
         right = crc_bit_by_bit(page, sizeof page);
         assert_int_equal(~by_tables(~0u, (const crc_word_t *)page, sizeof page / 8), right);
+        assert_int_equal(~by_sums(~0u, (const crc_word_t *)page, sizeof page / 8), right);
         if (arch_has_crc32c())
             assert_int_equal(~by_instruction(~0u, (const crc_word_t *)page, sizeof page / 8), right);
     }
@@ -234,14 +214,17 @@ static void all_frames_can_be_taken_and_come_back_whole(void **state)
 
     (void)state;
     assert_int_equal(total, RAM_PAGES - 1 - (HOLE_END - HOLE_START) - ARRAY_PAGES);
-    while ((taken[count] = frame_alloc(false)) != NULL) {
+    while ((taken[count] = frame_alloc(FRAME_PAGE)) != NULL) {
         const uint8_t *memory = frame_memory(taken[count++]);
 
         assert_int_equal(memory[0] | memory[PAGE_BYTES - 1], 0);
     }
     assert_int_equal(count, total - frames.reserve_count); /* F4 */
     assert_true(evict_calls >= frames.low_mark - frames.reserve_count);
-    while ((taken[count] = frame_alloc_raw(true)) != NULL)
+    while ((taken[count] = frame_alloc_raw(FRAME_MANAGER)) != NULL)
+        count++;
+    assert_int_equal(count, total - frames.reserve_count / 4);
+    while ((taken[count] = frame_alloc_raw(FRAME_KERNEL)) != NULL)
         count++;
     assert_int_equal(count, total);
     while (count > 0)
@@ -257,7 +240,7 @@ static void reserved_memory_is_never_handed_out(void **state)
     struct frame *f;
 
     (void)state;
-    while ((f = frame_alloc_raw(true)) != NULL) {
+    while ((f = frame_alloc_raw(FRAME_KERNEL)) != NULL) {
         size_t page = frame_paddr(f) / PAGE_BYTES;
 
         assert_true(page > 0 && page < RAM_PAGES - ARRAY_PAGES);
@@ -267,7 +250,7 @@ static void reserved_memory_is_never_handed_out(void **state)
 
 static void pinned_frame_is_freed_by_the_last_unpin(void **state)
 {
-    struct frame *f = frame_alloc(false);
+    struct frame *f = frame_alloc(FRAME_PAGE);
     size_t before = frame_free_count();
 
     (void)state;
@@ -302,7 +285,7 @@ static void runs_do_not_overlap(void **state)
             }
             runs[r].first = NULL;
         } else {
-            runs[r].first = count == 1 ? frame_alloc_raw(false) : frame_alloc_run(count);
+            runs[r].first = count == 1 ? frame_alloc_raw(FRAME_PAGE) : frame_alloc_run(count);
             runs[r].count = count;
             for (size_t i = 0; runs[r].first != NULL && i < count; i++) {
                 assert_int_equal(used[frame_index(runs[r].first) + i], 0);
@@ -319,12 +302,57 @@ static void runs_do_not_overlap(void **state)
     assert_int_equal(frame_free_count(), total);
 }
 
+/* The processor's single steps let another CPU, which takes no lock for a frame that it keeps, come
+ * between any two instructions. */
+static unsigned steps_left;
+static struct frame *taken_between;
+
+static void other_cpu(int signal)
+{
+    (void)signal;
+    if (steps_left != 0 && --steps_left == 0)
+        taken_between = frame_alloc_raw(FRAME_PAGE);
+}
+
+static void stepping(bool on)
+{
+    enum { TRAP_FLAG = 0x100 };
+    unsigned long long flags = __builtin_ia32_readeflags_u64();
+
+    __builtin_ia32_writeeflags_u64(on ? flags | TRAP_FLAG : flags & ~(unsigned long long)TRAP_FLAG);
+}
+
+/* A block looks whether its buddy is free while that one is kept, and taken. They were joined, and the
+ * frame was given out twice: seen once in some million transactions of two processes. */
+static void frame_that_is_taken_meanwhile_joins_no_block(void **state)
+{
+    struct frame *f, *buddy;
+
+    signal(SIGTRAP, other_cpu);
+    for (unsigned step = 1; steps_left == 0; step++) {
+        start(state);
+        f = frame_alloc_run(2);
+        buddy = f + 1;
+        frame_free(f);
+        assert_ptr_equal(kept[0].frame[0], f);
+        steps_left = step;
+        stepping(true);
+        block_put(buddy, 0);
+        stepping(false);
+        frames.free_count++;
+        assert_true(steps_left != 0 || taken_between == f);
+        assert_true(frame_check());
+    }
+    signal(SIGTRAP, SIG_DFL);
+}
+
 /* ---- kernel memory ---- */
 
 static void kernel_memory_is_zeroed_aligned_and_apart(void **state)
 {
     enum { PIECES = 200 };
     struct { uint8_t *p; size_t bytes; uint8_t mark; } pieces[PIECES] = {0};
+    size_t free_before = frame_free_count();
 
     (void)state;
     for (unsigned step = 0; step < 40000; step++) {
@@ -348,7 +376,7 @@ static void kernel_memory_is_zeroed_aligned_and_apart(void **state)
     }
     for (size_t i = 0; i < PIECES; i++)
         kfree(pieces[i].p);
-    assert_int_equal(kmem_live_bytes(), 0); /* M3 */
+    assert_in_range(free_before - frame_free_count(), 1, CLASS_COUNT); /* a class keeps one slab at most */
     assert_true(frame_check());
 }
 
@@ -363,7 +391,7 @@ static void kernel_memory_has_an_end(void **state)
         *p = last;
         last = p;
     }
-    assert_int_equal(frame_free_count(), frames.reserve_count);
+    assert_int_equal(frame_free_count(), 0); /* one frame at a time: the kernel has all */
     for (; last != NULL; last = p) {
         p = *last;
         kfree(last);
@@ -383,11 +411,12 @@ int main(void)
         cmocka_unit_test(strings_are_cut_and_found),
         cmocka_unit_test(conversions_agree_with_libc),
         cmocka_unit_test(output_is_cut_at_the_buffer),
-        cmocka_unit_test_setup(checksums_are_right_by_both_ways, start),
+        cmocka_unit_test_setup(checksums_are_right_by_all_ways, start),
         cmocka_unit_test_setup(all_frames_can_be_taken_and_come_back_whole, start),
         cmocka_unit_test_setup(reserved_memory_is_never_handed_out, start),
         cmocka_unit_test_setup(pinned_frame_is_freed_by_the_last_unpin, start),
         cmocka_unit_test_setup(runs_do_not_overlap, start),
+        cmocka_unit_test_setup(frame_that_is_taken_meanwhile_joins_no_block, start),
         cmocka_unit_test_setup(kernel_memory_is_zeroed_aligned_and_apart, start),
         cmocka_unit_test_setup(kernel_memory_has_an_end, start),
     };

@@ -7,7 +7,7 @@ MODEL=build/tests/model
 case ${TEST_TIER:-test} in
 check) LIMIT=200000 "$MODEL" check ;;
 test)
-    LIMIT=500000 "$MODEL" check || exit 1
+    LIMIT=300000 "$MODEL" check || exit 1
     for rule in $(grep -oE '"(TEXT|BUG)_[A-Z0-9_]+"' kernel/bug.h | tr -d '"'); do
         "$MODEL" teeth "$rule" || exit 1
     done ;;

@@ -14,7 +14,7 @@ run = load("run")
 
 
 def outcome(ended, status, log="", errors="", commands="x", kill_on=None):
-    args = argparse.Namespace(commands=commands, kill_on=kill_on, timeout=9, gdb=None)
+    args = argparse.Namespace(commands=commands, kill_on=kill_on, timeout=9, gdb=None, replay=None)
     return run.reason_of(args, ended, status, log, errors)
 
 
@@ -64,6 +64,21 @@ def test_firmware_output_is_dropped_also_across_pieces():
     for at in range(0, len(whole), 7):
         output.take(whole[at:at + 7])
     assert output.data == b"hello\n", output.data
+
+
+def test_a_closed_stdout_has_its_own_status_and_is_named():
+    def broken(*_):
+        raise BrokenPipeError(32, "Broken pipe")
+    mine = load("run")
+    mine.arguments = lambda: argparse.Namespace(verbose=False, piped=True)
+    mine.qemu_command, mine.SourceLines, mine.run_scripted = lambda *_: [], lambda _: None, broken
+    said, stdout = io.StringIO(), mine.sys.stdout
+    try:
+        with contextlib.redirect_stderr(said):
+            assert mine.main() == 141
+    finally:
+        mine.sys.stdout = stdout
+    assert "stdout was closed" in said.getvalue(), said.getvalue()
 
 
 def test_sizes_are_read():

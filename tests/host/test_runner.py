@@ -1,6 +1,11 @@
 #!/usr/bin/env python3
 """Tests of scripts/test: what counts as passed, and what as failed."""
 
+import argparse
+import contextlib
+import io
+import os
+
 from tap import load, run_tests
 
 runner = load("test")
@@ -51,6 +56,30 @@ def test_failure_keeps_its_remarks():
 
 def test_words_that_only_look_like_results_do_not_count():
     assert counts(0, "1..1\nok 1\nokay\nnot okay\n  ok 7\n") == (1, 0)
+
+
+def test_a_part_gives_its_cpus_to_each_item_and_closes_with_its_counts():
+    os.environ.setdefault("TEST_TIER", "test")
+    item = ("runner-cpus", ["sh", "-c", 'echo 1..2; echo "ok 1"; [ "$CPUS" = 4 ] && echo "ok 2" || echo "not ok 2"'])
+    os.makedirs(runner.LOGS, exist_ok=True)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        four, two = runner.run_part("a part", [item], 1, 4), runner.run_part("another", [item], 1)
+    assert (four, two) == ((2, 0), (1, 1)), (four, two)
+    lines = said.getvalue().splitlines()
+    assert lines[0].startswith("[1/1] runner-cpus: 2 passed, 0 failed"), lines
+    assert lines[1].startswith("a part: 1 programs, 2 passed, 0 failed"), lines
+    assert "    again: scripts/test --only runner-cpus" in lines, lines
+
+
+def test_numbers_of_cpus_are_read():
+    assert runner.cpu_counts("1,2,4") == [1, 2, 4]
+    for text in ("", "0", "9", "1,,2", "two"):
+        try:
+            runner.cpu_counts(text)
+        except argparse.ArgumentTypeError:
+            continue
+        raise AssertionError(f"{text!r} was taken")
 
 
 if __name__ == "__main__":

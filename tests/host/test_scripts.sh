@@ -54,11 +54,18 @@ ok reset_store_asks_and_no_keeps_it \
 ok reset_store_asks_and_yes_removes_it \
     bash -c 'echo y | make reset-store STORE="$1" && test ! -e "$1"' _ "$store"
 
+# --- crash in a tree where nothing is built ---
+mkdir -p "$TEST_TMP/tree" && cp -r scripts "$TEST_TMP/tree"
+crash_output=$("$TEST_TMP/tree/scripts/crash" 1 2>&1)
+is crash_without_a_build_fails 1 "$?"
+ok crash_names_what_is_missing grep -q 'missing: .*build/bugs/store' <<<"$crash_output"
+ok crash_names_the_target grep -q 'make crash' <<<"$crash_output"
+
 # --- help ---
-for script in bench crash cut katydid-cc lint mkiso run setup test; do
+for script in bench crash cut katydid-cc lint mkiso plots run setup test; do
     ok "${script}_has_help" bash -c 'scripts/$1 --help </dev/null | grep -q "scripts/$1"' _ "$script"
 done
-for target in run test check debug bench lint clean reset-store; do
+for target in run test check debug bench plots lint clean reset-store; do
     ok "help_lists_$target" bash -c 'make help | grep -q "^make $1 "' _ "$target"
 done
 

@@ -11,12 +11,12 @@
 struct Scenario {
     const char *name, *what;
     std::vector<std::vector<std::string>> program; /* per view, per transaction: "r0w1", "S..."
-                                                      snapshot, L takes the container lock */
+                                                      snapshot; L, M, E: lock.h */
     int pages = 2;
     bool speculate = false, drop = false, migrate = false, group = false, overlap = false,
-         rmw = false, hand = false;
+         rmw = false, hand = false, asks = false, loses = false; /* loses: a published page that was spilled */
     int evictions = 0, kills = 0, deaths = 0, refusals = 0, credits = 0, stales = 0, flushfails = 0,
-        bound = 3;
+        spills = 0, timeouts = 0, suspends = 0 /* views 0 and 1 are one thread's */, bound = 3;
     std::vector<int> cpu = {0, 1, 0};
 };
 
@@ -55,6 +55,9 @@ struct Checks {
         s.pool = sc.credits;
         s.stales = sc.stales;
         s.flushfails = sc.flushfails;
+        s.spills = sc.spills;
+        s.timeouts = sc.timeouts;
+        s.suspends = sc.suspends;
         return s;
     }
 
@@ -75,6 +78,15 @@ struct Checks {
     bool finished(const State &s, int v) const
     {
         return s.v[v].pc == DONE || (s.v[v].pc == NEXT && s.v[v].number >= sc.program[v].size());
+    }
+    bool suspended(const State &s, int v) const { return sc.suspends && v < 2 && s.entered != v; }
+    void enter(State &s, int v)
+    { /* KD_VIEW_ENTER: another table, so nothing stays in the TLB */
+        int c = s.v[v].cpu;
+        s.entered = v;
+        s.c[c].table1 = v + 1;
+        s.c[c].walk1 = 0;
+        if (!on(BUG_ENTER_NO_FLUSH)) flush_all(s, c);
     }
     int token(const State &s, int v) const
     {
@@ -182,6 +194,7 @@ struct Checks {
         if (i < 0) return;
         for (; i + 1 < g.queued; i++) g.queue[i] = g.queue[i + 1];
         g.queue[--g.queued] = 0;
+        for (i = 0; i < g.queued && !on(TEXT_QUEUE_EDGES); i++) s.v[g.queue[i]].waits &= ~(1 << v);
         if (g.queued && !on(TEXT_NO_WAKE_NEXT)) s.v[g.queue[0]].woken = 1;
     }
     void queue_join(State &s, int v, int p, bool front)
@@ -234,9 +247,9 @@ struct Checks {
                 const Pte &e = s.v[v].pte[p];
                 if (e.right != EMPTY && s.p[p].frame1 && !(s.p[p].mask >> v & 1))
                     fail("a right is not in the mask");
-                if (e.right != COPY && e.right != FROZEN) continue;
+                if (e.right != COPY && e.right != FROZEN && e.right != SPILLED) continue;
                 if (s.p[p].writer1 != v + 1) fail("`writer` is not exact");
-                if (!s.v[v].copy1[p]) fail("a COPY without its copy");
+                if (!s.v[v].copy1[p] && e.right != SPILLED) fail("a COPY without its copy");
                 for (int u = 0; u < views; u++) {
                     if (u == v || snapshot_view(u)) continue;
                     if (s.v[u].pte[p].right != EMPTY)
@@ -254,10 +267,20 @@ struct Checks {
             for (int u = 0; u < views; u++)
                 if (n.waits >> u & 1 &&
                     (s.v[u].doom || s.v[u].pc == ABORT || s.v[u].state == COMMITTING ||
-                     s.clock1 == u + 1 ||
+                     s.clock1 == u + 1 || (s.v[u].pc >= END1 && s.v[u].pc <= END3) ||
                      (n.want ? s.v[u].pte[p].right != EMPTY : g.writer1 == u + 1)))
                     blocked = true;
             if (!blocked) fail("(5) the head of a queue sleeps though nothing blocks it");
+        }
+        for (int v = 0; v < views; v++) { /* (10), of a lock that was drained */
+            bool exclusive = s.clock1 == v + 1;
+            if (!(exclusive || s.shared >> v & 1) || s.drainer1 == v + 1) continue;
+            for (int u = 0; u < views; u++)
+                for (int p = 0; p < sc.pages && u != v && !snapshot_view(u); p++) {
+                    const Pte &e = s.v[u].pte[p];
+                    if (exclusive ? e.right != EMPTY : e.right == COPY || e.right == FROZEN || e.right == SPILLED)
+                        fail("(10) a right of another view in a locked container");
+                }
         }
         if (sc.credits && credits != sc.credits) fail("(7) credits are not conserved");
     }

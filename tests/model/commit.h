@@ -2,10 +2,10 @@
  * commit.h - commit (C1..C8, both sides) and abort (A1..A5), and the manager.
  */
 #pragma once
-#include "fault.h"
+#include "spill.h"
 
-struct Commit : Fault {
-    using Fault::Fault;
+struct Commit : Spill {
+    using Spill::Spill;
 
     void commit(int v)
     {
@@ -22,6 +22,8 @@ struct Commit : Fault {
                     n.pte[p].right = FROZEN;
                     copies = true;
                     if (!on(BUG_NO_FREEZE_FLUSH)) local_flush(s, v, p);
+                } else if (n.pte[p].right == SPILLED) {
+                    copies = true;
                 }
             if (!copies) s.t[token(s, v)].state = READONLY;
             n.pc = copies ? C3 : C8;
@@ -66,7 +68,7 @@ struct Commit : Fault {
                 if (on(TEXT_C8_CREDITS))
                     for (int p = 0; p < sc.pages; p++)
                         if (t.wrote >> p & 1) s.pool++;
-                if (n.owed) give_up_rights(s, v);
+                if (n.owed || locks_wanted(s, v)) give_up_rights(s, v);
                 n.owed = 0;
                 n.snap1 = 0;
                 if (on(TEXT_C8_ORDER)) {
@@ -82,15 +84,16 @@ struct Commit : Fault {
     { /* one section under the view lock: rights given up, IDLE, OWED read; then the wake-ups */
         View &n = s.v[v];
         s.t[token(s, v)].state = ACKED;
-        clock_release(s, v);
+        asks_over(n);
         n.state = IDLE;
         n.doom = n.ticket = n.wantx = n.aborts = n.page = n.want = n.cand = n.block = n.op =
             n.woken = n.copying1 = 0;
         n.waits = 0;
         n.number++;
         n.pc = NEXT;
+        n.late = n.untouched = 0;
         if (n.killed) vanish(s, v);
-        if (!on(TEXT_C8_ORDER)) wake_waiters(s, v);
+        if (!on(TEXT_C8_ORDER)) idle(s, v);
     }
     void vanish(State &s, int v)
     {
@@ -122,12 +125,19 @@ struct Commit : Fault {
             if (V.copy1[p]) {
                 drop_copy(v, p, "A2 drops its copy");
                 return;
+            } else if (V.pte[p].right == SPILLED) {
+                if (!cur->p[p].lock)
+                    step(true, "A2 drops its record", v, p, [&](State &s) {
+                        set_empty(s.v[v].pte[p]);
+                        s.p[p].writer1 = s.p[p].log1 = 0;
+                    });
+                return;
             }
         step(true, "A4 idle, wakes", v, -1, [&](State &s) {
             View &n = s.v[v];
             Txn &t = s.t[token(s, v)];
             bool retry = n.doom == DEADLOCK || n.doom == CONVERSION;
-            if ((n.owed || retry) && !on(TEXT_ABORT_KEEPS) && !on(BUG_NO_WANTX))
+            if ((n.owed || retry || locks_wanted(s, v)) && !on(TEXT_ABORT_KEEPS) && !on(BUG_NO_WANTX))
                 give_up_rights(s, v);
             if (retry && ++n.aborts > sc.bound) {
                 fail("(5) a transaction is aborted again and again");
@@ -143,14 +153,17 @@ struct Commit : Fault {
                 n.number++;
                 n.ticket = n.wantx = n.aborts = 0;
             }
-            clock_release(s, v);
+            lock_leave(s, v);
             credit_leave(s, v);
+            asks_over(n);
             n.state = IDLE;
             n.owed = n.waits = n.doom = n.snap1 = n.page = n.want = n.cand = n.block = n.op =
-                n.woken = n.upgrade = 0;
+                n.woken = n.upgrade = n.late = n.untouched = n.clock = 0;
             n.pc = NEXT;
             if (n.killed) { vanish(s, v); }
-            wake_waiters(s, v);
+            if (retry && sc.suspends && v < 2 && !finished(s, 1 - v))
+                enter(s, 1 - v); /* a victim's thread goes on with its other transaction */
+            idle(s, v);
         });
     }
 
@@ -267,6 +280,12 @@ struct Commit : Fault {
         const State &S = *cur;
         for (int i = 0; i < S.grouped; i++)
             for (int p = 0, v = S.group[i]; p < sc.pages; p++) {
+                if (S.v[v].pte[p].right == SPILLED && S.p[p].log1) {
+                    if (!S.p[p].lock)
+                        step(true, "C7 flips a spilled one", v, p,
+                             [&](State &s) { publish_spilled(s, v, p); });
+                    return;
+                }
                 if (!S.v[v].copy1[p] ||
                     (!(S.t[token(S, v)].wrote >> p & 1) && !on(TEXT_EMPTY_DIFF)))
                     continue;

@@ -1,15 +1,17 @@
 /*
- * fault.h - fault (F1..F7), conflict and callback (R1..R6), the deadlock search, credits,
- * and the container lock.
+ * fault.h - fault (F1..F7), conflict and callback (R1..R6), the deadlock search, and credits.
  *
  * Locks   p.lock is the leaf lock, held across steps; a view lock is held inside one step only;
  * search() has the graph's lock to itself.
  */
 #pragma once
-#include "checks.h"
+#include "ask.h"
 
-struct Fault : Checks {
-    using Checks::Checks;
+struct Fault : Ask {
+    using Ask::Ask;
+
+    virtual void spill_asks(int v) = 0; /* spill.h */
+    virtual void bring_asks(int v) = 0;
 
     void fault(int v)
     {
@@ -20,6 +22,7 @@ struct Fault : Checks {
         if (V.doom) {
             step(true, "F1 doomed", v, p, [&](State &s) {
                 queue_leave(s, v, p);
+                lock_leave(s, v);
                 s.v[v].waits = 0;
                 s.v[v].pc = ABORT;
             });
@@ -28,6 +31,7 @@ struct Fault : Checks {
         if (sufficient(V.pte[p], V.want)) {
             step(true, "F1 nothing to do", v, p, [&](State &s) {
                 queue_leave(s, v, p);
+                lock_leave(s, v);
                 s.v[v].pc = USER;
             });
             return;
@@ -36,6 +40,12 @@ struct Fault : Checks {
             step(true, "F1 manager is dead", v, p, [&](State &s) { s.v[v].doom = MANAGER_DEAD; });
             return;
         }
+        if (V.pte[p].right == SPILLED) {
+            bring_asks(v);
+            return;
+        }
+        if (!ask_manager(v)) return;
+        spill_asks(v);
         bool held = V.pte[p].right == HELD && V.want != 1;
         if (held && on(TEXT_HELD_MAP)) {
             step(true, "F4 maps HELD", v, p, [&](State &s) {
@@ -66,25 +76,38 @@ struct Fault : Checks {
         if (held) {
             step(true, "F4 maps HELD", v, p, [&](State &s) {
                 Pte &e = s.v[v].pte[p];
+                granted(s, v, p, 1);
                 e = {SHARED, (u8)(g.frame1 - 1), (u8)(on(TEXT_HELD_UNUSED) ? 0 : 2)};
                 s.v[v].pc = USER;
             });
             return;
         }
-        if (on(TEXT_CLOCK_EARLY) && cur->clock1 && cur->clock1 != v + 1) {
-            clock_blocks(v, p);
+        if (on(TEXT_CLOCK_EARLY)) {
+            step(true, "F5 looks at the container", v, p, [&](State &s) {
+                if (container_admits(s, v)) s.v[v].pc = F5ADMITTED;
+                else shut_out(s, v, p);
+            });
             return;
         }
-        step(true, "F5 looks at the queue", v, p, [&](State &s) {
+        step(true, "F5 looks at the container and the queue", v, p, [&](State &s) {
+            if (!container_admits(s, v)) {
+                shut_out(s, v, p);
+                return;
+            }
             s.p[p].lock = v + 1;
-            if (on(TEXT_CLOCK_EARLY)) clock_passed(s, v);
             look_at_queue(s, v, p);
         });
+    }
+    void shut_out(State &s, int v, int p)
+    { /* fault_shut_out: in the container's queue, not in the page's */
+        s.v[v].upgrade = 0;
+        if (on(TEXT_CLOCK_IN_PAGE) && queue_index(s, v, p) < 0) queue_join(s, v, p, false);
+        s.v[v].pc = SHUTOUT;
     }
     void map_version(State &s, int v, int p)
     {
         int frame = find_version(s, v, p);
-        if (frame < 0 && s.v[v].expired) {
+        if (frame < 0 && (s.v[v].expired || s.p[p].lost)) {
             s.v[v].doom = STALE;
             s.v[v].pc = ABORT;
             return;
@@ -93,6 +116,7 @@ struct Fault : Checks {
             fail("(3) the version a snapshot needs is gone");
             return;
         }
+        granted(s, v, p, 1);
         s.v[v].pte[p] = {SHARED, (u8)frame, 1};
         if (!on(TEXT_SNAP_NO_MASK)) s.p[p].mask |= 1 << v;
         s.v[v].pc = USER;
@@ -134,7 +158,7 @@ struct Fault : Checks {
                 return;
             }
         }
-        n.cand = (n.want ? g.mask & all() : g.writer1 ? 1 << (g.writer1 - 1) : 0) & ~(1 << v);
+        n.cand = candidates(s, v, p);
         n.pc = n.cand ? R2 : R4;
     }
     void take(State &s, int v, int w, int p, bool shoot)
@@ -154,13 +178,15 @@ struct Fault : Checks {
     }
     void next_candidate(State &s, int v, int w)
     {
-        s.v[v].cand &= ~(1 << w);
-        if (!s.v[v].cand) s.v[v].pc = s.v[v].shoot ? R3 : R4;
-        else s.v[v].pc = R2;
+        View &n = s.v[v];
+        n.cand &= ~(1 << w);
+        n.pc = n.cand ? R2 : n.shoot ? R3 : R4;
+        if (n.pc == R3 && n.clock == IN_LEAF && on(TEXT_CLOCK_TLB)) s.p[n.page].lock = 0;
     }
     bool idle_for(const View &w, int p) const
     {
-        return w.state == IDLE || (w.state == COMMITTING && on(TEXT_COMMITTING_IDLE) &&
+        return w.state == IDLE || (w.untouched && !on(BUG_LOCK_UNTOUCHED)) ||
+               (w.state == COMMITTING && on(TEXT_COMMITTING_IDLE) &&
                                    (w.pte[p].right == SHARED || w.pte[p].right == HELD));
     }
     void judge(State &s, int v, int w, int p)
@@ -182,11 +208,12 @@ struct Fault : Checks {
                 return;
             }
             take(s, v, w, p, false);
-        } else {
+        } else if (!(n.clock == IN_LEAF && on(BUG_LOCK_IGNORES))) {
             n.block |= 1 << w;
             if (snapshot_view(w)) fail("(3) a writer waits for a snapshot");
-            if (s.clock1 == v + 1) fail("(10) the holder of the container lock waits for a page");
-            if (!on(TEXT_OWED_LATE)) {
+            if (s.clock1 == v + 1 && drained(s, v))
+                fail("(10) the holder of the container lock waits for a page");
+            if (!on(TEXT_OWED_LATE) || n.clock == IN_LEAF) {
                 n.waits |= 1 << w;
                 o.owed = 1;
             }
@@ -223,7 +250,8 @@ struct Fault : Checks {
             if (!awaited(*cur, v)) step(true, "R3 done", v, p, [&](State &s) { s.v[v].pc = R4; });
             break;
         case R4:
-            if (V.block)
+            if (V.clock == IN_LEAF) leaf_walked(v);
+            else if (V.block)
                 step(true, "R5 has blockers", v, p,
                      [&](State &s) { s.v[v].pc = on(TEXT_OWED_LATE) ? R5MARK : R5; });
             else step(true, "F7 grants", v, p, [&](State &s) { grant(s, v, p); });
@@ -277,20 +305,6 @@ struct Fault : Checks {
     {
         View &n = s.v[v];
         Page &g = s.p[p];
-        if (!on(TEXT_CLOCK_EARLY) && s.clock1 &&
-            s.clock1 != v + 1) { /* looked at under v's view lock, together with the installation */
-            if (!on(TEXT_CLOCK_IN_PAGE)) {
-                leave_fault(s, v, p);
-                n.pc = CREDITWAIT;
-                n.woken = 0;
-            } else n.pc = R5;
-            n.waits |= 1 << (s.clock1 - 1);
-            s.v[s.clock1 - 1].owed = 1;
-            clock_join(s, v);
-            if (!on(TEXT_CLOCK_IN_PAGE)) search(s, v);
-            return;
-        }
-        clock_passed(s, v);
         if (sc.credits && n.want == 1 && s.pool <= (on(TEXT_CREDIT_UNFAIR) ? 0 : credit_at(s, v))) {
             if (on(TEXT_CREDIT_LATE)) g.writer1 = v + 1;
             leave_fault(s, v, p);
@@ -308,6 +322,7 @@ struct Fault : Checks {
             return;
         }
         bool a = !on(TEXT_FAULT_A0);
+        granted(s, v, p, access_of(n));
         if (!on(BUG_MASK_LOST)) g.mask |= 1 << v;
         n.pc = USER;
         if (n.want != 1) {
@@ -317,7 +332,7 @@ struct Fault : Checks {
             }
             n.pte[p] = {SHARED, (u8)(g.frame1 - 1), (u8)a};
             if (n.want == 2) g.writer1 = v + 1;
-            else if (sc.group) group_grant(s, v, 1 - p);
+            else if (sc.group && (!sc.asks || on(BUG_ASK_GROUP))) group_grant(s, v, 1 - p);
         } else {
             if (!g.frame1) {
                 fail("(4) F7 copies a page that is not resident");
@@ -328,6 +343,9 @@ struct Fault : Checks {
                 n.credits++;
                 credit_leave(s, v);
             }
+            n.told &= ~(1 << p);
+            if (on(BUG_SPILL_TOLD)) n.told |= 1 << p;
+            s.p[p].log1 = 0;
             int f = frame_new(s);
             s.f[f].content = s.f[g.frame1 - 1].content;
             record_read(
@@ -347,13 +365,17 @@ struct Fault : Checks {
             (g.queued && !on(TEXT_GROUP_QUEUE)) || s.dead)
             return;
         if (g.queued) fail("(5) a waiter is overtaken");
+        granted(s, v, p, 1);
         s.v[v].pte[p] = {SHARED, (u8)(g.frame1 - 1), 0};
         g.mask |= 1 << v;
     }
     bool reach(const State &s, int from, int to, int &seen)
     { /* leaves exactly one path in `seen` when it succeeds */
+        int waits = s.v[from].waits;
+        if (suspended(s, from) && s.v[from].state == ACTIVE && !on(TEXT_SUSPENDED_EDGE))
+            waits |= 1 << s.entered; /* it waits for what its thread runs */
         for (int u = 0; u < views; u++) {
-            if (!(s.v[from].waits >> u & 1) || s.v[u].doom) continue;
+            if (!(waits >> u & 1) || s.v[u].doom) continue;
             if (u == to) return true;
             if (seen >> u & 1) continue;
             seen |= 1 << u;
@@ -362,15 +384,17 @@ struct Fault : Checks {
         }
         return false;
     }
-    void search(State &s, int v)
+    void search(State &s, int v) override
     { /* under the graph lock; again until no cycle through v is left */
         while (!s.v[v].doom && !on(BUG_NO_SEARCH)) {
             int on_path = 1 << v, victim = -1;
             if (!reach(s, v, v, on_path)) return;
             for (int u = 0; u < views; u++)
                 if (on_path >> u & 1 && s.v[u].state != COMMITTING &&
+                    (!suspended(s, u) || on(TEXT_SUSPENDED_VICTIM)) &&
                     (victim < 0 || s.v[u].ticket > s.v[victim].ticket))
                     victim = u;
+            if (victim < 0) return;
             View &x = s.v[victim];
             x.doom = DEADLOCK;
             x.woken = 1;
@@ -395,146 +419,9 @@ struct Fault : Checks {
                 s.v[v].waits = 0;
                 s.v[v].pc = FAULT;
             });
+        if (V.pc == SHUTOUT && (V.woken || V.doom) && !locked)
+            step(true, "wakes, container", v, p, [&](State &s) { s.v[v].pc = FAULT; });
         if (V.pc == PAGEWAIT && (V.woken || V.doom))
             step(true, "F2 wakes", v, p, [&](State &s) { s.v[v].pc = FAULT; });
-    }
-
-    /* ---- container lock ---- */
-    void clock_begin(int v)
-    {
-        const View &V = cur->v[v];
-        if (V.doom) {
-            step(true, "KD_TXN_LOCK finds the doom", v, -1, [&](State &s) { s.v[v].pc = ABORT; });
-            return;
-        }
-        step(true, "asks for the container lock", v, -1, [&](State &s) {
-            View &n = s.v[v];
-            n.woken = n.waits = n.block = n.shoot = 0;
-            n.page = 0;
-            n.want = 1;
-            int before = (s.clock1 && s.clock1 != v + 1 ? 1 << (s.clock1 - 1) : 0) |
-                         (s.clock1 == v + 1 || on(TEXT_CLOCK_UNFAIR) ? 0 : clock_before(s, v));
-            if (before) {
-                for (int u = 0; u < views; u++)
-                    if (before >> u & 1) s.v[u].owed = 1;
-                n.waits = before;
-                n.pc = CLOCK;
-                n.clock = 1;
-                clock_join(s, v);
-                search(s, v);
-                return;
-            }
-            clock_passed(s, v);
-            s.clock1 = v + 1;
-            n.clock = 2;
-            n.cand = all() & ~(1 << v);
-            n.pc = CLOCK;
-        });
-    }
-    void clock(int v)
-    { /* n.clock: 1 wait, 2 scan, 3 shootdown, 4 judge the result */
-        const View &V = cur->v[v];
-        int w = 0;
-        while (V.cand && !(V.cand >> w & 1)) w++;
-        if (V.doom && V.clock != 3) {
-            step(true, "container lock: doomed", v, -1, [&](State &s) {
-                s.v[v].waits = 0;
-                s.v[v].pc = ABORT;
-            });
-            return;
-        }
-        if (V.clock == 1 && V.woken)
-            step(true, "container lock: again", v, -1, [&](State &s) {
-                s.v[v].pc = USER;
-                s.v[v].waits = 0;
-            });
-        if (V.clock == 2 && V.cand)
-            step(true, "container lock: probes", v, w, [&](State &s) {
-                View &n = s.v[v], &o = s.v[w]; /* the whole subtree under w's view lock; the page's
-                                                  mask and writer stay as they are, the PTE goes */
-                for (int p = 0; p < sc.pages; p++) {
-                    Pte &e = o.pte[p];
-                    if (snapshot_view(w) || e.right == EMPTY) continue;
-                    if (o.state == IDLE || stealable(e)) {
-                        if (in_tlb(e)) { /* shot down with w's view lock held: nobody may find EMPTY
-                                            before the TLBs forget */
-                            if (on(TEXT_CLOCK_TLB)) n.shoot |= 1 << o.cpu;
-                            else flush(s, o.cpu, p);
-                            o.stale = on(TEXT_CLOCK_TLB);
-                        }
-                        set_empty(e);
-                    } else if (!on(BUG_LOCK_IGNORES)) {
-                        n.block |= 1 << w;
-                        n.waits |= 1 << w;
-                        o.owed = 1;
-                    }
-                }
-                n.cand &= ~(1 << w);
-            });
-        if (V.clock == 2 && !V.cand)
-            step(true, "container lock: flush", v, -1, [&](State &s) {
-                for (int c = 0; c < NC; c++)
-                    if (V.shoot >> c & 1) flush_all(s, c);
-                s.v[v].clock = 4;
-            });
-        if (V.clock == 4)
-            step(true, V.block ? "container lock: sleeps" : "container lock: granted", v, -1,
-                 [&](State &s) {
-                     View &n = s.v[v];
-                     n.shoot = 0;
-                     if (!V.block) {
-                         n.clock = 0;
-                         n.op++;
-                         n.pc = USER;
-                         return;
-                     }
-                     n.clock = 1;
-                     search(s, v);
-                 });
-    }
-    void clock_blocks(int v, int p)
-    { /* TEXT_CLOCK_EARLY: the only look at it */
-        step(true, "F5 container is locked", v, p, [&](State &s) {
-            s.v[v].woken = 0;
-            s.v[v].waits = 1 << (s.clock1 - 1);
-            s.v[s.clock1 - 1].owed = 1;
-            s.v[v].pc = CREDITWAIT;
-            clock_join(s, v);
-            search(s, v);
-        });
-    }
-    int clock_at(const State &s, int v) const
-    {
-        int i = 0;
-        while (i < s.clockwaits && s.clockqueue[i] != v) i++;
-        return i;
-    }
-    int clock_before(const State &s, int v) const
-    {
-        int m = 0;
-        for (int i = clock_at(s, v); i-- > 0;) m |= 1 << s.clockqueue[i];
-        return m;
-    }
-    void clock_join(State &s, int v)
-    {
-        if (clock_at(s, v) == s.clockwaits) s.clockqueue[s.clockwaits++] = v;
-    }
-    void clock_passed(State &s, int v)
-    { /* v waits for the container lock no more: those behind it look again */
-        int i = clock_at(s, v);
-        if (i == s.clockwaits) return;
-        for (; i + 1 < s.clockwaits; i++) s.clockqueue[i] = s.clockqueue[i + 1];
-        s.clockqueue[--s.clockwaits] = 0;
-        for (int u = 0; u < views; u++)
-            if (u != v && s.v[u].pc == CLOCK && s.v[u].clock == 1 && s.v[u].waits >> v & 1) {
-                s.v[u].woken = 1;
-                s.v[u].waits &= ~(1 << v);
-            }
-    }
-    void clock_release(State &s, int v)
-    {
-        clock_passed(s, v);
-        if (s.clock1 == v + 1) s.clock1 = 0;
-        s.v[v].clock = 0;
     }
 };

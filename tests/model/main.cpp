@@ -116,6 +116,41 @@ static std::vector<Scenario> scenarios()
     }
     add("lock", "a container lock against page rights", {{"L0w0r1"}, {"r0w1"}});
     add("lock2", "two container locks and a reader", {{"L0w0"}, {"L0w1"}, {"r0r1"}});
+    add("lock3", "shared locks, and a writer", {{"M0r0w1"}, {"M0r1"}, {"w0"}});
+    add("lock4", "a shared lock that becomes exclusive, another locker", {{"M0L0w0"}, {"r0w1", "w0"}});
+    add("lock5", "a container that two use while it is drained", {{"L0w0"}, {"r0r1", "r1"}, {"r1r0"}});
+    add("lock6", "lockers with rights from before, which nobody used", {{"r0", "L0"}, {"r0", "L0"}, {"M0"}}).bound = 0;
+    add("lock7", "a newcomer while the container is drained", {{"L0"}, {"r0r1"}, {"r0"}}).bound = 0;
+    {
+        auto &s = add("lock9", "a holder, and who waited in a page's queue before", {{"L0w0"}, {"w0"}, {"w0"}});
+        s.bound = 0;
+        s.pages = 1;
+    }
+    {
+        auto &s = add("lock8", "escalation: a lock that does not wait; deaths of clients", {{"r0E0w1"}, {"w0"}, {"L0r1"}});
+        s.kills = 1;
+    }
+    {
+        auto &s = add("ask", "the manager is asked for each first touch", {{"r0w0", "r0"}, {"w0r1"}});
+        s.asks = true;
+        s.timeouts = s.refusals = 1;
+    }
+    {
+        auto &s = add("ask2", "the same, crossing, with group grants and eviction", {{"r0r1w0"}, {"r1w0"}});
+        s.asks = s.group = true;
+        s.evictions = 1;
+    }
+    {
+        auto &s = add("ask3", "the same, and the manager dies, or a client", {{"w0w1"}, {"r0w0"}});
+        s.asks = true;
+        s.deaths = s.kills = 1;
+    }
+    {
+        auto &s = add("ask4", "questions that end, and answers that come late", {{"r0", "w0", "r0"}});
+        s.asks = true;
+        s.pages = 1;
+        s.timeouts = 2;
+    }
     {
         auto &s =
             add("lockrw", "container lock with group grants", {{"L0w0w1", "r0"}, {"r0r1", "r1"}});
@@ -191,6 +226,46 @@ static std::vector<Scenario> scenarios()
         s.overlap = true;
         s.flushfails = 1;
     }
+    {
+        auto &s = add("spill", "copies spill and come back", {{"w0w1r0w0", "r1"}, {"r0w1"}});
+        s.spills = 1;
+    }
+    {
+        auto &s = add("spill2", "the same with eviction, credits and a kill", {{"w0w1"}, {"r0"}});
+        s.spills = s.evictions = s.kills = 1;
+        s.credits = 2;
+    }
+    {
+        auto &s = add("spill3", "a spilled copy is published while its page is read for a snapshot",
+                      {{"w0w1"}, {"Sr0", "Sr0"}});
+        s.spills = s.evictions = 1;
+    }
+    {
+        auto &s = add("spill4", "the manager loses what it published", {{"w0w1"}, {"r0r1"}});
+        s.spills = 1;
+        s.loses = true;
+    }
+    {
+        auto &s = add("spill5", "the manager dies", {{"w0w1r0"}, {"r0"}});
+        s.spills = s.deaths = 1;
+    }
+    {
+        auto &s = add("suspend", "a thread with two views, one of them suspended, and another thread",
+                      {{"r0w0"}, {"w0r1"}, {"w1"}});
+        s.suspends = 2;
+        s.cpu = {0, 0, 1};
+    }
+    {
+        auto &s = add("suspend2", "the same, crossing, each for each", {{"w0r1"}, {"w1w0"}});
+        s.suspends = 1;
+        s.cpu = {0, 0, 0};
+    }
+    {
+        auto &s = add("suspend3", "rights go and pages too while a view is suspended",
+                      {{"r0r0", "r0"}, {"r1w1"}, {"w0"}});
+        s.suspends = s.evictions = 1;
+        s.cpu = {0, 0, 1};
+    }
     add("order2", "a snapshot in the middle of a publication of two pages", {{"w0w1"}, {"Sr0r1"}});
     std::stable_partition(list.begin(), list.end(), [](const Scenario &s) {
         return std::string(s.name) != "evict3";
@@ -260,6 +335,9 @@ static Scenario random_scenario(uint64_t seed, std::string &text)
             flags += " migrate";
             break;
         case 3:
+            sc.spills = 1;
+            flags += " spill";
+            break;
         case 4:
             sc.group = true;
             flags += " group";

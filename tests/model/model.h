@@ -82,8 +82,8 @@ struct Model : Commit {
             commit(v);
             return;
         }
-        if (kind == 'L') {
-            clock_begin(v);
+        if (is_lock(kind)) {
+            hold_try(v, kind);
             return;
         }
         if (kind == 'k' || kind == 'q') {
@@ -165,6 +165,23 @@ struct Model : Commit {
                 s.v[v].pc = FAULT;
             });
     }
+    char operation_kind(const State &s, int v) const
+    {
+        char kind = 0;
+        int page;
+        operation(s, v, kind, page);
+        return kind;
+    }
+    void enters(int v)
+    { /* by its own will, or at its end */
+        bool ended = finished(*cur, v);
+        if (!sc.suspends || v > 1 || finished(*cur, 1 - v) || !(ended || cur->suspends)) return;
+        if (cur->v[v].pc == USER || cur->v[v].pc == NEXT)
+            step(ended, "is left for the thread's other view", v, -1, [&](State &s) {
+                s.suspends -= !ended;
+                enter(s, 1 - v);
+            });
+    }
     void migrate(int v)
     {
         const View &V = cur->v[v];
@@ -199,7 +216,10 @@ struct Model : Commit {
             t.state = RUNNING;
             for (int u = 1; u <= total; u++)
                 if (s.t[u].state == ACKED) t.before |= 1 << u;
+            if (s.drains >> v & 1) fail("(10) a transaction begins as one that is waited for");
             n.op = n.copying1 = 0;
+            n.late = s.drainer1 && !s.firstwalk;
+            n.untouched = body(s, v)[0] == 'L' || body(s, v)[0] == 'M';
             n.state = ACTIVE;
             n.pc = USER;
             n.epoch = s.epoch;
@@ -233,13 +253,15 @@ struct Model : Commit {
         const State &S = *cur;
         for (int p = 0; p < sc.pages && !S.dead; p++) {
             const Page &g = S.p[p];
-            if (g.asked && !g.frame1 && !g.lock)
+            if (sc.spills && g.asked && !g.frame1 && !g.lock) {
+                if (g.read1) supplies(p);
+                else reads(p);
+            } else if (g.asked && !g.frame1 && !g.lock)
                 step(true, "the manager supplies", -1, p, [&](State &s) {
                     int f = frame_new(s);
                     s.f[f].content = g.home;
                     s.p[p].frame1 = f + 1;
                     s.p[p].csn = g.homecsn;
-                    s.p[p].mask = all();
                     s.p[p].asked = 0;
                     for (int v = 0; v < views; v++)
                         if (s.v[v].pc == PAGEWAIT && s.v[v].page == p) s.v[v].woken = 1;
@@ -267,7 +289,8 @@ struct Model : Commit {
         if (e.pc == 0 && S.evictions)
             for (int p = 0; p < sc.pages; p++) {
                 const Page &g = S.p[p];
-                if (!g.frame1 || g.dirty || g.writer1 || g.lock || g.old[0].frame1) continue;
+                bool in_use = g.writer1 && S.v[g.writer1 - 1].pte[p].right != SPILLED;
+                if (!g.frame1 || g.dirty || in_use || g.lock || g.old[0].frame1) continue;
                 step(false, "E1 picks", -1, p, [&](State &s) {
                     s.evictions--;
                     s.p[p].lock = LOCK_EVICT;
@@ -300,7 +323,6 @@ struct Model : Commit {
                 Page &g = s.p[e.page];
                 int f = g.frame1 - 1;
                 g.frame1 = 0;
-                g.mask = 0;
                 g.lock = 0;
                 frame_free(s, f);
                 for (int v = 0; v < views; v++)
@@ -404,8 +426,11 @@ struct Model : Commit {
                     memset(s.group2, 0, NV);
                     memset(s.queue, 0, NV);
                     memset(s.group, 0, NV);
+                    lock_wake(s); /* container_lock_dead */
                     for (int v = 0; v < views; v++) {
-                        doom_for_death(s, v);
+                        s.v[v].handnum = s.v[v].handpage = 0;
+                        if (s.v[v].pc != ASKWAIT) doom_for_death(s, v);
+                        else s.v[v].woken = !on(BUG_ASK_DEAD); /* asks_look_again */
                         if (s.v[v].state == COMMITTING &&
                             (s.v[v].pc == CSLEEP || (s.v[v].pc == C3 && !on(TEXT_C3_DEAD))) &&
                             !s.v[v].answer)
@@ -449,6 +474,7 @@ struct Model : Commit {
                     }
                 memset(g.old, 0, sizeof g.old);
                 g.frame1 = g.writer1 = g.mask = g.lock = g.dirty = g.asked = g.csn = 0;
+                g.log1 = g.away = g.read1 = g.readcsn = g.stale = 0;
                 s.death.page++;
                 s.death.pc = s.death.page < sc.pages ? 1 : 3;
                 if (s.death.pc == 3) s.death.page = 0;
@@ -480,6 +506,8 @@ struct Model : Commit {
         in_state = false;
         hardware();
         for (int v = 0; v < views; v++) {
+            if (suspended(s, v)) continue;
+            enters(v);
             switch (s.v[v].pc) {
             case NEXT: begin(v); break;
             case SNAP2:
@@ -490,8 +518,24 @@ struct Model : Commit {
             case FAULT: fault(v); break;
             case SLEEP:
             case PAGEWAIT:
-            case CREDITWAIT: sleepers(v); break;
-            case CLOCK: clock(v); break;
+            case CREDITWAIT:
+            case SHUTOUT: sleepers(v); break;
+            case ASKWAIT: ask_sleeps(v); break;
+            case F5ADMITTED:
+                if (!s.p[s.v[v].page].lock)
+                    step(true, "F5 looks at the queue", v, s.v[v].page, [&](State &n) {
+                        n.v[v].pc = FAULT;
+                        if (!n.p[n.v[v].page].frame1 || n.v[v].doom) return;
+                        n.p[n.v[v].page].lock = v + 1;
+                        look_at_queue(n, v, n.v[v].page);
+                    });
+                break;
+            case END1:
+            case END2:
+            case END3: ends(v); break;
+            case SPILLASK:
+            case BRING: spill_sleeps(v); break;
+            case CLOCK: clock(v, operation_kind(s, v)); break;
             case ABORT: abort(v); break;
             case C3:
             case CSLEEP:
@@ -515,6 +559,7 @@ struct Model : Commit {
             }
             migrate(v);
         }
+        for (int v = 0; v < views && sc.asks; v++) answers(v);
         manager();
         pages_in_and_out();
         evictor();

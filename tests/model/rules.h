@@ -1,7 +1,8 @@
 /*
  * rules.h - what can be switched. TEXT_*: a plausible but wrong reading of the protocol, which a
- * sentence of kernel/views.md rules out. BUG_*: an error planted on purpose. Each must make the checker
- * report an error in some scenario. kernel/bug.h names the rules that can be broken in the kernel, too.
+ * sentence of kernel/views.md or kernel/faults.md rules out. BUG_*: an error planted on purpose. Each
+ * must make the checker report an error in some scenario. kernel/bug.h names the rules that can be
+ * broken in the kernel, too.
  */
 #pragma once
 #define RULES(X) \
@@ -30,26 +31,41 @@
     X(TEXT_GROUP_QUEUE, "a group grant maps neighbours whose queue is not empty") \
     X(TEXT_R6_FROM_F5, "a woken waiter goes on at F5: residency is not looked at again") \
     X(TEXT_EVICT_COMMITTING, "E3 leaves EMPTY in COMMITTING views") \
-    X(TEXT_CLOCK_EARLY, \
-      "the container lock is looked at before F5, not with the PTE's installation") \
+    X(TEXT_CLOCK_EARLY, "the container lock is looked at before the leaf is locked, not with it") \
     X(TEXT_CLOCK_IN_PAGE, \
       "a fault blocked by a container lock waits in the page's queue, in the holder's way") \
     X(TEXT_SHOOT_A, "R2 and E3 note a CPU only if A is 1 (USED does not count)") \
     X(TEXT_F3_UNLOCKED, "F3 maps without the leaf lock") \
     X(TEXT_EMPTY_DIFF, \
       "C7 drops the copy of a page that was not changed, while its PTE and TLB entry stand") \
-    X(TEXT_CLOCK_TLB, \
-      "the container lock takes PTEs (no leaf lock), lets the view lock go, then shoots down") \
+    X(TEXT_CLOCK_TLB, "the container lock's walk unlocks a leaf before its shootdown") \
     X(TEXT_CREDIT_UNFAIR, "credits have no queue") \
     X(TEXT_KERNEL_PIN, \
       "a kernel copy round the user mapping neither pins the frame nor holds the view lock") \
     X(TEXT_XRO_QUEUE, \
       "a view that already is `writer` (no copy yet) queues behind those who wait for it") \
-    X(TEXT_CLOCK_UNFAIR, \
-      "the container lock has no queue: an aborted holder asks again before those who waited") \
+    X(TEXT_CLOCK_UNFAIR, "the container lock is taken by whoever comes, not by the queue's head") \
+    X(TEXT_QUEUE_EDGES, "who leaves a page's queue stays an edge of those behind it") \
+    X(TEXT_LOCK_EDGES_FIRST, "an end takes the edges to it away before its container locks") \
+    X(TEXT_LOCK_DRAINS_FIRST, "an end leaves `drains` before the edges to it go") \
+    X(TEXT_LOCK_FIRST_WALK, "the first walk of a shared lock lets writers in beside other shared locks") \
+    X(BUG_LOCK_AGAIN, "who is let in behind the walk is not noted: no other walk follows") \
+    X(BUG_LOCK_SHUT, "those that a drain waits for are shut out, too") \
+    X(BUG_LOCK_NEWCOMERS, "who comes while a container is drained is let in, always") \
+    X(BUG_LOCK_DRAINS, "an end does not leave `drains`") \
+    X(BUG_LOCK_UNTOUCHED, "a view that waits for its first lock keeps its rights") \
+    X(BUG_ASK_READ, "a manager's word for a load counts for a store") \
+    X(BUG_ASK_KEPT, "a manager's word outlives the transaction that asked") \
+    X(BUG_ASK_ANY, "a manager's answer counts for whatever the view asks by then") \
+    X(BUG_ASK_FAST, "the next fault near by does not ask") \
+    X(BUG_ASK_GROUP, "a group grant maps neighbours that nobody asked for") \
+    X(BUG_ASK_DEAD, "who asks is not woken when the object dies") \
     X(TEXT_WAIT_STALE, "a wake-up leaves the bit in the waiter's waits-for mask") \
     X(TEXT_WAIT_EARLIER, "waits-for holds blockers only, not earlier waiters") \
     X(TEXT_PUBLISHED_FIRST, "C7: `published` moves before the pages do") \
+    X(TEXT_SUSPENDED_EDGE, "a suspended view does not wait for what its thread runs") \
+    X(TEXT_SUSPENDED_VICTIM, "a suspended view can be the victim, though its thread cannot act") \
+    X(BUG_ENTER_NO_FLUSH, "a thread enters its other view with the TLB of the first") \
     X(BUG_MASK_LOST, "F7 does not set the mask bit") \
     X(BUG_WAKE_LOST, "A4 and C8 wake nobody") \
     X(BUG_SNAP_KEEPS, "a snapshot keeps what an older one mapped") \
@@ -80,6 +96,13 @@
     X(BUG_NO_WANTX, "a retry does not take the page exclusively, and keeps its rights") \
     X(BUG_ACK_EARLY, "the commit is acknowledged before publication") \
     X(BUG_DEATH_KEEPS, "manager death drops frames without clearing PTEs") \
+    X(BUG_SPILL_TOLD, "a copy's record begins as it was left: it counts as told though it was not") \
+    X(BUG_SPILL_NO_IPI, "SP2: the frame of a spilled copy is freed without shootdown") \
+    X(BUG_SPILL_HELD, "C7: a spilled copy that is published leaves its record in the PTE") \
+    X(BUG_SPILL_AWAY, "C7: an older version may come in place of a published spilled copy") \
+    X(BUG_SPILL_CREDITS, "SP1: a spilled copy keeps its credit") \
+    X(BUG_UNSPILL_OLD, "a spilled page is brought back without its bytes") \
+    X(BUG_STALE_FOR_EVER, "a manager may supply an older version again and again") \
     X(BUG_SHOOT_AFTER, "X is granted before the shootdown is acknowledged")
 typedef unsigned __int128 Rules; /* bit r: rule r is switched */
 enum Rule {

@@ -17,7 +17,7 @@ enum {
     NT = 8,
     NOLD = 3
 }; /* views, pages, CPUs, frames, transactions, versions */
-enum Right : u8 { EMPTY, SHARED, COPY, FROZEN, HELD }; /* FROZEN: a COPY made read-only at C1 */
+enum Right : u8 { EMPTY, SHARED, COPY, FROZEN, HELD, SPILLED }; /* FROZEN: a COPY made read-only at C1 */
 enum ViewState : u8 { IDLE, ACTIVE, COMMITTING };
 enum Doom : u8 { NONE, DEADLOCK, KILLED, MANAGER_DEAD, REFUSED, CONVERSION, STALE };
 enum TxnState : u8 { UNUSED, RUNNING, LOGGED, PUBLISHED, READONLY, ACKED, ABORTED };
@@ -44,6 +44,14 @@ enum Pc : u8 {
     ABORT,
     CLOCK,
     F3MAP,
+    F5ADMITTED,
+    SHUTOUT,
+    ASKWAIT,
+    END1,
+    END2,
+    END3,
+    SPILLASK,
+    BRING,
     DONE
 };
 
@@ -53,15 +61,17 @@ struct Pte {
 struct View {
     u8 state, pc, number, op, doom, owed, ticket, wantx, waits, woken, page, want, upgrade, cand,
         block, shoot, cpu, snap1, lastsnap1, stale, credits, answer, aborts, killed, expired, clock,
-        rmw, epoch, copying1;
-    u8 copy1[NP];
+        rmw, epoch, copying1, untouched, late, then, asked, askpage1, askaccess, asknum, handnum, handpage,
+        told; /* told: pages whose copies the manager was told */
+    u8 copy1[NP], allowed[NP];
     Pte pte[NP];
 };
 struct Version {
     u8 frame1, csn, until;
 };
 struct Page {
-    u8 frame1, csn, writer1, mask, queue[NV], queued, lock, dirty, asked, home, homecsn;
+    u8 frame1, csn, writer1, mask, queue[NV], queued, lock, dirty, asked, home, homecsn,
+        log1, away, lost, read1, readcsn, stale;
     Version old[NOLD];
 };
 struct Cpu {
@@ -87,9 +97,12 @@ struct State {
     Txn t[NT];
     Sweep evict, gc, death;
     u8 mpc, group[NV], grouped, group2[NV], grouped2, flushed2, failed, flushfails, gi, gp,
-        queue[NV], queued, dead, published, csn, tick, pool, consumed, clock1, clockqueue[NV],
+        queue[NV], queued, dead, published, csn, tick, pool, consumed, clock1, shared, drainer1,
+        drains, firstwalk, again,
+        clockqueue[NV],
         clockwaits, epoch, creditqueue[NV], creditwaits;
-    u8 evictions, kills, deaths, refusals, stales;
+    u8 evictions, kills, deaths, refusals, stales, spills, timeouts, suspends,
+        entered; /* of views 0 and 1, if they are one thread's: the one that it runs */
 };
 enum { LOCK_EVICT = 10, LOCK_GC, LOCK_DEATH }; /* holders of a leaf lock other than view + 1 */
 enum { IPI_EVICT = 3, IPI_GC, IPI_DEATH };     /* who sent a shootdown, other than view 0..2 */

@@ -123,6 +123,13 @@ guest --store "$TEST_TMP/noise" -c 'todo'
 said "a disk that is no store" x "start Katydid with a store disk"
 logged "is refused with advice" "this disk holds something that is no store; give another disk"
 ok "and not formatted" cmp "$TEST_TMP/noise" "$TEST_TMP/noise.before"
+status=0; output=$(timeout 20 build/host/kstore info "$TEST_TMP" 2>&1) || status=$?
+said "a folder is no store either, and kstore says so at once" 3 "Is a directory"
+build/host/kstore create --size 16M --log 1M "$TEST_TMP/small"
+status=0; output=$(build/host/kstore info "$TEST_TMP/small" 2>&1) || status=$?
+said "a size may name its unit" 0 "disk 16 MiB, log 1 MiB"
+status=0; output=$(scripts/bench --known nonsense 2>&1) || status=$?
+said "bench names its groups" 2 "there are: boot kernel store txn wordnet"
 
 # A superblock of a later version, with the checksum that belongs to it, in both slots.
 cp --sparse=always "$STORE" "$TEST_TMP/newer"
@@ -181,13 +188,17 @@ kept "wrong disks, imports and programs"
 # --- wild programs: the log names the address, the kind of access and the container ---
 guest --store "$TEST_TMP/wild" --store-size 64M --add build/tests/guest/hostile_memory \
     -c 'todo add one; todo add two; hostile_memory container 0; hostile_memory container 1;
-        hostile_memory container 3; hostile_memory write 4; true'
+        hostile_memory container 3; hostile_memory write 4; hostile_memory other 4; hostile_memory other 10;
+        hostile_memory code 0; hostile_memory code 1; hostile_memory code 2; true'
 logged "a load outside a transaction" \
     "container hostile touched outside a transaction: load from 0x"
 logged "a store outside a transaction" \
     "container hostile touched outside a transaction: store to 0x"
 logged "a store into what is open read-only" "container hostile is open read-only: store to 0x"
 logged "a wild store" "nothing is mapped there: store to 0x123456789000, at hostile_memory+0x"
+ok "the first thread's stack overflows, and another one's" test \
+    "$(grep -c 'killed: stack overflow: store to 0x' "$LOG")" -eq 2
+ok "sgdt, sidt, smsw" test "$(grep -c 'killed: general protection fault' "$LOG")" -eq 3
 kept "wild programs" "$TEST_TMP/wild"
 
 # --- hostile clients: what they leave is a store without problems ---

@@ -10,9 +10,13 @@ seen=$(scripts/run --store "$TEST_TMP/s" --store-size 64M --cpus 2 -c '
     echo == vmmap; vmmap 2
     echo == handles; handles 2
     echo == lockstat; lockstat
+    echo == holding; lockstat on > /tmp/out; sleep 1; bank 100 > /tmp/out; lockstat off; lockstat maybe; echo $?
     echo == store; store
     echo == dmesg; dmesg
-    echo == top; top 1 50
+    echo == top; bank 1000000 > /tmp/out & top 30 100; kill %1
+    echo == ps; ps
+    echo == limit; limit views 5; limit; limit views max; limit memory 8; limit nonsense 3; echo $?; limit memory 20M limit views 9 sh -c limit
+    echo == refused; limit files 3 sh -c "cat /etc/command"
     echo == wrong; vmmap; echo $?; vmmap 9999; echo $?; handles x; echo $?; top 0; echo $?' 2>&1)
 
 # part NAME: what was printed under that heading.
@@ -22,16 +26,31 @@ part() {
 has() {
     grep -qE -- "$2" <<<"$(part "$1")"
 }
+has_none() {
+    ! has "$@"
+}
 ok "objects shows the container with its pages" has objects '^0x2[0-9a-f]+ .* resident.* todo$'
 ok "vmmap shows text, heap and stack" has vmmap 'r-x .* /bin/store$'
 ok "vmmap shows the stack" has vmmap 'rw- .*\[stack\]$'
+ok "handles shows how many of how many" has handles '^[1-9][0-9]* of 256 handles$'
 ok "handles shows the disk and the container" has handles ' disk '
 ok "handles names the object" has handles ' object .* todo$'
 ok "lockstat has a head" has lockstat '^lock +waits +cycles'
+ok "holding is counted when that is asked for" has holding '^sched +[0-9]+ +[0-9]+ +[0-9]+ +[1-9][0-9]* +[1-9][0-9]* +[1-9][0-9]*$'
+ok "and not before" has_none lockstat '^sched +[0-9]+ +[0-9]+ +[0-9]+ +[1-9]'
+ok "other words are told the use" has holding '^use: lockstat'
 ok "store counts the commits" has store '^commits +[1-9][0-9]* in'
 ok "dmesg begins with the boot" has dmesg '0.000000\] Katydid$'
 ok "top lists the manager" has top ' store$'
 ok "top shows faults" has top '^per second: faults'
+ok "top shows what each process has logged" has top '^( +[^ ]+){10} +[1-9][0-9]* +[0-9]+ bank$'
+ok "top shows what each process has moved to and from disks" has top '^( +[^ ]+){11} +[1-9][0-9]* store$'
+ok "ps shows use against limits" has ps '^ +2 +1 +[0-9]+/256 +[0-9]+/256 +0/128 +[0-9]+/[0-9]+ +[0-9]+ store'
+ok "limit shows the shell's own" has limit '^views +0 +5$'
+ok "and those of a program that was started with some" has limit '^views +0 +9$'
+ok "memory, too" has limit '^memory +[0-9]+ +20971520$'
+ok "an unknown limit is said" has limit '^use: limit'
+ok "files: what is over the limit is refused" has refused 'cat: .*: Too many open files$|No file descriptors available$'
 ok "without a pid the use is told" has wrong '^use: vmmap PID$'
 ok "an unknown pid is said" has wrong 'no such process'
 is "statuses of wrong use" "2 1 1 2" "$(part wrong | grep -E '^[0-9]+$' | tr '\n' ' ' | sed 's/ $//')"

@@ -38,6 +38,28 @@ int main(void)
     puts("survived");
 }
 EOF
+program text <<'EOF'
+#include <stdio.h>
+static void show(const char *s)
+{
+    printf("it is %s\n", s); /* line 4 */
+}
+int main(int count, char **words)
+{
+    show(words[0] + (1l << 44) * count); /* line 8 */
+    return 0;
+}
+EOF
+program half <<'EOF'
+#include <stdio.h>
+int main(void)
+{
+    fputs("half a line", stdout);
+    fflush(stdout);
+    for (;;)
+        ;
+}
+EOF
 program spin <<'EOF'
 #include <stdio.h>
 int main(void)
@@ -82,13 +104,23 @@ run --no-store --add "$TEST_TMP/wild" -c wild
 ok wild_store_kills_the_program test "$status" -ge 128
 ok wild_store_is_shown_with_its_source_line grep -q 'wild\.c:4' <<<"$errors"
 is wild_store_ends_it "" "$output"
-run --no-store --add "$TEST_TMP/spin" --timeout 4 -c spin
+run --no-store --add "$TEST_TMP/text" -c text
+ok fault_in_the_library_names_its_function grep -qE '^ +memchr$' <<<"$errors"
+ok fault_in_the_library_shows_who_called_it grep -q 'show at .*text\.c:4' <<<"$errors"
+ok fault_in_the_library_shows_the_callers_of_that grep -q 'main at .*text\.c:8' <<<"$errors"
+run --no-store --cpus 2 --add "$TEST_TMP/spin" --timeout 4 -c spin
 is hang_ends_by_timeout 124 "$status"
 ok timeout_names_each_cpu grep -q 'CPU 1: rip' <<<"$errors"
 run --no-store --add "$TEST_TMP/spin" --timeout 60 --kill-on 'spinning now' -c spin
 is kill_on_text_ends_with_0 0 "$status"
+scripts/run --no-store --add "$TEST_TMP/half" --timeout 60 --kill-on 'half a line' -c half >"$TEST_TMP/half.out" 2>&1
+ok a_line_that_kill_on_cuts_off_is_not_ended test "$(tail -c 1 "$TEST_TMP/half.out")" = 'e'
 run --no-store --add "$TEST_TMP/hello" --kill-on 'no such text' -c 'hello c'
 is kill_on_text_that_never_comes_is_an_error 121 "$status"
+
+run --no-store --append one=1 --append 'two=2 three=3' --verbose -c true
+is append_may_be_given_twice 0 "$status"
+ok and_all_its_words_reach_the_kernel grep -q -- '-append .*one=1 two=2 three=3' <<<"$errors"
 
 # --- disks ---
 mkdir -p "$TEST_TMP/in/deep"
@@ -99,6 +131,14 @@ is copy_from_import_to_export_succeeds "0 $errors" "$status "
 ok exported_file_is_equal cmp "$TEST_TMP/in/deep/numbers" "$TEST_TMP/out/copied"
 run --import "$TEST_TMP/nowhere" -c hello
 is missing_import_folder_is_refused 120 "$status"
+
+# With each disk QEMU's tables take more of the end of RAM, up to under the initrd, which stays where it is.
+for pad in 0 10240; do
+    head -c $pad /dev/zero >"$TEST_TMP/pad"
+    run --store-size 64M --store2 "$TEST_TMP/second" --import "$TEST_TMP/in" --export "$TEST_TMP/out" \
+        --cpus 1 --add "$TEST_TMP/pad" -c 'echo up'
+    is "four_disks_and_an_initrd_that_ends_in_mid_page_$pad" "0 up " "$status $output $errors"
+done
 
 store=$TEST_TMP/store
 run --store "$store" --store-size 256M --record "$TEST_TMP/log" --add "$TEST_TMP/hello" -c 'hello d'

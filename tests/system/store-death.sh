@@ -8,12 +8,12 @@ cd "$ROOT" || exit 1
 STORE=$TEST_TMP/store
 LOG=$TEST_TMP/kernel
 
-# deaths LIST: the guest's test with these, and the host looks at what is left.
+# deaths LIST [PROGRAM SIZE WORDS OPTIONS...]: the guest's test with these, and the host looks at what is left.
 deaths() {
-    local status=0 output
+    local status=0 output program=${2:-store_death} size=${3:-64M}
     rm -f "$STORE"
-    output=$(scripts/run --timeout 90 --store "$STORE" --store-size 64M --log "$LOG" \
-        --add build/tests/guest/store_death --append "store.die=$1" -c store_death 2>&1) || status=$?
+    output=$(scripts/run --timeout 90 --store "$STORE" --store-size "$size" --log "$LOG" "${@:5}" \
+        --add "build/tests/guest/${program%% *}" --append "store.die=$1 ${4:-}" -c "$program" 2>&1) || status=$?
     is "deaths at $1: all or nothing, each time" 0 "$status"
     [ "$status" -eq 0 ] || sed 's/^/# /' <<<"$output"
     ok "the manager has said at which step it ends" grep -q 'store: ends at step' "$LOG"
@@ -22,6 +22,7 @@ deaths() {
 
 deaths K2:1,K4:1,C5f:1,C6:1,C5w:1
 deaths K1:1,K2:2,K3:1,K4:2,C4:1,C5:1
+deaths S1:2,S2:1,S3:2,S4:5 'pstore_spill steps 4' 1G store.log_mib=192 --memory 32
 
 planted() {
     scripts/run --add "$1:store" --append "store.bug=1" --log "$LOG" -c 'todo add milk' >/dev/null

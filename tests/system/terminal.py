@@ -34,6 +34,14 @@ class Machine:
         self.raw = self.text = ""       # text: without control characters and what was expected
         self.expect(PROMPT)
 
+    def interrupt(self):
+        """Ctrl-C until the prompt comes: typed before the shell waits, it is nobody's."""
+        while not re.search(PROMPT, self.text):
+            os.write(self.here, b"\x03")
+            while select.select([self.here], [], [], 1)[0]:
+                self.text += os.read(self.here, 65536).decode(errors="replace")
+        self.text = ""
+
     def expect(self, wanted):
         """Waits until `wanted` (a regular expression) appears; what came up to its end."""
         while not (match := re.search(wanted, self.text, re.S)):
@@ -71,11 +79,12 @@ def test_two_tabs_list_what_is_possible():
 
 
 def test_a_job_runs_in_the_background_and_its_end_is_told():
-    machine.type("sleep 0.2 &\r", r"\[1\] \d+\n.*katydid> ")
-    machine.type("jobs\r", r"\[1\] running +sleep 0.2.*katydid> ")
-    machine.type("wait; echo over\r", r"\nover\n.*katydid> ")
-    machine.type("false & \r", r"\[1\] \d+\n.*katydid> ")
-    machine.type("sleep 0.2\r", r"\[1\] status 1 +false.*katydid> ")
+    machine.type("sleep 1000 &\r", r"\[1\] \d+\n.*katydid> ")
+    machine.type("jobs\r", r"\[1\] running +sleep 1000.*katydid> ")
+    machine.type("kill %1; wait; echo over\r", r"\nover\n.*katydid> ")
+    seen = machine.type("false & \r", r"\[1\] \d+\n.*katydid> ")
+    while not re.search(r"\[1\] status 1 +false", seen):       # it is told behind a command
+        seen = machine.type("echo next\r", r"\nnext\n.*katydid> ")
 
 
 def test_ctrl_c_ends_a_program_and_gives_up_a_wait():
@@ -83,8 +92,36 @@ def test_ctrl_c_ends_a_program_and_gives_up_a_wait():
     machine.type("\x03", PROMPT)
     machine.type("sleep 1000 &\r", r"\[\d+\] \d+\n.*katydid> ")
     machine.type("echo now; wait\r", r"\nnow\n")
-    machine.type("\x03", PROMPT)
+    machine.interrupt()
     machine.type("echo status $?; kill %1; wait %1\r", r"status 130\n.*katydid> ")
+
+
+def test_ctrl_c_ends_what_a_program_has_started_too():
+    machine.type("crashload 1 100000\r", r"\nack \d")           # six processes of one
+    machine.type("\x03", r"\^C\n.*katydid> ")
+    for _ in range(100):                                        # they end one after the other
+        if "crashload" not in machine.type("ps\r", r" init.*\nkatydid> "):
+            return
+    raise AssertionError("its processes go on")
+
+
+def test_a_job_comes_to_the_front_and_ctrl_c_ends_it():
+    machine.type("sleep 1000 &\r", r"\[\d+\] \d+\n.*katydid> ")
+    machine.type("fg\r", r"\nsleep 1000\n")
+    machine.interrupt()
+    machine.type("echo status $?; jobs\r", r"status 130\n.*katydid> ")
+    machine.type("fg\r", r"fg: none: no such job.*katydid> ")
+
+
+def test_a_job_in_the_background_does_not_take_the_keys():
+    machine.type("cat &\r", r"\[\d+\] \d+\n.*katydid> ")
+    machine.type("wait; echo it ended\r", r"\nit ended\n.*katydid> ")
+
+
+def test_nice_gives_a_program_its_niceness():
+    pid = re.search(r"\[\d+\] (\d+)\n", machine.type("nice 7 sleep 1000 &\r", r"\[\d+\] \d+\n.*katydid> "))[1]
+    machine.type(f"threads {pid}\r", rf"\n +{pid} \S+ +7 .*katydid> ")
+    machine.type(f"kill {pid}; threads 2\r", r"\n +2 \S+ +-10 .*katydid> ")
 
 
 def test_time_and_repeat():
@@ -112,6 +149,22 @@ def test_halt_ends_the_machine():
     machine.type("halt\r", r"halt\n")
     assert machine.process.wait(ANSWER_TIMEOUT_S) == 0
     os.remove(STORE)
+
+
+def test_a_terminal_that_closes_ends_the_machine():
+    closed = Machine()
+    with open(f"/proc/{closed.process.pid}/task/{closed.process.pid}/children", encoding="ascii") as children:
+        qemu = int(children.read().split()[0])
+    with open(f"/proc/{qemu}/comm", encoding="ascii") as name:
+        assert name.read().startswith("qemu"), qemu
+    os.close(closed.here)
+    try:
+        assert closed.process.wait(ANSWER_TIMEOUT_S) == 128 + signal.SIGHUP
+        assert not os.path.exists(f"/proc/{qemu}"), "QEMU goes on"
+    finally:
+        if closed.process.poll() is None:
+            os.killpg(closed.process.pid, signal.SIGKILL)
+        os.remove(STORE)
 
 
 try:

@@ -92,10 +92,10 @@ is new_clients_find_all_and_go_on "- salt
 - eggs" "$(grep '^- ' <<<"$output" | head -2)"
 guest --store "$TEST_TMP/cut" \
     -c 'crashload 1 400 & sleep 0.3; kill 2; wait; crashload check 1 400 400 400 400 400'
-is clients_that_were_at_work_reconnect_and_lose_nothing "0 counters 400 400 400 400 400
+is clients_that_were_at_work_reconnect_and_lose_nothing "0 counters 400 400 400 400 400 0
 sound" "$status $(tail -2 <<<"$output")"
 ok they_were_interrupted grep -Eq '^(lost|found) ' <<<"$output"
 guest --store "$TEST_TMP/cut" -c 'crashload check 1 400 400 400 400 400'
-is all_of_it_is_there_at_the_next_boot "0 counters 400 400 400 400 400
+is all_of_it_is_there_at_the_next_boot "0 counters 400 400 400 400 400 0
 sound" "$status $output"
 done_testing

@@ -1,5 +1,5 @@
 /*
- * check.c - crashload check: C1 to C6, by plain pointers, in one transaction.
+ * check.c - crashload check: C1 to C6 and C8, by plain pointers, in one transaction.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,7 +137,9 @@ int check(int count, char **least)
     const char *wrong = NULL;
     int error = ps_transaction(check_all, &all);
     if (!error)
-        error = volume_counter(&all.wanted.counter[WORKERS], &wrong);
+        error = volume_counter(&all.wanted.counter[VOLUMES], &wrong);
+    if (!error && !wrong)
+        error = large_counter(&all.wanted.counter[LARGE], &wrong);
     if (error)
         return error;
     if (!all.wrong)

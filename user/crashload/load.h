@@ -3,8 +3,9 @@
  *
  * Four workers share the container "crash". What transaction NUMBER of a worker does follows from
  * the seed alone: a transfer between two accounts, or a node that is put in or taken out. The fifth
- * process makes, fills, grows, renames and deletes containers of its own (volume.c). Each has a
- * counter, so the counters say what all else must be:
+ * process makes, fills, grows, renames and deletes containers of its own (volume.c), the sixth changes
+ * more in one transaction than the store takes at once (large.c). Each has a counter, so the counters
+ * say what all else must be:
  *
  *   C1  an account holds START and what the counted transfers brought; the sum never changes
  *   C2  the nodes of a worker are those that its counted transactions left, with their bytes
@@ -12,6 +13,7 @@
  *   C4  the last transfer that an account remembers is one of the counted, and was about it
  *   C5  the tree is sorted by key, a heap by priority, and holds all these nodes and no other
  *   C6  the volumes are those that the counted steps of the fifth process left
+ *   C8  every page of the large object is as the last counted step of the sixth process left it
  *
  * The structs' layout is known to scripts/crashload.py, which checks the same from outside, from
  * bare pages; there also that pages hold these objects and no other, and none over another (C7).
@@ -23,7 +25,7 @@
 #include <pstore.h>
 #include <stdint.h>
 
-enum { WORKERS = 4, PROCESSES = 5, ACCOUNTS = 16, SLOTS = 128, START = 1000 };
+enum { WORKERS = 4, PROCESSES = 6, VOLUMES = WORKERS, LARGE, ACCOUNTS = 16, SLOTS = 128, START = 1000 };
 enum { NODES_MAX = WORKERS * SLOTS };
 
 struct node {
@@ -78,5 +80,10 @@ int check(int count, char **least);
 int volume_step(unsigned number);
 /* How many steps the containers tell of; *wrong: they tell of none, or of something else (C6). */
 int volume_counter(uint64_t *counter, const char **wrong);
+
+/* ---- large.c: the sixth process; 0 or -errno ---- */
+int large_begin(uint64_t pages, int encoder);
+int large_step(uint64_t number);
+int large_counter(uint64_t *counter, const char **wrong);
 
 #endif

@@ -1,8 +1,10 @@
 /*
- * main.c - crashload, the load of scripts/crash: five processes change a store until the power goes.
+ * main.c - crashload, the load of scripts/crash: six processes change a store until the power goes.
  *
- *     crashload SEED COUNT [ENCODER]  each process makes COUNT steps, beginning where it was; first
- *                                   the container gets this encoder (a number of pstore.h's)
+ *     crashload SEED COUNT [ENCODER [PAGES]]
+ *                                   each process makes COUNT steps, beginning where it was; first
+ *                                   the containers get this encoder (a number of pstore.h's), and
+ *                                   the large object its PAGES, if there is none yet
  *     crashload work PROCESS SEED COUNT
  *     crashload check SEED [N ...]  all invariants (load.h), in one transaction; process i must have
  *                                   made N[i] steps at least. Prints how many each made.
@@ -19,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../start.h"
 #include "load.h"
 
 enum { RETRIES = 1000 };                 /* of 10 ms */
@@ -45,8 +48,9 @@ static int counter_wait(unsigned process, uint64_t *counter)
     int error = -ENOTCONN;
     for (int i = 0; i < RETRIES && manager_gone(error); i++) {
         *counter = process;
-        error = process < WORKERS ? ps_transaction(counter_get, counter)
-                                  : volume_counter(counter, &wrong);
+        error = process < WORKERS    ? ps_transaction(counter_get, counter)
+                : process == VOLUMES ? volume_counter(counter, &wrong)
+                                     : large_counter(counter, &wrong);
         if (manager_gone(error))
             nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
@@ -58,7 +62,7 @@ static int counter_wait(unsigned process, uint64_t *counter)
 static int step_make(struct step *s)
 {
     if (s->process >= WORKERS)
-        return volume_step(s->number);
+        return s->process == VOLUMES ? volume_step(s->number) : large_step(s->number);
     int error = s->abort_first ? ps_transaction(step_abort, s) : 0;
     return !error || error == -ECANCELED ? ps_transaction(step_do, s) : error;
 }
@@ -110,17 +114,12 @@ static int work(unsigned process, unsigned count)
 static long worker_start(const char *process, const char *own_seed, const char *count)
 {
     const char *argv[] = {"crashload", "work", process, own_seed, count, NULL};
-    struct kd_process_create p = {.path = "/bin/crashload", .argv = argv, .fds = {-1, -1, -1}};
-    long handle = kd_call3(KD_PROCESS_CREATE, (long)&p, 0, 0);
-    if (handle < 0)
-        return handle;
-    kd_call3(KD_HANDLE_CLOSE, handle, 0, 0);
-    return p.pid;
+    return start_program("/bin/crashload", argv, 0);
 }
 
 static int work_all(const char *own_seed, const char *count)
 {
-    static const char *const names[PROCESSES] = {"0", "1", "2", "3", "4"};
+    static const char *const names[PROCESSES] = {"0", "1", "2", "3", "4", "5"};
     long pid[PROCESSES];
     int wrong = 0;
     for (int i = 0; i < PROCESSES; i++)
@@ -135,8 +134,8 @@ static int work_all(const char *own_seed, const char *count)
     return wrong;
 }
 
-/* Opens the container and sets it up, when there is a store manager. */
-static int begin(int checking)
+/* Opens the containers and sets them up, when there is a store manager. */
+static int begin(int checking, int encoder, uint64_t pages)
 {
     int error = -ENOTCONN;
     for (int i = 0; i < RETRIES && manager_gone(error); i++) {
@@ -144,6 +143,10 @@ static int begin(int checking)
             nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         container = ps_open("crash", PS_CREATE | PS_WRITE, PS_LAYOUT(struct load, 1));
         error = !container ? -errno : checking ? 0 : ps_transaction(set_up, NULL);
+        if (!error && encoder >= 0)
+            error = ps_encoder(container, encoder);
+        if (!error && pages)
+            error = large_begin(pages, encoder);
         if (container && manager_gone(error))
             ps_close(container);
     }
@@ -154,18 +157,18 @@ int main(int argc, char **argv)
 {
     int working = argc == 5 && strcmp(argv[1], "work") == 0;
     int checking = argc >= 3 && strcmp(argv[1], "check") == 0;
-    if (!working && !checking && argc != 3 && argc != 4) {
-        fprintf(stderr, "usage: crashload SEED COUNT [ENCODER] | crashload check SEED [N ...]\n");
+    if (!working && !checking && (argc < 3 || argc > 5)) {
+        fprintf(stderr, "usage: crashload SEED COUNT [ENCODER [PAGES]] | crashload check SEED [N ...]\n");
         return 2;
     }
     seed = strtoull(argv[working ? 3 : checking ? 2 : 1], NULL, 10);
-    int error = begin(checking);
+    int loading = !working && !checking;
+    int error = begin(checking, loading && argc > 3 ? atoi(argv[3]) : -1,
+                      loading && argc > 4 ? strtoull(argv[4], NULL, 10) : 0);
     if (checking && !error)
         error = check(argc - 3, argv + 3);
     if (checking)
         return error < 0 ? failed("check", error) : error;
-    if (!error && !working && argc == 4)
-        error = ps_encoder(container, atoi(argv[3]));
     if (error)
         return failed("set-up", error);
     if (working)

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,6 @@
 
 #include "pstore.h"
 
-#define PROCESSES_MAX 256
 #define CONTAINERS_MAX 256
 
 static int failed(const struct io *io, const char *who, const char *what, int error)
@@ -130,8 +130,14 @@ static int do_cp(const struct io *io, int argc, char **argv)
     int from = open(argv[1], O_RDONLY);
     if (from < 0)
         return failed(io, "cp", argv[1], errno);
-    int to = open(argv[2], O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    int status = to < 0 ? failed(io, "cp", argv[2], errno) : copy(io, from, to, "cp", argv[2]);
+    char path[PATH_MAX];
+    const char *slash = strrchr(argv[1], '/');
+    struct stat s;
+    bool folder = stat(argv[2], &s) == 0 && S_ISDIR(s.st_mode);
+    if (snprintf(path, sizeof(path), folder ? "%s/%s" : "%s", argv[2], slash ? slash + 1 : argv[1]) >= PATH_MAX)
+        path[0] = 0; /* too long: opening it fails */
+    int to = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    int status = to < 0 ? failed(io, "cp", path, errno) : copy(io, from, to, "cp", path);
     close(from);
     if (to >= 0)
         close(to);
@@ -169,25 +175,6 @@ static int do_echo(const struct io *io, int argc, char **argv)
 }
 
 /* ---- processes and the system ---- */
-
-static int do_ps(const struct io *io, int argc, char **argv)
-{
-    static const char *const states[] = {"", "ending", "ended"};
-    struct kd_process_info *p = calloc(PROCESSES_MAX, sizeof(*p));
-    long n = p ? syscall(KD_PROCESS_LIST, p, PROCESSES_MAX) : -1;
-    (void)argc, (void)argv;
-    if (n < 0) {
-        free(p);
-        return failed(io, "ps", "", errno);
-    }
-    dprintf(io->out, "  pid parent threads handles views     KiB   cpu ms name\n");
-    for (long i = 0; i < n && i < PROCESSES_MAX; i++)
-        dprintf(io->out, "%5d %6d %7u %7u %5u %7llu %8llu %s %s\n", p[i].pid, p[i].parent,
-                p[i].threads, p[i].handles, p[i].views, (unsigned long long)p[i].frames * 4,
-                (unsigned long long)p[i].cpu_ns / 1000000, p[i].name, states[p[i].state % 3]);
-    free(p);
-    return 0;
-}
 
 static int do_kill(const struct io *io, int argc, char **argv)
 {
@@ -256,6 +243,21 @@ static int do_wait(const struct io *io, int argc, char **argv)
     return status;
 }
 
+static int do_fg(const struct io *io, int argc, char **argv)
+{
+    int status = job_front(argc > 1 ? argv[1] : NULL);
+    if (status < 0)
+        return dprintf(io->error, "fg: %s: no such job (`jobs` lists them)\n", argc > 1 ? argv[1] : "none"), 127;
+    return status;
+}
+
+/* With a program behind it, it is a prefix of that (start.c). */
+static int do_nice(const struct io *io, int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    return dprintf(io->error, "use: nice N PROGRAM ..., N from -20 (first) to 19 (last)\n"), 2;
+}
+
 static int do_history(const struct io *io, int argc, char **argv)
 {
     int first = argc > 1 ? history_count() - atoi(argv[1]) : 0;
@@ -305,7 +307,8 @@ static int store_failed(const struct io *io, const char *who, const char *what, 
 static int do_containers(const struct io *io, int argc, char **argv)
 {
     struct ps_info *c = calloc(CONTAINERS_MAX, sizeof(*c));
-    int n = c ? ps_list(c, CONTAINERS_MAX) : -ENOMEM;
+    int n = c ? ps_connect(NULL) : -ENOMEM; /* PS_STORE may have changed */
+    n = n ? n : ps_list(c, CONTAINERS_MAX);
     (void)argc, (void)argv;
     for (int i = 0; i < n && i < CONTAINERS_MAX; i++)
         dprintf(io->out, "%8llu KiB  0x%llx  %s  (%s, version %u)\n",
@@ -319,7 +322,8 @@ static int do_rm_container(const struct io *io, int argc, char **argv)
 {
     int status = 0;
     for (int i = 1; i < argc; i++) {
-        int error = ps_delete(argv[i]);
+        int error = ps_connect(NULL);
+        error = error ? error : ps_delete(argv[i]);
         if (error)
             status = store_failed(io, "rm-container", argv[i], error);
     }
@@ -339,12 +343,13 @@ static const struct {
     {"cd", do_cd, "[FOLDER]   goes there", false},
     {"check", do_check, "walks the kernel's invariants", false},
     {"containers", do_containers, "lists what lies in the store", false},
-    {"cp", do_cp, "FROM TO   copies a file", true},
+    {"cp", do_cp, "FROM TO   copies a file, TO may be a folder", true},
     {"dmesg", do_dmesg, "the kernel's log", false},
     {"echo", do_echo, "[WORD ...]   prints its words", false},
     {"env", do_env, "the variables that programs get", false},
     {"exit", do_exit, "[STATUS]   ends the shell", false},
     {"false", do_false, "fails", false},
+    {"fg", do_fg, "[PID|%JOB]   waits for what runs in the background; Ctrl-C ends it", false},
     {"halt", do_exit, "[STATUS]   powers off", false},
     {"handles", do_handles, "PID   what a process has handles for", false},
     {"help", do_help, "this list", false},
@@ -352,10 +357,12 @@ static const struct {
     {"info", do_info, "the system's counters", false},
     {"jobs", do_jobs, "what runs in the background", false},
     {"kill", do_kill, "PID|%JOB ...   ends processes", false},
-    {"lockstat", do_lockstat, "the kernel's locks that CPUs waited for", false},
+    {"limit", do_limit, "[PID]   use and limits; WHAT N [PROGRAM ...]   sets one, or the program's", false},
+    {"lockstat", do_lockstat, "the kernel's locks: how long CPUs waited; on: and held them", false},
     {"ls", do_ls, "[PATH ...]   lists folders: /bin /etc /tmp /export /import", false},
     {"ls-store", do_containers, NULL, false},
     {"mkdir", do_mkdir, "FOLDER ...   makes folders in /tmp or /export", false},
+    {"nice", do_nice, "N PROGRAM ...   runs it with niceness N: 19 goes last", false},
     {"objects", do_objects, "memory objects, and which of their pages are in memory", false},
     {"ps", do_ps, "lists processes", false},
     {"pwd", do_pwd, "where you are", false},
@@ -363,6 +370,7 @@ static const struct {
     {"rm-container", do_rm_container, "NAME ...   deletes containers, for good", false},
     {"sleep", do_sleep, "SECONDS", true},
     {"store", do_store, "the store: space, log, commits, checkpoints", false},
+    {"threads", do_threads, "PID   the threads of a process: state, niceness, CPU time", false},
     {"true", do_true, "succeeds", false},
     {"vmmap", do_vmmap, "PID   the memory of a process", false},
     {"wait", do_wait, "[PID|%JOB ...]   waits for what runs in the background", false},
@@ -377,7 +385,7 @@ static int do_help(const struct io *io, int argc, char **argv)
         if (builtins[i].help)
             dprintf(io->out, "  %-13s%s\n", builtins[i].name, builtins[i].help);
     dprintf(io->out, "Also: a; b  a && b  a || b  a | b  a & (background)  > >> < 2> 2>&1\n"
-                     "      NAME=VALUE  $NAME  $?  time COMMAND   repeat N COMMAND   sh FILE (a script)\n"
+                     "      NAME=VALUE [COMMAND]  $NAME  $?  time COMMAND   repeat N COMMAND   sh FILE ... ($1 $#)\n"
                      "Keys: arrows, Tab (complete), Ctrl-R (search the history), Ctrl-A E B F U K W L\n"
                      "Programs:");
     DIR *d = opendir("/bin");

@@ -6,6 +6,7 @@
  */
 #include "sh.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +77,7 @@ bool job_add(const struct process *processes, int count, const char *text, int b
     j->count = count;
     memcpy(j->processes, processes, (size_t)count * sizeof(*processes));
     snprintf(j->text, sizeof(j->text), "%.*s", bytes, text);
-    if (interactive)
+    if (interactive && processes[count - 1].pid > 0)
         printf("[%d] %d\n", j->number, processes[count - 1].pid);
     return true;
 }
@@ -134,8 +135,16 @@ static bool interrupted(void)
     return false;
 }
 
-/* At a terminal the shell looks at the keys meanwhile: the wait can be given up, the job goes on. */
-static int job_wait(struct job *j)
+static void job_interrupt(const struct job *j)
+{
+    for (int i = 0; i < j->count; i++)
+        if (j->processes[i].pid > 0)
+            kill(j->processes[i].pid, SIGINT);
+}
+
+/* At a terminal the shell looks at the keys meanwhile. Ctrl-C: what came to the front is told; else the wait is
+ * given up, and the job goes on. */
+static int job_wait(struct job *j, bool in_front)
 {
     const struct timespec look = {.tv_nsec = LOOK_NS};
     struct termios cooked, raw;
@@ -145,8 +154,19 @@ static int job_wait(struct job *j)
         raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | ISIG);
         raw.c_cc[VMIN] = 0;
         tcsetattr(0, TCSADRAIN, &raw);
-        while (!job_poll(j) && !(given_up = interrupted()))
+    }
+    if (in_front) { /* now that Ctrl-C is the job's */
+        printf("%s\n", j->text);
+        fflush(stdout);
+    }
+    if (keys) {
+        while (!job_poll(j) && !given_up) {
             nanosleep(&look, NULL);
+            bool pressed = interrupted();
+            if (pressed && in_front)
+                job_interrupt(j);
+            given_up = pressed && !in_front;
+        }
         tcsetattr(0, TCSADRAIN, &cooked);
     }
     if (given_up)
@@ -162,11 +182,22 @@ int jobs_wait(const char *name)
     int status = 0;
     struct job *one = name ? job_find(name) : NULL;
     if (name)
-        return one ? job_wait(one) : -1;
+        return one ? job_wait(one, false) : -1;
     for (struct job *j = jobs; j < jobs + JOBS_MAX && status != 130; j++)
         if (j->number)
-            status = job_wait(j);
+            status = job_wait(j, false);
     return status;
+}
+
+int job_front(const char *name)
+{
+    struct job *j = name ? job_find(name) : NULL;
+    for (struct job *i = jobs; !name && i < jobs + JOBS_MAX; i++)
+        if (i->number && (!j || i->number > j->number))
+            j = i;
+    if (!j)
+        return -1;
+    return job_wait(j, true);
 }
 
 int job_kill(const char *name, int status)

@@ -50,8 +50,10 @@ int do_objects(const struct io *io, int argc, char **argv)
 
 int do_lockstat(const struct io *io, int argc, char **argv)
 {
-    (void)argc;
-    return show(io, argv[0], KD_LOOK_LOCKS, 0);
+    bool on = argc == 2 && strcmp(argv[1], "on") == 0, off = argc == 2 && strcmp(argv[1], "off") == 0;
+    if (argc > 1 && !on && !off)
+        return dprintf(io->error, "use: %s [on|off]\n", argv[0]), 2;
+    return show(io, argv[0], KD_LOOK_LOCKS, on ? 1 : off ? 2 : 0);
 }
 
 int do_vmmap(const struct io *io, int argc, char **argv)
@@ -64,11 +66,17 @@ int do_handles(const struct io *io, int argc, char **argv)
     return show_process(io, argc, argv, KD_LOOK_HANDLES);
 }
 
+int do_threads(const struct io *io, int argc, char **argv)
+{
+    return show_process(io, argc, argv, KD_LOOK_THREADS);
+}
+
 /* The store's own numbers, by a request that any client may make. */
 static int store_numbers(struct store_stats *s)
 {
     struct kd_message m = {.kind = STORE_STATS, .buffer = s, .buffer_bytes = sizeof(*s)};
-    int port = (int)kd_call3(KD_NAME_FIND, (long)"store", 0, 0);
+    const char *name = getenv("PS_STORE");
+    int port = (int)kd_call3(KD_NAME_FIND, (long)(name && *name ? name : "store"), 0, 0);
     if (port < 0)
         return port;
     long r = kd_call3(KD_PORT_CALL, port, (long)&m, 0);

@@ -3,7 +3,7 @@
  *
  *   sh              interactive, with line editing, if its input is a terminal
  *   sh -c TEXT      runs TEXT
- *   sh FILE         runs the lines of FILE
+ *   sh FILE [WORD ...]   runs the lines of FILE, in which $1 to $9 are the words and $# is their number
  *   sh --builtin NAME WORD ...   one built-in, for another shell
  */
 #include "sh.h"
@@ -63,6 +63,8 @@ int main(int argc, char **argv)
             fprintf(stderr, "sh: %s: %s\n", argv[1], strerror(errno));
             return 127;
         }
+        script_words = argv + 1;
+        script_word_count = argc - 1;
         status = run_lines(f);
         fclose(f);
     } else {

@@ -17,24 +17,30 @@ static void put(struct scanner *s, char c)
         *s->words++ = c;
 }
 
-/* `$?`, or `$NAME` of the environment; one that is not there is empty. */
+char **script_words; /* the script and its arguments */
+int script_word_count;
+
+/* `$?`, `$#`, `$0` to `$9` of a script, or `$NAME` of the environment; one that is not there is empty. */
 static bool put_variable(struct scanner *s, int status)
 {
-    char text[128];
-    size_t n = 1;
+    char text[128], next = s->at[0] ? s->at[1] : 0;
+    const char *value = text;
+    size_t n = 2;
     if (s->at[0] != '$')
         return false;
-    if (s->at[1] == '?') {
-        n = 2;
-        snprintf(text, sizeof(text), "%d", status);
+    if (next == '?' || next == '#') {
+        snprintf(text, sizeof(text), "%d", next == '?' ? status : script_word_count ? script_word_count - 1 : 0);
+    } else if (isdigit((unsigned char)next)) {
+        value = next - '0' < script_word_count ? script_words[next - '0'] : NULL;
     } else {
+        n = 1;
         while (isalnum((unsigned char)s->at[n]) || s->at[n] == '_')
             n++;
         if (n == 1 || n > sizeof(text))
             return false;
         snprintf(text, sizeof(text), "%.*s", (int)n - 1, s->at + 1);
+        value = getenv(text);
     }
-    const char *value = n == 2 && s->at[1] == '?' ? text : getenv(text);
     for (const char *c = value ? value : ""; *c; c++)
         put(s, *c);
     s->at += n;

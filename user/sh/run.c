@@ -4,6 +4,7 @@
 #include "sh.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@ bool exit_wanted, interactive;
 static int run_once(struct pipeline *p, bool in_background)
 {
     struct process processes[COMMANDS_MAX];
-    int in = 0, status = 0;
+    int in = in_background && interactive ? open("/dev/null", O_RDONLY) : 0, status = 0; /* the keys are the shell's */
+    in = in < 0 ? 0 : in;
     fflush(stdout);
     for (int i = 0; i < p->count; i++) {
         bool last = i == p->count - 1;

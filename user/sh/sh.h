@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define WORDS_MAX 256
 #define COMMANDS_MAX 16            /* of one pipeline */
@@ -46,12 +47,15 @@ bool jobs_running(void);
 void jobs_report(void);            /* tells which have ended since, and forgets them */
 void jobs_list(int fd);
 int jobs_wait(const char *name);   /* `%N` or a pid; NULL: all; its status, 130: Ctrl-C; -1: no such job */
+int job_front(const char *name);   /* waits for one, the newest if NULL, which Ctrl-C ends; -1: no such job */
 int job_kill(const char *name, int status);    /* `%N` or a pid; -1: no such job, or errno */
 
 /* ---- run.c ---- */
 /* Runs a whole text; the status of its last command. */
 int run_text(const char *text, int status);
 extern bool exit_wanted;           /* `exit` or `halt` was run: its status is the shell's */
+extern char **script_words; /* parse.c */
+extern int script_word_count;
 extern bool interactive;
 
 /* ---- builtin.c ---- */
@@ -59,7 +63,11 @@ typedef int builtin_fn(const struct io *io, int argc, char **argv);
 /* NULL: it is a program's name. *lasts: Ctrl-C should be able to end it. */
 builtin_fn *builtin_find(const char *name, bool *lasts);
 /* look.c */
-builtin_fn do_dmesg, do_objects, do_lockstat, do_vmmap, do_handles, do_store;
+builtin_fn do_dmesg, do_objects, do_lockstat, do_vmmap, do_handles, do_threads, do_store;
+/* limit.c */
+builtin_fn do_ps, do_limit;
+/* `limit WHAT N` in front of a program: into `limits` (KD_LIMITS of them). -1: that is no limit. */
+int limit_prefix(char **argv, uint64_t *limits);
 const char *builtin_name(int number);  /* 0, 1, ...; NULL: no more */
 
 /* ---- line.c, history.c, complete.c ---- */

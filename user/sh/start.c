@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -73,12 +74,14 @@ static struct process process_done(int status)
 }
 
 static struct process start_process(const char *path, char **argv, const struct io *io,
-                                bool foreground)
+                                bool foreground, const uint64_t *limits)
 {
     struct kd_process_create create = {
         .path = path, .argv = (const char *const *)argv, .envp = (const char *const *)environ,
         .fds = {io->in, io->out, io->error}, .flags = foreground ? KD_PROCESS_FOREGROUND : 0,
     };
+    if (limits)
+        memcpy(create.limits, limits, sizeof(create.limits));
     long handle = syscall(KD_PROCESS_CREATE, &create);
     if (handle >= 0) {
         syscall(KD_HANDLE_CLOSE, handle);
@@ -92,18 +95,54 @@ static struct process start_process(const char *path, char **argv, const struct 
     return process_done(status);
 }
 
+/* A built-in as a process of its own. */
+static struct process start_builtin(char **words, const struct io *io, bool foreground, const uint64_t *limits)
+{
+    char *argv[WORDS_MAX + 3] = {"sh", "--builtin"};
+    for (int i = 0; i == 0 || words[i - 1]; i++)
+        argv[2 + i] = words[i];
+    return start_process("/bin/sh", argv, io, foreground, limits);
+}
+
+/* `limit WHAT N` and `nice N` before a command, also several: where that begins, or NULL, and it was said. */
+static char **prefixes(char **argv, uint64_t *limits, int *niceness)
+{
+    while (argv[0]) {
+        if (strcmp(argv[0], "limit") == 0) {
+            if (!argv[1] || !argv[2] || !argv[3] || limit_prefix(argv, limits))
+                return complain("limit", "use: limit WHAT N PROGRAM ... (`limit` shows them)", 2), NULL;
+            argv += 3;
+        } else if (strcmp(argv[0], "nice") == 0) {
+            char *end = "x";
+            *niceness = argv[1] && argv[2] ? (int)strtol(argv[1], &end, 10) : 0;
+            if (*end || end == argv[1])
+                return complain("nice", "use: nice N PROGRAM ..., N from -20 (first) to 19 (last)", 2), NULL;
+            argv += 2;
+        } else {
+            break;
+        }
+    }
+    return argv;
+}
+
+/* A new thread has the niceness of who makes it, so the shell has it meanwhile. */
 static struct process start_program(struct command *c, const struct io *io, bool foreground)
 {
     char path[512];
-    snprintf(path, sizeof(path), "%s%s", strchr(c->argv[0], '/') ? "" : "/bin/", c->argv[0]);
-    return start_process(path, c->argv, io, foreground);
-}
-
-static struct process start_builtin(struct command *c, const struct io *io, bool foreground)
-{
-    char *argv[WORDS_MAX + 3] = {"sh", "--builtin"};
-    memcpy(argv + 2, c->argv, (size_t)(c->argc + 1) * sizeof(argv[0]));
-    return start_process("/bin/sh", argv, io, foreground);
+    uint64_t limits[KD_LIMITS] = {0};
+    int own = getpriority(PRIO_PROCESS, 0), niceness = own;
+    bool lasts;
+    char **argv = prefixes(c->argv, limits, &niceness);
+    if (!argv)
+        return process_done(2);
+    if (niceness != own)
+        setpriority(PRIO_PROCESS, 0, niceness);
+    snprintf(path, sizeof(path), "%s%s", strchr(argv[0], '/') ? "" : "/bin/", argv[0]);
+    struct process p = argv != c->argv && builtin_find(argv[0], &lasts)
+        ? start_builtin(argv, io, foreground, limits) : start_process(path, argv, io, foreground, limits);
+    if (niceness != own)
+        setpriority(PRIO_PROCESS, 0, own);
+    return p;
 }
 
 /* `NAME=VALUE ...` alone sets variables, which every program from then on gets. */
@@ -123,32 +162,65 @@ static bool command_assigns(const struct command *c)
     return c->argc > 0;
 }
 
-static int assign(struct command *c)
+/* Of `NAME=VALUE`, which stays as it is: `repeat` runs a command more than once. To be freed. */
+static char *name_of(const char *word)
 {
-    for (int i = 0; i < c->argc; i++) {
-        char *value = strchr(c->argv[i], '=');
-        *value++ = 0;
-        if (setenv(c->argv[i], value, 1))
-            return complain(c->argv[i], strerror(errno), 1);
-    }
-    return 0;
+    return strndup(word, strcspn(word, "="));
+}
+
+static int assign(const char *word)
+{
+    char *name = name_of(word);
+    int error = name && setenv(name, strchr(word, '=') + 1, 1) == 0 ? 0 : errno;
+    free(name);
+    return error ? complain(word, strerror(error), 1) : 0;
+}
+
+static int assign_all(const struct command *c)
+{
+    int status = 0;
+    for (int i = 0; i < c->argc && status == 0; i++)
+        status = assign(c->argv[i]);
+    return status;
+}
+
+/* `NAME=VALUE COMMAND ...`: set while the command is started; so a program has it for good. */
+static struct process start_with(const struct command *c, struct io io, bool alone, bool foreground)
+{
+    struct command rest = *c;
+    char *name = name_of(c->argv[0]);
+    const char *now = name ? getenv(name) : NULL;
+    char *old = now ? strdup(now) : NULL;
+    memmove(rest.argv, c->argv + 1, (size_t)c->argc * sizeof(c->argv[0]));
+    rest.argc--;
+    struct process j = assign(c->argv[0]) ? process_done(1) : start_command(&rest, io, alone, foreground);
+    if (old)
+        setenv(name, old, 1);
+    else if (name)
+        unsetenv(name);
+    free(old);
+    free(name);
+    return j;
 }
 
 struct process start_command(struct command *c, struct io io, bool alone, bool foreground)
 {
     struct process j = process_done(1);
     bool lasts = false;
-    builtin_fn *fn = c->argc ? builtin_find(c->argv[0], &lasts) : NULL;
+    if (c->argc && assigns(c->argv[0]) && !command_assigns(c))
+        return start_with(c, io, alone, foreground);
+    bool prefix = c->argc > 2 && (strcmp(c->argv[0], "nice") == 0 || (c->argc > 3 && strcmp(c->argv[0], "limit") == 0));
+    builtin_fn *fn = c->argc && !prefix ? builtin_find(c->argv[0], &lasts) : NULL;
     if (!io_redirect(&io, c)) {
         io_close(&io);
         return j;
     }
     if (fn && (!alone || (lasts && interactive)))
-        j = start_builtin(c, &io, foreground);
+        j = start_builtin(c->argv, &io, foreground, NULL);
     else if (fn)
         j = process_done(fn(&io, c->argc, c->argv));
     else if (command_assigns(c))
-        j = process_done(assign(c));
+        j = process_done(assign_all(c));
     else if (c->argc)
         j = start_program(c, &io, foreground);
     else

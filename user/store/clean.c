@@ -394,10 +394,6 @@ void *cleaner_main(void *unused)
         while (!work_is_due()) cleaner_wait();
         if (server.stop_token) stop();
         int r = work_round();
-        if (r < 0) {
-            server_unlock();
-            server_fence("bringing pages home failed", r);
-            server_lock();
-        }
+        if (r < 0) server_fence("bringing pages home failed", r);
     }
 }

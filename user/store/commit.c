@@ -211,7 +211,7 @@ int commit_own(struct store_op *ops, unsigned count)
         r = own_launch(ops, count, &g);
         gate_leave();
         if (r == 0) r = group_land(g);
-        if (server.fenced) r = -EIO;
+        if (r < 0 && server_writable() < 0) r = server_writable();
         if (!checkpoint_helps(r) || i == SPACE_TRIES || checkpoint_wait() < 0) break;
     }
     server_unlock();
@@ -252,7 +252,7 @@ static long next_commit(long timeout_ms)
             idle_due |= pending.word[0] & NOTICE_OWN;
             return -EINTR;
         }
-        if (filling && spill_concerns(&pending)) {
+        if (filling && spill_needs_gate(&pending)) {
             held = pending;
             has_held = true;
             return -EBUSY;

@@ -10,7 +10,8 @@
  *       if all before it are.
  *   L2  The gate is passed by a committer only when fewer than two groups are in the air, and by the
  *       cleaner only when none is.
- *   L3  After the fence none is published: what is in the air is refused, outcome unknown.
+ *   L3  After the fence none is launched. What is in the air is published if it is durable all the same,
+ *       for the library's metadata have it then; else it is refused, outcome unknown.
  */
 #include "group.h"
 
@@ -104,7 +105,7 @@ int group_freed_add(struct group *g, const struct free_range *freed, unsigned co
 
 int group_launch(struct group *g)
 {
-    int r = store_group_seal(g->disk);
+    int r = server.fenced ? server.fenced : store_group_seal(g->disk);    /* L3 */
     if (r < 0) {
         store_group_cancel(g->disk);
         return r;
@@ -211,16 +212,13 @@ int group_land(struct group *g)
     if (r == 0 && g->counted) step(STEP_C5F);
     server_lock();
     server.log_flushes += device_flushes - flushes;
-    bool publish = r == 0 && !server.fenced;            /* L3 */
-    int applied = publish ? group_publish(g) : store_group_apply(g->disk);
-    if (r == 0) r = publish ? applied : server.fenced;
-    if (r < 0) group_refuse(g, -EIO);
-    landed();
+    int applied = r == 0 ? group_publish(g) : store_group_apply(g->disk);
+    if (r == 0) r = applied;
     if (r < 0) {
-        server_unlock();
         server_fence("a log write or flush failed", r);
-        server_lock();
+        group_refuse(g, -EIO);
     }
+    landed();
     return r;
 }
 

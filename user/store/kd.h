@@ -7,7 +7,10 @@
 #ifndef USER_STORE_KD_H
 #define USER_STORE_KD_H
 
+#include <string.h>
+
 #include "katydid/abi.h"
+#include "katydid/trace.h"
 
 #define PAGE_BYTES KD_PAGE_BYTES
 
@@ -18,6 +21,13 @@ long kd_system(long number, long a, long b, long c, long d);
 #define KD3(n, a, b, c)    kd_system((n), (long)(a), (long)(b), (long)(c), 0)
 #define KD4(n, a, b, c, d) kd_system((n), (long)(a), (long)(b), (long)(c), (long)(d))
 
+/* A word into the kernel's trace (katydid/trace.h). */
+static inline void kd_mark(const char text[16])
+{
+    uint64_t words[2];
+    memcpy(words, text, sizeof(words));
+    (void)KD3(KD_TRACE, KD_TRACE_MARK_IT, words[0], words[1]);
+}
 static inline long kd_receive(int port, struct kd_message *m, long timeout_ms)
 {
     return KD3(KD_PORT_RECEIVE, port, m, timeout_ms);
@@ -62,6 +72,10 @@ static inline long kd_object_fail(int object, uint64_t page, uint64_t count, int
 static inline long kd_object_info(int object, uint64_t page, uint64_t count, uint8_t *bits)
 {
     return KD4(KD_OBJECT_INFO, object, page, count, bits);
+}
+static inline long kd_object_advise(int object, uint64_t page, uint64_t count, enum kd_advice advice)
+{
+    return KD4(KD_OBJECT_ADVISE, object, page, count, advice);
 }
 static inline long kd_object_encoder(int object, uint32_t encoder)
 {

@@ -13,15 +13,15 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
-#define STORE_NAME "store"
-#define EXIT_NO_DISK 2
-#define EXIT_REFUSED 3
+#define STORE_NICE (-10)
 #define BUSY_TRIES 50           /* the disk of a manager that died is drained meanwhile */
 
 struct server server = {
+    .name = "store",
     .lock = PTHREAD_MUTEX_INITIALIZER,
     .changed = PTHREAD_COND_INITIALIZER,
     .work = PTHREAD_COND_INITIALIZER,
@@ -31,7 +31,7 @@ void say(const char *format, ...)
 {
     char line[256];
     va_list arguments;
-    int n = snprintf(line, sizeof(line), "store: ");
+    int n = snprintf(line, sizeof(line), "%s: ", server.name);
     va_start(arguments, format);
     n += vsnprintf(line + n, sizeof(line) - (size_t)n, format, arguments);
     va_end(arguments);
@@ -41,17 +41,23 @@ void say(const char *format, ...)
 
 void server_fence(const char *what, int error)
 {
-    server_lock();
-    bool first = !server.fenced;
-    if (first) server.fenced = -EIO;
-    /* Nobody is to wait for a credit that no checkpoint will free: the commit says what is wrong. */
-    if (first) kd_credit_grant(server.commit_port, CREDITS_FENCED);
+    if (server.fenced) return;
+    server.fenced = -EIO;
+    /* Nobody is to wait for a credit that no checkpoint will free, nor for a page to be cleaned: the commit
+     * says what is wrong. */
+    kd_credit_grant(server.commit_port, KD_CREDITS_CLOSED);
     pthread_cond_broadcast(&server.changed);
     server_unlock();
-    if (first)
-        say("%s (error %d). No more commits are taken; whether the last ones are durable is "
-            "unknown. To recover what is: `kill -9 %d`, and init starts the manager again; or halt.",
-            what, error < 0 ? -error : error, getpid());
+    say("%s (error %d). No more commits are taken; whether the last ones are durable is "
+        "unknown. To recover what is: `kill -9 %d`, and init starts the manager again; or halt.",
+        what, error < 0 ? -error : error, getpid());
+    server_lock();
+}
+
+int server_writable(void)
+{
+    if (server.read_only) return -EROFS;
+    return server.fenced || store_error(server.store) ? -EIO : 0;
 }
 
 /* ---- the disk ---- */
@@ -60,13 +66,13 @@ static bool disk_open(struct disk_io *io)
 {
     struct kd_block_info info;
     long disk;
-    for (int i = 0; (disk = KD2(KD_BLOCK_OPEN, STORE_NAME, &info)) == -EBUSY && i < BUSY_TRIES; i++)
+    for (int i = 0; (disk = KD2(KD_BLOCK_OPEN, server.name, &info)) == -EBUSY && i < BUSY_TRIES; i++)
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     if (disk == -ENODEV)
         say("no store disk: nothing can be kept. Attach one (scripts/run --store FILE)");
     else if (disk < 0)
         say(disk == -EBUSY ? "the store disk is served already"
-                           : "the store disk cannot be opened: error %ld", -disk);
+                           : "the store disk cannot be opened: %s", strerror((int)-disk));
     if (disk < 0) return false;
     server.disk = (int)disk;
     disk_io_init(io, info.bytes & ~(uint64_t)(PAGE_BYTES - 1));
@@ -93,13 +99,14 @@ static void uuid_make(uint8_t uuid[16])
 static int disk_format(const struct disk_io *io)
 {
     struct store_options made = {.log_bytes = options.log_bytes,
-                                 .extent_bytes = options.extent_bytes};
+                                 .extent_bytes = options.extent_bytes,
+                                 .zone = options.zone};
     uuid_make(made.uuid);
     int r = store_format(io, &disk_memory, &made);
     if (r == 0)
         say("blank disk of %llu MiB formatted", (unsigned long long)(io->bytes >> 20));
     else
-        say("the blank disk cannot be formatted: error %d%s", -r,
+        say("the blank disk cannot be formatted: %s%s", strerror(-r),
             r == -ENOSPC ? "; it is too small: `rm` it and let scripts/run make one, or use --store-size" : "");
     return r;
 }
@@ -112,6 +119,8 @@ static const char *advice(int error)
     case -EMEDIUMTYPE: return "this disk holds something that is no store; give another disk, or "
                               "make this one blank if nothing on it is wanted";
     case -EPROTONOSUPPORT: return "this store was made by a newer Katydid; start that one";
+    case -EOPNOTSUPP: return "this store is of an older format, this version reads format 2; copy what "
+                             "it holds with the Katydid that made it";
     case -EUCLEAN: return "this store is damaged; copy the disk, `kstore check` it on the host, and "
                           "`kstore salvage` what is sound into a new store";
     case -ENOMEM: return "there is not enough memory; start with more (--memory)";
@@ -139,8 +148,8 @@ static void report_say(const struct store_report *report)
     if (report->grown)
         say("the disk has grown, and the store with it");
     else if (report->grow_error)
-        say("the disk has grown, the store has not (error %d): it goes on as it was; `kstore grow` on "
-            "the host", -report->grow_error);
+        say("the disk has grown, the store has not (%s): it goes on as it was; `kstore grow` on "
+            "the host", strerror(-report->grow_error));
 }
 
 /* What it has cost up to the first answer; `scripts/bench store` reads it. */
@@ -180,7 +189,8 @@ static int open_to_read(const struct disk_io *io, struct store_open_options *how
 
 static bool store_start(const struct disk_io *io)
 {
-    struct store_open_options how = {.clock = &disk_clock, .group_bytes = part_of_memory(),
+    uint64_t group_bytes = options.group_bytes ? options.group_bytes : part_of_memory();
+    struct store_open_options how = {.clock = &disk_clock, .group_bytes = group_bytes,
                                      .image_pages = (uint32_t)(part_of_memory() / PAGE_BYTES)};
     struct store_report report;
     how.flags = STORE_GROW;
@@ -205,7 +215,7 @@ static bool thread_make(void *(*body)(void *))
     pthread_t thread;
     int r = pthread_create(&thread, NULL, body, NULL);
     if (r == 0) pthread_detach(thread);
-    if (r) say("no thread: error %d", r);
+    if (r) say("no thread: %s", strerror(r));
     return r == 0;
 }
 
@@ -219,7 +229,8 @@ static bool server_start(void)
     server.port = (int)kd_system(KD_PORT_CREATE, 0, 0, 0, 0);
     server.commit_port = (int)kd_system(KD_PORT_CREATE, 0, 0, 0, 0);
     if (server.port < 0 || server.commit_port < 0 || committer_init() < 0) return false;
-    bool ok = thread_make(committer_main) && thread_make(publisher_main) && thread_make(cleaner_main);
+    bool ok = thread_make(committer_main) && thread_make(publisher_main) && thread_make(unspill_main)
+              && thread_make(cleaner_main);
     for (unsigned i = 1; ok && i < PAGER_THREADS; i++) ok = thread_make(pager_main);
     if (!ok) return false;
     server_lock();
@@ -228,18 +239,34 @@ static bool server_start(void)
     return true;
 }
 
-/* store [LIFE]: how often init has started it again. */
+/* The addresses of our containers are ours alone: the commit port bears the zone's name. */
+static bool zone_claim(void)
+{
+    char name[16];
+    struct store_stats stats;
+    store_stats(server.store, &stats);
+    snprintf(name, sizeof(name), "zone %u", stats.zone);
+    if (KD2(KD_NAME_SET, name, server.commit_port) == 0) return true;
+    say("refused: another store that is attached has its addresses in zone %u, too; `kstore create "
+        "--zone N` makes one elsewhere", stats.zone);
+    return false;
+}
+
+/* store [LIFE [NAME]]: how often init has started it again; the name of the disk and of the store. */
 int main(int argc, char **argv)
 {
     struct disk_io io;
+    if (argc > 2) server.name = argv[2];
+    setpriority(PRIO_PROCESS, 0, STORE_NICE); /* programs wait for it */
     options_read(argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 0);
     if (!options.crc_fixed) crc32c_choose(&disk_clock);
-    if (!disk_open(&io)) return EXIT_NO_DISK;
-    if (!store_start(&io)) return EXIT_REFUSED;
+    if (!disk_open(&io)) return STORE_EXIT_NO_DISK;
+    if (!store_start(&io)) return STORE_EXIT_REFUSED;
     if (!server_start()) return 1;
-    long r = KD2(KD_NAME_SET, STORE_NAME, server.port);
+    if (!zone_claim()) return STORE_EXIT_REFUSED;
+    long r = KD2(KD_NAME_SET, server.name, server.port);
     if (r < 0) {
-        say("the name \"%s\" is taken: error %ld", STORE_NAME, -r);
+        say("the name \"%s\" is taken: %s", server.name, strerror((int)-r));
         return 1;
     }
     cost_say();

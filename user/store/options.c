@@ -13,8 +13,8 @@
 
 #define COMMAND_LINE_BYTES 2048
 
-static const char *const step_names[STEP_COUNT] = {
-    "C4", "C5", "C5w", "C5f", "C6", "C7", "K1", "K2", "K3", "K4",
+static const char step_names[STEP_COUNT][16] = {
+    "C4", "C5", "C5w", "C5f", "C6", "C7", "K1", "K2", "K3", "K4", "S1", "S2", "S3", "S4",
 };
 
 struct options options = {.checkpoint_ms = 30000};
@@ -55,6 +55,14 @@ static bool log_option(const char *value)
     return end != value && *end == 0 && mib > 0 && mib < 1u << 20;
 }
 
+static bool group_option(const char *value)
+{
+    char *end;
+    uint64_t kib = strtoull(value, &end, 10);
+    options.group_bytes = kib << 10;
+    return end != value && *end == 0 && kib >= 16 && kib < 1u << 20;
+}
+
 static bool extent_option(const char *value)
 {
     char *end;
@@ -66,7 +74,6 @@ static bool extent_option(const char *value)
 
 static bool crc_option(const char *value)
 {
-    if (strcmp(value, "table") != 0 && strcmp(value, "instruction") != 0) return false;
     return options.crc_fixed = crc32c_fix(value);
 }
 
@@ -92,6 +99,7 @@ static bool option(char *word, unsigned life)
     if (strcmp(word, "bug") == 0) return bug_option(value);
     if (strcmp(word, "checkpoint_ms") == 0) return checkpoint_option(value);
     if (strcmp(word, "log_mib") == 0) return log_option(value);
+    if (strcmp(word, "group_kib") == 0) return group_option(value);
     if (strcmp(word, "extent_kib") == 0) return extent_option(value);
     if (strcmp(word, "crc") == 0) return crc_option(value);
     return false;
@@ -99,19 +107,22 @@ static bool option(char *word, unsigned life)
 
 void options_read(unsigned life)
 {
-    static const char prefix[] = "store.";
     static char line[COMMAND_LINE_BYTES];
+    size_t bytes = strlen(server.name);
+    unsigned number = (unsigned)(server.name[bytes - 1] - '0');
     char *place;
+    options.zone = number >= 1 && number <= STORE_ZONE_MAX ? number - 1 : 0;
     if (KD2(KD_KERNEL_COMMAND_LINE, line, sizeof(line) - 1) < 0) return;
     for (char *word = strtok_r(line, " ", &place); word; word = strtok_r(NULL, " ", &place)) {
-        if (strncmp(word, prefix, sizeof(prefix) - 1) != 0) continue;
-        if (!option(word + sizeof(prefix) - 1, life))
+        if (strncmp(word, server.name, bytes) != 0 || word[bytes] != '.') continue;
+        if (!option(word + bytes + 1, life))
             say("the option %s is not understood, or not in this build", word);
     }
 }
 
 void step(enum step at)
 {
+    kd_mark(step_names[at]);
     if (at != die_at || atomic_fetch_sub(&die_left, 1) != 1) return;
     say("ends at step %s, as the command line says", step_names[at]);
     _exit(EXIT_STEP);

@@ -1,18 +1,22 @@
 /*
- * options.h - what the kernel's command line tells the store manager; all words begin with "store.".
+ * options.h - what the kernel's command line tells the store manager; all words begin with its
+ * name and a dot, "store." or "store2.".
  *
  *     store.checkpoint_ms=N          a checkpoint so long after the first commit that none covers
  *                                    (30000; 0: only when the log wants one, or somebody asks)
  *     store.log_mib=N                size of the log of a store that is made of a blank disk
  *     store.extent_kib=N             and its extents: 4, 8, 16 (unless told), 32 or 64
- *     store.crc=table|instruction    how checksums are computed, instead of what is faster now: so
+ *     store.group_kib=N              the largest group; a larger transaction spills (an eighth of
+ *                                    the memory, but never more than half of the log)
+ *     store.crc=table|instruction|sums
+ *                                    how checksums are computed, instead of what is fastest now: so
  *                                    that runs that count instructions repeat
  *     store.die=STEP:N[,STEP:N...]   ends the manager, as if killed, when it comes to STEP for the
  *                                    N-th time; the second one is for the manager that init then
  *                                    starts, and so on
  *     store.bug=N                    plants bug N (name or number) of disk/bug.h; in build/bugs/store only
  *
- * The steps are those of a commit, C4 to C7, and of a checkpoint. A test that kills the manager at
+ * The steps are those of a commit, C4 to C7, of a checkpoint, and of spilling. A test that kills the manager at
  * one must find what a power cut there would have left.
  */
 #ifndef USER_STORE_OPTIONS_H
@@ -34,13 +38,19 @@ enum step {
     STEP_K2,                    /* "K2": its pages are at home, not flushed */
     STEP_K3,                    /* "K3": metadata and superblock are written and flushed */
     STEP_K4,                    /* "K4": log space is released */
+    STEP_S1,                    /* "S1": copies of a transaction are in a group of SPILL records */
+    STEP_S2,                    /* "S2": it is written, the kernel does not know */
+    STEP_S3,                    /* "S3": the kernel has freed their frames */
+    STEP_S4,                    /* "S4": one was read back, the kernel does not have it */
     STEP_COUNT
 };
 
 struct options {
     uint32_t extent_bytes;          /* 0: the library's choice */
+    uint32_t zone;                  /* of a store made of a blank disk: 1 for "store2", and so on */
     uint64_t checkpoint_ms;
-    uint64_t log_bytes;         /* 0: as the library likes */
+    uint64_t group_bytes;           /* 0: a part of memory */
+    uint64_t log_bytes;             /* 0: as the library likes */
     bool crc_fixed;
 };
 extern struct options options;

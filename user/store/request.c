@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pstore.h"
+
 #define REQUEST_BYTES 1024u     /* the largest request is a struct wire_open */
 #define LIST_MAX      64u
 #define INIT_PROCESS  1u
@@ -110,6 +112,7 @@ static int request_space(const struct kd_message *m, struct kd_message *reply)
         server_lock();
         struct container *c = container_by_id(m->word[0]);
         r = c ? container_allows(c, m->process, KD_RIGHT_WRITE) : -ENOENT;
+        if (r == 0) r = server_writable(); /* fenced while it grew? */
         if (r == 0) r = lease_or_find(m, c, &page);
         if (r == 0) reply->word[0] = container_address(c, page);
         server_unlock();
@@ -135,6 +138,43 @@ static int request_unlease(const struct kd_message *m)
     if (r == 0 && (count == 0 || count > KD_STORE_END / PAGE_BYTES)) r = -EINVAL;
     if (r == 0) r = space_unlease(c, m->process, page, count);
     server_unlock();
+    return r;
+}
+
+/* What is within one segment, and at most what the pager brings at once. */
+static int advise_part(const struct kd_message *m, uint64_t address, uint64_t left, uint64_t *count)
+{
+    enum { AT_ONCE = 64 };
+    struct kd_message wanted = {.word = {0, 0, 0, KD_READ}};
+    uint64_t page, object_page;
+    int object;
+    server_lock();
+    struct container *c = container_at(address, &page);
+    int r = c ? container_allows(c, m->process, KD_RIGHT_READ) : -ENOENT;
+    if (r == 0) r = container_object(c->id, page, &object, &object_page);
+    if (r == 0) {
+        *count = left < AT_ONCE ? left : AT_ONCE;
+        if (*count > container_left(c, page)) *count = container_left(c, page);
+        wanted.word[0] = c->id << 4; /* the first segment's cookie: pages of the container */
+        wanted.word[1] = page;
+        wanted.word[2] = *count;
+    }
+    if (r == 0) (void)kd_object_advise(object, object_page, *count, (enum kd_advice)m->word[2]);
+    server_unlock();
+    if (r == 0 && m->word[2] == KD_ADVISE_WILL_NEED) pager_request(&wanted);
+    return r;
+}
+
+static int request_advise(const struct kd_message *m)
+{
+    enum { ADVISED_MAX = 1024 };
+    uint64_t left = m->word[1], address = m->word[0], count = 0;
+    if (m->word[2] != KD_ADVISE_WILL_NEED && m->word[2] != KD_ADVISE_DONT_NEED) return -EINVAL;
+    if (m->word[2] == KD_ADVISE_WILL_NEED && left > ADVISED_MAX) left = ADVISED_MAX;
+    if (left > KD_STORE_END / PAGE_BYTES) return -EINVAL;
+    int r = 0;
+    for (; r == 0 && left > 0; left -= count, address += count * PAGE_BYTES)
+        r = advise_part(m, address, left, &count);
     return r;
 }
 
@@ -180,7 +220,7 @@ static bool request_stop(const struct kd_message *m)
     return true;
 }
 
-static int request(const struct kd_message *m, struct kd_message *reply, union answer *a)
+static int serve(const struct kd_message *m, struct kd_message *reply, union answer *a)
 {
     switch (m->kind) {
     case STORE_HELLO: return request_hello(m, reply);
@@ -196,9 +236,40 @@ static int request(const struct kd_message *m, struct kd_message *reply, union a
     case STORE_STATS: return request_stats(reply, a);
     case STORE_CHECKPOINT: return request_checkpoint();
     case STORE_ENCODER: return container_encoder(m->process, m->word[0], m->word[1]);
+    case STORE_ADVISE: return request_advise(m);
     case STORE_STOP: return -EPERM;
     default: return -ENOSYS;
     }
+}
+
+/* Does it change the store, or is it of use only to who will? */
+static bool serves_writing(const struct kd_message *m)
+{
+    const struct wire_open *how = m->buffer;
+    switch (m->kind) {
+    case STORE_OPEN:
+        return m->data_bytes == sizeof(*how) && (how->flags & PS_CREATE) && (how->flags & PS_EXCLUSIVE);
+    case STORE_DELETE:
+    case STORE_RENAME:
+    case STORE_LEASE:
+    case STORE_SPACE:
+    case STORE_CHECKPOINT:
+    case STORE_ENCODER: return true;
+    default: return false;
+    }
+}
+
+/* A fenced store grants nothing that only serves writing, whether it needs a commit or not: who heard
+ * EIO and tries again is not to believe that the store works. */
+static int request(const struct kd_message *m, struct kd_message *reply, union answer *a)
+{
+    int r = 0;
+    if (serves_writing(m)) {
+        server_lock();
+        r = server_writable();
+        server_unlock();
+    }
+    return r < 0 ? r : serve(m, reply, a);
 }
 
 /* ---- the kernel ---- */

@@ -5,6 +5,7 @@
  *     pager x 3      port          page requests, requests of clients, notices      pager.c request.c
  *     committer      commit port   collects transactions into groups, writes them   commit.c batch.c
  *     publisher      group.c       flushes and publishes a group beside the next    group.c
+ *     unspiller      spill.c       reads pages of transactions back from the log    spill.c
  *     cleaner        server.work   home writes, checkpoints, credits                clean.c
  *
  * Locks. `server.lock` guards the disk library (but for its functions marked NO MUTEX), the table
@@ -19,7 +20,8 @@
  *   S2  The disk library knows of a home write before the kernel does: a page that the kernel may
  *       evict can be read back from where the library says.
  *   S3  Two threads never bring the same extent into memory at one time (pager.c).
- *   S4  After the fence nothing is published, cleaned or checkpointed any more.
+ *   S4  After the fence no group is launched, nothing is cleaned or checkpointed, and no request is
+ *       granted that only serves writing (request.c).
  */
 #ifndef USER_STORE_SERVER_H
 #define USER_STORE_SERVER_H
@@ -37,7 +39,6 @@
 #define CONTAINER_HASH   64u
 #define CLEAN_BATCH      256u       /* pages per home write call */
 #define CREDIT_BYTES     4160u      /* log space set aside for one private copy */
-#define CREDITS_FENCED   (1u << 24) /* no commit will spend them */
 #define ROOT_NAME        "\1root"   /* the name under which a client registers its root object */
 
 /* A run of pages that nobody else may be given: leased to a process, or freed and perhaps still in
@@ -69,6 +70,7 @@ struct container {
 };
 
 struct server {
+    const char *name;               /* "store": of the disk, of the port, and before what it says */
     int disk, port, commit_port;
     struct store *store;
     unsigned extent_pages;
@@ -104,8 +106,12 @@ static inline void server_unlock(void) { pthread_mutex_unlock(&server.lock); }
 
 /* main.c: a line into the kernel's log, "store: ...". */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The store takes no more commits; says why, once. No lock. */
+/* The store takes no more commits; says why, once. Comes before anybody hears of the error. Lock held,
+ * dropped while it is said. */
 void server_fence(const char *what, int error);
+/* 0, or what whoever wants to change the store is told. The library knows of a failed write as soon as
+ * that has returned, and refuses commits: so it is asked, too. Lock held. */
+int server_writable(void);
 
 /* request.c: a message of the kernel that wants no answer. No lock. */
 void server_notice(const struct kd_message *m);
@@ -174,22 +180,24 @@ int batch_parse(struct batch *b, uint64_t process, const void *bytes, uint64_t c
 bool batch_frees(const struct batch *b, uint64_t container, uint64_t page);
 void batch_release(struct batch *b);
 
-/* spill.c: by the committer thread. */
+/* spill.c: by the committer thread, but for the last. */
 #define TOUCH_BYTES (1u << 20)          /* of the group buffers are always memory */
 #define SPILL_GROUP_PAGES 240u          /* of a group of SPILL records: they fit there */
-/* SPILL, UNSPILL or VIEW_GONE: deals with it. No lock, not in the gate. */
+/* SPILL, UNSPILL or VIEW_GONE: deals with it. No lock. */
 bool spill_message(const struct kd_message *m);
-bool spill_concerns(const struct kd_message *m);
+/* Must that be outside the gate, for it may pass the gate itself? */
+bool spill_needs_gate(const struct kd_message *m);
 /* Lock held. The chain of the view's transaction, or NULL. */
 struct store_chain *spill_chain(uint64_t view);
 /* Its transaction is over; pages in the log count no more, or were applied. */
 void spill_end(uint64_t view);
 /* The same after its commit was published: whoever waits has its turn. */
 void spill_committed(uint64_t view);
-/* A COMMIT that fits no group: its copies go into the log first. 0; -EDEADLK: others do that now. */
+/* A COMMIT that fits no group: its copies go into the log first. 0, or why none does. */
 int spill_for_commit(struct kd_message *m);
 /* In a transaction that is being added: it ends its view's chain, if that has one. */
 int spill_commit(struct store_group *disk, const struct kd_message *m, const struct batch *b);
+void *unspill_main(void *unused);
 
 /* clean.c */
 /* A page out of the log; its CRC must be `crc`. 0, -EIO, -EUCLEAN. No lock. */

@@ -7,11 +7,16 @@
  *     COMMIT                                   ends the chain in an ordinary group (commit.c)
  *     VIEW_GONE                                the transaction was aborted: the chain is forgotten
  *
- * One transaction has a chain at a time, so each may take half of the log; the others that want to
- * spill wait, and the kernel knows for whom (KD_VIEW_WAIT), so a deadlock is found there. All of this
- * is done by the committer thread, and the chain is its own; the disk library is under the lock.
+ * One running transaction has a chain at a time, so each may take half of the log; the others that want
+ * to spill wait, and the kernel knows for whom (KD_VIEW_WAIT), so a deadlock is found there. A COMMIT
+ * that fits no group does not wait: it has a chain of its own, from its receipt to its answer. What it
+ * writes has room, for its copies hold credits. All of this is done by the committer thread, and the
+ * chains are its own; the disk library is under the lock. Only the disk reads of UNSPILL are those of a
+ * thread for them alone: no commit waits for them, and no page fault, which may wait for frames that
+ * only this transaction will give back.
  */
 #include "group.h"
+#include "options.h"
 
 #include <assert.h>
 #include <string.h>
@@ -19,20 +24,29 @@
 #define TOLD_BYTES  (64u * (PAGE_BYTES + 2 * sizeof(struct kd_run)))
 #define ROOM_TRIES  3
 
-static struct { struct store_chain *chain; uint64_t view; } holder;     /* chain NULL: nobody */
+struct chain { struct store_chain *chain; uint64_t view; };     /* chain NULL: nobody's */
+static struct chain holder, late;                               /* of a COMMIT */
 static struct { uint64_t token, process, wanted, order; } waiting[KD_VIEW_MAX]; /* order 0: no */
 static uint64_t orders;
 static uint8_t told[TOLD_BYTES];
+static struct { uint64_t token, cookie, page; bool wanted; } unspills[KD_VIEW_MAX];
+static pthread_cond_t unspill_wanted = PTHREAD_COND_INITIALIZER;
+
+static struct chain *chain_of(uint64_t view)
+{
+    return holder.chain && holder.view == view ? &holder : late.chain && late.view == view ? &late : NULL;
+}
 
 struct store_chain *spill_chain(uint64_t view)
 {
-    return holder.chain && holder.view == view ? holder.chain : NULL;
+    const struct chain *c = chain_of(view);
+    return c ? c->chain : NULL;
 }
 
 /* ---- pages into the log ---- */
 
 /* Puts what the kernel told into the group; how many there were before the error, if any. */
-static int add_told(struct group *g, uint64_t bytes, uint64_t *pages)
+static int add_told(struct group *g, struct store_chain *chain, uint64_t bytes, uint64_t *pages)
 {
     const uint8_t *at = told, *end = told + bytes;
     int r = 0;
@@ -40,7 +54,7 @@ static int add_told(struct group *g, uint64_t bytes, uint64_t *pages)
         const struct kd_run *run = (const void *)at;
         uint64_t id, page;
         r = cookie_page(run->cookie, run->page, &id, &page);
-        if (r == 0) r = store_spill_page(g->disk, holder.chain, id, page, run + 1);
+        if (r == 0) r = store_spill_page(g->disk, chain, id, page, run + 1);
         if (r == 0) ++*pages;
         at += sizeof(*run) + PAGE_BYTES;
     }
@@ -61,7 +75,7 @@ static int fill_told(struct group *g, uint64_t view, uint64_t token, uint64_t wa
         r = (int)kd_txn_diff(&diff);
         server_lock();
         if (r == 0 && diff.pages == 0) break;
-        if (r == 0) r = add_told(g, diff.buffer_bytes, pages);
+        if (r == 0) r = add_told(g, spill_chain(view), diff.buffer_bytes, pages);
     }
     return r;
 }
@@ -77,6 +91,7 @@ static int spill_group(uint64_t view, uint64_t token, uint64_t wanted, uint64_t 
         g->spills = true;
         r = fill_told(g, view, token, wanted, pages);
         int launched = -ENODATA;
+        if (*pages) step(STEP_S1);
         if (*pages)
             launched = group_launch(g);
         else
@@ -87,8 +102,10 @@ static int spill_group(uint64_t view, uint64_t token, uint64_t wanted, uint64_t 
     gate_leave();
     int landed = *pages ? group_land(g) : 0;
     if (landed < 0) *pages = 0;
+    if (*pages) step(STEP_S2);
     long spilled = kd_txn_spilled(view, token, *pages, 0); /* also with 0: tell those again */
     if (spilled > 0) {
+        step(STEP_S3);
         uint64_t gone = (uint64_t)spilled;
         server.credits -= gone < server.credits ? gone : server.credits;
         credits_update(true);
@@ -97,13 +114,13 @@ static int spill_group(uint64_t view, uint64_t token, uint64_t wanted, uint64_t 
 }
 
 /* Lock held. Brings up to `wanted` copies of a view into the log; how many, or why none. */
-static int spill(uint64_t view, uint64_t token, uint64_t process, uint64_t wanted)
+static int spill(struct chain *c, uint64_t view, uint64_t token, uint64_t process, uint64_t wanted)
 {
     int r = 0, tries = 0;
     uint64_t done = 0, pages;
-    if (!holder.chain) {
-        r = store_chain_begin(server.store, process, &holder.chain);
-        holder.view = view;
+    if (!c->chain) {
+        r = store_chain_begin(server.store, process, &c->chain);
+        c->view = view;
     }
     while (r == 0 && done < wanted) {
         r = spill_group(view, token, wanted - done, &pages);
@@ -136,7 +153,7 @@ static void wait_add(const struct kd_message *m)
 
 static void answer_spill(uint64_t view, uint64_t token, uint64_t process, uint64_t wanted)
 {
-    int r = server.fenced ? -EIO : spill(view, token, process, wanted ? wanted : 1);
+    int r = server.fenced ? -EIO : spill(&holder, view, token, process, wanted ? wanted : 1);
     if (r > 0)
         kd_txn_spilled(view, token, 0, 1);
     else if (r != -ESRCH)
@@ -169,55 +186,89 @@ static void wait_next(void)
 
 void spill_end(uint64_t view)
 {
-    if (!spill_chain(view)) return;
-    store_chain_end(holder.chain);
-    holder.chain = NULL;
+    struct chain *c = chain_of(view);
+    if (!c) return;
+    store_chain_end(c->chain);
+    c->chain = NULL;
+}
+
+/* ---- pages back from the log ---- */
+
+static void unspill_post(const struct kd_message *m)
+{
+    uint64_t view = m->word[0];
+    server_lock(); /* nobody waits any more for an older one of the same view */
+    unspills[view].token = m->token;
+    unspills[view].cookie = m->word[1];
+    unspills[view].page = m->word[2];
+    unspills[view].wanted = true;
+    pthread_cond_signal(&unspill_wanted);
+    server_unlock();
+}
+
+/* Lock held, dropped for the disk. The transaction may end meanwhile: then the token is worth nothing. */
+static void unspill(uint64_t view, uint64_t token, uint64_t cookie, uint64_t object_page)
+{
+    static uint8_t bytes[PAGE_BYTES];
+    uint64_t id, page, offset;
+    uint32_t crc;
+    int r = spill_chain(view) ? cookie_page(cookie, object_page, &id, &page) : -EIO;
+    if (r == 0) r = store_spill_find(server.store, spill_chain(view), id, page, &offset, &crc);
+    if (r == 0) {
+        server_unlock();
+        r = log_page_read(offset, crc, bytes);
+        if (r == 0) step(STEP_S4);
+        server_lock();
+    }
+    if (r == 0) r = (int)kd_txn_unspill(view, token, bytes);
+    if (r == 0)
+        store_spill_drop(spill_chain(view), id, page); /* it is still the same: its owner slept */
+    else if (r != -ESRCH)
+        kd_txn_refuse(view, token, -r);
+}
+
+static int unspill_next(void)
+{
+    for (int i = 0; i < KD_VIEW_MAX; i++)
+        if (unspills[i].wanted) return i;
+    return -1;
+}
+
+void *unspill_main(void *unused)
+{
+    (void)unused;
+    server_lock();
+    for (;;) {
+        int i = unspill_next();
+        if (i < 0) {
+            pthread_cond_wait(&unspill_wanted, &server.lock);
+            continue;
+        }
+        unspills[i].wanted = false;
+        unspill((uint64_t)i, unspills[i].token, unspills[i].cookie, unspills[i].page);
+    }
 }
 
 /* ---- messages ---- */
 
-/* Where the page is in the log, and its bytes into `told`. Lock held, dropped for the disk. */
-static int read_back(const struct kd_message *m, uint64_t *id, uint64_t *page)
+bool spill_needs_gate(const struct kd_message *m)
 {
-    uint64_t offset;
-    uint32_t crc;
-    if (!spill_chain(m->word[0])) return -EIO;
-    int r = cookie_page(m->word[1], m->word[2], id, page);
-    if (r == 0) r = store_spill_find(server.store, holder.chain, *id, *page, &offset, &crc);
-    if (r < 0) return r;
-    server_unlock();
-    r = log_page_read(offset, crc, told);
-    server_lock();
-    return r;
-}
-
-static void unspill(const struct kd_message *m)
-{
-    uint64_t id, page;
-    int r = read_back(m, &id, &page);
-    if (r == 0) r = (int)kd_txn_unspill(m->word[0], m->token, told);
-    if (r == 0)
-        store_spill_drop(holder.chain, id, page);
-    else if (r != -ESRCH)
-        kd_txn_refuse(m->word[0], m->token, -r);
-}
-
-bool spill_concerns(const struct kd_message *m)
-{
-    return m->kind == (uint32_t)KD_MSG_VIEW_GONE || m->kind == (uint32_t)KD_MSG_SPILL
-           || m->kind == (uint32_t)KD_MSG_UNSPILL;
+    return m->kind == (uint32_t)KD_MSG_VIEW_GONE || m->kind == (uint32_t)KD_MSG_SPILL;
 }
 
 bool spill_message(const struct kd_message *m)
 {
     bool gone = m->kind == (uint32_t)KD_MSG_VIEW_GONE;
-    if (!spill_concerns(m)) return false;
+    if (m->kind == (uint32_t)KD_MSG_UNSPILL) {
+        unspill_post(m);
+        return true;
+    }
+    if (!spill_needs_gate(m)) return false;
     server_lock();
     if (gone) {
         waiting[m->word[0]].order = 0;
+        unspills[m->word[0]].wanted = false;
         spill_end(m->word[0]);
-    } else if (m->kind == (uint32_t)KD_MSG_UNSPILL) {
-        unspill(m);
     } else if (holder.chain && holder.view != m->word[0]) {
         wait_add(m);
     } else {
@@ -236,8 +287,9 @@ void spill_committed(uint64_t view)
 
 int spill_for_commit(struct kd_message *m)
 {
-    if (holder.chain && holder.view != m->word[0]) return -EDEADLK; /* it is run again */
-    int r = spill(m->word[0], m->token, m->process, m->word[1]);
+    struct chain *c = holder.chain && holder.view != m->word[0] ? &late : &holder;
+    if (late.chain && late.view != m->word[0]) spill_end(late.view); /* that one was refused */
+    int r = spill(c, m->word[0], m->token, m->process, m->word[1]);
     if (r < 0) return r;
     m->word[1] -= (uint64_t)r;
     m->word[2] += (uint64_t)r;
@@ -247,7 +299,13 @@ int spill_for_commit(struct kd_message *m)
 int spill_commit(struct store_group *disk, const struct kd_message *m, const struct batch *b)
 {
     struct store_chain *chain = spill_chain(m->word[0]);
-    if (!chain) return m->word[2] ? -EIO : 0;
+    uint64_t pages = chain ? store_chain_pages(chain) : 0;
+    if (pages < m->word[2]) {
+        say("a transaction spilled %llu pages, and the log has %llu of them: it is refused",
+            (unsigned long long)m->word[2], (unsigned long long)pages);
+        return -EIO;
+    }
+    if (!chain) return 0;
     for (unsigned i = 0; i < b->freed_count; i++)
         for (uint64_t k = 0; k < b->freed[i].count; k++)
             store_spill_drop(chain, b->freed[i].container, b->freed[i].first + k);

@@ -239,6 +239,7 @@ static enum kcheck_verdict verdict_of(const struct kcheck_result *result)
     case -ENODATA:
     case -EMEDIUMTYPE:
     case -EPROTONOSUPPORT:
+    case -EOPNOTSUPP:
         return KCHECK_NO_STORE;
     case -EIO:
     case -ENOMEM:

@@ -24,7 +24,8 @@ struct kcheck_io {
 
 enum kcheck_level {
     KCHECK_NOTE,                /* as a power cut may leave it */
-    KCHECK_WARNING,             /* nothing is lost, but something that guards against loss is */
+    KCHECK_WARNING,             /* no loss is seen, but something that guards against loss is gone; a
+                                 * power cut may do that to one superblock slot */
     KCHECK_DAMAGE,              /* something is lost or wrong */
 };
 
@@ -45,7 +46,7 @@ enum kcheck_verdict { KCHECK_SOUND, KCHECK_DAMAGED, KCHECK_NO_STORE, KCHECK_CANN
 struct kcheck_result {
     enum kcheck_verdict verdict;
     /* What opening the store read-only must give: 0, -ENODATA (blank), -EMEDIUMTYPE (foreign),
-     * -EPROTONOSUPPORT (newer), -EUCLEAN, -EIO, -ENOMEM. */
+     * -EPROTONOSUPPORT (newer), -EOPNOTSUPP (older), -EUCLEAN, -EIO, -ENOMEM. */
     int      error;
     uint64_t damage_lsn;        /* acknowledged history is lost from here on, or 0 */
     bool     slot_bad[2], older_checkpoint, was_clean, torn_tail;

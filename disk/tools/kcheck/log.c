@@ -93,12 +93,14 @@ int klog_follow(struct kview *view, uint32_t checkpoint)
     view->group_count = 0;
     for (;;) {
         found = group_next(view, lsn, crc, &group);
+        if (found > 0 && group.lsn + group.bytes - from->scan_lsn > view->super.log_bytes)
+            found = 0;                  /* more than one lap */
         if (!found && lsn < from->redo_lsn) {
             lsn = from->redo_lsn;
             crc = from->prev_crc;
             continue;
         }
-        if (found <= 0 || group.lsn + group.bytes - from->scan_lsn > view->super.log_bytes)
+        if (found <= 0)
             break;
         if (!karray_room((void **)&view->groups, view->group_count, &view->group_room,
                          sizeof *view->groups))
@@ -114,6 +116,16 @@ int klog_follow(struct kview *view, uint32_t checkpoint)
 }
 
 /* ---- the end: torn, or damage? */
+
+/* Two groups may be on their way at once, and the first missing. But nobody waits for groups of spilled
+ * pages (in view->buffer): any number of these may be on their way, too, and one may be what is missing. */
+#define ON_THEIR_WAY_MAX 2u
+
+static bool group_spills(const struct kview *view, const struct kgroup *group)
+{
+    const struct record_disk *first = (const void *)(view->buffer + sizeof(struct group_disk));
+    return group->records && le16_get(first->type) == RECORD_SPILL;
+}
 
 struct beyond { uint64_t proof, count, last; };
 
@@ -136,7 +148,7 @@ static int beyond_look(struct kview *view, uint64_t end, struct beyond *beyond)
             continue;
         if (group.epoch > newest || group.durable_lsn > end)
             beyond->proof = lsn;
-        if (group.lsn != lsn)
+        if (group.lsn != lsn || group_spills(view, &group))
             continue;
         beyond->count++;
         beyond->last = lsn;
@@ -157,10 +169,10 @@ static void tail_describe(struct kview *view, uint64_t end, const struct beyond 
     if (view->result.torn_tail)
         kview_find(view, KCHECK_NOTE, "", "the group at LSN %llu was cut off while it was written; "
                    "nothing of it was acknowledged", (unsigned long long)end);
-    if (beyond->count == 1)
+    if (beyond->count > 0 && beyond->count <= ON_THEIR_WAY_MAX)
         kview_find(view, KCHECK_NOTE, "I15", "the group at LSN %llu was on its way behind one that "
                    "is not there; it counts as not written", (unsigned long long)beyond->last);
-    else if (beyond->count > 1)
+    else if (beyond->count > ON_THEIR_WAY_MAX)
         kview_find(view, KCHECK_DAMAGE, "I15", "%llu valid groups of this epoch lie behind the end "
                    "of the log at LSN %llu, the last at %llu: more than can be on their way",
                    (unsigned long long)beyond->count, (unsigned long long)end,
@@ -172,8 +184,11 @@ int klog_judge(struct kview *view)
     const struct kslot *super = &view->super;
     uint64_t end = view->result.end_lsn, known = super->checkpoints[super->newest].redo_lsn;
     bool clean = super->flags & FLAG_CLEAN;
+    bool slot_lost = view->result.slot_bad[0] || view->result.slot_bad[1];  /* it may have been newer */
     struct beyond beyond = { 0 };
     view->result.was_clean = clean;
+    if (super->epochs[super->epoch_count - 1].first_lsn > known)    /* flushed before an epoch begins */
+        known = super->epochs[super->epoch_count - 1].first_lsn;
     if (clean && super->end_lsn > known)
         known = super->end_lsn;
     if (end < known) {
@@ -181,7 +196,7 @@ int klog_judge(struct kview *view)
         kview_find(view, KCHECK_DAMAGE, "I14", "the log ends at LSN %llu, and the superblock knows "
                    "of history up to %llu: what was acknowledged in between is lost",
                    (unsigned long long)end, (unsigned long long)known);
-    } else if (!clean || end != super->end_lsn) {
+    } else if (!clean || end != super->end_lsn || slot_lost) {
         int error = beyond_look(view, end, &beyond);
         if (error)
             return error;

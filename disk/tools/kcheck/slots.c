@@ -228,12 +228,12 @@ static enum kslot_state judge(struct kslot *s, const struct superblock_disk *d,
         return KSLOT_NEWER;
     uint32_t seed = kview_seed(d->uuid, CRC_SUPERBLOCK, le32_get(d->slot), 0);
     const size_t from = offsetof(struct superblock_disk, version);
-    s->why = "it is of an older format";
-    if (s->version != FORMAT_VERSION)
-        return KSLOT_DAMAGED;
     s->why = "its CRC is wrong";
     if (kcheck_crc(seed, (const uint8_t *)d + from, sizeof *d - from) != le32_get(d->crc))
         return KSLOT_DAMAGED;
+    s->why = "it is of an older format";
+    if (s->version != FORMAT_VERSION)
+        return KSLOT_OLDER;
     s->why = "it uses features of a newer format";
     if (le64_get(d->features))
         return KSLOT_NEWER;
@@ -342,6 +342,8 @@ int kslots_choose(struct kview *view)
         return -EIO;
     if (a->state == KSLOT_NEWER || b->state == KSLOT_NEWER)
         return -EPROTONOSUPPORT;
+    if (a->state == KSLOT_OLDER || b->state == KSLOT_OLDER)
+        return -EOPNOTSUPP;
     if (a->state == KSLOT_DAMAGED || b->state == KSLOT_DAMAGED)
         return -EUCLEAN;
     bool blank = a->state == KSLOT_ZERO && b->state == KSLOT_ZERO && image_blank(view);

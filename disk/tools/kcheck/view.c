@@ -179,8 +179,10 @@ static void slots_report(struct kview *view)
 {
     for (int i = 0; i < 2; i++)
         if (view->slots[i].state != KSLOT_VALID)
-            kview_find(view, KCHECK_NOTE, "I17", "superblock slot %c is not valid: %s; the next "
-                       "checkpoint repairs it", 'A' + i, view->slots[i].why);
+            kview_find(view, KCHECK_WARNING, "I17", "superblock slot %c is not valid: %s; the next "
+                       "checkpoint repairs it. With only one valid superblock, loss of the newest "
+                       "commits cannot be excluded: the other may have known of them", 'A' + i,
+                       view->slots[i].why);
     const struct kslot *a = &view->slots[0], *b = &view->slots[1];
     bool both = a->state == KSLOT_VALID && b->state == KSLOT_VALID;
     if (both && a->generation + 1 != b->generation && b->generation + 1 != a->generation)

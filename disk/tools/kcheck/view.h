@@ -22,7 +22,8 @@
 
 /* ---- slots and geometry */
 
-enum kslot_state { KSLOT_VALID, KSLOT_ZERO, KSLOT_FOREIGN, KSLOT_NEWER, KSLOT_DAMAGED };
+enum kslot_state { KSLOT_VALID, KSLOT_ZERO, KSLOT_FOREIGN, KSLOT_NEWER, KSLOT_OLDER,
+                   KSLOT_DAMAGED };
 
 struct kcheckpoint {
     uint64_t redo_lsn, scan_lsn, sequence;

@@ -32,8 +32,9 @@ static error_t parse(int key, char *value, struct argp_state *state)
 static const struct argp argp = { options, parse, "IMAGE", "Verifies a store: superblocks, "
     "checkpoints, hash table, directory, log, replay, and the CRC of every page."
     "\vThe checker is written from the format chapter and shares no algorithm with the store. "
-    "A note is what a power cut may leave; a warning says that a safeguard is gone; damage says "
-    "that something is lost. In a finding, the label such as I21 names the invariant.",
+    "A note is what a power cut may leave; a warning says that a safeguard is gone (a power cut, "
+    "too, may leave only one valid superblock); damage says that something is lost. In a finding, "
+    "the label such as I21 names the invariant.",
     NULL, NULL, NULL };
 
 static void finding_json(void *context, enum kcheck_level level, const char *label,

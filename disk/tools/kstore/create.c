@@ -16,8 +16,8 @@ struct create {
 };
 
 static const struct argp_option options[] = {
-    { "size", 's', "MIB", 0, "size of the image in MiB (default: as it is)", 0 },
-    { "log", 'l', "KIB", 0, "size of the log in KiB (default: an eighth, 32 MiB at most)", 0 },
+    { "size", 's', "MIB", 0, "size of the image in MiB, or as 64M, 1G (default: as it is)", 0 },
+    { "log", 'l', "KIB", 0, "size of the log in KiB, or as 8M (default: an eighth, 32 MiB at most)", 0 },
     { "extent", 'e', "KIB", 0, "4, 8, 16, 32 or 64 (default 16)", 0 },
     { "zone", 'z', "N", 0, "which 8 TiB of addresses its containers get, 0 to 7 (default 0)", 0 },
     { "uuid", 'u', "HEX", 0, "32 hexadecimal digits (default: random)", 0 },
@@ -37,13 +37,23 @@ static bool uuid_parse(const char *text, uint8_t uuid[16])
     return true;
 }
 
+/* In units of 2^shift bytes, unless it names its own: 64 and 64M are the same --size. */
+static bool number_parse(const char *text, uint32_t shift, uint64_t *number)
+{
+    bool named = strpbrk(text, "kKmMgGtT");
+    if (!size_parse(text, number) || (named && !shift))
+        return false;
+    *number >>= named ? shift : 0;
+    return *number >> 40 == 0;
+}
+
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     struct create *create = state->input;
     uint64_t *number = key == 's' ? &create->mib : key == 'l' ? &create->log_kib
                      : key == 'e' ? &create->extent_kib : key == 'z' ? &create->zone : NULL;
     if (number) {
-        if (!size_parse(value, number) || *number >> 40)
+        if (!number_parse(value, key == 's' ? 20 : key == 'z' ? 0 : 10, number))
             argp_error(state, "%s is no number", value);
         return 0;
     }

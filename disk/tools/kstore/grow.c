@@ -14,13 +14,19 @@ struct grow {
     uint64_t bytes;
 };
 
-static const struct argp_option options[] = { COMMON_QUIET, { 0 } };
+static const struct argp_option options[] = {
+    COMMON_QUIET,
+    { "size", 's', "SIZE", OPTION_HIDDEN, NULL, 0 }, /* as create has it */
+    { 0 },
+};
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     struct grow *grow = state->input;
     if (key == ARGP_KEY_ARG && grow->common.count == 1 && !size_parse(value, &grow->bytes))
         argp_error(state, "%s is no size", value);
+    if (key == 's')
+        argp_error(state, "the size stands behind the image: kstore grow IMAGE %s", value);
     return common_parse(key, value, state);
 }
 

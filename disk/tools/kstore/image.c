@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int file_read(void *context, uint64_t offset, void *buffer, size_t bytes)
@@ -47,8 +48,13 @@ static int file_flush(void *context)
 int image_open(struct image *image, const char *path, int flags)
 {
     image->path = path;
+    struct stat status;
     image->descriptor = open(path, flags | O_CLOEXEC, 0644);
     off_t bytes = image->descriptor < 0 ? -1 : lseek(image->descriptor, 0, SEEK_END);
+    if (bytes >= 0 && fstat(image->descriptor, &status) == 0 && S_ISDIR(status.st_mode)) {
+        errno = EISDIR; /* whose end may be anywhere */
+        bytes = -1;
+    }
     if (bytes < 0) {
         fprintf(stderr, "kstore: %s: %s\n", path, strerror(errno));
         return CANNOT;
@@ -103,6 +109,7 @@ int error_status(int error)
     case -ENODATA:
     case -EMEDIUMTYPE:
     case -EPROTONOSUPPORT:
+    case -EOPNOTSUPP:
         return NO_STORE;
     default:
         return CANNOT;
@@ -118,6 +125,8 @@ const char *error_text(int error)
         return "it holds something that is not a Katydid store";
     case -EPROTONOSUPPORT:
         return "a store of a newer format; use a newer Katydid";
+    case -EOPNOTSUPP:
+        return "a store of an older format; this version reads format 2";
     case -EUCLEAN:
         return "the store is damaged; `kstore check` says where, `kstore salvage` saves the rest";
     default:

@@ -209,6 +209,10 @@ static int target_make(struct image *image, const struct kview *from, const stru
     struct store_options format = { .log_bytes = from->super.log_bytes,
                                     .extent_bytes = from->super.extent_bytes,
                                     .zone = from->super.zone };
+    if (!wish->force && access(wish->common.files[1], F_OK) == 0) {
+        fprintf(stderr, "kstore: %s exists; give a new name, or --force to overwrite it\n", wish->common.files[1]);
+        return CANNOT;
+    }
     int status = image_open(image, wish->common.files[1],
                             O_RDWR | O_CREAT | (wish->force ? O_TRUNC : O_EXCL));
     if (status)

@@ -20,7 +20,7 @@
 
 enum kd_call {
     /* Handles (kernel/handle.c). A handle is a small number >= 0, valid in its process only. */
-    KD_HANDLE_CLOSE = 1000,   /* (handle) */
+    KD_HANDLE_CLOSE = 1000,   /* (handle). The last one that may receive from a port: the port dies */
     KD_HANDLE_COPY,           /* (handle, rights): a copy with fewer rights */
     KD_OBJECT_REVOKE,         /* (object): every client's access ends; its epoch rises */
 
@@ -45,6 +45,8 @@ enum kd_call {
     KD_PORT_NOTIFY,           /* (port, uint64_t bits): bits are or-ed until received; never waits */
     KD_NAME_SET,              /* (name, port): publishes a port; gone with the port */
     KD_NAME_FIND,             /* (name): handle with the right to call */
+    KD_PORT_CALL_UNTIL,       /* (port, struct kd_message *, timeout_ms): KD_PORT_CALL, or -ETIMEDOUT: a
+                               * later answer finds nobody (-ESRCH) */
 
     /* Memory objects (kernel/object.c); object arguments are handles of their manager. */
     KD_OBJECT_CREATE = 1040,  /* (struct kd_object_create *): handle */
@@ -59,12 +61,15 @@ enum kd_call {
     KD_OBJECT_INFO,           /* (object, page, count, uint8_t *bits): KD_PAGE_* of each page */
     KD_OBJECT_CLEANED,        /* (object, page, csn): home again; -ESTALE if a newer version exists.
                                * KD_CSN_ANY: nobody wants the page any more, whichever it is */
-    KD_LOCK_ANSWER,           /* (object, page, view, 0 or -errno): answers KD_MSG_LOCK */
-    KD_OBJECT_PIN,            /* (object, page, count, on) */
+    KD_LOCK_ANSWER,           /* (object, token, view, 0 or -errno): answers KD_MSG_LOCK */
+    KD_OBJECT_PIN,            /* (object, page, count, on): those that are in memory stay there; how many.
+                               * -ENOMEM: no more of them may */
     KD_CLEAN_LIST,            /* (struct kd_page_name *, count): the caller's dirty pages that are to be
                                * cleaned first; how many */
     KD_OBJECT_ENCODER,        /* (object, KD_ENCODER_*): what KD_TXN_DIFF tells of its pages from now
                                * on. KD_ENCODER_RANGES: -EBUSY while a transaction stores to it */
+    KD_OBJECT_ADVISE,         /* (object, page, count, KD_ADVISE_*): of these pages; to how many in memory
+                               * it applies. A manager that knows better brings the others itself */
 
     /* Transactions, client side (kernel/view.c). */
     KD_VIEW_CREATE = 1060,    /* (): handle; the calling thread owns it but does not enter it */
@@ -78,6 +83,8 @@ enum kd_call {
     KD_TXN_LOCK,              /* (address, KD_LOCK_*): locks the container there until the end */
     KD_SNAPSHOT_SHARE,        /* (): handle of the running snapshot's commit point; -ESTALE */
     KD_CONTAINER_POLICY,      /* (address, KD_POLICY_*, value): of the container there; who may write it */
+    KD_TXN_CHANGES,           /* (address, struct kd_changes *): the first page from there on that the
+                               * running transaction changed; -ENOENT: none */
 
     /* Transactions, manager side (kernel/commit.c). */
     KD_TXN_DIFF = 1080,       /* (struct kd_diff *) */
@@ -86,7 +93,8 @@ enum kd_call {
     KD_VIEW_LIST,             /* (struct kd_view_info *, count): how many */
     KD_VIEW_ABORT,            /* (view, error) */
     KD_VIEW_WAIT,             /* (view, const uint64_t mask[2]): waits-for edges of the manager's own */
-    KD_CREDIT_GRANT,          /* (port, count): private copies that may be made of its objects */
+    KD_CREDIT_GRANT,          /* (port, count): private copies that may be made of its objects; at most
+                               * KD_CREDITS_CLOSED: and none of their pages is cleaned any more */
     KD_TXN_SPILLED,           /* (view, token, n, done): the first n copies that KD_TXN_DIFF told with
                                * KD_DIFF_SPILL lie in the log; their frames and credits are gone.
                                * done: answers KD_MSG_SPILL. How many there still were */
@@ -99,17 +107,37 @@ enum kd_call {
     KD_BLOCK_FLUSH,           /* (disk) */
     KD_BLOCK_READ_PAGES,      /* (disk, struct kd_page_io *, count): straight into object frames */
     KD_BLOCK_WRITE_PAGES,     /* (disk, struct kd_page_io *, count): from pinned current versions */
+
+    KD_TRACE = 1110,          /* (enum kd_trace_what, ...): katydid/trace.h. kernel/trace.c */
     KD_CALL_END
 };
 
 /* ---- handles ---- */
 enum kd_right {
     KD_RIGHT_READ = 1, KD_RIGHT_WRITE = 2,     /* objects: what an attached client may do */
-    KD_RIGHT_CALL = 4, KD_RIGHT_RECEIVE = 8,   /* ports */
+    KD_RIGHT_CALL = 4, KD_RIGHT_RECEIVE = 8,   /* ports; only its maker can receive */
     KD_RIGHT_MANAGE = 16,                      /* objects, disks, views, processes: everything */
 };
 
 /* ---- processes ---- */
+/* What a process may have. kd_process_info shows use and limit; prlimit64 knows them as the resources
+ * KD_RLIMIT + which, for the caller and its children. Some are Linux's: NOFILE, NPROC, AS, DATA, RSS,
+ * MEMLOCK. What is refused: -ENOMEM (memory, pins), -EMFILE (handles, files), -EAGAIN (threads,
+ * messages, processes), -ENFILE (views), -E2BIG (copies, unless they spill), -ESTALE (versions). */
+enum kd_limit {
+    KD_LIMIT_MEMORY,                           /* bytes: of its mappings; and what it has filled of them with
+                                                * what the kernel holds for it: data of messages, batches,
+                                                * tables of objects */
+    KD_LIMIT_HANDLES, KD_LIMIT_THREADS, KD_LIMIT_VIEWS,
+    KD_LIMIT_COPIES,                           /* private copies in memory, of all its transactions */
+    KD_LIMIT_MESSAGES,                         /* threads that have called somebody: one call each */
+    KD_LIMIT_FILES,
+    KD_LIMIT_PROCESSES,                        /* in the system, when it makes one more */
+    KD_LIMIT_PINS,                             /* pages of its objects */
+    KD_LIMIT_VERSIONS,                         /* old pages that one of its snapshots keeps */
+    KD_LIMITS
+};
+enum { KD_RLIMIT = 64 };
 #define KD_HANDLES_PASSED_MAX 8
 struct kd_process_create {
     const char *path;                          /* an ELF file in the file system */
@@ -119,22 +147,31 @@ struct kd_process_create {
     uint32_t handle_count;
     int32_t handles[KD_HANDLES_PASSED_MAX];    /* become 0..handle_count-1 of the child */
     int32_t pid;                               /* out */
+    uint64_t limits[KD_LIMITS];                /* by KD_LIMIT_*; 0: as its parent's */
 };
-enum { KD_PROCESS_FOREGROUND = 1 };            /* Ctrl-C ends it */
+enum { KD_PROCESS_FOREGROUND = 1 };            /* Ctrl-C ends it, and what it starts */
 enum { KD_WAIT_NOHANG = 1 };
 enum kd_look {
     KD_LOOK_LOG,                               /* what is left of the kernel's log */
     KD_LOOK_OBJECTS,                           /* memory objects: place, pages, users */
-    KD_LOOK_LOCKS,                             /* the kernel's locks that CPUs waited for */
+    KD_LOOK_LOCKS,                             /* the kernel's locks, as CPUs waited for them and held them;
+                                                * pid 1: holding is counted from now on; 2: no longer */
     KD_LOOK_MAP,                               /* of a process: its memory, and what it has attached */
     KD_LOOK_HANDLES,                           /* of a process */
+    KD_LOOK_THREADS,                           /* of a process */
+};
+struct kd_view_stats {                         /* of a process */
+    uint64_t commits, aborts, deadlocks, read_faults, write_faults, lock_waits, manager_calls;
+    uint64_t pages_read, pages_logged;
+    uint64_t log_bytes, disk_bytes;            /* what managers read of its commits; what disks did for it */
 };
 struct kd_process_info {
     int32_t pid, parent;
-    uint32_t threads, handles, views, state;
+    uint32_t state, reserved;
     uint64_t frames, cpu_ns;
+    uint64_t used[KD_LIMITS], most[KD_LIMITS]; /* by KD_LIMIT_* */
     char name[KD_NAME_MAX];
-    uint64_t read_faults, write_faults, lock_waits, commits, aborts, manager_calls;
+    struct kd_view_stats stats;
 };
 struct kd_system_info {
     uint64_t memory_bytes, free_bytes, uptime_ns;
@@ -147,12 +184,15 @@ struct kd_system_info {
     uint64_t grants_group;                     /* of shared rights: neighbours of a page touched */
     uint64_t escalations;                      /* of page rights to locks of containers */
     uint64_t spills;                           /* private copies that went to a log */
-    uint64_t reserved[5];
+    uint64_t write_waits;                      /* writes that waited a moment: too much was dirty */
+    uint64_t kicks, flush_interrupts;          /* sent to other CPUs: to look for work; to flush */
+    uint64_t reserved[2];
 };
 
 /* ---- messages ---- */
 #define KD_WORDS 8
 #define KD_DATA_MAX (1u << 20)
+#define KD_CREDITS_CLOSED (1ull << 32)
 struct kd_message {
     uint32_t kind;                             /* a protocol's own number, or enum kd_message_kind */
     int32_t status;                            /* of a reply: 0 or -errno */
@@ -174,7 +214,7 @@ enum kd_message_kind {
     KD_MSG_PAGE,        /* cookie, page, count, access, view + 1 or 0, object handle: supply or fail.
                          * Only the first page is waited for; the others are likely to be wanted next.
                          * KD_PAGE_ALONE with the access: no neighbours, touches are random */
-    KD_MSG_LOCK,        /* cookie, page, access, view, object handle (KD_OBJECT_ASK): KD_LOCK_ANSWER */
+    KD_MSG_LOCK,        /* cookie, page, access, view, object handle; token (KD_OBJECT_ASK): KD_LOCK_ANSWER */
     KD_MSG_COMMIT,      /* view, copies, spilled copies, 0; data: the batch; process; token: publish or
                          * refuse */
     KD_MSG_CONFLICT,    /* notice: cookie, page, requesting view, blocking mask low, high */
@@ -196,6 +236,12 @@ enum {
     KD_OBJECT_NOTICES = 4,                     /* CONFLICT and VIEW_GONE notices are wanted */
     KD_OBJECT_SPILLS = 8,                      /* its manager answers SPILL and UNSPILL; it hears
                                                 * VIEW_GONE of transactions that spilled and abort */
+};
+enum kd_advice {
+    KD_ADVISE_NORMAL, KD_ADVISE_SEQUENTIAL, KD_ADVISE_RANDOM, /* of the whole object: KD_POLICY_GROUP 0,
+                                                * 64, 1 */
+    KD_ADVISE_WILL_NEED,                       /* the last to be evicted */
+    KD_ADVISE_DONT_NEED,                       /* the first, after cleaning if they are dirty */
 };
 enum kd_encoder {
     KD_ENCODER_DIFF,                           /* what differs from the base */
@@ -242,7 +288,8 @@ struct kd_begin {
     uint64_t entry, stack;                     /* an abort by the system jumps to `entry` with rsp =
                                                 * `stack` and rdi = the reason (a positive errno) */
     uint64_t locked;                           /* KD_CONTAINER_LOCK: an address in the container */
-    uint32_t timeout_ms, pages_max;            /* 0: none */
+    uint32_t timeout_ms, pages_max;            /* 0: none. The time is that of all waits together; a commit that
+                                                * its manager has received is waited for all the same */
     uint64_t csn;                              /* out: a snapshot's commit point */
     int32_t snapshot;                          /* KD_SNAPSHOT: 0, or a handle of KD_SNAPSHOT_SHARE + 1 */
     uint32_t reserved;
@@ -250,15 +297,17 @@ struct kd_begin {
 struct kd_commit {
     const void *batch;                         /* operations for the manager, copied */
     uint64_t batch_bytes;
-    int32_t port;                              /* manager for a batch without copies, or -1 */
+    int32_t port;                              /* the manager that the batch is for; -1: whose objects
+                                                * were stored to. Two managers: -EXDEV */
     uint32_t flags;
     uint64_t csn;                              /* out; 0 if nothing was written */
     uint64_t copies;                           /* out: pages logged */
 };
 enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2 };
 enum {
-    KD_POLICY_GROUP = 1,                       /* pages that a read fault maps, a power of 2 up to 64;
-                                                * 0: as the touches before suggest (the default) */
+    KD_POLICY_GROUP = 1,                       /* pages that a read fault maps, and asks for, a power of 2
+                                                * up to 64 (1: KD_PAGE_ALONE); 0: as the touches before
+                                                * suggest (the default) */
     KD_POLICY_ESCALATE = 2,                    /* page faults after which a transaction locks it, if
                                                 * that is free; 0: never (the default) */
 };
@@ -266,11 +315,6 @@ enum {                                         /* a container lock: exclusive, o
     KD_LOCK_SHARED = 1,                        /* others may read and lock it shared, nobody writes */
     KD_LOCK_NOW = 2,                           /* -EBUSY instead of waiting */
 };
-struct kd_view_stats {
-    uint64_t commits, aborts, deadlocks, read_faults, write_faults, lock_waits, manager_calls;
-    uint64_t pages_read, pages_logged;
-};
-
 /* KD_TXN_DIFF fills a buffer with what a committing view changed: kd_run, its bytes (padded to 8),
  * kd_run, ... A page whose base csn is below `full_below` comes whole as one run with KD_RUN_FULL.
  * KD_OBJECT_ENCODER says what is told of the others. */
@@ -290,6 +334,11 @@ struct kd_diff {
 };
 /* Whole pages, and each copy once until KD_TXN_SPILLED; the cursor only says by ~0 that it was all. */
 enum { KD_DIFF_SPILL = 1 };
+struct kd_changes {
+    uint64_t address;                          /* of the page */
+    uint64_t words[8];                         /* bit w % 64 of [w / 64]: word w differs from the committed
+                                                * version; all, where that is not known (spilled) */
+};
 struct kd_publish { uint64_t view, token, csn; };
 struct kd_view_info {
     uint64_t view, state, doom, ticket, weight, copies, snapshot_csn, waits[2];

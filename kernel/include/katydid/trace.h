@@ -1,0 +1,87 @@
+/*
+ * katydid/trace.h - what the kernel records of itself: the events, once for kernel, programs and host.
+ *
+ * Each CPU has a ring of the last KD_TRACE_KEPT or, while somebody traces, KD_TRACE_EVENTS events; each
+ * event's number counts from 0. A trace file brings this list with it (user/trace), so that
+ * scripts/trace2json knows it, too. kernel/tracing.md tells how to read them.
+ *
+ * `always` marks those that are also recorded while nobody traces, for crash reports.
+ */
+#ifndef KATYDID_TRACE_H
+#define KATYDID_TRACE_H
+
+#include <stdint.h>
+
+/* X(event, what its c, a and b are, always) */
+#define KD_TRACE_LIST(X) \
+    X(LOST,     "-", "events", "-", 0)                /* made by who reads: the ring went round */ \
+    X(SWITCH,   "-", "-", "-", 0)                     /* this thread goes on here; 0: idle, kernel */ \
+    X(NAME,     "-", "text", "text", 1)               /* this process runs this program */ \
+    X(EXIT,     "status", "-", "-", 1)                /* the process has ended */ \
+    X(CALL,     "number", "first", "second", 0)       /* a system call begins */ \
+    X(RETURN,   "number", "result", "-", 0) \
+    X(FAULT,    "access", "address", "place", 0)      /* access: 1 store, 2 jump, 8 by the kernel */ \
+    X(FAULTED,  "-", "address", "right", 0)           /* right: enum kd_trace_right */ \
+    X(GROUP,    "pages", "address", "-", 0)           /* neighbours that were mapped with it */ \
+    X(WAIT,     "for", "address", "-", 0)             /* enum kd_trace_wait; ends when the thread goes on */ \
+    X(HELD,     "view", "address", "process", 0)      /* this view has it, and must end first */ \
+    X(CALLBACK, "view", "address", "process", 0)      /* this idle view, or one that had not used it, lost it */ \
+    X(POST,     "item", "kind", "to process", 0)      /* the kernel's message (KD_MSG_KERNEL + kind) into a queue */ \
+    X(TAKE,     "item", "kind", "from process", 0)    /* ... and out of it */ \
+    X(SEND,     "kind", "token", "-", 0)              /* a program's call, */ \
+    X(RECEIVE,  "kind", "token", "from process", 0)   /* at its server, */ \
+    X(REPLY,    "-", "token", "-", 0)                 /* its answer, */ \
+    X(ANSWER,   "-", "token", "status", 0)            /* and that at the caller */ \
+    X(BEGIN,    "mode", "ticket", "sees", 0) \
+    X(FREEZE,   "copies", "ticket", "-", 1)           /* C1: its copies are read-only */ \
+    X(DIFF,     "view", "pages", "bytes", 1)          /* C4: the manager has read what changed */ \
+    X(PUBLISH,  "view", "csn", "-", 1)                /* C7: others see it from here on */ \
+    X(COMMIT,   "pages", "ticket", "csn", 1)          /* C8: its owner goes on */ \
+    X(ABORT,    "reason", "ticket", "-", 1) \
+    X(DOOM,     "reason", "ticket", "view", 1)        /* it will abort: a victim, or by somebody's wish */ \
+    X(DISK,     "operation", "offset", "bytes", 1)    /* enum kd_trace_disk | 256 * the disk's number */ \
+    X(DONE,     "operation", "offset", "status", 1) \
+    X(MARK,     "-", "text", "text", 1)               /* by KD_TRACE_MARK: the manager's own steps */
+
+enum kd_trace_event_kind {
+#define KD_TRACE_ENUM(name, c, a, b, always) KD_TRACE_##name,
+    KD_TRACE_LIST(KD_TRACE_ENUM)
+#undef KD_TRACE_ENUM
+    KD_TRACE_KINDS
+};
+
+enum kd_trace_right { KD_TRACE_MAPPED = 1, KD_TRACE_WRITABLE = 2, KD_TRACE_COPY = 4 };
+enum kd_trace_wait { KD_TRACE_FOR_PAGE, KD_TRACE_FOR_CONTAINER, KD_TRACE_FOR_SUPPLY, KD_TRACE_FOR_CREDIT,
+                     KD_TRACE_FOR_LEAVE, KD_TRACE_FOR_COMMIT, KD_TRACE_FOR_SPILL };
+enum kd_trace_disk { KD_TRACE_READ_DISK, KD_TRACE_WRITE_DISK, KD_TRACE_FLUSH_DISK };
+
+struct kd_trace_event {
+    uint64_t time_ns;                          /* since boot; all CPUs agree */
+    uint32_t thread, process;                  /* 0: the kernel's own */
+    uint8_t kind, cpu, view, reserved;         /* view: its number + 1, or 0 */
+    uint32_t c;
+    uint64_t a, b;
+};
+_Static_assert(sizeof(struct kd_trace_event) == 40, "in trace files");
+
+#define KD_TRACE_KEPT 64                       /* a CPU's events while nobody traces */
+#define KD_TRACE_EVENTS 16384                  /* ... and while somebody does */
+
+/* KD_TRACE (what, ...). One process traces at a time; its own events are left out. */
+enum kd_trace_what {
+    KD_TRACE_START,                            /* (): how many CPUs there are; -EBUSY, -ENOMEM */
+    KD_TRACE_STOP,                             /* (): -EPERM unless the caller started */
+    KD_TRACE_READ,                             /* (cpu, struct kd_trace_read *): how many events; also
+                                                * while nobody traces; -EINVAL, -EFAULT */
+    KD_TRACE_MARK_IT,                          /* (text, text): up to 16 characters, in two words */
+    KD_TRACE_DIE,                              /* (n): in the kernel with planted bugs only: the caller is
+                                                * killed by its n-th event, where that happens; else -EINVAL */
+};
+struct kd_trace_read {
+    uint64_t position;                         /* in: the first one wanted, by number; out: the next */
+    uint64_t lost;                             /* out: of those wanted, gone already */
+    struct kd_trace_event *events;
+    uint64_t count;                            /* there is room for */
+};
+
+#endif

@@ -1,0 +1,176 @@
+/*
+ * lint.c - ps_lint: pointers into volatile memory that a transaction is about to make durable.
+ *
+ * The kernel tells which words differ from the committed version (KD_TXN_CHANGES), and what this
+ * process has mapped (KD_LOOK_MAP); a changed word whose value lies in the stack, the heap, other
+ * volatile memory or the program itself is reported. A number may look like such an address by
+ * chance; only words of objects are looked at, not the slots of their pages.
+ *
+ * What an object is called comes from a ring of those that ps_new, ps_root and ps_named gave out while
+ * it was on; fields from ps_describe. Nothing of it is stored.
+ *
+ * Locks: none (L1): the ring's places are given out by an atomic counter, and an entry that is
+ * overwritten while it is read makes a wrong word in a message at worst. Messages go out by write().
+ */
+#include "pstore_private.h"
+
+#include <katydid/call.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NOTES_MAX = 1024, TYPES_MAX = 32, FIELDS_MAX = 16, REPORTS_MAX = 20, MAP_BYTES = 16384 };
+#define VOLATILE_END 0x8000000000ull      /* all volatile memory lies in the first 512 GiB */
+
+int lint_on;
+__thread const char *ps_place;
+
+static struct note { uint64_t address, bytes; char what[48]; } notes[NOTES_MAX];
+static _Atomic unsigned notes_count;
+
+static struct description { char type[48]; struct ps_field field[FIELDS_MAX]; } types[TYPES_MAX];
+static unsigned types_count;
+
+static __attribute__((constructor)) void lint_environment(void)
+{
+    const char *value = getenv("PS_LINT");
+    lint_on = value && strcmp(value, "1") == 0;
+}
+
+int ps_lint(int on)
+{
+    int before = lint_on;
+    lint_on = on != 0;
+    return before;
+}
+
+int ps_describe(const char *type, const struct ps_field *fields)
+{
+    unsigned n = 0;
+    if (types_count == TYPES_MAX)
+        return -ENOSPC;
+    struct description *d = &types[types_count++];
+    snprintf(d->type, sizeof d->type, "%s", type);
+    for (; n < FIELDS_MAX && fields[n].name; n++)
+        d->field[n] = fields[n];
+    return fields[n].name ? -E2BIG : 0;
+}
+
+void lint_note(const void *object, uint64_t bytes, const char *what)
+{
+    struct note *n = &notes[notes_count++ % NOTES_MAX];
+    *n = (struct note){.address = (uintptr_t)object, .bytes = bytes};
+    snprintf(n->what, sizeof n->what, "%s", what);
+}
+
+/* The youngest note of an object with a byte there; NULL: none. */
+static const struct note *note_at(uint64_t address)
+{
+    unsigned end = notes_count;
+    for (unsigned i = 1; i <= NOTES_MAX && i <= end; i++) {
+        const struct note *n = &notes[(end - i) % NOTES_MAX];
+        if (address >= n->address && address - n->address < n->bytes)
+            return n;
+    }
+    return NULL;
+}
+
+static const struct ps_field *field_at(const char *type, uint64_t offset)
+{
+    for (unsigned t = 0; t < types_count; t++)
+        for (const struct ps_field *f = types[t].field; strcmp(types[t].type, type) == 0 &&
+             f < types[t].field + FIELDS_MAX && f->name; f++)
+            if (offset >= f->offset && offset - f->offset < f->bytes)
+                return f;
+    return NULL;
+}
+
+/* ---- what memory a value lies in ---- */
+
+/* A line of KD_LOOK_MAP: 0xSTART - 0xEND rwx N KiB, M resident  NAME. */
+static const char *region_kind(const char *line, uint64_t start, uint64_t end)
+{
+    const char *name = strstr(line, "resident"), *newline = strchr(line, '\n');
+    int here = (uint64_t)(uintptr_t)&name >= start && (uint64_t)(uintptr_t)&name < end;
+    const char *stack = strstr(line, "[stack]"), *heap = strstr(line, "[heap]");
+    if (here || (stack && stack < newline))
+        return "is on the stack";
+    if (heap && heap < newline)
+        return "is in the heap";
+    if (memchr(name ? name : line, '/', (size_t)(newline - (name ? name : line))))
+        return "is in the program";
+    return "is in volatile memory (malloc, mmap, a thread's stack)";
+}
+
+/* NULL: it points nowhere, or to what lasts. */
+static const char *value_kind(const char *map, uint64_t value)
+{
+    unsigned long long start, end;
+    if (value < KD_PAGE_BYTES || value >= VOLATILE_END)
+        return NULL;
+    for (const char *line = map; sscanf(line, "0x%llx - 0x%llx", &start, &end) == 2;) {
+        const char *newline = strchr(line, '\n');
+        if (!newline)
+            return NULL;
+        if (value >= start && value < end)
+            return region_kind(line, start, end);
+        line = newline + 1;
+    }
+    return NULL;
+}
+
+/* ---- the check ---- */
+
+static void say(const struct ps_tx *tx, const ps_container *c, uint64_t address, uint64_t value,
+                const char *kind)
+{
+    char line[320], object[128] = "";
+    const struct note *n = note_at(address);
+    const struct ps_field *f = n ? field_at(n->what, address - n->address) : NULL;
+    if (n)
+        snprintf(object, sizeof object, " (%s, %s%s%llu bytes in)", n->what, f ? f->name : "",
+                 f ? ", " : "", (unsigned long long)(address - n->address));
+    int bytes = snprintf(line, sizeof line, "ps_lint: container %s, offset 0x%llx%s: 0x%llx %s; commit at %s\n",
+                         c->name, (unsigned long long)(address - c->base), object,
+                         (unsigned long long)value, kind, tx->place ? tx->place : "an unknown line");
+    if (bytes > 0)
+        (void)!write(2, line, (size_t)bytes < sizeof line ? (size_t)bytes : sizeof line - 1);
+}
+
+/* Words of a slotted page that are of no object are not looked at. */
+static int of_object(uint64_t address)
+{
+    const struct slot_page *page = (const struct slot_page *)(uintptr_t)PAGE_OF(address);
+    return !slot_is_page(page) ||
+           slot_object_at(page, (unsigned)(address % KD_PAGE_BYTES) / SLOT_UNIT_BYTES) != 0;
+}
+
+static int check_page(const struct ps_tx *tx, const char *map, const struct kd_changes *changes, int told)
+{
+    const ps_container *c = ps_container_of((void *)(uintptr_t)changes->address);
+    for (unsigned w = 0; c && w < KD_PAGE_BYTES / 8; w++) {
+        if (!(changes->words[w / 64] >> w % 64 & 1))
+            continue;
+        uint64_t address = changes->address + w * 8, value = *(volatile uint64_t *)(uintptr_t)address;
+        const char *kind = value_kind(map, value);
+        if (kind && of_object(address) && told++ < REPORTS_MAX)
+            say(tx, c, address, value, kind);
+    }
+    return told;
+}
+
+void lint_check(const struct ps_tx *tx)
+{
+    char map[MAP_BYTES];
+    struct kd_changes changes = {0};
+    int told = 0;
+    long bytes = kd_call4(KD_LOOK, KD_LOOK_MAP, getpid(), (long)map, sizeof map - 1);
+    map[bytes > 0 ? bytes : 0] = 0;
+    while (ps_kernel(KD_TXN_CHANGES, (long)changes.address, (long)&changes, 0) == 0) {
+        told = check_page(tx, map, &changes, told);
+        changes.address += KD_PAGE_BYTES;
+    }
+    if (told > REPORTS_MAX)
+        dprintf(2, "ps_lint: and %d more\n", told - REPORTS_MAX);
+}

@@ -1,0 +1,160 @@
+/*
+ * kernel_ask.c - objects whose manager is asked for each first touch (KD_OBJECT_ASK).
+ *
+ * Aim     what is asked and what is not; an answer counts for the question it answers and for nothing
+ *         else: not for another access, another transaction, a neighbour; who asks a manager that is no
+ *         more does not wait for it.
+ * Method  own_manager.h. Its thread answers at once, or keeps what it was asked for the test to answer.
+ */
+enum { PAGES = 64, SHORT_MS = 60, LONG_MS = 3000, KEPT_MAX = 4, NEVER = 5, OTHERS = 31 };
+#define OWN_MESSAGES asked_for
+#include "own_manager.h"
+#include <sched.h>
+
+static volatile long asked, asked_access;
+static volatile int keep;           /* answers, for the test to give */
+static struct kd_message kept[KEPT_MAX];
+static volatile int kept_count;
+
+static long answer(const struct kd_message *m, int error)
+{
+    return kd_call4(KD_LOCK_ANSWER, object, (long)m->token, (long)m->word[3], -error);
+}
+
+static bool asked_for(struct kd_message *m)
+{
+    if (m->kind != (uint32_t)KD_MSG_LOCK)
+        return false;
+    asked++;
+    asked_access = (long)m->word[2];
+    if (!keep) {
+        answer(m, m->word[1] == NEVER ? EPERM : 0);
+    } else if (kept_count < KEPT_MAX) {
+        kept[kept_count] = *m;
+        kept_count++;
+    }
+    return true;
+}
+
+static void *number(unsigned page) { return (void *)(uintptr_t)page; }
+static int reads(void *page) { return (int)(*word_of((unsigned)(uintptr_t)page, 0) & 0); }
+static int writes(void *page) { *word_of((unsigned)(uintptr_t)page, 0) = 1; return 0; } /* no load */
+static int reads_then_writes(void *page) { return reads(page) + writes(page); }
+static int reads_four(void *page)
+{
+    for (unsigned i = 0; i < 4; i++)
+        (void)*word_of((unsigned)(uintptr_t)page + i, 0);
+    return 0;
+}
+
+/* How often was it asked? */
+static long asks(int (*body)(void *), unsigned page, int *result)
+{
+    long before = asked;
+    *result = run(body, number(page), KD_SERIALISABLE, LONG_MS);
+    return asked - before;
+}
+
+static void what_is_asked(void)
+{
+    int e;
+    tap_ok(asks(reads, 1, &e) == 1 && e == 0 && asked_access == 1, "a first load asks, for reading");
+    tap_ok(asks(reads, 1, &e) == 0 && e == 0, "a right that was kept does not");
+    tap_ok(asks(writes, 1, &e) == 1 && e == 0 && asked_access == 2, "a first store asks, for writing");
+    tap_ok(asks(reads_then_writes, 2, &e) == 2 && e == 0, "a word for a load is none for a store");
+    tap_ok(asks(reads_four, 8, &e) == 4 && e == 0, "nor for the neighbours");
+    view_anew();
+    tap_ok(asks(reads_four, 8, &e) == 4 && e == 0, "nor if they are in memory");
+    tap_ok(asks(writes, NEVER, &e) == 1 && e == -EPERM, "what is refused ends the transaction");
+    tap_ok(asks(reads, NEVER, &e) == 1 && e == -EPERM, "and is asked for again");
+}
+
+/* ---- a page in somebody's hands ---- */
+
+static volatile int at, go;
+static int holds_page(void *page)
+{
+    writes(page);
+    at = 1;
+    while (!go) sched_yield();
+    return 0;
+}
+static void *holder(void *page)
+{
+    run(holds_page, page, KD_SERIALISABLE, 0);
+    return NULL;
+}
+
+static void one_word_one_transaction(void)
+{
+    pthread_t t;
+    int e;
+    pthread_create(&t, NULL, holder, number(OTHERS));
+    while (!at) sched_yield();
+    long before = asked;
+    e = run(reads, number(OTHERS), KD_SERIALISABLE, SHORT_MS);
+    tap_ok(e == -ETIMEDOUT && asked - before == 1, "who waits for a page has asked once (%ld, %d)", asked - before, e);
+    go = 1;
+    pthread_join(t, NULL);
+    tap_ok(asks(reads, OTHERS, &e) == 1 && e == 0, "the word ended with the transaction");
+}
+
+/* ---- answers that come late ---- */
+
+static struct asker { int (*body)(void *); unsigned page; volatile int result; } asker;
+static void *ask_main(void *arg)
+{
+    (void)arg;
+    asker.result = run(asker.body, number(asker.page), KD_SERIALISABLE, SHORT_MS);
+    asker.result = run(writes, number(asker.page), KD_SERIALISABLE, LONG_MS);
+    return NULL;
+}
+
+/* The load's question is left unanswered until its time is up; then the store's stands open. */
+static void late_answers(void)
+{
+    pthread_t t;
+    keep = 1;
+    asker = (struct asker){.body = reads, .page = 40, .result = 1};
+    pthread_create(&t, NULL, ask_main, NULL);
+    while (kept_count < 2) sched_yield();
+    tap_ok(asker.result == -ETIMEDOUT, "a question ends with its transaction's time (%d)", asker.result);
+    long e = answer(&kept[0], 0);
+    tap_ok(e == -ESRCH, "its answer comes too late (%ld)", e);
+    e = answer(&kept[1], EACCES);
+    pthread_join(t, NULL);
+    tap_ok(e == 0 && asker.result == -EACCES, "and is not taken for the next one's (%ld, %d)", e, asker.result);
+    tap_ok(answer(&kept[1], 0) == -ESRCH, "a question is answered once");
+    tap_ok(check() == 0, "kcheck is clean");
+}
+
+static void *ask_once(void *arg)
+{
+    (void)arg;
+    asker.result = run(reads, number(50), KD_SERIALISABLE, LONG_MS); /* is asleep until then */
+    return NULL;
+}
+
+static void destroyed(void)
+{
+    pthread_t t;
+    kept_count = 0;
+    pthread_create(&t, NULL, ask_once, NULL);
+    while (!kept_count) sched_yield();
+    long e = kd_call3(KD_OBJECT_DESTROY, object, 0, 0);
+    pthread_join(t, NULL);
+    tap_ok(e == 0 && asker.result == -EOWNERDEAD, "who asks does not wait for an object that is no more (%d)",
+           asker.result);
+    tap_ok(check() == 0, "kcheck is clean");
+}
+
+int main(void)
+{
+    tap_plan(18);
+    tap_ok(start_manager(KD_OBJECT_ASK), "an object that asks");
+    what_is_asked();
+    one_word_one_transaction();
+    late_answers();
+    destroyed();
+    return tap_end();
+}

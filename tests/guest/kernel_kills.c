@@ -1,0 +1,264 @@
+/*
+ * kernel_kills.c - a client dies at each step of its transactions, one step after the other.
+ *
+ * Aim     whatever a client is doing when it ends, in a fault, a call or asleep: kcheck is clean, no
+ *         right, frame, credit, view, handle or object is left behind, and nobody waits for it.
+ * Method  a client runs one transaction of each kind, in the way of a neighbour that makes it wait. It
+ *         is killed by its n-th trace event (KD_TRACE_DIE) for n = 1, 2, ... until it comes to its end
+ *         alive. Events are each entry into the kernel and the way out of it, each wait, message,
+ *         callback and phase of a commit. Then it is killed asleep, and while its manager works for
+ *         it. This process is the manager, the neighbour, and the one that traces.
+ */
+enum { PAGES = 64, CREDITS = 12 };
+#define OWN_MESSAGES serve_client
+
+#include "own_manager.h"
+#include "katydid/trace.h"
+#include <sched.h>
+#include <stdio.h>
+
+enum {
+    KIND_OPEN = 1, STATUS_END = 9, STATUS_WRONG = 10, STATUS_KILLED = 77, STEPS_MAX = 2000, SURE_MS = 20000,
+    OTHERS = 4,                     /* the page that the neighbour holds */
+    FRAMES_SLACK = 8,               /* slabs and lists that grow, not with the number of deaths */
+};
+enum kind { SHUT_OUT, POOR, ASLEEP, KINDS };   /* what the neighbour makes it wait for */
+enum phase { NOBODY, ASLEEP_THERE, AT_COMMIT, AT_ASK, PHASES }; /* in which it is killed by neighbour or manager */
+
+static volatile int client_pid, phase, kind;
+static volatile bool ready, over;
+static volatile long kills;
+
+static void kill_client(void)
+{
+    kills += kd_call3(KD_PROCESS_KILL, client_pid, STATUS_KILLED, 0) == 0;
+}
+
+static bool serve_client(struct kd_message *m)
+{
+    if (m->kind == KIND_OPEN) {
+        struct kd_message reply = {.handle = -1, .word = {base}};
+        reply.status = (int)kd_call3(KD_SPACE_ATTACH, (long)m->process, object, KD_RIGHT_READ | KD_RIGHT_WRITE);
+        kd_call3(KD_PORT_REPLY, (long)m->token, (long)&reply, 0);
+    } else if (m->kind == (uint32_t)KD_MSG_LOCK) {
+        if (phase == AT_ASK) kill_client();
+        kd_call4(KD_LOCK_ANSWER, object, (long)m->token, (long)m->word[3], 0);
+    } else if (m->kind == (uint32_t)KD_MSG_CREDIT_LOW) {
+        kd_call3(KD_CREDIT_GRANT, commit_port, 0, 0); /* there are no more */
+    } else if (m->kind == (uint32_t)KD_MSG_COMMIT) {
+        if (phase == AT_COMMIT) kill_client();
+        kd_call3(KD_CREDIT_GRANT, commit_port, (long)m->word[1], 0); /* those that the commit spends */
+        return false;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* ---- transactions ---- */
+
+static int read_two(void *arg) { return (void)arg, (int)(*word_of(0, 0) + *word_of(9, 0)) & 0; }
+static int write_two(void *arg)
+{
+    *word_of(1, 0) += 1;
+    *word_of(2, (uintptr_t)arg) += 1;
+    return 0;
+}
+static int upgrade(void *arg)
+{
+    uint64_t x = *word_of(3, 0) + *word_of(OTHERS, 0) + (uintptr_t)arg;
+    *word_of(3, 0) = x + 1;
+    *word_of(OTHERS, 0) = x + 2;
+    return 0;
+}
+static int locked(void *arg)
+{
+    long e = kd_call3(KD_TXN_LOCK, (long)base, 0, 0);
+    return e ? (int)e : write_two(arg);
+}
+static int given_up(void *arg) { return write_two(arg), 1; }
+static int write_all(void *arg)
+{
+    for (uintptr_t i = 0; i < (uintptr_t)arg; i++) *word_of((unsigned)i, 1) += 1;
+    return 0;
+}
+
+static int client(uint64_t n, unsigned kind)
+{
+    struct kd_message m = {.kind = KIND_OPEN, .handle = -1};
+    if (kd_call3(KD_PORT_CALL, 0, (long)&m, 0) || m.status) return STATUS_WRONG;
+    base = m.word[0];
+    kd_call3(KD_TRACE, KD_TRACE_DIE, (long)n, 0);
+    static const struct { int (*body)(void *); unsigned mode; int result; } all[KINDS][5] = {
+        [SHUT_OUT] = {{read_two, KD_SERIALISABLE, 0}, {write_two, KD_SERIALISABLE, 0}},
+        [POOR] = {{write_two, KD_SERIALISABLE, 0}, {given_up, KD_SERIALISABLE, 1}},
+        [ASLEEP] = {{read_two, KD_SNAPSHOT, 0}, {upgrade, KD_SERIALISABLE, 0}, {write_two, KD_SERIALISABLE, 0},
+                    {locked, KD_SERIALISABLE, 0}},
+    };
+    for (unsigned i = 0; all[kind][i].body; i++)
+        if (run(all[kind][i].body, NULL, all[kind][i].mode, 0) != all[kind][i].result)
+            return STATUS_WRONG + (int)i;
+    return STATUS_END;
+}
+
+/* ---- the neighbour ---- */
+
+static bool client_waits(void)
+{
+    static struct kd_view_info list[KD_VIEW_MAX];
+    long n = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0);
+    for (long i = 0; i < n; i++)
+        if (list[i].pid == client_pid && (list[i].waits[0] | list[i].waits[1])) return true;
+    return false;
+}
+
+/* Has the container (it begins so), all credits, or a page until the client waits for it or is gone. */
+static int in_the_way(void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; kind == POOR && i < CREDITS; i++) *word_of(OTHERS + 16 + i, 7) += 1;
+    if (kind == ASLEEP) *word_of(OTHERS, 7) += 1;
+    ready = true;
+    while (!over && !client_waits()) sched_yield();
+    if (phase == ASLEEP_THERE && !over) kill_client();
+    return 0;
+}
+static int all_credits(void *arg) { return (void)arg, write_all((void *)(uintptr_t)CREDITS); }
+
+/* One life of a client, and what must be there after it: all pages, and all credits, at once. */
+static volatile long asked, done;
+static volatile int neighbour_result;
+static void *neighbour(void *arg)
+{
+    for (long i = 1;; i++) {
+        while (asked < i) sched_yield();
+        struct kd_begin like = {.mode = KD_SERIALISABLE}, locker = {.mode = KD_CONTAINER_LOCK | KD_LOCKED_SHARED};
+        locker.locked = base;
+        int e = run_like(in_the_way, NULL, kind == SHUT_OUT ? &locker : &like);
+        if (!e) e = run(all_credits, NULL, KD_SERIALISABLE, SURE_MS);
+        neighbour_result = e;
+        view_anew();
+        done = i;
+    }
+    return arg;
+}
+
+/* ---- lives ---- */
+
+static const char *self;
+static int life(long n)
+{
+    char text[24], which[2] = {(char)(48 + kind)};
+    snprintf(text, sizeof text, "%ld", n);
+    const char *argv[] = {self, which, text, NULL};
+    struct kd_process_create c = {.path = self, .argv = argv, .fds = {-1, -1, -1}, .handle_count = 1,
+                                  .handles = {port}};
+    int status = -1;
+    ready = over = false;
+    asked++;
+    while (!ready) sched_yield();
+    int h = (int)kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0);
+    client_pid = c.pid;
+    if (h < 0 || kd_call3(KD_PROCESS_WAIT, c.pid, (long)&status, 0) < 0) return -1;
+    kd_call3(KD_HANDLE_CLOSE, h, 0, 0);
+    over = true;
+    while (done < asked) sched_yield();
+    return status;
+}
+
+struct counts { long frames, objects, copies, versions, views, processes, handles; };
+static struct counts counts_now(void)
+{
+    static struct kd_process_info p[64];
+    struct kd_system_info s = {0};
+    struct counts c = {.views = kd_call3(KD_VIEW_LIST, 0, 0, 0)};
+    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
+    c.frames = (long)(s.free_bytes / KD_PAGE_BYTES);
+    c.objects = (long)s.objects;
+    c.copies = (long)s.copies;
+    c.versions = (long)s.versions;
+    c.processes = s.processes;
+    long n = kd_call3(KD_PROCESS_LIST, (long)p, 64, 0);
+    for (long i = 0; i < n && i < 64; i++) c.handles += (long)p[i].used[KD_LIMIT_HANDLES];
+    return c;
+}
+
+static struct counts before;
+static long least_frames;
+static bool clean(const char *when, long n)
+{
+    struct counts c = counts_now();
+    long e = check();
+    least_frames = c.frames < least_frames ? c.frames : least_frames;
+    bool good = !e && !neighbour_result && c.objects == before.objects && c.copies == 0 && c.versions == 0 &&
+                c.views == before.views && c.processes == before.processes && c.handles == before.handles;
+    if (!good)
+        printf("# %s %ld: kcheck %ld, neighbour %d; objects %ld copies %ld versions %ld views %ld processes %ld "
+               "handles %ld\n", when, n, e, neighbour_result, c.objects - before.objects, c.copies, c.versions,
+               c.views - before.views, c.processes - before.processes, c.handles - before.handles);
+    return good;
+}
+
+static const char *const kinds[KINDS] = {"that is shut out of the container", "without a credit",
+                                         "in a page's queue"};
+
+static void each_step(void)
+{
+    bool good = true;
+    long n = 1;
+    int status = 0;
+    for (; n < STEPS_MAX && good && status == 0; n++) {
+        status = life(n);
+        good = clean("event", n);
+    }
+    tap_ok(good, "a client %s dies at each of %ld events: kcheck, counts and credits are as before",
+           kinds[kind], n - 2);
+    tap_ok(status == STATUS_END && n > 25, "until it comes to its end alive (%d)", status);
+}
+
+static void frames(void)
+{
+    long lost = before.frames - counts_now().frames;
+    tap_ok(lost < FRAMES_SLACK, "their frames are free again (%ld missing, at most %ld)", lost,
+           before.frames - least_frames);
+}
+
+static void each_phase(int count)
+{
+    static const char *const name[PHASES] = {NULL, "asleep", "while its commit is written",
+                                             "while its manager is asked for a page"};
+    for (int i = 1; i <= count; i++) {
+        kills = 0;
+        phase = i;
+        int status = life(0);
+        phase = NOBODY;
+        tap_ok(clean(name[i], i) && kills && status == STATUS_KILLED, "a client %s is killed %s (%ld, %d)",
+               kinds[kind], name[i], kills, status);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t t;
+    if (argc > 2) return client(strtoul(argv[2], NULL, 10), (unsigned)argv[1][0] - 48);
+    self = strchr(argv[0], (int)0x2f) ? argv[0] : "/bin/kernel_kills";
+    tap_plan(1 + 3 * KINDS + 2 + 1);
+    bool good = start_manager(KD_OBJECT_ASK) && kd_call3(KD_CREDIT_GRANT, commit_port, CREDITS, 0) >= 0 &&
+                pthread_create(&t, NULL, neighbour, NULL) == 0;
+    for (int i = 0, e; i < 2 * KINDS && good; i++) { /* warm: what is made once */
+        kind = i % KINDS;
+        good = (e = life(0)) == STATUS_END && neighbour_result == 0;
+        if (!good) printf("# a client ended with %d, its neighbour with %d\n", e, neighbour_result);
+    }
+    if (!tap_ok(good && kd_call3(KD_TRACE, KD_TRACE_START, 0, 0) > 0, "a client, its manager, a neighbour"))
+        return tap_end();
+    before = counts_now();
+    least_frames = before.frames;
+    for (kind = 0; kind < KINDS; kind++) {
+        each_step();
+        each_phase(kind == ASLEEP ? PHASES - 1 : ASLEEP_THERE);
+    }
+    frames();
+    kd_call3(KD_TRACE, KD_TRACE_STOP, 0, 0);
+    return tap_end();
+}

@@ -1,0 +1,279 @@
+/*
+ * kernel_spill.c - private copies that go to their manager's log and come back, without a store.
+ *
+ * Aim     every copy that the kernel counts as spilled was told; it is found again, published and
+ *         aborted; credits and records agree; a manager that lost what it committed, or that does not
+ *         receive, costs its clients an error and no more. Others have all the memory, none above its
+ *         share: the manager gets what it touches, and one of them ends.
+ * Method  own_manager.h, with a manager that keeps spilled pages in memory and grants few credits, so
+ *         that a transaction spills after so many copies, whatever the memory.
+ */
+#include <stdio.h>
+#include <sys/mman.h>
+
+enum { PAGES = 512, CREDITS = 96, LARGE = 400, LOST = 7, OTHERS = 12 };
+#define OWN_MESSAGES serve_spill
+
+#include "own_manager.h"
+#include "pstore_test.h"
+
+static uint8_t spilled[PAGES][KD_PAGE_BYTES];
+static bool in_log[PAGES];
+static volatile long told_pages, counted_pages, brought_pages;
+static volatile int lose;               /* page LOST is supplied as it was, for ever */
+static volatile int detach, told_bad;   /* -1: the next SPILL is told while the container is detached; 1: now */
+static volatile uint64_t last_token[KD_VIEW_MAX];
+
+static void *detacher(void *unused)
+{
+    (void)unused;
+    while (detach <= 0) {}
+    kd_call3(KD_SPACE_DETACH, getpid(), object, 0);
+    detach = 0;
+    return NULL;
+}
+
+/* Takes half of the copies; so many credits are free again. */
+static void take_copies(struct kd_message *m)
+{
+    static uint8_t buffer[64 * (KD_PAGE_BYTES + sizeof(struct kd_run))];
+    struct kd_diff d = {.view = m->word[0], .token = m->token, .flags = KD_DIFF_SPILL,
+                        .buffer = buffer, .buffer_bytes = sizeof buffer};
+    detach = detach < 0;
+    long e = kd_call3(KD_TXN_DIFF, (long)&d, 0, 0);
+    for (uint64_t at = 0; !e && at < d.buffer_bytes;) {
+        const struct kd_run *r = (const void *)(buffer + at);
+        memcpy(spilled[r->page], r + 1, KD_PAGE_BYTES);
+        in_log[r->page] = true;
+        at += sizeof *r + KD_PAGE_BYTES;
+    }
+    while (detach > 0) usleep(100);
+    told_bad |= e || d.buffer_bytes != d.pages * (KD_PAGE_BYTES + sizeof(struct kd_run));
+    told_pages += e ? 0 : (long)d.pages;
+    long n = kd_call4(KD_TXN_SPILLED, (long)m->word[0], (long)m->token, e ? 0 : (long)d.pages, 1);
+    if (n < 0) return; /* detached: the client is gone already */
+    counted_pages += n;
+    kd_call3(KD_CREDIT_GRANT, commit_port, n, 0);
+}
+
+static bool serve_spill(struct kd_message *m)
+{
+    if (m->token) last_token[m->word[0]] = m->token;
+    if (m->kind == (uint32_t)KD_MSG_SPILL) {
+        take_copies(m);
+    } else if (m->kind == (uint32_t)KD_MSG_UNSPILL) {
+        brought_pages++;
+        in_log[m->word[2]] = false;
+        kd_call3(KD_TXN_UNSPILL, (long)m->word[0], (long)m->token, (long)spilled[m->word[2]]);
+    } else if (m->kind == (uint32_t)KD_MSG_CREDIT_LOW) {
+        kd_call3(KD_CREDIT_GRANT, commit_port, 0, 0); /* there are no more */
+    } else if (m->kind == (uint32_t)KD_MSG_VIEW_GONE) {
+        memset(in_log, 0, sizeof in_log);
+    } else if (m->kind == (uint32_t)KD_MSG_COMMIT) {
+        for (unsigned i = 0; i < PAGES; i++)
+            if (in_log[i] && !(lose && i == LOST)) memcpy(home[i], spilled[i], KD_PAGE_BYTES);
+        memset(in_log, 0, sizeof in_log);
+        kd_call3(KD_CREDIT_GRANT, commit_port, (long)m->word[1], 0); /* those that the commit spends */
+        return false;
+    } else if (m->kind == (uint32_t)KD_MSG_PAGE) {
+        struct kd_supply s = {.object = object, .source = KD_SUPPLY_MEMORY, .rights = KD_READ | KD_WRITE,
+                              .page = m->word[1], .count = 1, .memory = home[m->word[1]],
+                              .csn = lose && m->word[1] == LOST ? 0 : next_csn};
+        kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+struct range { unsigned from, count; uint64_t value; };
+
+static int write_range(void *arg)
+{
+    const struct range *r = arg;
+    for (unsigned p = r->from; p < r->from + r->count; p++) *word_of(p, p % 512) = r->value + p;
+    return 0;
+}
+static int write_and_leave(void *arg) { return write_range(arg), 17; }
+static int check_range(void *arg)
+{
+    const struct range *r = arg;
+    int bad = 0;
+    for (unsigned p = r->from; p < r->from + r->count; p++)
+        bad += *word_of(p, p % 512) != (r->value ? r->value + p : 0);
+    return bad;
+}
+static int write_twice(void *arg)
+{
+    struct range *r = arg, second = {r->from, r->count, r->value * 2};
+    write_range(r);
+    return check_range(r) ? 1 : write_range(&second);
+}
+static int do_range(int (*body)(void *), unsigned from, unsigned count, uint64_t value)
+{
+    return run(body, &(struct range){from, count, value}, KD_SERIALISABLE, 0);
+}
+
+/* Frames are handed out as they were left: so records of copies begin with small numbers. */
+static void dirty_memory(void)
+{
+    size_t bytes = 32 << 20;
+    uint16_t *p;
+    while ((p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) == MAP_FAILED)
+        bytes = bytes / 4 * 3;
+    for (size_t i = 0; i < bytes / 2; i++) p[i] = 3;
+    munmap(p, bytes);
+}
+
+static void test_spill(void)
+{
+    dirty_memory();
+    is(do_range(write_range, 0, LARGE, 1000), 0, "a transaction of four times its credits commits");
+    tap_ok(counted_pages > LARGE / 2 && counted_pages == told_pages,
+           "copies count as spilled if they were told (%ld, %ld)", counted_pages, told_pages);
+    is(do_range(check_range, 0, LARGE, 1000), 0, "every page is there");
+    is(check(), 0, "kcheck");
+    is(do_range(write_and_leave, 0, LARGE, 5000), 17, "another one aborts");
+    is(do_range(check_range, 0, LARGE, 1000), 0, "without a trace");
+    is(do_range(write_twice, 0, LARGE, 2000), 0, "one reads and changes again what it spilled");
+    tap_ok(brought_pages > 0, "it was brought back (%ld)", brought_pages);
+    is(do_range(check_range, 0, LARGE, 4000), 0, "its last words count");
+    is(check(), 0, "kcheck");
+}
+
+/* The page was spilled and committed, and the manager has an older one. */
+static void test_lost(void)
+{
+    lose = 1;
+    is(do_range(write_range, 0, LARGE, 6000), 0, "a manager loses a page that it takes");
+    is(do_range(check_range, LOST, 1, 6000), -EIO, "who touches it hears so, and does not wait for ever");
+    is(do_range(check_range, LOST, 1, 6000), -EIO, "each time");
+    is(do_range(check_range, LOST + 1, LARGE - LOST - 1, 6000), 0, "other pages are served");
+    memcpy(home[LOST], spilled[LOST], KD_PAGE_BYTES);
+    lose = 0;
+    is(do_range(check_range, LOST, 1, 6000), 0, "the page itself, too, when it is found");
+}
+
+static void *writer(void *arg) { return (void *)(long)run(write_range, arg, KD_SERIALISABLE, 0); }
+
+/* A transaction of just so many pages, some of which come back. */
+static void test_most(void)
+{
+    struct range r = {0, LARGE, 3000};
+    is(run_like(write_twice, &r, &(struct kd_begin){.pages_max = LARGE}), 0,
+       "what is brought back does not count as one more page");
+    is(do_range(check_range, 0, LARGE, 6000), 0, "all is there");
+}
+
+/* The client loses the container in the midst of a SPILL. */
+static void test_detach(void)
+{
+    int bad = 0;
+    for (int i = 0; i < 20; i++) {
+        pthread_t thread;
+        detach = -1;
+        pthread_create(&thread, NULL, detacher, NULL);
+        bad += do_range(write_range, 0, LARGE, 9000) != -EACCES;
+        pthread_join(thread, NULL);
+        bad += kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ | KD_RIGHT_WRITE) != 0;
+    }
+    tap_ok(!bad && !told_bad, "detached while copies are told: it ends, and all were told whole (%d, %d)", bad,
+           told_bad);
+    is(check(), 0, "kcheck");
+}
+
+static volatile int guess_stop, guess_good, taken_back;
+/* A manager that works on what it has not received. */
+static void *guesser(void *unused)
+{
+    static uint8_t buffer[64 * (KD_PAGE_BYTES + sizeof(struct kd_run))];
+    while (!guess_stop)
+        for (unsigned v = 0; v < 8; v++) {
+            struct kd_diff d = {.view = v, .token = last_token[v] + taken_back + 1,
+                                .buffer = buffer, .buffer_bytes = sizeof buffer};
+            guess_good += kd_call3(KD_TXN_DIFF, (long)&d, 0, 0) != -ESRCH;
+        }
+    return unused;
+}
+
+/* The manager has received one commit, answers nothing, and does not receive the next. */
+static void test_silent(void)
+{
+    struct range first = {PAGES - 1, 1, 7000}, second = {PAGES - 2, 1, 7000};
+    pthread_t thread;
+    void *result = (void *)1;
+    hold_commits = 1;
+    pthread_create(&thread, NULL, writer, &first);
+    while (!held_commits) usleep(1000);
+    is(run(write_range, &second, KD_SERIALISABLE, 60), -ETIMEDOUT, "a commit not received is taken back");
+    pthread_t guesses;
+    int bad = 0;
+    taken_back = 1;
+    pthread_create(&guesses, NULL, guesser, NULL);
+    for (int i = 0; i < 20; i++) {
+        bad += run(write_range, &(struct range){0, 60, 8000}, KD_SERIALISABLE, 20) != -ETIMEDOUT;
+        taken_back++;
+    }
+    guess_stop = 1;
+    pthread_join(guesses, NULL);
+    tap_ok(!bad && !guess_good, "nor can its manager work on it by a guess (%d, %d)", bad, guess_good);
+    hold_commits = 0;
+    pthread_join(thread, &result);
+    is((long)result, 0, "the one that was received is answered");
+    is(do_range(check_range, PAGES - 1, 1, 7000) + do_range(check_range, PAGES - 2, 1, 0), 0, "and it alone was done");
+}
+
+static char *fill(uint64_t bytes)
+{
+    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    memset(p, 1, bytes);
+    return p;
+}
+static struct kd_system_info system_now(void)
+{
+    struct kd_system_info info = {0};
+    kd_call3(KD_SYSTEM_INFO, (long)&info, 0, 0);
+    return info;
+}
+static uint64_t share(void) { return system_now().memory_bytes / (OTHERS + 6); }
+static int other(void)
+{
+    if (!fill(share())) return 2;
+    for (;;) pause();
+}
+
+static void test_shortage(const char *self)
+{
+    int pid[OTHERS], ended = 0, status;
+    uint64_t before = system_now().free_bytes, bytes = 4 * share();
+    for (int i = 0; i < OTHERS; i++) pid[i] = child_start(self, "other", NULL);
+    while (system_now().free_bytes + OTHERS * share() > before) usleep(1000);
+    char *p = fill(bytes);
+    tap_ok(p != NULL, "a manager that takes copies gets memory that others have");
+    for (int i = 0; i < OTHERS; i++) {
+        kd_call3(KD_PROCESS_KILL, pid[i], 9, 0);
+        kd_call3(KD_PROCESS_WAIT, pid[i], (long)&status, 0);
+        ended += status == 137;
+        if (status != 137 && status != 9) printf("# status %d\n", status);
+    }
+    tap_ok(ended > 0 && ended < OTHERS, "some of them have ended (%d)", ended);
+    munmap(p, bytes);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) return other();
+    tap_plan(1 + 10 + 2 + 5 + 4 + 2 + 2 + 1);
+    tap_ok(start_manager(KD_OBJECT_SPILLS), "a manager that takes copies");
+    kd_call3(KD_CREDIT_GRANT, commit_port, CREDITS, 0);
+    kd_call3(KD_CREDIT_GRANT, commit_port, 0, 0);
+    test_spill();
+    test_most();
+    test_lost();
+    test_silent();
+    test_detach();
+    test_shortage(argv[0]);
+    is(check(), 0, "kcheck");
+    return tap_end();
+}

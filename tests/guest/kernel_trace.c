@@ -1,0 +1,192 @@
+/*
+ * kernel_trace.c - the rings of events, and the call that reads them.
+ *
+ * Aim     what a program does appears, in order and with its numbers; what was overwritten is counted
+ *         exactly; nothing that is asked for wrongly does harm; frames are back when the tracer ended.
+ * Method  the test is the tracer, whose own calls and faults are left out; so a child does what is traced.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "katydid/call.h"
+#include "katydid/trace.h"
+#include "tap.h"
+
+enum { AT_ONCE = 512, CPUS_MAX = 8, PAGES = 10, UMASK = 95 };
+static const uint64_t TEXT = 0x6d61726b;       /* "kram" */
+
+static long trace(long what, long a, long b) { return kd_call3(KD_TRACE, what, a, b); }
+
+static struct kd_trace_event events[AT_ONCE];
+static uint64_t positions[CPUS_MAX], lost, misordered, last_ns[CPUS_MAX];
+static long cpus;
+
+static void from_now(void)
+{
+    lost = misordered = 0;
+    for (long cpu = 0; cpu < cpus; cpu++) {
+        struct kd_trace_read r = {.position = ~0ull};
+        trace(KD_TRACE_READ, cpu, (long)&r);
+        positions[cpu] = r.position;
+        last_ns[cpu] = 0;
+    }
+}
+
+/* Reads all there is; how many events of the process are of that kind, and have that number. */
+static uint64_t count(int pid, unsigned kind, uint64_t c)
+{
+    uint64_t n = 0;
+    for (long cpu = 0; cpu < cpus; cpu++)
+        for (long got = 1; got > 0;) {
+            struct kd_trace_read r = {.position = positions[cpu], .events = events, .count = AT_ONCE};
+            got = trace(KD_TRACE_READ, cpu, (long)&r);
+            lost += r.lost;
+            positions[cpu] = r.position;
+            for (long i = 0; i < got; i++) {
+                misordered += events[i].time_ns < last_ns[cpu] || events[i].cpu != cpu;
+                last_ns[cpu] = events[i].time_ns;
+                n += events[i].process == (uint32_t)pid && events[i].kind == kind && events[i].c == c;
+            }
+        }
+    return n;
+}
+
+/* A child that calls umask so often. Its pid, when it has ended. */
+static int child_calls(unsigned times)
+{
+    int pid = fork(), status;
+    if (pid == 0) {
+        while (times--)
+            kd_call3(UMASK, 0, 0, 0);
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    return pid;
+}
+
+/* A child that touches pages of new memory. */
+static int child_touches(void)
+{
+    int pid = fork(), status;
+    if (pid == 0) {
+        volatile char *memory = mmap(NULL, PAGES * KD_PAGE_BYTES, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (unsigned i = 0; i < PAGES; i++)
+            memory[i * KD_PAGE_BYTES] = 1;
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    return pid;
+}
+
+static void what_a_child_does_is_seen(void)
+{
+    from_now();
+    int pid = child_calls(100);
+    tap_ok(count(pid, KD_TRACE_CALL, UMASK) == 100, "each_call_of_a_child_is_an_event");
+    from_now();
+    pid = child_calls(100);
+    tap_ok(count(pid, KD_TRACE_RETURN, UMASK) == 100, "each_return_is_an_event");
+    from_now();
+    pid = child_touches();
+    tap_ok(count(pid, KD_TRACE_FAULTED, 0) > 0, "its_faults_are_events");
+    from_now();
+    kd_call3(UMASK, 0, 0, 0);
+    tap_ok(count(getpid(), KD_TRACE_CALL, UMASK) == 0, "the_tracers_own_calls_are_left_out");
+    from_now();
+    trace(KD_TRACE_MARK_IT, (long)TEXT, 0);
+    tap_ok(count(getpid(), KD_TRACE_MARK, 0) == 1, "a_mark_is_an_event");
+}
+
+static void what_was_overwritten_is_counted(void)
+{
+    from_now();
+    uint64_t before = 0, after = 0;
+    for (long cpu = 0; cpu < cpus; cpu++)
+        before += positions[cpu];
+    int pid = child_calls(KD_TRACE_EVENTS * (unsigned)cpus);
+    uint64_t seen = 0;
+    for (long cpu = 0; cpu < cpus; cpu++) {
+        struct kd_trace_read r;
+        long got;
+        do {
+            r = (struct kd_trace_read){.position = positions[cpu], .events = events, .count = AT_ONCE};
+            got = trace(KD_TRACE_READ, cpu, (long)&r);
+            seen += got > 0 ? (uint64_t)got : 0;
+            lost += r.lost;
+            positions[cpu] = r.position;
+        } while (got > 0);
+        after += positions[cpu];
+    }
+    tap_ok(lost > 0 && pid > 0, "a_ring_that_went_round_has_lost_events (%llu)", (unsigned long long)lost);
+    tap_ok(seen + lost == after - before, "those_read_and_those_lost_are_all (%llu + %llu)",
+           (unsigned long long)seen, (unsigned long long)lost);
+}
+
+static void wrong_calls_do_no_harm(void)
+{
+    struct kd_trace_read r = {.events = (void *)0xffff800000000000ull, .count = AT_ONCE};
+    tap_ok(trace(99, 0, 0) == -EINVAL && trace(-1, 0, 0) == -EINVAL, "an_unknown_request_is_refused");
+    tap_ok(trace(KD_TRACE_READ, 64, (long)&r) == -EINVAL && trace(KD_TRACE_READ, -1, (long)&r) == -EINVAL,
+           "a_cpu_that_is_not_there_is_refused");
+    tap_ok(trace(KD_TRACE_READ, 0, 0) == -EFAULT && trace(KD_TRACE_READ, 0, (long)0xffff800000000000ull) == -EFAULT,
+           "a_bad_structure_is_refused");
+    tap_ok(trace(KD_TRACE_READ, 0, (long)&r) == -EFAULT, "events_do_not_go_to_the_kernels_memory");
+    r.events = events;
+    r.position = ~0ull - 5;
+    r.count = ~0ull;
+    tap_ok(trace(KD_TRACE_READ, 0, (long)&r) >= 0 && r.lost == 0, "a_position_to_come_is_now");
+    tap_ok(trace(KD_TRACE_START, 0, 0) == -EBUSY, "one_traces_at_a_time");
+    int status = 0, pid = fork();
+    if (pid == 0)
+        _exit(trace(KD_TRACE_STOP, 0, 0) == -EPERM && trace(KD_TRACE_START, 0, 0) == -EBUSY ? 7 : 0);
+    waitpid(pid, &status, 0);
+    tap_ok(WEXITSTATUS(status) == 7, "another_process_can_neither_stop_nor_start");
+}
+
+static uint64_t free_bytes(void)
+{
+    struct kd_system_info s;
+    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
+    return s.free_bytes;
+}
+
+static void a_tracer_that_dies_stops(void)
+{
+    int status, pid = fork();
+    if (pid == 0) {
+        trace(KD_TRACE_START, 0, 0);
+        *(volatile int *)0 = 1;
+    }
+    waitpid(pid, &status, 0);
+    tap_ok(WIFSIGNALED(status), "a_tracer_dies");
+    long again = trace(KD_TRACE_START, 0, 0);
+    tap_ok(again == cpus, "then_another_can_trace");
+    trace(KD_TRACE_STOP, 0, 0);
+}
+
+int main(void)
+{
+    tap_plan(20);
+    child_calls(1); /* what a first child allocates stays */
+    uint64_t free_before = free_bytes();
+    cpus = trace(KD_TRACE_START, 0, 0);
+    if (!tap_ok(cpus > 0 && cpus <= CPUS_MAX, "tracing_starts"))
+        return 1;
+    what_a_child_does_is_seen();
+    tap_ok(misordered == 0, "times_rise_on_each_cpu");
+    what_was_overwritten_is_counted();
+    wrong_calls_do_no_harm();
+    tap_ok(trace(KD_TRACE_STOP, 0, 0) == 0, "tracing_stops");
+    from_now();
+    int pid = child_calls(10);
+    uint64_t calls = count(pid, KD_TRACE_CALL, UMASK);
+    a_tracer_that_dies_stops();
+    int64_t missing = (int64_t)(free_before - free_bytes());
+    tap_ok(calls == 0 && missing < (int64_t)(KD_TRACE_EVENTS * sizeof(events[0]) / 2),
+           "then_nothing_is_recorded_and_the_rings_are_back (%lld bytes less)", (long long)missing);
+    return tap_end();
+}

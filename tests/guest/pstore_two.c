@@ -1,0 +1,150 @@
+/*
+ * pstore_two.c - a second store disk is attached; one program uses both stores.
+ *
+ * Aim     containers of both are open at once, each at addresses of its own; a transaction reads both and
+ *         follows pointers from one into the other; it writes one of them only; what happens to the
+ *         manager of one does not reach the other.
+ * Method  the same steps again after the second manager was killed, in the middle of a transaction too.
+ */
+#include <time.h>
+
+#include "pstore_test.h"
+
+struct root { long value; struct root *other; };
+static ps_container *left, *right;
+static volatile int second_pid;
+
+static ps_container *open_in(const char *store, const char *name)
+{
+    return ps_connect(store) == 0 ? ps_open(name, PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1)) : NULL;
+}
+
+static int set_left(void *value)
+{
+    struct root *l = ps_root(left), *r = ps_root(right);
+    if (!l || !r)
+        return -errno;
+    l->value = (long)value;
+    l->other = r; /* into the other store */
+    return 0;
+}
+
+/* Frees in one store what it allocated before, and stores to the other: the one has operations for its
+ * manager and no changed page. */
+static void *large;
+static int make_large(void *unused)
+{
+    (void)unused;
+    large = ps_alloc(left, 1 << 16, NULL);
+    return large ? 0 : -errno;
+}
+
+static int free_left_set_right(void *value)
+{
+    struct root *r = ps_root(right);
+    r->value = (long)value;
+    return ps_free(large);
+}
+
+static int set_right(void *value)
+{
+    struct root *r = ps_root(right);
+    r->value = (long)value;
+    return 0;
+}
+
+static int through_left(void *sum)
+{
+    struct root *l = ps_root(left);
+    *(long *)sum = l->value * 1000 + l->other->value;
+    return 0;
+}
+
+static int set_both(void *value)
+{
+    struct root *l = ps_root(left);
+    l->value = (long)value;
+    l->other->value = (long)value;
+    return 0;
+}
+
+static int killed_inside(void *value)
+{
+    struct root *r = ps_root(right);
+    r->value = (long)value;
+    kd_call3(KD_PROCESS_KILL, second_pid, 9, 0);
+    while (second_pid) /* until the abort takes this thread out */
+        *(volatile long *)&r->value = (long)value;
+    return 0;
+}
+
+/* The younger of the two managers. */
+static int find_second(void)
+{
+    static struct kd_process_info list[64];
+    long n = kd_call3(KD_PROCESS_LIST, (long)list, 64, 0);
+    int pid = -1;
+    for (long i = 0; i < n && i < 64; i++)
+        if (strcmp(list[i].name, "store") == 0 && list[i].parent == 1 && list[i].pid > pid)
+            pid = list[i].pid;
+    return pid;
+}
+
+/* Does it until the manager is there again. */
+static int insist(int (*fn)(void *), void *arg)
+{
+    int result = -1;
+    for (int i = 0; i < 5000; i++) {
+        result = ps_transaction(fn, arg);
+        if (result != -ENOTCONN && result != -EOWNERDEAD)
+            return result;
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+    return result;
+}
+
+static int listed(const char *store, const char *name)
+{
+    static struct ps_info list[16];
+    int n = ps_connect(store) == 0 ? ps_list(list, 16) : 0, found = 0;
+    for (int i = 0; i < n; i++)
+        found += strcmp(list[i].name, name) == 0;
+    return found;
+}
+
+int main(void)
+{
+    long sum = 0;
+    tap_plan(21);
+    left = open_in("store", "left");
+    right = open_in("store2", "right");
+    if (!tap_ok(left && right, "containers of both stores are open"))
+        return 1;
+    ps_container *same = open_in("store2", "left");
+    tap_ok(same && same != left, "one name in two stores is two containers");
+    is(listed("store", "left") + 10 * listed("store", "right"), 1, "the first store lists its own");
+    is(listed("store2", "left") + 10 * listed("store2", "right"), 11, "and the second its own");
+    is(ps_transaction(set_left, (void *)3), -EXDEV, "objects made in both by one transaction: refused");
+    is(ps_transaction(set_right, (void *)4), 0, "a commit to the second");
+    is(ps_transaction(set_left, (void *)3), 0, "a commit to the first");
+    is(ps_transaction(through_left, &sum), 0, "a transaction reads both, by a pointer from one into the other");
+    is(sum, 3004, "and sees what was committed");
+    is(ps_transaction(set_both, (void *)9), -EXDEV, "one that writes both is refused");
+    ps_transaction(through_left, &sum);
+    is(sum, 3004, "and has changed neither");
+    is(ps_transaction(make_large, NULL), 0, "pages in the first");
+    is(ps_transaction(free_left_set_right, (void *)8), -EXDEV, "freed there, and a store to the second");
+    ps_transaction(through_left, &sum);
+    is(sum, 3004, "changed nothing");
+    second_pid = find_second();
+    is(kd_call3(KD_PROCESS_KILL, second_pid, 9, 0), 0, "the second manager is killed");
+    is(ps_transaction(set_left, (void *)5), 0, "the first store goes on");
+    is(insist(set_right, (void *)6), 0, "the second is there again, at the same address");
+    ps_transaction(through_left, &sum);
+    is(sum, 5006, "with all that was committed");
+    second_pid = find_second();
+    is(ps_transaction(killed_inside, (void *)7), -EOWNERDEAD, "a transaction whose manager dies says so");
+    is(insist(through_left, &sum), 0, "both are read again");
+    is(sum, 5006, "and what it did is undone");
+    return tap_end();
+}

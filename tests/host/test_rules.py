@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""The table in tests/model/model.md against the model's rules, the kernel's bugs and what finds them."""
+
+import importlib.util
+import os
+import re
+
+import tap
+
+
+def text(name):
+    with open(os.path.join(tap.ROOT, name), encoding="utf-8") as source:
+        return source.read()
+
+
+def found_by():
+    path = os.path.join(tap.ROOT, "tests/system/kernel-bugs.py")
+    spec = importlib.util.spec_from_file_location("kernel_bugs", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return lambda bug: module.FOUND_BY.get(bug, "kernel_rights")
+
+
+RULES = [rule for rule in re.findall(r"X\((\w+),", text("tests/model/rules.h")) if rule != "name"]
+BUGS = dict(re.findall(r'^    X\((\w+), "([^"]+)"', text("kernel/bug.h"), re.M))
+ROWS = re.findall(r"^\| ((?:TEXT|BUG)_\w+) \| (\S+) \| (.+) \|$", text("tests/model/model.md"), re.M)
+
+
+def test_the_table_has_each_rule_once():
+    assert sorted(row[0] for row in ROWS) == sorted(RULES), set(RULES) ^ {row[0] for row in ROWS}
+
+
+def test_each_bug_of_the_kernel_names_a_rule_or_none():
+    assert all(rule == "-" or rule in RULES for rule in BUGS.values())
+
+
+def test_each_row_has_the_kernels_bug_and_what_finds_it():
+    of_rule = {rule: bug for bug, rule in BUGS.items()}
+    finds = found_by()
+    for rule, bug, note in ROWS:
+        assert bug == of_rule.get(rule, "-"), f"{rule}: {bug}"
+        assert bug == "-" or note == finds(bug), f"{rule}: {note} does not find {bug}"
+
+
+def test_bugs_without_a_rule_are_explained():
+    rest = text("tests/model/model.md").split("Some bugs have no rule", 1)[1]
+    assert all(bug in rest for bug, rule in BUGS.items() if rule == "-")
+
+
+tap.run_tests(globals())

@@ -1,0 +1,25 @@
+#!/bin/bash
+# The kernel on 1, 2 and 4 CPUs, while it checks itself every few milliseconds (check_ms): transactions,
+# messages, container locks, threads. And the control: a planted bug, which that check finds before any test does.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+TESTS="kernel_txn kernel_ports kernel_locks linux_threads"
+adds=() all=''
+for name in $TESTS; do
+    adds+=(--add "build/tests/guest/$name")
+    all+="$name > /tmp/o || echo $name; "
+done
+for cpus in 1 2 4; do
+    status=0
+    failed=$(scripts/run --no-store --cpus "$cpus" --timeout 120 --append check_ms=5 "${adds[@]}" -c "$all true" \
+        2>"$TEST_TMP/errors") || status=$?
+    is "$cpus CPUs: $TESTS, checked every 5 ms" "0 " "$status $failed"
+done
+status=0
+scripts/run --no-store --kernel build/bugs/kernel.elf --append "bug=MASK_LOST check_ms=3" --timeout 60 "${adds[@]}" \
+    -c kernel_txn >/dev/null 2>"$TEST_TMP/errors" || status=$?
+is "a planted bug: the kernel stops" 122 "$status"
+ok "and says that its check found it" grep -q 'kcheck found errors' "$TEST_TMP/errors"
+done_testing

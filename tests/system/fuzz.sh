@@ -1,0 +1,33 @@
+#!/bin/bash
+# A million calls and messages at random from 4 processes on 2 CPUs, in a run that repeats to the instruction:
+# a failure ends with the command that does the same again. hostile_fuzz.c makes another million with a store and
+# with CPUs that really run at once; those repeat a process's choices, but not who meets whom.
+# `make test-long ONLY=system/fuzz N=SEEDS SEED=FIRST` goes on with other seeds.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+# fuzz SEED CALLS: what it printed; its end, and the command, if that fails.
+fuzz() {
+    local status=0
+    scripts/run --icount --seed "$1" --no-store --cpus 2 --timeout 900 --add build/tests/guest/hostile_fuzz \
+        -c "hostile_fuzz $1 $2" 2>"$TEST_TMP/errors" || status=$?
+    [ "$status" -eq 0 ] || tail -n 20 "$TEST_TMP/errors"
+    return "$status"
+}
+
+results() { sed -n 's/.*all results: //p'; }
+
+fuzz 7 40000 >"$TEST_TMP/one"
+ok "a short run with a seed passes" [ "$(grep -c '^ok' "$TEST_TMP/one")" = 3 ]
+fuzz 7 40000 >"$TEST_TMP/two"
+is "the same seed: the same result of each call" "$(cat "$TEST_TMP/one")" "$(cat "$TEST_TMP/two")"
+ok "another seed: others" [ "$(fuzz 8 40000 | results)" != "$(results <"$TEST_TMP/one")" ]
+
+first=${SEED:-1} count=1
+[ "${TEST_TIER:-test}" != long ] || count=${N:-4}
+for ((round = 0; round < count; round++)); do
+    seed=$((first + 1000 * round))
+    ok "a million calls from seed $seed on" fuzz "$seed" 1000000
+done
+done_testing

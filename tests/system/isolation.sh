@@ -1,0 +1,52 @@
+#!/bin/bash
+# The examples of libpstore/isolation.md, one for each level, compiled as they stand there and run.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+PROGRAM=$TEST_TMP/isolation
+sed -n '/^```c$/,/^```$/p' libpstore/isolation.md | grep -v '^```' >"$PROGRAM.c"
+cat >>"$PROGRAM.c" <<'C'
+#include <stdio.h>
+static struct account *poor, *middle, *rich;
+static int open_accounts(void *unused) {
+    struct root *r = ps_root(c);
+    struct account **all[] = {&rich, &middle, &poor};
+    (void)unused;
+    for (long i = 0; i < 3; i++) {
+        *all[i] = ps_new(c, struct account, r);
+        **all[i] = (struct account){r->first, 300 - 100 * i};
+        r->first = *all[i];
+    }
+    return 0;
+}
+static int index_is(void *right) {
+    struct root *r = ps_root(c);
+    *(int *)right = r->by_balance[0] == middle && r->by_balance[1] == rich;
+    return 0;
+}
+int main(void) {
+    long sum = 0, done = 0;
+    int right = 0;
+    c = ps_open("isolation", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    if (!c || ps_transaction(open_accounts, NULL)) return 1;
+    printf("serialisable %d\n", move(middle, poor, 150)); /* 100, 200, 300: there are 50 left */
+    printf("serialisable, too much %d\n", move(middle, poor, 100) == -ERANGE);
+    printf("container lock %d\n", index_again());
+    if (ps_transaction(index_is, &right)) return 1;
+    printf("index %d\n", right);
+    right = audit(&sum);
+    printf("snapshot %d %ld\n", right, sum);
+    right = progress(&done);
+    printf("dirty read %d %ld\n", right, done);
+    return 0;
+}
+C
+
+ok "the examples compile without a warning" scripts/katydid-cc -Werror "$PROGRAM.c" -o "$PROGRAM"
+scripts/run --timeout 60 --add "$PROGRAM" -c isolation 2>&1 | tr -d '\r' >"$TEST_TMP/out"
+for line in 'serialisable 0' 'serialisable, too much 1' 'container lock 0' 'index 1' 'snapshot 0 600' 'dirty read 0 1'
+do
+    ok "an example does what its text says: $line" grep -qx "$line" "$TEST_TMP/out"
+done
+done_testing

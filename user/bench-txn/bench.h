@@ -1,0 +1,75 @@
+/*
+ * bench.h - what the parts of bench-txn share: the counter, rows, bare transactions, the manager.
+ */
+#ifndef BENCH_TXN_H
+#define BENCH_TXN_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "katydid/call.h"
+#include "pstore.h"
+
+/* With QEMU's -icount: instructions of all processes and the kernel. */
+static inline uint64_t counter(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
+    return (uint64_t)high << 32 | low;
+}
+static inline uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* main.c */
+void row(const char *name, const char *unit, double value, const char *reach);
+_Noreturn void fail(const char *what, long error);
+uint64_t counter_cost(void);
+uint64_t median(uint64_t *values, int n);            /* sorts them */
+long self_start(const char *command, const char *number); /* another bench-txn; its pid */
+int self_wait(long pid);                             /* its status */
+void self_end(long pid);                             /* one that works until it is killed */
+struct kd_system_info system_now(void);
+struct kd_view_stats stats_now(void);
+
+/* Bare transactions, without libpstore, in the view that was entered last. An abort is a failure. */
+int view_new(void);
+void view_end(int view);
+struct kd_begin txn_how(unsigned mode);
+void txn_begin(unsigned mode);
+void txn_end(void);
+void txn_undo(void);
+/* Touches `count` pages, `step` apart; instructions for all of them. */
+uint64_t touch(volatile char *pages, unsigned count, unsigned step, int write);
+
+/* manager.c: another process that serves one object of OBJECT_PAGES pages. */
+enum { OBJECT_PAGES = 1280 };
+enum {
+    MANAGER_RESIDENT = 1,                            /* all its pages are supplied beforehand */
+    MANAGER_PREFETCH = 2,                            /* with KD_OBJECT_ASK: the manager supplies 4 pages
+                                                      * when it is asked for the right to the first */
+};
+struct heard { uint64_t pages, locks, commits, conflicts, others; };
+int manager_main(void);
+void manager_start(void);
+void manager_stop(void);
+void manager_null(void);                             /* an empty call */
+/* A new one, in place of the last. flags: KD_OBJECT_*; provide: pages supplied for a request, 0: as many
+ * as it asks for; group: KD_POLICY_GROUP. */
+volatile char *manager_object(unsigned flags, unsigned how, unsigned provide, unsigned group);
+struct heard manager_heard(void);                    /* messages since the last call */
+
+/* the groups */
+void group_begin(void);                              /* begin.c */
+double begin_cost(unsigned mode, int end);           /* of begin and end together, or of the begin alone */
+int writers_main(void);
+void group_tree(void);                               /* tree.c */
+void group_cached(void);                             /* cached.c */
+void group_cricket(void);                            /* cricket.c */
+void group_replace(uint64_t pages, uint64_t updates); /* replace.c */
+void group_clients(unsigned ms);                     /* clients.c */
+int client_main(unsigned number);
+void group_crossover(void);                          /* crossover.c */
+
+#endif

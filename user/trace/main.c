@@ -1,0 +1,72 @@
+/*
+ * main.c - trace: runs a program and records what the whole system does meanwhile.
+ *
+ *   trace -o FILE PROGRAM [ARGUMENT...]              all events into FILE, for scripts/trace2json
+ *   trace --print[=TICKET] PROGRAM [ARGUMENT...]     one transaction, as a story
+ *
+ * FILE lies under /export to come to the host: scripts/run --export DIR. kernel/tracing.md.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace.h"
+
+static const char usage[] =
+    "usage: trace [-o FILE] [--print[=TICKET]] PROGRAM [ARGUMENT...]\n"
+    "Records faults, waits, callbacks, messages, commits, disk requests and thread switches of the whole\n"
+    "system while PROGRAM runs. FILE is for scripts/trace2json on the host (put it under /export); --print\n"
+    "tells one transaction as a story: the one that waited longest, or that with the ticket.\n";
+
+/* 0, or 1 with a message. */
+static int file_write(const struct trace *t, const char *path)
+{
+    FILE *f = fopen(path, "w");
+    int bad = !f;
+    if (f) {
+        fprintf(f, "katydid trace 1\ncommand\t%s\ncpus\t%u\nlost\t%llu\n", t->command, t->cpus,
+                (unsigned long long)t->lost);
+        names_write(f);
+        fprintf(f, "events\t%zu\n", t->count);
+        bad = fwrite(t->events, sizeof *t->events, t->count, f) != t->count;
+        bad |= fclose(f) != 0;
+    }
+    if (bad)
+        fprintf(stderr, "trace: cannot write %s\n", path);
+    return bad;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"print", optional_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'}, {0}};
+    const char *path = NULL;
+    uint64_t ticket = 0;
+    int print = 0, c;
+    while ((c = getopt_long(argc, argv, "+o:h", options, NULL)) != -1) {
+        switch (c) {
+        case 'o': path = optarg; break;
+        case 'p':
+            print = 1;
+            ticket = optarg ? strtoull(optarg, NULL, 10) : 0;
+            break;
+        default: fputs(usage, c == 'h' ? stdout : stderr); return c == 'h' ? 0 : 2;
+        }
+    }
+    if (optind == argc || (!path && !print)) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    struct trace t = {0};
+    int status = collect(&t, argv + optind);
+    if (status < 0)
+        return 127;
+    names_learn(&t);
+    if (t.lost)
+        fprintf(stderr, "trace: %llu events were lost\n", (unsigned long long)t.lost);
+    int bad = path ? file_write(&t, path) : 0;
+    if (print)
+        bad |= story_print(&t, ticket);
+    return status ? status : bad;
+}

@@ -1,0 +1,37 @@
+/* trace.h - what the parts of the program share: the events of a run, in the order of their times. */
+#ifndef USER_TRACE_H
+#define USER_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "katydid/call.h"
+#include "katydid/trace.h"
+
+struct trace {
+    unsigned cpus;
+    struct kd_trace_event *events;
+    size_t count, room;
+    uint64_t lost;
+    const char *command;                       /* the program that was traced */
+};
+
+/* collect.c */
+enum { EVENTS_MAX = 1 << 20 };                 /* kept in memory; the others are lost */
+/* Runs the program and collects what happens until its end. Its exit status, or -1 with a message. */
+int collect(struct trace *t, char **argv);
+
+/* names.c */
+void names_learn(const struct trace *t);       /* before any of the following */
+const char *process_name(uint32_t pid);        /* "bank" */
+/* The container that lies there; *offset in it. NULL: none. */
+const char *object_name(uint64_t address, uint64_t *offset);
+/* What a trace file says before its events. */
+void names_write(void *file);
+extern const char *const event_names[KD_TRACE_KINDS];
+
+/* story.c: one transaction; ticket 0: the one with a conflict that took longest. 0, or 1: there is none. */
+int story_print(const struct trace *t, uint64_t ticket);
+
+#endif
