@@ -230,12 +230,12 @@ static struct vmask queue_before(const struct view *v, const struct page *p)
     return m;
 }
 
-static bool other_upgrader(const struct view *v, const struct page *p)
+static struct view *other_upgrader(const struct view *v, const struct page *p)
 {
-    list_each(const struct view, u, &p->waiters, queue_link)
-        if (u != v && u->upgrade)
-            return true;
-    return false;
+    list_each(struct view, u, &p->waiters, queue_link)
+        if (u != v && u->upgrade && !u->doom)
+            return u;
+    return NULL;
 }
 
 /* ---- R2: one candidate, under its view lock ---- */
@@ -334,14 +334,17 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
     vaddr_t at = page_address(l, slot);
     v->upgrade = v->want == WANT_WRITE && e & (PTE_ACCESSED | PTE_USED | PTE_HELD) &&
                  !(e & PTE_COPY) && p->writer != v->id; /* a neighbour's unused right is none */
-    if (v->upgrade && other_upgrader(v, p)) { /* a second upgrader would deadlock with the first */
+    struct view *first = v->upgrade ? other_upgrader(v, p) : NULL;
+    if (first) { /* two would wait for each other: the second goes, if it is not the heavier one */
+        struct view *victim = weight_now(first) < weight_now(v) ? first : v;
         p->rmw = 8;
-        want_x_add(v, at);
         count(deadlocks);
         lock_acquire(&graph_lock);
-        doom_locked(v, EDEADLK);
+        want_x_add(victim, at);
+        doom_locked(victim, EDEADLK);
         lock_release(&graph_lock);
-        return CONFLICT_DOOMED;
+        if (victim == v)
+            return CONFLICT_DOOMED;
     }
     struct view *head = queue_head(p);
     if (head && head != v && !(p->writer == v->id && e)) {
