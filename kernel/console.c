@@ -6,8 +6,8 @@
  * only fills buffers and wakes readers.
  *
  * Invariants
- *   C1  `ready` holds what may be read: in cooked mode whole lines and ends of file (one zero byte
- *       stands for such an end, as typed zeros are dropped).
+ *   C1  `ready` holds what may be read: in cooked mode whole lines, ends of file (one zero byte stands
+ *       for such an end, as typed zeros are dropped), and Ctrl-C where no process was in the foreground.
  *   C2  Echo and output never wait for readers; when the buffers are full, input is dropped.
  *
  * Locks: console.lock (RANK_FILE) guards modes and input, and orders what is written.
@@ -124,27 +124,26 @@ static void cooked(char c)
     }
 }
 
-/* Called in an interrupt; no lock is held. */
+/* Called in an interrupt; no lock is held. A Ctrl-C between two programs waits for who reads next: the shell. */
 static void input(char c)
 {
-    if (c == CTRL_C && (console.modes.local & ISIG) && process_foreground()) {
-        lock_acquire(&console.lock);
-        console.line_bytes = 0;
-        echo("^C\n");
-        lock_release(&console.lock);
-        process_interrupt();
-        return;
-    }
+    bool interrupts = c == CTRL_C && (console.modes.local & ISIG), at_once = interrupts && process_foreground();
     lock_acquire(&console.lock);
     if (c == '\r' && (console.modes.input & ICRNL))
         c = '\n';
-    if (console.modes.local & ICANON) {
-        cooked(c);
-    } else {
+    if (interrupts)
+        console.line_bytes = 0;
+    if (at_once) {
+        echo("^C\n");
+    } else if (interrupts || !(console.modes.local & ICANON)) {
         make_ready(c);
         thread_wake_all(&console.waiters);
+    } else {
+        cooked(c);
     }
     lock_release(&console.lock);
+    if (at_once)
+        process_interrupt();
 }
 
 /* ---- the open file ---- */

@@ -34,14 +34,6 @@ class Machine:
         self.raw = self.text = ""       # text: without control characters and what was expected
         self.expect(PROMPT)
 
-    def interrupt(self):
-        """Ctrl-C until the prompt comes: typed before the shell waits, it is nobody's."""
-        while not re.search(PROMPT, self.text):
-            os.write(self.here, b"\x03")
-            while select.select([self.here], [], [], 1)[0]:
-                self.text += os.read(self.here, 65536).decode(errors="replace")
-        self.text = ""
-
     def expect(self, wanted):
         """Waits until `wanted` (a regular expression) appears; what came up to its end."""
         while not (match := re.search(wanted, self.text, re.S)):
@@ -67,6 +59,19 @@ class Machine:
 machine = Machine()
 
 
+def ctrl_c_beside_a_job(command, shown):
+    """Ctrl-C as soon as `command` has shown that, while a job runs in the background."""
+    machine.type("sleep 1000 &\r", r"\[\d+\] \d+\n.*katydid> ")
+    machine.type(command + "\r", shown)
+    machine.type("\x03", PROMPT)
+
+
+def older_line(keys, line, shown):
+    """An older line comes by these keys and is run again."""
+    machine.type(keys, line)
+    machine.type("\r", shown + r"\n.*katydid> ")
+
+
 def test_tab_completes_a_command_and_a_path():
     machine.type("conta\tx\x7f\r", r"containers x.*KiB +0x\w+ +history.*\nkatydid> ")
     machine.type("cat /etc/wel\t\x15echo do\x01\x05ne\r", r"\ndone\n.*katydid> ")
@@ -90,9 +95,12 @@ def test_a_job_runs_in_the_background_and_its_end_is_told():
 def test_ctrl_c_ends_a_program_and_gives_up_a_wait():
     machine.type("sh -c 'echo up; sleep 1000'\r", r"\nup\n")
     machine.type("\x03", PROMPT)
-    machine.type("sleep 1000 &\r", r"\[\d+\] \d+\n.*katydid> ")
-    machine.type("echo now; wait\r", r"\nnow\n")
-    machine.interrupt()
+    ctrl_c_beside_a_job("echo now; wait", r"\nnow\n")
+    machine.type("echo status $?; kill %1; wait %1\r", r"status 130\n.*katydid> ")
+
+
+def test_ctrl_c_while_no_program_runs_is_kept_for_the_shell():
+    ctrl_c_beside_a_job("echo now; repeat 200000 true; wait", r"\nnow\n")
     machine.type("echo status $?; kill %1; wait %1\r", r"status 130\n.*katydid> ")
 
 
@@ -106,9 +114,7 @@ def test_ctrl_c_ends_what_a_program_has_started_too():
 
 
 def test_a_job_comes_to_the_front_and_ctrl_c_ends_it():
-    machine.type("sleep 1000 &\r", r"\[\d+\] \d+\n.*katydid> ")
-    machine.type("fg\r", r"\nsleep 1000\n")
-    machine.interrupt()
+    ctrl_c_beside_a_job("fg", r"\nsleep 1000\n")
     machine.type("echo status $?; jobs\r", r"status 130\n.*katydid> ")
     machine.type("fg\r", r"fg: none: no such job.*katydid> ")
 
@@ -131,8 +137,7 @@ def test_time_and_repeat():
 
 
 def test_ctrl_r_finds_an_older_line():
-    machine.type("\x12gain", r"repeat 3 echo again")
-    machine.type("\r", r"(\nagain){3}\n.*katydid> ")
+    older_line("\x12gain", "repeat 3 echo again", r"(\nagain){3}")
 
 
 def test_the_history_outlives_the_machine():
@@ -140,8 +145,7 @@ def test_the_history_outlives_the_machine():
     machine.type("echo remember me\r", r"\nremember me\n.*katydid> ")
     machine.kill()
     machine = Machine()
-    machine.type("\x1b[A", r"echo remember me")
-    machine.type("\r", r"\nremember me\n.*katydid> ")
+    older_line("\x1b[A", "echo remember me", r"\nremember me")
     machine.type("history 3\r", r"\n +\d+  echo remember me\n.*history 3\n.*katydid> ")
 
 
