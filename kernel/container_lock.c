@@ -320,11 +320,10 @@ int container_lock_take(struct view *v, struct object *o, enum lock_mode mode, b
     if (!shared && v->locked_count == LOCKED_MAX)
         return -ENOLCK;
     int e = hold_wait(v, o, mode, wait);
-    if (e)
-        return e;
-    e = drain(v, o, mode, wait);
-    if (e) {
+    if (!e && (e = drain(v, o, mode, wait)))
         release(v, o, shared);
+    if (e) {
+        waits_clear(v); /* the transaction may go on, and waits for nobody */
     } else if (!shared) {
         object_get(o);
         if (!v->locked_count)
@@ -370,13 +369,14 @@ void container_lock_dead(struct object *o)
 
 /* ---- by escalation, and by call ---- */
 
-void container_escalate(struct view *v, struct object *o)
+void container_escalate(struct view *v, struct object *o, bool write)
 {
-    v->escalate_at = v->faults * 2; /* the next try: nobody is waited for */
-    if (container_locked_by(v, o) ||
-        container_lock_take(v, o, v->enlisted ? LOCK_EXCLUSIVE : LOCK_SHARED, false))
+    enum lock_mode mode = write || (v->enlisted && v->last_rights & KD_RIGHT_WRITE) ? LOCK_EXCLUSIVE : LOCK_SHARED;
+    if (++v->faults < MAX(o->escalate, v->escalate_at))
         return;
-    count(escalations);
+    v->escalate_at = v->faults * 2; /* the next try: nobody is waited for */
+    if (!holds(&o->container_lock, v, mode) && !container_lock_take(v, o, mode, false))
+        count(escalations);
 }
 
 int container_lock_at(struct view *v, vaddr_t at, unsigned how)

@@ -350,12 +350,12 @@ static pte_t *own_pte(struct view *v, vaddr_t at)
     return v->last_ptes + ((at - v->last_base) >> PAGE_SHIFT);
 }
 
-/* For fault_fast. Leaves that straddle two page tables are left out, and objects that ask. */
+/* For fault_fast. Leaves that straddle two page tables are left out, objects that ask, and those of which
+ * each fault is counted. */
 static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
 {
-    if (!leaf_aligned(l) || (l->object->flags & KD_OBJECT_ASK && !BUG(ASK_FAST)))
-        return;
-    v->last_leaf = l;
+    const struct object *o = l->object;
+    v->last_leaf = leaf_aligned(l) && !(o->flags & KD_OBJECT_ASK && !BUG(ASK_FAST)) && !o->escalate ? l : NULL;
     v->last_leaf_base = page_address(l, 0);
     v->last_leaf_ptes = ptes;
 }
@@ -410,6 +410,8 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
         if (!l || !pte)
             e = leaf_memory(v);
     }
+    if (!e && o->escalate && !v->snapshot_rights && !sufficient(pte_load(pte), want))
+        container_escalate(v, o, want == WANT_WRITE); /* it stands in no queue yet */
     while (!e) {
         if (v->doom || thread_this()->killed) { /* F1 */
             e = -ECANCELED;
@@ -424,8 +426,6 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
                 e = 0;
             continue;
         }
-        if (o->escalate && ++v->faults >= MAX(o->escalate, v->escalate_at))
-            container_escalate(v, o);
         if (o->flags & KD_OBJECT_ASK)
             e = ask_manager(v, o, page_down(at), want == WANT_WRITE ? 2 : 1);
         if (!e && want == WANT_WRITE)

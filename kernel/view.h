@@ -112,7 +112,7 @@ struct view {
     struct object *locked[LOCKED_MAX]; /* containers that it has locked; references; owner thread */
     unsigned locked_count;
     vaddr_t locked_base;            /* of the first, for KD_VIEW_LIST */
-    uint64_t faults, escalate_at;   /* of the transaction that were looked up */
+    uint64_t faults, escalate_at;   /* of the transaction, at objects that are to be locked then */
     struct list credit_link;        /* port lock */
     bool credit_waiting;
 
@@ -224,7 +224,8 @@ extern uint32_t container_draining_count;     /* atomic, so that an end need not
  * -EOWNERDEAD. */
 must_check int container_lock_take(struct view *v, struct object *o, enum lock_mode mode, bool wait);
 must_check int container_lock_at(struct view *v, vaddr_t at, unsigned how); /* KD_TXN_LOCK */
-void container_escalate(struct view *v, struct object *o);
+/* A fault at o; when there have been enough of them, it locks o if that is free. */
+void container_escalate(struct view *v, struct object *o, bool write);
 void container_lock_init(struct container_lock *c);
 void container_lock_dead(struct object *o);     /* who waits looks again */
 

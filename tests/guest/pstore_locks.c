@@ -145,9 +145,52 @@ static int heavy_goes_on(int (*body)(void *), int heavy, int *again)
     return w[0].result == 0 && w[1].result == 0 && runs[heavy] == 1;
 }
 
+/* ---- a lock that is refused ---- */
+
+static volatile int has_read, may_write, writer_runs;
+static int read_then_write(void *unused)
+{
+    (void)unused;
+    long seen = *counter(1);
+    writer_runs++;
+    has_read = 1;
+    while (!may_write) sched_yield();
+    *counter(0) = seen;
+    return 0;
+}
+static void *read_then_write_main(void *unused)
+{
+    return (void *)(long)ps_transaction(read_then_write, unused);
+}
+
+static uint64_t lock_waits(void)
+{
+    struct kd_view_stats s = {0};
+    kd_call3(KD_VIEW_STATS, (long)&s, 0, 0);
+    return s.lock_waits;
+}
+
+/* Whom the lock would have had to wait for, waits for this transaction; which waits for nobody. */
+static void refused(void)
+{
+    pthread_t t;
+    void *result = NULL;
+    pthread_create(&t, NULL, read_then_write_main, NULL);
+    while (!has_read) sched_yield();
+    ps_begin(NULL);
+    *counter(0) = 0;
+    is(ps_lock(c, PS_LOCK_NOW), -EBUSY, "a lock that must be had at once is refused while another one reads");
+    uint64_t before = lock_waits();
+    may_write = 1;
+    while (lock_waits() == before && writer_runs < 2) sched_yield();
+    is(ps_commit(), 0, "which then waits for who was refused");
+    pthread_join(t, &result);
+    is(result ? -1 : writer_runs, 1, "and that is no deadlock");
+}
+
 int main(void)
 {
-    tap_plan(17);
+    tap_plan(20);
     ps_delete("locks");
     c = ps_open("locks", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(c && ps_transaction(make, NULL) == 0, 1, "a container with counters on many pages");
@@ -171,6 +214,7 @@ int main(void)
     is(crosses_again, WEIGHED, "but the lighter one");
     is(upgraded, WEIGHED, "also of two that want to write what both have read");
     tap_ok(upgrades_again > 0, "which came to pass");
+    refused();
     is(ps_lock(c, 0), -EPERM, "no lock outside a transaction");
 
     is(ps_policy(c, PS_GROUP, 4), 0, "groups of four");
