@@ -260,6 +260,7 @@ build/host/parts.a: $(call objects,build/obj/host,$(HOST_TEST_PARTS))
 # -iquote: kernel/errno.h must not hide <errno.h>
 build/obj/host/tests/host/test_kernel.o: HFLAGS += -iquote kernel -Iarch/x86_64
 build/tests/host/test_history: build/obj/host/tests/history/check.o
+build/tests/host/test_story: build/obj/host/user/trace/story.o
 build/tests/guest/kernel_history: build/obj/guest/tests/history/check.o
 build/tests/host/%: build/obj/host/tests/host/%.o build/host/parts.a
 	@mkdir -p $(@D)

@@ -228,41 +228,98 @@ static size_t tell_fault(struct teller *s, size_t i)
 
 /* ---- the commit ---- */
 
+/* Where a commit lies in the manager's work, as indexes of events; what has no mark ends with the publication. Its
+ * threads do other things meanwhile, so of their disk requests only those are told that fall between these. */
+struct work {
+    size_t diff, planned;           /* C4: `planner` finds out where the pages go */
+    size_t sealed, written;         /* C5: and writes them to the log */
+    size_t landing, published;      /* the flush, C6, C7, by `lander`; groups land one after the other */
+    uint32_t planner, lander;
+};
+
+/* The thread's next mark of that name. */
+static size_t mark_find(const struct teller *s, size_t from, size_t end, uint32_t thread, const char *name)
+{
+    while (from < end && !(at(s, from)->kind == KD_TRACE_MARK && at(s, from)->thread == thread
+                           && strncmp((const char *)&at(s, from)->a, name, sizeof at(s, 0)->a) == 0))
+        from++;
+    return from;
+}
+
+static size_t view_find(const struct teller *s, size_t from, unsigned kind)
+{
+    while (from < s->end && !(at(s, from)->kind == kind && at(s, from)->c == s->view - 1u && at(s, from)->a))
+        from++;
+    return from;
+}
+
+static struct work work_of(const struct teller *s, size_t freeze)
+{
+    struct work w = {.diff = view_find(s, freeze, KD_TRACE_DIFF)};
+    w.published = view_find(s, w.diff, KD_TRACE_PUBLISH);
+    w.planner = at(s, w.diff)->thread;
+    w.lander = at(s, w.published)->thread;
+    w.planned = mark_find(s, w.diff, w.published, w.planner, "C4");
+    w.sealed = mark_find(s, w.planned, w.published, w.planner, "C5");
+    w.written = mark_find(s, w.sealed, w.published, w.planner, "C5w");
+    w.landing = w.written;
+    for (size_t k = w.written; k < w.published; k = mark_find(s, k + 1, w.published, w.lander, "C7"))
+        w.landing = k;
+    return w;
+}
+
+/* The step of the commit to which event i belongs; NULL: it is beside it. */
+static const char *step_of(const struct teller *s, const struct work *w, size_t i)
+{
+    const struct kd_trace_event *e = at(s, i);
+    if (e->thread == w->planner && i > w->diff && i < w->planned)
+        return "C4";
+    if (e->thread == w->planner && i > w->sealed && i < w->written)
+        return "C5";
+    if (e->thread == w->lander && i > w->landing && i < w->published)
+        return (e->c & 255) == KD_TRACE_READ_DISK ? "C6" : "C5";
+    return NULL;
+}
+
+static void tell_disk(const struct teller *s, size_t i, const char *step)
+{
+    const struct kd_trace_event *e = at(s, i);
+    size_t k = i + 1;
+    while (k < s->end && !(at(s, k)->kind == KD_TRACE_DONE && at(s, k)->c == e->c && at(s, k)->a == e->a))
+        k++;
+    uint64_t took = at(s, k)->time_ns - e->time_ns;
+    if ((e->c & 255) == KD_TRACE_FLUSH_DISK)
+        tell(s, i, 1, took, "%s: %s flushes the disk", step, process_name(s->manager));
+    else
+        tell(s, i, 1, took, "%s: %s %s %llu bytes at 0x%llx of the disk", step, process_name(s->manager),
+             (e->c & 255) == KD_TRACE_READ_DISK ? "reads" : "writes", (unsigned long long)e->b,
+             (unsigned long long)e->a);
+}
+
 /* What the manager does for the view between its request and the answer. */
-static void tell_manager(const struct teller *s, size_t i, bool *mine)
+static void tell_manager(const struct teller *s, size_t i, const struct work *w)
 {
     const struct kd_trace_event *e = at(s, i);
     bool of_view = e->c == s->view - 1u;
-    if (e->kind == KD_TRACE_DIFF && of_view && e->a) {
-        *mine = true;
+    const char *step = e->kind == KD_TRACE_DISK && e->process == s->manager ? step_of(s, w, i) : NULL;
+    if (step)
+        tell_disk(s, i, step);
+    else if (e->kind == KD_TRACE_DIFF && of_view && e->a)
         tell(s, i, 1, ~0ull, "C4: %s reads what changed: %llu pages, %llu bytes", process_name(s->manager),
              (unsigned long long)e->a, (unsigned long long)e->b);
-    } else if (e->kind == KD_TRACE_DISK && *mine && e->process == s->manager) {
-        size_t k = i + 1;
-        while (k < s->end && !(at(s, k)->kind == KD_TRACE_DONE && at(s, k)->c == e->c && at(s, k)->a == e->a))
-            k++;
-        uint64_t took = at(s, k)->time_ns - e->time_ns;
-        if ((e->c & 255) == KD_TRACE_FLUSH_DISK)
-            tell(s, i, 1, took, "C5: %s flushes the disk", process_name(s->manager));
-        else
-            tell(s, i, 1, took, "C5: %s %s %llu bytes at 0x%llx of the disk", process_name(s->manager),
-                 (e->c & 255) == KD_TRACE_READ_DISK ? "reads" : "writes", (unsigned long long)e->b,
-                 (unsigned long long)e->a);
-    } else if (e->kind == KD_TRACE_PUBLISH && of_view) {
-        *mine = false;
+    else if (e->kind == KD_TRACE_PUBLISH && of_view)
         tell(s, i, 1, ~0ull, "C7: published, visible to others, as commit %llu", (unsigned long long)e->a);
-    }
 }
 
 static size_t tell_commit(struct teller *s, size_t i)
 {
-    bool mine = false;
+    struct work w = work_of(s, i);
     tell(s, i, 0, at(s, s->end)->time_ns - at(s, i)->time_ns,
          "commit: C1: its %u private copies are read-only from here on", at(s, i)->c);
     for (size_t k = i + 1; k < s->end; k++) {
         const struct kd_trace_event *e = at(s, k);
         if (!own(e, s->thread))
-            tell_manager(s, k, &mine);
+            tell_manager(s, k, &w);
         else if (e->kind == KD_TRACE_POST)
             tell_post(s, k);
         else if (e->kind == KD_TRACE_WAIT)
