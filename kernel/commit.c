@@ -92,8 +92,9 @@ static int commit_ask(struct view *v, struct port *port)
 
 void view_answer(struct view *v, int answer)
 {
+    struct thread *owner = v->owner; /* once it is answered, it may give up the view */
     __atomic_store_n(&v->answer, answer, __ATOMIC_RELEASE);
-    thread_wake(v->owner);
+    thread_wake(owner);
 }
 
 /* From outside: only while no call of the manager's works on it, which will answer itself, and only

@@ -134,8 +134,7 @@ static void search(struct view *v)
             return;
         count(deadlocks);
         if (victim->queue_page && victim->want != WANT_READ)
-            want_x_add(victim, page_address(victim->queue_leaf, (unsigned)(victim->queue_page -
-                                                                victim->queue_leaf->pages)));
+            want_x_add(victim, victim->queue_at); /* it may leave the queue at this moment */
         doom_locked(victim, EDEADLK);
     }
 }
