@@ -15,7 +15,10 @@
 
 typedef uint32_t crc_routine(uint32_t state, const uint8_t *bytes, size_t count);
 
+#define LANE 680u                       /* a third of what is taken at once: 4096 bytes are six and two words */
+
 static uint32_t table[SLICES][256];
+static uint32_t carried[4][256];        /* a byte of a CRC, carried over LANE zeros */
 static bool table_ready;
 
 static void table_fill(void)
@@ -29,6 +32,13 @@ static void table_fill(void)
     for (int slice = 1; slice < SLICES; slice++)
         for (int i = 0; i < 256; i++)
             table[slice][i] = table[slice - 1][i] >> 8 ^ table[0][table[slice - 1][i] & 255];
+    for (uint32_t bit = 0; bit < 32; bit++) {
+        uint32_t crc = 1u << bit, low = 1u << bit % 8;
+        for (uint32_t i = 0; i < LANE; i++)
+            crc = crc >> 8 ^ table[0][crc & 255];
+        for (uint32_t i = 0; i < low; i++)
+            carried[bit / 8][low + i] = carried[bit / 8][i] ^ crc;
+    }
     table_ready = true;
 }
 
@@ -103,14 +113,26 @@ static bool instruction_present(void)
     return c >> 20 & 1;
 }
 
-#define STEP(n) "crc32q " #n "*8(%1), %0\n\t"
+static inline uint64_t carry(uint64_t crc)
+{
+    return carried[0][crc & 255] ^ carried[1][crc >> 8 & 255] ^ carried[2][crc >> 16 & 255] ^
+           carried[3][crc >> 24];
+}
+
+/* The instruction takes three cycles, and one may begin in each: three lanes, joined by what is carried. */
 static uint32_t crc_by_instruction(uint32_t state, const uint8_t *bytes, size_t count)
 {
     uint64_t crc = state;
-    for (; count >= 128; count -= 128, bytes += 128)
-        __asm__(STEP(0) STEP(1) STEP(2) STEP(3) STEP(4) STEP(5) STEP(6) STEP(7)
-                STEP(8) STEP(9) STEP(10) STEP(11) STEP(12) STEP(13) STEP(14) STEP(15)
-                : "+r"(crc) : "r"(bytes), "m"(*(const uint8_t(*)[128])bytes));
+    if (count >= 3 * LANE && !table_ready)
+        table_fill();
+    for (; count >= 3 * LANE; count -= 3 * LANE, bytes += 2 * LANE) {
+        uint64_t second = 0, third = 0;
+        for (const uint8_t *end = bytes + LANE; bytes < end; bytes += 8)
+            __asm__("crc32q (%3), %0\n\tcrc32q %c4(%3), %1\n\tcrc32q 2*%c4(%3), %2"
+                    : "+&r"(crc), "+&r"(second), "+&r"(third)
+                    : "r"(bytes), "i"(LANE), "m"(*(const uint8_t(*)[2 * LANE + 8])bytes));
+        crc = carry(carry(crc) ^ second) ^ third;
+    }
     for (; count >= 8; count -= 8, bytes += 8)
         __asm__("crc32q %1, %0" : "+r"(crc) : "rm"(load64(bytes)));
     for (; count; count--, bytes++)

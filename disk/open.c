@@ -61,8 +61,11 @@ int store_read(const struct store *store, uint64_t offset, void *buffer, size_t 
 bool bytes_zero(const void *bytes, size_t count)
 {
     const uint8_t *p = bytes;
-    for (size_t i = 0; i < count; i++)
-        if (p[i])
+    for (; count >= 8; count -= 8, p += 8)
+        if (load64(p))
+            return false;
+    for (; count; count--)
+        if (*p++)
             return false;
     return true;
 }
