@@ -129,14 +129,17 @@ static bool all_done(const struct bring *b)
     return true;
 }
 
+/* Here as below, the page that is waited for comes last: who goes on at the next one finds it here, and does
+ * not ask again. */
 static void supply_zeros(struct bring *b)
 {
-    for (unsigned i = 0; i < b->count; i++) {
-        struct want *w = &b->want[i];
-        if (w->done || w->at.present) continue;
-        supply(b, w, KD_SUPPLY_ZERO, 0);
-        w->done = true;
-    }
+    for (int asked = 0; asked < 2; asked++)
+        for (unsigned i = 0; i < b->count; i++) {
+            struct want *w = &b->want[i];
+            if (w->done || w->at.present || w->asked != asked) continue;
+            supply(b, w, KD_SUPPLY_ZERO, 0);
+            w->done = true;
+        }
 }
 
 /* Supplies what was read if it is the page's newest version. The kernel answers at once: the frame
@@ -187,7 +190,9 @@ static void read_and_supply(struct bring *b, bool last)
     if (count == 0) return;
     kd_read_pages(server.disk, io, count); /* each page's status says how it went */
     __atomic_fetch_add(&server.pages_read, count, __ATOMIC_RELAXED);
-    for (unsigned i = 0; i < count; i++) read_settle(b, of[i], &io[i], last);
+    for (int asked = 0; asked < 2; asked++)
+        for (unsigned i = 0; i < count; i++)
+            if (of[i]->asked == asked) read_settle(b, of[i], &io[i], last);
 }
 
 /* A store that is open for reading only keeps what its log says in memory, not at home. */
