@@ -42,6 +42,21 @@
     add $16, %rsp
 .endm
 
+/* For back traces of debuggers: up to .cfi_endproc a whole struct trap_frame is at rsp. */
+    .cfi_sections .debug_frame
+.macro frame_whole
+    .cfi_startproc simple
+    .cfi_signal_frame
+    .cfi_def_cfa %rsp, FRAME_BYTES
+    .cfi_offset %rip, FRAME_RIP - FRAME_BYTES
+    .cfi_offset %rsp, FRAME_RSP - FRAME_BYTES
+    .set saved, -FRAME_BYTES
+    .irp r, r15, r14, r13, r12, rbp, rbx, rcx, r11, rdi, rsi, rdx, r10, r8, r9, rax
+    .cfi_offset \r, saved
+    .set saved, saved + 8
+    .endr
+.endm
+
     .text
 /* ---- exceptions and interrupts ---- */
     .balign 16
@@ -62,6 +77,7 @@ trap_common:
     jz 1f
     swapgs
 1:  save_registers
+    frame_whole
     mov %rsp, %rdi
     call trap_dispatch                /* void trap_dispatch(struct trap_frame *f) */
 trap_leave:
@@ -89,6 +105,7 @@ bad_address:
     mov %rsp, %rdi
     call trap_bad_address             /* void trap_bad_address(struct trap_frame *f) */
     jmp leave_to_user
+    .cfi_endproc
 
 /* The same for vector 14, with less on the way. */
     .balign 16
@@ -99,10 +116,12 @@ trap_page_fault_entry:
     jz 1f
     swapgs
 1:  save_registers
+    frame_whole
     mov %rsp, %rdi
     mov %cr2, %rsi
     call trap_page_fault_dispatch     /* void (struct trap_frame *f, uint64_t address) */
     jmp trap_leave
+    .cfi_endproc
 
 /* _Noreturn void trap_leave_to_user(struct trap_frame *f): f is at the top of this stack. */
     .globl trap_leave_to_user
@@ -138,6 +157,12 @@ trap_syscall_entry:
     mov %rcx, %rbx
     mov %gs:CPU_USER_RSP, %rcx
     mov %rcx, FRAME_RSP(%rsp)
+    frame_whole                       /* but for: */
+    .irp r, r12, r13, r14, r15
+    .cfi_same_value \r
+    .endr
+    .cfi_undefined %rcx
+    .cfi_undefined %r11
     lea FRAME_RDI(%rsp), %rdi
     cmp $TRAP_CALLS, %rax
     jae unknown_call
@@ -164,6 +189,7 @@ call_done:
 unknown_call:
     call trap_call_unknown            /* long trap_call_unknown(const uint64_t arguments[6]) */
     jmp call_done
+    .cfi_endproc
 
 .macro store_kept frame
     mov %r12, FRAME_R12-FRAME_RDI(\frame)
@@ -201,9 +227,11 @@ linux_fork_entry:
     test %edx, %edx
     js 1f
     swapgs
-1:  mov %rsp, %rdi
+1:  frame_whole
+    mov %rsp, %rdi
     call trap_fatal                   /* _Noreturn void trap_fatal(struct trap_frame *f) */
     ud2
+    .cfi_endproc
 .endm
     fatal trap_nmi_entry 2 0
     fatal trap_double_fault_entry 8 1
@@ -214,10 +242,13 @@ linux_fork_entry:
  * stack, put there by arch_thread_init(). */
     .globl thread_first
 thread_first:
+    .cfi_startproc simple
+    .cfi_undefined %rip               /* back traces end here */
     pop %rax
     pop %rdi
     call *%rax
     ud2
+    .cfi_endproc
 
 /* ---- memory that may not be there: 0, or -14 (-EFAULT) after a fault nobody served ----
  * int user_copy(void *to, const void *from, size_t n): either side may be the user's.

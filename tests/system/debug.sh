@@ -89,7 +89,18 @@ int main(void)
     }
 }
 EOF
-printf 'int main(int argc, char **argv) { return argc > 5 && argv[1]; }\n' >"$TEST_TMP/mark.c"
+cat >"$TEST_TMP/mark.c" <<'EOF'
+#include <katydid/call.h>
+#include <sys/mman.h>
+char *fresh;
+__attribute__((noinline)) int touch(int n) { return ++fresh[n]; }
+__attribute__((noinline)) int leave(int n) { return (int)kd_call3(499, n, 0, 0); }
+int main(int argc, char **argv)
+{
+    fresh = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return touch(argc) == leave(argc) && argv[1];
+}
+EOF
 for name in scene mark; do
     (cd "$TEST_TMP" && "$ROOT/scripts/katydid-cc" $name.c -o $name) || echo "Bail out! no $name"
 done
@@ -121,8 +132,10 @@ seen=$(debugged 'scene; echo == ps; ps; echo == txns; txns; echo == objects; obj
     'python at = int(list(k.each(holder["copies"], "struct copy", "link"))[0]["at"])' \
     'echo == page0\n' 'python gdb.execute("kd-page %#x" % at)' \
     'echo == page1\n' 'python gdb.execute("kd-page %#x" % (at + 4096))' \
-    'echo == waits\n' kd-waits 'echo == log\n' 'kd-log 5' 'echo == help\n' 'help kd-page')
-guest=$(cat "$TEST_TMP/guest")
+    'echo == waits\n' kd-waits 'echo == log\n' 'kd-log 5' 'echo == help\n' 'help kd-page' \
+    'tbreak trap_page_fault if at == (long)fresh + 3' continue 'echo == fault\n' bt \
+    'tbreak trap_call_unknown if a[0] == 3' continue 'echo == call\n' bt)
+echo "$seen" >/tmp/w/seeing-t/seen; guest=$(cat "$TEST_TMP/guest")
 told() { sed -n "/^== $1\$/,/^== /p" <<<"$guest" | sed '1d;$d'; }
 
 ok "it stops in the program's main" grep -qE 'hit Breakpoint 1, main \(argc=3, argv=0x' <<<"$seen"
@@ -151,5 +164,10 @@ ok "it is that view that waits" has waits "^$waiter -> $writer: .* page 0x2[0-9a
 ok "kd-log: the kernel's" has log '^  \[ .*store\[2\]: store: started'
 ok "kd-log: the store's has the transactions" has log '^  .*[Cc]ommit'
 ok "help tells what a command is for" has help 'life of a page'
+back='^#[0-9]+  (0x[0-9a-f]+ in )?'
+ok "a back trace of a page fault goes on in the program" has fault "${back}touch \(n=.*\) at mark.c:4"
+ok "and to its main" has fault "${back}main \(argc=3, argv=0x"
+ok "that of a system call, too" has call "${back}leave \(n="
+ok "and to its main, too" has call "${back}main \(argc=3, argv=0x"
 is "gdb met no error" "" "$(grep -E 'Python Exception|Error in|error' <<<"$seen")"
 done_testing
