@@ -50,13 +50,15 @@ static void attachment_end(struct attachment *a, bool tell)
     object_put(o);
 }
 
-/* The one of o; o NULL: any. */
+/* The one of o; o NULL: any, but for those whose manager has a commit that p did not wait for: it hears of
+ * p's end when it has answered. */
 static struct attachment *attachment_remove(struct process *p, const struct object *o)
 {
     struct attachment *a = NULL;
     lock_acquire(&p->attach_lock);
     for (unsigned i = 0; i < p->attachment_count && !a; i++) {
-        if (o && p->attachments[i]->object != o)
+        const struct object *at = p->attachments[i]->object;
+        if (o ? at != o : view_forsaken(p, at->commit_port))
             continue;
         a = p->attachments[i];
         p->attachment_count--;
@@ -192,9 +194,8 @@ long space_attach(struct process *p, struct object *o, uint32_t rights)
     return e == -EALREADY ? 0 : e;
 }
 
-void object_process_gone(struct process *p)
+static void attachments_end(struct process *p)
 {
-    objects_end(p, NULL);
     struct attachment *a;
     while ((a = attachment_remove(p, NULL))) { /* what it used; its views are gone */
         struct unmap u = {.only = p, .reason = EACCES};
@@ -203,11 +204,28 @@ void object_process_gone(struct process *p)
         attachment_end(a, true);
     }
     lock_acquire(&p->attach_lock); /* execve: the process goes on, and may be given others */
-    struct attachment **table = p->attachments;
-    p->attachments = NULL;
-    p->attachment_capacity = 0;
+    struct attachment **table = p->attachment_count ? NULL : p->attachments;
+    if (table) {
+        p->attachments = NULL;
+        p->attachment_capacity = 0;
+    }
     lock_release(&p->attach_lock);
     kfree(table);
+}
+
+void object_process_gone(struct process *p)
+{
+    objects_end(p, NULL);
+    attachments_end(p);
+}
+
+void attachments_end_left(struct process *p)
+{
+    lock_acquire(&p->lock);
+    bool gone = p->thread_count == 0;
+    lock_release(&p->lock);
+    if (gone)
+        attachments_end(p);
 }
 
 void object_revoke(struct object *o)

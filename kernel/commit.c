@@ -2,7 +2,7 @@
  * commit.c - a transaction's end: the owner's side (C1..C3, C8) and the manager's (publish, refuse). What
  * changed is told by encode.c.
  *
- * While a view is COMMITTING its owner sleeps, its copies are read-only in every table, and only
+ * While a view is COMMITTING its owner sleeps, killed or not, its copies are read-only in every table, and only
  * the manager whose port holds its COMMIT item touches them. So diff and publish walk the list of
  * copies without the owner. Acknowledged implies published implies durable: the owner is answered
  * last.
@@ -53,10 +53,9 @@ static long commit_refused(struct view *v, int reason)
     return -reason;
 }
 
-enum { OWN_MANAGER_LOOK_NS = 10000000 }; /* a program that is its own manager may end meanwhile */
-
 /* C3: the item is at the manager's port, and the owner sleeps, until it is answered. Killed, or when its
- * time is up, it takes back what the manager has not received; what was received may be durable. */
+ * time is up, it takes back what the manager has not received; what was received may be durable. So who is
+ * killed then leaves its process, which can end, and waits on by itself (commit_forsaken). */
 static int commit_ask(struct view *v, struct port *port)
 {
     struct item *i = &v->commit_item;
@@ -75,19 +74,28 @@ static int commit_ask(struct view *v, struct port *port)
         int e = thread_this()->killed ? EINTR : arch_time_ns() >= v->deadline_ns ? ETIMEDOUT : 0;
         if (e && port_withdraw(port, i))
             return e;
-        if (port->owner != process_this()) {
-            if (e)
-                thread_park();
-            else
-                (void)!thread_park_until(v->deadline_ns);
-        } else if (thread_this()->killed && process_this()->thread_count == 1) {
-            port_withdraw(port, i); /* the manager was among the threads that have left */
-            return EOWNERDEAD;
-        } else {
-            (void)!thread_park_until_uninterrupted(arch_time_ns() + OWN_MANAGER_LOOK_NS);
-        }
+        if (!process_this())
+            thread_park();
+        else if (e == EINTR)
+            process_thread_part();
+        else
+            (void)!thread_park_until(e ? THREAD_NEVER : v->deadline_ns);
     }
     return answer;
+}
+
+/* The thread has left its process: there is nobody to tell. */
+static _Noreturn void commit_forsaken(struct view *v, int answer)
+{
+    struct process *p = v->process;
+    if (answer)
+        commit_refused(v, answer);
+    else
+        view_end(v);
+    view_forsaken_end(v);
+    attachments_end_left(p);
+    process_put(p);
+    thread_exit();
 }
 
 void view_answer(struct view *v, int answer)
@@ -203,6 +211,8 @@ static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
     if (wrote || k.batch_bytes) { /* else C2: nothing leaves the kernel */
         int answer = commit_ask(v, v->enlisted);
         view_batch_drop(v);
+        if (!process_this())
+            commit_forsaken(v, answer);
         if (answer)
             return commit_refused(v, answer);
     }

@@ -18,6 +18,7 @@
 #include "signal.h"
 #include "vm.h"
 #include "trace.h"
+#include "view.h"
 
 #define LOOK_NS 1000000u
 
@@ -98,7 +99,8 @@ long linux_fork(const uint64_t a[6])
 
 /* ---- execve ---- */
 
-/* The other threads leave. False: somebody else ends the process, or execs in it. */
+/* The other threads leave, and what they commit is done. False: somebody else ends the process, or execs in
+ * it. */
 static bool alone(struct process *p)
 {
     struct thread *me = thread_this();
@@ -109,7 +111,7 @@ static bool alone(struct process *p)
             if (t != me && !stop)
                 thread_kill(t);
         lock_release(&p->lock);
-        if (stop || single)
+        if (stop || (single && !view_forsaken(p, NULL)))
             return !stop;
         if (thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR)
             return false;

@@ -185,6 +185,8 @@ static inline bool page_resident(const struct page *p)
  * -ETIMEDOUT. */
 must_check int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages,
                             struct view *v, uint64_t deadline_ns);
+/* A commit that a thread of p left behind is over; if p has ended, so do attachments that it kept. */
+void attachments_end_left(struct process *p);
 /* Destroys the objects of a process; p not NULL: those that are asked, or commit, there. A killed
  * thread leaves the rest to its process's end. */
 void objects_end(const struct process *owner, const struct port *p);

@@ -3,9 +3,10 @@
  *
  * A process dies in this order. Somebody sets `dying` and kills its threads (process_kill,
  * process_exit). Each thread leaves by process_thread_leave(), on its way back to user mode or out
- * of an interruptible wait; in it, view_thread_gone() ends its transactions. The last one runs the
- * hooks of views, ports, handles and objects, closes the files, frees the memory and the page
- * tables, and turns the process into an entry with a status. The parent's wait takes that entry.
+ * of an interruptible wait; in it, view_thread_gone() ends its transactions. One that commits goes on
+ * without its process (commit_ask). The last one runs the hooks of views, ports, handles and objects,
+ * closes the files, frees the memory and the page tables, and turns the process into an entry with a
+ * status. The parent's wait takes that entry.
  *
  * Invariants
  *   R1  A process is in the table from its creation until its parent, or init in its place, has
@@ -373,7 +374,7 @@ static void process_end(struct process *p)
         panic("init ended with status %d: nothing is left to run", p->status);
 }
 
-_Noreturn void process_thread_leave(void)
+void process_thread_part(void)
 {
     struct thread *t = thread_this();
     struct process *p = t->process;
@@ -392,6 +393,12 @@ _Noreturn void process_thread_leave(void)
     if (last)
         process_end(p);
     t->process = NULL;
+}
+
+_Noreturn void process_thread_leave(void)
+{
+    struct process *p = process_this();
+    process_thread_part();
     process_put(p);
     thread_exit();
 }

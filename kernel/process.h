@@ -89,6 +89,9 @@ bool process_foreground(void);                 /* is there one? */
 unsigned process_count(void);
 /* 20 - the niceness of the thread, which was set before unless nice is NULL; -ESRCH. */
 must_check long process_thread_nice(uint64_t id, const int *nice);
+/* The calling thread, which was killed, is not the process's any more. It may go on in the kernel, keeps its
+ * reference to the process, and never goes back to user mode. */
+void process_thread_part(void);
 void process_check(void);                      /* vm_check() of all; panics if one is wrong */
 void process_start_first(void);                /* /bin/init */
 
@@ -105,7 +108,7 @@ int vm_fault(struct process *p, vaddr_t at, unsigned flags); /* 0, -EFAULT, -EAC
  * mode for ever (so nothing of it runs any more): */
 void view_process_gone(struct process *p);     /* view.c: abort or reap its views */
 void handle_process_gone(struct process *p);   /* handle.c: closes all; managers die here */
-void object_process_gone(struct process *p);   /* object.c: attachments end, CLIENT_GONE */
+void object_process_gone(struct process *p);   /* attach.c: its objects and attachments end, CLIENT_GONE */
 /* And once per thread, in that thread, before it exits (view.c: aborts its transactions): */
 void view_thread_gone(struct thread *t);
 void call_thread_gone(struct thread *t);       /* call.c: its slot for calls */

@@ -177,7 +177,8 @@ static void view_destroy(struct view *v)
         v->owner->view = NULL;
         thread_use_table();
     }
-    handle_forget(v->process, v->handle);
+    if (v->handle >= 0)
+        handle_forget(v->process, v->handle);
     view_forget_object(v);
     v->last_ptes = NULL;
     lock_acquire(&v->lock);
@@ -201,13 +202,45 @@ int view_close(struct view *v, int handle)
     return 0;
 }
 
-/* In a thread that is about to end: its transactions are aborted, its views go. */
+/* Its manager has received what it commits, and its owner, the calling thread, waits on without a process. */
+static void view_forsake(struct view *v)
+{
+    if (v->owner->view == v) {
+        v->owner->view = NULL;
+        thread_use_table();
+    }
+    handle_forget(v->process, v->handle);
+    lock_acquire(&v->lock);
+    v->handle = HANDLE_FORSAKEN;
+    lock_release(&v->lock);
+    arch_table_leave(v->table);
+}
+
+void view_forsaken_end(struct view *v) { view_destroy(v); }
+
+bool view_forsaken(const struct process *p, const struct port *to)
+{
+    bool is = false;
+    for (unsigned i = 0; i < KD_VIEW_MAX && !is && limit_used(p, KD_LIMIT_VIEWS); i++) {
+        struct view *v = &views[i];
+        lock_acquire(&v->lock);
+        is = v->process == p && v->handle == HANDLE_FORSAKEN && v->enlisted && (!to || v->enlisted == to);
+        lock_release(&v->lock);
+    }
+    return is;
+}
+
+/* In a thread that is about to end: its transactions are aborted, its views go; but for one that commits. */
 void view_thread_gone(struct thread *t)
 {
     for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
         struct view *v = &views[i];
         if (v->state == VIEW_FREE || v->state == VIEW_PLAIN || v->owner != t)
             continue;
+        if (v->state == VIEW_COMMITTING) {
+            view_forsake(v);
+            continue;
+        }
         if (v->state == VIEW_ACTIVE)
             view_abort(v, EINTR);
         view_destroy(v);

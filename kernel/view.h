@@ -11,7 +11,8 @@
  *   FREE        no table; its slot may be taken
  *   IDLE        no copies, in no queue; its PTEs are cached rights, taken by others without asking
  *   ACTIVE      its owner thread runs a transaction; `doom` may be set by anybody
- *   COMMITTING  copies are read-only and complete; it cannot be doomed
+ *   COMMITTING  copies are read-only and complete; it cannot be doomed. Its owner sleeps, and has left its
+ *               process if it was killed: then the handle is HANDLE_FORSAKEN
  *   PLAIN       maps objects that are not transactional for the threads of a process
  *
  * PTEs of a view (below KD_STORE_END):
@@ -53,7 +54,8 @@ static inline struct copy *pte_copy(pte_t e) /* e has PTE_COPY */
                           : (struct copy *)((char *)arch_phys(0) + (pte_frame_paddr(e) >> PAGE_SHIFT << 4));
 }
 
-enum { WANT_X_MAX = 16, OWED_MAX = 16, LOCKED_MAX = 32, ANSWER_NONE = -1, ANSWER_CLAIMED = -2 };
+enum { WANT_X_MAX = 16, OWED_MAX = 16, LOCKED_MAX = 32, ANSWER_NONE = -1, ANSWER_CLAIMED = -2,
+       HANDLE_FORSAKEN = -1 };
 
 /* A commit point whose versions are kept: of a view's transaction, or behind a handle. Versions lock. */
 struct snapshot {
@@ -164,6 +166,9 @@ void view_init(void);
 uint64_t view_copy_count(void);                 /* private copies of all views, about */
 int view_close(struct view *v, int handle);
 struct view *view_plain(struct process *p);     /* made on first use; NULL: none left */
+void view_forsaken_end(struct view *v);         /* of one that is idle now */
+/* Does a view commit to `to` (NULL: anywhere) whose thread has left p, not waiting for the outcome? */
+bool view_forsaken(const struct process *p, const struct port *to);
 void view_abort(struct view *v, int reason);    /* A1..A4, by the owner thread */
 long view_end(struct view *v);                  /* C8 */
 void view_return_to_user(struct trap_frame *f); /* thread.c: a doom takes effect */

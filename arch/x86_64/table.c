@@ -70,6 +70,12 @@ void arch_table_free(paddr_t top, bool is_view)
     frame_free(frame_of(top));
 }
 
+void arch_table_leave(paddr_t view_table)
+{
+    table_unload(view_table);
+    table_at(view_table)[0] = 0;
+}
+
 pte_t *arch_pte(paddr_t top, vaddr_t at, bool create)
 {
     pte_t *table = table_at(top);

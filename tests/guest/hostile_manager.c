@@ -526,7 +526,7 @@ static int end_of(int pid, bool killed)
 }
 
 /* A manager that goes on after its deed, and its client. The client ends by itself where it can: where it
- * waits for what cannot time out, at its manager's end. */
+ * waits for what cannot time out, by a kill, or at its manager's end. */
 static bool one_deed(enum deed d, enum kind kind)
 {
     bool stalls = d == STALLS || d == OWN_FAULT;
@@ -534,14 +534,9 @@ static bool one_deed(enum deed d, enum kind kind)
     struct life l = life_begin(d, kind, 0, (int)kind, ms);
     bool good = d == LEAVES || is_stalled(l.manager);
     bool claimed = d == OWN_FAULT && (kind == SPILL_KIND || kind == UNSPILL_KIND); /* by a call that waits */
-    bool waits = (stalls && (kind == PLAIN_KIND || kind == COMMIT_KIND || claimed)) || d == DETACHES ||
-                 (d == DESTROYS && kind == COMMIT_KIND); /* the answer may still come */
-    if (waits && d == STALLS && kind == PLAIN_KIND) { /* no time-out, but a kill */
-        l.client_status = end_of(l.client, true);
-        waits = false;
-    } else if (!waits) {
-        l.client_status = end_of(l.client, false);
-    }
+    bool killed = stalls && (kind == PLAIN_KIND || kind == COMMIT_KIND); /* no time-out, but a kill */
+    bool waits = claimed || d == DETACHES || (d == DESTROYS && kind == COMMIT_KIND); /* the answer may still come */
+    if (!waits) l.client_status = end_of(l.client, killed);
     l.manager_status = end_of(l.manager, d != LEAVES);
     if (waits) l.client_status = end_of(l.client, false);
     good &= l.client_status > 0 && l.client_status != GOOD && l.manager_status > 0;
