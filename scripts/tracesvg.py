@@ -18,9 +18,9 @@ def slices(events):
             begun = stacks[row].pop()
             yield row, begun["ts"], e["ts"], len(stacks[row]), begun["name"], begun["cat"]
         elif e["ph"] == "b":
-            asked[e["id"]] = e
+            asked[e["id2"]["local"]] = e
         elif e["ph"] == "e":
-            begun = asked.pop(e["id"])
+            begun = asked.pop(e["id2"]["local"])
             yield row, begun["ts"], e["ts"], 0, begun["name"], "disk"
 
 

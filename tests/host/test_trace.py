@@ -51,7 +51,8 @@ def check_format(made):
         elif entry["ph"] != "E":        # an E is of the innermost B
             assert isinstance(entry["name"], str) and entry["name"] and entry["cat"], entry
         assert entry["ph"] != "i" or entry["s"] == "t", ("an instant's scope is its thread", entry)
-        assert ("id" in entry) == (entry["ph"] in "sfbe"), entry
+        assert ("id" in entry) == (entry["ph"] in "sf"), entry
+        assert ("id2" in entry) == (entry["ph"] in "be"), ("with an id Perfetto takes it out of its process", entry)
         assert entry.get("bp") == ("e" if entry["ph"] == "f" else None), ("an arrow ends at the slice around it", entry)
     used = {(entry["pid"], entry["tid"]) for entry in made["traceEvents"] if entry["ph"] != "M"}
     for what, rows in named.items():
@@ -71,21 +72,22 @@ def check_json(made):
         assert entry["ts"] >= last[row], (row, entry)
         last[row] = entry["ts"]
         if entry["ph"] == "B":
-            open_slices[row].append(entry["name"])
+            open_slices[row].append(entry["ts"])
         elif entry["ph"] == "E":
             assert open_slices[row], ("an end without a begin", entry)
             open_slices[row].pop()
         elif entry["ph"] in "sf":
             assert open_slices[row], ("an arrow that touches no slice", entry)
-            arrows[entry["id"]].append(entry)
+            arrows[entry["id"]].append(dict(entry, slice_ts=open_slices[row][-1]))
         elif entry["ph"] in "be":
-            requests[entry["id"]].append(entry)
+            requests[entry["id2"]["local"]].append(entry)
     assert not any(open_slices.values()), open_slices
     for pairs, phases in ((arrows, "sf"), (requests, "be")):
         for first, *others in pairs.values():
             assert [first["ph"]] + [entry["ph"] for entry in others] == list(phases), (first, others)
             assert (first["name"], first["cat"]) == (others[0]["name"], others[0]["cat"]), (first, others)
             assert first["ts"] <= others[0]["ts"], ("it ends before it begins", first, others)
+            assert first.get("slice_ts", 0) <= others[0].get("slice_ts", 0), ("Perfetto turns it round", first, others)
     return {"arrows": len(arrows), "requests": len(requests)}
 
 
@@ -129,17 +131,27 @@ def test_arrows_lead_from_sender_to_receiver():
     assert "commit" in names(made, "s"), names(made, "s")
 
 
+def test_an_arrow_leads_to_a_server_that_was_waiting():
+    made = converted([
+        (500, 3, 2, "CALL", 0, 0, 1022, 0, 0), (1000, 7, 7, "CALL", 0, 0, 1021, 0, 0),
+        (1100, 7, 7, "SEND", 0, 0, 9, 0x100, 0), (1300, 3, 2, "RECEIVE", 0, 0, 9, 0x100, 7)])
+    assert check_json(made)["arrows"] == 1
+
+
 def test_there_is_a_row_for_each_cpu_thread_transaction_and_disk():
     made = converted([
         (500, 7, 7, "SWITCH", 0, 0, 0, 0, 0), (600, 9, 7, "SWITCH", 1, 0, 0, 0, 0),
         (1000, 7, 7, "BEGIN", 0, 1, 0, 5, 0), (1100, 9, 7, "CALL", 1, 0, 39, 0, 0), (1150, 9, 7, "RETURN", 1, 0, 39, 0, 0),
         (1200, 7, 7, "DISK", 0, 0, 1, 0x1000, 512), (1300, 0, 0, "DONE", 0, 0, 1, 0x1000, 0),
+        (1350, 7, 7, "DISK", 0, 0, 0x101, 0x1000, 512), (1360, 0, 0, "DONE", 0, 0, 0x101, 0x1000, 0),
         (1400, 7, 7, "RETURN", 0, 1, 1063, 0, 0)])
     check_json(made)
+    processes = {entry["args"]["name"] for entry in made["traceEvents"] if entry.get("name") == "process_name"}
+    assert {"disk store", "disk 1"} <= processes, processes
     rows = {entry["args"]["name"] for entry in made["traceEvents"] if entry.get("name") == "thread_name"}
-    assert {"CPU 0", "CPU 1", "thread 7", "thread 9", "store"} <= rows, rows
+    assert {"CPU 0", "CPU 1", "thread 7", "thread 9", "requests"} <= rows, rows
     assert any(row.startswith("5 of bank[7]") for row in rows), rows
-    assert {entry["ts"] for entry in made["traceEvents"] if entry["ph"] == "b"} == {1.2}, "microseconds"
+    assert {entry["ts"] for entry in made["traceEvents"] if entry["ph"] == "b"} == {1.2, 1.35}, "microseconds"
 
 
 def test_what_breaks_a_rule_of_the_format_is_found():

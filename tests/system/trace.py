@@ -124,7 +124,7 @@ def test_the_json_is_whole_with_rows_and_arrows():
     rows = {(e["pid"], e["args"]["name"]) for e in made["traceEvents"]
             if e["ph"] == "M" and e["name"] in ("process_name", "thread_name")}
     names = [name for _, name in rows]
-    for wanted in ("CPUs", "CPU 0", "CPU 1", "transactions", "disks", "store"):
+    for wanted in ("CPUs", "CPU 0", "CPU 1", "transactions", "disk store"):
         assert wanted in names, (wanted, names)
     assert sum(pid == trace2json.TRANSACTIONS for pid, _ in rows) > 100
     assert sum(re.fullmatch(r"bank\[\d+\]", name) is not None for name in names) >= 3, names
