@@ -441,12 +441,14 @@ static int pages_give_back(struct ps_tx *tx, ps_container *c, uint64_t page, uin
 {
     struct heap *h = &tx->heap;
     struct arena *a = arena_of(h, c);
-    int whole = slot_is_empty(slotted(page)) && page != a->current;
+    int whole = slot_is_empty(slotted(page)) && (tail || page != a->current);
     if (!whole)
         room_note(h, c, page);
     if (!whole && tail == 0)
         return 0;
     if (whole) {
+        if (a->current == page)
+            a->current = 0; /* a large object began there: perhaps no small one will ever come */
         slot_unformat(slotted(page));
         near_forget(h, page);
         room_forget(h, page);
