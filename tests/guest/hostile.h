@@ -13,6 +13,8 @@
 
 static inline int is_errno(long r) { return r < 0 && r > -4096; }
 
+enum { CHILD_ENDS_S = 100 }; /* generous: others work on the host, too */
+
 /* Waits `seconds`, then kills. Its status; -ETIMEDOUT: it was killed; -EBUSY: even that did not help. */
 static inline int child_wait_for(int pid, int seconds)
 {

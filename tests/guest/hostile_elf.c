@@ -54,7 +54,7 @@ static int try(const void *bytes, size_t count)
         return (int)handle;
     }
     CALL(KD_HANDLE_CLOSE, handle);
-    int status = child_wait_for(p.pid, 3);
+    int status = child_wait_for(p.pid, CHILD_ENDS_S);
     status == 42 ? ran++ : ended++;
     wrong += status == 0 || status == -EBUSY || is_errno(status);
     return status;

@@ -145,7 +145,7 @@ static int undisturbed(const char *self, int rounds)
         int e = ps_transaction(change, NULL);
         if (e) printf("# commit %d: %d\n", i, e), good = 0;
     }
-    int status = child_wait_for(pid, 30);
+    int status = child_wait_for(pid, CHILD_ENDS_S);
     if (status) printf("# the modest program: %d\n", status);
     return good && status == 0;
 }
@@ -195,13 +195,13 @@ int main(int argc, char **argv)
 
     a = start(argv[0], FORKING);
     tap_ok(undisturbed(argv[0], ROUNDS), "one forks and fills: the others go on");
-    int forks = child_wait_for(a, 5);
+    int forks = child_wait_for(a, CHILD_ENDS_S);
     tap_ok(forks == 0 || forks == 137, "a fork was refused, or it ended (%d)", forks);
     for (int i = 0; i < 500 && counts_now().processes > before.processes; i++) usleep(10000);
 
     before_told = told(said);
     a = start(argv[0], DIRTY);
-    int cleans = child_wait_for(a, 60);
+    int cleans = child_wait_for(a, CHILD_ENDS_S);
     tap_ok(cleans == 137 && told(said) == before_told + 1, "a manager that cleans nothing ends by that (%d)", cleans);
     tap_ok(undisturbed(argv[0], 3), "and then all is as before");
     tap_ok(counts_back(before, 700), "counts are back");

@@ -190,7 +190,7 @@ static void cases(const char *self, const char *kind, int count, const char *wha
     for (int i = 0; i < count; i++) {
         char n[8];
         snprintf(n, sizeof n, "%d", i);
-        int status = child_wait_for(child_start(self, kind, n), 2);
+        int status = child_wait_for(child_start(self, kind, n), CHILD_ENDS_S);
         if (status <= 0)
             printf("# %s %d%s%s: status %d\n", kind, i, count == INSTRUCTIONS ? ", " : "",
                    count == INSTRUCTIONS ? instructions[i].name : "", status), good = 0;

@@ -13,7 +13,7 @@ tar --format=ustar --sort=name -C "$TEST_TMP/in" -cf "$TEST_TMP/good" .
 
 # guest ARCHIVE COMMANDS: the output of the commands with that import disk.
 guest() {
-    scripts/run --no-store --timeout 20 --log "$TEST_TMP/log" --import "$1" -c "$2" 2>&1
+    scripts/run --no-store --timeout 60 --log "$TEST_TMP/log" --import "$1" -c "$2" 2>&1
 }
 
 
@@ -80,5 +80,5 @@ PY
 done
 
 is "no import disk" "ls: /import: No such file or directory" \
-    "$(scripts/run --no-store --timeout 20 -c 'ls /import; true' 2>&1)"
+    "$(scripts/run --no-store --timeout 60 -c 'ls /import; true' 2>&1)"
 done_testing

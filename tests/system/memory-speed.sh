@@ -6,7 +6,7 @@
 cd "$ROOT" || exit 1
 
 OUT=$TEST_TMP/out
-scripts/run --icount --cpus 1 --timeout 100 -c 'bench-txn begin; bench-txn cached' 2>&1 | tr -d '\r' >"$OUT"
+scripts/run --icount --cpus 1 --timeout 300 -c 'bench-txn begin; bench-txn cached' 2>&1 | tr -d '\r' >"$OUT"
 
 # exactly NAME: the row's measured value is its reach.
 exactly() { awk -F '\t' -v name="$1" '$1 == name { found = 1; same = $3 == $4 } END { exit !(found && same) }' "$OUT"; }
