@@ -119,7 +119,8 @@ static struct counts counts_now(void)
 {
     struct kd_system_info s = {0};
     kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
-    return (struct counts){(long)s.objects, (long)s.copies, (long)s.versions, kd_call3(KD_VIEW_LIST, 0, 0, 0), s.processes};
+    return (struct counts){(long)s.objects, (long)s.copies, (long)s.versions, kd_call3(KD_VIEW_LIST, 0, 0, 0),
+                           s.processes};
 }
 static uint64_t pages_used(void)
 {
