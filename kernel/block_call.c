@@ -197,9 +197,7 @@ static int check_range(const struct block_device *d, uint64_t offset_bytes, vadd
     if ((bytes | offset_bytes) % d->sector_bytes != 0 || offset_bytes > d->bytes ||
         bytes > d->bytes - offset_bytes)
         return -EINVAL;
-    if (!user_range_ok(at, bytes))
-        return -EFAULT;
-    return at < KD_STORE_END && at + bytes > KD_STORE_BASE ? -EINVAL : 0;
+    return vm_own(at, bytes);
 }
 
 static long call_transfer(enum block_operation operation, int handle, uint64_t offset_bytes,

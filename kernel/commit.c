@@ -12,6 +12,7 @@
 #include "handle.h"
 #include "trace.h"
 #include "view.h"
+#include "vm.h"
 
 /* ---- the owner's side ---- */
 
@@ -310,10 +311,13 @@ static long txn_diff(vaddr_t at)
     struct kd_diff d;
     if (copy_from_user(&d, at, sizeof d))
         return -EFAULT;
+    int e = vm_own((vaddr_t)d.buffer, d.buffer_bytes); /* the owner cannot go while it is claimed */
+    if (e)
+        return e;
     struct view *v = view_claim(d.view, d.token, ASKED_COMMIT | ASKED_SPILL);
     if (!v)
         return -ESRCH;
-    int e = d.flags & KD_DIFF_SPILL ? encode_spill(v, &d) : encode_copies(v, &d);
+    e = d.flags & KD_DIFF_SPILL ? encode_spill(v, &d) : encode_copies(v, &d);
     __atomic_fetch_add(&v->process->stats.log_bytes, e ? 0 : d.buffer_bytes, __ATOMIC_RELAXED);
     view_claim_end(v);
     TRACE_RARE(DIFF, d.view, d.pages, d.buffer_bytes);

@@ -16,13 +16,14 @@
  * SP1  A copy is in view->copies with a frame and a credit, or in view->spilled with neither.
  * SP2  The PTE of a spilled copy names its record; it goes with the record, in one view lock section.
  * SP3  Only the thread that waits in ask() ends its wait early, and not while a call of the manager's
- *      has claimed the view. It can be doomed there, and its wait has the edges that the manager adds
- *      (KD_VIEW_WAIT).
+ *      has claimed the view, which touches no memory but its own process's. It can be doomed there, and its
+ *      wait has the edges that the manager adds (KD_VIEW_WAIT).
  *
  * Locks: view; none across a message or a user copy.
  */
 #include "trace.h"
 #include "view.h"
+#include "vm.h"
 
 /* Fewer copies are not worth a message; with their bases, copies fill a quarter of memory. */
 enum { SPILL_MIN = 64, MEMORY_PART = 8 };
@@ -171,6 +172,9 @@ static void copy_unspill(struct view *v, struct copy *c)
 
 static long txn_unspill(uint64_t id, uint64_t token, vaddr_t bytes)
 {
+    int own = vm_own(bytes, PAGE_BYTES);
+    if (own)
+        return own;
     struct view *v = view_claim(id, token, ASKED_UNSPILL);
     if (!v)
         return -ESRCH;

@@ -42,6 +42,11 @@ vaddr_t vm_break(struct process *p, vaddr_t end);   /* the new end, or the old o
 /* Zero on demand: frees the frames but keeps the region (madvise). */
 must_check int vm_forget(struct process *p, vaddr_t at, uint64_t bytes);
 
+/* Not of the store region, so that a touch waits for no manager. 0, -EFAULT, -EINVAL. */
+static inline int vm_own(vaddr_t at, uint64_t bytes)
+{
+    return !user_range_ok(at, bytes) ? -EFAULT : at < KD_STORE_END && at + bytes > KD_STORE_BASE ? -EINVAL : 0;
+}
 /* Faults one page in and pins its frame (frame_unpin). 0, -EFAULT, -ENOMEM. May sleep. */
 must_check int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **out);
 /* Copies into a process that is not running yet, or is another one. 0, -EFAULT, -ENOMEM. */

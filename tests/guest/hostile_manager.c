@@ -218,7 +218,7 @@ static void bad_diffs(struct kd_message *m)
     d.token--;
     for (int i = 0; i < BAD_POINTERS; i++) {
         d.buffer = (void *)bad_pointers[i];
-        WANT(-EFAULT, KD_TXN_DIFF, &d);
+        REFUSED(KD_TXN_DIFF, &d);
         WANT(-EFAULT, KD_TXN_DIFF, bad_pointers[i]);
     }
     REFUSED(KD_TXN_UNSPILL, m->word[0], m->token, large[0]);
@@ -244,7 +244,7 @@ static void answer_unspill(struct kd_message *m)
 {
     uint64_t page = m->word[2];
     if (deed == LIES) {
-        for (int i = 0; i < BAD_POINTERS; i++) WANT(-EFAULT, KD_TXN_UNSPILL, m->word[0], m->token, bad_pointers[i]);
+        for (int i = 0; i < BAD_POINTERS; i++) REFUSED(KD_TXN_UNSPILL, m->word[0], m->token, bad_pointers[i]);
         WANT(-ESRCH, KD_TXN_UNSPILL, m->word[0], m->token + 1, spilled[page]);
         WANT(-ESRCH, KD_TXN_SPILLED, m->word[0], m->token, 1, 1);
     }
@@ -286,7 +286,10 @@ static void answer_commit(struct kd_message *m)
     }
 }
 
-/* The answer that should be given from memory, or received into it, waits for this manager itself. */
+static void touch_own(char *at) { *(volatile char *)at = 1; }
+
+/* The answer that should be given from memory, or received into it, waits for this manager itself; or is
+ * refused, where its client could not leave meanwhile. */
 static void own_fault(enum kind kind, struct kd_message *m)
 {
     char *at = own_page();
@@ -296,11 +299,11 @@ static void own_fault(enum kind kind, struct kd_message *m)
     switch (kind) {
     case CALL_KIND: CALL(KD_PORT_REPLY, m->token, at); break;
     case PAGE_KIND: CALL(KD_OBJECT_SUPPLY, &s); break;
-    case PLAIN_KIND: *(volatile char *)at = 1; break;
+    case PLAIN_KIND: touch_own(at); break;
     case LOCK_KIND: CALL(KD_PORT_NOTIFY, hostile_port, 1), CALL(KD_PORT_RECEIVE, hostile_port, at, -1); break;
-    case SPILL_KIND: d.flags = KD_DIFF_SPILL, CALL(KD_TXN_DIFF, &d); break;
-    case UNSPILL_KIND: CALL(KD_TXN_UNSPILL, m->word[0], m->token, at); break;
-    default: CALL(KD_TXN_DIFF, &d), CALL(KD_TXN_PUBLISH, at, 1); break;
+    case SPILL_KIND: d.flags = KD_DIFF_SPILL, WANT(-EINVAL, KD_TXN_DIFF, &d), touch_own(at); break;
+    case UNSPILL_KIND: WANT(-EINVAL, KD_TXN_UNSPILL, m->word[0], m->token, at), touch_own(at); break;
+    default: WANT(-EINVAL, KD_TXN_DIFF, &d), CALL(KD_TXN_PUBLISH, at, 1); break;
     }
 }
 
@@ -533,9 +536,8 @@ static bool one_deed(enum deed d, enum kind kind)
     unsigned ms = stalls ? STALL_MS : 0;
     struct life l = life_begin(d, kind, 0, (int)kind, ms);
     bool good = d == LEAVES || is_stalled(l.manager);
-    bool claimed = d == OWN_FAULT && (kind == SPILL_KIND || kind == UNSPILL_KIND); /* by a call that waits */
     bool killed = stalls && (kind == PLAIN_KIND || kind == COMMIT_KIND); /* no time-out, but a kill */
-    bool waits = claimed || d == DETACHES || (d == DESTROYS && kind == COMMIT_KIND); /* the answer may still come */
+    bool waits = d == DETACHES || (d == DESTROYS && kind == COMMIT_KIND); /* the answer may still come */
     if (!waits) l.client_status = end_of(l.client, killed);
     l.manager_status = end_of(l.manager, d != LEAVES);
     if (waits) l.client_status = end_of(l.client, false);

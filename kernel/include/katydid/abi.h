@@ -87,7 +87,7 @@ enum kd_call {
                                * running transaction changed; -ENOENT: none */
 
     /* Transactions, manager side (kernel/commit.c). */
-    KD_TXN_DIFF = 1080,       /* (struct kd_diff *) */
+    KD_TXN_DIFF = 1080,       /* (struct kd_diff *): into own memory */
     KD_TXN_PUBLISH,           /* (struct kd_publish *, count): one step for snapshots */
     KD_TXN_REFUSE,            /* (view, token, error) */
     KD_VIEW_LIST,             /* (struct kd_view_info *, count): how many */
@@ -98,7 +98,7 @@ enum kd_call {
     KD_TXN_SPILLED,           /* (view, token, n, done): the first n copies that KD_TXN_DIFF told with
                                * KD_DIFF_SPILL lie in the log; their frames and credits are gone.
                                * done: answers KD_MSG_SPILL. How many there still were */
-    KD_TXN_UNSPILL,           /* (view, token, bytes): answers KD_MSG_UNSPILL with the page */
+    KD_TXN_UNSPILL,           /* (view, token, bytes): answers KD_MSG_UNSPILL with the page; own memory */
 
     /* Disks (kernel/block.c). */
     KD_BLOCK_OPEN = 1100,     /* (name, struct kd_block_info *): exclusive; -ENODEV, -EBUSY */
