@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """trace, trace2json and crash reports, on a real run of `bank` with two CPUs.
 
-The programs that crash are made here: one stores to nowhere inside a transaction, and one takes the
+On a busy host bank's processes may never meet; so `meet`, made here, has a transaction that ends when another one
+waits for its page. The programs that crash are made here, too: one stores to nowhere inside a transaction, and one takes the
 place of init and ends while bank runs, which is a panic.
 """
 
@@ -16,6 +17,39 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from tap import ROOT, run_tests                 # noqa: E402
 from test_trace import check_json, trace2json   # noqa: E402
 
+MEET = r"""
+#include <katydid/call.h>
+#include <pstore.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static ps_container *c;
+static int held[2];
+static int want(void *unused) { return ++*(long *)ps_root(c), unused != NULL; }
+static int hold(void *unused)
+{
+    static struct kd_view_info all[KD_VIEW_MAX];
+    want(unused);
+    if (write(held[1], "", 1) != 1)
+        return 1;
+    for (;;) {
+        long n = kd_call3(KD_VIEW_LIST, (long)all, KD_VIEW_MAX, 0);
+        for (long i = 0; i < n; i++)
+            if (all[i].waits[0] | all[i].waits[1])
+                return 0;
+        usleep(100);
+    }
+}
+int main(void)
+{
+    char byte;
+    c = ps_open("meet", PS_CREATE | PS_WRITE, PS_LAYOUT(long, 1));
+    if (pipe(held) || ps_transaction(want, NULL)) /* the root is made */
+        return 1;
+    if (fork() == 0)
+        _exit(ps_transaction(hold, NULL));
+    return read(held[0], &byte, 1) != 1 || ps_transaction(want, NULL) || wait(NULL) < 0;
+}
+"""
 WILD = r"""
 #include <pstore.h>
 static ps_container *c;
@@ -73,14 +107,15 @@ def program(name, text):
 
 
 def traced():
-    """The trace of one run, its console output, and the story of a second."""
+    """The trace of one run, its console output, and the stories of two others."""
     if not seen:
         out = os.path.join(folder.name, "out")
-        run = guest("--cpus", "2", "--export", out, "-c",
-                    "trace -o /export/bank.trace bank 80; echo status $?; echo STORY; trace --print bank 80")
+        run = guest("--cpus", "2", "--export", out, "--add", program("meet", MEET), "-c",
+                    "trace -o /export/bank.trace sh -c 'meet; bank 80'; echo status $?; echo STORY; "
+                    "trace --print bank 80; echo STORY; trace --print meet")
         with open(os.path.join(out, "bank.trace"), "rb") as source:
             seen["trace"] = trace2json.Trace(source.read())
-        seen["console"], seen["story"] = run.stdout.split("STORY\n")
+        seen["console"], seen["story"], seen["meet"] = run.stdout.split("STORY\n")
         seen["errors"] = run.stderr
     return seen
 
@@ -137,10 +172,10 @@ def test_faults_name_their_source_lines():
 
 
 def test_the_story_has_the_load_the_holder_and_the_cost():
-    story = traced()["story"]
-    assert re.search(r"^transaction \d+ of bank\[\d+\], thread \d+, view \d+, serialisable$", story, re.M), story
-    assert re.search(r"^ +[\d.]+ us  (load|store) at bank\+0x4\w+: fault on container bank\+0x\w+ +[\d.]+ us$", story, re.M)
-    assert re.search(r"^ +[\d.]+ us +bank\[\d+\] holds it: transaction \d+ in view \d+", story, re.M), story
+    story = traced()["meet"]
+    assert re.search(r"^transaction \d+ of meet\[\d+\], thread \d+, view \d+, serialisable$", story, re.M), story
+    assert re.search(r"^ +[\d.]+ us  (load|store) at meet\+0x4\w+: fault on container meet\+0x\w+ +[\d.]+ us$", story, re.M)
+    assert re.search(r"^ +[\d.]+ us +meet\[\d+\] holds it: transaction \d+ in view \d+", story, re.M), story
     assert re.search(r"^ +[\d.]+ us +waits for the end of who holds it +[\d.]+ us$", story, re.M), story
     assert re.search(r"(committed|aborted: .*) +[\d.]+ us$", story), story
 
