@@ -107,11 +107,11 @@ void view_answer(struct view *v, int answer)
 }
 
 /* From outside: only while no call of the manager's works on it, which will answer itself, and only
- * for what that port's manager was asked: the view may be another's by now. */
-void view_commit_answer(struct view *v, const struct port *p, int answer)
+ * what was asked with this token: the view may ask something else by now, or be another's. */
+void view_commit_answer(struct view *v, uint64_t token, int answer)
 {
     lock_acquire(&v->lock);
-    if (v->enlisted == p && v->answer == ANSWER_NONE)
+    if (v->commit_token == token && v->answer == ANSWER_NONE)
         view_answer(v, answer);
     lock_release(&v->lock);
 }

@@ -229,7 +229,7 @@ int notice_deliver(struct port *p, struct item *i, vaddr_t at)
     int e = notice_out(&n, at);
     data_free(n.data);
     if (e && n.commit)
-        view_commit_answer(n.commit, p, e == -EMSGSIZE ? EMSGSIZE : EIO);
+        view_commit_answer(n.commit, n.message.token, e == -EMSGSIZE ? EMSGSIZE : EIO);
     return e;
 }
 

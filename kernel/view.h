@@ -271,7 +271,7 @@ void encode_declare(struct view *v, vaddr_t at, uint64_t bytes);
 bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out);
 
 /* commit.c */
-void view_commit_answer(struct view *v, const struct port *p, int answer);
+void view_commit_answer(struct view *v, uint64_t token, int answer);
 /* The view, claimed, if it was delivered to the calling process with this token, asks for one of these
  * (a mask), and is not answered: until view_claim_end() or view_answer() only the caller works on its
  * copies, and its owner sleeps. NULL otherwise. */
