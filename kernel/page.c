@@ -361,13 +361,12 @@ static void page_info(struct leaf *l, unsigned slot, void *arg)
 {
     struct info *info = arg;
     const struct page *p = &l->pages[slot];
-    uint8_t bits = 0;
+    uint8_t bits = p->writer != WRITER_NONE ? KD_PAGE_WRITER : 0;
     if (page_resident(p))
-        bits = (uint8_t)(KD_PAGE_RESIDENT | (p->flags & PAGE_DIRTY ? KD_PAGE_DIRTY : 0) |
-                         (p->writer != WRITER_NONE ? KD_PAGE_WRITER : 0) |
-                         (p->flags & PAGE_PINNED ? KD_PAGE_PINNED : 0));
+        bits |= (uint8_t)(KD_PAGE_RESIDENT | (p->flags & PAGE_DIRTY ? KD_PAGE_DIRTY : 0) |
+                          (p->flags & PAGE_PINNED ? KD_PAGE_PINNED : 0));
     if (p->flags & PAGE_AWAY)
-        bits = KD_PAGE_AWAY;
+        bits |= KD_PAGE_AWAY;
     info->bits[l->first + slot - info->first] = bits;
 }
 

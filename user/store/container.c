@@ -204,7 +204,7 @@ static void opening_end(struct container *c, struct opening *o, bool detach)
     for (unsigned i = 0; detach && i < c->segment_count; i++)
         kd_space_detach(process, c->segment[i].object);
     *o = c->openings[--c->opening_count];
-    space_process_gone(c, process);
+    space_process_gone(c, process, detach);
 }
 
 int container_close(uint64_t process, uint64_t id)

@@ -41,10 +41,12 @@
 #define CREDIT_BYTES     4160u      /* log space set aside for one private copy */
 #define ROOT_NAME        "\1root"   /* the name under which a client registers its root object */
 
-/* A run of pages that nobody else may be given: leased to a process, or freed and perhaps still in
- * memory (owner NOBODY). Runs of a container are sorted and do not overlap. */
+/* A run of pages that nobody else may be given: leased to a process; freed and perhaps still in memory
+ * (owner NOBODY); or of a process that closed the container and may be committing still (CLOSED). Runs of a
+ * container are sorted and do not overlap. */
 struct run { uint64_t first, count, owner; };
 #define NOBODY 0
+#define CLOSED ~0ull
 
 struct opening { uint64_t process; uint32_t count, rights; };
 
@@ -152,7 +154,7 @@ int space_find(struct container *c, uint64_t process, uint64_t bytes, uint64_t n
 /* Are all these pages leased by the process? */
 bool space_leased(const struct container *c, uint64_t process, uint64_t first, uint64_t count);
 int space_unlease(struct container *c, uint64_t process, uint64_t first, uint64_t count);
-void space_process_gone(struct container *c, uint64_t process);
+void space_process_gone(struct container *c, uint64_t process, bool closed);
 void space_room(struct container *c, uint64_t page, uint64_t bytes);
 void space_freed(struct container *c, uint64_t first, uint64_t count);
 

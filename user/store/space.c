@@ -9,6 +9,9 @@
  * A page that was freed by a commit may still be in memory with its old contents, and the kernel
  * has no call to drop it. So it becomes a run of NOBODY, and is given out again only after the
  * kernel has evicted it (it is clean, for its home is gone) and would ask for it anew: as zeros.
+ *
+ * A process may close a container while the commit of another of its threads is under way, which then
+ * goes on. What it had leased becomes a run of CLOSED, until the kernel knows of no store to it.
  */
 #include "server.h"
 
@@ -103,14 +106,17 @@ static int run_cut(struct container *c, uint64_t first, uint64_t count, bool any
     return 0;
 }
 
-void space_process_gone(struct container *c, uint64_t process)
+void space_process_gone(struct container *c, uint64_t process, bool closed)
 {
     unsigned kept = 0;
-    for (unsigned i = 0; i < c->run_count; i++)
-        if (c->runs[i].owner != process)
-            c->runs[kept++] = c->runs[i];
-        else if (c->runs[i].first < c->lease_next)
-            c->lease_next = c->runs[i].first;
+    for (unsigned i = 0; i < c->run_count; i++) {
+        bool its = c->runs[i].owner == process;
+        if (its && c->runs[i].first < c->lease_next) c->lease_next = c->runs[i].first;
+        if (its && !closed) continue;
+        c->runs[kept] = c->runs[i];
+        if (its) c->runs[kept].owner = CLOSED;
+        kept++;
+    }
     c->run_count = kept;
 }
 
@@ -137,7 +143,8 @@ bool space_leased(const struct container *c, uint64_t process, uint64_t first, u
     return true;
 }
 
-/* Freed pages that have left the memory meanwhile may be used again. */
+/* Freed pages that have left the memory meanwhile may be used again, and those of who closed the container
+ * that no transaction has stored to. */
 static void freed_sweep(struct container *c)
 {
     uint8_t bits[64];
@@ -147,14 +154,16 @@ static void freed_sweep(struct container *c)
         uint64_t left = container_left(c, run.first);
         if (count > left) count = left;
         int object;
-        if (run.owner != NOBODY || container_object(c->id, run.first, &object, &page) < 0) continue;
+        if (run.owner != NOBODY && run.owner != CLOSED) continue;
+        if (container_object(c->id, run.first, &object, &page) < 0) continue;
         if (kd_object_info(object, page, count, bits) < 0) continue;
-        uint64_t gone = 0;
-        while (gone < count && !(bits[gone] & KD_PAGE_RESIDENT)) gone++;
+        uint64_t gone = 0, keeps = run.owner == CLOSED ? KD_PAGE_WRITER : KD_PAGE_RESIDENT;
+        while (gone < count && !(bits[gone] & keeps)) gone++;
         if (gone == 0) continue;
         c->runs[i].first += gone;
         c->runs[i].count -= gone;
-        if (c->runs[i].count == 0) run_drop(c, i--);
+        if (c->runs[i].count == 0) run_drop(c, i);
+        if (gone == count) i--; /* the next, or more of this one */
     }
 }
 
@@ -252,6 +261,7 @@ int space_find(struct container *c, uint64_t process, uint64_t bytes, uint64_t n
     uint64_t from = 0, next;
     if (bytes == 0 || bytes > 255 * ROOM_UNIT) return -ENOENT;
     if (near && !container_page(c, near, &from)) return -EINVAL;
+    freed_sweep(c);
     int r = room_search(c, process, from, (uint8_t)((bytes + ROOM_UNIT - 1) / ROOM_UNIT), page);
     if (r == 0 && !skip_runs(c, c->id, *page, &next)) r = run_add(c, *page, 1, process);
     return r;

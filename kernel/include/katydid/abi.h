@@ -269,7 +269,8 @@ struct kd_supply {
 };
 struct kd_page_name { uint64_t cookie, page; };
 #define KD_CSN_ANY (~0ull)
-enum { KD_PAGE_RESIDENT = 1, KD_PAGE_DIRTY = 2, KD_PAGE_WRITER = 4, KD_PAGE_PINNED = 8,
+enum { KD_PAGE_RESIDENT = 1, KD_PAGE_DIRTY = 2, KD_PAGE_PINNED = 8,
+       KD_PAGE_WRITER = 4,                     /* a transaction may have stored to it, resident or not */
        KD_PAGE_AWAY = 16 };                    /* not resident; published from a spilled copy */
 struct kd_space_info {
     uint64_t base, pages, cookie;
