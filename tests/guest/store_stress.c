@@ -9,9 +9,12 @@
  *             store_stress [SEED]         repeats a run's choices
  *             store_stress ledger         commits 1, 2, ... until EIO; prints the last acknowledged
  *             store_stress look N         after the next boot: N or N + 1, and whole
+ *             store_stress hoard          commits new pages until EIO; then programs take all memory beside
+ *                                         these pages, which nobody can clean any more
  */
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "store_client.h"
@@ -182,11 +185,11 @@ static int child(const char *number, const char *from)
 
 /* ---- the parent ---- */
 
-static int pipes[2];
+static int pipes[2] = {-1, -1};
 
-static long child_start(const char *path, const char *number, const char *from)
+static long child_start(const char *path, const char *what, const char *number, const char *from)
 {
-    const char *argv[] = {path, "child", number, from, NULL};
+    const char *argv[] = {path, what, number, from, NULL};
     struct kd_process_create c = {.path = path, .argv = argv, .fds = {-1, pipes[1], -1}};
     long handle = kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0);
     return handle < 0 ? handle : c.pid;
@@ -227,7 +230,7 @@ static int parent(const char *from)
     for (int i = 0; i < PROCESSES; i++) {
         char number[8];
         snprintf(number, sizeof(number), "%d", i);
-        pid[i] = child_start("/bin/store_stress", number, from);
+        pid[i] = child_start("/bin/store_stress", "child", number, from);
     }
     close(pipes[1]);
     wanted = output_read();
@@ -295,13 +298,65 @@ static int look(const char *text)
     return r == 0 && (seen == n || seen == n + 1) ? 0 : 1;
 }
 
+/* ---- memory beside a fenced store ---- */
+
+enum { HOARD_PAGES = 12000, HOARD_STEP = 192, PIECE_BYTES = 1 << 20, GREEDY = 2, NO_MEMORY = 12, KILLED = 137 };
+
+static long hoard_write(void *first)
+{
+    uint64_t from = *(uint64_t *)first;
+    for (uint64_t i = from; i < from + HOARD_STEP; i++) *ledger_page((unsigned)i) = i + 1;
+    return 0;
+}
+static long hoard_read(void *count)
+{
+    for (uint64_t i = 0; i < *(uint64_t *)count; i++)
+        if (*ledger_page((unsigned)i) != i + 1) return -EBADMSG;
+    return 0;
+}
+static int greedy(void)
+{
+    void *p;
+    while ((p = mmap(NULL, PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED)
+        memset(p, 1, PIECE_BYTES);
+    return errno == ENOMEM ? NO_MEMORY : 1;
+}
+
+static int hoard(void)
+{
+    struct kd_system_info info = {0};
+    uint64_t n = 0;
+    long r = 0, pid[GREEDY];
+    int good = 1, ended[GREEDY];
+    while (n + HOARD_STEP <= HOARD_PAGES && (r = client_run(hoard_write, &n)) == 0) n += HOARD_STEP;
+    kd_call3(KD_SYSTEM_INFO, (long)&info, 0, 0);
+    bool many = info.dirty_pages > info.memory_bytes / 4096 / 4;
+    for (int i = 0; i < GREEDY; i++) pid[i] = child_start("/bin/store_stress", "greedy", NULL, NULL);
+    long more = client_run(hoard_write, &n);
+    for (int i = 0; i < GREEDY; i++) {
+        if (kd_call3(KD_PROCESS_WAIT, pid[i], (long)&ended[i], 0) < 0) ended[i] = -1;
+        good &= ended[i] == KILLED || ended[i] == NO_MEMORY;
+    }
+    long look = client_run(hoard_read, &n), check = kd_call3(KD_CHECK, 0, 0, 0);
+    kd_call3(KD_SYSTEM_INFO, (long)&info, 0, 0);
+    printf("# %llu pages committed, %llu dirty; a program ended with %d, one with %d\n", (unsigned long long)n,
+           (unsigned long long)info.dirty_pages, ended[0], ended[1]);
+    printf("result %ld, %s dirty, %s, a commit %s, %s, kcheck %ld\n", r, many ? "many" : "few",
+           good ? "who takes all ends" : "who takes all goes on",
+           more == -EIO || more == -ENOMEM ? "is refused" : "goes on", look ? "unreadable" : "readable", check);
+    return r != -EIO || !many || !good || (more != -EIO && more != -ENOMEM) || look || check;
+}
+
 int main(int argc, char **argv)
 {
+    bool hoards = argc > 1 && strcmp(argv[1], "hoard") == 0;
+    if (argc > 1 && strcmp(argv[1], "greedy") == 0) return greedy();
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc > 3 && strcmp(argv[1], "child") == 0) return child(argv[2], argv[3]);
     if (argc == 1 || atoi(argv[1]) > 0) return parent(argc == 1 ? "1" : argv[1]);
     if (client_connect() < 0 || client_open("ledger", PS_CREATE | PS_WRITE, NULL, 0, 0, &own) ||
-        (argc == 2 && !client_lease(own.container, LEDGER_PAGES, NULL)))
+        (argc == 2 && !client_lease(own.container, hoards ? HOARD_PAGES : LEDGER_PAGES, NULL)))
         return puts("no store") < 0 ? 1 : 2;
+    if (hoards) return hoard();
     return argc > 2 ? look(argv[2]) : ledger();
 }

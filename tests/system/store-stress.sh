@@ -56,14 +56,18 @@ rules() {
     printf '%s\n' "$@"
 }
 
-failing() {
-    local name=$1 acknowledged
-    blank 32 1024
-    guest --no-store --memory 64 -c 'store_stress ledger' --qemu "\
+on_failing_disk() { # COMMAND
+    guest --no-store --memory 64 -c "$1" --qemu "\
 -blockdev driver=file,node-name=image,filename=$STORE \
 -blockdev driver=blkdebug,node-name=fails,image=image,config=$TEST_TMP/rules \
 -blockdev driver=raw,node-name=store,file=fails \
 -device virtio-blk-pci,drive=store,serial=store,disable-legacy=on,werror=report,rerror=report"
+}
+
+failing() {
+    local name=$1 acknowledged
+    blank 32 1024
+    on_failing_disk 'store_stress ledger'
     ok "$name: the disk has failed" grep -qE 'disk store: (write|flush) of sector .* failed' "$LOG"
     is "$name: a commit says EIO, and no later one is taken" \
         "0 result -5, fenced, readable" "$status ${output%, acknowledged*}"
@@ -80,4 +84,13 @@ rules pwritev 'iotype = "write"' >"$TEST_TMP/rules"
 failing "a log write"
 rules pwritev 'iotype = "write"' "sector = \"$((32 << 20 >> 10))\"" >"$TEST_TMP/rules"
 failing "a superblock"
+
+# --- and memory runs out beside what the store had in memory, and cannot bring home any more ---
+rules flush_to_disk 'iotype = "flush"' >"$TEST_TMP/rules"
+blank 512 131072
+on_failing_disk 'store_stress hoard'
+is "memory that is full of a fenced store's pages: who takes the rest gets ENOMEM, or ends" \
+    "0 result -5, many dirty, who takes all ends, a commit is refused, readable, kcheck 0" \
+    "$status $(grep -v '^#' <<<"$output")"
+grep '^#' <<<"$output"
 done_testing
