@@ -9,7 +9,7 @@
  *
  * A wait is as long as its lock is held, but for the host: when that takes a CPU away from a guest that holds a
  * lock, the other one waits for milliseconds. How long locks are held is counted without any host by
- *     scripts/run --kernel build/bugs/kernel.elf --append shadow=off --icount --cpus 1 -c 'bench-txn clients 200'
+ *     scripts/run --icount --cpus 1 -c 'lockstat on; bench-txn clients 200'
  */
 #include <unistd.h>
 
