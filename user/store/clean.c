@@ -313,7 +313,7 @@ static void stop(void)
             (unsigned long long)(server.home_writes - homes),
             (unsigned long long)((disk_clock.microseconds(NULL) - started) / 1000));
     else
-        say("not closed: error %d. The next start recovers", -r);
+        say("not closed: %s. The next start recovers", strerror(-r));
     struct kd_message reply = {.status = r < 0 ? -EIO : 0, .handle = -1};
     kd_reply(server.stop_token, &reply);
     _exit(r < 0 ? 1 : 0);

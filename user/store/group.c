@@ -179,7 +179,7 @@ static int group_publish(struct group *g)
     if (g->counted) step(STEP_C6);
     if (g->count > 0) {
         r = (int)kd_txn_publish(g->publish, g->count);
-        if (r < 0) say("the kernel did not publish a group: error %d", -r);
+        if (r < 0) say("the kernel did not publish a group: %s", strerror(-r));
         step(STEP_C7);
     }
     tell_freed(g);

@@ -48,9 +48,9 @@ void server_fence(const char *what, int error)
     kd_credit_grant(server.commit_port, KD_CREDITS_CLOSED);
     pthread_cond_broadcast(&server.changed);
     server_unlock();
-    say("%s (error %d). No more commits are taken; whether the last ones are durable is "
+    say("%s (%s). No more commits are taken; whether the last ones are durable is "
         "unknown. To recover what is: `kill -9 %d`, and init starts the manager again; or halt.",
-        what, error < 0 ? -error : error, getpid());
+        what, strerror(error < 0 ? -error : error), getpid());
     server_lock();
 }
 
@@ -203,7 +203,7 @@ static bool store_start(const struct disk_io *io)
     }
     if (r == -EUCLEAN && open_to_read(io, &how, &report) == 0) return true;
     if (r != -ENODATA)
-        say("refused: %s (error %d%s%s)", advice(r), -r, report.message ? ": " : "",
+        say("refused: %s (%s%s%s)", advice(r), strerror(-r), report.message ? ": " : "",
             report.message ? report.message : "");
     return false;
 }

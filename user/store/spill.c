@@ -159,7 +159,7 @@ static void answer_spill(uint64_t view, uint64_t token, uint64_t process, uint64
     else if (r != -ESRCH)
         kd_txn_refuse(view, token, r < 0 ? -r : EIO);
     if (r < 0 && r != -ESRCH && r != -E2BIG)
-        say("pages of a transaction cannot go into the log: error %d", -r);
+        say("pages of a transaction cannot go into the log: %s", strerror(-r));
     if (holder.chain && store_chain_pages(holder.chain) == 0) spill_end(holder.view);
 }
 
