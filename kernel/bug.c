@@ -74,6 +74,20 @@ void bug_window(void)
         arch_spin_hint();
 }
 
+void bug_window_without(struct lock *l)
+{
+    lock_release(l);
+    bug_window();
+    lock_acquire(l);
+}
+
+void bug_yield_without(struct lock *l)
+{
+    lock_release(l);
+    thread_yield();
+    lock_acquire(l);
+}
+
 /* One thread at a time, by its number, which no later one gets; no other one writes these. */
 static uint64_t dies, dies_in;
 

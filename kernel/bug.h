@@ -67,8 +67,38 @@
     X(LOCK_KEEPS, "-", "who gives up keeps its place in the container's queue") \
     X(CREDIT_KEEPS, "-", "an end keeps its place in the queue for credits") \
     X(DEATH_KEEPS, "BUG_DEATH_KEEPS", "a sweep frees copies and pages before any shootdown") \
+    X(QUEUE_NO_WAKE, "TEXT_QUEUE_NO_WAKE", "who leaves a page's queue does not wake those whose last edge it was") \
+    X(NO_WAKE_NEXT, "TEXT_NO_WAKE_NEXT", "who leaves a page's queue wakes nobody") \
+    X(UPGRADE_TAIL, "BUG_UPGRADE_TAIL", "F5: upgraders wait at the queue's tail") \
+    X(XRO_QUEUE, "TEXT_XRO_QUEUE", "F5: who may write already queues behind those who wait for it") \
+    X(UPGRADER_DOOMED, "TEXT_UPGRADER_DOOMED", "F5: an upgrader that is doomed counts as the first one") \
+    X(WEIGHT_UPGRADE, "TEXT_WEIGHT_UPGRADE", "F5: the second upgrader is the victim, whatever it weighs") \
+    X(WEIGHT_SEARCH, "TEXT_WEIGHT_SEARCH", "R5: the youngest is the victim, whatever it weighs") \
+    X(WAIT_EARLIER, "TEXT_WAIT_EARLIER", "R5: no edges to those before in the queue") \
+    X(WAIT_STALE, "TEXT_WAIT_STALE", "A4, C8: who is woken keeps its edge to the view that ended") \
+    X(OWED_LATE, "TEXT_OWED_LATE", "R2: OWED and the edge are noted later than the blocker was found") \
+    X(PLAIN_STORE, "BUG_PLAIN_STORE", "R2: ACCESSED is looked at, then EMPTY is stored") \
+    X(SHOOT_A, "TEXT_SHOOT_A", "R2: a right that is USED, but not ACCESSED, is taken without shootdown") \
+    X(NO_WANTX, "BUG_NO_WANTX", "a retry does not take pages exclusively, and pages do not remember") \
+    X(ABORT_KEEPS, "TEXT_ABORT_KEEPS", "A4: wakes, but gives no rights up") \
+    X(HELD_UNUSED, "TEXT_HELD_UNUSED", "F4: a HELD page is mapped with neither ACCESSED nor USED") \
+    X(EVICT_COMMITTING, "TEXT_EVICT_COMMITTING", "E3: eviction leaves EMPTY in committing views") \
+    X(XRO_WRITER, "TEXT_XRO_WRITER", "a right to write that was never used keeps the page in memory") \
+    X(SNAP_BEGIN, "TEXT_SNAP_BEGIN", "B2: a snapshot reads `published`, and registers later") \
+    X(F3_UNLOCKED, "TEXT_F3_UNLOCKED", "F3: a version is found, and mapped without the leaf lock") \
+    X(FREE_AT_FLIP, "TEXT_FREE_AT_FLIP", "C7: a version is freed before its successor is published") \
+    X(WRITER_AT_FLIP, "TEXT_WRITER_AT_FLIP", "C7: `writer` is cleared page by page, before `published` moves") \
+    X(C8_CREDITS, "TEXT_C8_CREDITS", "C7: credits of logged copies go back to the pool") \
+    X(CREDIT_UNFAIR, "TEXT_CREDIT_UNFAIR", "credits are taken by whoever comes, not by the head") \
+    X(DOOM_COMMITS, "BUG_DOOM_COMMITS", "C1 does not look at the doom") \
+    X(DOOM_ONCE, "TEXT_DOOM_ONCE", "a sweep takes rights and dooms nobody") \
+    X(CLOCK_EARLY, "TEXT_CLOCK_EARLY", "the container lock is looked at before the leaf is locked") \
+    X(CLOCK_IN_PAGE, "TEXT_CLOCK_IN_PAGE", "who is shut out of a container stays in the page's queue") \
+    X(CLOCK_TLB, "TEXT_CLOCK_TLB", "a container lock's walk unlocks a leaf before its shootdown") \
     X(STACK_OVERFLOW, "-", "a check calls itself for ever: the guard below the kernel stack stops it") \
     X(STACK_SMASH, "-", "a check writes behind an array: the stack protector stops it")
+
+struct lock;
 
 enum kernel_bug {
     BUG_NONE,
@@ -82,6 +112,8 @@ extern enum kernel_bug bug_on;
 void bug_init(void);                 /* reads bug=NAME; panics if there is no such bug */
 void bug_stack(void);                /* STACK_OVERFLOW, STACK_SMASH */
 void bug_window(void);               /* time for another CPU to see what is wrong */
+void bug_window_without(struct lock *l); /* ... with l released */
+void bug_yield_without(struct lock *l); /* ... and threads of this CPU */
 long bug_die_in(uint64_t n);         /* KD_TRACE_DIE: the calling thread is killed by its n-th event */
 void bug_event(void);                /* it has recorded one */
 #define BUG(name) (bug_on == BUG_##name)
@@ -89,6 +121,8 @@ void bug_event(void);                /* it has recorded one */
 static inline void bug_init(void) {}
 static inline void bug_stack(void) {}
 static inline void bug_window(void) {}
+static inline void bug_window_without(struct lock *l) { (void)l; }
+static inline void bug_yield_without(struct lock *l) { (void)l; }
 static inline long bug_die_in(uint64_t n) { return n ? -EINVAL : 0; }
 static inline void bug_event(void) {}
 #define BUG(name) 0

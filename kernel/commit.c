@@ -23,7 +23,7 @@ static bool commit_freeze(struct view *v, bool *wrote)
 {
     bool many = v->copy_count > 8;
     lock_acquire(&v->lock);
-    bool alive = !v->doom;
+    bool alive = !v->doom || BUG(DOOM_COMMITS);
     *wrote = v->copy_count + v->spilled_count != 0;
     if (alive) {
         v->state = VIEW_COMMITTING;
@@ -183,7 +183,7 @@ long txn_commit(const uint64_t a[6])
         return -EFAULT;
     if (!v || v->state != VIEW_ACTIVE)
         return -ENOENT;
-    if (v->doom)
+    if (v->doom && !BUG(DOOM_COMMITS))
         return commit_refused(v, v->doom);
     if (k.batch_bytes || v->enlisted || v->spilled_count || !list_empty(&v->copies))
         return commit_written(v, a[0], k);
@@ -411,6 +411,8 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
         p->versions = c;
         version_add(c);
     }
+    if (BUG(WRITER_AT_FLIP))
+        p->writer = WRITER_NONE;
     lock_release(&l->lock);
 }
 
@@ -426,7 +428,7 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
             if (c->frame && !c->changed)
                 continue; /* left alone: C8 drops it */
             publish_flip(v, c, csn, sequence);
-            if (BUG(TWO_STEPS))
+            if (BUG(TWO_STEPS) || BUG(FREE_AT_FLIP) || BUG(WRITER_AT_FLIP))
                 bug_window();
             c->chain = chain;
             chain = c;
@@ -480,7 +482,7 @@ static long txn_publish(vaddr_t at, uint64_t count_views)
     version_publish_end(sequence); /* from here on the records may go */
     for (uint64_t i = 0; i < count_views; i++) {
         struct view *v = &views[list[i].view];
-        credit_consume(v->enlisted, v->logged - v->logged_spilled);
+        (BUG(C8_CREDITS) ? credit_return : credit_consume)(v->enlisted, v->logged - v->logged_spilled);
         __atomic_fetch_add(&v->process->stats.pages_logged, v->logged, __ATOMIC_RELAXED);
         TRACE_RARE(PUBLISH, v->id, v->commit_csn, 0);
         view_answer(v, 0);

@@ -111,7 +111,7 @@ static bool better_victim(const struct view *a, const struct view *b)
 {
     if (!b)
         return true;
-    if (weight_now(a) != weight_now(b))
+    if (weight_now(a) != weight_now(b) && !BUG(WEIGHT_SEARCH))
         return weight_now(a) < weight_now(b);
     return a->ticket > b->ticket;
 }
@@ -167,7 +167,8 @@ void view_wake_waiters(struct view *v)
     vmask_for(u, &waiting) {
         if (!vmask_test(&views[u].waits, v->id))
             continue;
-        vmask_clear(&views[u].waits, v->id); /* G3 */
+        if (!BUG(WAIT_STALE))
+            vmask_clear(&views[u].waits, v->id); /* G3 */
         if (views[u].owner)
             thread_wake(views[u].owner);
     }
@@ -198,7 +199,7 @@ void queue_leave(struct view *v)
     list_each(struct view, u, &p->waiters, queue_link) {
         bool waited = vmask_test(&u->waits, v->id);
         vmask_clear(&u->waits, v->id);
-        if (u == head || (waited && vmask_empty(&u->waits)))
+        if (!BUG(NO_WAKE_NEXT) && (u == head || (waited && vmask_empty(&u->waits) && !BUG(QUEUE_NO_WAKE))))
             thread_wake(u->owner);
     }
     lock_release(&graph_lock);
@@ -208,7 +209,7 @@ static void queue_join(struct view *v, struct leaf *l, struct page *p)
 {
     if (v->queue_page)
         return;
-    if (v->upgrade)
+    if (v->upgrade && !BUG(UPGRADE_TAIL))
         list_push_front(&p->waiters, &v->queue_link);
     else
         list_push_back(&p->waiters, &v->queue_link);
@@ -232,7 +233,7 @@ static struct vmask queue_before(const struct view *v, const struct page *p)
 static struct view *other_upgrader(const struct view *v, const struct page *p)
 {
     list_each(struct view, u, &p->waiters, queue_link)
-        if (u != v && u->upgrade && !u->doom)
+        if (u != v && u->upgrade && (!u->doom || BUG(UPGRADER_DOOMED)))
             return u;
     return NULL;
 }
@@ -260,10 +261,14 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, ui
         taken = true;
         count(callbacks);
     }
+    if (BUG(PLAIN_STORE) && e && !taken && !(e & (PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED))) {
+        bug_window();
+        taken = pte_exchange(pte, 0) != 0;
+    }
     while (e && !taken && !(e & (PTE_COPY | (BUG(HELD_TAKEN) ? 0 : PTE_HELD) | PTE_ACCESSED | PTE_USED)))
         taken = pte_compare_exchange(pte, &e, 0); /* never used: the walker would have set A */
     if (taken) {
-        if (e & (PTE_ACCESSED | PTE_USED)) {
+        if (e & (PTE_ACCESSED | (BUG(SHOOT_A) ? 0 : PTE_USED))) {
             w->stale = true;
             *shoot |= view_cpu_bit(w);
         }
@@ -274,6 +279,8 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, ui
     } else {
         blocks = true;
         TRACE(HELD, w->id, at, w->process ? (uint64_t)w->process->pid : 0);
+        if (BUG(OWED_LATE))
+            bug_window_without(&w->lock);
         view_owe(w, at);
         lock_acquire(&graph_lock); /* in the same section, or its end could miss us */
         wait_for_view(v, w);
@@ -335,7 +342,7 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
                  !(e & PTE_COPY) && p->writer != v->id; /* a neighbour's unused right is none */
     struct view *first = v->upgrade ? other_upgrader(v, p) : NULL;
     if (first) { /* two would wait for each other: the second goes, if it is not the heavier one */
-        struct view *victim = weight_now(first) < weight_now(v) ? first : v;
+        struct view *victim = weight_now(first) < weight_now(v) && !BUG(WEIGHT_UPGRADE) ? first : v;
         p->rmw = 8;
         count(deadlocks);
         lock_acquire(&graph_lock);
@@ -346,11 +353,12 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
             return CONFLICT_DOOMED;
     }
     struct view *head = queue_head(p);
-    if (head && head != v && !(p->writer == v->id && e)) {
+    if (head && head != v && !(p->writer == v->id && e && !BUG(XRO_QUEUE))) {
         queue_join(v, l, p);
         struct vmask before = queue_before(v, p);
         if (!vmask_empty(&before)) {
-            waits_add(v, &before);
+            if (!BUG(WAIT_EARLIER))
+                waits_add(v, &before);
             return v->doom ? CONFLICT_DOOMED : CONFLICT_BLOCKED;
         }
     }

@@ -135,7 +135,8 @@ bool container_admits(struct view *v, struct object *o, bool write)
     if (admitted && v->lock_at)
         leave_locked(v);
     if (!admitted) { /* out of the page's queue first: nobody behind it there waits for it any more */
-        queue_leave(v);
+        if (!BUG(CLOCK_IN_PAGE))
+            queue_leave(v);
         join_locked(v, o, &on);
     }
     lock_release(&locks_lock);
@@ -182,6 +183,8 @@ static void walk_leaf(struct leaf *l, void *arg)
         l->users = left;
         if (shoot) {
             count(shootdowns);
+            if (BUG(CLOCK_TLB))
+                bug_yield_without(&l->lock);
             arch_shootdown(shoot);
         }
     }

@@ -131,7 +131,7 @@ static uint64_t evict_right(struct view *v, vaddr_t at)
     while (pte_present(e)) {
         bool used = e & (PTE_ACCESSED | PTE_USED);
         bool keep = used && !v->snapshot_rights && !BUG(HELD_FORGOTTEN) &&
-                    (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING);
+                    (v->state == VIEW_ACTIVE || (v->state == VIEW_COMMITTING && !BUG(EVICT_COMMITTING)));
         if (!pte_compare_exchange(pte, &e, keep ? PTE_HELD : 0))
             continue;
         if (used) {
@@ -150,7 +150,7 @@ static void writer_forget(struct page *p, vaddr_t at)
     struct view *v = &views[p->writer];
     lock_acquire(&v->lock);
     pte_t *pte = view_pte(v, at);
-    if (v->state == VIEW_IDLE || v->state == VIEW_FREE || !pte || pte_load(pte) == 0)
+    if ((v->state == VIEW_IDLE || v->state == VIEW_FREE || !pte || pte_load(pte) == 0) && !BUG(XRO_WRITER))
         p->writer = WRITER_NONE;
     lock_release(&v->lock);
 }

@@ -164,6 +164,8 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
     struct frame *f = newest ? p->frame : old ? old->frame : NULL;
     if (!f)
         return -ESTALE;
+    if (BUG(F3_UNLOCKED))
+        bug_window_without(&l->lock);
     lock_acquire(&v->lock);
     if (f != p->frame)
         view_owe(v, page_address(l, slot)); /* not for its next snapshot */
@@ -227,7 +229,7 @@ HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 static RARE int held_map(struct view *v, struct page *p, pte_t *pte)
 {
     lock_acquire(&v->lock);
-    pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | PTE_ACCESSED | PTE_USED));
+    pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | (BUG(HELD_UNUSED) ? 0 : PTE_ACCESSED | PTE_USED)));
     lock_release(&v->lock);
     return 0;
 }
@@ -284,6 +286,9 @@ static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned
     struct page *p = &l->pages[slot];
     bool write = v->want == WANT_WRITE;
     int result = 0;
+    bool open = BUG(CLOCK_EARLY) && !container_shut(v, o);
+    if (open)
+        bug_window();
     lock_acquire(&l->lock);
     if (!still_attached(v, o)) {
         result = o->dead ? -EOWNERDEAD : -ENXIO;
@@ -308,10 +313,10 @@ static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned
             result = held_map(v, p, pte);
             goto out;
         }
-        if (p->rmw || (v->want_x_count && want_x_has(v, page_address(l, slot))))
+        if ((p->rmw || (v->want_x_count && want_x_has(v, page_address(l, slot)))) && !BUG(NO_WANTX))
             v->want = WANT_READ_FOR_WRITE;
     }
-    if (container_shut(v, o) && !container_admits(v, o, v->want != WANT_READ))
+    if (!open && container_shut(v, o) && !container_admits(v, o, v->want != WANT_READ))
         return fault_shut_out(v, l);
     if (!uncontended(v, p) || v->want == WANT_READ_FOR_WRITE)
         return fault_contended(v, l, slot, pte);

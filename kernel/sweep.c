@@ -55,7 +55,7 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
         vmask_clear(&p->mask, v->id);
         if (p->writer == v->id)
             p->writer = WRITER_NONE;
-        if (v->state == VIEW_ACTIVE && !plain)
+        if (v->state == VIEW_ACTIVE && !plain && !BUG(DOOM_ONCE))
             view_doom_locked(v, u->reason);
     }
     bool copy = takes && e & PTE_COPY;

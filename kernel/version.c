@@ -61,10 +61,14 @@ int version_snapshot_begin(struct view *v, struct snapshot *shared)
 {
     int e = 0;
     lock_acquire(&versions_lock);
-    if (shared && shared->expired)
+    if (shared && shared->expired) {
         e = -ESTALE;
-    else
-        snapshot_add(&v->seen, v->snapshot = shared ? shared->sequence : published);
+    } else {
+        v->snapshot = shared ? shared->sequence : published;
+        if (BUG(SNAP_BEGIN))
+            bug_window_without(&versions_lock);
+        snapshot_add(&v->seen, v->snapshot);
+    }
     lock_release(&versions_lock);
     return e;
 }
@@ -153,7 +157,7 @@ static bool over_budget(void)
 static bool needed(const struct copy *c)
 {
     struct snapshot *s;
-    if (c->superseded > collectable)
+    if (c->superseded > collectable && !BUG(FREE_AT_FLIP))
         return true; /* a snapshot may still begin before it, or its publisher holds it */
     while ((s = needs(c)) && over_budget())
         s->expired = true;

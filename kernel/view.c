@@ -491,6 +491,10 @@ void view_abort(struct view *v, int reason)
     if (reason == EDEADLK)
         __atomic_fetch_add(&v->process->stats.deadlocks, 1, __ATOMIC_RELAXED);
     v->aborts++;
+    if (BUG(ABORT_KEEPS)) {
+        v->owed = false;
+        v->want_x_count = 0;
+    }
     view_idle(v, true);          /* A4 */
 }
 

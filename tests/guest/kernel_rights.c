@@ -77,10 +77,64 @@ static int reads_1(void *arg)
     stop_at(1);
     return read_page((void *)1) - first;
 }
+static int reads_1_by_hint(void *arg)
+{
+    read_page((void *)1);
+    stop_at(1);
+    kd_call3(KD_TXN_HINT, (long)word_of(1, 0), 1, KD_HINT_PREFETCH); /* no load of its own */
+    stop_at(2);
+    return (int)(uintptr_t)arg;
+}
+static volatile int delay; /* between a place and what comes then: it is to meet the first thread's fault */
+static void wait_a_little(void)
+{
+    for (volatile int i = 0; i < delay; i++) {
+    }
+}
+static int reads_24(void *arg) { (void)arg; return read_page((void *)24) & 0; }
+static int reads_25_and_ends(void *arg)
+{
+    (void)arg;
+    read_page((void *)25);
+    stop_at(1);
+    wait_a_little();
+    return 0;
+}
+static int reads_32_then_33(void *arg)
+{
+    (void)arg;
+    read_page((void *)32);
+    stop_at(1);
+    wait_a_little();
+    return read_page((void *)33) & 0;
+}
+static int reads_30(void *arg) { (void)arg; return read_page((void *)30) & 0; }
+static int upgrades_30(void *arg)
+{
+    (void)arg;
+    read_page((void *)30);
+    stop_at(1);
+    return write_page((void *)30);
+}
+static int upgrades_30_second(void *arg)
+{
+    (void)arg;
+    read_page((void *)30);
+    other.go = 1;
+    usleep(20000);
+    return write_page((void *)30);
+}
 static int writes_2(void *arg)
 {
     (void)arg;
     write_page((void *)2);
+    stop_at(1);
+    return 0;
+}
+static int writes_26(void *arg)
+{
+    (void)arg;
+    write_page((void *)26);
     stop_at(1);
     return 0;
 }
@@ -149,16 +203,43 @@ static int resident(unsigned page)
 
 /* ---- tests ---- */
 
+static int goes_out(unsigned page)
+{
+    for (int rounds = 0; resident(page) && rounds < 30; rounds++) {
+        kd_call4(KD_OBJECT_ADVISE, object, page, 1, KD_ADVISE_DONT_NEED); /* the next one to go */
+        run(scan, (void *)(uintptr_t)(HOME_PAGES + rounds % SCANS * SCAN_PAGES), KD_SERIALISABLE, 0);
+    }
+    return !resident(page);
+}
+
 static void held_over_eviction(void)
 {
-    int rounds = 0;
     other_start(reads_1, KD_SERIALISABLE);
     other_reaches(1);
-    while (resident(1) && rounds++ < 100)
-        run(scan, (void *)(uintptr_t)(HOME_PAGES + rounds % SCANS * SCAN_PAGES), KD_SERIALISABLE, 0);
-    tap_ok(!resident(1), "a page that a transaction read goes out (%d rounds)", rounds);
+    tap_ok(goes_out(1), "a page that a transaction read goes out");
     tap_ok(try_write(1, SHORT_MS) == -ETIMEDOUT, "and its right is held: nobody writes it");
     tap_ok(other_ends() == 0 && try_write(1, LONG_MS) == 0, "until its end");
+    kd_call4(KD_OBJECT_CLEANED, object, 1, KD_CSN_ANY, 0);
+    other_start(reads_1_by_hint, KD_SERIALISABLE);
+    other_reaches(1);
+    int out = goes_out(1);
+    other.go = 1;
+    other_reaches(2);
+    tap_ok(out && try_write(1, SHORT_MS) == -ETIMEDOUT, "also when it has come back");
+    other_ends();
+}
+
+/* Of two that write what both read one is a victim; then the page is taken exclusively by who reads it. */
+static void unused_right_to_write(void)
+{
+    other_start(upgrades_30, KD_SERIALISABLE);
+    other_reaches(1);
+    int e = run(upgrades_30_second, NULL, KD_SERIALISABLE, LONG_MS) | other_ends();
+    other_start(reads_30, KD_SERIALISABLE);
+    other_reaches(9);
+    kd_call4(KD_OBJECT_CLEANED, object, 30, KD_CSN_ANY, 0);
+    tap_ok(e == 0 && goes_out(30), "a right to write that an idle view never used keeps no page in memory (%d)", e);
+    other_ends();
 }
 
 static void waits_end(void)
@@ -219,12 +300,15 @@ static void woken_by_end(void)
     tap_ok(woken_result == 0, "a waiter that sleeps is woken (%d)", woken_result);
 }
 
+static int write_and_give_up(void *arg) { return write_page((void *)3), arg ? 2 : 1; } /* commits are not answered */
 static void committing_is_active(void)
 {
     hold_commits = 1;
     other_start(reads_3_writes_4, KD_SERIALISABLE);
     usleep(50000);
     tap_ok(try_write(3, SHORT_MS) == -ETIMEDOUT, "what a committing transaction read is not written");
+    tap_ok(goes_out(3) && run(write_and_give_up, NULL, KD_SERIALISABLE, SHORT_MS) == -ETIMEDOUT,
+           "also when it has gone out");
     hold_commits = 0;
     tap_ok(other_ends() == 0 && try_write(3, LONG_MS) == 0, "until its end");
 }
@@ -287,17 +371,41 @@ static void *pairs_main(void *arg)
         pairs_wrong += run(read_pair, &wrong, KD_SNAPSHOT, 0) != 0;
     return NULL;
 }
+/* What a transaction has seen, a snapshot that begins later sees. */
+static volatile int order_wrong;
+static void *order_main(void *arg)
+{
+    while (!pairs_over) {
+        int now = value(20), later = run(read_page, (void *)20, KD_SNAPSHOT, 0);
+        order_wrong += later < now;
+    }
+    return arg;
+}
 static void published_at_once(void)
 {
-    pthread_t t;
+    pthread_t t, t2;
     pthread_create(&t, NULL, pairs_main, NULL);
+    pthread_create(&t2, NULL, order_main, NULL);
     for (int i = 0; i < 40; i++)
         run(write_pair, NULL, KD_SERIALISABLE, 0);
     pairs_over = 1;
     pthread_join(t, NULL);
+    pthread_join(t2, NULL);
     tap_ok(pairs_wrong == 0, "a snapshot sees all of a commit or nothing (%d)", pairs_wrong);
+    tap_ok(order_wrong == 0, "and what others have seen before it (%d)", order_wrong);
 }
 
+static int write_three(void *arg)
+{
+    write_page((void *)10), write_page((void *)11);
+    return write_page((void *)12) | (arg != NULL);
+}
+static int write_with_a_grant(void *arg)
+{
+    read_page((void *)14);
+    kd_call3(KD_CREDIT_GRANT, commit_port, 1, 0);
+    return write_page((void *)14) | (arg != NULL);
+}
 static void credits(void)
 {
     long before = kd_call3(KD_CREDIT_GRANT, commit_port, 4, 0);
@@ -308,6 +416,81 @@ static void credits(void)
     kd_call3(KD_TXN_ABORT, 1, 0, 0);
     long after = kd_call3(KD_CREDIT_GRANT, commit_port, 1, 0);
     tap_ok(e == 0 && before == 4 && after == 5, "an abort returns its credits (%ld of %ld)", after, before + 1);
+    run(write_three, NULL, KD_SERIALISABLE, 0);
+    long left = kd_call3(KD_CREDIT_GRANT, commit_port, 1, 0);
+    tap_ok(left == after - 3 + 1, "a commit spends them (%ld)", left);
+    run(write_three, NULL, KD_SERIALISABLE, 0);
+    for (int i = 0; i < 10; i++) {
+        pthread_t t;
+        woken_result = 99;
+        pthread_create(&t, NULL, waiter_main, (void *)13);
+        usleep(10000);
+        e |= run(write_with_a_grant, NULL, KD_SERIALISABLE, SHORT_MS) != -ETIMEDOUT;
+        pthread_join(t, NULL);
+        e |= woken_result;
+    }
+    tap_ok(e == 0, "who waits for a credit has the next one");
+    kd_call3(KD_CREDIT_GRANT, commit_port, 1000, 0);
+}
+
+/* ---- between a look and what is done then ---- */
+
+/* The right was used before the last look of the clock, so a TLB has it. */
+static void used_is_in_a_tlb(void)
+{
+    other_start(reads_24, KD_SERIALISABLE);
+    other_reaches(9);
+    kd_call4(KD_OBJECT_ADVISE, object, 24, 1, KD_ADVISE_DONT_NEED);
+    tap_ok(try_write(24, LONG_MS) == 0 && other_ends() == 0, "what the clock has seen used is shot down");
+}
+
+static void ends_meanwhile(void)
+{
+    int bad = 0;
+    for (int i = 0; i < 20; i++) {
+        delay = i * 500;
+        other_start(reads_25_and_ends, KD_SERIALISABLE);
+        other_reaches(1);
+        other.go = 1;
+        bad += try_write(25, LONG_MS) != 0;
+        other_ends();
+    }
+    tap_ok(bad == 0, "who finds a reader that ends then is woken (%d)", bad);
+}
+
+/* Neighbours of a page that is read are mapped; they may be taken until they are used. */
+static void used_meanwhile(void)
+{
+    int bad = 0;
+    kd_call3(KD_CONTAINER_POLICY, (long)base, KD_POLICY_GROUP, 8);
+    for (int i = 0; i < 20; i++) {
+        delay = i * 500;
+        try_write(33, LONG_MS);
+        other_start(reads_32_then_33, KD_SERIALISABLE);
+        other_reaches(1);
+        other.go = 1;
+        bad += try_write(33, LONG_MS) != 0;
+        other_ends();
+    }
+    kd_call3(KD_CONTAINER_POLICY, (long)base, KD_POLICY_GROUP, 0);
+    tap_ok(bad == 0, "a right that comes into use is not taken (%d)", bad);
+}
+
+/* Its manager aborts it between its last touch and its commit. */
+static void doomed_late(void)
+{
+    static struct kd_view_info list[KD_VIEW_MAX];
+    int before = value(26), aborted = 0;
+    other_start(writes_26, KD_SERIALISABLE);
+    other_reaches(1);
+    long n = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0);
+    for (long i = 0; i < n; i++)
+        if (list[i].copies) aborted += kd_call3(KD_VIEW_ABORT, (long)list[i].view, EIO, 0) == 0;
+    other.go = 1;
+    other_reaches(9);
+    tap_ok(aborted == 1 && other.result == -EIO && value(26) == before, "who is doomed does not commit (%d, %d)",
+           aborted, other.result);
+    other_ends();
 }
 
 static void destroyed(void)
@@ -361,7 +544,7 @@ static void suspended(void)
 
 int main(void)
 {
-    tap_plan(27);
+    tap_plan(37);
     tap_ok(start_manager(0), "an object is created and attached");
     held_over_eviction();
     tap_ok(check() == 0, "kcheck is clean");
@@ -374,7 +557,12 @@ int main(void)
     suspended();
     deadlock();
     published_at_once();
+    used_is_in_a_tlb();
+    ends_meanwhile();
+    used_meanwhile();
+    doomed_late();
     credits();
+    unused_right_to_write();
     tap_ok(check() == 0, "kcheck is clean");
     destroyed();
     return tap_end();

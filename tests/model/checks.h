@@ -14,16 +14,20 @@ struct Scenario {
                                                       snapshot; L, M, E: lock.h */
     int pages = 2;
     bool speculate = false, drop = false, migrate = false, group = false, overlap = false,
-         rmw = false, hand = false, asks = false, loses = false; /* loses: a published page that was spilled */
+         rmw = false, hand = false, asks = false, heavy = false /* view 0 is, and the others are not */,
+         loses = false; /* a published page that was spilled */
     int evictions = 0, kills = 0, deaths = 0, refusals = 0, credits = 0, stales = 0, flushfails = 0,
         spills = 0, timeouts = 0, suspends = 0 /* views 0 and 1 are one thread's */, bound = 3;
-    std::vector<int> cpu = {0, 1, 0};
+    std::vector<int> cpu = {0, 1, 0, 1};
+    std::vector<int> lead; /* the search begins where these views went, one after the other and alone: each
+                              on to its next operation but one, or asleep */
 };
 
 struct Checks {
     const Scenario &sc;
     Rules rules;
     std::string error;
+    mutable bool mattered = false; /* a step looked at a rule that is switched */
     bool in_state = false; /* the error is the state itself (a hang), not a step out of it */
     int views, total;
     const State *cur = nullptr;
@@ -62,7 +66,7 @@ struct Checks {
     }
 
     /* ---- small things ---- */
-    bool on(Rule r) const { return rules >> r & 1; }
+    bool on(Rule r) const { return rules >> r & 1 && (mattered = true); }
     void fail(const std::string &text)
     {
         if (error.empty()) error = text;
@@ -194,8 +198,12 @@ struct Checks {
         if (i < 0) return;
         for (; i + 1 < g.queued; i++) g.queue[i] = g.queue[i + 1];
         g.queue[--g.queued] = 0;
-        for (i = 0; i < g.queued && !on(TEXT_QUEUE_EDGES); i++) s.v[g.queue[i]].waits &= ~(1 << v);
-        if (g.queued && !on(TEXT_NO_WAKE_NEXT)) s.v[g.queue[0]].woken = 1;
+        for (i = 0; i < g.queued; i++) {
+            View &u = s.v[g.queue[i]];
+            bool waited = u.waits >> v & 1;
+            if (!on(TEXT_QUEUE_EDGES)) u.waits &= ~(1 << v);
+            if (!on(TEXT_NO_WAKE_NEXT) && (!i || (waited && !u.waits && !on(TEXT_QUEUE_NO_WAKE)))) u.woken = 1;
+        }
     }
     void queue_join(State &s, int v, int p, bool front)
     {

@@ -130,6 +130,41 @@ struct Fault : Ask {
             if (o.frame1 && o.csn <= csn && csn < o.until) return o.frame1 - 1;
         return g.csn <= csn ? g.frame1 - 1 : -1;
     }
+    enum { WEIGHTED_ABORTS = 4 };
+    int weight_now(const State &s, int v) const
+    {
+        return s.v[v].aborts < WEIGHTED_ABORTS ? sc.heavy && v == 0 : 2;
+    }
+    bool better_victim(const State &s, int a, int b) const
+    {
+        int difference = weight_now(s, a) - weight_now(s, b);
+        return difference && !on(TEXT_WEIGHT_SEARCH) ? difference < 0 : s.v[a].ticket > s.v[b].ticket;
+    }
+    bool can_be_victim(const State &s, int v) const
+    {
+        return s.v[v].state != COMMITTING && (!suspended(s, v) || on(TEXT_SUSPENDED_VICTIM));
+    }
+    void doom_victim(State &s, int v, int deadlock, Doom doom, int p)
+    { /* p: the page that its retry takes exclusively, or -1 */
+        bool needed = false;
+        for (int u = 0; u < views; u++) {
+            if (!(deadlock >> u & 1) || u == v || s.v[u].doom) continue;
+            needed = true;
+            if (can_be_victim(s, u) && weight_now(s, u) < weight_now(s, v)) fail("(5) the victim is not the lightest");
+        }
+        if (!needed && !s.v[v].doom) fail("(5) a victim, though the others end anyway");
+        if (p >= 0) s.v[v].wantx |= 1 << p;
+        if (!s.v[v].doom) s.v[v].doom = doom;
+        s.v[v].woken = 1;
+    }
+    int other_upgrader(const State &s, int v, int p) const
+    {
+        for (int i = 0; i < s.p[p].queued; i++) {
+            int u = s.p[p].queue[i];
+            if (u != v && s.v[u].upgrade && (!s.v[u].doom || on(TEXT_UPGRADER_DOOMED))) return u;
+        }
+        return -1;
+    }
     void look_at_queue(State &s, int v, int p)
     {
         View &n = s.v[v];
@@ -137,16 +172,18 @@ struct Fault : Ask {
         n.upgrade = n.want == 1 && (n.pte[p].right == SHARED || n.pte[p].right == HELD) &&
                     g.writer1 != v + 1;
         n.block = n.shoot = n.woken = n.waits = 0;
-        for (int i = 0; i < g.queued && n.upgrade; i++)
-            if (g.queue[i] != v && s.v[g.queue[i]].upgrade) { /* a second upgrader */
-                n.doom = CONVERSION;
-                n.wantx |= 1 << p;
+        int first = n.upgrade ? other_upgrader(s, v, p) : -1;
+        if (first >= 0) { /* a second upgrader */
+            bool lighter = weight_now(s, first) < weight_now(s, v) && !on(TEXT_WEIGHT_UPGRADE);
+            doom_victim(s, lighter ? first : v, 1 << first | 1 << v, CONVERSION, p);
+            if (!lighter) {
                 n.upgrade = 0;
                 n.pc = ABORT;
                 g.lock = 0;
                 queue_leave(s, v, p);
                 return;
             }
+        }
         if (g.queued && g.queue[0] != v &&
             (g.writer1 != v + 1 || n.pte[p].right == EMPTY || on(TEXT_XRO_QUEUE))) {
             if (queue_index(s, v, p) < 0) queue_join(s, v, p, n.upgrade && !on(BUG_UPGRADE_TAIL));
@@ -222,16 +259,13 @@ struct Fault : Ask {
     }
     void conflict(int v)
     {
+        static const char *const judges[NV] = {"R2 judges V0", "R2 judges V1", "R2 judges V2", "R2 judges V3"};
         const View &V = cur->v[v];
         int p = V.page, w = 0;
         while (V.cand && !(V.cand >> w & 1)) w++;
         switch (V.pc) {
         case R2:
-            step(true,
-                 w == 0   ? "R2 judges V0"
-                 : w == 1 ? "R2 judges V1"
-                          : "R2 judges V2",
-                 v, p, [&](State &s) { judge(s, v, w, p); });
+            step(true, judges[w], v, p, [&](State &s) { judge(s, v, w, p); });
             break;
         case R2STORE:
             step(true, "R2 stores EMPTY", v, p, [&](State &s) {
@@ -390,15 +424,10 @@ struct Fault : Ask {
             int on_path = 1 << v, victim = -1;
             if (!reach(s, v, v, on_path)) return;
             for (int u = 0; u < views; u++)
-                if (on_path >> u & 1 && s.v[u].state != COMMITTING &&
-                    (!suspended(s, u) || on(TEXT_SUSPENDED_VICTIM)) &&
-                    (victim < 0 || s.v[u].ticket > s.v[victim].ticket))
+                if (on_path >> u & 1 && can_be_victim(s, u) && (victim < 0 || better_victim(s, u, victim)))
                     victim = u;
             if (victim < 0) return;
-            View &x = s.v[victim];
-            x.doom = DEADLOCK;
-            x.woken = 1;
-            if (x.want) x.wantx |= 1 << x.page;
+            doom_victim(s, victim, on_path, DEADLOCK, s.v[victim].want ? s.v[victim].page : -1);
         }
     }
     void sleepers(int v)

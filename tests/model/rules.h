@@ -15,7 +15,7 @@
       "OWED is marked at R5, not in the view-lock section in which R2 found the blocker") \
     X(TEXT_C8_ORDER, "C8: drop rights, wake, then idle") \
     X(TEXT_ABORT_KEEPS, "A4 wakes but gives no rights up") \
-    X(TEXT_NO_WAKE_NEXT, "a waiter that leaves the queue does not wake the new head") \
+    X(TEXT_NO_WAKE_NEXT, "who leaves a page's queue wakes nobody") \
     X(TEXT_SNAP_BEGIN, "snapshot begin reads `published` and registers in two steps") \
     X(TEXT_FREE_AT_FLIP, "C7 frees an old version at the flip if no registered snapshot needs it") \
     X(TEXT_WRITER_AT_FLIP, "C7 clears `writer` page by page, before `published = csn`") \
@@ -46,6 +46,10 @@
       "a view that already is `writer` (no copy yet) queues behind those who wait for it") \
     X(TEXT_CLOCK_UNFAIR, "the container lock is taken by whoever comes, not by the queue's head") \
     X(TEXT_QUEUE_EDGES, "who leaves a page's queue stays an edge of those behind it") \
+    X(TEXT_QUEUE_NO_WAKE, "who leaves a page's queue wakes its head only, not those whose last edge it was") \
+    X(TEXT_WEIGHT_UPGRADE, "the second upgrader is the victim, whatever it weighs") \
+    X(TEXT_WEIGHT_SEARCH, "the search's victim is the youngest, whatever it weighs") \
+    X(TEXT_UPGRADER_DOOMED, "an upgrader that is doomed counts as the first one") \
     X(TEXT_LOCK_EDGES_FIRST, "an end takes the edges to it away before its container locks") \
     X(TEXT_LOCK_DRAINS_FIRST, "an end leaves `drains` before the edges to it go") \
     X(TEXT_LOCK_FIRST_WALK, "the first walk of a shared lock lets writers in beside other shared locks") \

@@ -10,7 +10,7 @@
 typedef uint8_t u8;
 
 enum {
-    NV = 3,
+    NV = 4,
     NP = 2,
     NC = 2,
     NF = 9,
@@ -105,4 +105,4 @@ struct State {
         entered; /* of views 0 and 1, if they are one thread's: the one that it runs */
 };
 enum { LOCK_EVICT = 10, LOCK_GC, LOCK_DEATH }; /* holders of a leaf lock other than view + 1 */
-enum { IPI_EVICT = 3, IPI_GC, IPI_DEATH };     /* who sent a shootdown, other than view 0..2 */
+enum { IPI_EVICT = NV, IPI_GC, IPI_DEATH };    /* who sent a shootdown, other than a view */

@@ -20,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 KERNEL = "build/bugs/kernel.elf"
 CPUS = "2"                              # with one, no TLB of another goes stale
 TIME_LIMIT_S = 60
-TESTS = ["kernel_rights", "kernel_txn", "kernel_locks", "kernel_groups", "kernel_spill", "kernel_kills",
+TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_groups", "kernel_spill", "kernel_kills",
          "kernel_ask"]
 # which test finds it; the others are found by kernel_rights
 FOUND_BY = {**{bug: "kernel_spill" for bug in (
@@ -30,6 +30,10 @@ FOUND_BY = {**{bug: "kernel_spill" for bug in (
     **{bug: "kernel_locks" for bug in (
         "LOCK_IGNORES", "LOCK_AGAIN", "LOCK_SHUT", "LOCK_NEWCOMERS", "LOCK_DRAINS", "LOCK_UNTOUCHED", "LOCK_UNFAIR",
         "LOCK_FIRST_WALK")},
+    **{bug: "kernel_rules" for bug in (
+        "QUEUE_NO_WAKE", "NO_WAKE_NEXT", "UPGRADE_TAIL", "XRO_QUEUE", "UPGRADER_DOOMED", "WEIGHT_UPGRADE",
+        "WEIGHT_SEARCH", "WAIT_EARLIER", "WAIT_STALE", "NO_WANTX", "ABORT_KEEPS", "CLOCK_EARLY", "CLOCK_IN_PAGE",
+        "CLOCK_TLB", "F3_UNLOCKED")},
     "NO_SHOOTDOWN": "kernel_txn"}
 SOME = ["NO_SHOOTDOWN", "NO_INVLPG", "HELD_FORGOTTEN", "EVICT_NO_IPI", "GC_SNAPSHOT", "NEW_TICKET",
         "MASK_LOST", "LOCK_IGNORES", "SPILL_TOLD"]
