@@ -58,6 +58,36 @@ static int pointers_try(const struct pointer_case *c, unsigned long pointer, lon
     return good;
 }
 
+/* Good memory, but at every odd place, and across two pages: done, or refused. All bits are set in what the
+ * call reads, so that little is done. */
+static int unaligned_try(const struct pointer_case *c)
+{
+    static char misplaced[1 << 16] __attribute__((aligned(4096)));
+    int good = 1;
+    for (int by = -7; by < 8; by++) {
+        char *at = misplaced + KD_PAGE_BYTES + by;
+        unsigned long a[6];
+        if (c->number == SYS_munmap && by == 0) continue;
+        memset(misplaced, 0xff, sizeof misplaced);
+        for (int i = 0; i < 6; i++) a[i] = c->a[i] == P ? (unsigned long)at : c->a[i];
+        if (c->number == KD_PORT_REPLY_RECEIVE) CALL(KD_PORT_NOTIFY, port, 1); /* it would wait for one */
+        long r = kd_call6(c->number, (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4], (long)a[5]);
+        if (r < 0 && !is_errno(r)) good = 0, printf("# %s at ...%d: %ld\n", c->name, by, r);
+        int made[2];
+        memcpy(made, at, sizeof made);
+        if (r == 0 && (c->number == SYS_pipe || c->number == SYS_pipe2)) close(made[0]), close(made[1]);
+    }
+    while (read(ends[0], misplaced, sizeof misplaced) > 0) {}
+    return good;
+}
+
+static void unaligned(const struct pointer_case *cases, int count, const char *what)
+{
+    int good = 1;
+    for (const struct pointer_case *c = cases; c < cases + count; c++) good &= unaligned_try(c);
+    tap_ok(good, "%s: pointers that are not aligned, in %d arguments", what, count);
+}
+
 static void pointers(const struct pointer_case *cases, int count, const char *what)
 {
     int good = 1, tried = 0;
@@ -117,13 +147,14 @@ static void katydid_pointers(void)
         {"view_list", KD_VIEW_LIST, {P, 128}, OUT, sizeof(struct kd_view_info)},
         {"view_wait", KD_VIEW_WAIT, {0, P}, IN, 16},
         {"block_open", KD_BLOCK_OPEN, {P, G(room)}, STRING, 0},
-        {"block_read", KD_BLOCK_READ, {G(disk), 0, P, 4096}, OUT, 4096},
-        {"block_write", KD_BLOCK_WRITE, {G(disk), 0, P, 4096}, IN, 4096},
+        {"block_read", KD_BLOCK_READ, {G(disk), 1 << 20, P, 4096}, OUT, 4096},
+        {"block_write", KD_BLOCK_WRITE, {G(disk), 1 << 20, P, 4096}, IN, 4096},
         {"block_read_pages", KD_BLOCK_READ_PAGES, {G(disk), P, 1}, IN, sizeof(struct kd_page_io)},
         {"block_write_pages", KD_BLOCK_WRITE_PAGES, {G(disk), P, 1}, IN, sizeof(struct kd_page_io)},
     };
     CALL(KD_VIEW_ENTER, view);
     pointers(cases, COUNT(cases), "Katydid's calls");
+    unaligned(cases, COUNT(cases), "Katydid's calls");
     CALL(KD_VIEW_ENTER, -1);
     CALL(KD_PORT_RECEIVE, port, &message, 0); /* the last notice, if it is still there */
 }
@@ -200,6 +231,8 @@ static void linux_pointers(void)
     for (const struct pointer_case *c = cases; c < last; c++)
         if (c->what) rest[count++] = *c;
     pointers(rest, count, "Linux's calls");
+    unaligned(cases, COUNT(cases), "Linux's calls");
+    lseek(folder, 0, SEEK_SET);
 }
 
 /* Pointers inside of structures. */
@@ -791,7 +824,7 @@ int main(int argc, char **argv)
     static char self[64];
     const char *name = strrchr(argv[0], '/');
     snprintf(self, sizeof self, "/bin/%s", name ? name + 1 : argv[0]);
-    tap_plan(28);
+    tap_plan(30);
     is(child_run(self, "count", NULL), 0, "a counter is made");
     prepare(self);
     tap_ok(port >= 0 && copy >= 0 && object >= 0 && view >= 0 && process >= 0 && disk >= 0
