@@ -77,7 +77,8 @@ void bug_window(void)
 void bug_window_without(struct lock *l)
 {
     lock_release(l);
-    bug_window();
+    for (int i = 0; i < 8; i++)
+        bug_window();
     lock_acquire(l);
 }
 

@@ -336,8 +336,8 @@ static void locked_is_locked(void)
     struct kd_begin how = exclusive();
     int bad = over = 0;
     pthread_create(&t, NULL, enters_always, (void *)60);
-    for (int i = 0; i < ROUNDS; i++) {
-        usleep(2000); /* the container is open when it faults */
+    for (int i = 0; i < 5 * ROUNDS; i++) {
+        usleep(2000 + 37 * (unsigned)i); /* the container is open when it faults */
         bad += run_like(checks, NULL, &how) != 0;
     }
     over = 1;
