@@ -8,12 +8,14 @@
  *         until it comes to its end alive; after each death this process looks, and writes what it had. Its
  *         transactions count on two pages, and have one object each: numbers must agree.
  */
+#include <sched.h>
 #include <stdlib.h>
 
 #include "katydid/trace.h"
 #include "pstore_test.h"
 
-enum { STATUS_WRONG = 2, STATUS_END = 9, EVENTS_MAX = 5000, WORDS = KD_PAGE_BYTES / 8, OBJECT_WORDS = 1500 };
+enum { STATUS_WRONG = 2, STATUS_END = 9, EVENTS_MAX = 5000, LOOKS_MAX = 1000000, WORDS = KD_PAGE_BYTES / 8,
+       OBJECT_WORDS = 1500 };
 struct object { struct object *next; long number, words[OBJECT_WORDS]; };
 struct root { long *first, *second; struct object *list; }; /* the two count the objects ever made */
 static ps_container *c;
@@ -122,6 +124,11 @@ static struct counts counts_now(void)
     return (struct counts){(long)s.objects, (long)s.copies, (long)s.versions, kd_call3(KD_VIEW_LIST, 0, 0, 0),
                            s.processes};
 }
+/* Who is killed in a commit ends before it: its view goes when the manager has answered. */
+static void views_settle(long wanted)
+{
+    for (int i = 0; kd_call3(KD_VIEW_LIST, 0, 0, 0) != wanted && i < LOOKS_MAX; i++) sched_yield();
+}
 static uint64_t pages_used(void)
 {
     struct ps_info info[16];
@@ -157,6 +164,7 @@ int main(int argc, char **argv)
     for (status = 0; !e && status < STATUS_WRONG && n < EVENTS_MAX;) {
         snprintf(event, sizeof event, "%ld", ++n);
         status = child_run(argv[0], event, NULL);
+        views_settle(first.views);
         others_delete();
         e = ps_transaction(look, &number);
         e = e ? e : ps_transaction(add, NULL);
