@@ -13,12 +13,12 @@
 enum { ROUNDS = 400, DELAYS = 40 };
 static struct store_opened box;
 static volatile uint64_t *page, *leased;       /* what the writer has stored to; what the other one was given */
-static volatile int stored, given;      /* rounds */
+static int stored, given;               /* rounds; who waits for one sees what was written before it */
 
 static long store_word(void *value)
 {
     page[0] = (uint64_t)value;
-    stored = (int)(uint64_t)value;
+    __atomic_store_n(&stored, (int)(uint64_t)value, __ATOMIC_RELEASE);
     return 0;
 }
 
@@ -26,13 +26,13 @@ static void *closer(void *unused)
 {
     (void)unused;
     for (int i = 1; i <= ROUNDS; i++) {
-        while (stored < i) kd_call3(24, 0, 0, 0);
+        while (__atomic_load_n(&stored, __ATOMIC_ACQUIRE) < i) kd_call3(24, 0, 0, 0);
         for (volatile int wait = i % DELAYS * 500; wait > 0; wait--) {
         }
         client_call(STORE_CLOSE, box.container, 0, 0, NULL, 0, NULL, 0);
         if (client_open("box", PS_WRITE, NULL, 0, 0, &box) < 0) exit(1);
         leased = client_lease(box.container, 1, NULL);
-        given = i;
+        __atomic_store_n(&given, i, __ATOMIC_RELEASE);
     }
     return NULL;
 }
@@ -47,7 +47,7 @@ int main(void)
     for (uint64_t i = 1; i <= ROUNDS; i++) {
         page = i > 1 ? leased : client_lease(box.container, 1, NULL);
         long r = client_run(store_word, (void *)i);
-        while (given < (int)i) kd_call3(24, 0, 0, 0);
+        while (__atomic_load_n(&given, __ATOMIC_ACQUIRE) < (int)i) kd_call3(24, 0, 0, 0);
         kept += r == 0;
         lost += r == 0 && leased == page;
         if (r && r != -EACCES) tap_ok(0, "commit: %ld", r);
