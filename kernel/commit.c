@@ -10,8 +10,8 @@
  * Locks: leaf, view, versions; none across a user copy or a message.
  */
 #include "handle.h"
+#include "object_private.h"
 #include "trace.h"
-#include "view.h"
 #include "vm.h"
 
 /* ---- the owner's side ---- */
@@ -401,6 +401,8 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
     p->csn = csn;
     p->sequence = sequence;
     current_set(l, c->slot, now);
+    if (p->flags & PAGE_ASKED)
+        waits_end(l, c->slot, 0); /* its base was away: the manager may find it here, and not answer */
     lock_acquire(&v->lock);
     copy_retire(v, c, !now);
     lock_release(&v->lock);

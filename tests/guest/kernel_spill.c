@@ -3,15 +3,16 @@
  *
  * Aim     every copy that the kernel counts as spilled was told; it is found again, published and
  *         aborted; credits and records agree; a manager that lost what it committed, or that does not
- *         receive, costs its clients an error and no more. Others have all the memory, none above its
- *         share: the manager gets what it touches, and one of them ends.
+ *         receive, costs its clients an error and no more. Who asked for a page whose copy is published
+ *         meanwhile does not wait for the manager, who finds the page in memory. Others have all the
+ *         memory, none above its share: the manager gets what it touches, and one of them ends.
  * Method  own_manager.h, with a manager that keeps spilled pages in memory and grants few credits, so
  *         that a transaction spills after so many copies, whatever the memory.
  */
 #include <stdio.h>
 #include <sys/mman.h>
 
-enum { PAGES = 512, CREDITS = 96, LARGE = 400, LOST = 7, OTHERS = 12 };
+enum { PAGES = 512, CREDITS = 96, LARGE = 400, LOST = 7, OTHERS = 12, LATE = PAGES - 120 };
 #define OWN_MESSAGES serve_spill
 
 #include "own_manager.h"
@@ -23,6 +24,7 @@ static volatile long told_pages, counted_pages, brought_pages;
 static volatile int lose;               /* page LOST is supplied as it was, for ever */
 static volatile int detach, told_bad;   /* -1: the next SPILL is told while the container is detached; 1: now */
 static volatile uint64_t last_token[KD_VIEW_MAX];
+static volatile int late, late_away, late_asked, late_hold; /* page LATE: see test_late */
 
 static void *detacher(void *unused)
 {
@@ -56,6 +58,16 @@ static void take_copies(struct kd_message *m)
     kd_call3(KD_CREDIT_GRANT, commit_port, n, 0);
 }
 
+/* The manager is so slow that it finds the page in memory: it has nothing to supply. */
+static bool comes_late(const struct kd_message *m)
+{
+    if (!late || m->word[1] != LATE) return false;
+    long before = commits_seen;
+    late_asked = 1;
+    while (late && commits_seen == before) usleep(1000);
+    return true;
+}
+
 static bool serve_spill(struct kd_message *m)
 {
     if (m->token) last_token[m->word[0]] = m->token;
@@ -76,6 +88,7 @@ static bool serve_spill(struct kd_message *m)
         kd_call3(KD_CREDIT_GRANT, commit_port, (long)m->word[1], 0); /* those that the commit spends */
         return false;
     } else if (m->kind == (uint32_t)KD_MSG_PAGE) {
+        if (comes_late(m)) return true;
         struct kd_supply s = {.object = object, .source = KD_SUPPLY_MEMORY, .rights = KD_READ | KD_WRITE,
                               .page = m->word[1], .count = 1, .memory = home[m->word[1]],
                               .csn = lose && m->word[1] == LOST ? 0 : next_csn};
@@ -163,6 +176,65 @@ static void test_most(void)
     is(run_like(write_twice, &r, &(struct kd_begin){.pages_max = LARGE}), 0,
        "what is brought back does not count as one more page");
     is(do_range(check_range, 0, LARGE, 6000), 0, "all is there");
+}
+
+/* Other pages come until LATE has gone. */
+static void press_late(void)
+{
+    enum { MOST = 16384 };
+    struct kd_object_create c = {.port = port, .base = KD_STORE_BASE + (1ull << 40), .pages = MOST, .name = "others"};
+    int others = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+    struct kd_supply s = {.object = others, .source = KD_SUPPLY_ZERO, .rights = KD_READ, .count = 1};
+    uint8_t bits = KD_PAGE_RESIDENT;
+    kd_call3(KD_OBJECT_CLEANED, object, LATE, KD_CSN_ANY);
+    kd_call4(KD_OBJECT_ADVISE, object, LATE, 1, KD_ADVISE_DONT_NEED);
+    for (; bits & KD_PAGE_RESIDENT && s.page < MOST; s.page++) {
+        kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
+        kd_call4(KD_OBJECT_INFO, object, LATE, 1, (long)&bits);
+    }
+    if (bits & KD_PAGE_RESIDENT) printf("# page %d stays\n", LATE);
+    kd_call3(KD_OBJECT_DESTROY, others, 0, 0);
+}
+
+/* Its copy of LATE is in memory again, and the base is not, when another transaction asks for the page. */
+static int write_late(void *arg)
+{
+    write_range(arg);
+    press_late();
+    write_range(&(struct range){LATE, 1, ((struct range *)arg)->value});
+    late_away = 1;
+    while (!late_asked || late_hold) usleep(1000);
+    return 0;
+}
+static void *late_writer(void *arg) { return (void *)(long)run(write_late, arg, KD_SERIALISABLE, 0); }
+
+static int read_late(unsigned mode, unsigned limit_ms, uint64_t value)
+{
+    struct range all = {LATE, PAGES - LATE - 2, value}, one = {LATE, 1, value};
+    pthread_t thread;
+    void *result = (void *)1;
+    late = 1;
+    late_away = late_asked = 0;
+    pthread_create(&thread, NULL, late_writer, &all);
+    while (!late_away) usleep(1000);
+    int e = run(check_range, &one, mode, limit_ms);
+    late_hold = 0;
+    late_asked = 1;
+    pthread_join(thread, &result);
+    late = 0;
+    return result ? (int)(long)result : e;
+}
+
+static void test_late(void)
+{
+    enum { LONG_MS = 3000 };
+    is(read_late(KD_SNAPSHOT, LONG_MS, 300), -ESTALE, "a commit ends the wait of a snapshot that asked for its page");
+    is(read_late(KD_SERIALISABLE, LONG_MS, 400), 0, "and that of a transaction, which sees it");
+    late_hold = 1;
+    is(read_late(KD_SNAPSHOT, 20, 500), -ETIMEDOUT, "one asks, and does not wait for it");
+    press_late();
+    is(run(check_range, &(struct range){LATE, 1, 500}, KD_SERIALISABLE, LONG_MS), 0, "the next one asks again");
+    is(check(), 0, "kcheck");
 }
 
 /* The client loses the container in the midst of a SPILL. */
@@ -264,12 +336,13 @@ static void test_shortage(const char *self)
 int main(int argc, char **argv)
 {
     if (argc > 1) return other();
-    tap_plan(1 + 10 + 2 + 5 + 4 + 2 + 2 + 1);
+    tap_plan(1 + 10 + 2 + 5 + 5 + 4 + 2 + 2 + 1);
     tap_ok(start_manager(KD_OBJECT_SPILLS), "a manager that takes copies");
     kd_call3(KD_CREDIT_GRANT, commit_port, CREDITS, 0);
     kd_call3(KD_CREDIT_GRANT, commit_port, 0, 0);
     test_spill();
     test_most();
+    test_late();
     test_lost();
     test_silent();
     test_detach();
