@@ -308,19 +308,20 @@ static struct kd_system_info system_now(void)
     kd_call3(KD_SYSTEM_INFO, (long)&info, 0, 0);
     return info;
 }
-static uint64_t share(void) { return system_now().memory_bytes / (OTHERS + 6); }
-static int other(void)
+static int other(const char *bytes)
 {
-    if (!fill(share())) return 2;
+    if (!fill(strtoul(bytes, NULL, 10))) return 2;
     for (;;) pause();
 }
 
 static void test_shortage(const char *self)
 {
     int pid[OTHERS], ended = 0, status;
-    uint64_t before = system_now().free_bytes, bytes = 4 * share();
-    for (int i = 0; i < OTHERS; i++) pid[i] = child_start(self, "other", NULL);
-    while (system_now().free_bytes + OTHERS * share() > before) usleep(1000);
+    uint64_t before = system_now().free_bytes, share = before / (OTHERS + 3), bytes = 4 * share;
+    char argument[24];
+    snprintf(argument, sizeof argument, "%lu", (unsigned long)share);
+    for (int i = 0; i < OTHERS; i++) pid[i] = child_start(self, "other", argument);
+    while (system_now().free_bytes + OTHERS * share > before) usleep(1000);
     char *p = fill(bytes);
     tap_ok(p != NULL, "a manager that takes copies gets memory that others have");
     for (int i = 0; i < OTHERS; i++) {
@@ -335,7 +336,7 @@ static void test_shortage(const char *self)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1) return other();
+    if (argc > 2) return other(argv[2]);
     tap_plan(1 + 10 + 2 + 5 + 5 + 4 + 2 + 2 + 1);
     tap_ok(start_manager(KD_OBJECT_SPILLS), "a manager that takes copies");
     kd_call3(KD_CREDIT_GRANT, commit_port, CREDITS, 0);
