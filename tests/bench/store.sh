@@ -17,11 +17,15 @@ build/tests/disk/test_reach --bench
 build/tests/disk/test_manager_time --bench | grep -v '^#'
 scripts/run --timeout 120 -c 'bench checkpoint'
 
-guest --cpus 1
+# The least of five boots: the kernel measures once, and a busy host can disturb that.
+for _ in 1 2 3 4 5; do
+    guest --cpus 1
+    cat "$log" >>"$scratch/boots"
+done
 khz=$(value 'counter \([0-9]*\) kHz')
 variant=$(value 'crc32c: by \([a-z]*\)')
 for kind in instruction sums; do
-    cycles=$(value "8 KiB:.*$kind \([0-9]*\)")
+    cycles=$(sed -n "s/.*8 KiB:.*$kind \([0-9]*\).*/\1/p" "$scratch/boots" | sort -n | head -n 1)
     printf 'CRC of a page, TCG, by %s\tus\t%s\t%s\n' "$kind" \
         "$(awk -v c="$cycles" -v k="$khz" 'BEGIN { printf "%.1f", c / 2 * 1000 / k }')" \
         "$([ "$kind" = "$variant" ] && echo 5 || echo -)"
