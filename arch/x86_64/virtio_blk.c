@@ -16,6 +16,11 @@
  *       or are ignored, with a line in the log.
  *   V3  The available index moves after the descriptors are complete; the used ring is read after
  *       its index.
+ *   V4  Whatever is offered is notified, also when the device says that it looks by itself
+ *       (VIRTQ_USED_F_NO_NOTIFY): to trust that word, the store of the available index has to be seen
+ *       before it is read, and with one CPU QEMU's TCG drops the fences that would see to it, though its
+ *       device runs in another thread. The word to the device is a fence by itself. One that got lost
+ *       all the same is repeated by the poll, a second later.
  *
  * Lock: the block device's (RANK_BLOCK).
  */
@@ -36,7 +41,6 @@ struct used_ring {
     uint16_t flags, index;
     struct { uint32_t slot, bytes; } done[QUEUE_SIZE_MAX];
 };
-enum { USED_NO_NOTIFY = 1 };
 
 struct common_registers {
     uint32_t device_feature_select, device_feature, driver_feature_select, driver_feature;
@@ -156,9 +160,7 @@ static void offer(struct disk *disk, struct block_request *r)
     disk->available->slots[disk->available_index % disk->queue_size] = number;
     __atomic_thread_fence(__ATOMIC_RELEASE); /* V3 */
     disk->available->index = ++disk->available_index;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (!(disk->used->flags & USED_NO_NOTIFY))
-        __atomic_store_n(&disk->notify_due, true, __ATOMIC_RELAXED);
+    __atomic_store_n(&disk->notify_due, true, __ATOMIC_RELAXED); /* V4 */
 }
 
 static void notify(struct block_device *d)
@@ -237,7 +239,13 @@ static void interrupt(void *arg)
     notify(&disk->device);
 }
 
-static void poll(struct block_device *d) { collect(d->driver); }
+static void poll(struct block_device *d)
+{
+    struct disk *disk = d->driver;
+    collect(disk);
+    if (d->in_flight > 0)
+        __atomic_store_n(&disk->notify_due, true, __ATOMIC_RELAXED); /* V4 */
+}
 
 /* ---- set-up ---- */
 
