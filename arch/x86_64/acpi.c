@@ -29,7 +29,7 @@ _Static_assert(sizeof(struct table) == 36, "ACPI's table header");
 
 enum { MADT_CPU = 0, MADT_IO_APIC = 1, MADT_OVERRIDE = 2 };
 enum { CPU_ENABLED = 1, TABLE_BYTES_MAX = 1 << 20 };
-enum { CONSOLE_ISA_INTERRUPT = 4, FADT_PM1A = 64, PM_SLEEP = 1 << 13 };
+enum { CONSOLE_ISA_INTERRUPT = 4, FADT_PM1A = 64, FADT_TIMER = 76, PM_SLEEP = 1 << 13 };
 
 struct acpi_machine acpi_machine = {.cpu_count = 1, .console_interrupt = CONSOLE_ISA_INTERRUPT};
 static const struct table *root_table;
@@ -114,10 +114,19 @@ void acpi_init(void)
         printk("acpi: no table of CPUs: using one\n");
 }
 
+/* A port that the FADT names at this offset; 0: it has none. */
+static uint16_t fixed_port(uint32_t offset)
+{
+    const struct table *fadt = acpi_find("FACP");
+    return fadt && fadt->bytes >= offset + 4 ? (uint16_t)get((const uint8_t *)fadt + offset, 4) : 0;
+}
+
+uint16_t acpi_timer_port(void) { return fixed_port(FADT_TIMER); }
+
 /* Sleep state 5 has type 0 in the machines that QEMU makes; a real one names it in its DSDT. */
 void acpi_power_off(void)
 {
-    const struct table *fadt = acpi_find("FACP");
-    if (fadt && fadt->bytes >= FADT_PM1A + 4)
-        out16((uint16_t)get((const uint8_t *)fadt + FADT_PM1A, 4), PM_SLEEP);
+    uint16_t port = fixed_port(FADT_PM1A);
+    if (port)
+        out16(port, PM_SLEEP);
 }

@@ -1,4 +1,4 @@
-/* acpi.h - the few words of ACPI that are needed: which CPUs and I/O APICs, and power off. */
+/* acpi.h - the few words of ACPI that are needed: which CPUs and I/O APICs, a timer, and power off. */
 #ifndef ARCH_ACPI_H
 #define ARCH_ACPI_H
 
@@ -18,6 +18,8 @@ extern struct acpi_machine acpi_machine;
 void acpi_init(void);
 /* A table by its signature, mapped and verified, or NULL. */
 const void *acpi_find(const char *signature);
+/* The port of the timer that counts up at 3,579,545 Hz, in 24 bits at least; 0: none. */
+uint16_t acpi_timer_port(void);
 void acpi_power_off(void);         /* returns if it does not know how */
 
 #endif
