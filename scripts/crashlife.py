@@ -28,7 +28,7 @@ SIGNPOST_MAGIC, SIGNPOST_OFFSET, CRC_SIGNPOST = 0x6e6769534b646931, 4096, 5
 # what a write may be part of; of the open writes of a state, the first that is here names the state
 KINDS = ["format", "enlarge", "recovery", "spill", "create", "grow", "rename", "delete", "checkpoint", "commit"]
 RECORD_KINDS = {4: "create", 5: "delete", 6: "rename", 7: "grow", 13: "spill"}
-GUEST_SAYS = re.compile(r"(ack|found|lost|unknown|fenced) \d \d+|counters( \d+){6}|sound|"
+GUEST_SAYS = re.compile(r"(ack|found|lost) \d \d+|counters( \d+){6}|sound|"
                         r"crashload: all done")
 STEP = re.compile(r"store: ends at step (\w+), as the command line says")
 MANAGER_DIED = re.compile(r"init: the store manager ended with status \d+: starting it again")
@@ -38,7 +38,7 @@ RUN_NOT_STARTED = 120                   # scripts/run's statuses
 RUN_ENDED = {121: "ended before the power was cut", 122: "panicked", 123: "had a fault or was reset",
              124: "did not go on"}
 # of a kernel's log: words that are not said when all is well
-TROUBLE = re.compile(r"panic|killed|: store: (?!recovered|nothing to recover|clean|started with|blank disk of"
+TROUBLE = re.compile(r"panic|killed|does not answer|: store: (?!recovered|nothing to recover|clean|started with|blank disk of"
                      r"|closed,|the disk has grown, and|ends at step|bug )")
 
 
@@ -151,6 +151,7 @@ class Life:
                     open(self.path("serial"), "w", encoding="utf-8") as serial:
                 for position, text in guest.lines(lambda: os.stat(log).st_size):
                     serial.write(f"{position} {text}\n")
+                    heard(text)         # a process that failed: nobody need wait for the rest
                     count += 1
                     if not text.startswith(("ack", "crashload: all done")):
                         words = count, text
@@ -233,8 +234,7 @@ class Life:
         if MANAGER_DIED.fullmatch(text):
             self.deaths.append(index)
             return
-        if not GUEST_SAYS.fullmatch(text):
-            raise Wrong(f"the guest said: {text}")
+        heard(text)
         if not text.startswith("ack"):
             self.said.append(text)
             return
@@ -297,6 +297,12 @@ class Life:
     def make(self, cut, image):
         with open(self.path("log"), "rb") as log:
             cutting.make_image(log, self.path("base"), image, cut)
+
+
+def heard(text):
+    """Raises Wrong if it is nothing that a guest says when all is well."""
+    if not MANAGER_DIED.fullmatch(text) and not GUEST_SAYS.fullmatch(text):
+        raise Wrong(f"the guest said: {text}")
 
 
 def new_life(folder, base, options):

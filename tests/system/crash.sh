@@ -18,6 +18,7 @@ printed() {
     [ "${number:-0}" -ge "$2" ]
 }
 is nothing_acknowledged_is_lost_in_any_state 0 "$status"
+[ "$status" = 0 ] || grep -EA 20 'FAILED|NOT|without the bug is reported' <<<"$said" | sed 's/^/# /'
 ok nothing_is_lost_nothing_comes_back_no_check_fails grep -qE \
     '^crash: +5 +15 +[0-9]+ +[0-9]+ ms +[0-9]+ ms +0 +0 +0$' <<<"$said"
 ok five_runs_are_cut_and_booted_three_times printed '^crash: 5 runs, ([0-9]+) cuts of the power, 15 .*' 15
