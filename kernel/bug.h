@@ -95,6 +95,7 @@
     X(CLOCK_EARLY, "TEXT_CLOCK_EARLY", "the container lock is looked at before the leaf is locked") \
     X(CLOCK_IN_PAGE, "TEXT_CLOCK_IN_PAGE", "who is shut out of a container stays in the page's queue") \
     X(CLOCK_TLB, "TEXT_CLOCK_TLB", "a container lock's walk unlocks a leaf before its shootdown") \
+    X(WORD_LOST, "-", "every 500th word to a disk is lost: no error of the kernel's, and none must come of it") \
     X(STACK_OVERFLOW, "-", "a check calls itself for ever: the guard below the kernel stack stops it") \
     X(STACK_SMASH, "-", "a check writes behind an array: the stack protector stops it")
 

@@ -145,9 +145,10 @@ static int enlist(struct view *v, int handle)
     if (!p)
         return error;
     struct port *commit = object_commit_port_of(p);
+    bool dead = __atomic_load_n(&p->dead, __ATOMIC_RELAXED);
     port_put(p);
     if (!commit)
-        return -EINVAL;
+        return dead ? -EOWNERDEAD : -EINVAL;
     bool other = v->enlisted && v->enlisted != commit;
     if (v->enlisted)
         port_put(commit);
@@ -255,6 +256,8 @@ void view_claim_end(struct view *v)
     lock_release(&v->lock);
 }
 
+enum { LOOK_NS = 1000000 };
+
 /* All of the list or none. */
 static int claim_all(const struct kd_publish *list, uint64_t n, unsigned asked)
 {
@@ -268,8 +271,8 @@ static int claim_all(const struct kd_publish *list, uint64_t n, unsigned asked)
             view_claim_end(&views[list[--i].view]);
         if (e != -EAGAIN)
             return e;
-        arch_serve_shootdown(); /* the sweep may wait for this CPU */
-        thread_yield();
+        /* Whoever destroys them may sleep: with one CPU a loop that yields would keep his timer out. */
+        thread_park_until_uninterrupted(arch_time_ns() + LOOK_NS);
     }
     return 0;
 }
@@ -295,7 +298,6 @@ void commits_go_on(struct port *p)
 
 int commits_hold(struct port *p)
 {
-    enum { LOOK_NS = 1000000 };
     __atomic_fetch_add(&p->commits_held, 1, __ATOMIC_SEQ_CST);
     for (int i = 0; i < KD_VIEW_MAX; i++)
         while (claimed_at(&views[i], p))

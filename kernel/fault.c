@@ -394,6 +394,8 @@ static RARE int fault_ended(struct view *v, int e)
  * copies. 0: try again. */
 static RARE int leaf_memory(struct view *v)
 {
+    if (v->doom || thread_this()->killed)
+        return -ECANCELED; /* F1: it waits for nobody's memory */
     if (evict_more() || limit_end_largest(false))
         return 0;
     int e = v->doom ? -ECANCELED : v->enlisted ? memory_more(v, false) : -ENOMEM;

@@ -26,6 +26,7 @@
  */
 #include "virtio_blk.h"
 #include "block.h"
+#include "bug.h"
 #include "pci.h"
 
 #include "arch.h"
@@ -103,6 +104,7 @@ struct disk {
     volatile struct common_registers *common;
     volatile struct disk_registers *registers;
     volatile uint16_t *notify;
+    uint64_t words;                    /* WORD_LOST counts them */
     bool notify_due;                   /* atomic: it does not know yet what is offered */
     uint64_t features;
     uint16_t queue_size, used_seen, available_index, free_slot; /* free_slot: SLOT_COUNT: none */
@@ -166,7 +168,8 @@ static void offer(struct disk *disk, struct block_request *r)
 static void notify(struct block_device *d)
 {
     struct disk *disk = d->driver;
-    if (__atomic_exchange_n(&disk->notify_due, false, __ATOMIC_ACQ_REL))
+    bool due = __atomic_exchange_n(&disk->notify_due, false, __ATOMIC_ACQ_REL);
+    if (due && !(BUG(WORD_LOST) && ++disk->words % 500 == 0))
         *disk->notify = 0;
 }
 

@@ -619,6 +619,12 @@ static void katydid_structures(const char *self)
     BEGIN(0, b.mode = KD_SERIALISABLE);
     k = (struct kd_commit){.batch = room, .batch_bytes = 64, .port = copy};
     good &= CALL(KD_TXN_COMMIT, &k) == -EINVAL; /* no manager of transactions */
+    int gone = (int)CALL(KD_PORT_CREATE, 0);
+    k.port = (int)CALL(KD_HANDLE_COPY, gone, KD_RIGHT_CALL);
+    CALL(KD_HANDLE_CLOSE, gone);
+    BEGIN(0, b.mode = KD_SERIALISABLE);
+    good &= CALL(KD_TXN_COMMIT, &k) == -EOWNERDEAD; /* a manager that is no more */
+    CALL(KD_HANDLE_CLOSE, k.port);
     CALL(KD_VIEW_ENTER, -1);
     tap_ok(good, "transactions");
 }

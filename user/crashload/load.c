@@ -127,10 +127,10 @@ int step_abort(void *arg)
 
 int counter_get(void *arg)
 {
-    uint64_t *counter = arg;
+    struct step *s = arg;
     struct load *load = ps_root(container);
     if (!load)
         return -errno;
-    *counter = load->process[*counter]->counter;
+    s->number = (unsigned)load->process[s->process]->counter;
     return 0;
 }

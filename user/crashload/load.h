@@ -61,11 +61,11 @@ extern uint64_t seed;
 struct step step_of(unsigned process, unsigned number);
 unsigned char text_of(unsigned process, unsigned number, unsigned at);
 /* These are for ps_transaction. The argument: none, a struct step; a struct step, which is done and
- * then aborted; a uint64_t that holds a worker's number, and then its counter. */
+ * then aborted; a struct step, whose number gets to be the worker's counter. */
 int set_up(void *unused);
 int step_do(void *step);
 int step_abort(void *step);
-int counter_get(void *counter);
+int counter_get(void *step);
 
 /* ---- tree.c: a treap, whose shape follows from what it holds ---- */
 uint64_t tree_key(const struct node *node);

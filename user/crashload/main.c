@@ -47,10 +47,12 @@ static int counter_wait(unsigned process, uint64_t *counter)
     const char *wrong = NULL;
     int error = -ENOTCONN;
     for (int i = 0; i < RETRIES && manager_gone(error); i++) {
-        *counter = process;
-        error = process < WORKERS    ? ps_transaction(counter_get, counter)
+        struct step s = {.process = process};
+        error = process < WORKERS    ? ps_transaction(counter_get, &s)
                 : process == VOLUMES ? volume_counter(counter, &wrong)
                                      : large_counter(counter, &wrong);
+        if (process < WORKERS)
+            *counter = s.number;
         if (manager_gone(error))
             nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
