@@ -135,7 +135,7 @@ seen=$(debugged 'scene; echo == ps; ps; echo == txns; txns; echo == objects; obj
     'echo == waits\n' kd-waits 'echo == log\n' 'kd-log 5' 'echo == help\n' 'help kd-page' \
     'tbreak trap_page_fault if at == (long)fresh + 3' continue 'echo == fault\n' bt \
     'tbreak trap_call_unknown if a[0] == 3' continue 'echo == call\n' bt)
-echo "$seen" >/tmp/w/seeing-t/seen; guest=$(cat "$TEST_TMP/guest")
+guest=$(cat "$TEST_TMP/guest")
 told() { sed -n "/^== $1\$/,/^== /p" <<<"$guest" | sed '1d;$d'; }
 
 ok "it stops in the program's main" grep -qE 'hit Breakpoint 1, main \(argc=3, argv=0x' <<<"$seen"
