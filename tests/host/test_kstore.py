@@ -204,6 +204,24 @@ def test_salvage_of_a_truncated_image_saves_the_front():
         assert len(image.pages(image.other("new"))) == 20
 
 
+def test_salvage_does_not_write_over_the_store_that_it_reads():
+    """`salvage --force X X` once cut X to nothing before its first page was read."""
+    with Image("--size", "1") as image:
+        image.put("one", 5)
+        os.symlink(image.path, image.other("symbolic"))
+        os.link(image.path, image.other("hard"))
+        with open(image.path, "rb") as source:
+            before = source.read()
+        for new in (image.path, image.other("symbolic"), image.other("hard")):
+            done = run("salvage", "--force", image.path, new)
+            with open(image.path, "rb") as source:
+                assert source.read() == before, new
+            assert done.returncode == WRONG_USE and "is the damaged store" in done.stderr, done
+        run("salvage", "--size", "2", image.path, image.other("new"), status=SOUND)
+        run("salvage", "--force", image.path, image.other("new"), status=SOUND)
+        assert os.path.getsize(image.other("new")) == 1 << 20
+
+
 def test_grow_enlarges_store_and_image_and_never_shrinks():
     with Image("--size", "2") as image:
         image.put("one", 5)

@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct salvage {
@@ -203,7 +204,16 @@ static int pages_copy(struct copy *copy)
 
 /* ---- the new store */
 
-static int target_make(struct image *image, const struct kview *from, const struct salvage *wish)
+/* Whatever the two are called: a link to the damaged store is the damaged store. */
+static bool same_file(const struct image *a, const struct image *b)
+{
+    struct stat x, y;
+    return !fstat(a->descriptor, &x) && !fstat(b->descriptor, &y) && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+static int target_make(struct image *image, const struct image *source, const struct kview *from,
+                       const struct salvage *wish)
 {
     uint64_t bytes = wish->mib ? wish->mib << 20 : from->super.disk_bytes;
     struct store_options format = { .log_bytes = from->super.log_bytes,
@@ -214,10 +224,15 @@ static int target_make(struct image *image, const struct kview *from, const stru
         return CANNOT;
     }
     int status = image_open(image, wish->common.files[1],
-                            O_RDWR | O_CREAT | (wish->force ? O_TRUNC : O_EXCL));
+                            O_RDWR | O_CREAT | (wish->force ? 0 : O_EXCL));
     if (status)
         return status;
-    if (!uuid_random(format.uuid) || ftruncate(image->descriptor, (off_t)bytes)) {
+    if (same_file(image, source)) {
+        fprintf(stderr, "kstore: %s is the damaged store itself; give a new name\n", image->path);
+        return WRONG_USE;
+    }
+    if (!uuid_random(format.uuid) || ftruncate(image->descriptor, 0) ||
+        ftruncate(image->descriptor, (off_t)bytes)) {
         fprintf(stderr, "kstore: %s: %s\n", image->path, strerror(errno));
         return CANNOT;
     }
@@ -273,7 +288,7 @@ int salvage_main(int count, char **words)
     int status = image_view(&from, wish.common.files[0], &view, &how);
     if (status > DAMAGED)
         return status;
-    int made = target_make(&to, &view, &wish);
+    int made = target_make(&to, &from, &view, &wish);
     status = made ? made : salvage(&view, &to, status);
     image_close(&to);
     image_unview(&from, &view);
