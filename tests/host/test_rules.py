@@ -4,8 +4,12 @@
 import importlib.util
 import os
 import re
+import subprocess
+import sys
 
 import tap
+
+RUNNER = os.path.join(tap.ROOT, "tests/system/kernel-bugs.py")
 
 
 def text(name):
@@ -13,12 +17,11 @@ def text(name):
         return source.read()
 
 
-def found_by():
-    path = os.path.join(tap.ROOT, "tests/system/kernel-bugs.py")
-    spec = importlib.util.spec_from_file_location("kernel_bugs", path)
+def runner():
+    spec = importlib.util.spec_from_file_location("kernel_bugs", RUNNER)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return lambda bug: module.FOUND_BY.get(bug, "kernel_rights")
+    return module
 
 
 RULES = [rule for rule in re.findall(r"X\((\w+),", text("tests/model/rules.h")) if rule != "name"]
@@ -36,15 +39,26 @@ def test_each_bug_of_the_kernel_names_a_rule_or_none():
 
 def test_each_row_has_the_kernels_bug_and_what_finds_it():
     of_rule = {rule: bug for bug, rule in BUGS.items()}
-    finds = found_by()
+    found_by = runner().FOUND_BY
     for rule, bug, note in ROWS:
         assert bug == of_rule.get(rule, "-"), f"{rule}: {bug}"
-        assert bug == "-" or note == finds(bug), f"{rule}: {note} does not find {bug}"
+        assert bug == "-" or note == found_by.get(bug, "kernel_rights"), f"{rule}: {note} does not find {bug}"
 
 
 def test_bugs_without_a_rule_are_explained():
     rest = text("tests/model/model.md").split("Some bugs have no rule", 1)[1]
     assert all(bug in rest for bug, rule in BUGS.items() if rule == "-")
+
+
+def test_the_runner_names_no_bug_that_does_not_exist():
+    module = runner()
+    assert {*module.FOUND_BY, *module.SURVIVED, *module.SOME} <= set(BUGS)
+
+
+def test_the_runner_refuses_a_bug_that_does_not_exist():
+    run = subprocess.run([sys.executable, RUNNER, "NO_INVLPG", "NO_SUCH_BUG"], stdin=subprocess.DEVNULL,
+                         capture_output=True, text=True, check=False)
+    assert run.returncode == 2 and not run.stdout and "NO_SUCH_BUG" in run.stderr, run
 
 
 tap.run_tests(globals())
