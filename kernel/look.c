@@ -9,21 +9,21 @@
 #include "object_private.h"
 #include "vm_private.h"
 
-#define LOOK_BYTES 65536u
+#define LOOK_BYTES_MAX (1ul << 20) /* VM_REGIONS_MAX lines */
 #define OBJECTS_SHOWN 256
 
 struct text {
     char *bytes;
-    size_t used;
+    size_t used, size; /* size: without the zero behind it */
 };
 
 static __attribute__((format(printf, 2, 3))) void say(struct text *t, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    if (t->used < LOOK_BYTES - 1)
-        t->used += (size_t)vsnprintk(t->bytes + t->used, LOOK_BYTES - t->used, format, arguments);
-    t->used = MIN(t->used, (size_t)LOOK_BYTES - 1);
+    if (t->used < t->size)
+        t->used += (size_t)vsnprintk(t->bytes + t->used, t->size + 1 - t->used, format, arguments);
+    t->used = MIN(t->used, t->size);
     va_end(arguments);
 }
 
@@ -185,7 +185,7 @@ static long say_what(struct text *t, unsigned what, int pid)
 {
     uint64_t position = 0;
     switch (what) {
-    case KD_LOOK_LOG: t->used = log_read(&position, t->bytes, LOOK_BYTES); return 0;
+    case KD_LOOK_LOG: t->used = log_read(&position, t->bytes, t->size); return 0;
     case KD_LOOK_OBJECTS: say_objects(t); return 0;
     case KD_LOOK_LOCKS:
         if (pid)
@@ -201,13 +201,13 @@ static long say_what(struct text *t, unsigned what, int pid)
 
 long look_call(unsigned what, int pid, vaddr_t to, uint64_t bytes)
 {
-    struct text t = {.bytes = kalloc(LOOK_BYTES)};
+    struct text t = {.size = MIN(bytes, LOOK_BYTES_MAX - 1)};
+    t.bytes = kalloc(t.size + 1);
     if (!t.bytes)
         return -ENOMEM;
     long result = say_what(&t, what, pid);
-    size_t n = MIN(t.used, bytes);
     if (!result)
-        result = copy_to_user(to, t.bytes, n) ? -EFAULT : (long)n;
+        result = copy_to_user(to, t.bytes, t.used) ? -EFAULT : (long)t.used;
     kfree(t.bytes);
     return result;
 }

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NOTES_MAX = 1024, TYPES_MAX = 32, FIELDS_MAX = 16, REPORTS_MAX = 20, MAP_BYTES = 16384 };
+enum { NOTES_MAX = 1024, TYPES_MAX = 32, FIELDS_MAX = 16, REPORTS_MAX = 20, MAP_BYTES_MIN = 16384 };
 #define VOLATILE_END 0x8000000000ull      /* all volatile memory lies in the first 512 GiB */
 
 int lint_on;
@@ -160,14 +160,30 @@ static int check_page(const struct ps_tx *tx, const char *map, const struct kd_c
     return told;
 }
 
-void lint_check(const struct ps_tx *tx)
+/* All that this process has mapped, in a buffer that the transaction keeps; NULL: no memory for it. */
+static const char *map_read(struct ps_tx *tx)
 {
-    char map[MAP_BYTES];
+    size_t wanted = MAP_BYTES_MIN;
+    while (tx_memory(&tx->map, &tx->map_size, wanted, 0) == 0) {
+        long bytes = kd_call4(KD_LOOK, KD_LOOK_MAP, getpid(), (long)tx->map, (long)tx->map_size - 1);
+        if (bytes < 0)
+            break;
+        tx->map[bytes] = 0;
+        if ((size_t)bytes < tx->map_size - 1)
+            return tx->map;
+        wanted = tx->map_size * 2;
+    }
+    return NULL;
+}
+
+void lint_check(struct ps_tx *tx)
+{
+    const char *map = map_read(tx);
     struct kd_changes changes = {0};
     int told = 0;
-    long bytes = kd_call4(KD_LOOK, KD_LOOK_MAP, getpid(), (long)map, sizeof map - 1);
-    map[bytes > 0 ? bytes : 0] = 0;
-    while (ps_kernel(KD_TXN_CHANGES, (long)changes.address, (long)&changes, 0) == 0) {
+    if (!map)
+        dprintf(2, "ps_lint: no memory; commit at %s not looked at\n", tx->place ? tx->place : "an unknown line");
+    while (map && ps_kernel(KD_TXN_CHANGES, (long)changes.address, (long)&changes, 0) == 0) {
         told = check_page(tx, map, &changes, told);
         changes.address += KD_PAGE_BYTES;
     }

@@ -152,6 +152,8 @@ struct ps_tx {
     char *ops;                            /* struct store_op[] for the commit */
     size_t ops_bytes, ops_size, names;    /* names: how many of them set one */
     size_t last_op;                       /* offset of the last one */
+    char *map;                            /* of lint.c */
+    size_t map_size;
     struct heap heap;
 };
 
@@ -164,6 +166,8 @@ struct ps_tx *tx_writing(const ps_container *c);
 /* Adds an operation to the commit; 0, -EXDEV, -ENOMEM. */
 int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,
           const char *name);
+/* *memory, of *size bytes, becomes larger and keeps its first bytes; not malloc, which locks (L1). 0 or -ENOMEM. */
+int tx_memory(char **memory, size_t *size, size_t wanted, size_t kept);
 /* tx_entry.S: where the kernel sends the thread of a transaction that it aborted. */
 extern const char tx_entry[];
 _Noreturn void tx_landed(int reason, struct ps_tx *tx);
@@ -174,7 +178,7 @@ void tx_work_end(struct ps_tx *tx);
 /* ---- lint.c ---- */
 extern int lint_on;
 /* Reports what ps_lint() looks for in the active transaction, which is about to commit. */
-void lint_check(const struct ps_tx *tx);
+void lint_check(struct ps_tx *tx);
 /* An object's type or name, for its messages. */
 void lint_note(const void *object, uint64_t bytes, const char *what);
 

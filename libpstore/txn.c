@@ -22,7 +22,7 @@
 #include <sys/mman.h>
 
 #define LANDING_BYTES 65536u              /* stack of tx_landed() and of a ps_catch() handler */
-#define OPS_BYTES_MIN 4096u
+#define MEMORY_BYTES_MIN 4096u
 
 static _Thread_local struct {
     struct ps_tx *current;                /* its view is entered; it may be idle */
@@ -42,6 +42,8 @@ static void tx_destroy(struct ps_tx *tx)
     ps_kernel(KD_HANDLE_CLOSE, tx->view, 0, 0);
     if (tx->ops)
         munmap(tx->ops, tx->ops_size);
+    if (tx->map)
+        munmap(tx->map, tx->map_size);
     munmap((char *)tx - LANDING_BYTES, LANDING_BYTES + sizeof *tx);
 }
 
@@ -144,20 +146,21 @@ struct ps_tx *tx_writing(const ps_container *c)
 
 /* ---- operations for the commit ---- */
 
-static int ops_grow(struct ps_tx *tx, size_t wanted)
+int tx_memory(char **memory, size_t *size, size_t wanted, size_t kept)
 {
-    size_t size = tx->ops_size ? tx->ops_size : OPS_BYTES_MIN;
-    while (size < wanted)
-        size *= 2;
-    char *ops = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (ops == MAP_FAILED)
+    size_t larger = *size ? *size : MEMORY_BYTES_MIN, old_size = *size;
+    while (larger < wanted)
+        larger *= 2;
+    if (larger == old_size)
+        return 0;
+    char *new = mmap(NULL, larger, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (new == MAP_FAILED)
         return -ENOMEM;
-    char *old = tx->ops;
-    size_t old_size = tx->ops_size;
+    char *old = *memory;
     if (old)
-        memcpy(ops, old, tx->ops_bytes);
-    tx->ops = ops;
-    tx->ops_size = size;
+        memcpy(new, old, kept);
+    *memory = new;
+    *size = larger;
     if (old)
         munmap(old, old_size);
     return 0;
@@ -187,7 +190,8 @@ int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, ui
         return -EXDEV;
     if (ops_extend_last(tx, kind, c, address, value))
         return 0;
-    if (tx->ops_bytes + bytes > tx->ops_size && ops_grow(tx, tx->ops_bytes + bytes) != 0)
+    if (tx->ops_bytes + bytes > tx->ops_size &&
+        tx_memory(&tx->ops, &tx->ops_size, tx->ops_bytes + bytes, tx->ops_bytes) != 0)
         return -ENOMEM;
 
     struct store_op *op = (struct store_op *)(tx->ops + tx->ops_bytes);

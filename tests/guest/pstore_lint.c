@@ -18,6 +18,8 @@ static const struct ps_field root_fields[] = {PS_FIELD(struct root, same), PS_FI
                                               PS_FIELD(struct root, bad), {0}};
 static const struct ps_field node_fields[] = {PS_FIELD(struct node, next), PS_FIELD(struct node, text), {0}};
 
+enum { REGIONS = 6000 };
+
 static ps_container *c, *elsewhere;
 static long statics[4];
 static struct node *node;
@@ -156,7 +158,7 @@ int main(int argc, char **argv)
     long local = 0;
     if (argc > 1)
         return child();
-    tap_plan(19);
+    tap_plan(20);
     c = ps_open("lint", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     elsewhere = ps_open("elsewhere", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(c && elsewhere ? 0 : -errno, 0, "two containers");
@@ -188,6 +190,14 @@ int main(int argc, char **argv)
     said_only("is in volatile memory", line, "mapped memory, in a large object");
     sum += ps_transaction(put, (void *)(uintptr_t)put); line = __LINE__;
     said_only("is in the program", line, "a function");
+
+    /* The stack is the last of thousands: the map was cut off at 16 KiB, and nothing was said. */
+    char *many_regions = mmap(NULL, REGIONS * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < REGIONS; i += 2)
+        sum += mprotect(many_regions + i * 4096, 4096, PROT_READ);
+    sum += ps_transaction(put, &local); line = __LINE__;
+    said_only("is on the stack", line, "a pointer to the stack, above thousands of mappings");
+    sum += munmap(many_regions, REGIONS * 4096);
 
     pthread_t t;
     void *thread_result = NULL;
