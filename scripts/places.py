@@ -65,7 +65,7 @@ def labelled(line):
 def main():
     if len(sys.argv) > 1:
         print(__doc__)
-        return 2
+        return 0 if sys.argv[1:] == ["--help"] else 2
     for line in sys.stdin:
         print(line, end="", flush=True)
         for name, address in USER_ADDRESS.findall(line):

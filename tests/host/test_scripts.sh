@@ -62,8 +62,8 @@ ok crash_names_what_is_missing grep -q 'missing: .*build/bugs/store' <<<"$crash_
 ok crash_names_the_target grep -q 'make crash' <<<"$crash_output"
 
 # --- help ---
-for script in bench crash cut katydid-cc lint mkiso plots run setup test; do
-    ok "${script}_has_help" bash -c 'scripts/$1 --help </dev/null | grep -q "scripts/$1"' _ "$script"
+for script in bench crash cut katydid-cc lines lint mkiso places.py plots run setup test trace2json; do
+    ok "${script}_has_help" bash -c 'help=$(scripts/$1 --help </dev/null) && grep -q "scripts/$1" <<<"$help"' _ "$script"
 done
 for target in run test check debug bench plots lint clean reset-store; do
     ok "help_lists_$target" bash -c 'make help | grep -q "^make $1 "' _ "$target"
