@@ -120,7 +120,7 @@ int main(void)
     view_anew();
     pthread_create(&t, NULL, reader, &result);
     until(1);
-    tap_ok(run(write_page, (void *)131, KD_SERIALISABLE, 1000) == 0,
+    tap_ok(run(write_page, (void *)131, KD_SERIALISABLE, 20000) == 0,
            "a neighbour that was not used is taken and written without waiting");
     tap_ok(run(write_page, (void *)129, KD_SERIALISABLE, 50) == -ETIMEDOUT,
            "a page that was used is waited for");

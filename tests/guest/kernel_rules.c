@@ -7,7 +7,7 @@
  *         write page 41. The test lets them go on one after the other, and sees in KD_VIEW_LIST that
  *         they sleep. Each has a time limit; who is aborted as a victim is counted.
  */
-enum { PAGES = 256, LONG_MS = 3000, SHORT_MS = 60, ROUNDS = 20 };
+enum { PAGES = 256, LONG_MS = 20000, SHORT_MS = 60, ROUNDS = 20 };
 #include "own_manager.h"
 
 static void yield(void) { kd_call3(24, 0, 0, 0); }

@@ -227,7 +227,7 @@ static int read_late(unsigned mode, unsigned limit_ms, uint64_t value)
 
 static void test_late(void)
 {
-    enum { LONG_MS = 3000 };
+    enum { LONG_MS = 20000 };
     is(read_late(KD_SNAPSHOT, LONG_MS, 300), -ESTALE, "a commit ends the wait of a snapshot that asked for its page");
     is(read_late(KD_SERIALISABLE, LONG_MS, 400), 0, "and that of a transaction, which sees it");
     late_hold = 1;
