@@ -6,7 +6,7 @@
  * Method  own_manager.h. One thread holds, others try with a time limit; then a storm of threads that
  *         lock, read and write at random and keep a sum.
  */
-enum { PAGES = 256, STORM_THREADS = 6, STORM_ROUNDS = 150, STREAMS = 5, WRITES = 40 };
+enum { PAGES = 256, STORM_THREADS = 6, STORM_ROUNDS = 150, STREAMS = 5, WRITES = 40, SURE_MS = 20000 };
 #include "own_manager.h"
 
 static struct kd_begin exclusive(unsigned timeout_ms)
@@ -93,16 +93,17 @@ static void what_is_admitted(void)
     tap_ok(run(write_page, (void *)3, KD_SERIALISABLE, 30) == -ETIMEDOUT, "nobody writes");
     tap_ok(run_like(nothing, NULL, &s) == -ETIMEDOUT && run_like(nothing, NULL, &x) == -ETIMEDOUT,
            "nobody locks");
-    tap_ok(run(read_page, (void *)3, KD_SNAPSHOT, 30) == 0, "a snapshot reads");
+    tap_ok(run(read_page, (void *)3, KD_SNAPSHOT, SURE_MS) == 0, "a snapshot reads");
     tap_ok(hold_ends() == 0, "the holder commits");
-    tap_ok(run(write_page, (void *)3, KD_SERIALISABLE, 1000) == 0, "and the container is free");
+    tap_ok(run(write_page, (void *)3, KD_SERIALISABLE, SURE_MS) == 0, "and the container is free");
 
     hold(shared(0), hold_until_2);
-    tap_ok(run(read_page, (void *)3, KD_SERIALISABLE, 1000) == 0, "shared: others read");
+    tap_ok(run(read_page, (void *)3, KD_SERIALISABLE, SURE_MS) == 0, "shared: others read");
+    s = shared(SURE_MS);
     tap_ok(run_like(nothing, NULL, &s) == 0, "and lock it shared");
     tap_ok(run(write_page, (void *)3, KD_SERIALISABLE, 30) == -ETIMEDOUT, "nobody writes");
     tap_ok(run_like(nothing, NULL, &x) == -ETIMEDOUT, "nobody locks it exclusively");
-    tap_ok(hold_ends() == 0 && run(write_page, (void *)3, KD_SERIALISABLE, 1000) == 0, "then it is free");
+    tap_ok(hold_ends() == 0 && run(write_page, (void *)3, KD_SERIALISABLE, SURE_MS) == 0, "then it is free");
 }
 
 static int try_both(void *arg)
@@ -136,7 +137,7 @@ static void draining(void)
     tap_ok(early == -1 && locker.result == 0, "the lock comes after it");
     tap_ok(h.aborts + locker.aborts == 0, "and neither is a victim");
     tap_ok(run(lock_twice, NULL, KD_SERIALISABLE, 0) == 0, "locks in a transaction; shared becomes exclusive");
-    tap_ok(run(write_page, (void *)7, KD_SERIALISABLE, 100) == 0, "all of it ends with the transaction");
+    tap_ok(run(write_page, (void *)7, KD_SERIALISABLE, SURE_MS) == 0, "all of it ends with the transaction");
 }
 
 /* ---- who waits for whom ---- */
@@ -475,7 +476,7 @@ static void streams(void *(*stream)(void *), int n, int (*body)(void *), const c
     for (int i = 0; i < n; i++)
         pthread_create(&t[i], NULL, stream, (void *)60);
     for (int i = 0; i < WRITES; i++)
-        bad |= run(body, (void *)60, KD_SERIALISABLE, 20000);
+        bad |= run(body, (void *)60, KD_SERIALISABLE, SURE_MS);
     stream_ends = 1;
     for (int i = 0; i < n; i++)
         pthread_join(t[i], NULL);
