@@ -39,7 +39,7 @@ static void test_client_dies(const char *self)
     kd_call3(KD_PROCESS_WAIT, c.pid, (long)&status, 0);
     tap_ok(handle >= 0 && status == 3, "another process opens the container and dies (%ld, %d)", handle, status);
     char *again = NULL;
-    for (int i = 0; i < 100 && again != mine; i++) {
+    for (int i = 0; i < 10000 && again != mine; i++) {
         if (again) client_call(STORE_UNLEASE, (uint64_t)again, 64, 0, NULL, 0, NULL, 0);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         again = client_lease(o.container, 64, NULL);
@@ -90,7 +90,7 @@ static long for_all(long (*fn)(void *), uint64_t round, uint64_t step)
 {
     long r = 0;
     for (uint64_t p = 0; r == 0 && p < LOAD_PAGES; p += step)
-        for (int tries = 0; tries < 50; tries++) {
+        for (int tries = 0; tries < 3000; tries++) {
             r = client_run(fn, &(struct range){p, step, round});
             if (r != -ENOMEM) break;
             memory_retries++;
@@ -155,7 +155,7 @@ static void test_threads(void)
 {
     pthread_t thread[THREADS];
     void *result;
-    long bad = 0;
+    long bad = client_call(STORE_CHECKPOINT, 0, 0, 0, NULL, 0, NULL, 0); /* so that none comes by itself meanwhile */
     struct store_stats before = client_stats();
     for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, own_page, &pages[i * 8][1]);
     for (int i = 0; i < THREADS; i++) {

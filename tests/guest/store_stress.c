@@ -97,7 +97,7 @@ static long run(long (*fn)(void *), const struct work *w)
 {
     for (int i = 0;; i++) {
         long r = client_run(fn, (void *)w);
-        if ((r != -ENOMEM && r != -ENOSPC && r != -EDEADLK) || i == 500) return r;
+        if ((r != -ENOMEM && r != -ENOSPC && r != -EDEADLK) || i == 6000) return r;
         retries++;
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
