@@ -149,7 +149,7 @@ ok record_holds_writes_and_flushes \
     _ "$TEST_TMP/log"
 scripts/run --store "$store" --add "$TEST_TMP/spin" --timeout 60 -c spin >"$TEST_TMP/first" 2>&1 &
 first=$!
-for _ in $(seq 100); do
+for _ in $(seq 500); do
     grep -q spinning "$TEST_TMP/first" && break
     sleep 0.1
 done
