@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
 
-boot() { scripts/run "$@" --no-store -c 'echo booted' 2>"$TEST_TMP/stderr" || cat "$TEST_TMP/stderr"; }
+boot() { scripts/run "$@" --no-store --timeout 280 -c 'echo booted' 2>"$TEST_TMP/stderr" || cat "$TEST_TMP/stderr"; }
 
 is iso_boots_by_bios booted "$(boot --iso)"
 is iso_boots_by_uefi booted "$(boot --uefi)"
