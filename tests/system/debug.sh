@@ -107,15 +107,15 @@ done
 
 # debugged COMMANDS GDB-COMMANDS...: boots with gdb attached from reset; gdb's output on stdout.
 debugged() {
-    local commands=$1 guest port=$((20000 + $$ % 20000))
+    local commands=$1 guest port=$((10000 + $$ % 20000))
     shift
-    scripts/run --gdb "$port" --cpus 2 --store "$TEST_TMP/store" --store-size 64M --timeout 100 \
+    scripts/run --gdb "$port" --cpus 2 --store "$TEST_TMP/store" --store-size 64M --timeout 280 \
         --add "$TEST_TMP/scene" --add "$TEST_TMP/mark" --log "$TEST_TMP/kernel" -c "$commands" \
         >"$TEST_TMP/guest" 2>"$TEST_TMP/errors" &
     guest=$!
     make -s gdbinit PROGRAM="$TEST_TMP/mark" GDB_PORT="$port" GDBINIT="$TEST_TMP/gdbinit"
     printf '%s\n' "$@" "echo == end\\n" kill >"$TEST_TMP/commands"
-    timeout 100 gdb -nx -batch -ex 'set tcp connect-timeout 60' -x "$TEST_TMP/gdbinit" \
+    timeout 280 gdb -nx -batch -ex 'set tcp connect-timeout 60' -x "$TEST_TMP/gdbinit" \
         -x "$TEST_TMP/commands" 2>&1
     wait "$guest"
 }
