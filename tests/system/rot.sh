@@ -113,7 +113,7 @@ ok "it did fail ($failed)" test "$failed" -ge 1
 # --- history: the last boot was cut off, so the log is needed ---
 cut_off() {
     cp --sparse=always "$GOOD" "$STORE"
-    guest --kill-on 'end' 'store_rot more 3; store_rot more 4; store_rot more 5; sleep 1; echo end; sleep 9'
+    guest --kill-on 'end' 'store_rot more 3; store_rot more 4; store_rot more 5; sleep 1; sleep 1; echo end; sleep 9'
     cp --sparse=always "$STORE" "$TEST_TMP/cut"
 }
 cut_off
