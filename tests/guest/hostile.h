@@ -21,7 +21,7 @@ static inline int child_wait_for(int pid, int seconds)
     int status = 0;
     if (pid < 0) return pid;
     for (int killed = 0; killed < 2; killed++) {
-        for (int i = 0; i < seconds * 100; i++) {
+        for (int i = 0; i < (killed ? CHILD_ENDS_S : seconds) * 100; i++) {
             long r = CALL(KD_PROCESS_WAIT, pid, &status, KD_WAIT_NOHANG);
             if (r != 0) return r < 0 ? (int)r : killed ? -ETIMEDOUT : status;
             usleep(10000);
@@ -43,11 +43,11 @@ static inline struct counts counts_now(void)
                            CALL(KD_VIEW_LIST, NULL, 0)};
 }
 
-/* Are they back? What ends in the background gets two seconds. */
+/* Are they back? What ends in the background gets its time: others work on the host, too. */
 static inline int counts_back(struct counts before, long frames_allowed)
 {
     struct counts now = counts_now();
-    for (int i = 0; i < 200; i++, now = counts_now()) {
+    for (int i = 0; i < CHILD_ENDS_S * 100; i++, now = counts_now()) {
         if (now.frames + frames_allowed >= before.frames && now.objects == before.objects
             && now.processes == before.processes && now.views == before.views)
             break;

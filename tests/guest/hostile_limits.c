@@ -18,7 +18,7 @@
 
 #include "hostile.h"
 
-enum { SOME = 20, STORM = 60 };
+enum { SOME = 20, STORM = 60, SURE_MS = 30000 };
 enum { CROWD = 6, THREADS_ALL = 1024, THREADS_KEPT = 32, VIEWS_KEPT = 8 }; /* as thread.h and limit.h have it */
 
 /* This process's row. */
@@ -75,7 +75,7 @@ static int threads(void)
         EXPECT(e == EAGAIN && n == SOME - 1 && used(KD_LIMIT_THREADS) == SOME);
         go = 1;
         for (int i = 0; i < n; i++) pthread_join(t[i], NULL);
-        for (int i = 0; i < 1000 && used(KD_LIMIT_THREADS) > 1; i++) usleep(1000);
+        for (int i = 0; i < SURE_MS && used(KD_LIMIT_THREADS) > 1; i++) usleep(1000);
         EXPECT(used(KD_LIMIT_THREADS) == 1);
     }
     return 0;
@@ -157,7 +157,7 @@ static int messages(void)
         EXPECT(pthread_create(&t[i], NULL, caller, &results[i]) == 0);
     }
     int refused = 0;
-    for (int i = 0; i < 2000 && !refused; i++, usleep(1000))
+    for (int i = 0; i < SURE_MS && !refused; i++, usleep(1000))
         for (int k = 0; k <= SOME; k++) refused += results[k] == -EAGAIN;
     EXPECT(refused == 1 && used(KD_LIMIT_MESSAGES) == SOME);
     for (int i = 0; i < SOME; i++) {
@@ -165,7 +165,7 @@ static int messages(void)
         EXPECT(CALL(KD_PORT_RECEIVE, silent, &m, -1) == 0 && CALL(KD_PORT_REPLY, m.token, &answer) == 0);
     }
     for (int i = 0; i <= SOME; i++) pthread_join(t[i], NULL);
-    for (int i = 0; i < 1000 && used(KD_LIMIT_MESSAGES); i++) usleep(1000);
+    for (int i = 0; i < SURE_MS && used(KD_LIMIT_MESSAGES); i++) usleep(1000);
     EXPECT(used(KD_LIMIT_MESSAGES) == 0);
     return 0;
 }
@@ -190,7 +190,7 @@ static int data(void)
         EXPECT(pthread_create(&t[i], NULL, data_caller, (void *)&results[i]) == 0);
     }
     int refused = 0, answered = 0;
-    for (int i = 0; i < 2000 && !refused; i++, usleep(1000))
+    for (int i = 0; i < SURE_MS && !refused; i++, usleep(1000))
         for (int k = 0; k < SOME; k++) refused += results[k] == -ENOMEM;
     EXPECT(refused > 0 && used(KD_LIMIT_MEMORY) > before + KD_DATA_MAX);
     for (int open = SOME; open;) { /* a thread may come late: it is refused, or answered */

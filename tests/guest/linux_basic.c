@@ -248,7 +248,7 @@ static void time_passes(void)
     nanosleep(&wait, NULL);
     clock_gettime(CLOCK_MONOTONIC, &b);
     double ms = (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6;
-    tap_ok(ms >= 30 && ms < 5000, "a_sleep_lasts_as_long_as_it_should");
+    tap_ok(ms >= 30 && ms < 60000, "a_sleep_lasts_as_long_as_it_should");
     wait.tv_nsec = 1000000000;
     tap_ok(nanosleep(&wait, NULL) < 0 && errno == EINVAL && clock_gettime(99, &a) < 0
                && errno == EINVAL, "bad_times_are_refused");

@@ -204,7 +204,7 @@ static void *map_and_unmap(void *arg)
 {
     volatile int *stop = arg;
     long rounds = 0;
-    while (!*stop) {
+    do {
         char *p = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED)
             return (void *)-1;
@@ -215,7 +215,7 @@ static void *map_and_unmap(void *arg)
         }
         munmap(p, 65536);
         rounds++;
-    }
+    } while (!*stop);
     return (void *)rounds;
 }
 
@@ -262,8 +262,8 @@ static void memory_goes_away_during_calls(void)
     pthread_t t;
     shaky = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     pthread_create(&t, NULL, shake, (void *)&stop);
-    for (int i = 0; i < 3000; i++) {
-        char *at = shaky + i * 1237 % 60000;
+    for (int i = 0; i < 3000 || (i < 300000 && !(faults && own_faults)); i++) { /* the other one may begin late */
+        char *at = shaky + i % 60000 * 1237l % 60000;
         long r[] = {syscall(SYS_uname, at), syscall(SYS_getrandom, at, 5000, 0), syscall(SYS_write, ends[1], at, 4000),
                     syscall(SYS_clock_gettime, 1, at), syscall(SYS_stat, at, at)};
         if (r[2] > 0) /* so that it is not full */

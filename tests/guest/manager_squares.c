@@ -82,7 +82,7 @@ static int start(const char *path, const char *argument)
 static void *open_wait(const char *manager, const char *object, int flags)
 {
     void *at = NULL;
-    for (int i = 0; i < 1000 && !at; i++) {
+    for (int i = 0; i < 30000 && !at; i++) {
         at = km_open(manager, object, flags);
         if (!at) nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }

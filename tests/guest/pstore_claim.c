@@ -89,7 +89,7 @@ static int free_all(void *unused)
 /* Waits for a manager: a killed one is started again. */
 static int child(const char *what)
 {
-    for (int i = 0; i < 1000 && !c; i++) {
+    for (int i = 0; i < 12000 && !c; i++) {
         c = ps_open("claim", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
         if (!c)
             nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);

@@ -115,7 +115,7 @@ static int upgrade(void *arg)
     long seen = *n;
     __atomic_fetch_or(&arrived, 1u << me, __ATOMIC_SEQ_CST);
     runs[me]++;
-    for (int i = 0; i < 200 && __atomic_load_n(&arrived, __ATOMIC_SEQ_CST) != 3; i++)
+    for (int i = 0; i < 2000 && __atomic_load_n(&arrived, __ATOMIC_SEQ_CST) != 3; i++)
         sched_yield();
     *n = seen + 1;
     return 0;

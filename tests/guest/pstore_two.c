@@ -94,7 +94,7 @@ static int find_second(void)
 static int insist(int (*fn)(void *), void *arg)
 {
     int result = -1;
-    for (int i = 0; i < 5000; i++) {
+    for (int i = 0; i < 30000; i++) {
         result = ps_transaction(fn, arg);
         if (result != -ENOTCONN && result != -EOWNERDEAD)
             return result;
