@@ -97,7 +97,8 @@
     X(CLOCK_TLB, "TEXT_CLOCK_TLB", "a container lock's walk unlocks a leaf before its shootdown") \
     X(WORD_LOST, "-", "every 500th word to a disk is lost: no error of the kernel's, and none must come of it") \
     X(STACK_OVERFLOW, "-", "a check calls itself for ever: the guard below the kernel stack stops it") \
-    X(STACK_SMASH, "-", "a check writes behind an array: the stack protector stops it")
+    X(STACK_SMASH, "-", "a check writes behind an array: the stack protector stops it") \
+    X(INTERRUPTED, "-", "an idle CPU halts a second time, where no interrupt is expected")
 
 struct lock;
 

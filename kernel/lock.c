@@ -87,8 +87,3 @@ void lock_init(struct lock *l, enum lock_rank rank, const char *name)
 {
     *l = LOCK_INIT(rank, name);
 }
-
-_Noreturn __attribute__((cold)) void lock_none_panic(void)
-{
-    panic("sleeping with locks held, ranks %x", cpu_this()->locks_held);
-}

@@ -104,12 +104,5 @@ extern struct lock_count lock_counts[LOCK_NAMES_MAX];
 extern bool lock_counting;
 void lock_counting_here(void); /* this CPU does as lock_counting says; it holds no lock */
 static inline bool lock_holds_none(void) { return !(cpu_locks_held() & ~LOCKS_COUNTED); }
-_Noreturn void lock_none_panic(void);
-/* This CPU holds no lock: called before every sleep. */
-static inline void lock_assert_none(void)
-{
-    if (__builtin_expect(!lock_holds_none(), 0))
-        lock_none_panic();
-}
 
 #endif

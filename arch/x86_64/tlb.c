@@ -18,6 +18,7 @@
  */
 #include "x86.h"
 #include "switch.h"
+#include "bug.h"
 #include "interrupt.h"
 
 enum { SPINS_PER_PAUSE = 128 };
@@ -119,7 +120,9 @@ void arch_idle(void)
     struct cpu *c = cpu_this();
     __atomic_store_n(&c->sleeping, 1, __ATOMIC_SEQ_CST);
     c->idle_since = arch_cycles();
-    __asm__ volatile("sti\n\thlt\n\tcli" ::: "memory");
+    __asm__ volatile("sti\n\thlt\n\t.globl idle_halted\nidle_halted:\n\tcli" ::: "memory");
+    if (BUG(INTERRUPTED))
+        __asm__ volatile("sti\n\thlt\n\tcli" ::: "memory");
     __atomic_store_n(&c->sleeping, 0, __ATOMIC_SEQ_CST);
     arch_serve_shootdown();
 }

@@ -1,8 +1,8 @@
 /*
  * trap.c - what a trap means, and how to print one.
  *
- * User mode's traps go up to kernel/ (arch.h: trap_xxx). The kernel's own are: interrupts in
- * arch_idle(), page faults of user copies (exception table), and panics.
+ * User mode's traps go up to kernel/ (arch.h: trap_xxx). The kernel's own are: interrupts at
+ * arch_idle()'s halt, page faults of user copies (exception table), and panics.
  */
 #include "x86.h"
 #include "interrupt.h"
@@ -24,7 +24,9 @@ static const char *const names[VECTOR_FIRST] = {
 
 static const char *trap_name(uint64_t vector)
 {
-    return vector < VECTOR_FIRST && names[vector] ? names[vector] : "unknown exception";
+    if (vector >= VECTOR_FIRST)
+        return "interrupt";
+    return names[vector] ? names[vector] : "unknown exception";
 }
 
 /* ---- dispatch; called by trap.S ---- */
@@ -35,10 +37,10 @@ void trap_dispatch(struct trap_frame *f)
     struct cpu *c = cpu_this();
     if (c->idle_since)
         cpu_idle_ends(c);
-    if (f->vector >= VECTOR_FIRST)
+    if (!trap_from_user(f) && (f->vector < VECTOR_FIRST || f->rip != (uint64_t)idle_halted))
+        panic_at(f, "%s in the kernel, vector %lu, error %lx", trap_name(f->vector), f->vector, f->error);
+    else if (f->vector >= VECTOR_FIRST)
         interrupt_dispatch((unsigned)f->vector);
-    else if (!trap_from_user(f))
-        panic_at(f, "%s in the kernel, error %lx", trap_name(f->vector), f->error);
     else if (f->vector == VECTOR_FPU)
         fpu_trap();
     else

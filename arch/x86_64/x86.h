@@ -128,5 +128,6 @@ void smp_reserve(void);                 /* a page below 1 MiB for the trampoline
 
 /* ---- tlb.c ---- */
 void cpu_idle_ends(struct cpu *c);
+extern char idle_halted[];              /* behind arch_idle's hlt: the one place of the kernel that is interrupted */
 
 #endif

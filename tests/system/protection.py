@@ -60,7 +60,7 @@ def look(monitor):
 
 
 def main():
-    print(f"1..{len(BITS) + 5}")
+    print(f"1..{len(BITS) + 6}")
     if os.path.exists(MONITOR):
         os.remove(MONITOR)
     command = ["scripts/run", "--no-store", "--cpus", str(CPUS), "--timeout", "60", "--qemu",
@@ -82,7 +82,8 @@ def main():
     kernel_user = [at for at, flags in mappings if int(at, 16) >> 47 and flags[7] == "U"]
     result(not kernel_user, "no page of the kernel is open to ring 3", *kernel_user[:10])
     result(run.returncode == 0, "the machine went on", str(run.returncode))
-    for bug, message in [("STACK_OVERFLOW", "the kernel stack of thread sh "), ("STACK_SMASH", "a stack array was overrun")]:
+    for bug, message in [("STACK_OVERFLOW", "the kernel stack of thread sh "), ("STACK_SMASH", "a stack array was overrun"),
+                         ("INTERRUPTED", "interrupt in the kernel")]:
         run = subprocess.run(["scripts/run", "--no-store", "--kernel", "build/bugs/kernel.elf", "--append", f"bug={bug}",
                               "--timeout", "60", "-c", "check"], cwd=ROOT, capture_output=True, text=True, check=False)
         result(run.returncode == 122 and f"PANIC: {message}" in run.stderr, f"planted {bug}: '{message}'",
