@@ -6,6 +6,7 @@ flipped, or changed in a field with all checksums above it made right again. KST
 one of them.
 """
 
+import fcntl
 import json
 import os
 import random
@@ -235,6 +236,25 @@ def test_grow_enlarges_store_and_image_and_never_shrinks():
         assert "kstore grow IMAGE 4M" in run("grow", "--size", "4M", image.path, status=WRONG_USE).stderr
         image.put("two", 3000)
         run("check", "--strict", image.path, status=SOUND)
+
+
+def test_a_store_in_use_is_not_written_to():
+    """QEMU has shared locks on bytes from 100 (what it does with an image) and from 200 (what others
+    must not do): each alone keeps kstore from writing, and none from reading."""
+    with Image("--size", "1") as image, Image("--size", "1") as other, open(image.path, "rb") as user:
+        image.put("one", 2)
+        for byte in (100, 101, 103, 201, 203):
+            lock = struct.pack("hhqqi", fcntl.F_RDLCK, os.SEEK_SET, byte, 1, 0)
+            fcntl.fcntl(user, fcntl.F_OFD_SETLK, lock)
+            for words in (["grow", image.path, "2M"], ["create", "--force", image.path],
+                          ["put", image.path, "two", __file__],
+                          ["salvage", "--force", other.path, image.path]):
+                assert "in use by a QEMU" in run(*words, status=CANNOT).stderr, (byte, words)
+            for words in (["check"], ["info"], ["dump"], ["log"], ["map"]):
+                run(*words, image.path, status=SOUND)
+            fcntl.fcntl(user, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_UNLCK, 0, byte, 1, 0))
+        assert len(image.pages()) == 2
+        run("grow", image.path, "2M", status=SOUND)
 
 
 def test_the_map_is_well_formed_and_shows_damage():

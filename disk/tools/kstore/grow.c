@@ -32,7 +32,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 static const struct argp argp = { options, parse, "IMAGE SIZE", "Makes a store SIZE large: a number "
     "of bytes, or with K, M, G or T behind it. An image file is enlarged if it is smaller. Nothing "
-    "is ever made smaller, and a store in use must not be grown this way.", NULL, NULL, NULL };
+    "is ever made smaller, and a store in use is left alone.", NULL, NULL, NULL };
 
 /* An image file as large as the store is to be; a device must be that large already. */
 static int image_enlarge(struct image *image, uint64_t bytes)

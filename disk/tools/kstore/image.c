@@ -1,5 +1,6 @@
 /*
- * image.c - a file as a disk.
+ * image.c - a file as a disk. One that is opened for writing is nobody else's: QEMU has shared locks on
+ * bytes from 100 (what it does with the image) and from 200 (what others must not do).
  */
 #include "kstore.h"
 
@@ -45,6 +46,15 @@ static int file_flush(void *context)
     return fsync(((const struct image *)context)->descriptor) ? -EIO : 0;
 }
 
+enum { LOCK_FIRST = 100, LOCK_COUNT = 200 };
+
+static int image_lock(int descriptor)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_FIRST,
+                          .l_len = LOCK_COUNT };
+    return fcntl(descriptor, F_OFD_SETLK, &lock);
+}
+
 int image_open(struct image *image, const char *path, int flags)
 {
     image->path = path;
@@ -55,8 +65,11 @@ int image_open(struct image *image, const char *path, int flags)
         errno = EISDIR; /* whose end may be anywhere */
         bytes = -1;
     }
+    if (bytes >= 0 && (flags & O_ACCMODE) == O_RDWR && image_lock(image->descriptor))
+        bytes = -1;
     if (bytes < 0) {
-        fprintf(stderr, "kstore: %s: %s\n", path, strerror(errno));
+        fprintf(stderr, "kstore: %s: %s\n", path, errno != EAGAIN ? strerror(errno) :
+                "it is in use by a QEMU or another kstore; end that first (a guest by `halt`)");
         return CANNOT;
     }
     image->bytes = (uint64_t)bytes / BLOCK_BYTES * BLOCK_BYTES;

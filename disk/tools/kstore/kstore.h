@@ -52,7 +52,7 @@ struct image {
     int      descriptor;
     uint64_t bytes;             /* whole blocks */
 };
-/* 0, or CANNOT after a message on stderr. */
+/* 0, or CANNOT after a message on stderr. For writing it must not be in use. */
 int  image_open(struct image *image, const char *path, int flags);
 void image_close(struct image *image);
 struct kcheck_io image_kcheck_io(struct image *image);
