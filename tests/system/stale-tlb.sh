@@ -1,0 +1,17 @@
+#!/bin/bash
+# Random histories in the kernel that keeps a shadow of what TLBs may hold and stops at a stale entry
+# (arch/x86_64/shadow.c): some of each part of kernel_history. kernel_stress always runs in that kernel.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+seed=${SEED:-$RANDOM}
+# histories NAME COUNT PART
+histories() {
+    ok "$2 histories $1, seed $seed: no TLB is stale" scripts/run --kernel build/bugs/kernel.elf --memory 48 \
+        --cpus "${CPUS:-2}" --timeout 300 --add build/tests/guest/kernel_history -c "kernel_history $seed 1 $2 $3"
+}
+histories "with a manager of their own" 120 0
+histories "in too little memory" 25 1
+histories "in the store" 40 2
+done_testing
