@@ -6,7 +6,8 @@
  *           tables themselves (arch/).
  *
  * Invariants
- *   V1  Regions are page aligned, lie within [VM_START, VM_END), are sorted and do not overlap.
+ *   V1  Regions are page aligned, lie within [VM_START, VM_END) without the page VM_STACK_GUARD, are
+ *       sorted and do not overlap.
  *   V2  A present leaf entry lies inside a region, and allows no more than the region does.
  *   V3  No region is writable and executable.
  *   V4  process->frames counts the present leaf entries of slot 0; each of them owns its frame.
@@ -23,6 +24,11 @@ static bool range_valid(vaddr_t at, uint64_t bytes)
 {
     return at % PAGE_BYTES == 0 && at >= VM_START && at < VM_END && bytes > 0
         && bytes <= VM_END - at;
+}
+
+static bool range_mappable(vaddr_t at, uint64_t bytes)
+{
+    return range_valid(at, bytes) && (at > VM_STACK_GUARD || at + bytes <= VM_STACK_GUARD);
 }
 
 static bool protection_valid(unsigned protection)
@@ -111,7 +117,7 @@ static bool range_is_free(struct process *p, vaddr_t at, uint64_t bytes)
 static vaddr_t range_find(struct process *p, uint64_t bytes)
 {
     vaddr_t at = VM_IMAGE_END;
-    vaddr_t end = VM_END - VM_STACK_BYTES - PAGE_BYTES;
+    vaddr_t end = VM_STACK_GUARD;
     for (struct region *r = region_after(p, at); r; ) {
         if (r->start >= at && r->start - at >= bytes + PAGE_BYTES)
             break;
@@ -210,7 +216,7 @@ long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection, 
     if (!protection_valid(protection))
         return -EACCES;
     bytes = page_up(bytes);
-    if ((flags & (VM_FIXED | VM_NO_REPLACE)) && !range_valid(at, bytes))
+    if ((flags & (VM_FIXED | VM_NO_REPLACE)) && !range_mappable(at, bytes))
         return at % PAGE_BYTES ? -EINVAL : -ENOMEM;
 
     list_init(&gone);
@@ -227,7 +233,7 @@ long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection, 
         if (region_split(p, at) || region_split(p, at + bytes))
             goto out;
         unmap_locked(p, at, at + bytes, &gone);
-    } else if (!range_valid(at, bytes) || !range_is_free(p, at, bytes)) {
+    } else if (!range_mappable(at, bytes) || !range_is_free(p, at, bytes)) {
         at = range_find(p, bytes);
         if (!at)
             goto out;
@@ -325,7 +331,7 @@ int vm_forget(struct process *p, vaddr_t at, uint64_t bytes)
 long vm_remap(struct process *p, vaddr_t at, uint64_t old_bytes, uint64_t new_bytes)
 {
     if (old_bytes > VM_END || new_bytes > VM_END || !range_valid(at, old_bytes = page_up(old_bytes))
-        || !range_valid(at, new_bytes = page_up(new_bytes)))
+        || !range_mappable(at, new_bytes = page_up(new_bytes)))
         return -EINVAL;
     if (new_bytes < old_bytes) {
         int error = vm_unmap(p, at + new_bytes, old_bytes - new_bytes);
@@ -405,12 +411,12 @@ void vm_check(struct process *p)
     lock_acquire(&p->space_lock);
     list_for (l, &p->regions) {
         c.region = container_of(l, struct region, link);
-        assert(c.region->start >= last && c.region->start < c.region->end); /* V1 */
+        assert(c.region->start >= last);                                    /* V1 */
+        assert(range_mappable(c.region->start, c.region->end - c.region->start));
         assert(protection_valid(c.region->protection));                     /* V3 */
         last = c.region->end;
         arch_pte_walk(p->table, c.region->start, c.region->end, check_entry, &c);
     }
-    assert(last <= VM_END);
     assert(c.entries == p->frames); /* V2, V4 */
     lock_release(&p->space_lock);
 }

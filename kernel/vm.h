@@ -13,6 +13,7 @@ struct node;
 #define VM_IMAGE_END 0x4000000000ull    /* programs and their heaps lie below, mappings above */
 #define VM_END       0x7ffff00000ull    /* the first thread's stack ends here, within slot 0 */
 #define VM_STACK_BYTES (8ull << 20)
+#define VM_STACK_GUARD (VM_END - VM_STACK_BYTES - PAGE_BYTES) /* the page below it is nobody's */
 #define VM_REGIONS_MAX 8192
 
 enum { VM_READ = 1, VM_WRITE = 2, VM_EXECUTE = 4 };           /* Linux's PROT_* */

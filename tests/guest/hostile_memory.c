@@ -183,6 +183,28 @@ static int role(char **argv)
     return other_role(others[n % OTHERS]);
 }
 
+static long map_at(uintptr_t at, size_t bytes, int how)
+{
+    return CALL(SYS_mmap, at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | how, -1, 0);
+}
+
+/* The page below the first thread's stack stays nobody's, however it is asked for. */
+static void stack_guarded(void)
+{
+    const uintptr_t stack = 0x7ffff00000 - (8 << 20), guard = stack - KD_PAGE_BYTES, below = guard - KD_PAGE_BYTES;
+    long there = map_at(stack, KD_PAGE_BYTES, MAP_FIXED_NOREPLACE);
+    long fixed = map_at(guard, KD_PAGE_BYTES, MAP_FIXED), free = map_at(guard, KD_PAGE_BYTES, MAP_FIXED_NOREPLACE);
+    long hint = map_at(guard, KD_PAGE_BYTES, 0), over = map_at(below, 2 * KD_PAGE_BYTES, MAP_FIXED);
+    long next = map_at(below, KD_PAGE_BYTES, MAP_FIXED);
+    long grown = CALL(SYS_mremap, below, KD_PAGE_BYTES, 2 * KD_PAGE_BYTES, 0);
+    if (!tap_ok(there == -EEXIST && fixed == -ENOMEM && free == -ENOMEM && is_errno(over) && is_errno(grown)
+                && hint > 0 && (uintptr_t)hint != guard && (uintptr_t)next == below,
+                "below the stack there is a page that cannot be mapped"))
+        printf("# %lx %lx %lx %lx %lx %lx %lx\n", there, fixed, free, hint, over, next, grown);
+    munmap((void *)next, KD_PAGE_BYTES);
+    munmap((void *)hint, KD_PAGE_BYTES);
+}
+
 /* Cases 0..count-1 of a kind; all of them must end with a status that is not 0. */
 static void cases(const char *self, const char *kind, int count, const char *what)
 {
@@ -201,7 +223,7 @@ static void cases(const char *self, const char *kind, int count, const char *wha
 int main(int argc, char **argv)
 {
     if (argc > 1) return role(argv);
-    tap_plan(9);
+    tap_plan(10);
     cases(argv[0], "read", 1, "one of them"); /* what is kept for the next time is kept now */
     cases(argv[0], "container", 1, "one of them");
     struct counts before = counts_now();
@@ -211,6 +233,7 @@ int main(int argc, char **argv)
     cases(argv[0], "code", INSTRUCTIONS, "instructions");
     cases(argv[0], "container", 8, "containers");
     cases(argv[0], "other", OTHERS, "code, stacks, thread-local data");
+    stack_guarded();
     tap_ok(counts_back(before, 64) && check_clean(), "nothing is lost, kcheck");
     return tap_end();
 }
