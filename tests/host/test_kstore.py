@@ -189,10 +189,15 @@ def test_salvage_names_each_page_that_is_lost():
     with Image("--size", "2", "--log", "64") as image:
         image.put("one", 5)
         image.put("two", 60)                    # the log's past is overwritten
-        image.spoil(image.pages()[1, 3][0], b"rot")
+        for page in 3, 4:                       # 4: alone in its extent
+            image.spoil(image.pages()[1, page][0], b"rot")
         done = run("salvage", image.path, image.other("new"), status=DAMAGED)
-        assert "lost: one (container 1), page 3 at address 0x200000003000" in done.stdout
-        assert len(image.pages(image.other("new"))) == 64
+        for page in 3, 4:
+            assert f"lost: one (container 1), page {page} at address {0x200000000000 + page * BLOCK:#x}" in done.stdout
+        assert len(image.pages(image.other("new"))) == 63
+        # What points to them stays as it is, so nobody else may get them.
+        dump = json.loads(run("dump", "--json", "--extents", image.other("new")).stdout)["extents"]
+        assert [(e["mask"], e["claimed"]) for e in dump if e["id"] == 1] == [(0b0111, 0b1000), (0, 1)]
         run("check", image.other("new"), status=SOUND)
 
 

@@ -4,7 +4,8 @@
  * Containers keep ids, names, addresses, layouts and roots, so that pointers stay true. What is
  * copied is what a recovery would leave, as far as it can be had: where no checkpoint is whole,
  * the parts of both; where a page's home is damaged, its bytes from a part of the log that is not
- * needed any more but still there. A page that is lost is reported, and reads as zeros.
+ * needed any more but still there. A page that is lost is reported, reads as zeros, and stays
+ * its owner's, since pointers may lead there.
  */
 #include "salvage.h"
 
@@ -143,7 +144,7 @@ static int containers_copy(struct copy *copy)
 
 /* ---- pages */
 
-static int page_copy(struct copy *copy, const struct kleaf *leaf, uint32_t p)
+static int page_copy(struct copy *copy, struct kleaf *leaf, uint32_t p)
 {
     uint8_t bytes[BLOCK_BYTES];
     struct kview *from = copy->from;
@@ -163,13 +164,14 @@ static int page_copy(struct copy *copy, const struct kleaf *leaf, uint32_t p)
              (unsigned long long)leaf->object, (unsigned long long)page,
              (unsigned long long)kview_address(from, c, page),
              error == -EUCLEAN ? "its bytes do not match their CRC" : "it cannot be read");
+        leaf->claimed |= 1u << p;
         return 0;
     }
     error = copy_page(copy, leaf->object, page, bytes);
     return error == -ENOENT ? 0 : error;
 }
 
-/* Pages that belong to somebody without ever having been written. */
+/* Pages that belong to somebody without having been written, or that are lost. */
 static int claims_copy(struct copy *copy, const struct kleaf *leaf)
 {
     uint32_t n = copy->from->super.extent_pages;
@@ -191,7 +193,7 @@ static int pages_copy(struct copy *copy)
     struct kmodel *model = &from->model;
     int error = 0;
     for (uint32_t i = 0; i < model->leaf_count && !error; i++) {
-        const struct kleaf *leaf = kmodel_leaf_at(model, i);
+        struct kleaf *leaf = kmodel_leaf_at(model, i);
         progress_show(NULL, "pages", i, model->leaf_count);
         for (uint32_t p = 0; leaf && p < from->super.extent_pages && !error; p++)
             if (leaf->mask >> p & 1)
