@@ -47,8 +47,10 @@ static uint64_t number(const char *name, uint64_t preset)
 __attribute__((constructor)) static void plant(void)
 {
     const char *name = getenv("PLANTED");
-    if (name)
-        bug_on = bug_find(name);
+    if (name && (bug_on = bug_find(name)) == BUG_NONE) {
+        fprintf(stderr, "there is no planted bug %s\n", name);
+        exit(2);
+    }
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));
 }

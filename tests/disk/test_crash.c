@@ -146,11 +146,13 @@ static void fixture_run(uint64_t seed, uint64_t states, const char *bug)
     struct enumerate_options options = options_of(seed);
     struct enumerate_result result = { .states = 0 };
     options.states_max = states;
-    bug_on = bug[0] ? bug_find(bug) : BUG_NONE;
+    enum bug planted = bug_on;
+    if (bug[0])
+        bug_on = bug_find(bug);
     if (bug[0] && bug_on == BUG_NONE)
         fail_msg("there is no planted bug %s", bug);
     life_run(seed, STEPS, &options, &result);
-    bug_on = BUG_NONE;
+    bug_on = planted;
     if (result.failed == !bug[0])
         fail_msg("seed %llu %s: %s", (unsigned long long)seed, bug,
                  result.failed ? result.text : "the planted bug was not found");
