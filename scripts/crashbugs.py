@@ -16,7 +16,7 @@ import shutil
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # Those that a run is most likely to meet; the others of the class follow in the order of disk/bug.h.
-FIRST = {"commit": ["ACK_EARLY"], "log": ["NO_CRC", "REPLAY_SHORT"], "wrap": ["LOG_OVER"],
+FIRST = {"commit": ["ACK_EARLY"], "log": ["NO_CRC", "REPLAY_SHORT"], "wrap": ["WRAP_OVER"],
          "damage": ["DAMAGE_FALSE"], "epoch": ["EPOCH_LATE", "NO_EPOCH"],
          "superblock": ["SUPERBLOCK_FIRST", "NO_FLUSH"],
          "checkpoint": ["TRUNCATE_EARLY", "DIRTY_LOST"], "recovery": ["HOME_SHORT"],
