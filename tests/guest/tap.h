@@ -1,7 +1,8 @@
-/* tap.h - the few lines of TAP that guest tests need. */
+/* tap.h - the few lines of TAP that guest tests need, and kcheck at their end. */
 #ifndef TAP_H
 #define TAP_H
 
+#include <katydid/call.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,12 @@ __attribute__((format(printf, 2, 3))) static inline int tap_ok(int good, const c
     return good;
 }
 
-static inline int tap_end(void) { return tap_failed ? 1 : 0; }
+static inline int tap_end(void)
+{
+    long wrong = kd_call3(KD_CHECK, 0, 0, 0);
+    if (wrong)
+        printf("Bail out! kcheck: %ld; the kernel's log has more\n", wrong);
+    return tap_failed || wrong;
+}
 
 #endif
