@@ -188,11 +188,12 @@ static void segments_dump(const struct container_disk *c, bool json)
 static void object_dump(const struct kview *view, const struct kcontainer *c, bool json)
 {
     if (!json) {
-        printf("object %llu %.63s: %llu pages, created at LSN %llu, segments",
+        printf("object %llu %.63s: %llu pages, created at LSN %llu, encoder %s, segments",
                (unsigned long long)c->object, c->disk.name, (unsigned long long)c->pages_present,
-               (unsigned long long)le64_get(c->disk.created));
+               (unsigned long long)le64_get(c->disk.created), encoder_text(&c->disk));
         segments_dump(&c->disk, false);
         printf("\n");
+        names_show(&view->model, c->object, false);
         return;
     }
     json_begin("", '{');
@@ -201,21 +202,16 @@ static void object_dump(const struct kview *view, const struct kcontainer *c, bo
     json_number("address", kview_address(view, c, 0));
     json_number("pages_present", c->pages_present);
     json_number("created", le64_get(c->disk.created));
+    json_text("encoder", encoder_text(&c->disk), 16);
     segments_dump(&c->disk, true);
+    names_show(&view->model, c->object, true);
     json_end();
-}
-
-static int by_id(const void *a, const void *b)
-{
-    const struct kcontainer *x = a, *y = b;
-    return x->object < y->object ? -1 : x->object > y->object;
 }
 
 static void objects_dump(struct kview *view, bool json)
 {
     struct kmodel *model = &view->model;
-    if (model->container_count)
-        qsort(model->containers, model->container_count, sizeof *model->containers, by_id);
+    objects_sort(model);
     if (json)
         json_begin("objects", '[');
     for (uint32_t i = 0; i < model->container_count; i++)

@@ -3,27 +3,10 @@
  */
 #include "kstore.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static const struct argp_option options[] = { COMMON_JSON, COMMON_QUIET, { 0 } };
 static const struct argp argp = { options, common_parse, "IMAGE", "Says what a store is and what it "
     "holds, as recovery would leave it. Nothing is written; data pages are not read.",
     NULL, NULL, NULL };
-
-static int by_id(const void *a, const void *b)
-{
-    const struct kcontainer *x = a, *y = b;
-    return x->object < y->object ? -1 : x->object > y->object;
-}
-
-static int by_owner(const void *a, const void *b)
-{
-    const struct kname *x = a, *y = b;
-    if (x->object != y->object)
-        return x->object < y->object ? -1 : 1;
-    return strncmp(x->value.name, y->value.name, STORE_NAME_BYTES);
-}
 
 static const char *state_text(const struct kview *view)
 {
@@ -36,22 +19,16 @@ static const char *state_text(const struct kview *view)
 static void container_print(const struct kview *view, const struct kcontainer *c)
 {
     const struct layout_disk *layout = &c->disk.layout;
-    printf("container %-24.63s id %llu at %#llx, %llu pages of %llu", c->disk.name,
+    printf("container %-24.63s id %llu at %#llx, %llu pages of %llu, encoder %s", c->disk.name,
            (unsigned long long)c->object, (unsigned long long)kview_address(view, c, 0),
            (unsigned long long)c->pages_present,
-           (unsigned long long)kcontainer_pages(&c->disk));
+           (unsigned long long)kcontainer_pages(&c->disk), encoder_text(&c->disk));
     if (layout->type[0])
         printf(", root %#llx %.63s version %u (%u bytes)",
                (unsigned long long)le64_get(layout->root), layout->type,
                le32_get(layout->version), le32_get(layout->bytes));
     printf("\n");
-    for (uint32_t i = 0; i < view->model.name_count; i++) {
-        const struct kname *name = &view->model.names[i];
-        if (name->object == c->object)
-            printf("    %-24.63s %#llx, %llu bytes\n", name->value.name,
-                   (unsigned long long)le64_get(name->value.address),
-                   (unsigned long long)le64_get(name->value.bytes));
-    }
+    names_show(&view->model, c->object, false);
 }
 
 static void view_print(const struct kview *view)
@@ -82,6 +59,7 @@ static void container_json(const struct kview *view, const struct kcontainer *c)
     json_number("id", c->object);
     json_text("name", c->disk.name, STORE_NAME_BYTES);
     json_number("flags", le32_get(c->disk.flags));
+    json_text("encoder", encoder_text(&c->disk), 16);
     json_number("address", kview_address(view, c, 0));
     json_number("pages", kcontainer_pages(&c->disk));
     json_number("pages_present", c->pages_present);
@@ -89,18 +67,7 @@ static void container_json(const struct kview *view, const struct kcontainer *c)
     json_text("type", layout->type, STORE_NAME_BYTES);
     json_number("version", le32_get(layout->version));
     json_number("root", le64_get(layout->root));
-    json_begin("names", '[');
-    for (uint32_t i = 0; i < view->model.name_count; i++) {
-        const struct kname *name = &view->model.names[i];
-        if (name->object != c->object)
-            continue;
-        json_begin("", '{');
-        json_text("name", name->value.name, STORE_NAME_BYTES);
-        json_number("address", le64_get(name->value.address));
-        json_number("bytes", le64_get(name->value.bytes));
-        json_end();
-    }
-    json_end();
+    names_show(&view->model, c->object, true);
     json_end();
 }
 
@@ -147,11 +114,7 @@ int info_main(int count, char **words)
     int status = image_view(&image, wish.files[0], &view, &how);
     if (status > DAMAGED)
         return status;
-    struct kmodel *model = &view.model;
-    if (model->container_count)
-        qsort(model->containers, model->container_count, sizeof *model->containers, by_id);
-    if (model->name_count)
-        qsort(model->names, model->name_count, sizeof *model->names, by_owner);
+    objects_sort(&view.model);
     if (wish.json)
         view_json(&view);
     else

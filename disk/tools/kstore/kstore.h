@@ -68,6 +68,12 @@ void image_unview(struct image *image, struct kview *view);
 bool uuid_random(uint8_t uuid[16]);
 void uuid_text(const uint8_t uuid[16], char out[33]);
 
+/* ---- objects.c */
+
+void objects_sort(struct kmodel *model);        /* containers by id, names by owner */
+const char *encoder_text(const struct container_disk *container);
+void names_show(const struct kmodel *model, uint64_t object, bool json);    /* the named objects of one */
+
 /* ---- progress.c: a bar on stderr if that is a terminal */
 
 void progress_show(void *context, const char *what, uint64_t done, uint64_t of);

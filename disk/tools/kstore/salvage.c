@@ -117,17 +117,10 @@ static int ids_pass(struct copy *copy)
     return error ? error : copy_op(copy, &gone);
 }
 
-static int by_id(const void *a, const void *b)
-{
-    const struct kcontainer *x = a, *y = b;
-    return x->object < y->object ? -1 : x->object > y->object;
-}
-
 static int containers_copy(struct copy *copy)
 {
     struct kmodel *model = &copy->from->model;
-    if (model->container_count)
-        qsort(model->containers, model->container_count, sizeof *model->containers, by_id);
+    objects_sort(model);
     for (uint32_t i = 0; i < model->container_count; i++) {
         const struct kcontainer *c = &model->containers[i];
         int error = container_copy(copy, c);

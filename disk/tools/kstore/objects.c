@@ -1,0 +1,64 @@
+/*
+ * objects.c - what info and dump both show of containers: their order, encoders, named objects.
+ */
+#include "kstore.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int by_id(const void *a, const void *b)
+{
+    const struct kcontainer *x = a, *y = b;
+    return x->object < y->object ? -1 : x->object > y->object;
+}
+
+static int by_owner(const void *a, const void *b)
+{
+    const struct kname *x = a, *y = b;
+    if (x->object != y->object)
+        return x->object < y->object ? -1 : 1;
+    return strncmp(x->value.name, y->value.name, STORE_NAME_BYTES);
+}
+
+void objects_sort(struct kmodel *model)
+{
+    if (model->container_count)
+        qsort(model->containers, model->container_count, sizeof *model->containers, by_id);
+    if (model->name_count)
+        qsort(model->names, model->name_count, sizeof *model->names, by_owner);
+}
+
+const char *encoder_text(const struct container_disk *container)
+{
+    static const char *const texts[STORE_ENCODER_COUNT] = {
+        [STORE_ENCODER_DIFF] = "difference", [STORE_ENCODER_FULL] = "full",
+        [STORE_ENCODER_RANGES] = "ranges", [STORE_ENCODER_ADAPTIVE] = "adaptive",
+    };
+    return texts[le32_get(container->encoder)];     /* kcontainer_valid */
+}
+
+static void name_show(const struct name_value_disk *name, bool json)
+{
+    if (!json) {
+        printf("    %-24.63s %#llx, %llu bytes\n", name->name,
+               (unsigned long long)le64_get(name->address),
+               (unsigned long long)le64_get(name->bytes));
+        return;
+    }
+    json_begin("", '{');
+    json_text("name", name->name, STORE_NAME_BYTES);
+    json_number("address", le64_get(name->address));
+    json_number("bytes", le64_get(name->bytes));
+    json_end();
+}
+
+void names_show(const struct kmodel *model, uint64_t object, bool json)
+{
+    if (json)
+        json_begin("names", '[');
+    for (uint32_t i = 0; i < model->name_count; i++)
+        if (model->names[i].object == object)
+            name_show(&model->names[i].value, json);
+    if (json)
+        json_end();
+}
