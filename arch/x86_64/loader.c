@@ -12,6 +12,7 @@
 
 enum { MULTIBOOT2_LOADER = 0x36d76289, PVH_MAGIC = 0x336ec578, MEMORY_USABLE = 1 };
 
+#define LOW_BYTES (1ull << 32)
 struct memory_entry { uint64_t start, bytes; uint32_t type, reserved; };
 
 static void memory_add(const struct memory_entry *e)
@@ -22,7 +23,7 @@ static void memory_add(const struct memory_entry *e)
 
 static void module_add(paddr_t start, uint64_t bytes, const char *name)
 {
-    if (boot_info.module_count == BOOT_MODULES_MAX || bytes == 0)
+    if (boot_info.module_count == BOOT_MODULES_MAX || start >= LOW_BYTES || bytes - 1 >= LOW_BYTES - start)
         return;
     struct boot_module *m = &boot_info.modules[boot_info.module_count++];
     m->start = start;

@@ -105,16 +105,17 @@ void pci_for(void (*fn)(const struct pci_device *d, void *arg), void *arg)
     scan_bus(&s, 0, 0);
 }
 
-unsigned pci_capability(const struct pci_device *d, uint8_t id, unsigned after)
+unsigned pci_capability(const struct pci_device *d, uint8_t id, unsigned n)
 {
-    unsigned at = after != 0 ? after + 1 : REGISTER_CAPABILITIES;
+    unsigned at = REGISTER_CAPABILITIES;
     if (!(pci_read16(d, REGISTER_STATUS) & STATUS_CAPABILITIES))
         return 0;
-    for (unsigned steps = 0; steps < 64; steps++) {
+    for (unsigned steps = 0; steps < 64; steps++, at++) {
         at = pci_read8(d, at) & 0xfcu;
-        if (at < 0x40 || pci_read8(d, at) == id)
-            return at < 0x40 ? 0 : at;
-        at++;
+        if (at < 0x40)
+            break;
+        if (pci_read8(d, at) == id && n-- == 0)
+            return at;
     }
     return 0;
 }

@@ -18,8 +18,8 @@ uint8_t pci_read8(const struct pci_device *d, unsigned offset);
 uint16_t pci_read16(const struct pci_device *d, unsigned offset);
 uint32_t pci_read32(const struct pci_device *d, unsigned offset);
 
-/* The next capability with this id behind offset `after` (0: the first); 0: there is none. */
-unsigned pci_capability(const struct pci_device *d, uint8_t id, unsigned after);
+/* The n-th capability with this id (from 0); 0: there is none. */
+unsigned pci_capability(const struct pci_device *d, uint8_t id, unsigned n);
 /* Lets the device answer at its BARs and write to memory. */
 void pci_enable(const struct pci_device *d);
 /* Maps bytes of a memory BAR; NULL if it is none, was given no address, or is too small. */

@@ -256,8 +256,8 @@ static void poll(struct block_device *d)
 static volatile void *map_part(const struct pci_device *p, uint8_t kind, uint32_t bytes,
                                unsigned *capability)
 {
-    unsigned at = 0;
-    while ((at = pci_capability(p, PCI_CAPABILITY_VENDOR, at)) != 0) {
+    unsigned at;
+    for (unsigned n = 0; (at = pci_capability(p, PCI_CAPABILITY_VENDOR, n)) != 0; n++) {
         if (pci_read8(p, at + 3) != kind || pci_read32(p, at + 12) < bytes)
             continue;
         *capability = at;

@@ -2,8 +2,8 @@
  * parsers.c - the kernel's parsers on the host, under gcc's or clang's sanitizers.
  *
  * What the kernel takes apart that others wrote: programs (ELF), archives (ustar, and the names in
- * them), the command line, the boot loader's tags, the firmware's tables. Their files are included
- * as they are; what they need of the machine is replaced below, by something that checks what it is
+ * them), the command line, what boot loaders hand over (multiboot2's tags, PVH's start info), the
+ * firmware's tables, what PCI devices say of themselves. Their files are included as they are; what they need of the machine is replaced below, by something that checks what it is
  * asked for: no mapping outside a program's part of memory, none writable and executable, no byte
  * read that is not in the file. Memory comes from malloc, in exact sizes, so that one byte too far is
  * seen.
@@ -27,17 +27,28 @@
 #include "arch/x86_64/acpi.c"
 #undef root
 #include "arch/x86_64/loader.c"
+#define in32 device_in32
+#define out32 device_out32
+#define out16 device_out16
+static uint32_t in32(uint16_t port);
+static void out32(uint16_t port, uint32_t value);
+static void out16(uint16_t port, uint16_t value);
+#include "arch/x86_64/pci.c"
+#undef in32
+#undef out32
+#undef out16
 #include "tests/host/kernel_names.h"
 #undef fd_set
 #undef pause
 
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum parser { PARSE_ELF, PARSE_USTAR, PARSE_LINE, PARSE_TAGS, PARSE_ACPI, PARSE_PATH, PARSERS };
+enum parser { PARSE_ELF, PARSE_USTAR, PARSE_LINE, PARSE_TAGS, PARSE_ACPI, PARSE_PATH, PARSE_PVH, PARSE_PCI, PARSERS };
 enum { TABLES_AT = 0x10000, MEND = 0x80 };
 
 static uint8_t *input;                  /* the bytes being parsed, alone in their block */
@@ -50,9 +61,14 @@ static long seen;                       /* mappings, nodes, words: what the pars
 
 #define MUST(e) ((e) ? (void)0 : panic("%s, %s:%d", #e, __FILE__, __LINE__))
 
+static jmp_buf refused;
+static const char refusal[] = "the start info has magic %x, version %u"; /* a boot that cannot go on */
+
 void panic(const char *format, ...)
 {
     va_list arguments;
+    if (!strcmp(format, refusal))
+        longjmp(refused, 1);
     va_start(arguments, format);
     fprintf(stderr, "panic: ");
     vfprintf(stderr, format, arguments);
@@ -225,10 +241,22 @@ static void parse_line(void)
     free(text);
 }
 
+static bool pvh; /* its addresses may be any: each is made one in the input */
+
 void *arch_phys(paddr_t pa)
 {
-    MUST(pa <= input_bytes);
-    return input + pa;
+    MUST(pvh || pa <= input_bytes);
+    return input + (pvh ? pa % (input_bytes + 1) / 8 * 8 : pa);
+}
+
+static void boot_info_check(void)
+{
+    for (unsigned i = 0; i < boot_info.memory_count; i++)
+        MUST(boot_info.memory[i].start < boot_info.memory[i].end);
+    for (unsigned i = 0; i < boot_info.module_count; i++)
+        MUST(boot_info.modules[i].bytes && boot_info.modules[i].start < 1ull << 32 &&
+             boot_info.modules[i].bytes <= (1ull << 32) - boot_info.modules[i].start);
+    seen = boot_info.memory_count + boot_info.module_count;
 }
 
 static void parse_tags(void)
@@ -237,11 +265,29 @@ static void parse_tags(void)
         return;
     *(uint32_t *)input = (uint32_t)input_bytes; /* the loader is believed in this */
     multiboot_read(0);
-    for (unsigned i = 0; i < boot_info.memory_count; i++)
-        MUST(boot_info.memory[i].start < boot_info.memory[i].end);
-    for (unsigned i = 0; i < boot_info.module_count; i++)
-        MUST(boot_info.modules[i].bytes && boot_info.modules[i].start + boot_info.modules[i].bytes <= 1ull << 32);
-    seen = boot_info.memory_count + boot_info.module_count;
+    boot_info_check();
+}
+
+/* Entries of a list that lie in the input, of `count`; no more than boot_info has room for. */
+static uint32_t inside(paddr_t list, uint32_t count, size_t each)
+{
+    size_t room = (size_t)(input + input_bytes - (uint8_t *)arch_phys(list)) / each;
+    return (uint32_t)MIN(MIN(count, room), BOOT_RANGES_MAX - BOOT_MODULES_MAX);
+}
+
+static void parse_pvh(void)
+{
+    struct pvh_info *info = (void *)input;
+    if (input_bytes < sizeof *info)
+        return;
+    pvh = true; /* the loader is believed in where its lists lie, and how long they are */
+    info->memory_count = inside(info->memory, info->memory_count, sizeof(struct memory_entry));
+    info->module_count = inside(info->modules, info->module_count, sizeof(struct pvh_module));
+    if (!setjmp(refused)) {
+        pvh_read(info);
+        boot_info_check();
+    }
+    pvh = false;
 }
 
 void *arch_map_device(paddr_t pa, size_t bytes)
@@ -277,6 +323,57 @@ static void parse_acpi(void)
     seen = acpi_machine.cpu_count;
 }
 
+/* ---- PCI: 256 bytes of each device, which keeps all that is written ---- */
+
+static uint32_t device_selected;
+
+static uint8_t *device_register(unsigned bytes)
+{
+    size_t at = (device_selected >> 11 & 0x1fff) * 256 + (device_selected & 0xfc);
+    return (device_selected >> 8 & 7) == 0 && at + bytes <= input_bytes ? input + at : NULL;
+}
+static uint32_t device_in32(uint16_t port)
+{
+    uint32_t value = ~0u;
+    MUST(port == PORT_DATA);
+    if (device_register(4))
+        memcpy(&value, device_register(4), 4);
+    return value;
+}
+static void device_out32(uint16_t port, uint32_t value)
+{
+    if (port == PORT_ADDRESS)
+        device_selected = value;
+    else if (device_register(4))
+        memcpy(device_register(4), &value, 4);
+}
+static void device_out16(uint16_t port, uint16_t value)
+{
+    MUST(port == PORT_DATA || port == PORT_DATA + 2);
+    if (device_register(4))
+        memcpy(device_register(4) + port % 4, &value, 2);
+}
+
+int arch_vector_alloc(void (*handler)(void *), void *arg) { return handler || arg ? -ENOSPC : 0x40; }
+void arch_msi_message(int vector, unsigned cpu, uint64_t *address, uint32_t *data)
+{
+    *address = 0xfee00000 + cpu;
+    *data = (uint32_t)vector;
+}
+
+static void device_take(const struct pci_device *d, void *arg)
+{
+    (void)arg;
+    unsigned at, n = 0;
+    for (; (at = pci_capability(d, PCI_CAPABILITY_VENDOR, n)) != 0; n++)
+        MUST(at >= 0x40 && at <= 0xfc && n < 64); /* also if the list loops */
+    for (unsigned bar = 0; bar < 6; bar++)
+        (void)!pci_map_bar(d, bar, 0, 16);
+    seen += 1 + (pci_msix(d, 0, NULL, NULL) == 0);
+}
+
+static void parse_pci(void) { pci_for(device_take, NULL); }
+
 char kernel_end[1];
 void cpu_init_first(void) { abort(); }
 bool cpu_prepare(unsigned id) { return id > 0; }
@@ -307,13 +404,13 @@ uint64_t clock_scale;
 static long parse(const uint8_t *bytes, size_t count)
 {
     static void (*const parsers[PARSERS])(void) = {parse_elf, parse_ustar, parse_line,
-                                                   parse_tags, parse_acpi, parse_path};
+                                                   parse_tags, parse_acpi, parse_path, parse_pvh, parse_pci};
     if (!count)
         return 0;
     if (!this_cpu.self)
         parsers_init();
     enum parser parser = (bytes[0] & ~MEND) % PARSERS;
-    size_t room = count - 1 + (parser == PARSE_TAGS); /* a loader's last string may end behind its list */
+    size_t room = count - 1 + (parser == PARSE_TAGS || parser == PARSE_PVH); /* a loader's last string may end behind its list */
     uint8_t *copy = calloc(1, room ? room : 1);
     memcpy(copy, bytes + 1, count - 1);
     input = copy;

@@ -158,6 +158,37 @@ static void tags_good(void)
     tag(TAG_END, "", 0);
 }
 
+/* The start info, its lists and texts at places of a multiple of 8. */
+static void pvh_good(void)
+{
+    enum { MEMORY = sizeof(struct pvh_info), MODULES = MEMORY + 2 * sizeof(struct memory_entry),
+           LINE = MODULES + sizeof(struct pvh_module), NAME = LINE + 16 };
+    struct pvh_info info = {.magic = PVH_MAGIC, .version = 1, .module_count = 1, .modules = MODULES, .line = LINE,
+                            .rsdp = 0xf0000, .memory = MEMORY, .memory_count = 2};
+    struct memory_entry memory[2] = {{0, 0x9f000, 1, 0}, {0x100000, 0xff00000, 1, 0}};
+    struct pvh_module module = {0x200000, 0x100000, NAME, 0};
+    good_bytes = 1;
+    add(&info, sizeof info);
+    add(memory, sizeof memory);
+    add(&module, sizeof module);
+    add("log=com2 seed=1", 16);
+    add("initrd", 7);
+}
+
+/* A device with a list of capabilities, MSI-X among them, and a bridge. */
+static void pci_good(void)
+{
+    uint8_t device[256] = {0xf4, 0x1a, 0x42, 0x10, [REGISTER_STATUS] = STATUS_CAPABILITIES,
+                           [REGISTER_BAR] = 0, 0, TABLES_AT >> 16, [REGISTER_CAPABILITIES] = 0x40,
+                           [0x40] = PCI_CAPABILITY_VENDOR, 0x60, [0x60] = PCI_CAPABILITY_MSIX, 0x80,
+                           [0x80] = PCI_CAPABILITY_VENDOR, 0};
+    uint8_t bridge[256] = {0x36, 0x1b, 1, 0, [REGISTER_CLASS] = 4, 6, [REGISTER_HEADER] = HEADER_BRIDGE,
+                           [REGISTER_SECONDARY_BUS] = 1};
+    good_bytes = 1;
+    add(device, sizeof device);
+    add(bridge, sizeof bridge);
+}
+
 static void table(const char *signature, const void *bytes, uint32_t count)
 {
     struct table t = {.bytes = (uint32_t)sizeof t + count, .revision = 1};
@@ -212,6 +243,10 @@ int main(int argc, char **argv)
     good_bytes = 1;
     add(names, sizeof names);
     attack("names of files", PARSE_PATH, 2, sizeof names, randoms);
+    pvh_good();
+    attack("PVH's start info", PARSE_PVH, 3, good_bytes - 1, randoms);
+    pci_good();
+    attack("PCI devices", PARSE_PCI, 3, good_bytes - 1, randoms);
     if (!corpus) printf("# %lu inputs\n", runs);
     return failed != 0;
 }
