@@ -3,7 +3,8 @@
  *
  * What the kernel takes apart that others wrote: programs (ELF), archives (ustar, and the names in
  * them), the command line, what boot loaders hand over (multiboot2's tags, PVH's start info), the
- * firmware's tables, what PCI devices say of themselves. Their files are included as they are; what they need of the machine is replaced below, by something that checks what it is
+ * firmware's tables, what PCI devices say of themselves. Their files are included
+ * as they are; what they need of the machine is replaced below, by something that checks what it is
  * asked for: no mapping outside a program's part of memory, none writable and executable, no byte
  * read that is not in the file. Memory comes from malloc, in exact sizes, so that one byte too far is
  * seen.
@@ -410,7 +411,8 @@ static long parse(const uint8_t *bytes, size_t count)
     if (!this_cpu.self)
         parsers_init();
     enum parser parser = (bytes[0] & ~MEND) % PARSERS;
-    size_t room = count - 1 + (parser == PARSE_TAGS || parser == PARSE_PVH); /* a loader's last string may end behind its list */
+    size_t room = count - 1; /* a loader's last string may end behind its list: */
+    room += parser == PARSE_TAGS || parser == PARSE_PVH;
     uint8_t *copy = calloc(1, room ? room : 1);
     memcpy(copy, bytes + 1, count - 1);
     input = copy;
