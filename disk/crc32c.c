@@ -42,6 +42,12 @@ static void table_fill(void)
     table_ready = true;
 }
 
+static inline uint64_t carry(uint64_t crc)
+{
+    return carried[0][crc & 255] ^ carried[1][crc >> 8 & 255] ^ carried[2][crc >> 16 & 255] ^
+           carried[3][crc >> 24];
+}
+
 /* Eight bytes by eight tables. Written out: as a loop it takes three times the instructions. */
 static inline uint32_t slice8(uint64_t word, const uint32_t (*t)[256])
 {
@@ -111,12 +117,6 @@ static bool instruction_present(void)
     uint32_t a = 1, b, c = 0, d;
     __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
     return c >> 20 & 1;
-}
-
-static inline uint64_t carry(uint64_t crc)
-{
-    return carried[0][crc & 255] ^ carried[1][crc >> 8 & 255] ^ carried[2][crc >> 16 & 255] ^
-           carried[3][crc >> 24];
 }
 
 /* The instruction takes three cycles, and one may begin in each: three lanes, joined by what is carried. */
@@ -208,4 +208,15 @@ uint32_t crc32c(uint32_t seed, const void *bytes, size_t count)
     if (!chosen)
         crc32c_choose(NULL);
     return ~chosen->routine(~seed, bytes, count);
+}
+
+uint32_t crc32c_padded(uint32_t seed, const void *bytes, size_t count, size_t zeros)
+{
+    size_t lanes = zeros / LANE;
+    uint64_t state = (uint32_t)~crc32c(seed, bytes, count - lanes * LANE);
+    if (!table_ready)
+        table_fill();
+    for (; lanes; lanes--)
+        state = carry(state);
+    return (uint32_t)~state;
 }

@@ -435,7 +435,8 @@ void store_group_cancel(struct store_group *group)
     }
 }
 
-uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t bytes)
+uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t bytes,
+                   size_t zeros)
 {
     const struct group_disk *header = (const void *)group;
     uint32_t crc = crc_seed(super->uuid, CRC_GROUP, le64_get(header->lsn),
@@ -443,7 +444,7 @@ uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t 
     crc = crc32c(crc, group, offsetof(struct group_disk, crc));
     if (BUG(BUG_HEADER_CRC))
         return crc;
-    return crc32c(crc, group + sizeof *header, bytes - sizeof *header);
+    return crc32c_padded(crc, group + sizeof *header, bytes - sizeof *header, zeros);
 }
 
 static void header_encode(struct store_group *group)
@@ -461,7 +462,8 @@ static void header_encode(struct store_group *group)
     header->blocks = le32_of((uint32_t)(group->bytes / BLOCK_BYTES));
     header->records = le32_of(group->records);
     header->payload_bytes = le32_of((uint32_t)(group->used - sizeof *header));
-    header->crc = le32_of(group_crc(&store->super, group->buffer, group->bytes));
+    size_t zeros = BUG(BUG_GROUP_PADDING) ? 0 : group->bytes - group->used;         /* G4 */
+    header->crc = le32_of(group_crc(&store->super, group->buffer, group->bytes, zeros));
 }
 
 int store_group_seal(struct store_group *group)

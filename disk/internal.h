@@ -526,7 +526,8 @@ struct scan {
 };
 int  log_reader_open(struct log_reader *reader, const struct store *store);
 void log_reader_close(struct log_reader *reader);
-uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t bytes);
+uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t bytes,
+                   size_t zeros);       /* so many at its end are known to be zero */
 int  log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const uint8_t **group);
 struct scan log_scan_begin(struct log_reader *reader, uint32_t area);
 int  log_scan_next(struct scan *scan);

@@ -80,7 +80,7 @@ static int crc_holds(struct log_reader *reader, uint64_t lsn, size_t bytes, cons
         return error;
     if (BUG(BUG_NO_CRC) || lsn >= reader->verified_from)
         return 1;
-    return group_crc(&reader->store->super, *group, bytes) ==
+    return group_crc(&reader->store->super, *group, bytes, 0) ==
            le32_get(((const struct group_disk *)*group)->crc);
 }
 

@@ -85,6 +85,8 @@ struct disk_clock {
  * CRC-32C. Choose once at start-up: without a clock the instruction is used where there is one
  * (fixed, so runs repeat); with a clock the fastest of "instruction", "table" and "sums". */
 uint32_t crc32c(uint32_t seed, const void *bytes, size_t count);
+/* The same, quicker, where the last `zeros` of these bytes are zero. */
+uint32_t crc32c_padded(uint32_t seed, const void *bytes, size_t count, size_t zeros);
 void     crc32c_choose(const struct disk_clock *clock);
 bool     crc32c_fix(const char *name);  /* one of these three; false: this machine lacks it */
 const char *crc32c_chosen(void);        /* its name, for the boot message */

@@ -9,6 +9,7 @@
  * taken out of a message if it is added (xor) to those 65, 155, 170, 195 and 209 places behind.
  */
 #include "crc32c.h"
+#include "kernel.h"
 #include "words.h"
 
 #include "arch.h"
@@ -115,7 +116,8 @@ void crc32c_init(void)
     uint64_t instruction_cycles = cycles_of(by_instruction, &a);
     uint64_t sums_cycles = cycles_of(by_sums, &b);
     assert(a == b);
-    if (instruction_cycles < sums_cycles)
+    const char *choice = kernel_option("crc");
+    if (choice ? *choice == 'i' : instruction_cycles < sums_cycles)
         chosen = by_instruction;
     printk("crc32c: by %s (8 KiB: instruction %lu cycles, sums %lu)",
            chosen == by_instruction ? "instruction" : "sums",

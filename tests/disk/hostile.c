@@ -143,7 +143,7 @@ static void log_mend(struct hostile *hostile)
         memcpy(header->uuid_low.byte, super->uuid, 4);
         header->epoch = le32_of(epoch_at(super, lsn));
         header->prev_crc = le32_of(prev_crc);
-        prev_crc = group_crc(super, group, bytes);
+        prev_crc = group_crc(super, group, bytes, 0);
         header->crc = le32_of(prev_crc);
         lsn += bytes;
         left -= bytes;
