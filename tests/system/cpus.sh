@@ -13,12 +13,12 @@ for name in $TESTS; do
 done
 for cpus in 1 2 4; do
     status=0
-    failed=$(scripts/run --no-store --cpus "$cpus" --timeout 120 --append check_ms=5 "${adds[@]}" -c "$all true" \
+    failed=$(scripts/run --no-store --cpus "$cpus" --timeout 300 --append check_ms=5 "${adds[@]}" -c "$all true" \
         2>"$TEST_TMP/errors") || status=$?
     is "$cpus CPUs: $TESTS, checked every 5 ms" "0 " "$status $failed"
 done
 status=0
-scripts/run --no-store --kernel build/bugs/kernel.elf --append "bug=MASK_LOST check_ms=3" --timeout 60 "${adds[@]}" \
+scripts/run --no-store --kernel build/bugs/kernel.elf --append "bug=MASK_LOST check_ms=3" --timeout 300 "${adds[@]}" \
     -c kernel_txn >/dev/null 2>"$TEST_TMP/errors" || status=$?
 is "a planted bug: the kernel stops" 122 "$status"
 ok "and says that its check found it" grep -q 'kcheck found errors' "$TEST_TMP/errors"
