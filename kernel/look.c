@@ -146,6 +146,8 @@ static void say_handle(struct text *t, int number, const struct handle_slot *s)
         say(t, "  %s", ((struct object *)s->object)->name);
     else if (s->type == HANDLE_VIEW)
         say(t, "  %u", ((struct view *)s->object)->id);
+    else if (s->type == HANDLE_PORT && ((struct port *)s->object)->credits_used)
+        say(t, "  %lu credits, %lu held", ((struct port *)s->object)->credits, ((struct port *)s->object)->held);
     say(t, "\n");
 }
 

@@ -33,34 +33,56 @@ static inline int child_wait_for(int pid, int seconds)
 
 /* ---- what must be as before ---- */
 
-struct counts { long frames, objects, processes, views; };
+struct counts { long frames, objects, processes, views, handles, credits; };
+
+/* Credits of the process's ports that transactions hold. */
+static inline long credits_held(int pid)
+{
+    static char text[16384];
+    long n = CALL(KD_LOOK, KD_LOOK_HANDLES, pid, text, sizeof text - 1), held = 0;
+    text[n < 0 ? 0 : n] = 0;
+    for (const char *at = text; (at = strstr(at, " credits, "));) held += strtol(at += 10, NULL, 10);
+    return held;
+}
 
 static inline struct counts counts_now(void)
 {
+    static struct kd_process_info p[64];
     struct kd_system_info s;
     CALL(KD_SYSTEM_INFO, &s);
-    return (struct counts){(long)(s.free_bytes / KD_PAGE_BYTES), (long)s.objects, (long)s.processes,
-                           CALL(KD_VIEW_LIST, NULL, 0)};
+    struct counts c = {(long)(s.free_bytes / KD_PAGE_BYTES), (long)s.objects, (long)s.processes,
+                       CALL(KD_VIEW_LIST, NULL, 0), 0, 0};
+    long n = CALL(KD_PROCESS_LIST, p, 64);
+    for (long i = 0; i < n && i < 64; i++) {
+        c.handles += (long)p[i].used[KD_LIMIT_HANDLES];
+        c.credits += credits_held(p[i].pid);
+    }
+    return c;
 }
+
+static inline int counts_good(struct counts before, struct counts now, long frames_allowed)
+{
+    return now.frames + frames_allowed >= before.frames && now.objects == before.objects
+           && now.processes == before.processes && now.views == before.views && now.handles == before.handles
+           && now.credits == before.credits;
+}
+
+enum { MANAGER_KEEPS = 600 }; /* frames, of the store manager for long messages, once */
 
 /* Are they back? What ends in the background gets its time: others work on the host, too. */
 static inline int counts_back(struct counts before, long frames_allowed)
 {
     struct counts now = counts_now();
-    for (int i = 0; i < CHILD_ENDS_S * 100; i++, now = counts_now()) {
-        if (now.frames + frames_allowed >= before.frames && now.objects == before.objects
-            && now.processes == before.processes && now.views == before.views)
-            break;
+    for (int i = 0; i < CHILD_ENDS_S * 100 && !counts_good(before, now, frames_allowed); i++, now = counts_now())
         usleep(10000);
-    }
     struct kd_view_info views[KD_VIEW_MAX];
     for (long i = 0; now.views != before.views && i < CALL(KD_VIEW_LIST, views, KD_VIEW_MAX); i++)
         printf("# view %d of process %d, state %d\n", (int)views[i].view, views[i].pid,
                (int)views[i].state);
-    printf("# frames %+ld, objects %+ld, processes %+ld, views %+ld\n", now.frames - before.frames,
-           now.objects - before.objects, now.processes - before.processes, now.views - before.views);
-    return now.frames + frames_allowed >= before.frames && now.objects == before.objects
-           && now.processes == before.processes && now.views == before.views;
+    printf("# frames %+ld, objects %+ld, processes %+ld, views %+ld, handles %+ld, credits held %+ld\n",
+           now.frames - before.frames, now.objects - before.objects, now.processes - before.processes,
+           now.views - before.views, now.handles - before.handles, now.credits - before.credits);
+    return counts_good(before, now, frames_allowed);
 }
 
 static inline int check_clean(void) { return CALL(KD_CHECK, 0) == 0; }

@@ -830,11 +830,13 @@ int main(int argc, char **argv)
     static char self[64];
     const char *name = strrchr(argv[0], '/');
     snprintf(self, sizeof self, "/bin/%s", name ? name + 1 : argv[0]);
-    tap_plan(30);
+    tap_plan(31);
     is(child_run(self, "count", NULL), 0, "a counter is made");
     prepare(self);
     tap_ok(port >= 0 && copy >= 0 && object >= 0 && view >= 0 && process >= 0 && disk >= 0
                && store >= 0 && file >= 0 && base != KD_STORE_BASE, "one of each handle");
+    ps_list(&(struct ps_info){0}, 1); /* the library keeps its handle */
+    const struct counts before = counts_now();
     katydid_pointers();
     linux_pointers();
     inner_pointers(self);
@@ -843,6 +845,7 @@ int main(int argc, char **argv)
     katydid_structures(self);
     linux_values();
     scenes(self);
+    tap_ok(counts_back(before, MANAGER_KEEPS), "frames, objects, processes, views, handles and credits are back");
     tap_ok(check_clean(), "kcheck");
     is(child_run(self, "count", NULL), 0, "the store manager lives, and a commit works");
     return tap_end();

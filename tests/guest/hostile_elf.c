@@ -159,7 +159,7 @@ int main(void)
     lies();
     every_byte();
     unlink("/tmp/mutant");
-    tap_ok(counts_back(before, 64), "frames, objects, processes and views are back");
+    tap_ok(counts_back(before, 64), "frames, objects, processes, views, handles and credits are back");
     tap_ok(check_clean(), "kcheck");
     return tap_end();
 }

@@ -329,7 +329,7 @@ int main(int argc, char **argv)
     tap_ok(fuzz(self, first, calls) && fuzz_ends[FUZZ_EARLY] <= fuzz_ends[FUZZ_DONE] / 4,
            "%d calls at random by four processes", calls);
     clean_up();
-    tap_ok(counts_back(before, 200), "frames, objects, processes and views are back");
+    tap_ok(counts_back(before, 200), "frames, objects, processes, views, handles and credits are back");
     tap_ok(check_clean(), "kcheck");
     if (stored) is(child_run(self, "count", NULL), 0, "the store manager lives, and a commit works");
     return tap_end();

@@ -454,7 +454,7 @@ int main(int argc, char **argv)
     }
     struct counts before = counts_now();
     for (int i = 0; i < ALONE; i++) child_wait_for(start(argv[0], i, -1, -1), CHILD_ENDS_S);
-    tap_ok(counts_back(before, 64), "frames, objects, processes, views are back");
+    tap_ok(counts_back(before, 64), "frames, objects, processes, views, handles and credits are back");
     beside_a_storm(argv[0]);
     beside_a_crowd(argv[0]);
     tap_ok(check_clean(), "kcheck");

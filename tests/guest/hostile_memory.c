@@ -95,7 +95,11 @@ static void *recurse_in_thread(void *unused)
 
 static int container_write(void *p) { *(volatile char *)p = 1; return 0; }
 static int container_jump(void *p) { ((void (*)(void))p)(); return 0; }
-static int container_far(void *p) { return ((volatile char *)p)[1ul << 42]; }
+static int container_far(void *p) /* with a private copy, and its credit, in hand */
+{
+    *(volatile char *)p = 1;
+    return ((volatile char *)p)[1ul << 42];
+}
 
 static int container_role(const char *what)
 {

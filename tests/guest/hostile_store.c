@@ -337,7 +337,7 @@ static void containers_delete(void)
 int main(int argc, char **argv)
 {
     if (argc > 1) return role(argv[1]);
-    tap_plan(20);
+    tap_plan(21);
     is(child_run(argv[0], "fill", NULL), 0, "data that must stay");
     is(client_connect(), 0, "the store manager is there");
     client_open("hostile-b", PS_CREATE | PS_WRITE, NULL, 0, 0, &other);
@@ -349,7 +349,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < 64; i++)
         if (strcmp(at_first[i].name, "kept") == 0) unopened = at_first[i].container;
     tap_ok(page_of_mine && unopened && commit(NULL, 0, 1) == 0, "a page, and a commit that is right");
-    struct store_stats before = client_stats();
+    const struct store_stats before = client_stats();
+    const struct counts counts = counts_now();
     requests();
     batches();
     at_random();
@@ -358,5 +359,6 @@ int main(int argc, char **argv)
     is(commit(NULL, 0, 1), 0, "a commit that is right, again");
     is(client_call(STORE_CHECKPOINT, 0, 0, 0, NULL, 0, NULL, 0), 0, "a checkpoint");
     is(child_run(argv[0], "check", NULL), 0, "the data is as it was");
+    tap_ok(counts_back(counts, MANAGER_KEEPS), "frames, objects, processes, views, handles and credits are back");
     return tap_end();
 }
