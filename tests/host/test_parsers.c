@@ -9,6 +9,8 @@
  */
 #include "tests/fuzz/parsers.c"
 
+enum { PROGRAMS_AT_RANDOM = 1900000 };    /* with all others of them: 2 million, in each tier */
+
 static unsigned number, failed;
 static unsigned long runs;
 static uint8_t good[1 + 8192], changed[sizeof good];
@@ -228,7 +230,7 @@ int main(int argc, char **argv)
     if (!corpus) printf("1..%d\n# seed %llu; again: SEED=%llu build/tests/host/test_parsers\n", 2 * PARSERS,
            (unsigned long long)seed, (unsigned long long)seed);
     elf_good();
-    attack("programs", PARSE_ELF, 4, 232, randoms); /* three segments and a stack */
+    attack("programs", PARSE_ELF, 4, 232, MAX(randoms, PROGRAMS_AT_RANDOM)); /* three segments and a stack */
     ustar_good();
     attack("archives", PARSE_USTAR, 6, 512, randoms);
     static const char line[] = "log=com2 seed=12 check_ms=5  epoch= x=y =z";
