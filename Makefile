@@ -286,14 +286,17 @@ check:                          ## host tests only (2 minutes at most)
 	@+$(MAKE) --no-print-directory -j$(JOBS) host-tests
 	@scripts/test --host --tier check $(if $(ONLY),--only '$(ONLY)')
 
-test-long:                      ## host proofs in full, all else with 1, 2, 4 CPUs; N=SEEDS, SEED=FIRST, ONLY=PATTERN
+FUZZERS := build/fuzz/image build/fuzz/log build/fuzz/kcheck build/fuzz/corpus build/fuzz/parsers build/tests/host/test_parsers
+
+test-long:                      ## host proofs, fuzzers in full, all else with 1, 2, 4 CPUs; N=SEEDS, SEED=FIRST, ONLY=PATTERN
 	@scripts/setup test
-	@+$(MAKE) --no-print-directory -j$(JOBS) tests iso
+	@scripts/setup fuzz
+	@+$(MAKE) --no-print-directory -j$(JOBS) tests iso $(FUZZERS)
 	@N=$(N) SEED=$(SEED) scripts/test --tier long --cpus 1,2,4 --jobs $(JOBS) $(if $(ONLY),--only '$(ONLY)')
 
 fuzz:                           ## libFuzzer: images, logs, kcheck, the kernel's parsers; N=RUNS (200000) SEED=S
 	@scripts/setup fuzz
-	@+$(MAKE) --no-print-directory -j$(JOBS) build/fuzz/image build/fuzz/log build/fuzz/kcheck build/fuzz/corpus build/fuzz/parsers build/tests/host/test_parsers
+	@+$(MAKE) --no-print-directory -j$(JOBS) $(FUZZERS)
 	@tests/fuzz/fuzz.sh $(or $(N),200000) $(or $(SEED),1)
 
 coverage:                       ## branches of disk/ that the host tests run; HTML in build/coverage

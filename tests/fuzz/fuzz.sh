@@ -3,11 +3,15 @@
 #
 #   tests/fuzz/fuzz.sh [RUNS [SEED]]      runs of each target (200000); the same seed repeats them
 #
+# The long tier of scripts/test does, too.
+#
 # A finding is left as build/fuzz/TARGET-crash-..., and the line that repeats it is
 # printed. What was learnt stays in build/fuzz/corpus-* for the next time.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-runs=${1:-200000} seed=${2:-1} status=0
+runs=${1:-200000} seed=${2:-${SEED:-1}} status=0
+
+echo 1..4
 
 for part in image log kcheck parsers; do
     corpus=build/fuzz/corpus-$part

@@ -59,7 +59,7 @@ def test_words_that_only_look_like_results_do_not_count():
 
 
 def test_a_part_gives_its_cpus_to_each_item_and_closes_with_its_counts():
-    os.environ.setdefault("TEST_TIER", "test")
+    os.environ["TEST_TIER"] = "test"
     item = ("runner-cpus", ["sh", "-c", 'echo 1..2; echo "ok 1"; [ "$CPUS" = 4 ] && echo "ok 2" || echo "not ok 2"'])
     os.makedirs(runner.LOGS, exist_ok=True)
     said = io.StringIO()
@@ -70,6 +70,14 @@ def test_a_part_gives_its_cpus_to_each_item_and_closes_with_its_counts():
     assert lines[0].startswith("[1/1] runner-cpus: 2 passed, 0 failed"), lines
     assert lines[1].startswith("a part: 1 programs, 2 passed, 0 failed"), lines
     assert "    again: scripts/test --only runner-cpus" in lines, lines
+
+
+def test_the_long_tier_runs_the_fuzzers():
+    found = {}
+    for tier in ("check", "test", "long"):
+        os.environ["TEST_TIER"] = tier
+        found[tier] = "tests/fuzz/fuzz" in [name for name, _ in runner.host_items()]
+    assert found == {"check": False, "test": False, "long": True}, found
 
 
 def test_numbers_of_cpus_are_read():
