@@ -141,18 +141,18 @@ static void slots_read(const struct disk_io *io, void *block, struct slots *slot
 {
     uint32_t version = 0;
     uint8_t making[16];
-    bool nowhere = false;
     int error = block_read(io, 0, block);
     slots->verdict[0] = error ? SLOT_UNREADABLE
                               : superblock_decode(block, io->bytes, 0, &slots->super[0], &version);
     if (version_tells(slots->verdict[0]))
         report->version = version;
-    uint64_t b = slot_b_place(io->bytes);
-    if (!block_read(io, SIGNPOST_OFFSET, block) && signpost_decode(block, io->bytes, &b) && !b) {
+    uint64_t b = 0;
+    bool post = !block_read(io, SIGNPOST_OFFSET, block) && signpost_decode(block, io->bytes, &b);
+    bool nowhere = post && !b;
+    if (nowhere)
         memcpy(making, ((const struct signpost_disk *)block)->uuid, 16);
-        nowhere = true;
+    if (!b)
         b = slot_b_place(io->bytes);
-    }
     if (slots->verdict[0] == SLOT_VALID)
         b = slots->super[0].slot_b_offset;
     int error_b = block_read(io, b, block);
@@ -169,6 +169,9 @@ static void slots_read(const struct disk_io *io, void *block, struct slots *slot
         slots->blank = true;            /* whatever is there does not count */
         return;
     }
+    for (int i = 0; i < 2; i++)         /* a store is here, whatever became of its slots */
+        if (post && (slots->verdict[i] == SLOT_ZERO || slots->verdict[i] == SLOT_FOREIGN))
+            slots->verdict[i] = SLOT_DAMAGED;
     report->slot_bad[0] = slots->verdict[0] != SLOT_VALID;
     report->slot_bad[1] = slots->verdict[1] != SLOT_VALID;
     slots->blank = slots->verdict[0] == SLOT_ZERO;

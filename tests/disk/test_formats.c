@@ -412,6 +412,12 @@ static void disks_that_are_no_store_are_told_apart(void **state)
     device.image[b + 20]++;
     assert_int_equal(store_open(&io, &test_memory, NULL, &store, &report), -EUCLEAN);
     assert_non_null(report.message);
+    memset(device.image, 0, BLOCK_BYTES);
+    memset(device.image + b, 'x', BLOCK_BYTES);
+    assert_int_equal(store_open(&io, &test_memory, NULL, &store, &report), -EUCLEAN);
+    assert_string_equal(report.rule, "R5");     /* for the signpost leads to a store */
+    device.image[SIGNPOST_OFFSET + 16] ^= 1;
+    assert_int_equal(store_open(&io, &test_memory, NULL, &store, &report), -EMEDIUMTYPE);
     device_close(&device);
 }
 

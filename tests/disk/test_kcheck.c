@@ -266,6 +266,10 @@ static uint32_t seed_run(uint64_t seed)
         compare(&state, seed, i, true);
         kcheck(&state, &own);
         damaged += own.verdict == KCHECK_DAMAGED;
+        memset(state.image, (int)(i % 2), STORE_PAGE_BYTES);    /* the signpost is left */
+        memset(state.image + state.bytes / 2 / STORE_PAGE_BYTES * STORE_PAGE_BYTES, 0,
+               STORE_PAGE_BYTES);
+        compare(&state, seed, i, true);
     }
     device_close(&state);
     device_close(&device);

@@ -153,6 +153,24 @@ def test_with_one_superblock_a_warning_says_that_commits_may_be_lost():
             run("check", "--strict", image.path, status=DAMAGED)
 
 
+def test_a_store_without_superblocks_is_a_damaged_store():
+    """With both wiped and all else whole kstore said "something that is not a Katydid store". The
+    signpost proves that it was one."""
+    with Image("--size", "1") as image:
+        image.put("one", 2)
+        image.spoil(0, bytes(BLOCK))
+        image.spoil(512 << 10, bytes(BLOCK))
+        done = run("check", image.path, status=DAMAGED)
+        assert all(f"damage: superblock slot {name} is not valid: it is all zeros" in done.stdout for name in "AB"), done
+        for words in (["info"], ["dump"], ["log"], ["map"], ["salvage"]):
+            done = run(*words, image.path, *([image.other("new")] if words == ["salvage"] else []), status=CANNOT)
+            assert "both superblocks are lost" in done.stderr and "salvage" not in done.stderr, done
+        run("grow", image.path, "4M", status=DAMAGED)
+        assert not os.path.exists(image.other("new"))
+        image.spoil(BLOCK + 20, b"!")
+        run("check", image.path, status=NO_STORE)
+
+
 def test_quick_reads_no_page():
     with Image("--size", "1") as image:
         image.put("one", 2)

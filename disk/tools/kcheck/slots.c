@@ -310,6 +310,10 @@ void kslots_read(struct kview *view)
         if (view->slots[i].state == KSLOT_VALID && view->slots[i].generation >= GENERATION_MADE &&
             !memcmp(view->slots[i].uuid, view->making, sizeof view->making))
             view->being_made = false;
+    for (int i = 0; i < 2; i++)         /* the signpost proves that there was a store */
+        if (view->signpost_valid && (view->slots[i].state == KSLOT_ZERO ||
+                                     view->slots[i].state == KSLOT_FOREIGN))
+            view->slots[i].state = KSLOT_DAMAGED;
     if (view->rescue && a->state != KSLOT_VALID && b->state != KSLOT_VALID &&
         !(a->state == KSLOT_ZERO && b->state == KSLOT_ZERO))
         slot_b_seek(view);

@@ -158,7 +158,8 @@ int image_view(struct image *image, const char *path, struct kview *view,
     progress_end();
     status = error_status(error);
     if (error && !(status == DAMAGED && view->super.extent_pages)) {
-        fprintf(stderr, "kstore: %s: %s\n", path, error_text(error));
+        fprintf(stderr, "kstore: %s: %s\n", path, status != DAMAGED ? error_text(error) :
+                "both superblocks are lost, and with them where all else lies: restore a copy");
         image_unview(image, view);
         return status == DAMAGED ? CANNOT : status;
     }
