@@ -47,6 +47,16 @@ static int role(const char *what)
     return -ps_transaction(fill ? kept_fill : kept_check, NULL);
 }
 
+/* A copy is there to be told of; the transaction is aborted. */
+static long changes_nowhere(void *unused)
+{
+    (void)unused;
+    *page_of_mine = 1;
+    for (int i = 0; i < BAD_POINTERS; i++)
+        if (CALL(KD_TXN_CHANGES, 0, bad_pointers[i]) != -EFAULT) return 1;
+    return 2;
+}
+
 /* ---- requests ---- */
 
 static char data[8192], out[65536];
@@ -337,7 +347,7 @@ static void containers_delete(void)
 int main(int argc, char **argv)
 {
     if (argc > 1) return role(argv[1]);
-    tap_plan(21);
+    tap_plan(22);
     is(child_run(argv[0], "fill", NULL), 0, "data that must stay");
     is(client_connect(), 0, "the store manager is there");
     client_open("hostile-b", PS_CREATE | PS_WRITE, NULL, 0, 0, &other);
@@ -351,6 +361,7 @@ int main(int argc, char **argv)
     tap_ok(page_of_mine && unopened && commit(NULL, 0, 1) == 0, "a page, and a commit that is right");
     const struct store_stats before = client_stats();
     const struct counts counts = counts_now();
+    is(client_run(changes_nowhere, NULL), 2, "txn_changes: memory that is nowhere");
     requests();
     batches();
     at_random();
