@@ -91,7 +91,8 @@ static void at_random(void)
 {
     int good = 1;
     for (int i = 0; i < FRAMES_AT_RANDOM; i++) {
-        for (unsigned n = 1 + dice() % 200; n > 0; n--) ((unsigned char *)&frame)[dice() % sizeof frame] = (unsigned char)dice();
+        for (unsigned n = 1 + dice() % 200; n > 0; n--)
+            ((unsigned char *)&frame)[dice() % sizeof frame] = (unsigned char)dice();
         frame.context.uc_mcontext.fpregs = (void *)frame.fpu;
         frame.context.uc_mcontext.gregs[REG_RIP] = (greg_t)landed;
         good &= lands("at random", (unsigned long)i);
