@@ -42,7 +42,7 @@ static void reads(void)
     txn_end();
     cost = counter() - begin;
     struct kd_view_stats after = stats_now();
-    row("begin and end of an empty transaction, 1,280 pages mapped", "instructions",
+    row("begin and end of an empty transaction, the kernel's calls, 1,280 pages mapped", "instructions",
         begin_cost(KD_SERIALISABLE, 1), "400");
     view_end(view);
     row("read transaction over 1,280 cached pages, whole pages read: faults", "faults",
