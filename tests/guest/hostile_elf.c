@@ -11,7 +11,8 @@
 
 #include "hostile.h"
 
-enum { CODE = 0x1000, DATA = 0x2000, FILE_BYTES = 0x2040, SEGMENTS = 3 };
+enum { CODE = 0x1000, DATA = 0x2000, FILE_BYTES = 0x2040, SEGMENTS = 3,
+       HEADERS_BYTES = sizeof(Elf64_Ehdr) + SEGMENTS * sizeof(Elf64_Phdr) };
 
 static unsigned char image[FILE_BYTES];
 static Elf64_Ehdr *const header = (void *)image;
@@ -70,7 +71,7 @@ static void report(const char *what)
 static void every_byte(void)
 {
     static const unsigned char values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
-    for (size_t at = 0; at < sizeof *header + 2 * sizeof *segments; at++)
+    for (size_t at = 0; at < HEADERS_BYTES; at++)
         for (size_t i = 0; i < sizeof values; i++) {
             image_make();
             if (image[at] == values[i]) continue;
@@ -78,7 +79,7 @@ static void every_byte(void)
             try(image, sizeof image);
         }
     report("every byte of the headers");
-    for (size_t at = 0; at + 8 <= sizeof *header + 2 * sizeof *segments; at += 8) {
+    for (size_t at = 0; at + 8 <= HEADERS_BYTES; at += 8) {
         static const uint64_t words[] = {~0ull, 1ull << 63, 0x401000, KD_STORE_BASE, 0xffffffff80000000};
         for (size_t i = 0; i < 5; i++) {
             image_make();
