@@ -63,7 +63,7 @@ def main():
     print(f"1..{len(BITS) + 6}")
     if os.path.exists(MONITOR):
         os.remove(MONITOR)
-    command = ["scripts/run", "--no-store", "--cpus", str(CPUS), "--timeout", "60", "--qemu",
+    command = ["scripts/run", "--no-store", "--cpus", str(CPUS), "--timeout", "280", "--qemu",
                f"-monitor unix:{MONITOR},server=on,wait=off", "-c", "echo here; sleep 3"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as run:
         monitor = connect()
@@ -85,7 +85,7 @@ def main():
     for bug, message in [("STACK_OVERFLOW", "the kernel stack of thread sh "), ("STACK_SMASH", "a stack array was overrun"),
                          ("INTERRUPTED", "interrupt in the kernel")]:
         run = subprocess.run(["scripts/run", "--no-store", "--kernel", "build/bugs/kernel.elf", "--append", f"bug={bug}",
-                              "--timeout", "60", "-c", "check"], cwd=ROOT, capture_output=True, text=True, check=False)
+                              "--timeout", "280", "-c", "check"], cwd=ROOT, capture_output=True, text=True, check=False)
         result(run.returncode == 122 and f"PANIC: {message}" in run.stderr, f"planted {bug}: '{message}'",
                f"status {run.returncode}", *run.stderr.splitlines()[:9])
     return 0 if all(results) else 1
