@@ -418,8 +418,8 @@ bool evict_wait(uint64_t *vain)
 {
     if (in_vain(*vain)) { /* there is nothing to be evicted or cleaned */
         *vain = evict_vain();
-        if (frame_free_count() < frame_low_mark() && !limit_end_largest(false)) /* else somebody ended meanwhile */
-            return false;
+        if (frame_free_count() < frame_low_mark() && !limit_end_largest(false) && frame_free_count() < frame_low_mark())
+            return false; /* else somebody ended meanwhile */
     }
     if (!thread_this()->killed)
         hungry_wait();

@@ -33,6 +33,13 @@ HOT void user_add(const struct view *v, struct leaf *l, struct page *p)
 
 /* ---- F7: what a write needs ---- */
 
+/* Frames were freed, or somebody ends, or has ended since: it is worth another look. */
+static bool memory_came(void)
+{
+    size_t before = frame_free_count();
+    return evict_more() || limit_end_largest(false) || frame_free_count() > before;
+}
+
 /* There was nothing to be had at first, or nothing at all: the transaction's own copies may go. */
 static int memory_more(struct view *v, bool some)
 {
@@ -70,7 +77,7 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
     if (!v->frame_hand)
         v->frame_hand = frame_alloc_raw(FRAME_PAGE);
     if (!v->copy_hand && !(v->copy_hand = copy_alloc()))
-        return memory_more(v, evict_more() || limit_end_largest(false));
+        return memory_more(v, memory_came());
     if (!v->frame_hand && !(v->frame_hand = evict_frame()))
         return memory_more(v, false);
     return 0;
@@ -396,7 +403,7 @@ static RARE int leaf_memory(struct view *v)
 {
     if (v->doom || thread_this()->killed)
         return -ECANCELED; /* F1: it waits for nobody's memory */
-    if (evict_more() || limit_end_largest(false))
+    if (memory_came())
         return 0;
     int e = v->doom ? -ECANCELED : v->enlisted ? memory_more(v, false) : -ENOMEM;
     return e == -EAGAIN ? 0 : e;

@@ -215,8 +215,8 @@ bool limit_end_largest(bool for_manager)
 {
     bool ending;
     struct process *p = largest(&ending, for_manager);
-    if (!p) /* again, since one that has ended by now was not seen ending, and gave its memory back before */
-        return ending || frame_free_count() >= frame_low_mark();
+    if (!p)
+        return ending;
     if (!ending)
         process_kill(p, 137, "out of memory: of all programs it holds the most, %llu of %llu KiB; give "
                      "the machine more memory, or it less (limit memory)",

@@ -40,9 +40,9 @@ void limit_info(const struct process *p, uint64_t used[KD_LIMITS], uint64_t most
 int limit_resource(struct process *p, uint64_t resource, const uint64_t in[2], uint64_t out[2]);
 
 /* Nothing is left, neither free nor to be evicted: ends the process that has most above an equal share,
- * with a message. False: nobody has more than that, but init and managers that take spilled copies, and
- * nothing came back meanwhile. For such a manager's own memory whoever has most ends, however little it
- * is. No locks held. */
+ * with a message. False: nobody has more than that, but init and managers that take spilled copies; then
+ * the caller looks at the free frames again: who has ended by now was not seen ending, and gave its memory
+ * back before. For such a manager's own memory whoever has most ends, however little it is. No locks held. */
 bool limit_end_largest(bool for_manager);
 
 #endif
