@@ -65,11 +65,20 @@ def test_a_part_gives_its_cpus_to_each_item_and_closes_with_its_counts():
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         four, two = runner.run_part("a part", [item], 1, 4), runner.run_part("another", [item], 1)
-    assert (four, two) == ((2, 0), (1, 1)), (four, two)
+    assert (four[:2], two[:2]) == ((2, 0), (1, 1)), (four, two)
+    assert list(four[2]) == ["runner-cpus"], four
     lines = said.getvalue().splitlines()
     assert lines[0].startswith("[1/1] runner-cpus: 2 passed, 0 failed"), lines
     assert lines[1].startswith("a part: 1 programs, 2 passed, 0 failed"), lines
     assert "    again: scripts/test --only runner-cpus" in lines, lines
+
+
+def test_attacks_are_known_by_their_names():
+    os.environ["TEST_TIER"] = "test"
+    names = [name for items in (runner.host_items, runner.guest_items, runner.system_items) for name, _ in items()]
+    found = [os.path.basename(name) for name in names if runner.ATTACKS.search(name)]
+    wanted = {"hostile_calls", "hostile_memory", "fuzz", "protection", "bad-input", "kernel_kills", "test_parsers"}
+    assert wanted <= set(found) and len(found) < len(names) / 5, found
 
 
 def test_the_long_tier_runs_the_fuzzers():
