@@ -3,13 +3,13 @@
  *
  * Aim     whatever a client is doing when it ends, in a fault, a call or asleep: kcheck is clean, no
  *         right, frame, credit, view, handle or object is left behind, and nobody waits for it.
- * Method  a client runs one transaction of each kind, in the way of a neighbour that makes it wait. It
- *         is killed by its n-th trace event (KD_TRACE_DIE) for n = 1, 2, ... until it comes to its end
- *         alive. Events are each entry into the kernel and the way out of it, each wait, message,
- *         callback and phase of a commit. Then it is killed asleep, and while its manager works for
+ * Method  a client runs one transaction of each kind, in the way of a neighbour that makes it wait, or with so
+ *         few credits that it spills. It is killed by its n-th trace event (KD_TRACE_DIE) for n = 1, 2, ... until
+ *         it comes to its end alive. Events are each entry into the kernel and the way out of it, each wait,
+ *         message, callback and phase of a commit. Then it is killed asleep, and while its manager works for
  *         it. This process is the manager, the neighbour, and the one that traces.
  */
-enum { PAGES = 64, CREDITS = 12 };
+enum { PAGES = 80, CREDITS = 12, SPILL_CREDITS = 64 }; /* with 64 copies, and no fewer, a transaction spills */
 #define OWN_MESSAGES serve_client
 
 #include "own_manager.h"
@@ -22,16 +22,58 @@ enum {
     OTHERS = 4,                     /* the page that the neighbour holds */
     FRAMES_SLACK = 8,               /* slabs and lists that grow, not with the number of deaths */
 };
-enum kind { SHUT_OUT, POOR, ASLEEP, KINDS };   /* what the neighbour makes it wait for */
-enum phase { NOBODY, ASLEEP_THERE, AT_COMMIT, AT_ASK, PHASES }; /* in which it is killed by neighbour or manager */
+enum kind { SHUT_OUT, POOR, ASLEEP, SPILLS, SPILLS_ABORTS, KINDS }; /* what the neighbour makes it wait for */
+/* in which it is killed by neighbour or manager */
+enum phase { NOBODY, ASLEEP_THERE, AT_ASK, AT_COMMIT, AT_SPILL, AT_UNSPILL, PHASES };
 
 static volatile int client_pid, phase, kind;
-static volatile bool ready, over;
+static volatile bool ready, over, spilled_some;
 static volatile long kills;
+static uintptr_t credits = CREDITS;
+static uint8_t spilled[PAGES][KD_PAGE_BYTES];
+static bool in_log[PAGES];
 
 static void kill_client(void)
 {
     kills += kd_call3(KD_PROCESS_KILL, client_pid, STATUS_KILLED, 0) == 0;
+}
+
+static void take_copies(const struct kd_message *m)
+{
+    static uint8_t buffer[SPILL_CREDITS * (KD_PAGE_BYTES + sizeof(struct kd_run))];
+    struct kd_diff d = {.view = m->word[0], .token = m->token, .flags = KD_DIFF_SPILL,
+                        .buffer = buffer, .buffer_bytes = sizeof buffer};
+    long e = kd_call3(KD_TXN_DIFF, (long)&d, 0, 0);
+    for (uint64_t at = 0; !e && at < d.buffer_bytes; at += sizeof(struct kd_run) + KD_PAGE_BYTES) {
+        const struct kd_run *r = (const void *)(buffer + at);
+        memcpy(spilled[r->page], r + 1, KD_PAGE_BYTES);
+        in_log[r->page] = true;
+    }
+    if (phase == AT_SPILL) kill_client();
+    long n = e ? e : kd_call4(KD_TXN_SPILLED, (long)m->word[0], (long)m->token, (long)d.pages, 1);
+    if (n > 0) kd_call3(KD_CREDIT_GRANT, commit_port, n, 0);
+    spilled_some |= n > 0;
+}
+
+static bool serve_spill(const struct kd_message *m)
+{
+    struct kd_supply s = {.object = object, .source = KD_SUPPLY_MEMORY, .rights = KD_READ | KD_WRITE,
+                          .page = m->word[1], .count = 1, .csn = next_csn};
+    if (m->kind == (uint32_t)KD_MSG_SPILL) {
+        take_copies(m);
+    } else if (m->kind == (uint32_t)KD_MSG_UNSPILL) {
+        if (phase == AT_UNSPILL) kill_client();
+        in_log[m->word[2]] = false;
+        kd_call3(KD_TXN_UNSPILL, (long)m->word[0], (long)m->token, (long)spilled[m->word[2]]);
+    } else if (m->kind == (uint32_t)KD_MSG_VIEW_GONE) {
+        memset(in_log, 0, sizeof in_log);
+    } else if (m->kind == (uint32_t)KD_MSG_PAGE) {
+        s.memory = home[s.page];
+        kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
+    } else {
+        return false;
+    }
+    return true;
 }
 
 static bool serve_client(struct kd_message *m)
@@ -47,10 +89,13 @@ static bool serve_client(struct kd_message *m)
         kd_call3(KD_CREDIT_GRANT, commit_port, 0, 0); /* there are no more */
     } else if (m->kind == (uint32_t)KD_MSG_COMMIT) {
         if (phase == AT_COMMIT) kill_client();
+        for (unsigned i = 0; i < PAGES; i++)
+            if (in_log[i]) memcpy(home[i], spilled[i], KD_PAGE_BYTES);
+        memset(in_log, 0, sizeof in_log);
         kd_call3(KD_CREDIT_GRANT, commit_port, (long)m->word[1], 0); /* those that the commit spends */
         return false;
     } else {
-        return false;
+        return serve_spill(m);
     }
     return true;
 }
@@ -66,9 +111,9 @@ static int write_two(void *arg)
 }
 static int upgrade(void *arg)
 {
-    uint64_t x = *word_of(3, 0) + *word_of(OTHERS, 0) + (uintptr_t)arg;
-    *word_of(3, 0) = x + 1;
-    *word_of(OTHERS, 0) = x + 2;
+    uint64_t x = *word_of(3, 0), y = *word_of(OTHERS, 0);
+    *word_of(3, 0) = x + 1; /* always another value: a copy that is the same as before costs no credit */
+    *word_of(OTHERS, 0) = y + 1 + (uintptr_t)arg;
     return 0;
 }
 static int locked(void *arg)
@@ -83,17 +128,32 @@ static int write_all(void *arg)
     return 0;
 }
 
+/* It dies where it spills or later: by the 65th copy, by what it brings back, or by its end. */
+static uint64_t dies_at;
+static int spill_more(void *arg)
+{
+    write_all((void *)SPILL_CREDITS);
+    kd_call3(KD_TRACE, KD_TRACE_DIE, (long)dies_at, 0);
+    *word_of(SPILL_CREDITS, 1) += *word_of(0, 1);
+    *word_of(1, 1) += 1;
+    return (int)(uintptr_t)arg;
+}
+static int spill_aborts(void *arg) { return (void)arg, spill_more((void *)1); }
+
 static int client(uint64_t n, unsigned kind)
 {
     struct kd_message m = {.kind = KIND_OPEN, .handle = -1};
     if (kd_call3(KD_PORT_CALL, 0, (long)&m, 0) || m.status) return STATUS_WRONG;
     base = m.word[0];
-    kd_call3(KD_TRACE, KD_TRACE_DIE, (long)n, 0);
+    dies_at = n;
+    if (kind < SPILLS) kd_call3(KD_TRACE, KD_TRACE_DIE, (long)n, 0);
     static const struct { int (*body)(void *); unsigned mode; int result; } all[KINDS][5] = {
         [SHUT_OUT] = {{read_two, KD_SERIALISABLE, 0}, {write_two, KD_SERIALISABLE, 0}},
         [POOR] = {{write_two, KD_SERIALISABLE, 0}, {given_up, KD_SERIALISABLE, 1}},
         [ASLEEP] = {{read_two, KD_SNAPSHOT, 0}, {upgrade, KD_SERIALISABLE, 0}, {write_two, KD_SERIALISABLE, 0},
                     {locked, KD_SERIALISABLE, 0}},
+        [SPILLS] = {{spill_more, KD_SERIALISABLE, 0}},
+        [SPILLS_ABORTS] = {{spill_aborts, KD_SERIALISABLE, 1}},
     };
     for (unsigned i = 0; all[kind][i].body; i++)
         if (run(all[kind][i].body, NULL, all[kind][i].mode, 0) != all[kind][i].result)
@@ -112,18 +172,20 @@ static bool client_has_view(bool that_waits)
     return false;
 }
 
-/* Has the container (it begins so), all credits, or a page until the client waits for it or is gone. */
+/* Has the container (it begins so), all credits, or a page until the client waits for it or is gone; or
+ * waits for a page that the client has spilled. */
 static int in_the_way(void *arg)
 {
     (void)arg;
     for (unsigned i = 0; kind == POOR && i < CREDITS; i++) *word_of(OTHERS + 16 + i, 7) += 1;
     if (kind == ASLEEP) *word_of(OTHERS, 7) += 1;
     ready = true;
-    while (!over && !client_has_view(true)) sched_yield();
+    while (!over && !spilled_some && !client_has_view(true)) sched_yield();
+    if (spilled_some) read_two(NULL);
     if (phase == ASLEEP_THERE && !over) kill_client();
     return 0;
 }
-static int all_credits(void *arg) { return (void)arg, write_all((void *)(uintptr_t)CREDITS); }
+static int all_credits(void *arg) { return (void)arg, write_all((void *)credits); }
 
 /* One life of a client, and what must be there after it: all pages, and all credits, at once. */
 static volatile long asked, done;
@@ -154,7 +216,7 @@ static int life(long n)
     struct kd_process_create c = {.path = self, .argv = argv, .fds = {-1, -1, -1}, .handle_count = 1,
                                   .handles = {port}};
     int status = -1;
-    ready = over = false;
+    ready = over = spilled_some = false;
     asked++;
     while (!ready) sched_yield();
     int h = (int)kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0);
@@ -166,13 +228,14 @@ static int life(long n)
     return status;
 }
 
-struct counts { long frames, objects, copies, versions, views, processes, handles; };
+struct counts { long credits, frames, objects, copies, versions, views, processes, handles; };
 static struct counts counts_now(void)
 {
     static struct kd_process_info p[64];
     struct kd_system_info s = {0};
     struct counts c = {.views = kd_call3(KD_VIEW_LIST, 0, 0, 0)};
     kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
+    c.credits = kd_call3(KD_CREDIT_GRANT, commit_port, 0, 0);
     c.frames = (long)(s.free_bytes / KD_PAGE_BYTES);
     c.objects = (long)s.objects;
     c.copies = (long)s.copies;
@@ -190,17 +253,19 @@ static bool clean(const char *when, long n)
     struct counts c = counts_now();
     long e = check();
     least_frames = c.frames < least_frames ? c.frames : least_frames;
-    bool good = !e && !neighbour_result && c.objects == before.objects && c.copies == 0 && c.versions == 0 &&
-                c.views == before.views && c.processes == before.processes && c.handles == before.handles;
+    bool good = !e && !neighbour_result && c.credits == (long)credits && c.objects == before.objects &&
+                c.copies == 0 && c.versions == 0 && c.views == before.views &&
+                c.processes == before.processes && c.handles == before.handles;
     if (!good)
         printf("# %s %ld: kcheck %ld, neighbour %d; objects %ld copies %ld versions %ld views %ld processes %ld "
-               "handles %ld\n", when, n, e, neighbour_result, c.objects - before.objects, c.copies, c.versions,
-               c.views - before.views, c.processes - before.processes, c.handles - before.handles);
+               "handles %ld credits %ld\n", when, n, e, neighbour_result, c.objects - before.objects, c.copies,
+               c.versions, c.views - before.views, c.processes - before.processes, c.handles - before.handles,
+               c.credits - (long)credits);
     return good;
 }
 
 static const char *const kinds[KINDS] = {"that is shut out of the container", "without a credit",
-                                         "in a page's queue"};
+                                         "in a page's queue", "that spills", "that spills and aborts"};
 
 static void each_step(void)
 {
@@ -213,7 +278,7 @@ static void each_step(void)
     }
     tap_ok(good, "a client %s dies at each of %ld events: kcheck, counts and credits are as before",
            kinds[kind], n - 2);
-    tap_ok(status == STATUS_END && n > 25, "until it comes to its end alive (%d)", status);
+    tap_ok(status == STATUS_END && n > 15, "until it comes to its end alive (%d)", status);
 }
 
 static void frames(void)
@@ -223,11 +288,12 @@ static void frames(void)
            before.frames - least_frames);
 }
 
-static void each_phase(int count)
+static void each_phase(int first, int last)
 {
-    static const char *const name[PHASES] = {NULL, "asleep", "while its commit is written",
-                                             "while its manager is asked for a page"};
-    for (int i = 1; i <= count; i++) {
+    static const char *const name[PHASES] = {NULL, "asleep", "while its manager is asked for a page",
+                                             "while its commit is written", "while its copies are taken",
+                                             "while a page is brought back"};
+    for (int i = first; i <= last; i++) {
         kills = 0;
         phase = i;
         int status = life(0);
@@ -237,28 +303,42 @@ static void each_phase(int count)
     }
 }
 
+/* What is made once. */
+static bool warm(void)
+{
+    int e = 0;
+    for (int i = 0; i < 2 && (!i || e == STATUS_END); i++) e = life(0);
+    before = counts_now();
+    least_frames = before.frames;
+    bool good = e == STATUS_END && !neighbour_result;
+    if (!good) printf("# a client ended with %d, its neighbour with %d\n", e, neighbour_result);
+    return good;
+}
+
 int main(int argc, char **argv)
 {
+    static const struct { int first, last; } phases[KINDS] = {
+        {ASLEEP_THERE, ASLEEP_THERE}, {ASLEEP_THERE, ASLEEP_THERE}, {ASLEEP_THERE, AT_COMMIT},
+        {AT_COMMIT, AT_UNSPILL}, {AT_SPILL, AT_UNSPILL}};
     pthread_t t;
     if (argc > 2) return client(strtoul(argv[2], NULL, 10), (unsigned)argv[1][0] - 48);
     self = strchr(argv[0], (int)0x2f) ? argv[0] : "/bin/kernel_kills";
-    tap_plan(1 + 3 * KINDS + 2 + 1);
-    bool good = start_manager(KD_OBJECT_ASK) && kd_call3(KD_CREDIT_GRANT, commit_port, CREDITS, 0) >= 0 &&
-                pthread_create(&t, NULL, neighbour, NULL) == 0;
-    for (int i = 0, e; i < 2 * KINDS && good; i++) { /* warm: what is made once */
-        kind = i % KINDS;
-        good = (e = life(0)) == STATUS_END && neighbour_result == 0;
-        if (!good) printf("# a client ended with %d, its neighbour with %d\n", e, neighbour_result);
-    }
-    if (!tap_ok(good && kd_call3(KD_TRACE, KD_TRACE_START, 0, 0) > 0, "a client, its manager, a neighbour"))
+    tap_plan(1 + 4 * KINDS + 1 + 1 + 3 + 3 + 2);
+    if (!tap_ok(start_manager(KD_OBJECT_ASK | KD_OBJECT_SPILLS) &&
+                kd_call3(KD_CREDIT_GRANT, commit_port, CREDITS, 0) >= 0 &&
+                pthread_create(&t, NULL, neighbour, NULL) == 0 && kd_call3(KD_TRACE, KD_TRACE_START, 0, 0) > 0,
+                "a manager, a neighbour"))
         return tap_end();
-    before = counts_now();
-    least_frames = before.frames;
     for (kind = 0; kind < KINDS; kind++) {
+        if (kind == SPILLS) {
+            kd_call3(KD_CREDIT_GRANT, commit_port, SPILL_CREDITS - CREDITS, 0);
+            credits = SPILL_CREDITS;
+        }
+        if (!tap_ok(warm(), "a client %s", kinds[kind])) return tap_end();
         each_step();
-        each_phase(kind == ASLEEP ? PHASES - 1 : ASLEEP_THERE);
+        each_phase(phases[kind].first, phases[kind].last);
+        frames();
     }
-    frames();
     kd_call3(KD_TRACE, KD_TRACE_STOP, 0, 0);
     return tap_end();
 }
