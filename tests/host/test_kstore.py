@@ -190,6 +190,9 @@ def test_salvage_of_a_sound_store_keeps_ids_addresses_and_bytes():
         run("check", "--strict", image.other("new"), status=SOUND)
         done = run("salvage", image.path, image.other("new"), status=CANNOT)
         assert "exists; give a new name, or --force" in done.stderr, done.stderr
+        for size in "4", "4M", "4096K":
+            run("salvage", "--force", "--size", size, image.path, image.other("new"), status=SOUND)
+            assert os.path.getsize(image.other("new")) == 4 << 20, size
 
 
 def test_salvage_finds_a_rotten_page_in_the_logs_past():

@@ -54,6 +54,15 @@ bool size_parse(const char *text, uint64_t *bytes)
     return true;
 }
 
+bool number_parse(const char *text, uint32_t shift, uint64_t *number)
+{
+    bool named = strpbrk(text, "kKmMgGtT");
+    if (!size_parse(text, number) || (named && !shift))
+        return false;
+    *number >>= named ? shift : 0;
+    return *number >> 40 == 0;
+}
+
 const char *size_text(uint64_t bytes, char out[32])
 {
     static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB", "PiB" };

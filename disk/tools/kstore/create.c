@@ -37,16 +37,6 @@ static bool uuid_parse(const char *text, uint8_t uuid[16])
     return true;
 }
 
-/* In units of 2^shift bytes, unless it names its own: 64 and 64M are the same --size. */
-static bool number_parse(const char *text, uint32_t shift, uint64_t *number)
-{
-    bool named = strpbrk(text, "kKmMgGtT");
-    if (!size_parse(text, number) || (named && !shift))
-        return false;
-    *number >>= named ? shift : 0;
-    return *number >> 40 == 0;
-}
-
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     struct create *create = state->input;

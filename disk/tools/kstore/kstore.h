@@ -43,6 +43,8 @@ error_t common_parse(int key, char *value, struct argp_state *state);
 void command_parse(const struct argp *argp, int count, char **words, void *input);
 /* A number with K, M, G or T behind it; false: not one. */
 bool size_parse(const char *text, uint64_t *bytes);
+/* The same in units of 2^shift bytes, unless it names its own: 64 and 64M are the same --size. */
+bool number_parse(const char *text, uint32_t shift, uint64_t *number);
 const char *size_text(uint64_t bytes, char out[32]);
 
 /* ---- image.c */

@@ -33,7 +33,7 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     struct salvage *salvage = state->input;
-    if (key == 's' && (!size_parse(value, &salvage->mib) || salvage->mib >> 40))
+    if (key == 's' && !number_parse(value, 20, &salvage->mib))
         argp_error(state, "%s is no size", value);
     if (key == 'f')
         salvage->force = true;
