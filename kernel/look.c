@@ -56,7 +56,9 @@ static void say_object(struct text *t, struct object *o)
         users++;
     lock_release(&o->lock);
     say(t, "0x%012lx %8lu pages, %6lu resident, %5lu dirty, %4lu being written, %4lu old versions, "
-        "%3u users%s%s  %s\n", o->base, o->pages, c.resident, c.dirty, c.written, c.versions, users,
+        "%3u users, %u sequential, %u clustered, %u random touches%s%s  %s\n", o->base, o->pages, c.resident, c.dirty,
+        c.written, c.versions, users,
+        o->touches[TOUCH_SEQUENTIAL], o->touches[TOUCH_CLUSTERED], o->touches[TOUCH_RANDOM],
         o->flags & KD_OBJECT_TRANSACTIONAL ? "" : ", plain", o->dead ? ", dead" : "", o->name);
 }
 

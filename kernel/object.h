@@ -102,7 +102,7 @@ struct object {
     uint32_t escalate;       /* faults after which a transaction tries to lock it; 0: never */
     uint8_t near_score;      /* group.c: high: read faults lie near each other */
     uint8_t group_fixed;     /* pages that a read fault maps; 0: as touches suggest */
-    uint32_t touches[TOUCH_KINDS]; /* read faults by kind; about */
+    uint32_t touches[TOUCH_KINDS]; /* read faults by kind, about: for people */
     uint64_t dirty;          /* atomic: pages that its manager is to clean */
     struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; installed by compare-exchange */
     uint64_t table_count;

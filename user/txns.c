@@ -65,10 +65,11 @@ static void print_waits(const struct kd_view_info *v)
 int main(int argc, char **argv)
 {
     static struct kd_view_info all[KD_VIEW_MAX];
-    (void)argv;
     if (argc > 1) {
-        puts("usage: txns\nPrints views, their transactions, locks and queues, and who waits for whom.");
-        return argc > 2;
+        int help = argc == 2 && strcmp(argv[1], "--help") == 0;
+        fputs("usage: txns\nPrints views, their transactions, locks and queues, and who waits for whom.\n",
+              help ? stdout : stderr);
+        return help ? 0 : 2;
     }
     long n = kd_call3(KD_VIEW_LIST, (long)all, KD_VIEW_MAX, 0);
     if (n < 0) {

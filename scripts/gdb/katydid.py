@@ -182,7 +182,8 @@ def object(which=None):
     for o in found:
         resident, dirty, written, old = page_counts(o)
         print(f"{int(o['base']):#014x} {int(o['pages']):8} pages, {resident:6} resident, {dirty:5} dirty, "
-              f"{written:4} being written, {old:4} old versions, {k.length(o['attachments']):3} users"
+              f"{written:4} being written, {old:4} old versions, {k.length(o['attachments']):3} users, "
+              f"{int(o['touches'][0])} sequential, {int(o['touches'][1])} clustered, {int(o['touches'][2])} random touches"
               f"{', dead' if o['dead'] else ''}  {k.text(o['name'])}")
         if which is not None:
             print_object(o)

@@ -17,7 +17,7 @@ seen=$(scripts/run --store "$TEST_TMP/s" --store-size 64M --cpus 2 -c '
     echo == ps; ps
     echo == limit; limit views 5; limit; limit views max; limit memory 8; limit nonsense 3; echo $?; limit memory 20M limit views 9 sh -c limit
     echo == refused; limit files 3 sh -c "cat /etc/command"
-    echo == wrong; vmmap; echo $?; vmmap 9999; echo $?; handles x; echo $?; top 0; echo $?' 2>&1)
+    echo == wrong; vmmap; echo $?; vmmap 9999; echo $?; handles x; echo $?; top 0; echo $?; txns nonsense; echo $?' 2>&1)
 
 # part NAME: what was printed under that heading.
 part() {
@@ -29,7 +29,7 @@ has() {
 has_none() {
     ! has "$@"
 }
-ok "objects shows the container with its pages" has objects '^0x2[0-9a-f]+ .* resident.* todo$'
+ok "objects shows the container with its pages" has objects '^0x2[0-9a-f]+ .* resident.*, [0-9]+ sequential, [0-9]+ clustered, [1-9][0-9]* random touches .*todo$'
 ok "vmmap shows text, heap and stack" has vmmap 'r-x .* /bin/store$'
 ok "vmmap shows the stack" has vmmap 'rw- .*\[stack\]$'
 ok "handles shows how many of how many" has handles '^[1-9][0-9]* of 256 handles$'
@@ -54,5 +54,6 @@ ok "an unknown limit is said" has limit '^use: limit'
 ok "files: what is over the limit is refused" has refused 'cat: .*: Too many open files$|No file descriptors available$'
 ok "without a pid the use is told" has wrong '^use: vmmap PID$'
 ok "an unknown pid is said" has wrong 'no such process'
-is "statuses of wrong use" "2 1 1 2" "$(part wrong | grep -E '^[0-9]+$' | tr '\n' ' ' | sed 's/ $//')"
+ok "txns takes no words" has wrong '^usage: txns$'
+is "statuses of wrong use" "2 1 1 2 2" "$(part wrong | grep -E '^[0-9]+$' | tr '\n' ' ' | sed 's/ $//')"
 done_testing
