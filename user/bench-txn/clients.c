@@ -160,7 +160,7 @@ static double measured(const char *what, enum kind kind, unsigned n, unsigned ms
     snprintf(name, sizeof name, "%s, %u process%s", what, n, n > 1 ? "es" : "");
     row(name, "transactions a second", rate, "-");
     snprintf(name, sizeof name, "%s, %u process%s: waits for locks of the kernel", what, n, n > 1 ? "es" : "");
-    row(name, "% of the CPUs' time", waited, kind == BETWEEN ? "-" : "1");
+    row(name, "% of the CPUs' time", waited, "1");
     return rate;
 }
 
