@@ -29,7 +29,7 @@ has() {
 has_none() {
     ! has "$@"
 }
-ok "objects shows the container with its pages" has objects '^0x2[0-9a-f]+ .* resident.*, [0-9]+ sequential, [0-9]+ clustered, [1-9][0-9]* random touches .*todo$'
+ok "objects shows the container with its pages" has objects '^0x2[0-9a-f]+ .* resident.*, [0-9]+ sequential, [1-9][0-9]* clustered, [0-9]+ random touches .*todo$'
 ok "vmmap shows text, heap and stack" has vmmap 'r-x .* /bin/store$'
 ok "vmmap shows the stack" has vmmap 'rw- .*\[stack\]$'
 ok "handles shows how many of how many" has handles '^[1-9][0-9]* of 256 handles$'
