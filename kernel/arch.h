@@ -25,6 +25,11 @@ must_check paddr_t arch_table_new_view(paddr_t process_table);
 /* Frees table pages of slots [first, last] and, for a whole table, the top itself; leaf frames are
  * not freed. Every CPU that has the table loaded was flushed or reloaded first (G5). */
 void arch_table_free(paddr_t top, bool is_view);
+/* Takes all that a view's table maps but slot 0 out of it: the tables for [from, to). In a time that does not
+ * grow with their number; this CPU is flushed by the caller, others are here. They are freed by the second,
+ * at most so many. */
+void arch_tables_cut(paddr_t top, vaddr_t from, vaddr_t to, struct list *cut);
+void arch_tables_free(struct list *cut, unsigned most);
 void arch_table_leave(paddr_t view_table);         /* slot 0 ends before it; no CPU loads it any more */
 /* The leaf entry for a user address; NULL if a table is missing and !create, or no memory. */
 pte_t *arch_pte(paddr_t top, vaddr_t at, bool create);

@@ -90,10 +90,10 @@ static void begin_fields(struct view *v, struct kd_begin *b)
 }
 
 /* B1. What a snapshot mapped stays good for the next one but for pages that were published since:
- * those are owed (commit.c). All goes if it may show what is too new, or rights of the other kind. */
-static void begin_active(struct view *v, bool snapshot, uint64_t before)
+ * those are owed (commit.c). All goes if it may show what is too new (`newest`), or rights of the other kind. */
+static void begin_active(struct view *v, bool snapshot)
 {
-    bool all = (snapshot != v->snapshot_rights && !BUG(SNAP_KEEPS)) || (snapshot && v->snapshot < before);
+    bool all = (snapshot != v->snapshot_rights && !BUG(SNAP_KEEPS)) || v->snapshot < v->newest;
     lock_acquire(&v->lock);
     v->state = VIEW_ACTIVE;
     v->untouched = v->mode == KD_CONTAINER_LOCK;
@@ -131,13 +131,12 @@ long txn_begin(const uint64_t a[6])
     if (__atomic_load_n(&object_sweeps, __ATOMIC_ACQUIRE))
         object_wait_for_sweeps(); /* B3 */
     bool snapshot = (b.mode & 3) == KD_SNAPSHOT || (b.mode & 3) == KD_DIRTY_READ;
-    uint64_t before = v->snapshot;
     v->snapshot = ~0ull; /* a dirty read sees whatever is published */
     if ((b.mode & 3) == KD_SNAPSHOT && (e = begin_snapshot(v, &b)))
         return e;
     begin_fields(v, &b);
     b.csn = v->snapshot;
-    begin_active(v, snapshot, before);
+    begin_active(v, snapshot);
     if (begin_tell(at, &b, snapshot)) {
         view_abort(v, EFAULT);
         return -EFAULT;

@@ -166,16 +166,17 @@ HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *
 static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     struct page *p = &l->pages[slot];
-    bool newest = v->mode == KD_DIRTY_READ || p->sequence <= v->snapshot;
-    struct copy *old = newest ? NULL : version_find(p, v->snapshot);
-    struct frame *f = newest ? p->frame : old ? old->frame : NULL;
+    v->newest = v->mode == KD_DIRTY_READ ? version_newest() : v->snapshot;
+    bool current = p->sequence <= v->snapshot;
+    struct copy *old = current ? NULL : version_find(p, v->snapshot);
+    struct frame *f = current ? p->frame : old ? old->frame : NULL;
     if (!f)
         return -ESTALE;
     if (BUG(F3_UNLOCKED))
         bug_window_without(&l->lock);
     lock_acquire(&v->lock);
-    if (f != p->frame)
-        view_owe(v, page_address(l, slot)); /* not for its next snapshot */
+    if (p->sequence > v->newest)
+        view_owe(v, page_address(l, slot)); /* an old version, or not published yet: not for its next snapshot */
     pte_exchange(pte, pte_make(frame_paddr(f), PTE_SHARED | PTE_ACCESSED));
     if (!BUG(SNAP_NO_MASK))
         user_add(v, l, p);
@@ -344,13 +345,14 @@ static void queue_leave_locked(struct view *v)
     lock_release(&l->lock);
 }
 
-/* The entry for `at`, with its tables made. They stay as long as the view, so the last one found is
- * kept. */
+/* The entry for `at`, with its tables made. They stay until all rights go at once, so the last one found
+ * is kept. */
 static pte_t *own_pte(struct view *v, vaddr_t at)
 {
     enum { REACH_BYTES = 512 * PAGE_BYTES };
     if (at - v->last_base >= REACH_BYTES || !v->last_ptes) {
         vaddr_t base = at & ~(vaddr_t)(REACH_BYTES - 1);
+        arch_tables_free(&v->tables_cut, 4); /* more than are made here */
         pte_t *ptes = arch_pte(v->table, base, true);
         if (!ptes)
             return NULL;

@@ -32,7 +32,7 @@ static __attribute__((noinline)) void group_map(struct view *v, struct leaf *l, 
                                                 unsigned first, unsigned last)
 {
     bool rights = !v->snapshot_rights;
-    uint64_t newest = rights ? ~0ull : v->snapshot;
+    uint64_t newest = rights ? ~0ull : v->newest;
     unsigned mapped = 0, word = v->id / 64;
     uint64_t bit = 1ull << v->id % 64;
     for (unsigned slot = first; slot < last; slot++) {

@@ -48,6 +48,8 @@ void version_publish_end(uint64_t sequence)
     version_collect();
 }
 
+uint64_t version_newest(void) { return __atomic_load_n(&published, __ATOMIC_ACQUIRE); }
+
 static void snapshot_add(struct snapshot *s, uint64_t sequence)
 {
     s->sequence = sequence;

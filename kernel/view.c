@@ -21,6 +21,7 @@ void view_init(void)
         lock_init(&v->lock, RANK_VIEW, "view");
         list_init(&v->copies);
         list_init(&v->spilled);
+        list_init(&v->tables_cut);
         list_init(&v->queue_link);
         list_init(&v->credit_link);
         list_init(&v->lock_link);
@@ -188,6 +189,7 @@ static void view_destroy(struct view *v)
     uint64_t cpu = view_cpu_bit(v);
     lock_release(&v->lock);
     arch_shootdown(cpu);
+    arch_tables_free(&v->tables_cut, ~0u);
     arch_table_free(table, true);
     view_give(v);
 }
@@ -277,25 +279,23 @@ static long view_enter(int handle)
 
 /* ---- rights ---- */
 
-static bool drop_right(pte_t *pte, vaddr_t at, void *arg)
-{
-    (void)at, (void)arg;
-    if (!(pte_load(pte) & PTE_COPY))
-        pte_exchange(pte, 0);
-    return true;
-}
-
 static void drop_right_at(struct view *v, vaddr_t at)
 {
     pte_t *pte = view_pte(v, at);
-    if (pte)
-        drop_right(pte, at, NULL);
+    if (pte && !(pte_load(pte) & PTE_COPY))
+        pte_exchange(pte, 0);
 }
 
-/* View locked; the caller flushes. */
+/* The page tables go instead of the entries, however many there are; later faults free them (own_pte). The
+ * masks still name the view, as they may. View locked; the caller flushes. */
 static void drop_all_rights(struct view *v)
 {
-    arch_pte_walk(v->table, v->tables_from, v->tables_to, drop_right, NULL);
+    assert(list_empty(&v->copies) && list_empty(&v->spilled));
+    arch_tables_cut(v->table, v->tables_from, v->tables_to, &v->tables_cut);
+    v->tables_from = KD_STORE_END;
+    v->tables_to = KD_STORE_BASE;
+    v->last_ptes = NULL;
+    v->last_leaf = NULL;
 }
 
 void view_owe(struct view *v, vaddr_t at)

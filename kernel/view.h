@@ -77,6 +77,7 @@ struct view {
     int cpu;                        /* where its table was loaded last */
     paddr_t table;
     vaddr_t tables_from, tables_to; /* all its entries for the store lie between them; owner thread */
+    struct list tables_cut;         /* tables of rights that went all at once, not freed yet; owner thread */
     struct list copies, spilled;    /* private copies: in memory, in the log */
     unsigned copy_count, spilled_count;
     unsigned owed_count;            /* OWED_MAX + 1: too many, all rights go */
@@ -89,7 +90,8 @@ struct view {
     uint32_t mode, weight, aborts, pages_max;
     uint64_t ticket, deadline_ns;
     vaddr_t entry, stack;           /* where an abort by the system goes on */
-    uint64_t snapshot;              /* the last publication that it sees */
+    uint64_t snapshot;              /* the last publication that it sees; ~0: whatever is published */
+    uint64_t newest;                /* as a snapshot's, it maps no younger version but what it owes; owner thread */
     struct snapshot seen;           /* the same, while it is registered */
     unsigned want_x_count;          /* pages that a retry takes exclusively at first touch */
     vaddr_t want_x[WANT_X_MAX];
@@ -298,6 +300,7 @@ long spill_call(unsigned number, const uint64_t a[6]);
 uint64_t version_publish_begin(void);           /* the next number; one publication at a time */
 void version_publish(uint64_t sequence);        /* from here on snapshots see it */
 void version_publish_end(uint64_t sequence);
+uint64_t version_newest(void);                  /* the last publication */
 void version_add(struct copy *c);               /* an old version; leaf locked */
 void version_free(struct page *p, struct copy *c); /* unlinks and frees it; leaf locked */
 struct copy *version_find(const struct page *p, uint64_t snapshot);

@@ -150,8 +150,7 @@ void shadow_table(void *memory, uint64_t top, uint64_t base)
     if (!table)
         return;
     for (pte_t *e = memory; !top && table->top && (uint64_t)(e - (pte_t *)memory) < PAGE_BYTES / sizeof *e; e++)
-        if (pte_present(*e) && shadow_of(pte_frame_paddr(*e)))
-            __atomic_fetch_sub(&shadow_of(pte_frame_paddr(*e))->mapped, 1, __ATOMIC_SEQ_CST);
+        shadow_pte(e, *e, 0);
     table->top = base >> 39 ? top : 0;
     table->base = base;
 }

@@ -21,7 +21,7 @@ void shadow_check_copy(struct frame *f);                  /* panics if a TLB may
 void shadow_check_free(struct frame *f);                  /* or if a page table maps it (F1) */
 void shadow_check_self(void);                             /* this CPU owes itself no flush */
 void shadow_due(void);                                    /* this CPU is about to load a table (G5) */
-void shadow_gone(uint64_t top);                           /* nobody will use this table again */
+void shadow_gone(uint64_t top);                           /* what it maps beside slot 0 goes */
 /* The CPU where the table was used last, so that it may be used there again without a flush (G5); -1:
  * any; -2: it is in use no more. bug.c. */
 int shadow_cpu_of(uint64_t top);

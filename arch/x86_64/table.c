@@ -10,7 +10,7 @@
 #include "x86.h"
 #include "frame.h"
 
-enum { SLOTS = 512, SLOT_KERNEL = 256 };
+enum { SLOTS = 512, SLOT_KERNEL = 256, SHIFT_TOP = 39, SHIFT_LOWEST = 21 };
 #define TABLE_FLAGS (PTE_PRESENT | PTE_WRITE | PTE_USER | PTE_ACCESSED)
 
 static pte_t *table_at(paddr_t pa) { return arch_phys(pa & PTE_FRAME); }
@@ -48,25 +48,36 @@ paddr_t arch_table_new_view(paddr_t process_table)
     return table_with_slot0(table_at(process_table)[0]);
 }
 
-/* Frees the tables below entries [first, last) of a table of `level`, 4 being the top. */
-static void tables_free(pte_t *table, int level, unsigned first, unsigned last)
+/* The table behind an entry at `shift` goes into a list; its frame's flags say what it is. */
+static void table_cut(pte_t *e, int shift, struct list *cut)
 {
-    for (unsigned i = first; i < last; i++) {
-        if (!table[i])
-            continue;
-        if (level > 2)
-            tables_free(table_at(table[i]), level - 1, 0, SLOTS);
-        else
-            shadow_table(table_at(table[i]), 0, 0);
-        frame_free(frame_of(pte_frame_paddr(table[i])));
-        table[i] = 0;
+    if (!*e)
+        return;
+    struct frame *f = frame_of(pte_frame_paddr(*e));
+    f->flags = (uint16_t)shift;
+    list_push_back(cut, &f->link);
+    pte_store(e, 0);
+}
+
+void arch_tables_free(struct list *cut, unsigned most)
+{
+    struct frame *f;
+    while (most-- && (f = list_take(struct frame, cut, link))) {
+        pte_t *table = frame_memory(f);
+        for (unsigned i = 0; f->flags > SHIFT_LOWEST && i < SLOTS; i++)
+            table_cut(&table[i], f->flags - 9, cut);
+        shadow_table(table, 0, 0);
+        frame_free(f);
     }
 }
 
 void arch_table_free(paddr_t top, bool is_view)
 {
+    struct list cut = LIST_INIT(cut);
     table_unload(top); /* no CPU has it in CR3 any more, not even an idle one */
-    tables_free(table_at(top), 4, is_view ? 1 : 0, SLOT_KERNEL);
+    for (unsigned i = is_view; i < SLOT_KERNEL; i++)
+        table_cut(&table_at(top)[i], SHIFT_TOP, &cut);
+    arch_tables_free(&cut, ~0u);
     frame_free(frame_of(top));
 }
 
@@ -121,6 +132,24 @@ void arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
                 return;
         }
     }
+}
+
+/* At the lowest level where it is a few entries. Other CPUs that the view has left may know the tables. */
+void arch_tables_cut(paddr_t top, vaddr_t from, vaddr_t to, struct list *cut)
+{
+    enum { FEW = 8 };
+    int shift = SHIFT_LOWEST;
+    shadow_gone(top);
+    while (shift < SHIFT_TOP && ((to - 1) >> shift) - (from >> shift) >= FEW)
+        shift += 9;
+    for (vaddr_t at = from; at < to; at = behind(at, shift)) {
+        pte_t *e = &table_at(top)[at >> SHIFT_TOP & (SLOTS - 1)];
+        for (int s = SHIFT_TOP; s > shift && e; s -= 9)
+            e = *e ? &table_at(*e)[at >> (s - 9) & (SLOTS - 1)] : NULL;
+        if (e)
+            table_cut(e, shift, cut);
+    }
+    arch_shootdown(table_cpus(top) & ~(1ull << arch_cpu_id()));
 }
 
 /* ---- what this CPU has loaded ---- */

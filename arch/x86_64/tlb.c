@@ -78,6 +78,14 @@ uint64_t arch_table_cpus(paddr_t top)
     return mask;
 }
 
+uint64_t table_cpus(paddr_t top)
+{
+    uint64_t mask = 0;
+    for (unsigned i = 0; i < cpu_count; i++)
+        mask |= (uint64_t)(__atomic_load_n(&cpus[i].loaded_table, __ATOMIC_SEQ_CST) == top) << i;
+    return mask;
+}
+
 void table_unload(paddr_t top)
 {
     for (unsigned i = 0; i < cpu_count; i++) {

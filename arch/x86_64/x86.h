@@ -110,6 +110,7 @@ uint64_t cpu_stack_top(unsigned id);
 extern bool cpu_emulated;               /* TCG runs us: see arch_spin_hint() */
 void fpu_trap(void);
 /* tlb.c */
+uint64_t table_cpus(paddr_t top);      /* those that have exactly this table loaded */
 void table_unload(paddr_t top);         /* makes every CPU leave this table */
 /* map.c */
 void map_init(void);

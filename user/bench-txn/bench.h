@@ -21,6 +21,7 @@ static inline uint64_t counter(void)
     return (uint64_t)high << 32 | low;
 }
 static inline uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static inline uint64_t most_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* main.c */
 void row(const char *name, const char *unit, double value, const char *reach);
