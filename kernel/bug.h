@@ -37,6 +37,7 @@
     X(ACK_EARLY, "BUG_ACK_EARLY", "C3: the owner does not wait for publication") \
     X(STALE_IGNORED, "TEXT_BEGIN_STALE", "B1: begin does not look at `stale`") \
     X(SNAP_KEEPS, "BUG_SNAP_KEEPS", "B1: a transaction keeps what a snapshot mapped") \
+    X(DIRTY_KEEPS, "-", "F3: a snapshot keeps what a dirty read mapped before it was published") \
     X(LOCK_IGNORES, "BUG_LOCK_IGNORES", "a container lock does not wait for those who use pages") \
     X(SPILL_TOLD, "BUG_SPILL_TOLD", "a copy's record begins as it was left: it counts as told though it was not") \
     X(SPILL_NO_IPI, "BUG_SPILL_NO_IPI", "SP2: frames of spilled copies are freed without shootdown") \

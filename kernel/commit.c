@@ -432,7 +432,7 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
             if (c->frame && !c->changed)
                 continue; /* left alone: C8 drops it */
             publish_flip(v, c, csn, sequence);
-            if (BUG(TWO_STEPS) || BUG(FREE_AT_FLIP) || BUG(WRITER_AT_FLIP))
+            if (BUG(TWO_STEPS) || BUG(FREE_AT_FLIP) || BUG(WRITER_AT_FLIP) || BUG(DIRTY_KEEPS))
                 bug_window();
             c->chain = chain;
             chain = c;

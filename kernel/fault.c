@@ -175,7 +175,7 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
     if (BUG(F3_UNLOCKED))
         bug_window_without(&l->lock);
     lock_acquire(&v->lock);
-    if (p->sequence > v->newest)
+    if (p->sequence > v->newest && !(BUG(DIRTY_KEEPS) && current))
         view_owe(v, page_address(l, slot)); /* an old version, or not published yet: not for its next snapshot */
     pte_exchange(pte, pte_make(frame_paddr(f), PTE_SHARED | PTE_ACCESSED));
     if (!BUG(SNAP_NO_MASK))
