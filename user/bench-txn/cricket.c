@@ -3,7 +3,7 @@
  * is short-circuited; and the three ways of that paper to make it cheaper.
  *
  * Where Cricket's kernel had a page fault and then an address exception, here one fault does both. So
- * (2) and (4) differ only in whether the view has page tables there from an earlier transaction.
+ * (2) and (4) differ only in whether the view has upper page tables there from an earlier transaction.
  */
 #include <sys/mman.h>
 
