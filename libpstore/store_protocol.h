@@ -43,7 +43,7 @@ enum store_request {
     STORE_ENCODER,   /* word0 container, word1 KD_ENCODER_*; -EBUSY: to or from KD_ENCODER_RANGES
                       * while others have it open or a transaction stores to it */
     STORE_ADVISE,    /* word0 address, word1 pages, word2 KD_ADVISE_WILL_NEED: up to 1,024 of them are in
-                      * memory when it is answered; KD_ADVISE_DONT_NEED */
+                      * memory when it is answered, or being brought for others; KD_ADVISE_DONT_NEED */
 };
 
 struct store_open {

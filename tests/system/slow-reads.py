@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """A disk that reads slowly does not delay commits: those who need no page of it go on.
 
-QEMU holds one read back (blkdebug), of a page that a transaction touches, until the guest says that
-others have committed meanwhile. So nothing depends on how fast anything is."""
+QEMU holds one read back (blkdebug), of a page that a transaction touches, or all of them (a limit of one
+byte per second), until the guest says that others have committed meanwhile. So nothing depends on how fast
+anything is."""
 
 import os
 import re
@@ -29,7 +30,7 @@ class Guest:
         disk = f"-blockdev driver=file,node-name=image,filename={STORE} " \
                "-blockdev driver=blkdebug,node-name=held,image=image " \
                "-blockdev driver=raw,node-name=store,file=held " \
-               "-device virtio-blk-pci,drive=store,serial=store,disable-legacy=on " \
+               "-device virtio-blk-pci,id=disk,drive=store,serial=store,disable-legacy=on " \
                f"-monitor unix:{MONITOR},server=on,wait=off"
         self.text = ""
         self.process = subprocess.Popen(
@@ -49,31 +50,36 @@ class Guest:
             assert more, f"waited for {wanted!r}, saw {self.text[-1500:]!r}"
             self.text += more.decode(errors="replace").replace("\r", "")
 
-    def disk(self, command):
-        """By the monitor; its prompt comes when it was done."""
+    def monitor(self, command):
+        """Its prompt comes when that was done."""
         with socket.socket(socket.AF_UNIX) as monitor:
             monitor.settimeout(ANSWER_TIMEOUT_S)
             monitor.connect(MONITOR)
-            monitor.sendall(f'qemu-io store "{command}"\n'.encode())
+            monitor.sendall(command.encode() + b"\n")
             answer = ""
             while answer.count("(qemu)") < 2:
                 answer += monitor.recv(1 << 16).decode(errors="replace")
         assert "rror" not in answer, answer
 
 
-def run(command, more):
-    """Its disk's first read after `ready` ends only after `committed`."""
-    guest = Guest(command, more)
+ONE = ('qemu-io store "break read_aio slow"', 'qemu-io store "resume slow"')
+LIMIT = "block_set_io_throttle /machine/peripheral/disk/virtio-backend 0 {} 0 0 0 0"
+ALL = (LIMIT.format(1), LIMIT.format(0))
+
+
+def run(program, more, words="slow", hold=ONE):
+    """ONE: its disk's first read after `ready` ends only after `committed`. ALL: the first ends, no other does."""
+    guest = Guest(program, more)
     try:
         guest.expect("^katydid> ")
-        guest.say(f"{command} slow; echo at the end")
+        guest.say(f"{program} {words}; echo at the end")
         guest.expect("^ready")
-        guest.disk("break read_aio slow")
+        guest.monitor(hold[0])
         guest.say("")
         try:
             guest.expect("^committed")
         finally:
-            guest.disk("resume slow")
+            guest.monitor(hold[1])
         guest.expect("^at the end")
         assert "not ok" not in guest.text, guest.text
     finally:
@@ -91,6 +97,16 @@ def fill(command, more):
 def test_commits_go_on_beside_a_slow_read():
     fill("pstore_slow fill", [])
     run("pstore_slow", [])
+
+
+def test_and_those_that_need_new_pages_beside_many_who_wait_for_one_read():
+    fill("pstore_slow fill", [])
+    run("pstore_slow", [], "stuck 1 4", ALL)
+
+
+def test_and_beside_many_reads():
+    fill("pstore_slow fill", [])
+    run("pstore_slow", [], "stuck 6 2", ALL)
 
 
 def test_and_beside_one_of_a_page_that_a_transaction_has_spilled():

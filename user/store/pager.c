@@ -7,9 +7,13 @@
  * want, come along when they are on disk and not in memory, by one request; unless the kernel says that
  * touches are random.
  *
- * S3: the pages that are being brought stand in a table, one range per thread. Without it a thread
- * could read a page, sleep, and supply what meanwhile has become an old version. And a page that
- * was read is supplied under the lock, if it still is where it was: it may have been freed.
+ * Who receives a request supplies zeros itself; what needs the disk is queued for the readers. So nobody
+ * else waits for a slow read: not for a lease, a name or a new page.
+ *
+ * S3: the pages that are being brought stand in a table, those of one thread together. Without it a thread
+ * could read a page, sleep, and supply what meanwhile has become an old version. A request for one of them
+ * stays in the queue. And a page that was read is supplied under the lock, if it still is where it was: it
+ * may have been freed.
  */
 #include "server.h"
 
@@ -18,15 +22,17 @@
 #define WANTED_MAX   64u                /* pages that the kernel asks for together */
 #define PAGES_MAX    (WANTED_MAX + 2 * STORE_EXTENT_PAGES_MAX)
 #define PAGE_TRIES   3
-#define BRINGING_MAX 8u
+#define BRINGING_MAX (PAGER_THREADS + READER_THREADS)
+#define QUEUE_MAX    1024u              /* as many as the kernel has threads */
 
 struct want {
     uint64_t page;                      /* in the container */
-    bool asked, done;                   /* by the kernel; supplied, failed, or no concern */
+    bool asked, done;                   /* by the kernel; supplied, failed, or no concern: this one is atomic */
     struct store_page at;
 };
 
 struct bring {
+    bool taken;                         /* by a thread: its pages are being brought, until each is done */
     uint64_t container, first;          /* `count` pages: whole extents, or one page */
     int object;
     uint64_t shift;                     /* page of the container - page of the object */
@@ -36,32 +42,44 @@ struct bring {
     struct want want[PAGES_MAX];
 };
 
-static struct { uint64_t container, first, count; } bringing[BRINGING_MAX]; /* server.lock */
+/* server.lock: */
+static struct bring bringing[BRINGING_MAX]; /* one at a time for each thread */
+static struct kd_message queue[QUEUE_MAX];  /* PAGE, STORE_ADVISE: what waits for a reader */
+static unsigned queue_count;
+static pthread_cond_t queue_moved = PTHREAD_COND_INITIALIZER;
 
-/* ---- one extent at a time ---- */
+/* ---- a page at a time ---- */
 
-static bool range_claim(const struct bring *b)
+static bool done(const struct want *w) { return __atomic_load_n(&w->done, __ATOMIC_ACQUIRE); }
+static void done_set(struct want *w) { __atomic_store_n(&w->done, true, __ATOMIC_RELEASE); }
+
+/* Lock held. Does somebody bring this page? */
+static bool is_brought(uint64_t container, uint64_t page)
 {
-    int free_slot = -1;
     for (unsigned i = 0; i < BRINGING_MAX; i++) {
-        if (bringing[i].container == b->container && bringing[i].first < b->first + b->count
-            && b->first < bringing[i].first + bringing[i].count)
-            return false;
-        if (!bringing[i].container) free_slot = (int)i;
+        const struct bring *b = &bringing[i];
+        if (b->taken && b->container == container && page - b->first < b->count
+            && !done(&b->want[page - b->first]))
+            return true;
     }
-    if (free_slot < 0) return false;
-    bringing[free_slot].container = b->container;
-    bringing[free_slot].first = b->first;
-    bringing[free_slot].count = b->count;
-    return true;
+    return false;
 }
 
-static void range_release(const struct bring *b)
+/* Lock held. The page that is asked for is brought by nobody; others that are, are none of our business. */
+static void claim(struct bring *b)
 {
-    for (unsigned i = 0; i < BRINGING_MAX; i++)
-        if (bringing[i].container == b->container && bringing[i].first == b->first)
-            bringing[i].container = 0;
+    for (unsigned i = 0; i < b->count; i++)
+        if (is_brought(b->container, b->first + i)) done_set(&b->want[i]);
+    b->taken = true;
+    container_by_id(b->container)->busy++;
+}
+
+static void release(struct bring *b)
+{
+    container_by_id(b->container)->busy--;
+    b->taken = false;
     pthread_cond_broadcast(&server.changed);
+    if (queue_count) pthread_cond_broadcast(&queue_moved);
 }
 
 /* ---- answers ---- */
@@ -100,7 +118,7 @@ static uint32_t place_crc(const struct store_page *at) { return in_log(at) ? at-
 static void look_up(struct bring *b)
 {
     for (unsigned i = 0; i < b->count; i++)
-        if (!b->want[i].done
+        if (!done(&b->want[i])
             && store_page_find(server.store, b->container, b->want[i].page, &b->want[i].at) < 0)
             memset(&b->want[i].at, 0, sizeof(b->want[i].at));
 }
@@ -112,20 +130,20 @@ static void drop_neighbours(struct bring *b)
     unsigned left = 0;
     for (unsigned i = 0; i < b->count; i++) {
         struct want *w = &b->want[i];
-        if (!w->asked && !on_disk(&w->at)) w->done = true;
-        left += !w->asked && !w->done;
+        if (!w->asked && !on_disk(&w->at)) done_set(w);
+        left += !w->asked && !done(w);
     }
     if (left == 0) return;
     memset(bits, KD_PAGE_RESIDENT, sizeof(bits));
     kd_object_info(b->object, b->first - b->shift, b->count, bits);
     for (unsigned i = 0; i < b->count; i++)
-        if (!b->want[i].asked && (bits[i] & KD_PAGE_RESIDENT)) b->want[i].done = true;
+        if (!b->want[i].asked && (bits[i] & KD_PAGE_RESIDENT)) done_set(&b->want[i]);
 }
 
 static bool all_done(const struct bring *b)
 {
     for (unsigned i = 0; i < b->count; i++)
-        if (!b->want[i].done) return false;
+        if (!done(&b->want[i])) return false;
     return true;
 }
 
@@ -136,9 +154,9 @@ static void supply_zeros(struct bring *b)
     for (int asked = 0; asked < 2; asked++)
         for (unsigned i = 0; i < b->count; i++) {
             struct want *w = &b->want[i];
-            if (w->done || w->at.present || w->asked != asked) continue;
+            if (done(w) || w->at.present || w->asked != asked) continue;
             supply(b, w, KD_SUPPLY_ZERO, 0);
-            w->done = true;
+            done_set(w);
         }
 }
 
@@ -160,19 +178,19 @@ static bool read_supply(const struct bring *b, const struct want *w, const struc
 static void read_settle(const struct bring *b, struct want *w, const struct kd_page_io *io,
                         bool last)
 {
-    w->done = true;
-    if (io->status == -EALREADY) return; /* in memory meanwhile */
-    if (read_supply(b, w, io)) return;
-    if (!w->asked || !last) {
-        w->done = !w->asked;
-        kd_object_fail(b->object, w->page - b->shift, 1, EAGAIN); /* drops the frame: look again */
-    } else if (io->status < 0) {
-        fail(b, w, "the disk cannot read this page; restore the store from a copy");
-    } else if (w->at.dirty) {
-        fail(b, w, "its newest version is in the log only; restart to recover it");
-    } else {
-        fail(b, w, "this page is damaged on disk (wrong checksum); restore it from a copy");
+    if (io->status == -EALREADY || read_supply(b, w, io)) { /* EALREADY: in memory meanwhile */
+        done_set(w);
+        return;
     }
+    if (!w->asked || !last)
+        kd_object_fail(b->object, w->page - b->shift, 1, EAGAIN); /* drops the frame: look again */
+    else if (io->status < 0)
+        fail(b, w, "the disk cannot read this page; restore the store from a copy");
+    else if (w->at.dirty)
+        fail(b, w, "its newest version is in the log only; restart to recover it");
+    else
+        fail(b, w, "this page is damaged on disk (wrong checksum); restore it from a copy");
+    if (!w->asked || last) done_set(w);
 }
 
 static void read_and_supply(struct bring *b, bool last)
@@ -182,7 +200,7 @@ static void read_and_supply(struct bring *b, bool last)
     unsigned count = 0;
     for (unsigned i = 0; i < b->count; i++) {
         struct want *w = &b->want[i];
-        if (w->done) continue;
+        if (done(w)) continue;
         io[count] = (struct kd_page_io){.object = b->object, .page = w->page - b->shift,
                                         .offset_bytes = place(&w->at), .status = -EIO};
         of[count++] = w;
@@ -201,7 +219,7 @@ static void read_from_log(struct bring *b)
     static _Thread_local uint8_t bytes[PAGE_BYTES];
     for (unsigned i = 0; i < b->count; i++) {
         struct want *w = &b->want[i];
-        if (w->done || !w->asked) continue;
+        if (done(w) || !w->asked) continue;
         server_lock();
         int r = store_page_read(server.store, b->container, w->page, bytes);
         server_unlock();
@@ -213,27 +231,29 @@ static void read_from_log(struct bring *b)
         else if (kd_object_supply(&s) == 0)
             __atomic_fetch_add(&server.pages_read, 1, __ATOMIC_RELAXED);
     }
-    for (unsigned i = 0; i < b->count; i++) b->want[i].done = true;
+    for (unsigned i = 0; i < b->count; i++) done_set(&b->want[i]);
 }
 
 /* ---- requests ---- */
 
-/* Lock held. The extents around [page, page + count), cut to the segment; or the page alone. */
-static int bring_prepare(struct bring *b, const struct kd_message *m)
+/* Lock held. The extents around [page, page + count), cut to the segment; or the page alone. NULL: the
+ * container was deleted meanwhile, and the kernel has ended its faults. */
+static struct bring *bring_prepare(const struct kd_message *m, bool alone)
 {
+    struct bring *b = bringing;
     uint64_t page, object_page, end, count = m->word[2] < WANTED_MAX ? m->word[2] : WANTED_MAX;
+    while (b->taken) b++; /* there are as many as threads */
     memset(b, 0, sizeof(*b));
-    int r = cookie_page(m->word[0], m->word[1], &b->container, &page);
-    if (r < 0) return r;
+    if (cookie_page(m->word[0], m->word[1], &b->container, &page) < 0
+        || container_object(b->container, page, &b->object, &object_page) < 0)
+        return NULL;
     const struct container *c = container_by_id(b->container);
-    r = container_object(b->container, page, &b->object, &object_page);
-    if (r < 0) return r;
     b->shift = page - object_page;
     b->first = page - page % server.extent_pages;   /* segments are whole extents */
     end = page + (count ? count : 1) + server.extent_pages - 1;
     end -= end % server.extent_pages;
     if (end > page + container_left(c, page)) end = page + container_left(c, page);
-    if (m->word[3] & KD_PAGE_ALONE) {
+    if (alone || m->word[3] & KD_PAGE_ALONE) {
         b->first = page;
         end = page + 1;
     }
@@ -242,54 +262,133 @@ static int bring_prepare(struct bring *b, const struct kd_message *m)
     b->count = (unsigned)(end - b->first);
     for (unsigned i = 0; i < b->count; i++) {
         b->want[i].page = b->first + i;
-        b->want[i].asked = b->want[i].page == page;
+        b->want[i].asked = b->want[i].page == page && m->kind == (uint32_t)KD_MSG_PAGE;
     }
-    return 0;
+    return b;
 }
 
-/* Brings the page, and in the same call of the kernel what else is wanted and on disk. */
+/* Brings the page, and in the same call of the kernel what else is wanted and on disk. Lock held, dropped
+ * for all that takes time. */
 static void bring(const struct kd_message *m)
 {
-    struct bring b;
-    server_lock();
-    for (;;) {
-        if (bring_prepare(&b, m) < 0) {
-            server_unlock();
-            return; /* deleted meanwhile: the kernel has ended its faults */
-        }
-        if (range_claim(&b)) break;
-        pthread_cond_wait(&server.changed, &server.lock);
-    }
-    container_by_id(b.container)->busy++;
-    for (int try = 1; try <= PAGE_TRIES && !all_done(&b); try++) {
-        look_up(&b);
+    struct bring *b = bring_prepare(m, false);
+    if (!b) return;
+    claim(b);
+    for (int try = 1; try <= PAGE_TRIES && !all_done(b); try++) {
+        look_up(b);
         server_unlock();
-        drop_neighbours(&b);
-        supply_zeros(&b);
+        drop_neighbours(b);
+        supply_zeros(b);
         if (server.read_only)
-            read_from_log(&b);
+            read_from_log(b);
         else
-            read_and_supply(&b, try == PAGE_TRIES);
+            read_and_supply(b, try == PAGE_TRIES);
         server_lock();
     }
-    container_by_id(b.container)->busy--;
-    range_release(&b);
+    release(b);
+}
+
+void pager_bring(const struct kd_message *m)
+{
+    server_lock();
+    bring(m);
     server_unlock();
 }
 
-/* The cleaner watches how many are busy: see cleaner_wait(). */
+/* ---- the readers ---- */
+
+/* The cleaner watches how many of those that receive are busy: see cleaner_wait(). Lock held. */
 static void pager_busy(bool busy)
 {
-    server_lock();
     server.pagers_busy += busy ? 1 : -1u;
     server.pagers_done += !busy;
     if (server.pagers_busy == PAGER_THREADS) pthread_cond_signal(&server.work);
+}
+
+/* Lock held. Only beyond QUEUE_MAX does a thread that receives wait for the disk. */
+static void queue_put(const struct kd_message *m)
+{
+    pager_busy(true);
+    while (queue_count == QUEUE_MAX) pthread_cond_wait(&server.changed, &server.lock);
+    pager_busy(false);
+    queue[queue_count++] = *m;
+    pthread_cond_signal(&queue_moved);
+}
+
+static bool can_begin(const struct kd_message *m)
+{
+    uint64_t id, page;
+    return m->kind != (uint32_t)KD_MSG_PAGE || cookie_page(m->word[0], m->word[1], &id, &page) < 0
+           || !is_brought(id, page);
+}
+
+/* Lock held. The oldest of those that can begin; a release lets others. */
+static struct kd_message queue_take(void)
+{
+    unsigned i = 0;
+    while (i == queue_count || !can_begin(&queue[i])) {
+        if (i < queue_count && ++i < queue_count) continue;
+        pthread_cond_wait(&queue_moved, &server.lock);
+        i = 0;
+    }
+    struct kd_message m = queue[i];
+    if (queue_count-- == QUEUE_MAX) pthread_cond_broadcast(&server.changed);
+    memmove(&queue[i], &queue[i + 1], (queue_count - i) * sizeof(m));
+    return m;
+}
+
+void *reader_main(void *unused)
+{
+    (void)unused;
+    server_lock();
+    for (;;) {
+        struct kd_message m = queue_take();
+        if (m.kind == (uint32_t)KD_MSG_PAGE) {
+            bring(&m);
+        } else {
+            server_unlock();
+            request_advised(&m);
+            server_lock();
+        }
+    }
+}
+
+void pager_queue(const struct kd_message *m)
+{
+    server_lock();
+    queue_put(m);
     server_unlock();
+}
+
+/* ---- the threads that receive ---- */
+
+void pager_init(void)
+{
+    memset(bringing, 0, sizeof(bringing)); /* memory from now on, not for the first time under the lock */
+    memset(queue, 0, sizeof(queue));
+}
+
+static void zeros_supply(struct bring *b)
+{
+    claim(b);
+    pager_busy(true);
+    server_unlock();
+    supply_zeros(b);
+    server_lock();
+    pager_busy(false);
+    release(b);
 }
 
 void pager_request(const struct kd_message *m)
 {
-    pager_busy(true);
-    bring(m);
-    pager_busy(false);
+    server_lock();
+    struct bring *b = bring_prepare(m, true);
+    if (b) {
+        look_up(b);
+        if (b->want->at.present || is_brought(b->container, b->first))
+            queue_put(m);
+        else
+            zeros_supply(b);
+    }
+    server_unlock();
 }

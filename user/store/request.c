@@ -1,8 +1,8 @@
 /*
  * request.c - the request threads: what clients ask, and what the kernel tells.
  *
- * A request is answered by the thread that received it; one that needs a commit or a checkpoint
- * keeps its thread waiting, and the others go on serving pages. Answers never depend on a client.
+ * A request is answered by the thread that received it, unless it reads pages; one that needs a commit or
+ * a checkpoint keeps its thread waiting, and the others go on. Answers never depend on a client.
  */
 #include "server.h"
 
@@ -145,7 +145,7 @@ static int request_unlease(const struct kd_message *m)
 static int advise_part(const struct kd_message *m, uint64_t address, uint64_t left, uint64_t *count)
 {
     enum { AT_ONCE = 64 };
-    struct kd_message wanted = {.word = {0, 0, 0, KD_READ}};
+    struct kd_message wanted = {.word = {0, 0, 0, KD_READ}}; /* nobody has asked for any of them */
     uint64_t page, object_page;
     int object;
     server_lock();
@@ -161,7 +161,7 @@ static int advise_part(const struct kd_message *m, uint64_t address, uint64_t le
     }
     if (r == 0) (void)kd_object_advise(object, object_page, *count, (enum kd_advice)m->word[2]);
     server_unlock();
-    if (r == 0 && m->word[2] == KD_ADVISE_WILL_NEED) pager_request(&wanted);
+    if (r == 0 && m->word[2] == KD_ADVISE_WILL_NEED) pager_bring(&wanted);
     return r;
 }
 
@@ -207,6 +207,20 @@ static int request_checkpoint(void)
     int r = checkpoint_wait();
     server_unlock();
     return r;
+}
+
+/* WILL_NEED waits for the disk: it is answered by a reader (pager.c). */
+static bool request_reads(const struct kd_message *m)
+{
+    if (m->kind != STORE_ADVISE || m->word[2] != KD_ADVISE_WILL_NEED) return false;
+    pager_queue(m);
+    return true;
+}
+
+void request_advised(const struct kd_message *m)
+{
+    struct kd_message reply = {.status = request_advise(m), .handle = -1};
+    kd_reply(m->token, &reply);
 }
 
 /* Init's wish to end is answered by the cleaner (clean.c). */
@@ -310,7 +324,7 @@ void *pager_main(void *unused)
             pager_request(&m);
         } else if (m.kind & KD_MSG_KERNEL) {
             server_notice(&m);
-        } else if (request_stop(&m)) {
+        } else if (request_stop(&m) || request_reads(&m)) {
             answered = false;
         } else {
             reply = (struct kd_message){.handle = -1};

@@ -2,7 +2,8 @@
  * server.h - what the parts of the store manager share.
  *
  *     thread         waits on      does                                             file
- *     pager x 3      port          page requests, requests of clients, notices      pager.c request.c
+ *     pager x 3      port          zero pages, requests of clients, notices         pager.c request.c
+ *     reader x 3     pager.c       reads pages from the disk                        pager.c
  *     committer      commit port   collects transactions into groups, writes them   commit.c batch.c
  *     publisher      group.c       flushes and publishes a group beside the next    group.c
  *     unspiller      spill.c       reads pages of transactions back from the log    spill.c
@@ -19,7 +20,7 @@
  *   S1  A transaction is published only after store_group_write() has returned 0 for its group.
  *   S2  The disk library knows of a home write before the kernel does: a page that the kernel may
  *       evict can be read back from where the library says.
- *   S3  Two threads never bring the same extent into memory at one time (pager.c).
+ *   S3  Two threads never bring the same page into memory at one time (pager.c).
  *   S4  After the fence no group is launched, nothing is cleaned or checkpointed, and no request is
  *       granted that only serves writing (request.c).
  */
@@ -36,6 +37,7 @@
 #include "wire.h"
 
 #define PAGER_THREADS    3u
+#define READER_THREADS   3u
 #define CONTAINER_HASH   64u
 #define CLEAN_BATCH      256u       /* pages per home write call */
 #define CREDIT_BYTES     4160u      /* log space set aside for one private copy */
@@ -79,7 +81,7 @@ struct server {
     uint64_t log_bytes;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed;         /* the gate, checkpoints done, extents read */
+    pthread_cond_t changed;         /* the gate, checkpoints done, pages brought */
     pthread_cond_t work;            /* for the cleaner */
     bool gate_taken, gate_wanted;   /* wanted: by the cleaner, who goes before the committer */
     uint64_t launched, landed;      /* groups (group.h) */
@@ -95,7 +97,7 @@ struct server {
     uint64_t credits;               /* granted and not yet spent by a commit */
     uint64_t stop_token;            /* the request to stop, answered by the cleaner; 0: none */
     struct container *containers[CONTAINER_HASH];
-    unsigned pagers_busy;           /* threads that bring a page */
+    unsigned pagers_busy;           /* perhaps wait for the kernel, or for room in the queue */
     uint64_t pagers_done;
     uint64_t last_csn;
     uint64_t log_writes, log_flushes;   /* as seen at the device: one of each per group */
@@ -117,6 +119,8 @@ int server_writable(void);
 
 /* request.c: a message of the kernel that wants no answer. No lock. */
 void server_notice(const struct kd_message *m);
+/* STORE_ADVISE, by a reader: brings the pages and answers. No lock. */
+void request_advised(const struct kd_message *m);
 
 /* gate.c; lock held on entry and return, dropped while waiting. */
 void gate_enter(bool cleaner);
@@ -211,8 +215,12 @@ void credits_update(bool all);      /* lock held */
 void cleaner_step(void);
 
 /* pager.c, request.c: no lock */
-void pager_request(const struct kd_message *m);
+void pager_init(void);                              /* before any thread */
+void pager_request(const struct kd_message *m);     /* PAGE: never waits for the disk */
+void pager_queue(const struct kd_message *m);       /* PAGE or STORE_ADVISE: a reader will deal with it */
+void pager_bring(const struct kd_message *m);       /* by a reader: what is on disk and nobody brings yet */
 void *pager_main(void *unused);
+void *reader_main(void *unused);
 
 /* device.c */
 extern const struct disk_memory disk_memory;
