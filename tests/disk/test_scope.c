@@ -6,7 +6,7 @@
  * the last operation's are made: all subsets of the unflushed writes, each write cut before every
  * sector from either side, every sector alone lost or alone written, one garbled. It is done in
  * small stores of several shapes: rings of four blocks where the third group wraps, each encoder,
- * sectors of 512 and 4096 bytes. The long tier takes sequences of four of the first eight.
+ * sectors of 512 and 4096 bytes. The long tier takes sequences of four.
  *
  * A job is one first operation in one shape. The same in rings of four to nine blocks, from each block on;
  * and with a manager that dies before its flush, so that recovery finds what no flush has covered.
@@ -26,7 +26,7 @@
 #include "enumerate.h"
 #include "internal.h"
 
-enum { SEQUENCES, STATES, AGAIN, DEEPER, ASKED, NANOSECONDS, PLACES };
+enum { SEQUENCES, STATES, AGAIN, DEEPER, THIRD, ASKED, NANOSECONDS, PLACES };
 
 typedef int operation(struct world *world);
 
@@ -110,14 +110,21 @@ static int life_begin(struct world *world, struct device *device, const struct s
     return error ? error : commit_of(world, WANT_CREATE, 1, false);
 }
 
+/* Of all first crashes some are followed by a second. */
+static struct enumerate_options two_crashes(void)
+{
+    return (struct enumerate_options){ .depth = 1, .second_odds = crew_long() ? 500 : 1500 };
+}
+
 /* All crash states of what was recorded from `from` on. */
 static void states_run(struct world *world, struct device *device, uint32_t from, uint32_t sector,
-                       const char *text, struct enumerate_result *result)
+                       const char *text, struct enumerate_options options, struct enumerate_result *result)
 {
     static struct device base;
-    struct enumerate_options options = { .tear = true, .garble = true, .exhaustive = true,
-        .sector_bytes = sector, .from_event = from, .depth = 1, .second_odds = 1500,
-        .states_max = UINT64_MAX };
+    options.tear = options.garble = options.exhaustive = true;
+    options.sector_bytes = sector;
+    options.from_event = from;
+    options.states_max = UINT64_MAX;
     device_open(&base, device->bytes);
     enumerate(world, device->events, device->event_count, &base, &options, result->states, result);
     if (result->failed)
@@ -134,7 +141,7 @@ static void sequence_text(const uint32_t *sequence, uint32_t length, char *text,
 }
 
 static void sequence_run(const struct shape *shape, const uint32_t *sequence, uint32_t length,
-                         struct enumerate_result *result)
+                         struct enumerate_options options, struct enumerate_result *result)
 {
     static struct world world;
     static struct device device;
@@ -154,7 +161,7 @@ static void sequence_run(const struct shape *shape, const uint32_t *sequence, ui
     device.recording = false;
     if (error)
         crew_fail("%s: %s (error %d)", text, world.wrong ? world.wrong : "refused", error);
-    states_run(&world, &device, from, shape->sector, text, result);
+    states_run(&world, &device, from, shape->sector, text, options, result);
     device_close(&device);
     crew_add(SEQUENCES, 1);
 }
@@ -162,7 +169,7 @@ static void sequence_run(const struct shape *shape, const uint32_t *sequence, ui
 static void sequences_from(const struct shape *shape, uint32_t *sequence, uint32_t length,
                            uint32_t longest, uint32_t choices, struct enumerate_result *result)
 {
-    sequence_run(shape, sequence, length, result);
+    sequence_run(shape, sequence, length, two_crashes(), result);
     for (uint32_t i = 0; i < choices && length < longest; i++) {
         sequence[length] = i;
         sequences_from(shape, sequence, length + 1, longest, choices, result);
@@ -174,6 +181,7 @@ static void tallies_add(const struct enumerate_result *result)
     crew_add(STATES, result->states);
     crew_add(AGAIN, result->again_states);
     crew_add(DEEPER, result->second_states);
+    crew_add(THIRD, result->third_states);
     crew_add(ASKED, result->kcheck_states);
 }
 
@@ -185,9 +193,7 @@ static void first_operation(uint64_t seed)
     struct timespec start, end;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &start);
     crew_at(operations[sequence[0]].name, seed);
-    sequences_from(shape, sequence, 1, crew_short() ? 2 : 3, OPERATIONS, &result);
-    if (crew_long() && sequence[0] < 8)
-        sequences_from(shape, sequence, 1, 4, 8, &result);
+    sequences_from(shape, sequence, 1, crew_short() ? 2 : crew_long() ? 4 : 3, OPERATIONS, &result);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
     crew_add(NANOSECONDS, (uint64_t)(end.tv_sec - start.tv_sec) * 1000000000 +
                           (uint64_t)end.tv_nsec - (uint64_t)start.tv_nsec);
@@ -206,6 +212,35 @@ static void every_short_sequence_survives_every_crash_state(void **state)
            (unsigned long long)crew_sum(DEEPER), (unsigned long long)crew_sum(ASKED),
            (double)crew_sum(STATES) * 1e9 / (double)crew_sum(NANOSECONDS));
     assert_true(crew_part() || crew_sum(STATES) > 1000);
+}
+
+/* ---- three crashes */
+
+static uint32_t const small_logs[] = { 0, 3, 4, 5, 12 };    /* one operation each */
+#define SMALL_LOGS (sizeof small_logs / sizeof small_logs[0] * SHAPES)
+
+static void three_crashes(uint64_t seed)
+{
+    const struct shape *shape = &shapes[(seed - 1) % SHAPES];
+    const uint32_t *operation = &small_logs[(seed - 1) / SHAPES % (SMALL_LOGS / SHAPES)];
+    struct enumerate_options options = { .depth = 2, .second_odds = crew_long() ? 1 : 20,
+                                         .third_odds = crew_long() ? 1 : 200 };
+    struct enumerate_result result = { .states = 0 };
+    crew_at(operations[*operation].name, seed);
+    sequence_run(shape, operation, 1, options, &result);
+    tallies_add(&result);
+}
+
+/* Aim: so does a crash in the recovery from a crash in a recovery. Method: of twenty small logs every
+ * state at each of the three depths in the long tier, else of a part of those before. */
+static void every_small_log_survives_three_crashes(void **state)
+{
+    (void)state;
+    assert_true(crew_run(__func__, crew_count(SMALL_LOGS, SMALL_LOGS), three_crashes));
+    printf("# %llu small logs, %llu crash states: %llu after a second crash, %llu after a third\n",
+           (unsigned long long)crew_sum(SEQUENCES), (unsigned long long)crew_sum(STATES),
+           (unsigned long long)crew_sum(DEEPER), (unsigned long long)crew_sum(THIRD));
+    assert_true(crew_part() || crew_sum(THIRD) > 0);
 }
 
 /* ---- each place of the ring */
@@ -250,7 +285,7 @@ static void place_run(const struct shape *shape, uint64_t place, uint32_t first,
     if (error)
         crew_fail("%s at block %llu: %s (error %d)", operations[first].name, (unsigned long long)place,
                   world.wrong ? world.wrong : "refused", error);
-    states_run(&world, &device, from, shape->sector, operations[first].name, result);
+    states_run(&world, &device, from, shape->sector, operations[first].name, two_crashes(), result);
     device_close(&device);
     crew_add(PLACES + (uint32_t)place, 1);
 }
@@ -315,7 +350,7 @@ static void killed_after(uint64_t seed)
     if (error)
         crew_fail("%s, kill: %s (error %d)", operations[first].name,
                   world.wrong ? world.wrong : "refused", error);
-    states_run(&world, &device, from, shape->sector, operations[first].name, &result);
+    states_run(&world, &device, from, shape->sector, operations[first].name, two_crashes(), &result);
     device_close(&device);
     crew_add(SEQUENCES, 1);
     tallies_add(&result);
@@ -334,6 +369,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_short_sequence_survives_every_crash_state),
+        cmocka_unit_test(every_small_log_survives_three_crashes),
         cmocka_unit_test(a_killed_manager_survives_every_crash_state),
         cmocka_unit_test(every_place_of_the_ring_survives_every_crash_state),
     };
