@@ -150,12 +150,12 @@ static void *checkpoints_main(void *unused)
 }
 
 /* Pages are wanted that take a second each. */
-static void *reader_main(void *unused)
+static void *slow_main(void *unused)
 {
     (void)unused;
     for (uint64_t p = 0; !over; p = (p + 4) % 1024) {
         const struct kd_message m = {.word = {cookie_of(1, 0), p, 1}};
-        pager_request(&m);
+        pager_bring(&m);
     }
     return NULL;
 }
@@ -263,7 +263,7 @@ static void a_checkpoint_at_most_doubles_a_commits_time(void **state)
 
 static void child_reader(void)
 {
-    simulate(8, 2000, reader_main);
+    simulate(8, 2000, slow_main);
     result->c = (double)calm.sum / (double)calm.count;
     result->d = (double)calm.max;
     CHECK(server.pages_read > 0);
