@@ -222,6 +222,7 @@ static void test_end(void)
     is(killed(begin("one", 82, 1)), KILLED, "a client ends, and then its manager's port does");
     CALL(KD_HANDLE_CLOSE, commit_port);
     before.objects--;
+    before.handles--;
     tap_ok(counts_back(before, SLACK) && check() == 0 && copies() == 0, "views, copies and frames are as before");
     is(CALL(KD_TXN_REFUSE, kept[0].word[0], kept[0].token, EIO), -ESRCH, "an answer finds nothing");
 }
