@@ -29,7 +29,7 @@ UFLAGS  := $(COMMON) -D_GNU_SOURCE -fno-pie -fno-omit-frame-pointer -fcf-protect
            -Ilibpstore -Ikernel/include
 ULINK    = $(MUSL) -static -no-pie -Wl,-z,max-page-size=4096,-z,noexecstack,--build-id=none \
            -o $@ $(filter %.o,$^) build/libpstore.a
-HFLAGS  := $(COMMON) -D_GNU_SOURCE -Idisk -I. -Ilibpstore -Ikernel/include
+HFLAGS  := $(COMMON) -D_GNU_SOURCE -Idisk -I. -Ilibpstore -Ikernel/include -Itests/disk/lib
 SANITIZE := -O1 -DKATYDID_BUGS -fsanitize=address,undefined -fno-sanitize-recover=all
 HLINK    = $(HOSTCC) -o $@ $(filter %.o %.a,$^)
 
@@ -45,10 +45,11 @@ DISK_SOURCES    := $(wildcard disk/*.c)
 USER_FOLDERS    := $(sort $(patsubst user/%/,%,$(dir $(wildcard user/*/*.c))))
 USER_NAMES      := $(sort $(patsubst user/%.c,%,$(wildcard user/*.c)) $(USER_FOLDERS))
 USER_PROGRAMS   := $(addprefix build/user/,$(USER_NAMES))
-GUEST_TESTS     := $(patsubst %.c,build/%,$(wildcard tests/guest/*.c))
+GUEST_SOURCES   := $(filter-out tests/guest/lib/%,$(wildcard tests/guest/*/*.c))
+GUEST_TESTS     := $(patsubst %.c,build/tests/guest/%,$(notdir $(GUEST_SOURCES)))
 DISK_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/disk/test_*.c))
-DISK_TEST_PARTS := $(filter-out tests/disk/test_%,$(wildcard tests/disk/*.c))
-WORLD_PARTS     := tests/disk/device.c tests/disk/model.c tests/disk/txn.c $(wildcard tests/disk/world*.c)
+DISK_TEST_PARTS := $(wildcard tests/disk/lib/*.c)
+WORLD_PARTS     := $(addprefix tests/disk/lib/,device.c model.c txn.c) $(wildcard tests/disk/lib/world*.c)
 HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
 HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) \
                    $(addprefix libpstore/,slot.c alloc.c txn.c txn_entry.S lint.c container.c \
@@ -128,14 +129,14 @@ build/obj/libpstore/%.S.o: libpstore/%.S Makefile
 	$(call say,CC  )$(MUSL) $(UFLAGS) -c -o $@ $<
 build/obj/tests/guest/%.o: tests/guest/%.c Makefile
 	@mkdir -p $(@D)
-	$(call say,CC  )$(MUSL) $(UFLAGS) -c -o $@ $<
+	$(call say,CC  )$(MUSL) $(UFLAGS) -Itests/guest/lib -c -o $@ $<
 build/obj/guest/disk/%.o: disk/%.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC  )$(MUSL) $(UFLAGS) -Idisk -c -o $@ $<
 
 build/obj/guest/tests/%.o: tests/%.c Makefile
 	@mkdir -p $(@D)
-	$(call say,CC  )$(MUSL) $(UFLAGS) -Idisk -I. -c -o $@ $<
+	$(call say,CC  )$(MUSL) $(UFLAGS) -Idisk -I. -Itests/disk/lib -c -o $@ $<
 
 build/libpstore.a: $(call objects,build/obj,$(PSTORE_SOURCES))
 	@mkdir -p $(@D)
@@ -150,7 +151,8 @@ $(foreach name,$(filter-out $(USER_FOLDERS),$(USER_NAMES)),\
 $(USER_PROGRAMS): build/libpstore.a
 	@mkdir -p $(@D)
 	$(call say,LINK)$(ULINK)
-build/tests/guest/%: build/obj/tests/guest/%.o build/libpstore.a
+$(foreach source,$(GUEST_SOURCES),$(eval build/tests/guest/$(notdir $(source:.c=)): build/obj/$(source:.c=.o)))
+$(GUEST_TESTS): build/libpstore.a
 	@mkdir -p $(@D)
 	$(call say,LINK)$(ULINK)
 
@@ -220,7 +222,7 @@ build/tests/model: $(wildcard tests/model/*.h tests/model/*.cpp) Makefile
 	@mkdir -p $(@D)
 	$(call say,HOST)$(HOSTCXX) -std=c++17 -O2 -Wall -Wextra -Werror -Wno-missing-field-initializers -o $@ tests/model/main.cpp
 # libFuzzer's targets for disk/, and the program that makes their first inputs
-FUZZ_PARTS := $(addprefix tests/disk/,crew.c hostile.c) $(WORLD_PARTS) $(KCHECK_SOURCES)
+FUZZ_PARTS := $(addprefix tests/disk/lib/,crew.c hostile.c) $(WORLD_PARTS) $(KCHECK_SOURCES)
 FUZZ_image := -DFUZZ_PART=HOSTILE_IMAGE
 FUZZ_log := -DFUZZ_PART=HOSTILE_LOG
 FUZZ_kcheck := -DFUZZ_KCHECK
@@ -234,7 +236,7 @@ build/fuzz/corpus: tests/fuzz/fuzz.c $(DISK_SOURCES) $(FUZZ_PARTS) Makefile
 	$(call say,LINK)$(HOSTCC) $(filter-out -MMD -MP,$(HFLAGS)) -DKATYDID_BUGS -DFUZZ_CORPUS -o $@ $(filter %.c,$^) \
 	    -lcmocka
 # the same program for both sides
-SAME_SOURCES := tests/same/log.c tests/disk/shape.c $(WORLD_PARTS) $(DISK_SOURCES)
+SAME_SOURCES := tests/same/log.c tests/disk/lib/shape.c $(WORLD_PARTS) $(DISK_SOURCES)
 build/tests/same/host: $(call objects,build/obj/host,$(SAME_SOURCES))
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HLINK)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/disk/hostile.h"
+#include "hostile.h"
 #include "tools/kcheck/kcheck.h"
 
 #ifdef FUZZ_CORPUS

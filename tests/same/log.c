@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/disk/shape.h"
-#include "tests/disk/world.h"
+#include "shape.h"
+#include "world.h"
 
 static struct world world;
 

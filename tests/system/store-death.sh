@@ -1,5 +1,5 @@
 #!/bin/bash
-# The store manager's death at steps of a commit or checkpoint that tests/guest/store_death.opts has
+# The store manager's death at steps of a commit or checkpoint that tests/guest/store/store_death.opts has
 # no room for; each second life dies at another one. And the build with planted bugs plants them.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"

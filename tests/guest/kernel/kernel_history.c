@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "store_client.h"
-#include "../history/check.h"
+#include "../../history/check.h"
 
 enum {
     WORKERS = 8, PROCESSES = 3,
