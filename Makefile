@@ -39,7 +39,7 @@ say      = $(if $(V),,@echo '  $(1) $@';)
 # objects(prefix, sources): x.c -> prefix/x.o and x.S -> prefix/x.S.o
 objects  = $(patsubst %.c,$(1)/%.o,$(filter %.c,$(2))) $(patsubst %.S,$(1)/%.S.o,$(filter %.S,$(2)))
 
-KERNEL_SOURCES  := $(wildcard kernel/*.c arch/x86_64/*.c arch/x86_64/*.S)
+KERNEL_SOURCES  := $(wildcard kernel/*.c kernel/*/*.c arch/x86_64/*.c arch/x86_64/*.S)
 PSTORE_SOURCES  := $(wildcard libpstore/*.c libpstore/*.S)
 DISK_SOURCES    := $(wildcard disk/*.c)
 USER_FOLDERS    := $(sort $(patsubst user/%/,%,$(dir $(wildcard user/*/*.c))))
@@ -104,7 +104,7 @@ build/kernel.elf: $(KERNEL_OBJECTS) build/symbols1.o $(KERNEL_LD)
 	@$(NM) -n $@ | scripts/mksymbols | cmp -s - build/symbols1.S || \
 	    { echo "$@: the symbol table moved code; place .rodata behind .text" >&2; rm -f $@; false; }
 
-# the same kernel with planted bugs and a stale-TLB checker (kernel/bug.h)
+# the same kernel with planted bugs and a stale-TLB checker (kernel/base/bug.h)
 KERNEL_BUG_OBJECTS := $(call objects,build/obj/kernel-bugs,$(KERNEL_SOURCES))
 build/obj/kernel-bugs/%.o: %.c Makefile
 	@mkdir -p $(@D)
@@ -213,7 +213,7 @@ build/obj/asan/tests/host/test_parsers.o: HFLAGS += $(PARSERS)
 build/tests/host/test_parsers: build/obj/asan/tests/host/test_parsers.o
 	@mkdir -p $(@D)
 	$(call say,LINK)$(HLINK)
-build/fuzz/parsers: tests/fuzz/parsers.c tests/host/kernel_names.h $(wildcard kernel/*.[ch] arch/x86_64/*.[ch]) Makefile
+build/fuzz/parsers: tests/fuzz/parsers.c tests/host/kernel_names.h $(wildcard kernel/*.[ch] kernel/*/*.[ch] arch/x86_64/*.[ch]) Makefile
 	@mkdir -p $(@D)
 	$(call say,FUZZ)$(CLANG) $(filter-out -MMD -MP,$(HFLAGS)) $(PARSERS) -fsanitize=fuzzer,address,undefined \
 	    -DFUZZ_PARSERS -Wno-unknown-attributes -fno-sanitize-recover=all -o $@ $<
@@ -259,7 +259,7 @@ build/coverage/%: build/obj/coverage/tests/disk/%.o \
 build/host/parts.a: $(call objects,build/obj/host,$(HOST_TEST_PARTS))
 	@mkdir -p $(@D)
 	$(call say,AR  )rm -f $@ && $(AR) rcs $@ $^
-# -iquote: kernel/errno.h must not hide <errno.h>
+# -iquote: the names of the kernel's headers must not hide those of the C library
 build/obj/host/tests/host/test_kernel.o: HFLAGS += -iquote kernel -Iarch/x86_64
 build/tests/host/test_history: build/obj/host/tests/history/check.o
 build/tests/host/test_story: build/obj/host/user/trace/story.o

@@ -6,7 +6,7 @@
 #ifndef KERNEL_ARCH_H
 #define KERNEL_ARCH_H
 
-#include "kernel.h"
+#include "base/kernel.h"
 #include "arch_types.h" /* arch/x86_64: struct trap_frame, struct arch_thread, pte_t, cpu_this() */
 
 #define CPU_MAX 8

@@ -1,9 +1,9 @@
 /* bug.c - the switch of the planted bugs (bug.h); empty in a normal build. */
-#include "bug.h"
+#include "base/bug.h"
 #include "arch.h"
-#include "boot.h"
-#include "panic.h"
-#include "view.h"
+#include "base/boot.h"
+#include "base/panic.h"
+#include "store/view.h"
 
 #ifdef KATYDID_BUGS
 enum kernel_bug bug_on;
@@ -26,7 +26,7 @@ static unsigned bug_find(const char *at)
         if (!memcmp(names[i], at, n) && (at[n] == ' ' || !at[n]))
             return i;
     }
-    panic("the command line asks for a bug that is not in kernel/bug.h");
+    panic("the command line asks for a bug that is not in kernel/base/bug.h");
 }
 
 int shadow_cpu_of(paddr_t top)

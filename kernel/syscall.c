@@ -6,10 +6,10 @@
  * unknown number gives -ENOSYS and is counted, so that a program that misses something can be
  * noticed.
  */
-#include "linux.h"
-#include "port.h"
-#include "trace.h"
-#include "view.h"
+#include "linux/linux.h"
+#include "message/port.h"
+#include "look/trace.h"
+#include "store/view.h"
 
 uint64_t syscall_unknown_count;
 

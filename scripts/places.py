@@ -15,7 +15,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build")
 USER_ADDRESS = re.compile(r"\b([A-Za-z0-9_.-]+)\+0x([0-9a-f]+)\b")
-EVENT = re.compile(r"(: )([A-Z]+) ([0-9a-f]+), ([0-9a-f]+), ([0-9a-f]+)$")     # kernel/report.c
+EVENT = re.compile(r"(: )([A-Z]+) ([0-9a-f]+), ([0-9a-f]+), ([0-9a-f]+)$")     # kernel/look/report.c
 
 
 def program(name):

@@ -5,7 +5,7 @@
  * They do not lie in RAM (map.c's direct map), so they are mapped as devices, for ever.
  */
 #include "acpi.h"
-#include "boot.h"
+#include "base/boot.h"
 #include "x86.h"
 
 struct root {

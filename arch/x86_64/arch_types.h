@@ -7,7 +7,7 @@
 #ifndef ARCH_TYPES_H
 #define ARCH_TYPES_H
 
-#include "kernel.h"
+#include "base/kernel.h"
 #include "asm.h"
 #include "shadow.h"
 

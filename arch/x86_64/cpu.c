@@ -17,7 +17,7 @@
  */
 #include "x86.h"
 #include "acpi.h"
-#include "frame.h"
+#include "memory/frame.h"
 #include "switch.h"
 
 enum { IST_FATAL = 1 };               /* one stack for the three that never return */

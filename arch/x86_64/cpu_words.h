@@ -1,7 +1,7 @@
 /*
  * cpu_words.h - the words of this CPU's struct cpu that the hottest paths use, one instruction each.
  *
- * Needs no other header but asm.h, so that kernel/lock.h can be inline.
+ * Needs no other header but asm.h, so that kernel/base/lock.h can be inline.
  */
 #ifndef ARCH_CPU_WORDS_H
 #define ARCH_CPU_WORDS_H

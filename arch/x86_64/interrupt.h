@@ -7,7 +7,7 @@
 #ifndef ARCH_INTERRUPT_H
 #define ARCH_INTERRUPT_H
 
-#include "kernel.h"
+#include "base/kernel.h"
 
 /* A vector of one's own; the handler gets `arg`, and acknowledging the interrupt at the local APIC
  * is done for it. -ENOSPC when all are taken. At boot only. */

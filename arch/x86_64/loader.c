@@ -6,7 +6,7 @@
  */
 #include "x86.h"
 #include "acpi.h"
-#include "boot.h"
+#include "base/boot.h"
 #include "interrupt.h"
 #include "serial.h"
 

@@ -17,8 +17,8 @@
  */
 #include "x86.h"
 #include "switch.h"
-#include "boot.h"
-#include "frame.h"
+#include "base/boot.h"
+#include "memory/frame.h"
 
 #define LARGE_BYTES (1ull << 21)
 #define EARLY_LIMIT (1ull << 32)      /* what the tables of start.S map */

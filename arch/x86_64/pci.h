@@ -2,7 +2,7 @@
 #ifndef ARCH_PCI_H
 #define ARCH_PCI_H
 
-#include "kernel.h"
+#include "base/kernel.h"
 
 struct pci_device {
     uint8_t bus, slot, function;

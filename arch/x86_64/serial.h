@@ -2,7 +2,7 @@
 #ifndef ARCH_SERIAL_H
 #define ARCH_SERIAL_H
 
-#include "kernel.h"
+#include "base/kernel.h"
 
 enum serial_port { SERIAL_CONSOLE, SERIAL_LOG }; /* COM1, COM2 */
 

@@ -17,8 +17,8 @@
  */
 #include "shadow.h"
 #include "arch.h"
-#include "frame.h"
-#include "panic.h"
+#include "memory/frame.h"
+#include "base/panic.h"
 
 #ifdef KATYDID_BUGS
 enum { WATCHED = 2, PAGES_KEPT = 256, FRAMES_MAX = 32768 };

@@ -10,7 +10,7 @@
  */
 #include "x86.h"
 
-#include "signal.h"
+#include "linux/signal.h"
 
 #define RED_ZONE_BYTES 128
 #define FPU_BYTES 512

@@ -9,7 +9,7 @@
 #include "x86.h"
 #include "switch.h"
 #include "acpi.h"
-#include "boot.h"
+#include "base/boot.h"
 #include "interrupt.h"
 
 #define LOW_MEMORY_END  0xa0000

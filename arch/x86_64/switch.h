@@ -5,7 +5,7 @@
 #ifndef ARCH_SWITCH_H
 #define ARCH_SWITCH_H
 
-#include "thread.h"
+#include "thread/thread.h"
 
 void fpu_leave(struct cpu *c, struct arch_thread *from); /* cpu.c: C1 ends */
 void fpu_found(struct cpu *c);                           /* cpu.c: nobody has used them meanwhile */

@@ -8,7 +8,7 @@
  * Locks: the caller's: the process's space lock for slot 0, the view lock for a view's slots.
  */
 #include "x86.h"
-#include "frame.h"
+#include "memory/frame.h"
 
 enum { SLOTS = 512, SLOT_KERNEL = 256, SHIFT_TOP = 39, SHIFT_LOWEST = 21 };
 #define TABLE_FLAGS (PTE_PRESENT | PTE_WRITE | PTE_USER | PTE_ACCESSED)

@@ -18,7 +18,7 @@
  */
 #include "x86.h"
 #include "switch.h"
-#include "bug.h"
+#include "base/bug.h"
 #include "interrupt.h"
 
 enum { SPINS_PER_PAUSE = 128 };

@@ -6,9 +6,9 @@
  */
 #include "x86.h"
 #include "interrupt.h"
-#include "panic.h"
-#include "thread.h"
-#include "trace.h"
+#include "base/panic.h"
+#include "thread/thread.h"
+#include "look/trace.h"
 
 enum { VECTOR_FPU = 7, VECTOR_DOUBLE_FAULT = 8, BACKTRACE_MAX = 32 };
 

@@ -2,7 +2,7 @@
  * virtio_blk.c - virtio 1.x block devices over PCI (1af4:1042).
  *
  * Owns      each disk's one queue: rings, slots, interrupts.
- * Not here  what is in flight and who waits (kernel/block.c).
+ * Not here  what is in flight and who waits (kernel/block/block.c).
  *
  * A slot is one request of the device's view: a table of descriptors of its own (header, segments,
  * status byte), to which descriptor number `slot` of the ring points for ever ("indirect"). So a
@@ -25,8 +25,8 @@
  * Lock: the block device's (RANK_BLOCK).
  */
 #include "virtio_blk.h"
-#include "block.h"
-#include "bug.h"
+#include "block/block.h"
+#include "base/bug.h"
 #include "pci.h"
 
 #include "arch.h"

@@ -265,7 +265,7 @@ def print_rights(p, start):
 @Command
 def log(lines="10"):
     """kd-log [LINES]: the tail of the kernel's log, and of the store's log as it is on the disk now."""
-    ring = k.static("log", "kernel/printk.c")
+    ring = k.static("log", "kernel/base/printk.c")
     size, end = ring["ring"].type.sizeof, int(ring["end"])
     data = k.memory(int(ring["ring"].address), size)
     kept = data[end % size:] + data[:end % size] if end > size else data[:end]

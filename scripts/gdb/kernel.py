@@ -74,7 +74,7 @@ def mask(vmask):
 # --- processes and threads -----------------------------------------------------------------------
 
 def processes():
-    return each(static("process_table", "kernel/process.c")["all"], "struct process", "link")
+    return each(static("process_table", "kernel/process/process.c")["all"], "struct process", "link")
 
 
 def threads(process):

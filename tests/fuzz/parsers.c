@@ -16,14 +16,14 @@
 #include "tests/host/kernel_names.h"
 #define fd_set kernel_fd_set
 #define pause kernel_pause
-#include "kernel/string.c"
+#include "kernel/base/string.c"
 #undef NO_LIBRARY_CALLS
-#include "kernel/format.c"
-#include "kernel/boot.c"
+#include "kernel/base/format.c"
+#include "kernel/base/boot.c"
 #undef BLOCK
-#include "kernel/elf.c"
-#include "kernel/file_tree.c"
-#include "kernel/ustar.c"
+#include "kernel/linux/elf.c"
+#include "kernel/file/file_tree.c"
+#include "kernel/file/ustar.c"
 #define root acpi_root
 #include "arch/x86_64/acpi.c"
 #undef root

@@ -4,13 +4,13 @@
  * libc's functions changed; RAM is an array.
  */
 #include "tests/host/kernel_names.h"
-#include "kernel/string.c"
-#include "kernel/format.c"
+#include "kernel/base/string.c"
+#include "kernel/base/format.c"
 #undef NO_LIBRARY_CALLS
-#include "kernel/frame.c"
-#include "kernel/kmem.c"
+#include "kernel/memory/frame.c"
+#include "kernel/memory/kmem.c"
 #define word_t crc_word_t
-#include "kernel/crc32c.c"
+#include "kernel/base/crc32c.c"
 #include "tests/host/kernel_names.h"
 
 #include <setjmp.h>

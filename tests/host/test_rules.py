@@ -25,7 +25,7 @@ def runner():
 
 
 RULES = [rule for rule in re.findall(r"X\((\w+),", text("tests/model/rules.h")) if rule != "name"]
-BUGS = dict(re.findall(r'^    X\((\w+), "([^"]+)"', text("kernel/bug.h"), re.M))
+BUGS = dict(re.findall(r'^    X\((\w+), "([^"]+)"', text("kernel/base/bug.h"), re.M))
 ROWS = re.findall(r"^\| ((?:TEXT|BUG)_\w+) \| (\S+) \| (.+) \|$", text("tests/model/model.md"), re.M)
 
 

@@ -1,5 +1,5 @@
 /*
- * lock.h - the lock of the container (kernel/container_lock.c): hold, drain, admit, release.
+ * lock.h - the lock of the container (kernel/store/container_lock.c): hold, drain, admit, release.
  *
  * Each page is a leaf of its own (with groups, which stay in a leaf, both are one). What the kernel does
  * under locks_lock is one step; the walk judges with R2 and R3 of fault.h, the leaf locked.

@@ -1,5 +1,5 @@
 /*
- * spill.h - copies that go to their manager's log and come back (kernel/spill.c; SP1, SP2), and pages
+ * spill.h - copies that go to their manager's log and come back (kernel/store/spill.c; SP1, SP2), and pages
  * that are supplied in two steps, so that a newer version may be published between them.
  *
  * p.log1 is what the manager's log holds of the one transaction that has the page; a spilled copy has

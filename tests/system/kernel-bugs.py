@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The kernel with planted bugs (kernel/bug.h): guest tests must find each, and nothing without one (nor with
+"""The kernel with planted bugs (kernel/base/bug.h): guest tests must find each, and nothing without one (nor with
 what it must get over).
 
   tests/system/kernel-bugs.py            some of them, as in `make test`
@@ -44,7 +44,7 @@ SOME_CONTROLS = ["kernel_rights", "kernel_locks"]
 
 
 def planted():
-    with open(os.path.join(ROOT, "kernel/bug.h"), encoding="utf-8") as source:
+    with open(os.path.join(ROOT, "kernel/base/bug.h"), encoding="utf-8") as source:
         return re.findall(r'^    X\((\w+), "', source.read(), re.M)
 
 
@@ -79,7 +79,7 @@ def main():
     everything = asked == ["--all"] or os.environ.get("TEST_TIER") == "long"
     bugs = planted() if everything else asked or SOME
     if unknown := set(bugs) - set(planted()):   # its kernel would panic, which would count as found
-        print("not in kernel/bug.h:", *sorted(unknown), file=sys.stderr)
+        print("not in kernel/base/bug.h:", *sorted(unknown), file=sys.stderr)
         return 2
     controls = TESTS if everything else [] if asked else SOME_CONTROLS
     runs = [(test, "none") for test in controls]

@@ -4,7 +4,7 @@
  *   trace -o FILE PROGRAM [ARGUMENT...]              all events into FILE, for scripts/trace2json
  *   trace --print[=TICKET] PROGRAM [ARGUMENT...]     one transaction, as a story
  *
- * FILE lies under /export to come to the host: scripts/run --export DIR. kernel/tracing.md.
+ * FILE lies under /export to come to the host: scripts/run --export DIR. kernel/look/tracing.md.
  */
 #include <getopt.h>
 #include <stdio.h>

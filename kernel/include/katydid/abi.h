@@ -19,12 +19,12 @@
 #define KD_NAME_MAX   64                 /* bytes of a name with its NUL */
 
 enum kd_call {
-    /* Handles (kernel/handle.c). A handle is a small number >= 0, valid in its process only. */
+    /* Handles (kernel/process/handle.c). A handle is a small number >= 0, valid in its process only. */
     KD_HANDLE_CLOSE = 1000,   /* (handle). The last one that may receive from a port: the port dies */
     KD_HANDLE_COPY,           /* (handle, rights): a copy with fewer rights */
     KD_OBJECT_REVOKE,         /* (object): every client's access ends; its epoch rises */
 
-    /* Processes and threads (kernel/process.c). */
+    /* Processes and threads (kernel/process/process.c). */
     KD_PROCESS_CREATE = 1010, /* (struct kd_process_create *): handle of the new process */
     KD_PROCESS_WAIT,          /* (pid or -1, int *status, flags): pid of a child that ended */
     KD_PROCESS_KILL,          /* (pid, status) */
@@ -36,7 +36,7 @@ enum kd_call {
     KD_CHECK,                 /* (): kcheck, walks the kernel's invariants; 0 or -EIO */
     KD_LOOK,                  /* (KD_LOOK_*, pid, buffer, bytes): a text for people; its length */
 
-    /* Messages (kernel/port.c). */
+    /* Messages (kernel/message/port.c). */
     KD_PORT_CREATE = 1020,    /* (): handle */
     KD_PORT_CALL,             /* (port, struct kd_message *): waits for the reply */
     KD_PORT_RECEIVE,          /* (port, struct kd_message *, timeout_ms): -1 waits for ever, 0 polls */
@@ -48,7 +48,7 @@ enum kd_call {
     KD_PORT_CALL_UNTIL,       /* (port, struct kd_message *, timeout_ms): KD_PORT_CALL, or -ETIMEDOUT: a
                                * later answer finds nobody (-ESRCH) */
 
-    /* Memory objects (kernel/object.c); object arguments are handles of their manager. */
+    /* Memory objects (kernel/store/object.c); object arguments are handles of their manager. */
     KD_OBJECT_CREATE = 1040,  /* (struct kd_object_create *): handle */
     KD_OBJECT_DESTROY,        /* (object) */
     KD_SPACE_ATTACH,          /* (process id, object, rights): a client may map it from now on; -EPERM
@@ -71,7 +71,7 @@ enum kd_call {
     KD_OBJECT_ADVISE,         /* (object, page, count, KD_ADVISE_*): of these pages; to how many in memory
                                * it applies. A manager that knows better brings the others itself */
 
-    /* Transactions, client side (kernel/view.c). */
+    /* Transactions, client side (kernel/store/view.c). */
     KD_VIEW_CREATE = 1060,    /* (): handle; the calling thread owns it but does not enter it */
     KD_VIEW_ENTER,            /* (view or -1): leave the present view (suspend), enter this one */
     KD_TXN_BEGIN,             /* (struct kd_begin *) in the view entered */
@@ -86,7 +86,7 @@ enum kd_call {
     KD_TXN_CHANGES,           /* (address, struct kd_changes *): the first page from there on that the
                                * running transaction changed; -ENOENT: none */
 
-    /* Transactions, manager side (kernel/commit.c). */
+    /* Transactions, manager side (kernel/store/commit.c). */
     KD_TXN_DIFF = 1080,       /* (struct kd_diff *): into own memory */
     KD_TXN_PUBLISH,           /* (struct kd_publish *, count): one step for snapshots */
     KD_TXN_REFUSE,            /* (view, token, error) */
@@ -100,7 +100,7 @@ enum kd_call {
                                * done: answers KD_MSG_SPILL. How many there still were */
     KD_TXN_UNSPILL,           /* (view, token, bytes): answers KD_MSG_UNSPILL with the page; own memory */
 
-    /* Disks (kernel/block.c). */
+    /* Disks (kernel/block/block.c). */
     KD_BLOCK_OPEN = 1100,     /* (name, struct kd_block_info *): exclusive; -ENODEV, -EBUSY */
     KD_BLOCK_READ,            /* (disk, offset_bytes, buffer, bytes): own memory */
     KD_BLOCK_WRITE,           /* (disk, offset_bytes, buffer, bytes): complete on return, not durable */
@@ -108,7 +108,7 @@ enum kd_call {
     KD_BLOCK_READ_PAGES,      /* (disk, struct kd_page_io *, count): straight into object frames */
     KD_BLOCK_WRITE_PAGES,     /* (disk, struct kd_page_io *, count): from pinned current versions */
 
-    KD_TRACE = 1110,          /* (enum kd_trace_what, ...): katydid/trace.h. kernel/trace.c */
+    KD_TRACE = 1110,          /* (enum kd_trace_what, ...): katydid/trace.h. kernel/look/trace.c */
     KD_CALL_END
 };
 

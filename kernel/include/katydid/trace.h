@@ -3,7 +3,7 @@
  *
  * Each CPU has a ring of the last KD_TRACE_KEPT or, while somebody traces, KD_TRACE_EVENTS events; each
  * event's number counts from 0. A trace file brings this list with it (user/trace), so that
- * scripts/trace2json knows it, too. kernel/tracing.md tells how to read them.
+ * scripts/trace2json knows it, too. kernel/look/tracing.md tells how to read them.
  *
  * `always` marks those that are also recorded while nobody traces, for crash reports.
  */

@@ -1,0 +1,66 @@
+/* kernel.h - small things that every file of the kernel uses. */
+#ifndef KERNEL_KERNEL_H
+#define KERNEL_KERNEL_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/errno.h"
+#include "katydid/abi.h"
+#include "base/list.h"
+#include "base/lock.h"
+
+#define must_check __attribute__((warn_unused_result))
+#define PAGE_BYTES KD_PAGE_BYTES
+#define PAGE_SHIFT 12
+#define ARRAY_COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+
+typedef uint64_t paddr_t; /* a physical address */
+typedef uint64_t vaddr_t; /* a user virtual address: hostile until checked */
+typedef uint64_t csn_t;   /* a commit's number: the LSN of its commit record */
+
+static inline uint64_t page_down(uint64_t at) { return at & ~(uint64_t)(PAGE_BYTES - 1); }
+static inline uint64_t page_up(uint64_t at) { return page_down(at + PAGE_BYTES - 1); }
+
+/* printk.c: one call is one line in the log; printf's %d %u %x %lx %llx %lu %s %p %c %zu, widths. */
+void printk(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int snprintk(char *buffer, size_t bytes, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int vsnprintk(char *buffer, size_t bytes, const char *format, va_list arguments);
+/* Copies the log's text from *position on (0: the oldest kept); returns the bytes copied, moves on. */
+size_t log_read(uint64_t *position, char *to, size_t bytes);
+void log_init(void); /* chooses the serial port: option log=com1 (default), com2 or none */
+_Noreturn void panic(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Always on: states what holds here. A failure is our own broken invariant. */
+#define assert(e) ((e) ? (void)0 : panic("assertion failed: %s, %s:%d", #e, __FILE__, __LINE__))
+
+/* string.c; page_zero is the fast one (rep stosq). */
+void *memcpy(void *to, const void *from, size_t n);
+void *memmove(void *to, const void *from, size_t n);
+void *memset(void *p, int c, size_t n);
+int memcmp(const void *a, const void *b, size_t n);
+size_t strlen(const char *s);
+size_t strnlen(const char *s, size_t n);
+int strcmp(const char *a, const char *b);
+int strncmp(const char *a, const char *b, size_t n);
+size_t strlcpy(char *to, const char *from, size_t n);
+void page_zero(void *page);
+
+/* kmem.c: kernel memory, zeroed, 16-byte aligned; NULL when there is none. */
+must_check void *kalloc(size_t bytes);
+void kfree(void *p);
+void kmem_init(void);
+
+/* system.c: with the option check_ms=N the kernel checks itself at a tick that comes N ms after the last;
+ * no lock held. */
+void check_tick(uint64_t now_ns);
+
+/* boot.c: the boot loader's word on this machine. */
+const char *kernel_option(const char *name); /* value of name=value on the command line, or NULL */
+
+#endif

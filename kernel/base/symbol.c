@@ -1,0 +1,19 @@
+/* symbol.c - finds the function that an address of the kernel lies in. */
+#include "base/symbol.h"
+#include "arch.h"
+
+const char *symbol_find(uint64_t address, uint64_t *offset)
+{
+    unsigned low = 0, high = kernel_symbol_count; /* the answer's index is below high */
+    while (low < high) {
+        unsigned middle = low + (high - low) / 2;
+        if (kernel_symbols[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return NULL;
+    *offset = address - kernel_symbols[low - 1].address;
+    return kernel_symbols[low - 1].name;
+}

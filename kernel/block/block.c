@@ -1,0 +1,253 @@
+/*
+ * block.c - block devices: which there are, and requests on their way.
+ *
+ * Owns      the list of devices, the requests in flight, counters, the repetition of reads.
+ * Not here  the device's queue (arch's virtio_blk.c), who may use a disk (block_call.c).
+ *
+ * Invariants
+ *   D1  A request is in device->active from block_submit() to block_complete(), and then never
+ *       touched again: it usually lies on the stack of the thread that waits for it.
+ *   D2  No two writes in device->active overlap.
+ *   D3  A write or a flush reaches the device once. After a failed flush the device may have
+ *       thrown the data away and say "fine" the second time.
+ *   D4  A disk is opened again only when no call of its last holder is under way: so nothing that
+ *       a dead holder wrote arrives after the next one has read.
+ *
+ * Lock: device->lock (RANK_BLOCK), also taken by the interrupt. The array of devices does not
+ * change after boot.
+ */
+#include "block/block.h"
+
+#include "process/process.h"
+#include "thread/thread.h"
+#include "look/trace.h"
+
+enum { DEVICES_MAX = 8, READ_ATTEMPTS_MAX = 4 };
+#define POLL_NS     1000000000ull
+#define COMPLAIN_NS 10000000000ull
+#define DRAIN_NS    100000000ull
+
+void (*block_driver_submit)(struct block_request *r);
+void (*block_driver_poll)(struct block_device *d);
+void (*block_driver_notify)(struct block_device *d);
+
+static struct block_device *devices[DEVICES_MAX];
+static unsigned device_count;
+
+/* ---- devices ---- */
+
+struct block_device *block_find(const char *name)
+{
+    for (unsigned i = 0; i < device_count; i++)
+        if (strcmp(devices[i]->name, name) == 0)
+            return devices[i];
+    return NULL;
+}
+
+void block_register(struct block_device *d)
+{
+    if (device_count == DEVICES_MAX || block_find(d->name) != NULL) {
+        printk("disk %s is not used: %s", d->name,
+               device_count == DEVICES_MAX ? "too many disks" : "another one has this serial");
+        return;
+    }
+    d->number = device_count;
+    devices[device_count++] = d;
+    printk("disk %s: %lu MiB, sectors of %u bytes%s", d->name, d->bytes >> 20, d->sector_bytes,
+           d->read_only ? ", read-only" : "");
+}
+
+int block_claim(struct block_device *d)
+{
+    lock_acquire(&d->lock);
+    bool was_open = d->opened;
+    d->opened = true;
+    lock_release(&d->lock);
+    return was_open ? -EBUSY : 0;
+}
+
+int block_enter(struct block_device *d)
+{
+    bool opened;
+    lock_acquire(&d->lock);
+    opened = d->opened;
+    d->users += opened;
+    lock_release(&d->lock);
+    return opened ? 0 : -EBADF;
+}
+
+void block_leave(struct block_device *d)
+{
+    lock_acquire(&d->lock);
+    if (--d->users == 0 && d->drainer != NULL)
+        thread_wake(d->drainer);
+    lock_release(&d->lock);
+}
+
+/* A call ends after its requests, so no call means no request (D4). The time limit is for the case
+ * that two threads release at once: only one of them is woken. */
+void block_released(struct block_device *d)
+{
+    lock_acquire(&d->lock);
+    while (d->users > 0) {
+        d->drainer = thread_this();
+        lock_release(&d->lock);
+        (void)thread_park_until_uninterrupted(arch_time_ns() + DRAIN_NS);
+        lock_acquire(&d->lock);
+    }
+    d->drainer = NULL;
+    d->opened = false;
+    lock_release(&d->lock);
+}
+
+void block_count(struct block_totals *t)
+{
+    memset(t, 0, sizeof *t);
+    for (unsigned i = 0; i < device_count; i++) {
+        t->reads += devices[i]->reads;
+        t->writes += devices[i]->writes;
+        t->flushes += devices[i]->flushes;
+        t->read_bytes += devices[i]->read_bytes;
+        t->write_bytes += devices[i]->write_bytes;
+    }
+}
+
+/* ---- requests ---- */
+
+static uint64_t request_bytes(const struct block_request *r)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < r->segment_count; i++)
+        bytes += r->segments[i].bytes;
+    return bytes;
+}
+
+/* The device's limits; a request that breaks them never reaches it. */
+static int check_request(const struct block_request *r, uint64_t bytes)
+{
+    const struct block_device *d = r->device;
+    if (r->operation != BLOCK_READ && r->operation != BLOCK_WRITE)
+        return 0;
+    if (bytes == 0 || (bytes | r->offset_bytes) % d->sector_bytes != 0 ||
+        r->segment_count > d->segments_max || r->offset_bytes > d->bytes ||
+        bytes > d->bytes - r->offset_bytes)
+        return -EINVAL;
+    return r->operation == BLOCK_WRITE && d->read_only ? -EROFS : 0;
+}
+
+/* D2. The device's lock is held. */
+static bool overlaps_write(const struct block_request *r, uint64_t bytes)
+{
+    list_each(const struct block_request, other, &r->device->active, link)
+        if (other->operation == BLOCK_WRITE && other->offset_bytes < r->offset_bytes + bytes &&
+            r->offset_bytes < other->offset_bytes + request_bytes(other))
+            return true;
+    return false;
+}
+
+static void count_request(struct block_device *d, const struct block_request *r, uint64_t bytes)
+{
+    if (process_this())
+        __atomic_fetch_add(&process_this()->stats.disk_bytes, bytes, __ATOMIC_RELAXED);
+    d->reads += r->operation == BLOCK_READ;
+    d->writes += r->operation == BLOCK_WRITE;
+    d->flushes += r->operation == BLOCK_FLUSH;
+    d->read_bytes += r->operation == BLOCK_READ ? bytes : 0;
+    d->write_bytes += r->operation == BLOCK_WRITE ? bytes : 0;
+}
+
+void block_prepare(struct block_request *r, struct block_device *d, enum block_operation operation,
+                   uint64_t offset_bytes, struct block_segment *segments, unsigned segment_count)
+{
+    memset(r, 0, sizeof *r);
+    list_init(&r->link);
+    list_init(&r->driver_link);
+    r->device = d;
+    r->operation = operation;
+    r->offset_bytes = offset_bytes;
+    r->segments = segments;
+    r->segment_count = segment_count;
+}
+
+void block_submit(struct block_request *r)
+{
+    struct block_device *d = r->device;
+    uint64_t bytes = request_bytes(r);
+    r->waiter = thread_this();
+    r->done = false;
+    r->status = check_request(r, bytes);
+    lock_acquire(&d->lock);
+    if (r->status == 0 && r->operation == BLOCK_WRITE && overlaps_write(r, bytes))
+        r->status = -EBUSY;
+    if (r->status != 0) {
+        r->done = true;
+    } else {
+        list_push_back(&d->active, &r->link);
+        d->in_flight++;
+        count_request(d, r, bytes);
+        TRACE_RARE(DISK, r->operation | d->number << 8, r->offset_bytes, bytes);
+        block_driver_submit(r);
+    }
+    lock_release(&d->lock);
+    block_driver_notify(d);
+}
+
+void block_complete(struct block_request *r, int status)
+{
+    struct block_device *d = r->device;
+    struct thread *waiter = r->waiter;
+    TRACE_RARE(DONE, r->operation | d->number << 8, r->offset_bytes, (uint64_t)status);
+    list_remove(&r->link);
+    d->in_flight--;
+    d->errors += status != 0;
+    r->status = status;
+    __atomic_store_n(&r->done, true, __ATOMIC_RELEASE); /* D1 */
+    thread_wake(waiter);
+}
+
+/* The interrupt should do; a lost one is found after a second, and a device that does not answer at
+ * all is mentioned once, for its requests cannot be taken back. */
+static void wait_done(struct block_request *r)
+{
+    struct block_device *d = r->device;
+    uint64_t start_ns = arch_time_ns();
+    bool complained = false;
+    while (!__atomic_load_n(&r->done, __ATOMIC_ACQUIRE)) {
+        if (thread_park_until_uninterrupted(arch_time_ns() + POLL_NS) != -ETIMEDOUT)
+            continue;
+        lock_acquire(&d->lock);
+        block_driver_poll(d);
+        lock_release(&d->lock);
+        block_driver_notify(d);
+        if (!complained && arch_time_ns() - start_ns > COMPLAIN_NS) {
+            complained = true;
+            printk("disk %s does not answer", d->name);
+        }
+    }
+}
+
+int block_wait(struct block_request *r)
+{
+    wait_done(r);
+    while (r->status == -EIO && r->operation == BLOCK_READ && ++r->attempts < READ_ATTEMPTS_MAX) {
+        block_submit(r);
+        wait_done(r);
+    }
+    return r->status;
+}
+
+int block_run(struct block_request *r)
+{
+    block_submit(r);
+    return block_wait(r);
+}
+
+int block_read(struct block_device *d, uint64_t offset_bytes, void *to, size_t bytes)
+{
+    paddr_t address = (paddr_t)((char *)to - (char *)arch_phys(0));
+    struct block_segment segment = {address, (uint32_t)bytes};
+    struct block_request r;
+    assert(frame_of(address) != NULL && bytes <= UINT32_MAX); /* in the direct map */
+    block_prepare(&r, d, BLOCK_READ, offset_bytes, &segment, 1);
+    return block_run(&r);
+}

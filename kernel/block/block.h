@@ -1,0 +1,81 @@
+/*
+ * block.h - block devices: requests of many segments, several in flight, completion by interrupt.
+ *
+ * Completion order is the device's. A write is durable only after a flush that was issued after
+ * the write's completion. Of two overlapping writes in flight the second is refused with -EBUSY,
+ * because the device may do them in either order.
+ */
+#ifndef KERNEL_BLOCK_H
+#define KERNEL_BLOCK_H
+
+#include "memory/frame.h"
+
+enum block_operation { BLOCK_READ, BLOCK_WRITE, BLOCK_FLUSH, BLOCK_IDENTIFY /* driver's own */ };
+struct block_segment { paddr_t address; uint32_t bytes; };
+#define BLOCK_SEGMENTS_MAX 254
+#define BLOCK_SEGMENTS_MIN 8  /* what a disk must take in one request */
+
+struct block_device {
+    char name[24];            /* the virtio serial: "store", "import", "export" */
+    uint64_t bytes;
+    uint32_t sector_bytes;
+    bool read_only;
+    bool opened;              /* one holder at a time */
+    unsigned segments_max;    /* of one request; BLOCK_SEGMENTS_MIN to BLOCK_SEGMENTS_MAX */
+    struct lock lock;         /* RANK_BLOCK: all below, and the driver's queue */
+    unsigned number;          /* the order of registration */
+    unsigned in_flight;
+    struct list active;       /* requests submitted and not done */
+    unsigned users;           /* system calls under way */
+    struct thread *drainer;   /* waits for users == 0 */
+    void *driver;
+    uint64_t reads, writes, flushes, read_bytes, write_bytes, errors;
+};
+
+struct block_request {
+    struct list link, driver_link;
+    struct block_device *device;
+    enum block_operation operation;
+    uint64_t offset_bytes;                 /* multiple of the sector size */
+    unsigned segment_count;
+    struct block_segment *segments;        /* at most BLOCK_SEGMENTS_MAX; physical memory, pinned */
+    unsigned attempts;                     /* of a read, that failed */
+    int status;                            /* 0, -EIO, -EBUSY, -EINVAL, after completion */
+    bool done;                             /* atomic: the last that the driver touches */
+    struct thread *waiter;                 /* woken at completion: who submitted it */
+    void *driver;
+};
+
+struct block_device *block_find(const char *name); /* NULL: no such disk */
+/* Fills a request in. Segments, count and the rest of its life are the caller's. */
+void block_prepare(struct block_request *r, struct block_device *d, enum block_operation operation,
+                   uint64_t offset_bytes, struct block_segment *segments, unsigned segment_count);
+/* Queues a request; never waits. The request and its memory stay until block_wait() has returned. */
+void block_submit(struct block_request *r);
+/* Waits for its end, in the thread that submitted it. Its status; not interruptible. A read that
+ * failed is repeated, three times at most; a write or a flush never. */
+must_check int block_wait(struct block_request *r);
+must_check int block_run(struct block_request *r);    /* submit and wait */
+/* Convenience over the direct map: kernel memory, any length that is a multiple of a sector. */
+must_check int block_read(struct block_device *d, uint64_t offset_bytes, void *to, size_t bytes);
+/* One holder at a time: 0 or -EBUSY. Released when no call uses it any more: may sleep. */
+must_check int block_claim(struct block_device *d);
+void block_released(struct block_device *d);
+/* Around a call of its holder; 0 or -EBADF: it has been released. */
+must_check int block_enter(struct block_device *d);
+void block_leave(struct block_device *d);
+/* Sums over all devices. */
+struct block_totals { uint64_t reads, writes, flushes, read_bytes, write_bytes; };
+void block_count(struct block_totals *t);
+
+/* ---- for the driver ---- */
+void block_register(struct block_device *d);           /* name, sizes, driver filled in; at boot */
+/* A request has ended; the device's lock is held. Afterwards it is gone. */
+void block_complete(struct block_request *r, int status);
+/* virtio_blk.c; both with the device's lock held. The second looks whether an interrupt got lost. The
+ * third, without it, tells the device what was submitted: slow in an emulator. */
+extern void (*block_driver_submit)(struct block_request *r);
+extern void (*block_driver_poll)(struct block_device *d);
+extern void (*block_driver_notify)(struct block_device *d);
+
+#endif

@@ -1,0 +1,401 @@
+/*
+ * block_call.c - the system calls for disks.
+ *
+ * Owns      nothing: each call pins memory, makes requests, waits for all of them, and unpins.
+ * Not here  requests (block.c), object frames and their states (object.c).
+ *
+ * A call is over when its last request is: whatever it did to a disk is known, good or bad, and no
+ * device touches its memory any more. So a process can die only between requests.
+ *
+ * Cleaning pages is what makes memory free again, so a call that finds no memory for its lists does
+ * the same work in small pieces, from its stack.
+ */
+#include "block/block.h"
+#include "base/crc32c.h"
+#include "process/handle.h"
+#include "store/object.h"
+#include "process/vm.h"
+
+enum {
+    FEW_PAGES = 3,                  /* 8 KiB at any address: a commit's log group, mostly */
+    FEW_IOS = 8,
+    PAGE_IOS_MAX = 256,
+    PART_BYTES = 4u << 20,          /* of one read or write: submitted together */
+};
+
+_Static_assert(BLOCK_SEGMENTS_MIN >= FEW_PAGES, "a few pages are one request");
+
+/* ---- the disk behind a handle ---- */
+
+static struct block_device *device_enter(int handle, uint32_t rights, int *error)
+{
+    struct block_device *d = handle_get(handle, HANDLE_BLOCK, rights, error);
+    if (!d)
+        return NULL;
+    *error = block_enter(d);
+    if (*error == 0) {
+        /* Still ours? Now that we are in, nobody else can open it before we leave. */
+        void *again = handle_get(handle, HANDLE_BLOCK, rights, error);
+        if (again)
+            handle_put(HANDLE_BLOCK, again);
+        if (again == d)
+            return d;
+        *error = -EBADF;
+        block_leave(d);
+    }
+    handle_put(HANDLE_BLOCK, d);
+    return NULL;
+}
+
+static void device_leave(struct block_device *d)
+{
+    block_leave(d);
+    handle_put(HANDLE_BLOCK, d);
+}
+
+static long call_open(vaddr_t name_at, vaddr_t info_at)
+{
+    char name[sizeof(((struct block_device *)0)->name)];
+    long result = copy_string_from_user(name, name_at, sizeof name);
+    if (result < 0)
+        return result == -ENAMETOOLONG ? -ENODEV : result;
+    struct block_device *d = block_find(name);
+    if (!d)
+        return -ENODEV;
+    struct kd_block_info info = {d->bytes, d->sector_bytes, d->read_only};
+    result = copy_to_user(info_at, &info, sizeof info);
+    if (result == 0)
+        result = block_claim(d);
+    if (result != 0)
+        return result;
+    result = handle_new(process_this(), HANDLE_BLOCK, d,
+                        KD_RIGHT_READ | KD_RIGHT_WRITE | KD_RIGHT_MANAGE);
+    if (result < 0)
+        block_released(d);
+    return result;
+}
+
+/* ---- own memory ---- */
+
+struct transfer {
+    struct block_device *device;
+    enum block_operation operation;
+    uint64_t offset_bytes, bytes;
+    vaddr_t at;
+    unsigned frame_count, segment_count, request_count;
+    struct frame **frames;
+    struct block_segment *segments;
+    struct block_request *requests;
+};
+
+static unsigned pages_touched(vaddr_t at, uint64_t bytes)
+{
+    return (unsigned)((at % PAGE_BYTES + bytes + PAGE_BYTES - 1) / PAGE_BYTES);
+}
+
+/* On failure those that were pinned stay counted in frame_count. */
+static int pin_all(struct transfer *t)
+{
+    unsigned pages = pages_touched(t->at, t->bytes);
+    int error = 0;
+    for (t->frame_count = 0; t->frame_count < pages && !error; t->frame_count += !error)
+        error = vm_pin(process_this(), t->at + t->frame_count * (uint64_t)PAGE_BYTES,
+                       t->operation == BLOCK_READ, &t->frames[t->frame_count]);
+    return error;
+}
+
+/* Appends what lies at byte `from` to the segments, joined with the last one if it follows it in
+ * memory. Returns its bytes, or 0: the request has all the segments that it may have. */
+static uint32_t add_segment(struct transfer *t, struct block_request *r, uint64_t from)
+{
+    uint64_t place = t->at % PAGE_BYTES + from;
+    uint32_t bytes = (uint32_t)MIN(PAGE_BYTES - place % PAGE_BYTES, t->bytes - from);
+    paddr_t address = frame_paddr(t->frames[place / PAGE_BYTES]) + place % PAGE_BYTES;
+    struct block_segment *last = &r->segments[r->segment_count - 1];
+    if (r->segment_count > 0 && last->address + last->bytes == address) {
+        last->bytes += bytes;
+        return bytes;
+    }
+    if (r->segment_count == t->device->segments_max)
+        return 0;
+    r->segments[r->segment_count++] = (struct block_segment){address, bytes};
+    t->segment_count++;
+    return bytes;
+}
+
+/* Makes one request from byte `from` on, of whole sectors and as long as possible; its bytes. */
+static uint64_t add_request(struct transfer *t, uint64_t from)
+{
+    struct block_request *r = &t->requests[t->request_count++];
+    uint64_t bytes = 0;
+    uint32_t more;
+    block_prepare(r, t->device, t->operation, t->offset_bytes + from,
+                  &t->segments[t->segment_count], 0);
+    while (from + bytes < t->bytes && (more = add_segment(t, r, from + bytes)) != 0)
+        bytes += more;
+    struct block_segment *last = &r->segments[r->segment_count - 1];
+    uint32_t excess = (uint32_t)(bytes % t->device->sector_bytes);
+    assert(excess < last->bytes); /* only a request that is cut short has any, in a whole page */
+    last->bytes -= excess;
+    return bytes - excess;
+}
+
+static int run_all(struct transfer *t)
+{
+    int result = 0;
+    t->segment_count = t->request_count = 0;
+    for (uint64_t from = 0; from < t->bytes;)
+        from += add_request(t, from);
+    for (unsigned i = 0; i < t->request_count; i++)
+        block_submit(&t->requests[i]);
+    for (unsigned i = 0; i < t->request_count; i++) {
+        int status = block_wait(&t->requests[i]);
+        result = result != 0 ? result : status;
+    }
+    return result;
+}
+
+static int transfer_part(struct transfer *t)
+{
+    int error = pin_all(t);
+    if (error == 0)
+        error = run_all(t);
+    for (unsigned i = 0; i < t->frame_count; i++)
+        frame_unpin(t->frames[i]);
+    return error;
+}
+
+/* The next part of the `bytes` that are left; t->bytes says how long it was. On the commit path it is
+ * one request, and no memory is allocated. */
+static int transfer_next(struct transfer *t, uint64_t bytes)
+{
+    struct frame *frames[FEW_PAGES];
+    struct block_segment segments[FEW_PAGES];
+    struct block_request request;
+    t->bytes = MIN(bytes, PART_BYTES);
+    unsigned pages = pages_touched(t->at, t->bytes);
+    /* Each request has segments_max - 1 whole pages at least; a page that two share counts twice. */
+    unsigned requests = pages / (t->device->segments_max - 1) + 1;
+    void *memory = NULL;
+    if (pages > FEW_PAGES) {
+        memory = kalloc(requests * sizeof *t->requests + (pages + requests) * sizeof *t->segments +
+                        pages * sizeof *t->frames);
+        if (!memory)
+            t->bytes = (FEW_PAGES - 1) * PAGE_BYTES;
+    }
+    t->requests = memory ? memory : &request;
+    t->segments = memory ? (void *)(t->requests + requests) : segments;
+    t->frames = memory ? (void *)(t->segments + pages + requests) : frames;
+    int result = transfer_part(t);
+    kfree(memory);
+    return result;
+}
+
+static int check_range(const struct block_device *d, uint64_t offset_bytes, vaddr_t at,
+                       uint64_t bytes)
+{
+    if ((bytes | offset_bytes) % d->sector_bytes != 0 || offset_bytes > d->bytes ||
+        bytes > d->bytes - offset_bytes)
+        return -EINVAL;
+    return vm_own(at, bytes);
+}
+
+static long call_transfer(enum block_operation operation, int handle, uint64_t offset_bytes,
+                          vaddr_t at, uint64_t bytes)
+{
+    int result;
+    struct block_device *d = device_enter(
+        handle, operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE, &result);
+    struct transfer t = {
+        .device = d, .operation = operation, .offset_bytes = offset_bytes, .at = at};
+    if (!d)
+        return result;
+    result = check_range(d, offset_bytes, at, bytes);
+    while (bytes > 0 && result == 0) {
+        result = transfer_next(&t, bytes);
+        t.offset_bytes += t.bytes;
+        t.at += t.bytes;
+        bytes -= t.bytes;
+    }
+    device_leave(d);
+    return result;
+}
+
+static long call_flush(int handle)
+{
+    int result;
+    struct block_device *d = device_enter(handle, KD_RIGHT_WRITE, &result);
+    struct block_request r;
+    if (!d)
+        return result;
+    block_prepare(&r, d, BLOCK_FLUSH, 0, NULL, 0);
+    result = block_run(&r);
+    device_leave(d);
+    return result;
+}
+
+/* ---- object frames ---- */
+
+struct page_work {
+    struct object *object;          /* with a reference; NULL: this page takes no part */
+    struct frame *frame;
+    struct block_request *request;  /* the one that this page is in */
+    struct block_request own;       /* used if it is the first in it */
+};
+
+struct page_batch {
+    struct block_device *device;
+    enum block_operation operation;
+    unsigned count;
+    struct kd_page_io *ios;
+    struct page_work *works;
+    struct block_segment *segments;
+};
+
+/* Has the object hand out the page's frame; else the page's status says why not. */
+static void page_begin(struct page_batch *b, unsigned i)
+{
+    struct kd_page_io *io = &b->ios[i];
+    struct page_work *w = &b->works[i];
+    const struct block_device *d = b->device;
+    int error = -EINVAL;
+    *w = (struct page_work){0};
+    if (io->offset_bytes % d->sector_bytes == 0 && d->bytes >= PAGE_BYTES &&
+        io->offset_bytes <= d->bytes - PAGE_BYTES) {
+        w->object = handle_get(io->object, HANDLE_OBJECT, KD_RIGHT_MANAGE, &error);
+        if (w->object) {
+            error = b->operation == BLOCK_READ
+                        ? object_io_begin_read(w->object, io->page, &w->frame)
+                        : object_io_begin_write(w->object, io->page, &w->frame, &io->csn);
+            if (error != 0)
+                handle_put(HANDLE_OBJECT, w->object);
+        }
+    }
+    io->status = error;
+    if (error != 0)
+        w->object = NULL;
+}
+
+/* Page i goes into the request of the page before it, if it follows it on the disk. */
+static bool page_joins(const struct page_batch *b, unsigned i)
+{
+    return i > 0 && b->works[i - 1].object != NULL &&
+           b->ios[i].offset_bytes == b->ios[i - 1].offset_bytes + PAGE_BYTES &&
+           b->works[i - 1].request->segment_count < b->device->segments_max;
+}
+
+static void batch_prepare(struct page_batch *b)
+{
+    for (unsigned i = 0; i < b->count; i++) {
+        struct page_work *w = &b->works[i];
+        page_begin(b, i);
+        if (!w->object)
+            continue;
+        b->segments[i] = (struct block_segment){frame_paddr(w->frame), PAGE_BYTES};
+        if (page_joins(b, i)) {
+            w->request = b->works[i - 1].request;
+            w->request->segment_count++;
+        } else {
+            w->request = &w->own;
+            block_prepare(&w->own, b->device, b->operation, b->ios[i].offset_bytes,
+                          &b->segments[i], 1);
+        }
+    }
+}
+
+static void page_checksum(struct page_batch *b, unsigned i)
+{
+    b->ios[i].crc = crc32c(frame_memory(b->works[i].frame), PAGE_BYTES);
+}
+
+static void page_end(struct page_batch *b, unsigned i)
+{
+    struct page_work *w = &b->works[i];
+    int status = w->request->status;
+    b->ios[i].status = status;
+    if (b->operation == BLOCK_READ) {
+        if (!status)
+            page_checksum(b, i);
+        object_io_end_read(w->object, b->ios[i].page, w->frame, status);
+    } else {
+        object_io_end_write(w->object, b->ios[i].page, w->frame);
+    }
+    handle_put(HANDLE_OBJECT, w->object);
+}
+
+/* Checksums of what is written are computed while the disk works: nobody changes a version. */
+static void batch_run(struct page_batch *b)
+{
+    batch_prepare(b);
+    for (unsigned i = 0; i < b->count; i++)
+        if (b->works[i].request == &b->works[i].own)
+            block_submit(&b->works[i].own);
+    for (unsigned i = 0; i < b->count; i++)
+        if (b->works[i].object != NULL && b->operation == BLOCK_WRITE)
+            page_checksum(b, i);
+    for (unsigned i = 0; i < b->count; i++)
+        if (b->works[i].request == &b->works[i].own)
+            (void)!block_wait(&b->works[i].own); /* page_end() looks at it, for each of its pages */
+    for (unsigned i = 0; i < b->count; i++)
+        if (b->works[i].object != NULL)
+            page_end(b, i);
+}
+
+/* The call returns the first page's error, and each page's is in its kd_page_io. */
+static int batch_user(struct page_batch *b, vaddr_t ios_at, unsigned count)
+{
+    int result = 0, error;
+    unsigned capacity = b->count;
+    for (unsigned done = 0; done < count; done += b->count) {
+        vaddr_t at = ios_at + done * sizeof(struct kd_page_io);
+        b->count = MIN(capacity, count - done);
+        error = copy_from_user(b->ios, at, b->count * sizeof(struct kd_page_io));
+        if (error != 0)
+            return error;
+        batch_run(b);
+        for (unsigned i = 0; i < b->count && result == 0; i++)
+            result = (int)b->ios[i].status;
+        error = copy_to_user(at, b->ios, b->count * sizeof(struct kd_page_io));
+        if (error != 0)
+            return error;
+    }
+    return result;
+}
+
+static long call_pages(enum block_operation operation, int handle, vaddr_t ios_at, uint64_t count)
+{
+    struct kd_page_io ios[FEW_IOS];
+    struct page_work works[FEW_IOS];
+    struct block_segment segments[FEW_IOS];
+    struct page_batch b = {.operation = operation};
+    int result;
+    if (count > PAGE_IOS_MAX)
+        return -EINVAL;
+    b.device = device_enter(handle, operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE, &result);
+    if (!b.device)
+        return result;
+    void *memory = NULL;
+    if (count > FEW_IOS)
+        memory = kalloc(count * (sizeof *b.works + sizeof *b.segments + sizeof *b.ios));
+    b.count = memory ? (unsigned)count : FEW_IOS;
+    b.works = memory ? memory : works;
+    b.segments = memory ? (void *)(b.works + count) : segments;
+    b.ios = memory ? (void *)(b.segments + count) : ios;
+    result = batch_user(&b, ios_at, (unsigned)count);
+    kfree(memory);
+    device_leave(b.device);
+    return result;
+}
+
+long block_syscall(unsigned number, const uint64_t a[6])
+{
+    switch (number) {
+    case KD_BLOCK_OPEN: return call_open(a[0], a[1]);
+    case KD_BLOCK_READ: return call_transfer(BLOCK_READ, (int)a[0], a[1], a[2], a[3]);
+    case KD_BLOCK_WRITE: return call_transfer(BLOCK_WRITE, (int)a[0], a[1], a[2], a[3]);
+    case KD_BLOCK_FLUSH: return call_flush((int)a[0]);
+    case KD_BLOCK_READ_PAGES: return call_pages(BLOCK_READ, (int)a[0], a[1], a[2]);
+    case KD_BLOCK_WRITE_PAGES: return call_pages(BLOCK_WRITE, (int)a[0], a[1], a[2]);
+    default: return -ENOSYS;
+    }
+}

@@ -1,0 +1,230 @@
+/*
+ * console.c - the terminal on the first serial port: line editing, raw mode, Ctrl-C.
+ *
+ * Cooked mode collects a line, with echo, and hands it over whole; raw mode (ICANON off) hands over
+ * each byte. Ctrl-C (with ISIG) ends the foreground processes. Input comes in an interrupt, so it
+ * only fills buffers and wakes readers.
+ *
+ * Invariants
+ *   C1  `ready` holds what may be read: in cooked mode whole lines, ends of file (one zero byte stands
+ *       for such an end, as typed zeros are dropped), and Ctrl-C where no process was in the foreground.
+ *   C2  Echo and output never wait for readers; when the buffers are full, input is dropped.
+ *
+ * Locks: console.lock (RANK_FILE) guards modes and input, and orders what is written.
+ */
+#include "file/console.h"
+
+#include "serial.h"
+#include "linux/signal.h"
+
+#define READY_BYTES 4096u
+#define LINE_BYTES 1024u
+#define CHUNK_BYTES 256u
+
+enum { ICRNL = 0000400, OPOST = 1, ONLCR = 4 };
+enum { ISIG = 1, ICANON = 2, ECHO = 010, ECHOE = 020, ECHOK = 040, IEXTEN = 0100000 };
+enum { CTRL_C = 3, CTRL_D = 4, BACKSPACE = 8, CTRL_U = 21, CTRL_W = 23, DELETE = 127 };
+enum { VINTR = 0, VERASE = 2, VKILL = 3, VEOF = 4, VTIME = 5, VMIN = 6 };
+
+static struct {
+    struct lock lock;
+    struct terminal_modes modes;
+    char line[LINE_BYTES];
+    size_t line_bytes;
+    char ready[READY_BYTES];
+    uint64_t ready_end, ready_start;
+    struct list waiters;               /* threads, by wait_link */
+} console = {
+    .lock = LOCK_INIT(RANK_FILE, "console"), .waiters = LIST_INIT(console.waiters),
+    .modes = {
+        .input = ICRNL, .output = OPOST | ONLCR, .control = 0x0bf /* 38400, 8 bits, read */,
+        .local = ISIG | ICANON | ECHO | ECHOE | ECHOK | IEXTEN,
+        .characters = {[VINTR] = CTRL_C, [VERASE] = DELETE, [VKILL] = CTRL_U, [VEOF] = CTRL_D,
+                       [VMIN] = 1},
+    },
+};
+
+/* ---- output; console.lock held ---- */
+
+static void put(const char *text, size_t bytes)
+{
+    char out[2 * CHUNK_BYTES];
+    size_t n = 0;
+    bool returns = (console.modes.output & (OPOST | ONLCR)) == (OPOST | ONLCR);
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] == '\n' && returns)
+            out[n++] = '\r';
+        out[n++] = text[i];
+    }
+    serial_write(SERIAL_CONSOLE, out, n);
+}
+
+static void echo(const char *text)
+{
+    if (console.modes.local & ECHO)
+        put(text, strlen(text));
+}
+
+/* ---- input; console.lock held ---- */
+
+static void make_ready(char c)
+{
+    if (console.ready_end - console.ready_start < READY_BYTES) /* C2 */
+        console.ready[console.ready_end++ % READY_BYTES] = c;
+}
+
+static void line_erase(size_t count)
+{
+    while (count-- > 0 && console.line_bytes > 0) {
+        console.line_bytes--;
+        echo("\b \b");
+    }
+}
+
+static void line_finish(char last)
+{
+    for (size_t i = 0; i < console.line_bytes; i++)
+        make_ready(console.line[i]);
+    console.line_bytes = 0;
+    make_ready(last);
+    thread_wake_all(&console.waiters);
+}
+
+static size_t last_word(void)
+{
+    size_t n = console.line_bytes, end = n;
+    while (n > 0 && console.line[n - 1] == ' ')
+        n--;
+    while (n > 0 && console.line[n - 1] != ' ')
+        n--;
+    return end - n;
+}
+
+static void cooked(char c)
+{
+    char text[2] = {c, 0};
+    switch (c) {
+    case BACKSPACE:
+    case DELETE: line_erase(1); break;
+    case CTRL_U: line_erase(console.line_bytes); break;
+    case CTRL_W: line_erase(last_word()); break;
+    case CTRL_D:
+        if (console.line_bytes == 0)
+            line_finish(0); /* C1 */
+        break;
+    case '\n':
+        echo("\n");
+        line_finish('\n');
+        break;
+    default:
+        if (((uint8_t)c >= ' ' || c == '\t') && console.line_bytes < LINE_BYTES) {
+            console.line[console.line_bytes++] = c;
+            echo(text);
+        }
+    }
+}
+
+/* Called in an interrupt; no lock is held. A Ctrl-C between two programs waits for who reads next: the shell. */
+static void input(char c)
+{
+    bool interrupts = c == CTRL_C && (console.modes.local & ISIG), at_once = interrupts && process_foreground();
+    lock_acquire(&console.lock);
+    if (c == '\r' && (console.modes.input & ICRNL))
+        c = '\n';
+    if (interrupts)
+        console.line_bytes = 0;
+    if (at_once) {
+        echo("^C\n");
+    } else if (interrupts || !(console.modes.local & ICANON)) {
+        make_ready(c);
+        thread_wake_all(&console.waiters);
+    } else {
+        cooked(c);
+    }
+    lock_release(&console.lock);
+    if (at_once)
+        process_interrupt();
+}
+
+/* ---- the open file ---- */
+
+/* Takes what may be read: in cooked mode one line at most. *end: an end of file was taken. */
+static size_t take(char *to, size_t bytes, bool *end)
+{
+    bool lines = console.modes.local & ICANON;
+    size_t n = 0;
+    *end = false;
+    while (n < bytes && console.ready_start < console.ready_end) {
+        char c = console.ready[console.ready_start % READY_BYTES];
+        if (c == 0 && lines) {
+            *end = n == 0;
+            console.ready_start += n == 0;
+            break;
+        }
+        console.ready_start++;
+        to[n++] = c;
+        if (c == '\n' && lines)
+            break;
+    }
+    return n;
+}
+
+static long console_read(struct file *f, void *to, size_t bytes, uint64_t at)
+{
+    long result = 0;
+    bool end = false;
+    (void)at;
+    lock_acquire(&console.lock);
+    while (bytes && !(result = (long)take(to, bytes, &end)) && !end) {
+        if (!(console.modes.local & ICANON) && console.modes.characters[VMIN] == 0)
+            break; /* raw, and it does not want to wait */
+        result = f->flags & O_NONBLOCK ? -EAGAIN
+                                       : thread_wait(&console.waiters, &console.lock, signal_park_until);
+        if (result)
+            break;
+    }
+    lock_release(&console.lock);
+    return result;
+}
+
+static long console_write(struct file *f, const void *from, size_t bytes, uint64_t at)
+{
+    (void)f, (void)at;
+    for (size_t done = 0; done < bytes; done += CHUNK_BYTES) {
+        lock_acquire(&console.lock);
+        put((const char *)from + done, MIN(bytes - done, CHUNK_BYTES));
+        lock_release(&console.lock);
+    }
+    return (long)bytes;
+}
+
+const struct file_operations console_operations = {
+    .read = console_read, .write = console_write,
+};
+
+void console_modes(struct terminal_modes *out)
+{
+    lock_acquire(&console.lock);
+    *out = console.modes;
+    lock_release(&console.lock);
+}
+
+void console_set_modes(const struct terminal_modes *m, bool flush)
+{
+    lock_acquire(&console.lock);
+    if (flush)
+        console.line_bytes = 0, console.ready_start = console.ready_end;
+    if (!(m->local & ICANON) && console.line_bytes) { /* a line half typed is raw input now */
+        for (size_t i = 0; i < console.line_bytes; i++)
+            make_ready(console.line[i]);
+        console.line_bytes = 0;
+        thread_wake_all(&console.waiters);
+    }
+    console.modes = *m;
+    lock_release(&console.lock);
+}
+
+void console_init(void)
+{
+    arch_console_input = input;
+}

@@ -1,0 +1,243 @@
+/*
+ * file.c - open files and the descriptors of processes.
+ *
+ * Owns      struct file, process->files.
+ * Locks: process->file_lock guards the descriptors. A file's offset is its users' own business, as
+ * on other systems; what a write puts where is decided under the lock of the kind of file.
+ */
+#include "file/file.h"
+
+/* ---- bytes of nodes ---- */
+
+long node_read(struct node *n, void *to, size_t bytes, uint64_t at)
+{
+    if (!node_has_bytes(n))
+        return n->kind == NODE_FOLDER ? -EISDIR : -EINVAL;
+    if (n->kind == NODE_MEMORY)
+        return memory_read(n, to, bytes, at);
+    bytes = at < n->bytes ? MIN(bytes, n->bytes - at) : 0;
+    if (n->kind == NODE_IMPORT)
+        return import_read(n->disk_offset + at, to, bytes);
+    memcpy(to, n->place + at, bytes);
+    return (long)bytes;
+}
+
+int node_resize(struct node *n, uint64_t bytes)
+{
+    return n->kind == NODE_MEMORY ? memory_resize(n, bytes) : -EINVAL;
+}
+
+static long tree_read(struct file *f, void *to, size_t bytes, uint64_t at)
+{
+    long n = node_read(f->node, to, bytes, at == FILE_HERE ? f->offset : at);
+    if (n > 0 && at == FILE_HERE)
+        f->offset += (uint64_t)n;
+    return n;
+}
+
+static long tree_write(struct file *f, const void *from, size_t bytes, uint64_t at)
+{
+    uint64_t end;
+    bool append = f->flags & O_APPEND;
+    long n = memory_write(f->node, from, bytes, at == FILE_HERE ? f->offset : at, append, &end);
+    if (n > 0 && at == FILE_HERE)
+        f->offset = end;
+    return n;
+}
+
+static long null_read(struct file *f, void *to, size_t bytes, uint64_t at)
+{
+    (void)f, (void)to, (void)bytes, (void)at;
+    return 0;
+}
+
+static long null_write(struct file *f, const void *from, size_t bytes, uint64_t at)
+{
+    (void)f, (void)from, (void)at;
+    return (long)bytes;
+}
+
+static const struct file_operations tree_operations = {.read = tree_read, .write = tree_write};
+static const struct file_operations null_operations = {.read = null_read, .write = null_write};
+
+/* ---- open files ---- */
+
+struct file *file_new(const struct file_operations *operations, unsigned flags)
+{
+    struct file *f = kalloc(sizeof(*f));
+    if (f)
+        *f = (struct file){.references = 1, .operations = operations, .flags = flags};
+    return f;
+}
+
+void file_get(struct file *f)
+{
+    __atomic_add_fetch(&f->references, 1, __ATOMIC_RELAXED);
+}
+
+void file_put(struct file *f)
+{
+    if (__atomic_sub_fetch(&f->references, 1, __ATOMIC_ACQ_REL))
+        return;
+    if (f->operations->close)
+        f->operations->close(f);
+    if (f->node)
+        node_put(f->node);
+    kfree(f);
+}
+
+static const struct file_operations *operations_of(const struct node *n)
+{
+    return n->kind == NODE_CONSOLE ? &console_operations
+        : n->kind == NODE_NULL     ? &null_operations
+                                   : &tree_operations;
+}
+
+/* May this node be opened so? */
+static int open_check(const struct node *n, unsigned flags)
+{
+    bool writes = (flags & O_ACCESS) != O_RDONLY || (flags & O_TRUNC);
+    if ((flags & O_DIRECTORY) && n->kind != NODE_FOLDER)
+        return -ENOTDIR;
+    if (writes && n->kind == NODE_FOLDER)
+        return -EISDIR;
+    if (writes && (n->kind == NODE_PLACE || n->kind == NODE_IMPORT))
+        return -EROFS;
+    return (flags & O_ACCESS) == O_ACCESS ? -EINVAL : 0;
+}
+
+int file_open(struct node *from, const char *path, unsigned flags, struct file **out)
+{
+    struct node *n;
+    int error = node_find(from, path, &n);
+    if (error == -ENOENT && (flags & O_CREAT) && !(flags & O_DIRECTORY)) {
+        error = node_make(from, path, NODE_MEMORY, false, &n);
+        if (error == -EEXIST && !(flags & O_EXCL)) /* somebody was faster */
+            error = node_find(from, path, &n);
+    } else if (!error && (flags & O_CREAT) && (flags & O_EXCL)) {
+        node_put(n);
+        return -EEXIST;
+    }
+    if (error)
+        return error;
+    error = open_check(n, flags);
+    if (!error && (flags & O_TRUNC) && n->kind == NODE_MEMORY)
+        error = memory_resize(n, 0);
+    struct file *f = error ? NULL : file_new(operations_of(n), flags);
+    if (!f) {
+        node_put(n);
+        return error ? error : -ENOMEM;
+    }
+    f->node = n;
+    *out = f;
+    return 0;
+}
+
+long file_read(struct file *f, void *to, size_t bytes, uint64_t at)
+{
+    return (f->flags & O_ACCESS) == O_WRONLY ? -EBADF : f->operations->read(f, to, bytes, at);
+}
+
+long file_write(struct file *f, const void *from, size_t bytes, uint64_t at)
+{
+    return (f->flags & O_ACCESS) == O_RDONLY ? -EBADF : f->operations->write(f, from, bytes, at);
+}
+
+/* ---- descriptors ---- */
+
+struct file *fd_file(struct process *p, int fd)
+{
+    if (fd < 0 || fd >= PROCESS_FILES_MAX)
+        return NULL;
+    lock_acquire(&p->file_lock);
+    struct file *f = p->files[fd];
+    if (f)
+        file_get(f);
+    lock_release(&p->file_lock);
+    return f;
+}
+
+/* Descriptors are below it. Those that a process had before it lowered the limit stay. */
+static int fd_limit(const struct process *p)
+{
+    return (int)MIN(p->limits.most[KD_LIMIT_FILES], (uint64_t)PROCESS_FILES_MAX);
+}
+
+uint64_t fd_count(const struct process *p)
+{
+    uint64_t n = 0;
+    for (int fd = 0; fd < PROCESS_FILES_MAX; fd++)
+        n += p->files[fd] != NULL;
+    return n;
+}
+
+int fd_new(struct process *p, struct file *f, int lowest)
+{
+    int result = -EMFILE;
+    lock_acquire(&p->file_lock);
+    for (int fd = MAX(lowest, 0); fd < fd_limit(p) && result < 0; fd++)
+        if (!p->files[fd]) {
+            p->files[fd] = f;
+            result = fd;
+        }
+    lock_release(&p->file_lock);
+    return result;
+}
+
+int fd_set(struct process *p, int fd, struct file *f)
+{
+    if (fd < 0 || fd >= fd_limit(p))
+        return -EBADF;
+    lock_acquire(&p->file_lock);
+    struct file *old = p->files[fd];
+    p->files[fd] = f;
+    lock_release(&p->file_lock);
+    if (old)
+        file_put(old);
+    return fd;
+}
+
+int fd_close(struct process *p, int fd)
+{
+    if (fd < 0 || fd >= PROCESS_FILES_MAX)
+        return -EBADF;
+    lock_acquire(&p->file_lock);
+    struct file *f = p->files[fd];
+    p->files[fd] = NULL;
+    p->files_close_on_exec &= ~(1ull << fd);
+    lock_release(&p->file_lock);
+    if (!f)
+        return -EBADF;
+    file_put(f);
+    return 0;
+}
+
+void fd_close_all(struct process *p)
+{
+    for (int fd = 0; fd < PROCESS_FILES_MAX; fd++)
+        (void)!fd_close(p, fd);
+}
+
+void fd_close_on_exec(struct process *p, int fd, bool close)
+{
+    if (fd < 0 || fd >= PROCESS_FILES_MAX)
+        return;
+    lock_acquire(&p->file_lock);
+    p->files_close_on_exec &= ~(1ull << fd);
+    p->files_close_on_exec |= (uint64_t)close << fd;
+    lock_release(&p->file_lock);
+}
+
+bool fd_closes_on_exec(struct process *p, int fd)
+{
+    return fd >= 0 && fd < PROCESS_FILES_MAX && (p->files_close_on_exec >> fd & 1);
+}
+
+struct node *cwd_get(struct process *p)
+{
+    lock_acquire(&p->file_lock);
+    struct node *n = p->cwd;
+    node_get(n);
+    lock_release(&p->file_lock);
+    return n;
+}

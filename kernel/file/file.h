@@ -1,0 +1,138 @@
+/*
+ * file.h - files: the tree of nodes, open files, descriptors.
+ *
+ * A node is a thing with a name (file_tree.c); a file is one opening of it, shared by the
+ * descriptors that were copied from one another (file.c). Kernel buffers only: callers in
+ * linux_file.c carry bytes between these and user memory.
+ */
+#ifndef KERNEL_FILE_H
+#define KERNEL_FILE_H
+
+#include "memory/frame.h"
+#include "process/process.h"
+
+#define FILE_NAME_MAX  255
+#define FILE_PATH_MAX  1024      /* bytes of a path with its NUL */
+#define FILE_DEPTH_MAX 32
+#define FILE_NODES_MAX 65536
+#define FILE_HERE      (~0ull)   /* read or write at the file's own offset, and move it */
+
+enum node_kind {
+    NODE_FOLDER,
+    NODE_MEMORY,                 /* bytes in frames: file_memory.c */
+    NODE_PLACE,                  /* bytes where the boot loader put them; read-only */
+    NODE_IMPORT,                 /* bytes on the import disk: file_import.c; read-only */
+    NODE_CONSOLE, NODE_NULL,
+};
+
+struct node {
+    struct list link;            /* in its folder; tree lock, as are all links and names */
+    struct node *hash_next;
+    struct node *parent;         /* NULL: removed, or the root */
+    struct list children;        /* of a folder, in rising `order` */
+    char *name;
+    enum node_kind kind;
+    bool read_only;              /* a folder: nothing is made or removed in it */
+    uint32_t references;         /* atomic; the tree holds one */
+    uint64_t inode, order;
+    uint64_t bytes;              /* NODE_MEMORY: memory lock */
+    uint64_t time_ns;            /* last change, since boot */
+    struct frame *top;           /* NODE_MEMORY: a tree of frames, file_memory.c */
+    const uint8_t *place;        /* NODE_PLACE */
+    uint64_t disk_offset;        /* NODE_IMPORT */
+};
+
+/* ---- file_tree.c ---- */
+void file_tree_init(void);           /* the first folders, and what the boot modules hold */
+struct node *node_root(void);
+void node_get(struct node *n);
+void node_put(struct node *n);
+/* Walks a path from `from` (absolute paths: from the root); a reference to the node in *out. */
+must_check int node_find(struct node *from, const char *path, struct node **out);
+/* Makes an empty node at the path: -EEXIST, -EROFS, -ENOENT, -ENOTDIR, -ENOSPC, -ENOMEM,
+ * -ENAMETOOLONG. With `system` read-only folders do not count. A reference in *out. */
+must_check int node_make(struct node *from, const char *path, enum node_kind kind, bool system,
+                         struct node **out);
+must_check int node_remove(struct node *from, const char *path, bool folder);
+must_check int node_rename(struct node *from, const char *path, struct node *to_from,
+                           const char *to_path);
+/* The node's path into the buffer; its length with the NUL, or -ERANGE, -ENOENT (removed). */
+must_check long node_path(struct node *n, char *buffer, size_t bytes);
+struct node_entry { uint64_t inode, order; enum node_kind kind; char name[FILE_NAME_MAX + 1]; };
+/* The first child behind `order` (0: the first of all). False: no more. */
+bool node_next(struct node *folder, uint64_t order, struct node_entry *out);
+
+/* ---- by kind; kernel buffers, may sleep ---- */
+static inline bool node_has_bytes(const struct node *n) /* NULL: a pipe */
+{
+    return n && (n->kind == NODE_MEMORY || n->kind == NODE_PLACE || n->kind == NODE_IMPORT);
+}
+long node_read(struct node *n, void *to, size_t bytes, uint64_t at);  /* short only at the end */
+long node_write(struct node *n, const void *from, size_t bytes, uint64_t at); /* NODE_MEMORY */
+must_check int node_resize(struct node *n, uint64_t bytes);                   /* NODE_MEMORY */
+long memory_read(struct node *n, void *to, size_t bytes, uint64_t at);
+long memory_write(struct node *n, const void *from, size_t bytes, uint64_t at, bool append,
+                  uint64_t *end);
+must_check int memory_resize(struct node *n, uint64_t bytes);
+void memory_free(struct node *n);
+long import_read(uint64_t disk_offset, void *to, size_t bytes);
+void file_import_init(void);
+
+/* ---- open files ---- */
+struct file_operations {
+    long (*read)(struct file *f, void *to, size_t bytes, uint64_t at);
+    long (*write)(struct file *f, const void *from, size_t bytes, uint64_t at);
+    void (*close)(struct file *f);           /* the last reference went */
+};
+enum { /* Linux's open flags */
+    O_ACCESS = 3, O_RDONLY = 0, O_WRONLY = 1, O_RDWR = 2, O_CREAT = 0100, O_EXCL = 0200,
+    O_TRUNC = 01000, O_APPEND = 02000, O_NONBLOCK = 04000, O_DIRECTORY = 0200000,
+    O_CLOEXEC = 02000000,
+};
+struct file {
+    uint32_t references;
+    unsigned flags;
+    const struct file_operations *operations;
+    struct node *node;                       /* NULL: a pipe */
+    struct pipe *pipe;
+    uint64_t offset;
+};
+
+must_check int file_open(struct node *from, const char *path, unsigned flags, struct file **out);
+must_check struct file *file_new(const struct file_operations *operations, unsigned flags);
+void file_get(struct file *f);
+void file_put(struct file *f);
+long file_read(struct file *f, void *to, size_t bytes, uint64_t at);
+long file_write(struct file *f, const void *from, size_t bytes, uint64_t at);
+
+/* ---- descriptors of a process ---- */
+struct file *fd_file(struct process *p, int fd);             /* a reference, or NULL */
+uint64_t fd_count(const struct process *p);                  /* that are in use */
+/* The lowest free one from `lowest` on; takes the reference over, unless -EMFILE. */
+must_check int fd_new(struct process *p, struct file *f, int lowest);
+must_check int fd_set(struct process *p, int fd, struct file *f);     /* closes what was there */
+must_check int fd_close(struct process *p, int fd);
+void fd_close_all(struct process *p);
+/* A bad number is ignored, and closes nothing. */
+void fd_close_on_exec(struct process *p, int fd, bool close);
+bool fd_closes_on_exec(struct process *p, int fd);
+struct node *cwd_get(struct process *p);     /* its working folder, with a reference */
+
+/* ---- pipe.c, console.c ---- */
+must_check int pipe_new(struct file **reader, struct file **writer, unsigned flags);
+void console_init(void);
+extern const struct file_operations console_operations;
+
+/* ---- ustar.c: an archive becomes nodes ---- */
+struct ustar_source {
+    /* 512 bytes at an offset; 0 or -errno. */
+    int (*read)(struct ustar_source *s, uint64_t offset, uint8_t *block);
+    uint64_t bytes;
+    const uint8_t *memory;                   /* initrd: files become NODE_PLACE there */
+    const char *folder;                      /* where the tree of the archive goes */
+    const char *name;                        /* for messages */
+};
+void ustar_add(struct ustar_source *s);      /* what is wrong with an archive goes to the log */
+void ustar_add_modules(void);
+
+#endif

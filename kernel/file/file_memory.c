@@ -1,0 +1,150 @@
+/*
+ * file_memory.c - the bytes of files in memory: a tree of frames; holes read as zeros.
+ *
+ * Invariants
+ *   M1  Bytes at and behind node->bytes are zero in every frame, so growing a file shows zeros.
+ *   M2  memory.frames counts all frames of all such files, and stays within a quarter of the RAM:
+ *       files never crowd out programs.
+ *
+ * Locks: memory.lock (RANK_FILE) guards sizes and frames; copies happen under it, a page at a time.
+ */
+#include "file/file.h"
+
+#define SLOTS (PAGE_BYTES / sizeof(struct frame *))
+#define MEMORY_FILE_BYTES_MAX ((uint64_t)SLOTS * SLOTS * PAGE_BYTES) /* 1 GiB */
+
+static struct {
+    struct lock lock;
+    size_t frames;
+} memory = {.lock = LOCK_INIT(RANK_FILE, "files in memory")};
+
+static struct frame *take_frame(void)
+{
+    if (memory.frames >= frame_total_count() / 4)
+        return NULL;
+    struct frame *f = frame_alloc(FRAME_PAGE);
+    if (f)
+        memory.frames++;
+    return f;
+}
+
+static void give_frame(struct frame *f)
+{
+    memory.frames--;
+    frame_free(f);
+}
+
+static struct frame **slots(struct frame *f) { return frame_memory(f); }
+
+/* The frame of a page; NULL: a hole, or (create) no memory. */
+static struct frame *page(struct node *n, uint64_t index, bool create)
+{
+    struct frame **slot = &n->top;
+    for (unsigned level = 0; level < 3; level++) {
+        if (!*slot && !(create && (*slot = take_frame())))
+            return NULL;
+        if (level < 2)
+            slot = &slots(*slot)[level == 0 ? index / SLOTS : index % SLOTS];
+    }
+    return *slot;
+}
+
+long memory_read(struct node *n, void *to, size_t bytes, uint64_t at)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        lock_acquire(&memory.lock);
+        uint64_t left = at < n->bytes ? n->bytes - at : 0;
+        size_t part = MIN(MIN(bytes - done, PAGE_BYTES - at % PAGE_BYTES), left);
+        struct frame *f = part ? page(n, at / PAGE_BYTES, false) : NULL;
+        if (f)
+            memcpy((char *)to + done, (char *)frame_memory(f) + at % PAGE_BYTES, part);
+        else
+            memset((char *)to + done, 0, part);
+        lock_release(&memory.lock);
+        if (part == 0)
+            break;
+        done += part;
+        at += part;
+    }
+    return (long)done;
+}
+
+/* With `append` each part goes to the end of the file. *end is where the last part ended. */
+long memory_write(struct node *n, const void *from, size_t bytes, uint64_t at, bool append,
+                  uint64_t *end)
+{
+    size_t done = 0;
+    int error = 0;
+    while (done < bytes && !error) {
+        lock_acquire(&memory.lock);
+        if (append)
+            at = n->bytes;
+        size_t part = MIN(bytes - done, PAGE_BYTES - at % PAGE_BYTES);
+        struct frame *f = NULL;
+        if (at >= MEMORY_FILE_BYTES_MAX)
+            error = -EFBIG;
+        else if (!(f = page(n, at / PAGE_BYTES, true)))
+            error = -ENOSPC;
+        else {
+            memcpy((char *)frame_memory(f) + at % PAGE_BYTES, (const char *)from + done, part);
+            n->bytes = MAX(n->bytes, at + part);
+            n->time_ns = arch_time_ns();
+            done += part;
+            at += part;
+        }
+        lock_release(&memory.lock);
+    }
+    *end = at;
+    return done ? (long)done : error;
+}
+
+/* Frees the pages from `first` on. Lock held. */
+static void pages_free(struct node *n, uint64_t first)
+{
+    if (!n->top)
+        return;
+    for (uint64_t i = first / SLOTS; i < SLOTS; i++) {
+        struct frame *middle = slots(n->top)[i];
+        if (!middle)
+            continue;
+        uint64_t from = i == first / SLOTS ? first % SLOTS : 0;
+        for (uint64_t k = from; k < SLOTS; k++) {
+            if (slots(middle)[k])
+                give_frame(slots(middle)[k]);
+            slots(middle)[k] = NULL;
+        }
+        if (from == 0) {
+            give_frame(middle);
+            slots(n->top)[i] = NULL;
+        }
+    }
+}
+
+int memory_resize(struct node *n, uint64_t bytes)
+{
+    if (bytes > MEMORY_FILE_BYTES_MAX)
+        return -EFBIG;
+    lock_acquire(&memory.lock);
+    if (bytes < n->bytes) {
+        struct frame *f = bytes % PAGE_BYTES ? page(n, bytes / PAGE_BYTES, false) : NULL;
+        if (f) /* M1 */
+            memset((char *)frame_memory(f) + bytes % PAGE_BYTES, 0,
+                   PAGE_BYTES - bytes % PAGE_BYTES);
+        pages_free(n, (bytes + PAGE_BYTES - 1) / PAGE_BYTES);
+    }
+    n->bytes = bytes;
+    n->time_ns = arch_time_ns();
+    lock_release(&memory.lock);
+    return 0;
+}
+
+void memory_free(struct node *n)
+{
+    lock_acquire(&memory.lock);
+    pages_free(n, 0);
+    if (n->top)
+        give_frame(n->top);
+    n->top = NULL;
+    lock_release(&memory.lock);
+}

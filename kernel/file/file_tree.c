@@ -1,0 +1,384 @@
+/*
+ * file_tree.c - the tree of named nodes: look up, make, remove, rename, list.
+ *
+ * Owns      links, names and reference counts of nodes.
+ * Not here  the bytes of files (file_memory.c, file_import.c), open files (file.c).
+ *
+ * Invariants
+ *   T1  A node with a parent is in its parent's list and in the hash table, once each; the tree
+ *       holds one reference to it.
+ *   T2  Children are listed in rising `order`, so a listing goes on correctly after removals.
+ *   T3  A folder has no entry with an empty name, ".", "..", or a name that contains '/'.
+ *
+ * Locks: tree.lock (RANK_FILE) guards links, names and counts of nodes. Nothing sleeps under it.
+ */
+#include "file/file.h"
+
+#define HASH_SLOTS 1024
+
+static struct {
+    struct lock lock;
+    struct node root;
+    struct node *hash[HASH_SLOTS];
+    uint64_t next_inode;
+    unsigned count;
+} tree = {.lock = LOCK_INIT(RANK_FILE, "file tree")};
+
+struct component { const char *name; size_t length; };
+
+static struct node **hash_slot(const struct node *parent, const char *name, size_t length)
+{
+    uint64_t h = parent->inode * 0x9e3779b97f4a7c15ull;
+    for (size_t i = 0; i < length; i++)
+        h = (h ^ (uint8_t)name[i]) * 0x100000001b3ull;
+    return &tree.hash[(h >> 32) % HASH_SLOTS];
+}
+
+static struct node *child_find(struct node *parent, struct component c)
+{
+    struct node *n = *hash_slot(parent, c.name, c.length);
+    for (; n; n = n->hash_next)
+        if (n->parent == parent && strlen(n->name) == c.length
+            && memcmp(n->name, c.name, c.length) == 0)
+            return n;
+    return NULL;
+}
+
+static void child_link(struct node *parent, struct node *n)
+{
+    struct node **slot = hash_slot(parent, n->name, strlen(n->name));
+    n->parent = parent;
+    n->order = ++tree.next_inode;
+    n->hash_next = *slot;
+    *slot = n;
+    list_push_back(&parent->children, &n->link);
+    parent->time_ns = arch_time_ns();
+}
+
+static void child_unlink(struct node *n)
+{
+    struct node **slot = hash_slot(n->parent, n->name, strlen(n->name));
+    while (*slot != n)
+        slot = &(*slot)->hash_next;
+    *slot = n->hash_next;
+    n->parent->time_ns = arch_time_ns();
+    n->parent = NULL;
+    list_remove(&n->link);
+}
+
+/* Takes the next component off the path. length 0: there is none left. */
+static struct component component_next(const char **path)
+{
+    struct component c;
+    while (**path == '/')
+        (*path)++;
+    c.name = *path;
+    while (**path && **path != '/')
+        (*path)++;
+    c.length = (size_t)(*path - c.name);
+    return c;
+}
+
+static bool component_is(struct component c, const char *text)
+{
+    return strlen(text) == c.length && memcmp(c.name, text, c.length) == 0;
+}
+
+static int step(struct node *at, struct component c, struct node **out)
+{
+    if (at->kind != NODE_FOLDER)
+        return -ENOTDIR;
+    if (c.length > FILE_NAME_MAX)
+        return -ENAMETOOLONG;
+    if (component_is(c, "."))
+        *out = at;
+    else if (component_is(c, ".."))
+        *out = at->parent ? at->parent : at;
+    else
+        *out = child_find(at, c);
+    return *out ? 0 : -ENOENT;
+}
+
+/* Lock held. Walks all of the path, or, with `last`, all but the last component. */
+static int walk(struct node *from, const char *path, struct component *last, struct node **out)
+{
+    struct node *at = *path == '/' ? &tree.root : from;
+    if (!*path)
+        return -ENOENT;
+    for (;;) {
+        struct component c = component_next(&path);
+        if (c.length == 0) {
+            if (last)
+                return -EEXIST; /* "/" or "..": nothing that could be made or removed */
+            break;
+        }
+        const char *rest = path;
+        if (last && component_next(&rest).length == 0) {
+            if (c.length > FILE_NAME_MAX)
+                return -ENAMETOOLONG;
+            if (at->kind != NODE_FOLDER)
+                return -ENOTDIR;
+            if (component_is(c, ".") || component_is(c, ".."))
+                return -EEXIST; /* T3 */
+            *last = c;
+            break;
+        }
+        int error = step(at, c, &at);
+        if (error)
+            return error;
+    }
+    *out = at;
+    return 0;
+}
+
+void node_get(struct node *n)
+{
+    __atomic_add_fetch(&n->references, 1, __ATOMIC_RELAXED);
+}
+
+void node_put(struct node *n)
+{
+    if (__atomic_sub_fetch(&n->references, 1, __ATOMIC_ACQ_REL))
+        return;
+    assert(!n->parent && n != &tree.root); /* T1 */
+    if (n->kind == NODE_MEMORY)
+        memory_free(n);
+    __atomic_sub_fetch(&tree.count, 1, __ATOMIC_RELAXED);
+    kfree(n->name);
+    kfree(n);
+}
+
+struct node *node_root(void) { return &tree.root; }
+
+int node_find(struct node *from, const char *path, struct node **out)
+{
+    lock_acquire(&tree.lock);
+    int error = walk(from, path, NULL, out);
+    if (!error && path[strlen(path) - 1] == '/' && (*out)->kind != NODE_FOLDER)
+        error = -ENOTDIR;
+    if (!error)
+        node_get(*out);
+    lock_release(&tree.lock);
+    return error;
+}
+
+static unsigned depth(const struct node *n)
+{
+    unsigned d = 0;
+    for (; n; n = n->parent)
+        d++;
+    return d;
+}
+
+static struct node *node_alloc(struct component c, enum node_kind kind)
+{
+    struct node *n = kalloc(sizeof(*n));
+    char *name = kalloc(c.length + 1);
+    if (!n || !name) {
+        kfree(n);
+        kfree(name);
+        return NULL;
+    }
+    memcpy(name, c.name, c.length);
+    n->name = name;
+    n->kind = kind;
+    n->references = 1;
+    n->time_ns = arch_time_ns();
+    list_init(&n->children);
+    list_init(&n->link);
+    return n;
+}
+
+int node_make(struct node *from, const char *path, enum node_kind kind, bool system,
+              struct node **out)
+{
+    struct component c;
+    struct node *parent;
+    lock_acquire(&tree.lock);
+    int error = walk(from, path, &c, &parent);
+    if (!error && child_find(parent, c))
+        error = -EEXIST;
+    else if (!error && !parent->parent && parent != &tree.root)
+        error = -ENOENT; /* a removed folder, still somebody's working folder */
+    else if (!error && parent->read_only && !system)
+        error = -EROFS;
+    else if (!error && (tree.count >= FILE_NODES_MAX || depth(parent) >= FILE_DEPTH_MAX))
+        error = -ENOSPC;
+    if (!error) {
+        struct node *n = node_alloc(c, kind);
+        if (n) {
+            n->inode = ++tree.next_inode;
+            tree.count++;
+            child_link(parent, n);
+            node_get(n);
+            *out = n;
+        } else {
+            error = -ENOMEM;
+        }
+    }
+    lock_release(&tree.lock);
+    return error;
+}
+
+int node_remove(struct node *from, const char *path, bool folder)
+{
+    struct component c;
+    struct node *parent, *n = NULL;
+    lock_acquire(&tree.lock);
+    int error = walk(from, path, &c, &parent);
+    if (!error && !(n = child_find(parent, c)))
+        error = -ENOENT;
+    else if (!error && parent->read_only)
+        error = -EROFS;
+    else if (!error && (n->kind == NODE_FOLDER) != folder)
+        error = folder ? -ENOTDIR : -EISDIR;
+    else if (!error && (!list_empty(&n->children) || (folder && parent == &tree.root)))
+        error = list_empty(&n->children) ? -EBUSY : -ENOTEMPTY;
+    if (!error)
+        child_unlink(n);
+    lock_release(&tree.lock);
+    if (!error)
+        node_put(n);
+    return error == -EEXIST ? -EINVAL : error;
+}
+
+static bool is_inside(const struct node *n, const struct node *folder)
+{
+    for (; n; n = n->parent)
+        if (n == folder)
+            return true;
+    return false;
+}
+
+/* Files only replace files; a folder is renamed to a free name. */
+int node_rename(struct node *from, const char *path, struct node *to_from, const char *to_path)
+{
+    struct component c, d;
+    struct node *parent, *to_parent, *n = NULL, *old = NULL;
+    char *name = NULL;
+    lock_acquire(&tree.lock);
+    int error = walk(from, path, &c, &parent);
+    if (!error)
+        error = walk(to_from, to_path, &d, &to_parent);
+    if (!error && !(n = child_find(parent, c)))
+        error = -ENOENT;
+    if (error)
+        goto out;
+    old = child_find(to_parent, d);
+    if (old == n)
+        goto out;
+    error = -ENOENT; /* a removed folder, still somebody's working folder */
+    if (!to_parent->parent && to_parent != &tree.root)
+        goto out;
+    error = -EROFS;
+    if (parent->read_only || to_parent->read_only || parent == &tree.root)
+        goto out;
+    error = -EXDEV; /* a file's bytes may leave the read-only parts of the tree only as a copy */
+    if (n->kind != NODE_MEMORY && n->kind != NODE_FOLDER)
+        goto out;
+    error = old && old->kind == NODE_FOLDER ? -EISDIR : -EINVAL;
+    if ((old && (old->kind == NODE_FOLDER || n->kind == NODE_FOLDER)) || is_inside(to_parent, n))
+        goto out;
+    error = -ENOSPC;
+    if (depth(to_parent) + (n->kind == NODE_FOLDER) >= FILE_DEPTH_MAX)
+        goto out;
+    error = -ENOMEM;
+    name = kalloc(d.length + 1);
+    if (!name)
+        goto out;
+    memcpy(name, d.name, d.length);
+    if (old)
+        child_unlink(old);
+    child_unlink(n);
+    char *old_name = n->name;
+    n->name = name;
+    name = old_name;
+    child_link(to_parent, n);
+    error = 0;
+out:
+    lock_release(&tree.lock);
+    if (!error && name) {
+        kfree(name);
+        if (old)
+            node_put(old);
+    }
+    return error == -EEXIST ? -EINVAL : error;
+}
+
+long node_path(struct node *n, char *buffer, size_t bytes)
+{
+    long result = -ERANGE;
+    size_t at = bytes;
+    lock_acquire(&tree.lock);
+    if (bytes < 2)
+        goto out;
+    buffer[--at] = 0;
+    if (n == &tree.root)
+        buffer[--at] = '/';
+    for (struct node *here = n; here != &tree.root; here = here->parent) {
+        if (!here->parent) {
+            result = -ENOENT;
+            goto out;
+        }
+        size_t length = strlen(here->name);
+        if (at < length + 1)
+            goto out;
+        memcpy(buffer + (at -= length), here->name, length);
+        buffer[--at] = '/';
+    }
+    memmove(buffer, buffer + at, bytes - at);
+    result = (long)(bytes - at);
+out:
+    lock_release(&tree.lock);
+    return result;
+}
+
+bool node_next(struct node *folder, uint64_t order, struct node_entry *out)
+{
+    bool found = false;
+    lock_acquire(&tree.lock);
+    list_each(struct node, n, &folder->children, link) {
+        if (n->order <= order)
+            continue;
+        out->inode = n->inode;
+        out->order = n->order;
+        out->kind = n->kind;
+        strlcpy(out->name, n->name, sizeof(out->name));
+        found = true;
+        break;
+    }
+    lock_release(&tree.lock);
+    return found;
+}
+
+static void make_first(const char *path, enum node_kind kind, bool read_only)
+{
+    struct node *n;
+    int error = node_make(&tree.root, path, kind, true, &n);
+    if (error && error != -EEXIST)
+        panic("files: cannot make %s: %d", path, error);
+    if (error)
+        return;
+    n->read_only = read_only;
+    node_put(n);
+}
+
+void file_tree_init(void)
+{
+    list_init(&tree.root.children);
+    list_init(&tree.root.link);
+    tree.root.kind = NODE_FOLDER;
+    tree.root.name = "";
+    tree.root.references = 1;
+    tree.root.read_only = true;
+    tree.root.inode = tree.next_inode = 1;
+    make_first("bin", NODE_FOLDER, true);
+    make_first("dev", NODE_FOLDER, true);
+    make_first("etc", NODE_FOLDER, false);
+    make_first("tmp", NODE_FOLDER, false);
+    make_first("export", NODE_FOLDER, false);
+    make_first("dev/console", NODE_CONSOLE, false);
+    make_first("dev/tty", NODE_CONSOLE, false);
+    make_first("dev/null", NODE_NULL, false);
+    ustar_add_modules();
+}

@@ -1,0 +1,139 @@
+/*
+ * pipe.c - pipes: a ring of bytes between open files.
+ *
+ * Invariants
+ *   Q1  0 <= written - taken <= PIPE_BYTES.
+ *   Q2  A waiter is on the pipe's one list; whoever changes the pipe's state wakes all of it.
+ *
+ * Lock: pipe->lock (RANK_FILE); not held while a thread sleeps.
+ */
+#include "file/file.h"
+#include "linux/signal.h"
+
+#define PIPE_BYTES 16384u
+
+struct pipe {
+    struct lock lock;
+    char *ring;
+    uint64_t written, taken;
+    bool reader_gone, writer_gone;
+    struct list waiters;               /* threads, by wait_link */
+};
+
+/* What a full or empty pipe means to the file's user: -EAGAIN, or 0 after a change, or what ended the
+ * wait. Lock held. */
+static int wait_for_change(struct file *f)
+{
+    struct pipe *p = f->pipe;
+    return f->flags & O_NONBLOCK ? -EAGAIN : thread_wait(&p->waiters, &p->lock, signal_park_until);
+}
+
+static size_t take(struct pipe *p, char *to, size_t bytes)
+{
+    size_t n = 0;
+    while (n < bytes && p->taken < p->written) {
+        size_t at = p->taken % PIPE_BYTES;
+        size_t part = MIN(MIN(bytes - n, PIPE_BYTES - at), p->written - p->taken);
+        memcpy(to + n, p->ring + at, part);
+        n += part;
+        p->taken += part;
+    }
+    return n;
+}
+
+static size_t put(struct pipe *p, const char *from, size_t bytes)
+{
+    size_t n = 0;
+    while (n < bytes && p->written - p->taken < PIPE_BYTES) {
+        size_t at = p->written % PIPE_BYTES;
+        size_t part = MIN(MIN(bytes - n, PIPE_BYTES - at), PIPE_BYTES - (p->written - p->taken));
+        memcpy(p->ring + at, from + n, part);
+        n += part;
+        p->written += part;
+    }
+    return n;
+}
+
+static long pipe_read(struct file *f, void *to, size_t bytes, uint64_t at)
+{
+    struct pipe *p = f->pipe;
+    long result = 0;
+    if (at != FILE_HERE)
+        return -ESPIPE;
+    lock_acquire(&p->lock);
+    while (bytes && !(result = (long)take(p, to, bytes)) && !p->writer_gone) {
+        result = wait_for_change(f);
+        if (result)
+            break;
+    }
+    thread_wake_all(&p->waiters);
+    lock_release(&p->lock);
+    return result;
+}
+
+static long pipe_write(struct file *f, const void *from, size_t bytes, uint64_t at)
+{
+    struct pipe *p = f->pipe;
+    size_t done = 0;
+    int error = 0;
+    if (at != FILE_HERE)
+        return -ESPIPE;
+    lock_acquire(&p->lock);
+    while (done < bytes && !error) {
+        if (p->reader_gone) {
+            error = -EPIPE;
+            break;
+        }
+        size_t n = put(p, (const char *)from + done, bytes - done);
+        done += n;
+        if (n)
+            thread_wake_all(&p->waiters);
+        else
+            error = wait_for_change(f);
+    }
+    lock_release(&p->lock);
+    return done ? (long)done : error;
+}
+
+static void pipe_close(struct file *f)
+{
+    struct pipe *p = f->pipe;
+    lock_acquire(&p->lock);
+    if ((f->flags & O_ACCESS) == O_RDONLY)
+        p->reader_gone = true;
+    else
+        p->writer_gone = true;
+    bool free = p->reader_gone && p->writer_gone;
+    thread_wake_all(&p->waiters);
+    lock_release(&p->lock);
+    if (free) {
+        kfree(p->ring);
+        kfree(p);
+    }
+}
+
+static const struct file_operations pipe_operations = {
+    .read = pipe_read, .write = pipe_write, .close = pipe_close,
+};
+
+int pipe_new(struct file **reader, struct file **writer, unsigned flags)
+{
+    struct pipe *p = kalloc(sizeof(*p));
+    char *ring = kalloc(PIPE_BYTES);
+    struct file *r = file_new(&pipe_operations, O_RDONLY | flags);
+    struct file *w = file_new(&pipe_operations, O_WRONLY | flags);
+    if (!p || !ring || !r || !w) {
+        kfree(p);
+        kfree(ring);
+        kfree(r);
+        kfree(w);
+        return -ENOMEM;
+    }
+    lock_init(&p->lock, RANK_FILE, "pipe");
+    list_init(&p->waiters);
+    p->ring = ring;
+    r->pipe = w->pipe = p;
+    *reader = r;
+    *writer = w;
+    return 0;
+}

@@ -1,0 +1,227 @@
+/*
+ * fork.c - processes as Linux makes them: fork, execve, wait4.
+ *
+ * A child of fork has copies of the parent's memory, descriptors and signal actions. It has none of
+ * its handles, ports, objects or views: a transaction belongs to the process that began it, and a
+ * container that the parent has open is not open in the child. Pages are copied at once: a program
+ * that forks has few of them, because what is large lies in containers, and no frame of slot 0 ever
+ * has two owners (V4).
+ *
+ * execve loads the new program into a space of its own, and exchanges the spaces when nothing can
+ * fail any more. Whatever the old program was to others (a client, a manager) ends as if it had died.
+ */
+#include "process/process_private.h"
+
+#include "file/file.h"
+#include "linux/linux.h"
+#include "store/object.h"
+#include "linux/signal.h"
+#include "process/vm.h"
+#include "look/trace.h"
+#include "store/view.h"
+
+#define LOOK_NS 1000000u
+
+/* ---- fork ---- */
+
+static void descriptors_copy(struct process *to, struct process *from)
+{
+    lock_acquire(&from->file_lock);
+    for (int fd = 0; fd < PROCESS_FILES_MAX; fd++) {
+        to->files[fd] = from->files[fd];
+        if (to->files[fd])
+            file_get(to->files[fd]);
+    }
+    to->files_close_on_exec = from->files_close_on_exec;
+    lock_release(&from->file_lock);
+}
+
+/* Everything but the thread. */
+static int child_make(struct process *parent, struct process **out)
+{
+    struct node *cwd = cwd_get(parent);
+    struct process *p = process_new(parent->name, parent, cwd);
+    if (!p) {
+        node_put(cwd);
+        return -ENOMEM;
+    }
+    p->flags = parent->flags;
+    int error = vm_copy_space(p, parent);
+    if (!error)
+        error = signal_copy(p);
+    if (error) {
+        process_discard(p);
+        return error;
+    }
+    descriptors_copy(p, parent);
+    *out = p;
+    return 0;
+}
+
+long process_fork(const struct trap_frame *registers, vaddr_t child_tid, bool set, bool clear)
+{
+    struct process *parent = process_this(), *p;
+    if (!process_room())
+        return -EAGAIN;
+    struct thread_begin *b = kalloc(sizeof(*b));
+    int error = b ? child_make(parent, &p) : -ENOMEM;
+    if (error) {
+        kfree(b);
+        return error;
+    }
+    uint32_t tid = (uint32_t)p->pid;
+    b->registers = *registers;
+    b->fs_base = arch_get_fs_base(&thread_this()->arch);
+    b->resumes = true;
+    b->clear_child_tid = clear ? child_tid : 0;
+    if (set)
+        error = vm_copy_to(p, child_tid, &tid, sizeof(tid));
+    if (!error)
+        error = process_launch(p, b);
+    if (error) {
+        kfree(b);
+        process_discard(p);
+        return error;
+    }
+    process_put(p);
+    return tid;
+}
+
+/* The registers are complete: trap.S stored those that a call keeps. vfork lends no memory, and so
+ * need not wait for the child. */
+long linux_fork(const uint64_t a[6])
+{
+    struct trap_frame registers = *arch_user_frame(&thread_this()->arch);
+    (void)a;
+    trap_set_result(&registers, 0);
+    return process_fork(&registers, 0, false, false);
+}
+
+/* ---- execve ---- */
+
+/* The other threads leave, and what they commit is done. False: somebody else ends the process, or execs in
+ * it. */
+static bool alone(struct process *p)
+{
+    struct thread *me = thread_this();
+    for (;;) {
+        lock_acquire(&p->lock);
+        bool single = p->thread_count == 1, stop = p->dying || me->killed;
+        list_each(struct thread, t, &p->threads, process_link)
+            if (t != me && !stop)
+                thread_kill(t);
+        lock_release(&p->lock);
+        if (stop || (single && !view_forsaken(p, NULL)))
+            return !stop;
+        if (thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR)
+            return false;
+    }
+}
+
+static void descriptors_close(struct process *p)
+{
+    for (int fd = 0; fd < PROCESS_FILES_MAX; fd++)
+        if (p->files_close_on_exec >> fd & 1)
+            (void)!fd_close(p, fd);
+    p->files_close_on_exec = 0;
+}
+
+/* Ends what the old program was, and puts the space of `loaded` in the place of its own. */
+static void become(struct process *p, struct process *loaded)
+{
+    struct thread *t = thread_this();
+    view_thread_gone(t);
+    view_process_gone(p);
+    handle_process_gone(p);
+    object_process_gone(p);
+    descriptors_close(p);
+    signal_reset(p);
+    vm_exchange(p, loaded);
+    thread_use_table();
+    lock_acquire(&p->lock);
+    strlcpy(p->name, loaded->name, sizeof(p->name));
+    trace_name(p->pid, p->name);
+    lock_release(&p->lock);
+    t->clear_child_tid = 0;
+    t->restart_call = 0;
+    arch_set_fs_base(&t->arch, 0);
+    arch_thread_set_fpu(&t->arch, NULL);
+}
+
+/* The new program in a process of its own that nobody sees. */
+static long exec_load(const uint64_t a[6], struct thread_begin **begin, struct process **loaded)
+{
+    struct process_strings s = {0};
+    const char *const *envp = NULL;
+    char path[FILE_PATH_MAX];
+    long result = copy_string_from_user(path, a[0], sizeof(path));
+    if (result < 0)
+        return result;
+    result = process_strings_new(&s, a[1], a[2], &envp);
+    if (!result)
+        result = process_load(path, s.pointers, envp, process_this(), begin, loaded);
+    process_strings_free(&s);
+    return result;
+}
+
+long linux_execve(const uint64_t a[6])
+{
+    struct process *p = process_this(), *loaded;
+    struct thread_begin *b;
+    long error = exec_load(a, &b, &loaded);
+    if (error)
+        return error;
+    struct thread_begin begin = *b;
+    kfree(b);
+    if (!alone(p)) {
+        process_discard(loaded);
+        return -EINTR;
+    }
+    become(p, loaded);
+    process_discard(loaded);
+    arch_user_enter(begin.entry, begin.stack, 0);
+}
+
+/* ---- wait4 ---- */
+
+static int linux_status(const struct process *child)
+{
+    return child->signal ? child->signal : (child->status & 255) << 8;
+}
+
+static long times_out(vaddr_t user, uint64_t ns)
+{
+    const uint64_t used[18] = {ns / 1000000000, ns % 1000000000 / 1000}; /* the rest: not counted */
+    return user ? copy_to_user(user, used, sizeof(used)) : 0;
+}
+
+long linux_wait4(const uint64_t a[6])
+{
+    enum { WNOHANG = 1, WUNTRACED = 2, WCONTINUED = 8 };
+    struct process *child;
+    int pid = (int)a[0];
+    if (a[2] & ~(uint64_t)(WNOHANG | WUNTRACED | WCONTINUED))
+        return -EINVAL;
+    int error = process_wait_child(pid > 0 ? pid : -1, a[2] & WNOHANG, signal_park_until, &child);
+    if (error)
+        return error == -EAGAIN ? 0 : error;
+    int32_t status = linux_status(child);
+    uint64_t ns = child->cpu_ns;
+    long result = child->pid;
+    process_put(child); /* the table's */
+    if ((a[1] && copy_to_user(a[1], &status, sizeof(status))) || times_out(a[3], ns))
+        return -EFAULT;
+    return result;
+}
+
+long linux_getrusage(const uint64_t a[6])
+{
+    enum { RUSAGE_SELF = 0, RUSAGE_CHILDREN = -1, RUSAGE_THREAD = 1 };
+    int who = (int)a[0];
+    if (who != RUSAGE_SELF && who != RUSAGE_CHILDREN && who != RUSAGE_THREAD)
+        return -EINVAL;
+    thread_account();
+    return times_out(a[1], who == RUSAGE_SELF     ? process_this()->cpu_ns
+                           : who == RUSAGE_THREAD ? thread_this()->cpu_ns
+                                                  : process_this()->children_ns);
+}

@@ -1,0 +1,196 @@
+/*
+ * futex.c - waiting for a word of user memory to change.
+ *
+ * The word is read through its frame, pinned before the lock is taken, because user memory may not
+ * be touched under a lock. Whoever changes the word does so before it calls FUTEX_WAKE, and waiting
+ * reads the word under the lock that waking takes: so no wake-up is lost.
+ *
+ * Invariants
+ *   X1  A thread is in its address's bucket exactly while futex_address is not 0.
+ *   X2  Keys are (process, address): there is no memory shared between processes, and no futex in
+ *       the store.
+ *
+ * Lock: one per bucket (RANK_FUTEX), two buckets never at once.
+ */
+#include "linux/futex.h"
+
+#include "process/vm.h"
+#include "linux/signal.h"
+
+#define BUCKETS 64
+
+enum { WAIT = 0, WAKE = 1, REQUEUE = 3, CMP_REQUEUE = 4, WAIT_BITSET = 9, WAKE_BITSET = 10 };
+enum { PRIVATE = 128, CLOCK_OF_DAY = 256 };
+#define NS_PER_S 1000000000ull
+
+static struct bucket {
+    struct lock lock;
+    struct list threads;
+} buckets[BUCKETS];
+
+static struct bucket *bucket_of(const struct process *p, vaddr_t at)
+{
+    uint64_t h = ((uint64_t)(uintptr_t)p ^ at >> 2) * 0x9e3779b97f4a7c15ull;
+    return &buckets[h >> 58];
+}
+
+void futex_init(void)
+{
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        lock_init(&buckets[i].lock, RANK_FUTEX, "futex");
+        list_init(&buckets[i].threads);
+    }
+}
+
+int time_from_user(vaddr_t at, uint64_t *ns)
+{
+    int64_t t[2];
+    if (copy_from_user(t, at, sizeof(t)))
+        return -EFAULT;
+    if (t[0] < 0 || t[1] < 0 || t[1] >= (int64_t)NS_PER_S)
+        return -EINVAL;
+    *ns = (uint64_t)t[0] > ~0ull / NS_PER_S - 1 ? ~0ull
+                                                : (uint64_t)t[0] * NS_PER_S + (uint64_t)t[1];
+    return 0;
+}
+
+uint64_t time_of_day_offset_ns(void)
+{
+    uint64_t seconds = 0;
+    const char *text = kernel_option("epoch");
+    for (; text && *text >= '0' && *text <= '9'; text++)
+        seconds = seconds * 10 + (uint64_t)(*text - '0');
+    return seconds * NS_PER_S;
+}
+
+static int deadline(vaddr_t timeout, int operation, uint64_t *out)
+{
+    uint64_t ns;
+    *out = ~0ull;
+    if (!timeout)
+        return 0;
+    int error = time_from_user(timeout, &ns);
+    if (error)
+        return error;
+    if ((operation & 127) == WAIT) { /* relative */
+        uint64_t now = arch_time_ns();
+        *out = ns > ~0ull - now ? ~0ull : now + ns;
+    } else {
+        uint64_t offset = operation & CLOCK_OF_DAY ? time_of_day_offset_ns() : 0;
+        *out = ns > offset ? ns - offset : 0;
+    }
+    return 0;
+}
+
+static uint32_t word_in(struct frame *f, vaddr_t at)
+{
+    return __atomic_load_n((uint32_t *)((char *)frame_memory(f) + at % PAGE_BYTES),
+                           __ATOMIC_SEQ_CST);
+}
+
+static long wait(struct process *p, vaddr_t at, uint32_t value, uint64_t deadline_ns)
+{
+    struct thread *t = thread_this();
+    struct bucket *b = bucket_of(p, at);
+    struct frame *f;
+    int error = vm_pin(p, at, false, &f);
+    if (error)
+        return error;
+    lock_acquire(&b->lock);
+    bool same = word_in(f, at) == value;
+    if (same) {
+        t->futex_address = at;
+        list_push_back(&b->threads, &t->futex_link);
+    }
+    lock_release(&b->lock);
+    frame_unpin(f);
+    if (!same)
+        return -EAGAIN;
+    while (!error && __atomic_load_n(&t->futex_address, __ATOMIC_ACQUIRE))
+        error = signal_park_until(deadline_ns);
+    lock_acquire(&b->lock);
+    if (!t->futex_address)
+        error = 0; /* woken, perhaps at the last moment */
+    list_remove(&t->futex_link);
+    t->futex_address = 0;
+    lock_release(&b->lock);
+    return error;
+}
+
+static long wake(struct process *p, vaddr_t at, uint64_t count)
+{
+    struct bucket *b = bucket_of(p, at);
+    uint64_t woken = 0;
+    lock_acquire(&b->lock);
+    list_for_safe (l, &b->threads) {
+        struct thread *t = container_of(l, struct thread, futex_link);
+        if (woken == count)
+            break;
+        if (t->process != p || t->futex_address != at)
+            continue;
+        list_remove(l);
+        __atomic_store_n(&t->futex_address, 0, __ATOMIC_RELEASE); /* X1 */
+        thread_wake(t);
+        woken++;
+    }
+    lock_release(&b->lock);
+    return (long)woken;
+}
+
+/* May wake or move waiters. They are all woken: a futex may wake at any time, each waiter looks at
+ * its word again, and at most 256 threads run for the mutex at once. */
+static long requeue(struct process *p, vaddr_t at, uint64_t count, const uint32_t *expected)
+{
+    struct bucket *b = bucket_of(p, at);
+    struct frame *f;
+    if (!expected)
+        return wake(p, at, count);
+    int error = vm_pin(p, at, false, &f);
+    if (error)
+        return error;
+    lock_acquire(&b->lock);
+    if (word_in(f, at) != *expected)
+        error = -EAGAIN;
+    lock_release(&b->lock);
+    frame_unpin(f);
+    return error ? error : wake(p, at, count);
+}
+
+long futex_call(vaddr_t at, int operation, uint32_t value, vaddr_t timeout, vaddr_t at2,
+                uint32_t value3)
+{
+    struct process *p = process_this();
+    uint64_t deadline_ns;
+    int error;
+    if (at % 4 || at >= VM_END)
+        return at % 4 ? -EINVAL : -EFAULT;
+    switch (operation & 127) {
+    case WAIT_BITSET:
+        if (!value3)
+            return -EINVAL;
+        /* fall through */
+    case WAIT:
+        error = deadline(timeout, operation, &deadline_ns);
+        return error ? error : wait(p, at, value, deadline_ns);
+    case WAKE:
+    case WAKE_BITSET:
+        return wake(p, at, value);
+    case REQUEUE:
+    case CMP_REQUEUE:
+        if (at2 % 4 || at2 >= VM_END)
+            return -EINVAL;
+        return requeue(p, at, (uint64_t)value + (uint32_t)timeout,
+                       (operation & 127) == CMP_REQUEUE ? &value3 : NULL);
+    default:
+        return -ENOSYS;
+    }
+}
+
+void futex_thread_gone(struct thread *t)
+{
+    uint32_t zero = 0;
+    vaddr_t at = t->clear_child_tid;
+    if (!at || at % 4 || at >= VM_END || copy_to_user(at, &zero, sizeof(zero)))
+        return;
+    wake(t->process, at, 1);
+}

@@ -1,0 +1,50 @@
+/*
+ * linux.h - the Linux calls, which syscall.c puts into the table. Arguments are as the user gave
+ * them: every pointer is a vaddr_t and hostile, and copies to and from it are made without locks.
+ */
+#ifndef KERNEL_LINUX_H
+#define KERNEL_LINUX_H
+
+#include "process/process.h"
+
+typedef long linux_call(const uint64_t a[6]);
+/* FILE_CALL(name) { ... }: the call linux_name, whose first argument is a descriptor; its body gets the
+ * open file, too, whose reference is dropped behind it. -EBADF: there is none. */
+struct file;
+typedef long file_call(struct file *f, const uint64_t a[6]);
+long call_with_file(file_call *fn, const uint64_t a[6]);
+#define FILE_CALL(name)                                                                           \
+    static file_call name##_file;                                                                 \
+    long linux_##name(const uint64_t a[6]) { return call_with_file(name##_file, a); }             \
+    static long name##_file(struct file *f, const uint64_t a[6])
+
+/* All of them, by number. Those with _entry begin in trap.S, which stores the registers that they copy. */
+#define LINUX_CALLS(X) \
+    X(0, read) X(1, write) X(2, open) X(3, close) X(4, stat) X(5, fstat) \
+    X(6, stat) /* lstat: there are no links */ X(8, lseek) X(9, mmap) X(10, mprotect) \
+    X(11, munmap) X(12, brk) X(13, rt_sigaction) X(14, rt_sigprocmask) X(15, rt_sigreturn) \
+    X(16, ioctl) X(17, pread64) X(18, pwrite64) X(19, readv) X(20, writev) X(21, access) \
+    X(22, pipe) X(24, sched_yield) X(25, mremap) X(28, madvise) X(32, dup) X(33, dup2) \
+    X(34, pause) X(35, nanosleep) X(39, getpid) X(56, clone_entry) X(57, fork_entry) \
+    X(58, fork_entry) /* vfork */ X(59, execve) X(60, exit) X(61, wait4) X(62, kill) \
+    X(63, uname) X(72, fcntl) X(74, fsync) X(75, fsync) X(77, ftruncate) X(79, getcwd) \
+    X(80, chdir) X(81, fchdir) X(82, rename) X(83, mkdir) X(84, rmdir) X(87, unlink) \
+    X(89, readlink) X(95, umask) X(96, gettimeofday) X(97, getrlimit) X(98, getrusage) \
+    X(99, sysinfo) X(100, times) X(102, zero) /* getuid */ X(104, zero) /* getgid */ \
+    X(107, zero) /* geteuid */ X(108, zero) /* getegid */ X(109, zero) /* setpgid */ \
+    X(110, getppid) X(111, getpid) /* getpgrp */ X(112, getpid) /* setsid */ X(121, getpgid) \
+    X(124, getpgid) /* getsid */ X(127, rt_sigpending) X(130, rt_sigsuspend) \
+    X(131, zero) /* sigaltstack */ X(140, getpriority) X(141, setpriority) X(158, arch_prctl) \
+    X(160, setrlimit) X(186, gettid) X(200, tkill) X(201, time) X(202, futex) \
+    X(204, sched_getaffinity) X(217, getdents64) X(218, set_tid_address) X(228, clock_gettime) \
+    X(229, clock_getres) X(230, clock_nanosleep) X(231, exit_group) X(234, tgkill) \
+    X(257, openat) X(258, mkdirat) X(262, newfstatat) X(263, unlinkat) X(264, renameat) \
+    X(269, faccessat) X(273, zero) /* set_robust_list */ X(292, dup3) X(293, pipe2) \
+    X(302, prlimit64) X(316, renameat) X(318, getrandom)
+
+#define LINUX_CALL(number, name) linux_call linux_##name;
+LINUX_CALLS(LINUX_CALL)
+#undef LINUX_CALL
+linux_call linux_clone, linux_fork;
+
+#endif

@@ -1,0 +1,274 @@
+/*
+ * linux_file.c - Linux calls on descriptors: read, write, seek, copy, pipes, terminals.
+ *
+ * Bytes go through a kernel buffer, a page at a time: user memory may fault, in a container even
+ * wait for a manager, so it is never touched under a lock, and files never see it.
+ */
+#include "file/console.h"
+#include "file/file.h"
+#include "linux/linux.h"
+#include "linux/signal.h"
+
+#define SMALL_BYTES 256u
+#define VECTORS_MAX 1024
+
+enum { SEEK_SET = 0, SEEK_CUR = 1, SEEK_END = 2 };
+
+/* A buffer on the stack for the small, a frame for the rest. */
+struct bounce {
+    char small[SMALL_BYTES];
+    struct frame *frame;
+    char *bytes;
+    size_t size;
+};
+
+static void bounce_get(struct bounce *b, size_t wanted)
+{
+    b->frame = NULL;
+    b->bytes = b->small;
+    b->size = SMALL_BYTES;
+    if (wanted > SMALL_BYTES)
+        b->frame = frame_alloc_raw(FRAME_PAGE);
+    if (b->frame) { /* without one it goes slowly */
+        b->bytes = frame_memory(b->frame);
+        b->size = PAGE_BYTES;
+    }
+}
+
+static void bounce_put(struct bounce *b)
+{
+    if (b->frame)
+        frame_free(b->frame);
+}
+
+long call_with_file(file_call *fn, const uint64_t a[6])
+{
+    struct file *f = fd_file(process_this(), (int)a[0]);
+    if (!f)
+        return -EBADF;
+    long result = fn(f, a);
+    file_put(f);
+    return result;
+}
+
+/* What a transfer that went as far as `done` and then failed returns. */
+static long transferred(size_t done, long error)
+{
+    return done ? (long)done : error;
+}
+
+static long read_user(struct file *f, vaddr_t to, size_t bytes, uint64_t at)
+{
+    struct bounce b;
+    size_t done = 0;
+    long n = 0;
+    if (!user_range_ok(to, bytes))
+        return -EFAULT;
+    bounce_get(&b, bytes);
+    while (done < bytes) {
+        size_t part = MIN(bytes - done, b.size);
+        n = file_read(f, b.bytes, part, at);
+        if (n > 0 && copy_to_user(to + done, b.bytes, (size_t)n))
+            n = -EFAULT;
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+        if (at != FILE_HERE)
+            at += (uint64_t)n;
+        if ((size_t)n < part || !f->node || f->node->kind == NODE_CONSOLE)
+            break; /* what a pipe or a terminal had */
+    }
+    bounce_put(&b);
+    return transferred(done, n);
+}
+
+static long write_user(struct file *f, vaddr_t from, size_t bytes, uint64_t at)
+{
+    struct bounce b;
+    size_t done = 0;
+    long n = 0;
+    if (!user_range_ok(from, bytes))
+        return -EFAULT;
+    bounce_get(&b, bytes);
+    while (done < bytes) {
+        size_t part = MIN(bytes - done, b.size);
+        n = copy_from_user(b.bytes, from + done, part);
+        if (!n)
+            n = file_write(f, b.bytes, part, at);
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+        if (at != FILE_HERE)
+            at += (uint64_t)n;
+        if ((size_t)n < part)
+            break;
+    }
+    bounce_put(&b);
+    return transferred(done, n);
+}
+
+static long transfer(struct file *f, vaddr_t user, uint64_t bytes, uint64_t at, bool write)
+{
+    bytes = MIN(bytes, (uint64_t)0x7ffff000);
+    long n = write ? write_user(f, user, bytes, at) : read_user(f, user, bytes, at);
+    if (n == -EPIPE)
+        (void)!signal_send(process_this(), thread_this()->id, SIGNAL_PIPE, NULL);
+    return n;
+}
+
+static long transfer_at(struct file *f, const uint64_t a[6], bool write)
+{
+    return (int64_t)a[3] < 0 ? -EINVAL : transfer(f, a[1], a[2], a[3], write);
+}
+
+static long transfer_vectors(struct file *f, const uint64_t a[6], bool write)
+{
+    size_t done = 0;
+    if (a[2] > VECTORS_MAX)
+        return -EINVAL;
+    for (uint64_t i = 0; i < a[2]; i++) {
+        uint64_t v[2];
+        if (copy_from_user(v, a[1] + i * sizeof(v), sizeof(v)))
+            return transferred(done, -EFAULT);
+        if (v[1] == 0)
+            continue;
+        if ((int64_t)v[1] < 0)
+            return transferred(done, -EINVAL);
+        long n = transfer(f, v[0], v[1], FILE_HERE, write);
+        if (n < 0)
+            return transferred(done, n);
+        done += (size_t)n;
+        if ((uint64_t)n < v[1])
+            break;
+    }
+    return (long)done;
+}
+
+FILE_CALL(read) { return transfer(f, a[1], a[2], FILE_HERE, false); }
+FILE_CALL(write) { return transfer(f, a[1], a[2], FILE_HERE, true); }
+FILE_CALL(pread64) { return transfer_at(f, a, false); }
+FILE_CALL(pwrite64) { return transfer_at(f, a, true); }
+FILE_CALL(readv) { return transfer_vectors(f, a, false); }
+FILE_CALL(writev) { return transfer_vectors(f, a, true); }
+
+FILE_CALL(lseek)
+{
+    int64_t to;
+    if (!f->node || f->node->kind == NODE_CONSOLE || f->node->kind == NODE_NULL)
+        return -ESPIPE;
+    uint64_t from = a[2] == SEEK_SET ? 0 : a[2] == SEEK_CUR ? f->offset : f->node->bytes;
+    if (a[2] > SEEK_END || __builtin_add_overflow((int64_t)from, (int64_t)a[1], &to) || to < 0)
+        return -EINVAL;
+    f->offset = (uint64_t)to;
+    return to;
+}
+
+long linux_close(const uint64_t a[6]) { return fd_close(process_this(), (int)a[0]); }
+
+/* ---- copies of descriptors ---- */
+
+/* `to`: that number, or with `lowest` the lowest free one from there on. */
+static long copy(struct file *f, int to, bool lowest, bool close_on_exec)
+{
+    struct process *p = process_this();
+    file_get(f);
+    int result = lowest ? fd_new(p, f, to) : fd_set(p, to, f);
+    if (result < 0)
+        file_put(f);
+    fd_close_on_exec(p, result, close_on_exec);
+    return result;
+}
+
+FILE_CALL(dup) { return (void)a, copy(f, 0, true, false); }
+FILE_CALL(dup2) { return a[0] == a[1] ? (int)a[0] : copy(f, (int)a[1], false, false); }
+
+FILE_CALL(dup3)
+{
+    bool ok = a[0] != a[1] && !(a[2] & ~(uint64_t)O_CLOEXEC);
+    return ok ? copy(f, (int)a[1], false, a[2] & O_CLOEXEC) : -EINVAL;
+}
+
+static long pipe_make(vaddr_t out, unsigned flags)
+{
+    struct process *p = process_this();
+    struct file *ends[2];
+    int fds[2] = {-1, -1};
+    if (flags & ~(unsigned)(O_CLOEXEC | O_NONBLOCK))
+        return -EINVAL;
+    int error = pipe_new(&ends[0], &ends[1], flags & O_NONBLOCK);
+    for (int i = 0; i < 2 && !error; i++) {
+        fds[i] = fd_new(p, ends[i], 0);
+        fd_close_on_exec(p, fds[i], flags & O_CLOEXEC);
+        if (fds[i] < 0) {
+            error = fds[i];
+            file_put(ends[i]);
+            if (i == 0)
+                file_put(ends[1]);
+        }
+    }
+    if (!error)
+        error = copy_to_user(out, fds, sizeof(fds));
+    for (int i = 0; i < 2 && error; i++)
+        if (fds[i] >= 0)
+            (void)!fd_close(p, fds[i]);
+    return error;
+}
+
+long linux_pipe(const uint64_t a[6]) { return pipe_make(a[0], 0); }
+long linux_pipe2(const uint64_t a[6]) { return pipe_make(a[0], (unsigned)a[1]); }
+
+FILE_CALL(fcntl)
+{
+    enum { F_DUPFD = 0, F_GETFD = 1, F_SETFD = 2, F_GETFL = 3, F_SETFL = 4,
+           F_DUPFD_CLOEXEC = 1030 };
+    switch (a[1]) {
+    case F_DUPFD:
+    case F_DUPFD_CLOEXEC:
+        return copy(f, (int)MIN(a[2], (uint64_t)PROCESS_FILES_MAX), true, a[1] == F_DUPFD_CLOEXEC);
+    case F_GETFD: return fd_closes_on_exec(process_this(), (int)a[0]);
+    case F_SETFD: fd_close_on_exec(process_this(), (int)a[0], a[2] & 1); return 0;
+    case F_GETFL: return f->flags & ~(unsigned)(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC);
+    case F_SETFL:
+        f->flags = (f->flags & ~(unsigned)(O_APPEND | O_NONBLOCK))
+            | ((unsigned)a[2] & (O_APPEND | O_NONBLOCK));
+        return 0;
+    default: return -EINVAL;
+    }
+}
+
+/* Files in memory are as safe as they will ever be; containers are what survives. */
+FILE_CALL(fsync) { return (void)f, (void)a, 0; }
+
+FILE_CALL(ftruncate)
+{
+    bool ok = f->node && (f->flags & O_ACCESS) != O_RDONLY && (int64_t)a[1] >= 0;
+    return ok ? node_resize(f->node, a[1]) : -EINVAL;
+}
+
+/* ---- terminals ---- */
+
+static long terminal_call(uint64_t request, vaddr_t user)
+{
+    enum { TCGETS = 0x5401, TCSETS, TCSETSW, TCSETSF, TIOCGWINSZ = 0x5413 };
+    static const uint16_t window[4] = {25, 80}; /* a serial line does not tell */
+    struct terminal_modes m;
+    switch (request) {
+    case TCGETS:
+        console_modes(&m);
+        return copy_to_user(user, &m, sizeof(m));
+    case TCSETS:
+    case TCSETSW:
+    case TCSETSF:
+        if (copy_from_user(&m, user, sizeof(m)))
+            return -EFAULT;
+        console_set_modes(&m, request == TCSETSF);
+        return 0;
+    case TIOCGWINSZ: return copy_to_user(user, window, sizeof(window));
+    default: return -ENOTTY;
+    }
+}
+
+FILE_CALL(ioctl)
+{
+    return f->node && f->node->kind == NODE_CONSOLE ? terminal_call(a[1], a[2]) : -ENOTTY;
+}

@@ -1,0 +1,293 @@
+/*
+ * linux_path.c - Linux calls on names: open, stat, folders.
+ */
+#include "file/file.h"
+#include "linux/linux.h"
+
+#define HERE (-100)                    /* AT_FDCWD */
+enum { AT_REMOVEDIR = 0x200, AT_EMPTY_PATH = 0x1000 };
+
+/* A path from user memory, and the node it starts from (with a reference). */
+struct path {
+    struct node *from;
+    char text[FILE_PATH_MAX];
+};
+
+static int path_get(struct path *p, int fd, vaddr_t user)
+{
+    long n = copy_string_from_user(p->text, user, sizeof(p->text));
+    if (n < 0)
+        return (int)n;
+    if (fd == HERE || p->text[0] == '/') {
+        p->from = cwd_get(process_this());
+        return 0;
+    }
+    struct file *f = fd_file(process_this(), fd);
+    if (!f)
+        return -EBADF;
+    p->from = f->node;
+    int error = p->from ? 0 : -ENOTDIR;
+    if (!error)
+        node_get(p->from);
+    file_put(f);
+    return error;
+}
+
+static void path_put(struct path *p) { node_put(p->from); }
+
+/* fn(where the path starts, its text, arg). */
+typedef long path_call(struct node *from, const char *path, void *arg);
+static long with_path(int fd, vaddr_t user, path_call *fn, void *arg)
+{
+    struct path p;
+    long result = path_get(&p, fd, user);
+    if (result)
+        return result;
+    result = fn(p.from, p.text, arg);
+    path_put(&p);
+    return result;
+}
+
+/* ---- open ---- */
+
+static long open_path(struct node *from, const char *path, void *flags)
+{
+    struct process *me = process_this();
+    struct file *f;
+    int result = file_open(from, path, *(unsigned *)flags, &f);
+    if (result)
+        return result;
+    result = fd_new(me, f, 0);
+    if (result < 0)
+        file_put(f);
+    fd_close_on_exec(me, result, *(unsigned *)flags & O_CLOEXEC);
+    return result;
+}
+
+static long open_at(int fd, vaddr_t user, unsigned flags) { return with_path(fd, user, open_path, &flags); }
+
+long linux_open(const uint64_t a[6]) { return open_at(HERE, a[0], (unsigned)a[1]); }
+long linux_openat(const uint64_t a[6]) { return open_at((int)a[0], a[1], (unsigned)a[2]); }
+
+/* ---- stat ---- */
+
+struct linux_stat {
+    uint64_t dev, ino, nlink;
+    uint32_t mode, uid, gid, pad;
+    uint64_t rdev;
+    int64_t size, blksize, blocks;
+    int64_t atime[2], mtime[2], ctime[2];
+    int64_t unused[3];
+};
+_Static_assert(sizeof(struct linux_stat) == 144, "Linux's size");
+
+static uint32_t mode_of(const struct node *n)
+{
+    switch (n->kind) {
+    case NODE_FOLDER: return 0040000 | (n->read_only ? 0555 : 0755);
+    case NODE_CONSOLE:
+    case NODE_NULL: return 0020000 | 0666;
+    case NODE_MEMORY: return 0100000 | 0755;
+    default: return 0100000 | 0555;
+    }
+}
+
+static long stat_out(const struct node *n, vaddr_t user)
+{
+    struct linux_stat s = {.nlink = 1, .blksize = PAGE_BYTES, .mode = 0010000 | 0600 /* a pipe */};
+    if (n) {
+        uint64_t time = n->time_ns;
+        s.ino = n->inode;
+        s.mode = mode_of(n);
+        s.size = (int64_t)n->bytes;
+        s.blocks = (s.size + 511) / 512;
+        s.mtime[0] = s.atime[0] = s.ctime[0] = (int64_t)(time / 1000000000);
+        s.mtime[1] = s.atime[1] = s.ctime[1] = (int64_t)(time % 1000000000);
+    }
+    return copy_to_user(user, &s, sizeof(s));
+}
+
+static long find_path(struct node *from, const char *path, void *out) { return node_find(from, path, out); }
+
+/* What lies at a path of the caller's, with a reference. */
+static long node_at(int fd, vaddr_t path, struct node **n) { return with_path(fd, path, find_path, n); }
+
+static long stat_at(int fd, vaddr_t path, vaddr_t user)
+{
+    struct node *n;
+    long error = node_at(fd, path, &n);
+    if (error)
+        return error;
+    error = stat_out(n, user);
+    node_put(n);
+    return error;
+}
+
+long linux_stat(const uint64_t a[6]) { return stat_at(HERE, a[0], a[1]); }
+
+FILE_CALL(fstat) { return stat_out(f->node, a[1]); }
+
+long linux_newfstatat(const uint64_t a[6])
+{
+    char first;
+    if ((a[3] & AT_EMPTY_PATH) && !copy_from_user(&first, a[1], 1) && !first) {
+        const uint64_t b[6] = {a[0], a[2]};
+        return linux_fstat(b);
+    }
+    return stat_at((int)a[0], a[1], a[2]);
+}
+
+static long access_at(int fd, vaddr_t path, uint64_t mode)
+{
+    struct node *n;
+    long error = node_at(fd, path, &n);
+    if (error)
+        return error;
+    bool read_only = n->kind == NODE_FOLDER ? n->read_only
+                                            : n->kind == NODE_PLACE || n->kind == NODE_IMPORT;
+    node_put(n);
+    return (mode & 2) && read_only ? -EROFS : 0;
+}
+
+long linux_access(const uint64_t a[6]) { return access_at(HERE, a[0], a[1]); }
+long linux_faccessat(const uint64_t a[6]) { return access_at((int)a[0], a[1], a[2]); }
+
+/* ---- the working folder ---- */
+
+long linux_getcwd(const uint64_t a[6])
+{
+    char text[FILE_PATH_MAX];
+    struct node *cwd = cwd_get(process_this());
+    long n = node_path(cwd, text, MIN(a[1], sizeof(text)));
+    node_put(cwd);
+    if (n > 0 && copy_to_user(a[0], text, (size_t)n))
+        return -EFAULT;
+    return n;
+}
+
+/* Takes over the reference. */
+static long cwd_set(struct node *n)
+{
+    struct process *p = process_this();
+    if (n->kind != NODE_FOLDER) {
+        node_put(n);
+        return -ENOTDIR;
+    }
+    lock_acquire(&p->file_lock);
+    struct node *old = p->cwd;
+    p->cwd = n;
+    lock_release(&p->file_lock);
+    node_put(old);
+    return 0;
+}
+
+long linux_chdir(const uint64_t a[6])
+{
+    struct node *n;
+    long error = node_at(HERE, a[0], &n);
+    return error ? error : cwd_set(n);
+}
+
+FILE_CALL(fchdir)
+{
+    (void)a;
+    if (!f->node)
+        return -ENOTDIR;
+    node_get(f->node);
+    return cwd_set(f->node);
+}
+
+/* ---- making and removing ---- */
+
+static long make_path(struct node *from, const char *path, void *unused)
+{
+    struct node *n;
+    int error = node_make(from, path, NODE_FOLDER, false, &n);
+    (void)unused;
+    if (!error)
+        node_put(n);
+    return error;
+}
+
+static long remove_path(struct node *from, const char *path, void *folder)
+{
+    return node_remove(from, path, *(bool *)folder);
+}
+
+static long remove_at(int fd, vaddr_t user, bool folder) { return with_path(fd, user, remove_path, &folder); }
+
+static long rename_at(int fd, vaddr_t user, int to_fd, vaddr_t to_user)
+{
+    struct path *p = kalloc(2 * sizeof(*p));
+    if (!p)
+        return -ENOMEM;
+    long error = path_get(&p[0], fd, user);
+    if (!error) {
+        error = path_get(&p[1], to_fd, to_user);
+        if (!error) {
+            error = node_rename(p[0].from, p[0].text, p[1].from, p[1].text);
+            path_put(&p[1]);
+        }
+        path_put(&p[0]);
+    }
+    kfree(p);
+    return error;
+}
+
+long linux_mkdir(const uint64_t a[6]) { return with_path(HERE, a[0], make_path, NULL); }
+long linux_mkdirat(const uint64_t a[6]) { return with_path((int)a[0], a[1], make_path, NULL); }
+long linux_rmdir(const uint64_t a[6]) { return remove_at(HERE, a[0], true); }
+long linux_unlink(const uint64_t a[6]) { return remove_at(HERE, a[0], false); }
+long linux_unlinkat(const uint64_t a[6]) { return remove_at((int)a[0], a[1], a[2] & AT_REMOVEDIR); }
+long linux_rename(const uint64_t a[6]) { return rename_at(HERE, a[0], HERE, a[1]); }
+
+long linux_renameat(const uint64_t a[6]) { return rename_at((int)a[0], a[1], (int)a[2], a[3]); }
+
+long linux_readlink(const uint64_t a[6])
+{
+    const uint64_t b[6] = {a[0], 0};
+    long error = linux_access(b);
+    return error ? error : -EINVAL; /* nothing is a link */
+}
+
+/* ---- listing ---- */
+
+static uint8_t entry_type(enum node_kind kind)
+{
+    return kind == NODE_FOLDER ? 4 : kind == NODE_CONSOLE || kind == NODE_NULL ? 2 : 8;
+}
+
+/* One struct linux_dirent64; its length, or 0: it does not fit. */
+static long entry_out(const struct node_entry *e, vaddr_t to, size_t room)
+{
+    uint8_t out[24 + FILE_NAME_MAX + 1];
+    size_t name = strlen(e->name) + 1, bytes = (19 + name + 7) & ~(size_t)7;
+    if (bytes > room)
+        return 0;
+    memset(out, 0, sizeof(out));
+    memcpy(out, &e->inode, 8);
+    memcpy(out + 8, &e->order, 8);
+    memcpy(out + 16, &(uint16_t){(uint16_t)bytes}, 2);
+    out[18] = entry_type(e->kind);
+    memcpy(out + 19, e->name, name);
+    return copy_to_user(to, out, bytes) ? -EFAULT : (long)bytes;
+}
+
+FILE_CALL(getdents64)
+{
+    struct node_entry e;
+    uint64_t done = 0;
+    long n = 0;
+    if (!f->node || f->node->kind != NODE_FOLDER)
+        return -ENOTDIR;
+    while (node_next(f->node, f->offset, &e)) {
+        n = entry_out(&e, a[1] + done, a[2] - done);
+        if (n == 0 && done == 0)
+            n = -EINVAL;
+        if (n <= 0)
+            break;
+        f->offset = e.order;
+        done += (uint64_t)n;
+    }
+    return done ? (long)done : n;
+}

@@ -1,0 +1,350 @@
+/*
+ * linux_process.c - Linux calls on memory, threads, time, and the little that is left.
+ */
+#include "file/file.h"
+#include "linux/futex.h"
+#include "linux/linux.h"
+#include "process/process_private.h"
+#include "linux/signal.h"
+#include "process/vm.h"
+
+#define NS_PER_S 1000000000ull
+
+/* ---- memory ---- */
+
+long linux_mmap(const uint64_t a[6])
+{
+    enum { MAP_SHARED = 1, MAP_FIXED = 0x10, MAP_ANONYMOUS = 0x20, MAP_NO_REPLACE = 0x100000 };
+    struct process *p = process_this();
+    unsigned protection = (unsigned)a[2] & 7;
+    unsigned flags = (a[3] & MAP_FIXED ? VM_FIXED : 0)
+        | (a[3] & MAP_NO_REPLACE ? VM_NO_REPLACE : 0);
+    if (a[3] & MAP_ANONYMOUS)
+        return vm_map(p, a[0], a[1], protection, flags, NULL);
+    struct file *f = fd_file(p, (int)a[4]);
+    if (!f)
+        return -EBADF;
+    long result = -EINVAL;
+    if (!node_has_bytes(f->node) || ((a[3] & MAP_SHARED) && (protection & VM_WRITE)))
+        result = -ENODEV; /* nothing written to memory ever goes into a file */
+    else if ((f->flags & O_ACCESS) == O_WRONLY)
+        result = -EACCES;
+    else if (a[5] % PAGE_BYTES == 0) {
+        struct vm_source source = {.node = f->node, .offset_bytes = a[5],
+                                   .file_bytes = f->node->bytes - MIN(a[5], f->node->bytes)};
+        result = vm_map(p, a[0], a[1], protection, flags, &source);
+    }
+    file_put(f);
+    return result;
+}
+
+long linux_munmap(const uint64_t a[6]) { return vm_unmap(process_this(), a[0], a[1]); }
+
+long linux_mprotect(const uint64_t a[6])
+{
+    return a[2] & ~7ull ? -EINVAL : vm_protect(process_this(), a[0], a[1], (unsigned)a[2]);
+}
+
+long linux_brk(const uint64_t a[6]) { return (long)vm_break(process_this(), a[0]); }
+
+long linux_mremap(const uint64_t a[6])
+{
+    enum { MREMAP_MAYMOVE = 1 };
+    if (a[3] & ~(uint64_t)MREMAP_MAYMOVE)
+        return -EINVAL;
+    return vm_remap(process_this(), a[0], a[1], a[2]);
+}
+
+long linux_madvise(const uint64_t a[6])
+{
+    enum { MADV_DONTNEED = 4, MADV_FREE = 8 };
+    if (a[2] != MADV_DONTNEED && a[2] != MADV_FREE)
+        return 0;
+    return vm_forget(process_this(), a[0], a[1]);
+}
+
+/* ---- processes and threads ---- */
+
+long linux_exit(const uint64_t a[6])
+{
+    struct process *p = process_this();
+    if (p->thread_count == 1)
+        process_exit(p, (int)a[0]);
+    process_thread_leave();
+}
+
+long linux_exit_group(const uint64_t a[6])
+{
+    process_exit(process_this(), (int)a[0]);
+    process_thread_leave();
+}
+
+long linux_getpid(const uint64_t a[6]) { return (void)a, process_this()->pid; }
+long linux_gettid(const uint64_t a[6]) { return (void)a, (long)thread_this()->id; }
+long linux_getppid(const uint64_t a[6]) { return (void)a, process_this()->parent; }
+
+/* Threads of pthread_create (one address space, one set of files), and fork in other words. vfork
+ * is fork: the child gets copies, so the parent need not wait for it. */
+long linux_clone(const uint64_t a[6])
+{
+    enum { CLONE_VM = 0x100, CLONE_FILES = 0x400, CLONE_VFORK = 0x4000, CLONE_THREAD = 0x10000,
+           CLONE_SETTLS = 0x80000, CLONE_PARENT_SETTID = 0x100000, CLONE_CHILD_CLEARTID = 0x200000,
+           CLONE_CHILD_SETTID = 0x1000000, SIGNAL_MASK = 0xff };
+    const uint64_t needed = CLONE_VM | CLONE_THREAD | CLONE_FILES;
+    const uint64_t forks = CLONE_VM | CLONE_VFORK | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID;
+    struct thread *t = thread_this();
+    struct trap_frame registers = *arch_user_frame(&t->arch);
+    trap_set_result(&registers, 0);
+    if (a[1])
+        trap_set_stack(&registers, a[1]);
+    if ((a[0] & ~(forks | SIGNAL_MASK)) == 0 && (a[0] & (CLONE_VM | CLONE_VFORK)) != CLONE_VM)
+        return process_fork(&registers, a[3], a[0] & CLONE_CHILD_SETTID,
+                            a[0] & CLONE_CHILD_CLEARTID);
+    if ((a[0] & needed) != needed || !a[1])
+        return -ENOSYS;
+    return process_thread_new(&registers,
+                              a[0] & CLONE_SETTLS ? a[4] : arch_get_fs_base(&t->arch),
+                              a[0] & CLONE_CHILD_CLEARTID ? a[3] : 0,
+                              a[0] & CLONE_PARENT_SETTID ? a[2] : 0,
+                              a[0] & CLONE_CHILD_SETTID ? a[3] : 0);
+}
+
+long linux_set_tid_address(const uint64_t a[6])
+{
+    thread_this()->clear_child_tid = a[0];
+    return linux_gettid(a);
+}
+
+long linux_arch_prctl(const uint64_t a[6])
+{
+    enum { ARCH_SET_FS = 0x1002, ARCH_GET_FS = 0x1003 };
+    struct thread *t = thread_this();
+    uint64_t base = arch_get_fs_base(&t->arch);
+    if (a[0] == ARCH_GET_FS)
+        return copy_to_user(a[1], &base, sizeof(base));
+    if (a[0] != ARCH_SET_FS)
+        return -EINVAL;
+    if (!user_range_ok(a[1], 8))
+        return -EPERM;
+    arch_set_fs_base(&t->arch, a[1]);
+    return 0;
+}
+
+long linux_futex(const uint64_t a[6])
+{
+    return futex_call(a[0], (int)a[1], (uint32_t)a[2], a[3], a[4], (uint32_t)a[5]);
+}
+
+long linux_sched_yield(const uint64_t a[6])
+{
+    (void)a;
+    thread_yield();
+    return 0;
+}
+
+/* getpriority and setpriority. Every process may be less nice: there is one user. */
+static long priority_call(uint64_t which, int id, int nice, bool set)
+{
+    enum { PRIO_PROCESS = 0, NICE_MAX = 19, NICE_MIN = -20 };
+    if (which != PRIO_PROCESS)
+        return -EINVAL;
+    nice = MAX(NICE_MIN, MIN(nice, NICE_MAX));
+    return process_thread_nice(id ? (uint64_t)id : thread_this()->id, set ? &nice : NULL);
+}
+
+long linux_setpriority(const uint64_t a[6])
+{
+    return MIN(priority_call(a[0], (int)a[1], (int)a[2], true), 0);
+}
+
+long linux_getpriority(const uint64_t a[6]) { return priority_call(a[0], (int)a[1], 0, false); }
+
+long linux_sched_getaffinity(const uint64_t a[6])
+{
+    uint64_t mask = (1ull << arch_cpu_count()) - 1;
+    if (a[1] < sizeof(mask))
+        return -EINVAL;
+    return copy_to_user(a[2], &mask, sizeof(mask)) ? -EFAULT : (long)sizeof(mask);
+}
+
+/* ---- time ---- */
+
+enum { CLOCK_REALTIME = 0, CLOCK_MONOTONIC = 1, CLOCK_PROCESS_CPUTIME = 2, CLOCK_THREAD_CPUTIME = 3,
+       CLOCK_MONOTONIC_RAW = 4, CLOCK_REALTIME_COARSE = 5, CLOCK_MONOTONIC_COARSE = 6,
+       CLOCK_BOOTTIME = 7 };
+
+static int clock_read(uint64_t clock, uint64_t *ns)
+{
+    switch (clock) {
+    case CLOCK_REALTIME:
+    case CLOCK_REALTIME_COARSE: *ns = arch_time_ns() + time_of_day_offset_ns(); return 0;
+    case CLOCK_MONOTONIC:
+    case CLOCK_MONOTONIC_RAW:
+    case CLOCK_MONOTONIC_COARSE:
+    case CLOCK_BOOTTIME: *ns = arch_time_ns(); return 0;
+    case CLOCK_PROCESS_CPUTIME:
+    case CLOCK_THREAD_CPUTIME:
+        thread_account();
+        *ns = clock == CLOCK_THREAD_CPUTIME ? thread_this()->cpu_ns : process_this()->cpu_ns;
+        return 0;
+    default: return -EINVAL;
+    }
+}
+
+/* All of it counts as user time. */
+long linux_times(const uint64_t a[6])
+{
+    enum { TICK_NS = 10000000 };
+    struct process *p = process_this();
+    thread_account();
+    const uint64_t ticks[4] = {p->cpu_ns / TICK_NS, 0, p->children_ns / TICK_NS, 0};
+    return a[0] && copy_to_user(a[0], ticks, sizeof(ticks)) ? -EFAULT : (long)(arch_time_ns() / TICK_NS);
+}
+
+static long time_to_user(vaddr_t to, uint64_t ns)
+{
+    const uint64_t t[2] = {ns / NS_PER_S, ns % NS_PER_S};
+    return copy_to_user(to, t, sizeof(t));
+}
+
+long linux_clock_gettime(const uint64_t a[6])
+{
+    uint64_t ns;
+    int error = clock_read(a[0], &ns);
+    return error ? error : time_to_user(a[1], ns);
+}
+
+long linux_clock_getres(const uint64_t a[6])
+{
+    uint64_t ns;
+    int error = clock_read(a[0], &ns);
+    return error || !a[1] ? error : time_to_user(a[1], 1);
+}
+
+long linux_gettimeofday(const uint64_t a[6])
+{
+    uint64_t ns = arch_time_ns() + time_of_day_offset_ns();
+    const uint64_t t[2] = {ns / NS_PER_S, ns % NS_PER_S / 1000};
+    return a[0] ? copy_to_user(a[0], t, sizeof(t)) : 0;
+}
+
+long linux_time(const uint64_t a[6])
+{
+    uint64_t s = (arch_time_ns() + time_of_day_offset_ns()) / NS_PER_S;
+    return a[0] && copy_to_user(a[0], &s, sizeof(s)) ? -EFAULT : (long)s;
+}
+
+/* A handler ends it; `rest` (may be 0) gets how much was left. */
+static long sleep_until(uint64_t deadline_ns, vaddr_t rest)
+{
+    for (;;) {
+        int error = signal_park_until(deadline_ns);
+        if (error == -ETIMEDOUT)
+            return 0;
+        if (!error)
+            continue;
+        uint64_t now = arch_time_ns();
+        thread_this()->restart_call = 0; /* whatever the handler's flags: it would begin anew */
+        if (rest && time_to_user(rest, deadline_ns > now ? deadline_ns - now : 0))
+            return -EFAULT;
+        return -EINTR;
+    }
+}
+
+long linux_nanosleep(const uint64_t a[6])
+{
+    uint64_t ns, now = arch_time_ns();
+    int error = time_from_user(a[0], &ns);
+    return error ? error : sleep_until(ns > ~0ull - 1 - now ? ~0ull - 1 : now + ns, a[1]);
+}
+
+long linux_clock_nanosleep(const uint64_t a[6])
+{
+    enum { TIMER_ABSTIME = 1 };
+    uint64_t ns, now;
+    int error = clock_read(a[0], &now);
+    if (!error)
+        error = time_from_user(a[2], &ns);
+    if (error)
+        return error;
+    if (!(a[1] & TIMER_ABSTIME)) {
+        const uint64_t b[6] = {a[2], a[3]};
+        return linux_nanosleep(b);
+    }
+    return ns <= now ? 0 : sleep_until(arch_time_ns() + (ns - now), 0);
+}
+
+/* ---- the rest ---- */
+
+long linux_uname(const uint64_t a[6])
+{
+    static const char *const fields[] = {"Katydid", "katydid", "1", "first", "x86_64", ""};
+    char out[6 * 65];
+    memset(out, 0, sizeof(out));
+    for (unsigned i = 0; i < ARRAY_COUNT(fields); i++)
+        strlcpy(out + 65 * i, fields[i], 65);
+    return copy_to_user(a[0], out, sizeof(out));
+}
+
+long linux_getrandom(const uint64_t a[6])
+{
+    uint64_t done = 0, total = MIN(a[1], (uint64_t)1 << 20);
+    while (done < total) {
+        char piece[64];
+        size_t n = MIN(total - done, sizeof(piece));
+        random_bytes(piece, n);
+        if (copy_to_user(a[0] + done, piece, n))
+            return done ? (long)done : -EFAULT;
+        done += n;
+    }
+    return (long)done;
+}
+
+/* A process may set its own limits, and those of its children. */
+static long limit_call(struct process *p, uint64_t resource, vaddr_t in, vaddr_t out)
+{
+    uint64_t wanted[2], now[2];
+    if (in && copy_from_user(wanted, in, sizeof(wanted)))
+        return -EFAULT;
+    long error = limit_resource(p, resource, in ? wanted : NULL, now);
+    return !error && out ? copy_to_user(out, now, sizeof(now)) : error;
+}
+
+long linux_prlimit64(const uint64_t a[6])
+{
+    struct process *me = process_this(), *p = a[0] ? process_find((int)a[0]) : me;
+    if (!p)
+        return -ESRCH;
+    long error = p == me || p->parent == me->pid ? limit_call(p, a[1], a[2], a[3]) : -EPERM;
+    if (a[0])
+        process_put(p);
+    return error;
+}
+
+long linux_getrlimit(const uint64_t a[6]) { return limit_call(process_this(), a[0], 0, a[1]); }
+long linux_setrlimit(const uint64_t a[6]) { return limit_call(process_this(), a[0], a[1], 0); }
+
+long linux_sysinfo(const uint64_t a[6])
+{
+    struct {
+        int64_t uptime;
+        uint64_t loads[3], total, free, shared, buffers, swap_total, swap_free;
+        uint16_t processes, pad;
+        uint32_t pad2;
+        uint64_t high_total, high_free;
+        uint32_t unit;
+        char rest[4];
+    } s = {
+        .uptime = (int64_t)(arch_time_ns() / NS_PER_S),
+        .total = frame_total_count() * PAGE_BYTES, .free = frame_free_count() * PAGE_BYTES,
+        .processes = (uint16_t)process_count(), .unit = 1,
+    };
+    _Static_assert(sizeof(s) == 112, "Linux's size");
+    return copy_to_user(a[0], &s, sizeof(s));
+}
+
+/* There are no permissions to mask. */
+long linux_umask(const uint64_t a[6]) { return (void)a, 022; }
+/* Every process is a group and a session of its own. */
+long linux_getpgid(const uint64_t a[6]) { return a[0] ? (long)a[0] : process_this()->pid; }
+long linux_zero(const uint64_t a[6]) { return (void)a, 0; }

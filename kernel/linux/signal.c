@@ -1,0 +1,395 @@
+/*
+ * signal.c - signals: actions of a process, what is blocked and pending, and delivery.
+ *
+ * A signal is pending in a process or in one of its threads until a thread that does not block it
+ * is on its way to user mode; there it calls the handler (arch/ builds the frame), ends the process,
+ * or is dropped. Signals of one number do not queue. A program that has none of its own pays for
+ * nothing: what ends it is decided when the signal is sent.
+ *
+ * Invariants
+ *   I1  thread->signalled is set if the thread has something to deliver; it may be set without need.
+ *   I2  A call that returns -ERESTARTSYS has thread->restart_call set, and `attention`, so the number
+ *       never reaches user mode: the call is done again or fails with EINTR.
+ *   I3  A doom of a transaction goes before a signal: no handler is called with registers that an
+ *       abort is about to replace.
+ *
+ * Lock: process->lock guards actions, pending and blocked sets.
+ */
+#include "linux/signal.h"
+
+enum { ACTION_DEFAULT = 0, ACTION_IGNORE = 1 };
+enum { FLAG_RESTORER = 0x4000000, FLAG_RESTART = 0x10000000, FLAG_NO_DEFER = 0x40000000 };
+#define FLAG_RESET_HAND 0x80000000ull
+#define UNBLOCKABLE (SIGNAL_BIT(SIGNAL_KILL) | SIGNAL_BIT(SIGNAL_STOP))
+/* Nothing is ever stopped here, so what stops and goes on elsewhere has no effect. */
+#define IGNORED_BY_DEFAULT                                                                        \
+    (SIGNAL_BIT(SIGNAL_CHILD) | SIGNAL_BIT(SIGNAL_CONTINUE) | SIGNAL_BIT(SIGNAL_STOP)             \
+     | SIGNAL_BIT(SIGNAL_STOP_TYPED) | SIGNAL_BIT(SIGNAL_STOP_READ) | SIGNAL_BIT(SIGNAL_STOP_WRITE) \
+     | SIGNAL_BIT(SIGNAL_URGENT) | SIGNAL_BIT(SIGNAL_WINDOW))
+
+struct signal_actions {
+    struct signal_action of[SIGNAL_MAX + 1];
+    struct signal_info info[SIGNAL_MAX + 1];   /* of what is pending, by number */
+};
+
+/* ---- sending ---- */
+
+static vaddr_t handler_of(const struct process *p, int number)
+{
+    vaddr_t handler = p->signal_actions ? p->signal_actions->of[number].handler : ACTION_DEFAULT;
+    if (handler == ACTION_DEFAULT && (SIGNAL_BIT(number) & IGNORED_BY_DEFAULT))
+        return ACTION_IGNORE;
+    return handler;
+}
+
+static bool blocks(const struct thread *t, int number)
+{
+    return t->signals_blocked & SIGNAL_BIT(number);
+}
+
+/* Somebody who may deliver it. process->lock held. */
+static struct thread *receiver(struct process *p, int number)
+{
+    struct thread *me = thread_this();
+    if (me->process == p && !blocks(me, number))
+        return me;
+    list_each(struct thread, t, &p->threads, process_link)
+        if (!blocks(t, number))
+            return t;
+    return NULL;
+}
+
+/* What a signal without a handler does. */
+static void end_by(struct process *p, int number)
+{
+    if (number == SIGNAL_ABORT && p == process_this())
+        process_kill(p, 128 + number, "it called abort()");
+    else if (number == SIGNAL_INTERRUPT || number == SIGNAL_PIPE || number == SIGNAL_END)
+        process_end_by(p, number); /* nothing to wonder about */
+    else
+        process_kill(p, 128 + number, "by signal %d", number);
+}
+
+static bool catches(const struct process *p)
+{
+    return p->signal_actions != NULL;
+}
+
+static struct thread *thread_of(struct process *p, uint64_t tid)
+{
+    list_each(struct thread, t, &p->threads, process_link)
+        if (t->id == tid)
+            return t;
+    return NULL;
+}
+
+int signal_send(struct process *p, uint64_t tid, int number, const struct signal_info *info)
+{
+    bool end = false;
+    if (number < 0 || number > SIGNAL_MAX)
+        return -EINVAL;
+    lock_acquire(&p->lock);
+    struct thread *t = tid ? thread_of(p, tid) : number ? receiver(p, number) : NULL;
+    vaddr_t handler = number ? handler_of(p, number) : ACTION_IGNORE;
+    bool blocked = number && (!t || blocks(t, number)), nobody = tid && !t;
+    if (nobody || number == 0) {
+    } else if (number == SIGNAL_KILL || (handler == ACTION_DEFAULT && !blocked)) {
+        end = true;
+    } else if (handler != ACTION_IGNORE || blocked) {
+        *(tid ? &t->signals_pending : &p->signals_pending) |= SIGNAL_BIT(number);
+        if (catches(p)) {
+            p->signal_actions->info[number] = info ? *info : (struct signal_info){0};
+            p->signal_actions->info[number].number = number;
+        }
+        if (!blocked)
+            thread_signal(t);
+    }
+    lock_release(&p->lock);
+    if (end)
+        end_by(p, number);
+    return nobody ? -ESRCH : 0;
+}
+
+bool signal_fault(int number, vaddr_t at)
+{
+    struct thread *t = thread_this();
+    struct process *p = t->process;
+    const struct signal_info info = {.code = 1, .address = at};
+    lock_acquire(&p->lock);
+    bool handled = handler_of(p, number) > ACTION_IGNORE && !blocks(t, number)
+        && !(t->signals_pending & SIGNAL_BIT(number));
+    lock_release(&p->lock);
+    return handled && signal_send(p, t->id, number, &info) == 0;
+}
+
+/* ---- waits ---- */
+
+int signal_park_until(uint64_t deadline_ns)
+{
+    struct thread *t = thread_this();
+    int error = thread_park_until_signal(deadline_ns);
+    if (error != -ERESTARTSYS)
+        return error;
+    t->restart_call = trap_call_number(arch_user_frame(&t->arch)) + 1; /* I2 */
+    __atomic_store_n(&t->attention, true, __ATOMIC_SEQ_CST);
+    return error;
+}
+
+/* ---- delivery ---- */
+
+/* Takes the first signal that may be delivered out of the sets; 0: none. process->lock held. */
+static int take(struct process *p, struct thread *t)
+{
+    uint64_t due = (t->signals_pending | p->signals_pending) & ~t->signals_blocked;
+    if (!due)
+        return 0;
+    int number = __builtin_ctzll(due) + 1;
+    if (t->signals_pending & SIGNAL_BIT(number))
+        t->signals_pending &= ~SIGNAL_BIT(number);
+    else
+        p->signals_pending &= ~SIGNAL_BIT(number);
+    return number;
+}
+
+/* The call that was interrupted: again, unless a handler ran that does not want it. */
+static void finish_call(struct thread *t, struct trap_frame *f, bool again)
+{
+    if (!t->restart_call)
+        return;
+    if (trap_result(f) == -ERESTARTSYS && again)
+        trap_call_again(f, t->restart_call - 1);
+    else if (trap_result(f) == -ERESTARTSYS)
+        trap_set_result(f, -EINTR);
+    t->restart_call = 0;
+}
+
+static void handle(struct process *p, struct thread *t, struct trap_frame *f, struct signal_call *c,
+                   int number)
+{
+    finish_call(t, f, c->action.flags & FLAG_RESTART);
+    if (!(c->action.flags & FLAG_RESTORER) || arch_signal_enter(f, c)) {
+        process_kill(p, 128 + SIGNAL_ACCESS, "no stack for the handler of signal %d", number);
+        return;
+    }
+    lock_acquire(&p->lock);
+    t->signals_blocked |= c->action.mask
+        | (c->action.flags & FLAG_NO_DEFER ? 0 : SIGNAL_BIT(number));
+    t->signals_blocked &= ~UNBLOCKABLE;
+    if (c->action.flags & FLAG_RESET_HAND)
+        p->signal_actions->of[number].handler = ACTION_DEFAULT;
+    lock_release(&p->lock);
+}
+
+/* One signal. False: there is none. */
+static bool deliver(struct process *p, struct thread *t, struct trap_frame *f)
+{
+    struct signal_call c = {0};
+    lock_acquire(&p->lock);
+    int number = take(p, t);
+    vaddr_t handler = number ? handler_of(p, number) : ACTION_IGNORE;
+    if (number && catches(p)) {
+        c.action = p->signal_actions->of[number];
+        c.info = p->signal_actions->info[number];
+        c.info.number = number;
+    }
+    c.mask = t->signals_suspended ? t->signals_before : t->signals_blocked;
+    if (number)
+        t->signals_suspended = false;
+    lock_release(&p->lock);
+    if (number && handler == ACTION_DEFAULT)
+        end_by(p, number);
+    else if (handler > ACTION_IGNORE)
+        handle(p, t, f, &c, number);
+    return number != 0;
+}
+
+void signal_return_to_user(struct trap_frame *f)
+{
+    struct thread *t = thread_this();
+    struct process *p = t->process;
+    __atomic_store_n(&t->signalled, false, __ATOMIC_SEQ_CST);
+    while (!p->dying && deliver(p, t, f)) {
+    }
+    finish_call(t, f, true);
+}
+
+/* ---- birth and end ---- */
+
+int signal_copy(struct process *to)
+{
+    struct process *from = process_this();
+    struct signal_actions *copy = kalloc(sizeof(*copy));
+    if (!copy)
+        return -ENOMEM;
+    lock_acquire(&from->lock);
+    if (catches(from))
+        memcpy(copy, from->signal_actions, sizeof(*copy));
+    lock_release(&from->lock);
+    to->signal_actions = copy;
+    return 0;
+}
+
+void signal_reset(struct process *p)
+{
+    lock_acquire(&p->lock);
+    for (int i = 1; catches(p) && i <= SIGNAL_MAX; i++) {
+        vaddr_t handler = p->signal_actions->of[i].handler;
+        p->signal_actions->of[i] = (struct signal_action){
+            .handler = handler == ACTION_IGNORE ? ACTION_IGNORE : ACTION_DEFAULT};
+    }
+    lock_release(&p->lock);
+}
+
+void signal_process_free(struct process *p)
+{
+    kfree(p->signal_actions);
+    p->signal_actions = NULL;
+}
+
+/* ---- the calls ---- */
+
+static struct signal_actions *actions_get(struct process *p)
+{
+    struct signal_actions *new = p->signal_actions ? NULL : kalloc(sizeof(*new));
+    lock_acquire(&p->lock);
+    if (!p->signal_actions) {
+        p->signal_actions = new;
+        new = NULL;
+    }
+    lock_release(&p->lock);
+    kfree(new);
+    return p->signal_actions;
+}
+
+long linux_rt_sigaction(const uint64_t a[6])
+{
+    struct process *p = process_this();
+    struct signal_action new, old = {0};
+    int number = (int)a[0];
+    if (number < 1 || number > SIGNAL_MAX || a[3] != sizeof(uint64_t)
+        || (a[1] && (SIGNAL_BIT(number) & UNBLOCKABLE)))
+        return -EINVAL;
+    if (a[1] && copy_from_user(&new, a[1], sizeof(new)))
+        return -EFAULT;
+    if (a[1] && !actions_get(p))
+        return -ENOMEM;
+    lock_acquire(&p->lock);
+    if (catches(p))
+        old = p->signal_actions->of[number];
+    if (a[1]) {
+        new.mask &= ~UNBLOCKABLE;
+        p->signal_actions->of[number] = new;
+        if (handler_of(p, number) == ACTION_IGNORE)
+            p->signals_pending &= ~SIGNAL_BIT(number);
+    }
+    lock_release(&p->lock);
+    return a[2] ? copy_to_user(a[2], &old, sizeof(old)) : 0;
+}
+
+/* What became deliverable goes before the next instruction of user mode. */
+static void mask_set(struct thread *t, uint64_t mask)
+{
+    struct process *p = t->process;
+    lock_acquire(&p->lock);
+    t->signals_blocked = mask & ~UNBLOCKABLE;
+    if ((t->signals_pending | p->signals_pending) & ~t->signals_blocked)
+        thread_signal(t);
+    lock_release(&p->lock);
+}
+
+long linux_rt_sigprocmask(const uint64_t a[6])
+{
+    enum { BLOCK, UNBLOCK, SET };
+    struct thread *t = thread_this();
+    uint64_t old = t->signals_blocked, set;
+    if (a[3] != sizeof(set))
+        return -EINVAL;
+    if (a[1] && copy_from_user(&set, a[1], sizeof(set)))
+        return -EFAULT;
+    if (a[2] && copy_to_user(a[2], &old, sizeof(old)))
+        return -EFAULT;
+    if (!a[1])
+        return 0;
+    switch (a[0]) {
+    case BLOCK: mask_set(t, old | set); return 0;
+    case UNBLOCK: mask_set(t, old & ~set); return 0;
+    case SET: mask_set(t, set); return 0;
+    default: return -EINVAL;
+    }
+}
+
+long linux_rt_sigpending(const uint64_t a[6])
+{
+    struct thread *t = thread_this();
+    uint64_t pending = (t->signals_pending | t->process->signals_pending) & t->signals_blocked;
+    return a[1] == sizeof(pending) ? copy_to_user(a[0], &pending, sizeof(pending)) : -EINVAL;
+}
+
+static long wait_for_signal(void)
+{
+    int error;
+    do
+        error = signal_park_until(THREAD_NEVER);
+    while (!error);
+    thread_this()->restart_call = 0; /* it is over when a handler was called, whatever its flags */
+    return -EINTR;
+}
+
+long linux_rt_sigsuspend(const uint64_t a[6])
+{
+    struct thread *t = thread_this();
+    uint64_t set;
+    if (a[1] != sizeof(set))
+        return -EINVAL;
+    if (copy_from_user(&set, a[0], sizeof(set)))
+        return -EFAULT;
+    t->signals_before = t->signals_blocked;
+    t->signals_suspended = true; /* the handler's frame gets the mask from before */
+    mask_set(t, set);
+    return wait_for_signal();
+}
+
+long linux_pause(const uint64_t a[6])
+{
+    (void)a;
+    return wait_for_signal();
+}
+
+long linux_rt_sigreturn(const uint64_t a[6])
+{
+    struct thread *t = thread_this();
+    struct trap_frame registers;
+    uint64_t mask;
+    (void)a;
+    if (arch_signal_leave(&registers, &mask)) {
+        process_kill(t->process, 128 + SIGNAL_ACCESS, "no frame of a signal to return through");
+        return 0;
+    }
+    mask_set(t, mask);
+    arch_user_resume(&registers);
+}
+
+static long send_to(int pid, int tid, int number)
+{
+    struct process *p = process_find(pid);
+    if (!p)
+        return -ESRCH;
+    const struct signal_info info = {.code = tid ? -6 : 0, .pid = process_this()->pid};
+    long result = pid == 1 && p != process_this() ? -EPERM
+                                                  : signal_send(p, (uint64_t)tid, number, &info);
+    process_put(p);
+    return result;
+}
+
+long linux_kill(const uint64_t a[6])
+{
+    int pid = (int)a[0];
+    return send_to(pid == 0 ? process_this()->pid : pid, 0, (int)a[1]);
+}
+
+long linux_tkill(const uint64_t a[6])
+{
+    return send_to(process_this()->pid, (int)a[0], (int)a[1]);
+}
+
+long linux_tgkill(const uint64_t a[6]) { return send_to((int)a[0], (int)a[1], (int)a[2]); }

@@ -1,0 +1,217 @@
+/*
+ * look.c - the kernel's tables as text, for people: KD_LOOK.
+ *
+ * Each line is made under the lock of what it tells about and of nothing else, so a text is true line
+ * by line and not as a whole. It ends when the buffer is full.
+ */
+#include "file/file.h"
+#include "process/handle.h"
+#include "store/object_private.h"
+#include "process/vm_private.h"
+
+#define LOOK_BYTES_MAX (1ul << 20) /* VM_REGIONS_MAX lines */
+#define OBJECTS_SHOWN 256
+
+struct text {
+    char *bytes;
+    size_t used, size; /* size: without the zero behind it */
+};
+
+static __attribute__((format(printf, 2, 3))) void say(struct text *t, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (t->used < t->size)
+        t->used += (size_t)vsnprintk(t->bytes + t->used, t->size + 1 - t->used, format, arguments);
+    t->used = MIN(t->used, t->size);
+    va_end(arguments);
+}
+
+/* ---- memory objects ---- */
+
+struct page_count { uint64_t resident, dirty, written, versions; };
+
+static void leaf_count(struct leaf *l, void *arg)
+{
+    struct page_count *c = arg;
+    lock_acquire(&l->lock);
+    for (unsigned i = 0; i < LEAF_PAGES; i++) {
+        const struct page *p = &l->pages[i];
+        c->resident += page_resident(p);
+        c->dirty += page_resident(p) && (p->flags & PAGE_DIRTY);
+        c->written += p->writer != WRITER_NONE;
+        for (const struct copy *v = p->versions; v; v = v->next)
+            c->versions++;
+    }
+    lock_release(&l->lock);
+}
+
+static void say_object(struct text *t, struct object *o)
+{
+    struct page_count c = {0};
+    unsigned users = 0;
+    leaves_for(o, leaf_count, &c);
+    lock_acquire(&o->lock);
+    list_for(l, &o->attachments)
+        users++;
+    lock_release(&o->lock);
+    say(t, "0x%012lx %8lu pages, %6lu resident, %5lu dirty, %4lu being written, %4lu old versions, "
+        "%3u users, %u sequential, %u clustered, %u random touches%s%s  %s\n", o->base, o->pages, c.resident, c.dirty,
+        c.written, c.versions, users,
+        o->touches[TOUCH_SEQUENTIAL], o->touches[TOUCH_CLUSTERED], o->touches[TOUCH_RANDOM],
+        o->flags & KD_OBJECT_TRANSACTIONAL ? "" : ", plain", o->dead ? ", dead" : "", o->name);
+}
+
+static void say_objects(struct text *t)
+{
+    struct object **found = kalloc(OBJECTS_SHOWN * sizeof(*found));
+    unsigned n = 0;
+    if (!found)
+        return;
+    lock_acquire(&objects_lock);
+    list_each(struct object, o, &objects, all) {
+        if (n < OBJECTS_SHOWN) {
+            object_get(o);
+            found[n++] = o;
+        }
+    }
+    lock_release(&objects_lock);
+    for (unsigned i = 0; i < n; i++) {
+        say_object(t, found[i]);
+        object_put(found[i]);
+        arch_serve_shootdown();
+    }
+    kfree(found);
+}
+
+/* ---- locks ---- */
+
+static void say_locks(struct text *t)
+{
+    say(t, "%-14s %9s %14s %10s %10s %14s %10s\n", "lock", "waits", "cycles waited", "longest", "holds",
+        "cycles held", "longest");
+    for (const struct lock_count *c = lock_counts; c < lock_counts + LOCK_NAMES_MAX && c->name; c++)
+        say(t, "%-14s %9lu %14lu %10lu %10lu %14lu %10lu\n", c->name, c->waited.times, c->waited.cycles,
+            c->waited.longest, c->held.times, c->held.cycles, c->held.longest);
+}
+
+/* ---- a process ---- */
+
+static bool entry_count(pte_t *pte, vaddr_t at, void *arg)
+{
+    (void)at;
+    *(uint64_t *)arg += pte_present(*pte);
+    return true;
+}
+
+static void say_region(struct text *t, struct process *p, const struct region *r)
+{
+    char name[64] = "";
+    uint64_t resident = 0;
+    arch_pte_walk(p->table, r->start, r->end, entry_count, &resident);
+    if (r->source.node && node_path(r->source.node, name, sizeof(name)) < 0)
+        strlcpy(name, "(removed)", sizeof(name));
+    say(t, "0x%012lx - 0x%012lx %c%c%c %8lu KiB, %6lu resident  %s\n", r->start, r->end,
+        r->protection & VM_READ ? 'r' : '-',
+        r->protection & VM_WRITE ? 'w' : '-', r->protection & VM_EXECUTE ? 'x' : '-',
+        (r->end - r->start) / 1024, resident * 4,
+        r->source.node            ? name
+        : r->end == VM_END        ? "[stack]"
+        : r->start == p->brk_start ? "[heap]" : "");
+}
+
+static void say_map(struct text *t, struct process *p)
+{
+    lock_acquire(&p->space_lock);
+    list_for(l, &p->regions)
+        say_region(t, p, container_of(l, struct region, link));
+    lock_release(&p->space_lock);
+    lock_acquire(&p->attach_lock);
+    for (unsigned i = 0; i < p->attachment_count; i++) {
+        const struct attachment *a = p->attachments[i];
+        const struct object *o = a->object;
+        say(t, "0x%012lx - 0x%012lx r%c- %8lu KiB  container %s\n", o->base,
+            o->base + (o->pages << PAGE_SHIFT), a->rights & KD_RIGHT_WRITE ? 'w' : '-', o->pages * 4, o->name);
+    }
+    lock_release(&p->attach_lock);
+}
+
+static void say_handle(struct text *t, int number, const struct handle_slot *s)
+{
+    static const char *const types[] = {"", "process", "port", "object", "view", "disk", "snapshot"};
+    say(t, "%4d  %-8s %c%c%c%c%c", number, types[s->type], s->rights & KD_RIGHT_READ ? 'r' : '-',
+        s->rights & KD_RIGHT_WRITE ? 'w' : '-', s->rights & KD_RIGHT_CALL ? 'c' : '-',
+        s->rights & KD_RIGHT_RECEIVE ? 'v' : '-', s->rights & KD_RIGHT_MANAGE ? 'm' : '-');
+    if (s->type == HANDLE_PROCESS)
+        say(t, "  %d %s", ((struct process *)s->object)->pid, ((struct process *)s->object)->name);
+    else if (s->type == HANDLE_OBJECT)
+        say(t, "  %s", ((struct object *)s->object)->name);
+    else if (s->type == HANDLE_VIEW)
+        say(t, "  %u", ((struct view *)s->object)->id);
+    else if (s->type == HANDLE_PORT && ((struct port *)s->object)->credits_used)
+        say(t, "  %lu credits, %lu held", ((struct port *)s->object)->credits, ((struct port *)s->object)->held);
+    say(t, "\n");
+}
+
+static void say_handles(struct text *t, struct process *p)
+{
+    say(t, "%lu of %lu handles\n", limit_used(p, KD_LIMIT_HANDLES), p->limits.most[KD_LIMIT_HANDLES]);
+    lock_acquire(&p->handle_lock);
+    for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++)
+        if (p->handles[i].type != HANDLE_NONE)
+            say_handle(t, i, &p->handles[i]);
+    lock_release(&p->handle_lock);
+}
+
+static void say_threads(struct text *t, struct process *p)
+{
+    static const char *const states[] = {"ready", "running", "waits", "dead"};
+    say(t, "  tid state    nice cpu     cpu us\n");
+    lock_acquire(&p->lock);
+    list_each(const struct thread, h, &p->threads, process_link)
+        say(t, "%5lu %-8s %4d %3d %10lu\n", h->id, states[h->state % 4], h->nice, h->cpu, h->cpu_ns / 1000);
+    lock_release(&p->lock);
+}
+
+/* ---- the call ---- */
+
+static long say_process(struct text *t, unsigned what, int pid)
+{
+    struct process *p = process_find(pid);
+    if (!p)
+        return -ESRCH;
+    (what == KD_LOOK_MAP ? say_map : what == KD_LOOK_HANDLES ? say_handles : say_threads)(t, p);
+    process_put(p);
+    return 0;
+}
+
+static long say_what(struct text *t, unsigned what, int pid)
+{
+    uint64_t position = 0;
+    switch (what) {
+    case KD_LOOK_LOG: t->used = log_read(&position, t->bytes, t->size); return 0;
+    case KD_LOOK_OBJECTS: say_objects(t); return 0;
+    case KD_LOOK_LOCKS:
+        if (pid)
+            __atomic_store_n(&lock_counting, pid == 1, __ATOMIC_RELAXED);
+        say_locks(t);
+        return 0;
+    case KD_LOOK_MAP:
+    case KD_LOOK_THREADS:
+    case KD_LOOK_HANDLES: return say_process(t, what, pid);
+    default: return -EINVAL;
+    }
+}
+
+long look_call(unsigned what, int pid, vaddr_t to, uint64_t bytes)
+{
+    struct text t = {.size = MIN(bytes, LOOK_BYTES_MAX - 1)};
+    t.bytes = kalloc(t.size + 1);
+    if (!t.bytes)
+        return -ENOMEM;
+    long result = say_what(&t, what, pid);
+    if (!result)
+        result = copy_to_user(to, t.bytes, t.used) ? -EFAULT : (long)t.used;
+    kfree(t.bytes);
+    return result;
+}

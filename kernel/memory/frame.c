@@ -1,0 +1,420 @@
+/*
+ * frame.c - page frames: the RAM.
+ *
+ * Owns      one struct frame per page of RAM, which frames are free, pins, the reserve.
+ * Not here  what a used frame holds (its owner knows), and who gives frames back (evict.c).
+ *
+ * Single frames, by far the most, come from and go to a few that each CPU keeps, which takes no
+ * lock. Behind them lies a short hot list, and behind that free blocks of 2^order frames (a buddy
+ * system), from which runs are cut. So memory that was given out frame by frame still grows together
+ * into runs.
+ *
+ * Invariants
+ *   F1  A frame on the free list is in no page table and no TLB (its last user saw to that).
+ *   F2  FRAME_FREE: kept by a CPU (order KEPT), on the hot list (order HOT), head of a free block
+ *       (order), or inside one (order INSIDE). A block's index is a multiple of its size. State and
+ *       order change in one store: joining blocks looks at frames that other CPUs take or keep.
+ *   F3  A pinned frame is never free. frame_free of one makes it FRAME_DYING, and whoever of
+ *       frame_free and frame_unpin changes DYING to USED again frees it: exactly one does.
+ *   F4  An allocation leaves at least what its use (enum frame_use) has to leave of reserve_count,
+ *       kept ones not counted: CPUs take and keep frames only while the low mark is not reached.
+ *
+ * Lock: frames.lock guards lists and states of free frames; a CPU's kept frames are its own (the
+ * kernel is not interrupted); pins and DYING are atomic.
+ */
+#include "base/boot.h"
+#include "memory/frame.h"
+
+#include "arch.h"
+
+enum { ORDER_MAX = 10, ORDER_KEPT = 0x7ffd, ORDER_HOT = 0x7ffe, ORDER_INSIDE = 0x7fff };
+enum { KEPT_MAX = 31, KEPT_BATCH_ORDER = 4, KEPT_BATCH = 1 << KEPT_BATCH_ORDER };
+_Static_assert(FRAME_RUN_MAX == 1 << ORDER_MAX, "the longest run is the largest block");
+
+enum { HOT_MAX = 128, HOT_BATCH_ORDER = 5, HOT_DRAIN = 64 };
+enum { RESERVE_MIN = 64, RESERVE_MAX = 2048 };
+
+static struct {
+    struct lock lock;
+    struct list hot, blocks[ORDER_MAX + 1];
+    size_t hot_count;
+    size_t free_count;                 /* kept ones not counted; read without the lock */
+    size_t total_count, reserve_count, low_mark;
+    size_t all_count;                  /* holes and reserved memory included */
+} frames = {.lock = LOCK_INIT(RANK_FRAMES, "frames")};
+
+struct frame *frame_all;
+static struct { size_t count; struct frame *frame[KEPT_MAX]; } kept[CPU_MAX]; /* 256 bytes each */
+
+static size_t frame_index(const struct frame *f) { return (size_t)(f - frame_all); }
+
+struct frame *frame_of(paddr_t pa)
+{
+    return pa >> PAGE_SHIFT < frames.all_count ? &frame_all[pa >> PAGE_SHIFT] : NULL;
+}
+
+
+bool frame_spare(void)
+{
+    return __atomic_load_n(&frames.free_count, __ATOMIC_RELAXED) > frames.reserve_count;
+}
+
+size_t frame_free_count(void)
+{
+    size_t count = __atomic_load_n(&frames.free_count, __ATOMIC_RELAXED);
+    for (unsigned cpu = 0; cpu < CPU_MAX; cpu++)
+        count += __atomic_load_n(&kept[cpu].count, __ATOMIC_RELAXED);
+    return count;
+}
+
+size_t frame_total_count(void) { return frames.total_count; }
+size_t frame_low_mark(void) { return frames.low_mark; }
+
+/* F2 */
+static void set_free(struct frame *f, uint32_t order)
+{
+    __atomic_store_n(&f->state_flags, FRAME_FREE | order << 16, __ATOMIC_RELAXED);
+}
+
+static bool is_free(const struct frame *f, uint32_t order)
+{
+    return __atomic_load_n(&f->state_flags, __ATOMIC_RELAXED) == (FRAME_FREE | order << 16);
+}
+
+/* ---- blocks; all under frames.lock ---- */
+
+/* Gives a block back and joins it with its buddy as long as that one is free as a whole. */
+static void block_put(struct frame *f, unsigned order)
+{
+    size_t index = frame_index(f);
+    set_free(f, ORDER_INSIDE);
+    for (; order < ORDER_MAX; order++) {
+        size_t buddy_index = index ^ (size_t)1 << order;
+        struct frame *buddy = &frame_all[buddy_index];
+        if (buddy_index >= frames.all_count || !is_free(buddy, order))
+            break;
+        list_remove(&buddy->link);
+        buddy->flags = ORDER_INSIDE;
+        frame_all[index].flags = ORDER_INSIDE;
+        index &= ~((size_t)1 << order);
+    }
+    frame_all[index].flags = (uint16_t)order;
+    list_push_front(&frames.blocks[order], &frame_all[index].link);
+}
+
+/* Takes a block of exactly this order, splitting a larger one; NULL: none. */
+static struct frame *block_take(unsigned order)
+{
+    unsigned found = order;
+    while (found <= ORDER_MAX && list_empty(&frames.blocks[found]))
+        found++;
+    if (found > ORDER_MAX)
+        return NULL;
+    struct frame *f = list_take(struct frame, &frames.blocks[found], link);
+    while (found > order) {
+        struct frame *half = f + ((size_t)1 << --found);
+        half->flags = (uint16_t)found;
+        list_push_front(&frames.blocks[found], &half->link);
+    }
+    return f;
+}
+
+static void hot_put(struct frame *f)
+{
+    set_free(f, ORDER_HOT);
+    list_push_front(&frames.hot, &f->link);
+    frames.hot_count++;
+}
+
+/* Frees the `count` frames that were in the hot list for longest into blocks. */
+static void hot_drain(size_t count)
+{
+    while (count-- > 0 && !list_empty(&frames.hot)) {
+        struct frame *f = container_of(frames.hot.prev, struct frame, link);
+        list_remove(&f->link);
+        frames.hot_count--;
+        block_put(f, 0);
+    }
+}
+
+static void hot_refill(void)
+{
+    struct frame *f = NULL;
+    unsigned order = HOT_BATCH_ORDER;
+    while ((f = block_take(order)) == NULL && order > 0)
+        order--;
+    for (size_t i = (size_t)1 << order; f != NULL && i-- > 0;)
+        hot_put(f + i);
+}
+
+static void make_used(struct frame *f)
+{
+    list_init(&f->link);
+    f->pins = 0;
+    f->owner = NULL;
+    __atomic_store_n(&f->state_flags, FRAME_USED, __ATOMIC_RELAXED); /* F2 */
+}
+
+/* ---- single frames ---- */
+
+/* frames.lock held; the count is not 0. */
+static struct frame *hot_take(void)
+{
+    if (list_empty(&frames.hot))
+        hot_refill();
+    struct frame *f = list_take(struct frame, &frames.hot, link);
+    frames.hot_count--;
+    frames.free_count--;
+    return f;
+}
+
+/* The first KEPT_BATCH of the hot list, unlinked all at once, for a CPU that keeps none. */
+static void keep_hot(struct frame **to)
+{
+    struct list *l = frames.hot.next;
+    for (unsigned i = 0; i < KEPT_BATCH; i++, l = l->next) {
+        to[i] = container_of(l, struct frame, link);
+        to[i]->flags = ORDER_KEPT;
+    }
+    frames.hot.next = l;
+    l->prev = &frames.hot;
+    frames.hot_count -= KEPT_BATCH;
+}
+
+static bool keep_block(struct frame **to)
+{
+    struct frame *block = block_take(KEPT_BATCH_ORDER);
+    for (unsigned i = 0; block != NULL && i < KEPT_BATCH; i++) {
+        to[i] = block + i;
+        to[i]->flags = ORDER_KEPT;
+    }
+    return block != NULL;
+}
+
+/* frames.lock held; this CPU keeps none. */
+static void kept_refill(unsigned cpu)
+{
+    if (frames.free_count < frames.low_mark + KEPT_BATCH)
+        return; /* F4 */
+    if (frames.hot_count >= KEPT_BATCH)
+        keep_hot(kept[cpu].frame);
+    else if (!keep_block(kept[cpu].frame))
+        return;
+    kept[cpu].count = KEPT_BATCH;
+    frames.free_count -= KEPT_BATCH;
+}
+
+/* One for the caller, and some for later. */
+static __attribute__((noinline)) struct frame *take_locked(enum frame_use use)
+{
+    struct frame *f = NULL;
+    size_t leave = use == FRAME_KERNEL ? 0 : frames.reserve_count / (use == FRAME_MANAGER ? 4 : 1);
+    lock_acquire(&frames.lock);
+    if (frames.free_count > leave) {
+        f = hot_take();
+        kept_refill(arch_cpu_id());
+    }
+    bool low = frames.free_count < frames.low_mark;
+    lock_release(&frames.lock);
+    if (low)
+        evict_wake();
+    return f;
+}
+
+struct frame *frame_alloc_raw(enum frame_use use)
+{
+    unsigned cpu = arch_cpu_id();
+    struct frame *f = kept[cpu].count != 0 ? kept[cpu].frame[--kept[cpu].count]
+                                           : take_locked(use);
+    if (f != NULL)
+        make_used(f);
+    return f;
+}
+
+struct frame *frame_alloc(enum frame_use use)
+{
+    struct frame *f = frame_alloc_raw(use);
+    if (f != NULL)
+        page_zero(frame_memory(f));
+    return f;
+}
+
+/* frames.lock held. */
+static void put_locked(struct frame *f)
+{
+    hot_put(f);
+    frames.free_count++;
+    if (frames.hot_count > HOT_MAX)
+        hot_drain(HOT_DRAIN);
+}
+
+/* All that this CPU keeps but `leave`. frames.lock held. */
+static void kept_drain(unsigned cpu, size_t leave)
+{
+    while (kept[cpu].count > leave)
+        put_locked(kept[cpu].frame[--kept[cpu].count]);
+}
+
+static void free_now(struct frame *f)
+{
+    unsigned cpu = arch_cpu_id();
+    assert(f->state == FRAME_USED);
+    shadow_check_free(f);
+    if (kept[cpu].count < KEPT_MAX && frames.free_count >= frames.low_mark) {
+        set_free(f, ORDER_KEPT);
+        kept[cpu].frame[kept[cpu].count++] = f;
+        return;
+    }
+    lock_acquire(&frames.lock);
+    put_locked(f);
+    kept_drain(cpu, frames.free_count >= frames.low_mark ? KEPT_BATCH : 0);
+    lock_release(&frames.lock);
+}
+
+/* F3: the one that wins this frees the frame. */
+static bool dying_claim(struct frame *f)
+{
+    uint16_t expected = FRAME_DYING;
+    return __atomic_compare_exchange_n(&f->state, &expected, FRAME_USED, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
+}
+
+void frame_free(struct frame *f)
+{
+    assert(f->state == FRAME_USED);
+    if (__atomic_load_n(&f->pins, __ATOMIC_SEQ_CST) != 0) {
+        __atomic_store_n(&f->state, FRAME_DYING, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&f->pins, __ATOMIC_SEQ_CST) != 0 || !dying_claim(f))
+            return; /* the last frame_unpin frees it, or did */
+    }
+    free_now(f);
+}
+
+void frame_pin(struct frame *f)
+{
+    __atomic_fetch_add(&f->pins, 1, __ATOMIC_SEQ_CST);
+}
+
+void frame_unpin(struct frame *f)
+{
+    uint32_t left = __atomic_sub_fetch(&f->pins, 1, __ATOMIC_SEQ_CST);
+    assert(left != UINT32_MAX);
+    if (left == 0 && __atomic_load_n(&f->state, __ATOMIC_SEQ_CST) == FRAME_DYING && dying_claim(f))
+        free_now(f);
+}
+
+/* ---- runs ---- */
+
+static unsigned order_of(size_t count)
+{
+    unsigned order = 0;
+    while ((size_t)1 << order < count)
+        order++;
+    return order;
+}
+
+struct frame *frame_alloc_run(size_t count)
+{
+    struct frame *run = NULL;
+    unsigned order = order_of(count);
+    if (count == 0 || order > ORDER_MAX)
+        return NULL;
+    lock_acquire(&frames.lock);
+    if (frames.free_count >= frames.reserve_count + count) {
+        run = block_take(order);
+        if (run == NULL) {
+            kept_drain(arch_cpu_id(), 0);
+            hot_drain(SIZE_MAX);
+            run = block_take(order);
+        }
+    }
+    if (run != NULL) {
+        for (size_t i = 0; i < count; i++)
+            make_used(run + i);
+        for (size_t i = count; i < (size_t)1 << order; i++)
+            block_put(run + i, 0);
+        frames.free_count -= count;
+    }
+    bool low = frames.free_count < frames.low_mark;
+    lock_release(&frames.lock);
+    if (low)
+        evict_wake();
+    return run;
+}
+
+/* ---- start and check ---- */
+
+static void find_end(paddr_t start, paddr_t end, void *arg)
+{
+    paddr_t *last = arg;
+    (void)start;
+    *last = MAX(*last, end);
+}
+
+static void add_range(paddr_t start, paddr_t end, void *arg)
+{
+    (void)arg;
+    for (paddr_t at = start; at < end; at += PAGE_BYTES) {
+        block_put(frame_of(at), 0);
+        frames.free_count++;
+    }
+}
+
+/* The boot loader's map may have any number of islands; what it does not call free stays
+ * FRAME_RESERVED for ever. The array reaches from address 0 to the end of RAM, holes included. */
+void frame_init(void)
+{
+    paddr_t end = 0, array;
+    boot_memory_for(find_end, &end);
+    frames.all_count = end >> PAGE_SHIFT;
+    size_t bytes = frames.all_count * sizeof(struct frame);
+    array = boot_take(bytes, end);
+    if (array == 0)
+        panic("no room for the array of %zu frames", frames.all_count);
+    frame_all = arch_phys(array);
+    memset(frame_all, 0, bytes); /* FRAME_RESERVED */
+
+    list_init(&frames.hot);
+    for (unsigned order = 0; order <= ORDER_MAX; order++)
+        list_init(&frames.blocks[order]);
+    boot_free_for(add_range, NULL);
+    frames.total_count = frames.free_count;
+    frames.reserve_count = MIN(MAX(frames.total_count / 64, RESERVE_MIN), RESERVE_MAX);
+    frames.low_mark = frames.reserve_count + frames.total_count / 32;
+    printk("frames: %zu (%zu MiB), reserve %zu, low mark %zu", frames.total_count,
+           frames.total_count >> 8, frames.reserve_count, frames.low_mark);
+}
+
+static bool block_ok(const struct frame *f, unsigned order)
+{
+    if (!is_free(f, order) || f->pins != 0 ||
+        (frame_index(f) & (((size_t)1 << order) - 1)) != 0)
+        return false;
+    for (size_t i = 1; i < (size_t)1 << order; i++)
+        if (!is_free(f + i, ORDER_INSIDE))
+            return false;
+    return true;
+}
+
+bool frame_check(void)
+{
+    size_t count = 0, hot_count = 0, bad_count = 0;
+    lock_acquire(&frames.lock);
+    list_each(const struct frame, f, &frames.hot, link) {
+        bad_count += !is_free(f, ORDER_HOT) || f->pins != 0;
+        hot_count++;
+    }
+    count = hot_count;
+    for (unsigned order = 0; order <= ORDER_MAX; order++) {
+        list_for(p, &frames.blocks[order]) {
+            bad_count += !block_ok(container_of(p, struct frame, link), order);
+            count += (size_t)1 << order;
+        }
+    }
+    bad_count += hot_count != frames.hot_count;
+    bad_count += count != frames.free_count;
+    lock_release(&frames.lock);
+    if (bad_count != 0)
+        printk("frames: %zu things wrong with the free frames (F2)", bad_count);
+    return bad_count == 0;
+}

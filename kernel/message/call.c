@@ -1,0 +1,592 @@
+/*
+ * call.c - synchronous calls: a caller's message to a receiver, the receiver's answer back, and
+ * how receivers get everything else that is queued at their port.
+ *
+ * A thread that calls has a slot of the fixed table `calls`, from its first call to its end. The
+ * message is copied from the caller's memory into the slot and from there into the receiver's; the
+ * answer goes the same way back. Nothing is copied a third time, and no lock is held meanwhile.
+ *
+ * A slot's `word` is its sequence number, its place in the table and its state. Without the state
+ * it is the call's token. Whoever changes the state of a call that others know does so by a
+ * compare-exchange of the whole word: a late or forged token finds another word (M2).
+ *
+ *      call_send         (receiver)       call_deliver         call_claim         call_done
+ *  IDLE -------> QUEUED ---------> TAKEN ----------> DELIVERED ---------> ANSWERING ---> ANSWERED
+ *                  |                 |                   |                    |             |
+ *  caller leaves: IDLE            ORPHAN               IDLE                ORPHAN       (returns)
+ *
+ *   state      who may touch the slot                       who leaves it
+ *   IDLE       its thread                                   its thread (as from ANSWERED)
+ *   QUEUED     nobody; the item is at the port              receiver, port_die, port_withdraw
+ *   TAKEN      one receiver, which copies it                call_open, call_fail
+ *   DELIVERED  nobody; the server has the token             call_claim, calls_port_dead
+ *   ANSWERING  one thread of the server, which fills it     call_done, call_open
+ *   ANSWERED   its thread
+ *   ORPHAN     who had it in TAKEN or ANSWERING             call_free
+ *
+ * A caller that is killed, or waits no longer, leaves from any of them (call_abandon), whatever the
+ * server does: only a slot that is in somebody's hands stays behind, and they free it.
+ *
+ * A port may die while threads of its owner hold calls in TAKEN or ANSWERING. `forsaken` tells them, as
+ * soon as the call would be DELIVERED, that nobody is to answer it any more.
+ *
+ * A handle that travels is, on its way, a reference in the slot: the sender takes it from its own
+ * table, the receiver installs it in its own, and neither looks into the other's.
+ *
+ * Locks: the port's, for queue and receivers. calls_lock for the list of free slots.
+ */
+#include "process/handle.h"
+#include "store/object.h"
+#include "message/port.h"
+#include "store/view.h"
+
+#define RARE __attribute__((noinline, cold))
+#define HOT static inline __attribute__((always_inline))
+#define likely(e) __builtin_expect(!!(e), 1)
+#define unlikely(e) __builtin_expect(!!(e), 0)
+
+/* A thread has at most one slot, and at most one ORPHAN of others in its hands. */
+enum { CALLS_MAX = 2 * THREADS_MAX, STATE_BITS = 4, SLOT_BITS = 16 };
+_Static_assert(CALLS_MAX <= 1 << SLOT_BITS, "a slot's number fits into its word");
+#define STATE_MASK ((1ull << STATE_BITS) - 1)
+#define SEQUENCE_ONE (1ull << (STATE_BITS + SLOT_BITS))
+
+enum call_state {
+    CALL_IDLE, CALL_QUEUED, CALL_TAKEN, CALL_DELIVERED, CALL_ANSWERING, CALL_ANSWERED, CALL_ORPHAN,
+};
+
+struct call {
+    struct item item;            /* an ITEM_CALL's home */
+    uint64_t word;               /* atomic: sequence, slot, state */
+    struct thread *caller;       /* whose slot it is */
+    uint64_t pid;                /* the caller's */
+    struct process *server;      /* compared only: who may answer */
+    struct port *port;           /* the caller's reference; others only compare it */
+    int error;                   /* of an answer that the kernel gave, or 0 */
+    bool laden;                  /* there are data or a handle */
+    struct kd_message message;   /* the request, then the answer */
+    struct frame *data;          /* kernel copy of the data of either, or NULL (data_in) */
+    uint64_t data_bytes;
+    struct handle_passed passed; /* the handle that travels with either */
+    struct process *payer;       /* of the data's memory, with a reference; NULL: none */
+    uint64_t forsaken;           /* atomic: token of the last call that was sent when its port died */
+    struct call *next_free;
+};
+
+static struct lock calls_lock = LOCK_INIT(RANK_PORT, "calls");
+static struct call calls[CALLS_MAX];
+static struct call *free_calls;
+
+void call_init(void)
+{
+    for (unsigned i = CALLS_MAX; i-- > 0;) {
+        calls[i].word = SEQUENCE_ONE | (uint64_t)i << STATE_BITS;
+        item_prepare(&calls[i].item, ITEM_CALL);
+        calls[i].next_free = free_calls;
+        free_calls = &calls[i];
+    }
+}
+
+/* The token of the thread's next call, for traces; 0 before its first. */
+uint64_t call_next_token(void)
+{
+    const struct call *c = thread_this()->call;
+    return c ? (c->word & ~STATE_MASK) + SEQUENCE_ONE : 0;
+}
+
+/* Has the process a call that the calling process received and has not answered? It asks for
+ * something, so it may be given something (space_attach). */
+bool call_served_from(int pid)
+{
+    for (unsigned i = 0; i < CALLS_MAX; i++) {
+        const struct call *c = &calls[i];
+        if ((__atomic_load_n(&c->word, __ATOMIC_ACQUIRE) & STATE_MASK) == CALL_DELIVERED &&
+            c->pid == (uint64_t)pid && c->server == process_this())
+            return true;
+    }
+    return false;
+}
+
+/* ---- slots ---- */
+
+HOT uint64_t call_token(const struct call *c)
+{
+    return __atomic_load_n(&c->word, __ATOMIC_ACQUIRE) & ~STATE_MASK;
+}
+
+/* Only where nobody else can change the state at this moment. */
+HOT void call_set(struct call *c, uint64_t token, enum call_state state)
+{
+    __atomic_store_n(&c->word, token | state, __ATOMIC_RELEASE);
+}
+
+HOT bool call_move(struct call *c, uint64_t token, enum call_state from, enum call_state to)
+{
+    uint64_t expected = token | from;
+    return __atomic_compare_exchange_n(&c->word, &expected, token | to, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
+}
+
+static RARE struct call *call_new(void)
+{
+    if (!limit_charge(process_this(), KD_LIMIT_MESSAGES, 1))
+        return NULL;
+    lock_acquire(&calls_lock);
+    struct call *c = free_calls;
+    if (c)
+        free_calls = c->next_free;
+    lock_release(&calls_lock);
+    if (!c) {
+        limit_uncharge(process_this(), KD_LIMIT_MESSAGES, 1);
+        return NULL;
+    }
+    c->caller = thread_this();
+    c->pid = (uint64_t)process_this()->pid;
+    thread_this()->call = c;
+    return c;
+}
+
+static uint64_t pages_of(uint64_t bytes) { return (bytes + PAGE_BYTES - 1) >> PAGE_SHIFT; }
+
+/* What travels with the message goes. */
+static RARE void call_drop(struct call *c)
+{
+    data_free(c->data);
+    if (c->payer) {
+        limit_uncharge(c->payer, KD_LIMIT_MEMORY, pages_of(c->data_bytes));
+        process_put(c->payer);
+    }
+    c->payer = NULL;
+    c->data = NULL;
+    c->data_bytes = 0;
+    handle_drop(&c->passed);
+    c->laden = false;
+}
+
+static RARE void call_free(struct call *c)
+{
+    call_drop(c);
+    call_set(c, call_token(c), CALL_IDLE);
+    lock_acquire(&calls_lock);
+    c->next_free = free_calls;
+    free_calls = c;
+    lock_release(&calls_lock);
+}
+
+void call_thread_gone(struct thread *t)
+{
+    if (!t->call)
+        return;
+    limit_uncharge(t->process, KD_LIMIT_MESSAGES, 1);
+    call_free(t->call);
+    t->call = NULL;
+}
+
+/* ---- what both directions do ---- */
+
+static RARE int call_data_in(struct call *c)
+{
+    uint64_t bytes = c->message.data_bytes;
+    struct process *me = process_this();
+    if (bytes > KD_DATA_MAX)
+        return -E2BIG;
+    if (!limit_charge(me, KD_LIMIT_MEMORY, pages_of(bytes)))
+        return -ENOMEM;
+    c->data_bytes = bytes;
+    c->laden = true;
+    c->payer = me;
+    process_get(me);
+    return data_in(&c->data, (vaddr_t)c->message.data, bytes);
+}
+
+static RARE int handle_in(struct call *c)
+{
+    const struct kd_message *m = &c->message;
+    int e = m->handle < 0 ? -1 : handle_lift(m->handle, m->handle_rights, &c->passed);
+    c->laden |= c->passed.type != HANDLE_NONE;
+    return e;
+}
+
+/* The sender's message into the slot, with what goes along. 0; -EFAULT, -E2BIG, -ENOMEM. A handle
+ * that cannot be sent tells its error to the receiver. */
+HOT int message_in(struct call *c, vaddr_t at)
+{
+    struct kd_message *m = &c->message;
+    int e = user_words_in(m, at, MESSAGE_WORDS);
+    if (unlikely(e))
+        return e;
+    if (unlikely(m->data_bytes) && (e = call_data_in(c)))
+        return e;
+    m->handle = unlikely(m->handle_rights) ? handle_in(c) : -1;
+    return 0;
+}
+
+/* Data and handle; -EMSGSIZE: the data does not fit; -EFAULT. */
+static RARE int extras_out(struct call *c, void *buffer, uint64_t room)
+{
+    if (c->data_bytes > room)
+        return -EMSGSIZE;
+    if (data_out((vaddr_t)buffer, c->data, c->data_bytes))
+        return -EFAULT;
+    if (c->passed.type)
+        c->message.handle = handle_install_passed(&c->passed);
+    return 0;
+}
+
+/* The slot's message to the user's struct at `at`, whose buffer fields were read before. What goes
+ * along has left the slot if this succeeds. */
+HOT int message_out(struct call *c, vaddr_t at, void *buffer, uint64_t room)
+{
+    struct kd_message *m = &c->message;
+    m->data = NULL;
+    m->data_bytes = 0;
+    m->buffer = buffer;
+    m->buffer_bytes = 0;
+    if (unlikely(c->laden)) {
+        int e = extras_out(c, buffer, room);
+        if (e)
+            return e;
+        m->data_bytes = m->buffer_bytes = c->data_bytes;
+        call_drop(c);
+    }
+    return user_words_out(at, m, MESSAGE_WORDS);
+}
+
+/* ---- call ---- */
+
+/* Gives a call to a receiver that waits, or queues it if others are before it. The receiver to be
+ * woken, or NULL. Port lock held. */
+HOT struct thread *call_send(struct call *c, uint64_t token, struct port *p)
+{
+    struct thread *receiver = list_take(struct thread, &p->receivers, wait_link);
+    if (likely(receiver && list_empty(&p->items))) {
+        call_set(c, token, CALL_TAKEN);
+        __atomic_store_n(&receiver->given, c, __ATOMIC_RELEASE);
+    } else {
+        call_set(c, token, CALL_QUEUED);
+        c->item.queued = true;
+        list_push_back(&p->items, &c->item.link);
+    }
+    return receiver;
+}
+
+/* The caller waits no longer. False: the answer is there after all. */
+static RARE bool call_abandon(struct call *c, uint64_t token)
+{
+    if (port_withdraw(c->port, &c->item)) {
+        call_set(c, token, CALL_IDLE);
+        return true;
+    }
+    for (;;) { /* others may move it on meanwhile, but not for ever: ANSWERED is the end */
+        if (__atomic_load_n(&c->word, __ATOMIC_ACQUIRE) == (token | CALL_ANSWERED))
+            return false;
+        if (call_move(c, token, CALL_DELIVERED, CALL_IDLE))
+            return true;
+        if (call_move(c, token, CALL_TAKEN, CALL_ORPHAN) ||
+            call_move(c, token, CALL_ANSWERING, CALL_ORPHAN)) {
+            limit_uncharge(process_this(), KD_LIMIT_MESSAGES, 1);
+            thread_this()->call = NULL;
+            return true;
+        }
+    }
+}
+
+/* Wakes another thread and sleeps, by a direct switch if that can be. */
+HOT int wake_and_park(struct thread *other, uint64_t deadline)
+{
+    if (likely(deadline == THREAD_NEVER))
+        return thread_wake_and_park(other);
+    thread_wake(other);
+    return thread_park_until(deadline);
+}
+
+/* 0: answered; -EINTR, -ETIMEDOUT: the slot is idle, or not ours any more. */
+HOT int call_wait(struct call *c, uint64_t token, struct thread *receiver, uint64_t deadline)
+{
+    int e = likely(receiver) ? wake_and_park(receiver, deadline) : 0;
+    while (unlikely(__atomic_load_n(&c->word, __ATOMIC_ACQUIRE) != (token | CALL_ANSWERED))) {
+        if (e && call_abandon(c, token))
+            return e;
+        e = thread_park_until(deadline);
+    }
+    return 0;
+}
+
+/* From the caller's message at `at` to the answer in the slot. 0 or an error of the kernel. */
+HOT long call_make(struct call *c, struct port *port, uint64_t deadline)
+{
+    uint64_t token = call_token(c) + SEQUENCE_ONE;
+    if (unlikely(c->message.kind & KD_MSG_KERNEL))
+        return -EINVAL;
+    c->port = port;
+    c->server = port->owner;
+    c->error = 0;
+    lock_acquire(&port->lock);
+    if (unlikely(port->dead)) {
+        lock_release(&port->lock);
+        return -EOWNERDEAD;
+    }
+    struct thread *receiver = call_send(c, token, port);
+    lock_release(&port->lock);
+    int e = call_wait(c, token, receiver, deadline);
+    return unlikely(e) ? e : c->error;
+}
+
+HOT long call_until(const uint64_t a[6], uint64_t deadline)
+{
+    struct thread *me = thread_this();
+    struct call *c = me->call;
+    if (unlikely(!c) && !(c = call_new()))
+        return -EAGAIN;
+    struct port *port = handle_find((int)a[0], HANDLE_PORT, KD_RIGHT_CALL);
+    if (unlikely(handle_failed(port)))
+        return (long)port;
+    long result = message_in(c, a[1]);
+    void *buffer = c->message.buffer;
+    uint64_t room = c->message.buffer_bytes;
+    if (likely(!result) && likely(!(result = call_make(c, port, deadline)))) {
+        c->message.token = 0;
+        int e = message_out(c, a[1], buffer, room);
+        result = e ? e : c->message.status;
+    }
+    if (unlikely(result) && me->call)
+        call_drop(c);
+    port_put(port);
+    return result;
+}
+
+long port_call(const uint64_t a[6])
+{
+    return call_until(a, THREAD_NEVER);
+}
+
+long port_call_until(const uint64_t a[6])
+{
+    return call_until(a, arch_time_ns() + MIN(a[2], (uint64_t)INT32_MAX) * 1000000);
+}
+
+/* ---- answers ---- */
+
+/* The answer is in the slot. The caller, to be woken; NULL: it is gone. */
+HOT struct thread *call_done(struct call *c, uint64_t token, enum call_state from)
+{
+    struct thread *caller = c->caller;
+    if (likely(call_move(c, token, from, CALL_ANSWERED)))
+        return caller;
+    call_free(c);
+    return NULL;
+}
+
+/* The kernel answers a call that is in our hands. */
+static RARE void call_fail(struct call *c, enum call_state from, int error)
+{
+    call_drop(c);
+    c->error = error;
+    struct thread *caller = call_done(c, call_token(c), from);
+    if (caller)
+        thread_wake(caller);
+}
+
+/* Its port is dead. */
+static RARE void call_lost(struct call *c, uint64_t token)
+{
+    if (call_move(c, token, CALL_DELIVERED, CALL_ANSWERING))
+        call_fail(c, CALL_ANSWERING, -EOWNERDEAD);
+}
+
+/* The call is the server's to answer from now on. */
+HOT void call_open(struct call *c, uint64_t token, enum call_state from)
+{
+    if (unlikely(!call_move(c, token, from, CALL_DELIVERED)))
+        call_free(c);
+    else if (unlikely(__atomic_load_n(&c->forsaken, __ATOMIC_SEQ_CST) == token))
+        call_lost(c, token);
+}
+
+/* Claims a delivered call for answering; NULL: forged, late or answered (M2). The server is read
+ * between two looks at the word, so it is that of this very call. */
+HOT struct call *call_claim(uint64_t token)
+{
+    uint64_t slot = token >> STATE_BITS & ((1u << SLOT_BITS) - 1);
+    struct call *c = &calls[slot];
+    if (unlikely(slot >= CALLS_MAX || token & STATE_MASK ||
+                 __atomic_load_n(&c->word, __ATOMIC_ACQUIRE) != (token | CALL_DELIVERED) ||
+                 c->server != process_this() ||
+                 !call_move(c, token, CALL_DELIVERED, CALL_ANSWERING)))
+        return NULL;
+    return c;
+}
+
+/* 0: *caller is to be woken, if it is not NULL. */
+HOT int call_answer(uint64_t token, vaddr_t at, struct thread **caller)
+{
+    struct call *c = call_claim(token);
+    if (unlikely(!c))
+        return -ESRCH;
+    int e = message_in(c, at);
+    if (unlikely(e)) { /* it still is to be answered */
+        call_drop(c);
+        call_open(c, token, CALL_ANSWERING);
+        return e;
+    }
+    *caller = call_done(c, token, CALL_ANSWERING);
+    return 0;
+}
+
+void call_taken(struct item *i)
+{
+    struct call *c = container_of(i, struct call, item);
+    call_set(c, call_token(c), CALL_TAKEN);
+}
+
+void call_refuse(struct item *i, int error)
+{
+    call_fail(container_of(i, struct call, item), CALL_TAKEN, error);
+}
+
+void calls_port_dead(struct port *p)
+{
+    for (unsigned i = 0; i < CALLS_MAX; i++) {
+        struct call *c = &calls[i];
+        uint64_t word = __atomic_load_n(&c->word, __ATOMIC_ACQUIRE);
+        if ((word & STATE_MASK) == CALL_IDLE || c->port != p)
+            continue;
+        uint64_t token = word & ~STATE_MASK, last = __atomic_load_n(&c->forsaken, __ATOMIC_SEQ_CST);
+        while (last < token && !__atomic_compare_exchange_n(&c->forsaken, &last, token, false, __ATOMIC_SEQ_CST,
+                                                            __ATOMIC_SEQ_CST))
+            continue; /* never back: the slot's next call may be another dying port's */
+        call_lost(c, token);
+    }
+}
+
+/* ---- receive ---- */
+
+enum { RECEIVE_AGAIN = 1 };
+
+/* A call that is TAKEN, to its receiver. 0; -EFAULT (the receiver's fault); RECEIVE_AGAIN: the data
+ * did not fit, which the caller was told. */
+HOT int call_deliver(struct call *c, vaddr_t at)
+{
+    struct kd_message *m = &c->message;
+    uint64_t token = call_token(c);
+    int e = user_words_in(&m->buffer, at + offsetof(struct kd_message, buffer), 2);
+    if (likely(!e)) {
+        m->token = token;
+        m->process = c->pid;
+        m->status = 0;
+        e = message_out(c, at, m->buffer, m->buffer_bytes);
+    }
+    if (unlikely(e)) {
+        call_fail(c, CALL_TAKEN, e == -EMSGSIZE ? e : -EIO);
+        return e == -EMSGSIZE ? RECEIVE_AGAIN : e;
+    }
+    call_open(c, token, CALL_TAKEN);
+    return 0;
+}
+
+/* The queue's head to the receiver; as call_deliver. Port lock held on entry, not on return. */
+static __attribute__((noinline)) int item_deliver(struct port *p, vaddr_t at)
+{
+    struct item *i = list_first(&p->items, struct item, link);
+    list_remove(&i->link);
+    i->queued = false;
+    if (i->kind == ITEM_CALL) {
+        call_taken(i);
+        lock_release(&p->lock);
+        return call_deliver(container_of(i, struct call, item), at);
+    }
+    int e = notice_deliver(p, i, at);
+    return e == -EMSGSIZE ? RECEIVE_AGAIN : e;
+}
+
+/* The call that was given to us while we waited; NULL: none. */
+HOT struct call *given_take(struct thread *me)
+{
+    struct call *c = __atomic_load_n(&me->given, __ATOMIC_ACQUIRE);
+    if (c)
+        me->given = NULL;
+    return c;
+}
+
+/* Waits for an item until the deadline (0: not at all). `first` is woken before that, or before we
+ * return. */
+HOT long port_receive(struct port *p, vaddr_t at, uint64_t deadline, struct thread *first)
+{
+    struct thread *me = thread_this();
+    long result;
+    lock_acquire(&p->lock);
+    for (;;) {
+        result = -EBADF;
+        if (unlikely(p->dead))
+            break;
+        if (likely(list_empty(&p->items))) {
+            result = -EAGAIN;
+            if (deadline == 0)
+                break;
+            list_push_back(&p->receivers, &me->wait_link);
+            lock_release(&p->lock);
+            int e = likely(first) ? wake_and_park(first, deadline) : thread_park_until(deadline);
+            first = NULL;
+            struct call *c = given_take(me); /* mostly: then no lock is needed */
+            if (unlikely(!c)) {
+                lock_acquire(&p->lock);
+                list_remove(&me->wait_link);
+                c = given_take(me);
+                if (!c && (!e || !list_empty(&p->items)))
+                    continue;
+                lock_release(&p->lock);
+                if (!c)
+                    return e;
+            }
+            result = call_deliver(c, at);
+        } else {
+            result = item_deliver(p, at);
+        }
+        if (likely(result != RECEIVE_AGAIN))
+            goto out;
+        lock_acquire(&p->lock);
+    }
+    lock_release(&p->lock);
+out:
+    if (unlikely(first))
+        thread_wake(first);
+    return result;
+}
+
+/* ---- the calls of the kernel ---- */
+
+long port_receive_call(const uint64_t a[6])
+{
+    int64_t timeout_ms = (int64_t)a[2];
+    struct port *p = handle_find((int)a[0], HANDLE_PORT, KD_RIGHT_RECEIVE);
+    if (handle_failed(p))
+        return (long)p;
+    uint64_t deadline = timeout_ms < 0 ? THREAD_NEVER
+                        : timeout_ms   ? arch_time_ns() + (uint64_t)timeout_ms * 1000000
+                                       : 0;
+    long result = port_receive(p, a[1], deadline, NULL);
+    port_put(p);
+    return result;
+}
+
+long port_reply(const uint64_t a[6])
+{
+    struct thread *caller;
+    int e = call_answer(a[0], a[1], &caller);
+    if (!e && caller)
+        thread_wake(caller);
+    return e;
+}
+
+long port_reply_receive(const uint64_t a[6])
+{
+    struct thread *caller = NULL;
+    struct port *p = handle_find((int)a[2], HANDLE_PORT, KD_RIGHT_RECEIVE);
+    if (unlikely(handle_failed(p)))
+        return (long)p;
+    long result = call_answer(a[0], a[1], &caller);
+    if (likely(result == 0 || result == -ESRCH)) /* an answer that came too late stops nobody */
+        result = port_receive(p, a[3], THREAD_NEVER, caller);
+    port_put(p);
+    return result;
+}

@@ -1,0 +1,370 @@
+/*
+ * port.c - ports: their life and death, queues, names (port.h). Calls and receiving: call.c.
+ *
+ * Locks: port->lock for queue and receivers; ports_lock for the list of ports and their names.
+ */
+#include "message/port.h"
+
+#include "process/handle.h"
+#include "store/object.h"
+#include "look/trace.h"
+#include "store/view.h"
+
+static struct lock ports_lock = LOCK_INIT(RANK_PROCESS_TABLE, "ports");
+static struct list ports;
+
+void port_init(void)
+{
+    list_init(&ports);
+    call_init();
+}
+
+/* ---- ports ---- */
+
+void item_prepare(struct item *i, enum item_kind kind)
+{
+    list_init(&i->link);
+    i->kind = kind;
+}
+
+struct port *port_new(struct process *owner)
+{
+    struct port *p = kalloc(sizeof *p);
+    if (!p)
+        return NULL;
+    lock_init(&p->lock, RANK_PORT, "port");
+    p->references = 1;
+    p->owner = owner;
+    list_init(&p->items);
+    list_init(&p->receivers);
+    list_init(&p->credit_queue);
+    item_prepare(&p->clean, ITEM_CLEAN);
+    item_prepare(&p->credit_low, ITEM_CREDIT_LOW);
+    item_prepare(&p->notify, ITEM_NOTIFY);
+    lock_acquire(&ports_lock);
+    list_push_back(&ports, &p->all);
+    lock_release(&ports_lock);
+    return p;
+}
+
+/* Notices that nobody will hear: a call, a fault or a commit would hold a reference to the port. */
+static void items_drop(struct port *p)
+{
+    for (struct item *i; (i = list_take(struct item, &p->items, link));) {
+        i->queued = false;
+        if (i->kind == ITEM_CLIENT_GONE)
+            attachment_gone_delivered(i);
+    }
+}
+
+void port_free(struct port *p)
+{
+    lock_acquire(&ports_lock);
+    list_remove(&p->all);
+    lock_release(&ports_lock);
+    assert(list_empty(&p->receivers));
+    items_drop(p);
+    kfree(p);
+}
+
+/* The queue's new head is given to a waiting receiver, if there is one. Port lock held. */
+static struct thread *port_receiver_next(struct port *p)
+{
+    return list_take(struct thread, &p->receivers, wait_link);
+}
+
+/* Returns false if the port is dead; *receiver is to be woken. */
+static bool port_enqueue(struct port *p, struct item *i, struct thread **receiver)
+{
+    *receiver = NULL;
+    lock_acquire(&p->lock);
+    bool alive = !p->dead;
+    if (alive && !i->queued) {
+        i->queued = true;
+        TRACE(POST, (uintptr_t)i, i->kind - ITEM_CALL, (uint64_t)p->owner->pid);
+        list_push_back(&p->items, &i->link);
+        *receiver = port_receiver_next(p);
+    }
+    lock_release(&p->lock);
+    return alive;
+}
+
+bool port_post(struct port *p, struct item *i)
+{
+    struct thread *receiver;
+    bool alive = port_enqueue(p, i, &receiver);
+    if (receiver)
+        thread_wake(receiver);
+    return alive;
+}
+
+bool port_withdraw(struct port *p, struct item *i)
+{
+    lock_acquire(&p->lock);
+    bool was = i->queued;
+    if (was) {
+        list_remove(&i->link);
+        i->queued = false;
+    }
+    lock_release(&p->lock);
+    return was;
+}
+
+/* ---- data ---- */
+
+void data_free(struct frame *data)
+{
+    for (struct frame *next; data; data = next) {
+        next = data->owner;
+        frame_free(data);
+    }
+}
+
+int data_in(struct frame **data, vaddr_t from, uint64_t bytes)
+{
+    enum frame_use use = process_this()->spills ? FRAME_MANAGER : FRAME_PAGE;
+    struct frame *last = NULL;
+    int e = 0;
+    *data = NULL;
+    for (uint64_t at = 0; !e && at < bytes; at += PAGE_BYTES) {
+        struct frame *f = frame_alloc_raw(use);
+        if (!f && !(f = evict_frame())) {
+            e = -ENOMEM;
+            break;
+        }
+        if (last)
+            last->owner = f;
+        else
+            *data = f;
+        last = f;
+        e = copy_from_user(frame_memory(f), from + at, MIN(bytes - at, PAGE_BYTES));
+    }
+    if (e) {
+        data_free(*data);
+        *data = NULL;
+    }
+    return e;
+}
+
+int data_out(vaddr_t to, const struct frame *data, uint64_t bytes)
+{
+    int e = 0;
+    for (uint64_t at = 0; !e && at < bytes; at += PAGE_BYTES, data = data->owner)
+        e = copy_to_user(to + at, frame_memory(data), MIN(bytes - at, PAGE_BYTES));
+    return e;
+}
+
+/* ---- what the kernel says ---- */
+
+_Static_assert(KD_MSG_UNSPILL - KD_MSG_KERNEL == ITEM_UNSPILL - ITEM_CALL, "traces tell both by one number");
+
+static void message_of_item(struct item *i, struct kd_message *m)
+{
+    static const uint32_t kinds[] = {
+        [ITEM_PAGE] = KD_MSG_PAGE, [ITEM_LOCK] = KD_MSG_LOCK, [ITEM_COMMIT] = KD_MSG_COMMIT,
+        [ITEM_CONFLICT] = KD_MSG_CONFLICT, [ITEM_VIEW_GONE] = KD_MSG_VIEW_GONE,
+        [ITEM_CLEAN] = KD_MSG_CLEAN, [ITEM_CREDIT_LOW] = KD_MSG_CREDIT_LOW,
+        [ITEM_CLIENT_GONE] = KD_MSG_CLIENT_GONE, [ITEM_NOTIFY] = KD_MSG_NOTIFY,
+        [ITEM_SPILL] = KD_MSG_SPILL, [ITEM_UNSPILL] = KD_MSG_UNSPILL,
+    };
+    memset(m, 0, sizeof *m);
+    m->kind = kinds[i->kind];
+    m->handle = -1;
+    m->process = i->process;
+    memcpy(m->word, i->word, sizeof m->word);
+}
+
+/* A message of the kernel, copied out of its item, whose home may go away at any time. */
+struct notice {
+    struct kd_message message;
+    struct view *commit;
+    struct frame *data;
+    uint64_t data_bytes;
+};
+
+/* Port lock held. */
+static void notice_of(struct port *p, struct item *i, struct notice *n)
+{
+    TRACE(TAKE, (uintptr_t)i, i->kind - ITEM_CALL, i->process);
+    if (i->kind == ITEM_NOTIFY) {
+        i->word[0] = p->notify_bits;
+        p->notify_bits = 0;
+    }
+    message_of_item(i, &n->message);
+    n->commit = NULL;
+    n->data = NULL;
+    n->data_bytes = 0;
+    if (i->kind == ITEM_CLIENT_GONE)
+        attachment_gone_delivered(i);
+    if (i->kind == ITEM_LOCK)
+        n->message.token = container_of(i, struct view, lock_item)->ask_token;
+    if (i->kind == ITEM_COMMIT || i->kind == ITEM_SPILL || i->kind == ITEM_UNSPILL) {
+        n->commit = container_of(i, struct view, commit_item);
+        n->message.token = n->commit->received_token = n->commit->commit_token;
+        n->data = n->commit->batch;
+        n->data_bytes = n->data ? n->commit->batch_bytes : 0; /* a later SPILL of this view brings none */
+        n->commit->batch = NULL;
+    }
+}
+
+/* 0, -EFAULT, -EMSGSIZE. */
+static int notice_out(struct notice *n, vaddr_t at)
+{
+    struct kd_message *m = &n->message;
+    if (user_words_in(&m->buffer, at + offsetof(struct kd_message, buffer), 2))
+        return -EFAULT;
+    if (n->data_bytes > m->buffer_bytes)
+        return -EMSGSIZE;
+    m->data_bytes = m->buffer_bytes = n->data_bytes;
+    if (data_out((vaddr_t)m->buffer, n->data, n->data_bytes))
+        return -EFAULT;
+    return user_words_out(at, m, MESSAGE_WORDS);
+}
+
+int notice_deliver(struct port *p, struct item *i, vaddr_t at)
+{
+    struct notice n;
+    notice_of(p, i, &n);
+    lock_release(&p->lock);
+    int e = notice_out(&n, at);
+    data_free(n.data);
+    if (e && n.commit)
+        view_commit_answer(n.commit, n.message.token, e == -EMSGSIZE ? EMSGSIZE : EIO);
+    return e;
+}
+
+/* ---- ends ---- */
+
+/* Every caller, delivered or queued, learns that nobody will answer. */
+static void port_die(struct port *p)
+{
+    struct list items = LIST_INIT(items);
+    lock_acquire(&p->lock);
+    __atomic_store_n(&p->dead, true, __ATOMIC_SEQ_CST);
+    p->name[0] = 0;
+    thread_wake_all(&p->receivers);
+    for (struct item *i; (i = list_take(struct item, &p->items, link));) {
+        i->queued = false;
+        if (i->kind == ITEM_CALL)
+            call_taken(i);
+        if (i->kind == ITEM_CALL || i->kind == ITEM_CLIENT_GONE)
+            list_push_back(&items, &i->link); /* M1: the others may go at any time, with their threads */
+    }
+    lock_release(&p->lock);
+    for (struct item *i; (i = list_take(struct item, &items, link));) {
+        if (i->kind == ITEM_CALL)
+            call_refuse(i, -EOWNERDEAD);
+        else if (i->kind == ITEM_CLIENT_GONE)
+            attachment_gone_delivered(i);
+    }
+    calls_port_dead(p);
+    view_port_dead(p);
+    objects_end(p->owner, p);
+}
+
+void port_receive_handle_gone(struct port *p)
+{
+    if (__atomic_sub_fetch(&p->receive_handles, 1, __ATOMIC_ACQ_REL) == 0)
+        port_die(p);
+}
+
+void port_check(void)
+{
+    lock_acquire(&ports_lock);
+    list_each(struct port, p, &ports, all) {
+        lock_acquire(&p->lock);
+        assert(!p->dead || list_empty(&p->items)); /* M3 */
+        list_for(k, &p->items)
+            assert(container_of(k, struct item, link)->queued && container_of(k, struct item, link)->kind);
+        lock_release(&p->lock);
+    }
+    lock_release(&ports_lock);
+}
+
+/* ---- names ---- */
+
+static struct port *port_named(const char *name)
+{
+    list_each(struct port, p, &ports, all)
+        if (!p->dead && strcmp(p->name, name) == 0)
+            return p;
+    return NULL;
+}
+
+static long name_set(vaddr_t at, int handle)
+{
+    char name[KD_NAME_MAX];
+    int error;
+    long n = copy_string_from_user(name, at, sizeof name);
+    if (n <= 0)
+        return n ? n : -EINVAL;
+    struct port *p = handle_get(handle, HANDLE_PORT, KD_RIGHT_RECEIVE, &error);
+    if (!p)
+        return error;
+    lock_acquire(&ports_lock);
+    long result = port_named(name) ? -EEXIST : 0;
+    if (!result)
+        memcpy(p->name, name, sizeof name);
+    lock_release(&ports_lock);
+    port_put(p);
+    return result;
+}
+
+static long name_find(vaddr_t at)
+{
+    char name[KD_NAME_MAX];
+    long n = copy_string_from_user(name, at, sizeof name);
+    if (n <= 0)
+        return n ? n : -EINVAL;
+    lock_acquire(&ports_lock);
+    struct port *p = port_named(name);
+    if (p)
+        port_get(p);
+    lock_release(&ports_lock);
+    if (!p)
+        return -ENOENT;
+    int h = handle_new(process_this(), HANDLE_PORT, p, KD_RIGHT_CALL);
+    if (h < 0)
+        port_put(p);
+    return h;
+}
+
+/* ---- calls of the kernel ---- */
+
+static long port_create(void)
+{
+    struct port *p = port_new(process_this());
+    if (!p)
+        return -ENOMEM;
+    int h = handle_new(process_this(), HANDLE_PORT, p,
+                       KD_RIGHT_CALL | KD_RIGHT_RECEIVE | KD_RIGHT_MANAGE);
+    if (h < 0)
+        port_put(p);
+    return h;
+}
+
+static long port_notify(int handle, uint64_t bits)
+{
+    int error;
+    struct port *p = handle_get(handle, HANDLE_PORT, KD_RIGHT_CALL, &error);
+    if (!p)
+        return error;
+    lock_acquire(&p->lock);
+    p->notify_bits |= bits;
+    lock_release(&p->lock);
+    bool alive = port_post(p, &p->notify);
+    port_put(p);
+    return alive ? 0 : -EOWNERDEAD;
+}
+
+/* The hot ones are in the table of all calls (syscall.c). */
+long port_syscall(unsigned number, const uint64_t a[6])
+{
+    switch (number) {
+    case KD_PORT_CREATE: return port_create();
+    case KD_PORT_NOTIFY: return port_notify((int)a[0], a[1]);
+    case KD_NAME_SET: return name_set(a[0], (int)a[1]);
+    case KD_NAME_FIND: return name_find(a[0]);
+    default: return -ENOSYS;
+    }
+}

@@ -1,0 +1,113 @@
+/*
+ * port.h - ports: synchronous call and reply, and what the kernel tells managers.
+ *
+ * What is queued at a port is a struct item embedded in the thing it speaks about: a caller's
+ * thread, a faulting thread, a view, an attachment, the port itself. So queueing allocates nothing
+ * and no queue overflows; an item stands in at most one queue, once.
+ *
+ * M1  An item on a queue is valid: whoever frees its home takes it off first, under the port lock.
+ * M2  A delivered call is answered at most once: its token names a slot and a sequence number.
+ * M3  A dead port has no items and accepts none. Its owner has no handle any more by which to receive,
+ *     and there is no object whose requests or commits go to it.
+ */
+#ifndef KERNEL_PORT_H
+#define KERNEL_PORT_H
+
+#include "memory/frame.h"
+#include "process/process.h"
+
+enum item_kind {
+    ITEM_CALL = 1, ITEM_PAGE, ITEM_LOCK, ITEM_COMMIT, ITEM_CONFLICT, ITEM_VIEW_GONE, ITEM_CLEAN,
+    ITEM_CREDIT_LOW, ITEM_CLIENT_GONE, ITEM_NOTIFY, ITEM_SPILL, ITEM_UNSPILL,
+};
+struct item {
+    struct list link;
+    uint8_t kind;
+    bool queued;             /* port lock */
+    union {                  /* what the message will say; set before it is queued */
+        uint64_t word[KD_WORDS];
+        struct item_words { uint64_t word[KD_WORDS]; } words;
+    };
+    uint64_t process;
+};
+
+/* What the message will say; the other words are 0. Not while it is queued. */
+#define item_say(i, what, pid, ...)                                                               \
+    do {                                                                                          \
+        struct item *said_ = (i);                                                                 \
+        said_->kind = (what);                                                                     \
+        said_->process = (uint64_t)(pid);                                                         \
+        said_->words = (struct item_words){{__VA_ARGS__}};                                        \
+    } while (0)
+
+struct port {
+    struct lock lock;        /* RANK_PORT */
+    uint32_t references;     /* atomic */
+    bool dead;
+    struct process *owner;   /* compared only; dead when it is gone */
+    uint32_t receive_handles; /* atomic; handle.h: H3 */
+    struct list items, receivers;
+    struct list all;         /* ports of all processes; port table lock */
+    struct item clean, credit_low, notify;
+    uint64_t notify_bits;
+    bool spills;             /* an object with KD_OBJECT_SPILLS commits here */
+    bool wants_gone;         /* an object with KD_OBJECT_NOTICES commits here */
+    char name[KD_NAME_MAX];  /* published under this name, or empty; port table lock */
+    /* credits (credit.c), under `lock` */
+    bool credits_used;       /* the manager granted some once: there is a limit */
+    bool closed;             /* the manager said that it logs and cleans nothing any more; set once */
+    bool exhausted;          /* the manager said that it has no more, and nothing was consumed since */
+    uint64_t credits, held, credits_low;
+    uint64_t consumed;       /* logged since the last grant of 0 */
+    struct list credit_queue;
+    uint32_t commits_held;   /* atomic: an object that commits here is being destroyed (commit.c) */
+};
+
+void port_init(void);
+void port_check(void);   /* panics if a queue is wrong (M1, M3) */
+must_check struct port *port_new(struct process *owner);
+static inline void port_get(struct port *p)
+{
+    __atomic_fetch_add(&p->references, 1, __ATOMIC_RELAXED);
+}
+void port_free(struct port *p); /* for port_put: nobody refers to it any more */
+static inline void port_put(struct port *p)
+{
+    if (__atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) == 0)
+        port_free(p);
+}
+void port_receive_handle_gone(struct port *p); /* one of them; of the last, the port dies. No locks held */
+/* Why a transaction that stored to objects of p's manager cannot store to another's: they may be the
+ * same objects, and the manager the next one. */
+static inline int port_other_error(const struct port *p)
+{
+    return __atomic_load_n(&p->dead, __ATOMIC_RELAXED) ? -EOWNERDEAD : -EXDEV;
+}
+/* Queues an item unless it is queued already; false: the port is dead. */
+bool port_post(struct port *p, struct item *i);
+/* Takes it back; true: it was still queued, so nobody saw it. */
+bool port_withdraw(struct port *p, struct item *i);
+void item_prepare(struct item *i, enum item_kind kind);
+enum { MESSAGE_WORDS = sizeof(struct kd_message) / 8 };
+/* A message of the kernel, just taken off the queue, into the receiver's struct at `at`. 0; -EFAULT;
+ * -EMSGSIZE: it did not fit and is lost. Port lock held on entry, not on return. */
+must_check int notice_deliver(struct port *p, struct item *i, vaddr_t at);
+
+/* Bytes that travel with a message: frames, each one's owner the next, so that a full memory of single
+ * frames is no obstacle. data_in may wait for frames; *data is NULL or freed by data_free. */
+must_check int data_in(struct frame **data, vaddr_t from, uint64_t bytes); /* -ENOMEM, -EFAULT */
+must_check int data_out(vaddr_t to, const struct frame *data, uint64_t bytes);
+void data_free(struct frame *data);
+
+/* call.c */
+void call_init(void);
+void call_taken(struct item *i);             /* off the queue, in the taker's hands; port lock */
+void call_refuse(struct item *i, int error); /* a call that was taken: its caller is told */
+void calls_port_dead(struct port *p);        /* the callers of delivered calls are told */
+trap_call port_call, port_call_until, port_receive_call, port_reply, port_reply_receive; /* system calls */
+
+/* call.c */
+bool call_served_from(int pid);
+uint64_t call_next_token(void);
+
+#endif

@@ -1,0 +1,228 @@
+/*
+ * handle.c - handle tables (handle.h).
+ *
+ * Locks: p->handle_lock. References are dropped outside it: the last one may end an object.
+ */
+#include "process/handle.h"
+
+#include "block/block.h"
+#include "store/object.h"
+#include "message/port.h"
+#include "store/view.h"
+
+void handle_put(enum handle_type type, void *object)
+{
+    switch (type) {
+    case HANDLE_PROCESS: process_put(object); break;
+    case HANDLE_PORT: port_put(object); break;
+    case HANDLE_OBJECT: object_put(object); break;
+    case HANDLE_SNAPSHOT: snapshot_put(object); break;
+    default: break;
+    }
+}
+
+/* What else ends when a slot was emptied. False: there was nothing. */
+static bool slot_dropped(struct process *p, const struct handle_slot *old)
+{
+    if (old->type == HANDLE_NONE)
+        return false;
+    limit_uncharge(p, KD_LIMIT_HANDLES, 1);
+    if (old->type == HANDLE_BLOCK)
+        block_released(old->object);
+    if (old->type == HANDLE_PORT && old->rights & KD_RIGHT_RECEIVE)
+        port_receive_handle_gone(old->object);
+    handle_put(old->type, old->object);
+    return true;
+}
+
+/* H3: what a handle of a port may do in this process. */
+static uint32_t port_rights(struct port *port, const struct process *p, uint32_t rights)
+{
+    if (port->owner != p)
+        rights &= ~(uint32_t)KD_RIGHT_RECEIVE;
+    if (rights & KD_RIGHT_RECEIVE)
+        __atomic_fetch_add(&port->receive_handles, 1, __ATOMIC_RELAXED);
+    return rights;
+}
+
+static bool handle_table_ready(struct process *p)
+{
+    if (p->handles)
+        return true;
+    struct handle_slot *table = kalloc(PROCESS_HANDLES_MAX * sizeof(struct handle_slot));
+    if (!table)
+        return false;
+    lock_acquire(&p->handle_lock);
+    if (!p->handles) {
+        p->handles = table;
+        table = NULL;
+    }
+    lock_release(&p->handle_lock);
+    kfree(table);
+    return true;
+}
+
+static int handle_install(struct process *p, int slot, enum handle_type type, void *object,
+                          uint32_t rights)
+{
+    if (!handle_table_ready(p))
+        return -ENOMEM;
+    if (!limit_charge(p, KD_LIMIT_HANDLES, 1))
+        return -EMFILE;
+    int result = -EMFILE;
+    lock_acquire(&p->handle_lock);
+    if (slot < 0) {
+        for (slot = 0; slot < PROCESS_HANDLES_MAX; slot++)
+            if (p->handles[slot].type == HANDLE_NONE)
+                break;
+    }
+    if (slot < PROCESS_HANDLES_MAX && p->handles[slot].type == HANDLE_NONE) {
+        if (type == HANDLE_PORT)
+            rights = port_rights(object, p, rights);
+        p->handles[slot] = (struct handle_slot){type, rights, object};
+        result = slot;
+    }
+    lock_release(&p->handle_lock);
+    if (result < 0)
+        limit_uncharge(p, KD_LIMIT_HANDLES, 1);
+    return result;
+}
+
+int handle_new(struct process *p, enum handle_type type, void *object, uint32_t rights)
+{
+    return handle_install(p, -1, type, object, rights);
+}
+
+void *handle_get(int handle, enum handle_type type, uint32_t rights, int *error)
+{
+    void *found = handle_find(handle, type, rights);
+    *error = handle_failed(found) ? (int)(long)found : 0;
+    return handle_failed(found) ? NULL : found;
+}
+
+int handle_close(struct process *p, int handle)
+{
+    if ((unsigned)handle >= PROCESS_HANDLES_MAX || !p->handles)
+        return -EBADF;
+    lock_acquire(&p->handle_lock);
+    struct handle_slot *s = &p->handles[handle], old = *s;
+    if (old.type != HANDLE_VIEW)
+        *s = (struct handle_slot){0};
+    lock_release(&p->handle_lock);
+    if (old.type == HANDLE_VIEW)
+        return view_close(old.object, handle);
+    return slot_dropped(p, &old) ? 0 : -EBADF;
+}
+
+void handle_forget(struct process *p, int handle)
+{
+    lock_acquire(&p->handle_lock);
+    p->handles[handle] = (struct handle_slot){0};
+    lock_release(&p->handle_lock);
+    limit_uncharge(p, KD_LIMIT_HANDLES, 1);
+}
+
+/* A reference to what passes, with the rights asked for (0: all of the handle's; H2). */
+static int slot_lift(struct process *from, int handle, uint32_t rights,
+                     struct handle_passed *passed)
+{
+    if ((unsigned)handle >= PROCESS_HANDLES_MAX || !from->handles)
+        return -EBADF;
+    int result = 0;
+    lock_acquire(&from->handle_lock);
+    struct handle_slot s = from->handles[handle];
+    if (s.type == HANDLE_NONE)
+        result = -EBADF;
+    else if (s.type == HANDLE_VIEW || s.type == HANDLE_BLOCK)
+        result = -EPERM;
+    else if (rights & ~s.rights)
+        result = -EACCES;
+    else
+        handle_ref(s.type, s.object);
+    lock_release(&from->handle_lock);
+    if (!result)
+        *passed = (struct handle_passed){s.type, rights ? rights : s.rights, s.object};
+    return result;
+}
+
+int handle_lift(int handle, uint32_t rights, struct handle_passed *passed)
+{
+    int e = slot_lift(process_this(), handle, rights, passed);
+    return e ? e : -1;
+}
+
+void handle_drop(struct handle_passed *passed)
+{
+    if (passed->type != HANDLE_NONE)
+        handle_put(passed->type, passed->object);
+    passed->type = HANDLE_NONE;
+}
+
+static int passed_install(struct process *to, int slot, struct handle_passed *passed)
+{
+    int result = handle_install(to, slot, passed->type, passed->object, passed->rights);
+    if (result < 0)
+        handle_drop(passed);
+    passed->type = HANDLE_NONE;
+    return result;
+}
+
+int handle_install_passed(struct handle_passed *passed)
+{
+    return passed_install(process_this(), -1, passed);
+}
+
+int handle_pass_rights(struct process *from, int handle, struct process *to, int to_slot,
+                       uint32_t rights)
+{
+    struct handle_passed passed = {0};
+    int e = slot_lift(from, handle, rights, &passed);
+    return e ? e : passed_install(to, to_slot, &passed);
+}
+
+int handle_pass(struct process *from, int handle, struct process *to, int to_slot)
+{
+    return handle_pass_rights(from, handle, to, to_slot, 0);
+}
+
+void handle_process_gone(struct process *p)
+{
+    for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++) {
+        struct handle_slot old = p->handles[i];
+        p->handles[i] = (struct handle_slot){0};
+        (void)slot_dropped(p, &old);
+    }
+    kfree(p->handles);
+    p->handles = NULL;
+}
+
+long handle_call(unsigned number, const uint64_t a[6])
+{
+    struct process *p = process_this();
+    switch (number) {
+    case KD_HANDLE_CLOSE: return handle_close(p, (int)a[0]);
+    case KD_HANDLE_COPY:
+        return a[1] ? handle_pass_rights(p, (int)a[0], p, -1, (uint32_t)a[1]) : -EINVAL;
+    case KD_OBJECT_REVOKE: {
+        int error;
+        struct object *o = handle_get((int)a[0], HANDLE_OBJECT, KD_RIGHT_MANAGE, &error);
+        if (!o)
+            return error;
+        object_revoke(o);
+        object_put(o);
+        return 0;
+    }
+    default: return -ENOSYS;
+    }
+}
+
+void handle_check(struct process *p)
+{
+    lock_acquire(&p->handle_lock);
+    for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++) {
+        const struct handle_slot *s = &p->handles[i];
+        assert(s->type <= HANDLE_SNAPSHOT);
+        assert(s->type == HANDLE_NONE || s->type == HANDLE_SNAPSHOT || s->object != NULL);
+    }
+    lock_release(&p->handle_lock);
+}

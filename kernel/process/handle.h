@@ -1,0 +1,86 @@
+/*
+ * handle.h - handles: a process's numbers for kernel objects, with rights.
+ *
+ * H1  A slot in use holds one reference to its object.
+ * H2  A handle never has more rights than the one it was copied from.
+ * H3  port->receive_handles is how many slots of its owner have the right to receive; no other slot
+ *     has it. When the last is emptied the port dies.
+ */
+#ifndef KERNEL_HANDLE_H
+#define KERNEL_HANDLE_H
+
+#include "store/object.h"
+#include "message/port.h"
+#include "store/view.h"
+
+enum handle_type {
+    HANDLE_NONE, HANDLE_PROCESS, HANDLE_PORT, HANDLE_OBJECT, HANDLE_VIEW, HANDLE_BLOCK,
+    HANDLE_SNAPSHOT,
+};
+
+/* A new handle of p; consumes one reference to `object` if it succeeds. Number, -EMFILE, -ENOMEM. */
+must_check int handle_new(struct process *p, enum handle_type type, void *object, uint32_t rights);
+/* The object behind a handle of the calling process, with a reference; NULL and *error: -EBADF (no
+ * such handle, or another type) or -EACCES (a right is missing). */
+must_check void *handle_get(int handle, enum handle_type type, uint32_t rights, int *error);
+static inline void handle_ref(enum handle_type type, void *object)
+{
+    switch (type) {
+    case HANDLE_PROCESS: process_get(object); break;
+    case HANDLE_PORT: port_get(object); break;
+    case HANDLE_OBJECT: object_get(object); break;
+    case HANDLE_SNAPSHOT:
+        __atomic_fetch_add(&((struct snapshot *)object)->references, 1, __ATOMIC_RELAXED);
+        break;
+    default: break; /* views belong to their thread, disks live for ever */
+    }
+}
+
+void handle_check(struct process *p); /* panics if a slot is wrong */
+struct handle_slot {
+    enum handle_type type;
+    uint32_t rights;
+    void *object;
+};
+/* The same as handle_get in one result: the object, or a negative errno, for which handle_failed()
+ * is true. Inline, as each message looks up two handles. */
+static inline bool handle_failed(const void *found) { return (uintptr_t)found > (uintptr_t)-4096; }
+must_check static inline void *handle_find(int handle, enum handle_type type, uint32_t rights)
+{
+    struct process *p = process_this();
+    void *object = (void *)-(long)EBADF;
+    if ((unsigned)handle >= PROCESS_HANDLES_MAX || !p->handles)
+        return object;
+    lock_acquire(&p->handle_lock);
+    struct handle_slot *s = &p->handles[(unsigned)handle];
+    if (__builtin_expect(s->type == type, 1)) {
+        object = (void *)-(long)EACCES;
+        if (__builtin_expect(!(rights & ~s->rights), 1)) {
+            object = s->object;
+            handle_ref(type, object);
+        }
+    }
+    lock_release(&p->handle_lock);
+    return object;
+}
+void handle_put(enum handle_type type, void *object);
+must_check int handle_close(struct process *p, int handle);
+/* Copies a handle of `from` into a given free slot of `to`, or any with to_slot -1. */
+must_check int handle_pass(struct process *from, int handle, struct process *to, int to_slot);
+/* The same with fewer rights (0: the same ones). */
+must_check int handle_pass_rights(struct process *from, int handle, struct process *to, int to_slot,
+                                  uint32_t rights);
+
+/* A handle on its way in a message: a reference that is in no table. HANDLE_NONE: none. */
+struct handle_passed {
+    enum handle_type type;
+    uint32_t rights;
+    void *object;
+};
+/* Copies the calling process's handle, with these rights. -1 (for the message), or an errno. */
+must_check int handle_lift(int handle, uint32_t rights, struct handle_passed *passed);
+/* Makes it a handle of the calling process, and *passed empty: its number, or -errno. */
+must_check int handle_install_passed(struct handle_passed *passed);
+void handle_drop(struct handle_passed *passed);
+
+#endif

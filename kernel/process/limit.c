@@ -1,0 +1,227 @@
+/*
+ * limit.c - one table of counters and limits per process, and who ends when memory is gone.
+ *
+ * Everything that a process can have many of is charged where it is made and given back where it
+ * ends; what would be over the limit is refused there, with an errno. A process's children begin
+ * with its limits. A process may lower its own, and raise them to a ceiling that it may only lower.
+ *
+ * What the counts bound is not counted once more as memory: page tables, stacks, records.
+ *
+ * L1  used[w] is what the process has at this moment: 0 when the last of it is gone.
+ *
+ * Locks: none for the table. The process table's in limit_end_largest().
+ */
+#include "process/limit.h"
+
+#include "file/file.h"
+#include "process/process_private.h"
+#include "store/view.h"
+#include "process/vm.h"
+
+/* For all but what init starts itself: so the shell has something left when its programs have taken
+ * what they may. Of memory in parts (of 8); 0: as much as there can be. */
+static const struct { uint64_t can, parts, most; } defaults[KD_LIMITS] = {
+    [KD_LIMIT_MEMORY] = {.parts = 6},
+    [KD_LIMIT_HANDLES] = {.can = PROCESS_HANDLES_MAX},
+    [KD_LIMIT_THREADS] = {.can = PROCESS_THREADS_MAX},
+    [KD_LIMIT_VIEWS] = {.can = KD_VIEW_MAX, .most = KD_VIEW_MAX * 3 / 4},
+    [KD_LIMIT_COPIES] = {.parts = 4},
+    [KD_LIMIT_MESSAGES] = {.can = PROCESS_THREADS_MAX},
+    [KD_LIMIT_FILES] = {.can = PROCESS_FILES_MAX},
+    [KD_LIMIT_PROCESSES] = {.can = PROCESS_MAX, .most = PROCESS_MAX - 32},
+    [KD_LIMIT_PINS] = {.parts = 2},
+    [KD_LIMIT_VERSIONS] = {.parts = 2},
+};
+
+static uint64_t in_frames(enum kd_limit which, uint64_t value)
+{
+    return which == KD_LIMIT_MEMORY ? value >> PAGE_SHIFT : value;
+}
+
+static uint64_t in_units(enum kd_limit which, uint64_t value)
+{
+    return which == KD_LIMIT_MEMORY ? value << PAGE_SHIFT : value;
+}
+
+static uint64_t at_start(enum kd_limit which, bool of_init)
+{
+    uint64_t can = defaults[which].can ? defaults[which].can : frame_total_count();
+    uint64_t most = defaults[which].parts ? can / 8 * defaults[which].parts : defaults[which].most;
+    return of_init || !most ? can : most;
+}
+
+void limit_begin(struct process *p, const struct process *parent, const uint64_t *asked)
+{
+    bool of_init = !parent || parent->pid == process_table.init;
+    for (unsigned i = 0; i < KD_LIMITS; i++) {
+        uint64_t most = at_start(i, of_init), ceiling = most;
+        if (parent) {
+            most = MIN(most, parent->limits.most[i]);
+            ceiling = MIN(ceiling, parent->limits.ceiling[i]);
+        }
+        if (asked && asked[i])
+            most = ceiling = MIN(in_frames(i, asked[i]), ceiling);
+        p->limits.most[i] = most;
+        p->limits.ceiling[i] = ceiling;
+    }
+}
+
+/* Others begin with a lower ceiling, and nobody's ceiling rises. */
+bool limit_may_take_kept(const struct process *p)
+{
+    return !p || p->limits.ceiling[KD_LIMIT_VIEWS] == KD_VIEW_MAX;
+}
+
+/* ---- charging ---- */
+
+uint64_t limit_used(const struct process *p, enum kd_limit which)
+{
+    return p->limits.used[which] + (which == KD_LIMIT_MEMORY ? p->frames : 0);
+}
+
+uint64_t limit_left(const struct process *p, enum kd_limit which)
+{
+    uint64_t used = limit_used(p, which), most = p->limits.most[which];
+    return most > used ? most - used : 0;
+}
+
+uint64_t limit_charge_some(struct process *p, enum kd_limit which, uint64_t n)
+{
+    uint64_t most = p->limits.most[which];
+    uint64_t now = __atomic_add_fetch(&p->limits.used[which], n, __ATOMIC_RELAXED)
+                   + (which == KD_LIMIT_MEMORY ? p->frames : 0);
+    uint64_t over = now > most ? MIN(n, now - most) : 0;
+    limit_uncharge(p, which, over);
+    return n - over;
+}
+
+bool limit_charge(struct process *p, enum kd_limit which, uint64_t n)
+{
+    uint64_t some = limit_charge_some(p, which, n);
+    if (some < n)
+        limit_uncharge(p, which, some);
+    return some == n;
+}
+
+void limit_uncharge(struct process *p, enum kd_limit which, uint64_t n)
+{
+    uint64_t left = __atomic_sub_fetch(&p->limits.used[which], n, __ATOMIC_RELAXED);
+    assert((int64_t)left >= 0); /* L1 */
+}
+
+bool limit_memory_left(const struct process *p)
+{
+    return p->frames < p->limits.most[KD_LIMIT_MEMORY];
+}
+
+/* ---- seen and set ---- */
+
+void limit_info(const struct process *p, uint64_t used[KD_LIMITS], uint64_t most[KD_LIMITS])
+{
+    for (unsigned i = 0; i < KD_LIMITS; i++) {
+        used[i] = in_units(i, limit_used(p, i));
+        most[i] = in_units(i, p->limits.most[i]);
+    }
+    used[KD_LIMIT_FILES] = fd_count(p);
+    used[KD_LIMIT_PROCESSES] = process_table.count;
+    used[KD_LIMIT_VERSIONS] = version_most_kept(p);
+}
+
+/* The limit behind one of prlimit64's resources, or -1; *shift: its unit is 1 << shift of ours. */
+static int limit_of_resource(uint64_t resource, unsigned *shift)
+{
+    enum { DATA = 2, RSS = 5, NPROC = 6, NOFILE = 7, MEMLOCK = 8, AS = 9 };
+    *shift = 0;
+    switch (resource) {
+    case NPROC: return KD_LIMIT_PROCESSES;
+    case NOFILE: return KD_LIMIT_FILES;
+    case MEMLOCK: *shift = PAGE_SHIFT; return KD_LIMIT_PINS;
+    case DATA:
+    case RSS:
+    case AS: *shift = PAGE_SHIFT; return KD_LIMIT_MEMORY;
+    default: break;
+    }
+    if (resource - KD_RLIMIT >= KD_LIMITS)
+        return -1;
+    *shift = resource == KD_RLIMIT + KD_LIMIT_MEMORY ? PAGE_SHIFT : 0;
+    return (int)(resource - KD_RLIMIT);
+}
+
+int limit_resource(struct process *p, uint64_t resource, const uint64_t in[2], uint64_t out[2])
+{
+    enum { STACK = 3, LINUX_RESOURCES = 16 };
+    unsigned shift;
+    int which = limit_of_resource(resource, &shift);
+    if (which < 0 && resource >= LINUX_RESOURCES)
+        return -EINVAL;
+    if (which < 0) { /* what is as it is */
+        out[0] = out[1] = resource == STACK ? VM_STACK_BYTES : ~0ull;
+        return in && (in[0] != out[0] || in[1] != out[1]) ? -EPERM : 0;
+    }
+    struct limits *l = &p->limits;
+    out[0] = l->most[which] << shift;
+    out[1] = l->ceiling[which] << shift;
+    if (!in)
+        return 0;
+    uint64_t most = in[0] >> shift, ceiling = in[1] >> shift; /* endless: as far as it goes */
+    if (in[1] == ~0ull)
+        ceiling = l->ceiling[which];
+    if (in[0] == ~0ull)
+        most = ceiling;
+    if (most > ceiling)
+        return -EINVAL;
+    if (ceiling > l->ceiling[which])
+        return -EPERM;
+    l->most[which] = most;
+    l->ceiling[which] = ceiling;
+    return 0;
+}
+
+/* ---- out of memory ---- */
+
+/* Its own frames, the kernel's for it, and pages that others cannot have because it does not clean them;
+ * for a manager also copies: who has them can give none away before the manager goes on. */
+static uint64_t holds(const struct process *p, bool for_manager)
+{
+    return limit_used(p, KD_LIMIT_MEMORY) + p->dirty + (for_manager ? limit_used(p, KD_LIMIT_COPIES) : 0);
+}
+
+#define ENDING_NS 5000000000ull /* who takes longer waits for a manager that says nothing, perhaps for ever */
+
+/* With a reference, or NULL. *ending: somebody ends at this moment, so there will be memory. */
+static struct process *largest(bool *ending, bool for_manager)
+{
+    struct process *found = NULL;
+    uint64_t now = arch_time_ns();
+    *ending = false;
+    objects_sum_dirty();
+    lock_acquire(&process_table.lock);
+    uint64_t most = for_manager ? 0 : frame_total_count() / MAX(process_table.count, 1u);
+    list_each(struct process, p, &process_table.all, link) {
+        uint64_t has = holds(p, for_manager);
+        *ending |= p->dying && !p->ended && now - p->dying_ns < ENDING_NS;
+        if (p->dying || p->pid == process_table.init || p->spills || has <= most)
+            continue;
+        found = p;
+        most = has;
+    }
+    if (found)
+        process_get(found);
+    lock_release(&process_table.lock);
+    return found;
+}
+
+bool limit_end_largest(bool for_manager)
+{
+    bool ending;
+    struct process *p = largest(&ending, for_manager);
+    if (!p)
+        return ending;
+    if (!ending)
+        process_kill(p, 137, "out of memory: of all programs it holds the most, %llu of %llu KiB; give "
+                     "the machine more memory, or it less (limit memory)",
+                     (unsigned long long)holds(p, for_manager) * (PAGE_BYTES / 1024),
+                     (unsigned long long)frame_total_count() * (PAGE_BYTES / 1024));
+    process_put(p);
+    return true;
+}

@@ -1,0 +1,463 @@
+/*
+ * process.c - processes: birth, threads, death, waiting.
+ *
+ * A process dies in this order. Somebody sets `dying` and kills its threads (process_kill,
+ * process_exit). Each thread leaves by process_thread_leave(), on its way back to user mode or out
+ * of an interruptible wait; in it, view_thread_gone() ends its transactions. One that commits goes on
+ * without its process (commit_ask). The last one runs the hooks of views, ports, handles and objects,
+ * closes the files, frees the memory and the page tables, and turns the process into an entry with a
+ * status. The parent's wait takes that entry.
+ *
+ * Invariants
+ *   R1  A process is in the table from its creation until its parent, or init in its place, has
+ *       waited for it; the table holds one reference, each thread another.
+ *   R2  `status` does not change any more once `dying` is set.
+ *   R3  A thread is in process->threads from its start until process_thread_leave() takes it off.
+ *       One that is added to a dying process is killed in the same section.
+ *
+ * Locks: process_table.lock (parents, ends, the list), then process->lock (threads, dying, status).
+ */
+#include "process/process_private.h"
+
+#include "file/file.h"
+#include "linux/futex.h"
+#include "process/handle.h"
+#include "store/object.h"
+#include "linux/signal.h"
+#include "look/trace.h"
+#include "process/vm.h"
+
+#define BACKTRACE_MAX 6
+#define STACK_TRIES 16
+
+struct process_table process_table = {.lock = LOCK_INIT(RANK_PROCESS_TABLE, "processes"),
+                                      .all = LIST_INIT(process_table.all)};
+
+void process_get(struct process *p)
+{
+    __atomic_add_fetch(&p->references, 1, __ATOMIC_RELAXED);
+}
+
+void process_put(struct process *p)
+{
+    if (__atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) == 0)
+        kfree(p);
+}
+
+/* process_table.lock held. */
+static struct process *process_lookup(int pid)
+{
+    list_each(struct process, p, &process_table.all, link)
+        if (p->pid == pid)
+            return p;
+    return NULL;
+}
+
+struct process *process_find(int pid)
+{
+    lock_acquire(&process_table.lock);
+    struct process *p = process_lookup(pid);
+    if (p && p->ended)
+        p = NULL;
+    if (p)
+        process_get(p);
+    lock_release(&process_table.lock);
+    return p;
+}
+
+/* ---- birth ---- */
+
+struct process *process_new(const char *path, struct process *parent, struct node *cwd)
+{
+    struct process *p = kalloc(sizeof(*p));
+    if (!p)
+        return NULL;
+    const char *name = path;
+    for (const char *s = path; *s; s++)
+        if (*s == '/')
+            name = s + 1;
+    strlcpy(p->name, name, sizeof(p->name));
+    p->references = 1;
+    p->pid = (int)thread_id_alloc();
+    p->parent = parent ? parent->pid : 0;
+    lock_init(&p->lock, RANK_PROCESS, "process");
+    lock_init(&p->file_lock, RANK_PROCESS, "descriptors");
+    lock_init(&p->handle_lock, RANK_HANDLES, "handles");
+    lock_init(&p->attach_lock, RANK_ATTACH, "attachments");
+    list_init(&p->link);
+    list_init(&p->threads);
+    list_init(&p->waiters);
+    p->cwd = cwd;
+    limit_begin(p, parent, NULL);
+    if (vm_space_new(p)) {
+        kfree(p);
+        return NULL;
+    }
+    return p;
+}
+
+/* What process_end() and a failed creation share: nothing runs in it any more. */
+static void process_strip(struct process *p)
+{
+    view_process_gone(p);
+    handle_process_gone(p);
+    object_process_gone(p);
+    fd_close_all(p);
+    signal_process_free(p);
+    vm_space_free(p);
+    node_put(p->cwd);
+    p->cwd = NULL;
+}
+
+static void table_free(struct process *p)
+{
+    paddr_t top = p->table;
+    p->table = 0;
+    arch_table_free(top, false);
+}
+
+void process_discard(struct process *p)
+{
+    process_strip(p);
+    table_free(p);
+    process_put(p);
+}
+
+/* A thread that was killed before it began leaves at once. */
+static void begin_thread(void *arg)
+{
+    struct thread_begin b = *(struct thread_begin *)arg;
+    kfree(arg);
+    if (thread_this()->killed)
+        process_thread_leave();
+    if (!b.resumes)
+        arch_user_enter(b.entry, b.stack, 0);
+    arch_set_fs_base(&thread_this()->arch, b.fs_base);
+    arch_user_resume(&b.registers);
+}
+
+/* What a thread that resumes has from the one that makes it. */
+static void inherit(struct thread *t)
+{
+    t->signals_blocked = thread_this()->signals_blocked;
+    arch_thread_copy_fpu(&t->arch, &thread_this()->arch);
+}
+
+int process_load(const char *path, const char *const *argv, const char *const *envp,
+                 struct process *parent, struct thread_begin **begin, struct process **out)
+{
+    struct node *image;
+    struct node *cwd = parent ? cwd_get(parent) : node_root();
+    if (!parent)
+        node_get(cwd);
+    int error = node_find(cwd, path, &image);
+    struct process *p = error ? NULL : process_new(path, parent, cwd);
+    if (!p)
+        node_put(cwd);
+    if (error)
+        return error;
+    struct thread_begin *b = kalloc(sizeof(*b));
+    error = p && b ? elf_load(p, image, path, argv, envp, &b->entry, &b->stack) : -ENOMEM;
+    node_put(image);
+    if (error) {
+        if (p)
+            process_discard(p);
+        kfree(b);
+    }
+    *begin = b;
+    *out = p;
+    return error;
+}
+
+bool process_room(void)
+{
+    const struct process *me = process_this();
+    return process_table.count < (me ? me->limits.most[KD_LIMIT_PROCESSES] : PROCESS_MAX);
+}
+
+int process_launch(struct process *p, struct thread_begin *b)
+{
+    lock_acquire(&process_table.lock);
+    bool room = process_room();
+    process_table.count += room;
+    lock_release(&process_table.lock);
+    struct thread *t = room ? thread_new(p, begin_thread, b, p->name) : NULL;
+    lock_acquire(&process_table.lock);
+    if (t) {
+        t->id = (uint64_t)p->pid;
+        t->clear_child_tid = b->clear_child_tid;
+        if (b->resumes)
+            inherit(t);
+        process_get(p); /* the table's, */
+        process_get(p); /* and the thread's */
+        list_push_back(&p->threads, &t->process_link);
+        p->thread_count = 1;
+        (void)limit_charge_some(p, KD_LIMIT_THREADS, 1);
+        list_push_back(&process_table.all, &p->link);
+    } else if (room) {
+        process_table.count--;
+    }
+    lock_release(&process_table.lock);
+    if (t) {
+        trace_name(p->pid, p->name);
+        thread_start(t);
+    }
+    return t ? 0 : room ? -ENOMEM : -EAGAIN;
+}
+
+long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
+                        vaddr_t clear_child_tid, vaddr_t parent_tid, vaddr_t child_tid)
+{
+    struct process *p = process_this();
+    uint32_t tid = (uint32_t)thread_id_alloc();
+    if ((parent_tid && copy_to_user(parent_tid, &tid, sizeof(tid)))
+        || (child_tid && copy_to_user(child_tid, &tid, sizeof(tid))))
+        return -EFAULT;
+    if (!limit_charge(p, KD_LIMIT_THREADS, 1))
+        return -EAGAIN;
+    struct thread_begin *b = kalloc(sizeof(*b));
+    struct thread *t = b ? thread_new(p, begin_thread, b, p->name) : NULL;
+    for (int i = 0; b && !t && i < STACK_TRIES && evict_more(); i++) /* it is frames in one piece */
+        t = thread_new(p, begin_thread, b, p->name);
+    if (!t) {
+        kfree(b);
+        limit_uncharge(p, KD_LIMIT_THREADS, 1);
+        return -EAGAIN;
+    }
+    b->registers = *registers;
+    b->fs_base = fs_base;
+    b->resumes = true;
+    t->id = tid;
+    t->clear_child_tid = clear_child_tid;
+    inherit(t);
+    lock_acquire(&p->lock);
+    process_get(p);
+    list_push_back(&p->threads, &t->process_link);
+    p->thread_count++;
+    if (p->dying) /* R3 */
+        thread_kill(t);
+    lock_release(&p->lock);
+    thread_start(t);
+    return tid;
+}
+
+/* ---- death ---- */
+
+/* Sets the status and tells the threads to leave. True: nobody had done it before. */
+static bool process_condemn(struct process *p, int status, int signal)
+{
+    lock_acquire(&p->lock);
+    bool first = !p->dying;
+    if (first) {
+        p->dying = true;
+        p->dying_ns = arch_time_ns();
+        p->status = status & 255; /* R2 */
+        p->signal = signal;
+    }
+    list_for (l, &p->threads)
+        thread_kill(container_of(l, struct thread, process_link));
+    lock_release(&p->lock);
+    return first;
+}
+
+void process_exit(struct process *p, int status) { process_condemn(p, status, 0); }
+void process_end_by(struct process *p, int signal) { process_condemn(p, 128 + signal, signal); }
+
+/* One line, so that it stays together in the log. The addresses are those of calls, not behind them. */
+struct back { char text[320]; size_t n; };
+
+static void back_add(struct back *b, const struct process *p, vaddr_t at)
+{
+    if (b->n < sizeof(b->text) - 1)
+        b->n += (size_t)snprintk(b->text + b->n, sizeof(b->text) - b->n, "%s %s+0x%lx",
+                                 b->n ? "" : ", called from", p->name, at - 1);
+}
+
+/* Code without frame pointers, such as the C library's, lies below the first frame: what stands there behind a
+ * call probably is a place to return to. */
+static void back_look(struct process *p, const struct trap_frame *f, struct back *b)
+{
+    enum { LOOK_BYTES = 16384 };
+    uint64_t word;
+    vaddr_t at = (trap_stack_pointer(f) + 7) & ~7ull, end = at + LOOK_BYTES;
+    for (; at < end && at != trap_frame_pointer(f) && !copy_from_user(&word, at, sizeof(word)); at += 8)
+        if (vm_is_code(p, word) && user_calls_before(word))
+            back_add(b, p, word);
+}
+
+/* Who called, as far as frame pointers lead through code. */
+static void backtrace(struct process *p, const struct trap_frame *f, struct back *b)
+{
+    uint64_t frame[2] = {trap_frame_pointer(f), 0};
+    back_look(p, f, b);
+    for (vaddr_t at = 0, i = 0; i < BACKTRACE_MAX && frame[0] > at; i++) {
+        at = frame[0];
+        if (at % 8 || copy_from_user(frame, at, sizeof(frame)) || !vm_is_code(p, frame[1]))
+            break;
+        back_add(b, p, frame[1]);
+    }
+}
+
+void process_kill(struct process *p, int status, const char *format, ...)
+{
+    char text[160];
+    struct back trace = {.n = 0};
+    va_list arguments;
+    struct thread *t = thread_this();
+    if (!process_condemn(p, status, status > 128 ? status - 128 : SIGNAL_KILL))
+        return;
+    va_start(arguments, format);
+    vsnprintk(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    if (t->process != p) {
+        printk("%s[%d]: killed: %s", p->name, p->pid, text);
+        return;
+    }
+    const struct trap_frame *f = arch_user_frame(&t->arch);
+    backtrace(p, f, &trace);
+    printk("%s[%d]: killed: %s, at %s+0x%lx%s", p->name, p->pid, text, p->name,
+           trap_place(f), trace.text);
+    arch_print_trap(f);
+    report_events(p->pid);
+    report_store(p);
+}
+
+void trap_user_exception(struct trap_frame *f, const char *what)
+{
+    int signal = trap_signal(f);
+    if (!signal_fault(signal, trap_place(f)))
+        process_kill(process_this(), 128 + signal, "%s", what);
+}
+
+/* Children go to init; wakes whoever waits for this end. process_table.lock held. */
+static void tell_family(struct process *p)
+{
+    struct process *init = process_lookup(process_table.init), *parent = process_lookup(p->parent);
+    list_each(struct process, child, &process_table.all, link) {
+        if (child->parent == p->pid) {
+            child->parent = process_table.init;
+            child->adopted = true;
+        }
+    }
+    if (!parent || parent->ended)
+        p->parent = process_table.init;
+    if (init)
+        thread_wake_all(&init->waiters);
+    if (parent)
+        thread_wake_all(&parent->waiters);
+}
+
+/* The last thread has left; runs in it. */
+static void process_end(struct process *p)
+{
+    trace_process_gone(p);
+    TRACE_RARE(EXIT, p->status, 0, 0);
+    process_strip(p);
+    thread_this()->process = NULL; /* it wants no table of its own from here on */
+    table_free(p);
+    lock_acquire(&process_table.lock);
+    p->ended = true;
+    tell_family(p);
+    struct process *parent = process_lookup(p->parent);
+    if (parent && !parent->ended)
+        process_get(parent);
+    else
+        parent = NULL;
+    lock_release(&process_table.lock);
+    if (parent) {
+        const struct signal_info info = {.code = p->signal ? 2 : 1, .pid = p->pid,
+                                         .status = p->signal ? p->signal : p->status};
+        (void)!signal_send(parent, 0, SIGNAL_CHILD, &info);
+        process_put(parent);
+    }
+    if (p->pid == process_table.init)
+        panic("init ended with status %d: nothing is left to run", p->status);
+}
+
+void process_thread_part(void)
+{
+    struct thread *t = thread_this();
+    struct process *p = t->process;
+    view_thread_gone(t);
+    futex_thread_gone(t);
+    call_thread_gone(t);
+    lock_acquire(&p->lock);
+    list_remove(&t->process_link);
+    bool last = --p->thread_count == 0;
+    limit_uncharge(p, KD_LIMIT_THREADS, 1);
+    if (last && !p->dying) { /* every thread ended by itself */
+        p->dying = true;
+        p->status = 0;
+    }
+    lock_release(&p->lock);
+    if (last)
+        process_end(p);
+    t->process = NULL;
+}
+
+_Noreturn void process_thread_leave(void)
+{
+    struct process *p = process_this();
+    process_thread_part();
+    process_put(p);
+    thread_exit();
+}
+
+/* ---- Ctrl-C ---- */
+
+static unsigned foreground_for(void (*fn)(struct process *p))
+{
+    unsigned count = 0;
+    lock_acquire(&process_table.lock);
+    list_each(struct process, p, &process_table.all, link) {
+        if (!(p->flags & KD_PROCESS_FOREGROUND) || p->ended)
+            continue;
+        count++;
+        if (fn)
+            fn(p);
+    }
+    lock_release(&process_table.lock);
+    return count;
+}
+
+static void interrupt(struct process *p) { (void)!signal_send(p, 0, SIGNAL_INTERRUPT, NULL); }
+void process_interrupt(void) { foreground_for(interrupt); }
+bool process_foreground(void) { return foreground_for(NULL) > 0; }
+
+unsigned process_count(void) { return process_table.count; }
+
+void process_check(void)
+{
+    lock_acquire(&process_table.lock);
+    list_each(struct process, p, &process_table.all, link) {
+        if (p->ended)
+            continue;
+        vm_check(p);
+        handle_check(p);
+    }
+    lock_release(&process_table.lock);
+}
+
+void process_start_first(void)
+{
+    static const char *const argv[] = {"/bin/init", NULL}, *const envp[] = {NULL};
+    struct process *p;
+    struct thread_begin *b;
+    struct file *f;
+    int error = process_load("/bin/init", argv, envp, NULL, &b, &p);
+    if (!error)
+        error = file_open(node_root(), "/dev/console", O_RDWR, &f);
+    if (error)
+        panic("cannot start /bin/init: error %d; %s", -error,
+              error == -ENOMEM ? "the machine needs more memory (48 MiB do)" : "is there an initrd?");
+    for (int fd = 0; fd < 3; fd++) {
+        file_get(f);
+        (void)!fd_set(p, fd, f);
+    }
+    file_put(f);
+    process_table.init = p->pid;
+    error = process_launch(p, b);
+    if (error)
+        panic("cannot start /bin/init: error %d", -error);
+    process_put(p);
+}

@@ -1,0 +1,132 @@
+/*
+ * process.h - processes: an address space in slot 0, threads, files, handles, attached objects.
+ */
+#ifndef KERNEL_PROCESS_H
+#define KERNEL_PROCESS_H
+
+#include "process/limit.h"
+#include "thread/thread.h"
+
+#define PROCESS_MAX 256
+#define PROCESS_FILES_MAX 64
+#define PROCESS_THREADS_MAX 256
+#define PROCESS_HANDLES_MAX 256
+
+struct file;
+struct node;
+struct handle_slot;
+struct attachment;
+
+struct process {
+    int pid, parent;
+    char name[KD_NAME_MAX];
+    struct lock lock;                /* RANK_PROCESS */
+    struct list link;                /* all processes; process table lock */
+    struct list threads;
+    unsigned thread_count;
+    bool dying, ended;
+    uint64_t dying_ns; /* since when */
+    bool adopted;                    /* by init, from a parent that ended; process table lock */
+    int status;                      /* exit status; 128 + signal if it was killed */
+    int signal;                      /* that ended it, or 0 */
+    struct list waiters;             /* its threads that wait for children; process table lock */
+    uint32_t references;             /* atomic: handles, threads, table */
+    uint64_t cpu_ns, children_ns;    /* atomic; of the children that it waited for: process table lock */
+    uint32_t flags;
+    struct limits limits;
+
+    /* vm.c */
+    struct lock space_lock;          /* RANK_SPACE */
+    paddr_t table;                   /* top-level table; slot 0 exists from the start */
+    struct list regions;
+    unsigned region_count;
+    uint64_t frames;
+    vaddr_t brk_start, brk_end;
+
+    /* file.c */
+    struct lock file_lock;           /* RANK_FILE is per file; this one RANK_PROCESS + own use */
+    struct file *files[PROCESS_FILES_MAX];
+    uint64_t files_close_on_exec;    /* bit by descriptor; file_lock */
+    struct node *cwd;
+
+    /* signal.c; lock */
+    struct signal_actions *signal_actions; /* NULL: all defaults */
+    uint64_t signals_pending;
+
+    /* handle.c */
+    struct lock handle_lock;         /* RANK_HANDLES */
+    struct handle_slot *handles;     /* PROCESS_HANDLES_MAX, allocated on first use */
+
+    /* view.c, object.c */
+    struct lock attach_lock;         /* RANK_ATTACH */
+    struct attachment **attachments; /* sorted by base address */
+    unsigned attachment_count, attachment_capacity;
+    uint32_t attach_generation;      /* atomic: rises with each change */
+    struct view *plain;              /* maps objects that are not transactional; view.c */
+    uint64_t dirty;                  /* of its objects: pages that it is to clean; objects_sum_dirty() */
+    bool spills;                     /* manages objects with KD_OBJECT_SPILLS: may use the reserve */
+    struct kd_view_stats stats;
+};
+
+/* NULL in kernel threads. */
+static inline struct process *process_this(void) { return thread_this()->process; }
+struct process *process_find(int pid);         /* with a reference, or NULL; process_put */
+void process_get(struct process *p);
+void process_put(struct process *p);
+/* Ends the whole process with a message in the log; the calling thread leaves at its return to
+ * user mode. */
+void process_kill(struct process *p, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same without a message: exit_group. */
+void process_exit(struct process *p, int status);
+void process_end_by(struct process *p, int signal);
+/* A further thread of the calling process that starts in user mode with these registers. Its tid,
+ * or -ENOMEM, -EAGAIN, -ESRCH (the process is ending). */
+must_check long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
+                                   vaddr_t clear_child_tid, vaddr_t parent_tid, vaddr_t child_tid);
+void process_interrupt(void);                  /* Ctrl-C: ends the foreground processes */
+bool process_foreground(void);                 /* is there one? */
+unsigned process_count(void);
+/* 20 - the niceness of the thread, which was set before unless nice is NULL; -ESRCH. */
+must_check long process_thread_nice(uint64_t id, const int *nice);
+/* The calling thread, which was killed, is not the process's any more. It may go on in the kernel, keeps its
+ * reference to the process, and never goes back to user mode. */
+void process_thread_part(void);
+void process_check(void);                      /* vm_check() of all; panics if one is wrong */
+void process_start_first(void);                /* /bin/init */
+
+/* elf.c: maps the program into the new process's empty space and builds its first stack.
+ * 0, -ENOEXEC (the log says why), -E2BIG, -ENOMEM, -EIO. */
+must_check int elf_load(struct process *p, struct node *image, const char *path,
+                        const char *const *argv, const char *const *envp, vaddr_t *entry,
+                        vaddr_t *stack);
+
+/* vm.c: user memory outside the store region. */
+int vm_fault(struct process *p, vaddr_t at, unsigned flags); /* 0, -EFAULT, -EACCES, -ENOMEM */
+
+/* Hooks that process.c calls, in this order, when the last thread of a process has left the user
+ * mode for ever (so nothing of it runs any more): */
+void view_process_gone(struct process *p);     /* view.c: abort or reap its views */
+void handle_process_gone(struct process *p);   /* handle.c: closes all; managers die here */
+void object_process_gone(struct process *p);   /* attach.c: its objects and attachments end, CLIENT_GONE */
+/* And once per thread, in that thread, before it exits (view.c: aborts its transactions): */
+void view_thread_gone(struct thread *t);
+void call_thread_gone(struct thread *t);       /* call.c: its slot for calls */
+
+/* Bytes that nobody should rely on being secret: of the clock, or of seed=TEXT on the command line. */
+void random_bytes(void *to, size_t bytes);
+void random_init(void); /* they make the stack guard, too: for a caller that never returns. system.c */
+/* look.c: a text about the system or a process. Its length, -ESRCH, -EINVAL, -ENOMEM, -EFAULT. */
+long look_call(unsigned what, int pid, vaddr_t to, uint64_t bytes);
+/* syscall.c: calls that got -ENOSYS because nobody knows their number. */
+extern uint64_t syscall_unknown_count;
+/* syscall.c dispatches numbers 1000.. to this table's owners: */
+long handle_call(unsigned number, const uint64_t a[6]);   /* 1000..1009  handle.c  */
+long process_call(unsigned number, const uint64_t a[6]);  /* 1010..1019  process.c */
+long system_call(unsigned number, const uint64_t a[6]);   /* of them: information, system.c */
+long port_syscall(unsigned number, const uint64_t a[6]);  /* 1020..1039  port.c, call.c */
+long object_syscall(unsigned number, const uint64_t a[6]);/* 1040..1059  object.c  */
+long txn_syscall(unsigned number, const uint64_t a[6]);   /* 1060..1099  view.c, commit.c */
+long block_syscall(unsigned number, const uint64_t a[6]); /* 1100..1109  block_call.c */
+
+#endif

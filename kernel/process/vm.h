@@ -1,0 +1,59 @@
+/*
+ * vm.h - a process's own memory: regions in slot 0, below VM_END. Contract in vm.c.
+ */
+#ifndef KERNEL_VM_H
+#define KERNEL_VM_H
+
+#include "memory/frame.h"
+#include "process/process.h"
+
+struct node;
+
+#define VM_START     0x10000ull         /* nothing is mapped below: a null pointer faults */
+#define VM_IMAGE_END 0x4000000000ull    /* programs and their heaps lie below, mappings above */
+#define VM_END       0x7ffff00000ull    /* the first thread's stack ends here, within slot 0 */
+#define VM_STACK_BYTES (8ull << 20)
+#define VM_STACK_GUARD (VM_END - VM_STACK_BYTES - PAGE_BYTES) /* the page below it is nobody's */
+#define VM_REGIONS_MAX 8192
+
+enum { VM_READ = 1, VM_WRITE = 2, VM_EXECUTE = 4 };           /* Linux's PROT_* */
+enum { VM_FIXED = 1, VM_NO_REPLACE = 2 };
+
+/* What a mapping shows. node NULL: zeros. Bytes at and after file_bytes are zeros, too. */
+struct vm_source {
+    struct node *node;
+    uint64_t offset_bytes, file_bytes;
+};
+
+must_check int vm_space_new(struct process *p);
+/* fork: all regions and pages of `from` into an empty space that nobody uses yet. -ENOMEM. */
+must_check int vm_copy_space(struct process *to, struct process *from);
+/* execve: the spaces change places; neither is in use but by the calling thread, which reloads. */
+void vm_exchange(struct process *a, struct process *b);
+void vm_space_free(struct process *p);         /* the last thread left user mode; not loaded */
+
+/* Maps [at, at + bytes); without VM_FIXED `at` is a hint. bytes > 0. The address, or -EINVAL,
+ * -EACCES (writable and executable), -ENOMEM, -EEXIST (VM_NO_REPLACE). */
+must_check long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection,
+                       unsigned flags, const struct vm_source *source);
+must_check int vm_unmap(struct process *p, vaddr_t at, uint64_t bytes);
+must_check int vm_protect(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection);
+must_check long vm_remap(struct process *p, vaddr_t at, uint64_t old_bytes, uint64_t new_bytes);
+vaddr_t vm_break(struct process *p, vaddr_t end);   /* the new end, or the old one: it failed */
+/* Zero on demand: frees the frames but keeps the region (madvise). */
+must_check int vm_forget(struct process *p, vaddr_t at, uint64_t bytes);
+
+/* Not of the store region, so that a touch waits for no manager. 0, -EFAULT, -EINVAL. */
+static inline int vm_own(vaddr_t at, uint64_t bytes)
+{
+    return !user_range_ok(at, bytes) ? -EFAULT : at < KD_STORE_END && at + bytes > KD_STORE_BASE ? -EINVAL : 0;
+}
+/* Faults one page in and pins its frame (frame_unpin). 0, -EFAULT, -ENOMEM. May sleep. */
+must_check int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **out);
+/* Copies into a process that is not running yet, or is another one. 0, -EFAULT, -ENOMEM. */
+must_check int vm_copy_to(struct process *p, vaddr_t at, const void *from, size_t bytes);
+
+bool vm_is_code(struct process *p, vaddr_t at);
+void vm_check(struct process *p);              /* panics unless V1 to V3 hold */
+
+#endif

@@ -1,0 +1,183 @@
+/*
+ * vm_fault.c - fills a process's pages when they are touched, and pins them for the kernel.
+ *
+ * One fault makes a few pages: it costs far more than a page. Invariants V1 to V5 are vm.c's.
+ *
+ * Locks: process->space_lock. It is not held while a file is read: the fault looks its region up
+ * again afterwards.
+ */
+#include "process/vm_private.h"
+
+#include "file/file.h"
+#include "process/limit.h"
+#include "store/object.h"
+
+#define AROUND_ZERO 4
+#define AROUND_FILE 8
+
+static bool region_allows(const struct region *r, unsigned flags)
+{
+    if (flags & FAULT_WRITE)
+        return r->protection & VM_WRITE;
+    if (flags & FAULT_EXECUTE)
+        return r->protection & VM_EXECUTE;
+    return r->protection != 0;
+}
+
+/* Installs a filled frame. space_lock held. False: another thread was first, or no table. */
+static bool page_install(struct process *p, const struct region *r, vaddr_t at, struct frame *f)
+{
+    pte_t *pte = arch_pte(p->table, at, true);
+    if (!pte || *pte != 0)
+        return false;
+    pte_exchange(pte, pte_make(frame_paddr(f), pte_flags(r->protection)));
+    p->frames++;
+    return true;
+}
+
+/* Fills [at's page, and its neighbours in an aligned block] with zeros. space_lock held. */
+static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
+{
+    vaddr_t from = MAX(r->start, at & ~(vaddr_t)(AROUND_ZERO * PAGE_BYTES - 1));
+    vaddr_t to = MIN(r->end, (at & ~(vaddr_t)(AROUND_ZERO * PAGE_BYTES - 1))
+                                 + AROUND_ZERO * PAGE_BYTES);
+    bool spare = frame_free_count() > 2 * frame_low_mark();
+    for (vaddr_t here = from; here < to; here += PAGE_BYTES) {
+        if (here != at && !(spare && limit_memory_left(p)))
+            continue;
+        pte_t *pte = arch_pte(p->table, here, true);
+        if (pte && *pte != 0)
+            continue;
+        enum frame_use use = p->spills && here == at ? FRAME_MANAGER : FRAME_PAGE;
+        struct frame *f = pte && limit_memory_left(p) ? frame_alloc(use) : NULL;
+        if (f && page_install(p, r, here, f))
+            continue;
+        if (f)
+            frame_free(f);
+        if (here == at)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* One page of a file mapping. space_lock held on entry and return, dropped while the file is read;
+ * the page goes in only if the region still shows the same bytes there. */
+static int fault_file_page(struct process *p, struct region *r, vaddr_t at, enum frame_use use)
+{
+    struct vm_source s = source_skip(r->source, at - r->start);
+    uint64_t bytes = MIN(s.file_bytes, PAGE_BYTES);
+    pte_t *pte = arch_pte(p->table, at, true);
+    if (pte && *pte != 0)
+        return 0;
+    struct frame *f = pte && limit_memory_left(p) ? frame_alloc(use) : NULL;
+    if (!f)
+        return -ENOMEM;
+    node_get(s.node);
+    lock_release(&p->space_lock);
+    long n = bytes ? node_read(s.node, frame_memory(f), bytes, s.offset_bytes) : 0;
+    node_put(s.node);
+    lock_acquire(&p->space_lock);
+    r = region_at(p, at);
+    bool same = n >= 0 && r && r->source.node == s.node
+        && r->source.offset_bytes + (at - r->start) == s.offset_bytes;
+    if (!same || !page_install(p, r, at, f))
+        frame_free(f);
+    return n < 0 ? (int)n : 0;
+}
+
+static int fault_file(struct process *p, struct region *r, vaddr_t at)
+{
+    vaddr_t block = at & ~(vaddr_t)(AROUND_FILE * PAGE_BYTES - 1);
+    int error = fault_file_page(p, r, at, p->spills ? FRAME_MANAGER : FRAME_PAGE);
+    for (unsigned i = 0; !error && i < AROUND_FILE; i++) {
+        vaddr_t here = block + i * PAGE_BYTES;
+        r = region_at(p, here);
+        if (r && r->source.node && r == region_at(p, at))
+            (void)!fault_file_page(p, r, here, FRAME_PAGE);
+    }
+    return error;
+}
+
+static int fault_once(struct process *p, vaddr_t at, unsigned flags)
+{
+    int error;
+    lock_acquire(&p->space_lock);
+    struct region *r = region_at(p, at);
+    if (!r)
+        error = -EFAULT;
+    else if (!region_allows(r, flags))
+        error = -EACCES;
+    else if (r->source.node)
+        error = fault_file(p, r, at);
+    else
+        error = fault_zero(p, r, at);
+    lock_release(&p->space_lock);
+    return error;
+}
+
+/* There may be frames again. A manager that takes copies waits as long as there is anybody else to end. */
+static bool memory_wait(const struct process *p, uint64_t *vain)
+{
+    return evict_wait(vain) || (p->spills && !thread_this()->killed && limit_end_largest(true));
+}
+
+/* Out of frames is not the end yet: evict.c may find some, or end somebody. */
+int vm_fault(struct process *p, vaddr_t at, unsigned flags)
+{
+    uint64_t vain = evict_vain();
+    int error;
+    while ((error = fault_once(p, page_down(at), flags)) == -ENOMEM)
+        if (!limit_memory_left(p) || !memory_wait(p, &vain))
+            break;
+    return error;
+}
+
+int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **out)
+{
+    at = page_down(at);
+    if (at >= VM_END)
+        return -EFAULT;
+    for (;;) {
+        lock_acquire(&p->space_lock);
+        struct region *r = region_at(p, at);
+        bool allowed = r && region_allows(r, write ? FAULT_WRITE : 0);
+        pte_t *pte = allowed ? arch_pte(p->table, at, false) : NULL;
+        if (pte && pte_present(*pte)) {
+            *out = frame_of(pte_frame_paddr(*pte));
+            frame_pin(*out);
+            lock_release(&p->space_lock);
+            return 0;
+        }
+        lock_release(&p->space_lock);
+        int error = allowed ? vm_fault(p, at, write ? FAULT_WRITE : 0) : -EFAULT;
+        if (error)
+            return error == -ENOMEM ? -ENOMEM : -EFAULT;
+    }
+}
+
+bool vm_is_code(struct process *p, vaddr_t at)
+{
+    lock_acquire(&p->space_lock);
+    const struct region *r = region_at(p, at);
+    bool code = r && (r->protection & VM_EXECUTE);
+    lock_release(&p->space_lock);
+    return code;
+}
+
+int vm_copy_to(struct process *p, vaddr_t at, const void *from, size_t bytes)
+{
+    const char *source = from;
+    while (bytes) {
+        size_t n = MIN(bytes, PAGE_BYTES - at % PAGE_BYTES);
+        struct frame *f;
+        int error = vm_pin(p, at, true, &f);
+        if (error)
+            return error;
+        memcpy((char *)frame_memory(f) + at % PAGE_BYTES, source, n);
+        frame_unpin(f);
+        at += n;
+        source += n;
+        bytes -= n;
+    }
+    return 0;
+}

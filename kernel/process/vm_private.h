@@ -1,0 +1,31 @@
+/* vm_private.h - what vm.c shares with vm_fault.c. */
+#ifndef KERNEL_VM_PRIVATE_H
+#define KERNEL_VM_PRIVATE_H
+
+#include "process/vm.h"
+
+struct region {
+    struct list link;
+    vaddr_t start, end;
+    unsigned protection;
+    struct vm_source source;
+};
+
+/* The region that holds the address, or NULL. space_lock held. */
+struct region *region_at(struct process *p, vaddr_t at);
+
+static inline uint64_t pte_flags(unsigned protection)
+{
+    return PTE_PRESENT | PTE_USER | (protection & VM_WRITE ? PTE_WRITE : 0)
+        | (protection & VM_EXECUTE ? 0 : PTE_NX);
+}
+
+/* The file part of a source, `skip` bytes further on. */
+static inline struct vm_source source_skip(struct vm_source s, uint64_t skip)
+{
+    s.offset_bytes += skip;
+    s.file_bytes = s.file_bytes > skip ? s.file_bytes - skip : 0;
+    return s;
+}
+
+#endif

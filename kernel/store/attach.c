@@ -1,0 +1,260 @@
+/*
+ * attach.c - who may map which object: the attachments of processes.
+ *
+ * Each process has an array of its attachments, sorted by address; each object a list of its own.
+ *
+ * Locks: object->lock, then process attach_lock; both to change an attachment.
+ */
+#include "store/object_private.h"
+
+enum { ATTACHMENTS_MAX = 1024 };
+
+struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights)
+{
+    struct object *found = NULL;
+    lock_acquire(&p->attach_lock);
+    unsigned low = 0, high = p->attachment_count;
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+        struct object *o = p->attachments[middle]->object;
+        if (at < o->base)
+            high = middle;
+        else if (at - o->base >= o->pages << PAGE_SHIFT)
+            low = middle + 1;
+        else {
+            *rights = p->attachments[middle]->rights;
+            found = o;
+            object_get(o);
+            break;
+        }
+    }
+    lock_release(&p->attach_lock);
+    return found;
+}
+
+void attachment_gone_delivered(struct item *i)
+{
+    kfree(container_of(i, struct attachment, gone));
+}
+
+/* Ends one attachment that was taken off its process's array. */
+static void attachment_end(struct attachment *a, bool tell)
+{
+    struct object *o = a->object;
+    lock_acquire(&o->lock);
+    list_remove(&a->object_link);
+    lock_release(&o->lock);
+    item_say(&a->gone, ITEM_CLIENT_GONE, a->pid, o->cookie);
+    if (!tell || !port_post(o->port, &a->gone))
+        kfree(a);
+    object_put(o);
+}
+
+/* The one of o; o NULL: any, but for those whose manager has a commit that p did not wait for: it hears of
+ * p's end when it has answered. */
+static struct attachment *attachment_remove(struct process *p, const struct object *o)
+{
+    struct attachment *a = NULL;
+    lock_acquire(&p->attach_lock);
+    for (unsigned i = 0; i < p->attachment_count && !a; i++) {
+        const struct object *at = p->attachments[i]->object;
+        if (o ? at != o : view_forsaken(p, at->commit_port))
+            continue;
+        a = p->attachments[i];
+        p->attachment_count--;
+        __atomic_fetch_add(&p->attach_generation, 1, __ATOMIC_SEQ_CST);
+        memmove(&p->attachments[i], &p->attachments[i + 1],
+                (p->attachment_count - i) * sizeof p->attachments[0]);
+    }
+    lock_release(&p->attach_lock);
+    return a;
+}
+
+long space_detach(struct process *p, struct object *o)
+{
+    struct attachment *a = attachment_remove(p, o);
+    if (!a)
+        return -ENOENT;
+    struct unmap u = {.only = p, .reason = EACCES};
+    leaves_for(o, leaf_unmap, &u);
+    attachment_end(a, false);
+    return 0;
+}
+
+/* Dead objects in the range make room: their manager's successor brings the containers back. */
+static void attachments_clear_dead(struct process *p, const struct object *o)
+{
+    for (;;) {
+        struct object *dead = NULL;
+        lock_acquire(&p->attach_lock);
+        for (unsigned i = 0; i < p->attachment_count && !dead; i++) {
+            struct object *other = p->attachments[i]->object;
+            if (other->dead && other->base < o->base + (o->pages << PAGE_SHIFT) &&
+                o->base < other->base + (other->pages << PAGE_SHIFT))
+                dead = other;
+        }
+        if (dead)
+            object_get(dead);
+        lock_release(&p->attach_lock);
+        if (!dead)
+            return;
+        struct attachment *a = attachment_remove(p, dead);
+        if (a)
+            attachment_end(a, false);
+        object_put(dead);
+    }
+}
+
+static bool attachments_grow(struct process *p)
+{
+    if (p->attachment_count < p->attachment_capacity)
+        return true;
+    unsigned capacity = p->attachment_capacity ? p->attachment_capacity * 2 : 16;
+    if (capacity > ATTACHMENTS_MAX)
+        return false;
+    struct attachment **bigger = kalloc(capacity * sizeof *bigger);
+    if (!bigger)
+        return false;
+    memcpy(bigger, p->attachments, p->attachment_count * sizeof *bigger);
+    kfree(p->attachments);
+    p->attachments = bigger;
+    p->attachment_capacity = capacity;
+    return true;
+}
+
+/* Attach lock held. 0; -EALREADY: only the rights are new, and a->rights is what was lost; -EEXIST:
+ * something else lies there. */
+static int attachment_insert(struct process *p, struct attachment *a)
+{
+    struct object *o = a->object;
+    unsigned i = 0;
+    while (i < p->attachment_count && p->attachments[i]->object->base < o->base)
+        i++;
+    if (i < p->attachment_count && p->attachments[i]->object == o) {
+        uint32_t before = p->attachments[i]->rights;
+        p->attachments[i]->rights = a->rights;
+        a->rights = before & ~a->rights;
+        __atomic_fetch_add(&p->attach_generation, 1, __ATOMIC_SEQ_CST);
+        return -EALREADY;
+    }
+    struct object *before = i ? p->attachments[i - 1]->object : NULL;
+    struct object *after = i < p->attachment_count ? p->attachments[i]->object : NULL;
+    if ((before && before->base + (before->pages << PAGE_SHIFT) > o->base) ||
+        (after && o->base + (o->pages << PAGE_SHIFT) > after->base))
+        return -EEXIST;
+    if (!attachments_grow(p))
+        return -ENOMEM;
+    memmove(&p->attachments[i + 1], &p->attachments[i],
+            (p->attachment_count - i) * sizeof p->attachments[0]);
+    p->attachments[i] = a;
+    p->attachment_count++;
+    __atomic_fetch_add(&p->attach_generation, 1, __ATOMIC_SEQ_CST);
+    return 0;
+}
+
+/* Nobody is given memory that it did not ask for: it takes addresses, and its manager may abort
+ * transactions. Asking is a call that is being served, or an attachment from before; a parent may
+ * lay out its children. */
+static bool consents(struct process *client)
+{
+    struct process *me = process_this();
+    return client == me || client->parent == me->pid || call_served_from(client->pid) ||
+           object_manager_of(me, client);
+}
+
+long space_attach(struct process *p, struct object *o, uint32_t rights)
+{
+    if (!consents(p))
+        return -EPERM;
+    if (!rights || rights & ~(uint32_t)(KD_RIGHT_READ | KD_RIGHT_WRITE))
+        return -EINVAL;
+    if (o->dead)
+        return -EOWNERDEAD;
+    struct attachment *a = kalloc(sizeof *a);
+    if (!a)
+        return -ENOMEM;
+    *a = (struct attachment){.object = o, .process = p, .pid = p->pid, .rights = rights};
+    list_init(&a->gone.link);
+    attachments_clear_dead(p, o);
+    lock_acquire(&o->lock); /* process list and object list change together */
+    lock_acquire(&p->attach_lock);
+    int e = p->dying ? -ESRCH : attachment_insert(p, a);
+    if (!e) {
+        object_get(o);
+        list_push_back(&o->attachments, &a->object_link);
+    }
+    lock_release(&p->attach_lock);
+    lock_release(&o->lock);
+    if (e == -EALREADY && a->rights) {
+        struct unmap u = {.only = p, .reason = EACCES};
+        leaves_for(o, leaf_unmap, &u);
+    }
+    if (e)
+        kfree(a);
+    return e == -EALREADY ? 0 : e;
+}
+
+static void attachments_end(struct process *p)
+{
+    struct attachment *a;
+    while ((a = attachment_remove(p, NULL))) { /* what it used; its views are gone */
+        struct unmap u = {.only = p, .reason = EACCES};
+        if (!(a->object->flags & KD_OBJECT_TRANSACTIONAL))
+            leaves_for(a->object, leaf_unmap, &u);
+        attachment_end(a, true);
+    }
+    lock_acquire(&p->attach_lock); /* execve: the process goes on, and may be given others */
+    struct attachment **table = p->attachment_count ? NULL : p->attachments;
+    if (table) {
+        p->attachments = NULL;
+        p->attachment_capacity = 0;
+    }
+    lock_release(&p->attach_lock);
+    kfree(table);
+}
+
+void object_process_gone(struct process *p)
+{
+    objects_end(p, NULL);
+    attachments_end(p);
+}
+
+void attachments_end_left(struct process *p)
+{
+    lock_acquire(&p->lock);
+    bool gone = p->thread_count == 0;
+    lock_release(&p->lock);
+    if (gone)
+        attachments_end(p);
+}
+
+void object_revoke(struct object *o)
+{
+    for (;;) {
+        struct process *p = NULL;
+        lock_acquire(&o->lock);
+        if (!list_empty(&o->attachments)) {
+            p = list_first(&o->attachments, struct attachment, object_link)->process;
+            process_get(p);
+        }
+        lock_release(&o->lock);
+        if (!p)
+            return;
+        space_detach(p, o);
+        process_put(p);
+        arch_serve_shootdown(); /* if somebody else ends it at this moment, and waits for this CPU */
+    }
+}
+
+bool object_manager_of(struct process *manager, struct process *client)
+{
+    bool is = false;
+    if (!client)
+        return false;
+    lock_acquire(&client->attach_lock);
+    for (unsigned i = 0; i < client->attachment_count; i++)
+        is |= !client->attachments[i]->object->dead &&
+              client->attachments[i]->object->owner == manager;
+    lock_release(&client->attach_lock);
+    return is;
+}

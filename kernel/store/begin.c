@@ -1,0 +1,215 @@
+/*
+ * begin.c - how a transaction begins, and what it may ask for before its first touch: locks, hints, a
+ * commit point to share (views.md: B1..B3).
+ *
+ * Locks: view->lock; versions lock for snapshots (version.c).
+ */
+#include "process/handle.h"
+#include "store/view.h"
+
+static uint64_t next_ticket = 1;
+
+/* Locks a container for the running transaction. Who is doomed meanwhile goes to its entry. */
+static long txn_lock(vaddr_t at, unsigned how)
+{
+    struct view *v = thread_this()->view;
+    if (!v || v->state != VIEW_ACTIVE)
+        return -ENOENT;
+    if (v->snapshot_rights)
+        return -EINVAL;
+    int e = container_lock_at(v, at, how);
+    if (e == -ECANCELED || e == -ETIMEDOUT) {
+        view_doom(v, e == -ETIMEDOUT ? ETIMEDOUT : EINTR); /* the first reason counts */
+        v->deliver = true;
+        thread_kick(thread_this()); /* view_return_to_user */
+    }
+    return e;
+}
+
+/* KD_CONTAINER_LOCK: the lock comes before the first touch. */
+static long begin_locked(struct view *v, const struct kd_begin *b)
+{
+    long e = txn_lock(b->locked, b->mode & KD_LOCKED_SHARED ? KD_LOCK_SHARED : 0);
+    lock_acquire(&v->lock);
+    v->untouched = false;
+    lock_release(&v->lock);
+    if (e && !v->deliver)
+        view_abort(v, (int)-e);
+    return e;
+}
+
+/* What may not be. 0 or -errno. */
+static int begin_check(const struct view *v, const struct kd_begin *b)
+{
+    uint32_t mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED);
+    if (!v)
+        return -ENOENT;
+    if (v->state != VIEW_IDLE)
+        return -EALREADY;
+    if (mode > KD_CONTAINER_LOCK || (b->mode & KD_LOCKED_SHARED && mode != KD_CONTAINER_LOCK) ||
+        (b->snapshot && mode != KD_SNAPSHOT))
+        return -EINVAL;
+    if (!user_range_ok(b->entry, 1) || !user_range_ok(b->stack, 1))
+        return -EFAULT;
+    if (b->ticket >= __atomic_load_n(&next_ticket, __ATOMIC_RELAXED))
+        return -EINVAL; /* nobody invents a ticket from the future or keeps the past of others */
+    return b->ticket && b->ticket != v->ticket ? -EINVAL : 0;
+}
+
+/* B2. */
+static int begin_snapshot(struct view *v, const struct kd_begin *b)
+{
+    if (!b->snapshot)
+        return version_snapshot_begin(v, NULL);
+    struct snapshot *shared = handle_find(b->snapshot - 1, HANDLE_SNAPSHOT, 0);
+    if (handle_failed(shared))
+        return (int)(long)shared;
+    int e = version_snapshot_begin(v, shared);
+    snapshot_put(shared);
+    return e;
+}
+
+static void begin_fields(struct view *v, struct kd_begin *b)
+{
+    if (BUG(NEW_TICKET))
+        b->ticket = 0;
+    if (!b->ticket) { /* else a retry */
+        b->ticket = __atomic_fetch_add(&next_ticket, 1, __ATOMIC_RELAXED);
+        v->want_x_count = 0;
+        v->aborts = 0;
+    }
+    v->ticket = b->ticket;
+    v->mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED);
+    v->strict = b->mode & KD_STRICT;
+    v->weight = b->weight;
+    v->pages_max = b->pages_max;
+    v->faults = v->escalate_at = 0;
+    v->entry = b->entry;
+    v->stack = b->stack;
+    v->deadline_ns = b->timeout_ms ? arch_time_ns() + (uint64_t)b->timeout_ms * 1000000 : ~0ull;
+}
+
+/* B1. What a snapshot mapped stays good for the next one but for pages that were published since:
+ * those are owed (commit.c). All goes if it may show what is too new (`newest`), or rights of the other kind. */
+static void begin_active(struct view *v, bool snapshot)
+{
+    bool all = (snapshot != v->snapshot_rights && !BUG(SNAP_KEEPS)) || v->snapshot < v->newest;
+    lock_acquire(&v->lock);
+    v->state = VIEW_ACTIVE;
+    v->untouched = v->mode == KD_CONTAINER_LOCK;
+    if (all || v->owed) {
+        view_drop_owed(v, all);
+        v->stale = true;
+        v->snapshot_rights = snapshot;
+    }
+    if (v->stale && !BUG(STALE_IGNORED)) {
+        arch_flush_all();
+        v->stale = false;
+    }
+    shadow_check_self();
+    lock_release(&v->lock);
+}
+
+/* What user mode is told: the ticket, and a snapshot's commit point. */
+static int begin_tell(vaddr_t at, const struct kd_begin *b, bool snapshot)
+{
+    if (user_words_out(at + offsetof(struct kd_begin, ticket), &b->ticket, 1))
+        return -EFAULT;
+    return snapshot ? user_words_out(at + offsetof(struct kd_begin, csn), &b->csn, 1) : 0;
+}
+
+long txn_begin(const uint64_t a[6])
+{
+    struct view *v = thread_this()->view;
+    vaddr_t at = a[0];
+    struct kd_begin b;
+    if (user_words_in(&b, at, sizeof b / 8))
+        return -EFAULT;
+    int e = begin_check(v, &b);
+    if (e)
+        return e;
+    if (__atomic_load_n(&object_sweeps, __ATOMIC_ACQUIRE))
+        object_wait_for_sweeps(); /* B3 */
+    bool snapshot = (b.mode & 3) == KD_SNAPSHOT || (b.mode & 3) == KD_DIRTY_READ;
+    v->snapshot = ~0ull; /* a dirty read sees whatever is published */
+    if ((b.mode & 3) == KD_SNAPSHOT && (e = begin_snapshot(v, &b)))
+        return e;
+    begin_fields(v, &b);
+    b.csn = v->snapshot;
+    begin_active(v, snapshot);
+    if (begin_tell(at, &b, snapshot)) {
+        view_abort(v, EFAULT);
+        return -EFAULT;
+    }
+    return v->mode == KD_CONTAINER_LOCK ? begin_locked(v, &b) : 0;
+}
+
+/* A handle for the commit point that the running snapshot sees: others may begin there, too, until it
+ * is closed. */
+static long snapshot_share(void)
+{
+    struct view *v = thread_this()->view;
+    if (!v || v->state != VIEW_ACTIVE || v->mode != KD_SNAPSHOT)
+        return -ENOENT;
+    struct snapshot *s = kalloc(sizeof *s);
+    if (!s)
+        return -ENOMEM;
+    s->references = 1;
+    int e = version_snapshot_share(v, s);
+    if (!e)
+        e = handle_new(process_this(), HANDLE_SNAPSHOT, s, 0);
+    if (e < 0)
+        snapshot_put(s);
+    return e;
+}
+
+static long txn_abort(int reason)
+{
+    struct view *v = thread_this()->view;
+    if (!v || v->state != VIEW_ACTIVE)
+        return -ENOENT;
+    view_abort(v, reason > 0 && reason < 4096 ? reason : ECANCELED);
+    return 0;
+}
+
+enum { PREFETCH_BYTES_MAX = 4 << 20 };
+
+static long txn_hint(vaddr_t at, uint64_t bytes, unsigned hint)
+{
+    struct view *v = thread_this()->view;
+    if (!v || v->state != VIEW_ACTIVE)
+        return -ENOENT;
+    if (hint == KD_HINT_PREFETCH)
+        bytes = MIN(bytes, PREFETCH_BYTES_MAX); /* a hint must not fill the memory */
+    if (bytes == 0 || !user_range_ok(at, bytes) || (hint != KD_HINT_WRITE && hint != KD_HINT_PREFETCH))
+        return -EINVAL;
+    for (vaddr_t a = page_down(at); a < at + bytes; a += PAGE_BYTES) {
+        int e = view_touch(v, a, hint == KD_HINT_WRITE);
+        if (e)
+            return e;
+    }
+    if (hint == KD_HINT_WRITE)
+        encode_declare(v, at, bytes);
+    return 0;
+}
+
+static long txn_changes(vaddr_t from, vaddr_t to)
+{
+    struct view *v = thread_this()->view;
+    struct kd_changes changes;
+    if (!v || v->state != VIEW_ACTIVE || !encode_changes(v, from, &changes))
+        return -ENOENT;
+    return copy_to_user(to, &changes, sizeof changes) ? -EFAULT : 0;
+}
+
+long begin_call(unsigned number, const uint64_t a[6])
+{
+    switch (number) {
+    case KD_TXN_ABORT: return txn_abort((int)a[0]);
+    case KD_TXN_HINT: return txn_hint(a[0], a[1], (unsigned)a[2]);
+    case KD_TXN_LOCK: return txn_lock(a[0], (unsigned)a[1]);
+    case KD_SNAPSHOT_SHARE: return snapshot_share();
+    case KD_TXN_CHANGES: return txn_changes(a[0], a[1]);
+    default: return -ENOSYS;
+    }
+}

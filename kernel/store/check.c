@@ -1,0 +1,122 @@
+/*
+ * check.c - kcheck: walks the kernel's structures and compares them with each other.
+ *
+ * For each page: masks against page tables (P3), writers against copies (P2), rights against locks of
+ * the container, frames against the FIFO; for each view: copies against credits; without a transaction
+ * it stands in no queue and has nothing in hand. Each leaf is looked at under its lock, so the check may
+ * run beside everything else; it says what is wrong in the log and counts.
+ */
+#include "store/view.h"
+
+struct walk {
+    struct view *view;
+    unsigned errors;
+};
+
+static void complain(struct walk *w, const char *what, vaddr_t at)
+{
+    if (w->errors++ < 20)
+        printk("kcheck: view %d, 0x%lx: %s", w->view ? w->view->id : -1, at, what);
+}
+
+/* One PTE of a view against its page. Leaf and view locked. */
+static void check_right(struct walk *w, struct page *p, vaddr_t at, pte_t e)
+{
+    struct view *v = w->view;
+    if (!vmask_test(&p->mask, v->id))
+        complain(w, "a right is not in the mask (P3)", at);
+    if (e & PTE_COPY) {
+        if (p->writer != v->id)
+            complain(w, "a COPY, and another writer (P2)", at);
+        const struct copy *c = pte_copy(e);
+        if (c->at != at || c->view != v->id || (c->frame != NULL) != pte_present(e) ||
+            (c->frame && frame_paddr(c->frame) != pte_frame_paddr(e)))
+            complain(w, "a COPY without its record", at);
+    } else if (pte_present(e) && !v->snapshot_rights && v->state != VIEW_PLAIN) {
+        if (!page_resident(p) || frame_paddr(p->frame) != pte_frame_paddr(e))
+            complain(w, "a right to a frame that is not the current version (P1)", at);
+        if (pte_writable(e))
+            complain(w, "a writable right that is no COPY", at);
+    }
+    if (pte_present(e)) {
+        struct frame *f = frame_of(pte_frame_paddr(e));
+        if (!f || f->state != FRAME_USED)
+            complain(w, "a free frame is mapped (F1)", at);
+    }
+}
+
+static unsigned check_leaf(struct leaf *l)
+{
+    struct walk w = {0};
+    lock_acquire(&l->lock);
+    int owner = container_owner(l->object); /* rights are given with the leaf locked */
+    for (unsigned slot = 0; slot < LEAF_PAGES; slot++) {
+        struct page *p = &l->pages[slot];
+        vaddr_t at = page_address(l, slot);
+        int writable = -1, rights = 0;
+        for (int i = 0; i < KD_VIEW_MAX; i++) {
+            struct view *v = w.view = &views[i];
+            if (v->state == VIEW_FREE)
+                continue;
+            lock_acquire(&v->lock);
+            pte_t *pte = view_pte(v, at);
+            pte_t e = pte ? pte_load(pte) : 0;
+            if (e)
+                check_right(&w, p, at, e);
+            if (e && !v->snapshot_rights && v->state != VIEW_PLAIN) {
+                rights++;
+                if (owner != WRITER_NONE && owner != i)
+                    complain(&w, "a right in a container that another view has locked", at);
+                if (e & PTE_COPY)
+                    writable = i;
+            }
+            lock_release(&v->lock);
+        }
+        w.view = NULL;
+        if ((p->mask.word[0] & ~l->users.word[0]) | (p->mask.word[1] & ~l->users.word[1]))
+            complain(&w, "a mask is not in its leaf's sum", at);
+        if (writable >= 0 && rights > 1)
+            complain(&w, "a COPY and a right of another view (P2)", at);
+        if (p->flags & PAGE_AWAY && p->frame && !(p->flags & PAGE_FILLING))
+            complain(&w, "resident and away", at);
+        if (page_resident(p) && p->frame->owner != l)
+            complain(&w, "a resident page is not in the FIFO", at);
+        if (p->flags & PAGE_DIRTY && !page_resident(p))
+            complain(&w, "dirty and not resident (P4)", at);
+    }
+    lock_release(&l->lock);
+    return w.errors;
+}
+
+static void check_one(struct leaf *l, void *arg)
+{
+    *(unsigned *)arg += check_leaf(l);
+}
+
+int kcheck(void)
+{
+    unsigned errors = 0;
+    object_for_each_leaf(check_one, &errors);
+    for (int i = 0; i < KD_VIEW_MAX; i++) {
+        struct walk w = {.view = &views[i]};
+        lock_acquire(&views[i].lock);
+        unsigned n = 0, spilled = 0;
+        list_for(l, &views[i].copies)
+            n++;
+        list_for(l, &views[i].spilled)
+            spilled++;
+        if (n != views[i].copy_count || spilled != views[i].spilled_count ||
+            (views[i].state != VIEW_FREE && n != views[i].credits))
+            complain(&w, "copies, their count and credits differ", 0);
+        if (views[i].state == VIEW_IDLE && n + spilled)
+            complain(&w, "an idle view has copies", 0);
+        bool over = views[i].state == VIEW_IDLE || views[i].state == VIEW_FREE;
+        if (over && (views[i].queue_page || views[i].lock_at || views[i].credit_waiting))
+            complain(&w, "a view without a transaction stands in a queue", 0);
+        if (over && (views[i].credits_hand || views[i].frame_hand || views[i].copy_hand))
+            complain(&w, "a view without a transaction has something in hand", 0);
+        lock_release(&views[i].lock);
+        errors += w.errors;
+    }
+    return errors ? -EIO : 0;
+}

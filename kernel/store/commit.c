@@ -1,0 +1,600 @@
+/*
+ * commit.c - a transaction's end: the owner's side (C1..C3, C8) and the manager's (publish, refuse). What
+ * changed is told by encode.c.
+ *
+ * While a view is COMMITTING its owner sleeps, killed or not, its copies are read-only in every table, and only
+ * the manager whose port holds its COMMIT item touches them. So diff and publish walk the list of
+ * copies without the owner. Acknowledged implies published implies durable: the owner is answered
+ * last.
+ *
+ * Locks: leaf, view, versions; none across a user copy or a message.
+ */
+#include "process/handle.h"
+#include "store/object_private.h"
+#include "look/trace.h"
+#include "process/vm.h"
+
+/* ---- the owner's side ---- */
+
+/* C1: no store reaches the copies from here on, and what touches them later is seen by the clock as a
+ * new use (evict.c). False: doomed meanwhile. *wrote: there are copies; a
+ * sweep may take them before the manager is asked, and then it must be asked all the same. */
+static bool commit_freeze(struct view *v, bool *wrote)
+{
+    bool many = v->copy_count > 8;
+    lock_acquire(&v->lock);
+    bool alive = !v->doom || BUG(DOOM_COMMITS);
+    *wrote = v->copy_count + v->spilled_count != 0;
+    if (alive) {
+        v->state = VIEW_COMMITTING;
+        TRACE_RARE(FREEZE, v->copy_count + v->spilled_count, v->ticket, 0);
+        list_each(struct copy, c, &v->copies, link) {
+            pte_t *pte = view_pte(v, c->at);
+            pte_t e = pte_load(pte);
+            while (!pte_compare_exchange(pte, &e, (e & ~(PTE_WRITE | PTE_ACCESSED)) | PTE_USED)) {
+            }
+            if (!many && !BUG(NO_FREEZE_FLUSH))
+                arch_flush_page(c->at);
+        }
+        if (many && !BUG(NO_FREEZE_FLUSH))
+            arch_flush_all();
+        shadow_check_self();
+    }
+    lock_release(&v->lock);
+    return alive;
+}
+
+/* Back to ACTIVE, so that abort is what it always is. */
+static long commit_refused(struct view *v, int reason)
+{
+    lock_acquire(&v->lock);
+    v->state = VIEW_ACTIVE;
+    lock_release(&v->lock);
+    view_abort(v, reason);
+    return -reason;
+}
+
+/* C3: the item is at the manager's port, and the owner sleeps, until it is answered. Killed, or when its
+ * time is up, it takes back what the manager has not received; what was received may be durable. So who is
+ * killed then leaves its process, which can end, and waits on by itself (commit_forsaken). */
+static int commit_ask(struct view *v, struct port *port)
+{
+    struct item *i = &v->commit_item;
+    v->commit_token++;
+    v->told = 0;
+    v->asked = ITEM_COMMIT;
+    item_say(i, ITEM_COMMIT, v->process->pid, v->id, v->copy_count, v->spilled_count);
+    __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE);
+    if (!port_post(port, i))
+        return EOWNERDEAD;
+    if (BUG(ACK_EARLY))
+        return 0;
+    int answer;
+    while ((answer = __atomic_load_n(&v->answer, __ATOMIC_ACQUIRE)) < 0) {
+        TRACE(WAIT, KD_TRACE_FOR_COMMIT, 0, 0);
+        int e = thread_this()->killed ? EINTR : arch_time_ns() >= v->deadline_ns ? ETIMEDOUT : 0;
+        if (e && port_withdraw(port, i))
+            return e;
+        if (!process_this())
+            thread_park();
+        else if (e == EINTR)
+            process_thread_part();
+        else
+            (void)!thread_park_until(e ? THREAD_NEVER : v->deadline_ns);
+    }
+    return answer;
+}
+
+/* The thread has left its process: there is nobody to tell. */
+static _Noreturn void commit_forsaken(struct view *v, int answer)
+{
+    struct process *p = v->process;
+    if (answer)
+        commit_refused(v, answer);
+    else
+        view_end(v);
+    view_forsaken_end(v);
+    attachments_end_left(p);
+    process_put(p);
+    thread_exit();
+}
+
+void view_answer(struct view *v, int answer)
+{
+    struct thread *owner = v->owner; /* once it is answered, it may give up the view */
+    __atomic_store_n(&v->answer, answer, __ATOMIC_RELEASE);
+    thread_wake(owner);
+}
+
+/* From outside: only while no call of the manager's works on it, which will answer itself, and only
+ * what was asked with this token: the view may ask something else by now, or be another's. */
+void view_commit_answer(struct view *v, uint64_t token, int answer)
+{
+    lock_acquire(&v->lock);
+    if (v->commit_token == token && v->answer == ANSWER_NONE)
+        view_answer(v, answer);
+    lock_release(&v->lock);
+}
+
+/* The manager is gone: whoever waits for its word will not get one. Where a thread of it works on a view
+ * still, its call answers, or its end (view_claim_end). */
+void view_port_dead(struct port *p)
+{
+    for (int i = 0; i < KD_VIEW_MAX; i++) {
+        struct view *v = &views[i];
+        lock_acquire(&v->lock); /* else its next transaction could be doomed for what this one stored */
+        if (v->enlisted == p && v->state == VIEW_ACTIVE)
+            view_doom_locked(v, EOWNERDEAD);
+        else if (v->enlisted == p && v->state == VIEW_COMMITTING && v->answer == ANSWER_NONE)
+            view_answer(v, EOWNERDEAD);
+        lock_release(&v->lock);
+    }
+    lock_acquire(&p->lock);
+    for (struct view *v; (v = list_take(struct view, &p->credit_queue, credit_link));) {
+        v->credit_waiting = false;
+        thread_wake(v->owner);
+    }
+    lock_release(&p->lock);
+}
+
+/* The port for a batch; -EXDEV, -EOWNERDEAD: the transaction stored to another manager's objects. */
+static int enlist(struct view *v, int handle)
+{
+    int error;
+    struct port *p = handle_get(handle, HANDLE_PORT, KD_RIGHT_CALL, &error);
+    if (!p)
+        return error;
+    struct port *commit = object_commit_port_of(p);
+    bool dead = __atomic_load_n(&p->dead, __ATOMIC_RELAXED);
+    port_put(p);
+    if (!commit)
+        return dead ? -EOWNERDEAD : -EINVAL;
+    bool other = v->enlisted && v->enlisted != commit;
+    if (v->enlisted)
+        port_put(commit);
+    else
+        v->enlisted = commit;
+    return other ? port_other_error(v->enlisted) : 0;
+}
+
+static int batch_in(struct view *v, const struct kd_commit *k)
+{
+    if (k->batch_bytes == 0)
+        return 0;
+    if (k->batch_bytes > KD_DATA_MAX)
+        return -E2BIG;
+    if (!limit_charge(v->process, KD_LIMIT_MEMORY, k->batch_bytes / PAGE_BYTES + 1))
+        return -ENOMEM;
+    v->batch_bytes = k->batch_bytes;
+    return data_in(&v->batch, (vaddr_t)k->batch, k->batch_bytes);
+}
+
+static int commit_tell(vaddr_t at, struct kd_commit *k)
+{
+    return user_words_out(at + offsetof(struct kd_commit, csn), &k->csn, 2);
+}
+
+static __attribute__((noinline)) long commit_written(struct view *v, vaddr_t at, struct kd_commit k);
+
+long txn_commit(const uint64_t a[6])
+{
+    struct view *v = thread_this()->view;
+    struct kd_commit k;
+    if (user_words_in(&k, a[0], sizeof k / 8))
+        return -EFAULT;
+    if (!v || v->state != VIEW_ACTIVE)
+        return -ENOENT;
+    if (v->doom && !BUG(DOOM_COMMITS))
+        return commit_refused(v, v->doom);
+    if (k.batch_bytes || v->enlisted || v->spilled_count || !list_empty(&v->copies))
+        return commit_written(v, a[0], k);
+    view_end_unwritten(v);
+    if (k.csn | k.copies) { /* else they say already that nothing was written */
+        k.csn = k.copies = 0;
+        (void)!commit_tell(a[0], &k);
+    }
+    return 0;
+}
+
+static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
+{
+    v->batch = NULL;
+    v->batch_bytes = 0;
+    v->commit_csn = 0;
+    v->logged = v->logged_spilled = 0;
+    int e = batch_in(v, &k);
+    if (!e && k.batch_bytes && (!v->enlisted || k.port >= 0))
+        e = enlist(v, k.port);
+    if (e)
+        return commit_refused(v, v->doom ? v->doom : -e);
+    bool wrote;
+    if (!commit_freeze(v, &wrote))
+        return commit_refused(v, v->doom);
+    if (wrote || k.batch_bytes) { /* else C2: nothing leaves the kernel */
+        int answer = commit_ask(v, v->enlisted);
+        view_batch_drop(v);
+        if (!process_this())
+            commit_forsaken(v, answer);
+        if (answer)
+            return commit_refused(v, answer);
+    }
+    k.csn = v->commit_csn;
+    k.copies = v->logged;
+    TRACE_RARE(COMMIT, k.copies, v->ticket, k.csn);
+    long result = view_end(v);
+    (void)!commit_tell(at, &k); /* durable all the same */
+    return result;
+}
+
+/* ---- the manager's side ---- */
+
+/* -ESRCH: it is not such a view, its message was not received (a token can be guessed), or another
+ * thread works on it; -EAGAIN: the objects behind it are being destroyed. */
+static int claim_once(struct view *v, uint64_t token, unsigned asked)
+{
+    int e = -ESRCH;
+    lock_acquire(&v->lock);
+    struct port *p = v->enlisted;
+    if (asked >> v->asked & 1 && v->commit_token == token && v->received_token == token && p &&
+        p->owner == process_this() && v->answer == ANSWER_NONE && !p->dead) {
+        e = __atomic_load_n(&p->commits_held, __ATOMIC_SEQ_CST) ? -EAGAIN : 0;
+        if (!e)
+            v->answer = ANSWER_CLAIMED;
+    }
+    lock_release(&v->lock);
+    return e;
+}
+
+/* The owner may have been doomed meanwhile, and could not go (SP3); the port may have died. */
+void view_claim_end(struct view *v)
+{
+    lock_acquire(&v->lock);
+    bool dead = __atomic_load_n(&v->enlisted->dead, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&v->answer, dead ? EOWNERDEAD : ANSWER_NONE, __ATOMIC_RELEASE);
+    if ((dead || v->asked != ITEM_COMMIT) && v->owner)
+        thread_wake(v->owner);
+    lock_release(&v->lock);
+}
+
+enum { LOOK_NS = 1000000 };
+
+/* All of the list or none. */
+static int claim_all(const struct kd_publish *list, uint64_t n, unsigned asked)
+{
+    for (uint64_t i = 0; i < n;) {
+        int e = list[i].view < KD_VIEW_MAX ? claim_once(&views[list[i].view], list[i].token, asked) : -ESRCH;
+        if (!e) {
+            i++;
+            continue;
+        }
+        while (i)
+            view_claim_end(&views[list[--i].view]);
+        if (e != -EAGAIN)
+            return e;
+        /* Whoever destroys them may sleep: with one CPU a loop that yields would keep his timer out. */
+        thread_park_until_uninterrupted(arch_time_ns() + LOOK_NS);
+    }
+    return 0;
+}
+
+struct view *view_claim(uint64_t id, uint64_t token, unsigned asked)
+{
+    struct kd_publish one = {.view = id, .token = token};
+    return claim_all(&one, 1, asked) ? NULL : &views[id];
+}
+
+static bool claimed_at(struct view *v, const struct port *p)
+{
+    lock_acquire(&v->lock);
+    bool is = v->enlisted == p && v->answer == ANSWER_CLAIMED;
+    lock_release(&v->lock);
+    return is;
+}
+
+void commits_go_on(struct port *p)
+{
+    __atomic_fetch_sub(&p->commits_held, 1, __ATOMIC_SEQ_CST);
+}
+
+int commits_hold(struct port *p)
+{
+    __atomic_fetch_add(&p->commits_held, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < KD_VIEW_MAX; i++)
+        while (claimed_at(&views[i], p))
+            if (thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR) {
+                commits_go_on(p);
+                return -EINTR;
+            }
+    return 0;
+}
+
+static long txn_diff(vaddr_t at)
+{
+    struct kd_diff d;
+    if (copy_from_user(&d, at, sizeof d))
+        return -EFAULT;
+    int e = vm_own((vaddr_t)d.buffer, d.buffer_bytes); /* the owner cannot go while it is claimed */
+    if (e)
+        return e;
+    struct view *v = view_claim(d.view, d.token, ASKED_COMMIT | ASKED_SPILL);
+    if (!v)
+        return -ESRCH;
+    e = d.flags & KD_DIFF_SPILL ? encode_spill(v, &d) : encode_copies(v, &d);
+    __atomic_fetch_add(&v->process->stats.log_bytes, e ? 0 : d.buffer_bytes, __ATOMIC_RELAXED);
+    view_claim_end(v);
+    TRACE_RARE(DIFF, d.view, d.pages, d.buffer_bytes);
+    return e ? e : copy_to_user(at, &d, sizeof d);
+}
+
+/* What snapshots map of the page is an old version from now on. They may keep it to their end; the next
+ * snapshot of the same view is not to find it. Leaf locked. */
+static void snapshots_owe(const struct page *p, vaddr_t at)
+{
+    vmask_for(u, &p->mask) {
+        struct view *v = &views[u];
+        lock_acquire(&v->lock);
+        pte_t *pte = v->snapshot_rights ? view_pte(v, at) : NULL;
+        if (pte && pte_load(pte))
+            view_owe(v, at);
+        lock_release(&v->lock);
+    }
+}
+
+/* The frame of the version that ends, off the evictor's list, or NULL. */
+static struct frame *old_take(struct page *p)
+{
+    struct frame *old = p->frame;
+    p->frame = NULL;
+    if (old && p->flags & PAGE_FILLING) { /* read for a snapshot, in vain */
+        p->flags &= (uint8_t)~PAGE_FILLING;
+        frame_free(old);
+        old = NULL;
+    }
+    if (old)
+        evict_remove(old);
+    return old;
+}
+
+/* The copy's frame becomes the current version; without one it is in the log only. Leaf locked. */
+static void current_set(struct leaf *l, unsigned slot, struct frame *f)
+{
+    struct page *p = &l->pages[slot];
+    bool was = p->flags & PAGE_DIRTY;
+    p->frame = f;
+    page_changed(l);
+    p->flags = (uint8_t)(f ? p->flags | PAGE_DIRTY : (p->flags & ~PAGE_DIRTY) | (BUG(SPILL_AWAY) ? 0 : PAGE_AWAY));
+    if (f)
+        p->flags &= (uint8_t)~PAGE_AWAY;
+    if (was != (f != NULL))
+        dirty_count(l->object, f ? 1 : -1);
+    if (f)
+        evict_add(l, slot);
+}
+
+/* It is nobody's copy any more; the view keeps a shared right. Leaf and view locked. */
+static void copy_retire(struct view *v, struct copy *c, bool spilled)
+{
+    pte_t *pte = view_pte(v, c->at);
+    pte_t e = pte_load(pte);
+    while (!pte_compare_exchange(pte, &e, !spilled ? e & ~PTE_COPY : BUG(SPILL_HELD) ? e : PTE_HELD)) {
+    }
+    list_remove(&c->link);
+    v->logged++;
+    if (spilled) {
+        v->spilled_count--;
+        v->logged_spilled++;
+    } else {
+        v->copy_count--;
+        v->credits--;
+    }
+}
+
+/* C7, pass 1: the copy becomes the current version, its record that of the old one, if that is here. */
+static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
+{
+    struct leaf *l = c->leaf;
+    lock_acquire(&l->lock);
+    struct page *p = &l->pages[c->slot];
+    assert(p->writer == v->id);
+    struct frame *now = c->frame;
+    c->frame = old_take(p);
+    c->sequence = p->sequence;
+    c->superseded = sequence;
+    p->csn = csn;
+    p->sequence = sequence;
+    current_set(l, c->slot, now);
+    if (p->flags & PAGE_ASKED)
+        waits_end(l, c->slot, 0); /* its base was away: the manager may find it here, and not answer */
+    lock_acquire(&v->lock);
+    copy_retire(v, c, !now);
+    lock_release(&v->lock);
+    if (!vmask_only(&p->mask, v->id))
+        snapshots_owe(p, c->at);
+    if (c->frame) {
+        c->next = p->versions;
+        p->versions = c;
+        version_add(c);
+    }
+    if (BUG(WRITER_AT_FLIP))
+        p->writer = WRITER_NONE;
+    lock_release(&l->lock);
+}
+
+/* Pass 1 for one transaction; the records of what it flipped are chained in front of `chain`. */
+static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, struct copy *chain)
+{
+    struct list *lists[2] = {&v->copies, &v->spilled};
+    v->commit_csn = csn;
+    v->chained = false;
+    for (int i = 0; i < 2; i++)
+        list_for_safe(l, lists[i]) {
+            struct copy *c = container_of(l, struct copy, link);
+            if (c->frame && !c->changed)
+                continue; /* left alone: C8 drops it */
+            publish_flip(v, c, csn, sequence);
+            if (BUG(TWO_STEPS) || BUG(FREE_AT_FLIP) || BUG(WRITER_AT_FLIP) || BUG(DIRTY_KEEPS))
+                bug_window();
+            c->chain = chain;
+            chain = c;
+        }
+    return chain;
+}
+
+/* Pass 2: others may have the page now. */
+static void publish_release(struct copy *c)
+{
+    lock_acquire(&c->leaf->lock);
+    struct page *p = &c->leaf->pages[c->slot];
+    if (p->writer == c->view) {
+        p->writer = WRITER_NONE;
+        waiters_wake(p);
+    }
+    struct leaf *l = c->leaf;
+    if (!c->frame)
+        copy_free(c); /* there was no old version in memory */
+    lock_release(&l->lock);
+}
+
+/* All of the list becomes visible in one step: `published` moves once. Allocates nothing. */
+static long txn_publish(vaddr_t at, uint64_t count_views)
+{
+    struct kd_publish list[KD_VIEW_MAX];
+    if (count_views == 0 || count_views > KD_VIEW_MAX)
+        return -EINVAL;
+    if (copy_from_user(list, at, count_views * sizeof list[0]))
+        return -EFAULT;
+    csn_t newest = 0;
+    for (uint64_t i = 0; i < count_views; i++) {
+        if (list[i].csn <= newest)
+            return -EINVAL; /* in the order of their numbers, each once */
+        newest = list[i].csn;
+    }
+    int e = claim_all(list, count_views, ASKED_COMMIT);
+    if (e)
+        return e;
+    struct copy *chain = NULL;
+    uint64_t sequence = version_publish_begin();
+    if (BUG(TWO_STEPS))
+        version_publish(sequence);
+    for (uint64_t i = 0; i < count_views; i++)
+        chain = publish_view(&views[list[i].view], list[i].csn, sequence, chain);
+    version_publish(sequence);
+    for (struct copy *c = chain, *next; c; c = next) {
+        next = c->chain;
+        publish_release(c);
+    }
+    version_publish_end(sequence); /* from here on the records may go */
+    for (uint64_t i = 0; i < count_views; i++) {
+        struct view *v = &views[list[i].view];
+        (BUG(C8_CREDITS) ? credit_return : credit_consume)(v->enlisted, v->logged - v->logged_spilled);
+        __atomic_fetch_add(&v->process->stats.pages_logged, v->logged, __ATOMIC_RELAXED);
+        TRACE_RARE(PUBLISH, v->id, v->commit_csn, 0);
+        view_answer(v, 0);
+    }
+    count_add(publishes, count_views);
+    return 0;
+}
+
+static long txn_refuse(uint64_t id, uint64_t token, int error)
+{
+    if (error <= 0 || error >= 4096)
+        return -EINVAL;
+    struct view *v = view_claim(id, token, ASKED_COMMIT | ASKED_SPILL | ASKED_UNSPILL);
+    if (!v)
+        return -ESRCH;
+    view_answer(v, error);
+    return 0;
+}
+
+static long view_abort_call(uint64_t id, int error)
+{
+    if (id >= KD_VIEW_MAX || error <= 0 || error >= 4096)
+        return -EINVAL;
+    struct view *v = &views[id];
+    lock_acquire(&v->lock); /* as long as it is in the view, the process exists */
+    struct process *p = v->process;
+    if (p)
+        process_get(p);
+    lock_release(&v->lock);
+    long result = object_manager_of(process_this(), p) ? -ESRCH : -EPERM;
+    lock_acquire(&v->lock);
+    if (result == -ESRCH && v->process == p && v->state == VIEW_ACTIVE) { /* no stranger's by now */
+        view_doom_locked(v, error);
+        result = 0;
+    } else if (result == -ESRCH && v->process == p && v->state == VIEW_COMMITTING) {
+        result = -EBUSY;
+    }
+    lock_release(&v->lock);
+    if (p)
+        process_put(p);
+    return result;
+}
+
+static long view_wait(uint64_t id, vaddr_t mask_at)
+{
+    struct vmask m;
+    if (id >= KD_VIEW_MAX || copy_from_user(&m, mask_at, sizeof m))
+        return id >= KD_VIEW_MAX ? -EINVAL : -EFAULT;
+    struct view *v = &views[id];
+    lock_acquire(&v->lock); /* its end takes the edges away */
+    bool ours = (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING) && v->enlisted &&
+                v->enlisted->owner == process_this();
+    if (ours)
+        waits_add(v, &m);
+    long result = !ours ? -ESRCH : v->doom ? -EDEADLK : 0;
+    lock_release(&v->lock);
+    return result;
+}
+
+static long view_list(vaddr_t at, uint64_t max)
+{
+    long n = 0;
+    for (int i = 0; i < KD_VIEW_MAX; i++) {
+        struct view *v = &views[i];
+        lock_acquire(&v->lock);
+        struct kd_view_info info = {
+            .view = v->id, .state = v->state, .doom = (uint64_t)v->doom, .ticket = v->ticket,
+            .weight = v->weight, .copies = v->copy_count + v->spilled_count,
+            .snapshot_csn = list_empty(&v->seen.link) ? 0 : v->snapshot,
+            .mode = v->mode, .want = v->want, .page = v->queue_page ? v->queue_at : 0,
+            .container = v->lock_at ? v->lock_base : 0,
+            .locked_count = v->locked_count, .locked = v->locked_count ? v->locked_base : 0,
+            .waits = {v->waits.word[0], v->waits.word[1]},
+            .pid = v->process ? v->process->pid : 0, .tid = v->owner ? (int)v->owner->id : 0,
+        };
+        lock_release(&v->lock);
+        if (info.state == VIEW_FREE)
+            continue;
+        if ((uint64_t)n < max && copy_to_user(at + (uint64_t)n * sizeof info, &info, sizeof info))
+            return -EFAULT;
+        n++;
+    }
+    return n;
+}
+
+static long credit_grant_call(int handle, uint64_t n)
+{
+    int error;
+    struct port *p = handle_get(handle, HANDLE_PORT, KD_RIGHT_MANAGE, &error);
+    if (!p)
+        return error;
+    long result = credit_grant(p, n);
+    port_put(p);
+    return result;
+}
+
+long commit_call(unsigned number, const uint64_t a[6])
+{
+    switch (number) {
+    case KD_TXN_DIFF: return txn_diff(a[0]);
+    case KD_TXN_PUBLISH: return txn_publish(a[0], a[1]);
+    case KD_TXN_REFUSE: return txn_refuse(a[0], a[1], (int)a[2]);
+    case KD_VIEW_LIST: return view_list(a[0], a[1]);
+    case KD_VIEW_ABORT: return view_abort_call(a[0], (int)a[1]);
+    case KD_VIEW_WAIT: return view_wait(a[0], a[1]);
+    case KD_CREDIT_GRANT: return credit_grant_call((int)a[0], a[1]);
+    case KD_TXN_SPILLED:
+    case KD_TXN_UNSPILL: return spill_call(number, a);
+    default: return -ENOSYS;
+    }
+}

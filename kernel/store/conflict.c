@@ -1,0 +1,379 @@
+/*
+ * conflict.c - who has to wait for whom: page queues, callbacks, the waits-for graph (faults.md: R1..R6).
+ *
+ * A right is a PTE, so a conflict is found by looking at the PTEs of the views in the page's mask.
+ * Idle views lose theirs at once; active ones only if the PTE was never used (ACCESSED and USED
+ * clear); else the asker waits for their end.
+ *
+ * Locks: leaf, then one view, then graph. Doom and search are one section under the graph lock.
+ */
+#include "look/trace.h"
+#include "store/view.h"
+
+struct lock graph_lock = LOCK_INIT(RANK_GRAPH, "graph");
+
+/* ---- waiting ---- */
+
+void want_x_add(struct view *v, vaddr_t at)
+{
+    if (!want_x_has(v, at) && v->want_x_count < WANT_X_MAX)
+        v->want_x[v->want_x_count++] = at;
+}
+
+bool want_x_has(const struct view *v, vaddr_t at)
+{
+    for (unsigned i = 0; i < v->want_x_count; i++)
+        if (v->want_x[i] == at)
+            return true;
+    return false;
+}
+
+void waits_clear(struct view *v)
+{
+    if (vmask_empty(&v->waits))
+        return; /* only its own thread adds to it, and others at its wish */
+    lock_acquire(&graph_lock);
+    v->waits = (struct vmask){0};
+    lock_release(&graph_lock);
+}
+
+static void doom_locked(struct view *v, int reason)
+{
+    if (v->doom)
+        return;
+    v->doom = reason;
+    TRACE_RARE(DOOM, reason, v->ticket, v->id);
+    thread_wake(v->owner); /* if it waits, it looks; else its next fault or call does */
+}
+
+void view_doom_locked(struct view *v, int reason)
+{
+    lock_acquire(&graph_lock);
+    doom_locked(v, reason);
+    lock_release(&graph_lock);
+}
+
+void view_doom(struct view *v, int reason)
+{
+    lock_acquire(&v->lock);
+    if (v->state == VIEW_ACTIVE)
+        view_doom_locked(v, reason);
+    lock_release(&v->lock);
+}
+
+/* Whom v waits for: its mask; a suspended view waits for what its thread runs now. */
+static struct vmask waits_of(const struct view *v)
+{
+    struct vmask m = v->waits;
+    struct view *runs = v->owner ? v->owner->view : NULL;
+    if (v->state == VIEW_ACTIVE && runs && runs != v && !BUG(SUSPENDED_EDGE))
+        vmask_set(&m, runs->id);
+    return m;
+}
+
+/* Is there a cycle through v? `path`: exactly the views of one. Not recursive: a chain of all views
+ * would not fit on a kernel stack. */
+static bool cycle(const struct view *v, struct vmask *path)
+{
+    uint8_t from[KD_VIEW_MAX]; /* who led to it */
+    struct vmask seen = {0}, todo = {0};
+    int at = v->id;
+    do {
+        struct vmask m = waits_of(&views[at]);
+        vmask_clear(&todo, (unsigned)at);
+        if (vmask_test(&m, v->id)) {
+            for (*path = (struct vmask){0}; at != v->id; at = from[at])
+                vmask_set(path, (unsigned)at);
+            vmask_set(path, v->id);
+            return true;
+        }
+        vmask_for(u, &m) {
+            if (views[u].doom || vmask_test(&seen, (unsigned)u))
+                continue;
+            vmask_set(&seen, (unsigned)u);
+            vmask_set(&todo, (unsigned)u);
+            from[u] = (uint8_t)at;
+        }
+    } while ((at = vmask_next(&todo, 0)) >= 0);
+    return false;
+}
+
+enum { WEIGHTED_ABORTS = 4 }; /* after so many the ticket alone counts: nobody starves */
+
+static uint32_t weight_now(const struct view *v)
+{
+    return v->aborts < WEIGHTED_ABORTS ? v->weight : ~0u;
+}
+
+/* The lightest, then the youngest. Never one that commits; a suspended view's thread cannot act on
+ * a doom, so the view that it runs goes instead. */
+static bool better_victim(const struct view *a, const struct view *b)
+{
+    if (!b)
+        return true;
+    if (weight_now(a) != weight_now(b) && !BUG(WEIGHT_SEARCH))
+        return weight_now(a) < weight_now(b);
+    return a->ticket > b->ticket;
+}
+
+static bool can_be_victim(const struct view *v)
+{
+    return v->state == VIEW_ACTIVE && (v->owner->view == v || BUG(SUSPENDED_VICTIM));
+}
+
+/* Under the graph lock; again until no cycle through v is left. */
+static void search(struct view *v)
+{
+    struct vmask path;
+    while (!v->doom && !BUG(NO_SEARCH) && cycle(v, &path)) {
+        struct view *victim = NULL;
+        vmask_for(u, &path)
+            if (can_be_victim(&views[u]) && better_victim(&views[u], victim))
+                victim = &views[u];
+        if (!victim)
+            return;
+        count(deadlocks);
+        if (victim->queue_page && victim->want != WANT_READ)
+            want_x_add(victim, victim->queue_at); /* it may leave the queue at this moment */
+        doom_locked(victim, EDEADLK);
+    }
+}
+
+static void wait_for_view(struct view *v, struct view *w)
+{
+    vmask_set(&v->waits, w->id);
+    vmask_set(&w->waited_by, v->id);
+}
+
+void waits_add(struct view *v, const struct vmask *on)
+{
+    lock_acquire(&graph_lock);
+    vmask_for(u, on)
+        wait_for_view(v, &views[u]);
+    vmask_clear(&v->waits, v->id);
+    search(v);
+    lock_release(&graph_lock);
+}
+
+/* Blockers are noted under the view lock while the view is not idle, so whoever waits for it stands
+ * in waited_by when its end comes here. */
+void view_wake_waiters(struct view *v)
+{
+    if (vmask_empty(&v->waited_by) || BUG(WAKE_LOST))
+        return;
+    lock_acquire(&graph_lock);
+    struct vmask waiting = v->waited_by;
+    v->waited_by = (struct vmask){0};
+    vmask_for(u, &waiting) {
+        if (!vmask_test(&views[u].waits, v->id))
+            continue;
+        if (!BUG(WAIT_STALE))
+            vmask_clear(&views[u].waits, v->id); /* G3 */
+        if (views[u].owner)
+            thread_wake(views[u].owner);
+    }
+    lock_release(&graph_lock);
+}
+
+/* ---- queues ---- */
+
+static struct view *queue_head(const struct page *p)
+{
+    return list_empty(&p->waiters) ? NULL : list_first(&p->waiters, struct view, queue_link);
+}
+
+void queue_leave(struct view *v)
+{
+    struct page *p = v->queue_page;
+    if (!p)
+        return;
+    list_remove(&v->queue_link);
+    v->queue_page = NULL;
+    v->queue_leaf = NULL;
+    struct view *head = queue_head(p);
+    if (!head)
+        return;
+    /* Else a search could find a wait that is none any more. Who is left without any looks anew: an
+     * upgrader that came to the front later is not among its edges. */
+    lock_acquire(&graph_lock);
+    list_each(struct view, u, &p->waiters, queue_link) {
+        bool waited = vmask_test(&u->waits, v->id);
+        vmask_clear(&u->waits, v->id);
+        if (!BUG(NO_WAKE_NEXT) && (u == head || (waited && vmask_empty(&u->waits) && !BUG(QUEUE_NO_WAKE))))
+            thread_wake(u->owner);
+    }
+    lock_release(&graph_lock);
+}
+
+static void queue_join(struct view *v, struct leaf *l, struct page *p)
+{
+    if (v->queue_page)
+        return;
+    if (v->upgrade && !BUG(UPGRADE_TAIL))
+        list_push_front(&p->waiters, &v->queue_link);
+    else
+        list_push_back(&p->waiters, &v->queue_link);
+    v->queue_page = p;
+    v->queue_leaf = l;
+    v->queue_at = page_address(l, (unsigned)(p - l->pages));
+}
+
+/* Those before v in the queue. */
+static struct vmask queue_before(const struct view *v, const struct page *p)
+{
+    struct vmask m = {0};
+    list_each(const struct view, u, &p->waiters, queue_link) {
+        if (u == v)
+            break;
+        vmask_set(&m, u->id);
+    }
+    return m;
+}
+
+static struct view *other_upgrader(const struct view *v, const struct page *p)
+{
+    list_each(struct view, u, &p->waiters, queue_link)
+        if (u != v && u->upgrade && (!u->doom || BUG(UPGRADER_DOOMED)))
+            return u;
+    return NULL;
+}
+
+/* ---- R2: one candidate, under its view lock ---- */
+
+/* Has the view rights that count? A snapshot's PTE is no right. */
+static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, uint64_t *shoot)
+{
+    bool blocks = false;
+    lock_acquire(&w->lock);
+    if (w->snapshot_rights && w->state != VIEW_FREE && !BUG(SNAP_RIGHT))
+        goto out; /* keeps its bit: old versions are found by it */
+    pte_t *pte = view_pte(w, at);
+    pte_t e = pte ? pte_load(pte) : 0;
+    bool taken = e == 0;
+    if (e && (w->state == VIEW_IDLE || (w->untouched && !BUG(LOCK_UNTOUCHED)) ||
+              (BUG(COMMITTING_IDLE) && w->state == VIEW_COMMITTING && !(e & PTE_COPY)))) {
+        if (v->want == WANT_READ) {
+            if (p->writer == w->id)
+                p->writer = WRITER_NONE; /* it keeps a shared right */
+            goto out;
+        }
+        e = pte_exchange(pte, 0);
+        taken = true;
+        count(callbacks);
+    }
+    if (BUG(PLAIN_STORE) && e && !taken && !(e & (PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED))) {
+        bug_window();
+        taken = pte_exchange(pte, 0) != 0;
+    }
+    while (e && !taken && !(e & (PTE_COPY | (BUG(HELD_TAKEN) ? 0 : PTE_HELD) | PTE_ACCESSED | PTE_USED)))
+        taken = pte_compare_exchange(pte, &e, 0); /* never used: the walker would have set A */
+    if (taken) {
+        if (e & (PTE_ACCESSED | (BUG(SHOOT_A) ? 0 : PTE_USED))) {
+            w->stale = true;
+            *shoot |= view_cpu_bit(w);
+        }
+        vmask_clear(&p->mask, w->id);
+        if (p->writer == w->id)
+            p->writer = WRITER_NONE;
+        TRACE(CALLBACK, w->id, at, w->process ? (uint64_t)w->process->pid : 0);
+    } else {
+        blocks = true;
+        TRACE(HELD, w->id, at, w->process ? (uint64_t)w->process->pid : 0);
+        if (BUG(OWED_LATE))
+            bug_window_without(&w->lock);
+        view_owe(w, at);
+        lock_acquire(&graph_lock); /* in the same section, or its end could miss us */
+        wait_for_view(v, w);
+        lock_release(&graph_lock);
+    }
+out:
+    lock_release(&w->lock);
+    return blocks;
+}
+
+static struct vmask candidates_of(const struct view *v, const struct page *p)
+{
+    struct vmask m = {0};
+    if (v->want != WANT_READ)
+        m = p->mask;
+    else if (p->writer != WRITER_NONE)
+        vmask_set(&m, (unsigned)p->writer);
+    vmask_clear(&m, v->id);
+    return m;
+}
+
+bool conflict_take(struct view *v, struct leaf *l, unsigned slot, uint64_t *shoot)
+{
+    struct page *p = &l->pages[slot];
+    struct vmask candidates = candidates_of(v, p);
+    bool blocked = false;
+    vmask_for(w, &candidates)
+        blocked |= judge(v, &views[w], p, page_address(l, slot), shoot);
+    return blocked;
+}
+
+static void conflict_notice(struct view *v, struct leaf *l, unsigned slot)
+{
+    struct object *o = l->object;
+    if (!(o->flags & KD_OBJECT_NOTICES))
+        return;
+    if (!v->conflict_port) { /* until its end: a port is not put with a leaf locked */
+        port_get(o->port);
+        v->conflict_port = o->port;
+    }
+    if (v->conflict_port != o->port)
+        return; /* the first manager that it conflicted at is told, no other */
+    struct item *i = &v->conflict_item;
+    port_withdraw(o->port, i);
+    item_say(i, ITEM_CONFLICT, 0, o->cookie, l->first + slot, v->id, v->waits.word[0], v->waits.word[1]);
+    port_post(o->port, i);
+}
+
+/* F5, F6, R1..R5 up to the sleep; e is v's own PTE. Leaf locked on entry and return. */
+enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t e)
+{
+    struct page *p = &l->pages[slot];
+    struct vmask candidates = candidates_of(v, p);
+    waits_clear(v);
+    if (vmask_empty(&candidates) && list_empty(&p->waiters))
+        return CONFLICT_GRANT;
+    vaddr_t at = page_address(l, slot);
+    v->upgrade = v->want == WANT_WRITE && e & (PTE_ACCESSED | PTE_USED | PTE_HELD) &&
+                 !(e & PTE_COPY) && p->writer != v->id; /* a neighbour's unused right is none */
+    struct view *first = v->upgrade ? other_upgrader(v, p) : NULL;
+    if (first) { /* two would wait for each other: the second goes, if it is not the heavier one */
+        struct view *victim = weight_now(first) < weight_now(v) && !BUG(WEIGHT_UPGRADE) ? first : v;
+        p->rmw = 8;
+        count(deadlocks);
+        lock_acquire(&graph_lock);
+        want_x_add(victim, at);
+        doom_locked(victim, EDEADLK);
+        lock_release(&graph_lock);
+        if (victim == v)
+            return CONFLICT_DOOMED;
+    }
+    struct view *head = queue_head(p);
+    if (head && head != v && !(p->writer == v->id && e && !BUG(XRO_QUEUE))) {
+        queue_join(v, l, p);
+        struct vmask before = queue_before(v, p);
+        if (!vmask_empty(&before)) {
+            if (!BUG(WAIT_EARLIER))
+                waits_add(v, &before);
+            return v->doom ? CONFLICT_DOOMED : CONFLICT_BLOCKED;
+        }
+    }
+    uint64_t shoot = 0;
+    bool blocked = conflict_take(v, l, slot, &shoot);
+    if (shoot) {
+        count(shootdowns);
+        if (!BUG(NO_SHOOTDOWN))
+            arch_shootdown(shoot); /* R3, leaf lock still held */
+    }
+    if (!blocked)
+        return CONFLICT_GRANT;
+    queue_join(v, l, p);
+    struct vmask before = queue_before(v, p);
+    waits_add(v, &before); /* R5 */
+    conflict_notice(v, l, slot);
+    return v->doom ? CONFLICT_DOOMED : CONFLICT_BLOCKED;
+}

@@ -1,0 +1,399 @@
+/*
+ * container_lock.c - a transaction locks a whole container: by choice (begin, KD_TXN_LOCK), or by
+ * escalation after many faults.
+ *
+ * A lock is shared or exclusive. It conflicts with locks and with page rights of other views:
+ *
+ *     asked for \ held   shared   exclusive
+ *     page, to read      yes      no
+ *     page, to write     no       no
+ *     shared             yes      no
+ *     exclusive          no       no
+ *
+ * Taking one has two steps. First the view becomes a holder: from here on, nobody who was not in the
+ * container before gets a right in it. Then it *drains*: a walk over the pages takes the rights of
+ * others by the rules of conflict.c, and the holder waits for the transactions that it may not take
+ * them from. Those go on meanwhile, new pages included (else each of them would be a deadlock), so it
+ * walks until a walk has found nobody and nobody was let in behind it.
+ *
+ * Who does not get in waits in the container's FIFO, also faults; a lock is taken by the head only, so
+ * neither locks nor faults starve. Waiting is for the holders and for those before, in the graph.
+ *
+ * Faults look at `state` with their leaf locked; the walk locks each leaf after `state` was set. So a
+ * right is either seen by the walk or not given.
+ *
+ * Locks: leaf, view, locks_lock, graph.
+ */
+#include "store/object_private.h"
+#include "look/trace.h"
+
+static struct lock locks_lock = LOCK_INIT(RANK_LOCKS, "container locks");
+static struct list draining = {&draining, &draining}; /* objects, by lock.draining_link */
+uint32_t container_draining_count;
+
+void container_lock_init(struct container_lock *c)
+{
+    c->exclusive = c->drainer = WRITER_NONE;
+    list_init(&c->queue);
+    list_init(&c->draining_link);
+}
+
+/* What faults look at (object.h). */
+static void state_update(struct container_lock *c)
+{
+    uint32_t state = c->exclusive != WRITER_NONE ? (uint32_t)c->exclusive + 1
+                     : vmask_empty(&c->shared) && list_empty(&c->queue) ? 0
+                                                                        : CONTAINER_BUSY;
+    __atomic_store_n(&c->state, state, __ATOMIC_SEQ_CST);
+}
+
+static bool holds(const struct container_lock *c, const struct view *v, enum lock_mode mode)
+{
+    return c->exclusive == v->id || (mode != LOCK_EXCLUSIVE && vmask_test(&c->shared, v->id));
+}
+
+/* Holders that `mode` must wait for. */
+static struct vmask against(const struct container_lock *c, const struct view *v, enum lock_mode mode)
+{
+    struct vmask m = {0};
+    if (mode == LOCK_PAGE_WRITE || mode == LOCK_EXCLUSIVE)
+        m = c->shared;
+    if (c->exclusive != WRITER_NONE)
+        vmask_set(&m, (unsigned)c->exclusive);
+    vmask_clear(&m, v->id);
+    return m;
+}
+
+/* ---- the queue ---- */
+
+static void queue_wake(struct container_lock *c)
+{
+    list_for(n, &c->queue)
+        thread_wake(container_of(n, struct view, lock_link)->owner);
+}
+
+static void leave_locked(struct view *v)
+{
+    struct container_lock *c = &v->lock_at->container_lock;
+    v->lock_at = NULL;
+    list_remove(&v->lock_link);
+    state_update(c);
+    lock_acquire(&graph_lock); /* those behind it do not wait for it any more; they look again */
+    list_for(n, &c->queue)
+        vmask_clear(&container_of(n, struct view, lock_link)->waits, v->id);
+    lock_release(&graph_lock);
+    queue_wake(c);
+}
+
+void container_lock_leave(struct view *v)
+{
+    struct object *o = v->lock_at; /* only its own thread sets it */
+    if (!o || BUG(LOCK_KEEPS))
+        return;
+    lock_acquire(&locks_lock);
+    leave_locked(v);
+    lock_release(&locks_lock);
+}
+
+/* The edges are added here, where the holders cannot end: their ends take them away again. */
+static void join_locked(struct view *v, struct object *o, struct vmask *on)
+{
+    struct container_lock *c = &o->container_lock;
+    if (!v->lock_at) {
+        v->lock_at = o; /* alive while v waits: it is attached, or held by the caller */
+        v->lock_base = o->base;
+        list_push_back(&c->queue, &v->lock_link);
+        state_update(c);
+    }
+    list_each(const struct view, u, &c->queue, lock_link) {
+        if (u == v)
+            break;
+        vmask_set(on, u->id);
+    }
+    waits_clear(v);
+    waits_add(v, on);
+}
+
+/* ---- page faults ---- */
+
+bool container_admits(struct view *v, struct object *o, bool write)
+{
+    struct container_lock *c = &o->container_lock;
+    lock_acquire(&locks_lock);
+    struct vmask on = against(c, v, write ? LOCK_PAGE_WRITE : LOCK_PAGE_READ);
+    bool admitted = vmask_empty(&on) || holds(c, v, LOCK_EXCLUSIVE);
+    struct vmask drained = on; /* holders that yield to nobody any more */
+    if (c->drainer != WRITER_NONE && !BUG(LOCK_FIRST_WALK))
+        vmask_clear(&drained, (unsigned)c->drainer);
+    bool yields = c->first_walk || (vmask_test(&c->drains, v->id) && !BUG(LOCK_SHUT)) ||
+                  (c->drainer != WRITER_NONE && BUG(LOCK_NEWCOMERS));
+    if (!admitted && yields && (vmask_empty(&drained) || BUG(LOCK_FIRST_WALK))) {
+        vmask_set(&c->drains, v->id); /* the holder waits for it: it must get to its end */
+        c->again = !BUG(LOCK_AGAIN);
+        admitted = true;
+    }
+    if (admitted && v->lock_at)
+        leave_locked(v);
+    if (!admitted) { /* out of the page's queue first: nobody behind it there waits for it any more */
+        if (!BUG(CLOCK_IN_PAGE))
+            queue_leave(v);
+        join_locked(v, o, &on);
+    }
+    lock_release(&locks_lock);
+    return admitted;
+}
+
+bool container_locked_by(const struct view *v, const struct object *o)
+{
+    return vmask_test(&o->container_lock.shared, v->id) || o->container_lock.exclusive == v->id;
+}
+
+int container_owner(struct object *o)
+{
+    struct container_lock *c = &o->container_lock;
+    lock_acquire(&locks_lock);
+    int owner = c->drainer == WRITER_NONE ? c->exclusive : WRITER_NONE;
+    lock_release(&locks_lock);
+    return owner;
+}
+
+/* ---- draining ---- */
+
+struct walk {
+    struct view *view;
+    enum lock_mode mode;
+    bool blocked;
+};
+
+/* Takes what can be taken of one leaf's rights. */
+static void walk_leaf(struct leaf *l, void *arg)
+{
+    struct walk *w = arg;
+    struct vmask left = {0};
+    uint64_t shoot = 0;
+    lock_acquire(&l->lock);
+    if (!vmask_only(&l->users, w->view->id)) {
+        for (unsigned slot = 0; slot < LEAF_PAGES; slot++) {
+            struct page *p = &l->pages[slot];
+            if (!vmask_only(&p->mask, w->view->id))
+                w->blocked |= conflict_take(w->view, l, slot, &shoot) && !BUG(LOCK_IGNORES);
+            left.word[0] |= p->mask.word[0];
+            left.word[1] |= p->mask.word[1];
+        }
+        l->users = left;
+        if (shoot) {
+            count(shootdowns);
+            if (BUG(CLOCK_TLB))
+                bug_yield_without(&l->lock);
+            arch_shootdown(shoot);
+        }
+    }
+    lock_release(&l->lock);
+    if (BUG(LOCK_AGAIN) && l->first == 0)
+        bug_window();
+}
+
+static void drain_over(struct container_lock *c)
+{
+    c->drainer = WRITER_NONE;
+    c->drains = (struct vmask){0};
+    c->first_walk = false;
+    list_remove(&c->draining_link);
+    __atomic_fetch_sub(&container_draining_count, 1, __ATOMIC_SEQ_CST);
+    queue_wake(c);
+}
+
+/* What a walk left: whom it waits for now may go on. True: another walk is needed. */
+static bool walk_end(struct view *v, struct object *o, bool blocked)
+{
+    struct container_lock *c = &o->container_lock;
+    lock_acquire(&locks_lock);
+    bool more = blocked || c->again;
+    c->first_walk = c->again = false;
+    lock_acquire(&graph_lock);
+    c->drains.word[0] |= v->waits.word[0]; /* an end takes the edge before it leaves `drains` */
+    c->drains.word[1] |= v->waits.word[1];
+    lock_release(&graph_lock);
+    if (!more)
+        drain_over(c);
+    lock_release(&locks_lock);
+    return more;
+}
+
+/* 0: no other view has a right that conflicts. Else -errno, and the lock is given up. */
+static int drain(struct view *v, struct object *o, enum lock_mode mode, bool wait)
+{
+    static const struct vmask none;
+    for (;;) {
+        struct walk w = {.view = v, .mode = mode};
+        waits_clear(v);
+        v->want = mode == LOCK_EXCLUSIVE ? WANT_WRITE : WANT_READ;
+        leaves_for(o, walk_leaf, &w);
+        if (!walk_end(v, o, w.blocked))
+            return 0;
+        if (w.blocked && !wait)
+            return -EBUSY;
+        if (w.blocked)
+            waits_add(v, &none); /* the walk added the edges: search */
+        if (w.blocked)
+            TRACE(WAIT, KD_TRACE_FOR_CONTAINER, o->base, 0);
+        int e = v->doom ? -ECANCELED : w.blocked ? thread_park_until(v->deadline_ns) : 0;
+        if (v->doom || thread_this()->killed)
+            e = -ECANCELED;
+        if (e == -ETIMEDOUT || e == -ECANCELED)
+            return e;
+    }
+}
+
+/* ---- taking and releasing ---- */
+
+static void hold_locked(struct view *v, struct container_lock *c, enum lock_mode mode)
+{
+    if (v->lock_at)
+        leave_locked(v);
+    if (mode == LOCK_EXCLUSIVE)
+        c->exclusive = (int16_t)v->id;
+    else
+        vmask_set(&c->shared, v->id);
+    c->drainer = (int16_t)v->id;
+    c->first_walk = true;
+    c->again = false;
+    list_push_back(&draining, &c->draining_link);
+    __atomic_fetch_add(&container_draining_count, 1, __ATOMIC_SEQ_CST);
+    state_update(c);
+}
+
+/* One look. 0: it holds the lock and is to drain; -EAGAIN: others go before, and it is in the queue if
+ * `wait`. One drains at a time. */
+static int hold_try(struct view *v, struct object *o, enum lock_mode mode, bool wait)
+{
+    struct container_lock *c = &o->container_lock;
+    lock_acquire(&locks_lock);
+    struct vmask on = against(c, v, mode);
+    if (c->drainer != WRITER_NONE)
+        vmask_set(&on, (unsigned)c->drainer);
+    bool turn = BUG(LOCK_UNFAIR) || list_empty(&c->queue) || list_first(&c->queue, struct view, lock_link) == v ||
+                vmask_test(&c->shared, v->id); /* others wait for its shared lock: it goes first */
+    int result = o->dead ? -EOWNERDEAD : turn && vmask_empty(&on) ? 0 : -EAGAIN;
+    if (!result)
+        hold_locked(v, c, mode);
+    else if (result == -EAGAIN && wait)
+        join_locked(v, o, &on);
+    lock_release(&locks_lock);
+    return result;
+}
+
+static void release(struct view *v, struct object *o, bool exclusive_only)
+{
+    struct container_lock *c = &o->container_lock;
+    lock_acquire(&locks_lock);
+    if (c->drainer == v->id)
+        drain_over(c);
+    if (c->exclusive == v->id)
+        c->exclusive = WRITER_NONE;
+    if (!exclusive_only)
+        vmask_clear(&c->shared, v->id);
+    state_update(c);
+    queue_wake(c);
+    lock_release(&locks_lock);
+}
+
+/* Until it is a holder. 0 or -errno. */
+static int hold_wait(struct view *v, struct object *o, enum lock_mode mode, bool wait)
+{
+    int e;
+    while ((e = hold_try(v, o, mode, wait)) == -EAGAIN && wait) {
+        __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
+        TRACE(WAIT, KD_TRACE_FOR_CONTAINER, o->base, 0);
+        e = v->doom ? -ECANCELED : thread_park_until(v->deadline_ns);
+        if (v->doom || thread_this()->killed)
+            e = -ECANCELED;
+        if (e)
+            break;
+    }
+    container_lock_leave(v);
+    return e == -EAGAIN ? -EBUSY : e;
+}
+
+int container_lock_take(struct view *v, struct object *o, enum lock_mode mode, bool wait)
+{
+    bool shared = container_locked_by(v, o); /* only its own thread changes that */
+    if (holds(&o->container_lock, v, mode))
+        return 0;
+    if (!shared && v->locked_count == LOCKED_MAX)
+        return -ENOLCK;
+    int e = hold_wait(v, o, mode, wait);
+    if (!e && (e = drain(v, o, mode, wait)))
+        release(v, o, shared);
+    if (e) {
+        waits_clear(v); /* the transaction may go on, and waits for nobody */
+    } else if (!shared) {
+        object_get(o);
+        if (!v->locked_count)
+            v->locked_base = o->base;
+        v->locked[v->locked_count++] = o;
+    }
+    return e;
+}
+
+bool container_locks_wanted(const struct view *v)
+{
+    bool wanted = false;
+    for (unsigned i = 0; i < v->locked_count; i++)
+        wanted |= !list_empty(&v->locked[i]->container_lock.queue); /* about: nobody depends on it */
+    return wanted;
+}
+
+void container_locks_end(struct view *v)
+{
+    while (v->locked_count) {
+        struct object *o = v->locked[--v->locked_count];
+        release(v, o, false);
+        object_put(o);
+    }
+}
+
+void container_drains_leave(struct view *v)
+{
+    if (BUG(LOCK_DRAINS))
+        return;
+    lock_acquire(&locks_lock);
+    list_for(n, &draining)
+        vmask_clear(&container_of(n, struct container_lock, draining_link)->drains, v->id);
+    lock_release(&locks_lock);
+}
+
+void container_lock_dead(struct object *o)
+{
+    lock_acquire(&locks_lock);
+    queue_wake(&o->container_lock);
+    lock_release(&locks_lock);
+}
+
+/* ---- by escalation, and by call ---- */
+
+void container_escalate(struct view *v, struct object *o, bool write)
+{
+    enum lock_mode mode = write || (v->enlisted && v->last_rights & KD_RIGHT_WRITE) ? LOCK_EXCLUSIVE : LOCK_SHARED;
+    if (++v->faults < MAX(o->escalate, v->escalate_at))
+        return;
+    v->escalate_at = v->faults * 2; /* the next try: nobody is waited for */
+    if (!holds(&o->container_lock, v, mode) && !container_lock_take(v, o, mode, false))
+        count(escalations);
+}
+
+int container_lock_at(struct view *v, vaddr_t at, unsigned how)
+{
+    uint32_t rights;
+    struct object *o = object_at(v->process, at, &rights);
+    int e = -EINVAL;
+    if (!o)
+        return -ENOENT;
+    bool shared = how & KD_LOCK_SHARED;
+    if (!shared && !(rights & KD_RIGHT_WRITE))
+        e = -EACCES; /* it would keep readers out who may do more than it may */
+    else if (o->flags & KD_OBJECT_TRANSACTIONAL && !(how & ~(KD_LOCK_SHARED | KD_LOCK_NOW)))
+        e = container_lock_take(v, o, shared ? LOCK_SHARED : LOCK_EXCLUSIVE, !(how & KD_LOCK_NOW));
+    object_put(o);
+    return e;
+}

@@ -1,0 +1,186 @@
+/*
+ * credit.c - credits: private copies for which a manager has set log and disk space aside.
+ *
+ * A port whose manager never granted any has no such limit. Each first write takes a credit; abort
+ * and unchanged copies give it back; a logged copy consumes it until the manager grants it again,
+ * after a checkpoint. Waiting is FIFO, and an edge to those before. A grant of 0 says "there is nothing
+ * more", unless something was consumed since the last such grant: then the manager is asked once more. While
+ * there is nothing more, the first depends on those that hold credits, and gives up
+ * if nobody else does. It finds out itself, so that nobody dooms a transaction that goes on already.
+ *
+ * Locks: port->lock; the graph lock is taken outside it.
+ */
+#include "look/trace.h"
+#include "store/view.h"
+
+static struct view *head(struct port *p)
+{
+    return list_empty(&p->credit_queue) ? NULL
+                                        : list_first(&p->credit_queue, struct view, credit_link);
+}
+
+static void leave(struct view *v, struct port *p)
+{
+    if (!v->credit_waiting)
+        return;
+    list_remove(&v->credit_link);
+    v->credit_waiting = false;
+    list_for(l, &p->credit_queue) /* the first may have its turn, the others one edge less */
+        thread_wake(container_of(l, struct view, credit_link)->owner);
+}
+
+void credit_leave(struct view *v)
+{
+    struct port *p = v->enlisted;
+    if (!p)
+        return;
+    lock_acquire(&p->lock);
+    leave(v, p);
+    lock_release(&p->lock);
+}
+
+enum { CREDITS_AT_ONCE = 8, CREDITS_PLENTY = 1024, CREDITS_UNLIMITED = 256 };
+enum { CREDITS_SHARE = 32 }; /* of what its process may have: other views of it want some, too */
+
+static struct vmask queue_before(const struct view *v, const struct port *p)
+{
+    struct vmask m = {0};
+    list_each(const struct view, u, &p->credit_queue, credit_link) {
+        if (u == v)
+            break;
+        vmask_set(&m, u->id);
+    }
+    return m;
+}
+
+static void add_holders(const struct port *p, struct vmask *m)
+{
+    for (int i = 0; i < KD_VIEW_MAX; i++)
+        if ((views[i].credits || views[i].credits_hand) && views[i].enlisted == p)
+            vmask_set(m, (unsigned)i);
+}
+
+/* In the queue, until it gets one or the transaction ends. -EAGAIN: waited, or doomed. */
+static int credit_wait(struct view *v, const struct vmask *on)
+{
+    waits_clear(v);
+    waits_add(v, on);
+    TRACE(WAIT, KD_TRACE_FOR_CREDIT, 0, 0);
+    int e = v->doom ? 0 : thread_park_until(v->deadline_ns);
+    return e == -ETIMEDOUT ? e : -EAGAIN;
+}
+
+/* 0: taken; -EAGAIN: waited, or doomed; -EOWNERDEAD; -ENOSPC, -E2BIG: there will never be one, or its
+ * process may have no more;
+ * -ENOBUFS: only if the transaction's own copies give some back (spill.c). */
+int credit_take(struct view *v, struct port *p)
+{
+    struct vmask on;
+    lock_acquire(&p->lock);
+    int result = 0;
+    bool low = false;
+    if (p->dead)
+        result = -EOWNERDEAD;
+    else if (p->credits_used && (p->credits == 0 || (head(p) && head(p) != v && !BUG(CREDIT_UNFAIR))))
+        result = -EAGAIN;
+    if (result == -EAGAIN && !v->credit_waiting) {
+        list_push_back(&p->credit_queue, &v->credit_link);
+        v->credit_waiting = true;
+        low = true;
+    }
+    if (result == -EAGAIN && p->exhausted && p->credits == 0 && spill_possible(v, p)) {
+        leave(v, p);
+        result = -ENOBUFS;
+    }
+    bool last = result == -EAGAIN && p->exhausted && p->credits == 0 && head(p) == v;
+    if (last && p->held == v->credits) { /* nobody else has any */
+        leave(v, p);
+        result = v->credits ? -E2BIG : -ENOSPC;
+    }
+    if (result == -EAGAIN)
+        on = queue_before(v, p);
+    uint64_t n = 0;
+    if (!result) { /* several at once while there are plenty: the rest stays in hand */
+        uint64_t room = limit_left(v->process, KD_LIMIT_COPIES), at_once = 1;
+        if (!p->credits_used)
+            at_once = CREDITS_UNLIMITED;
+        else if (p->credits > CREDITS_PLENTY)
+            at_once = CREDITS_AT_ONCE;
+        n = limit_charge_some(v->process, KD_LIMIT_COPIES, MIN(at_once, room / CREDITS_SHARE + 1));
+        if (n == 0)
+            result = spill_possible(v, p) ? -ENOBUFS : -E2BIG;
+        leave(v, p);
+    }
+    if (!result) {
+        if (p->credits_used) {
+            low = p->credits > p->credits_low && p->credits - n <= p->credits_low;
+            p->credits -= n;
+            p->held += n;
+        }
+        v->credits_hand += n;
+        v->copies_charged += n;
+    }
+    lock_release(&p->lock);
+    if (low)
+        port_post(p, &p->credit_low);
+    if (last && result == -EAGAIN)
+        add_holders(p, &on);
+    return result == -EAGAIN ? credit_wait(v, &on) : result;
+}
+
+void credit_return(struct port *p, uint64_t n)
+{
+    lock_acquire(&p->lock);
+    n = MIN(n, p->held); /* others were taken while there was no limit */
+    p->held -= n;
+    p->credits += n;
+    struct view *v = head(p);
+    if (v)
+        thread_wake(v->owner);
+    lock_release(&p->lock);
+}
+
+void credit_consume(struct port *p, uint64_t n)
+{
+    lock_acquire(&p->lock);
+    n = MIN(n, p->held);
+    p->held -= n;
+    p->consumed += n;
+    bool low = n && p->exhausted; /* a checkpoint helps again */
+    if (low)
+        p->exhausted = false;
+    lock_release(&p->lock);
+    if (low)
+        port_post(p, &p->credit_low);
+}
+
+long credit_grant(struct port *p, uint64_t n)
+{
+    lock_acquire(&p->lock);
+    if (n > KD_CREDITS_CLOSED) {
+        lock_release(&p->lock);
+        return -EINVAL;
+    }
+    p->credits_used = true;
+    p->credits += n;
+    if (n)
+        p->credits_low = p->credits / 4;
+    bool again = n == 0 && p->consumed; /* what was logged meanwhile, a checkpoint gives back */
+    p->exhausted = n == 0 && !again;
+    if (n == 0)
+        p->consumed = 0;
+    list_for(l, &p->credit_queue) { /* the first takes some; who holds many may spill, if there are none */
+        thread_wake(container_of(l, struct view, credit_link)->owner);
+        if (!p->exhausted)
+            break;
+    }
+    long left = (long)p->credits;
+    lock_release(&p->lock);
+    if (again)
+        port_post(p, &p->credit_low);
+    if (n == KD_CREDITS_CLOSED) {
+        p->closed = true;
+        evict_look_again();
+    }
+    return left;
+}

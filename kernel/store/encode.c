@@ -1,0 +1,279 @@
+/*
+ * encode.c - what a transaction changed, as its manager's log wants it (KD_TXN_DIFF): whole pages,
+ * differences, or declared ranges, by the object's encoder.
+ *
+ *   encoder    what is told of a page that changed          what is published
+ *   DIFF       the runs of words that differ                the copy
+ *   FULL       the whole page                               the copy
+ *   ADAPTIVE   runs; whole for a while after a commit       the copy
+ *              that changed most of the page
+ *   RANGES     the declared units of 16 bytes, not          the base, and the declared units of
+ *              compared with anything                       the copy
+ *
+ * Whatever the encoder, a page whose base is older than `full_below` is told whole, and so is one
+ * whose base is not in memory. With RANGES what was not declared is put back in the copy before it is
+ * told, so published bytes are the logged bytes (K3); a strict transaction fails instead.
+ *
+ * Locks: none; the caller has claimed the view (commit.c), so only it works on the copies. The
+ * declarations belong to the owner thread, and are read while it sleeps.
+ */
+#include "store/view.h"
+
+/* Two runs closer than this cost less as one. */
+enum { RUN_GAP_BYTES = sizeof(struct kd_run), UNITS = PAGE_BYTES / UNIT_BYTES };
+
+/* The next changed range at or after `from` (64-bit words); false: none. */
+static bool next_run(const uint64_t *a, const uint64_t *b, unsigned *from, unsigned *to)
+{
+    enum { WORDS = PAGE_BYTES / 8, GAP = RUN_GAP_BYTES / 8 };
+    unsigned i = *from;
+    while (i < WORDS && i % 4 && a[i] == b[i])
+        i++;
+    while (i < WORDS && i % 4 == 0 && !((a[i] ^ b[i]) | (a[i + 1] ^ b[i + 1]) |
+                                        (a[i + 2] ^ b[i + 2]) | (a[i + 3] ^ b[i + 3])))
+        i += 4;
+    while (i < WORDS && a[i] == b[i])
+        i++;
+    if (i >= WORDS)
+        return false;
+    unsigned end = i + 1, last = i;
+    for (; end < WORDS && end - last <= GAP; end++)
+        if (a[end] != b[end])
+            last = end;
+    *from = i;
+    *to = last + 1;
+    return true;
+}
+
+/* ---- declarations ---- */
+
+static bool declared(const struct copy *c, unsigned unit)
+{
+    return c->declared[unit / 64] >> unit % 64 & 1;
+}
+
+static void declare_page(struct copy *c, unsigned first, unsigned last)
+{
+    if (!c->ranges)
+        memset(c->declared, 0, sizeof c->declared);
+    c->ranges = true;
+    for (unsigned u = first; u <= last; u++)
+        c->declared[u / 64] |= 1ull << u % 64;
+}
+
+void encode_declare(struct view *v, vaddr_t at, uint64_t bytes)
+{
+    for (vaddr_t end = at + bytes; at < end;) {
+        vaddr_t page = page_down(at);
+        vaddr_t stop = MIN(end, page + PAGE_BYTES);
+        lock_acquire(&v->lock); /* a sweep takes copies */
+        struct copy *c = view_copy_at(v, page);
+        if (c)
+            declare_page(c, (unsigned)(at - page) / UNIT_BYTES,
+                         (unsigned)(stop - 1 - page) / UNIT_BYTES);
+        lock_release(&v->lock);
+        at = stop;
+    }
+}
+
+/* As next_run, for the declared units. */
+static bool next_declared(const struct copy *c, unsigned *from, unsigned *to)
+{
+    enum { WORDS = UNIT_BYTES / 8, GAP = (RUN_GAP_BYTES + UNIT_BYTES - 1) / UNIT_BYTES };
+    unsigned i = *from / WORDS;
+    while (i < UNITS && !declared(c, i))
+        i++;
+    if (i >= UNITS)
+        return false;
+    unsigned end = i + 1, last = i;
+    for (; end < UNITS && end - last <= GAP; end++)
+        if (declared(c, end))
+            last = end;
+    *from = i * WORDS;
+    *to = (last + 1) * WORDS;
+    return true;
+}
+
+/* Puts back what was not declared; -ERANGE: a strict transaction had changed it. */
+static int undeclared_undo(const struct view *v, struct copy *c, uint64_t *now, const uint64_t *base)
+{
+    enum { WORDS = UNIT_BYTES / 8 };
+    _Static_assert(WORDS == 2, "a unit is two words");
+    if (!c->ranges)
+        memset(c->declared, 0, sizeof c->declared);
+    c->ranges = true;
+    for (unsigned u = 0; u < UNITS; u++) {
+        uint64_t *n = now + u * WORDS;
+        const uint64_t *b = base + u * WORDS;
+        if (declared(c, u) || (n[0] == b[0] && n[1] == b[1]))
+            continue;
+        if (v->strict) {
+            printk("container %s: a store to 0x%lx was not declared", c->leaf->object->name,
+                   c->at + u * UNIT_BYTES);
+            return -ERANGE;
+        }
+        n[0] = b[0];
+        n[1] = b[1];
+    }
+    return 0;
+}
+
+/* ---- one page ---- */
+
+struct diff_out {
+    vaddr_t at;
+    uint64_t left, used;
+};
+
+static int run_out(struct diff_out *o, const struct kd_run *r, const void *bytes)
+{
+    uint64_t body = (r->bytes + 7u) & ~7u;
+    if (copy_to_user(o->at + o->used, r, sizeof *r) ||
+        copy_to_user(o->at + o->used + sizeof *r, bytes, body))
+        return -EFAULT;
+    o->used += sizeof *r + body;
+    o->left -= sizeof *r + body;
+    return 0;
+}
+
+/* A page never takes more than this: runs merge when the gap is smaller than a header. */
+enum { PAGE_DIFF_MAX = PAGE_BYTES + 2 * sizeof(struct kd_run) };
+/* ADAPTIVE: after a commit that changed so much, this many are told whole without a look. */
+enum { ADAPTIVE_BYTES = PAGE_BYTES * 3 / 4, ADAPTIVE_COMMITS = 8 };
+
+static int whole_out(struct diff_out *o, struct kd_run *r, const uint64_t *now)
+{
+    r->offset = 0;
+    r->bytes = PAGE_BYTES;
+    r->flags = KD_RUN_FULL | KD_RUN_LAST;
+    return run_out(o, r, now);
+}
+
+static bool run_next(const struct copy *c, const uint64_t *now, const uint64_t *base, bool ranges,
+                     unsigned *from, unsigned *to)
+{
+    return ranges ? next_declared(c, from, to) : next_run(now, base, from, to);
+}
+
+/* The runs from the first one, [from, to), on. *bytes: what they cost. */
+static int runs_out(struct diff_out *o, const struct copy *c, struct kd_run *r, const uint64_t *now,
+                    const uint64_t *base, bool ranges, unsigned from, unsigned to, uint64_t *bytes)
+{
+    uint64_t before = o->used;
+    for (bool more = true; more;) {
+        unsigned next = to, next_to = 0;
+        more = next < PAGE_BYTES / 8 && run_next(c, now, base, ranges, &next, &next_to);
+        r->offset = (uint16_t)(from * 8);
+        r->bytes = (uint16_t)((to - from) * 8);
+        r->flags = more ? 0 : KD_RUN_LAST;
+        int e = run_out(o, r, now + from);
+        if (e)
+            return e;
+        from = next;
+        to = next_to;
+    }
+    *bytes = o->used - before;
+    return 0;
+}
+
+static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, uint64_t full_below)
+{
+    struct page *p = &c->leaf->pages[c->slot];
+    const struct object *object = c->leaf->object;
+    uint64_t *now = frame_memory(c->frame);
+    const uint64_t *base = page_resident(p) ? frame_memory(p->frame) : NULL;
+    struct kd_run r = {object->cookie, c->leaf->first + c->slot, p->csn, 0, 0, 0};
+    unsigned encoder = object->encoder, from = 0, to = 0;
+    bool ranges = encoder == KD_ENCODER_RANGES;
+    uint64_t bytes = 0;
+    if (!page_resident(p)) { /* the base was evicted while the copy was spilled */
+        c->changed = true;
+        return whole_out(o, &r, now);
+    }
+    int e = ranges ? undeclared_undo(v, c, now, base) : 0;
+    if (e)
+        return e;
+    c->changed = run_next(c, now, base, ranges, &from, &to);
+    if (!c->changed)
+        return 0;
+    if (p->csn < full_below || encoder == KD_ENCODER_FULL)
+        return whole_out(o, &r, now);
+    if (encoder == KD_ENCODER_ADAPTIVE && p->whole) {
+        p->whole--;
+        return whole_out(o, &r, now);
+    }
+    e = runs_out(o, c, &r, now, base, ranges, from, to, &bytes);
+    if (encoder == KD_ENCODER_ADAPTIVE && bytes >= ADAPTIVE_BYTES)
+        p->whole = ADAPTIVE_COMMITS;
+    return e;
+}
+
+int encode_copies(struct view *v, struct kd_diff *d)
+{
+    struct diff_out out = {(vaddr_t)d->buffer, d->buffer_bytes, 0};
+    uint64_t told = 0;
+    d->pages = 0;
+    struct list *l = v->copies.next;
+    for (; l != &v->copies && told < d->cursor; l = l->next)
+        told++;
+    for (; l != &v->copies; l = l->next, told++) {
+        if (out.left < PAGE_DIFF_MAX)
+            break;
+        struct copy *c = container_of(l, struct copy, link);
+        int e = diff_page(v, c, &out, d->full_below);
+        if (e)
+            return e;
+        d->pages += c->changed;
+    }
+    if (l != &v->copies && out.used == 0 && d->pages == 0 && out.left < PAGE_DIFF_MAX)
+        return -EINVAL;
+    d->cursor = l == &v->copies ? ~0ull : told;
+    d->buffer_bytes = out.used;
+    return 0;
+}
+
+/* Under the view lock no sweep takes the copy, so nobody frees or evicts its base (P4). */
+bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out)
+{
+    struct copy *first = NULL;
+    memset(out, 0xff, sizeof *out);
+    lock_acquire(&v->lock);
+    for (struct list *head = &v->copies;; head = &v->spilled) {
+        list_each(struct copy, c, head, link)
+            if (c->at >= from && (!first || c->at < first->at))
+                first = c;
+        if (head == &v->spilled)
+            break;
+    }
+    if (first) {
+        const struct page *p = &first->leaf->pages[first->slot];
+        out->address = first->at;
+        for (unsigned w = 0; first->frame && page_resident(p) && w < PAGE_BYTES / 8; w++)
+            if (((uint64_t *)frame_memory(first->frame))[w] == ((uint64_t *)frame_memory(p->frame))[w])
+                out->words[w / 64] &= ~(1ull << w % 64);
+    }
+    lock_release(&v->lock);
+    return first;
+}
+
+int encode_spill(struct view *v, struct kd_diff *d)
+{
+    struct diff_out out = {(vaddr_t)d->buffer, d->buffer_bytes, 0};
+    struct list *l = v->copies.next;
+    d->pages = 0;
+    v->chained = true;
+    for (; l != &v->copies && out.left >= PAGE_DIFF_MAX && v->told < UINT16_MAX; l = l->next) {
+        struct copy *c = container_of(l, struct copy, link);
+        struct kd_run r = {c->leaf->object->cookie, c->leaf->first + c->slot, 0, 0, 0, 0};
+        if (c->told)
+            continue;
+        int e = whole_out(&out, &r, frame_memory(c->frame));
+        if (e)
+            return e;
+        c->told = ++v->told;
+        d->pages++;
+    }
+    d->cursor = l == &v->copies ? ~0ull : 0;
+    d->buffer_bytes = out.used;
+    return 0;
+}

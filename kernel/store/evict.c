@@ -1,0 +1,461 @@
+/*
+ * evict.c - takes page frames back, and has managers clean dirty ones first (views.md: E1..E4).
+ *
+ * Owns      the lists of resident pages; the thread "evict".
+ * Not here  old versions (version.c), anonymous memory (never paged out), home locations (managers).
+ *
+ * Each resident page stands in one of three lists, by frame->link; frame->owner is its leaf,
+ * frame->flags its slot and its list.
+ *
+ *     CLOCK    all others, by when they came, were written, or were last seen used
+ *     LAUNDRY  dirty and not used lately: in the order in which managers are to clean them
+ *     READY    clean and not used lately: the next to go
+ *
+ * The hand takes CLOCK's first page. If it was used since the last look (ACCESSED in some table) the
+ * bit moves to USED and the page goes to the end: its second chance. Else it is freed, or goes to
+ * READY or LAUNDRY. Moving the bit flushes no TLB: a use by an entry that is still in one is not
+ * seen, and costs no more than a page that goes too early.
+ *
+ * E1  Only clean pages without writer, pins, old versions and I/O go (P4).
+ * E2  The hand runs ahead of need: it goes on until READY and LAUNDRY hold the frames of one round.
+ *     Managers get a CLEAN notice while there is laundry of theirs; they ask which (KD_CLEAN_LIST).
+ *     A page that was cleaned becomes READY.
+ * E3  Active views that used the page keep the right: HELD. Everybody else: EMPTY. TLBs first, then
+ *     the frame is freed (F1).
+ *
+ * Locks: leaf, evict lock. A page is looked up by its frame under the evict lock with a reference
+ * to its object, then locked and checked again.
+ */
+#include "store/view.h"
+
+static struct lock evict_lock = LOCK_INIT(RANK_EVICT, "evict");
+enum place { CLOCK, LAUNDRY, READY, PLACES };
+enum { PLACE_SHIFT = 8, SLOT_MASK = LEAF_PAGES - 1 };
+static struct list places[PLACES] = {{&places[0], &places[0]}, {&places[1], &places[1]},
+                                     {&places[2], &places[2]}};
+static uint64_t in_place[PLACES];
+static struct list hungry = {&hungry, &hungry}; /* threads that wait for frames, by wait_link */
+static uint64_t resident;
+static uint64_t rounds_in_vain;                 /* rounds that found neither clean nor dirty pages */
+enum { VAIN_ROUNDS_MAX = 3, HUNGRY_NS = 10000000 }; /* who waits for a frame looks so often */
+static size_t goal;                             /* of evict_more; atomic; 0: none */
+static uint64_t progress_ns;                    /* when a page was freed or cleaned last, or none had to be */
+#define CLEANING_NS 5000000000ull               /* a manager that cleans nothing for so long does not count */
+static struct thread *evictor;
+
+static enum place place_of(const struct frame *f) { return f->flags >> PLACE_SHIFT; }
+
+/* Evict lock held; f is in no list. */
+static void put_in(enum place where, struct frame *f)
+{
+    f->flags = (uint16_t)((f->flags & SLOT_MASK) | where << PLACE_SHIFT);
+    list_push_back(&places[where], &f->link);
+    in_place[where]++;
+}
+
+static void take_out(struct frame *f)
+{
+    list_remove(&f->link);
+    in_place[place_of(f)]--;
+}
+
+void evict_add(struct leaf *l, unsigned slot)
+{
+    struct frame *f = l->pages[slot].frame;
+    lock_acquire(&evict_lock);
+    f->owner = l;
+    f->flags = (uint16_t)slot;
+    put_in(CLOCK, f);
+    resident++;
+    lock_release(&evict_lock);
+}
+
+void evict_remove(struct frame *f)
+{
+    lock_acquire(&evict_lock);
+    take_out(f);
+    f->owner = NULL;
+    resident--;
+    lock_release(&evict_lock);
+}
+
+void evict_cleaned(struct frame *f)
+{
+    lock_acquire(&evict_lock);
+    progress_ns = arch_time_ns();
+    if (place_of(f) == LAUNDRY) {
+        take_out(f);
+        put_in(READY, f);
+    }
+    lock_release(&evict_lock);
+}
+
+/* The hand finds out whose laundry there still is. */
+void evict_look_again(void)
+{
+    lock_acquire(&evict_lock);
+    while (!list_empty(&places[LAUNDRY])) {
+        struct frame *f = list_first(&places[LAUNDRY], struct frame, link);
+        take_out(f);
+        put_in(CLOCK, f);
+    }
+    lock_release(&evict_lock);
+}
+
+static bool never_cleaned(const struct object *o)
+{
+    return o->commit_port && o->commit_port->closed;
+}
+
+uint64_t evict_resident_count(void)
+{
+    return resident;
+}
+
+bool evict_short;
+
+void evict_wake(void)
+{
+    evict_short = frame_free_count() < frame_low_mark();
+    if (evictor)
+        thread_wake(evictor);
+}
+
+/* E3 for one view. Returns the CPU to shoot at. Leaf locked. */
+static uint64_t evict_right(struct view *v, vaddr_t at)
+{
+    uint64_t shoot = 0;
+    lock_acquire(&v->lock);
+    pte_t *pte = view_pte(v, at);
+    pte_t e = pte ? pte_load(pte) : 0;
+    while (pte_present(e)) {
+        bool used = e & (PTE_ACCESSED | PTE_USED);
+        bool keep = used && !v->snapshot_rights && !BUG(HELD_FORGOTTEN) &&
+                    (v->state == VIEW_ACTIVE || (v->state == VIEW_COMMITTING && !BUG(EVICT_COMMITTING)));
+        if (!pte_compare_exchange(pte, &e, keep ? PTE_HELD : 0))
+            continue;
+        if (used) {
+            v->stale = true;
+            shoot = view_cpu_bit(v);
+        }
+        break;
+    }
+    lock_release(&v->lock);
+    return shoot;
+}
+
+/* An idle view's right to write that it never used: no copy, nothing is lost (P2). Leaf locked. */
+static void writer_forget(struct page *p, vaddr_t at)
+{
+    struct view *v = &views[p->writer];
+    lock_acquire(&v->lock);
+    pte_t *pte = view_pte(v, at);
+    if ((v->state == VIEW_IDLE || v->state == VIEW_FREE || !pte || pte_load(pte) == 0) && !BUG(XRO_WRITER))
+        p->writer = WRITER_NONE;
+    lock_release(&v->lock);
+}
+
+/* Was the page used since the last look? ACCESSED becomes USED, without a flush. Leaf locked. */
+static bool page_used(struct page *p, vaddr_t at)
+{
+    bool used = false;
+    vmask_for(i, &p->mask) {
+        struct view *v = &views[i];
+        lock_acquire(&v->lock);
+        pte_t *pte = view_pte(v, at);
+        pte_t e = pte ? pte_load(pte) : 0;
+        while (pte_present(e) && e & PTE_ACCESSED) {
+            used = true;
+            if (pte_compare_exchange(pte, &e, (e & ~PTE_ACCESSED) | (BUG(CLEAR_A) ? 0 : PTE_USED)))
+                break;
+        }
+        lock_release(&v->lock);
+    }
+    return used;
+}
+
+/* The writer's copy lies in the log: its base is not needed, and no other view has a right. Leaf locked. */
+static bool writer_spilled(struct page *p, vaddr_t at)
+{
+    struct view *v = &views[p->writer];
+    lock_acquire(&v->lock);
+    pte_t *pte = view_pte(v, at);
+    bool spilled = pte && pte_is_spilled(pte_load(pte));
+    lock_release(&v->lock);
+    return spilled;
+}
+
+enum look { LOOK_FREED, LOOK_DIRTY, LOOK_CLEAN, LOOK_USED, LOOK_BUSY };
+
+/* E3 and what is not E4: the page is in no table and in no list any more. Leaf locked. */
+static void page_evict(struct leaf *l, unsigned slot)
+{
+    struct page *p = &l->pages[slot];
+    uint64_t shoot = 0;
+    vmask_for(v, &p->mask)
+        shoot |= evict_right(&views[v], page_address(l, slot));
+    if (shoot && !BUG(EVICT_NO_IPI))
+        arch_shootdown(shoot);
+    evict_remove(p->frame);
+    p->frame = NULL;
+    count(evictions);
+}
+
+/* `take`: it is freed if it may go; else it is only looked at. */
+static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f, bool take)
+{
+    lock_acquire(&l->lock);
+    struct page *p = &l->pages[slot];
+    enum look result = LOOK_BUSY;
+    if (p->frame == f && p->writer != WRITER_NONE)
+        writer_forget(p, page_address(l, slot));
+    if (p->frame != f || p->flags & (PAGE_FILLING | PAGE_PINNED | PAGE_CLEANING) || f->pins ||
+        (p->flags & PAGE_DIRTY && never_cleaned(l->object)) ||
+        p->versions || (p->writer != WRITER_NONE && !writer_spilled(p, page_address(l, slot)))) /* E1 */
+        result = LOOK_BUSY;
+    else if (page_used(p, page_address(l, slot)))
+        result = LOOK_USED;
+    else if (p->flags & PAGE_DIRTY)
+        result = LOOK_DIRTY;
+    else
+        result = take ? LOOK_FREED : LOOK_CLEAN;
+    if (result == LOOK_FREED)
+        page_evict(l, slot);
+    else if (p->frame == f) {
+        lock_acquire(&evict_lock);
+        take_out(f);
+        put_in(result == LOOK_DIRTY ? LAUNDRY : result == LOOK_CLEAN ? READY : CLOCK, f);
+        lock_release(&evict_lock);
+    }
+    lock_release(&l->lock);
+    if (result == LOOK_FREED)
+        frame_free(f); /* E4 */
+    return result;
+}
+
+bool evict_advise(struct leaf *l, unsigned slot, bool needed)
+{
+    struct page *p = &l->pages[slot];
+    if (!page_resident(p) || (!needed && (p->flags & PAGE_PINNED || p->writer != WRITER_NONE)))
+        return false;
+    if (!needed)
+        (void)page_used(p, page_address(l, slot)); /* what was, does not count */
+    enum place where = needed || never_cleaned(l->object) ? CLOCK : p->flags & PAGE_DIRTY ? LAUNDRY : READY;
+    lock_acquire(&evict_lock);
+    take_out(p->frame);
+    put_in(where, p->frame);
+    if (!needed) {
+        list_remove(&p->frame->link);
+        list_push_front(&places[where], &p->frame->link);
+    }
+    lock_release(&evict_lock);
+    return true;
+}
+
+/* The first page of a list; NULL: it is empty. Its object is kept alive. */
+static struct frame *evict_first(enum place where, struct leaf **l, unsigned *slot)
+{
+    struct frame *f = NULL;
+    lock_acquire(&evict_lock);
+    if (!list_empty(&places[where])) {
+        f = list_first(&places[where], struct frame, link);
+        *l = f->owner;
+        *slot = f->flags & SLOT_MASK;
+        object_get((*l)->object);
+    }
+    lock_release(&evict_lock);
+    return f;
+}
+
+/* So many free frames are wanted. Twice the low mark, as pieces of several frames are taken from what
+ * is free, kernel stacks above all. */
+enum { AHEAD_MARKS = 2 };
+static size_t high_mark(void)
+{
+    return MAX(AHEAD_MARKS * frame_low_mark(), __atomic_load_n(&goal, __ATOMIC_RELAXED));
+}
+
+static void ask_for_cleaning(struct object *o, uint64_t wanted)
+{
+    struct item *i = &o->port->clean;
+    if (i->queued)
+        return;
+    item_say(i, ITEM_CLEAN, 0, wanted);
+    port_post(o->port, i);
+}
+
+static void wake_hungry(void)
+{
+    lock_acquire(&evict_lock);
+    thread_wake_all(&hungry);
+    lock_release(&evict_lock);
+}
+
+/* One look, at a page that is ready or else at the hand. False: there is none. */
+static bool look_once(bool take, uint64_t seen[])
+{
+    struct leaf *l = NULL;
+    unsigned slot = 0;
+    struct frame *f = take ? evict_first(READY, &l, &slot) : NULL;
+    if (!f)
+        f = evict_first(CLOCK, &l, &slot);
+    if (!f)
+        return false;
+    enum look look = evict_look(l, slot, f, take);
+    seen[look]++;
+    if (look == LOOK_DIRTY)
+        ask_for_cleaning(l->object, AHEAD_MARKS * frame_low_mark());
+    object_put(l->object);
+    return true;
+}
+
+/* Frees frames up to the high mark; looks at each page at most once. Then the hand runs ahead (E2).
+ * False: nothing is to be had, or for long nobody has cleaned what is. */
+static bool evict_round(uint64_t seen[])
+{
+    uint64_t looks = resident;
+    while (frame_free_count() < high_mark() && looks-- && look_once(true, seen))
+        if (seen[LOOK_FREED] % 64 == 63)
+            wake_hungry();
+    bool enough = frame_free_count() >= high_mark();
+    for (looks = AHEAD_MARKS * frame_low_mark(); looks; looks--)
+        if (in_place[READY] + in_place[LAUNDRY] >= AHEAD_MARKS * frame_low_mark() ||
+            !look_once(false, seen))
+            break;
+    bool went_on = enough || seen[LOOK_FREED] || seen[LOOK_USED];
+    if (went_on || !in_place[LAUNDRY])
+        progress_ns = arch_time_ns();
+    return went_on || (in_place[LAUNDRY] && arch_time_ns() - progress_ns < CLEANING_NS);
+}
+
+/* Managers whose pages wait for cleaning hear it again: a notice may have come to nothing. */
+static void laundry_notice(void)
+{
+    struct leaf *l;
+    unsigned slot;
+    if (!evict_first(LAUNDRY, &l, &slot))
+        return;
+    ask_for_cleaning(l->object, AHEAD_MARKS * frame_low_mark());
+    object_put(l->object);
+}
+
+static void evict_main(void *arg)
+{
+    (void)arg;
+    for (;;) {
+        uint64_t seen[LOOK_BUSY + 1] = {0};
+        if (frame_free_count() < high_mark() && !evict_round(seen))
+            __atomic_fetch_add(&rounds_in_vain, 1, __ATOMIC_RELEASE);
+        bool short_of = frame_free_count() < high_mark();
+        if (short_of && !seen[LOOK_FREED] && !seen[LOOK_USED])
+            laundry_notice();
+        if (!seen[LOOK_FREED] || !short_of)
+            __atomic_store_n(&goal, 0, __ATOMIC_RELAXED);
+        if (seen[LOOK_FREED])
+            wake_hungry();
+        if (!seen[LOOK_FREED] && !(short_of && seen[LOOK_USED]))
+            thread_park(); /* until frames are wanted again, or pages were cleaned */
+        else
+            thread_yield();
+    }
+}
+
+/* KD_CLEAN_LIST: the calling manager's laundry, oldest first; what was told goes behind the rest. */
+long evict_laundry(vaddr_t out, uint64_t max)
+{
+    enum { AT_ONCE = 64 };
+    const struct process *me = process_this();
+    uint64_t told = 0, looks = in_place[LAUNDRY];
+    while (told < max && looks) {
+        struct kd_page_name names[AT_ONCE];
+        uint64_t n = 0, want = MIN(max - told, AT_ONCE);
+        lock_acquire(&evict_lock);
+        for (; n < want && looks && !list_empty(&places[LAUNDRY]); looks--) {
+            struct frame *f = list_first(&places[LAUNDRY], struct frame, link);
+            const struct leaf *l = f->owner;
+            take_out(f);
+            put_in(LAUNDRY, f);
+            if (l->object->owner == me)
+                names[n++] = (struct kd_page_name){l->object->cookie, l->first + (f->flags & SLOT_MASK)};
+        }
+        bool empty = list_empty(&places[LAUNDRY]);
+        lock_release(&evict_lock);
+        if (n && copy_to_user(out + told * sizeof names[0], names, n * sizeof names[0]))
+            return -EFAULT;
+        told += n;
+        if (empty)
+            break;
+    }
+    return (long)told;
+}
+
+void evict_init(void)
+{
+    evictor = thread_new(NULL, evict_main, NULL, "evict");
+    assert(evictor);
+    thread_start(evictor);
+}
+
+/* Until frames were freed, or some time has passed. */
+static void hungry_wait(void)
+{
+    struct thread *me = thread_this();
+    lock_acquire(&evict_lock);
+    list_push_back(&hungry, &me->wait_link);
+    lock_release(&evict_lock);
+    evict_wake();
+    (void)!thread_park_until(arch_time_ns() + HUNGRY_NS);
+    lock_acquire(&evict_lock);
+    list_remove(&me->wait_link);
+    lock_release(&evict_lock);
+}
+
+uint64_t evict_vain(void) { return __atomic_load_n(&rounds_in_vain, __ATOMIC_ACQUIRE); }
+
+static bool in_vain(uint64_t since) { return evict_vain() - since >= VAIN_ROUNDS_MAX; }
+
+bool evict_wait(uint64_t *vain)
+{
+    if (in_vain(*vain)) { /* there is nothing to be evicted or cleaned */
+        *vain = evict_vain();
+        if (frame_free_count() < frame_low_mark() && !limit_end_largest(false) && frame_free_count() < frame_low_mark())
+            return false; /* else somebody ended meanwhile */
+    }
+    if (!thread_this()->killed)
+        hungry_wait();
+    return !thread_this()->killed;
+}
+
+void evict_slow_writer(struct object *o)
+{
+    uint64_t mark = frame_total_count() / 2, dirty = __atomic_load_n(&o->dirty, __ATOMIC_RELAXED);
+    if (dirty <= mark || never_cleaned(o) || thread_this()->killed)
+        return;
+    count(write_waits);
+    ask_for_cleaning(o, dirty - mark);
+    hungry_wait();
+}
+
+struct frame *evict_frame(void)
+{
+    struct thread *me = thread_this();
+    uint64_t vain = evict_vain();
+    for (;;) {
+        struct frame *f = frame_alloc_raw(FRAME_PAGE);
+        if (f || (me->view && me->view->doom) || !evict_wait(&vain))
+            return f;
+    }
+}
+
+bool evict_more(void)
+{
+    enum { MORE_FRAMES = 256 };
+    const struct thread *me = thread_this();
+    uint64_t vain = evict_vain();
+    size_t before = frame_free_count();
+    while (!me->killed && !(me->view && me->view->doom) && !in_vain(vain) && frame_free_count() <= before) {
+        __atomic_store_n(&goal, before + MORE_FRAMES, __ATOMIC_RELAXED);
+        hungry_wait();
+    }
+    return frame_free_count() > before;
+}

@@ -1,0 +1,574 @@
+/*
+ * fault.c - page faults, and how a transaction gets a right to a page (faults.md: F1..F7).
+ *
+ * The path without a conflict never leaves the kernel. fault_fast is the same path once more for the
+ * commonest case, the neighbourhood of the last fault: it decides nothing, it only sees that nothing
+ * is to be decided, and leaves everything else to view_fault.
+ *
+ * What F7 needs (credit, frame, record) is taken before the leaf lock and kept "in hand" over
+ * retries (G4); what is left in hand goes back at the transaction's end. The page is copied before it,
+ * too, as that takes longer than all the rest: 64 pages share the lock.
+ */
+#include "store/view.h"
+#include "words.h"
+#include "look/trace.h"
+
+#define RARE __attribute__((noinline, cold))
+#define HOT static inline __attribute__((always_inline))
+#define likely(e) __builtin_expect(!!(e), 1)
+
+/* Do the leaf's 64 entries lie in one page table? */
+HOT bool leaf_aligned(const struct leaf *l)
+{
+    return l->object->base % (LEAF_PAGES * PAGE_BYTES) == 0;
+}
+
+/* P3, and the leaf's sum of masks. */
+HOT void user_add(const struct view *v, struct leaf *l, struct page *p)
+{
+    if (!BUG(MASK_LOST))
+        vmask_add(&p->mask, &v->self);
+    vmask_add(&l->users, &v->self);
+}
+
+/* ---- F7: what a write needs ---- */
+
+/* Frames were freed, or somebody ends, or has ended since: it is worth another look. */
+static bool memory_came(void)
+{
+    size_t before = frame_free_count();
+    return evict_more() || limit_end_largest(false) || frame_free_count() > before;
+}
+
+/* There was nothing to be had at first, or nothing at all: the transaction's own copies may go. */
+static int memory_more(struct view *v, bool some)
+{
+    if (some || v->doom)
+        return -EAGAIN;
+    return spill_possible(v, v->enlisted) ? spill_some(v) : -ENOMEM;
+}
+
+/* The first write, or a new hand is to be filled by waiting. 0; -EAGAIN: waited, look again; -errno:
+ * doom. */
+static RARE int hands_fill_rare(struct view *v, struct object *o)
+{
+    struct port *port = o->commit_port;
+    if (v->enlisted && v->enlisted != port)
+        return port_other_error(v->enlisted);
+    if (v->pages_max && v->copy_count + v->spilled_count >= v->pages_max)
+        return -E2BIG;
+    if (!v->enlisted) {
+        port_get(port);
+        v->enlisted = port;
+    }
+    if (!v->credits_hand) {
+        evict_slow_writer(o);
+        int e = credit_take(v, port);
+        if (e == -ENOBUFS)
+            return spill_some(v);
+        if (e)
+            return e;
+    }
+    if (evict_short) {
+        evict_short = frame_free_count() < frame_low_mark();
+        if (evict_short && spill_due(v, port))
+            return spill_some(v); /* while there still are frames for the manager */
+    }
+    if (!v->frame_hand)
+        v->frame_hand = frame_alloc_raw(FRAME_PAGE);
+    if (!v->copy_hand && !(v->copy_hand = copy_alloc()))
+        return memory_more(v, memory_came());
+    if (!v->frame_hand && !(v->frame_hand = evict_frame()))
+        return memory_more(v, false);
+    return 0;
+}
+
+/* 0: credit, frame and record are in hand. */
+HOT int hands_fill(struct view *v, struct object *o)
+{
+    if (likely(v->enlisted == o->commit_port && v->credits_hand && !(v->pages_max | evict_short))) {
+        if (!v->copy_hand)
+            v->copy_hand = copy_alloc();
+        if (!v->frame_hand)
+            v->frame_hand = frame_alloc_raw(FRAME_PAGE);
+        if (likely(v->copy_hand && v->frame_hand))
+            return 0;
+    }
+    return hands_fill_rare(v, o);
+}
+
+/* The page's contents into the frame in hand; no lock is held. If, under the leaf lock, the page is
+ * resident and leaf->changes is what is returned here, its frame has been the same one all the time, and
+ * what is in a page's frame does not change. Otherwise anything may have been read. */
+HOT uint64_t hand_copy(struct view *v, struct leaf *l, struct page *p)
+{
+    uint64_t changes = __atomic_load_n(&l->changes, __ATOMIC_ACQUIRE);
+    struct frame *f = __atomic_load_n(&p->frame, __ATOMIC_ACQUIRE);
+    if (likely(f))
+        arch_copy_words(frame_memory(v->frame_hand), frame_memory(f), PAGE_BYTES / 8);
+    return changes;
+}
+
+/* X: writer = v, copy, PTE = COPY, invlpg: the frame changed. `changes`: of hand_copy. Leaf and view locked. */
+HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slot, vaddr_t at, pte_t *pte,
+                    uint64_t changes)
+{
+    struct copy *c = v->copy_hand;
+    c->leaf = l;
+    c->slot = (uint16_t)slot;
+    c->view = v->id;
+    c->frame = v->frame_hand;
+    c->frame->owner = c;
+    c->at = at;
+    c->changed = c->ranges = false;
+    if (!BUG(SPILL_TOLD))
+        c->told = 0; /* records come as they were left */
+    v->copy_hand = NULL;
+    v->frame_hand = NULL;
+    v->hand_page = NULL;
+    v->credits_hand--;
+    v->credits++;
+    paddr_t pa = frame_paddr(c->frame);
+    shadow_check_copy(p->frame);
+    if (changes != l->changes && !(BUG(COPY_OLD) && changes))
+        arch_copy_words(arch_phys(pa), frame_memory(p->frame), PAGE_BYTES / 8);
+    p->writer = (int16_t)v->id;
+    list_push_back(&v->copies, &c->link);
+    v->copy_count++;
+    pte_t old = pte_exchange(pte, pte_make(pa, PTE_PRIVATE));
+    if (pte_present(old) && !BUG(NO_INVLPG))
+        arch_flush_page(c->at);
+    count(grants_exclusive);
+}
+
+/* S, or X for reading: the current version, read-only, with A = 1: the faulting access uses it. */
+HOT void grant_shared(struct view *v, struct page *p, pte_t *pte)
+{
+    pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | PTE_ACCESSED));
+    if (v->want == WANT_READ_FOR_WRITE) {
+        p->writer = (int16_t)v->id;
+        if (p->rmw)
+            p->rmw--;
+    }
+    count(grants_shared);
+}
+
+/* The neighbours of a page that was granted for reading; not where the 64 entries of the leaf lie in
+ * two tables, nor where each page is to be asked for or taken exclusively. */
+HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
+{
+    if (v->want == WANT_READ && !v->want_x_count && leaf_aligned(l) &&
+        (!(l->object->flags & KD_OBJECT_ASK) || l->object->group_fixed || BUG(ASK_GROUP)))
+        group_grant(v, l, slot, page_address(l, slot), pte - slot);
+}
+
+/* F3: a snapshot sees the newest version that is not younger than it. */
+static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
+{
+    struct page *p = &l->pages[slot];
+    v->newest = v->mode == KD_DIRTY_READ ? version_newest() : v->snapshot;
+    bool current = p->sequence <= v->snapshot;
+    struct copy *old = current ? NULL : version_find(p, v->snapshot);
+    struct frame *f = current ? p->frame : old ? old->frame : NULL;
+    if (!f)
+        return -ESTALE;
+    if (BUG(F3_UNLOCKED))
+        bug_window_without(&l->lock);
+    lock_acquire(&v->lock);
+    if (p->sequence > v->newest && !(BUG(DIRTY_KEEPS) && current))
+        view_owe(v, page_address(l, slot)); /* an old version, or not published yet: not for its next snapshot */
+    pte_exchange(pte, pte_make(frame_paddr(f), PTE_SHARED | PTE_ACCESSED));
+    if (!BUG(SNAP_NO_MASK))
+        user_add(v, l, p);
+    lock_release(&v->lock);
+    grant_neighbours(v, l, slot, pte);
+    return 0;
+}
+
+/* With KD_OBJECT_ASK each first touch is the manager's decision. 0: it agreed; -EAGAIN. */
+static RARE int ask_manager(struct view *v, struct object *o, vaddr_t at, int access)
+{
+    if (v->ask_at == at && (v->ask_access >= access || BUG(ASK_READ)) && v->ask_answer == 0)
+        return 0;
+    lock_acquire(&v->lock);
+    v->ask_at = at;
+    v->ask_access = access;
+    v->ask_token++;
+    v->ask_answer = ANSWER_NONE;
+    lock_release(&v->lock);
+    item_say(&v->lock_item, ITEM_LOCK, v->process->pid, o->cookie, (at - o->base) >> PAGE_SHIFT,
+             (uint64_t)access, v->id, (uint64_t)o->handle);
+    __atomic_fetch_add(&v->process->stats.manager_calls, 1, __ATOMIC_RELAXED);
+    int e = port_post(o->port, &v->lock_item) ? 0 : -EOWNERDEAD;
+    while (!e && __atomic_load_n(&v->ask_answer, __ATOMIC_ACQUIRE) == ANSWER_NONE) {
+        TRACE(WAIT, KD_TRACE_FOR_LEAVE, at, 0);
+        e = o->dead ? -EOWNERDEAD : v->doom ? -EAGAIN : thread_park_until(v->deadline_ns);
+    }
+    port_withdraw(o->port, &v->lock_item); /* also if it was answered: a token can be guessed */
+    lock_acquire(&v->lock);
+    if (v->ask_answer == ANSWER_NONE)
+        v->ask_answer = ECANCELED; /* from here on an answer comes too late */
+    else
+        e = -v->ask_answer;
+    if (v->ask_answer)
+        v->ask_at = 0;
+    lock_release(&v->lock);
+    return e == -EINTR ? -EAGAIN : e;
+}
+
+HOT bool sufficient(pte_t e, enum view_want want)
+{
+    return pte_present(e) && (want != WANT_WRITE || pte_writable(e));
+}
+
+HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
+{
+    struct page *p = &l->pages[slot];
+    lock_acquire(&v->lock);
+    user_add(v, l, p);
+    if (v->want == WANT_WRITE)
+        grant_copy(v, l, p, slot, page_address(l, slot), pte, v->hand_page == p ? v->hand_changes : 0);
+    else
+        grant_shared(v, p, pte);
+    lock_release(&v->lock);
+}
+
+/* F4: the right was kept while the page was away. */
+static RARE int held_map(struct view *v, struct page *p, pte_t *pte)
+{
+    lock_acquire(&v->lock);
+    pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | (BUG(HELD_UNUSED) ? 0 : PTE_ACCESSED | PTE_USED)));
+    lock_release(&v->lock);
+    return 0;
+}
+
+/* F5 and F6 where others have or want the page. Leaf locked on entry, not on return. */
+static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
+{
+    int result = 0;
+    switch (conflict_test(v, l, slot, pte_load(pte))) {
+    case CONFLICT_GRANT:
+        queue_leave(v);
+        grant(v, l, slot, pte);
+        break;
+    case CONFLICT_BLOCKED:
+        lock_release(&l->lock);
+        __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
+        TRACE(WAIT, KD_TRACE_FOR_PAGE, page_address(l, slot), 0);
+        result = thread_park_until(v->deadline_ns);
+        return result == -ETIMEDOUT ? result : -EAGAIN; /* R6: from F1, keeping the place */
+    case CONFLICT_DOOMED: result = -EAGAIN; break;
+    }
+    lock_release(&l->lock);
+    return result;
+}
+
+/* Another transaction has locked the container. In its queue; leaf locked on entry, not on return. */
+static RARE int fault_shut_out(struct view *v, struct leaf *l)
+{
+    lock_release(&l->lock);
+    __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
+    TRACE(WAIT, KD_TRACE_FOR_CONTAINER, l->object->base, 0);
+    int e = v->doom ? 0 : thread_park_until(v->deadline_ns);
+    return e == -ETIMEDOUT ? e : -EAGAIN;
+}
+
+/* What was looked up before the leaf lock still holds. */
+HOT bool still_attached(const struct view *v, const struct object *o)
+{
+    return !o->dead && v->attach_generation == __atomic_load_n(&v->process->attach_generation,
+                                                               __ATOMIC_SEQ_CST);
+}
+
+/* Nobody else has a right that could conflict, nobody waits, nothing was remembered. */
+HOT bool uncontended(const struct view *v, const struct page *p)
+{
+    return list_empty(&p->waiters) && vmask_empty(&v->waits) &&
+           (v->want == WANT_WRITE ? vmask_within(&p->mask, &v->self) : p->writer == WRITER_NONE);
+}
+
+/* One look at the page, F2 to F7. 0: granted; -EAGAIN: look again (it waited); else an errno. */
+static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned slot,
+                             pte_t *pte)
+{
+    struct page *p = &l->pages[slot];
+    bool write = v->want == WANT_WRITE;
+    int result = 0;
+    bool open = BUG(CLOCK_EARLY) && !container_shut(v, o);
+    if (open)
+        bug_window();
+    lock_acquire(&l->lock);
+    if (!still_attached(v, o)) {
+        result = o->dead ? -EOWNERDEAD : -ENXIO;
+        goto out;
+    }
+    if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) { /* F2 */
+        if (v->snapshot_rights && p->sequence > v->snapshot) {
+            result = snapshot_map(v, l, slot, pte); /* it needs an old version only */
+            goto out;
+        }
+        unsigned count = group_request(v, l, slot, write);
+        int e = page_request(l, slot, (write ? KD_WRITE : KD_READ) | (count ? 0 : KD_PAGE_ALONE),
+                             MIN(MAX(count, 1u), o->pages - l->first - slot), v, v->deadline_ns);
+        return e ? e : -EAGAIN;
+    }
+    if (v->snapshot_rights) {
+        result = snapshot_map(v, l, slot, pte);
+        goto out;
+    }
+    if (!write) {
+        if (pte_load(pte) & PTE_HELD) {
+            result = held_map(v, p, pte);
+            goto out;
+        }
+        if ((p->rmw || (v->want_x_count && want_x_has(v, page_address(l, slot)))) && !BUG(NO_WANTX))
+            v->want = WANT_READ_FOR_WRITE;
+    }
+    if (!open && container_shut(v, o) && !container_admits(v, o, v->want != WANT_READ))
+        return fault_shut_out(v, l);
+    if (!uncontended(v, p) || v->want == WANT_READ_FOR_WRITE)
+        return fault_contended(v, l, slot, pte);
+    grant(v, l, slot, pte);
+    grant_neighbours(v, l, slot, pte);
+out:
+    lock_release(&l->lock);
+    return result;
+}
+
+static void queue_leave_locked(struct view *v)
+{
+    struct leaf *l = v->queue_leaf;
+    if (!l)
+        return;
+    lock_acquire(&l->lock);
+    queue_leave(v);
+    lock_release(&l->lock);
+}
+
+/* The entry for `at`, with its tables made. They stay until all rights go at once, so the last one found
+ * is kept. */
+static pte_t *own_pte(struct view *v, vaddr_t at)
+{
+    enum { REACH_BYTES = 512 * PAGE_BYTES };
+    if (at - v->last_base >= REACH_BYTES || !v->last_ptes) {
+        vaddr_t base = at & ~(vaddr_t)(REACH_BYTES - 1);
+        arch_tables_free(&v->tables_cut, 4); /* more than are made here */
+        pte_t *ptes = arch_pte(v->table, base, true);
+        if (!ptes)
+            return NULL;
+        v->last_ptes = ptes;
+        v->last_base = base;
+        v->tables_from = MIN(v->tables_from, base);
+        v->tables_to = MAX(v->tables_to, base + REACH_BYTES);
+    }
+    return v->last_ptes + ((at - v->last_base) >> PAGE_SHIFT);
+}
+
+/* For fault_fast. Leaves that straddle two page tables are left out, objects that ask, and those of which
+ * each fault is counted. */
+static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
+{
+    const struct object *o = l->object;
+    v->last_leaf = leaf_aligned(l) && !(o->flags & KD_OBJECT_ASK && !BUG(ASK_FAST)) && !o->escalate ? l : NULL;
+    v->last_leaf_base = page_address(l, 0);
+    v->last_leaf_ptes = ptes;
+}
+
+/* The view's own copy, out of the log. */
+static RARE int copy_bring(struct view *v, struct object *o, vaddr_t page)
+{
+    uint64_t most = v->pages_max;
+    v->pages_max = 0; /* it is counted already */
+    int e = hands_fill(v, o);
+    v->pages_max = most;
+    v->hand_page = NULL;
+    return e ? e : spill_bring(v, o, page);
+}
+
+/* A fault that ends otherwise than by a grant. */
+static RARE int fault_ended(struct view *v, int e)
+{
+    if (v->queue_page && !BUG(QUEUE_KEEPS))
+        queue_leave_locked(v);
+    container_lock_leave(v);
+    if (!e || e == -ENXIO)
+        return e; /* the right came meanwhile; or the caller looks the address up again */
+    view_doom(v, e == -ECANCELED ? EINTR : -e); /* the first reason counts */
+    v->deliver = true;
+    thread_kick(thread_this()); /* view_return_to_user */
+    return -ECANCELED;
+}
+
+/* For a leaf or a page table: memory may be full of pages that can go, or of the transaction's own
+ * copies. 0: try again. */
+static RARE int leaf_memory(struct view *v)
+{
+    if (v->doom || thread_this()->killed)
+        return -ECANCELED; /* F1: it waits for nobody's memory */
+    if (memory_came())
+        return 0;
+    int e = v->doom ? -ECANCELED : v->enlisted ? memory_more(v, false) : -ENOMEM;
+    return e == -EAGAIN ? 0 : e;
+}
+
+/* The object is attached; -ENXIO: it is not any more, or another one is. */
+static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want)
+{
+    uint64_t index = (at - o->base) >> PAGE_SHIFT;
+    struct leaf *l = object_leaf_find(o, index);
+    pte_t *pte = own_pte(v, page_down(at));
+    int e = want == WANT_WRITE && v->snapshot_rights ? -EROFS : 0;
+    while (!e && (!l || !pte)) { /* made on first touch */
+        if (frame_spare()) { /* the reserve is not for these */
+            l = object_leaf(o, index, true);
+            pte = own_pte(v, page_down(at));
+        }
+        if (!l || !pte)
+            e = leaf_memory(v);
+    }
+    if (!e && o->escalate && !v->snapshot_rights && !sufficient(pte_load(pte), want))
+        container_escalate(v, o, want == WANT_WRITE); /* it stands in no queue yet */
+    while (!e) {
+        if (v->doom || thread_this()->killed) { /* F1 */
+            e = -ECANCELED;
+            break;
+        }
+        if (sufficient(pte_load(pte), want))
+            break;
+        v->want = (uint8_t)want;
+        if (pte_is_spilled(pte_load(pte))) {
+            e = copy_bring(v, o, page_down(at));
+            if (e == -EAGAIN)
+                e = 0;
+            continue;
+        }
+        if (o->flags & KD_OBJECT_ASK)
+            e = ask_manager(v, o, page_down(at), want == WANT_WRITE ? 2 : 1);
+        if (!e && want == WANT_WRITE)
+            e = hands_fill(v, o);
+        if (!e)
+            e = fault_look(v, o, l, index % LEAF_PAGES, pte);
+        if (!e) {
+            leaf_keep(v, l, pte - index % LEAF_PAGES);
+            return 0;
+        }
+        if (e == -ENOMEM && v->enlisted && spill_possible(v, v->enlisted))
+            e = spill_some(v);
+        if (e == -EAGAIN)
+            e = 0;
+    }
+    return fault_ended(v, e);
+}
+
+static RARE struct object *object_look_up(struct view *v, vaddr_t at, uint32_t generation)
+{
+    struct object *o = object_at(v->process, at, &v->last_rights);
+    view_forget_object(v);
+    v->attach_generation = generation; /* read before the look: if it changed, that is seen */
+    v->last_object = o;
+    return o;
+}
+
+/* The transactional object at `at`, by what the view found last if that still holds. Not counted: it
+ * is the view's own reference. */
+static struct object *view_object_at(struct view *v, vaddr_t at, uint32_t *rights)
+{
+    struct object *o = v->last_object;
+    uint32_t generation = __atomic_load_n(&v->process->attach_generation, __ATOMIC_SEQ_CST);
+    if (!o || v->attach_generation != generation || at - o->base >= o->pages << PAGE_SHIFT)
+        o = object_look_up(v, at, generation);
+    *rights = v->last_rights;
+    return o;
+}
+
+__attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, bool write)
+{
+    uint32_t rights;
+    for (;;) {
+        if (v->doom) /* perhaps as it lost the container: it aborts, and is not ended for touching it */
+            return fault_ended(v, -ECANCELED);
+        struct object *o = view_object_at(v, at, &rights);
+        if (!o)
+            return -EFAULT;
+        if (!(o->flags & KD_OBJECT_TRANSACTIONAL))
+            return -EINVAL;
+        if (write && !(rights & KD_RIGHT_WRITE))
+            return -EACCES;
+        int e = view_fault(v, o, at, write ? WANT_WRITE : WANT_READ);
+        if (e != -ENXIO)
+            return e;
+    }
+}
+
+/* F1 to F7 where the last fault was near, the page is here, and nobody else has or wants it. False:
+ * nothing was done. The PTE needs no view lock here: others change it under the leaf lock only. */
+HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
+{
+    struct leaf *l = v->last_leaf;
+    uint64_t slot = (at - v->last_leaf_base) >> PAGE_SHIFT;
+    if (!l || slot >= LEAF_PAGES || v->snapshot_rights | v->want_x_count | (unsigned)v->doom)
+        return false;
+    if (write && (!(v->last_rights & KD_RIGHT_WRITE) || hands_fill(v, l->object)))
+        return false;
+    struct page *p = &l->pages[slot];
+    pte_t *pte = v->last_leaf_ptes + slot;
+    __asm__("" : "+r"(p)); /* or it is computed anew at each use */
+    bool granted = false;
+    uint64_t changes = write ? hand_copy(v, l, p) : 0;
+    lock_acquire(&l->lock);
+    if (still_attached(v, l->object) && page_resident(p) && list_empty(&p->waiters) && !p->rmw &&
+        likely(!container_shut(v, l->object))) {
+        if (write) {
+            v->want = WANT_WRITE;
+            granted = vmask_within(&p->mask, &v->self) && !(p->flags & PAGE_NO_WRITE) &&
+                      !(pte_load(pte) & PTE_COPY) && vmask_empty(&v->waits);
+            if (granted) {
+                lock_acquire(&v->lock);
+                user_add(v, l, p);
+                grant_copy(v, l, p, (unsigned)slot, page_down(at), pte, changes);
+                lock_release(&v->lock);
+            }
+        } else if (p->writer == WRITER_NONE && pte_load(pte) == 0) {
+            user_add(v, l, p);
+            v->want = WANT_READ;
+            grant_shared(v, p, pte);
+            group_grant(v, l, (unsigned)slot, page_down(at), v->last_leaf_ptes);
+            granted = true;
+        }
+    }
+    lock_release(&l->lock);
+    if (write && !granted) { /* view_fault looks closer: perhaps it was not in vain */
+        v->hand_page = p;
+        v->hand_changes = changes;
+    }
+    return granted;
+}
+
+/* ---- the entry from the trap ---- */
+
+HOT int store_fault(vaddr_t at, unsigned flags)
+{
+    struct view *v = thread_this()->view;
+    if (!v || v->state != VIEW_ACTIVE || flags & FAULT_EXECUTE)
+        return fault_outside(at, flags);
+    struct kd_view_stats *stats = &v->process->stats;
+    __atomic_fetch_add(flags & FAULT_WRITE ? &stats->write_faults : &stats->read_faults, 1,
+                       __ATOMIC_RELAXED);
+    if (likely(flags & FAULT_WRITE ? fault_fast(v, at, true) : fault_fast(v, at, false)))
+        return 0;
+    int e = view_touch(v, at, flags & FAULT_WRITE);
+    if (e == -EFAULT || e == -EINVAL || e == -EACCES)
+        return fault_outside(at, flags);
+    return flags & FAULT_FROM_KERNEL ? e : 0; /* a doom takes effect on the way back */
+}
+
+int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
+{
+    if (flags & FAULT_WRITE)
+        count(write_faults);
+    else
+        count(read_faults);
+    if (at - KD_STORE_BASE < KD_STORE_END - KD_STORE_BASE)
+        return store_fault(at, flags);
+    return fault_memory(f, at, flags);
+}

@@ -1,0 +1,65 @@
+/*
+ * fault_other.c - faults that no transaction serves: memory of the process itself, objects that are not
+ * transactional, and touches of what a program may not touch, which end it with the reason.
+ *
+ * Locks: none are held.
+ */
+#include "linux/signal.h"
+#include "store/view.h"
+
+static const char *access_text(unsigned flags)
+{
+    return flags & FAULT_EXECUTE ? "jump to" : flags & FAULT_WRITE ? "store to" : "load from";
+}
+
+static int kill_for(unsigned flags, vaddr_t at, const char *why, const char *name)
+{
+    if (flags & FAULT_FROM_KERNEL)
+        return -EFAULT;
+    if (!signal_fault(SIGNAL_ACCESS, at))
+        process_kill(process_this(), 139, "%s%s%s: %s 0x%lx", name ? "container " : "",
+                     name ? name : "", why, access_text(flags), at);
+    return -EFAULT;
+}
+
+int fault_outside(vaddr_t at, unsigned flags)
+{
+    struct process *p = process_this();
+    uint32_t rights;
+    struct object *o = object_at(p, at, &rights);
+    int result;
+    if (!o)
+        result = kill_for(flags, at, "no container lies there", NULL);
+    else if (flags & FAULT_EXECUTE)
+        result = kill_for(flags, at, " is not executable", o->name);
+    else if (flags & FAULT_WRITE && !(rights & KD_RIGHT_WRITE))
+        result = kill_for(flags, at, " is open read-only", o->name);
+    else if (o->flags & KD_OBJECT_TRANSACTIONAL)
+        result = kill_for(flags, at, " touched outside a transaction", o->name);
+    else {
+        result = object_plain_fault(o, thread_this()->view, at, flags & FAULT_WRITE);
+        if (result && !thread_this()->killed)
+            result = kill_for(flags, at, ": its manager failed the page", o->name);
+    }
+    if (o)
+        object_put(o);
+    return result;
+}
+
+int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags)
+{
+    enum { STACK_NEAR_BYTES = 64 << 10 }; /* so near the stack pointer it is the stack that grew */
+    struct process *p = process_this();
+    assert(p);
+    int e = vm_fault(p, at, flags);
+    if (e && !(flags & FAULT_FROM_KERNEL) && !thread_this()->killed
+        && (e == -ENOMEM || !signal_fault(SIGNAL_ACCESS, at)))
+        process_kill(p, 139, "%s: %s 0x%lx",
+                     e == -ENOMEM   ? limit_memory_left(p) ? "out of memory" : "its memory limit is reached"
+                     : !(flags & FAULT_EXECUTE) && at - trap_stack(f) + STACK_NEAR_BYTES < 2 * STACK_NEAR_BYTES
+                         ? "stack overflow" /* a thread's ends at a page without rights, the first one's at none */
+                     : e == -EACCES ? "access not allowed"
+                                    : "nothing is mapped there",
+                     access_text(flags), at);
+    return e ? -EFAULT : 0;
+}

@@ -1,0 +1,149 @@
+/*
+ * group.c - group grants: a read fault maps neighbours of its page, too, as many as are likely to be
+ * read next.
+ *
+ * A neighbour is mapped if it costs nobody anything: it is resident, nobody writes it or waits for it,
+ * and no other view has the container locked. It is mapped with ACCESSED clear, so while it is not
+ * used whoever wants it takes it without waiting (conflict.c). Nothing here ever waits.
+ *
+ * How many is decided from what was touched before:
+ *   sequential  the fault is right behind what this view was given last: four times as many, up
+ *               to the end of the leaf
+ *   clustered   faults in this container lie near the one before: the aligned GROUP_CLUSTER around it
+ *   random      neither: the page alone
+ * The container counts its faults by kind; a score, up with each near fault and down with each far
+ * one, tells clustered from random. A fixed size can be set instead (KD_POLICY_GROUP). Who has locked
+ * the container gets the whole leaf.
+ *
+ * A page that is not resident is asked for in the same way: with as many behind it as are likely to be
+ * read next, or alone (group_request).
+ *
+ * Locks: leaf. The counters are approximate.
+ */
+#include "look/trace.h"
+#include "store/view.h"
+
+#define HOT static inline __attribute__((always_inline))
+enum { GROUP_DISK = 4 }; /* pages asked for together where touches are clustered */
+enum { GROUP_CLUSTER = 8, NEAR_PAGES = 8 };
+
+/* Maps what is free of slots [first, last). Leaf locked; ptes are the view's 64 entries of the leaf. */
+static __attribute__((noinline)) void group_map(struct view *v, struct leaf *l, pte_t *ptes,
+                                                unsigned first, unsigned last)
+{
+    bool rights = !v->snapshot_rights;
+    uint64_t newest = rights ? ~0ull : v->newest;
+    unsigned mapped = 0, word = v->id / 64;
+    uint64_t bit = 1ull << v->id % 64;
+    for (unsigned slot = first; slot < last; slot++) {
+        struct page *p = &l->pages[slot];
+        if (!page_resident(p) || ptes[slot] || p->sequence > newest ||
+            (rights && !BUG(GROUP_QUEUE) && (p->writer != WRITER_NONE || p->rmw || !list_empty(&p->waiters))))
+            continue;
+        p->mask.word[word] |= bit; /* P3; it is in the leaf's sum already */
+        pte_store(&ptes[slot], pte_make(frame_paddr(p->frame), PTE_SHARED));
+        mapped++;
+    }
+    TRACE(GROUP, mapped, page_address(l, first), 0);
+    count_add(grants_group, mapped);
+}
+
+/* More than the page alone: [*first, *last) of the leaf. */
+static void group_more(struct view *v, struct object *o, bool next, unsigned slot, unsigned *first,
+                       unsigned *last)
+{
+    if (o->group_fixed) {
+        *first = slot & ~(o->group_fixed - 1u);
+        *last = *first + o->group_fixed;
+    } else if (next) {
+        v->touch_run = (uint8_t)MIN(v->touch_run * 4, LEAF_PAGES);
+        o->touches[TOUCH_SEQUENTIAL]++;
+        *last = MIN(slot + v->touch_run, LEAF_PAGES);
+    } else {
+        v->touch_run = 1;
+        o->touches[TOUCH_CLUSTERED]++;
+        *first = slot & ~(GROUP_CLUSTER - 1u);
+        *last = *first + GROUP_CLUSTER;
+    }
+}
+
+static __attribute__((noinline, cold)) void group_locked(struct view *v, struct leaf *l, pte_t *ptes)
+{
+    if (container_locked_by(v, l->object))
+        group_map(v, l, ptes, 0, LEAF_PAGES);
+}
+
+/* Do touches of the container lie near each other? `count`: this one counts. */
+HOT bool touch_note(struct view *v, struct object *o, vaddr_t at, bool count)
+{
+    bool near = at - v->touch_last + NEAR_PAGES * PAGE_BYTES < 2 * NEAR_PAGES * PAGE_BYTES;
+    if (count && near)
+        o->near_score += o->near_score < SCORE_MAX;
+    else if (count && o->near_score)
+        o->near_score--;
+    return o->near_score >= SCORE_CLUSTERED;
+}
+
+void group_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *ptes)
+{
+    struct object *o = l->object;
+    if (__builtin_expect(o->container_lock.state, 0)) {
+        group_locked(v, l, ptes);
+        return;
+    }
+    bool next = at == v->touch_next;
+    bool clustered = touch_note(v, o, at, true);
+    v->touch_last = at;
+    if (!next && !clustered && !o->group_fixed) {
+        o->touches[TOUCH_RANDOM]++;
+        v->touch_run = 1;
+        v->touch_next = at + PAGE_BYTES;
+        return;
+    }
+    unsigned first = slot, last = slot + 1;
+    group_more(v, o, next, slot, &first, &last);
+    v->touch_next = at + ((vaddr_t)(last - slot) << PAGE_SHIFT);
+    group_map(v, l, ptes, first, last);
+}
+
+/* As group_grant decides for what is resident. Reads note their touch there, when the page has come. */
+unsigned group_request(struct view *v, struct leaf *l, unsigned slot, bool write)
+{
+    struct object *o = l->object;
+    vaddr_t at = page_address(l, slot);
+    bool next = at == v->touch_next;
+    unsigned rest = LEAF_PAGES - slot, count = 0;
+    if (o->group_fixed)
+        count = o->group_fixed > 1 ? o->group_fixed - slot % o->group_fixed : 0;
+    else if (next)
+        count = MIN(MAX(v->touch_run, 1u) * 4u, rest);
+    else if (touch_note(v, o, at, write))
+        count = MIN(GROUP_DISK, rest);
+    if (write) {
+        v->touch_last = at;
+        v->touch_run = next ? (uint8_t)count : 1;
+        v->touch_next = at + ((vaddr_t)MAX(count, 1u) << PAGE_SHIFT);
+    }
+    return count;
+}
+
+/* KD_CONTAINER_POLICY. */
+long container_policy(vaddr_t at, unsigned policy, uint64_t value)
+{
+    uint32_t rights;
+    struct object *o = object_at(process_this(), at, &rights);
+    if (!o)
+        return -ENOENT;
+    long result = -EINVAL;
+    if (!(rights & KD_RIGHT_WRITE))
+        result = -EACCES;
+    else if (policy == KD_POLICY_GROUP && value <= LEAF_PAGES && !(value & (value - 1))) {
+        o->group_fixed = (uint8_t)value;
+        result = 0;
+    } else if (policy == KD_POLICY_ESCALATE && value <= 1u << 30) {
+        o->escalate = (uint32_t)value;
+        result = 0;
+    }
+    object_put(o);
+    return result;
+}

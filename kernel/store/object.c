@@ -1,0 +1,402 @@
+/*
+ * object.c - memory objects: their life, their leaves, and the calls of managers (object.h).
+ *
+ * Owns      the list of all objects, the tables of leaves, addresses for objects without one.
+ * Not here  who may map them (attach.c), pages in and out (page.c), rights taken away (sweep.c).
+ *
+ * Locks: objects_lock for the list. Tables and leaves are installed by compare-exchange, and stay.
+ */
+#include "process/handle.h"
+#include "store/object_private.h"
+
+struct lock objects_lock = LOCK_INIT(RANK_PROCESS_TABLE, "objects");
+struct list objects = LIST_INIT(objects);
+static vaddr_t next_base;
+
+static const uint64_t OBJECT_PAGES_MAX = (KD_STORE_END - KD_STORE_BASE) >> PAGE_SHIFT;
+
+void object_init(void)
+{
+    next_base = KD_STORE_END - KD_ZONE_BYTES; /* the last zone: objects without a place of their own */
+}
+
+/* ---- records of copies ----
+ * Each CPU keeps some, so that a fault takes no lock for one; what is too much for one CPU goes to a
+ * list that all share. They are cut from whole frames and never given back: there are as many as
+ * there were copies at a time, each of which had a frame of its own, 50 times as large. */
+
+enum { COPIES_KEPT = 128, COPIES_MOVED = 64 };
+static struct { struct copy *first; unsigned count; } copies_kept[CPU_MAX];
+static struct lock copies_lock = LOCK_INIT(RANK_KMEM, "copies");
+static struct copy *copies_shared;
+
+static __attribute__((noinline, cold)) struct copy *copies_refill(unsigned cpu)
+{
+    unsigned n = 0;
+    lock_acquire(&copies_lock);
+    for (struct copy *c; n < COPIES_MOVED && (c = copies_shared); n++) {
+        copies_shared = c->next;
+        c->next = copies_kept[cpu].first;
+        copies_kept[cpu].first = c;
+    }
+    lock_release(&copies_lock);
+    struct frame *f = n ? NULL : frame_alloc_raw(FRAME_PAGE);
+    if (f) {
+        struct copy *all = frame_memory(f);
+        n = PAGE_BYTES / sizeof *all;
+        for (unsigned i = 0; i < n; i++)
+            all[i].next = i + 1 < n ? &all[i + 1] : NULL;
+        copies_kept[cpu].first = all;
+    }
+    copies_kept[cpu].count = n;
+    return n ? copy_alloc() : NULL;
+}
+
+struct copy *copy_alloc(void)
+{
+    unsigned cpu = arch_cpu_id();
+    struct copy *c = copies_kept[cpu].first;
+    if (!c)
+        return copies_refill(cpu);
+    copies_kept[cpu].first = c->next;
+    copies_kept[cpu].count--;
+    return c;
+}
+
+static __attribute__((noinline, cold)) void copies_share(unsigned cpu)
+{
+    lock_acquire(&copies_lock);
+    for (unsigned n = 0; n < COPIES_MOVED; n++) {
+        struct copy *c = copies_kept[cpu].first;
+        copies_kept[cpu].first = c->next;
+        c->next = copies_shared;
+        copies_shared = c;
+    }
+    lock_release(&copies_lock);
+    copies_kept[cpu].count -= COPIES_MOVED;
+}
+
+void copy_free(struct copy *c)
+{
+    unsigned cpu = arch_cpu_id();
+    c->next = copies_kept[cpu].first;
+    copies_kept[cpu].first = c;
+    if (++copies_kept[cpu].count > COPIES_KEPT)
+        copies_share(cpu);
+}
+
+/* ---- life ---- */
+
+void object_get(struct object *o) { __atomic_fetch_add(&o->references, 1, __ATOMIC_RELAXED); }
+
+static void object_free(struct object *o)
+{
+    for (uint64_t i = 0; i < o->table_count; i++) {
+        for (unsigned k = 0; o->tables[i] && k < LEAF_TABLE; k++)
+            kfree(o->tables[i][k]);
+        kfree(o->tables[i]);
+    }
+    kfree(o->tables);
+    port_put(o->port);
+    port_put(o->commit_port);
+    kfree(o);
+}
+
+void object_put(struct object *o)
+{
+    if (__atomic_sub_fetch(&o->references, 1, __ATOMIC_ACQ_REL) == 0)
+        object_free(o);
+}
+
+struct leaf *object_leaf(struct object *o, uint64_t page, bool create)
+{
+    uint64_t n = page / LEAF_PAGES;
+    if (page >= o->pages)
+        return NULL;
+    struct leaf ***slot = &o->tables[n / LEAF_TABLE];
+    struct leaf **table = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+    if (!table) {
+        if (!create || !(table = kalloc(LEAF_TABLE * sizeof *table)))
+            return NULL;
+        struct leaf **none = NULL;
+        if (!__atomic_compare_exchange_n(slot, &none, table, false, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_ACQUIRE)) {
+            kfree(table);
+            table = none;
+        }
+    }
+    struct leaf **at = &table[n % LEAF_TABLE], *l = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    if (l || !create || !(l = kalloc(sizeof *l)))
+        return l;
+    lock_init(&l->lock, RANK_LEAF, "leaf");
+    l->object = o;
+    l->first = n * LEAF_PAGES;
+    list_init(&l->waits);
+    for (unsigned i = 0; i < LEAF_PAGES; i++) {
+        list_init(&l->pages[i].waiters);
+        l->pages[i].writer = WRITER_NONE;
+    }
+    struct leaf *none = NULL;
+    if (!__atomic_compare_exchange_n(at, &none, l, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        kfree(l);
+        l = none;
+    }
+    return l;
+}
+
+void leaves_for(struct object *o, void (*fn)(struct leaf *l, void *arg), void *arg)
+{
+    for (uint64_t i = 0; i < o->table_count; i++) {
+        struct leaf **table = __atomic_load_n(&o->tables[i], __ATOMIC_ACQUIRE);
+        for (unsigned k = 0; table && k < LEAF_TABLE; k++) {
+            struct leaf *l = __atomic_load_n(&table[k], __ATOMIC_ACQUIRE);
+            if (l)
+                fn(l, arg);
+        }
+    }
+}
+
+void object_for_each_leaf(void (*fn)(struct leaf *l, void *arg), void *arg)
+{
+    struct object *done = NULL; /* the one before, kept alive so that its place in the list holds */
+    lock_acquire(&objects_lock);
+    struct list *l = objects.next;
+    while (l != &objects) {
+        struct object *o = container_of(l, struct object, all);
+        object_get(o);
+        lock_release(&objects_lock);
+        leaves_for(o, fn, arg);
+        if (done)
+            object_put(done);
+        done = o;
+        lock_acquire(&objects_lock);
+        l = list_empty(&o->all) ? objects.next : o->all.next; /* it left the list: from its start */
+    }
+    lock_release(&objects_lock);
+    if (done)
+        object_put(done);
+}
+
+
+/* The owner of an object in the list lives. */
+void objects_sum_dirty(void)
+{
+    lock_acquire(&objects_lock);
+    list_for(l, &objects)
+        container_of(l, struct object, all)->owner->dirty = 0;
+    list_each(struct object, o, &objects, all)
+        o->owner->dirty += __atomic_load_n(&o->dirty, __ATOMIC_RELAXED);
+    lock_release(&objects_lock);
+}
+
+struct port *object_commit_port_of(struct port *p)
+{
+    struct port *found = NULL;
+    lock_acquire(&objects_lock);
+    list_each(struct object, o, &objects, all) {
+        if (!found && (o->port == p || o->commit_port == p) && o->flags & KD_OBJECT_TRANSACTIONAL) {
+            found = o->commit_port;
+            port_get(found);
+        }
+    }
+    lock_release(&objects_lock);
+    return found;
+}
+
+/* ---- calls ---- */
+
+static struct object *object_new(const struct kd_object_create *c, struct port *port,
+                                 struct port *commit_port)
+{
+    struct object *o = kalloc(sizeof *o);
+    if (!o)
+        return NULL;
+    o->table_count = (c->pages + LEAF_PAGES * LEAF_TABLE - 1) / (LEAF_PAGES * LEAF_TABLE);
+    o->tables = kalloc(o->table_count * sizeof *o->tables);
+    if (!o->tables) {
+        kfree(o);
+        return NULL;
+    }
+    lock_init(&o->lock, RANK_OBJECT, "object");
+    list_init(&o->attachments);
+    container_lock_init(&o->container_lock);
+    o->near_score = SCORE_NEW;
+    o->references = 1;
+    o->flags = c->flags;
+    o->owner = process_this();
+    o->port = port;
+    o->commit_port = commit_port;
+    o->cookie = c->cookie;
+    o->base = c->base;
+    o->pages = c->pages;
+    memcpy(o->name, c->name, sizeof o->name);
+    o->name[sizeof o->name - 1] = 0;
+    return o;
+}
+
+static bool object_create_ok(const struct kd_object_create *c)
+{
+    if (c->flags & ~15u || c->pages == 0 || c->pages > OBJECT_PAGES_MAX)
+        return false;
+    if (c->base == 0)
+        return c->pages <= KD_ZONE_BYTES / 8 / PAGE_BYTES;
+    return c->base % PAGE_BYTES == 0 && c->base >= KD_STORE_BASE && c->base < KD_STORE_END &&
+           c->pages <= (KD_STORE_END - c->base) >> PAGE_SHIFT;
+}
+
+/* A range for an object that does not care; the cursor wraps and does not reuse before. */
+static vaddr_t base_choose(uint64_t pages)
+{
+    uint64_t bytes = (pages << PAGE_SHIFT) + (1ull << 30) - 1;
+    bytes &= ~((1ull << 30) - 1);
+    lock_acquire(&objects_lock);
+    if (next_base + bytes > KD_STORE_END)
+        next_base = KD_STORE_END - KD_ZONE_BYTES;
+    vaddr_t base = next_base;
+    next_base += bytes;
+    lock_release(&objects_lock);
+    return base;
+}
+
+static long object_create(vaddr_t at)
+{
+    struct kd_object_create c;
+    int e;
+    if (copy_from_user(&c, at, sizeof c))
+        return -EFAULT;
+    if (!object_create_ok(&c))
+        return -EINVAL;
+    if (!c.base) {
+        c.base = base_choose(c.pages);
+        if (copy_to_user(at, &c, sizeof c))
+            return -EFAULT;
+    }
+    struct port *port = handle_get(c.port, HANDLE_PORT, KD_RIGHT_RECEIVE, &e);
+    if (!port)
+        return e;
+    struct port *commit_port = handle_get(c.commit_port, HANDLE_PORT, KD_RIGHT_RECEIVE, &e);
+    /* An object and its commits end together with one process. */
+    bool ours = commit_port && port->owner == process_this() && commit_port->owner == process_this();
+    struct object *o = ours ? object_new(&c, port, commit_port) : NULL;
+    if (!o) {
+        port_put(port);
+        if (commit_port)
+            port_put(commit_port);
+        return !commit_port ? e : ours ? -ENOMEM : -EPERM;
+    }
+    if (!limit_charge(o->owner, KD_LIMIT_MEMORY, object_table_frames(o))) {
+        object_put(o);
+        return -ENOMEM;
+    }
+    if (c.flags & KD_OBJECT_NOTICES)
+        commit_port->wants_gone = true;
+    if (c.flags & KD_OBJECT_SPILLS)
+        commit_port->spills = process_this()->spills = true;
+    object_get(o); /* for the list: object_die() takes it off and puts it, closing a handle does not */
+    lock_acquire(&objects_lock);
+    list_push_back(&objects, &o->all);
+    lock_release(&objects_lock);
+    count(objects);
+    /* M3: whoever closes a port meanwhile finds the object in the list, or we see that it is dead */
+    bool dead = __atomic_load_n(&port->dead, __ATOMIC_SEQ_CST) || __atomic_load_n(&commit_port->dead, __ATOMIC_SEQ_CST);
+    long h = dead ? -EBADF : handle_new(process_this(), HANDLE_OBJECT, o, KD_RIGHT_MANAGE);
+    o->handle = (int)h;
+    if (h < 0) {
+        object_die(o, EOWNERDEAD);
+        object_put(o);
+    }
+    return h;
+}
+
+static int object_destroy(struct object *o)
+{
+    int e = commits_hold(o->commit_port);
+    if (e)
+        return e;
+    object_die(o, EOWNERDEAD);
+    commits_go_on(o->commit_port);
+    return 0;
+}
+
+void objects_end(const struct process *owner, const struct port *p)
+{
+    for (int e = 0; !e;) {
+        struct object *o = NULL;
+        lock_acquire(&objects_lock);
+        list_each(struct object, x, &objects, all) {
+            if (!o && x->owner == owner && (!p || x->port == p || x->commit_port == p)) {
+                o = x;
+                object_get(o);
+            }
+        }
+        lock_release(&objects_lock);
+        if (!o)
+            return;
+        e = object_destroy(o);
+        object_put(o);
+        arch_serve_shootdown(); /* another thread may be destroying it, and wait for this CPU */
+    }
+}
+
+static long space_call(unsigned number, struct object *o, int pid, uint32_t rights)
+{
+    struct process *p = process_find(pid);
+    if (!p)
+        return -ESRCH;
+    long e = number == KD_SPACE_ATTACH ? space_attach(p, o, rights) : space_detach(p, o);
+    process_put(p);
+    return e;
+}
+
+static void leaf_has_writers(struct leaf *l, void *arg)
+{
+    lock_acquire(&l->lock);
+    for (unsigned i = 0; i < LEAF_PAGES; i++) {
+        int writer = l->pages[i].writer;
+        *(bool *)arg |= writer != WRITER_NONE && views[writer].state != VIEW_IDLE;
+    }
+    lock_release(&l->lock);
+}
+
+/* Transactions that stored without declaring are not to lose it: they end first. */
+static long object_encoder(struct object *o, uint64_t encoder)
+{
+    uint32_t before = o->encoder;
+    bool writers = false;
+    if (encoder > KD_ENCODER_ADAPTIVE)
+        return -EINVAL;
+    o->encoder = (uint32_t)encoder;
+    if (encoder == KD_ENCODER_RANGES && before != KD_ENCODER_RANGES)
+        leaves_for(o, leaf_has_writers, &writers);
+    if (writers)
+        o->encoder = before;
+    return writers ? -EBUSY : 0;
+}
+
+long object_syscall(unsigned number, const uint64_t a[6])
+{
+    int error;
+    if (number == KD_OBJECT_CREATE)
+        return object_create(a[0]);
+    if (number == KD_OBJECT_SUPPLY)
+        return object_supply(a[0]);
+    if (number == KD_CLEAN_LIST)
+        return evict_laundry(a[0], a[1]);
+    bool space = number == KD_SPACE_ATTACH || number == KD_SPACE_DETACH;
+    struct object *o = handle_get((int)a[space ? 1 : 0], HANDLE_OBJECT, KD_RIGHT_MANAGE, &error);
+    if (!o)
+        return error;
+    long result;
+    if (space)
+        result = space_call(number, o, (int)a[0], (uint32_t)a[2]);
+    else if (number == KD_OBJECT_DESTROY) {
+        result = object_destroy(o);
+        if (!result)
+            result = handle_close(process_this(), (int)a[0]);
+    } else if (number == KD_OBJECT_ENCODER)
+        result = object_encoder(o, a[1]);
+    else
+        result = pages_call(number, o, a);
+    object_put(o);
+    return result;
+}

@@ -1,0 +1,255 @@
+/*
+ * object.h - memory objects: pages that a manager supplies, with versions, rights and waiters.
+ *
+ * P1  At most one frame holds the current version of a page; page->frame is it, unless FILLING.
+ * P2  While a view has a COPY of a page, `writer` is that view and no other view has a right to it.
+ * P3  Every view with a PTE for the page that is not EMPTY has its bit in `mask` (a hint: the bit
+ *     may stand without a PTE).
+ * P4  A page with a pin, an old version, DIRTY, or a writer whose copy is in memory is not evicted.
+ *
+ * Locks: leaf->lock guards all of its 64 pages and is the page lock of the design. object->lock
+ * guards attachments. Leaves are made on first touch and stay until the object ends.
+ */
+#ifndef KERNEL_OBJECT_H
+#define KERNEL_OBJECT_H
+
+#include "memory/frame.h"
+#include "message/port.h"
+
+enum { LEAF_PAGES = 64, LEAF_TABLE = 512, WRITER_NONE = -1, UNIT_BYTES = 16 };
+enum { SCORE_CLUSTERED = 8, SCORE_MAX = 15, SCORE_NEW = SCORE_CLUSTERED }; /* near_score */
+enum touch { TOUCH_SEQUENTIAL, TOUCH_CLUSTERED, TOUCH_RANDOM, TOUCH_KINDS };
+enum page_flag {
+    PAGE_DIRTY = 1,      /* the current version is not home yet */
+    PAGE_ASKED = 2,      /* its manager was asked and has not answered */
+    PAGE_FILLING = 4,    /* page->frame is being read; not resident */
+    PAGE_CLEANING = 8,   /* its current version is being written home */
+    PAGE_PINNED = 16,    /* by the manager: not evicted */
+    PAGE_NO_WRITE = 32,  /* supplied without KD_WRITE: a write asks the manager again */
+    PAGE_MAPPED_WRITE = 64, /* not transactional, mapped writable somewhere: may be dirty */
+    PAGE_AWAY = 128,     /* not resident; its version `csn` was published from a spilled copy, so nothing
+                          * older may be supplied */
+};
+
+struct vmask { uint64_t word[KD_VIEW_MAX / 64]; };
+
+/* A private copy made at a write fault; publish turns it into the record of the old version. */
+struct copy {
+    struct list link;        /* view->copies or ->spilled (view lock), later the version FIFO (its lock) */
+    struct leaf *leaf;
+    uint16_t slot, view;
+    bool changed;            /* txn_diff saw a difference: it was logged */
+    bool ranges;             /* `declared` says something: which units of UNIT_BYTES (encode.c) */
+    uint16_t told;           /* its place among those told with KD_DIFF_SPILL; 0: not told */
+    struct frame *frame;     /* the copy (NULL: spilled); after publish: the old version */
+    uint64_t sequence, superseded; /* old version: seen by snapshots s, sequence <= s < superseded */
+    struct copy *next;       /* page->versions */
+    struct copy *chain;      /* while it is being published */
+    vaddr_t at;
+    uint64_t declared[PAGE_BYTES / UNIT_BYTES / 64];
+};
+
+struct page {
+    struct frame *frame;
+    csn_t csn;               /* the manager's number of the current version */
+    uint64_t sequence;       /* the kernel's number of its publication; 0: before any snapshot */
+    struct vmask mask;
+    struct copy *versions;   /* newest first */
+    struct list waiters;     /* views, by queue_link */
+    int16_t writer;          /* view or WRITER_NONE */
+    uint8_t flags;
+    uint8_t rmw;             /* so many first reads still take the page exclusively */
+    uint8_t stale;           /* so many supplies on end were older than `csn` */
+    uint8_t whole;           /* so many commits still tell it whole (KD_ENCODER_ADAPTIVE) */
+};
+
+struct leaf {
+    struct lock lock;        /* RANK_LEAF */
+    struct object *object;
+    uint64_t first;          /* page index of pages[0] */
+    struct list waits;       /* struct page_wait: for pages that are not resident */
+    struct vmask users;      /* all masks of the pages, or more */
+    uint64_t changes;        /* so often a page got another frame; counted behind that (fault.c: hand_copy) */
+    struct page pages[LEAF_PAGES];
+};
+
+/* container_lock.c */
+enum { CONTAINER_BUSY = ~0u };
+struct container_lock {
+    uint32_t state;          /* atomic: 0: nobody has or wants it; a view + 1: that one alone has it;
+                              * CONTAINER_BUSY: a fault must look closer */
+    int16_t exclusive, drainer; /* views or WRITER_NONE */
+    struct vmask shared;
+    struct vmask drains;     /* the drainer waits for these: they may still get pages */
+    bool first_walk, again;
+    struct list queue;       /* views, by lock_link */
+    struct list draining_link;
+};
+
+struct object {
+    uint32_t references;     /* atomic: handle, attachments, walks under way */
+    uint32_t flags;          /* KD_OBJECT_* */
+    uint32_t encoder;        /* KD_ENCODER_*; read anew for each page */
+    bool dead;               /* its manager is gone or destroyed it; set before the sweep */
+    struct process *owner;   /* compared only */
+    struct port *port, *commit_port;
+    uint64_t cookie, base, pages;
+    int handle;              /* the manager's number for it, in messages */
+    struct lock lock;        /* RANK_OBJECT */
+    struct list attachments;
+    struct list all;
+    struct container_lock container_lock;
+    uint32_t escalate;       /* faults after which a transaction tries to lock it; 0: never */
+    uint8_t near_score;      /* group.c: high: read faults lie near each other */
+    uint8_t group_fixed;     /* pages that a read fault maps; 0: as touches suggest */
+    uint32_t touches[TOUCH_KINDS]; /* read faults by kind, about: for people */
+    uint64_t dirty;          /* atomic: pages that its manager is to clean */
+    struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; installed by compare-exchange */
+    uint64_t table_count;
+    char name[KD_NAME_MAX];
+};
+
+/* A process may map the object. On the process's sorted array and on the object's list. */
+struct attachment {
+    struct object *object;   /* one reference */
+    struct process *process;
+    int pid;
+    uint32_t rights;
+    struct list object_link;
+    struct item gone;        /* CLIENT_GONE; the attachment is freed when it was delivered */
+};
+
+static inline bool vmask_test(const struct vmask *m, unsigned v) { return m->word[v / 64] >> v % 64 & 1; }
+static inline void vmask_set(struct vmask *m, unsigned v) { m->word[v / 64] |= 1ull << v % 64; }
+static inline void vmask_clear(struct vmask *m, unsigned v) { m->word[v / 64] &= ~(1ull << v % 64); }
+static inline bool vmask_within(const struct vmask *m, const struct vmask *all)
+{
+    return !((m->word[0] & ~all->word[0]) | (m->word[1] & ~all->word[1]));
+}
+static inline void vmask_add(struct vmask *m, const struct vmask *more)
+{
+    m->word[0] |= more->word[0];
+    m->word[1] |= more->word[1];
+}
+static inline bool vmask_only(const struct vmask *m, unsigned v) /* no other bit is set */
+{
+    uint64_t others = ~(1ull << v % 64);
+    return v < 64 ? !((m->word[0] & others) | m->word[1]) : !(m->word[0] | (m->word[1] & others));
+}
+static inline bool vmask_empty(const struct vmask *m) { return !(m->word[0] | m->word[1]); }
+#define vmask_for(v, m)                                                                           \
+    for (int v = vmask_next((m), 0); v >= 0; v = vmask_next((m), v + 1))
+static inline int vmask_next(const struct vmask *m, unsigned from)
+{
+    for (unsigned w = from / 64; w < KD_VIEW_MAX / 64; w++, from = w * 64) {
+        uint64_t rest = m->word[w] >> (from % 64);
+        if (rest)
+            return (int)(from + (unsigned)__builtin_ctzll(rest));
+    }
+    return -1;
+}
+
+void object_init(void);
+void object_get(struct object *o);
+void object_put(struct object *o);
+void object_revoke(struct object *o);
+/* Returns when no sweep of a dead manager's objects is under way (begin, B3). */
+void object_wait_for_sweeps(void);
+extern uint32_t object_sweeps;               /* of dead objects, under way; atomic */
+/* The object at an address of a process, with a reference, or NULL; *rights are the client's. */
+struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights);
+/* The leaf of a page; NULL: it does not exist (and !create), or no memory. */
+struct leaf *object_leaf(struct object *o, uint64_t page, bool create);
+/* The same if it exists; page < o->pages. */
+static inline struct leaf *object_leaf_find(struct object *o, uint64_t page)
+{
+    struct leaf **table = __atomic_load_n(&o->tables[page / LEAF_PAGES / LEAF_TABLE],
+                                          __ATOMIC_ACQUIRE);
+    return table ? __atomic_load_n(&table[page / LEAF_PAGES % LEAF_TABLE], __ATOMIC_ACQUIRE) : NULL;
+}
+static inline vaddr_t page_address(const struct leaf *l, unsigned slot)
+{
+    return l->object->base + ((l->first + slot) << PAGE_SHIFT);
+}
+static inline void page_changed(struct leaf *l) /* leaf locked */
+{
+    __atomic_store_n(&l->changes, l->changes + 1, __ATOMIC_RELEASE);
+}
+static inline bool page_resident(const struct page *p)
+{
+    return p->frame && !(p->flags & PAGE_FILLING);
+}
+
+/* Asks the manager for a page, and for the ones behind it if it likes, and waits. Leaf locked on
+ * entry, unlocked on return. 0: look again; -errno of the manager; -EINTR: killed or doomed;
+ * -ETIMEDOUT. */
+must_check int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages,
+                            struct view *v, uint64_t deadline_ns);
+/* A commit that a thread of p left behind is over; if p has ended, so do attachments that it kept. */
+void attachments_end_left(struct process *p);
+/* Destroys the objects of a process; p not NULL: those that are asked, or commit, there. A killed
+ * thread leaves the rest to its process's end. */
+void objects_end(const struct process *owner, const struct port *p);
+/* The commit port of the objects that are served at `p`, with a reference; NULL: none. */
+struct port *object_commit_port_of(struct port *p);
+/* Does `client` have an object of `manager` attached? */
+bool object_manager_of(struct process *manager, struct process *client);
+/* Sets process->dirty of all that manage objects. */
+void objects_sum_dirty(void);
+/* A fault on an object that is not transactional. */
+must_check int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write);
+/* Takes the page's PTE in every view that has one and drops its frames and versions; dooms active
+ * views that lose one. Leaf locked. */
+void page_sweep(struct leaf *l, unsigned slot, int reason);
+
+/* Calls fn for each leaf of each object (check.c). */
+void object_for_each_leaf(void (*fn)(struct leaf *l, void *arg), void *arg);
+/* check.c: 0, or -EIO: an invariant does not hold; the log says which. */
+int kcheck(void);
+
+/* For block_call.c: page I/O to and from object frames. */
+must_check int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame);
+void object_io_end_read(struct object *o, uint64_t page, struct frame *frame, int status);
+must_check int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame,
+                                     csn_t *csn);
+void object_io_end_write(struct object *o, uint64_t page, struct frame *frame);
+
+/* port.c: a CLIENT_GONE item was delivered or will never be: frees its attachment. */
+void attachment_gone_delivered(struct item *i);
+
+/* evict.c: the lists of resident pages. Leaf locked. */
+void evict_init(void);
+void evict_add(struct leaf *l, unsigned slot);
+void evict_remove(struct frame *f);
+void evict_cleaned(struct frame *f);            /* its page is not dirty any more */
+void evict_look_again(void);                    /* a manager cleans nothing any more: a port is closed */
+long evict_laundry(vaddr_t out, uint64_t max);  /* KD_CLEAN_LIST */
+void evict_wake(void);
+extern bool evict_short; /* when somebody looked last, fewer frames than the low mark were free */
+/* A frame for the contents of a page (not zeroed); waits for eviction and cleaning. NULL: there is
+ * none to be had, or killed. No locks held. */
+must_check struct frame *evict_frame(void);
+/* For whoever found no frame: waits for some. `vain`: of evict_vain() before. Where nothing can be
+ * evicted, the largest program ends (limit.h). False: not even that helps, or killed. No locks held. */
+uint64_t evict_vain(void);
+bool evict_wait(uint64_t *vain);
+/* For whoever needs frames that lie together and got none: evicts a few hundred pages more. False:
+ * nothing could be evicted. No locks held. */
+bool evict_more(void);
+/* The page is the last to go, or the first. Leaf locked. Does it apply? */
+bool evict_advise(struct leaf *l, unsigned slot, bool needed);
+/* The high-water mark: while too many of o's pages are dirty, whoever wants to write one more waits a
+ * moment for its manager. Reads and commits never do. No locks held. */
+void evict_slow_writer(struct object *o);
+uint64_t evict_resident_count(void);
+
+extern struct kd_system_info counters; /* sums since boot; atomic adds */
+#define count(field) ((void)__atomic_fetch_add(&counters.field, 1, __ATOMIC_RELAXED))
+#define count_add(field, n) ((void)__atomic_fetch_add(&counters.field, (n), __ATOMIC_RELAXED))
+static inline void dirty_count(struct object *o, int n)
+{
+    count_add(dirty_pages, (uint64_t)(int64_t)n);
+    __atomic_fetch_add(&o->dirty, (uint64_t)(int64_t)n, __ATOMIC_RELAXED);
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* object_private.h - what object.c, attach.c, sweep.c and page.c share. */
+#ifndef KERNEL_OBJECT_PRIVATE_H
+#define KERNEL_OBJECT_PRIVATE_H
+
+#include "store/object.h"
+#include "store/view.h"
+
+/* ---- object.c ---- */
+extern struct lock objects_lock; /* the list of all objects */
+extern struct list objects;
+/* Calls fn for each leaf that exists. */
+void leaves_for(struct object *o, void (*fn)(struct leaf *l, void *arg), void *arg);
+
+/* What its owner is charged for: the table of its leaves' tables. */
+static inline uint64_t object_table_frames(const struct object *o)
+{
+    return o->table_count * sizeof *o->tables / PAGE_BYTES;
+}
+
+/* ---- sweep.c: taking rights by force ---- */
+struct unmap {
+    struct process *only;    /* views of this process; NULL: all */
+    int reason;              /* active views that lose a PTE are doomed with it; 0: are left alone */
+    bool dying;              /* the copies of committing views go too: nobody will publish them */
+    uint64_t in_use;         /* pages that active views keep */
+    uint64_t shoot;
+};
+/* Takes the page's PTE in the views that `u` means. Leaf locked. */
+void unmap_page(struct leaf *l, unsigned slot, struct unmap *u);
+/* The same for a whole leaf, which it locks; arg: struct unmap. */
+void leaf_unmap(struct leaf *l, void *arg);
+/* The manager is gone, or destroys it: a power cut for the object. */
+void object_die(struct object *o, int reason);
+
+/* ---- page.c ---- */
+/* The page's waiters learn that it came, or the manager's error. Leaf locked. */
+void waits_end(struct leaf *l, unsigned slot, int error);
+void asks_look_again(const struct object *o); /* it is dead: nobody will answer (KD_OBJECT_ASK) */
+long object_supply(vaddr_t at);
+long pages_call(unsigned number, struct object *o, const uint64_t a[6]);
+
+/* ---- attach.c ---- */
+long space_attach(struct process *p, struct object *o, uint32_t rights);
+long space_detach(struct process *p, struct object *o);
+
+#endif

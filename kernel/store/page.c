@@ -1,0 +1,526 @@
+/*
+ * page.c - pages in and out: requests to managers, their answers, page I/O.
+ *
+ * A page that is not resident is asked for once (PAGE_ASKED); whoever needs it waits on the leaf. A
+ * frame that is being read is FILLING and not resident until the manager supplies it.
+ *
+ * Locks: leaf. Never held across a message, a user copy or I/O.
+ */
+#include "process/handle.h"
+#include "store/object_private.h"
+#include "look/trace.h"
+
+struct page_wait {
+    struct list link;        /* leaf->waits */
+    struct thread *thread;
+    unsigned slot;
+    bool done;
+    int error;
+    struct item item;        /* the PAGE request, if this one asked */
+};
+
+void waits_end(struct leaf *l, unsigned slot, int error)
+{
+    l->pages[slot].flags &= (uint8_t)~PAGE_ASKED;
+    list_for_safe(n, &l->waits) {
+        struct page_wait *w = container_of(n, struct page_wait, link);
+        if (w->slot != slot)
+            continue;
+        list_remove(&w->link);
+        w->error = error;
+        __atomic_store_n(&w->done, true, __ATOMIC_RELEASE);
+        thread_wake(w->thread);
+    }
+}
+
+int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages, struct view *v,
+                 uint64_t deadline_ns)
+{
+    struct object *o = l->object;
+    struct page *p = &l->pages[slot];
+    struct page_wait w = {.thread = thread_this(), .slot = slot};
+    list_init(&w.item.link);
+    list_push_back(&l->waits, &w.link);
+    bool alive = !o->dead;
+    if (alive && !(p->flags & PAGE_ASKED)) {
+        struct process *me = process_this();
+        item_say(&w.item, ITEM_PAGE, me->pid, o->cookie, l->first + slot, pages, access, v ? v->id + 1u : 0,
+                 (uint64_t)o->handle);
+        p->flags |= PAGE_ASKED;
+        count(page_requests);
+        __atomic_fetch_add(&me->stats.manager_calls, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&me->stats.pages_read, 1, __ATOMIC_RELAXED);
+        alive = port_post(o->port, &w.item);
+    }
+    lock_release(&l->lock);
+    int e = alive ? 0 : -EOWNERDEAD;
+    while (!e && !__atomic_load_n(&w.done, __ATOMIC_ACQUIRE)) {
+        TRACE(WAIT, KD_TRACE_FOR_SUPPLY, page_address(l, slot), 0);
+        e = thread_park_until(deadline_ns);
+        if (!e && v && v->doom)
+            e = -EINTR;
+    }
+    lock_acquire(&l->lock);
+    /* M1: the page may have come with its neighbours while the request is still queued */
+    bool unseen = w.item.kind && port_withdraw(o->port, &w.item);
+    if (w.done) {
+        e = w.error;
+    } else {
+        list_remove(&w.link);
+        if (unseen)
+            waits_end(l, slot, 0); /* nobody saw the request: the others ask again */
+    }
+    lock_release(&l->lock);
+    return e == -EINTR ? -EAGAIN : e;
+}
+
+static bool plain_allowed(struct process *p, const struct object *o, vaddr_t at, bool write)
+{
+    uint32_t rights = 0;
+    struct object *there = object_at(p, at, &rights);
+    bool allowed = there == o && (!write || rights & KD_RIGHT_WRITE);
+    if (there)
+        object_put(there);
+    return allowed;
+}
+
+int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
+{
+    struct process *process = process_this();
+    uint64_t index = (at - o->base) >> PAGE_SHIFT;
+    unsigned slot = (unsigned)(index % LEAF_PAGES);
+    uint64_t vain = evict_vain();
+    struct leaf *l;
+    while (!(l = object_leaf(o, index, true)))
+        if (!evict_wait(&vain))
+            return -ENOMEM;
+    if (!v)
+        v = view_plain(process);
+    if (!v)
+        return -ENOMEM;
+    for (;;) {
+        if (thread_this()->killed)
+            return -EINTR;
+        uint32_t generation = __atomic_load_n(&process->attach_generation, __ATOMIC_SEQ_CST);
+        if (!plain_allowed(process, o, at, write))
+            return -EACCES;
+        lock_acquire(&l->lock);
+        struct page *p = &l->pages[slot];
+        if (o->dead) {
+            lock_release(&l->lock);
+            return -EOWNERDEAD;
+        }
+        if (generation != __atomic_load_n(&process->attach_generation, __ATOMIC_SEQ_CST)) {
+            lock_release(&l->lock); /* a detach that has passed this leaf would not see the PTE */
+            continue;
+        }
+        if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) {
+            int e = page_request(l, slot, write ? KD_WRITE : KD_READ, 1, NULL, ~0ull);
+            if (e && e != -EAGAIN)
+                return e;
+            continue;
+        }
+        lock_acquire(&v->lock);
+        pte_t *pte = arch_pte(v->table, at, true);
+        if (pte) {
+            pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | PTE_ACCESSED |
+                                                                  (write ? PTE_WRITE | PTE_DIRTY : 0)));
+            vmask_set(&p->mask, v->id);
+            vmask_set(&l->users, v->id);
+        }
+        lock_release(&v->lock);
+        if (write && pte) {
+            if (!(p->flags & PAGE_DIRTY))
+                dirty_count(o, 1);
+            p->flags |= PAGE_DIRTY | PAGE_MAPPED_WRITE;
+        }
+        lock_release(&l->lock);
+        if (pte)
+            return 0;
+        if (!evict_wait(&vain))
+            return -ENOMEM;
+    }
+}
+
+enum { STALE_MAX = 16 }; /* a version is published while an older one is on its way, but not so often */
+
+/* Installs one page's contents. The sequence stays: a page may be read back while a snapshot is older
+ * than it. Leaf locked. `f` is consumed. */
+static int page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t rights, csn_t csn)
+{
+    struct page *p = &l->pages[slot];
+    int result = 0, told = 0;
+    if (l->object->dead || (page_resident(p) && f != p->frame)) {
+        frame_free(f);
+        if (rights & KD_WRITE)
+            p->flags &= (uint8_t)~PAGE_NO_WRITE;
+    } else if (p->flags & PAGE_AWAY && csn < p->csn) {
+        frame_free(f); /* read before a newer version was published: its faults ask again */
+        result = -ESTALE;
+        if (++p->stale == STALE_MAX && !BUG(STALE_FOR_EVER)) { /* this manager knows no newer one */
+            told = -EIO;
+            p->stale = 0;
+        }
+    } else {
+        p->frame = f;
+        page_changed(l);
+        p->csn = csn;
+        p->stale = 0;
+        p->flags &= (uint8_t)~(PAGE_FILLING | PAGE_NO_WRITE | PAGE_AWAY);
+        if (!(rights & KD_WRITE))
+            p->flags |= PAGE_NO_WRITE;
+        evict_add(l, slot);
+    }
+    waits_end(l, slot, told);
+    if (told)
+        printk("container %s, address 0x%lx: its manager lost what it committed: %lu for %lu", l->object->name,
+               page_address(l, slot), csn, p->csn);
+    return result;
+}
+
+static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
+{
+    struct leaf *l = object_leaf(o, s->page + i, true);
+    unsigned slot = (unsigned)((s->page + i) % LEAF_PAGES);
+    struct frame *f = NULL;
+    if (!l)
+        return -ENOMEM;
+    if (s->source != KD_SUPPLY_READ) {
+        f = frame_alloc_raw(FRAME_PAGE);
+        if (!f)
+            f = evict_frame();
+        if (!f)
+            return -ENOMEM;
+        int e = 0;
+        if (s->source == KD_SUPPLY_ZERO)
+            memset(frame_memory(f), 0, PAGE_BYTES);
+        else
+            e = copy_from_user(frame_memory(f), (vaddr_t)s->memory + i * PAGE_BYTES, PAGE_BYTES);
+        if (e) {
+            frame_free(f);
+            return e;
+        }
+    }
+    int result = 0;
+    lock_acquire(&l->lock);
+    struct page *p = &l->pages[slot];
+    if (s->source == KD_SUPPLY_READ) {
+        if (p->frame && p->flags & PAGE_FILLING && p->frame->pins == 0) {
+            p->flags &= (uint8_t)~PAGE_FILLING;
+            f = p->frame;
+            p->frame = NULL;
+        } else {
+            result = -ENOENT; /* it did not come by KD_BLOCK_READ_PAGES */
+        }
+    } else if (p->flags & PAGE_FILLING) {
+        frame_free(f);
+        result = -EBUSY;
+        f = NULL;
+    }
+    if (f)
+        result = page_install(l, slot, f, s->rights, s->csn);
+    lock_release(&l->lock);
+    return result;
+}
+
+enum { SUPPLY_AT_ONCE = 256 }; /* pages; then others have their turn */
+
+long object_supply(vaddr_t at)
+{
+    struct kd_supply s;
+    int e;
+    if (copy_from_user(&s, at, sizeof s))
+        return -EFAULT;
+    struct object *o = handle_get(s.object, HANDLE_OBJECT, KD_RIGHT_MANAGE, &e);
+    if (!o)
+        return e;
+    if (s.source > KD_SUPPLY_READ || !(s.rights & KD_READ) || s.count == 0 || s.page >= o->pages ||
+        s.count > o->pages - s.page)
+        e = -EINVAL;
+    for (uint64_t i = 0; !e && i < s.count; i++) {
+        e = supply_one(o, &s, i);
+        if (i % SUPPLY_AT_ONCE == SUPPLY_AT_ONCE - 1) {
+            arch_serve_shootdown(); /* a yield may come back at once */
+            thread_yield();
+        }
+        if (thread_this()->killed && !e)
+            e = -EINTR;
+    }
+    object_put(o);
+    return e;
+}
+
+static void page_drop_filling(struct page *p)
+{
+    if (p->flags & PAGE_FILLING) {
+        p->flags &= (uint8_t)~PAGE_FILLING;
+        frame_free(p->frame);
+        p->frame = NULL;
+    }
+}
+
+/* The first page behind a missing leaf, or table of leaves: a range may be 64 TiB of nothing. */
+static uint64_t pages_skip(const struct object *o, uint64_t page)
+{
+    const uint64_t table_pages = (uint64_t)LEAF_PAGES * LEAF_TABLE;
+    bool table = __atomic_load_n(&o->tables[page / table_pages], __ATOMIC_ACQUIRE) != NULL;
+    uint64_t step = table ? LEAF_PAGES : table_pages;
+    return (page / step + 1) * step;
+}
+
+/* Calls fn for each page of a range that has a leaf, leaf locked. */
+static void pages_for(struct object *o, uint64_t page, uint64_t n,
+                      void (*fn)(struct leaf *l, unsigned slot, void *arg), void *arg)
+{
+    for (uint64_t i = page; i < page + n;) {
+        struct leaf *l = object_leaf(o, i, false);
+        if (!l) {
+            i = pages_skip(o, i);
+            continue;
+        }
+        lock_acquire(&l->lock);
+        fn(l, (unsigned)(i % LEAF_PAGES), arg);
+        lock_release(&l->lock);
+        i++;
+    }
+}
+
+/* These mean "look again" to a fault; a manager's refusal does not. */
+static int error_for_client(int error)
+{
+    return error == EAGAIN || error == EINTR || error == ENXIO || error == ECANCELED ? EIO : error;
+}
+
+static void page_fail(struct leaf *l, unsigned slot, void *arg)
+{
+    int error = *(int *)arg;
+    page_drop_filling(&l->pages[slot]);
+    if (error != EAGAIN) /* the manager tries again: who waits goes on waiting */
+        waits_end(l, slot, -error_for_client(error));
+}
+
+static void page_recall(struct leaf *l, unsigned slot, void *arg) { unmap_page(l, slot, arg); }
+
+/* Of the pages in memory. The owner lives while its object is not dead. */
+struct pinning { bool on; long result; };
+static void page_pin(struct leaf *l, unsigned slot, void *arg)
+{
+    struct page *p = &l->pages[slot];
+    struct pinning *pinning = arg;
+    bool is = p->flags & PAGE_PINNED;
+    if (l->object->dead || pinning->result < 0 || (pinning->on && !page_resident(p)))
+        return;
+    if (pinning->on && !is && !limit_charge(l->object->owner, KD_LIMIT_PINS, 1)) {
+        pinning->result = -ENOMEM;
+        return;
+    }
+    if (!pinning->on && is)
+        limit_uncharge(l->object->owner, KD_LIMIT_PINS, 1);
+    p->flags = (uint8_t)(pinning->on ? p->flags | PAGE_PINNED : p->flags & ~PAGE_PINNED);
+    pinning->result += pinning->on || is;
+}
+
+static void page_cleaned(struct leaf *l, unsigned slot, void *arg)
+{
+    struct page *p = &l->pages[slot];
+    csn_t *csn = arg; /* becomes KD_CSN_ANY if this was the current version */
+    bool same = p->csn == *csn || *csn == KD_CSN_ANY;
+    if (!page_resident(p) && *csn == KD_CSN_ANY)
+        p->flags &= (uint8_t)~PAGE_AWAY;
+    if (!page_resident(p) || !same || p->flags & PAGE_MAPPED_WRITE)
+        return;
+    if (p->flags & PAGE_DIRTY)
+        dirty_count(l->object, -1);
+    p->flags &= (uint8_t)~PAGE_DIRTY;
+    evict_cleaned(p->frame);
+    *csn = KD_CSN_ANY;
+}
+
+struct advice { bool needed; long count; };
+static void page_advise(struct leaf *l, unsigned slot, void *arg)
+{
+    struct advice *advice = arg;
+    advice->count += evict_advise(l, slot, advice->needed);
+}
+
+static long object_advise(struct object *o, uint64_t page, uint64_t n, uint64_t which)
+{
+    static const uint8_t groups[] = {[KD_ADVISE_SEQUENTIAL] = LEAF_PAGES, [KD_ADVISE_RANDOM] = 1};
+    struct advice advice = {.needed = which == KD_ADVISE_WILL_NEED};
+    if (which > KD_ADVISE_DONT_NEED)
+        return -EINVAL;
+    if (which < KD_ADVISE_WILL_NEED)
+        o->group_fixed = groups[which];
+    else
+        pages_for(o, page, n, page_advise, &advice);
+    return advice.count;
+}
+
+struct info { uint8_t bits[256]; uint64_t first; };
+static void page_info(struct leaf *l, unsigned slot, void *arg)
+{
+    struct info *info = arg;
+    const struct page *p = &l->pages[slot];
+    uint8_t bits = p->writer != WRITER_NONE ? KD_PAGE_WRITER : 0;
+    if (page_resident(p))
+        bits |= (uint8_t)(KD_PAGE_RESIDENT | (p->flags & PAGE_DIRTY ? KD_PAGE_DIRTY : 0) |
+                          (p->flags & PAGE_PINNED ? KD_PAGE_PINNED : 0));
+    if (p->flags & PAGE_AWAY)
+        bits |= KD_PAGE_AWAY;
+    info->bits[l->first + slot - info->first] = bits;
+}
+
+static long object_info(struct object *o, uint64_t page, uint64_t n, vaddr_t out)
+{
+    for (uint64_t done = 0; done < n; done += sizeof(((struct info *)0)->bits)) {
+        struct info info = {.first = page + done};
+        uint64_t part = MIN(n - done, sizeof info.bits);
+        pages_for(o, page + done, part, page_info, &info);
+        if (copy_to_user(out + done, info.bits, part))
+            return -EFAULT;
+    }
+    return 0;
+}
+
+/* ---- page I/O (block_call.c) ---- */
+
+int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame)
+{
+    if (page >= o->pages)
+        return -EINVAL;
+    struct leaf *l = object_leaf(o, page, true);
+    struct frame *f = l ? frame_alloc_raw(FRAME_PAGE) : NULL;
+    if (l && !f)
+        f = evict_frame();
+    if (!f)
+        return -ENOMEM;
+    lock_acquire(&l->lock);
+    struct page *p = &l->pages[page % LEAF_PAGES];
+    int e = o->dead ? -EOWNERDEAD : p->frame ? -EALREADY : 0;
+    if (!e) {
+        p->frame = f;
+        p->flags |= PAGE_FILLING;
+        frame_pin(f);
+    }
+    lock_release(&l->lock);
+    if (e)
+        frame_free(f);
+    *frame = f;
+    return e;
+}
+
+void object_io_end_read(struct object *o, uint64_t page, struct frame *frame, int status)
+{
+    struct leaf *l = object_leaf(o, page, false);
+    lock_acquire(&l->lock);
+    struct page *p = &l->pages[page % LEAF_PAGES];
+    frame_unpin(frame);
+    if (status && p->frame == frame)
+        page_drop_filling(p);
+    lock_release(&l->lock);
+}
+
+int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame, csn_t *csn)
+{
+    struct leaf *l = object_leaf(o, page, false);
+    if (!l)
+        return -ENOENT;
+    lock_acquire(&l->lock);
+    struct page *p = &l->pages[page % LEAF_PAGES];
+    int e = !page_resident(p) ? -ENOENT : p->flags & PAGE_CLEANING ? -EBUSY : 0;
+    if (!e && p->flags & PAGE_MAPPED_WRITE) { /* not transactional: nobody stores meanwhile */
+        struct unmap u = {.reason = 0};
+        unmap_page(l, (unsigned)(page % LEAF_PAGES), &u);
+        p->flags &= (uint8_t)~PAGE_MAPPED_WRITE;
+    }
+    if (!e) {
+        p->flags |= PAGE_CLEANING;
+        frame_pin(p->frame);
+        *frame = p->frame;
+        *csn = p->csn;
+    }
+    lock_release(&l->lock);
+    return e;
+}
+
+void object_io_end_write(struct object *o, uint64_t page, struct frame *frame)
+{
+    struct leaf *l = object_leaf(o, page, false);
+    lock_acquire(&l->lock);
+    l->pages[page % LEAF_PAGES].flags &= (uint8_t)~PAGE_CLEANING;
+    lock_release(&l->lock);
+    frame_unpin(frame);
+}
+
+/* ---- what managers say of pages ---- */
+
+/* With KD_OBJECT_ASK: the view asks o's manager, and has no answer. View locked. */
+static bool view_asks(const struct view *v, const struct object *o)
+{
+    return v->last_object == o && v->ask_answer == ANSWER_NONE; /* it stays while that is so */
+}
+
+/* Only for the question with this number: the view may ask another one by now. */
+static long lock_answer(const struct object *o, uint64_t token, uint64_t view, int64_t answer)
+{
+    if (view >= KD_VIEW_MAX || answer > 0 || answer < -4095)
+        return -EINVAL;
+    struct view *v = &views[view];
+    lock_acquire(&v->lock);
+    bool asks = view_asks(v, o) && (v->ask_token == token || BUG(ASK_ANY));
+    if (asks) {
+        __atomic_store_n(&v->ask_answer, error_for_client((int)-answer), __ATOMIC_RELEASE);
+        thread_wake(v->owner);
+    }
+    lock_release(&v->lock);
+    return asks ? 0 : -ESRCH;
+}
+
+void asks_look_again(const struct object *o)
+{
+    for (unsigned i = 0; i < KD_VIEW_MAX && !BUG(ASK_DEAD); i++) {
+        lock_acquire(&views[i].lock);
+        if (view_asks(&views[i], o))
+            thread_wake(views[i].owner);
+        lock_release(&views[i].lock);
+    }
+}
+
+long pages_call(unsigned number, struct object *o, const uint64_t a[6])
+{
+    uint64_t page = a[1], n = a[2];
+    if (number == KD_OBJECT_CLEANED)
+        n = 1;
+    if (number == KD_LOCK_ANSWER)
+        return lock_answer(o, a[1], a[2], (int64_t)a[3]);
+    if (n == 0 || page >= o->pages || n > o->pages - page)
+        return -EINVAL;
+    int word = (int)a[3];
+    switch (number) {
+    case KD_OBJECT_FAIL:
+        if (word <= 0 || word >= 4096)
+            return -EINVAL;
+        pages_for(o, page, n, page_fail, &word);
+        return 0;
+    case KD_OBJECT_RECALL: {
+        struct unmap u = {.reason = 0};
+        pages_for(o, page, n, page_recall, &u);
+        return (long)u.in_use;
+    }
+    case KD_OBJECT_INFO: return object_info(o, page, n, a[3]);
+    case KD_OBJECT_CLEANED: {
+        csn_t csn = a[2];
+        pages_for(o, page, 1, page_cleaned, &csn);
+        if (csn == KD_CSN_ANY)
+            evict_wake();
+        return csn == KD_CSN_ANY ? 0 : -ESTALE;
+    }
+    case KD_OBJECT_ADVISE: return object_advise(o, page, n, a[3]);
+    case KD_OBJECT_PIN: {
+        struct pinning pinning = {.on = word};
+        pages_for(o, page, n, page_pin, &pinning);
+        return pinning.result;
+    }
+    default: return -ENOSYS;
+    }
+}

@@ -1,0 +1,200 @@
+/*
+ * spill.c - transactions larger than memory: private copies that lie in their manager's log.
+ *
+ *               KD_MSG_SPILL, KD_TXN_DIFF, KD_TXN_SPILLED
+ *   COPY  ------------------------------------------------->  SPILLED
+ *  (frame) <------------------------------------------------  (record only)
+ *               a touch: KD_MSG_UNSPILL, KD_TXN_UNSPILL
+ *
+ * A thread whose transaction holds many copies, and finds no frame or no credit for one more, asks
+ * its manager to take some. It sleeps meanwhile, so its copies do not change; the manager reads them
+ * whole, writes them to its log, and says how many it wrote: these frames are free again. What a
+ * spilled copy keeps is its record (view->spilled) and `writer`, so nobody else gets the page. Its base
+ * may be evicted. At the commit it is published as it lies in the log: the page is not resident, and
+ * PAGE_AWAY says that nothing older may be supplied.
+ *
+ * SP1  A copy is in view->copies with a frame and a credit, or in view->spilled with neither.
+ * SP2  The PTE of a spilled copy names its record; it goes with the record, in one view lock section.
+ * SP3  Only the thread that waits in ask() ends its wait early, and not while a call of the manager's
+ *      has claimed the view, which touches no memory but its own process's. It can be doomed there, and its
+ *      wait has the edges that the manager adds (KD_VIEW_WAIT).
+ *
+ * Locks: view; none across a message or a user copy.
+ */
+#include "look/trace.h"
+#include "store/view.h"
+#include "process/vm.h"
+
+/* Fewer copies are not worth a message; with their bases, copies fill a quarter of memory. */
+enum { SPILL_MIN = 64, MEMORY_PART = 8 };
+
+/* ---- the owner's side ---- */
+
+/* False: a call of the manager's works on the copies; it ends soon. */
+static bool give_up(struct view *v)
+{
+    lock_acquire(&v->lock);
+    bool can = v->answer == ANSWER_NONE;
+    if (can)
+        v->answer = ECANCELED;
+    lock_release(&v->lock);
+    return can;
+}
+
+/* 0: the manager did it; -EAGAIN: doomed or killed; -ETIMEDOUT; -EOWNERDEAD; the manager's error. */
+static int ask(struct view *v, enum item_kind kind, uint64_t what, uint64_t more)
+{
+    struct port *port = v->enlisted;
+    struct item *i = &v->commit_item;
+    waits_clear(v);
+    v->commit_token++;
+    v->told = 0;
+    v->asked = kind;
+    item_say(i, kind, v->process->pid, v->id, what, more);
+    __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&v->process->stats.manager_calls, 1, __ATOMIC_RELAXED);
+    if (!port_post(port, i))
+        return -EOWNERDEAD;
+    int e = 0, answer;
+    while ((answer = __atomic_load_n(&v->answer, __ATOMIC_ACQUIRE)) < 0) {
+        if ((e || v->doom || thread_this()->killed) && give_up(v)) {
+            port_withdraw(port, i);
+            waits_clear(v);
+            return e == -ETIMEDOUT ? e : -EAGAIN;
+        }
+        TRACE(WAIT, KD_TRACE_FOR_SPILL, 0, 0);
+        e = thread_park_until(v->deadline_ns);
+    }
+    waits_clear(v);
+    return -answer;
+}
+
+bool spill_possible(const struct view *v, const struct port *p)
+{
+    return p->spills && v->enlisted == p && v->copy_count >= SPILL_MIN;
+}
+
+bool spill_due(const struct view *v, const struct port *p)
+{
+    return spill_possible(v, p) && view_copy_count() >= frame_total_count() / MEMORY_PART;
+}
+
+int spill_some(struct view *v)
+{
+    int e = ask(v, ITEM_SPILL, v->copy_count, v->copy_count / 2);
+    return e ? e : -EAGAIN;
+}
+
+int spill_bring(struct view *v, struct object *o, vaddr_t page)
+{
+    v->bring_at = page;
+    int e = ask(v, ITEM_UNSPILL, o->cookie, (page - o->base) >> PAGE_SHIFT);
+    return e ? e : -EAGAIN;
+}
+
+/* ---- the manager's side ---- */
+
+/* SP2. Everything counts as declared from now on: it is logged whole. View locked. */
+static struct frame *copy_spill(struct view *v, struct copy *c)
+{
+    struct frame *f = c->frame;
+    pte_exchange(view_pte(v, c->at), pte_spilled(c));
+    memset(c->declared, 0xff, sizeof c->declared);
+    c->ranges = true;
+    c->frame = NULL;
+    f->owner = NULL;
+    list_remove(&c->link);
+    list_push_back(&v->spilled, &c->link);
+    v->copy_count--;
+    v->spilled_count++;
+    v->credits -= !BUG(SPILL_CREDITS);
+    return f;
+}
+
+/* The first n copies that were told. TLBs first, then the frames are freed (F1). */
+static uint64_t copies_spill(struct view *v, uint64_t n)
+{
+    struct list frames;
+    uint64_t spilled = 0;
+    list_init(&frames);
+    lock_acquire(&v->lock);
+    list_for_safe(l, &v->copies) {
+        struct copy *c = container_of(l, struct copy, link);
+        if (c->told && c->told <= n) {
+            list_push_back(&frames, &copy_spill(v, c)->link);
+            spilled++;
+        }
+        c->told = 0;
+    }
+    assert(spilled <= n || BUG(SPILL_TOLD)); /* what was not told is not in the log */
+    v->told = 0;
+    v->stale = true;
+    if (spilled && !BUG(SPILL_NO_IPI))
+        arch_shootdown(view_cpu_bit(v));
+    lock_release(&v->lock);
+    for (struct frame *f; (f = list_take(struct frame, &frames, link));)
+        frame_free(f);
+    credit_consume(v->enlisted, spilled);
+    v->copies_charged -= spilled;
+    limit_uncharge(v->process, KD_LIMIT_COPIES, spilled);
+    count_add(spills, spilled);
+    return spilled;
+}
+
+static long txn_spilled(uint64_t id, uint64_t token, uint64_t n, bool done)
+{
+    struct view *v = view_claim(id, token, ASKED_COMMIT | ASKED_SPILL);
+    if (!v)
+        return -ESRCH;
+    uint64_t spilled = copies_spill(v, n);
+    if (done && v->asked == ITEM_SPILL)
+        view_answer(v, 0);
+    else
+        view_claim_end(v);
+    return (long)spilled;
+}
+
+/* SP1, backwards. View locked. */
+static void copy_unspill(struct view *v, struct copy *c)
+{
+    struct frame *f = v->frame_hand;
+    v->frame_hand = NULL;
+    v->credits_hand--;
+    v->credits++;
+    c->frame = f;
+    f->owner = c;
+    list_remove(&c->link);
+    list_push_back(&v->copies, &c->link);
+    v->spilled_count--;
+    v->copy_count++;
+    pte_exchange(view_pte(v, c->at), pte_make(frame_paddr(f), PTE_PRIVATE));
+}
+
+static long txn_unspill(uint64_t id, uint64_t token, vaddr_t bytes)
+{
+    int own = vm_own(bytes, PAGE_BYTES);
+    if (own)
+        return own;
+    struct view *v = view_claim(id, token, ASKED_UNSPILL);
+    if (!v)
+        return -ESRCH;
+    /* what is in hand stays there: the owner sleeps in ask() */
+    if (!BUG(UNSPILL_OLD) && copy_from_user(frame_memory(v->frame_hand), bytes, PAGE_BYTES)) {
+        view_claim_end(v);
+        return -EFAULT;
+    }
+    lock_acquire(&v->lock);
+    pte_t *pte = view_pte(v, v->bring_at);
+    pte_t e = pte ? pte_load(pte) : 0;
+    if (pte_is_spilled(e)) /* else a sweep took it */
+        copy_unspill(v, pte_copy(e));
+    lock_release(&v->lock);
+    view_answer(v, 0);
+    return 0;
+}
+
+long spill_call(unsigned number, const uint64_t a[6])
+{
+    return number == KD_TXN_SPILLED ? txn_spilled(a[0], a[1], a[2], a[3])
+                                    : txn_unspill(a[0], a[1], a[2]);
+}

@@ -1,0 +1,150 @@
+/*
+ * sweep.c - rights taken by force: dead managers, detached clients, recalled pages.
+ *
+ * An active view that loses a right is doomed. TLBs are flushed before a frame is freed (F1).
+ *
+ * Locks: leaf, view, graph. A sweep locks one leaf at a time; `dead` is set before it, and grants
+ * look at `dead` under the leaf lock, so nothing is granted behind it.
+ */
+#include "store/object_private.h"
+
+uint32_t object_sweeps;
+
+/* View locked. */
+static void copy_take(struct view *v, struct copy *c)
+{
+    list_remove(&c->link);
+    if (c->frame) {
+        v->copy_count--;
+        v->credits--;
+        credit_return(v->enlisted, 1);
+        frame_free(c->frame);
+    } else {
+        v->spilled_count--;
+    }
+    copy_free(c);
+}
+
+/* One view's PTE for one page. Leaf locked. */
+static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unmap *u)
+{
+    struct page *p = &l->pages[slot];
+    vaddr_t at = page_address(l, slot);
+    lock_acquire(&v->lock);
+    pte_t *pte = u->only && v->process != u->only ? NULL : view_pte(v, at);
+    pte_t e = pte ? pte_load(pte) : 0;
+    bool takes = e != 0, plain = !(l->object->flags & KD_OBJECT_TRANSACTIONAL);
+    bool told = v->state == VIEW_ACTIVE && v->answer == ANSWER_CLAIMED; /* encode_spill walks its copies */
+    if (e && !plain && (told || v->state == VIEW_COMMITTING) && !u->dying) {
+        v->owed = true; /* all its rights go at its end, which is near */
+        v->owed_count = OWED_MAX + 1;
+        u->in_use += !u->reason;
+        takes = false;
+        if (told && u->reason)
+            view_doom_locked(v, u->reason);
+    } else if (e && !plain && v->state == VIEW_ACTIVE && !u->reason) {
+        u->in_use++;
+        takes = false;
+    }
+    if (takes) {
+        e = pte_exchange(pte, 0);
+        if (pte_present(e) || e & PTE_HELD) {
+            v->stale = true;
+            u->shoot |= view_cpu_bit(v);
+        }
+        vmask_clear(&p->mask, v->id);
+        if (p->writer == v->id)
+            p->writer = WRITER_NONE;
+        if (v->state == VIEW_ACTIVE && !plain && !BUG(DOOM_ONCE))
+            view_doom_locked(v, u->reason);
+    }
+    bool copy = takes && e & PTE_COPY;
+    uint64_t shoot = u->shoot;
+    if (copy && shoot && !BUG(DEATH_KEEPS))
+        arch_shootdown(shoot); /* before its frame is freed (F1) */
+    if (copy)
+        copy_take(v, pte_copy(e));
+    lock_release(&v->lock);
+}
+
+void unmap_page(struct leaf *l, unsigned slot, struct unmap *u)
+{
+    struct page *p = &l->pages[slot];
+    struct vmask mask = p->mask;
+    vmask_for(v, &mask)
+        unmap_view(l, slot, &views[v], u);
+    if (u->shoot && !BUG(DEATH_KEEPS))
+        arch_shootdown(u->shoot);
+    u->shoot = 0;
+    waiters_wake(p);
+}
+
+void leaf_unmap(struct leaf *l, void *arg)
+{
+    lock_acquire(&l->lock);
+    for (unsigned i = 0; i < LEAF_PAGES; i++)
+        if (!vmask_empty(&l->pages[i].mask))
+            unmap_page(l, i, arg);
+    lock_release(&l->lock);
+}
+
+void page_sweep(struct leaf *l, unsigned slot, int reason)
+{
+    struct page *p = &l->pages[slot];
+    struct unmap u = {.reason = reason, .dying = true};
+    unmap_page(l, slot, &u);
+    while (p->versions)
+        version_free(p, p->versions);
+    if (p->frame) {
+        if (!(p->flags & PAGE_FILLING))
+            evict_remove(p->frame);
+        if (p->flags & PAGE_DIRTY)
+            dirty_count(l->object, -1);
+        frame_free(p->frame);
+        p->frame = NULL;
+    }
+    if (p->flags & PAGE_PINNED)
+        limit_uncharge(l->object->owner, KD_LIMIT_PINS, 1);
+    p->flags = 0;
+    p->writer = WRITER_NONE;
+    p->csn = p->sequence = 0;
+    waits_end(l, slot, -EOWNERDEAD);
+}
+
+static void leaf_sweep(struct leaf *l, void *arg)
+{
+    lock_acquire(&l->lock);
+    for (unsigned i = 0; i < LEAF_PAGES; i++)
+        page_sweep(l, i, *(int *)arg);
+    lock_release(&l->lock);
+}
+
+void object_die(struct object *o, int reason)
+{
+    lock_acquire(&o->lock);
+    bool was = o->dead;
+    if (!was)
+        __atomic_fetch_add(&object_sweeps, 1, __ATOMIC_ACQ_REL);
+    o->dead = true;
+    lock_release(&o->lock);
+    if (was)
+        return;
+    container_lock_dead(o);
+    asks_look_again(o);
+    leaves_for(o, leaf_sweep, &reason);
+    limit_uncharge(o->owner, KD_LIMIT_MEMORY, object_table_frames(o)); /* in the list: the owner lives */
+    lock_acquire(&objects_lock);
+    list_remove(&o->all);
+    lock_release(&objects_lock);
+    count_add(objects, -1ull);
+    __atomic_fetch_sub(&object_sweeps, 1, __ATOMIC_ACQ_REL);
+    object_put(o); /* the list's; the caller holds one of its own */
+}
+
+void object_wait_for_sweeps(void)
+{
+    while (__atomic_load_n(&object_sweeps, __ATOMIC_ACQUIRE)) {
+        arch_serve_shootdown(); /* the sweep may wait for this CPU, and a yield may come back at once */
+        thread_yield();
+    }
+}

@@ -1,0 +1,570 @@
+/*
+ * view.c - views: create, enter, begin, end, abort, and their calls (view.h has states and PTEs).
+ *
+ * Locks: view->lock; see view.h. The table of views is taken under views_lock.
+ */
+#include "store/view.h"
+
+#include "process/handle.h"
+#include "look/trace.h"
+
+struct view views[KD_VIEW_MAX];
+struct kd_system_info counters;
+static struct lock views_lock = LOCK_INIT(RANK_VIEWS, "views");
+
+void view_init(void)
+{
+    for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
+        struct view *v = &views[i];
+        v->id = (uint16_t)i;
+        vmask_set(&v->self, i);
+        lock_init(&v->lock, RANK_VIEW, "view");
+        list_init(&v->copies);
+        list_init(&v->spilled);
+        list_init(&v->tables_cut);
+        list_init(&v->queue_link);
+        list_init(&v->credit_link);
+        list_init(&v->lock_link);
+        list_init(&v->seen.link);
+        v->commit_item.kind = ITEM_COMMIT;
+        list_init(&v->commit_item.link);
+        list_init(&v->lock_item.link);
+        list_init(&v->gone_item.link);
+        list_init(&v->conflict_item.link);
+    }
+}
+
+uint64_t view_copy_count(void)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < KD_VIEW_MAX; i++)
+        sum += views[i].copy_count;
+    return sum;
+}
+
+/* ---- tables and CPUs ---- */
+
+pte_t *view_pte(struct view *v, vaddr_t at)
+{
+    return v->table ? arch_pte(v->table, at, false) : NULL;
+}
+
+struct copy *view_copy_at(struct view *v, vaddr_t page)
+{
+    pte_t *pte = view_pte(v, page);
+    pte_t e = pte ? pte_load(pte) : 0;
+    return pte_present(e) && e & PTE_COPY ? pte_copy(e) : NULL;
+}
+
+uint64_t view_cpu_bit(const struct view *v)
+{
+    if (v->state == VIEW_PLAIN)
+        return ~0ull; /* any CPU may run the process; the machine masks out what it has not */
+    return 1ull << __atomic_load_n(&v->cpu, __ATOMIC_SEQ_CST);
+}
+
+/* The scheduler asks which table a thread wants on this CPU. */
+paddr_t thread_table(struct thread *t, bool *stale)
+{
+    struct view *v = t->view;
+    *stale = false;
+    if (!v)
+        return t->process ? t->process->table : 0;
+    int cpu = (int)arch_cpu_id();
+    if (v->cpu != cpu) { /* it ran elsewhere since: our TLB may be old (G5) */
+        shadow_due();
+        __atomic_store_n(&v->cpu, cpu, __ATOMIC_SEQ_CST);
+        *stale = true;
+    }
+    return v->table;
+}
+
+/* ---- create and close ---- */
+
+static struct view *view_take(struct process *p, uint8_t state)
+{
+    struct view *found = NULL;
+    if (!limit_charge(p, KD_LIMIT_VIEWS, 1))
+        return NULL;
+    lock_acquire(&views_lock);
+    unsigned end = limit_may_take_kept(p) ? KD_VIEW_MAX : KD_VIEW_MAX - VIEWS_KEPT;
+    for (unsigned i = 0; i < end && !found; i++) {
+        lock_acquire(&views[i].lock);
+        if (views[i].state == VIEW_FREE) {
+            found = &views[i];
+            found->state = state;
+            found->process = p;
+        }
+        lock_release(&views[i].lock);
+    }
+    lock_release(&views_lock);
+    if (!found)
+        limit_uncharge(p, KD_LIMIT_VIEWS, 1);
+    return found;
+}
+
+/* It has no copies and is in no queue; its table is the caller's from now on. */
+static void view_give(struct view *v)
+{
+    limit_uncharge(v->process, KD_LIMIT_VIEWS, 1);
+    lock_acquire(&v->lock);
+    v->table = 0;
+    v->owner = NULL;
+    v->process = NULL;
+    v->ticket = 0;
+    v->state = VIEW_FREE; /* last: from here on it may be somebody else's */
+    lock_release(&v->lock);
+}
+
+struct view *view_plain(struct process *p)
+{
+    struct view *v = __atomic_load_n(&p->plain, __ATOMIC_ACQUIRE);
+    if (v)
+        return v;
+    v = view_take(p, VIEW_PLAIN);
+    if (!v)
+        return NULL;
+    v->table = p->table;
+    v->owner = NULL;
+    struct view *none = NULL;
+    if (!__atomic_compare_exchange_n(&p->plain, &none, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        view_give(v);
+        v = none;
+    }
+    return v;
+}
+
+static long view_create(void)
+{
+    struct process *p = process_this();
+    struct view *v = view_take(p, VIEW_IDLE);
+    if (!v)
+        return -ENFILE;
+    paddr_t table = arch_table_new_view(p->table);
+    long h = table ? handle_new(p, HANDLE_VIEW, v, KD_RIGHT_MANAGE) : -ENOMEM;
+    lock_acquire(&v->lock);
+    v->table = table;
+    v->owner = thread_this();
+    v->cpu = (int)arch_cpu_id();
+    v->snapshot_rights = v->stale = v->owed = false;
+    v->owed_count = 0;
+    v->tables_from = KD_STORE_END;
+    v->tables_to = KD_STORE_BASE;
+    v->doom = 0;
+    v->handle = (int)h;
+    lock_release(&v->lock);
+    if (h < 0) {
+        view_give(v);
+        if (table)
+            arch_table_free(table, true);
+    }
+    return h;
+}
+
+void view_forget_object(struct view *v)
+{
+    if (v->last_object)
+        object_put(v->last_object);
+    v->last_object = NULL;
+    v->last_leaf = NULL;
+    v->hand_page = NULL;
+}
+
+/* Every right is given up with the table. The owner thread, after an abort. */
+static void view_destroy(struct view *v)
+{
+    assert(v->state == VIEW_IDLE && v->copy_count == 0 && v->spilled_count == 0);
+    if (v->owner->view == v) {
+        v->owner->view = NULL;
+        thread_use_table();
+    }
+    if (v->handle >= 0)
+        handle_forget(v->process, v->handle);
+    view_forget_object(v);
+    v->last_ptes = NULL;
+    lock_acquire(&v->lock);
+    paddr_t table = v->table;
+    v->table = 0; /* others find EMPTY from now on */
+    shadow_gone(table);
+    uint64_t cpu = view_cpu_bit(v);
+    lock_release(&v->lock);
+    arch_shootdown(cpu);
+    arch_tables_free(&v->tables_cut, ~0u);
+    arch_table_free(table, true);
+    view_give(v);
+}
+
+int view_close(struct view *v, int handle)
+{
+    if (v->owner != thread_this() || v->handle != handle)
+        return -EPERM;
+    if (v->state == VIEW_ACTIVE)
+        view_abort(v, ECANCELED);
+    view_destroy(v);
+    return 0;
+}
+
+/* Its manager has received what it commits, and its owner, the calling thread, waits on without a process. */
+static void view_forsake(struct view *v)
+{
+    if (v->owner->view == v) {
+        v->owner->view = NULL;
+        thread_use_table();
+    }
+    handle_forget(v->process, v->handle);
+    lock_acquire(&v->lock);
+    v->handle = HANDLE_FORSAKEN;
+    lock_release(&v->lock);
+    arch_table_leave(v->table);
+}
+
+void view_forsaken_end(struct view *v) { view_destroy(v); }
+
+bool view_forsaken(const struct process *p, const struct port *to)
+{
+    bool is = false;
+    for (unsigned i = 0; i < KD_VIEW_MAX && !is && limit_used(p, KD_LIMIT_VIEWS); i++) {
+        struct view *v = &views[i];
+        lock_acquire(&v->lock);
+        is = v->process == p && v->handle == HANDLE_FORSAKEN && v->enlisted && (!to || v->enlisted == to);
+        lock_release(&v->lock);
+    }
+    return is;
+}
+
+/* In a thread that is about to end: its transactions are aborted, its views go; but for one that commits. */
+void view_thread_gone(struct thread *t)
+{
+    for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
+        struct view *v = &views[i];
+        if (v->state == VIEW_FREE || v->state == VIEW_PLAIN || v->owner != t)
+            continue;
+        if (v->state == VIEW_COMMITTING) {
+            view_forsake(v);
+            continue;
+        }
+        if (v->state == VIEW_ACTIVE)
+            view_abort(v, EINTR);
+        view_destroy(v);
+    }
+}
+
+void view_process_gone(struct process *p)
+{
+    struct view *v = p->plain;
+    if (v)
+        view_give(v); /* the table is the process's own, freed with it */
+    p->plain = NULL;
+}
+
+static long view_enter(int handle)
+{
+    struct thread *t = thread_this();
+    struct view *v = NULL;
+    int error;
+    if (handle >= 0) {
+        v = handle_get(handle, HANDLE_VIEW, 0, &error);
+        if (!v)
+            return error;
+        if (v->owner != t)
+            return -EPERM;
+    }
+    if (t->view == v)
+        return 0;
+    t->view = v;
+    if (!BUG(ENTER_NO_FLUSH)) /* CR3 cannot be written without a flush, so that is not written */
+        thread_use_table();
+    return 0;
+}
+
+/* ---- rights ---- */
+
+static void drop_right_at(struct view *v, vaddr_t at)
+{
+    pte_t *pte = view_pte(v, at);
+    if (pte && !(pte_load(pte) & PTE_COPY))
+        pte_exchange(pte, 0);
+}
+
+/* The page tables go instead of the entries, however many there are; later faults free them (own_pte). The
+ * masks still name the view, as they may. View locked; the caller flushes. */
+static void drop_all_rights(struct view *v)
+{
+    assert(list_empty(&v->copies) && list_empty(&v->spilled));
+    arch_tables_cut(v->table, v->tables_from, v->tables_to, &v->tables_cut);
+    v->tables_from = KD_STORE_END;
+    v->tables_to = KD_STORE_BASE;
+    v->last_ptes = NULL;
+    v->last_leaf = NULL;
+}
+
+void view_owe(struct view *v, vaddr_t at)
+{
+    v->owed = true;
+    if (v->owed_count < OWED_MAX)
+        v->owed_at[v->owed_count] = at;
+    if (v->owed_count <= OWED_MAX)
+        v->owed_count++;
+}
+
+void view_drop_owed(struct view *v, bool all)
+{
+    if (v->owed_count > OWED_MAX || all)
+        drop_all_rights(v);
+    else
+        for (unsigned i = 0; i < v->owed_count; i++)
+            drop_right_at(v, v->owed_at[i]);
+    v->owed = false;
+    v->owed_count = 0;
+}
+
+static void flush_own(struct view *v)
+{
+    if (arch_table_loaded() == v->table)
+        arch_flush_all();
+    else
+        v->stale = true; /* suspended: its CPU flushes before it is used again */
+}
+
+/* Before the notice i is posted at `port`, or nowhere (NULL): it may still stand at *at (M1). */
+static void notice_move(struct port **at, struct port *port, struct item *i)
+{
+    if (*at)
+        port_withdraw(*at, i);
+    if (*at == port)
+        return;
+    if (port)
+        port_get(port);
+    if (*at)
+        port_put(*at);
+    *at = port;
+}
+
+/* C8 and A4: one section. Rights that others waited for go, then IDLE; only then wake. Managers look
+ * at `enlisted` from outside, under the view lock. */
+static inline __attribute__((always_inline)) void view_idle(struct view *v, bool drop_want_x)
+{
+    bool all = v->strict || (v->locked_count && container_locks_wanted(v));
+    if (BUG(C8_ORDER)) {
+        view_wake_waiters(v);
+        bug_window();
+    }
+    lock_acquire(&v->lock);
+    bool flush = v->owed || drop_want_x || all;
+    if (v->owed || all)
+        view_drop_owed(v, all);
+    for (unsigned i = 0; drop_want_x && i < v->want_x_count; i++)
+        drop_right_at(v, v->want_x[i]);
+    if (flush)
+        flush_own(v);
+    shadow_check_self();
+    v->deliver = false;
+    if (!BUG(ASK_KEPT))
+        v->ask_at = 0;
+    struct port *port = v->enlisted;
+    if (port) {
+        limit_uncharge(v->process, KD_LIMIT_COPIES, v->copies_charged);
+        v->copies_charged = 0;
+    }
+    if (v->doom || port || !vmask_empty(&v->waits)) { /* else no search can come by: it waits for nobody */
+        lock_acquire(&graph_lock);
+        v->waits = (struct vmask){0};
+        v->doom = 0;
+        lock_release(&graph_lock);
+        v->enlisted = NULL;
+    }
+    v->state = VIEW_IDLE;
+    lock_release(&v->lock);
+    if (port)
+        port_put(port);
+    if (v->conflict_port)
+        notice_move(&v->conflict_port, NULL, &v->conflict_item);
+    if (v->locked_count)
+        container_locks_end(v);
+    if (!vmask_empty(&v->waited_by) && !BUG(C8_ORDER))
+        view_wake_waiters(v);
+    if (__atomic_load_n(&container_draining_count, __ATOMIC_SEQ_CST))
+        container_drains_leave(v);
+}
+
+void view_return_hands(struct view *v)
+{
+    if (v->credit_waiting && !BUG(CREDIT_KEEPS))
+        credit_leave(v);
+    if (v->credits_hand)
+        credit_return(v->enlisted, v->credits_hand);
+    if (v->frame_hand)
+        frame_free(v->frame_hand);
+    if (v->copy_hand)
+        copy_free(v->copy_hand);
+    v->credits_hand = 0;
+    v->frame_hand = NULL;
+    v->copy_hand = NULL;
+    v->hand_page = NULL;
+}
+
+/* Drops the first private copy of a list: PTE EMPTY, flushed, writer none, frame and credit back. */
+static void drop_copy(struct view *v, struct list *from, struct copy *c)
+{
+    struct leaf *l = c->leaf;
+    struct frame *frame = NULL;
+    lock_acquire(&l->lock);
+    lock_acquire(&v->lock);
+    bool there = !list_empty(from) && list_first(from, struct copy, link) == c;
+    if (there) {
+        struct page *p = &l->pages[c->slot];
+        pte_t *pte = view_pte(v, c->at);
+        assert(pte && p->writer == v->id); /* P2 */
+        pte_exchange(pte, 0);
+        if (arch_table_loaded() != v->table)
+            v->stale = true;
+        else if (!BUG(ABORT_INVLPG))
+            arch_flush_page(c->at);
+        p->writer = WRITER_NONE;
+        list_remove(&c->link);
+        frame = c->frame;
+        if (frame) {
+            v->copy_count--;
+            v->credits--;
+        } else {
+            v->spilled_count--;
+        }
+        waiters_wake(p);
+    } /* else a sweep took it: its manager died */
+    lock_release(&v->lock);
+    lock_release(&l->lock);
+    if (there)
+        copy_free(c);
+    if (!frame)
+        return;
+    frame_free(frame);
+    if (!BUG(ABORT_CREDITS))
+        credit_return(v->enlisted, 1);
+}
+
+static void drop_copies(struct view *v, struct list *from)
+{
+    for (;;) {
+        lock_acquire(&v->lock);
+        struct copy *c = list_empty(from) ? NULL : list_first(from, struct copy, link);
+        lock_release(&v->lock);
+        if (!c)
+            return;
+        drop_copy(v, from, c);
+    }
+}
+
+/* One that nobody received yet makes way: it said the same of an earlier transaction. */
+static void view_gone_notice(struct view *v, int reason)
+{
+    struct port *port = v->enlisted;
+    if (!port || !(port->wants_gone || v->chained))
+        return;
+    v->chained = false;
+    struct item *i = &v->gone_item;
+    notice_move(&v->gone_port, port, i);
+    item_say(i, ITEM_VIEW_GONE, v->process->pid, v->id, v->owner->killed, (uint64_t)reason);
+    port_post(port, i);
+}
+
+void view_batch_drop(struct view *v)
+{
+    if (v->batch_bytes)
+        limit_uncharge(v->process, KD_LIMIT_MEMORY, v->batch_bytes / PAGE_BYTES + 1);
+    data_free(v->batch);
+    v->batch = NULL;
+    v->batch_bytes = 0;
+}
+
+/* Page queues and containers' FIFOs it left when its fault or call ended (fault_ended, hold_wait). */
+void view_abort(struct view *v, int reason)
+{
+    TRACE_RARE(ABORT, reason, v->ticket, 0);
+    drop_copies(v, &v->copies);  /* A2 */
+    drop_copies(v, &v->spilled);
+    view_gone_notice(v, reason); /* A3 */
+    if (!(BUG(GONE_HANDS) && v->owner->killed))
+        view_return_hands(v);
+    view_batch_drop(v);
+    version_snapshot_end(v);
+    __atomic_fetch_add(&v->process->stats.aborts, 1, __ATOMIC_RELAXED);
+    if (reason == EDEADLK)
+        __atomic_fetch_add(&v->process->stats.deadlocks, 1, __ATOMIC_RELAXED);
+    v->aborts++;
+    if (BUG(ABORT_KEEPS)) {
+        v->owed = false;
+        v->want_x_count = 0;
+    }
+    view_idle(v, true);          /* A4 */
+}
+
+/* C8. */
+long view_end(struct view *v)
+{
+    drop_copies(v, &v->copies); /* those that nothing was changed in */
+    view_gone_notice(v, 0);
+    view_return_hands(v);
+    version_snapshot_end(v);
+    v->aborts = 0;
+    v->ticket = 0; /* only a retry keeps its ticket */
+    v->want_x_count = 0;
+    __atomic_fetch_add(&v->process->stats.commits, 1, __ATOMIC_RELAXED);
+    view_idle(v, false);
+    return 0;
+}
+
+/* A5: on the way to user mode, but only out of a touch of a container: an abort from anywhere else
+ * could leave the program in the middle of malloc. */
+void view_return_to_user(struct trap_frame *f)
+{
+    struct view *v = thread_this()->view;
+    if (!v || !v->deliver || !v->doom || v->state != VIEW_ACTIVE)
+        return;
+    int reason = v->doom;
+    vaddr_t entry = v->entry, stack = v->stack;
+    view_abort(v, reason);
+    trap_redirect(f, entry, stack, (uint64_t)reason);
+}
+
+static long container_info(vaddr_t at, vaddr_t out)
+{
+    uint32_t rights;
+    struct object *o = object_at(process_this(), at, &rights);
+    if (!o)
+        return -ENOENT;
+    struct kd_space_info info = {o->base, o->pages, o->cookie, rights, o->flags, {0}};
+    memcpy(info.name, o->name, sizeof info.name);
+    object_put(o);
+    return copy_to_user(out, &info, sizeof info);
+}
+
+/* C8 where C2 found nothing: no copies, so no manager knows of it. A doom that comes now is too late:
+ * the transaction ended before it. */
+void view_end_unwritten(struct view *v)
+{
+    if (v->credits_hand | v->credit_waiting | (uintptr_t)v->frame_hand | (uintptr_t)v->copy_hand)
+        view_return_hands(v);
+    if (!list_empty(&v->seen.link))
+        version_snapshot_end(v);
+    v->ticket = 0; /* so the next begin is a new one, and forgets aborts and want-X */
+    __atomic_fetch_add(&v->process->stats.commits, 1, __ATOMIC_RELAXED);
+    view_idle(v, false);
+}
+
+long txn_syscall(unsigned number, const uint64_t a[6])
+{
+    switch (number) {
+    case KD_VIEW_CREATE: return view_create();
+    case KD_VIEW_ENTER: return view_enter((int)a[0]);
+    case KD_TXN_ABORT:
+    case KD_TXN_HINT:
+    case KD_TXN_LOCK:
+    case KD_TXN_CHANGES:
+    case KD_SNAPSHOT_SHARE: return begin_call(number, a);
+    case KD_VIEW_STATS:
+        return copy_to_user(a[0], &process_this()->stats, sizeof(struct kd_view_stats));
+    case KD_CONTAINER_INFO: return container_info(a[0], a[1]);
+    case KD_CONTAINER_POLICY: return container_policy(a[0], (unsigned)a[1], a[2]);
+    default: return commit_call(number, a);
+    }
+}

@@ -1,0 +1,240 @@
+/*
+ * sched.c - who runs next: shares, priorities, sleepers, ticks, and which CPU is to look.
+ *
+ * Owns      the run queue, the sleepers, every thread's share.
+ * Not here  the switch, parking, kills (thread.c).
+ *
+ * Each thread has a *share*: the CPU time it has used, stretched by its niceness as Linux weighs it.
+ * Who has the smallest goes first. So equal threads get equal parts, a nice one gets less, and nobody
+ * starves: a share stands still while its thread waits, and all others grow.
+ *
+ * Invariants
+ *   S1  The queue is sorted by `key`, equal ones in the order they came. The key is the share; but who
+ *       wakes up goes before all that compute, in the order of waking, until it has had CREDIT_NS more
+ *       than they: it is waited for, and mostly sleeps again soon. One queue for all CPUs: a CPU
+ *       without work takes the next thread, wherever that ran before.
+ *   S2  floor_ns never falls, and no thread that wants to run had a smaller share when it was last
+ *       raised. A thread that wakes up begins at most BONUS_NS below it: who has slept for an hour
+ *       goes first, but does not have the CPU for an hour.
+ *
+ * Lock: sched.lock (RANK_SCHED).
+ */
+#include "process/process.h"
+#include "thread/sched.h"
+
+#define SLICE_NS 5000000u /* a slice ends with the first tick (every 10 ms) after this */
+#define SLICE_MIN_NS 1000000u
+#define BONUS_NS 5000000u
+#define CREDIT_NS 50000000u
+#define DEBT_MAX_NS 500000000u /* what is over is forgiven to who sleeps */
+
+struct sched sched = {.lock = LOCK_INIT(RANK_SCHED, "sched"), .next_deadline = THREAD_NEVER,
+                      .ready = LIST_INIT(sched.ready), .sleepers = LIST_INIT(sched.sleepers)};
+
+/* Linux's weights of nice -20 to 19: one step is about a tenth of the CPU, between two threads. */
+static const uint32_t weights[40] = {
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
+    3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
+    70, 56, 45, 36, 29, 23, 18, 15,
+};
+
+/* ---- kicks ---- */
+
+void sched_kicks_send(struct cpu *c)
+{
+    for (; c->kicks != 0; c->kicks &= c->kicks - 1)
+        arch_kick((unsigned)__builtin_ctz(c->kicks));
+}
+
+/* Interrupts are sent with no lock held: in an emulator each takes long, and who waits for a lock
+ * spins. If the caller holds others, they are sent before this CPU leaves the kernel, switches or
+ * halts. */
+void sched_release_and_kick(void)
+{
+    struct cpu *c = cpu_this();
+    c->kicks |= sched.kicks;
+    sched.kicks = 0;
+    lock_release(&sched.lock);
+    if (c->kicks != 0 && lock_holds_none()) {
+        sched_kicks_send(c);
+    } else if (c->kicks != 0) {
+        c->chores = true;
+        __atomic_store_n(&thread_this()->attention, true, __ATOMIC_SEQ_CST);
+    }
+}
+
+/* ---- shares; all under sched.lock ---- */
+
+/* Brings t's share up to date. */
+static uint64_t share_of(struct thread *t)
+{
+    uint64_t used = t->cpu_ns - t->shared_ns;
+    t->shared_ns = t->cpu_ns;
+    t->share_ns += t->nice == 0 ? used : used * 1024 / weights[t->nice + 20];
+    return t->share_ns;
+}
+
+/* The thread that runs on the CPU, unless that is idle, or is not up. */
+static struct thread *running_on(unsigned cpu)
+{
+    struct thread *t = cpus[cpu].current;
+    return t != cpus[cpu].idle && t != NULL && t->state == THREAD_RUNNING ? t : NULL;
+}
+
+static void floor_raise(void)
+{
+    uint64_t least = UINT64_MAX;
+    if (!list_empty(&sched.ready))
+        least = list_first(&sched.ready, struct thread, run_link)->key_ns;
+    for (unsigned i = 0; i < arch_cpu_count(); i++)
+        if (running_on(i) != NULL)
+            least = MIN(least, running_on(i)->share_ns);
+    if (least != UINT64_MAX)
+        sched.floor_ns = MAX(sched.floor_ns, least);
+}
+
+static void queue_add(struct thread *t, uint64_t key)
+{
+    struct list *at = sched.ready.prev;
+    t->key_ns = key;
+    while (at != &sched.ready && container_of(at, struct thread, run_link)->key_ns > key)
+        at = at->prev;
+    list_push_front(at, &t->run_link); /* behind `at` */
+}
+
+struct thread *sched_next(void)
+{
+    struct thread *t = list_take(struct thread, &sched.ready, run_link);
+    return t != NULL ? t : cpu_this()->idle;
+}
+
+/* Its slice is over: it yields before it goes on in user mode. */
+static void end_slice(struct thread *t)
+{
+    __atomic_store_n(&t->resched, true, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->attention, true, __ATOMIC_SEQ_CST);
+}
+
+/* All CPUs are busy and t has woken up. Whoever has had most gives way if it had more than t, but not
+ * before it got something done: so a woken thread need not wait for the tick. */
+static void end_some_slice(const struct thread *t)
+{
+    unsigned most = CPU_MAX;
+    for (unsigned i = 0; i < arch_cpu_count(); i++)
+        if (running_on(i) != NULL && (most == CPU_MAX || running_on(i)->share_ns > running_on(most)->share_ns))
+            most = i;
+    if (most == CPU_MAX)
+        return;
+    struct thread *other = running_on(most);
+    uint64_t ran = arch_time_ns() - other->slice_start_ns;
+    if (ran < SLICE_MIN_NS || other->share_ns + ran <= t->key_ns ||
+        __atomic_load_n(&other->resched, __ATOMIC_RELAXED))
+        return;
+    end_slice(other);
+    if (most != arch_cpu_id())
+        sched.kicks |= 1u << most;
+}
+
+/* Some CPU must look at the run queue: this one, if it is idle (an interrupt ended its halt), or
+ * the one where t ran last, or any that is idle. */
+static void kick_some_cpu(const struct thread *t)
+{
+    uint32_t idle = sched.idle_cpus, here = 1u << arch_cpu_id();
+    unsigned cpu;
+    if (idle == 0) {
+        end_some_slice(t);
+        return;
+    }
+    if (idle & here) {
+        sched.idle_cpus &= ~here;
+        return;
+    }
+    cpu = idle >> t->cpu & 1 ? (unsigned)t->cpu : (unsigned)__builtin_ctz(idle);
+    sched.idle_cpus &= ~(1u << cpu);
+    sched.kicks |= 1u << cpu;
+}
+
+void sched_make_ready(struct thread *t)
+{
+    uint64_t share = share_of(t);
+    floor_raise();
+    uint64_t first = sched.floor_ns - MIN(sched.floor_ns, BONUS_NS);
+    t->share_ns = share = MIN(MAX(share, first), sched.floor_ns + DEBT_MAX_NS); /* S2 */
+    t->state = THREAD_READY;
+    queue_add(t, share <= sched.floor_ns + CREDIT_NS ? first : share);
+    kick_some_cpu(t);
+}
+
+/* `last`: behind everybody, this time: who yields is content with that. */
+void sched_put_back(struct thread *t, bool last)
+{
+    uint64_t key = MAX(share_of(t), sched.floor_ns - MIN(sched.floor_ns, BONUS_NS));
+    t->share_ns = key; /* S2: a direct switch may have woken it after a long sleep */
+    t->state = THREAD_READY;
+    if (last && !list_empty(&sched.ready))
+        key = MAX(key, container_of(sched.ready.prev, struct thread, run_link)->key_ns);
+    queue_add(t, key);
+}
+
+void sched_check(void)
+{
+    uint64_t last = 0;
+    lock_acquire(&sched.lock);
+    list_each(const struct thread, t, &sched.ready, run_link) {
+        assert(t->state == THREAD_READY && t->key_ns >= last); /* S1 */
+        last = t->key_ns;
+    }
+    last = 0;
+    list_each(const struct thread, t, &sched.sleepers, run_link) {
+        assert(t->state == THREAD_PARKED && t->deadline_ns >= last && t->deadline_ns != THREAD_NEVER);
+        last = t->deadline_ns;
+    }
+    lock_release(&sched.lock);
+}
+
+/* ---- sleepers and ticks ---- */
+
+void sched_sleepers_changed(void)
+{
+    uint64_t first = list_empty(&sched.sleepers)
+                         ? THREAD_NEVER
+                         : list_first(&sched.sleepers, struct thread, run_link)->deadline_ns;
+    __atomic_store_n(&sched.next_deadline, first, __ATOMIC_RELAXED);
+}
+
+void sched_sleep(struct thread *t)
+{
+    struct list *at = sched.sleepers.prev;
+    while (at != &sched.sleepers &&
+           container_of(at, struct thread, run_link)->deadline_ns > t->deadline_ns)
+        at = at->prev;
+    list_push_front(at, &t->run_link); /* behind `at` */
+    sched_sleepers_changed();
+}
+
+/* The tick: who sleeps long enough wakes up; who runs is charged for it. */
+void trap_timer(void)
+{
+    struct thread *t = thread_this();
+    uint64_t now = arch_time_ns();
+    bool busy = t != cpu_this()->idle;
+    lock_counting_here();
+    check_tick(now);
+    if (!busy && __atomic_load_n(&sched.next_deadline, __ATOMIC_RELAXED) > now)
+        return;
+    lock_acquire(&sched.lock);
+    if (busy) {
+        sched_account(t, now);
+        t->run_start_ns = now;
+        (void)share_of(t);
+        floor_raise();
+    }
+    while (sched.next_deadline <= now) {
+        struct thread *woken = list_first(&sched.sleepers, struct thread, run_link);
+        sched_unpark(woken, -ETIMEDOUT);
+        sched_make_ready(woken);
+    }
+    if (busy && now - t->slice_start_ns >= SLICE_NS)
+        end_slice(t);
+    sched_release_and_kick();
+}

@@ -1,0 +1,470 @@
+/*
+ * thread.c - threads: birth and end, the switch, sleeping and waking, kills.
+ *
+ * Owns      every thread's state, each CPU's idle thread.
+ * Not here  who runs next (sched.c), registers and stacks (arch), what a process is (process.c), which
+ *           table a thread wants (thread_table, view.c), what threads wait for (each waiter has its
+ *           own condition).
+ *
+ * Invariants
+ *   T1  A thread is in the run queue exactly while READY, in `sleepers` exactly while PARKED with a
+ *       deadline, and current on exactly one CPU exactly while RUNNING.
+ *   T2  The switch is made with sched.lock held, and the thread that comes releases it. So nobody
+ *       else sees a thread as READY or PARKED before its registers are saved.
+ *   T3  A CPU's bit is set in idle_cpus, under the lock, before it looks at the run queue for the
+ *       last time and halts; whoever adds work clears a bit and kicks that CPU. Interrupts stay off
+ *       from the look to the halt, so the kick is not lost.
+ *   T4  Before user mode is entered, `attention` was seen false with interrupts off. Whoever sets
+ *       it later kicks the CPU, and the interrupt enters the kernel again at once.
+ *   T5  A struct thread is never used for anything else: a late thread_wake() of a thread that is
+ *       gone, or is a new one by now, is at most one wake-up too many.
+ *
+ * Lock: sched.lock (RANK_SCHED). No other lock may be held when a thread sleeps or yields.
+ */
+#include "memory/frame.h"
+#include "process/process.h"
+#include "thread/sched.h"
+#include "linux/signal.h"
+#include "switch.h"
+#include "thread/thread.h"
+#include "look/trace.h"
+
+#define HOT static inline __attribute__((always_inline)) /* on the way of each message */
+
+enum interruptible { BY_NOTHING, BY_KILLS, BY_SIGNALS };
+
+static struct list unused = LIST_INIT(unused); /* struct threads; sched.lock */
+static unsigned unused_count;
+
+static struct thread idle_threads[CPU_MAX];
+static uint64_t last_id; /* atomic */
+
+/* ---- the switch ---- */
+
+static void thread_free(struct thread *t)
+{
+    if (t->stack != NULL)
+        arch_stack_free(t->stack);
+    t->stack = NULL;
+    lock_acquire(&sched.lock);
+    list_push_front(&unused, &t->run_link);
+    unused_count++;
+    lock_release(&sched.lock);
+}
+
+static __attribute__((noinline)) void use_view_table(struct thread *t)
+{
+    bool stale;
+    paddr_t top = thread_table(t, &stale);
+    if (top != 0 && (stale || top != arch_table_loaded()))
+        arch_table_load(top);
+}
+
+/* For t, which runs. A kernel thread is content with any table (G5). */
+HOT void use_table(struct cpu *c, struct thread *t)
+{
+    if (t->view != NULL)
+        use_view_table(t);
+    else if (t->process != NULL && t->process->table != c->loaded_table)
+        table_load(c, t->process->table);
+}
+
+void thread_use_table(void)
+{
+    use_table(cpu_this(), thread_this());
+}
+
+/* What the thread that left has left behind; and the trace. */
+static __attribute__((cold, noinline)) void after_switch(struct cpu *c)
+{
+    struct thread *dead = c->dead;
+    c->dead = NULL;
+    c->chores = false;
+    lock_release(&sched.lock);
+    sched_kicks_send(c);
+    if (dead != NULL)
+        thread_free(dead);
+    if (c->traces)
+        trace_switched();
+}
+
+/* The first thing that t, which is thread_this(), does on its CPU (T2). */
+HOT void switch_finish(struct thread *t)
+{
+    struct cpu *c = cpu_this();
+    if (__builtin_expect(c->after_switch, 0))
+        after_switch(c);
+    else
+        lock_release(&sched.lock);
+    use_table(c, t);
+}
+
+/* sched.lock is held on entry, and not on return, which is when the caller runs again: perhaps on
+ * another CPU. Its state says already why it leaves. `to` is another thread; it goes on in our slice
+ * or begins one. */
+HOT void switch_other(struct thread *to, bool same_slice)
+{
+    struct cpu *c = cpu_this();
+    struct thread *from = thread_this();
+    uint64_t now = cpu_time_ns(c);
+    sched_account(from, now);
+    to->state = THREAD_RUNNING;
+    to->cpu = (int)c->id;
+    to->run_start_ns = now;
+    to->slice_start_ns = same_slice ? from->slice_start_ns : now;
+    c->current = to;
+    arch_thread_switch(c, from, to);
+    switch_finish(from);
+}
+
+/* The same, if it may be the caller itself. */
+static void switch_to(struct thread *to)
+{
+    struct thread *me = thread_this();
+    if (to != me) {
+        switch_other(to, false);
+        return;
+    }
+    me->state = THREAD_RUNNING;
+    me->slice_start_ns = arch_time_ns();
+    lock_release(&sched.lock);
+}
+
+static void trampoline(void *argument)
+{
+    struct thread *t = argument;
+    switch_finish(t);
+    t->start(t->start_argument);
+    thread_exit();
+}
+
+/* ---- sleeping ---- */
+
+/* sched.lock is held on entry and not on return. */
+HOT int sleep_locked(struct thread *t, uint64_t deadline_ns, enum interruptible interruptible,
+                        struct thread *next, bool same_slice)
+{
+    t->state = THREAD_PARKED;
+    t->interruptible = interruptible;
+    if (deadline_ns != THREAD_NEVER) {
+        t->deadline_ns = deadline_ns;
+        sched_sleep(t);
+    }
+    switch_other(next, same_slice);
+    return t->park_result;
+}
+
+/* True: t must not sleep, and *result is what its park returns. */
+HOT bool ends_at_once(struct thread *t, uint64_t deadline_ns, enum interruptible interruptible, int *result)
+{
+    *result = 0;
+    if (interruptible && t->killed)
+        *result = -EINTR;
+    else if (interruptible == BY_SIGNALS && t->signalled)
+        *result = -ERESTARTSYS;
+    else if (t->wake)
+        t->wake = false;
+    else if (deadline_ns != THREAD_NEVER && arch_time_ns() >= deadline_ns)
+        *result = -ETIMEDOUT;
+    else
+        return false;
+    return true;
+}
+
+static int park(uint64_t deadline_ns, enum interruptible interruptible)
+{
+    struct thread *t = thread_this();
+    int result;
+    assert(t != cpu_this()->idle);
+    lock_acquire_first(&sched.lock);
+    if (!ends_at_once(t, deadline_ns, interruptible, &result))
+        return sleep_locked(t, deadline_ns, interruptible, sched_next(), false);
+    lock_release(&sched.lock);
+    return result;
+}
+
+void thread_park(void) { (void)park(THREAD_NEVER, BY_NOTHING); }
+int thread_park_until(uint64_t deadline_ns) { return park(deadline_ns, BY_KILLS); }
+int thread_park_until_signal(uint64_t deadline_ns) { return park(deadline_ns, BY_SIGNALS); }
+int thread_park_until_uninterrupted(uint64_t deadline_ns) { return park(deadline_ns, BY_NOTHING); }
+
+/* sched.lock held. */
+static void wake_locked(struct thread *t)
+{
+    if (t->state == THREAD_PARKED) {
+        sched_unpark(t, 0);
+        sched_make_ready(t);
+    } else {
+        t->wake = true;
+    }
+}
+
+void thread_wake(struct thread *t)
+{
+    lock_acquire(&sched.lock);
+    wake_locked(t);
+    sched_release_and_kick();
+}
+
+int thread_wait(struct list *waiters, struct lock *l, int (*park)(uint64_t deadline_ns))
+{
+    struct thread *t = thread_this();
+    list_push_back(waiters, &t->wait_link);
+    lock_release(l);
+    int result = park(THREAD_NEVER);
+    lock_acquire(l);
+    list_remove(&t->wait_link);
+    return result;
+}
+
+void thread_wake_all(struct list *waiters)
+{
+    for (struct thread *t; (t = list_take(struct thread, waiters, wait_link));)
+        thread_wake(t);
+}
+
+/* The thread woken goes on in the caller's slice: two that call each other for ever let others run as
+ * often as one that computes. */
+int thread_wake_and_park(struct thread *t)
+{
+    struct thread *me = thread_this();
+    int result;
+    lock_acquire_first(&sched.lock);
+    if (ends_at_once(me, THREAD_NEVER, BY_KILLS, &result)) {
+        wake_locked(t);
+        sched_release_and_kick();
+        return result;
+    }
+    if (__builtin_expect(t->state == THREAD_PARKED, 1)) {
+        sched_unpark(t, 0);
+        return sleep_locked(me, THREAD_NEVER, BY_KILLS, t, true);
+    }
+    t->wake = true;
+    return sleep_locked(me, THREAD_NEVER, BY_KILLS, sched_next(), false);
+}
+
+static void give_way(bool last)
+{
+    struct thread *t = thread_this();
+    uint64_t now = arch_time_ns();
+    arch_serve_shootdown(); /* loops that yield may come back at once (G5) */
+    lock_acquire_first(&sched.lock);
+    sched_account(t, now);
+    t->run_start_ns = now;
+    sched_put_back(t, last);
+    switch_to(sched_next());
+}
+
+void thread_yield(void) { give_way(true); }
+
+void thread_account(void)
+{
+    uint64_t now = arch_time_ns();
+    sched_account(thread_this(), now);
+    thread_this()->run_start_ns = now;
+}
+
+/* ---- kills, kicks, ticks ---- */
+
+/* sched.lock held. */
+static void kick_locked(struct thread *t)
+{
+    __atomic_store_n(&t->attention, true, __ATOMIC_SEQ_CST);
+    if (t->state == THREAD_RUNNING && t != thread_this())
+        sched.kicks |= 1u << t->cpu;
+}
+
+void thread_kick(struct thread *t)
+{
+    lock_acquire(&sched.lock);
+    kick_locked(t);
+    sched_release_and_kick();
+}
+
+/* sched.lock is held on entry and not on return. `by` ends the sleep if that can be interrupted so. */
+static void kick_awake(struct thread *t, enum interruptible by, int result)
+{
+    kick_locked(t);
+    if (t->state == THREAD_PARKED && t->interruptible >= by) {
+        sched_unpark(t, result);
+        sched_make_ready(t);
+    }
+    sched_release_and_kick();
+}
+
+void thread_kill(struct thread *t)
+{
+    lock_acquire(&sched.lock);
+    t->killed = true;
+    kick_awake(t, BY_KILLS, -EINTR);
+}
+
+void thread_signal(struct thread *t)
+{
+    lock_acquire(&sched.lock);
+    __atomic_store_n(&t->signalled, true, __ATOMIC_SEQ_CST);
+    kick_awake(t, BY_SIGNALS, -ERESTARTSYS);
+}
+
+static __attribute__((cold, noinline)) void give_attention(struct thread *t, struct trap_frame *f)
+{
+    while (__atomic_exchange_n(&t->attention, false, __ATOMIC_SEQ_CST)) {
+        sched_kicks_send(cpu_this());
+        if (t->killed)
+            process_thread_leave();
+        if (__atomic_exchange_n(&t->resched, false, __ATOMIC_SEQ_CST))
+            give_way(false);
+        if (t->view != NULL)
+            view_return_to_user(f);
+        if (__atomic_load_n(&t->signalled, __ATOMIC_SEQ_CST) || t->restart_call)
+            signal_return_to_user(f);
+    }
+}
+
+void trap_return_to_user(struct trap_frame *f)
+{
+    struct thread *t = thread_this();
+    if (__atomic_load_n(&t->attention, __ATOMIC_RELAXED))
+        return give_attention(t, f);
+}
+
+/* ---- beginning and end of threads ---- */
+
+uint64_t thread_id_alloc(void)
+{
+    return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+}
+
+static struct thread *unused_take(unsigned leave)
+{
+    lock_acquire(&sched.lock);
+    struct thread *t = unused_count > leave ? list_take(struct thread, &unused, run_link) : NULL;
+    unused_count -= t != NULL;
+    lock_release(&sched.lock);
+    return t;
+}
+
+static void prepare(struct thread *t, const char *name)
+{
+    memset(t, 0, sizeof *t);
+    list_init(&t->run_link);
+    list_init(&t->process_link);
+    list_init(&t->futex_link);
+    list_init(&t->wait_link);
+    t->deadline_ns = THREAD_NEVER;
+    t->in_kernel_only = true;
+    t->name = name;
+}
+
+/* Gives t a stack, so that its first switch comes to trampoline(). */
+static bool prepare_stack(struct thread *t)
+{
+    t->stack = arch_stack_new();
+    if (t->stack == NULL)
+        return false;
+    arch_thread_init(&t->arch, (char *)t->stack + KERNEL_STACK_BYTES, trampoline, t);
+    t->user_frame = arch_user_frame(&t->arch);
+    return true;
+}
+
+struct thread *thread_new(struct process *p, void (*start)(void *), void *arg, const char *name)
+{
+    struct thread *t = unused_take(limit_may_take_kept(process_this()) ? 0 : THREADS_KEPT);
+    if (t == NULL)
+        return NULL;
+    prepare(t, name);
+    if (!prepare_stack(t)) {
+        thread_free(t);
+        return NULL;
+    }
+    t->process = p;
+    t->in_kernel_only = p == NULL;
+    t->start = start;
+    t->start_argument = arg;
+    t->cpu = (int)arch_cpu_id();
+    t->nice = p != NULL ? thread_this()->nice : 0;
+    return t;
+}
+
+void thread_start(struct thread *t)
+{
+    lock_acquire(&sched.lock);
+    t->share_ns = sched.floor_ns; /* no bonus: nobody gains by having many children */
+    sched_make_ready(t);
+    sched_release_and_kick();
+}
+
+void thread_exit(void)
+{
+    struct thread *t = thread_this();
+    lock_acquire_first(&sched.lock);
+    t->state = THREAD_DEAD;
+    t->process = NULL;      /* it may be gone before we are */
+    cpu_this()->dead = t;   /* freed by whoever runs here next: it stands on its stack */
+    cpu_this()->chores = true;
+    switch_to(sched_next());
+    panic("a dead thread runs");
+}
+
+/* ---- CPUs ---- */
+
+static void idle_loop(void *unused)
+{
+    uint32_t here = 1u << arch_cpu_id();
+    (void)unused;
+    for (;;) {
+        lock_acquire(&sched.lock);
+        if (list_empty(&sched.ready)) {
+            sched.idle_cpus |= here; /* T3 */
+            lock_release(&sched.lock);
+            sched_kicks_send(cpu_this());
+            arch_idle();
+        } else {
+            sched.idle_cpus &= ~here;
+            switch_to(sched_next());
+        }
+    }
+}
+
+/* What runs here is this thread from now on. */
+static void become(struct cpu *c, struct thread *t, const char *name)
+{
+    prepare(t, name);
+    t->state = THREAD_RUNNING;
+    t->cpu = (int)c->id;
+    t->run_start_ns = arch_time_ns();
+    c->current = t;
+}
+
+void cpu_main(void)
+{
+    struct cpu *c = cpu_this();
+    struct thread *t = &idle_threads[c->id];
+    c->idle = t;
+    become(c, t, "idle");
+    idle_loop(NULL);
+    panic("the idle thread ended");
+}
+
+void thread_init(void)
+{
+    size_t bytes = THREADS_MAX * sizeof(struct thread);
+    struct frame *f = frame_alloc_run((bytes + PAGE_BYTES - 1) / PAGE_BYTES);
+    struct cpu *c = cpu_this();
+    if (f == NULL)
+        panic("no memory for %d threads", THREADS_MAX);
+    struct thread *pool = frame_memory(f);
+    for (unsigned i = THREADS_MAX; i-- > 0;) {
+        pool[i].state = THREAD_DEAD;
+        list_push_front(&unused, &pool[i].run_link);
+        unused_count++;
+    }
+
+    c->idle = &idle_threads[c->id];
+    prepare(c->idle, "idle");
+    if (!prepare_stack(c->idle))
+        panic("no memory for a stack");
+    c->idle->start = idle_loop;
+
+    become(c, unused_take(0), "boot");
+}
