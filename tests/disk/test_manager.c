@@ -474,17 +474,19 @@ static void no_flush_succeeds_after_a_failed_one(void **state)
     run_child(child_flush_again);
 }
 
-/* Two transactions of more pages than a group takes. One spilled while it ran and goes on; the other
- * fitted memory and spills at its end: it does not wait for the first, which may wait for it. */
+/* Three transactions of more pages than a group takes. One spilled while it ran and goes on; the others
+ * fitted memory and spill at their ends: they do not wait for the first, which may wait for them. All that is
+ * logged until the first commits, 360 pages, is less than half of the log: a checkpoint, whenever the
+ * cleaner begins one, finds the chain young enough to keep (N5). */
 static void child_late_spill(void)
 {
     options.group_bytes = 256 << 10;
     client_start();
     CHECK(spill_half(0, 0, 80, 1) == 0 && view[0].spilled >= 40);
     commit_post(1, 100, 200, 2);
-    CHECK(commit_wait(1) == 0 && page[299].word[8] == 2);
-    commit_post(2, 400, 150, 3);
-    CHECK(commit_wait(2) == 0);
+    CHECK(commit_wait(1) == 0 && view[1].spilled && page[299].word[8] == 2);
+    commit_post(2, 400, 80, 3);
+    CHECK(commit_wait(2) == 0 && view[2].spilled && page[479].word[8] == 3);
     view_post(0, 0, 0);
     CHECK(commit_wait(0) == 0 && page[79].word[8] == 1);
     CHECK(commit(50, 100, 4) == 0);

@@ -3,6 +3,7 @@
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
+unset YES MAKEFLAGS             # who runs the tests may have said yes to everything, also as `make YES=1 test`
 
 # --- mksymbols: code of the higher half only, one name per address ---
 table=$(scripts/mksymbols <<'EOF'
