@@ -55,6 +55,7 @@
     X(LOCK_NEWCOMERS, "BUG_LOCK_NEWCOMERS", "who comes while a container is drained is let in") \
     X(LOCK_DRAINS, "BUG_LOCK_DRAINS", "an end does not leave `drains`") \
     X(LOCK_UNTOUCHED, "BUG_LOCK_UNTOUCHED", "a view that waits for its first lock keeps its rights") \
+    X(TICKET_LATE, "-", "B1: the ticket is written when the view is active already, and counts as untouched") \
     X(LOCK_UNFAIR, "TEXT_CLOCK_UNFAIR", "a container lock is taken by whoever comes, not by the head") \
     X(LOCK_FIRST_WALK, "TEXT_LOCK_FIRST_WALK", "a shared lock's first walk lets writers in beside others") \
     X(ENTER_NO_FLUSH, "BUG_ENTER_NO_FLUSH", "a thread enters its other view with the TLB of the first") \

@@ -188,12 +188,17 @@ int handle_pass(struct process *from, int handle, struct process *to, int to_slo
 void handle_process_gone(struct process *p)
 {
     for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++) {
+        lock_acquire(&p->handle_lock); /* others may look at the table: KD_LOOK, KD_CHECK */
         struct handle_slot old = p->handles[i];
         p->handles[i] = (struct handle_slot){0};
+        lock_release(&p->handle_lock);
         (void)slot_dropped(p, &old);
     }
-    kfree(p->handles);
+    lock_acquire(&p->handle_lock);
+    struct handle_slot *table = p->handles;
     p->handles = NULL;
+    lock_release(&p->handle_lock);
+    kfree(table);
 }
 
 long handle_call(unsigned number, const uint64_t a[6])

@@ -110,7 +110,8 @@ static void begin_active(struct view *v, bool snapshot)
     lock_release(&v->lock);
 }
 
-/* What user mode is told: the ticket, and a snapshot's commit point. */
+/* What user mode is told: the ticket, and a snapshot's commit point. The view is idle still, so that no
+ * page of a container can be written: a transaction that waits for its first lock has no copies. */
 static int begin_tell(vaddr_t at, const struct kd_begin *b, bool snapshot)
 {
     if (user_words_out(at + offsetof(struct kd_begin, ticket), &b->ticket, 1))
@@ -136,11 +137,13 @@ long txn_begin(const uint64_t a[6])
         return e;
     begin_fields(v, &b);
     b.csn = v->snapshot;
-    begin_active(v, snapshot);
-    if (begin_tell(at, &b, snapshot)) {
-        view_abort(v, EFAULT);
+    if (!BUG(TICKET_LATE) && begin_tell(at, &b, snapshot)) {
+        version_snapshot_end(v);
         return -EFAULT;
     }
+    begin_active(v, snapshot);
+    if (BUG(TICKET_LATE))
+        (void)!begin_tell(at, &b, snapshot);
     return v->mode == KD_CONTAINER_LOCK ? begin_locked(v, &b) : 0;
 }
 

@@ -30,7 +30,7 @@ FOUND_BY = {**{bug: "kernel_spill" for bug in (
     **{bug: "kernel_kills" for bug in ("GONE_HANDS", "QUEUE_KEEPS", "LOCK_KEEPS", "CREDIT_KEEPS")},
     **{bug: "kernel_locks" for bug in (
         "LOCK_IGNORES", "LOCK_AGAIN", "LOCK_SHUT", "LOCK_NEWCOMERS", "LOCK_DRAINS", "LOCK_UNTOUCHED", "LOCK_UNFAIR",
-        "LOCK_FIRST_WALK")},
+        "LOCK_FIRST_WALK", "TICKET_LATE")},
     **{bug: "kernel_rules" for bug in (
         "QUEUE_NO_WAKE", "NO_WAKE_NEXT", "UPGRADE_TAIL", "XRO_QUEUE", "UPGRADER_DOOMED", "WEIGHT_UPGRADE",
         "WEIGHT_SEARCH", "WAIT_EARLIER", "WAIT_STALE", "NO_WANTX", "ABORT_KEEPS", "CLOCK_EARLY", "CLOCK_IN_PAGE",

@@ -74,7 +74,7 @@ enum kd_call {
     /* Transactions, client side (kernel/store/view.c). */
     KD_VIEW_CREATE = 1060,    /* (): handle; the calling thread owns it but does not enter it */
     KD_VIEW_ENTER,            /* (view or -1): leave the present view (suspend), enter this one */
-    KD_TXN_BEGIN,             /* (struct kd_begin *) in the view entered */
+    KD_TXN_BEGIN,             /* (struct kd_begin *) in the view entered; -EFAULT also for one in a container */
     KD_TXN_COMMIT,            /* (struct kd_commit *) */
     KD_TXN_ABORT,             /* (reason): returns 0 here, does not go to the entry */
     KD_TXN_HINT,              /* (address, bytes, KD_HINT_*) */

@@ -227,6 +227,23 @@ static void untouched(void)
            "rights of who waits for its first lock are in nobody's way (%ld)", first.aborts + reader.aborts);
 }
 
+/* Whoever waits for its first lock has written nothing, not even its own struct kd_begin in a container. */
+static int put_begin(void *arg)
+{
+    struct kd_begin *inside = arg, how = exclusive(0);
+    *inside = how;
+    inside->entry = inside->stack = (uint64_t)arg; /* nobody aborts it */
+    return 0;
+}
+static void begin_in_a_container(void)
+{
+    struct kd_begin *inside = (void *)word_of(3, 0);
+    run(put_begin, inside, KD_SERIALISABLE, 0);
+    long e = kd_call3(KD_TXN_BEGIN, (long)inside, 0, 0), running = kd_call3(KD_TXN_ABORT, 1, 0, 0);
+    tap_ok(e == -EFAULT && running == -ENOENT, "no transaction begins with its struct in a container (%ld, %ld)", e,
+           running);
+}
+
 /* The one that was waited for begins again, while another one is still waited for. */
 static volatile int again_result;
 static int reads_and_holds(void *arg)
@@ -511,12 +528,13 @@ static void *short_stream(void *arg)
 
 int main(void)
 {
-    tap_plan(37);
+    tap_plan(38);
     tap_ok(start_manager(0), "an object is created and attached");
     what_is_admitted();
     draining();
     who_waits();
     untouched();
+    begin_in_a_container();
     ends_are_ends();
     beside_walks();
     upgrades();

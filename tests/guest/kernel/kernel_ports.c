@@ -17,6 +17,7 @@
 
 enum { OP_ECHO = 1, OP_DIE, OP_HOLD, OP_HANDLE, OP_PASS, OP_EXIT };
 enum { THREADS = 4, CLIENTS = 3, ROUNDS = 300, SURE_MS = 60000 };
+enum { CHILDREN = 200, HANDLES = 250, LOOK_BYTES = 32768 };
 
 static char big[KD_DATA_MAX + 1], answer[KD_DATA_MAX + 1];
 
@@ -575,6 +576,43 @@ static void *call_for_ever(void *arg)
     return NULL;
 }
 
+/* Another thread asks for the handles of children that end. */
+static volatile int looked_at, looks;
+static void *looker(void *text)
+{
+    while (looked_at >= 0)
+        if (looked_at)
+            looks += kd_call4(KD_LOOK, KD_LOOK_HANDLES, looked_at, (long)text, LOOK_BYTES) > 0;
+    return NULL;
+}
+
+static void test_looks_at_the_end(void)
+{
+    static char text[LOOK_BYTES];
+    pthread_t t;
+    int bad = 0;
+    pthread_create(&t, NULL, looker, text);
+    for (int i = 0; i < CHILDREN; i++) {
+        int made[2];
+        char c = 1;
+        bad += pipe(made) != 0;
+        int pid = fork();
+        if (!pid) {
+            for (int k = 0; k < HANDLES; k++)
+                port_new();
+            _exit(write(made[1], &c, 1) != 1);
+        }
+        bad += read(made[0], &c, 1) != 1;
+        looked_at = pid;
+        bad += wait_for(pid) != 0;
+        close(made[0]);
+        close(made[1]);
+    }
+    looked_at = -1;
+    pthread_join(t, NULL);
+    tap_ok(!bad && looks, "handles_are_looked_at_while_their_process_ends (%d, %d)", bad, looks);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "--serve"))
@@ -593,7 +631,7 @@ int main(int argc, char **argv)
         pthread_create(&t, NULL, call_for_ever, (void *)port);
         call_for_ever((void *)port);
     }
-    tap_plan(84);
+    tap_plan(85);
     int server = start("--serve", "ports.echo");
     long port = find("ports.echo");
     tap_ok(server > 0 && port >= 0, "a_server_is_found_by_its_name");
@@ -608,6 +646,7 @@ int main(int argc, char **argv)
     test_notices();
     test_names();
     test_timeouts();
+    test_looks_at_the_end();
     struct kd_message m = {.kind = OP_DIE};
     call(port, &m);
     tap_ok(wait_for(server) == 0, "the_server_ends");
