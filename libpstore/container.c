@@ -484,7 +484,7 @@ int ps_list(struct ps_info *out, int count)
 {
     enum { ENTRIES = 16 };
     struct store_entry entries[ENTRIES];
-    uint64_t all = 0, told = 0;
+    uint64_t all = 0, told = 0, last = 0;
     if (tx_active())
         return -EBUSY;
     if (count < 0 || (count > 0 && !out))
@@ -493,7 +493,7 @@ int ps_list(struct ps_info *out, int count)
     if (result != 0)
         return result;
     do {
-        uint64_t word[STORE_REQUEST_WORDS] = {told};
+        uint64_t word[STORE_REQUEST_WORDS] = {last, ENTRIES};
         size_t bytes = sizeof entries;
         result = store_request(opens_store, STORE_LIST, word, NULL, 0, entries, &bytes);
         if (result != 0)
@@ -502,8 +502,9 @@ int ps_list(struct ps_info *out, int count)
         size_t got = bytes / sizeof entries[0];
         for (size_t i = 0; i < got && told < (uint64_t)count; i++)
             info_fill(&out[told++], &entries[i]);
-        if (got == 0)
+        if (got == 0 || entries[got - 1].container <= last)
             break;
+        last = entries[got - 1].container;
     } while (told < all && told < (uint64_t)count);
     return (int)all;
 }

@@ -26,7 +26,9 @@ static const struct {
     {EIO, "the disk failed. After a commit the outcome is unknown, and the store takes no more "
           "commits: restart it, then look whether the change is there"},
     {EMFILE, "too many containers, views or handles are open: close some"},
-    {EMSGSIZE, "more was sent at once than a message holds: use smaller transactions"},
+    {EMSGSIZE, "a message is larger than the one who receives it has room for. From a commit: the transaction made "
+               "or freed more objects than one commit can tell; use several. From any other call: an error of "
+               "the library"},
     {ENAMETOOLONG, "names have at most 63 characters: choose a shorter one"},
     {ENODEV, "there is no store disk: start Katydid with one (scripts/run --store FILE)"},
     {ENOENT, "there is nothing of that name: check it. The shell's `containers` lists containers; "

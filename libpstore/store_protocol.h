@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define STORE_PROTOCOL_VERSION 2
+#define STORE_PROTOCOL_VERSION 3
 #define STORE_NAME_BYTES 64
 
 /* Ends of a manager that said why it does not start: another try would say the same. */
@@ -28,7 +28,9 @@ enum store_request {
     STORE_CLOSE,     /* word0 container */
     STORE_DELETE,    /* data: name[64] */
     STORE_RENAME,    /* data: from[64] to[64] */
-    STORE_LIST,      /* word0 first index -> word0 how many in all; data: struct store_entry[] */
+    STORE_LIST,      /* word0 container, word1 entries that there is room for (0: 64, the most) -> word0
+                      * how many containers there are; data: struct store_entry[] of those with higher
+                      * numbers than `container`, in their order */
     STORE_LEASE,     /* word0 container, word1 pages wanted (contiguous), word2 near address or 0,
                       * -> word0 address, word1 pages. The process may use them for new objects; a
                       * lease is volatile, belongs to the process and ends with it. */

@@ -251,7 +251,9 @@ static int manager_list(struct kd_message *m)
     for (int i = 0; i < CONTAINERS; i++) {
         if (!containers[i].exists)
             continue;
-        if (all++ < m->word[0] || (told + 1) * sizeof *e > m->buffer_bytes)
+        all++;
+        if ((uint64_t)i + 1 <= m->word[0] || (m->word[1] && told == m->word[1]) ||
+            (told + 1) * sizeof *e > m->buffer_bytes)
             continue;
         memset(&e[told], 0, sizeof *e);
         memcpy(e[told].name, containers[i].made.name, 64);

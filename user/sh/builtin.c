@@ -18,8 +18,6 @@
 
 #include "pstore.h"
 
-#define CONTAINERS_MAX 256
-
 static int failed(const struct io *io, const char *who, const char *what, int error)
 {
     dprintf(io->error, "%s: %s%s%s\n", who, what, *what ? ": " : "", strerror(error));
@@ -304,13 +302,24 @@ static int store_failed(const struct io *io, const char *who, const char *what, 
     return 1;
 }
 
+int containers_all(struct ps_info **out)
+{
+    *out = NULL;
+    int n = ps_connect(NULL); /* PS_STORE may have changed */
+    int room = n < 0 ? n : ps_list(NULL, 0);
+    if (room <= 0)
+        return room;
+    *out = calloc((size_t)room, sizeof(**out));
+    n = *out ? ps_list(*out, room) : -ENOMEM;
+    return n < room ? n : room;
+}
+
 static int do_containers(const struct io *io, int argc, char **argv)
 {
-    struct ps_info *c = calloc(CONTAINERS_MAX, sizeof(*c));
-    int n = c ? ps_connect(NULL) : -ENOMEM; /* PS_STORE may have changed */
-    n = n ? n : ps_list(c, CONTAINERS_MAX);
+    struct ps_info *c;
+    int n = containers_all(&c);
     (void)argc, (void)argv;
-    for (int i = 0; i < n && i < CONTAINERS_MAX; i++)
+    for (int i = 0; i < n; i++)
         dprintf(io->out, "%8llu KiB  0x%llx  %s  (%s, version %u)\n",
                 (unsigned long long)c[i].pages_used * 4, (unsigned long long)c[i].base, c[i].name,
                 c[i].type, c[i].version);

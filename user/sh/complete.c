@@ -14,8 +14,6 @@
 
 #include "pstore.h"
 
-#define CONTAINERS_MAX 256
-
 struct wanted {
     const char *prefix;
     struct matches *out;
@@ -65,9 +63,9 @@ static void offer_path(struct wanted *w)
 
 static void offer_containers(const struct wanted *w)
 {
-    struct ps_info *c = calloc(CONTAINERS_MAX, sizeof(*c));
-    int n = c ? ps_list(c, CONTAINERS_MAX) : 0;
-    for (int i = 0; i < n && i < CONTAINERS_MAX; i++)
+    struct ps_info *c;
+    int n = containers_all(&c);
+    for (int i = 0; i < n; i++)
         offer(w, c[i].name, " ");
     free(c);
 }

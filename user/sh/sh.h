@@ -69,6 +69,9 @@ builtin_fn do_ps, do_limit;
 /* `limit WHAT N` in front of a program: into `limits` (KD_LIMITS of them). -1: that is no limit. */
 int limit_prefix(char **argv, uint64_t *limits);
 const char *builtin_name(int number);  /* 0, 1, ...; NULL: no more */
+struct ps_info;
+/* All containers of the store into *out, which the caller frees, also after an error. How many, or -errno. */
+int containers_all(struct ps_info **out);
 
 /* ---- line.c, history.c, complete.c ---- */
 /* One edited line without its end, or NULL at the end of input. */

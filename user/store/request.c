@@ -60,17 +60,18 @@ static void entry_fill(struct wire_entry *e, const struct store_container *d)
     e->encoder = d->encoder;
 }
 
-/* word1 may say how many entries the client has room for. */
 static int request_list(const struct kd_message *m, struct kd_message *reply, union answer *a)
 {
-    uint64_t index = 0, filled = 0, id = 0, room = m->word[1];
+    uint64_t filled = 0, id = m->word[0], room = m->word[1];
     struct store_container d;
+    struct store_stats stats;
     if (room == 0 || room > LIST_MAX) room = LIST_MAX;
     server_lock();
-    for (; store_container_next(server.store, id, &d) == 0; id = d.object, index++)
-        if (index >= m->word[0] && filled < room) entry_fill(&a->entries[filled++], &d);
+    for (; filled < room && store_container_next(server.store, id, &d) == 0; id = d.object)
+        entry_fill(&a->entries[filled++], &d);
+    store_stats(server.store, &stats);
     server_unlock();
-    reply->word[0] = index;
+    reply->word[0] = stats.containers;
     answer_data(reply, a->entries, filled * sizeof(a->entries[0]));
     return 0;
 }

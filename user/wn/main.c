@@ -146,13 +146,16 @@ static int job_run_file(struct job *job)
 /* Pages of the container, 0 if the store does not say. Not inside a transaction. */
 static uint64_t container_pages(void)
 {
-    static struct ps_info infos[64];
-    int count = ps_list(infos, 64);
+    int room = ps_list(NULL, 0);
+    struct ps_info *infos = room > 0 ? calloc((size_t)room, sizeof(*infos)) : NULL;
+    int count = infos ? ps_list(infos, room) : 0;
+    uint64_t pages = 0;
 
-    for (int i = 0; i < count && i < 64; i++)
+    for (int i = 0; i < count && i < room; i++)
         if (strcmp(infos[i].name, options.container) == 0)
-            return infos[i].pages_used;
-    return 0;
+            pages = infos[i].pages_used;
+    free(infos);
+    return pages;
 }
 
 static void stats_print(const struct timespec *begin)
