@@ -29,10 +29,12 @@
     X(DAMAGE_FALSE, "damage", "a torn tail is taken for damage if any later group is there") \
     X(NO_EPOCH, "epoch", "recovery begins no new epoch: a cut-off tail comes back to life") \
     X(EPOCH_LATE, "epoch", "the first group of an epoch is not believed") \
+    X(EPOCH_NO_FLUSH, "epoch", "the superblock with the next epoch is not flushed before work begins") \
+    X(EPOCH_LEARN, "epoch", "a group of an epoch that no superblock names ends the log") \
+    X(EPOCH_AGAIN, "epoch", "the next epoch may be that of groups behind the end") \
     X(EPOCH_OPEN, "epoch", "only recovery's last superblock, which is not flushed, has the next epoch") \
     X(EPOCH_PROVES, "epoch", "the start of an epoch does not prove that the log to there was durable") \
     X(EPOCH_FULL, "epoch", "the table of epochs may fill up in superblocks that are not flushed") \
-    X(EPOCH_NO_FLUSH, "epoch", "the superblock with the next epoch is not flushed before work begins") \
     X(NO_FLUSH, "superblock", "checkpoint: no flush between what the superblock names and itself") \
     X(SUPERBLOCK_FIRST, "superblock", "the superblock is written before what it names") \
     X(SUPERBLOCK_ONE, "superblock", "only slot A is ever written, over itself") \

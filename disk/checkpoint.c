@@ -223,7 +223,7 @@ static int super_next(struct store *store)
     };
     if (!c->recovery || BUG(BUG_NO_EPOCH) || (c->unflushed && !BUG(BUG_EPOCH_OPEN)))
         return 0;
-    return epoch_begin(&c->next, store->end_lsn, newest->scan_lsn);
+    return epoch_begin(&c->next, epoch_next(store), store->end_lsn, newest->scan_lsn);
 }
 
 int store_checkpoint_seal(struct store *store)

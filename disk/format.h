@@ -18,6 +18,7 @@
 #define META_MAGIC           0x6174654d4b696431ull
 #define SIGNPOST_MAGIC       0x6e6769534b646931ull
 #define EPOCH_MAX            8u
+#define EPOCH_LIMIT          (UINT32_MAX - 1)    /* every epoch is below it */
 #define LOG_BYTES_MIN        (4u * BLOCK_BYTES)
 #define FLAG_CLEAN           1u
 

@@ -214,6 +214,7 @@ struct store {
     uint64_t  redo_lsn;         /* newest checkpoint begun: store_full_below */
     uint64_t  keep_lsn;         /* log before it may be overwritten */
     uint32_t  epoch;
+    uint32_t  epoch_seen;       /* recovery: the newest of valid groups behind the log's end */
     struct store_group groups[2];
     uint32_t  next_group;       /* the one to begin next */
     uint32_t  next_apply;       /* the one to apply next */
@@ -284,6 +285,7 @@ void name_copy(char to[STORE_NAME_BYTES], const char *from);    /* zero filled *
 bool name_equal(const char *a, const char *b);
 
 int  superblock_advance(struct store *store);     /* the next epoch begins; the caller flushes */
+uint32_t epoch_next(const struct store *store);     /* newer than all of which anything is seen */
 int  store_new(const struct disk_io *io, const struct disk_memory *memory,
                const struct superblock *super, struct store **out);
 
@@ -301,7 +303,8 @@ void signpost_encode(const struct superblock *super, uint64_t slot_b_offset,
 bool signpost_decode(const struct signpost_disk *in, uint64_t disk_bytes, uint64_t *slot_b_offset);
 int  superblock_write(const struct disk_io *io, const struct superblock *super, void *block);
 uint32_t epoch_at(const struct superblock *super, uint64_t lsn);
-int  epoch_begin(struct superblock *super, uint64_t lsn, uint64_t keep_lsn);
+bool epoch_fits(const struct superblock *super, uint32_t epoch, uint64_t lsn);
+int  epoch_begin(struct superblock *super, uint32_t epoch, uint64_t lsn, uint64_t keep_lsn);
 
 /* decide.c: facts, and what recovery does about them */
 enum slots_fact { SLOTS_GOOD, SLOTS_UNREADABLE, SLOTS_BLANK, SLOTS_FOREIGN, SLOTS_NEWER,
@@ -505,7 +508,7 @@ void runs_apply(uint8_t *page, const uint8_t *runs, uint32_t bytes);
 
 /* scan.c */
 struct log_reader {
-    const struct store *store;
+    struct store *store;
     uint8_t *buffer;
     size_t   room, filled;
     uint64_t lsn;
@@ -524,7 +527,7 @@ struct scan {
     const uint8_t *group;
     struct fingerprint seen;            /* of all groups found */
 };
-int  log_reader_open(struct log_reader *reader, const struct store *store);
+int  log_reader_open(struct log_reader *reader, struct store *store);
 void log_reader_close(struct log_reader *reader);
 uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t bytes,
                    size_t zeros);       /* so many at its end are known to be zero */

@@ -279,6 +279,11 @@ static int scan_verify(struct store *store, struct log_reader *reader, uint32_t 
     while ((found = log_scan_next(&scan)) > 0)
         if ((report->groups += scan.lsn >= scan.base->redo_lsn) == 4 && BUG(BUG_REPLAY_SHORT))
             break;
+    if (found == -EUCLEAN) {            /* no room in the table for one epoch more */
+        *fact = LOG_UNFIT;
+        report->damage_lsn = scan.lsn;
+        return 0;
+    }
     if (found < 0)
         return found;
     *seen = scan.seen;
@@ -347,6 +352,12 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
 
 /* ---- the end of recovery */
 
+uint32_t epoch_next(const struct store *store)
+{
+    uint32_t newest = store->super.epochs[store->super.epoch_count - 1].epoch;
+    return (newest > store->epoch_seen ? newest : store->epoch_seen) + 1;
+}
+
 /* The checkpoint stays what it was. One that does not verify is forgotten. */
 int superblock_advance(struct store *store)
 {
@@ -356,7 +367,7 @@ int superblock_advance(struct store *store)
         *older = (struct checkpoint_info){ .sequence = older->sequence };
     next.generation += BUG(BUG_SAME_SLOT) ? 2 : 1;
     next.flags = 0;
-    int error = BUG(BUG_NO_EPOCH) ? 0 : epoch_begin(&next, store->end_lsn, store->keep_lsn);
+    int error = BUG(BUG_NO_EPOCH) ? 0 : epoch_begin(&next, epoch_next(store), store->end_lsn, store->keep_lsn);
     void *block = store_alloc(store, BLOCK_BYTES);
     if (!block)
         return -ENOMEM;

@@ -13,7 +13,7 @@
 
 #define READ_AHEAD_BYTES (256u * 1024)
 
-int log_reader_open(struct log_reader *reader, const struct store *store)
+int log_reader_open(struct log_reader *reader, struct store *store)
 {
     memset(reader, 0, sizeof *reader);
     reader->store = store;
@@ -70,7 +70,8 @@ static bool header_plausible(const struct store *store, const struct group_disk 
            (memcmp(header->uuid_low.byte, store->super.uuid, 4) == 0 || BUG(BUG_NO_UUID)) &&
            bytes > 0 && bytes <= left &&
            bytes <= store->super.log_bytes / 2 &&
-           le32_get(header->payload_bytes) <= bytes - sizeof *header;
+           le32_get(header->payload_bytes) <= bytes - sizeof *header &&
+           le32_get(header->epoch) < EPOCH_LIMIT;
 }
 
 static int crc_holds(struct log_reader *reader, uint64_t lsn, size_t bytes, const uint8_t **group)
@@ -99,7 +100,7 @@ static int group_at(struct log_reader *reader, uint64_t lsn, uint32_t prev_crc,
                              (le32_get(header->prev_crc) != prev_crc &&
                               !BUG(BUG_NO_PREV_CRC) && !BUG(BUG_SKIP_BAD))))
         return 0;
-    if (le32_get(header->epoch) != epoch_at(&store->super, lsn))
+    if (!epoch_fits(&store->super, le32_get(header->epoch), lsn))
         return 0;
     return crc_holds(reader, lsn, (size_t)le32_get(header->blocks) * BLOCK_BYTES, group);
 }
@@ -156,6 +157,16 @@ static int group_next(struct scan *scan)
     return end - scan->base->scan_lsn <= scan->reader->store->super.log_bytes;
 }
 
+/* The group just found may be the first that tells of its epoch: the superblock that began it is
+ * lost. From here on the table has it. */
+static int epoch_learn(struct scan *scan)
+{
+    struct superblock *super = &scan->reader->store->super;
+    uint32_t epoch = le32_get(((const struct group_disk *)scan->group)->epoch);
+    return epoch > super->epochs[super->epoch_count - 1].epoch
+               ? epoch_begin(super, epoch, scan->lsn, 0) : 0;
+}
+
 int log_scan_next(struct scan *scan)
 {
     int found = group_next(scan);
@@ -164,8 +175,9 @@ int log_scan_next(struct scan *scan)
         scan->prev_crc = scan->base->prev_crc;
         found = scan->end == scan->until ? 0 : group_next(scan);
     }
-    if (found <= 0)
-        return found;
+    int error = found > 0 ? epoch_learn(scan) : found;
+    if (error || !found)
+        return error;
     const struct group_disk *header = (const void *)scan->group;
     size_t bytes = (size_t)le32_get(header->blocks) * BLOCK_BYTES;
     fingerprint_add(&scan->seen, scan->group, bytes);
@@ -181,14 +193,17 @@ struct scan log_scan_begin(struct log_reader *reader, uint32_t area)
                           .prev_crc = base->scan_crc };
 }
 
-/* The log ends at `end`. Is there a valid group further on that proves a loss? *damage is `end` or
- * 0. A group of a newer epoch proves that a newer superblock is lost. It may lie in a wrong place:
- * its CRC covers the LSN that it says, and stale laps say durable LSNs before `end`. */
+/* The log ends at `end`. Is there a valid group further on that proves a loss, because something at
+ * or after the end was durable when it was sealed? *damage is `end` or 0. It may lie in a wrong place:
+ * its CRC covers the LSN that it says, and stale laps say durable LSNs before `end`. A group of an
+ * epoch that no superblock names counts like those of the newest: an epoch's groups say that the log
+ * before it was durable. store->epoch_seen tells of it, so that no later group goes on from it. */
 int log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage)
 {
-    const struct superblock *super = &reader->store->super;
-    uint32_t newest = super->epochs[super->epoch_count - 1].epoch;
+    struct store *store = reader->store;
+    const struct superblock *super = &store->super;
     *damage = 0;
+    store->epoch_seen = super->epochs[super->epoch_count - 1].epoch;
     for (uint64_t lsn = end; lsn < end + super->log_bytes; lsn += BLOCK_BYTES) {
         const uint8_t *block;
         int error = reader_get(reader, lsn, BLOCK_BYTES, &block);
@@ -196,14 +211,17 @@ int log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage)
             return error;
         const struct group_disk *header = (const void *)block;
         uint32_t epoch = le32_get(header->epoch);
-        if (!header_plausible(reader->store, header, lsn) || epoch < newest ||
-            BUG(BUG_DAMAGE_BLIND) ||
-            (epoch == newest && le64_get(header->durable_lsn) <= end && !BUG(BUG_DAMAGE_FALSE)))
+        bool newer = epoch > store->epoch_seen && !BUG(BUG_EPOCH_AGAIN);
+        bool proof = epoch >= super->epochs[super->epoch_count - 1].epoch &&
+                     (le64_get(header->durable_lsn) > end || BUG(BUG_DAMAGE_FALSE));
+        if (!header_plausible(store, header, lsn) || !(newer || proof) || BUG(BUG_DAMAGE_BLIND))
             continue;
         int holds = crc_holds(reader, lsn, (size_t)le32_get(header->blocks) * BLOCK_BYTES, &block);
         if (holds < 0)
             return holds;
-        if (holds) {
+        if (holds && newer)
+            store->epoch_seen = epoch;
+        if (holds && proof) {
             *damage = end;
             return 0;
         }

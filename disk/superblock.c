@@ -219,7 +219,7 @@ static bool lsns_valid(const struct superblock *super)
         if (super->epochs[i].first_lsn <= super->epochs[i - 1].first_lsn ||
             super->epochs[i].epoch <= super->epochs[i - 1].epoch)
             return false;
-    return super->epochs[super->epoch_count - 1].epoch < UINT32_MAX - 1 &&
+    return super->epochs[super->epoch_count - 1].epoch < EPOCH_LIMIT &&
            super->generation < UINT64_MAX / 2;
 }
 
@@ -268,11 +268,23 @@ uint32_t epoch_at(const struct superblock *super, uint64_t lsn)
     return epoch;
 }
 
-/* A new epoch begins at lsn. Epochs that end before keep_lsn are forgotten; one in which nothing
- * was logged is replaced, so that crashes in a row do not fill the table. */
-int epoch_begin(struct superblock *super, uint64_t lsn, uint64_t keep_lsn)
+/* May a group at this LSN carry this epoch? One that is newer than all in the table began in a
+ * superblock that is lost; its group is believed for all else that it says. */
+bool epoch_fits(const struct superblock *super, uint32_t epoch, uint64_t lsn)
 {
-    uint32_t newest = super->epochs[super->epoch_count - 1].epoch, first = 0;
+    const struct epoch_info *newest = &super->epochs[super->epoch_count - 1];
+    return epoch == epoch_at(super, lsn) ||
+           (epoch > newest->epoch && lsn >= newest->first_lsn && !BUG(BUG_EPOCH_LEARN));
+}
+
+/* Epoch `epoch`, which is newer than all others, begins at lsn. Epochs that end before keep_lsn are
+ * forgotten; one in which nothing was logged is replaced, so that crashes in a row do not fill the
+ * table. -EUCLEAN: it is full, or the numbers are used up. */
+int epoch_begin(struct superblock *super, uint32_t epoch, uint64_t lsn, uint64_t keep_lsn)
+{
+    uint32_t first = 0;
+    if (epoch >= EPOCH_LIMIT)
+        return -EUCLEAN;
     while (first + 1 < super->epoch_count && super->epochs[first + 1].first_lsn <= keep_lsn)
         first++;
     super->epoch_count -= first;
@@ -281,7 +293,7 @@ int epoch_begin(struct superblock *super, uint64_t lsn, uint64_t keep_lsn)
         super->epoch_count--;
     if (super->epoch_count == EPOCH_MAX)
         return -EUCLEAN;
-    super->epochs[super->epoch_count].epoch = newest + 1;
+    super->epochs[super->epoch_count].epoch = epoch;
     super->epochs[super->epoch_count++].first_lsn = lsn;
     return 0;
 }

@@ -152,17 +152,18 @@ static void epochs_are_forgotten_with_their_log(void **state)
     (void)state;
     struct superblock super = { .epoch_count = 1, .epochs = { { 1, 1000 } } };
     for (uint32_t i = 1; i < EPOCH_MAX; i++)
-        assert_int_equal(epoch_begin(&super, 1000 + i, 1000), 0);
+        assert_int_equal(epoch_begin(&super, 1 + i, 1000 + i, 1000), 0);
     assert_int_equal(super.epoch_count, EPOCH_MAX);
     struct superblock full = super;
-    assert_int_equal(epoch_begin(&full, 2000, 1000), -EUCLEAN);
+    assert_int_equal(epoch_begin(&full, EPOCH_MAX + 1, 2000, 1000), -EUCLEAN);
+    assert_int_equal(epoch_begin(&full, EPOCH_LIMIT, 2000, 1004), -EUCLEAN);
     assert_int_equal(epoch_at(&super, 999), 0);
     assert_int_equal(epoch_at(&super, 1003), 4);
-    assert_int_equal(epoch_begin(&super, 2000, 1004), 0);
+    assert_int_equal(epoch_begin(&super, EPOCH_MAX + 1, 2000, 1004), 0);
     assert_int_equal(super.epochs[0].epoch, 5);
     assert_int_equal(epoch_at(&super, 2000), EPOCH_MAX + 1);
     uint32_t count = super.epoch_count;         /* nothing was logged in it: it is replaced */
-    assert_int_equal(epoch_begin(&super, 2000, 1004), 0);
+    assert_int_equal(epoch_begin(&super, EPOCH_MAX + 2, 2000, 1004), 0);
     assert_int_equal(super.epoch_count, count);
     assert_int_equal(epoch_at(&super, 2000), EPOCH_MAX + 2);
 }

@@ -95,8 +95,9 @@ static uint64_t newest_slot(void)
     return store->super.generation % 2 ? store->super.slot_b_offset : 0;
 }
 
-/* Aim: the older slot is clean, but the newer, lost one had begun an epoch, and a group was
- * acknowledged in it: that is damage, not the end that the clean slot knows of. */
+/* Aim: the older slot is clean, but the newer, lost one had begun an epoch, and groups were acknowledged
+ * in it. With the first of them lost, too, the next one proves it: that is damage, not the end that the
+ * clean slot knows of. */
 static void a_clean_slot_ends_no_log_that_goes_on(void **state)
 {
     (void)state;
@@ -104,10 +105,13 @@ static void a_clean_slot_ends_no_log_that_goes_on(void **state)
     assert_int_equal(store_close(store), 0);
     assert_int_equal(open_with(NULL), 0);
     assert_true(report.was_clean);
+    uint64_t first = store->super.log_start + store->end_lsn % store->super.log_bytes;
+    noop_commit();
     noop_commit();
     uint64_t slot = newest_slot();
     store_abandon(store);
     device.image[slot + 64] ^= 1;
+    device.image[first + 64] ^= 1;
     assert_int_equal(open_with(NULL), -EUCLEAN);
     assert_true(report.was_clean && report.slot_bad[slot != 0]);
     assert_string_equal(report.rule, "R7");

@@ -133,6 +133,26 @@ static void what_the_superblock_before_needs_is_kept(void **state)
     }
 }
 
+/* Aim: a start after a clean stop looks at nothing behind the log's end. So no group may get there before
+ * the superblock of its epoch is durable: the epoch would begin again with the same number, the group
+ * before it would be done again, bit by bit, and it would come back to life. */
+static void a_clean_start_begins_its_epoch_before_work(void **state)
+{
+    (void)state;
+    assert_int_equal(store_close(store), 0);
+    store = NULL;
+    assert_int_equal(open_with(0), 0);
+    uint64_t first = store->super.log_start + store->end_lsn % store->super.log_bytes;
+    group_unflushed();
+    group_unflushed();
+    memset(device.image + first, 0, BLOCK_BYTES);
+    assert_int_equal(cut_and_open(), 0);
+    assert_int_equal(report.groups, 0);
+    group_unflushed();
+    assert_int_equal(cut_and_open(), 0);
+    assert_int_equal(report.groups, 1);
+}
+
 /* ---- a slot that is torn when its write was garbled before */
 
 static struct { uint64_t offset; uint8_t bytes[BLOCK_BYTES]; } homes[16];
@@ -210,6 +230,7 @@ int main(void)
         TEST(an_epoch_proves_the_log_before_it),
         TEST(an_area_that_is_lost_is_forgotten),
         TEST(what_the_superblock_before_needs_is_kept),
+        TEST(a_clean_start_begins_its_epoch_before_work),
         TEST(a_garbled_superblock_that_comes_back_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,8 +147,10 @@ class Store:
 
     # --- the log ---
 
-    def epoch_of(self, lsn):
-        return max((epoch for epoch, _, first in self.super.epochs if first <= lsn), default=0)
+    def epoch_fits(self, epoch, lsn):
+        known = self.super.epochs
+        return epoch == max((e for e, _, first in known if first <= lsn), default=0) or \
+            known[-1][0] < epoch < 2**32 - 2 and lsn >= known[-1][2]
 
     def group(self, lsn, before):
         s = self.super
@@ -158,11 +160,16 @@ class Store:
         if field(head, 0, "Q") != 0x70726F75474B6431 or head[32:36] != s.uuid[:4] or not blocks or \
                 blocks * BLOCK > min(s.log_bytes // 2, s.log_bytes - place) or \
                 size > blocks * BLOCK - 64 or field(head, 8, "Q") != lsn or \
-                field(head, 36, "I") != self.epoch_of(lsn) or field(head, 40, "I") != before:
+                not self.epoch_fits(epoch := field(head, 36, "I"), lsn) or field(head, 40, "I") != before:
             return None
         data = self.block(s.log_start + place, blocks)
-        start = seed(s.uuid, 2, lsn, self.epoch_of(lsn))
-        return data if crc(crc(start, data[:60]), data[64:]) == field(data, 60, "I") else None
+        start = seed(s.uuid, 2, lsn, epoch)
+        if crc(crc(start, data[:60]), data[64:]) != field(data, 60, "I"):
+            return None
+        if epoch > s.epochs[-1][0]:     # the superblock that began it is lost
+            s.epochs = [e for e in s.epochs if e[2] < lsn] + [(epoch, 0, lsn)]
+            need(len(s.epochs) <= 8, "there are too many epochs")
+        return data
 
     def groups(self):
         lsn, before, ring = self.scan, self.scan_crc, self.super.log_bytes

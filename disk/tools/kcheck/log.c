@@ -14,13 +14,31 @@ uint32_t klog_epoch(const struct kslot *super, uint64_t lsn)
     return i ? super->epochs[i - 1].epoch : 0;
 }
 
+/* The epoch of a group that follows at lsn: the table's, or a newer one than all in it, which began in
+ * a superblock that is lost. The table learns it. 1, 0 (no such group follows), -EUCLEAN: it is full. */
+static int epoch_follows(struct kslot *super, const struct kgroup *group)
+{
+    struct kepoch *last = &super->epochs[super->epoch_count - 1];
+    if (group->epoch <= last->epoch)
+        return group->epoch == klog_epoch(super, group->lsn);
+    if (group->lsn < last->first_lsn)
+        return 0;
+    if (group->lsn > last->first_lsn) {
+        if (super->epoch_count == EPOCH_MAX)
+            return -EUCLEAN;
+        last = &super->epochs[super->epoch_count++];
+    }
+    *last = (struct kepoch){ group->lsn, group->epoch };
+    return 1;
+}
+
 /* What a header must be wherever it is found. Nothing else of it is believed yet. */
 static bool header_fits(const struct kslot *super, const struct group_disk *h, uint64_t place)
 {
     uint64_t bytes = (uint64_t)le32_get(h->blocks) * BLOCK_BYTES;
     return le64_get(h->magic) == GROUP_MAGIC && !memcmp(h->uuid_low.byte, super->uuid, 4) &&
            bytes && bytes <= super->log_bytes - place && bytes <= super->log_bytes / 2 &&
-           le32_get(h->payload_bytes) <= bytes - sizeof *h;
+           le32_get(h->payload_bytes) <= bytes - sizeof *h && le32_get(h->epoch) < EPOCH_LIMIT;
 }
 
 static void group_describe(const struct group_disk *h, uint64_t offset, struct kgroup *group)
@@ -71,8 +89,9 @@ static int group_next(struct kview *view, uint64_t lsn, uint32_t prev_crc, struc
         int found = klog_group(view, lsn, group);
         if (found < 0)
             return found;
-        if (found && group->prev_crc == prev_crc && group->epoch == klog_epoch(&view->super, lsn))
-            return 1;
+        int follows = found && group->prev_crc == prev_crc ? epoch_follows(&view->super, group) : 0;
+        if (follows)
+            return follows;
         if (!place)
             break;
         lsn += ring - place;            /* the writer may have skipped the end of the ring */
@@ -110,6 +129,11 @@ int klog_follow(struct kview *view, uint32_t checkpoint)
         crc = group.crc;
         kview_progress(view, "log", lsn - from->scan_lsn, view->super.log_bytes);
     }
+    if (found == -EUCLEAN) {
+        view->result.damage_lsn = group.lsn;
+        kview_find(view, KCHECK_DAMAGE, "I14", "the group at LSN %llu is of an epoch for which the "
+                   "superblock's table has no room", (unsigned long long)group.lsn);
+    }
     view->result.end_lsn = lsn;
     view->last_crc = crc;
     return found < 0 ? found : 0;
@@ -130,8 +154,8 @@ static bool group_spills(const struct kview *view, const struct kgroup *group)
 struct beyond { uint64_t proof, count, last; };
 
 /* Valid groups in the lap that begins at the end of the log. proof: the place of the first that
- * shows a loss, because it was written when something at or after the end was acknowledged already,
- * or by a later epoch than the superblock knows; also if it lies where it does not belong. */
+ * shows a loss, because it was written when something at or after the end was acknowledged already;
+ * also if it lies where it does not belong. */
 static int beyond_look(struct kview *view, uint64_t end, struct beyond *beyond)
 {
     const struct kslot *super = &view->super;
@@ -146,7 +170,7 @@ static int beyond_look(struct kview *view, uint64_t end, struct beyond *beyond)
             return found;
         if (!found || group.epoch < newest)
             continue;
-        if (group.epoch > newest || group.durable_lsn > end)
+        if (group.durable_lsn > end)
             beyond->proof = lsn;
         if (group.lsn != lsn || group_spills(view, &group))
             continue;
