@@ -99,19 +99,23 @@ static int open_check(const struct node *n, unsigned flags)
     bool writes = (flags & O_ACCESS) != O_RDONLY || (flags & O_TRUNC);
     if ((flags & O_DIRECTORY) && n->kind != NODE_FOLDER)
         return -ENOTDIR;
-    if (writes && n->kind == NODE_FOLDER)
+    if (flags & O_PATH)
+        return 0;
+    if ((writes || (flags & O_CREAT)) && n->kind == NODE_FOLDER)
         return -EISDIR;
     if (writes && (n->kind == NODE_PLACE || n->kind == NODE_IMPORT))
         return -EROFS;
     return (flags & O_ACCESS) == O_ACCESS ? -EINVAL : 0;
 }
 
-int file_open(struct node *from, const char *path, unsigned flags, struct file **out)
+int file_open(struct node *from, const char *path, unsigned flags, unsigned mode, struct file **out)
 {
     struct node *n;
+    if (flags & O_PATH)
+        flags = (flags & (O_PATH | O_DIRECTORY | O_CLOEXEC)) | O_ACCESS; /* for no transfer */
     int error = node_find(from, path, &n);
     if (error == -ENOENT && (flags & O_CREAT) && !(flags & O_DIRECTORY)) {
-        error = node_make(from, path, NODE_MEMORY, false, &n);
+        error = node_make(from, path, NODE_MEMORY, mode, false, &n);
         if (error == -EEXIST && !(flags & O_EXCL)) /* somebody was faster */
             error = node_find(from, path, &n);
     } else if (!error && (flags & O_CREAT) && (flags & O_EXCL)) {
@@ -135,12 +139,12 @@ int file_open(struct node *from, const char *path, unsigned flags, struct file *
 
 long file_read(struct file *f, void *to, size_t bytes, uint64_t at)
 {
-    return (f->flags & O_ACCESS) == O_WRONLY ? -EBADF : f->operations->read(f, to, bytes, at);
+    return f->flags & O_WRONLY ? -EBADF : f->operations->read(f, to, bytes, at);
 }
 
 long file_write(struct file *f, const void *from, size_t bytes, uint64_t at)
 {
-    return (f->flags & O_ACCESS) == O_RDONLY ? -EBADF : f->operations->write(f, from, bytes, at);
+    return file_writes(f) ? f->operations->write(f, from, bytes, at) : -EBADF;
 }
 
 /* ---- descriptors ---- */
@@ -157,8 +161,7 @@ struct file *fd_file(struct process *p, int fd)
     return f;
 }
 
-/* Descriptors are below it. Those that a process had before it lowered the limit stay. */
-static int fd_limit(const struct process *p)
+int fd_limit(const struct process *p)
 {
     return (int)MIN(p->limits.most[KD_LIMIT_FILES], (uint64_t)PROCESS_FILES_MAX);
 }

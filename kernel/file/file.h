@@ -33,6 +33,7 @@ struct node {
     char *name;
     enum node_kind kind;
     bool read_only;              /* a folder: nothing is made or removed in it */
+    uint16_t mode;               /* Linux's 12 bits; no right to read or write depends on them */
     uint32_t references;         /* atomic; the tree holds one */
     uint64_t inode, order;
     uint64_t bytes;              /* NODE_MEMORY: memory lock */
@@ -49,13 +50,15 @@ void node_get(struct node *n);
 void node_put(struct node *n);
 /* Walks a path from `from` (absolute paths: from the root); a reference to the node in *out. */
 must_check int node_find(struct node *from, const char *path, struct node **out);
-/* Makes an empty node at the path: -EEXIST, -EROFS, -ENOENT, -ENOTDIR, -ENOSPC, -ENOMEM,
+/* Makes an empty node at the path: -EEXIST, -EROFS, -ENOENT, -ENOTDIR, -EISDIR, -ENOSPC, -ENOMEM,
  * -ENAMETOOLONG. With `system` read-only folders do not count. A reference in *out. */
-must_check int node_make(struct node *from, const char *path, enum node_kind kind, bool system,
-                         struct node **out);
+must_check int node_make(struct node *from, const char *path, enum node_kind kind, unsigned mode,
+                         bool system, struct node **out);
 must_check int node_remove(struct node *from, const char *path, bool folder);
+enum { NODE_NO_REPLACE = 1, NODE_EXCHANGE = 2 }; /* Linux's RENAME_* */
+/* A file replaces a file, a folder an empty folder; NODE_NO_REPLACE: -EEXIST instead. */
 must_check int node_rename(struct node *from, const char *path, struct node *to_from,
-                           const char *to_path);
+                           const char *to_path, unsigned flags);
 /* The node's path into the buffer; its length with the NUL, or -ERANGE, -ENOENT (removed). */
 must_check long node_path(struct node *n, char *buffer, size_t bytes);
 struct node_entry { uint64_t inode, order; enum node_kind kind; char name[FILE_NAME_MAX + 1]; };
@@ -87,7 +90,7 @@ struct file_operations {
 enum { /* Linux's open flags */
     O_ACCESS = 3, O_RDONLY = 0, O_WRONLY = 1, O_RDWR = 2, O_CREAT = 0100, O_EXCL = 0200,
     O_TRUNC = 01000, O_APPEND = 02000, O_NONBLOCK = 04000, O_DIRECTORY = 0200000,
-    O_CLOEXEC = 02000000,
+    O_CLOEXEC = 02000000, O_PATH = 010000000,
 };
 struct file {
     uint32_t references;
@@ -98,9 +101,15 @@ struct file {
     uint64_t offset;
 };
 
-must_check int file_open(struct node *from, const char *path, unsigned flags, struct file **out);
+/* `mode`: of a file that it makes. */
+must_check int file_open(struct node *from, const char *path, unsigned flags, unsigned mode,
+                         struct file **out);
 must_check struct file *file_new(const struct file_operations *operations, unsigned flags);
 void file_get(struct file *f);
+static inline bool file_writes(const struct file *f)
+{
+    return (f->flags & O_ACCESS) == O_WRONLY || (f->flags & O_ACCESS) == O_RDWR;
+}
 void file_put(struct file *f);
 long file_read(struct file *f, void *to, size_t bytes, uint64_t at);
 long file_write(struct file *f, const void *from, size_t bytes, uint64_t at);
@@ -108,6 +117,8 @@ long file_write(struct file *f, const void *from, size_t bytes, uint64_t at);
 /* ---- descriptors of a process ---- */
 struct file *fd_file(struct process *p, int fd);             /* a reference, or NULL */
 uint64_t fd_count(const struct process *p);                  /* that are in use */
+/* Descriptors are below it. Those that a process had before it lowered the limit stay. */
+int fd_limit(const struct process *p);
 /* The lowest free one from `lowest` on; takes the reference over, unless -EMFILE. */
 must_check int fd_new(struct process *p, struct file *f, int lowest);
 must_check int fd_set(struct process *p, int fd, struct file *f);     /* closes what was there */

@@ -169,7 +169,7 @@ void file_import_init(void)
     if (!cache.disk)
         return;
     struct frame *f = frame_alloc(FRAME_PAGE);
-    if (!f || node_make(node_root(), "import", NODE_FOLDER, true, &n)) {
+    if (!f || node_make(node_root(), "import", NODE_FOLDER, 0555, true, &n)) {
         printk("import: no memory");
         return;
     }

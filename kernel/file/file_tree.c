@@ -24,7 +24,7 @@ static struct {
     unsigned count;
 } tree = {.lock = LOCK_INIT(RANK_FILE, "file tree")};
 
-struct component { const char *name; size_t length; };
+struct component { const char *name; size_t length; bool folder; /* a slash is behind it */ };
 
 static struct node **hash_slot(const struct node *parent, const char *name, size_t length)
 {
@@ -121,6 +121,7 @@ static int walk(struct node *from, const char *path, struct component *last, str
             if (component_is(c, ".") || component_is(c, ".."))
                 return -EEXIST; /* T3 */
             *last = c;
+            last->folder = *path == '/';
             break;
         }
         int error = step(at, c, &at);
@@ -170,18 +171,27 @@ static unsigned depth(const struct node *n)
     return d;
 }
 
-static struct node *node_alloc(struct component c, enum node_kind kind)
+/* The caller's, or NULL. kalloc() gives zeros. */
+static char *name_copy(struct component c)
+{
+    char *name = kalloc(c.length + 1);
+    if (name)
+        memcpy(name, c.name, c.length);
+    return name;
+}
+
+static struct node *node_alloc(struct component c, enum node_kind kind, unsigned mode)
 {
     struct node *n = kalloc(sizeof(*n));
-    char *name = kalloc(c.length + 1);
+    char *name = name_copy(c);
     if (!n || !name) {
         kfree(n);
         kfree(name);
         return NULL;
     }
-    memcpy(name, c.name, c.length);
     n->name = name;
     n->kind = kind;
+    n->mode = mode;
     n->references = 1;
     n->time_ns = arch_time_ns();
     list_init(&n->children);
@@ -189,7 +199,7 @@ static struct node *node_alloc(struct component c, enum node_kind kind)
     return n;
 }
 
-int node_make(struct node *from, const char *path, enum node_kind kind, bool system,
+int node_make(struct node *from, const char *path, enum node_kind kind, unsigned mode, bool system,
               struct node **out)
 {
     struct component c;
@@ -198,6 +208,8 @@ int node_make(struct node *from, const char *path, enum node_kind kind, bool sys
     int error = walk(from, path, &c, &parent);
     if (!error && child_find(parent, c))
         error = -EEXIST;
+    else if (!error && c.folder && kind != NODE_FOLDER)
+        error = -EISDIR;
     else if (!error && !parent->parent && parent != &tree.root)
         error = -ENOENT; /* a removed folder, still somebody's working folder */
     else if (!error && parent->read_only && !system)
@@ -205,7 +217,7 @@ int node_make(struct node *from, const char *path, enum node_kind kind, bool sys
     else if (!error && (tree.count >= FILE_NODES_MAX || depth(parent) >= FILE_DEPTH_MAX))
         error = -ENOSPC;
     if (!error) {
-        struct node *n = node_alloc(c, kind);
+        struct node *n = node_alloc(c, kind, mode);
         if (n) {
             n->inode = ++tree.next_inode;
             tree.count++;
@@ -230,8 +242,10 @@ int node_remove(struct node *from, const char *path, bool folder)
         error = -ENOENT;
     else if (!error && parent->read_only)
         error = -EROFS;
-    else if (!error && (n->kind == NODE_FOLDER) != folder)
-        error = folder ? -ENOTDIR : -EISDIR;
+    else if (!error && (folder || c.folder) && n->kind != NODE_FOLDER)
+        error = -ENOTDIR;
+    else if (!error && !folder && n->kind == NODE_FOLDER)
+        error = -EISDIR;
     else if (!error && (!list_empty(&n->children) || (folder && parent == &tree.root)))
         error = list_empty(&n->children) ? -EBUSY : -ENOTEMPTY;
     if (!error)
@@ -239,7 +253,7 @@ int node_remove(struct node *from, const char *path, bool folder)
     lock_release(&tree.lock);
     if (!error)
         node_put(n);
-    return error == -EEXIST ? -EINVAL : error;
+    return error != -EEXIST ? error : folder ? -EINVAL : -EISDIR;
 }
 
 static bool is_inside(const struct node *n, const struct node *folder)
@@ -250,59 +264,90 @@ static bool is_inside(const struct node *n, const struct node *folder)
     return false;
 }
 
-/* Files only replace files; a folder is renamed to a free name. */
-int node_rename(struct node *from, const char *path, struct node *to_from, const char *to_path)
+/* What stands against giving n the place of `old` (NULL: a free one), or against an exchange of
+ * both. Lock held. */
+static int rename_check(struct node *n, struct node *old, struct node *to_parent, bool exchange)
 {
-    struct component c, d;
-    struct node *parent, *to_parent, *n = NULL, *old = NULL;
+    bool folder = n->kind == NODE_FOLDER, over_folder = old && old->kind == NODE_FOLDER;
+    if (!folder && n->kind != NODE_MEMORY)
+        return -EXDEV; /* a file's bytes may leave the read-only parts of the tree only as a copy */
+    if (is_inside(to_parent, n))
+        return -EINVAL;
+    if (depth(to_parent) + folder >= FILE_DEPTH_MAX)
+        return -ENOSPC;
+    if (!old || exchange)
+        return 0;
+    if (folder != over_folder)
+        return folder ? -ENOTDIR : -EISDIR;
+    return list_empty(&old->children) ? 0 : -ENOTEMPTY;
+}
+
+struct place { struct node *parent, *node; struct component name; };
+
+/* Lock held. Its node is NULL if nothing has that name. */
+static int place_find(struct place *p, struct node *from, const char *path)
+{
+    int error = walk(from, path, &p->name, &p->parent);
+    if (error)
+        return error == -EEXIST ? -EBUSY : error;
+    p->node = child_find(p->parent, p->name);
+    if (!p->parent->parent && p->parent != &tree.root)
+        return -ENOENT; /* a removed folder, still somebody's working folder */
+    return 0;
+}
+
+static int places_check(const struct place *a, const struct place *b, unsigned flags)
+{
+    bool exchange = flags & NODE_EXCHANGE;
+    if (!a->node || (exchange && !b->node))
+        return -ENOENT;
+    if (b->node && (flags & NODE_NO_REPLACE))
+        return -EEXIST;
+    if (a->parent->read_only || b->parent->read_only)
+        return -EROFS;
+    if ((a->name.folder || (b->name.folder && !exchange)) && a->node->kind != NODE_FOLDER)
+        return -ENOTDIR;
+    if (exchange && b->name.folder && b->node->kind != NODE_FOLDER)
+        return -ENOTDIR;
+    int error = rename_check(a->node, b->node, b->parent, exchange);
+    return error || !exchange ? error : rename_check(b->node, a->node, a->parent, true);
+}
+
+int node_rename(struct node *from, const char *path, struct node *to_from, const char *to_path,
+                unsigned flags)
+{
+    struct place a, b = {.node = NULL};
     char *name = NULL;
     lock_acquire(&tree.lock);
-    int error = walk(from, path, &c, &parent);
+    int error = place_find(&a, from, path);
     if (!error)
-        error = walk(to_from, to_path, &d, &to_parent);
-    if (!error && !(n = child_find(parent, c)))
-        error = -ENOENT;
+        error = place_find(&b, to_from, to_path);
+    if (!error && a.node && a.node == b.node && !(flags & NODE_NO_REPLACE))
+        goto out; /* two ways to write one name */
+    if (!error)
+        error = places_check(&a, &b, flags);
+    if (!error && !(flags & NODE_EXCHANGE) && !(name = name_copy(b.name)))
+        error = -ENOMEM;
     if (error)
         goto out;
-    old = child_find(to_parent, d);
-    if (old == n)
-        goto out;
-    error = -ENOENT; /* a removed folder, still somebody's working folder */
-    if (!to_parent->parent && to_parent != &tree.root)
-        goto out;
-    error = -EROFS;
-    if (parent->read_only || to_parent->read_only || parent == &tree.root)
-        goto out;
-    error = -EXDEV; /* a file's bytes may leave the read-only parts of the tree only as a copy */
-    if (n->kind != NODE_MEMORY && n->kind != NODE_FOLDER)
-        goto out;
-    error = old && old->kind == NODE_FOLDER ? -EISDIR : -EINVAL;
-    if ((old && (old->kind == NODE_FOLDER || n->kind == NODE_FOLDER)) || is_inside(to_parent, n))
-        goto out;
-    error = -ENOSPC;
-    if (depth(to_parent) + (n->kind == NODE_FOLDER) >= FILE_DEPTH_MAX)
-        goto out;
-    error = -ENOMEM;
-    name = kalloc(d.length + 1);
-    if (!name)
-        goto out;
-    memcpy(name, d.name, d.length);
-    if (old)
-        child_unlink(old);
-    child_unlink(n);
-    char *old_name = n->name;
-    n->name = name;
-    name = old_name;
-    child_link(to_parent, n);
-    error = 0;
+    child_unlink(a.node);
+    if (b.node)
+        child_unlink(b.node);
+    char **free_name = flags & NODE_EXCHANGE ? &b.node->name : &name;
+    char *old = a.node->name;
+    a.node->name = *free_name;
+    *free_name = old;
+    child_link(b.parent, a.node);
+    if (flags & NODE_EXCHANGE)
+        child_link(a.parent, b.node);
 out:
     lock_release(&tree.lock);
-    if (!error && name) {
+    if (name) {
         kfree(name);
-        if (old)
-            node_put(old);
+        if (b.node)
+            node_put(b.node);
     }
-    return error == -EEXIST ? -EINVAL : error;
+    return error;
 }
 
 long node_path(struct node *n, char *buffer, size_t bytes)
@@ -351,15 +396,15 @@ bool node_next(struct node *folder, uint64_t order, struct node_entry *out)
     return found;
 }
 
-static void make_first(const char *path, enum node_kind kind, bool read_only)
+static void make_first(const char *path, enum node_kind kind, unsigned mode)
 {
     struct node *n;
-    int error = node_make(&tree.root, path, kind, true, &n);
+    int error = node_make(&tree.root, path, kind, mode, true, &n);
     if (error && error != -EEXIST)
         panic("files: cannot make %s: %d", path, error);
     if (error)
         return;
-    n->read_only = read_only;
+    n->read_only = mode == 0555;
     node_put(n);
 }
 
@@ -371,14 +416,15 @@ void file_tree_init(void)
     tree.root.name = "";
     tree.root.references = 1;
     tree.root.read_only = true;
+    tree.root.mode = 0555;
     tree.root.inode = tree.next_inode = 1;
-    make_first("bin", NODE_FOLDER, true);
-    make_first("dev", NODE_FOLDER, true);
-    make_first("etc", NODE_FOLDER, false);
-    make_first("tmp", NODE_FOLDER, false);
-    make_first("export", NODE_FOLDER, false);
-    make_first("dev/console", NODE_CONSOLE, false);
-    make_first("dev/tty", NODE_CONSOLE, false);
-    make_first("dev/null", NODE_NULL, false);
+    make_first("bin", NODE_FOLDER, 0555);
+    make_first("dev", NODE_FOLDER, 0555);
+    make_first("etc", NODE_FOLDER, 0755);
+    make_first("tmp", NODE_FOLDER, 01777);
+    make_first("export", NODE_FOLDER, 0755);
+    make_first("dev/console", NODE_CONSOLE, 0666);
+    make_first("dev/tty", NODE_CONSOLE, 0666);
+    make_first("dev/null", NODE_NULL, 0666);
     ustar_add_modules();
 }

@@ -87,7 +87,7 @@ static int parents_make(char *path, size_t from)
         if (path[i] != '/')
             continue;
         path[i] = 0;
-        int error = node_make(node_root(), path, NODE_FOLDER, true, &n);
+        int error = node_make(node_root(), path, NODE_FOLDER, 0555, true, &n);
         path[i] = '/';
         if (!error) {
             n->read_only = true;
@@ -107,7 +107,7 @@ static int member_add(const struct ustar_source *s, char *path, bool folder, uin
     if (error)
         return error;
     enum node_kind kind = folder ? NODE_FOLDER : s->memory ? NODE_PLACE : NODE_IMPORT;
-    error = node_make(node_root(), path, kind, true, &n);
+    error = node_make(node_root(), path, kind, 0555, true, &n);
     if (error == -EEXIST)
         error = node_find(node_root(), path, &n);
     else if (!error && folder)

@@ -228,10 +228,11 @@ int elf_load(struct process *p, struct node *file, const char *path, const char 
              const char *const *envp, vaddr_t *entry, vaddr_t *stack)
 {
     struct image *i = kalloc(sizeof(*i));
-    const char *wrong = "not a file";
+    const char *wrong;
     if (!i)
         return -ENOMEM;
-    int error = node_has_bytes(file) ? image_read(i, file, &wrong) : -ENOEXEC;
+    bool runs = node_has_bytes(file) && (file->mode & 0111);
+    int error = runs ? image_read(i, file, &wrong) : -EACCES;
     if (error == -ENOEXEC)
         printk("%s: refused: %s", path, wrong);
     for (unsigned k = 0; !error && k < i->header.segment_count; k++)

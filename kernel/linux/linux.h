@@ -27,9 +27,11 @@ long call_with_file(file_call *fn, const uint64_t a[6]);
     X(22, pipe) X(24, sched_yield) X(25, mremap) X(28, madvise) X(32, dup) X(33, dup2) \
     X(34, pause) X(35, nanosleep) X(39, getpid) X(56, clone_entry) X(57, fork_entry) \
     X(58, fork_entry) /* vfork */ X(59, execve) X(60, exit) X(61, wait4) X(62, kill) \
-    X(63, uname) X(72, fcntl) X(74, fsync) X(75, fsync) X(77, ftruncate) X(79, getcwd) \
+    X(63, uname) X(72, fcntl) X(73, flock) X(74, fsync) X(75, fsync) X(77, ftruncate) \
+    X(79, getcwd) \
     X(80, chdir) X(81, fchdir) X(82, rename) X(83, mkdir) X(84, rmdir) X(87, unlink) \
-    X(89, readlink) X(95, umask) X(96, gettimeofday) X(97, getrlimit) X(98, getrusage) \
+    X(89, readlink) X(90, chmod) X(91, fchmod) X(95, umask) X(96, gettimeofday) X(97, getrlimit) \
+    X(98, getrusage) \
     X(99, sysinfo) X(100, times) X(102, zero) /* getuid */ X(104, zero) /* getgid */ \
     X(107, zero) /* geteuid */ X(108, zero) /* getegid */ X(109, zero) /* setpgid */ \
     X(110, getppid) X(111, getpid) /* getpgrp */ X(112, getpid) /* setsid */ X(121, getpgid) \
@@ -39,8 +41,8 @@ long call_with_file(file_call *fn, const uint64_t a[6]);
     X(204, sched_getaffinity) X(217, getdents64) X(218, set_tid_address) X(228, clock_gettime) \
     X(229, clock_getres) X(230, clock_nanosleep) X(231, exit_group) X(234, tgkill) \
     X(257, openat) X(258, mkdirat) X(262, newfstatat) X(263, unlinkat) X(264, renameat) \
-    X(269, faccessat) X(273, zero) /* set_robust_list */ X(292, dup3) X(293, pipe2) \
-    X(302, prlimit64) X(316, renameat) X(318, getrandom)
+    X(268, fchmodat) X(269, faccessat) X(292, dup3) X(293, pipe2) \
+    X(302, prlimit64) X(316, renameat2) X(318, getrandom)
 
 #define LINUX_CALL(number, name) linux_call linux_##name;
 LINUX_CALLS(LINUX_CALL)

@@ -118,6 +118,8 @@ static long transfer(struct file *f, vaddr_t user, uint64_t bytes, uint64_t at, 
 
 static long transfer_at(struct file *f, const uint64_t a[6], bool write)
 {
+    if (!f->node || f->node->kind == NODE_CONSOLE)
+        return -ESPIPE;
     return (int64_t)a[3] < 0 ? -EINVAL : transfer(f, a[1], a[2], a[3], write);
 }
 
@@ -219,12 +221,14 @@ long linux_pipe2(const uint64_t a[6]) { return pipe_make(a[0], (unsigned)a[1]); 
 
 FILE_CALL(fcntl)
 {
-    enum { F_DUPFD = 0, F_GETFD = 1, F_SETFD = 2, F_GETFL = 3, F_SETFL = 4,
+    enum { F_DUPFD = 0, F_GETFD = 1, F_SETFD = 2, F_GETFL = 3, F_SETFL = 4, F_GETLK = 5,
+           F_SETLK = 6, F_SETLKW = 7, F_OFD_GETLK = 36, F_OFD_SETLK = 37, F_OFD_SETLKW = 38,
            F_DUPFD_CLOEXEC = 1030 };
     switch (a[1]) {
     case F_DUPFD:
     case F_DUPFD_CLOEXEC:
-        return copy(f, (int)MIN(a[2], (uint64_t)PROCESS_FILES_MAX), true, a[1] == F_DUPFD_CLOEXEC);
+        return a[2] < (uint64_t)fd_limit(process_this())
+            ? copy(f, (int)a[2], true, a[1] == F_DUPFD_CLOEXEC) : -EINVAL;
     case F_GETFD: return fd_closes_on_exec(process_this(), (int)a[0]);
     case F_SETFD: fd_close_on_exec(process_this(), (int)a[0], a[2] & 1); return 0;
     case F_GETFL: return f->flags & ~(unsigned)(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC);
@@ -232,16 +236,24 @@ FILE_CALL(fcntl)
         f->flags = (f->flags & ~(unsigned)(O_APPEND | O_NONBLOCK))
             | ((unsigned)a[2] & (O_APPEND | O_NONBLOCK));
         return 0;
+    case F_GETLK:
+    case F_SETLK:
+    case F_SETLKW:
+    case F_OFD_GETLK:
+    case F_OFD_SETLK:
+    case F_OFD_SETLKW: return -ENOLCK; /* nobody could be kept out */
     default: return -EINVAL;
     }
 }
 
+FILE_CALL(flock) { return (void)f, (void)a, -ENOLCK; }
+
 /* Files in memory are as safe as they will ever be; containers are what survives. */
-FILE_CALL(fsync) { return (void)f, (void)a, 0; }
+FILE_CALL(fsync) { return (void)a, f->node && f->node->kind != NODE_CONSOLE ? 0 : -EINVAL; }
 
 FILE_CALL(ftruncate)
 {
-    bool ok = f->node && (f->flags & O_ACCESS) != O_RDONLY && (int64_t)a[1] >= 0;
+    bool ok = f->node && file_writes(f) && (int64_t)a[1] >= 0;
     return ok ? node_resize(f->node, a[1]) : -EINVAL;
 }
 

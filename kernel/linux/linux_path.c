@@ -5,7 +5,8 @@
 #include "linux/linux.h"
 
 #define HERE (-100)                    /* AT_FDCWD */
-enum { AT_REMOVEDIR = 0x200, AT_EMPTY_PATH = 0x1000 };
+enum { AT_NO_FOLLOW = 0x100, AT_REMOVEDIR = 0x200, AT_NO_AUTOMOUNT = 0x800,
+       AT_EMPTY_PATH = 0x1000 };
 
 /* A path from user memory, and the node it starts from (with a reference). */
 struct path {
@@ -50,24 +51,37 @@ static long with_path(int fd, vaddr_t user, path_call *fn, void *arg)
 
 /* ---- open ---- */
 
-static long open_path(struct node *from, const char *path, void *flags)
+/* Of what the caller makes. */
+static unsigned masked(uint64_t mode, unsigned bits)
+{
+    return mode & bits & ~process_this()->umask;
+}
+
+struct open_how { unsigned flags, mode; };
+
+static long open_path(struct node *from, const char *path, void *arg)
 {
     struct process *me = process_this();
+    struct open_how *how = arg;
     struct file *f;
-    int result = file_open(from, path, *(unsigned *)flags, &f);
+    int result = file_open(from, path, how->flags, how->mode, &f);
     if (result)
         return result;
     result = fd_new(me, f, 0);
     if (result < 0)
         file_put(f);
-    fd_close_on_exec(me, result, *(unsigned *)flags & O_CLOEXEC);
+    fd_close_on_exec(me, result, how->flags & O_CLOEXEC);
     return result;
 }
 
-static long open_at(int fd, vaddr_t user, unsigned flags) { return with_path(fd, user, open_path, &flags); }
+static long open_at(int fd, vaddr_t user, uint64_t flags, uint64_t mode)
+{
+    struct open_how how = {(unsigned)flags, masked(mode, 07777)};
+    return with_path(fd, user, open_path, &how);
+}
 
-long linux_open(const uint64_t a[6]) { return open_at(HERE, a[0], (unsigned)a[1]); }
-long linux_openat(const uint64_t a[6]) { return open_at((int)a[0], a[1], (unsigned)a[2]); }
+long linux_open(const uint64_t a[6]) { return open_at(HERE, a[0], a[1], a[2]); }
+long linux_openat(const uint64_t a[6]) { return open_at((int)a[0], a[1], a[2], a[3]); }
 
 /* ---- stat ---- */
 
@@ -83,13 +97,13 @@ _Static_assert(sizeof(struct linux_stat) == 144, "Linux's size");
 
 static uint32_t mode_of(const struct node *n)
 {
-    switch (n->kind) {
-    case NODE_FOLDER: return 0040000 | (n->read_only ? 0555 : 0755);
-    case NODE_CONSOLE:
-    case NODE_NULL: return 0020000 | 0666;
-    case NODE_MEMORY: return 0100000 | 0755;
-    default: return 0100000 | 0555;
-    }
+    bool device = n->kind == NODE_CONSOLE || n->kind == NODE_NULL;
+    return n->mode | (n->kind == NODE_FOLDER ? 0040000u : device ? 0020000u : 0100000u);
+}
+
+static bool is_read_only(const struct node *n)
+{
+    return n->kind == NODE_FOLDER ? n->read_only : n->kind == NODE_PLACE || n->kind == NODE_IMPORT;
 }
 
 static long stat_out(const struct node *n, vaddr_t user)
@@ -130,6 +144,8 @@ FILE_CALL(fstat) { return stat_out(f->node, a[1]); }
 long linux_newfstatat(const uint64_t a[6])
 {
     char first;
+    if (a[3] & ~(uint64_t)(AT_NO_FOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH))
+        return -EINVAL;
     if ((a[3] & AT_EMPTY_PATH) && !copy_from_user(&first, a[1], 1) && !first) {
         const uint64_t b[6] = {a[0], a[2]};
         return linux_fstat(b);
@@ -139,18 +155,51 @@ long linux_newfstatat(const uint64_t a[6])
 
 static long access_at(int fd, vaddr_t path, uint64_t mode)
 {
+    enum { MAY_RUN = 1, MAY_WRITE = 2 };
     struct node *n;
-    long error = node_at(fd, path, &n);
+    long error = mode > 7 ? -EINVAL : node_at(fd, path, &n);
     if (error)
         return error;
-    bool read_only = n->kind == NODE_FOLDER ? n->read_only
-                                            : n->kind == NODE_PLACE || n->kind == NODE_IMPORT;
+    if ((mode & MAY_WRITE) && is_read_only(n))
+        error = -EROFS;
+    else if ((mode & MAY_RUN) && !(n->mode & 0111))
+        error = -EACCES;
     node_put(n);
-    return (mode & 2) && read_only ? -EROFS : 0;
+    return error;
 }
 
 long linux_access(const uint64_t a[6]) { return access_at(HERE, a[0], a[1]); }
 long linux_faccessat(const uint64_t a[6]) { return access_at((int)a[0], a[1], a[2]); }
+
+/* ---- modes ---- */
+
+static long mode_set(struct node *n, uint64_t mode)
+{
+    if (!n || is_read_only(n))
+        return n ? -EROFS : -EINVAL;
+    n->mode = mode & 07777;
+    return 0;
+}
+
+static long chmod_at(int fd, vaddr_t path, uint64_t mode)
+{
+    struct node *n;
+    long error = node_at(fd, path, &n);
+    if (error)
+        return error;
+    error = mode_set(n, mode);
+    node_put(n);
+    return error;
+}
+
+long linux_chmod(const uint64_t a[6]) { return chmod_at(HERE, a[0], a[1]); }
+long linux_fchmodat(const uint64_t a[6]) { return chmod_at((int)a[0], a[1], a[2]); }
+FILE_CALL(fchmod) { return mode_set(f->node, a[1]); }
+
+long linux_umask(const uint64_t a[6])
+{
+    return __atomic_exchange_n(&process_this()->umask, (unsigned)a[0] & 0777, __ATOMIC_RELAXED);
+}
 
 /* ---- the working folder ---- */
 
@@ -199,11 +248,10 @@ FILE_CALL(fchdir)
 
 /* ---- making and removing ---- */
 
-static long make_path(struct node *from, const char *path, void *unused)
+static long make_path(struct node *from, const char *path, void *mode)
 {
     struct node *n;
-    int error = node_make(from, path, NODE_FOLDER, false, &n);
-    (void)unused;
+    int error = node_make(from, path, NODE_FOLDER, *(unsigned *)mode, false, &n);
     if (!error)
         node_put(n);
     return error;
@@ -216,8 +264,16 @@ static long remove_path(struct node *from, const char *path, void *folder)
 
 static long remove_at(int fd, vaddr_t user, bool folder) { return with_path(fd, user, remove_path, &folder); }
 
-static long rename_at(int fd, vaddr_t user, int to_fd, vaddr_t to_user)
+static long make_at(int fd, vaddr_t user, uint64_t mode)
 {
+    unsigned kept = masked(mode, 01777);
+    return with_path(fd, user, make_path, &kept);
+}
+
+static long rename_at(int fd, vaddr_t user, int to_fd, vaddr_t to_user, uint64_t flags)
+{
+    if (flags > NODE_EXCHANGE) /* one of them, not both, no other */
+        return -EINVAL;
     struct path *p = kalloc(2 * sizeof(*p));
     if (!p)
         return -ENOMEM;
@@ -225,7 +281,7 @@ static long rename_at(int fd, vaddr_t user, int to_fd, vaddr_t to_user)
     if (!error) {
         error = path_get(&p[1], to_fd, to_user);
         if (!error) {
-            error = node_rename(p[0].from, p[0].text, p[1].from, p[1].text);
+            error = node_rename(p[0].from, p[0].text, p[1].from, p[1].text, (unsigned)flags);
             path_put(&p[1]);
         }
         path_put(&p[0]);
@@ -234,14 +290,23 @@ static long rename_at(int fd, vaddr_t user, int to_fd, vaddr_t to_user)
     return error;
 }
 
-long linux_mkdir(const uint64_t a[6]) { return with_path(HERE, a[0], make_path, NULL); }
-long linux_mkdirat(const uint64_t a[6]) { return with_path((int)a[0], a[1], make_path, NULL); }
+long linux_mkdir(const uint64_t a[6]) { return make_at(HERE, a[0], a[1]); }
+long linux_mkdirat(const uint64_t a[6]) { return make_at((int)a[0], a[1], a[2]); }
 long linux_rmdir(const uint64_t a[6]) { return remove_at(HERE, a[0], true); }
 long linux_unlink(const uint64_t a[6]) { return remove_at(HERE, a[0], false); }
-long linux_unlinkat(const uint64_t a[6]) { return remove_at((int)a[0], a[1], a[2] & AT_REMOVEDIR); }
-long linux_rename(const uint64_t a[6]) { return rename_at(HERE, a[0], HERE, a[1]); }
+long linux_rename(const uint64_t a[6]) { return rename_at(HERE, a[0], HERE, a[1], 0); }
+long linux_renameat(const uint64_t a[6]) { return rename_at((int)a[0], a[1], (int)a[2], a[3], 0); }
 
-long linux_renameat(const uint64_t a[6]) { return rename_at((int)a[0], a[1], (int)a[2], a[3]); }
+long linux_renameat2(const uint64_t a[6])
+{
+    return rename_at((int)a[0], a[1], (int)a[2], a[3], a[4]);
+}
+
+long linux_unlinkat(const uint64_t a[6])
+{
+    bool known = !(a[2] & ~(uint64_t)AT_REMOVEDIR);
+    return known ? remove_at((int)a[0], a[1], a[2] & AT_REMOVEDIR) : -EINVAL;
+}
 
 long linux_readlink(const uint64_t a[6])
 {

@@ -27,7 +27,7 @@ long linux_mmap(const uint64_t a[6])
     long result = -EINVAL;
     if (!node_has_bytes(f->node) || ((a[3] & MAP_SHARED) && (protection & VM_WRITE)))
         result = -ENODEV; /* nothing written to memory ever goes into a file */
-    else if ((f->flags & O_ACCESS) == O_WRONLY)
+    else if (f->flags & O_WRONLY)
         result = -EACCES;
     else if (a[5] % PAGE_BYTES == 0) {
         struct vm_source source = {.node = f->node, .offset_bytes = a[5],
@@ -343,8 +343,6 @@ long linux_sysinfo(const uint64_t a[6])
     return copy_to_user(a[0], &s, sizeof(s));
 }
 
-/* There are no permissions to mask. */
-long linux_umask(const uint64_t a[6]) { return (void)a, 022; }
 /* Every process is a group and a session of its own. */
 long linux_getpgid(const uint64_t a[6]) { return a[0] ? (long)a[0] : process_this()->pid; }
 long linux_zero(const uint64_t a[6]) { return (void)a, 0; }

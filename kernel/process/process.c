@@ -88,6 +88,7 @@ struct process *process_new(const char *path, struct process *parent, struct nod
     list_init(&p->threads);
     list_init(&p->waiters);
     p->cwd = cwd;
+    p->umask = parent ? parent->umask : 022;
     limit_begin(p, parent, NULL);
     if (vm_space_new(p)) {
         kfree(p);
@@ -446,7 +447,7 @@ void process_start_first(void)
     struct file *f;
     int error = process_load("/bin/init", argv, envp, NULL, &b, &p);
     if (!error)
-        error = file_open(node_root(), "/dev/console", O_RDWR, &f);
+        error = file_open(node_root(), "/dev/console", O_RDWR, 0, &f);
     if (error)
         panic("cannot start /bin/init: error %d; %s", -error,
               error == -ENOMEM ? "the machine needs more memory (48 MiB do)" : "is there an initrd?");

@@ -48,6 +48,7 @@ struct process {
     struct file *files[PROCESS_FILES_MAX];
     uint64_t files_close_on_exec;    /* bit by descriptor; file_lock */
     struct node *cwd;
+    unsigned umask;                  /* mode bits that what it makes does not get; atomic */
 
     /* signal.c; lock */
     struct signal_actions *signal_actions; /* NULL: all defaults */
@@ -96,7 +97,7 @@ void process_check(void);                      /* vm_check() of all; panics if o
 void process_start_first(void);                /* /bin/init */
 
 /* elf.c: maps the program into the new process's empty space and builds its first stack.
- * 0, -ENOEXEC (the log says why), -E2BIG, -ENOMEM, -EIO. */
+ * 0, -ENOEXEC (the log says why), -EACCES, -E2BIG, -ENOMEM, -EIO. */
 must_check int elf_load(struct process *p, struct node *image, const char *path,
                         const char *const *argv, const char *const *envp, vaddr_t *entry,
                         vaddr_t *stack);

@@ -213,9 +213,11 @@ static void parse_path(void)
         at++;
         struct node *found = NULL;
         int error = what % 4 == 0   ? node_find(node_root(), to, &found)
-                    : what % 4 == 1 ? node_make(node_root(), to, what & 4 ? NODE_FOLDER : NODE_NULL, false, &found)
+                    : what % 4 == 1 ? node_make(node_root(), to, what & 4 ? NODE_FOLDER : NODE_MEMORY,
+                                                0755, false, &found)
                     : what % 4 == 2 ? node_remove(node_root(), to, what & 4)
-                                    : node_rename(node_root(), path[(turn + 1) % 2], node_root(), to);
+                                    : node_rename(node_root(), path[(turn + 1) % 2], node_root(), to,
+                                                  (what >> 2) % 3);
         char text[FILE_PATH_MAX + 1] = "";
         if (error || !found)
             continue;

@@ -760,7 +760,7 @@ static void linux_values(void)
         {"execve", SYS_execve, {G("/none"), 0, 0}, -ENOENT}, {"execve", SYS_execve, {1, 0, 0}, -EFAULT},
         {"execve", SYS_execve, {G("/bin/sh"), 1, 0}, -EFAULT},
         {"execve", SYS_execve, {G("/bin/sh"), 0, 1}, -EFAULT},
-        {"execve", SYS_execve, {G("/etc"), 0, 0}, -ENOEXEC},
+        {"execve", SYS_execve, {G("/etc"), 0, 0}, -EACCES},
         {"wait4", SYS_wait4, {all, 0, 0, 0}, -ECHILD}, {"wait4", SYS_wait4, {all, 0, 16, 0}, -EINVAL},
         {"rt_sigsuspend", SYS_rt_sigsuspend, {1, 8}, -EFAULT},
         {"rt_sigsuspend", SYS_rt_sigsuspend, {r, 9}, -EINVAL},
