@@ -32,9 +32,7 @@
     X(EPOCH_NO_FLUSH, "epoch", "the superblock with the next epoch is not flushed before work begins") \
     X(EPOCH_LEARN, "epoch", "a group of an epoch that no superblock names ends the log") \
     X(EPOCH_AGAIN, "epoch", "the next epoch may be that of groups behind the end") \
-    X(EPOCH_OPEN, "epoch", "only recovery's last superblock, which is not flushed, has the next epoch") \
     X(EPOCH_PROVES, "epoch", "the start of an epoch does not prove that the log to there was durable") \
-    X(EPOCH_FULL, "epoch", "the table of epochs may fill up in superblocks that are not flushed") \
     X(NO_FLUSH, "superblock", "checkpoint: no flush between what the superblock names and itself") \
     X(SUPERBLOCK_FIRST, "superblock", "the superblock is written before what it names") \
     X(SUPERBLOCK_ONE, "superblock", "only slot A is ever written, over itself") \
@@ -63,10 +61,8 @@
     X(CHECKPOINT_SKIP, "recovery", "recovery leaves a home page alone whose first sector looks new") \
     X(RECOVERY_ORDER, "recovery", "recovery's superblock is not preceded by a flush of the home pages") \
     X(HOME_EARLY, "recovery", "home pages are written from a log that was not flushed") \
-    X(RECOVERY_RELEASE, "recovery", "log and extents are free before recovery's superblock is flushed") \
-    X(SLOT_BACK, "recovery", "a bad slot is overwritten before the pages are durable that it names") \
+    X(SLOT_BACK, "recovery", "home pages are written before the superblock over a bad slot is flushed") \
     X(AREA_NAMED, "recovery", "recovery's first superblock still names the area that was lost") \
-    X(AREA_EARLY, "recovery", "a checkpoint begins before recovery's superblock is flushed") \
     X(RECOVERY_CRC, "recovery", "recovered pages go home without their CRC") \
     X(HOME_SHORT, "recovery", "the last page of a run is not written home") \
     X(IMAGE_KEPT, "recovery", "a freed page's image stays, and goes home") \

@@ -21,9 +21,6 @@
  *       memory that was set aside at begin: applying a commit cannot fail.
  *   C5  No call under the mutex handles more than step_pages metadata pages, nor walks over all
  *       extents: what is old and dirty is counted, and freed extents carry a serial number.
- *   C6  While super_open, recovery's superblock is written and not flushed: the one before it may be what
- *       the next start finds. So nothing that only this needs is given away or overwritten, until a commit
- *       has flushed, or the next checkpoint has before it writes.
  */
 #include "internal.h"
 
@@ -100,8 +97,6 @@ int checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_cr
     c->running = true;
     store->checkpoint_us = now(store);
     store->redo_lsn = redo_lsn;
-    c->flush_first = store->super_open;
-    store->super_open = false;
     if (BUG(BUG_TRUNCATE_EARLY))
         store->keep_lsn = c->scan_lsn;
     extents_age(store);
@@ -221,7 +216,7 @@ static int super_next(struct store *store)
         .redo_lsn = c->redo_lsn, .prev_crc = c->prev_crc, .pages = c->map_pages,
         .scan_lsn = c->scan_lsn, .scan_crc = c->scan_crc, .sequence = newest->sequence + 1,
     };
-    if (!c->recovery || BUG(BUG_NO_EPOCH) || (c->unflushed && !BUG(BUG_EPOCH_OPEN)))
+    if (!c->recovery || BUG(BUG_NO_EPOCH))
         return 0;
     return epoch_begin(&c->next, epoch_next(store), store->end_lsn, newest->scan_lsn);
 }
@@ -301,8 +296,6 @@ int store_checkpoint_write(struct store *store)
     if (!c->running || !c->sealed || c->done)
         return -EINVAL;
     crcs_make(store);
-    if (!error && c->flush_first && !BUG(BUG_AREA_EARLY))
-        error = store->io.flush(store->io.context);
     if (!error && BUG(BUG_SUPERBLOCK_FIRST))
         error = superblock_write(&store->io, &c->next, block);
     if (!error)
@@ -312,7 +305,7 @@ int store_checkpoint_write(struct store *store)
         error = store->io.flush(store->io.context);
     if (!error && !BUG(BUG_SUPERBLOCK_FIRST))
         error = superblock_write(&store->io, &c->next, block);
-    if (!error && !c->unflushed && !BUG(BUG_RELEASE_EARLY))
+    if (!error && !BUG(BUG_RELEASE_EARLY))
         error = store->io.flush(store->io.context);
     if (error && !BUG(BUG_CHECKPOINT_FENCE))
         fence_set(store, error);
@@ -321,13 +314,13 @@ int store_checkpoint_write(struct store *store)
     return error;
 }
 
-void superblock_settled(struct store *store)
+/* The superblock is durable: what only the one before needed is free. */
+static void superblock_settled(struct store *store)
 {
     uint32_t newest = store->super.checkpoint_index;
     uint64_t older = store->super.checkpoints[!newest].scan_lsn;
     bool needed = older && !BUG(BUG_TRUNCATE_EARLY) && !BUG(BUG_KEEP_NEWER);
     store->keep_lsn = needed ? older : store->super.checkpoints[newest].scan_lsn;       /* C3 */
-    store->super_open = false;
     extents_recycle(store);
 }
 
@@ -340,9 +333,7 @@ int store_checkpoint_apply(struct store *store)
     if (!error) {
         store->super = c->next;
         store->epoch = c->next.epochs[c->next.epoch_count - 1].epoch;
-        store->super_open = c->unflushed;
-        if (!c->unflushed || BUG(BUG_RECOVERY_RELEASE))
-            superblock_settled(store);
+        superblock_settled(store);
         if (store->durable_lsn < c->redo_lsn)   /* the flushes covered SPILL groups, too */
             store->durable_lsn = c->redo_lsn;
         store->counters.checkpoints++;

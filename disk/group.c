@@ -552,8 +552,6 @@ int store_group_apply(struct store_group *group)
         store->applied_lsn = group->lsn + group->bytes;
         if (!spilled)
             store->durable_lsn = store->applied_lsn;
-        if (!spilled && store->super_open)
-            superblock_settled(store);          /* the group's flush covered it (C6) */
         store->applied_crc = le32_get(((struct group_disk *)group->buffer)->crc);
         store->counters.groups++;
         store->counters.log_bytes_written += group->bytes;

@@ -139,7 +139,7 @@ static int image_new(struct store *store, uint8_t **image)
 {
     int error = 0;
     if (store->images_max && store->images_held >= store->images_max) {
-        error = store->images_written ? 0 : store->io.flush(store->io.context);
+        error = homes_begin(store);
         if (!error)
             error = images_home(store);
     }

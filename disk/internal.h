@@ -188,9 +188,7 @@ struct checkpoint {
     uint8_t  *map;
     size_t    map_bytes, map_used_bytes;
     uint32_t  map_pages;
-    bool      clean, flush_first;   /* flush_first: the superblock before may not be durable */
-    bool      recovery;         /* also begins the next epoch, unless that has begun: unflushed */
-    bool      unflushed;        /* the next flush will make the superblock durable */
+    bool      clean, recovery;  /* recovery: also begins the next epoch */
     struct superblock next;
 };
 
@@ -199,7 +197,6 @@ struct store {
     struct disk_memory memory;
     const struct disk_clock *clock;
     struct superblock super;    /* as last written */
-    bool      super_open;       /* and no flush covers that yet (C6) */
     uint32_t  flags;
     int       fence;            /* read and written by atomic_fence_* only */
     uint32_t  extent_pages, leaf_bytes, leaves_per_page;
@@ -262,6 +259,8 @@ struct store {
     uint8_t **images;
     uint32_t  images_max;       /* 0: no limit */
     uint64_t  images_held, images_written;
+    bool      homes_begun;      /* homes_begin was called */
+    bool      advance_first;    /* the next start may find a newer checkpoint than this one did */
 
     struct checkpoint checkpoint;
     uint64_t  checkpoint_serial;
@@ -285,6 +284,7 @@ void name_copy(char to[STORE_NAME_BYTES], const char *from);    /* zero filled *
 bool name_equal(const char *a, const char *b);
 
 int  superblock_advance(struct store *store);     /* the next epoch begins; the caller flushes */
+store_must_check int homes_begin(struct store *store);  /* before recovery's first write but this */
 uint32_t epoch_next(const struct store *store);     /* newer than all of which anything is seen */
 int  store_new(const struct disk_io *io, const struct disk_memory *memory,
                const struct superblock *super, struct store **out);
@@ -514,8 +514,8 @@ struct log_reader {
     uint64_t lsn;
     uint64_t verified_from;             /* groups from here on were found valid: no CRC again */
 };
-/* Two sums over all bytes read: equal if they were the same bytes. */
-struct fingerprint { uint64_t sum, weighed; };
+/* Two sums over all bytes read: equal if they were the same bytes. How many records these are. */
+struct fingerprint { uint64_t sum, weighed, records; };
 /* A walk over the groups from a checkpoint's scan LSN. What is lost before its redo LSN is stepped
  * over: only SPILL records lie there, and the commit that needs one will miss it. */
 struct scan {
@@ -540,7 +540,6 @@ uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
 /* checkpoint.c */
 int  checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc);
 void checkpoint_drop(struct store *store);
-void superblock_settled(struct store *store);           /* it is durable: what the one before needed is free */
 void checkpoint_freeze(struct store *store, uint32_t page);     /* it is about to change */
 int  checkpoint_seal_all(struct store *store);
 

@@ -286,6 +286,19 @@ static int chains_link(struct store *store, uint32_t count, uint32_t *by_place)
     return 0;
 }
 
+/* What lies at `offset`. Bytes that arrive with a wrong CRC are read once more: a transfer may have
+ * spoiled them. */
+static int verified_read(const struct store *store, uint64_t offset, void *buffer, size_t bytes,
+                         uint32_t seed, uint32_t crc)
+{
+    for (int i = 0; i < 2; i++) {
+        int error = store_read(store, offset, buffer, bytes);
+        if (error || crc32c(seed, buffer, bytes) == crc || BUG(BUG_META_CRC))
+            return error;
+    }
+    return -EUCLEAN;
+}
+
 static int page_load(struct store *store, uint32_t area, uint32_t page,
                      const struct map_entry_disk *entry)
 {
@@ -294,13 +307,11 @@ static int page_load(struct store *store, uint32_t area, uint32_t page,
         return -ENOMEM;
     store->pages[page].bytes = bytes;
     store->free_pages--;
-    int error = store_read(store, area_page_offset(&store->super, area, page), bytes, BLOCK_BYTES);
+    int error = verified_read(store, area_page_offset(&store->super, area, page), bytes, BLOCK_BYTES,
+                              crc_seed(store->super.uuid, CRC_META, page, 0), le32_get(entry->crc));
     if (error)
         return error;
-    uint32_t crc = crc32c(crc_seed(store->super.uuid, CRC_META, page, 0), bytes, BLOCK_BYTES);
-    if (crc != le32_get(entry->crc) && !BUG(BUG_META_CRC))
-        return -EUCLEAN;
-    store->page_crcs[page] = crc;
+    store->page_crcs[page] = le32_get(entry->crc);
     meta_dirty_set(store, page, BUG(BUG_OTHER_AREA) ? 0 : (uint8_t)(1u << !area));  /* M1 */
     return page_place(store, page, entry);
 }
@@ -322,10 +333,8 @@ int meta_load(struct store *store, uint32_t area)
     struct map_entry_disk *map = store_alloc(store, map_bytes);
     int error = map ? 0 : -ENOMEM;
     if (!error)
-        error = store_read(store, store->super.area_start[area], map, map_bytes);
-    if (!error && crc32c(crc_seed(store->super.uuid, CRC_MAP, info->redo_lsn, 0), map, map_bytes) !=
-                  info->root_crc)
-        error = -EUCLEAN;
+        error = verified_read(store, store->super.area_start[area], map, map_bytes,
+                              crc_seed(store->super.uuid, CRC_MAP, info->redo_lsn, 0), info->root_crc);
     for (uint32_t i = 0; i < info->pages && !error; i++)
         if (le16_get(map[i].kind) != META_FREE)
             error = page_load(store, area, i, &map[i]);

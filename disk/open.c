@@ -6,8 +6,9 @@
  *     scan_verify     scan 1: follows the groups to the end of the log; torn tail or damage
  *     scan_apply      scan 2: applies them in memory; it computes no CRC again, but a sum of both
  *                     scans must say that it has read the bytes that were verified
- *     recovery_end    flush; superblock with the next epoch, pages and metadata home; flush; superblock
- *                     that names these, which the first commit's flush makes durable
+ *     homes_begin     flush; if the newest checkpoint was not found: a superblock without it, flush
+ *     recovery_end    pages and metadata home; flush; superblock with the next epoch that names these;
+ *                     flush
  *
  * Nothing is written before scan 2 is through (I12), but home pages that memory cannot hold (image.c);
  * and recovery takes no log space, so a crash inside it costs only time.
@@ -328,6 +329,8 @@ static int group_replay(struct store *store, const struct scan *scan, struct sto
                   &rule);
 }
 
+/* When memory may not hold an image for each record, some pages go home before the sums can be compared:
+ * then each group is verified once more before it is applied. */
 static int scan_apply(struct store *store, struct log_reader *reader, uint32_t area,
                       const struct fingerprint *seen, struct store_report *report)
 {
@@ -337,7 +340,8 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
         return error;
     scan.until = report->end_lsn;
     store->scan_lsn = scan.base->scan_lsn;
-    reader->verified_from = scan.base->redo_lsn;
+    if (!store->images_max || seen->records <= store->images_max)
+        reader->verified_from = scan.base->redo_lsn;
     while (scan.end < report->end_lsn && !error) {
         int found = log_scan_next(&scan);
         if (found < 0 || (found == 0 && scan.end < report->end_lsn))
@@ -379,15 +383,29 @@ int superblock_advance(struct store *store)
     return error;
 }
 
-/* Pages and metadata home, and a superblock that names them. If the epoch has begun in the one before,
- * that may wait for the flush of the first commit (C6). */
-static int replayed_home(struct store *store, bool begun)
+/* What was read may lie in the disk's cache only, written by a manager that died before its flush: neither
+ * a home page nor an epoch must be newer than the log. And if the next start could find a checkpoint that
+ * this one did not, it must not: pages that count as home there are about to be overwritten. */
+int homes_begin(struct store *store)
+{
+    if (store->homes_begun)
+        return 0;
+    store->homes_begun = true;
+    int error = BUG(BUG_HOME_EARLY) ? 0 : store->io.flush(store->io.context);
+    if (error || !store->advance_first)
+        return error;
+    error = superblock_advance(store);
+    return error || BUG(BUG_SLOT_BACK) || BUG(BUG_EPOCH_NO_FLUSH) ? error
+                                                                  : store->io.flush(store->io.context);
+}
+
+/* Pages and metadata home, and a superblock that names them. */
+static int replayed_home(struct store *store)
 {
     int error = images_home(store);
     if (!error)
         error = checkpoint_begin_at(store, store->end_lsn, store->prev_crc);
     store->checkpoint.recovery = true;
-    store->checkpoint.unflushed = begun;
     if (!error)
         error = checkpoint_seal_all(store);
     if (!error)
@@ -398,29 +416,15 @@ static int replayed_home(struct store *store, bool begun)
     return error;
 }
 
-/* May the next epoch begin in a superblock of its own, written before the pages are durable? Not over a
- * slot that is bad: if it was garbled behind its first sector, and the write is torn there, the superblock
- * comes back that it was, and relies on these pages. Nor if the table of epochs might fill up. */
-static bool epoch_first(const struct store *store, const struct store_report *report)
-{
-    if ((report->slot_bad[0] || report->slot_bad[1]) && !BUG(BUG_SLOT_BACK))
-        return false;
-    return store->super.epoch_count < EPOCH_MAX / 2 || BUG(BUG_EPOCH_FULL);
-}
-
-/* What was read may lie in the disk's cache only, written by a manager that died before its flush.
- * The first flush makes it durable: neither a home page nor an epoch must be newer than the log. */
+/* Three flushes, one after the other: the log that was read; the pages and metadata made of it; the
+ * superblock. No epoch says before that the log was durable, for if its flush had failed once, another
+ * one that works proves nothing of it. */
 static int recovery_end(struct store *store, bool replayed, struct store_report *report)
 {
-    bool flushed = store->images_written;       /* before the first of them */
-    bool first = replayed && epoch_first(store, report);
-    int error = flushed || BUG(BUG_HOME_EARLY) ? 0 : store->io.flush(store->io.context);
-    if (!error && (!replayed || (first && !BUG(BUG_EPOCH_OPEN))))
-        error = superblock_advance(store);
+    store->advance_first |= !replayed;          /* then there is no other */
+    int error = homes_begin(store);
     if (!error && replayed)
-        error = replayed_home(store, first);
-    else if (!error && !BUG(BUG_EPOCH_NO_FLUSH))
-        error = store->io.flush(store->io.context);
+        error = replayed_home(store);
     report->pages = store->images_written;
     store->epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     return error;
@@ -455,6 +459,8 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
         error = 0;                              /* what is left */
     if (!error)
         tail_look(&reader, report);
+    marks_set(store, area);
+    store->advance_first = base == BASE_OLDER || report->slot_bad[0] || report->slot_bad[1];
     if (!error && ((*rule)->action != RECOVERY_EPOCH || read_only))
         error = scan_apply(store, &reader, area, &seen, report);
     log_reader_close(&reader);
@@ -476,7 +482,6 @@ static int recover(struct store *store, struct store_report *report)
         error = log_recover(store, area, base, &rule, report);
     if (error)
         return error;
-    marks_set(store, area);
     store->epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     if (store->flags & STORE_READ_ONLY)
         fence_set(store, -EROFS);

@@ -142,7 +142,9 @@ static void fingerprint_add(struct fingerprint *f, const uint8_t *group, size_t 
         weighed += sum += load64(at + 16);
         weighed += sum += load64(at + 24);
     }
-    *f = (struct fingerprint){ sum, weighed };
+    f->sum = sum;
+    f->weighed = weighed;
+    f->records += le32_get(((const struct group_disk *)group)->records);
 }
 
 /* The group at scan->end or where the ring starts again; none if it ends beyond one lap. */

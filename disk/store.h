@@ -148,7 +148,7 @@ struct store_report {
  *   -EUCLEAN         a store, but damaged: report says where; STORE_READ_ONLY may open what is
  *                    left up to damage_lsn
  *   -EIO, -ENOMEM, -EINVAL
- * Recovery decides validity before it writes anything; it ends with: pages home and metadata,
+ * Recovery decides validity before it writes anything; it ends with: flush, pages home and metadata,
  * flush, superblock with the next epoch, flush.
  */
 struct store;

@@ -225,9 +225,7 @@ static const struct guard guards[] = {
     { BUG_EPOCH_LEARN, "test_one_fault", "commits_since_a_start_survive_its_superblock" },
     { BUG_EPOCH_AGAIN, "test_one_fault", "a_group_behind_the_end_stays_dead" },
     { BUG_EPOCH_NO_FLUSH, "test_unflushed", "a_clean_start_begins_its_epoch_before_work" },
-    { BUG_EPOCH_OPEN, "test_unflushed", "an_epoch_proves_the_log_before_it" },
     { BUG_EPOCH_PROVES, "test_unflushed", "an_epoch_proves_the_log_before_it" },
-    { BUG_EPOCH_FULL, "test_unflushed", "the_table_of_epochs_never_fills" },
     { BUG_GROW_EARLY, "test_grow", "growing_survives_every_crash_state" },
     { BUG_MERGE_LOST, "test_grow", "the_hash_table_grows_and_shrinks" },
 };
