@@ -25,7 +25,7 @@ static const struct {
              "name or a size): check the call"},
     {EIO, "the disk failed. After a commit the outcome is unknown, and the store takes no more "
           "commits: restart it, then look whether the change is there"},
-    {EMFILE, "too many containers, views or handles are open: close some"},
+    {EMFILE, "too many containers, views or handles are open, in this process or in all: close some"},
     {EMSGSIZE, "a message is larger than the one who receives it has room for. From a commit: the transaction made "
                "or freed more objects than one commit can tell; use several. From any other call: an error of "
                "the library"},

@@ -28,6 +28,8 @@ struct ps_layout { const char *type; uint32_t version, bytes; };
  * disk. NULL: the one that PS_STORE names in the environment, or "store"; done by ps_open, too. */
 int ps_connect(const char *store);
 enum { PS_CREATE = 1, PS_EXCLUSIVE = 2, PS_WRITE = 4 }; /* read-only unless PS_WRITE */
+/* -EMFILE: 64 containers are open in this process, or 1 GiB segments of some 240 in all processes. A store
+ * has addresses for 8,192 of them; -ENOSPC: all are taken. */
 ps_container *ps_open(const char *name, int flags, const struct ps_layout *root);
 int ps_close(ps_container *c);
 int ps_delete(const char *name);                        /* -ENOENT; -EBUSY while others have it open */

@@ -308,14 +308,48 @@ static long object_create(vaddr_t at)
     return h;
 }
 
-static int object_destroy(struct object *o)
+struct use { bool writers, kept; };
+
+/* Adds to *arg, a struct use, whether transactions store to pages of the leaf, and whether memory holds
+ * what the manager could not supply again: a version that is not home, or one that a snapshot sees. */
+static void leaf_use(struct leaf *l, void *arg)
+{
+    const unsigned KEPT = PAGE_DIRTY | PAGE_FILLING | PAGE_CLEANING | PAGE_PINNED | PAGE_MAPPED_WRITE | PAGE_AWAY;
+    struct use *use = arg;
+    lock_acquire(&l->lock);
+    for (unsigned i = 0; i < LEAF_PAGES; i++) {
+        const struct page *p = &l->pages[i];
+        use->writers |= p->writer != WRITER_NONE && views[p->writer].state != VIEW_IDLE;
+        use->kept |= p->versions || p->flags & KEPT;
+    }
+    lock_release(&l->lock);
+}
+
+/* The manager's calls find it either whole or dead: the commits that wait are held meanwhile. */
+static bool object_in_use(struct object *o)
+{
+    lock_acquire(&o->lock);
+    bool used = !list_empty(&o->attachments);
+    lock_release(&o->lock);
+    if (used || __atomic_load_n(&o->dirty, __ATOMIC_RELAXED) ||
+        __atomic_load_n(&o->container_lock.state, __ATOMIC_RELAXED))
+        return true;
+    struct use use = {0};
+    leaves_for(o, leaf_use, &use);
+    return use.writers || use.kept;
+}
+
+static int object_destroy(struct object *o, bool if_unused)
 {
     int e = commits_hold(o->commit_port);
     if (e)
         return e;
-    object_die(o, EOWNERDEAD);
+    if (if_unused && object_in_use(o))
+        e = -EBUSY;
+    else
+        object_die(o, EOWNERDEAD);
     commits_go_on(o->commit_port);
-    return 0;
+    return e;
 }
 
 void objects_end(const struct process *owner, const struct port *p)
@@ -332,7 +366,7 @@ void objects_end(const struct process *owner, const struct port *p)
         lock_release(&objects_lock);
         if (!o)
             return;
-        e = object_destroy(o);
+        e = object_destroy(o, false);
         object_put(o);
         arch_serve_shootdown(); /* another thread may be destroying it, and wait for this CPU */
     }
@@ -348,29 +382,19 @@ static long space_call(unsigned number, struct object *o, int pid, uint32_t righ
     return e;
 }
 
-static void leaf_has_writers(struct leaf *l, void *arg)
-{
-    lock_acquire(&l->lock);
-    for (unsigned i = 0; i < LEAF_PAGES; i++) {
-        int writer = l->pages[i].writer;
-        *(bool *)arg |= writer != WRITER_NONE && views[writer].state != VIEW_IDLE;
-    }
-    lock_release(&l->lock);
-}
-
 /* Transactions that stored without declaring are not to lose it: they end first. */
 static long object_encoder(struct object *o, uint64_t encoder)
 {
     uint32_t before = o->encoder;
-    bool writers = false;
+    struct use use = {0};
     if (encoder > KD_ENCODER_ADAPTIVE)
         return -EINVAL;
     o->encoder = (uint32_t)encoder;
     if (encoder == KD_ENCODER_RANGES && before != KD_ENCODER_RANGES)
-        leaves_for(o, leaf_has_writers, &writers);
-    if (writers)
+        leaves_for(o, leaf_use, &use);
+    if (use.writers)
         o->encoder = before;
-    return writers ? -EBUSY : 0;
+    return use.writers ? -EBUSY : 0;
 }
 
 long object_syscall(unsigned number, const uint64_t a[6])
@@ -390,7 +414,7 @@ long object_syscall(unsigned number, const uint64_t a[6])
     if (space)
         result = space_call(number, o, (int)a[0], (uint32_t)a[2]);
     else if (number == KD_OBJECT_DESTROY) {
-        result = object_destroy(o);
+        result = a[1] > 1 ? -EINVAL : object_destroy(o, a[1]);
         if (!result)
             result = handle_close(process_this(), (int)a[0]);
     } else if (number == KD_OBJECT_ENCODER)

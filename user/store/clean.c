@@ -31,6 +31,13 @@ struct clean_batch {
 };
 static struct clean_batch batch;        /* of the cleaner thread */
 
+/* Whoever waits for the lock has it now. */
+static void others_first(void)
+{
+    server_unlock();
+    server_lock();
+}
+
 /* ---- pages go home ---- */
 
 /* Lock held. Pages that were freed or deleted meanwhile are passed over. */
@@ -176,6 +183,46 @@ static int clean_for_kernel(uint64_t pages)
     return r == 0 && found == 0 ? clean_pages(pages) : r;
 }
 
+/* ---- what nobody has open is given up ---- */
+
+void room_wait(void)
+{
+    uint64_t mine = ++server.rooms_wanted;
+    pthread_cond_signal(&server.work);
+    while (server.rooms_done < mine && !server.fenced) pthread_cond_wait(&server.changed, &server.lock);
+}
+
+/* The dirty pages of what is leaving go home. Lock held, dropped for the disk. */
+static int clean_leaving(void)
+{
+    uint64_t cursor = 0, id, page, passed = 0;
+    store_lsn_t lsn;
+    int r = 0;
+    if (server.read_only) return 0; /* the kernel has nothing that could not be read again */
+    while (r == 0 && store_dirty_next(server.store, &cursor, &id, &page, &lsn) == 0) {
+        const struct container *c = container_by_id(id);
+        if (c && c->leaving) batch_add(id, page);
+        if (++passed % CLEAN_BATCH == 0) others_first();
+        r = batch_write_full();
+    }
+    int last = batch_write();
+    return r ? r : last;
+}
+
+/* One object more is free, or many: what was closed first leaves. Lock held, dropped for the disk. */
+static int give_up_idle(bool for_room)
+{
+    unsigned left = OBJECTS_FEW;
+    if (for_room && left >= server.objects) left = server.objects ? server.objects - 1 : 0;
+    if (!idle_choose(left)) return 0;
+    int r = clean_leaving();
+    if (r < 0) return r;
+    gate_enter(true);
+    idle_give_up();
+    gate_leave();
+    return 0;
+}
+
 /* ---- checkpoints ---- */
 
 static void pause_unlocked(long ms)
@@ -183,13 +230,6 @@ static void pause_unlocked(long ms)
     struct timespec time = {.tv_nsec = ms * 1000000};
     server_unlock();
     nanosleep(&time, NULL);
-    server_lock();
-}
-
-/* Whoever waits for the lock has it now. */
-static void others_first(void)
-{
-    server_unlock();
     server_lock();
 }
 
@@ -330,7 +370,8 @@ static bool work_is_due(void)
 {
     return server.stop_token
            || (!server.fenced
-               && (server.clean_wanted || server.credit_low
+               && (server.clean_wanted || server.credit_low || server.idle_due
+                   || server.rooms_done < server.rooms_wanted
                    || server.checkpoints_done < server.checkpoints_wanted
                    || store_should_checkpoint(server.store) || time_is_up()));
 }
@@ -366,9 +407,10 @@ static int work_round(void)
 {
     int r = 0;
     uint64_t wanted = server.checkpoints_wanted, pages = server.clean_wanted;
-    bool low = server.credit_low;
+    uint64_t rooms = server.rooms_wanted;
+    bool low = server.credit_low, idle = server.idle_due, room = server.rooms_done < rooms;
     server.clean_wanted = 0;
-    server.credit_low = false;
+    server.credit_low = server.idle_due = false;
     if (pages) r = clean_for_kernel(pages > CLEAN_MIN ? pages : CLEAN_MIN);
     if (r == 0 && low) r = credits_help();
     if (r == 0 && (wanted > server.checkpoints_done || store_should_checkpoint(server.store)
@@ -379,8 +421,10 @@ static int work_round(void)
         pause_unlocked(RETRY_MS);
         r = 0;
     }
+    if (r == 0 && (idle || room)) r = give_up_idle(room);
     if (r < 0) return r;
     server.checkpoints_done = wanted;
+    server.rooms_done = rooms;
     credits_update(true);
     pthread_cond_broadcast(&server.changed);
     return 0;

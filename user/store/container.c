@@ -2,12 +2,17 @@
  * container.c - containers that were opened since the start: their memory objects and who has them.
  *
  * The disk library's directory is the truth about names, addresses and sizes. Here is what is
- * volatile: a memory object of the kernel per segment, made at the first open and kept until the
- * container is deleted, because pages of a closed container may still be dirty.
+ * volatile: a memory object of the kernel per segment, made at the first open. It is kept when the
+ * last process closes the container, for the next one finds the pages in memory, and room in those
+ * that are half full. But handles are few: of OBJECTS_MANY, those that nobody has open are given up,
+ * the one first that was closed first, once the cleaner has brought their pages home.
  *
  * Invariants
  *   T1  A container with openings exists in the directory (delete refuses it).
  *   T2  Every process in `openings` is attached to all segments with the opening's rights.
+ *   T3  `idle` is 0 exactly while there are openings.
+ *   T4  An object is given up in the gate, when no group is in the air, and only if the kernel finds
+ *       nothing in it that it alone has: so no group that is applied later is about it.
  */
 #include "server.h"
 
@@ -15,6 +20,8 @@
 #include <string.h>
 
 #include "pstore.h"
+
+#define IDLE_TRIES 8
 
 _Static_assert(STORE_SEGMENT_MAX <= 16, "cookie_of keeps 4 bits for the segment");
 
@@ -123,6 +130,7 @@ static int segments_make(struct container *c, const struct store_container *d)
             c->segment[i].first = first;
             c->segment[i].pages = d->segments[i].pages;
             c->segment_count = i + 1;
+            server.objects++;
             kd_object_encoder(c->segment[i].object, c->encoder);
         }
         first += d->segments[i].pages;
@@ -130,17 +138,27 @@ static int segments_make(struct container *c, const struct store_container *d)
     return 0;
 }
 
-/* Forgets everything; the kernel drops the pages. Waits for those who use a handle. */
+/* Its last objects, as many as the kernel lets go; the kernel drops their pages. */
+static int objects_destroy(struct container *c, bool if_unused)
+{
+    int r = 0;
+    while (r == 0 && c->segment_count > 0) {
+        r = (int)kd_object_destroy(c->segment[c->segment_count - 1].object, if_unused);
+        if (r < 0) break;
+        c->segment_count--;
+        server.objects--;
+    }
+    return r;
+}
+
+/* Forgets everything. Waits for those who use a handle. */
 static void container_forget(struct container *c)
 {
     while (c->busy) pthread_cond_wait(&server.changed, &server.lock);
     struct container **at = &server.containers[c->id % CONTAINER_HASH];
     while (*at != c) at = &(*at)->next;
     *at = c->next;
-    for (unsigned i = 0; i < c->segment_count; i++) {
-        kd_object_destroy(c->segment[i].object);
-        KD1(KD_HANDLE_CLOSE, c->segment[i].object);
-    }
+    objects_destroy(c, false);
     free(c->openings);
     free(c->runs);
     free(c->room);
@@ -156,6 +174,7 @@ static int container_load(const struct store_container *d, struct container **ou
         c->id = d->object;
         memcpy(c->name, d->name, sizeof(c->name));
         c->encoder = d->encoder;
+        c->idle = ++server.idle_clock;
         c->next = server.containers[c->id % CONTAINER_HASH];
         server.containers[c->id % CONTAINER_HASH] = c;
     }
@@ -195,6 +214,8 @@ static int opening_add(struct container *c, uint64_t process, uint32_t rights)
     }
     o->count++;
     o->rights |= rights;
+    c->idle = 0;
+    c->leaving = false;
     return 0;
 }
 
@@ -205,6 +226,15 @@ static void opening_end(struct container *c, struct opening *o, bool detach)
         kd_space_detach(process, c->segment[i].object);
     *o = c->openings[--c->opening_count];
     space_process_gone(c, process, detach);
+    if (c->opening_count > 0) return;
+    c->idle = ++server.idle_clock;
+    server.idle_due |= server.objects > OBJECTS_MANY;
+    if (server.idle_due) pthread_cond_signal(&server.work);
+}
+
+static bool others_have_open(const struct container *c, uint64_t process)
+{
+    return c->opening_count > 1 || (c->opening_count == 1 && c->openings[0].process != process);
 }
 
 int container_close(uint64_t process, uint64_t id)
@@ -226,6 +256,42 @@ void process_gone(uint64_t process)
             if (o) opening_end(c, o, false);
         }
     server_unlock();
+}
+
+/* ---- what nobody has open is given up ---- */
+
+/* The one that was closed first, of those that may leave and have not been chosen. */
+static struct container *idle_oldest(void)
+{
+    struct container *oldest = NULL;
+    for (unsigned h = 0; h < CONTAINER_HASH; h++)
+        for (struct container *c = server.containers[h]; c; c = c->next)
+            if (c->idle && !c->leaving && c->id != server.changing && (!oldest || c->idle < oldest->idle))
+                oldest = c;
+    return oldest;
+}
+
+bool idle_choose(unsigned left)
+{
+    unsigned remaining = server.objects;
+    bool chosen = false;
+    struct container *c;
+    while (remaining > left && (c = idle_oldest())) {
+        c->leaving = chosen = true;
+        remaining -= c->segment_count < remaining ? c->segment_count : remaining;
+    }
+    return chosen;
+}
+
+void idle_give_up(void)
+{
+    for (unsigned h = 0; h < CONTAINER_HASH; h++)
+        for (struct container *c = server.containers[h], *next; c; c = next) {
+            next = c->next;
+            bool leaves = c->leaving && !c->busy && c->id != server.changing;
+            c->leaving = false;
+            if (leaves && objects_destroy(c, true) == 0) container_forget(c);
+        }
 }
 
 /* ---- requests ---- */
@@ -264,6 +330,28 @@ static int container_create(const struct wire_open *how)
     return commit_own(ops, how->type[0] ? 2 : 1);
 }
 
+/* A container is deleted: by its user, or by whoever made it and could not open it. From the moment
+ * `changing` is set nobody can open it, so its last user is the caller, whose openings end with the
+ * delete. If the commit fails the container is as it was. Lock held, dropped for the commit. */
+static int delete_object(uint64_t process, uint64_t id)
+{
+    struct container *c = container_by_id(id);
+    if (c && others_have_open(c, process)) return -EBUSY;
+    server.changing = id;
+    server_unlock();
+    struct store_op op = {.type = STORE_OP_DELETE, .object = id};
+    int r = commit_own(&op, 1);
+    server_lock();
+    c = container_by_id(id);
+    if (r == 0 && c) {
+        if (c->opening_count) opening_end(c, c->openings, true);
+        container_forget(c);
+    }
+    server.changing = 0;
+    pthread_cond_broadcast(&server.changed);
+    return r;
+}
+
 static int find_locked(const char *name, struct store_container *d)
 {
     server_lock();
@@ -293,6 +381,26 @@ static int open_found(uint64_t process, const struct wire_open *how, struct wire
     return 0;
 }
 
+/* The same, and tried again when the cleaner has given up what nobody has open. Lock held, dropped
+ * while that is waited for. */
+static int open_with_room(uint64_t process, const struct wire_open *how, struct wire_opened *out)
+{
+    int r = open_found(process, how, out);
+    for (int try = 0; r == -EMFILE && try < IDLE_TRIES; try++) {
+        room_wait();
+        r = open_found(process, how, out);
+    }
+    return r;
+}
+
+/* It was made for this open, which fails: it goes, unless somebody else has opened it. Lock held. */
+static void unmake(uint64_t process, const char *name)
+{
+    struct store_container d;
+    while (server.changing) pthread_cond_wait(&server.changed, &server.lock);
+    if (store_container_find(server.store, name, &d) == 0) (void)delete_object(process, d.object);
+}
+
 int container_open(uint64_t process, const struct wire_open *how, struct wire_opened *out)
 {
     int r = name_check(how->name);
@@ -314,19 +422,13 @@ int container_open(uint64_t process, const struct wire_open *how, struct wire_op
             return -EEXIST;
         }
         server_lock();
-        r = open_found(process, how, out);
+        r = open_with_room(process, how, out);
+        if (r < 0 && r != -ENOENT && out->created) unmake(process, how->name);
         server_unlock();
         if (r != -ENOENT || !(how->flags & PS_CREATE)) return r;
     }
 }
 
-static bool others_have_open(const struct container *c, uint64_t process)
-{
-    return c->opening_count > 1 || (c->opening_count == 1 && c->openings[0].process != process);
-}
-
-/* From the moment `changing` is set nobody can open it, so its last user is the caller, whose
- * openings end with the delete. If the commit fails the container is as it was. */
 int container_delete(uint64_t process, const char *name)
 {
     struct store_container d;
@@ -335,23 +437,7 @@ int container_delete(uint64_t process, const char *name)
     server_lock();
     while (server.changing) pthread_cond_wait(&server.changed, &server.lock);
     r = store_container_find(server.store, name, &d);
-    struct container *c = r == 0 ? container_by_id(d.object) : NULL;
-    if (c && others_have_open(c, process)) r = -EBUSY;
-    if (r == 0) server.changing = d.object;
-    server_unlock();
-    if (r < 0) return r;
-
-    struct store_op op = {.type = STORE_OP_DELETE, .object = d.object};
-    r = commit_own(&op, 1);
-
-    server_lock();
-    c = container_by_id(d.object);
-    if (r == 0 && c) {
-        if (c->opening_count) opening_end(c, c->openings, true);
-        container_forget(c);
-    }
-    server.changing = 0;
-    pthread_cond_broadcast(&server.changed);
+    if (r == 0) r = delete_object(process, d.object);
     server_unlock();
     return r;
 }
@@ -428,16 +514,27 @@ int container_rename(const char *from, const char *to)
     return r;
 }
 
+/* Lock held. */
+static int grown_make(uint64_t id, struct container **c)
+{
+    struct store_container d;
+    *c = container_by_id(id);
+    int r = *c ? store_container_get(server.store, id, &d) : -ENOENT;
+    return r == 0 ? segments_make(*c, &d) : r;
+}
+
 int container_grow(uint64_t id)
 {
     struct store_op op = {.type = STORE_OP_GROW, .object = id};
+    struct container *c;
     int r = commit_own(&op, 1);
     if (r < 0) return r;
-    struct store_container d;
     server_lock();
-    struct container *c = container_by_id(id);
-    r = c ? store_container_get(server.store, id, &d) : -ENOENT;
-    if (r == 0) r = segments_make(c, &d);
+    r = grown_make(id, &c);
+    for (int try = 0; r == -EMFILE && try < IDLE_TRIES; try++) {
+        room_wait();
+        r = grown_make(id, &c);
+    }
     for (unsigned i = 0; r == 0 && i < c->opening_count; i++) {
         int e = attach_all(c, c->openings[i].process, c->openings[i].rights);
         if (e != -ESRCH) r = e; /* -ESRCH: it is ending; CLIENT_GONE will follow */

@@ -7,6 +7,7 @@
 #ifndef USER_STORE_KD_H
 #define USER_STORE_KD_H
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "katydid/abi.h"
@@ -49,9 +50,9 @@ static inline long kd_object_create(struct kd_object_create *o)
 {
     return KD1(KD_OBJECT_CREATE, o);
 }
-static inline long kd_object_destroy(int object)
+static inline long kd_object_destroy(int object, bool if_unused)
 {
-    return KD1(KD_OBJECT_DESTROY, object);
+    return KD2(KD_OBJECT_DESTROY, object, if_unused);
 }
 static inline long kd_space_attach(uint64_t process, int object, uint32_t rights)
 {

@@ -57,6 +57,9 @@ struct container {
     uint64_t id;
     char name[STORE_NAME_BYTES];
     unsigned busy;                  /* users of its handles without the lock: no forgetting */
+    uint64_t idle;                  /* 0: a process has it open; else server.idle_clock when the last
+                                     * one closed it */
+    bool leaving;                   /* the cleaner brings its pages home, to give it up */
     uint32_t encoder;               /* KD_ENCODER_* */
     uint32_t segment_count;
     struct {
@@ -97,6 +100,10 @@ struct server {
     uint64_t credits;               /* granted and not yet spent by a commit */
     uint64_t stop_token;            /* the request to stop, answered by the cleaner; 0: none */
     struct container *containers[CONTAINER_HASH];
+    unsigned objects;               /* of the kernel, one for each segment of these */
+    uint64_t idle_clock;
+    uint64_t rooms_wanted, rooms_done;  /* by who found no handle for an object; looked for, for them */
+    bool idle_due;                  /* there are many objects, and one more of them is not in use */
     unsigned pagers_busy;           /* perhaps wait for the kernel, or for room in the queue */
     uint64_t pagers_done;
     uint64_t last_csn;
@@ -141,6 +148,11 @@ bool process_known(uint64_t process);
 /* The cookie of a kernel object names container and segment. */
 static inline uint64_t cookie_of(uint64_t id, unsigned segment) { return id << 4 | segment; }
 int cookie_page(uint64_t cookie, uint64_t object_page, uint64_t *id, uint64_t *page);
+/* Marks as leaving what nobody has open, those first that were closed first, until so few objects would
+ * be left. Is there any? */
+bool idle_choose(unsigned left);
+/* Gives up what is leaving, if it is not in use after all. In the gate, no group in the air. */
+void idle_give_up(void);
 /* No lock held: requests of clients. */
 int container_open(uint64_t process, const struct wire_open *how, struct wire_opened *out);
 int container_close(uint64_t process, uint64_t id);
@@ -210,6 +222,10 @@ void *unspill_main(void *unused);
 int log_page_read(uint64_t offset, uint32_t crc, void *bytes);
 void *cleaner_main(void *unused);
 void credits_update(bool all);      /* lock held */
+#define OBJECTS_MANY 192u           /* of the 256 handles; from there on some are given up ... */
+#define OBJECTS_FEW  160u           /* ... until there are so few, or all are in use */
+/* Waits until the cleaner has tried to give up an object. Lock held. */
+void room_wait(void);
 /* Between two pieces of the cleaner's work: if a group is in the air and the log has room, waits until
  * it has landed. Lock held. */
 void cleaner_step(void);

@@ -50,7 +50,9 @@ enum kd_call {
 
     /* Memory objects (kernel/store/object.c); object arguments are handles of their manager. */
     KD_OBJECT_CREATE = 1040,  /* (struct kd_object_create *): handle */
-    KD_OBJECT_DESTROY,        /* (object) */
+    KD_OBJECT_DESTROY,        /* (object, only if unused: 0 or 1); its handle is closed. 1: -EBUSY while a
+                               * client has it attached, a transaction stores to it, or memory holds what
+                               * its manager could not supply again: pages that are not home, old versions */
     KD_SPACE_ATTACH,          /* (process id, object, rights): a client may map it from now on; -EPERM
                                * unless it is calling right now, or is a child, or has another one */
     KD_SPACE_DETACH,          /* (process id, object) */
