@@ -2,7 +2,8 @@
  * manager.c - km_*: a manager's side of the kernel's messages, and a client's way to its objects.
  *
  * A process has one port for all its objects; it is published under the name of the first. What a
- * policy leaves out is done here as manager.h says. Commits are answered one at a time.
+ * policy leaves out is done here as manager.h says. Commits are answered, and pages offered for
+ * cleaning, one at a time.
  *
  * Locks: `lock` guards the table of objects while it grows; objects live as long as the process.
  */
@@ -26,7 +27,8 @@ enum { TOKEN_PAGE };                    /* km_request.token of a page; of a lock
 
 struct km_object {
     int handle, flags;
-    uint64_t number, base, pages, cleaned_from;
+    uint64_t number, base, pages;
+    uint64_t cleaned_from;              /* clean_lock; the page behind the one offered last */
     const struct km_ops *ops;
     void *user;
     char name[KD_NAME_MAX];
@@ -34,6 +36,7 @@ struct km_object {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t clean_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct km_object *objects[OBJECTS_MAX];
 static unsigned object_count;
 static int port = -1;
@@ -335,25 +338,35 @@ static void on_commit(const struct kd_message *m)
     pthread_mutex_unlock(&commit_lock);
 }
 
-/* Offers dirty pages to the policy, going on where it stopped last time. */
-static void on_clean(uint64_t wanted)
+/* Dirty pages of the object are offered to its policy: those first that lie behind the one that was
+ * offered last. Once round at most. clean_lock: held. */
+static uint64_t object_clean(struct km_object *o, uint64_t wanted)
 {
     uint8_t bits[INFO_PAGES];
-    struct km_object *o;
-    for (uint64_t i = 0; (o = object_of(i)); i++) {
-        if (!o->ops->clean) continue;
-        for (uint64_t done = 0; done < o->pages && wanted > 0;) {
-            uint64_t from = (o->cleaned_from + done) % o->pages, count = o->pages - from;
-            if (count > INFO_PAGES) count = INFO_PAGES;
-            if (km_resident(o, from, count, bits) < 0) break;
-            for (uint64_t p = 0; p < count && wanted > 0; p++) {
-                if (!(bits[p] & KD_PAGE_DIRTY)) continue;
-                o->ops->clean(o, from + p);
-                wanted--;
-            }
-            done += count;
+    const uint64_t start = o->cleaned_from;
+    for (uint64_t done = 0; done < o->pages && wanted > 0;) {
+        uint64_t from = (start + done) % o->pages, count = o->pages - from;
+        if (count > INFO_PAGES) count = INFO_PAGES;
+        if (count > o->pages - done) count = o->pages - done;
+        if (km_resident(o, from, count, bits) < 0) break;
+        for (uint64_t p = 0; p < count && wanted > 0; p++) {
+            if (!(bits[p] & KD_PAGE_DIRTY)) continue;
+            o->ops->clean(o, from + p);
+            o->cleaned_from = (from + p + 1) % o->pages;
+            wanted--;
         }
+        done += count;
     }
+    return wanted;
+}
+
+static void on_clean(uint64_t wanted)
+{
+    struct km_object *o;
+    pthread_mutex_lock(&clean_lock);
+    for (uint64_t i = 0; wanted > 0 && (o = object_of(i)); i++)
+        if (o->ops->clean) wanted = object_clean(o, wanted);
+    pthread_mutex_unlock(&clean_lock);
 }
 
 static void on_gone(const struct kd_message *m)

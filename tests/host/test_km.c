@@ -1,0 +1,102 @@
+/*
+ * test_km.c - the library of managers (libpstore/manager.c) on a kernel of the test's own.
+ *
+ * Aim     cleaning goes on where it stopped: to clean a whole object, a few pages at a time, looks at each page a
+ *         bounded number of times, not at all that lie before it at every notice. All pages get their turn.
+ * Method  manager.c is compiled in, with calls that answer from one array of dirty bits and count.
+ */
+#define KATYDID_CALL_H /* the calls are these */
+#include "katydid/abi.h"
+
+static long kd_call3(long number, long a, long b, long c);
+static long kd_call4(long number, long a, long b, long c, long d);
+
+#include "libpstore/manager.c"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { OBJECT_PAGES = 10000, WANTED = 16 };
+
+static uint8_t dirty[OBJECT_PAGES];
+static uint64_t looked_at, cleaned, out_of_order, last_cleaned;
+
+static long kd_call3(long number, long a, long b, long c)
+{
+    (void)b, (void)c;
+    if (number == KD_OBJECT_CREATE) {
+        ((struct kd_object_create *)a)->base = KD_STORE_BASE;
+        return 9;
+    }
+    return number == KD_PORT_CREATE ? 8 : 0;
+}
+
+static long kd_call4(long number, long a, long b, long c, long d)
+{
+    (void)a;
+    if (number != KD_OBJECT_INFO)
+        return 0;
+    looked_at += (uint64_t)c;
+    for (long i = 0; i < c; i++)
+        ((uint8_t *)d)[i] = dirty[b + i] ? KD_PAGE_RESIDENT | KD_PAGE_DIRTY : 0;
+    return 0;
+}
+
+static void clean(struct km_object *o, uint64_t page)
+{
+    assert_true(km_address(o) == (void *)KD_STORE_BASE && dirty[page]);
+    dirty[page] = 0;
+    cleaned++;
+    out_of_order += page < last_cleaned;
+    last_cleaned = page;
+}
+
+/* A notice as the kernel sends it. */
+static void notice(uint64_t pages)
+{
+    on_kernel(&(struct kd_message){.kind = (uint32_t)KD_MSG_CLEAN, .word = {pages}});
+}
+
+static void cleaning_goes_on_where_it_stopped(void **state)
+{
+    static const struct km_ops ops = {.clean = clean};
+    struct km_object *o;
+    (void)state;
+    assert_int_equal(km_create("test", OBJECT_PAGES, KM_READ | KM_WRITE | KM_TRANSACTIONAL, &ops, NULL, &o), 0);
+    memset(dirty, 1, sizeof dirty);
+    for (int i = 0; i < OBJECT_PAGES / WANTED; i++)
+        notice(WANTED);
+    assert_int_equal(cleaned, OBJECT_PAGES);
+    assert_int_equal(out_of_order, 0);
+    print_message("%d pages are cleaned, %llu looked at\n", OBJECT_PAGES, (unsigned long long)looked_at);
+    assert_true(looked_at <= OBJECT_PAGES / WANTED * INFO_PAGES);
+}
+
+/* Pages behind the place where it stopped come first, those before it when it has gone round. */
+static void cleaning_goes_round(void **state)
+{
+    (void)state;
+    dirty[5000] = 1;
+    notice(1);
+    assert_int_equal(last_cleaned, 5000);
+    dirty[100] = dirty[7000] = 1;
+    looked_at = 0;
+    notice(1);
+    assert_int_equal(last_cleaned, 7000);
+    notice(1);
+    assert_int_equal(last_cleaned, 100);
+    assert_true(looked_at <= OBJECT_PAGES + INFO_PAGES);
+    notice(1); /* none is dirty: once round, no further */
+    assert_true(looked_at <= 2 * OBJECT_PAGES + 2 * INFO_PAGES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cleaning_goes_on_where_it_stopped),
+        cmocka_unit_test(cleaning_goes_round),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
