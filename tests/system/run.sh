@@ -159,4 +159,9 @@ ok store_in_use_is_said_plainly grep -q 'in use by another QEMU' <<<"$errors"
 kill "$first"
 wait "$first"
 
+today=$(date -u +%F)
+run -c date
+is "the guest knows the date" yes "$([[ $output == "$today "* || $output == "$(date -u +%F) "* ]] && echo yes || echo "no: $output")"
+run --seed 1 -c date
+is "a run that repeats begins in 1970" "1970-01-01" "${output%% *}"
 done_testing

@@ -77,6 +77,11 @@ def test_tab_completes_a_command_and_a_path():
     machine.type("cat /etc/wel\t\x15echo do\x01\x05ne\r", r"\ndone\n.*katydid> ")
 
 
+def test_ctrl_a_is_the_shells():
+    machine.type("ho begun\x01ec\r", r"\nbegun\n.*katydid> ")    # QEMU took it as its own, and what followed
+    machine.type("echo x\x01true; \x05y\r", r"\nxy\n.*katydid> ")
+
+
 def test_two_tabs_list_what_is_possible():
     seen = machine.type("rm\t\t", r"rm-container.*katydid> rm")
     assert "rm " in seen
@@ -151,6 +156,14 @@ def test_the_history_outlives_the_machine():
 
 def test_halt_ends_the_machine():
     machine.type("halt\r", r"halt\n")
+    assert machine.process.wait(ANSWER_TIMEOUT_S) == 0
+    os.remove(STORE)
+
+
+def test_the_escape_key_leaves_qemu():
+    global machine
+    machine = Machine()
+    os.write(machine.here, b"\x1dx")
     assert machine.process.wait(ANSWER_TIMEOUT_S) == 0
     os.remove(STORE)
 

@@ -288,6 +288,16 @@ static int do_true(const struct io *io, int argc, char **argv)
     return 0;
 }
 
+static int do_date(const struct io *io, int argc, char **argv)
+{
+    char text[32];
+    time_t now = time(NULL);
+    (void)argc, (void)argv;
+    strftime(text, sizeof(text), "%F %T UTC", gmtime(&now));
+    dprintf(io->out, "%s\n", text);
+    return 0;
+}
+
 static int do_false(const struct io *io, int argc, char **argv)
 {
     (void)io, (void)argc, (void)argv;
@@ -353,6 +363,7 @@ static const struct {
     {"check", do_check, "walks the kernel's invariants", false},
     {"containers", do_containers, "lists what lies in the store", false},
     {"cp", do_cp, "FROM TO   copies a file, TO may be a folder", true},
+    {"date", do_date, "the time, UTC", false},
     {"dmesg", do_dmesg, "the kernel's log", false},
     {"echo", do_echo, "[WORD ...]   prints its words", false},
     {"env", do_env, "the variables that programs get", false},
