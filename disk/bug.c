@@ -34,11 +34,12 @@ enum bug bug_find(const char *name_or_number)
     return BUG_NONE;
 }
 
-int bug_home_looks_new(struct store *store, unsigned long long number, void *scratch)
+int bug_home_looks_new(struct store *store, unsigned long long number, const void *image,
+                       void *scratch)
 {
     uint64_t offset = store->super.data_start + number * STORE_PAGE_BYTES;
     return store_read(store, offset, scratch, STORE_PAGE_BYTES) == 0 &&
-           !memcmp(scratch, store->images[number], 512);
+           !memcmp(scratch, image, 512);
 }
 #else
 typedef int no_bugs_here;

@@ -128,7 +128,8 @@ enum bug {
 
 struct store;
 /* CHECKPOINT_SKIP: the first sectors of home page `number` and of its recovered image are equal. */
-int bug_home_looks_new(struct store *store, unsigned long long number, void *scratch);
+int bug_home_looks_new(struct store *store, unsigned long long number, const void *image,
+                       void *scratch);
 
 #ifdef KATYDID_BUGS
 struct bug_entry { const char *name, *class, *breaks; };

@@ -2,25 +2,28 @@
  * checkpoint.c - saves the metadata, so that the log before a redo LSN is needed no longer.
  *
  * Ping-pong: the metadata goes to the area that the superblock does not name. Fuzzy: commits go on
- * meanwhile; what they change is newer than the redo LSN and not in the copies.
+ * meanwhile; what they change is newer than the redo LSN and not saved.
  *
  *     begin    the redo LSN is the end of what is applied
  *     next     pages older than it, still dirty, are handed out and go home
- *     seal     part by part: CRCs are entered into copies that were made before their pages were
- *              home; the other changed metadata pages are copied; the next superblock is made
- *     write    CRCs; area and map, flush, superblock, flush
+ *     seal     copies the next part of the changed metadata pages into a buffer; after the last one
+ *              the next superblock is made
+ *     write    the part, with its CRCs; after the last one the map, flush, superblock, flush
  *     apply    log before the older redo LSN and freed extents may be used again
  *
  * Invariants
- *   C1  The copies are the metadata exactly at the redo LSN: operations are not idempotent, so
+ *   C1  What is saved is the metadata exactly at the redo LSN: operations are not idempotent, so
  *       replay needs an exact base. Only CRCs of pages without a later record are newer.
  *   C2  Nothing that the superblock on disk needs is overwritten before the new one is flushed.
  *   C3  The log is kept from the scan LSN of the older of the two checkpoints, so that either
  *       recovers to the same state (I19, I20).
- *   C4  A metadata page that changes while a checkpoint runs is copied before (meta_touch), into
- *       memory that was set aside at begin: applying a commit cannot fail.
+ *   C4  A metadata page that changes before its turn is kept as it was (meta_touch). If there is no
+ *       memory for that, the change is made and the checkpoint given up: applying a commit cannot
+ *       fail. When no log is left nobody commits, and the checkpoint needs none.
  *   C5  No call under the mutex handles more than step_pages metadata pages, nor walks over all
  *       extents: what is old and dirty is counted, and freed extents carry a serial number.
+ *   C6  An entry of store->map describes what is in the area that is being written, once its page
+ *       has had its turn or is kept. `saved` tells one version of a page's bytes from another.
  */
 #include "internal.h"
 
@@ -30,44 +33,55 @@
 void checkpoint_drop(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
-    store_release(store, c->copies, (size_t)c->copy_room * BLOCK_BYTES);
-    store_release(store, c->numbers, c->copy_room * sizeof *c->numbers);
-    store_release(store, c->map, c->map_bytes);
+    for (; c->visited < c->pages; c->visited++) {
+        store_release(store, store->pages[c->visited].kept, BLOCK_BYTES);
+        store->pages[c->visited].kept = NULL;
+    }
     memset(c, 0, sizeof *c);
 }
 
-static int checkpoint_alloc(struct store *store)
+static uint32_t next_sequence(const struct store *store)
 {
-    struct checkpoint *c = &store->checkpoint;
-    c->map_pages = store->page_limit;
-    c->copy_room = store->meta_dirty[c->area];
-    c->map_used_bytes = area_map_bytes(c->map_pages);
-    c->map_bytes = c->map_used_bytes + BLOCK_BYTES;     /* and the superblock's block */
-    c->map = store_alloc(store, c->map_bytes);
-    c->copies = store->memory.alloc(store->memory.context, (size_t)c->copy_room * BLOCK_BYTES);
-    c->numbers = store->memory.alloc(store->memory.context, c->copy_room * sizeof *c->numbers);
-    return c->map && c->copies && c->numbers ? 0 : -ENOMEM;
+    return (uint32_t)store->super.checkpoints[store->super.checkpoint_index].sequence + 1;
 }
 
-/* The page's entry of the map and, if area does not hold it, its copy (C4). */
+/* The page's entry of the map. True: the area does not hold it as it is now. */
+static bool entry_make(struct store *store, uint32_t number)
+{
+    struct meta_page *page = &store->pages[number];
+    struct map_entry_disk *entry = &store->map[number];
+    uint8_t bit = (uint8_t)(1u << store->checkpoint.area);
+    page->serial = store->checkpoint_serial;
+    if (!page->bytes) {
+        memset(entry, 0, sizeof *entry);
+        return false;
+    }
+    entry->kind = le16_of(page->kind);
+    entry->index = le32_of(page->index);
+    bool place = page->kind == META_BUCKET && !BUG(BUG_CHAIN_PLACE);
+    entry->chain = le16_of(place ? page->place : 0);
+    if (page->dirty == 3 || !le32_get(entry->saved))
+        entry->saved = le32_of(next_sequence(store));
+    if (!(page->dirty & bit))
+        return false;
+    meta_dirty_set(store, number, BUG(BUG_AREA_DIRTY) ? 0 : page->dirty & (uint8_t)~bit);
+    return true;
+}
+
+/* The page is about to change, or its number to be used: a checkpoint that still needs it keeps
+ * what is there (C4). */
 void checkpoint_freeze(struct store *store, uint32_t number)
 {
     struct checkpoint *c = &store->checkpoint;
     struct meta_page *page = &store->pages[number];
-    if (!c->running || page->serial == store->checkpoint_serial)
+    if (!c->running || number >= c->pages || page->serial == store->checkpoint_serial ||
+        !entry_make(store, number))
         return;
-    page->serial = store->checkpoint_serial;
-    struct map_entry_disk *entry = (struct map_entry_disk *)(void *)c->map + number;
-    entry->kind = le16_of(page->kind);
-    entry->index = le32_of(page->index);
-    if (page->kind == META_BUCKET)
-        entry->chain = le16_of(BUG(BUG_CHAIN_PLACE) ? 0 : page->place);
-    if (!(page->dirty >> c->area & 1) || never(c->copy_count == c->copy_room))
-        return;
-    memcpy(c->copies + (size_t)c->copy_count * BLOCK_BYTES, page->bytes, BLOCK_BYTES);
-    c->numbers[c->copy_count++] = number;
-    meta_dirty_set(store, number, BUG(BUG_AREA_DIRTY) ? 0
-                                                      : page->dirty & (uint8_t)~(1u << c->area));
+    page->kept = store->memory.alloc(store->memory.context, BLOCK_BYTES);
+    if (page->kept)
+        memcpy(page->kept, page->bytes, BLOCK_BYTES);
+    else
+        c->short_of_memory = true;
 }
 
 static uint64_t now(const struct store *store)
@@ -75,7 +89,7 @@ static uint64_t now(const struct store *store)
     return store->clock ? store->clock->microseconds(store->clock->context) : 0;
 }
 
-int checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc)
+void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc)
 {
     struct checkpoint *c = &store->checkpoint;
     memset(c, 0, sizeof *c);
@@ -87,12 +101,8 @@ int checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_cr
     c->scan_lsn = redo_lsn;
     chains_scan_from(store, &c->scan_lsn, &c->scan_crc);
     meta_header_encode(store, redo_lsn);
-    int error = checkpoint_alloc(store);
-    if (error) {
-        checkpoint_drop(store);
-        return error;
-    }
     store->checkpoint_serial++;
+    c->pages = store->page_limit;
     c->pages_old = store->pages_dirty;
     c->running = true;
     store->checkpoint_us = now(store);
@@ -100,7 +110,6 @@ int checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_cr
     if (BUG(BUG_TRUNCATE_EARLY))
         store->keep_lsn = c->scan_lsn;
     extents_age(store);
-    return 0;
 }
 
 int store_checkpoint_begin(struct store *store)
@@ -111,7 +120,8 @@ int store_checkpoint_begin(struct store *store)
     if (store->checkpoint.running || store->groups[0].state != GROUP_IDLE ||
         store->groups[1].state != GROUP_IDLE)
         return -EBUSY;
-    return checkpoint_begin_at(store, store->applied_lsn, store->applied_crc);
+    checkpoint_begin_at(store, store->applied_lsn, store->applied_crc);
+    return 0;
 }
 
 /* The next dirty page at or after *cursor (extent * pages + page) whose LSN is below `below`.
@@ -182,25 +192,36 @@ static void crcs_enter(struct store *store, uint8_t *copy)
     }
 }
 
-/* A part of what is to be copied; true: that was all. */
-static bool copies_step(struct store *store)
+/* The page's turn: if it is to be saved, it goes into the part. */
+static void page_turn(struct store *store, uint32_t number)
 {
     struct checkpoint *c = &store->checkpoint;
-    const struct map_entry_disk *map = (void *)c->map;
-    uint32_t first = c->copy_count, entered = 0, visits = store->step_pages * VISITS;
-    for (; c->entered < c->enter_end && entered < store->step_pages; c->entered++, entered++)
-        if (le16_get(map[c->numbers[c->entered]].kind) == META_BUCKET)
-            crcs_enter(store, c->copies + (size_t)c->entered * BLOCK_BYTES);
-    while (c->visited < c->map_pages && visits-- &&
-           c->copy_count - first + entered < store->step_pages) {
-        if (store->pages[c->visited].bytes)
-            checkpoint_freeze(store, c->visited);
-        c->visited++;
+    struct meta_page *page = &store->pages[number];
+    uint8_t *copy = store->part + (size_t)c->part_count * BLOCK_BYTES;
+    if (page->kept) {
+        memcpy(copy, page->kept, BLOCK_BYTES);
+        if (le16_get(store->map[number].kind) == META_BUCKET)
+            crcs_enter(store, copy);
+        store_release(store, page->kept, BLOCK_BYTES);
+        page->kept = NULL;
+    } else if (page->serial != store->checkpoint_serial && entry_make(store, number)) {
+        memcpy(copy, page->bytes, BLOCK_BYTES);
+    } else {
+        return;
     }
-    uint64_t handled = c->copy_count - first + entered;
-    if (handled > store->counters.checkpoint_step_pages)
-        store->counters.checkpoint_step_pages = handled;
-    return c->entered == c->enter_end && c->visited == c->map_pages;
+    store->part_numbers[c->part_count++] = number;
+}
+
+/* The next part of what is to be saved; true: that was all. */
+static bool part_make(struct store *store)
+{
+    struct checkpoint *c = &store->checkpoint;
+    uint32_t visits = store->step_pages * VISITS;
+    while (c->visited < c->pages && visits-- && c->part_count < store->step_pages)
+        page_turn(store, c->visited++);
+    if (c->part_count > store->counters.checkpoint_step_pages)
+        store->counters.checkpoint_step_pages = c->part_count;
+    return c->visited == c->pages;
 }
 
 static int super_next(struct store *store)
@@ -213,12 +234,23 @@ static int super_next(struct store *store)
     c->next.flags = c->clean ? FLAG_CLEAN : 0;
     c->next.end_lsn = store->end_lsn;
     c->next.checkpoints[c->area] = (struct checkpoint_info){
-        .redo_lsn = c->redo_lsn, .prev_crc = c->prev_crc, .pages = c->map_pages,
+        .redo_lsn = c->redo_lsn, .prev_crc = c->prev_crc, .pages = c->pages,
         .scan_lsn = c->scan_lsn, .scan_crc = c->scan_crc, .sequence = newest->sequence + 1,
     };
     if (!c->recovery || BUG(BUG_NO_EPOCH))
         return 0;
     return epoch_begin(&c->next, epoch_next(store), store->end_lsn, newest->scan_lsn);
+}
+
+/* The last part: entries behind the last page are zero, to the end of their block. */
+static int seal(struct store *store)
+{
+    struct checkpoint *c = &store->checkpoint;
+    size_t used = c->pages * sizeof *store->map;
+    memset((uint8_t *)store->map + used, 0, area_map_bytes(c->pages) - used);
+    int error = super_next(store);
+    c->sealed = !error;
+    return error;
 }
 
 int store_checkpoint_seal(struct store *store)
@@ -227,90 +259,97 @@ int store_checkpoint_seal(struct store *store)
     int fence = fence_get(store);
     if (fence)
         return fence;
-    if (!c->running || c->sealed)
+    if (!c->running || c->sealed || c->part_count)
         return -EINVAL;
+    if (c->short_of_memory) {
+        checkpoint_drop(store);
+        return -ENOMEM;
+    }
     if (c->pages_old && !BUG(BUG_CHECKPOINT_DIRTY) && !BUG(BUG_DIRTY_FIRST))
         return -EBUSY;
-    if (!c->homes_done)
-        c->enter_end = c->copy_count;   /* later copies have all CRCs */
-    c->homes_done = true;
     if (BUG(BUG_NO_FREEZE))
         meta_header_encode(store, c->redo_lsn);
-    if (!copies_step(store))
-        return -EAGAIN;
-    int error = super_next(store);
-    c->sealed = !error;
-    return error;
+    return part_make(store) ? seal(store) : -EAGAIN;
 }
 
-/* For callers who have the store to themselves. */
-int checkpoint_seal_all(struct store *store)
+int checkpoint_finish(struct store *store)
 {
     int error;
-    while ((error = store_checkpoint_seal(store)) == -EAGAIN)
-        ;
-    return error;
+    while ((error = store_checkpoint_seal(store)) == -EAGAIN) {
+        error = store_checkpoint_write(store);
+        if (error)
+            return error;
+    }
+    return error ? error : store_checkpoint_write(store);
 }
 
-/* Without the mutex: commits no longer reach copies and map. */
-static void crcs_make(struct store *store)
-{
-    struct checkpoint *c = &store->checkpoint;
-    struct map_entry_disk *map = (void *)c->map;
-    const uint8_t *uuid = store->super.uuid;
-    for (uint32_t i = 0; i < c->copy_count; i++)
-        store->page_crcs[c->numbers[i]] = crc32c(crc_seed(uuid, CRC_META, c->numbers[i], 0),
-                                                 c->copies + (size_t)i * BLOCK_BYTES, BLOCK_BYTES);
-    for (uint32_t i = 0; i < c->map_pages; i++)
-        if (le16_get(map[i].kind) != META_FREE)
-            map[i].crc = le32_of(store->page_crcs[i]);
-    c->next.checkpoints[c->area].root_crc = crc32c(crc_seed(uuid, CRC_MAP, c->redo_lsn, 0), c->map,
-                                                   c->map_used_bytes);
-}
+/* ---- without the mutex: commits reach neither the part nor entries of pages that had a turn */
 
-/* Neighbouring pages in one write. */
-static int area_write(struct store *store)
+/* CRCs, then neighbouring pages in one write. */
+static int part_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
     int error = 0;
-    for (uint32_t i = 0, n; i < c->copy_count && !error; i += n) {
-        for (n = 1; i + n < c->copy_count && c->numbers[i + n] == c->numbers[i] + n; n++)
-            ;
-        if (BUG(BUG_AREA_LAST) && i && i + n == c->copy_count)
-            break;
-        error = store->io.write(store->io.context,
-                                area_page_offset(&store->super, c->area, c->numbers[i]),
-                                c->copies + (size_t)i * BLOCK_BYTES, (size_t)n * BLOCK_BYTES);
+    for (uint32_t i = 0; i < c->part_count; i++) {
+        uint32_t number = store->part_numbers[i];
+        uint32_t seed = crc_seed(store->super.uuid, CRC_META, number, 0);
+        store->map[number].crc = le32_of(crc32c(seed, store->part + (size_t)i * BLOCK_BYTES,
+                                                BLOCK_BYTES));
     }
-    if (!error)
-        error = store->io.write(store->io.context, store->super.area_start[c->area], c->map,
-                                c->map_used_bytes);
+    for (uint32_t i = 0, n; i < c->part_count && !error; i += n) {
+        const uint32_t *run = &store->part_numbers[i];
+        for (n = 1; i + n < c->part_count && run[n] == run[0] + n; n++)
+            ;
+        if (BUG(BUG_AREA_LAST) && c->sealed && i + n == c->part_count)
+            break;
+        error = store->io.write(store->io.context, area_page_offset(&store->super, c->area, run[0]),
+                                store->part + (size_t)i * BLOCK_BYTES, (size_t)n * BLOCK_BYTES);
+    }
+    c->part_count = 0;
+    return error;
+}
+
+static int map_write(struct store *store)
+{
+    struct checkpoint *c = &store->checkpoint;
+    uint64_t bytes = area_map_bytes(c->pages);
+    uint32_t seed = crc_seed(store->super.uuid, CRC_MAP, c->redo_lsn, 0);
+    c->next.checkpoints[c->area].root_crc = crc32c(seed, store->map, bytes);
+    return store->io.write(store->io.context, store->super.area_start[c->area], store->map, bytes);
+}
+
+/* What is behind the last part. */
+static int end_write(struct store *store)
+{
+    struct checkpoint *c = &store->checkpoint;
+    bool early = BUG(BUG_NO_FLUSH) || BUG(BUG_SUPERBLOCK_FIRST) ||
+                 (BUG(BUG_RECOVERY_ORDER) && c->recovery);
+    int error = map_write(store);
+    if (!error && !early)
+        error = store->io.flush(store->io.context);
+    if (!error && !BUG(BUG_SUPERBLOCK_FIRST))
+        error = superblock_write(&store->io, &c->next, meta_block(store));
+    if (!error && !BUG(BUG_RELEASE_EARLY))
+        error = store->io.flush(store->io.context);
     return error;
 }
 
 int store_checkpoint_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
-    uint8_t *block = c->map + c->map_used_bytes;
     int error = fence_get(store);
-    if (!c->running || !c->sealed || c->done)
+    if (!c->running || c->done)
         return -EINVAL;
-    crcs_make(store);
-    if (!error && BUG(BUG_SUPERBLOCK_FIRST))
-        error = superblock_write(&store->io, &c->next, block);
+    if (!error && BUG(BUG_SUPERBLOCK_FIRST) && c->sealed)
+        error = superblock_write(&store->io, &c->next, meta_block(store));
     if (!error)
-        error = area_write(store);
-    if (!error && !BUG(BUG_NO_FLUSH) && !BUG(BUG_SUPERBLOCK_FIRST) &&
-        !(BUG(BUG_RECOVERY_ORDER) && c->recovery))
-        error = store->io.flush(store->io.context);
-    if (!error && !BUG(BUG_SUPERBLOCK_FIRST))
-        error = superblock_write(&store->io, &c->next, block);
-    if (!error && !BUG(BUG_RELEASE_EARLY))
-        error = store->io.flush(store->io.context);
+        error = part_write(store);
+    if (!error && c->sealed)
+        error = end_write(store);
     if (error && !BUG(BUG_CHECKPOINT_FENCE))
         fence_set(store, error);
     c->error = error;
-    c->done = true;
+    c->done = error || c->sealed;
     return error;
 }
 

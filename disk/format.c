@@ -9,6 +9,7 @@
 #include "internal.h"
 
 #define LOG_BYTES_DEFAULT (32ull << 20)
+#define PAGES_TO_WORK 64u               /* of metadata, for the first commits */
 #define DIRECTORY_PAGES_MOST 1024u      /* 8,192 containers, as many as a zone has GiB */
 
 /* Next place for `bytes` from *cursor on that leaves slot B's block alone. */
@@ -97,7 +98,7 @@ static int creation_end(const struct disk_io *io, struct superblock *super, void
 
 static int first_pages(struct store *store)
 {
-    int error = meta_reserve(store, 2);
+    int error = meta_reserve(store, PAGES_TO_WORK);
     if (error)
         return error;
     meta_page_new(store, META_HEADER, 0);
@@ -115,22 +116,42 @@ int store_format(const struct disk_io *io, const struct disk_memory *memory,
         return error;
     struct store *store = NULL;
     error = store_new(io, memory, &super, &store);
-    if (!error)
-        error = meta_setup(store);
+    if (!error) {
+        store->group_bytes = group_bytes_choose(options->group_bytes, &super);
+        int tables = tables_setup(store);
+        error = buffers_setup(store) || tables ? -ENOMEM : 0;   /* what opening it takes */
+    }
     if (!error)
         error = first_pages(store);
     if (!error)
-        error = checkpoint_begin_at(store, super.log_bytes, 0);
+        error = creation_begin(io, &super, meta_block(store));
+    if (!error) {
+        checkpoint_begin_at(store, super.log_bytes, 0);
+        error = checkpoint_finish(store);               /* generation 1: slot B */
+    }
     if (!error)
-        error = checkpoint_seal_all(store);
-    if (!error)
-        error = creation_begin(io, &super, store->checkpoint.map +
-                                           store->checkpoint.map_used_bytes);
-    if (!error)
-        error = store_checkpoint_write(store);          /* generation 1: slot B */
-    if (!error)
-        error = creation_end(io, &store->checkpoint.next,
-                             store->checkpoint.map + store->checkpoint.map_used_bytes);
+        error = creation_end(io, &store->checkpoint.next, meta_block(store));
     store_abandon(store);
     return error;
+}
+
+/* ---- how much memory */
+
+static void *alloc_count(void *context, size_t bytes)
+{
+    *(uint64_t *)context += bytes;
+    return NULL;
+}
+
+uint64_t store_memory(const struct disk_io *io, const struct store_options *options)
+{
+    uint64_t bytes = sizeof(struct store) + PAGES_TO_WORK * BLOCK_BYTES;
+    struct store store;
+    memset(&store, 0, sizeof store);
+    store.memory = (struct disk_memory){ .context = &bytes, .alloc = alloc_count };
+    if (geometry_make(options, io->bytes, &store.super))
+        return 0;
+    store.group_bytes = group_bytes_choose(options->group_bytes, &store.super);
+    int tables = tables_setup(&store), buffers = buffers_setup(&store);
+    return tables && buffers ? bytes : 0;
 }

@@ -207,7 +207,8 @@ struct map_entry_disk {
     le16 kind;
     le16 chain;                 /* bucket pages: place in the bucket's chain, from 0 */
     le32 index;                 /* bucket number, or place among the pages of its kind */
-    le32 reserved;
+    le32 saved;                 /* low half of the sequence of the checkpoint that first saved these
+                                 * bytes; 0: not known */
 };
 _Static_assert(sizeof(struct map_entry_disk) == 16, "on-disk size");
 

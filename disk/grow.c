@@ -54,11 +54,11 @@ static void tables_describe(const struct store *store, const struct superblock *
     size_t n = super->area_pages;
     *out = (struct tables){
         { store->pages, store->heads, store->directory, store->names_list, store->use,
-          store->extents, store->page_crcs },
+          store->extents, store->map },
         { n * sizeof *store->pages, n * sizeof *store->heads, n * sizeof *store->directory,
           n * sizeof *store->names_list,
           super->directory_pages_max * CONTAINERS_PER_PAGE * sizeof *store->use,
-          super->extents * sizeof *store->extents, n * sizeof *store->page_crcs },
+          super->extents * sizeof *store->extents, area_map_bytes(super->area_pages) },
     };
 }
 
@@ -92,7 +92,7 @@ static int tables_enlarge(struct store *store, const struct superblock *next)
     store->names_list = new.memory[3];
     store->use = new.memory[4];
     store->extents = new.memory[5];
-    store->page_crcs = new.memory[6];
+    store->map = new.memory[6];
     tables_release(store, &old);
     index_teardown(store, &store->super, &store->index);
     store->index = index;
@@ -133,12 +133,8 @@ int grow_to(struct store *store, uint64_t bytes)
         error = superblock_advance(store);
         return error ? error : store->io.flush(store->io.context);
     }
-    error = checkpoint_begin_at(store, store->applied_lsn, store->applied_crc);
-    if (error)
-        return fence_set(store, error);     /* nothing may be committed into room that no superblock knows */
-    error = checkpoint_seal_all(store);
-    if (!error)
-        error = store_checkpoint_write(store);
+    checkpoint_begin_at(store, store->applied_lsn, store->applied_crc);
+    error = checkpoint_finish(store);
     return error ? error : store_checkpoint_apply(store);
 }
 

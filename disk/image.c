@@ -3,10 +3,12 @@
  *
  * The first record of a page after the redo LSN is complete, so no page is needed that is not built
  * here. Images may be limited in number (store_open_options.image_pages). When there are so many, all
- * go home and their memory is free; a page that the log changes further is read back.
+ * go home and their memory is free; a page that the log changes further is read back. They are found by
+ * a hash of their place on the disk, so what they cost is what the log holds, not what the disk could.
  *
  * Invariants
- *   M1  An image is NULL (the log has nothing of the page), bytes, or HOME: then the leaf has their CRC.
+ *   M1  A page that the log has written so far has an image, or its extent says `homed`: it went home
+ *       from here, and the leaf has its CRC.
  *   M2  A home page is written only when the log that it comes from is durable. Should recovery end
  *       before it is through, the next one builds the same page again, so a torn one does no harm.
  */
@@ -14,49 +16,110 @@
 
 #define HOME_RUN_PAGES 16u
 
-static uint8_t home;
-#define HOME (&home)
-
-static uint8_t **image_place(struct store *store, uint64_t extent, uint32_t page)
+/* There are as many heads as there is room for images, a power of two. */
+static uint32_t *head_of(const struct images *images, uint64_t number)
 {
-    return &store->images[extent * store->extent_pages + page];
+    return &images->entries[number * 0x9e3779b97f4a7c15ull >> 40 & (images->room - 1)].head;
 }
 
-static uint64_t images_total(const struct store *store)
+static struct image *image_find(const struct images *images, uint64_t number)
 {
-    return store->super.extents * store->extent_pages;
+    uint32_t at = images->count ? *head_of(images, number) : 0;
+    while (at && images->entries[at - 1].number != number)
+        at = images->entries[at - 1].next;
+    return at ? &images->entries[at - 1] : NULL;
 }
 
-int images_setup(struct store *store)
+const uint8_t *image_bytes(const struct store *store, uint64_t number)
 {
-    store->images = store_alloc(store, images_total(store) * sizeof *store->images);
-    return store->images ? 0 : -ENOMEM;
+    const struct image *image = image_find(&store->images, number);
+    return image ? image->bytes : NULL;
 }
 
-static void image_release(struct store *store, uint8_t **image, uint8_t *instead)
+static void image_link(struct images *images, uint32_t i)
 {
-    if (*image && *image != HOME) {
-        store_release(store, *image, STORE_PAGE_BYTES);
-        store->images_held--;
-    }
-    *image = instead;
+    uint32_t *head = head_of(images, images->entries[i].number);
+    images->entries[i].next = *head;
+    *head = i + 1;
+}
+
+/* Room for one more. The heads grow along. */
+static int images_grow(struct store *store)
+{
+    struct images *images = &store->images;
+    void *array = images->entries;
+    uint32_t room = images->room;
+    int error = array_grow(store, &array, images->count, &images->room, sizeof *images->entries);
+    images->entries = array;
+    if (images->room == room)
+        return error;
+    for (uint32_t i = 0; i < images->room; i++)
+        images->entries[i].head = 0;
+    for (uint32_t i = 0; i < images->count; i++)
+        image_link(images, i);
+    return 0;
+}
+
+static void image_release(struct store *store, struct image *image)
+{
+    store_release(store, image->bytes, STORE_PAGE_BYTES);
+    image->bytes = NULL;
+}
+
+static void images_clear(struct store *store)
+{
+    struct images *images = &store->images;
+    for (uint32_t i = 0; i < images->count; i++)
+        image_release(store, &images->entries[i]);
+    for (uint32_t i = 0; i < images->room; i++)
+        images->entries[i].head = 0;
+    images->count = 0;
 }
 
 void images_drop(struct store *store)
 {
-    for (uint64_t i = 0; store->images && store->images_held; i++)
-        image_release(store, &store->images[i], NULL);
-    store_release(store, store->images, images_total(store) * sizeof *store->images);
-    store->images = NULL;
+    images_clear(store);
+    store_release(store, store->images.entries, store->images.room * sizeof *store->images.entries);
+    store->images.entries = NULL;
+    store->images.room = 0;
+    store->replaying = false;
 }
 
 void image_drop(struct store *store, uint64_t extent, uint32_t page)
 {
-    if (store->images && !BUG(BUG_IMAGE_KEPT))
-        image_release(store, image_place(store, extent, page), NULL);
+    struct image *image = image_find(&store->images, extent * store->extent_pages + page);
+    store->extents[extent].homed &= (uint16_t)~(1u << page);
+    if (image && !BUG(BUG_IMAGE_KEPT))
+        image_release(store, image);
 }
 
-/* ---- home */
+/* ---- home: in ascending order */
+
+/* Lets entry i of a heap of `count` sink to its place. */
+static void entry_sink(struct image *heap, uint32_t i, uint32_t count)
+{
+    struct image moved = heap[i];
+    for (uint32_t child; (child = 2 * i + 1) < count; i = child) {
+        child += child + 1 < count && heap[child + 1].number > heap[child].number;
+        if (moved.number >= heap[child].number)
+            break;
+        heap[i] = heap[child];
+    }
+    heap[i] = moved;
+}
+
+/* Heapsort: in place, and never slow. The hash's chains are lost. */
+static void entries_sort(struct images *images)
+{
+    for (uint32_t i = images->count / 2; i-- > 0;)
+        entry_sink(images->entries, i, images->count);
+    for (uint32_t left = images->count; left-- > 1;) {
+        struct image largest = images->entries[0];
+        images->entries[0] = images->entries[left];
+        images->entries[left] = largest;
+        entry_sink(images->entries, 0, left);
+    }
+}
 
 static int disk_write_nothing(void *context, uint64_t offset, const void *buffer, size_t bytes)
 {
@@ -64,63 +127,68 @@ static int disk_write_nothing(void *context, uint64_t offset, const void *buffer
     return 0;
 }
 
-/* Writes the run of recovered pages that begins at number, and enters their CRCs. */
-static int run_home(struct store *store, uint64_t number, uint32_t count, uint8_t *buffer)
+/* Writes recovered pages that follow one another on the disk, and enters their CRCs. */
+static int run_home(struct store *store, const struct image *run, uint32_t count, uint8_t *buffer)
 {
     uint32_t n = store->extent_pages;
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t extent = (number + i) / n;
-        uint32_t page = (uint32_t)((number + i) % n), at;
-        struct leaf_disk *leaf = hash_find(store, store->extents[extent].object,
-                                           store->extents[extent].index, &at);
-        uint8_t *image = store->images[number + i];
+        struct extent *extent = &store->extents[run[i].number / n];
+        uint32_t page = (uint32_t)(run[i].number % n), at;
+        struct leaf_disk *leaf = hash_find(store, extent->object, extent->index, &at);
         if (never(!leaf))
             return -EUCLEAN;
         meta_touch(store, at);
-        memcpy(buffer + (size_t)i * STORE_PAGE_BYTES, image, STORE_PAGE_BYTES);
-        leaf_crc(leaf)[page] = le32_of(BUG(BUG_RECOVERY_CRC) ? 0
-                                                            : crc32c(0, image, STORE_PAGE_BYTES));
+        memcpy(buffer + (size_t)i * STORE_PAGE_BYTES, run[i].bytes, STORE_PAGE_BYTES);
+        uint32_t crc = crc32c(0, run[i].bytes, STORE_PAGE_BYTES);
+        leaf_crc(leaf)[page] = le32_of(BUG(BUG_RECOVERY_CRC) ? 0 : crc);
         page_dirty_set(store, leaf, page, false);
+        extent->homed |= (uint16_t)(1u << page);
     }
     if (BUG(BUG_HOME_SHORT) && count > 1)
         count--;
-    return store->io.write(store->io.context, store->super.data_start + number * STORE_PAGE_BYTES,
-                           buffer, (size_t)count * STORE_PAGE_BYTES);
+    return store->io.write(store->io.context,
+                           store->super.data_start + run[0].number * STORE_PAGE_BYTES, buffer,
+                           (size_t)count * STORE_PAGE_BYTES);
 }
 
-static uint64_t run_length(const struct store *store, uint64_t number)
+/* The CRC is entered, the page is left alone. */
+static int run_skip(struct store *store, const struct image *run, uint8_t *buffer)
 {
-    uint64_t total = images_total(store), count = 0;
-    while (count < HOME_RUN_PAGES && number + count < total && store->images[number + count] &&
-           store->images[number + count] != HOME)
+    struct disk_io io = store->io;
+    store->io.write = disk_write_nothing;
+    int error = run_home(store, run, 1, buffer);
+    store->io = io;
+    return error;
+}
+
+/* How many of `left` entries are images that follow one another on the disk. */
+static uint32_t run_length(const struct image *run, uint32_t left)
+{
+    uint32_t count = 0;
+    while (count < HOME_RUN_PAGES && count < left && run[count].bytes &&
+           run[count].number == run[0].number + count)
         count++;
     return count;
 }
 
 static int runs_home(struct store *store, uint8_t *buffer)
 {
+    struct images *images = &store->images;
     int error = 0;
-    for (uint64_t i = 0, count; store->images_held && !error; i += count) {
-        if (never(i >= images_total(store)))
-            return -EUCLEAN;
-        count = run_length(store, i);
-        if (!count) {
+    entries_sort(images);
+    for (uint32_t i = 0, count; i < images->count && !error; i += count ? count : 1) {
+        const struct image *run = &images->entries[i];
+        count = run_length(run, images->count - i);
+        if (BUG(BUG_CHECKPOINT_SKIP) && count &&
+            bug_home_looks_new(store, run->number, run->bytes, buffer)) {
+            error = run_skip(store, run, buffer);
             count = 1;
-            continue;
+        } else if (count) {
+            error = run_home(store, run, count, buffer);
         }
-        if (BUG(BUG_CHECKPOINT_SKIP) && bug_home_looks_new(store, i, buffer)) {
-            struct disk_io io = store->io;      /* the CRC is entered, the page is left alone */
-            store->io.write = disk_write_nothing;
-            count = 1;
-            error = run_home(store, i, 1, buffer);
-            store->io = io;
-        } else {
-            error = run_home(store, i, (uint32_t)count, buffer);
-        }
-        for (uint64_t k = 0; k < count; k++)
-            image_release(store, &store->images[i + k], HOME);
-        store->images_written += count;
+        images->written += count;
     }
+    images_clear(store);
     return error;
 }
 
@@ -134,23 +202,29 @@ int images_home(struct store *store)
 
 /* ---- from the log */
 
-/* Memory for one more image; beyond the limit the others go home first (M2). */
-static int image_new(struct store *store, uint8_t **image)
+/* Memory for one more image. Beyond the limit the others go home first (M2). */
+static int image_new(struct store *store, uint64_t number, struct image **out)
 {
-    int error = 0;
-    if (store->images_max && store->images_held >= store->images_max) {
-        error = homes_begin(store);
+    struct images *images = &store->images;
+    struct image *image = image_find(images, number);       /* of a page that was freed */
+    if (!image) {
+        int error = 0;
+        if (images->limit && images->count >= images->limit) {
+            error = homes_begin(store);
+            if (!error)
+                error = images_home(store);
+        }
         if (!error)
-            error = images_home(store);
+            error = images_grow(store);
+        if (error)
+            return error;
+        image = &images->entries[images->count];
+        *image = (struct image){ .number = number, .head = image->head };
+        image_link(images, images->count++);
     }
-    if (error)
-        return error;
-    uint8_t *bytes = store->memory.alloc(store->memory.context, STORE_PAGE_BYTES);
-    if (!bytes)
-        return -ENOMEM;
-    store->images_held++;
-    *image = bytes;
-    return 0;
+    image->bytes = store->memory.alloc(store->memory.context, STORE_PAGE_BYTES);
+    *out = image;
+    return image->bytes ? 0 : -ENOMEM;
 }
 
 /* The image at home, once more. */
@@ -165,30 +239,31 @@ int image_write(struct store *store, const struct record_disk *record,
                 struct leaf_disk *leaf, uint32_t page, uint64_t lsn)
 {
     const uint8_t *data = (const uint8_t *)(record + 1);
-    uint64_t extent = le64_get(leaf->physical), base = le64_get(record->base);
-    uint8_t **image = image_place(store, extent, page);
+    uint64_t extent = le64_get(leaf->physical), number = extent * store->extent_pages + page;
+    uint64_t base = le64_get(record->base);
     uint32_t type = le16_get(record->type);
     bool full = type == RECORD_PAGE_FULL, logged = type == RECORD_PAGE_LOGGED;
     bool change = !full && !logged && base;
+    struct image *image = image_find(&store->images, number);
+    bool here = image && image->bytes, homed = store->extents[extent].homed >> page & 1;
     int error = 0;
-    if (change && (!*image || base != le64_get(leaf_lsn(store, leaf)[page])))
+    if (change && ((!here && !homed) ||
+                   base != le64_get(leaf_lsn(store, leaf)[page])))
         return -EUCLEAN;                /* the first record after a redo LSN must be complete */
-    bool back = change && *image == HOME;
-    if (!*image || *image == HOME)
-        error = image_new(store, image);
-    if (!error && back)
-        error = image_back(store, extent * store->extent_pages + page,
-                           le32_get(leaf_crc(leaf)[page]), *image);
+    if (!here)
+        error = image_new(store, number, &image);
+    if (!error && !here && change)
+        error = image_back(store, number, le32_get(leaf_crc(leaf)[page]), image->bytes);
     if (error)
         return error;
     if (logged)
-        return logged_read(store, record, lsn, *image);
+        return logged_read(store, record, lsn, image->bytes);
     if (full)
-        memcpy(*image, data, STORE_PAGE_BYTES);
+        memcpy(image->bytes, data, STORE_PAGE_BYTES);
     else {
         if (!base && !BUG(BUG_ZERO_BASE))
-            memset(*image, 0, STORE_PAGE_BYTES);
-        runs_apply(*image, data, le32_get(record->data_bytes));
+            memset(image->bytes, 0, STORE_PAGE_BYTES);
+        runs_apply(image->bytes, data, le32_get(record->data_bytes));
     }
     return 0;
 }

@@ -51,13 +51,16 @@ struct superblock {
 
 /* ---- metadata pages */
 
+#define PART_PAGES 64u          /* read or written in one request */
+
 struct meta_page {
     uint8_t *bytes;             /* NULL: the page number is free */
-    uint32_t index;             /* bucket number, or place in the list of its kind */
+    uint8_t *kept;              /* as it was when the running checkpoint began; NULL: not needed */
+    uint32_t index;             /* bucket number, or place in the list of its kind; free: next free */
     uint32_t next;              /* bucket pages: next page of the chain, 0 ends it */
-    uint64_t serial;            /* newest checkpoint that knows it, or that it is newer than */
-    uint16_t kind;
+    uint32_t serial;            /* the newest checkpoint that needs no more of what is in `bytes` */
     uint16_t place;             /* bucket pages: how many of its chain are before it */
+    uint8_t  kind;
     uint8_t  dirty;             /* bit a: changed since area a saved it */
 };
 
@@ -78,6 +81,7 @@ enum extent_state { EXTENT_FREE, EXTENT_CLAIMED, EXTENT_USED, EXTENT_FREED, EXTE
 struct extent {
     uint64_t object, index;     /* USED: whose; FREED: index is the checkpoint */
     uint16_t dirty;             /* bit p: page p is newer in the log than at home */
+    uint16_t homed;             /* bit p: recovery has built page p and written it home */
     uint8_t  state;
 };
 
@@ -98,19 +102,19 @@ struct container_use {
 
 /* ---- groups and their claims */
 
-/* CLAIM_UNWRITTEN: pages of an extent that a transaction claims. */
-enum claim_kind { CLAIM_EXTENT = 1, CLAIM_PAGE, CLAIM_PAGE_FREED, CLAIM_UNWRITTEN };
+/* CLAIM_UNWRITTEN: pages of an extent that a transaction claims. CLAIM_NAME: of an object, set or unset. */
+enum claim_kind { CLAIM_EXTENT = 1, CLAIM_PAGE, CLAIM_PAGE_FREED, CLAIM_UNWRITTEN, CLAIM_NAME };
 
 struct claim {
-    uint64_t object, key;       /* extent index, or page */
+    uint64_t object, key;       /* extent index, or page, or hash of a name */
     uint64_t value;             /* extent number; page: the commit record's place in the group;
-                                 * UNWRITTEN: bit p: page p */
+                                 * UNWRITTEN: bit p: page p; NAME: 2 * its place in names, + 1: set */
     uint32_t next;              /* in the chain of its hash head, index + 1 */
     uint32_t head;              /* of another chain, whose number is this element's; index + 1 */
     uint32_t kind;
 };
 
-/* A directory operation that is planned and not applied. */
+/* A directory operation that is planned and not applied; those on names of objects are claims. */
 struct planned_op {
     uint32_t type;              /* enum record_type */
     uint32_t first_gib, gib;
@@ -133,6 +137,8 @@ struct store_group {
     uint32_t  claim_count, claim_room;
     struct planned_op *ops;
     uint32_t  op_count, op_room;
+    char    (*names)[STORE_NAME_BYTES];
+    uint32_t  name_count, name_room, names_set;     /* of which so many are set, not unset */
     uint32_t  pages_wanted;     /* metadata pages that applying may take at most, but for ... */
     uint32_t  leaves_wanted;    /* new leaves */
     /* the transaction being built */
@@ -174,22 +180,32 @@ struct store_chain {
 };
 
 struct checkpoint {
-    bool      running, homes_done, sealed, done;
+    bool      running, sealed, done;
+    bool      short_of_memory;  /* a page could not be kept */
     int       error;
     uint32_t  area;
     uint64_t  redo_lsn, scan_lsn, cursor;
     uint32_t  prev_crc, scan_crc;
     uint64_t  pages_old;        /* dirty data pages older than the redo LSN */
-    uint8_t  *copies;           /* room for all pages that are to be saved */
-    uint32_t *numbers;          /* whose they are */
-    uint32_t  copy_room, copy_count;
-    uint32_t  enter_end, entered;   /* copies that were made before all pages were home */
-    uint32_t  visited;          /* page numbers below it are copied, or need not be */
-    uint8_t  *map;
-    size_t    map_bytes, map_used_bytes;
-    uint32_t  map_pages;
+    uint32_t  pages;            /* metadata pages when it began: numbers below this */
+    uint32_t  visited;          /* of these, the numbers below this have had their turn */
+    uint32_t  part_count;       /* pages in the part that is to be written */
     bool      clean, recovery;  /* recovery: also begins the next epoch */
     struct superblock next;
+};
+
+/* Recovery's pages, found by extent number * extent_pages + page (image.c). */
+struct image {
+    uint64_t  number;
+    uint8_t  *bytes;            /* NULL: the page was freed */
+    uint32_t  next;             /* in the chain of its hash head, index + 1 */
+    uint32_t  head;             /* of another chain, whose number is this element's; index + 1 */
+};
+
+struct images {
+    struct image *entries;
+    uint32_t  count, room, limit;       /* limit 0: none */
+    uint64_t  written;          /* pages that went home */
 };
 
 struct store {
@@ -219,10 +235,14 @@ struct store {
     /* metadata */
     bool      loaded, extents_entered;  /* by an earlier attempt: cleared before the next */
     struct meta_page *pages;    /* super.area_pages of them; page 0 is the header */
-    uint32_t *page_crcs;        /* as last saved or loaded; checkpoint.c, without the mutex */
+    struct map_entry_disk *map; /* of each page as it was last saved or loaded (checkpoint.c) */
+    uint8_t  *part;             /* PART_PAGES pages on their way to or from an area, and a block */
+    uint32_t  part_numbers[PART_PAGES];
     uint32_t  meta_dirty[2];    /* pages with dirty bit a */
     uint32_t  page_limit;       /* page numbers in use are below it */
     uint32_t  free_pages;       /* page numbers without a page */
+    uint32_t  free_number;      /* a list of them by `index`; 0 ends it */
+    uint32_t  fresh_number;     /* from here on none was ever used */
     uint32_t *heads;            /* bucket -> first page */
     uint32_t *directory, *names_list;   /* page numbers by place */
     uint32_t  directory_count, names_count;
@@ -255,15 +275,14 @@ struct store {
     uint32_t  seen_count, seen_room;
     uint64_t  scan_lsn;         /* recovery: where the scan began */
 
-    /* recovery: images of replayed pages by extent number * extent_pages + page (image.c); else NULL */
-    uint8_t **images;
-    uint32_t  images_max;       /* 0: no limit */
-    uint64_t  images_held, images_written;
+    /* recovery */
+    bool      replaying;        /* pages are rebuilt, too: in `images` */
+    struct images images;
     bool      homes_begun;      /* homes_begin was called */
     bool      advance_first;    /* the next start may find a newer checkpoint than this one did */
 
     struct checkpoint checkpoint;
-    uint64_t  checkpoint_serial;
+    uint32_t  checkpoint_serial;
     uint32_t  step_pages;       /* a call under the mutex copies so many metadata pages at most */
     struct store_stats counters;
 };
@@ -286,6 +305,9 @@ bool name_equal(const char *a, const char *b);
 int  superblock_advance(struct store *store);     /* the next epoch begins; the caller flushes */
 store_must_check int homes_begin(struct store *store);  /* before recovery's first write but this */
 uint32_t epoch_next(const struct store *store);     /* newer than all of which anything is seen */
+int  tables_setup(struct store *store);             /* whose size the superblock gives */
+int  buffers_setup(struct store *store);
+size_t group_bytes_choose(size_t wanted, const struct superblock *super);
 int  store_new(const struct disk_io *io, const struct disk_memory *memory,
                const struct superblock *super, struct store **out);
 
@@ -353,6 +375,10 @@ void meta_page_drop(struct store *store, uint32_t page);
 void meta_touch(struct store *store, uint32_t page);        /* before each change of its bytes */
 void meta_dirty_set(struct store *store, uint32_t page, uint8_t areas);
 void meta_header_encode(struct store *store, uint64_t redo_lsn);
+static inline void *meta_block(const struct store *store)   /* scratch for one block */
+{
+    return store->part + (size_t)PART_PAGES * BLOCK_BYTES;
+}
 int  meta_load(struct store *store, uint32_t area);
 uint64_t area_map_bytes(uint32_t area_pages);
 uint64_t area_page_offset(const struct superblock *super, uint32_t area, uint32_t page);
@@ -486,7 +512,7 @@ int  logged_read(struct store *store, const struct record_disk *record, uint64_t
 void seen_drop(struct store *store);
 
 /* image.c */
-store_must_check int images_setup(struct store *store);
+const uint8_t *image_bytes(const struct store *store, uint64_t number);     /* NULL: none */
 store_must_check int images_home(struct store *store);
 void images_drop(struct store *store);
 void image_drop(struct store *store, uint64_t extent, uint32_t page);
@@ -538,10 +564,10 @@ int  log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage);
 uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
 
 /* checkpoint.c */
-int  checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc);
+void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc);
 void checkpoint_drop(struct store *store);
 void checkpoint_freeze(struct store *store, uint32_t page);     /* it is about to change */
-int  checkpoint_seal_all(struct store *store);
+int  checkpoint_finish(struct store *store);    /* for who has the store to himself: seals, writes */
 
 /* grow.c */
 int  grow_to(struct store *store, uint64_t bytes);

@@ -10,6 +10,8 @@
  */
 #include "internal.h"
 
+#define PART_BYTES ((PART_PAGES + 1) * (size_t)BLOCK_BYTES)
+
 uint64_t area_map_bytes(uint32_t area_pages)
 {
     uint64_t bytes = (uint64_t)area_pages * sizeof(struct map_entry_disk);
@@ -43,16 +45,18 @@ int meta_setup(struct store *store)
 {
     uint32_t n = store->super.area_pages;
     store->pages = store_alloc(store, n * sizeof *store->pages);
-    store->page_crcs = store_alloc(store, n * sizeof *store->page_crcs);
+    store->map = store_alloc(store, area_map_bytes(n));
+    store->part = store->memory.alloc(store->memory.context, PART_BYTES);
     store->heads = store_alloc(store, n * sizeof *store->heads);
     store->directory = store_alloc(store, n * sizeof *store->directory);
     store->names_list = store_alloc(store, n * sizeof *store->names_list);
     store->use = store_alloc(store, store->super.directory_pages_max * CONTAINERS_PER_PAGE *
                                     sizeof *store->use);
-    if (!store->pages || !store->page_crcs || !store->heads || !store->directory ||
+    if (!store->pages || !store->map || !store->part || !store->heads || !store->directory ||
         !store->names_list || !store->use)
         return -ENOMEM;
     store->free_pages = n;
+    store->fresh_number = 1;
     return 0;
 }
 
@@ -66,6 +70,8 @@ static void pages_drop(struct store *store)
         memset(store->pages, 0, n * sizeof *store->pages);
     memset(store->meta_dirty, 0, sizeof store->meta_dirty);
     store->free_pages = n;
+    store->free_number = 0;
+    store->fresh_number = 1;
     store->page_limit = store->directory_count = store->names_count = 0;
 }
 
@@ -74,7 +80,8 @@ void meta_teardown(struct store *store)
     uint32_t n = store->super.area_pages;
     pages_drop(store);
     store_release(store, store->pages, n * sizeof *store->pages);
-    store_release(store, store->page_crcs, n * sizeof *store->page_crcs);
+    store_release(store, store->map, area_map_bytes(n));
+    store_release(store, store->part, PART_BYTES);
     store_release(store, store->heads, n * sizeof *store->heads);
     store_release(store, store->directory, n * sizeof *store->directory);
     store_release(store, store->names_list, n * sizeof *store->names_list);
@@ -114,21 +121,31 @@ void meta_trim(struct store *store)
     }
 }
 
+/* A page number that is not in use; 0: there is none. */
+static uint32_t number_take(struct store *store)
+{
+    uint32_t number = store->free_number;
+    if (number)
+        store->free_number = store->pages[number].index;
+    else if (store->fresh_number < store->super.area_pages)
+        number = store->fresh_number++;
+    return number;
+}
+
 uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index)
 {
-    uint32_t page = kind == META_HEADER ? 0 : 1;
-    while (page < store->super.area_pages && store->pages[page].bytes)
-        page++;
-    if (page == store->super.area_pages || !store->spare_count)
+    uint32_t page = kind == META_HEADER ? 0 : number_take(store);
+    if ((!page && kind != META_HEADER) || !store->spare_count)
         return 0;
     uint8_t *bytes = store->spare;
     memcpy(&store->spare, bytes, sizeof store->spare);
     store->spare_count--;
     if (!BUG(BUG_META_OLD))
         memset(bytes, 0, BLOCK_BYTES);
-    store->pages[page] = (struct meta_page){ .bytes = bytes, .index = index,
-                                             .kind = (uint16_t)kind,
-                                             .serial = store->checkpoint_serial };
+    struct meta_page *meta = &store->pages[page];
+    checkpoint_freeze(store, page);
+    *meta = (struct meta_page){ .bytes = bytes, .index = index, .kind = (uint8_t)kind,
+                                .kept = meta->kept, .serial = meta->serial };
     meta_dirty_set(store, page, 3);
     store->free_pages--;
     if (page >= store->page_limit)
@@ -138,11 +155,14 @@ uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index)
 
 void meta_page_drop(struct store *store, uint32_t page)
 {
-    uint8_t *bytes = store->pages[page].bytes;
+    struct meta_page *meta = &store->pages[page];
+    uint8_t *bytes = meta->bytes;
     meta_touch(store, page);
     meta_dirty_set(store, page, 0);
-    memset(&store->pages[page], 0, sizeof store->pages[page]);
-    while (store->page_limit && !store->pages[store->page_limit - 1].bytes)
+    *meta = (struct meta_page){ .index = store->free_number, .kept = meta->kept,
+                                .serial = meta->serial };
+    store->free_number = page;
+    for (uint32_t i = 0; i < PART_PAGES && !store->pages[store->page_limit - 1].bytes; i++)
         store->page_limit--;
     memcpy(bytes, &store->spare, sizeof store->spare);
     store->spare = bytes;
@@ -210,9 +230,9 @@ static int page_place(struct store *store, uint32_t page, const struct map_entry
 {
     struct meta_page *meta = &store->pages[page];
     uint32_t index = le32_get(entry->index);
-    meta->kind = le16_get(entry->kind);
+    meta->kind = (uint8_t)le16_get(entry->kind);
     meta->index = index;
-    switch (meta->kind) {
+    switch (le16_get(entry->kind)) {
     case META_HEADER:
         return page == 0 ? 0 : -EUCLEAN;
     case META_DIRECTORY:
@@ -299,56 +319,120 @@ static int verified_read(const struct store *store, uint64_t offset, void *buffe
     return -EUCLEAN;
 }
 
-static int page_load(struct store *store, uint32_t area, uint32_t page,
-                     const struct map_entry_disk *entry)
+static uint32_t page_seed(const struct store *store, uint32_t page)
 {
-    uint8_t *bytes = store->memory.alloc(store->memory.context, BLOCK_BYTES);
-    if (!bytes)
+    return crc_seed(store->super.uuid, CRC_META, page, 0);
+}
+
+/* The page's bytes are in `bytes`, unless they could not be read with those beside them (NULL), or
+ * are spoiled. */
+static int page_load(struct store *store, uint32_t area, uint32_t page, const uint8_t *bytes)
+{
+    const struct map_entry_disk *entry = &store->map[page];
+    uint32_t crc = le32_get(entry->crc);
+    struct meta_page *meta = &store->pages[page];
+    meta->bytes = store->memory.alloc(store->memory.context, BLOCK_BYTES);
+    if (!meta->bytes)
         return -ENOMEM;
-    store->pages[page].bytes = bytes;
     store->free_pages--;
-    int error = verified_read(store, area_page_offset(&store->super, area, page), bytes, BLOCK_BYTES,
-                              crc_seed(store->super.uuid, CRC_META, page, 0), le32_get(entry->crc));
+    int error = 0;
+    if (bytes && (crc32c(page_seed(store, page), bytes, BLOCK_BYTES) == crc || BUG(BUG_META_CRC)))
+        memcpy(meta->bytes, bytes, BLOCK_BYTES);
+    else
+        error = verified_read(store, area_page_offset(&store->super, area, page), meta->bytes,
+                              BLOCK_BYTES, page_seed(store, page), crc);
     if (error)
         return error;
-    store->page_crcs[page] = le32_get(entry->crc);
-    meta_dirty_set(store, page, BUG(BUG_OTHER_AREA) ? 0 : (uint8_t)(1u << !area));  /* M1 */
+    meta_dirty_set(store, page, BUG(BUG_OTHER_AREA) ? 0 : (uint8_t)(1u << !area));      /* M1 */
     return page_place(store, page, entry);
+}
+
+/* All pages that the map names, neighbours in one request. */
+static int pages_load(struct store *store, uint32_t area, uint32_t count)
+{
+    int error = 0;
+    for (uint32_t i = 0, n; i < count && !error; i += n ? n : 1) {
+        for (n = 0; n < PART_PAGES && i + n < count && le16_get(store->map[i + n].kind); n++)
+            ;
+        uint64_t offset = area_page_offset(&store->super, area, i);
+        const uint8_t *part = store->part;
+        if (n && store->io.read(store->io.context, offset, store->part, (size_t)n * BLOCK_BYTES))
+            part = NULL;                        /* one by one, then */
+        for (uint32_t k = 0; k < n && !error; k++)
+            error = page_load(store, area, i + k, part ? part + (size_t)k * BLOCK_BYTES : NULL);
+    }
+    return error;
+}
+
+static void numbers_free(struct store *store, uint32_t count)
+{
+    store->page_limit = store->fresh_number = count;
+    for (uint32_t i = count; i-- > 1;)
+        if (!store->pages[i].bytes) {
+            store->pages[i].index = store->free_number;
+            store->free_number = i;
+        }
+}
+
+/* The other area need not be given what it holds: pages of which its map names the same version. What
+ * a checkpoint that was cut off has written there since is known as well: it had changed after the
+ * redo LSN, so the log changes it again. */
+static void other_compare(struct store *store, uint32_t other)
+{
+    const struct checkpoint_info *info = &store->super.checkpoints[other];
+    bool named = info->redo_lsn && info->pages <= store->super.area_pages;
+    uint64_t left = named ? area_map_bytes(info->pages) : 0;
+    uint64_t offset = store->super.area_start[other];
+    uint32_t crc = crc_seed(store->super.uuid, CRC_MAP, info->redo_lsn, 0);
+    uint32_t number = 0;
+    for (size_t bytes; left; left -= bytes, offset += bytes) {
+        bytes = left < PART_BYTES ? (size_t)left : PART_BYTES;
+        if (store_read(store, offset, store->part, bytes))
+            break;
+        crc = crc32c(crc, store->part, bytes);
+        const struct map_entry_disk *theirs = (const void *)store->part;
+        for (size_t i = 0; i < bytes / sizeof *theirs && number < info->pages; i++, number++)
+            if (store->pages[number].bytes && le32_get(theirs[i].saved) &&
+                le32_get(theirs[i].saved) == le32_get(store->map[number].saved) &&
+                le32_get(theirs[i].crc) == le32_get(store->map[number].crc))
+                meta_dirty_set(store, number, 0);
+    }
+    if (left || crc != info->root_crc)          /* it is no map that can be believed */
+        for (uint32_t i = 0; i < store->page_limit; i++)
+            meta_dirty_set(store, i, store->pages[i].bytes ? (uint8_t)(1u << other) : 0);
 }
 
 /* Loads and checks the metadata of one area; whatever was loaded before is dropped. */
 int meta_load(struct store *store, uint32_t area)
 {
     const struct checkpoint_info *info = &store->super.checkpoints[area];
-    uint64_t map_bytes = area_map_bytes(info->pages);
     if (!info->redo_lsn || info->pages < 1 || info->pages > store->super.area_pages)
         return -EUCLEAN;
+    uint64_t map_bytes = area_map_bytes(info->pages);
     if (store->loaded) {
         pages_drop(store);
+        memset(store->map, 0, area_map_bytes(store->super.area_pages));
         memset(store->heads, 0, store->super.area_pages * sizeof *store->heads);
         memset(store->directory, 0, store->super.area_pages * sizeof *store->directory);
         memset(store->names_list, 0, store->super.area_pages * sizeof *store->names_list);
     }
     store->loaded = true;
-    struct map_entry_disk *map = store_alloc(store, map_bytes);
-    int error = map ? 0 : -ENOMEM;
-    if (!error)
-        error = verified_read(store, store->super.area_start[area], map, map_bytes,
+    int error = verified_read(store, store->super.area_start[area], store->map, map_bytes,
                               crc_seed(store->super.uuid, CRC_MAP, info->redo_lsn, 0), info->root_crc);
-    for (uint32_t i = 0; i < info->pages && !error; i++)
-        if (le16_get(map[i].kind) != META_FREE)
-            error = page_load(store, area, i, &map[i]);
-    store->page_limit = info->pages;
-    if (!error && (!store->pages[0].bytes || store->pages[0].kind != META_HEADER))
+    if (!error)
+        error = pages_load(store, area, info->pages);
+    if (!error && store->pages[0].kind != META_HEADER)
         error = -EUCLEAN;
     if (!error)
         error = header_decode(store, info->redo_lsn);
     if (!error && (!list_dense(store->directory, store->directory_count) ||
                    !list_dense(store->names_list, store->names_count)))
         error = -EUCLEAN;
-    store_release(store, map, map_bytes);
     if (error)
         return error;
+    numbers_free(store, info->pages);
+    if (area == store->super.checkpoint_index)
+        other_compare(store, !area);
     size_t buckets_bytes = hash_buckets(store) * sizeof(uint32_t);
     uint32_t *by_place = store_alloc(store, buckets_bytes);
     error = by_place ? chains_link(store, info->pages, by_place) : -ENOMEM;

@@ -16,7 +16,6 @@
 #include "internal.h"
 
 #define GROUP_BYTES_DEFAULT (4u << 20)
-#define STEP_PAGES_DEFAULT 64u
 #define READ_TRIES 3
 
 /* ---- small helpers of all files */
@@ -81,7 +80,7 @@ int store_new(const struct disk_io *io, const struct disk_memory *memory,
     store->leaves_per_page = (uint32_t)(BLOCK_BYTES - sizeof(struct bucket_disk)) /
                              store->leaf_bytes;
     store->groups[0].store = store->groups[1].store = store;
-    store->step_pages = STEP_PAGES_DEFAULT;
+    store->step_pages = PART_PAGES;
     *out = store;
     return 0;
 }
@@ -208,26 +207,20 @@ static int slots_choose(const struct slots *slots, struct superblock *super,
 
 /* ---- the checkpoint to start from */
 
-static int tables_setup(struct store *store)
+/* Asks for all of them, whatever becomes of the first (store_memory counts). */
+int tables_setup(struct store *store)
 {
-    int error = meta_setup(store);
-    if (!error)
-        error = index_setup(store, &store->super, &store->index);
-    if (error)
-        return error;
+    int meta = meta_setup(store), index = index_setup(store, &store->super, &store->index);
     store->extents = store_alloc(store, store->super.extents * sizeof *store->extents);
-    return store->extents ? 0 : -ENOMEM;
+    return meta || index || !store->extents ? -ENOMEM : 0;
 }
 
 /* Now, so that a store that is open can commit without asking for them. */
-static int buffers_setup(struct store *store)
+int buffers_setup(struct store *store)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         store->groups[i].buffer = store->memory.alloc(store->memory.context, store->group_bytes);
-        if (!store->groups[i].buffer)
-            return -ENOMEM;
-    }
-    return 0;
+    return store->groups[0].buffer && store->groups[1].buffer ? 0 : -ENOMEM;
 }
 
 static int area_load(struct store *store, uint32_t area, struct store_report *report)
@@ -335,12 +328,11 @@ static int scan_apply(struct store *store, struct log_reader *reader, uint32_t a
                       const struct fingerprint *seen, struct store_report *report)
 {
     struct scan scan = log_scan_begin(reader, area);
-    int error = images_setup(store);
-    if (error)
-        return error;
+    int error = 0;
+    store->replaying = true;
     scan.until = report->end_lsn;
     store->scan_lsn = scan.base->scan_lsn;
-    if (!store->images_max || seen->records <= store->images_max)
+    if (!store->images.limit || seen->records <= store->images.limit)
         reader->verified_from = scan.base->redo_lsn;
     while (scan.end < report->end_lsn && !error) {
         int found = log_scan_next(&scan);
@@ -372,12 +364,8 @@ int superblock_advance(struct store *store)
     next.generation += BUG(BUG_SAME_SLOT) ? 2 : 1;
     next.flags = 0;
     int error = BUG(BUG_NO_EPOCH) ? 0 : epoch_begin(&next, epoch_next(store), store->end_lsn, store->keep_lsn);
-    void *block = store_alloc(store, BLOCK_BYTES);
-    if (!block)
-        return -ENOMEM;
     if (!error)
-        error = superblock_write(&store->io, &next, block);
-    store_release(store, block, BLOCK_BYTES);
+        error = superblock_write(&store->io, &next, meta_block(store));
     if (!error)
         store->super = next;
     return error;
@@ -403,16 +391,14 @@ int homes_begin(struct store *store)
 static int replayed_home(struct store *store)
 {
     int error = images_home(store);
-    if (!error)
-        error = checkpoint_begin_at(store, store->end_lsn, store->prev_crc);
+    images_drop(store);
+    if (error)
+        return error;
+    checkpoint_begin_at(store, store->end_lsn, store->prev_crc);
     store->checkpoint.recovery = true;
-    if (!error)
-        error = checkpoint_seal_all(store);
-    if (!error)
-        error = store_checkpoint_write(store);
+    error = checkpoint_finish(store);
     if (!error)
         error = store_checkpoint_apply(store);
-    images_drop(store);
     return error;
 }
 
@@ -425,7 +411,7 @@ static int recovery_end(struct store *store, bool replayed, struct store_report 
     int error = homes_begin(store);
     if (!error && replayed)
         error = replayed_home(store);
-    report->pages = store->images_written;
+    report->pages = store->images.written;
     store->epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
     return error;
 }
@@ -504,10 +490,10 @@ static uint64_t now(const struct store_open_options *options)
     return options->clock ? options->clock->microseconds(options->clock->context) : 0;
 }
 
-static size_t group_bytes_choose(const struct store_open_options *options,
-                                 const struct superblock *super)
+/* The largest group that is made, of what the caller wants (0: the default). */
+size_t group_bytes_choose(size_t wanted, const struct superblock *super)
 {
-    uint64_t bytes = options->group_bytes ? options->group_bytes : GROUP_BYTES_DEFAULT;
+    uint64_t bytes = wanted ? wanted : GROUP_BYTES_DEFAULT;
     uint64_t half = super->log_bytes / 2 / BLOCK_BYTES * BLOCK_BYTES;
     bytes = bytes / BLOCK_BYTES * BLOCK_BYTES;
     if (bytes < 2 * BLOCK_BYTES)
@@ -551,10 +537,10 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     store->flags = options->flags;
     store->clock = options->clock;
     store->checkpoint_us = started;
-    if (options->step_pages)
+    if (options->step_pages && options->step_pages < PART_PAGES)
         store->step_pages = options->step_pages;
-    store->group_bytes = group_bytes_choose(options, &super);
-    store->images_max = options->flags & STORE_READ_ONLY ? 0 : options->image_pages;
+    store->group_bytes = group_bytes_choose(options->group_bytes, &super);
+    store->images.limit = options->flags & STORE_READ_ONLY ? 0 : options->image_pages;
     error = recover(store, report);
     if (!error && !(options->flags & STORE_READ_ONLY))
         error = buffers_setup(store);
@@ -586,9 +572,7 @@ int store_close(struct store *store)
         error = store_checkpoint_begin(store);
     store->checkpoint.clean = true;
     if (!error)
-        error = checkpoint_seal_all(store);
-    if (!error)
-        error = store_checkpoint_write(store);
+        error = checkpoint_finish(store);
     store_abandon(store);
     return error;
 }

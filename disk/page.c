@@ -48,8 +48,9 @@ int store_page_read(struct store *store, uint64_t object, uint64_t page, void *b
         return 0;
     }
     uint64_t number = (found.offset_bytes - store->super.data_start) / STORE_PAGE_BYTES;
-    if (store->images && store->images[number]) {
-        memcpy(bytes, store->images[number], STORE_PAGE_BYTES);
+    const uint8_t *image = image_bytes(store, number);
+    if (image) {
+        memcpy(bytes, image, STORE_PAGE_BYTES);
         return 0;
     }
     if (found.dirty && !found.log_offset_bytes)

@@ -78,8 +78,36 @@ static int claim_add(struct store_group *group, enum claim_kind kind, uint64_t o
     return 0;
 }
 
+/* FNV-1a. */
+static uint64_t name_key(const char *name)
+{
+    uint64_t hash = 0xcbf29ce484222325ull;
+    for (uint32_t i = 0; i < STORE_NAME_BYTES && name[i]; i++)
+        hash = (hash ^ (uint8_t)name[i]) * 0x100000001b3ull;
+    return hash;
+}
+
+static int name_add(struct store_group *group, const struct planned_op *op)
+{
+    void *array = group->names;
+    bool set = op->type == RECORD_NAME_SET;
+    int error = array_grow(group->store, &array, group->name_count, &group->name_room,
+                           sizeof *group->names);
+    group->names = array;
+    if (!error)
+        error = claim_add(group, CLAIM_NAME, op->object, name_key(op->name),
+                          2ull * group->name_count + set);
+    if (error)
+        return error;
+    name_copy(group->names[group->name_count++], op->name);
+    group->names_set += set;
+    return 0;
+}
+
 static int op_add(struct store_group *group, const struct planned_op *op)
 {
+    if (op->type == RECORD_NAME_SET || op->type == RECORD_NAME_UNSET)
+        return name_add(group, op);
     void *array = group->ops;
     int error = array_grow(group->store, &array, group->op_count, &group->op_room,
                            sizeof *group->ops);
@@ -96,6 +124,10 @@ void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops)
         *head_of(group, claim->object, claim->key) = claim->next;
         if (claim->kind == CLAIM_EXTENT)
             extent_unclaim(group->store, claim->value);
+        if (claim->kind == CLAIM_NAME) {
+            group->name_count--;
+            group->names_set -= claim->value & 1;
+        }
     }
     group->op_count = BUG(BUG_ABORT_PLANNED) ? group->op_count : ops;
 }
@@ -108,8 +140,10 @@ void plan_clear(struct store_group *group)
     group->pages_wanted = group->leaves_wanted = 0;
     if (group->claim_room > CLAIMS_KEPT) {
         store_release(group->store, group->claims, group->claim_room * sizeof *group->claims);
+        store_release(group->store, group->names, group->name_room * sizeof *group->names);
         group->claims = NULL;
-        group->claim_room = 0;
+        group->names = NULL;
+        group->claim_room = group->name_room = 0;
     }
 }
 
@@ -117,6 +151,7 @@ void plan_free(struct store_group *group)
 {
     store_release(group->store, group->claims, group->claim_room * sizeof *group->claims);
     store_release(group->store, group->ops, group->op_room * sizeof *group->ops);
+    store_release(group->store, group->names, group->name_room * sizeof *group->names);
 }
 
 /* The unapplied groups, oldest first: n = 0 or 1; NULL. */
@@ -199,27 +234,28 @@ static bool plan_name_taken(const struct store *store, const char *name)
 
 static bool plan_named(const struct store *store, uint64_t object, const char *name)
 {
-    bool found = names_find(store, object, name) != NULL;
-    for (uint32_t n = 0; n < 2; n++) {
-        const struct store_group *group = pending(store, n);
-        for (uint32_t i = 0; group && i < group->op_count; i++) {
-            const struct planned_op *op = &group->ops[i];
-            if (op->object != object || !name_equal(op->name, name))
-                continue;
-            if (op->type == RECORD_NAME_SET || op->type == RECORD_NAME_UNSET)
-                found = op->type == RECORD_NAME_SET;
+    uint64_t key = name_key(name);
+    for (int n = 1; n >= 0; n--) {
+        const struct store_group *group = pending(store, (uint32_t)n);
+        if (!group || !group->claim_count)
+            continue;
+        for (uint32_t i = *head_of(group, object, key); i; i = group->claims[i - 1].next) {
+            const struct claim *claim = &group->claims[i - 1];
+            if (claim->kind == CLAIM_NAME && claim->object == object && claim->key == key &&
+                name_equal(group->names[claim->value / 2], name))
+                return claim->value & 1;
         }
     }
-    return found;
+    return names_find(store, object, name) != NULL;
 }
 
-static uint32_t plan_count(const struct store *store, enum record_type type)
+static uint32_t plan_creations(const struct store *store)
 {
     uint32_t count = 0;
     for (uint32_t n = 0; n < 2; n++) {
         const struct store_group *group = pending(store, n);
         for (uint32_t i = 0; group && i < group->op_count; i++)
-            count += group->ops[i].type == type;
+            count += group->ops[i].type == RECORD_CREATE;
     }
     return count;
 }
@@ -480,7 +516,7 @@ static int plan_create(struct store_group *group, struct store_op *op, struct pl
         return -EINVAL;
     if (plan_name_taken(store, op->name))
         return -EEXIST;
-    if (store->containers + plan_count(store, RECORD_CREATE) >=
+    if (store->containers + plan_creations(store) >=
         store->super.directory_pages_max * CONTAINERS_PER_PAGE)
         return -ENOSPC;
     out->type = RECORD_CREATE;
@@ -514,7 +550,7 @@ static int plan_name_set(struct store_group *group, const struct store_op *op)
 {
     const struct store *store = group->store;
     if (!plan_named(store, op->object, op->name) &&
-        store->names + plan_count(store, RECORD_NAME_SET) >=
+        store->names + store->groups[0].names_set + store->groups[1].names_set >=
             store->super.names_pages_max * NAMES_PER_PAGE)
         return -ENOSPC;
     return plan_want(group, 1, 0);

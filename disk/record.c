@@ -2,7 +2,7 @@
  * record.c - applies the records of one group to the metadata.
  *
  * A commit and recovery run this same code on the same bytes, so what a restart builds is what
- * the running store had. In recovery (store->images set) pages are rebuilt too: a full image or a
+ * the running store had. In recovery (store->replaying) pages are rebuilt too: a full image or a
  * difference against zeros starts an image, other differences change it (image.c).
  *
  * Invariants
@@ -108,7 +108,7 @@ static int page_write(struct store *store, const struct record_disk *record, uin
     if (error)
         return error;
     uint32_t mask = le32_get(leaf->mask), bit = 1u << page;
-    if (store->images) {
+    if (store->replaying) {
         error = image_write(store, record, leaf, page, csn);
         if (error)
             return error;
@@ -149,13 +149,13 @@ static int pages_claim(struct store *store, const struct record_disk *record, ui
     int error = 0;
     if (!count || page > pages || count > pages - page || le32_get(record->data_bytes))
         return -EUCLEAN;
-    if (BUG(BUG_CLAIM_REPLAY) && store->images)
+    if (BUG(BUG_CLAIM_REPLAY) && store->replaying)
         return 0;
     for (uint64_t end = page + count; page < end; page = (page / n + 1) * n, physical++) {
         struct leaf_disk *leaf;
         uint32_t from = (uint32_t)(page % n), to = end - page < n - from ? (uint32_t)(end - page) + from
                                                                        : (uint32_t)n;
-        error = store->images ? meta_reserve(store, 4) : 0;
+        error = store->replaying ? meta_reserve(store, 4) : 0;
         if (!error)
             error = leaf_get(store, object, page / n, physical, csn, slot, &leaf, &at);
         if (error)
@@ -306,7 +306,7 @@ static int commit_check(struct store *store, const struct record_disk *commit, u
     uint32_t bytes = le32_get(commit->data_bytes);
     if (le64_get(commit->page) != records || (bytes && bytes != sizeof(struct chain_disk)))
         return -EUCLEAN;
-    return bytes && store->images ? chain_verify(store, (const void *)(commit + 1)) : 0;
+    return bytes && store->replaying ? chain_verify(store, (const void *)(commit + 1)) : 0;
 }
 
 /* One transaction: `walk` is at its first record. The commit record is looked for first (R1). */
@@ -326,7 +326,7 @@ static int transaction_apply(struct store *store, const uint8_t *group, uint64_t
         int met = record_next(walk, &record);
         if (never(met != 1))                    /* the look ahead met it */
             return -EUCLEAN;
-        error = store->images ? meta_reserve(store, 4) : 0;
+        error = store->replaying ? meta_reserve(store, 4) : 0;
         if (!error)
             error = record_apply(store, record, csn);
     }
@@ -347,7 +347,7 @@ int records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint6
         if (type == RECORD_NOOP)
             continue;
         if (type == RECORD_SPILL) {
-            error = store->images ? spill_note(store, record, group, lsn) : 0;
+            error = store->replaying ? spill_note(store, record, group, lsn) : 0;
             continue;
         }
         walk = before;

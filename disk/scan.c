@@ -43,7 +43,7 @@ static int reader_get(struct log_reader *reader, uint64_t lsn, size_t bytes, con
     reader->filled = 0;
     if (bytes > reader->room) {         /* large groups: each in one read, mostly */
         store_release(store, reader->buffer, reader->room);
-        reader->room = 2 * bytes < left ? 2 * bytes : (size_t)left;
+        reader->room = bytes + READ_AHEAD_BYTES < left ? bytes + READ_AHEAD_BYTES : (size_t)left;
         reader->buffer = store->memory.alloc(store->memory.context, reader->room);
         if (!reader->buffer) {
             reader->room = 0;

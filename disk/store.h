@@ -98,14 +98,17 @@ struct store_options {
     uint64_t log_bytes;         /* 0: 32 MiB, or an eighth of a smaller disk */
     uint32_t extent_bytes;      /* 0: 16 KiB; else 4, 8, 16, 32 or 64 KiB */
     uint32_t zone;              /* 0..7: which 8 TiB of addresses its containers get */
+    size_t   group_bytes;       /* as it will be opened with: there must be memory for that */
 };
 
-/* Writes an empty store, whatever the disk held before. -EINVAL, -ENOSPC (disk too small), -ENOMEM,
- * or the device's error. A power cut inside leaves what the disk held (until the first flush is
- * done), a blank disk, or the new store. */
+/* Writes an empty store, whatever the disk held before. -EINVAL, -ENOSPC (disk too small), -ENOMEM
+ * (or too little to open it: nothing is written), or the device's error. A power cut inside leaves
+ * what the disk held (until the first flush is done), a blank disk, or the new store. */
 store_must_check
 int store_format(const struct disk_io *io, const struct disk_memory *memory,
                  const struct store_options *options);
+/* Bytes of memory that such a store takes when it is open and empty; 0: it cannot be made. */
+uint64_t store_memory(const struct disk_io *io, const struct store_options *options);
 
 enum {
     STORE_READ_ONLY = 1,        /* recover in memory only: nothing is ever written */
@@ -118,7 +121,7 @@ struct store_open_options {
     uint64_t grow_bytes;        /* STORE_GROW: to this size; 0: the whole disk */
     uint32_t image_pages;       /* recovery holds so many pages at most in memory; 0: all of the log */
     const struct disk_clock *clock;
-    uint32_t step_pages;        /* metadata pages that a call of a checkpoint handles; 0: 64 */
+    uint32_t step_pages;        /* metadata pages that a call of a checkpoint handles; 0: 64, the most */
 };
 
 /* What open found, also filled when it fails. */
@@ -161,8 +164,8 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
  * Makes the store `new_bytes` large (0: the whole disk). The store must not be open. 0 also if it is
  * that large already. -EINVAL: larger than the disk, or smaller than the store. -ENOSPC: the metadata
  * areas of the larger store do not fit into the new space (grow by more). Else as store_open, which
- * does the same with STORE_GROW (what only keeps the store from growing is in report->grow_error; without
- * memory half-way: -ENOMEM, not open). A power cut inside leaves the store as it was, or the grown one.
+ * does the same with STORE_GROW (what only keeps the store from growing is in report->grow_error). A
+ * power cut inside leaves the store as it was, or the grown one.
  */
 store_must_check
 int store_grow(const struct disk_io *io, const struct disk_memory *memory, uint64_t new_bytes,
@@ -399,14 +402,15 @@ uint64_t store_checkpoint_age(const struct store *store);
  *   store_checkpoint_begin(store)            notes the redo LSN
  *   while (store_checkpoint_next(store, &object, &page, &lsn) == 0)
  *       write the page home, wait, store_page_cleaned()          (in ascending disk order)
- *   store_checkpoint_seal(store)             -EBUSY: pages are still to go home, ask _next again;
- *                                            -EAGAIN: a part of the metadata is copied, call it
- *                                            again (and let others have the mutex between)
- *   store_checkpoint_write(store)            NO MUTEX: metadata, flush, superblock, flush
+ *   while (store_checkpoint_seal(store) == -EAGAIN)      copies a part of the metadata
+ *       store_checkpoint_write(store)                    NO MUTEX: writes that part
+ *   store_checkpoint_write(store)            NO MUTEX: the last part, flush, superblock, flush
  *   store_checkpoint_apply(store)            releases log space and freed extents
  *
  * Commits go on meanwhile. Begin returns -EBUSY while a group is open or unapplied (call it
- * between two groups) or a checkpoint runs, and -ENOMEM (nothing changed).
+ * between two groups) or a checkpoint runs. Seal returns -EBUSY while pages are still to go home (ask
+ * _next again), and -ENOMEM if commits changed metadata that was to be saved and it could not be kept
+ * as it was: the checkpoint is over, nothing is lost, and another may begin.
  */
 store_must_check int store_checkpoint_begin(struct store *store);
 /* -ENOENT: none left (a page that was handed out and is still dirty comes again on the next round,

@@ -85,11 +85,13 @@ static uint32_t stepwise(bool beside)
     while ((error = store_checkpoint_next(store, &id, &page, &lsn)) != -ENOENT)
         if (error != -EAGAIN)
             home(page, lsn);
-    for (; (error = store_checkpoint_seal(store)) == -EAGAIN; steps++)
+    for (; (error = store_checkpoint_seal(store)) == -EAGAIN; steps++) {
         if (beside && steps % 4 == 0) {
             pages_write(steps * 37 % LEAVES, 3, 1021);
             page_free(steps * 11 % LEAVES);
         }
+        assert_int_equal(store_checkpoint_write(store), 0);
+    }
     assert_int_equal(error, 0);
     assert_int_equal(store_checkpoint_write(store), 0);
     assert_int_equal(store_checkpoint_apply(store), 0);
@@ -232,7 +234,6 @@ static void a_failed_checkpoint_releases_nothing(void **state)
     uint64_t keep = store->keep_lsn;
     assert_int_equal(store_checkpoint_begin(store), 0);
     assert_int_equal(store_checkpoint_apply(store), -EINVAL);
-    assert_int_equal(store_checkpoint_write(store), -EINVAL);
     seal();
     device.fail_kinds = FAIL_FLUSH;
     device.requests = 0;
@@ -260,6 +261,110 @@ static void a_fenced_checkpoint_writes_nothing(void **state)
     unmake();
 }
 
+/* ---- parts */
+
+static void opened(uint32_t step_pages)
+{
+    struct store_open_options options = { .step_pages = step_pages };
+    assert_int_equal(store_open(&io, &test_memory, &options, &store, &report), 0);
+}
+
+/* Aim: what seal has copied is written before there is more; more than 64 pages are no part. */
+static void a_part_is_written_before_the_next(void **state)
+{
+    (void)state;
+    make(8 << 20, 2 << 20);
+    commit_pages(0, 100);
+    store_abandon(store);
+    opened(1);
+    commit_pages(0, 100);
+    assert_int_equal(store_checkpoint_begin(store), 0);
+    uint64_t id, page, lsn, offset;
+    while (store_checkpoint_next(store, &id, &page, &lsn) != -ENOENT) {
+        assert_int_equal(store_page_home(store, id, page, &offset), 0);
+        assert_int_equal(io.write(io.context, offset, page_bytes, sizeof page_bytes), 0);
+        assert_int_equal(store_page_cleaned(store, id, page, lsn,
+                                            crc32c(0, page_bytes, sizeof page_bytes)), 0);
+    }
+    assert_int_equal(store_checkpoint_seal(store), -EAGAIN);
+    assert_int_equal(store_checkpoint_seal(store), -EINVAL);
+    assert_int_equal(store_checkpoint_write(store), 0);
+    seal();
+    assert_int_equal(store_checkpoint_write(store), 0);
+    assert_int_equal(store_checkpoint_apply(store), 0);
+    store_abandon(store);
+    opened(1000);
+    commit_pages(0, 100);
+    checkpoint();
+    unmake();
+}
+
+/* Aim: any write of a close fails, of each part, the map or the superblock: the next start recovers. */
+static void each_write_of_a_close_may_fail(void **state)
+{
+    (void)state;
+    int error = -EIO;
+    make(8 << 20, 2 << 20);
+    for (uint32_t at = 1; error; at++) {
+        store_abandon(store);
+        opened(1);
+        commit_pages(0, 100);
+        checkpoint();
+        commit_pages(at, at + 1);
+        uint64_t id, page, lsn, cursor = 0, offset;
+        assert_int_equal(store_dirty_next(store, &cursor, &id, &page, &lsn), 0);
+        assert_int_equal(store_page_home(store, id, page, &offset), 0);
+        assert_int_equal(io.write(io.context, offset, page_bytes, sizeof page_bytes), 0);
+        assert_int_equal(store_page_cleaned(store, id, page, lsn,
+                                            crc32c(0, page_bytes, sizeof page_bytes)), 0);
+        device.fail_kinds = FAIL_WRITE;
+        device.requests = 0;
+        device.fail_at = at;
+        error = store_close(store);
+        store = NULL;
+        device.fail_kinds = 0;
+        assert_true(error ? error == -EIO : at > 4);
+    }
+    opened(0);
+    assert_true(report.was_clean);
+    unmake();
+}
+
+/* Aim: a commit changes metadata that a checkpoint is still to save, and there is no memory to keep it as
+ * it was: the commit is applied, the checkpoint says so and is over, and the next one saves all. */
+static void a_page_that_cannot_be_kept_ends_the_checkpoint(void **state)
+{
+    (void)state;
+    uint32_t position;
+    make(8 << 20, 2 << 20);
+    commit_pages(0, 8);
+    checkpoint();
+    commit_pages(0, 8);
+    assert_int_equal(store_checkpoint_begin(store), 0);
+    for (int kept = 0; kept < 2; kept++) {              /* one page is kept, one is not */
+        struct store_group *group = group_open();
+        store_txn_begin(group, 1);
+        assert_int_equal(kept ? store_txn_page(group, object, 1, page_bytes)
+                              : op(group, STORE_OP_RENAME, object, "other"), 0);
+        assert_int_equal(store_txn_end(group, &position), 0);
+        assert_int_equal(store_group_seal(group), 0);
+        assert_int_equal(store_group_write(group), 0);
+        alloc_fail(kept);
+        assert_int_equal(store_group_apply(group), 0);
+        assert_int_equal(alloc_fired(), kept);
+    }
+    assert_int_equal(store_checkpoint_seal(store), -ENOMEM);
+    assert_int_equal(store_checkpoint_seal(store), -EINVAL);
+    assert_int_equal(store_error(store), 0);
+    checkpoint();
+    store_abandon(store);
+    opened(0);
+    struct store_container container;
+    assert_int_equal(report.groups, 0);
+    assert_int_equal(store_container_find(store, "other", &container), 0);
+    unmake();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +372,9 @@ int main(void)
         cmocka_unit_test(a_failed_checkpoint_releases_nothing),
         cmocka_unit_test(a_fenced_checkpoint_writes_nothing),
         cmocka_unit_test(a_page_that_stays_dirty_comes_again),
+        cmocka_unit_test(a_part_is_written_before_the_next),
+        cmocka_unit_test(each_write_of_a_close_may_fail),
+        cmocka_unit_test(a_page_that_cannot_be_kept_ends_the_checkpoint),
         cmocka_unit_test(steps_are_small_and_what_changes_meanwhile_is_not_saved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

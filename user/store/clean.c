@@ -253,11 +253,26 @@ static int checkpoint_clean(void)
     return r ? r : last;
 }
 
-/* Copies the changed metadata, a part at a time. */
+/* Writes what seal has copied. Lock held, dropped for the disk. */
+static int checkpoint_write(void)
+{
+    server_unlock();
+    device_gentle(true);
+    int r = store_checkpoint_write(server.store);
+    device_gentle(false);
+    server_lock();
+    return r;
+}
+
+/* Copies and writes the changed metadata, a part at a time; the last part is not written yet. Lock held,
+ * dropped for the disk. */
 static int checkpoint_seal(void)
 {
     int r;
-    while ((r = store_checkpoint_seal(server.store)) == -EAGAIN) others_first();
+    while ((r = store_checkpoint_seal(server.store)) == -EAGAIN) {
+        r = checkpoint_write();
+        if (r < 0) break;
+    }
     return r;
 }
 
@@ -279,12 +294,8 @@ static int checkpoint_run(void)
     }
     if (r < 0) return r;
     step(STEP_K2);
-    server_unlock();
-    device_gentle(true);
-    r = store_checkpoint_write(server.store);
-    device_gentle(false);
+    r = checkpoint_write();
     if (r == 0) step(STEP_K3);
-    server_lock();
     int applied = store_checkpoint_apply(server.store);
     if (applied == 0) step(STEP_K4);
     return r < 0 ? r : applied;

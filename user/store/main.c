@@ -96,15 +96,19 @@ static void uuid_make(uint8_t uuid[16])
     uuid[8] = (uuid[8] & 0x3f) | 0x80;
 }
 
-static int disk_format(const struct disk_io *io)
+static int disk_format(const struct disk_io *io, uint64_t group_bytes)
 {
     struct store_options made = {.log_bytes = options.log_bytes,
                                  .extent_bytes = options.extent_bytes,
-                                 .zone = options.zone};
+                                 .zone = options.zone, .group_bytes = group_bytes};
     uuid_make(made.uuid);
     int r = store_format(io, &disk_memory, &made);
     if (r == 0)
         say("blank disk of %llu MiB formatted", (unsigned long long)(io->bytes >> 20));
+    else if (r == -ENOMEM)
+        say("the blank disk is left blank: a store of %llu MiB needs %llu MiB of memory when it is open; start "
+            "with more (--memory), or with a smaller disk", (unsigned long long)(io->bytes >> 20),
+            (unsigned long long)(store_memory(io, &made) >> 20));
     else
         say("the blank disk cannot be formatted: %s%s", strerror(-r),
             r == -ENOSPC ? "; it is too small: `rm` it and let scripts/run make one, or use --store-size" : "");
@@ -191,11 +195,11 @@ static bool store_start(const struct disk_io *io)
 {
     uint64_t group_bytes = options.group_bytes ? options.group_bytes : part_of_memory();
     struct store_open_options how = {.clock = &disk_clock, .group_bytes = group_bytes,
-                                     .image_pages = (uint32_t)(part_of_memory() / PAGE_BYTES)};
+                                     .image_pages = (uint32_t)(part_of_memory() / PAGE_BYTES * 15 / 16)};
     struct store_report report;
     how.flags = STORE_GROW;
     int r = store_open(io, &disk_memory, &how, &server.store, &report);
-    if (r == -ENODATA && disk_format(io) == 0)
+    if (r == -ENODATA && disk_format(io, group_bytes) == 0)
         r = store_open(io, &disk_memory, &how, &server.store, &report);
     if (r == 0) {
         report_say(&report);

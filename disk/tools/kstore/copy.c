@@ -21,9 +21,9 @@ static int checkpoint(struct copy *copy)
     for (int i = 0; i < 2 && !error; i++) {
         error = store_checkpoint_begin(copy->to);
         if (!error)
-            do
-                error = store_checkpoint_seal(copy->to);
-            while (error == -EAGAIN);
+            while ((error = store_checkpoint_seal(copy->to)) == -EAGAIN &&
+                   !(error = store_checkpoint_write(copy->to)))
+                ;
         if (!error)
             error = store_checkpoint_write(copy->to);
         if (!error)

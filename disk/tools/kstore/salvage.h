@@ -7,6 +7,8 @@
 
 #include "kstore.h"
 
+struct past { uint64_t object, page, lsn, offset; uint32_t bytes; };    /* a record, on the disk */
+
 struct copy {
     struct kview *from;
     struct image *to_image;
@@ -16,7 +18,7 @@ struct copy {
     struct copied { uint64_t object, page; uint8_t *bytes; } *pending;  /* pages in the group */
     uint32_t pending_count, pending_room;
     uint64_t pages, from_past, losses;
-    struct kgroup *past;                /* every whole group in the ring, by LSN */
+    struct past *past;                  /* every record of a page in the ring, by page and age */
     uint32_t past_count, past_room;
     bool     past_read;
 };

@@ -268,10 +268,12 @@ static int checkpoint_work(struct world *world, uint32_t limit)
     if (error && error != -ENOENT)
         return error;
     bool all = error == -ENOENT;
-    do
-        error = store_checkpoint_seal(world->store);
-    while (error == -EAGAIN && to_end);
-    if (error == -EAGAIN || (error == -EBUSY && !all))  /* it must refuse until all are home */
+    while ((error = store_checkpoint_seal(world->store)) == -EAGAIN) {
+        error = store_checkpoint_write(world->store);
+        if (error || !to_end)
+            return error;
+    }
+    if (error == -EBUSY && !all)        /* it must refuse until all are home */
         return 0;
     if (!error)
         error = store_checkpoint_write(world->store);
