@@ -59,7 +59,6 @@ void arch_kick(unsigned cpu);                      /* an interrupt, so that it l
 void arch_idle(void);                              /* interrupts on, halt, interrupts off */
                                                    /* arch_time_ns(): arch_types.h */
 uint64_t arch_cycles(void);                        /* rdtsc */
-uint64_t tick_option_ms(void);                     /* system.c: check_ms=N, so ticks as often; 0 */
 uint64_t arch_idle_cycles(void);                   /* of them halted, summed over all CPUs */
 _Noreturn void arch_power_off(int panicked);       /* isa-debug-exit 0x10 / 0x20, else halt */
 
@@ -78,6 +77,14 @@ uint64_t arch_get_fs_base(const struct arch_thread *t);
 void arch_thread_copy_fpu(struct arch_thread *to, const struct arch_thread *from);
 /* Replaces that of the running thread; NULL: as in a new one. */
 void arch_thread_set_fpu(struct arch_thread *t, const uint8_t image[512]);
+
+/* ---- signals: the frame on the user's stack that a handler returns through ---- */
+struct signal_call;
+/* Saves all registers in a frame below the user's stack pointer and makes f enter the handler.
+ * -EFAULT: there is no room for it. */
+must_check int arch_signal_enter(struct trap_frame *f, const struct signal_call *c);
+/* Reads the frame that rt_sigreturn stands on: all registers and the mask. -EFAULT. */
+must_check int arch_signal_leave(struct trap_frame *out, uint64_t *mask);
 
 /* ---- user memory: 0 or -EFAULT; faults are served like those of user mode, so these may sleep
  * and must be called without locks. Range checks included (user half only, no wrap). ---- */
@@ -101,6 +108,8 @@ enum { FAULT_WRITE = 1, FAULT_EXECUTE = 2, FAULT_PRESENT = 4, FAULT_FROM_KERNEL 
 /* A page fault at a user address, by user mode or by a copy above. Returns 0: retry; -errno: a copy
  * gives that up with -EFAULT, user mode was already dealt with (killed, aborted). fault.c */
 int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags);
+int trace_fault(struct trap_frame *f, vaddr_t at, unsigned flags); /* the same while trace_on. trace_call.c */
+extern bool trace_on;
 /* Any other exception in user mode: ends the process. process.c */
 void trap_user_exception(struct trap_frame *f, const char *what);
 /* System calls by number; arguments as they lie in the frame. syscall.c */

@@ -1,5 +1,6 @@
 /* main.c - the kernel's table of contents: its parts, in the order in which they need each other. */
 #include "block/block.h"
+#include "block/virtio_blk.h"
 #include "base/boot.h"
 #include "base/bug.h"
 #include "base/crc32c.h"
@@ -7,10 +8,10 @@
 #include "memory/frame.h"
 #include "linux/futex.h"
 #include "store/object.h"
-#include "virtio_blk.h"
 #include "message/port.h"
 #include "process/process.h"
-#include "look/trace.h"
+#include "look/look.h"
+#include "thread/trace.h"
 #include "store/view.h"
 
 _Noreturn void kmain(void)
@@ -24,7 +25,8 @@ _Noreturn void kmain(void)
     shadow_init();          /* the same */
     kmem_init();            /* kernel memory, made of frames */
     arch_init();            /* interrupts, clock, console input */
-    trace_init();           /* events, the table of system calls */
+    trace_init();           /* events */
+    trace_calls_init();     /* the table of system calls */
     thread_init();          /* from here on this is a thread; CPUs can run others */
     object_init();          /* memory objects and their pages */
     view_init();            /* transactions */

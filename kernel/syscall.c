@@ -8,7 +8,7 @@
  */
 #include "linux/linux.h"
 #include "message/port.h"
-#include "look/trace.h"
+#include "look/look.h"
 #include "store/view.h"
 
 uint64_t syscall_unknown_count;
@@ -48,12 +48,14 @@ trap_call *const trap_calls[TRAP_CALLS] = {
 #define LINUX_CALL(number, name) [number] = linux_##name,
     LINUX_CALLS(LINUX_CALL)
 #undef LINUX_CALL
-    [1000 ... 1009] = handle_call_by_number, [1010 ... 1019] = process_call_by_number,
+    [1000 ... 1009] = handle_call_by_number, [KD_OBJECT_REVOKE] = object_syscall_by_number,
+    [1010 ... 1019] = process_call_by_number,
     [1020 ... 1039] = port_syscall_by_number, [1040 ... 1059] = object_syscall_by_number,
     [KD_PORT_CALL] = port_call, [KD_PORT_CALL_UNTIL] = port_call_until, [KD_PORT_RECEIVE] = port_receive_call,
     [KD_PORT_REPLY] = port_reply, [KD_PORT_REPLY_RECEIVE] = port_reply_receive,
     [1060 ... 1099] = txn_syscall_by_number,
     [KD_TXN_BEGIN] = txn_begin, [KD_TXN_COMMIT] = txn_commit, [1100 ... 1109] = block_syscall_by_number,
-    [KD_TRACE] = trace_call,
+    [KD_SYSTEM_INFO] = kd_system_info, [KD_KERNEL_COMMAND_LINE] = kd_kernel_command_line,
+    [KD_CHECK] = kd_check, [KD_LOOK] = kd_look, [KD_TRACE] = trace_call,
 };
 #pragma GCC diagnostic pop

@@ -10,7 +10,8 @@
  */
 #include "x86.h"
 
-#include "linux/signal.h"
+#include "base/signal.h"
+#include "thread/thread.h"
 
 #define RED_ZONE_BYTES 128
 #define FPU_BYTES 512

@@ -10,6 +10,7 @@
  * Locks: none; written at boot.
  */
 #include "acpi.h"
+#include "base/boot.h"
 #include "x86.h"
 
 #define TIMER_HZ      3579545
@@ -55,7 +56,7 @@ void time_init(void)
     uint64_t tsc_hz = (last.tsc - first.tsc) * TIMER_HZ / passed;
     uint64_t apic_hz = (uint64_t)(first.apic - last.apic) * TIMER_HZ / passed;
     clock_scale = (1000000000ull << CLOCK_SHIFT) / tsc_hz;
-    uint64_t ms = tick_option_ms();
+    uint64_t ms = boot_option_check_ms();
     apic_per_tick = MAX((uint32_t)(ms && ms < 1000 / TICK_HZ ? apic_hz * ms / 1000 : apic_hz / TICK_HZ), 1u);
     cpu_this()->tsc_offset = -(int64_t)read_tsc();
     printk("time: counter %lu kHz, timer %lu kHz\n", tsc_hz / 1000, apic_hz / 1000);

@@ -8,7 +8,6 @@
 #include "interrupt.h"
 #include "base/panic.h"
 #include "thread/thread.h"
-#include "look/trace.h"
 
 enum { VECTOR_FPU = 7, VECTOR_DOUBLE_FAULT = 8, BACKTRACE_MAX = 32 };
 

@@ -139,3 +139,11 @@ void boot_print(void)
         printk("boot: module at %lx, %lu bytes: %s\n", boot_info.modules[i].start,
                boot_info.modules[i].bytes, boot_info.modules[i].name);
 }
+
+uint64_t boot_option_check_ms(void)
+{
+    uint64_t ms = 0;
+    for (const char *c = kernel_option("check_ms"); c && *c >= '0' && *c <= '9' && ms < 10000; c++)
+        ms = ms * 10 + (uint64_t)(*c - '0');
+    return ms;
+}

@@ -56,9 +56,10 @@ must_check void *kalloc(size_t bytes);
 void kfree(void *p);
 void kmem_init(void);
 
-/* system.c: with the option check_ms=N the kernel checks itself at a tick that comes N ms after the last;
- * no lock held. */
-void check_tick(uint64_t now_ns);
+/* random.c: bytes that nobody should rely on being secret: of the clock, or of seed=TEXT on the command line.
+ * random_init makes the stack guard, too: for a caller that never returns. */
+void random_bytes(void *to, size_t bytes);
+void random_init(void);
 
 /* boot.c: the boot loader's word on this machine. */
 const char *kernel_option(const char *name); /* value of name=value on the command line, or NULL */

@@ -7,7 +7,6 @@
 #include "base/panic.h"
 #include "serial.h"
 #include "interrupt.h"
-#include "look/trace.h"
 
 bool panic_begun;
 static unsigned owner; /* atomic: CPU + 1 of the CPU that panics */
@@ -68,8 +67,7 @@ static void panic_message(const char *format, va_list arguments)
 static _Noreturn void panic_end(void)
 {
     interrupt_print_stopped();
-    report_events(0);
-    report_store(NULL);
+    panic_seam.report();
     arch_power_off(1);
 }
 

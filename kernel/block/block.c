@@ -2,7 +2,7 @@
  * block.c - block devices: which there are, and requests on their way.
  *
  * Owns      the list of devices, the requests in flight, counters, the repetition of reads.
- * Not here  the device's queue (arch's virtio_blk.c), who may use a disk (block_call.c).
+ * Not here  the device's queue (virtio_blk.c), who may use a disk (block_call.c).
  *
  * Invariants
  *   D1  A request is in device->active from block_submit() to block_complete(), and then never
@@ -18,9 +18,9 @@
  */
 #include "block/block.h"
 
-#include "process/process.h"
 #include "thread/thread.h"
-#include "look/trace.h"
+#include "thread/thread.h"
+#include "thread/trace.h"
 
 enum { DEVICES_MAX = 8, READ_ATTEMPTS_MAX = 4 };
 #define POLL_NS     1000000000ull
@@ -147,8 +147,9 @@ static bool overlaps_write(const struct block_request *r, uint64_t bytes)
 
 static void count_request(struct block_device *d, const struct block_request *r, uint64_t bytes)
 {
-    if (process_this())
-        __atomic_fetch_add(&process_this()->stats.disk_bytes, bytes, __ATOMIC_RELAXED);
+    struct thread_home *home = thread_home(thread_this());
+    if (home != NULL)
+        __atomic_fetch_add(&home->disk_bytes, bytes, __ATOMIC_RELAXED);
     d->reads += r->operation == BLOCK_READ;
     d->writes += r->operation == BLOCK_WRITE;
     d->flushes += r->operation == BLOCK_FLUSH;

@@ -15,7 +15,7 @@
 #include "file/console.h"
 
 #include "serial.h"
-#include "linux/signal.h"
+#include "thread/thread.h"
 
 #define READY_BYTES 4096u
 #define LINE_BYTES 1024u
@@ -127,7 +127,7 @@ static void cooked(char c)
 /* Called in an interrupt; no lock is held. A Ctrl-C between two programs waits for who reads next: the shell. */
 static void input(char c)
 {
-    bool interrupts = c == CTRL_C && (console.modes.local & ISIG), at_once = interrupts && process_foreground();
+    bool interrupts = c == CTRL_C && (console.modes.local & ISIG), at_once = interrupts && console_seam.foreground();
     lock_acquire(&console.lock);
     if (c == '\r' && (console.modes.input & ICRNL))
         c = '\n';
@@ -143,7 +143,7 @@ static void input(char c)
     }
     lock_release(&console.lock);
     if (at_once)
-        process_interrupt();
+        console_seam.interrupt();
 }
 
 /* ---- the open file ---- */
@@ -179,7 +179,7 @@ static long console_read(struct file *f, void *to, size_t bytes, uint64_t at)
         if (!(console.modes.local & ICANON) && console.modes.characters[VMIN] == 0)
             break; /* raw, and it does not want to wait */
         result = f->flags & O_NONBLOCK ? -EAGAIN
-                                       : thread_wait(&console.waiters, &console.lock, signal_park_until);
+                                       : thread_wait(&console.waiters, &console.lock, thread_park_until_signal);
         if (result)
             break;
     }

@@ -10,6 +10,13 @@ struct terminal_modes {            /* the kernel's struct termios of Linux */
 };
 _Static_assert(sizeof(struct terminal_modes) == 36, "Linux's size");
 
+/* What Ctrl-C does; kernel/seams.c says how. Both in an interrupt, no lock held. */
+struct console_seam {
+    bool (*foreground)(void);      /* is a program in the foreground? */
+    void (*interrupt)(void);       /* ends those that are, or lets them handle it */
+};
+extern const struct console_seam console_seam;
+
 void console_modes(struct terminal_modes *out);
 void console_set_modes(const struct terminal_modes *m, bool flush);
 

@@ -1,9 +1,9 @@
 /*
- * file.c - open files and the descriptors of processes.
+ * file.c - open files.
  *
- * Owns      struct file, process->files.
- * Locks: process->file_lock guards the descriptors. A file's offset is its users' own business, as
- * on other systems; what a write puts where is decided under the lock of the kind of file.
+ * Owns      struct file. Not here: descriptors (process/descriptor.c).
+ * Locks: none. A file's offset is its users' own business, as on other systems; what a write puts where is
+ * decided under the lock of the kind of file.
  */
 #include "file/file.h"
 
@@ -145,102 +145,4 @@ long file_read(struct file *f, void *to, size_t bytes, uint64_t at)
 long file_write(struct file *f, const void *from, size_t bytes, uint64_t at)
 {
     return file_writes(f) ? f->operations->write(f, from, bytes, at) : -EBADF;
-}
-
-/* ---- descriptors ---- */
-
-struct file *fd_file(struct process *p, int fd)
-{
-    if (fd < 0 || fd >= PROCESS_FILES_MAX)
-        return NULL;
-    lock_acquire(&p->file_lock);
-    struct file *f = p->files[fd];
-    if (f)
-        file_get(f);
-    lock_release(&p->file_lock);
-    return f;
-}
-
-int fd_limit(const struct process *p)
-{
-    return (int)MIN(p->limits.most[KD_LIMIT_FILES], (uint64_t)PROCESS_FILES_MAX);
-}
-
-uint64_t fd_count(const struct process *p)
-{
-    uint64_t n = 0;
-    for (int fd = 0; fd < PROCESS_FILES_MAX; fd++)
-        n += p->files[fd] != NULL;
-    return n;
-}
-
-int fd_new(struct process *p, struct file *f, int lowest)
-{
-    int result = -EMFILE;
-    lock_acquire(&p->file_lock);
-    for (int fd = MAX(lowest, 0); fd < fd_limit(p) && result < 0; fd++)
-        if (!p->files[fd]) {
-            p->files[fd] = f;
-            result = fd;
-        }
-    lock_release(&p->file_lock);
-    return result;
-}
-
-int fd_set(struct process *p, int fd, struct file *f)
-{
-    if (fd < 0 || fd >= fd_limit(p))
-        return -EBADF;
-    lock_acquire(&p->file_lock);
-    struct file *old = p->files[fd];
-    p->files[fd] = f;
-    lock_release(&p->file_lock);
-    if (old)
-        file_put(old);
-    return fd;
-}
-
-int fd_close(struct process *p, int fd)
-{
-    if (fd < 0 || fd >= PROCESS_FILES_MAX)
-        return -EBADF;
-    lock_acquire(&p->file_lock);
-    struct file *f = p->files[fd];
-    p->files[fd] = NULL;
-    p->files_close_on_exec &= ~(1ull << fd);
-    lock_release(&p->file_lock);
-    if (!f)
-        return -EBADF;
-    file_put(f);
-    return 0;
-}
-
-void fd_close_all(struct process *p)
-{
-    for (int fd = 0; fd < PROCESS_FILES_MAX; fd++)
-        (void)!fd_close(p, fd);
-}
-
-void fd_close_on_exec(struct process *p, int fd, bool close)
-{
-    if (fd < 0 || fd >= PROCESS_FILES_MAX)
-        return;
-    lock_acquire(&p->file_lock);
-    p->files_close_on_exec &= ~(1ull << fd);
-    p->files_close_on_exec |= (uint64_t)close << fd;
-    lock_release(&p->file_lock);
-}
-
-bool fd_closes_on_exec(struct process *p, int fd)
-{
-    return fd >= 0 && fd < PROCESS_FILES_MAX && (p->files_close_on_exec >> fd & 1);
-}
-
-struct node *cwd_get(struct process *p)
-{
-    lock_acquire(&p->file_lock);
-    struct node *n = p->cwd;
-    node_get(n);
-    lock_release(&p->file_lock);
-    return n;
 }

@@ -2,14 +2,13 @@
  * file.h - files: the tree of nodes, open files, descriptors.
  *
  * A node is a thing with a name (file_tree.c); a file is one opening of it, shared by the
- * descriptors that were copied from one another (file.c). Kernel buffers only: callers in
+ * descriptors that were copied from one another (file.c, process/descriptor.h). Kernel buffers only: callers in
  * linux_file.c carry bytes between these and user memory.
  */
 #ifndef KERNEL_FILE_H
 #define KERNEL_FILE_H
 
 #include "memory/frame.h"
-#include "process/process.h"
 
 #define FILE_NAME_MAX  255
 #define FILE_PATH_MAX  1024      /* bytes of a path with its NUL */
@@ -82,6 +81,7 @@ long import_read(uint64_t disk_offset, void *to, size_t bytes);
 void file_import_init(void);
 
 /* ---- open files ---- */
+struct file;
 struct file_operations {
     long (*read)(struct file *f, void *to, size_t bytes, uint64_t at);
     long (*write)(struct file *f, const void *from, size_t bytes, uint64_t at);
@@ -113,21 +113,6 @@ static inline bool file_writes(const struct file *f)
 void file_put(struct file *f);
 long file_read(struct file *f, void *to, size_t bytes, uint64_t at);
 long file_write(struct file *f, const void *from, size_t bytes, uint64_t at);
-
-/* ---- descriptors of a process ---- */
-struct file *fd_file(struct process *p, int fd);             /* a reference, or NULL */
-uint64_t fd_count(const struct process *p);                  /* that are in use */
-/* Descriptors are below it. Those that a process had before it lowered the limit stay. */
-int fd_limit(const struct process *p);
-/* The lowest free one from `lowest` on; takes the reference over, unless -EMFILE. */
-must_check int fd_new(struct process *p, struct file *f, int lowest);
-must_check int fd_set(struct process *p, int fd, struct file *f);     /* closes what was there */
-must_check int fd_close(struct process *p, int fd);
-void fd_close_all(struct process *p);
-/* A bad number is ignored, and closes nothing. */
-void fd_close_on_exec(struct process *p, int fd, bool close);
-bool fd_closes_on_exec(struct process *p, int fd);
-struct node *cwd_get(struct process *p);     /* its working folder, with a reference */
 
 /* ---- pipe.c, console.c ---- */
 must_check int pipe_new(struct file **reader, struct file **writer, unsigned flags);

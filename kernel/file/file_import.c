@@ -13,6 +13,7 @@
  */
 #include "block/block.h"
 #include "file/file.h"
+#include "thread/thread.h"
 
 #define CHUNK_PAGES 32u
 #define CHUNK_BYTES ((uint64_t)CHUNK_PAGES * PAGE_BYTES)

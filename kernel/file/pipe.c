@@ -8,7 +8,7 @@
  * Lock: pipe->lock (RANK_FILE); not held while a thread sleeps.
  */
 #include "file/file.h"
-#include "linux/signal.h"
+#include "thread/thread.h"
 
 #define PIPE_BYTES 16384u
 
@@ -25,7 +25,7 @@ struct pipe {
 static int wait_for_change(struct file *f)
 {
     struct pipe *p = f->pipe;
-    return f->flags & O_NONBLOCK ? -EAGAIN : thread_wait(&p->waiters, &p->lock, signal_park_until);
+    return f->flags & O_NONBLOCK ? -EAGAIN : thread_wait(&p->waiters, &p->lock, thread_park_until_signal);
 }
 
 static size_t take(struct pipe *p, char *to, size_t bytes)

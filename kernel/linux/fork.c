@@ -13,11 +13,13 @@
 #include "process/process_private.h"
 
 #include "file/file.h"
+#include "process/descriptor.h"
+#include "process/handle.h"
 #include "linux/linux.h"
 #include "store/object.h"
 #include "linux/signal.h"
 #include "process/vm.h"
-#include "look/trace.h"
+#include "thread/trace.h"
 #include "store/view.h"
 
 #define LOOK_NS 1000000u
@@ -202,11 +204,11 @@ long linux_wait4(const uint64_t a[6])
     int pid = (int)a[0];
     if (a[2] & ~(uint64_t)(WNOHANG | WUNTRACED | WCONTINUED))
         return -EINVAL;
-    int error = process_wait_child(pid > 0 ? pid : -1, a[2] & WNOHANG, signal_park_until, &child);
+    int error = process_wait_child(pid > 0 ? pid : -1, a[2] & WNOHANG, thread_park_until_signal, &child);
     if (error)
         return error == -EAGAIN ? 0 : error;
     int32_t status = linux_status(child);
-    uint64_t ns = child->cpu_ns;
+    uint64_t ns = child->home.cpu_ns;
     long result = child->pid;
     process_put(child); /* the table's */
     if ((a[1] && copy_to_user(a[1], &status, sizeof(status))) || times_out(a[3], ns))
@@ -221,7 +223,7 @@ long linux_getrusage(const uint64_t a[6])
     if (who != RUSAGE_SELF && who != RUSAGE_CHILDREN && who != RUSAGE_THREAD)
         return -EINVAL;
     thread_account();
-    return times_out(a[1], who == RUSAGE_SELF     ? process_this()->cpu_ns
+    return times_out(a[1], who == RUSAGE_SELF     ? process_this()->home.cpu_ns
                            : who == RUSAGE_THREAD ? thread_this()->cpu_ns
                                                   : process_this()->children_ns);
 }

@@ -107,7 +107,7 @@ static long wait(struct process *p, vaddr_t at, uint32_t value, uint64_t deadlin
     if (!same)
         return -EAGAIN;
     while (!error && __atomic_load_n(&t->futex_address, __ATOMIC_ACQUIRE))
-        error = signal_park_until(deadline_ns);
+        error = thread_park_until_signal(deadline_ns);
     lock_acquire(&b->lock);
     if (!t->futex_address)
         error = 0; /* woken, perhaps at the last moment */

@@ -7,6 +7,11 @@
 
 #include "process/process.h"
 
+/* elf.c, for processes (process_seam.load). */
+must_check int elf_load(struct process *p, struct node *image, const char *path,
+                        const char *const *argv, const char *const *envp, vaddr_t *entry,
+                        vaddr_t *stack);
+
 typedef long linux_call(const uint64_t a[6]);
 /* FILE_CALL(name) { ... }: the call linux_name, whose first argument is a descriptor; its body gets the
  * open file, too, whose reference is dropped behind it. -EBADF: there is none. */

@@ -6,6 +6,7 @@
  */
 #include "file/console.h"
 #include "file/file.h"
+#include "process/descriptor.h"
 #include "linux/linux.h"
 #include "linux/signal.h"
 

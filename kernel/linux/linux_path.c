@@ -2,6 +2,7 @@
  * linux_path.c - Linux calls on names: open, stat, folders.
  */
 #include "file/file.h"
+#include "process/descriptor.h"
 #include "linux/linux.h"
 
 #define HERE (-100)                    /* AT_FDCWD */

@@ -2,6 +2,7 @@
  * linux_process.c - Linux calls on memory, threads, time, and the little that is left.
  */
 #include "file/file.h"
+#include "process/descriptor.h"
 #include "linux/futex.h"
 #include "linux/linux.h"
 #include "process/process_private.h"
@@ -185,7 +186,7 @@ static int clock_read(uint64_t clock, uint64_t *ns)
     case CLOCK_PROCESS_CPUTIME:
     case CLOCK_THREAD_CPUTIME:
         thread_account();
-        *ns = clock == CLOCK_THREAD_CPUTIME ? thread_this()->cpu_ns : process_this()->cpu_ns;
+        *ns = clock == CLOCK_THREAD_CPUTIME ? thread_this()->cpu_ns : process_this()->home.cpu_ns;
         return 0;
     default: return -EINVAL;
     }
@@ -197,7 +198,7 @@ long linux_times(const uint64_t a[6])
     enum { TICK_NS = 10000000 };
     struct process *p = process_this();
     thread_account();
-    const uint64_t ticks[4] = {p->cpu_ns / TICK_NS, 0, p->children_ns / TICK_NS, 0};
+    const uint64_t ticks[4] = {p->home.cpu_ns / TICK_NS, 0, p->children_ns / TICK_NS, 0};
     return a[0] && copy_to_user(a[0], ticks, sizeof(ticks)) ? -EFAULT : (long)(arch_time_ns() / TICK_NS);
 }
 
@@ -238,7 +239,7 @@ long linux_time(const uint64_t a[6])
 static long sleep_until(uint64_t deadline_ns, vaddr_t rest)
 {
     for (;;) {
-        int error = signal_park_until(deadline_ns);
+        int error = thread_park_until_signal(deadline_ns);
         if (error == -ETIMEDOUT)
             return 0;
         if (!error)

@@ -7,6 +7,7 @@
 #include "process/process_private.h"
 
 #include "file/file.h"
+#include "process/descriptor.h"
 #include "process/handle.h"
 #include "store/object.h"
 
@@ -175,7 +176,7 @@ int process_wait_child(int pid, bool no_hang, int (*park)(uint64_t), struct proc
         any = false;
         *out = child_take(me->pid, pid, &any);
         if (*out) {
-            me->children_ns += (*out)->cpu_ns + (*out)->children_ns;
+            me->children_ns += (*out)->home.cpu_ns + (*out)->children_ns;
             break;
         }
         if (!any || no_hang) {
@@ -229,10 +230,10 @@ static void info_fill(struct kd_process_info *i, const struct process *p)
     i->parent = p->parent;
     i->state = p->ended ? 2 : p->dying;
     i->frames = p->frames;
-    i->cpu_ns = p->cpu_ns;
+    i->cpu_ns = p->home.cpu_ns;
     limit_info(p, i->used, i->most);
     strlcpy(i->name, p->name, sizeof(i->name));
-    i->stats = p->stats;
+    process_stats(p, &i->stats);
 }
 
 /* The process with the lowest number above `last`; false: none. */
@@ -306,6 +307,6 @@ long process_call(unsigned number, const uint64_t a[6])
     case KD_PROCESS_LIST: return call_list(a[0], a[1]);
     case KD_HALT: return call_halt((int)a[0]);
     case KD_KERNEL_LOG: return call_log(a[0], a[1]);
-    default: return system_call(number, a);
+    default: return -ENOSYS;
     }
 }

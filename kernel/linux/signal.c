@@ -124,15 +124,13 @@ bool signal_fault(int number, vaddr_t at)
 
 /* ---- waits ---- */
 
-int signal_park_until(uint64_t deadline_ns)
+void signal_interrupt(struct process *p) { (void)!signal_send(p, 0, SIGNAL_INTERRUPT, NULL); }
+
+void signal_child_ended(struct process *parent, const struct process *child)
 {
-    struct thread *t = thread_this();
-    int error = thread_park_until_signal(deadline_ns);
-    if (error != -ERESTARTSYS)
-        return error;
-    t->restart_call = trap_call_number(arch_user_frame(&t->arch)) + 1; /* I2 */
-    __atomic_store_n(&t->attention, true, __ATOMIC_SEQ_CST);
-    return error;
+    const struct signal_info info = {.code = child->signal ? 2 : 1, .pid = child->pid,
+                                     .status = child->signal ? child->signal : child->status};
+    (void)!signal_send(parent, 0, SIGNAL_CHILD, &info);
 }
 
 /* ---- delivery ---- */
@@ -329,7 +327,7 @@ static long wait_for_signal(void)
 {
     int error;
     do
-        error = signal_park_until(THREAD_NEVER);
+        error = thread_park_until_signal(THREAD_NEVER);
     while (!error);
     thread_this()->restart_call = 0; /* it is over when a handler was called, whatever its flags */
     return -EINTR;

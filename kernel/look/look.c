@@ -108,7 +108,7 @@ static void say_region(struct text *t, struct process *p, const struct region *r
 {
     char name[64] = "";
     uint64_t resident = 0;
-    arch_pte_walk(p->table, r->start, r->end, entry_count, &resident);
+    arch_pte_walk(p->home.table, r->start, r->end, entry_count, &resident);
     if (r->source.node && node_path(r->source.node, name, sizeof(name)) < 0)
         strlcpy(name, "(removed)", sizeof(name));
     say(t, "0x%012lx - 0x%012lx %c%c%c %8lu KiB, %6lu resident  %s\n", r->start, r->end,
@@ -203,15 +203,15 @@ static long say_what(struct text *t, unsigned what, int pid)
     }
 }
 
-long look_call(unsigned what, int pid, vaddr_t to, uint64_t bytes)
+long kd_look(const uint64_t a[6])
 {
-    struct text t = {.size = MIN(bytes, LOOK_BYTES_MAX - 1)};
+    struct text t = {.size = MIN(a[3], LOOK_BYTES_MAX - 1)};
     t.bytes = kalloc(t.size + 1);
     if (!t.bytes)
         return -ENOMEM;
-    long result = say_what(&t, what, pid);
+    long result = say_what(&t, (unsigned)a[0], (int)a[1]);
     if (!result)
-        result = copy_to_user(to, t.bytes, t.used) ? -EFAULT : (long)t.used;
+        result = copy_to_user(a[2], t.bytes, t.used) ? -EFAULT : (long)t.used;
     kfree(t.bytes);
     return result;
 }

@@ -6,8 +6,9 @@
  */
 #include "block/block.h"
 #include "base/panic.h"
-#include "look/trace.h"
+#include "look/look.h"
 #include "store/view.h"
+#include "thread/trace.h"
 
 enum { EVENTS_SHOWN = 12 };
 
@@ -40,7 +41,7 @@ static void print_event(const struct kd_trace_event *e)
         e->thread, e->view - 1, e->kind < KD_TRACE_KINDS ? names[e->kind] : "?", text);
 }
 
-void report_events(int pid)
+static void report_events(int pid)
 {
     struct kd_trace_event last[EVENTS_SHOWN];
     unsigned n = trace_last(pid, last, EVENTS_SHOWN);
@@ -59,7 +60,8 @@ static const char *state_of(const struct view *v)
            : v->answer == ANSWER_NONE ? "commits, its manager has it" : "commits, is answered";
 }
 
-void report_store(const struct process *p)
+/* Publications, transactions of p (NULL: all), disks. */
+static void report_store(const struct process *p)
 {
     static const char *const disks[] = {"store", "store2", "import", "export"};
     unsigned others = 0;
@@ -84,4 +86,16 @@ void report_store(const struct process *p)
             say("  disk %s: %u requests under way; %lu reads, %lu writes, %lu flushes, %lu errors\n", d->name,
                 d->in_flight, d->reads, d->writes, d->flushes, d->errors);
     }
+}
+
+void report_panic(void)
+{
+    report_events(0);
+    report_store(NULL);
+}
+
+void report_killed(struct process *p)
+{
+    report_events(p->pid);
+    report_store(p);
 }

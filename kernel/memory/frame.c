@@ -217,7 +217,7 @@ static __attribute__((noinline)) struct frame *take_locked(enum frame_use use)
     bool low = frames.free_count < frames.low_mark;
     lock_release(&frames.lock);
     if (low)
-        evict_wake();
+        frame_seam.low();
     return f;
 }
 
@@ -338,7 +338,7 @@ struct frame *frame_alloc_run(size_t count)
     bool low = frames.free_count < frames.low_mark;
     lock_release(&frames.lock);
     if (low)
-        evict_wake();
+        frame_seam.low();
     return run;
 }
 

@@ -9,7 +9,7 @@
 #include "arch.h"
 
 struct frame {
-    struct list link;    /* free list, or what its user likes (evict.c: the clock) */
+    struct list link;    /* free list, or what its user likes (store/evict.c: the clock) */
     uint32_t pins;       /* atomic: I/O or kernel copies under way; a pinned frame is not freed.
                           * frame_unpin frees it when frame_free was called meanwhile */
     union {
@@ -44,12 +44,23 @@ static inline void *frame_memory(const struct frame *f) { return arch_phys(frame
 size_t frame_free_count(void);
 bool frame_spare(void);      /* more than the reserve is free */
 size_t frame_total_count(void);
-size_t frame_low_mark(void); /* below it, evict.c is asked for frames (frame_alloc wakes it) */
+size_t frame_low_mark(void); /* below it, frame_alloc calls frame_seam.low */
 void frame_init(void);       /* from the boot loader's memory map */
 bool frame_check(void);      /* counts and lists agree; says what does not */
 
-/* evict.c: called without frames' lock, but with whatever lock the caller of frame_alloc holds, at
- * every allocation that leaves fewer than the low mark. Cheap; wakes the evictor. */
-void evict_wake(void);
+/* Who takes frames back that hold pages; kernel/seams.c says who (store/evict.h). */
+struct frame_seam {
+    /* At every allocation that leaves fewer than the low mark: cheap; without frames' lock, but with whatever
+     * lock the caller of frame_alloc holds. */
+    void (*low)(void);
+    /* The others wait, with no locks held. A frame for contents (not zeroed); NULL: none, or killed. */
+    struct frame *(*take)(void);
+    /* For whoever found no frame: waits for some. `vain`: of vain() before. False: there are none, or killed. */
+    uint64_t (*vain)(void);
+    bool (*wait)(uint64_t *vain);
+    /* For whoever needs frames that lie together and got none. False: nothing could be taken back. */
+    bool (*more)(void);
+};
+extern const struct frame_seam frame_seam;
 
 #endif

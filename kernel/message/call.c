@@ -36,9 +36,7 @@
  * Locks: the port's, for queue and receivers. calls_lock for the list of free slots.
  */
 #include "process/handle.h"
-#include "store/object.h"
 #include "message/port.h"
-#include "store/view.h"
 
 #define RARE __attribute__((noinline, cold))
 #define HOT static inline __attribute__((always_inline))
@@ -338,7 +336,7 @@ HOT long call_until(const uint64_t a[6], uint64_t deadline)
     struct call *c = me->call;
     if (unlikely(!c) && !(c = call_new()))
         return -EAGAIN;
-    struct port *port = handle_find((int)a[0], HANDLE_PORT, KD_RIGHT_CALL);
+    struct port *port = handle_find((int)a[0], HANDLE_PORT, KD_RIGHT_CALL, port_get);
     if (unlikely(handle_failed(port)))
         return (long)port;
     long result = message_in(c, a[1]);
@@ -558,7 +556,7 @@ out:
 long port_receive_call(const uint64_t a[6])
 {
     int64_t timeout_ms = (int64_t)a[2];
-    struct port *p = handle_find((int)a[0], HANDLE_PORT, KD_RIGHT_RECEIVE);
+    struct port *p = handle_find((int)a[0], HANDLE_PORT, KD_RIGHT_RECEIVE, port_get);
     if (handle_failed(p))
         return (long)p;
     uint64_t deadline = timeout_ms < 0 ? THREAD_NEVER
@@ -581,7 +579,7 @@ long port_reply(const uint64_t a[6])
 long port_reply_receive(const uint64_t a[6])
 {
     struct thread *caller = NULL;
-    struct port *p = handle_find((int)a[2], HANDLE_PORT, KD_RIGHT_RECEIVE);
+    struct port *p = handle_find((int)a[2], HANDLE_PORT, KD_RIGHT_RECEIVE, port_get);
     if (unlikely(handle_failed(p)))
         return (long)p;
     long result = call_answer(a[0], a[1], &caller);

@@ -6,9 +6,7 @@
 #include "message/port.h"
 
 #include "process/handle.h"
-#include "store/object.h"
-#include "look/trace.h"
-#include "store/view.h"
+#include "thread/trace.h"
 
 static struct lock ports_lock = LOCK_INIT(RANK_PROCESS_TABLE, "ports");
 static struct list ports;
@@ -52,8 +50,8 @@ static void items_drop(struct port *p)
 {
     for (struct item *i; (i = list_take(struct item, &p->items, link));) {
         i->queued = false;
-        if (i->kind == ITEM_CLIENT_GONE)
-            attachment_gone_delivered(i);
+        if (item_uses[i->kind].dropped)
+            item_uses[i->kind].dropped(i);
     }
 }
 
@@ -128,7 +126,7 @@ int data_in(struct frame **data, vaddr_t from, uint64_t bytes)
     *data = NULL;
     for (uint64_t at = 0; !e && at < bytes; at += PAGE_BYTES) {
         struct frame *f = frame_alloc_raw(use);
-        if (!f && !(f = evict_frame())) {
+        if (!f && !(f = frame_seam.take())) {
             e = -ENOMEM;
             break;
         }
@@ -160,27 +158,12 @@ _Static_assert(KD_MSG_UNSPILL - KD_MSG_KERNEL == ITEM_UNSPILL - ITEM_CALL, "trac
 
 static void message_of_item(struct item *i, struct kd_message *m)
 {
-    static const uint32_t kinds[] = {
-        [ITEM_PAGE] = KD_MSG_PAGE, [ITEM_LOCK] = KD_MSG_LOCK, [ITEM_COMMIT] = KD_MSG_COMMIT,
-        [ITEM_CONFLICT] = KD_MSG_CONFLICT, [ITEM_VIEW_GONE] = KD_MSG_VIEW_GONE,
-        [ITEM_CLEAN] = KD_MSG_CLEAN, [ITEM_CREDIT_LOW] = KD_MSG_CREDIT_LOW,
-        [ITEM_CLIENT_GONE] = KD_MSG_CLIENT_GONE, [ITEM_NOTIFY] = KD_MSG_NOTIFY,
-        [ITEM_SPILL] = KD_MSG_SPILL, [ITEM_UNSPILL] = KD_MSG_UNSPILL,
-    };
     memset(m, 0, sizeof *m);
-    m->kind = kinds[i->kind];
+    m->kind = item_uses[i->kind].message;
     m->handle = -1;
     m->process = i->process;
     memcpy(m->word, i->word, sizeof m->word);
 }
-
-/* A message of the kernel, copied out of its item, whose home may go away at any time. */
-struct notice {
-    struct kd_message message;
-    struct view *commit;
-    struct frame *data;
-    uint64_t data_bytes;
-};
 
 /* Port lock held. */
 static void notice_of(struct port *p, struct item *i, struct notice *n)
@@ -190,21 +173,12 @@ static void notice_of(struct port *p, struct item *i, struct notice *n)
         i->word[0] = p->notify_bits;
         p->notify_bits = 0;
     }
+    *n = (struct notice){0};
     message_of_item(i, &n->message);
-    n->commit = NULL;
-    n->data = NULL;
-    n->data_bytes = 0;
-    if (i->kind == ITEM_CLIENT_GONE)
-        attachment_gone_delivered(i);
-    if (i->kind == ITEM_LOCK)
-        n->message.token = container_of(i, struct view, lock_item)->ask_token;
-    if (i->kind == ITEM_COMMIT || i->kind == ITEM_SPILL || i->kind == ITEM_UNSPILL) {
-        n->commit = container_of(i, struct view, commit_item);
-        n->message.token = n->commit->received_token = n->commit->commit_token;
-        n->data = n->commit->batch;
-        n->data_bytes = n->data ? n->commit->batch_bytes : 0; /* a later SPILL of this view brings none */
-        n->commit->batch = NULL;
-    }
+    if (item_uses[i->kind].taken)
+        item_uses[i->kind].taken(i, n);
+    if (item_uses[i->kind].dropped)
+        item_uses[i->kind].dropped(i);
 }
 
 /* 0, -EFAULT, -EMSGSIZE. */
@@ -223,13 +197,14 @@ static int notice_out(struct notice *n, vaddr_t at)
 
 int notice_deliver(struct port *p, struct item *i, vaddr_t at)
 {
+    const struct item_use *kind = &item_uses[i->kind];
     struct notice n;
     notice_of(p, i, &n);
     lock_release(&p->lock);
     int e = notice_out(&n, at);
     data_free(n.data);
-    if (e && n.commit)
-        view_commit_answer(n.commit, n.message.token, e == -EMSGSIZE ? EMSGSIZE : EIO);
+    if (e && kind->lost)
+        kind->lost(&n, e == -EMSGSIZE ? EMSGSIZE : EIO);
     return e;
 }
 
@@ -247,26 +222,38 @@ static void port_die(struct port *p)
         i->queued = false;
         if (i->kind == ITEM_CALL)
             call_taken(i);
-        if (i->kind == ITEM_CALL || i->kind == ITEM_CLIENT_GONE)
+        if (i->kind == ITEM_CALL || item_uses[i->kind].dropped)
             list_push_back(&items, &i->link); /* M1: the others may go at any time, with their threads */
     }
     lock_release(&p->lock);
     for (struct item *i; (i = list_take(struct item, &items, link));) {
         if (i->kind == ITEM_CALL)
             call_refuse(i, -EOWNERDEAD);
-        else if (i->kind == ITEM_CLIENT_GONE)
-            attachment_gone_delivered(i);
+        else
+            item_uses[i->kind].dropped(i);
     }
     calls_port_dead(p);
-    view_port_dead(p);
-    objects_end(p->owner, p);
+    port_seam.dead(p);
 }
 
-void port_receive_handle_gone(struct port *p)
+uint32_t port_handle_held(void *port, const struct process *owner, uint32_t rights)
 {
-    if (__atomic_sub_fetch(&p->receive_handles, 1, __ATOMIC_ACQ_REL) == 0)
+    struct port *p = port;
+    if (p->owner != owner)
+        rights &= ~(uint32_t)KD_RIGHT_RECEIVE;
+    if (rights & KD_RIGHT_RECEIVE)
+        __atomic_fetch_add(&p->receive_handles, 1, __ATOMIC_RELAXED);
+    return rights;
+}
+
+void port_handle_dropped(void *port, uint32_t rights)
+{
+    struct port *p = port;
+    if (rights & KD_RIGHT_RECEIVE && __atomic_sub_fetch(&p->receive_handles, 1, __ATOMIC_ACQ_REL) == 0)
         port_die(p);
 }
+
+void port_handle_put(void *port) { port_put(port); }
 
 void port_check(void)
 {

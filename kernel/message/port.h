@@ -18,7 +18,7 @@
 
 enum item_kind {
     ITEM_CALL = 1, ITEM_PAGE, ITEM_LOCK, ITEM_COMMIT, ITEM_CONFLICT, ITEM_VIEW_GONE, ITEM_CLEAN,
-    ITEM_CREDIT_LOW, ITEM_CLIENT_GONE, ITEM_NOTIFY, ITEM_SPILL, ITEM_UNSPILL,
+    ITEM_CREDIT_LOW, ITEM_CLIENT_GONE, ITEM_NOTIFY, ITEM_SPILL, ITEM_UNSPILL, ITEM_KINDS,
 };
 struct item {
     struct list link;
@@ -66,9 +66,9 @@ struct port {
 void port_init(void);
 void port_check(void);   /* panics if a queue is wrong (M1, M3) */
 must_check struct port *port_new(struct process *owner);
-static inline void port_get(struct port *p)
+static inline void port_get(void *port)
 {
-    __atomic_fetch_add(&p->references, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&((struct port *)port)->references, 1, __ATOMIC_RELAXED);
 }
 void port_free(struct port *p); /* for port_put: nobody refers to it any more */
 static inline void port_put(struct port *p)
@@ -76,7 +76,11 @@ static inline void port_put(struct port *p)
     if (__atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) == 0)
         port_free(p);
 }
-void port_receive_handle_gone(struct port *p); /* one of them; of the last, the port dies. No locks held */
+/* For handles (handle_kinds), H3: a handle of another process cannot receive; of the last one that can the port
+ * dies, with no locks held. */
+uint32_t port_handle_held(void *port, const struct process *owner, uint32_t rights);
+void port_handle_dropped(void *port, uint32_t rights);
+void port_handle_put(void *port);
 /* Why a transaction that stored to objects of p's manager cannot store to another's: they may be the
  * same objects, and the manager the next one. */
 static inline int port_other_error(const struct port *p)
@@ -89,6 +93,26 @@ bool port_post(struct port *p, struct item *i);
 bool port_withdraw(struct port *p, struct item *i);
 void item_prepare(struct item *i, enum item_kind kind);
 enum { MESSAGE_WORDS = sizeof(struct kd_message) / 8 };
+
+/* A message of the kernel, copied out of its item, whose home may go away at any time. */
+struct notice {
+    struct kd_message message;
+    void *home;
+    struct frame *data;
+    uint64_t data_bytes;
+};
+/* What the homes of items want done; NULL: nothing. kernel/seams.c has the table. */
+struct item_use {
+    uint32_t message;            /* KD_MSG_* */
+    /* It is off the queue, and goes to a receiver: what the notice tells beside the words. Port lock. */
+    void (*taken)(struct item *i, struct notice *n);
+    void (*lost)(struct notice *n, int error);   /* the receiver could not take it: EMSGSIZE, EIO. No lock */
+    void (*dropped)(struct item *i);             /* was delivered, or nobody will hear it any more */
+};
+extern const struct item_use item_uses[ITEM_KINDS];
+/* The port is dead; its callers know. No lock. */
+extern const struct port_seam { void (*dead)(struct port *p); } port_seam;
+
 /* A message of the kernel, just taken off the queue, into the receiver's struct at `at`. 0; -EFAULT;
  * -EMSGSIZE: it did not fit and is lost. Port lock held on entry, not on return. */
 must_check int notice_deliver(struct port *p, struct item *i, vaddr_t at);
@@ -101,6 +125,7 @@ void data_free(struct frame *data);
 
 /* call.c */
 void call_init(void);
+void call_thread_gone(struct thread *t);     /* for processes (process_seam): its slot for calls */
 void call_taken(struct item *i);             /* off the queue, in the taker's hands; port lock */
 void call_refuse(struct item *i, int error); /* a call that was taken: its caller is told */
 void calls_port_dead(struct port *p);        /* the callers of delivered calls are told */

@@ -5,21 +5,7 @@
  */
 #include "process/handle.h"
 
-#include "block/block.h"
-#include "store/object.h"
-#include "message/port.h"
-#include "store/view.h"
-
-void handle_put(enum handle_type type, void *object)
-{
-    switch (type) {
-    case HANDLE_PROCESS: process_put(object); break;
-    case HANDLE_PORT: port_put(object); break;
-    case HANDLE_OBJECT: object_put(object); break;
-    case HANDLE_SNAPSHOT: snapshot_put(object); break;
-    default: break;
-    }
-}
+void handle_uncounted(void *object) { (void)object; }
 
 /* What else ends when a slot was emptied. False: there was nothing. */
 static bool slot_dropped(struct process *p, const struct handle_slot *old)
@@ -27,22 +13,10 @@ static bool slot_dropped(struct process *p, const struct handle_slot *old)
     if (old->type == HANDLE_NONE)
         return false;
     limit_uncharge(p, KD_LIMIT_HANDLES, 1);
-    if (old->type == HANDLE_BLOCK)
-        block_released(old->object);
-    if (old->type == HANDLE_PORT && old->rights & KD_RIGHT_RECEIVE)
-        port_receive_handle_gone(old->object);
+    if (handle_kinds[old->type].dropped)
+        handle_kinds[old->type].dropped(old->object, old->rights);
     handle_put(old->type, old->object);
     return true;
-}
-
-/* H3: what a handle of a port may do in this process. */
-static uint32_t port_rights(struct port *port, const struct process *p, uint32_t rights)
-{
-    if (port->owner != p)
-        rights &= ~(uint32_t)KD_RIGHT_RECEIVE;
-    if (rights & KD_RIGHT_RECEIVE)
-        __atomic_fetch_add(&port->receive_handles, 1, __ATOMIC_RELAXED);
-    return rights;
 }
 
 static bool handle_table_ready(struct process *p)
@@ -77,8 +51,8 @@ static int handle_install(struct process *p, int slot, enum handle_type type, vo
                 break;
     }
     if (slot < PROCESS_HANDLES_MAX && p->handles[slot].type == HANDLE_NONE) {
-        if (type == HANDLE_PORT)
-            rights = port_rights(object, p, rights);
+        if (handle_kinds[type].held)
+            rights = handle_kinds[type].held(object, p, rights);
         p->handles[slot] = (struct handle_slot){type, rights, object};
         result = slot;
     }
@@ -95,7 +69,7 @@ int handle_new(struct process *p, enum handle_type type, void *object, uint32_t 
 
 void *handle_get(int handle, enum handle_type type, uint32_t rights, int *error)
 {
-    void *found = handle_find(handle, type, rights);
+    void *found = handle_find(handle, type, rights, handle_kinds[type].get);
     *error = handle_failed(found) ? (int)(long)found : 0;
     return handle_failed(found) ? NULL : found;
 }
@@ -106,11 +80,11 @@ int handle_close(struct process *p, int handle)
         return -EBADF;
     lock_acquire(&p->handle_lock);
     struct handle_slot *s = &p->handles[handle], old = *s;
-    if (old.type != HANDLE_VIEW)
+    if (!handle_kinds[old.type].close)
         *s = (struct handle_slot){0};
     lock_release(&p->handle_lock);
-    if (old.type == HANDLE_VIEW)
-        return view_close(old.object, handle);
+    if (handle_kinds[old.type].close)
+        return handle_kinds[old.type].close(old.object, handle);
     return slot_dropped(p, &old) ? 0 : -EBADF;
 }
 
@@ -133,7 +107,7 @@ static int slot_lift(struct process *from, int handle, uint32_t rights,
     struct handle_slot s = from->handles[handle];
     if (s.type == HANDLE_NONE)
         result = -EBADF;
-    else if (s.type == HANDLE_VIEW || s.type == HANDLE_BLOCK)
+    else if (!handle_kinds[s.type].travels)
         result = -EPERM;
     else if (rights & ~s.rights)
         result = -EACCES;
@@ -208,15 +182,6 @@ long handle_call(unsigned number, const uint64_t a[6])
     case KD_HANDLE_CLOSE: return handle_close(p, (int)a[0]);
     case KD_HANDLE_COPY:
         return a[1] ? handle_pass_rights(p, (int)a[0], p, -1, (uint32_t)a[1]) : -EINVAL;
-    case KD_OBJECT_REVOKE: {
-        int error;
-        struct object *o = handle_get((int)a[0], HANDLE_OBJECT, KD_RIGHT_MANAGE, &error);
-        if (!o)
-            return error;
-        object_revoke(o);
-        object_put(o);
-        return 0;
-    }
     default: return -ENOSYS;
     }
 }
@@ -226,7 +191,7 @@ void handle_check(struct process *p)
     lock_acquire(&p->handle_lock);
     for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++) {
         const struct handle_slot *s = &p->handles[i];
-        assert(s->type <= HANDLE_SNAPSHOT);
+        assert(s->type < HANDLE_TYPES);
         assert(s->type == HANDLE_NONE || s->type == HANDLE_SNAPSHOT || s->object != NULL);
     }
     lock_release(&p->handle_lock);

@@ -9,33 +9,37 @@
 #ifndef KERNEL_HANDLE_H
 #define KERNEL_HANDLE_H
 
-#include "store/object.h"
-#include "message/port.h"
-#include "store/view.h"
+#include "process/process.h"
 
 enum handle_type {
     HANDLE_NONE, HANDLE_PROCESS, HANDLE_PORT, HANDLE_OBJECT, HANDLE_VIEW, HANDLE_BLOCK,
-    HANDLE_SNAPSHOT,
+    HANDLE_SNAPSHOT, HANDLE_TYPES,
 };
+
+/* What a type of object wants done; kernel/seams.c has the table. The last three may be NULL: nothing. */
+struct handle_kind {
+    bool travels;                /* handles of it may be passed on */
+    void (*get)(void *object);   /* one more reference, or one less; handle_uncounted: there are none */
+    void (*put)(void *object);
+    /* A slot of `owner` is about to refer to it: which of these rights that slot may have. Handle lock. */
+    uint32_t (*held)(void *object, const struct process *owner, uint32_t rights);
+    /* A slot was emptied; its reference is dropped afterwards. */
+    void (*dropped)(void *object, uint32_t rights);
+    /* Closes a handle of the calling process and empties the slot by handle_forget(): 0, -errno. */
+    int (*close)(void *object, int handle);
+};
+extern const struct handle_kind handle_kinds[HANDLE_TYPES];
+void handle_uncounted(void *object);
 
 /* A new handle of p; consumes one reference to `object` if it succeeds. Number, -EMFILE, -ENOMEM. */
 must_check int handle_new(struct process *p, enum handle_type type, void *object, uint32_t rights);
 /* The object behind a handle of the calling process, with a reference; NULL and *error: -EBADF (no
  * such handle, or another type) or -EACCES (a right is missing). */
 must_check void *handle_get(int handle, enum handle_type type, uint32_t rights, int *error);
-static inline void handle_ref(enum handle_type type, void *object)
-{
-    switch (type) {
-    case HANDLE_PROCESS: process_get(object); break;
-    case HANDLE_PORT: port_get(object); break;
-    case HANDLE_OBJECT: object_get(object); break;
-    case HANDLE_SNAPSHOT:
-        __atomic_fetch_add(&((struct snapshot *)object)->references, 1, __ATOMIC_RELAXED);
-        break;
-    default: break; /* views belong to their thread, disks live for ever */
-    }
-}
+static inline void handle_ref(enum handle_type type, void *object) { handle_kinds[type].get(object); }
+static inline void handle_put(enum handle_type type, void *object) { handle_kinds[type].put(object); }
 
+void handle_process_gone(struct process *p); /* closes all (process_seam); managers die here */
 void handle_check(struct process *p); /* panics if a slot is wrong */
 struct handle_slot {
     enum handle_type type;
@@ -43,9 +47,10 @@ struct handle_slot {
     void *object;
 };
 /* The same as handle_get in one result: the object, or a negative errno, for which handle_failed()
- * is true. Inline, as each message looks up two handles. */
+ * is true. `get` takes the reference. Inline, as each message looks up two handles. */
 static inline bool handle_failed(const void *found) { return (uintptr_t)found > (uintptr_t)-4096; }
-must_check static inline void *handle_find(int handle, enum handle_type type, uint32_t rights)
+must_check static inline __attribute__((always_inline)) void *
+handle_find(int handle, enum handle_type type, uint32_t rights, void (*get)(void *object))
 {
     struct process *p = process_this();
     void *object = (void *)-(long)EBADF;
@@ -57,14 +62,14 @@ must_check static inline void *handle_find(int handle, enum handle_type type, ui
         object = (void *)-(long)EACCES;
         if (__builtin_expect(!(rights & ~s->rights), 1)) {
             object = s->object;
-            handle_ref(type, object);
+            get(object);
         }
     }
     lock_release(&p->handle_lock);
     return object;
 }
-void handle_put(enum handle_type type, void *object);
 must_check int handle_close(struct process *p, int handle);
+void handle_forget(struct process *p, int handle); /* empties the slot, and no more */
 /* Copies a handle of `from` into a given free slot of `to`, or any with to_slot -1. */
 must_check int handle_pass(struct process *from, int handle, struct process *to, int to_slot);
 /* The same with fewer rights (0: the same ones). */

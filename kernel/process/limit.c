@@ -14,8 +14,8 @@
 #include "process/limit.h"
 
 #include "file/file.h"
+#include "process/descriptor.h"
 #include "process/process_private.h"
-#include "store/view.h"
 #include "process/vm.h"
 
 /* For all but what init starts itself: so the shell has something left when its programs have taken
@@ -64,12 +64,12 @@ void limit_begin(struct process *p, const struct process *parent, const uint64_t
         p->limits.most[i] = most;
         p->limits.ceiling[i] = ceiling;
     }
+    p->home.takes_kept = p->limits.ceiling[KD_LIMIT_VIEWS] == KD_VIEW_MAX; /* others begin with a lower one */
 }
 
-/* Others begin with a lower ceiling, and nobody's ceiling rises. */
 bool limit_may_take_kept(const struct process *p)
 {
-    return !p || p->limits.ceiling[KD_LIMIT_VIEWS] == KD_VIEW_MAX;
+    return !p || p->home.takes_kept;
 }
 
 /* ---- charging ---- */
@@ -124,7 +124,7 @@ void limit_info(const struct process *p, uint64_t used[KD_LIMITS], uint64_t most
     }
     used[KD_LIMIT_FILES] = fd_count(p);
     used[KD_LIMIT_PROCESSES] = process_table.count;
-    used[KD_LIMIT_VERSIONS] = version_most_kept(p);
+    used[KD_LIMIT_VERSIONS] = process_seam.versions(p);
 }
 
 /* The limit behind one of prlimit64's resources, or -1; *shift: its unit is 1 << shift of ours. */
@@ -194,7 +194,7 @@ static struct process *largest(bool *ending, bool for_manager)
     struct process *found = NULL;
     uint64_t now = arch_time_ns();
     *ending = false;
-    objects_sum_dirty();
+    process_seam.sum_dirty();
     lock_acquire(&process_table.lock);
     uint64_t most = for_manager ? 0 : frame_total_count() / MAX(process_table.count, 1u);
     list_each(struct process, p, &process_table.all, link) {

@@ -22,7 +22,7 @@ struct limits {
 void limit_begin(struct process *p, const struct process *parent, const uint64_t *asked);
 /* Of the tables that all processes share, the last entries are kept for init and what it starts itself:
  * shell and managers go on when several programs have taken all that each may. */
-enum { THREADS_KEPT = 32, VIEWS_KEPT = 8 };
+enum { VIEWS_KEPT = 8 }; /* and THREADS_KEPT */
 bool limit_may_take_kept(const struct process *p); /* NULL: the kernel itself */
 /* n more, or nothing and false: the limit is reached. */
 bool limit_charge(struct process *p, enum kd_limit which, uint64_t n);

@@ -3,9 +3,9 @@
  *
  * A process dies in this order. Somebody sets `dying` and kills its threads (process_kill,
  * process_exit). Each thread leaves by process_thread_leave(), on its way back to user mode or out
- * of an interruptible wait; in it, view_thread_gone() ends its transactions. One that commits goes on
- * without its process (commit_ask). The last one runs the hooks of views, ports, handles and objects,
- * closes the files, frees the memory and the page tables, and turns the process into an entry with a
+ * of an interruptible wait; in it, process_seam.thread_gone ends its transactions. One that commits goes on
+ * without its process (commit_ask). The last one has views, handles, objects and files end
+ * (process_seam.gone), frees the memory and the page tables, and turns the process into an entry with a
  * status. The parent's wait takes that entry.
  *
  * Invariants
@@ -19,12 +19,11 @@
  */
 #include "process/process_private.h"
 
+#include "base/signal.h"
 #include "file/file.h"
-#include "linux/futex.h"
+#include "process/descriptor.h"
 #include "process/handle.h"
-#include "store/object.h"
-#include "linux/signal.h"
-#include "look/trace.h"
+#include "thread/trace.h"
 #include "process/vm.h"
 
 #define BACKTRACE_MAX 6
@@ -33,13 +32,14 @@
 struct process_table process_table = {.lock = LOCK_INIT(RANK_PROCESS_TABLE, "processes"),
                                       .all = LIST_INIT(process_table.all)};
 
-void process_get(struct process *p)
+void process_get(void *process)
 {
-    __atomic_add_fetch(&p->references, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&((struct process *)process)->references, 1, __ATOMIC_RELAXED);
 }
 
-void process_put(struct process *p)
+void process_put(void *process)
 {
+    struct process *p = process;
     if (__atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) == 0)
         kfree(p);
 }
@@ -100,11 +100,8 @@ struct process *process_new(const char *path, struct process *parent, struct nod
 /* What process_end() and a failed creation share: nothing runs in it any more. */
 static void process_strip(struct process *p)
 {
-    view_process_gone(p);
-    handle_process_gone(p);
-    object_process_gone(p);
-    fd_close_all(p);
-    signal_process_free(p);
+    for (unsigned i = 0; process_seam.gone[i]; i++)
+        process_seam.gone[i](p);
     vm_space_free(p);
     node_put(p->cwd);
     p->cwd = NULL;
@@ -112,8 +109,8 @@ static void process_strip(struct process *p)
 
 static void table_free(struct process *p)
 {
-    paddr_t top = p->table;
-    p->table = 0;
+    paddr_t top = p->home.table;
+    p->home.table = 0;
     arch_table_free(top, false);
 }
 
@@ -158,7 +155,7 @@ int process_load(const char *path, const char *const *argv, const char *const *e
     if (error)
         return error;
     struct thread_begin *b = kalloc(sizeof(*b));
-    error = p && b ? elf_load(p, image, path, argv, envp, &b->entry, &b->stack) : -ENOMEM;
+    error = p && b ? process_seam.load(p, image, path, argv, envp, &b->entry, &b->stack) : -ENOMEM;
     node_put(image);
     if (error) {
         if (p)
@@ -186,6 +183,7 @@ int process_launch(struct process *p, struct thread_begin *b)
     lock_acquire(&process_table.lock);
     if (t) {
         t->id = (uint64_t)p->pid;
+        t->pid = p->pid;
         t->clear_child_tid = b->clear_child_tid;
         if (b->resumes)
             inherit(t);
@@ -218,7 +216,7 @@ long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
         return -EAGAIN;
     struct thread_begin *b = kalloc(sizeof(*b));
     struct thread *t = b ? thread_new(p, begin_thread, b, p->name) : NULL;
-    for (int i = 0; b && !t && i < STACK_TRIES && evict_more(); i++) /* it is frames in one piece */
+    for (int i = 0; b && !t && i < STACK_TRIES && frame_seam.more(); i++) /* it is frames in one piece */
         t = thread_new(p, begin_thread, b, p->name);
     if (!t) {
         kfree(b);
@@ -229,6 +227,7 @@ long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
     b->fs_base = fs_base;
     b->resumes = true;
     t->id = tid;
+    t->pid = p->pid;
     t->clear_child_tid = clear_child_tid;
     inherit(t);
     lock_acquire(&p->lock);
@@ -319,14 +318,13 @@ void process_kill(struct process *p, int status, const char *format, ...)
     printk("%s[%d]: killed: %s, at %s+0x%lx%s", p->name, p->pid, text, p->name,
            trap_place(f), trace.text);
     arch_print_trap(f);
-    report_events(p->pid);
-    report_store(p);
+    process_seam.killed(p);
 }
 
 void trap_user_exception(struct trap_frame *f, const char *what)
 {
     int signal = trap_signal(f);
-    if (!signal_fault(signal, trap_place(f)))
+    if (!process_seam.fault(signal, trap_place(f)))
         process_kill(process_this(), 128 + signal, "%s", what);
 }
 
@@ -351,7 +349,6 @@ static void tell_family(struct process *p)
 /* The last thread has left; runs in it. */
 static void process_end(struct process *p)
 {
-    trace_process_gone(p);
     TRACE_RARE(EXIT, p->status, 0, 0);
     process_strip(p);
     thread_this()->process = NULL; /* it wants no table of its own from here on */
@@ -366,9 +363,7 @@ static void process_end(struct process *p)
         parent = NULL;
     lock_release(&process_table.lock);
     if (parent) {
-        const struct signal_info info = {.code = p->signal ? 2 : 1, .pid = p->pid,
-                                         .status = p->signal ? p->signal : p->status};
-        (void)!signal_send(parent, 0, SIGNAL_CHILD, &info);
+        process_seam.child_ended(parent, p);
         process_put(parent);
     }
     if (p->pid == process_table.init)
@@ -379,9 +374,8 @@ void process_thread_part(void)
 {
     struct thread *t = thread_this();
     struct process *p = t->process;
-    view_thread_gone(t);
-    futex_thread_gone(t);
-    call_thread_gone(t);
+    for (unsigned i = 0; process_seam.thread_gone[i]; i++)
+        process_seam.thread_gone[i](t);
     lock_acquire(&p->lock);
     list_remove(&t->process_link);
     bool last = --p->thread_count == 0;
@@ -421,9 +415,14 @@ static unsigned foreground_for(void (*fn)(struct process *p))
     return count;
 }
 
-static void interrupt(struct process *p) { (void)!signal_send(p, 0, SIGNAL_INTERRUPT, NULL); }
-void process_interrupt(void) { foreground_for(interrupt); }
+void process_interrupt(void) { foreground_for(process_seam.interrupt); }
 bool process_foreground(void) { return foreground_for(NULL) > 0; }
+
+void process_stats(const struct process *p, struct kd_view_stats *out)
+{
+    *out = p->stats;
+    out->disk_bytes = p->home.disk_bytes;
+}
 
 unsigned process_count(void) { return process_table.count; }
 

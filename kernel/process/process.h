@@ -18,6 +18,7 @@ struct handle_slot;
 struct attachment;
 
 struct process {
+    struct thread_home home;         /* first: thread.h. Table: vm.c */
     int pid, parent;
     char name[KD_NAME_MAX];
     struct lock lock;                /* RANK_PROCESS */
@@ -31,13 +32,12 @@ struct process {
     int signal;                      /* that ended it, or 0 */
     struct list waiters;             /* its threads that wait for children; process table lock */
     uint32_t references;             /* atomic: handles, threads, table */
-    uint64_t cpu_ns, children_ns;    /* atomic; of the children that it waited for: process table lock */
+    uint64_t children_ns;            /* of the children that it waited for; process table lock */
     uint32_t flags;
     struct limits limits;
 
     /* vm.c */
     struct lock space_lock;          /* RANK_SPACE */
-    paddr_t table;                   /* top-level table; slot 0 exists from the start */
     struct list regions;
     unsigned region_count;
     uint64_t frames;
@@ -66,14 +66,15 @@ struct process {
     struct view *plain;              /* maps objects that are not transactional; view.c */
     uint64_t dirty;                  /* of its objects: pages that it is to clean; objects_sum_dirty() */
     bool spills;                     /* manages objects with KD_OBJECT_SPILLS: may use the reserve */
-    struct kd_view_stats stats;
+    struct kd_view_stats stats;      /* without disk_bytes; process_stats() */
 };
 
+_Static_assert(offsetof(struct process, home) == 0, "thread_home() casts");
 /* NULL in kernel threads. */
 static inline struct process *process_this(void) { return thread_this()->process; }
 struct process *process_find(int pid);         /* with a reference, or NULL; process_put */
-void process_get(struct process *p);
-void process_put(struct process *p);
+void process_get(void *process);
+void process_put(void *process);
 /* Ends the whole process with a message in the log; the calling thread leaves at its return to
  * user mode. */
 void process_kill(struct process *p, int status, const char *format, ...)
@@ -88,43 +89,47 @@ must_check long process_thread_new(const struct trap_frame *registers, uint64_t 
 void process_interrupt(void);                  /* Ctrl-C: ends the foreground processes */
 bool process_foreground(void);                 /* is there one? */
 unsigned process_count(void);
+void process_stats(const struct process *p, struct kd_view_stats *out);
 /* 20 - the niceness of the thread, which was set before unless nice is NULL; -ESRCH. */
 must_check long process_thread_nice(uint64_t id, const int *nice);
 /* The calling thread, which was killed, is not the process's any more. It may go on in the kernel, keeps its
  * reference to the process, and never goes back to user mode. */
 void process_thread_part(void);
+/* The killed thread's last way out of user mode; calls thread_exit(). */
+_Noreturn void process_thread_leave(void);
 void process_check(void);                      /* vm_check() of all; panics if one is wrong */
 void process_start_first(void);                /* /bin/init */
-
-/* elf.c: maps the program into the new process's empty space and builds its first stack.
- * 0, -ENOEXEC (the log says why), -EACCES, -E2BIG, -ENOMEM, -EIO. */
-must_check int elf_load(struct process *p, struct node *image, const char *path,
-                        const char *const *argv, const char *const *envp, vaddr_t *entry,
-                        vaddr_t *stack);
 
 /* vm.c: user memory outside the store region. */
 int vm_fault(struct process *p, vaddr_t at, unsigned flags); /* 0, -EFAULT, -EACCES, -ENOMEM */
 
-/* Hooks that process.c calls, in this order, when the last thread of a process has left the user
- * mode for ever (so nothing of it runs any more): */
-void view_process_gone(struct process *p);     /* view.c: abort or reap its views */
-void handle_process_gone(struct process *p);   /* handle.c: closes all; managers die here */
-void object_process_gone(struct process *p);   /* attach.c: its objects and attachments end, CLIENT_GONE */
-/* And once per thread, in that thread, before it exits (view.c: aborts its transactions): */
-void view_thread_gone(struct thread *t);
-void call_thread_gone(struct thread *t);       /* call.c: its slot for calls */
+/* What the other parts of a process and of the kernel do; kernel/seams.c says whom this calls. */
+struct signal_info;
+struct process_seam {
+    /* Once per thread, in that thread, before it exits: abort its transaction, ... In order, NULL ends it. */
+    void (*const *thread_gone)(struct thread *t);
+    /* Nothing of the process runs any more, and what it has ends: views, handles, objects, ... Also for one
+     * that never ran. In order, NULL ends it. */
+    void (*const *gone)(struct process *p);
+    /* Maps the program into the new process's empty space and builds its first stack. 0, -ENOEXEC (the log
+     * says why), -EACCES, -E2BIG, -ENOMEM, -EIO. */
+    int (*load)(struct process *p, struct node *image, const char *path, const char *const *argv,
+                const char *const *envp, vaddr_t *entry, vaddr_t *stack);
+    /* The calling thread did something impossible at `at`. True: its program handles that. */
+    bool (*fault)(int signal, vaddr_t at);
+    void (*interrupt)(struct process *p);      /* Ctrl-C */
+    void (*child_ended)(struct process *parent, const struct process *child); /* no lock held */
+    void (*killed)(struct process *p);         /* the log gets the rest of a report */
+    uint64_t (*versions)(const struct process *p); /* KD_LIMIT_VERSIONS: how many are used */
+    void (*sum_dirty)(void);                   /* sets process->dirty of all that manage objects */
+};
+extern const struct process_seam process_seam;
 
-/* Bytes that nobody should rely on being secret: of the clock, or of seed=TEXT on the command line. */
-void random_bytes(void *to, size_t bytes);
-void random_init(void); /* they make the stack guard, too: for a caller that never returns. system.c */
-/* look.c: a text about the system or a process. Its length, -ESRCH, -EINVAL, -ENOMEM, -EFAULT. */
-long look_call(unsigned what, int pid, vaddr_t to, uint64_t bytes);
 /* syscall.c: calls that got -ENOSYS because nobody knows their number. */
 extern uint64_t syscall_unknown_count;
 /* syscall.c dispatches numbers 1000.. to this table's owners: */
 long handle_call(unsigned number, const uint64_t a[6]);   /* 1000..1009  handle.c  */
 long process_call(unsigned number, const uint64_t a[6]);  /* 1010..1019  process.c */
-long system_call(unsigned number, const uint64_t a[6]);   /* of them: information, system.c */
 long port_syscall(unsigned number, const uint64_t a[6]);  /* 1020..1039  port.c, call.c */
 long object_syscall(unsigned number, const uint64_t a[6]);/* 1040..1059  object.c  */
 long txn_syscall(unsigned number, const uint64_t a[6]);   /* 1060..1099  view.c, commit.c */

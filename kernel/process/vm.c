@@ -174,9 +174,9 @@ static bool sweep_entry(pte_t *pte, vaddr_t at, void *arg)
 static void sweep_range(struct sweep s, vaddr_t at, vaddr_t end)
 {
     list_init(&s.frames);
-    arch_pte_walk(s.process->table, at, end, sweep_entry, &s);
+    arch_pte_walk(s.process->home.table, at, end, sweep_entry, &s);
     if (s.any)
-        arch_shootdown(arch_table_cpus(s.process->table));
+        arch_shootdown(arch_table_cpus(s.process->home.table));
     for (struct frame *f; (f = list_take(struct frame, &s.frames, link));)
         frame_free(f);
 }
@@ -378,8 +378,8 @@ int vm_space_new(struct process *p)
 {
     lock_init(&p->space_lock, RANK_SPACE, "space");
     list_init(&p->regions);
-    p->table = arch_table_new();
-    return p->table ? 0 : -ENOMEM;
+    p->home.table = arch_table_new();
+    return p->home.table ? 0 : -ENOMEM;
 }
 
 void vm_space_free(struct process *p)
@@ -415,7 +415,7 @@ void vm_check(struct process *p)
         assert(range_mappable(c.region->start, c.region->end - c.region->start));
         assert(protection_valid(c.region->protection));                     /* V3 */
         last = c.region->end;
-        arch_pte_walk(p->table, c.region->start, c.region->end, check_entry, &c);
+        arch_pte_walk(p->home.table, c.region->start, c.region->end, check_entry, &c);
     }
     assert(c.entries == p->frames); /* V2, V4 */
     lock_release(&p->space_lock);
@@ -432,7 +432,7 @@ struct page_copy {
 static bool entry_copy(pte_t *pte, vaddr_t at, void *arg)
 {
     struct page_copy *c = arg;
-    pte_t *new = arch_pte(c->to->table, at, true);
+    pte_t *new = arch_pte(c->to->home.table, at, true);
     struct frame *f = new && limit_memory_left(c->to) ? frame_alloc(FRAME_PAGE) : NULL;
     if (!f) {
         c->error = -ENOMEM;
@@ -460,7 +460,7 @@ int vm_copy_space(struct process *to, struct process *from)
     to->brk_start = from->brk_start;
     to->brk_end = from->brk_end;
     if (!c.error)
-        arch_pte_walk(from->table, VM_START, VM_END, entry_copy, &c);
+        arch_pte_walk(from->home.table, VM_START, VM_END, entry_copy, &c);
     lock_release(&from->space_lock);
     return c.error;
 }
@@ -481,7 +481,7 @@ void vm_exchange(struct process *a, struct process *b)
     regions_move(&a->regions, &kept);
     regions_move(&b->regions, &a->regions);
     regions_move(&kept, &b->regions);
-    EXCHANGE(table);
+    EXCHANGE(home.table);
     EXCHANGE(region_count);
     EXCHANGE(frames);
     EXCHANGE(brk_start);

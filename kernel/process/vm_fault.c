@@ -10,7 +10,6 @@
 
 #include "file/file.h"
 #include "process/limit.h"
-#include "store/object.h"
 
 #define AROUND_ZERO 4
 #define AROUND_FILE 8
@@ -27,7 +26,7 @@ static bool region_allows(const struct region *r, unsigned flags)
 /* Installs a filled frame. space_lock held. False: another thread was first, or no table. */
 static bool page_install(struct process *p, const struct region *r, vaddr_t at, struct frame *f)
 {
-    pte_t *pte = arch_pte(p->table, at, true);
+    pte_t *pte = arch_pte(p->home.table, at, true);
     if (!pte || *pte != 0)
         return false;
     pte_exchange(pte, pte_make(frame_paddr(f), pte_flags(r->protection)));
@@ -45,7 +44,7 @@ static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
     for (vaddr_t here = from; here < to; here += PAGE_BYTES) {
         if (here != at && !(spare && limit_memory_left(p)))
             continue;
-        pte_t *pte = arch_pte(p->table, here, true);
+        pte_t *pte = arch_pte(p->home.table, here, true);
         if (pte && *pte != 0)
             continue;
         enum frame_use use = p->spills && here == at ? FRAME_MANAGER : FRAME_PAGE;
@@ -66,7 +65,7 @@ static int fault_file_page(struct process *p, struct region *r, vaddr_t at, enum
 {
     struct vm_source s = source_skip(r->source, at - r->start);
     uint64_t bytes = MIN(s.file_bytes, PAGE_BYTES);
-    pte_t *pte = arch_pte(p->table, at, true);
+    pte_t *pte = arch_pte(p->home.table, at, true);
     if (pte && *pte != 0)
         return 0;
     struct frame *f = pte && limit_memory_left(p) ? frame_alloc(use) : NULL;
@@ -118,13 +117,13 @@ static int fault_once(struct process *p, vaddr_t at, unsigned flags)
 /* There may be frames again. A manager that takes copies waits as long as there is anybody else to end. */
 static bool memory_wait(const struct process *p, uint64_t *vain)
 {
-    return evict_wait(vain) || (p->spills && !thread_this()->killed && limit_end_largest(true));
+    return frame_seam.wait(vain) || (p->spills && !thread_this()->killed && limit_end_largest(true));
 }
 
 /* Out of frames is not the end yet: evict.c may find some, or end somebody. */
 int vm_fault(struct process *p, vaddr_t at, unsigned flags)
 {
-    uint64_t vain = evict_vain();
+    uint64_t vain = frame_seam.vain();
     int error;
     while ((error = fault_once(p, page_down(at), flags)) == -ENOMEM)
         if (!limit_memory_left(p) || !memory_wait(p, &vain))
@@ -141,7 +140,7 @@ int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **out)
         lock_acquire(&p->space_lock);
         struct region *r = region_at(p, at);
         bool allowed = r && region_allows(r, write ? FAULT_WRITE : 0);
-        pte_t *pte = allowed ? arch_pte(p->table, at, false) : NULL;
+        pte_t *pte = allowed ? arch_pte(p->home.table, at, false) : NULL;
         if (pte && pte_present(*pte)) {
             *out = frame_of(pte_frame_paddr(*pte));
             frame_pin(*out);

@@ -32,7 +32,7 @@ struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights)
     return found;
 }
 
-void attachment_gone_delivered(struct item *i)
+void attachment_gone_told(struct item *i)
 {
     kfree(container_of(i, struct attachment, gone));
 }

@@ -61,7 +61,7 @@ static int begin_snapshot(struct view *v, const struct kd_begin *b)
 {
     if (!b->snapshot)
         return version_snapshot_begin(v, NULL);
-    struct snapshot *shared = handle_find(b->snapshot - 1, HANDLE_SNAPSHOT, 0);
+    struct snapshot *shared = handle_find(b->snapshot - 1, HANDLE_SNAPSHOT, 0, snapshot_get);
     if (handle_failed(shared))
         return (int)(long)shared;
     int e = version_snapshot_begin(v, shared);

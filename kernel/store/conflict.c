@@ -7,7 +7,7 @@
  *
  * Locks: leaf, then one view, then graph. Doom and search are one section under the graph lock.
  */
-#include "look/trace.h"
+#include "thread/trace.h"
 #include "store/view.h"
 
 struct lock graph_lock = LOCK_INIT(RANK_GRAPH, "graph");

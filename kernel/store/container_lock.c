@@ -25,7 +25,7 @@
  * Locks: leaf, view, locks_lock, graph.
  */
 #include "store/object_private.h"
-#include "look/trace.h"
+#include "thread/trace.h"
 
 static struct lock locks_lock = LOCK_INIT(RANK_LOCKS, "container locks");
 static struct list draining = {&draining, &draining}; /* objects, by lock.draining_link */

@@ -10,7 +10,7 @@
  *
  * Locks: port->lock; the graph lock is taken outside it.
  */
-#include "look/trace.h"
+#include "thread/trace.h"
 #include "store/view.h"
 
 static struct view *head(struct port *p)

@@ -11,7 +11,7 @@
  */
 #include "store/view.h"
 #include "words.h"
-#include "look/trace.h"
+#include "thread/trace.h"
 
 #define RARE __attribute__((noinline, cold))
 #define HOT static inline __attribute__((always_inline))

@@ -4,7 +4,7 @@
  *
  * Locks: none are held.
  */
-#include "linux/signal.h"
+#include "base/signal.h"
 #include "store/view.h"
 
 static const char *access_text(unsigned flags)
@@ -16,7 +16,7 @@ static int kill_for(unsigned flags, vaddr_t at, const char *why, const char *nam
 {
     if (flags & FAULT_FROM_KERNEL)
         return -EFAULT;
-    if (!signal_fault(SIGNAL_ACCESS, at))
+    if (!process_seam.fault(SIGNAL_ACCESS, at))
         process_kill(process_this(), 139, "%s%s%s: %s 0x%lx", name ? "container " : "",
                      name ? name : "", why, access_text(flags), at);
     return -EFAULT;
@@ -53,7 +53,7 @@ int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags)
     assert(p);
     int e = vm_fault(p, at, flags);
     if (e && !(flags & FAULT_FROM_KERNEL) && !thread_this()->killed
-        && (e == -ENOMEM || !signal_fault(SIGNAL_ACCESS, at)))
+        && (e == -ENOMEM || !process_seam.fault(SIGNAL_ACCESS, at)))
         process_kill(p, 139, "%s: %s 0x%lx",
                      e == -ENOMEM   ? limit_memory_left(p) ? "out of memory" : "its memory limit is reached"
                      : !(flags & FAULT_EXECUTE) && at - trap_stack(f) + STACK_NEAR_BYTES < 2 * STACK_NEAR_BYTES

@@ -20,7 +20,7 @@
  *
  * Locks: leaf. The counters are approximate.
  */
-#include "look/trace.h"
+#include "thread/trace.h"
 #include "store/view.h"
 
 #define HOT static inline __attribute__((always_inline))

@@ -87,7 +87,10 @@ void copy_free(struct copy *c)
 
 /* ---- life ---- */
 
-void object_get(struct object *o) { __atomic_fetch_add(&o->references, 1, __ATOMIC_RELAXED); }
+void object_get(void *object)
+{
+    __atomic_fetch_add(&((struct object *)object)->references, 1, __ATOMIC_RELAXED);
+}
 
 static void object_free(struct object *o)
 {
@@ -102,8 +105,9 @@ static void object_free(struct object *o)
     kfree(o);
 }
 
-void object_put(struct object *o)
+void object_put(void *object)
 {
+    struct object *o = object;
     if (__atomic_sub_fetch(&o->references, 1, __ATOMIC_ACQ_REL) == 0)
         object_free(o);
 }
@@ -413,7 +417,10 @@ long object_syscall(unsigned number, const uint64_t a[6])
     long result;
     if (space)
         result = space_call(number, o, (int)a[0], (uint32_t)a[2]);
-    else if (number == KD_OBJECT_DESTROY) {
+    else if (number == KD_OBJECT_REVOKE) {
+        object_revoke(o);
+        result = 0;
+    } else if (number == KD_OBJECT_DESTROY) {
         result = a[1] > 1 ? -EINVAL : object_destroy(o, a[1]);
         if (!result)
             result = handle_close(process_this(), (int)a[0]);

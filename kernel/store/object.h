@@ -150,8 +150,8 @@ static inline int vmask_next(const struct vmask *m, unsigned from)
 }
 
 void object_init(void);
-void object_get(struct object *o);
-void object_put(struct object *o);
+void object_get(void *object);
+void object_put(void *object);
 void object_revoke(struct object *o);
 /* Returns when no sweep of a dead manager's objects is under way (begin, B3). */
 void object_wait_for_sweeps(void);
@@ -194,7 +194,9 @@ void objects_end(const struct process *owner, const struct port *p);
 struct port *object_commit_port_of(struct port *p);
 /* Does `client` have an object of `manager` attached? */
 bool object_manager_of(struct process *manager, struct process *client);
-/* Sets process->dirty of all that manage objects. */
+/* For processes (process_seam): a process's objects and attachments end, CLIENT_GONE; process->dirty of all
+ * that manage objects is set. */
+void object_process_gone(struct process *p);
 void objects_sum_dirty(void);
 /* A fault on an object that is not transactional. */
 must_check int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write);
@@ -214,8 +216,7 @@ must_check int object_io_begin_write(struct object *o, uint64_t page, struct fra
                                      csn_t *csn);
 void object_io_end_write(struct object *o, uint64_t page, struct frame *frame);
 
-/* port.c: a CLIENT_GONE item was delivered or will never be: frees its attachment. */
-void attachment_gone_delivered(struct item *i);
+void attachment_gone_told(struct item *i); /* for ports (item_uses): its CLIENT_GONE item; frees it */
 
 /* evict.c: the lists of resident pages. Leaf locked. */
 void evict_init(void);

@@ -8,7 +8,7 @@
  */
 #include "process/handle.h"
 #include "store/object_private.h"
-#include "look/trace.h"
+#include "thread/trace.h"
 
 struct page_wait {
     struct list link;        /* leaf->waits */

@@ -21,7 +21,7 @@
  *
  * Locks: view; none across a message or a user copy.
  */
-#include "look/trace.h"
+#include "thread/trace.h"
 #include "store/view.h"
 #include "process/vm.h"
 

@@ -109,8 +109,14 @@ void version_snapshot_end(struct view *v)
         snapshot_remove(&v->seen);
 }
 
-void snapshot_put(struct snapshot *s)
+void snapshot_get(void *snapshot)
 {
+    __atomic_fetch_add(&((struct snapshot *)snapshot)->references, 1, __ATOMIC_RELAXED);
+}
+
+void snapshot_put(void *snapshot)
+{
+    struct snapshot *s = snapshot;
     if (__atomic_sub_fetch(&s->references, 1, __ATOMIC_ACQ_REL))
         return;
     snapshot_remove(s);

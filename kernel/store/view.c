@@ -6,7 +6,7 @@
 #include "store/view.h"
 
 #include "process/handle.h"
-#include "look/trace.h"
+#include "thread/trace.h"
 
 struct view views[KD_VIEW_MAX];
 struct kd_system_info counters;
@@ -64,12 +64,10 @@ uint64_t view_cpu_bit(const struct view *v)
 }
 
 /* The scheduler asks which table a thread wants on this CPU. */
-paddr_t thread_table(struct thread *t, bool *stale)
+paddr_t view_table(struct thread *t, bool *stale)
 {
     struct view *v = t->view;
     *stale = false;
-    if (!v)
-        return t->process ? t->process->table : 0;
     int cpu = (int)arch_cpu_id();
     if (v->cpu != cpu) { /* it ran elsewhere since: our TLB may be old (G5) */
         shadow_due();
@@ -77,6 +75,13 @@ paddr_t thread_table(struct thread *t, bool *stale)
         *stale = true;
     }
     return v->table;
+}
+
+/* t works in v from now on; NULL: in none. */
+static void view_show(struct thread *t, struct view *v)
+{
+    t->view = v;
+    t->view_number = v ? (uint8_t)(v->id + 1) : 0;
 }
 
 /* ---- create and close ---- */
@@ -124,7 +129,7 @@ struct view *view_plain(struct process *p)
     v = view_take(p, VIEW_PLAIN);
     if (!v)
         return NULL;
-    v->table = p->table;
+    v->table = p->home.table;
     v->owner = NULL;
     struct view *none = NULL;
     if (!__atomic_compare_exchange_n(&p->plain, &none, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
@@ -140,7 +145,7 @@ static long view_create(void)
     struct view *v = view_take(p, VIEW_IDLE);
     if (!v)
         return -ENFILE;
-    paddr_t table = arch_table_new_view(p->table);
+    paddr_t table = arch_table_new_view(p->home.table);
     long h = table ? handle_new(p, HANDLE_VIEW, v, KD_RIGHT_MANAGE) : -ENOMEM;
     lock_acquire(&v->lock);
     v->table = table;
@@ -175,7 +180,7 @@ static void view_destroy(struct view *v)
 {
     assert(v->state == VIEW_IDLE && v->copy_count == 0 && v->spilled_count == 0);
     if (v->owner->view == v) {
-        v->owner->view = NULL;
+        view_show(v->owner, NULL);
         thread_use_table();
     }
     if (v->handle >= 0)
@@ -194,8 +199,9 @@ static void view_destroy(struct view *v)
     view_give(v);
 }
 
-int view_close(struct view *v, int handle)
+int view_close(void *view, int handle)
 {
+    struct view *v = view;
     if (v->owner != thread_this() || v->handle != handle)
         return -EPERM;
     if (v->state == VIEW_ACTIVE)
@@ -208,7 +214,7 @@ int view_close(struct view *v, int handle)
 static void view_forsake(struct view *v)
 {
     if (v->owner->view == v) {
-        v->owner->view = NULL;
+        view_show(v->owner, NULL);
         thread_use_table();
     }
     handle_forget(v->process, v->handle);
@@ -271,7 +277,7 @@ static long view_enter(int handle)
     }
     if (t->view == v)
         return 0;
-    t->view = v;
+    view_show(t, v);
     if (!BUG(ENTER_NO_FLUSH)) /* CR3 cannot be written without a flush, so that is not written */
         thread_use_table();
     return 0;
@@ -551,6 +557,13 @@ void view_end_unwritten(struct view *v)
     view_idle(v, false);
 }
 
+static long stats_call(vaddr_t to)
+{
+    struct kd_view_stats stats;
+    process_stats(process_this(), &stats);
+    return copy_to_user(to, &stats, sizeof stats);
+}
+
 long txn_syscall(unsigned number, const uint64_t a[6])
 {
     switch (number) {
@@ -562,7 +575,7 @@ long txn_syscall(unsigned number, const uint64_t a[6])
     case KD_TXN_CHANGES:
     case KD_SNAPSHOT_SHARE: return begin_call(number, a);
     case KD_VIEW_STATS:
-        return copy_to_user(a[0], &process_this()->stats, sizeof(struct kd_view_stats));
+        return stats_call(a[0]);
     case KD_CONTAINER_INFO: return container_info(a[0], a[1]);
     case KD_CONTAINER_POLICY: return container_policy(a[0], (unsigned)a[1], a[2]);
     default: return commit_call(number, a);

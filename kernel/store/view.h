@@ -166,14 +166,19 @@ static inline void waiters_wake(const struct page *p)
 /* view.c */
 void view_init(void);
 uint64_t view_copy_count(void);                 /* private copies of all views, about */
-int view_close(struct view *v, int handle);
+int view_close(void *view, int handle);         /* for handles (handle_kinds) */
 struct view *view_plain(struct process *p);     /* made on first use; NULL: none left */
 void view_forsaken_end(struct view *v);         /* of one that is idle now */
 /* Does a view commit to `to` (NULL: anywhere) whose thread has left p, not waiting for the outcome? */
 bool view_forsaken(const struct process *p, const struct port *to);
 void view_abort(struct view *v, int reason);    /* A1..A4, by the owner thread */
 long view_end(struct view *v);                  /* C8 */
-void view_return_to_user(struct trap_frame *f); /* thread.c: a doom takes effect */
+/* For processes (process_seam): a thread ends, and its transaction; a process, and its views. */
+void view_thread_gone(struct thread *t);
+void view_process_gone(struct process *p);
+/* For threads (thread_seam). */
+paddr_t view_table(struct thread *t, bool *stale);
+void view_return_to_user(struct trap_frame *f);
 uint64_t view_cpu_bit(const struct view *v);    /* for arch_shootdown; after its PTE was changed */
 void view_return_hands(struct view *v);
 void view_batch_drop(struct view *v);
@@ -183,7 +188,6 @@ pte_t *view_pte(struct view *v, vaddr_t at);    /* NULL: EMPTY */
 /* The private copy of a page that is in memory; NULL: none. View locked. */
 struct copy *view_copy_at(struct view *v, vaddr_t page);
 void view_forget_object(struct view *v);        /* what it looked up last */
-void handle_forget(struct process *p, int handle);
 
 void view_owe(struct view *v, vaddr_t at);      /* a right that goes at its end; view locked */
 void view_drop_owed(struct view *v, bool all);  /* those, or all; view locked, the caller flushes */
@@ -272,8 +276,10 @@ void encode_declare(struct view *v, vaddr_t at, uint64_t bytes);
 /* Its first copy from an address on, and what it changed; false: there is none. By the owner thread. */
 bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out);
 
-/* commit.c */
-void view_commit_answer(struct view *v, uint64_t token, int answer);
+/* commit.c. For ports (item_uses): commit_item is delivered, or cannot be; lock_item is. */
+void view_item_taken(struct item *i, struct notice *n);
+void view_item_lost(struct notice *n, int error);
+void view_lock_taken(struct item *i, struct notice *n);
 /* The view, claimed, if it was delivered to the calling process with this token, asks for one of these
  * (a mask), and is not answered: until view_claim_end() or view_answer() only the caller works on its
  * copies, and its owner sleeps. NULL otherwise. */
@@ -281,7 +287,7 @@ enum { ASKED_COMMIT = 1 << ITEM_COMMIT, ASKED_SPILL = 1 << ITEM_SPILL, ASKED_UNS
 struct view *view_claim(uint64_t id, uint64_t token, unsigned asked);
 void view_claim_end(struct view *v);
 void view_answer(struct view *v, int answer);
-void view_port_dead(struct port *p);
+void store_port_dead(struct port *p); /* for ports (port_seam): views and objects learn it */
 /* No call of the manager's works on copies whose commits go to p until commits_go_on(). -EINTR:
  * killed, and they go on already. */
 must_check int commits_hold(struct port *p);
@@ -307,7 +313,8 @@ struct copy *version_find(const struct page *p, uint64_t snapshot);
 /* Reads published, or takes the shared commit point, and registers in one step. 0; -ESTALE. */
 must_check int version_snapshot_begin(struct view *v, struct snapshot *shared);
 must_check int version_snapshot_share(struct view *v, struct snapshot *s); /* registers s where v is */
-void snapshot_put(struct snapshot *s);
+void snapshot_get(void *snapshot);
+void snapshot_put(void *snapshot);
 void version_snapshot_end(struct view *v);
 uint64_t version_most_kept(const struct process *p); /* for the one of its snapshots that needs most */
 

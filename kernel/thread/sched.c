@@ -19,7 +19,6 @@
  *
  * Lock: sched.lock (RANK_SCHED).
  */
-#include "process/process.h"
 #include "thread/sched.h"
 
 #define SLICE_NS 5000000u /* a slice ends with the first tick (every 10 ms) after this */
@@ -219,7 +218,7 @@ void trap_timer(void)
     uint64_t now = arch_time_ns();
     bool busy = t != cpu_this()->idle;
     lock_counting_here();
-    check_tick(now);
+    thread_seam.tick(now);
     if (!busy && __atomic_load_n(&sched.next_deadline, __ATOMIC_RELAXED) > now)
         return;
     lock_acquire(&sched.lock);

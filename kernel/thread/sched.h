@@ -2,7 +2,7 @@
 #ifndef KERNEL_SCHED_H
 #define KERNEL_SCHED_H
 
-#include "process/process.h"
+#include "thread/thread.h"
 
 struct sched {
     struct lock lock;
@@ -35,7 +35,7 @@ static inline __attribute__((always_inline)) void sched_account(struct thread *t
 
     t->cpu_ns += ran;
     if (t->process != NULL)
-        __atomic_fetch_add(&t->process->cpu_ns, ran, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&thread_home(t)->cpu_ns, ran, __ATOMIC_RELAXED);
 }
 
 /* Takes t out of its sleep; the caller makes it ready or runs it. Lock held. */

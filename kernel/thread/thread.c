@@ -3,7 +3,7 @@
  *
  * Owns      every thread's state, each CPU's idle thread.
  * Not here  who runs next (sched.c), registers and stacks (arch), what a process is (process.c), which
- *           table a thread wants (thread_table, view.c), what threads wait for (each waiter has its
+ *           table a view wants (view.c), what threads wait for (each waiter has its
  *           own condition).
  *
  * Invariants
@@ -22,12 +22,10 @@
  * Lock: sched.lock (RANK_SCHED). No other lock may be held when a thread sleeps or yields.
  */
 #include "memory/frame.h"
-#include "process/process.h"
 #include "thread/sched.h"
-#include "linux/signal.h"
 #include "switch.h"
 #include "thread/thread.h"
-#include "look/trace.h"
+#include "thread/trace.h"
 
 #define HOT static inline __attribute__((always_inline)) /* on the way of each message */
 
@@ -55,7 +53,7 @@ static void thread_free(struct thread *t)
 static __attribute__((noinline)) void use_view_table(struct thread *t)
 {
     bool stale;
-    paddr_t top = thread_table(t, &stale);
+    paddr_t top = thread_seam.view_table(t, &stale);
     if (top != 0 && (stale || top != arch_table_loaded()))
         arch_table_load(top);
 }
@@ -65,8 +63,8 @@ HOT void use_table(struct cpu *c, struct thread *t)
 {
     if (t->view != NULL)
         use_view_table(t);
-    else if (t->process != NULL && t->process->table != c->loaded_table)
-        table_load(c, t->process->table);
+    else if (t->process != NULL && thread_home(t)->table != c->loaded_table)
+        table_load(c, thread_home(t)->table);
 }
 
 void thread_use_table(void)
@@ -185,7 +183,18 @@ static int park(uint64_t deadline_ns, enum interruptible interruptible)
 
 void thread_park(void) { (void)park(THREAD_NEVER, BY_NOTHING); }
 int thread_park_until(uint64_t deadline_ns) { return park(deadline_ns, BY_KILLS); }
-int thread_park_until_signal(uint64_t deadline_ns) { return park(deadline_ns, BY_SIGNALS); }
+
+int thread_park_until_signal(uint64_t deadline_ns)
+{
+    struct thread *t = thread_this();
+    int error = park(deadline_ns, BY_SIGNALS);
+    if (error == -ERESTARTSYS) {
+        t->restart_call = trap_call_number(arch_user_frame(&t->arch)) + 1;
+        __atomic_store_n(&t->attention, true, __ATOMIC_SEQ_CST);
+    }
+    return error;
+}
+
 int thread_park_until_uninterrupted(uint64_t deadline_ns) { return park(deadline_ns, BY_NOTHING); }
 
 /* sched.lock held. */
@@ -311,13 +320,13 @@ static __attribute__((cold, noinline)) void give_attention(struct thread *t, str
     while (__atomic_exchange_n(&t->attention, false, __ATOMIC_SEQ_CST)) {
         sched_kicks_send(cpu_this());
         if (t->killed)
-            process_thread_leave();
+            thread_seam.leave();
         if (__atomic_exchange_n(&t->resched, false, __ATOMIC_SEQ_CST))
             give_way(false);
         if (t->view != NULL)
-            view_return_to_user(f);
+            thread_seam.doomed(f);
         if (__atomic_load_n(&t->signalled, __ATOMIC_SEQ_CST) || t->restart_call)
-            signal_return_to_user(f);
+            thread_seam.signalled(f);
     }
 }
 
@@ -367,9 +376,15 @@ static bool prepare_stack(struct thread *t)
     return true;
 }
 
+static bool may_take_kept(void)
+{
+    const struct thread_home *home = thread_home(thread_this());
+    return home == NULL || home->takes_kept;
+}
+
 struct thread *thread_new(struct process *p, void (*start)(void *), void *arg, const char *name)
 {
-    struct thread *t = unused_take(limit_may_take_kept(process_this()) ? 0 : THREADS_KEPT);
+    struct thread *t = unused_take(may_take_kept() ? 0 : THREADS_KEPT);
     if (t == NULL)
         return NULL;
     prepare(t, name);

@@ -15,6 +15,15 @@
 
 struct process;
 struct view;
+
+/* What the threads of a process share: struct process begins with it. */
+struct thread_home {
+    paddr_t table;                   /* its page table; slot 0 exists from the start */
+    uint64_t cpu_ns, disk_bytes;     /* atomic: used by all its threads so far */
+    bool takes_kept;                 /* may take the last THREADS_KEPT threads */
+};
+
+enum { THREADS_KEPT = 32 };          /* of THREADS_MAX: for init and what it starts itself */
 #define THREADS_MAX 1024
 #define THREAD_NEVER UINT64_MAX      /* a deadline that does not come */
 
@@ -42,8 +51,10 @@ struct thread {
     void *stack;                     /* KERNEL_STACK_BYTES */
     uint64_t id;                     /* tid, set by process.c; shares its numbers with pids. 0: kernel */
     struct process *process;         /* NULL for kernel threads */
+    int pid;                         /* its; 0 */
     struct list process_link;        /* process->threads; process lock */
     struct view *view;               /* the view entered; view.c */
+    uint8_t view_number;             /* its id + 1, for traces; 0: none */
     struct trap_frame *user_frame;   /* the registers of user mode while it is in the kernel */
     uint64_t cpu_ns, slice_start_ns, run_start_ns;
     uint64_t share_ns, shared_ns, key_ns; /* sched.c: used so far, stretched; up to which cpu_ns; in the queue */
@@ -66,6 +77,11 @@ struct thread {
 };
 
 static inline struct thread *thread_this(void) { return cpu_current(); }
+/* NULL: a kernel thread. */
+static inline struct thread_home *thread_home(const struct thread *t)
+{
+    return (struct thread_home *)t->process;
+}
 uint64_t thread_id_alloc(void);              /* the number space of pids and tids */
 /* A thread of a process (NULL: kernel thread); not started yet. NULL: no memory. */
 must_check struct thread *thread_new(struct process *p, void (*start)(void *), void *arg,
@@ -98,14 +114,18 @@ void thread_use_table(void);                 /* (re)loads the table that thread_
  * thread. */
 void thread_init(void);
 
-/* Called by the scheduler when a thread is about to run on this CPU: returns the top-level table it
- * wants (0: any) and whether a reload is needed although it is loaded already. view.c */
-paddr_t thread_table(struct thread *t, bool *stale);
-
-/* Called on the way back to user mode in a thread that has a view and was kicked: a doom takes
- * effect here. May replace the registers in f; may sleep. view.c */
-void view_return_to_user(struct trap_frame *f);
-/* The killed thread's last way out of user mode; calls thread_exit(). process.c */
-_Noreturn void process_thread_leave(void);
+/* What threads have others do; kernel/seams.c says whom. */
+struct thread_seam {
+    /* A thread with a view is about to run on this CPU: the top-level table that it wants, and whether a reload
+     * is needed although that is loaded already. */
+    paddr_t (*view_table)(struct thread *t, bool *stale);
+    void (*tick)(uint64_t now_ns);   /* no lock is held */
+    /* On the way back to user mode, after a kick; each may sleep: the killed thread's last way out, which
+     * calls thread_exit(); a doom takes effect, or a signal, which may replace the registers in f. */
+    void (*leave)(void) __attribute__((noreturn));
+    void (*doomed)(struct trap_frame *f);
+    void (*signalled)(struct trap_frame *f);
+};
+extern const struct thread_seam thread_seam;
 
 #endif

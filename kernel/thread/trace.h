@@ -1,7 +1,7 @@
 /*
- * trace.h - trace points (tracing.md). While nobody traces one costs two instructions, a compare and
+ * trace.h - trace points (look/tracing.md). While nobody traces one costs two instructions, a compare and
  * a jump that is not taken; those of system calls, messages between programs and thread switches cost
- * none (trace.c).
+ * none (look/trace_call.c).
  */
 #ifndef KERNEL_TRACE_H
 #define KERNEL_TRACE_H
@@ -9,7 +9,6 @@
 #include "arch.h"
 #include "katydid/trace.h"
 
-struct process;
 extern bool trace_on, trace_keeps;             /* somebody traces; or at least what is rare is kept */
 /* Appends to this CPU's ring. Takes no lock, so it may be called with any, and at any time. */
 void trace_event(enum kd_trace_event_kind kind, uint32_t c, uint64_t a, uint64_t b)
@@ -23,19 +22,16 @@ void trace_event(enum kd_trace_event_kind kind, uint32_t c, uint64_t a, uint64_t
 
 /* The name of a program, for its process. */
 void trace_name(int pid, const char *name);
-/* A page fault with its begin and end; instead of trap_page_fault while somebody traces. */
-int trace_fault(struct trap_frame *f, vaddr_t at, unsigned flags);
 void trace_switched(void);                     /* thread.c: cpu->traces, and another thread runs */
-void trace_process_gone(const struct process *p);
-trap_call trace_call;                          /* KD_TRACE */
-struct trace_step { uint64_t text[2], time_ns; };
-extern struct trace_step trace_step;           /* the last MARK; may be half of it */
-/* The last events, newest first, of a process (0: of all); how many. */
+
+extern struct lock trace_lock;                 /* for the next four */
+enum { TRACE_READ_MAX = 256 };
+/* Copies what d asks for of a CPU's ring, TRACE_READ_MAX events at most; d says what was lost. How many. */
+unsigned trace_ring_read(unsigned cpu, struct kd_trace_read *d, struct kd_trace_event *to);
+must_check int trace_rings_large(void);        /* 0, -ENOMEM */
+void trace_rings_small(void);
+/* The last events, newest first, of a process (0: of all); how many. Takes the lock, but in a panic. */
 unsigned trace_last(int pid, struct kd_trace_event *to, unsigned count);
 void trace_init(void);
-
-/* report.c: for panics and killed programs, into the log, or in a panic to the ports. */
-void report_events(int pid);                   /* the last events of a process; 0: of all */
-void report_store(const struct process *p);    /* publications, p's transactions (NULL: all), the disks */
 
 #endif

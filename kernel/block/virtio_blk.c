@@ -24,7 +24,7 @@
  *
  * Lock: the block device's (RANK_BLOCK).
  */
-#include "virtio_blk.h"
+#include "block/virtio_blk.h"
 #include "block/block.h"
 #include "base/bug.h"
 #include "pci.h"

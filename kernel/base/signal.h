@@ -1,0 +1,37 @@
+/* signal.h - signals as Linux defines them: numbers, and what calls and handlers are given. */
+#ifndef KERNEL_BASE_SIGNAL_H
+#define KERNEL_BASE_SIGNAL_H
+
+#include "base/kernel.h"
+
+#define SIGNAL_MAX 64
+enum { SIGNAL_INTERRUPT = 2, SIGNAL_ILLEGAL = 4, SIGNAL_ABORT = 6, SIGNAL_DIVIDE = 8,
+       SIGNAL_KILL = 9, SIGNAL_ACCESS = 11, SIGNAL_PIPE = 13, SIGNAL_ALARM = 14, SIGNAL_END = 15,
+       SIGNAL_CHILD = 17, SIGNAL_CONTINUE = 18, SIGNAL_STOP = 19, SIGNAL_STOP_TYPED = 20,
+       SIGNAL_STOP_READ = 21, SIGNAL_STOP_WRITE = 22, SIGNAL_URGENT = 23, SIGNAL_WINDOW = 28 };
+#define SIGNAL_BIT(n) (1ull << ((n) - 1))
+
+/* What rt_sigaction gives and takes. */
+struct signal_action {
+    vaddr_t handler;                     /* 0: the default; 1: ignored */
+    uint64_t flags;
+    vaddr_t restorer;
+    uint64_t mask;
+};
+/* What a handler of three arguments is told; Linux's siginfo begins with it. */
+struct signal_info {
+    int32_t number, error, code, pad;
+    union {
+        struct { int32_t pid; uint32_t user; int32_t status; };
+        vaddr_t address;
+    };
+};
+
+/* What a handler is called with (arch_signal_enter). */
+struct signal_call {
+    struct signal_action action;
+    struct signal_info info;
+    uint64_t mask;                       /* what was blocked before */
+};
+
+#endif

@@ -1,0 +1,174 @@
+/*
+ * trace_call.c - who traces, and the calls and faults that are traced (tracing.md).
+ *
+ * Owns      the table of system calls as trap.S uses it.
+ * Not here  the rings (thread/trace.c).
+ *
+ * System calls are traced by other entries in the table that trap.S uses, thread switches by a word
+ * that a switch tests anyway: neither costs an instruction while nobody traces.
+ *
+ * Lock: trace_lock: who traces.
+ */
+#include "base/bug.h"
+#include "base/boot.h"
+#include "look/look.h"
+#include "message/port.h"
+#include "store/view.h"
+#include "thread/trace.h"
+
+trap_call *trap_table[TRAP_CALLS];  /* trap.S: trap_calls, or call_traced for what is traced */
+struct trace_step trace_step;
+static const struct process *tracer; /* compared only */
+
+/* What a fault has led to, as the page tables tell. No lock: tables go with the whole of a process or a view
+ * (arch_table_free), not while a thread of theirs runs; what the entry says may be old already. */
+static uint64_t right_at(const struct thread *t, vaddr_t at)
+{
+    bool store = at - KD_STORE_BASE < KD_STORE_END - KD_STORE_BASE;
+    paddr_t top = store && t->view ? t->view->table : t->process->home.table;
+    const pte_t *pte = arch_pte(top, at, false);
+    pte_t e = pte ? pte_load(pte) : 0;
+    return (pte_present(e) ? KD_TRACE_MAPPED : 0) | (pte_writable(e) ? KD_TRACE_WRITABLE : 0) |
+           (store && e & PTE_COPY ? KD_TRACE_COPY : 0);
+}
+
+int trace_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
+{
+    const struct thread *t = thread_this();
+    if (t->process == tracer)
+        return trap_page_fault(f, at, flags);
+    trace_event(KD_TRACE_FAULT, flags & ~(unsigned)FAULT_PRESENT, at, trap_place(f));
+    int e = trap_page_fault(f, at, flags);
+    trace_event(KD_TRACE_FAULTED, 0, at, right_at(t, at));
+    return e;
+}
+
+/* The message that a call has just received, in the caller's memory. */
+static void received(vaddr_t at)
+{
+    uint64_t word[3]; /* kind and status, token, process */
+    if (user_words_in(word, at, ARRAY_COUNT(word)) == 0 && word[1])
+        trace_event(KD_TRACE_RECEIVE, (uint32_t)word[0], word[1], word[2]);
+}
+
+/* The ends of calls that say more than their result. */
+static void call_ended(unsigned number, const uint64_t a[6], uint64_t token, long result)
+{
+    const struct view *v = thread_this()->view;
+    if ((number == KD_PORT_CALL || number == KD_PORT_CALL_UNTIL) && token)
+        trace_event(KD_TRACE_ANSWER, 0, token, (uint64_t)result);
+    else if (number == KD_PORT_RECEIVE && result == 0)
+        received(a[1]);
+    else if (number == KD_PORT_REPLY_RECEIVE && result == 0)
+        received(a[3]);
+    else if (number == KD_TXN_BEGIN && result == 0)
+        trace_event(KD_TRACE_BEGIN, v->mode, v->ticket, v->snapshot);
+}
+
+/* Stands in trap_table for the call while somebody traces. */
+static long call_traced(const uint64_t a[6])
+{
+    unsigned number = (unsigned)trap_call_number(arch_user_frame(&thread_this()->arch));
+    if (process_this() == tracer)
+        return trap_calls[number](a);
+    uint64_t token = 0;
+    uint32_t kind = 0;
+    trace_event(KD_TRACE_CALL, number, a[0], a[1]);
+    if (number == KD_PORT_CALL || number == KD_PORT_CALL_UNTIL) {
+        token = call_next_token();
+        (void)!copy_from_user(&kind, a[1], sizeof kind);
+        trace_event(KD_TRACE_SEND, kind, token, 0);
+    } else if (number == KD_PORT_REPLY || (number == KD_PORT_REPLY_RECEIVE && a[0])) {
+        trace_event(KD_TRACE_REPLY, 0, a[0], 0);
+    }
+    long result = trap_calls[number](a);
+    call_ended(number, a, token, result);
+    trace_event(KD_TRACE_RETURN, number, (uint64_t)result, 0);
+    return result;
+}
+
+/* ---- reading ---- */
+
+static long trace_read(uint64_t cpu, vaddr_t at)
+{
+    struct kd_trace_read d;
+    if (cpu >= arch_cpu_count())
+        return -EINVAL;
+    if (copy_from_user(&d, at, sizeof d))
+        return -EFAULT;
+    struct kd_trace_event *events = kalloc(TRACE_READ_MAX * sizeof *events);
+    if (!events)
+        return -ENOMEM;
+    lock_acquire(&trace_lock);
+    long n = trace_ring_read((unsigned)cpu, &d, events);
+    lock_release(&trace_lock);
+    if (copy_to_user((vaddr_t)d.events, events, (size_t)n * sizeof *events) || copy_to_user(at, &d, sizeof d))
+        n = -EFAULT;
+    kfree(events);
+    return n;
+}
+
+/* ---- who traces ---- */
+
+static void switch_points(bool on)
+{
+    const char *choice = kernel_option("trace");
+    for (unsigned i = 0; i < TRAP_CALLS; i++) {
+        bool traced = on && trap_calls[i] != trap_call_unknown && trap_calls[i] != trace_call &&
+                      !trap_call_keeps(i);
+        __atomic_store_n(&trap_table[i], traced ? call_traced : trap_calls[i], __ATOMIC_RELEASE);
+    }
+    for (unsigned i = 0; i < arch_cpu_count(); i++)
+        __atomic_store_n(&cpus[i].traces, on, __ATOMIC_RELAXED);
+    __atomic_store_n(&trace_keeps, on || !choice || strcmp(choice, "off") != 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&trace_on, on, __ATOMIC_RELEASE);
+}
+
+static long trace_start(void)
+{
+    lock_acquire(&trace_lock);
+    long result = tracer ? -EBUSY : trace_rings_large();
+    if (!result) {
+        tracer = process_this();
+        switch_points(true);
+        result = arch_cpu_count();
+    }
+    lock_release(&trace_lock);
+    return result;
+}
+
+static long trace_stop(const struct process *p)
+{
+    lock_acquire(&trace_lock);
+    bool own = tracer == p;
+    if (own) {
+        switch_points(false);
+        trace_rings_small();
+        tracer = NULL;
+    }
+    lock_release(&trace_lock);
+    return own ? 0 : -EPERM;
+}
+
+void trace_process_gone(struct process *p)
+{
+    if (tracer == p)
+        (void)trace_stop(p);
+}
+
+long trace_call(const uint64_t a[6])
+{
+    switch (a[0]) {
+    case KD_TRACE_START: return trace_start();
+    case KD_TRACE_STOP: return trace_stop(process_this());
+    case KD_TRACE_READ: return trace_read(a[1], a[2]);
+    case KD_TRACE_MARK_IT:
+        trace_step = (struct trace_step){{a[1], a[2]}, arch_time_ns()};
+        TRACE_RARE(MARK, 0, a[1], a[2]);
+        return 0;
+    case KD_TRACE_DIE: return bug_die_in(a[1]);
+    default: return -EINVAL;
+    }
+}
+
+void trace_calls_init(void) { switch_points(false); }

@@ -1,0 +1,105 @@
+/*
+ * descriptor.c - the numbers that a process has for open files, and its working folder (descriptor.h).
+ *
+ * Owns      process->files, files_close_on_exec, cwd.
+ * Lock: process->file_lock.
+ */
+#include "process/descriptor.h"
+
+#include "file/file.h"
+
+struct file *fd_file(struct process *p, int fd)
+{
+    if (fd < 0 || fd >= PROCESS_FILES_MAX)
+        return NULL;
+    lock_acquire(&p->file_lock);
+    struct file *f = p->files[fd];
+    if (f)
+        file_get(f);
+    lock_release(&p->file_lock);
+    return f;
+}
+
+int fd_limit(const struct process *p)
+{
+    return (int)MIN(p->limits.most[KD_LIMIT_FILES], (uint64_t)PROCESS_FILES_MAX);
+}
+
+uint64_t fd_count(const struct process *p)
+{
+    uint64_t n = 0;
+    for (int fd = 0; fd < PROCESS_FILES_MAX; fd++)
+        n += p->files[fd] != NULL;
+    return n;
+}
+
+int fd_new(struct process *p, struct file *f, int lowest)
+{
+    int result = -EMFILE;
+    lock_acquire(&p->file_lock);
+    for (int fd = MAX(lowest, 0); fd < fd_limit(p) && result < 0; fd++)
+        if (!p->files[fd]) {
+            p->files[fd] = f;
+            result = fd;
+        }
+    lock_release(&p->file_lock);
+    return result;
+}
+
+int fd_set(struct process *p, int fd, struct file *f)
+{
+    if (fd < 0 || fd >= fd_limit(p))
+        return -EBADF;
+    lock_acquire(&p->file_lock);
+    struct file *old = p->files[fd];
+    p->files[fd] = f;
+    lock_release(&p->file_lock);
+    if (old)
+        file_put(old);
+    return fd;
+}
+
+int fd_close(struct process *p, int fd)
+{
+    if (fd < 0 || fd >= PROCESS_FILES_MAX)
+        return -EBADF;
+    lock_acquire(&p->file_lock);
+    struct file *f = p->files[fd];
+    p->files[fd] = NULL;
+    p->files_close_on_exec &= ~(1ull << fd);
+    lock_release(&p->file_lock);
+    if (!f)
+        return -EBADF;
+    file_put(f);
+    return 0;
+}
+
+void fd_close_all(struct process *p)
+{
+    for (int fd = 0; fd < PROCESS_FILES_MAX; fd++)
+        (void)!fd_close(p, fd);
+}
+
+void fd_close_on_exec(struct process *p, int fd, bool close)
+{
+    if (fd < 0 || fd >= PROCESS_FILES_MAX)
+        return;
+    lock_acquire(&p->file_lock);
+    p->files_close_on_exec &= ~(1ull << fd);
+    p->files_close_on_exec |= (uint64_t)close << fd;
+    lock_release(&p->file_lock);
+}
+
+bool fd_closes_on_exec(struct process *p, int fd)
+{
+    return fd >= 0 && fd < PROCESS_FILES_MAX && (p->files_close_on_exec >> fd & 1);
+}
+
+struct node *cwd_get(struct process *p)
+{
+    lock_acquire(&p->file_lock);
+    struct node *n = p->cwd;
+    node_get(n);
+    lock_release(&p->file_lock);
+    return n;
+}

@@ -1,0 +1,24 @@
+/* descriptor.h - file descriptors of a process. Contract in descriptor.c. */
+#ifndef KERNEL_DESCRIPTOR_H
+#define KERNEL_DESCRIPTOR_H
+
+#include "process/process.h"
+
+struct file;
+struct node;
+
+struct file *fd_file(struct process *p, int fd);             /* a reference, or NULL */
+uint64_t fd_count(const struct process *p);                  /* that are in use */
+/* Descriptors are below it. Those that a process had before it lowered the limit stay. */
+int fd_limit(const struct process *p);
+/* The lowest free one from `lowest` on; takes the reference over, unless -EMFILE. */
+must_check int fd_new(struct process *p, struct file *f, int lowest);
+must_check int fd_set(struct process *p, int fd, struct file *f);     /* closes what was there */
+must_check int fd_close(struct process *p, int fd);
+void fd_close_all(struct process *p);
+/* A bad number is ignored, and closes nothing. */
+void fd_close_on_exec(struct process *p, int fd, bool close);
+bool fd_closes_on_exec(struct process *p, int fd);
+struct node *cwd_get(struct process *p);     /* its working folder, with a reference */
+
+#endif

@@ -1,0 +1,94 @@
+/*
+ * seams.c - where a lower room has something done that only a higher room knows how to do.
+ *
+ * Includes and calls run downwards only (scripts/rooms.py). What must go up goes by these tables: the lower
+ * room declares its table and says what each entry is for, and this file, on top of all rooms, fills it.
+ */
+#include "base/panic.h"
+#include "block/block.h"
+#include "file/console.h"
+#include "linux/futex.h"
+#include "linux/linux.h"
+#include "linux/signal.h"
+#include "look/look.h"
+#include "message/port.h"
+#include "process/descriptor.h"
+#include "process/handle.h"
+#include "store/view.h"
+
+const struct panic_seam panic_seam = {.report = report_panic};
+
+const struct thread_seam thread_seam = {
+    .view_table = view_table,
+    .tick = check_tick,
+    .leave = process_thread_leave,
+    .doomed = view_return_to_user,
+    .signalled = signal_return_to_user,
+};
+
+const struct frame_seam frame_seam = {
+    .low = evict_wake,
+    .take = evict_frame,
+    .vain = evict_vain,
+    .wait = evict_wait,
+    .more = evict_more,
+};
+
+const struct console_seam console_seam = {
+    .foreground = process_foreground,
+    .interrupt = process_interrupt,
+};
+
+static void (*const thread_gone[])(struct thread *t) = {
+    view_thread_gone, futex_thread_gone, call_thread_gone, NULL,
+};
+
+static void (*const process_gone[])(struct process *p) = {
+    trace_process_gone, view_process_gone, handle_process_gone, object_process_gone, fd_close_all,
+    signal_process_free, NULL,
+};
+
+const struct process_seam process_seam = {
+    .thread_gone = thread_gone,
+    .gone = process_gone,
+    .load = elf_load,
+    .fault = signal_fault,
+    .interrupt = signal_interrupt,
+    .child_ended = signal_child_ended,
+    .killed = report_killed,
+    .versions = version_most_kept,
+    .sum_dirty = objects_sum_dirty,
+};
+
+static void block_dropped(void *device, uint32_t rights)
+{
+    (void)rights;
+    block_released(device);
+}
+
+/* Views belong to their thread, disks live for ever: neither travels, neither is counted. */
+const struct handle_kind handle_kinds[HANDLE_TYPES] = {
+    [HANDLE_PROCESS] = {.travels = true, .get = process_get, .put = process_put},
+    [HANDLE_PORT] = {.travels = true, .get = port_get, .put = port_handle_put, .held = port_handle_held,
+                     .dropped = port_handle_dropped},
+    [HANDLE_OBJECT] = {.travels = true, .get = object_get, .put = object_put},
+    [HANDLE_VIEW] = {.get = handle_uncounted, .put = handle_uncounted, .close = view_close},
+    [HANDLE_BLOCK] = {.get = handle_uncounted, .put = handle_uncounted, .dropped = block_dropped},
+    [HANDLE_SNAPSHOT] = {.travels = true, .get = snapshot_get, .put = snapshot_put},
+};
+
+const struct item_use item_uses[ITEM_KINDS] = {
+    [ITEM_PAGE] = {KD_MSG_PAGE},
+    [ITEM_LOCK] = {KD_MSG_LOCK, .taken = view_lock_taken},
+    [ITEM_COMMIT] = {KD_MSG_COMMIT, .taken = view_item_taken, .lost = view_item_lost},
+    [ITEM_SPILL] = {KD_MSG_SPILL, .taken = view_item_taken, .lost = view_item_lost},
+    [ITEM_UNSPILL] = {KD_MSG_UNSPILL, .taken = view_item_taken, .lost = view_item_lost},
+    [ITEM_CONFLICT] = {KD_MSG_CONFLICT},
+    [ITEM_VIEW_GONE] = {KD_MSG_VIEW_GONE},
+    [ITEM_CLEAN] = {KD_MSG_CLEAN},
+    [ITEM_CREDIT_LOW] = {KD_MSG_CREDIT_LOW},
+    [ITEM_CLIENT_GONE] = {KD_MSG_CLIENT_GONE, .dropped = attachment_gone_told},
+    [ITEM_NOTIFY] = {KD_MSG_NOTIFY},
+};
+
+const struct port_seam port_seam = {.dead = store_port_dead};

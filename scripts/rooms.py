@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""rooms.py - kernel/ is a house of rooms, one folder each: includes and calls run downwards only.
+
+  scripts/rooms.py            prints each include and each call that runs upwards; status 1 if there is one
+  scripts/rooms.py --lines    prints the lines of each room
+  scripts/rooms.py --knots    prints the largest knot: source files that all call each other
+
+A room may use those before it in ORDER; what must go up nevertheless goes by the tables of kernel/seams.c. arch/ stands
+below all of them, and kernel/arch.h is its interface: what that header declares for arch/ to call (traps, the timer, the
+first C function) is its one way up, but for page frames, and the threads whose registers it saves. Static functions of one
+name in two files are told apart.
+"""
+
+import collections
+import os
+import re
+import subprocess
+import sys
+
+ORDER = "include arch base memory thread block file process message store block_io linux look top".split()
+CHECKERS = {"arch/x86_64/shadow.c"}            # of a kernel with planted bugs: knows all
+BESIDE_ARCH = {"base", "memory", "thread"}     # tables and stacks are frames, and a thread has registers
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def room(path):
+    if path.startswith("kernel/include/"):
+        return "include"
+    if path.startswith("arch/") or path == "kernel/arch.h":
+        return "arch"
+    parts = path.split("/")
+    return parts[1] if len(parts) > 2 else "top"
+
+
+def above(here, there):
+    return ORDER.index(there) > ORDER.index(here) and not (here == "arch" and there in BESIDE_ARCH)
+
+
+def read(files):
+    """{file: its lines}, with comments and strings blanked out."""
+    blank = lambda match: re.sub(r"[^\n]", " ", match.group(0))
+    code = {}
+    for name in files:
+        with open(name, encoding="utf-8") as source:
+            code[name] = re.sub(r'/\*.*?\*/|"(\\.|[^"\\\n])*"', blank, source.read(), flags=re.S).split("\n")
+    return code
+
+
+def functions(files, code):
+    """[(file, name, first line, last line)], {name: its file if it is public}, {file: all its names}"""
+    tags = subprocess.run(["ctags", "--c-kinds=f", "--fields=+ne", "-x", "--_xformat=%{input}\t%{name}\t%{line}\t%{end}",
+                           *files], stdout=subprocess.PIPE, text=True, check=True).stdout
+    spans, public, names = [], {}, collections.defaultdict(set)
+    for line in tags.splitlines():
+        name, function, first, last = line.split("\t")
+        if not last:
+            continue
+        first, last = int(first), int(last)
+        spans.append((name, function, first, last))
+        names[name].add(function)
+        head = " ".join(code[name][max(0, first - 2):first])
+        if not (name.endswith(".c") and re.search(r"\bstatic\b|\bHOT\b", head)):
+            public.setdefault(function, name)
+    return spans, public, names
+
+
+def calls(spans, public, names, code):
+    """(file, function, callee, the callee's file) of each call of a function that another file has."""
+    for name, function, first, last in spans:
+        for match in re.finditer(r"(?<![.>])\b([a-z_][a-z0-9_]*)\s*\(", "\n".join(code[name][first - 1:last])):
+            callee = match.group(1)
+            if callee not in names[name] and callee in public:
+                yield name, function, callee, public[callee]
+
+
+def contract():
+    """What arch/ may call above it: the functions that kernel/arch.h declares as the upward ones."""
+    with open("kernel/arch.h", encoding="utf-8") as header:
+        upward = header.read().split("the upward calls", 1)[-1]
+    return set(re.findall(r"\b([a-z_][a-z0-9_]*)\s*\(", upward))
+
+
+def knot(arrows):
+    """The largest strongly connected set of files (a header counts as its source)."""
+    index, low, stack, found, best = {}, {}, [], [0], [set()]
+
+    def visit(node):
+        index[node] = low[node] = found[0]
+        found[0] += 1
+        stack.append(node)
+        for other in arrows.get(node, ()):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            group = set()
+            while True:
+                member = stack.pop()
+                group.add(member)
+                if member == node:
+                    break
+            if len(group) > len(best[0]):
+                best[0] = group
+
+    for node in list(arrows):
+        if node not in index:
+            visit(node)
+    return best[0]
+
+
+def upward_includes(files, headers):
+    for name in files:
+        with open(name, encoding="utf-8") as source:
+            for number, line in enumerate(source, 1):
+                match = re.match(r'\s*#\s*include "([^"]+)"', line)
+                there = match and headers.get(match.group(1))
+                if there and above(room(name), room(there)):
+                    yield f"{name}:{number}: includes {there}, which lies above {room(name)}"
+
+
+def main(words):
+    if words and words[0] in ("-h", "--help"):
+        print(__doc__.strip())
+        return 0
+    if words not in ([], ["--lines"], ["--knots"]):
+        print("usage: scripts/rooms.py [--lines | --knots]", file=sys.stderr)
+        return 2
+    os.chdir(ROOT)
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "kernel", "arch"],
+                            stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    files = sorted({name for name in listed if name.endswith((".c", ".h")) and os.path.exists(name)} - CHECKERS)
+    code = read(files)
+    if words == ["--lines"]:
+        lines = collections.Counter()
+        for name in files:
+            lines[room(name)] += len(code[name]) - 1
+        for name in ORDER:
+            print(f"{lines[name]:6} {name}")
+        return 0
+    spans, public, names = functions(files, code)
+    headers = {}
+    for name in files:
+        for prefix in ("kernel/include/", "kernel/", "arch/x86_64/"):
+            if name.startswith(prefix):
+                headers.setdefault(name[len(prefix):], name)
+    allowed, arrows, bad = contract(), collections.defaultdict(set), []
+    for name, function, callee, there in calls(spans, public, names, code):
+        if callee in allowed:
+            continue
+        arrows[name.rsplit(".", 1)[0]].add(there.rsplit(".", 1)[0])
+        if above(room(name), room(there)):
+            bad.append(f"{name}: {function} calls {callee} of {there}")
+    if words == ["--knots"]:
+        largest = knot(arrows)
+        rooms = collections.Counter(room(unit + ".c") for unit in largest)
+        print(f"largest knot: {len(largest)} units:", ", ".join(f"{r} {rooms[r]}" for r in ORDER if rooms[r]))
+        return 0
+    bad += upward_includes(files, headers)
+    print("\n".join(sorted(bad)) if bad else "no include and no call runs upwards")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
