@@ -80,11 +80,13 @@ void arch_thread_set_fpu(struct arch_thread *t, const uint8_t image[512]);
 
 /* ---- signals: the frame on the user's stack that a handler returns through ---- */
 struct signal_call;
-/* Saves all registers in a frame below the user's stack pointer and makes f enter the handler.
- * -EFAULT: there is no room for it. */
+struct signal_stack;
+/* Saves all registers in a frame below the user's stack pointer, or c->top, and makes f enter the
+ * handler. -EFAULT: there is no room for it. */
 must_check int arch_signal_enter(struct trap_frame *f, const struct signal_call *c);
-/* Reads the frame that rt_sigreturn stands on: all registers and the mask. -EFAULT. */
-must_check int arch_signal_leave(struct trap_frame *out, uint64_t *mask);
+/* Reads the frame that rt_sigreturn stands on: all registers, the mask and the stack. -EFAULT. */
+must_check int arch_signal_leave(struct trap_frame *out, uint64_t *mask,
+                                 struct signal_stack *stack);
 
 /* ---- user memory: 0 or -EFAULT; faults are served like those of user mode, so these may sleep
  * and must be called without locks. Range checks included (user half only, no wrap). ---- */

@@ -3,8 +3,7 @@
  * and else by their tens.
  *
  * A call gets its six arguments as they lie in the trap frame; trap.S indexes the table itself. An
- * unknown number gives -ENOSYS and is counted, so that a program that misses something can be
- * noticed.
+ * unknown number gives -ENOSYS and is counted, and the log says once that somebody asked for it.
  */
 #include "linux/linux.h"
 #include "message/port.h"
@@ -13,10 +12,31 @@
 
 uint64_t syscall_unknown_count;
 
+static const char *missing_name(uint64_t number)
+{
+    switch (number) {
+#define LINUX_CALL(number, name) case number: return #name;
+    LINUX_MISSING(LINUX_CALL)
+#undef LINUX_CALL
+    default: return "no name here";
+    }
+}
+
+/* All numbers behind the table share one line. */
+static void say_once(uint64_t number)
+{
+    static uint64_t said[TRAP_CALLS / 64 + 1];
+    uint64_t slot = MIN(number, (uint64_t)TRAP_CALLS), bit = 1ull << slot % 64;
+    if (!(__atomic_fetch_or(&said[slot / 64], bit, __ATOMIC_RELAXED) & bit))
+        printk("%s[%d]: there is no call %llu (%s)", process_this()->name, process_this()->pid,
+               (unsigned long long)number, missing_name(number));
+}
+
 long trap_call_unknown(const uint64_t a[6])
 {
     (void)a;
     __atomic_fetch_add(&syscall_unknown_count, 1, __ATOMIC_RELAXED);
+    say_once(trap_call_number(arch_user_frame(&thread_this()->arch)));
     return -ENOSYS;
 }
 

@@ -3,7 +3,8 @@
  * has it, so that handlers of three arguments find what they expect.
  *
  *   rsp at the handler's entry -> restorer's address; struct context; struct signal_info (128 bytes);
- *   FPU registers (fxsave); then 128 bytes that the interrupted function may be using (red zone)
+ *   FPU registers (fxsave); then, but for an alternate stack, 128 bytes that the interrupted
+ *   function may be using (red zone)
  *
  * What rt_sigreturn reads is input: flags and selectors are ours (arch_user_resume), a bad rip is
  * noticed on the way out, reserved bits of MXCSR are cleared.
@@ -20,7 +21,7 @@
 
 struct context {                         /* Linux's struct ucontext, with its struct sigcontext */
     uint64_t flags, link;
-    uint64_t stack[3];                   /* sigaltstack: none */
+    struct signal_stack stack;
     uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, rflags;
     uint16_t cs, gs, fs, ss;
     uint64_t error, vector, old_mask, cr2, fpu_at, reserved[8];
@@ -42,7 +43,7 @@ int arch_signal_enter(struct trap_frame *f, const struct signal_call *c)
 {
     struct signal_frame s = {.restorer = c->action.restorer, .info = c->info};
     struct arch_thread *t = &thread_this()->arch;
-    vaddr_t fpu_at = (f->rsp - RED_ZONE_BYTES - FPU_BYTES) & ~63ull;
+    vaddr_t top = c->top ? c->top : f->rsp - RED_ZONE_BYTES, fpu_at = (top - FPU_BYTES) & ~63ull;
     vaddr_t at = ((fpu_at - sizeof(s)) & ~15ull) - 8; /* as if the handler had been called */
 #define SAVE(r) s.context.r = f->r;
     BOTH(SAVE)
@@ -50,9 +51,10 @@ int arch_signal_enter(struct trap_frame *f, const struct signal_call *c)
     s.context.ss = SELECTOR_USER_DATA;
     s.context.fpu_at = fpu_at;
     s.context.mask = c->mask;
+    s.context.stack = c->stack;
     arch_thread_copy_fpu(t, t);
-    if (f->rsp > USER_LIMIT || f->rsp < 2 * PAGE_BYTES || copy_to_user(fpu_at, t->fpu, FPU_BYTES)
-        || copy_to_user(at, &s, sizeof(s)))
+    if (top > USER_LIMIT || top < 2 * PAGE_BYTES || at < c->bottom
+        || copy_to_user(fpu_at, t->fpu, FPU_BYTES) || copy_to_user(at, &s, sizeof(s)))
         return -EFAULT;
     f->rdi = (uint64_t)c->info.number;
     f->rsi = at + offsetof(struct signal_frame, info);
@@ -64,7 +66,7 @@ int arch_signal_enter(struct trap_frame *f, const struct signal_call *c)
     return 0;
 }
 
-int arch_signal_leave(struct trap_frame *out, uint64_t *mask)
+int arch_signal_leave(struct trap_frame *out, uint64_t *mask, struct signal_stack *stack)
 {
     struct arch_thread *t = &thread_this()->arch;
     struct context c;
@@ -78,5 +80,6 @@ int arch_signal_leave(struct trap_frame *out, uint64_t *mask)
 #define LOAD(r) out->r = c.r;
     BOTH(LOAD)
     *mask = c.mask;
+    *stack = c.stack;
     return 0;
 }

@@ -5,7 +5,7 @@
 #include "base/kernel.h"
 
 #define SIGNAL_MAX 64
-enum { SIGNAL_INTERRUPT = 2, SIGNAL_ILLEGAL = 4, SIGNAL_ABORT = 6, SIGNAL_DIVIDE = 8,
+enum { SIGNAL_INTERRUPT = 2, SIGNAL_ILLEGAL = 4, SIGNAL_ABORT = 6, SIGNAL_BUS = 7, SIGNAL_DIVIDE = 8,
        SIGNAL_KILL = 9, SIGNAL_ACCESS = 11, SIGNAL_PIPE = 13, SIGNAL_ALARM = 14, SIGNAL_END = 15,
        SIGNAL_CHILD = 17, SIGNAL_CONTINUE = 18, SIGNAL_STOP = 19, SIGNAL_STOP_TYPED = 20,
        SIGNAL_STOP_READ = 21, SIGNAL_STOP_WRITE = 22, SIGNAL_URGENT = 23, SIGNAL_WINDOW = 28 };
@@ -27,11 +27,23 @@ struct signal_info {
     };
 };
 
+/* Why a fault is a signal. */
+enum { SIGNAL_CODE_NOTHING = 1 /* SEGV_MAPERR */, SIGNAL_CODE_REFUSED = 2 /* SEGV_ACCERR */ };
+
+/* What sigaltstack gives and takes. */
+struct signal_stack {
+    vaddr_t at;
+    uint32_t flags, pad;
+    uint64_t bytes;
+};
+
 /* What a handler is called with (arch_signal_enter). */
 struct signal_call {
     struct signal_action action;
     struct signal_info info;
     uint64_t mask;                       /* what was blocked before */
+    struct signal_stack stack;           /* for the handler to see */
+    vaddr_t top, bottom;                 /* top not 0: the frame is below it; not below bottom */
 };
 
 #endif

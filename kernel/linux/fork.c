@@ -145,6 +145,7 @@ static void become(struct process *p, struct process *loaded)
     trace_name(p->pid, p->name);
     lock_release(&p->lock);
     t->clear_child_tid = 0;
+    t->signal_stack_bytes = 0;
     t->restart_call = 0;
     arch_set_fs_base(&t->arch, 0);
     arch_thread_set_fpu(&t->arch, NULL);

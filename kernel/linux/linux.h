@@ -41,13 +41,29 @@ long call_with_file(file_call *fn, const uint64_t a[6]);
     X(107, zero) /* geteuid */ X(108, zero) /* getegid */ X(109, zero) /* setpgid */ \
     X(110, getppid) X(111, getpid) /* getpgrp */ X(112, getpid) /* setsid */ X(121, getpgid) \
     X(124, getpgid) /* getsid */ X(127, rt_sigpending) X(130, rt_sigsuspend) \
-    X(131, zero) /* sigaltstack */ X(140, getpriority) X(141, setpriority) X(158, arch_prctl) \
+    X(131, sigaltstack) X(140, getpriority) X(141, setpriority) X(158, arch_prctl) \
     X(160, setrlimit) X(186, gettid) X(200, tkill) X(201, time) X(202, futex) \
     X(204, sched_getaffinity) X(217, getdents64) X(218, set_tid_address) X(228, clock_gettime) \
     X(229, clock_getres) X(230, clock_nanosleep) X(231, exit_group) X(234, tgkill) \
     X(257, openat) X(258, mkdirat) X(262, newfstatat) X(263, unlinkat) X(264, renameat) \
     X(268, fchmodat) X(269, faccessat) X(292, dup3) X(293, pipe2) \
     X(302, prlimit64) X(316, renameat2) X(318, getrandom)
+
+/* Those that programs are known to ask for, for the line in the log that says so. */
+#define LINUX_MISSING(X) \
+    X(7, poll) X(23, select) X(26, msync) X(27, mincore) X(36, getitimer) X(37, alarm) \
+    X(38, setitimer) X(40, sendfile) X(41, socket) X(53, socketpair) X(76, truncate) X(85, creat) \
+    X(86, link) X(88, symlink) X(92, chown) X(93, fchown) X(101, ptrace) X(105, setuid) \
+    X(106, setgid) X(115, getgroups) X(128, rt_sigtimedwait) X(129, rt_sigqueueinfo) X(132, utime) \
+    X(133, mknod) X(137, statfs) X(138, fstatfs) X(149, mlock) X(157, prctl) X(162, sync) \
+    X(203, sched_setaffinity) X(213, epoll_create) X(221, fadvise64) X(222, timer_create) \
+    X(232, epoll_wait) X(233, epoll_ctl) X(235, utimes) X(247, waitid) X(260, fchownat) \
+    X(265, linkat) X(266, symlinkat) X(267, readlinkat) X(270, pselect6) X(271, ppoll) \
+    X(273, set_robust_list) X(274, get_robust_list) X(280, utimensat) X(281, epoll_pwait) \
+    X(283, timerfd_create) X(285, fallocate) X(289, signalfd4) X(290, eventfd2) \
+    X(291, epoll_create1) X(295, preadv) X(296, pwritev) X(297, rt_tgsigqueueinfo) \
+    X(319, memfd_create) X(322, execveat) X(324, membarrier) X(332, statx) X(334, rseq) \
+    X(425, io_uring_setup) X(435, clone3) X(436, close_range) X(437, openat2) X(439, faccessat2)
 
 #define LINUX_CALL(number, name) linux_call linux_##name;
 LINUX_CALLS(LINUX_CALL)

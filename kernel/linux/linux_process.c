@@ -13,30 +13,49 @@
 
 /* ---- memory ---- */
 
+enum { MAP_SHARED = 1, MAP_PRIVATE = 2, MAP_KIND = 15, MAP_FIXED = 0x10, MAP_ANONYMOUS = 0x20,
+       MAP_32BIT = 0x40, MAP_GROWS_DOWN = 0x100, MAP_HUGE = 0x40000, MAP_SYNC = 0x80000,
+       MAP_NO_REPLACE = 0x100000 };
+
+/* Pages have one owner, so what could change under a shared mapping cannot be mapped so: a file in
+ * memory. Other files never change, and nobody has them open for writing. */
+static long map_file(struct file *f, const uint64_t a[6], unsigned flags)
+{
+    unsigned protection = (unsigned)a[2] & 7;
+    bool shared = (a[3] & MAP_KIND) == MAP_SHARED;
+    if ((f->flags & O_ACCESS) == O_ACCESS)
+        return -EBADF;
+    if (!node_has_bytes(f->node) || (shared && f->node->kind == NODE_MEMORY))
+        return -ENODEV;
+    if ((f->flags & O_WRONLY) || (shared && (protection & VM_WRITE)))
+        return -EACCES;
+    if (a[5] % PAGE_BYTES)
+        return -EINVAL;
+    if (a[5] + a[1] < a[5])
+        return -EOVERFLOW;
+    struct vm_source source = {.node = f->node, .offset_bytes = a[5], .file_bytes = VM_WHOLE_FILE,
+                               .shared = shared};
+    return vm_map(process_this(), a[0], a[1], protection, flags, &source);
+}
+
 long linux_mmap(const uint64_t a[6])
 {
-    enum { MAP_SHARED = 1, MAP_FIXED = 0x10, MAP_ANONYMOUS = 0x20, MAP_NO_REPLACE = 0x100000 };
-    struct process *p = process_this();
-    unsigned protection = (unsigned)a[2] & 7;
+    uint64_t kind = a[3] & MAP_KIND;
     unsigned flags = (a[3] & MAP_FIXED ? VM_FIXED : 0)
         | (a[3] & MAP_NO_REPLACE ? VM_NO_REPLACE : 0);
-    if (a[3] & MAP_ANONYMOUS)
-        return vm_map(p, a[0], a[1], protection, flags, NULL);
-    struct file *f = fd_file(p, (int)a[4]);
-    if (!f)
-        return -EBADF;
-    long result = -EINVAL;
-    if (!node_has_bytes(f->node) || ((a[3] & MAP_SHARED) && (protection & VM_WRITE)))
-        result = -ENODEV; /* nothing written to memory ever goes into a file */
-    else if (f->flags & O_WRONLY)
-        result = -EACCES;
-    else if (a[5] % PAGE_BYTES == 0) {
-        struct vm_source source = {.node = f->node, .offset_bytes = a[5],
-                                   .file_bytes = f->node->bytes - MIN(a[5], f->node->bytes)};
-        result = vm_map(p, a[0], a[1], protection, flags, &source);
+    if ((kind != MAP_SHARED && kind != MAP_PRIVATE)
+        || (a[3] & (MAP_32BIT | MAP_GROWS_DOWN | MAP_HUGE | MAP_SYNC)))
+        return -EINVAL;
+    if (!(a[3] & MAP_ANONYMOUS)) {
+        struct file *f = fd_file(process_this(), (int)a[4]);
+        long result = f ? map_file(f, a, flags) : -EBADF;
+        if (f)
+            file_put(f);
+        return result;
     }
-    file_put(f);
-    return result;
+    if (kind == MAP_SHARED) /* a child of fork gets copies */
+        return -ENODEV;
+    return vm_map(process_this(), a[0], a[1], (unsigned)a[2] & 7, flags, NULL);
 }
 
 long linux_munmap(const uint64_t a[6]) { return vm_unmap(process_this(), a[0], a[1]); }
@@ -59,9 +78,10 @@ long linux_mremap(const uint64_t a[6])
 long linux_madvise(const uint64_t a[6])
 {
     enum { MADV_DONTNEED = 4, MADV_FREE = 8 };
-    if (a[2] != MADV_DONTNEED && a[2] != MADV_FREE)
-        return 0;
-    return vm_forget(process_this(), a[0], a[1]);
+    const uint64_t hints = 0x33f00f; /* 0 to 3, 12 to 17, 20, 21: nothing depends on them */
+    if (a[2] == MADV_DONTNEED || a[2] == MADV_FREE)
+        return vm_forget(process_this(), a[0], a[1]);
+    return a[2] < 64 && hints >> a[2] & 1 ? 0 : -EINVAL;
 }
 
 /* ---- processes and threads ---- */

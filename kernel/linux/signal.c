@@ -18,7 +18,8 @@
 #include "linux/signal.h"
 
 enum { ACTION_DEFAULT = 0, ACTION_IGNORE = 1 };
-enum { FLAG_RESTORER = 0x4000000, FLAG_RESTART = 0x10000000, FLAG_NO_DEFER = 0x40000000 };
+enum { FLAG_RESTORER = 0x4000000, FLAG_STACK = 0x8000000 };
+enum { FLAG_RESTART = 0x10000000, FLAG_NO_DEFER = 0x40000000 };
 #define FLAG_RESET_HAND 0x80000000ull
 #define UNBLOCKABLE (SIGNAL_BIT(SIGNAL_KILL) | SIGNAL_BIT(SIGNAL_STOP))
 /* Nothing is ever stopped here, so what stops and goes on elsewhere has no effect. */
@@ -110,11 +111,11 @@ int signal_send(struct process *p, uint64_t tid, int number, const struct signal
     return nobody ? -ESRCH : 0;
 }
 
-bool signal_fault(int number, vaddr_t at)
+bool signal_fault(int number, int code, vaddr_t at)
 {
     struct thread *t = thread_this();
     struct process *p = t->process;
-    const struct signal_info info = {.code = 1, .address = at};
+    const struct signal_info info = {.code = code, .address = at};
     lock_acquire(&p->lock);
     bool handled = handler_of(p, number) > ACTION_IGNORE && !blocks(t, number)
         && !(t->signals_pending & SIGNAL_BIT(number));
@@ -161,10 +162,48 @@ static void finish_call(struct thread *t, struct trap_frame *f, bool again)
     t->restart_call = 0;
 }
 
+enum { STACK_USED = 1, STACK_NONE = 2, STACK_BYTES_MIN = 2048 };
+
+static bool stack_holds(const struct thread *t, vaddr_t sp)
+{
+    return sp - t->signal_stack - 1 < t->signal_stack_bytes;
+}
+
+static struct signal_stack stack_of(const struct thread *t, vaddr_t sp)
+{
+    return (struct signal_stack){
+        .at = t->signal_stack, .bytes = t->signal_stack_bytes,
+        .flags = !t->signal_stack_bytes ? STACK_NONE : stack_holds(t, sp) ? STACK_USED : 0};
+}
+
+/* Refused while the stack pointer is in the old one. */
+static long stack_set(struct thread *t, const struct signal_stack *s, vaddr_t sp)
+{
+    if (stack_holds(t, sp))
+        return -EPERM;
+    if (s->flags > STACK_NONE)
+        return -EINVAL;
+    if (s->flags != STACK_NONE && s->bytes < STACK_BYTES_MIN)
+        return -ENOMEM;
+    t->signal_stack = s->flags == STACK_NONE ? 0 : s->at;
+    t->signal_stack_bytes = s->flags == STACK_NONE ? 0 : s->bytes;
+    return 0;
+}
+
+static void stack_choose(struct signal_call *c, const struct thread *t, vaddr_t sp)
+{
+    bool on = stack_holds(t, sp);
+    bool enters = (c->action.flags & FLAG_STACK) && t->signal_stack_bytes && !on;
+    c->stack = stack_of(t, sp);
+    c->bottom = on || enters ? t->signal_stack : 0;
+    c->top = enters ? t->signal_stack + t->signal_stack_bytes : 0;
+}
+
 static void handle(struct process *p, struct thread *t, struct trap_frame *f, struct signal_call *c,
                    int number)
 {
     finish_call(t, f, c->action.flags & FLAG_RESTART);
+    stack_choose(c, t, trap_stack_pointer(f));
     if (!(c->action.flags & FLAG_RESTORER) || arch_signal_enter(f, c)) {
         process_kill(p, 128 + SIGNAL_ACCESS, "no stack for the handler of signal %d", number);
         return;
@@ -357,14 +396,27 @@ long linux_rt_sigreturn(const uint64_t a[6])
 {
     struct thread *t = thread_this();
     struct trap_frame registers;
+    struct signal_stack stack;
     uint64_t mask;
     (void)a;
-    if (arch_signal_leave(&registers, &mask)) {
+    if (arch_signal_leave(&registers, &mask, &stack)) {
         process_kill(t->process, 128 + SIGNAL_ACCESS, "no frame of a signal to return through");
         return 0;
     }
     mask_set(t, mask);
+    (void)stack_set(t, &stack, trap_stack_pointer(&registers)); /* a bad one changes nothing */
     arch_user_resume(&registers);
+}
+
+long linux_sigaltstack(const uint64_t a[6])
+{
+    struct thread *t = thread_this();
+    vaddr_t sp = trap_stack_pointer(arch_user_frame(&t->arch));
+    struct signal_stack new, old = stack_of(t, sp);
+    if (a[0] && copy_from_user(&new, a[0], sizeof(new)))
+        return -EFAULT;
+    long error = a[0] ? stack_set(t, &new, sp) : 0;
+    return error || !a[1] ? error : copy_to_user(a[1], &old, sizeof(old));
 }
 
 static long send_to(int pid, int tid, int number)

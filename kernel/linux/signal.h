@@ -14,7 +14,7 @@ int signal_send(struct process *p, uint64_t tid, int number, const struct signal
 void signal_interrupt(struct process *p);
 void signal_child_ended(struct process *parent, const struct process *child);
 /* The calling thread did something impossible at `at`. True: its program handles that. */
-bool signal_fault(int number, vaddr_t at);
+bool signal_fault(int number, int code, vaddr_t at);
 /* Before user mode: calls a handler, or does what stands for it. thread.c */
 void signal_return_to_user(struct trap_frame *f);
 /* fork: the child gets the caller's actions; -ENOMEM. execve: handlers become defaults. */

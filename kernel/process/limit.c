@@ -53,6 +53,8 @@ static uint64_t at_start(enum kd_limit which, bool of_init)
 void limit_begin(struct process *p, const struct process *parent, const uint64_t *asked)
 {
     bool of_init = !parent || parent->pid == process_table.init;
+    p->limits.mapped_most = parent ? parent->limits.mapped_most : ~0ull;
+    p->limits.mapped_ceiling = parent ? parent->limits.mapped_ceiling : ~0ull;
     for (unsigned i = 0; i < KD_LIMITS; i++) {
         uint64_t most = at_start(i, of_init), ceiling = most;
         if (parent) {
@@ -149,7 +151,7 @@ static int limit_of_resource(uint64_t resource, unsigned *shift)
 
 int limit_resource(struct process *p, uint64_t resource, const uint64_t in[2], uint64_t out[2])
 {
-    enum { STACK = 3, LINUX_RESOURCES = 16 };
+    enum { DATA = 2, STACK = 3, AS = 9, LINUX_RESOURCES = 16 };
     unsigned shift;
     int which = limit_of_resource(resource, &shift);
     if (which < 0 && resource >= LINUX_RESOURCES)
@@ -159,21 +161,25 @@ int limit_resource(struct process *p, uint64_t resource, const uint64_t in[2], u
         return in && (in[0] != out[0] || in[1] != out[1]) ? -EPERM : 0;
     }
     struct limits *l = &p->limits;
-    out[0] = l->most[which] << shift;
-    out[1] = l->ceiling[which] << shift;
+    bool mapped = resource == AS || resource == DATA; /* what was promised before stays so */
+    uint64_t *most_at = mapped ? &l->mapped_most : &l->most[which];
+    uint64_t *ceiling_at = mapped ? &l->mapped_ceiling : &l->ceiling[which];
+    uint64_t highest = MIN(*ceiling_at, l->ceiling[which]);
+    out[0] = MIN(*most_at, l->most[which]) << shift;
+    out[1] = highest << shift;
     if (!in)
         return 0;
     uint64_t most = in[0] >> shift, ceiling = in[1] >> shift; /* endless: as far as it goes */
     if (in[1] == ~0ull)
-        ceiling = l->ceiling[which];
+        ceiling = highest;
     if (in[0] == ~0ull)
         most = ceiling;
     if (most > ceiling)
         return -EINVAL;
-    if (ceiling > l->ceiling[which])
+    if (ceiling > highest)
         return -EPERM;
-    l->most[which] = most;
-    l->ceiling[which] = ceiling;
+    *most_at = most;
+    *ceiling_at = ceiling;
     return 0;
 }
 

@@ -15,6 +15,7 @@ struct limits {
                                   * Files, processes and versions are counted where they are */
     uint64_t most[KD_LIMITS];    /* what is over it is refused from now on */
     uint64_t ceiling[KD_LIMITS]; /* `most` may be raised to it */
+    uint64_t mapped_most, mapped_ceiling; /* in frames: RLIMIT_AS, for what is promised from now on */
 };
 
 /* A process's table as it begins: its parent's, and the defaults for all but what init starts. `asked`

@@ -185,8 +185,11 @@ int process_launch(struct process *p, struct thread_begin *b)
         t->id = (uint64_t)p->pid;
         t->pid = p->pid;
         t->clear_child_tid = b->clear_child_tid;
-        if (b->resumes)
+        if (b->resumes) {
             inherit(t);
+            t->signal_stack = thread_this()->signal_stack;
+            t->signal_stack_bytes = thread_this()->signal_stack_bytes;
+        }
         process_get(p); /* the table's, */
         process_get(p); /* and the thread's */
         list_push_back(&p->threads, &t->process_link);
@@ -324,7 +327,7 @@ void process_kill(struct process *p, int status, const char *format, ...)
 void trap_user_exception(struct trap_frame *f, const char *what)
 {
     int signal = trap_signal(f);
-    if (!process_seam.fault(signal, trap_place(f)))
+    if (!process_seam.fault(signal, SIGNAL_CODE_NOTHING, trap_place(f)))
         process_kill(process_this(), 128 + signal, "%s", what);
 }
 

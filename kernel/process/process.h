@@ -101,7 +101,8 @@ void process_check(void);                      /* vm_check() of all; panics if o
 void process_start_first(void);                /* /bin/init */
 
 /* vm.c: user memory outside the store region. */
-int vm_fault(struct process *p, vaddr_t at, unsigned flags); /* 0, -EFAULT, -EACCES, -ENOMEM */
+/* 0, -EFAULT, -EACCES, -ENOMEM, -EIO (the file has no such bytes). */
+int vm_fault(struct process *p, vaddr_t at, unsigned flags);
 
 /* What the other parts of a process and of the kernel do; kernel/seams.c says whom this calls. */
 struct signal_info;
@@ -116,7 +117,7 @@ struct process_seam {
     int (*load)(struct process *p, struct node *image, const char *path, const char *const *argv,
                 const char *const *envp, vaddr_t *entry, vaddr_t *stack);
     /* The calling thread did something impossible at `at`. True: its program handles that. */
-    bool (*fault)(int signal, vaddr_t at);
+    bool (*fault)(int signal, int code, vaddr_t at);
     void (*interrupt)(struct process *p);      /* Ctrl-C */
     void (*child_ended)(struct process *parent, const struct process *child); /* no lock held */
     void (*killed)(struct process *p);         /* the log gets the rest of a report */

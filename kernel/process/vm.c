@@ -139,7 +139,7 @@ static uint64_t bytes_promised(struct process *p)
 
 static bool promise_ok(struct process *p, uint64_t bytes, unsigned protection)
 {
-    uint64_t limit = p->limits.most[KD_LIMIT_MEMORY] * PAGE_BYTES;
+    uint64_t limit = MIN(p->limits.most[KD_LIMIT_MEMORY], p->limits.mapped_most) * PAGE_BYTES;
     return !protection || (bytes <= limit && bytes_promised(p) <= limit - bytes);
 }
 
@@ -282,6 +282,8 @@ static int protect_check(struct process *p, vaddr_t at, vaddr_t end, unsigned pr
         struct region *r = region_at(p, here);
         if (!r)
             return -ENOMEM;
+        if (r->source.shared && (protection & VM_WRITE))
+            return -EACCES;
         vaddr_t stop = MIN(r->end, end);
         if (!r->protection)
             more += stop - here;

@@ -19,10 +19,13 @@ struct node;
 enum { VM_READ = 1, VM_WRITE = 2, VM_EXECUTE = 4 };           /* Linux's PROT_* */
 enum { VM_FIXED = 1, VM_NO_REPLACE = 2 };
 
-/* What a mapping shows. node NULL: zeros. Bytes at and after file_bytes are zeros, too. */
+/* What a mapping shows. node NULL: zeros. Bytes at and after file_bytes are zeros, too; a page for which
+ * the file has no byte left is an error. */
+#define VM_WHOLE_FILE (~0ull)            /* file_bytes: what there is when a page is filled */
 struct vm_source {
     struct node *node;
     uint64_t offset_bytes, file_bytes;
+    bool shared;                         /* of bytes that never change: it never becomes writable */
 };
 
 must_check int vm_space_new(struct process *p);

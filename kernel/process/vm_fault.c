@@ -79,9 +79,10 @@ static int fault_file_page(struct process *p, struct region *r, vaddr_t at, enum
     r = region_at(p, at);
     bool same = n >= 0 && r && r->source.node == s.node
         && r->source.offset_bytes + (at - r->start) == s.offset_bytes;
-    if (!same || !page_install(p, r, at, f))
+    bool behind = bytes && n == 0; /* the file has become shorter, or always was */
+    if (!same || behind || !page_install(p, r, at, f))
         frame_free(f);
-    return n < 0 ? (int)n : 0;
+    return n < 0 ? (int)n : behind ? -EIO : 0;
 }
 
 static int fault_file(struct process *p, struct region *r, vaddr_t at)

@@ -24,7 +24,8 @@ static inline uint64_t pte_flags(unsigned protection)
 static inline struct vm_source source_skip(struct vm_source s, uint64_t skip)
 {
     s.offset_bytes += skip;
-    s.file_bytes = s.file_bytes > skip ? s.file_bytes - skip : 0;
+    if (s.file_bytes != VM_WHOLE_FILE)
+        s.file_bytes = s.file_bytes > skip ? s.file_bytes - skip : 0;
     return s;
 }
 

@@ -16,7 +16,7 @@ static int kill_for(unsigned flags, vaddr_t at, const char *why, const char *nam
 {
     if (flags & FAULT_FROM_KERNEL)
         return -EFAULT;
-    if (!process_seam.fault(SIGNAL_ACCESS, at))
+    if (!process_seam.fault(SIGNAL_ACCESS, SIGNAL_CODE_NOTHING, at))
         process_kill(process_this(), 139, "%s%s%s: %s 0x%lx", name ? "container " : "",
                      name ? name : "", why, access_text(flags), at);
     return -EFAULT;
@@ -51,14 +51,16 @@ int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags)
     enum { STACK_NEAR_BYTES = 64 << 10 }; /* so near the stack pointer it is the stack that grew */
     struct process *p = process_this();
     assert(p);
-    int e = vm_fault(p, at, flags);
+    int e = vm_fault(p, at, flags), signal = e == -EIO ? SIGNAL_BUS : SIGNAL_ACCESS;
     if (e && !(flags & FAULT_FROM_KERNEL) && !thread_this()->killed
-        && (e == -ENOMEM || !process_seam.fault(SIGNAL_ACCESS, at)))
-        process_kill(p, 139, "%s: %s 0x%lx",
+        && (e == -ENOMEM || !process_seam.fault(
+                signal, e == -EFAULT ? SIGNAL_CODE_NOTHING : SIGNAL_CODE_REFUSED, at)))
+        process_kill(p, 128 + signal, "%s: %s 0x%lx",
                      e == -ENOMEM   ? limit_memory_left(p) ? "out of memory" : "its memory limit is reached"
                      : !(flags & FAULT_EXECUTE) && at - trap_stack(f) + STACK_NEAR_BYTES < 2 * STACK_NEAR_BYTES
                          ? "stack overflow" /* a thread's ends at a page without rights, the first one's at none */
                      : e == -EACCES ? "access not allowed"
+                     : e == -EIO    ? "its file has no such bytes"
                                     : "nothing is mapped there",
                      access_text(flags), at);
     return e ? -EFAULT : 0;

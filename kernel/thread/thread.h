@@ -73,6 +73,8 @@ struct thread {
     bool signalled;                  /* look for signals before user mode */
     bool signals_suspended;          /* in sigsuspend: signals_before is the mask that comes back */
     uint64_t signals_blocked, signals_pending, signals_before;
+    vaddr_t signal_stack;            /* sigaltstack, its own thread's alone */
+    uint64_t signal_stack_bytes;     /* 0: it has none */
     uint64_t restart_call;           /* number + 1 of a call that a signal interrupted, or 0 */
 };
 

@@ -168,6 +168,99 @@ static void children_are_told(void)
     say("child told", seen[SIGCHLD] && wait(NULL) > 0);
 }
 
+/* ---- alternate stacks ---- */
+
+static char other[65536], third[16384];
+static volatile int was_on, told, nested;
+
+static int on_other(const char *at) { return at >= other && at < other + sizeof(other); }
+
+static void where(int number)
+{
+    char here;
+    stack_t now;
+    was_on = on_other(&here);
+    sigaltstack(NULL, &now);
+    told = now.ss_flags;
+    if (number == SIGUSR1) {
+        raise(SIGUSR2); /* goes on below it, on the same stack */
+        nested = was_on;
+        stack_t new = {.ss_sp = third, .ss_size = sizeof(third)};
+        errno = 0;
+        say("changed while it is used", sigaltstack(&new, NULL) == -1 && errno == EPERM);
+    }
+}
+
+static sigjmp_buf deep;
+static volatile int overflows;
+static void overflowed(int number, siginfo_t *i, void *context)
+{
+    char here;
+    (void)number, (void)i, (void)context;
+    was_on = on_other(&here);
+    overflows++;
+    siglongjmp(deep, 1);
+}
+
+static int dig(volatile char *above)
+{
+    volatile char hole[4096];
+    if (overflows > 99)
+        return 0;
+    hole[0] = *above;
+    return dig(hole) + hole[0];
+}
+
+static void *has_none(void *unused)
+{
+    stack_t now;
+    sigaltstack(NULL, &now);
+    say("a new thread has none", now.ss_flags == SS_DISABLE);
+    return unused;
+}
+
+static void stacks_are_exchanged(void)
+{
+    pthread_t t;
+    char here = 0;
+    int status;
+    stack_t s = {.ss_sp = other, .ss_size = sizeof(other)}, old;
+    say("none at first", sigaltstack(NULL, &old) == 0 && old.ss_flags == SS_DISABLE);
+    s.ss_flags = 16;
+    say("unknown flag", sigaltstack(&s, NULL) == -1 && errno == EINVAL);
+    s.ss_flags = 0;
+    say("set", sigaltstack(&s, NULL));
+    say("seen", sigaltstack(NULL, &old) == 0 && old.ss_sp == other && old.ss_size == sizeof(other)
+                    && !old.ss_flags);
+    set(SIGUSR2, where, SA_ONSTACK);
+    set(SIGUSR1, where, SA_ONSTACK);
+    raise(SIGUSR1);
+    say("on it", nested && told == SS_ONSTACK);
+    set(SIGUSR2, where, 0);
+    raise(SIGUSR2);
+    say("not on it", !was_on && told == 0);
+    set(SIGUSR2, where, SA_ONSTACK);
+    if (fork() == 0) {
+        raise(SIGUSR2);
+        _exit(was_on);
+    }
+    wait(&status);
+    say("a child has it", WEXITSTATUS(status));
+    pthread_create(&t, NULL, has_none, NULL);
+    pthread_join(t, NULL);
+    struct sigaction a = {.sa_sigaction = overflowed, .sa_flags = SA_ONSTACK | SA_SIGINFO};
+    sigaction(SIGSEGV, &a, NULL);
+    for (int i = 0; i < 3; i++)
+        if (sigsetjmp(deep, 1) == 0)
+            dig(&here);
+    say("a stack overflows", overflows == 3 && was_on);
+    set(SIGSEGV, SIG_DFL, 0);
+    s.ss_flags = SS_DISABLE;
+    say("taken away", sigaltstack(&s, &old) == 0 && old.ss_sp == other);
+    raise(SIGUSR2);
+    say("the usual one", !was_on && told == SS_DISABLE);
+}
+
 static pthread_t main_thread;
 static volatile int handled_in_thread;
 static void which(int number)
@@ -219,5 +312,6 @@ int main(void)
     calls_are_interrupted();
     children_are_told();
     threads_have_their_own();
+    stacks_are_exchanged();
     return 0;
 }

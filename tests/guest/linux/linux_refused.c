@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -32,9 +33,68 @@ static void locks_on_files(void)
     unlink("/tmp/locked");
 }
 
+static int map_refused(int protection, int flags, int fd, int error)
+{
+    return refused((long)mmap(NULL, 4096, protection, flags, fd, 0), error);
+}
+
+static void memory_that_is_shared(void)
+{
+    int fd = open("/tmp/shared", O_CREAT | O_RDWR, 0600), only = open("/bin/sh", O_RDONLY);
+    int good = ftruncate(fd, 8192) == 0;
+    tap_ok(good && map_refused(PROT_READ, MAP_SHARED, fd, ENODEV)
+               && map_refused(PROT_READ | PROT_WRITE, MAP_SHARED, fd, ENODEV),
+           "a_file_that_can_change_is_not_shared");
+    tap_ok(map_refused(PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, ENODEV),
+           "nor_memory_over_fork");
+    char *m = mmap(NULL, 4096, PROT_READ, MAP_SHARED, only, 0);
+    tap_ok(m != MAP_FAILED && memcmp(m, "\177ELF", 4) == 0
+               && refused(mprotect(m, 4096, PROT_READ | PROT_WRITE), EACCES)
+               && map_refused(PROT_WRITE, MAP_SHARED, only, EACCES),
+           "one_that_never_changes_is_but_not_for_writing");
+    const int flags[] = {MAP_32BIT, MAP_GROWSDOWN, MAP_HUGETLB};
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+        good &= map_refused(PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | flags[i], -1, EINVAL);
+    char *own = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    good &= refused(madvise(own, 4096, MADV_DONTFORK), EINVAL)
+        && refused(madvise(own, 4096, MADV_WIPEONFORK), EINVAL);
+    tap_ok(good, "what_memory_cannot_do");
+    close(fd), close(only);
+    unlink("/tmp/shared");
+}
+
+static int lines_with(const char *text)
+{
+    static char log[1 << 16];
+    int n = 0;
+    long bytes = syscall(KD_LOOK, KD_LOOK_LOG, 0, log, sizeof(log) - 1);
+    log[bytes > 0 ? bytes : 0] = 0;
+    for (const char *at = log; (at = strstr(at, text)); at++)
+        n++;
+    return n;
+}
+
+static void unknown_calls_are_named(void)
+{
+    struct kd_system_info a, b;
+    syscall(KD_SYSTEM_INFO, &a);
+    for (int i = 0; i < 3; i++)
+        if (syscall(SYS_socket, 1, 1, 0) != -1 || errno != ENOSYS || syscall(517) != -1
+            || syscall(1 << 20) != -1 || syscall(5000) != -1)
+            break;
+    syscall(KD_SYSTEM_INFO, &b);
+    tap_ok(b.unknown_calls == a.unknown_calls + 12, "unknown_calls_are_counted");
+    tap_ok(lines_with("there is no call 41 (socket)") == 1 && lines_with("linux_refused[") >= 3
+               && lines_with("there is no call 517 (") == 1
+               && lines_with("there is no call 1048576 (") == 1
+               && lines_with("there is no call 5000 (") == 0, "and_named_once");
+}
+
 int main(void)
 {
-    tap_plan(2);
+    tap_plan(8);
     locks_on_files();
+    memory_that_is_shared();
+    unknown_calls_are_named();
     return tap_end();
 }
