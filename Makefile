@@ -278,12 +278,12 @@ run:                            ## boot Katydid with $(STORE), and IMPORT=DIR (W
 	@scripts/run --iso --cpus $(CPUS) --memory $(MEMORY) --accel $(ACCEL) --store $(STORE) \
 	    --import $(IMPORT)
 
-test:                           ## all tests (15 minutes at most); ONLY=PATTERN picks some, CPUS=N for the guest
+test:                           ## all tests (12 minutes at most); ONLY=PATTERN picks some, CPUS=N for the guest
 	@scripts/setup test
 	@+$(MAKE) --no-print-directory -j$(JOBS) tests iso
 	@scripts/test --cpus $(CPUS) $(if $(ONLY),--only '$(ONLY)')
 
-check:                          ## host tests only (2 minutes at most)
+check:                          ## host tests only (1 minute at most)
 	@scripts/setup check
 	@+$(MAKE) --no-print-directory -j$(JOBS) host-tests
 	@scripts/test --host --tier check $(if $(ONLY),--only '$(ONLY)')

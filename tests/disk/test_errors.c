@@ -190,6 +190,11 @@ static void requests_fail(uint64_t seed)
     }
 }
 
+static uint64_t workloads(void)
+{
+    return crew_count(crew_short() ? 50 : 100, 5000);
+}
+
 static void growth_print(void)
 {
     printf("# a store grew %llu times, and worked on %llu times in larger areas\n",
@@ -200,7 +205,7 @@ static void growth_print(void)
 static void every_failed_request_is_survived(void **state)
 {
     (void)state;
-    uint64_t seeds = crew_count(200, 5000);
+    uint64_t seeds = workloads();
     assert_true(crew_run(__func__, seeds, requests_fail));
     growth_print();
     printf("# %llu workloads, %llu lives: failed %llu writes, %llu flushes, %llu reads; %llu commits "
@@ -238,7 +243,7 @@ static void allocations_fail(uint64_t seed)
 static void every_failed_allocation_is_survived(void **state)
 {
     (void)state;
-    uint64_t seeds = crew_count(200, 5000);
+    uint64_t seeds = workloads();
     assert_true(crew_run(__func__, seeds, allocations_fail));
     growth_print();
     printf("# %llu workloads, %llu lives: %llu allocations failed, %llu steps put off, 0 bytes leaked\n",
@@ -290,7 +295,7 @@ static void full_log(uint64_t seed)
 static void a_full_disk_is_survived_at_each_place(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(200, 5000), full_disk));
+    assert_true(crew_run(__func__, workloads(), full_disk));
     printf("# %llu lives, %llu transactions refused for want of space\n",
            (unsigned long long)crew_sum(RUNS), (unsigned long long)crew_sum(DISK_FULL));
     assert_true(crew_part() || crew_sum(DISK_FULL) > 0);
@@ -299,7 +304,7 @@ static void a_full_disk_is_survived_at_each_place(void **state)
 static void a_full_log_is_survived_at_each_place(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(200, 5000), full_log));
+    assert_true(crew_run(__func__, workloads(), full_log));
     printf("# %llu lives, %llu commits waited for a checkpoint\n",
            (unsigned long long)crew_sum(RUNS), (unsigned long long)crew_sum(LOG_FULL));
     assert_true(crew_part() || crew_sum(LOG_FULL) > 0);

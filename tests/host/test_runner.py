@@ -5,6 +5,7 @@ import argparse
 import contextlib
 import io
 import os
+import tempfile
 
 from tap import load, run_tests
 
@@ -71,6 +72,60 @@ def test_a_part_gives_its_cpus_to_each_item_and_closes_with_its_counts():
     assert lines[0].startswith("[1/1] runner-cpus: 2 passed, 0 failed"), lines
     assert lines[1].startswith("a part: 1 programs, 2 passed, 0 failed"), lines
     assert "    again: scripts/test --only runner-cpus" in lines, lines
+
+
+def counted(script, table, slack="2"):
+    """One item under these budgets: (passed, failures, CPU seconds)."""
+    os.environ["TEST_TIER"] = "test"
+    os.makedirs(runner.LOGS, exist_ok=True)
+    before = runner.BUDGETS, runner.SLACK
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as budgets:
+        budgets.write(table)
+        budgets.flush()
+        runner.BUDGETS, runner.SLACK = budgets.name, float(slack)
+        try:
+            _, passed, failures, _, seconds = runner.run_counted(("runner-budget", ["sh", "-c", script]), 2, {})
+        finally:
+            runner.BUDGETS, runner.SLACK = before
+    return passed, failures, seconds
+
+
+BUSY = "python3 -c 'import time\nwhile time.process_time() < 0.5: pass'; echo ok 1; echo 1..1"
+
+
+def test_an_item_over_its_budget_fails():
+    passed, failures, seconds = counted(BUSY, "runner-budget\ttest\t0.1\n*\ttest\t9\n")
+    assert passed == 1 and seconds >= 0.5, (passed, seconds)
+    assert len(failures) == 1 and "runner-budget took" in failures[0][0], failures
+    assert len(counted(BUSY, "*\ttest\t0.1\n")[1]) == 1
+
+
+def test_an_item_within_its_budget_passes():
+    assert counted(BUSY, "*\ttest\t0.1\nrunner-budget\ttest\t9\n")[:2] == (1, [])
+    assert counted(BUSY, "runner-budget\ttest\t0.1\n", slack="90")[:2] == (1, [])
+    assert counted(BUSY, "runner-budget\tcheck\t0.1\n*\tlong\t0.1\n")[:2] == (1, [])
+
+
+def test_time_that_an_item_waits_is_not_counted():
+    passed, failures, seconds = counted("sleep 1; echo ok 1; echo 1..1", "*\ttest\t0.2\n")
+    assert (passed, failures) == (1, []) and seconds < 0.5, (failures, seconds)
+
+
+def test_shares_add_up_by_folder():
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        runner.show_shares({"a/b": 1.0, "a/c": 98.5, "lint": 0.5})
+    lines = [line.split() for line in said.getvalue().splitlines()]
+    assert lines == [["CPU", "seconds"], ["99.5", "99.5", "%", "a:", "2", "programs"], ["98.5", "98.5", "%", "c"],
+                     ["0.5", "0.5", "%", "lint:", "1", "programs"]], lines
+
+
+def test_each_budget_is_of_an_item():
+    for tier in ("check", "test", "long"):
+        os.environ["TEST_TIER"] = tier
+        names = {name for items in (runner.host_items, runner.guest_items, runner.system_items) for name, _ in items()}
+        stale = set(runner.read_budgets(runner.BUDGETS, tier)) - names - {"*", "total", "lint"}
+        assert not stale, stale
 
 
 def test_attacks_are_known_by_their_names():
