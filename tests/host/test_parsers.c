@@ -231,7 +231,8 @@ int main(int argc, char **argv)
     if (!corpus) printf("1..%d\n# seed %llu; again: SEED=%llu build/tests/host/test_parsers\n", 2 * PARSERS,
            (unsigned long long)seed, (unsigned long long)seed);
     elf_good();
-    attack("programs", PARSE_ELF, 4, 232, MAX(randoms, check ? 200000 : PROGRAMS_AT_RANDOM)); /* three segments and a stack */
+    /* three segments and a stack */
+    attack("programs", PARSE_ELF, 4, 232, MAX(randoms, check ? 200000 : PROGRAMS_AT_RANDOM));
     ustar_good();
     attack("archives", PARSE_USTAR, 6, 512, randoms);
     static const char line[] = "log=com2 seed=12 check_ms=5  epoch= x=y =z";

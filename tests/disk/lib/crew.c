@@ -109,7 +109,8 @@ static void repeat_print(const struct worker *worker)
 {
     printf("# seed %llu, %s %llu; again: %sSEED=%llu N=1 ONLY=%s %s\n",
            (unsigned long long)worker->seed, worker->what, (unsigned long long)worker->step,
-           crew_long() ? "LONG=1 " : crew_short() ? "TEST_TIER=check " : "", (unsigned long long)worker->seed, test_name, program_name);
+           crew_long() ? "LONG=1 " : crew_short() ? "TEST_TIER=check " : "",
+           (unsigned long long)worker->seed, test_name, program_name);
     fflush(stdout);
 }
 
