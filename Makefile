@@ -34,8 +34,8 @@ SANITIZE := -O1 -DKATYDID_BUGS -fsanitize=address,undefined -fno-sanitize-recove
 HLINK    = $(HOSTCC) -o $@ $(filter %.o %.a,$^)
 
 KERNEL_LD := arch/x86_64/kernel.ld
-# say(WORD): shows `WORD target` instead of the command, unless V=1
-say      = $(if $(V),,@echo '  $(1) $@';)
+# say(WORD): shows `WORD target` instead of the command, unless V=1; `make -s` shows nothing
+say      = $(if $(V),,@$(if $(findstring s,$(filter-out -j% --%,$(firstword $(MAKEFLAGS)))),,echo '  $(1) $@';))
 # objects(prefix, sources): x.c -> prefix/x.o and x.S -> prefix/x.S.o
 objects  = $(patsubst %.c,$(1)/%.o,$(filter %.c,$(2))) $(patsubst %.S,$(1)/%.S.o,$(filter %.S,$(2)))
 
@@ -272,11 +272,11 @@ build/tests/host/%: build/obj/host/tests/host/%.o build/host/parts.a
 iso: image                      ## build/katydid.iso: GRUB, BIOS and UEFI
 	@scripts/mkiso build/katydid.iso
 
-run:                            ## boot Katydid with $(STORE), and IMPORT=DIR (WordNet) attached
+run:                            ## boot Katydid with $(STORE), IMPORT=DIR (WordNet) and your ADD=PROGRAM
 	@IMPORT=$(IMPORT) scripts/setup run
-	@+$(MAKE) --no-print-directory -j$(JOBS) iso
+	@+$(MAKE) --no-print-directory -j$(JOBS) iso $(HOST_TOOLS)
 	@scripts/run --iso --cpus $(CPUS) --memory $(MEMORY) --accel $(ACCEL) --store $(STORE) \
-	    --import $(IMPORT)
+	    --import $(IMPORT) $(ADD:%=--add %)
 
 test:                           ## all tests (12 minutes at most); ONLY=PATTERN picks some, CPUS=N for the guest
 	@scripts/setup test
@@ -306,11 +306,11 @@ coverage:                       ## branches of disk/ that the host tests run; HT
 	@+$(MAKE) --no-print-directory -j$(JOBS) $(COVERED_TESTS:%=build/coverage/test_%)
 	@tests/disk/coverage.sh $(COVERED_TESTS:%=build/coverage/test_%)
 
-debug:                          ## boot and wait for gdb, which reads the .gdbinit made here; PROGRAM=NAME stops in its main
+debug:                          ## boot and wait for gdb, which reads the .gdbinit made here; PROGRAM=NAME stops in its main, ADD=FILE
 	@scripts/setup debug
 	@+$(MAKE) --no-print-directory -j$(JOBS) image build/host/kstore gdbinit
 	@echo 'waiting for: gdb -x $(GDBINIT)'
-	@scripts/run --gdb $(GDB_PORT) --cpus $(CPUS) --memory $(MEMORY) --store $(STORE)
+	@scripts/run --gdb $(GDB_PORT) --cpus $(CPUS) --memory $(MEMORY) --store $(STORE) $(ADD:%=--add %)
 
 gdbinit:
 	@printf '%s\n' 'set pagination off' 'file build/kernel.elf' 'source scripts/gdb/katydid.py' \

@@ -3,7 +3,8 @@
 
   scripts/run -c 'trace --print bank 60' | scripts/places.py
 
-An address is PROGRAM+0x4011be, of a program of this tree. scripts/run and scripts/trace2json use this, too.
+An address is PROGRAM+0x4011be, of a program of this tree, or one that `scripts/run --add` added last under that name
+and that is still there. scripts/run and scripts/trace2json use this, too.
 """
 
 import functools
@@ -18,9 +19,17 @@ USER_ADDRESS = re.compile(r"\b([A-Za-z0-9_.-]+)\+0x([0-9a-f]+)\b")
 EVENT = re.compile(r"(: )([A-Z]+) ([0-9a-f]+), ([0-9a-f]+), ([0-9a-f]+)$")     # kernel/look/report.c
 
 
+def remember(name, path):
+    """A program that is not of the tree: program() finds it by its name from now on."""
+    os.makedirs(os.path.join(BUILD, "added"), exist_ok=True)
+    link = os.path.join(BUILD, "added", os.path.basename(name))
+    os.symlink(os.path.abspath(path), f"{link}.{os.getpid()}")
+    os.replace(f"{link}.{os.getpid()}", link)
+
+
 def program(name):
-    """The file with the symbols of a program of the tree, or None."""
-    for folder in ("user", "tests/guest"):
+    """The file with the symbols of a program, of the tree or added to it; or None."""
+    for folder in ("user", "tests/guest", "added"):
         path = os.path.join(BUILD, folder, name)
         if os.path.isfile(path):
             return path

@@ -20,6 +20,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.dont_write_bytecode = True
 sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.dirname(HERE))
+import places                                                             # noqa: E402
 import kernel as k                                                        # noqa: E402
 
 
@@ -313,9 +315,9 @@ loaded = []
 def program(name, stop=None):
     """kd-program NAME|FILE [main]: reads a program's symbols, instead of another one's, and with `main`
     stops where the program begins with it. All programs lie at the same addresses."""
-    path = name if "/" in name else os.path.join(ROOT, "build", "user", name)
-    if not os.path.exists(path):
-        raise gdb.GdbError(f"{path} does not exist: is the program built?")
+    path = name if "/" in name else places.program(name)
+    if not path or not os.path.exists(path):
+        raise gdb.GdbError(f"{name}: no such program: is it built, or of `scripts/run --add`?")
     while loaded:
         gdb.execute(f"remove-symbol-file {loaded.pop()}", to_string=True)
     gdb.execute(f"add-symbol-file {path}", to_string=True)

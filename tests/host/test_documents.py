@@ -28,5 +28,16 @@ def test_no_expectation_accepts_all():
     assert documents.matches([""], "anything")
 
 
+def test_ports_become_free_ones():
+    text = documents.with_free_ports("--gdb 4711 a 14711 4711b\n:4711 4712")
+    ports = text.split()[1], text.split()[-1]
+    assert "a 14711 4711b\n:" + ports[0] in text and "4712" not in text and ports[0] != ports[1]
+
+
+def test_what_is_typed_after_make_run():
+    text = "Text.\n\n    make run\n\nbuilds. Type\n\n    todo add x\n    halt\n\nand\n\n    more\n"
+    assert documents.typed_lines(text) == ["todo add x", "halt"]
+
+
 if __name__ == "__main__":
     run_tests(globals())

@@ -55,6 +55,15 @@ ok reset_store_asks_and_no_keeps_it \
 ok reset_store_asks_and_yes_removes_it \
     bash -c 'echo y | make reset-store STORE="$1" && test ! -e "$1"' _ "$store"
 
+# --- katydid-cc links the library of today ---
+mkdir -p "$TEST_TMP/old/build" "$TEST_TMP/old/kernel" && cp -r scripts libpstore Makefile "$TEST_TMP/old"
+cp -r kernel/include "$TEST_TMP/old/kernel"
+(cd "$TEST_TMP/old" && ar rcs build/libpstore.a && touch -d 2000-01-01 build/libpstore.a)
+echo 'int ps_newest(void); int ps_newest(void) { return 7; }' >"$TEST_TMP/old/libpstore/newest.c"
+echo 'int ps_newest(void); int main(void) { return ps_newest(); }' >"$TEST_TMP/newest.c"
+ok katydid_cc_builds_the_library_again_when_it_is_old \
+    "$TEST_TMP/old/scripts/katydid-cc" "$TEST_TMP/newest.c" -o "$TEST_TMP/newest"
+
 # --- crash in a tree where nothing is built ---
 mkdir -p "$TEST_TMP/tree" && cp -r scripts "$TEST_TMP/tree"
 crash_output=$("$TEST_TMP/tree/scripts/crash" 1 2>&1)

@@ -113,7 +113,7 @@ debugged() {
         --add "$TEST_TMP/scene" --add "$TEST_TMP/mark" --log "$TEST_TMP/kernel" -c "$commands" \
         >"$TEST_TMP/guest" 2>"$TEST_TMP/errors" &
     guest=$!
-    make -s gdbinit PROGRAM="$TEST_TMP/mark" GDB_PORT="$port" GDBINIT="$TEST_TMP/gdbinit"
+    make -s gdbinit PROGRAM=mark GDB_PORT="$port" GDBINIT="$TEST_TMP/gdbinit"
     printf '%s\n' "$@" "echo == end\\n" kill >"$TEST_TMP/commands"
     timeout 280 gdb -nx -batch -ex 'set tcp connect-timeout 60' -x "$TEST_TMP/gdbinit" \
         -x "$TEST_TMP/commands" 2>&1

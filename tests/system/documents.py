@@ -11,17 +11,28 @@ A line of a block fenced as ```message is said to be part of a message: it must 
 documents.py [FILE...] runs those of these files only.
 
 The sessions of one document run in order in one folder, which looks like the tree, so that files
-they make are found by later ones and do not litter the tree.
+they make are found by later ones and do not litter the tree. Numbers from 4700 to 4799 stand for ports
+of TCP: each becomes one that is free.
+
+user/first-hour.md runs in a new copy of the tree instead, where nothing is built: its indented block
+`make run` is run, and the lines of the indented block behind that are typed at the shell. So what it
+says works without any command that it does not say. To save time, objects are there but in the long tier.
 """
 
 import os
 import re
+import select
+import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COMMAND_TIMEOUT_S = 300
+PROMPT = b"katydid> "
+NEW_TREE = ["user/first-hour.md"]
+OBJECTS = ["arch", "guest", "guest-bugs", "host", "kernel", "libpstore", "user"]
 READERS = {name: value for name, value in os.environ.items() if name != "CPUS"}     # they did not set it
 
 
@@ -85,17 +96,74 @@ def looks_like_the_tree(folder):
             os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
 
 
+def is_a_new_tree(folder):
+    """What a clone has. The objects have their times, so that they are as good as the tree's."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                            text=True, check=True, stdout=subprocess.PIPE).stdout
+    for path in filter(lambda path: os.path.exists(os.path.join(ROOT, path)), listed.split("\0")[:-1]):
+        os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
+        shutil.copy2(os.path.join(ROOT, path), os.path.join(folder, path), follow_symlinks=False)
+    for name in OBJECTS if os.environ.get("TEST_TIER") != "long" else []:
+        objects = os.path.join(ROOT, "build", "obj", name)
+        if os.path.isdir(objects):
+            shutil.copytree(objects, os.path.join(folder, "build", "obj", name))
+
+
+def typed_lines(text):
+    """Those that a document has typed after `make run`."""
+    block = re.search(r"^    make run\n.*?\n\n((?:    [^\n]*\n)+)", text, re.S | re.M)
+    return [line.strip() for line in block[1].splitlines()]
+
+
+def answer(process, wanted=None):
+    """What the process prints up to `wanted`, or up to its end or a time-out."""
+    seen = b""
+    while not (wanted and wanted in seen) and select.select([process.stdout], [], [], COMMAND_TIMEOUT_S)[0]:
+        if not (chunk := os.read(process.stdout.fileno(), 65536)):
+            break
+        seen += chunk
+    return seen
+
+
+def make_run(folder, lines):
+    """The status of `make run`, with these lines typed, and what it printed."""
+    with subprocess.Popen(["make", "run"], cwd=folder, env=READERS, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        seen = answer(process, PROMPT)
+        if PROMPT in seen:
+            os.write(process.stdin.fileno(), "".join(line + "\n" for line in lines).encode())
+            seen += answer(process)
+    return process.returncode, seen.decode(errors="replace").replace("\r", "")
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as some:
+        return str(some.getsockname()[1])
+
+
+def with_free_ports(text):
+    for number in set(re.findall(r"\b47\d\d\b", text)):
+        text = re.sub(rf"\b{number}\b", free_port(), text)
+    return text
+
+
 def run_document(path, result):
     with open(os.path.join(ROOT, path), encoding="utf-8") as source:
         text = source.read()
-    commands, said, quoted = sessions(text), None, list(messages(text))
+    commands, said, quoted = sessions(with_free_ports(text)), None, list(messages(text))
     for number, line in quoted:
         said = said or sources()
         result(line in said, f"{path} line {number}: a source says: {line}", ["no source does"])
     if not commands:
         return
     with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMP")) as folder:
-        looks_like_the_tree(folder)
+        if path in NEW_TREE:
+            is_a_new_tree(folder)
+            status, output = make_run(folder, typed_lines(text))
+            result(status == 0 and "\n- bread\n- milk\n" in output, f"{path}: make run",
+                   [f"status {status}", *output.splitlines()[-30:]])
+        else:
+            looks_like_the_tree(folder)
         for number, command, expected in commands:
             try:
                 done = subprocess.run(["bash", "-c", command], cwd=folder, env=READERS, text=True, check=False,

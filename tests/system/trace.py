@@ -171,6 +171,12 @@ def test_faults_name_their_source_lines():
     assert any("transfer at user/bank.c:" in place for place in places), places[:5]
 
 
+def test_places_names_lines_of_a_program_that_was_added():
+    named = subprocess.run(["scripts/places.py"], cwd=ROOT, check=True, text=True, input=traced()["meet"],
+                           stdout=subprocess.PIPE).stdout
+    assert re.search(r"meet\+0x[0-9a-f]+.*\n +\w+ at \S*meet\.c:\d+", named), named
+
+
 def test_the_story_has_the_load_the_holder_and_the_cost():
     story = traced()["meet"]
     assert re.search(r"^transaction \d+ of meet\[\d+\], thread \d+, view \d+, serialisable$", story, re.M), story
