@@ -478,6 +478,8 @@ int ps_free(void *p)
     uint64_t pages = slot_units(slotted(page), start) / SLOT_UNITS;
     if (!container_has(c, page, (pages + 1) * KD_PAGE_BYTES))
         return -EUCLEAN;                  /* a spoilt page: its run would leave the segment */
+    if (lint_on)
+        lint_freed(tx, p, slot_units(slotted(page), start) * SLOT_UNIT_BYTES);
     int result = slot_free(slotted(page), start, &tail);
     pages_declare(c, page, 1);
     return result == 0 ? pages_give_back(tx, c, page, tail) : result;

@@ -4,7 +4,9 @@
  * The kernel tells which words differ from the committed version (KD_TXN_CHANGES), and what this
  * process has mapped (KD_LOOK_MAP); a changed word whose value lies in the stack, the heap, other
  * volatile memory or the program itself is reported. A number may look like such an address by
- * chance; only words of objects are looked at, not the slots of their pages.
+ * chance; only words of objects are looked at, not the slots of their pages. Other changed words are
+ * reported themselves, one for each page: they are of no object, but of one that was freed, or never made.
+ * Stores to an object that the same transaction freed afterwards are its own affair.
  *
  * What an object is called comes from a ring of those that ps_new, ps_root and ps_named gave out while
  * it was on; fields from ps_describe. Nothing of it is stored.
@@ -20,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NOTES_MAX = 1024, TYPES_MAX = 32, FIELDS_MAX = 16, REPORTS_MAX = 20, MAP_BYTES_MIN = 16384 };
+enum { NOTES_MAX = 1024, TYPES_MAX = 32, FIELDS_MAX = 16, REPORTS_MAX = 20, FREED_MAX = 256, MAP_BYTES_MIN = 16384 };
 #define VOLATILE_END 0x8000000000ull      /* all volatile memory lies in the first 512 GiB */
 
 int lint_on;
@@ -28,6 +30,9 @@ __thread const char *ps_place;
 
 static struct note { uint64_t address, bytes; char what[48]; } notes[NOTES_MAX];
 static _Atomic unsigned notes_count;
+
+static struct freed { const struct ps_tx *tx; uint64_t address, bytes; } freed[FREED_MAX];
+static _Atomic unsigned freed_count;
 
 static struct description { char type[48]; struct ps_field field[FIELDS_MAX]; } types[TYPES_MAX];
 static unsigned types_count;
@@ -62,6 +67,11 @@ void lint_note(const void *object, uint64_t bytes, const char *what)
     struct note *n = &notes[notes_count++ % NOTES_MAX];
     *n = (struct note){.address = (uintptr_t)object, .bytes = bytes};
     snprintf(n->what, sizeof n->what, "%s", what);
+}
+
+void lint_freed(const struct ps_tx *tx, const void *object, uint64_t bytes)
+{
+    freed[freed_count++ % FREED_MAX] = (struct freed){tx, (uintptr_t)object, bytes};
 }
 
 /* The youngest note of an object with a byte there; NULL: none. */
@@ -122,8 +132,8 @@ static const char *value_kind(const char *map, uint64_t value)
 
 /* ---- the check ---- */
 
-static void say(const struct ps_tx *tx, const ps_container *c, uint64_t address, uint64_t value,
-                const char *kind)
+/* `what` is wrong with the word there. */
+static void say(const struct ps_tx *tx, const ps_container *c, uint64_t address, const char *what)
 {
     char line[320], object[128] = "";
     const struct note *n = note_at(address);
@@ -131,19 +141,93 @@ static void say(const struct ps_tx *tx, const ps_container *c, uint64_t address,
     if (n)
         snprintf(object, sizeof object, " (%s, %s%s%llu bytes in)", n->what, f ? f->name : "",
                  f ? ", " : "", (unsigned long long)(address - n->address));
-    int bytes = snprintf(line, sizeof line, "ps_lint: container %s, offset 0x%llx%s: 0x%llx %s; commit at %s\n",
-                         c->name, (unsigned long long)(address - c->base), object,
-                         (unsigned long long)value, kind, tx->place ? tx->place : "an unknown line");
+    int bytes = snprintf(line, sizeof line, "ps_lint: container %s, offset 0x%llx%s: %s; commit at %s\n",
+                         c->name, (unsigned long long)(address - c->base), object, what,
+                         tx->place ? tx->place : "an unknown line");
     if (bytes > 0)
         (void)!write(2, line, (size_t)bytes < sizeof line ? (size_t)bytes : sizeof line - 1);
 }
 
-/* Words of a slotted page that are of no object are not looked at. */
+static void say_pointer(const struct ps_tx *tx, const ps_container *c, uint64_t address, uint64_t value,
+                        const char *kind)
+{
+    char what[96];
+    snprintf(what, sizeof what, "0x%llx %s", (unsigned long long)value, kind);
+    say(tx, c, address, what);
+}
+
+/* Words of a slotted page that are of no object are no pointers. */
 static int of_object(uint64_t address)
 {
     const struct slot_page *page = (const struct slot_page *)(uintptr_t)PAGE_OF(address);
     return !slot_is_page(page) ||
            slot_object_at(page, (unsigned)(address % KD_PAGE_BYTES) / SLOT_UNIT_BYTES) != 0;
+}
+
+/* ---- stores to no object ---- */
+
+static int freed_now(const struct ps_tx *tx, uint64_t address)
+{
+    for (unsigned i = 0; i < FREED_MAX; i++)
+        if (freed[i].tx == tx && address - freed[i].address < freed[i].bytes)
+            return 1;
+    return 0;
+}
+
+/* The transaction makes it part of a large object, or gives it back. */
+static int page_in_operations(const struct ps_tx *tx, uint64_t page)
+{
+    for (size_t at = 0; at < tx->ops_bytes;) {
+        const struct store_op *op = (const void *)(tx->ops + at);
+        if ((op->kind == STORE_OP_PAGE_CLAIM || op->kind == STORE_OP_PAGE_FREE) &&
+            page - op->address < op->value * KD_PAGE_BYTES)
+            return 1;
+        at += op->op_bytes;
+    }
+    return 0;
+}
+
+/* A commit has written or claimed it before; who cannot be asked is believed to say so. */
+static int page_is_held(const ps_container *c, uint64_t page)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {page};
+    return store_request(c->store, STORE_HELD, word, NULL, 0, NULL, NULL) != 0 || word[0];
+}
+
+/* A word that the library may have changed: the header, a slot, or one that was a slot before. */
+static int is_slots(const struct slot_page *page, unsigned offset)
+{
+    return offset < sizeof *page + page->slots * sizeof page->slot[0] ||
+           (offset < sizeof *page + SLOT_COUNT_MAX * sizeof page->slot[0] &&
+            *(const uint64_t *)(const void *)((const char *)page + offset) == 0);
+}
+
+/* Nobody knows what it was before: it was in the log already. */
+static int looked_at_whole(const struct kd_changes *changes)
+{
+    uint64_t all = ~0ull;
+    for (unsigned i = 0; i < KD_PAGE_BYTES / 8 / 64; i++)
+        all &= changes->words[i];
+    return all == ~0ull;
+}
+
+/* The address of a changed word that is of no object; 0: there is none in the page. */
+static uint64_t stray_word(const struct ps_tx *tx, const ps_container *c, const struct kd_changes *changes)
+{
+    const struct slot_page *page = (const struct slot_page *)(uintptr_t)changes->address;
+    int slotted = slot_is_page(page);
+    if (slotted ? looked_at_whole(changes) : page_in_operations(tx, changes->address))
+        return 0;
+    for (unsigned w = 0; w < KD_PAGE_BYTES / 8; w++) {
+        uint64_t address = changes->address + w * 8;
+        if (!(changes->words[w / 64] >> w % 64 & 1))
+            continue;
+        if (!slotted)
+            return page_is_held(c, changes->address) ? 0 : address;
+        if (!of_object(address) && !is_slots(page, w * 8) && !freed_now(tx, address))
+            return address;
+    }
+    return 0;
 }
 
 static int check_page(const struct ps_tx *tx, const char *map, const struct kd_changes *changes, int told)
@@ -155,8 +239,11 @@ static int check_page(const struct ps_tx *tx, const char *map, const struct kd_c
         uint64_t address = changes->address + w * 8, value = *(volatile uint64_t *)(uintptr_t)address;
         const char *kind = value_kind(map, value);
         if (kind && of_object(address) && told++ < REPORTS_MAX)
-            say(tx, c, address, value, kind);
+            say_pointer(tx, c, address, value, kind);
     }
+    uint64_t stray = c ? stray_word(tx, c, changes) : 0;
+    if (stray && told++ < REPORTS_MAX)
+        say(tx, c, stray, "a store to no object (freed, or never allocated)");
     return told;
 }
 
@@ -187,6 +274,9 @@ void lint_check(struct ps_tx *tx)
         told = check_page(tx, map, &changes, told);
         changes.address += KD_PAGE_BYTES;
     }
+    for (unsigned i = 0; i < FREED_MAX; i++)
+        if (freed[i].tx == tx)
+            freed[i].tx = NULL;
     if (told > REPORTS_MAX)
         dprintf(2, "ps_lint: and %d more\n", told - REPORTS_MAX);
 }

@@ -144,6 +144,7 @@ void ps_stats(struct ps_stats *out);
  * now is an address in the stack, the heap, other volatile memory or the program: where it lies, its
  * object's type or name and field as far as this process learned them (ps_new, ps_root, ps_named,
  * ps_describe) while it was on, and the line of the commit call. A number may look like an address.
+ * Likewise for a store to no object, one line for each page: to what was freed, or never allocated.
  * Returns what it was; a process begins with 1 if PS_LINT=1 is in its environment. */
 int ps_lint(int on);
 struct ps_field { const char *name; uint32_t offset, bytes; };

@@ -179,6 +179,8 @@ void tx_work_end(struct ps_tx *tx);
 extern int lint_on;
 /* Reports what ps_lint() looks for in the active transaction, which is about to commit. */
 void lint_check(struct ps_tx *tx);
+/* The transaction has freed this object. */
+void lint_freed(const struct ps_tx *tx, const void *object, uint64_t bytes);
 /* An object's type or name, for its messages. */
 void lint_note(const void *object, uint64_t bytes, const char *what);
 

@@ -179,6 +179,19 @@ static int request_advise(const struct kd_message *m)
     return r;
 }
 
+static int request_held(const struct kd_message *m, struct kd_message *reply)
+{
+    uint64_t page;
+    struct store_page found;
+    server_lock();
+    struct container *c = container_at(m->word[0], &page);
+    int r = c ? container_allows(c, m->process, KD_RIGHT_READ) : -ENOENT;
+    if (r == 0) r = store_page_find(server.store, c->id, page, &found);
+    server_unlock();
+    reply->word[0] = r == 0 && (found.present || found.claimed);
+    return r;
+}
+
 static int request_named(const struct kd_message *m, struct kd_message *reply)
 {
     struct store_name found;
@@ -252,6 +265,7 @@ static int serve(const struct kd_message *m, struct kd_message *reply, union ans
     case STORE_CHECKPOINT: return request_checkpoint();
     case STORE_ENCODER: return container_encoder(m->process, m->word[0], m->word[1]);
     case STORE_ADVISE: return request_advise(m);
+    case STORE_HELD: return request_held(m, reply);
     case STORE_STOP: return -EPERM;
     default: return -ENOSYS;
     }

@@ -259,6 +259,8 @@ enum kcheck_verdict kcheck_image(const struct kcheck_io *io, const struct kcheck
         error = older_check(&view);
         if (!error)
             error = pages_verify(&view);
+        if (!error && !view.options.quick && !view.result.damages)
+            error = kstrays_check(&view);
         view.result.error = error;
     }
     *result = view.result;

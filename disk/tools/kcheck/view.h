@@ -9,6 +9,7 @@
  *     replay.c   their records, applied to the model
  *     view.c     all of it in the order of a recovery
  *     check.c    the rest of the invariants
+ *     stray.c    pages that hold no object of libpstore
  *
  * A model is what a recovery has in memory: containers, names, leaves. Bytes of pages are not kept:
  * a page that the log writes has a chain of the places of its records.
@@ -221,6 +222,9 @@ int  klog_group(struct kview *view, uint64_t lsn, struct kgroup *group);
 int  klog_follow(struct kview *view, uint32_t checkpoint);
 int  klog_judge(struct kview *view);            /* torn tail or damage: result.damage_lsn */
 uint32_t klog_epoch(const struct kslot *super, uint64_t lsn);
+
+/* stray.c: warns of pages that hold no object. 0, -ENOMEM. */
+int  kstrays_check(struct kview *view);
 
 /* replay.c */
 /* Applies the group in view->buffer; of one before the checkpoint's redo LSN only SPILL records
