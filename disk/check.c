@@ -97,14 +97,6 @@ static int leaves_walk(struct store *store, leaf_visit *visit, const char **why)
     return 0;
 }
 
-static uint32_t bits(uint32_t mask)
-{
-    uint32_t count = 0;
-    for (; mask; mask &= mask - 1)
-        count++;
-    return count;
-}
-
 /* ---- extents from leaves, at open */
 
 static int leaf_enter(struct store *store, const struct leaf_disk *leaf, const char **why)
@@ -114,7 +106,8 @@ static int leaf_enter(struct store *store, const struct leaf_disk *leaf, const c
     if (extent_use(store, le64_get(leaf->physical), le64_get(leaf->object), le64_get(leaf->index)))
         FAIL("two leaves name one extent (I21)");
     directory_get(store, le64_get(leaf->object), &slot);
-    store->use[slot].pages += bits(le32_get(leaf->mask));
+    store->use[slot].pages += bits_count(le32_get(leaf->mask));
+    store->use[slot].claimed += bits_count(le16_get(leaf->claimed));
     if (top > store->use[slot].top)
         store->use[slot].top = top;
     return 0;
@@ -182,7 +175,7 @@ static int extents_check(const struct store *store, const char **why)
     for (uint64_t i = 0; i < store->super.extents; i++) {
         const struct extent *e = &store->extents[i];
         count[extent_state(store, i)]++;
-        dirty += bits(e->dirty);
+        dirty += bits_count(e->dirty);
         if (e->dirty && e->state != EXTENT_USED)
             FAIL("an extent that is not used is dirty (E3)");
     }

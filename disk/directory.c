@@ -343,6 +343,7 @@ static void container_fill(const struct store *store, const struct container_dis
     }
     out->base = out->segments[0].address;
     out->pages_present = store->use[slot].pages;
+    out->pages_claimed = store->use[slot].claimed;
     memcpy(out->layout.type, from->layout.type, STORE_NAME_BYTES);
     out->layout.version = le32_get(from->layout.version);
     out->layout.bytes = le32_get(from->layout.bytes);

@@ -95,8 +95,17 @@ struct index {
 };
 
 /* What a container has of the data region. */
+static inline uint32_t bits_count(uint32_t mask)
+{
+    uint32_t count = 0;
+    for (; mask; mask &= mask - 1)
+        count++;
+    return count;
+}
+
 struct container_use {
     uint64_t pages;             /* present */
+    uint64_t claimed;
     uint64_t top;               /* no extent of it at or above this index has a leaf */
 };
 

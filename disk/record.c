@@ -94,6 +94,15 @@ static int leaf_get(struct store *store, uint64_t object, uint64_t index, uint64
     return 0;
 }
 
+/* Sets which pages of the leaf are claimed, and counts them for its container. */
+static void claimed_set(struct store *store, uint32_t slot, struct leaf_disk *leaf,
+                        uint32_t claimed)
+{
+    store->use[slot].claimed -= bits_count(le16_get(leaf->claimed));
+    leaf->claimed = le16_of((uint16_t)claimed);
+    store->use[slot].claimed += bits_count(le16_get(leaf->claimed));
+}
+
 static int page_write(struct store *store, const struct record_disk *record, uint64_t csn)
 {
     uint64_t object = le64_get(record->object);
@@ -120,7 +129,7 @@ static int page_write(struct store *store, const struct record_disk *record, uin
         store->use[slot].pages++;
     }
     leaf->mask = le32_of(BUG(BUG_MASK_LOST) && mask ? mask : mask | bit);
-    leaf->claimed = le16_of((uint16_t)(BUG(BUG_CLAIM_WRITTEN) ? 0 : le16_get(leaf->claimed) & ~bit));
+    claimed_set(store, slot, leaf, BUG(BUG_CLAIM_WRITTEN) ? 0 : le16_get(leaf->claimed) & ~bit);
     leaf_crc(leaf)[page] = le32_of(0);
     page_dirty_set(store, leaf, page, !BUG(BUG_DIRTY_LOST));
     leaf_lsn(store, leaf)[page] = le64_of(csn);
@@ -161,8 +170,8 @@ static int pages_claim(struct store *store, const struct record_disk *record, ui
         if (error)
             break;
         meta_touch(store, at);
-        leaf->claimed = le16_of((uint16_t)(le16_get(leaf->claimed) |
-                                           (bits_between(from, to) & ~le32_get(leaf->mask))));
+        claimed_set(store, slot, leaf,
+                    le16_get(leaf->claimed) | (bits_between(from, to) & ~le32_get(leaf->mask)));
     }
     return error;
 }
@@ -193,7 +202,7 @@ static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint
     }
     leaf->mask = le32_of(mask);
     if (!BUG(BUG_FREE_CLAIMED))
-        leaf->claimed = le16_of((uint16_t)(le16_get(leaf->claimed) & ~bits_between(from, to)));
+        claimed_set(store, slot, leaf, le16_get(leaf->claimed) & ~bits_between(from, to));
     if (!mask && !le16_get(leaf->claimed)) {
         extent_free(store, physical);
         hash_remove(store, object, index);

@@ -440,6 +440,7 @@ struct store_container {
     uint64_t base;              /* address of the first segment */
     uint64_t pages;             /* of all segments */
     uint64_t pages_present;     /* committed pages */
+    uint64_t pages_claimed;     /* held and never written */
     uint32_t flags;             /* the caller's */
     enum store_encoder encoder;
     uint32_t segment_count;     /* page numbers run on from one segment to the next */

@@ -25,6 +25,7 @@
 
 #define LEASE_PAGES      16u              /* doubled at each further lease ... */
 #define LEASE_PAGES_MAX  256u             /* ... up to this */
+#define OBJECT_BYTES_MAX (1ull << 30)     /* a container's first segment */
 #define CLOSE_BYTES      (256u * 1024)    /* a leased page so far from `near` is still near */
 
 /* L2: what was stored to the heap so far is in memory before the next instruction can fault. */
@@ -354,7 +355,8 @@ static void *alloc_near(struct heap *h, ps_container *c, struct arena *a, unsign
 
 /* ---- objects of several pages ---- */
 
-/* Zeroes what is not zero: pages fresh from the manager are not even copied. */
+/* Zeroes what is not zero, so that a page fresh from the manager is not even copied: for pages of
+ * an older lease, which a wild store may have hit since. */
 static void zero_pages(uint64_t page, uint64_t pages)
 {
     volatile uint64_t *word = (volatile uint64_t *)(uintptr_t)page;
@@ -376,6 +378,7 @@ static void *alloc_run(struct ps_tx *tx, ps_container *c, struct arena *a, uint6
         return NULL;
     }
     struct lease *lease = lease_find(h, c, pages, near, CLOSE_BYTES);
+    int fresh = !lease || pages > LEASE_PAGES_MAX;  /* a large lease is of a run that was undone */
     int result = lease ? 0 : lease_more(h, c, pages, near, &lease);
     if (result == 0 && lease->end - lease->next < pages * KD_PAGE_BYTES)
         result = -ENOSPC;                 /* fewer in a row than wanted; kept for small objects */
@@ -388,7 +391,8 @@ static void *alloc_run(struct ps_tx *tx, ps_container *c, struct arena *a, uint6
     uint64_t page = lease_take(lease, pages);
     slot_format(slotted(page));
     slot_alloc_run(slotted(page), start, (uint32_t)(pages - 1));
-    zero_pages(page + KD_PAGE_BYTES, pages - 1);
+    if (!fresh)
+        zero_pages(page + KD_PAGE_BYTES, pages - 1);
     pages_declare(c, page, pages);
     arena_prefer(h, c, a, page);
     return (void *)(uintptr_t)(page + start * SLOT_UNIT_BYTES);
@@ -415,7 +419,8 @@ void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *ne
 void *ps_alloc(ps_container *c, size_t bytes, const void *near)
 {
     struct ps_tx *tx = tx_writing(c);
-    return tx ? heap_alloc(tx, c, bytes, near) : NULL;
+    return error_told_by(bytes > OBJECT_BYTES_MAX ? ERROR_LARGE : ERROR_ALLOC,
+                         tx ? heap_alloc(tx, c, bytes, near) : NULL);
 }
 
 void *ps_alloc_as(ps_container *c, size_t bytes, const void *near, const char *type)
@@ -457,10 +462,8 @@ static int pages_give_back(struct ps_tx *tx, ps_container *c, uint64_t page, uin
     return tx_op(tx, STORE_OP_PAGE_FREE, c, first, tail + (uint64_t)whole, NULL);
 }
 
-int ps_free(void *p)
+static int object_free(void *p)
 {
-    if (!p)
-        return 0;
     unsigned start;
     uint32_t tail;
     ps_container *c = ps_container_of(p);
@@ -483,6 +486,11 @@ int ps_free(void *p)
     int result = slot_free(slotted(page), start, &tail);
     pages_declare(c, page, 1);
     return result == 0 ? pages_give_back(tx, c, page, tail) : result;
+}
+
+int ps_free(void *p)
+{
+    return p ? error_told(ERROR_FREE, object_free(p)) : 0;
 }
 
 size_t ps_size(const void *p)

@@ -354,7 +354,8 @@ ps_container *ps_open(const char *name, int flags, const struct ps_layout *root)
         pthread_mutex_unlock(&table_lock);
         tx_work_end(tx);
     }
-    errno = result == 0 ? errno : -result;
+    if (error_told(ERROR_OPEN, result) != 0)
+        errno = -result;
     return c;
 }
 
@@ -371,7 +372,7 @@ int ps_close(ps_container *c)
         c->opens--;
     }
     pthread_mutex_unlock(&table_lock);
-    return result;
+    return error_told(ERROR_OTHER, result);
 }
 
 /* ---- after a manager's death ---- */
@@ -450,7 +451,9 @@ int ps_delete(const char *name)
 {
     char data[STORE_NAME_BYTES];
     int result = tx_active() ? -EBUSY : name_copy(data, name);
-    return result != 0 ? result : request_names(STORE_DELETE, data, sizeof data);
+    if (result == 0)
+        result = request_names(STORE_DELETE, data, sizeof data);
+    return error_told(ERROR_NAMES, result);
 }
 
 int ps_rename(const char *from, const char *to)
@@ -459,12 +462,14 @@ int ps_rename(const char *from, const char *to)
     int result = tx_active() ? -EBUSY : name_copy(data, from);
     if (result == 0)
         result = name_copy(data + STORE_NAME_BYTES, to);
-    return result != 0 ? result : request_names(STORE_RENAME, data, sizeof data);
+    if (result == 0)
+        result = request_names(STORE_RENAME, data, sizeof data);
+    return error_told(ERROR_NAMES, result);
 }
 
 int ps_checkpoint(void)
 {
-    return tx_active() ? -EBUSY : request_names(STORE_CHECKPOINT, NULL, 0);
+    return error_told(ERROR_OTHER, tx_active() ? -EBUSY : request_names(STORE_CHECKPOINT, NULL, 0));
 }
 
 static void info_fill(struct ps_info *out, const struct store_entry *e)
@@ -480,7 +485,7 @@ static void info_fill(struct ps_info *out, const struct store_entry *e)
     out->encoder = (int)e->encoder;
 }
 
-int ps_list(struct ps_info *out, int count)
+static int list_all(struct ps_info *out, int count)
 {
     enum { ENTRIES = 16 };
     struct store_entry entries[ENTRIES];
@@ -509,6 +514,11 @@ int ps_list(struct ps_info *out, int count)
     return (int)all;
 }
 
+int ps_list(struct ps_info *out, int count)
+{
+    return error_told(ERROR_OTHER, list_all(out, count));
+}
+
 /* ---- how commits are logged ---- */
 
 _Static_assert((int)PS_ENCODE_DIFF == KD_ENCODER_DIFF && (int)PS_ENCODE_FULL == KD_ENCODER_FULL &&
@@ -533,7 +543,7 @@ int ps_encoder(ps_container *c, int encoder)
     if (result == 0)
         c->encoder = encoder;
     pthread_mutex_unlock(&table_lock);
-    return result;
+    return error_told(ERROR_OTHER, result);
 }
 
 /* ---- leases ---- */

@@ -43,6 +43,13 @@ int names_hold(const ps_container *c, uint64_t address)
     for (unsigned i = 0; i < c->names_count; i++)
         if (c->names[i].address == address)
             return 1;
+    const struct ps_tx *tx = tx_active();
+    for (size_t at = 0; tx && tx->names > 0 && at < tx->ops_bytes;) {
+        const struct store_op *op = (const struct store_op *)(tx->ops + at);
+        if (op->kind == STORE_OP_NAME_SET && op->address == address)
+            return 1;
+        at += op->op_bytes;
+    }
     return 0;
 }
 
@@ -126,6 +133,7 @@ static void *noted(void *object, size_t bytes, const char *what)
 void *ps_root(ps_container *c)
 {
     void *root = find_or_make(c, ROOT_NAME, container_is_open(c) ? c->root_bytes : 0);
+    error_told_by(ERROR_OBJECT, root);
     return noted(root, root ? c->root_bytes : 0, root ? c->root_type : NULL);
 }
 
@@ -133,7 +141,7 @@ void *ps_named(ps_container *c, const char *name, size_t bytes)
 {
     size_t length = name ? strnlen(name, STORE_NAME_BYTES) : 0;
     if (length > 0 && length < STORE_NAME_BYTES && (unsigned char)name[0] > ' ')
-        return noted(find_or_make(c, name, bytes), bytes, name);
+        return noted(error_told_by(ERROR_OBJECT, find_or_make(c, name, bytes)), bytes, name);
     errno = length == STORE_NAME_BYTES ? ENAMETOOLONG : EINVAL;
-    return NULL;
+    return error_told_by(ERROR_OBJECT, NULL);
 }

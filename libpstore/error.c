@@ -1,9 +1,101 @@
-/* error.c - ps_strerror: what happened, and what to do next, for every error that pstore.h can give. */
-#include "pstore.h"
+/*
+ * error.c - ps_strerror: what happened, and what to do next, for every error of pstore.h.
+ *
+ * A program returns errors of its own from its transactions, and some of them are also the
+ * library's. So each call says which error it returned (error_told); of one of those that programs
+ * like to use, ps_strerror explains the library's reasons only if the library was the last to
+ * return it.
+ */
+#include "pstore_private.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+static __thread struct { enum error_call call; int error; } last;
+
+int error_told(enum error_call call, int result)
+{
+    last.call = call;
+    last.error = result < 0 ? -result : 0;
+    return result;
+}
+
+void *error_told_by(enum error_call call, void *result)
+{
+    error_told(call, result ? 0 : -errno);
+    return result;
+}
+
+void error_forget(void)
+{
+    last.error = 0;
+}
+
+#define FULL \
+    "the store is full, or its log: what is stored is safe. Delete containers or objects, or " \
+    "use smaller transactions or a larger store"
+
+/* Errors that programs use, too, by the call that gave it. */
+static const struct {
+    int error;
+    enum error_call call;               /* ERROR_TOLD: any; ERROR_ANY, the last of an error: none,
+                                         * it is the program's own */
+    const char *text;
+} shared[] = {
+    {EACCES, ERROR_TOLD, "the container is open for reading only: open it with PS_WRITE"},
+    {EACCES, ERROR_ANY, "not allowed"},
+    {EAGAIN, ERROR_ANY, "busy; nothing was done: try again"},
+    {EBUSY, ERROR_OPEN,
+     "inside a transaction only a container that exists can be opened; or it is being deleted "
+     "at this moment, or given another encoder"},
+    {EBUSY, ERROR_NAMES,
+     "somebody has the container open, or this is inside a transaction: end that first"},
+    {EBUSY, ERROR_FREE, "the object has a name, or is a root: it stays as long as its container"},
+    {EBUSY, ERROR_OTHER,
+     "not allowed inside a transaction, or somebody else has the container open or locked: end"
+     " that first"},
+    {EBUSY, ERROR_ANY, "in use"},
+    {EEXIST, ERROR_OPEN,
+     "a container of that name exists already: leave PS_EXCLUSIVE out, or choose another name"},
+    {EEXIST, ERROR_NAMES, "a container of that name exists already: choose another name"},
+    {EEXIST, ERROR_ANY, "it exists already"},
+    {EINVAL, ERROR_OPEN,
+     "a container's name has no space or control character at its beginning, and at least one "
+     "character; a layout has bytes; PS_EXCLUSIVE needs PS_CREATE: check the call"},
+    {EINVAL, ERROR_NAMES, "that is no name of a container: check the call"},
+    {EINVAL, ERROR_OBJECT, "the container is not open, or the name is empty: check the call"},
+    {EINVAL, ERROR_ALLOC,
+     "an object has at least one byte, and its container is open: check the call"},
+    {EINVAL, ERROR_FREE,
+     "no object begins at this address: was it freed already, or is this the middle of one?"},
+    {EINVAL, ERROR_TXN, "an option of the transaction makes no sense: check the call"},
+    {EINVAL, ERROR_ANY, "an argument makes no sense"},
+    {EIO, ERROR_TOLD,
+     "the disk failed. After a commit the outcome is unknown, and the store takes no more "
+     "commits: restart it, then look whether the change is there"},
+    {EIO, ERROR_ANY, "input or output failed"},
+    {ENOENT, ERROR_OPEN,
+     "there is no container of that name: check it. The shell's `containers` lists them; "
+     "ps_open makes one with PS_CREATE"},
+    {ENOENT, ERROR_NAMES,
+     "there is no container of that name: check it. The shell's `containers` lists them"},
+    {ENOENT, ERROR_OBJECT,
+     "the root or named object is not there yet: the first transaction that may write makes it"},
+    {ENOENT, ERROR_ANY, "there is nothing of that name"},
+    {ENOSPC, ERROR_LARGE,
+     "an object has at most 1 GiB: make it of several, or of pages of your own"},
+    {ENOSPC, ERROR_OPEN,
+     "the store is full, or has addresses for no more containers (8,192 of 1 GiB): delete some"},
+    {ENOSPC, ERROR_ALLOC, FULL},
+    {ENOSPC, ERROR_TXN, FULL},
+    {ENOSPC, ERROR_ANY, "there is no room"},
+    {EPERM, ERROR_ANY,
+     "not allowed here: no transaction is active in this thread, or it is not the one to be "
+     "ended this way"},
+};
+
+/* All others. */
 static const struct {
     int error;
     const char *text;
@@ -11,40 +103,25 @@ static const struct {
     {0, "no error"},
     {E2BIG, "the transaction changed more than half the log can hold; it was undone: do the work in "
             "several smaller transactions, or make the store with a larger log"},
-    {EACCES, "the container is open for reading only: open it with PS_WRITE"},
-    {EAGAIN, "the store is busy; nothing was done: try again"},
     {EALREADY, "this thread is in a transaction already: commit or suspend it first"},
     {EBADF, "the store manager's port is not valid any more: connect again"},
-    {EBUSY, "in use: somebody has the container open, the object has a name, or the call is not "
-            "allowed inside a transaction; end that first"},
     {ECANCELED, "the transaction was given up by its program and undone: nothing else is wrong"},
     {EDEADLK, "two transactions waited for each other, this one was undone: run it again"},
-    {EEXIST, "it exists already: leave PS_EXCLUSIVE out, or choose another name"},
     {EFAULT, "an address that is not the program's was passed: check the pointers given"},
-    {EINVAL, "an argument makes no sense (a handle, an address where no object begins, a flag, a "
-             "name or a size): check the call"},
-    {EIO, "the disk failed. After a commit the outcome is unknown, and the store takes no more "
-          "commits: restart it, then look whether the change is there"},
     {EMFILE, "too many containers, views or handles are open, in this process or in all: close some"},
-    {EMSGSIZE, "a message is larger than the one who receives it has room for. From a commit: the transaction made "
-               "or freed more objects than one commit can tell; use several. From any other call: an error of "
-               "the library"},
+    {EMSGSIZE, "a message is larger than the one who receives it has room for. From a commit: the "
+               "transaction made or freed more objects than one commit can tell; use several. From "
+               "any other call: an error of the library"},
     {ENAMETOOLONG, "names have at most 63 characters: choose a shorter one"},
     {ENODEV, "there is no store disk: start Katydid with one (scripts/run --store FILE)"},
-    {ENOENT, "there is nothing of that name: check it. The shell's `containers` lists containers; "
-             "ps_open makes one with PS_CREATE, a root is made by the first transaction that writes"},
     {ENOMEM, "memory is full: the transaction changes more pages than fit; it was undone. Use "
              "smaller transactions or give the machine more memory (MEMORY=)"},
-    {ENOSPC, "the store is full, or its log: what is stored is safe. Delete containers or objects, "
-             "or use smaller transactions or a larger store"},
     {ENOSYS, "this kernel lacks the call: program and kernel are of different versions; rebuild"},
     {ENOTCONN, "the store manager is not running: start Katydid with a store disk "
                "(scripts/run --store FILE) and look at its boot messages (with -c: --log FILE)"},
     {ENOLCK, "the transaction has locked too many containers: 32 segments of them at most"},
     {EOWNERDEAD, "the store manager died: the transaction was undone, or, if it was in its commit, "
                  "perhaps made durable. The next one finds the store again: look, then go on"},
-    {EPERM, "not allowed here: no transaction is active in this thread, or it is not the one to be "
-            "ended this way"},
     {EPROTO, "the layout does not match: the container or name holds another type, version or size "
              "(or the manager is of another version); open it with the program that made it"},
     {ERANGE, "a strict transaction stored to bytes that it had not declared with ps_touch, in a container "
@@ -62,9 +139,23 @@ static const struct {
             "transaction of its own"},
 };
 
+static const char *shared_text(int error)
+{
+    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++)
+        if (shared[i].error == error &&
+            (shared[i].call == ERROR_ANY ||
+             (error == last.error &&
+              (shared[i].call == last.call || shared[i].call == ERROR_TOLD))))
+            return shared[i].text;
+    return NULL;
+}
+
 const char *ps_strerror(int error)
 {
     error = error < 0 ? -error : error;
+    const char *text = shared_text(error);
+    if (text)
+        return text;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (texts[i].error == error)
             return texts[i].text;

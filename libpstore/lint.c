@@ -4,9 +4,9 @@
  * The kernel tells which words differ from the committed version (KD_TXN_CHANGES), and what this
  * process has mapped (KD_LOOK_MAP); a changed word whose value lies in the stack, the heap, other
  * volatile memory or the program itself is reported. A number may look like such an address by
- * chance; only words of objects are looked at, not the slots of their pages. Other changed words are
- * reported themselves, one for each page: they are of no object, but of one that was freed, or never made.
- * Stores to an object that the same transaction freed afterwards are its own affair.
+ * chance; only words of objects are looked at, not the slots of their pages. Other changed words
+ * are reported themselves, one for each page: they are of no object, but of one that was freed, or
+ * never made. Stores to an object that the same transaction freed afterwards are its own affair.
  *
  * What an object is called comes from a ring of those that ps_new, ps_root and ps_named gave out while
  * it was on; fields from ps_describe. Nothing of it is stored.
@@ -22,7 +22,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NOTES_MAX = 1024, TYPES_MAX = 32, FIELDS_MAX = 16, REPORTS_MAX = 20, FREED_MAX = 256, MAP_BYTES_MIN = 16384 };
+enum { NOTES_MAX = 1024, TYPES_MAX = 32, FIELDS_MAX = 16, REPORTS_MAX = 20, FREED_MAX = 256,
+       MAP_BYTES_MIN = 16384 };
 #define VOLATILE_END 0x8000000000ull      /* all volatile memory lies in the first 512 GiB */
 
 int lint_on;
@@ -141,15 +142,16 @@ static void say(const struct ps_tx *tx, const ps_container *c, uint64_t address,
     if (n)
         snprintf(object, sizeof object, " (%s, %s%s%llu bytes in)", n->what, f ? f->name : "",
                  f ? ", " : "", (unsigned long long)(address - n->address));
-    int bytes = snprintf(line, sizeof line, "ps_lint: container %s, offset 0x%llx%s: %s; commit at %s\n",
-                         c->name, (unsigned long long)(address - c->base), object, what,
+    int bytes = snprintf(line, sizeof line,
+                         "ps_lint: container %s, offset 0x%llx%s: %s; commit at %s\n", c->name,
+                         (unsigned long long)(address - c->base), object, what,
                          tx->place ? tx->place : "an unknown line");
     if (bytes > 0)
         (void)!write(2, line, (size_t)bytes < sizeof line ? (size_t)bytes : sizeof line - 1);
 }
 
-static void say_pointer(const struct ps_tx *tx, const ps_container *c, uint64_t address, uint64_t value,
-                        const char *kind)
+static void say_pointer(const struct ps_tx *tx, const ps_container *c, uint64_t address,
+                        uint64_t value, const char *kind)
 {
     char what[96];
     snprintf(what, sizeof what, "0x%llx %s", (unsigned long long)value, kind);
@@ -212,7 +214,8 @@ static int looked_at_whole(const struct kd_changes *changes)
 }
 
 /* The address of a changed word that is of no object; 0: there is none in the page. */
-static uint64_t stray_word(const struct ps_tx *tx, const ps_container *c, const struct kd_changes *changes)
+static uint64_t stray_word(const struct ps_tx *tx, const ps_container *c,
+                           const struct kd_changes *changes)
 {
     const struct slot_page *page = (const struct slot_page *)(uintptr_t)changes->address;
     int slotted = slot_is_page(page);

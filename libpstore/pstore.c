@@ -40,13 +40,14 @@ int ps_prefetch(const void *p, size_t bytes)
 
 int ps_lock(ps_container *c, int how)
 {
+    int result = 0;
     if (!tx_active())
-        return -EPERM;
-    if (!container_is_open(c) || how & ~(PS_LOCK_SHARED | PS_LOCK_NOW))
-        return -EINVAL;
-    if (!(how & PS_LOCK_SHARED) && !(c->flags & PS_WRITE))
-        return -EROFS;
-    return container_lock(c, 0, how);
+        result = -EPERM;
+    else if (!container_is_open(c) || how & ~(PS_LOCK_SHARED | PS_LOCK_NOW))
+        result = -EINVAL;
+    else if (!(how & PS_LOCK_SHARED) && !(c->flags & PS_WRITE))
+        result = -EROFS;
+    return error_told(ERROR_OTHER, result == 0 ? container_lock(c, 0, how) : result);
 }
 
 int ps_snapshot_share(void)

@@ -27,7 +27,9 @@ struct ps_layout { const char *type; uint32_t version, bytes; };
 /* What is opened, deleted and listed from now on is in this store: "store", or "store2" on a second
  * disk. NULL: the one that PS_STORE names in the environment, or "store"; done by ps_open, too. */
 int ps_connect(const char *store);
-enum { PS_CREATE = 1, PS_EXCLUSIVE = 2, PS_WRITE = 4 }; /* read-only unless PS_WRITE */
+/* Read-only unless PS_WRITE: a store then ends the program (SIGSEGV), as into a constant. In a
+ * snapshot a store ends the transaction, which returns -EROFS. */
+enum { PS_CREATE = 1, PS_EXCLUSIVE = 2, PS_WRITE = 4 };
 /* -EMFILE: 64 containers are open in this process, or 1 GiB segments of some 240 in all processes. A store
  * has addresses for 8,192 of them; -ENOSPC: all are taken. */
 ps_container *ps_open(const char *name, int flags, const struct ps_layout *root);
@@ -37,7 +39,7 @@ int ps_rename(const char *from, const char *to);
 struct ps_info {
     char name[64], type[64];
     uint32_t version, root_bytes;
-    uint64_t base, pages_used, pages_max;
+    uint64_t base, pages_used, pages_max;               /* used: of objects, written or not */
     int encoder;                                        /* PS_ENCODE_... */
 };
 int ps_list(struct ps_info *out, int count);            /* how many there are; fills at most count */
@@ -70,7 +72,8 @@ struct ps_options {
 };
 int ps_transaction(int (*fn)(void *arg), void *arg);
 int ps_transaction_opt(int (*fn)(void *arg), void *arg, const struct ps_options *opt);
-_Noreturn void ps_abort(int error);           /* leave fn from any depth; error is an errno > 0 */
+_Noreturn void ps_abort(int error);           /* leave fn from any depth, which returns -error; an
+                                               * errno with either sign; 0: EINVAL */
 int ps_begin(const struct ps_options *opt);   /* for interpreters: explicit; -EALREADY if begun */
 int ps_commit(void);                          /* -EDEADLK and others: it was undone */
 int ps_rollback(void);
@@ -151,6 +154,8 @@ struct ps_field { const char *name; uint32_t offset, bytes; };
 #define PS_FIELD(T, f) {#f, offsetof(T, f), sizeof(((T *)0)->f)}
 /* The type's fields, 16 at most, up to one without a name; for 32 types. -ENOSPC, -E2BIG. */
 int ps_describe(const char *type, const struct ps_field *fields);
-const char *ps_strerror(int error);           /* errno > 0 or < 0: what happened, and what to do */
+/* errno > 0 or < 0: what happened, and what to do; of an error that is the program's own just what
+ * it means. */
+const char *ps_strerror(int error);
 
 #endif

@@ -88,7 +88,8 @@ void container_unlease(ps_container *c, uint64_t address, uint64_t pages);
 /* ---- names: container_name.c ---- */
 /* Not in an entered view (L1). */
 void names_remember(ps_container *c, const char *name, uint64_t address, uint64_t bytes);
-int names_hold(const ps_container *c, uint64_t address); /* a remembered object begins there */
+/* A remembered object begins there, or one that the transaction gives a name. */
+int names_hold(const ps_container *c, uint64_t address);
 
 /* ---- pages leased to a transaction's view: alloc.c ---- */
 
@@ -174,6 +175,13 @@ _Noreturn void tx_landed(int reason, struct ps_tx *tx);
 /* For work that takes locks (L1): leave the view for a while. Returns what tx_work_end() wants. */
 struct ps_tx *tx_work_begin(void);
 void tx_work_end(struct ps_tx *tx);
+
+/* ---- error.c: which error a call returned last in this thread, for ps_strerror ---- */
+enum error_call { ERROR_ANY, ERROR_TOLD, ERROR_OPEN, ERROR_NAMES, ERROR_OBJECT, ERROR_ALLOC,
+                  ERROR_LARGE, ERROR_FREE, ERROR_TXN, ERROR_OTHER };
+int error_told(enum error_call call, int result);             /* returns the result: 0 or -errno */
+void *error_told_by(enum error_call call, void *result);      /* NULL: errno */
+void error_forget(void);
 
 /* ---- lint.c ---- */
 extern int lint_on;

@@ -46,7 +46,7 @@ enum store_request {
                       * while others have it open or a transaction stores to it */
     STORE_ADVISE,    /* word0 address, word1 pages, word2 KD_ADVISE_WILL_NEED: up to 1,024 of them are in
                       * memory when it is answered, or being brought for others; KD_ADVISE_DONT_NEED */
-    STORE_HELD,      /* word0 address of a page -> word0 1: a commit has written or claimed it; else 0 */
+    STORE_HELD,      /* word0 address of a page -> word0 1: a commit wrote or claimed it; else 0 */
 };
 
 struct store_open {

@@ -16,6 +16,7 @@
 #include "pstore_private.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,6 +261,7 @@ static void tx_undo(struct ps_tx *tx, int error);
 static int tx_begin(struct ps_tx *tx)
 {
     tx->again = 0;
+    error_forget();
     int result = stores_refresh();
     if (result == 0)
         result = (int)ps_kernel(KD_TXN_BEGIN, (long)&tx->begin, 0, 0);
@@ -311,7 +313,7 @@ static int tx_commit(struct ps_tx *tx)
     int result = (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
     /* Somebody else made the same name or root: run again, and find it. */
     int again = result == -EDEADLK || (result == -EEXIST && tx->names > 0);
-    return tx_ended(tx, result, again);
+    return error_told(ERROR_TXN, tx_ended(tx, result, again));
 }
 
 static void tx_undo(struct ps_tx *tx, int error)
@@ -368,7 +370,7 @@ static _Noreturn void tx_leave(struct ps_tx *tx)
 _Noreturn void tx_landed(int reason, struct ps_tx *tx)
 {
     thread.current = tx;
-    tx_ended(tx, reason > 0 ? -reason : -ECANCELED, reason == EDEADLK);
+    error_told(ERROR_TXN, tx_ended(tx, reason > 0 ? -reason : -ECANCELED, reason == EDEADLK));
     tx_leave(tx);
 }
 
@@ -404,7 +406,7 @@ int (ps_transaction_opt)(int (*fn)(void *arg), void *arg, const struct ps_option
     struct ps_tx *tx;
     int result = fn ? tx_prepare(opt, 0, &tx) : -EINVAL;
     if (result != 0)
-        return result;
+        return error_told(ERROR_TXN, result);
     tx->frame = __builtin_frame_address(0);
     do {
         if (setjmp(tx->env) == 0)
@@ -427,7 +429,7 @@ _Noreturn void ps_abort(int error)
         fprintf(stderr, "pstore: ps_abort(%d) outside a transaction\n", error);
         abort();
     }
-    tx_undo(tx, error > 0 ? error : EINVAL);
+    tx_undo(tx, error > 0 ? error : error < 0 && error > INT_MIN ? -error : EINVAL);
     tx_leave(tx);
 }
 

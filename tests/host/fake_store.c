@@ -199,6 +199,9 @@ static int manager_lease(uint64_t word[])
         first++;
     if (first >= FAKE_PAGES)
         return -ENOSPC;
+    for (uint64_t i = first; i < first + pages; i++)    /* what was freed comes back as zeros */
+        if (c->state[i] == PAGE_FREED)
+            memset(pointer(c->base + i * 4096), 0, 4096);
     memset(&c->state[first], PAGE_LEASED, pages);
     space_left -= (unsigned)pages;
     fake_counts.leases++;

@@ -9,6 +9,7 @@
 #include "pstore_private.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -527,7 +528,7 @@ static int bad_arguments(void *arg)
     assert_int_equal(ps_size(p), 0);
     assert_int_equal(ps_touch(volatile_memory, 1), -EINVAL);
     assert_int_equal(ps_touch(ps_root(container), 16), 0);
-    assert_int_equal(ps_free(ps_root(container)), 0); /* not committed yet, so no name */
+    assert_int_equal(ps_free(ps_root(container)), -EBUSY); /* the commit would name what is gone */
     assert_int_equal(ps_transaction(bad_arguments, NULL), -EALREADY);
     assert_int_equal(ps_begin(NULL), -EALREADY);
     assert_int_equal(ps_commit(), -EPERM);
@@ -663,13 +664,67 @@ static void every_error_has_a_text(void **state)
 {
     (void)state;
     static const int errors[] = {
-        E2BIG, EALREADY, EBUSY, ECANCELED, EDEADLK, EEXIST, EINVAL, EIO, EMFILE, ENAMETOOLONG,
-        ENODEV, ENOENT, ENOMEM, ENOSPC, ENOTCONN, EOWNERDEAD, EPERM, EPROTO, EROFS, ESTALE,
+        E2BIG, EALREADY, ECANCELED, EDEADLK, EMFILE, ENAMETOOLONG,
+        ENODEV, ENOMEM, ENOTCONN, EOWNERDEAD, EPERM, EPROTO, EROFS, ESTALE,
         ETIMEDOUT, EUCLEAN, EXDEV};
     for (unsigned i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         assert_string_equal(ps_strerror(errors[i]), ps_strerror(-errors[i]));
         assert_true(strlen(ps_strerror(errors[i])) > 40);
     }
+}
+
+static int returns(void *error) { return *(int *)error; }
+static int aborts(void *error) { ps_abort(*(int *)error); }
+static int frees_its_root(void *root) { return (void)root, ps_free(ps_root(container)); }
+static int allocates_pages(void *pages)
+{
+    return ps_alloc(container, *(size_t *)pages * 4096, NULL) ? 0 : -errno;
+}
+static int allocates_much(void *unused)
+{
+    (void)unused;
+    return ps_alloc(container, 2ull << 30, NULL) ? 0 : -errno;
+}
+
+/* All of them were read, to see that they are zero. */
+static void pages_of_a_fresh_large_object_are_not_touched(void **state)
+{
+    size_t pages = 300;
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        unsigned before = fake_counts.faults;
+        assert_int_equal(ps_transaction(allocates_pages, &pages), 0);
+        assert_true(fake_counts.faults - before < 5);
+    }
+}
+
+/* The library's reasons for an error are given if the library returned it: those of that call. */
+static void an_error_of_the_programs_own_is_not_explained_by_the_library(void **state)
+{
+    (void)state;
+    static int own[] = {-ENOENT, -EINVAL, -EBUSY, -ENOSPC, -EEXIST, -EIO, -EACCES};
+    assert_null(ps_open("nothing", PS_WRITE, NULL));
+    assert_non_null(strstr(ps_strerror(errno), "PS_CREATE"));
+    for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++) {
+        assert_int_equal(ps_transaction(returns, &own[i]), own[i]);
+        assert_true(strlen(ps_strerror(own[i])) < 32);
+    }
+    int result = ps_transaction(frees_its_root, NULL);
+    assert_int_equal(result, -EBUSY);
+    assert_non_null(strstr(ps_strerror(result), "root"));
+    result = ps_transaction(allocates_much, NULL);
+    assert_int_equal(result, -ENOSPC);
+    assert_non_null(strstr(ps_strerror(result), "1 GiB"));
+    assert_int_equal(ps_delete("nothing"), -ENOENT);
+    assert_null(strstr(ps_strerror(ENOENT), "PS_CREATE"));
+}
+
+static void an_abort_takes_an_error_of_either_sign(void **state)
+{
+    (void)state;
+    int errors[] = {ENOENT, -ENOENT, 0, INT_MIN}, wanted[] = {-ENOENT, -ENOENT, -EINVAL, -EINVAL};
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(ps_transaction(aborts, &errors[i]), wanted[i]);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -702,6 +757,9 @@ int main(void)
         TEST(a_full_store_is_an_error_and_harms_nothing),
         TEST(a_dead_manager_is_found_again),
         TEST(every_error_has_a_text),
+        TEST(pages_of_a_fresh_large_object_are_not_touched),
+        TEST(an_error_of_the_programs_own_is_not_explained_by_the_library),
+        TEST(an_abort_takes_an_error_of_either_sign),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

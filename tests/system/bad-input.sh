@@ -91,7 +91,7 @@ is "a list is stored" "0:$LIST" "$status:$output"
 # --- containers, layouts, transactions ---
 bad() { guest --store "$STORE" --add "$TEST_TMP/bad" "${@:2}" -c "bad $1"; }
 bad missing
-said "a container that is not there" x "there is nothing of that name: check it"
+said "a container that is not there" x "there is no container of that name: check it"
 bad exists
 said "a container that is there" x "leave PS_EXCLUSIVE out, or choose another name"
 bad layout

@@ -55,7 +55,7 @@ static void entry_fill(struct wire_entry *e, const struct store_container *d)
     e->bytes = d->layout.bytes;
     e->container = d->object;
     e->base = d->base;
-    e->pages_used = d->pages_present;
+    e->pages_used = d->pages_present + d->pages_claimed;
     e->pages_max = d->pages;
     e->encoder = d->encoder;
 }

@@ -2,9 +2,10 @@
  * stray.c - pages that somebody stored to and that hold no object.
  *
  * Containers of libpstore keep objects in slotted pages, which begin with a seal made of their own
- * address (libpstore/slot.h); a large object goes on in pages without one, and the page it begins in says
- * in how many. A page that was written and is neither was hit by a wild store: to what was freed, or was
- * never allocated. Nothing of the store is wrong with it, and nobody will ever give it back.
+ * address (libpstore/slot.h); a large object goes on in pages without one, and the page it begins
+ * in says in how many. A page that was written and is neither was hit by a wild store: to what was
+ * freed, or was never allocated. Nothing of the store is wrong with it, and nobody will ever give
+ * it back.
  */
 #include "libpstore/slot.h"
 #include "view.h"
@@ -23,8 +24,9 @@ static int key_order(const void *a, const void *b, void *model)
 }
 
 /* One written page. *covered: the page behind the large object that was met last. */
-static void page_look(struct kview *view, const struct kcontainer *container, const struct kleaf *leaf,
-                      uint32_t p, uint64_t *covered, struct strays *found)
+static void page_look(struct kview *view, const struct kcontainer *container,
+                      const struct kleaf *leaf, uint32_t p, uint64_t *covered,
+                      struct strays *found)
 {
     uint8_t bytes[BLOCK_BYTES];
     uint64_t page = leaf->index * view->super.extent_pages + p;
@@ -40,13 +42,16 @@ static void page_look(struct kview *view, const struct kcontainer *container, co
     }
 }
 
-static void strays_tell(struct kview *view, const struct kcontainer *container, const struct strays *found)
+/* A container without a seal is another library's, or has a file's bytes (kstore put). */
+static void strays_tell(struct kview *view, const struct kcontainer *container,
+                        const struct strays *found)
 {
-    if (!found->sealed || !found->count)    /* none: another library's, or a file's bytes (kstore put) */
+    if (!found->sealed || !found->count)
         return;
-    kview_find(view, KCHECK_WARNING, "", "container %.63s: %llu written pages are of no object, the first at "
-               "%#llx: a program stored to what it had freed, or never allocated", container->disk.name,
-               (unsigned long long)found->count, (unsigned long long)found->first);
+    kview_find(view, KCHECK_WARNING, "", "container %.63s: %llu written pages are of no object, "
+               "the first at %#llx: a program stored to what it had freed, or never allocated",
+               container->disk.name, (unsigned long long)found->count,
+               (unsigned long long)found->first);
 }
 
 int kstrays_check(struct kview *view)

@@ -122,6 +122,30 @@ static void reuse(const char *self)
     tap_ok(before > other + 50 && after < other + 20, "freed pages go back to the store");
 }
 
+static int take_unwritten(void *out)
+{
+    *(void **)out = ps_alloc(c, 500 * 4096 + 100, NULL);
+    return *(void **)out ? 0 : -errno;
+}
+static int give_back(void *object) { return ps_free(*(void **)object); }
+
+/* pages_used left out what had been allocated and never written. */
+static void unwritten(void)
+{
+    void *object;
+    struct ps_stats at_first, at_last;
+    uint64_t before = pages_used();
+    ps_stats(&at_first);
+    is(ps_transaction(take_unwritten, &object), 0, "an object of 500 pages is made and not written");
+    ps_stats(&at_last);
+    tap_ok(at_last.read_faults - at_first.read_faults < 8, "nor are its pages read: %lu faults",
+           (unsigned long)(at_last.read_faults - at_first.read_faults));
+    uint64_t with = pages_used();
+    is(ps_transaction(give_back, &object), 0, "and freed");
+    tap_ok(with >= before + 500 && pages_used() < before + 3, "its pages are counted meanwhile: %lu, %lu, %lu",
+           (unsigned long)before, (unsigned long)with, (unsigned long)pages_used());
+}
+
 /* ---- hints, names, large objects ---- */
 
 static int hints(void *unused)
@@ -180,7 +204,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         return child(argv[1]);
-    tap_plan(14);
+    tap_plan(18);
     ps_delete("alloc");
     c = ps_open("alloc", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(c != NULL, 1, "a container is created");
@@ -194,6 +218,7 @@ int main(int argc, char **argv)
     uint8_t *p;
     is(ps_transaction(large, &p), 0, "objects of several pages");
     is(ps_transaction(large, &p), 0, "are zeroed when their pages are used again");
+    unwritten();
     reuse(argv[0]);
     is(ps_close(c), 0, "the container is closed");
     return tap_end();
