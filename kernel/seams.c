@@ -66,7 +66,8 @@ static void block_dropped(void *device, uint32_t rights)
     block_released(device);
 }
 
-/* Views belong to their thread, disks live for ever: neither travels, neither is counted. */
+/* Views belong to their thread, disks live for ever: neither travels, neither is counted. The system's handle is
+ * of no object. */
 const struct handle_kind handle_kinds[HANDLE_TYPES] = {
     [HANDLE_PROCESS] = {.travels = true, .get = process_get, .put = process_put},
     [HANDLE_PORT] = {.travels = true, .get = port_get, .put = port_handle_put, .held = port_handle_held,
@@ -75,6 +76,7 @@ const struct handle_kind handle_kinds[HANDLE_TYPES] = {
     [HANDLE_VIEW] = {.get = handle_uncounted, .put = handle_uncounted, .close = view_close},
     [HANDLE_BLOCK] = {.get = handle_uncounted, .put = handle_uncounted, .dropped = block_dropped},
     [HANDLE_SNAPSHOT] = {.travels = true, .get = snapshot_get, .put = snapshot_put},
+    [HANDLE_SYSTEM] = {.travels = true, .get = handle_uncounted, .put = handle_uncounted},
 };
 
 const struct item_use item_uses[ITEM_KINDS] = {

@@ -94,7 +94,7 @@ static long worker_start(const char *self, const char *count, const char *own_se
     char path[128];
     const char *name = strrchr(self, '/'), *argv[] = {self, "work", count, own_seed, NULL};
     snprintf(path, sizeof path, "/bin/%s", name ? name + 1 : self);
-    return start_program(path, argv, 0);
+    return start_program(path, argv, 0, 0);
 }
 
 static int both_work(const char *self, const char *count)

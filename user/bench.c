@@ -111,7 +111,8 @@ static int serve(void)
 static int start_manager(void)
 {
     const char *argv[] = {"bench", "--manager", NULL};
-    struct kd_process_create c = {.path = "/bin/bench", .argv = argv, .fds = {-1, -1, -1}};
+    struct kd_process_create c = {.path = "/bin/bench", .argv = argv, .fds = {-1, -1, -1},
+                                  .handle_count = 1, .handles = {KD_SYSTEM_HANDLE}};
     long e = kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0);
     if (e < 0)
         fail("starting the manager", e);

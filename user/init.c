@@ -6,6 +6,9 @@
  * The store managers, one for each store disk, come first, and the shell only when they answer or
  * have given up, so that programs find the stores at once. When one dies later it is started again:
  * that is the ordinary recovery, and its clients connect again.
+ *
+ * The system's handle is passed on with what each needs: to a store manager disks and names, to the shell all but
+ * the power. What the shell starts has it only if the shell says so (`allow`).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -40,15 +43,19 @@ static const char banner[] =
     "                       `make crash` on the host makes real ones, and checks what they leave.\n"
     "\n";
 
-static int start(const char *path, const char *const *argv)
+/* `rights`: of the system's handle, which becomes KD_SYSTEM_HANDLE of the program, too. */
+static int start(const char *path, const char *const *argv, uint32_t rights)
 {
     static const char *const envp[] = {"PATH=/bin", "HOME=/tmp", "TERM=vt100", NULL};
-    struct kd_process_create c = {.path = path, .argv = argv, .envp = envp, .fds = {-1, -1, -1}};
+    struct kd_process_create c = {.path = path, .argv = argv, .envp = envp, .fds = {-1, -1, -1},
+                                  .handle_count = 1};
+    c.handles[KD_SYSTEM_HANDLE] = (int32_t)syscall(KD_HANDLE_COPY, KD_SYSTEM_HANDLE, rights);
     long handle = syscall(KD_PROCESS_CREATE, &c);
-    if (handle < 0)
-        return -errno;
-    syscall(KD_HANDLE_CLOSE, handle);
-    return c.pid;
+    int result = handle < 0 ? -errno : c.pid;
+    syscall(KD_HANDLE_CLOSE, c.handles[KD_SYSTEM_HANDLE]);
+    if (handle >= 0)
+        syscall(KD_HANDLE_CLOSE, handle);
+    return result;
 }
 
 /* Waits until the store answers or its manager has ended, with *status. True: it answers. */
@@ -86,7 +93,7 @@ static bool store_start_once(struct manager *m, int *status)
     m->pid = 0;
     if (access("/bin/store", F_OK) || (m != managers && !disk_there(m->name)))
         return true;
-    int pid = start("/bin/store", argv);
+    int pid = start("/bin/store", argv, KD_RIGHT_DISKS | KD_RIGHT_NAMES);
     if (pid < 0)
         fprintf(stderr, "init: cannot start /bin/store: %s\n", strerror(-pid));
     else if (store_wait(m->name, pid, status))
@@ -142,7 +149,7 @@ static int shell_start(char *command)
     if (!command)
         fputs(banner, stdout);
     fflush(stdout);
-    return start("/bin/sh", command ? with_command : interactive);
+    return start("/bin/sh", command ? with_command : interactive, KD_RIGHTS_SYSTEM & ~(uint32_t)KD_RIGHT_HALT);
 }
 
 /* Waits for the shell; starts a dead store manager again meanwhile. The shell's status. */
@@ -178,7 +185,7 @@ static int export_run(void)
 {
     static const char *const argv[] = {"/bin/export", NULL};
     int status = 1;
-    int pid = start("/bin/export", argv);
+    int pid = start("/bin/export", argv, KD_RIGHT_DISKS);
     if (pid < 0 || syscall(KD_PROCESS_WAIT, pid, &status, 0) < 0)
         fprintf(stderr, "init: cannot export: %s\n", strerror(pid < 0 ? -pid : errno));
     return status;

@@ -56,6 +56,8 @@ static void device_leave(struct block_device *d)
 static long call_open(vaddr_t name_at, vaddr_t info_at)
 {
     char name[sizeof(((struct block_device *)0)->name)];
+    if (!system_allows(KD_RIGHT_DISKS))
+        return -EPERM;
     long result = copy_string_from_user(name, name_at, sizeof name);
     if (result < 0)
         return result == -ENAMETOOLONG ? -ENODEV : result;

@@ -48,6 +48,7 @@ static int child_make(struct process *parent, struct process **out)
         return -ENOMEM;
     }
     p->flags = parent->flags;
+    p->family = parent->family;
     int error = vm_copy_space(p, parent);
     if (!error)
         error = signal_copy(p);

@@ -163,7 +163,7 @@ long linux_sched_yield(const uint64_t a[6])
     return 0;
 }
 
-/* getpriority and setpriority. Every process may be less nice: there is one user. */
+/* getpriority and setpriority. Every process in reach may be less nice, too: there is one user. */
 static long priority_call(uint64_t which, int id, int nice, bool set)
 {
     enum { PRIO_PROCESS = 0, NICE_MAX = 19, NICE_MIN = -20 };

@@ -198,9 +198,10 @@ long process_thread_nice(uint64_t id, const int *nice)
         list_each(struct thread, t, &p->threads, process_link) {
             if (t->id != id)
                 continue;
-            if (nice)
+            bool may = !nice || process_in_reach_locked(p, KD_RIGHT_PROCESSES);
+            if (nice && may)
                 t->nice = (int8_t)*nice;
-            result = 20 - t->nice;
+            result = may ? 20 - t->nice : -EPERM;
         }
         lock_release(&p->lock);
     }
@@ -266,19 +267,16 @@ static long call_kill(int pid, int status)
     struct process *p = process_find(pid);
     if (!p)
         return -ESRCH;
-    if (pid == process_table.init) {
-        process_put(p);
-        return -EPERM;
-    }
-    process_kill(p, status, "by process %d", process_this()->pid);
+    bool may = process_in_reach(p, KD_RIGHT_PROCESSES);
+    if (may)
+        process_kill(p, status, "by process %d", process_this()->pid);
     process_put(p);
-    return 0;
+    return may ? 0 : -EPERM;
 }
 
 static long call_halt(int status)
 {
-    struct process *p = process_this();
-    if (p->pid != process_table.init && (p->parent != process_table.init || p->adopted))
+    if (!system_allows(KD_RIGHT_HALT))
         return -EPERM;
     printk("exit status %d", status & 255);
     arch_power_off(0);

@@ -425,8 +425,9 @@ static long send_to(int pid, int tid, int number)
     if (!p)
         return -ESRCH;
     const struct signal_info info = {.code = tid ? -6 : 0, .pid = process_this()->pid};
-    long result = pid == 1 && p != process_this() ? -EPERM
-                                                  : signal_send(p, (uint64_t)tid, number, &info);
+    long result = -EPERM;
+    if (process_in_reach(p, KD_RIGHT_PROCESSES))
+        result = signal_send(p, (uint64_t)tid, number, &info);
     process_put(p);
     return result;
 }

@@ -138,10 +138,15 @@ static void say_map(struct text *t, struct process *p)
 
 static void say_handle(struct text *t, int number, const struct handle_slot *s)
 {
-    static const char *const types[] = {"", "process", "port", "object", "view", "disk", "snapshot"};
+    static const char *const types[] = {"", "process", "port", "object", "view", "disk", "snapshot",
+                                        "system"};
+    static const char *const of_system[] = {"disks", "names", "processes", "look", "halt"};
     say(t, "%4d  %-8s %c%c%c%c%c", number, types[s->type], s->rights & KD_RIGHT_READ ? 'r' : '-',
         s->rights & KD_RIGHT_WRITE ? 'w' : '-', s->rights & KD_RIGHT_CALL ? 'c' : '-',
         s->rights & KD_RIGHT_RECEIVE ? 'v' : '-', s->rights & KD_RIGHT_MANAGE ? 'm' : '-');
+    for (unsigned i = 0; s->type == HANDLE_SYSTEM && i < ARRAY_COUNT(of_system); i++)
+        if (s->rights & KD_RIGHT_DISKS << i)
+            say(t, "  %s", of_system[i]);
     if (s->type == HANDLE_PROCESS)
         say(t, "  %d %s", ((struct process *)s->object)->pid, ((struct process *)s->object)->name);
     else if (s->type == HANDLE_OBJECT)
@@ -180,6 +185,10 @@ static long say_process(struct text *t, unsigned what, int pid)
     struct process *p = process_find(pid);
     if (!p)
         return -ESRCH;
+    if (!process_in_reach(p, KD_RIGHT_LOOK)) {
+        process_put(p);
+        return -EPERM;
+    }
     (what == KD_LOOK_MAP ? say_map : what == KD_LOOK_HANDLES ? say_handles : say_threads)(t, p);
     process_put(p);
     return 0;
@@ -188,6 +197,8 @@ static long say_process(struct text *t, unsigned what, int pid)
 static long say_what(struct text *t, unsigned what, int pid)
 {
     uint64_t position = 0;
+    if (what <= KD_LOOK_LOCKS && !system_allows(KD_RIGHT_LOOK))
+        return -EPERM;
     switch (what) {
     case KD_LOOK_LOG: t->used = log_read(&position, t->bytes, t->size); return 0;
     case KD_LOOK_OBJECTS: say_objects(t); return 0;

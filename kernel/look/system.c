@@ -7,6 +7,7 @@
 #include "look/look.h"
 #include "memory/frame.h"
 #include "message/port.h"
+#include "process/handle.h"
 #include "thread/sched.h"
 #include "store/view.h"
 
@@ -65,7 +66,7 @@ static int check_all(void)
 long kd_check(const uint64_t a[6])
 {
     (void)a;
-    return check_all();
+    return system_allows(KD_RIGHT_LOOK) ? check_all() : -EPERM;
 }
 
 void check_tick(uint64_t now_ns)

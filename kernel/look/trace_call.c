@@ -13,6 +13,7 @@
 #include "base/boot.h"
 #include "look/look.h"
 #include "message/port.h"
+#include "process/handle.h"
 #include "store/view.h"
 #include "thread/trace.h"
 
@@ -158,6 +159,8 @@ void trace_process_gone(struct process *p)
 
 long trace_call(const uint64_t a[6])
 {
+    if ((a[0] == KD_TRACE_START || a[0] == KD_TRACE_READ) && !system_allows(KD_RIGHT_LOOK))
+        return -EPERM;
     switch (a[0]) {
     case KD_TRACE_START: return trace_start();
     case KD_TRACE_STOP: return trace_stop(process_this());

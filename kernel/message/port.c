@@ -5,6 +5,7 @@
  */
 #include "message/port.h"
 
+#include "block/block.h"
 #include "process/handle.h"
 #include "thread/trace.h"
 
@@ -278,6 +279,14 @@ static struct port *port_named(const char *name)
     return NULL;
 }
 
+/* A store's clients find it by the name of its disk. Only the process that has the disk may take that name,
+ * so it is safe also while the manager is dead. */
+static bool name_allowed(const char *name)
+{
+    const struct block_device *d = block_find(name);
+    return system_allows(KD_RIGHT_NAMES) && (!d || handle_held(HANDLE_BLOCK, d, 0));
+}
+
 static long name_set(vaddr_t at, int handle)
 {
     char name[KD_NAME_MAX];
@@ -285,6 +294,8 @@ static long name_set(vaddr_t at, int handle)
     long n = copy_string_from_user(name, at, sizeof name);
     if (n <= 0)
         return n ? n : -EINVAL;
+    if (!name_allowed(name))
+        return -EPERM;
     struct port *p = handle_get(handle, HANDLE_PORT, KD_RIGHT_RECEIVE, &error);
     if (!p)
         return error;

@@ -74,6 +74,19 @@ void *handle_get(int handle, enum handle_type type, uint32_t rights, int *error)
     return handle_failed(found) ? NULL : found;
 }
 
+bool handle_held(enum handle_type type, const void *object, uint32_t rights)
+{
+    struct process *p = process_this();
+    bool held = false;
+    lock_acquire(&p->handle_lock);
+    for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX && !held; i++) {
+        const struct handle_slot *s = &p->handles[i];
+        held = s->type == type && (!object || s->object == object) && !(rights & ~s->rights);
+    }
+    lock_release(&p->handle_lock);
+    return held;
+}
+
 int handle_close(struct process *p, int handle)
 {
     if ((unsigned)handle >= PROCESS_HANDLES_MAX || !p->handles)
@@ -192,7 +205,7 @@ void handle_check(struct process *p)
     for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++) {
         const struct handle_slot *s = &p->handles[i];
         assert(s->type < HANDLE_TYPES);
-        assert(s->type == HANDLE_NONE || s->type == HANDLE_SNAPSHOT || s->object != NULL);
+        assert(s->type == HANDLE_NONE || s->type >= HANDLE_SNAPSHOT || s->object != NULL);
     }
     lock_release(&p->handle_lock);
 }

@@ -13,7 +13,9 @@
 
 enum handle_type {
     HANDLE_NONE, HANDLE_PROCESS, HANDLE_PORT, HANDLE_OBJECT, HANDLE_VIEW, HANDLE_BLOCK,
-    HANDLE_SNAPSHOT, HANDLE_TYPES,
+    HANDLE_SNAPSHOT,
+    HANDLE_SYSTEM, /* of no object: what it may do is in its rights */
+    HANDLE_TYPES,
 };
 
 /* What a type of object wants done; kernel/seams.c has the table. The last three may be NULL: nothing. */
@@ -68,6 +70,10 @@ handle_find(int handle, enum handle_type type, uint32_t rights, void (*get)(void
     lock_release(&p->handle_lock);
     return object;
 }
+/* True: the calling process has a handle of this type and object (NULL: any), with all these rights. */
+bool handle_held(enum handle_type type, const void *object, uint32_t rights);
+/* True: the calling process has the system's handle with this right: KD_RIGHT_DISKS or another. */
+static inline bool system_allows(uint32_t right) { return handle_held(HANDLE_SYSTEM, NULL, right); }
 must_check int handle_close(struct process *p, int handle);
 void handle_forget(struct process *p, int handle); /* empties the slot, and no more */
 /* Copies a handle of `from` into a given free slot of `to`, or any with to_slot -1. */

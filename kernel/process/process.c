@@ -65,6 +65,36 @@ struct process *process_find(int pid)
     return p;
 }
 
+/* One walk is enough: a parent stands in the list before its children. process_table.lock held. */
+static bool descends(const struct process *p, int family)
+{
+    int pid = p->pid;
+    for (const struct list *l = process_table.all.prev; l != &process_table.all; l = l->prev) {
+        const struct process *q = container_of(l, struct process, link);
+        if (q->pid == pid && q->family == family)
+            return true;
+        if (q->pid == pid)
+            pid = q->parent;
+    }
+    return false;
+}
+
+bool process_in_reach_locked(const struct process *p, uint32_t right)
+{
+    if (p->pid == process_table.init && right == KD_RIGHT_PROCESSES)
+        return p == process_this();
+    return descends(p, process_this()->family) || handle_held(HANDLE_PROCESS, p, KD_RIGHT_MANAGE)
+        || system_allows(right);
+}
+
+bool process_in_reach(const struct process *p, uint32_t right)
+{
+    lock_acquire(&process_table.lock);
+    bool in_reach = process_in_reach_locked(p, right);
+    lock_release(&process_table.lock);
+    return in_reach;
+}
+
 /* ---- birth ---- */
 
 struct process *process_new(const char *path, struct process *parent, struct node *cwd)
@@ -80,6 +110,7 @@ struct process *process_new(const char *path, struct process *parent, struct nod
     p->references = 1;
     p->pid = (int)thread_id_alloc();
     p->parent = parent ? parent->pid : 0;
+    p->family = p->pid;
     lock_init(&p->lock, RANK_PROCESS, "process");
     lock_init(&p->file_lock, RANK_PROCESS, "descriptors");
     lock_init(&p->handle_lock, RANK_HANDLES, "handles");
@@ -336,10 +367,8 @@ static void tell_family(struct process *p)
 {
     struct process *init = process_lookup(process_table.init), *parent = process_lookup(p->parent);
     list_each(struct process, child, &process_table.all, link) {
-        if (child->parent == p->pid) {
+        if (child->parent == p->pid)
             child->parent = process_table.init;
-            child->adopted = true;
-        }
     }
     if (!parent || parent->ended)
         p->parent = process_table.init;
@@ -459,7 +488,8 @@ void process_start_first(void)
     }
     file_put(f);
     process_table.init = p->pid;
-    error = process_launch(p, b);
+    error = handle_new(p, HANDLE_SYSTEM, NULL, KD_RIGHTS_SYSTEM);
+    error = error == KD_SYSTEM_HANDLE ? process_launch(p, b) : error;
     if (error)
         panic("cannot start /bin/init: error %d", -error);
     process_put(p);

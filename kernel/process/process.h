@@ -20,6 +20,7 @@ struct attachment;
 struct process {
     struct thread_home home;         /* first: thread.h. Table: vm.c */
     int pid, parent;
+    int family;                      /* pid of the first: those that fork made have its number */
     char name[KD_NAME_MAX];
     struct lock lock;                /* RANK_PROCESS */
     struct list link;                /* all processes; process table lock */
@@ -27,7 +28,6 @@ struct process {
     unsigned thread_count;
     bool dying, ended;
     uint64_t dying_ns; /* since when */
-    bool adopted;                    /* by init, from a parent that ended; process table lock */
     int status;                      /* exit status; 128 + signal if it was killed */
     int signal;                      /* that ended it, or 0 */
     struct list waiters;             /* its threads that wait for children; process table lock */
@@ -73,6 +73,9 @@ _Static_assert(offsetof(struct process, home) == 0, "thread_home() casts");
 /* NULL in kernel threads. */
 static inline struct process *process_this(void) { return thread_this()->process; }
 struct process *process_find(int pid);         /* with a reference, or NULL; process_put */
+/* True: the calling process may act on p. It may if p is of its family or descends from that, if it has a
+ * handle of p with KD_RIGHT_MANAGE, or the system's with `right`. Nobody has KD_RIGHT_PROCESSES over init. */
+bool process_in_reach(const struct process *p, uint32_t right);
 void process_get(void *process);
 void process_put(void *process);
 /* Ends the whole process with a message in the log; the calling thread leaves at its return to

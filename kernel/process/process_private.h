@@ -11,6 +11,7 @@ struct process_table {
     int init;                    /* pid of the first process */
 };
 extern struct process_table process_table;
+bool process_in_reach_locked(const struct process *p, uint32_t right); /* process_table.lock held */
 
 struct thread_begin {            /* how a thread enters user mode */
     struct trap_frame registers;

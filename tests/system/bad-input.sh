@@ -186,7 +186,7 @@ logged "and the log says why" "/bin/cut: refused:"
 kept "wrong disks, imports and programs"
 
 # --- wild programs: the log names the address, the kind of access and the container ---
-guest --store "$TEST_TMP/wild" --store-size 64M --add build/tests/guest/hostile_memory \
+guest --store "$TEST_TMP/wild" --store-size 64M --allow all --add build/tests/guest/hostile_memory \
     -c 'todo add one; todo add two; hostile_memory container 0; hostile_memory container 1;
         hostile_memory container 3; hostile_memory write 4; hostile_memory other 4; hostile_memory other 10;
         hostile_memory code 0; hostile_memory code 1; hostile_memory code 2; true'
@@ -202,7 +202,7 @@ ok "sgdt, sidt, smsw" test "$(grep -c 'killed: general protection fault' "$LOG")
 kept "wild programs" "$TEST_TMP/wild"
 
 # --- hostile clients: what they leave is a store without problems ---
-guest --store "$TEST_TMP/wild" --add build/tests/guest/hostile_store -c 'hostile_store'
+guest --store "$TEST_TMP/wild" --allow all --add build/tests/guest/hostile_store -c 'hostile_store'
 ok "bad requests and commits" test "$status" -eq 0
 kept "bad requests and commits" "$TEST_TMP/wild"
 done_testing

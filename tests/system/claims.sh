@@ -7,7 +7,7 @@ cd "$ROOT" || exit 1
 STORE=$TEST_TMP/store
 
 boot() {
-    scripts/run --timeout 60 --store "$STORE" --store-size 64M --add build/tests/guest/pstore_claim \
+    scripts/run --timeout 60 --store "$STORE" --store-size 64M --allow all --add build/tests/guest/pstore_claim \
         -c "pstore_claim $1" >"$TEST_TMP/out" 2>&1 || { sed 's/^/# /' "$TEST_TMP/out"; return 1; }
 }
 

@@ -56,7 +56,7 @@ def run(test, bug):
     words = [os.path.join(ROOT, "scripts/run"), "--kernel", KERNEL, "--no-store", "--memory", memory, "--cpus", CPUS,
              "--timeout", str(limit), "--append", f"bug={bug}",
              "--export", os.path.join(os.environ.get("TEST_TMP", "build"), "kernel-bugs-export"),
-             "--add", f"build/tests/guest/{test}", "-c", test]
+             "--allow", "all", "--add", f"build/tests/guest/{test}", "-c", test]
     text, found = "", None
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           stdin=subprocess.DEVNULL, text=True, errors="replace") as process:

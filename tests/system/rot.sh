@@ -14,7 +14,7 @@ LOG=$TEST_TMP/kernel
 guest() {
     status=0
     output=$(scripts/run --timeout 60 --memory 64 --store "$STORE" --log "$LOG" \
-        --add build/tests/guest/store_rot "${@:1:$#-1}" -c "${!#}" 2>"$TEST_TMP/stderr") || status=$?
+        --allow all --add build/tests/guest/store_rot "${@:1:$#-1}" -c "${!#}" 2>"$TEST_TMP/stderr") || status=$?
     output=${output//$'\r'/}
 }
 log_says() { grep -qE -- "$1" "$LOG" || { cat "$LOG"; false; }; }
@@ -92,7 +92,7 @@ unreadable() { # PYTHON TIMES: the sector's place; fails so often, or always
     mv "$STORE" "$TEST_TMP/disk"
     status=0
     output=$(scripts/run --timeout 60 --memory 64 --no-store --log "$LOG" \
-        --add build/tests/guest/store_rot -c 'store_rot read; todo; store_rot read' --qemu "\
+        --allow all --add build/tests/guest/store_rot -c 'store_rot read; todo; store_rot read' --qemu "\
 -blockdev driver=file,node-name=image,filename=$TEST_TMP/disk \
 -blockdev driver=blkdebug,node-name=fails,image=image,config=$TEST_TMP/rules \
 -blockdev driver=raw,node-name=store,file=fails \

@@ -72,7 +72,7 @@ def run(program, more, words="slow", hold=ONE):
     guest = Guest(program, more)
     try:
         guest.expect("^katydid> ")
-        guest.say(f"{program} {words}; echo at the end")
+        guest.say(f"allow all; {program} {words}; echo at the end")
         guest.expect("^ready")
         guest.monitor(hold[0])
         guest.say("")
@@ -90,7 +90,7 @@ def run(program, more, words="slow", hold=ONE):
 def fill(command, more):
     if os.path.exists(STORE):
         os.remove(STORE)
-    subprocess.run([os.path.join(ROOT, "scripts/run"), "--store", STORE, "--store-size", "64M", *more,
+    subprocess.run([os.path.join(ROOT, "scripts/run"), "--store", STORE, "--store-size", "64M", "--allow", "all", *more,
                     "--add", os.path.join(ROOT, "build/tests/guest/pstore_slow"), "-c", command], check=True)
 
 

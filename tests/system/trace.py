@@ -70,7 +70,7 @@ INIT = r"""
 static void start(const char *path, const char *argument)
 {
     const char *argv[] = {path, argument, 0};
-    struct kd_process_create p = {.path = path, .argv = argv, .fds = {-1, -1, -1}};
+    struct kd_process_create p = {.path = path, .argv = argv, .fds = {-1, -1, -1}, .handle_count = 1};
     kd_call3(KD_PROCESS_CREATE, (long)&p, 0, 0);
 }
 int main(void)

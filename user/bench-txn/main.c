@@ -54,7 +54,7 @@ uint64_t median(uint64_t *values, int n)
 long self_start(const char *command, const char *number)
 {
     const char *argv[] = {"bench-txn", command, number, NULL};
-    long pid = start_program("/bin/bench-txn", argv, 0);
+    long pid = start_program("/bin/bench-txn", argv, 0, 1);
     if (pid < 0)
         fail("starting another process", pid);
     return pid;

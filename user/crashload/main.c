@@ -116,7 +116,7 @@ static int work(unsigned process, unsigned count)
 static long worker_start(const char *process, const char *own_seed, const char *count)
 {
     const char *argv[] = {"crashload", "work", process, own_seed, count, NULL};
-    return start_program("/bin/crashload", argv, 0);
+    return start_program("/bin/crashload", argv, 0, 0);
 }
 
 static int work_all(const char *own_seed, const char *count)

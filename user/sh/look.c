@@ -21,7 +21,10 @@ static int show(const struct io *io, const char *who, enum kd_look what, int pid
     char *text = malloc(LOOK_BYTES);
     long n = text ? syscall(KD_LOOK, what, pid, text, LOOK_BYTES) : -1;
     if (n < 0)
-        dprintf(io->error, "%s: %s\n", who, errno == ESRCH ? "no such process (ps lists them)" : strerror(errno));
+        dprintf(io->error, "%s: %s\n", who,
+                errno == ESRCH   ? "no such process (ps lists them)"
+                : errno == EPERM ? MAY_NOT_LOOK
+                                 : strerror(errno));
     for (long done = 0, part; done < n; done += part)
         if ((part = write(io->out, text + done, (size_t)(n - done))) < 0)
             break;

@@ -64,6 +64,15 @@ typedef int builtin_fn(const struct io *io, int argc, char **argv);
 builtin_fn *builtin_find(const char *name, bool *lasts);
 /* look.c */
 builtin_fn do_dmesg, do_objects, do_lockstat, do_vmmap, do_handles, do_threads, do_store;
+/* What is said of a call that needs KD_RIGHT_LOOK. */
+#define MAY_NOT_LOOK "this shell may not: its parent starts it by `allow look sh`"
+/* allow.c */
+builtin_fn do_allow;
+void allow_begin(void);                /* first of all: what has the shell itself of the system's handle? */
+bool allow_prefix(const char *text, uint32_t *rights);
+#define ALLOW_ALL UINT32_MAX
+/* The handle to pass to a program with `asked` and what it has anyway, to be closed; -1: none. */
+int allow_handle(const char *path, uint32_t asked);
 /* limit.c */
 builtin_fn do_ps, do_limit;
 /* `limit WHAT N` in front of a program: into `limits` (KD_LIMITS of them). -1: that is no limit. */

@@ -73,45 +73,58 @@ static struct process process_done(int status)
     return (struct process){.status = status};
 }
 
+/* What a program has of the shell's: fewer limits, and rights over the system. */
+struct share { uint64_t limits[KD_LIMITS]; uint32_t rights; };
+
 static struct process start_process(const char *path, char **argv, const struct io *io,
-                                bool foreground, const uint64_t *limits)
+                                bool foreground, const struct share *share)
 {
     struct kd_process_create create = {
         .path = path, .argv = (const char *const *)argv, .envp = (const char *const *)environ,
         .fds = {io->in, io->out, io->error}, .flags = foreground ? KD_PROCESS_FOREGROUND : 0,
     };
-    if (limits)
-        memcpy(create.limits, limits, sizeof(create.limits));
+    memcpy(create.limits, share->limits, sizeof(create.limits));
+    int system = create.handles[KD_SYSTEM_HANDLE] = allow_handle(path, share->rights);
+    create.handle_count = system >= 0;
     long handle = syscall(KD_PROCESS_CREATE, &create);
+    int error = errno;
+    if (system >= 0)
+        syscall(KD_HANDLE_CLOSE, system);
     if (handle >= 0) {
         syscall(KD_HANDLE_CLOSE, handle);
         return (struct process){.pid = create.pid};
     }
-    const char *why = errno == ENOENT ? "not found"
-        : errno == ENOEXEC            ? "no program (the kernel's log says why)"
-                                      : strerror(errno);
-    int status = errno == ENOENT ? 127 : 126;
+    const char *why = error == ENOENT ? "not found"
+        : error == ENOEXEC            ? "no program (the kernel's log says why)"
+                                      : strerror(error);
+    int status = error == ENOENT ? 127 : 126;
     dprintf(io->error, "sh: %s: %s\n", argv[0], why);
     return process_done(status);
 }
 
-/* A built-in as a process of its own. */
-static struct process start_builtin(char **words, const struct io *io, bool foreground, const uint64_t *limits)
+/* A built-in as a process of its own, with all that the shell may. */
+static struct process start_builtin(char **words, const struct io *io, bool foreground, struct share share)
 {
     char *argv[WORDS_MAX + 3] = {"sh", "--builtin"};
+    share.rights = ALLOW_ALL;
     for (int i = 0; i == 0 || words[i - 1]; i++)
         argv[2 + i] = words[i];
-    return start_process("/bin/sh", argv, io, foreground, limits);
+    return start_process("/bin/sh", argv, io, foreground, &share);
 }
 
-/* `limit WHAT N` and `nice N` before a command, also several: where that begins, or NULL, and it was said. */
-static char **prefixes(char **argv, uint64_t *limits, int *niceness)
+/* `limit WHAT N`, `allow WHAT` and `nice N` before a command, also several: where that begins, or NULL, and it was
+ * said. */
+static char **prefixes(char **argv, struct share *share, int *niceness)
 {
     while (argv[0]) {
         if (strcmp(argv[0], "limit") == 0) {
-            if (!argv[1] || !argv[2] || !argv[3] || limit_prefix(argv, limits))
+            if (!argv[1] || !argv[2] || !argv[3] || limit_prefix(argv, share->limits))
                 return complain("limit", "use: limit WHAT N PROGRAM ... (`limit` shows them)", 2), NULL;
             argv += 3;
+        } else if (strcmp(argv[0], "allow") == 0) {
+            if (!argv[1] || !argv[2] || !allow_prefix(argv[1], &share->rights))
+                return NULL;
+            argv += 2;
         } else if (strcmp(argv[0], "nice") == 0) {
             char *end = "x";
             *niceness = argv[1] && argv[2] ? (int)strtol(argv[1], &end, 10) : 0;
@@ -129,17 +142,17 @@ static char **prefixes(char **argv, uint64_t *limits, int *niceness)
 static struct process start_program(struct command *c, const struct io *io, bool foreground)
 {
     char path[512];
-    uint64_t limits[KD_LIMITS] = {0};
+    struct share share = {0};
     int own = getpriority(PRIO_PROCESS, 0), niceness = own;
     bool lasts;
-    char **argv = prefixes(c->argv, limits, &niceness);
+    char **argv = prefixes(c->argv, &share, &niceness);
     if (!argv)
         return process_done(2);
     if (niceness != own)
         setpriority(PRIO_PROCESS, 0, niceness);
     snprintf(path, sizeof(path), "%s%s", strchr(argv[0], '/') ? "" : "/bin/", argv[0]);
     struct process p = argv != c->argv && builtin_find(argv[0], &lasts)
-        ? start_builtin(argv, io, foreground, limits) : start_process(path, argv, io, foreground, limits);
+        ? start_builtin(argv, io, foreground, share) : start_process(path, argv, io, foreground, &share);
     if (niceness != own)
         setpriority(PRIO_PROCESS, 0, own);
     return p;
@@ -209,14 +222,15 @@ struct process start_command(struct command *c, struct io io, bool alone, bool f
     bool lasts = false;
     if (c->argc && assigns(c->argv[0]) && !command_assigns(c))
         return start_with(c, io, alone, foreground);
-    bool prefix = c->argc > 2 && (strcmp(c->argv[0], "nice") == 0 || (c->argc > 3 && strcmp(c->argv[0], "limit") == 0));
+    bool prefix = c->argc > 2 && (strcmp(c->argv[0], "nice") == 0 || strcmp(c->argv[0], "allow") == 0
+                                  || (c->argc > 3 && strcmp(c->argv[0], "limit") == 0));
     builtin_fn *fn = c->argc && !prefix ? builtin_find(c->argv[0], &lasts) : NULL;
     if (!io_redirect(&io, c)) {
         io_close(&io);
         return j;
     }
     if (fn && (!alone || (lasts && interactive)))
-        j = start_builtin(c->argv, &io, foreground, NULL);
+        j = start_builtin(c->argv, &io, foreground, (struct share){0});
     else if (fn)
         j = process_done(fn(&io, c->argc, c->argv));
     else if (command_assigns(c))

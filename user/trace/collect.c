@@ -79,7 +79,7 @@ static long program_start(char **argv)
 {
     char path[256];
     snprintf(path, sizeof path, "%s%s", strchr(argv[0], '/') ? "" : "/bin/", argv[0]);
-    return start_program(path, (const char *const *)argv, KD_PROCESS_FOREGROUND);
+    return start_program(path, (const char *const *)argv, KD_PROCESS_FOREGROUND, 0);
 }
 
 static int by_time(const void *a, const void *b)

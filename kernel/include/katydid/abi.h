@@ -27,14 +27,17 @@ enum kd_call {
     /* Processes and threads (kernel/process/process.c). */
     KD_PROCESS_CREATE = 1010, /* (struct kd_process_create *): handle of the new process */
     KD_PROCESS_WAIT,          /* (pid or -1, int *status, flags): pid of a child that ended */
-    KD_PROCESS_KILL,          /* (pid, status) */
+    KD_PROCESS_KILL,          /* (pid, status); -EPERM unless it is in reach: of the caller's family (what
+                               * fork made of one program), below that, or by a handle of the process,
+                               * or of the system's with KD_RIGHT_PROCESSES. Never init */
     KD_PROCESS_LIST,          /* (struct kd_process_info *, count): how many there are */
     KD_SYSTEM_INFO,           /* (struct kd_system_info *) */
-    KD_HALT,                  /* (status): power off; the status reaches the host; init, shell */
+    KD_HALT,                  /* (status): power off; the status reaches the host. KD_RIGHT_HALT */
     KD_KERNEL_LOG,            /* (text, bytes): a line into the kernel's log */
     KD_KERNEL_COMMAND_LINE,   /* (buffer, bytes): the kernel's command line, NUL-terminated */
-    KD_CHECK,                 /* (): kcheck, walks the kernel's invariants; 0 or -EIO */
-    KD_LOOK,                  /* (KD_LOOK_*, pid, buffer, bytes): a text for people; its length */
+    KD_CHECK,                 /* (): kcheck, walks the invariants; 0 or -EIO. KD_RIGHT_LOOK */
+    KD_LOOK,                  /* (KD_LOOK_*, pid, buffer, bytes): a text for people; its length.
+                               * KD_RIGHT_LOOK, but for processes in reach (KD_PROCESS_KILL) */
 
     /* Messages (kernel/message/port.c). */
     KD_PORT_CREATE = 1020,    /* (): handle */
@@ -43,7 +46,8 @@ enum kd_call {
     KD_PORT_REPLY,            /* (token, struct kd_message *) */
     KD_PORT_REPLY_RECEIVE,    /* (token, struct kd_message *reply, port, struct kd_message *next) */
     KD_PORT_NOTIFY,           /* (port, uint64_t bits): bits are or-ed until received; never waits */
-    KD_NAME_SET,              /* (name, port): publishes a port; gone with the port */
+    KD_NAME_SET,              /* (name, port): publishes a port; gone with the port. KD_RIGHT_NAMES,
+                               * and for the name of a disk a handle of that disk */
     KD_NAME_FIND,             /* (name): handle with the right to call */
     KD_PORT_CALL_UNTIL,       /* (port, struct kd_message *, timeout_ms): KD_PORT_CALL, or -ETIMEDOUT: a
                                * later answer finds nobody (-ESRCH) */
@@ -103,7 +107,7 @@ enum kd_call {
     KD_TXN_UNSPILL,           /* (view, token, bytes): answers KD_MSG_UNSPILL with the page; own memory */
 
     /* Disks (kernel/block/block.c). */
-    KD_BLOCK_OPEN = 1100,     /* (name, struct kd_block_info *): exclusive; -ENODEV, -EBUSY */
+    KD_BLOCK_OPEN = 1100,     /* (name, struct kd_block_info *): exclusive; -ENODEV, -EBUSY. KD_RIGHT_DISKS */
     KD_BLOCK_READ,            /* (disk, offset_bytes, buffer, bytes): own memory */
     KD_BLOCK_WRITE,           /* (disk, offset_bytes, buffer, bytes): complete on return, not durable */
     KD_BLOCK_FLUSH,           /* (disk) */
@@ -119,7 +123,16 @@ enum kd_right {
     KD_RIGHT_READ = 1, KD_RIGHT_WRITE = 2,     /* objects: what an attached client may do */
     KD_RIGHT_CALL = 4, KD_RIGHT_RECEIVE = 8,   /* ports; only its maker can receive */
     KD_RIGHT_MANAGE = 16,                      /* objects, disks, views, processes: everything */
+    /* The system's handle: init begins with all, and passes on what others need. Without: -EPERM. */
+    KD_RIGHT_DISKS = 32,                       /* opens any disk */
+    KD_RIGHT_NAMES = 64,                       /* publishes ports */
+    KD_RIGHT_PROCESSES = 128,                  /* ends any process but init, sets niceness */
+    KD_RIGHT_LOOK = 256,                       /* traces, looks at processes and kernel, checks */
+    KD_RIGHT_HALT = 512,                       /* powers off */
 };
+#define KD_RIGHTS_SYSTEM (KD_RIGHT_DISKS | KD_RIGHT_NAMES | KD_RIGHT_PROCESSES | KD_RIGHT_LOOK \
+                          | KD_RIGHT_HALT)
+enum { KD_SYSTEM_HANDLE = 0 };                 /* init, shell: where it is, and is passed */
 
 /* ---- processes ---- */
 /* What a process may have. kd_process_info shows use and limit; prlimit64 knows them as the resources

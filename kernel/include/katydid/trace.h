@@ -67,7 +67,8 @@ _Static_assert(sizeof(struct kd_trace_event) == 40, "in trace files");
 #define KD_TRACE_KEPT 64                       /* a CPU's events while nobody traces */
 #define KD_TRACE_EVENTS 16384                  /* ... and while somebody does */
 
-/* KD_TRACE (what, ...). One process traces at a time; its own events are left out. */
+/* KD_TRACE (what, ...). One process traces at a time; its own events are left out. To begin and to read
+ * needs KD_RIGHT_LOOK. */
 enum kd_trace_what {
     KD_TRACE_START,                            /* (): how many CPUs there are; -EBUSY, -ENOMEM */
     KD_TRACE_STOP,                             /* (): -EPERM unless the caller started */

@@ -419,7 +419,7 @@ static void katydid_values(void)
         {"port_reply", KD_PORT_REPLY, {huge | 1, G(&message)}, -ESRCH},
         {"port_receive", KD_PORT_RECEIVE, {G(port), G(&message), 0}, -EAGAIN},
         {"name_set", KD_NAME_SET, {G(""), G(port)}, -EINVAL},
-        {"name_set", KD_NAME_SET, {G("store"), G(port)}, -EEXIST},
+        {"name_set", KD_NAME_SET, {G("store"), G(port)}, -EPERM},
         {"name_find", KD_NAME_FIND, {G("")}, -EINVAL},
         {"name_find", KD_NAME_FIND, {G("no-such")}, -ENOENT},
         {"name_find", KD_NAME_FIND, {G(read_only)}, 0},

@@ -373,6 +373,7 @@ static int start(const char *self, int i, int in, int out)
     struct kd_process_create p = {.path = path, .argv = argv, .fds = {in, out, -1}};
     snprintf(path, sizeof path, "/bin/%s", name ? name + 1 : self);
     snprintf(number, sizeof number, "%d", i);
+    if (roles[i].which != KD_LIMIT_HANDLES) system_pass(&p);
     if (roles[i].which < KD_LIMITS) p.limits[roles[i].which] = roles[i].most;
     long handle = CALL(KD_PROCESS_CREATE, &p);
     if (handle < 0) return (int)handle;

@@ -414,7 +414,7 @@ static int client_role(int manager, int only, unsigned ms)
     long p;
     struct kd_message m = {.kind = KIND_OPEN, .handle = -1};
     while ((p = CALL(KD_NAME_FIND, name)) == -ENOENT) {
-        if (kill(manager, 0)) return ESRCH;
+        if (kill(manager, 0) && errno == ESRCH) return ESRCH;
         usleep(1000);
     }
     if (p < 0 || CALL(KD_PORT_CALL, p, &m)) return EPIPE;

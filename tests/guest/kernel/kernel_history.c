@@ -392,7 +392,8 @@ static struct { uint64_t histories, txns, committed, accesses, part, pages, stri
 static int start(const char *role, const char *argument)
 {
     const char *argv[] = {"kernel_history", role, argument, NULL};
-    struct kd_process_create c = {.path = "/bin/kernel_history", .argv = argv, .fds = {-1, -1, -1}};
+    struct kd_process_create c = {.path = "/bin/kernel_history", .argv = argv, .fds = {-1, -1, -1}, .handle_count = 1,
+                                  .handles = {KD_SYSTEM_HANDLE}};
     long handle = call(KD_PROCESS_CREATE, (long)&c, 0, 0);
     if (handle >= 0)
         call(KD_HANDLE_CLOSE, handle, 0, 0);

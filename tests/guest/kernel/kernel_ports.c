@@ -86,7 +86,8 @@ static int serve(const char *name)
 static int start(const char *mode, const char *name)
 {
     const char *argv[] = {"kernel_ports", mode, name, NULL};
-    struct kd_process_create c = {.path = "/bin/kernel_ports", .argv = argv, .fds = {-1, -1, -1}};
+    struct kd_process_create c = {.path = "/bin/kernel_ports", .argv = argv, .fds = {-1, -1, -1}, .handle_count = 1,
+                                  .handles = {KD_SYSTEM_HANDLE}};
     long h = kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0);
     if (h >= 0)
         kd_call3(KD_HANDLE_CLOSE, h, 0, 0);
@@ -549,6 +550,10 @@ static void test_names(void)
     tap_ok(kd_call3(KD_NAME_SET, (long)"", port, 0) == -EINVAL, "an_empty_name");
     tap_ok(kd_call3(KD_NAME_SET, (long)name, port, 0) == -ENAMETOOLONG, "a_name_too_long");
     tap_ok(kd_call3(KD_NAME_FIND, 8, 0, 0) == -EFAULT, "a_name_that_is_nowhere");
+    struct kd_block_info info; /* the store manager has it, if it is there */
+    long wanted = kd_call3(KD_BLOCK_OPEN, (long)"store", (long)&info, 0) == -ENODEV ? 0 : -EPERM;
+    tap_ok(kd_call3(KD_NAME_SET, (long)"store", port, 0) == wanted
+               && kd_call3(KD_NAME_SET, (long)"store2", port, 0) == 0, "the_name_of_a_disk_is_for_who_has_the_disk");
     kd_call3(KD_HANDLE_CLOSE, found, 0, 0);
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
     tap_ok(kd_call3(KD_NAME_FIND, (long)"ports.name", 0, 0) == -ENOENT,
@@ -631,7 +636,7 @@ int main(int argc, char **argv)
         pthread_create(&t, NULL, call_for_ever, (void *)port);
         call_for_ever((void *)port);
     }
-    tap_plan(85);
+    tap_plan(86);
     int server = start("--serve", "ports.echo");
     long port = find("ports.echo");
     tap_ok(server > 0 && port >= 0, "a_server_is_found_by_its_name");

@@ -182,7 +182,8 @@ static void test_most(void)
 static void press_late(void)
 {
     enum { MOST = 16384 };
-    struct kd_object_create c = {.port = port, .base = KD_STORE_BASE + (1ull << 40), .pages = MOST, .name = "others"};
+    struct kd_object_create c = {.port = port, .commit_port = port, .base = KD_STORE_BASE + (1ull << 40),
+                                 .pages = MOST, .name = "others"};
     int others = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
     struct kd_supply s = {.object = others, .source = KD_SUPPLY_ZERO, .rights = KD_READ, .count = 1};
     uint8_t bits = KD_PAGE_RESIDENT;

@@ -750,7 +750,8 @@ static int start(const char *role, uint64_t number)
     char text[32];
     snprintf(text, sizeof text, "%lu", (unsigned long)number);
     const char *argv[] = {self, role, text, NULL};
-    struct kd_process_create c = {.path = self, .argv = argv, .fds = {-1, -1, -1}};
+    struct kd_process_create c = {.path = self, .argv = argv, .fds = {-1, -1, -1}, .handle_count = 1,
+                                  .handles = {KD_SYSTEM_HANDLE}};
     int h = (int)call(KD_PROCESS_CREATE, (long)&c, 0, 0);
     not_started += h < 0; /* memory may be full: one client less, this time */
     if (h >= 0) call(KD_HANDLE_CLOSE, h, 0, 0);

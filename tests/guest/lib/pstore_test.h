@@ -6,6 +6,7 @@
 #include <pstore.h>
 #include <string.h>
 
+#include "system_handle.h"
 #include "tap.h"
 
 /* Starts this program again, in another process, with one or two arguments; pid or -errno. */
@@ -15,6 +16,7 @@ static inline int child_start(const char *self, const char *what, const char *ar
     const char *name = strrchr(self, '/'), *argv[] = {self, what, argument, NULL};
     struct kd_process_create p = {.path = path, .argv = argv, .fds = {-1, -1, -1}};
     snprintf(path, sizeof path, "/bin/%s", name ? name + 1 : self);
+    system_pass(&p);
     long handle = kd_call3(KD_PROCESS_CREATE, (long)&p, 0, 0);
     if (handle < 0)
         return (int)handle;

@@ -69,7 +69,8 @@ static const struct {
 static int run(const char *text, char *out, size_t bytes)
 {
     const char *const argv[] = {"sh", "-c", text, NULL};
-    struct kd_process_create c = {.path = "/bin/sh", .argv = argv, .fds = {-1, -1, -1}};
+    struct kd_process_create c = {.path = "/bin/sh", .argv = argv, .fds = {-1, -1, -1}, .handle_count = 1,
+                                  .handles = {KD_SYSTEM_HANDLE}};
     int ends[2], status = -1;
     size_t n = 0;
     ssize_t r;

@@ -75,7 +75,8 @@ static int side(void)
 static int start(const char *path, const char *argument)
 {
     const char *argv[] = {path, argument, NULL};
-    struct kd_process_create c = {.path = path, .argv = argv, .fds = {-1, -1, -1}};
+    struct kd_process_create c = {.path = path, .argv = argv, .fds = {-1, -1, -1}, .handle_count = 1,
+                                  .handles = {KD_SYSTEM_HANDLE}};
     return kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0) < 0 ? -1 : c.pid;
 }
 

@@ -1,0 +1,92 @@
+#!/bin/bash
+# What the shell may do with the system's handle, what its programs get of it, and what `allow` changes.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+cat >"$TEST_TMP/rights.c" <<'C'
+/* rights: what this program has of the system's handle, one letter each.
+ * rights find NAME: waits until a port has that name.
+ * rights take: tries to be the store, until its manager has died and another one serves. */
+#include <katydid/call.h>
+#include <stdio.h>
+#include <string.h>
+static long find(const char *name)
+{
+    long port = kd_call3(KD_NAME_FIND, (long)name, 0, 0);
+    if (port >= 0)
+        kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+    else
+        kd_call3(24, 0, 0, 0); /* sched_yield */
+    return port >= 0;
+}
+static int taken(void)
+{
+    struct kd_block_info info;
+    long port = kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    long name = kd_call3(KD_NAME_SET, (long)"store", port, 0), disk = kd_call3(KD_BLOCK_OPEN, (long)"store", (long)&info, 0);
+    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+    return name != -1 || disk != -1;
+}
+int main(int argc, char **argv)
+{
+    int got = 0;
+    for (int i = 0; argc == 1 && i < 5; i++)
+        putchar(kd_call3(KD_HANDLE_COPY, KD_SYSTEM_HANDLE, KD_RIGHT_DISKS << i, 0) < 0 ? '-' : "dnplh"[i]);
+    if (argc == 1)
+        putchar('\n');
+    while (argc == 3 && !find(argv[2]))
+        continue;
+    if (argc == 2) {
+        do
+            got |= taken();
+        while (find("store"));
+        do
+            got |= taken();
+        while (!find("store"));
+        puts(got ? "taken" : "refused");
+    }
+    return got;
+}
+C
+scripts/katydid-cc "$TEST_TMP/rights.c" -o "$TEST_TMP/rights"
+
+guest() {
+    local disk=--no-store
+    [ "$1" = --store ] && disk=--store-size=64M
+    output=$(scripts/run --timeout 60 "$disk" --add "$TEST_TMP/rights" "$@" 2>"$TEST_TMP/errors")
+    output=${output//$'\r'/}
+}
+is_output() { is "$1" "$2" "$output"; }
+
+guest -c 'rights; allow look rights; allow disks,names nice 3 rights; limit memory 9M allow all rights; allow none rights'
+is_output "a program gets nothing, but what the words before it say; never the power" $'-----\n---l-\ndn---\ndnpl-\n-----'
+guest -c 'allow; allow processes,look; rights; allow none rights; rights | cat; allow; allow none; rights'
+is_output "and what holds for all" $'programs get: nothing
+this shell has: disks names processes look\n--pl-\n--pl-\n--pl-\nprograms get: processes look
+this shell has: disks names processes look\n-----'
+guest --allow names,look -c 'rights; sh -c "rights; allow; allow look rights; allow disks rights || echo no"'
+is_output "another shell has what it was given, and gives on no more" $'-n-l-\n-----\nprograms get: nothing
+this shell has: names look\n---l-\nallow: disks: this shell was not given that itself\nno'
+guest -c 'allow power rights; echo $?; allow look,halt rights; echo $?; sh -c "allow all rights"'
+is_output "what there is not is refused; all of nothing is nothing" $'allow: power: use all, none, or of disks,names,processes,look
+2\nallow: halt: use all, none, or of disks,names,processes,look\n2\n-----'
+
+guest -c 'dmesg | cat > /tmp/o && check && handles 1 > /tmp/o && vmmap 1 > /tmp/o && threads 1 > /tmp/o && objects > /tmp/o &&
+    lockstat > /tmp/o && echo looked; sleep 1000 & kill %1; wait %1; echo $?; kill 1'
+is_output "the shell looks at all, checks, ends its jobs, not init" $'looked\n137\nkill: 1: Operation not permitted'
+guest -c 'sh -c "dmesg || handles 1 || vmmap 1 || threads 1 || objects || lockstat || check || kill 1" 2>/tmp/o
+    echo $?; cat /tmp/o'
+is_output "a program of its may not, and is told what helps" "1
+$(for what in dmesg handles vmmap threads objects lockstat check; do
+    echo "$what: this shell may not: its parent starts it by \`allow look sh\`"; done)
+kill: 1: Operation not permitted"
+
+guest -c 'squares & rights find squares; squares 12; trace -o /tmp/t squares 9 > /tmp/o && echo traced; sh -c squares; echo $?'
+is_output "programs of /bin that are of no use without get what they need, from a shell that has it" \
+    $'144\ntraced\nsquares: cannot serve: Operation not permitted\n1'
+
+guest --store "$TEST_TMP/store" -c 'todo add milk; sh -c "kill 2"; rights take > /tmp/r & kill 2; wait %1; cat /tmp/r; todo add eggs; todo'
+is_output "the shell ends the store manager, a program neither that nor takes its place" $'kill: 2: Operation not permitted
+init: the store manager ended with status 137: starting it again\nrefused\n- eggs\n- milk'
+done_testing
