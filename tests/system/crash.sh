@@ -1,7 +1,7 @@
 #!/bin/bash
 # The power is cut in five seeded runs of three boots each (a hundred in the long tier), under six
 # committing processes; states are recovered and checked on the host, some are booted; disks fail; a store
-# that acknowledges too early is found out. scripts/crash does the work; scripts/crash.md tells how.
+# that acknowledges too early is found out. scripts/crash does the work; tests/crash/crash.md tells how.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1

@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../start.h"
+#include "user/start.h"
 #include "load.h"
 
 enum { RETRIES = 1000 };                 /* of 10 ms */

@@ -12,7 +12,7 @@ import subprocess
 from crashload import LARGE, PROCESSES, WORKERS, Load, Memory, Volumes, Wrong, check_space, \
     large_counter
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GOOD, NO_STORE = 0, 4                   # exit status of kstore and kreplay
 MAY_BE_FORMATTED = "it can be formatted"        # disk/decide.c, R2
 TIMEOUT_S = 100

@@ -22,7 +22,7 @@ import subprocess
 
 from crashload import PROCESSES, Wrong
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GROUP_MAGIC, SUPERBLOCK_MAGIC = 0x70726f75474b6431, 0x6269644b53746f31
 SIGNPOST_MAGIC, SIGNPOST_OFFSET, CRC_SIGNPOST = 0x6e6769534b646931, 4096, 5
 # what a write may be part of; of the open writes of a state, the first that is here names the state

@@ -13,7 +13,7 @@
 enum { PAGE_WORDS = 512, MOVES = 500, OTHER = 1000, TRIES = 20, PAUSE_US = 500 };
 
 static uint64_t pause_us;
-struct large { uint64_t number, pages; uint64_t *words; };  /* known to scripts/crashload.py */
+struct large { uint64_t number, pages; uint64_t *words; };  /* known to tests/crash/crashload.py */
 
 static ps_container *open_large;
 

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 # Those that a run is most likely to meet; the others of the class follow in the order of disk/bug.h.
 FIRST = {"commit": ["ACK_EARLY"], "log": ["NO_CRC", "REPLAY_SHORT"], "wrap": ["WRAP_OVER"],

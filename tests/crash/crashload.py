@@ -1,6 +1,6 @@
-"""crashload.py - what the containers of user/crashload must hold, for scripts/crash.
+"""crashload.py - what the containers of tests/crash/crashload must hold, for scripts/crash.
 
-The second opinion on C1 to C6 and C8 of user/crashload/load.h, and the only one on C7; it shares no code
+The second opinion on C1 to C6 and C8 of tests/crash/crashload/load.h, and the only one on C7; it shares no code
 with the guest. The structs are read from bare pages at their addresses; the counters found in them
 say what all else must be.
 """

@@ -15,7 +15,7 @@
  */
 #include <signal.h>
 
-#include "../start.h"
+#include "user/start.h"
 #include "bench.h"
 
 void row(const char *name, const char *unit, double value, const char *reach)

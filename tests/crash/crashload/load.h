@@ -15,7 +15,7 @@
  *   C6  the volumes are those that the counted steps of the fifth process left
  *   C8  every page of the large object is as the last counted step of the sixth process left it
  *
- * The structs' layout is known to scripts/crashload.py, which checks the same from outside, from
+ * The structs' layout is known to tests/crash/crashload.py, which checks the same from outside, from
  * bare pages; there also that pages hold these objects and no other, and none over another (C7).
  */
 #ifndef CRASHLOAD_LOAD_H

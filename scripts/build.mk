@@ -1,0 +1,165 @@
+# build.mk - how everything is built. What people type is in the Makefile, which includes this.
+
+CC      := $(CROSS_COMPILE)gcc
+AR      := $(CROSS_COMPILE)ar
+NM      := $(CROSS_COMPILE)nm
+STRIP   := $(CROSS_COMPILE)strip
+MUSL    := REALGCC=$(CC) musl-gcc
+HOSTCC  ?= gcc
+HOSTCXX ?= g++
+CLANG   ?= $(firstword $(shell which clang clang-14 2>/dev/null) clang)
+
+RULES   := Makefile scripts/build.mk
+COMMON  := -std=c11 -O2 -g -MMD -MP -Wall -Wextra -Werror -ffile-prefix-map=$(CURDIR)=.
+KFLAGS  := $(COMMON) -ffreestanding -mcmodel=kernel -mno-red-zone -mgeneral-regs-only -fno-pic \
+           -fno-pie -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fcf-protection=none \
+           -fstack-protector-strong -mstack-protector-guard=global -Ikernel -Ikernel/include -Iarch/x86_64
+UFLAGS  := $(COMMON) -D_GNU_SOURCE -fno-pie -fno-omit-frame-pointer -fcf-protection=none \
+           -Ilibpstore -Ikernel/include
+HFLAGS  := $(COMMON) -D_GNU_SOURCE -Idisk -I. -Ilibpstore -Ikernel/include -Itests/disk/lib
+ALONE   := -Wl,-z,max-page-size=4096,-z,noexecstack,--build-id=none
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
+FUZZING := $(CLANG) $(filter-out -MMD -MP,$(HFLAGS)) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
+
+KERNEL_LD := arch/x86_64/kernel.ld
+KLINK    = $(CC) -nostdlib -static -no-pie $(ALONE) -T $(KERNEL_LD) -o $@ $(filter %.o,$^) -lgcc
+ULINK    = $(MUSL) -static -no-pie $(ALONE) -o $@ $(filter %.o,$^) build/libpstore.a
+HLINK    = $(HOSTCC) -o $@ $(filter %.o %.a,$^)
+ARCHIVE  = rm -f $@ && $(AR) rcs $@ $^
+# do(WORD,COMMAND): shows `WORD target` instead of the command, unless V=1; `make -s` shows nothing
+silent   = $(findstring s,$(filter-out -j% --%,$(firstword $(MAKEFLAGS))))
+do       = @mkdir -p $(@D) && $(if $(V),set -x,$(if $(silent),:,echo '  $(1) $@')) && $(2)
+# objects(KIND,SOURCES): x.c -> build/obj/KIND/x.o and x.S -> build/obj/KIND/x.S.o
+objects  = $(patsubst %.c,build/obj/$(1)/%.o,$(filter %.c,$(2))) \
+           $(patsubst %.S,build/obj/$(1)/%.S.o,$(filter %.S,$(2)))
+
+KERNEL_SOURCES  := $(wildcard kernel/*.c kernel/*/*.c arch/x86_64/*.c arch/x86_64/*.S)
+PSTORE_SOURCES  := $(wildcard libpstore/*.c libpstore/*.S)
+DISK_SOURCES    := $(wildcard disk/*.c)
+# a program of the guest is a file NAME.c or all of a folder NAME/
+FILE_PROGRAMS   := $(wildcard user/*.c tests/bench/*.c)
+FOLDER_PROGRAMS := $(patsubst %/,%,$(sort $(dir $(wildcard $(addsuffix /*/*.c,user tests/bench tests/crash)))))
+USER_PROGRAMS   := $(addprefix build/user/,$(sort $(notdir $(FILE_PROGRAMS:.c=) $(FOLDER_PROGRAMS))))
+GUEST_SOURCES   := $(filter-out tests/guest/lib/%,$(wildcard tests/guest/*/*.c))
+GUEST_TESTS     := $(patsubst %.c,build/tests/guest/%,$(notdir $(GUEST_SOURCES)))
+DISK_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/disk/test_*.c))
+DISK_TEST_PARTS := $(wildcard tests/disk/lib/*.c)
+WORLD_PARTS     := $(addprefix tests/disk/lib/,device.c model.c txn.c) $(wildcard tests/disk/lib/world*.c)
+HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
+HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) $(addprefix libpstore/,slot.c \
+                   alloc.c txn.c txn_entry.S lint.c container.c container_name.c error.c pstore.c)
+KCHECK_SOURCES  := $(wildcard disk/tools/kcheck/*.c)
+KSTORE_SOURCES  := $(wildcard disk/tools/kstore/*.c) $(KCHECK_SOURCES) $(DISK_SOURCES)
+HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/*.c)) build/host/kstore
+SAME_SOURCES    := tests/same/log.c tests/disk/lib/shape.c $(WORLD_PARTS) $(DISK_SOURCES)
+COVERED_TESTS   := $(patsubst %,build/coverage/test_%,store decide errors formats agree hostile chain grow kcheck \
+                   calls craft corners hash open spill scarce checkpoint unflushed)
+FUZZERS         := $(addprefix build/fuzz/,image log kcheck corpus parsers) build/tests/host/test_parsers
+
+# --- objects: build/obj/KIND/PATH.o, by kind of program -----------------------------------------
+define kind
+build/obj/$(1)/%.o: %.c $(RULES)
+	$$(call do,$(2),$(3) -c -o $$@ $$<)
+build/obj/$(1)/%.S.o: %.S $(RULES)
+	$$(call do,$(2),$(3) -c -o $$@ $$<)
+endef
+$(eval $(call kind,kernel,CC  ,$$(CC) $$(KFLAGS)))
+$(eval $(call kind,kernel-bugs,CC  ,$$(CC) $$(KFLAGS) -DKATYDID_BUGS))
+$(eval $(call kind,guest,CC  ,$$(MUSL) $$(UFLAGS)))
+$(eval $(call kind,guest-bugs,CC  ,$$(MUSL) $$(UFLAGS) -DKATYDID_BUGS))
+$(eval $(call kind,host,HOST,$$(HOSTCC) $$(HFLAGS)))
+$(eval $(call kind,bugs,HOST,$$(HOSTCC) $$(HFLAGS) -DKATYDID_BUGS))
+$(eval $(call kind,asan,HOST,$$(HOSTCC) $$(HFLAGS) -O1 -DKATYDID_BUGS $$(SANITIZE)))
+$(eval $(call kind,coverage,HOST,$$(HOSTCC) $$(HFLAGS) -O0 $$(if $$(filter disk/%.c,$$<),--coverage) \
+    -DKATYDID_BUGS -DKATYDID_COVERAGE))
+build/obj/guest/user/store/%.o build/obj/guest/disk/%.o build/obj/guest-bugs/%.o: UFLAGS += -Idisk
+build/obj/guest/tests/guest/%.o: UFLAGS += -Itests/guest/lib
+build/obj/guest/tests/same/%.o build/obj/guest/tests/history/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
+build/obj/guest/tests/disk/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
+build/obj/guest/tests/bench/%.o build/obj/guest/tests/crash/%.o: UFLAGS += -I.
+# -iquote: the names of the kernel's headers must not hide those of the C library
+build/obj/host/tests/host/test_kernel.o: HFLAGS += -iquote kernel -Iarch/x86_64
+PARSERS := -I. -iquote kernel -iquote arch/x86_64 -Iarch/x86_64
+build/obj/asan/tests/host/test_parsers.o: HFLAGS += $(PARSERS)
+
+# --- the kernel: linked twice, so that it can hold its own symbol table -------------------------
+KERNEL_OBJECTS := $(call objects,kernel,$(KERNEL_SOURCES))
+build/symbols0.S: scripts/mksymbols
+	@mkdir -p $(@D)
+	@scripts/mksymbols </dev/null >$@
+build/symbols1.S: build/kernel.pass1.elf scripts/mksymbols
+	@$(NM) -n $< | scripts/mksymbols >$@
+build/symbols%.o: build/symbols%.S
+	$(call do,AS  ,$(CC) -c -o $@ $<)
+build/kernel.pass1.elf: $(KERNEL_OBJECTS) build/symbols0.o $(KERNEL_LD)
+	$(call do,LINK,$(KLINK))
+build/kernel.elf: $(KERNEL_OBJECTS) build/symbols1.o $(KERNEL_LD)
+	$(call do,LINK,$(KLINK))
+	@$(NM) -n $@ | scripts/mksymbols | cmp -s - build/symbols1.S || \
+	    { echo "$@: the symbol table moved code; place .rodata behind .text" >&2; rm -f $@; false; }
+# with planted bugs and a stale-TLB checker (kernel/base/bug.h)
+build/bugs/kernel.elf: $(call objects,kernel-bugs,$(KERNEL_SOURCES)) build/symbols0.o $(KERNEL_LD)
+	$(call do,LINK,$(KLINK))
+
+# --- programs of the guest -----------------------------------------------------------------------
+build/libpstore.a: $(call objects,guest,$(PSTORE_SOURCES))
+	$(call do,AR  ,$(ARCHIVE))
+$(foreach file,$(FILE_PROGRAMS),$(eval build/user/$(notdir $(file:.c=)): $(call objects,guest,$(file))))
+$(foreach folder,$(FOLDER_PROGRAMS),\
+    $(eval build/user/$(notdir $(folder)): $(call objects,guest,$(wildcard $(folder)/*.c))))
+$(foreach file,$(GUEST_SOURCES),$(eval build/tests/guest/$(notdir $(file:.c=)): $(call objects,guest,$(file))))
+build/user/store: $(call objects,guest,$(DISK_SOURCES))
+build/tests/guest/kernel_history: $(call objects,guest,tests/history/check.c)
+build/tests/same/guest: $(call objects,guest,$(SAME_SOURCES))
+# the store manager with planted bugs (disk/bug.h), for controls that must fail
+build/bugs/store: $(call objects,guest-bugs,$(wildcard user/store/*.c) $(DISK_SOURCES))
+$(USER_PROGRAMS) $(GUEST_TESTS) build/tests/same/guest build/bugs/store: build/libpstore.a
+	$(call do,LINK,$(ULINK))
+build/initrd.tar: $(USER_PROGRAMS)
+	@rm -rf build/initrd && mkdir -p build/initrd/bin build/initrd/etc
+	@for p in $^; do $(STRIP) -o build/initrd/bin/$${p##*/} $$p || exit 1; done
+	$(call do,TAR ,tar --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 \
+	    -C build/initrd -cf $@ bin etc)
+
+# --- programs of the host ------------------------------------------------------------------------
+build/host/kstore: $(call objects,host,$(KSTORE_SOURCES))
+build/tests/asan/kstore: $(call objects,asan,$(KSTORE_SOURCES))
+build/bugs/kreplay: $(call objects,bugs,disk/tools/kreplay.c $(DISK_SOURCES))
+build/tests/same/host: $(call objects,host,$(SAME_SOURCES))
+build/tests/host/test_parsers: $(call objects,asan,tests/host/test_parsers.c)
+build/tests/disk/test_hostile: $(call objects,asan,$(DISK_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
+build/tests/host/test_parsers build/tests/disk/test_hostile build/tests/asan/kstore: HLINK += $(SANITIZE)
+build/host/kstore build/tests/asan/kstore build/bugs/kreplay build/tests/same/host build/tests/host/test_parsers:
+	$(call do,LINK,$(HLINK) -lm)
+build/host/%: build/obj/host/disk/tools/%.o $(call objects,host,$(DISK_SOURCES))
+	$(call do,LINK,$(HLINK))
+build/tests/disk/test_hostile: build/tests/disk/%: build/obj/asan/tests/disk/%.o
+	$(call do,LINK,$(HLINK) -lcmocka)
+build/tests/disk/%: build/obj/bugs/tests/disk/%.o \
+        $(call objects,bugs,$(DISK_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
+	$(call do,LINK,$(HLINK) -lcmocka)
+build/coverage/%: build/obj/coverage/tests/disk/%.o \
+        $(call objects,coverage,$(DISK_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
+	$(call do,LINK,$(HLINK) --coverage -lcmocka)
+build/host/parts.a: $(call objects,host,$(HOST_TEST_PARTS))
+	$(call do,AR  ,$(ARCHIVE))
+build/tests/host/test_history: $(call objects,host,tests/history/check.c)
+build/tests/host/test_story: $(call objects,host,user/trace/story.c)
+build/tests/host/%: build/obj/host/tests/host/%.o build/host/parts.a
+	$(call do,LINK,$(HLINK) -lcmocka)
+build/tests/model: $(wildcard tests/model/*.h tests/model/*.cpp) $(RULES)
+	$(call do,HOST,$(HOSTCXX) -std=c++17 -O2 -Wall -Wextra -Werror -Wno-missing-field-initializers -o $@ \
+	    $(filter %.cpp,$^))
+# libFuzzer's targets: the kernel's parsers, with the machine replaced; disk/, and what makes its first inputs
+build/fuzz/parsers: tests/fuzz/parsers.c tests/host/kernel_names.h $(wildcard kernel/*/*.[ch] arch/*/*.[ch]) $(RULES)
+	$(call do,FUZZ,$(FUZZING) $(PARSERS) -DFUZZ_PARSERS -Wno-unknown-attributes -o $@ $<)
+build/fuzz/image: FUZZ := -DFUZZ_PART=HOSTILE_IMAGE
+build/fuzz/log: FUZZ := -DFUZZ_PART=HOSTILE_LOG
+build/fuzz/kcheck: FUZZ := -DFUZZ_KCHECK
+build/fuzz/corpus: FUZZ := -DFUZZ_CORPUS
+build/fuzz/corpus: FUZZING := $(HOSTCC) $(filter-out -MMD -MP,$(HFLAGS))
+$(addprefix build/fuzz/,image log kcheck corpus): tests/fuzz/fuzz.c $(DISK_SOURCES) $(WORLD_PARTS) \
+        $(KCHECK_SOURCES) $(addprefix tests/disk/lib/,crew.c hostile.c) $(RULES)
+	$(call do,FUZZ,$(FUZZING) -DKATYDID_BUGS $(FUZZ) -o $@ $(filter %.c,$^) -lcmocka)
+
+-include $(shell find build/obj -name '*.d' 2>/dev/null)
