@@ -20,7 +20,10 @@
     X(HELD_FORGOTTEN, "BUG_HELD_FORGOTTEN", "E3: eviction leaves EMPTY in active views") \
     X(EVICT_NO_IPI, "BUG_EVICT_NO_IPI", "E4: the frame is freed before any shootdown") \
     X(GC_SNAPSHOT, "BUG_GC_SNAPSHOT", "an old version is freed though a snapshot needs it") \
-    X(GC_NO_IPI, "-", "an old version is freed without shootdown") \
+    X(EVICT_SNAPSHOT, "TEXT_EVICT_SNAPSHOT", "E3 leaves the entries of snapshots alone") \
+    X(SUPPLY_SEQUENCE, "TEXT_SUPPLY_SEQUENCE", "a page that is supplied again is older than every snapshot") \
+    X(GC_KEEPS, "BUG_GC_KEEPS", "a version is handed on to a snapshot that does not need it") \
+    X(GC_NO_IPI, "BUG_GC_NO_IPI", "an old version is freed without shootdown") \
     X(SNAP_NO_MASK, "TEXT_SNAP_NO_MASK", "F3: a version is mapped, the mask is not told") \
     X(SNAP_RIGHT, "TEXT_SNAP_RIGHT", "R2: a snapshot's PTE is a right") \
     X(TWO_STEPS, "TEXT_PUBLISHED_FIRST", "C7: `published` moves before the pages do") \
@@ -55,7 +58,7 @@
     X(LOCK_NEWCOMERS, "BUG_LOCK_NEWCOMERS", "who comes while a container is drained is let in") \
     X(LOCK_DRAINS, "BUG_LOCK_DRAINS", "an end does not leave `drains`") \
     X(LOCK_UNTOUCHED, "BUG_LOCK_UNTOUCHED", "a view that waits for its first lock keeps its rights") \
-    X(TICKET_LATE, "-", "B1: the ticket is written when the view is active already, and counts as untouched") \
+    X(TICKET_LATE, "TEXT_TICKET_LATE", "B1: the ticket is written when the view is active, and counts as untouched") \
     X(LOCK_UNFAIR, "TEXT_CLOCK_UNFAIR", "a container lock is taken by whoever comes, not by the head") \
     X(LOCK_FIRST_WALK, "TEXT_LOCK_FIRST_WALK", "a shared lock's first walk lets writers in beside others") \
     X(ENTER_NO_FLUSH, "BUG_ENTER_NO_FLUSH", "a thread enters its other view with the TLB of the first") \

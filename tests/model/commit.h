@@ -2,10 +2,10 @@
  * commit.h - commit (C1..C8, both sides) and abort (A1..A5), and the manager.
  */
 #pragma once
-#include "spill.h"
+#include "version.h"
 
-struct Commit : Spill {
-    using Spill::Spill;
+struct Commit : Versions {
+    using Versions::Versions;
 
     void commit(int v)
     {
@@ -57,7 +57,7 @@ struct Commit : Spill {
                     drop_copy(v, p, "C8 drops an unchanged copy");
                     return;
                 }
-        if (V.pc == C8)
+        if (V.pc == C8 && snapshot_ended(v))
             step(true, "C8 ends", v, -1, [&](State &s) {
                 View &n = s.v[v];
                 Txn &t = s.t[token(s, v)];
@@ -70,7 +70,7 @@ struct Commit : Spill {
                         if (t.wrote >> p & 1) s.pool++;
                 if (n.owed || locks_wanted(s, v)) give_up_rights(s, v);
                 n.owed = 0;
-                n.snap1 = 0;
+                n.snap1 = n.left = 0;
                 if (on(TEXT_C8_ORDER)) {
                     wake_waiters(s, v);
                     n.pc = C8IDLE;
@@ -91,7 +91,7 @@ struct Commit : Spill {
         n.waits = 0;
         n.number++;
         n.pc = NEXT;
-        n.late = n.untouched = 0;
+        n.late = n.untouched = n.cursor = n.logged = 0;
         if (n.killed) vanish(s, v);
         if (!on(TEXT_C8_ORDER)) idle(s, v);
     }
@@ -133,6 +133,7 @@ struct Commit : Spill {
                     });
                 return;
             }
+        if (!snapshot_ended(v)) return;
         step(true, "A4 idle, wakes", v, -1, [&](State &s) {
             View &n = s.v[v];
             Txn &t = s.t[token(s, v)];
@@ -158,7 +159,7 @@ struct Commit : Spill {
             asks_over(n);
             n.state = IDLE;
             n.owed = n.waits = n.doom = n.snap1 = n.page = n.want = n.cand = n.block = n.op =
-                n.woken = n.upgrade = n.late = n.untouched = n.clock = 0;
+                n.woken = n.upgrade = n.late = n.untouched = n.clock = n.cursor = n.logged = n.left = 0;
             n.pc = NEXT;
             if (n.killed) { vanish(s, v); }
             if (retry && sc.suspends && v < 2 && !finished(s, 1 - v))
@@ -171,7 +172,7 @@ struct Commit : Spill {
     void manager()
     {
         const State &S = *cur;
-        if (S.dead) return;
+        if (S.dead || S.death.pc) return; /* KD_OBJECT_DESTROY holds commits */
         if (S.mpc && S.queued && !S.grouped2 && !S.failed && sc.overlap)
             step(true, "C4 takes the next group", -1, -1,
                  [&](State &s) { take_group(s, s.group2, s.grouped2); });
@@ -196,6 +197,7 @@ struct Commit : Spill {
             });
             break;
         case 1:
+            if (sc.destroys && tells()) break;
             if (S.flushfails)
                 step(false, "C5 the flush fails", -1, -1, [&](State &s) {
                     s.flushfails--;
@@ -235,6 +237,7 @@ struct Commit : Spill {
             });
             break;
         case 4:
+            if (releases()) break;
             for (int i = 0; i < S.grouped; i++)
                 for (int p = 0; p < sc.pages; p++)
                     if (S.p[p].writer1 == S.group[i] + 1 &&
@@ -253,6 +256,46 @@ struct Commit : Spill {
                 s.flushed2 = 0;
             });
         }
+    }
+    /* KD_TXN_DIFF, a copy for each call, in the order of the list of copies: that of their first stores. */
+    bool tells()
+    {
+        for (int i = 0; i < cur->grouped; i++) {
+            int v = cur->group[i], place = 0;
+            const View &V = cur->v[v];
+            const std::string &b = body(*cur, v);
+            for (size_t k = 0; k + 1 < b.size(); k += 2) {
+                int p = b[k + 1] - '0';
+                if (b[k] != 'w' || !V.copy1[p] || (b.find(b.substr(k, 2)) != k)) continue;
+                bool next = on(TEXT_DIFF_PLACE) ? place == V.cursor : !(V.logged >> p & 1);
+                place++;
+                if (!next) continue;
+                step(true, "C4 KD_TXN_DIFF tells a copy", v, p, [&](State &s) {
+                    s.v[v].logged |= 1 << p;
+                    s.v[v].cursor += on(TEXT_DIFF_PLACE);
+                });
+                return true;
+            }
+        }
+        return false;
+    }
+    /* C7, pass 2: for each page in one section `writer` goes, and the version is handed on. */
+    bool releases()
+    {
+        const State &S = *cur;
+        for (int p = 0; p < sc.pages; p++)
+            for (int i = 0; i < NOLD; i++) {
+                if (!S.p[p].old[i].frame1 || S.p[p].old[i].keeper1 != PUBLISHER) continue;
+                if (!S.p[p].lock && !S.gc.pc)
+                    step(true, "C7 writer = none, hands a version on", -1, p, [&](State &s) {
+                        for (int k = 0; k < s.grouped; k++)
+                            if (s.p[p].writer1 == s.group[k] + 1 && s.t[token(s, s.group[k])].wrote >> p & 1)
+                                s.p[p].writer1 = 0;
+                        hand_on(s, p, i);
+                    });
+                return true;
+            }
+        return false;
     }
     /* One number for a group: the kernel publishes it in one step. */
     void take_group(State &s, u8 *group, u8 &n)
@@ -287,13 +330,19 @@ struct Commit : Spill {
                     return;
                 }
                 if (!S.v[v].copy1[p] ||
-                    (!(S.t[token(S, v)].wrote >> p & 1) && !on(TEXT_EMPTY_DIFF)))
+                    (!(S.t[token(S, v)].wrote >> p & 1) && !on(TEXT_EMPTY_DIFF)) ||
+                    (sc.destroys && !(S.v[v].logged >> p & 1)))
                     continue;
                 if (!S.p[p].lock) step(true, "C7 flips", v, p, [&](State &s) { flip(s, v, p); });
                 return;
             }
-        step(true, on(BUG_PUBLISH_EARLY) ? "C7 all flipped, flush next" : "C7 all flipped", -1, -1,
-             [&](State &s) { s.mpc = on(BUG_PUBLISH_EARLY) ? 1 : 3; });
+        step(true, on(BUG_PUBLISH_EARLY) ? "C7 all flipped, flush next" : "C7 all flipped", -1, -1, [&](State &s) {
+            s.mpc = on(BUG_PUBLISH_EARLY) ? 1 : 3;
+            for (int i = 0; i < s.grouped; i++)
+                for (int p = 0; p < sc.pages; p++)
+                    if (s.v[s.group[i]].copy1[p] && s.t[token(s, s.group[i])].wrote >> p & 1)
+                        fail("(6) a part of a committed transaction is lost");
+        });
     }
     void flip(State &s, int v, int p)
     {
@@ -315,11 +364,11 @@ struct Commit : Spill {
                     g.csn <= s.v[u].snap1 - 1 && s.v[u].snap1 - 1 < csn)
                     keep = true;
         }
-        if (keep) {
-            Version *o = g.old;
-            while (o->frame1) o++;
-            *o = {g.frame1, g.csn, (u8)csn};
-            if (o == g.old + NOLD - 1) fail("model: too many old versions");
+        if (!g.frame1) g.lost |= keep; /* its base went while it was spilled */
+        else if (keep) add(s, p, csn);
+        if (g.asked) { /* the manager may find it here, and not answer */
+            g.asked = g.read1 = g.readcsn = 0;
+            wake_for_page(s, p, false);
         }
         int old = g.frame1 - 1;
         g.frame1 = n.copy1[p];
@@ -333,7 +382,7 @@ struct Commit : Spill {
             n.credits--;
             s.consumed++;
         }
-        if (!keep) {
+        if (!keep && old >= 0) {
             for (int u = 0; u < views; u++)
                 if (snapshot_view(u) && s.v[u].pte[p].right && s.v[u].pte[p].frame == old) {
                     set_empty(s.v[u].pte[p]);

@@ -12,6 +12,7 @@ struct Fault : Ask {
 
     virtual void spill_asks(int v) = 0; /* spill.h */
     virtual void bring_asks(int v) = 0;
+    virtual int find_version(const State &s, int v, int p) const = 0; /* version.h */
 
     void fault(int v)
     {
@@ -40,6 +41,10 @@ struct Fault : Ask {
             step(true, "F1 manager is dead", v, p, [&](State &s) { s.v[v].doom = MANAGER_DEAD; });
             return;
         }
+        if (cur->gone >> p & 1) {
+            step(true, "F1 its object is destroyed", v, p, [&](State &s) { s.v[v].doom = REFUSED; });
+            return;
+        }
         if (V.pte[p].right == SPILLED) {
             bring_asks(v);
             return;
@@ -54,7 +59,8 @@ struct Fault : Ask {
             });
             return;
         }
-        if (!g.frame1) {
+        bool old = snapshot_view(v) && g.csn > V.snap1 - 1; /* it needs an old version, resident or not */
+        if (!g.frame1 && !old) {
             step(true, "F2 asks for the page", v, p, [&](State &s) {
                 s.p[p].asked = 1;
                 s.v[v].woken = 0;
@@ -121,14 +127,6 @@ struct Fault : Ask {
         if (!on(TEXT_SNAP_NO_MASK)) s.p[p].mask |= 1 << v;
         s.v[v].pc = USER;
         s.v[v].cand = 0;
-    }
-    int find_version(const State &s, int v, int p)
-    {
-        const Page &g = s.p[p];
-        int csn = s.v[v].snap1 - 1;
-        for (auto &o : g.old)
-            if (o.frame1 && o.csn <= csn && csn < o.until) return o.frame1 - 1;
-        return g.csn <= csn ? g.frame1 - 1 : -1;
     }
     enum { WEIGHTED_ABORTS = 4 };
     int weight_now(const State &s, int v) const
@@ -378,7 +376,6 @@ struct Fault : Ask {
                 credit_leave(s, v);
             }
             n.told &= ~(1 << p);
-            if (on(BUG_SPILL_TOLD)) n.told |= 1 << p;
             s.p[p].log1 = 0;
             int f = frame_new(s);
             s.f[f].content = s.f[g.frame1 - 1].content;

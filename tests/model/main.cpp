@@ -251,6 +251,49 @@ static std::vector<Scenario> scenarios()
         s.spills = s.deaths = 1;
     }
     {
+        auto &s = add("spill6", "a copy comes back while its base is evicted", {{"w0w1r0w0"}, {"r0"}});
+        s.spills = s.evictions = 1;
+    }
+    {
+        auto &s = add("spill7", "the same, and snapshots have the page mapped", {{"w0w1r0"}, {"Sr0r0", "Sr0"}});
+        s.spills = s.evictions = 1;
+    }
+    {
+        auto &s = add("spill8", "the manager asks to be asked again", {{"w0w1r0"}, {"r0"}});
+        s.spills = 2;
+    }
+    add("tell", "begin's own words lie in the store", {{"r0", "t0L0r1"}, {"L0w1"}});
+    {
+        auto &s = add("destroy", "an object is destroyed between two calls that tell a commit", {{"w0w1"}, {"r1r0w0"}, {"r1"}});
+        s.destroys = 1;
+    }
+    {
+        auto &s = add("old", "two snapshots of a page that is committed again and again", {{"w0", "w0", "w0"}, {"Sr0"}, {"Sr0"}});
+        s.pages = 1;
+    }
+    {
+        auto &s = add("old2", "three snapshots", {{"w0", "w0"}, {"Sr0"}, {"Sr0"}, {"Sr0"}});
+        s.pages = 1;
+    }
+    {
+        auto &s = add("old3", "the same of two pages", {{"w0w1", "w0"}, {"Sr0r1"}, {"Sr1"}});
+        s.cpu = {0, 1, 1};
+    }
+    {
+        auto &s = add("old4", "pages with old versions go out", {{"w0", "w0"}, {"Sr0r0"}, {"Sr0"}});
+        s.pages = 1;
+        s.evictions = 2;
+    }
+    {
+        auto &s = add("old5", "the same, and readers", {{"w0", "r0w0"}, {"Sr0r0"}, {"r0r0"}});
+        s.pages = 1;
+        s.evictions = 1;
+    }
+    {
+        auto &s = add("old6", "a snapshot of two is over its budget", {{"w0", "w0"}, {"Sr0r0"}, {"Sr0r0"}});
+        s.pages = s.stales = 1;
+    }
+    {
         auto &s = add("suspend", "a thread with two views, one of them suspended, and another thread",
                       {{"r0w0"}, {"w0r1"}, {"w1"}});
         s.suspends = 2;

@@ -86,8 +86,8 @@ struct Model : Commit {
             hold_try(v, kind);
             return;
         }
-        if (kind == 'k' || kind == 'q') {
-            kernel_copy(v, p, kind == 'k');
+        if (kind == 'k' || kind == 'q' || kind == 't') { /* t: begin's own */
+            kernel_copy(v, p, kind != 'q');
             return;
         }
         const Cpu &k = cur->c[V.cpu];
@@ -208,7 +208,12 @@ struct Model : Commit {
         }
         if (cur->dead && !on(TEXT_DOOM_ONCE))
             return; /* no transaction begins with rights to a dead manager's pages */
-        bool snap = snapshot_view(v);
+        bool snap = snapshot_view(v), tells_store = body(*cur, v)[0] == 't';
+        if (tells_store && !on(TEXT_TICKET_LATE)) {
+            step(true, "begin is refused: its words lie in the store", v, -1,
+                 [&](State &s) { s.v[v].number++; });
+            return;
+        }
         step(true, snap ? "begins a snapshot" : "begins", v, -1, [&](State &s) {
             View &n = s.v[v];
             Txn &t = s.t[token(s, v)];
@@ -219,7 +224,7 @@ struct Model : Commit {
             if (s.drains >> v & 1) fail("(10) a transaction begins as one that is waited for");
             n.op = n.copying1 = 0;
             n.late = s.drainer1 && !s.firstwalk;
-            n.untouched = body(s, v)[0] == 'L' || body(s, v)[0] == 'M';
+            n.untouched = tells_store || body(s, v)[0] == 'L' || body(s, v)[0] == 'M';
             n.state = ACTIVE;
             n.pc = USER;
             n.epoch = s.epoch;
@@ -261,7 +266,7 @@ struct Model : Commit {
                     int f = frame_new(s);
                     s.f[f].content = g.home;
                     s.p[p].frame1 = f + 1;
-                    s.p[p].csn = g.homecsn;
+                    s.p[p].csn = on(TEXT_SUPPLY_SEQUENCE) ? 0 : g.homecsn;
                     s.p[p].asked = 0;
                     for (int v = 0; v < views; v++)
                         if (s.v[v].pc == PAGEWAIT && s.v[v].page == p) s.v[v].woken = 1;
@@ -290,7 +295,7 @@ struct Model : Commit {
             for (int p = 0; p < sc.pages; p++) {
                 const Page &g = S.p[p];
                 bool in_use = g.writer1 && S.v[g.writer1 - 1].pte[p].right != SPILLED;
-                if (!g.frame1 || g.dirty || in_use || g.lock || g.old[0].frame1) continue;
+                if (!g.frame1 || g.dirty || in_use || g.lock) continue;
                 step(false, "E1 picks", -1, p, [&](State &s) {
                     s.evictions--;
                     s.p[p].lock = LOCK_EVICT;
@@ -302,7 +307,13 @@ struct Model : Commit {
                 View &o = s.v[w];
                 Pte &t = o.pte[e.page];
                 s.evict.cand &= ~(1 << w);
-                if (t.right != SHARED) return;
+                if (t.right == COPY || t.right == FROZEN) {
+                    s.evict.index = !on(TEXT_EVICT_COPY); /* it came back since E1: the page stays */
+                    if (s.evict.index) return;
+                } else if (t.right != SHARED || t.frame != s.p[e.page].frame1 - 1 ||
+                           (snapshot_view(w) && on(TEXT_EVICT_SNAPSHOT))) {
+                    return; /* nothing, or a snapshot's entry for an old version */
+                }
                 if (in_tlb(t)) {
                     s.evict.shoot |= 1 << o.cpu;
                     o.stale = 1;
@@ -315,12 +326,18 @@ struct Model : Commit {
             });
         if (e.pc == 1 && !e.cand)
             step(true, "E3 shootdown", -1, e.page, [&](State &s) {
-                if (!on(BUG_EVICT_NO_IPI)) send(s, IPI_EVICT, e.shoot);
+                if (!on(BUG_EVICT_NO_IPI) && !(e.index && on(TEXT_EVICT_STAYS))) send(s, IPI_EVICT, e.shoot);
                 s.evict.pc = 2;
             });
         if (e.pc == 2 && !awaited(S, IPI_EVICT))
-            step(true, "E4 frees", -1, e.page, [&](State &s) {
+            step(true, e.index ? "E4 the page stays" : "E4 frees", -1, e.page, [&](State &s) {
                 Page &g = s.p[e.page];
+                bool stays = e.index;
+                if (stays) {
+                    g.lock = 0;
+                    s.evict = {};
+                    return;
+                }
                 int f = g.frame1 - 1;
                 g.frame1 = 0;
                 g.lock = 0;
@@ -331,48 +348,6 @@ struct Model : Commit {
                 s.evict = {};
             });
     }
-    void collector()
-    { /* frees old versions that no registered snapshot needs */
-        const State &S = *cur;
-        const Sweep &e = S.gc;
-        if (e.pc == 0)
-            for (int p = 0; p < sc.pages; p++)
-                for (int i = 0; i < NOLD; i++) {
-                    const Version &o = S.p[p].old[i];
-                    if (!o.frame1 || o.until > S.published || S.p[p].lock) continue;
-                    bool needed = false;
-                    for (int v = 0; v < views; v++)
-                        if (S.v[v].snap1 && !S.v[v].expired && S.v[v].pc != SNAP2 &&
-                            o.csn <= S.v[v].snap1 - 1 && S.v[v].snap1 - 1 < o.until)
-                            needed = true;
-                    if (needed && !on(BUG_GC_SNAPSHOT)) continue;
-                    step(true, "GC unmaps a version", -1, p, [&](State &s) {
-                        s.p[p].lock = LOCK_GC;
-                        s.gc = {1, (u8)p, 0, 0, (u8)i};
-                        for (int v = 0; v < views; v++) {
-                            Pte &t = s.v[v].pte[p];
-                            if (!(s.p[p].mask >> v & 1) || t.right == EMPTY ||
-                                t.frame != o.frame1 - 1)
-                                continue;
-                            set_empty(t);
-                            s.gc.shoot |= 1 << s.v[v].cpu;
-                            s.v[v].stale = 1;
-                        }
-                        send(s, IPI_GC, s.gc.shoot);
-                    });
-                    return;
-                }
-        if (e.pc == 1 && !awaited(S, IPI_GC))
-            step(true, "GC frees a version", -1, e.page, [&](State &s) {
-                Page &g = s.p[e.page];
-                frame_free(s, g.old[e.index].frame1 - 1);
-                for (int i = e.index; i < NOLD; i++)
-                    g.old[i] = i + 1 < NOLD ? g.old[i + 1] : Version{};
-                g.lock = 0;
-                s.gc = {};
-            });
-    }
-
     /* ---- deaths ---- */
     void clock_hand()
     { /* the replacement clock: A into USED, no flush */
@@ -405,12 +380,68 @@ struct Model : Commit {
                     }
                 });
     }
-    void doom_for_death(State &s, int v)
+    void doom_for_death(State &s, int v, Doom doom)
     {
         if (s.v[v].state == ACTIVE && !s.v[v].doom) {
-            s.v[v].doom = MANAGER_DEAD;
+            s.v[v].doom = doom;
             s.v[v].woken = 1;
         }
+    }
+    void sweep_unmaps(State &s, int p, Doom doom)
+    {
+        s.p[p].lock = LOCK_DEATH;
+        s.death.shoot = 0;
+        for (int v = 0; v < views; v++) {
+            Pte &t = s.v[v].pte[p];
+            if (t.right == EMPTY || on(BUG_DEATH_KEEPS)) continue;
+            if (in_tlb(t)) {
+                s.death.shoot |= 1 << s.v[v].cpu;
+                s.v[v].stale = 1;
+            }
+            set_empty(t);
+            if (!on(TEXT_DOOM_ONCE)) doom_for_death(s, v, doom);
+        }
+        send(s, IPI_DEATH, s.death.shoot);
+    }
+    void sweep_frees(State &s, int p)
+    {
+        Page &g = s.p[p];
+        if (g.frame1) frame_free(s, g.frame1 - 1);
+        for (auto &o : g.old)
+            if (o.frame1) frame_free(s, o.frame1 - 1);
+        for (int v = 0; v < views; v++)
+            if (s.v[v].copy1[p]) {
+                frame_free(s, s.v[v].copy1[p] - 1);
+                s.v[v].copy1[p] = 0;
+                if (sc.credits) {
+                    s.v[v].credits--;
+                    s.pool++;
+                    wake_credit(s);
+                }
+            }
+        memset(g.old, 0, sizeof g.old);
+        g.frame1 = g.writer1 = g.mask = g.lock = g.dirty = g.asked = g.csn = 0;
+        g.log1 = g.away = g.read1 = g.readcsn = g.stale = 0;
+    }
+    /* The manager destroys the object of page 0, between its calls; the history is about the other one then. */
+    void destroys()
+    {
+        const State &S = *cur;
+        bool calls = S.mpc >= 2;
+        if (S.destroys && !S.death.pc && !calls && !S.p[0].lock)
+            step(false, "KD_OBJECT_DESTROY unmaps", -1, 0, [&](State &s) {
+                s.destroys--;
+                s.gone = 1;
+                s.death.pc = 4;
+                sweep_unmaps(s, 0, REFUSED);
+            });
+        if (S.death.pc == 4 && !calls && !awaited(S, IPI_DEATH))
+            step(true, "KD_OBJECT_DESTROY frees", -1, 0, [&](State &s) {
+                sweep_frees(s, 0);
+                s.death = {};
+                for (auto &t : s.t) t.wrote &= ~1, t.reads[0] = 0;
+                for (int v = 0; v < views; v++) s.v[v].woken = 1;
+            });
     }
     void manager_death()
     {
@@ -429,7 +460,7 @@ struct Model : Commit {
                     lock_wake(s); /* container_lock_dead */
                     for (int v = 0; v < views; v++) {
                         s.v[v].handnum = s.v[v].handpage = 0;
-                        if (s.v[v].pc != ASKWAIT) doom_for_death(s, v);
+                        if (s.v[v].pc != ASKWAIT) doom_for_death(s, v, MANAGER_DEAD);
                         else s.v[v].woken = !on(BUG_ASK_DEAD); /* asks_look_again */
                         if (s.v[v].state == COMMITTING &&
                             (s.v[v].pc == CSLEEP || (s.v[v].pc == C3 && !on(TEXT_C3_DEAD))) &&
@@ -441,40 +472,12 @@ struct Model : Commit {
         }
         if (d.pc == 1 && !S.p[d.page].lock)
             step(true, "death: unmaps", -1, d.page, [&](State &s) {
-                s.p[d.page].lock = LOCK_DEATH;
-                s.death.shoot = 0;
+                sweep_unmaps(s, d.page, MANAGER_DEAD);
                 s.death.pc = 2;
-                for (int v = 0; v < views; v++) {
-                    Pte &t = s.v[v].pte[d.page];
-                    if (t.right == EMPTY || on(BUG_DEATH_KEEPS)) continue;
-                    if (in_tlb(t)) {
-                        s.death.shoot |= 1 << s.v[v].cpu;
-                        s.v[v].stale = 1;
-                    }
-                    set_empty(t);
-                    if (!on(TEXT_DOOM_ONCE)) doom_for_death(s, v);
-                }
-                send(s, IPI_DEATH, s.death.shoot);
             });
         if (d.pc == 2 && !awaited(S, IPI_DEATH))
             step(true, "death: frees", -1, d.page, [&](State &s) {
-                Page &g = s.p[d.page];
-                if (g.frame1) frame_free(s, g.frame1 - 1);
-                for (auto &o : g.old)
-                    if (o.frame1) frame_free(s, o.frame1 - 1);
-                for (int v = 0; v < views; v++)
-                    if (s.v[v].copy1[d.page]) {
-                        frame_free(s, s.v[v].copy1[d.page] - 1);
-                        s.v[v].copy1[d.page] = 0;
-                        if (sc.credits) {
-                            s.v[v].credits--;
-                            s.pool++;
-                            wake_credit(s);
-                        }
-                    }
-                memset(g.old, 0, sizeof g.old);
-                g.frame1 = g.writer1 = g.mask = g.lock = g.dirty = g.asked = g.csn = 0;
-                g.log1 = g.away = g.read1 = g.readcsn = g.stale = 0;
+                sweep_frees(s, d.page);
                 s.death.page++;
                 s.death.pc = s.death.page < sc.pages ? 1 : 3;
                 if (s.death.pc == 3) s.death.page = 0;
@@ -568,6 +571,7 @@ struct Model : Commit {
         stale();
         clock_hand();
         manager_death();
+        destroys();
         if (error.empty() && !progress) finish(s);
     }
 };

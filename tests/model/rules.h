@@ -83,6 +83,16 @@
     X(BUG_PUBLISH_EARLY, "publish before flush") \
     X(BUG_HELD_FORGOTTEN, "eviction leaves EMPTY in active views") \
     X(BUG_KERNEL_COPY, "a kernel copy round the user mapping does not set USED") \
+    X(TEXT_EVICT_COPY, "E3 turns whatever is present into HELD, the copy that came back since the look, too") \
+    X(TEXT_EVICT_STAYS, "a page that stays, as a copy came back, is unlocked before the shootdown") \
+    X(TEXT_EVICT_SNAPSHOT, "E3 leaves the entries of snapshots alone, as they are no rights") \
+    X(TEXT_SUPPLY_SEQUENCE, "a page that is supplied again is older than every snapshot") \
+    X(TEXT_TICKET_LATE, "begin writes the ticket into a page of the store, while it is `untouched`") \
+    X(TEXT_DIFF_PLACE, "KD_TXN_DIFF's cursor counts places in the list of copies") \
+    X(TEXT_GC_FIFO, "old versions stand in a FIFO, and its head decides") \
+    X(TEXT_GC_TWO_STEPS, "a snapshot finds that it has no version, and leaves the list later") \
+    X(BUG_GC_KEEPS, "a version is handed on to the next older snapshot, whether that needs it or not") \
+    X(BUG_GC_NO_IPI, "an old version is freed without shootdown") \
     X(BUG_NO_INVLPG, "invlpg skipped after the private copy") \
     X(BUG_UPGRADE_TAIL, "upgraders wait at the queue's tail") \
     X(BUG_NEW_TICKET, "a retry gets a new ticket") \
@@ -100,7 +110,7 @@
     X(BUG_NO_WANTX, "a retry does not take the page exclusively, and keeps its rights") \
     X(BUG_ACK_EARLY, "the commit is acknowledged before publication") \
     X(BUG_DEATH_KEEPS, "manager death drops frames without clearing PTEs") \
-    X(BUG_SPILL_TOLD, "a copy's record begins as it was left: it counts as told though it was not") \
+    X(BUG_SPILL_TOLD, "what was told, and not spilled, counts as told when its manager is asked again") \
     X(BUG_SPILL_NO_IPI, "SP2: the frame of a spilled copy is freed without shootdown") \
     X(BUG_SPILL_HELD, "C7: a spilled copy that is published leaves its record in the PTE") \
     X(BUG_SPILL_AWAY, "C7: an older version may come in place of a published spilled copy") \

@@ -11,6 +11,8 @@
 struct Spill : Fault {
     using Fault::Fault;
 
+    virtual void add(State &s, int p, int until) = 0; /* version.h */
+
     /* The owner's side: at a write fault with copies, and at a touch of what is spilled. */
     void spill_asks(int v)
     {
@@ -19,6 +21,7 @@ struct Spill : Fault {
         if (V.want == 1 && cur->spills && V.copy1[other])
             step(false, "SP asks its manager to take copies", v, -1, [&](State &s) {
                 s.spills--;
+                if (!on(BUG_SPILL_TOLD)) s.v[v].told = 0;
                 s.v[v].woken = s.v[v].waits = 0;
                 s.v[v].pc = SPILLASK;
             });
@@ -67,6 +70,11 @@ struct Spill : Fault {
             s.v[v].told = 0;
             s.v[v].pc = FAULT;
         });
+        if (cur->spills) /* what it read is not in its log; it is asked again */
+            step(false, "KD_TXN_REFUSE: EAGAIN", v, p, [&](State &s) {
+                s.p[p].log1 = 0;
+                s.v[v].pc = FAULT;
+            });
     }
     void away(State &s, int v, int p)
     { /* SP2, the shootdown with the view lock held; then the frame */
@@ -104,9 +112,7 @@ struct Spill : Fault {
         Page &g = s.p[p];
         int csn = s.t[token(s, v)].csn;
         if (g.frame1 && snapshots()) {
-            Version *o = g.old;
-            while (o->frame1) o++;
-            *o = {g.frame1, g.csn, (u8)csn};
+            add(s, p, csn);
         } else if (g.frame1) {
             frame_free(s, g.frame1 - 1);
         } else {

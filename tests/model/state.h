@@ -15,7 +15,7 @@ enum {
     NC = 2,
     NF = 9,
     NT = 8,
-    NOLD = 3
+    NOLD = 4
 }; /* views, pages, CPUs, frames, transactions, versions */
 enum Right : u8 { EMPTY, SHARED, COPY, FROZEN, HELD, SPILLED }; /* FROZEN: a COPY made read-only at C1 */
 enum ViewState : u8 { IDLE, ACTIVE, COMMITTING };
@@ -62,12 +62,14 @@ struct View {
     u8 state, pc, number, op, doom, owed, ticket, wantx, waits, woken, page, want, upgrade, cand,
         block, shoot, cpu, snap1, lastsnap1, stale, credits, answer, aborts, killed, expired, clock,
         rmw, epoch, copying1, untouched, late, then, asked, askpage1, askaccess, asknum, handnum, handpage,
-        told; /* told: pages whose copies the manager was told */
+        told /* pages whose copies the manager was told, to spill */,
+        cursor, logged /* of KD_TXN_DIFF: places in the list; pages that were told */,
+        left; /* a snapshot that looked for its versions and leaves the list later */
     u8 copy1[NP], allowed[NP];
     Pte pte[NP];
 };
 struct Version {
-    u8 frame1, csn, until;
+    u8 frame1, csn, until, keeper1; /* keeper1: the snapshot view that it is attached to, or PUBLISHER */
 };
 struct Page {
     u8 frame1, csn, writer1, mask, queue[NV], queued, lock, dirty, asked, home, homecsn,
@@ -88,7 +90,7 @@ struct Txn {
 }; /* before: transactions acknowledged before this one began */
 struct Sweep {
     u8 pc, page, cand, shoot, index;
-}; /* evictor, version collector, manager death */
+}; /* evictor, version collector, manager death; the evictor's index: the page stays */
 struct State {
     View v[NV];
     Page p[NP];
@@ -101,7 +103,8 @@ struct State {
         drains, firstwalk, again,
         clockqueue[NV],
         clockwaits, epoch, creditqueue[NV], creditwaits;
-    u8 evictions, kills, deaths, refusals, stales, spills, timeouts, suspends,
+    u8 evictions, kills, deaths, refusals, stales, spills, timeouts, suspends, destroys,
+        gone, /* pages of destroyed objects */
         entered; /* of views 0 and 1, if they are one thread's: the one that it runs */
 };
 enum { LOCK_EVICT = 10, LOCK_GC, LOCK_DEATH }; /* holders of a leaf lock other than view + 1 */
