@@ -1,10 +1,11 @@
 /*
  * check.c - kcheck: walks the kernel's structures and compares them with each other.
  *
- * For each page: masks against page tables (P3), writers against copies (P2), rights against locks of
- * the container, frames against the FIFO; for each view: copies against credits; without a transaction
- * it stands in no queue and has nothing in hand. Each leaf is looked at under its lock, so the check may
- * run beside everything else; it says what is wrong in the log and counts.
+ * For each page: masks against page tables (P3), writers against copies (P2), rights against locks
+ * of the container, frames against the evictor's lists, old versions against snapshots; for each
+ * view: copies against credits; without a transaction it stands in no queue and has nothing in
+ * hand. Each leaf is looked at under its lock, so the check may run beside everything else; it says
+ * what is wrong in the log and counts.
  */
 #include "store/view.h"
 
@@ -73,6 +74,9 @@ static unsigned check_leaf(struct leaf *l)
             lock_release(&v->lock);
         }
         w.view = NULL;
+        const char *wrong = p->versions ? version_check_page(l, p) : NULL;
+        if (wrong)
+            complain(&w, wrong, at);
         if ((p->mask.word[0] & ~l->users.word[0]) | (p->mask.word[1] & ~l->users.word[1]))
             complain(&w, "a mask is not in its leaf's sum", at);
         if (writable >= 0 && rights > 1)
@@ -80,7 +84,7 @@ static unsigned check_leaf(struct leaf *l)
         if (p->flags & PAGE_AWAY && p->frame && !(p->flags & PAGE_FILLING))
             complain(&w, "resident and away", at);
         if (page_resident(p) && p->frame->owner != l)
-            complain(&w, "a resident page is not in the FIFO", at);
+            complain(&w, "a resident page is in no list of the evictor", at);
         if (p->flags & PAGE_DIRTY && !page_resident(p))
             complain(&w, "dirty and not resident (P4)", at);
     }
@@ -97,6 +101,12 @@ int kcheck(void)
 {
     unsigned errors = 0;
     object_for_each_leaf(check_one, &errors);
+    const char *wrong = version_check();
+    if (wrong) {
+        struct walk w = {0};
+        complain(&w, wrong, 0);
+        errors += w.errors;
+    }
     for (int i = 0; i < KD_VIEW_MAX; i++) {
         struct walk w = {.view = &views[i]};
         lock_acquire(&views[i].lock);

@@ -432,11 +432,8 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
     lock_release(&v->lock);
     if (!vmask_only(&p->mask, v->id))
         snapshots_owe(p, c->at);
-    if (c->frame) {
-        c->next = p->versions;
-        p->versions = c;
-        version_add(c);
-    }
+    if (c->frame)
+        version_add(p, c);
     if (BUG(WRITER_AT_FLIP))
         p->writer = WRITER_NONE;
     lock_release(&l->lock);
@@ -462,7 +459,7 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
     return chain;
 }
 
-/* Pass 2: others may have the page now. */
+/* Pass 2: others may have the page now, and the version that it superseded goes to who needs it. */
 static void publish_release(struct copy *c)
 {
     lock_acquire(&c->leaf->lock);
@@ -472,7 +469,9 @@ static void publish_release(struct copy *c)
         waiters_wake(p);
     }
     struct leaf *l = c->leaf;
-    if (!c->frame)
+    if (c->frame)
+        version_release(c);
+    else
         copy_free(c); /* there was no old version in memory */
     lock_release(&l->lock);
 }
@@ -505,7 +504,7 @@ static long txn_publish(vaddr_t at, uint64_t count_views)
         next = c->chain;
         publish_release(c);
     }
-    version_publish_end(sequence); /* from here on the records may go */
+    version_publish_end();
     for (uint64_t i = 0; i < count_views; i++) {
         struct view *v = &views[list[i].view];
         (BUG(C8_CREDITS) ? credit_return : credit_consume)(v->enlisted, v->logged - v->logged_spilled);

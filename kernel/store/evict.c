@@ -16,7 +16,7 @@
  * READY or LAUNDRY. Moving the bit flushes no TLB: a use by an entry that is still in one is not
  * seen, and costs no more than a page that goes too early.
  *
- * E1  Only clean pages without writer, pins, old versions and I/O go (P4).
+ * E1  Only clean pages without writer, pins and I/O go (P4). Old versions of such a page stay, and what maps them.
  * E2  The hand runs ahead of need: it goes on until READY and LAUNDRY hold the frames of one round.
  *     Managers get a CLEAN notice while there is laundry of theirs; they ask which (KD_CLEAN_LIST).
  *     A page that was cleaned becomes READY.
@@ -121,14 +121,20 @@ void evict_wake(void)
         thread_wake(evictor);
 }
 
+/* Does it map the page's current version? Not: a snapshot's older one, a private copy. */
+static bool maps(pte_t e, const struct page *p)
+{
+    return pte_present(e) && pte_frame_paddr(e) == frame_paddr(p->frame);
+}
+
 /* E3 for one view. Returns the CPU to shoot at. Leaf locked. */
-static uint64_t evict_right(struct view *v, vaddr_t at)
+static uint64_t evict_right(struct view *v, const struct page *p, vaddr_t at)
 {
     uint64_t shoot = 0;
     lock_acquire(&v->lock);
     pte_t *pte = view_pte(v, at);
     pte_t e = pte ? pte_load(pte) : 0;
-    while (pte_present(e)) {
+    while (maps(e, p) && !(v->snapshot_rights && BUG(EVICT_SNAPSHOT))) {
         bool used = e & (PTE_ACCESSED | PTE_USED);
         bool keep = used && !v->snapshot_rights && !BUG(HELD_FORGOTTEN) &&
                     (v->state == VIEW_ACTIVE || (v->state == VIEW_COMMITTING && !BUG(EVICT_COMMITTING)));
@@ -164,7 +170,7 @@ static bool page_used(struct page *p, vaddr_t at)
         lock_acquire(&v->lock);
         pte_t *pte = view_pte(v, at);
         pte_t e = pte ? pte_load(pte) : 0;
-        while (pte_present(e) && e & PTE_ACCESSED) {
+        while (maps(e, p) && e & PTE_ACCESSED) {
             used = true;
             if (pte_compare_exchange(pte, &e, (e & ~PTE_ACCESSED) | (BUG(CLEAR_A) ? 0 : PTE_USED)))
                 break;
@@ -193,7 +199,7 @@ static void page_evict(struct leaf *l, unsigned slot)
     struct page *p = &l->pages[slot];
     uint64_t shoot = 0;
     vmask_for(v, &p->mask)
-        shoot |= evict_right(&views[v], page_address(l, slot));
+        shoot |= evict_right(&views[v], p, page_address(l, slot));
     if (shoot && !BUG(EVICT_NO_IPI))
         arch_shootdown(shoot);
     evict_remove(p->frame);
@@ -211,7 +217,7 @@ static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f, bool
         writer_forget(p, page_address(l, slot));
     if (p->frame != f || p->flags & (PAGE_FILLING | PAGE_PINNED | PAGE_CLEANING) || f->pins ||
         (p->flags & PAGE_DIRTY && never_cleaned(l->object)) ||
-        p->versions || (p->writer != WRITER_NONE && !writer_spilled(p, page_address(l, slot)))) /* E1 */
+        (p->writer != WRITER_NONE && !writer_spilled(p, page_address(l, slot)))) /* E1 */
         result = LOOK_BUSY;
     else if (page_used(p, page_address(l, slot)))
         result = LOOK_USED;

@@ -5,7 +5,7 @@
  * P2  While a view has a COPY of a page, `writer` is that view and no other view has a right to it.
  * P3  Every view with a PTE for the page that is not EMPTY has its bit in `mask` (a hint: the bit
  *     may stand without a PTE).
- * P4  A page with a pin, an old version, DIRTY, or a writer whose copy is in memory is not evicted.
+ * P4  A page with a pin, DIRTY, or a writer whose copy is in memory is not evicted.
  *
  * Locks: leaf->lock guards all of its 64 pages and is the page lock of the design. object->lock
  * guards attachments. Leaves are made on first touch and stay until the object ends.
@@ -35,7 +35,7 @@ struct vmask { uint64_t word[KD_VIEW_MAX / 64]; };
 
 /* A private copy made at a write fault; publish turns it into the record of the old version. */
 struct copy {
-    struct list link;        /* view->copies or ->spilled (view lock), later the version FIFO (its lock) */
+    struct list link;        /* view->copies or ->spilled (view lock), later keeper->versions (versions lock) */
     struct leaf *leaf;
     uint16_t slot, view;
     bool changed;            /* txn_diff saw a difference: it was logged */
@@ -43,7 +43,8 @@ struct copy {
     uint16_t told;           /* its place among those told with KD_DIFF_SPILL; 0: not told */
     struct frame *frame;     /* the copy (NULL: spilled); after publish: the old version */
     uint64_t sequence, superseded; /* old version: seen by snapshots s, sequence <= s < superseded */
-    struct copy *next;       /* page->versions */
+    struct copy *next, *previous; /* page->versions */
+    struct snapshot *keeper; /* old version: for whom it is kept; NULL: it is none any more. Versions lock */
     struct copy *chain;      /* while it is being published */
     vaddr_t at;
     uint64_t declared[PAGE_BYTES / UNIT_BYTES / 64];

@@ -165,6 +165,8 @@ static int page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t
         p->frame = f;
         page_changed(l);
         p->csn = csn;
+        if (BUG(SUPPLY_SEQUENCE))
+            p->sequence = 0;
         p->stale = 0;
         p->flags &= (uint8_t)~(PAGE_FILLING | PAGE_NO_WRITE | PAGE_AWAY);
         if (!(rights & KD_WRITE))

@@ -6,12 +6,21 @@
  * snapshot s has sequence <= s < superseded. A snapshot reads `published` and registers under one
  * lock, so a version that nobody needs after its successor was published never will be.
  *
- * A snapshot for which more versions are kept than its process may have (KD_LIMIT_VERSIONS) expires: it
- * ends with -ESTALE when it touches a page whose version is gone. All together may take a quarter of
- * memory; beyond it the snapshots that need the oldest expire.
+ * Each version has one keeper: the publication that superseded it, while that is under way, then
+ * the youngest snapshot that needs it. When a keeper ends, each of its versions goes to the next
+ * older snapshot, if that needs it, and else is freed. So an end costs what the snapshot was keeper
+ * of, whatever was published since, and a page has at most one version for each snapshot.
  *
- * V1  A version is linked in page->versions and in the FIFO, or it is in the collector's hands.
- * V2  Whoever finds a version in page->versions, under the leaf lock, may unlink and free it.
+ * A snapshot that is keeper of more versions than its process may have (KD_LIMIT_VERSIONS) expires:
+ * it ends with -ESTALE when it touches a page whose version is gone. All together may take a
+ * quarter of memory; beyond it the snapshot with the most expires. Publications take the versions
+ * of those away.
+ *
+ * V1  A version is linked in page->versions and in its keeper's list; both change with the leaf and
+ *     versions_lock held.
+ * V2  The list of snapshots is ordered by sequence. A version's keeper is the last that needs it, but
+ *     for those that are over.
+ * V3  A keeper leaves that list in the section that finds its list of versions empty.
  *
  * Locks: publish lock, leaf, versions lock.
  */
@@ -19,142 +28,37 @@
 
 static struct lock publish_lock = LOCK_INIT(RANK_PUBLISH, "publish");
 static struct lock versions_lock = LOCK_INIT(RANK_VERSIONS, "versions");
-static uint64_t published, collectable;
-static struct list snapshots = {&snapshots, &snapshots};
-static struct list fifo = {&fifo, &fifo}; /* old versions, oldest first */
+static uint64_t published;
+static struct list snapshots = LIST_INIT(snapshots); /* oldest first */
+static struct list expired = LIST_INIT(expired);     /* they need nothing; by expired_link */
+static uint64_t superseded_count;                    /* by the open publication */
 
-static void version_collect(void);
+/* The keeper of what the open publication supersedes. It stands in the list behind all snapshots
+ * that may need that, as soon as no other will. */
+static struct snapshot publication = {.link = LIST_INIT(publication.link),
+    .expired_link = LIST_INIT(publication.expired_link),
+    .versions = LIST_INIT(publication.versions), .over = true, .kept_most = UINT64_MAX};
+
+static void versions_shed(uint64_t most);
+
+/* ---- publications ---- */
 
 uint64_t version_publish_begin(void)
 {
     lock_acquire(&publish_lock);
+    superseded_count = 0;
     return published + 1;
 }
 
 void version_publish(uint64_t sequence)
 {
     lock_acquire(&versions_lock);
+    publication.sequence = sequence - 1;
+    list_remove(&publication.link);
+    list_push_back(&snapshots, &publication.link);
     published = sequence;
     counters.publications = sequence;
     lock_release(&versions_lock);
-}
-
-void version_publish_end(uint64_t sequence)
-{
-    lock_acquire(&versions_lock);
-    collectable = sequence;
-    lock_release(&versions_lock);
-    lock_release(&publish_lock);
-    version_collect();
-}
-
-uint64_t version_newest(void) { return __atomic_load_n(&published, __ATOMIC_ACQUIRE); }
-
-static void snapshot_add(struct snapshot *s, uint64_t sequence)
-{
-    s->sequence = sequence;
-    s->expired = false;
-    s->kept = 0;
-    s->kept_most = process_this()->limits.most[KD_LIMIT_VERSIONS];
-    list_push_back(&snapshots, &s->link);
-}
-
-int version_snapshot_begin(struct view *v, struct snapshot *shared)
-{
-    int e = 0;
-    lock_acquire(&versions_lock);
-    if (shared && shared->expired) {
-        e = -ESTALE;
-    } else {
-        v->snapshot = shared ? shared->sequence : published;
-        if (BUG(SNAP_BEGIN))
-            bug_window_without(&versions_lock);
-        snapshot_add(&v->seen, v->snapshot);
-    }
-    lock_release(&versions_lock);
-    return e;
-}
-
-int version_snapshot_share(struct view *v, struct snapshot *s)
-{
-    list_init(&s->link);
-    lock_acquire(&versions_lock);
-    int e = v->seen.expired ? -ESTALE : 0;
-    if (!e)
-        snapshot_add(s, v->snapshot);
-    lock_release(&versions_lock);
-    return e;
-}
-
-uint64_t version_most_kept(const struct process *p)
-{
-    uint64_t most = 0;
-    for (unsigned i = 0; i < KD_VIEW_MAX; i++)
-        if (views[i].process == p && !list_empty(&views[i].seen.link))
-            most = MAX(most, views[i].seen.kept);
-    return most;
-}
-
-static void snapshot_remove(struct snapshot *s)
-{
-    lock_acquire(&versions_lock);
-    list_remove(&s->link);
-    lock_release(&versions_lock);
-    version_collect();
-}
-
-void version_snapshot_end(struct view *v)
-{
-    if (!list_empty(&v->seen.link))
-        snapshot_remove(&v->seen);
-}
-
-void snapshot_get(void *snapshot)
-{
-    __atomic_fetch_add(&((struct snapshot *)snapshot)->references, 1, __ATOMIC_RELAXED);
-}
-
-void snapshot_put(void *snapshot)
-{
-    struct snapshot *s = snapshot;
-    if (__atomic_sub_fetch(&s->references, 1, __ATOMIC_ACQ_REL))
-        return;
-    snapshot_remove(s);
-    kfree(s);
-}
-
-struct copy *version_find(const struct page *p, uint64_t snapshot)
-{
-    for (struct copy *c = p->versions; c; c = c->next)
-        if (c->sequence <= snapshot && snapshot < c->superseded)
-            return c;
-    return NULL;
-}
-
-static bool needed_by(const struct copy *c, const struct snapshot *s)
-{
-    return !s->expired && c->sequence <= s->sequence && s->sequence < c->superseded;
-}
-
-/* A snapshot for which too many are kept expires. */
-void version_add(struct copy *c)
-{
-    lock_acquire(&versions_lock);
-    list_push_back(&fifo, &c->link);
-    list_each(struct snapshot, s, &snapshots, link)
-        if (needed_by(c, s) && ++s->kept > s->kept_most)
-            s->expired = true;
-    lock_release(&versions_lock);
-    count(versions);
-}
-
-/* A snapshot that needs it, or NULL. */
-static struct snapshot *needs(const struct copy *c)
-{
-    list_each(struct snapshot, s, &snapshots, link)
-        if (needed_by(c, s))
-            return s;
-    return NULL;
 }
 
 static bool over_budget(void)
@@ -162,17 +66,58 @@ static bool over_budget(void)
     return counters.versions > frame_total_count() / 4;
 }
 
-static bool needed(const struct copy *c)
+void version_publish_end(void)
 {
-    struct snapshot *s;
-    if (c->superseded > collectable && !BUG(FREE_AT_FLIP))
-        return true; /* a snapshot may still begin before it, or its publisher holds it */
-    while ((s = needs(c)) && over_budget())
-        s->expired = true;
-    return s != NULL && !BUG(GC_SNAPSHOT);
+    enum { SHED_MORE = 64 };
+    uint64_t most = 2 * superseded_count + SHED_MORE; /* more than are added, but no more at once */
+    lock_acquire(&versions_lock);
+    assert(list_empty(&publication.versions)); /* V3 */
+    list_remove(&publication.link);
+    bool shed = !list_empty(&expired) || over_budget();
+    lock_release(&versions_lock);
+    lock_release(&publish_lock);
+    if (shed)
+        versions_shed(most);
 }
 
-/* Unmaps a version wherever the mask leads: only snapshots and dirty readers map old ones. */
+uint64_t version_newest(void) { return __atomic_load_n(&published, __ATOMIC_ACQUIRE); }
+
+/* ---- versions; the versions lock is held where no other is named ---- */
+
+static void expire(struct snapshot *s)
+{
+    s->over = true;
+    list_remove(&s->expired_link);
+    list_push_back(&expired, &s->expired_link);
+}
+
+static void attach(struct snapshot *keeper, struct copy *c)
+{
+    c->keeper = keeper;
+    list_push_back(&keeper->versions, &c->link);
+    if (++keeper->kept > keeper->kept_most)
+        expire(keeper);
+}
+
+static void detach(struct copy *c)
+{
+    list_remove(&c->link);
+    c->keeper->kept--;
+    c->keeper = NULL;
+}
+
+/* The snapshot in front of the keeper, if it needs c (V2). One that is over may be given c, too: it
+ * gives it on (V3). */
+static struct snapshot *heir(const struct snapshot *keeper, const struct copy *c)
+{
+    if (keeper->link.prev == &snapshots || BUG(GC_SNAPSHOT))
+        return NULL;
+    struct snapshot *s = container_of(keeper->link.prev, struct snapshot, link);
+    return s->sequence >= c->sequence || BUG(GC_KEEPS) ? s : NULL;
+}
+
+/* Unmaps a version wherever the mask leads: only snapshots and dirty readers map old ones. Leaf
+ * locked. */
 static void unmap(struct page *p, struct copy *c)
 {
     uint64_t shoot = 0;
@@ -192,55 +137,279 @@ static void unmap(struct page *p, struct copy *c)
         arch_shootdown(shoot);
 }
 
-void version_free(struct page *p, struct copy *c)
+/* It has no keeper any more; what is left is the record. Leaf locked. */
+static void version_end(struct page *p, struct copy *c)
 {
-    struct copy **at = &p->versions;
-    while (*at != c)
-        at = &(*at)->next;
-    *at = c->next;
-    lock_acquire(&versions_lock);
-    list_remove(&c->link);
-    lock_release(&versions_lock);
+    if (c->next)
+        c->next->previous = c->previous;
+    if (c->previous)
+        c->previous->next = c->next;
+    else
+        p->versions = c->next;
     unmap(p, c);
     frame_free(c->frame);
-    copy_free(c);
-    count_add(versions, -1ull);
+    c->frame = NULL;
 }
 
-/* The oldest version, if nobody needs it, off the FIFO and with its leaf kept alive. */
-static struct copy *collect_take(struct leaf **l, unsigned *slot)
+static void version_end_early(struct page *p, struct copy *c)
 {
-    struct copy *c = NULL;
+    struct snapshot *last = container_of(snapshots.prev, struct snapshot, link);
+    if (!list_empty(&snapshots) && last->sequence >= c->sequence)
+        return;
+    detach(c);
+    count_add(versions, -1ull);
+    version_end(p, c);
+}
+
+void version_add(struct page *p, struct copy *c)
+{
+    c->next = p->versions;
+    c->previous = NULL;
+    if (c->next)
+        c->next->previous = c;
+    p->versions = c;
+    superseded_count++;
     lock_acquire(&versions_lock);
-    if (!list_empty(&fifo)) {
-        c = list_first(&fifo, struct copy, link);
-        if (needed(c))
-            c = NULL;
-    }
-    if (c) {
-        list_remove(&c->link);
-        *l = c->leaf;
-        *slot = c->slot;
-        object_get((*l)->object);
-    }
+    attach(&publication, c);
+    count(versions);
     lock_release(&versions_lock);
+    if (BUG(FREE_AT_FLIP))
+        version_end_early(p, c);
+}
+
+struct copy *version_find(const struct page *p, uint64_t snapshot)
+{
+    for (struct copy *c = p->versions; c; c = c->next)
+        if (c->sequence <= snapshot && snapshot < c->superseded)
+            return c;
+    return NULL;
+}
+
+void version_free(struct page *p, struct copy *c)
+{
+    lock_acquire(&versions_lock);
+    detach(c);
+    count_add(versions, -1ull);
+    lock_release(&versions_lock);
+    version_end(p, c);
+    copy_free(c);
+}
+
+/* A keeper that is over gives c on, or c is freed. c was its version before the leaf was locked. If
+ * it went meanwhile with its page, the record may serve as another one: records stay records
+ * (object.c). Leaf locked. */
+static void hand_on(struct leaf *l, struct copy *c, struct snapshot *keeper)
+{
+    lock_acquire(&versions_lock);
+    bool there = c->keeper == keeper && keeper->over && c->leaf == l;
+    struct snapshot *next = there ? heir(keeper, c) : NULL;
+    if (there)
+        detach(c);
+    if (next)
+        attach(next, c);
+    else if (there)
+        count_add(versions, -1ull);
+    lock_release(&versions_lock);
+    if (there && !next) {
+        version_end(&l->pages[c->slot], c);
+        copy_free(c);
+    }
+}
+
+void version_release(struct copy *c)
+{
+    hand_on(c->leaf, c, &publication);
+}
+
+/* The first version of a keeper that is over, with its leaf kept alive. NULL: there is none, and the
+ * keeper is out of the lists (V3). */
+static struct copy *first_version(struct snapshot *s, struct leaf **l)
+{
+    if (list_empty(&s->versions)) {
+        list_remove(&s->link);
+        list_remove(&s->expired_link);
+        return NULL;
+    }
+    struct copy *c = list_first(&s->versions, struct copy, link);
+    *l = c->leaf;
+    object_get((*l)->object);
     return c;
 }
 
-/* Frees versions from the old end of the FIFO until one is needed. */
-static void version_collect(void)
+/* No lock is held. */
+static void hand_on_first(struct leaf *l, struct copy *c, struct snapshot *s)
 {
-    struct leaf *l;
-    unsigned slot;
-    for (struct copy *c; (c = collect_take(&l, &slot));) {
-        lock_acquire(&l->lock);
-        struct page *p = &l->pages[slot];
-        struct copy *v = p->versions;
-        while (v && v != c)
-            v = v->next;
-        if (v)
-            version_free(p, v); /* else a sweep freed it meanwhile (V2) */
-        lock_release(&l->lock);
-        object_put(l->object);
+    lock_acquire(&l->lock);
+    hand_on(l, c, s);
+    lock_release(&l->lock);
+    object_put(l->object);
+}
+
+/* The one that is keeper of the most, or NULL. */
+static struct snapshot *most_kept(void)
+{
+    struct snapshot *most = NULL;
+    list_each(struct snapshot, s, &snapshots, link)
+        if (!s->over && (!most || s->kept > most->kept))
+            most = s;
+    return most;
+}
+
+/* Takes versions from snapshots that have expired, and lets snapshots expire while there are too
+ * many. */
+static __attribute__((noinline, cold)) void versions_shed(uint64_t most)
+{
+    while (most--) {
+        struct leaf *l = NULL;
+        lock_acquire(&versions_lock);
+        struct snapshot *s = list_empty(&expired) && over_budget() ? most_kept() : NULL;
+        if (s)
+            expire(s);
+        s = list_empty(&expired) ? NULL : list_first(&expired, struct snapshot, expired_link);
+        struct copy *c = s ? first_version(s, &l) : NULL;
+        lock_release(&versions_lock);
+        if (!s)
+            return;
+        if (c)
+            hand_on_first(l, c, s);
     }
+}
+
+/* ---- snapshots ---- */
+
+/* In front of `behind`, which is of the same sequence, or the end of the list (V2). */
+static void snapshot_add(struct snapshot *s, uint64_t sequence, struct list *behind)
+{
+    s->sequence = sequence;
+    s->over = false;
+    s->kept_most = process_this()->limits.most[KD_LIMIT_VERSIONS];
+    list_insert_before(behind, &s->link);
+}
+
+void version_snapshot_init(struct snapshot *s)
+{
+    list_init(&s->link);
+    list_init(&s->expired_link);
+    list_init(&s->versions);
+    s->kept = 0;
+}
+
+int version_snapshot_begin(struct view *v, struct snapshot *shared)
+{
+    int e = 0;
+    lock_acquire(&versions_lock);
+    if (shared && shared->over) {
+        e = -ESTALE;
+    } else {
+        v->snapshot = shared ? shared->sequence : published;
+        if (BUG(SNAP_BEGIN))
+            bug_window_without(&versions_lock);
+        snapshot_add(&v->seen, v->snapshot, shared ? &shared->link : &snapshots);
+    }
+    lock_release(&versions_lock);
+    return e;
+}
+
+int version_snapshot_share(struct view *v, struct snapshot *s)
+{
+    version_snapshot_init(s);
+    lock_acquire(&versions_lock);
+    int e = v->seen.over ? -ESTALE : 0;
+    if (!e)
+        snapshot_add(s, v->snapshot, &v->seen.link);
+    lock_release(&versions_lock);
+    return e;
+}
+
+uint64_t version_most_kept(const struct process *p)
+{
+    uint64_t most = 0;
+    for (unsigned i = 0; i < KD_VIEW_MAX; i++)
+        if (views[i].process == p && !list_empty(&views[i].seen.link))
+            most = MAX(most, views[i].seen.kept);
+    return most;
+}
+
+/* In portions: other threads run between them. */
+static void snapshot_end(struct snapshot *s)
+{
+    enum { PORTION = 64 };
+    struct leaf *l;
+    for (unsigned n = 1;; n++) {
+        lock_acquire(&versions_lock);
+        s->over = true;
+        struct copy *c = first_version(s, &l);
+        lock_release(&versions_lock);
+        if (!c)
+            return;
+        hand_on_first(l, c, s);
+        if (n % PORTION == 0 && lock_holds_none())
+            thread_yield();
+    }
+}
+
+void version_snapshot_end(struct view *v)
+{
+    if (!list_empty(&v->seen.link))
+        snapshot_end(&v->seen);
+}
+
+void snapshot_get(void *snapshot)
+{
+    __atomic_fetch_add(&((struct snapshot *)snapshot)->references, 1, __ATOMIC_RELAXED);
+}
+
+void snapshot_put(void *snapshot)
+{
+    struct snapshot *s = snapshot;
+    if (__atomic_sub_fetch(&s->references, 1, __ATOMIC_ACQ_REL))
+        return;
+    snapshot_end(s);
+    kfree(s);
+}
+
+/* ---- for check.c ---- */
+
+/* Of one version: NULL, or what does not hold. */
+static const char *check_version(const struct leaf *l, const struct page *p, const struct copy *c)
+{
+    const struct snapshot *k = c->keeper, *next;
+    if (!k || c->leaf != l || &l->pages[c->slot] != p || !c->frame || c->sequence >= c->superseded)
+        return "an old version without a keeper, or not of its page (V1)";
+    if (k == &publication)
+        return NULL;
+    next = k->link.next == &snapshots ? NULL : container_of(k->link.next, struct snapshot, link);
+    if (k->sequence < c->sequence || k->sequence >= c->superseded)
+        return "an old version is kept for a snapshot that does not need it";
+    if (next && !next->over && next->sequence >= c->sequence && next->sequence < c->superseded)
+        return "an old version's keeper is not the last that needs it (V2)";
+    return NULL;
+}
+
+const char *version_check_page(const struct leaf *l, const struct page *p)
+{
+    const char *wrong = NULL;
+    lock_acquire(&versions_lock);
+    for (const struct copy *c = p->versions; c && !wrong; c = c->next)
+        wrong = c->next && c->next->previous != c ? "old versions are not linked (V1)"
+                                                  : check_version(l, p, c);
+    lock_release(&versions_lock);
+    return wrong;
+}
+
+const char *version_check(void)
+{
+    uint64_t kept = 0, last = 0;
+    const char *wrong = NULL;
+    lock_acquire(&versions_lock);
+    list_each(const struct snapshot, s, &snapshots, link) {
+        wrong = s->sequence < last ? "snapshots are not in order (V2)" : wrong;
+        last = s->sequence;
+        kept += s->kept;
+    }
+    kept += list_empty(&publication.link) ? publication.kept : 0;
+    if (kept != counters.versions)
+        wrong = "old versions and what snapshots keep differ";
+    lock_release(&versions_lock);
+    return wrong;
 }

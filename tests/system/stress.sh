@@ -43,5 +43,9 @@ while goes_on; do
     run store_stress --memory 40
     seed=$((seed + 1))
 done
+if [ "${TEST_TIER:-test}" = long ]; then
+    ok "a snapshot beside 1,000,000 commits" scripts/run --no-store --icount --cpus 1 --memory 64 --timeout 7200 \
+        --add build/tests/guest/kernel_versions -c "kernel_versions 1000000"
+fi
 echo "# the guests were up for $((ran_ms / 1000)) s"
 done_testing

@@ -348,6 +348,52 @@ static void snapshots(void)
            "the next snapshot of a view, and a transaction behind it, see what is new");
 }
 
+static int share(void *arg) { *(long *)arg = kd_call3(KD_SNAPSHOT_SHARE, 0, 0, 0); return 0; }
+static long shared(void)
+{
+    long handle = -1;
+    return run(share, &handle, KD_SNAPSHOT, 0) ? -1 : handle;
+}
+static int seen_from(long handle, unsigned page)
+{
+    return run_like(read_page, (void *)(uintptr_t)page,
+                    &(struct kd_begin){.mode = KD_SNAPSHOT, .snapshot = (int32_t)handle + 1});
+}
+static unsigned long versions(void)
+{
+    struct kd_system_info s = {0};
+    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
+    return s.versions;
+}
+static int reads_13(void *arg)
+{
+    (void)arg;
+    int first = read_page((void *)13);
+    stop_at(1);
+    return first * 100 + read_page((void *)13);
+}
+
+/* A commit point needs one version of page 13, another one the next. */
+static void old_versions(void)
+{
+    int was = value(13);
+    long first = shared(), second = try_write(13, LONG_MS) == 0 ? shared() : -1;
+    int wrote = try_write(13, LONG_MS);
+    tap_ok(wrote == 0 && versions() == 2 && seen_from(first, 13) == was && seen_from(second, 13) == was + 1,
+           "two commit points keep a version each");
+    kd_call3(KD_HANDLE_CLOSE, second, 0, 0);
+    tap_ok(versions() == 1 && check() == 0, "and one version goes with the one that needs it (%lu)", versions());
+    kd_call4(KD_OBJECT_CLEANED, object, 13, KD_CSN_ANY, 0);
+    tap_ok(goes_out(13) && value(13) == was + 2 && seen_from(first, 13) == was,
+           "a page goes out and comes back, its old version stays");
+    kd_call3(KD_HANDLE_CLOSE, first, 0, 0);
+    other_start(reads_13, KD_SNAPSHOT);
+    other_reaches(1);
+    tap_ok(goes_out(13) && check() == 0, "a page that a snapshot has mapped goes out");
+    other_ends();
+    tap_ok(other.result == (was + 2) * 101 && versions() == 0, "and the snapshot sees it again (%d)", other.result);
+}
+
 static void tickets(void)
 {
     tap_ok(run(write_page, (void *)9, KD_SERIALISABLE, 0) == 0, "a view");
@@ -564,7 +610,7 @@ static void suspended(void)
 
 int main(void)
 {
-    tap_plan(37);
+    tap_plan(42);
     tap_ok(start_manager(0), "an object is created and attached");
     held_over_eviction();
     tap_ok(check() == 0, "kcheck is clean");
@@ -573,6 +619,7 @@ int main(void)
     woken_by_end();
     committing_is_active();
     snapshots();
+    old_versions();
     tickets();
     suspended();
     deadlock();

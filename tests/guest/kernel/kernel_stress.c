@@ -471,7 +471,7 @@ static void *stamper(void *arg)
 {
     int e = 0;
     (void)arg;
-    for (uintptr_t i = 0; i < 16 && !e; i++) e = run(stamp, (void *)(i % 8), KD_SERIALISABLE, 0);
+    for (uintptr_t i = 0; i < 16 && !e; i++) e = run(stamp, (void *)i, KD_SERIALISABLE, 0);
     leave();
     return (void *)(intptr_t)e;
 }
