@@ -1,30 +1,56 @@
-/* todo.c - a to-do list in memory that persists: todo, todo add TEXT, todo done TEXT */
+/* todo.c - a to-do list in memory that persists. */
 #include <pstore.h>
 #include <stdio.h>
 #include <string.h>
+
 struct item { struct item *next; char text[]; };
-static ps_container *c; /* its root is the head of the list, an item without text */
+struct list { struct item *first; };    /* the container's root object */
+static ps_container *container;
+
+/* Each of these three is run as a transaction: all of it happens, or nothing. */
 static int add(void *text) {
-    struct item *head = ps_root(c), *item = ps_alloc(c, sizeof *item + strlen(text) + 1, head);
-    if (!head || !item) return -errno;
+    struct list *list = ps_root(container);
+    struct item *item = ps_alloc(container, sizeof *item + strlen(text) + 1, list);
+    if (!list || !item)
+        return -errno;
     strcpy(item->text, text);
-    item->next = head->next;
-    head->next = item;
+    item->next = list->first;
+    list->first = item;
     return 0;
 }
+
 static int done(void *text) {
-    struct item *at = ps_root(c), *item = NULL;
-    while (at && (item = at->next) && strcmp(item->text, text) != 0) at = item;
-    return item ? (at->next = item->next, ps_free(item)) : -ENOENT;
+    struct list *list = ps_root(container);
+    if (!list)
+        return -errno;
+    struct item **link = &list->first;  /* what points to the item looked at */
+    while (*link && strcmp((*link)->text, text) != 0)
+        link = &(*link)->next;
+    struct item *item = *link;
+    if (!item)
+        return -ENOENT;
+    *link = item->next;
+    return ps_free(item);
 }
-static int list(void *dash) {
-    struct item *at = ps_root(c), *i = at ? at->next : NULL;
-    for (; i; i = i->next) printf("%s %s\n", (char *)dash, i->text);
+
+static int show(void *bullet) {
+    struct list *list = ps_root(container);
+    if (!list)
+        return -errno;
+    for (struct item *item = list->first; item; item = item->next)
+        printf("%s %s\n", (char *)bullet, item->text);
     return 0;
 }
+
 int main(int argc, char **argv) {
-    c = ps_open("todo", PS_CREATE | PS_WRITE, PS_LAYOUT(struct item, 1));
-    int (*what)(void *) = argc < 3 ? list : strcmp(argv[1], "add") == 0 ? add : done;
-    int error = c ? ps_transaction(what, argc < 3 ? "-" : argv[2]) : -errno;
-    return error ? fprintf(stderr, "todo: %s\n", ps_strerror(error)), 1 : 0;
+    int (*what)(void *) = argc == 1                               ? show
+                          : argc == 3 && !strcmp(argv[1], "add")  ? add
+                          : argc == 3 && !strcmp(argv[1], "done") ? done : NULL;
+    if (!what)
+        return fprintf(stderr, "use: todo, todo add TEXT, todo done TEXT\n"), 2;
+    container = ps_open("todo", PS_CREATE | PS_WRITE, PS_LAYOUT(struct list, 1));
+    int error = container ? ps_transaction(what, argc == 1 ? "-" : argv[2]) : -errno;
+    if (error)
+        fprintf(stderr, "todo: %s\n", ps_strerror(error));
+    return error != 0;
 }

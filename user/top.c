@@ -68,14 +68,15 @@ static void print_head(const struct state *s, const struct state *old, double se
            (double)s->system.uptime_ns / 1e9, s->system.cpus,
            (unsigned long long)s->system.free_bytes >> 20,
            (unsigned long long)s->system.memory_bytes >> 20, s->count);
-    printf("per second: faults %.0f read %.0f write, %.0f callbacks, %.0f shootdowns, %.0f deadlocks, "
-           "%.0f publications\n", RATE(read_faults), RATE(write_faults), RATE(callbacks),
-           RATE(shootdowns), RATE(deadlocks), RATE(publications));
-    printf("            disk %.0f reads (%.0f KiB), %.0f writes (%.0f KiB), %.0f flushes, %.0f evictions\n",
+    printf("per second: faults %.0f read %.0f write, %.0f callbacks, %.0f shootdowns\n"
+           "            %.0f deadlocks, %.0f publications, %.0f evictions\n", RATE(read_faults),
+           RATE(write_faults), RATE(callbacks), RATE(shootdowns), RATE(deadlocks),
+           RATE(publications), RATE(evictions));
+    printf("            disk %.0f reads (%.0f KiB), %.0f writes (%.0f KiB), %.0f flushes\n",
            RATE(block_reads), RATE(block_read_bytes) / 1024, RATE(block_writes),
-           RATE(block_write_bytes) / 1024, RATE(block_flushes), RATE(evictions));
+           RATE(block_write_bytes) / 1024, RATE(block_flushes));
 #undef RATE
-    printf("  pid  cpu%%     KiB thr  reads writes  waits commits aborts  calls  logKiB diskKiB name\n");
+    printf("  pid  cpu%%     KiB  reads writes waits commits aborts  logKiB diskKiB name\n");
 }
 
 static void print_rows(const struct state *s, const struct state *old, double seconds)
@@ -89,10 +90,9 @@ static void print_rows(const struct state *s, const struct state *old, double se
     for (long i = 0; i < s->count && i < 18; i++) {
         const struct kd_process_info *n = rows[i].now, *o = before(old, n->pid);
 #define RATE(field) rate(n->stats.field, o->stats.field, seconds)
-        printf("%5d %5.1f %7llu %3u %6.0f %6.0f %6.0f %7.0f %6.0f %6.0f %7.0f %7.0f %s\n", n->pid, rows[i].cpu,
-               (unsigned long long)n->frames * 4, (unsigned)n->used[KD_LIMIT_THREADS],
-               RATE(read_faults), RATE(write_faults), RATE(lock_waits), RATE(commits), RATE(aborts),
-               RATE(manager_calls), RATE(log_bytes) / 1024,
+        printf("%5d %5.1f %7llu %6.0f %6.0f %5.0f %7.0f %6.0f %7.0f %7.0f %.10s\n", n->pid,
+               rows[i].cpu, (unsigned long long)n->frames * 4, RATE(read_faults),
+               RATE(write_faults), RATE(lock_waits), RATE(commits), RATE(aborts), RATE(log_bytes) / 1024,
                RATE(pages_read) * KD_PAGE_BYTES / 1024 + RATE(disk_bytes) / 1024, n->name);
 #undef RATE
     }

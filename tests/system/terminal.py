@@ -92,6 +92,8 @@ def test_a_job_runs_in_the_background_and_its_end_is_told():
     machine.type("sleep 1000 &\r", r"\[1\] \d+\n.*katydid> ")
     machine.type("jobs\r", r"\[1\] running +sleep 1000.*katydid> ")
     machine.type("kill %1; wait; echo over\r", r"\nover\n.*katydid> ")
+    seen = machine.type("sleep 1000 & \r", r"\[1\] \d+\n.*katydid> ")
+    machine.type("kill %1; sleep 1; jobs\r", r"\[1\] killed +sleep 1000.*katydid> ")
     seen = machine.type("false & \r", r"\[1\] \d+\n.*katydid> ")
     while not re.search(r"\[1\] status 1 +false", seen):       # it is told behind a command
         seen = machine.type("echo next\r", r"\nnext\n.*katydid> ")
@@ -143,6 +145,14 @@ def test_time_and_repeat():
 
 def test_ctrl_r_finds_an_older_line():
     older_line("\x12gain", "repeat 3 echo again", r"(\nagain){3}")
+
+
+def test_after_a_search_that_was_given_up_up_begins_at_the_last_line():
+    machine.type("echo the last one\r", r"\nthe last one\n.*katydid> ")
+    machine.type("\x12gain", "repeat 3 echo again")
+    machine.type("\x03", PROMPT)
+    machine.type("\x03", PROMPT)
+    older_line("\x1b[A", "echo the last one", r"\nthe last one")
 
 
 def test_the_history_outlives_the_machine():

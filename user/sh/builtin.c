@@ -383,7 +383,8 @@ static const struct {
     {"kill", do_kill, "PID|%JOB ...   ends processes", false},
     {"limit", do_limit, "[PID]   use and limits; WHAT N [PROGRAM ...]   sets one, or the program's", false},
     {"lockstat", do_lockstat, "the kernel's locks: how long CPUs waited; on: and held them", false},
-    {"ls", do_ls, "[PATH ...]   lists folders: /bin /etc /tmp /export /import", false},
+    {"ls", do_ls, "[PATH ...]   lists folders: /bin /etc /tmp /export /import; all in memory, none\n"
+                  "               of their files is kept: what is to stay is in containers", false},
     {"ls-store", do_containers, NULL, false},
     {"mkdir", do_mkdir, "FOLDER ...   makes folders in /tmp or /export", false},
     {"nice", do_nice, "N PROGRAM ...   runs it with niceness N: 19 goes last", false},
@@ -417,7 +418,8 @@ static int do_help(const struct io *io, int argc, char **argv)
         dprintf(io->out, " %s", e->d_name);
     if (d)
         closedir(d);
-    dprintf(io->out, "\n");
+    dprintf(io->out, "\nMore: Debian's busybox-static has wc, grep, vi and many others: on the host\n"
+                     "      scripts/run --add /bin/busybox, here busybox wc FILE\n");
     return 0;
 }
 

@@ -90,15 +90,21 @@ bool jobs_running(void)
     return false;
 }
 
+/* How a job that is over ended: "done", "killed" or "status 3", perhaps in `text`. */
+static const char *job_end(const struct job *j, char text[16])
+{
+    int status = job_status(j);
+    snprintf(text, 16, "status %d", status);
+    return status == 0 ? "done" : status == 128 + SIGKILL || status == 128 + SIGTERM ? "killed" : text;
+}
+
 void jobs_report(void)
 {
     for (struct job *j = jobs; j < jobs + JOBS_MAX; j++) {
         if (!j->number || !job_poll(j))
             continue;
-        if (job_status(j))
-            printf("[%d] status %d  %s\n", j->number, job_status(j), j->text);
-        else
-            printf("[%d] done  %s\n", j->number, j->text);
+        char end[16];
+        printf("[%d] %s  %s\n", j->number, job_end(j, end), j->text);
         j->number = 0;
     }
     fflush(stdout);
@@ -106,9 +112,10 @@ void jobs_report(void)
 
 void jobs_list(int fd)
 {
+    char end[16];
     for (struct job *j = jobs; j < jobs + JOBS_MAX; j++)
         if (j->number)
-            dprintf(fd, "[%d] %-8s %s\n", j->number, job_poll(j) ? "done" : "running", j->text);
+            dprintf(fd, "[%d] %-8s %s\n", j->number, job_poll(j) ? job_end(j, end) : "running", j->text);
 }
 
 /* `%N`, or a pid of one of its processes. */

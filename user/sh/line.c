@@ -229,6 +229,7 @@ static bool edit(struct editor *e)
             if (write(1, "^C\r\n", 4) < 0)
                 return false;
             e->length = e->cursor = 0;
+            e->history = history_count();
             continue;
         }
         if (!handle_key(e, key))

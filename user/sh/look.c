@@ -16,20 +16,33 @@
 
 #define LOOK_BYTES 65536
 
-static int show(const struct io *io, const char *who, enum kd_look what, int pid)
+/* The kernel's text; line by line by `say`, which makes it fit 80 columns, or as it is. */
+static int show_by(const struct io *io, const char *who, enum kd_look what, int pid,
+                   void (*say)(int out, const char *line))
 {
     char *text = malloc(LOOK_BYTES);
-    long n = text ? syscall(KD_LOOK, what, pid, text, LOOK_BYTES) : -1;
+    long n = text ? syscall(KD_LOOK, what, pid, text, LOOK_BYTES - 1) : -1;
     if (n < 0)
         dprintf(io->error, "%s: %s\n", who,
                 errno == ESRCH   ? "no such process (ps lists them)"
                 : errno == EPERM ? MAY_NOT_LOOK
                                  : strerror(errno));
+    if (say && n > 0) {
+        text[n] = 0;
+        for (char *rest, *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+            say(io->out, line);
+        n = 0;
+    }
     for (long done = 0, part; done < n; done += part)
         if ((part = write(io->out, text + done, (size_t)(n - done))) < 0)
             break;
     free(text);
     return n < 0;
+}
+
+static int show(const struct io *io, const char *who, enum kd_look what, int pid)
+{
+    return show_by(io, who, what, pid, NULL);
 }
 
 static int show_process(const struct io *io, int argc, char **argv, enum kd_look what)
@@ -45,10 +58,34 @@ int do_dmesg(const struct io *io, int argc, char **argv)
     return show(io, argv[0], KD_LOOK_LOG, 0);
 }
 
+static void say_object(int out, const char *line)
+{
+    unsigned long long base, pages, resident, dirty, written, old;
+    unsigned users, touches[3];
+    int end = 0;
+    if (sscanf(line, "%llx %llu pages, %llu resident, %llu dirty, %llu being written, %llu old versions, %u users, "
+               "%u sequential, %u clustered, %u random touches%n", &base, &pages, &resident, &dirty, &written, &old,
+               &users, &touches[0], &touches[1], &touches[2], &end) == 10 && end)
+        dprintf(out, "0x%012llx %8llu %6llu %5llu %4llu %5u %6u %6u %6u %s\n", base, resident, dirty, written, old,
+                users, touches[0], touches[1], touches[2], line + end + strspn(line + end, " "));
+}
+
 int do_objects(const struct io *io, int argc, char **argv)
 {
     (void)argc;
-    return show(io, argv[0], KD_LOOK_OBJECTS, 0);
+    dprintf(io->out, "address        resident  dirty  held  old users    seq  clust random name\n");
+    return show_by(io, argv[0], KD_LOOK_OBJECTS, 0, say_object);
+}
+
+/* Thousands of cycles, but the longest ones. */
+static void say_lock(int out, const char *line)
+{
+    char name[24];
+    unsigned long long waits, waited, longest, holds, held, held_longest;
+    if (sscanf(line, "%23s %llu %llu %llu %llu %llu %llu", name, &waits, &waited, &longest, &holds, &held,
+               &held_longest) == 7)
+        dprintf(out, "%-14s %9llu %8llu %10llu %9llu %8llu %10llu\n", name, waits, waited / 1000, longest, holds,
+                held / 1000, held_longest);
 }
 
 int do_lockstat(const struct io *io, int argc, char **argv)
@@ -56,7 +93,8 @@ int do_lockstat(const struct io *io, int argc, char **argv)
     bool on = argc == 2 && strcmp(argv[1], "on") == 0, off = argc == 2 && strcmp(argv[1], "off") == 0;
     if (argc > 1 && !on && !off)
         return dprintf(io->error, "use: %s [on|off]\n", argv[0]), 2;
-    return show(io, argv[0], KD_LOOK_LOCKS, on ? 1 : off ? 2 : 0);
+    dprintf(io->out, "lock               waits  Kcycles    longest     holds  Kcycles    longest\n");
+    return show_by(io, argv[0], KD_LOOK_LOCKS, on ? 1 : off ? 2 : 0, say_lock);
 }
 
 int do_vmmap(const struct io *io, int argc, char **argv)
