@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import struct
 import subprocess
 import tempfile
@@ -281,6 +282,41 @@ def test_a_store_in_use_is_not_written_to():
             fcntl.fcntl(user, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_UNLCK, 0, byte, 1, 0))
         assert len(image.pages()) == 2
         run("grow", image.path, "2M", status=SOUND)
+
+
+def test_dump_shows_a_page_by_id_or_by_name():
+    with Image("--size", "4") as image:
+        image.put("box", 3)
+        by_id = run("dump", "-P", "1:2", image.path, status=SOUND).stdout
+        assert run("dump", "-P", "box:2", image.path, status=SOUND).stdout == by_id != ""
+        assert "no container bax" in run("dump", "-P", "bax:2", image.path, status=WRONG_USE).stderr
+        run("create", "-q", "-f", image.path, status=SOUND)
+
+
+def text_boxes(page):
+    """(left, top, right, bottom, text) of the texts of a map, with about their size."""
+    for text in page.getElementsByTagName("text"):
+        words = "".join(node.data for node in text.childNodes if node.nodeType == node.TEXT_NODE)
+        size = {"h": 16, "n": 13, "in": 13, "w": 13, "l": 12}.get(text.getAttribute("class"), 11)
+        x, y, wide = float(text.getAttribute("x")), float(text.getAttribute("y")), len(words) * size * 0.56
+        anchor = "middle" if text.getAttribute("class") == "in" else text.getAttribute("text-anchor")
+        left = x - (wide if anchor == "end" else wide / 2 if anchor == "middle" else 0)
+        yield left, y - size * 0.8, left + wide, y + size * 0.2, words
+
+
+def test_labels_of_the_map_do_not_overlap_wherever_the_log_ends():
+    with Image("--size", "256M", "--log", "4M") as image:
+        for round in range(7):                                  # the end goes round the ring
+            image.put(f"c{round}", 150 + 60 * round, *(["--cut"] if round == 6 else []))
+            run("map", image.path, "-o", image.other("map.html"), status=SOUND)
+            boxes = list(text_boxes(xml.dom.minidom.parse(image.other("map.html"))))
+            assert all(left > 0 and right < 1200 for left, _, right, _, _ in boxes), boxes
+            for i, a in enumerate(boxes):
+                for b in boxes[:i]:
+                    assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], (a, b)
+        with open(image.other("map.html"), encoding="utf-8") as source:
+            text = source.read()
+        assert re.search(r"extents \d+ to \d+: free", text)     # instead of a square for each
 
 
 def test_the_map_is_well_formed_and_shows_damage():

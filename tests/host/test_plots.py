@@ -28,7 +28,9 @@ def test_every_plot_is_well_formed():
     for name in plots.TITLES:
         text = "\n".join(plots.svg(name, {"level": LEVEL, "rising": RISING}))
         root = xml.etree.ElementTree.fromstring(text)
-        assert len([e for e in root if e.tag.endswith("circle")]) == 1, name
+        circles = [e for e in root if e.tag.endswith("circle")]
+        assert len([e for e in circles if e.get("stroke") == "black"]) == 1, name   # where they cross
+        assert len([e for e in circles if not e.get("stroke")]) == 4, name          # what was measured
 
 
 if __name__ == "__main__":

@@ -302,6 +302,14 @@ static int name_check(const char *name)
     return (unsigned char)name[0] > ' ' ? 0 : -EINVAL;
 }
 
+/* Of a name that is given: lists of containers are text, a line for each. */
+static int new_name_check(const char *name)
+{
+    for (const unsigned char *c = (const unsigned char *)name; *c; c++)
+        if (*c < ' ' || *c == 127) return -EINVAL;
+    return 0;
+}
+
 static int layout_check(const struct store_container *d, const struct wire_open *how)
 {
     if (!how->type[0] || !d->layout.type[0]) return 0;
@@ -322,6 +330,8 @@ static void layout_from(struct store_layout *layout, const struct wire_open *how
 static int container_create(const struct wire_open *how)
 {
     struct store_layout layout;
+    int r = new_name_check(how->name);
+    if (r < 0) return r;
     layout_from(&layout, how);
     struct store_op ops[2] = {
         {.type = STORE_OP_CREATE, .name = how->name},
@@ -500,6 +510,7 @@ int container_rename(const char *from, const char *to)
     struct store_container d;
     int r = name_check(from);
     if (r == 0) r = name_check(to);
+    if (r == 0) r = new_name_check(to);
     if (r == 0) r = find_locked(from, &d);
     if (r < 0) return r;
     if (find_locked(to, &d) == 0) return strcmp(from, to) == 0 ? 0 : -EEXIST;

@@ -22,6 +22,7 @@ static const struct argp_option options[] = {
     { "zone", 'z', "N", 0, "which 8 TiB of addresses its containers get, 0 to 7 (default 0)", 0 },
     { "uuid", 'u', "HEX", 0, "32 hexadecimal digits (default: random)", 0 },
     { "force", 'f', NULL, 0, "overwrite whatever is there", 0 },
+    COMMON_QUIET,
     { 0 },
 };
 

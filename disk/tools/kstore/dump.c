@@ -13,6 +13,7 @@ struct dump {
     int  what;
     bool one_page, verify;
     uint64_t object, page;
+    char name[STORE_NAME_BYTES];        /* of the container, if its id was not given */
 };
 
 enum { KEY_VERIFY = 256 };
@@ -22,7 +23,8 @@ static const struct argp_option options[] = {
     { "extents", 'e', NULL, 0, "which extent belongs to which container", 0 },
     { "pages", 'p', NULL, 0, "each page: where it is, its version, its CRC", 0 },
     { "buckets", 'b', NULL, 0, "how full the buckets of the hash table are", 0 },
-    { "page", 'P', "ID:PAGE", 0, "one page in hexadecimal: container id and page number", 0 },
+    { "page", 'P', "CONTAINER:PAGE", 0, "one page in hexadecimal: the container's id or name, the page's number",
+      0 },
     { "verify", KEY_VERIFY, NULL, 0, "read each page that --pages lists and compare its CRC", 0 },
     COMMON_JSON, COMMON_QUIET,
     { 0 },
@@ -30,13 +32,17 @@ static const struct argp_option options[] = {
 
 static void page_parse(struct dump *dump, const char *text, struct argp_state *state)
 {
+    const char *colon = strrchr(text, ':');
+    size_t bytes = colon ? (size_t)(colon - text) : 0;
     char *end;
-    dump->object = strtoull(text, &end, 0);
-    if (*text < '0' || *text > '9' || *end != ':' || end[1] < '0' || end[1] > '9')
-        argp_error(state, "a page is ID:PAGE, such as 3:0");
-    dump->page = strtoull(end + 1, &end, 0);
+    if (!bytes || bytes >= sizeof dump->name || colon[1] < '0' || colon[1] > '9')
+        argp_error(state, "a page is CONTAINER:PAGE, such as 3:0 or todo:0");
+    dump->page = strtoull(colon + 1, &end, 0);
     if (*end)
-        argp_error(state, "a page is ID:PAGE, such as 3:0");
+        argp_error(state, "a page is CONTAINER:PAGE, such as 3:0 or todo:0");
+    dump->object = strtoull(text, &end, 0);
+    if (end != colon || *text < '0' || *text > '9')
+        memcpy(dump->name, text, bytes);
     dump->one_page = true;
 }
 
@@ -342,14 +348,28 @@ static void hex_print(const uint8_t *bytes)
     }
 }
 
+/* 0: there is no container of that name. */
+static uint64_t object_wished(const struct kview *view, const struct dump *wish)
+{
+    uint64_t object = *wish->name ? 0 : wish->object;
+    for (uint32_t i = 0; *wish->name && i < view->model.container_count; i++)
+        if (!strncmp(view->model.containers[i].disk.name, wish->name, STORE_NAME_BYTES))
+            object = view->model.containers[i].object;
+    return object;
+}
+
 static int one_page_dump(struct kview *view, const struct dump *wish)
 {
     uint8_t bytes[BLOCK_BYTES];
     uint32_t n = view->super.extent_pages, p = (uint32_t)(wish->page % n);
-    struct kleaf *leaf = kmodel_leaf(&view->model, wish->object, wish->page / n);
+    uint64_t object = object_wished(view, wish);
+    struct kleaf *leaf = kmodel_leaf(&view->model, object, wish->page / n);
     if (!leaf || !(leaf->mask >> p & 1)) {
-        fprintf(stderr, "kstore: container %llu has no page %llu; it reads as zeros\n",
-                (unsigned long long)wish->object, (unsigned long long)wish->page);
+        if (*wish->name && !object)
+            fprintf(stderr, "kstore: there is no container %s\n", wish->name);
+        else
+            fprintf(stderr, "kstore: container %llu has no page %llu; it reads as zeros\n",
+                    (unsigned long long)object, (unsigned long long)wish->page);
         return WRONG_USE;
     }
     int error = kview_page(view, &view->model, leaf, p, bytes);

@@ -78,12 +78,42 @@ static void leaf_add(struct map *map, const struct kleaf *leaf)
     }
 }
 
+/* How many rows have an extent in use or reserved, with so many to a square; 0: no memory. */
+static uint64_t rows_used(const struct map *map, uint64_t each)
+{
+    const struct kslot *super = &map->view->super;
+    const struct kmodel *model = &map->view->model;
+    uint64_t in_row = each * MAP_COLUMNS, used = 0;
+    uint8_t *rows = calloc(super->extents / in_row + 1, 1);
+    if (!rows)
+        return 0;
+    for (uint32_t i = 0; i < model->leaf_count; i++) {
+        const struct kleaf *leaf = kmodel_leaf_at(model, i);
+        if (leaf)
+            rows[leaf->physical / in_row] = 1;
+    }
+    for (uint64_t i = 0; i < super->extents; i++)
+        rows[i / in_row] |= kslot_reserves(super, i);
+    for (uint64_t row = 0; row <= super->extents / in_row; row++)
+        used += rows[row];
+    free(rows);
+    return used;
+}
+
+/* As few to a square as give a picture that is not too high. */
+static uint64_t extents_each(const struct map *map)
+{
+    uint64_t each = map->view->super.extents / MAP_CELLS_MAX + 1;
+    while (rows_used(map, each) > MAP_ROWS_MAX)
+        each += each / 4 + 1;
+    return each;
+}
+
 static int extents_gather(struct map *map)
 {
     const struct kslot *super = &map->view->super;
     struct kmodel *model = &map->view->model;
-    map->each = (super->extents + MAP_CELLS_MAX - 1) / MAP_CELLS_MAX;
-    map->each = map->each ? map->each : 1;
+    map->each = extents_each(map);
     map->cell_count = (super->extents + map->each - 1) / map->each;
     map->cells = calloc(map->cell_count + 1, sizeof *map->cells);
     if (!map->cells)
@@ -130,8 +160,9 @@ static int area_gather(struct map *map, uint32_t area)
     struct kview *view = map->view;
     const struct kcheckpoint *c = &view->super.checkpoints[area];
     uint32_t capacity = view->super.area_pages;
-    map->meta_each = (capacity + MAP_META_MAX - 1) / MAP_META_MAX;
     map->meta_count[area] = (capacity + map->meta_each - 1) / map->meta_each;
+    if (map->meta_count[area] > MAP_META_MAX)
+        map->meta_count[area] = MAP_META_MAX;
     if (!c->redo_lsn || !c->pages || c->pages > capacity)
         return 0;
     uint64_t bytes = kslot_map_bytes(c->pages);
@@ -156,6 +187,13 @@ static int area_gather(struct map *map, uint32_t area)
 static int map_gather(struct map *map)
 {
     int error = extents_gather(map);
+    uint32_t pages = 0;                 /* of the larger map: what is behind it is not in use */
+    for (uint32_t area = 0; area < 2; area++)
+        if (map->view->super.checkpoints[area].pages > pages)
+            pages = map->view->super.checkpoints[area].pages;
+    if (pages > map->view->super.area_pages)
+        pages = map->view->super.area_pages;
+    map->meta_each = pages / MAP_META_MAX + 1;
     for (uint32_t area = 0; area < 2 && !error; area++)
         error = area_gather(map, area);
     return error;

@@ -11,7 +11,6 @@
 #define WIDTH        1200.0
 #define MARGIN       24.0
 #define INNER        (WIDTH - 2 * MARGIN)
-#define CELL_COLUMNS 120u
 #define META_COLUMNS 128u
 
 /* ---- small things */
@@ -129,8 +128,14 @@ static void mark_draw(FILE *out, const struct map *map, uint64_t lsn, const doub
     fprintf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"%s\"><title>%s: LSN "
             "%llu</title></line>\n", p[0][0], p[0][1], p[1][0], p[1][1], class, text,
             (unsigned long long)lsn);
-    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"m\" text-anchor=\"%s\">%s</text>\n", p[2][0],
-            p[2][1] + 4, sin(a) < -0.2 ? "end" : sin(a) > 0.2 ? "start" : "middle", text);
+    const char *anchor = sin(a) < -0.2 ? "end" : sin(a) > 0.2 ? "start" : "middle";
+    double y = p[2][1] + 4;
+    for (const char *line = text; *line; y += 13) {     /* a line for each, so that it is not wide */
+        int bytes = (int)strcspn(line, ",");
+        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"m\" text-anchor=\"%s\">%.*s</text>\n", p[2][0],
+                y, anchor, bytes, line);
+        line += bytes + strspn(line + bytes, ", ");
+    }
 }
 
 static void groups_draw(FILE *out, const struct map *map, const double centre[2])
@@ -157,7 +162,7 @@ static void marks_draw(FILE *out, const struct map *map, const double centre[2])
         { c[!newest].redo_lsn, "older redo" }, { c[newest].redo_lsn, "redo (tail)" },
         { map->view->result.end_lsn, "end (head)" },
     };
-    uint64_t near = map->view->super.log_bytes / 50;
+    uint64_t near = map->view->super.log_bytes / 16;    /* lines of text apart */
     for (int i = c[!newest].redo_lsn ? 0 : 1, next; i < 3; i = next) {
         char text[80];
         snprintf(text, sizeof text, "%s", marks[i].text);
@@ -350,24 +355,56 @@ static double age_legend(FILE *out, const struct map *map, double x, double y)
     return y;
 }
 
+static bool row_is_free(const struct map *map, uint64_t from)
+{
+    for (uint64_t i = from; i < from + MAP_COLUMNS && i < map->cell_count; i++)
+        if (map->cells[i].extents || map->cells[i].area || map->cells[i].slot_b)
+            return false;
+    return true;
+}
+
+/* Several rows without any use: a line of text instead. */
+static double free_rows_draw(FILE *out, const struct map *map, uint64_t from, uint64_t end, double y)
+{
+    char line[120];
+    uint64_t extents = map->view->super.extents, last = end * map->each;
+    last = last < extents ? last : extents;
+    snprintf(line, sizeof line, "extents %llu to %llu: free", (unsigned long long)(from * map->each),
+             (unsigned long long)(last - 1));
+    label(out, MARGIN, y + 14, "l", line);
+    return y + 22;
+}
+
 static double extents_draw(FILE *out, const struct map *map, double y)
 {
-    const double step = INNER / CELL_COLUMNS, size = step - 1;
-    char line[200], bytes[32];
+    const double step = INNER / MAP_COLUMNS, size = step - 1;
+    char line[200], bytes[32], several[40] = "";
+    if (map->each > 1)
+        snprintf(several, sizeof several, ", %llu to a square", (unsigned long long)map->each);
     label(out, MARGIN, y, "h", "The extents");
     snprintf(line, sizeof line, "%llu of %s%s; colour: owner, height: how full, stripe: age%s",
              (unsigned long long)map->view->super.extents,
              size_text(map->view->super.extent_bytes, bytes),
-             map->each > 1 ? ", several to a square" : "",
+             several,
              map->pages_read ? ", red: lost pages" : " (damage was not looked for)");
     label(out, MARGIN + 150, y, "l", line);
     if (map->newest_lsn)
         age_legend(out, map, WIDTH - MARGIN - 190, y);
     y += 12;
-    for (uint64_t i = 0; i < map->cell_count; i++)
-        cell_draw(out, map, i, MARGIN + (double)(i % CELL_COLUMNS) * step,
-                  y + (double)(i / CELL_COLUMNS) * step, size);
-    return y + (double)((map->cell_count + CELL_COLUMNS - 1) / CELL_COLUMNS) * step + 34;
+    for (uint64_t i = 0; i < map->cell_count; i += MAP_COLUMNS) {
+        uint64_t next = i;
+        while (next < map->cell_count && row_is_free(map, next))
+            next += MAP_COLUMNS;
+        if (next > i + MAP_COLUMNS) {
+            y = free_rows_draw(out, map, i, next, y);
+            i = next - MAP_COLUMNS;
+            continue;
+        }
+        for (uint64_t k = i; k < i + MAP_COLUMNS && k < map->cell_count; k++)
+            cell_draw(out, map, k, MARGIN + (double)(k - i) * step, y, size);
+        y += step;
+    }
+    return y + 34;
 }
 
 /* ---- figure 5: whose is what */

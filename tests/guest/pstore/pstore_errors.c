@@ -49,6 +49,8 @@ static void opening(void)
     error_of(ps_open(name, PS_CREATE, NULL), ENAMETOOLONG, "open: a long name");
     error_of(ps_open("", PS_CREATE, NULL), EINVAL, "open: no name");
     error_of(ps_open("a\001", 64, NULL), EINVAL, "open: an unknown flag");
+    error_of(ps_open("two\nlines", PS_CREATE, NULL), EINVAL, "open: a name of two lines is not made");
+    is(ps_rename("errors", "tab\there"), -EINVAL, "rename: nor given");
     is(ps_delete("no-such"), -ENOENT, "delete: not there");
     is(ps_rename("no-such", "nicer"), -ENOENT, "rename: not there");
     is(ps_connect("no-such-store"), -ENOTCONN, "connect: no such store");
@@ -110,7 +112,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         return -ps_delete("errors");
-    tap_plan(30);
+    tap_plan(32);
     ps_delete("errors");
     c = ps_open("errors", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(ps_transaction(add, NULL), 0, "a counter is made");
