@@ -18,6 +18,7 @@
 #include "x86.h"
 #include "acpi.h"
 #include "memory/frame.h"
+#include "serial.h"
 #include "switch.h"
 
 enum { IST_FATAL = 1 };               /* one stack for the three that never return */
@@ -178,6 +179,7 @@ void cpu_init_this(unsigned id)
 
 _Noreturn void arch_power_off(int panicked)
 {
+    serial_drain();
     out32(0xf4, panicked ? 0x20 : 0x10); /* isa-debug-exit; without it: */
     if (!panicked)
         acpi_power_off();

@@ -11,7 +11,7 @@
 #include "x86.h"
 
 enum { DATA = 0, INTERRUPTS = 1, FIFO = 2, LINE = 3, MODEM = 4, STATUS = 5, SCRATCH = 7 };
-enum { STATUS_INPUT = 1, STATUS_EMPTY = 0x20, FIFO_BYTES = 16, POLLS_MAX = 100000 };
+enum { STATUS_INPUT = 1, STATUS_EMPTY = 0x20, STATUS_SENT = 0x40, FIFO_BYTES = 16, POLLS_MAX = 100000 };
 
 static const uint16_t base[] = {0x3f8, 0x2f8};
 static bool present[2];
@@ -54,6 +54,14 @@ void serial_write(enum serial_port port, const char *text, size_t n)
             return;
         out8(base[port] + DATA, (uint8_t)text[i]);
     }
+}
+
+/* Before the power goes: a real port sends 11 bytes a millisecond, so it has up to FIFO_BYTES left. */
+void serial_drain(void)
+{
+    for (unsigned p = 0; p < ARRAY_COUNT(base); p++)
+        for (int i = 0; present[p] && i < POLLS_MAX && !(in8(base[p] + STATUS) & STATUS_SENT); i++)
+            ;
 }
 
 /* Hands over what has arrived. */

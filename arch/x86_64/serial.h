@@ -10,6 +10,8 @@ void serial_init(void);
 bool serial_present(enum serial_port port);
 /* Bytes as they are: "\n" is not changed. Never waits for ever: a dead port swallows them. */
 void serial_write(enum serial_port port, const char *text, size_t n);
+/* Waits, not for ever, until the ports have sent all that they took. */
+void serial_drain(void);
 /* Console input: called for each byte, in an interrupt (see interrupt.h). NULL: dropped. */
 extern void (*arch_console_input)(char c);
 void serial_input_init(void);  /* an interrupt by the I/O APIC */

@@ -8,9 +8,10 @@ import os
 import subprocess
 import tempfile
 
-from tap import load, run_tests
+from tap import ROOT, load, run_tests
 
 run = load("run")
+kvmcheck = load("kvmcheck.py")
 
 
 def outcome(ended, status, log="", errors="", commands="x", kill_on=None):
@@ -125,6 +126,23 @@ def test_return_addresses_name_the_line_of_the_call():
         lines = run.SourceLines(argparse.Namespace(add=[program]))
         assert "crash.c:4" in lines.explain(f"  crash+{symbols['main']:#x}")[0]
         assert "crash.c:5" in lines.explain(f"  rip crash+{symbols['main']:#x}")[0]
+
+
+def test_kvm_that_cannot_run_a_guest_is_named():
+    assert "there is no /dev/no-such-kvm" in kvmcheck.problem("/dev/no-such-kvm")
+    with tempfile.NamedTemporaryFile() as no_device:
+        said = kvmcheck.problem(no_device.name)
+    assert "opens, but does not work: KVM_GET_API_VERSION" in said, said
+
+
+def test_kvm_is_tried_before_anything_is_made():
+    with tempfile.TemporaryDirectory() as folder:
+        store = os.path.join(folder, "store")
+        done = subprocess.run([os.path.join(ROOT, "scripts/run"), "--accel", "kvm", "--store", store, "--kernel",
+                               "/no/such/kernel", "-c", "true"], text=True, check=False, capture_output=True)
+        assert done.returncode == run.EXIT_START and not os.path.exists(store), done
+        wrong = kvmcheck.problem()
+        assert (f"KVM cannot run the guest: {wrong}" if wrong else "kernel") in done.stderr, done
 
 
 def test_panic_is_reported_to_its_end():

@@ -1,0 +1,46 @@
+#!/bin/bash
+# The kernel on a second machine: the ISO boots to the shell in Bochs, and guest tests that need no disk pass there,
+# with 1 and 2 CPUs. BOCHS_TESTS= and BOCHS_CPUS= choose. Part of `make test-long`; `make test-bochs` runs this alone.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+# Those that want a disk, a counted clock or the kernel with planted bugs are left out: Bochs has no virtio, its clock
+# is not QEMU's, and the ISO has the kernel that is shipped.
+TESTS=${BOCHS_TESTS:-kernel_advise kernel_ask kernel_forsaken kernel_groups kernel_late kernel_locks kernel_ports
+    kernel_rights kernel_rules kernel_smp kernel_spill kernel_trace kernel_txn hostile_manager hostile_signal
+    linux_process linux_threads}
+
+# memory_of NAME: the MiB that its .opts say, or 128.
+memory_of() {
+    local said
+    said=$(sed -n 's/.*--memory \([0-9]*\).*/\1/p' tests/guest/*/"$1".opts 2>/dev/null)
+    echo "${said:-128}"
+}
+
+# guest CPUS NAME: all its results are ok, as many as it planned, and its status is 0.
+guest() {
+    local status=0
+    scripts/bochs --cpus "$1" --memory "$(memory_of "$2")" --timeout 900 --add "build/tests/guest/$2" -c "$2" \
+        >"$TEST_TMP/out" 2>"$TEST_TMP/errors" || status=$?
+    if [ "$status" = 0 ] && ! grep -q '^not ok' "$TEST_TMP/out" &&
+       [ "$(sed -n 's/^1\.\.//p' "$TEST_TMP/out")" = "$(grep -c '^ok' "$TEST_TMP/out")" ]; then
+        return 0
+    fi
+    echo "status $status; again: scripts/bochs --cpus $1 --memory $(memory_of "$2") --add build/tests/guest/$2 -c $2"
+    grep -A 5 '^not ok' "$TEST_TMP/out"
+    tail -n 20 "$TEST_TMP/errors"
+    return 1
+}
+
+typed=$(printf 'echo typed in\nhalt\n' | scripts/bochs --timeout 300 2>"$TEST_TMP/errors")
+is the_iso_boots_to_the_shell_in_bochs 0 $?
+ok the_shell_hears_what_is_typed grep -qx 'typed in' <<<"$typed"
+is a_command_that_fails_is_seen to_fail_3 "$(scripts/bochs -c 'echo to_fail; exit 3' 2>/dev/null |
+    tr -d '\n'; echo "_${PIPESTATUS[0]}")"
+for cpus in ${BOCHS_CPUS:-1 2}; do
+    for name in $TESTS; do
+        ok "$name, $cpus CPUs" guest "$cpus" "$name"
+    done
+done
+done_testing
