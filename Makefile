@@ -13,7 +13,7 @@ GDBINIT ?= .gdbinit
 include scripts/build.mk
 
 SUBMAKE := +@$(MAKE) --no-print-directory -j$(JOBS)
-.PHONY: all image tests host-tests iso run test test-long check fuzz coverage debug crash bench lint clean
+.PHONY: all image tests host-tests iso run test test-long test-bochs check fuzz coverage debug crash bench lint clean
 .PHONY: reset-store help lines kernel-bugs crash-bugs gdbinit plots
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -54,8 +54,14 @@ check:                          ## host tests only (1 minute at most)
 test-long:                      ## host proofs, fuzzers in full, all else with 1, 2, 4 CPUs; N=SEEDS, SEED=FIRST, ONLY=PATTERN
 	@scripts/setup test
 	@scripts/setup fuzz
+	@scripts/setup bochs
 	$(SUBMAKE) tests iso $(FUZZERS)
 	@N=$(N) SEED=$(SEED) scripts/test --tier long --cpus 1,2,4 --jobs $(JOBS) $(if $(ONLY),--only '$(ONLY)')
+
+test-bochs:                     ## the ISO and the kernel's guest tests in Bochs; BOCHS_TESTS=NAMES, BOCHS_CPUS="1 2"
+	@scripts/setup bochs
+	$(SUBMAKE) tests
+	@scripts/test --tier long --only tests/bochs/
 
 fuzz:                           ## libFuzzer: images, logs, kcheck, the kernel's parsers; N=RUNS (200000) SEED=S
 	@scripts/setup fuzz
