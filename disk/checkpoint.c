@@ -233,6 +233,9 @@ static int super_next(struct store *store)
     c->next.checkpoint_index = c->area;
     c->next.flags = c->clean ? FLAG_CLEAN : 0;
     c->next.end_lsn = store->end_lsn;
+    if (c->next.format < FORMAT_VERSION)        /* what the other area holds is of that format */
+        c->next.checkpoints[!c->area] = (struct checkpoint_info){ .sequence = newest->sequence };
+    c->next.format = FORMAT_VERSION;
     c->next.checkpoints[c->area] = (struct checkpoint_info){
         .redo_lsn = c->redo_lsn, .prev_crc = c->prev_crc, .pages = c->pages,
         .scan_lsn = c->scan_lsn, .scan_crc = c->scan_crc, .sequence = newest->sequence + 1,

@@ -35,7 +35,7 @@ static const struct recovery_rule rules[RECOVERY_RULES] = {
     { "R10", S(GOOD), B(NEWEST), L(GROUPS), RECOVERY_REPLAY, 0, NULL },
     { "R11", S(GOOD), B(OLDER), L(EMPTY) | L(GROUPS), RECOVERY_REPLAY, 0, NULL },
     { "R12", S(OLDER), ANY, ANY, RECOVERY_REFUSE, -EOPNOTSUPP,
-      "a store of an older format; this version reads format 2" },
+      "a store of an older format; copy the disk, then `kstore upgrade` it on the host" },
 };
 
 const struct recovery_rule *recovery_rule_at(uint32_t i)

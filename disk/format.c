@@ -63,6 +63,7 @@ static int geometry_make(const struct store_options *options, uint64_t disk_byte
         return -ENOSPC;
     super->extents = (super->disk_bytes - cursor) / super->extent_bytes;
     super->checkpoint_index = 1;        /* so that the first checkpoint goes to area 0 */
+    super->format = FORMAT_VERSION;
     super->epoch_count = 1;
     super->epochs[0] = (struct epoch_info){ .epoch = 1, .first_lsn = super->log_bytes };
     return 0;

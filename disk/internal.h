@@ -16,7 +16,7 @@
  *     checkpoint.c  begin, next, seal, write, apply
  *     chain.c       transactions of several groups: SPILL records; rechain.c: in recovery
  *     page.c        look-ups and home writes
- *     grow.c        the store takes a larger disk
+ *     grow.c        the store takes a larger disk; upgrade.c: it becomes one of this format
  *     check.c       invariants; format.c: a new store; bug.h: planted bugs
  */
 #ifndef KATYDID_DISK_INTERNAL_H
@@ -41,6 +41,7 @@ struct epoch_info {
 
 struct superblock {
     uint8_t  uuid[16];
+    uint32_t format;            /* the version that the metadata on the disk has */
     uint32_t slot, flags, extent_bytes, zone;
     uint64_t generation, disk_bytes, slot_b_offset, log_start, log_bytes;
     uint64_t area_start[2], data_start, extents, end_lsn;
@@ -332,6 +333,7 @@ uint64_t slot_b_place(uint64_t disk_bytes);
 void signpost_encode(const struct superblock *super, uint64_t slot_b_offset,
                      struct signpost_disk *out);
 bool signpost_decode(const struct signpost_disk *in, uint64_t disk_bytes, uint64_t *slot_b_offset);
+void superblock_seal(struct superblock_disk *block);    /* this version, and the CRC */
 int  superblock_write(const struct disk_io *io, const struct superblock *super, void *block);
 uint32_t epoch_at(const struct superblock *super, uint64_t lsn);
 bool epoch_fits(const struct superblock *super, uint32_t epoch, uint64_t lsn);
@@ -580,6 +582,19 @@ int  checkpoint_finish(struct store *store);    /* for who has the store to hims
 
 /* grow.c */
 int  grow_to(struct store *store, uint64_t bytes);
+
+/* upgrade.c: a version that is not FORMAT_VERSION must be store_upgradable */
+struct format_step {
+    uint32_t from;              /* to the next version */
+    void   (*superblock)(struct superblock_disk *block);
+    void   (*page)(uint32_t kind, uint8_t *bytes);      /* a metadata page */
+    bool     log_differs;       /* its groups cannot be replayed: there must be none */
+};
+extern const struct format_step *format_steps;
+extern uint32_t format_step_count;
+void upgrade_superblock(struct superblock_disk *block, uint32_t version);
+void upgrade_page(uint32_t version, uint32_t kind, uint8_t *bytes);
+bool upgrade_needs_empty_log(uint32_t version);
 
 /* format.c */
 uint32_t directory_pages_for(uint64_t disk_bytes);      /* of containers, and as many of names */

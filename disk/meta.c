@@ -343,7 +343,11 @@ static int page_load(struct store *store, uint32_t area, uint32_t page, const ui
                               BLOCK_BYTES, page_seed(store, page), crc);
     if (error)
         return error;
-    meta_dirty_set(store, page, BUG(BUG_OTHER_AREA) ? 0 : (uint8_t)(1u << !area));      /* M1 */
+    bool older = store->super.format < FORMAT_VERSION;
+    if (older)
+        upgrade_page(store->super.format, le16_get(entry->kind), meta->bytes);
+    uint8_t other = (uint8_t)(1u << !area);
+    meta_dirty_set(store, page, BUG(BUG_OTHER_AREA) ? 0 : older ? 3 : other);           /* M1 */
     return page_place(store, page, entry);
 }
 
@@ -431,7 +435,7 @@ int meta_load(struct store *store, uint32_t area)
     if (error)
         return error;
     numbers_free(store, info->pages);
-    if (area == store->super.checkpoint_index)
+    if (area == store->super.checkpoint_index && store->super.format == FORMAT_VERSION)
         other_compare(store, !area);
     size_t buckets_bytes = hash_buckets(store) * sizeof(uint32_t);
     uint32_t *by_place = store_alloc(store, buckets_bytes);

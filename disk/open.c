@@ -136,14 +136,29 @@ static bool version_tells(enum slot_verdict verdict)
     return verdict == SLOT_NEWER || verdict == SLOT_OLDER;
 }
 
-static void slots_read(const struct disk_io *io, void *block, struct slots *slots,
+/* A slot's block; one of an older format as the steps make it, if that is wanted. */
+static enum slot_verdict slot_decode(void *block, uint64_t bytes, uint64_t offset, bool upgrade,
+                                     struct superblock *super, uint32_t *version)
+{
+    enum slot_verdict verdict = superblock_decode(block, bytes, offset, super, version);
+    if (verdict != SLOT_OLDER || !upgrade || !store_upgradable(*version))
+        return verdict;
+    uint32_t now;
+    upgrade_superblock(block, *version);
+    verdict = superblock_decode(block, bytes, offset, super, &now);
+    super->format = *version;
+    return verdict;
+}
+
+static void slots_read(const struct disk_io *io, void *block, bool upgrade, struct slots *slots,
                       struct store_report *report)
 {
     uint32_t version = 0;
     uint8_t making[16];
     int error = block_read(io, 0, block);
     slots->verdict[0] = error ? SLOT_UNREADABLE
-                              : superblock_decode(block, io->bytes, 0, &slots->super[0], &version);
+                              : slot_decode(block, io->bytes, 0, upgrade, &slots->super[0],
+                                            &version);
     if (version_tells(slots->verdict[0]))
         report->version = version;
     uint64_t b = 0;
@@ -158,7 +173,7 @@ static void slots_read(const struct disk_io *io, void *block, struct slots *slot
     int error_b = block_read(io, b, block);
     slots->verdict[1] = SLOT_UNREADABLE;
     if (!error_b && !BUG(BUG_SLOT_A_ONLY))
-        slots->verdict[1] = superblock_decode(block, io->bytes, b, &slots->super[1], &version);
+        slots->verdict[1] = slot_decode(block, io->bytes, b, upgrade, &slots->super[1], &version);
     if (version_tells(slots->verdict[1]) && slots->verdict[0] != SLOT_VALID)
         report->version = version;
     if (slots->verdict[0] == SLOT_VALID && slots->verdict[1] == SLOT_VALID &&
@@ -201,7 +216,7 @@ static int slots_choose(const struct slots *slots, struct superblock *super,
         return error;
     *super = slots->super[slots_newest(v[0] == SLOT_VALID, slots->super[0].generation,
                                        v[1] == SLOT_VALID, slots->super[1].generation)];
-    report->version = FORMAT_VERSION;
+    report->version = super->format;
     return 0;
 }
 
@@ -428,6 +443,29 @@ static void marks_set(struct store *store, uint32_t area)
     store->super.checkpoint_index = area;       /* the base of the next checkpoint */
 }
 
+static int refuse(struct store_report *report, int error, const char *message)
+{
+    report->message = message;
+    return error;
+}
+
+/* Nothing may be given up of a store that its own version can still repair. */
+static int upgrade_allowed(const struct store *store, const struct recovery_rule *rule,
+                           struct store_report *report)
+{
+    if (store->super.format == FORMAT_VERSION)
+        return 0;
+    if (store->advance_first)
+        return refuse(report, -EUCLEAN,
+                      "the store is damaged; start it with the Katydid that made it, which may repair "
+                      "it, before it is upgraded");
+    if (rule->action == RECOVERY_REPLAY && upgrade_needs_empty_log(store->super.format))
+        return refuse(report, -EOPNOTSUPP,
+                      "the store was not closed; start it with the Katydid that made it, and `halt`, "
+                      "before it is upgraded");
+    return 0;
+}
+
 /* Both scans. *rule: what is to be done then. */
 static int log_recover(struct store *store, uint32_t area, enum base_fact base,
                        const struct recovery_rule **rule, struct store_report *report)
@@ -447,6 +485,8 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
         tail_look(&reader, report);
     marks_set(store, area);
     store->advance_first = base == BASE_OLDER || report->slot_bad[0] || report->slot_bad[1];
+    if (!error)
+        error = upgrade_allowed(store, *rule, report);
     if (!error && ((*rule)->action != RECOVERY_EPOCH || read_only))
         error = scan_apply(store, &reader, area, &seen, report);
     log_reader_close(&reader);
@@ -469,19 +509,14 @@ static int recover(struct store *store, struct store_report *report)
     if (error)
         return error;
     store->epoch = store->super.epochs[store->super.epoch_count - 1].epoch;
+    bool older = store->super.format < FORMAT_VERSION;
     if (store->flags & STORE_READ_ONLY)
         fence_set(store, -EROFS);
     else
-        error = recovery_end(store, rule->action == RECOVERY_REPLAY, report);
+        error = recovery_end(store, older || rule->action == RECOVERY_REPLAY, report);
     store->plan_next_object = store->next_object;
     store->plan_cursor_gib = store->cursor_gib;
     meta_trim(store);
-    return error;
-}
-
-static int refuse(struct store_report *report, int error, const char *message)
-{
-    report->message = message;
     return error;
 }
 
@@ -525,7 +560,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     void *block = memory->alloc(memory->context, BLOCK_BYTES);
     if (!block)
         return refuse(report, -ENOMEM, "out of memory");
-    slots_read(io, block, &slots, report);
+    slots_read(io, block, options->flags & STORE_UPGRADE, &slots, report);
     memory->free(memory->context, block, BLOCK_BYTES);
     int error = slots_choose(&slots, &super, report);
     if (error)

@@ -113,6 +113,7 @@ uint64_t store_memory(const struct disk_io *io, const struct store_options *opti
 enum {
     STORE_READ_ONLY = 1,        /* recover in memory only: nothing is ever written */
     STORE_GROW      = 2,        /* after recovery: use the whole disk, if it has grown */
+    STORE_UPGRADE   = 4,        /* one of an older format becomes one of this (store_upgrade) */
 };
 
 struct store_open_options {
@@ -147,7 +148,7 @@ struct store_report {
  *                    was cut off; the caller may format it
  *   -EMEDIUMTYPE     foreign data: not a store, never to be formatted without being asked
  *   -EPROTONOSUPPORT a store of a newer version (report->version) or with unknown features
- *   -EOPNOTSUPP      a store of an older format (report->version)
+ *   -EOPNOTSUPP      a store of an older format (report->version): see store_upgrade
  *   -EUCLEAN         a store, but damaged: report says where; STORE_READ_ONLY may open what is
  *                    left up to damage_lsn
  *   -EIO, -ENOMEM, -EINVAL
@@ -170,6 +171,19 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
 store_must_check
 int store_grow(const struct disk_io *io, const struct disk_memory *memory, uint64_t new_bytes,
                struct store_report *report);
+
+/* Is there a way from this version of the format to today's? */
+bool store_upgradable(uint32_t version);
+/*
+ * Makes a store of an older format one of this format, in place; 0 also if it is one already. The store
+ * must not be open. Who asks for this has asked the owner: an older Katydid will not read it any more.
+ * As store_open; also -EOPNOTSUPP if there is no way from its version (report->version), or if its log must
+ * be empty and is not, and -EUCLEAN for one that is damaged: report->message says what to do. A power
+ * cut inside leaves the old store, or one of this format.
+ */
+store_must_check
+int store_upgrade(const struct disk_io *io, const struct disk_memory *memory,
+                  struct store_report *report);
 
 /* Clean close: the caller has cleaned every dirty page (else -EBUSY, and the store stays open).
  * After 0, or any error but -EBUSY, the store is gone. */

@@ -59,7 +59,7 @@ void signpost_encode(const struct superblock *super, uint64_t slot_b_offset,
 bool signpost_decode(const struct signpost_disk *in, uint64_t disk_bytes, uint64_t *slot_b_offset)
 {
     uint64_t offset = le64_get(in->slot_b_offset);
-    if (le64_get(in->magic) != SIGNPOST_MAGIC || le32_get(in->version) != FORMAT_VERSION ||
+    if (le64_get(in->magic) != SIGNPOST_MAGIC || le32_get(in->version) > FORMAT_VERSION ||
         le32_get(in->crc) != signpost_crc(in) || offset % BLOCK_BYTES ||
         offset > disk_bytes - BLOCK_BYTES)
         return false;
@@ -71,7 +71,6 @@ void superblock_encode(const struct superblock *super, struct superblock_disk *o
 {
     memset(out, 0, sizeof *out);
     out->magic = le64_of(SUPERBLOCK_MAGIC);
-    out->version = le32_of(FORMAT_VERSION);
     memcpy(out->uuid, super->uuid, 16);
     out->slot = le32_of(super->slot);
     out->flags = le32_of(super->flags);
@@ -105,12 +104,19 @@ void superblock_encode(const struct superblock *super, struct superblock_disk *o
         out->epochs[i].epoch = le32_of(super->epochs[i].epoch);
         out->epochs[i].first_lsn = le64_of(super->epochs[i].first_lsn);
     }
-    out->crc = le32_of(slot_crc(out));
+    superblock_seal(out);
+}
+
+void superblock_seal(struct superblock_disk *block)
+{
+    block->version = le32_of(FORMAT_VERSION);
+    block->crc = le32_of(slot_crc(block));
 }
 
 static void fields_decode(const struct superblock_disk *in, struct superblock *out)
 {
     memset(out, 0, sizeof *out);
+    out->format = FORMAT_VERSION;
     memcpy(out->uuid, in->uuid, 16);
     out->slot = le32_get(in->slot);
     out->flags = le32_get(in->flags);

@@ -69,7 +69,7 @@ static int hello(struct ps_store *s)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {STORE_PROTOCOL_VERSION};
     int result = store_request(s, STORE_HELLO, word, NULL, 0, NULL, NULL);
-    return result == 0 && word[0] != STORE_PROTOCOL_VERSION ? -EPROTO : result;
+    return result == 0 && word[0] != STORE_PROTOCOL_VERSION ? -EPROTONOSUPPORT : result;
 }
 
 /* Gets a port to the manager; -ENOTCONN if none is published under the name. */

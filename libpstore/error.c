@@ -122,8 +122,10 @@ static const struct {
     {ENOLCK, "the transaction has locked too many containers: 32 segments of them at most"},
     {EOWNERDEAD, "the store manager died: the transaction was undone, or, if it was in its commit, "
                  "perhaps made durable. The next one finds the store again: look, then go on"},
-    {EPROTO, "the layout does not match: the container or name holds another type, version or size "
-             "(or the manager is of another version); open it with the program that made it"},
+    {EPROTO, "the layout does not match: the container or name holds another type, version or size; "
+             "open it with the program that made it"},
+    {EPROTONOSUPPORT, "program and store manager are of different versions: build the program again with the "
+                      "libpstore that belongs to this Katydid; what is stored is not concerned"},
     {ERANGE, "a strict transaction stored to bytes that it had not declared with ps_touch, in a container "
              "with PS_ENCODE_RANGES; it was undone. The kernel's log names the address"},
     {EROFS, "read-only: the container was opened without PS_WRITE, or the transaction is a snapshot; "

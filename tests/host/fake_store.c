@@ -33,6 +33,7 @@ static int entered = -1, manager_alive, looking;
 static unsigned abort_at, space_left;
 static int abort_reason, refusal;
 static struct fake_name stolen;
+uint64_t fake_protocol = STORE_PROTOCOL_VERSION;
 struct fake_counts fake_counts;
 
 /* ---- memory ---- */
@@ -284,7 +285,11 @@ static int manager_call(struct kd_message *m)
     struct fake_container *c = container_by_id(m->word[0]);
     fake_counts.requests++;
     switch (m->kind) {
-    case STORE_HELLO: m->word[0] = STORE_PROTOCOL_VERSION; return 0;
+    case STORE_HELLO: {
+        int known = m->word[0] == fake_protocol;
+        m->word[0] = fake_protocol;
+        return known ? 0 : -EPROTONOSUPPORT;
+    }
     case STORE_OPEN:
         m->buffer_bytes = sizeof(struct store_opened);
         return manager_open(m->data, m->buffer);

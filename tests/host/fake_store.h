@@ -20,6 +20,7 @@ struct fake_counts {
     unsigned wrong_pages;                 /* written in a commit, but neither used nor leased */
 };
 extern struct fake_counts fake_counts;
+extern uint64_t fake_protocol;            /* the version that the manager speaks */
 
 /* Before the first test and between tests: an empty store, no view. */
 void fake_reset(void);

@@ -660,12 +660,27 @@ static void a_dead_manager_is_found_again(void **state)
     assert_int_equal(ps_transaction(count_up, &root), 0);
 }
 
+/* Aim: a program and a manager of different versions do not work together by luck; the error says so. */
+static void a_manager_of_another_version_is_refused(void **state)
+{
+    (void)state;
+    struct root *root;
+    assert_int_equal(ps_transaction(count_up, &root), 0);
+    fake_protocol++;
+    fake_manager_dies(1);
+    stores_note_death();
+    assert_int_equal(ps_transaction(count_up, &root), -EPROTONOSUPPORT);
+    assert_non_null(strstr(ps_strerror(-EPROTONOSUPPORT), "build the program again"));
+    fake_protocol--;
+    assert_int_equal(ps_transaction(count_up, &root), 0);
+}
+
 static void every_error_has_a_text(void **state)
 {
     (void)state;
     static const int errors[] = {
         E2BIG, EALREADY, ECANCELED, EDEADLK, EMFILE, ENAMETOOLONG,
-        ENODEV, ENOMEM, ENOTCONN, EOWNERDEAD, EPERM, EPROTO, EROFS, ESTALE,
+        ENODEV, ENOMEM, ENOTCONN, EOWNERDEAD, EPERM, EPROTO, EPROTONOSUPPORT, EROFS, ESTALE,
         ETIMEDOUT, EUCLEAN, EXDEV};
     for (unsigned i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         assert_string_equal(ps_strerror(errors[i]), ps_strerror(-errors[i]));
@@ -756,6 +771,7 @@ int main(void)
         TEST(a_container_open_for_reading_is_not_allocated_in),
         TEST(a_full_store_is_an_error_and_harms_nothing),
         TEST(a_dead_manager_is_found_again),
+        TEST(a_manager_of_another_version_is_refused),
         TEST(every_error_has_a_text),
         TEST(pages_of_a_fresh_large_object_are_not_touched),
         TEST(an_error_of_the_programs_own_is_not_explained_by_the_library),

@@ -123,8 +123,8 @@ static const char *advice(int error)
     case -EMEDIUMTYPE: return "this disk holds something that is no store; give another disk, or "
                               "make this one blank if nothing on it is wanted";
     case -EPROTONOSUPPORT: return "this store was made by a newer Katydid; start that one";
-    case -EOPNOTSUPP: return "this store is of an older format, this version reads format 2; copy what "
-                             "it holds with the Katydid that made it";
+    case -EOPNOTSUPP: return "this store is of an older format; copy the disk, then `kstore upgrade` it on "
+                             "the host";
     case -EUCLEAN: return "this store is damaged; copy the disk, `kstore check` it on the host, and "
                           "`kstore salvage` what is sound into a new store";
     case -ENOMEM: return "there is not enough memory; start with more (--memory)";

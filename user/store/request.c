@@ -6,6 +6,7 @@
  */
 #include "server.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -208,11 +209,18 @@ static int request_named(const struct kd_message *m, struct kd_message *reply)
     return 0;
 }
 
+/* A program of another version is told so, and once the kernel's log: it may be too old to say why. */
 static int request_hello(const struct kd_message *m, struct kd_message *reply)
 {
+    static _Atomic unsigned told;
     reply->word[0] = STORE_PROTOCOL_VERSION;
     reply->word[1] = server.log_bytes;
-    return m->word[0] == STORE_PROTOCOL_VERSION ? 0 : -EPROTONOSUPPORT;
+    if (m->word[0] == STORE_PROTOCOL_VERSION) return 0;
+    if (atomic_exchange(&told, (unsigned)m->process) == (unsigned)m->process) return -EPROTONOSUPPORT;
+    say("process %u was built for version %llu of the store's protocol, this is %u: build it again with the "
+        "libpstore that belongs to this Katydid", (unsigned)m->process,
+        (unsigned long long)m->word[0], STORE_PROTOCOL_VERSION);
+    return -EPROTONOSUPPORT;
 }
 
 static int request_checkpoint(void)

@@ -287,7 +287,7 @@ static uint64_t slot_b_place(struct kview *view)
     uint32_t seed = kview_seed(post.uuid, CRC_SIGNPOST, SIGNPOST_OFFSET, 0);
     uint64_t place = le64_get(post.slot_b_offset);
     view->signpost_valid = le64_get(post.magic) == SIGNPOST_MAGIC &&
-                           le32_get(post.version) == FORMAT_VERSION &&
+                           le32_get(post.version) <= FORMAT_VERSION &&
                            kcheck_crc(seed, (const uint8_t *)&post + from, sizeof post - from) ==
                                le32_get(post.crc) &&
                            place % BLOCK_BYTES == 0 && place <= view->io.bytes - BLOCK_BYTES;

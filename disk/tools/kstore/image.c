@@ -139,7 +139,7 @@ const char *error_text(int error)
     case -EPROTONOSUPPORT:
         return "a store of a newer format; use a newer Katydid";
     case -EOPNOTSUPP:
-        return "a store of an older format; this version reads format 2";
+        return "a store of an older format; copy it, then `kstore upgrade` it";
     case -EUCLEAN:
         return "the store is damaged; `kstore check` says where, `kstore salvage` saves the rest";
     default:

@@ -26,6 +26,7 @@ int log_main(int count, char **words);
 int map_main(int count, char **words);
 int salvage_main(int count, char **words);
 int grow_main(int count, char **words);
+int upgrade_main(int count, char **words);
 
 /* ---- command.c */
 

@@ -17,6 +17,7 @@ static const struct command {
     { "dump",    "objects, extents, pages, buckets; or one page",            dump_main },
     { "log",     "the groups and records of the log",                        log_main },
     { "grow",    "make a store and its image larger",                        grow_main },
+    { "upgrade", "make a store of an older format one of today's",           upgrade_main },
     { "map",     "draw a picture of the disk, as one HTML file",             map_main },
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
@@ -34,7 +35,7 @@ static void usage(FILE *out)
                  "  2  wrong use\n"
                  "  3  cannot read, write or allocate\n"
                  "  4  blank, or not a store, or of a newer format\n\n"
-                 "Only create, put, grow and the target of salvage are ever written to.\n");
+                 "Only create, put, grow, upgrade and the target of salvage ever write.\n");
 }
 
 int main(int count, char **words)

@@ -1,0 +1,64 @@
+/*
+ * upgrade.c - a store of an older format becomes one of this format.
+ *
+ * A store outlives the system that made it. Whoever changes the format raises FORMAT_VERSION and
+ * adds a step: what turns the superblock and the metadata pages of the version before, in memory,
+ * into those of the next. A store that is opened with STORE_UPGRADE goes through all steps from its
+ * version on as it is read. Then it is saved as after any recovery: metadata to the area that is not
+ * in use, flush, and the first superblock of this format, which no longer names the other area. So
+ * a power cut leaves the old store or the new one.
+ *
+ * Version 2 is the first that a store can have, and the newest: there is no step yet. (test_upgrade
+ * makes one up.)
+ */
+#include "internal.h"
+
+static const struct format_step none = { .from = 0 };
+
+const struct format_step *format_steps = &none;
+uint32_t format_step_count = 0;
+
+static const struct format_step *step_from(uint32_t version)
+{
+    for (uint32_t i = 0; i < format_step_count; i++)
+        if (format_steps[i].from == version)
+            return &format_steps[i];
+    return NULL;
+}
+
+bool store_upgradable(uint32_t version)
+{
+    while (version < FORMAT_VERSION && step_from(version))
+        version++;
+    return version == FORMAT_VERSION;
+}
+
+void upgrade_superblock(struct superblock_disk *block, uint32_t version)
+{
+    for (; version < FORMAT_VERSION; version++)
+        step_from(version)->superblock(block);
+    superblock_seal(block);
+}
+
+void upgrade_page(uint32_t version, uint32_t kind, uint8_t *bytes)
+{
+    for (; version < FORMAT_VERSION; version++)
+        step_from(version)->page(kind, bytes);
+}
+
+bool upgrade_needs_empty_log(uint32_t version)
+{
+    bool differs = false;
+    for (; version < FORMAT_VERSION; version++)
+        differs |= step_from(version)->log_differs;
+    return differs;
+}
+
+int store_upgrade(const struct disk_io *io, const struct disk_memory *memory,
+                  struct store_report *report)
+{
+    const struct store_open_options options = { .flags = STORE_UPGRADE };
+    struct store *store;
+    int error = store_open(io, memory, &options, &store, report);
+    return error ? error : store_close(store);
+}
