@@ -325,10 +325,9 @@ static int map_write(struct store *store)
 static int end_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
-    bool early = BUG(BUG_NO_FLUSH) || BUG(BUG_SUPERBLOCK_FIRST) ||
-                 (BUG(BUG_RECOVERY_ORDER) && c->recovery);
     int error = map_write(store);
-    if (!error && !early)
+    if (!error && !BUG(BUG_NO_FLUSH) && !BUG(BUG_SUPERBLOCK_FIRST) &&
+        !(BUG(BUG_RECOVERY_ORDER) && c->recovery))
         error = store->io.flush(store->io.context);
     if (!error && !BUG(BUG_SUPERBLOCK_FIRST))
         error = superblock_write(&store->io, &c->next, meta_block(store));

@@ -78,13 +78,13 @@ static int claim_add(struct store_group *group, enum claim_kind kind, uint64_t o
     return 0;
 }
 
-/* FNV-1a. */
+/* Half of FNV-1a, of a valid name. */
 static uint64_t name_key(const char *name)
 {
     uint64_t hash = 0xcbf29ce484222325ull;
-    for (uint32_t i = 0; i < STORE_NAME_BYTES && name[i]; i++)
-        hash = (hash ^ (uint8_t)name[i]) * 0x100000001b3ull;
-    return hash;
+    while (*name)
+        hash = (hash ^ (uint8_t)*name++) * 0x100000001b3ull;
+    return hash >> 32;
 }
 
 static int name_add(struct store_group *group, const struct planned_op *op)

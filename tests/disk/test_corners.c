@@ -238,6 +238,51 @@ static void names_of_a_group_that_is_not_applied(void **state)
     unmake();
 }
 
+/* Aim: among many names of one group each is told from every other one, also where hashes are the same. */
+static void many_names_of_one_group(void **state)
+{
+    (void)state;
+    static const char *const same[2] = { "n54329", "n125852" };     /* have one key (name_key) */
+    uint32_t position;
+    uint64_t other;
+    char name[16];
+    make(16 << 20, 4 << 20);
+    struct store_group *group = group_open();
+    store_txn_begin(group, 1);
+    assert_int_equal(create(group, "other", 0, 0, &other), 0);
+    assert_int_equal(pages_op(group, STORE_OP_PAGE_CLAIM, 0, 400), 0);
+    assert_int_equal(op(group, STORE_OP_NAME_SET, object, same[0]), 0);
+    assert_int_equal(op(group, STORE_OP_NAME_UNSET, other, same[0]), -ENOENT);
+    store_txn_cancel(group);
+    store_txn_begin(group, 1);
+    assert_int_equal(op(group, STORE_OP_NAME_SET, object, same[0]), 0);
+    assert_int_equal(op(group, STORE_OP_NAME_UNSET, object, same[1]), -ENOENT);
+    store_txn_cancel(group);
+    store_txn_begin(group, 1);
+    assert_int_equal(create(group, "other", 0, 0, &other), 0);
+    assert_int_equal(pages_op(group, STORE_OP_PAGE_CLAIM, 0, 400), 0);
+    for (uint32_t i = 0; i < 300; i++) {
+        snprintf(name, sizeof name, "%u", i);
+        assert_int_equal(op(group, STORE_OP_NAME_SET, i % 3 ? object : other, name), 0);
+    }
+    for (uint32_t i = 0; i < 300; i++) {
+        snprintf(name, sizeof name, "%u", i);
+        assert_int_equal(op(group, STORE_OP_NAME_UNSET, i % 3 ? object : other, name), 0);
+    }
+    assert_int_equal(op(group, STORE_OP_NAME_UNSET, object, "1"), -ENOENT);
+    store_txn_cancel(group);
+    store_txn_begin(group, 1);
+    for (uint32_t i = 0; i < 300; i++) {
+        snprintf(name, sizeof name, "%u", i);
+        assert_int_equal(op(group, STORE_OP_NAME_SET, object, name), 0);
+        assert_int_equal(op(group, i % 2 ? STORE_OP_NAME_UNSET : STORE_OP_NAME_SET, object, name), 0);
+    }
+    assert_int_equal(store_txn_end(group, &position), 0);
+    group_done(group);
+    assert_int_equal(store->names, 150);
+    unmake();
+}
+
 /* ---- a free of more pages than the disk has extents: by extent, applied and planned ones */
 
 static void wide_frees(void **state)
@@ -469,6 +514,7 @@ int main(void)
         cmocka_unit_test(the_heads_of_a_large_log),
         cmocka_unit_test(wanted_ids_and_addresses),
         cmocka_unit_test(names_of_a_group_that_is_not_applied),
+        cmocka_unit_test(many_names_of_one_group),
         cmocka_unit_test(wide_frees),
         cmocka_unit_test(wide_frees_without_memory),
         cmocka_unit_test(a_fence_stops_groups_in_every_state),
