@@ -54,6 +54,7 @@ const struct process_seam process_seam = {
     .load = elf_load,
     .fault = signal_fault,
     .interrupt = signal_interrupt,
+    .wants_no_child = signal_wants_no_child,
     .child_ended = signal_child_ended,
     .killed = report_killed,
     .versions = version_most_kept,

@@ -49,6 +49,8 @@ static int child_make(struct process *parent, struct process **out)
     }
     p->flags = parent->flags;
     p->family = parent->family;
+    p->group = parent->group;
+    p->session = parent->session;
     int error = vm_copy_space(p, parent);
     if (!error)
         error = signal_copy(p);
@@ -147,6 +149,7 @@ static void become(struct process *p, struct process *loaded)
     lock_release(&p->lock);
     t->clear_child_tid = 0;
     t->signal_stack_bytes = 0;
+    p->execs = true;
     t->restart_call = 0;
     arch_set_fs_base(&t->arch, 0);
     arch_thread_set_fpu(&t->arch, NULL);
@@ -203,10 +206,10 @@ long linux_wait4(const uint64_t a[6])
 {
     enum { WNOHANG = 1, WUNTRACED = 2, WCONTINUED = 8 };
     struct process *child;
-    int pid = (int)a[0];
+    int pid = a[0] ? (int)a[0] : -process_this()->group;
     if (a[2] & ~(uint64_t)(WNOHANG | WUNTRACED | WCONTINUED))
         return -EINVAL;
-    int error = process_wait_child(pid > 0 ? pid : -1, a[2] & WNOHANG, thread_park_until_signal, &child);
+    int error = process_wait_child(pid, a[2] & WNOHANG, thread_park_until_signal, &child);
     if (error)
         return error == -EAGAIN ? 0 : error;
     int32_t status = linux_status(child);

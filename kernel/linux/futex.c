@@ -20,7 +20,7 @@
 #define BUCKETS 64
 
 enum { WAIT = 0, WAKE = 1, REQUEUE = 3, CMP_REQUEUE = 4, WAIT_BITSET = 9, WAKE_BITSET = 10 };
-enum { PRIVATE = 128, CLOCK_OF_DAY = 256 };
+enum { PRIVATE = 128, CLOCK_OF_DAY = 256, ALL_BITS = 0xffffffff };
 #define NS_PER_S 1000000000ull
 
 static struct bucket {
@@ -72,7 +72,7 @@ static int deadline(vaddr_t timeout, int operation, uint64_t *out)
     int error = time_from_user(timeout, &ns);
     if (error)
         return error;
-    if ((operation & 127) == WAIT) { /* relative */
+    if (operation == WAIT) { /* relative */
         uint64_t now = arch_time_ns();
         *out = ns > ~0ull - now ? ~0ull : now + ns;
     } else {
@@ -88,7 +88,7 @@ static uint32_t word_in(struct frame *f, vaddr_t at)
                            __ATOMIC_SEQ_CST);
 }
 
-static long wait(struct process *p, vaddr_t at, uint32_t value, uint64_t deadline_ns)
+static long wait(struct process *p, vaddr_t at, uint32_t value, uint32_t bits, uint64_t deadline_ns)
 {
     struct thread *t = thread_this();
     struct bucket *b = bucket_of(p, at);
@@ -100,6 +100,7 @@ static long wait(struct process *p, vaddr_t at, uint32_t value, uint64_t deadlin
     bool same = word_in(f, at) == value;
     if (same) {
         t->futex_address = at;
+        t->futex_bits = bits;
         list_push_back(&b->threads, &t->futex_link);
     }
     lock_release(&b->lock);
@@ -117,7 +118,7 @@ static long wait(struct process *p, vaddr_t at, uint32_t value, uint64_t deadlin
     return error;
 }
 
-static long wake(struct process *p, vaddr_t at, uint64_t count)
+static long wake(struct process *p, vaddr_t at, uint64_t count, uint32_t bits)
 {
     struct bucket *b = bucket_of(p, at);
     uint64_t woken = 0;
@@ -126,7 +127,7 @@ static long wake(struct process *p, vaddr_t at, uint64_t count)
         struct thread *t = container_of(l, struct thread, futex_link);
         if (woken == count)
             break;
-        if (t->process != p || t->futex_address != at)
+        if (t->process != p || t->futex_address != at || !(t->futex_bits & bits))
             continue;
         list_remove(l);
         __atomic_store_n(&t->futex_address, 0, __ATOMIC_RELEASE); /* X1 */
@@ -144,7 +145,7 @@ static long requeue(struct process *p, vaddr_t at, uint64_t count, const uint32_
     struct bucket *b = bucket_of(p, at);
     struct frame *f;
     if (!expected)
-        return wake(p, at, count);
+        return wake(p, at, count, ALL_BITS);
     int error = vm_pin(p, at, false, &f);
     if (error)
         return error;
@@ -153,7 +154,7 @@ static long requeue(struct process *p, vaddr_t at, uint64_t count, const uint32_
         error = -EAGAIN;
     lock_release(&b->lock);
     frame_unpin(f);
-    return error ? error : wake(p, at, count);
+    return error ? error : wake(p, at, count, ALL_BITS);
 }
 
 long futex_call(vaddr_t at, int operation, uint32_t value, vaddr_t timeout, vaddr_t at2,
@@ -164,23 +165,24 @@ long futex_call(vaddr_t at, int operation, uint32_t value, vaddr_t timeout, vadd
     int error;
     if (at % 4 || at >= VM_END)
         return at % 4 ? -EINVAL : -EFAULT;
-    switch (operation & 127) {
-    case WAIT_BITSET:
-        if (!value3)
-            return -EINVAL;
-        /* fall through */
+    operation &= ~PRIVATE; /* X2: they all are */
+    bool bitset = (operation & ~CLOCK_OF_DAY) == WAIT_BITSET || operation == WAKE_BITSET;
+    if (bitset && !value3)
+        return -EINVAL;
+    switch (operation) {
     case WAIT:
+    case WAIT_BITSET:
+    case WAIT_BITSET | CLOCK_OF_DAY:
         error = deadline(timeout, operation, &deadline_ns);
-        return error ? error : wait(p, at, value, deadline_ns);
+        return error ? error : wait(p, at, value, bitset ? value3 : ALL_BITS, deadline_ns);
     case WAKE:
-    case WAKE_BITSET:
-        return wake(p, at, value);
+    case WAKE_BITSET: return wake(p, at, value, bitset ? value3 : ALL_BITS);
     case REQUEUE:
     case CMP_REQUEUE:
         if (at2 % 4 || at2 >= VM_END)
             return -EINVAL;
         return requeue(p, at, (uint64_t)value + (uint32_t)timeout,
-                       (operation & 127) == CMP_REQUEUE ? &value3 : NULL);
+                       operation == CMP_REQUEUE ? &value3 : NULL);
     default:
         return -ENOSYS;
     }
@@ -192,5 +194,5 @@ void futex_thread_gone(struct thread *t)
     vaddr_t at = t->clear_child_tid;
     if (!at || at % 4 || at >= VM_END || copy_to_user(at, &zero, sizeof(zero)))
         return;
-    wake(t->process, at, 1);
+    wake(t->process, at, 1, ALL_BITS);
 }

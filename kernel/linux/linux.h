@@ -38,9 +38,9 @@ long call_with_file(file_call *fn, const uint64_t a[6]);
     X(89, readlink) X(90, chmod) X(91, fchmod) X(95, umask) X(96, gettimeofday) X(97, getrlimit) \
     X(98, getrusage) \
     X(99, sysinfo) X(100, times) X(102, zero) /* getuid */ X(104, zero) /* getgid */ \
-    X(107, zero) /* geteuid */ X(108, zero) /* getegid */ X(109, zero) /* setpgid */ \
-    X(110, getppid) X(111, getpid) /* getpgrp */ X(112, getpid) /* setsid */ X(121, getpgid) \
-    X(124, getpgid) /* getsid */ X(127, rt_sigpending) X(130, rt_sigsuspend) \
+    X(107, zero) /* geteuid */ X(108, zero) /* getegid */ X(109, setpgid) \
+    X(110, getppid) X(111, getpgrp) X(112, setsid) X(121, getpgid) X(124, getsid) \
+    X(127, rt_sigpending) X(130, rt_sigsuspend) \
     X(131, sigaltstack) X(140, getpriority) X(141, setpriority) X(158, arch_prctl) \
     X(160, setrlimit) X(186, gettid) X(200, tkill) X(201, time) X(202, futex) \
     X(204, sched_getaffinity) X(217, getdents64) X(218, set_tid_address) X(228, clock_gettime) \

@@ -108,20 +108,23 @@ long linux_getppid(const uint64_t a[6]) { return (void)a, process_this()->parent
  * is fork: the child gets copies, so the parent need not wait for it. */
 long linux_clone(const uint64_t a[6])
 {
-    enum { CLONE_VM = 0x100, CLONE_FILES = 0x400, CLONE_VFORK = 0x4000, CLONE_THREAD = 0x10000,
+    enum { CLONE_VM = 0x100, CLONE_FS = 0x200, CLONE_FILES = 0x400, CLONE_SIGHAND = 0x800,
+           CLONE_VFORK = 0x4000, CLONE_THREAD = 0x10000, CLONE_SYSVSEM = 0x40000,
            CLONE_SETTLS = 0x80000, CLONE_PARENT_SETTID = 0x100000, CLONE_CHILD_CLEARTID = 0x200000,
-           CLONE_CHILD_SETTID = 0x1000000, SIGNAL_MASK = 0xff };
+           CLONE_DETACHED = 0x400000, CLONE_CHILD_SETTID = 0x1000000 };
     const uint64_t needed = CLONE_VM | CLONE_THREAD | CLONE_FILES;
+    const uint64_t threads = needed | CLONE_FS | CLONE_SIGHAND | CLONE_SYSVSEM | CLONE_SETTLS
+        | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_DETACHED | CLONE_CHILD_SETTID;
     const uint64_t forks = CLONE_VM | CLONE_VFORK | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID;
     struct thread *t = thread_this();
     struct trap_frame registers = *arch_user_frame(&t->arch);
     trap_set_result(&registers, 0);
     if (a[1])
         trap_set_stack(&registers, a[1]);
-    if ((a[0] & ~(forks | SIGNAL_MASK)) == 0 && (a[0] & (CLONE_VM | CLONE_VFORK)) != CLONE_VM)
+    if ((a[0] & ~forks) == SIGNAL_CHILD && (a[0] & (CLONE_VM | CLONE_VFORK)) != CLONE_VM)
         return process_fork(&registers, a[3], a[0] & CLONE_CHILD_SETTID,
                             a[0] & CLONE_CHILD_CLEARTID);
-    if ((a[0] & needed) != needed || !a[1])
+    if ((a[0] & needed) != needed || (a[0] & ~threads) || !a[1])
         return -ENOSYS;
     return process_thread_new(&registers,
                               a[0] & CLONE_SETTLS ? a[4] : arch_get_fs_base(&t->arch),
@@ -246,6 +249,9 @@ long linux_gettimeofday(const uint64_t a[6])
 {
     uint64_t ns = arch_time_ns() + time_of_day_offset_ns();
     const uint64_t t[2] = {ns / NS_PER_S, ns % NS_PER_S / 1000};
+    static const uint32_t zone[2]; /* minutes west, summer time */
+    if (a[1] && copy_to_user(a[1], zone, sizeof(zone)))
+        return -EFAULT;
     return a[0] ? copy_to_user(a[0], t, sizeof(t)) : 0;
 }
 
@@ -283,7 +289,10 @@ long linux_clock_nanosleep(const uint64_t a[6])
 {
     enum { TIMER_ABSTIME = 1 };
     uint64_t ns, now;
+    bool sleeps = a[0] == CLOCK_REALTIME || a[0] == CLOCK_MONOTONIC || a[0] == CLOCK_BOOTTIME;
     int error = clock_read(a[0], &now);
+    if (!error && !sleeps)
+        error = -EOPNOTSUPP;
     if (!error)
         error = time_from_user(a[2], &ns);
     if (error)
@@ -310,6 +319,8 @@ long linux_uname(const uint64_t a[6])
 long linux_getrandom(const uint64_t a[6])
 {
     uint64_t done = 0, total = MIN(a[1], (uint64_t)1 << 20);
+    if (a[2] & ~7ull)
+        return -EINVAL;
     while (done < total) {
         char piece[64];
         size_t n = MIN(total - done, sizeof(piece));
@@ -364,6 +375,4 @@ long linux_sysinfo(const uint64_t a[6])
     return copy_to_user(a[0], &s, sizeof(s));
 }
 
-/* Every process is a group and a session of its own. */
-long linux_getpgid(const uint64_t a[6]) { return a[0] ? (long)a[0] : process_this()->pid; }
 long linux_zero(const uint64_t a[6]) { return (void)a, 0; }

@@ -154,7 +154,7 @@ static long call_create(vaddr_t user)
 static struct process *child_take(int parent, int pid, bool *any)
 {
     list_each(struct process, p, &process_table.all, link) {
-        if (p->parent != parent || (pid != -1 && pid != p->pid))
+        if (p->parent != parent || (pid != -1 && pid != p->pid && pid != -p->group))
             continue;
         *any = true;
         if (!p->ended)

@@ -3,8 +3,9 @@
  *
  * A signal is pending in a process or in one of its threads until a thread that does not block it
  * is on its way to user mode; there it calls the handler (arch/ builds the frame), ends the process,
- * or is dropped. Signals of one number do not queue. A program that has none of its own pays for
- * nothing: what ends it is decided when the signal is sent.
+ * or is dropped. Signals of one number do not queue: a real-time one that would have to is refused.
+ * A program that has none of its own pays for nothing: what ends it is decided when the signal is
+ * sent.
  *
  * Invariants
  *   I1  thread->signalled is set if the thread has something to deliver; it may be set without need.
@@ -18,14 +19,16 @@
 #include "linux/signal.h"
 
 enum { ACTION_DEFAULT = 0, ACTION_IGNORE = 1 };
-enum { FLAG_RESTORER = 0x4000000, FLAG_STACK = 0x8000000 };
+enum { FLAG_NO_CHILD_WAIT = 2, FLAG_RESTORER = 0x4000000, FLAG_STACK = 0x8000000 };
 enum { FLAG_RESTART = 0x10000000, FLAG_NO_DEFER = 0x40000000 };
 #define FLAG_RESET_HAND 0x80000000ull
 #define UNBLOCKABLE (SIGNAL_BIT(SIGNAL_KILL) | SIGNAL_BIT(SIGNAL_STOP))
-/* Nothing is ever stopped here, so what stops and goes on elsewhere has no effect. */
+/* Nothing can be stopped here: who sends that to a program that does not handle it is told so. */
+#define STOPS_BY_DEFAULT                                                                          \
+    (SIGNAL_BIT(SIGNAL_STOP) | SIGNAL_BIT(SIGNAL_STOP_TYPED) | SIGNAL_BIT(SIGNAL_STOP_READ)       \
+     | SIGNAL_BIT(SIGNAL_STOP_WRITE))
 #define IGNORED_BY_DEFAULT                                                                        \
-    (SIGNAL_BIT(SIGNAL_CHILD) | SIGNAL_BIT(SIGNAL_CONTINUE) | SIGNAL_BIT(SIGNAL_STOP)             \
-     | SIGNAL_BIT(SIGNAL_STOP_TYPED) | SIGNAL_BIT(SIGNAL_STOP_READ) | SIGNAL_BIT(SIGNAL_STOP_WRITE) \
+    (STOPS_BY_DEFAULT | SIGNAL_BIT(SIGNAL_CHILD) | SIGNAL_BIT(SIGNAL_CONTINUE)                    \
      | SIGNAL_BIT(SIGNAL_URGENT) | SIGNAL_BIT(SIGNAL_WINDOW))
 
 struct signal_actions {
@@ -35,9 +38,14 @@ struct signal_actions {
 
 /* ---- sending ---- */
 
+static vaddr_t action_of(const struct process *p, int number)
+{
+    return p->signal_actions ? p->signal_actions->of[number].handler : ACTION_DEFAULT;
+}
+
 static vaddr_t handler_of(const struct process *p, int number)
 {
-    vaddr_t handler = p->signal_actions ? p->signal_actions->of[number].handler : ACTION_DEFAULT;
+    vaddr_t handler = action_of(p, number);
     if (handler == ACTION_DEFAULT && (SIGNAL_BIT(number) & IGNORED_BY_DEFAULT))
         return ACTION_IGNORE;
     return handler;
@@ -87,17 +95,25 @@ static struct thread *thread_of(struct process *p, uint64_t tid)
 int signal_send(struct process *p, uint64_t tid, int number, const struct signal_info *info)
 {
     bool end = false;
+    int error = 0;
     if (number < 0 || number > SIGNAL_MAX)
         return -EINVAL;
     lock_acquire(&p->lock);
     struct thread *t = tid ? thread_of(p, tid) : number ? receiver(p, number) : NULL;
     vaddr_t handler = number ? handler_of(p, number) : ACTION_IGNORE;
-    bool blocked = number && (!t || blocks(t, number)), nobody = tid && !t;
-    if (nobody || number == 0) {
+    bool blocked = number && (!t || blocks(t, number));
+    uint64_t *pending = tid && t ? &t->signals_pending : &p->signals_pending;
+    if (tid && !t) {
+        error = -ESRCH;
+    } else if (number == 0) {
+    } else if ((SIGNAL_BIT(number) & STOPS_BY_DEFAULT) && action_of(p, number) == ACTION_DEFAULT) {
+        error = -ENOSYS;
+    } else if (number >= SIGNAL_REAL_TIME && (*pending & SIGNAL_BIT(number))) {
+        error = -EAGAIN;
     } else if (number == SIGNAL_KILL || (handler == ACTION_DEFAULT && !blocked)) {
         end = true;
     } else if (handler != ACTION_IGNORE || blocked) {
-        *(tid ? &t->signals_pending : &p->signals_pending) |= SIGNAL_BIT(number);
+        *pending |= SIGNAL_BIT(number);
         if (catches(p)) {
             p->signal_actions->info[number] = info ? *info : (struct signal_info){0};
             p->signal_actions->info[number].number = number;
@@ -108,19 +124,23 @@ int signal_send(struct process *p, uint64_t tid, int number, const struct signal
     lock_release(&p->lock);
     if (end)
         end_by(p, number);
-    return nobody ? -ESRCH : 0;
+    return error;
 }
 
 bool signal_fault(int number, int code, vaddr_t at)
 {
     struct thread *t = thread_this();
     struct process *p = t->process;
-    const struct signal_info info = {.code = code, .address = at};
     lock_acquire(&p->lock);
     bool handled = handler_of(p, number) > ACTION_IGNORE && !blocks(t, number)
         && !(t->signals_pending & SIGNAL_BIT(number));
     lock_release(&p->lock);
-    return handled && signal_send(p, t->id, number, &info) == 0;
+    if (!handled || signal_send(p, t->id, number, NULL))
+        return false;
+    t->fault_number = (uint8_t)number; /* what others send meanwhile is told elsewhere */
+    t->fault_code = (uint8_t)code;
+    t->fault_at = at;
+    return true;
 }
 
 /* ---- waits ---- */
@@ -229,6 +249,11 @@ static bool deliver(struct process *p, struct thread *t, struct trap_frame *f)
         c.info = p->signal_actions->info[number];
         c.info.number = number;
     }
+    if (number && number == t->fault_number) {
+        c.info = (struct signal_info){
+            .number = number, .code = t->fault_code, .address = t->fault_at};
+        t->fault_number = 0;
+    }
     c.mask = t->signals_suspended ? t->signals_before : t->signals_blocked;
     if (number)
         t->signals_suspended = false;
@@ -298,6 +323,23 @@ static struct signal_actions *actions_get(struct process *p)
     return p->signal_actions;
 }
 
+/* process->lock held. */
+static void forget(struct process *p, int number)
+{
+    p->signals_pending &= ~SIGNAL_BIT(number);
+    list_each(struct thread, t, &p->threads, process_link)
+        t->signals_pending &= ~SIGNAL_BIT(number);
+}
+
+bool signal_wants_no_child(struct process *p)
+{
+    lock_acquire(&p->lock);
+    const struct signal_action *a = catches(p) ? &p->signal_actions->of[SIGNAL_CHILD] : NULL;
+    bool none = a && (a->handler == ACTION_IGNORE || (a->flags & FLAG_NO_CHILD_WAIT));
+    lock_release(&p->lock);
+    return none;
+}
+
 long linux_rt_sigaction(const uint64_t a[6])
 {
     struct process *p = process_this();
@@ -317,7 +359,7 @@ long linux_rt_sigaction(const uint64_t a[6])
         new.mask &= ~UNBLOCKABLE;
         p->signal_actions->of[number] = new;
         if (handler_of(p, number) == ACTION_IGNORE)
-            p->signals_pending &= ~SIGNAL_BIT(number);
+            forget(p, number);
     }
     lock_release(&p->lock);
     return a[2] ? copy_to_user(a[2], &old, sizeof(old)) : 0;
@@ -419,28 +461,44 @@ long linux_sigaltstack(const uint64_t a[6])
     return error || !a[1] ? error : copy_to_user(a[1], &old, sizeof(old));
 }
 
-static long send_to(int pid, int tid, int number)
+/* kill, tkill, tgkill: to one thread of p, or with tid 0 to p. */
+static int send_to(struct process *p, int tid, int number)
+{
+    const struct signal_info info = {.code = tid ? -6 : 0, .pid = process_this()->pid};
+    bool may = process_in_reach(p, KD_RIGHT_PROCESSES);
+    return may ? signal_send(p, (uint64_t)tid, number, &info) : -EPERM;
+}
+
+static int send_to_member(struct process *p, int number) { return send_to(p, 0, number); }
+
+static long send_to_pid(int pid, int tid, int number)
 {
     struct process *p = process_find(pid);
-    if (!p)
-        return -ESRCH;
-    const struct signal_info info = {.code = tid ? -6 : 0, .pid = process_this()->pid};
-    long result = -EPERM;
-    if (process_in_reach(p, KD_RIGHT_PROCESSES))
-        result = signal_send(p, (uint64_t)tid, number, &info);
-    process_put(p);
+    long result = p ? send_to(p, tid, number) : -ESRCH;
+    if (p)
+        process_put(p);
     return result;
 }
 
 long linux_kill(const uint64_t a[6])
 {
-    int pid = (int)a[0];
-    return send_to(pid == 0 ? process_this()->pid : pid, 0, (int)a[1]);
+    int pid = (int)a[0], number = (int)a[1];
+    if (pid > 0)
+        return send_to_pid(pid, 0, number);
+    if (pid == -1)
+        return -EPERM; /* nobody may end everything */
+    int group = pid ? (int)(0u - (unsigned)pid) : process_this()->group;
+    return group_signal(group, send_to_member, number);
+}
+
+long linux_tgkill(const uint64_t a[6])
+{
+    int pid = (int)a[0], tid = (int)a[1];
+    return pid > 0 && tid > 0 ? send_to_pid(pid, tid, (int)a[2]) : -EINVAL;
 }
 
 long linux_tkill(const uint64_t a[6])
 {
-    return send_to(process_this()->pid, (int)a[0], (int)a[1]);
+    int tid = (int)a[0];
+    return tid > 0 ? send_to(process_this(), tid, (int)a[1]) : -EINVAL;
 }
-
-long linux_tgkill(const uint64_t a[6]) { return send_to((int)a[0], (int)a[1], (int)a[2]); }

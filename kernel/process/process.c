@@ -45,7 +45,7 @@ void process_put(void *process)
 }
 
 /* process_table.lock held. */
-static struct process *process_lookup(int pid)
+struct process *process_lookup(int pid)
 {
     list_each(struct process, p, &process_table.all, link)
         if (p->pid == pid)
@@ -111,6 +111,7 @@ struct process *process_new(const char *path, struct process *parent, struct nod
     p->pid = (int)thread_id_alloc();
     p->parent = parent ? parent->pid : 0;
     p->family = p->pid;
+    p->group = p->session = p->pid;
     lock_init(&p->lock, RANK_PROCESS, "process");
     lock_init(&p->file_lock, RANK_PROCESS, "descriptors");
     lock_init(&p->handle_lock, RANK_HANDLES, "handles");
@@ -370,7 +371,7 @@ static void tell_family(struct process *p)
         if (child->parent == p->pid)
             child->parent = process_table.init;
     }
-    if (!parent || parent->ended)
+    if (!parent || parent->ended || process_seam.wants_no_child(parent))
         p->parent = process_table.init;
     if (init)
         thread_wake_all(&init->waiters);

@@ -21,6 +21,8 @@ struct process {
     struct thread_home home;         /* first: thread.h. Table: vm.c */
     int pid, parent;
     int family;                      /* pid of the first: those that fork made have its number */
+    int group, session;              /* group.c; process table lock */
+    bool execs;                      /* it has called execve */
     char name[KD_NAME_MAX];
     struct lock lock;                /* RANK_PROCESS */
     struct list link;                /* all processes; process table lock */
@@ -122,6 +124,7 @@ struct process_seam {
     /* The calling thread did something impossible at `at`. True: its program handles that. */
     bool (*fault)(int signal, int code, vaddr_t at);
     void (*interrupt)(struct process *p);      /* Ctrl-C */
+    bool (*wants_no_child)(struct process *parent); /* nobody will wait for its children */
     void (*child_ended)(struct process *parent, const struct process *child); /* no lock held */
     void (*killed)(struct process *p);         /* the log gets the rest of a report */
     uint64_t (*versions)(const struct process *p); /* KD_LIMIT_VERSIONS: how many are used */

@@ -12,6 +12,7 @@ struct process_table {
 };
 extern struct process_table process_table;
 bool process_in_reach_locked(const struct process *p, uint32_t right); /* process_table.lock held */
+struct process *process_lookup(int pid);       /* process_table.lock held */
 
 struct thread_begin {            /* how a thread enters user mode */
     struct trap_frame registers;
@@ -26,8 +27,9 @@ struct process *process_new(const char *path, struct process *parent, struct nod
 /* fork.c: registers are the child's. Its pid, -ENOMEM, -EAGAIN, -EFAULT. */
 must_check long process_fork(const struct trap_frame *registers, vaddr_t child_tid, bool set,
                              bool clear);
-/* Takes an ended child out of the table (pid -1: any), waiting by `park`: 0, -ECHILD, -EAGAIN (only
- * with no_hang), or what park returned. The table's reference goes to the caller. */
+/* Takes an ended child out of the table (pid -1: any; below: of the group -pid), waiting by `park`:
+ * 0, -ECHILD, -EAGAIN (only with no_hang), or what park returned. The table's reference goes to the
+ * caller. */
 must_check int process_wait_child(int pid, bool no_hang, int (*park)(uint64_t deadline_ns),
                                   struct process **out);
 

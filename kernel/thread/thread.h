@@ -63,6 +63,7 @@ struct thread {
     vaddr_t clear_child_tid;         /* linux */
     struct list futex_link;          /* futex.c */
     vaddr_t futex_address;
+    uint32_t futex_bits;             /* wake-ups for others of them do not concern it */
     struct list wait_link;           /* whatever queue it waits in: files, ports, pages */
     struct call *call;               /* call.c: its slot for calls, from the first one on */
     struct call *given;              /* call.c: what it got while it waited for messages; atomic */
@@ -73,6 +74,8 @@ struct thread {
     bool signalled;                  /* look for signals before user mode */
     bool signals_suspended;          /* in sigsuspend: signals_before is the mask that comes back */
     uint64_t signals_blocked, signals_pending, signals_before;
+    uint8_t fault_number, fault_code; /* a pending signal that it caused itself; 0: none */
+    vaddr_t fault_at;
     vaddr_t signal_stack;            /* sigaltstack, its own thread's alone */
     uint64_t signal_stack_bytes;     /* 0: it has none */
     uint64_t restart_call;           /* number + 1 of a call that a signal interrupted, or 0 */

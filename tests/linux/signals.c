@@ -168,6 +168,41 @@ static void children_are_told(void)
     say("child told", seen[SIGCHLD] && wait(NULL) > 0);
 }
 
+/* Two threads fault at the same time, each at an address of its own. */
+static _Thread_local sigjmp_buf home;
+static _Thread_local volatile char *mine;
+static volatile int strangers;
+static void own_fault(int number, siginfo_t *i, void *context)
+{
+    (void)number, (void)context;
+    strangers += i->si_addr != (void *)mine;
+    siglongjmp(home, 1);
+}
+
+static void *faults(void *arg)
+{
+    enum { FAULTS = 20000 };
+    for (volatile long i = 0; i < FAULTS; i++) {
+        mine = (char *)arg + i % 4096;
+        if (sigsetjmp(home, 1) == 0)
+            *mine = 1;
+    }
+    return NULL;
+}
+
+static void faults_are_told_apart(void)
+{
+    pthread_t t[2];
+    struct sigaction a = {.sa_sigaction = own_fault, .sa_flags = SA_SIGINFO};
+    sigaction(SIGSEGV, &a, NULL);
+    for (long i = 0; i < 2; i++)
+        pthread_create(&t[i], NULL, faults, (void *)(0x1000 + i * 0x4000));
+    for (int i = 0; i < 2; i++)
+        pthread_join(t[i], NULL);
+    say("faults of others", strangers);
+    set(SIGSEGV, SIG_DFL, 0);
+}
+
 /* ---- alternate stacks ---- */
 
 static char other[65536], third[16384];
@@ -312,6 +347,7 @@ int main(void)
     calls_are_interrupted();
     children_are_told();
     threads_have_their_own();
+    faults_are_told_apart();
     stacks_are_exchanged();
     return 0;
 }

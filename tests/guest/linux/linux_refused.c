@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/file.h>
@@ -90,9 +91,32 @@ static void unknown_calls_are_named(void)
                && lines_with("there is no call 5000 (") == 0, "and_named_once");
 }
 
+static void count(int number) { (void)number; }
+
+static void signals_that_stop_or_queue(void)
+{
+    sigset_t set, old;
+    tap_ok(refused(kill(getpid(), SIGSTOP), ENOSYS) && refused(raise(SIGTSTP), ENOSYS)
+               && refused(kill(getpid(), SIGTTOU), ENOSYS) && kill(getpid(), SIGCONT) == 0,
+           "nothing_can_be_stopped");
+    signal(SIGRTMIN + 1, count);
+    signal(SIGUSR1, count);
+    sigemptyset(&set);
+    sigaddset(&set, SIGRTMIN + 1), sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, &old);
+    int good = raise(SIGRTMIN + 1) == 0 && refused(raise(SIGRTMIN + 1), EAGAIN)
+        && kill(getpid(), SIGRTMIN + 1) == 0 && refused(kill(getpid(), SIGRTMIN + 1), EAGAIN)
+        && raise(SIGUSR1) == 0 && raise(SIGUSR1) == 0;
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    tap_ok(good && raise(SIGRTMIN + 1) == 0, "real_time_signals_do_not_queue");
+    tap_ok(refused(kill(-1, 0), EPERM), "nobody_signals_everybody");
+    tap_ok(refused(syscall(SYS_set_robust_list, 0, 24), ENOSYS), "robust_mutexes");
+}
+
 int main(void)
 {
-    tap_plan(8);
+    tap_plan(12);
+    signals_that_stop_or_queue();
     locks_on_files();
     memory_that_is_shared();
     unknown_calls_are_named();
