@@ -43,6 +43,17 @@ static inline struct list *list_pop(struct list *l)
     list_remove(n);
     return n;
 }
+/* All elements of `from` go to the end of `to`. */
+static inline void list_append(struct list *to, struct list *from)
+{
+    if (list_empty(from))
+        return;
+    from->next->prev = to->prev;
+    to->prev->next = from->next;
+    from->prev->next = to;
+    to->prev = from->prev;
+    list_init(from);
+}
 /* The first element, taken out, or NULL. */
 #define list_take(type, l, member)                                                                \
     ({ struct list *n_ = list_pop(l); n_ ? container_of(n_, type, member) : NULL; })

@@ -113,6 +113,8 @@ int kcheck(void)
         unsigned n = 0, spilled = 0;
         list_for(l, &views[i].copies)
             n++;
+        list_for(l, &views[i].told)
+            n++;
         list_for(l, &views[i].spilled)
             spilled++;
         if (n != views[i].copy_count || spilled != views[i].spilled_count ||

@@ -47,6 +47,7 @@ static bool commit_freeze(struct view *v, bool *wrote)
 /* Back to ACTIVE, so that abort is what it always is. */
 static long commit_refused(struct view *v, int reason)
 {
+    spill_forget_told(v);
     lock_acquire(&v->lock);
     v->state = VIEW_ACTIVE;
     lock_release(&v->lock);
@@ -61,7 +62,7 @@ static int commit_ask(struct view *v, struct port *port)
 {
     struct item *i = &v->commit_item;
     v->commit_token++;
-    v->told = 0;
+    v->diff_cursor = 0;
     v->asked = ITEM_COMMIT;
     item_say(i, ITEM_COMMIT, v->process->pid, v->id, v->copy_count, v->spilled_count);
     __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE);
@@ -445,6 +446,7 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
     struct list *lists[2] = {&v->copies, &v->spilled};
     v->commit_csn = csn;
     v->chained = false;
+    spill_forget_told(v);
     for (int i = 0; i < 2; i++)
         list_for_safe(l, lists[i]) {
             struct copy *c = container_of(l, struct copy, link);

@@ -211,11 +211,12 @@ static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, u
 int encode_copies(struct view *v, struct kd_diff *d)
 {
     struct diff_out out = {(vaddr_t)d->buffer, d->buffer_bytes, 0};
-    uint64_t told = 0;
+    uint64_t told = d->cursor;
+    if (told != v->diff_cursor && told)
+        return -EINVAL;
+    spill_forget_told(v);
+    struct list *l = told ? v->diff_next : v->copies.next;
     d->pages = 0;
-    struct list *l = v->copies.next;
-    for (; l != &v->copies && told < d->cursor; l = l->next)
-        told++;
     for (; l != &v->copies; l = l->next, told++) {
         if (out.left < PAGE_DIFF_MAX)
             break;
@@ -227,6 +228,8 @@ int encode_copies(struct view *v, struct kd_diff *d)
     }
     if (l != &v->copies && out.used == 0 && d->pages == 0 && out.left < PAGE_DIFF_MAX)
         return -EINVAL;
+    v->diff_next = l; /* a sweep may take copies before the next call (copy_take) */
+    v->diff_cursor = told;
     d->cursor = l == &v->copies ? ~0ull : told;
     d->buffer_bytes = out.used;
     return 0;
@@ -259,21 +262,23 @@ bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out)
 int encode_spill(struct view *v, struct kd_diff *d)
 {
     struct diff_out out = {(vaddr_t)d->buffer, d->buffer_bytes, 0};
-    struct list *l = v->copies.next;
     d->pages = 0;
     v->chained = true;
-    for (; l != &v->copies && out.left >= PAGE_DIFF_MAX && v->told < UINT16_MAX; l = l->next) {
-        struct copy *c = container_of(l, struct copy, link);
+    v->diff_cursor = 0; /* what is told leaves the list of copies */
+    while (!list_empty(&v->copies) && out.left >= PAGE_DIFF_MAX && v->told_count < UINT16_MAX) {
+        struct copy *c = list_first(&v->copies, struct copy, link);
         struct kd_run r = {c->leaf->object->cookie, c->leaf->first + c->slot, 0, 0, 0, 0};
-        if (c->told)
-            continue;
         int e = whole_out(&out, &r, frame_memory(c->frame));
         if (e)
             return e;
-        c->told = ++v->told;
+        lock_acquire(&v->lock); /* kcheck counts the lists */
+        list_remove(&c->link);
+        list_push_back(&v->told, &c->link);
+        lock_release(&v->lock);
+        c->told = ++v->told_count;
         d->pages++;
     }
-    d->cursor = l == &v->copies ? ~0ull : 0;
+    d->cursor = list_empty(&v->copies) ? ~0ull : 0;
     d->buffer_bytes = out.used;
     return 0;
 }

@@ -124,16 +124,17 @@ void evict_wake(void)
 /* Does it map the page's current version? Not: a snapshot's older one, a private copy. */
 static bool maps(pte_t e, const struct page *p)
 {
-    return pte_present(e) && pte_frame_paddr(e) == frame_paddr(p->frame);
+    return pte_present(e) && (pte_frame_paddr(e) == frame_paddr(p->frame) || BUG(EVICT_COPY));
 }
 
-/* E3 for one view. Returns the CPU to shoot at. Leaf locked. */
-static uint64_t evict_right(struct view *v, const struct page *p, vaddr_t at)
+/* E3 for one view. False: it has the page's copy in memory again (KD_TXN_UNSPILL), so the base stays.
+ * *shoot: the CPU to shoot at is added. Leaf locked. */
+static bool evict_right(struct view *v, const struct page *p, vaddr_t at, uint64_t *shoot)
 {
-    uint64_t shoot = 0;
     lock_acquire(&v->lock);
     pte_t *pte = view_pte(v, at);
     pte_t e = pte ? pte_load(pte) : 0;
+    bool copy = pte_present(e) && e & PTE_COPY && !BUG(EVICT_COPY);
     while (maps(e, p) && !(v->snapshot_rights && BUG(EVICT_SNAPSHOT))) {
         bool used = e & (PTE_ACCESSED | PTE_USED);
         bool keep = used && !v->snapshot_rights && !BUG(HELD_FORGOTTEN) &&
@@ -142,12 +143,12 @@ static uint64_t evict_right(struct view *v, const struct page *p, vaddr_t at)
             continue;
         if (used) {
             v->stale = true;
-            shoot = view_cpu_bit(v);
+            *shoot |= view_cpu_bit(v);
         }
         break;
     }
     lock_release(&v->lock);
-    return shoot;
+    return !copy;
 }
 
 /* An idle view's right to write that it never used: no copy, nothing is lost (P2). Leaf locked. */
@@ -193,18 +194,24 @@ static bool writer_spilled(struct page *p, vaddr_t at)
 
 enum look { LOOK_FREED, LOOK_DIRTY, LOOK_CLEAN, LOOK_USED, LOOK_BUSY };
 
-/* E3 and what is not E4: the page is in no table and in no list any more. Leaf locked. */
-static void page_evict(struct leaf *l, unsigned slot)
+/* E3 and what is not E4: the page is in no table and in no list any more. False: it stays. Leaf locked. */
+static bool page_evict(struct leaf *l, unsigned slot)
 {
     struct page *p = &l->pages[slot];
     uint64_t shoot = 0;
+    bool goes = true;
+    for (int i = 0; BUG(EVICT_COPY) && p->writer != WRITER_NONE && i < 6; i++)
+        bug_window();
     vmask_for(v, &p->mask)
-        shoot |= evict_right(&views[v], p, page_address(l, slot));
+        goes &= evict_right(&views[v], p, page_address(l, slot), &shoot);
     if (shoot && !BUG(EVICT_NO_IPI))
         arch_shootdown(shoot);
+    if (!goes)
+        return false;
     evict_remove(p->frame);
     p->frame = NULL;
     count(evictions);
+    return true;
 }
 
 /* `take`: it is freed if it may go; else it is only looked at. */
@@ -225,9 +232,9 @@ static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f, bool
         result = LOOK_DIRTY;
     else
         result = take ? LOOK_FREED : LOOK_CLEAN;
-    if (result == LOOK_FREED)
-        page_evict(l, slot);
-    else if (p->frame == f) {
+    if (result == LOOK_FREED && !page_evict(l, slot))
+        result = LOOK_BUSY;
+    if (result != LOOK_FREED && p->frame == f) {
         lock_acquire(&evict_lock);
         take_out(f);
         put_in(result == LOOK_DIRTY ? LAUNDRY : result == LOOK_CLEAN ? READY : CLOCK, f);

@@ -121,8 +121,6 @@ HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slo
     c->frame->owner = c;
     c->at = at;
     c->changed = c->ranges = false;
-    if (!BUG(SPILL_TOLD))
-        c->told = 0; /* records come as they were left */
     v->copy_hand = NULL;
     v->frame_hand = NULL;
     v->hand_page = NULL;

@@ -13,7 +13,8 @@
  * may be evicted. At the commit it is published as it lies in the log: the page is not resident, and
  * PAGE_AWAY says that nothing older may be supplied.
  *
- * SP1  A copy is in view->copies with a frame and a credit, or in view->spilled with neither.
+ * SP1  A copy is in view->copies with a frame and a credit, or in view->spilled with neither. While its
+ *      manager works, what was told is in view->told instead; with each question that list is empty.
  * SP2  The PTE of a spilled copy names its record; it goes with the record, in one view lock section.
  * SP3  Only the thread that waits in ask() ends its wait early, and not while a call of the manager's
  *      has claimed the view, which touches no memory but its own process's. It can be doomed there, and its
@@ -41,14 +42,25 @@ static bool give_up(struct view *v)
     return can;
 }
 
+void spill_forget_told(struct view *v)
+{
+    v->diff_cursor = 0;
+    if (!v->told_count)
+        return;
+    lock_acquire(&v->lock);
+    if (!BUG(SPILL_TOLD))
+        list_append(&v->copies, &v->told);
+    v->told_count = 0;
+    lock_release(&v->lock);
+}
+
 /* 0: the manager did it; -EAGAIN: doomed or killed; -ETIMEDOUT; -EOWNERDEAD; the manager's error. */
-static int ask(struct view *v, enum item_kind kind, uint64_t what, uint64_t more)
+static int ask_once(struct view *v, enum item_kind kind, uint64_t what, uint64_t more)
 {
     struct port *port = v->enlisted;
     struct item *i = &v->commit_item;
     waits_clear(v);
     v->commit_token++;
-    v->told = 0;
     v->asked = kind;
     item_say(i, kind, v->process->pid, v->id, what, more);
     __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE);
@@ -67,6 +79,13 @@ static int ask(struct view *v, enum item_kind kind, uint64_t what, uint64_t more
     }
     waits_clear(v);
     return -answer;
+}
+
+static int ask(struct view *v, enum item_kind kind, uint64_t what, uint64_t more)
+{
+    int e = ask_once(v, kind, what, more);
+    spill_forget_told(v);
+    return e;
 }
 
 bool spill_possible(const struct view *v, const struct port *p)
@@ -94,7 +113,7 @@ int spill_bring(struct view *v, struct object *o, vaddr_t page)
 
 /* ---- the manager's side ---- */
 
-/* SP2. Everything counts as declared from now on: it is logged whole. View locked. */
+/* SP2. Everything counts as declared from now on: it is logged whole. The view is locked. */
 static struct frame *copy_spill(struct view *v, struct copy *c)
 {
     struct frame *f = c->frame;
@@ -118,20 +137,17 @@ static uint64_t copies_spill(struct view *v, uint64_t n)
     uint64_t spilled = 0;
     list_init(&frames);
     lock_acquire(&v->lock);
-    list_for_safe(l, &v->copies) {
-        struct copy *c = container_of(l, struct copy, link);
-        if (c->told && c->told <= n) {
-            list_push_back(&frames, &copy_spill(v, c)->link);
-            spilled++;
-        }
-        c->told = 0;
+    while (!list_empty(&v->told) && list_first(&v->told, struct copy, link)->told <= n) {
+        struct copy *c = list_first(&v->told, struct copy, link);
+        list_push_back(&frames, &copy_spill(v, c)->link);
+        spilled++;
     }
-    assert(spilled <= n || BUG(SPILL_TOLD)); /* what was not told is not in the log */
-    v->told = 0;
+    assert(spilled <= n); /* what was not told is not in the log */
     v->stale = true;
     if (spilled && !BUG(SPILL_NO_IPI))
         arch_shootdown(view_cpu_bit(v));
     lock_release(&v->lock);
+    spill_forget_told(v);
     for (struct frame *f; (f = list_take(struct frame, &frames, link));)
         frame_free(f);
     credit_consume(v->enlisted, spilled);

@@ -13,6 +13,8 @@ uint32_t object_sweeps;
 /* View locked. */
 static void copy_take(struct view *v, struct copy *c)
 {
+    if (v->diff_next == &c->link)
+        v->diff_next = c->link.next; /* the manager has told those before it */
     list_remove(&c->link);
     if (c->frame) {
         v->copy_count--;

@@ -21,6 +21,7 @@ void view_init(void)
         lock_init(&v->lock, RANK_VIEW, "view");
         list_init(&v->copies);
         list_init(&v->spilled);
+        list_init(&v->told);
         list_init(&v->tables_cut);
         list_init(&v->queue_link);
         list_init(&v->credit_link);
@@ -296,7 +297,7 @@ static void drop_right_at(struct view *v, vaddr_t at)
  * masks still name the view, as they may. View locked; the caller flushes. */
 static void drop_all_rights(struct view *v)
 {
-    assert(list_empty(&v->copies) && list_empty(&v->spilled));
+    assert(list_empty(&v->copies) && list_empty(&v->told) && list_empty(&v->spilled));
     arch_tables_cut(v->table, v->tables_from, v->tables_to, &v->tables_cut);
     v->tables_from = KD_STORE_END;
     v->tables_to = KD_STORE_BASE;

@@ -81,6 +81,8 @@ struct view {
     vaddr_t tables_from, tables_to; /* all its entries for the store lie between them; owner thread */
     struct list tables_cut;         /* tables of rights that went all at once, not freed yet; owner thread */
     struct list copies, spilled;    /* private copies: in memory, in the log */
+    struct list told;               /* those in memory that its manager was told to spill, numbered */
+    struct list *diff_next;         /* the first copy that the next KD_TXN_DIFF tells; view lock */
     unsigned copy_count, spilled_count;
     unsigned owed_count;            /* OWED_MAX + 1: too many, all rights go */
     vaddr_t owed_at[OWED_MAX];
@@ -141,7 +143,8 @@ struct view {
     struct port *gone_port, *conflict_port; /* where the last two were posted last; references */
     uint64_t commit_token, received_token; /* of commit_item; what its manager has received last */
     uint8_t asked;                  /* the kind of commit_item: what its manager works on */
-    uint16_t told;                  /* copies told with KD_DIFF_SPILL and not spilled yet */
+    uint16_t told_count;            /* the number of the last copy in `told` */
+    uint64_t diff_cursor;           /* of diff_next; 0: there is none */
     bool chained;                   /* its manager may hold pages of this transaction: it hears of its
                                      * abort */
     vaddr_t bring_at;               /* the page that UNSPILL is about */
@@ -263,6 +266,10 @@ void credit_leave(struct view *v);
 void credit_return(struct port *p, uint64_t n);
 void credit_consume(struct port *p, uint64_t n);
 long credit_grant(struct port *p, uint64_t n);
+
+/* spill.c: the copies that were told with KD_DIFF_SPILL and are not in the log count as not told. For the
+ * owner thread, or a manager that has claimed the view. */
+void spill_forget_told(struct view *v);
 
 /* copies of records; no locks needed (object.c) */
 must_check struct copy *copy_alloc(void);

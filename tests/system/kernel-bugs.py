@@ -25,7 +25,8 @@ TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_
          "kernel_ask"]
 # which test finds it; the others are found by kernel_rights
 FOUND_BY = {**{bug: "kernel_spill" for bug in (
-    "SPILL_TOLD", "SPILL_NO_IPI", "SPILL_HELD", "SPILL_AWAY", "SPILL_CREDITS", "UNSPILL_OLD", "STALE_FOR_EVER")},
+    "SPILL_TOLD", "EVICT_COPY", "SPILL_NO_IPI", "SPILL_HELD", "SPILL_AWAY", "SPILL_CREDITS", "UNSPILL_OLD",
+    "STALE_FOR_EVER")},
     **{bug: "kernel_ask" for bug in ("ASK_READ", "ASK_KEPT", "ASK_ANY", "ASK_FAST", "ASK_GROUP", "ASK_DEAD")},
     **{bug: "kernel_kills" for bug in ("GONE_HANDS", "QUEUE_KEEPS", "LOCK_KEEPS", "CREDIT_KEEPS")},
     **{bug: "kernel_locks" for bug in (

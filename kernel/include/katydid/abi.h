@@ -342,7 +342,8 @@ struct kd_run {
 };
 struct kd_diff {
     uint64_t view, token, full_below;
-    uint64_t cursor;                           /* 0 first; ~0 when all is told; never splits a page */
+    uint64_t cursor;                           /* 0 first, then what the last call left; ~0: all is told.
+                                                * Never splits a page; -EINVAL: it is neither */
     void *buffer;
     uint64_t buffer_bytes;                     /* in: its size; out: used. Under one page: -EINVAL */
     uint64_t pages;                            /* out: pages told so far in this call */

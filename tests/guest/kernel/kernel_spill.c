@@ -5,14 +5,16 @@
  *         aborted; credits and records agree; a manager that lost what it committed, or that does not
  *         receive, costs its clients an error and no more. Who asked for a page whose copy is published
  *         meanwhile does not wait for the manager, who finds the page in memory. Others have all the
- *         memory, none above its share: the manager gets what it touches, and one of them ends.
+ *         memory, none above its share: the manager gets what it touches, and one of them ends. A manager that
+ *         refuses what it was told hears all of it again; one that loses an object between two KD_TXN_DIFF is
+ *         still told every other page. A copy that comes back while its base is evicted is not lost.
  * Method  own_manager.h, with a manager that keeps spilled pages in memory and grants few credits, so
  *         that a transaction spills after so many copies, whatever the memory.
  */
 #include <stdio.h>
 #include <sys/mman.h>
 
-enum { PAGES = 512, CREDITS = 96, LARGE = 400, LOST = 7, OTHERS = 12, LATE = PAGES - 120 };
+enum { PAGES = 512, CREDITS = 96, LARGE = 400, LOST = 7, OTHERS = 12, LATE = PAGES - 120, DIVIDED = 10 };
 #define OWN_MESSAGES serve_spill
 
 #include "own_manager.h"
@@ -24,6 +26,9 @@ static volatile long told_pages, counted_pages, brought_pages;
 static volatile int lose;               /* page LOST is supplied as it was, for ever */
 static volatile int detach, told_bad;   /* -1: the next SPILL is told while the container is detached; 1: now */
 static volatile uint64_t last_token[KD_VIEW_MAX];
+static volatile int refuse, refused;    /* SPILLs that are refused after they were told */
+static volatile int divide, divide_told; /* the next commit: the second object ends between two KD_TXN_DIFF */
+static int second;
 static volatile int late, late_away, late_asked, late_hold; /* page LATE: see test_late */
 
 static void *detacher(void *unused)
@@ -42,7 +47,13 @@ static void take_copies(struct kd_message *m)
     struct kd_diff d = {.view = m->word[0], .token = m->token, .flags = KD_DIFF_SPILL,
                         .buffer = buffer, .buffer_bytes = sizeof buffer};
     detach = detach < 0;
+    if (refuse) d.buffer_bytes /= 2;
     long e = kd_call3(KD_TXN_DIFF, (long)&d, 0, 0);
+    if (refuse) {
+        refuse--;
+        refused += kd_call3(KD_TXN_REFUSE, (long)m->word[0], (long)m->token, EAGAIN) == 0;
+        return;
+    }
     for (uint64_t at = 0; !e && at < d.buffer_bytes;) {
         const struct kd_run *r = (const void *)(buffer + at);
         memcpy(spilled[r->page], r + 1, KD_PAGE_BYTES);
@@ -56,6 +67,23 @@ static void take_copies(struct kd_message *m)
     if (n < 0) return; /* detached: the client is gone already */
     counted_pages += n;
     kd_call3(KD_CREDIT_GRANT, commit_port, n, 0);
+}
+
+/* A page for each call. */
+static void diff_divided(const struct kd_message *m)
+{
+    static uint8_t buffer[KD_PAGE_BYTES + 64];
+    struct kd_diff d = {.view = m->word[0], .token = m->token};
+    divide = 0;
+    for (int i = 0; d.cursor != ~0ull; i++) {
+        d.buffer = buffer;
+        d.buffer_bytes = sizeof buffer;
+        if (kd_call3(KD_TXN_DIFF, (long)&d, 0, 0)) break;
+        divide_told += d.pages != 0 && ((struct kd_run *)buffer)->cookie == 7;
+        if (i == DIVIDED / 2) kd_call3(KD_OBJECT_DESTROY, second, 0, 0);
+    }
+    struct kd_publish p = {m->word[0], m->token, next_csn++};
+    if (kd_call3(KD_TXN_PUBLISH, (long)&p, 1, 0)) divide_told = -1;
 }
 
 /* The manager is so slow that it finds the page in memory: it has nothing to supply. */
@@ -86,7 +114,8 @@ static bool serve_spill(struct kd_message *m)
             if (in_log[i] && !(lose && i == LOST)) memcpy(home[i], spilled[i], KD_PAGE_BYTES);
         memset(in_log, 0, sizeof in_log);
         kd_call3(KD_CREDIT_GRANT, commit_port, (long)m->word[1], 0); /* those that the commit spends */
-        return false;
+        if (divide) diff_divided(m);
+        return divide_told != 0;
     } else if (m->kind == (uint32_t)KD_MSG_PAGE) {
         if (comes_late(m)) return true;
         struct kd_supply s = {.object = object, .source = KD_SUPPLY_MEMORY, .rights = KD_READ | KD_WRITE,
@@ -127,20 +156,8 @@ static int do_range(int (*body)(void *), unsigned from, unsigned count, uint64_t
     return run(body, &(struct range){from, count, value}, KD_SERIALISABLE, 0);
 }
 
-/* Frames are handed out as they were left: so records of copies begin with small numbers. */
-static void dirty_memory(void)
-{
-    size_t bytes = 32 << 20;
-    uint16_t *p;
-    while ((p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) == MAP_FAILED)
-        bytes = bytes / 4 * 3;
-    for (size_t i = 0; i < bytes / 2; i++) p[i] = 3;
-    munmap(p, bytes);
-}
-
 static void test_spill(void)
 {
-    dirty_memory();
     is(do_range(write_range, 0, LARGE, 1000), 0, "a transaction of four times its credits commits");
     tap_ok(counted_pages > LARGE / 2 && counted_pages == told_pages,
            "copies count as spilled if they were told (%ld, %ld)", counted_pages, told_pages);
@@ -151,6 +168,82 @@ static void test_spill(void)
     is(do_range(write_twice, 0, LARGE, 2000), 0, "one reads and changes again what it spilled");
     tap_ok(brought_pages > 0, "it was brought back (%ld)", brought_pages);
     is(do_range(check_range, 0, LARGE, 4000), 0, "its last words count");
+    is(check(), 0, "kcheck");
+}
+
+/* Asked again, the manager is told other copies first; none of the first counts as spilled with them. */
+static void test_refused(void)
+{
+    long counted = counted_pages, told = told_pages;
+    refuse = 2;
+    is(do_range(write_range, 0, LARGE, 7000), 0, "a manager refuses what it was told, and takes it when asked again");
+    tap_ok(refused == 2 && counted_pages - counted == told_pages - told, "what it refused does not count (%ld, %ld)",
+           counted_pages - counted, told_pages - told);
+    is(do_range(check_range, 0, LARGE, 7000), 0, "every page is there");
+    is(check(), 0, "kcheck");
+}
+
+/* Pages of another object first. */
+static int write_both(void *arg)
+{
+    uint64_t first = *(uint64_t *)arg;
+    for (unsigned i = 0; i < DIVIDED; i++) *(volatile uint64_t *)(first + i * KD_PAGE_BYTES) = i + 1;
+    return write_range(&(struct range){0, DIVIDED, 100});
+}
+static void test_divided(void)
+{
+    struct kd_object_create c = {.port = port, .commit_port = commit_port, .flags = KD_OBJECT_TRANSACTIONAL, .cookie = 8,
+                                 .base = KD_STORE_BASE + (1ull << 30), .pages = DIVIDED, .name = "second"};
+    second = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+    kd_call3(KD_SPACE_ATTACH, getpid(), second, KD_RIGHT_READ | KD_RIGHT_WRITE);
+    for (unsigned i = 0; i < DIVIDED; i++)
+        kd_call3(KD_OBJECT_SUPPLY, (long)&(struct kd_supply){.object = second, .source = KD_SUPPLY_ZERO, .page = i,
+                                                             .rights = KD_READ | KD_WRITE, .count = 1}, 0, 0);
+    divide = 1;
+    int e = run(write_both, &c.base, KD_SERIALISABLE, 0);
+    tap_ok(e == 0 && divide_told == DIVIDED, "an object ends while a commit is told: all others' pages are told (%d, %d)",
+           e, divide_told);
+    divide_told = 0;
+    is(do_range(check_range, 0, DIVIDED, 100), 0, "and published");
+    is(check(), 0, "kcheck");
+}
+
+/* Bases are evicted while their copies come back from the log. */
+static volatile int press_stop;
+static void *press(void *unused)
+{
+    enum { MOST = 1 << 16 };
+    struct kd_object_create c = {.port = port, .base = KD_STORE_BASE + (1ull << 40), .pages = MOST, .name = "others"};
+    int others = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+    struct kd_supply s = {.object = others, .source = KD_SUPPLY_ZERO, .rights = KD_READ, .count = 64};
+    for (; !press_stop; s.page = (s.page + s.count) % MOST) kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
+    kd_call3(KD_OBJECT_DESTROY, others, 0, 0);
+    return unused;
+}
+static int write_at_random(void *arg)
+{
+    static uint64_t seed = 1, expected[LARGE];
+    memset(expected, 0, sizeof expected);
+    for (int i = 0; i < 3000; i++) {
+        seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+        unsigned p = (unsigned)(seed >> 33) % LARGE;
+        if (*word_of(p, 500) != expected[p]) ++*(long *)arg;
+        *word_of(p, 500) = ++expected[p];
+    }
+    return 17;
+}
+static void test_evicted(void)
+{
+    pthread_t thread;
+    long lost = 0, brought = brought_pages;
+    int bad = 0;
+    for (unsigned i = 0; i < LARGE; i++) kd_call3(KD_OBJECT_CLEANED, object, i, KD_CSN_ANY); /* they may go */
+    pthread_create(&thread, NULL, press, NULL);
+    for (int i = 0; i < 6 && !lost && !bad; i++) bad += run(write_at_random, &lost, KD_SERIALISABLE, 0) != 17;
+    press_stop = 1;
+    pthread_join(thread, NULL);
+    tap_ok(!bad && !lost && brought_pages > brought, "bases are evicted while copies come back: nothing is lost (%ld of %ld)",
+           lost, brought_pages - brought);
     is(check(), 0, "kcheck");
 }
 
@@ -338,16 +431,19 @@ static void test_shortage(const char *self)
 int main(int argc, char **argv)
 {
     if (argc > 2) return other(argv[2]);
-    tap_plan(1 + 10 + 2 + 5 + 5 + 4 + 2 + 2 + 1);
+    tap_plan(1 + 10 + 2 + 4 + 3 + 2 + 5 + 5 + 4 + 2 + 2 + 1);
     tap_ok(start_manager(KD_OBJECT_SPILLS), "a manager that takes copies");
     kd_call3(KD_CREDIT_GRANT, commit_port, CREDITS, 0);
     kd_call3(KD_CREDIT_GRANT, commit_port, 0, 0);
     test_spill();
     test_most();
+    test_refused();
+    test_divided();
     test_late();
     test_lost();
     test_silent();
     test_detach();
+    test_evicted();
     test_shortage(argv[0]);
     is(check(), 0, "kcheck");
     return tap_end();
