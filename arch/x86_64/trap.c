@@ -74,6 +74,8 @@ static void kernel_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
     (void)fixup(f, true);
 }
 
+enum { ERROR_USER = 4 }; /* the access was user mode's own: never set in the kernel's faults */
+
 /* The error code's bits 0 (present), 1 (write) and 4 (fetch) as kernel/ has them. */
 #define FLAGS(e) (((e) & 1 ? FAULT_PRESENT : 0) | ((e) & 2 ? FAULT_WRITE : 0) | \
                   ((e) & 16 ? FAULT_EXECUTE : 0))
@@ -86,7 +88,9 @@ void trap_page_fault_dispatch(struct trap_frame *f, vaddr_t at);
 void trap_page_fault_dispatch(struct trap_frame *f, vaddr_t at)
 {
     unsigned flags = fault_flags[f->error % ARRAY_COUNT(fault_flags)];
-    if (!trap_from_user(f))
+    if (!(f->error & ERROR_USER) && trap_from_user(f))
+        trap_user_exception(f, "stack of a return"); /* QEMU reads that of iretq as the kernel would, against SMAP */
+    else if (!(f->error & ERROR_USER))
         kernel_page_fault(f, at, flags);
     else if (at < USER_LIMIT)
         (void)page_fault(f, at, flags); /* what went wrong was dealt with there */

@@ -90,6 +90,7 @@
     X(HELD_UNUSED, "TEXT_HELD_UNUSED", "F4: a HELD page is mapped with neither ACCESSED nor USED") \
     X(EVICT_COMMITTING, "TEXT_EVICT_COMMITTING", "E3: eviction leaves EMPTY in committing views") \
     X(XRO_WRITER, "TEXT_XRO_WRITER", "a right to write that was never used keeps the page in memory") \
+    X(SNAP_OUTLIVES, "-", "a snapshot that has mapped nothing of an object goes on when that dies") \
     X(SNAP_BEGIN, "TEXT_SNAP_BEGIN", "B2: a snapshot reads `published`, and registers later") \
     X(F3_UNLOCKED, "TEXT_F3_UNLOCKED", "F3: a version is found, and mapped without the leaf lock") \
     X(FREE_AT_FLIP, "TEXT_FREE_AT_FLIP", "C7: a version is freed before its successor is published") \
@@ -101,6 +102,7 @@
     X(CLOCK_EARLY, "TEXT_CLOCK_EARLY", "the container lock is looked at before the leaf is locked") \
     X(CLOCK_IN_PAGE, "TEXT_CLOCK_IN_PAGE", "who is shut out of a container stays in the page's queue") \
     X(CLOCK_TLB, "TEXT_CLOCK_TLB", "a container lock's walk unlocks a leaf before its shootdown") \
+    X(RESERVE_ANY, "-", "whoever makes an object with KD_OBJECT_SPILLS takes the reserve, and is not ended") \
     X(WORD_LOST, "-", "every 500th word to a disk is lost: no error of the kernel's, and none must come of it") \
     X(STACK_OVERFLOW, "-", "a check calls itself for ever: the guard below the kernel stack stops it") \
     X(STACK_SMASH, "-", "a check writes behind an array: the stack protector stops it") \

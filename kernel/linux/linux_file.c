@@ -12,6 +12,7 @@
 
 #define SMALL_BYTES 256u
 #define VECTORS_MAX 1024
+#define TRANSFER_MAX 0x7ffff000ul
 
 enum { SEEK_SET = 0, SEEK_CUR = 1, SEEK_END = 2 };
 
@@ -63,8 +64,6 @@ static long read_user(struct file *f, vaddr_t to, size_t bytes, uint64_t at)
     struct bounce b;
     size_t done = 0;
     long n = 0;
-    if (!user_range_ok(to, bytes))
-        return -EFAULT;
     bounce_get(&b, bytes);
     while (done < bytes) {
         size_t part = MIN(bytes - done, b.size);
@@ -88,8 +87,6 @@ static long write_user(struct file *f, vaddr_t from, size_t bytes, uint64_t at)
     struct bounce b;
     size_t done = 0;
     long n = 0;
-    if (!user_range_ok(from, bytes))
-        return -EFAULT;
     bounce_get(&b, bytes);
     while (done < bytes) {
         size_t part = MIN(bytes - done, b.size);
@@ -110,7 +107,9 @@ static long write_user(struct file *f, vaddr_t from, size_t bytes, uint64_t at)
 
 static long transfer(struct file *f, vaddr_t user, uint64_t bytes, uint64_t at, bool write)
 {
-    bytes = MIN(bytes, (uint64_t)0x7ffff000);
+    if (!user_range_ok(user, bytes))
+        return -EFAULT; /* also if all that is there to be read is shorter */
+    bytes = MIN(bytes, TRANSFER_MAX);
     long n = write ? write_user(f, user, bytes, at) : read_user(f, user, bytes, at);
     if (n == -EPIPE)
         (void)!signal_send(process_this(), thread_this()->id, SIGNAL_PIPE, NULL);
@@ -124,20 +123,36 @@ static long transfer_at(struct file *f, const uint64_t a[6], bool write)
     return (int64_t)a[3] < 0 ? -EINVAL : transfer(f, a[1], a[2], a[3], write);
 }
 
+/* What is wrong with any of them is said before anything is transferred. */
+static int vectors_check(vaddr_t at, uint64_t count)
+{
+    uint64_t v[2];
+    if (count > VECTORS_MAX)
+        return -EINVAL;
+    for (uint64_t i = 0; i < count; i++) {
+        if (copy_from_user(v, at + i * sizeof(v), sizeof(v)))
+            return -EFAULT;
+        if ((int64_t)v[1] < 0)
+            return -EINVAL;
+        if (!user_range_ok(v[0], v[1]))
+            return -EFAULT;
+    }
+    return 0;
+}
+
 static long transfer_vectors(struct file *f, const uint64_t a[6], bool write)
 {
     size_t done = 0;
-    if (a[2] > VECTORS_MAX)
-        return -EINVAL;
-    for (uint64_t i = 0; i < a[2]; i++) {
+    int e = vectors_check(a[1], a[2]);
+    if (e)
+        return e;
+    for (uint64_t i = 0; i < a[2] && done < TRANSFER_MAX; i++) {
         uint64_t v[2];
         if (copy_from_user(v, a[1] + i * sizeof(v), sizeof(v)))
             return transferred(done, -EFAULT);
         if (v[1] == 0)
             continue;
-        if ((int64_t)v[1] < 0)
-            return transferred(done, -EINVAL);
-        long n = transfer(f, v[0], v[1], FILE_HERE, write);
+        long n = transfer(f, v[0], MIN(v[1], TRANSFER_MAX - done), FILE_HERE, write);
         if (n < 0)
             return transferred(done, n);
         done += (size_t)n;

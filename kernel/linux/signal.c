@@ -304,8 +304,11 @@ void signal_reset(struct process *p)
 
 void signal_process_free(struct process *p)
 {
-    kfree(p->signal_actions);
+    lock_acquire(&p->lock); /* others may send it signals still */
+    struct signal_actions *actions = p->signal_actions;
     p->signal_actions = NULL;
+    lock_release(&p->lock);
+    kfree(actions);
 }
 
 /* ---- the calls ---- */

@@ -14,8 +14,8 @@
  *   F2  FRAME_FREE: kept by a CPU (order KEPT), on the hot list (order HOT), head of a free block
  *       (order), or inside one (order INSIDE). A block's index is a multiple of its size. State and
  *       order change in one store: joining blocks looks at frames that other CPUs take or keep.
- *   F3  A pinned frame is never free. frame_free of one makes it FRAME_DYING, and whoever of
- *       frame_free and frame_unpin changes DYING to USED again frees it: exactly one does.
+ *   F3  A pinned frame is never free. frame_free of one makes it FRAME_DYING, in one step with a look at its
+ *       pins; then the last frame_unpin, which sees that in one step with its pin's end, frees it.
  *   F4  An allocation leaves at least what its use (enum frame_use) has to leave of reserve_count,
  *       kept ones not counted: CPUs take and keep frames only while the low mark is not reached.
  *
@@ -271,22 +271,20 @@ static void free_now(struct frame *f)
     lock_release(&frames.lock);
 }
 
-/* F3: the one that wins this frees the frame. */
-static bool dying_claim(struct frame *f)
+static uint64_t with_state(uint64_t pins_state, uint16_t state)
 {
-    uint16_t expected = FRAME_DYING;
-    return __atomic_compare_exchange_n(&f->state, &expected, FRAME_USED, false, __ATOMIC_SEQ_CST,
-                                       __ATOMIC_SEQ_CST);
+    return (pins_state & ~(0xffffull << 32)) | (uint64_t)state << 32;
 }
 
+/* F3: a frame becomes DYING in one step with a look at its pins, if it has any. */
 void frame_free(struct frame *f)
 {
+    uint64_t now = __atomic_load_n(&f->pins_state, __ATOMIC_SEQ_CST);
     assert(f->state == FRAME_USED);
-    if (__atomic_load_n(&f->pins, __ATOMIC_SEQ_CST) != 0) {
-        __atomic_store_n(&f->state, FRAME_DYING, __ATOMIC_SEQ_CST);
-        if (__atomic_load_n(&f->pins, __ATOMIC_SEQ_CST) != 0 || !dying_claim(f))
-            return; /* the last frame_unpin frees it, or did */
-    }
+    while ((uint32_t)now != 0)
+        if (__atomic_compare_exchange_n(&f->pins_state, &now, with_state(now, FRAME_DYING), false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_SEQ_CST))
+            return; /* the last frame_unpin frees it */
     free_now(f);
 }
 
@@ -295,12 +293,15 @@ void frame_pin(struct frame *f)
     __atomic_fetch_add(&f->pins, 1, __ATOMIC_SEQ_CST);
 }
 
+/* F3: the state is that of the moment when the last pin went; later the frame may be another's. */
 void frame_unpin(struct frame *f)
 {
-    uint32_t left = __atomic_sub_fetch(&f->pins, 1, __ATOMIC_SEQ_CST);
-    assert(left != UINT32_MAX);
-    if (left == 0 && __atomic_load_n(&f->state, __ATOMIC_SEQ_CST) == FRAME_DYING && dying_claim(f))
+    uint64_t left = __atomic_sub_fetch(&f->pins_state, 1, __ATOMIC_SEQ_CST);
+    assert((uint32_t)left != UINT32_MAX);
+    if ((uint32_t)left == 0 && (uint16_t)(left >> 32) == FRAME_DYING) {
+        f->state = FRAME_USED;
         free_now(f);
+    }
 }
 
 /* ---- runs ---- */

@@ -10,11 +10,16 @@
 
 struct frame {
     struct list link;    /* free list, or what its user likes (store/evict.c: the clock) */
-    uint32_t pins;       /* atomic: I/O or kernel copies under way; a pinned frame is not freed.
-                          * frame_unpin frees it when frame_free was called meanwhile */
     union {
-        struct { uint16_t state, flags; }; /* enum frame_state */
-        uint32_t state_flags; /* both at once (F2) */
+        struct {
+            uint32_t pins; /* atomic: I/O or kernel copies under way; a pinned frame is not freed.
+                            * frame_unpin frees it when frame_free was called meanwhile */
+            union {
+                struct { uint16_t state, flags; }; /* enum frame_state */
+                uint32_t state_flags; /* both at once (F2) */
+            };
+        };
+        uint64_t pins_state; /* all three at once (F3): pins in the low half */
     };
     void *owner;         /* the page or version it belongs to; NULL for anonymous memory */
 };

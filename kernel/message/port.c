@@ -121,7 +121,7 @@ void data_free(struct frame *data)
 
 int data_in(struct frame **data, vaddr_t from, uint64_t bytes)
 {
-    enum frame_use use = process_this()->spills ? FRAME_MANAGER : FRAME_PAGE;
+    enum frame_use use = process_this()->takes_reserve ? FRAME_MANAGER : FRAME_PAGE;
     struct frame *last = NULL;
     int e = 0;
     *data = NULL;

@@ -206,7 +206,7 @@ static struct process *largest(bool *ending, bool for_manager)
     list_each(struct process, p, &process_table.all, link) {
         uint64_t has = holds(p, for_manager);
         *ending |= p->dying && !p->ended && now - p->dying_ns < ENDING_NS;
-        if (p->dying || p->pid == process_table.init || p->spills || has <= most)
+        if (p->dying || p->pid == process_table.init || p->takes_reserve || has <= most)
             continue;
         found = p;
         most = has;

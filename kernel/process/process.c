@@ -489,6 +489,7 @@ void process_start_first(void)
     }
     file_put(f);
     process_table.init = p->pid;
+    p->takes_reserve = true;
     error = handle_new(p, HANDLE_SYSTEM, NULL, KD_RIGHTS_SYSTEM);
     error = error == KD_SYSTEM_HANDLE ? process_launch(p, b) : error;
     if (error)

@@ -47,7 +47,7 @@ static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
         pte_t *pte = arch_pte(p->home.table, here, true);
         if (pte && *pte != 0)
             continue;
-        enum frame_use use = p->spills && here == at ? FRAME_MANAGER : FRAME_PAGE;
+        enum frame_use use = p->takes_reserve && here == at ? FRAME_MANAGER : FRAME_PAGE;
         struct frame *f = pte && limit_memory_left(p) ? frame_alloc(use) : NULL;
         if (f && page_install(p, r, here, f))
             continue;
@@ -88,7 +88,7 @@ static int fault_file_page(struct process *p, struct region *r, vaddr_t at, enum
 static int fault_file(struct process *p, struct region *r, vaddr_t at)
 {
     vaddr_t block = at & ~(vaddr_t)(AROUND_FILE * PAGE_BYTES - 1);
-    int error = fault_file_page(p, r, at, p->spills ? FRAME_MANAGER : FRAME_PAGE);
+    int error = fault_file_page(p, r, at, p->takes_reserve ? FRAME_MANAGER : FRAME_PAGE);
     for (unsigned i = 0; !error && i < AROUND_FILE; i++) {
         vaddr_t here = block + i * PAGE_BYTES;
         r = region_at(p, here);
@@ -115,10 +115,14 @@ static int fault_once(struct process *p, vaddr_t at, unsigned flags)
     return error;
 }
 
-/* There may be frames again. A manager that takes copies waits as long as there is anybody else to end. */
+/* There may be frames again. A manager that takes copies waits as long as there is anybody else to end;
+ * init, which has no parent, for ever. */
 static bool memory_wait(const struct process *p, uint64_t *vain)
 {
-    return frame_seam.wait(vain) || (p->spills && !thread_this()->killed && limit_end_largest(true));
+    bool can = frame_seam.wait(vain);
+    if (!can && p->takes_reserve && !thread_this()->killed)
+        can = limit_end_largest(true) || p->parent == 0;
+    return can;
 }
 
 /* Out of frames is not the end yet: evict.c may find some, or end somebody. */

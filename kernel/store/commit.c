@@ -529,27 +529,39 @@ static long txn_refuse(uint64_t id, uint64_t token, int error)
     return 0;
 }
 
-static long view_abort_call(uint64_t id, int error)
+/* The view's process, if it has an object of the calling manager's attached; with a reference. */
+static struct process *view_client(struct view *v)
 {
-    if (id >= KD_VIEW_MAX || error <= 0 || error >= 4096)
-        return -EINVAL;
-    struct view *v = &views[id];
     lock_acquire(&v->lock); /* as long as it is in the view, the process exists */
     struct process *p = v->process;
     if (p)
         process_get(p);
     lock_release(&v->lock);
-    long result = object_manager_of(process_this(), p) ? -ESRCH : -EPERM;
+    if (object_manager_of(process_this(), p))
+        return p;
+    if (p)
+        process_put(p);
+    return NULL;
+}
+
+static long view_abort_call(uint64_t id, int reason)
+{
+    if (id >= KD_VIEW_MAX || reason <= 0 || reason >= 4096)
+        return -EINVAL;
+    struct view *v = &views[id];
+    struct process *p = view_client(v);
+    if (!p)
+        return -EPERM;
+    long result = -ESRCH; /* it has no transaction, or is a stranger's by now */
     lock_acquire(&v->lock);
-    if (result == -ESRCH && v->process == p && v->state == VIEW_ACTIVE) { /* no stranger's by now */
-        view_doom_locked(v, error);
+    if (v->process == p && v->state == VIEW_ACTIVE) {
+        view_doom_locked(v, reason);
         result = 0;
-    } else if (result == -ESRCH && v->process == p && v->state == VIEW_COMMITTING) {
+    } else if (v->process == p && v->state == VIEW_COMMITTING) {
         result = -EBUSY;
     }
     lock_release(&v->lock);
-    if (p)
-        process_put(p);
+    process_put(p);
     return result;
 }
 
@@ -559,13 +571,16 @@ static long view_wait(uint64_t id, vaddr_t mask_at)
     if (id >= KD_VIEW_MAX || copy_from_user(&m, mask_at, sizeof m))
         return id >= KD_VIEW_MAX ? -EINVAL : -EFAULT;
     struct view *v = &views[id];
+    struct process *p = view_client(v);
+    if (!p)
+        return -ESRCH;
     lock_acquire(&v->lock); /* its end takes the edges away */
-    bool ours = (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING) && v->enlisted &&
-                v->enlisted->owner == process_this();
-    if (ours)
+    bool runs = v->process == p && (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING);
+    if (runs)
         waits_add(v, &m);
-    long result = !ours ? -ESRCH : v->doom ? -EDEADLK : 0;
+    long result = !runs ? -ESRCH : v->doom ? -EDEADLK : 0;
     lock_release(&v->lock);
+    process_put(p);
     return result;
 }
 

@@ -52,9 +52,10 @@ static __attribute__((noinline)) void group_map(struct view *v, struct leaf *l, 
 static void group_more(struct view *v, struct object *o, bool next, unsigned slot, unsigned *first,
                        unsigned *last)
 {
-    if (o->group_fixed) {
-        *first = slot & ~(o->group_fixed - 1u);
-        *last = *first + o->group_fixed;
+    unsigned fixed = __atomic_load_n(&o->group_fixed, __ATOMIC_RELAXED); /* others may set it now */
+    if (fixed) {
+        *first = slot & ~(fixed - 1u);
+        *last = *first + fixed;
     } else if (next) {
         v->touch_run = (uint8_t)MIN(v->touch_run * 4, LEAF_PAGES);
         o->touches[TOUCH_SEQUENTIAL]++;
@@ -113,8 +114,9 @@ unsigned group_request(struct view *v, struct leaf *l, unsigned slot, bool write
     vaddr_t at = page_address(l, slot);
     bool next = at == v->touch_next;
     unsigned rest = LEAF_PAGES - slot, count = 0;
-    if (o->group_fixed)
-        count = o->group_fixed > 1 ? o->group_fixed - slot % o->group_fixed : 0;
+    unsigned fixed = __atomic_load_n(&o->group_fixed, __ATOMIC_RELAXED);
+    if (fixed)
+        count = fixed > 1 ? fixed - slot % fixed : 0;
     else if (next)
         count = MIN(MAX(v->touch_run, 1u) * 4u, rest);
     else if (touch_note(v, o, at, write))
@@ -138,7 +140,7 @@ long container_policy(vaddr_t at, unsigned policy, uint64_t value)
     if (!(rights & KD_RIGHT_WRITE))
         result = -EACCES;
     else if (policy == KD_POLICY_GROUP && value <= LEAF_PAGES && !(value & (value - 1))) {
-        o->group_fixed = (uint8_t)value;
+        __atomic_store_n(&o->group_fixed, (uint8_t)value, __ATOMIC_RELAXED);
         result = 0;
     } else if (policy == KD_POLICY_ESCALATE && value <= 1u << 30) {
         o->escalate = (uint32_t)value;

@@ -296,7 +296,9 @@ static long object_create(vaddr_t at)
     if (c.flags & KD_OBJECT_NOTICES)
         commit_port->wants_gone = true;
     if (c.flags & KD_OBJECT_SPILLS)
-        commit_port->spills = process_this()->spills = true;
+        commit_port->spills = true;
+    if (c.flags & KD_OBJECT_SPILLS && (limit_may_take_kept(process_this()) || BUG(RESERVE_ANY)))
+        process_this()->takes_reserve = true;
     object_get(o); /* for the list: object_die() takes it off and puts it, closing a handle does not */
     lock_acquire(&objects_lock);
     list_push_back(&objects, &o->all);

@@ -352,7 +352,7 @@ static long object_advise(struct object *o, uint64_t page, uint64_t n, uint64_t 
     if (which > KD_ADVISE_DONT_NEED)
         return -EINVAL;
     if (which < KD_ADVISE_WILL_NEED)
-        o->group_fixed = groups[which];
+        __atomic_store_n(&o->group_fixed, groups[which], __ATOMIC_RELAXED);
     else
         pages_for(o, page, n, page_advise, &advice);
     return advice.count;

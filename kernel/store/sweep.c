@@ -1,7 +1,8 @@
 /*
  * sweep.c - rights taken by force: dead managers, detached clients, recalled pages.
  *
- * An active view that loses a right is doomed. TLBs are flushed before a frame is freed (F1).
+ * An active view that loses a right is doomed, and so is a snapshot whose process has attached what
+ * dies. TLBs are flushed before a frame is freed (F1).
  *
  * Locks: leaf, view, graph. A sweep locks one leaf at a time; `dead` is set before it, and grants
  * look at `dead` under the leaf lock, so nothing is granted behind it.
@@ -121,6 +122,32 @@ static void leaf_sweep(struct leaf *l, void *arg)
     lock_release(&l->lock);
 }
 
+static bool attached(struct object *o, const struct process *p)
+{
+    bool is = false;
+    lock_acquire(&o->lock);
+    list_each(const struct attachment, a, &o->attachments, object_link)
+        is |= a->process == p;
+    lock_release(&o->lock);
+    return is;
+}
+
+/* A snapshot need not have a PTE of what dies, and would find the manager's next object at the same place:
+ * newer pages, from before any publication. */
+static void snapshots_doom(struct object *o, int reason)
+{
+    for (unsigned i = 0; i < KD_VIEW_MAX && !BUG(SNAP_OUTLIVES); i++) {
+        struct view *v = &views[i];
+        struct process *p = v->state == VIEW_ACTIVE && v->mode == KD_SNAPSHOT ? v->process : NULL;
+        if (!p || !attached(o, p))
+            continue;
+        lock_acquire(&v->lock);
+        if (v->process == p && v->state == VIEW_ACTIVE && v->mode == KD_SNAPSHOT)
+            view_doom_locked(v, reason);
+        lock_release(&v->lock);
+    }
+}
+
 void object_die(struct object *o, int reason)
 {
     lock_acquire(&o->lock);
@@ -133,6 +160,7 @@ void object_die(struct object *o, int reason)
         return;
     container_lock_dead(o);
     asks_look_again(o);
+    snapshots_doom(o, reason);
     leaves_for(o, leaf_sweep, &reason);
     limit_uncharge(o->owner, KD_LIMIT_MEMORY, object_table_frames(o)); /* in the list: the owner lives */
     lock_acquire(&objects_lock);

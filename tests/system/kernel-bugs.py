@@ -36,7 +36,7 @@ FOUND_BY = {**{bug: "kernel_spill" for bug in (
         "QUEUE_NO_WAKE", "NO_WAKE_NEXT", "UPGRADE_TAIL", "XRO_QUEUE", "UPGRADER_DOOMED", "WEIGHT_UPGRADE",
         "WEIGHT_SEARCH", "WAIT_EARLIER", "WAIT_STALE", "NO_WANTX", "ABORT_KEEPS", "CLOCK_EARLY", "CLOCK_IN_PAGE",
         "CLOCK_TLB", "F3_UNLOCKED")},
-    "NO_SHOOTDOWN": "kernel_txn"}
+    "NO_SHOOTDOWN": "kernel_txn", "SNAP_OUTLIVES": "kernel_txn"}
 # what is no error of the kernel's, which it must get over: the test finds nothing
 SURVIVED = {"WORD_LOST": "kernel_block"}
 SOME = ["WORD_LOST", "NO_SHOOTDOWN", "NO_INVLPG", "HELD_FORGOTTEN", "EVICT_NO_IPI", "GC_SNAPSHOT", "NEW_TICKET",

@@ -98,7 +98,8 @@ enum kd_call {
     KD_TXN_REFUSE,            /* (view, token, error) */
     KD_VIEW_LIST,             /* (struct kd_view_info *, count): how many */
     KD_VIEW_ABORT,            /* (view, error) */
-    KD_VIEW_WAIT,             /* (view, const uint64_t mask[2]): waits-for edges of the manager's own */
+    KD_VIEW_WAIT,             /* (view, const uint64_t mask[2]): waits-for edges of the manager's own, for a
+                               * view of a client's, whether it stores or reads */
     KD_CREDIT_GRANT,          /* (port, count): private copies that may be made of its objects; at most
                                * KD_CREDITS_CLOSED: and none of their pages is cleaned any more */
     KD_TXN_SPILLED,           /* (view, token, n, done): the first n copies that KD_TXN_DIFF told with

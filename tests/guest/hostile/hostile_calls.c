@@ -656,11 +656,17 @@ static void katydid_structures(const char *self)
 static void linux_values(void)
 {
     const unsigned long huge = 1ul << 63, all = ~0ul, r = G(room), f = G(file), big = 1ul << 47;
+    const unsigned long vectors[2][4] = {{r, 8, r, all}, {r, 8, r, big}}; /* the second part is bad */
     const struct value_case cases[] = {
         {"read", SYS_read, {all, r, 8}, -EBADF}, {"read", SYS_read, {64, r, 8}, -EBADF},
         {"write", SYS_write, {1ul << 31, r, 8}, -EBADF},
         {"read", SYS_read, {G(folder), r, 8}, -EISDIR},
         {"write", SYS_write, {f, all - 99, all}, -EFAULT}, {"write", SYS_write, {f, G(writable_end), huge}, -EFAULT},
+        {"read", SYS_read, {f, r, all}, -EFAULT}, {"read", SYS_read, {f, r, huge}, -EFAULT},
+        {"read", SYS_read, {f, r, big}, -EFAULT}, {"write", SYS_write, {f, r, huge}, -EFAULT},
+        {"pread", SYS_pread64, {f, r, all, 0}, -EFAULT}, {"pwrite", SYS_pwrite64, {f, r, huge, 0}, -EFAULT},
+        {"writev", SYS_writev, {f, G(vectors[0]), 2}, -EINVAL}, {"writev", SYS_writev, {f, G(vectors[1]), 2}, -EFAULT},
+        {"readv", SYS_readv, {f, G(vectors[0]), 2}, -EINVAL},
         {"pread", SYS_pread64, {f, r, 8, all}, -EINVAL},
         {"pwrite", SYS_pwrite64, {f, r, 8, huge}, -EINVAL},
         {"pwrite", SYS_pwrite64, {f, r, 8, huge - 1}, -EFBIG},

@@ -2,8 +2,9 @@
  * hostile_hog.c - programs that want all memory there is, each in its way.
  *
  * Aim     what cannot be had is refused where that can be known; else the one who holds most ends, with a
- *         line in the log that says so, and how much it held. A program beside them that takes and gives
- *         back some memory, and commits to the store, are never refused anything.
+ *         line in the log that says so, and how much it held; being a manager is no help. A
+ *         program beside them that takes and gives back some memory, and commits to the store, are never
+ *         refused anything.
  * Method  children. Two that fill what they were promised, three quarters of memory each; one that forks
  *         and fills; a manager whose pages are dirty and that never cleans one.
  */
@@ -105,8 +106,17 @@ static int silent(void)
     }
 }
 
-static int (*const roles[])(void) = {greedy, forking, dirty, modest, silent};
-enum { GREEDY, FORKING, DIRTY, MODEST, SILENT };
+/* Says of itself that it takes the copies of others. */
+static int greedy_manager(void)
+{
+    port = (int)CALL(KD_PORT_CREATE, 0);
+    struct kd_object_create o = {.port = port, .commit_port = port, .pages = 1, .name = "greedy",
+                                 .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_SPILLS};
+    return CALL(KD_OBJECT_CREATE, &o) < 0 ? 3 : greedy();
+}
+
+static int (*const roles[])(void) = {greedy, forking, dirty, modest, silent, greedy_manager};
+enum { GREEDY, FORKING, DIRTY, MODEST, SILENT, GREEDY_MANAGER };
 
 static int start(const char *self, int which)
 {
@@ -168,19 +178,10 @@ static void end(int pid)
     child_wait(pid);
 }
 
-int main(int argc, char **argv)
+static void two_fill(const char *self, int role, const char *what)
 {
-    if (argc > 1) return roles[argv[1][0] - '0']();
-    tap_plan(11);
-    c = ps_open("hog", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
-    is(c ? ps_transaction(change, NULL) : -errno, 0, "a container");
-    child_wait(start(argv[0], MODEST));
-    struct counts before = counts_now();
-
-    int silent_one = start(argv[0], SILENT);
-    while (counts_now().processes < before.processes + 2 || !forsaken()) usleep(10000);
-    int before_told = told(said), a = start(argv[0], GREEDY), b = start(argv[0], GREEDY), status[2] = {0};
-    tap_ok(undisturbed(argv[0], ROUNDS), "two fill what they were promised: another program and commits go on");
+    int before = told(said), a = start(self, role), b = start(self, role), status[2] = {0};
+    tap_ok(undisturbed(self, ROUNDS), "%s: another program and commits go on", what);
     long ended, other = 0;
     while (!(ended = CALL(KD_PROCESS_WAIT, a, &status[0], KD_WAIT_NOHANG)) && !other) {
         usleep(10000);
@@ -188,18 +189,33 @@ int main(int argc, char **argv)
     }
     if (ended) other = CALL(KD_PROCESS_WAIT, b, &status[1], KD_WAIT_NOHANG);
     tap_ok((ended == a) + (other == b) == 1 && (status[0] == 137 || status[1] == 137), "one of them has ended");
-    tap_ok(told(said) == before_told + 1, "and the log says who, and what it held");
+    tap_ok(told(said) == before + 1, "and the log says who, and what it held");
     end(ended ? b : a);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) return roles[argv[1][0] - '0']();
+    tap_plan(14);
+    c = ps_open("hog", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    is(c ? ps_transaction(change, NULL) : -errno, 0, "a container");
+    child_wait(start(argv[0], MODEST));
+    struct counts before = counts_now();
+
+    int silent_one = start(argv[0], SILENT);
+    while (counts_now().processes < before.processes + 2 || !forsaken()) usleep(10000);
+    two_fill(argv[0], GREEDY, "two fill what they were promised");
     tap_ok(forsaken(), "what a killed program commits, whose manager does not answer, keeps no others from ending");
     end(silent_one);
 
-    a = start(argv[0], FORKING);
+    two_fill(argv[0], GREEDY_MANAGER, "two managers do");
+    int a = start(argv[0], FORKING);
     tap_ok(undisturbed(argv[0], ROUNDS), "one forks and fills: the others go on");
     int forks = child_wait_for(a, CHILD_ENDS_S);
     tap_ok(forks == 0 || forks == 137, "a fork was refused, or it ended (%d)", forks);
     for (int i = 0; i < 500 && counts_now().processes > before.processes; i++) usleep(10000);
 
-    before_told = told(said);
+    int before_told = told(said);
     a = start(argv[0], DIRTY);
     int cleans = child_wait_for(a, CHILD_ENDS_S);
     tap_ok(cleans == 137 && told(said) == before_told + 1, "a manager that cleans nothing ends by that (%d)", cleans);

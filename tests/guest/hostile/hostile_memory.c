@@ -32,8 +32,8 @@ static const struct { const char *name; uintptr_t at; } places[] = {
 };
 enum { PLACES = sizeof places / sizeof places[0] };
 
-/* Instructions: machine code that is run from a page of its own. (Far returns and iretq are left
- * out: with SMAP, QEMU before 9.1 reads their stack as the kernel would, and faults for ever.) */
+/* Instructions: machine code that is run from a page of its own. (With SMAP, QEMU before 9.1 reads the stack of
+ * far returns and of iretq as the kernel would: they fault, however good it is.) */
 static const struct { const char *name; unsigned char code[16]; unsigned bytes; } instructions[] = {
     {"sgdt", {0x0f, 0x01, 0x44, 0x24, 0xf0}, 5}, {"sidt", {0x0f, 0x01, 0x4c, 0x24, 0xf0}, 5},
     {"smsw", {0x0f, 0x01, 0xe0}, 3}, {"sldt", {0x0f, 0x00, 0xc0}, 3}, {"str", {0x0f, 0x00, 0xc8}, 3}, /* UMIP */
@@ -46,6 +46,8 @@ static const struct { const char *name; unsigned char code[16]; unsigned bytes; 
     {"lldt", {0x0f, 0x00, 0xd0}, 3}, {"clts", {0x0f, 0x06}, 2}, {"wbinvd", {0x0f, 0x09}, 2},
     {"swapgs", {0x0f, 0x01, 0xf8}, 3}, {"sysret", {0x48, 0x0f, 0x07}, 3}, {"sysexit", {0x0f, 0x35}, 2},
     {"xsetbv", {0x0f, 0x01, 0xd1}, 3}, {"stac", {0x0f, 0x01, 0xcb}, 3}, {"vmcall", {0x0f, 0x01, 0xc1}, 3},
+    {"iretq", {0x48, 0xcf}, 2}, {"far return", {0x48, 0xcb}, 2},
+    {"iretq, with a stack that is not there", {0xbc, 0, 0, 0, 0x70, 0x48, 0xcf}, 7},
     {"ud2", {0x0f, 0x0b}, 2}, {"int 0", {0xcd, 0x00}, 2},
     {"int 2", {0xcd, 0x02}, 2}, {"int 8", {0xcd, 0x08}, 2}, {"int 13", {0xcd, 0x0d}, 2},
     {"int 14", {0xcd, 0x0e}, 2}, {"int 18", {0xcd, 0x12}, 2}, {"int 32", {0xcd, 0x20}, 2},

@@ -4,17 +4,15 @@
  * Aim     every copy that the kernel counts as spilled was told; it is found again, published and
  *         aborted; credits and records agree; a manager that lost what it committed, or that does not
  *         receive, costs its clients an error and no more. Who asked for a page whose copy is published
- *         meanwhile does not wait for the manager, who finds the page in memory. Others have all the
- *         memory, none above its share: the manager gets what it touches, and one of them ends. A manager that
+ *         meanwhile does not wait for the manager, who finds the page in memory. A manager that
  *         refuses what it was told hears all of it again; one that loses an object between two KD_TXN_DIFF is
  *         still told every other page. A copy that comes back while its base is evicted is not lost.
  * Method  own_manager.h, with a manager that keeps spilled pages in memory and grants few credits, so
  *         that a transaction spills after so many copies, whatever the memory.
  */
 #include <stdio.h>
-#include <sys/mman.h>
 
-enum { PAGES = 512, CREDITS = 96, LARGE = 400, LOST = 7, OTHERS = 12, LATE = PAGES - 120, DIVIDED = 10 };
+enum { PAGES = 512, CREDITS = 96, LARGE = 400, LOST = 7, LATE = PAGES - 120, DIVIDED = 10 };
 #define OWN_MESSAGES serve_spill
 
 #include "own_manager.h"
@@ -192,8 +190,9 @@ static int write_both(void *arg)
 }
 static void test_divided(void)
 {
-    struct kd_object_create c = {.port = port, .commit_port = commit_port, .flags = KD_OBJECT_TRANSACTIONAL, .cookie = 8,
-                                 .base = KD_STORE_BASE + (1ull << 30), .pages = DIVIDED, .name = "second"};
+    struct kd_object_create c = {.port = port, .commit_port = commit_port, .cookie = 8, .name = "second",
+                                 .flags = KD_OBJECT_TRANSACTIONAL, .pages = DIVIDED,
+                                 .base = KD_STORE_BASE + (1ull << 30)};
     second = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
     kd_call3(KD_SPACE_ATTACH, getpid(), second, KD_RIGHT_READ | KD_RIGHT_WRITE);
     for (unsigned i = 0; i < DIVIDED; i++)
@@ -201,8 +200,9 @@ static void test_divided(void)
                                                              .rights = KD_READ | KD_WRITE, .count = 1}, 0, 0);
     divide = 1;
     int e = run(write_both, &c.base, KD_SERIALISABLE, 0);
-    tap_ok(e == 0 && divide_told == DIVIDED, "an object ends while a commit is told: all others' pages are told (%d, %d)",
-           e, divide_told);
+    tap_ok(e == 0 && divide_told == DIVIDED,
+           "an object ends while a commit is told: all others' pages are told (%d, %d)", e,
+           divide_told);
     divide_told = 0;
     is(do_range(check_range, 0, DIVIDED, 100), 0, "and published");
     is(check(), 0, "kcheck");
@@ -242,7 +242,8 @@ static void test_evicted(void)
     for (int i = 0; i < 6 && !lost && !bad; i++) bad += run(write_at_random, &lost, KD_SERIALISABLE, 0) != 17;
     press_stop = 1;
     pthread_join(thread, NULL);
-    tap_ok(!bad && !lost && brought_pages > brought, "bases are evicted while copies come back: nothing is lost (%ld of %ld)",
+    tap_ok(!bad && !lost && brought_pages > brought,
+           "bases are evicted while copies come back: nothing is lost (%ld of %ld)",
            lost, brought_pages - brought);
     is(check(), 0, "kcheck");
 }
@@ -389,49 +390,9 @@ static void test_silent(void)
     is(do_range(check_range, PAGES - 1, 1, 7000) + do_range(check_range, PAGES - 2, 1, 0), 0, "and it alone was done");
 }
 
-static char *fill(uint64_t bytes)
+int main(void)
 {
-    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return NULL;
-    memset(p, 1, bytes);
-    return p;
-}
-static struct kd_system_info system_now(void)
-{
-    struct kd_system_info info = {0};
-    kd_call3(KD_SYSTEM_INFO, (long)&info, 0, 0);
-    return info;
-}
-static int other(const char *bytes)
-{
-    if (!fill(strtoul(bytes, NULL, 10))) return 2;
-    for (;;) pause();
-}
-
-static void test_shortage(const char *self)
-{
-    int pid[OTHERS], ended = 0, status;
-    uint64_t before = system_now().free_bytes, share = before / (OTHERS + 3), bytes = 4 * share;
-    char argument[24];
-    snprintf(argument, sizeof argument, "%lu", (unsigned long)share);
-    for (int i = 0; i < OTHERS; i++) pid[i] = child_start(self, "other", argument);
-    while (system_now().free_bytes + OTHERS * share > before) usleep(1000);
-    char *p = fill(bytes);
-    tap_ok(p != NULL, "a manager that takes copies gets memory that others have");
-    for (int i = 0; i < OTHERS; i++) {
-        kd_call3(KD_PROCESS_KILL, pid[i], 9, 0);
-        kd_call3(KD_PROCESS_WAIT, pid[i], (long)&status, 0);
-        ended += status == 137;
-        if (status != 137 && status != 9) printf("# status %d\n", status);
-    }
-    tap_ok(ended > 0 && ended < OTHERS, "some of them have ended (%d)", ended);
-    munmap(p, bytes);
-}
-
-int main(int argc, char **argv)
-{
-    if (argc > 2) return other(argv[2]);
-    tap_plan(1 + 10 + 2 + 4 + 3 + 2 + 5 + 5 + 4 + 2 + 2 + 1);
+    tap_plan(1 + 10 + 2 + 4 + 3 + 2 + 5 + 5 + 4 + 2 + 1);
     tap_ok(start_manager(KD_OBJECT_SPILLS), "a manager that takes copies");
     kd_call3(KD_CREDIT_GRANT, commit_port, CREDITS, 0);
     kd_call3(KD_CREDIT_GRANT, commit_port, 0, 0);
@@ -444,7 +405,6 @@ int main(int argc, char **argv)
     test_silent();
     test_detach();
     test_evicted();
-    test_shortage(argv[0]);
     is(check(), 0, "kcheck");
     return tap_end();
 }

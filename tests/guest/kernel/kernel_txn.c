@@ -92,9 +92,46 @@ static int many_pages(void *arg)
     return 0;
 }
 
+/* A manager that says for whom a reader waits. */
+static int reader_waits(void *arg)
+{
+    static struct kd_view_info list[KD_VIEW_MAX];
+    uint64_t on[2] = {0, 1ull << 60}, none[2] = {0};
+    long n = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0);
+    (void)*word_of(0, 0);
+    for (long i = 0; i < n; i++)
+        if (list[i].state == 2 && list[i].pid == getpid())
+            *(long *)arg = kd_call3(KD_VIEW_WAIT, (long)list[i].view, (long)on, 0);
+    kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0);
+    return list[0].waits[1] == on[1] && kd_call3(KD_VIEW_WAIT, (long)list[0].view, (long)none, 0) == 0 ? 0 : 1;
+}
+
+/* The object dies under a snapshot that has not touched it, and its manager makes another one there. */
+static volatile int revive;
+static void *reviver(void *unused)
+{
+    while (!revive)
+        kd_call3(24, 0, 0, 0);
+    struct kd_object_create c = {.port = port, .commit_port = commit_port, .flags = KD_OBJECT_TRANSACTIONAL,
+                                 .cookie = 7, .base = base, .pages = PAGES, .name = "test"};
+    kd_call3(KD_OBJECT_DESTROY, object, 0, 0);
+    object = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+    kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ | KD_RIGHT_WRITE);
+    revive = 2;
+    return unused;
+}
+static int read_revived(void *arg)
+{
+    revive = 1;
+    while (revive < 2)
+        kd_call3(24, 0, 0, 0);
+    *(uint64_t *)arg = *word_of(0, 0);
+    return 0;
+}
+
 int main(void)
 {
-    tap_plan(21);
+    tap_plan(25);
     tap_ok(start_manager(0), "an object is created and attached");
     tap_ok(kd_call3(KD_SPACE_ATTACH, 1, object, KD_RIGHT_READ) == -EPERM,
            "nobody is given an object that it did not ask for");
@@ -149,6 +186,18 @@ int main(void)
     tap_ok(kd_call3(KD_CREDIT_GRANT, commit_port, 4, 0) == 4 &&
                run(many_pages, (void *)4, KD_SERIALISABLE, 0) == 0,
            "four credits are four private copies");
+    tap_ok(check() == 0, "kcheck is clean");
+
+    long waited = 1;
+    int edges = run(reader_waits, &waited, KD_SERIALISABLE, 0);
+    tap_ok(edges == 0 && waited == 0, "a manager may say for whom a reader waits (%d, %ld)", edges, waited);
+    view_anew(); /* it has mapped nothing */
+    pthread_create(&t[0], NULL, reviver, NULL);
+    int over_death = run(read_revived, &counter, KD_SNAPSHOT, 0);
+    pthread_join(t[0], NULL);
+    tap_ok(over_death == -EOWNERDEAD, "a snapshot does not outlive an object that its process has attached (%d)",
+           over_death);
+    tap_ok(run(is_7, (void *)0, KD_SNAPSHOT, 0) == 0, "the next one reads the object that is there now");
     tap_ok(check() == 0, "kcheck is clean");
     return tap_end();
 }
