@@ -22,6 +22,7 @@
     X(GROUP_PADDING, "log", "the end of a group's last block holds what the memory held") \
     X(RECORD_PADDING, "log", "the padding of a record holds what the memory held") \
     X(CSN_GROUP, "log", "replay gives pages the group's LSN instead of their commit record's") \
+    X(READ_WHOLE, "damage", "a block of the ring that cannot be read, live or not, is the end of it all") \
     X(WRAP_OVER, "wrap", "a group may cross the end of the ring by a block") \
     X(LOG_OVER, "wrap", "the ring takes two blocks more than it has: live log is overwritten") \
     X(WRAP_END, "wrap", "replay ends where the writer skipped the end of the ring") \
@@ -114,6 +115,7 @@
     X(LOGGED_STALE, "chain", "a spilled image stays a page's newest after the page was rewritten") \
     X(GROW_EARLY, "grow", "the superblock names the larger areas before they are written") \
     X(MERGE_LOST, "hash", "a shrinking table leaves the leaves of its last bucket behind") \
+    X(BLANK_SHORT, "format", "a disk is blank if a few blocks of it are") \
     X(FORMAT_KEEPS, "format", "no signpost to nowhere: what was there counts until the end") \
     X(FORMAT_ORDER, "format", "the signpost to nowhere is not flushed before the new areas") \
     X(FORMAT_END, "format", "the signpost is written before slot A is flushed")

@@ -10,7 +10,6 @@
 
 #define LOG_BYTES_DEFAULT (32ull << 20)
 #define PAGES_TO_WORK 64u               /* of metadata, for the first commits */
-#define DIRECTORY_PAGES_MOST 1024u      /* 8,192 containers, as many as a zone has GiB */
 
 /* Next place for `bytes` from *cursor on that leaves slot B's block alone. */
 static uint64_t place(uint64_t *cursor, uint64_t bytes, uint64_t slot_b)

@@ -107,6 +107,7 @@ static inline uint32_t bits_count(uint32_t mask)
 struct container_use {
     uint64_t pages;             /* present */
     uint64_t claimed;
+    uint64_t leaves;
     uint64_t top;               /* no extent of it at or above this index has a leaf */
 };
 
@@ -549,6 +550,7 @@ struct log_reader {
     uint8_t *buffer;
     size_t   room, filled;
     uint64_t lsn;
+    uint32_t unreadable;                /* blocks that were met and count as no group */
     uint64_t verified_from;             /* groups from here on were found valid: no CRC again */
 };
 /* Two sums over all bytes read: equal if they were the same bytes. How many records these are. */

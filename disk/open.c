@@ -17,6 +17,7 @@
 
 #define GROUP_BYTES_DEFAULT (4u << 20)
 #define READ_TRIES 3
+#define SMALLEST_BYTES (8ull * BLOCK_BYTES)
 
 /* ---- small helpers of all files */
 
@@ -150,6 +151,37 @@ static enum slot_verdict slot_decode(void *block, uint64_t bytes, uint64_t offse
     return verdict;
 }
 
+/* Slot B of a store that has grown is in the middle of a smaller disk. With slot A and the signpost lost, the
+ * middles of half, a quarter, an eighth ... of the disk are tried: disks mostly grow to twice their size.
+ * `*zero`: all of these blocks are zero, or some cannot be read. */
+static void slot_b_seek(const struct disk_io *io, void *block, struct slots *slots, bool *zero)
+{
+    uint32_t version;
+    *zero = true;
+    for (uint64_t bytes = io->bytes; bytes >= SMALLEST_BYTES; bytes /= 2) {
+        uint64_t at = slot_b_place(bytes);
+        if (block_read(io, at, block))
+            continue;
+        *zero = *zero && bytes_zero(block, BLOCK_BYTES);
+        if (superblock_decode(block, io->bytes, at, &slots->super[1], &version) != SLOT_VALID)
+            continue;
+        slots->verdict[1] = SLOT_VALID;
+        return;
+    }
+}
+
+/* Is nothing on the disk, as far as one can tell without reading all of it? A log that was used is not zero,
+ * and lies within the first blocks; `block` is scratch. What cannot be read is not blank. */
+static bool disk_blank(const struct disk_io *io, void *block)
+{
+    uint64_t most = io->bytes < BLANK_BYTES ? io->bytes / BLOCK_BYTES * BLOCK_BYTES : BLANK_BYTES;
+    bool blank = true;
+    for (uint64_t at = 0; at < most && blank; at += BLOCK_BYTES)
+        blank = !block_read(io, at, block) && bytes_zero(block, BLOCK_BYTES);
+    uint64_t last = io->bytes / BLOCK_BYTES * BLOCK_BYTES - BLOCK_BYTES;
+    return blank && !block_read(io, last, block) && bytes_zero(block, BLOCK_BYTES);
+}
+
 static void slots_read(const struct disk_io *io, void *block, bool upgrade, struct slots *slots,
                       struct store_report *report)
 {
@@ -184,14 +216,16 @@ static void slots_read(const struct disk_io *io, void *block, bool upgrade, stru
         slots->blank = true;            /* whatever is there does not count */
         return;
     }
+    bool zero = true;
+    if (!post && slots->verdict[0] != SLOT_VALID && slots->verdict[1] != SLOT_VALID)
+        slot_b_seek(io, block, slots, &zero);
     for (int i = 0; i < 2; i++)         /* a store is here, whatever became of its slots */
         if (post && (slots->verdict[i] == SLOT_ZERO || slots->verdict[i] == SLOT_FOREIGN))
             slots->verdict[i] = SLOT_DAMAGED;
     report->slot_bad[0] = slots->verdict[0] != SLOT_VALID;
     report->slot_bad[1] = slots->verdict[1] != SLOT_VALID;
-    slots->blank = slots->verdict[0] == SLOT_ZERO;
-    for (uint64_t i = 1; i < 4 && slots->blank; i++)
-        slots->blank = !block_read(io, i * BLOCK_BYTES, block) && bytes_zero(block, BLOCK_BYTES);
+    slots->blank = slots->verdict[0] == SLOT_ZERO && slots->verdict[1] == SLOT_ZERO &&
+                   ((zero && disk_blank(io, block)) || BUG(BUG_BLANK_SHORT));
 }
 
 /* What the table says. A rule that needs the log was asked too early: the answer is 0. */
@@ -280,6 +314,15 @@ static uint64_t known_durable(const struct superblock *super)
     return super->flags & FLAG_CLEAN && super->end_lsn > known ? super->end_lsn : known;
 }
 
+/* Was it single blocks of the log that cannot be read, or has the disk gone? Then nothing is known of the
+ * log's end. The superblock was read a moment ago. */
+static int disk_answers(const struct store *store, struct log_reader *reader)
+{
+    uint64_t slot = slot_offset(&store->super, store->super.generation & 1);
+    reader->filled = 0;
+    return reader->unreadable ? store_read(store, slot, reader->buffer, BLOCK_BYTES) : 0;
+}
+
 static int scan_verify(struct store *store, struct log_reader *reader, uint32_t area,
                        enum log_fact *fact, struct fingerprint *seen, struct store_report *report)
 {
@@ -307,7 +350,8 @@ static int scan_verify(struct store *store, struct log_reader *reader, uint32_t 
     facts.later_history = damage != 0;
     *fact = log_fact(&facts);
     report->damage_lsn = *fact == LOG_DAMAGED ? scan.end : 0;
-    return found;
+    report->log_unreadable = reader->unreadable;
+    return found ? found : disk_answers(store, reader);
 }
 
 /* Is there something at the end that looks like a group which was being written? */
@@ -555,7 +599,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     options = options ? options : &none;
     uint64_t started = now(options);
     memset(report, 0, sizeof *report);
-    if (io->bytes < 8 * BLOCK_BYTES)
+    if (io->bytes < SMALLEST_BYTES)
         return refuse(report, -EMEDIUMTYPE, "the disk is too small to hold a store");
     void *block = memory->alloc(memory->context, BLOCK_BYTES);
     if (!block)

@@ -12,6 +12,7 @@
 #include "internal.h"
 
 #define READ_AHEAD_BYTES (256u * 1024)
+#define UNREADABLE_MAX   256u   /* each of them counts as often as it is met */
 
 int log_reader_open(struct log_reader *reader, struct store *store)
 {
@@ -28,6 +29,23 @@ void log_reader_close(struct log_reader *reader)
 {
     store_release(reader->store, reader->buffer, reader->room);
     reader->buffer = NULL;
+}
+
+/* A part of the ring, block by block: one that cannot be read is zeros, which are no group. Behind the
+ * log's end that is all the same; before it the log breaks off there, as with a block that rotted. So
+ * many, and the disk is failing: -EIO, or whatever it says. */
+static int blocks_read(struct log_reader *reader, uint64_t offset, size_t bytes)
+{
+    int error = 0;
+    for (size_t at = 0; at < bytes && !error; at += BLOCK_BYTES) {
+        error = store_read(reader->store, offset + at, reader->buffer + at, BLOCK_BYTES);
+        if (!error || reader->unreadable == UNREADABLE_MAX || BUG(BUG_READ_WHOLE))
+            continue;
+        memset(reader->buffer + at, 0, BLOCK_BYTES);
+        reader->unreadable++;
+        error = 0;
+    }
+    return error;
 }
 
 /* [lsn, lsn + bytes) of the ring in one piece, which must not cross its end. */
@@ -51,7 +69,10 @@ static int reader_get(struct log_reader *reader, uint64_t lsn, size_t bytes, con
         }
     }
     size_t want = reader->room < left ? reader->room : (size_t)left;
-    int error = store_read(store, store->super.log_start + lsn % log_bytes, reader->buffer, want);
+    uint64_t offset = store->super.log_start + lsn % log_bytes;
+    int error = store_read(store, offset, reader->buffer, want);
+    if (error)
+        error = blocks_read(reader, offset, want);
     if (error)
         return error;
     reader->lsn = lsn;

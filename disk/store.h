@@ -133,6 +133,8 @@ struct store_report {
     bool        was_clean;                      /* closed properly last time */
     bool        torn_tail;                      /* an unacknowledged last group was cut off */
     bool        older_checkpoint;               /* newest checkpoint damaged, the older one used */
+    uint32_t    log_unreadable;                 /* blocks of the log's ring that cannot be read were met
+                                                 * so often; those hold nothing, or damage_lsn is set */
     bool        slot_bad[2];                    /* superblock slots that did not verify */
     uint32_t    version;                        /* of the format found */
     bool        grown;                          /* STORE_GROW: it is larger now */

@@ -177,8 +177,8 @@ static bool geometry_valid(const struct superblock *super)
         return false;
     if (super->area_pages < 4 || super->area_pages > super->disk_bytes / BLOCK_BYTES ||
         super->directory_pages_max < 1 || super->names_pages_max < 1 ||
-        super->directory_pages_max > super->area_pages ||
-        super->names_pages_max > super->area_pages ||
+        super->directory_pages_max > DIRECTORY_PAGES_MOST ||
+        super->names_pages_max > DIRECTORY_PAGES_MOST ||
         super->area_pages < area_pages_for(super->extents, extent, super->directory_pages_max,
                                            super->names_pages_max))
         return false;

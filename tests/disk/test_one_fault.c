@@ -5,6 +5,8 @@
  * Method: single cases first, each a store with acknowledged commits, a power cut and one fault at the
  * place that a rule of recovery is about.
  */
+#include <stdlib.h>
+
 #include "stage.h"
 #include "tools/kcheck/kcheck.h"
 
@@ -123,6 +125,128 @@ static void a_group_behind_the_end_stays_dead(void **state)
     assert_int_equal(report.transactions, 1);
 }
 
+/* ---- the log's ring */
+
+/* kcheck and the store agree, and the store opens for writing with the pages 0 to 3. */
+static void fault_survived(void)
+{
+    uint64_t bad = device.bad_at, bytes = device.bad_bytes;
+    kcheck_agrees();
+    assert_int_equal(open_with(0), 0);
+    pages_require(3);
+    cut();
+    device.bad_at = bad;
+    device.bad_bytes = bytes;
+}
+
+/* Aim: what cannot be read behind the log's end holds nothing that anybody needs; a clean stop and a cut. */
+static void unreadable_blocks_of_dead_log_do_no_harm(void **state)
+{
+    (void)state;
+    commit_pages(0, 3);
+    checkpoint();
+    checkpoint();
+    for (int clean = 0; clean < 2; clean++) {
+        uint64_t ring = store->super.log_bytes, start = store->super.log_start, live = store->keep_lsn;
+        uint64_t end = store->end_lsn;
+        if (clean)
+            assert_int_equal(store_close(store), 0);
+        else
+            cut();
+        for (uint64_t lsn = end; lsn < live + ring; lsn += BLOCK_BYTES) {
+            device.bad_at = start + lsn % ring;
+            device.bad_bytes = BLOCK_BYTES;
+            fault_survived();
+        }
+        device.bad_bytes = 0;
+        assert_int_equal(open_with(0), 0);
+    }
+}
+
+/* Aim: what cannot be read of live log is damage, as if it had rotted: refused, and open for reading. */
+static void an_unreadable_block_of_live_log_is_damage(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 3; i++)
+        commit_pages(i, i + 1);
+    device.bad_at = store->super.log_start + store->redo_lsn % store->super.log_bytes;
+    device.bad_bytes = BLOCK_BYTES;
+    cut();
+    assert_int_equal(open_with(0), -EUCLEAN);
+    assert_string_equal(report.rule, "R7");
+    assert_true(report.log_unreadable > 0);
+    assert_int_equal(open_with(STORE_READ_ONLY), 0);
+    store_abandon(store);
+    device.bad_bytes = 0;
+    assert_int_equal(open_with(0), 0);
+    pages_require(3);
+}
+
+/* Aim: a disk that stops to answer while the log is read says nothing about the log's end. */
+static void a_disk_that_goes_away_is_no_empty_log(void **state)
+{
+    (void)state;
+    commit_pages(0, 3);
+    cut();
+    uint32_t reads = device.reads;
+    assert_int_equal(open_with(STORE_READ_ONLY), 0);
+    store_abandon(store);
+    reads = device.reads - reads;
+    for (uint32_t at = 1; at <= reads; at++) {
+        device.requests = 0;
+        device.fail_kinds = FAIL_READ;
+        device.fail_at = at;
+        device.fail_sticky = true;
+        uint32_t writes = device.writes;
+        int error = open_with(0);
+        device.fail_kinds = 0;
+        if (!error)
+            pages_require(3);
+        else
+            assert_int_equal(device.writes, writes);
+        if (!error)
+            cut();
+    }
+    assert_int_equal(open_with(0), 0);
+    pages_require(3);
+}
+
+/* ---- the first blocks */
+
+/* Aim: a store that has grown and whose first blocks are lost, slot A and signpost with them, is no blank
+ * disk. Twice as large, its slot B is found; else it is left alone. */
+static void a_store_whose_first_blocks_are_zero_is_not_blank(void **state)
+{
+    (void)state;
+    static const uint64_t bytes[] = { 2 << 20, 4 << 20, 3 << 20 };
+    abandon();
+    for (int i = 0; i < 3; i++) {
+        make_saved(1 << 20, 64 * 1024);
+        commit_pages(0, 3);
+        checkpoint();
+        assert_int_equal(store_close(store), 0);
+        device.image = realloc(device.image, bytes[i]);
+        memset(device.image + device.bytes, 0, bytes[i] - device.bytes);
+        device.bytes = io.bytes = bytes[i];
+        assert_int_equal(store_grow(&io, &test_memory, 0, &report), 0);
+        uint64_t lost = i ? 16 * 1024 : 8 * 1024;
+        memset(device.image, 0, lost);
+        store = NULL;
+        struct kcheck_io disk = { &device, device.bytes, image_read };
+        struct kcheck_result own;
+        kcheck_image(&disk, NULL, &own);
+        int error = open_with(0);
+        assert_int_equal(error, own.error);
+        assert_int_equal(error, i < 2 ? 0 : -EMEDIUMTYPE);
+        if (!error)
+            pages_require(3);
+        if (i < 2)
+            abandon();
+    }
+    device_close(&device);
+    make_saved(1 << 20, 64 * 1024);
+}
+
 /* Aim: a table of epochs that is full takes no other; that is said, and nothing is written. */
 static void a_full_table_of_epochs_learns_none(void **state)
 {
@@ -162,6 +286,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(commits_since_a_start_survive_its_superblock),
         TEST(a_group_behind_the_end_stays_dead),
+        TEST(unreadable_blocks_of_dead_log_do_no_harm),
+        TEST(an_unreadable_block_of_live_log_is_damage),
+        TEST(a_disk_that_goes_away_is_no_empty_log),
+        TEST(a_store_whose_first_blocks_are_zero_is_not_blank),
         TEST(a_full_table_of_epochs_learns_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

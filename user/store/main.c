@@ -205,7 +205,7 @@ static bool store_start(const struct disk_io *io)
         report_say(&report);
         return true;
     }
-    if (r == -EUCLEAN && open_to_read(io, &how, &report) == 0) return true;
+    if ((r == -EUCLEAN || r == -EIO) && open_to_read(io, &how, &report) == 0) return true;
     if (r != -ENODATA)
         say("refused: %s (%s%s%s)", advice(r), strerror(-r), report.message ? ": " : "",
             report.message ? report.message : "");

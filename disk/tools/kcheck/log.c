@@ -51,6 +51,20 @@ static void group_describe(const struct group_disk *h, uint64_t offset, struct k
         .crc = le32_get(h->crc), .records = le32_get(h->records) };
 }
 
+/* A block of the ring that cannot be read holds no group. It is told once, if it is not one of very many. */
+static int unreadable(struct kview *view, uint64_t offset)
+{
+    uint32_t most = sizeof view->unreadable / sizeof *view->unreadable, i = 0;
+    while (i < view->unreadable_count && view->unreadable[i] != offset)
+        i++;
+    if (i < view->unreadable_count || i == most)
+        return 0;
+    view->unreadable[view->unreadable_count++] = offset;
+    kview_find(view, KCHECK_WARNING, "I13", "the block of the log's ring at byte %llu cannot be read; it "
+               "counts as one that holds no group", (unsigned long long)offset);
+    return 0;
+}
+
 int klog_any(struct kview *view, uint64_t place, struct kgroup *group)
 {
     const struct kslot *super = &view->super;
@@ -58,7 +72,7 @@ int klog_any(struct kview *view, uint64_t place, struct kgroup *group)
     if (kview_buffer(view, BLOCK_BYTES))
         return -ENOMEM;
     if (kview_read(view, offset, view->buffer, BLOCK_BYTES))
-        return -EIO;
+        return unreadable(view, offset);
     if (!header_fits(super, (const void *)view->buffer, place))
         return 0;
     group_describe((const void *)view->buffer, offset, group);
@@ -67,7 +81,7 @@ int klog_any(struct kview *view, uint64_t place, struct kgroup *group)
     if (group->bytes > BLOCK_BYTES &&
         kview_read(view, offset + BLOCK_BYTES, view->buffer + BLOCK_BYTES,
                    group->bytes - BLOCK_BYTES))
-        return -EIO;
+        return unreadable(view, offset + BLOCK_BYTES);
     const size_t header = sizeof(struct group_disk);
     uint32_t crc = kview_seed(super->uuid, CRC_GROUP, group->lsn, group->epoch);
     crc = kcheck_crc(crc, view->buffer, offsetof(struct group_disk, crc));

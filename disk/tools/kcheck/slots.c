@@ -125,8 +125,8 @@ static const char *sizes_wrong(const struct kslot *s)
         return "its log has a wrong size";
     if (s->area_pages < 4 || s->area_pages > s->disk_bytes / BLOCK_BYTES)
         return "its metadata areas have a wrong size";
-    if (!s->directory_pages_max || s->directory_pages_max > s->area_pages ||
-        !s->names_pages_max || s->names_pages_max > s->area_pages)
+    if (!s->directory_pages_max || s->directory_pages_max > DIRECTORY_PAGES_MOST ||
+        !s->names_pages_max || s->names_pages_max > DIRECTORY_PAGES_MOST)
         return "its limits of directory or names are out of range";
     return NULL;
 }
@@ -261,17 +261,39 @@ static void slot_read(struct kview *view, struct kslot *slot, uint64_t offset)
         slot->state = judge(slot, &block, view);
 }
 
+/* Is a valid superblock there? Then it is slot B. */
+static bool slot_b_try(struct kview *view, uint64_t at)
+{
+    struct kslot slot;
+    slot_read(view, &slot, at);
+    if (slot.state == KSLOT_VALID)
+        view->slots[1] = slot;
+    return slot.state == KSLOT_VALID;
+}
+
+/* The disk had half its size, or a quarter ... when the store was made. */
+static bool slot_b_guess(struct kview *view)
+{
+    for (uint64_t bytes = view->io.bytes; bytes >= 8 * BLOCK_BYTES; bytes /= 2)
+        if (slot_b_try(view, bytes / BLOCK_BYTES / 2 * BLOCK_BYTES))
+            return true;
+    return false;
+}
+
+#define SEEK_BYTES (1u << 20)
+
 /* Both slots seem lost, or A is and the disk has another size now: look at every block. */
 static void slot_b_seek(struct kview *view)
 {
-    for (uint64_t at = BLOCK_BYTES; at + BLOCK_BYTES <= view->io.bytes; at += BLOCK_BYTES) {
-        struct kslot slot;
-        if (at % (1u << 24) == 0)
-            kview_progress(view, "looking for a superblock", at, view->io.bytes);
-        slot_read(view, &slot, at);
-        if (slot.state == KSLOT_VALID) {
-            view->slots[1] = slot;
-            return;
+    for (uint64_t at = 0; at < view->io.bytes; at += SEEK_BYTES) {
+        size_t bytes = view->io.bytes - at < SEEK_BYTES ? (size_t)(view->io.bytes - at) : SEEK_BYTES;
+        kview_progress(view, "looking for a superblock", at, view->io.bytes);
+        bool read = !kview_buffer(view, SEEK_BYTES) && !kview_read(view, at, view->buffer, bytes);
+        for (size_t i = 0; i + BLOCK_BYTES <= bytes; i += BLOCK_BYTES) {
+            const struct superblock_disk *block = (const void *)(view->buffer + i);
+            if ((!read || le64_get(block->magic) == SUPERBLOCK_MAGIC) && at + i &&
+                slot_b_try(view, at + i))
+                return;
         }
     }
 }
@@ -310,24 +332,36 @@ void kslots_read(struct kview *view)
         if (view->slots[i].state == KSLOT_VALID && view->slots[i].generation >= GENERATION_MADE &&
             !memcmp(view->slots[i].uuid, view->making, sizeof view->making))
             view->being_made = false;
+    bool found = view->signpost_valid || a->state == KSLOT_VALID || b->state == KSLOT_VALID ||
+                 slot_b_guess(view);
     for (int i = 0; i < 2; i++)         /* the signpost proves that there was a store */
         if (view->signpost_valid && (view->slots[i].state == KSLOT_ZERO ||
                                      view->slots[i].state == KSLOT_FOREIGN))
             view->slots[i].state = KSLOT_DAMAGED;
-    if (view->rescue && a->state != KSLOT_VALID && b->state != KSLOT_VALID &&
-        !(a->state == KSLOT_ZERO && b->state == KSLOT_ZERO))
+    if (view->rescue && (!found || view->signpost_valid) && a->state != KSLOT_VALID &&
+        b->state != KSLOT_VALID)
         slot_b_seek(view);
     for (int i = 0; i < 2; i++)
         view->result.slot_bad[i] = view->slots[i].state != KSLOT_VALID;
 }
 
-static bool image_blank(struct kview *view)
+static bool block_blank(struct kview *view, uint64_t at)
 {
     uint8_t block[BLOCK_BYTES];
-    for (uint64_t at = 0; at < 4 * BLOCK_BYTES; at += BLOCK_BYTES)
-        if (kview_read(view, at, block, sizeof block) || !all_zero(block, sizeof block))
+    return !kview_read(view, at, block, sizeof block) && all_zero(block, sizeof block);
+}
+
+/* Zeros at the start, at the end, and wherever slot B might have been. */
+static bool image_blank(struct kview *view)
+{
+    uint64_t blocks = view->io.bytes / BLOCK_BYTES;
+    for (uint64_t at = 0; at < BLANK_BYTES && at < blocks * BLOCK_BYTES; at += BLOCK_BYTES)
+        if (!block_blank(view, at))
             return false;
-    return true;
+    for (uint64_t bytes = view->io.bytes; bytes >= 8 * BLOCK_BYTES; bytes /= 2)
+        if (!block_blank(view, bytes / BLOCK_BYTES / 2 * BLOCK_BYTES))
+            return false;
+    return block_blank(view, (blocks - 1) * BLOCK_BYTES);
 }
 
 /* What to believe: the valid slot of the larger generation. Else, what the disk is. */

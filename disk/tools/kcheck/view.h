@@ -138,6 +138,8 @@ struct kview {
     uint32_t group_count, group_room;
     uint32_t last_crc;
     uint64_t damaged_record_lsn;
+    uint64_t unreadable[64];            /* places in the ring, told already */
+    uint32_t unreadable_count;
     uint8_t *buffer;            /* one group, and what reads it */
     size_t   buffer_bytes;
 };
@@ -214,7 +216,8 @@ static inline uint32_t *kleaf_record(const struct kmodel *model, const struct kl
 }
 
 /* log.c */
-/* The whole group that begins at this place of the ring, of whatever LSN. */
+/* The whole group that begins at this place of the ring, of whatever LSN. Where the disk cannot be read is
+ * none, and a warning. */
 int  klog_any(struct kview *view, uint64_t place, struct kgroup *group);
 /* The group at exactly this LSN, with all its bytes in view->buffer. 1, 0, or -EIO, -ENOMEM. */
 int  klog_group(struct kview *view, uint64_t lsn, struct kgroup *group);

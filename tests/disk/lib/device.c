@@ -141,6 +141,10 @@ static int device_read(void *context, uint64_t offset, void *buffer, size_t byte
     device->reads++;
     if (fails(device, FAIL_READ))
         return -EIO;
+    if (offset < device->bad_at + device->bad_bytes && device->bad_at < offset + bytes) {
+        device->bad_met++;
+        return -EIO;
+    }
     if (device->read_map)
         memset(device->read_map + offset / 4096, 1, bytes / 4096);
     memcpy(buffer, device->image + offset, bytes);
@@ -175,6 +179,8 @@ uint32_t device_write_begin(struct device *device, uint64_t offset, const void *
     if (device->undoing)
         undo_save(device, offset, bytes);
     memcpy(device->image + offset, buffer, bytes);
+    if (offset <= device->bad_at && device->bad_at + device->bad_bytes <= offset + bytes)
+        device->bad_bytes = 0;
     return issue;
 }
 

@@ -51,6 +51,8 @@ struct device {
     uint32_t requests, fail_at, fail_kinds, fired;
     bool     fail_sticky;
     uint32_t reads, writes, flushes;
+    uint64_t bad_at, bad_bytes;         /* cannot be read, until it is written; bad_bytes 0: none */
+    uint32_t bad_met;                   /* reads that failed for it */
     uint8_t *read_map;                  /* NULL, or a byte per block: set when it is read */
     uint64_t acked;                     /* by the last mark */
     uint64_t proven;                    /* in the next mark: something durable proves these acked */
