@@ -65,10 +65,74 @@ static int leaf_check(const struct store *store, const struct leaf_disk *leaf, u
         FAIL("a page that was written is claimed as unwritten (H4)");
     if (hash_bucket(store, object, index) != bucket)
         FAIL("a leaf is in the wrong bucket (H1)");
-    if (hash_find(store, object, index, NULL) != leaf)
-        FAIL("an extent is mapped twice (H2)");
     if (le64_get(leaf->physical) >= store->super.extents)
         FAIL("a leaf names an extent that does not exist");
+    return 0;
+}
+
+/* ---- no key twice in a chain (H2): sorted, since a hostile chain may hold all leaves of the store */
+
+struct key { uint64_t object, index; };
+
+static bool key_less(const struct key *a, const struct key *b)
+{
+    return a->object < b->object || (a->object == b->object && a->index < b->index);
+}
+
+/* Keys 0 to count - 1 are a heap but for `at`, the largest on top. */
+static void key_sink(struct key *keys, size_t at, size_t count)
+{
+    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && key_less(&keys[child], &keys[child + 1]))
+            child++;
+        if (!key_less(&keys[at], &keys[child]))
+            return;
+        struct key key = keys[at];
+        keys[at] = keys[child];
+        keys[child] = key;
+        at = child;
+    }
+}
+
+static bool key_twice(struct key *keys, size_t count)
+{
+    for (size_t i = count / 2; i-- > 0;)
+        key_sink(keys, i, count);
+    for (size_t left = count; left > 1; left--) {       /* the largest of those left comes last */
+        struct key largest = keys[0];
+        keys[0] = keys[left - 1];
+        keys[left - 1] = largest;
+        key_sink(keys, 0, left - 1);
+        if (left < count && !key_less(&keys[left - 1], &keys[left]))
+            return true;
+    }
+    return count > 1 && !key_less(&keys[0], &keys[1]);
+}
+
+/* The chain's headers are in range. */
+static int chain_check(struct store *store, uint32_t bucket, const char **why)
+{
+    size_t count = 0, filled = 0;
+    for (uint32_t at = store->heads[bucket]; at; at = store->pages[at].next)
+        count += le32_get(((const struct bucket_disk *)store->pages[at].bytes)->count);
+    if (count < 2)
+        return 0;
+    struct key few[128], *keys = count > 128 ? store_alloc(store, count * sizeof *keys) : few;
+    if (!keys)
+        return -ENOMEM;
+    for (uint32_t at = store->heads[bucket]; at; at = store->pages[at].next) {
+        const uint8_t *page = store->pages[at].bytes;
+        uint32_t leaves = le32_get(((const struct bucket_disk *)page)->count);
+        for (uint32_t i = 0; i < leaves; i++) {
+            const struct leaf_disk *leaf = bucket_leaf(store, page, i);
+            keys[filled++] = (struct key){ le64_get(leaf->object), le64_get(leaf->index) };
+        }
+    }
+    bool twice = key_twice(keys, count);
+    if (keys != few)
+        store_release(store, keys, count * sizeof *keys);
+    if (twice)
+        FAIL("an extent is mapped twice (H2)");
     return 0;
 }
 
@@ -77,7 +141,8 @@ typedef int leaf_visit(struct store *store, const struct leaf_disk *leaf, const 
 static int leaves_walk(struct store *store, leaf_visit *visit, const char **why)
 {
     uint64_t leaves = 0;
-    for (uint32_t bucket = 0; bucket < hash_buckets(store); bucket++)
+    int error;
+    for (uint32_t bucket = 0; bucket < hash_buckets(store); bucket++) {
         for (uint32_t at = store->heads[bucket]; at; at = store->pages[at].next) {
             const uint8_t *page = store->pages[at].bytes;
             const struct bucket_disk *head = (const void *)page;
@@ -92,6 +157,10 @@ static int leaves_walk(struct store *store, leaf_visit *visit, const char **why)
                     return -EUCLEAN;
             }
         }
+        error = chain_check(store, bucket, why);
+        if (error)
+            return error;
+    }
     if (leaves != store->leaves)
         FAIL("the count of leaves is wrong");
     return 0;
@@ -108,6 +177,7 @@ static int leaf_enter(struct store *store, const struct leaf_disk *leaf, const c
     directory_get(store, le64_get(leaf->object), &slot);
     store->use[slot].pages += bits_count(le32_get(leaf->mask));
     store->use[slot].claimed += bits_count(le16_get(leaf->claimed));
+    store->use[slot].leaves++;
     if (top > store->use[slot].top)
         store->use[slot].top = top;
     return 0;
@@ -142,9 +212,11 @@ int store_rebuild_extents(struct store *store, const char **why)
         extents_reserve(store, store->super.area_start[i], area);
     extents_reserve(store, store->super.slot_b_offset, BLOCK_BYTES);
     index_fill(store);
-    if (directory_check(store, why) || names_check(store, why) ||
-        leaves_walk(store, leaf_enter, why))
+    if (directory_check(store, why) || names_check(store, why))
         return -EUCLEAN;
+    int error = leaves_walk(store, leaf_enter, why);
+    if (error)
+        return error;
     for (uint32_t slot = 0; slot < directory_slots(store); slot++)
         pages += store->use[slot].pages;
     if (pages != store->pages_present)
@@ -203,8 +275,10 @@ static int log_check(const struct store *store, const char **why)
 int store_check(struct store *store, const char **why)
 {
     *why = NULL;
-    if (directory_check(store, why) || names_check(store, why) ||
-        leaves_walk(store, leaf_compare, why) || extents_check(store, why) || log_check(store, why))
+    if (directory_check(store, why) || names_check(store, why))
         return -EUCLEAN;
-    return 0;
+    int error = leaves_walk(store, leaf_compare, why);
+    if (!error && (extents_check(store, why) || log_check(store, why)))
+        error = -EUCLEAN;
+    return error;
 }

@@ -490,9 +490,12 @@ int plan_page_free(struct store_group *group, uint64_t object, uint64_t page, ui
     error = plan_want(group, 1, 0);     /* a shrinking table takes a page before it gives one */
     if (error)
         return error;
-    if (count / n <= store->super.extents) {
-        for (uint64_t i = page / n; i * n < page + count && !error; i++)
-            error = plan_extent_free(group, object, i, page, page + count);
+    uint64_t end = page + count, top = directory_get(store, object, NULL) ? plan_top(store, object) : end;
+    if (end / n >= top)                 /* nothing lies behind, and most containers are almost empty */
+        end = top * n;
+    if (end <= page || (end - page) / n <= store->super.extents) {
+        for (uint64_t i = page / n; i * n < end && !error; i++)
+            error = plan_extent_free(group, object, i, page, end);
         return error;
     }
     for (uint64_t i = 0; i < store->super.extents && !error; i++)

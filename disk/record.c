@@ -89,6 +89,7 @@ static int leaf_get(struct store *store, uint64_t object, uint64_t index, uint64
         return -EUCLEAN;
     (*leaf)->physical = le64_of(physical);
     (*leaf)->born = le64_of(csn);
+    store->use[slot].leaves++;
     if (index >= store->use[slot].top)
         store->use[slot].top = index + 1;
     return 0;
@@ -206,18 +207,26 @@ static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint
     if (!mask && !le16_get(leaf->claimed)) {
         extent_free(store, physical);
         hash_remove(store, object, index);
+        store->use[slot].leaves--;
     }
 }
 
-/* Frees pages [from, end) of a container. */
+/* Frees pages [from, end) of a container. The walk ends with its last leaf; a free of what is free already is
+ * no walk, for a log may hold a great many of these. */
 static void range_free(struct store *store, uint64_t object, uint32_t slot, uint64_t from,
                        uint64_t end)
 {
     uint32_t n = store->extent_pages;
+    struct container_use *use = &store->use[slot];
+    bool all_behind = end >= use->top * n;
+    if (all_behind)
+        end = use->top * n;
+    if (from >= end)
+        return;
     bool by_extent = (end - from) / n > store->super.extents;   /* the shorter walk of the two */
     uint64_t i = by_extent ? 0 : from / n;
     uint64_t last = by_extent ? store->super.extents : (end + n - 1) / n;
-    for (; i < last; i++) {
+    for (; i < last && use->leaves; i++) {
         const struct extent *e = &store->extents[by_extent ? i : 0];
         if (by_extent && (e->state != EXTENT_USED || e->object != object))
             continue;
@@ -226,6 +235,8 @@ static void range_free(struct store *store, uint64_t object, uint32_t slot, uint
             leaf_free(store, object, first / n, first < from ? (uint32_t)(from - first) : 0,
                       end - first < n ? (uint32_t)(end - first) : n, slot);
     }
+    if (all_behind)
+        use->top = (from + n - 1) / n;
 }
 
 static int pages_free(struct store *store, uint64_t object, uint64_t from, uint64_t count)
