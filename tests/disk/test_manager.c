@@ -15,6 +15,7 @@ static size_t malloc_max = SIZE_MAX;        /* more than this at once is not the
 #define malloc(bytes) ((bytes) > malloc_max ? NULL : malloc(bytes))
 
 #include "manager_kernel.h"
+#include "internal.h"
 
 #include <setjmp.h>
 #include <stdatomic.h>
@@ -79,8 +80,11 @@ static long receive(long port, struct kd_message *m, long timeout_ms)
 
 static void view_answered(void) { pthread_cond_broadcast(&posted); }
 
+static atomic_bool starving;    /* while a page goes home, one of metadata changes, and finds no memory */
+
 static int home_write(uint64_t offset, const void *bytes)
 {
+    if (starving) server.store->checkpoint.short_of_memory = true;
     if (fails(&homes_left)) return -EIO;
     memcpy(shared->disk + offset, bytes, 4096);
     return 0;
@@ -222,7 +226,7 @@ static int image_read(void *c, uint64_t at, void *to, size_t n)
     return 0;
 }
 
-static int image_write(void *c, uint64_t at, const void *from, size_t n)
+static int disk_image_write(void *c, uint64_t at, const void *from, size_t n)
 {
     (void)c;
     memcpy(shared->disk + at, from, n);
@@ -235,7 +239,7 @@ static int image_flush(void *c) { (void)c; return 0; }
  * True: the store had been closed. */
 static bool recover_and_compare(void)
 {
-    const struct disk_io io = {NULL, DISK_BYTES, image_read, image_write, image_flush};
+    const struct disk_io io = {NULL, DISK_BYTES, image_read, disk_image_write, image_flush};
     struct store_report report;
     struct store *store;
     uint64_t words[512];
@@ -281,6 +285,39 @@ static void a_log_smaller_than_the_work_is_checkpointed(void **state)
 {
     (void)state;
     run_child(child_small_log);
+    recover_and_compare();
+}
+
+static int checkpoint_asked(void)
+{
+    server_lock();
+    int r = checkpoint_wait();
+    server_unlock();
+    return r;
+}
+
+/* Those who ask for a checkpoint for which there is no memory are told so; with memory again all goes on. */
+static void child_no_memory(void)
+{
+    client_start();
+    starving = true;
+    int none = 0;
+    for (uint64_t i = 1; i < 100 && !none; i++) {   /* another one may have brought the pages home */
+        CHECK(commit(0, 200, i) == 0);
+        none = checkpoint_asked();
+    }
+    CHECK(none == -ENOMEM);
+    CHECK(strstr(log_line, "no memory for a checkpoint"));
+    CHECK(commit(0, 200, 1000) == 0);
+    starving = false;
+    int r;
+    while ((r = checkpoint_asked()) == -ENOMEM) continue;   /* of one that had begun before */
+    CHECK(r == 0);
+}
+static void a_checkpoint_without_memory_is_none(void **state)
+{
+    (void)state;
+    run_child(child_no_memory);
     recover_and_compare();
 }
 
@@ -644,6 +681,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(acknowledged_commits_are_recovered),
         cmocka_unit_test(a_log_smaller_than_the_work_is_checkpointed),
+        cmocka_unit_test(a_checkpoint_without_memory_is_none),
         cmocka_unit_test(a_view_too_big_is_refused_alone),
         cmocka_unit_test(after_a_failed_write_the_store_is_fenced),
         cmocka_unit_test(after_a_failed_flush_the_store_is_fenced),

@@ -428,9 +428,13 @@ static int work_round(void)
                    || time_is_up()))
         r = checkpoint_run();
     if (r == -ENOMEM) {
-        say("no memory for a checkpoint; it is tried again");
+        if (server.checkpoints_failed <= server.checkpoints_done)
+            say("no memory for a checkpoint; it is tried again");
+        server.checkpoints_failed = wanted;
+        server.checkpoint_due_us = disk_clock.microseconds(NULL);
+        pthread_cond_broadcast(&server.changed);
         pause_unlocked(RETRY_MS);
-        r = 0;
+        return 0;
     }
     if (r == 0 && (idle || room)) r = give_up_idle(room);
     if (r < 0) return r;

@@ -212,7 +212,10 @@ int commit_own(struct store_op *ops, unsigned count)
         gate_leave();
         if (r == 0) r = group_land(g);
         if (r < 0 && server_writable() < 0) r = server_writable();
-        if (!checkpoint_helps(r) || i == SPACE_TRIES || checkpoint_wait() < 0) break;
+        if (!checkpoint_helps(r) || i == SPACE_TRIES) break;
+        int waited = checkpoint_wait();
+        if (waited == -ENOMEM) r = -ENOMEM;
+        if (waited < 0) break;
     }
     server_unlock();
     if (r == 0) kd_notify(server.commit_port, NOTICE_OWN); /* it is to seal this group, too */
@@ -261,11 +264,14 @@ static long next_commit(long timeout_ms)
     }
 }
 
+static int no_checkpoint; /* why the one that `pending` waited for was not made */
+
 /* Lock held. Takes `pending` into the group, or refuses it; false: it has to wait. */
 static bool take_pending(struct group *g, int *tries, bool *checkpoint)
 {
     int r = server.fenced ? -EIO : group_add(g, &pending);
     *checkpoint = checkpoint_helps(r) && *tries < SPACE_TRIES;
+    if (checkpoint_helps(r) && no_checkpoint == -ENOMEM) r = -ENOMEM;
     if (*checkpoint) {
         ++*tries;
         return false;
@@ -274,7 +280,7 @@ static bool take_pending(struct group *g, int *tries, bool *checkpoint)
     too_large = (r == -ENOBUFS || r == -E2BIG) && pending.word[1] > 0;
     if (too_large) return false;
     has_pending = false;
-    *tries = 0;
+    *tries = no_checkpoint = 0;
     if (r < 0) {
         if (r == -ENOBUFS) r = -E2BIG;
         if (r == -EAGAIN) r = -ENOSPC;
@@ -381,7 +387,8 @@ static void run_group(int *tries)
         group_hand_over(g);
     else if (too_large)
         make_smaller();
-    if (checkpoint && checkpoint_wait() < 0) *tries = SPACE_TRIES;
+    if (checkpoint) no_checkpoint = checkpoint_wait();
+    if (no_checkpoint) *tries = SPACE_TRIES;
     server_unlock();
 }
 

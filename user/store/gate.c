@@ -28,7 +28,8 @@ int checkpoint_wait(void)
 {
     uint64_t mine = ++server.checkpoints_wanted;
     pthread_cond_signal(&server.work);
-    while (server.checkpoints_done < mine && !server.fenced)
+    while (server.checkpoints_done < mine && server.checkpoints_failed < mine && !server.fenced)
         pthread_cond_wait(&server.changed, &server.lock);
-    return server.fenced;
+    if (server.fenced) return server.fenced;
+    return server.checkpoints_done < mine ? -ENOMEM : 0;
 }

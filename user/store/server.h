@@ -91,6 +91,7 @@ struct server {
     int fenced;                     /* 0, or the error that ended this store's commits */
     bool read_only;                 /* the store is damaged: what is left of it may be read */
     uint64_t checkpoints_wanted, checkpoints_done;
+    uint64_t checkpoints_failed;    /* so many were wanted when one last found no memory */
     uint64_t checkpoint_due_us;     /* by the clock; 0: nothing was committed since the last */
     uint64_t clean_wanted;          /* pages */
     bool credit_low;                /* the kernel asked for credits */
@@ -132,7 +133,8 @@ void request_advised(const struct kd_message *m);
 /* gate.c; lock held on entry and return, dropped while waiting. */
 void gate_enter(bool cleaner);
 void gate_leave(void);
-/* Waits until a checkpoint that began after the call is done; 0 or the fence. Not in the gate. */
+/* Waits until a checkpoint that began after the call is done; 0, the fence, or -ENOMEM: there was no memory
+ * to begin it (the cleaner goes on trying). Not in the gate. */
 int checkpoint_wait(void);
 
 /* container.c; lock held. */
