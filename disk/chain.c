@@ -155,9 +155,17 @@ static bool spill_continues(const struct store_group *group, const struct store_
            le32_get(record->length) && le64_get(record->page) < table / sizeof(struct spill_disk);
 }
 
-static int spill_room(struct store_group *group, const struct store_chain *chain)
+/* The commit's group holds a record for each of the chain's pages, and has a block for all else. */
+static uint64_t chain_pages_max(const struct store *store)
+{
+    return (store->group_bytes - BLOCK_BYTES) / sizeof(struct record_disk);
+}
+
+static int spill_room(struct store_group *group, const struct store_chain *chain, bool again)
 {
     struct store *store = group->store;
+    if (chain->count + !again > chain_pages_max(store))
+        return -E2BIG;
     size_t used = spill_continues(group, chain) ? group->used : table_end(group->used);
     if (used + STORE_PAGE_BYTES > store->group_bytes)
         return -ENOBUFS;
@@ -217,7 +225,7 @@ int store_spill_page(struct store_group *group, struct store_chain *chain, uint6
     if (!error)
         error = plan_page_exists(group, object, page);
     if (!error)
-        error = spill_room(group, chain);
+        error = spill_room(group, chain, node_find(store, chain, object, page) != NULL);
     if (error)
         return error;
     struct spill_node *node = store_alloc(store, sizeof *node);

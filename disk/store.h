@@ -133,8 +133,8 @@ struct store_report {
     bool        was_clean;                      /* closed properly last time */
     bool        torn_tail;                      /* an unacknowledged last group was cut off */
     bool        older_checkpoint;               /* newest checkpoint damaged, the older one used */
-    uint32_t    log_unreadable;                 /* blocks of the log's ring that cannot be read were met
-                                                 * so often; those hold nothing, or damage_lsn is set */
+    uint32_t    log_unreadable;                 /* blocks of the log's ring that cannot be read: they hold
+                                                 * nothing that is needed, or damage_lsn is set */
     bool        slot_bad[2];                    /* superblock slots that did not verify */
     uint32_t    version;                        /* of the format found */
     bool        grown;                          /* STORE_GROW: it is larger now */
@@ -296,7 +296,9 @@ store_lsn_t store_full_below(const struct store *store);
  * Log space. The log is kept from a running chain's first SPILL record. So that this never keeps a
  * checkpoint from releasing log, a chain lives for half the log at most: when more than that was
  * logged since its first record, it takes no more pages, and the next checkpoint that begins drops
- * it; every call about it then returns -E2BIG, and the transaction must be aborted.
+ * it; every call about it then returns -E2BIG, and the transaction must be aborted. And since the commit
+ * is one group, with a record of 48 bytes for each page, a chain has at most (group_bytes - 4096) / 48
+ * pages: -E2BIG for one more.
  */
 struct store_chain;
 store_must_check int store_chain_begin(struct store *store, uint64_t tag, struct store_chain **out);
