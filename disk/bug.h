@@ -23,6 +23,7 @@
     X(RECORD_PADDING, "log", "the padding of a record holds what the memory held") \
     X(CSN_GROUP, "log", "replay gives pages the group's LSN instead of their commit record's") \
     X(READ_WHOLE, "damage", "a block of the ring that cannot be read, live or not, is the end of it all") \
+    X(END_READ, "damage", "where the log's end cannot be read nothing has been") \
     X(WRAP_OVER, "wrap", "a group may cross the end of the ring by a block") \
     X(LOG_OVER, "wrap", "the ring takes two blocks more than it has: live log is overwritten") \
     X(WRAP_END, "wrap", "replay ends where the writer skipped the end of the ring") \

@@ -545,12 +545,14 @@ int  runs_check(const uint8_t *runs, uint32_t bytes);
 void runs_apply(uint8_t *page, const uint8_t *runs, uint32_t bytes);
 
 /* scan.c */
+#define UNREADABLE_MAX 64u
 struct log_reader {
     struct store *store;
     uint8_t *buffer;
     size_t   room, filled;
     uint64_t lsn;
-    uint32_t unreadable;                /* blocks that were met and count as no group */
+    uint64_t unreadable[UNREADABLE_MAX];    /* blocks, by their place on the disk: they hold no group */
+    uint32_t unreadable_count;
     uint64_t verified_from;             /* groups from here on were found valid: no CRC again */
 };
 /* Two sums over all bytes read: equal if they were the same bytes. How many records these are. */
@@ -573,6 +575,8 @@ uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t 
 int  log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const uint8_t **group);
 struct scan log_scan_begin(struct log_reader *reader, uint32_t area);
 int  log_scan_next(struct scan *scan);
+/* May a group lie at the log's end, or where the ring begins again, that cannot be read? */
+bool log_end_unreadable(struct log_reader *reader, uint64_t end);
 int  log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage);
 uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
 

@@ -320,11 +320,12 @@ static int disk_answers(const struct store *store, struct log_reader *reader)
 {
     uint64_t slot = slot_offset(&store->super, store->super.generation & 1);
     reader->filled = 0;
-    return reader->unreadable ? store_read(store, slot, reader->buffer, BLOCK_BYTES) : 0;
+    return reader->unreadable_count ? store_read(store, slot, reader->buffer, BLOCK_BYTES) : 0;
 }
 
 static int scan_verify(struct store *store, struct log_reader *reader, uint32_t area,
-                       enum log_fact *fact, struct fingerprint *seen, struct store_report *report)
+                       enum log_fact *fact, bool *unreadable, struct fingerprint *seen,
+                       struct store_report *report)
 {
     struct scan scan = log_scan_begin(reader, area);
     int found;
@@ -345,12 +346,17 @@ static int scan_verify(struct store *store, struct log_reader *reader, uint32_t 
                                .groups = report->groups };
     uint64_t damage = 0;
     bool slot_lost = report->slot_bad[0] || report->slot_bad[1];     /* it may have been newer */
-    if (!(report->was_clean && scan.end == store->super.end_lsn) || slot_lost)
+    if (!(report->was_clean && scan.end == store->super.end_lsn) || slot_lost) {
         found = log_find_damage(reader, scan.end, &damage);
+        if (!damage && !found && log_end_unreadable(reader, scan.end)) {
+            damage = scan.end;
+            *unreadable = true;
+        }
+    }
     facts.later_history = damage != 0;
     *fact = log_fact(&facts);
     report->damage_lsn = *fact == LOG_DAMAGED ? scan.end : 0;
-    report->log_unreadable = reader->unreadable;
+    report->log_unreadable = reader->unreadable_count;
     return found ? found : disk_answers(store, reader);
 }
 
@@ -517,12 +523,16 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
     struct log_reader reader;
     struct fingerprint seen;
     enum log_fact log = LOG_EMPTY;
+    bool unreadable = false;
     bool read_only = store->flags & STORE_READ_ONLY;
     int error = log_reader_open(&reader, store);
     if (!error)
-        error = scan_verify(store, &reader, area, &log, &seen, report);
+        error = scan_verify(store, &reader, area, &log, &unreadable, &seen, report);
     if (!error)
         error = decide(report, SLOTS_GOOD, base, log, rule);
+    if (unreadable)
+        report->message = "a block at the log's end cannot be read, and what was committed last may lie there; "
+                          "try again, or open read-only to save the rest";
     if (error && log == LOG_DAMAGED && read_only)
         error = 0;                              /* what is left */
     if (!error)

@@ -12,7 +12,6 @@
 #include "internal.h"
 
 #define READ_AHEAD_BYTES (256u * 1024)
-#define UNREADABLE_MAX   256u   /* each of them counts as often as it is met */
 
 int log_reader_open(struct log_reader *reader, struct store *store)
 {
@@ -31,6 +30,25 @@ void log_reader_close(struct log_reader *reader)
     reader->buffer = NULL;
 }
 
+static bool unreadable_in(const struct log_reader *reader, uint64_t offset, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < reader->unreadable_count; i++)
+        if (reader->unreadable[i] >= offset && reader->unreadable[i] < offset + bytes)
+            return true;
+    return false;
+}
+
+/* false: there are too many. */
+static bool unreadable_note(struct log_reader *reader, uint64_t offset)
+{
+    if (unreadable_in(reader, offset, BLOCK_BYTES))
+        return true;
+    if (reader->unreadable_count == UNREADABLE_MAX)
+        return false;
+    reader->unreadable[reader->unreadable_count++] = offset;
+    return true;
+}
+
 /* A part of the ring, block by block: one that cannot be read is zeros, which are no group. Behind the
  * log's end that is all the same; before it the log breaks off there, as with a block that rotted. So
  * many, and the disk is failing: -EIO, or whatever it says. */
@@ -39,10 +57,9 @@ static int blocks_read(struct log_reader *reader, uint64_t offset, size_t bytes)
     int error = 0;
     for (size_t at = 0; at < bytes && !error; at += BLOCK_BYTES) {
         error = store_read(reader->store, offset + at, reader->buffer + at, BLOCK_BYTES);
-        if (!error || reader->unreadable == UNREADABLE_MAX || BUG(BUG_READ_WHOLE))
+        if (!error || BUG(BUG_READ_WHOLE) || !unreadable_note(reader, offset + at))
             continue;
         memset(reader->buffer + at, 0, BLOCK_BYTES);
-        reader->unreadable++;
         error = 0;
     }
     return error;
@@ -149,6 +166,27 @@ int log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const 
         }
     }
     return found;
+}
+
+/* A block of the group that would come next cannot be read: its first one, or, if that says a group of this
+ * LSN, one of those behind. */
+static bool next_unreadable(struct log_reader *reader, uint64_t lsn)
+{
+    const struct store *store = reader->store;
+    uint64_t offset = store->super.log_start + lsn % store->super.log_bytes;
+    const uint8_t *block;
+    if (reader_get(reader, lsn, BLOCK_BYTES, &block) || unreadable_in(reader, offset, BLOCK_BYTES))
+        return true;
+    const struct group_disk *header = (const void *)block;
+    return header_plausible(store, header, lsn) && le64_get(header->lsn) == lsn &&
+           unreadable_in(reader, offset, (uint64_t)le32_get(header->blocks) * BLOCK_BYTES);
+}
+
+bool log_end_unreadable(struct log_reader *reader, uint64_t end)
+{
+    uint64_t ring = reader->store->super.log_bytes;
+    return reader->unreadable_count && !BUG(BUG_END_READ) &&
+           (next_unreadable(reader, end) || next_unreadable(reader, (end + ring - 1) / ring * ring));
 }
 
 /* ---- a scan of the whole log */

@@ -224,6 +224,7 @@ static const struct guard guards[] = {
     { BUG_AREA_NAMED, "test_unflushed", "an_area_that_is_lost_is_forgotten" },
     { BUG_EPOCH_LEARN, "test_one_fault", "commits_since_a_start_survive_its_superblock" },
     { BUG_EPOCH_AGAIN, "test_one_fault", "a_group_behind_the_end_stays_dead" },
+    { BUG_END_READ, "test_one_fault", "unreadable_blocks_of_dead_log_do_no_harm" },
     { BUG_READ_WHOLE, "test_one_fault", "unreadable_blocks_of_dead_log_do_no_harm" },
     { BUG_BLANK_SHORT, "test_one_fault", "a_store_whose_first_blocks_are_zero_is_not_blank" },
     { BUG_EPOCH_NO_FLUSH, "test_unflushed", "a_clean_start_begins_its_epoch_before_work" },

@@ -194,6 +194,31 @@ static int beyond_look(struct kview *view, uint64_t end, struct beyond *beyond)
     return 0;
 }
 
+static bool noted_unreadable(const struct kview *view, uint64_t offset)
+{
+    for (uint32_t i = 0; i < view->unreadable_count; i++)
+        if (view->unreadable[i] == offset)
+            return true;
+    return false;
+}
+
+/* A group may lie at this LSN, and its first block or, if that is one of this LSN, a later one is unreadable. */
+static bool next_unreadable(struct kview *view, uint64_t lsn)
+{
+    uint64_t place = lsn % view->super.log_bytes, offset = view->super.log_start + place;
+    struct kgroup group = { .lsn = 0 };
+    if (klog_any(view, place, &group) || noted_unreadable(view, offset))
+        return noted_unreadable(view, offset);
+    return group.lsn == lsn && noted_unreadable(view, offset + BLOCK_BYTES);
+}
+
+static bool end_unreadable(struct kview *view, uint64_t end)
+{
+    uint64_t ring = view->super.log_bytes;
+    return view->unreadable_count &&
+           (next_unreadable(view, end) || next_unreadable(view, (end + ring - 1) / ring * ring));
+}
+
 static void tail_describe(struct kview *view, uint64_t end, const struct beyond *beyond)
 {
     struct group_disk header;
@@ -238,7 +263,11 @@ int klog_judge(struct kview *view)
         int error = beyond_look(view, end, &beyond);
         if (error)
             return error;
-        view->result.damage_lsn = beyond.proof ? end : 0;
+        bool lost = !beyond.proof && end_unreadable(view, end);
+        view->result.damage_lsn = beyond.proof || lost ? end : 0;
+        if (lost)
+            kview_find(view, KCHECK_DAMAGE, "I13", "the log ends at LSN %llu, where a block cannot be read: "
+                       "what was committed last may lie there", (unsigned long long)end);
         if (beyond.proof)
             kview_find(view, KCHECK_DAMAGE, "I13", "the log breaks off at LSN %llu, and the group "
                        "at %llu proves that it went on: what was acknowledged from there on is "

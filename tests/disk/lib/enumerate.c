@@ -266,6 +266,19 @@ static bool again_wanted(struct walk *walk, const struct crash *crash)
     return odds && random_below(&walk->random, odds) == 0;
 }
 
+static void state_look(struct walk *walk)
+{
+    const struct enumerate_options *options = walk->options;
+    if (!options->look || !walk->formatted || random_below(&walk->random, options->look_odds))
+        return;
+    uint32_t mark = walk->device->undo_count;
+    const char *wrong = options->look(walk->world, walk->device, walk->acked, walk->submitted,
+                                      random_next(&walk->random));
+    undo_to(walk->device, mark);
+    if (wrong)
+        fail(walk, wrong, 0);
+}
+
 static void state_run(struct walk *walk, const struct crash *crash)
 {
     struct store *store;
@@ -278,6 +291,7 @@ static void state_run(struct walk *walk, const struct crash *crash)
     uint32_t before = walk->device->undo_count;
     crash_apply(walk, crash);
     uint32_t state_mark = walk->device->undo_count;
+    state_look(walk);
     char said[160] = "";
     struct kcheck_io io = { walk->device, walk->device->bytes, image_read };
     struct kcheck_options how = { .context = said, .report = damage_note };

@@ -14,6 +14,11 @@
 
 #define ENUMERATE_DEPTH_MAX 3u
 
+/* What a test does with some of the crash states, before they are recovered. The device holds the state; what
+ * is written to it is taken back. NULL, or what is wrong: a static text. */
+typedef const char *enumerate_look(const struct world *world, struct device *device, uint64_t acked,
+                                   uint64_t submitted, uint64_t random);
+
 struct enumerate_options {
     bool     tear, garble;
     bool     exhaustive;        /* all subsets of up to 5 writes, every cut and every sector */
@@ -27,6 +32,8 @@ struct enumerate_options {
     uint64_t before_digest;
     uint32_t second_steps;      /* at most so many steps of work after the recovery */
     uint32_t random_subsets;    /* beside the systematic ones, per point */
+    enumerate_look *look;       /* at one state in look_odds, of a store that is there */
+    uint32_t look_odds;
     uint64_t states_max;        /* stop quietly after so many */
 };
 
