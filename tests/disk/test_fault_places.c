@@ -294,7 +294,7 @@ static void copies_job(uint64_t seed)
 
 static void starts_job(uint64_t seed)
 {
-    life_looked_at(seed, reads_fail_in_one_start, 900);
+    life_looked_at(seed, reads_fail_in_one_start, 1500);
 }
 
 /* Aim: whatever is there twice may be lost once, also after a power cut. */

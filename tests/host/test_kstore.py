@@ -207,6 +207,63 @@ def test_salvage_finds_a_rotten_page_in_the_logs_past():
         assert image.pages(image.other("new"))[1, 3][1] == good
 
 
+def test_scrub_repairs_what_has_another_copy_and_writes_nothing_else():
+    with Image("--size", "8") as image:
+        image.put("one", 20)
+        before = image.pages()
+        with open(image.path, "rb") as file:
+            sound = file.read()
+        run("scrub", image.path, status=SOUND)
+        with open(image.path, "rb") as file:
+            assert file.read() == sound                 # nothing to repair
+        places = sorted(offset for offset, _ in before.values())
+        image.spoil(places[3] + 100, b"rot")
+        image.spoil(places[7], bytes(BLOCK))
+        said = run("scrub", image.path, status=SOUND).stdout
+        assert said.count("repaired:") == 2 and "2 repairs, 0 lost" in said
+        with open(image.path, "rb") as file:
+            assert file.read() == sound
+        slots = json.loads(run("info", "--json", image.path).stdout)
+        assert slots
+        for spot in copies_of(sound):                   # each copy of a slot and of an area
+            with open(image.path, "wb") as file:
+                file.write(sound)
+            image.spoil(spot, b"rot")
+            said = run("scrub", image.path, status=SOUND).stdout
+            assert "1 repairs, 0 lost" in said, (spot, said)
+            run("check", "--strict", image.path, status=SOUND)
+            assert image.pages() == before
+
+
+def copies_of(data):
+    """A byte of slot A, slot B, and of the map and a page of each area."""
+    slot = Slot(data[:BLOCK], 0)
+    pages = [c[3] for c in slot.checkpoints]
+    room = (slot.area_pages * 16 + BLOCK - 1) // BLOCK * BLOCK
+    return [100, slot.slot_b + 100] + [slot.area_start[i] + at for i in range(2) if slot.checkpoints[i][0]
+                                       for at in (1, room + 1, room + BLOCK * (pages[i] - 1) + 1)]
+
+
+def test_scrub_names_what_it_cannot_repair_and_leaves_what_is_refused():
+    with Image("--size", "8") as image:
+        image.put("one", 20)
+        offset = image.pages()[min(image.pages())][0]
+        with open(image.path, "rb") as file:
+            data = bytearray(file.read())
+        slot = Slot(bytes(data[:BLOCK]), 0)
+        image.spoil(offset, b"rot")
+        image.spoil(slot.log_start, bytes(slot.log_bytes))      # and the version in the ring
+        said = run("scrub", image.path, status=DAMAGED).stdout
+        assert said.count("lost: one") == 1 and "0 repairs, 1 lost" in said
+        image.spoil(0, b"rot")
+        image.spoil(slot.slot_b, b"rot")
+        with open(image.path, "rb") as file:
+            spoiled = file.read()
+        assert run("scrub", image.path).returncode in (DAMAGED, NO_STORE)
+        with open(image.path, "rb") as file:
+            assert file.read() == spoiled
+
+
 def test_salvage_names_each_page_that_is_lost():
     with Image("--size", "2", "--log", "64") as image:
         image.put("one", 5)

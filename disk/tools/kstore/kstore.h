@@ -27,6 +27,7 @@ int map_main(int count, char **words);
 int salvage_main(int count, char **words);
 int grow_main(int count, char **words);
 int upgrade_main(int count, char **words);
+int scrub_main(int count, char **words);
 
 /* ---- command.c */
 

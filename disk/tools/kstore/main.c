@@ -13,6 +13,7 @@ static const struct command {
     { "info",    "what a store holds, as recovery would leave it",           info_main },
     { "check",   "verify every structure, page and invariant of a store",    check_main },
     { "put",     "make a container out of a file",                           put_main },
+    { "scrub",   "read every copy, and repair in place what has another",    scrub_main },
     { "salvage", "copy what verifies from a damaged store into a new one",   salvage_main },
     { "dump",    "objects, extents, pages, buckets; or one page",            dump_main },
     { "log",     "the groups and records of the log",                        log_main },
@@ -35,7 +36,7 @@ static void usage(FILE *out)
                  "  2  wrong use\n"
                  "  3  cannot read, write or allocate\n"
                  "  4  blank, or not a store, or of a newer format\n\n"
-                 "Only create, put, grow, upgrade and the target of salvage ever write.\n");
+                 "Only create, put, grow, scrub, upgrade and the target of salvage ever write.\n");
 }
 
 int main(int count, char **words)
