@@ -1,5 +1,5 @@
 #!/bin/bash
-# The kernel on 1, 2 and 4 CPUs, while it checks itself every few milliseconds (check_ms): transactions,
+# The kernel on 1 and 4 CPUs, while it checks itself every few milliseconds (check_ms): transactions,
 # messages, container locks, threads. And the control: a planted bug, which that check finds before any test does.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
@@ -11,7 +11,7 @@ for name in $TESTS; do
     adds+=(--add "build/tests/guest/$name")
     all+="$name > /tmp/o || echo $name; "
 done
-for cpus in 1 2 4; do
+for cpus in 1 4; do             # with 2 all guest tests run
     status=0
     failed=$(scripts/run --no-store --cpus "$cpus" --timeout 300 --append check_ms=5 --allow all "${adds[@]}" -c "$all true" \
         2>"$TEST_TMP/errors") || status=$?
