@@ -152,16 +152,23 @@ struct sweep {
     bool change;            /* change rights to `protection`; else remove */
     unsigned protection;
     bool any;
+    unsigned left;          /* so many entries; then the caller lets others have their turn, and goes on ... */
+    vaddr_t next;           /* ... here */
 };
+enum { SWEPT_AT_ONCE = 512, SWEEP_ALL = ~0u };
 
 static bool sweep_entry(pte_t *pte, vaddr_t at, void *arg)
 {
     struct sweep *s = arg;
     paddr_t pa = pte_frame_paddr(*pte);
-    (void)at;
+    if (s->left == 0) {
+        s->next = at;
+        return false;
+    }
+    s->left--;
     s->any = true;
     if (s->change) {
-        pte_exchange(pte, pte_make(pa, s->protection ? pte_flags(s->protection) : PTE_SOFT0));
+        pte_exchange(pte, pte_make(pa, region_flags(s->protection)));
     } else {
         pte_exchange(pte, 0);
         list_push_back(&s->frames, &frame_of(pa)->link);
@@ -170,15 +177,17 @@ static bool sweep_entry(pte_t *pte, vaddr_t at, void *arg)
     return true;
 }
 
-/* At its end the CPUs that run the process forget the old entries, then the frames are free. */
-static void sweep_range(struct sweep s, vaddr_t at, vaddr_t end)
+/* At its end the CPUs that run the process forget the old entries, then the frames are free. How far it came. */
+static vaddr_t sweep_range(struct sweep s, vaddr_t at, vaddr_t end)
 {
     list_init(&s.frames);
+    s.next = end;
     arch_pte_walk(s.process->home.table, at, end, sweep_entry, &s);
     if (s.any)
         arch_shootdown(arch_table_cpus(s.process->home.table));
     for (struct frame *f; (f = list_take(struct frame, &s.frames, link));)
         frame_free(f);
+    return s.next;
 }
 
 /* Removes all of [at, end); borders are regions' borders already. The regions go to *gone. */
@@ -193,7 +202,7 @@ static void unmap_locked(struct process *p, vaddr_t at, vaddr_t end, struct list
         any = true;
     }
     if (any)
-        sweep_range((struct sweep){.process = p}, at, end);
+        (void)sweep_range((struct sweep){.process = p, .left = SWEEP_ALL}, at, end);
 }
 
 static void regions_free(struct list *gone)
@@ -258,17 +267,28 @@ out:
     return result;
 }
 
+static int borders_make(struct process *p, vaddr_t at, vaddr_t end)
+{
+    int error = region_split(p, at);
+    return error ? error : region_split(p, end);
+}
+
 int vm_unmap(struct process *p, vaddr_t at, uint64_t bytes)
 {
     struct list gone = LIST_INIT(gone);
     if (bytes > VM_END || !range_valid(at, bytes = page_up(bytes)))
         return -EINVAL;
+    vaddr_t next = at, end = at + bytes;
     lock_acquire(&p->space_lock);
-    int error = region_split(p, at);
+    int error = borders_make(p, at, end);
+    while (!error && (next = sweep_range((struct sweep){.process = p, .left = SWEPT_AT_ONCE}, next, end)) < end) {
+        lock_release(&p->space_lock); /* whoever touches it still gets zeros, which go with the regions */
+        thread_breathe();
+        lock_acquire(&p->space_lock);
+        error = borders_make(p, at, end);
+    }
     if (!error)
-        error = region_split(p, at + bytes);
-    if (!error)
-        unmap_locked(p, at, at + bytes, &gone);
+        unmap_locked(p, at, end, &gone);
     lock_release(&p->space_lock);
     regions_free(&gone);
     return error;
@@ -312,7 +332,8 @@ int vm_protect(struct process *p, vaddr_t at, uint64_t bytes, unsigned protectio
         here = r->end;
     }
     if (!error)
-        sweep_range((struct sweep){.process = p, .change = true, .protection = protection}, at, at + bytes);
+        (void)sweep_range((struct sweep){.process = p, .change = true, .protection = protection, .left = SWEEP_ALL},
+                          at, at + bytes);
     lock_release(&p->space_lock);
     return error;
 }
@@ -324,7 +345,7 @@ int vm_forget(struct process *p, vaddr_t at, uint64_t bytes)
     if (bytes > VM_END || !range_valid(at, bytes = page_up(bytes)))
         return -EINVAL;
     lock_acquire(&p->space_lock);
-    sweep_range((struct sweep){.process = p}, at, at + bytes);
+    (void)sweep_range((struct sweep){.process = p, .left = SWEEP_ALL}, at, at + bytes);
     lock_release(&p->space_lock);
     return 0;
 }
@@ -427,13 +448,21 @@ void vm_check(struct process *p)
 
 struct page_copy {
     struct process *to;
+    const struct region *region; /* of the copy */
     int error;
+    unsigned left;               /* pages until others have their turn */
+    vaddr_t next;
 };
 
-/* The entry keeps its flags: a page without any right keeps its frame, too. */
+enum { COPIED_AT_ONCE = 64 };
+
+/* A page without any right keeps its frame, too. False: the rest is for the next time. */
 static bool entry_copy(pte_t *pte, vaddr_t at, void *arg)
 {
     struct page_copy *c = arg;
+    c->next = at;
+    if (!c->left--) /* ~0u from here on */
+        return false;
     pte_t *new = arch_pte(c->to->home.table, at, true);
     struct frame *f = new && limit_memory_left(c->to) ? frame_alloc(FRAME_PAGE) : NULL;
     if (!f) {
@@ -441,10 +470,23 @@ static bool entry_copy(pte_t *pte, vaddr_t at, void *arg)
         return false;
     }
     memcpy(frame_memory(f), arch_phys(pte_frame_paddr(*pte)), PAGE_BYTES);
-    pte_exchange(new, pte_make(frame_paddr(f), *pte & ~PTE_FRAME));
+    pte_exchange(new, pte_make(frame_paddr(f), region_flags(c->region->protection)));
     c->to->frames++;
-    arch_serve_shootdown();
     return true;
+}
+
+/* In portions: what other threads of `from` change in between, the copy has or has not (V2: its own region's
+ * rights). */
+static void region_copy_pages(struct page_copy *c, struct process *from)
+{
+    vaddr_t end = c->region->end;
+    for (vaddr_t at = c->region->start; !c->error && at < end; at = c->left == ~0u ? c->next : end) {
+        c->left = COPIED_AT_ONCE;
+        lock_acquire(&from->space_lock);
+        arch_pte_walk(from->home.table, at, end, entry_copy, c);
+        lock_release(&from->space_lock);
+        thread_breathe();
+    }
 }
 
 /* Other threads of `from` may store meanwhile: each page is as it was at some moment. */
@@ -461,9 +503,11 @@ int vm_copy_space(struct process *to, struct process *from)
     }
     to->brk_start = from->brk_start;
     to->brk_end = from->brk_end;
-    if (!c.error)
-        arch_pte_walk(from->home.table, VM_START, VM_END, entry_copy, &c);
     lock_release(&from->space_lock);
+    list_each(struct region, r, &to->regions, link) {
+        c.region = r;
+        region_copy_pages(&c, from);
+    }
     return c.error;
 }
 

@@ -20,6 +20,12 @@ static inline uint64_t pte_flags(unsigned protection)
         | (protection & VM_EXECUTE ? 0 : PTE_NX);
 }
 
+/* Of a present page, or of one without any right, whose entry is not present. */
+static inline uint64_t region_flags(unsigned protection)
+{
+    return protection ? pte_flags(protection) : PTE_SOFT0;
+}
+
 /* The file part of a source, `skip` bytes further on. */
 static inline struct vm_source source_skip(struct vm_source s, uint64_t skip)
 {

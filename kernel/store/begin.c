@@ -190,6 +190,7 @@ static long txn_hint(vaddr_t at, uint64_t bytes, unsigned hint)
         int e = view_touch(v, a, hint == KD_HINT_WRITE);
         if (e)
             return e;
+        thread_breathe();
     }
     if (hint == KD_HINT_WRITE)
         encode_declare(v, at, bytes);

@@ -155,8 +155,10 @@ void leaves_for(struct object *o, void (*fn)(struct leaf *l, void *arg), void *a
         struct leaf **table = __atomic_load_n(&o->tables[i], __ATOMIC_ACQUIRE);
         for (unsigned k = 0; table && k < LEAF_TABLE; k++) {
             struct leaf *l = __atomic_load_n(&table[k], __ATOMIC_ACQUIRE);
-            if (l)
-                fn(l, arg);
+            if (!l)
+                continue;
+            fn(l, arg);
+            thread_breathe();
         }
     }
 }

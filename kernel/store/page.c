@@ -283,7 +283,8 @@ static void pages_for(struct object *o, uint64_t page, uint64_t n,
         lock_acquire(&l->lock);
         fn(l, (unsigned)(i % LEAF_PAGES), arg);
         lock_release(&l->lock);
-        i++;
+        if (++i % LEAF_PAGES == 0)
+            thread_breathe();
     }
 }
 

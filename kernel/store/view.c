@@ -458,6 +458,7 @@ static void drop_copies(struct view *v, struct list *from)
         if (!c)
             return;
         drop_copy(v, from, c);
+        thread_breathe();
     }
 }
 

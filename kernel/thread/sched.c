@@ -211,16 +211,9 @@ void sched_sleep(struct thread *t)
     sched_sleepers_changed();
 }
 
-/* The tick: who sleeps long enough wakes up; who runs is charged for it. */
-void trap_timer(void)
+/* Who sleeps long enough wakes up; who runs is charged for it. */
+static void tick(struct thread *t, bool busy, uint64_t now)
 {
-    struct thread *t = thread_this();
-    uint64_t now = arch_time_ns();
-    bool busy = t != cpu_this()->idle;
-    lock_counting_here();
-    thread_seam.tick(now);
-    if (!busy && __atomic_load_n(&sched.next_deadline, __ATOMIC_RELAXED) > now)
-        return;
     lock_acquire(&sched.lock);
     if (busy) {
         sched_account(t, now);
@@ -236,4 +229,22 @@ void trap_timer(void)
     if (busy && now - t->slice_start_ns >= SLICE_NS)
         end_slice(t);
     sched_release_and_kick();
+}
+
+void trap_timer(void)
+{
+    struct thread *t = thread_this();
+    uint64_t now = arch_time_ns();
+    bool busy = t != cpu_this()->idle;
+    lock_counting_here();
+    thread_seam.tick(now);
+    if (busy || __atomic_load_n(&sched.next_deadline, __ATOMIC_RELAXED) <= now)
+        tick(t, busy, now);
+}
+
+void sched_breathe(struct thread *t)
+{
+    uint64_t now = arch_time_ns();
+    if (now - t->slice_start_ns >= SLICE_NS || __atomic_load_n(&sched.next_deadline, __ATOMIC_RELAXED) <= now)
+        tick(t, true, now);
 }

@@ -24,6 +24,7 @@ void sched_put_back(struct thread *t, bool last); /* the running one, READY: int
 void sched_sleep(struct thread *t);    /* into `sleepers`; its deadline is set */
 void sched_sleepers_changed(void);     /* the first of `sleepers` is another one */
 
+void sched_breathe(struct thread *t);  /* without the lock: the tick, if it is due for t, which runs here */
 void sched_release_and_kick(void);     /* releases the lock and sends the interrupts that are due */
 /* This CPU's interrupts that could not be sent at once: before it switches, halts or enters user mode. */
 void sched_kicks_send(struct cpu *c);

@@ -266,6 +266,21 @@ static void give_way(bool last)
 
 void thread_yield(void) { give_way(true); }
 
+void thread_breathe(void)
+{
+    struct thread *t = thread_this();
+    assert(lock_holds_none());
+    arch_serve_shootdown();
+    if (t == cpu_this()->idle)
+        return;
+    sched_breathe(t);
+    if (__atomic_load_n(&t->resched, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&t->resched, false, __ATOMIC_SEQ_CST);
+        give_way(false);
+        t->slice_start_ns = arch_time_ns(); /* also if there was nobody else */
+    }
+}
+
 void thread_account(void)
 {
     uint64_t now = arch_time_ns();

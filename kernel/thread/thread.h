@@ -107,6 +107,9 @@ void thread_wake_all(struct list *waiters);  /* its lock is held */
  * thread_park_until(~0) does: the fast path of call and reply. */
 int thread_wake_and_park(struct thread *t);
 void thread_yield(void);
+/* For what takes long, at points where no lock is held: serves shootdowns, wakes sleepers that are due, and
+ * yields if the slice is over. Interrupts are off in the kernel, so no tick does that. Cheap. */
+void thread_breathe(void);
 void thread_account(void);                   /* cpu_ns of this thread and its process, up to now */
 void thread_kill(struct thread *t);          /* sets killed, wakes it, kicks its CPU */
 void thread_signal(struct thread *t);        /* the same with signalled, for waits that allow it */

@@ -3,15 +3,17 @@
  *
  * Aim     equal threads get equal parts of the CPU; nice ones less, by Linux's weights, but never
  *         nothing; who sleeps and wakes up does not wait for all that compute; times are accounted to
- *         threads, processes and those who wait for them.
+ *         threads, processes and those who wait for them. A fork and a munmap of much memory let others run.
  * Method  threads that compute, each counting its own CPU time by the kernel's clock, until all
  *         together have used so much. QEMU counts instructions as time here, so a run repeats itself.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/times.h>
@@ -22,7 +24,7 @@
 #include "katydid/call.h"
 #include "tap.h"
 
-enum { THREADS_MAX = 8 };
+enum { THREADS_MAX = 8, LONGEST_MS = 15 }; /* a tick comes every 10 */
 static volatile int stop, ready_count;
 static struct worker { pthread_t thread; int nice; double used; } workers[THREADS_MAX];
 
@@ -184,9 +186,59 @@ static void accounts(void)
     tap_ok(n > 0 && strstr(text, "running") != NULL, "its_threads_are_listed");
 }
 
+/* ---- calls that take long let others run ---- */
+
+enum { LONG_BYTES = 64 << 20 };
+static volatile double gap;         /* between two turns of a thread that mostly sleeps */
+static void *napper(void *unused)
+{
+    for (double last = clock_s(CLOCK_MONOTONIC), now; !stop; last = now) {
+        usleep(500);
+        now = clock_s(CLOCK_MONOTONIC);
+        if (now - last > gap) gap = now - last;
+    }
+    return unused;
+}
+
+static double gap_beside(void (*call)(void *memory), void *memory)
+{
+    gap = 0;
+    call(memory);
+    usleep(2000); /* the sleeper has noticed */
+    return gap * 1000;
+}
+static int forked;
+static void forks(void *unused)
+{
+    (void)unused;
+    forked = fork();
+    if (forked == 0)
+        for (;;) pause();
+}
+static void unmaps(void *memory) { munmap(memory, 2 * LONG_BYTES); }
+
+static void long_calls(void)
+{
+    pthread_t t;
+    char *p = mmap(NULL, 2 * LONG_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stop = 0;
+    memset(p, 1, LONG_BYTES);
+    pthread_create(&t, NULL, napper, NULL);
+    double of_fork = gap_beside(forks, p);
+    kill(forked, SIGKILL);
+    waitpid(forked, NULL, 0);
+    memset(p + LONG_BYTES, 1, LONG_BYTES);
+    double of_unmap = gap_beside(unmaps, p);
+    stop = 1;
+    pthread_join(t, NULL);
+    tap_ok(of_fork < LONGEST_MS, "who sleeps wakes up while a process with much memory forks (%.2f ms)", of_fork);
+    tap_ok(of_unmap < LONGEST_MS, "and while much memory is unmapped (%.2f ms)", of_unmap);
+}
+
 int main(void)
 {
-    tap_plan(17);
+    tap_plan(19);
+    long_calls();
     shares();
     waking();
     called();
