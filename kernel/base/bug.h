@@ -43,7 +43,7 @@
     X(DIRTY_KEEPS, "-", "F3: a snapshot keeps what a dirty read mapped before it was published") \
     X(LOCK_IGNORES, "BUG_LOCK_IGNORES", "a container lock does not wait for those who use pages") \
     X(SPILL_TOLD, "BUG_SPILL_TOLD", "what was told, and not spilled, counts as told when its manager is asked again") \
-    X(EVICT_COPY, "-", "E3: a copy that comes back from the log while its base is evicted becomes HELD") \
+    X(EVICT_COPY, "TEXT_EVICT_COPY", "E3: a copy that comes back from the log while its base is evicted becomes HELD") \
     X(SPILL_NO_IPI, "BUG_SPILL_NO_IPI", "SP2: frames of spilled copies are freed without shootdown") \
     X(SPILL_HELD, "BUG_SPILL_HELD", "C7: a spilled copy that is published leaves its record in the PTE") \
     X(SPILL_AWAY, "BUG_SPILL_AWAY", "C7: an older version may come in place of a published spilled copy") \
