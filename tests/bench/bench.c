@@ -338,11 +338,12 @@ static void group_commit(void)
     }
     kd_call3(KD_SYSTEM_INFO, (long)&b, 0, 0);
     double writes = (double)(b.block_writes - a.block_writes) / COMMITS;
-    row("commit of one changed page, all processes and the kernel", "instructions", (double)least, "25000");
-    row("commit of one changed page: writes", "writes", writes, "1");
-    row("commit of one changed page: bytes a write", "bytes",
+    row("commit of one changed page, all processes and the kernel (fdatasync 32545, SQLite 67724, LMDB 108161)",
+        "instructions", (double)least, "25000");
+    row("commit of one changed page: writes (SQLite 1, LMDB 4.9)", "writes", writes, "1");
+    row("commit of one changed page: bytes a write (of all writes: SQLite 9523, LMDB 20480)", "bytes",
         (double)(b.block_write_bytes - a.block_write_bytes) / COMMITS / writes, "8192");
-    row("commit of one changed page: flushes", "flushes",
+    row("commit of one changed page: flushes (SQLite 1, LMDB 2)", "flushes",
         (double)(b.block_flushes - a.block_flushes) / COMMITS, "1");
     ps_close(container);
     ps_delete("bench");
