@@ -181,17 +181,25 @@ def object(which=None):
         found = [one]
     if not found:
         raise gdb.GdbError(f"no object {which}" if which else "there are no objects")
+    print("address        resident  dirty  held  old users    seq  clust random name")
     for o in found:
         resident, dirty, written, old = page_counts(o)
-        print(f"{int(o['base']):#014x} {int(o['pages']):8} pages, {resident:6} resident, {dirty:5} dirty, "
-              f"{written:4} being written, {old:4} old versions, {k.length(o['attachments']):3} users, "
-              f"{int(o['touches'][0])} sequential, {int(o['touches'][1])} clustered, {int(o['touches'][2])} random touches"
-              f"{', dead' if o['dead'] else ''}  {k.text(o['name'])}")
+        users, touches = k.length(o["attachments"]), [int(o["touches"][i]) for i in range(3)]
+        print(f"0x{int(o['base']):012x} {resident:8} {dirty:6} {written:5} {old:4} {users:5} "
+              f"{touches[0]:6} {touches[1]:6} {touches[2]:6} {object_kind(o)}{k.text(o['name'])}")
         if which is not None:
             print_object(o)
 
 
+def object_kind(o):
+    """What `objects` says before the name of an object that is not an ordinary container."""
+    plain = not int(o["flags"]) & k.OBJECT_TRANSACTIONAL
+    kinds = (", plain" if plain else "") + (", dead" if o["dead"] else "")
+    return kinds and kinds + "  "
+
+
 def print_object(o):
+    print(f"  {int(o['pages'])} pages")
     for a in k.each(o["attachments"], "struct attachment", "object_link"):
         print(f"  used by {k.process_name(a['process'])}")
     for leaf in k.leaves(o):

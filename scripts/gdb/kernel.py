@@ -10,6 +10,7 @@ import gdb
 
 DIRECT_BASE = 0xffff800000000000        # arch_types.h: all RAM is mapped there
 PAGE_BYTES, LEAF_PAGES, LEAF_TABLE = 4096, 64, 512
+OBJECT_TRANSACTIONAL = 1
 PRESENT, ACCESSED, USED, COPY, HELD = 1, 1 << 5, 1 << 9, 1 << 10, 1 << 11    # view.h
 FRAME = 0x000ffffffffff000
 VIEW_FREE, VIEW_IDLE, VIEW_ACTIVE, VIEW_COMMITTING, VIEW_PLAIN = range(5)

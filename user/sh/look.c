@@ -16,8 +16,9 @@
 
 #define LOOK_BYTES 65536
 
-/* The kernel's text; line by line by `say`, which makes it fit 80 columns, or as it is. */
-static int show_by(const struct io *io, const char *who, enum kd_look what, int pid,
+/* The kernel's text goes out as it is, or as a table of 80 columns: `head`, then each line by `say`.
+ * A refusal is an error message alone, without the head. */
+static int show_by(const struct io *io, const char *who, enum kd_look what, int pid, const char *head,
                    void (*say)(int out, const char *line))
 {
     char *text = malloc(LOOK_BYTES);
@@ -27,8 +28,9 @@ static int show_by(const struct io *io, const char *who, enum kd_look what, int 
                 errno == ESRCH   ? "no such process (ps lists them)"
                 : errno == EPERM ? MAY_NOT_LOOK
                                  : strerror(errno));
-    if (say && n > 0) {
+    if (say && n >= 0) {
         text[n] = 0;
+        dprintf(io->out, "%s\n", head);
         for (char *rest, *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
             say(io->out, line);
         n = 0;
@@ -42,7 +44,7 @@ static int show_by(const struct io *io, const char *who, enum kd_look what, int 
 
 static int show(const struct io *io, const char *who, enum kd_look what, int pid)
 {
-    return show_by(io, who, what, pid, NULL);
+    return show_by(io, who, what, pid, NULL, NULL);
 }
 
 static int show_process(const struct io *io, int argc, char **argv, enum kd_look what)
@@ -73,8 +75,8 @@ static void say_object(int out, const char *line)
 int do_objects(const struct io *io, int argc, char **argv)
 {
     (void)argc;
-    dprintf(io->out, "address        resident  dirty  held  old users    seq  clust random name\n");
-    return show_by(io, argv[0], KD_LOOK_OBJECTS, 0, say_object);
+    return show_by(io, argv[0], KD_LOOK_OBJECTS, 0,
+                   "address        resident  dirty  held  old users    seq  clust random name", say_object);
 }
 
 /* Thousands of cycles, but the longest ones. */
@@ -93,8 +95,8 @@ int do_lockstat(const struct io *io, int argc, char **argv)
     bool on = argc == 2 && strcmp(argv[1], "on") == 0, off = argc == 2 && strcmp(argv[1], "off") == 0;
     if (argc > 1 && !on && !off)
         return dprintf(io->error, "use: %s [on|off]\n", argv[0]), 2;
-    dprintf(io->out, "lock               waits  Kcycles    longest     holds  Kcycles    longest\n");
-    return show_by(io, argv[0], KD_LOOK_LOCKS, on ? 1 : off ? 2 : 0, say_lock);
+    return show_by(io, argv[0], KD_LOOK_LOCKS, on ? 1 : off ? 2 : 0,
+                   "lock               waits  Kcycles    longest     holds  Kcycles    longest", say_lock);
 }
 
 int do_vmmap(const struct io *io, int argc, char **argv)
