@@ -67,8 +67,9 @@ struct process {
     uint32_t attach_generation;      /* atomic: rises with each change */
     struct view *plain;              /* maps objects that are not transactional; view.c */
     uint64_t dirty;                  /* of its objects: pages that it is to clean; objects_sum_dirty() */
-    bool takes_reserve;              /* init, and managers with KD_OBJECT_SPILLS that init started: their
-                                      * memory may come from the reserve, and they do not end for want of it */
+    bool takes_reserve;              /* init, and managers with KD_OBJECT_SPILLS that init started or that may
+                                      * open disks: their memory may come from the reserve, and they do not
+                                      * end for want of it */
     struct kd_view_stats stats;      /* without disk_bytes; process_stats() */
 };
 

@@ -299,7 +299,8 @@ static long object_create(vaddr_t at)
         commit_port->wants_gone = true;
     if (c.flags & KD_OBJECT_SPILLS)
         commit_port->spills = true;
-    if (c.flags & KD_OBJECT_SPILLS && (limit_may_take_kept(process_this()) || BUG(RESERVE_ANY)))
+    bool trusted = limit_may_take_kept(process_this()) || system_allows(KD_RIGHT_DISKS);
+    if (c.flags & KD_OBJECT_SPILLS && (trusted || BUG(RESERVE_ANY)))
         process_this()->takes_reserve = true;
     object_get(o); /* for the list: object_die() takes it off and puts it, closing a handle does not */
     lock_acquire(&objects_lock);

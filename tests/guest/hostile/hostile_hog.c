@@ -106,9 +106,10 @@ static int silent(void)
     }
 }
 
-/* Says of itself that it takes the copies of others. */
+/* Says of itself that it takes the copies of others; nobody trusts it with a disk. */
 static int greedy_manager(void)
 {
+    CALL(KD_HANDLE_CLOSE, KD_SYSTEM_HANDLE);
     port = (int)CALL(KD_PORT_CREATE, 0);
     struct kd_object_create o = {.port = port, .commit_port = port, .pages = 1, .name = "greedy",
                                  .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_SPILLS};

@@ -61,7 +61,10 @@ static void *compute(void *unused)
 static int stranger_start(void)
 {
     int pid = fork();
-    if (pid == 0) compute(NULL);
+    if (pid == 0) {
+        stop = 0;
+        compute(NULL);
+    }
     return pid;
 }
 
