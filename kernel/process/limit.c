@@ -205,7 +205,7 @@ static struct process *largest(bool *ending, bool for_manager)
     uint64_t most = for_manager ? 0 : frame_total_count() / MAX(process_table.count, 1u);
     list_each(struct process, p, &process_table.all, link) {
         uint64_t has = holds(p, for_manager);
-        *ending |= p->dying && !p->ended && now - p->dying_ns < ENDING_NS;
+        *ending |= p->dying && !p->ended && now < p->dying_ns + ENDING_NS;
         if (p->dying || p->pid == process_table.init || p->takes_reserve || has <= most)
             continue;
         found = p;
