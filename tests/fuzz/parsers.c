@@ -130,7 +130,7 @@ static void parse_elf(void)
 {
     const char *argv[] = {"program", "with", "words", NULL}, *envp[] = {"A=B", NULL};
     struct process p = {0};
-    struct node file = {.kind = NODE_PLACE, .bytes = input_bytes};
+    struct node file = {.kind = NODE_PLACE, .mode = 0755, .bytes = input_bytes};
     vaddr_t entry = 0, stack = 0;
     int error = elf_load(&p, &file, "/bin/program", argv, envp, &entry, &stack);
     MUST(error <= 0);
