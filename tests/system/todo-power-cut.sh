@@ -9,23 +9,28 @@ cd "$ROOT" || exit 1
 SIZE=24M
 LOG=$TEST_TMP/log
 
-# Prints the items with their addresses, by the pointers in them.
+# Prints the list and its items with their addresses, by the pointers in them.
 cat >"$TEST_TMP/where.c" <<'END'
 #include <pstore.h>
 #include <stdio.h>
 struct item { struct item *next; char text[]; };
+struct list { struct item *first; };
 static ps_container *c;
-static int list(void *unused)
+static int show(void *unused)
 {
     (void)unused;
-    for (struct item *i = ps_root(c); i; i = i->next)
+    struct list *list = ps_root(c);
+    if (!list)
+        return -errno;
+    printf("%p -> %p the list\n", (void *)list, (void *)list->first);
+    for (struct item *i = list->first; i; i = i->next)
         printf("%p -> %p %s\n", (void *)i, (void *)i->next, i->text);
     return 0;
 }
 int main(void)
 {
-    c = ps_open("todo", 0, PS_LAYOUT(struct item, 1));
-    return !c || ps_transaction(list, NULL);
+    c = ps_open("todo", 0, PS_LAYOUT(struct list, 1));
+    return !c || ps_transaction(show, NULL);
 }
 END
 (cd "$TEST_TMP" && "$ROOT/scripts/katydid-cc" where.c -o where) || echo "Bail out! no where"
@@ -46,7 +51,7 @@ guest --store "$store" --record "$LOG" --kill-on 'added both' \
     -c 'todo add milk; todo add bread; where; echo added both; sleep 30'
 is the_plug_is_pulled_after_the_acknowledgement 0 "$status"
 before=$(items)
-is two_items_and_the_head_were_there 3 "$(items | wc -l)"
+is the_list_and_two_items_were_there 3 "$(items | wc -l)"
 entries=$(scripts/cut "$LOG" --list | wc -l)
 truncate -s $SIZE "$TEST_TMP/blank"
 ok the_state_is_rebuilt_without_what_was_not_flushed \
