@@ -68,13 +68,13 @@ static void mutate(const char *test, const char *what, crew_job *job, uint64_t c
 static void hostile_images_never_crash_the_store(void **state)
 {
     (void)state;
-    mutate(__func__, "images", image_mutate, crew_count(crew_short() ? 48 : 120, 8000));
+    mutate(__func__, "images", image_mutate, crew_count(crew_short() ? 12 : 30, 8000));
 }
 
 static void hostile_logs_never_crash_the_store(void **state)
 {
     (void)state;
-    mutate(__func__, "logs", log_mutate, crew_count(crew_short() ? 48 : 120, 8000));
+    mutate(__func__, "logs", log_mutate, crew_count(crew_short() ? 12 : 30, 8000));
 }
 
 static void life_run_watched(uint64_t seed)
