@@ -109,57 +109,6 @@ void view_answer(struct view *v, int answer)
 
 /* From outside: only while no call of the manager's works on it, which will answer itself, and only
  * what was asked with this token: the view may ask something else by now, or be another's. */
-void view_item_taken(struct item *i, struct notice *n)
-{
-    struct view *v = container_of(i, struct view, commit_item);
-    n->home = v;
-    n->message.token = v->received_token = v->commit_token;
-    n->data = v->batch;
-    n->data_bytes = v->batch ? v->batch_bytes : 0; /* a later SPILL of this view brings none */
-    v->batch = NULL;
-}
-
-void view_item_lost(struct notice *n, int error)
-{
-    struct view *v = n->home;
-    lock_acquire(&v->lock);
-    if (v->commit_token == n->message.token && v->answer == ANSWER_NONE)
-        view_answer(v, error);
-    lock_release(&v->lock);
-}
-
-void view_lock_taken(struct item *i, struct notice *n)
-{
-    n->message.token = container_of(i, struct view, lock_item)->ask_token;
-}
-
-/* The manager is gone: whoever waits for its word will not get one. Where a thread of it works on a view
- * still, its call answers, or its end (view_claim_end). */
-static void views_port_dead(struct port *p)
-{
-    for (int i = 0; i < KD_VIEW_MAX; i++) {
-        struct view *v = &views[i];
-        lock_acquire(&v->lock); /* else its next transaction could be doomed for what this one stored */
-        if (v->enlisted == p && v->state == VIEW_ACTIVE)
-            view_doom_locked(v, EOWNERDEAD);
-        else if (v->enlisted == p && v->state == VIEW_COMMITTING && v->answer == ANSWER_NONE)
-            view_answer(v, EOWNERDEAD);
-        lock_release(&v->lock);
-    }
-    lock_acquire(&p->lock);
-    for (struct view *v; (v = list_take(struct view, &p->credit_queue, credit_link));) {
-        v->credit_waiting = false;
-        thread_wake(v->owner);
-    }
-    lock_release(&p->lock);
-}
-
-void store_port_dead(struct port *p)
-{
-    views_port_dead(p);
-    objects_end(p->owner, p);
-}
-
 /* The port for a batch; -EXDEV, -EOWNERDEAD: the transaction stored to another manager's objects. */
 static int enlist(struct view *v, int handle)
 {

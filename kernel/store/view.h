@@ -285,10 +285,13 @@ void encode_declare(struct view *v, vaddr_t at, uint64_t bytes);
 /* Its first copy from an address on, and what it changed; false: there is none. By the owner thread. */
 bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out);
 
-/* commit.c. For ports (item_uses): commit_item is delivered, or cannot be; lock_item is. */
+/* notice.c, for ports (item_uses): commit_item is delivered (port lock), or cannot be; lock_item is (port lock). */
 void view_item_taken(struct item *i, struct notice *n);
 void view_item_lost(struct notice *n, int error);
 void view_lock_taken(struct item *i, struct notice *n);
+void store_port_dead(struct port *p); /* for ports (port_seam): views and objects learn it. No locks */
+
+/* commit.c */
 /* The view, claimed, if it was delivered to the calling process with this token, asks for one of these
  * (a mask), and is not answered: until view_claim_end() or view_answer() only the caller works on its
  * copies, and its owner sleeps. NULL otherwise. */
@@ -296,7 +299,6 @@ enum { ASKED_COMMIT = 1 << ITEM_COMMIT, ASKED_SPILL = 1 << ITEM_SPILL, ASKED_UNS
 struct view *view_claim(uint64_t id, uint64_t token, unsigned asked);
 void view_claim_end(struct view *v);
 void view_answer(struct view *v, int answer);
-void store_port_dead(struct port *p); /* for ports (port_seam): views and objects learn it */
 /* No call of the manager's works on copies whose commits go to p until commits_go_on(). -EINTR:
  * killed, and they go on already. */
 must_check int commits_hold(struct port *p);

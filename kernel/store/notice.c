@@ -1,0 +1,60 @@
+/*
+ * notice.c - what ports ask of transactions: a COMMIT, SPILL, UNSPILL or LOCK that is delivered or cannot be, and
+ * the end of a port whose manager is gone (kernel/seams.c).
+ *
+ * A view's items stand in the view (view.h). Whoever waits for an answer is answered once: by its manager, or here.
+ *
+ * Locks: those of ports and views, one at a time; each function says which its caller holds.
+ */
+#include "store/view.h"
+
+void view_item_taken(struct item *i, struct notice *n)
+{
+    struct view *v = container_of(i, struct view, commit_item);
+    n->home = v;
+    n->message.token = v->received_token = v->commit_token;
+    n->data = v->batch;
+    n->data_bytes = v->batch ? v->batch_bytes : 0; /* a later SPILL of this view brings none */
+    v->batch = NULL;
+}
+
+void view_item_lost(struct notice *n, int error)
+{
+    struct view *v = n->home;
+    lock_acquire(&v->lock);
+    if (v->commit_token == n->message.token && v->answer == ANSWER_NONE)
+        view_answer(v, error);
+    lock_release(&v->lock);
+}
+
+void view_lock_taken(struct item *i, struct notice *n)
+{
+    n->message.token = container_of(i, struct view, lock_item)->ask_token;
+}
+
+/* The manager is gone: whoever waits for its word will not get one. Where a thread of it works on a view
+ * still, its call answers, or its end (view_claim_end). */
+static void views_port_dead(struct port *p)
+{
+    for (int i = 0; i < KD_VIEW_MAX; i++) {
+        struct view *v = &views[i];
+        lock_acquire(&v->lock); /* else its next transaction could be doomed for what this one stored */
+        if (v->enlisted == p && v->state == VIEW_ACTIVE)
+            view_doom_locked(v, EOWNERDEAD);
+        else if (v->enlisted == p && v->state == VIEW_COMMITTING && v->answer == ANSWER_NONE)
+            view_answer(v, EOWNERDEAD);
+        lock_release(&v->lock);
+    }
+    lock_acquire(&p->lock);
+    for (struct view *v; (v = list_take(struct view, &p->credit_queue, credit_link));) {
+        v->credit_waiting = false;
+        thread_wake(v->owner);
+    }
+    lock_release(&p->lock);
+}
+
+void store_port_dead(struct port *p)
+{
+    views_port_dead(p);
+    objects_end(p->owner, p);
+}
