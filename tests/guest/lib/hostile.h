@@ -60,11 +60,13 @@ static inline struct counts counts_now(void)
     return c;
 }
 
+/* A leak is more than before. Less is no fault of the test: the shell that began it may close its own handles of the
+ * new process only after `before` was taken. */
 static inline int counts_good(struct counts before, struct counts now, long frames_allowed)
 {
-    return now.frames + frames_allowed >= before.frames && now.objects == before.objects
-           && now.processes == before.processes && now.views == before.views && now.handles == before.handles
-           && now.credits == before.credits;
+    return now.frames + frames_allowed >= before.frames && now.objects <= before.objects
+           && now.processes <= before.processes && now.views <= before.views && now.handles <= before.handles
+           && now.credits <= before.credits;
 }
 
 enum { MANAGER_KEEPS = 600 }; /* frames, of the store manager for long messages, once */
@@ -76,7 +78,7 @@ static inline int counts_back(struct counts before, long frames_allowed)
     for (int i = 0; i < CHILD_ENDS_S * 100 && !counts_good(before, now, frames_allowed); i++, now = counts_now())
         usleep(10000);
     struct kd_view_info views[KD_VIEW_MAX];
-    for (long i = 0; now.views != before.views && i < CALL(KD_VIEW_LIST, views, KD_VIEW_MAX); i++)
+    for (long i = 0; now.views > before.views && i < CALL(KD_VIEW_LIST, views, KD_VIEW_MAX); i++)
         printf("# view %d of process %d, state %d\n", (int)views[i].view, views[i].pid,
                (int)views[i].state);
     printf("# frames %+ld, objects %+ld, processes %+ld, views %+ld, handles %+ld, credits held %+ld\n",
