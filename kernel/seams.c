@@ -14,7 +14,7 @@
 #include "message/port.h"
 #include "process/descriptor.h"
 #include "process/handle.h"
-#include "store/view.h"
+#include "store/commit.h"
 
 const struct panic_seam panic_seam = {.report = report_panic};
 

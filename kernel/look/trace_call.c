@@ -14,7 +14,7 @@
 #include "look/look.h"
 #include "message/port.h"
 #include "process/handle.h"
-#include "store/view.h"
+#include "store/right.h"
 #include "thread/trace.h"
 
 trap_call *trap_table[TRAP_CALLS];  /* trap.S: trap_calls, or call_traced for what is traced */

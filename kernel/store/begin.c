@@ -5,7 +5,10 @@
  * Locks: view->lock; versions lock for snapshots (version.c).
  */
 #include "process/handle.h"
-#include "store/view.h"
+#include "store/commit.h"
+#include "store/fault.h"
+#include "store/right.h"
+#include "store/wait.h"
 
 static uint64_t next_ticket = 1;
 

@@ -7,7 +7,8 @@
  * hand. Each leaf is looked at under its lock, so the check may run beside everything else; it says
  * what is wrong in the log and counts.
  */
-#include "store/view.h"
+#include "store/right.h"
+#include "store/wait.h"
 
 struct walk {
     struct view *view;

@@ -11,6 +11,10 @@
  */
 #include "process/handle.h"
 #include "store/object_private.h"
+#include "store/commit.h"
+#include "store/right.h"
+#include "store/spill.h"
+#include "store/wait.h"
 #include "thread/trace.h"
 #include "process/vm.h"
 

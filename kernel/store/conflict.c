@@ -8,7 +8,8 @@
  * Locks: leaf, then one view, then graph. Doom and search are one section under the graph lock.
  */
 #include "thread/trace.h"
-#include "store/view.h"
+#include "store/right.h"
+#include "store/wait.h"
 
 struct lock graph_lock = LOCK_INIT(RANK_GRAPH, "graph");
 

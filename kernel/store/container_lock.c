@@ -25,6 +25,7 @@
  * Locks: leaf, view, locks_lock, graph.
  */
 #include "store/object_private.h"
+#include "store/wait.h"
 #include "thread/trace.h"
 
 static struct lock locks_lock = LOCK_INIT(RANK_LOCKS, "container locks");

@@ -11,7 +11,8 @@
  * Locks: port->lock; the graph lock is taken outside it.
  */
 #include "thread/trace.h"
-#include "store/view.h"
+#include "store/spill.h"
+#include "store/wait.h"
 
 static struct view *head(struct port *p)
 {

@@ -17,7 +17,9 @@
  * Locks: none; the caller has claimed the view (commit.c), so only it works on the copies. The
  * declarations belong to the owner thread, and are read while it sleeps.
  */
-#include "store/view.h"
+#include "store/commit.h"
+#include "store/right.h"
+#include "store/spill.h"
 
 /* Two runs closer than this cost less as one. */
 enum { RUN_GAP_BYTES = sizeof(struct kd_run), UNITS = PAGE_BYTES / UNIT_BYTES };

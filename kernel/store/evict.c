@@ -26,7 +26,7 @@
  * Locks: leaf, evict lock. A page is looked up by its frame under the evict lock with a reference
  * to its object, then locked and checked again.
  */
-#include "store/view.h"
+#include "store/right.h"
 
 static struct lock evict_lock = LOCK_INIT(RANK_EVICT, "evict");
 enum place { CLOCK, LAUNDRY, READY, PLACES };

@@ -9,7 +9,10 @@
  * retries (G4); what is left in hand goes back at the transaction's end. The page is copied before it,
  * too, as that takes longer than all the rest: 64 pages share the lock.
  */
-#include "store/view.h"
+#include "store/fault.h"
+#include "store/right.h"
+#include "store/spill.h"
+#include "store/wait.h"
 #include "words.h"
 #include "thread/trace.h"
 

@@ -5,7 +5,7 @@
  * Locks: none are held.
  */
 #include "base/signal.h"
-#include "store/view.h"
+#include "store/fault.h"
 
 static const char *access_text(unsigned flags)
 {

@@ -21,7 +21,9 @@
  * Locks: leaf. The counters are approximate.
  */
 #include "thread/trace.h"
-#include "store/view.h"
+#include "store/fault.h"
+#include "store/right.h"
+#include "store/wait.h"
 
 #define HOT static inline __attribute__((always_inline))
 enum { GROUP_DISK = 4 }; /* pages asked for together where touches are clustered */

@@ -6,7 +6,8 @@
  *
  * Locks: those of ports and views, one at a time; each function says which its caller holds.
  */
-#include "store/view.h"
+#include "store/commit.h"
+#include "store/wait.h"
 
 void view_item_taken(struct item *i, struct notice *n)
 {

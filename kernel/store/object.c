@@ -8,6 +8,8 @@
  */
 #include "process/handle.h"
 #include "store/object_private.h"
+#include "store/commit.h"
+#include "store/wait.h"
 
 struct lock objects_lock = LOCK_INIT(RANK_PROCESS_TABLE, "objects");
 struct list objects = LIST_INIT(objects);

@@ -151,6 +151,9 @@ static inline int vmask_next(const struct vmask *m, unsigned from)
 }
 
 void object_init(void);
+/* Records of copies; no locks needed. */
+must_check struct copy *copy_alloc(void);
+void copy_free(struct copy *c);
 void object_get(void *object);
 void object_put(void *object);
 void object_revoke(struct object *o);

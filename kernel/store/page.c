@@ -8,6 +8,7 @@
  */
 #include "process/handle.h"
 #include "store/object_private.h"
+#include "store/right.h"
 #include "thread/trace.h"
 
 struct page_wait {

@@ -23,7 +23,10 @@
  * Locks: view; none across a message or a user copy.
  */
 #include "thread/trace.h"
-#include "store/view.h"
+#include "store/commit.h"
+#include "store/right.h"
+#include "store/spill.h"
+#include "store/wait.h"
 #include "process/vm.h"
 
 /* Fewer copies are not worth a message; with their bases, copies fill a quarter of memory. */

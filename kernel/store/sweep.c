@@ -8,6 +8,8 @@
  * look at `dead` under the leaf lock, so nothing is granted behind it.
  */
 #include "store/object_private.h"
+#include "store/right.h"
+#include "store/wait.h"
 
 uint32_t object_sweeps;
 

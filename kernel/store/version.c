@@ -24,7 +24,7 @@
  *
  * Locks: publish lock, leaf, versions lock.
  */
-#include "store/view.h"
+#include "store/right.h"
 
 static struct lock publish_lock = LOCK_INIT(RANK_PUBLISH, "publish");
 static struct lock versions_lock = LOCK_INIT(RANK_VERSIONS, "versions");

@@ -3,7 +3,10 @@
  *
  * Locks: view->lock; see view.h. The table of views is taken under views_lock.
  */
-#include "store/view.h"
+#include "store/commit.h"
+#include "store/fault.h"
+#include "store/right.h"
+#include "store/wait.h"
 
 #include "process/handle.h"
 #include "thread/trace.h"

@@ -11,7 +11,7 @@ import gdb
 DIRECT_BASE = 0xffff800000000000        # arch_types.h: all RAM is mapped there
 PAGE_BYTES, LEAF_PAGES, LEAF_TABLE = 4096, 64, 512
 OBJECT_TRANSACTIONAL = 1
-PRESENT, ACCESSED, USED, COPY, HELD = 1, 1 << 5, 1 << 9, 1 << 10, 1 << 11    # view.h
+PRESENT, ACCESSED, USED, COPY, HELD = 1, 1 << 5, 1 << 9, 1 << 10, 1 << 11    # right.h
 FRAME = 0x000ffffffffff000
 VIEW_FREE, VIEW_IDLE, VIEW_ACTIVE, VIEW_COMMITTING, VIEW_PLAIN = range(5)
 VIEW_STATES = ["free", "idle", "active", "committing", "plain"]
@@ -124,7 +124,7 @@ def pte(view, address):
 
 
 def right(view, entry):
-    """What an entry means (view.h): the view's right, used or not."""
+    """What an entry means (right.h): the view's right, used or not."""
     if not entry:
         return "EMPTY"
     if not entry & PRESENT:

@@ -1,0 +1,37 @@
+/* commit.h - how a transaction ends for its manager: what it changed, the manager's word, notices (commit.c, encode.c,
+ * notice.c). */
+#ifndef KERNEL_COMMIT_H
+#define KERNEL_COMMIT_H
+
+#include "store/view.h"
+
+/* The view, claimed, if it was delivered to the calling process with this token, asks for one of these
+ * (a mask), and is not answered: until view_claim_end() or view_answer() only the caller works on its
+ * copies, and its owner sleeps. NULL otherwise. */
+enum { ASKED_COMMIT = 1 << ITEM_COMMIT, ASKED_SPILL = 1 << ITEM_SPILL, ASKED_UNSPILL = 1 << ITEM_UNSPILL };
+struct view *view_claim(uint64_t id, uint64_t token, unsigned asked);
+void view_claim_end(struct view *v);
+void view_answer(struct view *v, int answer);
+/* No call of the manager's works on copies whose commits go to p until commits_go_on(). -EINTR:
+ * killed, and they go on already. */
+must_check int commits_hold(struct port *p);
+void commits_go_on(struct port *p);
+long commit_call(unsigned number, const uint64_t a[6]);
+
+/* encode.c: what the view's copies changed, by their objects' encoders. */
+/* Fills the buffer from d->cursor on. The view is claimed. 0, -EINVAL, -EFAULT, -ERANGE. */
+must_check int encode_copies(struct view *v, struct kd_diff *d);
+/* With KD_DIFF_SPILL. */
+must_check int encode_spill(struct view *v, struct kd_diff *d);
+/* The transaction is about to store to these bytes; copies of their pages were just made. */
+void encode_declare(struct view *v, vaddr_t at, uint64_t bytes);
+/* Its first copy from an address on, and what it changed; false: there is none. By the owner thread. */
+bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out);
+
+/* notice.c, for ports (item_uses): commit_item is delivered (port lock), or cannot be; lock_item is (port lock). */
+void view_item_taken(struct item *i, struct notice *n);
+void view_item_lost(struct notice *n, int error);
+void view_lock_taken(struct item *i, struct notice *n);
+void store_port_dead(struct port *p); /* for ports (port_seam): views and objects learn it. No locks */
+
+#endif

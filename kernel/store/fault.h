@@ -1,0 +1,24 @@
+/* fault.h - loads and stores become rights: for one page, its neighbours, and what no transaction serves (fault.c,
+ * group.c, fault_other.c). */
+#ifndef KERNEL_FAULT_H
+#define KERNEL_FAULT_H
+
+#include "store/view.h"
+
+/* Makes `at` accessible to the view's transaction. 0; -ECANCELED: doomed; -EFAULT: nothing lies there;
+ * -EACCES: it is open read-only; -EINVAL: it is not transactional. */
+must_check int view_touch(struct view *v, vaddr_t at, bool write);
+
+/* fault_other.c: both -errno, after the program was ended or told, or 0: served. */
+int fault_outside(vaddr_t at, unsigned flags); /* in the store region, but by no transaction */
+int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags);
+
+/* group.c */
+/* The page at `slot` was granted for reading: its neighbours too, as far as they are free and likely
+ * to be read. Leaf locked; at: its address; ptes: the view's entries of the leaf. Never waits. */
+void group_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *ptes);
+/* A page that is not resident: how many to ask for from it on; 0: this one, and no neighbours. */
+unsigned group_request(struct view *v, struct leaf *l, unsigned slot, bool write);
+long container_policy(vaddr_t at, unsigned policy, uint64_t value);
+
+#endif

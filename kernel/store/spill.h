@@ -1,0 +1,18 @@
+/* spill.h - private copies that go to their manager's log and come back (spill.c). */
+#ifndef KERNEL_SPILL_H
+#define KERNEL_SPILL_H
+
+#include "store/view.h"
+
+/* For the owner thread, in a fault. */
+bool spill_possible(const struct view *v, const struct port *p);
+bool spill_due(const struct view *v, const struct port *p); /* rather than evict pages of others */
+/* Both wait for the manager. -EAGAIN: done, or doomed: look again; else an errno. */
+must_check int spill_some(struct view *v);
+must_check int spill_bring(struct view *v, struct object *o, vaddr_t page); /* hands are full */
+/* The copies that were told with KD_DIFF_SPILL and are not in the log count as not told. For the owner
+ * thread, or a manager that has claimed the view. */
+void spill_forget_told(struct view *v);
+long spill_call(unsigned number, const uint64_t a[6]);
+
+#endif

@@ -1,0 +1,42 @@
+/* version.h - publications, the snapshots that see them, and old versions of pages (version.c, versions.md). */
+#ifndef KERNEL_VERSION_H
+#define KERNEL_VERSION_H
+
+#include "store/object.h"
+
+struct view;
+
+/* A commit point whose versions are kept: of a view's transaction, or behind a handle. Versions lock. */
+struct snapshot {
+    struct list link;               /* registered if it is in the list */
+    struct list expired_link;
+    struct list versions;           /* that it is keeper of */
+    uint64_t sequence;              /* the last publication that it sees */
+    bool over;                      /* it ends, or needed too many old versions */
+    uint64_t kept, kept_most;       /* of how many it is keeper, and may be */
+    uint32_t references;            /* atomic; of one behind a handle */
+};
+
+uint64_t version_publish_begin(void);           /* the next number; one publication at a time */
+void version_publish(uint64_t sequence);        /* from here on snapshots see it */
+void version_publish_end(void);
+uint64_t version_newest(void);                  /* the last publication */
+/* The record becomes one of an old version, which the publication keeps. Leaf locked. */
+void version_add(struct page *p, struct copy *c);
+/* `published` has moved: a snapshot keeps it, or it is freed. Leaf locked. */
+void version_release(struct copy *c);
+void version_free(struct page *p, struct copy *c); /* whoever needs it; leaf locked */
+struct copy *version_find(const struct page *p, uint64_t snapshot);
+/* Reads published, or takes the shared commit point, and registers in one step. 0; -ESTALE. */
+must_check int version_snapshot_begin(struct view *v, struct snapshot *shared);
+must_check int version_snapshot_share(struct view *v, struct snapshot *s); /* registers s where v is */
+void version_snapshot_init(struct snapshot *s);
+void snapshot_get(void *snapshot);
+void snapshot_put(void *snapshot);
+void version_snapshot_end(struct view *v);
+uint64_t version_most_kept(const struct process *p); /* for the one of its snapshots that keeps most */
+/* check.c: NULL, or what does not hold of a page's versions (leaf locked), and of all snapshots. */
+const char *version_check_page(const struct leaf *l, const struct page *p);
+const char *version_check(void);
+
+#endif
