@@ -32,6 +32,7 @@ struct node {
     char *name;
     enum node_kind kind;
     bool read_only;              /* a folder: nothing is made or removed in it */
+    uint16_t height;             /* at least the folders between this one and the deepest node in it */
     uint16_t mode;               /* Linux's 12 bits; no right to read or write depends on them */
     uint32_t references;         /* atomic; the tree holds one */
     uint64_t inode, order;

@@ -53,6 +53,8 @@ static void child_link(struct node *parent, struct node *n)
     *slot = n;
     list_push_back(&parent->children, &n->link);
     parent->time_ns = arch_time_ns();
+    for (unsigned height = n->height + 1u; parent && parent->height < height; parent = parent->parent)
+        parent->height = (uint16_t)height++;
 }
 
 static void child_unlink(struct node *n)
@@ -62,8 +64,10 @@ static void child_unlink(struct node *n)
         slot = &(*slot)->hash_next;
     *slot = n->hash_next;
     n->parent->time_ns = arch_time_ns();
-    n->parent = NULL;
     list_remove(&n->link);
+    if (list_empty(&n->parent->children))
+        n->parent->height = 0;
+    n->parent = NULL;
 }
 
 /* Takes the next component off the path. length 0: there is none left. */
@@ -273,7 +277,7 @@ static int rename_check(struct node *n, struct node *old, struct node *to_parent
         return -EXDEV; /* a file's bytes may leave the read-only parts of the tree only as a copy */
     if (is_inside(to_parent, n))
         return -EINVAL;
-    if (depth(to_parent) + folder >= FILE_DEPTH_MAX)
+    if (depth(to_parent) + n->height >= FILE_DEPTH_MAX)
         return -ENOSPC;
     if (!old || exchange)
         return 0;

@@ -188,6 +188,8 @@ long linux_sched_getaffinity(const uint64_t a[6])
     uint64_t mask = (1ull << arch_cpu_count()) - 1;
     if (a[1] < sizeof(mask))
         return -EINVAL;
+    if (a[0] && process_thread_nice(a[0], NULL) < 0)
+        return -ESRCH;
     return copy_to_user(a[2], &mask, sizeof(mask)) ? -EFAULT : (long)sizeof(mask);
 }
 

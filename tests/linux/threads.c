@@ -7,6 +7,7 @@
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -150,8 +151,16 @@ static void exit_ends_all_threads(void)
     say("exit beside threads", WEXITSTATUS(status));
 }
 
+static void nobody_has_an_affinity(void)
+{
+    unsigned long mask[16];
+    say("affinity of nobody", syscall(SYS_sched_getaffinity, 0x3fffffff, sizeof mask, mask) < 0 ? errno : 0);
+    say("one's own", syscall(SYS_sched_getaffinity, (long)getpid(), sizeof mask, mask) > 0);
+}
+
 int main(void)
 {
+    nobody_has_an_affinity();
     each_thread_has_its_own_data();
     conditions_lose_nothing();
     waits_end_in_time();

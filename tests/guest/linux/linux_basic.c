@@ -186,6 +186,41 @@ static void names_behave(void)
            "bad_names_are_refused");
 }
 
+static int deep(const char *top, int folders, int (*what)(const char *path))
+{
+    char path[200];
+    int n = snprintf(path, sizeof path, "%s", top);
+    for (int i = 0; i < folders; i++)
+        n += snprintf(path + n, sizeof path - (size_t)n, "/f");
+    return what(path);
+}
+
+static int make_folder(const char *path) { return mkdir(path, 0700); }
+static int move_high_here(const char *path)
+{
+    char to[220];
+    snprintf(to, sizeof to, "%s/high", path);
+    return rename("/tmp/high", to);
+}
+
+/* Walks go from a node up to the root, so the tree may not grow deeper by folders that bring their own depth. */
+static void folders_stay_shallow(void)
+{
+    enum { EACH = 20 };
+    int made = 0;
+    for (int i = 0; i <= EACH; i++)
+        made += deep("/tmp/low", i, make_folder) == 0 && deep("/tmp/high", i, make_folder) == 0;
+    tap_ok(made == EACH + 1 && deep("/tmp/low", EACH, move_high_here) < 0 && errno == ENOSPC,
+           "a deep folder does not go into a deep folder");
+    tap_ok(deep("/tmp/low", 2, move_high_here) == 0 && deep("/tmp/low/f/f/high", EACH, rmdir) == 0,
+           "but into a shallow one");
+    for (int i = EACH - 1; i >= 0; i--)
+        deep("/tmp/low/f/f/high", i, rmdir);
+    for (int i = EACH; i >= 0; i--)
+        deep("/tmp/low", i, rmdir);
+    tap_ok(access("/tmp/low", F_OK) < 0, "all of it is removed");
+}
+
 static void folders_are_listed(void)
 {
     char name[300];
@@ -314,7 +349,7 @@ static void the_console_is_a_terminal(void)
 
 int main(void)
 {
-    tap_plan(45);
+    tap_plan(48);
     sort_sorts();
     heap_keeps_what_it_holds();
     memory_is_honest();
@@ -322,6 +357,7 @@ int main(void)
     files_hold_text();
     sparse_files_read_zeros();
     names_behave();
+    folders_stay_shallow();
     folders_are_listed();
     memory_for_files_is_limited();
     import_is_read();
