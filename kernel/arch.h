@@ -117,6 +117,9 @@ void trap_user_exception(struct trap_frame *f, const char *what);
 /* System calls by number; arguments as they lie in the frame. syscall.c */
 typedef long trap_call(const uint64_t arguments[6]);
 extern trap_call *const trap_calls[TRAP_CALLS];
+#define KD_CALL(number, call, function) trap_call function;
+KD_CALLS(KD_CALL) /* Katydid's own: katydid/abi.h says what each is given, and whose file it is in */
+#undef KD_CALL
 extern trap_call *trap_table[TRAP_CALLS];          /* the same, as trap.S uses it. trace.c */
 bool trap_call_keeps(unsigned number);             /* its entry is trap.S's own: no C before it */
 long trap_call_unknown(const uint64_t arguments[6]); /* a number from TRAP_CALLS on */

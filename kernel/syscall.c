@@ -1,14 +1,10 @@
 /*
- * syscall.c - the table of system calls: Linux's by number, Katydid's own singly where they are hot
- * and else by their tens.
+ * syscall.c - the table of system calls, Linux's (LINUX_CALLS) and Katydid's own (KD_CALLS).
  *
  * A call gets its six arguments as they lie in the trap frame; trap.S indexes the table itself. An
  * unknown number gives -ENOSYS and is counted, and the log says once that somebody asked for it.
  */
 #include "linux/linux.h"
-#include "message/port.h"
-#include "look/look.h"
-#include "store/view.h"
 
 uint64_t syscall_unknown_count;
 
@@ -45,20 +41,6 @@ bool trap_call_keeps(unsigned number)
     return trap_calls[number] == linux_clone_entry || trap_calls[number] == linux_fork_entry;
 }
 
-static unsigned this_number(void)
-{
-    return (unsigned)trap_call_number(arch_user_frame(&thread_this()->arch));
-}
-
-#define BY_NUMBER(fn) \
-    static long fn##_by_number(const uint64_t a[6]) { return fn(this_number(), a); }
-BY_NUMBER(handle_call)
-BY_NUMBER(process_call)
-BY_NUMBER(port_syscall)
-BY_NUMBER(object_syscall)
-BY_NUMBER(txn_syscall)
-BY_NUMBER(block_syscall)
-
 _Static_assert(KD_CALL_END <= TRAP_CALLS, "the table has room for all numbers");
 
 #pragma GCC diagnostic push
@@ -68,14 +50,8 @@ trap_call *const trap_calls[TRAP_CALLS] = {
 #define LINUX_CALL(number, name) [number] = linux_##name,
     LINUX_CALLS(LINUX_CALL)
 #undef LINUX_CALL
-    [1000 ... 1009] = handle_call_by_number, [KD_OBJECT_REVOKE] = object_syscall_by_number,
-    [1010 ... 1019] = process_call_by_number,
-    [1020 ... 1039] = port_syscall_by_number, [1040 ... 1059] = object_syscall_by_number,
-    [KD_PORT_CALL] = port_call, [KD_PORT_CALL_UNTIL] = port_call_until, [KD_PORT_RECEIVE] = port_receive_call,
-    [KD_PORT_REPLY] = port_reply, [KD_PORT_REPLY_RECEIVE] = port_reply_receive,
-    [1060 ... 1099] = txn_syscall_by_number,
-    [KD_TXN_BEGIN] = txn_begin, [KD_TXN_COMMIT] = txn_commit, [1100 ... 1109] = block_syscall_by_number,
-    [KD_SYSTEM_INFO] = kd_system_info, [KD_KERNEL_COMMAND_LINE] = kd_kernel_command_line,
-    [KD_CHECK] = kd_check, [KD_LOOK] = kd_look, [KD_TRACE] = trace_call,
+#define KD_CALL(number, call, function) [number] = function,
+    KD_CALLS(KD_CALL)
+#undef KD_CALL
 };
 #pragma GCC diagnostic pop

@@ -53,19 +53,19 @@ static void device_leave(struct block_device *d)
     handle_put(HANDLE_BLOCK, d);
 }
 
-static long call_open(vaddr_t name_at, vaddr_t info_at)
+long kd_block_open(const uint64_t a[6])
 {
     char name[sizeof(((struct block_device *)0)->name)];
     if (!system_allows(KD_RIGHT_DISKS))
         return -EPERM;
-    long result = copy_string_from_user(name, name_at, sizeof name);
+    long result = copy_string_from_user(name, a[0], sizeof name);
     if (result < 0)
         return result == -ENAMETOOLONG ? -ENODEV : result;
     struct block_device *d = block_find(name);
     if (!d)
         return -ENODEV;
     struct kd_block_info info = {d->bytes, d->sector_bytes, d->read_only};
-    result = copy_to_user(info_at, &info, sizeof info);
+    result = copy_to_user(a[1], &info, sizeof info);
     if (result == 0)
         result = block_claim(d);
     if (result != 0)
@@ -202,17 +202,16 @@ static int check_range(const struct block_device *d, uint64_t offset_bytes, vadd
     return vm_own(at, bytes);
 }
 
-static long call_transfer(enum block_operation operation, int handle, uint64_t offset_bytes,
-                          vaddr_t at, uint64_t bytes)
+static long transfer(enum block_operation operation, const uint64_t a[6])
 {
+    uint64_t bytes = a[3];
     int result;
     struct block_device *d = device_enter(
-        handle, operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE, &result);
-    struct transfer t = {
-        .device = d, .operation = operation, .offset_bytes = offset_bytes, .at = at};
+        (int)a[0], operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE, &result);
+    struct transfer t = {.device = d, .operation = operation, .offset_bytes = a[1], .at = a[2]};
     if (!d)
         return result;
-    result = check_range(d, offset_bytes, at, bytes);
+    result = check_range(d, t.offset_bytes, t.at, bytes);
     while (bytes > 0 && result == 0) {
         result = transfer_next(&t, bytes);
         t.offset_bytes += t.bytes;
@@ -223,10 +222,14 @@ static long call_transfer(enum block_operation operation, int handle, uint64_t o
     return result;
 }
 
-static long call_flush(int handle)
+long kd_block_read(const uint64_t a[6]) { return transfer(BLOCK_READ, a); }
+
+long kd_block_write(const uint64_t a[6]) { return transfer(BLOCK_WRITE, a); }
+
+long kd_block_flush(const uint64_t a[6])
 {
     int result;
-    struct block_device *d = device_enter(handle, KD_RIGHT_WRITE, &result);
+    struct block_device *d = device_enter((int)a[0], KD_RIGHT_WRITE, &result);
     struct block_request r;
     if (!d)
         return result;
@@ -364,8 +367,9 @@ static int batch_user(struct page_batch *b, vaddr_t ios_at, unsigned count)
     return result;
 }
 
-static long call_pages(enum block_operation operation, int handle, vaddr_t ios_at, uint64_t count)
+static long transfer_pages(enum block_operation operation, const uint64_t a[6])
 {
+    uint64_t count = a[2];
     struct kd_page_io ios[FEW_IOS];
     struct page_work works[FEW_IOS];
     struct block_segment segments[FEW_IOS];
@@ -373,7 +377,7 @@ static long call_pages(enum block_operation operation, int handle, vaddr_t ios_a
     int result;
     if (count > PAGE_IOS_MAX)
         return -EINVAL;
-    b.device = device_enter(handle, operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE, &result);
+    b.device = device_enter((int)a[0], operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE, &result);
     if (!b.device)
         return result;
     void *memory = NULL;
@@ -383,21 +387,12 @@ static long call_pages(enum block_operation operation, int handle, vaddr_t ios_a
     b.works = memory ? memory : works;
     b.segments = memory ? (void *)(b.works + count) : segments;
     b.ios = memory ? (void *)(b.segments + count) : ios;
-    result = batch_user(&b, ios_at, (unsigned)count);
+    result = batch_user(&b, a[1], (unsigned)count);
     kfree(memory);
     device_leave(b.device);
     return result;
 }
 
-long block_syscall(unsigned number, const uint64_t a[6])
-{
-    switch (number) {
-    case KD_BLOCK_OPEN: return call_open(a[0], a[1]);
-    case KD_BLOCK_READ: return call_transfer(BLOCK_READ, (int)a[0], a[1], a[2], a[3]);
-    case KD_BLOCK_WRITE: return call_transfer(BLOCK_WRITE, (int)a[0], a[1], a[2], a[3]);
-    case KD_BLOCK_FLUSH: return call_flush((int)a[0]);
-    case KD_BLOCK_READ_PAGES: return call_pages(BLOCK_READ, (int)a[0], a[1], a[2]);
-    case KD_BLOCK_WRITE_PAGES: return call_pages(BLOCK_WRITE, (int)a[0], a[1], a[2]);
-    default: return -ENOSYS;
-    }
-}
+long kd_block_read_pages(const uint64_t a[6]) { return transfer_pages(BLOCK_READ, a); }
+
+long kd_block_write_pages(const uint64_t a[6]) { return transfer_pages(BLOCK_WRITE, a); }

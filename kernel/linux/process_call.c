@@ -118,7 +118,7 @@ static long create_from(const struct kd_process_create *c, const char *path,
     return handle;
 }
 
-static long call_create_once(vaddr_t user)
+static long create_once(vaddr_t user)
 {
     struct kd_process_create c;
     struct process_strings s = {0};
@@ -142,11 +142,11 @@ static long call_create_once(vaddr_t user)
 enum { MEMORY_TRIES = 4 };
 
 /* A process needs some memory in one piece; it may be there when more pages of objects have gone. */
-static long call_create(vaddr_t user)
+long kd_process_create(const uint64_t a[6])
 {
-    long result = call_create_once(user);
+    long result = create_once(a[0]);
     for (int i = 0; result == -ENOMEM && i < MEMORY_TRIES && evict_more(); i++)
-        result = call_create_once(user);
+        result = create_once(a[0]);
     return result;
 }
 
@@ -209,8 +209,11 @@ long process_thread_nice(uint64_t id, const int *nice)
     return result;
 }
 
-static long call_wait(int pid, vaddr_t status, uint64_t flags)
+long kd_process_wait(const uint64_t a[6])
 {
+    int pid = (int)a[0];
+    vaddr_t status = a[1];
+    uint64_t flags = a[2];
     struct process *child;
     if (flags & ~(uint64_t)KD_WAIT_NOHANG)
         return -EINVAL;
@@ -252,41 +255,41 @@ static bool info_next(int last, struct kd_process_info *info)
 }
 
 /* One by one: it needs no memory. */
-static long call_list(vaddr_t user, uint64_t count)
+long kd_process_list(const uint64_t a[6])
 {
     struct kd_process_info info = {0};
     uint64_t n = 0;
     for (; info_next(info.pid, &info); n++)
-        if (n < count && copy_to_user(user + n * sizeof info, &info, sizeof info))
+        if (n < a[1] && copy_to_user(a[0] + n * sizeof info, &info, sizeof info))
             return -EFAULT;
     return (long)n;
 }
 
-static long call_kill(int pid, int status)
+long kd_process_kill(const uint64_t a[6])
 {
-    struct process *p = process_find(pid);
+    struct process *p = process_find((int)a[0]);
     if (!p)
         return -ESRCH;
     bool may = process_in_reach(p, KD_RIGHT_PROCESSES);
     if (may)
-        process_kill(p, status, "by process %d", process_this()->pid);
+        process_kill(p, (int)a[1], "by process %d", process_this()->pid);
     process_put(p);
     return may ? 0 : -EPERM;
 }
 
-static long call_halt(int status)
+long kd_halt(const uint64_t a[6])
 {
     if (!system_allows(KD_RIGHT_HALT))
         return -EPERM;
-    printk("exit status %d", status & 255);
+    printk("exit status %d", (int)a[0] & 255);
     arch_power_off(0);
 }
 
-static long call_log(vaddr_t text, uint64_t bytes)
+long kd_kernel_log(const uint64_t a[6])
 {
     char line[256];
-    size_t n = MIN(bytes, sizeof(line) - 1);
-    if (copy_from_user(line, text, n))
+    size_t n = MIN(a[1], sizeof(line) - 1);
+    if (copy_from_user(line, a[0], n))
         return -EFAULT;
     line[n] = 0;
     for (size_t i = 0; i < n; i++) /* one call is one line, of text */
@@ -294,17 +297,4 @@ static long call_log(vaddr_t text, uint64_t bytes)
             line[i] = ' ';
     printk("%s[%d]: %s", process_this()->name, process_this()->pid, line);
     return (long)n;
-}
-
-long process_call(unsigned number, const uint64_t a[6])
-{
-    switch (number) {
-    case KD_PROCESS_CREATE: return call_create(a[0]);
-    case KD_PROCESS_WAIT: return call_wait((int)a[0], a[1], a[2]);
-    case KD_PROCESS_KILL: return call_kill((int)a[0], (int)a[1]);
-    case KD_PROCESS_LIST: return call_list(a[0], a[1]);
-    case KD_HALT: return call_halt((int)a[0]);
-    case KD_KERNEL_LOG: return call_log(a[0], a[1]);
-    default: return -ENOSYS;
-    }
 }

@@ -10,7 +10,6 @@ struct process;
 
 /* trace_call.c */
 void trace_process_gone(struct process *p);
-trap_call trace_call;                          /* KD_TRACE */
 struct trace_step { uint64_t text[2], time_ns; };
 extern struct trace_step trace_step;           /* the last MARK; may be half of it */
 void trace_calls_init(void);                   /* the table of system calls */
@@ -20,12 +19,8 @@ void trace_calls_init(void);                   /* the table of system calls */
 void report_panic(void);
 void report_killed(struct process *p);
 
-/* look.c: a text about the system or a process. Its length, -ESRCH, -EINVAL, -ENOMEM, -EFAULT. */
-trap_call kd_look;                             /* KD_LOOK */
-
 /* system.c: with the option check_ms=N the kernel checks itself at a tick that comes N ms after the last;
  * no lock held. */
 void check_tick(uint64_t now_ns);
-trap_call kd_system_info, kd_kernel_command_line, kd_check; /* KD_SYSTEM_INFO, ... */
 
 #endif

@@ -115,7 +115,7 @@ static void switch_points(bool on)
 {
     const char *choice = kernel_option("trace");
     for (unsigned i = 0; i < TRAP_CALLS; i++) {
-        bool traced = on && trap_calls[i] != trap_call_unknown && trap_calls[i] != trace_call &&
+        bool traced = on && trap_calls[i] != trap_call_unknown && trap_calls[i] != kd_trace &&
                       !trap_call_keeps(i);
         __atomic_store_n(&trap_table[i], traced ? call_traced : trap_calls[i], __ATOMIC_RELEASE);
     }
@@ -157,7 +157,7 @@ void trace_process_gone(struct process *p)
         (void)trace_stop(p);
 }
 
-long trace_call(const uint64_t a[6])
+long kd_trace(const uint64_t a[6])
 {
     if ((a[0] == KD_TRACE_START || a[0] == KD_TRACE_READ) && !system_allows(KD_RIGHT_LOOK))
         return -EPERM;

@@ -353,12 +353,12 @@ HOT long call_until(const uint64_t a[6], uint64_t deadline)
     return result;
 }
 
-long port_call(const uint64_t a[6])
+long kd_port_call(const uint64_t a[6])
 {
     return call_until(a, THREAD_NEVER);
 }
 
-long port_call_until(const uint64_t a[6])
+long kd_port_call_until(const uint64_t a[6])
 {
     return call_until(a, arch_time_ns() + MIN(a[2], (uint64_t)INT32_MAX) * 1000000);
 }
@@ -553,7 +553,7 @@ out:
 
 /* ---- the calls of the kernel ---- */
 
-long port_receive_call(const uint64_t a[6])
+long kd_port_receive(const uint64_t a[6])
 {
     int64_t timeout_ms = (int64_t)a[2];
     struct port *p = handle_find((int)a[0], HANDLE_PORT, KD_RIGHT_RECEIVE, port_get);
@@ -567,7 +567,7 @@ long port_receive_call(const uint64_t a[6])
     return result;
 }
 
-long port_reply(const uint64_t a[6])
+long kd_port_reply(const uint64_t a[6])
 {
     struct thread *caller;
     int e = call_answer(a[0], a[1], &caller);
@@ -576,7 +576,7 @@ long port_reply(const uint64_t a[6])
     return e;
 }
 
-long port_reply_receive(const uint64_t a[6])
+long kd_port_reply_receive(const uint64_t a[6])
 {
     struct thread *caller = NULL;
     struct port *p = handle_find((int)a[2], HANDLE_PORT, KD_RIGHT_RECEIVE, port_get);

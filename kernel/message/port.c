@@ -287,16 +287,16 @@ static bool name_allowed(const char *name)
     return system_allows(KD_RIGHT_NAMES) && (!d || handle_held(HANDLE_BLOCK, d, 0));
 }
 
-static long name_set(vaddr_t at, int handle)
+long kd_name_set(const uint64_t a[6])
 {
     char name[KD_NAME_MAX];
     int error;
-    long n = copy_string_from_user(name, at, sizeof name);
+    long n = copy_string_from_user(name, a[0], sizeof name);
     if (n <= 0)
         return n ? n : -EINVAL;
     if (!name_allowed(name))
         return -EPERM;
-    struct port *p = handle_get(handle, HANDLE_PORT, KD_RIGHT_RECEIVE, &error);
+    struct port *p = handle_get((int)a[1], HANDLE_PORT, KD_RIGHT_RECEIVE, &error);
     if (!p)
         return error;
     lock_acquire(&ports_lock);
@@ -308,10 +308,10 @@ static long name_set(vaddr_t at, int handle)
     return result;
 }
 
-static long name_find(vaddr_t at)
+long kd_name_find(const uint64_t a[6])
 {
     char name[KD_NAME_MAX];
-    long n = copy_string_from_user(name, at, sizeof name);
+    long n = copy_string_from_user(name, a[0], sizeof name);
     if (n <= 0)
         return n ? n : -EINVAL;
     lock_acquire(&ports_lock);
@@ -329,8 +329,9 @@ static long name_find(vaddr_t at)
 
 /* ---- calls of the kernel ---- */
 
-static long port_create(void)
+long kd_port_create(const uint64_t a[6])
 {
+    (void)a;
     struct port *p = port_new(process_this());
     if (!p)
         return -ENOMEM;
@@ -341,28 +342,16 @@ static long port_create(void)
     return h;
 }
 
-static long port_notify(int handle, uint64_t bits)
+long kd_port_notify(const uint64_t a[6])
 {
     int error;
-    struct port *p = handle_get(handle, HANDLE_PORT, KD_RIGHT_CALL, &error);
+    struct port *p = handle_get((int)a[0], HANDLE_PORT, KD_RIGHT_CALL, &error);
     if (!p)
         return error;
     lock_acquire(&p->lock);
-    p->notify_bits |= bits;
+    p->notify_bits |= a[1];
     lock_release(&p->lock);
     bool alive = port_post(p, &p->notify);
     port_put(p);
     return alive ? 0 : -EOWNERDEAD;
-}
-
-/* The hot ones are in the table of all calls (syscall.c). */
-long port_syscall(unsigned number, const uint64_t a[6])
-{
-    switch (number) {
-    case KD_PORT_CREATE: return port_create();
-    case KD_PORT_NOTIFY: return port_notify((int)a[0], a[1]);
-    case KD_NAME_SET: return name_set(a[0], (int)a[1]);
-    case KD_NAME_FIND: return name_find(a[0]);
-    default: return -ENOSYS;
-    }
 }

@@ -129,7 +129,6 @@ void call_thread_gone(struct thread *t);     /* for processes (process_seam): it
 void call_taken(struct item *i);             /* off the queue, in the taker's hands; port lock */
 void call_refuse(struct item *i, int error); /* a call that was taken: its caller is told */
 void calls_port_dead(struct port *p);        /* the callers of delivered calls are told */
-trap_call port_call, port_call_until, port_receive_call, port_reply, port_reply_receive; /* system calls */
 
 /* call.c */
 bool call_served_from(int pid);

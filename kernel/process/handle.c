@@ -188,15 +188,12 @@ void handle_process_gone(struct process *p)
     kfree(table);
 }
 
-long handle_call(unsigned number, const uint64_t a[6])
+long kd_handle_close(const uint64_t a[6]) { return handle_close(process_this(), (int)a[0]); }
+
+long kd_handle_copy(const uint64_t a[6])
 {
     struct process *p = process_this();
-    switch (number) {
-    case KD_HANDLE_CLOSE: return handle_close(p, (int)a[0]);
-    case KD_HANDLE_COPY:
-        return a[1] ? handle_pass_rights(p, (int)a[0], p, -1, (uint32_t)a[1]) : -EINVAL;
-    default: return -ENOSYS;
-    }
+    return a[1] ? handle_pass_rights(p, (int)a[0], p, -1, (uint32_t)a[1]) : -EINVAL;
 }
 
 void handle_check(struct process *p)

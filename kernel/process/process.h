@@ -136,12 +136,5 @@ extern const struct process_seam process_seam;
 
 /* syscall.c: calls that got -ENOSYS because nobody knows their number. */
 extern uint64_t syscall_unknown_count;
-/* syscall.c dispatches numbers 1000.. to this table's owners: */
-long handle_call(unsigned number, const uint64_t a[6]);   /* 1000..1009  handle.c  */
-long process_call(unsigned number, const uint64_t a[6]);  /* 1010..1019  process.c */
-long port_syscall(unsigned number, const uint64_t a[6]);  /* 1020..1039  port.c, call.c */
-long object_syscall(unsigned number, const uint64_t a[6]);/* 1040..1059  object.c  */
-long txn_syscall(unsigned number, const uint64_t a[6]);   /* 1060..1099  view.c, commit.c */
-long block_syscall(unsigned number, const uint64_t a[6]); /* 1100..1109  block_call.c */
 
 #endif

@@ -70,7 +70,7 @@ static struct attachment *attachment_remove(struct process *p, const struct obje
     return a;
 }
 
-long space_detach(struct process *p, struct object *o)
+static long space_detach(struct process *p, struct object *o)
 {
     struct attachment *a = attachment_remove(p, o);
     if (!a)
@@ -162,7 +162,7 @@ static bool consents(struct process *client)
            object_manager_of(me, client);
 }
 
-long space_attach(struct process *p, struct object *o, uint32_t rights)
+static long space_attach(struct process *p, struct object *o, uint32_t rights)
 {
     if (!consents(p))
         return -EPERM;
@@ -257,4 +257,22 @@ bool object_manager_of(struct process *manager, struct process *client)
               client->attachments[i]->object->owner == manager;
     lock_release(&client->attach_lock);
     return is;
+}
+
+OBJECT_CALL(kd_space_attach, 1)
+{
+    struct process *p = process_find((int)a[0]);
+    long result = p ? space_attach(p, o, (uint32_t)a[2]) : -ESRCH;
+    if (p)
+        process_put(p);
+    return result;
+}
+
+OBJECT_CALL(kd_space_detach, 1)
+{
+    struct process *p = process_find((int)a[0]);
+    long result = p ? space_detach(p, o) : -ESRCH;
+    if (p)
+        process_put(p);
+    return result;
 }

@@ -122,7 +122,7 @@ static int begin_tell(vaddr_t at, const struct kd_begin *b, bool snapshot)
     return snapshot ? user_words_out(at + offsetof(struct kd_begin, csn), &b->csn, 1) : 0;
 }
 
-long txn_begin(const uint64_t a[6])
+long kd_txn_begin(const uint64_t a[6])
 {
     struct view *v = thread_this()->view;
     vaddr_t at = a[0];
@@ -152,8 +152,9 @@ long txn_begin(const uint64_t a[6])
 
 /* A handle for the commit point that the running snapshot sees: others may begin there, too, until it
  * is closed. */
-static long snapshot_share(void)
+long kd_snapshot_share(const uint64_t a[6])
 {
+    (void)a;
     struct view *v = thread_this()->view;
     if (!v || v->state != VIEW_ACTIVE || v->mode != KD_SNAPSHOT)
         return -ENOENT;
@@ -169,8 +170,9 @@ static long snapshot_share(void)
     return e;
 }
 
-static long txn_abort(int reason)
+long kd_txn_abort(const uint64_t a[6])
 {
+    int reason = (int)a[0];
     struct view *v = thread_this()->view;
     if (!v || v->state != VIEW_ACTIVE)
         return -ENOENT;
@@ -178,10 +180,15 @@ static long txn_abort(int reason)
     return 0;
 }
 
+long kd_txn_lock(const uint64_t a[6]) { return txn_lock(a[0], (unsigned)a[1]); }
+
 enum { PREFETCH_BYTES_MAX = 4 << 20 };
 
-static long txn_hint(vaddr_t at, uint64_t bytes, unsigned hint)
+long kd_txn_hint(const uint64_t a[6])
 {
+    vaddr_t at = a[0];
+    uint64_t bytes = a[1];
+    unsigned hint = (unsigned)a[2];
     struct view *v = thread_this()->view;
     if (!v || v->state != VIEW_ACTIVE)
         return -ENOENT;
@@ -189,8 +196,8 @@ static long txn_hint(vaddr_t at, uint64_t bytes, unsigned hint)
         bytes = MIN(bytes, PREFETCH_BYTES_MAX); /* a hint must not fill the memory */
     if (bytes == 0 || !user_range_ok(at, bytes) || (hint != KD_HINT_WRITE && hint != KD_HINT_PREFETCH))
         return -EINVAL;
-    for (vaddr_t a = page_down(at); a < at + bytes; a += PAGE_BYTES) {
-        int e = view_touch(v, a, hint == KD_HINT_WRITE);
+    for (vaddr_t page = page_down(at); page < at + bytes; page += PAGE_BYTES) {
+        int e = view_touch(v, page, hint == KD_HINT_WRITE);
         if (e)
             return e;
         thread_breathe();
@@ -200,23 +207,11 @@ static long txn_hint(vaddr_t at, uint64_t bytes, unsigned hint)
     return 0;
 }
 
-static long txn_changes(vaddr_t from, vaddr_t to)
+long kd_txn_changes(const uint64_t a[6])
 {
     struct view *v = thread_this()->view;
     struct kd_changes changes;
-    if (!v || v->state != VIEW_ACTIVE || !encode_changes(v, from, &changes))
+    if (!v || v->state != VIEW_ACTIVE || !encode_changes(v, a[0], &changes))
         return -ENOENT;
-    return copy_to_user(to, &changes, sizeof changes) ? -EFAULT : 0;
-}
-
-long begin_call(unsigned number, const uint64_t a[6])
-{
-    switch (number) {
-    case KD_TXN_ABORT: return txn_abort((int)a[0]);
-    case KD_TXN_HINT: return txn_hint(a[0], a[1], (unsigned)a[2]);
-    case KD_TXN_LOCK: return txn_lock(a[0], (unsigned)a[1]);
-    case KD_SNAPSHOT_SHARE: return snapshot_share();
-    case KD_TXN_CHANGES: return txn_changes(a[0], a[1]);
-    default: return -ENOSYS;
-    }
+    return copy_to_user(a[1], &changes, sizeof changes) ? -EFAULT : 0;
 }

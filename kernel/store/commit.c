@@ -152,7 +152,7 @@ static int commit_tell(vaddr_t at, struct kd_commit *k)
 
 static __attribute__((noinline)) long commit_written(struct view *v, vaddr_t at, struct kd_commit k);
 
-long txn_commit(const uint64_t a[6])
+long kd_txn_commit(const uint64_t a[6])
 {
     struct view *v = thread_this()->view;
     struct kd_commit k;
@@ -284,10 +284,10 @@ int commits_hold(struct port *p)
     return 0;
 }
 
-static long txn_diff(vaddr_t at)
+long kd_txn_diff(const uint64_t a[6])
 {
     struct kd_diff d;
-    if (copy_from_user(&d, at, sizeof d))
+    if (copy_from_user(&d, a[0], sizeof d))
         return -EFAULT;
     int e = vm_own((vaddr_t)d.buffer, d.buffer_bytes); /* the owner cannot go while it is claimed */
     if (e)
@@ -299,7 +299,7 @@ static long txn_diff(vaddr_t at)
     __atomic_fetch_add(&v->process->stats.log_bytes, e ? 0 : d.buffer_bytes, __ATOMIC_RELAXED);
     view_claim_end(v);
     TRACE_RARE(DIFF, d.view, d.pages, d.buffer_bytes);
-    return e ? e : copy_to_user(at, &d, sizeof d);
+    return e ? e : copy_to_user(a[0], &d, sizeof d);
 }
 
 /* What snapshots map of the page is an old version from now on. They may keep it to their end; the next
@@ -432,12 +432,13 @@ static void publish_release(struct copy *c)
 }
 
 /* All of the list becomes visible in one step: `published` moves once. Allocates nothing. */
-static long txn_publish(vaddr_t at, uint64_t count_views)
+long kd_txn_publish(const uint64_t a[6])
 {
+    uint64_t count_views = a[1];
     struct kd_publish list[KD_VIEW_MAX];
     if (count_views == 0 || count_views > KD_VIEW_MAX)
         return -EINVAL;
-    if (copy_from_user(list, at, count_views * sizeof list[0]))
+    if (copy_from_user(list, a[0], count_views * sizeof list[0]))
         return -EFAULT;
     csn_t newest = 0;
     for (uint64_t i = 0; i < count_views; i++) {
@@ -471,11 +472,12 @@ static long txn_publish(vaddr_t at, uint64_t count_views)
     return 0;
 }
 
-static long txn_refuse(uint64_t id, uint64_t token, int error)
+long kd_txn_refuse(const uint64_t a[6])
 {
+    int error = (int)a[2];
     if (error <= 0 || error >= 4096)
         return -EINVAL;
-    struct view *v = view_claim(id, token, ASKED_COMMIT | ASKED_SPILL | ASKED_UNSPILL);
+    struct view *v = view_claim(a[0], a[1], ASKED_COMMIT | ASKED_SPILL | ASKED_UNSPILL);
     if (!v)
         return -ESRCH;
     view_answer(v, error);
@@ -497,8 +499,10 @@ static struct process *view_client(struct view *v)
     return NULL;
 }
 
-static long view_abort_call(uint64_t id, int reason)
+long kd_view_abort(const uint64_t a[6])
 {
+    uint64_t id = a[0];
+    int reason = (int)a[1];
     if (id >= KD_VIEW_MAX || reason <= 0 || reason >= 4096)
         return -EINVAL;
     struct view *v = &views[id];
@@ -518,10 +522,11 @@ static long view_abort_call(uint64_t id, int reason)
     return result;
 }
 
-static long view_wait(uint64_t id, vaddr_t mask_at)
+long kd_view_wait(const uint64_t a[6])
 {
+    uint64_t id = a[0];
     struct vmask m;
-    if (id >= KD_VIEW_MAX || copy_from_user(&m, mask_at, sizeof m))
+    if (id >= KD_VIEW_MAX || copy_from_user(&m, a[1], sizeof m))
         return id >= KD_VIEW_MAX ? -EINVAL : -EFAULT;
     struct view *v = &views[id];
     struct process *p = view_client(v);
@@ -537,7 +542,7 @@ static long view_wait(uint64_t id, vaddr_t mask_at)
     return result;
 }
 
-static long view_list(vaddr_t at, uint64_t max)
+long kd_view_list(const uint64_t a[6])
 {
     long n = 0;
     for (int i = 0; i < KD_VIEW_MAX; i++) {
@@ -556,36 +561,20 @@ static long view_list(vaddr_t at, uint64_t max)
         lock_release(&v->lock);
         if (info.state == VIEW_FREE)
             continue;
-        if ((uint64_t)n < max && copy_to_user(at + (uint64_t)n * sizeof info, &info, sizeof info))
+        if ((uint64_t)n < a[1] && copy_to_user(a[0] + (uint64_t)n * sizeof info, &info, sizeof info))
             return -EFAULT;
         n++;
     }
     return n;
 }
 
-static long credit_grant_call(int handle, uint64_t n)
+long kd_credit_grant(const uint64_t a[6])
 {
     int error;
-    struct port *p = handle_get(handle, HANDLE_PORT, KD_RIGHT_MANAGE, &error);
+    struct port *p = handle_get((int)a[0], HANDLE_PORT, KD_RIGHT_MANAGE, &error);
     if (!p)
         return error;
-    long result = credit_grant(p, n);
+    long result = credit_grant(p, a[1]);
     port_put(p);
     return result;
-}
-
-long commit_call(unsigned number, const uint64_t a[6])
-{
-    switch (number) {
-    case KD_TXN_DIFF: return txn_diff(a[0]);
-    case KD_TXN_PUBLISH: return txn_publish(a[0], a[1]);
-    case KD_TXN_REFUSE: return txn_refuse(a[0], a[1], (int)a[2]);
-    case KD_VIEW_LIST: return view_list(a[0], a[1]);
-    case KD_VIEW_ABORT: return view_abort_call(a[0], (int)a[1]);
-    case KD_VIEW_WAIT: return view_wait(a[0], a[1]);
-    case KD_CREDIT_GRANT: return credit_grant_call((int)a[0], a[1]);
-    case KD_TXN_SPILLED:
-    case KD_TXN_UNSPILL: return spill_call(number, a);
-    default: return -ENOSYS;
-    }
 }

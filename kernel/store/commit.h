@@ -16,7 +16,6 @@ void view_answer(struct view *v, int answer);
  * killed, and they go on already. */
 must_check int commits_hold(struct port *p);
 void commits_go_on(struct port *p);
-long commit_call(unsigned number, const uint64_t a[6]);
 
 /* encode.c: what the view's copies changed, by their objects' encoders. */
 /* Fills the buffer from d->cursor on. The view is claimed. 0, -EINVAL, -EFAULT, -ERANGE. */

@@ -373,12 +373,12 @@ static void evict_main(void *arg)
     }
 }
 
-/* KD_CLEAN_LIST: the calling manager's laundry, oldest first; what was told goes behind the rest. */
-long evict_laundry(vaddr_t out, uint64_t max)
+/* The calling manager's laundry, oldest first; what was told goes behind the rest. */
+long kd_clean_list(const uint64_t a[6])
 {
     enum { AT_ONCE = 64 };
     const struct process *me = process_this();
-    uint64_t told = 0, looks = in_place[LAUNDRY];
+    uint64_t told = 0, max = a[1], looks = in_place[LAUNDRY];
     while (told < max && looks) {
         struct kd_page_name names[AT_ONCE];
         uint64_t n = 0, want = MIN(max - told, AT_ONCE);
@@ -393,7 +393,7 @@ long evict_laundry(vaddr_t out, uint64_t max)
         }
         bool empty = list_empty(&places[LAUNDRY]);
         lock_release(&evict_lock);
-        if (n && copy_to_user(out + told * sizeof names[0], names, n * sizeof names[0]))
+        if (n && copy_to_user(a[0] + told * sizeof names[0], names, n * sizeof names[0]))
             return -EFAULT;
         told += n;
         if (empty)

@@ -19,6 +19,5 @@ int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags);
 void group_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *ptes);
 /* A page that is not resident: how many to ask for from it on; 0: this one, and no neighbours. */
 unsigned group_request(struct view *v, struct leaf *l, unsigned slot, bool write);
-long container_policy(vaddr_t at, unsigned policy, uint64_t value);
 
 #endif

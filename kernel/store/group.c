@@ -131,11 +131,12 @@ unsigned group_request(struct view *v, struct leaf *l, unsigned slot, bool write
     return count;
 }
 
-/* KD_CONTAINER_POLICY. */
-long container_policy(vaddr_t at, unsigned policy, uint64_t value)
+long kd_container_policy(const uint64_t a[6])
 {
+    unsigned policy = (unsigned)a[1];
+    uint64_t value = a[2];
     uint32_t rights;
-    struct object *o = object_at(process_this(), at, &rights);
+    struct object *o = object_at(process_this(), a[0], &rights);
     if (!o)
         return -ENOENT;
     long result = -EINVAL;

@@ -267,17 +267,17 @@ static vaddr_t base_choose(uint64_t pages)
     return base;
 }
 
-static long object_create(vaddr_t at)
+long kd_object_create(const uint64_t a[6])
 {
     struct kd_object_create c;
     int e;
-    if (copy_from_user(&c, at, sizeof c))
+    if (copy_from_user(&c, a[0], sizeof c))
         return -EFAULT;
     if (!object_create_ok(&c))
         return -EINVAL;
     if (!c.base) {
         c.base = base_choose(c.pages);
-        if (copy_to_user(at, &c, sizeof c))
+        if (copy_to_user(a[0], &c, sizeof c))
             return -EFAULT;
     }
     struct port *port = handle_get(c.port, HANDLE_PORT, KD_RIGHT_RECEIVE, &e);
@@ -384,58 +384,41 @@ void objects_end(const struct process *owner, const struct port *p)
     }
 }
 
-static long space_call(unsigned number, struct object *o, int pid, uint32_t rights)
+long call_with_object(object_call *fn, int handle, const uint64_t a[6])
 {
-    struct process *p = process_find(pid);
-    if (!p)
-        return -ESRCH;
-    long e = number == KD_SPACE_ATTACH ? space_attach(p, o, rights) : space_detach(p, o);
-    process_put(p);
-    return e;
+    int error;
+    struct object *o = handle_get(handle, HANDLE_OBJECT, KD_RIGHT_MANAGE, &error);
+    if (!o)
+        return error;
+    long result = fn(o, a);
+    object_put(o);
+    return result;
+}
+
+OBJECT_CALL(kd_object_destroy, 0)
+{
+    int e = a[1] > 1 ? -EINVAL : object_destroy(o, a[1]);
+    return e ? e : handle_close(process_this(), (int)a[0]);
+}
+
+OBJECT_CALL(kd_object_revoke, 0)
+{
+    (void)a;
+    object_revoke(o);
+    return 0;
 }
 
 /* Transactions that stored without declaring are not to lose it: they end first. */
-static long object_encoder(struct object *o, uint64_t encoder)
+OBJECT_CALL(kd_object_encoder, 0)
 {
     uint32_t before = o->encoder;
     struct use use = {0};
-    if (encoder > KD_ENCODER_ADAPTIVE)
+    if (a[1] > KD_ENCODER_ADAPTIVE)
         return -EINVAL;
-    o->encoder = (uint32_t)encoder;
-    if (encoder == KD_ENCODER_RANGES && before != KD_ENCODER_RANGES)
+    o->encoder = (uint32_t)a[1];
+    if (o->encoder == KD_ENCODER_RANGES && before != KD_ENCODER_RANGES)
         leaves_for(o, leaf_use, &use);
     if (use.writers)
         o->encoder = before;
     return use.writers ? -EBUSY : 0;
-}
-
-long object_syscall(unsigned number, const uint64_t a[6])
-{
-    int error;
-    if (number == KD_OBJECT_CREATE)
-        return object_create(a[0]);
-    if (number == KD_OBJECT_SUPPLY)
-        return object_supply(a[0]);
-    if (number == KD_CLEAN_LIST)
-        return evict_laundry(a[0], a[1]);
-    bool space = number == KD_SPACE_ATTACH || number == KD_SPACE_DETACH;
-    struct object *o = handle_get((int)a[space ? 1 : 0], HANDLE_OBJECT, KD_RIGHT_MANAGE, &error);
-    if (!o)
-        return error;
-    long result;
-    if (space)
-        result = space_call(number, o, (int)a[0], (uint32_t)a[2]);
-    else if (number == KD_OBJECT_REVOKE) {
-        object_revoke(o);
-        result = 0;
-    } else if (number == KD_OBJECT_DESTROY) {
-        result = a[1] > 1 ? -EINVAL : object_destroy(o, a[1]);
-        if (!result)
-            result = handle_close(process_this(), (int)a[0]);
-    } else if (number == KD_OBJECT_ENCODER)
-        result = object_encoder(o, a[1]);
-    else
-        result = pages_call(number, o, a);
-    object_put(o);
-    return result;
 }

@@ -228,7 +228,6 @@ void evict_add(struct leaf *l, unsigned slot);
 void evict_remove(struct frame *f);
 void evict_cleaned(struct frame *f);            /* its page is not dirty any more */
 void evict_look_again(void);                    /* a manager cleans nothing any more: a port is closed */
-long evict_laundry(vaddr_t out, uint64_t max);  /* KD_CLEAN_LIST */
 void evict_wake(void);
 extern bool evict_short; /* when somebody looked last, fewer frames than the low mark were free */
 /* A frame for the contents of a page (not zeroed); waits for eviction and cleaning. NULL: there is

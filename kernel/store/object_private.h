@@ -17,6 +17,15 @@ static inline uint64_t object_table_frames(const struct object *o)
     return o->table_count * sizeof *o->tables / PAGE_BYTES;
 }
 
+/* OBJECT_CALL(kd_object_pin, 0) { ... }: a call whose argument 0 is a handle of a manager's object; its body
+ * gets the object, too, whose reference is dropped behind it. -EBADF, -EACCES: there is none. */
+typedef long object_call(struct object *o, const uint64_t a[6]);
+long call_with_object(object_call *fn, int handle, const uint64_t a[6]);
+#define OBJECT_CALL(name, argument)                                                               \
+    static object_call name##_of;                                                                 \
+    long name(const uint64_t a[6]) { return call_with_object(name##_of, (int)a[argument], a); }   \
+    static long name##_of(struct object *o, const uint64_t a[6])
+
 /* ---- sweep.c: taking rights by force ---- */
 struct unmap {
     struct process *only;    /* views of this process; NULL: all */
@@ -36,11 +45,5 @@ void object_die(struct object *o, int reason);
 /* The page's waiters learn that it came, or the manager's error. Leaf locked. */
 void waits_end(struct leaf *l, unsigned slot, int error);
 void asks_look_again(const struct object *o); /* it is dead: nobody will answer (KD_OBJECT_ASK) */
-long object_supply(vaddr_t at);
-long pages_call(unsigned number, struct object *o, const uint64_t a[6]);
-
-/* ---- attach.c ---- */
-long space_attach(struct process *p, struct object *o, uint32_t rights);
-long space_detach(struct process *p, struct object *o);
 
 #endif

@@ -228,11 +228,11 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
 
 enum { SUPPLY_AT_ONCE = 256 }; /* pages; then others have their turn */
 
-long object_supply(vaddr_t at)
+long kd_object_supply(const uint64_t a[6])
 {
     struct kd_supply s;
     int e;
-    if (copy_from_user(&s, at, sizeof s))
+    if (copy_from_user(&s, a[0], sizeof s))
         return -EFAULT;
     struct object *o = handle_get(s.object, HANDLE_OBJECT, KD_RIGHT_MANAGE, &e);
     if (!o)
@@ -347,19 +347,6 @@ static void page_advise(struct leaf *l, unsigned slot, void *arg)
     advice->count += evict_advise(l, slot, advice->needed);
 }
 
-static long object_advise(struct object *o, uint64_t page, uint64_t n, uint64_t which)
-{
-    static const uint8_t groups[] = {[KD_ADVISE_SEQUENTIAL] = LEAF_PAGES, [KD_ADVISE_RANDOM] = 1};
-    struct advice advice = {.needed = which == KD_ADVISE_WILL_NEED};
-    if (which > KD_ADVISE_DONT_NEED)
-        return -EINVAL;
-    if (which < KD_ADVISE_WILL_NEED)
-        __atomic_store_n(&o->group_fixed, groups[which], __ATOMIC_RELAXED);
-    else
-        pages_for(o, page, n, page_advise, &advice);
-    return advice.count;
-}
-
 struct info { uint8_t bits[256]; uint64_t first; };
 static void page_info(struct leaf *l, unsigned slot, void *arg)
 {
@@ -372,18 +359,6 @@ static void page_info(struct leaf *l, unsigned slot, void *arg)
     if (p->flags & PAGE_AWAY)
         bits |= KD_PAGE_AWAY;
     info->bits[l->first + slot - info->first] = bits;
-}
-
-static long object_info(struct object *o, uint64_t page, uint64_t n, vaddr_t out)
-{
-    for (uint64_t done = 0; done < n; done += sizeof(((struct info *)0)->bits)) {
-        struct info info = {.first = page + done};
-        uint64_t part = MIN(n - done, sizeof info.bits);
-        pages_for(o, page + done, part, page_info, &info);
-        if (copy_to_user(out + done, info.bits, part))
-            return -EFAULT;
-    }
-    return 0;
 }
 
 /* ---- page I/O (block_call.c) ---- */
@@ -464,9 +439,22 @@ static bool view_asks(const struct view *v, const struct object *o)
     return v->last_object == o && v->ask_answer == ANSWER_NONE; /* it stays while that is so */
 }
 
-/* Only for the question with this number: the view may ask another one by now. */
-static long lock_answer(const struct object *o, uint64_t token, uint64_t view, int64_t answer)
+
+void asks_look_again(const struct object *o)
 {
+    for (unsigned i = 0; i < KD_VIEW_MAX && !BUG(ASK_DEAD); i++) {
+        lock_acquire(&views[i].lock);
+        if (view_asks(&views[i], o))
+            thread_wake(views[i].owner);
+        lock_release(&views[i].lock);
+    }
+}
+
+/* Only for the question with this number: the view may ask another one by now. */
+OBJECT_CALL(kd_lock_answer, 0)
+{
+    uint64_t token = a[1], view = a[2];
+    int64_t answer = (int64_t)a[3];
     if (view >= KD_VIEW_MAX || answer > 0 || answer < -4095)
         return -EINVAL;
     struct view *v = &views[view];
@@ -480,51 +468,74 @@ static long lock_answer(const struct object *o, uint64_t token, uint64_t view, i
     return asks ? 0 : -ESRCH;
 }
 
-void asks_look_again(const struct object *o)
+/* Pages [page, page + n) of o; at least one. */
+static bool range_ok(const struct object *o, uint64_t page, uint64_t n)
 {
-    for (unsigned i = 0; i < KD_VIEW_MAX && !BUG(ASK_DEAD); i++) {
-        lock_acquire(&views[i].lock);
-        if (view_asks(&views[i], o))
-            thread_wake(views[i].owner);
-        lock_release(&views[i].lock);
-    }
+    return n > 0 && page < o->pages && n <= o->pages - page;
 }
 
-long pages_call(unsigned number, struct object *o, const uint64_t a[6])
+OBJECT_CALL(kd_object_fail, 0)
 {
-    uint64_t page = a[1], n = a[2];
-    if (number == KD_OBJECT_CLEANED)
-        n = 1;
-    if (number == KD_LOCK_ANSWER)
-        return lock_answer(o, a[1], a[2], (int64_t)a[3]);
-    if (n == 0 || page >= o->pages || n > o->pages - page)
+    int error = (int)a[3];
+    if (!range_ok(o, a[1], a[2]) || error <= 0 || error >= 4096)
         return -EINVAL;
-    int word = (int)a[3];
-    switch (number) {
-    case KD_OBJECT_FAIL:
-        if (word <= 0 || word >= 4096)
-            return -EINVAL;
-        pages_for(o, page, n, page_fail, &word);
-        return 0;
-    case KD_OBJECT_RECALL: {
-        struct unmap u = {.reason = 0};
-        pages_for(o, page, n, page_recall, &u);
-        return (long)u.in_use;
+    pages_for(o, a[1], a[2], page_fail, &error);
+    return 0;
+}
+
+OBJECT_CALL(kd_object_recall, 0)
+{
+    struct unmap u = {.reason = 0};
+    if (!range_ok(o, a[1], a[2]))
+        return -EINVAL;
+    pages_for(o, a[1], a[2], page_recall, &u);
+    return (long)u.in_use;
+}
+
+OBJECT_CALL(kd_object_info, 0)
+{
+    if (!range_ok(o, a[1], a[2]))
+        return -EINVAL;
+    for (uint64_t done = 0; done < a[2]; done += sizeof(((struct info *)0)->bits)) {
+        struct info info = {.first = a[1] + done};
+        uint64_t part = MIN(a[2] - done, sizeof info.bits);
+        pages_for(o, a[1] + done, part, page_info, &info);
+        if (copy_to_user(a[3] + done, info.bits, part))
+            return -EFAULT;
     }
-    case KD_OBJECT_INFO: return object_info(o, page, n, a[3]);
-    case KD_OBJECT_CLEANED: {
-        csn_t csn = a[2];
-        pages_for(o, page, 1, page_cleaned, &csn);
-        if (csn == KD_CSN_ANY)
-            evict_wake();
-        return csn == KD_CSN_ANY ? 0 : -ESTALE;
-    }
-    case KD_OBJECT_ADVISE: return object_advise(o, page, n, a[3]);
-    case KD_OBJECT_PIN: {
-        struct pinning pinning = {.on = word};
-        pages_for(o, page, n, page_pin, &pinning);
-        return pinning.result;
-    }
-    default: return -ENOSYS;
-    }
+    return 0;
+}
+
+OBJECT_CALL(kd_object_cleaned, 0)
+{
+    csn_t csn = a[2];
+    if (!range_ok(o, a[1], 1))
+        return -EINVAL;
+    pages_for(o, a[1], 1, page_cleaned, &csn);
+    if (csn != KD_CSN_ANY)
+        return -ESTALE;
+    evict_wake();
+    return 0;
+}
+
+OBJECT_CALL(kd_object_advise, 0)
+{
+    static const uint8_t groups[] = {[KD_ADVISE_SEQUENTIAL] = LEAF_PAGES, [KD_ADVISE_RANDOM] = 1};
+    struct advice advice = {.needed = a[3] == KD_ADVISE_WILL_NEED};
+    if (!range_ok(o, a[1], a[2]) || a[3] > KD_ADVISE_DONT_NEED)
+        return -EINVAL;
+    if (a[3] < KD_ADVISE_WILL_NEED)
+        __atomic_store_n(&o->group_fixed, groups[a[3]], __ATOMIC_RELAXED);
+    else
+        pages_for(o, a[1], a[2], page_advise, &advice);
+    return advice.count;
+}
+
+OBJECT_CALL(kd_object_pin, 0)
+{
+    struct pinning pinning = {.on = (int)a[3]};
+    if (!range_ok(o, a[1], a[2]))
+        return -EINVAL;
+    pages_for(o, a[1], a[2], page_pin, &pinning);
+    return pinning.result;
 }

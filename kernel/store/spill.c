@@ -160,13 +160,13 @@ static uint64_t copies_spill(struct view *v, uint64_t n)
     return spilled;
 }
 
-static long txn_spilled(uint64_t id, uint64_t token, uint64_t n, bool done)
+long kd_txn_spilled(const uint64_t a[6])
 {
-    struct view *v = view_claim(id, token, ASKED_COMMIT | ASKED_SPILL);
+    struct view *v = view_claim(a[0], a[1], ASKED_COMMIT | ASKED_SPILL);
     if (!v)
         return -ESRCH;
-    uint64_t spilled = copies_spill(v, n);
-    if (done && v->asked == ITEM_SPILL)
+    uint64_t spilled = copies_spill(v, a[2]);
+    if (a[3] && v->asked == ITEM_SPILL)
         view_answer(v, 0);
     else
         view_claim_end(v);
@@ -189,12 +189,13 @@ static void copy_unspill(struct view *v, struct copy *c)
     pte_exchange(view_pte(v, c->at), pte_make(frame_paddr(f), PTE_PRIVATE));
 }
 
-static long txn_unspill(uint64_t id, uint64_t token, vaddr_t bytes)
+long kd_txn_unspill(const uint64_t a[6])
 {
+    vaddr_t bytes = a[2];
     int own = vm_own(bytes, PAGE_BYTES);
     if (own)
         return own;
-    struct view *v = view_claim(id, token, ASKED_UNSPILL);
+    struct view *v = view_claim(a[0], a[1], ASKED_UNSPILL);
     if (!v)
         return -ESRCH;
     /* what is in hand stays there: the owner sleeps in ask() */
@@ -210,10 +211,4 @@ static long txn_unspill(uint64_t id, uint64_t token, vaddr_t bytes)
     lock_release(&v->lock);
     view_answer(v, 0);
     return 0;
-}
-
-long spill_call(unsigned number, const uint64_t a[6])
-{
-    return number == KD_TXN_SPILLED ? txn_spilled(a[0], a[1], a[2], a[3])
-                                    : txn_unspill(a[0], a[1], a[2]);
 }

@@ -13,6 +13,5 @@ must_check int spill_bring(struct view *v, struct object *o, vaddr_t page); /* h
 /* The copies that were told with KD_DIFF_SPILL and are not in the log count as not told. For the owner
  * thread, or a manager that has claimed the view. */
 void spill_forget_told(struct view *v);
-long spill_call(unsigned number, const uint64_t a[6]);
 
 #endif

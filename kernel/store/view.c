@@ -143,8 +143,9 @@ struct view *view_plain(struct process *p)
     return v;
 }
 
-static long view_create(void)
+long kd_view_create(const uint64_t a[6])
 {
+    (void)a;
     struct process *p = process_this();
     struct view *v = view_take(p, VIEW_IDLE);
     if (!v)
@@ -267,8 +268,9 @@ void view_process_gone(struct process *p)
     p->plain = NULL;
 }
 
-static long view_enter(int handle)
+long kd_view_enter(const uint64_t a[6])
 {
+    int handle = (int)a[0];
     struct thread *t = thread_this();
     struct view *v = NULL;
     int error;
@@ -537,16 +539,16 @@ void view_return_to_user(struct trap_frame *f)
     trap_redirect(f, entry, stack, (uint64_t)reason);
 }
 
-static long container_info(vaddr_t at, vaddr_t out)
+long kd_container_info(const uint64_t a[6])
 {
     uint32_t rights;
-    struct object *o = object_at(process_this(), at, &rights);
+    struct object *o = object_at(process_this(), a[0], &rights);
     if (!o)
         return -ENOENT;
     struct kd_space_info info = {o->base, o->pages, o->cookie, rights, o->flags, {0}};
     memcpy(info.name, o->name, sizeof info.name);
     object_put(o);
-    return copy_to_user(out, &info, sizeof info);
+    return copy_to_user(a[1], &info, sizeof info);
 }
 
 /* C8 where C2 found nothing: no copies, so no manager knows of it. A doom that comes now is too late:
@@ -562,27 +564,9 @@ void view_end_unwritten(struct view *v)
     view_idle(v, false);
 }
 
-static long stats_call(vaddr_t to)
+long kd_view_stats(const uint64_t a[6])
 {
     struct kd_view_stats stats;
     process_stats(process_this(), &stats);
-    return copy_to_user(to, &stats, sizeof stats);
-}
-
-long txn_syscall(unsigned number, const uint64_t a[6])
-{
-    switch (number) {
-    case KD_VIEW_CREATE: return view_create();
-    case KD_VIEW_ENTER: return view_enter((int)a[0]);
-    case KD_TXN_ABORT:
-    case KD_TXN_HINT:
-    case KD_TXN_LOCK:
-    case KD_TXN_CHANGES:
-    case KD_SNAPSHOT_SHARE: return begin_call(number, a);
-    case KD_VIEW_STATS:
-        return stats_call(a[0]);
-    case KD_CONTAINER_INFO: return container_info(a[0], a[1]);
-    case KD_CONTAINER_POLICY: return container_policy(a[0], (unsigned)a[1], a[2]);
-    default: return commit_call(number, a);
-    }
+    return copy_to_user(a[0], &stats, sizeof stats);
 }

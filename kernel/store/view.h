@@ -141,8 +141,6 @@ void view_return_to_user(struct trap_frame *f);
 void view_return_hands(struct view *v);
 void view_batch_drop(struct view *v);
 void view_end_unwritten(struct view *v);      /* the commit of a transaction that wrote nothing */
-trap_call txn_begin, txn_commit;              /* begin.c, commit.c: system calls of their own */
 void view_forget_object(struct view *v);        /* what it looked up last */
-long begin_call(unsigned number, const uint64_t a[6]);
 
 #endif

@@ -55,11 +55,11 @@ port=$((10000 + $$ % 20000))
 for run in 1 2; do
     scripts/run --replay "$rr" --gdb $port >/dev/null 2>&1 &
     timeout 200 gdb -nx -batch -ex 'set tcp connect-timeout 60' -ex "file $rr/kernel.elf" \
-        -ex 'source scripts/gdb/katydid.py' -ex "target remote 127.0.0.1:$port" -ex 'break txn_commit' -ex continue \
+        -ex 'source scripts/gdb/katydid.py' -ex "target remote 127.0.0.1:$port" -ex 'break kd_txn_commit' -ex continue \
         -ex 'kd-process' -ex 'kd-page 0x200000000000' -ex 'p $rsp' -ex kill >"$TEST_TMP/gdb$run" 2>&1
     wait $!
 done
-ok "replay: gdb stops in a commit" grep -q 'Breakpoint 1, txn_commit' "$TEST_TMP/gdb1"
+ok "replay: gdb stops in a commit" grep -q 'Breakpoint 1, kd_txn_commit' "$TEST_TMP/gdb1"
 ok "replay: gdb shows the page that is being written" grep -q '^  writer: view .*active' "$TEST_TMP/gdb1"
 ok "replay: gdb sees the same each time" cmp "$TEST_TMP/gdb1" "$TEST_TMP/gdb2"
 

@@ -18,104 +18,169 @@
 #define KD_VIEW_MAX   128
 #define KD_NAME_MAX   64                 /* bytes of a name with its NUL */
 
+/* Katydid's own calls: X(number, call, the kernel's function). The kernel's table, the names in traces and
+ * the list of what tests must try are all made of this one. */
+#define KD_CALLS(X) \
+    /* ---- handles (process/handle.c): small numbers >= 0, each valid in its process only ---- */ \
+    /* (handle). The last one that may receive from a port: the port dies */ \
+    X(1000, KD_HANDLE_CLOSE, kd_handle_close) \
+    /* (handle, rights): a copy with fewer rights */ \
+    X(1001, KD_HANDLE_COPY, kd_handle_copy) \
+    /* (object): every client's access ends; its epoch rises */ \
+    X(1002, KD_OBJECT_REVOKE, kd_object_revoke) \
+    /* ---- processes, the system (linux/process_call.c, look/) ---- */ \
+    /* (struct kd_process_create *): handle of the new process */ \
+    X(1010, KD_PROCESS_CREATE, kd_process_create) \
+    /* (pid or -1, int *status, flags): pid of a child that ended */ \
+    X(1011, KD_PROCESS_WAIT, kd_process_wait) \
+    /* (pid, status); -EPERM unless it is in reach: of the caller's family (what fork made of one
+     * program), below that, or by a handle of the process, or of the system's with
+     * KD_RIGHT_PROCESSES. Never init */ \
+    X(1012, KD_PROCESS_KILL, kd_process_kill) \
+    /* (struct kd_process_info *, count): how many there are */ \
+    X(1013, KD_PROCESS_LIST, kd_process_list) \
+    /* (struct kd_system_info *) */ \
+    X(1014, KD_SYSTEM_INFO, kd_system_info) \
+    /* (status): power off; the status reaches the host. KD_RIGHT_HALT */ \
+    X(1015, KD_HALT, kd_halt) \
+    /* (text, bytes): a line into the kernel's log */ \
+    X(1016, KD_KERNEL_LOG, kd_kernel_log) \
+    /* (buffer, bytes): the kernel's command line, NUL-terminated */ \
+    X(1017, KD_KERNEL_COMMAND_LINE, kd_kernel_command_line) \
+    /* (): kcheck, walks the invariants; 0 or -EIO. KD_RIGHT_LOOK */ \
+    X(1018, KD_CHECK, kd_check) \
+    /* (KD_LOOK_*, pid, buffer, bytes): a text for people; its length. KD_RIGHT_LOOK, but for
+     * processes in reach (KD_PROCESS_KILL) */ \
+    X(1019, KD_LOOK, kd_look) \
+    /* ---- messages (message/port.c, call.c) ---- */ \
+    /* (): handle */ \
+    X(1020, KD_PORT_CREATE, kd_port_create) \
+    /* (port, struct kd_message *): waits for the reply */ \
+    X(1021, KD_PORT_CALL, kd_port_call) \
+    /* (port, struct kd_message *, timeout_ms): -1 waits for ever, 0 polls */ \
+    X(1022, KD_PORT_RECEIVE, kd_port_receive) \
+    /* (token, struct kd_message *) */ \
+    X(1023, KD_PORT_REPLY, kd_port_reply) \
+    /* (token, struct kd_message *reply, port, struct kd_message *next) */ \
+    X(1024, KD_PORT_REPLY_RECEIVE, kd_port_reply_receive) \
+    /* (port, uint64_t bits): bits are or-ed until received; never waits */ \
+    X(1025, KD_PORT_NOTIFY, kd_port_notify) \
+    /* (name, port): publishes a port; gone with the port. KD_RIGHT_NAMES, and for the name of a
+     * disk a handle of that disk */ \
+    X(1026, KD_NAME_SET, kd_name_set) \
+    /* (name): handle with the right to call */ \
+    X(1027, KD_NAME_FIND, kd_name_find) \
+    /* (port, struct kd_message *, timeout_ms): KD_PORT_CALL, or -ETIMEDOUT: a later answer finds
+     * nobody (-ESRCH) */ \
+    X(1028, KD_PORT_CALL_UNTIL, kd_port_call_until) \
+    /* ---- memory objects (store/object.c, page.c); an object is a handle of its manager's ---- */ \
+    /* (struct kd_object_create *): handle */ \
+    X(1040, KD_OBJECT_CREATE, kd_object_create) \
+    /* (object, only if unused: 0 or 1); its handle is closed. 1: -EBUSY while a client has it
+     * attached, a transaction stores to it, or memory holds what its manager could not supply
+     * again: pages that are not home, old versions */ \
+    X(1041, KD_OBJECT_DESTROY, kd_object_destroy) \
+    /* (process id, object, rights): a client may map it from now on; -EPERM unless it is calling
+     * right now, or is a child, or has another one */ \
+    X(1042, KD_SPACE_ATTACH, kd_space_attach) \
+    /* (process id, object) */ \
+    X(1043, KD_SPACE_DETACH, kd_space_detach) \
+    /* (struct kd_supply *) */ \
+    X(1044, KD_OBJECT_SUPPLY, kd_object_supply) \
+    /* (object, page, count, error): what was read is dropped, waiting faults get the error;
+     * EAGAIN: they wait on, the manager tries again */ \
+    X(1045, KD_OBJECT_FAIL, kd_object_fail) \
+    /* (object, page, count, rights): takes rights back from all views */ \
+    X(1046, KD_OBJECT_RECALL, kd_object_recall) \
+    /* (object, page, count, uint8_t *bits): KD_PAGE_* of each page */ \
+    X(1047, KD_OBJECT_INFO, kd_object_info) \
+    /* (object, page, csn): home again; -ESTALE if a newer version exists. KD_CSN_ANY: nobody
+     * wants the page any more, whichever it is */ \
+    X(1048, KD_OBJECT_CLEANED, kd_object_cleaned) \
+    /* (object, token, view, 0 or -errno): answers KD_MSG_LOCK */ \
+    X(1049, KD_LOCK_ANSWER, kd_lock_answer) \
+    /* (object, page, count, on): those that are in memory stay there; how many. -ENOMEM: no more
+     * of them may */ \
+    X(1050, KD_OBJECT_PIN, kd_object_pin) \
+    /* (struct kd_page_name *, count): the caller's dirty pages that are to be cleaned first; how
+     * many */ \
+    X(1051, KD_CLEAN_LIST, kd_clean_list) \
+    /* (object, KD_ENCODER_*): what KD_TXN_DIFF tells of its pages from now on. KD_ENCODER_RANGES:
+     * -EBUSY while a transaction stores to it */ \
+    X(1052, KD_OBJECT_ENCODER, kd_object_encoder) \
+    /* (object, page, count, KD_ADVISE_*): of these pages; to how many in memory it applies. A
+     * manager that knows better brings the others itself */ \
+    X(1053, KD_OBJECT_ADVISE, kd_object_advise) \
+    /* ---- transactions, client's side (store/view.c, begin.c, commit.c) ---- */ \
+    /* (): handle; the calling thread owns it but does not enter it */ \
+    X(1060, KD_VIEW_CREATE, kd_view_create) \
+    /* (view or -1): leave the present view (suspend), enter this one */ \
+    X(1061, KD_VIEW_ENTER, kd_view_enter) \
+    /* (struct kd_begin *) in the view entered; -EFAULT also for one in a container */ \
+    X(1062, KD_TXN_BEGIN, kd_txn_begin) \
+    /* (struct kd_commit *) */ \
+    X(1063, KD_TXN_COMMIT, kd_txn_commit) \
+    /* (reason): returns 0 here, does not go to the entry */ \
+    X(1064, KD_TXN_ABORT, kd_txn_abort) \
+    /* (address, bytes, KD_HINT_*) */ \
+    X(1065, KD_TXN_HINT, kd_txn_hint) \
+    /* (struct kd_view_stats *): sums over the process */ \
+    X(1066, KD_VIEW_STATS, kd_view_stats) \
+    /* (address, struct kd_space_info *): what lies there */ \
+    X(1067, KD_CONTAINER_INFO, kd_container_info) \
+    /* (address, KD_LOCK_*): locks the container there until the end */ \
+    X(1068, KD_TXN_LOCK, kd_txn_lock) \
+    /* (): handle of the running snapshot's commit point; -ESTALE */ \
+    X(1069, KD_SNAPSHOT_SHARE, kd_snapshot_share) \
+    /* (address, KD_POLICY_*, value): of the container there; who may write it */ \
+    X(1070, KD_CONTAINER_POLICY, kd_container_policy) \
+    /* (address, struct kd_changes *): the first page from there on that the running transaction
+     * changed; -ENOENT: none */ \
+    X(1071, KD_TXN_CHANGES, kd_txn_changes) \
+    /* ---- transactions, manager's side (store/commit.c, spill.c) ---- */ \
+    /* (struct kd_diff *): into own memory */ \
+    X(1080, KD_TXN_DIFF, kd_txn_diff) \
+    /* (struct kd_publish *, count): one step for snapshots */ \
+    X(1081, KD_TXN_PUBLISH, kd_txn_publish) \
+    /* (view, token, error) */ \
+    X(1082, KD_TXN_REFUSE, kd_txn_refuse) \
+    /* (struct kd_view_info *, count): how many */ \
+    X(1083, KD_VIEW_LIST, kd_view_list) \
+    /* (view, error) */ \
+    X(1084, KD_VIEW_ABORT, kd_view_abort) \
+    /* (view, const uint64_t mask[2]): waits-for edges of the manager's own, for a view of a
+     * client's, whether it stores or reads */ \
+    X(1085, KD_VIEW_WAIT, kd_view_wait) \
+    /* (port, count): private copies that may be made of its objects; at most KD_CREDITS_CLOSED:
+     * and none of their pages is cleaned any more */ \
+    X(1086, KD_CREDIT_GRANT, kd_credit_grant) \
+    /* (view, token, n, done): the first n copies that KD_TXN_DIFF told with KD_DIFF_SPILL lie in
+     * the log; their frames and credits are gone. done: answers KD_MSG_SPILL. How many there
+     * still were */ \
+    X(1087, KD_TXN_SPILLED, kd_txn_spilled) \
+    /* (view, token, bytes): answers KD_MSG_UNSPILL with the page; own memory */ \
+    X(1088, KD_TXN_UNSPILL, kd_txn_unspill) \
+    /* ---- disks (block_io/block_call.c) ---- */ \
+    /* (name, struct kd_block_info *): exclusive; -ENODEV, -EBUSY. KD_RIGHT_DISKS */ \
+    X(1100, KD_BLOCK_OPEN, kd_block_open) \
+    /* (disk, offset_bytes, buffer, bytes): own memory */ \
+    X(1101, KD_BLOCK_READ, kd_block_read) \
+    /* (disk, offset_bytes, buffer, bytes): complete on return, not durable */ \
+    X(1102, KD_BLOCK_WRITE, kd_block_write) \
+    /* (disk) */ \
+    X(1103, KD_BLOCK_FLUSH, kd_block_flush) \
+    /* (disk, struct kd_page_io *, count): straight into object frames */ \
+    X(1104, KD_BLOCK_READ_PAGES, kd_block_read_pages) \
+    /* (disk, struct kd_page_io *, count): from pinned current versions */ \
+    X(1105, KD_BLOCK_WRITE_PAGES, kd_block_write_pages) \
+    /* ---- traces (look/trace_call.c) ---- */ \
+    /* (enum kd_trace_what, ...): katydid/trace.h */ \
+    X(1110, KD_TRACE, kd_trace)
+
 enum kd_call {
-    /* Handles (kernel/process/handle.c). A handle is a small number >= 0, valid in its process only. */
-    KD_HANDLE_CLOSE = 1000,   /* (handle). The last one that may receive from a port: the port dies */
-    KD_HANDLE_COPY,           /* (handle, rights): a copy with fewer rights */
-    KD_OBJECT_REVOKE,         /* (object): every client's access ends; its epoch rises */
-
-    /* Processes and threads (kernel/process/process.c). */
-    KD_PROCESS_CREATE = 1010, /* (struct kd_process_create *): handle of the new process */
-    KD_PROCESS_WAIT,          /* (pid or -1, int *status, flags): pid of a child that ended */
-    KD_PROCESS_KILL,          /* (pid, status); -EPERM unless it is in reach: of the caller's family (what
-                               * fork made of one program), below that, or by a handle of the process,
-                               * or of the system's with KD_RIGHT_PROCESSES. Never init */
-    KD_PROCESS_LIST,          /* (struct kd_process_info *, count): how many there are */
-    KD_SYSTEM_INFO,           /* (struct kd_system_info *) */
-    KD_HALT,                  /* (status): power off; the status reaches the host. KD_RIGHT_HALT */
-    KD_KERNEL_LOG,            /* (text, bytes): a line into the kernel's log */
-    KD_KERNEL_COMMAND_LINE,   /* (buffer, bytes): the kernel's command line, NUL-terminated */
-    KD_CHECK,                 /* (): kcheck, walks the invariants; 0 or -EIO. KD_RIGHT_LOOK */
-    KD_LOOK,                  /* (KD_LOOK_*, pid, buffer, bytes): a text for people; its length.
-                               * KD_RIGHT_LOOK, but for processes in reach (KD_PROCESS_KILL) */
-
-    /* Messages (kernel/message/port.c). */
-    KD_PORT_CREATE = 1020,    /* (): handle */
-    KD_PORT_CALL,             /* (port, struct kd_message *): waits for the reply */
-    KD_PORT_RECEIVE,          /* (port, struct kd_message *, timeout_ms): -1 waits for ever, 0 polls */
-    KD_PORT_REPLY,            /* (token, struct kd_message *) */
-    KD_PORT_REPLY_RECEIVE,    /* (token, struct kd_message *reply, port, struct kd_message *next) */
-    KD_PORT_NOTIFY,           /* (port, uint64_t bits): bits are or-ed until received; never waits */
-    KD_NAME_SET,              /* (name, port): publishes a port; gone with the port. KD_RIGHT_NAMES,
-                               * and for the name of a disk a handle of that disk */
-    KD_NAME_FIND,             /* (name): handle with the right to call */
-    KD_PORT_CALL_UNTIL,       /* (port, struct kd_message *, timeout_ms): KD_PORT_CALL, or -ETIMEDOUT: a
-                               * later answer finds nobody (-ESRCH) */
-
-    /* Memory objects (kernel/store/object.c); object arguments are handles of their manager. */
-    KD_OBJECT_CREATE = 1040,  /* (struct kd_object_create *): handle */
-    KD_OBJECT_DESTROY,        /* (object, only if unused: 0 or 1); its handle is closed. 1: -EBUSY while a
-                               * client has it attached, a transaction stores to it, or memory holds what
-                               * its manager could not supply again: pages that are not home, old versions */
-    KD_SPACE_ATTACH,          /* (process id, object, rights): a client may map it from now on; -EPERM
-                               * unless it is calling right now, or is a child, or has another one */
-    KD_SPACE_DETACH,          /* (process id, object) */
-    KD_OBJECT_SUPPLY,         /* (struct kd_supply *) */
-    KD_OBJECT_FAIL,           /* (object, page, count, error): what was read is dropped, waiting faults
-                               * get the error; EAGAIN: they wait on, the manager tries again */
-    KD_OBJECT_RECALL,         /* (object, page, count, rights): takes rights back from all views */
-    KD_OBJECT_INFO,           /* (object, page, count, uint8_t *bits): KD_PAGE_* of each page */
-    KD_OBJECT_CLEANED,        /* (object, page, csn): home again; -ESTALE if a newer version exists.
-                               * KD_CSN_ANY: nobody wants the page any more, whichever it is */
-    KD_LOCK_ANSWER,           /* (object, token, view, 0 or -errno): answers KD_MSG_LOCK */
-    KD_OBJECT_PIN,            /* (object, page, count, on): those that are in memory stay there; how many.
-                               * -ENOMEM: no more of them may */
-    KD_CLEAN_LIST,            /* (struct kd_page_name *, count): the caller's dirty pages that are to be
-                               * cleaned first; how many */
-    KD_OBJECT_ENCODER,        /* (object, KD_ENCODER_*): what KD_TXN_DIFF tells of its pages from now
-                               * on. KD_ENCODER_RANGES: -EBUSY while a transaction stores to it */
-    KD_OBJECT_ADVISE,         /* (object, page, count, KD_ADVISE_*): of these pages; to how many in memory
-                               * it applies. A manager that knows better brings the others itself */
-
-    /* Transactions, client side (kernel/store/view.c). */
-    KD_VIEW_CREATE = 1060,    /* (): handle; the calling thread owns it but does not enter it */
-    KD_VIEW_ENTER,            /* (view or -1): leave the present view (suspend), enter this one */
-    KD_TXN_BEGIN,             /* (struct kd_begin *) in the view entered; -EFAULT also for one in a container */
-    KD_TXN_COMMIT,            /* (struct kd_commit *) */
-    KD_TXN_ABORT,             /* (reason): returns 0 here, does not go to the entry */
-    KD_TXN_HINT,              /* (address, bytes, KD_HINT_*) */
-    KD_VIEW_STATS,            /* (struct kd_view_stats *): sums over the process */
-    KD_CONTAINER_INFO,        /* (address, struct kd_space_info *): what lies there */
-    KD_TXN_LOCK,              /* (address, KD_LOCK_*): locks the container there until the end */
-    KD_SNAPSHOT_SHARE,        /* (): handle of the running snapshot's commit point; -ESTALE */
-    KD_CONTAINER_POLICY,      /* (address, KD_POLICY_*, value): of the container there; who may write it */
-    KD_TXN_CHANGES,           /* (address, struct kd_changes *): the first page from there on that the
-                               * running transaction changed; -ENOENT: none */
-
-    /* Transactions, manager side (kernel/store/commit.c). */
-    KD_TXN_DIFF = 1080,       /* (struct kd_diff *): into own memory */
-    KD_TXN_PUBLISH,           /* (struct kd_publish *, count): one step for snapshots */
-    KD_TXN_REFUSE,            /* (view, token, error) */
-    KD_VIEW_LIST,             /* (struct kd_view_info *, count): how many */
-    KD_VIEW_ABORT,            /* (view, error) */
-    KD_VIEW_WAIT,             /* (view, const uint64_t mask[2]): waits-for edges of the manager's own, for a
-                               * view of a client's, whether it stores or reads */
-    KD_CREDIT_GRANT,          /* (port, count): private copies that may be made of its objects; at most
-                               * KD_CREDITS_CLOSED: and none of their pages is cleaned any more */
-    KD_TXN_SPILLED,           /* (view, token, n, done): the first n copies that KD_TXN_DIFF told with
-                               * KD_DIFF_SPILL lie in the log; their frames and credits are gone.
-                               * done: answers KD_MSG_SPILL. How many there still were */
-    KD_TXN_UNSPILL,           /* (view, token, bytes): answers KD_MSG_UNSPILL with the page; own memory */
-
-    /* Disks (kernel/block/block.c). */
-    KD_BLOCK_OPEN = 1100,     /* (name, struct kd_block_info *): exclusive; -ENODEV, -EBUSY. KD_RIGHT_DISKS */
-    KD_BLOCK_READ,            /* (disk, offset_bytes, buffer, bytes): own memory */
-    KD_BLOCK_WRITE,           /* (disk, offset_bytes, buffer, bytes): complete on return, not durable */
-    KD_BLOCK_FLUSH,           /* (disk) */
-    KD_BLOCK_READ_PAGES,      /* (disk, struct kd_page_io *, count): straight into object frames */
-    KD_BLOCK_WRITE_PAGES,     /* (disk, struct kd_page_io *, count): from pinned current versions */
-
-    KD_TRACE = 1110,          /* (enum kd_trace_what, ...): katydid/trace.h. kernel/look/trace.c */
+#define KD_CALL_NUMBER(number, call, function) call = number,
+    KD_CALLS(KD_CALL_NUMBER)
+#undef KD_CALL_NUMBER
     KD_CALL_END
 };
 
