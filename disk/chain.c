@@ -8,12 +8,12 @@
  *     store_spill_page --seal--> has an LSN --apply--> readable --commit applied--> committed
  *
  * Invariants
- *   N1  A running chain has at most one node per page; a page has at most one committed node.
- *   N2  A committed node's page is dirty, and the image is its newest version.
- *   N3  keep_lsn is at or below the image of every node that is readable or committed: a checkpoint
+ *   CH1  A running chain has at most one node per page; a page has at most one committed node.
+ *   CH2  A committed node's page is dirty, and the image is its newest version.
+ *   CH3  keep_lsn is at or below the image of every node that is readable or committed: a checkpoint
  *       scans from the head of the oldest running chain, and waits for the pages of committed ones.
- *   N4  Handing a chain to the store allocates nothing.
- *   N5  A chain older than half the log is dropped when a checkpoint begins, so that running chains
+ *   CH4  Handing a chain to the store allocates nothing.
+ *   CH5  A chain older than half the log is dropped when a checkpoint begins, so that running chains
  *       never keep more than that.
  */
 #include "internal.h"
@@ -402,11 +402,11 @@ static bool node_sound(const struct store *store, const struct spill_node *node)
     struct store_page page;
     const struct store_chain *chain = node->chain;
     if (node_find(store, chain, node->object, node->page) != node)
-        return false;                                                   /* N1 */
+        return false;                                                   /* CH1 */
     if (!node->group && !(chain && chain->expired) && node->lsn < store->keep_lsn)
-        return false;                                                   /* N3 */
+        return false;                                                   /* CH3 */
     return chain || (store_page_find((struct store *)store, node->object, node->page, &page) == 0 &&
-                     page.dirty && page.lsn > node->lsn);               /* N2 */
+                     page.dirty && page.lsn > node->lsn);               /* CH2 */
 }
 
 bool chains_sound(const struct store *store)
@@ -421,7 +421,7 @@ bool chains_sound(const struct store *store)
     return logged == store->logged_pages;
 }
 
-/* ---- checkpoints: where a scan must begin so that it meets all SPILL records that count (N3) */
+/* ---- checkpoints: where a scan must begin so that it meets all SPILL records that count (CH3) */
 
 void chains_scan_from(struct store *store, uint64_t *scan_lsn, uint32_t *scan_crc)
 {
@@ -429,7 +429,7 @@ void chains_scan_from(struct store *store, uint64_t *scan_lsn, uint32_t *scan_cr
         if (!chain->head_lsn || chain->done)
             continue;
         if (chain_too_old(chain, store->end_lsn) && !BUG(BUG_CHAIN_OLD))
-            chain->expired = true;                                      /* N5 */
+            chain->expired = true;                                      /* CH5 */
         if (!chain->expired && chain->head_lsn < *scan_lsn && !BUG(BUG_SCAN_LSN)) {
             *scan_lsn = chain->head_lsn;
             *scan_crc = chain->head_prev_crc;

@@ -6,7 +6,7 @@
 
 #define FAIL(text) do { *why = (text); return -EUCLEAN; } while (0)
 
-/* ---- the directory (D1 to D3) */
+/* ---- the directory (DR1 to DR3) */
 
 static int directory_check(const struct store *store, const char **why)
 {
@@ -17,16 +17,16 @@ static int directory_check(const struct store *store, const char **why)
             continue;
         count++;
         if (!container_valid(store, c) || le64_get(c->object) >= store->next_object)
-            FAIL("a container's entry is out of range (D1, D2)");
+            FAIL("a container's entry is out of range (DR1, DR2)");
         if (!index_holds_container(store, i))
-            FAIL("two containers share an id, a name or addresses (D1, D2)");
+            FAIL("two containers share an id, a name or addresses (DR1, DR2)");
         for (uint32_t s = 0; s < le32_get(c->segment_count); s++)
             gib += le32_get(c->segments[s].gib);
     }
     if (count != store->containers || count != store->index.id_count)
         FAIL("the count of containers is wrong");
     if (gib != store->index.owned)
-        FAIL("two segments of a container overlap (D2)");
+        FAIL("two segments of a container overlap (DR2)");
     return 0;
 }
 
@@ -40,16 +40,16 @@ static int names_check(const struct store *store, const char **why)
             continue;
         count++;
         if (!name_valid(name->value.name) || !directory_get(store, object, NULL))
-            FAIL("a named object belongs to no container (D3)");
+            FAIL("a named object belongs to no container (DR3)");
         if (names_find(store, object, name->value.name) != name)
-            FAIL("a name occurs twice in a container (D3)");
+            FAIL("a name occurs twice in a container (DR3)");
     }
     if (count != store->names)
         FAIL("the count of named objects is wrong");
     return 0;
 }
 
-/* ---- the hash table (H1 to H3, I24) */
+/* ---- the hash table (HS1 to HS3, ST24) */
 
 static int leaf_check(const struct store *store, const struct leaf_disk *leaf, uint32_t bucket,
                       const char **why)
@@ -62,15 +62,15 @@ static int leaf_check(const struct store *store, const struct leaf_disk *leaf, u
     if (!(mask | claimed) || (mask | claimed) >> store->extent_pages || le16_get(leaf->disk))
         FAIL("a leaf's page masks or disk number are out of range");
     if (mask & claimed)
-        FAIL("a page that was written is claimed as unwritten (H4)");
+        FAIL("a page that was written is claimed as unwritten (HS4)");
     if (hash_bucket(store, object, index) != bucket)
-        FAIL("a leaf is in the wrong bucket (H1)");
+        FAIL("a leaf is in the wrong bucket (HS1)");
     if (le64_get(leaf->physical) >= store->super.extents)
         FAIL("a leaf names an extent that does not exist");
     return 0;
 }
 
-/* ---- no key twice in a chain (H2): sorted, since a hostile chain may hold all leaves of the store */
+/* ---- no key twice in a chain (HS2): sorted, since a hostile chain may hold all leaves of the store */
 
 struct key { uint64_t object, index; };
 
@@ -132,7 +132,7 @@ static int chain_check(struct store *store, uint32_t bucket, const char **why)
     if (keys != few)
         store_release(store, keys, count * sizeof *keys);
     if (twice)
-        FAIL("an extent is mapped twice (H2)");
+        FAIL("an extent is mapped twice (HS2)");
     return 0;
 }
 
@@ -150,7 +150,7 @@ static int leaves_walk(struct store *store, leaf_visit *visit, const char **why)
             if (le32_get(head->bucket) != bucket || count > store->leaves_per_page ||
                 (store->pages[at].next && count != store->leaves_per_page) ||
                 (!count && at != store->heads[bucket]))
-                FAIL("a bucket page's header is wrong (H3)");
+                FAIL("a bucket page's header is wrong (HS3)");
             for (uint32_t i = 0; i < count; i++, leaves++) {
                 const struct leaf_disk *leaf = bucket_leaf(store, page, i);
                 if (leaf_check(store, leaf, bucket, why) || visit(store, leaf, why))
@@ -173,7 +173,7 @@ static int leaf_enter(struct store *store, const struct leaf_disk *leaf, const c
     uint32_t slot;
     uint64_t top = le64_get(leaf->index) + 1;
     if (extent_use(store, le64_get(leaf->physical), le64_get(leaf->object), le64_get(leaf->index)))
-        FAIL("two leaves name one extent (I21)");
+        FAIL("two leaves name one extent (ST21)");
     directory_get(store, le64_get(leaf->object), &slot);
     store->use[slot].pages += bits_count(le32_get(leaf->mask));
     store->use[slot].claimed += bits_count(le16_get(leaf->claimed));
@@ -220,7 +220,7 @@ int store_rebuild_extents(struct store *store, const char **why)
     for (uint32_t slot = 0; slot < directory_slots(store); slot++)
         pages += store->use[slot].pages;
     if (pages != store->pages_present)
-        FAIL("the count of pages is wrong (I23)");
+        FAIL("the count of pages is wrong (ST23)");
     return 0;
 }
 
@@ -232,12 +232,12 @@ static int leaf_compare(struct store *store, const struct leaf_disk *leaf, const
     uint32_t slot;
     if (e->state != EXTENT_USED || e->object != le64_get(leaf->object) ||
         e->index != le64_get(leaf->index))
-        FAIL("an extent's owner is not the leaf that names it (E1)");
+        FAIL("an extent's owner is not the leaf that names it (EX1)");
     directory_get(store, e->object, &slot);
     if (e->index >= store->use[slot].top)
         FAIL("an extent lies above its container's top");
     if (e->dirty & ~le32_get(leaf->mask))
-        FAIL("a page that does not exist is dirty (E3)");
+        FAIL("a page that does not exist is dirty (EX3)");
     return 0;
 }
 
@@ -249,15 +249,15 @@ static int extents_check(const struct store *store, const char **why)
         count[extent_state(store, i)]++;
         dirty += bits_count(e->dirty);
         if (e->dirty && e->state != EXTENT_USED)
-            FAIL("an extent that is not used is dirty (E3)");
+            FAIL("an extent that is not used is dirty (EX3)");
     }
     if (count[EXTENT_USED] != store->leaves)
-        FAIL("used extents and leaves differ in number (I21)");
+        FAIL("used extents and leaves differ in number (ST21)");
     if (count[EXTENT_FREE] != store->free_extents ||
         count[EXTENT_CLAIMED] != store->claimed_extents ||
         count[EXTENT_FREED] != store->freed_extents ||
         dirty != store->pages_dirty)
-        FAIL("a count of extents or dirty pages is wrong (I23)");
+        FAIL("a count of extents or dirty pages is wrong (ST23)");
     return 0;
 }
 
@@ -266,9 +266,9 @@ static int log_check(const struct store *store, const char **why)
     if (store->keep_lsn > store->redo_lsn || store->redo_lsn > store->applied_lsn ||
         store->durable_lsn > store->applied_lsn || store->applied_lsn > store->end_lsn ||
         store->end_lsn - store->keep_lsn > store->super.log_bytes)
-        FAIL("the log's marks are out of order (I20)");
+        FAIL("the log's marks are out of order (ST20)");
     if (!chains_sound(store))
-        FAIL("an image in the log is not what its page needs (N1 to N3)");
+        FAIL("an image in the log is not what its page needs (CH1 to CH3)");
     return 0;
 }
 

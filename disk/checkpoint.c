@@ -12,17 +12,17 @@
  *     apply    log before the older redo LSN and freed extents may be used again
  *
  * Invariants
- *   C1  What is saved is the metadata exactly at the redo LSN: operations are not idempotent, so
+ *   CP1  What is saved is the metadata exactly at the redo LSN: operations are not idempotent, so
  *       replay needs an exact base. Only CRCs of pages without a later record are newer.
- *   C2  Nothing that the superblock on disk needs is overwritten before the new one is flushed.
- *   C3  The log is kept from the scan LSN of the older of the two checkpoints, so that either
- *       recovers to the same state (I19, I20).
- *   C4  A metadata page that changes before its turn is kept as it was (meta_touch). If there is no
+ *   CP2  Nothing that the superblock on disk needs is overwritten before the new one is flushed.
+ *   CP3  The log is kept from the scan LSN of the older of the two checkpoints, so that either
+ *       recovers to the same state (ST19, ST20).
+ *   CP4  A metadata page that changes before its turn is kept as it was (meta_touch). If there is no
  *       memory for that, the change is made and the checkpoint given up: applying a commit cannot
  *       fail. When no log is left nobody commits, and the checkpoint needs none.
- *   C5  No call under the mutex handles more than step_pages metadata pages, nor walks over all
+ *   CP5  No call under the mutex handles more than step_pages metadata pages, nor walks over all
  *       extents: what is old and dirty is counted, and freed extents carry a serial number.
- *   C6  An entry of store->map describes what is in the area that is being written, once its page
+ *   CP6  An entry of store->map describes what is in the area that is being written, once its page
  *       has had its turn or is kept. `saved` tells one version of a page's bytes from another.
  */
 #include "internal.h"
@@ -69,7 +69,7 @@ static bool entry_make(struct store *store, uint32_t number)
 }
 
 /* The page is about to change, or its number to be used: a checkpoint that still needs it keeps
- * what is there (C4). */
+ * what is there (CP4). */
 void checkpoint_freeze(struct store *store, uint32_t number)
 {
     struct checkpoint *c = &store->checkpoint;
@@ -361,7 +361,7 @@ static void superblock_settled(struct store *store)
     uint32_t newest = store->super.checkpoint_index;
     uint64_t older = store->super.checkpoints[!newest].scan_lsn;
     bool needed = older && !BUG(BUG_TRUNCATE_EARLY) && !BUG(BUG_KEEP_NEWER);
-    store->keep_lsn = needed ? older : store->super.checkpoints[newest].scan_lsn;       /* C3 */
+    store->keep_lsn = needed ? older : store->super.checkpoints[newest].scan_lsn;       /* CP3 */
     extents_recycle(store);
 }
 

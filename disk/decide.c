@@ -13,28 +13,28 @@
 #define L(x) (1u << LOG_##x)
 
 static const struct recovery_rule rules[RECOVERY_RULES] = {
-    { "R1", S(UNREADABLE), ANY, ANY, RECOVERY_REFUSE, -EIO,
+    { "RV1", S(UNREADABLE), ANY, ANY, RECOVERY_REFUSE, -EIO,
       "the superblocks cannot be read" },
-    { "R2", S(BLANK), ANY, ANY, RECOVERY_REFUSE, -ENODATA,
+    { "RV2", S(BLANK), ANY, ANY, RECOVERY_REFUSE, -ENODATA,
       "a blank disk; it can be formatted" },
-    { "R3", S(FOREIGN), ANY, ANY, RECOVERY_REFUSE, -EMEDIUMTYPE,
+    { "RV3", S(FOREIGN), ANY, ANY, RECOVERY_REFUSE, -EMEDIUMTYPE,
       "the disk holds something that is not a Katydid store; it is left alone" },
-    { "R4", S(NEWER), ANY, ANY, RECOVERY_REFUSE, -EPROTONOSUPPORT,
+    { "RV4", S(NEWER), ANY, ANY, RECOVERY_REFUSE, -EPROTONOSUPPORT,
       "a store of a newer format version; use a newer Katydid to open it" },
-    { "R5", S(DAMAGED), ANY, ANY, RECOVERY_REFUSE, -EUCLEAN,
+    { "RV5", S(DAMAGED), ANY, ANY, RECOVERY_REFUSE, -EUCLEAN,
       "both superblocks of the store are damaged; restore a copy" },
-    { "R6", S(GOOD), B(NONE), ANY, RECOVERY_REFUSE, -EUCLEAN,
+    { "RV6", S(GOOD), B(NONE), ANY, RECOVERY_REFUSE, -EUCLEAN,
       "no checkpoint of the metadata is intact; restore a copy" },
-    { "R7", S(GOOD), B(NEWEST) | B(OLDER), L(DAMAGED), RECOVERY_SALVAGE, -EUCLEAN,
+    { "RV7", S(GOOD), B(NEWEST) | B(OLDER), L(DAMAGED), RECOVERY_SALVAGE, -EUCLEAN,
       "the log breaks off, acknowledged transactions are lost; open read-only to save what is left, "
       "or restore a copy" },
-    { "R8", S(GOOD), B(NEWEST) | B(OLDER), L(UNFIT), RECOVERY_REFUSE, -EUCLEAN,
+    { "RV8", S(GOOD), B(NEWEST) | B(OLDER), L(UNFIT), RECOVERY_REFUSE, -EUCLEAN,
       "the log holds records that do not fit the metadata, or pages of a transaction are lost; "
       "restore a copy" },
-    { "R9", S(GOOD), B(NEWEST), L(EMPTY), RECOVERY_EPOCH, 0, NULL },
-    { "R10", S(GOOD), B(NEWEST), L(GROUPS), RECOVERY_REPLAY, 0, NULL },
-    { "R11", S(GOOD), B(OLDER), L(EMPTY) | L(GROUPS), RECOVERY_REPLAY, 0, NULL },
-    { "R12", S(OLDER), ANY, ANY, RECOVERY_REFUSE, -EOPNOTSUPP,
+    { "RV9", S(GOOD), B(NEWEST), L(EMPTY), RECOVERY_EPOCH, 0, NULL },
+    { "RV10", S(GOOD), B(NEWEST), L(GROUPS), RECOVERY_REPLAY, 0, NULL },
+    { "RV11", S(GOOD), B(OLDER), L(EMPTY) | L(GROUPS), RECOVERY_REPLAY, 0, NULL },
+    { "RV12", S(OLDER), ANY, ANY, RECOVERY_REFUSE, -EOPNOTSUPP,
       "a store of an older format; copy the disk, then `kstore upgrade` it on the host" },
 };
 

@@ -4,10 +4,10 @@
  * They are found by index.c, which follows each change.
  *
  * Invariants
- *   D1  Names of containers are unique; ids are below next_object and never given twice.
- *   D2  No two segments overlap, and all lie inside the zone.
- *   D3  A named object belongs to a container that exists; its name is unique there.
- *   D4  container_pages[slot] is the sum of the mask bits of the container's leaves.
+ *   DR1  Names of containers are unique; ids are below next_object and never given twice.
+ *   DR2  No two segments overlap, and all lie inside the zone.
+ *   DR3  A named object belongs to a container that exists; its name is unique there.
+ *   DR4  container_pages[slot] is the sum of the mask bits of the container's leaves.
  */
 #include "internal.h"
 

@@ -8,12 +8,12 @@
  * end again, with its claims. Sealing fixes LSN and CRC; the bytes do not change afterwards.
  *
  * Invariants
- *   G1  A group is one contiguous write inside the ring; where it does not fit before the end of
+ *   LG1  A group is one contiguous write inside the ring; where it does not fit before the end of
  *       the ring it lies at the start, and its LSN skips the rest.
- *   G2  Group n+1 is durable only after group n: its flush is issued after both are written, and
+ *   LG2  Group n+1 is durable only after group n: its flush is issued after both are written, and
  *       groups are applied, and so acknowledged, in order.
- *   G3  No byte at or after keep_lsn is overwritten.
- *   G4  All bytes written are defined: padding is zero.
+ *   LG3  No byte at or after keep_lsn is overwritten.
+ *   LG4  All bytes written are defined: padding is zero.
  */
 #include "internal.h"
 
@@ -24,7 +24,7 @@ static size_t round_block(size_t bytes)
     return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
 }
 
-/* The LSN of a group of this size that follows `lsn` (G1). */
+/* The LSN of a group of this size that follows `lsn` (LG1). */
 uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes)
 {
     uint64_t left = store->super.log_bytes - lsn % store->super.log_bytes;
@@ -36,7 +36,7 @@ bool log_fits(const struct store *store, size_t bytes)
 {
     uint64_t lsn = log_place(store, store->end_lsn, bytes);
     uint64_t over = BUG(BUG_LOG_OVER) ? 2 * BLOCK_BYTES : 0;
-    return lsn + bytes - store->keep_lsn <= store->super.log_bytes + over;      /* G3 */
+    return lsn + bytes - store->keep_lsn <= store->super.log_bytes + over;      /* LG3 */
 }
 
 int log_full(struct store *store)
@@ -462,7 +462,7 @@ static void header_encode(struct store_group *group)
     header->blocks = le32_of((uint32_t)(group->bytes / BLOCK_BYTES));
     header->records = le32_of(group->records);
     header->payload_bytes = le32_of((uint32_t)(group->used - sizeof *header));
-    size_t zeros = BUG(BUG_GROUP_PADDING) ? 0 : group->bytes - group->used;         /* G4 */
+    size_t zeros = BUG(BUG_GROUP_PADDING) ? 0 : group->bytes - group->used;         /* LG4 */
     header->crc = le32_of(group_crc(&store->super, group->buffer, group->bytes, zeros));
 }
 
@@ -482,7 +482,7 @@ int store_group_seal(struct store_group *group)
     }
     group->bytes = round_block(group->used);
     if (!BUG(BUG_GROUP_PADDING))
-        memset(group->buffer + group->used, 0, group->bytes - group->used);     /* G4 */
+        memset(group->buffer + group->used, 0, group->bytes - group->used);     /* LG4 */
     group->lsn = log_place(store, store->end_lsn, group->bytes);
     header_encode(group);
     chains_sealed(group, store->prev_crc);
@@ -543,7 +543,7 @@ int store_group_apply(struct store_group *group)
     if (group->state != GROUP_DURABLE && group->state != GROUP_FAILED && !spilled)
         return -EINVAL;
     if (group != &store->groups[store->next_apply])
-        return -EINVAL;                 /* G2: in order */
+        return -EINVAL;                 /* LG2: in order */
     int error = group->error;
     if (group->state != GROUP_FAILED) {
         error = records_apply(store, group->buffer, group->lsn, &store->counters.transactions);

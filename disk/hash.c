@@ -8,10 +8,10 @@
  * but the last are full.
  *
  * Invariants
- *   H1  A leaf is in the bucket that hash_bucket() gives at the current level and split.
- *   H2  No (object, index) occurs twice.
- *   H3  In a chain only the last page may have room, and only the first may be empty.
- *   H4  Of a leaf no page is both present and claimed; one of them at least is one of the two.
+ *   HS1  A leaf is in the bucket that hash_bucket() gives at the current level and split.
+ *   HS2  No (object, index) occurs twice.
+ *   HS3  In a chain only the last page may have room, and only the first may be empty.
+ *   HS4  Of a leaf no page is both present and claimed; one of them at least is one of the two.
  */
 #include "internal.h"
 
@@ -154,7 +154,7 @@ static bool bucket_split(struct store *store)
         }
         uint32_t page;
         struct leaf_disk *moved = bucket_append(store, to, &page);
-        if (never(!moved))              /* M2; the leaf is left where check finds it */
+        if (never(!moved))              /* ME2; the leaf is left where check finds it */
             return false;
         memcpy(moved, leaf, store->leaf_bytes);
         if (!BUG(BUG_SPLIT_TOUCH))
@@ -179,7 +179,7 @@ uint32_t hash_pages_for(const struct store *store, uint32_t leaves)
     return together < 2ull * leaves ? (uint32_t)together : 2 * leaves;
 }
 
-/* A new leaf, zero but for its key, whatever was at its place; NULL: no page (M2). The key is not
+/* A new leaf, zero but for its key, whatever was at its place; NULL: no page (ME2). The key is not
  * there yet. */
 struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t index, uint32_t *page)
 {

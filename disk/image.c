@@ -7,9 +7,9 @@
  * a hash of their place on the disk, so what they cost is what the log holds, not what the disk could.
  *
  * Invariants
- *   M1  A page that the log has written so far has an image, or its extent says `homed`: it went home
+ *   IG1  A page that the log has written so far has an image, or its extent says `homed`: it went home
  *       from here, and the leaf has its CRC.
- *   M2  A home page is written only when the log that it comes from is durable. Should recovery end
+ *   IG2  A home page is written only when the log that it comes from is durable. Should recovery end
  *       before it is through, the next one builds the same page again, so a torn one does no harm.
  */
 #include "internal.h"
@@ -202,7 +202,7 @@ int images_home(struct store *store)
 
 /* ---- from the log */
 
-/* Memory for one more image. Beyond the limit the others go home first (M2). */
+/* Memory for one more image. Beyond the limit the others go home first (IG2). */
 static int image_new(struct store *store, uint64_t number, struct image **out)
 {
     struct images *images = &store->images;

@@ -5,12 +5,12 @@
  * with it no look-up walks over the containers, so a store of thousands is as quick as one of a few.
  *
  * Invariants
- *   X1  index.ids lists the slots of all containers by ascending id.
- *   X2  The slot of a container or named object is in the chain of its name's head; container slots
+ *   IX1  index.ids lists the slots of all containers by ascending id.
+ *   IX2  The slot of a container or named object is in the chain of its name's head; container slots
  *       come first, named objects behind them (name_entry).
- *   X3  index.owners[g] is the slot + 1 of the container that has GiB g of the zone, or 0; `owned`
+ *   IX3  index.owners[g] is the slot + 1 of the container that has GiB g of the zone, or 0; `owned`
  *       counts those that are not 0.
- *   X4  No slot below index.free_container, free_name is free.
+ *   IX4  No slot below index.free_container, free_name is free.
  */
 #include "internal.h"
 
@@ -225,7 +225,7 @@ void index_fill(struct store *store)
             index_name_enter(store, i);
 }
 
-/* It is found by each of its keys: no other has one of them, then (X1 to X3). */
+/* It is found by each of its keys: no other has one of them, then (IX1 to IX3). */
 bool index_holds_container(const struct store *store, uint32_t slot)
 {
     const struct container_disk *container = directory_slot(store, slot);

@@ -4,8 +4,8 @@
  * A page has the same bytes in memory and on disk. Its number is its place in both areas.
  *
  * Invariants
- *   M1  A page that differs from what area a holds has dirty bit a; meta_dirty[a] counts them.
- *   M2  Applying a committed record never needs memory that is not at hand (meta_reserve) nor a
+ *   ME1  A page that differs from what area a holds has dirty bit a; meta_dirty[a] counts them.
+ *   ME2  Applying a committed record never needs memory that is not at hand (meta_reserve) nor a
  *       page number that is not there (area_pages_for gives the bound), so it cannot fail.
  */
 #include "internal.h"
@@ -347,7 +347,7 @@ static int page_load(struct store *store, uint32_t area, uint32_t page, const ui
     if (older)
         upgrade_page(store->super.format, le16_get(entry->kind), meta->bytes);
     uint8_t other = (uint8_t)(1u << !area);
-    meta_dirty_set(store, page, BUG(BUG_OTHER_AREA) ? 0 : older ? 3 : other);           /* M1 */
+    meta_dirty_set(store, page, BUG(BUG_OTHER_AREA) ? 0 : older ? 3 : other);           /* ME1 */
     return page_place(store, page, entry);
 }
 

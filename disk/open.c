@@ -10,7 +10,7 @@
  *     recovery_end    pages and metadata home; flush; superblock with the next epoch that names these;
  *                     flush
  *
- * Nothing is written before scan 2 is through (I12), but home pages that memory cannot hold (image.c);
+ * Nothing is written before scan 2 is through (ST12), but home pages that memory cannot hold (image.c);
  * and recovery takes no log space, so a crash inside it costs only time.
  */
 #include "internal.h"
@@ -283,7 +283,7 @@ static int area_load(struct store *store, uint32_t area, struct store_report *re
     return error;
 }
 
-/* The newest checkpoint, or the older one: its log is kept (C3). -ENOMEM. */
+/* The newest checkpoint, or the older one: its log is kept (CP3). -ENOMEM. */
 static int base_load(struct store *store, uint32_t *area, enum base_fact *fact,
                      struct store_report *report)
 {

@@ -1,15 +1,15 @@
 /*
  * plan.c - what the groups that are not applied yet have laid claim to.
  *
- * Metadata changes only when a group is durable (K4). Until then a transaction's new extents,
+ * Metadata changes only when a group is durable (TR4). Until then a transaction's new extents,
  * pages, containers and addresses are claims: found by the transactions after it, given up when it
  * is refused. Claims are in memory only.
  *
  * Invariants
- *   P1  A CLAIMED extent belongs to exactly one CLAIM_EXTENT of an unapplied group.
- *   P2  Claims and planned operations of a group are in the order of its records; undoing a
+ *   PL1  A CLAIMED extent belongs to exactly one CLAIM_EXTENT of an unapplied group.
+ *   PL2  Claims and planned operations of a group are in the order of its records; undoing a
  *       transaction takes them off the end.
- *   P3  A plan that was accepted can be applied: space, page numbers and memory are set aside.
+ *   PL3  A plan that was accepted can be applied: space, page numbers and memory are set aside.
  */
 #include "internal.h"
 
@@ -401,7 +401,7 @@ int plan_page_exists(struct store_group *group, uint64_t object, uint64_t page)
     return plan_pages_exist(group, object, page, 1);
 }
 
-/* Memory for applying all that is planned (M2). */
+/* Memory for applying all that is planned (ME2). */
 static int plan_want(struct store_group *group, uint32_t pages, uint32_t leaves)
 {
     struct store *store = group->store;

@@ -6,8 +6,8 @@
  * difference against zeros starts an image, other differences change it (image.c).
  *
  * Invariants
- *   R1  A record is applied only with its transaction's commit record, whose LSN is the csn.
- *   R2  The bytes may be hostile: each field is checked before use; -EUCLEAN, never a crash.
+ *   RC1  A record is applied only with its transaction's commit record, whose LSN is the csn.
+ *   RC2  The bytes may be hostile: each field is checked before use; -EUCLEAN, never a crash.
  */
 #include "internal.h"
 
@@ -329,7 +329,7 @@ static int commit_check(struct store *store, const struct record_disk *commit, u
     return bytes && store->replaying ? chain_verify(store, (const void *)(commit + 1)) : 0;
 }
 
-/* One transaction: `walk` is at its first record. The commit record is looked for first (R1). */
+/* One transaction: `walk` is at its first record. The commit record is looked for first (RC1). */
 static int transaction_apply(struct store *store, const uint8_t *group, uint64_t lsn,
                              struct record_walk *walk)
 {

@@ -1,12 +1,12 @@
 /*
  * space.c - extents of the data region. The states are in internal.h.
  *
- * Nothing of this is on disk: what is used is what the leaves name (I21), so nothing can leak.
+ * Nothing of this is on disk: what is used is what the leaves name (ST21), so nothing can leak.
  *
  * Invariants
- *   E1  A USED extent is named by exactly one leaf, whose key it holds.
- *   E2  A freed extent is handed out again only when the free is checkpointed (I22).
- *   E3  dirty bits are set only in USED extents.
+ *   EX1  A USED extent is named by exactly one leaf, whose key it holds.
+ *   EX2  A freed extent is handed out again only when the free is checkpointed (ST22).
+ *   EX3  dirty bits are set only in USED extents.
  */
 #include "internal.h"
 

@@ -140,7 +140,7 @@ struct store_report {
     bool        grown;                          /* STORE_GROW: it is larger now */
     int         grow_error;                     /* why not; if the store is open, it is as it was */
     uint64_t    microseconds;                   /* 0 without a clock */
-    const char *rule;                           /* of the decision table (disk.md): "R1" ... */
+    const char *rule;                           /* of the decision table (disk.md): "RV1" ... */
     const char *message;                        /* static text: what is wrong and what to do */
 };
 
@@ -507,7 +507,7 @@ struct store_stats {
 };
 void store_stats(const struct store *store, struct store_stats *out);
 
-/* Walks the invariants (I21 to I24 and the directory's); 0, or -EUCLEAN and *why is a static text.
+/* Walks the invariants (ST21 to ST24 and the directory's); 0, or -EUCLEAN and *why is a static text.
  * Reads no disk. */
 store_must_check int store_check(struct store *store, const char **why);
 

@@ -2,10 +2,10 @@
  * superblock.c - the pair of superblock slots.
  *
  * Invariants
- *   S1  What a slot names is flushed before the slot is written, and the slot is flushed before
+ *   SB1  What a slot names is flushed before the slot is written, and the slot is flushed before
  *       anything it releases is used again (the callers' order; see checkpoint.c and open.c).
- *   S2  Generation g lies in slot g & 1, so a torn write never hits the newest good slot.
- *   S3  No field is believed before magic, version and CRC hold and all fields are in range.
+ *   SB2  Generation g lies in slot g & 1, so a torn write never hits the newest good slot.
+ *   SB3  No field is believed before magic, version and CRC hold and all fields are in range.
  */
 #include "internal.h"
 

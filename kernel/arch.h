@@ -18,12 +18,12 @@ must_check void *arch_map_device(paddr_t pa, size_t bytes); /* uncached, for eve
 
 /* ---- page tables ----
  * A pte_t is one 64-bit leaf entry. All changes of one that may be in a TLB go by
- * pte_exchange/pte_compare_exchange: the page walker sets ACCESSED beside us (G1). */
+ * pte_exchange/pte_compare_exchange: the page walker sets ACCESSED beside us (KR1). */
 must_check paddr_t arch_table_new(void);           /* kernel half filled in, user half empty; 0: none */
 /* A view's table: kernel half, plus slot 0 of the process's table. */
 must_check paddr_t arch_table_new_view(paddr_t process_table);
 /* Frees table pages of slots [first, last] and, for a whole table, the top itself; leaf frames are
- * not freed. Every CPU that has the table loaded was flushed or reloaded first (G5). */
+ * not freed. Every CPU that has the table loaded was flushed or reloaded first (KR5). */
 void arch_table_free(paddr_t top, bool is_view);
 /* Takes all that a view's table maps but slot 0 out of it: the tables for [from, to). In a time that does not
  * grow with their number; this CPU is flushed by the caller, others are here. They are freed by the second,

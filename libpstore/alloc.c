@@ -10,13 +10,13 @@
  * known or leased here; a leased page close by; then the manager is asked.
  *
  * Invariants
- *   A1  After an abort every page that the transaction took from a lease is in the lease again, and
+ *   AL1  After an abort every page that the transaction took from a lease is in the lease again, and
  *       no page remembered in the heap is one that it formatted.
- *   A2  A page goes back to the manager when it is wholly free, in the commit that made it so, except
+ *   AL2  A page goes back to the manager when it is wholly free, in the commit that made it so, except
  *       the one being filled.
- *   A3  A hint, a remembered page or a page's contents may be wrong: the seal and the bounds of slot.c
+ *   AL3  A hint, a remembered page or a page's contents may be wrong: the seal and the bounds of slot.c
  *       are checked each time, and the worst case is another page.
- *   A4  A page of a committed object is the object's whether it was ever written or not.
+ *   AL4  A page of a committed object is the object's whether it was ever written or not.
  */
 #include "pstore_private.h"
 
@@ -28,7 +28,7 @@
 #define OBJECT_BYTES_MAX (1ull << 30)     /* a container's first segment */
 #define CLOSE_BYTES      (256u * 1024)    /* a leased page so far from `near` is still near */
 
-/* L2: what was stored to the heap so far is in memory before the next instruction can fault. */
+/* TX2: what was stored to the heap so far is in memory before the next instruction can fault. */
 static void settle(void)
 {
     __asm__ volatile("" ::: "memory");
@@ -366,7 +366,7 @@ static void zero_pages(uint64_t page, uint64_t pages)
 }
 
 /* The object ends at the end of its last page, so what is left of the first page is of use. Pages of
- * it that stay zero are never written, so the commit claims them (A4). */
+ * it that stay zero are never written, so the commit claims them (AL4). */
 static void *alloc_run(struct ps_tx *tx, ps_container *c, struct arena *a, uint64_t units,
                        uint64_t near)
 {

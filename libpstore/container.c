@@ -5,7 +5,7 @@
  * Not here  names inside a container (container_name.c), pages (alloc.c).
  *
  * Locks     table_lock for changes of the tables, held across requests to the manager and therefore
- *           taken outside transactions only (L1; ps_open leaves the view meanwhile). Looking an
+ *           taken outside transactions only (TX1; ps_open leaves the view meanwhile). Looking an
  *           address up takes no lock: entries are never freed, and segments are valid from the moment
  *           `opens` is not zero.
  */
@@ -103,7 +103,7 @@ static void store_baseline(struct ps_store *s)
 
 /* ---- fork: the child has no handle, so it connects and opens anew at its first use ---- */
 
-static struct ps_tx *fork_tx;             /* table_lock: the transaction that forks, left meanwhile (L1) */
+static struct ps_tx *fork_tx;             /* table_lock: the transaction that forks, left meanwhile (TX1) */
 
 static void fork_begins(void)
 {

@@ -11,7 +11,7 @@
  * What an object is called comes from a ring of those that ps_new, ps_root and ps_named gave out while
  * it was on; fields from ps_describe. Nothing of it is stored.
  *
- * Locks: none (L1): the ring's places are given out by an atomic counter, and an entry that is
+ * Locks: none (TX1): the ring's places are given out by an atomic counter, and an entry that is
  * overwritten while it is read makes a wrong word in a message at worst. Messages go out by write().
  */
 #include "pstore_private.h"

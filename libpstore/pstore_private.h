@@ -8,9 +8,9 @@
  *                 all that an abort has to take back: leased pages in use, operations for the commit.
  *
  * Invariants
- *   L1  No lock is held while store memory is touched or the kernel is called in a transaction: from
+ *   TX1  No lock is held while store memory is touched or the kernel is called in a transaction: from
  *       either the thread may leave for tx_landed() and never come back.
- *   L2  What an abort restores is in the ps_tx, and is right at every instruction.
+ *   TX2  What an abort restores is in the ps_tx, and is right at every instruction.
  */
 #ifndef PSTORE_PRIVATE_H
 #define PSTORE_PRIVATE_H
@@ -86,7 +86,7 @@ int container_space(ps_container *c, uint64_t bytes, uint64_t near, uint64_t *ad
 void container_unlease(ps_container *c, uint64_t address, uint64_t pages);
 
 /* ---- names: container_name.c ---- */
-/* Not in an entered view (L1). */
+/* Not in an entered view (TX1). */
 void names_remember(ps_container *c, const char *name, uint64_t address, uint64_t bytes);
 /* A remembered object begins there, or one that the transaction gives a name. */
 int names_hold(const ps_container *c, uint64_t address);
@@ -167,12 +167,12 @@ struct ps_tx *tx_writing(const ps_container *c);
 /* Adds an operation to the commit; 0, -EXDEV, -ENOMEM. */
 int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,
           const char *name);
-/* *memory, of *size bytes, becomes larger and keeps its first bytes; not malloc, which locks (L1). 0 or -ENOMEM. */
+/* *memory, of *size bytes, becomes larger and keeps its first bytes; not malloc, which locks (TX1). 0 or -ENOMEM. */
 int tx_memory(char **memory, size_t *size, size_t wanted, size_t kept);
 /* tx_entry.S: where the kernel sends the thread of a transaction that it aborted. */
 extern const char tx_entry[];
 _Noreturn void tx_landed(int reason, struct ps_tx *tx);
-/* For work that takes locks (L1): leave the view for a while. Returns what tx_work_end() wants. */
+/* For work that takes locks (TX1): leave the view for a while. Returns what tx_work_end() wants. */
 struct ps_tx *tx_work_begin(void);
 void tx_work_end(struct ps_tx *tx);
 

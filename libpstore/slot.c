@@ -284,18 +284,18 @@ int slot_check(const struct slot_page *page)
     struct unit_map map;
     unsigned used = 0, unused = 0, runs = 0;
     if (!header_is_sound(page) || map_make(&map, page, area_units(page->slots)) != 0)
-        return -EUCLEAN;                                               /* S1, S2 */
+        return -EUCLEAN;                                               /* SL1, SL2 */
     for (unsigned unit = 0; unit < SLOT_UNITS; unit++)
         used += (unsigned)map_test(&map, unit);
     for (unsigned i = 0; i < page->slots; i++) {
         unused += page->slot[i].units == 0;
         runs += page->slot[i].units == SLOT_RUNS_ON;
         if (page->slot[i].units == 0 && page->slot[i].start != 0)
-            return -EUCLEAN;                                           /* S4 */
+            return -EUCLEAN;                                           /* SL4 */
     }
     if (used + page->free != SLOT_UNITS)
-        return -EUCLEAN;                                               /* S3 */
+        return -EUCLEAN;                                               /* SL3 */
     if (unused != page->unused || stack_units(page) != page->stack)
-        return -EUCLEAN;                                               /* S4 */
-    return runs <= 1 && (runs == 1 || page->tail == 0) ? 0 : -EUCLEAN; /* S5 */
+        return -EUCLEAN;                                               /* SL4 */
+    return runs <= 1 && (runs == 1 || page->tail == 0) ? 0 : -EUCLEAN; /* SL5 */
 }

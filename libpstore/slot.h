@@ -15,11 +15,11 @@
  * container, therefore never believed: every function here stays inside the page, whatever it holds.
  *
  * Invariants, told by slot_check()
- *   S1  seal == SLOT_SEAL ^ the low 32 bits of the page's number: a page knows its own place.
- *   S2  Objects lie above the slot array, inside the page, and overlap nowhere.
- *   S3  `free` is the number of units in neither an object nor header and slot array.
- *   S4  `stack` units from the page's end on are below no object; `unused` slots are all zero.
- *   S5  At most one object goes on into following pages, and `tail` says how many.
+ *   SL1  seal == SLOT_SEAL ^ the low 32 bits of the page's number: a page knows its own place.
+ *   SL2  Objects lie above the slot array, inside the page, and overlap nowhere.
+ *   SL3  `free` is the number of units in neither an object nor header and slot array.
+ *   SL4  `stack` units from the page's end on are below no object; `unused` slots are all zero.
+ *   SL5  At most one object goes on into following pages, and `tail` says how many.
  */
 #ifndef PSTORE_SLOT_H
 #define PSTORE_SLOT_H
@@ -56,7 +56,7 @@ _Static_assert(sizeof(struct slot) == 2, "on-disk size");
 void slot_format(struct slot_page *page);
 /* Make it no slotted page any more (before it is given back). */
 void slot_unformat(struct slot_page *page);
-/* S1 holds. */
+/* SL1 holds. */
 int slot_is_page(const struct slot_page *page);
 
 /* An object of `units` (1 to SLOT_SMALL_MAX), zeroed: its first unit, or

@@ -3,7 +3,7 @@
  *
  * Requests are KD_PORT_CALLs to the port published under the store's name ("store"); `kind` is
  * below, words as listed. Everything that changes the store in a transaction travels in the batch
- * of KD_TXN_COMMIT as a sequence of struct store_op, applied by the committer in log order (K4).
+ * of KD_TXN_COMMIT as a sequence of struct store_op, applied by the committer in log order (TR4).
  */
 #ifndef STORE_PROTOCOL_H
 #define STORE_PROTOCOL_H

@@ -8,9 +8,9 @@
  * does not run is always whole.
  *
  * Invariants
- *   C1  fpu_open: the registers hold the running thread's state, newer than its image; CR0.TS is
+ *   FP1  fpu_open: the registers hold the running thread's state, newer than its image; CR0.TS is
  *       clear.
- *   C2  !fpu_open: CR0.TS is set. The registers equal the image of the thread t for which
+ *   FP2  !fpu_open: CR0.TS is set. The registers equal the image of the thread t for which
  *       fpu_owner == t and t->fpu_cpu == this CPU, if there is one.
  *
  * Locks: none; each CPU touches its own.
@@ -171,7 +171,7 @@ void cpu_init_this(unsigned id)
     write_msr(MSR_GS_BASE, (uint64_t)c);
     write_msr(MSR_KERNEL_GS, 0);
     write_cr4(read_cr4() | features);
-    write_cr0(read_cr0() | CR0_TS);   /* C2 */
+    write_cr0(read_cr0() | CR0_TS);   /* FP2 */
     syscall_init();
 }
 
@@ -199,7 +199,7 @@ void fpu_trap(void)
 {
     struct cpu *c = cpu_this();
     struct arch_thread *t = &c->current->arch;
-    assert(!c->fpu_open); /* C1 */
+    assert(!c->fpu_open); /* FP1 */
     __asm__ volatile("clts");
     if (c->fpu_owner != t || t->fpu_cpu != (int)c->id)
         __asm__ volatile("fxrstor %0" ::"m"(t->fpu));

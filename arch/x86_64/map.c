@@ -10,8 +10,8 @@
  *           one changes no mapping that a TLB could know.
  *
  * Invariants
- *   M1  Nothing here is writable and executable, or accessible to user mode.
- *   M2  All leaves are global (they survive a reload of CR3) and never change once present.
+ *   MP1  Nothing here is writable and executable, or accessible to user mode.
+ *   MP2  All leaves are global (they survive a reload of CR3) and never change once present.
  *
  * Locks: none; changed at boot only, by one CPU.
  */

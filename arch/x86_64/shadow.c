@@ -6,14 +6,14 @@
  * frame, no longer writable, or ACCESSED cleared), the frame notes the CPU, the address and how many
  * flushes that CPU had begun. The debt is paid when a flush that was begun later has ended: all of the
  * TLB, or this address. It must be paid
- *     when the frame is freed (F1), and then no page table may map it either;
+ *     when the frame is freed (FR1), and then no page table may map it either;
  *     when another view gets a private copy of that page, unless it was of a snapshot;
  *     for the table that the CPU has loaded itself: on the way to user mode.
  *
  * A CPU that is left with a table whose view ran elsewhere since owes nothing: it flushes before it runs
- * that view again (G5). Top-level slot 0, a process's own memory, is left out. A CPU with an unserved request is in the
- * kernel or asleep and flushes before it touches user memory (T2). The first two CPUs are watched, and
- * 128 MiB.
+ * that view again (KR5). Top-level slot 0, a process's own memory, is left out. A CPU with an unserved request
+ * is in the kernel or asleep and flushes before it touches user memory (TL2). The first two CPUs are watched,
+ * and 128 MiB.
  */
 #include "shadow.h"
 #include "arch.h"

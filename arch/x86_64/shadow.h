@@ -18,11 +18,11 @@ uint64_t shadow_flush_begin(void);                        /* this CPU writes CR3
 void shadow_flush_end(uint64_t begun);
 void shadow_flush_page(uint64_t at);                      /* invlpg was done */
 void shadow_check_copy(struct frame *f);                  /* panics if a TLB may still hold it as a right */
-void shadow_check_free(struct frame *f);                  /* or if a page table maps it (F1) */
+void shadow_check_free(struct frame *f);                  /* or if a page table maps it (FR1) */
 void shadow_check_self(void);                             /* this CPU owes itself no flush */
-void shadow_due(void);                                    /* this CPU is about to load a table (G5) */
+void shadow_due(void);                                    /* this CPU is about to load a table (KR5) */
 void shadow_gone(uint64_t top);                           /* what it maps beside slot 0 goes */
-/* The CPU where the table was used last, so that it may be used there again without a flush (G5); -1:
+/* The CPU where the table was used last, so that it may be used there again without a flush (KR5); -1:
  * any; -2: it is in use no more. bug.c. */
 int shadow_cpu_of(uint64_t top);
 int shadow_is_right(uint64_t top);                        /* its entries are rights, no snapshot's */

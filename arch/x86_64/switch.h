@@ -7,7 +7,7 @@
 
 #include "thread/thread.h"
 
-void fpu_leave(struct cpu *c, struct arch_thread *from); /* cpu.c: C1 ends */
+void fpu_leave(struct cpu *c, struct arch_thread *from); /* cpu.c: FP1 ends */
 void fpu_found(struct cpu *c);                           /* cpu.c: nobody has used them meanwhile */
 
 /* Loads a top-level table; always reloads, so the TLB is clean of user entries after it. */

@@ -5,13 +5,13 @@
  * A request is a number: flush_asked counts up, the target flushes, then copies the count it had
  * seen before to flush_done. The target is reached by an interrupt in user mode and in arch_idle(),
  * and serves by itself in every spin loop (arch_spin_hint), so two CPUs that wait for each other
- * both get through, whatever locks they hold (G5).
+ * both get through, whatever locks they hold (KR5).
  *
  * Invariants
- *   T1  flush_done == n: all entries that were stale when flush_asked became n are gone.
- *   T2  A CPU with `sleeping` set touches no user memory before it has served all requests: so a
+ *   TL1  flush_done == n: all entries that were stale when flush_asked became n are gone.
+ *   TL2  A CPU with `sleeping` set touches no user memory before it has served all requests: so a
  *       request to it counts as served at once and costs no interrupt. It may keep stale entries.
- *   T3  A top-level table that is freed is in no CPU's CR3 (table_unload), sleeping or not.
+ *   TL3  A top-level table that is freed is in no CPU's CR3 (table_unload), sleeping or not.
  *
  * Locks: none. `sleeping` and flush_asked are sequentially consistent: the one who asks writes
  * flush_asked and then reads `sleeping`, the sleeper the other way round.
@@ -33,7 +33,7 @@ void arch_serve_shootdown(void)
         arch_table_load(kernel_table);
     else
         arch_flush_all();
-    __atomic_store_n(&c->flush_done, asked, __ATOMIC_SEQ_CST); /* T1 */
+    __atomic_store_n(&c->flush_done, asked, __ATOMIC_SEQ_CST); /* TL1 */
 }
 
 static uint64_t flush_ask(struct cpu *c, bool wake)
@@ -63,7 +63,7 @@ void arch_shootdown(uint64_t cpu_mask)
     for (unsigned i = 0; i < cpu_count; i++)
         if (cpu_mask >> i & 1 && i != me)
             while (!flush_served(&cpus[i], tickets[i]) &&
-                   !__atomic_load_n(&cpus[i].sleeping, __ATOMIC_SEQ_CST)) /* T2 */
+                   !__atomic_load_n(&cpus[i].sleeping, __ATOMIC_SEQ_CST)) /* TL2 */
                 arch_spin_hint();
 }
 

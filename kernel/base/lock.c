@@ -46,7 +46,7 @@ __attribute__((cold)) void lock_wait(struct lock *l)
     uint64_t start = arch_cycles();
     do {
         while (__atomic_load_n(&l->taken, __ATOMIC_RELAXED) != 0)
-            arch_spin_hint(); /* serves shootdowns (G5) */
+            arch_spin_hint(); /* serves shootdowns (KR5) */
         free = 0;
     } while (!__atomic_compare_exchange_n(&l->taken, &free, cpu_mark(), false, __ATOMIC_ACQUIRE,
                                           __ATOMIC_RELAXED));

@@ -3,7 +3,7 @@
  *
  * The kernel runs with interrupts off (thread.h), so a lock is never taken by an interrupt that
  * stopped its holder. A thread takes locks in rising rank; two of one rank never. Breaking the
- * order panics, as does sleeping with any lock held. A CPU that spins serves TLB shootdowns (G5).
+ * order panics, as does sleeping with any lock held. A CPU that spins serves TLB shootdowns (KR5).
  */
 #ifndef KERNEL_LOCK_H
 #define KERNEL_LOCK_H

@@ -5,12 +5,12 @@
  * Not here  the device's queue (virtio_blk.c), who may use a disk (block_call.c).
  *
  * Invariants
- *   D1  A request is in device->active from block_submit() to block_complete(), and then never
+ *   BK1  A request is in device->active from block_submit() to block_complete(), and then never
  *       touched again: it usually lies on the stack of the thread that waits for it.
- *   D2  No two writes in device->active overlap.
- *   D3  A write or a flush reaches the device once. After a failed flush the device may have
+ *   BK2  No two writes in device->active overlap.
+ *   BK3  A write or a flush reaches the device once. After a failed flush the device may have
  *       thrown the data away and say "fine" the second time.
- *   D4  A disk is opened again only when no call of its last holder is under way: so nothing that
+ *   BK4  A disk is opened again only when no call of its last holder is under way: so nothing that
  *       a dead holder wrote arrives after the next one has read.
  *
  * Lock: device->lock (RANK_BLOCK), also taken by the interrupt. The array of devices does not
@@ -84,7 +84,7 @@ void block_leave(struct block_device *d)
     lock_release(&d->lock);
 }
 
-/* A call ends after its requests, so no call means no request (D4). The time limit is for the case
+/* A call ends after its requests, so no call means no request (BK4). The time limit is for the case
  * that two threads release at once: only one of them is woken. */
 void block_released(struct block_device *d)
 {
@@ -135,7 +135,7 @@ static int check_request(const struct block_request *r, uint64_t bytes)
     return r->operation == BLOCK_WRITE && d->read_only ? -EROFS : 0;
 }
 
-/* D2. The device's lock is held. */
+/* BK2. The device's lock is held. */
 static bool overlaps_write(const struct block_request *r, uint64_t bytes)
 {
     list_each(const struct block_request, other, &r->device->active, link)
@@ -202,7 +202,7 @@ void block_complete(struct block_request *r, int status)
     d->in_flight--;
     d->errors += status != 0;
     r->status = status;
-    __atomic_store_n(&r->done, true, __ATOMIC_RELEASE); /* D1 */
+    __atomic_store_n(&r->done, true, __ATOMIC_RELEASE); /* BK1 */
     thread_wake(waiter);
 }
 

@@ -10,13 +10,13 @@
  * wait in a list; nobody sleeps here.
  *
  * Invariants
- *   V1  slot->request is non-NULL exactly from its offer to the device until its completion.
- *   V2  What the device writes is input: an index that jumps, a slot that has no request, a length
+ *   VQ1  slot->request is non-NULL exactly from its offer to the device until its completion.
+ *   VQ2  What the device writes is input: an index that jumps, a slot that has no request, a length
  *       that does not fit and a status byte that was never written (it starts as 0xff) end in -EIO
  *       or are ignored, with a line in the log.
- *   V3  The available index moves after the descriptors are complete; the used ring is read after
+ *   VQ3  The available index moves after the descriptors are complete; the used ring is read after
  *       its index.
- *   V4  Whatever is offered is notified, also when the device says that it looks by itself
+ *   VQ4  Whatever is offered is notified, also when the device says that it looks by itself
  *       (VIRTQ_USED_F_NO_NOTIFY): to trust that word, the store of the available index has to be seen
  *       before it is read, and with one CPU QEMU's TCG drops the fences that would see to it, though its
  *       device runs in another thread. The word to the device is a fence by itself. One that got lost
@@ -90,7 +90,7 @@ struct slot_memory {           /* what the device reads and writes beside the se
     uint8_t padding[15];
 };
 struct slot {
-    struct block_request *request;  /* V1 */
+    struct block_request *request;  /* VQ1 */
     struct descriptor *table;
     uint32_t device_writes;         /* bytes that a good answer has */
     uint16_t next_free;
@@ -160,9 +160,9 @@ static void offer(struct disk *disk, struct block_request *r)
     disk->descriptors[number].bytes =
         build(s, &disk->memory[number], r) * (uint32_t)sizeof(struct descriptor);
     disk->available->slots[disk->available_index % disk->queue_size] = number;
-    __atomic_thread_fence(__ATOMIC_RELEASE); /* V3 */
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* VQ3 */
     disk->available->index = ++disk->available_index;
-    __atomic_store_n(&disk->notify_due, true, __ATOMIC_RELAXED); /* V4 */
+    __atomic_store_n(&disk->notify_due, true, __ATOMIC_RELAXED); /* VQ4 */
 }
 
 static void notify(struct block_device *d)
@@ -225,7 +225,7 @@ static void collect(struct disk *disk)
     }
     while (disk->used_seen != index) {
         unsigned at = disk->used_seen++ % disk->queue_size;
-        __atomic_thread_fence(__ATOMIC_ACQUIRE); /* V3 */
+        __atomic_thread_fence(__ATOMIC_ACQUIRE); /* VQ3 */
         finish(disk, disk->used->done[at].slot, disk->used->done[at].bytes);
         index = disk->used->index;
     }
@@ -247,7 +247,7 @@ static void poll(struct block_device *d)
     struct disk *disk = d->driver;
     collect(disk);
     if (d->in_flight > 0)
-        __atomic_store_n(&disk->notify_due, true, __ATOMIC_RELAXED); /* V4 */
+        __atomic_store_n(&disk->notify_due, true, __ATOMIC_RELAXED); /* VQ4 */
 }
 
 /* ---- set-up ---- */

@@ -6,9 +6,9 @@
  * only fills buffers and wakes readers.
  *
  * Invariants
- *   C1  `ready` holds what may be read: in cooked mode whole lines, ends of file (one zero byte stands
+ *   CN1  `ready` holds what may be read: in cooked mode whole lines, ends of file (one zero byte stands
  *       for such an end, as typed zeros are dropped), and Ctrl-C where no process was in the foreground.
- *   C2  Echo and output never wait for readers; when the buffers are full, input is dropped.
+ *   CN2  Echo and output never wait for readers; when the buffers are full, input is dropped.
  *
  * Locks: console.lock (RANK_FILE) guards modes and input, and orders what is written.
  */
@@ -69,7 +69,7 @@ static void echo(const char *text)
 
 static void make_ready(char c)
 {
-    if (console.ready_end - console.ready_start < READY_BYTES) /* C2 */
+    if (console.ready_end - console.ready_start < READY_BYTES) /* CN2 */
         console.ready[console.ready_end++ % READY_BYTES] = c;
 }
 
@@ -110,7 +110,7 @@ static void cooked(char c)
     case CTRL_W: line_erase(last_word()); break;
     case CTRL_D:
         if (console.line_bytes == 0)
-            line_finish(0); /* C1 */
+            line_finish(0); /* CN1 */
         break;
     case '\n':
         echo("\n");

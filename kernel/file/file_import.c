@@ -6,8 +6,8 @@
  * sequential reader finds the next 31 pages there already.
  *
  * Invariants
- *   I1  A chunk that is READING or has users keeps its index and its frames.
- *   I2  At most one chunk has a given index.
+ *   IM1  A chunk that is READING or has users keeps its index and its frames.
+ *   IM2  At most one chunk has a given index.
  *
  * Locks: cache.lock (RANK_FILE); not held while the disk works or bytes are copied.
  */
@@ -74,11 +74,11 @@ static struct chunk *chunk_pick(uint64_t index)
     struct chunk *victim = NULL;
     for (struct chunk *c = cache.chunks; c < cache.chunks + CHUNKS; c++) {
         if (c->state != CHUNK_EMPTY && c->index == index)
-            return c; /* I2 */
+            return c; /* IM2 */
         if (c->users == 0 && c->state != CHUNK_READING
             && (!victim || c->used * (c->state != CHUNK_EMPTY)
                            < victim->used * (victim->state != CHUNK_EMPTY)))
-            victim = c; /* I1 */
+            victim = c; /* IM1 */
     }
     return victim;
 }

@@ -2,8 +2,8 @@
  * file_memory.c - the bytes of files in memory: a tree of frames; holes read as zeros.
  *
  * Invariants
- *   M1  Bytes at and behind node->bytes are zero in every frame, so growing a file shows zeros.
- *   M2  memory.frames counts all frames of all such files, and stays within a quarter of the RAM:
+ *   FM1  Bytes at and behind node->bytes are zero in every frame, so growing a file shows zeros.
+ *   FM2  memory.frames counts all frames of all such files, and stays within a quarter of the RAM:
  *       files never crowd out programs.
  *
  * Locks: memory.lock (RANK_FILE) guards sizes and frames; copies happen under it, a page at a time.
@@ -128,7 +128,7 @@ int memory_resize(struct node *n, uint64_t bytes)
     lock_acquire(&memory.lock);
     if (bytes < n->bytes) {
         struct frame *f = bytes % PAGE_BYTES ? page(n, bytes / PAGE_BYTES, false) : NULL;
-        if (f) /* M1 */
+        if (f) /* FM1 */
             memset((char *)frame_memory(f) + bytes % PAGE_BYTES, 0,
                    PAGE_BYTES - bytes % PAGE_BYTES);
         pages_free(n, (bytes + PAGE_BYTES - 1) / PAGE_BYTES);

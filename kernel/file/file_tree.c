@@ -5,10 +5,10 @@
  * Not here  the bytes of files (file_memory.c, file_import.c), open files (file.c).
  *
  * Invariants
- *   T1  A node with a parent is in its parent's list and in the hash table, once each; the tree
+ *   FL1  A node with a parent is in its parent's list and in the hash table, once each; the tree
  *       holds one reference to it.
- *   T2  Children are listed in rising `order`, so a listing goes on correctly after removals.
- *   T3  A folder has no entry with an empty name, ".", "..", or a name that contains '/'.
+ *   FL2  Children are listed in rising `order`, so a listing goes on correctly after removals.
+ *   FL3  A folder has no entry with an empty name, ".", "..", or a name that contains '/'.
  *
  * Locks: tree.lock (RANK_FILE) guards links, names and counts of nodes. Nothing sleeps under it.
  */
@@ -123,7 +123,7 @@ static int walk(struct node *from, const char *path, struct component *last, str
             if (at->kind != NODE_FOLDER)
                 return -ENOTDIR;
             if (component_is(c, ".") || component_is(c, ".."))
-                return -EEXIST; /* T3 */
+                return -EEXIST; /* FL3 */
             *last = c;
             last->folder = *path == '/';
             break;
@@ -145,7 +145,7 @@ void node_put(struct node *n)
 {
     if (__atomic_sub_fetch(&n->references, 1, __ATOMIC_ACQ_REL))
         return;
-    assert(!n->parent && n != &tree.root); /* T1 */
+    assert(!n->parent && n != &tree.root); /* FL1 */
     if (n->kind == NODE_MEMORY)
         memory_free(n);
     __atomic_sub_fetch(&tree.count, 1, __ATOMIC_RELAXED);

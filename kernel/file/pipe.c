@@ -2,8 +2,8 @@
  * pipe.c - pipes: a ring of bytes between open files.
  *
  * Invariants
- *   Q1  0 <= written - taken <= PIPE_BYTES.
- *   Q2  A waiter is on the pipe's one list; whoever changes the pipe's state wakes all of it.
+ *   PI1  0 <= written - taken <= PIPE_BYTES.
+ *   PI2  A waiter is on the pipe's one list; whoever changes the pipe's state wakes all of it.
  *
  * Lock: pipe->lock (RANK_FILE); not held while a thread sleeps.
  */

@@ -5,7 +5,7 @@
  * its handles, ports, objects or views: a transaction belongs to the process that began it, and a
  * container that the parent has open is not open in the child. Pages are copied at once: a program
  * that forks has few of them, because what is large lies in containers, and no frame of slot 0 ever
- * has two owners (V4).
+ * has two owners (VM4).
  *
  * execve loads the new program into a space of its own, and exchanges the spaces when nothing can
  * fail any more. Whatever the old program was to others (a client, a manager) ends as if it had died.

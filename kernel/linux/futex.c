@@ -6,8 +6,8 @@
  * reads the word under the lock that waking takes: so no wake-up is lost.
  *
  * Invariants
- *   X1  A thread is in its address's bucket exactly while futex_address is not 0.
- *   X2  Keys are (process, address): there is no memory shared between processes, and no futex in
+ *   FX1  A thread is in its address's bucket exactly while futex_address is not 0.
+ *   FX2  Keys are (process, address): there is no memory shared between processes, and no futex in
  *       the store.
  *
  * Lock: one per bucket (RANK_FUTEX), two buckets never at once.
@@ -130,7 +130,7 @@ static long wake(struct process *p, vaddr_t at, uint64_t count, uint32_t bits)
         if (t->process != p || t->futex_address != at || !(t->futex_bits & bits))
             continue;
         list_remove(l);
-        __atomic_store_n(&t->futex_address, 0, __ATOMIC_RELEASE); /* X1 */
+        __atomic_store_n(&t->futex_address, 0, __ATOMIC_RELEASE); /* FX1 */
         thread_wake(t);
         woken++;
     }
@@ -165,7 +165,7 @@ long futex_call(vaddr_t at, int operation, uint32_t value, vaddr_t timeout, vadd
     int error;
     if (at % 4 || at >= VM_END)
         return at % 4 ? -EINVAL : -EFAULT;
-    operation &= ~PRIVATE; /* X2: they all are */
+    operation &= ~PRIVATE; /* FX2: they all are */
     bool bitset = (operation & ~CLOCK_OF_DAY) == WAIT_BITSET || operation == WAKE_BITSET;
     if (bitset && !value3)
         return -EINVAL;

@@ -8,10 +8,10 @@
  * sent.
  *
  * Invariants
- *   I1  thread->signalled is set if the thread has something to deliver; it may be set without need.
- *   I2  A call that returns -ERESTARTSYS has thread->restart_call set, and `attention`, so the number
+ *   SG1  thread->signalled is set if the thread has something to deliver; it may be set without need.
+ *   SG2  A call that returns -ERESTARTSYS has thread->restart_call set, and `attention`, so the number
  *       never reaches user mode: the call is done again or fails with EINTR.
- *   I3  A doom of a transaction goes before a signal: no handler is called with registers that an
+ *   SG3  A doom of a transaction goes before a signal: no handler is called with registers that an
  *       abort is about to replace.
  *
  * Lock: process->lock guards actions, pending and blocked sets.

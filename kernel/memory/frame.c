@@ -10,13 +10,13 @@
  * into runs.
  *
  * Invariants
- *   F1  A frame on the free list is in no page table and no TLB (its last user saw to that).
- *   F2  FRAME_FREE: kept by a CPU (order KEPT), on the hot list (order HOT), head of a free block
+ *   FR1  A frame on the free list is in no page table and no TLB (its last user saw to that).
+ *   FR2  FRAME_FREE: kept by a CPU (order KEPT), on the hot list (order HOT), head of a free block
  *       (order), or inside one (order INSIDE). A block's index is a multiple of its size. State and
  *       order change in one store: joining blocks looks at frames that other CPUs take or keep.
- *   F3  A pinned frame is never free. frame_free of one makes it FRAME_DYING, in one step with a look at its
+ *   FR3  A pinned frame is never free. frame_free of one makes it FRAME_DYING, in one step with a look at its
  *       pins; then the last frame_unpin, which sees that in one step with its pin's end, frees it.
- *   F4  An allocation leaves at least what its use (enum frame_use) has to leave of reserve_count,
+ *   FR4  An allocation leaves at least what its use (enum frame_use) has to leave of reserve_count,
  *       kept ones not counted: CPUs take and keep frames only while the low mark is not reached.
  *
  * Lock: frames.lock guards lists and states of free frames; a CPU's kept frames are its own (the
@@ -70,7 +70,7 @@ size_t frame_free_count(void)
 size_t frame_total_count(void) { return frames.total_count; }
 size_t frame_low_mark(void) { return frames.low_mark; }
 
-/* F2 */
+/* FR2 */
 static void set_free(struct frame *f, uint32_t order)
 {
     __atomic_store_n(&f->state_flags, FRAME_FREE | order << 16, __ATOMIC_RELAXED);
@@ -152,7 +152,7 @@ static void make_used(struct frame *f)
     list_init(&f->link);
     f->pins = 0;
     f->owner = NULL;
-    __atomic_store_n(&f->state_flags, FRAME_USED, __ATOMIC_RELAXED); /* F2 */
+    __atomic_store_n(&f->state_flags, FRAME_USED, __ATOMIC_RELAXED); /* FR2 */
 }
 
 /* ---- single frames ---- */
@@ -195,7 +195,7 @@ static bool keep_block(struct frame **to)
 static void kept_refill(unsigned cpu)
 {
     if (frames.free_count < frames.low_mark + KEPT_BATCH)
-        return; /* F4 */
+        return; /* FR4 */
     if (frames.hot_count >= KEPT_BATCH)
         keep_hot(kept[cpu].frame);
     else if (!keep_block(kept[cpu].frame))
@@ -276,7 +276,7 @@ static uint64_t with_state(uint64_t pins_state, uint16_t state)
     return (pins_state & ~(0xffffull << 32)) | (uint64_t)state << 32;
 }
 
-/* F3: a frame becomes DYING in one step with a look at its pins, if it has any. */
+/* FR3: a frame becomes DYING in one step with a look at its pins, if it has any. */
 void frame_free(struct frame *f)
 {
     uint64_t now = __atomic_load_n(&f->pins_state, __ATOMIC_SEQ_CST);
@@ -293,7 +293,7 @@ void frame_pin(struct frame *f)
     __atomic_fetch_add(&f->pins, 1, __ATOMIC_SEQ_CST);
 }
 
-/* F3: the state is that of the moment when the last pin went; later the frame may be another's. */
+/* FR3: the state is that of the moment when the last pin went; later the frame may be another's. */
 void frame_unpin(struct frame *f)
 {
     uint64_t left = __atomic_sub_fetch(&f->pins_state, 1, __ATOMIC_SEQ_CST);
@@ -416,6 +416,6 @@ bool frame_check(void)
     bad_count += count != frames.free_count;
     lock_release(&frames.lock);
     if (bad_count != 0)
-        printk("frames: %zu things wrong with the free frames (F2)", bad_count);
+        printk("frames: %zu things wrong with the free frames (FR2)", bad_count);
     return bad_count == 0;
 }

@@ -1,7 +1,5 @@
 /*
- * frame.h - page frames: the RAM. Every frame has one struct; free ones form a list.
- *
- * F1  A frame on the free list is in no page table and no TLB.
+ * frame.h - page frames: the RAM. Every frame has one struct; free ones form a list. Invariants FR1 to FR4: frame.c.
  */
 #ifndef KERNEL_FRAME_H
 #define KERNEL_FRAME_H
@@ -16,10 +14,10 @@ struct frame {
                             * frame_unpin frees it when frame_free was called meanwhile */
             union {
                 struct { uint16_t state, flags; }; /* enum frame_state */
-                uint32_t state_flags; /* both at once (F2) */
+                uint32_t state_flags; /* both at once (FR2) */
             };
         };
-        uint64_t pins_state; /* all three at once (F3): pins in the low half */
+        uint64_t pins_state; /* all three at once (FR3): pins in the low half */
     };
     void *owner;         /* the page or version it belongs to; NULL for anonymous memory */
 };
@@ -40,7 +38,7 @@ void frame_unpin(struct frame *f);
 #define FRAME_RUN_MAX 1024
 must_check struct frame *frame_alloc_run(size_t count);
 struct frame *frame_of(paddr_t pa);      /* NULL: no RAM there */
-extern struct frame *frame_all;          /* of the page at 0; F1 and the rest: frame.c */
+extern struct frame *frame_all;          /* of the page at 0; FR1 and the rest: frame.c */
 static inline paddr_t frame_paddr(const struct frame *f)
 {
     return (paddr_t)((uintptr_t)f - (uintptr_t)frame_all) * (PAGE_BYTES / sizeof *f);

@@ -9,10 +9,10 @@
  * A slab that becomes empty goes back to the frames, unless it is its class's only one with room.
  *
  * Invariants
- *   M1  A slab's frame: `owner` is the first free object (each free one starts with the next),
+ *   KM1  A slab's frame: `owner` is the first free object (each free one starts with the next),
  *       `flags` the class and the count of live objects. A run's first frame: `owner` is the
  *       number of frames.
- *   M2  A slab is in its class's `partial` list exactly while it has a free object.
+ *   KM2  A slab is in its class's `partial` list exactly while it has a free object.
  *
  * Lock: kmem.lock. It lies inside frames' lock, so frames are taken and freed without it.
  */
@@ -73,7 +73,7 @@ static void *object_take(unsigned class)
     f->owner = object->next;
     f->flags++;
     if (f->owner == NULL)
-        list_remove(&f->link); /* M2 */
+        list_remove(&f->link); /* KM2 */
     return object;
 }
 
@@ -100,7 +100,7 @@ static void object_free(struct frame *f, struct free_object *object)
     lock_acquire(&kmem.lock);
     assert(slab_live(f) > 0);
     if (f->owner == NULL)
-        list_push_front(partial, &f->link); /* M2 */
+        list_push_front(partial, &f->link); /* KM2 */
     object->next = f->owner;
     f->owner = object;
     f->flags--;

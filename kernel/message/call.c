@@ -8,7 +8,7 @@
  *
  * A slot's `word` is its sequence number, its place in the table and its state. Without the state
  * it is the call's token. Whoever changes the state of a call that others know does so by a
- * compare-exchange of the whole word: a late or forged token finds another word (M2).
+ * compare-exchange of the whole word: a late or forged token finds another word (PO2).
  *
  *      call_send         (receiver)       call_deliver         call_claim         call_done
  *  IDLE -------> QUEUED ---------> TAKEN ----------> DELIVERED ---------> ANSWERING ---> ANSWERED
@@ -401,7 +401,7 @@ HOT void call_open(struct call *c, uint64_t token, enum call_state from)
         call_lost(c, token);
 }
 
-/* Claims a delivered call for answering; NULL: forged, late or answered (M2). The server is read
+/* Claims a delivered call for answering; NULL: forged, late or answered (PO2). The server is read
  * between two looks at the word, so it is that of this very call. */
 HOT struct call *call_claim(uint64_t token)
 {

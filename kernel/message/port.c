@@ -224,7 +224,7 @@ static void port_die(struct port *p)
         if (i->kind == ITEM_CALL)
             call_taken(i);
         if (i->kind == ITEM_CALL || item_uses[i->kind].dropped)
-            list_push_back(&items, &i->link); /* M1: the others may go at any time, with their threads */
+            list_push_back(&items, &i->link); /* PO1: the others may go at any time, with their threads */
     }
     lock_release(&p->lock);
     for (struct item *i; (i = list_take(struct item, &items, link));) {
@@ -261,7 +261,7 @@ void port_check(void)
     lock_acquire(&ports_lock);
     list_each(struct port, p, &ports, all) {
         lock_acquire(&p->lock);
-        assert(!p->dead || list_empty(&p->items)); /* M3 */
+        assert(!p->dead || list_empty(&p->items)); /* PO3 */
         list_for(k, &p->items)
             assert(container_of(k, struct item, link)->queued && container_of(k, struct item, link)->kind);
         lock_release(&p->lock);

@@ -5,9 +5,9 @@
  * thread, a faulting thread, a view, an attachment, the port itself. So queueing allocates nothing
  * and no queue overflows; an item stands in at most one queue, once.
  *
- * M1  An item on a queue is valid: whoever frees its home takes it off first, under the port lock.
- * M2  A delivered call is answered at most once: its token names a slot and a sequence number.
- * M3  A dead port has no items and accepts none. Its owner has no handle any more by which to receive,
+ * PO1  An item on a queue is valid: whoever frees its home takes it off first, under the port lock.
+ * PO2  A delivered call is answered at most once: its token names a slot and a sequence number.
+ * PO3  A dead port has no items and accepts none. Its owner has no handle any more by which to receive,
  *     and there is no object whose requests or commits go to it.
  */
 #ifndef KERNEL_PORT_H
@@ -45,7 +45,7 @@ struct port {
     uint32_t references;     /* atomic */
     bool dead;
     struct process *owner;   /* compared only; dead when it is gone */
-    uint32_t receive_handles; /* atomic; handle.h: H3 */
+    uint32_t receive_handles; /* atomic; handle.h: HD3 */
     struct list items, receivers;
     struct list all;         /* ports of all processes; port table lock */
     struct item clean, credit_low, notify;
@@ -64,7 +64,7 @@ struct port {
 };
 
 void port_init(void);
-void port_check(void);   /* panics if a queue is wrong (M1, M3) */
+void port_check(void);   /* panics if a queue is wrong (PO1, PO3) */
 must_check struct port *port_new(struct process *owner);
 static inline void port_get(void *port)
 {
@@ -76,7 +76,7 @@ static inline void port_put(struct port *p)
     if (__atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) == 0)
         port_free(p);
 }
-/* For handles (handle_kinds), H3: a handle of another process cannot receive; of the last one that can the port
+/* For handles (handle_kinds), HD3: a handle of another process cannot receive; of the last one that can the port
  * dies, with no locks held. */
 uint32_t port_handle_held(void *port, const struct process *owner, uint32_t rights);
 void port_handle_dropped(void *port, uint32_t rights);

@@ -109,7 +109,7 @@ void handle_forget(struct process *p, int handle)
     limit_uncharge(p, KD_LIMIT_HANDLES, 1);
 }
 
-/* A reference to what passes, with the rights asked for (0: all of the handle's; H2). */
+/* A reference to what passes, with the rights asked for (0: all of the handle's; HD2). */
 static int slot_lift(struct process *from, int handle, uint32_t rights,
                      struct handle_passed *passed)
 {

@@ -1,9 +1,9 @@
 /*
  * handle.h - handles: a process's numbers for kernel objects, with rights.
  *
- * H1  A slot in use holds one reference to its object.
- * H2  A handle never has more rights than the one it was copied from.
- * H3  port->receive_handles is how many slots of its owner have the right to receive; no other slot
+ * HD1  A slot in use holds one reference to its object.
+ * HD2  A handle never has more rights than the one it was copied from.
+ * HD3  port->receive_handles is how many slots of its owner have the right to receive; no other slot
  *     has it. When the last is emptied the port dies.
  */
 #ifndef KERNEL_HANDLE_H

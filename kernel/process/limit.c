@@ -7,7 +7,7 @@
  *
  * What the counts bound is not counted once more as memory: page tables, stacks, records.
  *
- * L1  used[w] is what the process has at this moment: 0 when the last of it is gone.
+ * LM1  used[w] is what the process has at this moment: 0 when the last of it is gone.
  *
  * Locks: none for the table. The process table's in limit_end_largest().
  */
@@ -108,7 +108,7 @@ bool limit_charge(struct process *p, enum kd_limit which, uint64_t n)
 void limit_uncharge(struct process *p, enum kd_limit which, uint64_t n)
 {
     uint64_t left = __atomic_sub_fetch(&p->limits.used[which], n, __ATOMIC_RELAXED);
-    assert((int64_t)left >= 0); /* L1 */
+    assert((int64_t)left >= 0); /* LM1 */
 }
 
 bool limit_memory_left(const struct process *p)

@@ -9,10 +9,10 @@
  * status. The parent's wait takes that entry.
  *
  * Invariants
- *   R1  A process is in the table from its creation until its parent, or init in its place, has
+ *   PR1  A process is in the table from its creation until its parent, or init in its place, has
  *       waited for it; the table holds one reference, each thread another.
- *   R2  `status` does not change any more once `dying` is set.
- *   R3  A thread is in process->threads from its start until process_thread_leave() takes it off.
+ *   PR2  `status` does not change any more once `dying` is set.
+ *   PR3  A thread is in process->threads from its start until process_thread_leave() takes it off.
  *       One that is added to a dying process is killed in the same section.
  *
  * Locks: process_table.lock (parents, ends, the list), then process->lock (threads, dying, status).
@@ -269,7 +269,7 @@ long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
     process_get(p);
     list_push_back(&p->threads, &t->process_link);
     p->thread_count++;
-    if (p->dying) /* R3 */
+    if (p->dying) /* PR3 */
         thread_kill(t);
     lock_release(&p->lock);
     thread_start(t);
@@ -286,7 +286,7 @@ static bool process_condemn(struct process *p, int status, int signal)
     if (first) {
         p->dying = true;
         p->dying_ns = arch_time_ns();
-        p->status = status & 255; /* R2 */
+        p->status = status & 255; /* PR2 */
         p->signal = signal;
     }
     list_for (l, &p->threads)

@@ -50,7 +50,7 @@ void process_strings_free(struct process_strings *s);
 must_check int process_load(const char *path, const char *const *argv, const char *const *envp,
                             struct process *parent, struct thread_begin **begin,
                             struct process **out);
-/* Into the table (R1) and off it goes; takes `b` over and nothing fails after its thread exists.
+/* Into the table (PR1) and off it goes; takes `b` over and nothing fails after its thread exists.
  * -EAGAIN: there are too many; -ENOMEM. */
 must_check int process_launch(struct process *p, struct thread_begin *b);
 /* May the caller make one more? To know it before the work of making it. */

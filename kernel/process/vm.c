@@ -6,12 +6,12 @@
  *           tables themselves (arch/).
  *
  * Invariants
- *   V1  Regions are page aligned, lie within [VM_START, VM_END) without the page VM_STACK_GUARD, are
+ *   VM1  Regions are page aligned, lie within [VM_START, VM_END) without the page VM_STACK_GUARD, are
  *       sorted and do not overlap.
- *   V2  A present leaf entry lies inside a region, and allows no more than the region does.
- *   V3  No region is writable and executable.
- *   V4  process->frames counts the present leaf entries of slot 0; each of them owns its frame.
- *   V5  A frame is freed only after the shootdown that followed the removal of its entry.
+ *   VM2  A present leaf entry lies inside a region, and allows no more than the region does.
+ *   VM3  No region is writable and executable.
+ *   VM4  process->frames counts the present leaf entries of slot 0; each of them owns its frame.
+ *   VM5  A frame is freed only after the shootdown that followed the removal of its entry.
  *
  * Locks: process->space_lock guards all of it.
  */
@@ -33,7 +33,7 @@ static bool range_mappable(vaddr_t at, uint64_t bytes)
 
 static bool protection_valid(unsigned protection)
 {
-    return (protection & (VM_WRITE | VM_EXECUTE)) != (VM_WRITE | VM_EXECUTE); /* V3 */
+    return (protection & (VM_WRITE | VM_EXECUTE)) != (VM_WRITE | VM_EXECUTE); /* VM3 */
 }
 
 /* ---- regions; space_lock held ---- */
@@ -148,7 +148,7 @@ static bool promise_ok(struct process *p, uint64_t bytes, unsigned protection)
 
 struct sweep {
     struct process *process;
-    struct list frames;     /* removed from the table, not yet shot down (V5) */
+    struct list frames;     /* removed from the table, not yet shot down (VM5) */
     bool change;            /* change rights to `protection`; else remove */
     unsigned protection;
     bool any;
@@ -410,7 +410,7 @@ void vm_space_free(struct process *p)
     struct list gone = LIST_INIT(gone);
     lock_acquire(&p->space_lock);
     unmap_locked(p, VM_START, VM_END, &gone);
-    assert(p->frames == 0); /* V4 */
+    assert(p->frames == 0); /* VM4 */
     lock_release(&p->space_lock);
     regions_free(&gone);
 }
@@ -423,7 +423,7 @@ static bool check_entry(pte_t *pte, vaddr_t at, void *arg)
     (void)at;
     c->entries++;
     if (pte_present(*pte) && pte_writable(*pte))
-        assert(c->region->protection & VM_WRITE); /* V2 */
+        assert(c->region->protection & VM_WRITE); /* VM2 */
     return true;
 }
 
@@ -434,13 +434,13 @@ void vm_check(struct process *p)
     lock_acquire(&p->space_lock);
     list_for (l, &p->regions) {
         c.region = container_of(l, struct region, link);
-        assert(c.region->start >= last);                                    /* V1 */
+        assert(c.region->start >= last);                                    /* VM1 */
         assert(range_mappable(c.region->start, c.region->end - c.region->start));
-        assert(protection_valid(c.region->protection));                     /* V3 */
+        assert(protection_valid(c.region->protection));                     /* VM3 */
         last = c.region->end;
         arch_pte_walk(p->home.table, c.region->start, c.region->end, check_entry, &c);
     }
-    assert(c.entries == p->frames); /* V2, V4 */
+    assert(c.entries == p->frames); /* VM2, VM4 */
     lock_release(&p->space_lock);
 }
 
@@ -475,7 +475,7 @@ static bool entry_copy(pte_t *pte, vaddr_t at, void *arg)
     return true;
 }
 
-/* In portions: what other threads of `from` change in between, the copy has or has not (V2: its own region's
+/* In portions: what other threads of `from` change in between, the copy has or has not (VM2: its own region's
  * rights). */
 static void region_copy_pages(struct page_copy *c, struct process *from)
 {

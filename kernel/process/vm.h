@@ -57,6 +57,6 @@ must_check int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **
 must_check int vm_copy_to(struct process *p, vaddr_t at, const void *from, size_t bytes);
 
 bool vm_is_code(struct process *p, vaddr_t at);
-void vm_check(struct process *p);              /* panics unless V1 to V3 hold */
+void vm_check(struct process *p);              /* panics unless VM1 to VM3 hold */
 
 #endif

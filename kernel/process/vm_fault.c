@@ -1,7 +1,7 @@
 /*
  * vm_fault.c - fills a process's pages when they are touched, and pins them for the kernel.
  *
- * One fault makes a few pages: it costs far more than a page. Invariants V1 to V5 are vm.c's.
+ * One fault makes a few pages: it costs far more than a page. Invariants VM1 to VM5 are vm.c's.
  *
  * Locks: process->space_lock. It is not held while a file is read: the fault looks its region up
  * again afterwards.

@@ -1,6 +1,6 @@
 /*
  * begin.c - how a transaction begins, and what it may ask for before its first touch: locks, hints, a
- * commit point to share (views.md: B1..B3).
+ * commit point to share (views.md: BG1..BG3).
  *
  * Locks: view->lock; versions lock for snapshots (version.c).
  */
@@ -59,7 +59,7 @@ static int begin_check(const struct view *v, const struct kd_begin *b)
     return b->ticket && b->ticket != v->ticket ? -EINVAL : 0;
 }
 
-/* B2. */
+/* BG2. */
 static int begin_snapshot(struct view *v, const struct kd_begin *b)
 {
     if (!b->snapshot)
@@ -92,7 +92,7 @@ static void begin_fields(struct view *v, struct kd_begin *b)
     v->deadline_ns = b->timeout_ms ? arch_time_ns() + (uint64_t)b->timeout_ms * 1000000 : ~0ull;
 }
 
-/* B1. What a snapshot mapped stays good for the next one but for pages that were published since:
+/* BG1. What a snapshot mapped stays good for the next one but for pages that were published since:
  * those are owed (commit.c). All goes if it may show what is too new (`newest`), or rights of the other kind. */
 static void begin_active(struct view *v, bool snapshot)
 {
@@ -133,7 +133,7 @@ long kd_txn_begin(const uint64_t a[6])
     if (e)
         return e;
     if (__atomic_load_n(&object_sweeps, __ATOMIC_ACQUIRE))
-        object_wait_for_sweeps(); /* B3 */
+        object_wait_for_sweeps(); /* BG3 */
     bool snapshot = (b.mode & 3) == KD_SNAPSHOT || (b.mode & 3) == KD_DIRTY_READ;
     v->snapshot = ~0ull; /* a dirty read sees whatever is published */
     if ((b.mode & 3) == KD_SNAPSHOT && (e = begin_snapshot(v, &b)))

@@ -1,7 +1,7 @@
 /*
  * check.c - kcheck: walks the kernel's structures and compares them with each other.
  *
- * For each page: masks against page tables (P3), writers against copies (P2), rights against locks
+ * For each page: masks against page tables (PG3), writers against copies (PG2), rights against locks
  * of the container, frames against the evictor's lists, old versions against snapshots; for each
  * view: copies against credits; without a transaction it stands in no queue and has nothing in
  * hand. Each leaf is looked at under its lock, so the check may run beside everything else; it says
@@ -26,24 +26,24 @@ static void check_right(struct walk *w, struct page *p, vaddr_t at, pte_t e)
 {
     struct view *v = w->view;
     if (!vmask_test(&p->mask, v->id))
-        complain(w, "a right is not in the mask (P3)", at);
+        complain(w, "a right is not in the mask (PG3)", at);
     if (e & PTE_COPY) {
         if (p->writer != v->id)
-            complain(w, "a COPY, and another writer (P2)", at);
+            complain(w, "a COPY, and another writer (PG2)", at);
         const struct copy *c = pte_copy(e);
         if (c->at != at || c->view != v->id || (c->frame != NULL) != pte_present(e) ||
             (c->frame && frame_paddr(c->frame) != pte_frame_paddr(e)))
             complain(w, "a COPY without its record", at);
     } else if (pte_present(e) && !v->snapshot_rights && v->state != VIEW_PLAIN) {
         if (!page_resident(p) || frame_paddr(p->frame) != pte_frame_paddr(e))
-            complain(w, "a right to a frame that is not the current version (P1)", at);
+            complain(w, "a right to a frame that is not the current version (PG1)", at);
         if (pte_writable(e))
             complain(w, "a writable right that is no COPY", at);
     }
     if (pte_present(e)) {
         struct frame *f = frame_of(pte_frame_paddr(e));
         if (!f || f->state != FRAME_USED)
-            complain(w, "a free frame is mapped (F1)", at);
+            complain(w, "a free frame is mapped (FR1)", at);
     }
 }
 
@@ -81,13 +81,13 @@ static unsigned check_leaf(struct leaf *l)
         if ((p->mask.word[0] & ~l->users.word[0]) | (p->mask.word[1] & ~l->users.word[1]))
             complain(&w, "a mask is not in its leaf's sum", at);
         if (writable >= 0 && rights > 1)
-            complain(&w, "a COPY and a right of another view (P2)", at);
+            complain(&w, "a COPY and a right of another view (PG2)", at);
         if (p->flags & PAGE_AWAY && p->frame && !(p->flags & PAGE_FILLING))
             complain(&w, "resident and away", at);
         if (page_resident(p) && p->frame->owner != l)
             complain(&w, "a resident page is in no list of the evictor", at);
         if (p->flags & PAGE_DIRTY && !page_resident(p))
-            complain(&w, "dirty and not resident (P4)", at);
+            complain(&w, "dirty and not resident (PG4)", at);
     }
     lock_release(&l->lock);
     return w.errors;

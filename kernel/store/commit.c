@@ -1,5 +1,5 @@
 /*
- * commit.c - a transaction's end: the owner's side (C1..C3, C8) and the manager's (publish, refuse). What
+ * commit.c - a transaction's end: the owner's side (CM1..CM3, CM8) and the manager's (publish, refuse). What
  * changed is told by encode.c.
  *
  * While a view is COMMITTING its owner sleeps, killed or not, its copies are read-only in every table, and only
@@ -20,7 +20,7 @@
 
 /* ---- the owner's side ---- */
 
-/* C1: no store reaches the copies from here on, and what touches them later is seen by the clock as a
+/* CM1: no store reaches the copies from here on, and what touches them later is seen by the clock as a
  * new use (evict.c). False: doomed meanwhile. *wrote: there are copies; a
  * sweep may take them before the manager is asked, and then it must be asked all the same. */
 static bool commit_freeze(struct view *v, bool *wrote)
@@ -59,7 +59,7 @@ static long commit_refused(struct view *v, int reason)
     return -reason;
 }
 
-/* C3: the item is at the manager's port, and the owner sleeps, until it is answered. Killed, or when its
+/* CM3: the item is at the manager's port, and the owner sleeps, until it is answered. Killed, or when its
  * time is up, it takes back what the manager has not received; what was received may be durable. So who is
  * killed then leaves its process, which can end, and waits on by itself (commit_forsaken). */
 static int commit_ask(struct view *v, struct port *port)
@@ -186,7 +186,7 @@ static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
     bool wrote;
     if (!commit_freeze(v, &wrote))
         return commit_refused(v, v->doom);
-    if (wrote || k.batch_bytes) { /* else C2: nothing leaves the kernel */
+    if (wrote || k.batch_bytes) { /* else CM2: nothing leaves the kernel */
         int answer = commit_ask(v, v->enlisted);
         view_batch_drop(v);
         if (!process_this())
@@ -365,7 +365,7 @@ static void copy_retire(struct view *v, struct copy *c, bool spilled)
     }
 }
 
-/* C7, pass 1: the copy becomes the current version, its record that of the old one, if that is here. */
+/* CM7, pass 1: the copy becomes the current version, its record that of the old one, if that is here. */
 static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
 {
     struct leaf *l = c->leaf;
@@ -404,7 +404,7 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
         list_for_safe(l, lists[i]) {
             struct copy *c = container_of(l, struct copy, link);
             if (c->frame && !c->changed)
-                continue; /* left alone: C8 drops it */
+                continue; /* left alone: CM8 drops it */
             publish_flip(v, c, csn, sequence);
             if (BUG(TWO_STEPS) || BUG(FREE_AT_FLIP) || BUG(WRITER_AT_FLIP) || BUG(DIRTY_KEEPS))
                 bug_window();

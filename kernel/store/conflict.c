@@ -1,5 +1,5 @@
 /*
- * conflict.c - who has to wait for whom: page queues, callbacks, the waits-for graph (faults.md: R1..R6).
+ * conflict.c - who has to wait for whom: page queues, callbacks, the waits-for graph (faults.md: CF1..CF6).
  *
  * A right is a PTE, so a conflict is found by looking at the PTEs of the views in the page's mask.
  * Idle views lose theirs at once; active ones only if the PTE was never used (ACCESSED and USED
@@ -169,7 +169,7 @@ void view_wake_waiters(struct view *v)
         if (!vmask_test(&views[u].waits, v->id))
             continue;
         if (!BUG(WAIT_STALE))
-            vmask_clear(&views[u].waits, v->id); /* G3 */
+            vmask_clear(&views[u].waits, v->id); /* KR3 */
         if (views[u].owner)
             thread_wake(views[u].owner);
     }
@@ -239,7 +239,7 @@ static struct view *other_upgrader(const struct view *v, const struct page *p)
     return NULL;
 }
 
-/* ---- R2: one candidate, under its view lock ---- */
+/* ---- CF2: one candidate, under its view lock ---- */
 
 /* Has the view rights that count? A snapshot's PTE is no right. */
 static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, uint64_t *shoot)
@@ -330,7 +330,7 @@ static void conflict_notice(struct view *v, struct leaf *l, unsigned slot)
     port_post(o->port, i);
 }
 
-/* F5, F6, R1..R5 up to the sleep; e is v's own PTE. Leaf locked on entry and return. */
+/* FT5, FT6, CF1..CF5 up to the sleep; e is v's own PTE. Leaf locked on entry and return. */
 enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t e)
 {
     struct page *p = &l->pages[slot];
@@ -368,13 +368,13 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
     if (shoot) {
         count(shootdowns);
         if (!BUG(NO_SHOOTDOWN))
-            arch_shootdown(shoot); /* R3, leaf lock still held */
+            arch_shootdown(shoot); /* CF3, leaf lock still held */
     }
     if (!blocked)
         return CONFLICT_GRANT;
     queue_join(v, l, p);
     struct vmask before = queue_before(v, p);
-    waits_add(v, &before); /* R5 */
+    waits_add(v, &before); /* CF5 */
     conflict_notice(v, l, slot);
     return v->doom ? CONFLICT_DOOMED : CONFLICT_BLOCKED;
 }

@@ -12,7 +12,7 @@
  *
  * Whatever the encoder, a page whose base is older than `full_below` is told whole, and so is one
  * whose base is not in memory. With RANGES what was not declared is put back in the copy before it is
- * told, so published bytes are the logged bytes (K3); a strict transaction fails instead.
+ * told, so published bytes are the logged bytes (TR3); a strict transaction fails instead.
  *
  * Locks: none; the caller has claimed the view (commit.c), so only it works on the copies. The
  * declarations belong to the owner thread, and are read while it sleeps.
@@ -237,7 +237,7 @@ int encode_copies(struct view *v, struct kd_diff *d)
     return 0;
 }
 
-/* Under the view lock no sweep takes the copy, so nobody frees or evicts its base (P4). */
+/* Under the view lock no sweep takes the copy, so nobody frees or evicts its base (PG4). */
 bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out)
 {
     struct copy *first = NULL;

@@ -1,5 +1,5 @@
 /*
- * evict.c - takes page frames back, and has managers clean dirty ones first (views.md: E1..E4).
+ * evict.c - takes page frames back, and has managers clean dirty ones first (views.md: EV1..EV4).
  *
  * Owns      the lists of resident pages; the thread "evict".
  * Not here  old versions (version.c), anonymous memory (never paged out), home locations (managers).
@@ -16,12 +16,13 @@
  * READY or LAUNDRY. Moving the bit flushes no TLB: a use by an entry that is still in one is not
  * seen, and costs no more than a page that goes too early.
  *
- * E1  Only clean pages without writer, pins and I/O go (P4). Old versions of such a page stay, and what maps them.
- * E2  The hand runs ahead of need: it goes on until READY and LAUNDRY hold the frames of one round.
+ * EV1  Only clean pages without writer, pins and I/O go (PG4). Old versions of such a page stay, and what maps them.
+ * EV2  The hand runs ahead of need: it goes on until READY and LAUNDRY hold the frames of one round.
  *     Managers get a CLEAN notice while there is laundry of theirs; they ask which (KD_CLEAN_LIST).
  *     A page that was cleaned becomes READY.
- * E3  Active views that used the page keep the right: HELD. Everybody else: EMPTY. TLBs first, then
- *     the frame is freed (F1).
+ * EV3  Active views that used the page keep the right: HELD. Everybody else: EMPTY. TLBs first, then
+ *     the frame is freed (FR1).
+ * EV4  The frame is freed when the page is in no table and in no list any more.
  *
  * Locks: leaf, evict lock. A page is looked up by its frame under the evict lock with a reference
  * to its object, then locked and checked again.
@@ -127,7 +128,7 @@ static bool maps(pte_t e, const struct page *p)
     return pte_present(e) && (pte_frame_paddr(e) == frame_paddr(p->frame) || BUG(EVICT_COPY));
 }
 
-/* E3 for one view. False: it has the page's copy in memory again (KD_TXN_UNSPILL), so the base stays.
+/* EV3 for one view. False: it has the page's copy in memory again (KD_TXN_UNSPILL), so the base stays.
  * *shoot: the CPU to shoot at is added. Leaf locked. */
 static bool evict_right(struct view *v, const struct page *p, vaddr_t at, uint64_t *shoot)
 {
@@ -151,7 +152,7 @@ static bool evict_right(struct view *v, const struct page *p, vaddr_t at, uint64
     return !copy;
 }
 
-/* An idle view's right to write that it never used: no copy, nothing is lost (P2). Leaf locked. */
+/* An idle view's right to write that it never used: no copy, nothing is lost (PG2). Leaf locked. */
 static void writer_forget(struct page *p, vaddr_t at)
 {
     struct view *v = &views[p->writer];
@@ -194,7 +195,7 @@ static bool writer_spilled(struct page *p, vaddr_t at)
 
 enum look { LOOK_FREED, LOOK_DIRTY, LOOK_CLEAN, LOOK_USED, LOOK_BUSY };
 
-/* E3 and what is not E4: the page is in no table and in no list any more. False: it stays. Leaf locked. */
+/* EV3 and what is not EV4: the page is in no table and in no list any more. False: it stays. Leaf locked. */
 static bool page_evict(struct leaf *l, unsigned slot)
 {
     struct page *p = &l->pages[slot];
@@ -224,7 +225,7 @@ static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f, bool
         writer_forget(p, page_address(l, slot));
     if (p->frame != f || p->flags & (PAGE_FILLING | PAGE_PINNED | PAGE_CLEANING) || f->pins ||
         (p->flags & PAGE_DIRTY && never_cleaned(l->object)) ||
-        (p->writer != WRITER_NONE && !writer_spilled(p, page_address(l, slot)))) /* E1 */
+        (p->writer != WRITER_NONE && !writer_spilled(p, page_address(l, slot)))) /* EV1 */
         result = LOOK_BUSY;
     else if (page_used(p, page_address(l, slot)))
         result = LOOK_USED;
@@ -242,7 +243,7 @@ static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f, bool
     }
     lock_release(&l->lock);
     if (result == LOOK_FREED)
-        frame_free(f); /* E4 */
+        frame_free(f); /* EV4 */
     return result;
 }
 
@@ -322,7 +323,7 @@ static bool look_once(bool take, uint64_t seen[])
     return true;
 }
 
-/* Frees frames up to the high mark; looks at each page at most once. Then the hand runs ahead (E2).
+/* Frees frames up to the high mark; looks at each page at most once. Then the hand runs ahead (EV2).
  * False: nothing is to be had, or for long nobody has cleaned what is. */
 static bool evict_round(uint64_t seen[])
 {

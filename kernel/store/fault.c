@@ -1,12 +1,12 @@
 /*
- * fault.c - page faults, and how a transaction gets a right to a page (faults.md: F1..F7).
+ * fault.c - page faults, and how a transaction gets a right to a page (faults.md: FT1..FT7).
  *
  * The path without a conflict never leaves the kernel. fault_fast is the same path once more for the
  * commonest case, the neighbourhood of the last fault: it decides nothing, it only sees that nothing
  * is to be decided, and leaves everything else to view_fault.
  *
- * What F7 needs (credit, frame, record) is taken before the leaf lock and kept "in hand" over
- * retries (G4); what is left in hand goes back at the transaction's end. The page is copied before it,
+ * What FT7 needs (credit, frame, record) is taken before the leaf lock and kept "in hand" over
+ * retries (KR4); what is left in hand goes back at the transaction's end. The page is copied before it,
  * too, as that takes longer than all the rest: 64 pages share the lock.
  */
 #include "store/fault.h"
@@ -26,7 +26,7 @@ HOT bool leaf_aligned(const struct leaf *l)
     return l->object->base % (LEAF_PAGES * PAGE_BYTES) == 0;
 }
 
-/* P3, and the leaf's sum of masks. */
+/* PG3, and the leaf's sum of masks. */
 HOT void user_add(const struct view *v, struct leaf *l, struct page *p)
 {
     if (!BUG(MASK_LOST))
@@ -34,7 +34,7 @@ HOT void user_add(const struct view *v, struct leaf *l, struct page *p)
     vmask_add(&l->users, &v->self);
 }
 
-/* ---- F7: what a write needs ---- */
+/* ---- FT7: what a write needs ---- */
 
 /* Frames were freed, or somebody ends, or has ended since: it is worth another look. */
 static bool memory_came(void)
@@ -163,7 +163,7 @@ HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *
         group_grant(v, l, slot, page_address(l, slot), pte - slot);
 }
 
-/* F3: a snapshot sees the newest version that is not younger than it. */
+/* FT3: a snapshot sees the newest version that is not younger than it. */
 static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     struct page *p = &l->pages[slot];
@@ -234,7 +234,7 @@ HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
     lock_release(&v->lock);
 }
 
-/* F4: the right was kept while the page was away. */
+/* FT4: the right was kept while the page was away. */
 static RARE int held_map(struct view *v, struct page *p, pte_t *pte)
 {
     lock_acquire(&v->lock);
@@ -243,7 +243,7 @@ static RARE int held_map(struct view *v, struct page *p, pte_t *pte)
     return 0;
 }
 
-/* F5 and F6 where others have or want the page. Leaf locked on entry, not on return. */
+/* FT5 and FT6 where others have or want the page. Leaf locked on entry, not on return. */
 static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     int result = 0;
@@ -257,7 +257,7 @@ static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, p
         __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
         TRACE(WAIT, KD_TRACE_FOR_PAGE, page_address(l, slot), 0);
         result = thread_park_until(v->deadline_ns);
-        return result == -ETIMEDOUT ? result : -EAGAIN; /* R6: from F1, keeping the place */
+        return result == -ETIMEDOUT ? result : -EAGAIN; /* CF6: from FT1, keeping the place */
     case CONFLICT_DOOMED: result = -EAGAIN; break;
     }
     lock_release(&l->lock);
@@ -288,7 +288,7 @@ HOT bool uncontended(const struct view *v, const struct page *p)
            (v->want == WANT_WRITE ? vmask_within(&p->mask, &v->self) : p->writer == WRITER_NONE);
 }
 
-/* One look at the page, F2 to F7. 0: granted; -EAGAIN: look again (it waited); else an errno. */
+/* One look at the page, FT2 to FT7. 0: granted; -EAGAIN: look again (it waited); else an errno. */
 static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned slot,
                              pte_t *pte)
 {
@@ -303,7 +303,7 @@ static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned
         result = o->dead ? -EOWNERDEAD : -ENXIO;
         goto out;
     }
-    if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) { /* F2 */
+    if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) { /* FT2 */
         if (v->snapshot_rights && p->sequence > v->snapshot) {
             result = snapshot_map(v, l, slot, pte); /* it needs an old version only */
             goto out;
@@ -405,7 +405,7 @@ static RARE int fault_ended(struct view *v, int e)
 static RARE int leaf_memory(struct view *v)
 {
     if (v->doom || thread_this()->killed)
-        return -ECANCELED; /* F1: it waits for nobody's memory */
+        return -ECANCELED; /* FT1: it waits for nobody's memory */
     if (memory_came())
         return 0;
     int e = v->doom ? -ECANCELED : v->enlisted ? memory_more(v, false) : -ENOMEM;
@@ -430,7 +430,7 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
     if (!e && o->escalate && !v->snapshot_rights && !sufficient(pte_load(pte), want))
         container_escalate(v, o, want == WANT_WRITE); /* it stands in no queue yet */
     while (!e) {
-        if (v->doom || thread_this()->killed) { /* F1 */
+        if (v->doom || thread_this()->killed) { /* FT1 */
             e = -ECANCELED;
             break;
         }
@@ -501,7 +501,7 @@ __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, bool write)
     }
 }
 
-/* F1 to F7 where the last fault was near, the page is here, and nobody else has or wants it. False:
+/* FT1 to FT7 where the last fault was near, the page is here, and nobody else has or wants it. False:
  * nothing was done. The PTE needs no view lock here: others change it under the leaf lock only. */
 HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
 {

@@ -42,7 +42,7 @@ static __attribute__((noinline)) void group_map(struct view *v, struct leaf *l, 
         if (!page_resident(p) || ptes[slot] || p->sequence > newest ||
             (rights && !BUG(GROUP_QUEUE) && (p->writer != WRITER_NONE || p->rmw || !list_empty(&p->waiters))))
             continue;
-        p->mask.word[word] |= bit; /* P3; it is in the leaf's sum already */
+        p->mask.word[word] |= bit; /* PG3; it is in the leaf's sum already */
         pte_store(&ptes[slot], pte_make(frame_paddr(p->frame), PTE_SHARED));
         mapped++;
     }

@@ -309,7 +309,7 @@ long kd_object_create(const uint64_t a[6])
     list_push_back(&objects, &o->all);
     lock_release(&objects_lock);
     count(objects);
-    /* M3: whoever closes a port meanwhile finds the object in the list, or we see that it is dead */
+    /* PO3: whoever closes a port meanwhile finds the object in the list, or we see that it is dead */
     bool dead = __atomic_load_n(&port->dead, __ATOMIC_SEQ_CST) || __atomic_load_n(&commit_port->dead, __ATOMIC_SEQ_CST);
     long h = dead ? -EBADF : handle_new(process_this(), HANDLE_OBJECT, o, KD_RIGHT_MANAGE);
     o->handle = (int)h;

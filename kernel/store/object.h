@@ -1,11 +1,11 @@
 /*
  * object.h - memory objects: pages that a manager supplies, with versions, rights and waiters.
  *
- * P1  At most one frame holds the current version of a page; page->frame is it, unless FILLING.
- * P2  While a view has a COPY of a page, `writer` is that view and no other view has a right to it.
- * P3  Every view with a PTE for the page that is not EMPTY has its bit in `mask` (a hint: the bit
+ * PG1  At most one frame holds the current version of a page; page->frame is it, unless FILLING.
+ * PG2  While a view has a COPY of a page, `writer` is that view and no other view has a right to it.
+ * PG3  Every view with a PTE for the page that is not EMPTY has its bit in `mask` (a hint: the bit
  *     may stand without a PTE).
- * P4  A page with a pin, DIRTY, or a writer whose copy is in memory is not evicted.
+ * PG4  A page with a pin, DIRTY, or a writer whose copy is in memory is not evicted.
  *
  * Locks: leaf->lock guards all of its 64 pages and is the page lock of the design. object->lock
  * guards attachments. Leaves are made on first touch and stay until the object ends.
@@ -157,7 +157,7 @@ void copy_free(struct copy *c);
 void object_get(void *object);
 void object_put(void *object);
 void object_revoke(struct object *o);
-/* Returns when no sweep of a dead manager's objects is under way (begin, B3). */
+/* Returns when no sweep of a dead manager's objects is under way (begin, BG3). */
 void object_wait_for_sweeps(void);
 extern uint32_t object_sweeps;               /* of dead objects, under way; atomic */
 /* The object at an address of a process, with a reference, or NULL; *rights are the client's. */

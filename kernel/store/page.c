@@ -62,7 +62,7 @@ int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages,
             e = -EINTR;
     }
     lock_acquire(&l->lock);
-    /* M1: the page may have come with its neighbours while the request is still queued */
+    /* PO1: the page may have come with its neighbours while the request is still queued */
     bool unseen = w.item.kind && port_withdraw(o->port, &w.item);
     if (w.done) {
         e = w.error;

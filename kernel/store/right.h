@@ -1,10 +1,10 @@
 /*
- * right.h - rights: the page table entries of views. A view's page table is the lock table (K1: a right is a PTE).
+ * right.h - rights: the page table entries of views. A view's page table is the lock table (TR1: a right is a PTE).
  *
  * PTEs of a view, below KD_STORE_END:
  *   EMPTY   0
  *   SHARED  present, read-only: the current version, or for a snapshot the one it sees
- *   COPY    present, PTE_COPY; writable until C1 freezes it
+ *   COPY    present, PTE_COPY; writable until CM1 freezes it
  *   HELD    not present, PTE_HELD: the page was evicted, the right is kept
  *   SPILLED not present, PTE_COPY, and where its record is: the copy lies in the log (spill.c)
  * PTE_ACCESSED is set by the walker; the kernel moves it to PTE_USED. Neither set: never used.

@@ -133,7 +133,7 @@ static struct frame *copy_spill(struct view *v, struct copy *c)
     return f;
 }
 
-/* The first n copies that were told. TLBs first, then the frames are freed (F1). */
+/* The first n copies that were told. TLBs first, then the frames are freed (FR1). */
 static uint64_t copies_spill(struct view *v, uint64_t n)
 {
     struct list frames;

@@ -2,7 +2,7 @@
  * sweep.c - rights taken by force: dead managers, detached clients, recalled pages.
  *
  * An active view that loses a right is doomed, and so is a snapshot whose process has attached what
- * dies. TLBs are flushed before a frame is freed (F1).
+ * dies. TLBs are flushed before a frame is freed (FR1).
  *
  * Locks: leaf, view, graph. A sweep locks one leaf at a time; `dead` is set before it, and grants
  * look at `dead` under the leaf lock, so nothing is granted behind it.
@@ -66,7 +66,7 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
     bool copy = takes && e & PTE_COPY;
     uint64_t shoot = u->shoot;
     if (copy && shoot && !BUG(DEATH_KEEPS))
-        arch_shootdown(shoot); /* before its frame is freed (F1) */
+        arch_shootdown(shoot); /* before its frame is freed (FR1) */
     if (copy)
         copy_take(v, pte_copy(e));
     lock_release(&v->lock);

@@ -1,5 +1,5 @@
 /*
- * version.c - publications, snapshots, and the old versions that snapshots still need (C7).
+ * version.c - publications, snapshots, and the old versions that snapshots still need (CM7).
  *
  * Managers number commits as they like (csn); the kernel numbers publications, over all managers,
  * and snapshots see "everything up to publication s". An old version is needed while a registered
@@ -16,11 +16,11 @@
  * quarter of memory; beyond it the snapshot with the most expires. Publications take the versions
  * of those away.
  *
- * V1  A version is linked in page->versions and in its keeper's list; both change with the leaf and
+ * VS1  A version is linked in page->versions and in its keeper's list; both change with the leaf and
  *     versions_lock held.
- * V2  The list of snapshots is ordered by sequence. A version's keeper is the last that needs it, but
+ * VS2  The list of snapshots is ordered by sequence. A version's keeper is the last that needs it, but
  *     for those that are over.
- * V3  A keeper leaves that list in the section that finds its list of versions empty.
+ * VS3  A keeper leaves that list in the section that finds its list of versions empty.
  *
  * Locks: publish lock, leaf, versions lock.
  */
@@ -71,7 +71,7 @@ void version_publish_end(void)
     enum { SHED_MORE = 64 };
     uint64_t most = 2 * superseded_count + SHED_MORE; /* more than are added, but no more at once */
     lock_acquire(&versions_lock);
-    assert(list_empty(&publication.versions)); /* V3 */
+    assert(list_empty(&publication.versions)); /* VS3 */
     list_remove(&publication.link);
     bool shed = !list_empty(&expired) || over_budget();
     lock_release(&versions_lock);
@@ -106,8 +106,8 @@ static void detach(struct copy *c)
     c->keeper = NULL;
 }
 
-/* The snapshot in front of the keeper, if it needs c (V2). One that is over may be given c, too: it
- * gives it on (V3). */
+/* The snapshot in front of the keeper, if it needs c (VS2). One that is over may be given c, too: it
+ * gives it on (VS3). */
 static struct snapshot *heir(const struct snapshot *keeper, const struct copy *c)
 {
     if (keeper->link.prev == &snapshots || BUG(GC_SNAPSHOT))
@@ -222,7 +222,7 @@ void version_release(struct copy *c)
 }
 
 /* The first version of a keeper that is over, with its leaf kept alive. NULL: there is none, and the
- * keeper is out of the lists (V3). */
+ * keeper is out of the lists (VS3). */
 static struct copy *first_version(struct snapshot *s, struct leaf **l)
 {
     if (list_empty(&s->versions)) {
@@ -277,7 +277,7 @@ static __attribute__((noinline, cold)) void versions_shed(uint64_t most)
 
 /* ---- snapshots ---- */
 
-/* In front of `behind`, which is of the same sequence, or the end of the list (V2). */
+/* In front of `behind`, which is of the same sequence, or the end of the list (VS2). */
 static void snapshot_add(struct snapshot *s, uint64_t sequence, struct list *behind)
 {
     s->sequence = sequence;
@@ -375,14 +375,14 @@ static const char *check_version(const struct leaf *l, const struct page *p, con
 {
     const struct snapshot *k = c->keeper, *next;
     if (!k || c->leaf != l || &l->pages[c->slot] != p || !c->frame || c->sequence >= c->superseded)
-        return "an old version without a keeper, or not of its page (V1)";
+        return "an old version without a keeper, or not of its page (VS1)";
     if (k == &publication)
         return NULL;
     next = k->link.next == &snapshots ? NULL : container_of(k->link.next, struct snapshot, link);
     if (k->sequence < c->sequence || k->sequence >= c->superseded)
         return "an old version is kept for a snapshot that does not need it";
     if (next && !next->over && next->sequence >= c->sequence && next->sequence < c->superseded)
-        return "an old version's keeper is not the last that needs it (V2)";
+        return "an old version's keeper is not the last that needs it (VS2)";
     return NULL;
 }
 
@@ -391,7 +391,7 @@ const char *version_check_page(const struct leaf *l, const struct page *p)
     const char *wrong = NULL;
     lock_acquire(&versions_lock);
     for (const struct copy *c = p->versions; c && !wrong; c = c->next)
-        wrong = c->next && c->next->previous != c ? "old versions are not linked (V1)"
+        wrong = c->next && c->next->previous != c ? "old versions are not linked (VS1)"
                                                   : check_version(l, p, c);
     lock_release(&versions_lock);
     return wrong;
@@ -403,7 +403,7 @@ const char *version_check(void)
     const char *wrong = NULL;
     lock_acquire(&versions_lock);
     list_each(const struct snapshot, s, &snapshots, link) {
-        wrong = s->sequence < last ? "snapshots are not in order (V2)" : wrong;
+        wrong = s->sequence < last ? "snapshots are not in order (VS2)" : wrong;
         last = s->sequence;
         kept += s->kept;
     }

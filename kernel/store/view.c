@@ -73,7 +73,7 @@ paddr_t view_table(struct thread *t, bool *stale)
     struct view *v = t->view;
     *stale = false;
     int cpu = (int)arch_cpu_id();
-    if (v->cpu != cpu) { /* it ran elsewhere since: our TLB may be old (G5) */
+    if (v->cpu != cpu) { /* it ran elsewhere since: our TLB may be old (KR5) */
         shadow_due();
         __atomic_store_n(&v->cpu, cpu, __ATOMIC_SEQ_CST);
         *stale = true;
@@ -338,7 +338,7 @@ static void flush_own(struct view *v)
         v->stale = true; /* suspended: its CPU flushes before it is used again */
 }
 
-/* Before the notice i is posted at `port`, or nowhere (NULL): it may still stand at *at (M1). */
+/* Before the notice i is posted at `port`, or nowhere (NULL): it may still stand at *at (PO1). */
 static void notice_move(struct port **at, struct port *port, struct item *i)
 {
     if (*at)
@@ -352,7 +352,7 @@ static void notice_move(struct port **at, struct port *port, struct item *i)
     *at = port;
 }
 
-/* C8 and A4: one section. Rights that others waited for go, then IDLE; only then wake. Managers look
+/* CM8 and AB4: one section. Rights that others waited for go, then IDLE; only then wake. Managers look
  * at `enlisted` from outside, under the view lock. */
 static inline __attribute__((always_inline)) void view_idle(struct view *v, bool drop_want_x)
 {
@@ -426,7 +426,7 @@ static void drop_copy(struct view *v, struct list *from, struct copy *c)
     if (there) {
         struct page *p = &l->pages[c->slot];
         pte_t *pte = view_pte(v, c->at);
-        assert(pte && p->writer == v->id); /* P2 */
+        assert(pte && p->writer == v->id); /* PG2 */
         pte_exchange(pte, 0);
         if (arch_table_loaded() != v->table)
             v->stale = true;
@@ -493,9 +493,9 @@ void view_batch_drop(struct view *v)
 void view_abort(struct view *v, int reason)
 {
     TRACE_RARE(ABORT, reason, v->ticket, 0);
-    drop_copies(v, &v->copies);  /* A2 */
+    drop_copies(v, &v->copies);  /* AB2 */
     drop_copies(v, &v->spilled);
-    view_gone_notice(v, reason); /* A3 */
+    view_gone_notice(v, reason); /* AB3 */
     if (!(BUG(GONE_HANDS) && v->owner->killed))
         view_return_hands(v);
     view_batch_drop(v);
@@ -508,10 +508,10 @@ void view_abort(struct view *v, int reason)
         v->owed = false;
         v->want_x_count = 0;
     }
-    view_idle(v, true);          /* A4 */
+    view_idle(v, true);          /* AB4 */
 }
 
-/* C8. */
+/* CM8. */
 long view_end(struct view *v)
 {
     drop_copies(v, &v->copies); /* those that nothing was changed in */
@@ -526,7 +526,7 @@ long view_end(struct view *v)
     return 0;
 }
 
-/* A5: on the way to user mode, but only out of a touch of a container: an abort from anywhere else
+/* AB5: on the way to user mode, but only out of a touch of a container: an abort from anywhere else
  * could leave the program in the middle of malloc. */
 void view_return_to_user(struct trap_frame *f)
 {
@@ -551,7 +551,7 @@ long kd_container_info(const uint64_t a[6])
     return copy_to_user(a[1], &info, sizeof info);
 }
 
-/* C8 where C2 found nothing: no copies, so no manager knows of it. A doom that comes now is too late:
+/* CM8 where CM2 found nothing: no copies, so no manager knows of it. A doom that comes now is too late:
  * the transaction ended before it. */
 void view_end_unwritten(struct view *v)
 {

@@ -2,9 +2,9 @@
  * view.h - views: execution contexts that run one transaction at a time. Their page tables are the
  * lock table (right.h).
  *
- *          begin                commit (C1)
+ *          begin                commit (CM1)
  *   IDLE ---------> ACTIVE -------------------> COMMITTING
- *     ^               | abort (A1..A4)              | published (C8) or refused (A)
+ *     ^               | abort (AB1..AB4)            | published (CM8) or refused (AB)
  *     +---------------+-----------------------------+
  *
  *   state       what holds
@@ -130,8 +130,8 @@ struct view *view_plain(struct process *p);     /* made on first use; NULL: none
 void view_forsaken_end(struct view *v);         /* of one that is idle now */
 /* Does a view commit to `to` (NULL: anywhere) whose thread has left p, not waiting for the outcome? */
 bool view_forsaken(const struct process *p, const struct port *to);
-void view_abort(struct view *v, int reason);    /* A1..A4, by the owner thread */
-long view_end(struct view *v);                  /* C8 */
+void view_abort(struct view *v, int reason);    /* AB1..AB4, by the owner thread */
+long view_end(struct view *v);                  /* CM8 */
 /* For processes (process_seam): a thread ends, and its transaction; a process, and its views. */
 void view_thread_gone(struct thread *t);
 void view_process_gone(struct process *p);

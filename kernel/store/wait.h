@@ -15,7 +15,7 @@ static inline void waiters_wake(const struct page *p)
 }
 
 /* conflict.c: queues, callbacks, the waits-for graph */
-void queue_leave(struct view *v);               /* leaf locked; wakes the new head (G3) */
+void queue_leave(struct view *v);               /* leaf locked; wakes the new head (KR3) */
 enum conflict_result { CONFLICT_GRANT, CONFLICT_BLOCKED, CONFLICT_DOOMED };
 enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t mine);
 /* Takes what v->want conflicts with and may be taken; *shoot: CPUs to shoot down before the leaf is

@@ -9,11 +9,11 @@
  * starves: a share stands still while its thread waits, and all others grow.
  *
  * Invariants
- *   S1  The queue is sorted by `key`, equal ones in the order they came. The key is the share; but who
+ *   SC1  The queue is sorted by `key`, equal ones in the order they came. The key is the share; but who
  *       wakes up goes before all that compute, in the order of waking, until it has had CREDIT_NS more
  *       than they: it is waited for, and mostly sleeps again soon. One queue for all CPUs: a CPU
  *       without work takes the next thread, wherever that ran before.
- *   S2  floor_ns never falls, and no thread that wants to run had a smaller share when it was last
+ *   SC2  floor_ns never falls, and no thread that wants to run had a smaller share when it was last
  *       raised. A thread that wakes up begins at most BONUS_NS below it: who has slept for an hour
  *       goes first, but does not have the CPU for an hour.
  *
@@ -158,7 +158,7 @@ void sched_make_ready(struct thread *t)
     uint64_t share = share_of(t);
     floor_raise();
     uint64_t first = sched.floor_ns - MIN(sched.floor_ns, BONUS_NS);
-    t->share_ns = share = MIN(MAX(share, first), sched.floor_ns + DEBT_MAX_NS); /* S2 */
+    t->share_ns = share = MIN(MAX(share, first), sched.floor_ns + DEBT_MAX_NS); /* SC2 */
     t->state = THREAD_READY;
     queue_add(t, share <= sched.floor_ns + CREDIT_NS ? first : share);
     kick_some_cpu(t);
@@ -168,7 +168,7 @@ void sched_make_ready(struct thread *t)
 void sched_put_back(struct thread *t, bool last)
 {
     uint64_t key = MAX(share_of(t), sched.floor_ns - MIN(sched.floor_ns, BONUS_NS));
-    t->share_ns = key; /* S2: a direct switch may have woken it after a long sleep */
+    t->share_ns = key; /* SC2: a direct switch may have woken it after a long sleep */
     t->state = THREAD_READY;
     if (last && !list_empty(&sched.ready))
         key = MAX(key, container_of(sched.ready.prev, struct thread, run_link)->key_ns);
@@ -180,7 +180,7 @@ void sched_check(void)
     uint64_t last = 0;
     lock_acquire(&sched.lock);
     list_each(const struct thread, t, &sched.ready, run_link) {
-        assert(t->state == THREAD_READY && t->key_ns >= last); /* S1 */
+        assert(t->state == THREAD_READY && t->key_ns >= last); /* SC1 */
         last = t->key_ns;
     }
     last = 0;

@@ -7,15 +7,15 @@
 struct sched {
     struct lock lock;
     struct list ready;                 /* by rising key */
-    uint64_t floor_ns;                 /* S2 */
+    uint64_t floor_ns;                 /* SC2 */
     struct list sleepers;              /* by deadline */
     uint64_t next_deadline;            /* the first sleeper's; read without the lock by the tick */
-    uint32_t idle_cpus;                /* thread.c's T3 */
+    uint32_t idle_cpus;                /* thread.c's TH3 */
     uint32_t kicks;                    /* CPUs to interrupt when the lock is released */
 };
 extern struct sched sched;
 
-void sched_check(void);                /* panics if a queue is wrong (S1, T1) */
+void sched_check(void);                /* panics if a queue is wrong (SC1, TH1) */
 
 /* All with the lock held. */
 struct thread *sched_next(void);       /* the first in the queue, or this CPU's idle thread */

@@ -7,16 +7,16 @@
  *           own condition).
  *
  * Invariants
- *   T1  A thread is in the run queue exactly while READY, in `sleepers` exactly while PARKED with a
+ *   TH1  A thread is in the run queue exactly while READY, in `sleepers` exactly while PARKED with a
  *       deadline, and current on exactly one CPU exactly while RUNNING.
- *   T2  The switch is made with sched.lock held, and the thread that comes releases it. So nobody
+ *   TH2  The switch is made with sched.lock held, and the thread that comes releases it. So nobody
  *       else sees a thread as READY or PARKED before its registers are saved.
- *   T3  A CPU's bit is set in idle_cpus, under the lock, before it looks at the run queue for the
+ *   TH3  A CPU's bit is set in idle_cpus, under the lock, before it looks at the run queue for the
  *       last time and halts; whoever adds work clears a bit and kicks that CPU. Interrupts stay off
  *       from the look to the halt, so the kick is not lost.
- *   T4  Before user mode is entered, `attention` was seen false with interrupts off. Whoever sets
+ *   TH4  Before user mode is entered, `attention` was seen false with interrupts off. Whoever sets
  *       it later kicks the CPU, and the interrupt enters the kernel again at once.
- *   T5  A struct thread is never used for anything else: a late thread_wake() of a thread that is
+ *   TH5  A struct thread is never used for anything else: a late thread_wake() of a thread that is
  *       gone, or is a new one by now, is at most one wake-up too many.
  *
  * Lock: sched.lock (RANK_SCHED). No other lock may be held when a thread sleeps or yields.
@@ -58,7 +58,7 @@ static __attribute__((noinline)) void use_view_table(struct thread *t)
         arch_table_load(top);
 }
 
-/* For t, which runs. A kernel thread is content with any table (G5). */
+/* For t, which runs. A kernel thread is content with any table (KR5). */
 HOT void use_table(struct cpu *c, struct thread *t)
 {
     if (t->view != NULL)
@@ -86,7 +86,7 @@ static __attribute__((cold, noinline)) void after_switch(struct cpu *c)
         trace_switched();
 }
 
-/* The first thing that t, which is thread_this(), does on its CPU (T2). */
+/* The first thing that t, which is thread_this(), does on its CPU (TH2). */
 HOT void switch_finish(struct thread *t)
 {
     struct cpu *c = cpu_this();
@@ -256,7 +256,7 @@ static void give_way(bool last)
 {
     struct thread *t = thread_this();
     uint64_t now = arch_time_ns();
-    arch_serve_shootdown(); /* loops that yield may come back at once (G5) */
+    arch_serve_shootdown(); /* loops that yield may come back at once (KR5) */
     lock_acquire_first(&sched.lock);
     sched_account(t, now);
     t->run_start_ns = now;
@@ -445,7 +445,7 @@ static void idle_loop(void *unused)
     for (;;) {
         lock_acquire(&sched.lock);
         if (list_empty(&sched.ready)) {
-            sched.idle_cpus |= here; /* T3 */
+            sched.idle_cpus |= here; /* TH3 */
             lock_release(&sched.lock);
             sched_kicks_send(cpu_this());
             arch_idle();

@@ -14,7 +14,7 @@ from crashload import LARGE, PROCESSES, WORKERS, Load, Memory, Volumes, Wrong, c
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GOOD, NO_STORE = 0, 4                   # exit status of kstore and kreplay
-MAY_BE_FORMATTED = "it can be formatted"        # disk/decide.c, R2
+MAY_BE_FORMATTED = "it can be formatted"        # disk/decide.c, RV2
 TIMEOUT_S = 100
 
 

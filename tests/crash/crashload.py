@@ -1,6 +1,6 @@
 """crashload.py - what the containers of tests/crash/crashload must hold, for scripts/crash.
 
-The second opinion on C1 to C6 and C8 of tests/crash/crashload/load.h, and the only one on C7; it shares no code
+The second opinion on CL1 to CL6 and CL8 of tests/crash/crashload/load.h, and the only one on CL7; it shares no code
 with the guest. The structs are read from bare pages at their addresses; the counters found in them
 say what all else must be.
 """
@@ -102,7 +102,7 @@ class Load:
         self.accounts, self.processes = words[2:2 + ACCOUNTS], words[2 + ACCOUNTS:-1]
         self.tree = words[-1]
         self.ring = root + 8 * len(words)
-        self.objects = {root: LOAD_BYTES}               # C7: address, bytes of all there are
+        self.objects = {root: LOAD_BYTES}               # CL7: address, bytes of all there are
 
     def counters(self):
         if not self.ready:
@@ -133,30 +133,30 @@ class Load:
         left = dict(places)
         self.check_tree(self.tree, 0, MASK, MASK, left)
         if left:
-            raise Wrong(f"{len(left)} nodes are not in the tree (C5)")
+            raise Wrong(f"{len(left)} nodes are not in the tree (CL5)")
         return counters
 
     def check_account(self, model, counters, index, address, wanted):
         amount, process, number = struct.unpack("<qII", self.memory.read(address, 16))
         if amount != wanted:
-            raise Wrong(f"account {index} holds {amount} instead of {wanted} (C1)")
+            raise Wrong(f"account {index} holds {amount} instead of {wanted} (CL1)")
         if number and (process >= WORKERS or number > counters[process]):
             raise Wrong(f"account {index} remembers transfer {process}.{number}, which is not "
-                        f"counted (C4)")
+                        f"counted (CL4)")
         if number and index not in model.step(process, number)[:2]:
-            raise Wrong(f"account {index} remembers transfer {process}.{number} of others (C4)")
+            raise Wrong(f"account {index} remembers transfer {process}.{number} of others (CL4)")
 
     def check_node(self, process, slot, place, wanted):
         if not place or not wanted:
             if place or wanted:
-                raise Wrong(f"process {process} slot {slot}: node {place:#x}, wanted {wanted} (C2)")
+                raise Wrong(f"process {process} slot {slot}: node {place:#x}, wanted {wanted} (CL2)")
             return
         owner, number, count, own_slot = struct.unpack("<4I", self.memory.read(place + 32, 16))
         if (owner, own_slot, number, count) != (process, slot) + wanted:
             raise Wrong(f"process {process} slot {slot}: a node of {owner}.{number}, {count} "
-                        f"bytes, wanted {wanted} (C2)")
+                        f"bytes, wanted {wanted} (CL2)")
         if self.memory.read(place + 48, count) != text_of(process, number, count)[:count]:
-            raise Wrong(f"process {process} slot {slot}: the node's bytes changed (C2)")
+            raise Wrong(f"process {process} slot {slot}: the node's bytes changed (CL2)")
         self.objects[place] = NODE_BYTES + count
 
     def check_ring(self, places):
@@ -164,33 +164,33 @@ class Load:
         while True:
             after, _ = self.memory.words(at, 2)
             if self.memory.words(after, 2)[1] != at:
-                raise Wrong(f"the list's links differ at {at:#x} and {after:#x} (C3)")
+                raise Wrong(f"the list's links differ at {at:#x} and {after:#x} (CL3)")
             if after == self.ring:
                 break
             if not left.pop(after, None):
-                raise Wrong(f"the list holds {after:#x}, which nobody has, or twice (C3)")
+                raise Wrong(f"the list holds {after:#x}, which nobody has, or twice (CL3)")
             at = after
         if left:
-            raise Wrong(f"{len(left)} nodes are not in the list (C3)")
+            raise Wrong(f"{len(left)} nodes are not in the list (CL3)")
 
     def check_tree(self, place, low, high, top, left):
-        """C5 of the tree at `place`: keys from low to below high, priorities below top."""
+        """CL5 of the tree at `place`: keys from low to below high, priorities below top."""
         while place:
             if not left.pop(place, None):
-                raise Wrong(f"the tree holds {place:#x}, which nobody has, or twice (C5)")
+                raise Wrong(f"the tree holds {place:#x}, which nobody has, or twice (CL5)")
             before, behind = self.memory.words(place + 16, 2)
             process, slot = struct.unpack("<I8xI", self.memory.read(place + 32, 16))
             key = slot * WORKERS + process
             priority = (key + 1) * 0x9e3779b97f4a7c15 & MASK
             priority = (priority ^ priority >> 29) * 0xbf58476d1ce4e5b9 & MASK
             if not low <= key < high or priority >= top:
-                raise Wrong(f"the tree is not in order at {place:#x} (C5)")
+                raise Wrong(f"the tree is not in order at {place:#x} (CL5)")
             self.check_tree(before, low, key, priority, left)
             place, low, top = behind, key + 1, priority
 
 
 def large_counter(memory, root):
-    """C8: how many steps the container of the sixth process tells of."""
+    """CL8: how many steps the container of the sixth process tells of."""
     if not root:
         return 0
     number, pages, words = memory.words(root, 3)
@@ -198,7 +198,7 @@ def large_counter(memory, root):
         page = words + index * PAGE_BYTES
         found = memory.words(page, 1) + memory.words(page + 8 * (1 + number % MOVES), 1)
         if found != (number, number * OTHER + index):
-            raise Wrong(f"page {index} of the large object says {found}, its root {number} (C8)")
+            raise Wrong(f"page {index} of the large object says {found}, its root {number} (CL8)")
     objects = {root: LARGE_BYTES}
     if words:
         objects[words] = pages * PAGE_BYTES - 64
@@ -207,7 +207,7 @@ def large_counter(memory, root):
 
 
 class Volumes:
-    """C6: the containers of the fifth process. found: {name: (pages, memory, root or None)}."""
+    """CL6: the containers of the fifth process. found: {name: (pages, memory, root or None)}."""
 
     def __init__(self, found):
         self.found = {name: self.look(name, *of) for name, of in found.items()}
@@ -223,9 +223,9 @@ class Volumes:
         if filled:
             objects[bulk] = 8 * BULK_WORDS
             if memory.words(bulk, BULK_WORDS) != tuple(range(filled, filled + BULK_WORDS)):
-                raise Wrong(f"{name}: the words of its object changed (C6)")
+                raise Wrong(f"{name}: the words of its object changed (CL6)")
         if reached and memory.words(far, 1)[0] != reached:
-            raise Wrong(f"{name}: its far word is not what its root says (C6)")
+            raise Wrong(f"{name}: its far word is not what its root says (CL6)")
         if reached and not grown:
             objects[far] = UNIT_BYTES
         check_space(name, memory, objects, {far & -PAGE_BYTES} if reached and grown else set())
@@ -255,7 +255,7 @@ class Volumes:
         for counter in range(last * PHASES + MAKE, last * PHASES + DELETE + 1):
             if self.wanted(counter) == self.found:
                 return counter
-        raise Wrong(f"these volumes are what no step leaves (C6): {self.found}")
+        raise Wrong(f"these volumes are what no step leaves (CL6): {self.found}")
 
 
 def objects_in(page, data):
@@ -272,7 +272,7 @@ def objects_in(page, data):
 
 
 def check_space(name, memory, wanted, raw):
-    """C7: the pages hold the wanted objects {address: bytes}, no other, none over another; the pages
+    """CL7: the pages hold the wanted objects {address: bytes}, no other, none over another; the pages
     in `raw` hold none."""
     found, after = {}, 0
     for page in sorted(memory.pages):
@@ -281,7 +281,7 @@ def check_space(name, memory, wanted, raw):
         if page < after or page in raw:
             continue
         if seal != SLOT_SEAL ^ page // PAGE_BYTES & 0xffffffff:
-            raise Wrong(f"{name}: the page {page:#x} belongs to nobody (C7)")
+            raise Wrong(f"{name}: the page {page:#x} belongs to nobody (CL7)")
         objects, tail = objects_in(page, data)
         after = page + PAGE_BYTES * (1 + tail)
         found |= dict(objects)
@@ -289,9 +289,9 @@ def check_space(name, memory, wanted, raw):
     if found != wanted:
         odd = sorted(set(found.items()) ^ set(wanted.items()))[0]
         where = "is there, and nobody has it" if odd[0] in found else "is not there"
-        raise Wrong(f"{name}: an object at {odd[0]:#x} of {odd[1]} bytes {where} (C7)")
+        raise Wrong(f"{name}: an object at {odd[0]:#x} of {odd[1]} bytes {where} (CL7)")
     end = 0
     for address, count in sorted(found.items()):
         if address < end:
-            raise Wrong(f"{name}: the object at {address:#x} begins inside another (C7)")
+            raise Wrong(f"{name}: the object at {address:#x} begins inside another (CL7)")
         end = address + count

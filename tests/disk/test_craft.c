@@ -339,7 +339,7 @@ static void directory_full(void)        /* one container more than it has slots 
     put_commit(0);
 }
 
-/* Aim: a group with right checksums and wrong records is R8: told, nothing written. */
+/* Aim: a group with right checksums and wrong records is RV8: told, nothing written. */
 static void records_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -359,7 +359,7 @@ static void records_that_do_not_fit_are_refused(void **state)
         store_abandon(store);
         uint32_t writes = device.writes;
         assert_int_equal(open_with(0), -EUCLEAN);
-        assert_string_equal(report.rule, "R8");
+        assert_string_equal(report.rule, "RV8");
         assert_int_equal(device.writes, writes);
         device_close(&device);
         assert_int_equal(memory_live, 0);

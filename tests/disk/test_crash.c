@@ -94,7 +94,7 @@ static void stats_of(struct store_stats *stats)
     store_stats(world.store, stats);
 }
 
-/* Aim (I9, I31): fifty crashes in a row cost nothing but a generation each, and the store works. */
+/* Aim (ST9, ST31): fifty crashes in a row cost nothing but a generation each, and the store works. */
 static void restarted(uint64_t seed)
 {
     struct world_options options = life_options(seed);

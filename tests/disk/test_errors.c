@@ -128,7 +128,7 @@ static void state_require(const struct device *device)
     require(device->bytes >= world.options.disk_bytes);
 }
 
-/* ---- T4: requests */
+/* ---- requests */
 
 static const struct { uint32_t kinds; bool sticky; const char *name; } modes[] = {
     { FAIL_WRITE, false, "write" },      { FAIL_FLUSH, false, "flush" },
@@ -216,7 +216,7 @@ static void every_failed_request_is_survived(void **state)
     assert_true(crew_part() || (crew_sum(FIRED_WRITE) && crew_sum(FIRED_FLUSH) && crew_sum(FIRED_READ)));
 }
 
-/* ---- T5: memory, disk, log */
+/* ---- memory, disk, log */
 
 static void allocations_fail(uint64_t seed)
 {

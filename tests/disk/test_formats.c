@@ -404,7 +404,7 @@ static void disks_that_are_no_store_are_told_apart(void **state)
     slot_mend(device.image + b);        /* as the version that has written it left it */
     assert_int_equal(store_open(&io, &test_memory, NULL, &store, &report), -EOPNOTSUPP);
     assert_int_equal(report.version, FORMAT_VERSION - 1);
-    assert_string_equal(report.rule, "R12");
+    assert_string_equal(report.rule, "RV12");
     device.image[12] = device.image[b + 12] = FORMAT_VERSION;
     slot_mend(device.image);
     slot_mend(device.image + b);
@@ -415,7 +415,7 @@ static void disks_that_are_no_store_are_told_apart(void **state)
     memset(device.image, 0, BLOCK_BYTES);
     memset(device.image + b, 'x', BLOCK_BYTES);
     assert_int_equal(store_open(&io, &test_memory, NULL, &store, &report), -EUCLEAN);
-    assert_string_equal(report.rule, "R5");     /* for the signpost leads to a store */
+    assert_string_equal(report.rule, "RV5");     /* for the signpost leads to a store */
     device.image[SIGNPOST_OFFSET + 16] ^= 1;
     assert_int_equal(store_open(&io, &test_memory, NULL, &store, &report), -EMEDIUMTYPE);
     device_close(&device);

@@ -219,7 +219,7 @@ static void a_superblock_with_huge_numbers_is_refused(void **state)
         container_put(&super, 1);
         super_put(&super);
         assert_int_equal(large_start(STORE_READ_ONLY), -EUCLEAN);
-        assert_string_equal(report.rule, "R5");
+        assert_string_equal(report.rule, "RV5");
         assert_int_equal(kcheck_asked().error, -EUCLEAN);
         free(map);
         vdisk_close(&disk);

@@ -514,7 +514,7 @@ static void no_flush_succeeds_after_a_failed_one(void **state)
 /* Three transactions of more pages than a group takes. One spilled while it ran and goes on; the others
  * fitted memory and spill at their ends: they do not wait for the first, which may wait for them. All that is
  * logged until the first commits, 360 pages, is less than half of the log: a checkpoint, whenever the
- * cleaner begins one, finds the chain young enough to keep (N5). */
+ * cleaner begins one, finds the chain young enough to keep (CH5). */
 static void child_late_spill(void)
 {
     options.group_bytes = 256 << 10;

@@ -74,7 +74,7 @@ static void commits_since_a_start_survive_its_superblock(void **state)
         else
             cut();
         assert_int_equal(open_with(0), 0);
-        assert_string_equal(report.rule, "R9");
+        assert_string_equal(report.rule, "RV9");
         for (uint64_t i = 0; i < 3; i++)
             commit_pages(i, i + 1);
         uint64_t slot = newest_slot();
@@ -83,7 +83,7 @@ static void commits_since_a_start_survive_its_superblock(void **state)
         kcheck_agrees();
         assert_int_equal(open_with(0), 0);
         assert_true(report.slot_bad[slot != 0]);
-        assert_string_equal(report.rule, "R10");
+        assert_string_equal(report.rule, "RV10");
         assert_int_equal(report.transactions, 3);
         pages_require(3);
         checkpoint();
@@ -179,7 +179,7 @@ static void an_unreadable_block_of_live_log_is_damage(void **state)
     device.bad_bytes = BLOCK_BYTES;
     cut();
     assert_int_equal(open_with(0), -EUCLEAN);
-    assert_string_equal(report.rule, "R7");
+    assert_string_equal(report.rule, "RV7");
     assert_true(report.log_unreadable > 0);
     assert_int_equal(open_with(STORE_READ_ONLY), 0);
     store_abandon(store);
@@ -275,7 +275,7 @@ static void a_full_table_of_epochs_learns_none(void **state)
     memset(device.image + slot_offset(&super, !super.slot), 0, BLOCK_BYTES);
     uint32_t writes = device.writes;
     assert_int_equal(open_with(0), -EUCLEAN);
-    assert_string_equal(report.rule, "R8");
+    assert_string_equal(report.rule, "RV8");
     assert_int_equal(device.writes, writes);
     struct kcheck_io disk = { &device, device.bytes, image_read };
     struct kcheck_result own;

@@ -114,7 +114,7 @@ static void a_clean_slot_ends_no_log_that_goes_on(void **state)
     device.image[first + 64] ^= 1;
     assert_int_equal(open_with(NULL), -EUCLEAN);
     assert_true(report.was_clean && report.slot_bad[slot != 0]);
-    assert_string_equal(report.rule, "R7");
+    assert_string_equal(report.rule, "RV7");
 }
 
 /* Aim: a store with work in it is not closed. */
@@ -211,7 +211,7 @@ static void a_store_under_a_new_one_does_not_count(void **state)
     struct superblock making = { .uuid = { 77 } };
     signpost_encode(&making, 0, (void *)(device.image + SIGNPOST_OFFSET));
     assert_int_equal(open_with(NULL), -ENODATA);
-    assert_string_equal(report.rule, "R2");
+    assert_string_equal(report.rule, "RV2");
 }
 
 /* A read of the log, by number, that brings one other byte than the disk holds. */

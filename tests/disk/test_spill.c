@@ -187,7 +187,7 @@ static void a_chain_that_does_not_fit(void **state)
     unmake();
 }
 
-/* Aim: the check sees each rule of chains broken (N1, N2, N3). */
+/* Aim: the check sees each rule of chains broken (CH1, CH2, CH3). */
 static void the_check_sees_broken_chains(void **state)
 {
     (void)state;

@@ -392,7 +392,7 @@ static void claimed_pages_are_held_without_a_write(void **state)
     store_group_cancel(group);
 }
 
-/* I9: crash and recovery, fifty times, use up nothing. */
+/* ST9: crash and recovery, fifty times, use up nothing. */
 static void fifty_recoveries_grow_nothing(void **state)
 {
     (void)state;

@@ -89,7 +89,7 @@ static void an_epoch_proves_the_log_before_it(void **state)
     device.image[last + 100] ^= 1;
     int error = cut_and_open();
     assert_int_equal(error, -EUCLEAN);
-    assert_string_equal(report.rule, "R7");
+    assert_string_equal(report.rule, "RV7");
     disk.read = io.read;
     kcheck_image(&disk, &how, &own);
     assert_int_equal(own.damage_lsn, report.damage_lsn);

@@ -228,7 +228,7 @@ static void all_frames_can_be_taken_and_come_back_whole(void **state)
 
         assert_int_equal(memory[0] | memory[PAGE_BYTES - 1], 0);
     }
-    assert_int_equal(count, total - frames.reserve_count); /* F4 */
+    assert_int_equal(count, total - frames.reserve_count); /* FR4 */
     assert_true(evict_calls >= frames.low_mark - frames.reserve_count);
     while ((taken[count] = frame_alloc_raw(FRAME_MANAGER)) != NULL)
         count++;

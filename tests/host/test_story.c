@@ -94,30 +94,30 @@ static void a_commit_has_its_own_requests_and_none_of_others(void **state)
     add(LOGS, KD_TRACE_DIFF, VIEW, 2, 80);
     disk(LOGS, READ, 0x1000);           /* where its pages are to go */
     disk(PAGER, READ, 0x91000);
-    step(LOGS, "C4");
+    step(LOGS, "CM4");
     add(LOGS, KD_TRACE_DIFF, OTHER_VIEW, 1, 8);
     disk(LOGS, READ, 0x92000);
-    step(LOGS, "C4");
+    step(LOGS, "CM4");
     disk(LANDS, FLUSH, 0);              /* of the group before */
     disk(PAGER, WRITE, 0x93000);
-    step(LANDS, "C7");
-    step(LOGS, "C5");
+    step(LANDS, "CM7");
+    step(LOGS, "CM5");
     disk(LOGS, WRITE, 0x2000);
-    step(LOGS, "C5w");
+    step(LOGS, "CM5w");
     disk(PAGER, READ, 0x94000);
     disk(LOGS, READ, 0x95000);          /* for the next group */
     disk(LANDS, FLUSH, 0);
-    step(LANDS, "C5f");
+    step(LANDS, "CM5f");
     disk(LANDS, READ, 0x3000);
-    step(LANDS, "C6");
+    step(LANDS, "CM6");
     add(LANDS, KD_TRACE_PUBLISH, OTHER_VIEW, 98, 0);
     add(LANDS, KD_TRACE_PUBLISH, VIEW, 99, 0);
     disk(LANDS, FLUSH, 0);
     char *story = commit_ends(&count);
-    has(story, "C4: store reads 4096 bytes at 0x1000 of the disk");
-    has(story, "C5: store writes 4096 bytes at 0x2000 of the disk");
-    has(story, "C5: store flushes the disk");
-    has(story, "C6: store reads 4096 bytes at 0x3000 of the disk");
+    has(story, "CM4: store reads 4096 bytes at 0x1000 of the disk");
+    has(story, "CM5: store writes 4096 bytes at 0x2000 of the disk");
+    has(story, "CM5: store flushes the disk");
+    has(story, "CM6: store reads 4096 bytes at 0x3000 of the disk");
     if (count != 4)
         fail_msg("%u requests are told, 4 are its own:\n%s", count, story);
     free(story);
@@ -131,18 +131,18 @@ static void a_group_that_lands_before_keeps_its_flush(void **state)
         unsigned count;
         commit_begins();
         add(LOGS, KD_TRACE_DIFF, VIEW, 2, 80);
-        step(LOGS, "C4");
-        step(LOGS, "C5");
+        step(LOGS, "CM4");
+        step(LOGS, "CM5");
         disk(LOGS, WRITE, 0x2000);
-        step(LOGS, "C5w");
+        step(LOGS, "CM5w");
         disk(lands, FLUSH, 0);
-        step(lands, "C7");              /* of the group before */
+        step(lands, "CM7");              /* of the group before */
         disk(lands, FLUSH, 0);
-        step(lands, "C5f");
-        step(lands, "C6");
+        step(lands, "CM5f");
+        step(lands, "CM6");
         add(lands, KD_TRACE_PUBLISH, VIEW, 99, 0);
         char *story = commit_ends(&count);
-        has(story, "C5: store flushes the disk");
+        has(story, "CM5: store flushes the disk");
         if (count != 2)
             fail_msg("%u requests are told, 2 are its own:\n%s", count, story);
         free(story);

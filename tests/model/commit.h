@@ -1,5 +1,5 @@
 /*
- * commit.h - commit (C1..C8, both sides) and abort (A1..A5), and the manager.
+ * commit.h - commit (CM1..CM8, both sides) and abort (AB1..AB5), and the manager.
  */
 #pragma once
 #include "version.h"
@@ -10,10 +10,10 @@ struct Commit : Versions {
     void commit(int v)
     {
         if (cur->v[v].doom && !on(BUG_DOOM_COMMITS)) {
-            step(true, "C1 finds its doom", v, -1, [&](State &s) { s.v[v].pc = ABORT; });
+            step(true, "CM1 finds its doom", v, -1, [&](State &s) { s.v[v].pc = ABORT; });
             return;
         }
-        step(true, "C1 freezes", v, -1, [&](State &s) {
+        step(true, "CM1 freezes", v, -1, [&](State &s) {
             View &n = s.v[v];
             bool copies = false;
             n.state = COMMITTING;
@@ -26,23 +26,23 @@ struct Commit : Versions {
                     copies = true;
                 }
             if (!copies) s.t[token(s, v)].state = READONLY;
-            n.pc = copies ? C3 : C8;
+            n.pc = copies ? CM3 : CM8;
             if (!copies) serialisable(s);
         });
     }
     void committing(int v)
     {
         const View &V = cur->v[v];
-        if (V.pc == C3)
-            step(true, "C3 enqueues", v, -1, [&](State &s) {
+        if (V.pc == CM3)
+            step(true, "CM3 enqueues", v, -1, [&](State &s) {
                 View &n = s.v[v];
                 n.pc = CSLEEP;
                 if (n.answer || (on(TEXT_C3_DEAD) && s.dead)) return;
                 s.queue[s.queued++] = v;
             });
         if (V.pc == CSLEEP && V.answer == 1)
-            step(true, "C8 wakes", v, -1, [&](State &s) {
-                s.v[v].pc = C8;
+            step(true, "CM8 wakes", v, -1, [&](State &s) {
+                s.v[v].pc = CM8;
                 s.v[v].answer = 0;
             });
         if (V.pc == CSLEEP && V.answer > 1)
@@ -51,14 +51,14 @@ struct Commit : Versions {
                 s.v[v].pc = ABORT;
                 s.v[v].answer = 0;
             });
-        if (V.pc == C8)
+        if (V.pc == CM8)
             for (int p = 0; p < sc.pages; p++)
                 if (V.copy1[p]) {
-                    drop_copy(v, p, "C8 drops an unchanged copy");
+                    drop_copy(v, p, "CM8 drops an unchanged copy");
                     return;
                 }
-        if (V.pc == C8 && snapshot_ended(v))
-            step(true, "C8 ends", v, -1, [&](State &s) {
+        if (V.pc == CM8 && snapshot_ended(v))
+            step(true, "CM8 ends", v, -1, [&](State &s) {
                 View &n = s.v[v];
                 Txn &t = s.t[token(s, v)];
                 if (t.state != PUBLISHED && t.state != READONLY) {
@@ -73,12 +73,12 @@ struct Commit : Versions {
                 n.snap1 = n.left = 0;
                 if (on(TEXT_C8_ORDER)) {
                     wake_waiters(s, v);
-                    n.pc = C8IDLE;
+                    n.pc = CM8IDLE;
                     return;
                 }
                 end(s, v);
             });
-        if (V.pc == C8IDLE) step(true, "C8 idle", v, -1, [&](State &s) { end(s, v); });
+        if (V.pc == CM8IDLE) step(true, "CM8 idle", v, -1, [&](State &s) { end(s, v); });
     }
     void end(State &s, int v)
     { /* one section under the view lock: rights given up, IDLE, OWED read; then the wake-ups */
@@ -123,18 +123,18 @@ struct Commit : Versions {
         const View &V = cur->v[v];
         for (int p = 0; p < sc.pages; p++)
             if (V.copy1[p]) {
-                drop_copy(v, p, "A2 drops its copy");
+                drop_copy(v, p, "AB2 drops its copy");
                 return;
             } else if (V.pte[p].right == SPILLED) {
                 if (!cur->p[p].lock)
-                    step(true, "A2 drops its record", v, p, [&](State &s) {
+                    step(true, "AB2 drops its record", v, p, [&](State &s) {
                         set_empty(s.v[v].pte[p]);
                         s.p[p].writer1 = s.p[p].log1 = 0;
                     });
                 return;
             }
         if (!snapshot_ended(v)) return;
-        step(true, "A4 idle, wakes", v, -1, [&](State &s) {
+        step(true, "AB4 idle, wakes", v, -1, [&](State &s) {
             View &n = s.v[v];
             Txn &t = s.t[token(s, v)];
             bool retry = n.doom == DEADLOCK || n.doom == CONVERSION;
@@ -174,7 +174,7 @@ struct Commit : Versions {
         const State &S = *cur;
         if (S.dead || S.death.pc) return; /* KD_OBJECT_DESTROY holds commits */
         if (S.mpc && S.queued && !S.grouped2 && !S.failed && sc.overlap)
-            step(true, "C4 takes the next group", -1, -1,
+            step(true, "CM4 takes the next group", -1, -1,
                  [&](State &s) { take_group(s, s.group2, s.grouped2); });
         switch (S.mpc) {
         case 0:
@@ -185,13 +185,13 @@ struct Commit : Versions {
                 break;
             }
             if (S.refusals)
-                step(false, "C4 refuses the first", -1, -1, [&](State &s) {
+                step(false, "CM4 refuses the first", -1, -1, [&](State &s) {
                     s.refusals--;
                     s.v[s.queue[0]].answer = 2;
                     s.queued--;
                     for (int i = 0; i < NV; i++) s.queue[i] = i < s.queued ? s.queue[i + 1] : 0;
                 });
-            step(true, "C4 takes the group", -1, -1, [&](State &s) {
+            step(true, "CM4 takes the group", -1, -1, [&](State &s) {
                 take_group(s, s.group, s.grouped);
                 s.mpc = on(BUG_PUBLISH_EARLY) ? 2 : 1;
             });
@@ -199,7 +199,7 @@ struct Commit : Versions {
         case 1:
             if (sc.destroys && tells()) break;
             if (S.flushfails)
-                step(false, "C5 the flush fails", -1, -1, [&](State &s) {
+                step(false, "CM5 the flush fails", -1, -1, [&](State &s) {
                     s.flushfails--;
                     s.failed = 1;
                     if (on(BUG_FLUSH_LIES)) {
@@ -210,7 +210,7 @@ struct Commit : Versions {
                     refuse(s, s.group2, s.grouped2);
                     s.mpc = 0;
                 });
-            step(true, "C5 flush", -1, -1, [&](State &s) {
+            step(true, "CM5 flush", -1, -1, [&](State &s) {
                 if (s.failed) {
                     fail("(6) a flush counts after a failed one");
                     return;
@@ -228,7 +228,7 @@ struct Commit : Versions {
             break;
         case 2: publish_page(); break;
         case 3:
-            step(true, "C7 published = csn", -1, -1, [&](State &s) {
+            step(true, "CM7 published = csn", -1, -1, [&](State &s) {
                 for (int i = 0; i < s.grouped; i++)
                     if (s.t[token(s, s.group[i])].state != LOGGED) fail("(6) published, not logged");
                 s.published = s.t[token(s, s.group[s.grouped - 1])].csn;
@@ -243,11 +243,11 @@ struct Commit : Versions {
                     if (S.p[p].writer1 == S.group[i] + 1 &&
                         S.t[token(S, S.group[i])].wrote >> p & 1) {
                         if (!S.p[p].lock)
-                            step(true, "C7 writer = none", -1, p,
+                            step(true, "CM7 writer = none", -1, p,
                                  [&](State &s) { s.p[p].writer1 = 0; });
                         return;
                     }
-            step(true, "C7 answers", -1, -1, [&](State &s) {
+            step(true, "CM7 answers", -1, -1, [&](State &s) {
                 for (int i = 0; i < s.grouped; i++) s.v[s.group[i]].answer = 1;
                 s.grouped = 0;
                 memset(s.group, 0, NV);
@@ -270,7 +270,7 @@ struct Commit : Versions {
                 bool next = on(TEXT_DIFF_PLACE) ? place == V.cursor : !(V.logged >> p & 1);
                 place++;
                 if (!next) continue;
-                step(true, "C4 KD_TXN_DIFF tells a copy", v, p, [&](State &s) {
+                step(true, "CM4 KD_TXN_DIFF tells a copy", v, p, [&](State &s) {
                     s.v[v].logged |= 1 << p;
                     s.v[v].cursor += on(TEXT_DIFF_PLACE);
                 });
@@ -279,7 +279,7 @@ struct Commit : Versions {
         }
         return false;
     }
-    /* C7, pass 2: for each page in one section `writer` goes, and the version is handed on. */
+    /* CM7, pass 2: for each page in one section `writer` goes, and the version is handed on. */
     bool releases()
     {
         const State &S = *cur;
@@ -287,7 +287,7 @@ struct Commit : Versions {
             for (int i = 0; i < NOLD; i++) {
                 if (!S.p[p].old[i].frame1 || S.p[p].old[i].keeper1 != PUBLISHER) continue;
                 if (!S.p[p].lock && !S.gc.pc)
-                    step(true, "C7 writer = none, hands a version on", -1, p, [&](State &s) {
+                    step(true, "CM7 writer = none, hands a version on", -1, p, [&](State &s) {
                         for (int k = 0; k < s.grouped; k++)
                             if (s.p[p].writer1 == s.group[k] + 1 && s.t[token(s, s.group[k])].wrote >> p & 1)
                                 s.p[p].writer1 = 0;
@@ -325,7 +325,7 @@ struct Commit : Versions {
             for (int p = 0, v = S.group[i]; p < sc.pages; p++) {
                 if (S.v[v].pte[p].right == SPILLED && S.p[p].log1) {
                     if (!S.p[p].lock)
-                        step(true, "C7 flips a spilled one", v, p,
+                        step(true, "CM7 flips a spilled one", v, p,
                              [&](State &s) { publish_spilled(s, v, p); });
                     return;
                 }
@@ -333,10 +333,10 @@ struct Commit : Versions {
                     (!(S.t[token(S, v)].wrote >> p & 1) && !on(TEXT_EMPTY_DIFF)) ||
                     (sc.destroys && !(S.v[v].logged >> p & 1)))
                     continue;
-                if (!S.p[p].lock) step(true, "C7 flips", v, p, [&](State &s) { flip(s, v, p); });
+                if (!S.p[p].lock) step(true, "CM7 flips", v, p, [&](State &s) { flip(s, v, p); });
                 return;
             }
-        step(true, on(BUG_PUBLISH_EARLY) ? "C7 all flipped, flush next" : "C7 all flipped", -1, -1, [&](State &s) {
+        step(true, on(BUG_PUBLISH_EARLY) ? "CM7 all flipped, flush next" : "CM7 all flipped", -1, -1, [&](State &s) {
             s.mpc = on(BUG_PUBLISH_EARLY) ? 1 : 3;
             for (int i = 0; i < s.grouped; i++)
                 for (int p = 0; p < sc.pages; p++)

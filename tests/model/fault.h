@@ -1,5 +1,5 @@
 /*
- * fault.h - fault (F1..F7), conflict and callback (R1..R6), the deadlock search, and credits.
+ * fault.h - fault (FT1..FT7), conflict and callback (CF1..CF6), the deadlock search, and credits.
  *
  * Locks   p.lock is the leaf lock, held across steps; a view lock is held inside one step only;
  * search() has the graph's lock to itself.
@@ -21,7 +21,7 @@ struct Fault : Ask {
         const Page &g = cur->p[p];
         if (g.lock) return;
         if (V.doom) {
-            step(true, "F1 doomed", v, p, [&](State &s) {
+            step(true, "FT1 doomed", v, p, [&](State &s) {
                 queue_leave(s, v, p);
                 lock_leave(s, v);
                 s.v[v].waits = 0;
@@ -30,7 +30,7 @@ struct Fault : Ask {
             return;
         }
         if (sufficient(V.pte[p], V.want)) {
-            step(true, "F1 nothing to do", v, p, [&](State &s) {
+            step(true, "FT1 nothing to do", v, p, [&](State &s) {
                 queue_leave(s, v, p);
                 lock_leave(s, v);
                 s.v[v].pc = USER;
@@ -38,11 +38,11 @@ struct Fault : Ask {
             return;
         }
         if (cur->dead || (V.epoch != cur->epoch && !on(TEXT_DOOM_ONCE))) {
-            step(true, "F1 manager is dead", v, p, [&](State &s) { s.v[v].doom = MANAGER_DEAD; });
+            step(true, "FT1 manager is dead", v, p, [&](State &s) { s.v[v].doom = MANAGER_DEAD; });
             return;
         }
         if (cur->gone >> p & 1) {
-            step(true, "F1 its object is destroyed", v, p, [&](State &s) { s.v[v].doom = REFUSED; });
+            step(true, "FT1 its object is destroyed", v, p, [&](State &s) { s.v[v].doom = REFUSED; });
             return;
         }
         if (V.pte[p].right == SPILLED) {
@@ -53,7 +53,7 @@ struct Fault : Ask {
         spill_asks(v);
         bool held = V.pte[p].right == HELD && V.want != 1;
         if (held && on(TEXT_HELD_MAP)) {
-            step(true, "F4 maps HELD", v, p, [&](State &s) {
+            step(true, "FT4 maps HELD", v, p, [&](State &s) {
                 s.v[v].pte[p].right = SHARED;
                 s.v[v].pc = USER;
             });
@@ -61,7 +61,7 @@ struct Fault : Ask {
         }
         bool old = snapshot_view(v) && g.csn > V.snap1 - 1; /* it needs an old version, resident or not */
         if (!g.frame1 && !old) {
-            step(true, "F2 asks for the page", v, p, [&](State &s) {
+            step(true, "FT2 asks for the page", v, p, [&](State &s) {
                 s.p[p].asked = 1;
                 s.v[v].woken = 0;
                 s.v[v].pc = PAGEWAIT;
@@ -69,18 +69,18 @@ struct Fault : Ask {
             return;
         }
         if (snapshot_view(v) && on(TEXT_F3_UNLOCKED)) {
-            step(true, "F3 looks", v, p, [&](State &s) {
+            step(true, "FT3 looks", v, p, [&](State &s) {
                 s.v[v].cand = find_version(s, v, p);
                 s.v[v].pc = F3MAP;
             });
             return;
         }
         if (snapshot_view(v)) {
-            step(true, "F3 maps a version", v, p, [&](State &s) { map_version(s, v, p); });
+            step(true, "FT3 maps a version", v, p, [&](State &s) { map_version(s, v, p); });
             return;
         }
         if (held) {
-            step(true, "F4 maps HELD", v, p, [&](State &s) {
+            step(true, "FT4 maps HELD", v, p, [&](State &s) {
                 Pte &e = s.v[v].pte[p];
                 granted(s, v, p, 1);
                 e = {SHARED, (u8)(g.frame1 - 1), (u8)(on(TEXT_HELD_UNUSED) ? 0 : 2)};
@@ -89,13 +89,13 @@ struct Fault : Ask {
             return;
         }
         if (on(TEXT_CLOCK_EARLY)) {
-            step(true, "F5 looks at the container", v, p, [&](State &s) {
+            step(true, "FT5 looks at the container", v, p, [&](State &s) {
                 if (container_admits(s, v)) s.v[v].pc = F5ADMITTED;
                 else shut_out(s, v, p);
             });
             return;
         }
-        step(true, "F5 looks at the container and the queue", v, p, [&](State &s) {
+        step(true, "FT5 looks at the container and the queue", v, p, [&](State &s) {
             if (!container_admits(s, v)) {
                 shut_out(s, v, p);
                 return;
@@ -189,12 +189,12 @@ struct Fault : Ask {
             if (at > 0) {
                 for (int i = 0; i < at; i++)
                     if (!on(TEXT_WAIT_EARLIER)) n.waits |= 1 << g.queue[i];
-                n.pc = R5;
+                n.pc = CF5;
                 return;
             }
         }
         n.cand = candidates(s, v, p);
-        n.pc = n.cand ? R2 : R4;
+        n.pc = n.cand ? CF2 : CF4;
     }
     void take(State &s, int v, int w, int p, bool shoot)
     {
@@ -215,8 +215,8 @@ struct Fault : Ask {
     {
         View &n = s.v[v];
         n.cand &= ~(1 << w);
-        n.pc = n.cand ? R2 : n.shoot ? R3 : R4;
-        if (n.pc == R3 && n.clock == IN_LEAF && on(TEXT_CLOCK_TLB)) s.p[n.page].lock = 0;
+        n.pc = n.cand ? CF2 : n.shoot ? CF3 : CF4;
+        if (n.pc == CF3 && n.clock == IN_LEAF && on(TEXT_CLOCK_TLB)) s.p[n.page].lock = 0;
     }
     bool idle_for(const View &w, int p) const
     {
@@ -225,7 +225,7 @@ struct Fault : Ask {
                                    (w.pte[p].right == SHARED || w.pte[p].right == HELD));
     }
     void judge(State &s, int v, int w, int p)
-    { /* R2, under w's view lock */
+    { /* CF2, under w's view lock */
         View &n = s.v[v], &o = s.v[w];
         Pte &e = o.pte[p];
         if (snapshot_view(w) && !on(TEXT_SNAP_RIGHT))
@@ -257,47 +257,47 @@ struct Fault : Ask {
     }
     void conflict(int v)
     {
-        static const char *const judges[NV] = {"R2 judges V0", "R2 judges V1", "R2 judges V2", "R2 judges V3"};
+        static const char *const judges[NV] = {"CF2 judges V0", "CF2 judges V1", "CF2 judges V2", "CF2 judges V3"};
         const View &V = cur->v[v];
         int p = V.page, w = 0;
         while (V.cand && !(V.cand >> w & 1)) w++;
         switch (V.pc) {
-        case R2:
+        case CF2:
             step(true, judges[w], v, p, [&](State &s) { judge(s, v, w, p); });
             break;
         case R2STORE:
-            step(true, "R2 stores EMPTY", v, p, [&](State &s) {
+            step(true, "CF2 stores EMPTY", v, p, [&](State &s) {
                 take(s, v, w, p, false);
                 next_candidate(s, v, w);
             });
             break;
-        case R3:
-            step(true, "R3 sends the shootdown", v, p, [&](State &s) {
+        case CF3:
+            step(true, "CF3 sends the shootdown", v, p, [&](State &s) {
                 send(s, v, V.shoot);
                 s.v[v].shoot = 0;
-                s.v[v].pc = on(BUG_SHOOT_AFTER) ? R4 : R3WAIT;
+                s.v[v].pc = on(BUG_SHOOT_AFTER) ? CF4 : CF3WAIT;
             });
             break;
-        case R3WAIT:
-            if (!awaited(*cur, v)) step(true, "R3 done", v, p, [&](State &s) { s.v[v].pc = R4; });
+        case CF3WAIT:
+            if (!awaited(*cur, v)) step(true, "CF3 done", v, p, [&](State &s) { s.v[v].pc = CF4; });
             break;
-        case R4:
+        case CF4:
             if (V.clock == IN_LEAF) leaf_walked(v);
             else if (V.block)
-                step(true, "R5 has blockers", v, p,
-                     [&](State &s) { s.v[v].pc = on(TEXT_OWED_LATE) ? R5MARK : R5; });
-            else step(true, "F7 grants", v, p, [&](State &s) { grant(s, v, p); });
+                step(true, "CF5 has blockers", v, p,
+                     [&](State &s) { s.v[v].pc = on(TEXT_OWED_LATE) ? CF5MARK : CF5; });
+            else step(true, "FT7 grants", v, p, [&](State &s) { grant(s, v, p); });
             break;
-        case R5MARK:
-            step(true, "R5 marks OWED", v, p, [&](State &s) {
+        case CF5MARK:
+            step(true, "CF5 marks OWED", v, p, [&](State &s) {
                 for (int u = 0; u < views; u++)
                     if (V.block >> u & 1) s.v[u].owed = 1;
                 s.v[v].waits |= V.block;
-                s.v[v].pc = R5;
+                s.v[v].pc = CF5;
             });
             break;
-        case R5:
-            step(true, "R5 searches, sleeps", v, p, [&](State &s) {
+        case CF5:
+            step(true, "CF5 searches, sleeps", v, p, [&](State &s) {
                 if (queue_index(s, v, p) < 0) queue_join(s, v, p, false);
                 s.p[p].lock = 0;
                 s.v[v].pc = SLEEP;
@@ -305,7 +305,7 @@ struct Fault : Ask {
             });
             break;
         case INVLPG:
-            step(true, "F7 invlpg", v, p, [&](State &s) {
+            step(true, "FT7 invlpg", v, p, [&](State &s) {
                 local_flush(s, v, p);
                 s.v[v].pc = USER;
             });
@@ -350,7 +350,7 @@ struct Fault : Ask {
             return;
         }
         if (g.writer1 && g.writer1 != v + 1) {
-            fail("F7 grants while another view is `writer`");
+            fail("FT7 grants while another view is `writer`");
             return;
         }
         bool a = !on(TEXT_FAULT_A0);
@@ -359,7 +359,7 @@ struct Fault : Ask {
         n.pc = USER;
         if (n.want != 1) {
             if (!g.frame1) {
-                fail("(4) F7 maps a page that is not resident");
+                fail("(4) FT7 maps a page that is not resident");
                 return;
             }
             n.pte[p] = {SHARED, (u8)(g.frame1 - 1), (u8)a};
@@ -367,7 +367,7 @@ struct Fault : Ask {
             else if (sc.group && (!sc.asks || on(BUG_ASK_GROUP))) group_grant(s, v, 1 - p);
         } else {
             if (!g.frame1) {
-                fail("(4) F7 copies a page that is not resident");
+                fail("(4) FT7 copies a page that is not resident");
                 return;
             }
             if (sc.credits) {
@@ -433,7 +433,7 @@ struct Fault : Ask {
         int p = V.page;
         bool locked = cur->p[p].lock;
         if (V.pc == SLEEP && (V.woken || V.doom) && !locked)
-            step(true, "R6 wakes", v, p, [&](State &s) {
+            step(true, "CF6 wakes", v, p, [&](State &s) {
                 if (!on(TEXT_R6_FROM_F5) || V.doom) s.v[v].pc = FAULT;
                 else {
                     s.p[p].lock = v + 1;
@@ -448,6 +448,6 @@ struct Fault : Ask {
         if (V.pc == SHUTOUT && (V.woken || V.doom) && !locked)
             step(true, "wakes, container", v, p, [&](State &s) { s.v[v].pc = FAULT; });
         if (V.pc == PAGEWAIT && (V.woken || V.doom))
-            step(true, "F2 wakes", v, p, [&](State &s) { s.v[v].pc = FAULT; });
+            step(true, "FT2 wakes", v, p, [&](State &s) { s.v[v].pc = FAULT; });
     }
 };

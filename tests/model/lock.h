@@ -2,7 +2,7 @@
  * lock.h - the lock of the container (kernel/store/container_lock.c): hold, drain, admit, release.
  *
  * Each page is a leaf of its own (with groups, which stay in a leaf, both are one). What the kernel does
- * under locks_lock is one step; the walk judges with R2 and R3 of fault.h, the leaf locked.
+ * under locks_lock is one step; the walk judges with CF2 and CF3 of fault.h, the leaf locked.
  * Operations: L exclusive, M shared, E exclusive without waiting (escalation). L and M in front are the
  * begin's: until then no right was used (`untouched`).
  */
@@ -167,7 +167,7 @@ struct Lock : Checks {
                 }
                 s.p[p].lock = v + 1;
                 n.clock = IN_LEAF;
-                n.pc = R2;
+                n.pc = CF2;
             });
         else if (V.clock == DRAINING && V.doom)
             step(true, "drain: doomed", v, -1, [&](State &s) {

@@ -272,7 +272,7 @@ struct Model : Commit {
                         if (s.v[v].pc == PAGEWAIT && s.v[v].page == p) s.v[v].woken = 1;
                 });
             if (sc.evictions && g.dirty && g.frame1 && !g.lock)
-                step(true, "E2 cleans", -1, p, [&](State &s) {
+                step(true, "EV2 cleans", -1, p, [&](State &s) {
                     s.p[p].home = s.f[g.frame1 - 1].content;
                     s.p[p].homecsn = g.csn;
                     s.p[p].dirty = 0;
@@ -296,19 +296,19 @@ struct Model : Commit {
                 const Page &g = S.p[p];
                 bool in_use = g.writer1 && S.v[g.writer1 - 1].pte[p].right != SPILLED;
                 if (!g.frame1 || g.dirty || in_use || g.lock) continue;
-                step(false, "E1 picks", -1, p, [&](State &s) {
+                step(false, "EV1 picks", -1, p, [&](State &s) {
                     s.evictions--;
                     s.p[p].lock = LOCK_EVICT;
                     s.evict = {1, (u8)p, (u8)all(), 0, 0};
                 });
             }
         if (e.pc == 1 && e.cand)
-            step(true, "E3 probes", w, e.page, [&](State &s) {
+            step(true, "EV3 probes", w, e.page, [&](State &s) {
                 View &o = s.v[w];
                 Pte &t = o.pte[e.page];
                 s.evict.cand &= ~(1 << w);
                 if (t.right == COPY || t.right == FROZEN) {
-                    s.evict.index = !on(TEXT_EVICT_COPY); /* it came back since E1: the page stays */
+                    s.evict.index = !on(TEXT_EVICT_COPY); /* it came back since EV1: the page stays */
                     if (s.evict.index) return;
                 } else if (t.right != SHARED || t.frame != s.p[e.page].frame1 - 1 ||
                            (snapshot_view(w) && on(TEXT_EVICT_SNAPSHOT))) {
@@ -325,12 +325,12 @@ struct Model : Commit {
                 else set_empty(t);
             });
         if (e.pc == 1 && !e.cand)
-            step(true, "E3 shootdown", -1, e.page, [&](State &s) {
+            step(true, "EV3 shootdown", -1, e.page, [&](State &s) {
                 if (!on(BUG_EVICT_NO_IPI) && !(e.index && on(TEXT_EVICT_STAYS))) send(s, IPI_EVICT, e.shoot);
                 s.evict.pc = 2;
             });
         if (e.pc == 2 && !awaited(S, IPI_EVICT))
-            step(true, e.index ? "E4 the page stays" : "E4 frees", -1, e.page, [&](State &s) {
+            step(true, e.index ? "EV4 the page stays" : "EV4 frees", -1, e.page, [&](State &s) {
                 Page &g = s.p[e.page];
                 bool stays = e.index;
                 if (stays) {
@@ -463,7 +463,7 @@ struct Model : Commit {
                         if (s.v[v].pc != ASKWAIT) doom_for_death(s, v, MANAGER_DEAD);
                         else s.v[v].woken = !on(BUG_ASK_DEAD); /* asks_look_again */
                         if (s.v[v].state == COMMITTING &&
-                            (s.v[v].pc == CSLEEP || (s.v[v].pc == C3 && !on(TEXT_C3_DEAD))) &&
+                            (s.v[v].pc == CSLEEP || (s.v[v].pc == CM3 && !on(TEXT_C3_DEAD))) &&
                             !s.v[v].answer)
                             s.v[v].answer = 3;
                     }
@@ -526,7 +526,7 @@ struct Model : Commit {
             case ASKWAIT: ask_sleeps(v); break;
             case F5ADMITTED:
                 if (!s.p[s.v[v].page].lock)
-                    step(true, "F5 looks at the queue", v, s.v[v].page, [&](State &n) {
+                    step(true, "FT5 looks at the queue", v, s.v[v].page, [&](State &n) {
                         n.v[v].pc = FAULT;
                         if (!n.p[n.v[v].page].frame1 || n.v[v].doom) return;
                         n.p[n.v[v].page].lock = v + 1;
@@ -540,15 +540,15 @@ struct Model : Commit {
             case BRING: spill_sleeps(v); break;
             case CLOCK: clock(v, operation_kind(s, v)); break;
             case ABORT: abort(v); break;
-            case C3:
+            case CM3:
             case CSLEEP:
-            case C8:
-            case C8IDLE: committing(v); break;
+            case CM8:
+            case CM8IDLE: committing(v); break;
             case F3MAP:
-                step(true, "F3 maps what it saw", v, s.v[v].page, [&](State &n) {
+                step(true, "FT3 maps what it saw", v, s.v[v].page, [&](State &n) {
                     int p = n.v[v].page, f = n.v[v].cand;
                     if (!n.f[f].used) {
-                        fail("(4) F3 maps a freed frame");
+                        fail("(4) FT3 maps a freed frame");
                         return;
                     }
                     n.v[v].pte[p] = {SHARED, (u8)f, 1};

@@ -7,37 +7,37 @@
 #pragma once
 #define RULES(X) \
     X(TEXT_BEGIN_STALE, \
-      "begin does not look for a shootdown still due to it (R2..R3 against begin)") \
-    X(TEXT_HELD_UNUSED, "F4 maps a HELD page with A = 0") \
-    X(TEXT_HELD_TAKEN, "R2 reads HELD in an active view as 'A = 0: take'") \
-    X(TEXT_HELD_MAP, "F4 maps without leaf lock and residency check") \
+      "begin does not look for a shootdown still due to it (CF2..CF3 against begin)") \
+    X(TEXT_HELD_UNUSED, "FT4 maps a HELD page with A = 0") \
+    X(TEXT_HELD_TAKEN, "CF2 reads HELD in an active view as 'A = 0: take'") \
+    X(TEXT_HELD_MAP, "FT4 maps without leaf lock and residency check") \
     X(TEXT_OWED_LATE, \
-      "OWED is marked at R5, not in the view-lock section in which R2 found the blocker") \
-    X(TEXT_C8_ORDER, "C8: drop rights, wake, then idle") \
-    X(TEXT_ABORT_KEEPS, "A4 wakes but gives no rights up") \
+      "OWED is marked at CF5, not in the view-lock section in which CF2 found the blocker") \
+    X(TEXT_C8_ORDER, "CM8: drop rights, wake, then idle") \
+    X(TEXT_ABORT_KEEPS, "AB4 wakes but gives no rights up") \
     X(TEXT_NO_WAKE_NEXT, "who leaves a page's queue wakes nobody") \
     X(TEXT_SNAP_BEGIN, "snapshot begin reads `published` and registers in two steps") \
-    X(TEXT_FREE_AT_FLIP, "C7 frees an old version at the flip if no registered snapshot needs it") \
-    X(TEXT_WRITER_AT_FLIP, "C7 clears `writer` page by page, before `published = csn`") \
-    X(TEXT_SNAP_NO_MASK, "F3 maps a version without setting the view's mask bit") \
-    X(TEXT_SNAP_RIGHT, "R2 treats a snapshot view's PTE as a right") \
-    X(TEXT_COMMITTING_IDLE, "R2 treats a COMMITTING view like an idle one for pages it only read") \
-    X(TEXT_FAULT_A0, "F7 installs the faulting page's PTE with A = 0") \
+    X(TEXT_FREE_AT_FLIP, "CM7 frees an old version at the flip if no registered snapshot needs it") \
+    X(TEXT_WRITER_AT_FLIP, "CM7 clears `writer` page by page, before `published = csn`") \
+    X(TEXT_SNAP_NO_MASK, "FT3 maps a version without setting the view's mask bit") \
+    X(TEXT_SNAP_RIGHT, "CF2 treats a snapshot view's PTE as a right") \
+    X(TEXT_COMMITTING_IDLE, "CF2 treats a COMMITTING view like an idle one for pages it only read") \
+    X(TEXT_FAULT_A0, "FT7 installs the faulting page's PTE with A = 0") \
     X(TEXT_XRO_WRITER, "nobody clears `writer` of an exclusive right without a copy") \
-    X(TEXT_C3_DEAD, "C3 enqueues at a dead manager's port") \
+    X(TEXT_C3_DEAD, "CM3 enqueues at a dead manager's port") \
     X(TEXT_DOOM_ONCE, "manager death dooms the views active at that moment only") \
-    X(TEXT_C8_CREDITS, "C8 returns the credits of logged copies to the pool") \
-    X(TEXT_CREDIT_LATE, "F7 sets writer, then waits for the credit") \
+    X(TEXT_C8_CREDITS, "CM8 returns the credits of logged copies to the pool") \
+    X(TEXT_CREDIT_LATE, "FT7 sets writer, then waits for the credit") \
     X(TEXT_GROUP_QUEUE, "a group grant maps neighbours whose queue is not empty") \
-    X(TEXT_R6_FROM_F5, "a woken waiter goes on at F5: residency is not looked at again") \
-    X(TEXT_EVICT_COMMITTING, "E3 leaves EMPTY in COMMITTING views") \
+    X(TEXT_R6_FROM_F5, "a woken waiter goes on at FT5: residency is not looked at again") \
+    X(TEXT_EVICT_COMMITTING, "EV3 leaves EMPTY in COMMITTING views") \
     X(TEXT_CLOCK_EARLY, "the container lock is looked at before the leaf is locked, not with it") \
     X(TEXT_CLOCK_IN_PAGE, \
       "a fault blocked by a container lock waits in the page's queue, in the holder's way") \
-    X(TEXT_SHOOT_A, "R2 and E3 note a CPU only if A is 1 (USED does not count)") \
-    X(TEXT_F3_UNLOCKED, "F3 maps without the leaf lock") \
+    X(TEXT_SHOOT_A, "CF2 and EV3 note a CPU only if A is 1 (USED does not count)") \
+    X(TEXT_F3_UNLOCKED, "FT3 maps without the leaf lock") \
     X(TEXT_EMPTY_DIFF, \
-      "C7 drops the copy of a page that was not changed, while its PTE and TLB entry stand") \
+      "CM7 drops the copy of a page that was not changed, while its PTE and TLB entry stand") \
     X(TEXT_CLOCK_TLB, "the container lock's walk unlocks a leaf before its shootdown") \
     X(TEXT_CREDIT_UNFAIR, "credits have no queue") \
     X(TEXT_KERNEL_PIN, \
@@ -66,15 +66,15 @@
     X(BUG_ASK_DEAD, "who asks is not woken when the object dies") \
     X(TEXT_WAIT_STALE, "a wake-up leaves the bit in the waiter's waits-for mask") \
     X(TEXT_WAIT_EARLIER, "waits-for holds blockers only, not earlier waiters") \
-    X(TEXT_PUBLISHED_FIRST, "C7: `published` moves before the pages do") \
+    X(TEXT_PUBLISHED_FIRST, "CM7: `published` moves before the pages do") \
     X(TEXT_SUSPENDED_EDGE, "a suspended view does not wait for what its thread runs") \
     X(TEXT_SUSPENDED_VICTIM, "a suspended view can be the victim, though its thread cannot act") \
     X(BUG_ENTER_NO_FLUSH, "a thread enters its other view with the TLB of the first") \
-    X(BUG_MASK_LOST, "F7 does not set the mask bit") \
-    X(BUG_WAKE_LOST, "A4 and C8 wake nobody") \
+    X(BUG_MASK_LOST, "FT7 does not set the mask bit") \
+    X(BUG_WAKE_LOST, "AB4 and CM8 wake nobody") \
     X(BUG_SNAP_KEEPS, "a snapshot keeps what an older one mapped") \
     X(BUG_LOCK_IGNORES, "the container lock does not wait for those who use pages") \
-    X(BUG_DOOM_COMMITS, "C1 does not look at the doom") \
+    X(BUG_DOOM_COMMITS, "CM1 does not look at the doom") \
     X(BUG_FLUSH_LIES, "a failed flush counts as a good one") \
     X(BUG_FAILED_ONCE, "only the group whose flush failed is refused, not the later ones") \
     X(BUG_GROUP_ORDER, "of two groups under way the later one is published first") \
@@ -83,9 +83,9 @@
     X(BUG_PUBLISH_EARLY, "publish before flush") \
     X(BUG_HELD_FORGOTTEN, "eviction leaves EMPTY in active views") \
     X(BUG_KERNEL_COPY, "a kernel copy round the user mapping does not set USED") \
-    X(TEXT_EVICT_COPY, "E3 turns whatever is present into HELD, the copy that came back since the look, too") \
+    X(TEXT_EVICT_COPY, "EV3 turns whatever is present into HELD, the copy that came back since the look, too") \
     X(TEXT_EVICT_STAYS, "a page that stays, as a copy came back, is unlocked before the shootdown") \
-    X(TEXT_EVICT_SNAPSHOT, "E3 leaves the entries of snapshots alone, as they are no rights") \
+    X(TEXT_EVICT_SNAPSHOT, "EV3 leaves the entries of snapshots alone, as they are no rights") \
     X(TEXT_SUPPLY_SEQUENCE, "a page that is supplied again is older than every snapshot") \
     X(TEXT_TICKET_LATE, "begin writes the ticket into a page of the store, while it is `untouched`") \
     X(TEXT_DIFF_PLACE, "KD_TXN_DIFF's cursor counts places in the list of copies") \
@@ -96,14 +96,14 @@
     X(BUG_NO_INVLPG, "invlpg skipped after the private copy") \
     X(BUG_UPGRADE_TAIL, "upgraders wait at the queue's tail") \
     X(BUG_NEW_TICKET, "a retry gets a new ticket") \
-    X(BUG_NO_FREEZE_FLUSH, "C1 makes copies read-only without a local flush") \
-    X(BUG_ABORT_INVLPG, "A2 frees a copy without invlpg") \
-    X(BUG_PLAIN_STORE, "R2 looks at A, then stores EMPTY (no cmpxchg)") \
+    X(BUG_NO_FREEZE_FLUSH, "CM1 makes copies read-only without a local flush") \
+    X(BUG_ABORT_INVLPG, "AB2 frees a copy without invlpg") \
+    X(BUG_PLAIN_STORE, "CF2 looks at A, then stores EMPTY (no cmpxchg)") \
     X(BUG_HW_A_RACE, "the MMU writes A back without comparing the PTE (old emulators)") \
     X(BUG_LAZY_TABLE, "a CPU keeps a view's TLB although the view ran elsewhere since") \
     X(BUG_EVICT_NO_IPI, "eviction frees the frame without shootdown") \
     X(BUG_SPIN_DEAF, "a spinning CPU serves no shootdown") \
-    X(BUG_TAKE_COPY, "R2 forgets that a COPY is a use") \
+    X(BUG_TAKE_COPY, "CF2 forgets that a COPY is a use") \
     X(BUG_GC_SNAPSHOT, "an old version is freed though a snapshot needs it") \
     X(BUG_ABORT_CREDITS, "abort returns no credits") \
     X(BUG_NO_SEARCH, "no deadlock search") \
@@ -112,8 +112,8 @@
     X(BUG_DEATH_KEEPS, "manager death drops frames without clearing PTEs") \
     X(BUG_SPILL_TOLD, "what was told, and not spilled, counts as told when its manager is asked again") \
     X(BUG_SPILL_NO_IPI, "SP2: the frame of a spilled copy is freed without shootdown") \
-    X(BUG_SPILL_HELD, "C7: a spilled copy that is published leaves its record in the PTE") \
-    X(BUG_SPILL_AWAY, "C7: an older version may come in place of a published spilled copy") \
+    X(BUG_SPILL_HELD, "CM7: a spilled copy that is published leaves its record in the PTE") \
+    X(BUG_SPILL_AWAY, "CM7: an older version may come in place of a published spilled copy") \
     X(BUG_SPILL_CREDITS, "SP1: a spilled copy keeps its credit") \
     X(BUG_UNSPILL_OLD, "a spilled page is brought back without its bytes") \
     X(BUG_STALE_FOR_EVER, "a manager may supply an older version again and again") \

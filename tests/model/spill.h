@@ -106,7 +106,7 @@ struct Spill : Fault {
         n.pc = USER;
     }
 
-    /* C7 of a spilled copy: its page is not resident, and nothing older may come (PAGE_AWAY). */
+    /* CM7 of a spilled copy: its page is not resident, and nothing older may come (PAGE_AWAY). */
     void publish_spilled(State &s, int v, int p)
     {
         Page &g = s.p[p];

@@ -17,7 +17,7 @@ enum {
     NT = 8,
     NOLD = 4
 }; /* views, pages, CPUs, frames, transactions, versions */
-enum Right : u8 { EMPTY, SHARED, COPY, FROZEN, HELD, SPILLED }; /* FROZEN: a COPY made read-only at C1 */
+enum Right : u8 { EMPTY, SHARED, COPY, FROZEN, HELD, SPILLED }; /* FROZEN: a COPY made read-only at CM1 */
 enum ViewState : u8 { IDLE, ACTIVE, COMMITTING };
 enum Doom : u8 { NONE, DEADLOCK, KILLED, MANAGER_DEAD, REFUSED, CONVERSION, STALE };
 enum TxnState : u8 { UNUSED, RUNNING, LOGGED, PUBLISHED, READONLY, ACKED, ABORTED };
@@ -26,21 +26,21 @@ enum Pc : u8 {
     SNAP2,
     USER,
     FAULT,
-    R2,
+    CF2,
     R2STORE,
-    R3,
-    R3WAIT,
-    R4,
+    CF3,
+    CF3WAIT,
+    CF4,
     INVLPG,
-    R5MARK,
-    R5,
+    CF5MARK,
+    CF5,
     SLEEP,
     PAGEWAIT,
     CREDITWAIT,
-    C3,
+    CM3,
     CSLEEP,
-    C8,
-    C8IDLE,
+    CM8,
+    CM8IDLE,
     ABORT,
     CLOCK,
     F3MAP,

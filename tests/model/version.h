@@ -119,7 +119,7 @@ struct Versions : Spill {
         const Sweep &e = S.gc;
         int p = 0, i = 0;
         for (int v = 0; v < views; v++)
-            if (S.v[v].snap1 && S.v[v].expired) portion(v + 1, "C7 sheds a version");
+            if (S.v[v].snap1 && S.v[v].expired) portion(v + 1, "CM7 sheds a version");
         if (e.pc == 0 && on(TEXT_GC_FIFO) && fifo_head(S, p, i) && !S.p[p].lock &&
             S.p[p].old[i].until <= S.published && !needed(S, S.p[p].old[i]))
             step(true, "GC unmaps a version", -1, p, [&](State &s) { unmap(s, p, i); });
@@ -153,7 +153,7 @@ struct Versions : Spill {
             return o.until > s.published || !fifo_head(s, q, k) || !needed(s, s.p[q].old[k]);
         if (o.keeper1 == PUBLISHER) return s.mpc >= 2;
         const View &k1 = s.v[o.keeper1 - 1];
-        return k1.snap1 && (k1.expired || k1.pc == C8 || k1.pc == C8IDLE || k1.pc == ABORT);
+        return k1.snap1 && (k1.expired || k1.pc == CM8 || k1.pc == CM8IDLE || k1.pc == ABORT);
     }
     void versions_kept(State &s)
     {

@@ -32,7 +32,7 @@ for kind in format enlarge recovery spill create grow rename delete checkpoint c
     ok "cut_in_$kind" grep -qE "^crash: cut in .*$kind [1-9]" <<<"$said"
 done
 ok the_store_manager_has_died_meanwhile printed '.* ([0-9]+) deaths of the store manager' 1
-for step in C4 C5 C5w C5f C6 C7; do
+for step in CM4 CM5 CM5w CM5f CM6 CM7; do
     ok "the_store_manager_has_died_at_$step" grep -qE "^crash: the store manager died .*$step [1-9]" <<<"$said"
 done
 for encoder in difference 'full page' 'declared ranges' adaptive; do

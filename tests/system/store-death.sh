@@ -20,9 +20,9 @@ deaths() {
     ok "the host finds no damage" build/host/kstore check "$STORE"
 }
 
-deaths K2:1,K4:1,C5f:1,C6:1,C5w:1
-deaths K1:1,K2:2,K3:1,K4:2,C4:1,C5:1
-deaths S1:2,S2:1,S3:2,S4:5 'pstore_spill steps 4' 1G store.log_mib=192 --memory 32
+deaths CK2:1,CK4:1,CM5f:1,CM6:1,CM5w:1
+deaths CK1:1,CK2:2,CK3:1,CK4:2,CM4:1,CM5:1
+deaths SS1:2,SS2:1,SS3:2,SS4:5 'pstore_spill steps 4' 1G store.log_mib=192 --memory 32
 
 planted() {
     scripts/run --add "$1:store" --append "store.bug=1" --log "$LOG" -c 'todo add milk' >/dev/null

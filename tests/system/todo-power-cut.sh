@@ -95,7 +95,7 @@ ok pid_2_is_the_store_manager grep -Eq '^ +2 +1 .* store' <<<"$output"
 ok it_is_started_again grep -q 'starting it again' <<<"$output"
 is new_clients_find_all_and_go_on "- salt
 - eggs" "$(grep '^- ' <<<"$output" | head -2)"
-guest --store "$TEST_TMP/cut" --append store.die=C5:200 -c 'crashload 1 400; crashload check 1 400 400 400 400 400'
+guest --store "$TEST_TMP/cut" --append store.die=CM5:200 -c 'crashload 1 400; crashload check 1 400 400 400 400 400'
 is clients_that_were_at_work_reconnect_and_lose_nothing "0 counters 400 400 400 400 400 0
 sound" "$status $(tail -2 <<<"$output")"
 ok they_were_interrupted grep -Eq '^(lost|found) ' <<<"$output"

@@ -80,7 +80,7 @@ static int clean_from_log(uint64_t id, uint64_t page)
     return 0;
 }
 
-/* Lock held. S2: the library first, then the kernel. */
+/* Lock held. MG2: the library first, then the kernel. */
 static int batch_settle(unsigned i)
 {
     const struct kd_page_io *io = &batch.io[i];
@@ -284,7 +284,7 @@ static int checkpoint_run(void)
     gate_leave();
     if (r < 0) return r;
     server.checkpoint_due_us = 0;
-    step(STEP_K1);
+    step(STEP_CK1);
     for (int round = 0;; round++) {
         r = checkpoint_clean();
         if (r == 0) r = checkpoint_seal();
@@ -293,11 +293,11 @@ static int checkpoint_run(void)
         pause_unlocked(1);
     }
     if (r < 0) return r;
-    step(STEP_K2);
+    step(STEP_CK2);
     r = checkpoint_write();
-    if (r == 0) step(STEP_K3);
+    if (r == 0) step(STEP_CK3);
     int applied = store_checkpoint_apply(server.store);
-    if (applied == 0) step(STEP_K4);
+    if (applied == 0) step(STEP_CK4);
     return r < 0 ? r : applied;
 }
 

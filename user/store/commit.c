@@ -157,7 +157,7 @@ static int group_add(struct group *g, const struct kd_message *m)
         g->ends_chain = spill_chain(m->word[0]) != NULL;
         g->publish[g->count++] = (struct kd_publish){.view = m->word[0], .token = m->token};
         g->copies += pages;
-        step(STEP_C4);
+        step(STEP_CM4);
     }
     if (r >= 0) rooms_note(&b);
     if (r == NOTHING_TO_LOG) r = publish_unlogged(m);

@@ -8,10 +8,10 @@
  * the one first that was closed first, once the cleaner has brought their pages home.
  *
  * Invariants
- *   T1  A container with openings exists in the directory (delete refuses it).
- *   T2  Every process in `openings` is attached to all segments with the opening's rights.
- *   T3  `idle` is 0 exactly while there are openings.
- *   T4  An object is given up in the gate, when no group is in the air, and only if the kernel finds
+ *   OC1  A container with openings exists in the directory (delete refuses it).
+ *   OC2  Every process in `openings` is attached to all segments with the opening's rights.
+ *   OC3  `idle` is 0 exactly while there are openings.
+ *   OC4  An object is given up in the gate, when no group is in the air, and only if the kernel finds
  *       nothing in it that it alone has: so no group that is applied later is about it.
  */
 #include "server.h"

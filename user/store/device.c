@@ -4,9 +4,9 @@
  * The kernel's block calls return when the device has completed the request; a write is durable
  * after the next flush. A failed write or flush is not tried again: the library fences the store.
  *
- * V1  After a failed flush none succeeds. Flushes go one by one: what the failed one should have
+ * DV1  After a failed flush none succeeds. Flushes go one by one: what the failed one should have
  *     made durable may be lost, and another one that began before the fence would cover it up.
- * V2  A flush that began after a caller came serves that caller, too.
+ * DV2  A flush that began after a caller came serves that caller, too.
  */
 #include "server.h"
 
@@ -60,9 +60,9 @@ static int device_flush(void *context)
 {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     static atomic_ulong begun, done;
-    static int failed; /* V1 */
+    static int failed; /* DV1 */
     (void)context;
-    unsigned long wanted = begun + 1; /* V2 */
+    unsigned long wanted = begun + 1; /* DV2 */
     pthread_mutex_lock(&one);
     if (!failed && done < wanted) {
         unsigned long mine = ++begun;

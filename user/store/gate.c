@@ -9,7 +9,7 @@
 
 void gate_enter(bool cleaner)
 {
-    uint64_t room = cleaner ? 0 : 1; /* groups that may be in the air: L2 (group.c) */
+    uint64_t room = cleaner ? 0 : 1; /* groups that may be in the air: GL2 (group.c) */
     if (cleaner) server.gate_wanted = true;
     while (server.gate_taken || (server.gate_wanted && !cleaner)
            || server.launched - server.landed > room)

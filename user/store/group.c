@@ -6,11 +6,11 @@
  * then the committer fills the next group while this one is flushed.
  *
  * Invariants
- *   L1  Groups land in the order of their launch; so a group is durable, applied and published only
+ *   GL1  Groups land in the order of their launch; so a group is durable, applied and published only
  *       if all before it are.
- *   L2  The gate is passed by a committer only when fewer than two groups are in the air, and by the
+ *   GL2  The gate is passed by a committer only when fewer than two groups are in the air, and by the
  *       cleaner only when none is.
- *   L3  After the fence none is launched. What is in the air is published if it is durable all the same,
+ *   GL3  After the fence none is launched. What is in the air is published if it is durable all the same,
  *       for the library's metadata have it then; else it is refused, outcome unknown.
  */
 #include "group.h"
@@ -38,7 +38,7 @@ bool group_flying(void)
 int group_begin(struct group **out)
 {
     struct group *g = &groups[server.launched & 1];
-    assert(server.gate_taken && server.launched - server.landed < 2);   /* L2 */
+    assert(server.gate_taken && server.launched - server.landed < 2);   /* GL2 */
     if (server.fenced) return server.fenced;
     g->handed = g->spills = g->ends_chain = false;
     g->count = g->freed_count = g->name_count = 0;
@@ -105,18 +105,18 @@ int group_freed_add(struct group *g, const struct free_range *freed, unsigned co
 
 int group_launch(struct group *g)
 {
-    int r = server.fenced ? server.fenced : store_group_seal(g->disk);    /* L3 */
+    int r = server.fenced ? server.fenced : store_group_seal(g->disk);    /* GL3 */
     if (r < 0) {
         store_group_cancel(g->disk);
         return r;
     }
     g->counted = store_group_txns(g->disk) > 0; /* the empty ones come as the clock has it */
     g->number = server.launched++;
-    if (g->counted) step(STEP_C5);
+    if (g->counted) step(STEP_CM5);
     uint64_t writes = device_writes;
     server_unlock();
     r = store_group_issue(g->disk);     /* an error comes out again when it lands */
-    if (r == 0 && g->counted) step(STEP_C5W);
+    if (r == 0 && g->counted) step(STEP_CM5W);
     server_lock();
     server.log_writes += device_writes - writes;
     return 0;
@@ -169,18 +169,18 @@ static void tell_freed(const struct group *g)
     }
 }
 
-/* S1: the group is durable. */
+/* MG1: the group is durable. */
 static int group_publish(struct group *g)
 {
     for (unsigned i = 0; i < g->count; i++)
         g->publish[i].csn = server.last_csn = store_group_csn(g->disk, g->position[i]);
     int r = store_group_apply(g->disk);
     if (r < 0) return r;
-    if (g->counted) step(STEP_C6);
+    if (g->counted) step(STEP_CM6);
     if (g->count > 0) {
         r = (int)kd_txn_publish(g->publish, g->count);
         if (r < 0) say("the kernel did not publish a group: %s", strerror(-r));
-        step(STEP_C7);
+        step(STEP_CM7);
     }
     tell_freed(g);
     server.credits -= g->copies < server.credits ? g->copies : server.credits;
@@ -205,11 +205,11 @@ static void landed(void)
 
 int group_land(struct group *g)
 {
-    while (server.landed != g->number) pthread_cond_wait(&turn, &server.lock);  /* L1 */
+    while (server.landed != g->number) pthread_cond_wait(&turn, &server.lock);  /* GL1 */
     uint64_t flushes = device_flushes;
     server_unlock();
     int r = g->spills ? 0 : store_group_write(g->disk); /* <-- its return with 0 is the point of commit */
-    if (r == 0 && g->counted) step(STEP_C5F);
+    if (r == 0 && g->counted) step(STEP_CM5F);
     server_lock();
     server.log_flushes += device_flushes - flushes;
     int applied = r == 0 ? group_publish(g) : store_group_apply(g->disk);

@@ -14,7 +14,7 @@
 #define COMMAND_LINE_BYTES 2048
 
 static const char step_names[STEP_COUNT][16] = {
-    "C4", "C5", "C5w", "C5f", "C6", "C7", "K1", "K2", "K3", "K4", "S1", "S2", "S3", "S4",
+    "CM4", "CM5", "CM5w", "CM5f", "CM6", "CM7", "CK1", "CK2", "CK3", "CK4", "SS1", "SS2", "SS3", "SS4",
 };
 
 struct options options = {.checkpoint_ms = 30000};

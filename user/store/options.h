@@ -16,7 +16,7 @@
  *                                    starts, and so on
  *     store.bug=N                    plants bug N (name or number) of disk/bug.h; in build/bugs/store only
  *
- * The steps are those of a commit, C4 to C7, of a checkpoint, and of spilling. A test that kills the manager at
+ * The steps are those of a commit, CM4 to CM7, of a checkpoint, and of spilling. A test that kills the manager at
  * one must find what a power cut there would have left.
  */
 #ifndef USER_STORE_OPTIONS_H
@@ -28,20 +28,20 @@
 #define EXIT_STEP 99            /* the status of a manager that ended at its step */
 
 enum step {
-    STEP_C4,                    /* "C4": a view's changes are in the group */
-    STEP_C5,                    /* "C5": the group is sealed, nothing of it is written */
-    STEP_C5W,                   /* "C5w": it is written, not flushed */
-    STEP_C5F,                   /* "C5f": it is flushed: the point of commit has passed */
-    STEP_C6,                    /* "C6": its metadata are applied, nothing is published */
-    STEP_C7,                    /* "C7": its views are published */
-    STEP_K1,                    /* "K1": a checkpoint has begun */
-    STEP_K2,                    /* "K2": its pages are at home, not flushed */
-    STEP_K3,                    /* "K3": metadata and superblock are written and flushed */
-    STEP_K4,                    /* "K4": log space is released */
-    STEP_S1,                    /* "S1": copies of a transaction are in a group of SPILL records */
-    STEP_S2,                    /* "S2": it is written, the kernel does not know */
-    STEP_S3,                    /* "S3": the kernel has freed their frames */
-    STEP_S4,                    /* "S4": one was read back, the kernel does not have it */
+    STEP_CM4,                    /* "CM4": a view's changes are in the group */
+    STEP_CM5,                    /* "CM5": the group is sealed, nothing of it is written */
+    STEP_CM5W,                   /* "CM5w": it is written, not flushed */
+    STEP_CM5F,                   /* "CM5f": it is flushed: the point of commit has passed */
+    STEP_CM6,                    /* "CM6": its metadata are applied, nothing is published */
+    STEP_CM7,                    /* "CM7": its views are published */
+    STEP_CK1,                    /* "CK1": a checkpoint has begun */
+    STEP_CK2,                    /* "CK2": its pages are at home, not flushed */
+    STEP_CK3,                    /* "CK3": metadata and superblock are written and flushed */
+    STEP_CK4,                    /* "CK4": log space is released */
+    STEP_SS1,                    /* "SS1": copies of a transaction are in a group of SPILL records */
+    STEP_SS2,                    /* "SS2": it is written, the kernel does not know */
+    STEP_SS3,                    /* "SS3": the kernel has freed their frames */
+    STEP_SS4,                    /* "SS4": one was read back, the kernel does not have it */
     STEP_COUNT
 };
 

@@ -10,7 +10,7 @@
  * Who receives a request supplies zeros itself; what needs the disk is queued for the readers. So nobody
  * else waits for a slow read: not for a lease, a name or a new page.
  *
- * S3: the pages that are being brought stand in a table, those of one thread together. Without it a thread
+ * MG3: the pages that are being brought stand in a table, those of one thread together. Without it a thread
  * could read a page, sleep, and supply what meanwhile has become an old version. A request for one of them
  * stays in the queue. And a page that was read is supplied under the lock, if it still is where it was: it
  * may have been freed.

@@ -17,11 +17,11 @@
  * and published.
  *
  * Invariants
- *   S1  A transaction is published only after store_group_write() has returned 0 for its group.
- *   S2  The disk library knows of a home write before the kernel does: a page that the kernel may
+ *   MG1  A transaction is published only after store_group_write() has returned 0 for its group.
+ *   MG2  The disk library knows of a home write before the kernel does: a page that the kernel may
  *       evict can be read back from where the library says.
- *   S3  Two threads never bring the same page into memory at one time (pager.c).
- *   S4  After the fence no group is launched, nothing is cleaned or checkpointed, and no request is
+ *   MG3  Two threads never bring the same page into memory at one time (pager.c).
+ *   MG4  After the fence no group is launched, nothing is cleaned or checkpointed, and no request is
  *       granted that only serves writing (request.c).
  */
 #ifndef USER_STORE_SERVER_H

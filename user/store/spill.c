@@ -91,7 +91,7 @@ static int spill_group(uint64_t view, uint64_t token, uint64_t wanted, uint64_t 
         g->spills = true;
         r = fill_told(g, view, token, wanted, pages);
         int launched = -ENODATA;
-        if (*pages) step(STEP_S1);
+        if (*pages) step(STEP_SS1);
         if (*pages)
             launched = group_launch(g);
         else
@@ -102,10 +102,10 @@ static int spill_group(uint64_t view, uint64_t token, uint64_t wanted, uint64_t 
     gate_leave();
     int landed = *pages ? group_land(g) : 0;
     if (landed < 0) *pages = 0;
-    if (*pages) step(STEP_S2);
+    if (*pages) step(STEP_SS2);
     long spilled = kd_txn_spilled(view, token, *pages, 0); /* also with 0: tell those again */
     if (spilled > 0) {
-        step(STEP_S3);
+        step(STEP_SS3);
         uint64_t gone = (uint64_t)spilled;
         server.credits -= gone < server.credits ? gone : server.credits;
         credits_update(true);
@@ -217,7 +217,7 @@ static void unspill(uint64_t view, uint64_t token, uint64_t cookie, uint64_t obj
     if (r == 0) {
         server_unlock();
         r = log_page_read(offset, crc, bytes);
-        if (r == 0) step(STEP_S4);
+        if (r == 0) step(STEP_SS4);
         server_lock();
     }
     if (r == 0) r = (int)kd_txn_unspill(view, token, bytes);

@@ -231,9 +231,9 @@ static size_t tell_fault(struct teller *s, size_t i)
 /* Where a commit lies in the manager's work, as indexes of events; what has no mark ends with the publication. Its
  * threads do other things meanwhile, so of their disk requests only those are told that fall between these. */
 struct work {
-    size_t diff, planned;           /* C4: `planner` finds out where the pages go */
-    size_t sealed, written;         /* C5: and writes them to the log */
-    size_t landing, published;      /* the flush, C6, C7, by `lander`; groups land one after the other */
+    size_t diff, planned;           /* CM4: `planner` finds out where the pages go */
+    size_t sealed, written;         /* CM5: and writes them to the log */
+    size_t landing, published;      /* the flush, CM6, CM7, by `lander`; groups land one after the other */
     uint32_t planner, lander;
 };
 
@@ -259,11 +259,11 @@ static struct work work_of(const struct teller *s, size_t freeze)
     w.published = view_find(s, w.diff, KD_TRACE_PUBLISH);
     w.planner = at(s, w.diff)->thread;
     w.lander = at(s, w.published)->thread;
-    w.planned = mark_find(s, w.diff, w.published, w.planner, "C4");
-    w.sealed = mark_find(s, w.planned, w.published, w.planner, "C5");
-    w.written = mark_find(s, w.sealed, w.published, w.planner, "C5w");
+    w.planned = mark_find(s, w.diff, w.published, w.planner, "CM4");
+    w.sealed = mark_find(s, w.planned, w.published, w.planner, "CM5");
+    w.written = mark_find(s, w.sealed, w.published, w.planner, "CM5w");
     w.landing = w.written;
-    for (size_t k = w.written; k < w.published; k = mark_find(s, k + 1, w.published, w.lander, "C7"))
+    for (size_t k = w.written; k < w.published; k = mark_find(s, k + 1, w.published, w.lander, "CM7"))
         w.landing = k;
     return w;
 }
@@ -273,11 +273,11 @@ static const char *step_of(const struct teller *s, const struct work *w, size_t 
 {
     const struct kd_trace_event *e = at(s, i);
     if (e->thread == w->planner && i > w->diff && i < w->planned)
-        return "C4";
+        return "CM4";
     if (e->thread == w->planner && i > w->sealed && i < w->written)
-        return "C5";
+        return "CM5";
     if (e->thread == w->lander && i > w->landing && i < w->published)
-        return (e->c & 255) == KD_TRACE_READ_DISK ? "C6" : "C5";
+        return (e->c & 255) == KD_TRACE_READ_DISK ? "CM6" : "CM5";
     return NULL;
 }
 
@@ -305,17 +305,17 @@ static void tell_manager(const struct teller *s, size_t i, const struct work *w)
     if (step)
         tell_disk(s, i, step);
     else if (e->kind == KD_TRACE_DIFF && of_view && e->a)
-        tell(s, i, 1, ~0ull, "C4: %s reads what changed: %llu pages, %llu bytes", process_name(s->manager),
+        tell(s, i, 1, ~0ull, "CM4: %s reads what changed: %llu pages, %llu bytes", process_name(s->manager),
              (unsigned long long)e->a, (unsigned long long)e->b);
     else if (e->kind == KD_TRACE_PUBLISH && of_view)
-        tell(s, i, 1, ~0ull, "C7: published, visible to others, as commit %llu", (unsigned long long)e->a);
+        tell(s, i, 1, ~0ull, "CM7: published, visible to others, as commit %llu", (unsigned long long)e->a);
 }
 
 static size_t tell_commit(struct teller *s, size_t i)
 {
     struct work w = work_of(s, i);
     tell(s, i, 0, at(s, s->end)->time_ns - at(s, i)->time_ns,
-         "commit: C1: its %u private copies are read-only from here on", at(s, i)->c);
+         "commit: CM1: its %u private copies are read-only from here on", at(s, i)->c);
     for (size_t k = i + 1; k < s->end; k++) {
         const struct kd_trace_event *e = at(s, k);
         if (!own(e, s->thread))
@@ -325,7 +325,7 @@ static size_t tell_commit(struct teller *s, size_t i)
         else if (e->kind == KD_TRACE_WAIT)
             tell_wait(s, k);
         else if (e->kind == KD_TRACE_COMMIT)
-            tell(s, k, 1, ~0ull, "C8: answered: %u pages are durable", e->c);
+            tell(s, k, 1, ~0ull, "CM8: answered: %u pages are durable", e->c);
     }
     return s->end;
 }

@@ -1,5 +1,5 @@
 /*
- * check.c - walks the whole store: counts what is there, and checks W1 to W4 of wordnet.h.
+ * check.c - walks the whole store: counts what is there, and checks WN1 to WN4 of wordnet.h.
  */
 #include "wn.h"
 
@@ -83,23 +83,23 @@ static int address_order(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* W1, W2 */
+/* WN1, WN2 */
 static void synset_check(const struct wn_synset *synset, uint32_t number)
 {
     const char *name = synset->word_count > 0 ? synset->words[0].text : "(no words)";
 
     if (synset->number != number)
-        complain("W2", "a synset in another one's place", name);
+        complain("WN2", "a synset in another one's place", name);
     for (uint32_t i = 0; i < synset->link_count; i++) {
         const struct wn_link *link = &synset->links[i];
         if (!is_synset(link->target, check.synsets, check.root->synset_count)) {
-            complain("W1", "a pointer leads to no synset", name);
+            complain("WN1", "a pointer leads to no synset", name);
             continue;
         }
         if (link->type == 0 || link->type >= WN_TYPE_END ||
             link->source_word > synset->word_count ||
             link->target_word > link->target->word_count)
-            complain("W1", "a pointer names no word", name);
+            complain("WN1", "a pointer names no word", name);
     }
 }
 
@@ -112,17 +112,17 @@ static int has_lemma(const struct wn_synset *synset, const char *lemma)
     return 0;
 }
 
-/* W3, W4 */
+/* WN3, WN4 */
 static void entry_check(const struct wn_entry *entry, uint32_t kind)
 {
     if (directory_find(check.root, entry->lemma, kind) != entry)
-        complain("W4", "not found by the directory", entry->lemma);
+        complain("WN4", "not found by the directory", entry->lemma);
     for (uint32_t i = 0; i < entry->sense_count; i++) {
         const struct wn_synset *synset = entry->senses[i];
         if (!is_synset(synset, check.synsets, check.root->synset_count))
-            complain("W3", "a sense leads to no synset", entry->lemma);
+            complain("WN3", "a sense leads to no synset", entry->lemma);
         else if (!has_lemma(synset, entry->lemma) || synset->pos != kind - WN_ENTRIES)
-            complain("W3", "a sense without the word", entry->lemma);
+            complain("WN3", "a sense without the word", entry->lemma);
     }
 }
 
@@ -136,14 +136,14 @@ static void **addresses_sorted(const struct wn_root *root)
         if (!is_synsets(b))
             continue;
         if (b->count > WN_BATCH_OBJECTS || count + b->count > root->synset_count) {
-            complain("W2", "more synsets than the root counts", "batches");
+            complain("WN2", "more synsets than the root counts", "batches");
             break;
         }
         memcpy(sorted + count, b->objects, b->count * sizeof(*sorted));
         count += b->count;
     }
     if (sorted != NULL && count != root->synset_count) {
-        complain("W2", "fewer synsets than the root counts", "batches");
+        complain("WN2", "fewer synsets than the root counts", "batches");
         free(sorted);
         return NULL;
     }
@@ -173,7 +173,7 @@ int check_all(const struct wn_root *root, struct text *out)
                 entry_check(b->objects[i], b->kind);
             else if (directory_find(root, ((const struct wn_note *)b->objects[i])->key, b->kind) ==
                      NULL)
-                complain("W4", "not found by the directory",
+                complain("WN4", "not found by the directory",
                          ((const struct wn_note *)b->objects[i])->key);
         }
     return check.faults;

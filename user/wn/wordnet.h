@@ -10,10 +10,10 @@
  *     +---> batch -> batch -> ...  (every object, in the order of the files)
  *
  * Invariants, once the phase is WN_DONE (wn --check walks them)
- *   W1  Every link's target is a synset of this container; its word numbers exist on both sides.
- *   W2  Every synset is in exactly one batch, at the place that its number names.
- *   W3  Every entry's senses are synsets that contain its lemma.
- *   W4  Every entry and note is found under its key by the directory.
+ *   WN1  Every link's target is a synset of this container; its word numbers exist on both sides.
+ *   WN2  Every synset is in exactly one batch, at the place that its number names.
+ *   WN3  Every entry's senses are synsets that contain its lemma.
+ *   WN4  Every entry and note is found under its key by the directory.
  */
 #ifndef WORDNET_H
 #define WORDNET_H

@@ -45,14 +45,14 @@ static bool page_get(struct area *area, uint32_t page, void *bytes)
     struct kview *view = area->view;
     uint64_t offset = kslot_page_offset(&view->super, area->number, page);
     if (kview_read(view, offset, bytes, BLOCK_BYTES)) {
-        kview_find(view, KCHECK_DAMAGE, "I18", "metadata page %u of area %u cannot be read", page,
+        kview_find(view, KCHECK_DAMAGE, "ST18", "metadata page %u of area %u cannot be read", page,
                    area->number);
         return false;
     }
     uint32_t seed = kview_seed(view->super.uuid, CRC_META, page, 0);
     if (kcheck_crc(seed, bytes, BLOCK_BYTES) == le32_get(area->map[page].crc))
         return true;
-    kview_find(view, KCHECK_DAMAGE, "I18", "metadata page %u of area %u: its CRC is wrong", page,
+    kview_find(view, KCHECK_DAMAGE, "ST18", "metadata page %u of area %u: its CRC is wrong", page,
                area->number);
     return false;
 }
@@ -62,7 +62,7 @@ static bool map_get(struct area *area)
     struct kview *view = area->view;
     const struct kcheckpoint *c = area->checkpoint;
     if (!c->redo_lsn || !c->pages || c->pages > view->super.area_pages) {
-        kview_find(view, KCHECK_DAMAGE, "I18", "the superblock names no checkpoint in area %u",
+        kview_find(view, KCHECK_DAMAGE, "ST18", "the superblock names no checkpoint in area %u",
                    area->number);
         return false;
     }
@@ -77,7 +77,7 @@ static bool map_get(struct area *area)
     if (kview_read(view, view->super.area_start[area->number], area->map, bytes) ||
         kcheck_crc(kview_seed(view->super.uuid, CRC_MAP, c->redo_lsn, 0), area->map, bytes) !=
             c->root_crc) {
-        kview_find(view, KCHECK_DAMAGE, "I18", "the map of area %u is damaged", area->number);
+        kview_find(view, KCHECK_DAMAGE, "ST18", "the map of area %u is damaged", area->number);
         return false;
     }
     return true;
@@ -91,7 +91,7 @@ static void header_read(struct area *area)
     struct kmodel *model = area->model;
     const struct kslot *super = &area->view->super;
     if (le16_get(area->map[0].kind) != META_HEADER) {
-        kview_find(area->view, KCHECK_DAMAGE, "I18", "area %u has no header", area->number);
+        kview_find(area->view, KCHECK_DAMAGE, "ST18", "area %u has no header", area->number);
         return;
     }
     if (!page_get(area, 0, &header))
@@ -100,12 +100,12 @@ static void header_read(struct area *area)
     uint64_t next = le64_get(header.next_object);
     if (le64_get(header.magic) != META_MAGIC ||
         le64_get(header.redo_lsn) != area->checkpoint->redo_lsn)
-        kview_find(area->view, KCHECK_DAMAGE, "I18", "the header of area %u is of something else",
+        kview_find(area->view, KCHECK_DAMAGE, "ST18", "the header of area %u is of something else",
                    area->number);
     else if (!next || next >> 62 || level > 30 || split >= 1u << level ||
              (1ull << level) + split >= super->area_pages ||
              le32_get(header.cursor_gib) > STORE_ZONE_BYTES / STORE_SEGMENT_UNIT)
-        kview_find(area->view, KCHECK_DAMAGE, "I24", "the header of area %u: ids, level or split "
+        kview_find(area->view, KCHECK_DAMAGE, "ST24", "the header of area %u: ids, level or split "
                    "pointer out of range", area->number);
     else {
         model->next_object = next;
@@ -128,7 +128,7 @@ static void container_take(struct area *area, const struct container_disk *conta
         return;
     if (!kcontainer_valid(container) ||
         (area->header_seen && object >= area->model->next_object)) {
-        kview_find(area->view, KCHECK_DAMAGE, "D1", "container %llu: its entry is out of range",
+        kview_find(area->view, KCHECK_DAMAGE, "DR1", "container %llu: its entry is out of range",
                    (unsigned long long)object);
         return;
     }
@@ -142,7 +142,7 @@ static void name_take(struct area *area, const struct name_disk *name)
     if (!object)
         return;
     if (!kname_valid(name->value.name))
-        kview_find(area->view, KCHECK_DAMAGE, "D3", "a named object of container %llu has no name",
+        kview_find(area->view, KCHECK_DAMAGE, "DR3", "a named object of container %llu has no name",
                    (unsigned long long)object);
     else if (kmodel_name_add(area->model, object, &name->value))
         area->error = -ENOMEM;
@@ -154,7 +154,7 @@ static bool place_enter(struct area *area, uint32_t page, uint8_t bit, uint32_t 
 {
     uint32_t index = le32_get(area->map[page].index);
     if (index >= max || index >= area->checkpoint->pages || area->seen[index] & bit) {
-        kview_find(area->view, KCHECK_DAMAGE, "I18", "metadata page %u of area %u has a place that "
+        kview_find(area->view, KCHECK_DAMAGE, "ST18", "metadata page %u of area %u has a place that "
                    "is taken or out of range", page, area->number);
         return false;
     }
@@ -192,21 +192,21 @@ static const char *leaf_wrong(struct area *area, const struct leaf_disk *leaf, u
     uint32_t mask = le32_get(leaf->mask), claimed = le16_get(leaf->claimed);
     *container = kmodel_container(model, object);
     if (!*container)
-        return "it belongs to no container (I24)";
+        return "it belongs to no container (ST24)";
     if (index >= kcontainer_pages(&(*container)->disk) / super->extent_pages)
-        return "it lies outside its container (I24)";
+        return "it lies outside its container (ST24)";
     if (!(mask | claimed) || (mask | claimed) >> super->extent_pages || le16_get(leaf->disk))
-        return "its page masks or disk number are out of range (I24)";
+        return "its page masks or disk number are out of range (ST24)";
     if (mask & claimed)
-        return "a page that was written is claimed as unwritten (H4)";
+        return "a page that was written is claimed as unwritten (HS4)";
     if (area->header_seen && karea_bucket(model, object, index) != bucket)
-        return "it is in the wrong bucket (I24)";
+        return "it is in the wrong bucket (ST24)";
     if (kmodel_leaf(model, object, index))
-        return "it occurs twice (I24)";
+        return "it occurs twice (ST24)";
     if (physical >= super->extents || kslot_reserves(super, physical))
-        return "it names an extent that does not exist (I21)";
+        return "it names an extent that does not exist (ST21)";
     if (kmodel_owner(model, physical))
-        return "its extent has another owner as well (I21)";
+        return "its extent has another owner as well (ST21)";
     return NULL;
 }
 
@@ -258,13 +258,13 @@ static void chains_check(struct area *area)
         const struct bucket_page *b = &area->buckets[i];
         bool first = !i || b[-1].bucket != b->bucket;
         if (first ? b->place || b->bucket != bucket++ : b->place != b[-1].place + 1) {
-            kview_find(area->view, KCHECK_DAMAGE, "I24", "area %u: bucket %u, or one before it, "
+            kview_find(area->view, KCHECK_DAMAGE, "ST24", "area %u: bucket %u, or one before it, "
                        "has a hole in its chain", area->number, b->bucket);
             return;
         }
     }
     if (bucket != buckets)
-        kview_find(area->view, KCHECK_DAMAGE, "I24", "area %u has %u buckets and needs %u",
+        kview_find(area->view, KCHECK_DAMAGE, "ST24", "area %u has %u buckets and needs %u",
                    area->number, bucket, buckets);
 }
 
@@ -280,7 +280,7 @@ static void bucket_read(struct area *area, uint32_t i)
     bool last = i + 1 == area->bucket_count || b[1].bucket != b->bucket;
     if (le32_get(head->bucket) != b->bucket || count > most || (!last && count < most) ||
         (!count && b->place)) {
-        kview_find(area->view, KCHECK_DAMAGE, "I24", "bucket page %u of area %u: its header is "
+        kview_find(area->view, KCHECK_DAMAGE, "ST24", "bucket page %u of area %u: its header is "
                    "wrong", b->page, area->number);
         count = count < most ? count : most;
     }
@@ -306,13 +306,13 @@ static void pages_sort_out(struct area *area)
                 (struct bucket_page){ le32_get(entry->index), le16_get(entry->chain), i };
             break;
         default:
-            kview_find(area->view, KCHECK_DAMAGE, "I18", "metadata page %u of area %u is of no "
+            kview_find(area->view, KCHECK_DAMAGE, "ST18", "metadata page %u of area %u is of no "
                        "known kind", i, area->number);
         }
     }
     if ((area->directory_count && area->directory_last + 1 != area->directory_count) ||
         (area->names_count && area->names_last + 1 != area->names_count))
-        kview_find(area->view, KCHECK_DAMAGE, "I18", "area %u: a page of directory or names is "
+        kview_find(area->view, KCHECK_DAMAGE, "ST18", "area %u: a page of directory or names is "
                    "missing", area->number);
 }
 
@@ -321,11 +321,11 @@ static void counts_check(struct area *area)
     const struct kmodel *m = area->model;
     if (area->header_seen && (area->header_containers != m->container_count ||
                               area->header_names != m->name_count))
-        kview_find(area->view, KCHECK_DAMAGE, "I23", "area %u: the counts of containers or names "
+        kview_find(area->view, KCHECK_DAMAGE, "ST23", "area %u: the counts of containers or names "
                    "are wrong", area->number);
     if (area->header_seen && (area->header_leaves != m->live_leaves ||
                               area->header_pages != m->pages_present))
-        kview_find(area->view, KCHECK_DAMAGE, "I23", "area %u: the counts of leaves or pages are "
+        kview_find(area->view, KCHECK_DAMAGE, "ST23", "area %u: the counts of leaves or pages are "
                    "wrong", area->number);
 }
 

@@ -1,7 +1,7 @@
 /*
  * check.c - the verdict: what opening the image gives, then the invariants that no recovery looks
- * at: the bytes of data pages (I28, I30), and whether the older checkpoint leads to the same state
- * (I19, I20).
+ * at: the bytes of data pages (ST28, ST30), and whether the older checkpoint leads to the same state
+ * (ST19, ST20).
  */
 #include "view.h"
 
@@ -15,7 +15,7 @@ static void page_lost(struct kview *view, const struct kleaf *leaf, uint32_t p, 
     uint64_t page = leaf->index * view->super.extent_pages + p;
     const struct kcontainer *container = kmodel_container(&view->model, leaf->object);
     view->result.pages_lost++;
-    kview_find(view, KCHECK_DAMAGE, "I28", "%.63s (container %llu), page %llu at address %#llx: %s",
+    kview_find(view, KCHECK_DAMAGE, "ST28", "%.63s (container %llu), page %llu at address %#llx: %s",
                container ? container->disk.name : "?", (unsigned long long)leaf->object,
                (unsigned long long)page, (unsigned long long)
                (container ? kview_address(view, container, page) : 0), why);
@@ -178,20 +178,20 @@ static int older_compare(struct kview *view, struct kmodel *older)
     int error = older_replay(view, older);
     view->quiet = false;
     if (error == -ESTALE)
-        kview_find(view, KCHECK_WARNING, "I20", "the log from the older checkpoint's redo LSN does "
+        kview_find(view, KCHECK_WARNING, "ST20", "the log from the older checkpoint's redo LSN does "
                    "not lead to its end: should the newest checkpoint be damaged as well, there is "
                    "no way back");
     else if (error == -EUCLEAN)
-        kview_find(view, KCHECK_DAMAGE, "I19", "the log does not fit the older checkpoint");
+        kview_find(view, KCHECK_DAMAGE, "ST19", "the log does not fit the older checkpoint");
     if (error)
         return error == -ENOMEM ? error : 0;
     const char *what = directories_differ(older, &view->model);
     if (what)
-        kview_find(view, KCHECK_DAMAGE, "I19", "the two checkpoints recover to different states: "
+        kview_find(view, KCHECK_DAMAGE, "ST19", "the two checkpoints recover to different states: "
                    "%s", what);
     what = leaves_differ(view, older, &object, &page);
     if (what)
-        kview_find(view, KCHECK_DAMAGE, "I19", "the two checkpoints recover to different states: "
+        kview_find(view, KCHECK_DAMAGE, "ST19", "the two checkpoints recover to different states: "
                    "%s (container %llu, page %llu)", what, (unsigned long long)object,
                    (unsigned long long)page);
     return 0;
@@ -208,7 +208,7 @@ static int older_check(struct kview *view)
     int error = karea_load(view, number, &older);
     view->quiet = false;
     if (error == -EUCLEAN) {
-        kview_find(view, KCHECK_NOTE, "I19", "the older checkpoint does not verify, as when the "
+        kview_find(view, KCHECK_NOTE, "ST19", "the older checkpoint does not verify, as when the "
                    "power was cut while a new one was written over it");
         error = 0;
     } else if (!error) {

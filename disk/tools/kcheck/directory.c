@@ -1,6 +1,6 @@
 /*
  * directory.c - containers and named objects: which entries are valid, and whether all of them
- * together are (D1 to D3: ids, names and addresses occur once, named objects have a container).
+ * together are (DR1 to DR3: ids, names and addresses occur once, named objects have a container).
  */
 #include "view.h"
 
@@ -83,7 +83,7 @@ static void addresses_check(struct kview *view, const struct kmodel *model)
         qsort(ranges, count, sizeof *ranges, range_order);
     for (size_t i = 1; ranges && i < count; i++)
         if (ranges[i].from < ranges[i - 1].to)
-            kview_find(view, KCHECK_DAMAGE, "D2", "two segments share the GiB %u of the zone",
+            kview_find(view, KCHECK_DAMAGE, "DR2", "two segments share the GiB %u of the zone",
                        ranges[i].from);
     free(ranges);
 }
@@ -103,9 +103,9 @@ static void containers_check(struct kview *view, const struct kmodel *model)
     }
     for (uint32_t i = 1; names && ids && i < count; i++) {
         if (kname_equal(names[i], names[i - 1]))
-            kview_find(view, KCHECK_DAMAGE, "D1", "two containers are called %.63s", names[i]);
+            kview_find(view, KCHECK_DAMAGE, "DR1", "two containers are called %.63s", names[i]);
         if (ids[i] == ids[i - 1])
-            kview_find(view, KCHECK_DAMAGE, "D1", "two containers have the id %llu",
+            kview_find(view, KCHECK_DAMAGE, "DR1", "two containers have the id %llu",
                        (unsigned long long)ids[i]);
     }
     free(names);
@@ -131,10 +131,10 @@ static void names_check(struct kview *view, const struct kmodel *model)
     for (uint32_t i = 0; list && i < count; i++) {
         const struct kname *name = list[i];
         if (!kmodel_container((struct kmodel *)model, name->object))
-            kview_find(view, KCHECK_DAMAGE, "D3", "the named object %.63s is in container %llu, "
+            kview_find(view, KCHECK_DAMAGE, "DR3", "the named object %.63s is in container %llu, "
                        "which does not exist", name->value.name, (unsigned long long)name->object);
         if (i && named_order(&list[i - 1], &list[i]) == 0)
-            kview_find(view, KCHECK_DAMAGE, "D3", "the name %.63s occurs twice in container %llu",
+            kview_find(view, KCHECK_DAMAGE, "DR3", "the name %.63s occurs twice in container %llu",
                        name->value.name, (unsigned long long)name->object);
     }
     free(list);

@@ -29,7 +29,7 @@ enum kcheck_level {
     KCHECK_DAMAGE,              /* something is lost or wrong */
 };
 
-/* `label` names the invariant, such as "I21", or is empty. */
+/* `label` names the invariant, such as "ST21", or is empty. */
 typedef void kcheck_report_fn(void *context, enum kcheck_level level, const char *label,
                               const char *text);
 typedef void kcheck_progress_fn(void *context, const char *what, uint64_t done, uint64_t of);

@@ -60,7 +60,7 @@ static int unreadable(struct kview *view, uint64_t offset)
     if (i < view->unreadable_count || i == most)
         return 0;
     view->unreadable[view->unreadable_count++] = offset;
-    kview_find(view, KCHECK_WARNING, "I13", "the block of the log's ring at byte %llu cannot be read; it "
+    kview_find(view, KCHECK_WARNING, "ST13", "the block of the log's ring at byte %llu cannot be read; it "
                "counts as one that holds no group", (unsigned long long)offset);
     return 0;
 }
@@ -145,7 +145,7 @@ int klog_follow(struct kview *view, uint32_t checkpoint)
     }
     if (found == -EUCLEAN) {
         view->result.damage_lsn = group.lsn;
-        kview_find(view, KCHECK_DAMAGE, "I14", "the group at LSN %llu is of an epoch for which the "
+        kview_find(view, KCHECK_DAMAGE, "ST14", "the group at LSN %llu is of an epoch for which the "
                    "superblock's table has no room", (unsigned long long)group.lsn);
     }
     view->result.end_lsn = lsn;
@@ -233,10 +233,10 @@ static void tail_describe(struct kview *view, uint64_t end, const struct beyond 
         kview_find(view, KCHECK_NOTE, "", "the group at LSN %llu was cut off while it was written; "
                    "nothing of it was acknowledged", (unsigned long long)end);
     if (beyond->count > 0 && beyond->count <= ON_THEIR_WAY_MAX)
-        kview_find(view, KCHECK_NOTE, "I15", "the group at LSN %llu was on its way behind one that "
+        kview_find(view, KCHECK_NOTE, "ST15", "the group at LSN %llu was on its way behind one that "
                    "is not there; it counts as not written", (unsigned long long)beyond->last);
     else if (beyond->count > ON_THEIR_WAY_MAX)
-        kview_find(view, KCHECK_DAMAGE, "I15", "%llu valid groups of this epoch lie behind the end "
+        kview_find(view, KCHECK_DAMAGE, "ST15", "%llu valid groups of this epoch lie behind the end "
                    "of the log at LSN %llu, the last at %llu: more than can be on their way",
                    (unsigned long long)beyond->count, (unsigned long long)end,
                    (unsigned long long)beyond->last);
@@ -256,7 +256,7 @@ int klog_judge(struct kview *view)
         known = super->end_lsn;
     if (end < known) {
         view->result.damage_lsn = end;
-        kview_find(view, KCHECK_DAMAGE, "I14", "the log ends at LSN %llu, and the superblock knows "
+        kview_find(view, KCHECK_DAMAGE, "ST14", "the log ends at LSN %llu, and the superblock knows "
                    "of history up to %llu: what was acknowledged in between is lost",
                    (unsigned long long)end, (unsigned long long)known);
     } else if (!clean || end != super->end_lsn || slot_lost) {
@@ -266,10 +266,10 @@ int klog_judge(struct kview *view)
         bool lost = !beyond.proof && end_unreadable(view, end);
         view->result.damage_lsn = beyond.proof || lost ? end : 0;
         if (lost)
-            kview_find(view, KCHECK_DAMAGE, "I13", "the log ends at LSN %llu, where a block cannot be read: "
+            kview_find(view, KCHECK_DAMAGE, "ST13", "the log ends at LSN %llu, where a block cannot be read: "
                        "what was committed last may lie there", (unsigned long long)end);
         if (beyond.proof)
-            kview_find(view, KCHECK_DAMAGE, "I13", "the log breaks off at LSN %llu, and the group "
+            kview_find(view, KCHECK_DAMAGE, "ST13", "the log breaks off at LSN %llu, and the group "
                        "at %llu proves that it went on: what was acknowledged from there on is "
                        "lost", (unsigned long long)end, (unsigned long long)beyond.proof);
     }

@@ -79,7 +79,7 @@ static int extent_reuse_check(struct replay *r, uint64_t physical, uint64_t obje
                      super->checkpoints[!super->newest].redo_lsn &&     /* none was given up */
                      !r->view->result.slot_bad[0] && !r->view->result.slot_bad[1];
         if (early)
-            kview_find(r->view, KCHECK_DAMAGE, "I22", "extent %llu was freed at LSN %llu and given "
+            kview_find(r->view, KCHECK_DAMAGE, "ST22", "extent %llu was freed at LSN %llu and given "
                        "to another owner at %llu, before any checkpoint", (unsigned long long)
                        physical, (unsigned long long)freed->lsn, (unsigned long long)r->csn);
         *freed = model->freed[--model->freed_count];
@@ -569,7 +569,7 @@ int kreplay_group(struct kview *view, struct kmodel *model, const struct kgroup 
     if (!error && at != bytes)
         error = wrong(&r, "bytes follow the last record");
     if (error == -EUCLEAN)
-        kview_find(view, KCHECK_DAMAGE, "R1", "the group at LSN %llu, byte %zu: %s",
+        kview_find(view, KCHECK_DAMAGE, "RC1", "the group at LSN %llu, byte %zu: %s",
                    (unsigned long long)group->lsn, at, r.why);
     return error;
 }

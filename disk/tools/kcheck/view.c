@@ -122,7 +122,7 @@ static int base_choose(struct kview *view)
     view->result.older_checkpoint = true;
     if (older == 0) {
         area_try(view, newest, false, KCHECK_WARNING);
-        kview_find(view, KCHECK_WARNING, "I18", "the newest checkpoint does not verify; a recovery "
+        kview_find(view, KCHECK_WARNING, "ST18", "the newest checkpoint does not verify; a recovery "
                    "starts from the older one at redo LSN %llu and replays more of the log. "
                    "Nothing is lost by that, but until the next checkpoint there is no other way "
                    "back", (unsigned long long)view->super.checkpoints[!newest].redo_lsn);
@@ -130,7 +130,7 @@ static int base_choose(struct kview *view)
     }
     area_try(view, !newest, false, KCHECK_DAMAGE);
     error = area_try(view, newest, false, KCHECK_DAMAGE);
-    kview_find(view, KCHECK_DAMAGE, "I18", "no checkpoint verifies");
+    kview_find(view, KCHECK_DAMAGE, "ST18", "no checkpoint verifies");
     if (error != -EUCLEAN)
         return error;
     if (view->rescue && areas_merge(view))
@@ -179,14 +179,14 @@ static void slots_report(struct kview *view)
 {
     for (int i = 0; i < 2; i++)
         if (view->slots[i].state != KSLOT_VALID)
-            kview_find(view, KCHECK_WARNING, "I17", "superblock slot %c is not valid: %s; the next "
+            kview_find(view, KCHECK_WARNING, "ST17", "superblock slot %c is not valid: %s; the next "
                        "checkpoint repairs it. With only one valid superblock, loss of the newest "
                        "commits cannot be excluded: the other may have known of them", 'A' + i,
                        view->slots[i].why);
     const struct kslot *a = &view->slots[0], *b = &view->slots[1];
     bool both = a->state == KSLOT_VALID && b->state == KSLOT_VALID;
     if (both && a->generation + 1 != b->generation && b->generation + 1 != a->generation)
-        kview_find(view, KCHECK_DAMAGE, "I17", "the superblocks' generations, %llu and %llu, do "
+        kview_find(view, KCHECK_DAMAGE, "ST17", "the superblocks' generations, %llu and %llu, do "
                    "not follow each other", (unsigned long long)a->generation,
                    (unsigned long long)b->generation);
     if (view->io.bytes < view->super.disk_bytes)
@@ -214,7 +214,7 @@ int kview_open(struct kview *view, const struct kcheck_io *io,
         slots_report(view);
     if (error == -EUCLEAN)
         for (int i = 0; i < 2; i++)
-            kview_find(view, KCHECK_DAMAGE, "I17", "superblock slot %c is not valid: %s", 'A' + i,
+            kview_find(view, KCHECK_DAMAGE, "ST17", "superblock slot %c is not valid: %s", 'A' + i,
                        view->slots[i].why);
     if (!error)
         error = recover(view);

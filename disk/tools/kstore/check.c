@@ -34,7 +34,7 @@ static const struct argp argp = { options, parse, "IMAGE", "Verifies a store: su
     "\vThe checker is written from the format chapter and shares no algorithm with the store. "
     "A note is what a power cut may leave; a warning says that a safeguard is gone (a power cut, "
     "too, may leave only one valid superblock); damage says that something is lost. In a finding, "
-    "the label such as I21 names the invariant.",
+    "the label such as ST21 names the invariant.",
     NULL, NULL, NULL };
 
 static void finding_json(void *context, enum kcheck_level level, const char *label,

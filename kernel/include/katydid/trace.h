@@ -33,10 +33,10 @@
     X(REPLY,    "-", "token", "-", 0)                 /* its answer, */ \
     X(ANSWER,   "-", "token", "status", 0)            /* and that at the caller */ \
     X(BEGIN,    "mode", "ticket", "sees", 0) \
-    X(FREEZE,   "copies", "ticket", "-", 1)           /* C1: its copies are read-only */ \
-    X(DIFF,     "view", "pages", "bytes", 1)          /* C4: the manager has read what changed */ \
-    X(PUBLISH,  "view", "csn", "-", 1)                /* C7: others see it from here on */ \
-    X(COMMIT,   "pages", "ticket", "csn", 1)          /* C8: its owner goes on */ \
+    X(FREEZE,   "copies", "ticket", "-", 1)           /* CM1: its copies are read-only */ \
+    X(DIFF,     "view", "pages", "bytes", 1)          /* CM4: the manager has read what changed */ \
+    X(PUBLISH,  "view", "csn", "-", 1)                /* CM7: others see it from here on */ \
+    X(COMMIT,   "pages", "ticket", "csn", 1)          /* CM8: its owner goes on */ \
     X(ABORT,    "reason", "ticket", "-", 1) \
     X(DOOM,     "reason", "ticket", "view", 1)        /* it will abort: a victim, or by somebody's wish */ \
     X(DISK,     "operation", "offset", "bytes", 1)    /* enum kd_trace_disk | 256 * the disk's number */ \

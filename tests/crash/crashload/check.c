@@ -1,5 +1,5 @@
 /*
- * check.c - crashload check: C1 to C6 and C8, by plain pointers, in one transaction.
+ * check.c - crashload check: CL1 to CL6 and CL8, by plain pointers, in one transaction.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,24 +39,24 @@ static const char *node_wrong(const struct node *node, const struct step *s)
 {
     if (node->process != s->process || node->number != s->number || node->bytes != s->bytes ||
         node->slot != s->slot)
-        return "a node is not the one that should be there (C2)";
+        return "a node is not the one that should be there (CL2)";
     for (unsigned i = 0; i < node->bytes; i++)
         if (node->text[i] != text_of(s->process, s->number, i))
-            return "the bytes of a node changed (C2)";
+            return "the bytes of a node changed (CL2)";
     return NULL;
 }
 
 static const char *account_wrong(const struct account *a, int index, const struct wanted *w)
 {
     if (a->amount != w->amount[index])
-        return "an account does not hold what the transfers left (C1)";
+        return "an account does not hold what the transfers left (CL1)";
     if (!a->number)
         return NULL;
     if (a->process >= WORKERS || a->number > w->counter[a->process])
-        return "an account remembers a transfer that is not counted (C4)";
+        return "an account remembers a transfer that is not counted (CL4)";
     struct step s = step_of(a->process, a->number);
     return s.transfer && ((int)s.from == index || (int)s.to == index)
-               ? NULL : "an account remembers a transfer of others (C4)";
+               ? NULL : "an account remembers a transfer of others (CL4)";
 }
 
 static int node_is_known(const struct load *load, const struct node *node)
@@ -70,11 +70,11 @@ static const char *ring_wrong(const struct load *load, const struct wanted *w)
     const struct node *ring = (const struct node *)&load->ring, *at = ring;
     for (int i = 0; i <= w->nodes; i++, at = at->next) {
         if (at->next->prev != at)
-            return "the list's links differ (C3)";
+            return "the list's links differ (CL3)";
         if (i > 0 && !node_is_known(load, at))
-            return "the list holds a node that nobody has (C3)";
+            return "the list holds a node that nobody has (CL3)";
     }
-    return at == ring ? NULL : "the list does not hold as many nodes as it should (C3)";
+    return at == ring ? NULL : "the list does not hold as many nodes as it should (CL3)";
 }
 
 /* Keys from `low` to below `high`, priorities below `top`; *left nodes are still to come. */
@@ -84,10 +84,10 @@ static const char *tree_wrong(const struct load *load, const struct node *node, 
     if (!node)
         return NULL;
     if (--*left < 0 || !node_is_known(load, node))
-        return "the tree holds a node that nobody has (C5)";
+        return "the tree holds a node that nobody has (CL5)";
     uint64_t key = tree_key(node), priority = tree_priority(node);
     if (key < low || key >= high || priority >= top)
-        return "the tree is not in order (C5)";
+        return "the tree is not in order (CL5)";
     const char *wrong = tree_wrong(load, node->left, low, key, priority, left);
     return wrong ? wrong : tree_wrong(load, node->right, key + 1, high, priority, left);
 }
@@ -102,7 +102,7 @@ static const char *load_wrong(const struct load *load, const struct wanted *w)
         const struct step *s = &w->node[i / SLOTS][i % SLOTS];
         const struct node *node = load->process[i / SLOTS]->node[i % SLOTS];
         if (!node != !s->number)
-            wrong = "a node is missing, or too many (C2)";
+            wrong = "a node is missing, or too many (CL2)";
         else if (node)
             wrong = node_wrong(node, s);
     }
@@ -110,7 +110,7 @@ static const char *load_wrong(const struct load *load, const struct wanted *w)
         wrong = ring_wrong(load, w);
     if (!wrong)
         wrong = tree_wrong(load, load->tree, 0, ~0ull, ~0ull, &left);
-    return wrong || left == 0 ? wrong : "the tree does not hold as many nodes as it should (C5)";
+    return wrong || left == 0 ? wrong : "the tree does not hold as many nodes as it should (CL5)";
 }
 
 struct check { struct wanted wanted; const char *wrong; };

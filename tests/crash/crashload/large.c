@@ -115,7 +115,7 @@ static int look(void *arg)
     for (uint64_t i = 0; l->number && i < large->pages; i++) {
         const uint64_t *page = large->words + i * PAGE_WORDS;
         if (page[0] != l->number || page[1 + l->number % MOVES] != l->number * OTHER + i)
-            l->wrong = "a page of the large object is not as the last step left it (C8)";
+            l->wrong = "a page of the large object is not as the last step left it (CL8)";
     }
     return 0;
 }

@@ -7,16 +7,17 @@
  * more in one transaction than the store takes at once (large.c). Each has a counter, so the counters
  * say what all else must be:
  *
- *   C1  an account holds START and what the counted transfers brought; the sum never changes
- *   C2  the nodes of a worker are those that its counted transactions left, with their bytes
- *   C3  the list is a ring with equal links both ways, and holds all these nodes and no other
- *   C4  the last transfer that an account remembers is one of the counted, and was about it
- *   C5  the tree is sorted by key, a heap by priority, and holds all these nodes and no other
- *   C6  the volumes are those that the counted steps of the fifth process left
- *   C8  every page of the large object is as the last counted step of the sixth process left it
+ *   CL1  an account holds START and what the counted transfers brought; the sum never changes
+ *   CL2  the nodes of a worker are those that its counted transactions left, with their bytes
+ *   CL3  the list is a ring with equal links both ways, and holds all these nodes and no other
+ *   CL4  the last transfer that an account remembers is one of the counted, and was about it
+ *   CL5  the tree is sorted by key, a heap by priority, and holds all these nodes and no other
+ *   CL6  the volumes are those that the counted steps of the fifth process left
+ *   CL7  the pages hold these objects and no other, and none over another
+ *   CL8  every page of the large object is as the last counted step of the sixth process left it
  *
  * The structs' layout is known to tests/crash/crashload.py, which checks the same from outside, from
- * bare pages; there also that pages hold these objects and no other, and none over another (C7).
+ * bare pages, CL7 only there.
  */
 #ifndef CRASHLOAD_LOAD_H
 #define CRASHLOAD_LOAD_H
@@ -78,7 +79,7 @@ int check(int count, char **least);
 
 /* ---- volume.c: the fifth process; 0 or -errno ---- */
 int volume_step(unsigned number);
-/* How many steps the containers tell of; *wrong: they tell of none, or of something else (C6). */
+/* How many steps the containers tell of; *wrong: they tell of none, or of something else (CL6). */
 int volume_counter(uint64_t *counter, const char **wrong);
 
 /* ---- large.c: the sixth process; 0 or -errno ---- */

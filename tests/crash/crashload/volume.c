@@ -11,7 +11,7 @@
  *   RENAME  it is called crash-old-j
  *   DELETE  crash-old-(j - KEPT) is deleted; if there is none, the far page gets another number
  *
- * So the containers that exist, and what is in them, tell how many steps were made (C6).
+ * So the containers that exist, and what is in them, tell how many steps were made (CL6).
  */
 #include <katydid/call.h>
 #include <stdio.h>
@@ -238,7 +238,7 @@ int volume_counter(uint64_t *counter, const char **wrong)
     for (int i = 0; !error && i < count; i++) {
         error = phase_of(&v[i], &phase);
         if (!phase || (v[i].index < last && !v[i].old))
-            *wrong = "a volume is not as it should be (C6)";
+            *wrong = "a volume is not as it should be (CL6)";
         if (v[i].index == last)
             *counter = last * PHASES + (uint64_t)phase;
     }
@@ -248,6 +248,6 @@ int volume_counter(uint64_t *counter, const char **wrong)
         ++*counter;                      /* DELETE */
     uint64_t deletes = *counter / PHASES;
     if (oldest != (deletes > KEPT ? deletes - KEPT : 0) || (uint64_t)count != last - oldest + 1)
-        *wrong = "a volume is missing, or too many (C6)";
+        *wrong = "a volume is missing, or too many (CL6)";
     return 0;
 }

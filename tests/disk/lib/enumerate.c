@@ -194,7 +194,7 @@ static void opinions_compare(struct walk *walk, const struct kcheck_result *own,
         fail(walk, "kcheck counts otherwise than the store", 0);
 }
 
-/* Recovered again, nothing but superblock slots may be written, and the state is the same (I7). */
+/* Recovered again, nothing but superblock slots may be written, and the state is the same (ST7). */
 static void recover_again(struct walk *walk, uint64_t k)
 {
     struct device *device = walk->device;
@@ -206,10 +206,10 @@ static void recover_again(struct walk *walk, uint64_t k)
     uint64_t slot_b = store->super.slot_b_offset;
     store_abandon(store);
     if (again != k)
-        fail(walk, "recovering twice gives another state (I7)", 0);
+        fail(walk, "recovering twice gives another state (ST7)", 0);
     for (uint32_t i = mark; i < device->undo_count; i++)
         if (device->undos[i].offset != 0 && device->undos[i].offset != slot_b)
-            fail(walk, "recovering twice writes more than superblocks (I7)", 0);
+            fail(walk, "recovering twice writes more than superblocks (ST7)", 0);
     walk->result->again_states++;
 }
 

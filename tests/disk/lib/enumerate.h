@@ -40,7 +40,7 @@ struct enumerate_options {
 struct enumerate_result {
     uint64_t states, second_states, third_states, points;
     uint64_t rotten_states;     /* a byte of something durable flipped: noticed, or harmless */
-    uint64_t again_states;      /* recovered twice (I7) */
+    uint64_t again_states;      /* recovered twice (ST7) */
     uint64_t kcheck_states;     /* asked of kcheck, too */
     bool     failed;
     const char *method;         /* prefix, subset, torn, garbled, second crash */

@@ -11,7 +11,7 @@
 /* ---- the space's rules, seen from outside */
 
 /* Enters what every page's extent is now: one that was freed may be used again only after a
- * checkpoint that began later is durable (I22). True if that holds. */
+ * checkpoint that began later is durable (ST22). True if that holds. */
 static bool extents_watch(struct world *world)
 {
     uint32_t n = world->options.extent_bytes / STORE_PAGE_BYTES;
@@ -58,7 +58,7 @@ static int world_watch(struct world *world)
     if (stats.claimed_extents)
         world->wrong = "an extent is claimed although no group is open";
     if (!extents_watch(world))
-        world->wrong = "a freed extent was used again before its free was checkpointed (I22)";
+        world->wrong = "a freed extent was used again before its free was checkpointed (ST22)";
     return world->wrong ? -EUCLEAN : 0;
 }
 

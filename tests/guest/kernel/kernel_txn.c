@@ -166,7 +166,7 @@ int main(void)
     tap_ok(wrong_sums == 0, "every reader saw a consistent state");
     uint64_t at_home;
     memcpy(&at_home, home[8], 8);
-    tap_ok(at_home == counter, "the manager's bytes are the published ones (K3)");
+    tap_ok(at_home == counter, "the manager's bytes are the published ones (TR3)");
     tap_ok(check() == 0, "kcheck is clean");
 
     pthread_create(&t[0], NULL, holder, NULL);

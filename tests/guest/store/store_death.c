@@ -46,10 +46,10 @@ static int deaths(char step[DEATHS_MAX][8])
 /* Is a commit whose manager ended at that step there afterwards? -1: either way. */
 static int outlives(const char *step)
 {
-    if (step[0] == 'K') return -1; /* beside the commit that the client waits for */
-    if (strcmp(step, "C5w") == 0) return -1;
-    if (strcmp(step, "C7") == 0) return -1; /* the client may have its answer already */
-    return strcmp(step, "C4") != 0 && strcmp(step, "C5") != 0;
+    if (step[1] == 'K') return -1; /* beside the commit that the client waits for */
+    if (strcmp(step, "CM5w") == 0) return -1;
+    if (strcmp(step, "CM7") == 0) return -1; /* the client may have its answer already */
+    return strcmp(step, "CM4") != 0 && strcmp(step, "CM5") != 0;
 }
 
 /* Commits, with a checkpoint now and then, until the manager dies; what the commit said. */
@@ -79,7 +79,7 @@ int main(void)
     a = pages;
     b = pages + 7 * 512;
     for (int i = 0; i < n; i++) {
-        long e = until_death(step[i][0] == 'K');
+        long e = until_death(step[i][1] == 'K');
         int r = reconnect(), wanted = outlives(step[i]);
         long found = client_run(equal, &value);
         uint64_t more = value - acknowledged;
