@@ -110,8 +110,8 @@ enum { FAULT_WRITE = 1, FAULT_EXECUTE = 2, FAULT_PRESENT = 4, FAULT_FROM_KERNEL 
 /* A page fault at a user address, by user mode or by a copy above. Returns 0: retry; -errno: a copy
  * gives that up with -EFAULT, user mode was already dealt with (killed, aborted). fault.c */
 int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags);
-int trace_fault(struct trap_frame *f, vaddr_t at, unsigned flags); /* the same while trace_on. trace_call.c */
-extern bool trace_on;
+int trace_fault(struct trap_frame *f, vaddr_t at, unsigned flags); /* the same while ... trace_call.c */
+extern bool trace_faults;                          /* ... somebody traces, or stretches are measured */
 /* Any other exception in user mode: ends the process. process.c */
 void trap_user_exception(struct trap_frame *f, const char *what);
 /* System calls by number; arguments as they lie in the frame. syscall.c */

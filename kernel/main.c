@@ -11,6 +11,7 @@
 #include "message/port.h"
 #include "process/process.h"
 #include "look/look.h"
+#include "thread/stretch.h"
 #include "thread/trace.h"
 #include "store/view.h"
 
@@ -26,6 +27,7 @@ _Noreturn void kmain(void)
     kmem_init();            /* kernel memory, made of frames */
     arch_init();            /* interrupts, clock, console input */
     trace_init();           /* events */
+    stretch_init();         /* what CPUs do at a stretch, if it is asked for */
     trace_calls_init();     /* the table of system calls */
     thread_init();          /* from here on this is a thread; CPUs can run others */
     object_init();          /* memory objects and their pages */

@@ -20,6 +20,7 @@
 #include "memory/frame.h"
 #include "serial.h"
 #include "switch.h"
+#include "thread/stretch.h"
 
 enum { IST_FATAL = 1 };               /* one stack for the three that never return */
 #define GATE_INTERRUPT 0x8e00         /* present, ring 0, interrupts off */
@@ -278,6 +279,8 @@ _Noreturn void arch_user_resume(const struct trap_frame *registers)
     f->cs = SELECTOR_USER_CODE;
     f->ss = SELECTOR_USER_DATA;
     f->rflags = (f->rflags & 0xcd5) | RFLAGS_IF | RFLAGS_FIXED; /* arithmetic flags, direction */
+    if (stretch_on)
+        stretch_end();
     trap_leave_to_user(f);
 }
 

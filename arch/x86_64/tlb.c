@@ -20,6 +20,7 @@
 #include "switch.h"
 #include "base/bug.h"
 #include "interrupt.h"
+#include "thread/stretch.h"
 
 enum { SPINS_PER_PAUSE = 128 };
 
@@ -126,6 +127,8 @@ void arch_spin_hint(void)
 void arch_idle(void)
 {
     struct cpu *c = cpu_this();
+    if (stretch_on)
+        stretch_end();
     __atomic_store_n(&c->sleeping, 1, __ATOMIC_SEQ_CST);
     c->idle_since = arch_cycles();
     __asm__ volatile("sti\n\thlt\n\t.globl idle_halted\nidle_halted:\n\tcli" ::: "memory");

@@ -7,6 +7,7 @@
 #include "x86.h"
 #include "interrupt.h"
 #include "base/panic.h"
+#include "thread/stretch.h"
 #include "thread/thread.h"
 
 enum { VECTOR_FPU = 7, VECTOR_DOUBLE_FAULT = 8, BACKTRACE_MAX = 32 };
@@ -36,6 +37,8 @@ void trap_dispatch(struct trap_frame *f)
     struct cpu *c = cpu_this();
     if (c->idle_since)
         cpu_idle_ends(c);
+    if (stretch_on)
+        stretch_enter(TRAP_CALLS + (uint32_t)f->vector);
     if (!trap_from_user(f) && (f->vector < VECTOR_FIRST || f->rip != (uint64_t)idle_halted))
         panic_at(f, "%s in the kernel, vector %lu, error %lx", trap_name(f->vector), f->vector, f->error);
     else if (f->vector >= VECTOR_FIRST)
@@ -44,6 +47,8 @@ void trap_dispatch(struct trap_frame *f)
         fpu_trap();
     else
         trap_user_exception(f, trap_name(f->vector));
+    if (stretch_on && trap_from_user(f))
+        stretch_end();
 }
 
 /* A fault of the kernel is good only at the instructions that have an entry. */
@@ -61,7 +66,7 @@ static bool fixup(struct trap_frame *f, bool apply)
 
 static inline int page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
 {
-    return __builtin_expect(trace_on, 0) ? trace_fault(f, at, flags) : trap_page_fault(f, at, flags);
+    return __builtin_expect(trace_faults, 0) ? trace_fault(f, at, flags) : trap_page_fault(f, at, flags);
 }
 
 static void kernel_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)

@@ -140,10 +140,10 @@ void boot_print(void)
                boot_info.modules[i].bytes, boot_info.modules[i].name);
 }
 
-uint64_t boot_option_check_ms(void)
+uint64_t boot_option_number(const char *name)
 {
-    uint64_t ms = 0;
-    for (const char *c = kernel_option("check_ms"); c && *c >= '0' && *c <= '9' && ms < 10000; c++)
-        ms = ms * 10 + (uint64_t)(*c - '0');
-    return ms;
+    uint64_t n = 0;
+    for (const char *c = kernel_option(name); c && *c >= '0' && *c <= '9' && n < 1ull << 56; c++)
+        n = n * 10 + (uint64_t)(*c - '0');
+    return n;
 }

@@ -36,7 +36,7 @@ void boot_memory_for(boot_range_fn *fn, void *arg);   /* all RAM */
 void boot_free_for(boot_range_fn *fn, void *arg);     /* RAM without what is reserved */
 const struct boot_module *boot_module(unsigned index); /* NULL: there are no more */
 void boot_print(void);
-uint64_t boot_option_check_ms(void);           /* check_ms=N: ticks and self-checks so often; 0: as usual */
+uint64_t boot_option_number(const char *name);  /* of NAME=N on the command line; 0: it is not there */
 
 /* arch/: CPUs' tables, interrupts, clock, console input. After frame_init(). */
 void arch_init(void);

@@ -8,6 +8,7 @@
 #include "process/handle.h"
 #include "store/object_private.h"
 #include "process/vm_private.h"
+#include "thread/stretch.h"
 
 #define LOOK_BYTES_MAX (1ul << 20) /* VM_REGIONS_MAX lines */
 #define OBJECTS_SHOWN 256
@@ -178,6 +179,15 @@ static void say_threads(struct text *t, struct process *p)
     lock_release(&p->lock);
 }
 
+static void say_stretch(struct text *t, bool forget)
+{
+    struct stretch s = stretch_longest(forget);
+    uint64_t from = 0, to = 0;
+    const char *first = symbol_find(s.from, &from), *second = symbol_find(s.to, &to);
+    say(t, "%lu ticks, %s+%lx to %s+%lx, call %u, pid %d\n", s.ticks, first ? first : "", from,
+        second ? second : "", to, s.what, s.pid);
+}
+
 /* ---- the call ---- */
 
 static long say_process(struct text *t, unsigned what, int pid)
@@ -197,7 +207,7 @@ static long say_process(struct text *t, unsigned what, int pid)
 static long say_what(struct text *t, unsigned what, int pid)
 {
     uint64_t position = 0;
-    if (what <= KD_LOOK_LOCKS && !system_allows(KD_RIGHT_LOOK))
+    if ((what <= KD_LOOK_LOCKS || what == KD_LOOK_STRETCH) && !system_allows(KD_RIGHT_LOOK))
         return -EPERM;
     switch (what) {
     case KD_LOOK_LOG: t->used = log_read(&position, t->bytes, t->size); return 0;
@@ -207,6 +217,7 @@ static long say_what(struct text *t, unsigned what, int pid)
             __atomic_store_n(&lock_counting, pid == 1, __ATOMIC_RELAXED);
         say_locks(t);
         return 0;
+    case KD_LOOK_STRETCH: say_stretch(t, pid == 1); return 0;
     case KD_LOOK_MAP:
     case KD_LOOK_THREADS:
     case KD_LOOK_HANDLES: return say_process(t, what, pid);

@@ -75,7 +75,7 @@ void check_tick(uint64_t now_ns)
     uint64_t due = __atomic_load_n(&next_ns, __ATOMIC_RELAXED);
 
     if (every_ns == UINT64_MAX)
-        every_ns = boot_option_check_ms() * 1000000;
+        every_ns = boot_option_number("check_ms") % (1ull << 40) * 1000000;
     if (every_ns == 0 || now_ns < due || process_count() == 0 ||
         !__atomic_compare_exchange_n(&next_ns, &due, now_ns + every_ns, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return;

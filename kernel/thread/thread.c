@@ -23,6 +23,7 @@
  */
 #include "memory/frame.h"
 #include "thread/sched.h"
+#include "thread/stretch.h"
 #include "switch.h"
 #include "thread/thread.h"
 #include "thread/trace.h"
@@ -262,6 +263,7 @@ static void give_way(bool last)
     t->run_start_ns = now;
     sched_put_back(t, last);
     switch_to(sched_next());
+    stretch_point();
 }
 
 void thread_yield(void) { give_way(true); }
@@ -279,6 +281,7 @@ void thread_breathe(void)
         give_way(false);
         t->slice_start_ns = arch_time_ns(); /* also if there was nobody else */
     }
+    stretch_point();
 }
 
 void thread_account(void)
@@ -348,8 +351,13 @@ static __attribute__((cold, noinline)) void give_attention(struct thread *t, str
 void trap_return_to_user(struct trap_frame *f)
 {
     struct thread *t = thread_this();
-    if (__atomic_load_n(&t->attention, __ATOMIC_RELAXED))
-        return give_attention(t, f);
+    if (!__atomic_load_n(&t->attention, __ATOMIC_RELAXED))
+        return;
+    if (stretch_on)
+        stretch_enter(STRETCH_LEAVE);
+    give_attention(t, f);
+    if (stretch_on)
+        stretch_end();
 }
 
 /* ---- beginning and end of threads ---- */

@@ -16,6 +16,7 @@
 
 #include "base/bug.h"
 #include "base/panic.h"
+#include "thread/stretch.h"
 #include "thread/thread.h"
 
 struct ring {
@@ -55,7 +56,9 @@ void trace_name(int pid, const char *name)
 
 void trace_switched(void)
 {
-    trace_event(KD_TRACE_SWITCH, 0, 0, 0);
+    if (stretch_on)
+        stretch_passed(STRETCH_SWITCH);
+    TRACE(SWITCH, 0, 0, 0);
 }
 
 /* ---- reading ---- */

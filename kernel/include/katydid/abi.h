@@ -240,6 +240,9 @@ enum kd_look {
     KD_LOOK_MAP,                               /* of a process: its memory, and what it has attached */
     KD_LOOK_HANDLES,                           /* of a process */
     KD_LOOK_THREADS,                           /* of a process */
+    KD_LOOK_STRETCH,                           /* the longest stretch of a CPU in the kernel without a point that
+                                                * serves shootdowns and yields, with stretch=N on the kernel's
+                                                * command line; pid 1: what was so far is forgotten */
 };
 struct kd_view_stats {                         /* of a process */
     uint64_t commits, aborts, deadlocks, read_faults, write_faults, lock_waits, manager_calls;

@@ -1,0 +1,301 @@
+/*
+ * kernel_long.c - no call keeps a CPU for as long as its argument is large.
+ *
+ * Aim     between two points at which the kernel serves shootdowns and can yield there are fewer than 200,000
+ *         instructions, whatever a call is asked for.
+ * Method  the calls whose work grows with an argument, each with a large one; the kernel, with stretch=0 on
+ *         its command line and QEMU counting instructions, measures the longest stretch. `rows` as an argument
+ *         prints the table of `make bench ONLY=longest`.
+ */
+#define PAGES 20000
+#define HOME_PAGES 1
+#define OWN_MESSAGES takes
+#include "own_manager.h"
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+enum { LIMIT = 200000, PROCESS_BYTES = 100 << 20, REGIONS = 8000, VIEWS = 95, VIEW_COPIES = 100 };
+static bool rows;
+
+/* ---- the manager's side of its own: many commits published at once, spills ---- */
+
+static struct kd_publish gathered[VIEWS];
+static volatile unsigned gather, gathered_count;
+static bool takes(struct kd_message *m)
+{
+    if (m->kind != (uint32_t)KD_MSG_COMMIT || !gather)
+        return false;
+    gathered[gathered_count] = (struct kd_publish){m->word[0], m->token, next_csn++};
+    if (++gathered_count < gather)
+        return true;
+    static uint8_t buffer[1 << 20];
+    for (unsigned i = 0; i < gather; i++) {
+        struct kd_diff d = {.view = gathered[i].view, .token = gathered[i].token};
+        do {
+            d.buffer = buffer;
+            d.buffer_bytes = sizeof buffer;
+            if (kd_call3(KD_TXN_DIFF, (long)&d, 0, 0))
+                printf("# a diff failed\n");
+        } while (d.cursor != ~0ull);
+    }
+    long e = kd_call3(KD_TXN_PUBLISH, (long)gathered, gather, 0);
+    if (e)
+        printf("# publish of %u: %ld\n", gather, e);
+    gather = 0;
+    return true;
+}
+
+/* ---- measuring ---- */
+
+static char text[256];
+static long look(int forget)
+{
+    long n = kd_call4(KD_LOOK, KD_LOOK_STRETCH, forget, (long)text, sizeof text - 1);
+    text[n > 0 ? n : 0] = 0;
+    for (char *c = text; *c; c++)
+        *c = *c == '\n' ? 0 : *c;
+    return n > 0 ? atol(text) : 0;
+}
+
+/* Not yet under the limit: only told. */
+static void measured_open(const char *what)
+{
+    long n = look(1);
+    printf(rows ? "longest stretch: %s\tinstructions\t%ld\t%d\n" : "# %s: %ld of %d\n", what, n, LIMIT);
+}
+
+static void measured(const char *what)
+{
+    long n = look(1);
+    if (rows)
+        printf("longest stretch: %s\tinstructions\t%ld\t%d\n", what, n, LIMIT);
+    if (rows && n > LIMIT)
+        fprintf(stderr, "%s: %s\n", what, text);
+    if (!rows)
+        tap_ok(n > 100 && n < LIMIT, "%s: %s", what, text);
+}
+
+/* ---- transactions ---- */
+
+static int touch(void *unused)
+{
+    for (unsigned i = 0; i < PAGES; i++)
+        (void)*word_of(i, 0);
+    return unused != NULL;
+}
+
+static int write_all(void *unused)
+{
+    for (unsigned i = 0; i < PAGES; i++)
+        *word_of(i, 5) += i + 1;
+    return unused != NULL;
+}
+
+static int hint(void *leave)
+{
+    long e = kd_call3(KD_TXN_HINT, (long)base, (long)PAGES * 4096, KD_HINT_WRITE);
+    if (e)
+        printf("# hint: %ld\n", e);
+    measured_open("hint of 20,000 pages");
+    (void)write_all(NULL);
+    look(1);
+    return *(int *)leave;
+}
+
+static void transactions(void)
+{
+    int leave = 17, stay = 0;
+    run(touch, NULL, 0, 0);
+    look(1);
+    run(hint, &leave, 0, 0);
+    measured("abort of 20,000 copies");
+    run(write_all, NULL, 0, 0);
+    measured_open("commit of 20,000 copies");
+    run(hint, &stay, 0, 0);
+    measured_open("commit of 20,000 copies that were declared");
+    view_anew();
+    measured("end of a view");
+}
+
+/* ---- many views ---- */
+
+static pthread_barrier_t together;
+static int write_some(void *first)
+{
+    for (unsigned i = 0; i < VIEW_COPIES; i++)
+        *word_of(*(unsigned *)first + i, 1) += 1;
+    pthread_barrier_wait(&together);
+    return 0;
+}
+
+static int read_some(void *unused)
+{
+    for (unsigned i = 0; i < 2000; i++)
+        (void)*word_of(i, 0);
+    return unused != NULL;
+}
+
+static void *one_of_many(void *number)
+{
+    unsigned first = *(unsigned *)number * VIEW_COPIES;
+    int e = run(write_some, &first, 0, 0);
+    if (e)
+        printf("# view: %d\n", e), exit(1);
+    run(read_some, NULL, 0, 0);
+    pthread_barrier_wait(&together); /* main looks ... */
+    pthread_barrier_wait(&together); /* ... at what it does with the rights of all */
+    return NULL;
+}
+
+static int lock_it(void *unused) { return unused != NULL; }
+
+static void many_views(void)
+{
+    static unsigned numbers[VIEWS];
+    pthread_t threads[VIEWS];
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 65536);
+    pthread_barrier_init(&together, NULL, VIEWS + 1);
+    gather = VIEWS;
+    for (unsigned i = 0; i < VIEWS; i++) {
+        numbers[i] = i;
+        if (pthread_create(&threads[i], &small, one_of_many, &numbers[i]))
+            printf("# no thread %u\n", i);
+    }
+    pthread_barrier_wait(&together);
+    look(1);
+    pthread_barrier_wait(&together);
+    measured_open("publish with 95 views, 9,500 copies");
+    struct kd_begin locked = {.mode = KD_CONTAINER_LOCK, .locked = base};
+    run_like(lock_it, NULL, &locked);
+    measured_open("lock of a container that 95 views have rights in");
+    pthread_barrier_wait(&together);
+    for (unsigned i = 0; i < VIEWS; i++)
+        pthread_join(threads[i], NULL);
+    measured("ends of 95 threads with views");
+}
+
+/* ---- the object ---- */
+
+static void objects(void)
+{
+    run(touch, NULL, 0, 0);
+    look(1);
+    kd_call4(KD_OBJECT_RECALL, object, 0, PAGES, 0);
+    measured("recall of 20,000 pages");
+    run(touch, NULL, 0, 0);
+    look(1);
+    if (check())
+        printf("# kcheck found errors\n");
+    measured_open("kcheck");
+    static uint8_t bits[PAGES];
+    kd_call4(KD_OBJECT_INFO, object, 0, PAGES, (long)bits);
+    measured("state of 20,000 pages");
+    kd_call4(KD_OBJECT_ADVISE, object, 0, PAGES, KD_ADVISE_DONT_NEED);
+    measured("advice for 20,000 pages");
+    kd_call3(KD_OBJECT_REVOKE, object, 0, 0);
+    measured("revoke, with 20,000 pages mapped");
+    kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ | KD_RIGHT_WRITE);
+    run(touch, NULL, 0, 0);
+    look(1);
+    kd_call3(KD_OBJECT_DESTROY, object, 0, 0);
+    measured("end of an object with 20,000 pages");
+    struct kd_object_create c = {.port = port, .commit_port = commit_port, .flags = KD_OBJECT_TRANSACTIONAL,
+                                 .base = KD_STORE_BASE, .pages = 1ull << 33, .name = "sparse"};
+    object = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
+    kd_call4(KD_OBJECT_RECALL, object, 0, 1ull << 33, 0);
+    kd_call3(KD_OBJECT_DESTROY, object, 0, 0);
+    measured_open("a sparse object of 32 TiB");
+}
+
+/* ---- memory of a process ---- */
+
+static char *filled(void)
+{
+    char *p = mmap(NULL, PROCESS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    for (size_t i = 0; i < PROCESS_BYTES; i += 4096)
+        p[i] = 1;
+    look(1);
+    return p;
+}
+
+static void space(void)
+{
+    char *p = filled();
+    int pid = fork();
+    for (; pid == 0;)
+        pause();
+    measured_open("fork with 100 MiB");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    measured_open("end of a process with 100 MiB");
+    if ((pid = fork()) == 0) {
+        look(1);
+        execl("/bin/kernel_long", "kernel_long", "nothing", NULL);
+        _exit(1);
+    }
+    waitpid(pid, NULL, 0);
+    measured_open("execve with 100 MiB");
+    madvise(p, PROCESS_BYTES, MADV_DONTNEED);
+    measured_open("madvise of 100 MiB");
+    munmap(p, PROCESS_BYTES);
+    p = filled();
+    mprotect(p, PROCESS_BYTES, PROT_READ);
+    measured_open("mprotect of 100 MiB");
+    munmap(p, PROCESS_BYTES);
+    measured_open("munmap of 100 MiB");
+    p = filled();
+    p = mmap(p, PROCESS_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    measured_open("mmap in the place of 100 MiB");
+    munmap(p, PROCESS_BYTES);
+}
+
+static void regions(void)
+{
+    static char shown[1 << 20];
+    size_t bytes = (size_t)REGIONS * 4096;
+    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    look(1);
+    for (size_t i = 0; i < REGIONS; i += 2)
+        if (mprotect(p + i * 4096, 4096, PROT_READ))
+            break;
+    measured_open("making 8,000 regions");
+    for (size_t i = 0; i < REGIONS; i++)
+        (void)*(volatile char *)(p + i * 4096);
+    measured("touching 8,000 regions");
+    mprotect(p, bytes, PROT_READ);
+    measured_open("protect over 8,000 regions");
+    int pid = fork();
+    for (; pid == 0;)
+        pause();
+    measured_open("fork with 8,000 regions");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    measured_open("end of a process with 8,000 regions");
+    kd_call4(KD_LOOK, KD_LOOK_MAP, getpid(), (long)shown, sizeof shown);
+    measured_open("the map of 8,000 regions");
+    munmap(p, bytes);
+    measured_open("munmap of 8,000 regions");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "nothing") == 0)
+        return 0;
+    rows = argc == 2 && strcmp(argv[1], "rows") == 0;
+    if (!rows)
+        tap_plan(9);
+    if (!start_manager(0))
+        return 1;
+    look(1);
+    transactions();
+    many_views();
+    space();
+    regions();
+    objects();
+    return rows ? 0 : tap_end();
+}
