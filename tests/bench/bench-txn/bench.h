@@ -68,6 +68,8 @@ int writers_main(void);
 void group_tree(void);                               /* tree.c */
 void group_cached(void);                             /* cached.c */
 void group_cricket(void);                            /* cricket.c */
+void group_tables(void);                             /* tables.c */
+int tables_main(unsigned shape);
 void group_replace(uint64_t pages, uint64_t updates); /* replace.c */
 void group_clients(unsigned ms);                     /* clients.c */
 int client_main(unsigned number);

@@ -8,6 +8,7 @@
  *   bench-txn clients MS       commits per second of 1 to 8 processes, for MS milliseconds each
  *   bench-txn replace PAGES N  N random updates over a container of PAGES pages; pages read, and how
  *                              many an exact LRU of the same memory would have read for them
+ *   bench-txn tables           leaves and page tables of a GiB; with 1,400 MiB of memory
  *   bench-txn crossover        lines `plot series x y` for scripts/plots
  *
  * Prints `name <tab> unit <tab> value <tab> reach`; scripts/bench runs it by tests/bench/txn.sh. All but
@@ -150,12 +151,12 @@ uint64_t touch(volatile char *pages, unsigned count, unsigned step, int write)
 
 static const struct { const char *name; void (*run)(void); } groups[] = {
     {"begin", group_begin}, {"tree", group_tree}, {"cached", group_cached}, {"cricket", group_cricket},
-    {"crossover", group_crossover},
+    {"crossover", group_crossover}, {"tables", group_tables},
 };
 
 static int usage(int status)
 {
-    puts("usage: bench-txn begin | tree | cached | cricket | crossover | clients MS | replace PAGES UPDATES\n"
+    puts("usage: bench-txn begin | tree | cached | cricket | tables | crossover | clients MS | replace PAGES UPDATES\n"
          "Counts instructions; run it by `make bench ONLY=txn`, which boots with -icount.");
     return status;
 }
@@ -176,6 +177,8 @@ int main(int argc, char **argv)
         return writers_main();
     if (strcmp(command, "--client") == 0)
         return client_main((unsigned)number);
+    if (strcmp(command, "--tables") == 0)
+        return tables_main((unsigned)number);
     if (strcmp(command, "clients") == 0 && argc == 3 && number) {
         group_clients((unsigned)number);
     } else if (strcmp(command, "replace") == 0 && argc == 4 && number >= 1024 && second >= 1024) {
