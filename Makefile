@@ -27,8 +27,8 @@ image tests host-tests: all
 else
 image: build/kernel.elf build/initrd.tar
 host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS) build/tests/model build/tests/asan/kstore
-tests: image host-tests $(GUEST_TESTS) build/tests/same/host build/tests/same/guest build/bugs/store \
-       build/bugs/kreplay build/bugs/kernel.elf
+tests: image host-tests $(GUEST_TESTS) build/tests/same/host build/tests/same/guest \
+       build/bugs/kernel.elf
 endif
 
 # --- what people type ---------------------------------------------------------------------------
@@ -85,11 +85,11 @@ gdbinit:
 	@$(if $(PROGRAM),printf '%s\n' 'kd-program $(PROGRAM) main' continue >>$(GDBINIT))
 
 crash:                          ## cut the power in N runs (30); SEED=S chooses them, BUG=NAME plants a bug
-	$(SUBMAKE) all build/bugs/store build/bugs/kreplay
+	$(SUBMAKE) all
 	@scripts/crash $(N) $(if $(SEED),--seed $(SEED)) $(if $(BUG),--bug $(BUG))
 
 crash-bugs:                     ## a bug of each class in the store: `make crash` must report it; SEED=S
-	$(SUBMAKE) all build/bugs/store build/bugs/kreplay
+	$(SUBMAKE) all
 	@scripts/crash 2 --bugs $(if $(SEED),--seed $(SEED))
 
 kernel-bugs:                    ## the kernel with planted bugs: guest tests must find each

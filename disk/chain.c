@@ -331,7 +331,7 @@ static int chain_page_log(struct store_group *group, const struct spill_node *no
     record->page = le64_of(node->page);
     record->physical = le64_of(physical);
     record->base = le64_of(node->lsn);
-    record->crc = le32_of(BUG(BUG_SPILL_CRC) ? 0 : node->crc);
+    record->crc = le32_of(node->crc);
     return 0;
 }
 
@@ -428,9 +428,9 @@ void chains_scan_from(struct store *store, uint64_t *scan_lsn, uint32_t *scan_cr
     for (struct store_chain *chain = store->chains; chain; chain = chain->next) {
         if (!chain->head_lsn || chain->done)
             continue;
-        if (chain_too_old(chain, store->end_lsn) && !BUG(BUG_CHAIN_OLD))
+        if (chain_too_old(chain, store->end_lsn))
             chain->expired = true;                                      /* CH5 */
-        if (!chain->expired && chain->head_lsn < *scan_lsn && !BUG(BUG_SCAN_LSN)) {
+        if (!chain->expired && chain->head_lsn < *scan_lsn) {
             *scan_lsn = chain->head_lsn;
             *scan_crc = chain->head_prev_crc;
         }

@@ -8,7 +8,7 @@
  *     next     pages older than it, still dirty, are handed out and go home
  *     seal     copies the next part of the changed metadata pages into a buffer; after the last one
  *              the next superblock is made
- *     write    the part, with its CRCs; after the last one the map, flush, superblock, flush, twin
+ *     write    the part, with its CRCs; after the last one the map, flush, superblock, flush
  *     apply    log before the older redo LSN and freed extents may be used again
  *
  * Invariants
@@ -24,9 +24,6 @@
  *       extents: what is old and dirty is counted, and freed extents carry a serial number.
  *   CP6  An entry of store->map describes what is in the area that is being written, once its page
  *       has had its turn or is kept. `saved` tells one version of a page's bytes from another.
- *   CP7  Both slots name the area that is not written, durably, before the first part is (SB4). The
- *       last checkpoint's twin has no flush of its own: a commit's since then covers it, else the
- *       first part's write begins with one.
  */
 #include "internal.h"
 
@@ -61,13 +58,12 @@ static bool entry_make(struct store *store, uint32_t number)
     }
     entry->kind = le16_of(page->kind);
     entry->index = le32_of(page->index);
-    bool place = page->kind == META_BUCKET && !BUG(BUG_CHAIN_PLACE);
-    entry->chain = le16_of(place ? page->place : 0);
+    entry->chain = le16_of(page->kind == META_BUCKET ? page->place : 0);
     if (page->dirty == 3 || !le32_get(entry->saved))
         entry->saved = le32_of(next_sequence(store));
     if (!(page->dirty & bit))
         return false;
-    meta_dirty_set(store, number, BUG(BUG_AREA_DIRTY) ? 0 : page->dirty & (uint8_t)~bit);
+    meta_dirty_set(store, number, page->dirty & (uint8_t)~bit);
     return true;
 }
 
@@ -97,8 +93,6 @@ void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_c
     struct checkpoint *c = &store->checkpoint;
     memset(c, 0, sizeof *c);
     c->area = !store->super.checkpoint_index;
-    if (BUG(BUG_CHECKPOINT_SAME) && store->super.generation)
-        c->area = store->super.checkpoint_index;
     c->redo_lsn = redo_lsn;
     c->prev_crc = c->scan_crc = prev_crc;
     c->scan_lsn = redo_lsn;
@@ -107,12 +101,9 @@ void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_c
     store->checkpoint_serial++;
     c->pages = store->page_limit;
     c->pages_old = store->pages_dirty;
-    c->flush_first = store->twin_lsn && store->durable_lsn <= store->twin_lsn;          /* CP7 */
     c->running = true;
     store->checkpoint_us = now(store);
     store->redo_lsn = redo_lsn;
-    if (BUG(BUG_TRUNCATE_EARLY))
-        store->keep_lsn = c->scan_lsn;
     extents_age(store);
 }
 
@@ -144,8 +135,6 @@ static int dirty_find(struct store *store, uint64_t *cursor, uint64_t below, uin
         const struct extent *e = &store->extents[i];
         uint32_t first = i == *cursor / n ? (uint32_t)(*cursor % n) : 0;
         for (uint32_t p = first; e->dirty >> p; p++) {
-            if (BUG(BUG_DIRTY_FIRST) && p > 0)
-                break;
             if (!(e->dirty >> p & 1))
                 continue;
             struct leaf_disk *leaf = hash_find(store, e->object, e->index, NULL);
@@ -190,8 +179,7 @@ static void crcs_enter(struct store *store, uint8_t *copy)
         struct leaf_disk *live = hash_find(store, le64_get(saved->object),
                                            le64_get(saved->index), NULL);
         for (uint32_t p = 0; live && p < store->extent_pages; p++)
-            if (le64_get(leaf_lsn(store, live)[p]) == le64_get(leaf_lsn(store, saved)[p]) &&
-                !BUG(BUG_CRC_ENTER))
+            if (le64_get(leaf_lsn(store, live)[p]) == le64_get(leaf_lsn(store, saved)[p]))
                 leaf_crc(saved)[p] = leaf_crc(live)[p];
     }
 }
@@ -244,7 +232,7 @@ static int super_next(struct store *store)
         .redo_lsn = c->redo_lsn, .prev_crc = c->prev_crc, .pages = c->pages,
         .scan_lsn = c->scan_lsn, .scan_crc = c->scan_crc, .sequence = newest->sequence + 1,
     };
-    if (!c->recovery || BUG(BUG_NO_EPOCH))
+    if (!c->recovery)
         return 0;
     return epoch_begin(&c->next, epoch_next(store), store->end_lsn, newest->scan_lsn);
 }
@@ -272,10 +260,8 @@ int store_checkpoint_seal(struct store *store)
         checkpoint_drop(store);
         return -ENOMEM;
     }
-    if (c->pages_old && !BUG(BUG_CHECKPOINT_DIRTY) && !BUG(BUG_DIRTY_FIRST))
+    if (c->pages_old)
         return -EBUSY;
-    if (BUG(BUG_NO_FREEZE))
-        meta_header_encode(store, c->redo_lsn);
     return part_make(store) ? seal(store) : -EAGAIN;
 }
 
@@ -307,8 +293,6 @@ static int part_write(struct store *store)
         const uint32_t *run = &store->part_numbers[i];
         for (n = 1; i + n < c->part_count && run[n] == run[0] + n; n++)
             ;
-        if (BUG(BUG_AREA_LAST) && c->sealed && i + n == c->part_count)
-            break;
         error = store->io.write(store->io.context, area_page_offset(&store->super, c->area, run[0]),
                                 store->part + (size_t)i * BLOCK_BYTES, (size_t)n * BLOCK_BYTES);
     }
@@ -330,16 +314,13 @@ static int end_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
     int error = map_write(store);
-    if (!error && !BUG(BUG_NO_FLUSH) && !BUG(BUG_SUPERBLOCK_FIRST) &&
-        !(BUG(BUG_RECOVERY_ORDER) && c->recovery))
+    if (!error)
         error = store->io.flush(store->io.context);
-    if (!error && !BUG(BUG_SUPERBLOCK_FIRST))
+    if (!error)
         error = superblock_write(&store->io, &c->next, meta_block(store));
-    if (!error && !BUG(BUG_RELEASE_EARLY))
+    if (!error)
         error = store->io.flush(store->io.context);
-    if (error || c->next.generation < GENERATION_MADE)      /* format.c writes slot A last */
-        return error;
-    return superblock_twin(store, &c->next);
+    return error;
 }
 
 int store_checkpoint_write(struct store *store)
@@ -348,16 +329,11 @@ int store_checkpoint_write(struct store *store)
     int error = fence_get(store);
     if (!c->running || c->done)
         return -EINVAL;
-    if (!error && c->flush_first)
-        error = store->io.flush(store->io.context);
-    c->flush_first = false;
-    if (!error && BUG(BUG_SUPERBLOCK_FIRST) && c->sealed)
-        error = superblock_write(&store->io, &c->next, meta_block(store));
     if (!error)
         error = part_write(store);
     if (!error && c->sealed)
         error = end_write(store);
-    if (error && !BUG(BUG_CHECKPOINT_FENCE))
+    if (error)
         fence_set(store, error);
     c->error = error;
     c->done = error || c->sealed;
@@ -369,8 +345,7 @@ static void superblock_settled(struct store *store)
 {
     uint32_t newest = store->super.checkpoint_index;
     uint64_t older = store->super.checkpoints[!newest].scan_lsn;
-    bool needed = older && !BUG(BUG_TRUNCATE_EARLY) && !BUG(BUG_KEEP_NEWER);
-    store->keep_lsn = needed ? older : store->super.checkpoints[newest].scan_lsn;       /* CP3 */
+    store->keep_lsn = older ? older : store->super.checkpoints[newest].scan_lsn;       /* CP3 */
     extents_recycle(store);
 }
 
@@ -382,7 +357,6 @@ int store_checkpoint_apply(struct store *store)
     int error = c->error;
     if (!error) {
         store->super = c->next;
-        store->twin_lsn = store->end_lsn;
         store->epoch = c->next.epochs[c->next.epoch_count - 1].epoch;
         superblock_settled(store);
         if (store->durable_lsn < c->redo_lsn)   /* the flushes covered SPILL groups, too */

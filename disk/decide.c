@@ -65,7 +65,7 @@ enum slots_fact slots_fact(enum slot_verdict a, enum slot_verdict b, bool blank)
 uint32_t slots_newest(bool valid_a, uint64_t generation_a, bool valid_b, uint64_t generation_b)
 {
     bool a_is_newer = generation_a > generation_b;
-    return !valid_a || (valid_b && a_is_newer == BUG(BUG_SLOT_OLDER));
+    return !valid_a || (valid_b && !a_is_newer);
 }
 
 /* ---- step 2: which checkpoint; step 3: where the log ends */

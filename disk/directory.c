@@ -169,7 +169,7 @@ int directory_create(struct store *store, uint64_t object, const struct containe
     index_container_enter(store, slot);
     store->index.free_container = slot + 1;
     store->containers++;
-    store->next_object = BUG(BUG_ID_AGAIN) ? object : object + 1;
+    store->next_object = object + 1;
     cursor_pass(store, first, gib);
     return 0;
 }
@@ -179,8 +179,6 @@ static void names_drop(struct store *store, uint64_t object)
     for (uint32_t i = 0; i < names_slots(store); i++) {
         struct name_disk *name = names_slot(store, i);
         if (le64_get(name->object) != object)
-            continue;
-        if (BUG(BUG_NAMES_STAY))
             continue;
         meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
         index_name_drop(store, i);
@@ -210,8 +208,7 @@ int directory_rename(struct store *store, uint64_t object, const char *name)
     struct container_disk *container = directory_get(store, object, &slot);
     if (!container || !name_valid(name) || directory_find(store, name))
         return -EUCLEAN;
-    if (!BUG(BUG_RENAME_TOUCH))
-        directory_touch(store, slot);
+    directory_touch(store, slot);
     index_rename(store, slot, name);
     return 0;
 }
@@ -292,14 +289,13 @@ int directory_name_set(struct store *store, uint64_t object, const struct name_v
 {
     if (!directory_get(store, object, NULL) || !name_valid(value->name))
         return -EUCLEAN;
-    uint32_t i = BUG(BUG_NAME_TWICE) ? NO_SLOT : index_name(store, object, value->name);
+    uint32_t i = index_name(store, object, value->name);
     bool made = i == NO_SLOT;
     int error = made ? name_slot_take(store, &i) : 0;
     if (error)
         return error;
     struct name_disk *slot = names_slot(store, i);
-    if (!BUG(BUG_NAME_TOUCH))
-        meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
+    meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
     memset(slot, 0, sizeof *slot);
     slot->object = le64_of(object);
     slot->value = *value;
@@ -314,8 +310,7 @@ int directory_name_unset(struct store *store, uint64_t object, const char *name)
     uint32_t i = object ? index_name(store, object, name) : NO_SLOT;
     if (i == NO_SLOT)
         return -EUCLEAN;
-    if (!BUG(BUG_UNSET_TOUCH))
-        meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
+    meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
     index_name_drop(store, i);
     memset(names_slot(store, i), 0, sizeof(struct name_disk));
     store->names--;

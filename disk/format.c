@@ -78,10 +78,8 @@ static int signpost_write(const struct disk_io *io, const struct superblock *sup
 
 static int creation_begin(const struct disk_io *io, const struct superblock *super, void *block)
 {
-    if (BUG(BUG_FORMAT_KEEPS))
-        return 0;
     int error = signpost_write(io, super, 0, block);
-    return error || BUG(BUG_FORMAT_ORDER) ? error : io->flush(io->context);
+    return error ? error : io->flush(io->context);
 }
 
 /* Slot A, and the signpost that ends creation. */
@@ -89,7 +87,7 @@ static int creation_end(const struct disk_io *io, struct superblock *super, void
 {
     super->generation++;
     int error = superblock_write(io, super, block);
-    if (!error && !BUG(BUG_FORMAT_END))
+    if (!error)
         error = io->flush(io->context);
     if (!error)
         error = signpost_write(io, super, super->slot_b_offset, block);

@@ -28,15 +28,13 @@ static size_t round_block(size_t bytes)
 uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes)
 {
     uint64_t left = store->super.log_bytes - lsn % store->super.log_bytes;
-    left += BUG(BUG_WRAP_OVER) ? BLOCK_BYTES : 0;
     return bytes <= left ? lsn : lsn + left;
 }
 
 bool log_fits(const struct store *store, size_t bytes)
 {
     uint64_t lsn = log_place(store, store->end_lsn, bytes);
-    uint64_t over = BUG(BUG_LOG_OVER) ? 2 * BLOCK_BYTES : 0;
-    return lsn + bytes - store->keep_lsn <= store->super.log_bytes + over;      /* LG3 */
+    return lsn + bytes - store->keep_lsn <= store->super.log_bytes;     /* LG3 */
 }
 
 int log_full(struct store *store)
@@ -53,7 +51,7 @@ uint64_t store_log_free(const struct store *store)
 
 store_lsn_t store_full_below(const struct store *store)
 {
-    return BUG(BUG_FULL_BELOW) ? 0 : store->redo_lsn;
+    return store->redo_lsn;
 }
 
 int store_group_begin(struct store *store, struct store_group **out)
@@ -116,8 +114,8 @@ void store_txn_cancel(struct store_group *group)
     if (group->state != GROUP_OPEN || !group->in_txn)
         return;
     plan_rewind(group, group->txn_claims, group->txn_ops);
-    group->used = BUG(BUG_ABORT_STAYS) ? group->used : group->txn_used;
-    group->records = BUG(BUG_ABORT_STAYS) ? group->records : group->txn_records;
+    group->used = group->txn_used;
+    group->records = group->txn_records;
     group->pages_wanted = group->txn_wanted;
     group->leaves_wanted = group->txn_leaves;
     group->store->plan_next_object = group->txn_next_object;
@@ -148,7 +146,7 @@ struct record_disk *record_add(struct store_group *group, enum record_type type,
     record->data_bytes = le32_of(data_bytes);
     record->object = le64_of(object);
     uint32_t padding = length - (uint32_t)sizeof *record - data_bytes;
-    memset((uint8_t *)(record + 1) + data_bytes, 0, BUG(BUG_RECORD_PADDING) ? 0 : padding);
+    memset((uint8_t *)(record + 1) + data_bytes, 0, padding);
     group->used += length;
     group->records++;
     return record;
@@ -442,8 +440,6 @@ uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t 
     uint32_t crc = crc_seed(super->uuid, CRC_GROUP, le64_get(header->lsn),
                             le32_get(header->epoch));
     crc = crc32c(crc, group, offsetof(struct group_disk, crc));
-    if (BUG(BUG_HEADER_CRC))
-        return crc;
     return crc32c_padded(crc, group + sizeof *header, bytes - sizeof *header, zeros);
 }
 
@@ -454,7 +450,7 @@ static void header_encode(struct store_group *group)
     memset(header, 0, sizeof *header);
     header->magic = le64_of(GROUP_MAGIC);
     header->lsn = le64_of(group->lsn);
-    header->durable_lsn = le64_of(BUG(BUG_DURABLE_AHEAD) ? group->lsn : store->durable_lsn);
+    header->durable_lsn = le64_of(store->durable_lsn);
     header->first_tag = le64_of(group->first_tag);
     memcpy(header->uuid_low.byte, store->super.uuid, 4);
     header->epoch = le32_of(store->epoch);
@@ -462,7 +458,7 @@ static void header_encode(struct store_group *group)
     header->blocks = le32_of((uint32_t)(group->bytes / BLOCK_BYTES));
     header->records = le32_of(group->records);
     header->payload_bytes = le32_of((uint32_t)(group->used - sizeof *header));
-    size_t zeros = BUG(BUG_GROUP_PADDING) ? 0 : group->bytes - group->used;         /* LG4 */
+    size_t zeros = group->bytes - group->used;       /* LG4 */
     header->crc = le32_of(group_crc(&store->super, group->buffer, group->bytes, zeros));
 }
 
@@ -481,8 +477,7 @@ int store_group_seal(struct store_group *group)
         record_add(group, RECORD_NOOP, 0, 0);
     }
     group->bytes = round_block(group->used);
-    if (!BUG(BUG_GROUP_PADDING))
-        memset(group->buffer + group->used, 0, group->bytes - group->used);     /* LG4 */
+    memset(group->buffer + group->used, 0, group->bytes - group->used);     /* LG4 */
     group->lsn = log_place(store, store->end_lsn, group->bytes);
     header_encode(group);
     chains_sealed(group, store->prev_crc);
@@ -497,8 +492,7 @@ static int group_fail(struct store_group *group, int error)
 {
     group->error = error;
     group->state = GROUP_FAILED;
-    if (!BUG(BUG_NO_FENCE))
-        fence_set(group->store, error);
+    fence_set(group->store, error);
     return error;
 }
 
@@ -521,16 +515,15 @@ int store_group_issue(struct store_group *group)
 int store_group_write(struct store_group *group)
 {
     struct store *store = group->store;
-    bool ahead = group->state == GROUP_ISSUED;
     int error = group->state == GROUP_SEALED ? store_group_issue(group) : 0;
     if (error)
         return error;
     if (group->state != GROUP_ISSUED)
         return group->state == GROUP_FAILED ? group->error : -EINVAL;
     error = fence_get(store);
-    if (!error && !BUG(BUG_ACK_EARLY) && !(BUG(BUG_AHEAD_NO_FLUSH) && ahead))
+    if (!error)
         error = store->io.flush(store->io.context);
-    if (error && !BUG(BUG_FLUSH_SWALLOWED))
+    if (error)
         return group_fail(group, error);
     group->state = GROUP_DURABLE;
     return 0;                           /* the point of commit */

@@ -129,10 +129,6 @@ int grow_to(struct store *store, uint64_t bytes)
     extents_enlarge(store);
     for (uint32_t i = 0; moved && i < store->page_limit; i++)
         meta_dirty_set(store, i, store->pages[i].bytes ? 3 : 0);
-    if (BUG(BUG_GROW_EARLY)) {
-        error = superblock_advance(store);
-        return error ? error : store->io.flush(store->io.context);
-    }
     checkpoint_begin_at(store, store->applied_lsn, store->applied_crc);
     error = checkpoint_finish(store);
     return error ? error : store_checkpoint_apply(store);

@@ -112,9 +112,8 @@ static void bucket_shrink(struct store *store, uint32_t bucket, struct leaf_disk
     uint8_t *bytes = store->pages[at].bytes;
     uint32_t count = bucket_count(bytes) - 1;
     struct leaf_disk *last = bucket_leaf(store, bytes, count);
-    if (!BUG(BUG_SHRINK_TOUCH))
-        meta_touch(store, at);
-    if (last != hole && !BUG(BUG_HOLE_STAYS))
+    meta_touch(store, at);
+    if (last != hole)
         memcpy(hole, last, store->leaf_bytes);
     bucket_count_set(bytes, count);
     if (count == 0 && before) {
@@ -136,7 +135,7 @@ static bool bucket_split(struct store *store)
     store->heads[to] = first;
     if (++store->hash_split == 1u << store->hash_level) {
         store->hash_level++;
-        store->hash_split = BUG(BUG_SPLIT_WRAP) ? 1 : 0;
+        store->hash_split = 0;
     }
     uint32_t at = store->heads[from], slot = 0;
     while (at) {
@@ -147,8 +146,7 @@ static bool bucket_split(struct store *store)
             continue;
         }
         struct leaf_disk *leaf = bucket_leaf(store, bytes, slot);
-        if (hash_bucket(store, le64_get(leaf->object), le64_get(leaf->index)) == from ||
-            BUG(BUG_SPLIT_STAYS)) {
+        if (hash_bucket(store, le64_get(leaf->object), le64_get(leaf->index)) == from) {
             slot++;
             continue;
         }
@@ -157,8 +155,7 @@ static bool bucket_split(struct store *store)
         if (never(!moved))              /* ME2; the leaf is left where check finds it */
             return false;
         memcpy(moved, leaf, store->leaf_bytes);
-        if (!BUG(BUG_SPLIT_TOUCH))
-            meta_touch(store, at);
+        meta_touch(store, at);
         bool last_leaf = store->pages[at].next == 0 && bucket_count(bytes) == 1 &&
                          at != store->heads[from];
         bucket_shrink(store, from, leaf);
@@ -189,7 +186,7 @@ struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t ind
     struct leaf_disk *leaf = bucket_append(store, hash_bucket(store, object, index), page);
     if (!leaf)
         return NULL;
-    memset(leaf, 0, BUG(BUG_LEAF_OLD) ? 0 : store->leaf_bytes);
+    memset(leaf, 0, store->leaf_bytes);
     leaf->object = le64_of(object);
     leaf->index = le64_of(index);
     store->leaves++;
@@ -211,7 +208,7 @@ static void bucket_merge(struct store *store)
         while (store->pages[at].next)
             at = store->pages[at].next;
         uint32_t count = bucket_count(store->pages[at].bytes);
-        if (!count || BUG(BUG_MERGE_LOST))
+        if (!count)
             break;
         struct leaf_disk *last = bucket_leaf(store, store->pages[at].bytes, count - 1);
         memcpy(bucket_append(store, into, &page), last, store->leaf_bytes);

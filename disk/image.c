@@ -89,7 +89,7 @@ void image_drop(struct store *store, uint64_t extent, uint32_t page)
 {
     struct image *image = image_find(&store->images, extent * store->extent_pages + page);
     store->extents[extent].homed &= (uint16_t)~(1u << page);
-    if (image && !BUG(BUG_IMAGE_KEPT))
+    if (image)
         image_release(store, image);
 }
 
@@ -121,12 +121,6 @@ static void entries_sort(struct images *images)
     }
 }
 
-static int disk_write_nothing(void *context, uint64_t offset, const void *buffer, size_t bytes)
-{
-    (void)context, (void)offset, (void)buffer, (void)bytes;
-    return 0;
-}
-
 /* Writes recovered pages that follow one another on the disk, and enters their CRCs. */
 static int run_home(struct store *store, const struct image *run, uint32_t count, uint8_t *buffer)
 {
@@ -140,25 +134,13 @@ static int run_home(struct store *store, const struct image *run, uint32_t count
         meta_touch(store, at);
         memcpy(buffer + (size_t)i * STORE_PAGE_BYTES, run[i].bytes, STORE_PAGE_BYTES);
         uint32_t crc = crc32c(0, run[i].bytes, STORE_PAGE_BYTES);
-        leaf_crc(leaf)[page] = le32_of(BUG(BUG_RECOVERY_CRC) ? 0 : crc);
+        leaf_crc(leaf)[page] = le32_of(crc);
         page_dirty_set(store, leaf, page, false);
         extent->homed |= (uint16_t)(1u << page);
     }
-    if (BUG(BUG_HOME_SHORT) && count > 1)
-        count--;
     return store->io.write(store->io.context,
                            store->super.data_start + run[0].number * STORE_PAGE_BYTES, buffer,
                            (size_t)count * STORE_PAGE_BYTES);
-}
-
-/* The CRC is entered, the page is left alone. */
-static int run_skip(struct store *store, const struct image *run, uint8_t *buffer)
-{
-    struct disk_io io = store->io;
-    store->io.write = disk_write_nothing;
-    int error = run_home(store, run, 1, buffer);
-    store->io = io;
-    return error;
 }
 
 /* How many of `left` entries are images that follow one another on the disk. */
@@ -179,13 +161,8 @@ static int runs_home(struct store *store, uint8_t *buffer)
     for (uint32_t i = 0, count; i < images->count && !error; i += count ? count : 1) {
         const struct image *run = &images->entries[i];
         count = run_length(run, images->count - i);
-        if (BUG(BUG_CHECKPOINT_SKIP) && count &&
-            bug_home_looks_new(store, run->number, run->bytes, buffer)) {
-            error = run_skip(store, run, buffer);
-            count = 1;
-        } else if (count) {
+        if (count)
             error = run_home(store, run, count, buffer);
-        }
         images->written += count;
     }
     images_clear(store);
@@ -261,7 +238,7 @@ int image_write(struct store *store, const struct record_disk *record,
     if (full)
         memcpy(image->bytes, data, STORE_PAGE_BYTES);
     else {
-        if (!base && !BUG(BUG_ZERO_BASE))
+        if (!base)
             memset(image->bytes, 0, STORE_PAGE_BYTES);
         runs_apply(image->bytes, data, le32_get(record->data_bytes));
     }

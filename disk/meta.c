@@ -140,8 +140,7 @@ uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index)
     uint8_t *bytes = store->spare;
     memcpy(&store->spare, bytes, sizeof store->spare);
     store->spare_count--;
-    if (!BUG(BUG_META_OLD))
-        memset(bytes, 0, BLOCK_BYTES);
+    memset(bytes, 0, BLOCK_BYTES);
     struct meta_page *meta = &store->pages[page];
     checkpoint_freeze(store, page);
     *meta = (struct meta_page){ .bytes = bytes, .index = index, .kind = (uint8_t)kind,
@@ -181,8 +180,7 @@ void meta_dirty_set(struct store *store, uint32_t page, uint8_t areas)
 /* A checkpoint that still needs the page as it is gets its copy. */
 void meta_touch(struct store *store, uint32_t page)
 {
-    if (!BUG(BUG_NO_FREEZE))
-        checkpoint_freeze(store, page);
+    checkpoint_freeze(store, page);
     meta_dirty_set(store, page, 3);
 }
 
@@ -313,7 +311,7 @@ static int verified_read(const struct store *store, uint64_t offset, void *buffe
 {
     for (int i = 0; i < 2; i++) {
         int error = store_read(store, offset, buffer, bytes);
-        if (error || crc32c(seed, buffer, bytes) == crc || BUG(BUG_META_CRC))
+        if (error || crc32c(seed, buffer, bytes) == crc)
             return error;
     }
     return -EUCLEAN;
@@ -336,7 +334,7 @@ static int page_load(struct store *store, uint32_t area, uint32_t page, const ui
         return -ENOMEM;
     store->free_pages--;
     int error = 0;
-    if (bytes && (crc32c(page_seed(store, page), bytes, BLOCK_BYTES) == crc || BUG(BUG_META_CRC)))
+    if (bytes && crc32c(page_seed(store, page), bytes, BLOCK_BYTES) == crc)
         memcpy(meta->bytes, bytes, BLOCK_BYTES);
     else
         error = verified_read(store, area_page_offset(&store->super, area, page), meta->bytes,
@@ -347,7 +345,7 @@ static int page_load(struct store *store, uint32_t area, uint32_t page, const ui
     if (older)
         upgrade_page(store->super.format, le16_get(entry->kind), meta->bytes);
     uint8_t other = (uint8_t)(1u << !area);
-    meta_dirty_set(store, page, BUG(BUG_OTHER_AREA) ? 0 : older ? 3 : other);           /* ME1 */
+    meta_dirty_set(store, page, older ? 3 : other);         /* ME1 */
     return page_place(store, page, entry);
 }
 

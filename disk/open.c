@@ -54,7 +54,7 @@ void store_release(const struct store *store, void *memory, size_t bytes)
 int store_read(const struct store *store, uint64_t offset, void *buffer, size_t bytes)
 {
     int error = -EIO;
-    for (int i = 0; i < (BUG(BUG_NO_RETRY) ? 1 : READ_TRIES) && error; i++)
+    for (int i = 0; i < READ_TRIES && error; i++)
         error = store->io.read(store->io.context, offset, buffer, bytes);
     return error;
 }
@@ -204,7 +204,7 @@ static void slots_read(const struct disk_io *io, void *block, bool upgrade, stru
         b = slots->super[0].slot_b_offset;
     int error_b = block_read(io, b, block);
     slots->verdict[1] = SLOT_UNREADABLE;
-    if (!error_b && !BUG(BUG_SLOT_A_ONLY))
+    if (!error_b)
         slots->verdict[1] = slot_decode(block, io->bytes, b, upgrade, &slots->super[1], &version);
     if (version_tells(slots->verdict[1]) && slots->verdict[0] != SLOT_VALID)
         report->version = version;
@@ -225,7 +225,7 @@ static void slots_read(const struct disk_io *io, void *block, bool upgrade, stru
     report->slot_bad[0] = slots->verdict[0] != SLOT_VALID;
     report->slot_bad[1] = slots->verdict[1] != SLOT_VALID;
     slots->blank = slots->verdict[0] == SLOT_ZERO && slots->verdict[1] == SLOT_ZERO &&
-                   ((zero && disk_blank(io, block)) || BUG(BUG_BLANK_SHORT));
+                   zero && disk_blank(io, block);
 }
 
 /* What the table says. A rule that needs the log was asked too early: the answer is 0. */
@@ -252,15 +252,6 @@ static int slots_choose(const struct slots *slots, struct superblock *super,
                                        v[1] == SLOT_VALID, slots->super[1].generation)];
     report->version = super->format;
     return 0;
-}
-
-/* The older slot names the area that the next checkpoint overwrites. (A damaged one is written anew in
- * any case; one of an older format stays until the first superblock of this one.) */
-static bool twin_missing(const struct slots *slots, const struct superblock *super)
-{
-    return slots->verdict[0] == SLOT_VALID && slots->verdict[1] == SLOT_VALID &&
-           super->format == FORMAT_VERSION &&
-           slots->super[0].checkpoint_index != slots->super[1].checkpoint_index;
 }
 
 /* ---- the checkpoint to start from */
@@ -318,7 +309,7 @@ static uint64_t known_durable(const struct superblock *super)
 {
     uint64_t known = super->checkpoints[super->checkpoint_index].redo_lsn;
     uint64_t begun = super->epochs[super->epoch_count - 1].first_lsn;
-    if (begun > known && !BUG(BUG_EPOCH_PROVES))
+    if (begun > known)
         known = begun;
     return super->flags & FLAG_CLEAN && super->end_lsn > known ? super->end_lsn : known;
 }
@@ -339,8 +330,7 @@ static int scan_verify(struct store *store, struct log_reader *reader, uint32_t 
     struct scan scan = log_scan_begin(reader, area);
     int found;
     while ((found = log_scan_next(&scan)) > 0)
-        if ((report->groups += scan.lsn >= scan.base->redo_lsn) == 4 && BUG(BUG_REPLAY_SHORT))
-            break;
+        report->groups += scan.lsn >= scan.base->redo_lsn;
     if (found == -EUCLEAN) {            /* no room in the table for one epoch more */
         *fact = LOG_UNFIT;
         report->damage_lsn = scan.lsn;
@@ -433,11 +423,11 @@ int superblock_advance(struct store *store)
 {
     struct superblock next = store->super;
     struct checkpoint_info *older = &next.checkpoints[!next.checkpoint_index];
-    if (older->redo_lsn > next.checkpoints[next.checkpoint_index].redo_lsn && !BUG(BUG_AREA_NAMED))
+    if (older->redo_lsn > next.checkpoints[next.checkpoint_index].redo_lsn)
         *older = (struct checkpoint_info){ .sequence = older->sequence };
-    next.generation += BUG(BUG_SAME_SLOT) ? 2 : 1;
+    next.generation++;
     next.flags = 0;
-    int error = BUG(BUG_NO_EPOCH) ? 0 : epoch_begin(&next, epoch_next(store), store->end_lsn, store->keep_lsn);
+    int error = epoch_begin(&next, epoch_next(store), store->end_lsn, store->keep_lsn);
     if (!error)
         error = superblock_write(&store->io, &next, meta_block(store));
     if (!error)
@@ -445,27 +435,19 @@ int superblock_advance(struct store *store)
     return error;
 }
 
-int superblock_twin(struct store *store, struct superblock *super)
-{
-    super->generation++;
-    return superblock_write(&store->io, super, meta_block(store));
-}
-
 /* What was read may lie in the disk's cache only, written by a manager that died before its flush: neither
  * a home page nor an epoch must be newer than the log. And if the next start could find a checkpoint that
- * this one did not, it must not: pages that count as home there are about to be overwritten. Nor must a
- * slot name the area that is (SB4): a cut may have come before the newest superblock had its twin. */
+ * this one did not, it must not: pages that count as home there are about to be overwritten. */
 int homes_begin(struct store *store)
 {
     if (store->homes_begun)
         return 0;
     store->homes_begun = true;
-    int error = BUG(BUG_HOME_EARLY) ? 0 : store->io.flush(store->io.context);
-    if (error || !(store->advance_first || store->twin_first))
+    int error = store->io.flush(store->io.context);
+    if (error || !store->advance_first)
         return error;
-    error = store->advance_first ? superblock_advance(store) : superblock_twin(store, &store->super);
-    return error || BUG(BUG_SLOT_BACK) || BUG(BUG_EPOCH_NO_FLUSH) ? error
-                                                                  : store->io.flush(store->io.context);
+    error = superblock_advance(store);
+    return error ? error : store->io.flush(store->io.context);
 }
 
 /* Pages and metadata home, and a superblock that names them. */
@@ -505,7 +487,7 @@ static void marks_set(struct store *store, uint32_t area)
     uint64_t scan = store->super.checkpoints[area].scan_lsn;
     bool kept = older && older < scan && store->end_lsn - older <= store->super.log_bytes;
     store->redo_lsn = store->super.checkpoints[area].redo_lsn;
-    store->keep_lsn = kept && !BUG(BUG_KEEP_NEWER) ? older : scan;
+    store->keep_lsn = kept ? older : scan;
     store->super.checkpoint_index = area;       /* the base of the next checkpoint */
 }
 
@@ -640,7 +622,6 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     if (error)
         return refuse(report, error, "out of memory");
     store->flags = options->flags;
-    store->twin_first = twin_missing(&slots, &super);
     store->clock = options->clock;
     store->checkpoint_us = started;
     if (options->step_pages && options->step_pages < PART_PAGES)
@@ -671,7 +652,7 @@ int store_close(struct store *store)
         store_abandon(store);
         return 0;
     }
-    if (!error && ((store->pages_dirty && !BUG(BUG_CLOSE_DIRTY)) || store->chains || store->checkpoint.running ||
+    if (!error && (store->pages_dirty || store->chains || store->checkpoint.running ||
                    store->groups[0].state != GROUP_IDLE || store->groups[1].state != GROUP_IDLE))
         return -EBUSY;
     if (!error)

@@ -129,7 +129,7 @@ void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops)
             group->names_set -= claim->value & 1;
         }
     }
-    group->op_count = BUG(BUG_ABORT_PLANNED) ? group->op_count : ops;
+    group->op_count = ops;
 }
 
 /* The group is applied or dropped: extents that are still only claimed become free. */
@@ -163,8 +163,7 @@ static const struct store_group *pending(const struct store *store, uint32_t n)
 
 static bool kind_matches(uint32_t found, enum claim_kind wanted)
 {
-    return found == wanted || (wanted == CLAIM_PAGE && found == CLAIM_PAGE_FREED &&
-                               !BUG(BUG_FREE_UNSEEN));
+    return found == wanted || (wanted == CLAIM_PAGE && found == CLAIM_PAGE_FREED);
 }
 
 /* The newest claim; CLAIM_PAGE also finds CLAIM_PAGE_FREED. */
@@ -223,7 +222,7 @@ static bool plan_name_taken(const struct store *store, const char *name)
         for (uint32_t i = 0; group && i < group->op_count; i++) {
             const struct planned_op *op = &group->ops[i];
             bool names = op->type == RECORD_CREATE || op->type == RECORD_RENAME;
-            if (names && name_equal(op->name, name) && !BUG(BUG_NAME_TAKEN))
+            if (names && name_equal(op->name, name))
                 owner = op->object;
             else if (owner == op->object && (names || op->type == RECORD_DELETE))
                 owner = 0;
@@ -268,7 +267,7 @@ static bool plan_range_used(const struct store *store, uint32_t first, uint32_t 
         const struct store_group *group = pending(store, n);
         for (uint32_t i = 0; group && i < group->op_count; i++) {
             const struct planned_op *op = &group->ops[i];
-            if (!BUG(BUG_RANGE_TWICE) && op->gib && op->first_gib < first + gib && first < op->first_gib + op->gib) {
+            if (op->gib && op->first_gib < first + gib && first < op->first_gib + op->gib) {
                 *next = op->first_gib + op->gib;
                 return true;
             }
@@ -356,7 +355,7 @@ uint32_t plan_extent_held(const struct store *store, uint64_t object, uint64_t i
             held = (held & ~(1u << p)) | (uint32_t)(claim->kind == CLAIM_PAGE) << p;
     }
     const struct claim *unwritten = plan_find(store, CLAIM_UNWRITTEN, object, index, NULL);
-    return unwritten && !BUG(BUG_CLAIM_UNSEEN) ? held | (uint32_t)unwritten->value : held;
+    return unwritten ? held | (uint32_t)unwritten->value : held;
 }
 
 /* No extent of the container at or above this index has a leaf, or will have one when the pending
@@ -451,8 +450,7 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
         return -EINVAL;                 /* twice in one transaction */
     if (!full && base_lsn == 0 && state.present)
         return -ESTALE;
-    if (!full && base_lsn && (!state.present || (state.lsn != base_lsn && !BUG(BUG_STALE_BASE)) ||
-                              (base_lsn < store->redo_lsn && !BUG(BUG_FULL_BELOW))))
+    if (!full && base_lsn && (!state.present || state.lsn != base_lsn || base_lsn < store->redo_lsn))
         return -ESTALE;
     error = plan_extent(group, object, page / store->extent_pages, physical);
     return error ? error : claim_add(group, CLAIM_PAGE, object, page, 0);

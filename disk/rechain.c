@@ -69,8 +69,6 @@ int spills_note(struct store *store, const uint8_t *group, uint64_t lsn)
 int chain_verify(struct store *store, const struct chain_disk *chain)
 {
     struct chain_seen *seen = seen_find(store, le64_get(chain->chain));
-    if (BUG(BUG_CHAIN_CHECK))
-        return 0;
     if (!seen || seen->head_lsn != le64_get(chain->head_lsn) ||
         seen->groups != le32_get(chain->groups) || seen->crc != le32_get(chain->crc))
         return -EUCLEAN;
@@ -89,8 +87,7 @@ int logged_read(struct store *store, const struct record_disk *record, uint64_t 
                            STORE_PAGE_BYTES);
     if (error)
         return error;
-    return crc32c(0, image, STORE_PAGE_BYTES) == le32_get(record->crc) || BUG(BUG_SPILL_CRC)
-               ? 0 : -EUCLEAN;
+    return crc32c(0, image, STORE_PAGE_BYTES) == le32_get(record->crc) ? 0 : -EUCLEAN;
 }
 
 void seen_drop(struct store *store)

@@ -50,9 +50,7 @@ void runs_apply(uint8_t *page, const uint8_t *runs, uint32_t bytes)
 {
     while (bytes) {
         uint32_t offset = runs[0] | runs[1] << 8, length = runs[2] | runs[3] << 8;
-        memcpy(page + offset, runs + 4, BUG(BUG_RUN_SHORT) ? length - 1 : length);
-        if (BUG(BUG_RUN_FIRST))
-            return;
+        memcpy(page + offset, runs + 4, length);
         runs += 4 + length;
         bytes -= 4 + length;
     }
@@ -123,23 +121,19 @@ static int page_write(struct store *store, const struct record_disk *record, uin
         if (error)
             return error;
     }
-    if (!BUG(BUG_LEAF_TOUCH) && !BUG(BUG_TOUCH_LATE))
-        meta_touch(store, at);
+    meta_touch(store, at);
     if (!(mask & bit)) {
         store->pages_present++;
         store->use[slot].pages++;
     }
-    leaf->mask = le32_of(BUG(BUG_MASK_LOST) && mask ? mask : mask | bit);
-    claimed_set(store, slot, leaf, BUG(BUG_CLAIM_WRITTEN) ? 0 : le16_get(leaf->claimed) & ~bit);
+    leaf->mask = le32_of(mask | bit);
+    claimed_set(store, slot, leaf, le16_get(leaf->claimed) & ~bit);
     leaf_crc(leaf)[page] = le32_of(0);
-    page_dirty_set(store, leaf, page, !BUG(BUG_DIRTY_LOST));
+    page_dirty_set(store, leaf, page, true);
     leaf_lsn(store, leaf)[page] = le64_of(csn);
-    if (!BUG(BUG_LOGGED_STALE))
-        logged_forget(store, object, le64_get(record->page));
+    logged_forget(store, object, le64_get(record->page));
     if (le16_get(record->type) == RECORD_PAGE_LOGGED)
         logged_enter(store, object, le64_get(record->page), le64_get(record->base));
-    if (BUG(BUG_TOUCH_LATE))
-        meta_touch(store, at);
     return 0;
 }
 
@@ -159,8 +153,6 @@ static int pages_claim(struct store *store, const struct record_disk *record, ui
     int error = 0;
     if (!count || page > pages || count > pages - page || le32_get(record->data_bytes))
         return -EUCLEAN;
-    if (BUG(BUG_CLAIM_REPLAY) && store->replaying)
-        return 0;
     for (uint64_t end = page + count; page < end; page = (page / n + 1) * n, physical++) {
         struct leaf_disk *leaf;
         uint32_t from = (uint32_t)(page % n), to = end - page < n - from ? (uint32_t)(end - page) + from
@@ -187,7 +179,6 @@ static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint
         return;
     uint64_t physical = le64_get(leaf->physical);
     uint32_t mask = le32_get(leaf->mask);
-    to -= BUG(BUG_FREE_SHORT) && to - from > 1;
     meta_touch(store, at);
     for (uint32_t page = from; page < to; page++) {
         if (!(mask >> page & 1))
@@ -202,8 +193,7 @@ static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint
         store->use[slot].pages--;
     }
     leaf->mask = le32_of(mask);
-    if (!BUG(BUG_FREE_CLAIMED))
-        claimed_set(store, slot, leaf, le16_get(leaf->claimed) & ~bits_between(from, to));
+    claimed_set(store, slot, leaf, le16_get(leaf->claimed) & ~bits_between(from, to));
     if (!mask && !le16_get(leaf->claimed)) {
         extent_free(store, physical);
         hash_remove(store, object, index);
@@ -256,8 +246,7 @@ static int container_delete(struct store *store, uint64_t object)
     const struct container_disk *container = directory_get(store, object, &slot);
     if (!container)
         return -EUCLEAN;
-    if (!BUG(BUG_DELETE_PAGES))
-        range_free(store, object, slot, 0, container_pages(container));
+    range_free(store, object, slot, 0, container_pages(container));
     return directory_delete(store, object);
 }
 
@@ -340,8 +329,7 @@ static int transaction_apply(struct store *store, const uint8_t *group, uint64_t
     while ((more = record_next(&ahead, &record)) > 0 && le16_get(record->type) != RECORD_COMMIT)
         records++;
     int error = more < 0 ? more : more == 0 ? -EUCLEAN : commit_check(store, record, records);
-    uint64_t csn = error ? 0 : lsn + (BUG(BUG_CSN_GROUP) ? 0
-                                      : (uint64_t)((const uint8_t *)record - group));
+    uint64_t csn = error ? 0 : lsn + (uint64_t)((const uint8_t *)record - group);
     for (uint32_t i = 0; i < records && !error; i++) {
         int met = record_next(walk, &record);
         if (never(met != 1))                    /* the look ahead met it */

@@ -57,7 +57,7 @@ static int blocks_read(struct log_reader *reader, uint64_t offset, size_t bytes)
     int error = 0;
     for (size_t at = 0; at < bytes && !error; at += BLOCK_BYTES) {
         error = store_read(reader->store, offset + at, reader->buffer + at, BLOCK_BYTES);
-        if (!error || BUG(BUG_READ_WHOLE) || !unreadable_note(reader, offset + at))
+        if (!error || !unreadable_note(reader, offset + at))
             continue;
         memset(reader->buffer + at, 0, BLOCK_BYTES);
         error = 0;
@@ -105,7 +105,7 @@ static bool header_plausible(const struct store *store, const struct group_disk 
     uint64_t left = store->super.log_bytes - lsn % store->super.log_bytes;
     uint64_t bytes = (uint64_t)le32_get(header->blocks) * BLOCK_BYTES;
     return le64_get(header->magic) == GROUP_MAGIC &&
-           (memcmp(header->uuid_low.byte, store->super.uuid, 4) == 0 || BUG(BUG_NO_UUID)) &&
+           memcmp(header->uuid_low.byte, store->super.uuid, 4) == 0 &&
            bytes > 0 && bytes <= left &&
            bytes <= store->super.log_bytes / 2 &&
            le32_get(header->payload_bytes) <= bytes - sizeof *header &&
@@ -117,7 +117,7 @@ static int crc_holds(struct log_reader *reader, uint64_t lsn, size_t bytes, cons
     int error = reader_get(reader, lsn, bytes, group);
     if (error)
         return error;
-    if (BUG(BUG_NO_CRC) || lsn >= reader->verified_from)
+    if (lsn >= reader->verified_from)
         return 1;
     return group_crc(&reader->store->super, *group, bytes, 0) ==
            le32_get(((const struct group_disk *)*group)->crc);
@@ -134,9 +134,7 @@ static int group_at(struct log_reader *reader, uint64_t lsn, uint32_t prev_crc,
     const struct group_disk *header = (const void *)*group;
     if (!header_plausible(store, header, lsn))
         return 0;
-    if (!BUG(BUG_NO_LSN) && (le64_get(header->lsn) != lsn ||
-                             (le32_get(header->prev_crc) != prev_crc &&
-                              !BUG(BUG_NO_PREV_CRC) && !BUG(BUG_SKIP_BAD))))
+    if (le64_get(header->lsn) != lsn || le32_get(header->prev_crc) != prev_crc)
         return 0;
     if (!epoch_fits(&store->super, le32_get(header->epoch), lsn))
         return 0;
@@ -152,19 +150,9 @@ int log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const 
     if (found || *lsn % log_bytes == 0)
         return found;
     uint64_t start = *lsn - *lsn % log_bytes + log_bytes;
-    if (BUG(BUG_WRAP_END))
-        return found;
     found = group_at(reader, start, prev_crc, group);
     if (found > 0)
         *lsn = start;
-    uint64_t lap = *lsn + log_bytes;
-    for (uint64_t at = *lsn; BUG(BUG_SKIP_BAD) && !found && at < lap; at += BLOCK_BYTES) {
-        found = group_at(reader, at, prev_crc, group);
-        if (found > 0) {
-            *lsn = at;
-            break;
-        }
-    }
     return found;
 }
 
@@ -182,12 +170,11 @@ static bool next_unreadable(struct log_reader *reader, uint64_t lsn)
            unreadable_in(reader, offset, (uint64_t)le32_get(header->blocks) * BLOCK_BYTES);
 }
 
-/* At the ring's start the next group lies only if it did not fit before, and none is larger than half. */
 bool log_end_unreadable(struct log_reader *reader, uint64_t end)
 {
-    uint64_t ring = reader->store->super.log_bytes, start = (end + ring - 1) / ring * ring;
-    return reader->unreadable_count && !BUG(BUG_END_READ) &&
-           (next_unreadable(reader, end) || (start - end < ring / 2 && next_unreadable(reader, start)));
+    uint64_t ring = reader->store->super.log_bytes;
+    return reader->unreadable_count &&
+           (next_unreadable(reader, end) || next_unreadable(reader, (end + ring - 1) / ring * ring));
 }
 
 /* ---- a scan of the whole log */
@@ -273,10 +260,10 @@ int log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage)
             return error;
         const struct group_disk *header = (const void *)block;
         uint32_t epoch = le32_get(header->epoch);
-        bool newer = epoch > store->epoch_seen && !BUG(BUG_EPOCH_AGAIN);
+        bool newer = epoch > store->epoch_seen;
         bool proof = epoch >= super->epochs[super->epoch_count - 1].epoch &&
-                     (le64_get(header->durable_lsn) > end || BUG(BUG_DAMAGE_FALSE));
-        if (!header_plausible(store, header, lsn) || !(newer || proof) || BUG(BUG_DAMAGE_BLIND))
+                     le64_get(header->durable_lsn) > end;
+        if (!header_plausible(store, header, lsn) || !(newer || proof))
             continue;
         int holds = crc_holds(reader, lsn, (size_t)le32_get(header->blocks) * BLOCK_BYTES, &block);
         if (holds < 0)

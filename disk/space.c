@@ -24,7 +24,7 @@ bool extent_reserved(const struct superblock *super, uint64_t extent)
     for (int i = 0; i < 2; i++)
         if (super->area_start[i] < end && start < super->area_start[i] + area)
             return true;
-    return !BUG(BUG_SLOT_B_DATA) && super->slot_b_offset >= start && super->slot_b_offset < end;
+    return super->slot_b_offset >= start && super->slot_b_offset < end;
 }
 
 enum extent_state extent_state(const struct store *store, uint64_t extent)
@@ -40,8 +40,7 @@ uint64_t extent_claim(struct store *store, uint64_t near)
     uint64_t extent = near;
     if (!store->free_extents)
         return UINT64_MAX;
-    if (near >= store->super.extents ||
-        (extent_state(store, near) != EXTENT_FREE && !BUG(BUG_NEAR_TAKEN))) {
+    if (near >= store->super.extents || extent_state(store, near) != EXTENT_FREE) {
         extent = store->extent_cursor;
         do {
             if (++extent >= store->super.extents)
@@ -57,7 +56,7 @@ uint64_t extent_claim(struct store *store, uint64_t near)
 
 void extent_unclaim(struct store *store, uint64_t extent)
 {
-    if (store->extents[extent].state != EXTENT_CLAIMED || BUG(BUG_CLAIM_LEAK))
+    if (store->extents[extent].state != EXTENT_CLAIMED)
         return;
     store->extents[extent].state = EXTENT_FREE;
     store->claimed_extents--;
@@ -93,24 +92,16 @@ void extent_free(struct store *store, uint64_t extent)
     store->extents[extent] = (struct extent){ .state = EXTENT_FREED,
                                               .index = store->freed_serial };
     store->freed_extents++;
-    if (BUG(BUG_FREE_EARLY)) {
-        extents_age(store);
-        extents_recycle(store);
-    }
 }
 
 void extents_age(struct store *store)
 {
-    if (BUG(BUG_FREE_NO_AGE))
-        return;
     store->freed_serial++;
     store->freed_old = store->freed_extents;
 }
 
 void extents_recycle(struct store *store)
 {
-    if (BUG(BUG_FREE_NEVER))
-        return;
     store->reuse_serial = store->freed_serial;
     store->freed_extents -= store->freed_old;
     store->free_extents += store->freed_old;

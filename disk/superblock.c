@@ -6,9 +6,6 @@
  *       anything it releases is used again (the callers' order; see checkpoint.c and open.c).
  *   SB2  Generation g lies in slot g & 1, so a torn write never hits the newest good slot.
  *   SB3  No field is believed before magic, version and CRC hold and all fields are in range.
- *   SB4  While an area is written, both slots name the other one. So each superblock that names another
- *       area than the one before has a twin: the same, one generation on, in the other slot, once it is
- *       durable itself. One slot that is lost costs nothing then, at any time.
  */
 #include "internal.h"
 
@@ -18,8 +15,6 @@ uint32_t crc_seed(const uint8_t uuid[16], enum crc_kind kind, uint64_t address, 
 {
     struct { uint8_t uuid[16]; le32 kind, epoch; le64 address; } seed;
     memcpy(seed.uuid, uuid, 16);
-    if (BUG(BUG_NO_UUID))
-        memset(seed.uuid, 0, 16);
     seed.kind = le32_of(kind);
     seed.epoch = le32_of(epoch);
     seed.address = le64_of(address);
@@ -243,7 +238,7 @@ enum slot_verdict superblock_decode(const struct superblock_disk *in, uint64_t d
     *version = le32_get(in->version);
     if (*version > FORMAT_VERSION)
         return SLOT_NEWER;
-    if (le32_get(in->crc) != slot_crc(in) && !BUG(BUG_SLOT_CRC))
+    if (le32_get(in->crc) != slot_crc(in))
         return SLOT_DAMAGED;
     if (*version < FORMAT_VERSION)      /* the CRC is where it was and covers what it did */
         return SLOT_OLDER;
@@ -261,9 +256,7 @@ enum slot_verdict superblock_decode(const struct superblock_disk *in, uint64_t d
 int superblock_write(const struct disk_io *io, const struct superblock *super, void *block)
 {
     struct superblock slot = *super;
-    slot.slot = BUG(BUG_SUPERBLOCK_ONE) ? 0 : super->generation & 1;
-    if (BUG(BUG_SUPERBLOCK_ONE))
-        slot.generation += slot.generation & 1;
+    slot.slot = super->generation & 1;
     superblock_encode(&slot, block);
     return io->write(io->context, slot_offset(super, slot.slot), block, BLOCK_BYTES);
 }
@@ -272,7 +265,7 @@ int superblock_write(const struct disk_io *io, const struct superblock *super, v
 uint32_t epoch_at(const struct superblock *super, uint64_t lsn)
 {
     uint32_t epoch = 0;
-    for (uint32_t i = 0; i < super->epoch_count && super->epochs[i].first_lsn <= lsn - BUG(BUG_EPOCH_LATE); i++)
+    for (uint32_t i = 0; i < super->epoch_count && super->epochs[i].first_lsn <= lsn; i++)
         epoch = super->epochs[i].epoch;
     return epoch;
 }
@@ -283,7 +276,7 @@ bool epoch_fits(const struct superblock *super, uint32_t epoch, uint64_t lsn)
 {
     const struct epoch_info *newest = &super->epochs[super->epoch_count - 1];
     return epoch == epoch_at(super, lsn) ||
-           (epoch > newest->epoch && lsn >= newest->first_lsn && !BUG(BUG_EPOCH_LEARN));
+           (epoch > newest->epoch && lsn >= newest->first_lsn);
 }
 
 /* Epoch `epoch`, which is newer than all others, begins at lsn. Epochs that end before keep_lsn are

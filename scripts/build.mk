@@ -10,7 +10,7 @@ HOSTCXX ?= g++
 CLANG   ?= $(firstword $(shell which clang clang-14 2>/dev/null) clang)
 
 RULES   := Makefile scripts/build.mk
-COMMON  := -std=c11 -O2 -g -MMD -MP -Wall -Wextra -Werror -ffile-prefix-map=$(CURDIR)=.
+COMMON  := -std=c11 -O2 -g -MMD -MP -Wall -Wextra -Werror -ffile-prefix-map=$(CURDIR)=. $(PLANTED)
 KFLAGS  := $(COMMON) -ffreestanding -mcmodel=kernel -mno-red-zone -mgeneral-regs-only -fno-pic \
            -fno-pie -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fcf-protection=none \
            -fstack-protector-strong -mstack-protector-guard=global -Ikernel -Ikernel/include -Iarch/x86_64
@@ -42,7 +42,7 @@ FOLDER_PROGRAMS := $(patsubst %/,%,$(sort $(dir $(wildcard $(addsuffix /*/*.c,us
 USER_PROGRAMS   := $(addprefix build/user/,$(sort $(notdir $(FILE_PROGRAMS:.c=) $(FOLDER_PROGRAMS))))
 GUEST_SOURCES   := $(filter-out tests/guest/lib/%,$(wildcard tests/guest/*/*.c))
 GUEST_TESTS     := $(patsubst %.c,build/tests/guest/%,$(notdir $(GUEST_SOURCES)))
-DISK_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/disk/test_*.c))
+DISK_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/disk/test_*.c)) build/tests/disk/hunt
 DISK_TEST_PARTS := $(wildcard tests/disk/lib/*.c)
 WORLD_PARTS     := $(addprefix tests/disk/lib/,device.c model.c txn.c) $(wildcard tests/disk/lib/world*.c)
 HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
@@ -66,13 +66,12 @@ endef
 $(eval $(call kind,kernel,CC  ,$$(CC) $$(KFLAGS)))
 $(eval $(call kind,kernel-bugs,CC  ,$$(CC) $$(KFLAGS) -DKATYDID_BUGS))
 $(eval $(call kind,guest,CC  ,$$(MUSL) $$(UFLAGS)))
-$(eval $(call kind,guest-bugs,CC  ,$$(MUSL) $$(UFLAGS) -DKATYDID_BUGS))
 $(eval $(call kind,host,HOST,$$(HOSTCC) $$(HFLAGS)))
-$(eval $(call kind,bugs,HOST,$$(HOSTCC) $$(HFLAGS) -DKATYDID_BUGS))
-$(eval $(call kind,asan,HOST,$$(HOSTCC) $$(HFLAGS) -O1 -DKATYDID_BUGS $$(SANITIZE)))
+$(eval $(call kind,test,HOST,$$(HOSTCC) $$(HFLAGS) -DKATYDID_TEST))
+$(eval $(call kind,asan,HOST,$$(HOSTCC) $$(HFLAGS) -O1 -DKATYDID_TEST $$(SANITIZE)))
 $(eval $(call kind,coverage,HOST,$$(HOSTCC) $$(HFLAGS) -O0 $$(if $$(filter disk/%.c,$$<),--coverage) \
-    -DKATYDID_BUGS -DKATYDID_COVERAGE))
-build/obj/guest/user/store/%.o build/obj/guest/disk/%.o build/obj/guest-bugs/%.o: UFLAGS += -Idisk
+    -DKATYDID_COVERAGE))
+build/obj/guest/user/store/%.o build/obj/guest/disk/%.o: UFLAGS += -Idisk
 build/obj/guest/tests/guest/%.o: UFLAGS += -Itests/guest/lib
 build/obj/guest/tests/same/%.o build/obj/guest/tests/history/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/disk/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
@@ -111,9 +110,7 @@ $(foreach file,$(GUEST_SOURCES),$(eval build/tests/guest/$(notdir $(file:.c=)): 
 build/user/store: $(call objects,guest,$(DISK_SOURCES))
 build/tests/guest/kernel_history: $(call objects,guest,tests/history/check.c)
 build/tests/same/guest: $(call objects,guest,$(SAME_SOURCES))
-# the store manager with planted bugs (disk/bug.h), for controls that must fail
-build/bugs/store: $(call objects,guest-bugs,$(wildcard user/store/*.c) $(DISK_SOURCES))
-$(USER_PROGRAMS) $(GUEST_TESTS) build/tests/same/guest build/bugs/store: build/libpstore.a
+$(USER_PROGRAMS) $(GUEST_TESTS) build/tests/same/guest: build/libpstore.a
 	$(call do,LINK,$(ULINK))
 build/initrd.tar: $(USER_PROGRAMS)
 	@rm -rf build/initrd && mkdir -p build/initrd/bin build/initrd/etc
@@ -124,19 +121,18 @@ build/initrd.tar: $(USER_PROGRAMS)
 # --- programs of the host ------------------------------------------------------------------------
 build/host/kstore: $(call objects,host,$(KSTORE_SOURCES))
 build/tests/asan/kstore: $(call objects,asan,$(KSTORE_SOURCES))
-build/bugs/kreplay: $(call objects,bugs,disk/tools/kreplay.c $(DISK_SOURCES))
 build/tests/same/host: $(call objects,host,$(SAME_SOURCES))
 build/tests/host/test_parsers: $(call objects,asan,tests/host/test_parsers.c)
 build/tests/disk/test_hostile: $(call objects,asan,$(DISK_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
 build/tests/host/test_parsers build/tests/disk/test_hostile build/tests/asan/kstore: HLINK += $(SANITIZE)
-build/host/kstore build/tests/asan/kstore build/bugs/kreplay build/tests/same/host build/tests/host/test_parsers:
+build/host/kstore build/tests/asan/kstore build/tests/same/host build/tests/host/test_parsers:
 	$(call do,LINK,$(HLINK) -lm)
 build/host/%: build/obj/host/disk/tools/%.o $(call objects,host,$(DISK_SOURCES))
 	$(call do,LINK,$(HLINK))
 build/tests/disk/test_hostile: build/tests/disk/%: build/obj/asan/tests/disk/%.o
 	$(call do,LINK,$(HLINK) -lcmocka)
-build/tests/disk/%: build/obj/bugs/tests/disk/%.o \
-        $(call objects,bugs,$(DISK_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
+build/tests/disk/%: build/obj/test/tests/disk/%.o \
+        $(call objects,test,$(DISK_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
 	$(call do,LINK,$(HLINK) -lcmocka)
 build/coverage/%: build/obj/coverage/tests/disk/%.o \
         $(call objects,coverage,$(DISK_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
@@ -160,6 +156,6 @@ build/fuzz/corpus: FUZZ := -DFUZZ_CORPUS
 build/fuzz/corpus: FUZZING := $(HOSTCC) $(filter-out -MMD -MP,$(HFLAGS))
 $(addprefix build/fuzz/,image log kcheck corpus): tests/fuzz/fuzz.c $(DISK_SOURCES) $(WORLD_PARTS) \
         $(KCHECK_SOURCES) $(addprefix tests/disk/lib/,crew.c hostile.c) $(RULES)
-	$(call do,FUZZ,$(FUZZING) -DKATYDID_BUGS $(FUZZ) -o $@ $(filter %.c,$^) -lcmocka)
+	$(call do,FUZZ,$(FUZZING) -DKATYDID_TEST $(FUZZ) -o $@ $(filter %.c,$^) -lcmocka)
 
 -include $(shell find build/obj -name '*.d' 2>/dev/null)

@@ -12,7 +12,6 @@
  * verdict. LIMIT is how many pages it may have. With --pages also, for each page of the containers
  * whose names begin with PREFIX:  page ID ADDRESS and 8,192 hexadecimal digits.
  */
-#include "bug.h"
 #include "errno_numbers.h"
 #include "store.h"
 
@@ -156,10 +155,6 @@ int main(int count, char **words)
 {
     struct image image = { NULL, 0, 0, 0 };
     uint32_t first = 0, second = 0;
-#ifdef KATYDID_BUGS                     /* scripts/crash --bugs: kreplay --pages PREFIX FILE --bug NAME */
-    if (count == 6 && !strcmp(words[4], "--bug") && (bug_on = bug_find(words[5])) != BUG_NONE)
-        count = 4;
-#endif
     if (count == 4 && !strcmp(words[1], "--pages"))
         pages_of = words[2];
     else if (count != 2 || words[1][0] == '-') {

@@ -1,21 +1,25 @@
 """crashbugs.py - planted bugs, for scripts/crash: a checker that nobody has seen fail proves nothing.
 
-A bug of disk/bug.h is planted into the guest's store manager (build/bugs/store) and into the recovery
-of the host (build/bugs/kreplay), as a bug of disk/ would be in both; `kstore check`, which shares no
-algorithm with them, and the checks of what the pages hold stay as they are. A run must report it.
+A bug of tests/bugs/disk is built into the guest's store manager and into kreplay, the recovery of the host
+(`scripts/bugs build manager`), as a bug of disk/ would be in both; `kstore check`, which shares no algorithm with
+them, and the checks of what the pages hold stay as they are. A run must report it.
 
 Not every bug can be found by a sample of some hundred states: tests/disk enumerates them and finds all.
 Here each class is tried, its bugs in the order below, until one is found.
 """
 
 import argparse
+import glob
 import os
 import re
 import shutil
+import subprocess
+
+from crashload import Wrong
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-# Those that a run is most likely to meet; the others of the class follow in the order of disk/bug.h.
+# Those that a run is most likely to meet; the others of the class follow by their names.
 FIRST = {"commit": ["ACK_EARLY"], "log": ["NO_CRC", "REPLAY_SHORT"], "wrap": ["WRAP_OVER"],
          "damage": ["DAMAGE_FALSE"], "epoch": ["EPOCH_LATE", "NO_EPOCH"],
          "superblock": ["SUPERBLOCK_FIRST", "NO_FLUSH"],
@@ -39,14 +43,22 @@ SEEDS |= {group: lambda seed: seed % 21 in (3, 4, 10) for group in ("chain", "na
 
 
 def planted_bugs():
-    """{class: names}, by disk/bug.h, the likely ones first."""
-    with open(os.path.join(ROOT, "disk/bug.h"), encoding="utf-8") as header:
-        pairs = re.findall(r'^ *X\((\w+), "(\w+)"', header.read(), re.M)
+    """{class: names}, by the heads of the patches, the likely ones first."""
     classes = {}
-    for name, group in pairs:
-        classes.setdefault(group, []).append(name)
+    for path in sorted(glob.glob(os.path.join(ROOT, "tests/bugs/disk/*.patch"))):
+        with open(path, encoding="utf-8") as patch:
+            group = re.search(r"^Class: (\w+)$", patch.read(), re.M)[1]
+        classes.setdefault(group, []).append(os.path.basename(path)[:-6])
     return {group: FIRST.get(group, []) + [name for name in names if name not in FIRST.get(group, [])]
             for group, names in classes.items()}
+
+
+def build(bug):
+    """The programs with this bug, in build/bugs/manager/BUG."""
+    done = subprocess.run([os.path.join(ROOT, "scripts/bugs"), "build", "manager", bug], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        raise Wrong(f"{bug} cannot be built: {done.stdout}")
 
 
 def seeds_for(group, first, count):
@@ -64,6 +76,8 @@ def hunt(args, bug, new_run, attempt, group=None, runs=None, failing=None):
     """(the first run that reports the bug, in one line what it said), or (0, ""); failing: how the disk
     fails, if FAILING does not say it."""
     args = argparse.Namespace(**vars(args) | SUITS.get(group, {}))
+    if bug:
+        build(bug)
     for number, seed in enumerate(seeds_for(group, args.seed, runs or args.runs)):
         run = new_run(args, seed, bug, FAILING.get(bug, failing))
         wrong = attempt(run)
@@ -82,7 +96,7 @@ def table(args, wanted, new_run, attempt, show):
     """The classes that are wanted, or all, each until a bug is found, or with every bug; the status."""
     lost = []
     for seed in range(args.seed, args.seed + args.runs):
-        good = attempt(new_run(args, seed, ""))
+        good = attempt(new_run(args, seed, None))
         show(f"{'control':12} {'nothing planted':18} seed {seed}: " + (good or "not reported, as it must be"))
         if good:
             lost.append("the control")
@@ -91,7 +105,7 @@ def table(args, wanted, new_run, attempt, show):
             continue
         kinds = sorted({FAILING[name] for name in names if name in FAILING}) or [None] * (group in SUITS)
         for kind in kinds:              # such runs are of another kind: the same without a bug
-            runs, text = hunt(args, "", new_run, attempt, group, runs=None if kind else 1, failing=kind)
+            runs, text = hunt(args, None, new_run, attempt, group, runs=None if kind else 1, failing=kind)
             show(f"{group:12} {'nothing planted':18} " + (text if runs else "not reported, as it must be"))
             if runs:
                 lost.append(f"the control of {group}")

@@ -30,10 +30,8 @@ def tool(*words, folder="build/host"):
 
 def recover(image, bug):
     """The store's own recovery, with the bug that its manager has, too."""
-    words = ["kreplay", "--pages", "crash", image]
-    if bug is None:
-        return tool(*words)
-    return tool(*words, *(["--bug", bug] if bug else []), folder="build/bugs")
+    folder = os.path.join("build/bugs/manager", bug) if bug else "build/host"
+    return tool("kreplay", "--pages", "crash", image, folder=folder)
 
 
 class Replay:

@@ -39,7 +39,7 @@ RUN_ENDED = {121: "ended before the power was cut", 122: "panicked", 123: "had a
              124: "did not go on"}
 # of a kernel's log: words that are not said when all is well
 TROUBLE = re.compile(r"panic|killed|does not answer|: store: (?!recovered|nothing to recover|clean|started with|blank disk of"
-                     r"|closed,|the disk has grown, and|ends at step|bug )")
+                     r"|closed,|the disk has grown, and|ends at step)")
 
 
 def load_cut():
@@ -53,18 +53,16 @@ cutting = load_cut()
 
 
 def run_command(disk, life, commands, more):
-    """The words that boot the guest; `life` holds cpus, memory in MiB, words for the kernel, and a bug:
-    None, or a name for the store manager that has bugs, or "": that one without any."""
+    """The words that boot the guest; `life` holds cpus, memory in MiB, words for the kernel, and None or the
+    name of a bug that the store manager has."""
     command = [os.path.join(ROOT, "scripts/run"), "--cpus", str(life["cpus"]), "--memory",
                str(life.get("memory", 128)),
                "--timeout", str(TIMEOUT_S), "-c", commands, *more]
     if "--no-store" not in more:
         command += ["--store", disk]
     words = list(life["words"])
-    if life["bug"] is not None:
-        command += ["--add", os.path.join(ROOT, "build/bugs/store:store")]
     if life["bug"]:
-        words.append(f"store.bug={life['bug']}")
+        command += ["--add", os.path.join(ROOT, "build/bugs/manager", life["bug"], "store:store")]
     return command + (["--append", " ".join(words)] if words else [])
 
 

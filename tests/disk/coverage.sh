@@ -4,7 +4,7 @@
 #
 #   tests/disk/coverage.sh PROGRAM...
 #
-# Planted bugs and never() are compiled out: what never() says cannot be is not to be run. The
+# never() is compiled out: what it says cannot be is not to be run. The
 # HTML report is build/coverage/index.html.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -15,7 +15,7 @@ for program; do
     printf '  RUN  %s\n' "$program"
     some=${N:-24}
     [[ $program == *calls || $program == *hash ]] && some=${N:-400}     # short jobs
-    if ! N=$some "$program" >"$program.log" 2>&1; then  # a test of a planted bug skips itself here
+    if ! N=$some "$program" >"$program.log" 2>&1; then
         echo "not ok - $program.log: $(grep -m 1 'FAILED\|ERROR' "$program.log")"
         failed=1
     fi

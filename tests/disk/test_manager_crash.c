@@ -299,33 +299,10 @@ static void interleaved_clients_survive_every_crash_state(void **state)
     assert_true(crew_part() || (crew_sum(SHARED) > lives && crew_sum(CHECKPOINTS) > lives));
 }
 
-/* Aim: the test can fail. A commit that is acknowledged before its flush is found in each life. */
-static void an_early_acknowledgement_is_found(void **state)
-{
-    (void)state;
-    if (bug_on) skip();
-    for (uint64_t seed = 1; seed <= CLIENTS_MAX; seed++) {
-        int status;
-        fflush(NULL);
-        pid_t pid = fork();
-        if (pid == 0) {
-            bug_on = BUG_ACK_EARLY;
-            if (!freopen("/dev/null", "w", stdout)) _exit(0);
-            char number[32];
-            snprintf(number, sizeof(number), "%llu", (unsigned long long)seed);
-            setenv("SEED", number, 1);
-            _exit(crew_run(__func__, 1, life_in_child) ? 0 : 1);
-        }
-        waitpid(pid, &status, 0);
-        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-    }
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(interleaved_clients_survive_every_crash_state),
-        cmocka_unit_test(an_early_acknowledgement_is_found),
     };
     (void)argc;
     crew_begin(argv[0]);

@@ -68,7 +68,7 @@ ok katydid_cc_builds_the_library_again_when_it_is_old \
 mkdir -p "$TEST_TMP/tree/tests" && cp -r scripts "$TEST_TMP/tree" && cp -r tests/crash "$TEST_TMP/tree/tests"
 crash_output=$("$TEST_TMP/tree/scripts/crash" 1 2>&1)
 is crash_without_a_build_fails 1 "$?"
-ok crash_names_what_is_missing grep -q 'missing: .*build/bugs/store' <<<"$crash_output"
+ok crash_names_what_is_missing grep -q 'missing: .*build/host/kreplay' <<<"$crash_output"
 ok crash_names_the_target grep -q 'make crash' <<<"$crash_output"
 
 # --- help ---

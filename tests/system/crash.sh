@@ -44,5 +44,5 @@ done
 ok recovery_in_the_guest_is_timed grep -q '^crash: runs .* recovery, median  longest' <<<"$said"
 ok known_bad_states_are_reported grep -qE '^crash: ([0-9]+) of \1 known-bad states reported' <<<"$said"
 ok a_store_that_acknowledges_early_is_reported grep -q '^crash: .* before the flush is reported' <<<"$said"
-ok the_same_build_without_the_bug_is_not grep -q '^crash: the same build without the bug is not' <<<"$said"
+ok the_same_run_without_the_bug_is_not grep -q '^crash: the same run without the bug is not' <<<"$said"
 done_testing

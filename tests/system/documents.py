@@ -32,7 +32,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 COMMAND_TIMEOUT_S = 300
 PROMPT = b"katydid> "
 NEW_TREE = ["user/first-hour.md"]
-OBJECTS = ["arch", "guest", "guest-bugs", "host", "kernel", "libpstore", "user"]
+OBJECTS = ["arch", "guest", "host", "kernel", "libpstore", "user"]
 READERS = {name: value for name, value in os.environ.items() if name != "CPUS"}     # they did not set it
 
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The store manager's death at steps of a commit or checkpoint that tests/guest/store/store_death.opts has
-# no room for; each second life dies at another one. And the build with planted bugs plants them.
+# no room for; each second life dies at another one.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
@@ -24,10 +24,4 @@ deaths CK2:1,CK4:1,CM5f:1,CM6:1,CM5w:1
 deaths CK1:1,CK2:2,CK3:1,CK4:2,CM4:1,CM5:1
 deaths SS1:2,SS2:1,SS3:2,SS4:5 'pstore_spill steps 4' 1G store.log_mib=192 --memory 32
 
-planted() {
-    scripts/run --add "$1:store" --append "store.bug=1" --log "$LOG" -c 'todo add milk' >/dev/null
-    grep -q "$2" "$LOG"
-}
-ok "the build with planted bugs plants one" planted build/bugs/store 'store: bug 1 is planted'
-ok "the ordinary build does not" planted build/user/store 'store: the option store.bug is not understood'
 done_testing

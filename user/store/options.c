@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bug.h"
 #include "server.h"
 
 #define COMMAND_LINE_BYTES 2048
@@ -77,26 +76,12 @@ static bool crc_option(const char *value)
     return options.crc_fixed = crc32c_fix(value);
 }
 
-static bool bug_option(const char *value)
-{
-#ifdef KATYDID_BUGS
-    bug_on = bug_find(value);
-    if (bug_on == BUG_NONE) return false;
-    say("bug %s is planted: this store will lie", value);
-    return true;
-#else
-    (void)value;
-    return false;
-#endif
-}
-
 static bool option(char *word, unsigned life)
 {
     char *value = strchr(word, '=');
     if (!value) return false;
     *value++ = 0;
     if (strcmp(word, "die") == 0) return die_option(value, life);
-    if (strcmp(word, "bug") == 0) return bug_option(value);
     if (strcmp(word, "checkpoint_ms") == 0) return checkpoint_option(value);
     if (strcmp(word, "log_mib") == 0) return log_option(value);
     if (strcmp(word, "group_kib") == 0) return group_option(value);

@@ -14,7 +14,6 @@
  *     store.die=STEP:N[,STEP:N...]   ends the manager, as if killed, when it comes to STEP for the
  *                                    N-th time; the second one is for the manager that init then
  *                                    starts, and so on
- *     store.bug=N                    plants bug N (name or number) of disk/bug.h; in build/bugs/store only
  *
  * The steps are those of a commit, CM4 to CM7, of a checkpoint, and of spilling. A test that kills the manager at
  * one must find what a power cut there would have left.

@@ -2,7 +2,6 @@
  * crew.c - see crew.h.
  */
 #include "crew.h"
-#include "bug.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -43,14 +42,9 @@ static uint64_t number(const char *name, uint64_t preset)
     return text && *text ? strtoull(text, NULL, 0) : preset;
 }
 
-/* Of every test program: PLANTED= a bug that is on (test_bugs.c runs them so), ONLY= the tests. */
-__attribute__((constructor)) static void plant(void)
+/* Of every test program: ONLY= some of its tests. */
+__attribute__((constructor)) static void choose(void)
 {
-    const char *name = getenv("PLANTED");
-    if (name && (bug_on = bug_find(name)) == BUG_NONE) {
-        fprintf(stderr, "there is no planted bug %s\n", name);
-        exit(2);
-    }
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));
 }
