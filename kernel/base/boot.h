@@ -41,7 +41,7 @@ uint64_t boot_option_number(const char *name);  /* of NAME=N on the command line
 /* arch/: CPUs' tables, interrupts, clock, console input. After frame_init(). */
 void arch_init(void);
 
-/* For arch/, before kmain(). */
+/* Functions that arch/ calls before kmain(). */
 void boot_add_memory(paddr_t start, paddr_t end);
 void boot_reserve(paddr_t start, paddr_t end);
 void boot_set_line(const char *line);

@@ -55,7 +55,7 @@ static inline word_t sum(const word_t *at)
     return behind(at, 65) ^ behind(at, 155) ^ behind(at, 170) ^ behind(at, 195) ^ behind(at, 209);
 }
 
-/* Its loop does not lie in two pages: an emulator goes from one to the other slowly. */
+/* The alignment keeps the loop within one page: an emulator goes from one page to the next slowly. */
 static uint32_t __attribute__((noinline, aligned(1024)))
 by_sums(uint32_t crc, const word_t *p, size_t words)
 {

@@ -10,7 +10,7 @@ struct list { struct list *next, *prev; };
 #define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
 #define list_first(l, type, member) container_of((l)->next, type, member)
 #define list_for(p, l) for (struct list *p = (l)->next; p != (l); p = p->next)
-/* Each element, which must stay in the list. */
+/* list_each visits each element; the element must stay in the list meanwhile. */
 #define list_each(type, v, l, member)                                                             \
     for (type *v = list_first(l, type, member); &v->member != (l); v = list_first(&v->member, type, member))
 #define list_for_safe(p, l)                                                                       \
@@ -43,7 +43,7 @@ static inline struct list *list_pop(struct list *l)
     list_remove(n);
     return n;
 }
-/* All elements of `from` go to the end of `to`. */
+/* list_append: moves all elements of `from` to the end of `to`. */
 static inline void list_append(struct list *to, struct list *from)
 {
     if (list_empty(from))
@@ -54,7 +54,7 @@ static inline void list_append(struct list *to, struct list *from)
     to->prev = from->prev;
     list_init(from);
 }
-/* The first element, taken out, or NULL. */
+/* list_take takes the first element out and returns it, or NULL. */
 #define list_take(type, l, member)                                                                \
     ({ struct list *n_ = list_pop(l); n_ ? container_of(n_, type, member) : NULL; })
 

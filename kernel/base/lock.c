@@ -53,7 +53,8 @@ __attribute__((cold)) void lock_wait(struct lock *l)
     count_cycles(&count_of(l->name)->waited, arch_cycles() - start);
 }
 
-/* A lock whose holding is counted is marked, so that its release comes here, too. */
+/* lock_acquire_slowly marks a lock whose holding is counted, so that its release comes to
+ * lock_release_slowly, too. Panics if the order is wrong: that is why the fast path came here else. */
 __attribute__((cold)) void lock_acquire_slowly(struct lock *l, uint32_t limit)
 {
     uint32_t held = cpu_locks_held(), free = 0;

@@ -73,7 +73,7 @@ LOCK_INLINE void lock_acquire(struct lock *l)
         lock_wait(l);
 }
 
-/* The same where no lock at all may be held. */
+/* lock_acquire_first: lock_acquire for code that may hold no lock at all. */
 LOCK_INLINE void lock_acquire_first(struct lock *l)
 {
     uint32_t free = 0;
@@ -93,9 +93,9 @@ LOCK_INLINE void lock_release(struct lock *l)
     __atomic_store_n(&l->taken, 0, __ATOMIC_RELEASE);
 }
 #endif
-/* What CPUs waited for, and held while lock_counting was set, by name. Neither costs a free lock an
- * instruction: waiting is counted where a CPU waits; and a CPU that is to count what it holds has
- * LOCKS_COUNTED among its ranks, above all others, so that every acquisition fails the test of ranks. */
+/* Counts by lock name: how long CPUs waited, and how long they held it while lock_counting was set. Neither
+ * costs a free lock an instruction. Waiting is counted where a CPU waits. A CPU that counts what it holds has
+ * LOCKS_COUNTED, a bit above all ranks, among those it holds, so that every acquisition fails the rank test. */
 #define LOCKS_COUNTED (1u << 31)
 #define LOCK_NAMES_MAX 64
 struct lock_sum { uint64_t times, cycles, longest; };

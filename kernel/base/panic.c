@@ -12,7 +12,7 @@ bool panic_begun;
 static unsigned owner; /* atomic: CPU + 1 of the CPU that panics */
 static bool nested;
 
-/* What -fstack-protector-strong compares; random_init() changes it. */
+/* The word that -fstack-protector-strong compares; random_init() changes it. */
 uint64_t __stack_chk_guard = 0x5bd1e995b7e15162;
 _Noreturn void __stack_chk_fail(void);
 _Noreturn void __stack_chk_fail(void)
@@ -37,7 +37,7 @@ void panic_print(const char *format, ...)
     va_end(arguments);
 }
 
-/* One CPU gets through, once; the others stop here or by the NMI. */
+/* panic_enter lets one CPU through, once; the others stop here or by the NMI. */
 static void panic_enter(void)
 {
     unsigned expected = 0, me = arch_cpu_id() + 1;

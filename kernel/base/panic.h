@@ -9,12 +9,12 @@ _Noreturn void panic_at(const struct trap_frame *f, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* A panic has begun: no lock is waited for any more; panic_print() goes straight to both ports. */
 extern bool panic_begun;
-/* What else a panic tells, at its end (kernel/seams.c). */
+/* report: prints the last part of a panic's text; kernel/seams.c names the function. */
 extern const struct panic_seam { void (*report)(void); } panic_seam;
 extern uint64_t __stack_chk_guard;
 void panic_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Into the log, or in a panic to the ports. */
+/* say: a line for the log, or, in a panic, for both serial ports. */
 #define say(...) (panic_begun ? panic_print(__VA_ARGS__) : printk(__VA_ARGS__))
 
 #endif

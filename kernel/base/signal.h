@@ -12,14 +12,14 @@ enum { SIGNAL_INTERRUPT = 2, SIGNAL_ILLEGAL = 4, SIGNAL_ABORT = 6, SIGNAL_BUS = 
        SIGNAL_REAL_TIME = 32 };
 #define SIGNAL_BIT(n) (1ull << ((n) - 1))
 
-/* What rt_sigaction gives and takes. */
+/* The struct that rt_sigaction gives and takes. */
 struct signal_action {
     vaddr_t handler;                     /* 0: the default; 1: ignored */
     uint64_t flags;
     vaddr_t restorer;
     uint64_t mask;
 };
-/* What a handler of three arguments is told; Linux's siginfo begins with it. */
+/* The first part of Linux's siginfo, which a handler of three arguments gets. */
 struct signal_info {
     int32_t number, error, code, pad;
     union {
@@ -28,17 +28,17 @@ struct signal_info {
     };
 };
 
-/* Why a fault is a signal. */
+/* Codes that tell a handler why a fault became a signal. */
 enum { SIGNAL_CODE_NOTHING = 1 /* SEGV_MAPERR */, SIGNAL_CODE_REFUSED = 2 /* SEGV_ACCERR */ };
 
-/* What sigaltstack gives and takes. */
+/* The struct that sigaltstack gives and takes. */
 struct signal_stack {
     vaddr_t at;
     uint32_t flags, pad;
     uint64_t bytes;
 };
 
-/* What a handler is called with (arch_signal_enter). */
+/* Everything that arch_signal_enter() needs to call a handler. */
 struct signal_call {
     struct signal_action action;
     struct signal_info info;

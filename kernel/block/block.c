@@ -19,7 +19,6 @@
 #include "block/block.h"
 
 #include "thread/thread.h"
-#include "thread/thread.h"
 #include "thread/trace.h"
 
 enum { DEVICES_MAX = 8, READ_ATTEMPTS_MAX = 4 };
@@ -79,13 +78,14 @@ int block_enter(struct block_device *d)
 void block_leave(struct block_device *d)
 {
     lock_acquire(&d->lock);
+    assert(d->opened && d->users > 0); /* BK4 */
     if (--d->users == 0 && d->drainer != NULL)
         thread_wake(d->drainer);
     lock_release(&d->lock);
 }
 
-/* A call ends after its requests, so no call means no request (BK4). The time limit is for the case
- * that two threads release at once: only one of them is woken. */
+/* block_released waits until no call uses the disk; a call ends after its requests, so no request is left then
+ * (BK4). The time limit is for two threads that release at once, of which only one is woken. */
 void block_released(struct block_device *d)
 {
     lock_acquire(&d->lock);
@@ -122,7 +122,7 @@ static uint64_t request_bytes(const struct block_request *r)
     return bytes;
 }
 
-/* The device's limits; a request that breaks them never reaches it. */
+/* check_request compares a request with the device's limits; one that breaks them never reaches the device. */
 static int check_request(const struct block_request *r, uint64_t bytes)
 {
     const struct block_device *d = r->device;
@@ -135,7 +135,7 @@ static int check_request(const struct block_request *r, uint64_t bytes)
     return r->operation == BLOCK_WRITE && d->read_only ? -EROFS : 0;
 }
 
-/* BK2. The device's lock is held. */
+/* overlaps_write: is a write under way that overlaps r (BK2)? The device's lock is held. */
 static bool overlaps_write(const struct block_request *r, uint64_t bytes)
 {
     list_each(const struct block_request, other, &r->device->active, link)
@@ -198,6 +198,7 @@ void block_complete(struct block_request *r, int status)
     struct block_device *d = r->device;
     struct thread *waiter = r->waiter;
     TRACE_RARE(DONE, r->operation | d->number << 8, r->offset_bytes, (uint64_t)status);
+    assert(!r->done && d->in_flight > 0); /* BK1 */
     list_remove(&r->link);
     d->in_flight--;
     d->errors += status != 0;
@@ -206,8 +207,8 @@ void block_complete(struct block_request *r, int status)
     thread_wake(waiter);
 }
 
-/* The interrupt should do; a lost one is found after a second, and a device that does not answer at
- * all is mentioned once, for its requests cannot be taken back. */
+/* wait_done sleeps until the request has ended. The interrupt wakes it; a lost one is made up for after a second. A
+ * device that does not answer at all is mentioned once in the log, for its requests cannot be taken back. */
 static void wait_done(struct block_request *r)
 {
     struct block_device *d = r->device;

@@ -52,16 +52,17 @@ void block_prepare(struct block_request *r, struct block_device *d, enum block_o
                    uint64_t offset_bytes, struct block_segment *segments, unsigned segment_count);
 /* Queues a request; never waits. The request and its memory stay until block_wait() has returned. */
 void block_submit(struct block_request *r);
-/* Waits for its end, in the thread that submitted it. Its status; not interruptible. A read that
- * failed is repeated, three times at most; a write or a flush never. */
+/* Waits for the request's end, in the thread that submitted it; a kill does not end the wait. Returns the status.
+ * A read that failed is repeated, three times at most; a write or a flush never. */
 must_check int block_wait(struct block_request *r);
 must_check int block_run(struct block_request *r);    /* submit and wait */
 /* Convenience over the direct map: kernel memory, any length that is a multiple of a sector. */
 must_check int block_read(struct block_device *d, uint64_t offset_bytes, void *to, size_t bytes);
-/* One holder at a time: 0 or -EBUSY. Released when no call uses it any more: may sleep. */
+/* A disk has one holder at a time: block_claim returns 0 or -EBUSY. block_released gives the disk up when no
+ * call uses it any more, and may sleep until then. */
 must_check int block_claim(struct block_device *d);
 void block_released(struct block_device *d);
-/* Around a call of its holder; 0 or -EBADF: it has been released. */
+/* block_enter and block_leave stand around each call of the holder; 0, or -EBADF if the disk was released. */
 must_check int block_enter(struct block_device *d);
 void block_leave(struct block_device *d);
 /* Sums over all devices. */
@@ -70,10 +71,10 @@ void block_count(struct block_totals *t);
 
 /* ---- for the driver ---- */
 void block_register(struct block_device *d);           /* name, sizes, driver filled in; at boot */
-/* A request has ended; the device's lock is held. Afterwards it is gone. */
+/* block_complete ends a request, which is gone afterwards; the device's lock is held. */
 void block_complete(struct block_request *r, int status);
-/* virtio_blk.c; both with the device's lock held. The second looks whether an interrupt got lost. The
- * third, without it, tells the device what was submitted: slow in an emulator. */
+/* The driver's functions (virtio_blk.c). _submit and _poll are called with the device's lock held; _poll looks
+ * whether an interrupt got lost. _notify, without it, tells the device what was submitted: slow in an emulator. */
 extern void (*block_driver_submit)(struct block_request *r);
 extern void (*block_driver_poll)(struct block_device *d);
 extern void (*block_driver_notify)(struct block_device *d);

@@ -129,7 +129,7 @@ static const struct { uint32_t type; const char *name; } operations[] = {
     [BLOCK_FLUSH] = {TYPE_FLUSH, "flush"}, [BLOCK_IDENTIFY] = {TYPE_GET_ID, "serial"},
 };
 
-/* Fills the slot's table in; returns its number of entries. */
+/* build fills the slot's table of descriptors in and returns the number of entries. */
 static unsigned build(struct slot *s, struct slot_memory *m, const struct block_request *r)
 {
     bool writes = r->operation == BLOCK_READ || r->operation == BLOCK_IDENTIFY;
@@ -156,6 +156,7 @@ static void offer(struct disk *disk, struct block_request *r)
     uint16_t number = disk->free_slot;
     struct slot *s = &disk->slots[number];
     disk->free_slot = s->next_free;
+    assert(number < SLOT_COUNT && s->request == NULL); /* VQ1 */
     s->request = r;
     disk->descriptors[number].bytes =
         build(s, &disk->memory[number], r) * (uint32_t)sizeof(struct descriptor);
@@ -252,7 +253,7 @@ static void poll(struct block_device *d)
 
 /* ---- set-up ---- */
 
-/* Maps a part of the registers, as the vendor capability of this kind places it. */
+/* map_part maps those registers that the vendor capability of this kind describes; NULL: there is none. */
 static volatile void *map_part(const struct pci_device *p, uint8_t kind, uint32_t bytes,
                                unsigned *capability)
 {
@@ -369,7 +370,7 @@ static bool make_queue(struct disk *disk, volatile uint8_t *notify_base, uint32_
     return true;
 }
 
-/* The name is the disk's serial; a disk without one is "diskN". */
+/* read_name gives the disk its serial as name; a disk without a serial is called "diskN". */
 static void read_name(struct disk *disk, unsigned number)
 {
     char *id = (char *)&disk->memory[SLOT_COUNT]; /* the rest of that page is unused */

@@ -95,7 +95,7 @@ static unsigned pages_touched(vaddr_t at, uint64_t bytes)
     return (unsigned)((at % PAGE_BYTES + bytes + PAGE_BYTES - 1) / PAGE_BYTES);
 }
 
-/* On failure those that were pinned stay counted in frame_count. */
+/* pin_all pins the frames of all pages of the transfer; on failure frame_count says how many are pinned. */
 static int pin_all(struct transfer *t)
 {
     unsigned pages = pages_touched(t->at, t->bytes);
@@ -106,8 +106,8 @@ static int pin_all(struct transfer *t)
     return error;
 }
 
-/* Appends what lies at byte `from` to the segments, joined with the last one if it follows it in
- * memory. Returns its bytes, or 0: the request has all the segments that it may have. */
+/* add_segment appends the memory at byte `from` to the request's segments; memory that follows the last segment
+ * joins it. Returns the bytes added, or 0 if the request has all the segments that it may have. */
 static uint32_t add_segment(struct transfer *t, struct block_request *r, uint64_t from)
 {
     uint64_t place = t->at % PAGE_BYTES + from;
@@ -125,7 +125,7 @@ static uint32_t add_segment(struct transfer *t, struct block_request *r, uint64_
     return bytes;
 }
 
-/* Makes one request from byte `from` on, of whole sectors and as long as possible; its bytes. */
+/* add_request makes one request from byte `from` on, of whole sectors and as long as possible; returns its bytes. */
 static uint64_t add_request(struct transfer *t, uint64_t from)
 {
     struct block_request *r = &t->requests[t->request_count++];
@@ -167,8 +167,8 @@ static int transfer_part(struct transfer *t)
     return error;
 }
 
-/* The next part of the `bytes` that are left; t->bytes says how long it was. On the commit path it is
- * one request, and no memory is allocated. */
+/* transfer_next does the next part of the `bytes` that are left; t->bytes says how long that part was. A commit's
+ * write is one request here, and allocates no memory. 0 or -errno. */
 static int transfer_next(struct transfer *t, uint64_t bytes)
 {
     struct frame *frames[FEW_PAGES];
@@ -257,7 +257,7 @@ struct page_batch {
     struct block_segment *segments;
 };
 
-/* Has the object hand out the page's frame; else the page's status says why not. */
+/* page_begin gets the page's frame from its object; if that fails, the page's status says why. */
 static void page_begin(struct page_batch *b, unsigned i)
 {
     struct kd_page_io *io = &b->ios[i];
@@ -281,7 +281,7 @@ static void page_begin(struct page_batch *b, unsigned i)
         w->object = NULL;
 }
 
-/* Page i goes into the request of the page before it, if it follows it on the disk. */
+/* page_joins: does page i belong into the request of the page before it, which it follows on the disk? */
 static bool page_joins(const struct page_batch *b, unsigned i)
 {
     return i > 0 && b->works[i - 1].object != NULL &&
@@ -328,7 +328,8 @@ static void page_end(struct page_batch *b, unsigned i)
     handle_put(HANDLE_OBJECT, w->object);
 }
 
-/* Checksums of what is written are computed while the disk works: nobody changes a version. */
+/* batch_run makes the requests of a batch and waits for them. Checksums of pages that are written are computed
+ * while the disk works: nobody changes a version. */
 static void batch_run(struct page_batch *b)
 {
     batch_prepare(b);
@@ -346,7 +347,7 @@ static void batch_run(struct page_batch *b)
             page_end(b, i);
 }
 
-/* The call returns the first page's error, and each page's is in its kd_page_io. */
+/* batch_user runs all batches of a call. Returns the first page's error; each page's own is in its kd_page_io. */
 static int batch_user(struct page_batch *b, vaddr_t ios_at, unsigned count)
 {
     int result = 0, error;

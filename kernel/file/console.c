@@ -69,6 +69,7 @@ static void echo(const char *text)
 
 static void make_ready(char c)
 {
+    assert(console.ready_end - console.ready_start <= READY_BYTES); /* CN2 */
     if (console.ready_end - console.ready_start < READY_BYTES) /* CN2 */
         console.ready[console.ready_end++ % READY_BYTES] = c;
 }
@@ -124,7 +125,8 @@ static void cooked(char c)
     }
 }
 
-/* Called in an interrupt; no lock is held. A Ctrl-C between two programs waits for who reads next: the shell. */
+/* input takes one typed byte, in an interrupt with no lock held. A Ctrl-C while no program is in the foreground
+ * is kept for the next reader, which is the shell. */
 static void input(char c)
 {
     bool interrupts = c == CTRL_C && (console.modes.local & ISIG), at_once = interrupts && console_seam.foreground();
@@ -148,7 +150,8 @@ static void input(char c)
 
 /* ---- the open file ---- */
 
-/* Takes what may be read: in cooked mode one line at most. *end: an end of file was taken. */
+/* take moves bytes that may be read to the buffer, in cooked mode one line at most; *end: it took an end of file.
+ * console.lock held. */
 static size_t take(char *to, size_t bytes, bool *end)
 {
     bool lines = console.modes.local & ICANON;

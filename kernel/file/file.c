@@ -93,7 +93,7 @@ static const struct file_operations *operations_of(const struct node *n)
                                    : &tree_operations;
 }
 
-/* May this node be opened so? */
+/* open_check: may the node be opened with these flags? 0, -ENOTDIR, -EISDIR, -EROFS, -EINVAL. */
 static int open_check(const struct node *n, unsigned flags)
 {
     bool writes = (flags & O_ACCESS) != O_RDONLY || (flags & O_TRUNC);

@@ -68,7 +68,8 @@ static int chunk_fill(struct chunk *c)
     return block_run(&r);
 }
 
-/* The chunk with this index, or the least recently used free one, or NULL: all are in use. */
+/* chunk_pick chooses the chunk with this index, or the free one that was not used for longest; NULL: all are in
+ * use. Lock held. */
 static struct chunk *chunk_pick(uint64_t index)
 {
     struct chunk *victim = NULL;
@@ -83,7 +84,7 @@ static struct chunk *chunk_pick(uint64_t index)
     return victim;
 }
 
-/* A valid chunk with one more user. */
+/* chunk_get reads the chunk with this index if it is not here, and counts one more user. 0, -ENOMEM, -EIO. */
 static int chunk_get(uint64_t index, struct chunk **out)
 {
     int error = 0;
@@ -95,6 +96,7 @@ static int chunk_get(uint64_t index, struct chunk **out)
             continue;
         }
         if (c->state != CHUNK_VALID || c->index != index) {
+            assert(c->users == 0); /* IM1 */
             c->state = CHUNK_READING;
             c->index = index;
             lock_release(&cache.lock);
@@ -117,6 +119,7 @@ static int chunk_get(uint64_t index, struct chunk **out)
 static void chunk_put(struct chunk *c)
 {
     lock_acquire(&cache.lock);
+    assert(c->state == CHUNK_VALID && c->users > 0); /* IM1 */
     if (--c->users == 0)
         thread_wake_all(&cache.waiters);
     lock_release(&cache.lock);

@@ -30,13 +30,14 @@ static struct frame *take_frame(void)
 
 static void give_frame(struct frame *f)
 {
+    assert(memory.frames > 0); /* FM2 */
     memory.frames--;
     frame_free(f);
 }
 
 static struct frame **slots(struct frame *f) { return frame_memory(f); }
 
-/* The frame of a page; NULL: a hole, or (create) no memory. */
+/* page finds the frame of a page, and makes it with `create`; NULL: a hole, or no memory. Lock held. */
 static struct frame *page(struct node *n, uint64_t index, bool create)
 {
     struct frame **slot = &n->top;
@@ -70,7 +71,8 @@ long memory_read(struct node *n, void *to, size_t bytes, uint64_t at)
     return (long)done;
 }
 
-/* With `append` each part goes to the end of the file. *end is where the last part ended. */
+/* memory_write copies bytes into the file, a page at a time; with `append` each part goes to the end of the file.
+ * *end is where the last part ended. Returns the bytes written, or -EFBIG, -ENOSPC if there are none. */
 long memory_write(struct node *n, const void *from, size_t bytes, uint64_t at, bool append,
                   uint64_t *end)
 {

@@ -46,11 +46,14 @@ static struct node *child_find(struct node *parent, struct component c)
 
 static void child_link(struct node *parent, struct node *n)
 {
+    assert(!n->parent && parent->kind == NODE_FOLDER); /* FL1 */
     struct node **slot = hash_slot(parent, n->name, strlen(n->name));
     n->parent = parent;
     n->order = ++tree.next_inode;
     n->hash_next = *slot;
     *slot = n;
+    struct list *last = parent->children.prev;
+    assert(last == &parent->children || container_of(last, struct node, link)->order < n->order); /* FL2 */
     list_push_back(&parent->children, &n->link);
     parent->time_ns = arch_time_ns();
     for (unsigned height = n->height + 1u; parent && parent->height < height; parent = parent->parent)
@@ -60,7 +63,7 @@ static void child_link(struct node *parent, struct node *n)
 static void child_unlink(struct node *n)
 {
     struct node **slot = hash_slot(n->parent, n->name, strlen(n->name));
-    while (*slot != n)
+    while (*slot != n) /* FL1: it is there */
         slot = &(*slot)->hash_next;
     *slot = n->hash_next;
     n->parent->time_ns = arch_time_ns();
@@ -103,7 +106,7 @@ static int step(struct node *at, struct component c, struct node **out)
     return *out ? 0 : -ENOENT;
 }
 
-/* Lock held. Walks all of the path, or, with `last`, all but the last component. */
+/* walk follows the path, or, with `last`, all but its last component; *out is the node it comes to. Lock held. */
 static int walk(struct node *from, const char *path, struct component *last, struct node **out)
 {
     struct node *at = *path == '/' ? &tree.root : from;
@@ -268,8 +271,8 @@ static bool is_inside(const struct node *n, const struct node *folder)
     return false;
 }
 
-/* What stands against giving n the place of `old` (NULL: a free one), or against an exchange of
- * both. Lock held. */
+/* rename_check: 0 if n may take the place of `old` (NULL: a free one), or the two may be exchanged; else the
+ * errno that says why not. Lock held. */
 static int rename_check(struct node *n, struct node *old, struct node *to_parent, bool exchange)
 {
     bool folder = n->kind == NODE_FOLDER, over_folder = old && old->kind == NODE_FOLDER;
@@ -288,7 +291,7 @@ static int rename_check(struct node *n, struct node *old, struct node *to_parent
 
 struct place { struct node *parent, *node; struct component name; };
 
-/* Lock held. Its node is NULL if nothing has that name. */
+/* place_find finds a name's folder, and its node, or NULL if nothing has that name. Lock held. */
 static int place_find(struct place *p, struct node *from, const char *path)
 {
     int error = walk(from, path, &p->name, &p->parent);

@@ -20,8 +20,8 @@ struct pipe {
     struct list waiters;               /* threads, by wait_link */
 };
 
-/* What a full or empty pipe means to the file's user: -EAGAIN, or 0 after a change, or what ended the
- * wait. Lock held. */
+/* wait_for_change waits until a full or empty pipe has changed: 0. -EAGAIN: the file does not wait. -EINTR,
+ * -ERESTARTSYS: the wait was ended. Lock held on entry and return. */
 static int wait_for_change(struct file *f)
 {
     struct pipe *p = f->pipe;
@@ -38,6 +38,7 @@ static size_t take(struct pipe *p, char *to, size_t bytes)
         n += part;
         p->taken += part;
     }
+    assert(p->taken <= p->written); /* PI1 */
     return n;
 }
 
@@ -51,6 +52,7 @@ static size_t put(struct pipe *p, const char *from, size_t bytes)
         n += part;
         p->written += part;
     }
+    assert(p->written - p->taken <= PIPE_BYTES); /* PI1 */
     return n;
 }
 
