@@ -20,6 +20,27 @@
 
 /* ---- the owner's side ---- */
 
+/* Makes a portion of the copies read-only, from v->diff_next on. True: it was the last. View locked. */
+static bool freeze_some(struct view *v, bool many)
+{
+    enum { AT_ONCE = 512 };
+    struct list *l = v->diff_next;
+    for (unsigned n = 0; l != &v->copies && n < AT_ONCE; n++, l = l->next) {
+        const struct copy *c = container_of(l, struct copy, link);
+        pte_t *pte = view_pte(v, c->at);
+        pte_t e = pte_load(pte);
+        while (!pte_compare_exchange(pte, &e, (e & ~(PTE_WRITE | PTE_ACCESSED)) | PTE_USED)) {
+        }
+        if (!many && !BUG(NO_FREEZE_FLUSH))
+            arch_flush_page(c->at);
+    }
+    if (many && !BUG(NO_FREEZE_FLUSH))
+        arch_flush_all();
+    shadow_check_self();
+    v->diff_next = l; /* a sweep may take that copy before the next portion (copy_take) */
+    return l == &v->copies;
+}
+
 /* CM1: no store reaches the copies from here on, and what touches them later is seen by the clock as a
  * new use (evict.c). False: doomed meanwhile. *wrote: there are copies; a
  * sweep may take them before the manager is asked, and then it must be asked all the same. */
@@ -27,22 +48,17 @@ static bool commit_freeze(struct view *v, bool *wrote)
 {
     bool many = v->copy_count > 8;
     lock_acquire(&v->lock);
-    bool alive = !v->doom || BUG(DOOM_COMMITS);
     *wrote = v->copy_count + v->spilled_count != 0;
+    v->diff_next = v->copies.next;
+    while ((!v->doom || BUG(DOOM_COMMITS)) && !freeze_some(v, many)) {
+        lock_release(&v->lock); /* it is active still: a sweep takes copies, and dooms it */
+        thread_breathe();
+        lock_acquire(&v->lock);
+    }
+    bool alive = !v->doom || BUG(DOOM_COMMITS);
     if (alive) {
         v->state = VIEW_COMMITTING;
         TRACE_RARE(FREEZE, v->copy_count + v->spilled_count, v->ticket, 0);
-        list_each(struct copy, c, &v->copies, link) {
-            pte_t *pte = view_pte(v, c->at);
-            pte_t e = pte_load(pte);
-            while (!pte_compare_exchange(pte, &e, (e & ~(PTE_WRITE | PTE_ACCESSED)) | PTE_USED)) {
-            }
-            if (!many && !BUG(NO_FREEZE_FLUSH))
-                arch_flush_page(c->at);
-        }
-        if (many && !BUG(NO_FREEZE_FLUSH))
-            arch_flush_all();
-        shadow_check_self();
     }
     lock_release(&v->lock);
     return alive;
@@ -410,6 +426,7 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
                 bug_window();
             c->chain = chain;
             chain = c;
+            thread_breathe();
         }
     return chain;
 }
@@ -459,6 +476,8 @@ long kd_txn_publish(const uint64_t a[6])
     for (struct copy *c = chain, *next; c; c = next) {
         next = c->chain;
         publish_release(c);
+        if (next)
+            thread_breathe();
     }
     version_publish_end();
     for (uint64_t i = 0; i < count_views; i++) {
@@ -467,6 +486,8 @@ long kd_txn_publish(const uint64_t a[6])
         __atomic_fetch_add(&v->process->stats.pages_logged, v->logged, __ATOMIC_RELAXED);
         TRACE_RARE(PUBLISH, v->id, v->commit_csn, 0);
         view_answer(v, 0);
+        if (i + 1 < count_views)
+            thread_breathe();
     }
     count_add(publishes, count_views);
     return 0;

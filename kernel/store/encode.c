@@ -74,7 +74,8 @@ void encode_declare(struct view *v, vaddr_t at, uint64_t bytes)
             declare_page(c, (unsigned)(at - page) / UNIT_BYTES,
                          (unsigned)(stop - 1 - page) / UNIT_BYTES);
         lock_release(&v->lock);
-        at = stop;
+        if ((at = stop) < end)
+            thread_breathe();
     }
 }
 
@@ -227,6 +228,7 @@ int encode_copies(struct view *v, struct kd_diff *d)
         if (e)
             return e;
         d->pages += c->changed;
+        thread_breathe(); /* the view is claimed: no sweep takes a copy meanwhile */
     }
     if (l != &v->copies && out.used == 0 && d->pages == 0 && out.left < PAGE_DIFF_MAX)
         return -EINVAL;
@@ -279,6 +281,7 @@ int encode_spill(struct view *v, struct kd_diff *d)
         lock_release(&v->lock);
         c->told = ++v->told_count;
         d->pages++;
+        thread_breathe();
     }
     d->cursor = list_empty(&v->copies) ? ~0ull : 0;
     d->buffer_bytes = out.used;

@@ -91,16 +91,19 @@ void evict_cleaned(struct frame *f)
     lock_release(&evict_lock);
 }
 
-/* The hand finds out whose laundry there still is. */
+/* The hand finds out whose laundry there still is. No lock is held. */
 void evict_look_again(void)
 {
-    lock_acquire(&evict_lock);
-    while (!list_empty(&places[LAUNDRY])) {
-        struct frame *f = list_first(&places[LAUNDRY], struct frame, link);
-        take_out(f);
-        put_in(CLOCK, f);
+    for (uint64_t n = in_place[LAUNDRY]; n; n--) {
+        lock_acquire(&evict_lock);
+        if (!list_empty(&places[LAUNDRY])) {
+            struct frame *f = list_first(&places[LAUNDRY], struct frame, link);
+            take_out(f);
+            put_in(CLOCK, f);
+        }
+        lock_release(&evict_lock);
+        thread_breathe();
     }
-    lock_release(&evict_lock);
 }
 
 static bool never_cleaned(const struct object *o)
@@ -320,6 +323,7 @@ static bool look_once(bool take, uint64_t seen[])
     if (look == LOOK_DIRTY)
         ask_for_cleaning(l->object, AHEAD_MARKS * frame_low_mark());
     object_put(l->object);
+    thread_breathe();
     return true;
 }
 
@@ -377,14 +381,14 @@ static void evict_main(void *arg)
 /* The calling manager's laundry, oldest first; what was told goes behind the rest. */
 long kd_clean_list(const uint64_t a[6])
 {
-    enum { AT_ONCE = 64 };
+    enum { AT_ONCE = 64, LOOKS_AT_ONCE = 1024 };
     const struct process *me = process_this();
     uint64_t told = 0, max = a[1], looks = in_place[LAUNDRY];
     while (told < max && looks) {
         struct kd_page_name names[AT_ONCE];
-        uint64_t n = 0, want = MIN(max - told, AT_ONCE);
+        uint64_t n = 0, want = MIN(max - told, AT_ONCE), until = looks - MIN(looks, LOOKS_AT_ONCE);
         lock_acquire(&evict_lock);
-        for (; n < want && looks && !list_empty(&places[LAUNDRY]); looks--) {
+        for (; n < want && looks > until && !list_empty(&places[LAUNDRY]); looks--) {
             struct frame *f = list_first(&places[LAUNDRY], struct frame, link);
             const struct leaf *l = f->owner;
             take_out(f);
@@ -397,6 +401,7 @@ long kd_clean_list(const uint64_t a[6])
         if (n && copy_to_user(a[0] + told * sizeof names[0], names, n * sizeof names[0]))
             return -EFAULT;
         told += n;
+        thread_breathe();
         if (empty)
             break;
     }

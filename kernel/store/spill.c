@@ -133,14 +133,14 @@ static struct frame *copy_spill(struct view *v, struct copy *c)
     return f;
 }
 
-/* The first n copies that were told. TLBs first, then the frames are freed (FR1). */
-static uint64_t copies_spill(struct view *v, uint64_t n)
+/* A portion of the first n copies that were told; how many. TLBs first, then the frames are freed (FR1). */
+static uint64_t copies_spill_some(struct view *v, uint64_t n)
 {
-    struct list frames;
+    enum { AT_ONCE = 128 };
+    struct list frames = LIST_INIT(frames);
     uint64_t spilled = 0;
-    list_init(&frames);
     lock_acquire(&v->lock);
-    while (!list_empty(&v->told) && list_first(&v->told, struct copy, link)->told <= n) {
+    while (spilled < AT_ONCE && !list_empty(&v->told) && list_first(&v->told, struct copy, link)->told <= n) {
         struct copy *c = list_first(&v->told, struct copy, link);
         list_push_back(&frames, &copy_spill(v, c)->link);
         spilled++;
@@ -150,9 +150,17 @@ static uint64_t copies_spill(struct view *v, uint64_t n)
     if (spilled && !BUG(SPILL_NO_IPI))
         arch_shootdown(view_cpu_bit(v));
     lock_release(&v->lock);
-    spill_forget_told(v);
     for (struct frame *f; (f = list_take(struct frame, &frames, link));)
         frame_free(f);
+    return spilled;
+}
+
+static uint64_t copies_spill(struct view *v, uint64_t n)
+{
+    uint64_t spilled = 0;
+    for (uint64_t more; (more = copies_spill_some(v, n)); spilled += more)
+        thread_breathe();
+    spill_forget_told(v);
     credit_consume(v->enlisted, spilled);
     v->copies_charged -= spilled;
     limit_uncharge(v->process, KD_LIMIT_COPIES, spilled);

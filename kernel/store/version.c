@@ -22,11 +22,14 @@
  *     for those that are over.
  * VS3  A keeper leaves that list in the section that finds its list of versions empty.
  *
- * Locks: publish lock, leaf, versions lock.
+ * Locks: publish lock, leaf, versions lock. While a publication is open no lock is held: it is as long as its
+ * transactions have copies, so others run between its pages.
  */
 #include "store/right.h"
 
-static struct lock publish_lock = LOCK_INIT(RANK_PUBLISH, "publish");
+static struct lock publish_lock = LOCK_INIT(RANK_PUBLISH, "publish"); /* for these two: */
+static bool publishing;                                /* a publication is open */
+static struct list publishers = LIST_INIT(publishers); /* threads that wait for their turn, by wait_link */
 static struct lock versions_lock = LOCK_INIT(RANK_VERSIONS, "versions");
 static uint64_t published;
 static struct list snapshots = LIST_INIT(snapshots); /* oldest first */
@@ -46,6 +49,10 @@ static void versions_shed(uint64_t most);
 uint64_t version_publish_begin(void)
 {
     lock_acquire(&publish_lock);
+    while (publishing)
+        (void)!thread_wait(&publishers, &publish_lock, thread_park_until_uninterrupted);
+    publishing = true;
+    lock_release(&publish_lock);
     superseded_count = 0;
     return published + 1;
 }
@@ -75,6 +82,11 @@ void version_publish_end(void)
     list_remove(&publication.link);
     bool shed = !list_empty(&expired) || over_budget();
     lock_release(&versions_lock);
+    lock_acquire(&publish_lock);
+    publishing = false;
+    struct thread *next = list_take(struct thread, &publishers, wait_link);
+    if (next)
+        thread_wake(next);
     lock_release(&publish_lock);
     if (shed)
         versions_shed(most);
@@ -272,6 +284,7 @@ static __attribute__((noinline, cold)) void versions_shed(uint64_t most)
             return;
         if (c)
             hand_on_first(l, c, s);
+        thread_breathe();
     }
 }
 

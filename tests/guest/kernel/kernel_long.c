@@ -97,7 +97,7 @@ static int hint(void *leave)
     long e = kd_call3(KD_TXN_HINT, (long)base, (long)PAGES * 4096, KD_HINT_WRITE);
     if (e)
         printf("# hint: %ld\n", e);
-    measured_open("hint of 20,000 pages");
+    measured("hint of 20,000 pages");
     (void)write_all(NULL);
     look(1);
     return *(int *)leave;
@@ -111,9 +111,9 @@ static void transactions(void)
     run(hint, &leave, 0, 0);
     measured("abort of 20,000 copies");
     run(write_all, NULL, 0, 0);
-    measured_open("commit of 20,000 copies");
+    measured("commit of 20,000 copies");
     run(hint, &stay, 0, 0);
-    measured_open("commit of 20,000 copies that were declared");
+    measured("commit of 20,000 copies that were declared");
     view_anew();
     measured("end of a view");
 }
@@ -167,7 +167,7 @@ static void many_views(void)
     pthread_barrier_wait(&together);
     look(1);
     pthread_barrier_wait(&together);
-    measured_open("publish with 95 views, 9,500 copies");
+    measured("publish with 95 views, 9,500 copies");
     struct kd_begin locked = {.mode = KD_CONTAINER_LOCK, .locked = base};
     run_like(lock_it, NULL, &locked);
     measured_open("lock of a container that 95 views have rights in");
@@ -288,7 +288,7 @@ int main(int argc, char **argv)
         return 0;
     rows = argc == 2 && strcmp(argv[1], "rows") == 0;
     if (!rows)
-        tap_plan(9);
+        tap_plan(14);
     if (!start_manager(0))
         return 1;
     look(1);
