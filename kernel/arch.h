@@ -60,6 +60,7 @@ void arch_idle(void);                              /* interrupts on, halt, inter
                                                    /* arch_time_ns(): arch_types.h */
 uint64_t arch_cycles(void);                        /* rdtsc */
 uint64_t arch_idle_cycles(void);                   /* of them halted, summed over all CPUs */
+void arch_init(void); /* CPUs' tables, interrupts, clock, console input; after frame_init() */
 _Noreturn void arch_power_off(int panicked);       /* isa-debug-exit 0x10 / 0x20, else halt */
 
 /* ---- threads ---- */
@@ -103,7 +104,6 @@ must_check long copy_string_from_user(char *to, vaddr_t from, size_t n); /* leng
 void arch_print_trap(const struct trap_frame *f);  /* registers */
 void trap_registers(struct trap_frame *f);         /* some of those that the caller has */
 void arch_backtrace(uint64_t frame_pointer, bool user);
-const char *symbol_find(uint64_t address, uint64_t *offset);
 
 /* ---- the upward calls, implemented by kernel/ ---- */
 enum { FAULT_WRITE = 1, FAULT_EXECUTE = 2, FAULT_PRESENT = 4, FAULT_FROM_KERNEL = 8 };
@@ -120,12 +120,12 @@ extern trap_call *const trap_calls[TRAP_CALLS];
 #define KD_CALL(number, call, function) trap_call function;
 KD_CALLS(KD_CALL) /* Katydid's own: katydid/abi.h says what each is given, and whose file it is in */
 #undef KD_CALL
-extern trap_call *trap_table[TRAP_CALLS];          /* the same, as trap.S uses it. trace.c */
+extern trap_call *trap_table[TRAP_CALLS];          /* the same, as trap.S uses it. trace_call.c */
 bool trap_call_keeps(unsigned number);             /* its entry is trap.S's own: no C before it */
 long trap_call_unknown(const uint64_t arguments[6]); /* a number from TRAP_CALLS on */
 /* The last thing before any return to user mode: kills, dooms, preemption. thread.c */
 void trap_return_to_user(struct trap_frame *f);
-void trap_timer(void);                             /* thread.c: a tick (100 Hz) */
+void trap_timer(void);                             /* sched.c: a tick (100 Hz) */
 _Noreturn void kmain(void);                        /* main.c */
 _Noreturn void cpu_main(void);                     /* thread.c: further CPUs arrive here */
 

@@ -169,7 +169,7 @@ int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, ui
           const char *name);
 /* *memory, of *size bytes, becomes larger and keeps its first bytes; not malloc, which locks (TX1). 0 or -ENOMEM. */
 int tx_memory(char **memory, size_t *size, size_t wanted, size_t kept);
-/* tx_entry.S: where the kernel sends the thread of a transaction that it aborted. */
+/* txn_entry.S: where the kernel sends the thread of a transaction that it aborted. */
 extern const char tx_entry[];
 _Noreturn void tx_landed(int reason, struct ps_tx *tx);
 /* For work that takes locks (TX1): leave the view for a while. Returns what tx_work_end() wants. */

@@ -7,6 +7,7 @@
 #include "x86.h"
 #include "interrupt.h"
 #include "base/panic.h"
+#include "base/symbol.h"
 #include "thread/stretch.h"
 #include "thread/thread.h"
 

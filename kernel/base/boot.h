@@ -38,9 +38,6 @@ const struct boot_module *boot_module(unsigned index); /* NULL: there are no mor
 void boot_print(void);
 uint64_t boot_option_number(const char *name);  /* of NAME=N on the command line; 0: it is not there */
 
-/* arch/: CPUs' tables, interrupts, clock, console input. After frame_init(). */
-void arch_init(void);
-
 /* Functions that arch/ calls before kmain(). */
 void boot_add_memory(paddr_t start, paddr_t end);
 void boot_reserve(paddr_t start, paddr_t end);

@@ -13,6 +13,10 @@
 #include "base/lock.h"
 
 #define must_check __attribute__((warn_unused_result))
+#define HOT static inline __attribute__((always_inline)) /* counted by the instruction; bench.c */
+#define RARE __attribute__((noinline, cold))
+#define likely(e) __builtin_expect(!!(e), 1)
+#define unlikely(e) __builtin_expect(!!(e), 0)
 #define PAGE_BYTES KD_PAGE_BYTES
 #define PAGE_SHIFT 12
 #define ARRAY_COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -50,11 +54,6 @@ int strcmp(const char *a, const char *b);
 int strncmp(const char *a, const char *b, size_t n);
 size_t strlcpy(char *to, const char *from, size_t n);
 void page_zero(void *page);
-
-/* kmem.c: kernel memory, zeroed, 16-byte aligned; NULL when there is none. */
-must_check void *kalloc(size_t bytes);
-void kfree(void *p);
-void kmem_init(void);
 
 /* random.c: bytes that nobody should rely on being secret: of the clock, or of seed=TEXT on the command line.
  * random_init makes the stack guard, too: for a caller that never returns. */

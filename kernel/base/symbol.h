@@ -18,5 +18,7 @@ struct kernel_symbol {
 /* Functions in ascending order of address. The count is 0 only in the first link. */
 extern const struct kernel_symbol kernel_symbols[];
 extern const unsigned kernel_symbol_count;
+/* The function that the address lies in, and where in it; NULL: none. */
+const char *symbol_find(uint64_t address, uint64_t *offset);
 
 #endif

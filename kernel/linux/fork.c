@@ -10,7 +10,7 @@
  * execve loads the new program into a space of its own, and exchanges the spaces when nothing can
  * fail any more. Whatever the old program was to others (a client, a manager) ends as if it had died.
  */
-#include "process/process_private.h"
+#include "linux/linux_private.h"
 
 #include "file/file.h"
 #include "process/descriptor.h"

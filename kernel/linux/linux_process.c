@@ -5,7 +5,7 @@
 #include "process/descriptor.h"
 #include "linux/futex.h"
 #include "linux/linux.h"
-#include "process/process_private.h"
+#include "linux/linux_private.h"
 #include "linux/signal.h"
 #include "process/vm.h"
 

@@ -4,7 +4,7 @@
  * All that a call needs from the caller's memory is copied before a lock is taken, and results are
  * copied out after.
  */
-#include "process/process_private.h"
+#include "linux/linux_private.h"
 
 #include "file/file.h"
 #include "process/descriptor.h"

@@ -17,6 +17,7 @@
  * Lock: process->lock guards actions, pending and blocked sets.
  */
 #include "linux/signal.h"
+#include "memory/frame.h"
 
 enum { ACTION_DEFAULT = 0, ACTION_IGNORE = 1 };
 enum { FLAG_NO_CHILD_WAIT = 2, FLAG_RESTORER = 0x4000000, FLAG_STACK = 0x8000000 };

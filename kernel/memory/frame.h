@@ -51,7 +51,12 @@ size_t frame_low_mark(void); /* below it, frame_alloc calls frame_seam.low */
 void frame_init(void);       /* from the boot loader's memory map */
 bool frame_check(void);      /* counts and lists agree; says what does not */
 
-/* Who takes frames back that hold pages; kernel/seams.c says who (store/evict.h). */
+/* kmem.c: kernel memory, zeroed, 16-byte aligned; NULL when there is none. */
+must_check void *kalloc(size_t bytes);
+void kfree(void *p);
+void kmem_init(void);
+
+/* Who takes frames back that hold pages; kernel/seams.c says who (store/evict.c). */
 struct frame_seam {
     /* At every allocation that leaves fewer than the low mark: cheap; without frames' lock, but with whatever
      * lock the caller of frame_alloc holds. */

@@ -38,10 +38,6 @@
 #include "process/handle.h"
 #include "message/port.h"
 
-#define RARE __attribute__((noinline, cold))
-#define HOT static inline __attribute__((always_inline))
-#define likely(e) __builtin_expect(!!(e), 1)
-#define unlikely(e) __builtin_expect(!!(e), 0)
 
 /* A thread has at most one slot, and at most one ORPHAN of others in its hands. */
 enum { CALLS_MAX = 2 * THREADS_MAX, STATE_BITS = 4, SLOT_BITS = 16 };

@@ -3,6 +3,7 @@
  *
  * Locks: p->handle_lock. References are dropped outside it: the last one may end an object.
  */
+#include "memory/frame.h"
 #include "process/handle.h"
 
 void handle_uncounted(void *object) { (void)object; }

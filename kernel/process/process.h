@@ -97,8 +97,6 @@ void process_interrupt(void);                  /* Ctrl-C: ends the foreground pr
 bool process_foreground(void);                 /* is there one? */
 unsigned process_count(void);
 void process_stats(const struct process *p, struct kd_view_stats *out);
-/* 20 - the niceness of the thread, which was set before unless nice is NULL; -ESRCH. */
-must_check long process_thread_nice(uint64_t id, const int *nice);
 /* The calling thread, which was killed, is not the process's any more. It may go on in the kernel, keeps its
  * reference to the process, and never goes back to user mode. */
 void process_thread_part(void);

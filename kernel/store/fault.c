@@ -16,9 +16,6 @@
 #include "words.h"
 #include "thread/trace.h"
 
-#define RARE __attribute__((noinline, cold))
-#define HOT static inline __attribute__((always_inline))
-#define likely(e) __builtin_expect(!!(e), 1)
 
 /* Do the leaf's 64 entries lie in one page table? */
 HOT bool leaf_aligned(const struct leaf *l)

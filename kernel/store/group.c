@@ -25,7 +25,6 @@
 #include "store/right.h"
 #include "store/wait.h"
 
-#define HOT static inline __attribute__((always_inline))
 enum { GROUP_DISK = 4 }; /* pages asked for together where touches are clustered */
 enum { GROUP_CLUSTER = 8, NEAR_PAGES = 8 };
 

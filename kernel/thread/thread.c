@@ -28,7 +28,6 @@
 #include "thread/thread.h"
 #include "thread/trace.h"
 
-#define HOT static inline __attribute__((always_inline)) /* on the way of each message */
 
 enum interruptible { BY_NOTHING, BY_KILLS, BY_SIGNALS };
 

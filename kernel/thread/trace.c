@@ -12,6 +12,7 @@
  *
  * Lock: trace_lock (RANK_PROCESS_TABLE): rings do not change for those that read.
  */
+#include "memory/frame.h"
 #include "thread/trace.h"
 
 #include "base/bug.h"
