@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """rooms.py - kernel/ is a house of rooms, one folder each: includes and calls run downwards only.
 
-  scripts/rooms.py            prints each include and each call that runs upwards; status 1 if there is one
+  scripts/rooms.py            prints each include and each call that runs upwards, and what is wrong with
+                              headers; status 1 if there is anything
   scripts/rooms.py --lines    prints the lines of each room
   scripts/rooms.py --knots    prints the largest knot: source files that all call each other
 
@@ -9,6 +10,9 @@ A room may use those before it in ORDER; what must go up nevertheless goes by th
 below all of them, and kernel/arch.h is its interface: what that header declares for arch/ to call (traps, the timer, the
 first C function) is its one way up, but for page frames, and the threads whose registers it saves. Static functions of one
 name in two files are told apart.
+
+Headers are small and speak for their own room: one of kernel/ has at most HEADER_LINES lines, a structure at most
+MEMBERS members, and a function is declared once, in a header of the room that defines it.
 """
 
 import collections
@@ -18,8 +22,10 @@ import subprocess
 import sys
 
 ORDER = "include arch base memory thread block file process message store block_io linux look top".split()
-CHECKERS = {"arch/x86_64/shadow.c"}            # of a kernel with planted bugs: knows all
+CHECKERS = {"arch/x86_64/shadow.c", "arch/x86_64/shadow.h"} # of a kernel with planted bugs: knows all
 BESIDE_ARCH = {"base", "memory", "thread"}     # tables and stacks are frames, and a thread has registers
+HEADER_LINES, MEMBERS = 150, 40
+LARGER = {"kernel/store/object.h": 260, "view": 101}   # not divided yet
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -120,6 +126,41 @@ def upward_includes(files, headers):
                     yield f"{name}:{number}: includes {there}, which lies above {room(name)}"
 
 
+def declarations(header, code):
+    """The names of functions that the header declares: what stands outside of braces and macros, before a (."""
+    flat = re.sub(r"^\s*#(.*\\\n)*.*", "", "\n".join(code[header]), flags=re.M)
+    before = None
+    while before != flat:
+        before, flat = flat, re.sub(r"\{[^{}]*\}", ";", flat)
+    return set(re.findall(r"[\w*]\s+\**([a-z_][a-z0-9_]*)\s*\((?!\*)", flat))
+
+
+def bad_headers(files, code, public, allowed):
+    declared = {}
+    for name in files:
+        if not name.endswith(".h") or room(name) == "include":
+            continue
+        if room(name) != "arch" and len(code[name]) - 1 > LARGER.get(name, HEADER_LINES):
+            yield f"{name}: {len(code[name]) - 1} lines"
+        for function in declarations(name, code):
+            if function not in public:
+                continue
+            defined = public[function]
+            if function in declared:
+                yield f"{name}: {function} is declared in {declared[function]}, too"
+            elif defined != name and room(defined) != room(name) and function not in allowed:
+                yield f"{name}: {function} is defined in {defined}"
+            declared[function] = name
+
+
+def bad_structures(files):
+    tags = subprocess.run(["ctags", "--c-kinds=m", "-x", "--_xformat=%{input}\t%{scope}\t%{name}", *files], stdout=subprocess.PIPE,
+                          text=True, check=True).stdout
+    for (name, structure), members in collections.Counter(tuple(line.split("\t")[:2]) for line in tags.splitlines()).items():
+        if members > LARGER.get(structure, MEMBERS):
+            yield f"{name}: struct {structure} has {members} members"
+
+
 def main(words):
     if words and words[0] in ("-h", "--help"):
         print(__doc__.strip())
@@ -158,7 +199,9 @@ def main(words):
         print(f"largest knot: {len(largest)} units:", ", ".join(f"{r} {rooms[r]}" for r in ORDER if rooms[r]))
         return 0
     bad += upward_includes(files, headers)
-    print("\n".join(sorted(bad)) if bad else "no include and no call runs upwards")
+    bad += bad_headers(files, code, public, allowed)
+    bad += bad_structures(files)
+    print("\n".join(sorted(bad)) if bad else "no include and no call runs upwards; headers speak for their rooms")
     return 1 if bad else 0
 
 

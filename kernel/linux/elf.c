@@ -239,7 +239,7 @@ int elf_load(struct process *p, struct node *file, const char *path, const char 
         if (i->segments[k].type == SEGMENT_LOAD && i->segments[k].memory_bytes)
             error = segment_map(p, file, &i->segments[k]);
     if (!error) {
-        p->brk_start = p->brk_end = i->end;
+        p->brk.start = p->brk.end = i->end;
         *entry = i->header.entry;
         long at = vm_map(p, VM_END - VM_STACK_BYTES, VM_STACK_BYTES, VM_READ | VM_WRITE,
                          VM_NO_REPLACE, NULL);

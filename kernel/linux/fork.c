@@ -29,14 +29,14 @@
 
 static void descriptors_copy(struct process *to, struct process *from)
 {
-    lock_acquire(&from->file_lock);
+    lock_acquire(&from->files.lock);
     for (int fd = 0; fd < PROCESS_FILES_MAX; fd++) {
-        to->files[fd] = from->files[fd];
-        if (to->files[fd])
-            file_get(to->files[fd]);
+        to->files.of[fd] = from->files.of[fd];
+        if (to->files.of[fd])
+            file_get(to->files.of[fd]);
     }
-    to->files_close_on_exec = from->files_close_on_exec;
-    lock_release(&from->file_lock);
+    to->files.close_on_exec = from->files.close_on_exec;
+    lock_release(&from->files.lock);
 }
 
 /* Everything but the thread. */
@@ -130,9 +130,9 @@ static bool alone(struct process *p)
 static void descriptors_close(struct process *p)
 {
     for (int fd = 0; fd < PROCESS_FILES_MAX; fd++)
-        if (p->files_close_on_exec >> fd & 1)
+        if (p->files.close_on_exec >> fd & 1)
             (void)!fd_close(p, fd);
-    p->files_close_on_exec = 0;
+    p->files.close_on_exec = 0;
 }
 
 /* Ends what the old program was, and puts the space of `loaded` in the place of its own. */
@@ -152,9 +152,9 @@ static void become(struct process *p, struct process *loaded)
     trace_name(p->pid, p->name);
     lock_release(&p->lock);
     t->clear_child_tid = 0;
-    t->signal_stack_bytes = 0;
+    t->signals.stack_bytes = 0;
     p->execs = true;
-    t->restart_call = 0;
+    t->signals.restart_call = 0;
     arch_set_fs_base(&t->arch, 0);
     arch_thread_set_fpu(&t->arch, NULL);
 }

@@ -55,7 +55,7 @@ static long with_path(int fd, vaddr_t user, path_call *fn, void *arg)
 /* Of what the caller makes. */
 static unsigned masked(uint64_t mode, unsigned bits)
 {
-    return mode & bits & ~process_this()->umask;
+    return mode & bits & ~process_this()->files.umask;
 }
 
 struct open_how { unsigned flags, mode; };
@@ -199,7 +199,7 @@ FILE_CALL(fchmod) { return mode_set(f->node, a[1]); }
 
 long linux_umask(const uint64_t a[6])
 {
-    return __atomic_exchange_n(&process_this()->umask, (unsigned)a[0] & 0777, __ATOMIC_RELAXED);
+    return __atomic_exchange_n(&process_this()->files.umask, (unsigned)a[0] & 0777, __ATOMIC_RELAXED);
 }
 
 /* ---- the working folder ---- */
@@ -223,10 +223,10 @@ static long cwd_set(struct node *n)
         node_put(n);
         return -ENOTDIR;
     }
-    lock_acquire(&p->file_lock);
-    struct node *old = p->cwd;
-    p->cwd = n;
-    lock_release(&p->file_lock);
+    lock_acquire(&p->files.lock);
+    struct node *old = p->files.cwd;
+    p->files.cwd = n;
+    lock_release(&p->files.lock);
     node_put(old);
     return 0;
 }

@@ -273,7 +273,7 @@ static long sleep_until(uint64_t deadline_ns, vaddr_t rest)
         if (!error)
             continue;
         uint64_t now = arch_time_ns();
-        thread_this()->restart_call = 0; /* whatever the handler's flags: it would begin anew */
+        thread_this()->signals.restart_call = 0; /* whatever the handler's flags: it would begin anew */
         if (rest && time_to_user(rest, deadline_ns > now ? deadline_ns - now : 0))
             return -EFAULT;
         return -EINTR;

@@ -8,8 +8,8 @@
  * sent.
  *
  * Invariants
- *   SG1  thread->signalled is set if the thread has something to deliver; it may be set without need.
- *   SG2  A call that returns -ERESTARTSYS has thread->restart_call set, and `attention`, so the number
+ *   SG1  thread->signals.due is set if the thread has something to deliver; it may be set without need.
+ *   SG2  A call that returns -ERESTARTSYS has thread->signals.restart_call set, and `attention`, so the number
  *       never reaches user mode: the call is done again or fails with EINTR.
  *   SG3  A doom of a transaction goes before a signal: no handler is called with registers that an
  *       abort is about to replace.
@@ -41,7 +41,7 @@ struct signal_actions {
 
 static vaddr_t action_of(const struct process *p, int number)
 {
-    return p->signal_actions ? p->signal_actions->of[number].handler : ACTION_DEFAULT;
+    return p->signals.actions ? p->signals.actions->of[number].handler : ACTION_DEFAULT;
 }
 
 static vaddr_t handler_of(const struct process *p, int number)
@@ -54,7 +54,7 @@ static vaddr_t handler_of(const struct process *p, int number)
 
 static bool blocks(const struct thread *t, int number)
 {
-    return t->signals_blocked & SIGNAL_BIT(number);
+    return t->signals.blocked & SIGNAL_BIT(number);
 }
 
 /* Somebody who may deliver it. process->lock held. */
@@ -82,7 +82,7 @@ static void end_by(struct process *p, int number)
 
 static bool catches(const struct process *p)
 {
-    return p->signal_actions != NULL;
+    return p->signals.actions != NULL;
 }
 
 static struct thread *thread_of(struct process *p, uint64_t tid)
@@ -103,7 +103,7 @@ int signal_send(struct process *p, uint64_t tid, int number, const struct signal
     struct thread *t = tid ? thread_of(p, tid) : number ? receiver(p, number) : NULL;
     vaddr_t handler = number ? handler_of(p, number) : ACTION_IGNORE;
     bool blocked = number && (!t || blocks(t, number));
-    uint64_t *pending = tid && t ? &t->signals_pending : &p->signals_pending;
+    uint64_t *pending = tid && t ? &t->signals.pending : &p->signals.pending;
     if (tid && !t) {
         error = -ESRCH;
     } else if (number == 0) {
@@ -116,8 +116,8 @@ int signal_send(struct process *p, uint64_t tid, int number, const struct signal
     } else if (handler != ACTION_IGNORE || blocked) {
         *pending |= SIGNAL_BIT(number);
         if (catches(p)) {
-            p->signal_actions->info[number] = info ? *info : (struct signal_info){0};
-            p->signal_actions->info[number].number = number;
+            p->signals.actions->info[number] = info ? *info : (struct signal_info){0};
+            p->signals.actions->info[number].number = number;
         }
         if (!blocked)
             thread_signal(t);
@@ -134,13 +134,13 @@ bool signal_fault(int number, int code, vaddr_t at)
     struct process *p = t->process;
     lock_acquire(&p->lock);
     bool handled = handler_of(p, number) > ACTION_IGNORE && !blocks(t, number)
-        && !(t->signals_pending & SIGNAL_BIT(number));
+        && !(t->signals.pending & SIGNAL_BIT(number));
     lock_release(&p->lock);
     if (!handled || signal_send(p, t->id, number, NULL))
         return false;
-    t->fault_number = (uint8_t)number; /* what others send meanwhile is told elsewhere */
-    t->fault_code = (uint8_t)code;
-    t->fault_at = at;
+    t->signals.fault_number = (uint8_t)number; /* what others send meanwhile is told elsewhere */
+    t->signals.fault_code = (uint8_t)code;
+    t->signals.fault_at = at;
     return true;
 }
 
@@ -160,41 +160,41 @@ void signal_child_ended(struct process *parent, const struct process *child)
 /* Takes the first signal that may be delivered out of the sets; 0: none. process->lock held. */
 static int take(struct process *p, struct thread *t)
 {
-    uint64_t due = (t->signals_pending | p->signals_pending) & ~t->signals_blocked;
+    uint64_t due = (t->signals.pending | p->signals.pending) & ~t->signals.blocked;
     if (!due)
         return 0;
     int number = __builtin_ctzll(due) + 1;
-    if (t->signals_pending & SIGNAL_BIT(number))
-        t->signals_pending &= ~SIGNAL_BIT(number);
+    if (t->signals.pending & SIGNAL_BIT(number))
+        t->signals.pending &= ~SIGNAL_BIT(number);
     else
-        p->signals_pending &= ~SIGNAL_BIT(number);
+        p->signals.pending &= ~SIGNAL_BIT(number);
     return number;
 }
 
 /* The call that was interrupted: again, unless a handler ran that does not want it. */
 static void finish_call(struct thread *t, struct trap_frame *f, bool again)
 {
-    if (!t->restart_call)
+    if (!t->signals.restart_call)
         return;
     if (trap_result(f) == -ERESTARTSYS && again)
-        trap_call_again(f, t->restart_call - 1);
+        trap_call_again(f, t->signals.restart_call - 1);
     else if (trap_result(f) == -ERESTARTSYS)
         trap_set_result(f, -EINTR);
-    t->restart_call = 0;
+    t->signals.restart_call = 0;
 }
 
 enum { STACK_USED = 1, STACK_NONE = 2, STACK_BYTES_MIN = 2048 };
 
 static bool stack_holds(const struct thread *t, vaddr_t sp)
 {
-    return sp - t->signal_stack - 1 < t->signal_stack_bytes;
+    return sp - t->signals.stack - 1 < t->signals.stack_bytes;
 }
 
 static struct signal_stack stack_of(const struct thread *t, vaddr_t sp)
 {
     return (struct signal_stack){
-        .at = t->signal_stack, .bytes = t->signal_stack_bytes,
-        .flags = !t->signal_stack_bytes ? STACK_NONE : stack_holds(t, sp) ? STACK_USED : 0};
+        .at = t->signals.stack, .bytes = t->signals.stack_bytes,
+        .flags = !t->signals.stack_bytes ? STACK_NONE : stack_holds(t, sp) ? STACK_USED : 0};
 }
 
 /* Refused while the stack pointer is in the old one. */
@@ -206,18 +206,18 @@ static long stack_set(struct thread *t, const struct signal_stack *s, vaddr_t sp
         return -EINVAL;
     if (s->flags != STACK_NONE && s->bytes < STACK_BYTES_MIN)
         return -ENOMEM;
-    t->signal_stack = s->flags == STACK_NONE ? 0 : s->at;
-    t->signal_stack_bytes = s->flags == STACK_NONE ? 0 : s->bytes;
+    t->signals.stack = s->flags == STACK_NONE ? 0 : s->at;
+    t->signals.stack_bytes = s->flags == STACK_NONE ? 0 : s->bytes;
     return 0;
 }
 
 static void stack_choose(struct signal_call *c, const struct thread *t, vaddr_t sp)
 {
     bool on = stack_holds(t, sp);
-    bool enters = (c->action.flags & FLAG_STACK) && t->signal_stack_bytes && !on;
+    bool enters = (c->action.flags & FLAG_STACK) && t->signals.stack_bytes && !on;
     c->stack = stack_of(t, sp);
-    c->bottom = on || enters ? t->signal_stack : 0;
-    c->top = enters ? t->signal_stack + t->signal_stack_bytes : 0;
+    c->bottom = on || enters ? t->signals.stack : 0;
+    c->top = enters ? t->signals.stack + t->signals.stack_bytes : 0;
 }
 
 static void handle(struct process *p, struct thread *t, struct trap_frame *f, struct signal_call *c,
@@ -230,11 +230,11 @@ static void handle(struct process *p, struct thread *t, struct trap_frame *f, st
         return;
     }
     lock_acquire(&p->lock);
-    t->signals_blocked |= c->action.mask
+    t->signals.blocked |= c->action.mask
         | (c->action.flags & FLAG_NO_DEFER ? 0 : SIGNAL_BIT(number));
-    t->signals_blocked &= ~UNBLOCKABLE;
+    t->signals.blocked &= ~UNBLOCKABLE;
     if (c->action.flags & FLAG_RESET_HAND)
-        p->signal_actions->of[number].handler = ACTION_DEFAULT;
+        p->signals.actions->of[number].handler = ACTION_DEFAULT;
     lock_release(&p->lock);
 }
 
@@ -246,18 +246,18 @@ static bool deliver(struct process *p, struct thread *t, struct trap_frame *f)
     int number = take(p, t);
     vaddr_t handler = number ? handler_of(p, number) : ACTION_IGNORE;
     if (number && catches(p)) {
-        c.action = p->signal_actions->of[number];
-        c.info = p->signal_actions->info[number];
+        c.action = p->signals.actions->of[number];
+        c.info = p->signals.actions->info[number];
         c.info.number = number;
     }
-    if (number && number == t->fault_number) {
+    if (number && number == t->signals.fault_number) {
         c.info = (struct signal_info){
-            .number = number, .code = t->fault_code, .address = t->fault_at};
-        t->fault_number = 0;
+            .number = number, .code = t->signals.fault_code, .address = t->signals.fault_at};
+        t->signals.fault_number = 0;
     }
-    c.mask = t->signals_suspended ? t->signals_before : t->signals_blocked;
+    c.mask = t->signals.suspended ? t->signals.before : t->signals.blocked;
     if (number)
-        t->signals_suspended = false;
+        t->signals.suspended = false;
     lock_release(&p->lock);
     if (number && handler == ACTION_DEFAULT)
         end_by(p, number);
@@ -270,7 +270,7 @@ void signal_return_to_user(struct trap_frame *f)
 {
     struct thread *t = thread_this();
     struct process *p = t->process;
-    __atomic_store_n(&t->signalled, false, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&t->signals.due, false, __ATOMIC_SEQ_CST);
     while (!p->dying && deliver(p, t, f)) {
     }
     finish_call(t, f, true);
@@ -286,9 +286,9 @@ int signal_copy(struct process *to)
         return -ENOMEM;
     lock_acquire(&from->lock);
     if (catches(from))
-        memcpy(copy, from->signal_actions, sizeof(*copy));
+        memcpy(copy, from->signals.actions, sizeof(*copy));
     lock_release(&from->lock);
-    to->signal_actions = copy;
+    to->signals.actions = copy;
     return 0;
 }
 
@@ -296,8 +296,8 @@ void signal_reset(struct process *p)
 {
     lock_acquire(&p->lock);
     for (int i = 1; catches(p) && i <= SIGNAL_MAX; i++) {
-        vaddr_t handler = p->signal_actions->of[i].handler;
-        p->signal_actions->of[i] = (struct signal_action){
+        vaddr_t handler = p->signals.actions->of[i].handler;
+        p->signals.actions->of[i] = (struct signal_action){
             .handler = handler == ACTION_IGNORE ? ACTION_IGNORE : ACTION_DEFAULT};
     }
     lock_release(&p->lock);
@@ -306,8 +306,8 @@ void signal_reset(struct process *p)
 void signal_process_free(struct process *p)
 {
     lock_acquire(&p->lock); /* others may send it signals still */
-    struct signal_actions *actions = p->signal_actions;
-    p->signal_actions = NULL;
+    struct signal_actions *actions = p->signals.actions;
+    p->signals.actions = NULL;
     lock_release(&p->lock);
     kfree(actions);
 }
@@ -316,29 +316,29 @@ void signal_process_free(struct process *p)
 
 static struct signal_actions *actions_get(struct process *p)
 {
-    struct signal_actions *new = p->signal_actions ? NULL : kalloc(sizeof(*new));
+    struct signal_actions *new = p->signals.actions ? NULL : kalloc(sizeof(*new));
     lock_acquire(&p->lock);
-    if (!p->signal_actions) {
-        p->signal_actions = new;
+    if (!p->signals.actions) {
+        p->signals.actions = new;
         new = NULL;
     }
     lock_release(&p->lock);
     kfree(new);
-    return p->signal_actions;
+    return p->signals.actions;
 }
 
 /* process->lock held. */
 static void forget(struct process *p, int number)
 {
-    p->signals_pending &= ~SIGNAL_BIT(number);
+    p->signals.pending &= ~SIGNAL_BIT(number);
     list_each(struct thread, t, &p->threads, process_link)
-        t->signals_pending &= ~SIGNAL_BIT(number);
+        t->signals.pending &= ~SIGNAL_BIT(number);
 }
 
 bool signal_wants_no_child(struct process *p)
 {
     lock_acquire(&p->lock);
-    const struct signal_action *a = catches(p) ? &p->signal_actions->of[SIGNAL_CHILD] : NULL;
+    const struct signal_action *a = catches(p) ? &p->signals.actions->of[SIGNAL_CHILD] : NULL;
     bool none = a && (a->handler == ACTION_IGNORE || (a->flags & FLAG_NO_CHILD_WAIT));
     lock_release(&p->lock);
     return none;
@@ -358,10 +358,10 @@ long linux_rt_sigaction(const uint64_t a[6])
         return -ENOMEM;
     lock_acquire(&p->lock);
     if (catches(p))
-        old = p->signal_actions->of[number];
+        old = p->signals.actions->of[number];
     if (a[1]) {
         new.mask &= ~UNBLOCKABLE;
-        p->signal_actions->of[number] = new;
+        p->signals.actions->of[number] = new;
         if (handler_of(p, number) == ACTION_IGNORE)
             forget(p, number);
     }
@@ -374,8 +374,8 @@ static void mask_set(struct thread *t, uint64_t mask)
 {
     struct process *p = t->process;
     lock_acquire(&p->lock);
-    t->signals_blocked = mask & ~UNBLOCKABLE;
-    if ((t->signals_pending | p->signals_pending) & ~t->signals_blocked)
+    t->signals.blocked = mask & ~UNBLOCKABLE;
+    if ((t->signals.pending | p->signals.pending) & ~t->signals.blocked)
         thread_signal(t);
     lock_release(&p->lock);
 }
@@ -384,7 +384,7 @@ long linux_rt_sigprocmask(const uint64_t a[6])
 {
     enum { BLOCK, UNBLOCK, SET };
     struct thread *t = thread_this();
-    uint64_t old = t->signals_blocked, set;
+    uint64_t old = t->signals.blocked, set;
     if (a[3] != sizeof(set))
         return -EINVAL;
     if (a[1] && copy_from_user(&set, a[1], sizeof(set)))
@@ -404,7 +404,7 @@ long linux_rt_sigprocmask(const uint64_t a[6])
 long linux_rt_sigpending(const uint64_t a[6])
 {
     struct thread *t = thread_this();
-    uint64_t pending = (t->signals_pending | t->process->signals_pending) & t->signals_blocked;
+    uint64_t pending = (t->signals.pending | t->process->signals.pending) & t->signals.blocked;
     return a[1] == sizeof(pending) ? copy_to_user(a[0], &pending, sizeof(pending)) : -EINVAL;
 }
 
@@ -414,7 +414,7 @@ static long wait_for_signal(void)
     do
         error = thread_park_until_signal(THREAD_NEVER);
     while (!error);
-    thread_this()->restart_call = 0; /* it is over when a handler was called, whatever its flags */
+    thread_this()->signals.restart_call = 0; /* it is over when a handler was called, whatever its flags */
     return -EINTR;
 }
 
@@ -426,8 +426,8 @@ long linux_rt_sigsuspend(const uint64_t a[6])
         return -EINVAL;
     if (copy_from_user(&set, a[0], sizeof(set)))
         return -EFAULT;
-    t->signals_before = t->signals_blocked;
-    t->signals_suspended = true; /* the handler's frame gets the mask from before */
+    t->signals.before = t->signals.blocked;
+    t->signals.suspended = true; /* the handler's frame gets the mask from before */
     mask_set(t, set);
     return wait_for_signal();
 }

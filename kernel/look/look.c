@@ -5,6 +5,7 @@
  * by line and not as a whole. It ends when the buffer is full.
  */
 #include "file/file.h"
+#include "base/symbol.h"
 #include "process/handle.h"
 #include "store/object_private.h"
 #include "process/vm_private.h"
@@ -118,7 +119,7 @@ static void say_region(struct text *t, struct process *p, const struct region *r
         (r->end - r->start) / 1024, resident * 4,
         r->source.node            ? name
         : r->end == VM_END        ? "[stack]"
-        : r->start == p->brk_start ? "[heap]" : "");
+        : r->start == p->brk.start ? "[heap]" : "");
 }
 
 static void say_map(struct text *t, struct process *p)

@@ -1,8 +1,8 @@
 /*
  * descriptor.c - the numbers that a process has for open files, and its working folder (descriptor.h).
  *
- * Owns      process->files, files_close_on_exec, cwd.
- * Lock: process->file_lock.
+ * Owns      process->files.
+ * Lock: process->files.lock.
  */
 #include "process/descriptor.h"
 
@@ -12,11 +12,11 @@ struct file *fd_file(struct process *p, int fd)
 {
     if (fd < 0 || fd >= PROCESS_FILES_MAX)
         return NULL;
-    lock_acquire(&p->file_lock);
-    struct file *f = p->files[fd];
+    lock_acquire(&p->files.lock);
+    struct file *f = p->files.of[fd];
     if (f)
         file_get(f);
-    lock_release(&p->file_lock);
+    lock_release(&p->files.lock);
     return f;
 }
 
@@ -29,20 +29,20 @@ uint64_t fd_count(const struct process *p)
 {
     uint64_t n = 0;
     for (int fd = 0; fd < PROCESS_FILES_MAX; fd++)
-        n += p->files[fd] != NULL;
+        n += p->files.of[fd] != NULL;
     return n;
 }
 
 int fd_new(struct process *p, struct file *f, int lowest)
 {
     int result = -EMFILE;
-    lock_acquire(&p->file_lock);
+    lock_acquire(&p->files.lock);
     for (int fd = MAX(lowest, 0); fd < fd_limit(p) && result < 0; fd++)
-        if (!p->files[fd]) {
-            p->files[fd] = f;
+        if (!p->files.of[fd]) {
+            p->files.of[fd] = f;
             result = fd;
         }
-    lock_release(&p->file_lock);
+    lock_release(&p->files.lock);
     return result;
 }
 
@@ -50,10 +50,10 @@ int fd_set(struct process *p, int fd, struct file *f)
 {
     if (fd < 0 || fd >= fd_limit(p))
         return -EBADF;
-    lock_acquire(&p->file_lock);
-    struct file *old = p->files[fd];
-    p->files[fd] = f;
-    lock_release(&p->file_lock);
+    lock_acquire(&p->files.lock);
+    struct file *old = p->files.of[fd];
+    p->files.of[fd] = f;
+    lock_release(&p->files.lock);
     if (old)
         file_put(old);
     return fd;
@@ -63,11 +63,11 @@ int fd_close(struct process *p, int fd)
 {
     if (fd < 0 || fd >= PROCESS_FILES_MAX)
         return -EBADF;
-    lock_acquire(&p->file_lock);
-    struct file *f = p->files[fd];
-    p->files[fd] = NULL;
-    p->files_close_on_exec &= ~(1ull << fd);
-    lock_release(&p->file_lock);
+    lock_acquire(&p->files.lock);
+    struct file *f = p->files.of[fd];
+    p->files.of[fd] = NULL;
+    p->files.close_on_exec &= ~(1ull << fd);
+    lock_release(&p->files.lock);
     if (!f)
         return -EBADF;
     file_put(f);
@@ -84,22 +84,22 @@ void fd_close_on_exec(struct process *p, int fd, bool close)
 {
     if (fd < 0 || fd >= PROCESS_FILES_MAX)
         return;
-    lock_acquire(&p->file_lock);
-    p->files_close_on_exec &= ~(1ull << fd);
-    p->files_close_on_exec |= (uint64_t)close << fd;
-    lock_release(&p->file_lock);
+    lock_acquire(&p->files.lock);
+    p->files.close_on_exec &= ~(1ull << fd);
+    p->files.close_on_exec |= (uint64_t)close << fd;
+    lock_release(&p->files.lock);
 }
 
 bool fd_closes_on_exec(struct process *p, int fd)
 {
-    return fd >= 0 && fd < PROCESS_FILES_MAX && (p->files_close_on_exec >> fd & 1);
+    return fd >= 0 && fd < PROCESS_FILES_MAX && (p->files.close_on_exec >> fd & 1);
 }
 
 struct node *cwd_get(struct process *p)
 {
-    lock_acquire(&p->file_lock);
-    struct node *n = p->cwd;
+    lock_acquire(&p->files.lock);
+    struct node *n = p->files.cwd;
     node_get(n);
-    lock_release(&p->file_lock);
+    lock_release(&p->files.lock);
     return n;
 }

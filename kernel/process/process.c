@@ -113,14 +113,14 @@ struct process *process_new(const char *path, struct process *parent, struct nod
     p->family = p->pid;
     p->group = p->session = p->pid;
     lock_init(&p->lock, RANK_PROCESS, "process");
-    lock_init(&p->file_lock, RANK_PROCESS, "descriptors");
+    lock_init(&p->files.lock, RANK_PROCESS, "descriptors");
     lock_init(&p->handle_lock, RANK_HANDLES, "handles");
     lock_init(&p->attach_lock, RANK_ATTACH, "attachments");
     list_init(&p->link);
     list_init(&p->threads);
     list_init(&p->waiters);
-    p->cwd = cwd;
-    p->umask = parent ? parent->umask : 022;
+    p->files.cwd = cwd;
+    p->files.umask = parent ? parent->files.umask : 022;
     limit_begin(p, parent, NULL);
     if (vm_space_new(p)) {
         kfree(p);
@@ -135,8 +135,8 @@ static void process_strip(struct process *p)
     for (unsigned i = 0; process_seam.gone[i]; i++)
         process_seam.gone[i](p);
     vm_space_free(p);
-    node_put(p->cwd);
-    p->cwd = NULL;
+    node_put(p->files.cwd);
+    p->files.cwd = NULL;
 }
 
 static void table_free(struct process *p)
@@ -169,7 +169,7 @@ static void begin_thread(void *arg)
 /* What a thread that resumes has from the one that makes it. */
 static void inherit(struct thread *t)
 {
-    t->signals_blocked = thread_this()->signals_blocked;
+    t->signals.blocked = thread_this()->signals.blocked;
     arch_thread_copy_fpu(&t->arch, &thread_this()->arch);
 }
 
@@ -219,8 +219,8 @@ int process_launch(struct process *p, struct thread_begin *b)
         t->clear_child_tid = b->clear_child_tid;
         if (b->resumes) {
             inherit(t);
-            t->signal_stack = thread_this()->signal_stack;
-            t->signal_stack_bytes = thread_this()->signal_stack_bytes;
+            t->signals.stack = thread_this()->signals.stack;
+            t->signals.stack_bytes = thread_this()->signals.stack_bytes;
         }
         process_get(p); /* the table's, */
         process_get(p); /* and the thread's */

@@ -17,6 +17,14 @@ struct node;
 struct handle_slot;
 struct attachment;
 
+struct process_files {
+    struct lock lock;                /* RANK_PROCESS; a file has its own, RANK_FILE */
+    struct file *of[PROCESS_FILES_MAX];
+    uint64_t close_on_exec;          /* bit by descriptor */
+    struct node *cwd;
+    unsigned umask;                  /* mode bits that what it makes does not get; atomic */
+};
+
 struct process {
     struct thread_home home;         /* first: thread.h. Table: vm.c */
     int pid, parent;
@@ -43,18 +51,13 @@ struct process {
     struct list regions;
     unsigned region_count;
     uint64_t frames;
-    vaddr_t brk_start, brk_end;
+    struct { vaddr_t start, end; } brk;
 
-    /* file.c */
-    struct lock file_lock;           /* RANK_FILE is per file; this one RANK_PROCESS + own use */
-    struct file *files[PROCESS_FILES_MAX];
-    uint64_t files_close_on_exec;    /* bit by descriptor; file_lock */
-    struct node *cwd;
-    unsigned umask;                  /* mode bits that what it makes does not get; atomic */
-
-    /* signal.c; lock */
-    struct signal_actions *signal_actions; /* NULL: all defaults */
-    uint64_t signals_pending;
+    struct process_files files;      /* descriptor.c */
+    struct {                         /* signal.c; lock */
+        struct signal_actions *actions; /* NULL: all defaults */
+        uint64_t pending;
+    } signals;
 
     /* handle.c */
     struct lock handle_lock;         /* RANK_HANDLES */

@@ -380,9 +380,9 @@ long vm_remap(struct process *p, vaddr_t at, uint64_t old_bytes, uint64_t new_by
 
 vaddr_t vm_break(struct process *p, vaddr_t end)
 {
-    vaddr_t old = p->brk_end;
+    vaddr_t old = p->brk.end;
     vaddr_t from = page_up(old), to = page_up(end);
-    if (end < p->brk_start || end > VM_IMAGE_END)
+    if (end < p->brk.start || end > VM_IMAGE_END)
         return old;
     if (to > from) {
         long at = vm_map(p, from, to - from, VM_READ | VM_WRITE, VM_NO_REPLACE, NULL);
@@ -391,7 +391,7 @@ vaddr_t vm_break(struct process *p, vaddr_t end)
     } else if (to < from && vm_unmap(p, to, from - to)) {
         return old;
     }
-    p->brk_end = end;
+    p->brk.end = end;
     return end;
 }
 
@@ -501,8 +501,8 @@ int vm_copy_space(struct process *to, struct process *from)
         else
             c.error = -ENOMEM;
     }
-    to->brk_start = from->brk_start;
-    to->brk_end = from->brk_end;
+    to->brk.start = from->brk.start;
+    to->brk.end = from->brk.end;
     lock_release(&from->space_lock);
     list_each(struct region, r, &to->regions, link) {
         c.region = r;
@@ -530,7 +530,6 @@ void vm_exchange(struct process *a, struct process *b)
     EXCHANGE(home.table);
     EXCHANGE(region_count);
     EXCHANGE(frames);
-    EXCHANGE(brk_start);
-    EXCHANGE(brk_end);
+    EXCHANGE(brk);
     lock_release(&a->space_lock);
 }

@@ -158,7 +158,7 @@ HOT bool ends_at_once(struct thread *t, uint64_t deadline_ns, enum interruptible
     *result = 0;
     if (interruptible && t->killed)
         *result = -EINTR;
-    else if (interruptible == BY_SIGNALS && t->signalled)
+    else if (interruptible == BY_SIGNALS && t->signals.due)
         *result = -ERESTARTSYS;
     else if (t->wake)
         t->wake = false;
@@ -189,7 +189,7 @@ int thread_park_until_signal(uint64_t deadline_ns)
     struct thread *t = thread_this();
     int error = park(deadline_ns, BY_SIGNALS);
     if (error == -ERESTARTSYS) {
-        t->restart_call = trap_call_number(arch_user_frame(&t->arch)) + 1;
+        t->signals.restart_call = trap_call_number(arch_user_frame(&t->arch)) + 1;
         __atomic_store_n(&t->attention, true, __ATOMIC_SEQ_CST);
     }
     return error;
@@ -328,7 +328,7 @@ void thread_kill(struct thread *t)
 void thread_signal(struct thread *t)
 {
     lock_acquire(&sched.lock);
-    __atomic_store_n(&t->signalled, true, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&t->signals.due, true, __ATOMIC_SEQ_CST);
     kick_awake(t, BY_SIGNALS, -ERESTARTSYS);
 }
 
@@ -342,7 +342,7 @@ static __attribute__((cold, noinline)) void give_attention(struct thread *t, str
             give_way(false);
         if (t->view != NULL)
             thread_seam.doomed(f);
-        if (__atomic_load_n(&t->signalled, __ATOMIC_SEQ_CST) || t->restart_call)
+        if (__atomic_load_n(&t->signals.due, __ATOMIC_SEQ_CST) || t->signals.restart_call)
             thread_seam.signalled(f);
     }
 }

@@ -36,6 +36,18 @@ enum { THREADS_KEPT = 32 };          /* of THREADS_MAX: for init and what it sta
  */
 enum thread_state { THREAD_READY, THREAD_RUNNING, THREAD_PARKED, THREAD_DEAD };
 
+/* Of linux/signal.c; process lock, but for the first: atomic. */
+struct thread_signals {
+    bool due;                        /* look for signals before user mode */
+    bool suspended;                  /* in sigsuspend: `before` is the mask that comes back */
+    uint64_t blocked, pending, before;
+    uint8_t fault_number, fault_code; /* a pending signal that it caused itself; 0: none */
+    vaddr_t fault_at;
+    vaddr_t stack;                   /* sigaltstack, its own thread's alone */
+    uint64_t stack_bytes;            /* 0: it has none */
+    uint64_t restart_call;           /* number + 1 of a call that a signal interrupted, or 0 */
+};
+
 struct thread {
     struct arch_thread arch;
     struct list run_link;            /* run queue or sleepers; sched lock */
@@ -70,15 +82,7 @@ struct thread {
     const char *name;
     void (*start)(void *);
     void *start_argument;
-    /* signal.c; process lock, but for the first: atomic */
-    bool signalled;                  /* look for signals before user mode */
-    bool signals_suspended;          /* in sigsuspend: signals_before is the mask that comes back */
-    uint64_t signals_blocked, signals_pending, signals_before;
-    uint8_t fault_number, fault_code; /* a pending signal that it caused itself; 0: none */
-    vaddr_t fault_at;
-    vaddr_t signal_stack;            /* sigaltstack, its own thread's alone */
-    uint64_t signal_stack_bytes;     /* 0: it has none */
-    uint64_t restart_call;           /* number + 1 of a call that a signal interrupted, or 0 */
+    struct thread_signals signals;
 };
 
 static inline struct thread *thread_this(void) { return cpu_current(); }

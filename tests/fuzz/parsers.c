@@ -135,8 +135,8 @@ static void parse_elf(void)
     int error = elf_load(&p, &file, "/bin/program", argv, envp, &entry, &stack);
     MUST(error <= 0);
     if (!error)
-        MUST(entry >= VM_START && entry < VM_IMAGE_END && stack < VM_END && p.brk_start > VM_START &&
-             p.brk_start <= VM_IMAGE_END);
+        MUST(entry >= VM_START && entry < VM_IMAGE_END && stack < VM_END && p.brk.start > VM_START &&
+             p.brk.start <= VM_IMAGE_END);
     seen = error ? 0 : seen;
 }
 
