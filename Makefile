@@ -51,12 +51,12 @@ check:                          ## host tests only (1 minute at most)
 	$(SUBMAKE) host-tests
 	@scripts/test --host --tier check $(if $(ONLY),--only '$(ONLY)')
 
-test-long:                      ## host proofs, fuzzers in full, all else with 1, 2, 4 CPUs; N=SEEDS, SEED=FIRST, ONLY=PATTERN
+test-long:                      ## all, with more seeds and 1, 2, 4 CPUs: some two hours; TIMES=K times as much; ONLY=, N=SEEDS SEED=FIRST
 	@scripts/setup test
 	@scripts/setup fuzz
 	@scripts/setup bochs
 	$(SUBMAKE) tests iso $(FUZZERS)
-	@N=$(N) SEED=$(SEED) scripts/test --tier long --cpus 1,2,4 --jobs $(JOBS) $(if $(ONLY),--only '$(ONLY)')
+	@N=$(N) SEED=$(SEED) TIMES=$(TIMES) scripts/test --tier long --cpus 1,2,4 --jobs $(JOBS) $(if $(ONLY),--only '$(ONLY)')
 
 test-bochs:                     ## the ISO and the kernel's guest tests in Bochs; BOCHS_TESTS=NAMES, BOCHS_CPUS="1 2"
 	@scripts/setup bochs

@@ -228,19 +228,19 @@ static void agreement(const char *test, const char *what, uint64_t count, crew_j
 static void both_agree_on_what_a_crash_leaves(void **state)
 {
     (void)state;
-    agreement(__func__, "crash states", crew_count(30, 3000), crash_states);
+    agreement(__func__, "crash states", crew_count(30), crash_states);
 }
 
 static void both_agree_on_damaged_images(void **state)
 {
     (void)state;
-    agreement(__func__, "damaged images", crew_count(60, 6000), damaged);
+    agreement(__func__, "damaged images", crew_count(60), damaged);
 }
 
 static void both_agree_on_hostile_images(void **state)
 {
     (void)state;
-    agreement(__func__, "hostile images", crew_count(40, 4000), hostiles);
+    agreement(__func__, "hostile images", crew_count(40), hostiles);
 }
 
 /* kcheck ended at a group of a hostile scan LSN that goes beyond one lap; the store went on at the redo LSN. */

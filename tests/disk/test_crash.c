@@ -22,7 +22,7 @@
 #include "life.h"
 
 #define STEPS    40u
-#define WHOLE    2500u          /* in the long tier, of so many lives every state */
+#define WHOLE    25u            /* in the long tier, times TIMES: of so many lives every state */
 #define FIXTURES "tests/disk/fixtures"
 
 enum { STATES, SECOND, THIRD, AGAIN, ROTTEN, NANOSECONDS };
@@ -36,7 +36,7 @@ static const struct enumerate_options everything = {
 static struct enumerate_options options_of(uint64_t seed)
 {
     struct enumerate_options options = everything;
-    options.states_max = crew_long() && seed <= WHOLE ? UINT64_MAX : 12000;
+    options.states_max = seed <= WHOLE * crew_times() ? UINT64_MAX : 12000;
     options.second_odds = seed % 2 ? 40 : 500;
     options.sector_bytes = seed % 5 == 0 ? 4096 : 512;
     return options;
@@ -72,7 +72,7 @@ static void life_survives(uint64_t seed)
 static void random_lives_survive_every_crash_state(void **state)
 {
     (void)state;
-    uint64_t lives = crew_count(crew_short() ? 12 : 48, 20000);
+    uint64_t lives = crew_count(crew_short() ? 12 : 48);
     assert_true(crew_run(__func__, lives, life_survives));
     printf("# %llu lives, %llu crash states: %llu after a second crash, %llu after a third; "
            "%llu recovered twice, %llu with a rotten bit; %.0f states a second and core\n",
@@ -136,7 +136,7 @@ static void restarted(uint64_t seed)
 static void crashes_in_a_row_leave_no_trace(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(60, 2000), restarted));
+    assert_true(crew_run(__func__, crew_count(60), restarted));
 }
 
 /* ---- fixtures: `seed N states N` a line; # begins a remark */

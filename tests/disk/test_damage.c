@@ -55,9 +55,10 @@ static uint32_t picture_for(uint64_t seed)
     return (uint32_t)((seed - 1) % CHUNKS);
 }
 
-static uint64_t jobs(uint64_t rounds, uint64_t long_rounds)
+/* One round of the images, and one more for each TIMES of the long tier. */
+static uint64_t jobs(void)
 {
-    return crew_count(rounds * IMAGES * CHUNKS, long_rounds * IMAGES * CHUNKS);
+    return crew_all((crew_long() ? crew_times() : 1) * IMAGES * CHUNKS);
 }
 
 /* The image is damaged at two places, or at one. */
@@ -117,7 +118,7 @@ static void metadata_bits(uint64_t seed)
             continue;
         uint32_t bit = (uint32_t)random_below(&random, 8);
         for (uint32_t b = 0; b < 8; b++)
-            if (b == bit || crew_long())
+            if ((b + 8 - bit) % 8 <= 2 * crew_times()) /* one; in the long tier three, all with TIMES=4 */
                 flip(at, b);
     }
 }
@@ -125,7 +126,7 @@ static void metadata_bits(uint64_t seed)
 static void every_flipped_byte_of_metadata_is_noticed(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, jobs(1, 4), metadata_bits));
+    assert_true(crew_run(__func__, jobs(), metadata_bits));
     table_print("bits of metadata flipped");
     assert_true(crew_part() || (crew_sum(NOTICED) && crew_sum(HARMLESS) && crew_sum(TORN_TAIL)));
 }
@@ -143,7 +144,7 @@ static void data_bits(uint64_t seed)
 static void flipped_bits_of_pages_are_noticed(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, jobs(1, 4), data_bits));
+    assert_true(crew_run(__func__, jobs(), data_bits));
     table_print("bits of pages flipped");
     assert_true(crew_part() || (crew_sum(REPORTED) && crew_sum(HARMLESS)));
     assert_int_equal(crew_sum(NOTICED) + crew_sum(TORN_TAIL), 0);
@@ -198,7 +199,7 @@ static void pieces(uint64_t seed)
 static void zeroed_aged_and_exchanged_sectors_are_noticed(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, jobs(1, 16), pieces));
+    assert_true(crew_run(__func__, jobs(), pieces));
     table_print("sectors and blocks damaged");
     assert_true(crew_part() || (crew_sum(NOTICED) && crew_sum(REPORTED) && crew_sum(HARMLESS)));
 }
@@ -226,7 +227,7 @@ static void lost_writes(uint64_t seed)
 static void each_lost_write_is_noticed(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(crew_short() ? 30 : 60, 20000), lost_writes));
+    assert_true(crew_run(__func__, crew_count(crew_short() ? 30 : 60), lost_writes));
     table_print("writes lost");
     assert_true(crew_part() || (crew_sum(NOTICED) && crew_sum(REPORTED) && crew_sum(HARMLESS)));
 }

@@ -165,7 +165,7 @@ static void growing_survives(uint64_t seed)
 static void growing_survives_every_crash_state(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(4, 400), growing_survives));
+    assert_true(crew_run(__func__, crew_count(4), growing_survives));
     printf("# %llu crash states of growing: %llu after a second crash, %llu after a third\n",
            (unsigned long long)crew_sum(STATES), (unsigned long long)crew_sum(SECOND),
            (unsigned long long)crew_sum(THIRD));

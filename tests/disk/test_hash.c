@@ -117,7 +117,7 @@ static void grow_and_shrink(uint64_t seed)
 static void the_table_of_leaves_is_a_table(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(60, 6000), grow_and_shrink));
+    assert_true(crew_run(__func__, crew_count(60), grow_and_shrink));
     assert_true(crew_part() || crew_sum(0) > 0);
 }
 

@@ -68,20 +68,20 @@ static void mutate(const char *test, const char *what, crew_job *job, uint64_t c
 static void hostile_images_never_crash_the_store(void **state)
 {
     (void)state;
-    mutate(__func__, "images", image_mutate, crew_count(crew_short() ? 12 : 30, 8000));
+    mutate(__func__, "images", image_mutate, crew_count(crew_short() ? 12 : 30));
 }
 
 static void hostile_logs_never_crash_the_store(void **state)
 {
     (void)state;
-    mutate(__func__, "logs", log_mutate, crew_count(crew_short() ? 12 : 30, 8000));
+    mutate(__func__, "logs", log_mutate, crew_count(crew_short() ? 12 : 30));
 }
 
 static void life_run_watched(uint64_t seed)
 {
     struct enumerate_options options = { .tear = true, .garble = true, .depth = 2, .second_odds = 60,
         .third_odds = 20, .second_steps = 3, .random_subsets = 2, .rot_flips = 4,
-        .states_max = crew_long() ? 20000 : 700 };
+        .states_max = crew_long() ? 3000 : 700 };
     struct enumerate_result result = { .states = 0 };
     crew_at("life", seed);
     life_run(seed, 40, &options, &result);
@@ -94,7 +94,7 @@ static void life_run_watched(uint64_t seed)
 static void lives_break_no_rule_of_the_language(void **state)
 {
     (void)state;
-    uint64_t lives = crew_count(crew_short() ? 12 : 24, 600);
+    uint64_t lives = crew_count(crew_short() ? 12 : 24);
     assert_true(crew_run(__func__, lives, life_run_watched));
     printf("# %llu lives, %llu crash states under the sanitizers\n", (unsigned long long)lives,
            (unsigned long long)crew_sum(2));

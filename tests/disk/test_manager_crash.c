@@ -29,7 +29,7 @@ static struct world world;                          /* digests of what was commi
 static uint64_t random_state;
 static bool over;
 
-#define WHOLE 1000u             /* in the long tier, of so many lives every state */
+#define WHOLE 100u              /* in the long tier, times TIMES: of so many lives every state */
 #define CHECK(e) ((e) ? (void)0 : crew_fail("%s, line %d; log: %s", #e, __LINE__, log_line))
 
 static int64_t some(int64_t limit) { return (int64_t)random_below(&random_state, (uint64_t)limit); }
@@ -238,7 +238,7 @@ static void life(uint64_t seed)
     static struct device base;
     struct enumerate_result result = { .states = 0 };
     struct enumerate_options how = { .tear = true, .garble = true, .depth = 1, .second_odds = 100,
-        .random_subsets = 3, .states_max = crew_long() && seed <= WHOLE ? UINT64_MAX : 4000 };
+        .random_subsets = 3, .states_max = seed <= WHOLE * crew_times() ? UINT64_MAX : 4000 };
     random_state = seed;
     clients = clients_left = 1 + (unsigned)(seed - 1) % CLIENTS_MAX;
     encoder = (int)((seed - 1) / CLIENTS_MAX % STORE_ENCODER_COUNT);
@@ -293,7 +293,7 @@ static void print_sums(uint64_t lives)
 static void interleaved_clients_survive_every_crash_state(void **state)
 {
     (void)state;
-    uint64_t lives = crew_count(crew_short() ? 16 : 64, 20000);
+    uint64_t lives = crew_count(crew_short() ? 16 : 64);
     assert_true(crew_run(__func__, lives, life_in_child));
     print_sums(lives);
     assert_true(crew_part() || (crew_sum(SHARED) > lives && crew_sum(CHECKPOINTS) > lives));

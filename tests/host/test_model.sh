@@ -1,7 +1,7 @@
 #!/bin/bash
 # The model of the transaction protocol (tests/model): the protocol passes, and a rule that is switched
 # is noticed: those that have a planted bug in the kernel, too; all with TEST_TIER=long, which also
-# explores N random scenarios from SEED on. TEXT_EVICT_COMMITTING is noticed far down: only there.
+# explores N (100, times TIMES) random scenarios from SEED on. TEXT_EVICT_COMMITTING is noticed far down: only there.
 cd "$(dirname "$0")/../.." || exit 1
 MODEL=build/tests/model
 case ${TEST_TIER:-test} in
@@ -11,5 +11,5 @@ test)
     for rule in $(grep -oE '"(TEXT|BUG)_[A-Z0-9_]+"' kernel/base/bug.h | tr -d '"' | grep -v EVICT_COMM); do
         "$MODEL" teeth "$rule" || exit 1
     done ;;
-long) "$MODEL" check && "$MODEL" teeth && "$MODEL" sweep "${SEED:-1}" "${N:-1000}" ;;
+long) "$MODEL" check && "$MODEL" teeth && "$MODEL" sweep "${SEED:-1}" "${N:-$((100 * ${TIMES:-1}))}" ;;
 esac

@@ -25,7 +25,7 @@ is "the same seed: the same result of each call" "$(cat "$TEST_TMP/one")" "$(cat
 ok "another seed: others" [ "$(fuzz 8 40000 | results)" != "$(results <"$TEST_TMP/one")" ]
 
 first=${SEED:-1} count=1
-[ "${TEST_TIER:-test}" != long ] || count=${N:-4}
+[ "${TEST_TIER:-test}" != long ] || count=${N:-$((3 * ${TIMES:-1}))}
 for ((round = 0; round < count; round++)); do
     seed=$((first + 1000 * round))
     ok "a million calls from seed $seed on" fuzz "$seed" 1000000

@@ -30,7 +30,7 @@ run() {
 
 goes_on() {
     if [ "${TEST_TIER:-test}" = long ]; then
-        [ "$seed" -lt $((first + ${N:-3})) ]
+        [ "$seed" -lt $((first + ${N:-$((3 * ${TIMES:-1}))})) ]
     else
         [ "$ran_ms" -lt $RUN_MS ] && [ "$tap_failed" = 0 ]
     fi

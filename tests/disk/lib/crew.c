@@ -70,7 +70,7 @@ bool crew_long(void)
 
 bool crew_part(void)
 {
-    return getenv("N") || getenv("SEED");
+    return number("N", 0) || number("SEED", 0);
 }
 
 bool crew_short(void)
@@ -78,9 +78,19 @@ bool crew_short(void)
     return tier_is("check");
 }
 
-uint64_t crew_count(uint64_t count, uint64_t long_count)
+uint64_t crew_times(void)
 {
-    return number("N", crew_long() ? long_count : count);
+    return crew_long() ? number("TIMES", 1) : 0;
+}
+
+uint64_t crew_count(uint64_t count)
+{
+    return number("N", crew_long() ? count * CREW_LONG * crew_times() : count);
+}
+
+uint64_t crew_all(uint64_t count)
+{
+    return number("N", count);
 }
 
 void crew_add(uint32_t tally, uint64_t amount)

@@ -2,9 +2,9 @@
  * crew.h - seeded jobs on all cores, their tallies, and what is said when one fails.
  *
  * A job is a function of its seed alone. SEED= and N= choose the seeds of every test of a program,
- * ONLY= the test, TEST_TIER=long or LONG=1 the numbers of `make test-long`; a failure prints the
- * line that repeats it with these. A job runs in a process of its own crew, so a crash ends one
- * process and is reported with its seed and step like any other failure.
+ * ONLY= the test, TEST_TIER=long or LONG=1 the numbers of `make test-long`, TIMES= a multiple of
+ * them; a failure prints the line that repeats it with these. A job runs in a process of its own
+ * crew, so a crash ends one process and is reported with its seed and step like any other failure.
  */
 #ifndef TESTS_DISK_CREW_H
 #define TESTS_DISK_CREW_H
@@ -13,15 +13,20 @@
 #include <stdint.h>
 
 #define CREW_TALLIES 24u
+#define CREW_LONG    20u    /* times as many jobs in the long tier */
 
 typedef void crew_job(uint64_t seed);
 
 /* Called once, with argv[0], before the tests run. */
 void crew_begin(const char *program);
-/* How much to do: `count` in `make test` and `make check`, `long_count` in `make test-long`, N=
- * where that is given. crew_short: in `make check`, where the longest tests do less. */
-uint64_t crew_count(uint64_t count, uint64_t long_count);
+/* How many jobs: `count` in `make test` and `make check`, CREW_LONG * crew_times() times as many in
+ * `make test-long`, N= where that is given. crew_short: in `make check`, where the longest tests do less. */
+uint64_t crew_count(uint64_t count);
+/* The same for tests of which each job is another case: all of them in each tier, N= where that is given. */
+uint64_t crew_all(uint64_t count);
 bool crew_long(void);
+/* TIMES= of `make test-long` (1): how many times as much it does as fits into an hour or two. 0 in other tiers. */
+uint64_t crew_times(void);
 /* N= or SEED= is given: a part of the jobs, which need not meet all that the whole must have met. */
 bool crew_part(void);
 bool crew_short(void);
