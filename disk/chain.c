@@ -22,8 +22,7 @@
 
 static struct spill_node **head_of(const struct store *store, uint64_t object, uint64_t page)
 {
-    uint64_t h = (object * 0x9e3779b97f4a7c15ull) ^ (page * 0xbf58476d1ce4e5b9ull);
-    return &store->spill_heads[(h >> 32) & (store->spill_head_count - 1)];
+    return &store->spill_heads[key_hash(object, page) & (store->spill_head_count - 1)];
 }
 
 /* chain NULL: the committed image. */

@@ -85,3 +85,13 @@ const struct recovery_rule *recovery_decide(enum slots_fact slots, enum base_fac
         rule++;
     return rule;
 }
+
+int recovery_report(struct store_report *report, enum slots_fact slots, enum base_fact base, enum log_fact log,
+                    const struct recovery_rule **rule)
+{
+    *rule = recovery_decide(slots, base, log);
+    report->rule = (*rule)->label;
+    if ((*rule)->message)
+        report->message = (*rule)->message;
+    return (*rule)->error;
+}

@@ -19,7 +19,7 @@
 /* There are as many heads as there is room for images, a power of two. */
 static uint32_t *head_of(const struct images *images, uint64_t number)
 {
-    return &images->entries[number * 0x9e3779b97f4a7c15ull >> 40 & (images->room - 1)].head;
+    return &images->entries[key_hash(number, 0) & (images->room - 1)].head;
 }
 
 static struct image *image_find(const struct images *images, uint64_t number)

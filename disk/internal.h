@@ -1,7 +1,9 @@
 /*
  * internal.h - the open store in memory, and what the files of disk/ offer each other.
  *
- *     open.c        store_open: superblock, checkpoint, the two scans, the end of recovery
+ *     open.c        store_open: checkpoint, the two scans, the end of recovery
+ *     slots.c       finds the superblock; what kind of disk this is
+ *     store.c       a store in memory, made and ended; the fence, memory, reads
  *     decide.c      the decision table of recovery
  *     superblock.c  encode, check and write a slot
  *     meta.c        metadata pages in memory; save to and load from an area
@@ -37,6 +39,12 @@
 #else
 #define never(condition) (condition)
 #endif
+
+/* Of an object and something in it, for tables in memory (hash.c's is in the format). */
+static inline uint32_t key_hash(uint64_t object, uint64_t key)
+{
+    return (uint32_t)((object * 0x9e3779b97f4a7c15ull ^ key * 0xbf58476d1ce4e5b9ull) >> 32);
+}
 
 /* ---- fields of a superblock, decoded */
 
@@ -309,7 +317,7 @@ struct store {
     struct store_stats counters;
 };
 
-/* open.c */
+/* store.c */
 static inline int fence_get(const struct store *store)
 {
     return __atomic_load_n(&store->fence, __ATOMIC_ACQUIRE);
@@ -320,6 +328,17 @@ void store_release(const struct store *store, void *memory, size_t bytes);
 int  store_read(const struct store *store, uint64_t offset, void *buffer, size_t bytes);
 bool bytes_zero(const void *bytes, size_t count);
 int  block_read(const struct disk_io *io, uint64_t offset, void *block);
+int  array_grow(struct store *store, void **array, uint32_t count, uint32_t *room, size_t size);
+int  store_new(const struct disk_io *io, const struct disk_memory *memory,
+               const struct superblock *super, struct store **out);
+
+/* slots.c */
+#define SMALLEST_BYTES (8ull * BLOCK_BYTES)
+/* The superblock to believe, and the rule in the report; or that rule's error. `block` is scratch. */
+int  slots_find(const struct disk_io *io, void *block, bool upgrade, struct superblock *super,
+                struct store_report *report);
+
+/* directory.c: names; open.c */
 bool name_valid(const char *name);                  /* 1 to 63 characters, zero filled or not */
 void name_copy(char to[STORE_NAME_BYTES], const char *from);    /* zero filled */
 bool name_equal(const char *a, const char *b);
@@ -330,8 +349,6 @@ uint32_t epoch_next(const struct store *store);     /* newer than all of which a
 int  tables_setup(struct store *store);             /* whose size the superblock gives */
 int  buffers_setup(struct store *store);
 size_t group_bytes_choose(size_t wanted, const struct superblock *super);
-int  store_new(const struct disk_io *io, const struct disk_memory *memory,
-               const struct superblock *super, struct store **out);
 
 /* superblock.c */
 uint32_t crc_seed(const uint8_t uuid[16], enum crc_kind kind, uint64_t address, uint32_t epoch);
@@ -387,6 +404,9 @@ uint32_t slots_newest(bool valid_a, uint64_t generation_a, bool valid_b, uint64_
 enum log_fact log_fact(const struct log_facts *facts);
 const struct recovery_rule *recovery_decide(enum slots_fact slots, enum base_fact base,
                                             enum log_fact log);
+/* The same, and noted in the report; the rule's error. One that needs the log was asked too early: then 0. */
+int  recovery_report(struct store_report *report, enum slots_fact slots, enum base_fact base, enum log_fact log,
+                     const struct recovery_rule **rule);
 
 /* meta.c */
 int  meta_setup(struct store *store);
@@ -483,8 +503,6 @@ void page_dirty_set(struct store *store, struct leaf_disk *leaf, uint32_t page, 
 void plan_clear(struct store_group *group);
 void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops);
 void plan_free(struct store_group *group);
-const struct claim *plan_find(const struct store *store, enum claim_kind kind, uint64_t object,
-                              uint64_t key, const struct store_group **where);
 int  plan_page_write(struct store_group *group, uint64_t object, uint64_t page,
                      uint64_t base_lsn, bool full, uint64_t *physical);
 /* 0, -ENOENT or -EINVAL: are these pages of a container that is, or will be? */
@@ -497,7 +515,6 @@ int  plan_op(struct store_group *group, struct store_op *op, struct planned_op *
 uint32_t plan_extent_held(const struct store *store, uint64_t object, uint64_t index);
 uint64_t plan_top(const struct store *store, uint64_t object);
 int  plan_page_exists(struct store_group *group, uint64_t object, uint64_t page);
-int  array_grow(struct store *store, void **array, uint32_t count, uint32_t *room, size_t size);
 
 /* group.c */
 static inline uint8_t group_bit(const struct store_group *group)

@@ -1,7 +1,7 @@
 /*
  * open.c - opens a store: superblock, checkpoint, recovery.
  *
- *     slots_read      both slots; what kind of disk is this
+ *     slots_find      both slots; what kind of disk is this (slots.c)
  *     base_load       the newest checkpoint, or the older one if that is damaged
  *     scan_verify     scan 1: follows the groups to the end of the log; torn tail or damage
  *     scan_apply      scan 2: applies them in memory; it computes no CRC again, but a sum of both
@@ -16,243 +16,6 @@
 #include "internal.h"
 
 #define GROUP_BYTES_DEFAULT (4u << 20)
-#define READ_TRIES 3
-#define SMALLEST_BYTES (8ull * BLOCK_BYTES)
-
-/* ---- small helpers of all files */
-
-int fence_set(struct store *store, int error)
-{
-    int none = 0;
-    __atomic_compare_exchange_n(&store->fence, &none, error, false, __ATOMIC_ACQ_REL,
-                                __ATOMIC_ACQUIRE);
-    return fence_get(store);
-}
-
-int store_error(const struct store *store)
-{
-    return fence_get(store);
-}
-
-void *store_alloc(const struct store *store, size_t bytes)
-{
-    bytes = bytes ? bytes : 1;
-    if (store->memory.alloc_zeroed)
-        return store->memory.alloc_zeroed(store->memory.context, bytes);
-    void *memory = store->memory.alloc(store->memory.context, bytes);
-    if (memory)
-        memset(memory, 0, bytes);
-    return memory;
-}
-
-void store_release(const struct store *store, void *memory, size_t bytes)
-{
-    if (memory)
-        store->memory.free(store->memory.context, memory, bytes ? bytes : 1);
-}
-
-int store_read(const struct store *store, uint64_t offset, void *buffer, size_t bytes)
-{
-    int error = -EIO;
-    for (int i = 0; i < READ_TRIES && error; i++)
-        error = store->io.read(store->io.context, offset, buffer, bytes);
-    return error;
-}
-
-bool bytes_zero(const void *bytes, size_t count)
-{
-    const uint8_t *p = bytes;
-    return p[0] == 0 && memcmp(p, p + 1, count - 1) == 0; /* each is like the one before */
-}
-
-/* A store in memory with nothing loaded. */
-int store_new(const struct disk_io *io, const struct disk_memory *memory,
-              const struct superblock *super, struct store **out)
-{
-    struct store *store = memory->alloc(memory->context, sizeof *store);
-    if (!store)
-        return -ENOMEM;
-    memset(store, 0, sizeof *store);
-    store->io = *io;
-    store->memory = *memory;
-    store->super = *super;
-    store->extent_pages = super->extent_bytes / BLOCK_BYTES;
-    store->leaf_bytes = leaf_bytes_for(super->extent_bytes);
-    store->leaves_per_page = (uint32_t)(BLOCK_BYTES - sizeof(struct bucket_disk)) /
-                             store->leaf_bytes;
-    store->groups[0].store = store->groups[1].store = store;
-    store->step_pages = PART_PAGES;
-    *out = store;
-    return 0;
-}
-
-void store_abandon(struct store *store)
-{
-    if (!store)
-        return;
-    for (int i = 0; i < 2; i++) {
-        plan_free(&store->groups[i]);
-        store_release(store, store->groups[i].buffer, store->group_bytes);
-    }
-    chains_drop(store);
-    seen_drop(store);
-    checkpoint_drop(store);
-    images_drop(store);
-    meta_teardown(store);
-    index_teardown(store, &store->super, &store->index);
-    store_release(store, store->extents, store->super.extents * sizeof *store->extents);
-    struct disk_memory memory = store->memory;
-    memory.free(memory.context, store, sizeof *store);
-}
-
-/* ---- the superblock pair */
-
-struct slots {
-    enum slot_verdict verdict[2];
-    struct superblock super[2];
-    bool blank;                         /* the first blocks are zero, or creation was cut off */
-};
-
-int block_read(const struct disk_io *io, uint64_t offset, void *block)
-{
-    int error = -EIO;
-    for (int i = 0; i < READ_TRIES && error; i++)
-        error = io->read(io->context, offset, block, BLOCK_BYTES);
-    return error;
-}
-
-/* The signpost leads nowhere, as while a store is made. But slot A is its last write but one, and
- * every later slot has a larger generation: then only the signpost's end is lost. */
-static bool creation_cut(const struct slots *slots, const uint8_t uuid[16])
-{
-    for (int i = 0; i < 2; i++)
-        if (slots->verdict[i] == SLOT_VALID && slots->super[i].generation >= GENERATION_MADE &&
-            !memcmp(slots->super[i].uuid, uuid, 16))
-            return false;
-    return true;
-}
-
-static bool version_tells(enum slot_verdict verdict)
-{
-    return verdict == SLOT_NEWER || verdict == SLOT_OLDER;
-}
-
-/* A slot's block; one of an older format as the steps make it, if that is wanted. */
-static enum slot_verdict slot_decode(void *block, uint64_t bytes, uint64_t offset, bool upgrade,
-                                     struct superblock *super, uint32_t *version)
-{
-    enum slot_verdict verdict = superblock_decode(block, bytes, offset, super, version);
-    if (verdict != SLOT_OLDER || !upgrade || !store_upgradable(*version))
-        return verdict;
-    uint32_t now;
-    upgrade_superblock(block, *version);
-    verdict = superblock_decode(block, bytes, offset, super, &now);
-    super->format = *version;
-    return verdict;
-}
-
-/* Slot B of a store that has grown is in the middle of a smaller disk. With slot A and the signpost lost, the
- * middles of half, a quarter, an eighth ... of the disk are tried: disks mostly grow to twice their size.
- * `*zero`: all of these blocks are zero, or some cannot be read. */
-static void slot_b_seek(const struct disk_io *io, void *block, struct slots *slots, bool *zero)
-{
-    uint32_t version;
-    *zero = true;
-    for (uint64_t bytes = io->bytes; bytes >= SMALLEST_BYTES; bytes /= 2) {
-        uint64_t at = slot_b_place(bytes);
-        if (block_read(io, at, block))
-            continue;
-        *zero = *zero && bytes_zero(block, BLOCK_BYTES);
-        if (superblock_decode(block, io->bytes, at, &slots->super[1], &version) != SLOT_VALID)
-            continue;
-        slots->verdict[1] = SLOT_VALID;
-        return;
-    }
-}
-
-/* Is nothing on the disk, as far as one can tell without reading all of it? A log that was used is not zero,
- * and lies within the first blocks; `block` is scratch. What cannot be read is not blank. */
-static bool disk_blank(const struct disk_io *io, void *block)
-{
-    uint64_t most = io->bytes < BLANK_BYTES ? io->bytes / BLOCK_BYTES * BLOCK_BYTES : BLANK_BYTES;
-    bool blank = true;
-    for (uint64_t at = 0; at < most && blank; at += BLOCK_BYTES)
-        blank = !block_read(io, at, block) && bytes_zero(block, BLOCK_BYTES);
-    uint64_t last = io->bytes / BLOCK_BYTES * BLOCK_BYTES - BLOCK_BYTES;
-    return blank && !block_read(io, last, block) && bytes_zero(block, BLOCK_BYTES);
-}
-
-static void slots_read(const struct disk_io *io, void *block, bool upgrade, struct slots *slots,
-                      struct store_report *report)
-{
-    uint32_t version = 0;
-    uint8_t making[16];
-    int error = block_read(io, 0, block);
-    slots->verdict[0] = error ? SLOT_UNREADABLE
-                              : slot_decode(block, io->bytes, 0, upgrade, &slots->super[0],
-                                            &version);
-    if (version_tells(slots->verdict[0]))
-        report->version = version;
-    uint64_t b = 0;
-    bool post = !block_read(io, SIGNPOST_OFFSET, block) && signpost_decode(block, io->bytes, &b);
-    bool nowhere = post && !b;
-    if (nowhere)
-        memcpy(making, ((const struct signpost_disk *)block)->uuid, 16);
-    if (!b)
-        b = slot_b_place(io->bytes);
-    if (slots->verdict[0] == SLOT_VALID)
-        b = slots->super[0].slot_b_offset;
-    int error_b = block_read(io, b, block);
-    slots->verdict[1] = SLOT_UNREADABLE;
-    if (!error_b)
-        slots->verdict[1] = slot_decode(block, io->bytes, b, upgrade, &slots->super[1], &version);
-    if (version_tells(slots->verdict[1]) && slots->verdict[0] != SLOT_VALID)
-        report->version = version;
-    if (slots->verdict[0] == SLOT_VALID && slots->verdict[1] == SLOT_VALID &&
-        memcmp(slots->super[0].uuid, slots->super[1].uuid, 16))
-        slots->verdict[1] = SLOT_FOREIGN;               /* of an earlier store */
-    if (nowhere && creation_cut(slots, making)) {
-        slots->verdict[0] = slots->verdict[1] = SLOT_ZERO;
-        slots->blank = true;            /* whatever is there does not count */
-        return;
-    }
-    bool zero = true;
-    if (!post && slots->verdict[0] != SLOT_VALID && slots->verdict[1] != SLOT_VALID)
-        slot_b_seek(io, block, slots, &zero);
-    for (int i = 0; i < 2; i++)         /* a store is here, whatever became of its slots */
-        if (post && (slots->verdict[i] == SLOT_ZERO || slots->verdict[i] == SLOT_FOREIGN))
-            slots->verdict[i] = SLOT_DAMAGED;
-    report->slot_bad[0] = slots->verdict[0] != SLOT_VALID;
-    report->slot_bad[1] = slots->verdict[1] != SLOT_VALID;
-    slots->blank = slots->verdict[0] == SLOT_ZERO && slots->verdict[1] == SLOT_ZERO &&
-                   zero && disk_blank(io, block);
-}
-
-/* What the table says. A rule that needs the log was asked too early: the answer is 0. */
-static int decide(struct store_report *report, enum slots_fact slots, enum base_fact base,
-                  enum log_fact log, const struct recovery_rule **rule)
-{
-    *rule = recovery_decide(slots, base, log);
-    report->rule = (*rule)->label;
-    if ((*rule)->message)
-        report->message = (*rule)->message;
-    return (*rule)->error;
-}
-
-/* The slot to believe, or what the disk is. */
-static int slots_choose(const struct slots *slots, struct superblock *super,
-                        struct store_report *report)
-{
-    const struct recovery_rule *rule;
-    const enum slot_verdict *v = slots->verdict;
-    int error = decide(report, slots_fact(v[0], v[1], slots->blank), BASE_NEWEST, LOG_EMPTY, &rule);
-    if (error)
-        return error;
-    *super = slots->super[slots_newest(v[0] == SLOT_VALID, slots->super[0].generation,
-                                       v[1] == SLOT_VALID, slots->super[1].generation)];
-    report->version = super->format;
-    return 0;
-}
 
 /* ---- the checkpoint to start from */
 
@@ -382,7 +145,7 @@ static int group_replay(struct store *store, const struct scan *scan, struct sto
         return error;
     const struct recovery_rule *rule;
     report->damage_lsn = scan->lsn;
-    return decide(report, SLOTS_GOOD, report->older_checkpoint ? BASE_OLDER : BASE_NEWEST, LOG_UNFIT,
+    return recovery_report(report, SLOTS_GOOD, report->older_checkpoint ? BASE_OLDER : BASE_NEWEST, LOG_UNFIT,
                   &rule);
 }
 
@@ -527,7 +290,7 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
     if (!error)
         error = scan_verify(store, &reader, area, &log, &unreadable, &seen, report);
     if (!error)
-        error = decide(report, SLOTS_GOOD, base, log, rule);
+        error = recovery_report(report, SLOTS_GOOD, base, log, rule);
     if (unreadable)
         report->message = "a block at the log's end cannot be read, and what was committed last may lie there; "
                           "try again, or open read-only to save the rest";
@@ -554,7 +317,7 @@ static int recover(struct store *store, struct store_report *report)
     if (!error)
         error = base_load(store, &area, &base, report);
     if (!error)
-        error = decide(report, SLOTS_GOOD, base, LOG_EMPTY, &rule);
+        error = recovery_report(report, SLOTS_GOOD, base, LOG_EMPTY, &rule);
     report->was_clean = store->super.flags & FLAG_CLEAN;
     if (!error)
         error = log_recover(store, area, base, &rule, report);
@@ -603,7 +366,6 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
 {
     static const struct store_open_options none;
     struct superblock super;
-    struct slots slots;
     options = options ? options : &none;
     uint64_t started = now(options);
     memset(report, 0, sizeof *report);
@@ -612,9 +374,8 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     void *block = memory->alloc(memory->context, BLOCK_BYTES);
     if (!block)
         return refuse(report, -ENOMEM, "out of memory");
-    slots_read(io, block, options->flags & STORE_UPGRADE, &slots, report);
+    int error = slots_find(io, block, options->flags & STORE_UPGRADE, &super, report);
     memory->free(memory->context, block, BLOCK_BYTES);
-    int error = slots_choose(&slots, &super, report);
     if (error)
         return error;
     struct store *store;

@@ -19,25 +19,7 @@
 /* There are as many heads as there is room for claims, a power of two. */
 static uint32_t *head_of(const struct store_group *group, uint64_t object, uint64_t key)
 {
-    uint64_t h = (object * 0x9e3779b97f4a7c15ull) ^ (key * 0xbf58476d1ce4e5b9ull);
-    return &group->claims[(uint32_t)(h >> 40) & (group->claim_room - 1)].head;
-}
-
-/* Room for one more element in a growing array. */
-int array_grow(struct store *store, void **array, uint32_t count, uint32_t *room, size_t size)
-{
-    if (count < *room)
-        return 0;
-    uint32_t more = *room ? *room * 2 : 64;
-    void *larger = store->memory.alloc(store->memory.context, more * size);
-    if (!larger)
-        return -ENOMEM;
-    if (count)
-        memcpy(larger, *array, count * size);
-    store_release(store, *array, *room * size);
-    *array = larger;
-    *room = more;
-    return 0;
+    return &group->claims[key_hash(object, key) & (group->claim_room - 1)].head;
 }
 
 static void claim_link(struct store_group *group, uint32_t i)
@@ -166,9 +148,9 @@ static bool kind_matches(uint32_t found, enum claim_kind wanted)
     return found == wanted || (wanted == CLAIM_PAGE && found == CLAIM_PAGE_FREED);
 }
 
-/* The newest claim; CLAIM_PAGE also finds CLAIM_PAGE_FREED. */
-const struct claim *plan_find(const struct store *store, enum claim_kind kind, uint64_t object,
-                              uint64_t key, const struct store_group **where)
+/* The newest claim, of CLAIM_NAME on `name`; CLAIM_PAGE also finds CLAIM_PAGE_FREED. */
+static const struct claim *claim_find(const struct store *store, enum claim_kind kind, uint64_t object,
+                                      uint64_t key, const char *name)
 {
     for (int n = 1; n >= 0; n--) {
         const struct store_group *group = pending(store, (uint32_t)n);
@@ -176,15 +158,38 @@ const struct claim *plan_find(const struct store *store, enum claim_kind kind, u
             continue;
         for (uint32_t i = *head_of(group, object, key); i; i = group->claims[i - 1].next) {
             const struct claim *claim = &group->claims[i - 1];
-            if (claim->key == key && claim->object == object && kind_matches(claim->kind, kind)) {
-                if (where)
-                    *where = group;
+            if (claim->key == key && claim->object == object && kind_matches(claim->kind, kind) &&
+                (!name || name_equal(group->names[claim->value / 2], name)))
                 return claim;
-            }
         }
     }
     return NULL;
 }
+
+static const struct store_group *group_of(const struct store *store, const struct claim *claim)
+{
+    const struct store_group *first = &store->groups[0];
+    return claim >= first->claims && claim < first->claims + first->claim_count ? first : first + 1;
+}
+
+/* A place among the directory operations of the unapplied groups; it begins as all zero. */
+struct op_place {
+    uint32_t group, op;
+};
+
+/* The next of them, oldest first, or NULL. */
+static const struct planned_op *op_next(const struct store *store, struct op_place *at)
+{
+    for (; at->group < 2; at->group++, at->op = 0) {
+        const struct store_group *group = pending(store, at->group);
+        if (group && at->op < group->op_count)
+            return &group->ops[at->op++];
+    }
+    return NULL;
+}
+
+#define for_each_op(store, op) \
+    for (struct op_place place = { 0, 0 }; ((op) = op_next(store, &place));)
 
 /* ---- containers as they will be when the pending groups are applied */
 
@@ -195,19 +200,16 @@ static bool plan_container(const struct store *store, uint64_t object, uint64_t 
     bool exists = live != NULL;
     *pages = live ? container_pages(live) : 0;
     *segments = live ? le32_get(live->segment_count) : 0;
-    for (uint32_t n = 0; n < 2; n++) {
-        const struct store_group *group = pending(store, n);
-        for (uint32_t i = 0; group && i < group->op_count; i++) {
-            const struct planned_op *op = &group->ops[i];
-            if (op->object != object)
-                continue;
-            if (op->type == RECORD_DELETE)
-                exists = false;
-            if (op->type == RECORD_CREATE || op->type == RECORD_GROW) {
-                exists = true;
-                *pages += op->gib * (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES);
-                ++*segments;
-            }
+    const struct planned_op *op;
+    for_each_op(store, op) {
+        if (op->object != object)
+            continue;
+        if (op->type == RECORD_DELETE)
+            exists = false;
+        if (op->type == RECORD_CREATE || op->type == RECORD_GROW) {
+            exists = true;
+            *pages += op->gib * (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES);
+            ++*segments;
         }
     }
     return exists;
@@ -217,45 +219,29 @@ static bool plan_name_taken(const struct store *store, const char *name)
 {
     const struct container_disk *live = directory_find(store, name);
     uint64_t owner = live ? le64_get(live->object) : 0;
-    for (uint32_t n = 0; n < 2; n++) {
-        const struct store_group *group = pending(store, n);
-        for (uint32_t i = 0; group && i < group->op_count; i++) {
-            const struct planned_op *op = &group->ops[i];
-            bool names = op->type == RECORD_CREATE || op->type == RECORD_RENAME;
-            if (names && name_equal(op->name, name))
-                owner = op->object;
-            else if (owner == op->object && (names || op->type == RECORD_DELETE))
-                owner = 0;
-        }
+    const struct planned_op *op;
+    for_each_op(store, op) {
+        bool names = op->type == RECORD_CREATE || op->type == RECORD_RENAME;
+        if (names && name_equal(op->name, name))
+            owner = op->object;
+        else if (owner == op->object && (names || op->type == RECORD_DELETE))
+            owner = 0;
     }
     return owner != 0;
 }
 
 static bool plan_named(const struct store *store, uint64_t object, const char *name)
 {
-    uint64_t key = name_key(name);
-    for (int n = 1; n >= 0; n--) {
-        const struct store_group *group = pending(store, (uint32_t)n);
-        if (!group || !group->claim_count)
-            continue;
-        for (uint32_t i = *head_of(group, object, key); i; i = group->claims[i - 1].next) {
-            const struct claim *claim = &group->claims[i - 1];
-            if (claim->kind == CLAIM_NAME && claim->object == object && claim->key == key &&
-                name_equal(group->names[claim->value / 2], name))
-                return claim->value & 1;
-        }
-    }
-    return names_find(store, object, name) != NULL;
+    const struct claim *claim = claim_find(store, CLAIM_NAME, object, name_key(name), name);
+    return claim ? claim->value & 1 : names_find(store, object, name) != NULL;
 }
 
 static uint32_t plan_creations(const struct store *store)
 {
     uint32_t count = 0;
-    for (uint32_t n = 0; n < 2; n++) {
-        const struct store_group *group = pending(store, n);
-        for (uint32_t i = 0; group && i < group->op_count; i++)
-            count += group->ops[i].type == RECORD_CREATE;
-    }
+    const struct planned_op *op;
+    for_each_op(store, op)
+        count += op->type == RECORD_CREATE;
     return count;
 }
 
@@ -263,16 +249,12 @@ static bool plan_range_used(const struct store *store, uint32_t first, uint32_t 
 {
     if (directory_range_used(store, first, gib, next))
         return true;
-    for (uint32_t n = 0; n < 2; n++) {
-        const struct store_group *group = pending(store, n);
-        for (uint32_t i = 0; group && i < group->op_count; i++) {
-            const struct planned_op *op = &group->ops[i];
-            if (op->gib && op->first_gib < first + gib && first < op->first_gib + op->gib) {
-                *next = op->first_gib + op->gib;
-                return true;
-            }
+    const struct planned_op *op;
+    for_each_op(store, op)
+        if (op->gib && op->first_gib < first + gib && first < op->first_gib + op->gib) {
+            *next = op->first_gib + op->gib;
+            return true;
         }
-    }
     return false;
 }
 
@@ -317,19 +299,18 @@ struct page_state {
     bool     present;
     uint64_t lsn;               /* UINT64_MAX: written in a group that is still open */
     const struct claim *claim;
-    const struct store_group *group;
 };
 
 static struct page_state plan_page(const struct store *store, uint64_t object, uint64_t page)
 {
     struct page_state state = { .claim = NULL };
     uint32_t n = store->extent_pages, at = (uint32_t)(page % n);
-    state.claim = plan_find(store, CLAIM_PAGE, object, page, &state.group);
+    state.claim = claim_find(store, CLAIM_PAGE, object, page, NULL);
     if (state.claim) {
+        const struct store_group *group = group_of(store, state.claim);
         state.present = state.claim->kind == CLAIM_PAGE;
         if (state.present)
-            state.lsn = state.group->state == GROUP_OPEN ? UINT64_MAX
-                                                         : state.group->lsn + state.claim->value;
+            state.lsn = group->state == GROUP_OPEN ? UINT64_MAX : group->lsn + state.claim->value;
         return state;
     }
     struct leaf_disk *leaf = hash_find(store, object, page / n, NULL);
@@ -350,11 +331,11 @@ uint32_t plan_extent_held(const struct store *store, uint64_t object, uint64_t i
     if (!store->groups[0].claim_count && !store->groups[1].claim_count)
         return held;
     for (uint32_t p = 0; p < n; p++) {
-        const struct claim *claim = plan_find(store, CLAIM_PAGE, object, index * n + p, NULL);
+        const struct claim *claim = claim_find(store, CLAIM_PAGE, object, index * n + p, NULL);
         if (claim)
             held = (held & ~(1u << p)) | (uint32_t)(claim->kind == CLAIM_PAGE) << p;
     }
-    const struct claim *unwritten = plan_find(store, CLAIM_UNWRITTEN, object, index, NULL);
+    const struct claim *unwritten = claim_find(store, CLAIM_UNWRITTEN, object, index, NULL);
     return unwritten ? held | (uint32_t)unwritten->value : held;
 }
 
@@ -415,7 +396,7 @@ static uint64_t plan_physical(const struct store *store, uint64_t object, uint64
     const struct leaf_disk *leaf = hash_find(store, object, index, NULL);
     if (leaf)
         return le64_get(leaf->physical);
-    const struct claim *claim = plan_find(store, CLAIM_EXTENT, object, index, NULL);
+    const struct claim *claim = claim_find(store, CLAIM_EXTENT, object, index, NULL);
     return claim ? claim->value : UINT64_MAX;
 }
 
@@ -446,7 +427,8 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
     if (error)
         return error;
     struct page_state state = plan_page(store, object, page);
-    if (state.present && state.group == group && state.claim >= group->claims + group->txn_claims)
+    if (state.present && state.claim && group_of(store, state.claim) == group &&
+        state.claim >= group->claims + group->txn_claims)
         return -EINVAL;                 /* twice in one transaction */
     if (!full && base_lsn == 0 && state.present)
         return -ESTALE;
@@ -461,7 +443,7 @@ int plan_extent_claim(struct store_group *group, uint64_t object, uint64_t index
                       uint64_t *physical)
 {
     int error = plan_extent(group, object, index, physical);
-    const struct claim *before = plan_find(group->store, CLAIM_UNWRITTEN, object, index, NULL);
+    const struct claim *before = claim_find(group->store, CLAIM_UNWRITTEN, object, index, NULL);
     return error ? error : claim_add(group, CLAIM_UNWRITTEN, object, index,
                                      bits | (before ? before->value : 0));
 }

@@ -29,7 +29,7 @@ python3 - <<'END' || failed=1
 import json, sys
 
 # Log, recovery, checkpoint, superblock and allocator: every branch, in both directions.
-LEVEL = dict.fromkeys("group record plan chain scan rechain open decide image checkpoint superblock "
+LEVEL = dict.fromkeys("group record plan chain scan rechain open slots store decide image checkpoint superblock "
                       "space hash".split(), 100)
 failed = 0
 print(f"  {'file':24} {'lines':>8} {'branches':>16}")

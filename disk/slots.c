@@ -1,0 +1,140 @@
+/*
+ * slots.c - what kind of disk this is, and which superblock to believe: both slots and the signpost are read.
+ */
+#include "internal.h"
+
+struct slots {
+    enum slot_verdict verdict[2];
+    struct superblock super[2];
+    bool blank;                         /* the first blocks are zero, or creation was cut off */
+};
+
+/* The signpost leads nowhere, as while a store is made. But slot A is its last write but one, and
+ * every later slot has a larger generation: then only the signpost's end is lost. */
+static bool creation_cut(const struct slots *slots, const uint8_t uuid[16])
+{
+    for (int i = 0; i < 2; i++)
+        if (slots->verdict[i] == SLOT_VALID && slots->super[i].generation >= GENERATION_MADE &&
+            !memcmp(slots->super[i].uuid, uuid, 16))
+            return false;
+    return true;
+}
+
+static bool version_tells(enum slot_verdict verdict)
+{
+    return verdict == SLOT_NEWER || verdict == SLOT_OLDER;
+}
+
+/* A slot's block; one of an older format as the steps make it, if that is wanted. */
+static enum slot_verdict slot_decode(void *block, uint64_t bytes, uint64_t offset, bool upgrade,
+                                     struct superblock *super, uint32_t *version)
+{
+    enum slot_verdict verdict = superblock_decode(block, bytes, offset, super, version);
+    if (verdict != SLOT_OLDER || !upgrade || !store_upgradable(*version))
+        return verdict;
+    uint32_t now;
+    upgrade_superblock(block, *version);
+    verdict = superblock_decode(block, bytes, offset, super, &now);
+    super->format = *version;
+    return verdict;
+}
+
+/* Slot B of a store that has grown is in the middle of a smaller disk. With slot A and the signpost lost, the
+ * middles of half, a quarter, an eighth ... of the disk are tried: disks mostly grow to twice their size.
+ * `*zero`: all of these blocks are zero, or some cannot be read. */
+static void slot_b_seek(const struct disk_io *io, void *block, struct slots *slots, bool *zero)
+{
+    uint32_t version;
+    *zero = true;
+    for (uint64_t bytes = io->bytes; bytes >= SMALLEST_BYTES; bytes /= 2) {
+        uint64_t at = slot_b_place(bytes);
+        if (block_read(io, at, block))
+            continue;
+        *zero = *zero && bytes_zero(block, BLOCK_BYTES);
+        if (superblock_decode(block, io->bytes, at, &slots->super[1], &version) != SLOT_VALID)
+            continue;
+        slots->verdict[1] = SLOT_VALID;
+        return;
+    }
+}
+
+/* Is nothing on the disk, as far as one can tell without reading all of it? A log that was used is not zero,
+ * and lies within the first blocks; `block` is scratch. What cannot be read is not blank. */
+static bool disk_blank(const struct disk_io *io, void *block)
+{
+    uint64_t most = io->bytes < BLANK_BYTES ? io->bytes / BLOCK_BYTES * BLOCK_BYTES : BLANK_BYTES;
+    bool blank = true;
+    for (uint64_t at = 0; at < most && blank; at += BLOCK_BYTES)
+        blank = !block_read(io, at, block) && bytes_zero(block, BLOCK_BYTES);
+    uint64_t last = io->bytes / BLOCK_BYTES * BLOCK_BYTES - BLOCK_BYTES;
+    return blank && !block_read(io, last, block) && bytes_zero(block, BLOCK_BYTES);
+}
+
+static void slots_read(const struct disk_io *io, void *block, bool upgrade, struct slots *slots,
+                      struct store_report *report)
+{
+    uint32_t version = 0;
+    uint8_t making[16];
+    int error = block_read(io, 0, block);
+    slots->verdict[0] = error ? SLOT_UNREADABLE
+                              : slot_decode(block, io->bytes, 0, upgrade, &slots->super[0],
+                                            &version);
+    if (version_tells(slots->verdict[0]))
+        report->version = version;
+    uint64_t b = 0;
+    bool post = !block_read(io, SIGNPOST_OFFSET, block) && signpost_decode(block, io->bytes, &b);
+    bool nowhere = post && !b;
+    if (nowhere)
+        memcpy(making, ((const struct signpost_disk *)block)->uuid, 16);
+    if (!b)
+        b = slot_b_place(io->bytes);
+    if (slots->verdict[0] == SLOT_VALID)
+        b = slots->super[0].slot_b_offset;
+    int error_b = block_read(io, b, block);
+    slots->verdict[1] = SLOT_UNREADABLE;
+    if (!error_b)
+        slots->verdict[1] = slot_decode(block, io->bytes, b, upgrade, &slots->super[1], &version);
+    if (version_tells(slots->verdict[1]) && slots->verdict[0] != SLOT_VALID)
+        report->version = version;
+    if (slots->verdict[0] == SLOT_VALID && slots->verdict[1] == SLOT_VALID &&
+        memcmp(slots->super[0].uuid, slots->super[1].uuid, 16))
+        slots->verdict[1] = SLOT_FOREIGN;               /* of an earlier store */
+    if (nowhere && creation_cut(slots, making)) {
+        slots->verdict[0] = slots->verdict[1] = SLOT_ZERO;
+        slots->blank = true;            /* whatever is there does not count */
+        return;
+    }
+    bool zero = true;
+    if (!post && slots->verdict[0] != SLOT_VALID && slots->verdict[1] != SLOT_VALID)
+        slot_b_seek(io, block, slots, &zero);
+    for (int i = 0; i < 2; i++)         /* a store is here, whatever became of its slots */
+        if (post && (slots->verdict[i] == SLOT_ZERO || slots->verdict[i] == SLOT_FOREIGN))
+            slots->verdict[i] = SLOT_DAMAGED;
+    report->slot_bad[0] = slots->verdict[0] != SLOT_VALID;
+    report->slot_bad[1] = slots->verdict[1] != SLOT_VALID;
+    slots->blank = slots->verdict[0] == SLOT_ZERO && slots->verdict[1] == SLOT_ZERO &&
+                   zero && disk_blank(io, block);
+}
+
+/* The slot to believe, or what the disk is. */
+static int slots_choose(const struct slots *slots, struct superblock *super,
+                        struct store_report *report)
+{
+    const struct recovery_rule *rule;
+    const enum slot_verdict *v = slots->verdict;
+    int error = recovery_report(report, slots_fact(v[0], v[1], slots->blank), BASE_NEWEST, LOG_EMPTY, &rule);
+    if (error)
+        return error;
+    *super = slots->super[slots_newest(v[0] == SLOT_VALID, slots->super[0].generation,
+                                       v[1] == SLOT_VALID, slots->super[1].generation)];
+    report->version = super->format;
+    return 0;
+}
+
+int slots_find(const struct disk_io *io, void *block, bool upgrade, struct superblock *super,
+               struct store_report *report)
+{
+    struct slots slots;
+    slots_read(io, block, upgrade, &slots, report);
+    return slots_choose(&slots, super, report);
+}

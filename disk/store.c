@@ -1,0 +1,123 @@
+/*
+ * store.c - the store in memory: made, ended; and what all files of disk/ use: the fence, memory, reads.
+ */
+#include "internal.h"
+
+#define READ_TRIES 3
+
+int fence_set(struct store *store, int error)
+{
+    int none = 0;
+    __atomic_compare_exchange_n(&store->fence, &none, error, false, __ATOMIC_ACQ_REL,
+                                __ATOMIC_ACQUIRE);
+    return fence_get(store);
+}
+
+int store_error(const struct store *store)
+{
+    return fence_get(store);
+}
+
+/* ---- memory */
+
+void *store_alloc(const struct store *store, size_t bytes)
+{
+    bytes = bytes ? bytes : 1;
+    if (store->memory.alloc_zeroed)
+        return store->memory.alloc_zeroed(store->memory.context, bytes);
+    void *memory = store->memory.alloc(store->memory.context, bytes);
+    if (memory)
+        memset(memory, 0, bytes);
+    return memory;
+}
+
+void store_release(const struct store *store, void *memory, size_t bytes)
+{
+    if (memory)
+        store->memory.free(store->memory.context, memory, bytes ? bytes : 1);
+}
+
+/* Room for one more element in a growing array. */
+int array_grow(struct store *store, void **array, uint32_t count, uint32_t *room, size_t size)
+{
+    if (count < *room)
+        return 0;
+    uint32_t more = *room ? *room * 2 : 64;
+    void *larger = store->memory.alloc(store->memory.context, more * size);
+    if (!larger)
+        return -ENOMEM;
+    if (count)
+        memcpy(larger, *array, count * size);
+    store_release(store, *array, *room * size);
+    *array = larger;
+    *room = more;
+    return 0;
+}
+
+/* ---- reading */
+
+static int read_again(const struct disk_io *io, uint64_t offset, void *buffer, size_t bytes)
+{
+    int error = -EIO;
+    for (int i = 0; i < READ_TRIES && error; i++)
+        error = io->read(io->context, offset, buffer, bytes);
+    return error;
+}
+
+int store_read(const struct store *store, uint64_t offset, void *buffer, size_t bytes)
+{
+    return read_again(&store->io, offset, buffer, bytes);
+}
+
+int block_read(const struct disk_io *io, uint64_t offset, void *block)
+{
+    return read_again(io, offset, block, BLOCK_BYTES);
+}
+
+bool bytes_zero(const void *bytes, size_t count)
+{
+    const uint8_t *p = bytes;
+    return p[0] == 0 && memcmp(p, p + 1, count - 1) == 0; /* each is like the one before */
+}
+
+/* ---- begin and end */
+
+/* A store in memory with nothing loaded. */
+int store_new(const struct disk_io *io, const struct disk_memory *memory,
+              const struct superblock *super, struct store **out)
+{
+    struct store *store = memory->alloc(memory->context, sizeof *store);
+    if (!store)
+        return -ENOMEM;
+    memset(store, 0, sizeof *store);
+    store->io = *io;
+    store->memory = *memory;
+    store->super = *super;
+    store->extent_pages = super->extent_bytes / BLOCK_BYTES;
+    store->leaf_bytes = leaf_bytes_for(super->extent_bytes);
+    store->leaves_per_page = (uint32_t)(BLOCK_BYTES - sizeof(struct bucket_disk)) /
+                             store->leaf_bytes;
+    store->groups[0].store = store->groups[1].store = store;
+    store->step_pages = PART_PAGES;
+    *out = store;
+    return 0;
+}
+
+void store_abandon(struct store *store)
+{
+    if (!store)
+        return;
+    for (int i = 0; i < 2; i++) {
+        plan_free(&store->groups[i]);
+        store_release(store, store->groups[i].buffer, store->group_bytes);
+    }
+    chains_drop(store);
+    seen_drop(store);
+    checkpoint_drop(store);
+    images_drop(store);
+    meta_teardown(store);
+    index_teardown(store, &store->super, &store->index);
+    store_release(store, store->extents, store->super.extents * sizeof *store->extents);
+    struct disk_memory memory = store->memory;
+    memory.free(memory.context, store, sizeof *store);
+}
