@@ -18,7 +18,7 @@ static const char *missing_name(uint64_t number)
     }
 }
 
-/* All numbers behind the table share one line. */
+/* say_once writes one line for each unknown number; all numbers behind the table share one. */
 static void say_once(uint64_t number)
 {
     static uint64_t said[TRAP_CALLS / 64 + 1];

@@ -83,7 +83,7 @@ static const char *check_segment(const struct elf_segment *s, uint64_t file_byte
     return NULL;
 }
 
-/* What is wrong with the image, or NULL; fills in what is computed. */
+/* check says what is wrong with the image, or NULL; it fills in `end` and `headers_at`. */
 static const char *check(struct image *i, uint64_t file_bytes)
 {
     bool entry = false;
@@ -105,7 +105,7 @@ static const char *check(struct image *i, uint64_t file_bytes)
     return entry ? NULL : "its entry point is not in an executable segment";
 }
 
-/* Reads exactly that much. */
+/* read_all reads exactly `bytes`; -ENOEXEC if the file is shorter. */
 static int read_all(struct node *n, void *to, size_t bytes, uint64_t at)
 {
     long got = node_read(n, to, bytes, at);

@@ -99,6 +99,7 @@ static long wait(struct process *p, vaddr_t at, uint32_t value, uint32_t bits, u
     lock_acquire(&b->lock);
     bool same = word_in(f, at) == value;
     if (same) {
+        assert(!t->futex_address && list_empty(&t->futex_link)); /* FX1 */
         t->futex_address = at;
         t->futex_bits = bits;
         list_push_back(&b->threads, &t->futex_link);
@@ -115,6 +116,7 @@ static long wait(struct process *p, vaddr_t at, uint32_t value, uint32_t bits, u
     list_remove(&t->futex_link);
     t->futex_address = 0;
     lock_release(&b->lock);
+    assert(at < VM_END); /* FX2 */
     return error;
 }
 
@@ -138,8 +140,9 @@ static long wake(struct process *p, vaddr_t at, uint64_t count, uint32_t bits)
     return (long)woken;
 }
 
-/* May wake or move waiters. They are all woken: a futex may wake at any time, each waiter looks at
- * its word again, and at most 256 threads run for the mutex at once. */
+/* requeue wakes all waiters that Linux would wake or move to another word: a futex may wake at any time, each
+ * waiter looks at its word again, and at most 256 threads run for the mutex at once. Returns how many, or
+ * -EAGAIN: the word is not *expected. */
 static long requeue(struct process *p, vaddr_t at, uint64_t count, const uint32_t *expected)
 {
     struct bucket *b = bucket_of(p, at);

@@ -20,7 +20,7 @@ static bool group_exists(int group, int session)
     return false;
 }
 
-/* May the caller put p into that group? process_table.lock held. */
+/* group_check: may the caller put p into that group? 0 or -errno. process_table.lock held. */
 static int group_check(const struct process *p, int group)
 {
     const struct process *me = process_this();
@@ -74,7 +74,7 @@ long linux_getpgid(const uint64_t a[6]) { return group_of((int)a[0], false); }
 long linux_getsid(const uint64_t a[6]) { return group_of((int)a[0], true); }
 long linux_getpgrp(const uint64_t a[6]) { return (void)a, group_of(0, false); }
 
-/* The member with the lowest number above `last`, with a reference, or NULL. */
+/* member_next finds the group's member with the lowest number above `last`; a reference, or NULL. */
 static struct process *member_next(int group, int last)
 {
     struct process *next = NULL;

@@ -16,7 +16,7 @@
 
 enum { SEEK_SET = 0, SEEK_CUR = 1, SEEK_END = 2 };
 
-/* A buffer on the stack for the small, a frame for the rest. */
+/* A kernel buffer for a transfer: on the stack for a short one, else a frame. */
 struct bounce {
     char small[SMALL_BYTES];
     struct frame *frame;
@@ -53,7 +53,7 @@ long call_with_file(file_call *fn, const uint64_t a[6])
     return result;
 }
 
-/* What a transfer that went as far as `done` and then failed returns. */
+/* transferred: the result of a transfer that moved `done` bytes and then failed with `error`. */
 static long transferred(size_t done, long error)
 {
     return done ? (long)done : error;
@@ -123,7 +123,7 @@ static long transfer_at(struct file *f, const uint64_t a[6], bool write)
     return (int64_t)a[3] < 0 ? -EINVAL : transfer(f, a[1], a[2], a[3], write);
 }
 
-/* What is wrong with any of them is said before anything is transferred. */
+/* vectors_check looks at all vectors before anything is transferred. 0, -EINVAL, -EFAULT. */
 static int vectors_check(vaddr_t at, uint64_t count)
 {
     uint64_t v[2];
@@ -185,7 +185,8 @@ long linux_close(const uint64_t a[6]) { return fd_close(process_this(), (int)a[0
 
 /* ---- copies of descriptors ---- */
 
-/* `to`: that number, or with `lowest` the lowest free one from there on. */
+/* copy gives the file a further descriptor: the number `to`, or with `lowest` the lowest free one from there on.
+ * Returns the number, or -errno. */
 static long copy(struct file *f, int to, bool lowest, bool close_on_exec)
 {
     struct process *p = process_this();

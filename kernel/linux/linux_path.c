@@ -37,7 +37,7 @@ static int path_get(struct path *p, int fd, vaddr_t user)
 
 static void path_put(struct path *p) { node_put(p->from); }
 
-/* fn(where the path starts, its text, arg). */
+/* with_path copies a path in, calls fn(node where it starts, its text, arg), and returns fn's result or -errno. */
 typedef long path_call(struct node *from, const char *path, void *arg);
 static long with_path(int fd, vaddr_t user, path_call *fn, void *arg)
 {
@@ -52,7 +52,7 @@ static long with_path(int fd, vaddr_t user, path_call *fn, void *arg)
 
 /* ---- open ---- */
 
-/* Of what the caller makes. */
+/* masked: the mode of a node that the caller makes, without the bits of its umask. */
 static unsigned masked(uint64_t mode, unsigned bits)
 {
     return mode & bits & ~process_this()->files.umask;
@@ -124,7 +124,7 @@ static long stat_out(const struct node *n, vaddr_t user)
 
 static long find_path(struct node *from, const char *path, void *out) { return node_find(from, path, out); }
 
-/* What lies at a path of the caller's, with a reference. */
+/* node_at finds the node at a path of the caller's; *n gets a reference. 0 or -errno. */
 static long node_at(int fd, vaddr_t path, struct node **n) { return with_path(fd, path, find_path, n); }
 
 static long stat_at(int fd, vaddr_t path, vaddr_t user)
@@ -215,7 +215,7 @@ long linux_getcwd(const uint64_t a[6])
     return n;
 }
 
-/* Takes over the reference. */
+/* cwd_set makes n the working folder and takes over the reference. 0 or -ENOTDIR. */
 static long cwd_set(struct node *n)
 {
     struct process *p = process_this();
@@ -323,7 +323,7 @@ static uint8_t entry_type(enum node_kind kind)
     return kind == NODE_FOLDER ? 4 : kind == NODE_CONSOLE || kind == NODE_NULL ? 2 : 8;
 }
 
-/* One struct linux_dirent64; its length, or 0: it does not fit. */
+/* entry_out copies one struct linux_dirent64 out; returns its length, 0 if it does not fit, or -EFAULT. */
 static long entry_out(const struct node_entry *e, vaddr_t to, size_t room)
 {
     uint8_t out[24 + FILE_NAME_MAX + 1];

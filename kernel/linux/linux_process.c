@@ -17,8 +17,8 @@ enum { MAP_SHARED = 1, MAP_PRIVATE = 2, MAP_KIND = 15, MAP_FIXED = 0x10, MAP_ANO
        MAP_32BIT = 0x40, MAP_GROWS_DOWN = 0x100, MAP_HUGE = 0x40000, MAP_SYNC = 0x80000,
        MAP_NO_REPLACE = 0x100000 };
 
-/* Pages have one owner, so what could change under a shared mapping cannot be mapped so: a file in
- * memory. Other files never change, and nobody has them open for writing. */
+/* map_file maps a file. Pages have one owner, so a file in memory, which could change under a shared mapping, is
+ * refused with -ENODEV. Other files never change, and nobody has them open for writing. */
 static long map_file(struct file *f, const uint64_t a[6], unsigned flags)
 {
     unsigned protection = (unsigned)a[2] & 7;
@@ -104,8 +104,8 @@ long linux_getpid(const uint64_t a[6]) { return (void)a, process_this()->pid; }
 long linux_gettid(const uint64_t a[6]) { return (void)a, (long)thread_this()->id; }
 long linux_getppid(const uint64_t a[6]) { return (void)a, process_this()->parent; }
 
-/* Threads of pthread_create (one address space, one set of files), and fork in other words. vfork
- * is fork: the child gets copies, so the parent need not wait for it. */
+/* linux_clone makes a thread as pthread_create wants it (one address space, one set of files), or forks. vfork is
+ * fork: the child gets copies, so the parent need not wait for it. Other combinations: -ENOSYS. */
 long linux_clone(const uint64_t a[6])
 {
     enum { CLONE_VM = 0x100, CLONE_FS = 0x200, CLONE_FILES = 0x400, CLONE_SIGHAND = 0x800,
@@ -217,7 +217,7 @@ static int clock_read(uint64_t clock, uint64_t *ns)
     }
 }
 
-/* All of it counts as user time. */
+/* linux_times reports all CPU time as user time. */
 long linux_times(const uint64_t a[6])
 {
     enum { TICK_NS = 10000000 };
@@ -263,7 +263,7 @@ long linux_time(const uint64_t a[6])
     return a[0] && copy_to_user(a[0], &s, sizeof(s)) ? -EFAULT : (long)s;
 }
 
-/* A handler ends it; `rest` (may be 0) gets how much was left. */
+/* sleep_until sleeps; a signal's handler ends it with -EINTR, and `rest` (may be 0) gets the time that was left. */
 static long sleep_until(uint64_t deadline_ns, vaddr_t rest)
 {
     for (;;) {
@@ -334,7 +334,7 @@ long linux_getrandom(const uint64_t a[6])
     return (long)done;
 }
 
-/* A process may set its own limits, and those of its children. */
+/* limit_call reads and sets one limit of p, which is the caller or its child; `in` and `out` may be 0. */
 static long limit_call(struct process *p, uint64_t resource, vaddr_t in, vaddr_t out)
 {
     uint64_t wanted[2], now[2];

@@ -53,7 +53,8 @@ static int strings_read(struct process_strings *s, vaddr_t argv, vaddr_t envp, c
     return error;
 }
 
-/* Nearly all fit into a frame, which there is when longer pieces of memory are not. */
+/* process_strings_new copies argv and envp in. It tries with one frame first, which suffices nearly always and is
+ * there when longer pieces of memory are not. 0, -E2BIG, -EFAULT, -ENOMEM. */
 int process_strings_new(struct process_strings *s, vaddr_t argv, vaddr_t envp, const char *const **env)
 {
     *s = (struct process_strings){.capacity = PAGE_BYTES, .count_max = 200};
@@ -66,7 +67,7 @@ int process_strings_new(struct process_strings *s, vaddr_t argv, vaddr_t envp, c
     return error;
 }
 
-/* Descriptors 0, 1, 2 and the handles that are passed. */
+/* endow gives the new process descriptors 0, 1, 2 and the handles that are passed. 0 or -errno. */
 static int endow(struct process *parent, struct process *p, const struct kd_process_create *c)
 {
     for (int i = 0; i < 3; i++) {
@@ -254,7 +255,7 @@ static bool info_next(int last, struct kd_process_info *info)
     return next != NULL;
 }
 
-/* One by one: it needs no memory. */
+/* kd_process_list copies the processes out one by one, so it needs no memory. Returns how many there are. */
 long kd_process_list(const uint64_t a[6])
 {
     struct kd_process_info info = {0};

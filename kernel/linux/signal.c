@@ -24,7 +24,7 @@ enum { FLAG_NO_CHILD_WAIT = 2, FLAG_RESTORER = 0x4000000, FLAG_STACK = 0x8000000
 enum { FLAG_RESTART = 0x10000000, FLAG_NO_DEFER = 0x40000000 };
 #define FLAG_RESET_HAND 0x80000000ull
 #define UNBLOCKABLE (SIGNAL_BIT(SIGNAL_KILL) | SIGNAL_BIT(SIGNAL_STOP))
-/* Nothing can be stopped here: who sends that to a program that does not handle it is told so. */
+/* Signals that would stop a process: sending one to a program that does not handle it is -ENOSYS. */
 #define STOPS_BY_DEFAULT                                                                          \
     (SIGNAL_BIT(SIGNAL_STOP) | SIGNAL_BIT(SIGNAL_STOP_TYPED) | SIGNAL_BIT(SIGNAL_STOP_READ)       \
      | SIGNAL_BIT(SIGNAL_STOP_WRITE))
@@ -57,7 +57,7 @@ static bool blocks(const struct thread *t, int number)
     return t->signals.blocked & SIGNAL_BIT(number);
 }
 
-/* Somebody who may deliver it. process->lock held. */
+/* receiver chooses a thread of p that does not block the signal, the caller if it can; NULL: none. p->lock held. */
 static struct thread *receiver(struct process *p, int number)
 {
     struct thread *me = thread_this();
@@ -69,7 +69,7 @@ static struct thread *receiver(struct process *p, int number)
     return NULL;
 }
 
-/* What a signal without a handler does. */
+/* end_by ends the process as a signal without a handler does. */
 static void end_by(struct process *p, int number)
 {
     if (number == SIGNAL_ABORT && p == process_this())
@@ -171,7 +171,7 @@ static int take(struct process *p, struct thread *t)
     return number;
 }
 
-/* The call that was interrupted: again, unless a handler ran that does not want it. */
+/* finish_call decides what becomes of a call that a signal interrupted: it is done `again`, or fails with EINTR. */
 static void finish_call(struct thread *t, struct trap_frame *f, bool again)
 {
     if (!t->signals.restart_call)
@@ -180,6 +180,7 @@ static void finish_call(struct thread *t, struct trap_frame *f, bool again)
         trap_call_again(f, t->signals.restart_call - 1);
     else if (trap_result(f) == -ERESTARTSYS)
         trap_set_result(f, -EINTR);
+    assert(trap_result(f) != -ERESTARTSYS); /* SG2 */
     t->signals.restart_call = 0;
 }
 
@@ -197,7 +198,7 @@ static struct signal_stack stack_of(const struct thread *t, vaddr_t sp)
         .flags = !t->signals.stack_bytes ? STACK_NONE : stack_holds(t, sp) ? STACK_USED : 0};
 }
 
-/* Refused while the stack pointer is in the old one. */
+/* stack_set changes the alternate stack; -EPERM while the stack pointer is in the old one. */
 static long stack_set(struct thread *t, const struct signal_stack *s, vaddr_t sp)
 {
     if (stack_holds(t, sp))
@@ -238,7 +239,7 @@ static void handle(struct process *p, struct thread *t, struct trap_frame *f, st
     lock_release(&p->lock);
 }
 
-/* One signal. False: there is none. */
+/* deliver takes one signal that is due and acts on it. False: there is none. */
 static bool deliver(struct process *p, struct thread *t, struct trap_frame *f)
 {
     struct signal_call c = {0};
@@ -369,7 +370,8 @@ long linux_rt_sigaction(const uint64_t a[6])
     return a[2] ? copy_to_user(a[2], &old, sizeof(old)) : 0;
 }
 
-/* What became deliverable goes before the next instruction of user mode. */
+/* mask_set changes the thread's mask; a signal that may be delivered now comes before the next instruction of
+ * user mode. */
 static void mask_set(struct thread *t, uint64_t mask)
 {
     struct process *p = t->process;

@@ -88,8 +88,8 @@ uint64_t call_next_token(void)
     return c ? (c->word & ~STATE_MASK) + SEQUENCE_ONE : 0;
 }
 
-/* Has the process a call that the calling process received and has not answered? It asks for
- * something, so it may be given something (space_attach). */
+/* call_served_from: has process `pid` a call that the calling process received and has not answered? Such a process
+ * asks for something, so it may be given something (kd_space_attach). */
 bool call_served_from(int pid)
 {
     for (unsigned i = 0; i < CALLS_MAX; i++) {
@@ -108,7 +108,7 @@ HOT uint64_t call_token(const struct call *c)
     return __atomic_load_n(&c->word, __ATOMIC_ACQUIRE) & ~STATE_MASK;
 }
 
-/* Only where nobody else can change the state at this moment. */
+/* call_set stores a state without a look at the old one: only where nobody else can change it at this moment. */
 HOT void call_set(struct call *c, uint64_t token, enum call_state state)
 {
     __atomic_store_n(&c->word, token | state, __ATOMIC_RELEASE);
@@ -142,7 +142,7 @@ static RARE struct call *call_new(void)
 
 static uint64_t pages_of(uint64_t bytes) { return (bytes + PAGE_BYTES - 1) >> PAGE_SHIFT; }
 
-/* What travels with the message goes. */
+/* call_drop frees what travels with the message: its data, the charge for them, its handle. */
 static RARE void call_drop(struct call *c)
 {
     data_free(c->data);
@@ -159,6 +159,7 @@ static RARE void call_drop(struct call *c)
 
 static RARE void call_free(struct call *c)
 {
+    assert(!c->item.queued); /* PO1 */
     call_drop(c);
     call_set(c, call_token(c), CALL_IDLE);
     lock_acquire(&calls_lock);
@@ -201,8 +202,8 @@ static RARE int handle_in(struct call *c)
     return e;
 }
 
-/* The sender's message into the slot, with what goes along. 0; -EFAULT, -E2BIG, -ENOMEM. A handle
- * that cannot be sent tells its error to the receiver. */
+/* message_in copies the sender's message into the slot, with its data and handle. 0; -EFAULT, -E2BIG, -ENOMEM. A
+ * handle that cannot be sent tells its error to the receiver. */
 HOT int message_in(struct call *c, vaddr_t at)
 {
     struct kd_message *m = &c->message;
@@ -215,7 +216,7 @@ HOT int message_in(struct call *c, vaddr_t at)
     return 0;
 }
 
-/* Data and handle; -EMSGSIZE: the data does not fit; -EFAULT. */
+/* extras_out hands data and handle out. 0; -EMSGSIZE: the data do not fit; -EFAULT. */
 static RARE int extras_out(struct call *c, void *buffer, uint64_t room)
 {
     if (c->data_bytes > room)
@@ -227,8 +228,8 @@ static RARE int extras_out(struct call *c, void *buffer, uint64_t room)
     return 0;
 }
 
-/* The slot's message to the user's struct at `at`, whose buffer fields were read before. What goes
- * along has left the slot if this succeeds. */
+/* message_out copies the slot's message to the user's struct at `at`, whose buffer fields were read before. Data and
+ * handle have left the slot if this succeeds. 0, -EMSGSIZE, -EFAULT. */
 HOT int message_out(struct call *c, vaddr_t at, void *buffer, uint64_t room)
 {
     struct kd_message *m = &c->message;
@@ -248,7 +249,7 @@ HOT int message_out(struct call *c, vaddr_t at, void *buffer, uint64_t room)
 
 /* ---- call ---- */
 
-/* Gives a call to a receiver that waits, or queues it if others are before it. The receiver to be
+/* call_send gives a call to a receiver that waits, or queues it if others are before it. Returns the receiver to be
  * woken, or NULL. Port lock held. */
 HOT struct thread *call_send(struct call *c, uint64_t token, struct port *p)
 {
@@ -258,13 +259,14 @@ HOT struct thread *call_send(struct call *c, uint64_t token, struct port *p)
         __atomic_store_n(&receiver->given, c, __ATOMIC_RELEASE);
     } else {
         call_set(c, token, CALL_QUEUED);
+        assert(!c->item.queued && !p->dead); /* PO3 */
         c->item.queued = true;
         list_push_back(&p->items, &c->item.link);
     }
     return receiver;
 }
 
-/* The caller waits no longer. False: the answer is there after all. */
+/* call_abandon ends the caller's wait. False: the answer is there after all. */
 static RARE bool call_abandon(struct call *c, uint64_t token)
 {
     if (port_withdraw(c->port, &c->item)) {
@@ -294,7 +296,8 @@ HOT int wake_and_park(struct thread *other, uint64_t deadline)
     return thread_park_until(deadline);
 }
 
-/* 0: answered; -EINTR, -ETIMEDOUT: the slot is idle, or not ours any more. */
+/* call_wait sleeps until the call is answered: 0. -EINTR, -ETIMEDOUT: given up, the slot is idle or not ours any
+ * more. */
 HOT int call_wait(struct call *c, uint64_t token, struct thread *receiver, uint64_t deadline)
 {
     int e = likely(receiver) ? wake_and_park(receiver, deadline) : 0;
@@ -306,7 +309,7 @@ HOT int call_wait(struct call *c, uint64_t token, struct thread *receiver, uint6
     return 0;
 }
 
-/* From the caller's message at `at` to the answer in the slot. 0 or an error of the kernel. */
+/* call_make sends the message in the slot to the port and waits for the answer in the slot. 0 or -errno. */
 HOT long call_make(struct call *c, struct port *port, uint64_t deadline)
 {
     uint64_t token = call_token(c) + SEQUENCE_ONE;
@@ -361,7 +364,7 @@ long kd_port_call_until(const uint64_t a[6])
 
 /* ---- answers ---- */
 
-/* The answer is in the slot. The caller, to be woken; NULL: it is gone. */
+/* call_done says that the answer is in the slot. Returns the caller, to be woken; NULL: it is gone. */
 HOT struct thread *call_done(struct call *c, uint64_t token, enum call_state from)
 {
     struct thread *caller = c->caller;
@@ -371,9 +374,10 @@ HOT struct thread *call_done(struct call *c, uint64_t token, enum call_state fro
     return NULL;
 }
 
-/* The kernel answers a call that is in our hands. */
+/* call_fail answers, for the kernel, a call that the calling thread has claimed. */
 static RARE void call_fail(struct call *c, enum call_state from, int error)
 {
+    assert(from == CALL_TAKEN || from == CALL_ANSWERING); /* PO2 */
     call_drop(c);
     c->error = error;
     struct thread *caller = call_done(c, call_token(c), from);
@@ -381,14 +385,14 @@ static RARE void call_fail(struct call *c, enum call_state from, int error)
         thread_wake(caller);
 }
 
-/* Its port is dead. */
+/* call_lost answers a delivered call whose port is dead. */
 static RARE void call_lost(struct call *c, uint64_t token)
 {
     if (call_move(c, token, CALL_DELIVERED, CALL_ANSWERING))
         call_fail(c, CALL_ANSWERING, -EOWNERDEAD);
 }
 
-/* The call is the server's to answer from now on. */
+/* call_open lets the server answer the call from now on. */
 HOT void call_open(struct call *c, uint64_t token, enum call_state from)
 {
     if (unlikely(!call_move(c, token, from, CALL_DELIVERED)))
@@ -411,7 +415,8 @@ HOT struct call *call_claim(uint64_t token)
     return c;
 }
 
-/* 0: *caller is to be woken, if it is not NULL. */
+/* call_answer puts the server's message into the slot of the call that it answers. 0: *caller is to be woken, if it
+ * is not NULL. -ESRCH: there is no such call any more; -EFAULT, -E2BIG, -ENOMEM: still to be answered. */
 HOT int call_answer(uint64_t token, vaddr_t at, struct thread **caller)
 {
     struct call *c = call_claim(token);
@@ -430,6 +435,7 @@ HOT int call_answer(uint64_t token, vaddr_t at, struct thread **caller)
 void call_taken(struct item *i)
 {
     struct call *c = container_of(i, struct call, item);
+    assert((c->word & STATE_MASK) == CALL_QUEUED && !i->queued); /* PO1 */
     call_set(c, call_token(c), CALL_TAKEN);
 }
 
@@ -457,8 +463,8 @@ void calls_port_dead(struct port *p)
 
 enum { RECEIVE_AGAIN = 1 };
 
-/* A call that is TAKEN, to its receiver. 0; -EFAULT (the receiver's fault); RECEIVE_AGAIN: the data
- * did not fit, which the caller was told. */
+/* call_deliver copies a call that is TAKEN to its receiver. 0; -EFAULT (the receiver's fault); RECEIVE_AGAIN: the
+ * data did not fit, which the caller was told. */
 HOT int call_deliver(struct call *c, vaddr_t at)
 {
     struct kd_message *m = &c->message;
@@ -478,7 +484,8 @@ HOT int call_deliver(struct call *c, vaddr_t at)
     return 0;
 }
 
-/* The queue's head to the receiver; as call_deliver. Port lock held on entry, not on return. */
+/* item_deliver takes the queue's head and copies it to the receiver; results as of call_deliver. Port lock held on
+ * entry, not on return. */
 static __attribute__((noinline)) int item_deliver(struct port *p, vaddr_t at)
 {
     struct item *i = list_first(&p->items, struct item, link);
@@ -493,7 +500,7 @@ static __attribute__((noinline)) int item_deliver(struct port *p, vaddr_t at)
     return e == -EMSGSIZE ? RECEIVE_AGAIN : e;
 }
 
-/* The call that was given to us while we waited; NULL: none. */
+/* given_take takes the call that was given to the thread while it waited; NULL: none. */
 HOT struct call *given_take(struct thread *me)
 {
     struct call *c = __atomic_load_n(&me->given, __ATOMIC_ACQUIRE);
@@ -502,8 +509,8 @@ HOT struct call *given_take(struct thread *me)
     return c;
 }
 
-/* Waits for an item until the deadline (0: not at all). `first` is woken before that, or before we
- * return. */
+/* port_receive waits for an item until the deadline (0: not at all) and delivers it. `first` (may be NULL) is woken
+ * before the wait, or before the return. 0; -EAGAIN, -ETIMEDOUT, -EINTR, -EBADF (dead port), -EFAULT. */
 HOT long port_receive(struct port *p, vaddr_t at, uint64_t deadline, struct thread *first)
 {
     struct thread *me = thread_this();

@@ -46,7 +46,8 @@ struct port *port_new(struct process *owner)
     return p;
 }
 
-/* Notices that nobody will hear: a call, a fault or a commit would hold a reference to the port. */
+/* items_drop empties the queue of a port that nobody refers to. Only notices can be there: a call, a fault or a
+ * commit would hold a reference. */
 static void items_drop(struct port *p)
 {
     for (struct item *i; (i = list_take(struct item, &p->items, link));) {
@@ -61,18 +62,18 @@ void port_free(struct port *p)
     lock_acquire(&ports_lock);
     list_remove(&p->all);
     lock_release(&ports_lock);
-    assert(list_empty(&p->receivers));
+    assert(list_empty(&p->receivers) && p->references == 0); /* PO3 */
     items_drop(p);
     kfree(p);
 }
 
-/* The queue's new head is given to a waiting receiver, if there is one. Port lock held. */
+/* port_receiver_next takes a waiting receiver, for the queue's new head; NULL: none waits. Port lock held. */
 static struct thread *port_receiver_next(struct port *p)
 {
     return list_take(struct thread, &p->receivers, wait_link);
 }
 
-/* Returns false if the port is dead; *receiver is to be woken. */
+/* port_enqueue queues an item unless it is queued; *receiver (NULL: none) is to be woken. False: the port is dead. */
 static bool port_enqueue(struct port *p, struct item *i, struct thread **receiver)
 {
     *receiver = NULL;
@@ -166,9 +167,10 @@ static void message_of_item(struct item *i, struct kd_message *m)
     memcpy(m->word, i->word, sizeof m->word);
 }
 
-/* Port lock held. */
+/* notice_of makes a notice of an item that was taken off the queue. Port lock held. */
 static void notice_of(struct port *p, struct item *i, struct notice *n)
 {
+    assert(!i->queued && i->kind > ITEM_CALL && i->kind < ITEM_KINDS); /* PO1 */
     TRACE(TAKE, (uintptr_t)i, i->kind - ITEM_CALL, i->process);
     if (i->kind == ITEM_NOTIFY) {
         i->word[0] = p->notify_bits;
@@ -182,7 +184,7 @@ static void notice_of(struct port *p, struct item *i, struct notice *n)
         item_uses[i->kind].dropped(i);
 }
 
-/* 0, -EFAULT, -EMSGSIZE. */
+/* notice_out copies a notice to the receiver's message at `at`. 0, -EFAULT, -EMSGSIZE. */
 static int notice_out(struct notice *n, vaddr_t at)
 {
     struct kd_message *m = &n->message;
@@ -211,7 +213,7 @@ int notice_deliver(struct port *p, struct item *i, vaddr_t at)
 
 /* ---- ends ---- */
 
-/* Every caller, delivered or queued, learns that nobody will answer. */
+/* port_die ends a port: every caller, delivered or queued, learns that nobody will answer. */
 static void port_die(struct port *p)
 {
     struct list items = LIST_INIT(items);
@@ -250,7 +252,11 @@ uint32_t port_handle_held(void *port, const struct process *owner, uint32_t righ
 void port_handle_dropped(void *port, uint32_t rights)
 {
     struct port *p = port;
-    if (rights & KD_RIGHT_RECEIVE && __atomic_sub_fetch(&p->receive_handles, 1, __ATOMIC_ACQ_REL) == 0)
+    if (!(rights & KD_RIGHT_RECEIVE))
+        return;
+    uint32_t left = __atomic_sub_fetch(&p->receive_handles, 1, __ATOMIC_ACQ_REL);
+    assert(left != UINT32_MAX); /* HD3 */
+    if (left == 0)
         port_die(p);
 }
 
@@ -263,7 +269,7 @@ void port_check(void)
         lock_acquire(&p->lock);
         assert(!p->dead || list_empty(&p->items)); /* PO3 */
         list_for(k, &p->items)
-            assert(container_of(k, struct item, link)->queued && container_of(k, struct item, link)->kind);
+            assert(container_of(k, struct item, link)->queued && container_of(k, struct item, link)->kind); /* PO1 */
         lock_release(&p->lock);
     }
     lock_release(&ports_lock);
@@ -279,8 +285,8 @@ static struct port *port_named(const char *name)
     return NULL;
 }
 
-/* A store's clients find it by the name of its disk. Only the process that has the disk may take that name,
- * so it is safe also while the manager is dead. */
+/* name_allowed: may the calling process publish this name? A store's clients find it by the name of its disk, which
+ * only the process that has the disk may take; so that name is safe also while the manager is dead. */
 static bool name_allowed(const char *name)
 {
     const struct block_device *d = block_find(name);

@@ -8,7 +8,7 @@
 
 void handle_uncounted(void *object) { (void)object; }
 
-/* What else ends when a slot was emptied. False: there was nothing. */
+/* slot_dropped ends what an emptied slot stood for: its charge, its object's reference. False: it was empty. */
 static bool slot_dropped(struct process *p, const struct handle_slot *old)
 {
     if (old->type == HANDLE_NONE)
@@ -54,6 +54,7 @@ static int handle_install(struct process *p, int slot, enum handle_type type, vo
     if (slot < PROCESS_HANDLES_MAX && p->handles[slot].type == HANDLE_NONE) {
         if (handle_kinds[type].held)
             rights = handle_kinds[type].held(object, p, rights);
+        assert(object != NULL || type >= HANDLE_SNAPSHOT); /* HD1 */
         p->handles[slot] = (struct handle_slot){type, rights, object};
         result = slot;
     }
@@ -110,7 +111,8 @@ void handle_forget(struct process *p, int handle)
     limit_uncharge(p, KD_LIMIT_HANDLES, 1);
 }
 
-/* A reference to what passes, with the rights asked for (0: all of the handle's; HD2). */
+/* slot_lift makes *passed a reference to the handle's object, with the rights asked for (0: all of the handle's;
+ * HD2). 0, -EBADF, -EPERM (it does not travel), -EACCES. */
 static int slot_lift(struct process *from, int handle, uint32_t rights,
                      struct handle_passed *passed)
 {
@@ -130,6 +132,7 @@ static int slot_lift(struct process *from, int handle, uint32_t rights,
     lock_release(&from->handle_lock);
     if (!result)
         *passed = (struct handle_passed){s.type, rights ? rights : s.rights, s.object};
+    assert(result || !(passed->rights & ~s.rights)); /* HD2 */
     return result;
 }
 
@@ -203,7 +206,7 @@ void handle_check(struct process *p)
     for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++) {
         const struct handle_slot *s = &p->handles[i];
         assert(s->type < HANDLE_TYPES);
-        assert(s->type == HANDLE_NONE || s->type >= HANDLE_SNAPSHOT || s->object != NULL);
+        assert(s->type == HANDLE_NONE || s->type >= HANDLE_SNAPSHOT || s->object != NULL); /* HD1 */
     }
     lock_release(&p->handle_lock);
 }

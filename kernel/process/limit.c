@@ -18,8 +18,9 @@
 #include "process/process_private.h"
 #include "process/vm.h"
 
-/* For all but what init starts itself: so the shell has something left when its programs have taken
- * what they may. Of memory in parts (of 8); 0: as much as there can be. */
+/* Limits as processes begin, but for those that init starts itself: so the shell has something left when its
+ * programs have taken all that they may. `can`: how many there can be, 0: frames of memory; of these `parts` of
+ * eight; `most`: fewer than can be. */
 static const struct { uint64_t can, parts, most; } defaults[KD_LIMITS] = {
     [KD_LIMIT_MEMORY] = {.parts = 6},
     [KD_LIMIT_HANDLES] = {.can = PROCESS_HANDLES_MAX},
@@ -156,7 +157,7 @@ int limit_resource(struct process *p, uint64_t resource, const uint64_t in[2], u
     int which = limit_of_resource(resource, &shift);
     if (which < 0 && resource >= LINUX_RESOURCES)
         return -EINVAL;
-    if (which < 0) { /* what is as it is */
+    if (which < 0) { /* Linux has it, and nothing here depends on it: it cannot be changed */
         out[0] = out[1] = resource == STACK ? VM_STACK_BYTES : ~0ull;
         return in && (in[0] != out[0] || in[1] != out[1]) ? -EPERM : 0;
     }
@@ -185,16 +186,17 @@ int limit_resource(struct process *p, uint64_t resource, const uint64_t in[2], u
 
 /* ---- out of memory ---- */
 
-/* Its own frames, the kernel's for it, and pages that others cannot have because it does not clean them;
- * for a manager also copies: who has them can give none away before the manager goes on. */
+/* holds: the frames that a process keeps from others: its own, the kernel's for it, and dirty pages that it does not
+ * clean; `for_manager` also private copies, which their owner cannot give away before the manager goes on. */
 static uint64_t holds(const struct process *p, bool for_manager)
 {
     return limit_used(p, KD_LIMIT_MEMORY) + p->dirty + (for_manager ? limit_used(p, KD_LIMIT_COPIES) : 0);
 }
 
-#define ENDING_NS 5000000000ull /* who takes longer waits for a manager that says nothing, perhaps for ever */
+#define ENDING_NS 5000000000ull /* an end that takes longer waits for a silent manager, perhaps for ever */
 
-/* With a reference, or NULL. *ending: somebody ends at this moment, so there will be memory. */
+/* largest finds the process that holds most above an equal share; a reference, or NULL. *ending: a process ends at
+ * this moment, so there will be memory. */
 static struct process *largest(bool *ending, bool for_manager)
 {
     struct process *found = NULL;

@@ -40,7 +40,9 @@ void process_get(void *process)
 void process_put(void *process)
 {
     struct process *p = process;
-    if (__atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) == 0)
+    uint32_t left = __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL);
+    assert(left != UINT32_MAX); /* PR1 */
+    if (left == 0)
         kfree(p);
 }
 
@@ -65,7 +67,8 @@ struct process *process_find(int pid)
     return p;
 }
 
-/* One walk is enough: a parent stands in the list before its children. process_table.lock held. */
+/* descends: is p of the family, or did one of its ancestors belong to it? One walk is enough, since a parent stands
+ * in the list before its children. process_table.lock held. */
 static bool descends(const struct process *p, int family)
 {
     int pid = p->pid;
@@ -129,7 +132,7 @@ struct process *process_new(const char *path, struct process *parent, struct nod
     return p;
 }
 
-/* What process_end() and a failed creation share: nothing runs in it any more. */
+/* process_strip ends what a process has, when nothing runs in it any more: at its end, or after a failed creation. */
 static void process_strip(struct process *p)
 {
     for (unsigned i = 0; process_seam.gone[i]; i++)
@@ -166,7 +169,7 @@ static void begin_thread(void *arg)
     arch_user_resume(&b.registers);
 }
 
-/* What a thread that resumes has from the one that makes it. */
+/* inherit gives a new thread the mask of signals and the FPU's state of the thread that makes it. */
 static void inherit(struct thread *t)
 {
     t->signals.blocked = thread_this()->signals.blocked;
@@ -298,7 +301,7 @@ static bool process_condemn(struct process *p, int status, int signal)
 void process_exit(struct process *p, int status) { process_condemn(p, status, 0); }
 void process_end_by(struct process *p, int signal) { process_condemn(p, 128 + signal, signal); }
 
-/* One line, so that it stays together in the log. The addresses are those of calls, not behind them. */
+/* A back trace as one line, so that it stays together in the log. Its addresses are those of calls, not behind. */
 struct back { char text[320]; size_t n; };
 
 static void back_add(struct back *b, const struct process *p, vaddr_t at)
@@ -308,8 +311,8 @@ static void back_add(struct back *b, const struct process *p, vaddr_t at)
                                  b->n ? "" : ", called from", p->name, at - 1);
 }
 
-/* Code without frame pointers, such as the C library's, lies below the first frame: what stands there behind a
- * call probably is a place to return to. */
+/* back_look searches the stack below the first frame, where code without frame pointers (the C library's) has left
+ * its return addresses: a word that points behind a call probably is one. */
 static void back_look(struct process *p, const struct trap_frame *f, struct back *b)
 {
     enum { LOOK_BYTES = 16384 };
@@ -320,7 +323,7 @@ static void back_look(struct process *p, const struct trap_frame *f, struct back
             back_add(b, p, word);
 }
 
-/* Who called, as far as frame pointers lead through code. */
+/* backtrace follows frame pointers as far as they lead through code, and adds each caller. */
 static void backtrace(struct process *p, const struct trap_frame *f, struct back *b)
 {
     uint64_t frame[2] = {trap_frame_pointer(f), 0};
@@ -363,7 +366,7 @@ void trap_user_exception(struct trap_frame *f, const char *what)
         process_kill(process_this(), 128 + signal, "%s", what);
 }
 
-/* Children go to init; wakes whoever waits for this end. process_table.lock held. */
+/* tell_family gives the children to init and wakes whoever waits for this end. process_table.lock held. */
 static void tell_family(struct process *p)
 {
     struct process *init = process_lookup(process_table.init), *parent = process_lookup(p->parent);
@@ -379,7 +382,7 @@ static void tell_family(struct process *p)
         thread_wake_all(&parent->waiters);
 }
 
-/* The last thread has left; runs in it. */
+/* process_end turns the process into an entry with a status; the last thread, which has left, runs it. */
 static void process_end(struct process *p)
 {
     TRACE_RARE(EXIT, p->status, 0, 0);
@@ -387,6 +390,7 @@ static void process_end(struct process *p)
     thread_this()->process = NULL; /* it wants no table of its own from here on */
     table_free(p);
     lock_acquire(&process_table.lock);
+    assert(p->dying && p->thread_count == 0 && !p->ended); /* PR3 */
     p->ended = true;
     tell_family(p);
     struct process *parent = process_lookup(p->parent);
@@ -411,6 +415,7 @@ void process_thread_part(void)
         process_seam.thread_gone[i](t);
     lock_acquire(&p->lock);
     list_remove(&t->process_link);
+    assert(p->thread_count > 0); /* PR3 */
     bool last = --p->thread_count == 0;
     limit_uncharge(p, KD_LIMIT_THREADS, 1);
     if (last && !p->dying) { /* every thread ended by itself */

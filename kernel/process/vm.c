@@ -19,7 +19,7 @@
 
 #include "file/file.h"
 
-/* Page-aligns [at, at + bytes). False: empty, unaligned, or not within slot 0's share. */
+/* range_valid: is [at, at + bytes) page aligned, not empty, and within slot 0's share? */
 static bool range_valid(vaddr_t at, uint64_t bytes)
 {
     return at % PAGE_BYTES == 0 && at >= VM_START && at < VM_END && bytes > 0
@@ -63,7 +63,7 @@ static struct region *region_new(struct process *p)
     return r;
 }
 
-/* A copy, in no list. */
+/* region_like makes a copy of r, in no list; NULL: no memory, or too many regions. */
 static struct region *region_like(struct process *p, const struct region *r)
 {
     struct region *copy = region_new(p);
@@ -104,6 +104,7 @@ static void region_insert(struct process *p, struct region *r)
         kfree(r);
         return;
     }
+    assert(!next || r->end <= next->start); /* VM1 */
     list_insert_before(before, &r->link);
 }
 
@@ -113,7 +114,8 @@ static bool range_is_free(struct process *p, vaddr_t at, uint64_t bytes)
     return !r || r->start >= at + bytes;
 }
 
-/* First fit above the programs; a page stays free behind each mapping as a guard. 0: no room. */
+/* range_find finds the first free range above the programs; a page stays free behind each mapping as a guard. 0: no
+ * room. */
 static vaddr_t range_find(struct process *p, uint64_t bytes)
 {
     vaddr_t at = VM_IMAGE_END;
@@ -127,7 +129,7 @@ static vaddr_t range_find(struct process *p, uint64_t bytes)
     return at < end && bytes <= end - at ? at : 0;
 }
 
-/* Bytes of memory that were promised: what may be filled. */
+/* bytes_promised sums the regions that may be filled with memory. */
 static uint64_t bytes_promised(struct process *p)
 {
     uint64_t sum = 0;
@@ -172,12 +174,14 @@ static bool sweep_entry(pte_t *pte, vaddr_t at, void *arg)
     } else {
         pte_exchange(pte, 0);
         list_push_back(&s->frames, &frame_of(pa)->link);
+        assert(s->process->frames > 0); /* VM4 */
         s->process->frames--;
     }
     return true;
 }
 
-/* At its end the CPUs that run the process forget the old entries, then the frames are free. How far it came. */
+/* sweep_range changes or removes the entries of [at, end). Then the CPUs that run the process forget the old ones,
+ * and only then the frames are freed (VM5). Returns how far it came. space_lock held. */
 static vaddr_t sweep_range(struct sweep s, vaddr_t at, vaddr_t end)
 {
     list_init(&s.frames);
@@ -190,7 +194,7 @@ static vaddr_t sweep_range(struct sweep s, vaddr_t at, vaddr_t end)
     return s.next;
 }
 
-/* Removes all of [at, end); borders are regions' borders already. The regions go to *gone. */
+/* unmap_locked removes all of [at, end), whose ends are borders of regions already; the regions go to *gone. */
 static void unmap_locked(struct process *p, vaddr_t at, vaddr_t end, struct list *gone)
 {
     struct region *r;
@@ -294,7 +298,7 @@ int vm_unmap(struct process *p, vaddr_t at, uint64_t bytes)
     return error;
 }
 
-/* Is every page of the range in some region, and may become what is asked for? */
+/* protect_check: is every page of the range in some region, which may get these rights? 0, -ENOMEM, -EACCES. */
 static int protect_check(struct process *p, vaddr_t at, vaddr_t end, unsigned protection)
 {
     uint64_t more = 0;
@@ -350,7 +354,7 @@ int vm_forget(struct process *p, vaddr_t at, uint64_t bytes)
     return 0;
 }
 
-/* Shrinks, or grows where there is room; never moves. */
+/* vm_remap shrinks a mapping, or grows it where there is room; it never moves one. The address, or -errno. */
 long vm_remap(struct process *p, vaddr_t at, uint64_t old_bytes, uint64_t new_bytes)
 {
     if (old_bytes > VM_END || new_bytes > VM_END || !range_valid(at, old_bytes = page_up(old_bytes))
@@ -435,7 +439,7 @@ void vm_check(struct process *p)
     list_for (l, &p->regions) {
         c.region = container_of(l, struct region, link);
         assert(c.region->start >= last);                                    /* VM1 */
-        assert(range_mappable(c.region->start, c.region->end - c.region->start));
+        assert(range_mappable(c.region->start, c.region->end - c.region->start)); /* VM1 */
         assert(protection_valid(c.region->protection));                     /* VM3 */
         last = c.region->end;
         arch_pte_walk(p->home.table, c.region->start, c.region->end, check_entry, &c);
@@ -470,13 +474,14 @@ static bool entry_copy(pte_t *pte, vaddr_t at, void *arg)
         return false;
     }
     memcpy(frame_memory(f), arch_phys(pte_frame_paddr(*pte)), PAGE_BYTES);
+    assert(*new == 0); /* VM4 */
     pte_exchange(new, pte_make(frame_paddr(f), region_flags(c->region->protection)));
     c->to->frames++;
     return true;
 }
 
-/* In portions: what other threads of `from` change in between, the copy has or has not (VM2: its own region's
- * rights). */
+/* region_copy_pages copies a region's pages in portions. The copy has some of what other threads of `from` change in
+ * between, and its own region's rights (VM2). */
 static void region_copy_pages(struct page_copy *c, struct process *from)
 {
     vaddr_t end = c->region->end;

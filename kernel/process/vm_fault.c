@@ -34,7 +34,7 @@ static bool page_install(struct process *p, const struct region *r, vaddr_t at, 
     return true;
 }
 
-/* Fills [at's page, and its neighbours in an aligned block] with zeros. space_lock held. */
+/* fault_zero fills the page at `at`, and its neighbours in an aligned block, with zeros. space_lock held. */
 static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
 {
     vaddr_t from = MAX(r->start, at & ~(vaddr_t)(AROUND_ZERO * PAGE_BYTES - 1));
@@ -59,8 +59,8 @@ static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
     return 0;
 }
 
-/* One page of a file mapping. space_lock held on entry and return, dropped while the file is read;
- * the page goes in only if the region still shows the same bytes there. */
+/* fault_file_page fills one page of a file mapping, and maps it only if the region still shows the same bytes after
+ * the read. 0, -ENOMEM, -EIO. space_lock held on entry and return, dropped while the file is read. */
 static int fault_file_page(struct process *p, struct region *r, vaddr_t at, enum frame_use use)
 {
     struct vm_source s = source_skip(r->source, at - r->start);
@@ -115,8 +115,8 @@ static int fault_once(struct process *p, vaddr_t at, unsigned flags)
     return error;
 }
 
-/* There may be frames again. A manager that takes copies waits as long as there is anybody else to end;
- * init, which has no parent, for ever. */
+/* memory_wait waits until there may be frames again. A manager that takes copies waits as long as there is another
+ * process to end; init, which has no parent, for ever. False: there will be none. */
 static bool memory_wait(const struct process *p, uint64_t *vain)
 {
     bool can = frame_seam.wait(vain);
@@ -125,7 +125,8 @@ static bool memory_wait(const struct process *p, uint64_t *vain)
     return can;
 }
 
-/* Out of frames is not the end yet: evict.c may find some, or end somebody. */
+/* vm_fault makes the page at `at` resident. When frames are out it waits: the evictor may find some, or end a
+ * process. */
 int vm_fault(struct process *p, vaddr_t at, unsigned flags)
 {
     uint64_t vain = frame_seam.vain();

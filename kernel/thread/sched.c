@@ -45,9 +45,9 @@ void sched_kicks_send(struct cpu *c)
         arch_kick((unsigned)__builtin_ctz(c->kicks));
 }
 
-/* Interrupts are sent with no lock held: in an emulator each takes long, and who waits for a lock
- * spins. If the caller holds others, they are sent before this CPU leaves the kernel, switches or
- * halts. */
+/* sched_release_and_kick releases sched.lock and sends the interrupts that are due, with no lock held: in an emulator
+ * each takes long, and a CPU that waits for a lock spins. If the caller holds other locks, they are sent before this
+ * CPU leaves the kernel, switches or halts. */
 void sched_release_and_kick(void)
 {
     struct cpu *c = cpu_this();
@@ -89,7 +89,7 @@ static void floor_raise(void)
         if (running_on(i) != NULL)
             least = MIN(least, running_on(i)->share_ns);
     if (least != UINT64_MAX)
-        sched.floor_ns = MAX(sched.floor_ns, least);
+        sched.floor_ns = MAX(sched.floor_ns, least); /* SC2 */
 }
 
 static void queue_add(struct thread *t, uint64_t key)
@@ -107,15 +107,16 @@ struct thread *sched_next(void)
     return t != NULL ? t : cpu_this()->idle;
 }
 
-/* Its slice is over: it yields before it goes on in user mode. */
+/* end_slice ends t's slice: t yields before it goes on in user mode. */
 static void end_slice(struct thread *t)
 {
     __atomic_store_n(&t->resched, true, __ATOMIC_RELAXED);
     __atomic_store_n(&t->attention, true, __ATOMIC_SEQ_CST);
 }
 
-/* All CPUs are busy and t has woken up. Whoever has had most gives way if it had more than t, but not
- * before it got something done: so a woken thread need not wait for the tick. */
+/* end_some_slice makes room for t, which has woken up while all CPUs are busy: the running thread with the largest
+ * share gives way if that is larger than t's, but not before it has run for SLICE_MIN_NS. So a woken thread need
+ * not wait for the tick. */
 static void end_some_slice(const struct thread *t)
 {
     unsigned most = CPU_MAX;
@@ -134,8 +135,8 @@ static void end_some_slice(const struct thread *t)
         sched.kicks |= 1u << most;
 }
 
-/* Some CPU must look at the run queue: this one, if it is idle (an interrupt ended its halt), or
- * the one where t ran last, or any that is idle. */
+/* kick_some_cpu makes a CPU look at the run queue: this one, if it is idle (an interrupt ended its halt), or the one
+ * where t ran last, or any that is idle. */
 static void kick_some_cpu(const struct thread *t)
 {
     uint32_t idle = sched.idle_cpus, here = 1u << arch_cpu_id();
@@ -159,12 +160,13 @@ void sched_make_ready(struct thread *t)
     floor_raise();
     uint64_t first = sched.floor_ns - MIN(sched.floor_ns, BONUS_NS);
     t->share_ns = share = MIN(MAX(share, first), sched.floor_ns + DEBT_MAX_NS); /* SC2 */
+    assert(list_empty(&t->run_link)); /* TH1 */
     t->state = THREAD_READY;
     queue_add(t, share <= sched.floor_ns + CREDIT_NS ? first : share);
     kick_some_cpu(t);
 }
 
-/* `last`: behind everybody, this time: who yields is content with that. */
+/* sched_put_back queues the running thread; `last`: behind all others this time, as for a yield. */
 void sched_put_back(struct thread *t, bool last)
 {
     uint64_t key = MAX(share_of(t), sched.floor_ns - MIN(sched.floor_ns, BONUS_NS));
@@ -185,7 +187,7 @@ void sched_check(void)
     }
     last = 0;
     list_each(const struct thread, t, &sched.sleepers, run_link) {
-        assert(t->state == THREAD_PARKED && t->deadline_ns >= last && t->deadline_ns != THREAD_NEVER);
+        assert(t->state == THREAD_PARKED && t->deadline_ns >= last && t->deadline_ns != THREAD_NEVER); /* TH1 */
         last = t->deadline_ns;
     }
     lock_release(&sched.lock);
@@ -211,7 +213,7 @@ void sched_sleep(struct thread *t)
     sched_sleepers_changed();
 }
 
-/* Who sleeps long enough wakes up; who runs is charged for it. */
+/* tick wakes sleepers whose deadline has come, and charges the thread that runs. */
 static void tick(struct thread *t, bool busy, uint64_t now)
 {
     lock_acquire(&sched.lock);

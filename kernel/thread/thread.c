@@ -45,6 +45,7 @@ static void thread_free(struct thread *t)
         arch_stack_free(t->stack);
     t->stack = NULL;
     lock_acquire(&sched.lock);
+    assert(list_empty(&t->run_link)); /* TH1 */
     list_push_front(&unused, &t->run_link);
     unused_count++;
     lock_release(&sched.lock);
@@ -58,7 +59,7 @@ static __attribute__((noinline)) void use_view_table(struct thread *t)
         arch_table_load(top);
 }
 
-/* For t, which runs. A kernel thread is content with any table (KR5). */
+/* use_table loads the page table that t, which runs, needs. A kernel thread is content with any (KR5). */
 HOT void use_table(struct cpu *c, struct thread *t)
 {
     if (t->view != NULL)
@@ -72,7 +73,7 @@ void thread_use_table(void)
     use_table(cpu_this(), thread_this());
 }
 
-/* What the thread that left has left behind; and the trace. */
+/* after_switch does what the thread that left could not: kicks, freeing it if it is dead, the trace. */
 static __attribute__((cold, noinline)) void after_switch(struct cpu *c)
 {
     struct thread *dead = c->dead;
@@ -86,7 +87,7 @@ static __attribute__((cold, noinline)) void after_switch(struct cpu *c)
         trace_switched();
 }
 
-/* The first thing that t, which is thread_this(), does on its CPU (TH2). */
+/* switch_finish is the first thing that t, which is thread_this(), does on its CPU (TH2). */
 HOT void switch_finish(struct thread *t)
 {
     struct cpu *c = cpu_this();
@@ -97,9 +98,9 @@ HOT void switch_finish(struct thread *t)
     use_table(c, t);
 }
 
-/* sched.lock is held on entry, and not on return, which is when the caller runs again: perhaps on
- * another CPU. Its state says already why it leaves. `to` is another thread; it goes on in our slice
- * or begins one. */
+/* switch_other lets `to`, another thread, run here, in the caller's slice or one of its own. It returns when the
+ * caller runs again, perhaps on another CPU; the caller's state says already why it leaves. sched.lock is held on
+ * entry, not on return. */
 HOT void switch_other(struct thread *to, bool same_slice)
 {
     struct cpu *c = cpu_this();
@@ -115,7 +116,7 @@ HOT void switch_other(struct thread *to, bool same_slice)
     switch_finish(from);
 }
 
-/* The same, if it may be the caller itself. */
+/* switch_to: switch_other for a thread that may be the caller itself. */
 static void switch_to(struct thread *to)
 {
     struct thread *me = thread_this();
@@ -138,7 +139,8 @@ static void trampoline(void *argument)
 
 /* ---- sleeping ---- */
 
-/* sched.lock is held on entry and not on return. */
+/* sleep_locked parks t, the caller, and lets `next` run. Returns why the sleep ended. sched.lock is held on entry, not
+ * on return. */
 HOT int sleep_locked(struct thread *t, uint64_t deadline_ns, enum interruptible interruptible,
                         struct thread *next, bool same_slice)
 {
@@ -152,7 +154,7 @@ HOT int sleep_locked(struct thread *t, uint64_t deadline_ns, enum interruptible 
     return t->park_result;
 }
 
-/* True: t must not sleep, and *result is what its park returns. */
+/* ends_at_once: must t not sleep at all? Then *result is what its park returns. sched.lock held. */
 HOT bool ends_at_once(struct thread *t, uint64_t deadline_ns, enum interruptible interruptible, int *result)
 {
     *result = 0;
@@ -173,7 +175,7 @@ static int park(uint64_t deadline_ns, enum interruptible interruptible)
 {
     struct thread *t = thread_this();
     int result;
-    assert(t != cpu_this()->idle);
+    assert(t != cpu_this()->idle); /* TH3: a CPU without a thread to run has its idle one */
     lock_acquire_first(&sched.lock);
     if (!ends_at_once(t, deadline_ns, interruptible, &result))
         return sleep_locked(t, deadline_ns, interruptible, sched_next(), false);
@@ -232,8 +234,8 @@ void thread_wake_all(struct list *waiters)
         thread_wake(t);
 }
 
-/* The thread woken goes on in the caller's slice: two that call each other for ever let others run as
- * often as one that computes. */
+/* thread_wake_and_park lets the woken thread go on in the caller's slice: so two that call each other for ever let
+ * others run as often as one that computes. */
 int thread_wake_and_park(struct thread *t)
 {
     struct thread *me = thread_this();
@@ -307,7 +309,8 @@ void thread_kick(struct thread *t)
     sched_release_and_kick();
 }
 
-/* sched.lock is held on entry and not on return. `by` ends the sleep if that can be interrupted so. */
+/* kick_awake kicks t, and ends its sleep with `result` if `by` may interrupt it. sched.lock is held on entry, not on
+ * return. */
 static void kick_awake(struct thread *t, enum interruptible by, int result)
 {
     kick_locked(t);
@@ -434,6 +437,7 @@ void thread_start(struct thread *t)
 void thread_exit(void)
 {
     struct thread *t = thread_this();
+    assert(cpu_this()->dead == NULL && list_empty(&t->futex_link)); /* FX1 */
     lock_acquire_first(&sched.lock);
     t->state = THREAD_DEAD;
     t->process = NULL;      /* it may be gone before we are */
@@ -463,7 +467,7 @@ static void idle_loop(void *unused)
     }
 }
 
-/* What runs here is this thread from now on. */
+/* become makes the code that runs on this CPU the thread t from now on. */
 static void become(struct cpu *c, struct thread *t, const char *name)
 {
     prepare(t, name);

@@ -64,8 +64,8 @@ void trace_switched(void)
 
 /* ---- reading ---- */
 
-/* What is left of the wanted ones, whole: those that may have been overwritten while they were copied
- * are lost. */
+/* trace_ring_read copies those of the wanted events that are whole; events that may have been overwritten during the
+ * copy count as lost. Returns how many it copied. trace_lock held. */
 unsigned trace_ring_read(unsigned cpu, struct kd_trace_read *d, struct kd_trace_event *to)
 {
     const struct ring *r = rings[cpu];
@@ -82,7 +82,7 @@ unsigned trace_ring_read(unsigned cpu, struct kd_trace_read *d, struct kd_trace_
     return (unsigned)(n - gone);
 }
 
-/* The newest before that time, of that process if it is not 0. */
+/* older finds the newest event before that time, of that process if pid is not 0; NULL: none. */
 static const struct kd_trace_event *older(const struct ring *r, int pid, uint64_t before_ns)
 {
     uint64_t n = MIN(r->next - r->first, r->count);
@@ -121,8 +121,8 @@ unsigned trace_last(int pid, struct kd_trace_event *to, unsigned count)
 
 static struct ring *ring_small(unsigned cpu) { return (struct ring *)small[cpu]; }
 
-/* The small ones again, and no CPU is appending to another any more: each has served a shootdown, which
- * nobody does while he appends. */
+/* trace_rings_small puts the small rings in place and frees the large ones, once no CPU appends to one any more: each
+ * has served a shootdown, which no CPU does while it appends. */
 void trace_rings_small(void)
 {
     struct ring *old[CPU_MAX] = {0};
@@ -139,7 +139,7 @@ void trace_rings_small(void)
         kfree(old[i]);
 }
 
-/* */
+/* trace_rings_large puts large rings in place. 0; -ENOMEM: the small ones stay. */
 int trace_rings_large(void)
 {
     for (unsigned i = 0; i < arch_cpu_count(); i++) {
