@@ -14,6 +14,7 @@
 #include "thread/stretch.h"
 #include "thread/trace.h"
 #include "store/view.h"
+#include "store/evict.h"
 
 _Noreturn void kmain(void)
 {

@@ -15,6 +15,7 @@
 #include "process/descriptor.h"
 #include "process/handle.h"
 #include "store/commit.h"
+#include "store/evict.h"
 
 const struct panic_seam panic_seam = {.report = report_panic};
 

@@ -25,7 +25,7 @@ ORDER = "include arch base memory thread block file process message store block_
 CHECKERS = {"arch/x86_64/shadow.c", "arch/x86_64/shadow.h"} # of a kernel with planted bugs: knows all
 BESIDE_ARCH = {"base", "memory", "thread"}     # tables and stacks are frames, and a thread has registers
 HEADER_LINES, MEMBERS = 150, 40
-LARGER = {"kernel/store/object.h": 260, "view": 101}   # not divided yet
+LARGER = {"kernel/store/object.h": 230, "view": 101}   # not divided yet
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 

@@ -10,6 +10,7 @@
 #include "process/descriptor.h"
 #include "process/handle.h"
 #include "store/object.h"
+#include "store/evict.h"
 
 #define ARGUMENTS_MAX 1024
 #define ARGUMENT_BYTES_MAX 65536

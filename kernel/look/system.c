@@ -10,6 +10,7 @@
 #include "process/handle.h"
 #include "thread/sched.h"
 #include "store/view.h"
+#include "store/evict.h"
 
 static void disk_info(struct kd_system_info *s)
 {

@@ -12,6 +12,7 @@
 #include "process/handle.h"
 #include "store/object_private.h"
 #include "store/commit.h"
+#include "store/evict.h"
 #include "store/right.h"
 #include "store/spill.h"
 #include "store/wait.h"

@@ -13,6 +13,7 @@
 #include "thread/trace.h"
 #include "store/spill.h"
 #include "store/wait.h"
+#include "store/evict.h"
 
 static struct view *head(struct port *p)
 {

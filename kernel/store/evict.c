@@ -28,6 +28,7 @@
  * to its object, then locked and checked again.
  */
 #include "store/right.h"
+#include "store/evict.h"
 
 static struct lock evict_lock = LOCK_INIT(RANK_EVICT, "evict");
 enum place { CLOCK, LAUNDRY, READY, PLACES };
@@ -118,9 +119,16 @@ uint64_t evict_resident_count(void)
 
 bool evict_short;
 
+bool evict_still_short(void)
+{
+    bool is = frame_free_count() < frame_low_mark();
+    __atomic_store_n(&evict_short, is, __ATOMIC_RELAXED);
+    return is;
+}
+
 void evict_wake(void)
 {
-    evict_short = frame_free_count() < frame_low_mark();
+    (void)evict_still_short();
     if (evictor)
         thread_wake(evictor);
 }

@@ -15,6 +15,7 @@
 #include "store/wait.h"
 #include "words.h"
 #include "thread/trace.h"
+#include "store/evict.h"
 
 
 /* Do the leaf's 64 entries lie in one page table? */
@@ -69,11 +70,8 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
         if (e)
             return e;
     }
-    if (evict_short) {
-        evict_short = frame_free_count() < frame_low_mark();
-        if (evict_short && spill_due(v, port))
-            return spill_some(v); /* while there still are frames for the manager */
-    }
+    if (evict_short && evict_still_short() && spill_due(v, port))
+        return spill_some(v); /* while there still are frames for the manager */
     if (!v->frame_hand)
         v->frame_hand = frame_alloc_raw(FRAME_PAGE);
     if (!v->copy_hand && !(v->copy_hand = copy_alloc()))

@@ -15,6 +15,8 @@
 
 #include "memory/frame.h"
 #include "message/port.h"
+#include "store/counter.h"
+#include "store/vmask.h"
 
 enum { LEAF_PAGES = 64, LEAF_TABLE = 512, WRITER_NONE = -1, UNIT_BYTES = 16 };
 enum { SCORE_CLUSTERED = 8, SCORE_MAX = 15, SCORE_NEW = SCORE_CLUSTERED }; /* near_score */
@@ -30,8 +32,6 @@ enum page_flag {
     PAGE_AWAY = 128,     /* not resident; its version `csn` was published from a spilled copy, so nothing
                           * older may be supplied */
 };
-
-struct vmask { uint64_t word[KD_VIEW_MAX / 64]; };
 
 /* A private copy made at a write fault; publish turns it into the record of the old version. */
 struct copy {
@@ -120,36 +120,6 @@ struct attachment {
     struct item gone;        /* CLIENT_GONE; the attachment is freed when it was delivered */
 };
 
-static inline bool vmask_test(const struct vmask *m, unsigned v) { return m->word[v / 64] >> v % 64 & 1; }
-static inline void vmask_set(struct vmask *m, unsigned v) { m->word[v / 64] |= 1ull << v % 64; }
-static inline void vmask_clear(struct vmask *m, unsigned v) { m->word[v / 64] &= ~(1ull << v % 64); }
-static inline bool vmask_within(const struct vmask *m, const struct vmask *all)
-{
-    return !((m->word[0] & ~all->word[0]) | (m->word[1] & ~all->word[1]));
-}
-static inline void vmask_add(struct vmask *m, const struct vmask *more)
-{
-    m->word[0] |= more->word[0];
-    m->word[1] |= more->word[1];
-}
-static inline bool vmask_only(const struct vmask *m, unsigned v) /* no other bit is set */
-{
-    uint64_t others = ~(1ull << v % 64);
-    return v < 64 ? !((m->word[0] & others) | m->word[1]) : !(m->word[0] | (m->word[1] & others));
-}
-static inline bool vmask_empty(const struct vmask *m) { return !(m->word[0] | m->word[1]); }
-#define vmask_for(v, m)                                                                           \
-    for (int v = vmask_next((m), 0); v >= 0; v = vmask_next((m), v + 1))
-static inline int vmask_next(const struct vmask *m, unsigned from)
-{
-    for (unsigned w = from / 64; w < KD_VIEW_MAX / 64; w++, from = w * 64) {
-        uint64_t rest = m->word[w] >> (from % 64);
-        if (rest)
-            return (int)(from + (unsigned)__builtin_ctzll(rest));
-    }
-    return -1;
-}
-
 void object_init(void);
 /* Records of copies; no locks needed. */
 must_check struct copy *copy_alloc(void);
@@ -222,34 +192,6 @@ void object_io_end_write(struct object *o, uint64_t page, struct frame *frame);
 
 void attachment_gone_told(struct item *i); /* for ports (item_uses): its CLIENT_GONE item; frees it */
 
-/* evict.c: the lists of resident pages. Leaf locked. */
-void evict_init(void);
-void evict_add(struct leaf *l, unsigned slot);
-void evict_remove(struct frame *f);
-void evict_cleaned(struct frame *f);            /* its page is not dirty any more */
-void evict_look_again(void);                    /* a manager cleans nothing any more: a port is closed */
-void evict_wake(void);
-extern bool evict_short; /* when somebody looked last, fewer frames than the low mark were free */
-/* A frame for the contents of a page (not zeroed); waits for eviction and cleaning. NULL: there is
- * none to be had, or killed. No locks held. */
-must_check struct frame *evict_frame(void);
-/* For whoever found no frame: waits for some. `vain`: of evict_vain() before. Where nothing can be
- * evicted, the largest program ends (limit.h). False: not even that helps, or killed. No locks held. */
-uint64_t evict_vain(void);
-bool evict_wait(uint64_t *vain);
-/* For whoever needs frames that lie together and got none: evicts a few hundred pages more. False:
- * nothing could be evicted. No locks held. */
-bool evict_more(void);
-/* The page is the last to go, or the first. Leaf locked. Does it apply? */
-bool evict_advise(struct leaf *l, unsigned slot, bool needed);
-/* The high-water mark: while too many of o's pages are dirty, whoever wants to write one more waits a
- * moment for its manager. Reads and commits never do. No locks held. */
-void evict_slow_writer(struct object *o);
-uint64_t evict_resident_count(void);
-
-extern struct kd_system_info counters; /* sums since boot; atomic adds */
-#define count(field) ((void)__atomic_fetch_add(&counters.field, 1, __ATOMIC_RELAXED))
-#define count_add(field, n) ((void)__atomic_fetch_add(&counters.field, (n), __ATOMIC_RELAXED))
 static inline void dirty_count(struct object *o, int n)
 {
     count_add(dirty_pages, (uint64_t)(int64_t)n);

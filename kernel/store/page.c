@@ -10,6 +10,7 @@
 #include "store/object_private.h"
 #include "store/right.h"
 #include "thread/trace.h"
+#include "store/evict.h"
 
 struct page_wait {
     struct list link;        /* leaf->waits */

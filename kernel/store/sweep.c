@@ -10,6 +10,7 @@
 #include "store/object_private.h"
 #include "store/right.h"
 #include "store/wait.h"
+#include "store/evict.h"
 
 uint32_t object_sweeps;
 

@@ -1,0 +1,39 @@
+/* vmask.h - sets of views: one bit for each. */
+#ifndef KERNEL_VMASK_H
+#define KERNEL_VMASK_H
+
+#include "base/kernel.h"
+
+struct vmask { uint64_t word[KD_VIEW_MAX / 64]; };
+
+static inline bool vmask_test(const struct vmask *m, unsigned v) { return m->word[v / 64] >> v % 64 & 1; }
+static inline void vmask_set(struct vmask *m, unsigned v) { m->word[v / 64] |= 1ull << v % 64; }
+static inline void vmask_clear(struct vmask *m, unsigned v) { m->word[v / 64] &= ~(1ull << v % 64); }
+static inline bool vmask_within(const struct vmask *m, const struct vmask *all)
+{
+    return !((m->word[0] & ~all->word[0]) | (m->word[1] & ~all->word[1]));
+}
+static inline void vmask_add(struct vmask *m, const struct vmask *more)
+{
+    m->word[0] |= more->word[0];
+    m->word[1] |= more->word[1];
+}
+static inline bool vmask_only(const struct vmask *m, unsigned v) /* no other bit is set */
+{
+    uint64_t others = ~(1ull << v % 64);
+    return v < 64 ? !((m->word[0] & others) | m->word[1]) : !(m->word[0] | (m->word[1] & others));
+}
+static inline bool vmask_empty(const struct vmask *m) { return !(m->word[0] | m->word[1]); }
+#define vmask_for(v, m)                                                                           \
+    for (int v = vmask_next((m), 0); v >= 0; v = vmask_next((m), v + 1))
+static inline int vmask_next(const struct vmask *m, unsigned from)
+{
+    for (unsigned w = from / 64; w < KD_VIEW_MAX / 64; w++, from = w * 64) {
+        uint64_t rest = m->word[w] >> (from % 64);
+        if (rest)
+            return (int)(from + (unsigned)__builtin_ctzll(rest));
+    }
+    return -1;
+}
+
+#endif
