@@ -28,7 +28,7 @@ else
 image: build/kernel.elf build/initrd.tar
 host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS) build/tests/model build/tests/asan/kstore
 tests: image host-tests $(GUEST_TESTS) build/tests/same/host build/tests/same/guest \
-       build/bugs/kernel.elf
+       build/bugs/kernel/none/kernel.elf
 endif
 
 # --- what people type ---------------------------------------------------------------------------
@@ -92,7 +92,7 @@ crash-bugs:                     ## a bug of each class in the store: `make crash
 	$(SUBMAKE) all
 	@scripts/crash 2 --bugs $(if $(SEED),--seed $(SEED))
 
-kernel-bugs:                    ## the kernel with planted bugs: guest tests must find each
+kernel-bugs:                    ## tests/bugs/kernel: guest tests must find each planted bug
 	$(SUBMAKE) tests
 	@tests/system/kernel-bugs.py --all
 

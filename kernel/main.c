@@ -2,7 +2,6 @@
 #include "block/block.h"
 #include "block/virtio_blk.h"
 #include "base/boot.h"
-#include "base/bug.h"
 #include "base/crc32c.h"
 #include "file/file.h"
 #include "memory/frame.h"
@@ -22,9 +21,7 @@ _Noreturn void kmain(void)
     printk("Katydid\n");
     boot_print();           /* memory and modules, as the boot loader has them */
     random_init();          /* the stack guard */
-    bug_init();             /* only in build/bugs */
     frame_init();           /* page frames: all RAM that the boot left free */
-    shadow_init();          /* the same */
     kmem_init();            /* kernel memory, made of frames */
     arch_init();            /* interrupts, clock, console input */
     trace_init();           /* events */

@@ -64,7 +64,6 @@ build/obj/$(1)/%.S.o: %.S $(RULES)
 	$$(call do,$(2),$(3) -c -o $$@ $$<)
 endef
 $(eval $(call kind,kernel,CC  ,$$(CC) $$(KFLAGS)))
-$(eval $(call kind,kernel-bugs,CC  ,$$(CC) $$(KFLAGS) -DKATYDID_BUGS))
 $(eval $(call kind,guest,CC  ,$$(MUSL) $$(UFLAGS)))
 $(eval $(call kind,host,HOST,$$(HOSTCC) $$(HFLAGS)))
 $(eval $(call kind,test,HOST,$$(HOSTCC) $$(HFLAGS) -DKATYDID_TEST))
@@ -96,9 +95,9 @@ build/kernel.elf: $(KERNEL_OBJECTS) build/symbols1.o $(KERNEL_LD)
 	$(call do,LINK,$(KLINK))
 	@$(NM) -n $@ | scripts/mksymbols | cmp -s - build/symbols1.S || \
 	    { echo "$@: the symbol table moved code; place .rodata behind .text" >&2; rm -f $@; false; }
-# with planted bugs and a stale-TLB checker (kernel/base/bug.h)
-build/bugs/kernel.elf: $(call objects,kernel-bugs,$(KERNEL_SOURCES)) build/symbols0.o $(KERNEL_LD)
-	$(call do,LINK,$(KLINK))
+# a kernel with a planted bug, or "none", and with a stale-TLB checker (tests/bugs): compiled in a copy of the tree
+build/bugs/kernel/%/kernel.elf: $(wildcard kernel/*.* kernel/*/*.* kernel/include/*/* arch/*/*.* tests/bugs/*.patch) $(RULES)
+	$(call do,BUG ,scripts/bugs build kernel $*)
 
 # --- programs of the guest -----------------------------------------------------------------------
 build/libpstore.a: $(call objects,guest,$(PSTORE_SOURCES))

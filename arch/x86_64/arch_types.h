@@ -9,7 +9,6 @@
 
 #include "base/kernel.h"
 #include "asm.h"
-#include "shadow.h"
 
 /* ---- the registers of user mode (or of an interrupted kernel), as trap.S saves them ----
  * A frame of user mode always lies at the very top of its thread's kernel stack, so its address
@@ -147,13 +146,11 @@ static inline pte_t pte_load(const pte_t *p) { return __atomic_load_n(p, __ATOMI
 /* For an entry that no walker can see as present: no other CPU's bits can get lost. */
 static inline void pte_store(pte_t *p, pte_t e)
 {
-    shadow_pte(p, 0, e);
     __atomic_store_n(p, e, __ATOMIC_RELEASE);
 }
 static inline pte_t pte_exchange(pte_t *p, pte_t e)
 {
     pte_t old = __atomic_exchange_n(p, e, __ATOMIC_SEQ_CST);
-    shadow_pte(p, old, e);
     return old;
 }
 /* False: *p was not *expected; *expected is now what it was. */
@@ -161,7 +158,6 @@ static inline bool pte_compare_exchange(pte_t *p, pte_t *expected, pte_t desired
 {
     if (!__atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
         return false;
-    shadow_pte(p, *expected, desired);
     return true;
 }
 

@@ -15,9 +15,7 @@ static inline void table_load(struct cpu *c, paddr_t top)
 {
     __atomic_store_n(&c->leaving_table, c->loaded_table, __ATOMIC_RELAXED);
     __atomic_store_n(&c->loaded_table, top, __ATOMIC_SEQ_CST); /* before the walker may use it */
-    uint64_t begun = shadow_flush_begin();
     __asm__ volatile("movq %0, %%cr3" ::"r"(top) : "memory");
-    shadow_flush_end(begun);
     __atomic_store_n(&c->leaving_table, 0, __ATOMIC_RELEASE);  /* after it may use the old one */
 }
 

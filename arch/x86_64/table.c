@@ -66,7 +66,6 @@ void arch_tables_free(struct list *cut, unsigned most)
         pte_t *table = frame_memory(f);
         for (unsigned i = 0; f->flags > SHIFT_LOWEST && i < SLOTS; i++)
             table_cut(&table[i], f->flags - 9, cut);
-        shadow_table(table, 0, 0);
         frame_free(f);
     }
 }
@@ -98,8 +97,6 @@ pte_t *arch_pte(paddr_t top, vaddr_t at, bool create)
             if (!pa)
                 return NULL;
             pte_store(e, pa | TABLE_FLAGS);
-            if (shift == 21)
-                shadow_table(table_at(pa), top, at & ~0x1fffffull);
         }
         table = table_at(*e);
     }
@@ -139,7 +136,6 @@ void arch_tables_cut(paddr_t top, vaddr_t from, vaddr_t to, struct list *cut)
 {
     enum { FEW = 8 };
     int shift = SHIFT_LOWEST;
-    shadow_gone(top);
     while (shift < SHIFT_TOP && ((to - 1) >> shift) - (from >> shift) >= FEW)
         shift += 9;
     for (vaddr_t at = from; at < to; at = behind(at, shift)) {
@@ -157,12 +153,9 @@ void arch_tables_cut(paddr_t top, vaddr_t from, vaddr_t to, struct list *cut)
 void arch_flush_page(vaddr_t at)
 {
     __asm__ volatile("invlpg (%0)" ::"r"(at) : "memory");
-    shadow_flush_page(at);
 }
 
 void arch_flush_all(void)
 {
-    uint64_t begun = shadow_flush_begin();
     write_cr3(cpu_this()->loaded_table);
-    shadow_flush_end(begun);
 }

@@ -18,7 +18,6 @@
  */
 #include "x86.h"
 #include "switch.h"
-#include "base/bug.h"
 #include "interrupt.h"
 #include "thread/stretch.h"
 
@@ -132,8 +131,6 @@ void arch_idle(void)
     __atomic_store_n(&c->sleeping, 1, __ATOMIC_SEQ_CST);
     c->idle_since = arch_cycles();
     __asm__ volatile("sti\n\thlt\n\t.globl idle_halted\nidle_halted:\n\tcli" ::: "memory");
-    if (BUG(INTERRUPTED))
-        __asm__ volatile("sti\n\thlt\n\tcli" ::: "memory");
     __atomic_store_n(&c->sleeping, 0, __ATOMIC_SEQ_CST);
     arch_serve_shootdown();
 }

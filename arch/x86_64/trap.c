@@ -102,8 +102,6 @@ void trap_page_fault_dispatch(struct trap_frame *f, vaddr_t at)
         (void)page_fault(f, at, flags); /* what went wrong was dealt with there */
     else
         trap_user_exception(f, "access to an address of the kernel");
-    if (trap_from_user(f))
-        shadow_check_self();
 }
 
 /* User mode was to go on at an address that no page can have. */

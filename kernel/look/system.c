@@ -3,7 +3,6 @@
  */
 #include "block/block.h"
 #include "base/boot.h"
-#include "base/bug.h"
 #include "look/look.h"
 #include "memory/frame.h"
 #include "message/port.h"
@@ -55,7 +54,6 @@ long kd_kernel_command_line(const uint64_t a[6])
 /* Page tables and handles of each process, frames, threads' queues, ports' queues, objects, views. */
 static int check_all(void)
 {
-    bug_stack();
     process_check();
     sched_check();
     port_check();

@@ -9,7 +9,6 @@
  *
  * Lock: trace_lock: who traces.
  */
-#include "base/bug.h"
 #include "base/boot.h"
 #include "look/look.h"
 #include "message/port.h"
@@ -193,7 +192,6 @@ long kd_trace(const uint64_t a[6])
         trace_step = (struct trace_step){{a[1], a[2]}, arch_time_ns()};
         TRACE_RARE(MARK, 0, a[1], a[2]);
         return 0;
-    case KD_TRACE_DIE: return bug_die_in(a[1]);
     default: return -EINVAL;
     }
 }

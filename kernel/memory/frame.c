@@ -259,7 +259,6 @@ static void free_now(struct frame *f)
 {
     unsigned cpu = arch_cpu_id();
     assert(f->state == FRAME_USED);
-    shadow_check_free(f);
     if (kept[cpu].count < KEPT_MAX && frames.free_count >= frames.low_mark) {
         set_free(f, ORDER_KEPT);
         kept[cpu].frame[kept[cpu].count++] = f;

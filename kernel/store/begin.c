@@ -74,8 +74,6 @@ static int begin_snapshot(struct view *v, const struct kd_begin *b)
 
 static void begin_fields(struct view *v, struct kd_begin *b)
 {
-    if (BUG(NEW_TICKET))
-        b->ticket = 0;
     if (!b->ticket) { /* else a retry */
         b->ticket = __atomic_fetch_add(&next_ticket, 1, __ATOMIC_RELAXED);
         v->want_x_count = 0;
@@ -96,7 +94,7 @@ static void begin_fields(struct view *v, struct kd_begin *b)
  * those are owed (commit.c). All goes if it may show what is too new (`newest`), or rights of the other kind. */
 static void begin_active(struct view *v, bool snapshot)
 {
-    bool all = (snapshot != v->snapshot_rights && !BUG(SNAP_KEEPS)) || v->snapshot < v->newest;
+    bool all = snapshot != v->snapshot_rights || v->snapshot < v->newest;
     lock_acquire(&v->lock);
     v->state = VIEW_ACTIVE;
     v->untouched = v->mode == KD_CONTAINER_LOCK;
@@ -105,11 +103,10 @@ static void begin_active(struct view *v, bool snapshot)
         v->stale = true;
         v->snapshot_rights = snapshot;
     }
-    if (v->stale && !BUG(STALE_IGNORED)) {
+    if (v->stale) {
         arch_flush_all();
         v->stale = false;
     }
-    shadow_check_self();
     lock_release(&v->lock);
 }
 
@@ -140,13 +137,11 @@ long kd_txn_begin(const uint64_t a[6])
         return e;
     begin_fields(v, &b);
     b.csn = v->snapshot;
-    if (!BUG(TICKET_LATE) && begin_tell(at, &b, snapshot)) {
+    if (begin_tell(at, &b, snapshot)) {
         version_snapshot_end(v);
         return -EFAULT;
     }
     begin_active(v, snapshot);
-    if (BUG(TICKET_LATE))
-        (void)!begin_tell(at, &b, snapshot);
     return v->mode == KD_CONTAINER_LOCK ? begin_locked(v, &b) : 0;
 }
 

@@ -32,12 +32,11 @@ static bool freeze_some(struct view *v, bool many)
         pte_t e = pte_load(pte);
         while (!pte_compare_exchange(pte, &e, (e & ~(PTE_WRITE | PTE_ACCESSED)) | PTE_USED)) {
         }
-        if (!many && !BUG(NO_FREEZE_FLUSH))
+        if (!many)
             arch_flush_page(c->at);
     }
-    if (many && !BUG(NO_FREEZE_FLUSH))
+    if (many)
         arch_flush_all();
-    shadow_check_self();
     v->diff_next = l; /* a sweep may take that copy before the next portion (copy_take) */
     return l == &v->copies;
 }
@@ -51,12 +50,12 @@ static bool commit_freeze(struct view *v, bool *wrote)
     lock_acquire(&v->lock);
     *wrote = v->copy_count + v->spilled_count != 0;
     v->diff_next = v->copies.next;
-    while ((!v->doom || BUG(DOOM_COMMITS)) && !freeze_some(v, many)) {
+    while (!v->doom && !freeze_some(v, many)) {
         lock_release(&v->lock); /* it is active still: a sweep takes copies, and dooms it */
         thread_breathe();
         lock_acquire(&v->lock);
     }
-    bool alive = !v->doom || BUG(DOOM_COMMITS);
+    bool alive = !v->doom;
     if (alive) {
         v->state = VIEW_COMMITTING;
         TRACE_RARE(FREEZE, v->copy_count + v->spilled_count, v->ticket, 0);
@@ -89,8 +88,6 @@ static int commit_ask(struct view *v, struct port *port)
     __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE);
     if (!port_post(port, i))
         return EOWNERDEAD;
-    if (BUG(ACK_EARLY))
-        return 0;
     int answer;
     while ((answer = __atomic_load_n(&v->answer, __ATOMIC_ACQUIRE)) < 0) {
         TRACE(WAIT, KD_TRACE_FOR_COMMIT, 0, 0);
@@ -177,7 +174,7 @@ long kd_txn_commit(const uint64_t a[6])
         return -EFAULT;
     if (!v || v->state != VIEW_ACTIVE)
         return -ENOENT;
-    if (v->doom && !BUG(DOOM_COMMITS))
+    if (v->doom)
         return commit_refused(v, v->doom);
     if (k.batch_bytes || v->enlisted || v->spilled_count || !list_empty(&v->copies))
         return commit_written(v, a[0], k);
@@ -355,7 +352,7 @@ static void current_set(struct leaf *l, unsigned slot, struct frame *f)
     bool was = p->flags & PAGE_DIRTY;
     p->frame = f;
     page_changed(l);
-    p->flags = (uint8_t)(f ? p->flags | PAGE_DIRTY : (p->flags & ~PAGE_DIRTY) | (BUG(SPILL_AWAY) ? 0 : PAGE_AWAY));
+    p->flags = (uint8_t)(f ? p->flags | PAGE_DIRTY : (p->flags & ~PAGE_DIRTY) | PAGE_AWAY);
     if (f)
         p->flags &= (uint8_t)~PAGE_AWAY;
     if (was != (f != NULL))
@@ -369,7 +366,7 @@ static void copy_retire(struct view *v, struct copy *c, bool spilled)
 {
     pte_t *pte = view_pte(v, c->at);
     pte_t e = pte_load(pte);
-    while (!pte_compare_exchange(pte, &e, !spilled ? e & ~PTE_COPY : BUG(SPILL_HELD) ? e : PTE_HELD)) {
+    while (!pte_compare_exchange(pte, &e, spilled ? PTE_HELD : e & ~PTE_COPY)) {
     }
     list_remove(&c->link);
     v->logged++;
@@ -405,8 +402,6 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
         snapshots_owe(p, c->at);
     if (c->frame)
         version_add(p, c);
-    if (BUG(WRITER_AT_FLIP))
-        p->writer = WRITER_NONE;
     lock_release(&l->lock);
 }
 
@@ -423,8 +418,6 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
             if (c->frame && !c->changed)
                 continue; /* left alone: CM8 drops it */
             publish_flip(v, c, csn, sequence);
-            if (BUG(TWO_STEPS) || BUG(FREE_AT_FLIP) || BUG(WRITER_AT_FLIP) || BUG(DIRTY_KEEPS))
-                bug_window();
             c->chain = chain;
             chain = c;
             thread_breathe();
@@ -469,8 +462,6 @@ long kd_txn_publish(const uint64_t a[6])
         return e;
     struct copy *chain = NULL;
     uint64_t sequence = version_publish_begin();
-    if (BUG(TWO_STEPS))
-        version_publish(sequence);
     for (uint64_t i = 0; i < count_views; i++)
         chain = publish_view(&views[list[i].view], list[i].csn, sequence, chain);
     version_publish(sequence);
@@ -483,7 +474,7 @@ long kd_txn_publish(const uint64_t a[6])
     version_publish_end();
     for (uint64_t i = 0; i < count_views; i++) {
         struct view *v = &views[list[i].view];
-        (BUG(C8_CREDITS) ? credit_return : credit_consume)(v->enlisted, v->logged - v->logged_spilled);
+        credit_consume(v->enlisted, v->logged - v->logged_spilled);
         __atomic_fetch_add(&v->process->stats.pages_logged, v->logged, __ATOMIC_RELAXED);
         TRACE_RARE(PUBLISH, v->id, v->commit_csn, 0);
         view_answer(v, 0);

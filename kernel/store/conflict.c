@@ -67,7 +67,7 @@ static struct vmask waits_of(const struct view *v)
 {
     struct vmask m = v->waits;
     struct view *runs = v->owner ? v->owner->view : NULL;
-    if (v->state == VIEW_ACTIVE && runs && runs != v && !BUG(SUSPENDED_EDGE))
+    if (v->state == VIEW_ACTIVE && runs && runs != v)
         vmask_set(&m, runs->id);
     return m;
 }
@@ -112,21 +112,21 @@ static bool better_victim(const struct view *a, const struct view *b)
 {
     if (!b)
         return true;
-    if (weight_now(a) != weight_now(b) && !BUG(WEIGHT_SEARCH))
+    if (weight_now(a) != weight_now(b))
         return weight_now(a) < weight_now(b);
     return a->ticket > b->ticket;
 }
 
 static bool can_be_victim(const struct view *v)
 {
-    return v->state == VIEW_ACTIVE && (v->owner->view == v || BUG(SUSPENDED_VICTIM));
+    return v->state == VIEW_ACTIVE && v->owner->view == v;
 }
 
 /* Under the graph lock; again until no cycle through v is left. */
 static void search(struct view *v)
 {
     struct vmask path;
-    while (!v->doom && !BUG(NO_SEARCH) && cycle(v, &path)) {
+    while (!v->doom && cycle(v, &path)) {
         struct view *victim = NULL;
         vmask_for(u, &path)
             if (can_be_victim(&views[u]) && better_victim(&views[u], victim))
@@ -160,7 +160,7 @@ void waits_add(struct view *v, const struct vmask *on)
  * in waited_by when its end comes here. */
 void view_wake_waiters(struct view *v)
 {
-    if (vmask_empty(&v->waited_by) || BUG(WAKE_LOST))
+    if (vmask_empty(&v->waited_by))
         return;
     lock_acquire(&graph_lock);
     struct vmask waiting = v->waited_by;
@@ -168,8 +168,7 @@ void view_wake_waiters(struct view *v)
     vmask_for(u, &waiting) {
         if (!vmask_test(&views[u].waits, v->id))
             continue;
-        if (!BUG(WAIT_STALE))
-            vmask_clear(&views[u].waits, v->id); /* KR3 */
+        vmask_clear(&views[u].waits, v->id); /* KR3 */
         if (views[u].owner)
             thread_wake(views[u].owner);
     }
@@ -200,7 +199,7 @@ void queue_leave(struct view *v)
     list_each(struct view, u, &p->waiters, queue_link) {
         bool waited = vmask_test(&u->waits, v->id);
         vmask_clear(&u->waits, v->id);
-        if (!BUG(NO_WAKE_NEXT) && (u == head || (waited && vmask_empty(&u->waits) && !BUG(QUEUE_NO_WAKE))))
+        if (u == head || (waited && vmask_empty(&u->waits)))
             thread_wake(u->owner);
     }
     lock_release(&graph_lock);
@@ -210,7 +209,7 @@ static void queue_join(struct view *v, struct leaf *l, struct page *p)
 {
     if (v->queue_page)
         return;
-    if (v->upgrade && !BUG(UPGRADE_TAIL))
+    if (v->upgrade)
         list_push_front(&p->waiters, &v->queue_link);
     else
         list_push_back(&p->waiters, &v->queue_link);
@@ -234,7 +233,7 @@ static struct vmask queue_before(const struct view *v, const struct page *p)
 static struct view *other_upgrader(const struct view *v, const struct page *p)
 {
     list_each(struct view, u, &p->waiters, queue_link)
-        if (u != v && u->upgrade && (!u->doom || BUG(UPGRADER_DOOMED)))
+        if (u != v && u->upgrade && !u->doom)
             return u;
     return NULL;
 }
@@ -246,13 +245,12 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, ui
 {
     bool blocks = false;
     lock_acquire(&w->lock);
-    if (w->snapshot_rights && w->state != VIEW_FREE && !BUG(SNAP_RIGHT))
+    if (w->snapshot_rights && w->state != VIEW_FREE)
         goto out; /* keeps its bit: old versions are found by it */
     pte_t *pte = view_pte(w, at);
     pte_t e = pte ? pte_load(pte) : 0;
     bool taken = e == 0;
-    if (e && (w->state == VIEW_IDLE || (w->untouched && !BUG(LOCK_UNTOUCHED)) ||
-              (BUG(COMMITTING_IDLE) && w->state == VIEW_COMMITTING && !(e & PTE_COPY)))) {
+    if (e && (w->state == VIEW_IDLE || w->untouched)) {
         if (v->want == WANT_READ) {
             if (p->writer == w->id)
                 p->writer = WRITER_NONE; /* it keeps a shared right */
@@ -262,14 +260,10 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, ui
         taken = true;
         count(callbacks);
     }
-    if (BUG(PLAIN_STORE) && e && !taken && !(e & (PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED))) {
-        bug_window();
-        taken = pte_exchange(pte, 0) != 0;
-    }
-    while (e && !taken && !(e & (PTE_COPY | (BUG(HELD_TAKEN) ? 0 : PTE_HELD) | PTE_ACCESSED | PTE_USED)))
+    while (e && !taken && !(e & (PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED)))
         taken = pte_compare_exchange(pte, &e, 0); /* never used: the walker would have set A */
     if (taken) {
-        if (e & (PTE_ACCESSED | (BUG(SHOOT_A) ? 0 : PTE_USED))) {
+        if (e & (PTE_ACCESSED | PTE_USED)) {
             w->stale = true;
             *shoot |= view_cpu_bit(w);
         }
@@ -280,8 +274,6 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, ui
     } else {
         blocks = true;
         TRACE(HELD, w->id, at, w->process ? (uint64_t)w->process->pid : 0);
-        if (BUG(OWED_LATE))
-            bug_window_without(&w->lock);
         view_owe(w, at);
         lock_acquire(&graph_lock); /* in the same section, or its end could miss us */
         wait_for_view(v, w);
@@ -343,7 +335,7 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
                  !(e & PTE_COPY) && p->writer != v->id; /* a neighbour's unused right is none */
     struct view *first = v->upgrade ? other_upgrader(v, p) : NULL;
     if (first) { /* two would wait for each other: the second goes, if it is not the heavier one */
-        struct view *victim = weight_now(first) < weight_now(v) && !BUG(WEIGHT_UPGRADE) ? first : v;
+        struct view *victim = weight_now(first) < weight_now(v) ? first : v;
         p->rmw = 8;
         count(deadlocks);
         lock_acquire(&graph_lock);
@@ -354,12 +346,11 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
             return CONFLICT_DOOMED;
     }
     struct view *head = queue_head(p);
-    if (head && head != v && !(p->writer == v->id && e && !BUG(XRO_QUEUE))) {
+    if (head && head != v && !(p->writer == v->id && e)) {
         queue_join(v, l, p);
         struct vmask before = queue_before(v, p);
         if (!vmask_empty(&before)) {
-            if (!BUG(WAIT_EARLIER))
-                waits_add(v, &before);
+            waits_add(v, &before);
             return v->doom ? CONFLICT_DOOMED : CONFLICT_BLOCKED;
         }
     }
@@ -367,8 +358,7 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
     bool blocked = conflict_take(v, l, slot, &shoot);
     if (shoot) {
         count(shootdowns);
-        if (!BUG(NO_SHOOTDOWN))
-            arch_shootdown(shoot); /* CF3, leaf lock still held */
+        arch_shootdown(shoot); /* CF3, leaf lock still held */
     }
     if (!blocked)
         return CONFLICT_GRANT;

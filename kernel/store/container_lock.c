@@ -89,7 +89,7 @@ static void leave_locked(struct view *v)
 void container_lock_leave(struct view *v)
 {
     struct object *o = v->lock_at; /* only its own thread sets it */
-    if (!o || BUG(LOCK_KEEPS))
+    if (!o)
         return;
     lock_acquire(&locks_lock);
     leave_locked(v);
@@ -124,20 +124,18 @@ bool container_admits(struct view *v, struct object *o, bool write)
     struct vmask on = against(c, v, write ? LOCK_PAGE_WRITE : LOCK_PAGE_READ);
     bool admitted = vmask_empty(&on) || holds(c, v, LOCK_EXCLUSIVE);
     struct vmask drained = on; /* holders that yield to nobody any more */
-    if (c->drainer != WRITER_NONE && !BUG(LOCK_FIRST_WALK))
+    if (c->drainer != WRITER_NONE)
         vmask_clear(&drained, (unsigned)c->drainer);
-    bool yields = c->first_walk || (vmask_test(&c->drains, v->id) && !BUG(LOCK_SHUT)) ||
-                  (c->drainer != WRITER_NONE && BUG(LOCK_NEWCOMERS));
-    if (!admitted && yields && (vmask_empty(&drained) || BUG(LOCK_FIRST_WALK))) {
+    bool yields = c->first_walk || vmask_test(&c->drains, v->id);
+    if (!admitted && yields && vmask_empty(&drained)) {
         vmask_set(&c->drains, v->id); /* the holder waits for it: it must get to its end */
-        c->again = !BUG(LOCK_AGAIN);
+        c->again = true;
         admitted = true;
     }
     if (admitted && v->lock_at)
         leave_locked(v);
     if (!admitted) { /* out of the page's queue first: nobody behind it there waits for it any more */
-        if (!BUG(CLOCK_IN_PAGE))
-            queue_leave(v);
+        queue_leave(v);
         join_locked(v, o, &on);
     }
     lock_release(&locks_lock);
@@ -177,21 +175,17 @@ static void walk_leaf(struct leaf *l, void *arg)
         for (unsigned slot = 0; slot < LEAF_PAGES; slot++) {
             struct page *p = &l->pages[slot];
             if (!vmask_only(&p->mask, w->view->id))
-                w->blocked |= conflict_take(w->view, l, slot, &shoot) && !BUG(LOCK_IGNORES);
+                w->blocked |= conflict_take(w->view, l, slot, &shoot);
             left.word[0] |= p->mask.word[0];
             left.word[1] |= p->mask.word[1];
         }
         l->users = left;
         if (shoot) {
             count(shootdowns);
-            if (BUG(CLOCK_TLB))
-                bug_yield_without(&l->lock);
             arch_shootdown(shoot);
         }
     }
     lock_release(&l->lock);
-    if (BUG(LOCK_AGAIN) && l->first == 0)
-        bug_window();
 }
 
 static void drain_over(struct container_lock *c)
@@ -273,7 +267,7 @@ static int hold_try(struct view *v, struct object *o, enum lock_mode mode, bool 
     struct vmask on = against(c, v, mode);
     if (c->drainer != WRITER_NONE)
         vmask_set(&on, (unsigned)c->drainer);
-    bool turn = BUG(LOCK_UNFAIR) || list_empty(&c->queue) || list_first(&c->queue, struct view, lock_link) == v ||
+    bool turn = list_empty(&c->queue) || list_first(&c->queue, struct view, lock_link) == v ||
                 vmask_test(&c->shared, v->id); /* others wait for its shared lock: it goes first */
     int result = o->dead ? -EOWNERDEAD : turn && vmask_empty(&on) ? 0 : -EAGAIN;
     if (!result)
@@ -356,8 +350,6 @@ void container_locks_end(struct view *v)
 
 void container_drains_leave(struct view *v)
 {
-    if (BUG(LOCK_DRAINS))
-        return;
     lock_acquire(&locks_lock);
     list_for(n, &draining)
         vmask_clear(&container_of(n, struct container_lock, draining_link)->drains, v->id);

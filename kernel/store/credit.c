@@ -83,7 +83,7 @@ int credit_take(struct view *v, struct port *p)
     bool low = false;
     if (p->dead)
         result = -EOWNERDEAD;
-    else if (p->credits_used && (p->credits == 0 || (head(p) && head(p) != v && !BUG(CREDIT_UNFAIR))))
+    else if (p->credits_used && (p->credits == 0 || (head(p) && head(p) != v)))
         result = -EAGAIN;
     if (result == -EAGAIN && !v->credit_waiting) {
         list_push_back(&p->credit_queue, &v->credit_link);

@@ -136,7 +136,7 @@ void evict_wake(void)
 /* Does it map the page's current version? Not: a snapshot's older one, a private copy. */
 static bool maps(pte_t e, const struct page *p)
 {
-    return pte_present(e) && (pte_frame_paddr(e) == frame_paddr(p->frame) || BUG(EVICT_COPY));
+    return pte_present(e) && pte_frame_paddr(e) == frame_paddr(p->frame);
 }
 
 /* EV3 for one view. False: it has the page's copy in memory again (KD_TXN_UNSPILL), so the base stays.
@@ -146,11 +146,10 @@ static bool evict_right(struct view *v, const struct page *p, vaddr_t at, uint64
     lock_acquire(&v->lock);
     pte_t *pte = view_pte(v, at);
     pte_t e = pte ? pte_load(pte) : 0;
-    bool copy = pte_present(e) && e & PTE_COPY && !BUG(EVICT_COPY);
-    while (maps(e, p) && !(v->snapshot_rights && BUG(EVICT_SNAPSHOT))) {
+    bool copy = pte_present(e) && e & PTE_COPY;
+    while (maps(e, p)) {
         bool used = e & (PTE_ACCESSED | PTE_USED);
-        bool keep = used && !v->snapshot_rights && !BUG(HELD_FORGOTTEN) &&
-                    (v->state == VIEW_ACTIVE || (v->state == VIEW_COMMITTING && !BUG(EVICT_COMMITTING)));
+        bool keep = used && !v->snapshot_rights && (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING);
         if (!pte_compare_exchange(pte, &e, keep ? PTE_HELD : 0))
             continue;
         if (used) {
@@ -169,7 +168,7 @@ static void writer_forget(struct page *p, vaddr_t at)
     struct view *v = &views[p->writer];
     lock_acquire(&v->lock);
     pte_t *pte = view_pte(v, at);
-    if ((v->state == VIEW_IDLE || v->state == VIEW_FREE || !pte || pte_load(pte) == 0) && !BUG(XRO_WRITER))
+    if (v->state == VIEW_IDLE || v->state == VIEW_FREE || !pte || pte_load(pte) == 0)
         p->writer = WRITER_NONE;
     lock_release(&v->lock);
 }
@@ -185,7 +184,7 @@ static bool page_used(struct page *p, vaddr_t at)
         pte_t e = pte ? pte_load(pte) : 0;
         while (maps(e, p) && e & PTE_ACCESSED) {
             used = true;
-            if (pte_compare_exchange(pte, &e, (e & ~PTE_ACCESSED) | (BUG(CLEAR_A) ? 0 : PTE_USED)))
+            if (pte_compare_exchange(pte, &e, (e & ~PTE_ACCESSED) | PTE_USED))
                 break;
         }
         lock_release(&v->lock);
@@ -212,11 +211,9 @@ static bool page_evict(struct leaf *l, unsigned slot)
     struct page *p = &l->pages[slot];
     uint64_t shoot = 0;
     bool goes = true;
-    for (int i = 0; BUG(EVICT_COPY) && p->writer != WRITER_NONE && i < 6; i++)
-        bug_window();
     vmask_for(v, &p->mask)
         goes &= evict_right(&views[v], p, page_address(l, slot), &shoot);
-    if (shoot && !BUG(EVICT_NO_IPI))
+    if (shoot)
         arch_shootdown(shoot);
     if (!goes)
         return false;

@@ -27,8 +27,7 @@ HOT bool leaf_aligned(const struct leaf *l)
 /* PG3, and the leaf's sum of masks. */
 HOT void user_add(const struct view *v, struct leaf *l, struct page *p)
 {
-    if (!BUG(MASK_LOST))
-        vmask_add(&p->mask, &v->self);
+    vmask_add(&p->mask, &v->self);
     vmask_add(&l->users, &v->self);
 }
 
@@ -125,14 +124,13 @@ HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slo
     v->credits_hand--;
     v->credits++;
     paddr_t pa = frame_paddr(c->frame);
-    shadow_check_copy(p->frame);
-    if (changes != l->changes && !(BUG(COPY_OLD) && changes))
+    if (changes != l->changes)
         arch_copy_words(arch_phys(pa), frame_memory(p->frame), PAGE_BYTES / 8);
     p->writer = (int16_t)v->id;
     list_push_back(&v->copies, &c->link);
     v->copy_count++;
     pte_t old = pte_exchange(pte, pte_make(pa, PTE_PRIVATE));
-    if (pte_present(old) && !BUG(NO_INVLPG))
+    if (pte_present(old))
         arch_flush_page(c->at);
     count(grants_exclusive);
 }
@@ -154,7 +152,7 @@ HOT void grant_shared(struct view *v, struct page *p, pte_t *pte)
 HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     if (v->want == WANT_READ && !v->want_x_count && leaf_aligned(l) &&
-        (!(l->object->flags & KD_OBJECT_ASK) || l->object->group_fixed || BUG(ASK_GROUP)))
+        (!(l->object->flags & KD_OBJECT_ASK) || l->object->group_fixed))
         group_grant(v, l, slot, page_address(l, slot), pte - slot);
 }
 
@@ -168,14 +166,11 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
     struct frame *f = current ? p->frame : old ? old->frame : NULL;
     if (!f)
         return -ESTALE;
-    if (BUG(F3_UNLOCKED))
-        bug_window_without(&l->lock);
     lock_acquire(&v->lock);
-    if (p->sequence > v->newest && !(BUG(DIRTY_KEEPS) && current))
+    if (p->sequence > v->newest)
         view_owe(v, page_address(l, slot)); /* an old version, or not published yet: not for its next snapshot */
     pte_exchange(pte, pte_make(frame_paddr(f), PTE_SHARED | PTE_ACCESSED));
-    if (!BUG(SNAP_NO_MASK))
-        user_add(v, l, p);
+    user_add(v, l, p);
     lock_release(&v->lock);
     grant_neighbours(v, l, slot, pte);
     return 0;
@@ -184,7 +179,7 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
 /* With KD_OBJECT_ASK each first touch is the manager's decision. 0: it agreed; -EAGAIN. */
 static RARE int ask_manager(struct view *v, struct object *o, vaddr_t at, int access)
 {
-    if (v->ask_at == at && (v->ask_access >= access || BUG(ASK_READ)) && v->ask_answer == 0)
+    if (v->ask_at == at && v->ask_access >= access && v->ask_answer == 0)
         return 0;
     lock_acquire(&v->lock);
     v->ask_at = at;
@@ -233,7 +228,7 @@ HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 static RARE int held_map(struct view *v, struct page *p, pte_t *pte)
 {
     lock_acquire(&v->lock);
-    pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | (BUG(HELD_UNUSED) ? 0 : PTE_ACCESSED | PTE_USED)));
+    pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | PTE_ACCESSED | PTE_USED));
     lock_release(&v->lock);
     return 0;
 }
@@ -290,9 +285,6 @@ static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned
     struct page *p = &l->pages[slot];
     bool write = v->want == WANT_WRITE;
     int result = 0;
-    bool open = BUG(CLOCK_EARLY) && !container_shut(v, o);
-    if (open)
-        bug_window();
     lock_acquire(&l->lock);
     if (!still_attached(v, o)) {
         result = o->dead ? -EOWNERDEAD : -ENXIO;
@@ -317,10 +309,10 @@ static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned
             result = held_map(v, p, pte);
             goto out;
         }
-        if ((p->rmw || (v->want_x_count && want_x_has(v, page_address(l, slot)))) && !BUG(NO_WANTX))
+        if (p->rmw || (v->want_x_count && want_x_has(v, page_address(l, slot))))
             v->want = WANT_READ_FOR_WRITE;
     }
-    if (!open && container_shut(v, o) && !container_admits(v, o, v->want != WANT_READ))
+    if (container_shut(v, o) && !container_admits(v, o, v->want != WANT_READ))
         return fault_shut_out(v, l);
     if (!uncontended(v, p) || v->want == WANT_READ_FOR_WRITE)
         return fault_contended(v, l, slot, pte);
@@ -365,7 +357,7 @@ static pte_t *own_pte(struct view *v, vaddr_t at)
 static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
 {
     const struct object *o = l->object;
-    v->last_leaf = leaf_aligned(l) && !(o->flags & KD_OBJECT_ASK && !BUG(ASK_FAST)) && !o->escalate ? l : NULL;
+    v->last_leaf = leaf_aligned(l) && !(o->flags & KD_OBJECT_ASK) && !o->escalate ? l : NULL;
     v->last_leaf_base = page_address(l, 0);
     v->last_leaf_ptes = ptes;
 }
@@ -384,7 +376,7 @@ static RARE int copy_bring(struct view *v, struct object *o, vaddr_t page)
 /* A fault that ends otherwise than by a grant. */
 static RARE int fault_ended(struct view *v, int e)
 {
-    if (v->queue_page && !BUG(QUEUE_KEEPS))
+    if (v->queue_page)
         queue_leave_locked(v);
     container_lock_leave(v);
     if (!e || e == -ENXIO)

@@ -302,7 +302,7 @@ long kd_object_create(const uint64_t a[6])
     if (c.flags & KD_OBJECT_SPILLS)
         commit_port->spills = true;
     bool trusted = limit_may_take_kept(process_this()) || system_allows(KD_RIGHT_DISKS);
-    if (c.flags & KD_OBJECT_SPILLS && (trusted || BUG(RESERVE_ANY)))
+    if (c.flags & KD_OBJECT_SPILLS && trusted)
         process_this()->takes_reserve = true;
     object_get(o); /* for the list: object_die() takes it off and puts it, closing a handle does not */
     lock_acquire(&objects_lock);

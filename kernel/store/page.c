@@ -159,7 +159,7 @@ static int page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t
     } else if (p->flags & PAGE_AWAY && csn < p->csn) {
         frame_free(f); /* read before a newer version was published: its faults ask again */
         result = -ESTALE;
-        if (++p->stale == STALE_MAX && !BUG(STALE_FOR_EVER)) { /* this manager knows no newer one */
+        if (++p->stale == STALE_MAX) { /* this manager knows no newer one */
             told = -EIO;
             p->stale = 0;
         }
@@ -167,8 +167,6 @@ static int page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t
         p->frame = f;
         page_changed(l);
         p->csn = csn;
-        if (BUG(SUPPLY_SEQUENCE))
-            p->sequence = 0;
         p->stale = 0;
         p->flags &= (uint8_t)~(PAGE_FILLING | PAGE_NO_WRITE | PAGE_AWAY);
         if (!(rights & KD_WRITE))
@@ -443,7 +441,7 @@ static bool view_asks(const struct view *v, const struct object *o)
 
 void asks_look_again(const struct object *o)
 {
-    for (unsigned i = 0; i < KD_VIEW_MAX && !BUG(ASK_DEAD); i++) {
+    for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
         lock_acquire(&views[i].lock);
         if (view_asks(&views[i], o))
             thread_wake(views[i].owner);
@@ -460,7 +458,7 @@ OBJECT_CALL(kd_lock_answer, 0)
         return -EINVAL;
     struct view *v = &views[view];
     lock_acquire(&v->lock);
-    bool asks = view_asks(v, o) && (v->ask_token == token || BUG(ASK_ANY));
+    bool asks = view_asks(v, o) && v->ask_token == token;
     if (asks) {
         __atomic_store_n(&v->ask_answer, error_for_client((int)-answer), __ATOMIC_RELEASE);
         thread_wake(v->owner);

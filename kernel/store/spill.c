@@ -51,8 +51,7 @@ void spill_forget_told(struct view *v)
     if (!v->told_count)
         return;
     lock_acquire(&v->lock);
-    if (!BUG(SPILL_TOLD))
-        list_append(&v->copies, &v->told);
+    list_append(&v->copies, &v->told);
     v->told_count = 0;
     lock_release(&v->lock);
 }
@@ -129,7 +128,7 @@ static struct frame *copy_spill(struct view *v, struct copy *c)
     list_push_back(&v->spilled, &c->link);
     v->copy_count--;
     v->spilled_count++;
-    v->credits -= !BUG(SPILL_CREDITS);
+    v->credits--;
     return f;
 }
 
@@ -147,7 +146,7 @@ static uint64_t copies_spill_some(struct view *v, uint64_t n)
     }
     assert(spilled <= n); /* what was not told is not in the log */
     v->stale = true;
-    if (spilled && !BUG(SPILL_NO_IPI))
+    if (spilled)
         arch_shootdown(view_cpu_bit(v));
     lock_release(&v->lock);
     for (struct frame *f; (f = list_take(struct frame, &frames, link));)
@@ -207,7 +206,7 @@ long kd_txn_unspill(const uint64_t a[6])
     if (!v)
         return -ESRCH;
     /* what is in hand stays there: the owner sleeps in ask() */
-    if (!BUG(UNSPILL_OLD) && copy_from_user(frame_memory(v->frame_hand), bytes, PAGE_BYTES)) {
+    if (copy_from_user(frame_memory(v->frame_hand), bytes, PAGE_BYTES)) {
         view_claim_end(v);
         return -EFAULT;
     }

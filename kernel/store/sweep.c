@@ -61,12 +61,12 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
         vmask_clear(&p->mask, v->id);
         if (p->writer == v->id)
             p->writer = WRITER_NONE;
-        if (v->state == VIEW_ACTIVE && !plain && !BUG(DOOM_ONCE))
+        if (v->state == VIEW_ACTIVE && !plain)
             view_doom_locked(v, u->reason);
     }
     bool copy = takes && e & PTE_COPY;
     uint64_t shoot = u->shoot;
-    if (copy && shoot && !BUG(DEATH_KEEPS))
+    if (copy && shoot)
         arch_shootdown(shoot); /* before its frame is freed (FR1) */
     if (copy)
         copy_take(v, pte_copy(e));
@@ -79,7 +79,7 @@ void unmap_page(struct leaf *l, unsigned slot, struct unmap *u)
     struct vmask mask = p->mask;
     vmask_for(v, &mask)
         unmap_view(l, slot, &views[v], u);
-    if (u->shoot && !BUG(DEATH_KEEPS))
+    if (u->shoot)
         arch_shootdown(u->shoot);
     u->shoot = 0;
     waiters_wake(p);
@@ -139,7 +139,7 @@ static bool attached(struct object *o, const struct process *p)
  * newer pages, from before any publication. */
 static void snapshots_doom(struct object *o, int reason)
 {
-    for (unsigned i = 0; i < KD_VIEW_MAX && !BUG(SNAP_OUTLIVES); i++) {
+    for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
         struct view *v = &views[i];
         struct process *p = v->state == VIEW_ACTIVE && v->mode == KD_SNAPSHOT ? v->process : NULL;
         if (!p || !attached(o, p))

@@ -122,10 +122,10 @@ static void detach(struct copy *c)
  * gives it on (VS3). */
 static struct snapshot *heir(const struct snapshot *keeper, const struct copy *c)
 {
-    if (keeper->link.prev == &snapshots || BUG(GC_SNAPSHOT))
+    if (keeper->link.prev == &snapshots)
         return NULL;
     struct snapshot *s = container_of(keeper->link.prev, struct snapshot, link);
-    return s->sequence >= c->sequence || BUG(GC_KEEPS) ? s : NULL;
+    return s->sequence >= c->sequence ? s : NULL;
 }
 
 /* Unmaps a version wherever the mask leads: only snapshots and dirty readers map old ones. Leaf
@@ -145,7 +145,7 @@ static void unmap(struct page *p, struct copy *c)
         }
         lock_release(&v->lock);
     }
-    if (shoot && !BUG(GC_NO_IPI))
+    if (shoot)
         arch_shootdown(shoot);
 }
 
@@ -163,16 +163,6 @@ static void version_end(struct page *p, struct copy *c)
     c->frame = NULL;
 }
 
-static void version_end_early(struct page *p, struct copy *c)
-{
-    struct snapshot *last = container_of(snapshots.prev, struct snapshot, link);
-    if (!list_empty(&snapshots) && last->sequence >= c->sequence)
-        return;
-    detach(c);
-    count_add(versions, -1ull);
-    version_end(p, c);
-}
-
 void version_add(struct page *p, struct copy *c)
 {
     c->next = p->versions;
@@ -185,8 +175,6 @@ void version_add(struct page *p, struct copy *c)
     attach(&publication, c);
     count(versions);
     lock_release(&versions_lock);
-    if (BUG(FREE_AT_FLIP))
-        version_end_early(p, c);
 }
 
 struct copy *version_find(const struct page *p, uint64_t snapshot)
@@ -315,8 +303,6 @@ int version_snapshot_begin(struct view *v, struct snapshot *shared)
         e = -ESTALE;
     } else {
         v->snapshot = shared ? shared->sequence : published;
-        if (BUG(SNAP_BEGIN))
-            bug_window_without(&versions_lock);
         snapshot_add(&v->seen, v->snapshot, shared ? &shared->link : &snapshots);
     }
     lock_release(&versions_lock);

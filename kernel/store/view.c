@@ -74,7 +74,6 @@ paddr_t view_table(struct thread *t, bool *stale)
     *stale = false;
     int cpu = (int)arch_cpu_id();
     if (v->cpu != cpu) { /* it ran elsewhere since: our TLB may be old (KR5) */
-        shadow_due();
         __atomic_store_n(&v->cpu, cpu, __ATOMIC_SEQ_CST);
         *stale = true;
     }
@@ -195,7 +194,6 @@ static void view_destroy(struct view *v)
     lock_acquire(&v->lock);
     paddr_t table = v->table;
     v->table = 0; /* others find EMPTY from now on */
-    shadow_gone(table);
     uint64_t cpu = view_cpu_bit(v);
     lock_release(&v->lock);
     arch_shootdown(cpu);
@@ -284,8 +282,7 @@ long kd_view_enter(const uint64_t a[6])
     if (t->view == v)
         return 0;
     view_show(t, v);
-    if (!BUG(ENTER_NO_FLUSH)) /* CR3 cannot be written without a flush, so that is not written */
-        thread_use_table();
+    thread_use_table();
     return 0;
 }
 
@@ -357,10 +354,6 @@ static void notice_move(struct port **at, struct port *port, struct item *i)
 static inline __attribute__((always_inline)) void view_idle(struct view *v, bool drop_want_x)
 {
     bool all = v->strict || (v->locked_count && container_locks_wanted(v));
-    if (BUG(C8_ORDER)) {
-        view_wake_waiters(v);
-        bug_window();
-    }
     lock_acquire(&v->lock);
     bool flush = v->owed || drop_want_x || all;
     if (v->owed || all)
@@ -369,10 +362,8 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
         drop_right_at(v, v->want_x[i]);
     if (flush)
         flush_own(v);
-    shadow_check_self();
     v->deliver = false;
-    if (!BUG(ASK_KEPT))
-        v->ask_at = 0;
+    v->ask_at = 0;
     struct port *port = v->enlisted;
     if (port) {
         limit_uncharge(v->process, KD_LIMIT_COPIES, v->copies_charged);
@@ -393,7 +384,7 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
         notice_move(&v->conflict_port, NULL, &v->conflict_item);
     if (v->locked_count)
         container_locks_end(v);
-    if (!vmask_empty(&v->waited_by) && !BUG(C8_ORDER))
+    if (!vmask_empty(&v->waited_by))
         view_wake_waiters(v);
     if (__atomic_load_n(&container_draining_count, __ATOMIC_SEQ_CST))
         container_drains_leave(v);
@@ -401,7 +392,7 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
 
 void view_return_hands(struct view *v)
 {
-    if (v->credit_waiting && !BUG(CREDIT_KEEPS))
+    if (v->credit_waiting)
         credit_leave(v);
     if (v->credits_hand)
         credit_return(v->enlisted, v->credits_hand);
@@ -430,7 +421,7 @@ static void drop_copy(struct view *v, struct list *from, struct copy *c)
         pte_exchange(pte, 0);
         if (arch_table_loaded() != v->table)
             v->stale = true;
-        else if (!BUG(ABORT_INVLPG))
+        else
             arch_flush_page(c->at);
         p->writer = WRITER_NONE;
         list_remove(&c->link);
@@ -450,8 +441,7 @@ static void drop_copy(struct view *v, struct list *from, struct copy *c)
     if (!frame)
         return;
     frame_free(frame);
-    if (!BUG(ABORT_CREDITS))
-        credit_return(v->enlisted, 1);
+    credit_return(v->enlisted, 1);
 }
 
 static void drop_copies(struct view *v, struct list *from)
@@ -496,18 +486,13 @@ void view_abort(struct view *v, int reason)
     drop_copies(v, &v->copies);  /* AB2 */
     drop_copies(v, &v->spilled);
     view_gone_notice(v, reason); /* AB3 */
-    if (!(BUG(GONE_HANDS) && v->owner->killed))
-        view_return_hands(v);
+    view_return_hands(v);
     view_batch_drop(v);
     version_snapshot_end(v);
     __atomic_fetch_add(&v->process->stats.aborts, 1, __ATOMIC_RELAXED);
     if (reason == EDEADLK)
         __atomic_fetch_add(&v->process->stats.deadlocks, 1, __ATOMIC_RELAXED);
     v->aborts++;
-    if (BUG(ABORT_KEEPS)) {
-        v->owed = false;
-        v->want_x_count = 0;
-    }
     view_idle(v, true);          /* AB4 */
 }
 

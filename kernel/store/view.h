@@ -22,7 +22,6 @@
 #define KERNEL_VIEW_H
 
 #include "block/block.h"
-#include "base/bug.h"
 #include "store/object.h"
 #include "store/version.h"
 

@@ -15,7 +15,6 @@
 #include "memory/frame.h"
 #include "thread/trace.h"
 
-#include "base/bug.h"
 #include "base/panic.h"
 #include "thread/stretch.h"
 #include "thread/thread.h"
@@ -44,8 +43,6 @@ void trace_event(enum kd_trace_event_kind kind, uint32_t c, uint64_t a, uint64_t
         .kind = (uint8_t)kind, .cpu = (uint8_t)cpu,
         .view = t->view_number, .reserved = 0, .c = c, .a = a, .b = b};
     __atomic_store_n(&r->next, r->next + 1, __ATOMIC_RELEASE);
-    if (kind != KD_TRACE_SWITCH) /* those come at any time */
-        bug_event();
 }
 
 void trace_name(int pid, const char *name)

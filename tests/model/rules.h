@@ -1,7 +1,7 @@
 /*
  * rules.h - what can be switched. TEXT_*: a plausible but wrong reading of the protocol, which a
  * sentence of kernel/store/views.md or kernel/store/faults.md rules out. BUG_*: an error planted on purpose. Each
- * must make the checker report an error in some scenario. kernel/base/bug.h names the rules that can be
+ * must make the checker report an error in some scenario. tests/bugs/kernel names the rules that can be
  * broken in the kernel, too.
  */
 #pragma once

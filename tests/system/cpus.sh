@@ -18,7 +18,8 @@ for cpus in 1 4; do             # with 2 all guest tests run
     is "$cpus CPUs: $TESTS, checked every 5 ms" "0 " "$status $failed"
 done
 status=0
-scripts/run --no-store --kernel build/bugs/kernel.elf --append "bug=MASK_LOST check_ms=3" --allow all --timeout 300 "${adds[@]}" \
+scripts/bugs build kernel MASK_LOST
+scripts/run --no-store --kernel build/bugs/kernel/MASK_LOST/kernel.elf --append check_ms=3 --allow all --timeout 300 "${adds[@]}" \
     -c kernel_txn >/dev/null 2>"$TEST_TMP/errors" || status=$?
 is "a planted bug: the kernel stops" 122 "$status"
 ok "and says that its check found it" grep -q 'kcheck found errors' "$TEST_TMP/errors"

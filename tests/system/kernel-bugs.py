@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The kernel with planted bugs (kernel/base/bug.h): guest tests must find each, and nothing without one (nor with
+"""The kernel with planted bugs (tests/bugs/kernel): guest tests must find each, and nothing without one (nor with
 what it must get over).
 
   tests/system/kernel-bugs.py            some of them, as in `make test`
@@ -11,6 +11,8 @@ a result that is not ok, by a panic (the stale-TLB checker's and assertions), or
 say after the first of these does not matter: a run ends there.
 """
 
+import importlib.machinery
+import importlib.util
 import os
 import re
 import subprocess
@@ -18,44 +20,39 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-KERNEL = "build/bugs/kernel.elf"
 CPUS = "2"                              # with one, no TLB of another goes stale
 TIME_LIMIT_S, SURE_LIMIT_S = 60, 300     # with a bug; with none: others may work on the host, too
 TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_groups", "kernel_spill", "kernel_kills",
          "kernel_ask"]
-# which test finds it; the others are found by kernel_rights
-FOUND_BY = {**{bug: "kernel_spill" for bug in (
-    "SPILL_TOLD", "EVICT_COPY", "SPILL_NO_IPI", "SPILL_HELD", "SPILL_AWAY", "SPILL_CREDITS", "UNSPILL_OLD",
-    "STALE_FOR_EVER")},
-    **{bug: "kernel_ask" for bug in ("ASK_READ", "ASK_KEPT", "ASK_ANY", "ASK_FAST", "ASK_GROUP", "ASK_DEAD")},
-    **{bug: "kernel_kills" for bug in ("GONE_HANDS", "QUEUE_KEEPS", "LOCK_KEEPS", "CREDIT_KEEPS")},
-    **{bug: "kernel_locks" for bug in (
-        "LOCK_IGNORES", "LOCK_AGAIN", "LOCK_SHUT", "LOCK_NEWCOMERS", "LOCK_DRAINS", "LOCK_UNTOUCHED", "LOCK_UNFAIR",
-        "LOCK_FIRST_WALK", "TICKET_LATE")},
-    **{bug: "kernel_rules" for bug in (
-        "QUEUE_NO_WAKE", "NO_WAKE_NEXT", "UPGRADE_TAIL", "XRO_QUEUE", "UPGRADER_DOOMED", "WEIGHT_UPGRADE",
-        "WEIGHT_SEARCH", "WAIT_EARLIER", "WAIT_STALE", "NO_WANTX", "ABORT_KEEPS", "CLOCK_EARLY", "CLOCK_IN_PAGE",
-        "CLOCK_TLB", "F3_UNLOCKED")},
-    "NO_SHOOTDOWN": "kernel_txn", "SNAP_OUTLIVES": "kernel_txn"}
-# what is no error of the kernel's, which it must get over: the test finds nothing
-SURVIVED = {"WORD_LOST": "kernel_block"}
 SOME = ["WORD_LOST", "NO_SHOOTDOWN", "NO_INVLPG", "HELD_FORGOTTEN", "EVICT_NO_IPI", "GC_SNAPSHOT", "NEW_TICKET",
         "MASK_LOST", "LOCK_IGNORES", "SPILL_TOLD"]
 SOME_CONTROLS = ["kernel_rights", "kernel_locks"]
 
 
-def planted():
-    with open(os.path.join(ROOT, "kernel/base/bug.h"), encoding="utf-8") as source:
-        return re.findall(r'^    X\((\w+), "', source.read(), re.M)
+def load_bugs():
+    loader = importlib.machinery.SourceFileLoader("bugs", os.path.join(ROOT, "scripts/bugs"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bugs", loader))
+    loader.exec_module(module)
+    return module
+
+
+tool = load_bugs()
+HEADS = {name: tool.head("kernel", name) for name in tool.names("kernel")}
+# what is no error of the kernel's, which it must get over: the test finds nothing
+SURVIVED = {name for name, head in HEADS.items() if "Survived" in head}
+
+
+def test_of(bug):
+    return HEADS[bug].get("Survived") or HEADS[bug]["Test"].split()[0]
 
 
 def run(test, bug):
     """What the test says with this bug: (None or how it was found, seconds, output)."""
     start = time.monotonic()
-    memory = "128" if test in SURVIVED.values() else "32"
+    memory = "128" if bug in SURVIVED else "32"
     limit = SURE_LIMIT_S if bug == "none" or bug in SURVIVED else TIME_LIMIT_S
-    words = [os.path.join(ROOT, "scripts/run"), "--kernel", KERNEL, "--no-store", "--memory", memory, "--cpus", CPUS,
-             "--timeout", str(limit), "--append", f"bug={bug}",
+    words = [os.path.join(ROOT, "scripts/run"), "--kernel", f"build/bugs/kernel/{bug}/kernel.elf", "--no-store", "--memory", memory, "--cpus", CPUS,
+             "--timeout", str(limit),
              "--export", os.path.join(os.environ.get("TEST_TMP", "build"), "kernel-bugs-export"),
              "--allow", "all", "--add", f"build/tests/guest/{test}", "-c", test]
     text, found = "", None
@@ -78,13 +75,15 @@ def run(test, bug):
 def main():
     asked = sys.argv[1:]
     everything = asked == ["--all"] or os.environ.get("TEST_TIER") == "long"
-    bugs = planted() if everything else asked or SOME
-    if unknown := set(bugs) - set(planted()):   # its kernel would panic, which would count as found
-        print("not in kernel/base/bug.h:", *sorted(unknown), file=sys.stderr)
+    bugs = sorted(HEADS) if everything else asked or SOME
+    if unknown := set(bugs) - set(HEADS):
+        print("not in tests/bugs/kernel:", *sorted(unknown), file=sys.stderr)
         return 2
+    if status := tool.build(["kernel", "none", *bugs]):
+        return status
     controls = TESTS if everything else [] if asked else SOME_CONTROLS
     runs = [(test, "none") for test in controls]
-    runs += [((FOUND_BY | SURVIVED).get(bug, "kernel_rights"), bug) for bug in bugs]
+    runs += [(test_of(bug), bug) for bug in bugs]
     print(f"1..{len(runs)}")
     failed, rows = 0, []
     for number, (test, bug) in enumerate(runs, 1):

@@ -75,8 +75,6 @@ enum kd_trace_what {
     KD_TRACE_READ,                             /* (cpu, struct kd_trace_read *): how many events; also
                                                 * while nobody traces; -EINVAL, -EFAULT */
     KD_TRACE_MARK_IT,                          /* (text, text): up to 16 characters, in two words */
-    KD_TRACE_DIE,                              /* (n): in the kernel with planted bugs only: the caller is
-                                                * killed by its n-th event, where that happens; else -EINVAL */
 };
 struct kd_trace_read {
     uint64_t position;                         /* in: the first one wanted, by number; out: the next */

@@ -12,6 +12,7 @@
 enum { PAGES = 80, CREDITS = 12, SPILL_CREDITS = 64 }; /* with 64 copies, and no fewer, a transaction spills */
 #define OWN_MESSAGES serve_client
 
+#include "die.h"
 #include "own_manager.h"
 #include "katydid/trace.h"
 #include <sched.h>
@@ -133,7 +134,7 @@ static uint64_t dies_at;
 static int spill_more(void *arg)
 {
     write_all((void *)SPILL_CREDITS);
-    kd_call3(KD_TRACE, KD_TRACE_DIE, (long)dies_at, 0);
+    die_at_event((long)dies_at);
     *word_of(SPILL_CREDITS, 1) += *word_of(0, 1);
     *word_of(1, 1) += 1;
     return (int)(uintptr_t)arg;
@@ -146,7 +147,7 @@ static int client(uint64_t n, unsigned kind)
     if (kd_call3(KD_PORT_CALL, 0, (long)&m, 0) || m.status) return STATUS_WRONG;
     base = m.word[0];
     dies_at = n;
-    if (kind < SPILLS) kd_call3(KD_TRACE, KD_TRACE_DIE, (long)n, 0);
+    if (kind < SPILLS) die_at_event((long)n);
     static const struct { int (*body)(void *); unsigned mode; int result; } all[KINDS][5] = {
         [SHUT_OUT] = {{read_two, KD_SERIALISABLE, 0}, {write_two, KD_SERIALISABLE, 0}},
         [POOR] = {{write_two, KD_SERIALISABLE, 0}, {given_up, KD_SERIALISABLE, 1}},

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "katydid/trace.h"
+#include "die.h"
 #include "pstore_test.h"
 
 enum { STATUS_WRONG = 2, STATUS_END = 9, EVENTS_MAX = 5000, LOOKS_MAX = 1000000, WORDS = KD_PAGE_BYTES / 8,
@@ -83,7 +84,7 @@ static int client(const char *event)
 {
     long number;
     struct ps_info info;
-    CALL(kd_call3(KD_TRACE, KD_TRACE_DIE, atol(event), 0), 0);
+    CALL(die_at_event(atol(event)), 0);
     c = ps_open("kills", PS_WRITE, PS_LAYOUT(struct root, 1));
     CALL(!c, 0);
     struct ps_options snapshot = {.isolation = PS_SNAPSHOT}, dirty = {.isolation = PS_DIRTY_READ};
