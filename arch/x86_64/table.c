@@ -131,7 +131,8 @@ void arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
     }
 }
 
-/* At the lowest level where it is a few entries. Other CPUs that the view has left may know the tables. */
+/* The entries are cut at the lowest level where there are only a few. Other CPUs that the view has
+ * left may know the tables. */
 void arch_tables_cut(paddr_t top, vaddr_t from, vaddr_t to, struct list *cut)
 {
     enum { FEW = 8 };
