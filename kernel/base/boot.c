@@ -27,6 +27,7 @@ static void range_insert(struct boot_range *list, unsigned *count, paddr_t start
     }
     if (from == to && *count == BOOT_RANGES_MAX)
         panic("the boot loader's memory map has too many pieces");
+    assert(from == 0 || list[from - 1].end < start); /* BO1 */
     memmove(&list[from + 1], &list[to], (*count - to) * sizeof *list);
     list[from] = (struct boot_range){start, end};
     *count = *count + 1 - (to - from);
@@ -106,6 +107,7 @@ paddr_t boot_take(size_t bytes, paddr_t limit)
     struct taking t = {.bytes = page_up(bytes),
                        .limit = page_down(limit)};
     boot_free_for(take_highest, &t);
+    assert(page_down(t.found) == t.found); /* BO2 */
     if (t.found)
         boot_reserve(t.found, t.found + t.bytes);
     return t.found;

@@ -249,7 +249,7 @@ int block_read(struct block_device *d, uint64_t offset_bytes, void *to, size_t b
     paddr_t address = (paddr_t)((char *)to - (char *)arch_phys(0));
     struct block_segment segment = {address, (uint32_t)bytes};
     struct block_request r;
-    assert(frame_of(address) != NULL && bytes <= UINT32_MAX); /* in the direct map */
+    assert(frame_of(address) != NULL && bytes <= UINT32_MAX); /* BK1: memory of the direct map, pinned for ever */
     block_prepare(&r, d, BLOCK_READ, offset_bytes, &segment, 1);
     return block_run(&r);
 }

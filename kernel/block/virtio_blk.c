@@ -208,6 +208,7 @@ static void finish(struct disk *disk, uint32_t number, uint32_t bytes)
         printk("disk %s: %s of sector %lu failed, result %u", disk->device.name,
                operations[r->operation].name, disk->memory[number].sector, result);
     }
+    assert(r->device == &disk->device); /* VQ1 */
     s->request = NULL;
     s->next_free = disk->free_slot;
     disk->free_slot = (uint16_t)number;

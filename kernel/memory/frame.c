@@ -111,6 +111,7 @@ static struct frame *block_take(unsigned order)
     if (found > ORDER_MAX)
         return NULL;
     struct frame *f = list_take(struct frame, &frames.blocks[found], link);
+    assert(is_free(f, found)); /* FR2 */
     while (found > order) {
         struct frame *half = f + ((size_t)1 << --found);
         half->flags = (uint16_t)found;
@@ -163,6 +164,7 @@ static struct frame *hot_take(void)
     if (list_empty(&frames.hot))
         hot_refill();
     struct frame *f = list_take(struct frame, &frames.hot, link);
+    assert(f != NULL && is_free(f, ORDER_HOT)); /* FR2 */
     frames.hot_count--;
     frames.free_count--;
     return f;
@@ -194,8 +196,9 @@ static bool keep_block(struct frame **to)
 /* frames.lock held; this CPU keeps none. */
 static void kept_refill(unsigned cpu)
 {
+    assert(kept[cpu].count == 0); /* FR4 */
     if (frames.free_count < frames.low_mark + KEPT_BATCH)
-        return; /* FR4 */
+        return;
     if (frames.hot_count >= KEPT_BATCH)
         keep_hot(kept[cpu].frame);
     else if (!keep_block(kept[cpu].frame))
@@ -259,7 +262,7 @@ static void kept_drain(unsigned cpu, size_t leave)
 static void free_now(struct frame *f)
 {
     unsigned cpu = arch_cpu_id();
-    assert(f->state == FRAME_USED);
+    assert(f->state == FRAME_USED); /* FR3: the last unpin came first */
     if (kept[cpu].count < KEPT_MAX && frames.free_count >= frames.low_mark) {
         set_free(f, ORDER_KEPT);
         kept[cpu].frame[kept[cpu].count++] = f;
@@ -280,7 +283,7 @@ static uint64_t with_state(uint64_t pins_state, uint16_t state)
 void frame_free(struct frame *f)
 {
     uint64_t now = __atomic_load_n(&f->pins_state, __ATOMIC_SEQ_CST);
-    assert(f->state == FRAME_USED);
+    assert(f->state == FRAME_USED); /* FR2 */
     while ((uint32_t)now != 0)
         if (__atomic_compare_exchange_n(&f->pins_state, &now, with_state(now, FRAME_DYING), false, __ATOMIC_SEQ_CST,
                                         __ATOMIC_SEQ_CST))
@@ -297,7 +300,7 @@ void frame_pin(struct frame *f)
 void frame_unpin(struct frame *f)
 {
     uint64_t left = __atomic_sub_fetch(&f->pins_state, 1, __ATOMIC_SEQ_CST);
-    assert((uint32_t)left != UINT32_MAX);
+    assert((uint32_t)left != UINT32_MAX); /* FR3 */
     if ((uint32_t)left == 0 && (uint16_t)(left >> 32) == FRAME_DYING) {
         f->state = FRAME_USED;
         free_now(f);

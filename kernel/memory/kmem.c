@@ -70,6 +70,7 @@ static void *object_take(unsigned class)
         return NULL;
     struct frame *f = list_first(partial, struct frame, link);
     struct free_object *object = f->owner;
+    assert(object != NULL); /* KM2 */
     f->owner = object->next;
     f->flags++;
     if (f->owner == NULL)
@@ -98,7 +99,7 @@ static void object_free(struct frame *f, struct free_object *object)
 {
     struct list *partial = &kmem.partial[slab_class(f)];
     lock_acquire(&kmem.lock);
-    assert(slab_live(f) > 0);
+    assert(slab_live(f) > 0); /* KM1 */
     if (f->owner == NULL)
         list_push_front(partial, &f->link); /* KM2 */
     object->next = f->owner;
@@ -146,11 +147,11 @@ void kfree(void *p)
     if (p == NULL)
         return;
     struct frame *f = frame_of_memory(p);
-    assert(f != NULL && f->state == FRAME_USED);
+    assert(f != NULL && f->state == FRAME_USED); /* KM1 */
     if (f->flags & KIND_SLAB) {
         object_free(f, p);
     } else {
-        assert(f->flags == KIND_RUN && frame_memory(f) == p);
+        assert(f->flags == KIND_RUN && frame_memory(f) == p); /* KM1 */
         run_free(f);
     }
 }

@@ -205,7 +205,7 @@ void handle_check(struct process *p)
     lock_acquire(&p->handle_lock);
     for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++) {
         const struct handle_slot *s = &p->handles[i];
-        assert(s->type < HANDLE_TYPES);
+        assert(s->type < HANDLE_TYPES); /* HD1 */
         assert(s->type == HANDLE_NONE || s->type >= HANDLE_SNAPSHOT || s->object != NULL); /* HD1 */
     }
     lock_release(&p->handle_lock);

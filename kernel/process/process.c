@@ -135,6 +135,7 @@ struct process *process_new(const char *path, struct process *parent, struct nod
 /* process_strip ends what a process has, when nothing runs in it any more: at its end, or after a failed creation. */
 static void process_strip(struct process *p)
 {
+    assert(list_empty(&p->threads)); /* PR3 */
     for (unsigned i = 0; process_seam.gone[i]; i++)
         process_seam.gone[i](p);
     vm_space_free(p);

@@ -272,7 +272,7 @@ void thread_yield(void) { give_way(true); }
 void thread_breathe(void)
 {
     struct thread *t = thread_this();
-    assert(lock_holds_none());
+    assert(lock_holds_none()); /* KR5: a shootdown may be served here */
     arch_serve_shootdown();
     if (t == cpu_this()->idle)
         return;
