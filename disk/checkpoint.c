@@ -8,7 +8,7 @@
  *     next     pages older than it, still dirty, are handed out and go home
  *     seal     copies the next part of the changed metadata pages into a buffer; after the last one
  *              the next superblock is made
- *     write    the part, with its CRCs; after the last one the map, flush, superblock, flush
+ *     write    the part, with its CRCs; after the last one the map, flush, superblock, flush, twin
  *     apply    log before the older redo LSN and freed extents may be used again
  *
  * Invariants
@@ -24,6 +24,9 @@
  *       extents: what is old and dirty is counted, and freed extents carry a serial number.
  *   CP6  An entry of store->map describes what is in the area that is being written, once its page
  *       has had its turn or is kept. `saved` tells one version of a page's bytes from another.
+ *   CP7  Both slots name the area that is not written, durably, before the first part is (SB4). The
+ *       last checkpoint's twin has no flush of its own: a commit's since then covers it, else the
+ *       first part's write begins with one.
  */
 #include "internal.h"
 
@@ -101,6 +104,7 @@ void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_c
     store->checkpoint_serial++;
     c->pages = store->page_limit;
     c->pages_old = store->pages_dirty;
+    c->flush_first = store->twin_lsn && store->durable_lsn <= store->twin_lsn;          /* CP7 */
     c->running = true;
     store->checkpoint_us = now(store);
     store->redo_lsn = redo_lsn;
@@ -320,7 +324,9 @@ static int end_write(struct store *store)
         error = superblock_write(&store->io, &c->next, meta_block(store));
     if (!error)
         error = store->io.flush(store->io.context);
-    return error;
+    if (error || c->next.generation < GENERATION_MADE)      /* format.c writes slot A last */
+        return error;
+    return superblock_twin(store, &c->next);
 }
 
 int store_checkpoint_write(struct store *store)
@@ -329,6 +335,9 @@ int store_checkpoint_write(struct store *store)
     int error = fence_get(store);
     if (!c->running || c->done)
         return -EINVAL;
+    if (!error && c->flush_first)
+        error = store->io.flush(store->io.context);
+    c->flush_first = false;
     if (!error)
         error = part_write(store);
     if (!error && c->sealed)
@@ -357,6 +366,7 @@ int store_checkpoint_apply(struct store *store)
     int error = c->error;
     if (!error) {
         store->super = c->next;
+        store->twin_lsn = store->end_lsn;
         store->epoch = c->next.epochs[c->next.epoch_count - 1].epoch;
         superblock_settled(store);
         if (store->durable_lsn < c->redo_lsn)   /* the flushes covered SPILL groups, too */

@@ -220,6 +220,7 @@ struct checkpoint {
     uint32_t  pages;            /* metadata pages when it began: numbers below this */
     uint32_t  visited;          /* of these, the numbers below this have had their turn */
     uint32_t  part_count;       /* pages in the part that is to be written */
+    bool      flush_first;      /* the last checkpoint's twin may not be durable */
     bool      clean, recovery;  /* recovery: also begins the next epoch */
     struct superblock next;
 };
@@ -256,6 +257,7 @@ struct store {
     uint64_t  durable_lsn;      /* after the last one that is also flushed */
     uint64_t  redo_lsn;         /* newest checkpoint begun: store_full_below */
     uint64_t  keep_lsn;         /* log before it may be overwritten */
+    uint64_t  twin_lsn;         /* the log's end when the last superblock's twin was written; 0: durable */
     uint32_t  epoch;
     uint32_t  epoch_seen;       /* recovery: the newest of valid groups behind the log's end */
     struct store_group groups[2];
@@ -309,6 +311,7 @@ struct store {
     bool      replaying;        /* pages are rebuilt, too: in `images` */
     struct images images;
     bool      homes_begun;      /* homes_begin was called */
+    bool      twin_first;       /* the newest superblock has no twin */
     bool      advance_first;    /* the next start may find a newer checkpoint than this one did */
 
     struct checkpoint checkpoint;
@@ -343,6 +346,7 @@ bool name_valid(const char *name);                  /* 1 to 63 characters, zero 
 void name_copy(char to[STORE_NAME_BYTES], const char *from);    /* zero filled */
 bool name_equal(const char *a, const char *b);
 
+int  superblock_twin(struct store *store, struct superblock *super);    /* the other slot says the same */
 int  superblock_advance(struct store *store);     /* the next epoch begins; the caller flushes */
 store_must_check int homes_begin(struct store *store);  /* before recovery's first write but this */
 uint32_t epoch_next(const struct store *store);     /* newer than all of which anything is seen */

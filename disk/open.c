@@ -17,6 +17,15 @@
 
 #define GROUP_BYTES_DEFAULT (4u << 20)
 
+/* The older slot names the area that the next checkpoint overwrites. (A damaged one is written anew in
+ * any case; one of an older format stays until the first superblock of this one.) */
+static bool twin_missing(const struct slots *slots, const struct superblock *super)
+{
+    return slots->verdict[0] == SLOT_VALID && slots->verdict[1] == SLOT_VALID &&
+           super->format == FORMAT_VERSION &&
+           slots->super[0].checkpoint_index != slots->super[1].checkpoint_index;
+}
+
 /* ---- the checkpoint to start from */
 
 /* Asks for all of them, whatever becomes of the first (store_memory counts). */
@@ -198,18 +207,25 @@ int superblock_advance(struct store *store)
     return error;
 }
 
+int superblock_twin(struct store *store, struct superblock *super)
+{
+    super->generation++;
+    return superblock_write(&store->io, super, meta_block(store));
+}
+
 /* What was read may lie in the disk's cache only, written by a manager that died before its flush: neither
  * a home page nor an epoch must be newer than the log. And if the next start could find a checkpoint that
- * this one did not, it must not: pages that count as home there are about to be overwritten. */
+ * this one did not, it must not: pages that count as home there are about to be overwritten. Nor must a
+ * slot name the area that is (SB4): a cut may have come before the newest superblock had its twin. */
 int homes_begin(struct store *store)
 {
     if (store->homes_begun)
         return 0;
     store->homes_begun = true;
     int error = store->io.flush(store->io.context);
-    if (error || !store->advance_first)
+    if (error || !(store->advance_first || store->twin_first))
         return error;
-    error = superblock_advance(store);
+    error = store->advance_first ? superblock_advance(store) : superblock_twin(store, &store->super);
     return error ? error : store->io.flush(store->io.context);
 }
 
@@ -383,6 +399,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     if (error)
         return refuse(report, error, "out of memory");
     store->flags = options->flags;
+    store->twin_first = twin_missing(&slots, &super);
     store->clock = options->clock;
     store->checkpoint_us = started;
     if (options->step_pages && options->step_pages < PART_PAGES)

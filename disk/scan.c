@@ -170,11 +170,12 @@ static bool next_unreadable(struct log_reader *reader, uint64_t lsn)
            unreadable_in(reader, offset, (uint64_t)le32_get(header->blocks) * BLOCK_BYTES);
 }
 
+/* At the ring's start the next group lies only if it did not fit before, and none is larger than half. */
 bool log_end_unreadable(struct log_reader *reader, uint64_t end)
 {
-    uint64_t ring = reader->store->super.log_bytes;
+    uint64_t ring = reader->store->super.log_bytes, start = (end + ring - 1) / ring * ring;
     return reader->unreadable_count &&
-           (next_unreadable(reader, end) || next_unreadable(reader, (end + ring - 1) / ring * ring));
+           (next_unreadable(reader, end) || (start - end < ring / 2 && next_unreadable(reader, start)));
 }
 
 /* ---- a scan of the whole log */

@@ -96,13 +96,11 @@ static bool supers_read(const struct device *device, struct superblock super[2])
     return valid && valid_b;
 }
 
-/* A slot is a copy if the other one names an area that is whole. (The older slot does not while a
- * checkpoint is written over what it names: guarantees.md.) */
-static void slots_add(const struct device *device, struct places *places, const struct superblock super[2])
+/* Either slot is a copy of what the other one says, also while a checkpoint is written (SB4). */
+static void slots_add(struct places *places, const struct superblock super[2])
 {
     for (uint32_t i = 0; i < 2; i++)
-        if (area_whole(device, &super[!i], 0) || area_whole(device, &super[!i], 1))
-            places_add(places, slot_offset(&super[i], super[i].slot), BLOCK_BYTES);
+        places_add(places, slot_offset(&super[i], super[i].slot), BLOCK_BYTES);
     places_add(places, SIGNPOST_OFFSET, BLOCK_BYTES);
 }
 
@@ -114,7 +112,7 @@ static void copies_find(const struct device *device, uint64_t end, struct places
         return;                         /* the cut was a fault already */
     uint64_t newest = super->checkpoints[super->checkpoint_index].scan_lsn;
     uint64_t older = super->checkpoints[!super->checkpoint_index].scan_lsn;
-    slots_add(device, places, super);
+    slots_add(places, super);
     if (area_whole(device, super, 0) && area_whole(device, super, 1))
         areas_add(places, super);
     ring_add(places, super, end, (older && older < newest ? older : newest) + super->log_bytes);
@@ -154,9 +152,9 @@ static bool end_hidden(const struct device *device, uint64_t at, uint64_t end)
 {
     struct superblock super[2];
     supers_read(device, super);
-    uint64_t ring = super->log_bytes;
+    uint64_t ring = super->log_bytes, start = (end + ring - 1) / ring * ring;
     return group_has(device, super, end, at) ||
-           group_has(device, super, (end + ring - 1) / ring * ring, at);
+           (start - end < ring / 2 && group_has(device, super, start, at));
 }
 
 static const char *fault_try(const struct world *world, struct device *device, uint64_t at, uint64_t bit,

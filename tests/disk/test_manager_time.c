@@ -212,7 +212,9 @@ static void child_many(void)
     simulate(64, 1000, NULL);
     CHECK(device.flushes > 2);
     result->a = (double)(device.flushes - 2) / 1000;        /* without the first and the last */
-    CHECK(server.log_writes - server.log_flushes <= 1);     /* one may be in the air */
+    struct store_stats all;     /* the cleaner is no thread of its own here: a twin beside a group counts, too */
+    store_stats(server.store, &all);
+    CHECK(server.log_writes - server.log_flushes <= 1 + all.checkpoints);   /* one may be in the air */
     printf("# 64 clients, 64,000 commits: %llu groups, mean latency %lld us\n",
            (unsigned long long)server.landed, (long long)(calm.sum / (int64_t)calm.count));
 }

@@ -214,9 +214,10 @@ static bool next_unreadable(struct kview *view, uint64_t lsn)
 
 static bool end_unreadable(struct kview *view, uint64_t end)
 {
-    uint64_t ring = view->super.log_bytes;
+    uint64_t ring = view->super.log_bytes, over = end % ring, left = over ? ring - over : 0;
+    bool may_skip = left < ring / 2;            /* a group of half the ring does not fit any more */
     return view->unreadable_count &&
-           (next_unreadable(view, end) || next_unreadable(view, (end + ring - 1) / ring * ring));
+           (next_unreadable(view, end) || (may_skip && next_unreadable(view, end + left)));
 }
 
 static void tail_describe(struct kview *view, uint64_t end, const struct beyond *beyond)
