@@ -132,15 +132,15 @@ def test_a_newest_checkpoint_that_rots_is_a_warning_and_strict_makes_it_damage()
 
 def test_with_one_superblock_a_warning_says_that_commits_may_be_lost():
     """Aim: where a superblock is lost together with the log that it knew of, nothing proves the loss.
-    Method: the newer slot and the log's first blocks are overwritten. A slot torn by a power cut,
-    with all else whole, cannot be told from that."""
+    Method: a slot and the log's first blocks are overwritten. (Here its twin says the same, and nothing is
+    lost; but this cannot be told.) A slot torn by a power cut, with all else whole, looks like that."""
     with Image("--size", "1") as image:
         image.put("one", 2)
         assert "0 warnings" in run("check", "--strict", image.path, status=SOUND).stdout
         with open(image.path, "rb") as source:
             data = source.read()
         slots = (Slot(data, 0), Slot(data[len(data) // 2:], len(data) // 2))
-        assert slots[0].generation > slots[1].generation
+        assert abs(slots[0].generation - slots[1].generation) == 1 and slots[0].newest == slots[1].newest
         wiped, torn = bytes(BLOCK), b"torn"
         for name, at, what, log in (("A", 0, wiped, b""), ("A", 0, wiped, bytes(8 * BLOCK)),
                                     ("A", 512, torn, b""), ("B", slots[1].offset + 512, torn, b"")):
@@ -150,7 +150,7 @@ def test_with_one_superblock_a_warning_says_that_commits_may_be_lost():
             done = run("check", image.path, status=SOUND)
             assert f"warning: superblock slot {name} is not valid" in done.stdout, done
             assert "loss of the newest commits cannot be excluded" in done.stdout, done
-            assert len(image.objects()) == (0 if log else 1), (name, what)
+            assert len(image.objects()) == 1, (name, what)
             run("check", "--strict", image.path, status=DAMAGED)
 
 
