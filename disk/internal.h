@@ -17,7 +17,7 @@
  *     scan.c        reads groups back from the ring: validity, end, damage
  *     checkpoint.c  begin, next, seal, write, apply
  *     chain.c       transactions of several groups: SPILL records; rechain.c: in recovery
- *     page.c        look-ups and home writes
+ *     page.c        look-ups and home writes; scrub.c: reads every copy, and mends
  *     grow.c        the store takes a larger disk; upgrade.c: it becomes one of this format
  *     check.c       invariants; format.c: a new store
  */
@@ -611,6 +611,8 @@ int  log_scan_next(struct scan *scan);
 bool log_end_unreadable(struct log_reader *reader, uint64_t end);
 int  log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage);
 uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
+/* The first whole group at or behind *lsn in the ring, of whatever age. 1; -ENOENT: none before `until`. */
+int  log_group_any(struct log_reader *reader, uint64_t *lsn, uint64_t until, const uint8_t **group);
 
 /* checkpoint.c */
 void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc);

@@ -243,6 +243,19 @@ struct scan log_scan_begin(struct log_reader *reader, uint32_t area)
                           .prev_crc = base->scan_crc };
 }
 
+int log_group_any(struct log_reader *reader, uint64_t *lsn, uint64_t until, const uint8_t **group)
+{
+    for (; *lsn < until; *lsn += BLOCK_BYTES) {
+        int found = reader_get(reader, *lsn, BLOCK_BYTES, group);
+        const struct group_disk *header = (const void *)*group;
+        if (!found && header_plausible(reader->store, header, *lsn))
+            found = crc_holds(reader, *lsn, (size_t)le32_get(header->blocks) * BLOCK_BYTES, group);
+        if (found)
+            return found;
+    }
+    return -ENOENT;
+}
+
 /* The log ends at `end`. Is there a valid group further on that proves a loss, because something at
  * or after the end was durable when it was sealed? *damage is `end` or 0. It may lie in a wrong place:
  * its CRC covers the LSN that it says, and stale laps say durable LSNs before `end`. A group of an

@@ -1,0 +1,376 @@
+/*
+ * scrub.c - reads every copy on the disk of a store that is at work, and puts back what has another one.
+ *
+ * A round goes over the superblock slots and the signpost; of each area the map, then its pages; the log's ring;
+ * the pages at home, by extent. It takes one piece after the other:
+ *
+ *     next     what is to be read
+ *     read     reads it, and computes CRCs
+ *     judge    if all is still as it was at next, what differs is rotten, once it has been read again
+ *     seek     where else are the bytes? In memory; in the other area; in the log's ring, whatever its age
+ *     holds    may they still be put back? The caller keeps groups and checkpoints out until
+ *     write    has put them back, and flushed
+ *
+ * Invariants
+ *   SR1  Nothing is believed of a piece if what it belongs to has changed while it was read: the
+ *        superblock's generation, or the page's LSN.
+ *   SR2  What is put back has the CRC that superblock, map or leaf give, and goes where the rotten bytes
+ *        are. So a write that the power cuts off leaves no more rotten than was.
+ *   SR3  Of the ring only dead log is written: a block that cannot be read would one day be where the log ends.
+ */
+#include "internal.h"
+
+#define VISITS       1024u      /* so many extents are looked at in one call under the mutex */
+#define READ_AGAIN   2u
+#define MAP_ENTRIES  (BLOCK_BYTES / sizeof(struct map_entry_disk))
+#define SLOT_PARTS   3u         /* slot A, slot B, signpost */
+
+static uint32_t least(uint64_t left, uint32_t most)
+{
+    return left < most ? (uint32_t)left : most;
+}
+
+static uint32_t meta_seed(const struct store *store, uint64_t number)
+{
+    return crc_seed(store->super.uuid, CRC_META, number, 0);
+}
+
+/* ---- next */
+
+static bool slot_choose(struct store *store, struct store_scrub *s)
+{
+    s->offset = s->part < 2 ? slot_offset(&store->super, s->part) : SIGNPOST_OFFSET;
+    s->count = s->at == 0;
+    return s->count;
+}
+
+static bool map_choose(struct store *store, struct store_scrub *s)
+{
+    const struct checkpoint_info *c = &store->super.checkpoints[s->part];
+    uint64_t blocks = c->redo_lsn ? area_map_bytes(c->pages) / BLOCK_BYTES : 0;
+    if (s->map_generation != s->generation)
+        s->at = 0;                              /* another map */
+    s->map_generation = s->generation;
+    if (!s->at)
+        s->sum = crc_seed(store->super.uuid, CRC_MAP, c->redo_lsn, 0);
+    s->offset = store->super.area_start[s->part] + s->at * BLOCK_BYTES;
+    s->count = s->at < blocks ? least(blocks - s->at, STORE_SCRUB_BLOCKS) : 0;
+    s->last = s->at + s->count == blocks;
+    return s->count;
+}
+
+/* The block of the map comes first, then pages that it tells of. */
+static bool meta_choose(struct store *store, struct store_scrub *s)
+{
+    const struct checkpoint_info *c = &store->super.checkpoints[s->part];
+    uint64_t pages = c->redo_lsn ? c->pages : 0, start = store->super.area_start[s->part];
+    s->offset = area_page_offset(&store->super, s->part, (uint32_t)s->at);
+    s->map_offset = start + s->at / MAP_ENTRIES * BLOCK_BYTES;
+    s->count = s->at < pages ? least(pages - s->at, STORE_SCRUB_BLOCKS - 1) : 0;
+    s->count = least(MAP_ENTRIES - s->at % MAP_ENTRIES, s->count);
+    return s->count;
+}
+
+static bool ring_choose(struct store *store, struct store_scrub *s)
+{
+    uint64_t blocks = store->super.log_bytes / BLOCK_BYTES;
+    s->offset = store->super.log_start + s->at * BLOCK_BYTES;
+    s->count = s->at < blocks ? least(blocks - s->at, STORE_SCRUB_BLOCKS) : 0;
+    return s->count;
+}
+
+/* The pages of extent s->at whose home counts: bit p is page p. */
+static uint32_t homes_of(struct store *store, const struct store_scrub *s, struct leaf_disk **leaf)
+{
+    const struct extent *e = &store->extents[s->at];
+    *leaf = extent_state(store, s->at) == EXTENT_USED ? hash_find(store, e->object, e->index, NULL) : NULL;
+    return *leaf ? le32_get((*leaf)->mask) & ~(uint32_t)e->dirty : 0;
+}
+
+static bool pages_choose(struct store *store, struct store_scrub *s)
+{
+    struct leaf_disk *leaf;
+    for (uint32_t visits = VISITS; s->at < store->super.extents && visits--; s->at++) {
+        s->homes = homes_of(store, s, &leaf);
+        if (!s->homes)
+            continue;
+        s->object = store->extents[s->at].object;
+        s->index = store->extents[s->at].index;
+        s->offset = extent_offset(store, s->at);
+        s->count = store->extent_pages;
+        for (uint32_t p = 0; p < s->count; p++)
+            s->lsn[p] = le64_get(leaf_lsn(store, leaf)[p]);
+        return true;
+    }
+    s->count = 0;
+    return s->at < store->super.extents;        /* nothing to read this time */
+}
+
+static bool choose(struct store *store, struct store_scrub *s)
+{
+    switch (s->kind) {
+    case STORE_SCRUB_SLOT: return slot_choose(store, s);
+    case STORE_SCRUB_MAP: return map_choose(store, s);
+    case STORE_SCRUB_META: return meta_choose(store, s);
+    case STORE_SCRUB_RING: return ring_choose(store, s);
+    default: return pages_choose(store, s);
+    }
+}
+
+/* The next part of this kind, or the next kind. False: the round is over. */
+static bool part_next(struct store_scrub *s)
+{
+    static const uint8_t parts[STORE_SCRUB_KINDS] = { SLOT_PARTS, 2, 2, 1, 1 };
+    s->at = s->skip = s->again = 0;
+    if (++s->part < parts[s->kind])
+        return true;
+    s->part = 0;
+    s->kind = (s->kind + 1) % STORE_SCRUB_KINDS;
+    return s->kind != STORE_SCRUB_SLOT;
+}
+
+int store_scrub_next(struct store *store, struct store_scrub *s)
+{
+    int fence = fence_get(store);
+    if (fence)
+        return fence;
+    if (store->checkpoint.running)
+        return -EAGAIN;
+    s->generation = store->super.generation;
+    while (!choose(store, s))
+        if (!part_next(s))
+            return -ENOENT;
+    return s->count ? 0 : -EAGAIN;
+}
+
+/* ---- read */
+
+static void blocks_read(const struct store *store, struct store_scrub *s)
+{
+    s->unreadable = 0;
+    if (!store_read(store, s->offset, s->bytes, (size_t)s->count * BLOCK_BYTES))
+        return;
+    for (uint32_t i = 0; i < s->count; i++)
+        if (store_read(store, s->offset + (uint64_t)i * BLOCK_BYTES, s->bytes + (size_t)i * BLOCK_BYTES, BLOCK_BYTES))
+            s->unreadable |= 1u << i;
+}
+
+void store_scrub_read(const struct store *store, struct store_scrub *s)
+{
+    blocks_read(store, s);
+    s->blocks += s->count;
+    s->map_lost = s->kind == STORE_SCRUB_META && store_read(store, s->map_offset, s->map, BLOCK_BYTES);
+    for (uint32_t i = 0; i < s->count; i++) {
+        const uint8_t *block = s->bytes + (size_t)i * BLOCK_BYTES;
+        if (s->kind == STORE_SCRUB_MAP)
+            s->sum = crc32c(s->sum, block, BLOCK_BYTES);
+        else if (s->kind == STORE_SCRUB_META)
+            s->crc[i] = crc32c(meta_seed(store, s->at + i), block, BLOCK_BYTES);
+        else if (s->kind == STORE_SCRUB_PAGE && s->homes >> i & 1)
+            s->crc[i] = crc32c(0, block, BLOCK_BYTES);
+    }
+}
+
+/* ---- judge */
+
+static bool slot_sound(struct store *store, const struct store_scrub *s)
+{
+    struct superblock super;
+    uint32_t version;
+    uint64_t b;
+    if (s->part == 2)
+        return signpost_decode((const void *)s->bytes, store->io.bytes, &b) && b == store->super.slot_b_offset;
+    return superblock_decode((const void *)s->bytes, store->io.bytes, s->offset, &super, &version) == SLOT_VALID &&
+           store->super.generation - super.generation < 2;
+}
+
+/* Block i of the piece is as it should be, or nobody needs it (any more). */
+static bool block_sound(struct store *store, struct store_scrub *s, uint32_t i)
+{
+    const struct map_entry_disk *entry = (const void *)s->map;
+    bool readable = !(s->unreadable >> i & 1);
+    struct leaf_disk *leaf;
+    switch (s->kind) {
+    case STORE_SCRUB_SLOT:
+        return readable && slot_sound(store, s);
+    case STORE_SCRUB_MAP:
+        return readable && (!s->last || i + 1 < s->count ||
+                            s->sum == store->super.checkpoints[s->part].root_crc);
+    case STORE_SCRUB_META:
+        entry += (s->at + i) % MAP_ENTRIES;
+        s->wanted = le32_get(entry->crc);
+        return s->map_lost || le16_get(entry->kind) == META_FREE || (readable && s->crc[i] == s->wanted);
+    case STORE_SCRUB_RING:
+        return readable;
+    default:
+        if (!(s->homes >> i & homes_of(store, s, &leaf) >> i & 1) || le64_get(leaf->object) != s->object ||
+            le64_get(leaf->index) != s->index || le64_get(leaf_lsn(store, leaf)[i]) != s->lsn[i])
+            return true;
+        s->wanted = le32_get(leaf_crc(leaf)[i]);
+        return readable && s->crc[i] == s->wanted;
+    }
+}
+
+/* May the block of the ring be written, for no log lies there that anybody needs? */
+static bool ring_dead(const struct store *store, uint64_t offset)
+{
+    uint64_t ring = store->super.log_bytes;
+    uint64_t from = (offset - store->super.log_start + ring - store->keep_lsn % ring) % ring;
+    return from >= store->end_lsn - store->keep_lsn;
+}
+
+/* What memory knows of block s->bad, into s->good. */
+static void good_from_memory(struct store *store, struct store_scrub *s)
+{
+    struct superblock super = store->super;
+    uint32_t number = (uint32_t)(s->at + s->bad);
+    const struct meta_page *page = &store->pages[number];
+    s->found = true;
+    if (s->kind == STORE_SCRUB_SLOT && s->part == 2) {
+        signpost_encode(&super, super.slot_b_offset, (void *)s->good);
+    } else if (s->kind == STORE_SCRUB_SLOT) {
+        super.generation -= (super.generation ^ s->part) & 1;
+        super.slot = s->part;
+        superblock_encode(&super, (void *)s->good);
+    } else if (s->kind == STORE_SCRUB_MAP) {
+        const struct checkpoint_info *c = &super.checkpoints[s->part];
+        s->good_map = area_map_bytes(c->pages);
+        s->found = crc32c(crc_seed(super.uuid, CRC_MAP, c->redo_lsn, 0), store->map, s->good_map) == c->root_crc;
+    } else if (s->kind == STORE_SCRUB_META && page->bytes) {
+        memcpy(s->good, page->bytes, BLOCK_BYTES);
+        s->found = crc32c(meta_seed(store, number), s->good, BLOCK_BYTES) == s->wanted;
+    } else if (s->kind == STORE_SCRUB_RING) {
+        memset(s->good, 0, BLOCK_BYTES);
+        s->found = ring_dead(store, s->good_offset);
+    } else {
+        s->found = false;
+    }
+}
+
+static void piece_done(struct store_scrub *s)
+{
+    s->at += s->kind == STORE_SCRUB_PAGE ? 1 : s->count;
+    s->skip = 0;
+    if (s->kind != STORE_SCRUB_MAP || s->last)  /* a map is read again as a whole */
+        s->again = 0;
+}
+
+int store_scrub_judge(struct store *store, struct store_scrub *s)
+{
+    if (store->checkpoint.running || store->super.generation != s->generation)
+        return -EAGAIN;                                                                 /* SR1 */
+    for (s->bad = 0; s->bad < s->count; s->bad++)
+        if (!(s->skip >> s->bad & 1) && !block_sound(store, s, s->bad))
+            break;
+    if (s->bad == s->count) {
+        piece_done(s);
+        return 0;
+    }
+    bool map = s->kind == STORE_SCRUB_MAP;
+    if (map)
+        s->at = 0;
+    if (s->again++ < READ_AGAIN)
+        return -EAGAIN;
+    s->good_offset = map ? store->super.area_start[s->part] : s->offset + (uint64_t)s->bad * BLOCK_BYTES;
+    s->page = s->index * store->extent_pages + s->bad;
+    s->end_lsn = store->end_lsn;
+    good_from_memory(store, s);
+    return -EUCLEAN;
+}
+
+void store_scrub_skip(struct store_scrub *s)
+{
+    if (s->kind == STORE_SCRUB_MAP)
+        s->at = UINT64_MAX / BLOCK_BYTES;       /* no block of this map is behind */
+    s->skip |= 1u << s->bad;
+    s->again = 0;
+}
+
+/* ---- seek */
+
+/* Makes of s->good what the record says of its page; true: that is what its leaf wants. */
+static bool record_take(struct store_scrub *s, const struct record_disk *record)
+{
+    const uint8_t *data = (const uint8_t *)(record + 1);
+    uint32_t type = le16_get(record->type), bytes = le32_get(record->data_bytes);
+    if (le64_get(record->object) != s->object || le64_get(record->page) != s->page)
+        return false;
+    if (type == RECORD_PAGE_FULL && bytes == BLOCK_BYTES) {
+        memcpy(s->good, data, BLOCK_BYTES);
+    } else if (type == RECORD_PAGE_DIFF && !runs_check(data, bytes)) {
+        if (!le64_get(record->base))
+            memset(s->good, 0, BLOCK_BYTES);
+        runs_apply(s->good, data, bytes);
+    } else {
+        return false;
+    }
+    return crc32c(0, s->good, BLOCK_BYTES) == s->wanted;
+}
+
+static bool group_search(struct store_scrub *s, const uint8_t *group)
+{
+    struct record_walk walk = group_walk(group);
+    const struct record_disk *record;
+    while (record_next(&walk, &record) > 0)
+        if (record_take(s, record))
+            return true;
+    return false;
+}
+
+/* The ring from the oldest group to the newest. What is overwritten meanwhile has no valid CRC. */
+static int ring_search(struct store *store, struct store_scrub *s)
+{
+    struct log_reader reader;
+    const uint8_t *group;
+    uint64_t lsn = s->end_lsn, until = lsn + store->super.log_bytes;
+    int error = log_reader_open(&reader, store);
+    while (!error && !s->found && (error = log_group_any(&reader, &lsn, until, &group)) > 0) {
+        s->found = group_search(s, group);
+        lsn += (uint64_t)le32_get(((const struct group_disk *)group)->blocks) * BLOCK_BYTES;
+        error = 0;
+    }
+    log_reader_close(&reader);
+    return error == -ENOENT ? 0 : error;
+}
+
+int store_scrub_seek(struct store *store, struct store_scrub *s)
+{
+    uint32_t number = (uint32_t)(s->at + s->bad);
+    if (s->found)
+        return 0;
+    if (s->kind == STORE_SCRUB_PAGE) {
+        int error = ring_search(store, s);
+        if (error)
+            return error;
+    } else if (s->kind == STORE_SCRUB_META) {
+        s->found = !store_read(store, area_page_offset(&store->super, !s->part, number), s->good, BLOCK_BYTES) &&
+                   crc32c(meta_seed(store, number), s->good, BLOCK_BYTES) == s->wanted;
+    }
+    return s->found ? 0 : -ENODATA;
+}
+
+/* ---- write */
+
+int store_scrub_holds(struct store *store, struct store_scrub *s)
+{
+    int fence = fence_get(store);
+    if (fence)
+        return fence;
+    if (store->checkpoint.running || store->super.generation != s->generation)
+        return -EAGAIN;
+    if (s->kind == STORE_SCRUB_RING && !ring_dead(store, s->good_offset))               /* SR3 */
+        return -EAGAIN;
+    uint32_t wanted = s->wanted;
+    return s->kind == STORE_SCRUB_PAGE && (block_sound(store, s, s->bad) || s->wanted != wanted) ? -EAGAIN : 0;
+}
+
+int store_scrub_write(struct store *store, struct store_scrub *s)
+{
+    bool map = s->kind == STORE_SCRUB_MAP;
+    s->again = 0;
+    if (store->io.write(store->io.context, s->good_offset, map ? (const void *)store->map : s->good,
+                        map ? s->good_map : BLOCK_BYTES))
+        return -EIO;                            /* as rotten as it was */
+    int error = store->io.flush(store->io.context);
+    return error ? fence_set(store, error) : 0;
+}

@@ -1,0 +1,412 @@
+/*
+ * test_scrub.c - what rots, or cannot be read, while a store is at work is found and put back.
+ *
+ * Method: first single cases, each copy of a small store spoiled in turn, twice. Then lives (life.h) with a piece
+ * of a scrub between two steps of the work: nothing is found where nothing is wrong; and a copy that is spoiled at
+ * some step is mended, with the power cut at each write of the repair: every state must recover.
+ */
+#include <stdlib.h>
+
+#include "crew.h"
+#include "life.h"
+#include "stage.h"
+
+enum { ROUNDS, FAULTS, MENDED, BY_CHECKPOINT, STATES };
+
+#define LIFE_STEPS 24u
+
+struct outcome { uint32_t mended, lost, saved; };
+
+static struct store_scrub scrub;
+static void (*between)(void);           /* the work of others, between two calls */
+
+static void others(void)
+{
+    if (between)
+        between();
+}
+
+/* Copies that memory and the log do not have are written by checkpoints. */
+static int twice(struct store *of, int (*save)(struct store *))
+{
+    int error = save(of);
+    return error ? error : save(of);
+}
+
+/* What was found is put back, or given up. 0, or an error of the store. */
+static int mend(struct store *of, int (*save)(struct store *), struct outcome *o)
+{
+    int error = store_scrub_seek(of, &scrub);
+    others();
+    if (!error)
+        error = store_scrub_holds(of, &scrub);
+    if (!error) {
+        error = store_scrub_write(of, &scrub);
+        o->mended += !error;
+        return error;
+    }
+    if (error != -ENODATA)
+        return error == -EAGAIN ? 0 : error;
+    if (scrub.kind != STORE_SCRUB_PAGE && o->saved++ < 1)
+        return twice(of, save);
+    store_scrub_skip(&scrub);
+    o->lost++;
+    return 0;
+}
+
+/* One round, from its beginning. */
+static int scrub_round(struct store *of, int (*save)(struct store *), struct outcome *o)
+{
+    int error;
+    memset(&scrub, 0, sizeof scrub);
+    memset(o, 0, sizeof *o);
+    while ((error = store_scrub_next(of, &scrub)) == 0 || error == -EAGAIN) {
+        if (!error) {
+            others();
+            store_scrub_read(of, &scrub);
+        }
+        others();
+        if (!error && store_scrub_judge(of, &scrub) == -EUCLEAN && (error = mend(of, save, o)))
+            return error;
+    }
+    return error == -ENOENT ? 0 : error;
+}
+
+/* ---- single cases */
+
+static int save_here(struct store *of)
+{
+    assert_ptr_equal(of, store);
+    checkpoint();
+    return 0;
+}
+
+/* Three checkpoints, so that the areas differ; pages that are at home, and a page that is not. */
+static void history_make(void)
+{
+    make_saved(1 << 20, 64 * 1024);
+    commit_pages(0, 3);
+    checkpoint();
+    commit_pages(3, 4);
+    checkpoint();
+    commit_pages(40, 41);
+}
+
+static void pages_require(uint64_t lost)
+{
+    uint8_t page[STORE_PAGE_BYTES];
+    for (uint64_t i = 0; i < 4; i++)
+        assert_int_equal(store_page_read(store, object, i, page), i == lost ? -EUCLEAN : 0);
+}
+
+/* Spoils a block of a store that has just been made, scrubs, and scrubs again. */
+static struct outcome spoiled(uint64_t at, bool rot)
+{
+    struct outcome first, second;
+    if (rot)
+        device.image[at + 100] ^= 4;
+    device.bad_at = at;
+    device.bad_bytes = rot ? 0 : BLOCK_BYTES;
+    assert_int_equal(scrub_round(store, save_here, &first), 0);
+    assert_int_equal(first.mended + first.lost + first.saved > 0, 1);
+    assert_int_equal(device.bad_bytes, 0);
+    assert_int_equal(scrub_round(store, save_here, &second), 0);
+    assert_int_equal(second.mended + second.saved, 0);
+    assert_int_equal(second.lost, first.lost);
+    return first;
+}
+
+/* The image is bit by bit as it was before, or checkpoints have written it anew; and it opens. */
+static void block_mended(uint64_t at, bool rot, uint32_t lost)
+{
+    uint8_t *before = malloc(device.bytes);
+    assert_non_null(before);
+    memcpy(before, device.image, device.bytes);
+    struct outcome o = spoiled(at, rot);
+    assert_int_equal(o.lost, lost);
+    if (!o.saved && !lost)
+        assert_memory_equal(device.image, before, device.bytes);
+    free(before);
+    store_abandon(store);
+    assert_int_equal(open_with(0), 0);
+    assert_false(report.slot_bad[0] || report.slot_bad[1] || report.older_checkpoint);
+    pages_require(UINT64_MAX);
+    unmake();
+    history_make();
+}
+
+static void range_mended(uint64_t from, uint64_t bytes)
+{
+    for (uint64_t at = from; at < from + bytes; at += BLOCK_BYTES)
+        for (int rot = 0; rot < 2; rot++)
+            block_mended(at, rot, 0);
+}
+
+/* Aim: each copy, rotten or unreadable, is found by one round and is sound in the next. */
+static void each_copy_is_mended(void **state)
+{
+    (void)state;
+    history_make();
+    struct superblock super = store->super;
+    for (uint32_t area = 0; area < 2; area++) {
+        uint32_t pages = super.checkpoints[area].pages;
+        range_mended(super.area_start[area], area_map_bytes(pages));
+        range_mended(area_page_offset(&super, area, 0), (uint64_t)pages * BLOCK_BYTES);
+    }
+    range_mended(0, 2 * BLOCK_BYTES);
+    range_mended(super.slot_b_offset, BLOCK_BYTES);
+    for (uint64_t i = 0, home; i < 4; i++) {
+        assert_int_equal(store_page_home(store, object, i, &home), 0);
+        range_mended(home, BLOCK_BYTES);
+    }
+    unmake();
+}
+
+/* Aim: a block of the ring that cannot be read is written, if no log is there; else checkpoints let go of it. */
+static void unreadable_log_is_mended(void **state)
+{
+    (void)state;
+    history_make();
+    struct superblock super = store->super;
+    for (uint64_t at = 0; at < super.log_bytes; at += BLOCK_BYTES) {
+        uint64_t end = super.log_start + store->end_lsn % super.log_bytes;
+        struct outcome o = spoiled(super.log_start + at, false);
+        assert_int_equal(o.mended, 1);
+        assert_int_equal(o.lost, 0);
+        assert_true(at != end || !o.saved);
+        unmake();
+        history_make();
+    }
+    unmake();
+}
+
+static void page_put(uint64_t page, uint8_t first, bool full)
+{
+    uint8_t bytes[STORE_PAGE_BYTES];
+    static const struct store_run run = { .offset = 0, .length = 1 };
+    struct store_page at;
+    struct store_group *group = group_open();
+    memset(bytes, first, sizeof bytes);
+    store_txn_begin(group, 1);
+    assert_int_equal(store_page_find(store, object, page, &at), 0);
+    assert_int_equal(full ? store_txn_page(group, object, page, bytes)
+                          : store_txn_diff(group, object, page, at.lsn, &run, 1, "\t"), 0);
+    assert_int_equal(txn_next(group), 0);
+    group_done(group);
+    uint64_t home;
+    bytes[0] = full ? first : '\t';
+    assert_int_equal(store_page_home(store, object, page, &home), 0);
+    assert_int_equal(io.write(io.context, home, bytes, sizeof bytes), 0);
+    assert_int_equal(store_page_find(store, object, page, &at), 0);
+    assert_int_equal(store_page_cleaned(store, object, page, at.lsn, crc32c(0, bytes, sizeof bytes)), 0);
+}
+
+/* Aim: a page whose last version is a difference is put together again; one that the ring has no more is lost,
+ * said once a round, and everything else goes on. */
+static void a_page_comes_from_the_log_or_is_lost(void **state)
+{
+    (void)state;
+    uint64_t home;
+    history_make();
+    page_put(7, 5, true);
+    page_put(7, 5, false);
+    assert_int_equal(store_page_home(store, object, 7, &home), 0);
+    struct outcome o = spoiled(home, true);
+    assert_int_equal(o.mended, 1);
+    for (uint64_t i = 0; i < 20; i++) {                 /* the ring goes round */
+        commit_pages(50, 52);
+        checkpoint();
+    }
+    o = spoiled(home, true);
+    assert_int_equal(o.lost, 1);
+    assert_int_equal(o.mended, 0);
+    assert_int_equal(scrub.kind, STORE_SCRUB_SLOT);     /* ready for another round */
+    pages_require(UINT64_MAX);
+    unmake();
+}
+
+/* Aim: a place that takes no write is left as it is; a flush that fails ends the store's writing. */
+static void a_repair_may_fail(void **state)
+{
+    (void)state;
+    struct outcome o;
+    for (int kind = FAIL_WRITE; kind <= FAIL_FLUSH; kind *= 2) {
+        history_make();
+        device.image[slot_offset(&store->super, 1) + 100] ^= 4;
+        device.requests = 0;
+        device.fail_kinds = (uint32_t)kind;
+        device.fail_at = 1;
+        assert_int_equal(scrub_round(store, save_here, &o), -EIO);
+        assert_int_equal(store_error(store), kind == FAIL_FLUSH ? -EIO : 0);
+        device.fail_kinds = 0;
+        abandon();
+    }
+}
+
+/* ---- lives */
+
+static struct world world;
+static struct device life_device;
+static uint64_t life_random;
+static int life_error;
+
+static void work(void)
+{
+    bool on = world.model.commits + 8 < WORLD_COMMITS;
+    if (!life_error && on && random_below(&life_random, 3) == 0)
+        life_error = world_step(&world);
+    else if (!life_error && !on && world.checkpointing)
+        life_error = world_checkpoint_some(&world, UINT32_MAX);
+    if (life_error == -ENOSPC || life_error == -ENODATA)
+        life_error = 0;
+}
+
+static int save_life(struct store *of)
+{
+    (void)of;
+    int error = world.checkpointing ? world_checkpoint_some(&world, UINT32_MAX) : 0;
+    return error ? error : world_checkpoint(&world);
+}
+
+static bool life_begin(uint64_t seed)
+{
+    struct world_options shape = life_options(seed);
+    struct store_report how;
+    life_random = seed;
+    device_open(&life_device, shape.disk_bytes);
+    life_error = world_format(&world, &life_device, seed, &shape);
+    if (!life_error)
+        life_error = world_open(&world, &how);
+    for (uint32_t i = 0; i < LIFE_STEPS && !life_error; i++)
+        life_error = world_step(&world);
+    return !life_error;
+}
+
+static void life_end(void)
+{
+    world_abandon(&world);
+    device_close(&life_device);
+}
+
+static void calm_job(uint64_t seed)
+{
+    struct outcome o;
+    crew_at("life", seed);
+    between = work;
+    for (int i = 0; life_begin(seed) && i < 3; i++) {
+        int error = scrub_round(world.store, save_life, &o);
+        if (error && error != -ENOENT)
+            crew_fail("seed %llu: error %d", (unsigned long long)seed, error);
+        if (life_error)
+            crew_fail("seed %llu: the work: error %d", (unsigned long long)seed, life_error);
+        if (o.mended + o.lost + o.saved)
+            crew_fail("seed %llu: found in a sound store: kind %u part %u at %llu", (unsigned long long)seed,
+                      scrub.kind, scrub.part, (unsigned long long)scrub.at);
+        crew_add(ROUNDS, 1);
+        life_end();
+        seed += 1000;
+    }
+    between = NULL;
+}
+
+/* Aim: commits, home writes and checkpoints between any two calls are no rot. */
+static void nothing_is_found_where_nothing_is_wrong(void **state)
+{
+    (void)state;
+    assert_true(crew_run(__func__, crew_count(48, 4000), calm_job));
+    printf("# %llu rounds\n", (unsigned long long)crew_sum(ROUNDS));
+}
+
+/* A block that recovery needs, or would if its copy were lost. */
+static uint64_t copy_choose(uint64_t *random)
+{
+    const struct superblock *super = &world.store->super;
+    uint32_t area = (uint32_t)random_below(random, 2), pages = super->checkpoints[area].pages;
+    switch (random_below(random, 5)) {
+    case 0: return slot_offset(super, 0);
+    case 1: return slot_offset(super, 1);
+    case 2: return SIGNPOST_OFFSET;
+    case 3: return super->area_start[area];
+    default: return pages ? area_page_offset(super, area, (uint32_t)random_below(random, pages)) : 0;
+    }
+}
+
+static const struct enumerate_options cuts = { .tear = true, .random_subsets = 2, .states_max = 400,
+                                             .from_event = 1 };  /* the mark is event 0 */
+
+/* In the newest area, and there is no copy of it: it changed before the newest checkpoint and after it. Until the
+ * next two checkpoints are through there is no other whole area; guarantees.md says so. */
+static bool exposed(const struct superblock *super, uint64_t at, const struct outcome *o)
+{
+    uint64_t start = super->area_start[super->checkpoint_index];
+    return o->saved && at >= start && at < start + area_map_bytes(super->area_pages) +
+                                               (uint64_t)super->area_pages * BLOCK_BYTES;
+}
+
+/* The power is cut at each write of what the scrub does; the rotten block is in all these states. */
+static void mend_cut_off(uint64_t seed, uint64_t at, bool rot)
+{
+    struct enumerate_result result = { .states = 0 };
+    struct device copy;
+    struct superblock super = world.store->super;
+    struct outcome o;
+    if (rot)
+        life_device.image[at + random_below(&life_random, 300)] ^= (uint8_t)(1u << random_below(&life_random, 8));
+    else
+        memset(life_device.image + at, 0, BLOCK_BYTES);
+    device_open(&copy, life_device.bytes);
+    memcpy(copy.image, life_device.image, copy.bytes);
+    device_record(&life_device, true);
+    device_mark(&life_device, world.acked, world.submitted);
+    int error = scrub_round(world.store, save_life, &o);
+    life_device.recording = false;
+    if (error || o.lost)
+        crew_fail("seed %llu, block at %llu: error %d, %u lost", (unsigned long long)seed, (unsigned long long)at,
+                  error, o.lost);
+    if (!exposed(&super, at, &o))
+        enumerate(&world, life_device.events, life_device.event_count, &copy, &cuts, seed, &result);
+    if (result.failed)
+        crew_fail("seed %llu, block at %llu: %s %s", (unsigned long long)seed, (unsigned long long)at,
+                  result.method, result.text);
+    crew_add(FAULTS, 1);
+    crew_add(MENDED, o.mended);
+    crew_add(BY_CHECKPOINT, o.saved);
+    crew_add(STATES, result.states);
+    device_close(&copy);
+}
+
+static void rot_job(uint64_t seed)
+{
+    crew_at("life", seed);
+    for (uint64_t i = 0; i < 6; i++) {
+        if (life_begin(seed + i * 100000) && (!world.checkpointing || !save_life(world.store)))
+            mend_cut_off(seed, copy_choose(&life_random), i & 1);
+        life_end();
+    }
+}
+
+/* Aim: one spoiled copy loses nothing, wherever the power is cut while it is mended. */
+static void a_repair_may_be_cut_off(void **state)
+{
+    (void)state;
+    assert_true(crew_run(__func__, crew_count(48, 4000), rot_job));
+    printf("# %llu faults, %llu put back, %llu by checkpoints, %llu crash states\n",
+           (unsigned long long)crew_sum(FAULTS), (unsigned long long)crew_sum(MENDED),
+           (unsigned long long)crew_sum(BY_CHECKPOINT), (unsigned long long)crew_sum(STATES));
+    assert_true(crew_part() || (crew_sum(MENDED) > 50 && crew_sum(STATES) > 1000));
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_copy_is_mended),
+        cmocka_unit_test(unreadable_log_is_mended),
+        cmocka_unit_test(a_page_comes_from_the_log_or_is_lost),
+        cmocka_unit_test(a_repair_may_fail),
+        cmocka_unit_test(nothing_is_found_where_nothing_is_wrong),
+        cmocka_unit_test(a_repair_may_be_cut_off),
+    };
+    crew_begin(argv[0]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
