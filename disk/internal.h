@@ -337,9 +337,10 @@ int  store_new(const struct disk_io *io, const struct disk_memory *memory,
 
 /* slots.c */
 #define SMALLEST_BYTES (8ull * BLOCK_BYTES)
-/* The superblock to believe, and the rule in the report; or that rule's error. `block` is scratch. */
+/* The superblock to believe, and the rule in the report; or that rule's error. `block` is scratch.
+ * *twin_first: its twin is to be written before any area is (SB4). */
 int  slots_find(const struct disk_io *io, void *block, bool upgrade, struct superblock *super,
-                struct store_report *report);
+                bool *twin_first, struct store_report *report);
 
 /* directory.c: names; open.c */
 bool name_valid(const char *name);                  /* 1 to 63 characters, zero filled or not */

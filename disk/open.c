@@ -17,15 +17,6 @@
 
 #define GROUP_BYTES_DEFAULT (4u << 20)
 
-/* The older slot names the area that the next checkpoint overwrites. (A damaged one is written anew in
- * any case; one of an older format stays until the first superblock of this one.) */
-static bool twin_missing(const struct slots *slots, const struct superblock *super)
-{
-    return slots->verdict[0] == SLOT_VALID && slots->verdict[1] == SLOT_VALID &&
-           super->format == FORMAT_VERSION &&
-           slots->super[0].checkpoint_index != slots->super[1].checkpoint_index;
-}
-
 /* ---- the checkpoint to start from */
 
 /* Asks for all of them, whatever becomes of the first (store_memory counts). */
@@ -382,6 +373,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
 {
     static const struct store_open_options none;
     struct superblock super;
+    bool twin_first;
     options = options ? options : &none;
     uint64_t started = now(options);
     memset(report, 0, sizeof *report);
@@ -390,7 +382,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     void *block = memory->alloc(memory->context, BLOCK_BYTES);
     if (!block)
         return refuse(report, -ENOMEM, "out of memory");
-    int error = slots_find(io, block, options->flags & STORE_UPGRADE, &super, report);
+    int error = slots_find(io, block, options->flags & STORE_UPGRADE, &super, &twin_first, report);
     memory->free(memory->context, block, BLOCK_BYTES);
     if (error)
         return error;
@@ -399,7 +391,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     if (error)
         return refuse(report, error, "out of memory");
     store->flags = options->flags;
-    store->twin_first = twin_missing(&slots, &super);
+    store->twin_first = twin_first;
     store->clock = options->clock;
     store->checkpoint_us = started;
     if (options->step_pages && options->step_pages < PART_PAGES)

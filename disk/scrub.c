@@ -121,7 +121,7 @@ static bool choose(struct store *store, struct store_scrub *s)
 static bool part_next(struct store_scrub *s)
 {
     static const uint8_t parts[STORE_SCRUB_KINDS] = { SLOT_PARTS, 2, 2, 1, 1 };
-    s->at = s->skip = s->again = 0;
+    s->at = s->skip = s->written = s->again = 0;
     if (++s->part < parts[s->kind])
         return true;
     s->part = 0;
@@ -252,7 +252,7 @@ static void piece_done(struct store_scrub *s)
     s->at += s->kind == STORE_SCRUB_PAGE ? 1 : s->count;
     s->skip = 0;
     if (s->kind != STORE_SCRUB_MAP || s->last)  /* a map is read again as a whole */
-        s->again = 0;
+        s->again = s->written = 0;
 }
 
 int store_scrub_judge(struct store *store, struct store_scrub *s)
@@ -336,6 +336,8 @@ static int ring_search(struct store *store, struct store_scrub *s)
 int store_scrub_seek(struct store *store, struct store_scrub *s)
 {
     uint32_t number = (uint32_t)(s->at + s->bad);
+    if (s->written >> s->bad & 1)               /* the disk took the write, and gives other bytes */
+        return -ENODATA;
     if (s->found)
         return 0;
     if (s->kind == STORE_SCRUB_PAGE) {
@@ -368,6 +370,7 @@ int store_scrub_write(struct store *store, struct store_scrub *s)
 {
     bool map = s->kind == STORE_SCRUB_MAP;
     s->again = 0;
+    s->written |= 1u << s->bad;
     if (store->io.write(store->io.context, s->good_offset, map ? (const void *)store->map : s->good,
                         map ? s->good_map : BLOCK_BYTES))
         return -EIO;                            /* as rotten as it was */

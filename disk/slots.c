@@ -131,10 +131,21 @@ static int slots_choose(const struct slots *slots, struct superblock *super,
     return 0;
 }
 
+/* The older slot names the area that the next checkpoint overwrites. (A damaged one is written anew in
+ * any case; one of an older format stays until the first superblock of this one.) */
+static bool twin_missing(const struct slots *slots, const struct superblock *super)
+{
+    return slots->verdict[0] == SLOT_VALID && slots->verdict[1] == SLOT_VALID &&
+           super->format == FORMAT_VERSION &&
+           slots->super[0].checkpoint_index != slots->super[1].checkpoint_index;
+}
+
 int slots_find(const struct disk_io *io, void *block, bool upgrade, struct superblock *super,
-               struct store_report *report)
+               bool *twin_first, struct store_report *report)
 {
     struct slots slots;
     slots_read(io, block, upgrade, &slots, report);
-    return slots_choose(&slots, super, report);
+    int error = slots_choose(&slots, super, report);
+    *twin_first = !error && twin_missing(&slots, super);
+    return error;
 }

@@ -515,7 +515,7 @@ struct store_scrub {
     uint64_t blocks;            /* read so far, in all rounds */
     uint64_t offset, map_offset;/* the piece on the disk */
     uint32_t count;             /* its blocks */
-    uint32_t unreadable, skip;  /* bit i: block i */
+    uint32_t unreadable, skip, written; /* bit i: block i */
     uint32_t again;             /* so often it was found rotten and read again */
     uint32_t bad;               /* after -EUCLEAN: the block, and where it lies */
     uint64_t good_offset;
