@@ -33,8 +33,9 @@ void arch_tables_free(struct list *cut, unsigned most);
 void arch_table_leave(paddr_t view_table);         /* slot 0 ends before it; no CPU loads it any more */
 /* The leaf entry for a user address; NULL if a table is missing and !create, or no memory. */
 pte_t *arch_pte(paddr_t top, vaddr_t at, bool create);
-/* Calls fn for each non-zero leaf entry in [from, to), in order; stops when fn returns false. */
-void arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
+/* Calls fn for each non-zero leaf entry in [from, to), in order; stops when fn returns false, or when it has seen
+ * some thousand entries. Where it goes on: `to` if that was all. */
+must_check vaddr_t arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
                    bool (*fn)(pte_t *pte, vaddr_t at, void *arg), void *arg);
 /* pte_make(pa, flags), pte_present(e), pte_frame_paddr(e), pte_accessed(e), ... : arch_types.h */
 

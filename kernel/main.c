@@ -10,7 +10,6 @@
 #include "message/port.h"
 #include "process/process.h"
 #include "look/look.h"
-#include "thread/stretch.h"
 #include "thread/trace.h"
 #include "store/view.h"
 #include "store/evict.h"

@@ -34,7 +34,7 @@ void serial_init(void)
 
 bool serial_present(enum serial_port port) { return present[port]; }
 
-/* serial_ready waits until the port takes FIFO_BYTES more; false: it takes none. */
+/* Room for FIFO_BYTES more; false: nobody takes them. */
 static bool serial_ready(enum serial_port port)
 {
     for (int i = 0; i < POLLS_MAX; i++) {
@@ -56,8 +56,7 @@ void serial_write(enum serial_port port, const char *text, size_t n)
     }
 }
 
-/* serial_drain waits before the power goes: a real port sends 11 bytes a millisecond, so it has up
- * to FIFO_BYTES left. */
+/* Before the power goes: a real port sends 11 bytes a millisecond, so it has up to FIFO_BYTES left. */
 void serial_drain(void)
 {
     for (unsigned p = 0; p < ARRAY_COUNT(base); p++)
@@ -65,7 +64,7 @@ void serial_drain(void)
             ;
 }
 
-/* input hands over the bytes that have arrived. */
+/* Hands over what has arrived. */
 static void input(void *unused)
 {
     (void)unused;

@@ -106,11 +106,12 @@ pte_t *arch_pte(paddr_t top, vaddr_t at, bool create)
 /* The first address behind the part that an entry at `shift` maps. */
 static vaddr_t behind(vaddr_t at, int shift) { return ((at >> shift) + 1) << shift; }
 
-void arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
-                   bool (*fn)(pte_t *pte, vaddr_t at, void *arg), void *arg)
+vaddr_t arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
+                      bool (*fn)(pte_t *pte, vaddr_t at, void *arg), void *arg)
 {
+    enum { TABLES_AT_ONCE = 8 };
     vaddr_t at = from;
-    while (at < to) {
+    for (unsigned n = 0; at < to && n < TABLES_AT_ONCE; n++) {
         pte_t *table = table_at(top);
         int shift = 39;
         while (shift > 12 && table[at >> shift & (SLOTS - 1)]) {
@@ -126,13 +127,13 @@ void arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
         for (vaddr_t end = MIN(behind(at, 21), to); at < end; at += PAGE_BYTES) {
             pte_t *e = &table[at >> 12 & (SLOTS - 1)];
             if (*e && !fn(e, at, arg))
-                return;
+                return at;
         }
     }
+    return MIN(at, to);
 }
 
-/* The entries are cut at the lowest level where there are only a few. Other CPUs that the view has
- * left may know the tables. */
+/* At the lowest level where it is a few entries. Other CPUs that the view has left may know the tables. */
 void arch_tables_cut(paddr_t top, vaddr_t from, vaddr_t to, struct list *cut)
 {
     enum { FEW = 8 };

@@ -24,8 +24,7 @@ static uint32_t apic_per_tick;
 
 struct sample { uint64_t tsc; uint32_t apic, timer; };
 
-/* clocks_read reads the three clocks at one moment: it takes the try in which reading them was
- * quickest. */
+/* The three clocks at one moment: the try in which reading them took least. */
 static struct sample clocks_read(uint16_t port)
 {
     struct sample best = {0};

@@ -19,7 +19,7 @@
 #include "x86.h"
 #include "switch.h"
 #include "interrupt.h"
-#include "thread/stretch.h"
+#include "thread/trace.h"
 
 enum { SPINS_PER_PAUSE = 128 };
 

@@ -8,7 +8,7 @@
 #include "interrupt.h"
 #include "base/panic.h"
 #include "base/symbol.h"
-#include "thread/stretch.h"
+#include "thread/trace.h"
 #include "thread/thread.h"
 
 enum { VECTOR_FPU = 7, VECTOR_DOUBLE_FAULT = 8, BACKTRACE_MAX = 32 };
@@ -104,8 +104,7 @@ void trap_page_fault_dispatch(struct trap_frame *f, vaddr_t at)
         trap_user_exception(f, "access to an address of the kernel");
 }
 
-/* trap_bad_address ends a process whose user mode was to go on at an address that no page can have.
- */
+/* User mode was to go on at an address that no page can have. */
 void trap_bad_address(struct trap_frame *f);
 void trap_bad_address(struct trap_frame *f)
 {
@@ -150,8 +149,7 @@ void arch_print_trap(const struct trap_frame *f)
         arch_print_place(f->rip);
 }
 
-/* A frame of a stack begins with the caller's frame pointer and the address where the caller goes
- * on. */
+/* One frame of a stack: the caller's frame pointer, and where it goes on. */
 static bool frame_read(uint64_t at, bool user, uint64_t frame[2])
 {
     if (at % 8)

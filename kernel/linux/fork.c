@@ -19,7 +19,6 @@
 #include "store/object.h"
 #include "linux/signal.h"
 #include "process/vm.h"
-#include "thread/stretch.h"
 #include "thread/trace.h"
 #include "store/view.h"
 

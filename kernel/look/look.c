@@ -9,7 +9,7 @@
 #include "process/handle.h"
 #include "store/object_private.h"
 #include "process/vm_private.h"
-#include "thread/stretch.h"
+#include "thread/trace.h"
 
 #define LOOK_BYTES_MAX (1ul << 20) /* VM_REGIONS_MAX lines */
 #define OBJECTS_SHOWN 256
@@ -106,11 +106,9 @@ static bool entry_count(pte_t *pte, vaddr_t at, void *arg)
     return true;
 }
 
-static void say_region(struct text *t, struct process *p, const struct region *r)
+static void say_region(struct text *t, struct process *p, const struct region *r, uint64_t resident)
 {
     char name[64] = "";
-    uint64_t resident = 0;
-    arch_pte_walk(p->home.table, r->start, r->end, entry_count, &resident);
     if (r->source.node && node_path(r->source.node, name, sizeof(name)) < 0)
         strlcpy(name, "(removed)", sizeof(name));
     say(t, "0x%012lx - 0x%012lx %c%c%c %8lu KiB, %6lu resident  %s\n", r->start, r->end,
@@ -122,12 +120,32 @@ static void say_region(struct text *t, struct process *p, const struct region *r
         : r->start == p->brk.start ? "[heap]" : "");
 }
 
+/* A portion of the regions from *at on; *resident: pages of the first one before that. False: those were the
+ * last. space_lock held. */
+static bool say_regions(struct text *t, struct process *p, vaddr_t *at, uint64_t *resident)
+{
+    enum { AT_ONCE = 16 };
+    struct region *r = region_after(p, *at);
+    for (unsigned n = 0; r && n < AT_ONCE; n++) {
+        *at = arch_pte_walk(p->home.table, MAX(*at, r->start), r->end, entry_count, resident);
+        if (*at < r->end)
+            break;
+        say_region(t, p, r, *resident);
+        *resident = 0;
+        r = r->link.next == &p->regions ? NULL : container_of(r->link.next, struct region, link);
+    }
+    return r;
+}
+
 static void say_map(struct text *t, struct process *p)
 {
-    lock_acquire(&p->space_lock);
-    list_for(l, &p->regions)
-        say_region(t, p, container_of(l, struct region, link));
-    lock_release(&p->space_lock);
+    vaddr_t at = 0;
+    uint64_t resident = 0;
+    for (bool more = true; more; thread_breathe()) {
+        lock_acquire(&p->space_lock);
+        more = say_regions(t, p, &at, &resident);
+        lock_release(&p->space_lock);
+    }
     lock_acquire(&p->attach_lock);
     for (unsigned i = 0; i < p->attachment_count; i++) {
         const struct attachment *a = p->attachments[i];
@@ -232,7 +250,9 @@ long kd_look(const uint64_t a[6])
     t.bytes = kalloc(t.size + 1);
     if (!t.bytes)
         return -ENOMEM;
+    thread_breathe(); /* the buffer may be large, and is zeroed and copied at one go */
     long result = say_what(&t, (unsigned)a[0], (int)a[1]);
+    thread_breathe();
     if (!result)
         result = copy_to_user(a[2], t.bytes, t.used) ? -EFAULT : (long)t.used;
     kfree(t.bytes);

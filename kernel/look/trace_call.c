@@ -1,5 +1,5 @@
 /*
- * trace_call.c - who traces, and the calls and faults that are traced (tracing.md), or begin a stretch (stretch.h).
+ * trace_call.c - who traces, and the calls and faults that are traced (tracing.md), or begin a stretch (trace.h).
  *
  * Owns      the table of system calls as trap.S uses it.
  * Not here  the rings (thread/trace.c).
@@ -14,7 +14,6 @@
 #include "message/port.h"
 #include "process/handle.h"
 #include "store/right.h"
-#include "thread/stretch.h"
 #include "thread/trace.h"
 
 trap_call *trap_table[TRAP_CALLS];  /* trap.S: trap_calls, or call_watched for what is traced or measured */
@@ -22,9 +21,8 @@ bool trace_faults;
 struct trace_step trace_step;
 static const struct process *tracer; /* compared only */
 
-/* right_at: the access that a fault has led to, as the page tables tell. No lock: tables go with
- * the whole of a process or a view (arch_table_free), not while a thread of theirs runs; the entry
- * may be old already. */
+/* What a fault has led to, as the page tables tell. No lock: tables go with the whole of a process or a view
+ * (arch_table_free), not while a thread of theirs runs; what the entry says may be old already. */
 static uint64_t right_at(const struct thread *t, vaddr_t at)
 {
     bool store = at - KD_STORE_BASE < KD_STORE_END - KD_STORE_BASE;

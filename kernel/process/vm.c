@@ -10,10 +10,12 @@
  *       sorted and do not overlap.
  *   VM2  A present leaf entry lies inside a region, and allows no more than the region does.
  *   VM3  No region is writable and executable.
- *   VM4  process->frames counts the present leaf entries of slot 0; each of them owns its frame.
+ *   VM4  process->frames counts the present leaf entries of slot 0; each of them owns its frame. limits.promised_bytes
+ *        is the length of all regions with any right.
  *   VM5  A frame is freed only after the shootdown that followed the removal of its entry.
  *
- * Locks: process->space_lock guards all of it.
+ * Locks: process->space_lock guards all of it. What grows with a range is done in portions, and others run
+ * between them: they may see a range half unmapped or half protected.
  */
 #include "process/vm_private.h"
 
@@ -38,8 +40,7 @@ static bool protection_valid(unsigned protection)
 
 /* ---- regions; space_lock held ---- */
 
-/* The first region that ends behind `at`, or NULL. */
-static struct region *region_after(struct process *p, vaddr_t at)
+struct region *region_after(struct process *p, vaddr_t at)
 {
     list_each(struct region, r, &p->regions, link)
         if (r->end > at)
@@ -63,6 +64,13 @@ static struct region *region_new(struct process *p)
     return r;
 }
 
+static struct region *region_next(const struct process *p, const struct region *r)
+{
+    return r->link.next == &p->regions ? NULL : container_of(r->link.next, struct region, link);
+}
+
+static uint64_t promised_by(const struct region *r) { return r->protection ? r->end - r->start : 0; }
+
 /* region_like makes a copy of r, in no list; NULL: no memory, or too many regions. */
 static struct region *region_like(struct process *p, const struct region *r)
 {
@@ -75,11 +83,10 @@ static struct region *region_like(struct process *p, const struct region *r)
     return copy;
 }
 
-/* Makes `at` a border between regions. */
-static int region_split(struct process *p, vaddr_t at)
+/* region_split ends r at `at`, if it reached behind that; the rest is the next region. */
+static int region_split(struct process *p, struct region *r, vaddr_t at)
 {
-    struct region *r = region_at(p, at);
-    if (!r || r->start == at)
+    if (r->start >= at || r->end <= at)
         return 0;
     struct region *upper = region_like(p, r);
     if (!upper)
@@ -91,21 +98,35 @@ static int region_split(struct process *p, vaddr_t at)
     return 0;
 }
 
+/* region_from finds the first region behind `at`, and makes a border there if that began before. *error: -ENOMEM. */
+static struct region *region_from(struct process *p, vaddr_t at, int *error)
+{
+    struct region *r = region_after(p, at);
+    *error = r ? region_split(p, r, at) : 0;
+    return *error ? NULL : r && r->end <= at ? region_next(p, r) : r;
+}
+
+/* region_join makes r part of the one before if both are of zeros with the same rights: so a heap that grows stays one
+ * region, and what was cut in portions. Returns r, or the one before. */
+static struct region *region_join(struct process *p, struct region *r)
+{
+    struct region *prev = r->link.prev != &p->regions ? container_of(r->link.prev, struct region, link) : NULL;
+    if (!prev || prev->end != r->start || prev->protection != r->protection || prev->source.node || r->source.node)
+        return r;
+    prev->end = r->end;
+    list_remove(&r->link);
+    p->region_count--;
+    kfree(r);
+    return prev;
+}
+
 static void region_insert(struct process *p, struct region *r)
 {
     struct region *next = region_after(p, r->start);
-    struct list *before = next ? &next->link : &p->regions;
-    struct region *prev = before->prev != &p->regions
-        ? container_of(before->prev, struct region, link) : NULL;
-    if (prev && prev->end == r->start && prev->protection == r->protection && !prev->source.node
-        && !r->source.node) { /* a heap that grows stays one region */
-        prev->end = r->end;
-        p->region_count--;
-        kfree(r);
-        return;
-    }
     assert(!next || r->end <= next->start); /* VM1 */
-    list_insert_before(before, &r->link);
+    list_insert_before(next ? &next->link : &p->regions, &r->link);
+    p->limits.promised_bytes += promised_by(r);
+    (void)region_join(p, r);
 }
 
 static bool range_is_free(struct process *p, vaddr_t at, uint64_t bytes)
@@ -129,24 +150,16 @@ static vaddr_t range_find(struct process *p, uint64_t bytes)
     return at < end && bytes <= end - at ? at : 0;
 }
 
-/* bytes_promised sums the regions that may be filled with memory. */
-static uint64_t bytes_promised(struct process *p)
-{
-    uint64_t sum = 0;
-    list_each(struct region, r, &p->regions, link)
-        if (r->protection)
-            sum += r->end - r->start;
-    return sum;
-}
-
 static bool promise_ok(struct process *p, uint64_t bytes, unsigned protection)
 {
     uint64_t limit = MIN(p->limits.most[KD_LIMIT_MEMORY], p->limits.mapped_most) * PAGE_BYTES;
-    return !protection || (bytes <= limit && bytes_promised(p) <= limit - bytes);
+    return !protection || (bytes <= limit && p->limits.promised_bytes <= limit - bytes);
 }
 
 /* ---- taking memory away ----
  * A page without any right (PROT_NONE) keeps its frame in an entry that is not present. */
+
+enum { PAGES_AT_ONCE = 256, REGIONS_AT_ONCE = 64 };
 
 struct sweep {
     struct process *process;
@@ -154,19 +167,16 @@ struct sweep {
     bool change;            /* change rights to `protection`; else remove */
     unsigned protection;
     bool any;
-    unsigned left;          /* so many entries; then the caller lets others have their turn, and goes on ... */
-    vaddr_t next;           /* ... here */
+    unsigned left;          /* so many pages in this portion */
 };
-enum { SWEPT_AT_ONCE = 512, SWEEP_ALL = ~0u };
 
 static bool sweep_entry(pte_t *pte, vaddr_t at, void *arg)
 {
     struct sweep *s = arg;
     paddr_t pa = pte_frame_paddr(*pte);
-    if (s->left == 0) {
-        s->next = at;
+    (void)at;
+    if (s->left == 0)
         return false;
-    }
     s->left--;
     s->any = true;
     if (s->change) {
@@ -180,42 +190,63 @@ static bool sweep_entry(pte_t *pte, vaddr_t at, void *arg)
     return true;
 }
 
-/* sweep_range changes or removes the entries of [at, end). Then the CPUs that run the process forget the old ones,
- * and only then the frames are freed (VM5). Returns how far it came. space_lock held. */
-static vaddr_t sweep_range(struct sweep s, vaddr_t at, vaddr_t end)
+/* sweep_range changes or removes entries of [at, end). Returns how far it came. space_lock held. */
+static vaddr_t sweep_range(struct sweep *s, vaddr_t at, vaddr_t end)
 {
-    list_init(&s.frames);
-    s.next = end;
-    arch_pte_walk(s.process->home.table, at, end, sweep_entry, &s);
-    if (s.any)
-        arch_shootdown(arch_table_cpus(s.process->home.table));
-    for (struct frame *f; (f = list_take(struct frame, &s.frames, link));)
-        frame_free(f);
-    return s.next;
+    return arch_pte_walk(s->process->home.table, at, end, sweep_entry, s);
 }
 
-/* unmap_locked removes all of [at, end), whose ends are borders of regions already; the regions go to *gone. */
-static void unmap_locked(struct process *p, vaddr_t at, vaddr_t end, struct list *gone)
+/* sweep_end: the CPUs that run the process forget the old entries, and only then the frames are freed (VM5). */
+static void sweep_end(struct sweep *s)
 {
-    struct region *r;
-    bool any = false;
-    while ((r = region_after(p, at)) && r->start < end) {
+    if (s->any)
+        arch_shootdown(arch_table_cpus(s->process->home.table));
+    for (struct frame *f; (f = list_take(struct frame, &s->frames, link));)
+        frame_free(f);
+}
+
+/* unmap_some takes the pages and the regions of a portion of [at, end) away; the regions go to *gone. Returns how far
+ * it came. space_lock held. */
+static vaddr_t unmap_some(struct process *p, vaddr_t at, vaddr_t end, struct list *gone, int *error)
+{
+    struct sweep s = {.process = p, .frames = LIST_INIT(s.frames), .left = PAGES_AT_ONCE};
+    struct region *r = region_from(p, at, error), *next;
+    at = end;
+    for (unsigned n = 0; r && r->start < end && !*error; r = next, n++) {
+        at = r->start;
+        if (n == REGIONS_AT_ONCE || s.left == 0 || (*error = region_split(p, r, end)))
+            break;
+        next = region_next(p, r);
+        at = sweep_range(&s, r->start, r->end);
+        p->limits.promised_bytes -= r->protection ? at - r->start : 0;
+        r->source = source_skip(r->source, at - r->start);
+        r->start = at;
+        if (at < r->end)
+            break;
+        p->region_count--;
         list_remove(&r->link);
         list_push_back(gone, &r->link);
-        p->region_count--;
-        any = true;
+        at = end;
     }
-    if (any)
-        (void)sweep_range((struct sweep){.process = p, .left = SWEEP_ALL}, at, end);
+    sweep_end(&s);
+    return at;
 }
 
-static void regions_free(struct list *gone)
+/* range_clear unmaps [at, end). -ENOMEM: a border needs a region more, and there is none; a part may be gone. */
+static int range_clear(struct process *p, vaddr_t at, vaddr_t end)
 {
-    for (struct region *r; (r = list_take(struct region, gone, link));) {
-        if (r->source.node)
-            node_put(r->source.node);
-        kfree(r);
+    int error = 0;
+    while (at < end && !error) {
+        struct list gone = LIST_INIT(gone);
+        lock_acquire(&p->space_lock);
+        at = unmap_some(p, at, end, &gone, &error);
+        lock_release(&p->space_lock);
+        for (struct region *r; (r = list_take(struct region, &gone, link)); kfree(r))
+            if (r->source.node)
+                node_put(r->source.node);
+        thread_breathe();
     }
+    return error;
 }
 
 /* ---- the calls ---- */
@@ -223,7 +254,6 @@ static void regions_free(struct list *gone)
 long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection, unsigned flags,
             const struct vm_source *source)
 {
-    struct list gone;
     if (bytes == 0 || bytes > VM_END)
         return bytes ? -ENOMEM : -EINVAL;
     if (!protection_valid(protection))
@@ -232,21 +262,24 @@ long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection, 
     if ((flags & (VM_FIXED | VM_NO_REPLACE)) && !range_mappable(at, bytes))
         return at % PAGE_BYTES ? -EINVAL : -ENOMEM;
 
-    list_init(&gone);
     lock_acquire(&p->space_lock);
     struct region *r = region_new(p);
     long result = -ENOMEM;
+    while (r && (flags & (VM_FIXED | VM_NO_REPLACE)) == VM_FIXED && promise_ok(p, bytes, protection) &&
+           !range_is_free(p, at, bytes)) {
+        lock_release(&p->space_lock);
+        int error = range_clear(p, at, at + bytes);
+        lock_acquire(&p->space_lock);
+        if (error)
+            goto out;
+    }
     if (!r || !promise_ok(p, bytes, protection))
         goto out;
     if (flags & VM_NO_REPLACE) {
         result = -EEXIST;
         if (!range_is_free(p, at, bytes))
             goto out;
-    } else if (flags & VM_FIXED) {
-        if (region_split(p, at) || region_split(p, at + bytes))
-            goto out;
-        unmap_locked(p, at, at + bytes, &gone);
-    } else if (!range_mappable(at, bytes) || !range_is_free(p, at, bytes)) {
+    } else if (!(flags & VM_FIXED) && (!range_mappable(at, bytes) || !range_is_free(p, at, bytes))) {
         at = range_find(p, bytes);
         if (!at)
             goto out;
@@ -267,53 +300,49 @@ out:
         kfree(r);
     }
     lock_release(&p->space_lock);
-    regions_free(&gone);
     return result;
-}
-
-static int borders_make(struct process *p, vaddr_t at, vaddr_t end)
-{
-    int error = region_split(p, at);
-    return error ? error : region_split(p, end);
 }
 
 int vm_unmap(struct process *p, vaddr_t at, uint64_t bytes)
 {
-    struct list gone = LIST_INIT(gone);
     if (bytes > VM_END || !range_valid(at, bytes = page_up(bytes)))
         return -EINVAL;
-    vaddr_t next = at, end = at + bytes;
-    lock_acquire(&p->space_lock);
-    int error = borders_make(p, at, end);
-    while (!error && (next = sweep_range((struct sweep){.process = p, .left = SWEPT_AT_ONCE}, next, end)) < end) {
-        lock_release(&p->space_lock); /* whoever touches it still gets zeros, which go with the regions */
-        thread_breathe();
-        lock_acquire(&p->space_lock);
-        error = borders_make(p, at, end);
-    }
-    if (!error)
-        unmap_locked(p, at, end, &gone);
-    lock_release(&p->space_lock);
-    regions_free(&gone);
-    return error;
+    return range_clear(p, at, at + bytes);
 }
 
-/* protect_check: is every page of the range in some region, which may get these rights? 0, -ENOMEM, -EACCES. */
-static int protect_check(struct process *p, vaddr_t at, vaddr_t end, unsigned protection)
+/* protect_check: may all of r get these rights? 0, -ENOMEM, -EACCES. */
+static int protect_check(struct process *p, const struct region *r, unsigned protection)
 {
-    uint64_t more = 0;
-    for (vaddr_t here = at; here < end; ) {
-        struct region *r = region_at(p, here);
-        if (!r)
-            return -ENOMEM;
-        if (r->source.shared && (protection & VM_WRITE))
-            return -EACCES;
-        vaddr_t stop = MIN(r->end, end);
-        if (!r->protection)
-            more += stop - here;
-        here = stop;
+    if (r->source.shared && (protection & VM_WRITE))
+        return -EACCES;
+    return r->protection || promise_ok(p, r->end - r->start, protection) ? 0 : -ENOMEM;
+}
+
+/* protect_some changes a portion of [at, end), and returns how far it came. *error: -ENOMEM also where there is no
+ * region. space_lock held. */
+static vaddr_t protect_some(struct process *p, vaddr_t at, vaddr_t end, unsigned protection, int *error)
+{
+    struct sweep s = {p, LIST_INIT(s.frames), true, protection, .left = PAGES_AT_ONCE};
+    struct region *r = region_from(p, at, error);
+    for (unsigned n = 0; at < end && n < REGIONS_AT_ONCE && s.left && !*error; n++) {
+        *error = !r || r->start > at ? -ENOMEM : region_split(p, r, end);
+        if (*error || (*error = protect_check(p, r, protection)))
+            break;
+        at = sweep_range(&s, r->start, r->end);
+        if (region_split(p, r, at)) { /* there is no region more to be had: then all of this one */
+            s.left = ~0u;
+            while (at < r->end)
+                at = sweep_range(&s, at, r->end);
+        }
+        p->limits.promised_bytes -= promised_by(r);
+        r->protection = protection;
+        p->limits.promised_bytes += promised_by(r);
+        r = region_next(p, region_join(p, r));
     }
-    return promise_ok(p, more, protection) ? 0 : -ENOMEM;
+    if (r)
+        (void)region_join(p, r);
+    sweep_end(&s);
+    return at;
 }
 
 int vm_protect(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection)
@@ -324,21 +353,13 @@ int vm_protect(struct process *p, vaddr_t at, uint64_t bytes, unsigned protectio
         return at % PAGE_BYTES ? -EINVAL : -ENOMEM;
     if (!protection_valid(protection))
         return -EACCES;
-    lock_acquire(&p->space_lock);
-    int error = protect_check(p, at, at + bytes, protection);
-    if (!error)
-        error = region_split(p, at);
-    if (!error)
-        error = region_split(p, at + bytes);
-    for (vaddr_t here = at; !error && here < at + bytes; ) {
-        struct region *r = region_at(p, here);
-        r->protection = protection;
-        here = r->end;
+    int error = 0;
+    for (vaddr_t end = at + bytes; at < end && !error;) {
+        lock_acquire(&p->space_lock);
+        at = protect_some(p, at, end, protection, &error);
+        lock_release(&p->space_lock);
+        thread_breathe();
     }
-    if (!error)
-        (void)sweep_range((struct sweep){.process = p, .change = true, .protection = protection, .left = SWEEP_ALL},
-                          at, at + bytes);
-    lock_release(&p->space_lock);
     return error;
 }
 
@@ -348,9 +369,14 @@ int vm_forget(struct process *p, vaddr_t at, uint64_t bytes)
         return 0;
     if (bytes > VM_END || !range_valid(at, bytes = page_up(bytes)))
         return -EINVAL;
-    lock_acquire(&p->space_lock);
-    (void)sweep_range((struct sweep){.process = p, .left = SWEEP_ALL}, at, at + bytes);
-    lock_release(&p->space_lock);
+    for (vaddr_t end = at + bytes; at < end;) {
+        struct sweep s = {.process = p, .frames = LIST_INIT(s.frames), .left = PAGES_AT_ONCE};
+        lock_acquire(&p->space_lock);
+        at = sweep_range(&s, at, end);
+        sweep_end(&s);
+        lock_release(&p->space_lock);
+        thread_breathe();
+    }
     return 0;
 }
 
@@ -375,6 +401,7 @@ long vm_remap(struct process *p, vaddr_t at, uint64_t old_bytes, uint64_t new_by
         } else if (r->end == at + old_bytes && range_is_free(p, r->end, more + PAGE_BYTES)
                    && promise_ok(p, more, r->protection)) {
             r->end += more;
+            p->limits.promised_bytes += r->protection ? more : 0;
             result = (long)at;
         }
     }
@@ -411,12 +438,8 @@ int vm_space_new(struct process *p)
 
 void vm_space_free(struct process *p)
 {
-    struct list gone = LIST_INIT(gone);
-    lock_acquire(&p->space_lock);
-    unmap_locked(p, VM_START, VM_END, &gone);
-    assert(p->frames == 0); /* VM4 */
-    lock_release(&p->space_lock);
-    regions_free(&gone);
+    int error = range_clear(p, VM_START, VM_END);
+    assert(!error && p->frames == 0); /* VM4 */
 }
 
 struct count { uint64_t entries; struct region *region; };
@@ -434,6 +457,7 @@ static bool check_entry(pte_t *pte, vaddr_t at, void *arg)
 void vm_check(struct process *p)
 {
     struct count c = {0};
+    uint64_t promised = 0;
     vaddr_t last = VM_START;
     lock_acquire(&p->space_lock);
     list_for (l, &p->regions) {
@@ -442,8 +466,11 @@ void vm_check(struct process *p)
         assert(range_mappable(c.region->start, c.region->end - c.region->start)); /* VM1 */
         assert(protection_valid(c.region->protection));                     /* VM3 */
         last = c.region->end;
-        arch_pte_walk(p->home.table, c.region->start, c.region->end, check_entry, &c);
+        promised += promised_by(c.region);
+        for (vaddr_t at = c.region->start; at < last;)
+            at = arch_pte_walk(p->home.table, at, last, check_entry, &c);
     }
+    assert(promised == p->limits.promised_bytes); /* VM4 */
     assert(c.entries == p->frames); /* VM2, VM4 */
     lock_release(&p->space_lock);
 }
@@ -455,7 +482,6 @@ struct page_copy {
     const struct region *region; /* of the copy */
     int error;
     unsigned left;               /* pages until others have their turn */
-    vaddr_t next;
 };
 
 enum { COPIED_AT_ONCE = 64 };
@@ -464,9 +490,9 @@ enum { COPIED_AT_ONCE = 64 };
 static bool entry_copy(pte_t *pte, vaddr_t at, void *arg)
 {
     struct page_copy *c = arg;
-    c->next = at;
-    if (!c->left--) /* ~0u from here on */
+    if (!c->left)
         return false;
+    c->left--;
     pte_t *new = arch_pte(c->to->home.table, at, true);
     struct frame *f = new && limit_memory_left(c->to) ? frame_alloc(FRAME_PAGE) : NULL;
     if (!f) {
@@ -484,34 +510,51 @@ static bool entry_copy(pte_t *pte, vaddr_t at, void *arg)
  * between, and its own region's rights (VM2). */
 static void region_copy_pages(struct page_copy *c, struct process *from)
 {
-    vaddr_t end = c->region->end;
-    for (vaddr_t at = c->region->start; !c->error && at < end; at = c->left == ~0u ? c->next : end) {
+    for (vaddr_t at = c->region->start, end = c->region->end; !c->error && at < end;) {
         c->left = COPIED_AT_ONCE;
         lock_acquire(&from->space_lock);
-        arch_pte_walk(from->home.table, at, end, entry_copy, c);
+        at = arch_pte_walk(from->home.table, at, end, entry_copy, c);
         lock_release(&from->space_lock);
         thread_breathe();
     }
 }
 
-/* Other threads of `from` may store meanwhile: each page is as it was at some moment. */
+/* regions_copy_some copies a portion of the regions from *at on. False: those were the last. from->space_lock held. */
+static bool regions_copy_some(struct process *to, struct process *from, vaddr_t *at, int *error)
+{
+    struct region *r = region_after(from, *at);
+    for (unsigned n = 0; r && n < REGIONS_AT_ONCE; n++, r = region_next(from, r)) {
+        struct region *copy = region_like(to, r);
+        if (!copy) {
+            *error = -ENOMEM;
+            return false;
+        }
+        copy->start = MAX(r->start, *at); /* it may have grown into what was copied before */
+        copy->source = source_skip(r->source, copy->start - r->start);
+        to->limits.promised_bytes += promised_by(copy);
+        list_push_back(&to->regions, &copy->link);
+        *at = r->end;
+    }
+    return r;
+}
+
+/* vm_copy_space: other threads of `from` may store and map meanwhile: each page and each region is as it was at some
+ * moment. */
 int vm_copy_space(struct process *to, struct process *from)
 {
     struct page_copy c = {.to = to};
-    lock_acquire(&from->space_lock);
-    list_each(struct region, r, &from->regions, link) {
-        struct region *copy = c.error ? NULL : region_like(to, r);
-        if (copy)
-            list_push_back(&to->regions, &copy->link);
-        else
-            c.error = -ENOMEM;
+    vaddr_t at = VM_START;
+    for (bool more = true; more; thread_breathe()) {
+        lock_acquire(&from->space_lock);
+        more = regions_copy_some(to, from, &at, &c.error);
+        to->brk.start = from->brk.start;
+        to->brk.end = from->brk.end;
+        lock_release(&from->space_lock);
     }
-    to->brk.start = from->brk.start;
-    to->brk.end = from->brk.end;
-    lock_release(&from->space_lock);
     list_each(struct region, r, &to->regions, link) {
         c.region = r;
-        region_copy_pages(&c, from);
+        if (!c.error)
+            region_copy_pages(&c, from);
     }
     return c.error;
 }
@@ -534,6 +577,7 @@ void vm_exchange(struct process *a, struct process *b)
     regions_move(&kept, &b->regions);
     EXCHANGE(home.table);
     EXCHANGE(region_count);
+    EXCHANGE(limits.promised_bytes);
     EXCHANGE(frames);
     EXCHANGE(brk);
     lock_release(&a->space_lock);

@@ -60,9 +60,11 @@ static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
 }
 
 /* fault_file_page fills one page of a file mapping, and maps it only if the region still shows the same bytes after
- * the read. 0, -ENOMEM, -EIO. space_lock held on entry and return, dropped while the file is read. */
-static int fault_file_page(struct process *p, struct region *r, vaddr_t at, enum frame_use use)
+ * the read. 0, -ENOMEM, -EIO. space_lock held on entry and return, dropped while the file is read: *region may be
+ * another one then, or NULL. */
+static int fault_file_page(struct process *p, struct region **region, vaddr_t at, enum frame_use use)
 {
+    struct region *r = *region;
     struct vm_source s = source_skip(r->source, at - r->start);
     uint64_t bytes = MIN(s.file_bytes, PAGE_BYTES);
     pte_t *pte = arch_pte(p->home.table, at, true);
@@ -75,8 +77,9 @@ static int fault_file_page(struct process *p, struct region *r, vaddr_t at, enum
     lock_release(&p->space_lock);
     long n = bytes ? node_read(s.node, frame_memory(f), bytes, s.offset_bytes) : 0;
     node_put(s.node);
+    thread_breathe();
     lock_acquire(&p->space_lock);
-    r = region_at(p, at);
+    *region = r = region_at(p, at);
     bool same = n >= 0 && r && r->source.node == s.node
         && r->source.offset_bytes + (at - r->start) == s.offset_bytes;
     bool behind = bytes && n == 0; /* the file has become shorter, or always was */
@@ -88,12 +91,11 @@ static int fault_file_page(struct process *p, struct region *r, vaddr_t at, enum
 static int fault_file(struct process *p, struct region *r, vaddr_t at)
 {
     vaddr_t block = at & ~(vaddr_t)(AROUND_FILE * PAGE_BYTES - 1);
-    int error = fault_file_page(p, r, at, p->takes_reserve ? FRAME_MANAGER : FRAME_PAGE);
+    int error = fault_file_page(p, &r, at, p->takes_reserve ? FRAME_MANAGER : FRAME_PAGE);
     for (unsigned i = 0; !error && i < AROUND_FILE; i++) {
         vaddr_t here = block + i * PAGE_BYTES;
-        r = region_at(p, here);
-        if (r && r->source.node && r == region_at(p, at))
-            (void)!fault_file_page(p, r, here, FRAME_PAGE);
+        if (r && r->source.node && here >= r->start && here < r->end)
+            (void)!fault_file_page(p, &r, here, FRAME_PAGE);
     }
     return error;
 }

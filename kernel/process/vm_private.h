@@ -11,7 +11,8 @@ struct region {
     struct vm_source source;
 };
 
-/* The region that holds the address, or NULL. space_lock held. */
+/* The first region that ends behind the address, or the one that holds it; or NULL. space_lock held. */
+struct region *region_after(struct process *p, vaddr_t at);
 struct region *region_at(struct process *p, vaddr_t at);
 
 static inline uint64_t pte_flags(unsigned protection)
@@ -20,8 +21,7 @@ static inline uint64_t pte_flags(unsigned protection)
         | (protection & VM_EXECUTE ? 0 : PTE_NX);
 }
 
-/* region_flags: the flags of the entry of a page with these rights; without any right the entry is
- * not present. */
+/* Of a present page, or of one without any right, whose entry is not present. */
 static inline uint64_t region_flags(unsigned protection)
 {
     return protection ? pte_flags(protection) : PTE_SOFT0;

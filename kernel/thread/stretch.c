@@ -1,5 +1,5 @@
 /*
- * stretch.c - the longest stretch (stretch.h).
+ * stretch.c - the longest stretch (trace.h).
  *
  * Owns      each CPU's last point, and the longest stretch.
  * Not here  where stretches begin and end: calls and faults (look/trace_call.c), other traps (arch's trap.c),
@@ -8,7 +8,7 @@
  * Locks: none. A CPU's last point is its own, as interrupts are off; of two stretches that end at the same
  * moment on two CPUs either may stay as the longest.
  */
-#include "thread/stretch.h"
+#include "thread/trace.h"
 
 #include "base/boot.h"
 #include "thread/thread.h"
@@ -22,7 +22,7 @@ static struct { uint64_t since, place; uint32_t what; } last[CPU_MAX]; /* since 
 
 void stretch_init(void)
 {
-    stretch_on = kernel_option("stretch") != NULL;
+    stretch_on = kernel_option("stretch");
     limit = boot_option_number("stretch");
 }
 

@@ -23,7 +23,6 @@
  */
 #include "memory/frame.h"
 #include "thread/sched.h"
-#include "thread/stretch.h"
 #include "switch.h"
 #include "thread/thread.h"
 #include "thread/trace.h"

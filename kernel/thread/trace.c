@@ -16,7 +16,6 @@
 #include "thread/trace.h"
 
 #include "base/panic.h"
-#include "thread/stretch.h"
 #include "thread/thread.h"
 
 struct ring {

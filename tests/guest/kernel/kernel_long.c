@@ -229,28 +229,28 @@ static void space(void)
     int pid = fork();
     for (; pid == 0;)
         pause();
-    measured_open("fork with 100 MiB");
+    measured("fork with 100 MiB");
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    measured_open("end of a process with 100 MiB");
+    measured("end of a process with 100 MiB");
     if ((pid = fork()) == 0) {
         look(1);
         execl("/bin/kernel_long", "kernel_long", "nothing", NULL);
         _exit(1);
     }
     waitpid(pid, NULL, 0);
-    measured_open("execve with 100 MiB");
+    measured("execve with 100 MiB");
     madvise(p, PROCESS_BYTES, MADV_DONTNEED);
-    measured_open("madvise of 100 MiB");
+    measured("madvise of 100 MiB");
     munmap(p, PROCESS_BYTES);
     p = filled();
     mprotect(p, PROCESS_BYTES, PROT_READ);
-    measured_open("mprotect of 100 MiB");
+    measured("mprotect of 100 MiB");
     munmap(p, PROCESS_BYTES);
-    measured_open("munmap of 100 MiB");
+    measured("munmap of 100 MiB");
     p = filled();
     p = mmap(p, PROCESS_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    measured_open("mmap in the place of 100 MiB");
+    measured("mmap in the place of 100 MiB");
     munmap(p, PROCESS_BYTES);
 }
 
@@ -263,23 +263,23 @@ static void regions(void)
     for (size_t i = 0; i < REGIONS; i += 2)
         if (mprotect(p + i * 4096, 4096, PROT_READ))
             break;
-    measured_open("making 8,000 regions");
+    measured("making 8,000 regions");
     for (size_t i = 0; i < REGIONS; i++)
         (void)*(volatile char *)(p + i * 4096);
     measured("touching 8,000 regions");
     mprotect(p, bytes, PROT_READ);
-    measured_open("protect over 8,000 regions");
+    measured("protect over 8,000 regions");
     int pid = fork();
     for (; pid == 0;)
         pause();
-    measured_open("fork with 8,000 regions");
+    measured("fork with 8,000 regions");
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    measured_open("end of a process with 8,000 regions");
+    measured("end of a process with 8,000 regions");
     kd_call4(KD_LOOK, KD_LOOK_MAP, getpid(), (long)shown, sizeof shown);
-    measured_open("the map of 8,000 regions");
+    measured("the map of 8,000 regions");
     munmap(p, bytes);
-    measured_open("munmap of 8,000 regions");
+    measured("munmap of 8,000 regions");
 }
 
 int main(int argc, char **argv)
@@ -288,7 +288,7 @@ int main(int argc, char **argv)
         return 0;
     rows = argc == 2 && strcmp(argv[1], "rows") == 0;
     if (!rows)
-        tap_plan(14);
+        tap_plan(27);
     if (!start_manager(0))
         return 1;
     look(1);
