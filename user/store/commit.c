@@ -28,7 +28,7 @@ static bool has_pending;
 static struct kd_message held;          /* one for spill.c that came while a group was filled */
 static bool has_held, filling;
 static bool idle_due;                   /* nothing seals the last group yet */
-static bool quiet;                      /* the commit at hand is the only one far and wide */
+static bool quiet;                      /* no other commit is being made or waits */
 static bool too_large;                  /* `pending` is, for any group: it spills first */
 
 /* ---- one view ---- */

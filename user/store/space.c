@@ -143,8 +143,8 @@ bool space_leased(const struct container *c, uint64_t process, uint64_t first, u
     return true;
 }
 
-/* Freed pages that have left the memory meanwhile may be used again, and those of who closed the container
- * that no transaction has stored to. */
+/* freed_sweep gives pages out again that were freed and have left the memory meanwhile; also pages that a
+ * process had leased and no transaction has stored to, once that process has closed the container. */
 static void freed_sweep(struct container *c)
 {
     uint8_t bits[64];
