@@ -83,7 +83,7 @@ const struct handle_kind handle_kinds[HANDLE_TYPES] = {
 
 const struct item_use item_uses[ITEM_KINDS] = {
     [ITEM_PAGE] = {KD_MSG_PAGE},
-    [ITEM_LOCK] = {KD_MSG_LOCK, .taken = view_lock_taken},
+    [ITEM_LOCK] = {KD_MSG_LOCK, .taken = view_item_taken, .lost = view_item_lost},
     [ITEM_COMMIT] = {KD_MSG_COMMIT, .taken = view_item_taken, .lost = view_item_lost},
     [ITEM_SPILL] = {KD_MSG_SPILL, .taken = view_item_taken, .lost = view_item_lost},
     [ITEM_UNSPILL] = {KD_MSG_UNSPILL, .taken = view_item_taken, .lost = view_item_lost},

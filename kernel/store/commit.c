@@ -75,35 +75,6 @@ static long commit_refused(struct view *v, int reason)
     return -reason;
 }
 
-/* CM3: the item is at the manager's port, and the owner sleeps, until it is answered. Killed, or when its
- * time is up, it takes back what the manager has not received; what was received may be durable. So who is
- * killed then leaves its process, which can end, and waits on by itself (commit_forsaken). */
-static int commit_ask(struct view *v, struct port *port)
-{
-    struct item *i = &v->commit_item;
-    v->commit_token++;
-    v->diff_cursor = 0;
-    v->asked = ITEM_COMMIT;
-    item_say(i, ITEM_COMMIT, v->process->pid, v->id, v->copy_count, v->spilled_count);
-    __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE);
-    if (!port_post(port, i))
-        return EOWNERDEAD;
-    int answer;
-    while ((answer = __atomic_load_n(&v->answer, __ATOMIC_ACQUIRE)) < 0) {
-        TRACE(WAIT, KD_TRACE_FOR_COMMIT, 0, 0);
-        int e = thread_this()->killed ? EINTR : arch_time_ns() >= v->deadline_ns ? ETIMEDOUT : 0;
-        if (e && port_withdraw(port, i))
-            return e;
-        if (!process_this())
-            thread_park();
-        else if (e == EINTR)
-            process_thread_part();
-        else
-            (void)!thread_park_until(e ? THREAD_NEVER : v->deadline_ns);
-    }
-    return answer;
-}
-
 /* The thread has left its process: there is nobody to tell. */
 static _Noreturn void commit_forsaken(struct view *v, int answer)
 {
@@ -118,15 +89,6 @@ static _Noreturn void commit_forsaken(struct view *v, int answer)
     thread_exit();
 }
 
-void view_answer(struct view *v, int answer)
-{
-    struct thread *owner = v->owner; /* once it is answered, it may give up the view */
-    __atomic_store_n(&v->answer, answer, __ATOMIC_RELEASE);
-    thread_wake(owner);
-}
-
-/* From outside: only while no call of the manager's works on it, which will answer itself, and only
- * what was asked with this token: the view may ask something else by now, or be another's. */
 /* The port for a batch; -EXDEV, -EOWNERDEAD: the transaction stored to another manager's objects. */
 static int enlist(struct view *v, int handle)
 {
@@ -201,7 +163,8 @@ static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
     if (!commit_freeze(v, &wrote))
         return commit_refused(v, v->doom);
     if (wrote || k.batch_bytes) { /* else CM2: nothing leaves the kernel */
-        int answer = commit_ask(v, v->enlisted);
+        item_say(&v->commit_item, ITEM_COMMIT, v->process->pid, v->id, v->copy_count, v->spilled_count);
+        int answer = view_ask(v, v->enlisted, NULL, 0); /* CM3 */
         view_batch_drop(v);
         if (!process_this())
             commit_forsaken(v, answer);
@@ -217,86 +180,6 @@ static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
 }
 
 /* ---- the manager's side ---- */
-
-/* -ESRCH: it is not such a view, its message was not received (a token can be guessed), or another
- * thread works on it; -EAGAIN: the objects behind it are being destroyed. */
-static int claim_once(struct view *v, uint64_t token, unsigned asked)
-{
-    int e = -ESRCH;
-    lock_acquire(&v->lock);
-    struct port *p = v->enlisted;
-    if (asked >> v->asked & 1 && v->commit_token == token && v->received_token == token && p &&
-        p->owner == process_this() && v->answer == ANSWER_NONE && !p->dead) {
-        e = __atomic_load_n(&p->commits_held, __ATOMIC_SEQ_CST) ? -EAGAIN : 0;
-        if (!e)
-            v->answer = ANSWER_CLAIMED;
-    }
-    lock_release(&v->lock);
-    return e;
-}
-
-/* The owner may have been doomed meanwhile, and could not go (SP3); the port may have died. */
-void view_claim_end(struct view *v)
-{
-    lock_acquire(&v->lock);
-    bool dead = __atomic_load_n(&v->enlisted->dead, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&v->answer, dead ? EOWNERDEAD : ANSWER_NONE, __ATOMIC_RELEASE);
-    if ((dead || v->asked != ITEM_COMMIT) && v->owner)
-        thread_wake(v->owner);
-    lock_release(&v->lock);
-}
-
-enum { LOOK_NS = 1000000 };
-
-/* All of the list or none. */
-static int claim_all(const struct kd_publish *list, uint64_t n, unsigned asked)
-{
-    for (uint64_t i = 0; i < n;) {
-        int e = list[i].view < KD_VIEW_MAX ? claim_once(&views[list[i].view], list[i].token, asked) : -ESRCH;
-        if (!e) {
-            i++;
-            continue;
-        }
-        while (i)
-            view_claim_end(&views[list[--i].view]);
-        if (e != -EAGAIN)
-            return e;
-        /* Whoever destroys them may sleep: with one CPU a loop that yields would keep his timer out. */
-        thread_park_until_uninterrupted(arch_time_ns() + LOOK_NS);
-    }
-    return 0;
-}
-
-struct view *view_claim(uint64_t id, uint64_t token, unsigned asked)
-{
-    struct kd_publish one = {.view = id, .token = token};
-    return claim_all(&one, 1, asked) ? NULL : &views[id];
-}
-
-static bool claimed_at(struct view *v, const struct port *p)
-{
-    lock_acquire(&v->lock);
-    bool is = v->enlisted == p && v->answer == ANSWER_CLAIMED;
-    lock_release(&v->lock);
-    return is;
-}
-
-void commits_go_on(struct port *p)
-{
-    __atomic_fetch_sub(&p->commits_held, 1, __ATOMIC_SEQ_CST);
-}
-
-int commits_hold(struct port *p)
-{
-    __atomic_fetch_add(&p->commits_held, 1, __ATOMIC_SEQ_CST);
-    for (int i = 0; i < KD_VIEW_MAX; i++)
-        while (claimed_at(&views[i], p))
-            if (thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR) {
-                commits_go_on(p);
-                return -EINTR;
-            }
-    return 0;
-}
 
 long kd_txn_diff(const uint64_t a[6])
 {
@@ -457,7 +340,7 @@ long kd_txn_publish(const uint64_t a[6])
             return -EINVAL; /* in the order of their numbers, each once */
         newest = list[i].csn;
     }
-    int e = claim_all(list, count_views, ASKED_COMMIT);
+    int e = views_claim(list, count_views, ASKED_COMMIT);
     if (e)
         return e;
     struct copy *chain = NULL;

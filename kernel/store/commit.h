@@ -1,15 +1,20 @@
-/* commit.h - how a transaction ends for its manager: what it changed, the manager's word, notices (commit.c, encode.c,
- * notice.c). */
+/* commit.h - how a transaction ends for its manager: what it changed, the manager's word, notices (claim.c,
+ * commit.c, encode.c, notice.c). */
 #ifndef KERNEL_COMMIT_H
 #define KERNEL_COMMIT_H
 
 #include "store/view.h"
 
+/* Posts v->commit_item, which says what is asked, at `port`, and sleeps until it is answered: 0, or an errno, the
+ * manager's or EOWNERDEAD (also if `o`, unless NULL, is dead), ETIMEDOUT, EINTR: killed, EAGAIN: doomed. `at`: an
+ * address, for traces. By the owner thread; it may have no process behind this (commit_forsaken). */
+must_check int view_ask(struct view *v, struct port *port, const struct object *o, vaddr_t at);
 /* The view, claimed, if it was delivered to the calling process with this token, asks for one of these
  * (a mask), and is not answered: until view_claim_end() or view_answer() only the caller works on its
  * copies, and its owner sleeps. NULL otherwise. */
 enum { ASKED_COMMIT = 1 << ITEM_COMMIT, ASKED_SPILL = 1 << ITEM_SPILL, ASKED_UNSPILL = 1 << ITEM_UNSPILL };
 struct view *view_claim(uint64_t id, uint64_t token, unsigned asked);
+must_check int views_claim(const struct kd_publish *list, uint64_t n, unsigned asked); /* all or none. 0, -errno */
 void view_claim_end(struct view *v);
 void view_answer(struct view *v, int answer);
 /* No call of the manager's works on copies whose commits go to p until commits_go_on(). -EINTR:
@@ -27,10 +32,9 @@ void encode_declare(struct view *v, vaddr_t at, uint64_t bytes);
 /* Its first copy from an address on, and what it changed; false: there is none. By the owner thread. */
 bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out);
 
-/* notice.c, for ports (item_uses): commit_item is delivered (port lock), or cannot be; lock_item is (port lock). */
+/* notice.c, for ports (item_uses): commit_item is delivered (port lock), or cannot be. */
 void view_item_taken(struct item *i, struct notice *n);
 void view_item_lost(struct notice *n, int error);
-void view_lock_taken(struct item *i, struct notice *n);
 void store_port_dead(struct port *p); /* for ports (port_seam): views and objects learn it. No locks */
 
 #endif

@@ -10,6 +10,7 @@
  * too, as that takes longer than all the rest: 64 pages share the lock.
  */
 #include "store/fault.h"
+#include "store/commit.h"
 #include "store/right.h"
 #include "store/spill.h"
 #include "store/wait.h"
@@ -179,32 +180,15 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
 /* With KD_OBJECT_ASK each first touch is the manager's decision. 0: it agreed; -EAGAIN. */
 static RARE int ask_manager(struct view *v, struct object *o, vaddr_t at, int access)
 {
-    if (v->ask_at == at && v->ask_access >= access && v->ask_answer == 0)
+    if (v->ask_at == at && v->ask_access >= access)
         return 0;
-    lock_acquire(&v->lock);
-    v->ask_at = at;
-    v->ask_access = access;
-    v->ask_token++;
-    v->ask_answer = ANSWER_NONE;
-    lock_release(&v->lock);
-    item_say(&v->lock_item, ITEM_LOCK, v->process->pid, o->cookie, (at - o->base) >> PAGE_SHIFT,
+    item_say(&v->commit_item, ITEM_LOCK, v->process->pid, o->cookie, (at - o->base) >> PAGE_SHIFT,
              (uint64_t)access, v->id, (uint64_t)o->handle);
     __atomic_fetch_add(&v->process->stats.manager_calls, 1, __ATOMIC_RELAXED);
-    int e = port_post(o->port, &v->lock_item) ? 0 : -EOWNERDEAD;
-    while (!e && __atomic_load_n(&v->ask_answer, __ATOMIC_ACQUIRE) == ANSWER_NONE) {
-        TRACE(WAIT, KD_TRACE_FOR_LEAVE, at, 0);
-        e = o->dead ? -EOWNERDEAD : v->doom ? -EAGAIN : thread_park_until(v->deadline_ns);
-    }
-    port_withdraw(o->port, &v->lock_item); /* also if it was answered: a token can be guessed */
-    lock_acquire(&v->lock);
-    if (v->ask_answer == ANSWER_NONE)
-        v->ask_answer = ECANCELED; /* from here on an answer comes too late */
-    else
-        e = -v->ask_answer;
-    if (v->ask_answer)
-        v->ask_at = 0;
-    lock_release(&v->lock);
-    return e == -EINTR ? -EAGAIN : e;
+    int e = view_ask(v, o->port, o, at);
+    v->ask_at = e ? 0 : at;
+    v->ask_access = access;
+    return e == EINTR ? -EAGAIN : -e;
 }
 
 HOT bool sufficient(pte_t e, enum view_want want)

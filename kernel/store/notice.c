@@ -28,11 +28,6 @@ void view_item_lost(struct notice *n, int error)
     lock_release(&v->lock);
 }
 
-void view_lock_taken(struct item *i, struct notice *n)
-{
-    n->message.token = container_of(i, struct view, lock_item)->ask_token;
-}
-
 /* The manager is gone: whoever waits for its word will not get one. Where a thread of it works on a view
  * still, its call answers, or its end (view_claim_end). */
 static void views_port_dead(struct port *p)

@@ -10,6 +10,7 @@
 #include "store/object_private.h"
 #include "store/right.h"
 #include "thread/trace.h"
+#include "store/commit.h"
 #include "store/evict.h"
 
 struct page_wait {
@@ -435,7 +436,7 @@ void object_io_end_write(struct object *o, uint64_t page, struct frame *frame)
 /* With KD_OBJECT_ASK: the view asks o's manager, and has no answer. View locked. */
 static bool view_asks(const struct view *v, const struct object *o)
 {
-    return v->last_object == o && v->ask_answer == ANSWER_NONE; /* it stays while that is so */
+    return v->asked == ITEM_LOCK && v->answer == ANSWER_NONE && v->last_object == o; /* it stays meanwhile */
 }
 
 
@@ -458,11 +459,9 @@ OBJECT_CALL(kd_lock_answer, 0)
         return -EINVAL;
     struct view *v = &views[view];
     lock_acquire(&v->lock);
-    bool asks = view_asks(v, o) && v->ask_token == token;
-    if (asks) {
-        __atomic_store_n(&v->ask_answer, error_for_client((int)-answer), __ATOMIC_RELEASE);
-        thread_wake(v->owner);
-    }
+    bool asks = view_asks(v, o) && v->commit_token == token && v->received_token == token;
+    if (asks)
+        view_answer(v, error_for_client((int)-answer));
     lock_release(&v->lock);
     return asks ? 0 : -ESRCH;
 }

@@ -16,9 +16,8 @@
  * SP1  A copy is in view->copies with a frame and a credit, or in view->spilled with neither. While its
  *      manager works, what was told is in view->told instead; with each question that list is empty.
  * SP2  The PTE of a spilled copy names its record; it goes with the record, in one view lock section.
- * SP3  Only the thread that waits in ask() ends its wait early, and not while a call of the manager's
- *      has claimed the view, which touches no memory but its own process's. It can be doomed there, and its
- *      wait has the edges that the manager adds (KD_VIEW_WAIT).
+ * SP3  A call of the manager's that has claimed the view touches no memory but its own process's. The view can
+ *      be doomed while it asks, and its wait has the edges that the manager adds (KD_VIEW_WAIT).
  *
  * Locks: view; none across a message or a user copy.
  */
@@ -34,17 +33,6 @@ enum { SPILL_MIN = 64, MEMORY_PART = 8 };
 
 /* ---- the owner's side ---- */
 
-/* False: a call of the manager's works on the copies; it ends soon. */
-static bool give_up(struct view *v)
-{
-    lock_acquire(&v->lock);
-    bool can = v->answer == ANSWER_NONE;
-    if (can)
-        v->answer = ECANCELED;
-    lock_release(&v->lock);
-    return can;
-}
-
 void spill_forget_told(struct view *v)
 {
     v->diff_cursor = 0;
@@ -56,38 +44,16 @@ void spill_forget_told(struct view *v)
     lock_release(&v->lock);
 }
 
-/* 0: the manager did it; -EAGAIN: doomed or killed; -ETIMEDOUT; -EOWNERDEAD; the manager's error. */
-static int ask_once(struct view *v, enum item_kind kind, uint64_t what, uint64_t more)
+/* Asks what commit_item says. -EAGAIN: the manager did it, or the view is doomed or killed: look again; -ETIMEDOUT;
+ * -EOWNERDEAD; the manager's error. */
+static int ask(struct view *v)
 {
-    struct port *port = v->enlisted;
-    struct item *i = &v->commit_item;
     waits_clear(v);
-    v->commit_token++;
-    v->asked = kind;
-    item_say(i, kind, v->process->pid, v->id, what, more);
-    __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE);
     __atomic_fetch_add(&v->process->stats.manager_calls, 1, __ATOMIC_RELAXED);
-    if (!port_post(port, i))
-        return -EOWNERDEAD;
-    int e = 0, answer;
-    while ((answer = __atomic_load_n(&v->answer, __ATOMIC_ACQUIRE)) < 0) {
-        if ((e || v->doom || thread_this()->killed) && give_up(v)) {
-            port_withdraw(port, i);
-            waits_clear(v);
-            return e == -ETIMEDOUT ? e : -EAGAIN;
-        }
-        TRACE(WAIT, KD_TRACE_FOR_SPILL, 0, 0);
-        e = thread_park_until(v->deadline_ns);
-    }
+    int e = view_ask(v, v->enlisted, NULL, 0);
     waits_clear(v);
-    return -answer;
-}
-
-static int ask(struct view *v, enum item_kind kind, uint64_t what, uint64_t more)
-{
-    int e = ask_once(v, kind, what, more);
     spill_forget_told(v);
-    return e;
+    return e && e != EINTR ? -e : -EAGAIN;
 }
 
 bool spill_possible(const struct view *v, const struct port *p)
@@ -102,15 +68,15 @@ bool spill_due(const struct view *v, const struct port *p)
 
 int spill_some(struct view *v)
 {
-    int e = ask(v, ITEM_SPILL, v->copy_count, v->copy_count / 2);
-    return e ? e : -EAGAIN;
+    item_say(&v->commit_item, ITEM_SPILL, v->process->pid, v->id, v->copy_count, v->copy_count / 2);
+    return ask(v);
 }
 
 int spill_bring(struct view *v, struct object *o, vaddr_t page)
 {
     v->bring_at = page;
-    int e = ask(v, ITEM_UNSPILL, o->cookie, (page - o->base) >> PAGE_SHIFT);
-    return e ? e : -EAGAIN;
+    item_say(&v->commit_item, ITEM_UNSPILL, v->process->pid, v->id, o->cookie, (page - o->base) >> PAGE_SHIFT);
+    return ask(v);
 }
 
 /* ---- the manager's side ---- */
@@ -205,7 +171,7 @@ long kd_txn_unspill(const uint64_t a[6])
     struct view *v = view_claim(a[0], a[1], ASKED_UNSPILL);
     if (!v)
         return -ESRCH;
-    /* what is in hand stays there: the owner sleeps in ask() */
+    /* what is in hand stays there: the owner sleeps in view_ask() */
     if (copy_from_user(frame_memory(v->frame_hand), bytes, PAGE_BYTES)) {
         view_claim_end(v);
         return -EFAULT;

@@ -30,9 +30,7 @@ void view_init(void)
         list_init(&v->credit_link);
         list_init(&v->lock_link);
         version_snapshot_init(&v->seen);
-        v->commit_item.kind = ITEM_COMMIT;
         list_init(&v->commit_item.link);
-        list_init(&v->lock_item.link);
         list_init(&v->gone_item.link);
         list_init(&v->conflict_item.link);
     }

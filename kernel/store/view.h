@@ -101,10 +101,10 @@ struct view {
     vaddr_t touch_last, touch_next; /* the last page that a read fault gave it; right behind its group */
     uint8_t touch_run;              /* pages in that group, while touches are sequential */
 
-    struct item commit_item, lock_item, gone_item, conflict_item;
+    struct item commit_item, gone_item, conflict_item; /* the first: what it asks, whatever that is (claim.c) */
     struct port *gone_port, *conflict_port; /* where the last two were posted last; references */
-    uint64_t commit_token, received_token; /* of commit_item; what its manager has received last */
-    uint8_t asked;                  /* the kind of commit_item: what its manager works on */
+    uint64_t commit_token, received_token; /* of commit_item, view lock; what its manager has received last */
+    uint8_t asked;                  /* the kind of commit_item: what its manager works on; view lock */
     uint16_t told_count;            /* the number of the last copy in `told` */
     uint64_t diff_cursor;           /* of diff_next; 0: there is none */
     bool chained;                   /* its manager may hold pages of this transaction: it hears of its
@@ -115,9 +115,8 @@ struct view {
     int answer;                     /* atomic: ANSWER_NONE, ANSWER_CLAIMED, 0, or a refusal's errno */
     csn_t commit_csn;
     uint64_t logged, logged_spilled;
-    vaddr_t ask_at;                 /* with KD_OBJECT_ASK: what was asked last, ... */
-    uint64_t ask_token;             /* ... the question's number; view lock, as the next two */
-    int ask_access, ask_answer;     /* ... and the manager's word; atomic */
+    vaddr_t ask_at;                 /* with KD_OBJECT_ASK: what its manager agreed to last, or 0; owner thread */
+    int ask_access;
 };
 
 extern struct view views[KD_VIEW_MAX];

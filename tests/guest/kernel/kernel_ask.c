@@ -6,7 +6,7 @@
  *         more does not wait for it.
  * Method  own_manager.h. Its thread answers at once, or keeps what it was asked for the test to answer.
  */
-enum { PAGES = 64, SHORT_MS = 60, LONG_MS = 20000, KEPT_MAX = 4, NEVER = 5, OTHERS = 31 };
+enum { PAGES = 64, SHORT_MS = 60, LONG_MS = 20000, LOST_MS = 2000, KEPT_MAX = 4, NEVER = 5, OTHERS = 31 };
 #define OWN_MESSAGES asked_for
 #include "own_manager.h"
 #include <sched.h>
@@ -15,6 +15,7 @@ static volatile long asked, asked_access;
 static volatile int keep;           /* answers, for the test to give */
 static struct kd_message kept[KEPT_MAX];
 static volatile int kept_count;
+static volatile int lose;           /* the next message is received to where nothing lies */
 
 static long answer(const struct kd_message *m, int error)
 {
@@ -32,6 +33,10 @@ static bool asked_for(struct kd_message *m)
     } else if (kept_count < KEPT_MAX) {
         kept[kept_count] = *m;
         kept_count++;
+    }
+    if (lose) {
+        lose = 0;
+        kd_call3(KD_PORT_RECEIVE, port, 8, -1);
     }
     return true;
 }
@@ -132,6 +137,23 @@ static void late_answers(void)
     tap_ok(check() == 0, "kcheck is clean");
 }
 
+/* The manager's receive fails with the question in its hands: who asked is told, and does not wait for ever. */
+static void lost(void)
+{
+    pthread_t t;
+    kept_count = 0;
+    lose = 1;
+    asker = (struct asker){.body = reads, .page = 41, .result = 1};
+    pthread_create(&t, NULL, ask_main, NULL);
+    while (!kept_count) sched_yield();
+    int e = run(reads, number(42), KD_SERIALISABLE, LOST_MS);
+    tap_ok(e == -EIO, "a question that its manager could not receive is an error (%d)", e);
+    while (kept_count < 2) sched_yield();
+    answer(&kept[1], 0);
+    pthread_join(t, NULL);
+    tap_ok(asker.result == 0 && check() == 0, "its next one is heard");
+}
+
 static void *ask_once(void *arg)
 {
     (void)arg;
@@ -154,11 +176,12 @@ static void destroyed(void)
 
 int main(void)
 {
-    tap_plan(18);
+    tap_plan(20);
     tap_ok(start_manager(KD_OBJECT_ASK), "an object that asks");
     what_is_asked();
     one_word_one_transaction();
     late_answers();
+    lost();
     destroyed();
     return tap_end();
 }

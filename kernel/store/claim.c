@@ -1,0 +1,164 @@
+/*
+ * claim.c - the question that a view asks a manager: asked, received, claimed, answered.
+ *
+ *                      KD_PORT_RECEIVE      view_claim
+ *   view_ask ---> NONE --------------> NONE ----------> CLAIMED ----> 0 or an errno: view_answer
+ *                  |                    ^                  |
+ *                  |                    +------------------+ view_claim_end
+ *                  +----> ECANCELED: whoever asks gives up
+ *
+ * QU1  A view asks one thing at a time, and its owner thread sleeps meanwhile: to commit, to spill copies, to
+ *      bring one back, or for a page where the manager decides of each (KD_OBJECT_ASK). The item in the view
+ *      says what. The token is new with each question, and an answer needs the one that was received last.
+ * QU2  The owner alone gives up, and not while a call of the manager's has claimed the view. A COMMIT that was
+ *      received may be durable: then the owner waits on, and if it was killed it leaves its process, which can
+ *      end (commit_forsaken).
+ *
+ * Locks: view. No lock is held while somebody sleeps.
+ */
+#include "store/commit.h"
+#include "thread/trace.h"
+
+/* ---- the owner's side ---- */
+
+/* An errno: why the owner would rather not wait on; 0. */
+static int why_give_up(const struct view *v, const struct object *o)
+{
+    return thread_this()->killed ? EINTR
+           : o && o->dead ? EOWNERDEAD
+           : v->doom ? EAGAIN
+           : arch_time_ns() >= v->deadline_ns ? ETIMEDOUT : 0;
+}
+
+/* QU2. True: nobody answers any more. */
+static bool give_up(struct view *v, struct port *port)
+{
+    bool can = v->asked == ITEM_COMMIT && port_withdraw(port, &v->commit_item);
+    if (v->asked == ITEM_COMMIT)
+        return can;
+    lock_acquire(&v->lock);
+    can = v->answer == ANSWER_NONE;
+    if (can)
+        v->answer = ECANCELED;
+    lock_release(&v->lock);
+    if (can)
+        port_withdraw(port, &v->commit_item);
+    return can;
+}
+
+int view_ask(struct view *v, struct port *port, const struct object *o, vaddr_t at)
+{
+    static const uint8_t waits_for[ITEM_KINDS] = {
+        [ITEM_LOCK] = KD_TRACE_FOR_LEAVE, [ITEM_COMMIT] = KD_TRACE_FOR_COMMIT,
+        [ITEM_SPILL] = KD_TRACE_FOR_SPILL, [ITEM_UNSPILL] = KD_TRACE_FOR_SPILL};
+    int answer;
+    lock_acquire(&v->lock);
+    v->commit_token++;
+    v->diff_cursor = 0;
+    v->asked = (uint8_t)v->commit_item.kind;
+    v->answer = ANSWER_NONE;
+    lock_release(&v->lock);
+    if (!port_post(port, &v->commit_item))
+        return EOWNERDEAD;
+    while ((answer = __atomic_load_n(&v->answer, __ATOMIC_ACQUIRE)) < 0) {
+        TRACE(WAIT, waits_for[v->asked], at, 0);
+        int e = why_give_up(v, o);
+        if (e && give_up(v, port))
+            return e;
+        if (!process_this() || (e == EINTR && v->asked != ITEM_COMMIT))
+            thread_park();
+        else if (e == EINTR)
+            process_thread_part();
+        else
+            (void)!thread_park_until(e ? THREAD_NEVER : v->deadline_ns);
+    }
+    return answer;
+}
+
+void view_answer(struct view *v, int answer)
+{
+    struct thread *owner = v->owner; /* once it is answered, it may give up the view */
+    __atomic_store_n(&v->answer, answer, __ATOMIC_RELEASE);
+    thread_wake(owner);
+}
+
+/* ---- the manager's side ---- */
+
+/* -ESRCH: it is not such a view, its message was not received (a token can be guessed), or another
+ * thread works on it; -EAGAIN: the objects behind it are being destroyed. */
+static int claim_once(struct view *v, uint64_t token, unsigned asked)
+{
+    int e = -ESRCH;
+    lock_acquire(&v->lock);
+    struct port *p = v->enlisted;
+    if (asked >> v->asked & 1 && v->commit_token == token && v->received_token == token && p &&
+        p->owner == process_this() && v->answer == ANSWER_NONE && !p->dead) {
+        e = __atomic_load_n(&p->commits_held, __ATOMIC_SEQ_CST) ? -EAGAIN : 0;
+        if (!e)
+            v->answer = ANSWER_CLAIMED;
+    }
+    lock_release(&v->lock);
+    return e;
+}
+
+/* The owner may have been doomed meanwhile, and could not go (QU2); the port may have died. */
+void view_claim_end(struct view *v)
+{
+    lock_acquire(&v->lock);
+    bool dead = __atomic_load_n(&v->enlisted->dead, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&v->answer, dead ? EOWNERDEAD : ANSWER_NONE, __ATOMIC_RELEASE);
+    if ((dead || v->asked != ITEM_COMMIT) && v->owner)
+        thread_wake(v->owner);
+    lock_release(&v->lock);
+}
+
+enum { LOOK_NS = 1000000 };
+
+int views_claim(const struct kd_publish *list, uint64_t n, unsigned asked)
+{
+    for (uint64_t i = 0; i < n;) {
+        int e = list[i].view < KD_VIEW_MAX ? claim_once(&views[list[i].view], list[i].token, asked) : -ESRCH;
+        if (!e) {
+            i++;
+            continue;
+        }
+        while (i)
+            view_claim_end(&views[list[--i].view]);
+        if (e != -EAGAIN)
+            return e;
+        /* Whoever destroys them may sleep: with one CPU a loop that yields would keep his timer out. */
+        thread_park_until_uninterrupted(arch_time_ns() + LOOK_NS);
+    }
+    return 0;
+}
+
+struct view *view_claim(uint64_t id, uint64_t token, unsigned asked)
+{
+    struct kd_publish one = {.view = id, .token = token};
+    return views_claim(&one, 1, asked) ? NULL : &views[id];
+}
+
+static bool claimed_at(struct view *v, const struct port *p)
+{
+    lock_acquire(&v->lock);
+    bool is = v->enlisted == p && v->answer == ANSWER_CLAIMED;
+    lock_release(&v->lock);
+    return is;
+}
+
+void commits_go_on(struct port *p)
+{
+    __atomic_fetch_sub(&p->commits_held, 1, __ATOMIC_SEQ_CST);
+}
+
+int commits_hold(struct port *p)
+{
+    __atomic_fetch_add(&p->commits_held, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < KD_VIEW_MAX; i++)
+        while (claimed_at(&views[i], p))
+            if (thread_park_until(arch_time_ns() + LOOK_NS) == -EINTR) {
+                commits_go_on(p);
+                return -EINTR;
+            }
+    return 0;
+}
