@@ -25,9 +25,9 @@
 static int why_give_up(const struct view *v, const struct object *o)
 {
     return thread_this()->killed ? EINTR
+           : v->deadline_ns != ~0ull && arch_time_ns() >= v->deadline_ns ? ETIMEDOUT
            : o && o->dead ? EOWNERDEAD
-           : v->doom ? EAGAIN
-           : arch_time_ns() >= v->deadline_ns ? ETIMEDOUT : 0;
+           : v->doom ? EAGAIN : 0;
 }
 
 /* QU2. True: nobody answers any more. */
@@ -52,12 +52,10 @@ int view_ask(struct view *v, struct port *port, const struct object *o, vaddr_t 
         [ITEM_LOCK] = KD_TRACE_FOR_LEAVE, [ITEM_COMMIT] = KD_TRACE_FOR_COMMIT,
         [ITEM_SPILL] = KD_TRACE_FOR_SPILL, [ITEM_UNSPILL] = KD_TRACE_FOR_SPILL};
     int answer;
-    lock_acquire(&v->lock);
     v->commit_token++;
     v->diff_cursor = 0;
     v->asked = (uint8_t)v->commit_item.kind;
-    v->answer = ANSWER_NONE;
-    lock_release(&v->lock);
+    __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE); /* nobody answers before this */
     if (!port_post(port, &v->commit_item))
         return EOWNERDEAD;
     while ((answer = __atomic_load_n(&v->answer, __ATOMIC_ACQUIRE)) < 0) {
