@@ -53,7 +53,6 @@ struct frame *frame_of(paddr_t pa)
     return pa >> PAGE_SHIFT < frames.all_count ? &frame_all[pa >> PAGE_SHIFT] : NULL;
 }
 
-
 bool frame_spare(void)
 {
     return __atomic_load_n(&frames.free_count, __ATOMIC_RELAXED) > frames.reserve_count;

@@ -38,7 +38,6 @@
 #include "process/handle.h"
 #include "message/port.h"
 
-
 /* A thread has at most one slot, and at most one ORPHAN of others in its hands. */
 enum { CALLS_MAX = 2 * THREADS_MAX, STATE_BITS = 4, SLOT_BITS = 16 };
 _Static_assert(CALLS_MAX <= 1 << SLOT_BITS, "a slot's number fits into its word");

@@ -1,7 +1,7 @@
 /*
  * attach.c - who may map which object: the attachments of processes.
  *
- * Each process has an array of its attachments, sorted by address; each object a list of its own.
+ * AT1  A process's attachments are an array, sorted by address; no two overlap. Each object has a list of its own.
  *
  * Locks: object->lock, then process attach_lock; both to change an attachment.
  */
@@ -50,8 +50,8 @@ static void attachment_end(struct attachment *a, bool tell)
     object_put(o);
 }
 
-/* The one of o; o NULL: any, but for those whose manager has a commit that p did not wait for: it hears of
- * p's end when it has answered. */
+/* attachment_remove takes p's attachment to o off its array, or NULL; o NULL: any, but for those whose
+ * manager has a commit that p left behind and hears of p's end when it has answered. */
 static struct attachment *attachment_remove(struct process *p, const struct object *o)
 {
     struct attachment *a = NULL;
@@ -81,7 +81,8 @@ static long space_detach(struct process *p, struct object *o)
     return 0;
 }
 
-/* Dead objects in the range make room: their manager's successor brings the containers back. */
+/* attachments_clear_dead ends attachments to dead objects in o's range, to make room: their
+ * manager's successor brings the containers back. */
 static void attachments_clear_dead(struct process *p, const struct object *o)
 {
     for (;;) {
@@ -122,8 +123,8 @@ static bool attachments_grow(struct process *p)
     return true;
 }
 
-/* Attach lock held. 0; -EALREADY: only the rights are new, and a->rights is what was lost; -EEXIST:
- * something else lies there. */
+/* attachment_insert puts a into the process's sorted array. 0; -EALREADY: only the rights are new,
+ * and a->rights is what was lost; -EEXIST: another object lies there. Attach lock held. */
 static int attachment_insert(struct process *p, struct attachment *a)
 {
     struct object *o = a->object;
@@ -146,15 +147,16 @@ static int attachment_insert(struct process *p, struct attachment *a)
         return -ENOMEM;
     memmove(&p->attachments[i + 1], &p->attachments[i],
             (p->attachment_count - i) * sizeof p->attachments[0]);
+    assert(i <= p->attachment_count && p->attachment_count < p->attachment_capacity); /* AT1 */
     p->attachments[i] = a;
     p->attachment_count++;
     __atomic_fetch_add(&p->attach_generation, 1, __ATOMIC_SEQ_CST);
     return 0;
 }
 
-/* Nobody is given memory that it did not ask for: it takes addresses, and its manager may abort
- * transactions. Asking is a call that is being served, or an attachment from before; a parent may
- * lay out its children. */
+/* consents: may the calling manager let this client map its objects? A mapping takes addresses, and
+ * its manager may abort transactions, so the client must have asked: by a call that is being
+ * served, or by an attachment from before; a parent may lay out its children. */
 static bool consents(struct process *client)
 {
     struct process *me = process_this();

@@ -21,7 +21,7 @@
 
 /* ---- the owner's side ---- */
 
-/* An errno: why the owner would rather not wait on; 0. */
+/* why_give_up: an errno that says why the owner would rather not wait on; 0: it waits. */
 static int why_give_up(const struct view *v, const struct object *o)
 {
     return thread_this()->killed ? EINTR
@@ -30,7 +30,7 @@ static int why_give_up(const struct view *v, const struct object *o)
            : v->doom ? EAGAIN : 0;
 }
 
-/* QU2. True: nobody answers any more. */
+/* give_up takes the question back (QU2). True: nobody answers it any more. */
 static bool give_up(struct view *v, struct port *port)
 {
     bool can = v->asked == ITEM_COMMIT && port_withdraw(port, &v->commit_item);
@@ -52,6 +52,7 @@ int view_ask(struct view *v, struct port *port, const struct object *o, vaddr_t 
         [ITEM_LOCK] = KD_TRACE_FOR_LEAVE, [ITEM_COMMIT] = KD_TRACE_FOR_COMMIT,
         [ITEM_SPILL] = KD_TRACE_FOR_SPILL, [ITEM_UNSPILL] = KD_TRACE_FOR_SPILL};
     int answer;
+    assert(v->owner == thread_this()); /* QU1 */
     v->commit_token++;
     v->diff_cursor = 0;
     v->asked = (uint8_t)v->commit_item.kind;
@@ -82,8 +83,8 @@ void view_answer(struct view *v, int answer)
 
 /* ---- the manager's side ---- */
 
-/* -ESRCH: it is not such a view, its message was not received (a token can be guessed), or another
- * thread works on it; -EAGAIN: the objects behind it are being destroyed. */
+/* claim_once claims the view for a call of its manager's. 0; -ESRCH: not such a view, its message was not
+ * received (a token can be guessed), or another thread works on it; -EAGAIN: its objects are being destroyed. */
 static int claim_once(struct view *v, uint64_t token, unsigned asked)
 {
     int e = -ESRCH;
@@ -99,10 +100,12 @@ static int claim_once(struct view *v, uint64_t token, unsigned asked)
     return e;
 }
 
-/* The owner may have been doomed meanwhile, and could not go (QU2); the port may have died. */
+/* view_claim_end gives the view back. Its owner may have been doomed meanwhile, and could not go
+ * (QU2); the port may have died. */
 void view_claim_end(struct view *v)
 {
     lock_acquire(&v->lock);
+    assert(v->answer == ANSWER_CLAIMED); /* QU2 */
     bool dead = __atomic_load_n(&v->enlisted->dead, __ATOMIC_SEQ_CST);
     __atomic_store_n(&v->answer, dead ? EOWNERDEAD : ANSWER_NONE, __ATOMIC_RELEASE);
     if ((dead || v->asked != ITEM_COMMIT) && v->owner)
@@ -124,7 +127,7 @@ int views_claim(const struct kd_publish *list, uint64_t n, unsigned asked)
             view_claim_end(&views[list[--i].view]);
         if (e != -EAGAIN)
             return e;
-        /* Whoever destroys them may sleep: with one CPU a loop that yields would keep his timer out. */
+        /* The destroying thread may sleep: with one CPU a loop that yields would keep its timer out. */
         thread_park_until_uninterrupted(arch_time_ns() + LOOK_NS);
     }
     return 0;

@@ -9,27 +9,29 @@
  * manager's or EOWNERDEAD (also if `o`, unless NULL, is dead), ETIMEDOUT, EINTR: killed, EAGAIN: doomed. `at`: an
  * address, for traces. By the owner thread; it may have no process behind this (commit_forsaken). */
 must_check int view_ask(struct view *v, struct port *port, const struct object *o, vaddr_t at);
-/* The view, claimed, if it was delivered to the calling process with this token, asks for one of these
- * (a mask), and is not answered: until view_claim_end() or view_answer() only the caller works on its
- * copies, and its owner sleeps. NULL otherwise. */
+/* view_claim returns the view, claimed, if it was delivered to the calling process with this token,
+ * asks for one of these (a mask), and is not answered: until view_claim_end() or view_answer() only
+ * the caller works on its copies, and its owner sleeps. NULL otherwise. */
 enum { ASKED_COMMIT = 1 << ITEM_COMMIT, ASKED_SPILL = 1 << ITEM_SPILL, ASKED_UNSPILL = 1 << ITEM_UNSPILL };
 struct view *view_claim(uint64_t id, uint64_t token, unsigned asked);
 must_check int views_claim(const struct kd_publish *list, uint64_t n, unsigned asked); /* all or none. 0, -errno */
 void view_claim_end(struct view *v);
 void view_answer(struct view *v, int answer);
-/* No call of the manager's works on copies whose commits go to p until commits_go_on(). -EINTR:
- * killed, and they go on already. */
+/* commits_hold: no call of the manager's works on copies whose commits go to p until
+ * commits_go_on(). -EINTR: killed, and they go on already. */
 must_check int commits_hold(struct port *p);
 void commits_go_on(struct port *p);
 
 /* encode.c: what the view's copies changed, by their objects' encoders. */
-/* Fills the buffer from d->cursor on. The view is claimed. 0, -EINVAL, -EFAULT, -ERANGE. */
+/* encode_copies fills the buffer from d->cursor on; the view is claimed. 0, -EINVAL, -EFAULT,
+ * -ERANGE. encode_spill does so for KD_DIFF_SPILL. */
 must_check int encode_copies(struct view *v, struct kd_diff *d);
-/* With KD_DIFF_SPILL. */
 must_check int encode_spill(struct view *v, struct kd_diff *d);
-/* The transaction is about to store to these bytes; copies of their pages were just made. */
+/* encode_declare notes that the transaction is about to store to these bytes; copies of their pages
+ * were just made. */
 void encode_declare(struct view *v, vaddr_t at, uint64_t bytes);
-/* Its first copy from an address on, and what it changed; false: there is none. By the owner thread. */
+/* encode_changes tells the view's first copy from an address on, and what it changed; false: there
+ * is none. By the owner thread. */
 bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out);
 
 /* notice.c, for ports (item_uses): commit_item is delivered (port lock), or cannot be. */

@@ -8,6 +8,9 @@
  * there is nothing more, the first depends on those that hold credits, and gives up
  * if nobody else does. It finds out itself, so that nobody dooms a transaction that goes on already.
  *
+ * CE1  Of a manager that grants, port->credits are those left, `held` those that views have and have not logged.
+ * CE2  A view stands in the queue exactly while credit_waiting is set.
+ *
  * Locks: port->lock; the graph lock is taken outside it.
  */
 #include "thread/trace.h"
@@ -62,7 +65,7 @@ static void add_holders(const struct port *p, struct vmask *m)
             vmask_set(m, (unsigned)i);
 }
 
-/* In the queue, until it gets one or the transaction ends. -EAGAIN: waited, or doomed. */
+/* credit_wait sleeps in the port's queue. -EAGAIN: v has waited, or is doomed; -ETIMEDOUT. */
 static int credit_wait(struct view *v, const struct vmask *on)
 {
     waits_clear(v);
@@ -72,9 +75,9 @@ static int credit_wait(struct view *v, const struct vmask *on)
     return e == -ETIMEDOUT ? e : -EAGAIN;
 }
 
-/* 0: taken; -EAGAIN: waited, or doomed; -EOWNERDEAD; -ENOSPC, -E2BIG: there will never be one, or its
- * process may have no more;
- * -ENOBUFS: only if the transaction's own copies give some back (spill.c). */
+/* credit_take takes a credit for v. 0; -EAGAIN: waited, or doomed; -EOWNERDEAD; -ENOSPC, -E2BIG:
+ * there will never be one, or its process may have no more; -ENOBUFS: only if the transaction's own
+ * copies give some back (spill.c). */
 int credit_take(struct view *v, struct port *p)
 {
     struct vmask on;
@@ -86,6 +89,7 @@ int credit_take(struct view *v, struct port *p)
     else if (p->credits_used && (p->credits == 0 || (head(p) && head(p) != v)))
         result = -EAGAIN;
     if (result == -EAGAIN && !v->credit_waiting) {
+        assert(list_empty(&v->credit_link)); /* CE2 */
         list_push_back(&p->credit_queue, &v->credit_link);
         v->credit_waiting = true;
         low = true;
@@ -116,6 +120,7 @@ int credit_take(struct view *v, struct port *p)
     if (!result) {
         if (p->credits_used) {
             low = p->credits > p->credits_low && p->credits - n <= p->credits_low;
+            assert(n <= p->credits); /* CE1 */
             p->credits -= n;
             p->held += n;
         }

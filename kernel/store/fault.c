@@ -18,7 +18,6 @@
 #include "thread/trace.h"
 #include "store/evict.h"
 
-
 /* Do the leaf's 64 entries lie in one page table? */
 HOT bool leaf_aligned(const struct leaf *l)
 {

@@ -5,8 +5,8 @@
 
 #include "store/view.h"
 
-/* Makes `at` accessible to the view's transaction. 0; -ECANCELED: doomed; -EFAULT: nothing lies there;
- * -EACCES: it is open read-only; -EINVAL: it is not transactional. */
+/* view_touch makes `at` accessible to the view's transaction. 0; -ECANCELED: doomed; -EFAULT:
+ * nothing lies there; -EACCES: it is open read-only; -EINVAL: it is not transactional. */
 must_check int view_touch(struct view *v, vaddr_t at, bool write);
 
 /* fault_other.c: both -errno, after the program was ended or told, or 0: served. */

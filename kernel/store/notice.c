@@ -28,8 +28,8 @@ void view_item_lost(struct notice *n, int error)
     lock_release(&v->lock);
 }
 
-/* The manager is gone: whoever waits for its word will not get one. Where a thread of it works on a view
- * still, its call answers, or its end (view_claim_end). */
+/* views_port_dead answers all views that wait for the word of a manager that is gone. Where a
+ * thread of the manager works on a view still, its call answers, or its end (view_claim_end). */
 static void views_port_dead(struct port *p)
 {
     for (int i = 0; i < KD_VIEW_MAX; i++) {

@@ -186,7 +186,6 @@ void object_for_each_leaf(void (*fn)(struct leaf *l, void *arg), void *arg)
         object_put(done);
 }
 
-
 /* The owner of an object in the list lives. */
 void objects_sum_dirty(void)
 {

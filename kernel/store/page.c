@@ -439,7 +439,6 @@ static bool view_asks(const struct view *v, const struct object *o)
     return v->asked == ITEM_LOCK && v->answer == ANSWER_NONE && v->last_object == o; /* it stays meanwhile */
 }
 
-
 void asks_look_again(const struct object *o)
 {
     for (unsigned i = 0; i < KD_VIEW_MAX; i++) {

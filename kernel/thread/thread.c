@@ -27,7 +27,6 @@
 #include "thread/thread.h"
 #include "thread/trace.h"
 
-
 enum interruptible { BY_NOTHING, BY_KILLS, BY_SIGNALS };
 
 static struct list unused = LIST_INIT(unused); /* struct threads; sched.lock */
