@@ -18,8 +18,8 @@
 #define KD_VIEW_MAX   128
 #define KD_NAME_MAX   64                 /* bytes of a name with its NUL */
 
-/* Katydid's own calls: X(number, call, the kernel's function). The kernel's table, the names in traces and
- * the list of what tests must try are all made of this one. */
+/* Katydid's own calls: X(number, call, the kernel's function). The kernel's table, the names in
+ * traces and the list of what tests must try are all made of this one. */
 #define KD_CALLS(X) \
     /* ---- handles (process/handle.c): small numbers >= 0, each valid in its process only ---- */ \
     /* (handle). The last one that may receive from a port: the port dies */ \
@@ -73,7 +73,7 @@
     /* (port, struct kd_message *, timeout_ms): KD_PORT_CALL, or -ETIMEDOUT: a later answer finds
      * nobody (-ESRCH) */ \
     X(1028, KD_PORT_CALL_UNTIL, kd_port_call_until) \
-    /* ---- memory objects (store/object.c, page.c); an object is a handle of its manager's ---- */ \
+    /* ---- memory objects (store/object.c, page.c); each is a handle of its manager's ---- */ \
     /* (struct kd_object_create *): handle */ \
     X(1040, KD_OBJECT_CREATE, kd_object_create) \
     /* (object, only if unused: 0 or 1); its handle is closed. 1: -EBUSY while a client has it
@@ -189,7 +189,7 @@ enum kd_right {
     KD_RIGHT_READ = 1, KD_RIGHT_WRITE = 2,     /* objects: what an attached client may do */
     KD_RIGHT_CALL = 4, KD_RIGHT_RECEIVE = 8,   /* ports; only its maker can receive */
     KD_RIGHT_MANAGE = 16,                      /* objects, disks, views, processes: everything */
-    /* The system's handle: init begins with all, and passes on what others need. Without: -EPERM. */
+    /* The system's handle: init begins with all, passes on what others need. Without: -EPERM. */
     KD_RIGHT_DISKS = 32,                       /* opens any disk */
     KD_RIGHT_NAMES = 64,                       /* publishes ports */
     KD_RIGHT_PROCESSES = 128,                  /* ends any process but init, sets niceness */
@@ -201,17 +201,20 @@ enum kd_right {
 enum { KD_SYSTEM_HANDLE = 0 };                 /* init, shell: where it is, and is passed */
 
 /* ---- processes ---- */
-/* What a process may have. kd_process_info shows use and limit; prlimit64 knows them as the resources
- * KD_RLIMIT + which, for the caller and its children. Some are Linux's: NOFILE, NPROC, AS, DATA, RSS,
- * MEMLOCK. What is refused: -ENOMEM (memory, pins), -EMFILE (handles, files), -EAGAIN (threads,
- * messages, processes), -ENFILE (views), -E2BIG (copies, unless they spill), -ESTALE (versions). */
+/* What a process may have. kd_process_info shows use and limit; prlimit64 knows them as the
+ * resources KD_RLIMIT + which, for the caller and its children. Some are Linux's: NOFILE, NPROC,
+ * AS, DATA, RSS, MEMLOCK. What is refused: -ENOMEM (memory, pins), -EMFILE (handles, files),
+ * -EAGAIN (threads, messages, processes), -ENFILE (views), -E2BIG (copies, unless they spill),
+ * -ESTALE (versions). */
 enum kd_limit {
-    KD_LIMIT_MEMORY,                           /* bytes: of its mappings; and what it has filled of them with
-                                                * what the kernel holds for it: data of messages, batches,
-                                                * tables of objects */
+    /* bytes: of its mappings; and what it has filled of them with what the kernel holds for it:
+     * data of messages, batches, tables of objects */
+    KD_LIMIT_MEMORY,
     KD_LIMIT_HANDLES, KD_LIMIT_THREADS, KD_LIMIT_VIEWS,
-    KD_LIMIT_COPIES,                           /* private copies in memory, of all its transactions */
-    KD_LIMIT_MESSAGES,                         /* threads that have called somebody: one call each */
+    /* private copies in memory, of all its transactions */
+    KD_LIMIT_COPIES,
+    /* threads that have called somebody: one call each */
+    KD_LIMIT_MESSAGES,
     KD_LIMIT_FILES,
     KD_LIMIT_PROCESSES,                        /* in the system, when it makes one more */
     KD_LIMIT_PINS,                             /* pages of its objects */
@@ -235,19 +238,22 @@ enum { KD_WAIT_NOHANG = 1 };
 enum kd_look {
     KD_LOOK_LOG,                               /* what is left of the kernel's log */
     KD_LOOK_OBJECTS,                           /* memory objects: place, pages, users */
-    KD_LOOK_LOCKS,                             /* the kernel's locks, as CPUs waited for them and held them;
-                                                * pid 1: holding is counted from now on; 2: no longer */
-    KD_LOOK_MAP,                               /* of a process: its memory, and what it has attached */
+    /* the kernel's locks, as CPUs waited for them and held them; pid 1: holding is counted from now
+     * on; 2: no longer */
+    KD_LOOK_LOCKS,
+    /* of a process: its memory, and what it has attached */
+    KD_LOOK_MAP,
     KD_LOOK_HANDLES,                           /* of a process */
     KD_LOOK_THREADS,                           /* of a process */
-    KD_LOOK_STRETCH,                           /* the longest stretch of a CPU in the kernel without a point that
-                                                * serves shootdowns and yields, with stretch=N on the kernel's
-                                                * command line; pid 1: what was so far is forgotten */
+    /* the longest stretch of a CPU in the kernel without a point that serves shootdowns and yields,
+     * with stretch=N on the kernel's command line; pid 1: what was so far is forgotten */
+    KD_LOOK_STRETCH,
 };
 struct kd_view_stats {                         /* of a process */
     uint64_t commits, aborts, deadlocks, read_faults, write_faults, lock_waits, manager_calls;
     uint64_t pages_read, pages_logged;
-    uint64_t log_bytes, disk_bytes;            /* what managers read of its commits; what disks did for it */
+    /* what managers read of its commits; what disks did for it */
+    uint64_t log_bytes, disk_bytes;
 };
 struct kd_process_info {
     int32_t pid, parent;
@@ -278,29 +284,35 @@ struct kd_system_info {
 #define KD_DATA_MAX (1u << 20)
 #define KD_CREDITS_CLOSED (1ull << 32)
 struct kd_message {
-    uint32_t kind;                             /* a protocol's own number, or enum kd_message_kind */
+    /* a protocol's own number, or enum kd_message_kind */
+    uint32_t kind;
     int32_t status;                            /* of a reply: 0 or -errno */
     uint64_t token;                            /* received: names the call to answer; 0: a notice */
-    uint64_t process;                          /* received: the sender's process id; 0: the kernel */
+    /* received: the sender's process id; 0: the kernel */
+    uint64_t process;
     uint64_t word[KD_WORDS];
     const void *data;                          /* sent along, copied; may be NULL */
     uint64_t data_bytes;
     void *buffer;                              /* where received data goes */
-    uint64_t buffer_bytes;                     /* in: its size; out: how much came (data_bytes of the
-                                                * sender; more than fits: -EMSGSIZE for the sender) */
-    int32_t handle;                            /* sent: a handle to copy to the receiver, with these */
+    /* in: its size; out: how much came (data_bytes of the sender; more than fits: -EMSGSIZE for the
+     * sender) */
+    uint64_t buffer_bytes;
+    /* sent: a handle to copy to the receiver, with these */
+    int32_t handle;
     uint32_t handle_rights;                    /* rights; 0: none. Received: the new one, or -1 */
 };
 
 /* Kinds from the kernel have the top bit set, so that no client can imitate them. */
 enum kd_message_kind {
     KD_MSG_KERNEL = (int)0x80000000u,
-    KD_MSG_PAGE,        /* cookie, page, count, access, view + 1 or 0, object handle: supply or fail.
-                         * Only the first page is waited for; the others are likely to be wanted next.
-                         * KD_PAGE_ALONE with the access: no neighbours, touches are random */
-    KD_MSG_LOCK,        /* cookie, page, access, view, object handle; token (KD_OBJECT_ASK): KD_LOCK_ANSWER */
-    KD_MSG_COMMIT,      /* view, copies, spilled copies, 0; data: the batch; process; token: publish or
-                         * refuse */
+    /* cookie, page, count, access, view + 1 or 0, object handle: supply or fail. Only the first
+     * page is waited for; the others are likely to be wanted next. KD_PAGE_ALONE with the access:
+     * no neighbours, touches are random */
+    KD_MSG_PAGE,
+    /* cookie, page, access, view, object handle; token (KD_OBJECT_ASK): KD_LOCK_ANSWER */
+    KD_MSG_LOCK,
+    /* view, copies, spilled copies, 0; data: the batch; process; token: publish or refuse */
+    KD_MSG_COMMIT,
     KD_MSG_CONFLICT,    /* notice: cookie, page, requesting view, blocking mask low, high */
     KD_MSG_VIEW_GONE,   /* notice: view, 1 if it died, ended reason; process (an abort or an end) */
     KD_MSG_CLEAN,       /* notice: frames are wanted; word[0] pages */
@@ -315,25 +327,28 @@ enum kd_message_kind {
 enum { KD_READ = 1, KD_WRITE = 2 };            /* access; also rights of pages */
 enum { KD_PAGE_ALONE = 4 };
 enum {
-    KD_OBJECT_TRANSACTIONAL = 1,               /* touched in transactions only; writes are private */
+    /* touched in transactions only; writes are private */
+    KD_OBJECT_TRANSACTIONAL = 1,
     KD_OBJECT_ASK = 2,                         /* every first touch asks the manager */
     KD_OBJECT_NOTICES = 4,                     /* CONFLICT and VIEW_GONE notices are wanted */
-    KD_OBJECT_SPILLS = 8,                      /* its manager answers SPILL and UNSPILL; it hears
-                                                * VIEW_GONE of transactions that spilled and abort */
+    /* its manager answers SPILL and UNSPILL; it hears VIEW_GONE of transactions that spilled and
+     * abort */
+    KD_OBJECT_SPILLS = 8,
 };
 enum kd_advice {
-    KD_ADVISE_NORMAL, KD_ADVISE_SEQUENTIAL, KD_ADVISE_RANDOM, /* of the whole object: KD_POLICY_GROUP 0,
-                                                * 64, 1 */
+    /* of the whole object: KD_POLICY_GROUP 0, 64, 1 */
+    KD_ADVISE_NORMAL, KD_ADVISE_SEQUENTIAL, KD_ADVISE_RANDOM,
     KD_ADVISE_WILL_NEED,                       /* the last to be evicted */
     KD_ADVISE_DONT_NEED,                       /* the first, after cleaning if they are dirty */
 };
 enum kd_encoder {
     KD_ENCODER_DIFF,                           /* what differs from the base */
     KD_ENCODER_FULL,                           /* changed pages, whole */
-    KD_ENCODER_RANGES,                         /* what KD_HINT_WRITE declared, rounded out to 16
-                                                * bytes; anything else that was stored is undone, or
-                                                * with KD_STRICT fails the commit with -ERANGE */
-    KD_ENCODER_ADAPTIVE,                       /* DIFF, or FULL where commits change most of a page */
+    /* what KD_HINT_WRITE declared, rounded out to 16 bytes; anything else that was stored is
+     * undone, or with KD_STRICT fails the commit with -ERANGE */
+    KD_ENCODER_RANGES,
+    /* DIFF, or FULL where commits change most of a page */
+    KD_ENCODER_ADAPTIVE,
 };
 struct kd_object_create {
     int32_t port, commit_port;                 /* PAGE, LOCK, notices go here; COMMIT goes there */
@@ -354,7 +369,8 @@ struct kd_supply {
 struct kd_page_name { uint64_t cookie, page; };
 #define KD_CSN_ANY (~0ull)
 enum { KD_PAGE_RESIDENT = 1, KD_PAGE_DIRTY = 2, KD_PAGE_PINNED = 8,
-       KD_PAGE_WRITER = 4,                     /* a transaction may have stored to it, resident or not */
+       /* a transaction may have stored to it, resident or not */
+       KD_PAGE_WRITER = 4,
        KD_PAGE_AWAY = 16 };                    /* not resident; published from a spilled copy */
 struct kd_space_info {
     uint64_t base, pages, cookie;
@@ -364,40 +380,46 @@ struct kd_space_info {
 
 /* ---- transactions ---- */
 enum kd_mode { KD_SERIALISABLE, KD_SNAPSHOT, KD_DIRTY_READ, KD_CONTAINER_LOCK };
-enum { KD_STRICT = 0x100 };                    /* or-ed to the mode: all rights end with it, so that
-                                                * a stray load is noticed, at the price of faults */
+/* or-ed to the mode: all rights end with it, so that a stray load is noticed, at the price of
+ * faults */
+enum { KD_STRICT = 0x100 };
 enum { KD_LOCKED_SHARED = 0x200 };             /* with KD_CONTAINER_LOCK: shared */
 struct kd_begin {
     uint32_t mode, weight;                     /* the lightest is a deadlock's victim */
-    uint64_t ticket;                           /* 0: a new one (returned here); a retry keeps its own */
-    uint64_t entry, stack;                     /* an abort by the system jumps to `entry` with rsp =
-                                                * `stack` and rdi = the reason (a positive errno) */
+    /* 0: a new one (returned here); a retry keeps its own */
+    uint64_t ticket;
+    /* an abort by the system jumps to `entry` with rsp = `stack` and rdi = the reason (a positive
+     * errno) */
+    uint64_t entry, stack;
     uint64_t locked;                           /* KD_CONTAINER_LOCK: an address in the container */
-    uint32_t timeout_ms, pages_max;            /* 0: none. The time is that of all waits together; a commit that
-                                                * its manager has received is waited for all the same */
+    /* 0: none. The time is that of all waits together; a commit that its manager has received is
+     * waited for all the same */
+    uint32_t timeout_ms, pages_max;
     uint64_t csn;                              /* out: a snapshot's commit point */
-    int32_t snapshot;                          /* KD_SNAPSHOT: 0, or a handle of KD_SNAPSHOT_SHARE + 1 */
+    /* KD_SNAPSHOT: 0, or a handle of KD_SNAPSHOT_SHARE + 1 */
+    int32_t snapshot;
     uint32_t reserved;
 };
 struct kd_commit {
     const void *batch;                         /* operations for the manager, copied */
     uint64_t batch_bytes;
-    int32_t port;                              /* the manager that the batch is for; -1: whose objects
-                                                * were stored to. Two managers: -EXDEV */
+    /* the manager that the batch is for; -1: whose objects were stored to. Two managers: -EXDEV */
+    int32_t port;
     uint32_t flags;
     uint64_t csn;                              /* out; 0 if nothing was written */
     uint64_t copies;                           /* out: pages logged */
 };
 enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2 };
 enum {
-    KD_POLICY_GROUP = 1,                       /* pages that a read fault maps, and asks for, a power of 2
-                                                * up to 64 (1: KD_PAGE_ALONE); 0: as the touches before
-                                                * suggest (the default) */
-    KD_POLICY_ESCALATE = 2,                    /* page faults after which a transaction locks it, if
-                                                * that is free; 0: never (the default) */
+    /* pages that a read fault maps, and asks for, a power of 2 up to 64 (1: KD_PAGE_ALONE); 0: as
+     * the touches before suggest (the default) */
+    KD_POLICY_GROUP = 1,
+    /* page faults after which a transaction locks it, if that is free; 0: never (the default) */
+    KD_POLICY_ESCALATE = 2,
 };
 enum {                                         /* a container lock: exclusive, or ... */
-    KD_LOCK_SHARED = 1,                        /* others may read and lock it shared, nobody writes */
+    /* others may read and lock it shared, nobody writes */
+    KD_LOCK_SHARED = 1,
     KD_LOCK_NOW = 2,                           /* -EBUSY instead of waiting */
 };
 /* KD_TXN_DIFF fills a buffer with what a committing view changed: kd_run, its bytes (padded to 8),
@@ -411,34 +433,40 @@ struct kd_run {
 };
 struct kd_diff {
     uint64_t view, token, full_below;
-    uint64_t cursor;                           /* 0 first, then what the last call left; ~0: all is told.
-                                                * Never splits a page; -EINVAL: it is neither */
+    /* 0 first, then what the last call left; ~0: all is told. Never splits a page; -EINVAL: it is
+     * neither */
+    uint64_t cursor;
     void *buffer;
-    uint64_t buffer_bytes;                     /* in: its size; out: used. Under one page: -EINVAL */
+    /* in: its size; out: used. Under one page: -EINVAL */
+    uint64_t buffer_bytes;
     uint64_t pages;                            /* out: pages told so far in this call */
     uint64_t flags;
 };
-/* Whole pages, and each copy once until KD_TXN_SPILLED; the cursor only says by ~0 that it was all. */
+/* Whole pages, each copy once until KD_TXN_SPILLED; the cursor says only by ~0 that it was all. */
 enum { KD_DIFF_SPILL = 1 };
 struct kd_changes {
     uint64_t address;                          /* of the page */
-    uint64_t words[8];                         /* bit w % 64 of [w / 64]: word w differs from the committed
-                                                * version; all, where that is not known (spilled) */
+    /* bit w % 64 of [w / 64]: word w differs from the committed version; all, where that is not
+     * known (spilled) */
+    uint64_t words[8];
 };
 struct kd_publish { uint64_t view, token, csn; };
 struct kd_view_info {
     uint64_t view, state, doom, ticket, weight, copies, snapshot_csn, waits[2];
     int32_t pid, tid;
-    uint32_t mode, want;                       /* want: of the page; 0 to read, 1 to write, 2 both */
+    /* want: of the page; 0 to read, 1 to write, 2 both */
+    uint32_t mode, want;
     uint64_t page, container;                  /* in whose queue it stands: addresses, or 0 */
-    uint64_t locked, locked_count;             /* containers that it has locked: the first one's address */
+    /* containers that it has locked: the first one's address */
+    uint64_t locked, locked_count;
 };
 
 /* ---- disks ---- */
 struct kd_block_info { uint64_t bytes; uint32_t sector_bytes, read_only; };
 struct kd_page_io {
     int32_t object;
-    uint32_t crc;                              /* out: CRC-32C of the page (init ~0, final xor ~0) */
+    /* out: CRC-32C of the page (init ~0, final xor ~0) */
+    uint32_t crc;
     uint64_t page, offset_bytes;               /* where on the disk */
     uint64_t csn;                              /* out, on writing: the version that was written */
     int64_t status;                            /* out: 0 or -errno of this page */
