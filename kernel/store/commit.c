@@ -83,7 +83,7 @@ static _Noreturn void commit_forsaken(struct view *v, int answer)
         commit_refused(v, answer);
     else
         view_end(v);
-    view_forsaken_end(v);
+    view_destroy(v);
     attachments_end_left(p);
     process_put(p);
     thread_exit();

@@ -178,7 +178,7 @@ void view_forget_object(struct view *v)
 }
 
 /* Every right is given up with the table. The owner thread, after an abort. */
-static void view_destroy(struct view *v)
+void view_destroy(struct view *v)
 {
     assert(v->state == VIEW_IDLE && v->copy_count == 0 && v->spilled_count == 0);
     if (v->owner->view == v) {
@@ -224,8 +224,6 @@ static void view_forsake(struct view *v)
     lock_release(&v->lock);
     arch_table_leave(v->table);
 }
-
-void view_forsaken_end(struct view *v) { view_destroy(v); }
 
 bool view_forsaken(const struct process *p, const struct port *to)
 {

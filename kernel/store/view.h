@@ -125,7 +125,7 @@ void view_init(void);
 uint64_t view_copy_count(void);                 /* private copies of all views, about */
 int view_close(void *view, int handle);         /* for handles (handle_kinds) */
 struct view *view_plain(struct process *p);     /* made on first use; NULL: none left */
-void view_forsaken_end(struct view *v);         /* of one that is idle now */
+void view_destroy(struct view *v);              /* of one that is idle; by its owner thread */
 /* Does a view commit to `to` (NULL: anywhere) whose thread has left p, not waiting for the outcome? */
 bool view_forsaken(const struct process *p, const struct port *to);
 void view_abort(struct view *v, int reason);    /* AB1..AB4, by the owner thread */
