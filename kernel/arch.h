@@ -27,12 +27,16 @@ must_check paddr_t arch_table_new_view(paddr_t process_table);
 void arch_table_free(paddr_t top, bool is_view);
 /* Takes all that a view's table maps but slot 0 out of it: the tables for [from, to). In a time that does not
  * grow with their number; this CPU is flushed by the caller, others are here. They are freed by the second,
- * at most so many. */
+ * at most so many; how many it were. */
 void arch_tables_cut(paddr_t top, vaddr_t from, vaddr_t to, struct list *cut);
-void arch_tables_free(struct list *cut, unsigned most);
+uint64_t arch_tables_free(struct list *cut, unsigned most);
+/* Takes out the tables for parts of [from, to) that map nothing and lie within [low, high); how many it were. They
+ * are freed when arch_table_cpus() were shot at. */
+uint64_t arch_tables_cut_empty(paddr_t top, vaddr_t from, vaddr_t to, vaddr_t low, vaddr_t high, struct list *cut);
 void arch_table_leave(paddr_t view_table);         /* slot 0 ends before it; no CPU loads it any more */
-/* The leaf entry for a user address; NULL if a table is missing and !create, or no memory. */
-pte_t *arch_pte(paddr_t top, vaddr_t at, bool create);
+/* The leaf entry for a user address. Missing tables are made and counted in *made; with `made` NULL, or without
+ * memory, the result is NULL. */
+pte_t *arch_pte(paddr_t top, vaddr_t at, uint64_t *made);
 /* Calls fn for each non-zero leaf entry in [from, to), in order; stops when fn returns false, or when it has seen
  * some thousand entries. Where it goes on: `to` if that was all. */
 must_check vaddr_t arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
@@ -48,6 +52,9 @@ void arch_shootdown(uint64_t cpu_mask);
 /* The CPUs that may hold entries of slot 0 of this table: it, or one that shares the slot, is loaded.
  * Whoever loads one later sees what was written before the call. */
 uint64_t arch_table_cpus(paddr_t top);
+/* Asks the other CPUs to come out of the kernel once; and has each been outside since, or asleep? */
+void arch_quiet_ask(uint64_t seen[CPU_MAX]);
+bool arch_quiet(const uint64_t seen[CPU_MAX]);
 void arch_serve_shootdown(void);                   /* what every spin loop calls */
 void arch_spin_hint(void);                         /* pause or nothing, chosen at start; + the above */
 /* arch_table_load(top) loads a top-level table: switch.h. arch_table_loaded(): this CPU's */

@@ -181,6 +181,7 @@ struct cpu {
     uint64_t flush_done;            /* of them served, up to this number */
     uint32_t sleeping;              /* atomic: in arch_idle, will serve before it leaves */
     uint32_t spins;
+    uint64_t interrupts;            /* so far; read by other CPUs */
     uint64_t idle_since;            /* halted since this time stamp, or 0 */
     uint64_t idle_cycles;           /* sum; read by other CPUs */
 

@@ -67,6 +67,7 @@ void interrupt_dispatch(unsigned vector)
 {
     if (vector < VECTOR_DEVICES || vector == VECTOR_SPURIOUS)
         return; /* old controllers' ghosts, and the APIC's own */
+    cpu_this()->interrupts++;
     apic_write(APIC_EOI, 0);
     if (vector == VECTOR_TIMER)
         trap_timer();

@@ -59,15 +59,17 @@ static void table_cut(pte_t *e, int shift, struct list *cut)
     pte_store(e, 0);
 }
 
-void arch_tables_free(struct list *cut, unsigned most)
+uint64_t arch_tables_free(struct list *cut, unsigned most)
 {
     struct frame *f;
-    while (most-- && (f = list_take(struct frame, cut, link))) {
+    uint64_t n = 0;
+    for (; n < most && (f = list_take(struct frame, cut, link)); n++) {
         pte_t *table = frame_memory(f);
         for (unsigned i = 0; f->flags > SHIFT_LOWEST && i < SLOTS; i++)
             table_cut(&table[i], f->flags - 9, cut);
         frame_free(f);
     }
+    return n;
 }
 
 void arch_table_free(paddr_t top, bool is_view)
@@ -86,16 +88,17 @@ void arch_table_leave(paddr_t view_table)
     table_at(view_table)[0] = 0;
 }
 
-pte_t *arch_pte(paddr_t top, vaddr_t at, bool create)
+pte_t *arch_pte(paddr_t top, vaddr_t at, uint64_t *made)
 {
     pte_t *table = table_at(top);
     assert(at < USER_LIMIT);
     for (int shift = 39; shift > 12; shift -= 9) {
         pte_t *e = &table[at >> shift & (SLOTS - 1)];
         if (!*e) {
-            paddr_t pa = create ? table_page() : 0;
+            paddr_t pa = made ? table_page() : 0;
             if (!pa)
                 return NULL;
+            ++*made;
             pte_store(e, pa | TABLE_FLAGS);
         }
         table = table_at(*e);
@@ -133,6 +136,38 @@ vaddr_t arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
     return MIN(at, to);
 }
 
+/* The entry at `shift` for an address, or NULL. */
+static pte_t *entry_at(paddr_t top, vaddr_t at, int shift)
+{
+    pte_t *e = &table_at(top)[at >> SHIFT_TOP & (SLOTS - 1)];
+    for (int s = SHIFT_TOP; s > shift && e; s -= 9)
+        e = *e ? &table_at(*e)[at >> (s - 9) & (SLOTS - 1)] : NULL;
+    return e;
+}
+
+static bool table_empty(const pte_t *table)
+{
+    unsigned i = 0;
+    while (i < SLOTS && !table[i])
+        i++;
+    return i == SLOTS;
+}
+
+uint64_t arch_tables_cut_empty(paddr_t top, vaddr_t from, vaddr_t to, vaddr_t low, vaddr_t high, struct list *cut)
+{
+    uint64_t n = 0;
+    for (int shift = SHIFT_LOWEST; shift < SHIFT_TOP; shift += 9)
+        for (vaddr_t at = from >> shift << shift; at < to;) {
+            pte_t *e = entry_at(top, at, shift);
+            if (e && *e && at >= low && behind(at, shift) <= high && table_empty(table_at(*e))) {
+                table_cut(e, shift, cut);
+                n++;
+            }
+            at = behind(at, e ? shift : shift + 9);
+        }
+    return n;
+}
+
 /* At the lowest level where it is a few entries. Other CPUs that the view has left may know the tables. */
 void arch_tables_cut(paddr_t top, vaddr_t from, vaddr_t to, struct list *cut)
 {
@@ -141,9 +176,7 @@ void arch_tables_cut(paddr_t top, vaddr_t from, vaddr_t to, struct list *cut)
     while (shift < SHIFT_TOP && ((to - 1) >> shift) - (from >> shift) >= FEW)
         shift += 9;
     for (vaddr_t at = from; at < to; at = behind(at, shift)) {
-        pte_t *e = &table_at(top)[at >> SHIFT_TOP & (SLOTS - 1)];
-        for (int s = SHIFT_TOP; s > shift && e; s -= 9)
-            e = *e ? &table_at(*e)[at >> (s - 9) & (SLOTS - 1)] : NULL;
+        pte_t *e = entry_at(top, at, shift);
         if (e)
             table_cut(e, shift, cut);
     }

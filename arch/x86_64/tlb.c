@@ -67,6 +67,25 @@ void arch_shootdown(uint64_t cpu_mask)
                 arch_spin_hint();
 }
 
+/* Interrupts come to user mode and to idle CPUs only. */
+void arch_quiet_ask(uint64_t seen[CPU_MAX])
+{
+    for (unsigned i = 0; i < cpu_count; i++) {
+        seen[i] = __atomic_load_n(&cpus[i].interrupts, __ATOMIC_SEQ_CST);
+        if (i != arch_cpu_id())
+            interrupt_send(cpus[i].id, VECTOR_SHOOTDOWN);
+    }
+}
+
+bool arch_quiet(const uint64_t seen[CPU_MAX])
+{
+    for (unsigned i = 0; i < cpu_count; i++)
+        if (i != arch_cpu_id() && __atomic_load_n(&cpus[i].interrupts, __ATOMIC_SEQ_CST) == seen[i] &&
+            !__atomic_load_n(&cpus[i].sleeping, __ATOMIC_SEQ_CST))
+            return false;
+    return true;
+}
+
 uint64_t arch_table_cpus(paddr_t top)
 {
     const pte_t *mine = arch_phys(top);

@@ -27,7 +27,7 @@ static uint64_t right_at(const struct thread *t, vaddr_t at)
 {
     bool store = at - KD_STORE_BASE < KD_STORE_END - KD_STORE_BASE;
     paddr_t top = store && t->view ? t->view->table : t->process->home.table;
-    const pte_t *pte = arch_pte(top, at, false);
+    const pte_t *pte = arch_pte(top, at, NULL);
     pte_t e = pte ? pte_load(pte) : 0;
     return (pte_present(e) ? KD_TRACE_MAPPED : 0) | (pte_writable(e) ? KD_TRACE_WRITABLE : 0) |
            (store && e & PTE_COPY ? KD_TRACE_COPY : 0);

@@ -44,6 +44,10 @@ static inline paddr_t frame_paddr(const struct frame *f)
     return (paddr_t)((uintptr_t)f - (uintptr_t)frame_all) * (PAGE_BYTES / sizeof *f);
 }
 static inline void *frame_memory(const struct frame *f) { return arch_phys(frame_paddr(f)); }
+static inline struct frame *frame_of_memory(const void *p)
+{
+    return frame_of((paddr_t)((const char *)p - (const char *)arch_phys(0)));
+}
 size_t frame_free_count(void);
 bool frame_spare(void);      /* more than the reserve is free */
 size_t frame_total_count(void);

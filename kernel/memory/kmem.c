@@ -41,11 +41,6 @@ static size_t class_bytes(unsigned class) { return (size_t)1 << (CLASS_SHIFT + c
 static unsigned slab_class(const struct frame *f) { return (f->flags & ~KIND_SLAB) / CLASS_FACTOR; }
 static unsigned slab_live(const struct frame *f) { return f->flags & LIVE_MASK; }
 
-static struct frame *frame_of_memory(const void *p)
-{
-    return frame_of((paddr_t)((const char *)p - (const char *)arch_phys(0)));
-}
-
 /* A new slab, all free, in no list. No lock is held. */
 static struct frame *slab_new(unsigned class)
 {

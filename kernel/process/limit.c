@@ -5,7 +5,7 @@
  * ends; what would be over the limit is refused there, with an errno. A process's children begin
  * with its limits. A process may lower its own, and raise them to a ceiling that it may only lower.
  *
- * What the counts bound is not counted once more as memory: page tables, stacks, records.
+ * What the counts bound is not counted once more as memory: stacks, records.
  *
  * LM1  used[w] is what the process has at this moment: 0 when the last of it is gone.
  *
@@ -77,9 +77,15 @@ bool limit_may_take_kept(const struct process *p)
 
 /* ---- charging ---- */
 
+/* What vm.c counts itself: pages, page tables, and the frames that its regions lie in. */
+static uint64_t own_frames(const struct process *p)
+{
+    return p->frames + p->limits.tables + p->region_count / VM_REGIONS_A_FRAME;
+}
+
 uint64_t limit_used(const struct process *p, enum kd_limit which)
 {
-    return p->limits.used[which] + (which == KD_LIMIT_MEMORY ? p->frames : 0);
+    return p->limits.used[which] + (which == KD_LIMIT_MEMORY ? own_frames(p) : 0);
 }
 
 uint64_t limit_left(const struct process *p, enum kd_limit which)
@@ -92,7 +98,7 @@ uint64_t limit_charge_some(struct process *p, enum kd_limit which, uint64_t n)
 {
     uint64_t most = p->limits.most[which];
     uint64_t now = __atomic_add_fetch(&p->limits.used[which], n, __ATOMIC_RELAXED)
-                   + (which == KD_LIMIT_MEMORY ? p->frames : 0);
+                   + (which == KD_LIMIT_MEMORY ? own_frames(p) : 0);
     uint64_t over = now > most ? MIN(n, now - most) : 0;
     limit_uncharge(p, which, over);
     return n - over;
@@ -114,7 +120,7 @@ void limit_uncharge(struct process *p, enum kd_limit which, uint64_t n)
 
 bool limit_memory_left(const struct process *p)
 {
-    return p->frames < p->limits.most[KD_LIMIT_MEMORY];
+    return own_frames(p) < p->limits.most[KD_LIMIT_MEMORY];
 }
 
 /* ---- seen and set ---- */
@@ -186,11 +192,12 @@ int limit_resource(struct process *p, uint64_t resource, const uint64_t in[2], u
 
 /* ---- out of memory ---- */
 
-/* holds: the frames that a process keeps from others: its own, the kernel's for it, and dirty pages that it does not
- * clean; `for_manager` also private copies, which their owner cannot give away before the manager goes on. */
-static uint64_t holds(const struct process *p, bool for_manager)
+/* holds: the frames that a process keeps from others: its own, the kernel's for it, its private copies, and pages that
+ * are pinned or dirty because it does not clean them. */
+static uint64_t holds(const struct process *p)
 {
-    return limit_used(p, KD_LIMIT_MEMORY) + p->dirty + (for_manager ? limit_used(p, KD_LIMIT_COPIES) : 0);
+    return limit_used(p, KD_LIMIT_MEMORY) + p->dirty + limit_used(p, KD_LIMIT_PINS) +
+           limit_used(p, KD_LIMIT_COPIES);
 }
 
 #define ENDING_NS 5000000000ull /* an end that takes longer waits for a silent manager, perhaps for ever */
@@ -206,7 +213,7 @@ static struct process *largest(bool *ending, bool for_manager)
     lock_acquire(&process_table.lock);
     uint64_t most = for_manager ? 0 : frame_total_count() / MAX(process_table.count, 1u);
     list_each(struct process, p, &process_table.all, link) {
-        uint64_t has = holds(p, for_manager);
+        uint64_t has = holds(p);
         *ending |= p->dying && !p->ended && now < p->dying_ns + ENDING_NS;
         if (p->dying || p->pid == process_table.init || p->takes_reserve || has <= most)
             continue;
@@ -228,7 +235,7 @@ bool limit_end_largest(bool for_manager)
     if (!ending)
         process_kill(p, 137, "out of memory: of all programs it holds the most, %llu of %llu KiB; give "
                      "the machine more memory, or it less (limit memory)",
-                     (unsigned long long)holds(p, for_manager) * (PAGE_BYTES / 1024),
+                     (unsigned long long)holds(p) * (PAGE_BYTES / 1024),
                      (unsigned long long)frame_total_count() * (PAGE_BYTES / 1024));
     process_put(p);
     return true;

@@ -17,6 +17,7 @@ struct limits {
     uint64_t ceiling[KD_LIMITS]; /* `most` may be raised to it */
     uint64_t mapped_most, mapped_ceiling; /* in frames: RLIMIT_AS, for what is promised from now on */
     uint64_t promised_bytes;     /* of regions with any right, which may be filled; vm.c */
+    uint64_t tables;             /* page tables of slot 0; space lock */
 };
 
 /* A process's table as it begins: its parent's, and the defaults for all but what init starts. `asked`

@@ -147,6 +147,7 @@ static void table_free(struct process *p)
 {
     paddr_t top = p->home.table;
     p->home.table = 0;
+    p->limits.tables = 0;
     arch_table_free(top, false);
 }
 

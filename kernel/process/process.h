@@ -50,7 +50,7 @@ struct process {
     struct lock space_lock;          /* RANK_SPACE */
     struct list regions;
     unsigned region_count;
-    uint64_t frames;
+    uint64_t frames;                 /* pages of slot 0 */
     struct { vaddr_t start, end; } brk;
 
     struct process_files files;      /* descriptor.c */

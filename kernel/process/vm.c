@@ -11,7 +11,8 @@
  *   VM2  A present leaf entry lies inside a region, and allows no more than the region does.
  *   VM3  No region is writable and executable.
  *   VM4  process->frames counts the present leaf entries of slot 0; each of them owns its frame. limits.promised_bytes
- *        is the length of all regions with any right.
+ *        is the length of all regions with any right. limits.tables counts page tables of slot 0, which go with the
+ *        last region that they could serve.
  *   VM5  A frame is freed only after the shootdown that followed the removal of its entry.
  *
  * Locks: process->space_lock guards all of it. What grows with a range is done in portions, and others run
@@ -205,12 +206,27 @@ static void sweep_end(struct sweep *s)
         frame_free(f);
 }
 
+/* tables_cut gives back the page tables for [at, end), where no region is any more, and none around it needs them.
+ * space_lock held. */
+static void tables_cut(struct process *p, vaddr_t at, vaddr_t end)
+{
+    struct list tables = LIST_INIT(tables);
+    struct region *r = region_after(p, at);
+    struct list *before = r ? r->link.prev : p->regions.prev;
+    vaddr_t low = before == &p->regions ? 0 : container_of(before, struct region, link)->end;
+    if (!arch_tables_cut_empty(p->home.table, at, end, low, r ? r->start : VM_END, &tables))
+        return;
+    arch_shootdown(arch_table_cpus(p->home.table));
+    p->limits.tables -= arch_tables_free(&tables, ~0u);
+}
+
 /* unmap_some takes the pages and the regions of a portion of [at, end) away; the regions go to *gone. Returns how far
  * it came. space_lock held. */
 static vaddr_t unmap_some(struct process *p, vaddr_t at, vaddr_t end, struct list *gone, int *error)
 {
     struct sweep s = {.process = p, .frames = LIST_INIT(s.frames), .left = PAGES_AT_ONCE};
     struct region *r = region_from(p, at, error), *next;
+    vaddr_t from = at;
     at = end;
     for (unsigned n = 0; r && r->start < end && !*error; r = next, n++) {
         at = r->start;
@@ -229,6 +245,7 @@ static vaddr_t unmap_some(struct process *p, vaddr_t at, vaddr_t end, struct lis
         at = end;
     }
     sweep_end(&s);
+    tables_cut(p, from, at);
     return at;
 }
 
@@ -433,6 +450,7 @@ int vm_space_new(struct process *p)
     lock_init(&p->space_lock, RANK_SPACE, "space");
     list_init(&p->regions);
     p->home.table = arch_table_new();
+    p->limits.tables = 2;
     return p->home.table ? 0 : -ENOMEM;
 }
 
@@ -493,7 +511,7 @@ static bool entry_copy(pte_t *pte, vaddr_t at, void *arg)
     if (!c->left)
         return false;
     c->left--;
-    pte_t *new = arch_pte(c->to->home.table, at, true);
+    pte_t *new = arch_pte(c->to->home.table, at, &c->to->limits.tables);
     struct frame *f = new && limit_memory_left(c->to) ? frame_alloc(FRAME_PAGE) : NULL;
     if (!f) {
         c->error = -ENOMEM;
@@ -579,6 +597,7 @@ void vm_exchange(struct process *a, struct process *b)
     EXCHANGE(region_count);
     EXCHANGE(limits.promised_bytes);
     EXCHANGE(frames);
+    EXCHANGE(limits.tables);
     EXCHANGE(brk);
     lock_release(&a->space_lock);
 }

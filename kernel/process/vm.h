@@ -28,6 +28,8 @@ struct vm_source {
     bool shared;                         /* of bytes that never change: it never becomes writable */
 };
 
+enum { VM_REGIONS_A_FRAME = 32 };
+
 must_check int vm_space_new(struct process *p);
 /* fork: all regions and pages of `from` into an empty space that nobody uses yet. -ENOMEM. */
 must_check int vm_copy_space(struct process *to, struct process *from);

@@ -26,7 +26,7 @@ static bool region_allows(const struct region *r, unsigned flags)
 /* Installs a filled frame. space_lock held. False: another thread was first, or no table. */
 static bool page_install(struct process *p, const struct region *r, vaddr_t at, struct frame *f)
 {
-    pte_t *pte = arch_pte(p->home.table, at, true);
+    pte_t *pte = arch_pte(p->home.table, at, &p->limits.tables);
     if (!pte || *pte != 0)
         return false;
     pte_exchange(pte, pte_make(frame_paddr(f), pte_flags(r->protection)));
@@ -44,7 +44,7 @@ static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
     for (vaddr_t here = from; here < to; here += PAGE_BYTES) {
         if (here != at && !(spare && limit_memory_left(p)))
             continue;
-        pte_t *pte = arch_pte(p->home.table, here, true);
+        pte_t *pte = arch_pte(p->home.table, here, &p->limits.tables);
         if (pte && *pte != 0)
             continue;
         enum frame_use use = p->takes_reserve && here == at ? FRAME_MANAGER : FRAME_PAGE;
@@ -67,7 +67,7 @@ static int fault_file_page(struct process *p, struct region **region, vaddr_t at
     struct region *r = *region;
     struct vm_source s = source_skip(r->source, at - r->start);
     uint64_t bytes = MIN(s.file_bytes, PAGE_BYTES);
-    pte_t *pte = arch_pte(p->home.table, at, true);
+    pte_t *pte = arch_pte(p->home.table, at, &p->limits.tables);
     if (pte && *pte != 0)
         return 0;
     struct frame *f = pte && limit_memory_left(p) ? frame_alloc(use) : NULL;
@@ -148,7 +148,7 @@ int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **out)
         lock_acquire(&p->space_lock);
         struct region *r = region_at(p, at);
         bool allowed = r && region_allows(r, write ? FAULT_WRITE : 0);
-        pte_t *pte = allowed ? arch_pte(p->home.table, at, false) : NULL;
+        pte_t *pte = allowed ? arch_pte(p->home.table, at, NULL) : NULL;
         if (pte && pte_present(*pte)) {
             *out = frame_of(pte_frame_paddr(*pte));
             frame_pin(*out);

@@ -12,6 +12,8 @@
 
 static uint64_t next_ticket = 1;
 
+uint64_t view_tickets(void) { return __atomic_load_n(&next_ticket, __ATOMIC_RELAXED); }
+
 /* Locks a container for the running transaction. Who is doomed meanwhile goes to its entry. */
 static long txn_lock(vaddr_t at, unsigned how)
 {

@@ -179,14 +179,25 @@ void view_wake_waiters(struct view *v)
 
 static struct view *queue_head(const struct page *p)
 {
-    return list_empty(&p->waiters) ? NULL : list_first(&p->waiters, struct view, queue_link);
+    return p->queue ? &views[p->queue - 1] : NULL;
 }
+
+static struct view *queue_next(const struct page *p, const struct view *v)
+{
+    struct view *next = list_first(&v->queue_link, struct view, queue_link);
+    return next == queue_head(p) ? NULL : next;
+}
+
+#define queue_each(v, p) for (struct view *v = queue_head(p); v; v = queue_next(p, v))
 
 void queue_leave(struct view *v)
 {
     struct page *p = v->queue_page;
     if (!p)
         return;
+    if (queue_head(p) == v)
+        p->queue = v->queue_link.next == &v->queue_link
+                       ? 0 : (uint8_t)(list_first(&v->queue_link, struct view, queue_link)->id + 1);
     list_remove(&v->queue_link);
     v->queue_page = NULL;
     v->queue_leaf = NULL;
@@ -196,7 +207,7 @@ void queue_leave(struct view *v)
     /* Else a search could find a wait that is none any more. Who is left without any looks anew: an
      * upgrader that came to the front later is not among its edges. */
     lock_acquire(&graph_lock);
-    list_each(struct view, u, &p->waiters, queue_link) {
+    queue_each(u, p) {
         bool waited = vmask_test(&u->waits, v->id);
         vmask_clear(&u->waits, v->id);
         if (u == head || (waited && vmask_empty(&u->waits)))
@@ -209,10 +220,10 @@ static void queue_join(struct view *v, struct leaf *l, struct page *p)
 {
     if (v->queue_page)
         return;
-    if (v->upgrade)
-        list_push_front(&p->waiters, &v->queue_link);
-    else
-        list_push_back(&p->waiters, &v->queue_link);
+    if (p->queue)
+        list_insert_before(&queue_head(p)->queue_link, &v->queue_link);
+    if (!p->queue || v->upgrade)
+        p->queue = (uint8_t)(v->id + 1);
     v->queue_page = p;
     v->queue_leaf = l;
     v->queue_at = page_address(l, (unsigned)(p - l->pages));
@@ -222,7 +233,7 @@ static void queue_join(struct view *v, struct leaf *l, struct page *p)
 static struct vmask queue_before(const struct view *v, const struct page *p)
 {
     struct vmask m = {0};
-    list_each(const struct view, u, &p->waiters, queue_link) {
+    queue_each(u, p) {
         if (u == v)
             break;
         vmask_set(&m, u->id);
@@ -232,7 +243,7 @@ static struct vmask queue_before(const struct view *v, const struct page *p)
 
 static struct view *other_upgrader(const struct view *v, const struct page *p)
 {
-    list_each(struct view, u, &p->waiters, queue_link)
+    queue_each(u, p)
         if (u != v && u->upgrade && !u->doom)
             return u;
     return NULL;
@@ -328,7 +339,7 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
     struct page *p = &l->pages[slot];
     struct vmask candidates = candidates_of(v, p);
     waits_clear(v);
-    if (vmask_empty(&candidates) && list_empty(&p->waiters))
+    if (vmask_empty(&candidates) && !p->queue)
         return CONFLICT_GRANT;
     vaddr_t at = page_address(l, slot);
     v->upgrade = v->want == WANT_WRITE && e & (PTE_ACCESSED | PTE_USED | PTE_HELD) &&

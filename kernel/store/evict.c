@@ -36,6 +36,8 @@ enum { PLACE_SHIFT = 8, SLOT_MASK = LEAF_PAGES - 1 };
 static struct list places[PLACES] = {{&places[0], &places[0]}, {&places[1], &places[1]},
                                      {&places[2], &places[2]}};
 static uint64_t in_place[PLACES];
+static struct list bare = {&bare, &bare};       /* leaves without a page in these lists, by link */
+static uint64_t bare_count;
 static struct list hungry = {&hungry, &hungry}; /* threads that wait for frames, by wait_link */
 static uint64_t resident;
 static uint64_t rounds_in_vain;                 /* rounds that found neither clean nor dirty pages */
@@ -61,10 +63,29 @@ static void take_out(struct frame *f)
     in_place[place_of(f)]--;
 }
 
+/* Evict lock held. */
+static void bare_set(struct leaf *l, bool is)
+{
+    bare_count += is - !list_empty(&l->link);
+    list_remove(&l->link);
+    if (is)
+        list_push_back(&bare, &l->link);
+}
+
+void evict_leaf(struct leaf *l, bool is)
+{
+    lock_acquire(&evict_lock);
+    bare_set(l, is);
+    lock_release(&evict_lock);
+}
+
 void evict_add(struct leaf *l, unsigned slot)
 {
     struct frame *f = l->pages[slot].frame;
     lock_acquire(&evict_lock);
+    l->touched |= 1ull << slot;
+    if (l->resident++ == 0)
+        bare_set(l, false);
     f->owner = l;
     f->flags = (uint16_t)slot;
     put_in(CLOCK, f);
@@ -75,9 +96,12 @@ void evict_add(struct leaf *l, unsigned slot)
 void evict_remove(struct frame *f)
 {
     lock_acquire(&evict_lock);
+    struct leaf *l = f->owner;
     take_out(f);
     f->owner = NULL;
     resident--;
+    if (--l->resident == 0)
+        bare_set(l, true);
     lock_release(&evict_lock);
 }
 
@@ -141,8 +165,10 @@ static bool maps(pte_t e, const struct page *p)
 
 /* EV3 for one view. False: it has the page's copy in memory again (KD_TXN_UNSPILL), so the base stays.
  * *shoot: the CPU to shoot at is added. Leaf locked. */
-static bool evict_right(struct view *v, const struct page *p, vaddr_t at, uint64_t *shoot)
+static bool evict_right(struct view *v, struct leaf *l, unsigned slot, uint64_t *shoot)
 {
+    const struct page *p = &l->pages[slot];
+    vaddr_t at = page_address(l, slot);
     lock_acquire(&v->lock);
     pte_t *pte = view_pte(v, at);
     pte_t e = pte ? pte_load(pte) : 0;
@@ -152,6 +178,8 @@ static bool evict_right(struct view *v, const struct page *p, vaddr_t at, uint64
         bool keep = used && !v->snapshot_rights && (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING);
         if (!pte_compare_exchange(pte, &e, keep ? PTE_HELD : 0))
             continue;
+        if (keep)
+            l->held = view_tickets();
         if (used) {
             v->stale = true;
             *shoot |= view_cpu_bit(v);
@@ -212,7 +240,7 @@ static bool page_evict(struct leaf *l, unsigned slot)
     uint64_t shoot = 0;
     bool goes = true;
     vmask_for(v, &p->mask)
-        goes &= evict_right(&views[v], p, page_address(l, slot), &shoot);
+        goes &= evict_right(&views[v], l, slot, &shoot);
     if (shoot)
         arch_shootdown(shoot);
     if (!goes)
@@ -332,14 +360,50 @@ static bool look_once(bool take, uint64_t seen[])
     return true;
 }
 
+/* Forgets leaves of which nothing is in use. Whoever found one of them before without a lock is not in the
+ * kernel any more when their frames are free (LF2). */
+static void leaves_forget(void)
+{
+    enum { AT_ONCE = 512, IN_VAIN = 16 };
+    struct forgotten gone = {LIST_INIT(gone.leaves), LIST_INIT(gone.tables), 0};
+    uint64_t seen[CPU_MAX], looks = MIN(bare_count, AT_ONCE), left = IN_VAIN;
+    for (struct leaf *l = NULL; looks-- && left; l = NULL) {
+        lock_acquire(&evict_lock);
+        if (!list_empty(&bare)) {
+            l = list_first(&bare, struct leaf, link);
+            bare_set(l, true); /* the next look is at another one */
+            object_get(l->object);
+        }
+        lock_release(&evict_lock);
+        if (!l)
+            break;
+        struct object *o = l->object;
+        left -= !leaf_forget(l, &gone);
+        object_put(o);
+        thread_breathe();
+    }
+    if (list_empty(&gone.leaves))
+        return;
+    arch_shootdown(gone.cpus);
+    for (arch_quiet_ask(seen); !arch_quiet(seen); arch_spin_hint())
+        thread_breathe();
+    for (struct frame *f; (f = list_take(struct frame, &gone.leaves, link));)
+        frame_free(f);
+    arch_tables_free(&gone.tables, ~0u);
+}
+
 /* Frees frames up to the high mark; looks at each page at most once. Then the hand runs ahead (EV2).
  * False: nothing is to be had, or for long nobody has cleaned what is. */
 static bool evict_round(uint64_t seen[])
 {
-    uint64_t looks = resident;
+    uint64_t looks = resident, freed = 0;
+    leaves_forget();
     while (frame_free_count() < high_mark() && looks-- && look_once(true, seen))
-        if (seen[LOOK_FREED] % 64 == 63)
+        if (seen[LOOK_FREED] > freed + 64) {
+            freed = seen[LOOK_FREED];
+            leaves_forget();
             wake_hungry();
+        }
     bool enough = frame_free_count() >= high_mark();
     for (looks = AHEAD_MARKS * frame_low_mark(); looks; looks--)
         if (in_place[READY] + in_place[LAUNDRY] >= AHEAD_MARKS * frame_low_mark() ||

@@ -9,6 +9,7 @@ void evict_init(void);
 /* The lists of resident pages. Leaf locked. */
 void evict_add(struct leaf *l, unsigned slot);
 void evict_remove(struct frame *f);
+void evict_leaf(struct leaf *l, bool bare);     /* none of its pages is there: it may be forgotten; or not */
 void evict_cleaned(struct frame *f);            /* its page is not dirty any more */
 void evict_look_again(void);                    /* a manager cleans nothing any more: a port is closed */
 void evict_wake(void);

@@ -216,6 +216,75 @@ static RARE int held_map(struct view *v, struct page *p, pte_t *pte)
     return 0;
 }
 
+/* For a leaf or a page table: memory may be full of pages that can go, or of the transaction's own
+ * copies. -EAGAIN: try again. */
+static RARE int leaf_memory(struct view *v)
+{
+    if (v->doom || thread_this()->killed)
+        return -ECANCELED; /* FT1: it waits for nobody's memory */
+    if (memory_came())
+        return -EAGAIN;
+    return v->doom ? -ECANCELED : v->enlisted ? memory_more(v, false) : -ENOMEM;
+}
+
+/* The process has no room for page tables: those of all its rights go with the transaction. */
+static RARE int tables_over(struct view *v)
+{
+    lock_acquire(&v->lock);
+    v->owed = true;
+    v->owed_count = OWED_MAX + 1;
+    lock_release(&v->lock);
+    return -ENOMEM;
+}
+
+enum { REACH_BYTES = 512 * PAGE_BYTES };
+
+static RARE pte_t *own_ptes_make(struct view *v, vaddr_t base)
+{
+    uint64_t freed = arch_tables_free(&v->tables_cut, 4); /* more than are made here */
+    lock_acquire(&v->lock); /* others take tables out (leaf.c) */
+    view_tables_gone(v, freed);
+    pte_t *ptes = view_pte_make(v, base);
+    lock_release(&v->lock);
+    if (!ptes)
+        return NULL;
+    v->last_ptes = ptes;
+    v->last_base = base;
+    v->tables_from = MIN(v->tables_from, base);
+    v->tables_to = MAX(v->tables_to, base + REACH_BYTES);
+    return ptes;
+}
+
+/* The entry for `at`, with its tables made; NULL: no memory. Its leaf is locked and not gone, so the tables stay
+ * meanwhile (leaf.c), and the last one found is kept. */
+HOT pte_t *own_pte(struct view *v, vaddr_t at)
+{
+    pte_t *ptes = v->last_ptes;
+    if (at - v->last_base >= REACH_BYTES || !ptes)
+        ptes = own_ptes_make(v, at & ~(vaddr_t)(REACH_BYTES - 1));
+    return ptes ? ptes + ((at & (REACH_BYTES - 1)) >> PAGE_SHIFT) : NULL;
+}
+
+/* What is there now. */
+HOT pte_t own_entry(struct view *v, vaddr_t at)
+{
+    pte_t *ptes = v->last_ptes;
+    if (at - v->last_base >= REACH_BYTES || !ptes)
+        ptes = arch_pte(v->table, at & ~(vaddr_t)(REACH_BYTES - 1), NULL);
+    return ptes ? pte_load(&ptes[(at & (REACH_BYTES - 1)) >> PAGE_SHIFT]) : 0;
+}
+
+/* For fault_fast. Leaves that straddle two page tables are left out, objects that ask, and those of which
+ * each fault is counted. */
+static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
+{
+    const struct object *o = l->object;
+    vmask_add(&l->kept, &v->self);
+    v->last_leaf = leaf_aligned(l) && !(o->flags & KD_OBJECT_ASK) && !o->escalate ? l : NULL;
+    v->last_leaf_base = page_address(l, 0);
+    v->last_leaf_ptes = ptes;
+}
+
 /* FT5 and FT6 where others have or want the page. Leaf locked on entry, not on return. */
 static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
@@ -224,6 +293,7 @@ static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, p
     case CONFLICT_GRANT:
         queue_leave(v);
         grant(v, l, slot, pte);
+        leaf_keep(v, l, pte - slot);
         break;
     case CONFLICT_BLOCKED:
         lock_release(&l->lock);
@@ -257,21 +327,31 @@ HOT bool still_attached(const struct view *v, const struct object *o)
 /* Nobody else has a right that could conflict, nobody waits, nothing was remembered. */
 HOT bool uncontended(const struct view *v, const struct page *p)
 {
-    return list_empty(&p->waiters) && vmask_empty(&v->waits) &&
+    return !p->queue && vmask_empty(&v->waits) &&
            (v->want == WANT_WRITE ? vmask_within(&p->mask, &v->self) : p->writer == WRITER_NONE);
 }
 
 /* One look at the page, FT2 to FT7. 0: granted; -EAGAIN: look again (it waited); else an errno. */
-static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned slot,
-                             pte_t *pte)
+static int fault_look(struct view *v, struct object *o, vaddr_t at)
 {
+    uint64_t index = (at - o->base) >> PAGE_SHIFT;
+    unsigned slot = index % LEAF_PAGES;
+    struct leaf *l = object_leaf_find(o, index);
+    if (!l && !(frame_spare() && (l = object_leaf(o, index, true)))) /* the reserve is not for these */
+        return leaf_over(o) ? -ENOMEM : leaf_memory(v);
     struct page *p = &l->pages[slot];
     bool write = v->want == WANT_WRITE;
+    pte_t *pte = NULL;
     int result = 0;
     lock_acquire(&l->lock);
     if (!still_attached(v, o)) {
         result = o->dead ? -EOWNERDEAD : -ENXIO;
         goto out;
+    }
+    bool gone = l->gone; /* LF2 */
+    if (gone || !(pte = own_pte(v, page_down(at)))) {
+        lock_release(&l->lock);
+        return gone ? -EAGAIN : limit_left(v->process, KD_LIMIT_MEMORY) < 3 ? tables_over(v) : leaf_memory(v);
     }
     if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) { /* FT2 */
         if (v->snapshot_rights && p->sequence > v->snapshot) {
@@ -280,7 +360,7 @@ static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned
         }
         unsigned count = group_request(v, l, slot, write);
         int e = page_request(l, slot, (write ? KD_WRITE : KD_READ) | (count ? 0 : KD_PAGE_ALONE),
-                             MIN(MAX(count, 1u), o->pages - l->first - slot), v, v->deadline_ns);
+                             MIN(MAX(count, 1u), o->pages - index), v, v->deadline_ns);
         return e ? e : -EAGAIN;
     }
     if (v->snapshot_rights) {
@@ -302,6 +382,8 @@ static int fault_look(struct view *v, struct object *o, struct leaf *l, unsigned
     grant(v, l, slot, pte);
     grant_neighbours(v, l, slot, pte);
 out:
+    if (!result)
+        leaf_keep(v, l, pte - slot);
     lock_release(&l->lock);
     return result;
 }
@@ -314,35 +396,6 @@ static void queue_leave_locked(struct view *v)
     lock_acquire(&l->lock);
     queue_leave(v);
     lock_release(&l->lock);
-}
-
-/* The entry for `at`, with its tables made. They stay until all rights go at once, so the last one found
- * is kept. */
-static pte_t *own_pte(struct view *v, vaddr_t at)
-{
-    enum { REACH_BYTES = 512 * PAGE_BYTES };
-    if (at - v->last_base >= REACH_BYTES || !v->last_ptes) {
-        vaddr_t base = at & ~(vaddr_t)(REACH_BYTES - 1);
-        arch_tables_free(&v->tables_cut, 4); /* more than are made here */
-        pte_t *ptes = arch_pte(v->table, base, true);
-        if (!ptes)
-            return NULL;
-        v->last_ptes = ptes;
-        v->last_base = base;
-        v->tables_from = MIN(v->tables_from, base);
-        v->tables_to = MAX(v->tables_to, base + REACH_BYTES);
-    }
-    return v->last_ptes + ((at - v->last_base) >> PAGE_SHIFT);
-}
-
-/* For fault_fast. Leaves that straddle two page tables are left out, objects that ask, and those of which
- * each fault is counted. */
-static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
-{
-    const struct object *o = l->object;
-    v->last_leaf = leaf_aligned(l) && !(o->flags & KD_OBJECT_ASK) && !o->escalate ? l : NULL;
-    v->last_leaf_base = page_address(l, 0);
-    v->last_leaf_ptes = ptes;
 }
 
 /* The view's own copy, out of the log. */
@@ -370,44 +423,22 @@ static RARE int fault_ended(struct view *v, int e)
     return -ECANCELED;
 }
 
-/* For a leaf or a page table: memory may be full of pages that can go, or of the transaction's own
- * copies. 0: try again. */
-static RARE int leaf_memory(struct view *v)
-{
-    if (v->doom || thread_this()->killed)
-        return -ECANCELED; /* FT1: it waits for nobody's memory */
-    if (memory_came())
-        return 0;
-    int e = v->doom ? -ECANCELED : v->enlisted ? memory_more(v, false) : -ENOMEM;
-    return e == -EAGAIN ? 0 : e;
-}
-
 /* The object is attached; -ENXIO: it is not any more, or another one is. */
 static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want)
 {
-    uint64_t index = (at - o->base) >> PAGE_SHIFT;
-    struct leaf *l = object_leaf_find(o, index);
-    pte_t *pte = own_pte(v, page_down(at));
     int e = want == WANT_WRITE && v->snapshot_rights ? -EROFS : 0;
-    while (!e && (!l || !pte)) { /* made on first touch */
-        if (frame_spare()) { /* the reserve is not for these */
-            l = object_leaf(o, index, true);
-            pte = own_pte(v, page_down(at));
-        }
-        if (!l || !pte)
-            e = leaf_memory(v);
-    }
-    if (!e && o->escalate && !v->snapshot_rights && !sufficient(pte_load(pte), want))
+    if (!e && o->escalate && !v->snapshot_rights && !sufficient(own_entry(v, at), want))
         container_escalate(v, o, want == WANT_WRITE); /* it stands in no queue yet */
     while (!e) {
+        pte_t now = own_entry(v, at);
         if (v->doom || thread_this()->killed) { /* FT1 */
             e = -ECANCELED;
             break;
         }
-        if (sufficient(pte_load(pte), want))
+        if (sufficient(now, want))
             break;
         v->want = (uint8_t)want;
-        if (pte_is_spilled(pte_load(pte))) {
+        if (pte_is_spilled(now)) {
             e = copy_bring(v, o, page_down(at));
             if (e == -EAGAIN)
                 e = 0;
@@ -418,11 +449,9 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
         if (!e && want == WANT_WRITE)
             e = hands_fill(v, o);
         if (!e)
-            e = fault_look(v, o, l, index % LEAF_PAGES, pte);
-        if (!e) {
-            leaf_keep(v, l, pte - index % LEAF_PAGES);
+            e = fault_look(v, o, at);
+        if (!e)
             return 0;
-        }
         if (e == -ENOMEM && v->enlisted && spill_possible(v, v->enlisted))
             e = spill_some(v);
         if (e == -EAGAIN)
@@ -487,7 +516,7 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
     bool granted = false;
     uint64_t changes = write ? hand_copy(v, l, p) : 0;
     lock_acquire(&l->lock);
-    if (still_attached(v, l->object) && page_resident(p) && list_empty(&p->waiters) && !p->rmw &&
+    if (still_attached(v, l->object) && page_resident(p) && !p->queue && !p->rmw &&
         likely(!container_shut(v, l->object))) {
         if (write) {
             v->want = WANT_WRITE;

@@ -39,7 +39,7 @@ static __attribute__((noinline)) void group_map(struct view *v, struct leaf *l, 
     for (unsigned slot = first; slot < last; slot++) {
         struct page *p = &l->pages[slot];
         if (!page_resident(p) || ptes[slot] || p->sequence > newest ||
-            (rights && (p->writer != WRITER_NONE || p->rmw || !list_empty(&p->waiters))))
+            (rights && (p->writer != WRITER_NONE || p->rmw || p->queue)))
             continue;
         p->mask.word[word] |= bit; /* PG3; it is in the leaf's sum already */
         pte_store(&ptes[slot], pte_make(frame_paddr(p->frame), PTE_SHARED));

@@ -1,10 +1,11 @@
 /*
- * object.c - memory objects: their life, their leaves, and the calls of managers (object.h).
+ * object.c - memory objects: their life, and the calls of managers (object.h).
  *
- * Owns      the list of all objects, the tables of leaves, addresses for objects without one.
- * Not here  who may map them (attach.c), pages in and out (page.c), rights taken away (sweep.c).
+ * Owns      the list of all objects, addresses for objects without one.
+ * Not here  what is known of pages (leaf.c), who may map them (attach.c), pages in and out (page.c), rights
+ *           taken away (sweep.c).
  *
- * Locks: objects_lock for the list. Tables and leaves are installed by compare-exchange, and stay.
+ * Locks: objects_lock for the list.
  */
 #include "process/handle.h"
 #include "store/object_private.h"
@@ -97,11 +98,7 @@ void object_get(void *object)
 
 static void object_free(struct object *o)
 {
-    for (uint64_t i = 0; i < o->table_count; i++) {
-        for (unsigned k = 0; o->tables[i] && k < LEAF_TABLE; k++)
-            kfree(o->tables[i][k]);
-        kfree(o->tables[i]);
-    }
+    leaves_free(o);
     kfree(o->tables);
     port_put(o->port);
     port_put(o->commit_port);
@@ -113,56 +110,6 @@ void object_put(void *object)
     struct object *o = object;
     if (__atomic_sub_fetch(&o->references, 1, __ATOMIC_ACQ_REL) == 0)
         object_free(o);
-}
-
-struct leaf *object_leaf(struct object *o, uint64_t page, bool create)
-{
-    uint64_t n = page / LEAF_PAGES;
-    if (page >= o->pages)
-        return NULL;
-    struct leaf ***slot = &o->tables[n / LEAF_TABLE];
-    struct leaf **table = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
-    if (!table) {
-        if (!create || !(table = kalloc(LEAF_TABLE * sizeof *table)))
-            return NULL;
-        struct leaf **none = NULL;
-        if (!__atomic_compare_exchange_n(slot, &none, table, false, __ATOMIC_ACQ_REL,
-                                         __ATOMIC_ACQUIRE)) {
-            kfree(table);
-            table = none;
-        }
-    }
-    struct leaf **at = &table[n % LEAF_TABLE], *l = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-    if (l || !create || !(l = kalloc(sizeof *l)))
-        return l;
-    lock_init(&l->lock, RANK_LEAF, "leaf");
-    l->object = o;
-    l->first = n * LEAF_PAGES;
-    list_init(&l->waits);
-    for (unsigned i = 0; i < LEAF_PAGES; i++) {
-        list_init(&l->pages[i].waiters);
-        l->pages[i].writer = WRITER_NONE;
-    }
-    struct leaf *none = NULL;
-    if (!__atomic_compare_exchange_n(at, &none, l, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        kfree(l);
-        l = none;
-    }
-    return l;
-}
-
-void leaves_for(struct object *o, void (*fn)(struct leaf *l, void *arg), void *arg)
-{
-    for (uint64_t i = 0; i < o->table_count; i++) {
-        struct leaf **table = __atomic_load_n(&o->tables[i], __ATOMIC_ACQUIRE);
-        for (unsigned k = 0; table && k < LEAF_TABLE; k++) {
-            struct leaf *l = __atomic_load_n(&table[k], __ATOMIC_ACQUIRE);
-            if (!l)
-                continue;
-            fn(l, arg);
-            thread_breathe();
-        }
-    }
 }
 
 void object_for_each_leaf(void (*fn)(struct leaf *l, void *arg), void *arg)

@@ -8,7 +8,8 @@
  * PG4  A page with a pin, DIRTY, or a writer whose copy is in memory is not evicted.
  *
  * Locks: leaf->lock guards all of its 64 pages and is the page lock of the design. object->lock
- * guards attachments. Leaves are made on first touch and stay until the object ends.
+ * guards attachments, and the tables of leaves, which are made on first touch and forgotten when nothing of
+ * them is in use (leaf.c).
  */
 #ifndef KERNEL_OBJECT_H
 #define KERNEL_OBJECT_H
@@ -56,8 +57,8 @@ struct page {
     uint64_t sequence;       /* the kernel's number of its publication; 0: before any snapshot */
     struct vmask mask;
     struct copy *versions;   /* newest first */
-    struct list waiters;     /* views, by queue_link */
     int16_t writer;          /* view or WRITER_NONE */
+    uint8_t queue;           /* the first view that waits for it, + 1, or 0; the others follow in a ring */
     uint8_t flags;
     uint8_t rmw;             /* so many first reads still take the page exclusively */
     uint8_t stale;           /* so many supplies on end were older than `csn` */
@@ -66,13 +67,20 @@ struct page {
 
 struct leaf {
     struct lock lock;        /* RANK_LEAF */
+    struct list link;        /* in the list of bare leaves while `resident` is 0 (evict lock), or of gone ones */
+    uint32_t resident;       /* pages in the lists of the evictor */
+    bool gone;               /* taken out of its table: nothing of it is used, and the last look ends soon (LF2) */
+    uint64_t held;           /* rights are HELD for transactions with a smaller ticket only */
     struct object *object;
     uint64_t first;          /* page index of pages[0] */
     struct list waits;       /* struct page_wait: for pages that are not resident */
+    uint64_t touched;        /* pages that ever had a frame: all others are as they were made, or asked for */
+    struct vmask kept;       /* views that may know it as last_leaf */
     struct vmask users;      /* all masks of the pages, or more */
     uint64_t changes;        /* so often a page got another frame; counted behind that (fault.c: hand_copy) */
     struct page pages[LEAF_PAGES];
 };
+_Static_assert(sizeof(struct page) == 56 && sizeof(struct leaf) <= PAGE_BYTES, "a leaf is a frame");
 
 /* container_lock.c */
 enum { CONTAINER_BUSY = ~0u };
@@ -105,8 +113,10 @@ struct object {
     uint8_t group_fixed;     /* pages that a read fault maps; 0: as touches suggest */
     uint32_t touches[TOUCH_KINDS]; /* read faults by kind, about: for people */
     uint64_t dirty;          /* atomic: pages that its manager is to clean */
-    struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; installed by compare-exchange */
+    struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; changed with the object locked (LF2) */
     uint64_t table_count;
+    uint64_t leaf_frames;    /* charged to its owner: leaves and their tables */
+    uint64_t floor;          /* the youngest sequence of a page that was forgotten with its leaf (LF1) */
     char name[KD_NAME_MAX];
 };
 
@@ -132,14 +142,32 @@ void object_wait_for_sweeps(void);
 extern uint32_t object_sweeps;               /* of dead objects, under way; atomic */
 /* The object at an address of a process, with a reference, or NULL; *rights are the client's. */
 struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights);
-/* The leaf of a page; NULL: it does not exist (and !create), or no memory. */
+/* The leaf of a page; NULL: it does not exist (and !create), no memory, or the owner's limit is reached. It is
+ * not kept over a sleep (LF2). */
 struct leaf *object_leaf(struct object *o, uint64_t page, bool create);
+bool leaf_over(struct object *o); /* the owner's limit is reached */
+/* For the evictor: if nothing of the leaf is in use, its frames go to the list, to be freed by LF2. False: it is. */
+struct forgotten { struct list leaves, tables; uint64_t cpus; }; /* frames, by link; those to shoot at before */
+bool leaf_forget(struct leaf *l, struct forgotten *gone);
 /* The same if it exists; page < o->pages. */
 static inline struct leaf *object_leaf_find(struct object *o, uint64_t page)
 {
     struct leaf **table = __atomic_load_n(&o->tables[page / LEAF_PAGES / LEAF_TABLE],
                                           __ATOMIC_ACQUIRE);
     return table ? __atomic_load_n(&table[page / LEAF_PAGES % LEAF_TABLE], __ATOMIC_ACQUIRE) : NULL;
+}
+struct leaf *leaf_lock_new(struct object *o, uint64_t page);
+/* The same, locked and not gone; made, waiting for memory. NULL: there is none, or killed. No locks held. */
+static inline struct leaf *leaf_lock(struct object *o, uint64_t page)
+{
+    struct leaf *l = object_leaf_find(o, page);
+    if (!l)
+        return leaf_lock_new(o, page);
+    lock_acquire(&l->lock);
+    if (!l->gone)
+        return l;
+    lock_release(&l->lock);
+    return leaf_lock_new(o, page);
 }
 static inline vaddr_t page_address(const struct leaf *l, unsigned slot)
 {

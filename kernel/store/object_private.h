@@ -8,8 +8,11 @@
 /* ---- object.c ---- */
 extern struct lock objects_lock; /* the list of all objects */
 extern struct list objects;
+
+/* ---- leaf.c ---- */
 /* Calls fn for each leaf that exists. */
 void leaves_for(struct object *o, void (*fn)(struct leaf *l, void *arg), void *arg);
+void leaves_free(struct object *o); /* with the object */
 
 /* What its owner is charged for: the table of its leaves' tables. */
 static inline uint64_t object_table_frames(const struct object *o)

@@ -63,8 +63,12 @@ int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages,
         if (!e && v && v->doom)
             e = -EINTR;
     }
-    lock_acquire(&l->lock);
     /* PO1: the page may have come with its neighbours while the request is still queued */
+    if (__atomic_load_n(&w.done, __ATOMIC_ACQUIRE)) {
+        (void)(w.item.kind && port_withdraw(o->port, &w.item)); /* the leaf may be gone */
+        return w.error == -EINTR ? -EAGAIN : w.error;
+    }
+    lock_acquire(&l->lock); /* it stays as long as w is in its list, and then for this look (LF2) */
     bool unseen = w.item.kind && port_withdraw(o->port, &w.item);
     if (w.done) {
         e = w.error;
@@ -93,10 +97,6 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
     uint64_t index = (at - o->base) >> PAGE_SHIFT;
     unsigned slot = (unsigned)(index % LEAF_PAGES);
     uint64_t vain = evict_vain();
-    struct leaf *l;
-    while (!(l = object_leaf(o, index, true)))
-        if (!evict_wait(&vain))
-            return -ENOMEM;
     if (!v)
         v = view_plain(process);
     if (!v)
@@ -107,7 +107,9 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
         uint32_t generation = __atomic_load_n(&process->attach_generation, __ATOMIC_SEQ_CST);
         if (!plain_allowed(process, o, at, write))
             return -EACCES;
-        lock_acquire(&l->lock);
+        struct leaf *l = leaf_lock(o, index);
+        if (!l)
+            return -ENOMEM;
         struct page *p = &l->pages[slot];
         if (o->dead) {
             lock_release(&l->lock);
@@ -124,7 +126,7 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
             continue;
         }
         lock_acquire(&v->lock);
-        pte_t *pte = arch_pte(v->table, at, true);
+        pte_t *pte = view_pte_make(v, at);
         if (pte) {
             pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | PTE_ACCESSED |
                                                                   (write ? PTE_WRITE | PTE_DIRTY : 0)));
@@ -183,11 +185,8 @@ static int page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t
 
 static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
 {
-    struct leaf *l = object_leaf(o, s->page + i, true);
     unsigned slot = (unsigned)((s->page + i) % LEAF_PAGES);
     struct frame *f = NULL;
-    if (!l)
-        return -ENOMEM;
     if (s->source != KD_SUPPLY_READ) {
         f = frame_alloc_raw(FRAME_PAGE);
         if (!f)
@@ -205,7 +204,12 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
         }
     }
     int result = 0;
-    lock_acquire(&l->lock);
+    struct leaf *l = leaf_lock(o, s->page + i);
+    if (!l) {
+        if (f)
+            frame_free(f);
+        return -ENOMEM;
+    }
     struct page *p = &l->pages[slot];
     if (s->source == KD_SUPPLY_READ) {
         if (p->frame && p->flags & PAGE_FILLING && p->frame->pins == 0) {
@@ -367,18 +371,20 @@ int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame)
 {
     if (page >= o->pages)
         return -EINVAL;
-    struct leaf *l = object_leaf(o, page, true);
-    struct frame *f = l ? frame_alloc_raw(FRAME_PAGE) : NULL;
-    if (l && !f)
-        f = evict_frame();
+    struct frame *f = frame_alloc_raw(FRAME_PAGE);
     if (!f)
+        f = evict_frame();
+    struct leaf *l = f ? leaf_lock(o, page) : NULL;
+    if (f && !l)
+        frame_free(f);
+    if (!l)
         return -ENOMEM;
-    lock_acquire(&l->lock);
     struct page *p = &l->pages[page % LEAF_PAGES];
     int e = o->dead ? -EOWNERDEAD : p->frame ? -EALREADY : 0;
     if (!e) {
         p->frame = f;
         p->flags |= PAGE_FILLING;
+        l->touched |= 1ull << page % LEAF_PAGES;
         frame_pin(f);
     }
     lock_release(&l->lock);
@@ -391,6 +397,10 @@ int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame)
 void object_io_end_read(struct object *o, uint64_t page, struct frame *frame, int status)
 {
     struct leaf *l = object_leaf(o, page, false);
+    if (!l) { /* its manager has failed the page meanwhile */
+        frame_unpin(frame);
+        return;
+    }
     lock_acquire(&l->lock);
     struct page *p = &l->pages[page % LEAF_PAGES];
     frame_unpin(frame);

@@ -122,6 +122,7 @@ static void leaf_sweep(struct leaf *l, void *arg)
     lock_acquire(&l->lock);
     for (unsigned i = 0; i < LEAF_PAGES; i++)
         page_sweep(l, i, *(int *)arg);
+    evict_leaf(l, false);
     lock_release(&l->lock);
 }
 
@@ -165,7 +166,8 @@ void object_die(struct object *o, int reason)
     asks_look_again(o);
     snapshots_doom(o, reason);
     leaves_for(o, leaf_sweep, &reason);
-    limit_uncharge(o->owner, KD_LIMIT_MEMORY, object_table_frames(o)); /* in the list: the owner lives */
+    /* In the list: the owner lives. */
+    limit_uncharge(o->owner, KD_LIMIT_MEMORY, object_table_frames(o) + o->leaf_frames);
     lock_acquire(&objects_lock);
     list_remove(&o->all);
     lock_release(&objects_lock);

@@ -94,6 +94,17 @@ void version_publish_end(void)
 
 uint64_t version_newest(void) { return __atomic_load_n(&published, __ATOMIC_ACQUIRE); }
 
+uint64_t version_oldest(void)
+{
+    uint64_t oldest = UINT64_MAX;
+    lock_acquire(&versions_lock);
+    for (struct list *l = snapshots.next; l != &snapshots && oldest == UINT64_MAX; l = l->next)
+        if (!container_of(l, struct snapshot, link)->over)
+            oldest = container_of(l, struct snapshot, link)->sequence;
+    lock_release(&versions_lock);
+    return oldest;
+}
+
 /* ---- versions; the versions lock is held where no other is named ---- */
 
 static void expire(struct snapshot *s)

@@ -21,6 +21,7 @@ uint64_t version_publish_begin(void);           /* the next number; one publicat
 void version_publish(uint64_t sequence);        /* from here on snapshots see it */
 void version_publish_end(void);
 uint64_t version_newest(void);                  /* the last publication */
+uint64_t version_oldest(void);                  /* what the oldest snapshot sees that is not over; ~0: none */
 /* The record becomes one of an old version, which the publication keeps. Leaf locked. */
 void version_add(struct page *p, struct copy *c);
 /* `published` has moved: a snapshot keeps it, or it is freed. Leaf locked. */

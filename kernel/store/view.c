@@ -48,7 +48,26 @@ uint64_t view_copy_count(void)
 
 pte_t *view_pte(struct view *v, vaddr_t at)
 {
-    return v->table ? arch_pte(v->table, at, false) : NULL;
+    return v->table ? arch_pte(v->table, at, NULL) : NULL;
+}
+
+pte_t *view_pte_make(struct view *v, vaddr_t at)
+{
+    enum { MOST = 3 };
+    pte_t *pte = arch_pte(v->table, at, NULL);
+    if (pte || !limit_charge(v->process, KD_LIMIT_MEMORY, MOST))
+        return pte;
+    uint64_t made = 0;
+    pte = arch_pte(v->table, at, &made);
+    v->tables += made;
+    limit_uncharge(v->process, KD_LIMIT_MEMORY, MOST - made);
+    return pte;
+}
+
+void view_tables_gone(struct view *v, uint64_t n)
+{
+    v->tables -= n;
+    limit_uncharge(v->process, KD_LIMIT_MEMORY, n);
 }
 
 struct copy *view_copy_at(struct view *v, vaddr_t page)
@@ -114,6 +133,7 @@ static void view_give(struct view *v)
 {
     limit_uncharge(v->process, KD_LIMIT_VIEWS, 1);
     lock_acquire(&v->lock);
+    view_tables_gone(v, v->tables);
     v->table = 0;
     v->owner = NULL;
     v->process = NULL;
@@ -147,10 +167,12 @@ long kd_view_create(const uint64_t a[6])
     struct view *v = view_take(p, VIEW_IDLE);
     if (!v)
         return -ENFILE;
-    paddr_t table = arch_table_new_view(p->home.table);
+    bool charged = limit_charge(p, KD_LIMIT_MEMORY, 1);
+    paddr_t table = charged ? arch_table_new_view(p->home.table) : 0;
     long h = table ? handle_new(p, HANDLE_VIEW, v, KD_RIGHT_MANAGE) : -ENOMEM;
     lock_acquire(&v->lock);
     v->table = table;
+    v->tables = charged;
     v->owner = thread_this();
     v->cpu = (int)arch_cpu_id();
     v->snapshot_rights = v->stale = v->owed = false;

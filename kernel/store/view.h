@@ -41,6 +41,7 @@ struct view {
     int cpu;                        /* where its table was loaded last */
     paddr_t table;
     vaddr_t tables_from, tables_to; /* all its entries for the store lie between them; owner thread */
+    uint64_t tables;                /* page tables that its process is charged for; view lock */
     struct list tables_cut;         /* tables of rights that went all at once, not freed yet; owner thread */
     struct list copies, spilled;    /* private copies: in memory, in the log */
     struct list told;               /* those in memory that its manager was told to spill, numbered */
@@ -74,7 +75,7 @@ struct view {
     struct leaf *queue_leaf;        /* the leaf whose lock guards the next four; owner thread */
     vaddr_t queue_at, lock_base;    /* the addresses of what it waits for, for KD_VIEW_LIST */
     struct page *queue_page;        /* the page in whose queue it stands, or NULL */
-    struct list queue_link;
+    struct list queue_link;         /* in the ring of those who wait for the page */
     bool upgrade;
     uint8_t want;
     struct list lock_link;          /* locks_lock; in the queue of ... */
@@ -139,6 +140,10 @@ void view_return_to_user(struct trap_frame *f);
 void view_return_hands(struct view *v);
 void view_batch_drop(struct view *v);
 void view_end_unwritten(struct view *v);      /* the commit of a transaction that wrote nothing */
+/* The entry for `at`, with its tables made; NULL: no memory, or the process's limit. View locked. */
+pte_t *view_pte_make(struct view *v, vaddr_t at);
+void view_tables_gone(struct view *v, uint64_t n); /* so many of its page tables are free, or will be; view locked */
 void view_forget_object(struct view *v);        /* what it looked up last */
+uint64_t view_tickets(void);                    /* a transaction that begins later has this one or a greater */
 
 #endif

@@ -10,8 +10,8 @@ extern struct lock graph_lock;
 /* Somebody waits for the page: the first one looks again. Leaf locked. */
 static inline void waiters_wake(const struct page *p)
 {
-    if (!list_empty(&p->waiters))
-        thread_wake(list_first(&p->waiters, struct view, queue_link)->owner);
+    if (p->queue)
+        thread_wake(views[p->queue - 1].owner);
 }
 
 /* conflict.c: queues, callbacks, the waits-for graph */

@@ -206,7 +206,7 @@ def print_object(o):
         for slot in range(k.LEAF_PAGES):
             p = leaf["pages"][slot]
             writer, flags = int(p["writer"]), int(p["flags"])
-            if writer >= 0 or flags or int(p["versions"]) or k.length(p["waiters"]):
+            if writer >= 0 or flags or int(p["versions"]) or int(p["queue"]):
                 number = int(leaf["first"]) + slot
                 print(f"  page {number} at {int(o['base']) + number * k.PAGE_BYTES:#x}: {flag_names(flags)}"
                       f"{f', written by view {writer}' if writer >= 0 else ''}")
@@ -234,7 +234,8 @@ def page(address):
     print_frame(p)
     print_versions(p)
     print_rights(p, start)
-    for v in k.each(p["waiters"], "struct view", "queue_link"):
+    first = int(p["queue"]) and k.value(f"views[{int(p['queue']) - 1}]")
+    for v in [first, *k.each(first["queue_link"], "struct view", "queue_link")] if first else []:
         print(f"  waiting: {k.view_name(v['id'])} to {k.WANTS[int(v['want'])]}")
 
 

@@ -1,0 +1,256 @@
+/*
+ * leaf.c - leaves: what the kernel knows of 64 pages of an object, in one frame.
+ *
+ * A leaf is made by the first touch, and forgotten when nothing of it is in use: no page in memory or on its
+ * way, none being written or waited for, no old version, no version that only the log has, and no right that
+ * a running transaction may have used. Then only its pages' sequences are left, and `floor` stands for those.
+ *
+ * LF1  `floor` is not smaller than any sequence that was forgotten in the object, and a leaf that is made anew
+ *     takes it for all its pages. So no snapshot is shown a page that is younger than it. And none is refused
+ *     one for that reason, as no leaf is forgotten while a snapshot that is not over is older than one of its
+ *     pages: all those are at least as young as `floor`, and so are later ones.
+ * LF2  A leaf that is `gone` is in no table, and nobody holds rights to its pages. Who found it before looks at
+ *     `gone` where a page is not resident, under the leaf's lock. The frame is free when every CPU has been
+ *     outside the kernel since: a leaf that was found without a lock is not kept over a sleep. The evictor
+ *     alone forgets leaves, so those that it finds itself stay.
+ *
+ * Locks: object for its tables; leaf, view; the evict lock for the list of bare leaves.
+ */
+#include "process/process.h"
+#include "store/evict.h"
+#include "store/object_private.h"
+#include "store/right.h"
+#include "store/version.h"
+
+static struct leaf **table_of(const struct object *o, uint64_t page)
+{
+    return __atomic_load_n(&o->tables[page / LEAF_PAGES / LEAF_TABLE], __ATOMIC_ACQUIRE);
+}
+
+/* Object locked, and the table exists; its frame counts its leaves. */
+static void leaf_put(struct object *o, uint64_t first, struct leaf *l)
+{
+    struct leaf **table = table_of(o, first);
+    frame_of_memory(table)->flags += (uint16_t)(l ? 1 : -1);
+    __atomic_store_n(&table[first / LEAF_PAGES % LEAF_TABLE], l, __ATOMIC_RELEASE);
+}
+
+static void leaf_init(struct leaf *l, struct object *o, uint64_t first)
+{
+    static uint64_t made;
+    lock_init(&l->lock, RANK_LEAF, "leaf");
+    list_init(&l->link);
+    list_init(&l->waits);
+    l->object = o;
+    l->first = first;
+    l->changes = __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED) << 32; /* as no other leaf at this place */
+    for (unsigned i = 0; i < LEAF_PAGES; i++) {
+        l->pages[i].writer = WRITER_NONE;
+        l->pages[i].sequence = o->floor;
+    }
+}
+
+/* What the frames of leaves and tables are charged to: its owner, who lives while it is not dead. Object locked. */
+static bool leaf_charge(struct object *o, uint64_t n)
+{
+    bool can = o->dead || limit_charge(o->owner, KD_LIMIT_MEMORY, n);
+    o->leaf_frames += can && !o->dead ? n : 0;
+    return can;
+}
+
+/* Installs the leaf in *f, in the table in *t if there was none; *f and *t are NULL if used. Object locked. */
+static struct leaf *leaf_install(struct object *o, uint64_t first, struct frame **f, struct frame **t)
+{
+    struct leaf *l = object_leaf_find(o, first);
+    if (l || !*f || !(table_of(o, first) || *t) || !leaf_charge(o, table_of(o, first) ? 1 : 2))
+        return l;
+    if (!table_of(o, first)) {
+        __atomic_store_n(&o->tables[first / LEAF_PAGES / LEAF_TABLE], frame_memory(*t), __ATOMIC_RELEASE);
+        *t = NULL;
+    }
+    l = frame_memory(*f);
+    *f = NULL;
+    leaf_init(l, o, first);
+    leaf_put(o, first, l);
+    if (!o->dead)
+        evict_leaf(l, true);
+    return l;
+}
+
+static struct leaf *leaf_new(struct object *o, uint64_t first)
+{
+    struct frame *f = frame_alloc(FRAME_PAGE), *t = table_of(o, first) ? NULL : frame_alloc(FRAME_PAGE);
+    lock_acquire(&o->lock);
+    struct leaf *l = leaf_install(o, first, &f, &t);
+    lock_release(&o->lock);
+    if (f)
+        frame_free(f);
+    if (t)
+        frame_free(t);
+    return l;
+}
+
+struct leaf *object_leaf(struct object *o, uint64_t page, bool create)
+{
+    if (page >= o->pages)
+        return NULL;
+    struct leaf *l = object_leaf_find(o, page);
+    return l || !create ? l : leaf_new(o, page & ~(uint64_t)(LEAF_PAGES - 1));
+}
+
+bool leaf_over(struct object *o)
+{
+    lock_acquire(&o->lock);
+    bool over = !o->dead && limit_left(o->owner, KD_LIMIT_MEMORY) < 2;
+    lock_release(&o->lock);
+    return over;
+}
+
+struct leaf *leaf_lock_new(struct object *o, uint64_t page)
+{
+    uint64_t vain = evict_vain();
+    for (;;) {
+        struct leaf *l = object_leaf(o, page, true);
+        if (!l && (leaf_over(o) || !evict_wait(&vain)))
+            return NULL;
+        if (!l)
+            continue;
+        lock_acquire(&l->lock);
+        if (!l->gone)
+            return l;
+        lock_release(&l->lock);
+    }
+}
+
+void leaves_for(struct object *o, void (*fn)(struct leaf *l, void *arg), void *arg)
+{
+    for (uint64_t first = 0; first < o->pages; first += LEAF_PAGES) {
+        struct leaf *l = object_leaf_find(o, first);
+        if (!l && !table_of(o, first))
+            first |= (uint64_t)LEAF_PAGES * LEAF_TABLE - LEAF_PAGES; /* the last of this table */
+        if (!l)
+            continue;
+        fn(l, arg);
+        thread_breathe();
+    }
+}
+
+void leaves_free(struct object *o)
+{
+    for (uint64_t i = 0; i < o->table_count; i++) {
+        for (unsigned k = 0; o->tables[i] && k < LEAF_TABLE; k++)
+            if (o->tables[i][k])
+                frame_free(frame_of_memory(o->tables[i][k]));
+        if (o->tables[i])
+            frame_free(frame_of_memory(o->tables[i]));
+    }
+}
+
+/* ---- forgetting; by the evictor ---- */
+
+/* A right to a page that is away: taken, unless the view's running transaction may have used it. Leaf
+ * locked. */
+static bool right_forget(struct leaf *l, struct view *v, vaddr_t at)
+{
+    lock_acquire(&v->lock);
+    pte_t *pte = view_pte(v, at);
+    pte_t e = pte ? pte_load(pte) : 0;
+    bool since = v->state == VIEW_ACTIVE && v->ticket >= l->held; /* it began later */
+    bool can = e == 0 || (e == PTE_HELD && (v->state == VIEW_IDLE || since));
+    if (can && e)
+        pte_exchange(pte, 0);
+    lock_release(&v->lock);
+    return can;
+}
+
+static bool page_forget(struct leaf *l, unsigned slot, uint64_t oldest)
+{
+    struct page *p = &l->pages[slot];
+    if (p->frame || p->flags & ~(PAGE_NO_WRITE | PAGE_ASKED) || p->queue || p->versions ||
+        p->sequence > oldest) /* LF1 */
+        return false;
+    vmask_for(v, &p->mask) {
+        if (!right_forget(l, &views[v], page_address(l, slot)))
+            return false;
+        vmask_clear(&p->mask, (unsigned)v);
+        p->writer = p->writer == v ? WRITER_NONE : p->writer; /* it had no copy */
+    }
+    return p->writer == WRITER_NONE;
+}
+
+/* Object and leaf locked. */
+static bool leaf_unused(struct leaf *l)
+{
+    uint64_t oldest = version_oldest();
+    if (l->object->dead || l->resident || !list_empty(&l->waits))
+        return false;
+    for (uint64_t touched = l->touched; touched; touched &= touched - 1)
+        if (!page_forget(l, (unsigned)__builtin_ctzll(touched), oldest))
+            return false;
+    return true;
+}
+
+/* The page table of each view for the 2 MiB around the leaf, if these have no leaf any more: so no view has a
+ * right there (PG3), and none gets one, as that takes a leaf, which is made with the object locked. The table of
+ * tables, too, with the last leaf in 128 MiB. Object and leaf locked. */
+static void tables_forget(struct object *o, const struct leaf *l, bool last, struct forgotten *gone)
+{
+    enum { TABLE_BYTES = 512 * PAGE_BYTES };
+    vaddr_t at = page_address(l, 0) & ~(vaddr_t)(TABLE_BYTES - 1);
+    vaddr_t low = last ? 0 : at, high = last ? KD_STORE_END : at + TABLE_BYTES;
+    uint64_t page = (at - o->base) >> PAGE_SHIFT;
+    if (at < o->base || page + 512 > o->pages)
+        return;
+    for (uint64_t i = page / LEAF_PAGES; i <= (page + 511) / LEAF_PAGES; i++)
+        if (object_leaf_find(o, i * LEAF_PAGES))
+            return;
+    for (struct view *v = views; v < views + KD_VIEW_MAX; v++) {
+        if (v->state == VIEW_FREE || !v->tables)
+            continue;
+        lock_acquire(&v->lock);
+        uint64_t n = v->table ? arch_tables_cut_empty(v->table, at, at + 1, low, high, &gone->tables) : 0;
+        if (n) {
+            view_tables_gone(v, n);
+            gone->cpus |= arch_table_cpus(v->table);
+        }
+        if (v->last_base == at)
+            v->last_ptes = NULL;
+        lock_release(&v->lock);
+    }
+}
+
+/* Object and leaf locked. Its frame, and that of a table without leaves, go to the list. */
+static void leaf_take(struct object *o, struct leaf *l, struct forgotten *gone)
+{
+    struct frame *table = frame_of_memory(table_of(o, l->first));
+    for (uint64_t touched = l->touched; touched; touched &= touched - 1)
+        o->floor = MAX(o->floor, l->pages[__builtin_ctzll(touched)].sequence);
+    l->gone = true;
+    evict_leaf(l, false);
+    leaf_put(o, l->first, NULL);
+    list_push_back(&gone->leaves, &frame_of_memory(l)->link);
+    vmask_for(v, &l->kept)
+        if (views[v].last_leaf == l) /* it is set with the leaf locked, but not if that is gone */
+            views[v].last_leaf = NULL;
+    uint64_t n = table->flags ? 1 : 2;
+    if (n == 2) {
+        __atomic_store_n(&o->tables[l->first / LEAF_PAGES / LEAF_TABLE], NULL, __ATOMIC_RELEASE);
+        list_push_back(&gone->leaves, &table->link);
+    }
+    tables_forget(o, l, n == 2, gone);
+    o->leaf_frames -= n;
+    limit_uncharge(o->owner, KD_LIMIT_MEMORY, n);
+}
+
+bool leaf_forget(struct leaf *l, struct forgotten *gone)
+{
+    struct object *o = l->object;
+    lock_acquire(&o->lock);
+    lock_acquire(&l->lock);
+    bool unused = leaf_unused(l);
+    if (unused)
+        leaf_take(o, l, gone);
+    lock_release(&l->lock);
+    lock_release(&o->lock);
+    return unused;
+}
