@@ -47,6 +47,9 @@ enum store_request {
     STORE_ADVISE,    /* word0 address, word1 pages, word2 KD_ADVISE_WILL_NEED: up to 1,024 of them are in
                       * memory when it is answered, or being brought for others; KD_ADVISE_DONT_NEED */
     STORE_HELD,      /* word0 address of a page -> word0 1: a commit wrote or claimed it; else 0 */
+    STORE_SCRUB,     /* word0 1: reads every copy that is on the disk once, and mends; answers when done (-EBUSY:
+                      * too many wait for that; -EROFS, -EIO: nothing can be mended). word0 0: at once ->
+                      * since the start: word0 rounds, word1 KiB read, word2 repairs, word3 lost pages */
 };
 
 struct store_open {

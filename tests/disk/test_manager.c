@@ -662,6 +662,99 @@ static void a_store_with_pages_not_at_home_is_not_closed(void **state)
     assert_false(recover_and_compare());
 }
 
+/* ---- the scrubber: all copies are read, and mended, while others commit ---- */
+
+static void checkpointed(void)
+{
+    server_lock();
+    CHECK(checkpoint_wait() == 0);
+    server_unlock();
+}
+
+static uint64_t scrub_rounds(void)
+{
+    server_lock();
+    uint64_t rounds = scrub.rounds;
+    server_unlock();
+    return rounds;
+}
+
+/* A bit of this block flips; then somebody asks for a round, and commits until it is over. */
+static void scrubbed(uint64_t at)
+{
+    static uint64_t value = 10;
+    uint64_t before = scrub_rounds();
+    shared->disk[at + 100] ^= 4;
+    CHECK(scrub_ask(77) == 0);
+    while (scrub_rounds() == before) CHECK(commit(200, 2, value++) == 0);
+}
+
+/* The k-th block that is there twice; 0: there is no such. */
+static uint64_t copy_at(unsigned k)
+{
+    const struct superblock *super = &server.store->super;
+    if (k < 2) return k ? super->slot_b_offset : SIGNPOST_OFFSET;
+    unsigned area = k & 1, page = k / 2 - 2;
+    if (k < 4) return super->area_start[area];
+    return page < 4 && page < super->checkpoints[area].pages ? area_page_offset(super, area, page) : 0;
+}
+
+static void child_scrubs(void)
+{
+    struct store_page at;
+    uint64_t mended = 0, found = 0;
+    client_start();
+    CHECK(commit(0, 100, 1) == 0);
+    checkpointed();
+    CHECK(commit(0, 10, 2) == 0);
+    checkpointed();
+    CHECK(store_page_find(server.store, 1, 50, &at) == 0 && at.present && !at.dirty);
+    scrubbed(at.offset_bytes);
+    CHECK(scrub.mended == ++mended && scrub.lost == 0 && strstr(log_line, "page 50"));
+    for (unsigned k = 0; k < 12; k++) {
+        server_lock();
+        uint64_t place = copy_at(k), checkpoints = server.store->counters.checkpoints;
+        server_unlock();
+        if (place) scrubbed(place);
+        mended = scrub.mended + scrub.anew - mended;    /* or a checkpoint of the commits wrote it anew */
+        CHECK(mended == (place != 0) || server.store->counters.checkpoints != checkpoints);
+        found += mended;
+        mended = scrub.mended + scrub.anew;
+    }
+    CHECK(found >= 5 && scrub.lost == 0);
+    log_line[0] = 0;
+    scrubbed(DISK_BYTES - 4096);        /* where nothing is */
+    CHECK(scrub.mended + scrub.anew == mended && log_line[0] == 0);
+}
+static void rot_is_found_and_mended_while_others_commit(void **state)
+{
+    (void)state;
+    run_child(child_scrubs);
+    assert_false(recover_and_compare());
+}
+
+/* Without its image in the log a page is lost. That is said once, however often it is met. */
+static void child_loses(void)
+{
+    struct store_page at;
+    client_start();
+    CHECK(commit(0, 100, 1) == 0);
+    checkpointed();
+    checkpointed();
+    CHECK(store_page_find(server.store, 1, 50, &at) == 0);
+    memset(shared->disk + server.store->super.log_start, 0, server.store->super.log_bytes / 2);
+    scrubbed(at.offset_bytes);
+    CHECK(scrub.lost == 1 && scrub.mended == 0 && strstr(log_line, "page 50") && strstr(log_line, "is lost"));
+    log_line[0] = 0;
+    scrubbed(DISK_BYTES - 4096);
+    CHECK(scrub.lost == 2 && log_line[0] == 0 && !server.fenced);
+}
+static void a_page_that_is_lost_is_said_once(void **state)
+{
+    (void)state;
+    run_child(child_loses);
+}
+
 /* A disk that holds something else is refused and not touched. */
 static void child_foreign(void)
 {
@@ -697,6 +790,8 @@ int main(void)
         cmocka_unit_test(the_manager_ends_with_a_clean_store),
         cmocka_unit_test(a_fenced_store_is_not_closed),
         cmocka_unit_test(a_store_with_pages_not_at_home_is_not_closed),
+        cmocka_unit_test(rot_is_found_and_mended_while_others_commit),
+        cmocka_unit_test(a_page_that_is_lost_is_said_once),
         cmocka_unit_test(a_foreign_disk_is_not_formatted),
     };
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

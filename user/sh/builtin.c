@@ -394,7 +394,7 @@ static const struct {
     {"rm", do_rm, "FILE ...   removes files and empty folders", false},
     {"rm-container", do_rm_container, "NAME ...   deletes containers, for good", false},
     {"sleep", do_sleep, "SECONDS", true},
-    {"store", do_store, "the store: space, log, commits, checkpoints", false},
+    {"store", do_store, "[scrub]   the store: space, log, commits, checkpoints; reads all of it, and mends", false},
     {"threads", do_threads, "PID   the threads of a process: state, niceness, CPU time", false},
     {"true", do_true, "succeeds", false},
     {"vmmap", do_vmmap, "PID   the memory of a process", false},

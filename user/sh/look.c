@@ -114,25 +114,48 @@ int do_threads(const struct io *io, int argc, char **argv)
     return show_process(io, argc, argv, KD_LOOK_THREADS);
 }
 
-/* The store's own numbers, by a request that any client may make. */
-static int store_numbers(struct store_stats *s)
+/* A request that any client may make. */
+static int store_ask(struct kd_message m, struct kd_message *answer)
 {
-    struct kd_message m = {.kind = STORE_STATS, .buffer = s, .buffer_bytes = sizeof(*s)};
     const char *name = getenv("PS_STORE");
     int port = (int)kd_call3(KD_NAME_FIND, (long)(name && *name ? name : "store"), 0, 0);
     if (port < 0)
         return port;
     long r = kd_call3(KD_PORT_CALL, port, (long)&m, 0);
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+    *answer = m;
     return r < 0 ? (int)r : m.status;
+}
+
+/* store scrub: waits until the manager has read every copy on the disk once. */
+static int store_scrub(const struct io *io)
+{
+    struct kd_message before, after;
+    int error = store_ask((struct kd_message){.kind = STORE_SCRUB}, &before);
+    if (!error)
+        error = store_ask((struct kd_message){.kind = STORE_SCRUB, .word = {1}}, &after);
+    if (error) {
+        dprintf(io->error, "store scrub: %s\n", ps_strerror(error));
+        return 1;
+    }
+    unsigned long long lost = after.word[3] - before.word[3];
+    dprintf(io->out, "%llu KiB read, %llu repairs, %llu lost%s\n",
+            (unsigned long long)(after.word[1] - before.word[1]),
+            (unsigned long long)(after.word[2] - before.word[2]), lost,
+            lost ? "; `dmesg` says what" : "");
+    return lost ? 1 : 0;
 }
 
 int do_store(const struct io *io, int argc, char **argv)
 {
     struct store_stats s;
     struct kd_system_info k;
-    (void)argc;
-    int error = store_numbers(&s);
+    struct kd_message stats = {.kind = STORE_STATS, .buffer = &s, .buffer_bytes = sizeof(s)}, scrub;
+    if (argc > 1)
+        return strcmp(argv[1], "scrub") ? (dprintf(io->error, "store [scrub]\n"), 2) : store_scrub(io);
+    int error = store_ask(stats, &stats);
+    if (!error)
+        error = store_ask((struct kd_message){.kind = STORE_SCRUB}, &scrub);
     if (error || syscall(KD_SYSTEM_INFO, &k) < 0) {
         dprintf(io->error, "%s: %s\n", argv[0], error ? ps_strerror(error) : strerror(errno));
         return 1;
@@ -145,11 +168,13 @@ int do_store(const struct io *io, int argc, char **argv)
             "commits      %llu in %llu groups, %llu refused\n"
             "log writes   %llu, %llu bytes; %llu flushes\n"
             "checkpoints  %llu; %llu pages written home, %llu read\n"
+            "scrub        %llu rounds, %llu KiB read, %llu repairs, %llu lost\n"
             "memory       %llu pages resident, %llu dirty, %llu private copies, %llu old versions\n",
             N(s.containers), N(s.disk_bytes_free / 1024), N(s.disk_bytes_total / 1024),
             N(s.log_bytes_free / 1024), N(s.log_bytes_total / 1024), N(s.lsn), N(s.commits), N(s.groups),
             N(s.refused), N(s.log_writes), N(s.log_bytes), N(s.flushes), N(s.checkpoints),
-            N(s.home_writes), N(s.pages_read), N(k.resident_pages), N(k.dirty_pages), N(k.copies),
+            N(s.home_writes), N(s.pages_read), N(scrub.word[0]), N(scrub.word[1]), N(scrub.word[2]),
+            N(scrub.word[3]), N(k.resident_pages), N(k.dirty_pages), N(k.copies),
             N(k.versions));
 #undef N
     return 0;

@@ -381,7 +381,7 @@ static bool work_is_due(void)
 {
     return server.stop_token
            || (!server.fenced
-               && (server.clean_wanted || server.credit_low || server.idle_due
+               && (scrub_repair_due() || server.clean_wanted || server.credit_low || server.idle_due
                    || server.rooms_done < server.rooms_wanted
                    || server.checkpoints_done < server.checkpoints_wanted
                    || store_should_checkpoint(server.store) || time_is_up()));
@@ -420,6 +420,7 @@ static int work_round(void)
     uint64_t wanted = server.checkpoints_wanted, pages = server.clean_wanted;
     uint64_t rooms = server.rooms_wanted;
     bool low = server.credit_low, idle = server.idle_due, room = server.rooms_done < rooms;
+    if (scrub_repair_due()) scrub_repair();
     server.clean_wanted = 0;
     server.credit_low = server.idle_due = false;
     if (pages) r = clean_for_kernel(pages > CLEAN_MIN ? pages : CLEAN_MIN);

@@ -16,7 +16,7 @@ static const char step_names[STEP_COUNT][16] = {
     "CM4", "CM5", "CM5w", "CM5f", "CM6", "CM7", "CK1", "CK2", "CK3", "CK4", "SS1", "SS2", "SS3", "SS4",
 };
 
-struct options options = {.checkpoint_ms = 30000};
+struct options options = {.checkpoint_ms = 30000, .scrub_kib = 256};
 
 static enum step die_at = STEP_COUNT;   /* none; written before there are threads */
 static atomic_ulong die_left;
@@ -44,6 +44,13 @@ static bool checkpoint_option(const char *value)
     char *end;
     options.checkpoint_ms = strtoull(value, &end, 10);
     return end != value && *end == 0;
+}
+
+static bool scrub_option(const char *value)
+{
+    char *end;
+    options.scrub_kib = strtoull(value, &end, 10);
+    return end != value && *end == 0 && options.scrub_kib < 1u << 20;
 }
 
 static bool log_option(const char *value)
@@ -83,6 +90,7 @@ static bool option(char *word, unsigned life)
     *value++ = 0;
     if (strcmp(word, "die") == 0) return die_option(value, life);
     if (strcmp(word, "checkpoint_ms") == 0) return checkpoint_option(value);
+    if (strcmp(word, "scrub_kib") == 0) return scrub_option(value);
     if (strcmp(word, "log_mib") == 0) return log_option(value);
     if (strcmp(word, "group_kib") == 0) return group_option(value);
     if (strcmp(word, "extent_kib") == 0) return extent_option(value);

@@ -48,6 +48,7 @@ struct options {
     uint32_t extent_bytes;          /* 0: the library's choice */
     uint32_t zone;                  /* of a store made of a blank disk: 1 for "store2", and so on */
     uint64_t checkpoint_ms;
+    uint64_t scrub_kib;             /* read per second when nobody asks for it; 0: nothing */
     uint64_t group_bytes;           /* 0: a part of memory */
     uint64_t log_bytes;             /* 0: as the library likes */
     bool crc_fixed;

@@ -256,6 +256,19 @@ static bool request_stop(const struct kd_message *m)
     return true;
 }
 
+/* word0 0: only the numbers. Else the scrubber answers (scrub.c). */
+static bool request_scrub(const struct kd_message *m)
+{
+    if (m->kind != STORE_SCRUB) return false;
+    struct kd_message reply = {.status = m->word[0] ? scrub_ask(m->token) : 0, .handle = -1};
+    if (m->word[0] && reply.status == 0) return true;
+    server_lock();
+    scrub_numbers(&reply);
+    server_unlock();
+    kd_reply(m->token, &reply);
+    return true;
+}
+
 static int serve(const struct kd_message *m, struct kd_message *reply, union answer *a)
 {
     switch (m->kind) {
@@ -347,7 +360,7 @@ void *pager_main(void *unused)
             pager_request(&m);
         } else if (m.kind & KD_MSG_KERNEL) {
             server_notice(&m);
-        } else if (request_stop(&m) || request_reads(&m)) {
+        } else if (request_stop(&m) || request_reads(&m) || request_scrub(&m)) {
             answered = false;
         } else {
             reply = (struct kd_message){.handle = -1};

@@ -7,7 +7,8 @@
  *     committer      commit port   collects transactions into groups, writes them   commit.c batch.c
  *     publisher      group.c       flushes and publishes a group beside the next    group.c
  *     unspiller      spill.c       reads pages of transactions back from the log    spill.c
- *     cleaner        server.work   home writes, checkpoints, credits                clean.c
+ *     cleaner        server.work   home writes, checkpoints, credits, repairs       clean.c
+ *     scrubber       scrub.c       reads every copy when there is time              scrub.c
  *
  * Locks. `server.lock` guards the disk library (but for its functions marked NO MUTEX), the table
  * of containers, and all counters. It is never held across disk I/O or a wait for another thread,
@@ -231,6 +232,14 @@ void room_wait(void);
 /* Between two pieces of the cleaner's work: if a group is in the air and the log has room, waits until
  * it has landed. Lock held. */
 void cleaner_step(void);
+
+/* scrub.c */
+void *scrub_main(void *unused);
+bool scrub_repair_due(void);        /* lock held */
+void scrub_repair(void);            /* by the cleaner; lock held, dropped for the disk */
+void scrub_numbers(struct kd_message *reply);   /* lock held: rounds, KiB read, put back, lost */
+/* STORE_SCRUB: 0, the token is answered when a round that begins now has ended; or why not. No lock. */
+int scrub_ask(uint64_t token);
 
 /* pager.c, request.c: no lock */
 void pager_init(void);                              /* before any thread */

@@ -20,6 +20,7 @@
 #undef main
 #include "user/store/pager.c"
 #include "user/store/request.c"
+#include "user/store/scrub.c"
 #include "user/store/space.c"
 #include "user/store/spill.c"
 
