@@ -33,11 +33,10 @@ static int why_give_up(const struct view *v, const struct object *o)
 /* give_up takes the question back (QU2). True: nobody answers it any more. */
 static bool give_up(struct view *v, struct port *port)
 {
-    bool can = v->asked == ITEM_COMMIT && port_withdraw(port, &v->commit_item);
     if (v->asked == ITEM_COMMIT)
-        return can;
+        return port_withdraw(port, &v->commit_item);
     lock_acquire(&v->lock);
-    can = v->answer == ANSWER_NONE;
+    bool can = v->answer == ANSWER_NONE;
     if (can)
         v->answer = ECANCELED;
     lock_release(&v->lock);

@@ -13,6 +13,7 @@
  *
  * Locks: port->lock; the graph lock is taken outside it.
  */
+#include "process/handle.h"
 #include "thread/trace.h"
 #include "store/spill.h"
 #include "store/wait.h"
@@ -161,13 +162,9 @@ void credit_consume(struct port *p, uint64_t n)
         port_post(p, &p->credit_low);
 }
 
-long credit_grant(struct port *p, uint64_t n)
+static long credit_grant(struct port *p, uint64_t n)
 {
     lock_acquire(&p->lock);
-    if (n > KD_CREDITS_CLOSED) {
-        lock_release(&p->lock);
-        return -EINVAL;
-    }
     p->credits_used = true;
     p->credits += n;
     if (n)
@@ -190,4 +187,15 @@ long credit_grant(struct port *p, uint64_t n)
         evict_look_again();
     }
     return left;
+}
+
+long kd_credit_grant(const uint64_t a[6])
+{
+    int error;
+    struct port *p = handle_get((int)a[0], HANDLE_PORT, KD_RIGHT_MANAGE, &error);
+    if (!p)
+        return error;
+    long result = a[1] > KD_CREDITS_CLOSED ? -EINVAL : credit_grant(p, a[1]);
+    port_put(p);
+    return result;
 }

@@ -62,6 +62,5 @@ must_check int credit_take(struct view *v, struct port *p);
 void credit_leave(struct view *v);
 void credit_return(struct port *p, uint64_t n);
 void credit_consume(struct port *p, uint64_t n);
-long credit_grant(struct port *p, uint64_t n);
 
 #endif
