@@ -61,6 +61,7 @@ static void node_free(struct store *store, struct spill_node *node)
         node_unlink(node);
     else
         store->logged_pages--;
+    assert(store->logged_pages != UINT64_MAX);                                  /* CH1 */
     store_release(store, node, sizeof *node);
 }
 
@@ -202,6 +203,7 @@ static size_t spill_add(struct store_group *group, struct store_chain *chain, ui
 static void node_add(struct store_chain *chain, struct spill_node *node)
 {
     struct spill_node **head = head_of(chain->store, node->object, node->page);
+    assert(!node_find(chain->store, chain, node->object, node->page));          /* CH1 */
     node->next = *head;
     *head = node;
     node->chain = chain;
@@ -222,7 +224,7 @@ int store_spill_page(struct store_group *group, struct store_chain *chain, uint6
     if (!error && (group->state != GROUP_OPEN || group->in_txn || chain->commit_group))
         error = -EINVAL;
     if (!error)
-        error = plan_page_exists(group, object, page);
+        error = plan_pages_exist(group, object, page, 1);
     if (!error)
         error = spill_room(group, chain, node_find(store, chain, object, page) != NULL);
     if (error)
@@ -269,6 +271,7 @@ int store_spill_find(struct store *store, struct store_chain *chain, uint64_t ob
         return -ENOENT;
     if (node->group)
         return -EBUSY;
+    assert(node->lsn >= store->keep_lsn);                                       /* CH3 */
     *offset_bytes = image_offset(store, node);
     *crc = node->crc;
     return 0;
@@ -370,6 +373,8 @@ void logged_enter(struct store *store, uint64_t object, uint64_t page, uint64_t 
         node = node->next;
     if (!node)
         return;
+    assert(node->object == object && node->page == page && node->chain);        /* CH1 */
+    assert(!node_find(store, NULL, object, page));                              /* CH1 */
     node_unlink(node);
     node->chain = NULL;
     store->logged_pages++;
@@ -388,6 +393,7 @@ bool logged_find(const struct store *store, uint64_t object, uint64_t page, uint
 {
     const struct spill_node *node = node_find(store, NULL, object, page);
     if (node) {
+        assert(node->lsn >= store->keep_lsn);                                   /* CH3 */
         *offset_bytes = image_offset(store, node);
         *crc = node->crc;
     }

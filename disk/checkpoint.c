@@ -79,6 +79,7 @@ void checkpoint_freeze(struct store *store, uint32_t number)
     if (!c->running || number >= c->pages || page->serial == store->checkpoint_serial ||
         !entry_make(store, number))
         return;
+    assert(!page->kept);                                                        /* CP4 */
     page->kept = store->memory.alloc(store->memory.context, BLOCK_BYTES);
     if (page->kept)
         memcpy(page->kept, page->bytes, BLOCK_BYTES);
@@ -86,14 +87,11 @@ void checkpoint_freeze(struct store *store, uint32_t number)
         c->short_of_memory = true;
 }
 
-static uint64_t now(const struct store *store)
-{
-    return store->clock ? store->clock->microseconds(store->clock->context) : 0;
-}
-
 void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc)
 {
     struct checkpoint *c = &store->checkpoint;
+    assert(redo_lsn >= store->applied_lsn);                                     /* CP1 */
+    assert(store->groups[0].state == GROUP_IDLE && store->groups[1].state == GROUP_IDLE);   /* CP1 */
     memset(c, 0, sizeof *c);
     c->area = !store->super.checkpoint_index;
     c->redo_lsn = redo_lsn;
@@ -106,7 +104,7 @@ void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_c
     c->pages_old = store->pages_dirty;
     c->flush_first = store->twin_lsn && store->durable_lsn <= store->twin_lsn;          /* CP7 */
     c->running = true;
-    store->checkpoint_us = now(store);
+    store->checkpoint_us = now(store->clock);
     store->redo_lsn = redo_lsn;
     extents_age(store);
 }
@@ -195,6 +193,7 @@ static void page_turn(struct store *store, uint32_t number)
     struct meta_page *page = &store->pages[number];
     uint8_t *copy = store->part + (size_t)c->part_count * BLOCK_BYTES;
     if (page->kept) {
+        assert(page->serial == store->checkpoint_serial);                       /* CP6 */
         memcpy(copy, page->kept, BLOCK_BYTES);
         if (le16_get(store->map[number].kind) == META_BUCKET)
             crcs_enter(store, copy);
@@ -215,6 +214,7 @@ static bool part_make(struct store *store)
     uint32_t visits = store->step_pages * VISITS;
     while (c->visited < c->pages && visits-- && c->part_count < store->step_pages)
         page_turn(store, c->visited++);
+    assert(c->part_count <= PART_PAGES);                                        /* CP5 */
     if (c->part_count > store->counters.checkpoint_step_pages)
         store->counters.checkpoint_step_pages = c->part_count;
     return c->visited == c->pages;
@@ -287,6 +287,7 @@ static int part_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
     int error = 0;
+    assert(c->area != store->super.checkpoint_index);                           /* CP2 */
     for (uint32_t i = 0; i < c->part_count; i++) {
         uint32_t number = store->part_numbers[i];
         uint32_t seed = crc_seed(store->super.uuid, CRC_META, number, 0);
@@ -317,6 +318,7 @@ static int map_write(struct store *store)
 static int end_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
+    assert(!c->part_count && c->next.generation == store->super.generation + 1);    /* SB1, SB2 */
     int error = map_write(store);
     if (!error)
         error = store->io.flush(store->io.context);
@@ -353,8 +355,9 @@ int store_checkpoint_write(struct store *store)
 static void superblock_settled(struct store *store)
 {
     uint32_t newest = store->super.checkpoint_index;
-    uint64_t older = store->super.checkpoints[!newest].scan_lsn;
-    store->keep_lsn = older ? older : store->super.checkpoints[newest].scan_lsn;       /* CP3 */
+    uint64_t older = store->super.checkpoints[!newest].scan_lsn, kept = store->keep_lsn;
+    store->keep_lsn = older ? older : store->super.checkpoints[newest].scan_lsn;
+    assert(store->keep_lsn >= kept && store->keep_lsn <= store->redo_lsn);      /* CP3 */
     extents_recycle(store);
 }
 
@@ -379,7 +382,7 @@ int store_checkpoint_apply(struct store *store)
 
 uint64_t store_checkpoint_age(const struct store *store)
 {
-    uint64_t time = now(store);
+    uint64_t time = now(store->clock);
     return store->applied_lsn > store->redo_lsn && time > store->checkpoint_us
                ? time - store->checkpoint_us : 0;
 }

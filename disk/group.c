@@ -479,6 +479,8 @@ int store_group_seal(struct store_group *group)
     group->bytes = round_block(group->used);
     memset(group->buffer + group->used, 0, group->bytes - group->used);     /* LG4 */
     group->lsn = log_place(store, store->end_lsn, group->bytes);
+    assert(group->lsn % store->super.log_bytes + group->bytes <= store->super.log_bytes);   /* LG1 */
+    assert(group->lsn + group->bytes - store->keep_lsn <= store->super.log_bytes);          /* LG3 */
     header_encode(group);
     chains_sealed(group, store->prev_crc);
     store->end_lsn = group->lsn + group->bytes;
@@ -504,6 +506,8 @@ int store_group_issue(struct store_group *group)
     int error = fence_get(store);
     if (error)
         return group_fail(group, error);
+    assert(!TESTING || group->used == group->bytes ||
+           bytes_zero(group->buffer + group->used, group->bytes - group->used));            /* LG4 */
     uint64_t offset = store->super.log_start + group->lsn % store->super.log_bytes;
     error = store->io.write(store->io.context, offset, group->buffer, group->bytes);
     if (error)
@@ -539,6 +543,7 @@ int store_group_apply(struct store_group *group)
         return -EINVAL;                 /* LG2: in order */
     int error = group->error;
     if (group->state != GROUP_FAILED) {
+        assert(group->lsn >= store->applied_lsn);                                           /* LG2 */
         error = records_apply(store, group->buffer, group->lsn, &store->counters.transactions);
         if (error)
             fence_set(store, error);

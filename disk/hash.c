@@ -110,6 +110,7 @@ static void bucket_shrink(struct store *store, uint32_t bucket, struct leaf_disk
         at = store->pages[at].next;
     }
     uint8_t *bytes = store->pages[at].bytes;
+    assert(bucket_count(bytes));                                                /* HS3 */
     uint32_t count = bucket_count(bytes) - 1;
     struct leaf_disk *last = bucket_leaf(store, bytes, count);
     meta_touch(store, at);
@@ -152,6 +153,7 @@ static bool bucket_split(struct store *store)
         }
         uint32_t page;
         struct leaf_disk *moved = bucket_append(store, to, &page);
+        assert(hash_bucket(store, le64_get(leaf->object), le64_get(leaf->index)) == to);    /* HS1 */
         if (never(!moved))              /* ME2; the leaf is left where check finds it */
             return false;
         memcpy(moved, leaf, store->leaf_bytes);
@@ -181,6 +183,7 @@ uint32_t hash_pages_for(const struct store *store, uint32_t leaves)
 struct leaf_disk *hash_insert(struct store *store, uint64_t object, uint64_t index, uint32_t *page)
 {
     uint64_t room = (uint64_t)hash_buckets(store) * store->leaves_per_page;
+    assert(!TESTING || !hash_find(store, object, index, NULL));                 /* HS2 */
     if ((store->leaves + 1) * 4 > room * 3)
         bucket_split(store);
     struct leaf_disk *leaf = bucket_append(store, hash_bucket(store, object, index), page);
@@ -211,6 +214,7 @@ static void bucket_merge(struct store *store)
         if (!count)
             break;
         struct leaf_disk *last = bucket_leaf(store, store->pages[at].bytes, count - 1);
+        assert(hash_bucket(store, le64_get(last->object), le64_get(last->index)) == into);  /* HS1 */
         memcpy(bucket_append(store, into, &page), last, store->leaf_bytes);
         bucket_shrink(store, from, last);
     }

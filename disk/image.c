@@ -125,6 +125,7 @@ static void entries_sort(struct images *images)
 static int run_home(struct store *store, const struct image *run, uint32_t count, uint8_t *buffer)
 {
     uint32_t n = store->extent_pages;
+    assert(store->homes_begun);                                                 /* IG2 */
     for (uint32_t i = 0; i < count; i++) {
         struct extent *extent = &store->extents[run[i].number / n];
         uint32_t page = (uint32_t)(run[i].number % n), at;

@@ -29,15 +29,23 @@
 #include "store.h"
 
 /*
- * never(c): c cannot be true, whatever the disk holds; it is handled all the same. A test build stops there;
- * `make coverage` compiles the condition out.
+ * assert(c): c holds, whatever the disk holds, or this program stops. A store manager that does has
+ * acknowledged nothing that recovery will not find. Where c costs more than a look it begins with !TESTING ||.
+ * never(c): c cannot be true; it is handled all the same. A test build stops there. `make coverage` compiles both
+ * out, and the build of a planted bug does so in the file that has it: other checks must find it.
  */
-#if defined KATYDID_COVERAGE
-#define never(condition) ((void)sizeof(condition), 0)
-#elif defined KATYDID_TEST
-#define never(condition) ((condition) && (__builtin_trap(), 1))
+#if defined KATYDID_TEST
+#define TESTING 1
 #else
-#define never(condition) (condition)
+#define TESTING 0
+#endif
+#undef assert
+#if defined KATYDID_COVERAGE || defined KATYDID_PLANTED
+#define assert(condition) ((void)sizeof(condition))
+#define never(condition) ((void)sizeof(condition), 0)
+#else
+#define assert(condition) ((condition) ? (void)0 : __builtin_trap())
+#define never(condition) ((condition) && (!TESTING || (__builtin_trap(), 1)))
 #endif
 
 /* Of an object and something in it, for tables in memory (hash.c's is in the format). */
@@ -325,6 +333,10 @@ static inline int fence_get(const struct store *store)
 {
     return __atomic_load_n(&store->fence, __ATOMIC_ACQUIRE);
 }
+static inline uint64_t now(const struct disk_clock *clock)      /* microseconds; 0 without a clock */
+{
+    return clock ? clock->microseconds(clock->context) : 0;
+}
 int  fence_set(struct store *store, int error);     /* the first error wins; returns it */
 void *store_alloc(const struct store *store, size_t bytes);     /* zeroed, or NULL */
 void store_release(const struct store *store, void *memory, size_t bytes);
@@ -519,7 +531,6 @@ int  plan_op(struct store_group *group, struct store_op *op, struct planned_op *
 
 uint32_t plan_extent_held(const struct store *store, uint64_t object, uint64_t index);
 uint64_t plan_top(const struct store *store, uint64_t object);
-int  plan_page_exists(struct store_group *group, uint64_t object, uint64_t page);
 
 /* group.c */
 static inline uint8_t group_bit(const struct store_group *group)

@@ -137,6 +137,7 @@ uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index)
     uint32_t page = kind == META_HEADER ? 0 : number_take(store);
     if ((!page && kind != META_HEADER) || !store->spare_count)
         return 0;
+    assert(store->free_pages && store->spare);                                  /* ME2 */
     uint8_t *bytes = store->spare;
     memcpy(&store->spare, bytes, sizeof store->spare);
     store->spare_count--;
@@ -172,6 +173,7 @@ void meta_page_drop(struct store *store, uint32_t page)
 void meta_dirty_set(struct store *store, uint32_t page, uint8_t areas)
 {
     struct meta_page *meta = &store->pages[page];
+    assert(meta->bytes || !areas);                                              /* ME1 */
     for (uint32_t a = 0; a < 2; a++)
         store->meta_dirty[a] += (areas >> a & 1u) - (meta->dirty >> a & 1u);
     meta->dirty = areas;

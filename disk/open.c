@@ -342,11 +342,6 @@ static int recover(struct store *store, struct store_report *report)
     return error;
 }
 
-static uint64_t now(const struct store_open_options *options)
-{
-    return options->clock ? options->clock->microseconds(options->clock->context) : 0;
-}
-
 /* The largest group that is made, of what the caller wants (0: the default). */
 size_t group_bytes_choose(size_t wanted, const struct superblock *super)
 {
@@ -375,7 +370,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
     struct superblock super;
     bool twin_first;
     options = options ? options : &none;
-    uint64_t started = now(options);
+    uint64_t started = now(options->clock);
     memset(report, 0, sizeof *report);
     if (io->bytes < SMALLEST_BYTES)
         return refuse(report, -EMEDIUMTYPE, "the disk is too small to hold a store");
@@ -403,7 +398,7 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
         error = buffers_setup(store);
     if (!error && (options->flags & (STORE_GROW | STORE_READ_ONLY)) == STORE_GROW)
         error = grow_try(store, options->grow_bytes ? options->grow_bytes : io->bytes, report);
-    report->microseconds = now(options) - started;
+    report->microseconds = now(options->clock) - started;
     if (error) {
         if (!report->message)
             report->message = error == -ENOMEM ? "out of memory"

@@ -101,9 +101,12 @@ static int op_add(struct store_group *group, const struct planned_op *op)
 
 void plan_rewind(struct store_group *group, uint32_t claims, uint32_t ops)
 {
+    assert(group->claim_count >= claims && group->op_count >= ops);             /* PL2 */
     while (group->claim_count > claims) {
         const struct claim *claim = &group->claims[--group->claim_count];
-        *head_of(group, claim->object, claim->key) = claim->next;
+        uint32_t *head = head_of(group, claim->object, claim->key);
+        assert(*head == group->claim_count + 1);                                /* PL2 */
+        *head = claim->next;
         if (claim->kind == CLAIM_EXTENT)
             extent_unclaim(group->store, claim->value);
         if (claim->kind == CLAIM_NAME) {
@@ -376,11 +379,6 @@ int plan_pages_exist(struct store_group *group, uint64_t object, uint64_t page, 
     return error ? error : page <= pages && count <= pages - page ? 0 : -EINVAL;
 }
 
-int plan_page_exists(struct store_group *group, uint64_t object, uint64_t page)
-{
-    return plan_pages_exist(group, object, page, 1);
-}
-
 /* Memory for applying all that is planned (ME2). */
 static int plan_want(struct store_group *group, uint32_t pages, uint32_t leaves)
 {
@@ -411,6 +409,7 @@ static int plan_extent(struct store_group *group, uint64_t object, uint64_t inde
     *physical = extent_claim(store, near == UINT64_MAX ? near : near + 1);
     if (*physical == UINT64_MAX)
         return -ENOSPC;
+    assert(store->extents[*physical].state == EXTENT_CLAIMED);                  /* PL1 */
     int error = claim_add(group, CLAIM_EXTENT, object, index, *physical);
     if (error) {
         extent_unclaim(store, *physical);
@@ -423,7 +422,7 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
                     bool full, uint64_t *physical)
 {
     struct store *store = group->store;
-    int error = plan_page_exists(group, object, page);
+    int error = plan_pages_exist(group, object, page, 1);
     if (error)
         return error;
     struct page_state state = plan_page(store, object, page);

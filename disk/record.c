@@ -98,6 +98,7 @@ static void claimed_set(struct store *store, uint32_t slot, struct leaf_disk *le
                         uint32_t claimed)
 {
     store->use[slot].claimed -= bits_count(le16_get(leaf->claimed));
+    assert(!(claimed & le32_get(leaf->mask)));                                  /* HS4 */
     leaf->claimed = le16_of((uint16_t)claimed);
     store->use[slot].claimed += bits_count(le16_get(leaf->claimed));
 }

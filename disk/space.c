@@ -47,6 +47,7 @@ uint64_t extent_claim(struct store *store, uint64_t near)
                 extent = 0;
         } while (extent_state(store, extent) != EXTENT_FREE);
     }
+    assert(extent_state(store, extent) == EXTENT_FREE);                         /* EX2 */
     store->extent_cursor = extent;
     store->extents[extent].state = EXTENT_CLAIMED;
     store->free_extents--;
@@ -89,6 +90,7 @@ int extent_use(struct store *store, uint64_t extent, uint64_t object, uint64_t i
 
 void extent_free(struct store *store, uint64_t extent)
 {
+    assert(store->extents[extent].state == EXTENT_USED);                        /* EX1 */
     store->extents[extent] = (struct extent){ .state = EXTENT_FREED,
                                               .index = store->freed_serial };
     store->freed_extents++;
@@ -102,6 +104,7 @@ void extents_age(struct store *store)
 
 void extents_recycle(struct store *store)
 {
+    assert(store->freed_old <= store->freed_extents);                           /* EX2 */
     store->reuse_serial = store->freed_serial;
     store->freed_extents -= store->freed_old;
     store->free_extents += store->freed_old;
@@ -113,6 +116,7 @@ void page_dirty_set(struct store *store, struct leaf_disk *leaf, uint32_t page, 
     uint16_t bit = (uint16_t)(1u << page);
     struct extent *e = &store->extents[le64_get(leaf->physical)];
     bool was = e->dirty & bit;
+    assert(e->state == EXTENT_USED);                                            /* EX3 */
     if (was && le64_get(leaf_lsn(store, leaf)[page]) < store->checkpoint.redo_lsn)
         store->checkpoint.pages_old--;
     store->pages_dirty += (uint64_t)dirty - was;

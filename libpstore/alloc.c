@@ -61,6 +61,7 @@ void heap_committed(struct heap *h)
     if (!h->used)
         return;
     for (unsigned i = 0; i < h->lease_count; i++) {
+        assert(h->lease[i].mark <= h->lease[i].next && h->lease[i].next <= h->lease[i].end);   /* AL1 */
         h->lease[i].mark = h->lease[i].next;
         if (h->lease[i].next < h->lease[i].end)
             h->lease[kept++] = h->lease[i];
@@ -76,8 +77,10 @@ void heap_aborted(struct heap *h)
 {
     if (!h->used)
         return;
-    for (unsigned i = 0; i < h->lease_count; i++)
+    for (unsigned i = 0; i < h->lease_count; i++) {
+        assert(h->lease[i].mark <= h->lease[i].next && h->lease[i].next <= h->lease[i].end);   /* AL1 */
         h->lease[i].next = h->lease[i].mark;
+    }
     for (unsigned i = 0; i < PS_OPEN_MAX; i++)
         h->arena[i].current = h->arena[i].mark;
     memset(h->near, 0, sizeof h->near);

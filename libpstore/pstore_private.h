@@ -11,6 +11,7 @@
  *   TX1  No lock is held while store memory is touched or the kernel is called in a transaction: from
  *       either the thread may leave for tx_landed() and never come back.
  *   TX2  What an abort restores is in the ps_tx, and is right at every instruction.
+ *   TX3  A transaction ends once, in tx_ended(), and then nothing of it is left for the next one.
  */
 #ifndef PSTORE_PRIVATE_H
 #define PSTORE_PRIVATE_H
@@ -19,6 +20,7 @@
 #include "slot.h"
 #include "store_protocol.h"
 
+#include <assert.h>
 #include <katydid/abi.h>
 #include <pthread.h>
 #include <setjmp.h>

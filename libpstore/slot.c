@@ -10,8 +10,15 @@
  */
 #include "slot.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
+
+#ifdef KATYDID_TEST
+#define TESTING 1
+#else
+#define TESTING 0
+#endif
 
 struct unit_map {
     uint64_t word[SLOT_UNITS / 64];      /* a bit for each unit in use */
@@ -48,6 +55,12 @@ static unsigned slot_start(struct slot s)
 static unsigned slot_units_here(struct slot s)
 {
     return s.units == SLOT_RUNS_ON ? SLOT_UNITS - slot_start(s) : s.units;
+}
+
+/* In test builds: all invariants hold. A page that was spoilt before need not be better after. */
+static int page_sound(const struct slot_page *page)
+{
+    return TESTING && slot_check(page) == 0;
 }
 
 static int header_is_sound(const struct slot_page *page)
@@ -150,6 +163,7 @@ static int hole_find(const struct slot_page *page, unsigned area, unsigned units
 
 int slot_alloc(struct slot_page *page, unsigned units)
 {
+    int sound = page_sound(page);
     if (!header_is_sound(page))
         return -EUCLEAN;
     unsigned area_now = area_units(page->slots);
@@ -174,6 +188,7 @@ int slot_alloc(struct slot_page *page, unsigned units)
     page->free = (uint8_t)(page->free - units - (area - area_now));
     page->slot[index] = (struct slot){(uint8_t)start, (uint8_t)units};
     units_zero(page, (unsigned)start, units);
+    assert(!sound || page_sound(page));                                         /* SL2, SL3, SL4 */
     return start;
 }
 
@@ -186,6 +201,7 @@ void slot_alloc_run(struct slot_page *page, unsigned start, uint32_t tail)
     page->free = (uint8_t)(SLOT_UNITS - area_units(1) - units);
     page->slot[0] = (struct slot){(uint8_t)start, SLOT_RUNS_ON};
     units_zero(page, start, units);
+    assert(page_sound(page) || !TESTING);                                       /* SL5 */
 }
 
 /* The slot of the object that begins at `start`, or -EINVAL. */
@@ -214,6 +230,7 @@ int slot_free(struct slot_page *page, unsigned start, uint32_t *tail)
     *tail = 0;
     if (!slot_is_page(page))
         return -EINVAL;
+    int sound = page_sound(page);
     if (!header_is_sound(page))
         return -EUCLEAN;
     int index = slot_find(page, start);
@@ -236,6 +253,7 @@ int slot_free(struct slot_page *page, unsigned start, uint32_t *tail)
     }
     page->stack = (uint8_t)stack_units(page);
     page->free = (uint8_t)(page->free + units + (area - area_units(page->slots)));
+    assert(!sound || page_sound(page));                                         /* SL2, SL3, SL4 */
     return 0;
 }
 

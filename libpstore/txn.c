@@ -282,6 +282,7 @@ static void names_committed(struct ps_tx *tx);
 /* Every end comes here; result: 0 (committed) or -errno. again: it may be tried once more. */
 static int tx_ended(struct ps_tx *tx, int result, int again)
 {
+    assert(tx->active);                                                         /* TX3 */
     tx->active = 0;
     tx->writing = NULL;
     tx->reason = result;
@@ -294,6 +295,7 @@ static int tx_ended(struct ps_tx *tx, int result, int again)
         heap_aborted(&tx->heap);
     }
     tx->ops_bytes = tx->names = tx->last_op = 0;
+    assert(!tx->heap.used);                                                     /* TX3 */
     if (result == -EOWNERDEAD)
         stores_note_death();
     return result;

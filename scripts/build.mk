@@ -77,6 +77,8 @@ build/obj/guest/tests/disk/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/bench/%.o build/obj/guest/tests/crash/%.o: UFLAGS += -I.
 # -iquote: the names of the kernel's headers must not hide those of the C library
 build/obj/host/tests/host/test_kernel.o: HFLAGS += -iquote kernel -Iarch/x86_64
+# what is only looked at in tests: libpstore's host objects are for them alone
+build/obj/host/libpstore/%.o: HFLAGS += -DKATYDID_TEST
 PARSERS := -I. -iquote kernel -iquote arch/x86_64 -Iarch/x86_64
 build/obj/asan/tests/host/test_parsers.o: HFLAGS += $(PARSERS)
 
