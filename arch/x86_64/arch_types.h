@@ -36,7 +36,7 @@ static inline void trap_call_again(struct trap_frame *f, uint64_t number)
     f->rax = number;
     f->rip -= 2; /* of the syscall instruction */
 }
-/* What Linux sends for an exception. */
+/* trap_signal: the signal that Linux sends for an exception. */
 static inline int trap_signal(const struct trap_frame *f)
 {
     return f->vector == 0 || f->vector == 16 || f->vector == 19 ? 8 /* SIGFPE */
@@ -73,7 +73,7 @@ struct arch_thread {
     int fpu_cpu;                   /* the CPU whose registers may still hold this image, or -1 */
 };
 
-/* Where the registers of user mode are while the thread is in the kernel. */
+/* arch_user_frame: where the registers of user mode are while the thread is in the kernel. */
 static inline struct trap_frame *arch_user_frame(const struct arch_thread *t)
 {
     return (struct trap_frame *)(t->stack_top - sizeof(struct trap_frame));
@@ -143,7 +143,8 @@ static inline bool pte_accessed(pte_t e) { return e & PTE_ACCESSED; }
 static inline bool pte_dirty(pte_t e) { return e & PTE_DIRTY; }
 static inline paddr_t pte_frame_paddr(pte_t e) { return e & PTE_FRAME; }
 static inline pte_t pte_load(const pte_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
-/* For an entry that no walker can see as present: no other CPU's bits can get lost. */
+/* pte_store: a plain store, for an entry that no walker can see as present: no other CPU's bits can
+ * get lost. */
 static inline void pte_store(pte_t *p, pte_t e)
 {
     __atomic_store_n(p, e, __ATOMIC_RELEASE);
@@ -153,7 +154,7 @@ static inline pte_t pte_exchange(pte_t *p, pte_t e)
     pte_t old = __atomic_exchange_n(p, e, __ATOMIC_SEQ_CST);
     return old;
 }
-/* False: *p was not *expected; *expected is now what it was. */
+/* pte_compare_exchange: false if *p was not *expected; *expected is then what *p was. */
 static inline bool pte_compare_exchange(pte_t *p, pte_t *expected, pte_t desired)
 {
     if (!__atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
@@ -202,7 +203,7 @@ struct cpu {
     void *trap_stack;               /* where the tables say which stack a trap gets */
 };
 
-/* This CPU's. A thread may wake up on another CPU: do not keep it across a sleep. */
+/* cpu_this: this CPU's struct. A thread may wake up on another CPU: do not keep it over a sleep. */
 static inline struct cpu *cpu_this(void)
 {
     struct cpu *c;

@@ -68,7 +68,7 @@ static uint64_t features;             /* CR4 bits that this machine can have */
 
 /* ---- features ---- */
 
-/* Taken out where they are: in the direct map, for the text is not writable (map.c). */
+/* patch_smap takes clac and stac out, through the direct map: the text is not writable (map.c). */
 static void patch_smap(void)
 {
     extern const uint64_t smap_table_start[], smap_table_end[];
@@ -146,7 +146,7 @@ void cpu_init_first(void)
     cpu_init_this(0);
 }
 
-/* The first CPU has a stack and needs the other only. */
+/* cpu_prepare makes a CPU's stacks; the first CPU has a kernel stack already and needs the other only. */
 bool cpu_prepare(unsigned id)
 {
     void *fatal = arch_stack_new();
@@ -209,7 +209,7 @@ void fpu_trap(void)
     c->fpu_open = true;
 }
 
-/* `from` used them in this turn. */
+/* fpu_leave saves the FPU's registers of `from`, which used them in this turn. */
 void fpu_leave(struct cpu *c, struct arch_thread *from)
 {
     fpu_save(from);
@@ -217,7 +217,8 @@ void fpu_leave(struct cpu *c, struct arch_thread *from)
     c->fpu_open = false;
 }
 
-/* The next thread to run is c->fpu_owner; if it was not on another CPU meanwhile, they are its. */
+/* fpu_found: the next thread to run is c->fpu_owner, whose registers are still here if it was on
+ * no other CPU meanwhile. */
 void fpu_found(struct cpu *c)
 {
     if (c->fpu_owner->fpu_cpu != (int)c->id)

@@ -25,7 +25,7 @@ static inline void cpu_toggle_locks_held(uint32_t bits)
 {
     __asm__ volatile("xorl %0, %%gs:%c1" ::"r"(bits), "i"(CPU_LOCKS_HELD) : "cc");
 }
-/* What this CPU writes into a lock: its number + 1. */
+/* The mark that this CPU writes into a lock that it holds: its number + 1. */
 static inline uint32_t cpu_mark(void)
 {
     uint32_t v;

@@ -29,7 +29,7 @@ static void module_add(paddr_t start, uint64_t bytes, const char *name)
     m->start = start;
     m->bytes = bytes;
     strlcpy(m->name, name, sizeof m->name);
-    /* Its last page may be the RAM's, which need not end with a whole one. */
+    /* The table's last page may be the RAM's last, which need not be a whole page. */
     boot_add_memory(start, page_up(start + bytes));
     boot_reserve(start, start + bytes);
 }

@@ -70,7 +70,7 @@ struct search {
 
 static void scan_bus(const struct search *s, uint8_t bus, unsigned depth);
 
-/* True: there is a device, and other functions may be beside it. */
+/* scan_function tells fn of a device; true: there is one, and other functions may be beside it. */
 static bool scan_function(const struct search *s, struct pci_device *d, unsigned depth)
 {
     uint32_t id = pci_read32(d, REGISTER_ID);
@@ -128,7 +128,8 @@ void pci_enable(const struct pci_device *d)
     write16(d, REGISTER_COMMAND, command | COMMAND_MEMORY | COMMAND_MASTER | COMMAND_NO_INTX);
 }
 
-/* Where a memory BAR lies, and how long it is: it keeps zero the bits below its size. */
+/* bar_range: where a memory BAR lies, and how long it is: the bits below its size stay zero when
+ * ones are written. */
 static paddr_t bar_range(const struct pci_device *d, unsigned bar, uint64_t *bytes)
 {
     unsigned at = REGISTER_BAR + 4 * bar;

@@ -34,7 +34,7 @@ void serial_init(void)
 
 bool serial_present(enum serial_port port) { return present[port]; }
 
-/* Room for FIFO_BYTES more; false: nobody takes them. */
+/* serial_ready waits until the port takes FIFO_BYTES more; false: it takes none. */
 static bool serial_ready(enum serial_port port)
 {
     for (int i = 0; i < POLLS_MAX; i++) {
@@ -56,7 +56,8 @@ void serial_write(enum serial_port port, const char *text, size_t n)
     }
 }
 
-/* Before the power goes: a real port sends 11 bytes a millisecond, so it has up to FIFO_BYTES left. */
+/* serial_drain waits before the power goes: a real port sends 11 bytes a millisecond, so it has up
+ * to FIFO_BYTES left. */
 void serial_drain(void)
 {
     for (unsigned p = 0; p < ARRAY_COUNT(base); p++)
@@ -64,7 +65,7 @@ void serial_drain(void)
             ;
 }
 
-/* Hands over what has arrived. */
+/* input hands over the bytes that have arrived. */
 static void input(void *unused)
 {
     (void)unused;

@@ -30,7 +30,8 @@ struct trampoline_words {
 unsigned cpu_count = 1;
 static paddr_t trampoline;
 
-/* Comparing counters: the new CPU asks by `round`, the first answers with its counter. */
+/* The words by which two counters are compared: the new CPU asks by `round`, the first answers with
+ * its counter. */
 static struct { uint32_t round, answered; uint64_t tsc; } clock_talk;
 
 unsigned arch_cpu_count(void) { return cpu_count; }
@@ -46,8 +47,8 @@ static void clock_answer(void)
     __atomic_store_n(&clock_talk.answered, round, __ATOMIC_RELEASE);
 }
 
-/* If our counter is outside the time of question and answer, it is wrong by what we measured in
- * the quickest round. QEMU's CPUs all agree. */
+/* The new CPU's counter is wrong if it is outside the time of question and answer: by what was
+ * measured in the quickest round. QEMU's CPUs all agree. */
 static void clock_compare(struct cpu *c)
 {
     uint64_t quickest = ~0ull;

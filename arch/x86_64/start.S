@@ -37,7 +37,8 @@ header_end:
     .asciz "Xen"
     .long entry_pvh
 
-/* With the tables in cr3: 64-bit mode with paging from the next far jump on. Changes eax, ecx, edx. */
+/* enter_long_mode: 64-bit mode with paging, by the tables in cr3, from the next far jump on. Changes eax,
+ * ecx, edx. */
 .macro enter_long_mode
     mov $MSR_EFER, %ecx
     rdmsr
@@ -124,11 +125,9 @@ cpu_start_high:
     call cpu_start                    /* _Noreturn void cpu_start(unsigned id) */
     ud2
 
-/*
- * What a further CPU runs first, copied to a page below 1 MiB. It starts in real mode and goes to
- * long mode in one step, with the boot tables, which map the page where it is. smp.c fills in the
- * words at the end; their order is struct trampoline_words there.
- */
+/* The trampoline is the first code that a further CPU runs, copied to a page below 1 MiB. It starts
+ * in real mode and goes to long mode in one step, with the boot tables, which map the page where it
+ * is. smp.c fills in the words at the end; their order is struct trampoline_words there. */
     .section .rodata
     .globl trampoline_start, trampoline_end
 #define HERE(symbol) (symbol - trampoline_start)

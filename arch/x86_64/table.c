@@ -168,7 +168,8 @@ uint64_t arch_tables_cut_empty(paddr_t top, vaddr_t from, vaddr_t to, vaddr_t lo
     return n;
 }
 
-/* At the lowest level where it is a few entries. Other CPUs that the view has left may know the tables. */
+/* The entries are cut at the lowest level where there are only a few. Other CPUs that the view has
+ * left may know the tables. */
 void arch_tables_cut(paddr_t top, vaddr_t from, vaddr_t to, struct list *cut)
 {
     enum { FEW = 8 };

@@ -24,7 +24,8 @@ static uint32_t apic_per_tick;
 
 struct sample { uint64_t tsc; uint32_t apic, timer; };
 
-/* The three clocks at one moment: the try in which reading them took least. */
+/* clocks_read reads the three clocks at one moment: it takes the try in which reading them was
+ * quickest. */
 static struct sample clocks_read(uint16_t port)
 {
     struct sample best = {0};

@@ -26,7 +26,7 @@
     .popsection
 .endm
 
-/* From vector and error code on: the rest of struct trap_frame. */
+/* save_registers stores the rest of struct trap_frame, behind vector and error code. */
 .macro save_registers
     .irp r, rax, r9, r8, r10, rdx, rsi, rdi, r11, rcx, rbx, rbp, r12, r13, r14, r15
     push %\r
@@ -42,7 +42,7 @@
     add $16, %rsp
 .endm
 
-/* For back traces of debuggers: up to .cfi_endproc a whole struct trap_frame is at rsp. */
+/* These directives tell debuggers that a whole struct trap_frame is at rsp, up to .cfi_endproc. */
     .cfi_sections .debug_frame
 .macro frame_whole
     .cfi_startproc simple
@@ -107,7 +107,7 @@ bad_address:
     jmp leave_to_user
     .cfi_endproc
 
-/* The same for vector 14, with less on the way. */
+/* trap_page_fault_entry: the entry for vector 14, with less on the way. */
     .balign 16
     .globl trap_page_fault_entry
 trap_page_fault_entry:
@@ -238,8 +238,8 @@ linux_fork_entry:
     fatal trap_machine_check_entry 18 0
 
 /* ---- threads ---- */
-/* Where a new thread's first switch returns to (switch.h): its function and argument are on the
- * stack, put there by arch_thread_init(). */
+/* The code to which a new thread's first switch returns (switch.h): its function and argument are
+ * on the stack, put there by arch_thread_init(). */
     .globl thread_first
 thread_first:
     .cfi_startproc simple

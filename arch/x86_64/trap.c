@@ -104,7 +104,8 @@ void trap_page_fault_dispatch(struct trap_frame *f, vaddr_t at)
         trap_user_exception(f, "access to an address of the kernel");
 }
 
-/* User mode was to go on at an address that no page can have. */
+/* trap_bad_address ends a process whose user mode was to go on at an address that no page can have.
+ */
 void trap_bad_address(struct trap_frame *f);
 void trap_bad_address(struct trap_frame *f)
 {
@@ -149,7 +150,8 @@ void arch_print_trap(const struct trap_frame *f)
         arch_print_place(f->rip);
 }
 
-/* One frame of a stack: the caller's frame pointer, and where it goes on. */
+/* A frame of a stack begins with the caller's frame pointer and the address where the caller goes
+ * on. */
 static bool frame_read(uint64_t at, bool user, uint64_t frame[2])
 {
     if (at % 8)

@@ -12,7 +12,8 @@ long futex_call(vaddr_t at, int operation, uint32_t value, vaddr_t timeout, vadd
 void futex_thread_gone(struct thread *t);
 /* Nanoseconds of a struct timespec, from user memory. */
 must_check int time_from_user(vaddr_t at, uint64_t *ns);
-/* What to add to the time since boot for the time of day (option epoch=SECONDS). */
+/* time_of_day_offset_ns: the time since boot plus this is the time of day (option epoch=SECONDS).
+ */
 uint64_t time_of_day_offset_ns(void);
 
 #endif

@@ -23,7 +23,8 @@ long call_with_file(file_call *fn, const uint64_t a[6]);
     long linux_##name(const uint64_t a[6]) { return call_with_file(name##_file, a); }             \
     static long name##_file(struct file *f, const uint64_t a[6])
 
-/* All of them, by number. Those with _entry begin in trap.S, which stores the registers that they copy. */
+/* LINUX_CALLS lists the calls by number. Those with _entry begin in trap.S, which stores the
+ * registers that they copy. */
 #define LINUX_CALLS(X) \
     X(0, read) X(1, write) X(2, open) X(3, close) X(4, stat) X(5, fstat) \
     X(6, stat) /* lstat: there are no links */ X(8, lseek) X(9, mmap) X(10, mprotect) \
@@ -49,7 +50,7 @@ long call_with_file(file_call *fn, const uint64_t a[6]);
     X(268, fchmodat) X(269, faccessat) X(292, dup3) X(293, pipe2) \
     X(302, prlimit64) X(316, renameat2) X(318, getrandom)
 
-/* Those that programs are known to ask for, for the line in the log that says so. */
+/* LINUX_MISSING lists calls that are not here and that programs ask for: the log names them. */
 #define LINUX_MISSING(X) \
     X(7, poll) X(23, select) X(26, msync) X(27, mincore) X(36, getitimer) X(37, alarm) \
     X(38, setitimer) X(40, sendfile) X(41, socket) X(53, socketpair) X(76, truncate) X(85, creat) \

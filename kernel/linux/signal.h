@@ -7,15 +7,16 @@
 #include "base/signal.h"
 #include "process/process.h"
 
-/* To a process, or to one thread of it (tid not 0). 0, -ESRCH (no such thread), -EINVAL, -ENOSYS (it
- * would have to stop), or -EAGAIN (one of that real-time number is pending). number 0 only asks.
- * process->lock is not held. */
+/* signal_send sends a signal to a process, or to one thread of it (tid not 0); number 0 only asks.
+ * 0, -ESRCH (no such thread), -EINVAL, -ENOSYS (the process would have to stop), -EAGAIN (one of
+ * that real-time number is pending). process->lock is not held. */
 int signal_send(struct process *p, uint64_t tid, int number, const struct signal_info *info);
-/* For processes (process_seam): Ctrl-C, and a child's end. */
+/* Functions of process_seam: Ctrl-C, and a child's end. */
 void signal_interrupt(struct process *p);
 bool signal_wants_no_child(struct process *p);
 void signal_child_ended(struct process *parent, const struct process *child);
-/* The calling thread did something impossible at `at`. True: its program handles that. */
+/* signal_fault: the calling thread did something impossible at `at`. True: its program handles
+ * that. */
 bool signal_fault(int number, int code, vaddr_t at);
 /* group.c: to all of a group by `send`. 0: one took it; else -ESRCH (there is none), or why not. */
 long group_signal(int group, int (*send)(struct process *p, int number), int number);

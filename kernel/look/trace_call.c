@@ -21,8 +21,9 @@ bool trace_faults;
 struct trace_step trace_step;
 static const struct process *tracer; /* compared only */
 
-/* What a fault has led to, as the page tables tell. No lock: tables go with the whole of a process or a view
- * (arch_table_free), not while a thread of theirs runs; what the entry says may be old already. */
+/* right_at: the access that a fault has led to, as the page tables tell. No lock: tables go with
+ * the whole of a process or a view (arch_table_free), not while a thread of theirs runs; the entry
+ * may be old already. */
 static uint64_t right_at(const struct thread *t, vaddr_t at)
 {
     bool store = at - KD_STORE_BASE < KD_STORE_END - KD_STORE_BASE;

@@ -206,7 +206,8 @@ static void kept_refill(unsigned cpu)
     frames.free_count -= KEPT_BATCH;
 }
 
-/* One for the caller, and some for later. */
+/* take_locked takes one frame for the caller, and some for this CPU to keep. NULL: there are none
+ * for this use. */
 static __attribute__((noinline)) struct frame *take_locked(enum frame_use use)
 {
     struct frame *f = NULL;
@@ -250,7 +251,7 @@ static void put_locked(struct frame *f)
         hot_drain(HOT_DRAIN);
 }
 
-/* All that this CPU keeps but `leave`. frames.lock held. */
+/* kept_drain gives back all that this CPU keeps but `leave`. frames.lock held. */
 static void kept_drain(unsigned cpu, size_t leave)
 {
     while (kept[cpu].count > leave)

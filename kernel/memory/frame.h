@@ -23,9 +23,9 @@ struct frame {
 };
 enum frame_state { FRAME_RESERVED, FRAME_FREE, FRAME_USED, FRAME_DYING };
 
-/* How much of the pool that is kept back may be used: none for contents of pages, whose takers wait for
- * more; most of it for the memory of managers that take pages off others; all of it for the kernel's
- * own pieces, whose takers do not wait. */
+/* enum frame_use: how much of the reserve an allocation may use. Contents of pages: nothing, their
+ * takers wait for more. Memory of managers that take pages off others: most of it. The kernel's own
+ * pieces, whose takers do not wait: all of it. */
 enum frame_use { FRAME_PAGE, FRAME_MANAGER, FRAME_KERNEL };
 /* A zeroed frame, or NULL. frame_alloc_raw does not zero it. */
 must_check struct frame *frame_alloc(enum frame_use use);
@@ -60,17 +60,20 @@ must_check void *kalloc(size_t bytes);
 void kfree(void *p);
 void kmem_init(void);
 
-/* Who takes frames back that hold pages; kernel/seams.c says who (store/evict.c). */
+/* frame_seam: the functions that take frames back from pages; kernel/seams.c names them
+ * (store/evict.c). */
 struct frame_seam {
-    /* At every allocation that leaves fewer than the low mark: cheap; without frames' lock, but with whatever
-     * lock the caller of frame_alloc holds. */
+    /* low is called at every allocation that leaves fewer than the low mark: cheap, without frames'
+     * lock, but with whatever lock the caller of frame_alloc holds. */
     void (*low)(void);
     /* The others wait, with no locks held. A frame for contents (not zeroed); NULL: none, or killed. */
     struct frame *(*take)(void);
-    /* For whoever found no frame: waits for some. `vain`: of vain() before. False: there are none, or killed. */
+    /* wait is for a caller that found no frame: it waits for some. `vain`: of vain() before. False:
+     * there will be none, or the thread is killed. */
     uint64_t (*vain)(void);
     bool (*wait)(uint64_t *vain);
-    /* For whoever needs frames that lie together and got none. False: nothing could be taken back. */
+    /* more is for a caller that found no frames that lie together. False: nothing could be taken
+     * back. */
     bool (*more)(void);
 };
 extern const struct frame_seam frame_seam;

@@ -31,7 +31,7 @@ struct item {
     uint64_t process;
 };
 
-/* What the message will say; the other words are 0. Not while it is queued. */
+/* item_say sets what the item's message will say; the other words are 0. Not while it is queued. */
 #define item_say(i, what, pid, ...)                                                               \
     do {                                                                                          \
         struct item *said_ = (i);                                                                 \
@@ -76,13 +76,13 @@ static inline void port_put(struct port *p)
     if (__atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) == 0)
         port_free(p);
 }
-/* For handles (handle_kinds), HD3: a handle of another process cannot receive; of the last one that can the port
- * dies, with no locks held. */
+/* Functions for handles (handle_kinds), HD3: a handle of another process cannot receive; when the
+ * last one that can goes, the port dies, with no locks held. */
 uint32_t port_handle_held(void *port, const struct process *owner, uint32_t rights);
 void port_handle_dropped(void *port, uint32_t rights);
 void port_handle_put(void *port);
-/* Why a transaction that stored to objects of p's manager cannot store to another's: they may be the
- * same objects, and the manager the next one. */
+/* port_other_error: why a transaction that stored to objects of p's manager cannot store to
+ * another's: they may be the same objects, and the manager the next one. */
 static inline int port_other_error(const struct port *p)
 {
     return __atomic_load_n(&p->dead, __ATOMIC_RELAXED) ? -EOWNERDEAD : -EXDEV;
@@ -101,10 +101,11 @@ struct notice {
     struct frame *data;
     uint64_t data_bytes;
 };
-/* What the homes of items want done; NULL: nothing. kernel/seams.c has the table. */
+/* item_uses: what is done with items of each kind; NULL: nothing. kernel/seams.c has the table. */
 struct item_use {
     uint32_t message;            /* KD_MSG_* */
-    /* It is off the queue, and goes to a receiver: what the notice tells beside the words. Port lock. */
+    /* taken: the item is off the queue and goes to a receiver; the function adds what the notice
+     * tells beside the words. Port lock held. */
     void (*taken)(struct item *i, struct notice *n);
     void (*lost)(struct notice *n, int error);   /* the receiver could not take it: EMSGSIZE, EIO. No lock */
     void (*dropped)(struct item *i);             /* was delivered, or nobody will hear it any more */

@@ -18,7 +18,8 @@ enum handle_type {
     HANDLE_TYPES,
 };
 
-/* What a type of object wants done; kernel/seams.c has the table. The last three may be NULL: nothing. */
+/* handle_kinds: what is done with objects of each type; kernel/seams.c has the table. The last
+ * three may be NULL: nothing. */
 struct handle_kind {
     bool travels;                /* handles of it may be passed on */
     void (*get)(void *object);   /* one more reference, or one less; handle_uncounted: there are none */
@@ -48,8 +49,9 @@ struct handle_slot {
     uint32_t rights;
     void *object;
 };
-/* The same as handle_get in one result: the object, or a negative errno, for which handle_failed()
- * is true. `get` takes the reference. Inline, as each message looks up two handles. */
+/* handle_find is handle_get with one result: the object, or a negative errno, for which
+ * handle_failed() is true. `get` takes the reference. Inline, as each message looks up two handles.
+ */
 static inline bool handle_failed(const void *found) { return (uintptr_t)found > (uintptr_t)-4096; }
 must_check static inline __attribute__((always_inline)) void *
 handle_find(int handle, enum handle_type type, uint32_t rights, void (*get)(void *object))
@@ -70,15 +72,17 @@ handle_find(int handle, enum handle_type type, uint32_t rights, void (*get)(void
     lock_release(&p->handle_lock);
     return object;
 }
-/* True: the calling process has a handle of this type and object (NULL: any), with all these rights. */
+/* handle_held: has the calling process a handle of this type and object (NULL: any), with all these
+ * rights? */
 bool handle_held(enum handle_type type, const void *object, uint32_t rights);
-/* True: the calling process has the system's handle with this right: KD_RIGHT_DISKS or another. */
+/* system_allows: has the calling process the system's handle with this right, KD_RIGHT_DISKS or
+ * another? */
 static inline bool system_allows(uint32_t right) { return handle_held(HANDLE_SYSTEM, NULL, right); }
 must_check int handle_close(struct process *p, int handle);
 void handle_forget(struct process *p, int handle); /* empties the slot, and no more */
 /* Copies a handle of `from` into a given free slot of `to`, or any with to_slot -1. */
 must_check int handle_pass(struct process *from, int handle, struct process *to, int to_slot);
-/* The same with fewer rights (0: the same ones). */
+/* handle_pass_rights is handle_pass with fewer rights (0: the same ones). */
 must_check int handle_pass_rights(struct process *from, int handle, struct process *to, int to_slot,
                                   uint32_t rights);
 

@@ -77,7 +77,7 @@ bool limit_may_take_kept(const struct process *p)
 
 /* ---- charging ---- */
 
-/* What vm.c counts itself: pages, page tables, and the frames that its regions lie in. */
+/* own_frames: the frames that vm.c counts itself: pages, page tables, and those that its regions lie in. */
 static uint64_t own_frames(const struct process *p)
 {
     return p->frames + p->limits.tables + p->region_count / VM_REGIONS_A_FRAME;

@@ -23,29 +23,32 @@ struct limits {
 /* A process's table as it begins: its parent's, and the defaults for all but what init starts. `asked`
  * (KD_LIMITS values, 0: none; may be NULL) lowers it. */
 void limit_begin(struct process *p, const struct process *parent, const uint64_t *asked);
-/* Of the tables that all processes share, the last entries are kept for init and what it starts itself:
- * shell and managers go on when several programs have taken all that each may. */
+/* VIEWS_KEPT and THREADS_KEPT: the last entries of tables that all processes share are kept for
+ * init and what it starts itself: shell and managers go on when several programs have taken all
+ * that each may. */
 enum { VIEWS_KEPT = 8 }; /* and THREADS_KEPT */
 bool limit_may_take_kept(const struct process *p); /* NULL: the kernel itself */
-/* n more, or nothing and false: the limit is reached. */
+/* limit_charge charges n more, or nothing and returns false: the limit is reached. */
 bool limit_charge(struct process *p, enum kd_limit which, uint64_t n);
-/* As many of n as there may be. */
+/* limit_charge_some charges as many of n as there may be, and returns how many. */
 uint64_t limit_charge_some(struct process *p, enum kd_limit which, uint64_t n);
 void limit_uncharge(struct process *p, enum kd_limit which, uint64_t n);
 uint64_t limit_left(const struct process *p, enum kd_limit which);
 uint64_t limit_used(const struct process *p, enum kd_limit which);
-/* May it fill one more page? It was promised that, unless its limit was lowered. */
+/* limit_memory_left: may the process fill one more page? It was promised that, unless its limit was
+ * lowered. */
 bool limit_memory_left(const struct process *p);
-/* For people and programs: in KD_LIMIT_*'s units. */
+/* limit_info tells use and limits, in KD_LIMIT_*'s units. */
 void limit_info(const struct process *p, uint64_t used[KD_LIMITS], uint64_t most[KD_LIMITS]);
 /* prlimit64's resources, Linux's and KD_RLIMIT's. in and out: limit and ceiling; either may be NULL.
  * 0, -EINVAL; -EPERM: above the ceiling, or nothing that can be set. */
 int limit_resource(struct process *p, uint64_t resource, const uint64_t in[2], uint64_t out[2]);
 
-/* Nothing is left, neither free nor to be evicted: ends the process that has most above an equal share,
- * with a message. False: nobody has more than that, but init and managers that take spilled copies; then
- * the caller looks at the free frames again: who has ended by now was not seen ending, and gave its memory
- * back before. For such a manager's own memory whoever has most ends, however little it is. No locks held. */
+/* limit_end_largest is called when no frame is left, neither free nor to be evicted: it ends the
+ * process that has most above an equal share, with a message. `for_manager`: for the memory of a
+ * manager that takes spilled copies the largest ends, however little it has. False: nobody but init
+ * and such managers has more than its share; then the caller looks at the free frames again, since
+ * a process that has ended by now gave its memory back before. No locks held. */
 bool limit_end_largest(bool for_manager);
 
 #endif

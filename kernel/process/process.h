@@ -80,8 +80,9 @@ _Static_assert(offsetof(struct process, home) == 0, "thread_home() casts");
 /* NULL in kernel threads. */
 static inline struct process *process_this(void) { return thread_this()->process; }
 struct process *process_find(int pid);         /* with a reference, or NULL; process_put */
-/* True: the calling process may act on p. It may if p is of its family or descends from that, if it has a
- * handle of p with KD_RIGHT_MANAGE, or the system's with `right`. Nobody has KD_RIGHT_PROCESSES over init. */
+/* process_in_reach: may the calling process act on p? It may if p is of its family or descends from
+ * that, if it has a handle of p with KD_RIGHT_MANAGE, or the system's with `right`. Nobody has
+ * KD_RIGHT_PROCESSES over init. */
 bool process_in_reach(const struct process *p, uint32_t right);
 void process_get(void *process);
 void process_put(void *process);
@@ -89,7 +90,7 @@ void process_put(void *process);
  * user mode. */
 void process_kill(struct process *p, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same without a message: exit_group. */
+/* process_exit is process_kill without a message: exit_group. */
 void process_exit(struct process *p, int status);
 void process_end_by(struct process *p, int signal);
 /* A further thread of the calling process that starts in user mode with these registers. Its tid,
@@ -109,16 +110,17 @@ void process_check(void);                      /* vm_check() of all; panics if o
 void process_start_first(void);                /* /bin/init */
 
 /* vm.c: user memory outside the store region. */
-/* 0, -EFAULT, -EACCES, -ENOMEM, -EIO (the file has no such bytes). */
+/* vm_fault makes a page resident. 0, -EFAULT, -EACCES, -ENOMEM, -EIO (the file has no such bytes).
+ */
 int vm_fault(struct process *p, vaddr_t at, unsigned flags);
 
-/* What the other parts of a process and of the kernel do; kernel/seams.c says whom this calls. */
+/* process_seam: functions of rooms above that a process's life calls; kernel/seams.c names them. */
 struct signal_info;
 struct process_seam {
     /* Once per thread, in that thread, before it exits: abort its transaction, ... In order, NULL ends it. */
     void (*const *thread_gone)(struct thread *t);
-    /* Nothing of the process runs any more, and what it has ends: views, handles, objects, ... Also for one
-     * that never ran. In order, NULL ends it. */
+    /* gone: called in order when nothing of the process runs any more, also for one that never ran:
+     * views, handles, objects and the rest end. NULL ends the list. */
     void (*const *gone)(struct process *p);
     /* Maps the program into the new process's empty space and builds its first stack. 0, -ENOEXEC (the log
      * says why), -EACCES, -E2BIG, -ENOMEM, -EIO. */

@@ -29,10 +29,10 @@ struct process *process_new(const char *path, struct process *parent, struct nod
 must_check int process_load(const char *path, const char *const *argv, const char *const *envp,
                             struct process *parent, struct thread_begin **begin,
                             struct process **out);
-/* Into the table (PR1) and off it goes; takes `b` over and nothing fails after its thread exists.
- * -EAGAIN: there are too many; -ENOMEM. */
+/* process_launch puts p into the table (PR1) and starts it; takes `b` over. Nothing fails after its
+ * thread exists. 0, -EAGAIN (there are too many), -ENOMEM. */
 must_check int process_launch(struct process *p, struct thread_begin *b);
-/* May the caller make one more? To know it before the work of making it. */
+/* process_room: may the caller make one more process? To know it before the work of making one. */
 bool process_room(void);
 /* A process that never ran, nor was in the table. */
 void process_discard(struct process *p);

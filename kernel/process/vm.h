@@ -19,8 +19,8 @@ struct node;
 enum { VM_READ = 1, VM_WRITE = 2, VM_EXECUTE = 4 };           /* Linux's PROT_* */
 enum { VM_FIXED = 1, VM_NO_REPLACE = 2 };
 
-/* What a mapping shows. node NULL: zeros. Bytes at and after file_bytes are zeros, too; a page for which
- * the file has no byte left is an error. */
+/* vm_source: the bytes that a mapping shows. node NULL: zeros. Bytes at and after file_bytes are
+ * zeros, too; a page for which the file has no byte left is an error. */
 #define VM_WHOLE_FILE (~0ull)            /* file_bytes: what there is when a page is filled */
 struct vm_source {
     struct node *node;
@@ -48,7 +48,8 @@ vaddr_t vm_break(struct process *p, vaddr_t end);   /* the new end, or the old o
 /* Zero on demand: frees the frames but keeps the region (madvise). */
 must_check int vm_forget(struct process *p, vaddr_t at, uint64_t bytes);
 
-/* Not of the store region, so that a touch waits for no manager. 0, -EFAULT, -EINVAL. */
+/* vm_own: is all of the range the process's own memory, none of it in the store region, so that a
+ * touch waits for no manager? 0, -EFAULT, -EINVAL. */
 static inline int vm_own(vaddr_t at, uint64_t bytes)
 {
     return !user_range_ok(at, bytes) ? -EFAULT : at < KD_STORE_END && at + bytes > KD_STORE_BASE ? -EINVAL : 0;

@@ -21,7 +21,8 @@ static inline uint64_t pte_flags(unsigned protection)
         | (protection & VM_EXECUTE ? 0 : PTE_NX);
 }
 
-/* Of a present page, or of one without any right, whose entry is not present. */
+/* region_flags: the flags of the entry of a page with these rights; without any right the entry is
+ * not present. */
 static inline uint64_t region_flags(unsigned protection)
 {
     return protection ? pte_flags(protection) : PTE_SOFT0;

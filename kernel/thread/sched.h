@@ -17,7 +17,7 @@ extern struct sched sched;
 
 void sched_check(void);                /* panics if a queue is wrong (SC1, TH1) */
 
-/* All with the lock held. */
+/* The functions that follow want sched.lock held. */
 struct thread *sched_next(void);       /* the first in the queue, or this CPU's idle thread */
 void sched_make_ready(struct thread *t);    /* from a sleep: into the queue, and some CPU looks at it */
 void sched_put_back(struct thread *t, bool last); /* the running one, READY: into the queue */
@@ -26,10 +26,11 @@ void sched_sleepers_changed(void);     /* the first of `sleepers` is another one
 
 void sched_breathe(struct thread *t);  /* without the lock: the tick, if it is due for t, which runs here */
 void sched_release_and_kick(void);     /* releases the lock and sends the interrupts that are due */
-/* This CPU's interrupts that could not be sent at once: before it switches, halts or enters user mode. */
+/* sched_kicks_send sends this CPU's interrupts that could not be sent at once: before it switches,
+ * halts or enters user mode. */
 void sched_kicks_send(struct cpu *c);
 
-/* What t, which runs here, has used since it was last asked for. */
+/* sched_account charges t, which runs here, for the time since it was last charged. */
 static inline __attribute__((always_inline)) void sched_account(struct thread *t, uint64_t now)
 {
     uint64_t ran = now - t->run_start_ns;

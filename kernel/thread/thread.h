@@ -16,7 +16,7 @@
 struct process;
 struct view;
 
-/* What the threads of a process share: struct process begins with it. */
+/* The part of a process that its threads share: struct process begins with it. */
 struct thread_home {
     paddr_t table;                   /* its page table; slot 0 exists from the start */
     uint64_t cpu_ns, disk_bytes;     /* atomic: used by all its threads so far */
@@ -36,7 +36,7 @@ enum { THREADS_KEPT = 32 };          /* of THREADS_MAX: for init and what it sta
  */
 enum thread_state { THREAD_READY, THREAD_RUNNING, THREAD_PARKED, THREAD_DEAD };
 
-/* Of linux/signal.c; process lock, but for the first: atomic. */
+/* Fields of linux/signal.c; process lock, but for the first, which is atomic. */
 struct thread_signals {
     bool due;                        /* look for signals before user mode */
     bool suspended;                  /* in sigsuspend: `before` is the mask that comes back */
@@ -97,8 +97,9 @@ must_check struct thread *thread_new(struct process *p, void (*start)(void *), v
                                      const char *name);
 void thread_start(struct thread *t);
 _Noreturn void thread_exit(void);            /* the process side was told before (process.c) */
-/* Both return 0, -ETIMEDOUT, or -EINTR if the thread was killed (at once, also when it was killed
- * before). The plain one is for waits that must not end early (disk, commit): it ignores kills. */
+/* thread_park and its kin return 0, -ETIMEDOUT, or -EINTR if the thread was killed (at once, also
+ * when it was killed before). The plain one is for waits that must not end early (disk, commit): it
+ * ignores kills. */
 void thread_park(void);
 int thread_park_until(uint64_t deadline_ns); /* ~0: no time limit */
 int thread_park_until_uninterrupted(uint64_t deadline_ns); /* ignores kills: 0 or -ETIMEDOUT */
@@ -111,8 +112,9 @@ void thread_wake_all(struct list *waiters);  /* its lock is held */
  * thread_park_until(~0) does: the fast path of call and reply. */
 int thread_wake_and_park(struct thread *t);
 void thread_yield(void);
-/* For what takes long, at points where no lock is held: serves shootdowns, wakes sleepers that are due, and
- * yields if the slice is over. Interrupts are off in the kernel, so no tick does that. Cheap. */
+/* thread_breathe is for work that takes long, at points where no lock is held: it serves
+ * shootdowns, wakes sleepers that are due, and yields if the slice is over. Interrupts are off in
+ * the kernel, so no tick does that. Cheap. */
 void thread_breathe(void);
 void thread_account(void);                   /* cpu_ns of this thread and its process, up to now */
 void thread_kill(struct thread *t);          /* sets killed, wakes it, kicks its CPU */
@@ -126,14 +128,15 @@ void thread_use_table(void);                 /* (re)loads the table that thread_
  * thread. */
 void thread_init(void);
 
-/* What threads have others do; kernel/seams.c says whom. */
+/* thread_seam: functions of rooms above that threads call; kernel/seams.c names them. */
 struct thread_seam {
     /* A thread with a view is about to run on this CPU: the top-level table that it wants, and whether a reload
      * is needed although that is loaded already. */
     paddr_t (*view_table)(struct thread *t, bool *stale);
     void (*tick)(uint64_t now_ns);   /* no lock is held */
-    /* On the way back to user mode, after a kick; each may sleep: the killed thread's last way out, which
-     * calls thread_exit(); a doom takes effect, or a signal, which may replace the registers in f. */
+    /* leave, doomed and signalled are called on the way back to user mode, after a kick, and may
+     * sleep. leave is the killed thread's last way out and calls thread_exit(); doomed and
+     * signalled may replace the registers in f. */
     void (*leave)(void) __attribute__((noreturn));
     void (*doomed)(struct trap_frame *f);
     void (*signalled)(struct trap_frame *f);

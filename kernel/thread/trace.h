@@ -16,7 +16,8 @@ void trace_event(enum kd_trace_event_kind kind, uint32_t c, uint64_t a, uint64_t
 
 #define TRACE(event, c, a, b) \
     (__builtin_expect(trace_on, 0) ? trace_event(KD_TRACE_##event, (uint32_t)(c), (a), (b)) : (void)0)
-/* For what is rare: also while nobody traces, but with trace=off. */
+/* TRACE_RARE is for rare events, which are recorded also while nobody traces, but with trace=off.
+ */
 #define TRACE_RARE(event, c, a, b) \
     (__builtin_expect(trace_keeps, 1) ? trace_event(KD_TRACE_##event, (uint32_t)(c), (a), (b)) : (void)0)
 
