@@ -49,9 +49,9 @@ def test_of(bug):
 def run(test, bug):
     """What the test says with this bug: (None or how it was found, seconds, output)."""
     start = time.monotonic()
-    memory = "128" if bug in SURVIVED else "32"
     limit = SURE_LIMIT_S if bug == "none" or bug in SURVIVED else TIME_LIMIT_S
-    words = [os.path.join(ROOT, "scripts/run"), "--kernel", f"build/bugs/kernel/{bug}/kernel.elf", "--no-store", "--memory", memory, "--cpus", CPUS,
+    words = [os.path.join(ROOT, "scripts/run"), "--kernel", f"build/bugs/kernel/{bug}/kernel.elf", "--cpus", CPUS,
+             *HEADS.get(bug, {}).get("With", "--no-store --memory 32").split(),
              "--timeout", str(limit),
              "--export", os.path.join(os.environ.get("TEST_TMP", "build"), "kernel-bugs-export"),
              "--allow", "all", "--add", f"build/tests/guest/{test}", "-c", test]
