@@ -14,7 +14,7 @@ include scripts/build.mk
 
 SUBMAKE := +@$(MAKE) --no-print-directory -j$(JOBS)
 .PHONY: all image tests host-tests iso run test test-long test-bochs check fuzz coverage debug crash bench lint clean
-.PHONY: reset-store help lines kernel-bugs crash-bugs gdbinit plots
+.PHONY: always reset-store help lines kernel-bugs crash-bugs gdbinit plots
 .DELETE_ON_ERROR:
 .SECONDARY:
 

@@ -12,8 +12,12 @@
 #include "pstore_private.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#define RESTART_SECONDS 10              /* a manager that died is waited for */
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ps_store stores[PS_STORES_MAX];
@@ -72,10 +76,38 @@ static int hello(struct ps_store *s)
     return result == 0 && word[0] != STORE_PROTOCOL_VERSION ? -EPROTONOSUPPORT : result;
 }
 
+/* Init has a port of this name as long as it starts the manager again when that dies. */
+static int store_comes_back(const struct ps_store *s)
+{
+    char name[sizeof s->name + sizeof STORE_KEPT];
+    snprintf(name, sizeof name, STORE_KEPT "%s", s->name);
+    long port = ps_kernel(KD_NAME_FIND, (long)name, 0, 0);
+    if (port >= 0)
+        ps_kernel(KD_HANDLE_CLOSE, port, 0, 0);
+    return port >= 0;
+}
+
+/* The manager's port; one that has just died is waited for. -ENOENT */
+static long store_port(const struct ps_store *s)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    struct timespec now, begun;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    for (;;) {
+        long port = ps_kernel(KD_NAME_FIND, (long)s->name, 0, 0);
+        if (port != -ENOENT || !store_comes_back(s))
+            return port;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec - begun.tv_sec > RESTART_SECONDS)
+            return port;
+        nanosleep(&moment, NULL);
+    }
+}
+
 /* Gets a port to the manager; -ENOTCONN if none is published under the name. */
 static int store_find(struct ps_store *s)
 {
-    long port = ps_kernel(KD_NAME_FIND, (long)s->name, 0, 0);
+    long port = store_port(s);
     if (port < 0)
         return port == -ENOENT ? -ENOTCONN : (int)port;
     s->port = (int)port;

@@ -107,6 +107,7 @@ static const struct {
     {EBADF, "the store manager's port is not valid any more: connect again"},
     {ECANCELED, "the transaction was given up by its program and undone: nothing else is wrong"},
     {EDEADLK, "two transactions waited for each other, this one was undone: run it again"},
+    {EDQUOT, "this process has too many containers open: 128 segments of them at most, a GiB or more each; close some"},
     {EFAULT, "an address that is not the program's was passed: check the pointers given"},
     {EMFILE, "too many containers, views or handles are open, in this process or in all: close some"},
     {EMSGSIZE, "a message is larger than the one who receives it has room for. From a commit: the "
@@ -117,8 +118,8 @@ static const struct {
     {ENOMEM, "memory is full: the transaction changes more pages than fit; it was undone. Use "
              "smaller transactions or give the machine more memory (MEMORY=)"},
     {ENOSYS, "this kernel lacks the call: program and kernel are of different versions; rebuild"},
-    {ENOTCONN, "the store manager is not running: start Katydid with a store disk "
-               "(scripts/run --store FILE) and look at its boot messages (with -c: --log FILE)"},
+    {ENOTCONN, "the store manager is not running, and has not come back within some seconds if it died: start "
+               "Katydid with a store disk (scripts/run --store FILE), and look at `dmesg` (with -c: --log FILE)"},
     {ENOLCK, "the transaction has locked too many containers: 32 segments of them at most"},
     {EOWNERDEAD, "the store manager died: the transaction was undone, or, if it was in its commit, "
                  "perhaps made durable. The next one finds the store again: look, then go on"},

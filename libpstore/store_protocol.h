@@ -21,6 +21,9 @@
  * client can ask the kernel (KD_CONTAINER_INFO) to whom an address belongs. */
 #define STORE_COOKIE_CONTAINER(cookie) ((cookie) >> 4)
 
+/* Before the store's name: a port of init's that exists as long as it starts a dead manager again. */
+#define STORE_KEPT "kept "
+
 enum store_request {
     STORE_HELLO = 1, /* word0 version -> word0 version, word1 log bytes */
     STORE_OPEN,      /* data: struct store_open -> data: struct store_opened. The manager attaches the

@@ -113,9 +113,11 @@ build/tests/guest/kernel_history: $(call objects,guest,tests/history/check.c)
 build/tests/same/guest: $(call objects,guest,$(SAME_SOURCES))
 $(USER_PROGRAMS) $(GUEST_TESTS) build/tests/same/guest: build/libpstore.a
 	$(call do,LINK,$(ULINK))
-build/initrd.tar: $(USER_PROGRAMS)
+build/programs: always
+	@echo $(USER_PROGRAMS) | cmp -s - $@ || echo $(USER_PROGRAMS) >$@
+build/initrd.tar: $(USER_PROGRAMS) build/programs
 	@rm -rf build/initrd && mkdir -p build/initrd/bin build/initrd/etc
-	@for p in $^; do $(STRIP) -o build/initrd/bin/$${p##*/} $$p || exit 1; done
+	@for p in $(USER_PROGRAMS); do $(STRIP) -o build/initrd/bin/$${p##*/} $$p || exit 1; done
 	$(call do,TAR ,tar --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 \
 	    -C build/initrd -cf $@ bin etc)
 

@@ -30,8 +30,8 @@
 #define RESTARTS_MAX 8          /* a manager that dies again and again is left alone */
 #define STOP_SECONDS_MAX 30     /* a halt waits so long for a store manager */
 
-static struct manager { const char *name; int pid, restarts; } managers[] = {
-    {.name = "store"}, {.name = "store2"}};
+static struct manager { const char *name; int pid, restarts, kept; } managers[] = {
+    {.name = "store", .kept = -1}, {.name = "store2", .kept = -1}};
 #define MANAGER_COUNT (sizeof(managers) / sizeof(managers[0]))
 
 static const char banner[] =
@@ -113,18 +113,37 @@ static bool death_counts(struct manager *m, int status)
     return again;
 }
 
+/* A port by whose name clients see that a manager that is dead at the moment will be back (STORE_KEPT). */
+static void store_keep(struct manager *m, bool keep)
+{
+    char name[KD_NAME_MAX];
+    snprintf(name, sizeof(name), STORE_KEPT "%s", m->name);
+    if (keep && m->kept < 0) {
+        m->kept = (int)syscall(KD_PORT_CREATE);
+        syscall(KD_NAME_SET, name, m->kept);
+    } else if (!keep && m->kept >= 0) {
+        syscall(KD_HANDLE_CLOSE, m->kept);
+        m->kept = -1;
+    }
+}
+
 static void store_start(struct manager *m)
 {
     int status;
     while (!store_start_once(m, &status) && death_counts(m, status))
         continue;
+    store_keep(m, m->pid != 0);
 }
 
 static void store_ended(int pid, int status)
 {
     for (struct manager *m = managers; m < managers + MANAGER_COUNT; m++)
-        if (m->pid == pid && death_counts(m, status))
-            store_start(m);
+        if (m->pid == pid) {
+            if (death_counts(m, status))
+                store_start(m);
+            else
+                store_keep(m, false);
+        }
 }
 
 /* The text of /etc/command, or NULL: this is an interactive boot. */

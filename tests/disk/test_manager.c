@@ -662,6 +662,29 @@ static void a_store_with_pages_not_at_home_is_not_closed(void **state)
     assert_false(recover_and_compare());
 }
 
+/* One process has half of the handles at most; the next one can still open, and who closes one may open one. */
+static void child_opens_many(void)
+{
+    struct wire_open how = {.flags = PS_CREATE | PS_WRITE};
+    struct wire_opened out, last = {0};
+    client_start();
+    for (unsigned i = 1; i <= SEGMENTS_EACH; i++) {
+        snprintf(how.name, sizeof(how.name), "c%u", i);
+        CHECK(container_open(CLIENT, &how, &out) == (i < SEGMENTS_EACH ? 0 : -EDQUOT));
+        if (i < SEGMENTS_EACH) last = out;
+    }
+    CHECK(container_open(CLIENT + 1, &how, &out) == 0);
+    CHECK(container_open(CLIENT, &how, &out) == -EDQUOT);
+    CHECK(container_may_grow(CLIENT) == -EDQUOT && container_may_grow(CLIENT + 1) == 0);
+    CHECK(container_close(CLIENT, last.container) == 0);
+    CHECK(container_open(CLIENT, &how, &out) == 0);
+}
+static void one_process_does_not_get_all_handles(void **state)
+{
+    (void)state;
+    run_child(child_opens_many);
+}
+
 /* ---- the scrubber: all copies are read, and mended, while others commit ---- */
 
 static void checkpointed(void)
@@ -790,6 +813,7 @@ int main(void)
         cmocka_unit_test(the_manager_ends_with_a_clean_store),
         cmocka_unit_test(a_fenced_store_is_not_closed),
         cmocka_unit_test(a_store_with_pages_not_at_home_is_not_closed),
+        cmocka_unit_test(one_process_does_not_get_all_handles),
         cmocka_unit_test(rot_is_found_and_mended_while_others_commit),
         cmocka_unit_test(a_page_that_is_lost_is_said_once),
         cmocka_unit_test(a_foreign_disk_is_not_formatted),

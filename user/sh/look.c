@@ -67,9 +67,14 @@ static void say_object(int out, const char *line)
     int end = 0;
     if (sscanf(line, "%llx %llu pages, %llu resident, %llu dirty, %llu being written, %llu old versions, %u users, "
                "%u sequential, %u clustered, %u random touches%n", &base, &pages, &resident, &dirty, &written, &old,
-               &users, &touches[0], &touches[1], &touches[2], &end) == 10 && end)
-        dprintf(out, "0x%012llx %8llu %6llu %5llu %4llu %5u %6u %6u %6u %s\n", base, resident, dirty, written, old,
-                users, touches[0], touches[1], touches[2], line + end + strspn(line + end, " "));
+               &users, &touches[0], &touches[1], &touches[2], &end) != 10 || !end)
+        return;
+    const char *flags = line + end, *name = strstr(flags, "  ");       /* ", plain, dead  NAME" */
+    int length = name && *flags == ',' ? (int)(name - flags) - 2 : 0;
+    name = name ? name + strspn(name, " ") : "";
+    dprintf(out, "0x%012llx %8llu %6llu %5llu %4llu %5u %6u %6u %6u %s", base, resident, dirty, written, old, users,
+            touches[0], touches[1], touches[2], name);
+    dprintf(out, length ? " (%.*s)\n" : "\n", length, flags + 2);
 }
 
 int do_objects(const struct io *io, int argc, char **argv)

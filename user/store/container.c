@@ -370,6 +370,23 @@ static int find_locked(const char *name, struct store_container *d)
     return r;
 }
 
+/* -EDQUOT: with so many segments more one process would have more open than others could do without. */
+static int segments_allowed(uint64_t process, unsigned more)
+{
+    for (unsigned h = 0; h < CONTAINER_HASH; h++)
+        for (struct container *c = server.containers[h]; c; c = c->next)
+            if (opening_of(c, process)) more += c->segment_count;
+    return more > SEGMENTS_EACH ? -EDQUOT : 0;
+}
+
+int container_may_grow(uint64_t process)
+{
+    server_lock();
+    int r = segments_allowed(process, 1);
+    server_unlock();
+    return r;
+}
+
 /* The part of an open under the lock; the container may have been deleted meanwhile: -ENOENT. */
 static int open_found(uint64_t process, const struct wire_open *how, struct wire_opened *out)
 {
@@ -380,6 +397,8 @@ static int open_found(uint64_t process, const struct wire_open *how, struct wire
     int r = store_container_find(server.store, how->name, &d);
     if (r == 0 && d.object == server.changing) r = -EBUSY;
     if (r == 0) r = layout_check(&d, how);
+    bool open = r == 0 && container_by_id(d.object) && opening_of(container_by_id(d.object), process);
+    if (r == 0 && !open) r = segments_allowed(process, d.segment_count);
     if (r == 0) r = container_load(&d, &c);
     if (r == 0) r = opening_add(c, process, rights);
     if (r < 0) return r;

@@ -109,7 +109,8 @@ static int request_space(const struct kd_message *m, struct kd_message *reply)
     uint64_t page = 0;
     int r = 0;
     for (int try = 0; try < 2; try++) {
-        if (r == -ENOSPC) r = container_grow(m->word[0]);
+        if (r == -ENOSPC) r = container_may_grow(m->process);
+        if (r == 0 && try > 0) r = container_grow(m->word[0]);
         if (r < 0) return r;
         server_lock();
         struct container *c = container_by_id(m->word[0]);

@@ -162,6 +162,7 @@ int container_close(uint64_t process, uint64_t id);
 int container_delete(uint64_t process, const char *name);
 int container_rename(const char *from, const char *to);
 int container_grow(uint64_t id);
+int container_may_grow(uint64_t process);           /* -EDQUOT: not for this one */
 int container_encoder(uint64_t process, uint64_t id, uint64_t encoder);
 void process_gone(uint64_t process);
 
@@ -226,6 +227,7 @@ int log_page_read(uint64_t offset, uint32_t crc, void *bytes);
 void *cleaner_main(void *unused);
 void credits_update(bool all);      /* lock held */
 #define OBJECTS_MANY 192u           /* of the 256 handles; from there on some are given up ... */
+#define SEGMENTS_EACH 128u          /* that one process may have open: half are for others */
 #define OBJECTS_FEW  160u           /* ... until there are so few, or all are in use */
 /* Waits until the cleaner has tried to give up an object. Lock held. */
 void room_wait(void);
