@@ -41,7 +41,7 @@ pte_t *arch_pte(paddr_t top, vaddr_t at, uint64_t *made);
  * some thousand entries. Where it goes on: `to` if that was all. */
 must_check vaddr_t arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
                    bool (*fn)(pte_t *pte, vaddr_t at, void *arg), void *arg);
-/* pte_make(pa, flags), pte_present(e), pte_frame_paddr(e), pte_accessed(e), ... : arch_types.h */
+/* pte_make(pa, flags), pte_present(e), pte_frame_paddr(e), ... : arch_types.h */
 
 /* ---- TLB ---- */
 void arch_flush_page(vaddr_t at);                  /* this CPU */

@@ -12,7 +12,7 @@ first C function) is its one way up, but for page frames, and the threads whose 
 name in two files are told apart.
 
 Headers are small and speak for their own room: one of kernel/ has at most HEADER_LINES lines, a structure at most
-MEMBERS members, and a function is declared once, in a header of the room that defines it.
+MEMBERS members, and a function is declared once, in a header of the room that defines it, if another file uses it.
 """
 
 import collections
@@ -134,6 +134,12 @@ def declarations(header, code):
     return set(re.findall(r"[\w*]\s+\**([a-z_][a-z0-9_]*)\s*\((?!\*)", flat))
 
 
+def used(function, defined, header, code):
+    word = re.compile(rf"\b{function}\b")
+    return any(word.search("\n".join(lines)) for name, lines in code.items() if name not in (defined, header)) or \
+        len(word.findall("\n".join(code[header]))) > 1
+
+
 def bad_headers(files, code, public, allowed):
     declared = {}
     for name in files:
@@ -149,6 +155,8 @@ def bad_headers(files, code, public, allowed):
                 yield f"{name}: {function} is declared in {declared[function]}, too"
             elif defined != name and room(defined) != room(name) and function not in allowed:
                 yield f"{name}: {function} is defined in {defined}"
+            elif room(name) != "arch" and defined.endswith(".c") and not used(function, defined, name, code):
+                yield f"{name}: {function} is used in {defined} only"
             declared[function] = name
 
 

@@ -139,8 +139,6 @@ typedef uint64_t pte_t;
 static inline pte_t pte_make(paddr_t pa, uint64_t flags) { return pa | flags; }
 static inline bool pte_present(pte_t e) { return e & PTE_PRESENT; }
 static inline bool pte_writable(pte_t e) { return e & PTE_WRITE; }
-static inline bool pte_accessed(pte_t e) { return e & PTE_ACCESSED; }
-static inline bool pte_dirty(pte_t e) { return e & PTE_DIRTY; }
 static inline paddr_t pte_frame_paddr(pte_t e) { return e & PTE_FRAME; }
 static inline pte_t pte_load(const pte_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 /* pte_store: a plain store, for an entry that no walker can see as present: no other CPU's bits can

@@ -128,7 +128,7 @@ _Noreturn void trap_fatal(struct trap_frame *f)
 
 /* ---- printing ---- */
 
-void arch_print_place(uint64_t address)
+static void arch_print_place(uint64_t address)
 {
     bool ours = address >= (uint64_t)kernel_text_start && address < (uint64_t)kernel_rodata_start;
     uint64_t offset;

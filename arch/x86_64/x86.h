@@ -99,8 +99,6 @@ extern const uint64_t trap_stubs[256];
 void trap_syscall_entry(void), trap_nmi_entry(void), trap_double_fault_entry(void),
     trap_machine_check_entry(void), trap_page_fault_entry(void), thread_first(void);
 _Noreturn void trap_leave_to_user(struct trap_frame *f);
-/* Reads a word at any address; false: nothing is mapped there. */
-void arch_print_place(uint64_t address);
 bool peek(uint64_t address, uint64_t *out);
 /* cpu.c */
 void cpu_init_first(void);

@@ -26,7 +26,7 @@ void item_prepare(struct item *i, enum item_kind kind)
     i->kind = kind;
 }
 
-struct port *port_new(struct process *owner)
+static struct port *port_new(struct process *owner)
 {
     struct port *p = kalloc(sizeof *p);
     if (!p)

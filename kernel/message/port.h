@@ -65,7 +65,6 @@ struct port {
 
 void port_init(void);
 void port_check(void);   /* panics if a queue is wrong (PO1, PO3) */
-must_check struct port *port_new(struct process *owner);
 static inline void port_get(void *port)
 {
     __atomic_fetch_add(&((struct port *)port)->references, 1, __ATOMIC_RELAXED);

@@ -163,8 +163,9 @@ int handle_install_passed(struct handle_passed *passed)
     return passed_install(process_this(), -1, passed);
 }
 
-int handle_pass_rights(struct process *from, int handle, struct process *to, int to_slot,
-                       uint32_t rights)
+/* handle_pass_rights is handle_pass with fewer rights (0: the same ones). */
+static int handle_pass_rights(struct process *from, int handle, struct process *to, int to_slot,
+                              uint32_t rights)
 {
     struct handle_passed passed = {0};
     int e = slot_lift(from, handle, rights, &passed);

@@ -82,9 +82,6 @@ must_check int handle_close(struct process *p, int handle);
 void handle_forget(struct process *p, int handle); /* empties the slot, and no more */
 /* Copies a handle of `from` into a given free slot of `to`, or any with to_slot -1. */
 must_check int handle_pass(struct process *from, int handle, struct process *to, int to_slot);
-/* handle_pass_rights is handle_pass with fewer rights (0: the same ones). */
-must_check int handle_pass_rights(struct process *from, int handle, struct process *to, int to_slot,
-                                  uint32_t rights);
 
 /* A handle on its way in a message: a reference that is in no table. HANDLE_NONE: none. */
 struct handle_passed {

@@ -15,7 +15,7 @@ struct lock graph_lock = LOCK_INIT(RANK_GRAPH, "graph");
 
 /* ---- waiting ---- */
 
-void want_x_add(struct view *v, vaddr_t at)
+static void want_x_add(struct view *v, vaddr_t at)
 {
     if (!want_x_has(v, at) && v->want_x_count < WANT_X_MAX)
         v->want_x[v->want_x_count++] = at;

@@ -310,7 +310,9 @@ static int hold_wait(struct view *v, struct object *o, enum lock_mode mode, bool
     return e == -EAGAIN ? -EBUSY : e;
 }
 
-int container_lock_take(struct view *v, struct object *o, enum lock_mode mode, bool wait)
+/* 0; -EBUSY: not without waiting, and !wait; -ECANCELED: doomed or killed; -ETIMEDOUT, -ENOLCK,
+ * -EOWNERDEAD. */
+static int container_lock_take(struct view *v, struct object *o, enum lock_mode mode, bool wait)
 {
     bool shared = container_locked_by(v, o); /* only its own thread changes that */
     if (holds(&o->container_lock, v, mode))

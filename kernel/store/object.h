@@ -202,9 +202,6 @@ void object_process_gone(struct process *p);
 void objects_sum_dirty(void);
 /* A fault on an object that is not transactional. */
 must_check int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write);
-/* Takes the page's PTE in every view that has one and drops its frames and versions; dooms active
- * views that lose one. Leaf locked. */
-void page_sweep(struct leaf *l, unsigned slot, int reason);
 
 /* Calls fn for each leaf of each object (check.c). */
 void object_for_each_leaf(void (*fn)(struct leaf *l, void *arg), void *arg);

@@ -94,7 +94,9 @@ void leaf_unmap(struct leaf *l, void *arg)
     lock_release(&l->lock);
 }
 
-void page_sweep(struct leaf *l, unsigned slot, int reason)
+/* Takes the page's PTE in every view that has one and drops its frames and versions; dooms active
+ * views that lose one. Leaf locked. */
+static void page_sweep(struct leaf *l, unsigned slot, int reason)
 {
     struct page *p = &l->pages[slot];
     struct unmap u = {.reason = reason, .dying = true};

@@ -408,7 +408,7 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
         container_drains_leave(v);
 }
 
-void view_return_hands(struct view *v)
+static void view_return_hands(struct view *v)
 {
     if (v->credit_waiting)
         credit_leave(v);

@@ -137,7 +137,6 @@ void view_process_gone(struct process *p);
 /* For threads (thread_seam). */
 paddr_t view_table(struct thread *t, bool *stale);
 void view_return_to_user(struct trap_frame *f);
-void view_return_hands(struct view *v);
 void view_batch_drop(struct view *v);
 void view_end_unwritten(struct view *v);      /* the commit of a transaction that wrote nothing */
 /* The entry for `at`, with its tables made; NULL: no memory, or the process's limit. View locked. */

@@ -26,7 +26,6 @@ void view_doom_locked(struct view *v, int reason); /* the same; it is, and is lo
 void view_wake_waiters(struct view *v);         /* all that wait for v; after it became idle */
 void waits_clear(struct view *v);
 void waits_add(struct view *v, const struct vmask *on); /* and searches for a cycle */
-void want_x_add(struct view *v, vaddr_t at);
 bool want_x_has(const struct view *v, vaddr_t at);
 
 /* container_lock.c */
@@ -48,9 +47,6 @@ void container_locks_end(struct view *v);
 bool container_locks_wanted(const struct view *v); /* somebody waits for one of them */
 void container_drains_leave(struct view *v);
 extern uint32_t container_draining_count;     /* atomic, so that an end need not look */
-/* 0; -EBUSY: not without waiting, and !wait; -ECANCELED: doomed or killed; -ETIMEDOUT, -ENOLCK,
- * -EOWNERDEAD. */
-must_check int container_lock_take(struct view *v, struct object *o, enum lock_mode mode, bool wait);
 must_check int container_lock_at(struct view *v, vaddr_t at, unsigned how); /* KD_TXN_LOCK */
 /* A fault at o; when there have been enough of them, it locks o if that is free. */
 void container_escalate(struct view *v, struct object *o, bool write);
