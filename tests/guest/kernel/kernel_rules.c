@@ -405,9 +405,41 @@ static void destroyed_under_a_fault(void)
     tap_ok(!e && seen == -EOWNERDEAD, "an object is destroyed under a snapshot's fault (%d, %d)", e, seen);
 }
 
+static int count_up(void *page)
+{
+    ++*word_of((unsigned)(uintptr_t)page, 2);
+    return 0;
+}
+
+static uint64_t versions(void)
+{
+    struct kd_system_info s = {0};
+    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
+    return s.versions;
+}
+
+/* Two snapshots end at once. The younger one is keeper of a version that the older one needs, too, which ends first. */
+static void ends_leave_no_version(void)
+{
+    uint64_t before = versions(), kept = 0;
+    int e = run(count_up, (void *)90, KD_SERIALISABLE, LONG_MS);
+    for (int i = 0; i < ROUNDS && !e; i++) {
+        struct actor old = {.how = {.mode = KD_SNAPSHOT}}, young = old;
+        enters(&old, "r90.", LONG_MS);
+        enters(&young, "r90.", LONG_MS);
+        e |= run(count_up, (void *)90, KD_SERIALISABLE, LONG_MS);
+        kept += versions() - before;
+        goes(&old);
+        e |= ends(&young) | ends(&old);
+    }
+    uint64_t left = versions() - before;
+    tap_ok(!e && kept == ROUNDS && !left && !check(), "two snapshots end at once: no version stays (%d, %lu, %lu)", e,
+           (unsigned long)kept, (unsigned long)left);
+}
+
 int main(void)
 {
-    tap_plan(17);
+    tap_plan(18);
     tap_ok(start_manager(0), "an object is created and attached");
     upgraders_go_first();
     writers_need_no_queue();
@@ -422,6 +454,7 @@ int main(void)
     shut_out_of_the_queue();
     locked_is_locked();
     walks_leave_no_entry();
+    ends_leave_no_version();
     tap_ok(check() == 0, "kcheck is clean");
     destroyed_under_a_fault();
     return tap_end();
