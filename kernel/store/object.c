@@ -247,7 +247,8 @@ long kd_object_create(const uint64_t a[6])
         commit_port->wants_gone = true;
     if (c.flags & KD_OBJECT_SPILLS)
         commit_port->spills = true;
-    bool trusted = limit_may_take_kept(process_this()) || system_allows(KD_RIGHT_DISKS);
+    bool trusted = limit_may_take_kept(process_this()) || system_allows(KD_RIGHT_DISKS) ||
+                   handle_held(HANDLE_BLOCK, NULL, 0);
     if (c.flags & KD_OBJECT_SPILLS && trusted)
         process_this()->takes_reserve = true;
     object_get(o); /* for the list: object_die() takes it off and puts it, closing a handle does not */

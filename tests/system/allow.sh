@@ -72,6 +72,10 @@ guest -c 'allow power rights; echo $?; allow look,halt rights; echo $?; sh -c "a
 is_output "what there is not is refused; all of nothing is nothing" $'allow: power: use all, none, or of disks,names,processes,look
 2\nallow: halt: use all, none, or of disks,names,processes,look\n2\n-----'
 
+guest --store "$TEST_TMP/own" -c 'handles 2'
+output=$(grep -oE ' (port|disk|system|thread|object|process) ' <<<"$output" | sort | tr -d ' \n')
+is_output "a store manager that serves has its disk, its two ports, and no power" "diskportport"
+
 guest -c 'dmesg | cat > /tmp/o && check && handles 1 > /tmp/o && vmmap 1 > /tmp/o && threads 1 > /tmp/o && objects > /tmp/o &&
     lockstat > /tmp/o && echo looked; sleep 1000 & kill %1; wait %1; echo $?; kill 1'
 is_output "the shell looks at all, checks, ends its jobs, not init" $'looked\n137\nkill: 1: Operation not permitted'

@@ -79,6 +79,16 @@ static bool disk_open(struct disk_io *io)
     return true;
 }
 
+/* Gives up all powers but these. Once the disk is open it needs none over other disks, and none at all once its
+ * names are published: what a hostile disk or client could make of it has its own disk only. */
+static void powers_keep(uint32_t rights)
+{
+    static int system = KD_SYSTEM_HANDLE;
+    long left = rights ? KD2(KD_HANDLE_COPY, system, rights) : -1;
+    if (system >= 0) KD1(KD_HANDLE_CLOSE, system);
+    system = (int)left;
+}
+
 /* Different for every store that was ever made. */
 static void uuid_make(uint8_t uuid[16])
 {
@@ -267,6 +277,7 @@ int main(int argc, char **argv)
     options_read(argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 0);
     if (!options.crc_fixed) crc32c_choose(&disk_clock);
     if (!disk_open(&io)) return STORE_EXIT_NO_DISK;
+    powers_keep(KD_RIGHT_NAMES);
     if (!store_start(&io)) return STORE_EXIT_REFUSED;
     if (!server_start()) return 1;
     if (!zone_claim()) return STORE_EXIT_REFUSED;
@@ -275,6 +286,7 @@ int main(int argc, char **argv)
         say("the name \"%s\" is taken: %s", server.name, strerror((int)-r));
         return 1;
     }
+    powers_keep(0);
     cost_say();
     pager_main(NULL);
     return 1;
