@@ -140,9 +140,9 @@ static long wake(struct process *p, vaddr_t at, uint64_t count, uint32_t bits)
     return (long)woken;
 }
 
-/* requeue wakes all waiters that Linux would wake or move to another word: a futex may wake at any time, each
- * waiter looks at its word again, and at most 256 threads run for the mutex at once. Returns how many, or
- * -EAGAIN: the word is not *expected. */
+/* requeue wakes all waiters that Linux would wake or move: a futex may wake at any time, each
+ * waiter looks at its word again, and at most 256 run for the mutex at once. Returns how many;
+ * -EAGAIN: not *expected. */
 static long requeue(struct process *p, vaddr_t at, uint64_t count, const uint32_t *expected)
 {
     struct bucket *b = bucket_of(p, at);

@@ -117,8 +117,8 @@ static int fault_once(struct process *p, vaddr_t at, unsigned flags)
     return error;
 }
 
-/* memory_wait waits until there may be frames again. A manager that takes copies waits as long as there is another
- * process to end; init, which has no parent, for ever. False: there will be none. */
+/* memory_wait waits until there may be frames again: a manager that takes copies, as long as there
+ * is another process to end; init, without a parent, for ever. False: there will be none. */
 static bool memory_wait(const struct process *p, uint64_t *vain)
 {
     bool can = frame_seam.wait(vain);

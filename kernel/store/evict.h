@@ -6,30 +6,30 @@
 
 void evict_init(void);
 
-/* The lists of resident pages. Leaf locked. */
+/* evict_add and evict_remove: a page comes to, or leaves, the lists of resident pages. Leaf locked. */
 void evict_add(struct leaf *l, unsigned slot);
 void evict_remove(struct frame *f);
 void evict_leaf(struct leaf *l, bool bare);     /* none of its pages is there: it may be forgotten; or not */
 void evict_cleaned(struct frame *f);            /* its page is not dirty any more */
 void evict_look_again(void);                    /* a manager cleans nothing any more: a port is closed */
 void evict_wake(void);
-/* Fewer frames than the low mark were free when evict_still_short() looked last. Atomic; each first write reads it. */
+/* evict_short: memory was short when evict_still_short() looked last. Atomic; each first write reads it. */
 extern bool evict_short;
 bool evict_still_short(void);
-/* A frame for the contents of a page (not zeroed); waits for eviction and cleaning. NULL: there is
- * none to be had, or killed. No locks held. */
+/* evict_frame takes a frame for the contents of a page (not zeroed), and waits for eviction and
+ * cleaning. NULL: there will be none, or killed. No locks held. */
 must_check struct frame *evict_frame(void);
-/* For whoever found no frame: waits for some. `vain`: of evict_vain() before. Where nothing can be
- * evicted, the largest program ends (limit.h). False: not even that helps, or killed. No locks held. */
+/* evict_wait waits for some frames. `vain`: of evict_vain() before. Where nothing can be evicted,
+ * the largest program ends (limit.h). False: that does not help, or killed. No locks held. */
 uint64_t evict_vain(void);
 bool evict_wait(uint64_t *vain);
-/* For whoever needs frames that lie together and got none: evicts a few hundred pages more. False:
- * nothing could be evicted. No locks held. */
+/* evict_more is for a caller that found no frames that lie together: it evicts a few hundred pages
+ * more. False: nothing could be evicted. No locks held. */
 bool evict_more(void);
-/* The page is the last to go, or the first. Leaf locked. Does it apply? */
+/* evict_advise makes the page the last to go, or the first; false: it is in no list. Leaf locked. */
 bool evict_advise(struct leaf *l, unsigned slot, bool needed);
-/* The high-water mark: while too many of o's pages are dirty, whoever wants to write one more waits a
- * moment for its manager. Reads and commits never do. No locks held. */
+/* evict_slow_writer is the high-water mark: while too many of o's pages are dirty, a transaction that is to
+ * write one more waits a moment for o's manager. Reads and commits never do. No locks held. */
 void evict_slow_writer(struct object *o);
 uint64_t evict_resident_count(void);
 

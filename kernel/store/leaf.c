@@ -27,7 +27,7 @@ static struct leaf **table_of(const struct object *o, uint64_t page)
     return __atomic_load_n(&o->tables[page / LEAF_PAGES / LEAF_TABLE], __ATOMIC_ACQUIRE);
 }
 
-/* Object locked, and the table exists; its frame counts its leaves. */
+/* leaf_put puts l, or NULL, into its table, whose frame counts its leaves. Object locked. */
 static void leaf_put(struct object *o, uint64_t first, struct leaf *l)
 {
     struct leaf **table = table_of(o, first);
@@ -50,7 +50,8 @@ static void leaf_init(struct leaf *l, struct object *o, uint64_t first)
     }
 }
 
-/* What the frames of leaves and tables are charged to: its owner, who lives while it is not dead. Object locked. */
+/* leaf_charge charges n frames to the owner, who lives while the object is not dead. Object
+ * locked. */
 static bool leaf_charge(struct object *o, uint64_t n)
 {
     bool can = o->dead || limit_charge(o->owner, KD_LIMIT_MEMORY, n);
@@ -148,7 +149,7 @@ void leaves_free(struct object *o)
 
 /* ---- forgetting; by the evictor ---- */
 
-/* A right to a page that is away: taken, unless the view's running transaction may have used it. Leaf
+/* The right to a page that is away is taken, unless the view's transaction may have used it. Leaf
  * locked. */
 static bool right_forget(struct leaf *l, struct view *v, vaddr_t at)
 {
@@ -178,7 +179,7 @@ static bool page_forget(struct leaf *l, unsigned slot, uint64_t oldest)
     return p->writer == WRITER_NONE;
 }
 
-/* Object and leaf locked. */
+/* leaf_unused: is nothing of the leaf in use? Object and leaf locked. */
 static bool leaf_unused(struct leaf *l)
 {
     uint64_t oldest = version_oldest();

@@ -133,7 +133,7 @@ void object_for_each_leaf(void (*fn)(struct leaf *l, void *arg), void *arg)
         object_put(done);
 }
 
-/* The owner of an object in the list lives. */
+/* objects_sum_dirty sums dirty pages by owner: the owner of an object in the list lives. */
 void objects_sum_dirty(void)
 {
     lock_acquire(&objects_lock);
@@ -199,7 +199,7 @@ static bool object_create_ok(const struct kd_object_create *c)
            c->pages <= (KD_STORE_END - c->base) >> PAGE_SHIFT;
 }
 
-/* A range for an object that does not care; the cursor wraps and does not reuse before. */
+/* base_choose finds a range for an object that names none; the cursor wraps and does not reuse before. */
 static vaddr_t base_choose(uint64_t pages)
 {
     uint64_t bytes = (pages << PAGE_SHIFT) + (1ull << 30) - 1;
@@ -269,8 +269,8 @@ long kd_object_create(const uint64_t a[6])
 
 struct use { bool writers, kept; };
 
-/* Adds to *arg, a struct use, whether transactions store to pages of the leaf, and whether memory holds
- * what the manager could not supply again: a version that is not home, or one that a snapshot sees. */
+/* leaf_use adds to *arg, a struct use, whether transactions store to pages of the leaf, and whether memory
+ * holds what the manager could not supply again: a version that is not home, or one that a snapshot sees. */
 static void leaf_use(struct leaf *l, void *arg)
 {
     const unsigned KEPT = PAGE_DIRTY | PAGE_FILLING | PAGE_CLEANING | PAGE_PINNED | PAGE_MAPPED_WRITE | PAGE_AWAY;
@@ -284,7 +284,7 @@ static void leaf_use(struct leaf *l, void *arg)
     lock_release(&l->lock);
 }
 
-/* The manager's calls find it either whole or dead: the commits that wait are held meanwhile. */
+/* object_in_use: commits that wait are held meanwhile, so manager's calls find it whole or dead. */
 static bool object_in_use(struct object *o)
 {
     lock_acquire(&o->lock);
@@ -355,7 +355,7 @@ OBJECT_CALL(kd_object_revoke, 0)
     return 0;
 }
 
-/* Transactions that stored without declaring are not to lose it: they end first. */
+/* Transactions that stored without declaring end first: they are not to lose what they stored. */
 OBJECT_CALL(kd_object_encoder, 0)
 {
     uint32_t before = o->encoder;

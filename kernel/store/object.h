@@ -34,7 +34,7 @@ enum page_flag {
                           * older may be supplied */
 };
 
-/* A private copy made at a write fault; publish turns it into the record of the old version. */
+/* struct copy: a private copy made at a write fault; publish makes it the struct of the old version. */
 struct copy {
     struct list link;        /* view->copies or ->spilled (view lock), later keeper->versions (versions lock) */
     struct leaf *leaf;
@@ -120,7 +120,7 @@ struct object {
     char name[KD_NAME_MAX];
 };
 
-/* A process may map the object. On the process's sorted array and on the object's list. */
+/* An attachment lets a process map the object. On the process's sorted array and on the object's list. */
 struct attachment {
     struct object *object;   /* one reference */
     struct process *process;
@@ -131,25 +131,26 @@ struct attachment {
 };
 
 void object_init(void);
-/* Records of copies; no locks needed. */
+/* copy_alloc and copy_free: struct copy; no locks needed. */
 must_check struct copy *copy_alloc(void);
 void copy_free(struct copy *c);
 void object_get(void *object);
 void object_put(void *object);
 void object_revoke(struct object *o);
-/* Returns when no sweep of a dead manager's objects is under way (begin, BG3). */
+/* object_wait_for_sweeps returns when no sweep of a dead manager's objects is under way (begin, BG3). */
 void object_wait_for_sweeps(void);
 extern uint32_t object_sweeps;               /* of dead objects, under way; atomic */
-/* The object at an address of a process, with a reference, or NULL; *rights are the client's. */
+/* object_at finds the object at an address of a process; a reference, or NULL; *rights are the client's. */
 struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights);
-/* The leaf of a page; NULL: it does not exist (and !create), no memory, or the owner's limit is reached. It is
- * not kept over a sleep (LF2). */
+/* object_leaf finds a page's leaf; NULL: none (and !create), no memory, or the owner is at its
+ * limit. Not for sleeps (LF2). */
 struct leaf *object_leaf(struct object *o, uint64_t page, bool create);
 bool leaf_over(struct object *o); /* the owner's limit is reached */
-/* For the evictor: if nothing of the leaf is in use, its frames go to the list, to be freed by LF2. False: it is. */
+/* leaf_forget: if nothing of the leaf is in use, its frames go to the list, to be freed by LF2.
+ * False: it is in use. */
 struct forgotten { struct list leaves, tables; uint64_t cpus; }; /* frames, by link; those to shoot at before */
 bool leaf_forget(struct leaf *l, struct forgotten *gone);
-/* The same if it exists; page < o->pages. */
+/* object_leaf_find is object_leaf for a leaf that exists; page < o->pages. */
 static inline struct leaf *object_leaf_find(struct object *o, uint64_t page)
 {
     struct leaf **table = __atomic_load_n(&o->tables[page / LEAF_PAGES / LEAF_TABLE],
@@ -157,7 +158,8 @@ static inline struct leaf *object_leaf_find(struct object *o, uint64_t page)
     return table ? __atomic_load_n(&table[page / LEAF_PAGES % LEAF_TABLE], __ATOMIC_ACQUIRE) : NULL;
 }
 struct leaf *leaf_lock_new(struct object *o, uint64_t page);
-/* The same, locked and not gone; made, waiting for memory. NULL: there is none, or killed. No locks held. */
+/* leaf_lock makes (waiting for memory) or finds a leaf and locks it, not gone. NULL: none, or
+ * killed. No locks held. */
 static inline struct leaf *leaf_lock(struct object *o, uint64_t page)
 {
     struct leaf *l = object_leaf_find(o, page);
@@ -182,25 +184,24 @@ static inline bool page_resident(const struct page *p)
     return p->frame && !(p->flags & PAGE_FILLING);
 }
 
-/* Asks the manager for a page, and for the ones behind it if it likes, and waits. Leaf locked on
- * entry, unlocked on return. 0: look again; -errno of the manager; -EINTR: killed or doomed;
- * -ETIMEDOUT. */
+/* page_request asks the manager for a page, or more behind it, and waits. Leaf locked on entry, not
+ * on return. 0: look again; -errno of the manager; -EINTR: killed, doomed; -ETIMEDOUT. */
 must_check int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages,
                             struct view *v, uint64_t deadline_ns);
-/* A commit that a thread of p left behind is over; if p has ended, so do attachments that it kept. */
+/* attachments_end_left: a commit that p left behind is over; if p has ended, its attachments end, too. */
 void attachments_end_left(struct process *p);
 /* Destroys the objects of a process; p not NULL: those that are asked, or commit, there. A killed
  * thread leaves the rest to its process's end. */
 void objects_end(const struct process *owner, const struct port *p);
-/* The commit port of the objects that are served at `p`, with a reference; NULL: none. */
+/* object_commit_port_of: the commit port of objects that are served at `p`; a reference, or NULL. */
 struct port *object_commit_port_of(struct port *p);
-/* Does `client` have an object of `manager` attached? */
+/* object_manager_of: has `client` an object of `manager` attached? */
 bool object_manager_of(struct process *manager, struct process *client);
-/* For processes (process_seam): a process's objects and attachments end, CLIENT_GONE; process->dirty of all
- * that manage objects is set. */
+/* object_process_gone ends a process's objects and attachments; objects_sum_dirty sets managers'
+ * process->dirty. */
 void object_process_gone(struct process *p);
 void objects_sum_dirty(void);
-/* A fault on an object that is not transactional. */
+/* object_plain_fault serves a fault on an object that is not transactional. */
 must_check int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write);
 
 /* Calls fn for each leaf of each object (check.c). */
@@ -208,7 +209,7 @@ void object_for_each_leaf(void (*fn)(struct leaf *l, void *arg), void *arg);
 /* check.c: 0, or -EIO: an invariant does not hold; the log says which. */
 int kcheck(void);
 
-/* For block_call.c: page I/O to and from object frames. */
+/* Functions for block_call.c: page I/O to and from object frames. */
 must_check int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame);
 void object_io_end_read(struct object *o, uint64_t page, struct frame *frame, int status);
 must_check int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame,

@@ -22,13 +22,13 @@ void version_publish(uint64_t sequence);        /* from here on snapshots see it
 void version_publish_end(void);
 uint64_t version_newest(void);                  /* the last publication */
 uint64_t version_oldest(void);                  /* what the oldest snapshot sees that is not over; ~0: none */
-/* The record becomes one of an old version, which the publication keeps. Leaf locked. */
+/* version_add makes c the struct of an old version, which the publication keeps. Leaf locked. */
 void version_add(struct page *p, struct copy *c);
-/* `published` has moved: a snapshot keeps it, or it is freed. Leaf locked. */
+/* version_release: `published` has moved, so a snapshot keeps c, or it is freed. Leaf locked. */
 void version_release(struct copy *c);
 void version_free(struct page *p, struct copy *c); /* whoever needs it; leaf locked */
 struct copy *version_find(const struct page *p, uint64_t snapshot);
-/* Reads published, or takes the shared commit point, and registers in one step. 0; -ESTALE. */
+/* version_snapshot_begin takes `published`, or the shared point, and registers in one step. 0; -ESTALE. */
 must_check int version_snapshot_begin(struct view *v, struct snapshot *shared);
 must_check int version_snapshot_share(struct view *v, struct snapshot *s); /* registers s where v is */
 void version_snapshot_init(struct snapshot *s);

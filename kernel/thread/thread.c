@@ -96,8 +96,8 @@ HOT void switch_finish(struct thread *t)
     use_table(c, t);
 }
 
-/* switch_other lets `to`, another thread, run here, in the caller's slice or one of its own. It returns when the
- * caller runs again, perhaps on another CPU; the caller's state says already why it leaves. sched.lock is held on
+/* switch_other lets `to`, another thread, run here, in the caller's slice or its own, and returns
+ * when the caller runs again, perhaps elsewhere; its state says why it leaves. sched.lock held on
  * entry, not on return. */
 HOT void switch_other(struct thread *to, bool same_slice)
 {
