@@ -1,5 +1,5 @@
 /*
- * evict.c - takes page frames back, and has managers clean dirty ones first (views.md: EV1..EV4).
+ * evict.c - takes page frames back, and has managers clean dirty ones first (eviction.md).
  *
  * Owns      the lists of resident pages; the thread "evict".
  * Not here  old versions (version.c), anonymous memory (never paged out), home locations (managers).
