@@ -29,7 +29,6 @@ static struct kd_message held;          /* one for spill.c that came while a gro
 static bool has_held, filling;
 static bool idle_due;                   /* nothing seals the last group yet */
 static bool quiet;                      /* no other commit is being made or waits */
-static bool too_large;                  /* `pending` is, for any group: it spills first */
 
 /* ---- one view ---- */
 
@@ -266,19 +265,28 @@ static long next_commit(long timeout_ms)
 
 static int no_checkpoint; /* why the one that `pending` waited for was not made */
 
-/* Lock held. Takes `pending` into the group, or refuses it; false: it has to wait. */
-static bool take_pending(struct group *g, int *tries, bool *checkpoint)
+/* What became of `pending`, and what follows:
+ *
+ *     TAKEN        it is in the group, or was answered       the next COMMIT is looked for
+ *     NEXT_GROUP   there is no room beside the others        it stays; the group goes
+ *     CHECKPOINT   log or disk have no room yet              it stays; the group goes, and a checkpoint is waited
+ *                                                            for, SPACE_TRIES times at most
+ *     TOO_LARGE    it fits no group                          it stays; once it is alone, its copies are spilled
+ *                                                            first
+ */
+enum taken { TAKEN, NEXT_GROUP, CHECKPOINT, TOO_LARGE };
+
+/* Lock held. */
+static enum taken take_pending(struct group *g, int *tries)
 {
     int r = server.fenced ? -EIO : group_add(g, &pending);
-    *checkpoint = checkpoint_helps(r) && *tries < SPACE_TRIES;
-    if (checkpoint_helps(r) && no_checkpoint == -ENOMEM) r = -ENOMEM;
-    if (*checkpoint) {
+    if (checkpoint_helps(r) && *tries < SPACE_TRIES) {
         ++*tries;
-        return false;
+        return CHECKPOINT;
     }
-    if (r == -ENOBUFS && g->count > 0) return false;
-    too_large = (r == -ENOBUFS || r == -E2BIG) && pending.word[1] > 0;
-    if (too_large) return false;
+    if (checkpoint_helps(r) && no_checkpoint == -ENOMEM) r = -ENOMEM;
+    if (r == -ENOBUFS && g->count > 0) return NEXT_GROUP;
+    if ((r == -ENOBUFS || r == -E2BIG) && pending.word[1] > 0) return TOO_LARGE;
     has_pending = false;
     *tries = no_checkpoint = 0;
     if (r < 0) {
@@ -287,7 +295,7 @@ static bool take_pending(struct group *g, int *tries, bool *checkpoint)
         kd_txn_refuse(pending.word[0], pending.token, -r);
         server.refused++;
     }
-    return true;
+    return TAKEN;
 }
 
 /* What the pending transaction may take of the group's buffer. */
@@ -311,17 +319,19 @@ static bool gather(void)
 }
 
 /* Fills the group with `pending` and what else comes. Lock held. */
-static void group_fill(struct group *g, size_t room, int *tries, bool *checkpoint)
+static enum taken group_fill(struct group *g, size_t room, int *tries)
 {
+    enum taken taken;
     size_t used = pending_bytes();
-    while (take_pending(g, tries, checkpoint) && g->count < KD_VIEW_MAX) {
+    while ((taken = take_pending(g, tries)) == TAKEN && g->count < KD_VIEW_MAX) {
         if (quiet || g->ends_chain || !gather()) break;
         if ((used += pending_bytes()) > room) break;
     }
+    return taken;
 }
 
 /* Inside the gate: a group from `pending` on; NULL: there is none in the air. */
-static struct group *group_make(size_t room, int *tries, bool *checkpoint)
+static struct group *group_make(size_t room, int *tries, enum taken *taken)
 {
     struct group *g;
     int r = group_begin(&g);
@@ -332,7 +342,7 @@ static struct group *group_make(size_t room, int *tries, bool *checkpoint)
         return NULL;
     }
     filling = true;
-    group_fill(g, room, tries, checkpoint);
+    *taken = group_fill(g, room, tries);
     filling = false;
     if (g->count == 0) {
         group_cancel(g);
@@ -367,27 +377,30 @@ static void make_smaller(void)
 /* `pending` and whatever else is queued, as far as it fits, become a group. */
 static void run_group(int *tries)
 {
-    bool checkpoint = false;
+    enum taken taken = TAKEN;
     if (spill_chain(pending.word[0]) && pending.word[1] > SPILL_GROUP_PAGES) {
         server_lock();
         make_smaller(); /* rather than fill memory with a large group's buffers */
         server_unlock();
         return;
     }
-    too_large = false;
     size_t room = pending_bytes() > TOUCH_BYTES ? pending_bytes() : TOUCH_BYTES;
     memory_touch(room);
     server_lock();
     gate_enter(false);
-    struct group *g = group_make(room, tries, &checkpoint);
+    struct group *g = group_make(room, tries, &taken);
     gate_leave();
     if (g && (quiet || g->ends_chain))
         land_here(g);
     else if (g)
         group_hand_over(g);
-    else if (too_large)
-        make_smaller();
-    if (checkpoint) no_checkpoint = checkpoint_wait();
+    switch (taken) {
+    case TAKEN:
+    case NEXT_GROUP: break;
+    case CHECKPOINT: no_checkpoint = checkpoint_wait(); break;
+    case TOO_LARGE:
+        if (!g) make_smaller();
+    }
     if (no_checkpoint) *tries = SPACE_TRIES;
     server_unlock();
 }
