@@ -121,7 +121,7 @@ void heap_commit_prepare(struct ps_tx *tx)
 {
     for (struct room *r = tx->heap.room; tx->heap.used && r < tx->heap.room + ROOMS_MAX; r++)
         if (r->page)
-            tx_op(tx, STORE_OP_ROOM, r->container, r->page, slot_room(slotted(r->page)), NULL);
+            tx_op(tx, WIRE_ROOM, r->container, r->page, slot_room(slotted(r->page)), NULL);
 }
 
 /* ---- leases ---- */
@@ -386,7 +386,7 @@ static void *alloc_run(struct ps_tx *tx, ps_container *c, struct arena *a, uint6
     if (result == 0 && lease->end - lease->next < pages * KD_PAGE_BYTES)
         result = -ENOSPC;                 /* fewer in a row than wanted; kept for small objects */
     if (result == 0)
-        result = tx_op(tx, STORE_OP_PAGE_CLAIM, c, lease->next, pages, NULL);
+        result = tx_op(tx, WIRE_PAGE_CLAIM, c, lease->next, pages, NULL);
     if (result != 0) {
         errno = -result;
         return NULL;
@@ -462,7 +462,7 @@ static int pages_give_back(struct ps_tx *tx, ps_container *c, uint64_t page, uin
         room_forget(h, page);
     }
     uint64_t first = whole ? page : page + KD_PAGE_BYTES;
-    return tx_op(tx, STORE_OP_PAGE_FREE, c, first, tail + (uint64_t)whole, NULL);
+    return tx_op(tx, WIRE_PAGE_FREE, c, first, tail + (uint64_t)whole, NULL);
 }
 
 static int object_free(void *p)

@@ -123,7 +123,7 @@ static int store_find(struct ps_store *s)
 
 static void store_baseline(struct ps_store *s)
 {
-    struct store_stats stats;
+    struct wire_stats stats;
     size_t bytes = sizeof stats;
     uint64_t word[STORE_REQUEST_WORDS] = {0};
     if (store_request(s, STORE_STATS, word, NULL, 0, &stats, &bytes) == 0 &&
@@ -285,15 +285,15 @@ static ps_container *container_entry(struct ps_store *s, uint64_t id)
 /* ---- open and close ---- */
 
 /* A new container's range; the manager is believed only inside the store region. */
-static int opened_is_sound(const struct store_opened *o, size_t bytes)
+static int opened_is_sound(const struct wire_opened *o, size_t bytes)
 {
     return bytes == sizeof *o && o->base >= KD_STORE_BASE && o->base < KD_STORE_END &&
            o->base % KD_PAGE_BYTES == 0 && o->pages > 0 &&
            o->pages <= (KD_STORE_END - o->base) / KD_PAGE_BYTES;
 }
 
-static int request_open(struct ps_store *s, const struct store_open *request,
-                        struct store_opened *opened)
+static int request_open(struct ps_store *s, const struct wire_open *request,
+                        struct wire_opened *opened)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {0};
     size_t bytes = sizeof *opened;
@@ -307,8 +307,8 @@ static void request_close(struct ps_store *s, uint64_t id)
     store_request(s, STORE_CLOSE, word, NULL, 0, NULL, NULL);
 }
 
-static void container_fill(ps_container *c, struct ps_store *s, const struct store_open *request,
-                           const struct store_opened *opened)
+static void container_fill(ps_container *c, struct ps_store *s, const struct wire_open *request,
+                           const struct wire_opened *opened)
 {
     if (c->opens == 0) {
         c->store = s;
@@ -336,9 +336,9 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct sto
 }
 
 /* table_lock: held, outside a view. */
-static int open_locked(const struct store_open *request, ps_container **out)
+static int open_locked(const struct wire_open *request, ps_container **out)
 {
-    struct store_opened opened;
+    struct wire_opened opened;
     int result = opens_store ? 0 : connect_locked(NULL);
     if (result == 0)
         result = request_open(opens_store, request, &opened);
@@ -354,7 +354,7 @@ static int open_locked(const struct store_open *request, ps_container **out)
     return 0;
 }
 
-static int open_request_make(struct store_open *r, const char *name, int flags,
+static int open_request_make(struct wire_open *r, const char *name, int flags,
                              const struct ps_layout *root)
 {
     memset(r, 0, sizeof *r);
@@ -372,7 +372,7 @@ static int open_request_make(struct store_open *r, const char *name, int flags,
 
 ps_container *ps_open(const char *name, int flags, const struct ps_layout *root)
 {
-    struct store_open request;
+    struct wire_open request;
     ps_container *c = NULL;
     int result = open_request_make(&request, name, flags, root);
     if (result == 0 && tx_active() && flags & PS_CREATE)
@@ -419,8 +419,8 @@ void stores_note_death(void)
 /* table_lock: held. A container keeps its address for ever, so that every pointer stays right. */
 static int reopen(ps_container *c)
 {
-    struct store_open request = {.flags = (uint32_t)c->flags};
-    struct store_opened opened;
+    struct wire_open request = {.flags = (uint32_t)c->flags};
+    struct wire_opened opened;
     memcpy(request.name, c->name, sizeof request.name);
     for (int i = 0; i < c->opens; i++) {
         int result = request_open(c->store, &request, &opened);
@@ -504,7 +504,7 @@ int ps_checkpoint(void)
     return error_told(ERROR_OTHER, tx_active() ? -EBUSY : request_names(STORE_CHECKPOINT, NULL, 0));
 }
 
-static void info_fill(struct ps_info *out, const struct store_entry *e)
+static void info_fill(struct ps_info *out, const struct wire_entry *e)
 {
     memcpy(out->name, e->name, sizeof out->name);
     memcpy(out->type, e->type, sizeof out->type);
@@ -520,7 +520,7 @@ static void info_fill(struct ps_info *out, const struct store_entry *e)
 static int list_all(struct ps_info *out, int count)
 {
     enum { ENTRIES = 16 };
-    struct store_entry entries[ENTRIES];
+    struct wire_entry entries[ENTRIES];
     uint64_t all = 0, told = 0, last = 0;
     if (tx_active())
         return -EBUSY;

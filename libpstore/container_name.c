@@ -4,7 +4,7 @@
  * A name is found in three places, in this order: among the first few names that this process knows
  * to be committed, among the operations of this transaction (made by it, not committed), at the
  * manager. It is
- * made by STORE_OP_NAME_SET in the commit's batch; if two transactions make one name, the second is
+ * made by WIRE_NAME_SET in the commit's batch; if two transactions make one name, the second is
  * refused with -EEXIST, runs again, and finds the object of the first. Names are never taken away
  * while a container lives, so a remembered one stays right.
  */
@@ -45,8 +45,8 @@ int names_hold(const ps_container *c, uint64_t address)
             return 1;
     const struct ps_tx *tx = tx_active();
     for (size_t at = 0; tx && tx->names > 0 && at < tx->ops_bytes;) {
-        const struct store_op *op = (const struct store_op *)(tx->ops + at);
-        if (op->kind == STORE_OP_NAME_SET && op->address == address)
+        const struct wire_op *op = (const struct wire_op *)(tx->ops + at);
+        if (op->kind == WIRE_NAME_SET && op->address == address)
             return 1;
         at += op->op_bytes;
     }
@@ -57,8 +57,8 @@ static int find_in_transaction(const struct ps_tx *tx, const ps_container *c, co
                                struct found *out)
 {
     for (size_t at = 0; tx->names > 0 && tx->store == c->store && at < tx->ops_bytes;) {
-        const struct store_op *op = (const struct store_op *)(tx->ops + at);
-        if (op->kind == STORE_OP_NAME_SET && op->container == c->id &&
+        const struct wire_op *op = (const struct wire_op *)(tx->ops + at);
+        if (op->kind == WIRE_NAME_SET && op->container == c->id &&
             strcmp(op->name, name) == 0) {
             *out = (struct found){op->address, op->value};
             return 0;
@@ -114,7 +114,7 @@ static void *find_or_make(ps_container *c, const char *name, size_t bytes)
     if (!tx_writing(c))
         return NULL;
     void *made = heap_alloc(tx, c, bytes, NULL);
-    result = made ? tx_op(tx, STORE_OP_NAME_SET, c, (uintptr_t)made, bytes, name) : -errno;
+    result = made ? tx_op(tx, WIRE_NAME_SET, c, (uintptr_t)made, bytes, name) : -errno;
     if (result == 0)
         return made;
     if (made)

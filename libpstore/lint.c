@@ -180,8 +180,8 @@ static int freed_now(const struct ps_tx *tx, uint64_t address)
 static int page_in_operations(const struct ps_tx *tx, uint64_t page)
 {
     for (size_t at = 0; at < tx->ops_bytes;) {
-        const struct store_op *op = (const void *)(tx->ops + at);
-        if ((op->kind == STORE_OP_PAGE_CLAIM || op->kind == STORE_OP_PAGE_FREE) &&
+        const struct wire_op *op = (const void *)(tx->ops + at);
+        if ((op->kind == WIRE_PAGE_CLAIM || op->kind == WIRE_PAGE_FREE) &&
             page - op->address < op->value * KD_PAGE_BYTES)
             return 1;
         at += op->op_bytes;

@@ -91,7 +91,7 @@ int ps_advise(const void *p, size_t bytes, int advice)
 void ps_stats(struct ps_stats *out)
 {
     struct kd_view_stats views;
-    struct store_stats store;
+    struct wire_stats store;
     size_t bytes = sizeof store;
     uint64_t word[STORE_REQUEST_WORDS] = {0};
     struct ps_store *s = store_of_opens();

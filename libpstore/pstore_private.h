@@ -152,7 +152,7 @@ struct ps_tx {
     struct ps_options options;
     const ps_container *writing;          /* tx_writing() found it to be writable */
     struct ps_store *store;               /* of the operations */
-    char *ops;                            /* struct store_op[] for the commit */
+    char *ops;                            /* struct wire_op[] for the commit */
     size_t ops_bytes, ops_size, names;    /* names: how many of them set one */
     size_t last_op;                       /* offset of the last one */
     char *map;                            /* of lint.c */

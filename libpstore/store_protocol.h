@@ -3,7 +3,8 @@
  *
  * Requests are KD_PORT_CALLs to the port published under the store's name ("store"); `kind` is
  * below, words as listed. Everything that changes the store in a transaction travels in the batch
- * of KD_TXN_COMMIT as a sequence of struct store_op, applied by the committer in log order (TR4).
+ * of KD_TXN_COMMIT as a sequence of struct wire_op, applied by the committer in log order (TR4).
+ * Structs are called wire_, as those of the disk library are called store_.
  */
 #ifndef STORE_PROTOCOL_H
 #define STORE_PROTOCOL_H
@@ -11,7 +12,7 @@
 #include <stdint.h>
 
 #define STORE_PROTOCOL_VERSION 3
-#define STORE_NAME_BYTES 64
+#define STORE_NAME_BYTES 64u
 
 /* Ends of a manager that said why it does not start: another try would say the same. */
 #define STORE_EXIT_NO_DISK 2
@@ -26,13 +27,13 @@
 
 enum store_request {
     STORE_HELLO = 1, /* word0 version -> word0 version, word1 log bytes */
-    STORE_OPEN,      /* data: struct store_open -> data: struct store_opened. The manager attaches the
+    STORE_OPEN,      /* data: struct wire_open -> data: struct wire_opened. The manager attaches the
                       * container's memory object(s) to the calling process. */
     STORE_CLOSE,     /* word0 container */
     STORE_DELETE,    /* data: name[64] */
     STORE_RENAME,    /* data: from[64] to[64] */
     STORE_LIST,      /* word0 container, word1 entries that there is room for (0: 64, the most) -> word0
-                      * how many containers there are; data: struct store_entry[] of those with higher
+                      * how many containers there are; data: struct wire_entry[] of those with higher
                       * numbers than `container`, in their order */
     STORE_LEASE,     /* word0 container, word1 pages wanted (contiguous), word2 near address or 0,
                       * -> word0 address, word1 pages. The process may use them for new objects; a
@@ -41,7 +42,7 @@ enum store_request {
                       * that had so much room when last heard of, now leased; -ENOENT: none known */
     STORE_UNLEASE,   /* word0 address, word1 pages */
     STORE_NAMED,     /* word0 container, data: name[64] -> word0 address, word1 bytes; -ENOENT */
-    STORE_STATS,     /* -> data: struct store_stats */
+    STORE_STATS,     /* -> data: struct wire_stats */
     STORE_CHECKPOINT,/* -> when done */
     STORE_STOP,      /* from init only, else -EPERM -> when all pages are home, the store is closed
                       * as clean, and the manager ends; -EIO: not closed, the next start recovers */
@@ -55,37 +56,37 @@ enum store_request {
                       * since the start: word0 rounds, word1 KiB read, word2 repairs, word3 lost pages */
 };
 
-struct store_open {
+struct wire_open {
     char name[STORE_NAME_BYTES], type[STORE_NAME_BYTES];
     uint32_t flags, version, bytes, reserved; /* flags: PS_CREATE ... */
 };
-struct store_opened {
+struct wire_opened {
     uint64_t container, base, pages;  /* pages: address space of the first segment */
-    uint64_t root_address;            /* 0: not made yet (a name "\1root" by store_op) */
+    uint64_t root_address;            /* 0: not made yet (a name "\1root" by wire_op)  */
     uint64_t created;                 /* 1: this call made it */
     uint64_t encoder;                 /* KD_ENCODER_* */
 };
-struct store_entry {
+struct wire_entry {
     char name[STORE_NAME_BYTES], type[STORE_NAME_BYTES];
     uint32_t version, bytes;
     uint64_t container, base, pages_used, pages_max, encoder;
 };
-struct store_stats {
+struct wire_stats {
     uint64_t commits, groups, log_writes, log_bytes, flushes, checkpoints, home_writes;
     uint64_t pages_read, log_bytes_free, log_bytes_total, disk_bytes_free, disk_bytes_total;
     uint64_t lsn, refused, containers;
 };
 
-enum store_op_kind {
-    STORE_OP_NAME_SET = 1, /* container, address, bytes, name: fails the transaction with -EEXIST
+enum wire_op_kind {
+    WIRE_NAME_SET = 1, /* container, address, bytes, name: fails the transaction with -EEXIST
                             * (the library retries) if another one set it meanwhile */
-    STORE_OP_NAME_UNSET,   /* container, name */
-    STORE_OP_PAGE_FREE,    /* container, address, pages: wholly free; their contents are gone */
-    STORE_OP_ROOM,         /* container, address of a page, bytes free: a hint, not logged */
-    STORE_OP_PAGE_CLAIM,   /* container, address, pages, all leased by this process: an object's for
+    WIRE_NAME_UNSET,   /* container, name */
+    WIRE_PAGE_FREE,    /* container, address, pages: wholly free; their contents are gone */
+    WIRE_ROOM,         /* container, address of a page, bytes free: a hint, not logged */
+    WIRE_PAGE_CLAIM,   /* container, address, pages, all leased by this process: an object's for
                             * good, also those that it never writes */
 };
-struct store_op {
+struct wire_op {
     uint32_t kind, op_bytes;          /* op_bytes: this struct and the name, rounded up to 8 */
     uint64_t container, address, value;
     char name[];                      /* NUL-terminated */

@@ -171,9 +171,9 @@ int tx_memory(char **memory, size_t *size, size_t wanted, size_t kept)
 static int ops_extend_last(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address,
                            uint64_t pages)
 {
-    if ((kind != STORE_OP_PAGE_FREE && kind != STORE_OP_PAGE_CLAIM) || tx->ops_bytes == 0)
+    if ((kind != WIRE_PAGE_FREE && kind != WIRE_PAGE_CLAIM) || tx->ops_bytes == 0)
         return 0;
-    struct store_op *last = (struct store_op *)(tx->ops + tx->last_op);
+    struct wire_op *last = (struct wire_op *)(tx->ops + tx->last_op);
     if (last->kind != kind || last->container != c->id ||
         last->address + last->value * KD_PAGE_BYTES != address)
         return 0;
@@ -184,7 +184,7 @@ static int ops_extend_last(struct ps_tx *tx, uint32_t kind, ps_container *c, uin
 int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,
           const char *name)
 {
-    size_t bytes = (sizeof(struct store_op) + (name ? strlen(name) + 1 : 0) + 7) & ~(size_t)7;
+    size_t bytes = (sizeof(struct wire_op) + (name ? strlen(name) + 1 : 0) + 7) & ~(size_t)7;
     if (tx->ops_bytes == 0)
         tx->store = c->store;
     if (tx->store != c->store)
@@ -195,7 +195,7 @@ int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, ui
         tx_memory(&tx->ops, &tx->ops_size, tx->ops_bytes + bytes, tx->ops_bytes) != 0)
         return -ENOMEM;
 
-    struct store_op *op = (struct store_op *)(tx->ops + tx->ops_bytes);
+    struct wire_op *op = (struct wire_op *)(tx->ops + tx->ops_bytes);
     memset(op, 0, bytes);
     op->kind = kind;
     op->op_bytes = (uint32_t)bytes;
@@ -205,7 +205,7 @@ int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, ui
     if (name)
         strcpy(op->name, name);
     tx->last_op = tx->ops_bytes;
-    tx->names += kind == STORE_OP_NAME_SET;
+    tx->names += kind == WIRE_NAME_SET;
     tx->ops_bytes += bytes;
     return 0;
 }
@@ -328,9 +328,9 @@ static void tx_undo(struct ps_tx *tx, int error)
 static void names_committed(struct ps_tx *tx)
 {
     for (size_t at = 0; tx->names > 0 && at < tx->ops_bytes;) {
-        struct store_op *op = (struct store_op *)(tx->ops + at);
+        struct wire_op *op = (struct wire_op *)(tx->ops + at);
         ps_container *c = ps_container_of((void *)(uintptr_t)op->address);
-        if (op->kind == STORE_OP_NAME_SET && c)
+        if (op->kind == WIRE_NAME_SET && c)
             names_remember(c, op->name, op->address, op->value);
         at += op->op_bytes;
     }

@@ -22,7 +22,7 @@ struct fake_view {
 };
 static struct fake_container {
     int exists, opens;
-    struct store_open made;
+    struct wire_open made;
     uint64_t base, next;
     uint8_t state[FAKE_PAGES];
     uint16_t room[FAKE_PAGES];
@@ -139,7 +139,7 @@ static struct fake_container *container_by_id(uint64_t id)
     return id >= 1 && id <= CONTAINERS && containers[id - 1].exists ? &containers[id - 1] : NULL;
 }
 
-static int manager_open(const struct store_open *r, struct store_opened *o)
+static int manager_open(const struct wire_open *r, struct wire_opened *o)
 {
     struct fake_container *c = NULL, *empty = NULL;
     for (int i = CONTAINERS - 1; i >= 0; i--) {
@@ -250,7 +250,7 @@ static int manager_name_set(uint64_t container, const char *name, uint64_t addre
 
 static int manager_list(struct kd_message *m)
 {
-    struct store_entry *e = m->buffer;
+    struct wire_entry *e = m->buffer;
     uint64_t all = 0, told = 0;
     for (int i = 0; i < CONTAINERS; i++) {
         if (!containers[i].exists)
@@ -291,7 +291,7 @@ static int manager_call(struct kd_message *m)
         return known ? 0 : -EPROTONOSUPPORT;
     }
     case STORE_OPEN:
-        m->buffer_bytes = sizeof(struct store_opened);
+        m->buffer_bytes = sizeof(struct wire_opened);
         return manager_open(m->data, m->buffer);
     case STORE_CLOSE:
         if (!c)
@@ -309,8 +309,8 @@ static int manager_call(struct kd_message *m)
         return 0;
     case STORE_NAMED: return manager_named(m->word, m->data);
     case STORE_STATS:
-        memset(m->buffer, 0, sizeof(struct store_stats));
-        m->buffer_bytes = sizeof(struct store_stats);
+        memset(m->buffer, 0, sizeof(struct wire_stats));
+        m->buffer_bytes = sizeof(struct wire_stats);
         return 0;
     default: return -ENOSYS;
     }
@@ -318,14 +318,14 @@ static int manager_call(struct kd_message *m)
 
 /* ---- commit ---- */
 
-static int op_apply(const struct store_op *op)
+static int op_apply(const struct wire_op *op)
 {
     struct fake_container *c = container_by_id(op->container);
     uint64_t page = (op->address - c->base) / 4096;
     switch (op->kind) {
-    case STORE_OP_NAME_SET:
+    case WIRE_NAME_SET:
         return manager_name_set(op->container, op->name, op->address, op->value);
-    case STORE_OP_PAGE_FREE:
+    case WIRE_PAGE_FREE:
         for (uint64_t i = page; i < page + op->value; i++) {
             c->state[i] = PAGE_FREED;
             c->room[i] = 0;
@@ -333,13 +333,13 @@ static int op_apply(const struct store_op *op)
         }
         fake_counts.pages_freed += (unsigned)op->value;
         return 0;
-    case STORE_OP_PAGE_CLAIM:
+    case WIRE_PAGE_CLAIM:
         for (uint64_t i = page; i < page + op->value; i++) {
             fake_counts.wrong_pages += c->state[i] == PAGE_NEVER || c->state[i] == PAGE_FREED;
             c->state[i] = PAGE_USED;
         }
         return 0;
-    case STORE_OP_ROOM: c->room[page] = (uint16_t)op->value; return 0;
+    case WIRE_ROOM: c->room[page] = (uint16_t)op->value; return 0;
     default: return -EINVAL;
     }
 }
@@ -360,9 +360,9 @@ static void pages_count(struct fake_view *v)
 static int batch_check(const char *batch, uint64_t bytes)
 {
     for (uint64_t at = 0; at < bytes;) {
-        const struct store_op *op = (const void *)(batch + at);
+        const struct wire_op *op = (const void *)(batch + at);
         uint64_t word[2] = {op->container};
-        if (op->kind == STORE_OP_NAME_SET && manager_named(word, op->name) == 0)
+        if (op->kind == WIRE_NAME_SET && manager_named(word, op->name) == 0)
             return -EEXIST;
         at += op->op_bytes;
     }
@@ -383,7 +383,7 @@ static long commit(struct fake_view *v, struct kd_commit *k)
     protect_all(PROT_READ | PROT_WRITE);
     pages_count(v);
     for (uint64_t at = 0; at < k->batch_bytes;) {
-        const struct store_op *op = (const void *)((const char *)k->batch + at);
+        const struct wire_op *op = (const void *)((const char *)k->batch + at);
         if (op_apply(op) != 0)
             abort();
         at += op->op_bytes;

@@ -153,7 +153,7 @@ static int store_scrub(const struct io *io)
 
 int do_store(const struct io *io, int argc, char **argv)
 {
-    struct store_stats s;
+    struct wire_stats s;
     struct kd_system_info k;
     struct kd_message stats = {.kind = STORE_STATS, .buffer = &s, .buffer_bytes = sizeof(s)}, scrub;
     if (argc > 1)

@@ -35,7 +35,8 @@
 #include <stdint.h>
 
 #include "kd.h"
-#include "wire.h"
+#include "store.h"
+#include "store_protocol.h"
 
 #define PAGER_THREADS    3u
 #define READER_THREADS   3u

@@ -281,7 +281,7 @@ static void inner_pointers(const char *self)
         struct kd_message m = {.kind = STORE_STATS, .handle = -1, .data = bad, .data_bytes = 8};
         FAULTS(CALL(KD_PORT_CALL, store, &m));
         m = (struct kd_message){.kind = STORE_STATS, .handle = -1, .buffer = bad,
-                                .buffer_bytes = sizeof(struct store_stats)};
+                                .buffer_bytes = sizeof(struct wire_stats)};
         FAULTS(CALL(KD_PORT_CALL, store, &m));
         struct kd_supply s = {.object = object, .source = KD_SUPPLY_MEMORY, .rights = 3, .count = 1,
                               .memory = bad};

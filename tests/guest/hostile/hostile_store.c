@@ -12,7 +12,7 @@
 enum { KEPT_WORDS = 5000, FUZZ_REQUESTS = 4000, FUZZ_BATCHES = 600 };
 
 struct root { uint64_t count; };
-static struct store_opened mine, other;     /* two containers; `other` is open read-only */
+static struct wire_opened mine, other;     /* two containers; `other` is open read-only */
 static uint64_t unopened;                   /* the number of one that is not open here */
 static char *page_of_mine;
 
@@ -165,13 +165,13 @@ static long commit(const void *bytes, size_t count, int store)
 
 static uint64_t raw[64];
 
-static struct store_op *op(uint32_t kind, uint64_t container, uint64_t address, uint64_t value,
+static struct wire_op *op(uint32_t kind, uint64_t container, uint64_t address, uint64_t value,
                            const char *name)
 {
-    struct store_op *o = (void *)raw;
+    struct wire_op *o = (void *)raw;
     memset(raw, 0, sizeof raw);
     size_t bytes = (sizeof *o + (name ? strlen(name) + 1 : 0) + 7) & ~(size_t)7;
-    *o = (struct store_op){.kind = kind, .op_bytes = (uint32_t)bytes, .container = container,
+    *o = (struct wire_op){.kind = kind, .op_bytes = (uint32_t)bytes, .container = container,
                            .address = address, .value = value};
     if (name) strcpy(o->name, name);
     return o;
@@ -179,7 +179,7 @@ static struct store_op *op(uint32_t kind, uint64_t container, uint64_t address, 
 
 static int good;
 
-static void op_refused(const char *what, const struct store_op *o, size_t bytes)
+static void op_refused(const char *what, const struct wire_op *o, size_t bytes)
 {
     for (int store = 0; store < 2; store++) {
         long r = commit(o, bytes ? bytes : o->op_bytes, store);
@@ -192,22 +192,22 @@ static void op_refused(const char *what, const struct store_op *o, size_t bytes)
 static void batches(void)
 {
     const uint64_t m = mine.container, o = other.container, all = ~0ull, at = (uint64_t)page_of_mine;
-    struct store_op *p;
+    struct wire_op *p;
     char name[300];
     good = 1;
     for (unsigned bytes = 1; bytes < 32; bytes++) {
-        p = op(STORE_OP_PAGE_FREE, m, at, 1, NULL);
+        p = op(WIRE_PAGE_FREE, m, at, 1, NULL);
         op_refused("a batch cut short", p, bytes);
     }
     static const uint32_t sizes[] = {0, 1, 8, 24, 31, 33, 36, 40, 4096, 1u << 31, ~0u, ~0u - 7, ~7u};
     for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        p = op(STORE_OP_ROOM, m, at, 1, NULL);
+        p = op(WIRE_ROOM, m, at, 1, NULL);
         p->op_bytes = sizes[i];
         op_refused("op_bytes", p, 32);
     }
-    p = op(STORE_OP_ROOM, m, at, 1, NULL);
+    p = op(WIRE_ROOM, m, at, 1, NULL);
     op_refused("a good operation with bytes behind it", p, 40);
-    p = op(STORE_OP_NAME_SET, m, at, 8, "endless");
+    p = op(WIRE_NAME_SET, m, at, 8, "endless");
     memset(p->name, 'n', 64);
     p->op_bytes = 32 + 64;
     op_refused("a name without NUL", p, 96);
@@ -215,13 +215,13 @@ static void batches(void)
     op_refused("a name without NUL", p, 88);
     memset(name, 'n', sizeof name);
     name[64] = 0;
-    OP(STORE_OP_NAME_SET, m, at, 8, name);
+    OP(WIRE_NAME_SET, m, at, 8, name);
     name[64] = 'n', name[200] = 0;
-    OP(STORE_OP_NAME_SET, m, at, 8, name);
-    OP(STORE_OP_NAME_SET, m, at, 8, "");
-    OP(STORE_OP_NAME_SET, m, at, 8, NULL);
-    OP(STORE_OP_NAME_UNSET, m, 0, 0, NULL);
-    OP(STORE_OP_NAME_UNSET, m, 0, 0, "no-such");
+    OP(WIRE_NAME_SET, m, at, 8, name);
+    OP(WIRE_NAME_SET, m, at, 8, "");
+    OP(WIRE_NAME_SET, m, at, 8, NULL);
+    OP(WIRE_NAME_UNSET, m, 0, 0, NULL);
+    OP(WIRE_NAME_UNSET, m, 0, 0, "no-such");
     tap_ok(good, "batches that are not well formed");
     good = 1;
     for (uint32_t kind = 0; kind < 8; kind++) {
@@ -235,41 +235,41 @@ static void batches(void)
     OP(~0u, m, at, 1, "name");
     tap_ok(good, "containers that are not there, not open, open read-only; unknown kinds");
     good = 1;
-    OP(STORE_OP_NAME_SET, m, 0, 8, "name");
-    OP(STORE_OP_NAME_SET, m, all, 8, "name");
-    OP(STORE_OP_NAME_SET, m, other.base, 8, "name");
-    OP(STORE_OP_NAME_SET, m, mine.base - 1, 8, "name");
-    OP(STORE_OP_PAGE_CLAIM, m, other.base, 1, NULL);
-    OP(STORE_OP_PAGE_CLAIM, m, at + 8, 1, NULL);
-    OP(STORE_OP_PAGE_CLAIM, m, at, 0, NULL);
-    OP(STORE_OP_PAGE_CLAIM, m, at, all, NULL);
-    OP(STORE_OP_PAGE_CLAIM, m, mine.base, mine.pages + 1, NULL);
-    OP(STORE_OP_PAGE_CLAIM, m, mine.base + (mine.pages - 1) * 4096, 1, NULL); /* nobody leased it */
-    OP(STORE_OP_PAGE_FREE, m, other.base, 1, NULL);
-    OP(STORE_OP_PAGE_FREE, m, at + 8, 1, NULL);
-    OP(STORE_OP_PAGE_FREE, m, at, 0, NULL);
-    OP(STORE_OP_PAGE_FREE, m, at, all, NULL);
-    OP(STORE_OP_PAGE_FREE, m, at, 1ull << 52, NULL);
-    OP(STORE_OP_PAGE_FREE, m, mine.base, mine.pages + 1, NULL);
-    OP(STORE_OP_PAGE_FREE, m, 0, 1, NULL);
-    OP(STORE_OP_PAGE_FREE, m, all - 4095, 2, NULL);
-    OP(STORE_OP_ROOM, m, other.base, 1, NULL);
-    OP(STORE_OP_ROOM, m, all, 1, NULL);
+    OP(WIRE_NAME_SET, m, 0, 8, "name");
+    OP(WIRE_NAME_SET, m, all, 8, "name");
+    OP(WIRE_NAME_SET, m, other.base, 8, "name");
+    OP(WIRE_NAME_SET, m, mine.base - 1, 8, "name");
+    OP(WIRE_PAGE_CLAIM, m, other.base, 1, NULL);
+    OP(WIRE_PAGE_CLAIM, m, at + 8, 1, NULL);
+    OP(WIRE_PAGE_CLAIM, m, at, 0, NULL);
+    OP(WIRE_PAGE_CLAIM, m, at, all, NULL);
+    OP(WIRE_PAGE_CLAIM, m, mine.base, mine.pages + 1, NULL);
+    OP(WIRE_PAGE_CLAIM, m, mine.base + (mine.pages - 1) * 4096, 1, NULL); /* nobody leased it */
+    OP(WIRE_PAGE_FREE, m, other.base, 1, NULL);
+    OP(WIRE_PAGE_FREE, m, at + 8, 1, NULL);
+    OP(WIRE_PAGE_FREE, m, at, 0, NULL);
+    OP(WIRE_PAGE_FREE, m, at, all, NULL);
+    OP(WIRE_PAGE_FREE, m, at, 1ull << 52, NULL);
+    OP(WIRE_PAGE_FREE, m, mine.base, mine.pages + 1, NULL);
+    OP(WIRE_PAGE_FREE, m, 0, 1, NULL);
+    OP(WIRE_PAGE_FREE, m, all - 4095, 2, NULL);
+    OP(WIRE_ROOM, m, other.base, 1, NULL);
+    OP(WIRE_ROOM, m, all, 1, NULL);
     tap_ok(good, "addresses outside the container");
 
     /* The first name is good, the second is not: neither is there afterwards. */
-    op(STORE_OP_NAME_SET, m, at, 8, "first");
-    struct store_op *second = (void *)(raw + 5);
-    *second = (struct store_op){.kind = STORE_OP_NAME_UNSET, .op_bytes = 40, .container = m};
+    op(WIRE_NAME_SET, m, at, 8, "first");
+    struct wire_op *second = (void *)(raw + 5);
+    *second = (struct wire_op){.kind = WIRE_NAME_UNSET, .op_bytes = 40, .container = m};
     strcpy(second->name, "nosuch");
     good = refused("two operations", commit(raw, 80, 1));
     good &= client_name(STORE_NAMED, m, "first") == -ENOENT;
     tap_ok(good, "one bad operation undoes all of them");
-    good = commit(op(STORE_OP_PAGE_FREE, m, mine.base + 100 * 4096, 3, NULL), 32, 0) <= 0;
+    good = commit(op(WIRE_PAGE_FREE, m, mine.base + 100 * 4096, 3, NULL), 32, 0) <= 0;
     tap_ok(good, "pages that were never used are freed, or not");
     const char root[] = "\1root";
-    commit(op(STORE_OP_NAME_SET, m, at, 8, root), 40, 0);
-    tap_ok(refused("root", commit(op(STORE_OP_NAME_SET, m, at, 8, root), 40, 1)),
+    commit(op(WIRE_NAME_SET, m, at, 8, root), 40, 0);
+    tap_ok(refused("root", commit(op(WIRE_NAME_SET, m, at, 8, root), 40, 1)),
            "the root's name is set once");
 }
 
@@ -297,7 +297,7 @@ static void at_random(void)
         for (int k = 0; k < 20; k++) data[dice() % 256] = (char)(dice() % 3 ? 'a' + dice() % 2 : 0);
         uint32_t kind = dice() % 16 ? (uint32_t)(dice() % 12 + 1) : (uint32_t)dice();
         if (kind == STORE_CLOSE || (kind == STORE_CHECKPOINT && i % 64)) continue;
-        size_t bytes = dice() % 2 ? dice() % 300 : dice() % 2 ? sizeof(struct store_open) : 64 * (dice() % 3);
+        size_t bytes = dice() % 2 ? dice() % 300 : dice() % 2 ? sizeof(struct wire_open) : 64 * (dice() % 3);
         results[request(kind, any_word(), any_word(), any_word(), bytes) >= 0]++;
     }
     printf("# %ld requests were refused, %ld not\n", results[0], results[1]);
@@ -307,9 +307,9 @@ static void at_random(void)
         uint64_t bytes[64] = {0};
         size_t used = 0;
         while (used + 12 < 64 && dice() % 4) {
-            struct store_op *o = (void *)(bytes + used);
+            struct wire_op *o = (void *)(bytes + used);
             size_t words = 4 + dice() % 3;
-            *o = (struct store_op){.kind = (uint32_t)(dice() % 6), .op_bytes = (uint32_t)words * 8,
+            *o = (struct wire_op){.kind = (uint32_t)(dice() % 6), .op_bytes = (uint32_t)words * 8,
                                    .container = dice() % 4 ? mine.container : any_word(),
                                    .address = any_word(), .value = any_word()};
             if (words > 4) o->name[0] = (char)('a' + dice() % 3);
@@ -322,7 +322,7 @@ static void at_random(void)
     tap_ok(results[0] > 100, "%d batches at random", FUZZ_BATCHES);
 }
 
-static struct store_entry at_first[64];     /* what was there */
+static struct wire_entry at_first[64];     /* what was there */
 
 static int was_there(const char *name)
 {
@@ -333,7 +333,7 @@ static int was_there(const char *name)
 
 static void containers_delete(void)
 {
-    static struct store_entry list[64];
+    static struct wire_entry list[64];
     for (int deleted = 1; deleted;) { /* 64 at a time */
         deleted = 0;
         client_call(STORE_LIST, 0, 64, 0, NULL, 0, list, sizeof list);
@@ -359,7 +359,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 64; i++)
         if (strcmp(at_first[i].name, "kept") == 0) unopened = at_first[i].container;
     tap_ok(page_of_mine && unopened && commit(NULL, 0, 1) == 0, "a page, and a commit that is right");
-    const struct store_stats before = client_stats();
+    const struct wire_stats before = client_stats();
     const struct counts counts = counts_now();
     is(client_run(changes_nowhere, NULL), 2, "txn_changes: memory that is nowhere");
     requests();

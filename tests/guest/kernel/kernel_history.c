@@ -209,7 +209,7 @@ static void *worker(void *arg)
 static int child_open(void)
 {
     struct kd_message m = {.kind = KIND_OPEN, .handle = -1};
-    struct store_opened o;
+    struct wire_opened o;
     control = (int)call(KD_NAME_FIND, (long)"history", 0, 0);
     if (control < 0 || call(KD_PORT_CALL, control, (long)&m, 0))
         return 1;
@@ -373,7 +373,7 @@ static int manager_start(void)
 
 static long store_start(void)
 {
-    struct store_opened o;
+    struct wire_opened o;
     long e = client_connect();
     if (e == 0 && (e = client_open("history", PS_CREATE | PS_WRITE, NULL, 0, 0, &o)) == 0)
         e = client_lease(o.container, PAGES_MAX, NULL) == (void *)o.base ? 0 : -ENOSPC;

@@ -33,9 +33,9 @@ static inline long client_call(uint32_t kind, uint64_t w0, uint64_t w1, uint64_t
 }
 
 static inline long client_open(const char *name, uint32_t flags, const char *type, uint32_t version,
-                               uint32_t bytes, struct store_opened *out)
+                               uint32_t bytes, struct wire_opened *out)
 {
-    struct store_open o = {.flags = flags, .version = version, .bytes = bytes};
+    struct wire_open o = {.flags = flags, .version = version, .bytes = bytes};
     strncpy(o.name, name, sizeof(o.name) - 1);
     if (type) strncpy(o.type, type, sizeof(o.type) - 1);
     return client_call(STORE_OPEN, 0, 0, 0, &o, sizeof(o), out, sizeof(*out));
@@ -48,9 +48,9 @@ static inline long client_name(uint32_t kind, uint64_t container, const char *na
     return client_call(kind, container, 0, 0, text, sizeof(text), NULL, 0);
 }
 
-static inline struct store_stats client_stats(void)
+static inline struct wire_stats client_stats(void)
 {
-    struct store_stats s = {0};
+    struct wire_stats s = {0};
     client_call(STORE_STATS, 0, 0, 0, NULL, 0, &s, sizeof(s));
     return s;
 }
@@ -79,10 +79,10 @@ static inline void client_aborted(long reason) { longjmp(client_txn.out, (int)re
 static inline void client_op(uint32_t kind, uint64_t container, const void *address, uint64_t value,
                              const char *name)
 {
-    struct store_op *op = (void *)((char *)client_txn.batch + client_txn.batch_bytes);
+    struct wire_op *op = (void *)((char *)client_txn.batch + client_txn.batch_bytes);
     size_t bytes = (sizeof(*op) + (name ? strlen(name) + 1 : 0) + 7) & ~(size_t)7;
     memset(op, 0, bytes);
-    *op = (struct store_op){.kind = kind, .op_bytes = (uint32_t)bytes, .container = container,
+    *op = (struct wire_op){.kind = kind, .op_bytes = (uint32_t)bytes, .container = container,
                             .address = (uint64_t)address, .value = value};
     if (name) strcpy(op->name, name);
     client_txn.batch_bytes += bytes;

@@ -180,7 +180,7 @@ int main(int argc, char **argv)
     tap_plan(16);
     test_squares();
     test_own("/bin/manager_squares");
-    struct store_stats s = {0};
+    struct wire_stats s = {0};
     tap_ok(client_connect() == 0 && (s = client_stats(), s.log_bytes_total > 0),
            "the store manager is unharmed");
     tap_ok(kd_call3(KD_CHECK, 0, 0, 0) == 0, "kcheck");

@@ -118,7 +118,7 @@ static void test_one_after_the_other(int count)
 static void test_at_a_time(void)
 {
     enum { TRIED = 300 };
-    static struct store_opened opened[TRIED];
+    static struct wire_opened opened[TRIED];
     char name[16];
     long r = client_connect();
     uint64_t before = client_stats().containers;

@@ -11,7 +11,7 @@
 #include "store_client.h"
 
 enum { ROUNDS = 400, DELAYS = 40 };
-static struct store_opened box;
+static struct wire_opened box;
 static volatile uint64_t *page, *leased;       /* what the writer has stored to; what the other one was given */
 static int stored, given;               /* rounds; who waits for one sees what was written before it */
 

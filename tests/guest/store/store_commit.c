@@ -8,7 +8,7 @@
 
 #include "store_client.h"
 
-static struct store_opened box;
+static struct wire_opened box;
 static uint64_t *page;              /* leased pages of the container "box" */
 
 static long write_word(void *value)
@@ -34,7 +34,7 @@ static uint64_t value_now(void)
 
 static void test_directory(void)
 {
-    struct store_opened o;
+    struct wire_opened o;
     tap_ok(client_call(STORE_HELLO, STORE_PROTOCOL_VERSION, 0, 0, NULL, 0, NULL, 0) == 0 &&
                client_reply.word[1] > 0, "hello");
     tap_ok(client_call(STORE_HELLO, 99, 0, 0, NULL, 0, NULL, 0) == -EPROTONOSUPPORT,
@@ -51,7 +51,7 @@ static void test_directory(void)
     tap_ok(client_open("", PS_CREATE, NULL, 0, 0, &o) == -EINVAL, "a name must not be empty");
     tap_ok(client_open("two", PS_CREATE, NULL, 0, 0, &o) == 0 && o.base != box.base,
            "a second container lies elsewhere");
-    struct store_entry list[64];
+    struct wire_entry list[64];
     long r = client_call(STORE_LIST, 0, 0, 0, NULL, 0, list, sizeof(list));
     tap_ok(r == 0 && client_reply.word[0] == 2 && strcmp(list[0].name, "box") == 0 &&
                strcmp(list[0].type, "int") == 0 && list[0].base == box.base,
@@ -69,7 +69,7 @@ static void test_directory(void)
 }
 
 /* When the empty group behind the last one has been written: it comes when nothing else has for a while. */
-static struct store_stats sealed(void)
+static struct wire_stats sealed(void)
 {
     uint64_t groups = client_stats().groups;
     for (int i = 0; i < 300 && client_stats().groups == groups; i++) usleep(10000);
@@ -82,7 +82,7 @@ static void test_commit(void)
     if (!tap_ok(page && (uint64_t)page >= box.base, "a lease of 4 pages")) exit(1);
     tap_ok(client_run(write_word, (void *)1) == 0 && client_commit.csn && client_commit.copies == 1,
            "a first commit");
-    struct store_stats before, after;
+    struct wire_stats before, after;
     long r = 0;
     for (int i = 0; i < 20; i++) { /* an empty group may come between, where others work on the host */
         before = client_stats();
@@ -146,31 +146,31 @@ static void test_batch(void)
 {
     uint64_t id = box.container, count = 0;
     char *base = (char *)box.base;
-    tap_ok(op_run(STORE_OP_NAME_SET, id, page, 4096, "first") == 0, "a name is set");
+    tap_ok(op_run(WIRE_NAME_SET, id, page, 4096, "first") == 0, "a name is set");
     tap_ok(client_name(STORE_NAMED, id, "first") == 0 && client_reply.word[0] == (uint64_t)page &&
                client_reply.word[1] == 4096,
            "and found");
-    tap_ok(op_run(STORE_OP_NAME_SET, id, page, 8, "first") == -EEXIST, "a name is set once");
-    tap_ok(op_run(STORE_OP_NAME_UNSET, id, NULL, 0, "none") == -ENOENT, "unset of none");
-    tap_ok(op_run(STORE_OP_NAME_UNSET, id, NULL, 0, "first") == 0 &&
+    tap_ok(op_run(WIRE_NAME_SET, id, page, 8, "first") == -EEXIST, "a name is set once");
+    tap_ok(op_run(WIRE_NAME_UNSET, id, NULL, 0, "none") == -ENOENT, "unset of none");
+    tap_ok(op_run(WIRE_NAME_UNSET, id, NULL, 0, "first") == 0 &&
                client_name(STORE_NAMED, id, "first") == -ENOENT,
            "unset");
-    tap_ok(op_run(STORE_OP_NAME_SET, id, page, 8, "\1root") == 0, "the root's name is set");
-    struct store_opened o;
+    tap_ok(op_run(WIRE_NAME_SET, id, page, 8, "\1root") == 0, "the root's name is set");
+    struct wire_opened o;
     tap_ok(client_open("box", 0, NULL, 0, 0, &o) == 0 && o.root_address == (uint64_t)page,
            "an open tells the root");
     long bad[] = {
-        op_run(99, id, page, 0, NULL), op_run(STORE_OP_NAME_SET, id, page, 8, NULL),
-        op_run(STORE_OP_NAME_SET, id, base - 8, 8, "x"),
-        op_run(STORE_OP_PAGE_FREE, id, page, 0, NULL),
-        op_run(STORE_OP_PAGE_FREE, id, (char *)page + 8, 1, NULL),
-        op_run(STORE_OP_PAGE_FREE, id, page, ~0ull, NULL),
-        op_run(STORE_OP_PAGE_FREE, id, base, 1u << 20, NULL),
-        op_run(STORE_OP_ROOM, id, (void *)16, 8, NULL)};
+        op_run(99, id, page, 0, NULL), op_run(WIRE_NAME_SET, id, page, 8, NULL),
+        op_run(WIRE_NAME_SET, id, base - 8, 8, "x"),
+        op_run(WIRE_PAGE_FREE, id, page, 0, NULL),
+        op_run(WIRE_PAGE_FREE, id, (char *)page + 8, 1, NULL),
+        op_run(WIRE_PAGE_FREE, id, page, ~0ull, NULL),
+        op_run(WIRE_PAGE_FREE, id, base, 1u << 20, NULL),
+        op_run(WIRE_ROOM, id, (void *)16, 8, NULL)};
     int wrong = 0;
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) wrong += bad[i] != -EINVAL;
     tap_ok(wrong == 0, "8 wrong operations are refused");
-    tap_ok(op_run(STORE_OP_ROOM, 4711, page, 8, NULL) == -ENOENT, "an unknown container");
+    tap_ok(op_run(WIRE_ROOM, 4711, page, 8, NULL) == -ENOENT, "an unknown container");
     wrong = 0;
     for (size_t bytes = 1; bytes < 80; bytes++)
         wrong += client_run(garbage, (void *)bytes) != -EINVAL;
@@ -184,7 +184,7 @@ static void test_batch(void)
 static long free_page(void *at)
 {
     *(uint64_t *)at = 77;
-    client_op(STORE_OP_PAGE_FREE, box.container, at, 1, NULL);
+    client_op(WIRE_PAGE_FREE, box.container, at, 1, NULL);
     return 0;
 }
 
@@ -201,14 +201,14 @@ static void test_space(void)
            "what is given back is leased again");
     tap_ok(client_call(STORE_SPACE, box.container, 100, 0, NULL, 0, NULL, 0) == -ENOENT,
            "no page is known to have room");
-    tap_ok(op_run(STORE_OP_ROOM, box.container, page, 1000, NULL) == 0 &&
+    tap_ok(op_run(WIRE_ROOM, box.container, page, 1000, NULL) == 0 &&
                client_call(STORE_SPACE, box.container, 900, (uint64_t)a, NULL, 0, NULL, 0) == 0 &&
                client_reply.word[0] == (uint64_t)page,
            "a page with room is found");
     tap_ok(client_call(STORE_SPACE, box.container, 1200, 0, NULL, 0, NULL, 0) == -ENOENT,
            "but not for more than it has");
     uint64_t used = 0, left = 0;
-    struct store_entry e[4];
+    struct wire_entry e[4];
     client_run(write_word, (void *)9);
     client_call(STORE_LIST, 0, 4, 0, NULL, 0, e, sizeof(e));
     used = e[0].pages_used;
@@ -226,7 +226,7 @@ static void test_space(void)
 static void test_end(void)
 {
     tap_ok(client_call(STORE_CHECKPOINT, 0, 0, 0, NULL, 0, NULL, 0) == 0, "a checkpoint");
-    struct store_stats s = client_stats();
+    struct wire_stats s = client_stats();
     tap_ok(s.checkpoints >= 1 && s.containers == 1 && s.refused > 80, "counters");
     tap_ok(client_name(STORE_DELETE, 0, "box") == 0, "delete by the last who has it open");
     tap_ok(client_open("box", 0, NULL, 0, 0, &box) == -ENOENT, "it is gone");

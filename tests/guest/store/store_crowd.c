@@ -15,7 +15,7 @@
 
 enum { THREADS = 12, ROUNDS = 10, PAGES = 16, WORDS = 512, TOO_MANY = 400 };
 
-static struct store_opened box;
+static struct wire_opened box;
 
 struct work { uint64_t *first, id, round, pages; long result; };
 
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     }
     if (!first) return (int)-crowd(1);
     tap_plan(7);
-    struct store_stats before = client_stats();
+    struct wire_stats before = client_stats();
     tap_ok(before.log_bytes_total == 1 << 20, "the log has 1 MiB");
     int status = -1;
     long handle = kd_call3(KD_PROCESS_CREATE, (long)&other, 0, 0);
@@ -86,7 +86,7 @@ int main(int argc, char **argv)
     kd_call3(KD_PROCESS_WAIT, other.pid, (long)&status, 0);
     tap_ok(r == 0, "%d clients commit %d times, and nobody is refused (%ld)", THREADS, ROUNDS, r);
     tap_ok(handle >= 0 && status == 0, "nor in another process beside them (%d)", status);
-    struct store_stats after = client_stats();
+    struct wire_stats after = client_stats();
     uint64_t logged = after.log_bytes - before.log_bytes, checkpoints = after.checkpoints - before.checkpoints;
     tap_ok(logged > 12u << 20 && checkpoints * (1 << 20) > logged,
            "%llu KiB of log went through it, by %llu checkpoints", (unsigned long long)logged >> 10,

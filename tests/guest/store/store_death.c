@@ -15,7 +15,7 @@
 
 enum { DEATHS_MAX = 8, COMMITS_MAX = 100 };
 
-static struct store_opened box;
+static struct wire_opened box;
 static uint64_t acknowledged;
 
 static int reconnect(void)

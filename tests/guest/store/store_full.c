@@ -13,7 +13,7 @@
 
 enum { PART = 64, THREADS = 3, WORDS = 512 };
 
-static struct store_opened box;
+static struct wire_opened box;
 static pthread_mutex_t client = PTHREAD_MUTEX_INITIALIZER;     /* client_reply is shared */
 
 struct span { uint64_t *first; uint64_t pages, value; };
@@ -39,7 +39,7 @@ static long add_up(void *argument)
 static long free_span(void *argument)
 {
     const struct span *s = argument;
-    client_op(STORE_OP_PAGE_FREE, box.container, s->first, s->pages, NULL);
+    client_op(WIRE_PAGE_FREE, box.container, s->first, s->pages, NULL);
     return 0;
 }
 
@@ -89,11 +89,11 @@ int main(void)
 
     struct span all = {.first = kept[0].first, .pages = PART};
     tap_ok(client_run(add_up, &all) == 0 && all.value == PART, "what is stored can be read");
-    struct store_stats before = client_stats();
+    struct wire_stats before = client_stats();
     struct span refused = {.first = client_lease(box.container, PART, NULL), .pages = PART, .value = 9};
     tap_ok(client_run(fill_and_abort, &refused) == -ECANCELED, "an abort works");
     tap_ok(client_run(fill, &refused) == -ENOSPC, "a commit that needs space is refused again");
-    struct store_stats after = client_stats();
+    struct wire_stats after = client_stats();
     tap_ok(after.disk_bytes_free == before.disk_bytes_free && after.lsn - before.lsn <= 4096,
            "neither leaves a trace on the disk (%llu bytes of log, an empty group at most)",
            (unsigned long long)(after.lsn - before.lsn));

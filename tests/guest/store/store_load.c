@@ -14,13 +14,13 @@
 
 enum { LOAD_PAGES = 24576, PER_TXN = 512, TOO_BIG = 6000, THREADS = 4, ROUNDS = 200 };
 
-static struct store_opened box;
+static struct wire_opened box;
 static uint64_t (*pages)[512];
 static int memory_retries;
 
 static int child(void)
 {
-    struct store_opened o;
+    struct wire_opened o;
     if (client_connect() < 0 || client_open("other", PS_WRITE, NULL, 0, 0, &o)) return 1;
     if (!client_lease(o.container, 64, NULL)) return 2;
     _exit(3); /* with the container open and pages leased */
@@ -31,7 +31,7 @@ static void test_client_dies(const char *self)
     const char *argv[] = {self, "child", NULL};
     struct kd_process_create c = {.path = self, .argv = argv, .fds = {-1, -1, -1}};
     int status = 0;
-    struct store_opened o;
+    struct wire_opened o;
     client_open("other", PS_CREATE | PS_WRITE, NULL, 0, 0, &o);
     char *mine = client_lease(o.container, 64, NULL);
     client_call(STORE_UNLEASE, (uint64_t)mine, 64, 0, NULL, 0, NULL, 0);
@@ -106,7 +106,7 @@ static void test_more_than_memory(void)
     long r = client_run(touch_leaves, NULL);
     if (r == 0) r = for_all(write_range, 1, PER_TXN);
     tap_ok(r == 0, "%d MiB are written (%ld)", LOAD_PAGES / 256, r);
-    struct store_stats s = client_stats();
+    struct wire_stats s = client_stats();
     tap_ok(s.checkpoints > 0 && s.home_writes > 0, "checkpoints ran (%llu, %llu pages home)",
            (unsigned long long)s.checkpoints, (unsigned long long)s.home_writes);
     r = for_all(check_range, 1, PER_TXN);
@@ -156,13 +156,13 @@ static void test_threads(void)
     pthread_t thread[THREADS];
     void *result;
     long bad = client_call(STORE_CHECKPOINT, 0, 0, 0, NULL, 0, NULL, 0); /* so that none comes by itself meanwhile */
-    struct store_stats before = client_stats();
+    struct wire_stats before = client_stats();
     for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, own_page, &pages[i * 8][1]);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(thread[i], &result);
         bad += result != NULL;
     }
-    struct store_stats after = client_stats();
+    struct wire_stats after = client_stats();
     sum_wanted = THREADS * ROUNDS;
     client_run(sum_read, NULL);
     tap_ok(!bad && sum == sum_wanted, "%d threads commit %d times each", THREADS, ROUNDS);

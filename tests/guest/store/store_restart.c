@@ -14,7 +14,7 @@
 
 enum { KILLS = 5, COMMITS = 40 };
 
-static struct store_opened box;
+static struct wire_opened box;
 static uint64_t acknowledged;
 
 static int store_pid(void)

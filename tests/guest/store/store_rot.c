@@ -11,7 +11,7 @@
 
 enum { PAGES = 64, WORDS = 512 };
 
-static struct store_opened box;
+static struct wire_opened box;
 
 static uint64_t *page_at(uint64_t i) { return (uint64_t *)box.base + i * WORDS; }
 static uint64_t word_of(uint64_t page, uint64_t n, uint64_t i)

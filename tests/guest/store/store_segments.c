@@ -14,7 +14,7 @@
 
 enum { FEW = 8 };
 
-static struct store_opened box;
+static struct wire_opened box;
 static uint64_t *last, *next;           /* page of the first segment; pages of the second */
 
 static long write_all(void *value)
@@ -32,14 +32,14 @@ static long check_all(void *value)
 static long free_across(void *unused)
 {
     (void)unused;
-    client_op(STORE_OP_PAGE_FREE, box.container, last, 2, NULL);
+    client_op(WIRE_PAGE_FREE, box.container, last, 2, NULL);
     return 0;
 }
 static long free_too_much(void *unused)
 {
     (void)unused;
     for (int i = 0; i < 100; i++)
-        client_op(STORE_OP_PAGE_FREE, box.container, (void *)box.base, box.pages, NULL);
+        client_op(WIRE_PAGE_FREE, box.container, (void *)box.base, box.pages, NULL);
     return 0;
 }
 

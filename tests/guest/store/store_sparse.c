@@ -17,7 +17,7 @@ enum { EDGES_MAX = 40, ROUNDS = 150, GIB_WANTED = 2304, EXTENT = 16384 };
 
 struct table { uint64_t count, *edge[EDGES_MAX]; };     /* in the first page, whose last word is edge 0 */
 
-static struct store_opened box;
+static struct wire_opened box;
 static struct table *table;
 static uint64_t random_state;
 

@@ -26,7 +26,7 @@ struct page {
     uint32_t version;           /* 0: fresh, so zero */
 };
 
-static struct store_opened own, shared;
+static struct wire_opened own, shared;
 static struct page pages[PAGES];
 static uint64_t *counters[COUNTERS];
 static uint64_t self, added, commits, retries;
@@ -65,7 +65,7 @@ static long work_write(void *arg)
     for (uint32_t i = w->first; i < w->first + w->count; i++) {
         const struct page *p = &pages[i % PAGES];
         for (unsigned k = 0; k < 512; k++) p->at[k] = word_of(p, p->version + 1, k);
-        if (w->free) client_op(STORE_OP_PAGE_FREE, own.container, p->at, 1, NULL);
+        if (w->free) client_op(WIRE_PAGE_FREE, own.container, p->at, 1, NULL);
     }
     return w->abort ? -ECANCELED : 0;
 }
@@ -80,7 +80,7 @@ static long work_free(void *arg)
 {
     const struct work *w = arg;
     for (uint32_t i = w->first; i < w->first + w->count; i++)
-        client_op(STORE_OP_PAGE_FREE, own.container, pages[i % PAGES].at, 1, NULL);
+        client_op(WIRE_PAGE_FREE, own.container, pages[i % PAGES].at, 1, NULL);
     return w->abort ? -ECANCELED : 0;
 }
 static long work_add(void *arg)
@@ -116,7 +116,7 @@ static long lease(uint32_t first, uint32_t count)
 
 static long temporary_container(void)
 {
-    struct store_opened keep = own;
+    struct wire_opened keep = own;
     struct page saved[8];
     struct work w = {.count = 8};
     char name[32];
@@ -243,7 +243,7 @@ static int parent(const char *from)
     long r = run(counters_sum, (void *)&sum);
     tap_ok(r == 0 && sum == wanted, "nothing was lost of %llu additions (%llu, %ld)",
            (unsigned long long)wanted, (unsigned long long)sum, r);
-    struct store_stats s = client_stats();
+    struct wire_stats s = client_stats();
     tap_ok(s.checkpoints > 3 && s.home_writes > 100, "%llu checkpoints, %llu pages home, %llu read",
            (unsigned long long)s.checkpoints, (unsigned long long)s.home_writes,
            (unsigned long long)s.pages_read);
