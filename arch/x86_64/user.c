@@ -5,18 +5,31 @@
  * same answers; it may sleep in them (trap.c: trap_page_fault_dispatch). Hence: no lock is held.
  */
 #include "x86.h"
+#include "thread/thread.h"
 
 int user_copy(void *to, const void *from, size_t n);
 long user_string(char *to, const char *from, size_t n);
 
+/* copy lets others run between portions: each page of user memory may be a fault. */
+static int copy(char *to, const char *from, size_t n)
+{
+    enum { AT_ONCE = 64 << 10 };
+    int e = 0;
+    for (; n > AT_ONCE && !e; to += AT_ONCE, from += AT_ONCE, n -= AT_ONCE) {
+        e = user_copy(to, from, AT_ONCE);
+        thread_breathe();
+    }
+    return e ? e : user_copy(to, from, n);
+}
+
 int copy_from_user(void *to, vaddr_t from, size_t n)
 {
-    return user_range_ok(from, n) ? user_copy(to, (const void *)from, n) : -EFAULT;
+    return user_range_ok(from, n) ? copy(to, (const char *)from, n) : -EFAULT;
 }
 
 int copy_to_user(vaddr_t to, const void *from, size_t n)
 {
-    return user_range_ok(to, n) ? user_copy((void *)to, from, n) : -EFAULT;
+    return user_range_ok(to, n) ? copy((char *)to, from, n) : -EFAULT;
 }
 
 bool user_calls_before(vaddr_t at)

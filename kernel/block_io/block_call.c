@@ -100,9 +100,12 @@ static int pin_all(struct transfer *t)
 {
     unsigned pages = pages_touched(t->at, t->bytes);
     int error = 0;
-    for (t->frame_count = 0; t->frame_count < pages && !error; t->frame_count += !error)
+    for (t->frame_count = 0; t->frame_count < pages && !error; t->frame_count += !error) {
         error = vm_pin(process_this(), t->at + t->frame_count * (uint64_t)PAGE_BYTES,
                        t->operation == BLOCK_READ, &t->frames[t->frame_count]);
+        if (t->frame_count % 64 == 63)
+            thread_breathe();
+    }
     return error;
 }
 
@@ -310,6 +313,7 @@ static void batch_prepare(struct page_batch *b)
 
 static void page_checksum(struct page_batch *b, unsigned i)
 {
+    thread_breathe(); /* it is thousands of instructions, where the CPU has none for it */
     b->ios[i].crc = crc32c(frame_memory(b->works[i].frame), PAGE_BYTES);
 }
 

@@ -57,9 +57,10 @@ static int check_all(void)
     process_check();
     sched_check();
     port_check();
-    if (!frame_check())
-        return -EIO;
-    return kcheck();
+    thread_breathe();
+    bool good = frame_check();
+    thread_breathe();
+    return good ? kcheck() : -EIO;
 }
 
 long kd_check(const uint64_t a[6])

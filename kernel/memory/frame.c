@@ -388,12 +388,13 @@ void frame_init(void)
            frames.total_count >> 8, frames.reserve_count, frames.low_mark);
 }
 
-static bool block_ok(const struct frame *f, unsigned order)
+/* block_ok: is this a free block? `all`: each frame of it is looked at, not only the first. frames.lock held. */
+static bool block_ok(const struct frame *f, unsigned order, bool all)
 {
     if (!is_free(f, order) || f->pins != 0 ||
         (frame_index(f) & (((size_t)1 << order) - 1)) != 0)
         return false;
-    for (size_t i = 1; i < (size_t)1 << order; i++)
+    for (size_t i = 1; all && i < (size_t)1 << order; i++)
         if (!is_free(f + i, ORDER_INSIDE))
             return false;
     return true;
@@ -401,6 +402,8 @@ static bool block_ok(const struct frame *f, unsigned order)
 
 bool frame_check(void)
 {
+    enum { LOOKS = 8192 };
+    static size_t from; /* the frames inside large blocks take turns, as the lock is held */
     size_t count = 0, hot_count = 0, bad_count = 0;
     lock_acquire(&frames.lock);
     list_each(const struct frame, f, &frames.hot, link) {
@@ -410,12 +413,13 @@ bool frame_check(void)
     count = hot_count;
     for (unsigned order = 0; order <= ORDER_MAX; order++) {
         list_for(p, &frames.blocks[order]) {
-            bad_count += !block_ok(container_of(p, struct frame, link), order);
+            bad_count += !block_ok(container_of(p, struct frame, link), order, count - from < LOOKS);
             count += (size_t)1 << order;
         }
     }
     bad_count += hot_count != frames.hot_count;
     bad_count += count != frames.free_count;
+    from = from + LOOKS < count ? from + LOOKS : 0;
     lock_release(&frames.lock);
     if (bad_count != 0)
         printk("frames: %zu things wrong with the free frames (FR2)", bad_count);

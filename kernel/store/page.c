@@ -230,7 +230,7 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
     return result;
 }
 
-enum { SUPPLY_AT_ONCE = 256 }; /* pages; then others have their turn */
+enum { SUPPLY_AT_ONCE = 64 }; /* pages; then others have their turn */
 
 long kd_object_supply(const uint64_t a[6])
 {
@@ -246,10 +246,8 @@ long kd_object_supply(const uint64_t a[6])
         e = -EINVAL;
     for (uint64_t i = 0; !e && i < s.count; i++) {
         e = supply_one(o, &s, i);
-        if (i % SUPPLY_AT_ONCE == SUPPLY_AT_ONCE - 1) {
-            arch_serve_shootdown(); /* a yield may come back at once */
-            thread_yield();
-        }
+        if (i % SUPPLY_AT_ONCE == SUPPLY_AT_ONCE - 1)
+            thread_breathe();
         if (thread_this()->killed && !e)
             e = -EINTR;
     }
