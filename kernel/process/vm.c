@@ -213,7 +213,9 @@ static void tables_cut(struct process *p, vaddr_t at, vaddr_t end)
     struct list tables = LIST_INIT(tables);
     struct region *r = region_after(p, at);
     struct list *before = r ? r->link.prev : p->regions.prev;
-    vaddr_t low = before == &p->regions ? 0 : container_of(before, struct region, link)->end;
+    if (before == &p->regions) /* it ends: all go at once */
+        return;
+    vaddr_t low = container_of(before, struct region, link)->end;
     if (!arch_tables_cut_empty(p->home.table, at, end, low, r ? r->start : VM_END, &tables))
         return;
     arch_shootdown(arch_table_cpus(p->home.table));

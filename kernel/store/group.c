@@ -36,8 +36,8 @@ static __attribute__((noinline)) void group_map(struct view *v, struct leaf *l, 
     uint64_t newest = rights ? ~0ull : v->newest;
     unsigned mapped = 0, word = v->id / 64;
     uint64_t bit = 1ull << v->id % 64;
-    for (unsigned slot = first; slot < last; slot++) {
-        struct page *p = &l->pages[slot];
+    struct page *p = &l->pages[first];
+    for (unsigned slot = first; slot < last; slot++, p++) {
         if (!page_resident(p) || ptes[slot] || p->sequence > newest ||
             (rights && (p->writer != WRITER_NONE || p->rmw || p->queue)))
             continue;

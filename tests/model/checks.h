@@ -18,7 +18,7 @@ struct Scenario {
          loses = false; /* a published page that was spilled */
     int evictions = 0, kills = 0, deaths = 0, refusals = 0, credits = 0, stales = 0, flushfails = 0,
         spills = 0, timeouts = 0, suspends = 0 /* views 0 and 1 are one thread's */, bound = 3,
-        destroys = 0 /* the object of page 0 is; commits are told in two calls of KD_TXN_DIFF */;
+        forgets = 0, destroys = 0 /* the object of page 0 is; commits are told in two calls of KD_TXN_DIFF */;
     std::vector<int> cpu = {0, 1, 0, 1};
     std::vector<int> lead; /* the search begins where these views went, one after the other and alone: each
                               on to its next operation but one, or asleep */
@@ -64,6 +64,7 @@ struct Checks {
         s.timeouts = sc.timeouts;
         s.suspends = sc.suspends;
         s.destroys = sc.destroys;
+        s.forgets = sc.forgets;
         return s;
     }
 

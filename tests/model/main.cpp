@@ -174,6 +174,17 @@ static std::vector<Scenario> scenarios()
         s.evictions = 2;
     }
     {
+        auto &s = add("forget", "leaves are forgotten under snapshots, one over budget", {{"w0"}, {"Sr0", "Sr0"}});
+        s.pages = 1;
+        s.evictions = s.forgets = 2;
+        s.stales = 1;
+    }
+    {
+        auto &s = add("forget2", "leaves are forgotten under readers and writers", {{"r0", "r0r0"}, {"w0", "r0"}});
+        s.pages = 1;
+        s.evictions = s.forgets = 2;
+    }
+    {
         auto &s = add("stale", "snapshots over budget", {{"w0w1", "w0"}, {"Sr0r1r0", "Sr1"}});
         s.stales = 1;
     }

@@ -7,6 +7,7 @@
  */
 #pragma once
 #include "commit.h"
+#include <algorithm>
 
 struct Model : Commit {
     using Commit::Commit;
@@ -321,8 +322,12 @@ struct Model : Commit {
                 bool keep =
                     !snapshot_view(w) && t.used && !on(BUG_HELD_FORGOTTEN) &&
                     (o.state == ACTIVE || (o.state == COMMITTING && !on(TEXT_EVICT_COMMITTING)));
-                if (keep) t.right = HELD;
-                else set_empty(t);
+                if (keep) {
+                    t.right = HELD;
+                    s.p[e.page].held = s.tick;
+                } else {
+                    set_empty(t);
+                }
             });
         if (e.pc == 1 && !e.cand)
             step(true, "EV3 shootdown", -1, e.page, [&](State &s) {
@@ -347,6 +352,34 @@ struct Model : Commit {
                         s.v[v].pte[e.page].frame = on(TEXT_HELD_MAP) ? f : 0;
                 s.evict = {};
             });
+    }
+    /* A leaf of one page of which nothing is in use: what is left of it is the object's floor. */
+    bool forgettable(const State &s, int p) const
+    {
+        const Page &g = s.p[p];
+        bool is = !g.frame1 && !g.lock && !g.dirty && !g.asked && !g.writer1 && !g.queued && !g.log1 && !g.away;
+        for (auto &o : g.old) is &= !o.frame1;
+        for (int v = 0; v < views; v++) {
+            bool over = s.v[v].state == IDLE || (s.v[v].state == ACTIVE && s.v[v].ticket > g.held);
+            is &= s.v[v].pte[p].right == EMPTY ||
+                  (s.v[v].pte[p].right == HELD && (over || on(TEXT_LEAF_HELD)));
+            is &= !registered(s, v) || s.v[v].expired || g.csn <= s.v[v].snap1 - 1; /* LF1 */
+        }
+        return is;
+    }
+    void forget()
+    {
+        for (int p = 0; p < sc.pages && cur->forgets && !cur->dead; p++)
+            if (forgettable(*cur, p))
+                step(false, "LF2 forgets the leaf", -1, p, [&](State &s) {
+                    Page &g = s.p[p];
+                    s.forgets--;
+                    for (int v = 0; v < views; v++)
+                        if (g.mask >> v & 1) set_empty(s.v[v].pte[p]);
+                    g.mask = 0;
+                    s.floor = std::max(s.floor, g.csn);
+                    g.csn = g.homecsn = on(TEXT_LEAF_FLOOR) ? 0 : s.floor;
+                });
     }
     /* ---- deaths ---- */
     void clock_hand()
@@ -566,6 +599,7 @@ struct Model : Commit {
         manager();
         pages_in_and_out();
         evictor();
+        forget();
         collector();
         kill();
         stale();

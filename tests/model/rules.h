@@ -86,6 +86,8 @@
     X(TEXT_EVICT_COPY, "EV3 turns whatever is present into HELD, the copy that came back since the look, too") \
     X(TEXT_EVICT_STAYS, "a page that stays, as a copy came back, is unlocked before the shootdown") \
     X(TEXT_EVICT_SNAPSHOT, "EV3 leaves the entries of snapshots alone, as they are no rights") \
+    X(TEXT_LEAF_FLOOR, "LF1: a leaf that is made anew takes its pages for older than every snapshot") \
+    X(TEXT_LEAF_HELD, "a leaf is forgotten with a right that is HELD for a running transaction") \
     X(TEXT_SUPPLY_SEQUENCE, "a page that is supplied again is older than every snapshot") \
     X(TEXT_TICKET_LATE, "begin writes the ticket into a page of the store, while it is `untouched`") \
     X(TEXT_DIFF_PLACE, "KD_TXN_DIFF's cursor counts places in the list of copies") \

@@ -73,7 +73,7 @@ struct Version {
 };
 struct Page {
     u8 frame1, csn, writer1, mask, queue[NV], queued, lock, dirty, asked, home, homecsn,
-        log1, away, lost, read1, readcsn, stale;
+        log1, away, lost, read1, readcsn, stale, held /* the tick when a right was HELD last */;
     Version old[NOLD];
 };
 struct Cpu {
@@ -104,6 +104,7 @@ struct State {
         clockqueue[NV],
         clockwaits, epoch, creditqueue[NV], creditwaits;
     u8 evictions, kills, deaths, refusals, stales, spills, timeouts, suspends, destroys,
+        forgets, floor /* the greatest csn that was forgotten with a leaf */,
         gone, /* pages of destroyed objects */
         entered; /* of views 0 and 1, if they are one thread's: the one that it runs */
 };

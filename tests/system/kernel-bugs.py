@@ -22,7 +22,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CPUS = "2"                              # with one, no TLB of another goes stale
 TIME_LIMIT_S, SURE_LIMIT_S = 60, 300     # with a bug; with none: others may work on the host, too
-TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_groups", "kernel_spill", "kernel_kills",
+TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_groups", "kernel_spill", "kernel_kills", "kernel_sparse",
          "kernel_ask"]
 SOME = ["WORD_LOST", "NO_SHOOTDOWN", "NO_INVLPG", "HELD_FORGOTTEN", "EVICT_NO_IPI", "GC_SNAPSHOT", "NEW_TICKET",
         "MASK_LOST", "LOCK_IGNORES", "SPILL_TOLD"]
