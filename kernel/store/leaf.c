@@ -127,11 +127,12 @@ void leaves_for(struct object *o, void (*fn)(struct leaf *l, void *arg), void *a
 {
     for (uint64_t first = 0; first < o->pages; first += LEAF_PAGES) {
         struct leaf *l = object_leaf_find(o, first);
-        if (!l && !table_of(o, first))
-            first |= (uint64_t)LEAF_PAGES * LEAF_TABLE - LEAF_PAGES; /* the last of this table */
-        if (!l)
+        if (!l && table_of(o, first))
             continue;
-        fn(l, arg);
+        if (l)
+            fn(l, arg);
+        else
+            first |= (uint64_t)LEAF_PAGES * LEAF_TABLE - LEAF_PAGES; /* the last of this table */
         thread_breathe();
     }
 }
@@ -144,6 +145,8 @@ void leaves_free(struct object *o)
                 frame_free(frame_of_memory(o->tables[i][k]));
         if (o->tables[i])
             frame_free(frame_of_memory(o->tables[i]));
+        if (i % LEAF_TABLE == 0 && lock_holds_none())
+            thread_breathe();
     }
 }
 

@@ -281,6 +281,7 @@ static void pages_for(struct object *o, uint64_t page, uint64_t n,
         struct leaf *l = object_leaf(o, i, false);
         if (!l) {
             i = pages_skip(o, i);
+            thread_breathe();
             continue;
         }
         lock_acquire(&l->lock);

@@ -189,7 +189,7 @@ static void objects(void)
     look(1);
     if (check())
         printf("# kcheck found errors\n");
-    measured_open("kcheck");
+    measured("kcheck");
     static uint8_t bits[PAGES];
     kd_call4(KD_OBJECT_INFO, object, 0, PAGES, (long)bits);
     measured("state of 20,000 pages");
@@ -290,7 +290,7 @@ int main(int argc, char **argv)
         return look(0), puts(text), 0;
     rows = argc == 2 && strcmp(argv[1], "rows") == 0;
     if (!rows)
-        tap_plan(27);
+        tap_plan(28);
     if (!start_manager(0))
         return 1;
     look(1);
