@@ -523,17 +523,21 @@ static void katydid_values(void)
     values_try(cases, COUNT(cases), "Katydid's calls");
 }
 
-/* Structures with one bad field. */
-static void katydid_structures(const char *self)
+/* Structures with one bad field: made whole, spoilt, tried; `fits` says what the result is to be. */
+#define TRY(what, whole, call, fits, ...)                                                           \
+    do {                                                                                          \
+        whole;                                                                                    \
+        __VA_ARGS__;                                                                              \
+        long result = call;                                                                       \
+        good &= (fits) || (printf("# " what " %s: %ld\n", #__VA_ARGS__, result), 0);              \
+    } while (0)
+
+#define OBJECT(...) TRY("object", struct kd_object_create c = OBJECT_WHOLE, CALL(KD_OBJECT_CREATE, &c), \
+                        is_errno(result), __VA_ARGS__)
+#define OBJECT_WHOLE {.port = port, .commit_port = port, .pages = 1}
+static void object_structures(void)
 {
     int good = 1;
-#define OBJECT(...)                                                                               \
-    do {                                                                                          \
-        struct kd_object_create c = {.port = port, .commit_port = port, .pages = 1};                \
-        __VA_ARGS__;                                                                              \
-        long result = CALL(KD_OBJECT_CREATE, &c);                                                 \
-        good &= is_errno(result) || (printf("# object %s: %ld\n", #__VA_ARGS__, result), 0);       \
-    } while (0)
     OBJECT(c.flags = 16);
     OBJECT(c.flags = ~0u);
     OBJECT(c.pages = 0);
@@ -550,14 +554,14 @@ static void katydid_structures(const char *self)
     OBJECT(c.commit_port = 256);
     OBJECT(c.port = object);
     tap_ok(good, "object_create");
-    good = 1;
-#define SUPPLY(...)                                                                               \
-    do {                                                                                          \
-        struct kd_supply s = {.object = object, .rights = 1, .count = 1};                          \
-        __VA_ARGS__;                                                                              \
-        long result = CALL(KD_OBJECT_SUPPLY, &s);                                                 \
-        good &= is_errno(result) || (printf("# supply %s: %ld\n", #__VA_ARGS__, result), 0);       \
-    } while (0)
+}
+
+#define SUPPLY(...) TRY("supply", struct kd_supply s = SUPPLY_WHOLE, CALL(KD_OBJECT_SUPPLY, &s), is_errno(result), \
+                        __VA_ARGS__)
+#define SUPPLY_WHOLE {.object = object, .rights = 1, .count = 1}
+static void supply_structures(void)
+{
+    int good = 1;
     SUPPLY(s.object = -1);
     SUPPLY(s.object = port);
     SUPPLY(s.source = 3);
@@ -571,15 +575,15 @@ static void katydid_structures(const char *self)
     SUPPLY(s.page = 8);
     SUPPLY(s.page = ~0ull, s.count = 2);
     tap_ok(good, "object_supply");
-    good = 1;
-#define CREATE(...)                                                                               \
-    do {                                                                                          \
-        const char *argv[] = {self, NULL};                                                        \
-        struct kd_process_create c = {.path = self, .argv = argv, .fds = {-1, -1, -1}};            \
-        __VA_ARGS__;                                                                              \
-        long result = CALL(KD_PROCESS_CREATE, &c);                                                \
-        good &= is_errno(result) || (printf("# process %s: %ld\n", #__VA_ARGS__, result), 0);      \
-    } while (0)
+}
+
+#define CREATE(...) TRY("process", struct kd_process_create c = CREATE_WHOLE, CALL(KD_PROCESS_CREATE, &c), \
+                        is_errno(result), __VA_ARGS__)
+#define CREATE_WHOLE {.path = self, .argv = argv, .fds = {-1, -1, -1}}
+static void process_structures(const char *self)
+{
+    const char *argv[] = {self, NULL};
+    int good = 1;
     CREATE(c.flags = 2);
     CREATE(c.flags = ~0u);
     CREATE(c.handle_count = 9);
@@ -603,14 +607,14 @@ static void katydid_structures(const char *self)
     CREATE(c.path = text);
     CREATE(many[0] = text, many[1] = NULL, c.argv = (const char *const *)many);
     tap_ok(good, "process_create");
-    good = 1;
-#define SEND(wanted, ...)                                                                          \
-    do {                                                                                          \
-        struct kd_message m = {.kind = STORE_HELLO, .handle = -1};                                 \
-        __VA_ARGS__;                                                                              \
-        long result = CALL(KD_PORT_CALL, store, &m);                                              \
-        good &= result == (wanted) || (printf("# call %s: %ld\n", #__VA_ARGS__, result), 0);       \
-    } while (0)
+}
+
+#define SEND(wanted, ...) TRY("call", struct kd_message m = SEND_WHOLE, CALL(KD_PORT_CALL, store, &m), \
+                              result == (wanted), __VA_ARGS__)
+#define SEND_WHOLE {.kind = STORE_HELLO, .handle = -1}
+static void message_structures(void)
+{
+    int good = 1;
     SEND(-EPROTONOSUPPORT, m.kind = STORE_HELLO);
     SEND(-EINVAL, m.kind = 0x80000001);
     SEND(-EINVAL, m.kind = ~0u);
@@ -623,15 +627,13 @@ static void katydid_structures(const char *self)
     SEND(-EPROTONOSUPPORT, m.handle = view, m.handle_rights = ~0u);
     SEND(-EPROTONOSUPPORT, m.handle = copy, m.handle_rights = KD_RIGHT_RECEIVE);
     tap_ok(good, "messages");
-    good = 1;
-    CALL(KD_VIEW_ENTER, view);
-#define BEGIN(wanted, ...)                                                                         \
-    do {                                                                                          \
-        struct kd_begin b = {ABORTS};                                                             \
-        __VA_ARGS__;                                                                              \
-        long result = CALL(KD_TXN_BEGIN, &b);                                                     \
-        good &= result == (wanted) || (printf("# begin %s: %ld\n", #__VA_ARGS__, result), 0);      \
-    } while (0)
+}
+
+#define BEGIN(wanted, ...) TRY("begin", struct kd_begin b = {ABORTS}, CALL(KD_TXN_BEGIN, &b), result == (wanted), \
+                               __VA_ARGS__)
+static int begin_structures(void)
+{
+    int good = 1;
     BEGIN(-EINVAL, b.mode = 4);
     BEGIN(-EINVAL, b.mode = ~0u);
     BEGIN(-ENOENT, b.mode = KD_CONTAINER_LOCK; b.locked = 4096);
@@ -644,6 +646,13 @@ static void katydid_structures(const char *self)
     good &= CALL(KD_TXN_HINT, base, 8, 3) == -EINVAL && CALL(KD_TXN_HINT, base, ~0ul, 1) == -EINVAL;
     good &= is_errno(CALL(KD_TXN_HINT, 4096, 1ul << 40, 2));
     good &= is_errno(CALL(KD_TXN_HINT, 0x3f0000000000, 1ul << 40, 2));
+    return good;
+}
+
+/* In a transaction that runs. */
+static int commit_structures(void)
+{
+    int good = 1;
     struct kd_commit k = {.batch = room, .batch_bytes = KD_DATA_MAX + 1, .port = store};
     good &= CALL(KD_TXN_COMMIT, &k) == -E2BIG;
     BEGIN(0, b.mode = KD_SERIALISABLE);
@@ -658,6 +667,13 @@ static void katydid_structures(const char *self)
     BEGIN(0, b.mode = KD_SERIALISABLE);
     good &= CALL(KD_TXN_COMMIT, &k) == -EOWNERDEAD; /* a manager that is no more */
     CALL(KD_HANDLE_CLOSE, k.port);
+    return good;
+}
+
+static void transaction_structures(void)
+{
+    CALL(KD_VIEW_ENTER, view);
+    int good = begin_structures() & commit_structures();
     CALL(KD_VIEW_ENTER, -1);
     tap_ok(good, "transactions");
 }
@@ -910,7 +926,11 @@ int main(int argc, char **argv)
     inner_pointers(self);
     handles();
     katydid_values();
-    katydid_structures(self);
+    object_structures();
+    supply_structures();
+    process_structures(self);
+    message_structures();
+    transaction_structures();
     linux_values();
     disk_opened();
     none_forgotten();
