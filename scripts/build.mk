@@ -53,7 +53,7 @@ KSTORE_SOURCES  := $(wildcard disk/tools/kstore/*.c) $(KCHECK_SOURCES) $(DISK_SO
 HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/*.c)) build/host/kstore
 SAME_SOURCES    := tests/same/log.c tests/disk/lib/shape.c $(WORLD_PARTS) $(DISK_SOURCES)
 COVERED_TESTS   := $(patsubst %,build/coverage/test_%,store decide errors formats agree hostile chain grow kcheck \
-                   calls craft corners hash open spill scarce checkpoint unflushed recovery one_fault upgrade)
+                   calls craft corners hash open spill scarce checkpoint unflushed recovery one_fault upgrade scrub)
 FUZZERS         := $(addprefix build/fuzz/,image log kcheck corpus parsers) build/tests/host/test_parsers
 
 # --- objects: build/obj/KIND/PATH.o, by kind of program -----------------------------------------

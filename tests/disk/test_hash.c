@@ -166,6 +166,10 @@ static void epochs_are_forgotten_with_their_log(void **state)
     assert_int_equal(epoch_begin(&super, EPOCH_MAX + 2, 2000, 1004), 0);
     assert_int_equal(super.epoch_count, count);
     assert_int_equal(epoch_at(&super, 2000), EPOCH_MAX + 2);
+    assert_true(epoch_fits(&super, EPOCH_MAX + 2, 2000));
+    assert_false(epoch_fits(&super, EPOCH_MAX + 1, 2000));
+    assert_true(epoch_fits(&super, EPOCH_MAX + 9, 2000));       /* of a superblock that is lost */
+    assert_false(epoch_fits(&super, EPOCH_MAX + 9, 1999));      /* which began behind all that are known */
 }
 
 int main(int argc, char **argv)
