@@ -152,8 +152,8 @@ HOT void grant_shared(struct view *v, struct page *p, pte_t *pte)
 HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     if (v->want == WANT_READ && !v->want_x_count && leaf_aligned(l) &&
-        (!(l->object->flags & KD_OBJECT_ASK) || l->object->group_fixed))
-        group_grant(v, l, slot, page_address(l, slot), pte - slot);
+        (!(l->object->flags & KD_OBJECT_ASK) || l->object->cluster_fixed))
+        cluster_grant(v, l, slot, page_address(l, slot), pte - slot);
 }
 
 /* FT3: a snapshot sees the newest version that is not younger than it. */
@@ -358,7 +358,7 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
             result = snapshot_map(v, l, slot, pte); /* it needs an old version only */
             goto out;
         }
-        unsigned count = group_request(v, l, slot, write);
+        unsigned count = cluster_request(v, l, slot, write);
         int e = page_request(l, slot, (write ? KD_WRITE : KD_READ) | (count ? 0 : KD_PAGE_ALONE),
                              MIN(MAX(count, 1u), o->pages - index), v, v->deadline_ns);
         return e ? e : -EAGAIN;
@@ -532,7 +532,7 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
             user_add(v, l, p);
             v->want = WANT_READ;
             grant_shared(v, p, pte);
-            group_grant(v, l, (unsigned)slot, page_down(at), v->last_leaf_ptes);
+            cluster_grant(v, l, (unsigned)slot, page_down(at), v->last_leaf_ptes);
             granted = true;
         }
     }

@@ -1,5 +1,5 @@
 /* fault.h - loads and stores become rights: for one page, its neighbours, and what no transaction serves (fault.c,
- * group.c, fault_other.c). */
+ * cluster.c, fault_other.c). */
 #ifndef KERNEL_FAULT_H
 #define KERNEL_FAULT_H
 
@@ -13,11 +13,11 @@ must_check int view_touch(struct view *v, vaddr_t at, bool write);
 int fault_outside(vaddr_t at, unsigned flags); /* in the store region, but by no transaction */
 int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags);
 
-/* group.c */
+/* cluster.c */
 /* The page at `slot` was granted for reading: its neighbours too, as far as they are free and likely
  * to be read. Leaf locked; at: its address; ptes: the view's entries of the leaf. Never waits. */
-void group_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *ptes);
+void cluster_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *ptes);
 /* A page that is not resident: how many to ask for from it on; 0: this one, and no neighbours. */
-unsigned group_request(struct view *v, struct leaf *l, unsigned slot, bool write);
+unsigned cluster_request(struct view *v, struct leaf *l, unsigned slot, bool write);
 
 #endif

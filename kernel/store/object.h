@@ -109,8 +109,8 @@ struct object {
     struct list all;
     struct container_lock container_lock;
     uint32_t escalate;       /* faults after which a transaction tries to lock it; 0: never */
-    uint8_t near_score;      /* group.c: high: read faults lie near each other */
-    uint8_t group_fixed;     /* pages that a read fault maps; 0: as touches suggest */
+    uint8_t near_score;      /* cluster.c: high: read faults lie near each other */
+    uint8_t cluster_fixed;     /* pages that a read fault maps; 0: as touches suggest */
     uint32_t touches[TOUCH_KINDS]; /* read faults by kind, about: for people */
     uint64_t dirty;          /* atomic: pages that its manager is to clean */
     struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; changed with the object locked (LF2) */

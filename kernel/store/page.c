@@ -526,12 +526,12 @@ OBJECT_CALL(kd_object_cleaned, 0)
 
 OBJECT_CALL(kd_object_advise, 0)
 {
-    static const uint8_t groups[] = {[KD_ADVISE_SEQUENTIAL] = LEAF_PAGES, [KD_ADVISE_RANDOM] = 1};
+    static const uint8_t clusters[] = {[KD_ADVISE_SEQUENTIAL] = LEAF_PAGES, [KD_ADVISE_RANDOM] = 1};
     struct advice advice = {.needed = a[3] == KD_ADVISE_WILL_NEED};
     if (!range_ok(o, a[1], a[2]) || a[3] > KD_ADVISE_DONT_NEED)
         return -EINVAL;
     if (a[3] < KD_ADVISE_WILL_NEED)
-        __atomic_store_n(&o->group_fixed, groups[a[3]], __ATOMIC_RELAXED);
+        __atomic_store_n(&o->cluster_fixed, clusters[a[3]], __ATOMIC_RELAXED);
     else
         pages_for(o, a[1], a[2], page_advise, &advice);
     return advice.count;

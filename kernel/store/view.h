@@ -99,8 +99,8 @@ struct view {
     struct leaf *last_leaf;         /* of last_object, or NULL; its pages begin at ... */
     vaddr_t last_leaf_base;
     pte_t *last_leaf_ptes;          /* ... and these are their 64 entries */
-    vaddr_t touch_last, touch_next; /* the last page that a read fault gave it; right behind its group */
-    uint8_t touch_run;              /* pages in that group, while touches are sequential */
+    vaddr_t touch_last, touch_next; /* the last page that a read fault gave it; right behind its cluster */
+    uint8_t touch_run;              /* pages in that cluster, while touches are sequential */
 
     struct item commit_item, gone_item, conflict_item; /* the first: what it asks, whatever that is (claim.c) */
     struct port *gone_port, *conflict_port; /* where the last two were posted last; references */

@@ -161,7 +161,7 @@ static volatile char *object_of(int port, enum object_kind kind)
     return (volatile char *)m.word[0];
 }
 
-enum { IN_ORDER = 1, JUMPING = 29 }; /* the step: a jump is never a group's next page, nor near */
+enum { IN_ORDER = 1, JUMPING = 29 }; /* the step: a jump is never a cluster's next page, nor near */
 
 /* The mean over the pages, and not the best: each page is touched once. */
 static double touch_all(volatile char *p, int write, int step)
@@ -230,7 +230,7 @@ static void group_faults(int port)
         "3500");
     row("fault of a resident page without transactions", "instructions", plain, "-");
     row("first read of a resident page (Linux, SIGSEGV and mprotect: 9217)", "instructions", read, "250");
-    row("first read of a resident page, one after the other: in groups", "instructions", grouped, "60");
+    row("first read of a resident page, one after the other: in clusters", "instructions", grouped, "60");
     row("first read of a resident page, of the fault without transactions", "times", read / plain, "1.3");
     row("first write of a resident page: upgrade, private copy (Linux, the same by SIGSEGV: 15030)",
         "instructions", write, "900");

@@ -364,7 +364,7 @@ struct Fault : Ask {
             }
             n.pte[p] = {SHARED, (u8)(g.frame1 - 1), (u8)a};
             if (n.want == 2) g.writer1 = v + 1;
-            else if (sc.group && (!sc.asks || on(BUG_ASK_GROUP))) group_grant(s, v, 1 - p);
+            else if (sc.group && (!sc.asks || on(BUG_ASK_GROUP))) cluster_grant(s, v, 1 - p);
         } else {
             if (!g.frame1) {
                 fail("(4) FT7 copies a page that is not resident");
@@ -389,7 +389,7 @@ struct Fault : Ask {
         }
         leave_fault(s, v, p);
     }
-    void group_grant(State &s, int v, int p)
+    void cluster_grant(State &s, int v, int p)
     {
         Page &g = s.p[p];
         if (g.lock || !g.frame1 || g.writer1 || s.v[v].pte[p].right != EMPTY ||

@@ -271,7 +271,7 @@ struct kd_system_info {
     uint64_t block_writes, block_flushes, block_read_bytes, block_write_bytes;
     uint64_t objects, resident_pages, dirty_pages, versions, copies, publications;
     uint64_t idle_cycles;                      /* of all CPUs, by the time stamp counter */
-    uint64_t grants_group;                     /* of shared rights: neighbours of a page touched */
+    uint64_t grants_cluster;                     /* of shared rights: neighbours of a page touched */
     uint64_t escalations;                      /* of page rights to locks of containers */
     uint64_t spills;                           /* private copies that went to a log */
     uint64_t write_waits;                      /* writes that waited a moment: too much was dirty */
@@ -336,7 +336,7 @@ enum {
     KD_OBJECT_SPILLS = 8,
 };
 enum kd_advice {
-    /* of the whole object: KD_POLICY_GROUP 0, 64, 1 */
+    /* of the whole object: KD_POLICY_CLUSTER 0, 64, 1 */
     KD_ADVISE_NORMAL, KD_ADVISE_SEQUENTIAL, KD_ADVISE_RANDOM,
     KD_ADVISE_WILL_NEED,                       /* the last to be evicted */
     KD_ADVISE_DONT_NEED,                       /* the first, after cleaning if they are dirty */
@@ -413,7 +413,7 @@ enum { KD_HINT_WRITE = 1, KD_HINT_PREFETCH = 2 };
 enum {
     /* pages that a read fault maps, and asks for, a power of 2 up to 64 (1: KD_PAGE_ALONE); 0: as
      * the touches before suggest (the default) */
-    KD_POLICY_GROUP = 1,
+    KD_POLICY_CLUSTER = 1,
     /* page faults after which a transaction locks it, if that is free; 0: never (the default) */
     KD_POLICY_ESCALATE = 2,
 };

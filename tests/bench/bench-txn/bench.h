@@ -57,8 +57,8 @@ void manager_start(void);
 void manager_stop(void);
 void manager_null(void);                             /* an empty call */
 /* A new one, in place of the last. flags: KD_OBJECT_*; provide: pages supplied for a request, 0: as many
- * as it asks for; group: KD_POLICY_GROUP. */
-volatile char *manager_object(unsigned flags, unsigned how, unsigned provide, unsigned group);
+ * as it asks for; cluster: KD_POLICY_CLUSTER. */
+volatile char *manager_object(unsigned flags, unsigned how, unsigned provide, unsigned cluster);
 struct heard manager_heard(void);                    /* messages since the last call */
 
 /* the groups */

@@ -18,12 +18,12 @@ static double per_page(uint64_t cycles)
 }
 
 /* The first scan of a view, or the second one in the same view, its rights given up between them. */
-static double scan(unsigned flags, unsigned how, unsigned provide, unsigned group, int again)
+static double scan(unsigned flags, unsigned how, unsigned provide, unsigned cluster, int again)
 {
     unsigned mode = again ? KD_SERIALISABLE | KD_STRICT : KD_SERIALISABLE;
-    if (group == SINGLE && flags & KD_OBJECT_ASK)
-        group = ADAPTIVE; /* objects that ask have no groups but fixed ones */
-    volatile char *pages = manager_object(flags, how, provide, group);
+    if (cluster == SINGLE && flags & KD_OBJECT_ASK)
+        cluster = ADAPTIVE; /* objects that ask have no clusters but fixed ones */
+    volatile char *pages = manager_object(flags, how, provide, cluster);
     int view = view_new();
     uint64_t t = 0;
     for (int i = 0; i <= again; i++) {
@@ -101,6 +101,6 @@ void group_cricket(void)
     line("(5) with 16 KiB provided at once", 4954, scan(ASK, 0, 4, SINGLE, 0), scan(KERNEL, 0, 4, SINGLE, 0));
     line("(5) prefetched by the exception, 16 KiB, 4-page locks", 2248, scan(ASK, MANAGER_PREFETCH, 4, FOUR, 0),
          scan(KERNEL, 0, 4, FOUR, 0));
-    line("(5) as Katydid does it: groups and requests that grow", 0, 0, scan(KERNEL, 0, 0, ADAPTIVE, 0));
+    line("(5) as Katydid does it: clusters and requests that grow", 0, 0, scan(KERNEL, 0, 0, ADAPTIVE, 0));
     manager_stop();
 }

@@ -17,9 +17,9 @@ static void point(const char *plot, const char *series, unsigned x, double y)
 /* ---- how many pages a read fault is to map, by how many of them are touched ---- */
 
 /* Every step-th page is read, in order; instructions for one that is touched. */
-static double grouped(unsigned group, unsigned step)
+static double grouped(unsigned cluster, unsigned step)
 {
-    volatile char *pages = manager_object(TRANSACTIONAL, MANAGER_RESIDENT, 0, group);
+    volatile char *pages = manager_object(TRANSACTIONAL, MANAGER_RESIDENT, 0, cluster);
     int view = view_new();
     txn_begin(KD_SERIALISABLE);
     uint64_t t = touch(pages, OBJECT_PAGES / step, step, 0);
@@ -28,14 +28,14 @@ static double grouped(unsigned group, unsigned step)
     return (double)t / (OBJECT_PAGES / step);
 }
 
-static void group_size(void)
+static void cluster_size(void)
 {
-    static const struct { unsigned group; const char *name; } series[] = {
-        {1, "the page alone"}, {4, "groups of 4"}, {16, "groups of 16"}, {64, "groups of 64"},
+    static const struct { unsigned cluster; const char *name; } series[] = {
+        {1, "the page alone"}, {4, "clusters of 4"}, {16, "clusters of 16"}, {64, "clusters of 64"},
         {0, "as touches suggest"}};
     for (unsigned s = 0; s < sizeof series / sizeof *series; s++)
         for (unsigned step = 1; step <= 64; step *= 2)
-            point("group", series[s].name, step, grouped(series[s].group, step));
+            point("cluster", series[s].name, step, grouped(series[s].cluster, step));
 }
 
 /* ---- rights kept between transactions, or given up at each end ---- */
@@ -130,9 +130,9 @@ static void revocation(void)
 
 /* ---- a lock of the whole container, or rights to pages ---- */
 
-static double locked(int lock, unsigned group, unsigned count, unsigned step)
+static double locked(int lock, unsigned cluster, unsigned count, unsigned step)
 {
-    volatile char *pages = manager_object(TRANSACTIONAL, MANAGER_RESIDENT, 0, group);
+    volatile char *pages = manager_object(TRANSACTIONAL, MANAGER_RESIDENT, 0, cluster);
     int view = view_new();
     uint64_t start = counter();
     txn_begin(KD_SERIALISABLE);
@@ -150,7 +150,7 @@ static void container_lock(void)
     enum { STEP = 5 };
     for (unsigned count = 1; count <= 256; count *= 4) {
         point("lock", "a right for each page", count, locked(0, 1, count, STEP));
-        point("lock", "rights in groups", count, locked(0, 0, count, STEP));
+        point("lock", "rights in clusters", count, locked(0, 0, count, STEP));
         point("lock", "the container locked", count, locked(1, 0, count, STEP));
     }
 }
@@ -158,7 +158,7 @@ static void container_lock(void)
 void group_crossover(void)
 {
     manager_start();
-    group_size();
+    cluster_size();
     caching();
     revocation();
     container_lock();

@@ -149,12 +149,12 @@ void manager_stop(void)
     self_wait(pid);
 }
 
-volatile char *manager_object(unsigned flags, unsigned how, unsigned provide, unsigned group)
+volatile char *manager_object(unsigned flags, unsigned how, unsigned provide, unsigned cluster)
 {
     uint64_t at = ask((struct kd_message){.kind = CALL_OBJECT, .word = {flags, how, provide}}).word[0];
-    long e = kd_call3(KD_CONTAINER_POLICY, (long)at, KD_POLICY_GROUP, group);
+    long e = kd_call3(KD_CONTAINER_POLICY, (long)at, KD_POLICY_CLUSTER, cluster);
     if (e)
-        fail("group size", e);
+        fail("cluster size", e);
     return (volatile char *)at;
 }
 

@@ -1,5 +1,5 @@
 /*
- * kernel_groups.c - group grants: which neighbours a read fault maps, and that they hinder nobody.
+ * kernel_groups.c - cluster grants: which neighbours a read fault maps, and that they hinder nobody.
  *
  * Aim     sequential touches map more and more, jumping ones the page alone; a page that is written,
  *         or not resident, is left out; neighbours that were not used are taken without waiting.
@@ -91,15 +91,15 @@ int main(void)
     n = scan_faults(0, 256, 1, KD_SNAPSHOT);
     tap_ok(n <= 12, "a snapshot, too: %lu faults", n);
 
-    tap_ok(policy(KD_POLICY_GROUP, 4) == 0 && scan_faults(0, 64, 29, KD_SERIALISABLE) == 16,
-           "groups of 4: one fault for four pages, however they are touched");
-    tap_ok(policy(KD_POLICY_GROUP, 1) == 0 && scan_faults(0, 64, 1, KD_SERIALISABLE) == 64,
-           "groups of 1: one fault a page");
-    tap_ok(policy(KD_POLICY_GROUP, 3) == -EINVAL && policy(KD_POLICY_GROUP, 128) == -EINVAL &&
+    tap_ok(policy(KD_POLICY_CLUSTER, 4) == 0 && scan_faults(0, 64, 29, KD_SERIALISABLE) == 16,
+           "clusters of 4: one fault for four pages, however they are touched");
+    tap_ok(policy(KD_POLICY_CLUSTER, 1) == 0 && scan_faults(0, 64, 1, KD_SERIALISABLE) == 64,
+           "clusters of 1: one fault a page");
+    tap_ok(policy(KD_POLICY_CLUSTER, 3) == -EINVAL && policy(KD_POLICY_CLUSTER, 128) == -EINVAL &&
                policy(99, 1) == -EINVAL &&
-               kd_call3(KD_CONTAINER_POLICY, 4096, KD_POLICY_GROUP, 4) == -ENOENT,
+               kd_call3(KD_CONTAINER_POLICY, 4096, KD_POLICY_CLUSTER, 4) == -ENOENT,
            "other sizes, other policies and other places are refused");
-    tap_ok(policy(KD_POLICY_GROUP, 0) == 0, "adaptive again");
+    tap_ok(policy(KD_POLICY_CLUSTER, 0) == 0, "adaptive again");
 
     /* Not resident: each comes by a request, and nothing is mapped before it came. */
     long before = commits_seen;
@@ -113,7 +113,7 @@ int main(void)
     view_anew();
     struct scan mixed = {64, 64, 1, 0};
     tap_ok(run(write_then_scan, &mixed, KD_SERIALISABLE, 0) == 0 && mixed.faults < 12,
-           "a private copy amid a group stays what it is");
+           "a private copy amid a cluster stays what it is");
 
     int result = -1;
     pthread_t t;

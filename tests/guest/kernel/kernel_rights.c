@@ -528,7 +528,7 @@ static void ends_meanwhile(void)
 static void used_meanwhile(void)
 {
     int bad = 0;
-    kd_call3(KD_CONTAINER_POLICY, (long)base, KD_POLICY_GROUP, 8);
+    kd_call3(KD_CONTAINER_POLICY, (long)base, KD_POLICY_CLUSTER, 8);
     for (int i = 0; i < 20; i++) {
         delay = i * 500;
         try_write(33, LONG_MS);
@@ -538,7 +538,7 @@ static void used_meanwhile(void)
         bad += try_write(33, LONG_MS) != 0;
         other_ends();
     }
-    kd_call3(KD_CONTAINER_POLICY, (long)base, KD_POLICY_GROUP, 0);
+    kd_call3(KD_CONTAINER_POLICY, (long)base, KD_POLICY_CLUSTER, 0);
     tap_ok(bad == 0, "a right that comes into use is not taken (%d)", bad);
 }
 

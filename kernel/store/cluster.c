@@ -1,5 +1,5 @@
 /*
- * group.c - group grants: a read fault maps neighbours of its page, too, as many as are likely to be
+ * cluster.c - cluster grants: a read fault maps neighbours of its page, too, as many as are likely to be
  * read next.
  *
  * A neighbour is mapped if it costs nobody anything: it is resident, nobody writes it or waits for it,
@@ -9,14 +9,14 @@
  * How many is decided from what was touched before:
  *   sequential  the fault is right behind what this view was given last: four times as many, up
  *               to the end of the leaf
- *   clustered   faults in this container lie near the one before: the aligned GROUP_CLUSTER around it
+ *   clustered   faults in this container lie near the one before: the aligned CLUSTER_PAGES around it
  *   random      neither: the page alone
  * The container counts its faults by kind; a score, up with each near fault and down with each far
- * one, tells clustered from random. A fixed size can be set instead (KD_POLICY_GROUP). Who has locked
+ * one, tells clustered from random. A fixed size can be set instead (KD_POLICY_CLUSTER). Who has locked
  * the container gets the whole leaf.
  *
  * A page that is not resident is asked for in the same way: with as many behind it as are likely to be
- * read next, or alone (group_request).
+ * read next, or alone (cluster_request).
  *
  * Locks: leaf. The counters are approximate.
  */
@@ -25,11 +25,11 @@
 #include "store/right.h"
 #include "store/wait.h"
 
-enum { GROUP_DISK = 4 }; /* pages asked for together where touches are clustered */
-enum { GROUP_CLUSTER = 8, NEAR_PAGES = 8 };
+enum { CLUSTER_DISK = 4 }; /* pages asked for together where touches are clustered */
+enum { CLUSTER_PAGES = 8, NEAR_PAGES = 8 };
 
-/* Maps what is free of slots [first, last). Leaf locked; ptes are the view's 64 entries of the leaf. */
-static __attribute__((noinline)) void group_map(struct view *v, struct leaf *l, pte_t *ptes,
+/* cluster_map maps those of the leaf's pages [first, last) that are free. Leaf locked; ptes: the leaf's. */
+static __attribute__((noinline)) void cluster_map(struct view *v, struct leaf *l, pte_t *ptes,
                                                 unsigned first, unsigned last)
 {
     bool rights = !v->snapshot_rights;
@@ -46,14 +46,14 @@ static __attribute__((noinline)) void group_map(struct view *v, struct leaf *l, 
         mapped++;
     }
     TRACE(GROUP, mapped, page_address(l, first), 0);
-    count_add(grants_group, mapped);
+    count_add(grants_cluster, mapped);
 }
 
-/* More than the page alone: [*first, *last) of the leaf. */
-static void group_more(struct view *v, struct object *o, bool next, unsigned slot, unsigned *first,
+/* cluster_more chooses more than the page alone: [*first, *last) of the leaf. */
+static void cluster_more(struct view *v, struct object *o, bool next, unsigned slot, unsigned *first,
                        unsigned *last)
 {
-    unsigned fixed = __atomic_load_n(&o->group_fixed, __ATOMIC_RELAXED); /* others may set it now */
+    unsigned fixed = __atomic_load_n(&o->cluster_fixed, __ATOMIC_RELAXED); /* others may set it now */
     if (fixed) {
         *first = slot & ~(fixed - 1u);
         *last = *first + fixed;
@@ -64,15 +64,15 @@ static void group_more(struct view *v, struct object *o, bool next, unsigned slo
     } else {
         v->touch_run = 1;
         o->touches[TOUCH_CLUSTERED]++;
-        *first = slot & ~(GROUP_CLUSTER - 1u);
-        *last = *first + GROUP_CLUSTER;
+        *first = slot & ~(CLUSTER_PAGES - 1u);
+        *last = *first + CLUSTER_PAGES;
     }
 }
 
-static __attribute__((noinline, cold)) void group_locked(struct view *v, struct leaf *l, pte_t *ptes)
+static __attribute__((noinline, cold)) void cluster_locked(struct view *v, struct leaf *l, pte_t *ptes)
 {
     if (container_locked_by(v, l->object))
-        group_map(v, l, ptes, 0, LEAF_PAGES);
+        cluster_map(v, l, ptes, 0, LEAF_PAGES);
 }
 
 /* Do touches of the container lie near each other? `count`: this one counts. */
@@ -86,42 +86,42 @@ HOT bool touch_note(struct view *v, struct object *o, vaddr_t at, bool count)
     return o->near_score >= SCORE_CLUSTERED;
 }
 
-void group_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *ptes)
+void cluster_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *ptes)
 {
     struct object *o = l->object;
     if (__builtin_expect(o->container_lock.state, 0)) {
-        group_locked(v, l, ptes);
+        cluster_locked(v, l, ptes);
         return;
     }
     bool next = at == v->touch_next;
     bool clustered = touch_note(v, o, at, true);
     v->touch_last = at;
-    if (!next && !clustered && !o->group_fixed) {
+    if (!next && !clustered && !o->cluster_fixed) {
         o->touches[TOUCH_RANDOM]++;
         v->touch_run = 1;
         v->touch_next = at + PAGE_BYTES;
         return;
     }
     unsigned first = slot, last = slot + 1;
-    group_more(v, o, next, slot, &first, &last);
+    cluster_more(v, o, next, slot, &first, &last);
     v->touch_next = at + ((vaddr_t)(last - slot) << PAGE_SHIFT);
-    group_map(v, l, ptes, first, last);
+    cluster_map(v, l, ptes, first, last);
 }
 
-/* As group_grant decides for what is resident. Reads note their touch there, when the page has come. */
-unsigned group_request(struct view *v, struct leaf *l, unsigned slot, bool write)
+/* cluster_request decides as cluster_grant does for what is resident; reads note their touch there. */
+unsigned cluster_request(struct view *v, struct leaf *l, unsigned slot, bool write)
 {
     struct object *o = l->object;
     vaddr_t at = page_address(l, slot);
     bool next = at == v->touch_next;
     unsigned rest = LEAF_PAGES - slot, count = 0;
-    unsigned fixed = __atomic_load_n(&o->group_fixed, __ATOMIC_RELAXED);
+    unsigned fixed = __atomic_load_n(&o->cluster_fixed, __ATOMIC_RELAXED);
     if (fixed)
         count = fixed > 1 ? fixed - slot % fixed : 0;
     else if (next)
         count = MIN(MAX(v->touch_run, 1u) * 4u, rest);
     else if (touch_note(v, o, at, write))
-        count = MIN(GROUP_DISK, rest);
+        count = MIN(CLUSTER_DISK, rest);
     if (write) {
         v->touch_last = at;
         v->touch_run = next ? (uint8_t)count : 1;
@@ -141,8 +141,8 @@ long kd_container_policy(const uint64_t a[6])
     long result = -EINVAL;
     if (!(rights & KD_RIGHT_WRITE))
         result = -EACCES;
-    else if (policy == KD_POLICY_GROUP && value <= LEAF_PAGES && !(value & (value - 1))) {
-        __atomic_store_n(&o->group_fixed, (uint8_t)value, __ATOMIC_RELAXED);
+    else if (policy == KD_POLICY_CLUSTER && value <= LEAF_PAGES && !(value & (value - 1))) {
+        __atomic_store_n(&o->cluster_fixed, (uint8_t)value, __ATOMIC_RELAXED);
         result = 0;
     } else if (policy == KD_POLICY_ESCALATE && value <= 1u << 30) {
         o->escalate = (uint32_t)value;
