@@ -16,11 +16,12 @@
 #include "process/handle.h"
 #include "store/commit.h"
 #include "store/evict.h"
+#include "store/right.h"
 
 const struct panic_seam panic_seam = {.report = report_panic};
 
 const struct thread_seam thread_seam = {
-    .view_table = view_table,
+    .view_table = right_table,
     .tick = check_tick,
     .leave = process_thread_leave,
     .doomed = view_return_to_user,

@@ -21,10 +21,10 @@ bool trace_faults;
 struct trace_step trace_step;
 static const struct process *tracer; /* compared only */
 
-/* right_at: the access that a fault has led to, as the page tables tell. No lock: tables go with
+/* mapped_at: the access that a fault has led to, as the page tables tell. No lock: tables go with
  * the whole of a process or a view (arch_table_free), not while a thread of theirs runs; the entry
  * may be old already. */
-static uint64_t right_at(const struct thread *t, vaddr_t at)
+static uint64_t mapped_at(const struct thread *t, vaddr_t at)
 {
     bool store = at - KD_STORE_BASE < KD_STORE_END - KD_STORE_BASE;
     paddr_t top = store && t->view ? t->view->table : t->process->home.table;
@@ -41,7 +41,7 @@ static int fault_traced(struct trap_frame *f, vaddr_t at, unsigned flags)
         return trap_page_fault(f, at, flags);
     trace_event(KD_TRACE_FAULT, flags & ~(unsigned)FAULT_PRESENT, at, trap_place(f));
     int e = trap_page_fault(f, at, flags);
-    trace_event(KD_TRACE_FAULTED, 0, at, right_at(t, at));
+    trace_event(KD_TRACE_FAULTED, 0, at, mapped_at(t, at));
     return e;
 }
 

@@ -101,14 +101,10 @@ static void begin_active(struct view *v, bool snapshot)
     v->state = VIEW_ACTIVE;
     v->untouched = v->mode == KD_CONTAINER_LOCK;
     if (all || v->owed) {
-        view_drop_owed(v, all);
-        v->stale = true;
+        right_drop(v, all, false);
         v->snapshot_rights = snapshot;
     }
-    if (v->stale) {
-        arch_flush_all();
-        v->stale = false;
-    }
+    right_flush_due(v);
     lock_release(&v->lock);
 }
 

@@ -1,8 +1,8 @@
 /*
  * check.c - kcheck: walks the kernel's structures and compares them with each other.
  *
- * For each page: masks against page tables (PG3), writers against copies (PG2), rights against locks
- * of the container, frames against the evictor's lists, old versions against snapshots; for each
+ * For each page: rights against the table of their states, masks and writers (right.h), and against
+ * locks of the container, frames against the evictor's lists, old versions against snapshots; for each
  * view: copies against credits; without a transaction it stands in no queue and has nothing in
  * hand. Each leaf is looked at under its lock, so the check may run beside everything else; it says
  * what is wrong in the log and counts.
@@ -21,32 +21,6 @@ static void complain(struct walk *w, const char *what, vaddr_t at)
         printk("kcheck: view %d, 0x%lx: %s", w->view ? w->view->id : -1, at, what);
 }
 
-/* One PTE of a view against its page. Leaf and view locked. */
-static void check_right(struct walk *w, struct page *p, vaddr_t at, pte_t e)
-{
-    struct view *v = w->view;
-    if (!vmask_test(&p->mask, v->id))
-        complain(w, "a right is not in the mask (PG3)", at);
-    if (e & PTE_COPY) {
-        if (p->writer != v->id)
-            complain(w, "a COPY, and another writer (PG2)", at);
-        const struct copy *c = pte_copy(e);
-        if (c->at != at || c->view != v->id || (c->frame != NULL) != pte_present(e) ||
-            (c->frame && frame_paddr(c->frame) != pte_frame_paddr(e)))
-            complain(w, "a COPY without its record", at);
-    } else if (pte_present(e) && !v->snapshot_rights && v->state != VIEW_PLAIN) {
-        if (!page_resident(p) || frame_paddr(p->frame) != pte_frame_paddr(e))
-            complain(w, "a right to a frame that is not the current version (PG1)", at);
-        if (pte_writable(e))
-            complain(w, "a writable right that is no COPY", at);
-    }
-    if (pte_present(e)) {
-        struct frame *f = frame_of(pte_frame_paddr(e));
-        if (!f || f->state != FRAME_USED)
-            complain(w, "a free frame is mapped (FR1)", at);
-    }
-}
-
 static unsigned check_leaf(struct leaf *l)
 {
     struct walk w = {0};
@@ -61,10 +35,10 @@ static unsigned check_leaf(struct leaf *l)
             if (v->state == VIEW_FREE)
                 continue;
             lock_acquire(&v->lock);
-            pte_t *pte = view_pte(v, at);
-            pte_t e = pte ? pte_load(pte) : 0;
-            if (e)
-                check_right(&w, p, at, e);
+            pte_t e = right_at(v, at);
+            const char *broken = right_check(v, l, slot, e);
+            if (broken)
+                complain(&w, broken, at);
             if (e && !v->snapshot_rights && v->state != VIEW_PLAIN) {
                 rights++;
                 if (owner != WRITER_NONE && owner != i)

@@ -34,15 +34,13 @@ static __attribute__((noinline)) void cluster_map(struct view *v, struct leaf *l
 {
     bool rights = !v->snapshot_rights;
     uint64_t newest = rights ? ~0ull : v->newest;
-    unsigned mapped = 0, word = v->id / 64;
-    uint64_t bit = 1ull << v->id % 64;
+    unsigned mapped = 0, id = v->id;
     struct page *p = &l->pages[first];
     for (unsigned slot = first; slot < last; slot++, p++) {
         if (!page_resident(p) || ptes[slot] || p->sequence > newest ||
             (rights && (p->writer != WRITER_NONE || p->rmw || p->queue)))
             continue;
-        p->mask.word[word] |= bit; /* PG3; it is in the leaf's sum already */
-        pte_store(&ptes[slot], pte_make(frame_paddr(p->frame), PTE_SHARED));
+        right_neighbour(id, p, &ptes[slot]);
         mapped++;
     }
     TRACE(GROUP, mapped, page_address(l, first), 0);

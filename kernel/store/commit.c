@@ -22,21 +22,14 @@
 /* ---- the owner's side ---- */
 
 /* Makes a portion of the copies read-only, from v->diff_next on. True: it was the last. View locked. */
-static bool freeze_some(struct view *v, bool many)
+static bool freeze_some(struct view *v)
 {
-    enum { AT_ONCE = 512 };
+    enum { AT_ONCE = 512, FEW = 8 };
+    bool many = v->copy_count > FEW;
     struct list *l = v->diff_next;
-    for (unsigned n = 0; l != &v->copies && n < AT_ONCE; n++, l = l->next) {
-        const struct copy *c = container_of(l, struct copy, link);
-        pte_t *pte = view_pte(v, c->at);
-        pte_t e = pte_load(pte);
-        while (!pte_compare_exchange(pte, &e, (e & ~(PTE_WRITE | PTE_ACCESSED)) | PTE_USED)) {
-        }
-        if (!many)
-            arch_flush_page(c->at);
-    }
-    if (many)
-        arch_flush_all();
+    for (unsigned n = 0; l != &v->copies && n < AT_ONCE; n++, l = l->next)
+        right_freeze(v, container_of(l, struct copy, link)->at, many);
+    right_flush_due(v);
     v->diff_next = l; /* a sweep may take that copy before the next portion (copy_take) */
     return l == &v->copies;
 }
@@ -46,11 +39,10 @@ static bool freeze_some(struct view *v, bool many)
  * sweep may take them before the manager is asked, and then it must be asked all the same. */
 static bool commit_freeze(struct view *v, bool *wrote)
 {
-    bool many = v->copy_count > 8;
     lock_acquire(&v->lock);
     *wrote = v->copy_count + v->spilled_count != 0;
     v->diff_next = v->copies.next;
-    while (!v->doom && !freeze_some(v, many)) {
+    while (!v->doom && !freeze_some(v)) {
         lock_release(&v->lock); /* it is active still: a sweep takes copies, and dooms it */
         thread_breathe();
         lock_acquire(&v->lock);
@@ -203,14 +195,9 @@ long kd_txn_diff(const uint64_t a[6])
  * snapshot of the same view is not to find it. Leaf locked. */
 static void snapshots_owe(const struct page *p, vaddr_t at)
 {
-    vmask_for(u, &p->mask) {
-        struct view *v = &views[u];
-        lock_acquire(&v->lock);
-        pte_t *pte = v->snapshot_rights ? view_pte(v, at) : NULL;
-        if (pte && pte_load(pte))
-            view_owe(v, at);
-        lock_release(&v->lock);
-    }
+    views_each_locked(v, &p->mask)
+        if (v->snapshot_rights && right_at(v, at))
+            right_owe(v, at);
 }
 
 /* The frame of the version that ends, off the evictor's list, or NULL. */
@@ -247,19 +234,10 @@ static void current_set(struct leaf *l, unsigned slot, struct frame *f)
 /* It is nobody's copy any more; the view keeps a shared right. Leaf and view locked. */
 static void copy_retire(struct view *v, struct copy *c, bool spilled)
 {
-    pte_t *pte = view_pte(v, c->at);
-    pte_t e = pte_load(pte);
-    while (!pte_compare_exchange(pte, &e, spilled ? PTE_HELD : e & ~PTE_COPY)) {
-    }
-    list_remove(&c->link);
+    right_retire(v, c->at);
+    view_copy_out(v, c, !spilled);
     v->logged++;
-    if (spilled) {
-        v->spilled_count--;
-        v->logged_spilled++;
-    } else {
-        v->copy_count--;
-        v->credits--;
-    }
+    v->logged_spilled += spilled;
 }
 
 /* CM7, pass 1: the copy becomes the current version, its record that of the old one, if that is here. */

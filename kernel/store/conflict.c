@@ -251,48 +251,29 @@ static struct view *other_upgrader(const struct view *v, const struct page *p)
 
 /* ---- CF2: one candidate, under its view lock ---- */
 
-/* Has the view rights that count? A snapshot's PTE is no right. */
-static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, uint64_t *shoot)
+/* Does w keep a right that v waits for? Leaf and w locked. */
+static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, struct debt *debt)
 {
-    bool blocks = false;
-    lock_acquire(&w->lock);
+    bool idle = w->state == VIEW_IDLE || w->untouched;
     if (w->snapshot_rights && w->state != VIEW_FREE)
-        goto out; /* keeps its bit: old versions are found by it */
-    pte_t *pte = view_pte(w, at);
-    pte_t e = pte ? pte_load(pte) : 0;
-    bool taken = e == 0;
-    if (e && (w->state == VIEW_IDLE || w->untouched)) {
-        if (v->want == WANT_READ) {
-            if (p->writer == w->id)
-                p->writer = WRITER_NONE; /* it keeps a shared right */
-            goto out;
-        }
-        e = pte_exchange(pte, 0);
-        taken = true;
-        count(callbacks);
-    }
-    while (e && !taken && !(e & (PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED)))
-        taken = pte_compare_exchange(pte, &e, 0); /* never used: the walker would have set A */
-    if (taken) {
-        if (e & (PTE_ACCESSED | PTE_USED)) {
-            w->stale = true;
-            *shoot |= view_cpu_bit(w);
-        }
-        vmask_clear(&p->mask, w->id);
+        return false; /* no right; it keeps its bit: old versions are found by it */
+    if (idle && v->want == WANT_READ && right_at(w, at)) {
         if (p->writer == w->id)
-            p->writer = WRITER_NONE;
-        TRACE(CALLBACK, w->id, at, w->process ? (uint64_t)w->process->pid : 0);
-    } else {
-        blocks = true;
-        TRACE(HELD, w->id, at, w->process ? (uint64_t)w->process->pid : 0);
-        view_owe(w, at);
-        lock_acquire(&graph_lock); /* in the same section, or its end could miss us */
-        wait_for_view(v, w);
-        lock_release(&graph_lock);
+            p->writer = WRITER_NONE; /* it keeps a shared right */
+        return false;
     }
-out:
-    lock_release(&w->lock);
-    return blocks;
+    if (idle && right_take(w, p, at, debt))
+        count(callbacks);
+    if (idle || right_take_unused(w, p, at, debt)) {
+        TRACE(CALLBACK, w->id, at, w->process ? (uint64_t)w->process->pid : 0);
+        return false;
+    }
+    TRACE(HELD, w->id, at, w->process ? (uint64_t)w->process->pid : 0);
+    right_owe(w, at);
+    lock_acquire(&graph_lock); /* in the same section, or its end could miss us */
+    wait_for_view(v, w);
+    lock_release(&graph_lock);
+    return true;
 }
 
 static struct vmask candidates_of(const struct view *v, const struct page *p)
@@ -306,13 +287,13 @@ static struct vmask candidates_of(const struct view *v, const struct page *p)
     return m;
 }
 
-bool conflict_take(struct view *v, struct leaf *l, unsigned slot, uint64_t *shoot)
+bool conflict_take(struct view *v, struct leaf *l, unsigned slot, struct debt *debt)
 {
     struct page *p = &l->pages[slot];
     struct vmask candidates = candidates_of(v, p);
     bool blocked = false;
-    vmask_for(w, &candidates)
-        blocked |= judge(v, &views[w], p, page_address(l, slot), shoot);
+    views_each_locked(w, &candidates)
+        blocked |= judge(v, w, p, page_address(l, slot), debt);
     return blocked;
 }
 
@@ -365,12 +346,9 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
             return v->doom ? CONFLICT_DOOMED : CONFLICT_BLOCKED;
         }
     }
-    uint64_t shoot = 0;
-    bool blocked = conflict_take(v, l, slot, &shoot);
-    if (shoot) {
-        count(shootdowns);
-        arch_shootdown(shoot); /* CF3, leaf lock still held */
-    }
+    struct debt debt = {0};
+    bool blocked = conflict_take(v, l, slot, &debt);
+    right_pay(&debt); /* CF3 */
     if (!blocked)
         return CONFLICT_GRANT;
     queue_join(v, l, p);

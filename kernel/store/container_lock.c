@@ -169,21 +169,18 @@ static void walk_leaf(struct leaf *l, void *arg)
 {
     struct walk *w = arg;
     struct vmask left = {0};
-    uint64_t shoot = 0;
+    struct debt debt = {0};
     lock_acquire(&l->lock);
     if (!vmask_only(&l->users, w->view->id)) {
         for (unsigned slot = 0; slot < LEAF_PAGES; slot++) {
             struct page *p = &l->pages[slot];
             if (!vmask_only(&p->mask, w->view->id))
-                w->blocked |= conflict_take(w->view, l, slot, &shoot);
+                w->blocked |= conflict_take(w->view, l, slot, &debt);
             left.word[0] |= p->mask.word[0];
             left.word[1] |= p->mask.word[1];
         }
         l->users = left;
-        if (shoot) {
-            count(shootdowns);
-            arch_shootdown(shoot);
-        }
+        right_pay(&debt);
     }
     lock_release(&l->lock);
 }

@@ -69,9 +69,9 @@ void encode_declare(struct view *v, vaddr_t at, uint64_t bytes)
         vaddr_t page = page_down(at);
         vaddr_t stop = MIN(end, page + PAGE_BYTES);
         lock_acquire(&v->lock); /* a sweep takes copies */
-        struct copy *c = view_copy_at(v, page);
-        if (c)
-            declare_page(c, (unsigned)(at - page) / UNIT_BYTES,
+        pte_t e = right_at(v, page);
+        if (right_state(e) == RIGHT_COPY)
+            declare_page(pte_copy(e), (unsigned)(at - page) / UNIT_BYTES,
                          (unsigned)(stop - 1 - page) / UNIT_BYTES);
         lock_release(&v->lock);
         if ((at = stop) < end)

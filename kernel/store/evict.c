@@ -157,78 +157,26 @@ void evict_wake(void)
         thread_wake(evictor);
 }
 
-/* Does it map the page's current version? Not: a snapshot's older one, a private copy. */
-static bool maps(pte_t e, const struct page *p)
-{
-    return pte_present(e) && pte_frame_paddr(e) == frame_paddr(p->frame);
-}
-
-/* EV3 for one view. False: it has the page's copy in memory again (KD_TXN_UNSPILL), so the base stays.
- * *shoot: the CPU to shoot at is added. Leaf locked. */
-static bool evict_right(struct view *v, struct leaf *l, unsigned slot, uint64_t *shoot)
-{
-    const struct page *p = &l->pages[slot];
-    vaddr_t at = page_address(l, slot);
-    lock_acquire(&v->lock);
-    pte_t *pte = view_pte(v, at);
-    pte_t e = pte ? pte_load(pte) : 0;
-    bool copy = pte_present(e) && e & PTE_COPY;
-    while (maps(e, p)) {
-        bool used = e & (PTE_ACCESSED | PTE_USED);
-        bool keep = used && !v->snapshot_rights && (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING);
-        if (!pte_compare_exchange(pte, &e, keep ? PTE_HELD : 0))
-            continue;
-        if (keep)
-            l->held = view_tickets();
-        if (used) {
-            v->stale = true;
-            *shoot |= view_cpu_bit(v);
-        }
-        break;
-    }
-    lock_release(&v->lock);
-    return !copy;
-}
-
-/* An idle view's right to write that it never used: no copy, nothing is lost (PG2). Leaf locked. */
-static void writer_forget(struct page *p, vaddr_t at)
-{
-    struct view *v = &views[p->writer];
-    lock_acquire(&v->lock);
-    pte_t *pte = view_pte(v, at);
-    if (v->state == VIEW_IDLE || v->state == VIEW_FREE || !pte || pte_load(pte) == 0)
-        p->writer = WRITER_NONE;
-    lock_release(&v->lock);
-}
-
-/* Was the page used since the last look? ACCESSED becomes USED, without a flush. Leaf locked. */
+/* Was the page used since the last look? Leaf locked. */
 static bool page_used(struct page *p, vaddr_t at)
 {
     bool used = false;
-    vmask_for(i, &p->mask) {
-        struct view *v = &views[i];
-        lock_acquire(&v->lock);
-        pte_t *pte = view_pte(v, at);
-        pte_t e = pte ? pte_load(pte) : 0;
-        while (maps(e, p) && e & PTE_ACCESSED) {
-            used = true;
-            if (pte_compare_exchange(pte, &e, (e & ~PTE_ACCESSED) | PTE_USED))
-                break;
-        }
-        lock_release(&v->lock);
-    }
+    views_each_locked(v, &p->mask)
+        used |= right_age(v, p, at);
     return used;
 }
 
-/* The writer's copy lies in the log: its base is not needed, and no other view has a right. Leaf locked. */
-static bool writer_spilled(struct page *p, vaddr_t at)
+/* Does the page's writer need it? Not if its copy lies in the log; nor does an idle view that never used its right to
+ * write, and so has no copy (PG2). Leaf locked. */
+static bool writer_needs(struct page *p, vaddr_t at)
 {
     struct view *v = &views[p->writer];
     lock_acquire(&v->lock);
-    pte_t *pte = view_pte(v, at);
-    bool spilled = pte && pte_is_spilled(pte_load(pte));
+    pte_t e = right_at(v, at);
+    if (v->state == VIEW_IDLE || v->state == VIEW_FREE || e == 0)
+        p->writer = WRITER_NONE;
     lock_release(&v->lock);
-    return spilled;
+    return p->writer != WRITER_NONE && right_state(e) != RIGHT_SPILLED;
 }
 
 enum look { LOOK_FREED, LOOK_DIRTY, LOOK_CLEAN, LOOK_USED, LOOK_BUSY };
@@ -237,12 +185,11 @@ enum look { LOOK_FREED, LOOK_DIRTY, LOOK_CLEAN, LOOK_USED, LOOK_BUSY };
 static bool page_evict(struct leaf *l, unsigned slot)
 {
     struct page *p = &l->pages[slot];
-    uint64_t shoot = 0;
+    struct debt debt = {0};
     bool goes = true;
-    vmask_for(v, &p->mask)
-        goes &= evict_right(&views[v], l, slot, &shoot);
-    if (shoot)
-        arch_shootdown(shoot);
+    views_each_locked(v, &p->mask)
+        goes &= right_hold(v, l, slot, &debt);
+    right_pay(&debt);
     if (!goes)
         return false;
     evict_remove(p->frame);
@@ -257,11 +204,9 @@ static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f, bool
     lock_acquire(&l->lock);
     struct page *p = &l->pages[slot];
     enum look result = LOOK_BUSY;
-    if (p->frame == f && p->writer != WRITER_NONE)
-        writer_forget(p, page_address(l, slot));
     if (p->frame != f || p->flags & (PAGE_FILLING | PAGE_PINNED | PAGE_CLEANING) || f->pins ||
         (p->flags & PAGE_DIRTY && never_cleaned(l->object)) ||
-        (p->writer != WRITER_NONE && !writer_spilled(p, page_address(l, slot)))) /* EV1 */
+        (p->writer != WRITER_NONE && writer_needs(p, page_address(l, slot)))) /* EV1 */
         result = LOOK_BUSY;
     else if (page_used(p, page_address(l, slot)))
         result = LOOK_USED;

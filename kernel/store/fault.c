@@ -24,13 +24,6 @@ HOT bool leaf_aligned(const struct leaf *l)
     return l->object->base % (LEAF_PAGES * PAGE_BYTES) == 0;
 }
 
-/* PG3, and the leaf's sum of masks. */
-HOT void user_add(const struct view *v, struct leaf *l, struct page *p)
-{
-    vmask_add(&p->mask, &v->self);
-    vmask_add(&l->users, &v->self);
-}
-
 /* ---- FT7: what a write needs ---- */
 
 /* Frames were freed, or somebody ends, or has ended since: it is worth another look. */
@@ -106,7 +99,7 @@ HOT uint64_t hand_copy(struct view *v, struct leaf *l, struct page *p)
     return changes;
 }
 
-/* X: writer = v, copy, PTE = COPY, invlpg: the frame changed. `changes`: of hand_copy. Leaf and view locked. */
+/* X: the copy in hand. `changes`: of hand_copy. Leaf and view locked. */
 HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slot, vaddr_t at, pte_t *pte,
                     uint64_t changes)
 {
@@ -123,22 +116,18 @@ HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slo
     v->hand_page = NULL;
     v->credits_hand--;
     v->credits++;
-    paddr_t pa = frame_paddr(c->frame);
     if (changes != l->changes)
-        arch_copy_words(arch_phys(pa), frame_memory(p->frame), PAGE_BYTES / 8);
-    p->writer = (int16_t)v->id;
+        arch_copy_words(frame_memory(c->frame), frame_memory(p->frame), PAGE_BYTES / 8);
     list_push_back(&v->copies, &c->link);
     v->copy_count++;
-    pte_t old = pte_exchange(pte, pte_make(pa, PTE_PRIVATE));
-    if (pte_present(old))
-        arch_flush_page(c->at);
+    right_copy(v, l, p, pte, c->frame, at);
     count(grants_exclusive);
 }
 
-/* S, or X for reading: the current version, read-only, with A = 1: the faulting access uses it. */
-HOT void grant_shared(struct view *v, struct page *p, pte_t *pte)
+/* S, or X for reading: the current version, read-only. */
+HOT void grant_shared(struct view *v, struct leaf *l, struct page *p, pte_t *pte)
 {
-    pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | PTE_ACCESSED));
+    right_share(v, l, p, pte, p->frame);
     if (v->want == WANT_READ_FOR_WRITE) {
         p->writer = (int16_t)v->id;
         if (p->rmw)
@@ -168,9 +157,8 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
         return -ESTALE;
     lock_acquire(&v->lock);
     if (p->sequence > v->newest)
-        view_owe(v, page_address(l, slot)); /* an old version, or not published yet: not for its next snapshot */
-    pte_exchange(pte, pte_make(frame_paddr(f), PTE_SHARED | PTE_ACCESSED));
-    user_add(v, l, p);
+        right_owe(v, page_address(l, slot)); /* an old version, or not published yet: not for its next snapshot */
+    right_share(v, l, p, pte, f);
     lock_release(&v->lock);
     grant_neighbours(v, l, slot, pte);
     return 0;
@@ -199,21 +187,11 @@ HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     struct page *p = &l->pages[slot];
     lock_acquire(&v->lock);
-    user_add(v, l, p);
     if (v->want == WANT_WRITE)
         grant_copy(v, l, p, slot, page_address(l, slot), pte, v->hand_page == p ? v->hand_changes : 0);
     else
-        grant_shared(v, p, pte);
+        grant_shared(v, l, p, pte);
     lock_release(&v->lock);
-}
-
-/* FT4: the right was kept while the page was away. */
-static RARE int held_map(struct view *v, struct page *p, pte_t *pte)
-{
-    lock_acquire(&v->lock);
-    pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | PTE_ACCESSED | PTE_USED));
-    lock_release(&v->lock);
-    return 0;
 }
 
 /* For a leaf or a page table: memory may be full of pages that can go, or of the transaction's own
@@ -231,8 +209,7 @@ static RARE int leaf_memory(struct view *v)
 static RARE int tables_over(struct view *v)
 {
     lock_acquire(&v->lock);
-    v->owed = true;
-    v->owed_count = OWED_MAX + 1;
+    right_owe_all(v);
     lock_release(&v->lock);
     return -ENOMEM;
 }
@@ -368,8 +345,8 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
         goto out;
     }
     if (!write) {
-        if (pte_load(pte) & PTE_HELD) {
-            result = held_map(v, p, pte);
+        if (pte_load(pte) == PTE_HELD) { /* FT4: the right was kept while the page was away */
+            right_share(v, l, p, pte, p->frame);
             goto out;
         }
         if (p->rmw || (v->want_x_count && want_x_has(v, page_address(l, slot))))
@@ -438,7 +415,7 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
         if (sufficient(now, want))
             break;
         v->want = (uint8_t)want;
-        if (pte_is_spilled(now)) {
+        if (right_state(now) == RIGHT_SPILLED) {
             e = copy_bring(v, o, page_down(at));
             if (e == -EAGAIN)
                 e = 0;
@@ -524,14 +501,12 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
                       !(pte_load(pte) & PTE_COPY) && vmask_empty(&v->waits);
             if (granted) {
                 lock_acquire(&v->lock);
-                user_add(v, l, p);
                 grant_copy(v, l, p, (unsigned)slot, page_down(at), pte, changes);
                 lock_release(&v->lock);
             }
         } else if (p->writer == WRITER_NONE && pte_load(pte) == 0) {
-            user_add(v, l, p);
             v->want = WANT_READ;
-            grant_shared(v, p, pte);
+            grant_shared(v, l, p, pte);
             cluster_grant(v, l, (unsigned)slot, page_down(at), v->last_leaf_ptes);
             granted = true;
         }

@@ -154,15 +154,16 @@ void leaves_free(struct object *o)
 
 /* The right to a page that is away is taken, unless the view's transaction may have used it. Leaf
  * locked. */
-static bool right_forget(struct leaf *l, struct view *v, vaddr_t at)
+static bool right_forget(struct leaf *l, unsigned slot, struct view *v)
 {
+    struct debt none = {0}; /* HELD is in no TLB */
+    vaddr_t at = page_address(l, slot);
     lock_acquire(&v->lock);
-    pte_t *pte = view_pte(v, at);
-    pte_t e = pte ? pte_load(pte) : 0;
+    enum right_state state = right_state(right_at(v, at));
     bool since = v->state == VIEW_ACTIVE && v->ticket >= l->held; /* it began later */
-    bool can = e == 0 || (e == PTE_HELD && (v->state == VIEW_IDLE || since));
-    if (can && e)
-        pte_exchange(pte, 0);
+    bool can = state == RIGHT_EMPTY || (state == RIGHT_HELD && (v->state == VIEW_IDLE || since));
+    if (can)
+        right_take(v, &l->pages[slot], at, &none); /* if it was to write, it had no copy */
     lock_release(&v->lock);
     return can;
 }
@@ -173,12 +174,9 @@ static bool page_forget(struct leaf *l, unsigned slot, uint64_t oldest)
     if (p->frame || p->flags & ~(PAGE_NO_WRITE | PAGE_ASKED) || p->queue || p->versions ||
         p->sequence > oldest) /* LF1 */
         return false;
-    vmask_for(v, &p->mask) {
-        if (!right_forget(l, &views[v], page_address(l, slot)))
+    vmask_for(v, &p->mask)
+        if (!right_forget(l, slot, &views[v]))
             return false;
-        vmask_clear(&p->mask, (unsigned)v);
-        p->writer = p->writer == v ? WRITER_NONE : p->writer; /* it had no copy */
-    }
     return p->writer == WRITER_NONE;
 }
 

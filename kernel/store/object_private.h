@@ -2,8 +2,7 @@
 #ifndef KERNEL_OBJECT_PRIVATE_H
 #define KERNEL_OBJECT_PRIVATE_H
 
-#include "store/object.h"
-#include "store/view.h"
+#include "store/right.h"
 
 /* ---- object.c ---- */
 extern struct lock objects_lock; /* the list of all objects */
@@ -35,7 +34,7 @@ struct unmap {
     int reason;              /* active views that lose a PTE are doomed with it; 0: are left alone */
     bool dying;              /* the copies of committing views go too: nobody will publish them */
     uint64_t in_use;         /* pages that active views keep */
-    uint64_t shoot;
+    struct debt debt;
 };
 /* Takes the page's PTE in the views that `u` means. Leaf locked. */
 void unmap_page(struct leaf *l, unsigned slot, struct unmap *u);

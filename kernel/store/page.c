@@ -127,12 +127,8 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
         }
         lock_acquire(&v->lock);
         pte_t *pte = view_pte_make(v, at);
-        if (pte) {
-            pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | PTE_ACCESSED |
-                                                                  (write ? PTE_WRITE | PTE_DIRTY : 0)));
-            vmask_set(&p->mask, v->id);
-            vmask_set(&l->users, v->id);
-        }
+        if (pte)
+            right_plain(v, l, p, pte, write);
         lock_release(&v->lock);
         if (write && pte) {
             if (!(p->flags & PAGE_DIRTY))

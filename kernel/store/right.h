@@ -1,20 +1,31 @@
 /*
- * right.h - rights: the page table entries of views. A view's page table is the lock table (TR1: a right is a PTE).
+ * right.h - rights: the page table entries of views. A view's page table is the lock table (TR1: a right is a PTE), and
+ * each change of an entry is a function here or in right.c. Callers say what is to happen, never how (rights.md).
  *
- * PTEs of a view, below KD_STORE_END:
- *   EMPTY   0
- *   SHARED  present, read-only: the current version, or for a snapshot the one it sees
- *   COPY    present, PTE_COPY; writable until CM1 freezes it
- *   HELD    not present, PTE_HELD: the page was evicted, the right is kept
- *   SPILLED not present, PTE_COPY, and where its record is: the copy lies in the log (spill.c)
- * PTE_ACCESSED is set by the walker; the kernel moves it to PTE_USED. Neither set: never used.
+ *   state    bits                                  meaning
+ *   EMPTY    0                                     no right
+ *   SHARED   present, read-only                    the current version; for a snapshot, the one that it sees
+ *   COPY     present, PTE_COPY, writable           a private copy, which the transaction stores to
+ *   FROZEN   present, PTE_COPY, read-only          the same from the commit's begin (CM1) on: nobody stores to it
+ *   HELD     not present, PTE_HELD                 the page was evicted, the right is kept
+ *   SPILLED  not present, PTE_COPY, a record       the private copy lies in its manager's log (spill.c)
+ *   PLAIN    present, writable, no PTE_COPY        a page that is not transactional; no right
  *
- * Locks: the view's, where no other is named.
+ * The walker sets ACCESSED before a TLB holds an entry; the kernel may move that bit to USED. An entry with neither is
+ * in no TLB, so it may go without telling any. Other entries make a debt when they say less than before: `stale` in
+ * the view, and its CPU in a struct debt, which is paid before the leaf is unlocked (KR1) and before a frame is freed.
+ *
+ * Locks: leaf and view, where no others are named. right.c has the table of changes.
  */
 #ifndef KERNEL_RIGHT_H
 #define KERNEL_RIGHT_H
 
 #include "store/view.h"
+
+enum right_state {
+    RIGHT_EMPTY = 1, RIGHT_SHARED = 2, RIGHT_COPY = 4, RIGHT_FROZEN = 8, RIGHT_HELD = 16, RIGHT_SPILLED = 32,
+    RIGHT_PLAIN = 64, RIGHT_WRONG = 128
+};
 
 #define PTE_USED PTE_SOFT0
 #define PTE_COPY PTE_SOFT1
@@ -22,24 +33,111 @@
 #define PTE_SHARED (PTE_PRESENT | PTE_USER | PTE_NX)
 #define PTE_PRIVATE (PTE_SHARED | PTE_WRITE | PTE_ACCESSED | PTE_DIRTY | PTE_COPY)
 
-/* PTEs of private copies: a frame's owner is its record; a spilled one's is in the PTE. */
-static inline bool pte_is_spilled(pte_t e) { return !pte_present(e) && e & PTE_COPY; }
-static inline pte_t pte_spilled(const struct copy *c)
+/* A debt is the CPUs whose TLBs may hold entries that were taken; {0}: none. */
+struct debt { uint64_t cpus; };
+
+static inline enum right_state right_state(pte_t e)
 {
-    uint64_t at = (uint64_t)((const char *)c - (const char *)arch_phys(0));
-    return (at >> 4) << PAGE_SHIFT | PTE_COPY; /* records begin at multiples of 16 */
+    if (!pte_present(e))
+        return e == 0 ? RIGHT_EMPTY : e == PTE_HELD ? RIGHT_HELD : e & PTE_COPY ? RIGHT_SPILLED : RIGHT_WRONG;
+    if (e & PTE_COPY)
+        return pte_writable(e) ? RIGHT_COPY : RIGHT_FROZEN;
+    return pte_writable(e) ? RIGHT_PLAIN : RIGHT_SHARED;
 }
-static inline struct copy *pte_copy(pte_t e) /* e has PTE_COPY */
+/* The record of a private copy, whose entry is e, is its frame's owner; that of a SPILLED one is named by e. */
+static inline struct copy *pte_copy(pte_t e)
 {
     return pte_present(e) ? frame_of(pte_frame_paddr(e))->owner
                           : (struct copy *)((char *)arch_phys(0) + (pte_frame_paddr(e) >> PAGE_SHIFT << 4));
 }
 
-pte_t *view_pte(struct view *v, vaddr_t at);    /* NULL: EMPTY */
-/* The private copy of a page that is in memory; NULL: none. View locked. */
-struct copy *view_copy_at(struct view *v, vaddr_t page);
-uint64_t view_cpu_bit(const struct view *v);    /* for arch_shootdown; after its PTE was changed */
-void view_owe(struct view *v, vaddr_t at);      /* a right that goes at its end; view locked */
-void view_drop_owed(struct view *v, bool all);  /* those, or all; view locked, the caller flushes */
+/* ---- looking; view locked, or by the owner thread ---- */
+pte_t right_at(const struct view *v, vaddr_t at); /* 0: EMPTY */
+/* right_check says what does not hold of the view's entry e for a page, or NULL: the states above as code. Leaf
+ * locked, too. */
+const char *right_check(const struct view *v, const struct leaf *l, unsigned slot, pte_t e);
+
+/* ---- grants, by the owner thread; leaf locked, and the view for copies ---- */
+
+/* The masks name the view before its entry does (PG3). */
+HOT void right_user_add(const struct view *v, struct leaf *l, struct page *p)
+{
+    vmask_add(&p->mask, &v->self);
+    vmask_add(&l->users, &v->self);
+}
+
+/* right_share maps f, a version of the page, as used: the load that faulted uses it. */
+HOT void right_share(const struct view *v, struct leaf *l, struct page *p, pte_t *pte, const struct frame *f)
+{
+    right_user_add(v, l, p);
+    pte_t was = pte_exchange(pte, pte_make(frame_paddr(f), PTE_SHARED | PTE_ACCESSED));
+    assert((was & ~PTE_HELD) == 0); /* TR1 */
+}
+
+/* right_neighbour maps a page that nobody asked for, as not used. The leaf's sum names the view already. */
+HOT void right_neighbour(unsigned view, struct page *p, pte_t *pte)
+{
+    p->mask.word[view / 64] |= 1ull << view % 64;
+    pte_store(pte, pte_make(frame_paddr(p->frame), PTE_SHARED));
+}
+
+/* right_copy maps f, the private copy; no other view has a right. A TLB may hold what was mapped before. */
+HOT void right_copy(const struct view *v, struct leaf *l, struct page *p, pte_t *pte, const struct frame *f, vaddr_t at)
+{
+    right_user_add(v, l, p);
+    p->writer = (int16_t)v->id;
+    pte_t was = pte_exchange(pte, pte_make(frame_paddr(f), PTE_PRIVATE));
+    assert(!(was & PTE_COPY)); /* PG2 */
+    if (pte_present(was))
+        arch_flush_page(at);
+}
+
+/* right_plain maps a page that is not transactional. */
+HOT void right_plain(const struct view *v, struct leaf *l, struct page *p, pte_t *pte, bool write)
+{
+    right_user_add(v, l, p);
+    pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | PTE_ACCESSED | (write ? PTE_WRITE | PTE_DIRTY : 0)));
+}
+
+/* ---- what others do to a view's rights ---- */
+
+/* right_take takes whatever the entry is, and returns it. */
+pte_t right_take(struct view *v, struct page *p, vaddr_t at, struct debt *debt);
+/* right_take_unused takes a right that was never used. True: none is left. */
+bool right_take_unused(struct view *v, struct page *p, vaddr_t at, struct debt *debt);
+/* right_take_version takes a snapshot's entry that maps this old version. */
+void right_take_version(struct view *v, const struct frame *old, vaddr_t at, struct debt *debt);
+/* right_hold takes the page's frame out of the entry; a transaction that used it keeps the right as HELD. False: the
+ * view has a private copy in memory again (KD_TXN_UNSPILL), so its base stays. */
+bool right_hold(struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
+/* right_age says whether the page was used since the last call: ACCESSED becomes USED, without a flush. */
+bool right_age(struct view *v, const struct page *p, vaddr_t at);
+void right_pay(struct debt *debt); /* shoots down, with the leaf locked under which the debt was made (KR1) */
+
+/* ---- private copies; the view locked, by its owner or a manager that has claimed it ---- */
+void right_freeze(struct view *v, vaddr_t at, bool many);  /* `many`: right_flush_due is to follow */
+void right_retire(struct view *v, vaddr_t at);             /* published; from the log: HELD */
+void right_drop_copy(struct view *v, struct page *p, vaddr_t at); /* this CPU is flushed; leaf locked */
+void right_spill(struct view *v, const struct copy *c, struct debt *debt);
+void right_unspill(struct view *v, const struct copy *c);  /* c->frame has its contents */
+
+/* ---- begin and end; view locked, by the owner where nobody else is named ---- */
+void right_owe(struct view *v, vaddr_t at);      /* somebody waits for it: it goes at the end. By anybody */
+void right_owe_all(struct view *v);              /* the same for all rights */
+void right_drop(struct view *v, bool all, bool want_x); /* those that are owed; all; what a retry wants for itself */
+
+/* right_flush_due pays what is due to the view, whose table this CPU has loaded. */
+HOT void right_flush_due(struct view *v)
+{
+    if (v->stale) {
+        arch_flush_all();
+        v->stale = false;
+    }
+}
+
+/* ---- tables ---- */
+paddr_t right_table(struct thread *t, bool *stale);   /* for threads (thread_seam) */
+void right_tables_new(struct view *v, paddr_t table); /* an empty one; view locked */
+void right_tables_free(struct view *v);               /* all rights with it; owner thread, no locks */
 
 #endif

@@ -81,11 +81,11 @@ int spill_bring(struct view *v, struct object *o, vaddr_t page)
 
 /* ---- the manager's side ---- */
 
-/* SP2. Everything counts as declared from now on: it is logged whole. The view is locked. */
-static struct frame *copy_spill(struct view *v, struct copy *c)
+/* Everything counts as declared from now on: it is logged whole. The view is locked. */
+static struct frame *copy_spill(struct view *v, struct copy *c, struct debt *debt)
 {
     struct frame *f = c->frame;
-    pte_exchange(view_pte(v, c->at), pte_spilled(c));
+    right_spill(v, c, debt);
     memset(c->declared, 0xff, sizeof c->declared);
     c->ranges = true;
     c->frame = NULL;
@@ -104,16 +104,15 @@ static uint64_t copies_spill_some(struct view *v, uint64_t n)
     enum { AT_ONCE = 128 };
     struct list frames = LIST_INIT(frames);
     uint64_t spilled = 0;
+    struct debt debt = {0};
     lock_acquire(&v->lock);
     while (spilled < AT_ONCE && !list_empty(&v->told) && list_first(&v->told, struct copy, link)->told <= n) {
         struct copy *c = list_first(&v->told, struct copy, link);
-        list_push_back(&frames, &copy_spill(v, c)->link);
+        list_push_back(&frames, &copy_spill(v, c, &debt)->link);
         spilled++;
     }
     assert(spilled <= n); /* what was not told is not in the log */
-    v->stale = true;
-    if (spilled)
-        arch_shootdown(view_cpu_bit(v));
+    right_pay(&debt);
     lock_release(&v->lock);
     for (struct frame *f; (f = list_take(struct frame, &frames, link));)
         frame_free(f);
@@ -159,7 +158,7 @@ static void copy_unspill(struct view *v, struct copy *c)
     list_push_back(&v->copies, &c->link);
     v->spilled_count--;
     v->copy_count++;
-    pte_exchange(view_pte(v, c->at), pte_make(frame_paddr(f), PTE_PRIVATE));
+    right_unspill(v, c);
 }
 
 long kd_txn_unspill(const uint64_t a[6])
@@ -177,9 +176,8 @@ long kd_txn_unspill(const uint64_t a[6])
         return -EFAULT;
     }
     lock_acquire(&v->lock);
-    pte_t *pte = view_pte(v, v->bring_at);
-    pte_t e = pte ? pte_load(pte) : 0;
-    if (pte_is_spilled(e)) /* else a sweep took it */
+    pte_t e = right_at(v, v->bring_at);
+    if (right_state(e) == RIGHT_SPILLED) /* else a sweep took it */
         copy_unspill(v, pte_copy(e));
     lock_release(&v->lock);
     view_answer(v, 0);

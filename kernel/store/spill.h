@@ -4,6 +4,15 @@
 
 #include "store/view.h"
 
+/* view_copy_out: the copy leaves its view; `framed`: it was in memory (SP1). View locked. */
+static inline void view_copy_out(struct view *v, struct copy *c, bool framed)
+{
+    list_remove(&c->link);
+    v->copy_count -= framed;
+    v->credits -= framed;
+    v->spilled_count -= !framed;
+}
+
 /* spill_possible is for the owner thread, in a fault: would a spill give it what it needs? */
 bool spill_possible(const struct view *v, const struct port *p);
 bool spill_due(const struct view *v, const struct port *p); /* rather than evict pages of others */

@@ -9,6 +9,7 @@
  */
 #include "store/object_private.h"
 #include "store/right.h"
+#include "store/spill.h"
 #include "store/wait.h"
 #include "store/evict.h"
 
@@ -19,69 +20,48 @@ static void copy_take(struct view *v, struct copy *c)
 {
     if (v->diff_next == &c->link)
         v->diff_next = c->link.next; /* the manager has told those before it */
-    list_remove(&c->link);
+    view_copy_out(v, c, c->frame);
     if (c->frame) {
-        v->copy_count--;
-        v->credits--;
         credit_return(v->enlisted, 1);
         frame_free(c->frame);
-    } else {
-        v->spilled_count--;
     }
     copy_free(c);
 }
 
-/* One view's PTE for one page. Leaf locked. */
+/* One view's right to one page. Leaf and view locked. */
 static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unmap *u)
 {
-    struct page *p = &l->pages[slot];
     vaddr_t at = page_address(l, slot);
-    lock_acquire(&v->lock);
-    pte_t *pte = u->only && v->process != u->only ? NULL : view_pte(v, at);
-    pte_t e = pte ? pte_load(pte) : 0;
-    bool takes = e != 0, plain = !(l->object->flags & KD_OBJECT_TRANSACTIONAL);
+    bool transactional = l->object->flags & KD_OBJECT_TRANSACTIONAL;
     bool told = v->state == VIEW_ACTIVE && v->answer == ANSWER_CLAIMED; /* encode_spill walks its copies */
-    if (e && !plain && (told || v->state == VIEW_COMMITTING) && !u->dying) {
-        v->owed = true; /* all its rights go at its end, which is near */
-        v->owed_count = OWED_MAX + 1;
+    if ((u->only && v->process != u->only) || !right_at(v, at))
+        return;
+    if (transactional && (told || v->state == VIEW_COMMITTING) && !u->dying) {
+        right_owe_all(v); /* at its end, which is near */
         u->in_use += !u->reason;
-        takes = false;
         if (told && u->reason)
             view_doom_locked(v, u->reason);
-    } else if (e && !plain && v->state == VIEW_ACTIVE && !u->reason) {
+        return;
+    }
+    if (transactional && v->state == VIEW_ACTIVE && !u->reason) {
         u->in_use++;
-        takes = false;
+        return;
     }
-    if (takes) {
-        e = pte_exchange(pte, 0);
-        if (pte_present(e) || e & PTE_HELD) {
-            v->stale = true;
-            u->shoot |= view_cpu_bit(v);
-        }
-        vmask_clear(&p->mask, v->id);
-        if (p->writer == v->id)
-            p->writer = WRITER_NONE;
-        if (v->state == VIEW_ACTIVE && !plain)
-            view_doom_locked(v, u->reason);
+    pte_t was = right_take(v, &l->pages[slot], at, &u->debt);
+    if (transactional && v->state == VIEW_ACTIVE)
+        view_doom_locked(v, u->reason);
+    if (was & PTE_COPY) {
+        right_pay(&u->debt); /* before its frame is freed (FR1) */
+        copy_take(v, pte_copy(was));
     }
-    bool copy = takes && e & PTE_COPY;
-    uint64_t shoot = u->shoot;
-    if (copy && shoot)
-        arch_shootdown(shoot); /* before its frame is freed (FR1) */
-    if (copy)
-        copy_take(v, pte_copy(e));
-    lock_release(&v->lock);
 }
 
 void unmap_page(struct leaf *l, unsigned slot, struct unmap *u)
 {
     struct page *p = &l->pages[slot];
-    struct vmask mask = p->mask;
-    vmask_for(v, &mask)
-        unmap_view(l, slot, &views[v], u);
-    if (u->shoot)
-        arch_shootdown(u->shoot);
-    u->shoot = 0;
+    views_each_locked(v, &p->mask)
+        unmap_view(l, slot, v, u);
+    right_pay(&u->debt);
     waiters_wake(p);
 }
 

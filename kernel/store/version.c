@@ -143,21 +143,10 @@ static struct snapshot *heir(const struct snapshot *keeper, const struct copy *c
  * locked. */
 static void unmap(struct page *p, struct copy *c)
 {
-    uint64_t shoot = 0;
-    vmask_for(i, &p->mask) {
-        struct view *v = &views[i];
-        lock_acquire(&v->lock);
-        pte_t *pte = v->snapshot_rights ? view_pte(v, c->at) : NULL;
-        pte_t e = pte ? pte_load(pte) : 0;
-        if (pte_present(e) && pte_frame_paddr(e) == frame_paddr(c->frame)) {
-            pte_exchange(pte, 0);
-            v->stale = true;
-            shoot |= view_cpu_bit(v);
-        }
-        lock_release(&v->lock);
-    }
-    if (shoot)
-        arch_shootdown(shoot);
+    struct debt debt = {0};
+    views_each_locked(v, &p->mask)
+        right_take_version(v, c->frame, c->at, &debt);
+    right_pay(&debt);
 }
 
 /* It has no keeper any more; what is left is the record. Leaf locked. */

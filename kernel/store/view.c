@@ -6,6 +6,7 @@
 #include "store/commit.h"
 #include "store/fault.h"
 #include "store/right.h"
+#include "store/spill.h"
 #include "store/wait.h"
 
 #include "process/handle.h"
@@ -44,13 +45,6 @@ uint64_t view_copy_count(void)
     return sum;
 }
 
-/* ---- tables and CPUs ---- */
-
-pte_t *view_pte(struct view *v, vaddr_t at)
-{
-    return v->table ? arch_pte(v->table, at, NULL) : NULL;
-}
-
 pte_t *view_pte_make(struct view *v, vaddr_t at)
 {
     enum { MOST = 3 };
@@ -70,31 +64,15 @@ void view_tables_gone(struct view *v, uint64_t n)
     limit_uncharge(v->process, KD_LIMIT_MEMORY, n);
 }
 
-struct copy *view_copy_at(struct view *v, vaddr_t page)
+struct view *view_lock_next(struct view *v, const struct vmask *m)
 {
-    pte_t *pte = view_pte(v, page);
-    pte_t e = pte ? pte_load(pte) : 0;
-    return pte_present(e) && e & PTE_COPY ? pte_copy(e) : NULL;
-}
-
-uint64_t view_cpu_bit(const struct view *v)
-{
-    if (v->state == VIEW_PLAIN)
-        return ~0ull; /* any CPU may run the process; the machine masks out what it has not */
-    return 1ull << __atomic_load_n(&v->cpu, __ATOMIC_SEQ_CST);
-}
-
-/* The scheduler asks which table a thread wants on this CPU. */
-paddr_t view_table(struct thread *t, bool *stale)
-{
-    struct view *v = t->view;
-    *stale = false;
-    int cpu = (int)arch_cpu_id();
-    if (v->cpu != cpu) { /* it ran elsewhere since: our TLB may be old (KR5) */
-        __atomic_store_n(&v->cpu, cpu, __ATOMIC_SEQ_CST);
-        *stale = true;
-    }
-    return v->table;
+    int next = vmask_next(m, v ? v->id + 1u : 0);
+    if (v)
+        lock_release(&v->lock);
+    if (next < 0)
+        return NULL;
+    lock_acquire(&views[next].lock);
+    return &views[next];
 }
 
 /* t works in v from now on; NULL: in none. */
@@ -171,14 +149,9 @@ long kd_view_create(const uint64_t a[6])
     paddr_t table = charged ? arch_table_new_view(p->home.table) : 0;
     long h = table ? handle_new(p, HANDLE_VIEW, v, KD_RIGHT_MANAGE) : -ENOMEM;
     lock_acquire(&v->lock);
-    v->table = table;
+    right_tables_new(v, table);
     v->tables = charged;
     v->owner = thread_this();
-    v->cpu = (int)arch_cpu_id();
-    v->snapshot_rights = v->stale = v->owed = false;
-    v->owed_count = 0;
-    v->tables_from = KD_STORE_END;
-    v->tables_to = KD_STORE_BASE;
     v->doom = 0;
     v->handle = (int)h;
     lock_release(&v->lock);
@@ -210,15 +183,7 @@ void view_destroy(struct view *v)
     if (v->handle >= 0)
         handle_forget(v->process, v->handle);
     view_forget_object(v);
-    v->last_ptes = NULL;
-    lock_acquire(&v->lock);
-    paddr_t table = v->table;
-    v->table = 0; /* others find EMPTY from now on */
-    uint64_t cpu = view_cpu_bit(v);
-    lock_release(&v->lock);
-    arch_shootdown(cpu);
-    arch_tables_free(&v->tables_cut, ~0u);
-    arch_table_free(table, true);
+    right_tables_free(v);
     view_give(v);
 }
 
@@ -304,55 +269,6 @@ long kd_view_enter(const uint64_t a[6])
     return 0;
 }
 
-/* ---- rights ---- */
-
-static void drop_right_at(struct view *v, vaddr_t at)
-{
-    pte_t *pte = view_pte(v, at);
-    if (pte && !(pte_load(pte) & PTE_COPY))
-        pte_exchange(pte, 0);
-}
-
-/* The page tables go instead of the entries, however many there are; later faults free them (own_pte). The
- * masks still name the view, as they may. View locked; the caller flushes. */
-static void drop_all_rights(struct view *v)
-{
-    assert(list_empty(&v->copies) && list_empty(&v->told) && list_empty(&v->spilled));
-    arch_tables_cut(v->table, v->tables_from, v->tables_to, &v->tables_cut);
-    v->tables_from = KD_STORE_END;
-    v->tables_to = KD_STORE_BASE;
-    v->last_ptes = NULL;
-    v->last_leaf = NULL;
-}
-
-void view_owe(struct view *v, vaddr_t at)
-{
-    v->owed = true;
-    if (v->owed_count < OWED_MAX)
-        v->owed_at[v->owed_count] = at;
-    if (v->owed_count <= OWED_MAX)
-        v->owed_count++;
-}
-
-void view_drop_owed(struct view *v, bool all)
-{
-    if (v->owed_count > OWED_MAX || all)
-        drop_all_rights(v);
-    else
-        for (unsigned i = 0; i < v->owed_count; i++)
-            drop_right_at(v, v->owed_at[i]);
-    v->owed = false;
-    v->owed_count = 0;
-}
-
-static void flush_own(struct view *v)
-{
-    if (arch_table_loaded() == v->table)
-        arch_flush_all();
-    else
-        v->stale = true; /* suspended: its CPU flushes before it is used again */
-}
-
 /* Before the notice i is posted at `port`, or nowhere (NULL): it may still stand at *at (PO1). */
 static void notice_move(struct port **at, struct port *port, struct item *i)
 {
@@ -373,13 +289,8 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
 {
     bool all = v->strict || (v->locked_count && container_locks_wanted(v));
     lock_acquire(&v->lock);
-    bool flush = v->owed || drop_want_x || all;
-    if (v->owed || all)
-        view_drop_owed(v, all);
-    for (unsigned i = 0; drop_want_x && i < v->want_x_count; i++)
-        drop_right_at(v, v->want_x[i]);
-    if (flush)
-        flush_own(v);
+    if (v->owed || drop_want_x || all)
+        right_drop(v, all, drop_want_x);
     v->deliver = false;
     v->ask_at = 0;
     struct port *port = v->enlisted;
@@ -434,22 +345,9 @@ static void drop_copy(struct view *v, struct list *from, struct copy *c)
     bool there = !list_empty(from) && list_first(from, struct copy, link) == c;
     if (there) {
         struct page *p = &l->pages[c->slot];
-        pte_t *pte = view_pte(v, c->at);
-        assert(pte && p->writer == v->id); /* PG2 */
-        pte_exchange(pte, 0);
-        if (arch_table_loaded() != v->table)
-            v->stale = true;
-        else
-            arch_flush_page(c->at);
-        p->writer = WRITER_NONE;
-        list_remove(&c->link);
+        right_drop_copy(v, p, c->at);
         frame = c->frame;
-        if (frame) {
-            v->copy_count--;
-            v->credits--;
-        } else {
-            v->spilled_count--;
-        }
+        view_copy_out(v, c, frame);
         waiters_wake(p);
     } /* else a sweep took it: its manager died */
     lock_release(&v->lock);

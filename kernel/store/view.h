@@ -15,8 +15,8 @@
  *               process if it was killed: then the handle is HANDLE_FORSAKEN
  *   PLAIN       maps objects that are not transactional for the threads of a process
  *
- * Locks: view->lock (inside a leaf's lock, one view at a time) guards state, PTEs, copies, OWED;
- * graph lock: waits, doom. Everything else belongs to the owner thread.
+ * Locks: view->lock (inside a leaf's lock, one at a time) guards state, PTEs, copies, OWED; graph lock:
+ * waits, doom. Everything else belongs to the owner thread.
  */
 #ifndef KERNEL_VIEW_H
 #define KERNEL_VIEW_H
@@ -121,6 +121,9 @@ struct view {
 };
 
 extern struct view views[KD_VIEW_MAX];
+/* The views of a mask, each locked while it is looked at; the loop must go to its end. */
+#define views_each_locked(v, m) for (struct view *v = view_lock_next(NULL, (m)); v; v = view_lock_next(v, (m)))
+struct view *view_lock_next(struct view *v, const struct vmask *m);
 
 void view_init(void);
 uint64_t view_copy_count(void);                 /* private copies of all views, about */
@@ -135,7 +138,6 @@ long view_end(struct view *v);                  /* CM8 */
 void view_thread_gone(struct thread *t);
 void view_process_gone(struct process *p);
 /* For threads (thread_seam). */
-paddr_t view_table(struct thread *t, bool *stale);
 void view_return_to_user(struct trap_frame *f);
 void view_batch_drop(struct view *v);
 void view_end_unwritten(struct view *v);      /* the commit of a transaction that wrote nothing */

@@ -3,7 +3,7 @@
 #ifndef KERNEL_WAIT_H
 #define KERNEL_WAIT_H
 
-#include "store/view.h"
+#include "store/right.h"
 
 extern struct lock graph_lock;
 
@@ -18,9 +18,9 @@ static inline void waiters_wake(const struct page *p)
 void queue_leave(struct view *v);               /* leaf locked; wakes the new head (KR3) */
 enum conflict_result { CONFLICT_GRANT, CONFLICT_BLOCKED, CONFLICT_DOOMED };
 enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t mine);
-/* Takes what v->want conflicts with and may be taken; *shoot: CPUs to shoot down before the leaf is
+/* Takes what v->want conflicts with and may be taken; the debt is to be paid before the leaf is
  * unlocked. True: transactions are left, and v has edges to them. Leaf locked. */
-bool conflict_take(struct view *v, struct leaf *l, unsigned slot, uint64_t *shoot);
+bool conflict_take(struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
 void view_doom(struct view *v, int reason);     /* if it is active; wakes or kicks its owner */
 void view_doom_locked(struct view *v, int reason); /* the same; it is, and is locked */
 void view_wake_waiters(struct view *v);         /* all that wait for v; after it became idle */

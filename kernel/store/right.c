@@ -1,0 +1,310 @@
+/*
+ * right.c - rights: every change of a view's page table entry but the hot ones, which right.h has with the states.
+ *
+ * Owns      entries and tables of views; TLB debts: `stale`, `cpu`, struct debt; rights that are owed.
+ * Not here  who may have which right (fault.c, conflict.c, container_lock.c).
+ *
+ * An entry is changed with its leaf locked, or by the view's owner, or, while that sleeps, by its manager's call that
+ * has claimed the view. So what one of them has looked at stays, but for the walker's bits. All hold the view lock,
+ * but the owner when it maps a page to read.
+ */
+#include "store/right.h"
+
+enum { R_READ = RIGHT_SHARED | RIGHT_PLAIN, R_NONE = RIGHT_EMPTY | RIGHT_HELD, R_ANY = RIGHT_WRONG - 1,
+       R_PRIVATE = RIGHT_COPY | RIGHT_FROZEN | RIGHT_SPILLED };
+#define CHANGES(X)                                                                                            \
+    /* change       finds                           leaves */                                                 \
+    X(age,          R_READ,                         R_READ)         /* the clock: ACCESSED becomes USED */    \
+    X(hold,         R_READ,                         R_NONE)         /* EV3: the page is evicted */             \
+    X(take,         R_ANY,                          RIGHT_EMPTY)    /* CF2, of an idle view; a sweep */        \
+    X(take_unused,  RIGHT_SHARED,                   RIGHT_EMPTY)    /* CF2, of a view in a transaction */      \
+    X(take_version, RIGHT_SHARED,                   RIGHT_EMPTY)    /* CM7: an old version is freed */         \
+    X(drop,         RIGHT_HELD | R_READ,            RIGHT_EMPTY)    /* CM8, AB4: others waited for it */        \
+    X(drop_copy,    R_PRIVATE,                      RIGHT_EMPTY)    /* AB2; CM8, if it was not changed */       \
+    X(freeze,       RIGHT_COPY,                     RIGHT_FROZEN)   /* CM1: the commit begins */               \
+    X(retire,       RIGHT_FROZEN | RIGHT_SPILLED,   RIGHT_SHARED | RIGHT_HELD) /* CM7: it was published */     \
+    X(spill,        RIGHT_COPY | RIGHT_FROZEN,      RIGHT_SPILLED)  /* the copy goes to the log */            \
+    X(unspill,      RIGHT_SPILLED,                  RIGHT_COPY)     /* it comes back */
+
+#define CHANGE_NUMBER(name, finds, leaves) CHANGE_##name,
+#define CHANGE_STATES(name, finds, leaves) {#name, finds, leaves},
+enum change { CHANGES(CHANGE_NUMBER) };
+static const struct { const char *name; uint8_t finds, leaves; } changes[] = {CHANGES(CHANGE_STATES)};
+
+/* ---- looking ---- */
+
+static pte_t *entry_of(const struct view *v, vaddr_t at)
+{
+    return v->table ? arch_pte(v->table, at, NULL) : NULL;
+}
+
+pte_t right_at(const struct view *v, vaddr_t at)
+{
+    pte_t *pte = entry_of(v, at);
+    return pte ? pte_load(pte) : 0;
+}
+
+/* The states that the view's entries for the object's pages may have. */
+static unsigned may_have(const struct view *v, const struct object *o)
+{
+    static const uint8_t by_state[] = {
+        [VIEW_IDLE] = R_NONE | RIGHT_SHARED,
+        [VIEW_ACTIVE] = R_NONE | RIGHT_SHARED | R_PRIVATE, /* FROZEN: its commit begins, or was refused */
+        [VIEW_COMMITTING] = R_NONE | RIGHT_SHARED | RIGHT_FROZEN | RIGHT_SPILLED,
+        [VIEW_PLAIN] = RIGHT_EMPTY, [VIEW_FREE] = RIGHT_EMPTY,
+    };
+    if (!(o->flags & KD_OBJECT_TRANSACTIONAL))
+        return R_NONE | R_READ;
+    return v->snapshot_rights ? RIGHT_EMPTY | RIGHT_SHARED : by_state[v->state];
+}
+
+static bool is_record_of(const struct copy *c, const struct view *v, vaddr_t at, pte_t e)
+{
+    return c->at == at && c->view == v->id && (c->frame != NULL) == pte_present(e) &&
+           (!c->frame || frame_paddr(c->frame) == pte_frame_paddr(e));
+}
+
+const char *right_check(const struct view *v, const struct leaf *l, unsigned slot, pte_t e)
+{
+    const struct page *p = &l->pages[slot];
+    const struct frame *f = pte_present(e) ? frame_of(pte_frame_paddr(e)) : NULL;
+    if (!(right_state(e) & may_have(v, l->object)))
+        return "a right in a state that its view cannot have";
+    if (e && !vmask_test(&p->mask, v->id))
+        return "a right is not in the mask (PG3)";
+    if (pte_present(e) && (!f || f->state != FRAME_USED))
+        return "a free frame is mapped (FR1)";
+    if (e & PTE_COPY && p->writer != v->id)
+        return "a private copy, and another writer (PG2)";
+    if (e & PTE_COPY && !is_record_of(pte_copy(e), v, page_address(l, slot), e))
+        return "a private copy without its record (SP2)";
+    if (f && !(e & PTE_COPY) && !v->snapshot_rights && (!page_resident(p) || p->frame != f))
+        return "a right to a frame that is not the current version (PG1)";
+    return NULL;
+}
+
+/* ---- the change ---- */
+
+/* A TLB may hold `was`, and `now` allows less. */
+static bool loses(pte_t was, pte_t now)
+{
+    return pte_present(was) && was & (PTE_ACCESSED | PTE_USED) &&
+           (!pte_present(now) || (was ^ now) & PTE_FRAME || was & ~now & PTE_WRITE);
+}
+
+static uint64_t cpu_bit(const struct view *v)
+{
+    if (v->state == VIEW_PLAIN)
+        return ~0ull; /* any CPU may run the process; the machine masks out what it has not */
+    return 1ull << __atomic_load_n(&v->cpu, __ATOMIC_SEQ_CST);
+}
+
+/* The entry becomes what `next` makes of it and x, whatever bit the walker sets meanwhile. Returns what it was. The
+ * debt is noted; NULL: the caller flushes this CPU, which alone has the table loaded. View locked. */
+HOT pte_t change(enum change c, struct view *v, vaddr_t at, pte_t next(pte_t, uint64_t), uint64_t x, struct debt *debt)
+{
+    pte_t *pte = entry_of(v, at);
+    pte_t e = pte ? pte_load(pte) : 0, now;
+    do
+        now = next(e, x);
+    while (now != e && !pte_compare_exchange(pte, &e, now));
+    if (now != e && !(right_state(e) & changes[c].finds && right_state(now) & changes[c].leaves))
+        panic("right_%s: finds entry 0x%lx, leaves 0x%lx", changes[c].name, e, now);
+    if (debt && loses(e, now)) {
+        v->stale = true;
+        debt->cpus |= cpu_bit(v);
+    }
+    return e;
+}
+
+/* ---- what an entry becomes; x: a frame where one is named ---- */
+
+static bool maps(pte_t e, paddr_t frame) { return pte_present(e) && pte_frame_paddr(e) == frame; }
+static bool unused(pte_t e) { return !(e & (PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED)); }
+
+static pte_t becomes(pte_t e, uint64_t x) { return (void)e, x; }
+static pte_t kept_if_used(pte_t e, uint64_t x) { return unused(e) ? x : e; }
+static pte_t kept_if_copy(pte_t e, uint64_t x) { return e & PTE_COPY ? e : x; }
+static pte_t kept_if_other(pte_t e, uint64_t frame) { return maps(e, frame) ? 0 : e; }
+static pte_t held(pte_t e, uint64_t frame) { return !maps(e, frame) ? e : unused(e) ? 0 : PTE_HELD; }
+static pte_t frozen(pte_t e, uint64_t x) { return (e & ~(PTE_WRITE | PTE_ACCESSED)) | PTE_USED | x; }
+static pte_t retired(pte_t e, uint64_t x) { return pte_present(e) ? e & ~PTE_COPY : PTE_HELD | x; }
+static pte_t aged(pte_t e, uint64_t frame)
+{
+    return maps(e, frame) && e & PTE_ACCESSED ? (e & ~PTE_ACCESSED) | PTE_USED : e;
+}
+
+/* ---- what others do to a view's rights ---- */
+
+/* The view has no right any more. */
+static void user_remove(const struct view *v, struct page *p)
+{
+    vmask_clear(&p->mask, v->id);
+    if (p->writer == v->id)
+        p->writer = WRITER_NONE;
+}
+
+pte_t right_take(struct view *v, struct page *p, vaddr_t at, struct debt *debt)
+{
+    user_remove(v, p);
+    return change(CHANGE_take, v, at, becomes, 0, debt);
+}
+
+bool right_take_unused(struct view *v, struct page *p, vaddr_t at, struct debt *debt)
+{
+    bool none = unused(change(CHANGE_take_unused, v, at, kept_if_used, 0, debt));
+    if (none)
+        user_remove(v, p);
+    return none;
+}
+
+void right_take_version(struct view *v, const struct frame *old, vaddr_t at, struct debt *debt)
+{
+    if (v->snapshot_rights)
+        change(CHANGE_take_version, v, at, kept_if_other, frame_paddr(old), debt);
+}
+
+bool right_hold(struct view *v, struct leaf *l, unsigned slot, struct debt *debt)
+{
+    bool keeps = !v->snapshot_rights && (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING);
+    paddr_t frame = frame_paddr(l->pages[slot].frame);
+    pte_t was = change(CHANGE_hold, v, page_address(l, slot), keeps ? held : kept_if_other, frame, debt);
+    if (keeps && maps(was, frame) && !unused(was))
+        l->held = view_tickets();
+    return !(pte_present(was) && was & PTE_COPY);
+}
+
+bool right_age(struct view *v, const struct page *p, vaddr_t at)
+{
+    paddr_t frame = frame_paddr(p->frame);
+    pte_t was = change(CHANGE_age, v, at, aged, frame, NULL);
+    return maps(was, frame) && was & PTE_ACCESSED;
+}
+
+void right_pay(struct debt *debt)
+{
+    if (!debt->cpus)
+        return;
+    count(shootdowns);
+    arch_shootdown(debt->cpus);
+    debt->cpus = 0;
+}
+
+/* ---- private copies ---- */
+
+void right_freeze(struct view *v, vaddr_t at, bool many)
+{
+    change(CHANGE_freeze, v, at, frozen, 0, NULL);
+    if (many)
+        v->stale = true;
+    else
+        arch_flush_page(at);
+}
+
+void right_retire(struct view *v, vaddr_t at) { change(CHANGE_retire, v, at, retired, 0, NULL); }
+
+void right_drop_copy(struct view *v, struct page *p, vaddr_t at)
+{
+    assert(p->writer == v->id); /* PG2 */
+    change(CHANGE_drop_copy, v, at, becomes, 0, NULL);
+    if (arch_table_loaded() == v->table)
+        arch_flush_page(at);
+    else
+        v->stale = true;
+    p->writer = WRITER_NONE;
+}
+
+void right_spill(struct view *v, const struct copy *c, struct debt *debt)
+{
+    uint64_t record = (uint64_t)((const char *)c - (const char *)arch_phys(0));
+    change(CHANGE_spill, v, c->at, becomes, (record >> 4) << PAGE_SHIFT | PTE_COPY, debt); /* SP2 */
+}
+
+void right_unspill(struct view *v, const struct copy *c)
+{
+    change(CHANGE_unspill, v, c->at, becomes, pte_make(frame_paddr(c->frame), PTE_PRIVATE), NULL);
+}
+
+/* ---- begin and end ---- */
+
+void right_owe(struct view *v, vaddr_t at)
+{
+    v->owed = true;
+    if (v->owed_count < OWED_MAX)
+        v->owed_at[v->owed_count] = at;
+    if (v->owed_count <= OWED_MAX)
+        v->owed_count++;
+}
+
+void right_owe_all(struct view *v)
+{
+    v->owed = true;
+    v->owed_count = OWED_MAX + 1;
+}
+
+static void tables_none(struct view *v)
+{
+    v->tables_from = KD_STORE_END;
+    v->tables_to = KD_STORE_BASE;
+    v->last_ptes = NULL;
+    v->last_leaf = NULL;
+    v->owed = false;
+    v->owed_count = 0;
+}
+
+static void drop_each(struct view *v, const vaddr_t *at, unsigned n)
+{
+    while (n--)
+        change(CHANGE_drop, v, at[n], kept_if_copy, 0, NULL);
+}
+
+/* Where all go, their tables go instead of the entries, however many there are; later faults free them
+ * (own_pte). The masks still name the view, as they may. */
+void right_drop(struct view *v, bool all, bool want_x)
+{
+    if (all || v->owed_count > OWED_MAX) {
+        assert(list_empty(&v->copies) && list_empty(&v->told) && list_empty(&v->spilled)); /* SP1 */
+        arch_tables_cut(v->table, v->tables_from, v->tables_to, &v->tables_cut);
+        tables_none(v);
+    }
+    drop_each(v, v->owed_at, v->owed_count);
+    drop_each(v, v->want_x, want_x ? v->want_x_count : 0);
+    v->owed = false;
+    v->owed_count = 0;
+    v->stale = true; /* suspended: its CPU flushes before it is used again */
+    if (arch_table_loaded() == v->table)
+        right_flush_due(v);
+}
+
+/* ---- tables ---- */
+
+paddr_t right_table(struct thread *t, bool *stale)
+{
+    struct view *v = t->view;
+    int cpu = (int)arch_cpu_id();
+    *stale = v->cpu != cpu; /* it ran elsewhere since: our TLB may be old (KR5) */
+    if (*stale)
+        __atomic_store_n(&v->cpu, cpu, __ATOMIC_SEQ_CST);
+    return v->table;
+}
+
+void right_tables_new(struct view *v, paddr_t table)
+{
+    v->table = table;
+    v->cpu = (int)arch_cpu_id();
+    v->snapshot_rights = v->stale = false;
+    tables_none(v);
+}
+
+void right_tables_free(struct view *v)
+{
+    lock_acquire(&v->lock);
+    paddr_t table = v->table;
+    uint64_t cpus = cpu_bit(v);
+    v->last_ptes = NULL;
+    v->table = 0; /* others find EMPTY from now on */
+    lock_release(&v->lock);
+    arch_shootdown(cpus);
+    arch_tables_free(&v->tables_cut, ~0u);
+    arch_table_free(table, true);
+}
