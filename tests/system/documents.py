@@ -83,11 +83,11 @@ def matches(expected, output):
     """Whether the output is as expected; no expectation fits all."""
     if not any(line.strip() for line in expected):
         return True
-    pattern = "\n".join(".*" if line.strip() == "..." else
-                        "[^\n]*".join(re.escape(part) for part in line.rstrip().split("..."))
-                        for line in expected)
+    pattern = "".join("(?:[^\n]*\n)*" if line.strip() == "..." else
+                      "[^\n]*".join(re.escape(part) for part in line.rstrip().split("...")) + "\n"
+                      for line in "\n".join(expected).strip("\n").split("\n"))
     lines = [line.rstrip() for line in output.strip("\n").splitlines()]
-    return re.fullmatch(pattern.strip("\n"), "\n".join(lines), re.DOTALL) is not None
+    return re.fullmatch(pattern, "\n".join(lines) + "\n") is not None
 
 
 def looks_like_the_tree(folder):
