@@ -11,7 +11,7 @@
  *   LG1  A group is one contiguous write inside the ring; where it does not fit before the end of
  *       the ring it lies at the start, and its LSN skips the rest.
  *   LG2  Group n+1 is durable only after group n: its flush is issued after both are written, and
- *       groups are applied, and so acknowledged, in order.
+ *       groups are applied, and so acknowledged, in order, and none behind one that has failed.
  *   LG3  No byte at or after keep_lsn is overwritten.
  *   LG4  All bytes written are defined: padding is zero.
  */
@@ -541,6 +541,9 @@ int store_group_apply(struct store_group *group)
         return -EINVAL;
     if (group != &store->groups[store->next_apply])
         return -EINVAL;                 /* LG2: in order */
+    const struct group_disk *header = (const void *)group->buffer;
+    if (group->state != GROUP_FAILED && le32_get(header->prev_crc) != store->applied_crc)
+        group_fail(group, fence_get(store));    /* LG2: the one before has failed */
     int error = group->error;
     if (group->state != GROUP_FAILED) {
         assert(group->lsn >= store->applied_lsn);                                           /* LG2 */
@@ -550,7 +553,7 @@ int store_group_apply(struct store_group *group)
         store->applied_lsn = group->lsn + group->bytes;
         if (!spilled)
             store->durable_lsn = store->applied_lsn;
-        store->applied_crc = le32_get(((struct group_disk *)group->buffer)->crc);
+        store->applied_crc = le32_get(header->crc);
         store->counters.groups++;
         store->counters.log_bytes_written += group->bytes;
     }

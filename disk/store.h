@@ -393,8 +393,8 @@ store_must_check int store_group_write(struct store_group *group);
 store_must_check int store_group_issue(struct store_group *group);
 
 /* Applies the group's records to the metadata, in log order, and ends the group (also after a
- * failed write: then nothing is applied and the sticky error is returned). A group without
- * transactions may be applied when it is issued. */
+ * failed write, of this group or of the one before: then nothing is applied, the sticky error is
+ * returned, and the outcome is unknown). A group without transactions may be applied when it is issued. */
 store_must_check int store_group_apply(struct store_group *group);
 
 /* ---------------------------------------------------------------- home writes and checkpoint */

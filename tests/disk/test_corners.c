@@ -504,6 +504,45 @@ static void unused_pages_beside_claims(void **state)
     unmake();
 }
 
+/* Aim: a group whose predecessor has failed is not applied over the gap, though its own flush went well: the
+ * store shows nothing of it, and it is not acknowledged. What the disk holds, recovery says. */
+static void no_group_is_applied_over_a_gap(void **state)
+{
+    (void)state;
+    struct store_group *two[2];
+    struct store_page at;
+    for (uint32_t kind = FAIL_WRITE; kind <= FAIL_FLUSH; kind *= 2) {
+        make(1 << 20, 256 << 10);
+        for (uint64_t i = 0; i < 2; i++) {
+            two[i] = group_open();
+            store_txn_begin(two[i], 1);
+            assert_int_equal(store_txn_page(two[i], object, i, page_bytes), 0);
+            assert_int_equal(txn_next(two[i]), 0);
+            assert_int_equal(store_group_seal(two[i]), 0);
+        }
+        if (kind == FAIL_FLUSH)
+            assert_int_equal(store_group_issue(two[0]), 0);
+        assert_int_equal(store_group_write(two[1]), 0);
+        device.requests = 0;
+        device.fail_kinds = kind;
+        device.fail_at = 1;
+        assert_int_equal(store_group_write(two[0]), -EIO);
+        device.fail_kinds = 0;
+        for (uint64_t i = 0; i < 2; i++) {
+            assert_int_equal(store_group_apply(two[i]), -EIO);
+            assert_int_equal(store_page_find(store, object, i, &at), 0);
+            assert_false(at.present);
+        }
+        store_abandon(store);
+        assert_int_equal(open_with(0), 0);
+        for (uint64_t i = 0; i < 2; i++) {      /* both were written, or the first is missing */
+            assert_int_equal(store_page_find(store, object, i, &at), 0);
+            assert_int_equal(at.present, kind == FAIL_FLUSH);
+        }
+        unmake();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -518,6 +557,7 @@ int main(void)
         cmocka_unit_test(wide_frees),
         cmocka_unit_test(wide_frees_without_memory),
         cmocka_unit_test(a_fence_stops_groups_in_every_state),
+        cmocka_unit_test(no_group_is_applied_over_a_gap),
         cmocka_unit_test(memory_may_come_zeroed),
         cmocka_unit_test(more_claims_than_a_group_keeps),
         cmocka_unit_test(a_claim_of_scattered_extents_that_does_not_fit),
