@@ -14,7 +14,7 @@ static uint64_t next_ticket = 1;
 
 uint64_t view_tickets(void) { return __atomic_load_n(&next_ticket, __ATOMIC_RELAXED); }
 
-/* Locks a container for the running transaction. Who is doomed meanwhile goes to its entry. */
+/* txn_lock locks a container for the running transaction. If that is doomed meanwhile, it goes to its entry. */
 static long txn_lock(vaddr_t at, unsigned how)
 {
     struct view *v = thread_this()->view;
@@ -31,7 +31,7 @@ static long txn_lock(vaddr_t at, unsigned how)
     return e;
 }
 
-/* KD_CONTAINER_LOCK: the lock comes before the first touch. */
+/* begin_locked begins a transaction with KD_CONTAINER_LOCK: the lock comes before the first touch. */
 static long begin_locked(struct view *v, const struct kd_begin *b)
 {
     long e = txn_lock(b->locked, b->mode & KD_LOCKED_SHARED ? KD_LOCK_SHARED : 0);
@@ -43,7 +43,7 @@ static long begin_locked(struct view *v, const struct kd_begin *b)
     return e;
 }
 
-/* What may not be. 0 or -errno. */
+/* begin_check refuses a begin in the wrong state, or with fields that contradict each other. 0 or -errno. */
 static int begin_check(const struct view *v, const struct kd_begin *b)
 {
     uint32_t mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED);
@@ -57,11 +57,11 @@ static int begin_check(const struct view *v, const struct kd_begin *b)
     if (!user_range_ok(b->entry, 1) || !user_range_ok(b->stack, 1))
         return -EFAULT;
     if (b->ticket >= __atomic_load_n(&next_ticket, __ATOMIC_RELAXED))
-        return -EINVAL; /* nobody invents a ticket from the future or keeps the past of others */
+        return -EINVAL; /* no program invents a ticket of the future, or takes an old one of others */
     return b->ticket && b->ticket != v->ticket ? -EINVAL : 0;
 }
 
-/* BG2. */
+/* begin_snapshot gives the view the commit point that its snapshot will see (BG2). 0 or -errno. */
 static int begin_snapshot(struct view *v, const struct kd_begin *b)
 {
     if (!b->snapshot)
@@ -92,8 +92,8 @@ static void begin_fields(struct view *v, struct kd_begin *b)
     v->deadline_ns = b->timeout_ms ? arch_time_ns() + (uint64_t)b->timeout_ms * 1000000 : ~0ull;
 }
 
-/* BG1. What a snapshot mapped stays good for the next one but for pages that were published since:
- * those are owed (commit.c). All goes if it may show what is too new (`newest`), or rights of the other kind. */
+/* begin_active makes the view ACTIVE (BG1). Entries of a snapshot stay for the next one, but for pages published
+ * since: those are owed (commit.c). All go if one may be too new (`newest`), or is a right of the other kind. */
 static void begin_active(struct view *v, bool snapshot)
 {
     bool all = snapshot != v->snapshot_rights || v->snapshot < v->newest;
@@ -108,8 +108,8 @@ static void begin_active(struct view *v, bool snapshot)
     lock_release(&v->lock);
 }
 
-/* What user mode is told: the ticket, and a snapshot's commit point. The view is idle still, so that no
- * page of a container can be written: a transaction that waits for its first lock has no copies. */
+/* begin_tell writes the ticket, and a snapshot's commit point, to user memory. The view is idle still, so no page
+ * of a container can be written: a transaction that waits for its first lock has no copies. 0 or -EFAULT. */
 static int begin_tell(vaddr_t at, const struct kd_begin *b, bool snapshot)
 {
     if (user_words_out(at + offsetof(struct kd_begin, ticket), &b->ticket, 1))
@@ -143,8 +143,8 @@ long kd_txn_begin(const uint64_t a[6])
     return v->mode == KD_CONTAINER_LOCK ? begin_locked(v, &b) : 0;
 }
 
-/* A handle for the commit point that the running snapshot sees: others may begin there, too, until it
- * is closed. */
+/* kd_snapshot_share makes a handle for the running snapshot's commit point: others may begin at
+ * that point, too, until the handle is closed. */
 long kd_snapshot_share(const uint64_t a[6])
 {
     (void)a;

@@ -1,6 +1,6 @@
 /*
- * commit.c - a transaction's end: the owner's side (CM1..CM3, CM8) and the manager's (publish, refuse). What
- * changed is told by encode.c.
+ * commit.c - a transaction's end: the owner's side (CM1..CM3, CM8) and the manager's (publish, refuse).
+ * encode.c tells the manager what changed.
  *
  * While a view is COMMITTING its owner sleeps, killed or not, its copies are read-only in every table, and only
  * the manager whose port holds its COMMIT item touches them. So diff and publish walk the list of
@@ -21,7 +21,7 @@
 
 /* ---- the owner's side ---- */
 
-/* Makes a portion of the copies read-only, from v->diff_next on. True: it was the last. View locked. */
+/* freeze_some makes some copies read-only, from v->diff_next on. True: they were the last. View locked. */
 static bool freeze_some(struct view *v)
 {
     enum { AT_ONCE = 512, FEW = 8 };
@@ -34,9 +34,9 @@ static bool freeze_some(struct view *v)
     return l == &v->copies;
 }
 
-/* CM1: no store reaches the copies from here on, and what touches them later is seen by the clock as a
- * new use (evict.c). False: doomed meanwhile. *wrote: there are copies; a
- * sweep may take them before the manager is asked, and then it must be asked all the same. */
+/* commit_freeze makes all copies read-only (CM1); the clock sees touches after it as new uses
+ * (evict.c). False: the view was doomed meanwhile. *wrote: the view had copies at first. A sweep
+ * may take them before the manager is asked, and then it must be asked all the same. */
 static bool commit_freeze(struct view *v, bool *wrote)
 {
     lock_acquire(&v->lock);
@@ -56,7 +56,7 @@ static bool commit_freeze(struct view *v, bool *wrote)
     return alive;
 }
 
-/* Back to ACTIVE, so that abort is what it always is. */
+/* commit_refused aborts the transaction as an ACTIVE one, for `reason`. Returns -reason. */
 static long commit_refused(struct view *v, int reason)
 {
     spill_forget_told(v);
@@ -67,7 +67,7 @@ static long commit_refused(struct view *v, int reason)
     return -reason;
 }
 
-/* The thread has left its process: there is nobody to tell. */
+/* commit_forsaken ends a commit whose thread has left its process: there is nobody to tell. */
 static _Noreturn void commit_forsaken(struct view *v, int answer)
 {
     struct process *p = v->process;
@@ -81,7 +81,7 @@ static _Noreturn void commit_forsaken(struct view *v, int answer)
     thread_exit();
 }
 
-/* The port for a batch; -EXDEV, -EOWNERDEAD: the transaction stored to another manager's objects. */
+/* enlist finds the port that a batch goes to. 0; -EXDEV, -EOWNERDEAD: v stored to another manager's objects. */
 static int enlist(struct view *v, int handle)
 {
     int error;
@@ -191,8 +191,8 @@ long kd_txn_diff(const uint64_t a[6])
     return e ? e : copy_to_user(a[0], &d, sizeof d);
 }
 
-/* What snapshots map of the page is an old version from now on. They may keep it to their end; the next
- * snapshot of the same view is not to find it. Leaf locked. */
+/* snapshots_owe makes each snapshot that maps the page owe its entry, which shows an old version from
+ * now on. The snapshot may keep it to its end; the next one of the same view may not. Leaf locked. */
 static void snapshots_owe(const struct page *p, vaddr_t at)
 {
     views_each_locked(v, &p->mask)
@@ -200,7 +200,7 @@ static void snapshots_owe(const struct page *p, vaddr_t at)
             right_owe(v, at);
 }
 
-/* The frame of the version that ends, off the evictor's list, or NULL. */
+/* old_take takes the frame of the version that ends off the evictor's list. NULL: it had none. */
 static struct frame *old_take(struct page *p)
 {
     struct frame *old = p->frame;
@@ -215,7 +215,7 @@ static struct frame *old_take(struct page *p)
     return old;
 }
 
-/* The copy's frame becomes the current version; without one it is in the log only. Leaf locked. */
+/* current_set makes f the page's current version; NULL: that lies in the log only. Leaf locked. */
 static void current_set(struct leaf *l, unsigned slot, struct frame *f)
 {
     struct page *p = &l->pages[slot];
@@ -231,7 +231,7 @@ static void current_set(struct leaf *l, unsigned slot, struct frame *f)
         evict_add(l, slot);
 }
 
-/* It is nobody's copy any more; the view keeps a shared right. Leaf and view locked. */
+/* copy_retire ends a copy that was published; the view keeps a shared right. Leaf and view locked. */
 static void copy_retire(struct view *v, struct copy *c, bool spilled)
 {
     right_retire(v, c->at);
@@ -240,7 +240,7 @@ static void copy_retire(struct view *v, struct copy *c, bool spilled)
     v->logged_spilled += spilled;
 }
 
-/* CM7, pass 1: the copy becomes the current version, its record that of the old one, if that is here. */
+/* publish_flip makes the copy current (CM7, pass 1); its struct becomes the old version's, if that is here. */
 static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
 {
     struct leaf *l = c->leaf;
@@ -266,7 +266,7 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
     lock_release(&l->lock);
 }
 
-/* Pass 1 for one transaction; the records of what it flipped are chained in front of `chain`. */
+/* publish_view is pass 1 for one transaction. Returns the structs of its copies, linked before `chain`. */
 static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, struct copy *chain)
 {
     struct list *lists[2] = {&v->copies, &v->spilled};
@@ -286,7 +286,7 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
     return chain;
 }
 
-/* Pass 2: others may have the page now, and the version that it superseded goes to who needs it. */
+/* publish_release is pass 2 for a page: others may have it, and a snapshot that needs it gets the old version. */
 static void publish_release(struct copy *c)
 {
     lock_acquire(&c->leaf->lock);
@@ -303,7 +303,7 @@ static void publish_release(struct copy *c)
     lock_release(&l->lock);
 }
 
-/* All of the list becomes visible in one step: `published` moves once. Allocates nothing. */
+/* kd_txn_publish makes the list's transactions visible in one step, as `published` moves once. Allocates nothing. */
 long kd_txn_publish(const uint64_t a[6])
 {
     uint64_t count_views = a[1];

@@ -1,5 +1,5 @@
 /*
- * conflict.c - who has to wait for whom: page queues, callbacks, the waits-for graph (faults.md: CF1..CF6).
+ * conflict.c - which view waits for which: page queues, callbacks, the waits-for graph (faults.md: CF1..CF6).
  *
  * A right is a PTE, so a conflict is found by looking at the PTEs of the views in the page's mask.
  * Idle views lose theirs at once; active ones only if the PTE was never used (ACCESSED and USED
@@ -62,7 +62,7 @@ void view_doom(struct view *v, int reason)
     lock_release(&v->lock);
 }
 
-/* Whom v waits for: its mask; a suspended view waits for what its thread runs now. */
+/* waits_of returns the views that v waits for; a suspended view waits for the view that its thread runs now. */
 static struct vmask waits_of(const struct view *v)
 {
     struct vmask m = v->waits;
@@ -72,11 +72,11 @@ static struct vmask waits_of(const struct view *v)
     return m;
 }
 
-/* Is there a cycle through v? `path`: exactly the views of one. Not recursive: a chain of all views
- * would not fit on a kernel stack. */
+/* cycle looks for a cycle through v in the waits-for graph; `path` gets the views of one. The
+ * search is not recursive: a chain of all views would not fit on a kernel stack. */
 static bool cycle(const struct view *v, struct vmask *path)
 {
-    uint8_t from[KD_VIEW_MAX]; /* who led to it */
+    uint8_t from[KD_VIEW_MAX]; /* the view that led to this one */
     struct vmask seen = {0}, todo = {0};
     int at = v->id;
     do {
@@ -99,15 +99,15 @@ static bool cycle(const struct view *v, struct vmask *path)
     return false;
 }
 
-enum { WEIGHTED_ABORTS = 4 }; /* after so many the ticket alone counts: nobody starves */
+enum { WEIGHTED_ABORTS = 4 }; /* after so many the ticket alone counts: no view starves */
 
 static uint32_t weight_now(const struct view *v)
 {
     return v->aborts < WEIGHTED_ABORTS ? v->weight : ~0u;
 }
 
-/* The lightest, then the youngest. Never one that commits; a suspended view's thread cannot act on
- * a doom, so the view that it runs goes instead. */
+/* better_victim prefers the lighter view, then the younger. A view that commits is never a victim; nor
+ * is a suspended one, whose thread cannot act on a doom: the view that the thread runs goes instead. */
 static bool better_victim(const struct view *a, const struct view *b)
 {
     if (!b)
@@ -122,7 +122,7 @@ static bool can_be_victim(const struct view *v)
     return v->state == VIEW_ACTIVE && v->owner->view == v;
 }
 
-/* Under the graph lock; again until no cycle through v is left. */
+/* search dooms victims until no cycle goes through v any more. Graph lock held. */
 static void search(struct view *v)
 {
     struct vmask path;
@@ -156,8 +156,8 @@ void waits_add(struct view *v, const struct vmask *on)
     lock_release(&graph_lock);
 }
 
-/* Blockers are noted under the view lock while the view is not idle, so whoever waits for it stands
- * in waited_by when its end comes here. */
+/* view_wake_waiters finds all waiters in waited_by: a waiter notes v under the view lock while v is
+ * not idle, so before v's end comes here. */
 void view_wake_waiters(struct view *v)
 {
     if (vmask_empty(&v->waited_by))
@@ -204,8 +204,8 @@ void queue_leave(struct view *v)
     struct view *head = queue_head(p);
     if (!head)
         return;
-    /* Else a search could find a wait that is none any more. Who is left without any looks anew: an
-     * upgrader that came to the front later is not among its edges. */
+    /* queue_leave takes its edges away, or a search would find a wait that is over. A view left
+     * without edges looks anew: an upgrader that came to the front later is not among them. */
     lock_acquire(&graph_lock);
     queue_each(u, p) {
         bool waited = vmask_test(&u->waits, v->id);
@@ -229,7 +229,7 @@ static void queue_join(struct view *v, struct leaf *l, struct page *p)
     v->queue_at = page_address(l, (unsigned)(p - l->pages));
 }
 
-/* Those before v in the queue. */
+/* queue_before returns the views before v in the page's queue. */
 static struct vmask queue_before(const struct view *v, const struct page *p)
 {
     struct vmask m = {0};
@@ -251,7 +251,7 @@ static struct view *other_upgrader(const struct view *v, const struct page *p)
 
 /* ---- CF2: one candidate, under its view lock ---- */
 
-/* Does w keep a right that v waits for? Leaf and w locked. */
+/* judge tells whether w keeps a right that v must wait for; it takes w's right if it may. Leaf and w locked. */
 static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, struct debt *debt)
 {
     bool idle = w->state == VIEW_IDLE || w->untouched;
@@ -314,7 +314,7 @@ static void conflict_notice(struct view *v, struct leaf *l, unsigned slot)
     port_post(o->port, i);
 }
 
-/* FT5, FT6, CF1..CF5 up to the sleep; e is v's own PTE. Leaf locked on entry and return. */
+/* conflict_test does FT5, FT6 and CF1 to CF5, but for the sleep; e is v's PTE. Leaf locked, also on return. */
 enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t e)
 {
     struct page *p = &l->pages[slot];

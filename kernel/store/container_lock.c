@@ -10,14 +10,14 @@
  *     shared             yes      no
  *     exclusive          no       no
  *
- * Taking one has two steps. First the view becomes a holder: from here on, nobody who was not in the
- * container before gets a right in it. Then it *drains*: a walk over the pages takes the rights of
- * others by the rules of conflict.c, and the holder waits for the transactions that it may not take
- * them from. Those go on meanwhile, new pages included (else each of them would be a deadlock), so it
- * walks until a walk has found nobody and nobody was let in behind it.
+ * A lock is taken in two steps. First the view becomes a holder: from here on, no view that was not in
+ * the container before gets a right in it. Then the holder *drains*: a walk over the pages takes the
+ * rights of others by the rules of conflict.c, and the holder waits for transactions that have used
+ * theirs. Those go on meanwhile, new pages included (else each of them would be a deadlock), so the
+ * holder walks until a walk has found no such transaction, and none was let in behind it.
  *
- * Who does not get in waits in the container's FIFO, also faults; a lock is taken by the head only, so
- * neither locks nor faults starve. Waiting is for the holders and for those before, in the graph.
+ * Locks and faults that must wait stand in the container's FIFO; its head alone takes a lock, so neither
+ * starves. A waiter has edges in the graph to the holders and to the waiters before it.
  *
  * Faults look at `state` with their leaf locked; the walk locks each leaf after `state` was set. So a
  * right is either seen by the walk or not given.
@@ -39,7 +39,7 @@ void container_lock_init(struct container_lock *c)
     list_init(&c->draining_link);
 }
 
-/* What faults look at (object.h). */
+/* state_update computes `state`, the word of the lock that faults look at (object.h). */
 static void state_update(struct container_lock *c)
 {
     uint32_t state = c->exclusive != WRITER_NONE ? (uint32_t)c->exclusive + 1
@@ -53,7 +53,7 @@ static bool holds(const struct container_lock *c, const struct view *v, enum loc
     return c->exclusive == v->id || (mode != LOCK_EXCLUSIVE && vmask_test(&c->shared, v->id));
 }
 
-/* Holders that `mode` must wait for. */
+/* against returns the holders that a request in this mode must wait for. */
 static struct vmask against(const struct container_lock *c, const struct view *v, enum lock_mode mode)
 {
     struct vmask m = {0};
@@ -96,7 +96,7 @@ void container_lock_leave(struct view *v)
     lock_release(&locks_lock);
 }
 
-/* The edges are added here, where the holders cannot end: their ends take them away again. */
+/* join_locked queues v and adds its edges, while the holders cannot end: their ends take the edges away again. */
 static void join_locked(struct view *v, struct object *o, struct vmask *on)
 {
     struct container_lock *c = &o->container_lock;
@@ -164,7 +164,7 @@ struct walk {
     bool blocked;
 };
 
-/* Takes what can be taken of one leaf's rights. */
+/* walk_leaf takes those rights of other views in one leaf that may be taken. */
 static void walk_leaf(struct leaf *l, void *arg)
 {
     struct walk *w = arg;
@@ -195,7 +195,7 @@ static void drain_over(struct container_lock *c)
     queue_wake(c);
 }
 
-/* What a walk left: whom it waits for now may go on. True: another walk is needed. */
+/* walk_end ends a walk: the views that v waits for may go on. True: another walk is needed. */
 static bool walk_end(struct view *v, struct object *o, bool blocked)
 {
     struct container_lock *c = &o->container_lock;
@@ -212,7 +212,7 @@ static bool walk_end(struct view *v, struct object *o, bool blocked)
     return more;
 }
 
-/* 0: no other view has a right that conflicts. Else -errno, and the lock is given up. */
+/* drain walks until no other view has a right that conflicts. 0; -errno: the caller gives the lock up. */
 static int drain(struct view *v, struct object *o, enum lock_mode mode, bool wait)
 {
     static const struct vmask none;
@@ -255,8 +255,8 @@ static void hold_locked(struct view *v, struct container_lock *c, enum lock_mode
     state_update(c);
 }
 
-/* One look. 0: it holds the lock and is to drain; -EAGAIN: others go before, and it is in the queue if
- * `wait`. One drains at a time. */
+/* hold_try looks once whether v may hold the lock. 0: v holds it and is to drain; -EAGAIN: others
+ * go before, and v is in the queue if `wait`. One view drains at a time. */
 static int hold_try(struct view *v, struct object *o, enum lock_mode mode, bool wait)
 {
     struct container_lock *c = &o->container_lock;
@@ -290,7 +290,7 @@ static void release(struct view *v, struct object *o, bool exclusive_only)
     lock_release(&locks_lock);
 }
 
-/* Until it is a holder. 0 or -errno. */
+/* hold_wait waits until v holds the lock. 0; -EBUSY if !wait; -errno. */
 static int hold_wait(struct view *v, struct object *o, enum lock_mode mode, bool wait)
 {
     int e;
@@ -307,8 +307,8 @@ static int hold_wait(struct view *v, struct object *o, enum lock_mode mode, bool
     return e == -EAGAIN ? -EBUSY : e;
 }
 
-/* 0; -EBUSY: not without waiting, and !wait; -ECANCELED: doomed or killed; -ETIMEDOUT, -ENOLCK,
- * -EOWNERDEAD. */
+/* container_lock_take locks o for v. 0; -EBUSY: v would have to wait, and !wait; -ECANCELED: doomed
+ * or killed; -ETIMEDOUT, -ENOLCK, -EOWNERDEAD. */
 static int container_lock_take(struct view *v, struct object *o, enum lock_mode mode, bool wait)
 {
     bool shared = container_locked_by(v, o); /* only its own thread changes that */

@@ -11,7 +11,7 @@
  *              compared with anything                       the copy
  *
  * Whatever the encoder, a page whose base is older than `full_below` is told whole, and so is one
- * whose base is not in memory. With RANGES what was not declared is put back in the copy before it is
+ * whose base is not in memory. With RANGES undeclared words of the copy are put back before it is
  * told, so published bytes are the logged bytes (TR3); a strict transaction fails instead.
  *
  * Locks: none; the caller has claimed the view (commit.c), so only it works on the copies. The
@@ -21,10 +21,10 @@
 #include "store/right.h"
 #include "store/spill.h"
 
-/* Two runs closer than this cost less as one. */
+/* RUN_GAP_BYTES: two runs closer than this cost less as one. */
 enum { RUN_GAP_BYTES = sizeof(struct kd_run), UNITS = PAGE_BYTES / UNIT_BYTES };
 
-/* The next changed range at or after `from` (64-bit words); false: none. */
+/* next_run finds the next changed range at or after `from` (64-bit words). False: there is none. */
 static bool next_run(const uint64_t *a, const uint64_t *b, unsigned *from, unsigned *to)
 {
     enum { WORDS = PAGE_BYTES / 8, GAP = RUN_GAP_BYTES / 8 };
@@ -79,7 +79,7 @@ void encode_declare(struct view *v, vaddr_t at, uint64_t bytes)
     }
 }
 
-/* As next_run, for the declared units. */
+/* next_declared does the same as next_run for the declared units. */
 static bool next_declared(const struct copy *c, unsigned *from, unsigned *to)
 {
     enum { WORDS = UNIT_BYTES / 8, GAP = (RUN_GAP_BYTES + UNIT_BYTES - 1) / UNIT_BYTES };
@@ -97,7 +97,7 @@ static bool next_declared(const struct copy *c, unsigned *from, unsigned *to)
     return true;
 }
 
-/* Puts back what was not declared; -ERANGE: a strict transaction had changed it. */
+/* undeclared_undo puts undeclared words back to the base. 0; -ERANGE: a strict transaction had changed one. */
 static int undeclared_undo(const struct view *v, struct copy *c, uint64_t *now, const uint64_t *base)
 {
     enum { WORDS = UNIT_BYTES / 8 };
@@ -139,9 +139,9 @@ static int run_out(struct diff_out *o, const struct kd_run *r, const void *bytes
     return 0;
 }
 
-/* A page never takes more than this: runs merge when the gap is smaller than a header. */
+/* PAGE_DIFF_MAX: a page's runs never take more, as runs merge when the gap is smaller than a header. */
 enum { PAGE_DIFF_MAX = PAGE_BYTES + 2 * sizeof(struct kd_run) };
-/* ADAPTIVE: after a commit that changed so much, this many are told whole without a look. */
+/* ADAPTIVE_COMMITS: commits that tell a page whole, without a look, after one that changed ADAPTIVE_BYTES of it. */
 enum { ADAPTIVE_BYTES = PAGE_BYTES * 3 / 4, ADAPTIVE_COMMITS = 8 };
 
 static int whole_out(struct diff_out *o, struct kd_run *r, const uint64_t *now)
@@ -158,7 +158,7 @@ static bool run_next(const struct copy *c, const uint64_t *now, const uint64_t *
     return ranges ? next_declared(c, from, to) : next_run(now, base, from, to);
 }
 
-/* The runs from the first one, [from, to), on. *bytes: what they cost. */
+/* runs_out writes the page's runs, from the first one, [from, to), on. *bytes: their size. 0 or -EFAULT. */
 static int runs_out(struct diff_out *o, const struct copy *c, struct kd_run *r, const uint64_t *now,
                     const uint64_t *base, bool ranges, unsigned from, unsigned to, uint64_t *bytes)
 {
@@ -239,7 +239,7 @@ int encode_copies(struct view *v, struct kd_diff *d)
     return 0;
 }
 
-/* Under the view lock no sweep takes the copy, so nobody frees or evicts its base (PG4). */
+/* encode_changes holds the view lock, so no sweep takes the copy, and nobody frees or evicts its base (PG4). */
 bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out)
 {
     struct copy *first = NULL;

@@ -20,7 +20,7 @@
  * EV2  The hand runs ahead of need: it goes on until READY and LAUNDRY hold the frames of one round.
  *     Managers get a CLEAN notice while there is laundry of theirs; they ask which (KD_CLEAN_LIST).
  *     A page that was cleaned becomes READY.
- * EV3  Active views that used the page keep the right: HELD. Everybody else: EMPTY. TLBs first, then
+ * EV3  Active views that used the page keep the right: HELD. All others find EMPTY. TLBs are flushed, then
  *     the frame is freed (FR1).
  * EV4  The frame is freed when the page is in no table and in no list any more.
  *
@@ -41,7 +41,7 @@ static uint64_t bare_count;
 static struct list hungry = {&hungry, &hungry}; /* threads that wait for frames, by wait_link */
 static uint64_t resident;
 static uint64_t rounds_in_vain;                 /* rounds that found neither clean nor dirty pages */
-enum { VAIN_ROUNDS_MAX = 3, HUNGRY_NS = 10000000 }; /* who waits for a frame looks so often */
+enum { VAIN_ROUNDS_MAX = 3, HUNGRY_NS = 10000000 }; /* a hungry thread looks so often */
 static size_t goal;                             /* of evict_more; atomic; 0: none */
 static uint64_t progress_ns;                    /* when a page was freed or cleaned last, or none had to be */
 #define CLEANING_NS 5000000000ull               /* a manager that cleans nothing for so long does not count */
@@ -49,7 +49,7 @@ static struct thread *evictor;
 
 static enum place place_of(const struct frame *f) { return f->flags >> PLACE_SHIFT; }
 
-/* Evict lock held; f is in no list. */
+/* put_in appends f, which is in no list, to a list. Evict lock held. */
 static void put_in(enum place where, struct frame *f)
 {
     f->flags = (uint16_t)((f->flags & SLOT_MASK) | where << PLACE_SHIFT);
@@ -63,7 +63,7 @@ static void take_out(struct frame *f)
     in_place[place_of(f)]--;
 }
 
-/* Evict lock held. */
+/* bare_set puts a leaf on the list of leaves without resident pages, or takes it off. Evict lock held. */
 static void bare_set(struct leaf *l, bool is)
 {
     bare_count += is - !list_empty(&l->link);
@@ -116,7 +116,7 @@ void evict_cleaned(struct frame *f)
     lock_release(&evict_lock);
 }
 
-/* The hand finds out whose laundry there still is. No lock is held. */
+/* evict_look_again sends the laundry past the hand again, which finds out whose it still is. No lock is held. */
 void evict_look_again(void)
 {
     for (uint64_t n = in_place[LAUNDRY]; n; n--) {
@@ -157,7 +157,7 @@ void evict_wake(void)
         thread_wake(evictor);
 }
 
-/* Was the page used since the last look? Leaf locked. */
+/* page_used tells whether a view used the page since the last look. Leaf locked. */
 static bool page_used(struct page *p, vaddr_t at)
 {
     bool used = false;
@@ -166,8 +166,8 @@ static bool page_used(struct page *p, vaddr_t at)
     return used;
 }
 
-/* Does the page's writer need it? Not if its copy lies in the log; nor does an idle view that never used its right to
- * write, and so has no copy (PG2). Leaf locked. */
+/* writer_needs tells whether the page's writer needs the base. A copy in the log needs none; nor
+ * does an idle view that never used its right to write, and so has no copy (PG2). Leaf locked. */
 static bool writer_needs(struct page *p, vaddr_t at)
 {
     struct view *v = &views[p->writer];
@@ -181,7 +181,7 @@ static bool writer_needs(struct page *p, vaddr_t at)
 
 enum look { LOOK_FREED, LOOK_DIRTY, LOOK_CLEAN, LOOK_USED, LOOK_BUSY };
 
-/* EV3 and what is not EV4: the page is in no table and in no list any more. False: it stays. Leaf locked. */
+/* page_evict takes the page out of all tables and lists (EV3, before EV4). False: it stays. Leaf locked. */
 static bool page_evict(struct leaf *l, unsigned slot)
 {
     struct page *p = &l->pages[slot];
@@ -198,7 +198,7 @@ static bool page_evict(struct leaf *l, unsigned slot)
     return true;
 }
 
-/* `take`: it is freed if it may go; else it is only looked at. */
+/* evict_look looks at a page, and frees it if it may go and `take` is set. */
 static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f, bool take)
 {
     lock_acquire(&l->lock);
@@ -234,7 +234,7 @@ bool evict_advise(struct leaf *l, unsigned slot, bool needed)
     if (!page_resident(p) || (!needed && (p->flags & PAGE_PINNED || p->writer != WRITER_NONE)))
         return false;
     if (!needed)
-        (void)page_used(p, page_address(l, slot)); /* what was, does not count */
+        (void)page_used(p, page_address(l, slot)); /* earlier uses do not count */
     enum place where = needed || never_cleaned(l->object) ? CLOCK : p->flags & PAGE_DIRTY ? LAUNDRY : READY;
     lock_acquire(&evict_lock);
     take_out(p->frame);
@@ -247,7 +247,7 @@ bool evict_advise(struct leaf *l, unsigned slot, bool needed)
     return true;
 }
 
-/* The first page of a list; NULL: it is empty. Its object is kept alive. */
+/* evict_first returns the first page of a list, its object kept alive. NULL: the list is empty. */
 static struct frame *evict_first(enum place where, struct leaf **l, unsigned *slot)
 {
     struct frame *f = NULL;
@@ -262,8 +262,8 @@ static struct frame *evict_first(enum place where, struct leaf **l, unsigned *sl
     return f;
 }
 
-/* So many free frames are wanted. Twice the low mark, as pieces of several frames are taken from what
- * is free, kernel stacks above all. */
+/* high_mark is how many free frames are wanted: twice the low mark, as runs of several frames,
+ * kernel stacks above all, are cut from free ones. */
 enum { AHEAD_MARKS = 2 };
 static size_t high_mark(void)
 {
@@ -286,7 +286,7 @@ static void wake_hungry(void)
     lock_release(&evict_lock);
 }
 
-/* One look, at a page that is ready or else at the hand. False: there is none. */
+/* look_once looks at one page, a ready one or else the one at the hand. False: there is none. */
 static bool look_once(bool take, uint64_t seen[])
 {
     struct leaf *l = NULL;
@@ -305,8 +305,8 @@ static bool look_once(bool take, uint64_t seen[])
     return true;
 }
 
-/* Forgets leaves of which nothing is in use. Whoever found one of them before without a lock is not in the
- * kernel any more when their frames are free (LF2). */
+/* leaves_forget frees leaves of which nothing is in use. A thread that found one before, without a
+ * lock, has left the kernel when the frames are freed (LF2). */
 static void leaves_forget(void)
 {
     enum { AT_ONCE = 512, IN_VAIN = 16 };
@@ -337,8 +337,8 @@ static void leaves_forget(void)
     arch_tables_free(&gone.tables, ~0u);
 }
 
-/* Frees frames up to the high mark; looks at each page at most once. Then the hand runs ahead (EV2).
- * False: nothing is to be had, or for long nobody has cleaned what is. */
+/* evict_round frees frames up to the high mark, with one look at each page at most. Then the hand runs
+ * ahead (EV2). False: no page can go, or for long no manager has cleaned the pages that wait for it. */
 static bool evict_round(uint64_t seen[])
 {
     uint64_t looks = resident, freed = 0;
@@ -360,7 +360,7 @@ static bool evict_round(uint64_t seen[])
     return went_on || (in_place[LAUNDRY] && arch_time_ns() - progress_ns < CLEANING_NS);
 }
 
-/* Managers whose pages wait for cleaning hear it again: a notice may have come to nothing. */
+/* laundry_notice tells the manager of the oldest laundry again: a notice may have come to nothing. */
 static void laundry_notice(void)
 {
     struct leaf *l;
@@ -392,7 +392,7 @@ static void evict_main(void *arg)
     }
 }
 
-/* The calling manager's laundry, oldest first; what was told goes behind the rest. */
+/* kd_clean_list tells the caller's laundry, oldest first; pages that were told go behind the rest. */
 long kd_clean_list(const uint64_t a[6])
 {
     enum { AT_ONCE = 64, LOOKS_AT_ONCE = 1024 };
@@ -429,7 +429,7 @@ void evict_init(void)
     thread_start(evictor);
 }
 
-/* Until frames were freed, or some time has passed. */
+/* hungry_wait sleeps until frames were freed, or HUNGRY_NS have passed. */
 static void hungry_wait(void)
 {
     struct thread *me = thread_this();

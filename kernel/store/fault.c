@@ -2,8 +2,8 @@
  * fault.c - page faults, and how a transaction gets a right to a page (faults.md: FT1..FT7).
  *
  * The path without a conflict never leaves the kernel. fault_fast is the same path once more for the
- * commonest case, the neighbourhood of the last fault: it decides nothing, it only sees that nothing
- * is to be decided, and leaves everything else to view_fault.
+ * commonest case, the neighbourhood of the last fault: fault_fast decides nothing, it sees that nothing
+ * is to be decided, and leaves all other cases to view_fault.
  *
  * What FT7 needs (credit, frame, record) is taken before the leaf lock and kept "in hand" over
  * retries (KR4); what is left in hand goes back at the transaction's end. The page is copied before it,
@@ -18,7 +18,7 @@
 #include "thread/trace.h"
 #include "store/evict.h"
 
-/* Do the leaf's 64 entries lie in one page table? */
+/* leaf_aligned tells whether the leaf's 64 entries lie in one page table. */
 HOT bool leaf_aligned(const struct leaf *l)
 {
     return l->object->base % (LEAF_PAGES * PAGE_BYTES) == 0;
@@ -26,14 +26,14 @@ HOT bool leaf_aligned(const struct leaf *l)
 
 /* ---- FT7: what a write needs ---- */
 
-/* Frames were freed, or somebody ends, or has ended since: it is worth another look. */
+/* memory_came tells whether to look again for memory: frames were freed, or a process ends or has ended. */
 static bool memory_came(void)
 {
     size_t before = frame_free_count();
     return evict_more() || limit_end_largest(false) || frame_free_count() > before;
 }
 
-/* There was nothing to be had at first, or nothing at all: the transaction's own copies may go. */
+/* memory_more spills copies of v, unless memory came (`some`) or v is doomed. -EAGAIN: look again; -ENOMEM. */
 static int memory_more(struct view *v, bool some)
 {
     if (some || v->doom)
@@ -41,8 +41,8 @@ static int memory_more(struct view *v, bool some)
     return spill_possible(v, v->enlisted) ? spill_some(v) : -ENOMEM;
 }
 
-/* The first write, or a new hand is to be filled by waiting. 0; -EAGAIN: waited, look again; -errno:
- * doom. */
+/* hands_fill_rare fills the view's hands at the transaction's first write, or where that may wait.
+ * 0; -EAGAIN: waited, look again; -errno: doom. */
 static RARE int hands_fill_rare(struct view *v, struct object *o)
 {
     struct port *port = o->commit_port;
@@ -73,7 +73,7 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
     return 0;
 }
 
-/* 0: credit, frame and record are in hand. */
+/* hands_fill gets a credit, a frame and a struct copy in hand. 0; -EAGAIN: waited, look again; -errno. */
 HOT int hands_fill(struct view *v, struct object *o)
 {
     if (likely(v->enlisted == o->commit_port && v->credits_hand && !(v->pages_max | evict_short))) {
@@ -87,9 +87,9 @@ HOT int hands_fill(struct view *v, struct object *o)
     return hands_fill_rare(v, o);
 }
 
-/* The page's contents into the frame in hand; no lock is held. If, under the leaf lock, the page is
- * resident and leaf->changes is what is returned here, its frame has been the same one all the time, and
- * what is in a page's frame does not change. Otherwise anything may have been read. */
+/* hand_copy copies the page into the frame in hand, without a lock, and returns leaf->changes of before.
+ * If, under the leaf lock, the page is resident and leaf->changes is the same, then its frame has been the
+ * same one all the time, and a page's frame never changes its contents. Else the bytes may be anything. */
 HOT uint64_t hand_copy(struct view *v, struct leaf *l, struct page *p)
 {
     uint64_t changes = __atomic_load_n(&l->changes, __ATOMIC_ACQUIRE);
@@ -99,7 +99,7 @@ HOT uint64_t hand_copy(struct view *v, struct leaf *l, struct page *p)
     return changes;
 }
 
-/* X: the copy in hand. `changes`: of hand_copy. Leaf and view locked. */
+/* grant_copy makes the copy in hand v's copy of the page. `changes`: of hand_copy. Leaf and view locked. */
 HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slot, vaddr_t at, pte_t *pte,
                     uint64_t changes)
 {
@@ -124,7 +124,7 @@ HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slo
     count(grants_exclusive);
 }
 
-/* S, or X for reading: the current version, read-only. */
+/* grant_shared maps the current version read-only, also for a view that will write (READ_FOR_WRITE). */
 HOT void grant_shared(struct view *v, struct leaf *l, struct page *p, pte_t *pte)
 {
     right_share(v, l, p, pte, p->frame);
@@ -136,8 +136,8 @@ HOT void grant_shared(struct view *v, struct leaf *l, struct page *p, pte_t *pte
     count(grants_shared);
 }
 
-/* The neighbours of a page that was granted for reading; not where the 64 entries of the leaf lie in
- * two tables, nor where each page is to be asked for or taken exclusively. */
+/* grant_neighbours maps the neighbours of a page that was granted for reading; not where the leaf's
+ * 64 entries lie in two tables, nor where each page is to be asked for or taken exclusively. */
 HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     if (v->want == WANT_READ && !v->want_x_count && leaf_aligned(l) &&
@@ -145,7 +145,7 @@ HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *
         cluster_grant(v, l, slot, page_address(l, slot), pte - slot);
 }
 
-/* FT3: a snapshot sees the newest version that is not younger than it. */
+/* snapshot_map maps the newest version that is not younger than the snapshot (FT3). 0 or -ESTALE. */
 static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     struct page *p = &l->pages[slot];
@@ -164,7 +164,7 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
     return 0;
 }
 
-/* With KD_OBJECT_ASK each first touch is the manager's decision. 0: it agreed; -EAGAIN. */
+/* ask_manager asks the manager to decide a first touch (KD_OBJECT_ASK). 0: it agreed; -EAGAIN: look again; -errno. */
 static RARE int ask_manager(struct view *v, struct object *o, vaddr_t at, int access)
 {
     if (v->ask_at == at && v->ask_access >= access)
@@ -194,18 +194,18 @@ HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
     lock_release(&v->lock);
 }
 
-/* For a leaf or a page table: memory may be full of pages that can go, or of the transaction's own
- * copies. -EAGAIN: try again. */
+/* leaf_memory finds memory for a leaf or a page table: pages that can go, or the transaction's own
+ * copies, may fill it all. -EAGAIN: look again; -ECANCELED; -ENOMEM. */
 static RARE int leaf_memory(struct view *v)
 {
     if (v->doom || thread_this()->killed)
-        return -ECANCELED; /* FT1: it waits for nobody's memory */
+        return -ECANCELED; /* FT1: a doomed view waits for no memory */
     if (memory_came())
         return -EAGAIN;
     return v->doom ? -ECANCELED : v->enlisted ? memory_more(v, false) : -ENOMEM;
 }
 
-/* The process has no room for page tables: those of all its rights go with the transaction. */
+/* tables_over lets all rights go with the transaction: the process has no room for more page tables. -ENOMEM. */
 static RARE int tables_over(struct view *v)
 {
     lock_acquire(&v->lock);
@@ -232,8 +232,8 @@ static RARE pte_t *own_ptes_make(struct view *v, vaddr_t base)
     return ptes;
 }
 
-/* The entry for `at`, with its tables made; NULL: no memory. Its leaf is locked and not gone, so the tables stay
- * meanwhile (leaf.c), and the last one found is kept. */
+/* own_pte finds the view's entry for `at` and makes its tables. NULL: no memory. The leaf is locked
+ * and not gone, so the tables stay meanwhile (leaf.c), and the last one found is kept. */
 HOT pte_t *own_pte(struct view *v, vaddr_t at)
 {
     pte_t *ptes = v->last_ptes;
@@ -242,7 +242,7 @@ HOT pte_t *own_pte(struct view *v, vaddr_t at)
     return ptes ? ptes + ((at & (REACH_BYTES - 1)) >> PAGE_SHIFT) : NULL;
 }
 
-/* What is there now. */
+/* own_entry reads the view's entry for `at` as it is now; 0 if it has no table. */
 HOT pte_t own_entry(struct view *v, vaddr_t at)
 {
     pte_t *ptes = v->last_ptes;
@@ -251,8 +251,8 @@ HOT pte_t own_entry(struct view *v, vaddr_t at)
     return ptes ? pte_load(&ptes[(at & (REACH_BYTES - 1)) >> PAGE_SHIFT]) : 0;
 }
 
-/* For fault_fast. Leaves that straddle two page tables are left out, objects that ask, and those of which
- * each fault is counted. */
+/* leaf_keep remembers the leaf for fault_fast. Left out are leaves that straddle two page tables,
+ * objects that ask, and objects of which each fault is counted. */
 static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
 {
     const struct object *o = l->object;
@@ -262,7 +262,7 @@ static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
     v->last_leaf_ptes = ptes;
 }
 
-/* FT5 and FT6 where others have or want the page. Leaf locked on entry, not on return. */
+/* fault_contended does FT5 and FT6 where others have or want the page. Leaf locked on entry, not on return. */
 static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     int result = 0;
@@ -284,7 +284,7 @@ static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, p
     return result;
 }
 
-/* Another transaction has locked the container. In its queue; leaf locked on entry, not on return. */
+/* fault_shut_out sleeps in the queue of a container locked by another view. Leaf locked on entry, not on return. */
 static RARE int fault_shut_out(struct view *v, struct leaf *l)
 {
     lock_release(&l->lock);
@@ -294,21 +294,21 @@ static RARE int fault_shut_out(struct view *v, struct leaf *l)
     return e == -ETIMEDOUT ? e : -EAGAIN;
 }
 
-/* What was looked up before the leaf lock still holds. */
+/* still_attached tells whether the object that was looked up before the leaf lock is attached still. */
 HOT bool still_attached(const struct view *v, const struct object *o)
 {
     return !o->dead && v->attach_generation == __atomic_load_n(&v->process->attach_generation,
                                                                __ATOMIC_SEQ_CST);
 }
 
-/* Nobody else has a right that could conflict, nobody waits, nothing was remembered. */
+/* uncontended tells that no view has a right that could conflict, none waits here, and v has no edges left. */
 HOT bool uncontended(const struct view *v, const struct page *p)
 {
     return !p->queue && vmask_empty(&v->waits) &&
            (v->want == WANT_WRITE ? vmask_within(&p->mask, &v->self) : p->writer == WRITER_NONE);
 }
 
-/* One look at the page, FT2 to FT7. 0: granted; -EAGAIN: look again (it waited); else an errno. */
+/* fault_look looks once at the page, FT2 to FT7. 0: granted; -EAGAIN: look again (it waited); -errno. */
 static int fault_look(struct view *v, struct object *o, vaddr_t at)
 {
     uint64_t index = (at - o->base) >> PAGE_SHIFT;
@@ -375,7 +375,7 @@ static void queue_leave_locked(struct view *v)
     lock_release(&l->lock);
 }
 
-/* The view's own copy, out of the log. */
+/* copy_bring brings a copy of the view's back from the log. 0 or -errno; -EAGAIN: look again. */
 static RARE int copy_bring(struct view *v, struct object *o, vaddr_t page)
 {
     uint64_t most = v->pages_max;
@@ -386,7 +386,7 @@ static RARE int copy_bring(struct view *v, struct object *o, vaddr_t page)
     return e ? e : spill_bring(v, o, page);
 }
 
-/* A fault that ends otherwise than by a grant. */
+/* fault_ended ends a fault that got no grant. 0, -ENXIO: the view goes on; -ECANCELED: it is doomed. */
 static RARE int fault_ended(struct view *v, int e)
 {
     if (v->queue_page)
@@ -400,7 +400,7 @@ static RARE int fault_ended(struct view *v, int e)
     return -ECANCELED;
 }
 
-/* The object is attached; -ENXIO: it is not any more, or another one is. */
+/* view_fault repeats FT1 to FT7 until the access would succeed. 0; -ENXIO: o is not attached there now; -errno. */
 static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want)
 {
     int e = want == WANT_WRITE && v->snapshot_rights ? -EROFS : 0;
@@ -446,8 +446,8 @@ static RARE struct object *object_look_up(struct view *v, vaddr_t at, uint32_t g
     return o;
 }
 
-/* The transactional object at `at`, by what the view found last if that still holds. Not counted: it
- * is the view's own reference. */
+/* view_object_at finds the object at `at`, first where the view found the last one. Not counted:
+ * the reference is the view's. */
 static struct object *view_object_at(struct view *v, vaddr_t at, uint32_t *rights)
 {
     struct object *o = v->last_object;
@@ -477,8 +477,8 @@ __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, bool write)
     }
 }
 
-/* FT1 to FT7 where the last fault was near, the page is here, and nobody else has or wants it. False:
- * nothing was done. The PTE needs no view lock here: others change it under the leaf lock only. */
+/* fault_fast does FT1 to FT7 near the last fault, for a page that is here and that nobody else has or wants.
+ * False: no right was given. The PTE needs no view lock here: others change it under the leaf lock only. */
 HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
 {
     struct leaf *l = v->last_leaf;

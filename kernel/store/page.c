@@ -1,7 +1,7 @@
 /*
  * page.c - pages in and out: requests to managers, their answers, page I/O.
  *
- * A page that is not resident is asked for once (PAGE_ASKED); whoever needs it waits on the leaf. A
+ * A page that is not resident is asked for once (PAGE_ASKED); threads that need it wait on the leaf. A
  * frame that is being read is FILLING and not resident until the manager supplies it.
  *
  * Locks: leaf. Never held across a message, a user copy or I/O.
@@ -145,8 +145,8 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
 
 enum { STALE_MAX = 16 }; /* a version is published while an older one is on its way, but not so often */
 
-/* Installs one page's contents. The sequence stays: a page may be read back while a snapshot is older
- * than it. Leaf locked. `f` is consumed. */
+/* page_install makes `f`, which it consumes, the page's frame. The sequence stays: a page may be
+ * read back while a snapshot is older than it. 0 or -ESTALE. Leaf locked. */
 static int page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t rights, csn_t csn)
 {
     struct page *p = &l->pages[slot];
@@ -260,7 +260,7 @@ static void page_drop_filling(struct page *p)
     }
 }
 
-/* The first page behind a missing leaf, or table of leaves: a range may be 64 TiB of nothing. */
+/* pages_skip returns the first page behind a missing leaf or table of leaves: a range may be 64 TiB of nothing. */
 static uint64_t pages_skip(const struct object *o, uint64_t page)
 {
     const uint64_t table_pages = (uint64_t)LEAF_PAGES * LEAF_TABLE;
@@ -269,7 +269,7 @@ static uint64_t pages_skip(const struct object *o, uint64_t page)
     return (page / step + 1) * step;
 }
 
-/* Calls fn for each page of a range that has a leaf, leaf locked. */
+/* pages_for calls fn for each page of a range that has a leaf, with the leaf locked. */
 static void pages_for(struct object *o, uint64_t page, uint64_t n,
                       void (*fn)(struct leaf *l, unsigned slot, void *arg), void *arg)
 {
@@ -288,7 +288,7 @@ static void pages_for(struct object *o, uint64_t page, uint64_t n,
     }
 }
 
-/* These mean "look again" to a fault; a manager's refusal does not. */
+/* error_for_client replaces errors that mean "look again" to a fault; a manager's refusal does not. */
 static int error_for_client(int error)
 {
     return error == EAGAIN || error == EINTR || error == ENXIO || error == ECANCELED ? EIO : error;
@@ -298,13 +298,13 @@ static void page_fail(struct leaf *l, unsigned slot, void *arg)
 {
     int error = *(int *)arg;
     page_drop_filling(&l->pages[slot]);
-    if (error != EAGAIN) /* the manager tries again: who waits goes on waiting */
+    if (error != EAGAIN) /* the manager tries again: threads that wait go on waiting */
         waits_end(l, slot, -error_for_client(error));
 }
 
 static void page_recall(struct leaf *l, unsigned slot, void *arg) { unmap_page(l, slot, arg); }
 
-/* Of the pages in memory. The owner lives while its object is not dead. */
+/* page_pin pins a page that is in memory, or unpins it. The owner lives while its object is not dead. */
 struct pinning { bool on; long result; };
 static void page_pin(struct leaf *l, unsigned slot, void *arg)
 {
@@ -412,7 +412,7 @@ int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame,
     lock_acquire(&l->lock);
     struct page *p = &l->pages[page % LEAF_PAGES];
     int e = !page_resident(p) ? -ENOENT : p->flags & PAGE_CLEANING ? -EBUSY : 0;
-    if (!e && p->flags & PAGE_MAPPED_WRITE) { /* not transactional: nobody stores meanwhile */
+    if (!e && p->flags & PAGE_MAPPED_WRITE) { /* not transactional: no thread is to store meanwhile */
         struct unmap u = {.reason = 0};
         unmap_page(l, (unsigned)(page % LEAF_PAGES), &u);
         p->flags &= (uint8_t)~PAGE_MAPPED_WRITE;
@@ -438,7 +438,7 @@ void object_io_end_write(struct object *o, uint64_t page, struct frame *frame)
 
 /* ---- what managers say of pages ---- */
 
-/* With KD_OBJECT_ASK: the view asks o's manager, and has no answer. View locked. */
+/* view_asks tells whether the view asks o's manager (KD_OBJECT_ASK) and has no answer. View locked. */
 static bool view_asks(const struct view *v, const struct object *o)
 {
     return v->asked == ITEM_LOCK && v->answer == ANSWER_NONE && v->last_object == o; /* it stays meanwhile */
@@ -454,7 +454,7 @@ void asks_look_again(const struct object *o)
     }
 }
 
-/* Only for the question with this number: the view may ask another one by now. */
+/* kd_lock_answer answers the question with this number, and no other: the view may have gone on to the next. */
 OBJECT_CALL(kd_lock_answer, 0)
 {
     uint64_t token = a[1], view = a[2];
@@ -470,7 +470,7 @@ OBJECT_CALL(kd_lock_answer, 0)
     return asks ? 0 : -ESRCH;
 }
 
-/* Pages [page, page + n) of o; at least one. */
+/* range_ok tells whether [page, page + n) are pages of o, at least one. */
 static bool range_ok(const struct object *o, uint64_t page, uint64_t n)
 {
     return n > 0 && page < o->pages && n <= o->pages - page;

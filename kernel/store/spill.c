@@ -14,7 +14,7 @@
  * PAGE_AWAY says that nothing older may be supplied.
  *
  * SP1  A copy is in view->copies with a frame and a credit, or in view->spilled with neither. While its
- *      manager works, what was told is in view->told instead; with each question that list is empty.
+ *      manager works, copies that were told are in view->told instead; that list is empty at each question.
  * SP2  The PTE of a spilled copy names its record; it goes with the record, in one view lock section.
  * SP3  A call of the manager's that has claimed the view touches no memory but its own process's. The view can
  *      be doomed while it asks, and its wait has the edges that the manager adds (KD_VIEW_WAIT).
@@ -28,7 +28,7 @@
 #include "store/wait.h"
 #include "process/vm.h"
 
-/* Fewer copies are not worth a message; with their bases, copies fill a quarter of memory. */
+/* SPILL_MIN: fewer copies are not worth a message. MEMORY_PART: with their bases, copies fill a quarter of memory. */
 enum { SPILL_MIN = 64, MEMORY_PART = 8 };
 
 /* ---- the owner's side ---- */
@@ -44,8 +44,8 @@ void spill_forget_told(struct view *v)
     lock_release(&v->lock);
 }
 
-/* Asks what commit_item says. -EAGAIN: the manager did it, or the view is doomed or killed: look again; -ETIMEDOUT;
- * -EOWNERDEAD; the manager's error. */
+/* ask puts the question in commit_item to the manager. -EAGAIN: the manager did it, or the view is
+ * doomed or killed: look again; -ETIMEDOUT; -EOWNERDEAD; the manager's error. */
 static int ask(struct view *v)
 {
     waits_clear(v);
@@ -81,7 +81,7 @@ int spill_bring(struct view *v, struct object *o, vaddr_t page)
 
 /* ---- the manager's side ---- */
 
-/* Everything counts as declared from now on: it is logged whole. The view is locked. */
+/* copy_spill puts a copy among the spilled; all of it counts as declared, so it is logged whole. View locked. */
 static struct frame *copy_spill(struct view *v, struct copy *c, struct debt *debt)
 {
     struct frame *f = c->frame;
@@ -98,7 +98,7 @@ static struct frame *copy_spill(struct view *v, struct copy *c, struct debt *deb
     return f;
 }
 
-/* A portion of the first n copies that were told; how many. TLBs first, then the frames are freed (FR1). */
+/* copies_spill_some spills some of the first n copies told, and counts them. TLBs first, then frames go (FR1). */
 static uint64_t copies_spill_some(struct view *v, uint64_t n)
 {
     enum { AT_ONCE = 128 };
@@ -145,7 +145,7 @@ long kd_txn_spilled(const uint64_t a[6])
     return (long)spilled;
 }
 
-/* SP1, backwards. View locked. */
+/* copy_unspill makes a spilled copy one in memory again, with the frame in hand (SP1). View locked. */
 static void copy_unspill(struct view *v, struct copy *c)
 {
     struct frame *f = v->frame_hand;
@@ -170,7 +170,7 @@ long kd_txn_unspill(const uint64_t a[6])
     struct view *v = view_claim(a[0], a[1], ASKED_UNSPILL);
     if (!v)
         return -ESRCH;
-    /* what is in hand stays there: the owner sleeps in view_ask() */
+    /* the frame in hand stays there: the owner sleeps in view_ask() */
     if (copy_from_user(frame_memory(v->frame_hand), bytes, PAGE_BYTES)) {
         view_claim_end(v);
         return -EFAULT;

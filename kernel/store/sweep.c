@@ -1,8 +1,8 @@
 /*
  * sweep.c - rights taken by force: dead managers, detached clients, recalled pages.
  *
- * An active view that loses a right is doomed, and so is a snapshot whose process has attached what
- * dies. TLBs are flushed before a frame is freed (FR1).
+ * An active view that loses a right is doomed, and so is a snapshot whose process has attached the
+ * dying object. TLBs are flushed before a frame is freed (FR1).
  *
  * Locks: leaf, view, graph. A sweep locks one leaf at a time; `dead` is set before it, and grants
  * look at `dead` under the leaf lock, so nothing is granted behind it.
@@ -15,7 +15,7 @@
 
 uint32_t object_sweeps;
 
-/* View locked. */
+/* copy_take frees a copy of a page that dies, its frame and its credit with it. View locked. */
 static void copy_take(struct view *v, struct copy *c)
 {
     if (v->diff_next == &c->link)
@@ -28,7 +28,7 @@ static void copy_take(struct view *v, struct copy *c)
     copy_free(c);
 }
 
-/* One view's right to one page. Leaf and view locked. */
+/* unmap_view takes one view's right to one page, where it may. Leaf and view locked. */
 static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unmap *u)
 {
     vaddr_t at = page_address(l, slot);
@@ -74,8 +74,8 @@ void leaf_unmap(struct leaf *l, void *arg)
     lock_release(&l->lock);
 }
 
-/* Takes the page's PTE in every view that has one and drops its frames and versions; dooms active
- * views that lose one. Leaf locked. */
+/* page_sweep takes the page's PTE in every view, frees its frames and versions, and dooms active
+ * views that lose a PTE. Leaf locked. */
 static void page_sweep(struct leaf *l, unsigned slot, int reason)
 {
     struct page *p = &l->pages[slot];
@@ -118,8 +118,8 @@ static bool attached(struct object *o, const struct process *p)
     return is;
 }
 
-/* A snapshot need not have a PTE of what dies, and would find the manager's next object at the same place:
- * newer pages, from before any publication. */
+/* snapshots_doom dooms snapshots that may look at a dying object. Such a snapshot need not have a
+ * PTE, and would find the manager's next object there: newer pages, from before any publication. */
 static void snapshots_doom(struct object *o, int reason)
 {
     for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
@@ -148,7 +148,7 @@ void object_die(struct object *o, int reason)
     asks_look_again(o);
     snapshots_doom(o, reason);
     leaves_for(o, leaf_sweep, &reason);
-    /* In the list: the owner lives. */
+    /* The object is in the list, so its owner lives. */
     limit_uncharge(o->owner, KD_LIMIT_MEMORY, object_table_frames(o) + o->leaf_frames);
     lock_acquire(&objects_lock);
     list_remove(&o->all);

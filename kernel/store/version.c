@@ -4,7 +4,7 @@
  * Managers number commits as they like (csn); the kernel numbers publications, over all managers,
  * and snapshots see "everything up to publication s". An old version is needed while a registered
  * snapshot s has sequence <= s < superseded. A snapshot reads `published` and registers under one
- * lock, so a version that nobody needs after its successor was published never will be.
+ * lock, so a version that no snapshot needs when its successor is published is never needed later.
  *
  * Each version has one keeper: the publication that superseded it, while that is under way, then
  * the youngest snapshot that needs it. When a keeper ends, each of its versions goes to the next
@@ -36,8 +36,8 @@ static struct list snapshots = LIST_INIT(snapshots); /* oldest first */
 static struct list expired = LIST_INIT(expired);     /* they need nothing; by expired_link */
 static uint64_t superseded_count;                    /* by the open publication */
 
-/* The keeper of what the open publication supersedes. It stands in the list behind all snapshots
- * that may need that, as soon as no other will. */
+/* publication is the keeper of versions that the open publication supersedes. It stands in the list,
+ * behind all snapshots that may need them, as soon as no other snapshot can come to need them. */
 static struct snapshot publication = {.link = LIST_INIT(publication.link),
     .expired_link = LIST_INIT(publication.expired_link),
     .versions = LIST_INIT(publication.versions), .over = true, .kept_most = UINT64_MAX};
@@ -129,8 +129,8 @@ static void detach(struct copy *c)
     c->keeper = NULL;
 }
 
-/* The snapshot in front of the keeper, if it needs c (VS2). One that is over may be given c, too: it
- * gives it on (VS3). */
+/* heir returns the snapshot before the keeper, if it needs c (VS2). A snapshot that is over may be
+ * given c, too: it gives c on (VS3). */
 static struct snapshot *heir(const struct snapshot *keeper, const struct copy *c)
 {
     if (keeper->link.prev == &snapshots)
@@ -139,8 +139,8 @@ static struct snapshot *heir(const struct snapshot *keeper, const struct copy *c
     return s->sequence >= c->sequence ? s : NULL;
 }
 
-/* Unmaps a version wherever the mask leads: only snapshots and dirty readers map old ones. Leaf
- * locked. */
+/* unmap takes an old version out of all tables that the mask leads to: only snapshots and dirty
+ * readers map old ones. Leaf locked. */
 static void unmap(struct page *p, struct copy *c)
 {
     struct debt debt = {0};
@@ -149,7 +149,7 @@ static void unmap(struct page *p, struct copy *c)
     right_pay(&debt);
 }
 
-/* It has no keeper any more; what is left is the record. Leaf locked. */
+/* version_end frees a version without a keeper, all but its struct copy. Leaf locked. */
 static void version_end(struct page *p, struct copy *c)
 {
     if (c->next)
@@ -195,9 +195,9 @@ void version_free(struct page *p, struct copy *c)
     copy_free(c);
 }
 
-/* A keeper that is over gives c on, or c is freed. c was its version before the leaf was locked. If
- * it went meanwhile with its page, the record may serve as another one: records stay records
- * (object.c). Leaf locked. */
+/* hand_on gives c, of a keeper that is over, to the next snapshot that needs it, or frees c. The
+ * caller saw c before the leaf was locked: if c went meanwhile, its struct may serve as another
+ * copy, but stays a struct copy (object.c). Leaf locked. */
 static void hand_on(struct leaf *l, struct copy *c, struct snapshot *keeper)
 {
     lock_acquire(&versions_lock);
@@ -221,8 +221,8 @@ void version_release(struct copy *c)
     hand_on(c->leaf, c, &publication);
 }
 
-/* The first version of a keeper that is over, with its leaf kept alive. NULL: there is none, and the
- * keeper is out of the lists (VS3). */
+/* first_version returns the first version of a keeper that is over, its leaf kept alive. NULL:
+ * there is none, and the keeper is out of the lists (VS3). */
 static struct copy *first_version(struct snapshot *s, struct leaf **l)
 {
     if (list_empty(&s->versions)) {
@@ -236,7 +236,7 @@ static struct copy *first_version(struct snapshot *s, struct leaf **l)
     return c;
 }
 
-/* No lock is held. */
+/* hand_on_first locks the leaf of c for hand_on. No lock is held. */
 static void hand_on_first(struct leaf *l, struct copy *c, struct snapshot *s)
 {
     lock_acquire(&l->lock);
@@ -245,7 +245,7 @@ static void hand_on_first(struct leaf *l, struct copy *c, struct snapshot *s)
     object_put(l->object);
 }
 
-/* The one that is keeper of the most, or NULL. */
+/* most_kept returns the snapshot that keeps the most versions, or NULL. */
 static struct snapshot *most_kept(void)
 {
     struct snapshot *most = NULL;
@@ -255,8 +255,8 @@ static struct snapshot *most_kept(void)
     return most;
 }
 
-/* Takes versions from snapshots that have expired, and lets snapshots expire while there are too
- * many. */
+/* versions_shed takes up to `most` versions from expired snapshots, and lets more snapshots expire
+ * while there are too many versions. */
 static __attribute__((noinline, cold)) void versions_shed(uint64_t most)
 {
     while (most--) {
@@ -278,7 +278,7 @@ static __attribute__((noinline, cold)) void versions_shed(uint64_t most)
 
 /* ---- snapshots ---- */
 
-/* In front of `behind`, which is of the same sequence, or the end of the list (VS2). */
+/* snapshot_add puts s before `behind`: a snapshot of the same sequence, or the list's end (VS2). */
 static void snapshot_add(struct snapshot *s, uint64_t sequence, struct list *behind)
 {
     s->sequence = sequence;
@@ -329,7 +329,7 @@ uint64_t version_most_kept(const struct process *p)
     return most;
 }
 
-/* In portions: other threads run between them. */
+/* snapshot_end hands the snapshot's versions on, in portions, so that other threads run in between. */
 static void snapshot_end(struct snapshot *s)
 {
     enum { PORTION = 64 };
@@ -369,7 +369,7 @@ void snapshot_put(void *snapshot)
 
 /* ---- for check.c ---- */
 
-/* Of one version: NULL, or what does not hold. */
+/* check_version returns the rule that a version breaks, or NULL. */
 static const char *check_version(const struct leaf *l, const struct page *p, const struct copy *c)
 {
     const struct snapshot *k = c->keeper, *next;

@@ -75,7 +75,7 @@ struct view *view_lock_next(struct view *v, const struct vmask *m)
     return &views[next];
 }
 
-/* t works in v from now on; NULL: in none. */
+/* view_show lets t work in v from now on; NULL: in none. */
 static void view_show(struct thread *t, struct view *v)
 {
     t->view = v;
@@ -106,7 +106,7 @@ static struct view *view_take(struct process *p, uint8_t state)
     return found;
 }
 
-/* It has no copies and is in no queue; its table is the caller's from now on. */
+/* view_give gives back a view without copies, in no queue; its table is the caller's from now on. */
 static void view_give(struct view *v)
 {
     limit_uncharge(v->process, KD_LIMIT_VIEWS, 1);
@@ -116,7 +116,7 @@ static void view_give(struct view *v)
     v->owner = NULL;
     v->process = NULL;
     v->ticket = 0;
-    v->state = VIEW_FREE; /* last: from here on it may be somebody else's */
+    v->state = VIEW_FREE; /* last: from here on another process may have it */
     lock_release(&v->lock);
 }
 
@@ -172,7 +172,7 @@ void view_forget_object(struct view *v)
     v->hand_page = NULL;
 }
 
-/* Every right is given up with the table. The owner thread, after an abort. */
+/* view_destroy gives up every right with the table. By the owner thread, after an abort. */
 void view_destroy(struct view *v)
 {
     assert(v->state == VIEW_IDLE && v->copy_count == 0 && v->spilled_count == 0);
@@ -198,7 +198,7 @@ int view_close(void *view, int handle)
     return 0;
 }
 
-/* Its manager has received what it commits, and its owner, the calling thread, waits on without a process. */
+/* view_forsake takes v out of its process; its owner, the caller, waits on for a manager that has the commit. */
 static void view_forsake(struct view *v)
 {
     if (v->owner->view == v) {
@@ -224,7 +224,7 @@ bool view_forsaken(const struct process *p, const struct port *to)
     return is;
 }
 
-/* In a thread that is about to end: its transactions are aborted, its views go; but for one that commits. */
+/* view_thread_gone, in t, which ends, aborts its transactions and frees its views, but for one that commits. */
 void view_thread_gone(struct thread *t)
 {
     for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
@@ -269,7 +269,7 @@ long kd_view_enter(const uint64_t a[6])
     return 0;
 }
 
-/* Before the notice i is posted at `port`, or nowhere (NULL): it may still stand at *at (PO1). */
+/* notice_move takes notice i off *at, where it may still stand; its next port is `port`, or none (NULL; PO1). */
 static void notice_move(struct port **at, struct port *port, struct item *i)
 {
     if (*at)
@@ -283,8 +283,8 @@ static void notice_move(struct port **at, struct port *port, struct item *i)
     *at = port;
 }
 
-/* CM8 and AB4: one section. Rights that others waited for go, then IDLE; only then wake. Managers look
- * at `enlisted` from outside, under the view lock. */
+/* view_idle makes the view IDLE (CM8, AB4) in one section: rights that others waited for go, then
+ * IDLE; only then wake. Managers look at `enlisted` from outside, under the view lock. */
 static inline __attribute__((always_inline)) void view_idle(struct view *v, bool drop_want_x)
 {
     bool all = v->strict || (v->locked_count && container_locks_wanted(v));
@@ -298,7 +298,7 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
         limit_uncharge(v->process, KD_LIMIT_COPIES, v->copies_charged);
         v->copies_charged = 0;
     }
-    if (v->doom || port || !vmask_empty(&v->waits)) { /* else no search can come by: it waits for nobody */
+    if (v->doom || port || !vmask_empty(&v->waits)) { /* else no search can come by: v waits for no view */
         lock_acquire(&graph_lock);
         v->waits = (struct vmask){0};
         v->doom = 0;
@@ -335,7 +335,7 @@ static void view_return_hands(struct view *v)
     v->hand_page = NULL;
 }
 
-/* Drops the first private copy of a list: PTE EMPTY, flushed, writer none, frame and credit back. */
+/* drop_copy drops the first copy of a list: PTE EMPTY, flushed, writer none, frame and credit back. */
 static void drop_copy(struct view *v, struct list *from, struct copy *c)
 {
     struct leaf *l = c->leaf;
@@ -373,7 +373,7 @@ static void drop_copies(struct view *v, struct list *from)
     }
 }
 
-/* One that nobody received yet makes way: it said the same of an earlier transaction. */
+/* view_gone_notice tells the manager that a transaction ended; an earlier notice, if not yet received, makes way. */
 static void view_gone_notice(struct view *v, int reason)
 {
     struct port *port = v->enlisted;
@@ -395,7 +395,7 @@ void view_batch_drop(struct view *v)
     v->batch_bytes = 0;
 }
 
-/* Page queues and containers' FIFOs it left when its fault or call ended (fault_ended, hold_wait). */
+/* view_abort undoes the transaction, which left all queues as its fault or call ended (fault_ended, hold_wait). */
 void view_abort(struct view *v, int reason)
 {
     TRACE_RARE(ABORT, reason, v->ticket, 0);
@@ -412,7 +412,7 @@ void view_abort(struct view *v, int reason)
     view_idle(v, true);          /* AB4 */
 }
 
-/* CM8. */
+/* view_end ends a transaction that was published (CM8). */
 long view_end(struct view *v)
 {
     drop_copies(v, &v->copies); /* those that nothing was changed in */
@@ -427,8 +427,8 @@ long view_end(struct view *v)
     return 0;
 }
 
-/* AB5: on the way to user mode, but only out of a touch of a container: an abort from anywhere else
- * could leave the program in the middle of malloc. */
+/* view_return_to_user delivers an abort on the way to user mode (AB5), but only out of a touch of a
+ * container: from anywhere else it could leave the program in the middle of malloc. */
 void view_return_to_user(struct trap_frame *f)
 {
     struct view *v = thread_this()->view;
@@ -452,8 +452,8 @@ long kd_container_info(const uint64_t a[6])
     return copy_to_user(a[1], &info, sizeof info);
 }
 
-/* CM8 where CM2 found nothing: no copies, so no manager knows of it. A doom that comes now is too late:
- * the transaction ended before it. */
+/* view_end_unwritten is CM8 where CM2 found nothing: without copies, no manager knows of the
+ * transaction. A doom that comes now is too late: the transaction ended before it. */
 void view_end_unwritten(struct view *v)
 {
     if (v->credits_hand | v->credit_waiting | (uintptr_t)v->frame_hand | (uintptr_t)v->copy_hand)

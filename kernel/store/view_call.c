@@ -7,7 +7,7 @@
  */
 #include "store/wait.h"
 
-/* The view's process, if it has an object of the calling manager's attached; with a reference. */
+/* view_client returns the view's process, with a reference, if it has attached an object of the caller's; or NULL. */
 static struct process *view_client(struct view *v)
 {
     lock_acquire(&v->lock); /* as long as it is in the view, the process exists */

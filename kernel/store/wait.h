@@ -1,4 +1,4 @@
-/* wait.h - whom a transaction waits for: queues of pages and containers, credits, the waits-for graph (conflict.c,
+/* wait.h - the views a transaction waits for: queues of pages and containers, credits, the waits-for graph (conflict.c,
  * container_lock.c, credit.c). */
 #ifndef KERNEL_WAIT_H
 #define KERNEL_WAIT_H
@@ -7,7 +7,7 @@
 
 extern struct lock graph_lock;
 
-/* Somebody waits for the page: the first one looks again. Leaf locked. */
+/* waiters_wake wakes the first view that waits for the page, to look again. Leaf locked. */
 static inline void waiters_wake(const struct page *p)
 {
     if (p->queue)
@@ -18,8 +18,8 @@ static inline void waiters_wake(const struct page *p)
 void queue_leave(struct view *v);               /* leaf locked; wakes the new head (KR3) */
 enum conflict_result { CONFLICT_GRANT, CONFLICT_BLOCKED, CONFLICT_DOOMED };
 enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t mine);
-/* Takes what v->want conflicts with and may be taken; the debt is to be paid before the leaf is
- * unlocked. True: transactions are left, and v has edges to them. Leaf locked. */
+/* conflict_take takes the rights that v->want conflicts with, where it may; the debt is to be paid
+ * before the leaf is unlocked. True: transactions are left, and v has edges to them. Leaf locked. */
 bool conflict_take(struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
 void view_doom(struct view *v, int reason);     /* if it is active; wakes or kicks its owner */
 void view_doom_locked(struct view *v, int reason); /* the same; it is, and is locked */
@@ -30,28 +30,28 @@ bool want_x_has(const struct view *v, vaddr_t at);
 
 /* container_lock.c */
 enum lock_mode { LOCK_PAGE_READ, LOCK_PAGE_WRITE, LOCK_SHARED, LOCK_EXCLUSIVE };
-/* May others have it locked? Then container_admits() decides. Leaf locked. */
+/* container_shut tells whether others may have o locked; then container_admits() decides. Leaf locked. */
 static inline bool container_shut(const struct view *v, const struct object *o)
 {
     uint32_t state = __atomic_load_n(&o->container_lock.state, __ATOMIC_SEQ_CST);
     return state && state != v->id + 1u;
 }
-/* May v get a page? If not it is in the container's queue, with edges, and is to sleep. Leaf locked. */
+/* container_admits tells whether v may get a page. If not, v is queued, with edges, and is to sleep. Leaf locked. */
 bool container_admits(struct view *v, struct object *o, bool write);
 bool container_locked_by(const struct view *v, const struct object *o);
-int container_owner(struct object *o);          /* who has it for itself, drained; or WRITER_NONE */
+int container_owner(struct object *o);          /* the exclusive holder, drained; or WRITER_NONE */
 void container_lock_leave(struct view *v);      /* the queue, if it stands in one */
-/* Its transaction is over. Locks go before the edges of those that wait for it (they may add one until
- * then), and the edges before nobody drains for it any more (walk_end trusts them). */
+/* container_locks_end gives up the locks of a view whose transaction is over. Locks go before the edges of views that
+ * wait for it (they may add one until then), and the edges before it leaves `drains` (walk_end trusts them). */
 void container_locks_end(struct view *v);
-bool container_locks_wanted(const struct view *v); /* somebody waits for one of them */
+bool container_locks_wanted(const struct view *v); /* a view waits for one of them */
 void container_drains_leave(struct view *v);
 extern uint32_t container_draining_count;     /* atomic, so that an end need not look */
 must_check int container_lock_at(struct view *v, vaddr_t at, unsigned how); /* KD_TXN_LOCK */
-/* A fault at o; when there have been enough of them, it locks o if that is free. */
+/* container_escalate counts a fault at o; when there were enough, v locks o if that is free. */
 void container_escalate(struct view *v, struct object *o, bool write);
 void container_lock_init(struct container_lock *c);
-void container_lock_dead(struct object *o);     /* who waits looks again */
+void container_lock_dead(struct object *o);     /* views that wait look again */
 
 /* credit.c */
 must_check int credit_take(struct view *v, struct port *p);
