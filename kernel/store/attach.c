@@ -1,5 +1,5 @@
 /*
- * attach.c - who may map which object: the attachments of processes.
+ * attach.c - attachments: which process may map which object.
  *
  * AT1  A process's attachments are an array, sorted by address; no two overlap. Each object has a list of its own.
  *
@@ -37,7 +37,7 @@ void attachment_gone_told(struct item *i)
     kfree(container_of(i, struct attachment, gone));
 }
 
-/* Ends one attachment that was taken off its process's array. */
+/* attachment_end ends an attachment that is off its process's array. */
 static void attachment_end(struct attachment *a, bool tell)
 {
     struct object *o = a->object;
@@ -154,9 +154,9 @@ static int attachment_insert(struct process *p, struct attachment *a)
     return 0;
 }
 
-/* consents: may the calling manager let this client map its objects? A mapping takes addresses, and
- * its manager may abort transactions, so the client must have asked: by a call that is being
- * served, or by an attachment from before; a parent may lay out its children. */
+/* consents tells whether this client lets the calling manager map objects into it. A mapping takes
+ * addresses, and its manager may abort transactions. So the client must have asked: by a call that
+ * is being served, or by an attachment from before; a parent may lay out its children. */
 static bool consents(struct process *client)
 {
     struct process *me = process_this();

@@ -5,7 +5,7 @@
  *   view_ask ---> NONE --------------> NONE ----------> CLAIMED ----> 0 or an errno: view_answer
  *                  |                    ^                  |
  *                  |                    +------------------+ view_claim_end
- *                  +----> ECANCELED: whoever asks gives up
+ *                  +----> ECANCELED: the owner gives up
  *
  * QU1  A view asks one thing at a time, and its owner thread sleeps meanwhile: to commit, to spill copies, to
  *      bring one back, or for a page where the manager decides of each (KD_OBJECT_ASK). The item in the view
@@ -14,14 +14,14 @@
  *      received may be durable: then the owner waits on, and if it was killed it leaves its process, which can
  *      end (commit_forsaken).
  *
- * Locks: view. No lock is held while somebody sleeps.
+ * Locks: view. No lock is held while a thread sleeps.
  */
 #include "store/commit.h"
 #include "thread/trace.h"
 
 /* ---- the owner's side ---- */
 
-/* why_give_up: an errno that says why the owner would rather not wait on; 0: it waits. */
+/* why_give_up returns why the owner would rather not wait on, an errno; 0: it waits. */
 static int why_give_up(const struct view *v, const struct object *o)
 {
     return thread_this()->killed ? EINTR

@@ -2,18 +2,18 @@
  * cluster.c - cluster grants: a read fault maps neighbours of its page, too, as many as are likely to be
  * read next.
  *
- * A neighbour is mapped if it costs nobody anything: it is resident, nobody writes it or waits for it,
- * and no other view has the container locked. It is mapped with ACCESSED clear, so while it is not
- * used whoever wants it takes it without waiting (conflict.c). Nothing here ever waits.
+ * A neighbour is mapped if that costs no other view anything: it is resident, no view writes it or waits
+ * for it, and no other view has the container locked. It is mapped with ACCESSED clear, so another view
+ * takes it without waiting until it is used (conflict.c). Nothing here ever waits.
  *
- * How many is decided from what was touched before:
- *   sequential  the fault is right behind what this view was given last: four times as many, up
+ * The number of pages follows from the touches before:
+ *   sequential  the fault is right behind the last cluster of this view: four times as many, up
  *               to the end of the leaf
  *   clustered   faults in this container lie near the one before: the aligned CLUSTER_PAGES around it
  *   random      neither: the page alone
  * The container counts its faults by kind; a score, up with each near fault and down with each far
- * one, tells clustered from random. A fixed size can be set instead (KD_POLICY_CLUSTER). Who has locked
- * the container gets the whole leaf.
+ * one, tells clustered from random. A fixed size can be set instead (KD_POLICY_CLUSTER). A view that
+ * has locked the container gets the whole leaf.
  *
  * A page that is not resident is asked for in the same way: with as many behind it as are likely to be
  * read next, or alone (cluster_request).
@@ -73,7 +73,7 @@ static __attribute__((noinline, cold)) void cluster_locked(struct view *v, struc
         cluster_map(v, l, ptes, 0, LEAF_PAGES);
 }
 
-/* Do touches of the container lie near each other? `count`: this one counts. */
+/* touch_note tells whether touches of the container lie near each other. `count`: this one counts. */
 HOT bool touch_note(struct view *v, struct object *o, vaddr_t at, bool count)
 {
     bool near = at - v->touch_last + NEAR_PAGES * PAGE_BYTES < 2 * NEAR_PAGES * PAGE_BYTES;
@@ -106,7 +106,7 @@ void cluster_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pt
     cluster_map(v, l, ptes, first, last);
 }
 
-/* cluster_request decides as cluster_grant does for what is resident; reads note their touch there. */
+/* cluster_request decides for pages away as cluster_grant for resident ones; reads note their touch there. */
 unsigned cluster_request(struct view *v, struct leaf *l, unsigned slot, bool write)
 {
     struct object *o = l->object;

@@ -5,9 +5,9 @@
 
 #include "store/view.h"
 
-/* Posts v->commit_item, which says what is asked, at `port`, and sleeps until it is answered: 0, or an errno, the
- * manager's or EOWNERDEAD (also if `o`, unless NULL, is dead), ETIMEDOUT, EINTR: killed, EAGAIN: doomed. `at`: an
- * address, for traces. By the owner thread; it may have no process behind this (commit_forsaken). */
+/* view_ask posts v->commit_item, the question, at `port` and sleeps until it is answered. 0, or an errno: the
+ * manager's; EOWNERDEAD (also if `o`, unless NULL, is dead); ETIMEDOUT; EINTR: killed; EAGAIN: doomed. `at`: an
+ * address, for traces. By the owner thread, which may have no process afterwards (commit_forsaken). */
 must_check int view_ask(struct view *v, struct port *port, const struct object *o, vaddr_t at);
 /* view_claim returns the view, claimed, if it was delivered to the calling process with this token,
  * asks for one of these (a mask), and is not answered: until view_claim_end() or view_answer() only
@@ -22,7 +22,7 @@ void view_answer(struct view *v, int answer);
 must_check int commits_hold(struct port *p);
 void commits_go_on(struct port *p);
 
-/* encode.c: what the view's copies changed, by their objects' encoders. */
+/* encode.c encodes the changes of the view's copies, each by its object's encoder. */
 /* encode_copies fills the buffer from d->cursor on; the view is claimed. 0, -EINVAL, -EFAULT,
  * -ERANGE. encode_spill does so for KD_DIFF_SPILL. */
 must_check int encode_copies(struct view *v, struct kd_diff *d);

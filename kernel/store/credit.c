@@ -6,7 +6,7 @@
  * after a checkpoint. Waiting is FIFO, and an edge to those before. A grant of 0 says "there is nothing
  * more", unless something was consumed since the last such grant: then the manager is asked once more. While
  * there is nothing more, the first depends on those that hold credits, and gives up
- * if nobody else does. It finds out itself, so that nobody dooms a transaction that goes on already.
+ * if no other view does. It finds out itself, so that none dooms a transaction that goes on already.
  *
  * CE1  Of a manager that grants, port->credits are those left, `held` those that views have and have not logged.
  * CE2  A view stands in the queue exactly while credit_waiting is set.

@@ -1,4 +1,4 @@
-/* evict.h - which pages leave memory, and who waits for the room (evict.c). */
+/* evict.h - pages leave memory, and threads wait for the room (evict.c). */
 #ifndef KERNEL_EVICT_H
 #define KERNEL_EVICT_H
 
@@ -13,7 +13,7 @@ void evict_leaf(struct leaf *l, bool bare);     /* none of its pages is there: i
 void evict_cleaned(struct frame *f);            /* its page is not dirty any more */
 void evict_look_again(void);                    /* a manager cleans nothing any more: a port is closed */
 void evict_wake(void);
-/* evict_short: memory was short when evict_still_short() looked last. Atomic; each first write reads it. */
+/* evict_short says that memory was short when evict_still_short() looked last. Atomic; each first write reads it. */
 extern bool evict_short;
 bool evict_still_short(void);
 /* evict_frame takes a frame for the contents of a page (not zeroed), and waits for eviction and

@@ -14,10 +14,10 @@ int fault_outside(vaddr_t at, unsigned flags); /* in the store region, but by no
 int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags);
 
 /* cluster.c */
-/* The page at `slot` was granted for reading: its neighbours too, as far as they are free and likely
- * to be read. Leaf locked; at: its address; ptes: the view's entries of the leaf. Never waits. */
+/* cluster_grant maps neighbours of the page at `slot`, which was granted for reading, if they are free and
+ * likely to be read. Leaf locked; at: its address; ptes: the view's entries of the leaf. Never waits. */
 void cluster_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *ptes);
-/* A page that is not resident: how many to ask for from it on; 0: this one, and no neighbours. */
+/* cluster_request tells how many pages to ask for, from a page away on; 0: that page alone. */
 unsigned cluster_request(struct view *v, struct leaf *l, unsigned slot, bool write);
 
 #endif

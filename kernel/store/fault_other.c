@@ -1,6 +1,6 @@
 /*
  * fault_other.c - faults that no transaction serves: memory of the process itself, objects that are not
- * transactional, and touches of what a program may not touch, which end it with the reason.
+ * transactional, and forbidden touches, which end the program with the reason.
  *
  * Locks: none are held.
  */

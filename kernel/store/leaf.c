@@ -9,7 +9,7 @@
  *     takes it for all its pages. So no snapshot is shown a page that is younger than it. And none is refused
  *     one for that reason, as no leaf is forgotten while a snapshot that is not over is older than one of its
  *     pages: all those are at least as young as `floor`, and so are later ones.
- * LF2  A leaf that is `gone` is in no table, and nobody holds rights to its pages. Who found it before looks at
+ * LF2  A leaf that is `gone` is in no table, and no view has rights to its pages. A thread that found it looks at
  *     `gone` where a page is not resident, under the leaf's lock. The frame is free when every CPU has been
  *     outside the kernel since: a leaf that was found without a lock is not kept over a sleep. The evictor
  *     alone forgets leaves, so those that it finds itself stay.
@@ -59,7 +59,7 @@ static bool leaf_charge(struct object *o, uint64_t n)
     return can;
 }
 
-/* Installs the leaf in *f, in the table in *t if there was none; *f and *t are NULL if used. Object locked. */
+/* leaf_install puts the leaf *f in its table, or in *t if none; *f and *t are NULL if used. Object locked. */
 static struct leaf *leaf_install(struct object *o, uint64_t first, struct frame **f, struct frame **t)
 {
     struct leaf *l = object_leaf_find(o, first);
@@ -152,8 +152,8 @@ void leaves_free(struct object *o)
 
 /* ---- forgetting; by the evictor ---- */
 
-/* The right to a page that is away is taken, unless the view's transaction may have used it. Leaf
- * locked. */
+/* right_forget takes the right to a page that is away, unless the view's transaction may have used
+ * it. Leaf locked. */
 static bool right_forget(struct leaf *l, unsigned slot, struct view *v)
 {
     struct debt none = {0}; /* HELD is in no TLB */
@@ -180,7 +180,7 @@ static bool page_forget(struct leaf *l, unsigned slot, uint64_t oldest)
     return p->writer == WRITER_NONE;
 }
 
-/* leaf_unused: is nothing of the leaf in use? Object and leaf locked. */
+/* leaf_unused tells whether nothing of the leaf is in use. Object and leaf locked. */
 static bool leaf_unused(struct leaf *l)
 {
     uint64_t oldest = version_oldest();
@@ -192,9 +192,9 @@ static bool leaf_unused(struct leaf *l)
     return true;
 }
 
-/* The page table of each view for the 2 MiB around the leaf, if these have no leaf any more: so no view has a
- * right there (PG3), and none gets one, as that takes a leaf, which is made with the object locked. The table of
- * tables, too, with the last leaf in 128 MiB. Object and leaf locked. */
+/* tables_forget frees each view's page table for the 2 MiB around the leaf if they have no leaf any more:
+ * no view has a right there (PG3), and none gets one, as that takes a leaf, which is made with the object
+ * locked. With the last leaf in 128 MiB the table of tables goes, too. Object and leaf locked. */
 static void tables_forget(struct object *o, const struct leaf *l, bool last, struct forgotten *gone)
 {
     enum { TABLE_BYTES = 512 * PAGE_BYTES };
@@ -221,7 +221,7 @@ static void tables_forget(struct object *o, const struct leaf *l, bool last, str
     }
 }
 
-/* Object and leaf locked. Its frame, and that of a table without leaves, go to the list. */
+/* leaf_take puts the leaf's frame, and that of a table without leaves, on the list. Object and leaf locked. */
 static void leaf_take(struct object *o, struct leaf *l, struct forgotten *gone)
 {
     struct frame *table = frame_of_memory(table_of(o, l->first));

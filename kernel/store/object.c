@@ -23,11 +23,11 @@ void object_init(void)
     next_base = KD_STORE_END - KD_ZONE_BYTES; /* the last zone: objects without a place of their own */
 }
 
-/* ---- records of copies ----
- * Each CPU keeps some, so that a fault takes no lock for one; what is too much for one CPU goes to a
- * list that all share. They are cut from whole frames and never given back: there are as many as
- * there were copies at a time, each of which had a frame of its own, 30 times as large. What was a record
- * stays one (version.c, hand_on). */
+/* ---- struct copy ----
+ * Each CPU keeps some, so that a fault takes no lock for one; too many for one CPU go to a list that
+ * all share. They are cut from whole frames and never given back: there are as many as there were
+ * copies at a time, each of which had a frame of its own, 30 times as large. Memory of a struct copy
+ * never serves for anything else (version.c, hand_on). */
 
 enum { COPIES_KEPT = 128, COPIES_MOVED = 64 };
 static struct { struct copy *first; unsigned count; } copies_kept[CPU_MAX];
@@ -230,7 +230,7 @@ long kd_object_create(const uint64_t a[6])
     if (!port)
         return e;
     struct port *commit_port = handle_get(c.commit_port, HANDLE_PORT, KD_RIGHT_RECEIVE, &e);
-    /* An object and its commits end together with one process. */
+    /* The object and its commits must end together, with one process. */
     bool ours = commit_port && port->owner == process_this() && commit_port->owner == process_this();
     struct object *o = ours ? object_new(&c, port, commit_port) : NULL;
     if (!o) {
@@ -256,7 +256,7 @@ long kd_object_create(const uint64_t a[6])
     list_push_back(&objects, &o->all);
     lock_release(&objects_lock);
     count(objects);
-    /* PO3: whoever closes a port meanwhile finds the object in the list, or we see that it is dead */
+    /* PO3: a thread that closes a port meanwhile finds the object in the list, or this one sees that it is dead */
     bool dead = __atomic_load_n(&port->dead, __ATOMIC_SEQ_CST) || __atomic_load_n(&commit_port->dead, __ATOMIC_SEQ_CST);
     long h = dead ? -EBADF : handle_new(process_this(), HANDLE_OBJECT, o, KD_RIGHT_MANAGE);
     o->handle = (int)h;
@@ -355,7 +355,7 @@ OBJECT_CALL(kd_object_revoke, 0)
     return 0;
 }
 
-/* Transactions that stored without declaring end first: they are not to lose what they stored. */
+/* kd_object_encoder refuses RANGES (-EBUSY) while transactions have stored undeclared: these stores would be lost. */
 OBJECT_CALL(kd_object_encoder, 0)
 {
     uint32_t before = o->encoder;

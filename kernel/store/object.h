@@ -190,12 +190,12 @@ must_check int page_request(struct leaf *l, unsigned slot, unsigned access, uint
                             struct view *v, uint64_t deadline_ns);
 /* attachments_end_left: a commit that p left behind is over; if p has ended, its attachments end, too. */
 void attachments_end_left(struct process *p);
-/* Destroys the objects of a process; p not NULL: those that are asked, or commit, there. A killed
- * thread leaves the rest to its process's end. */
+/* objects_end destroys the objects of a process; p not NULL: those that ask, or commit, there. A
+ * killed thread leaves the rest to its process's end. */
 void objects_end(const struct process *owner, const struct port *p);
 /* object_commit_port_of: the commit port of objects that are served at `p`; a reference, or NULL. */
 struct port *object_commit_port_of(struct port *p);
-/* object_manager_of: has `client` an object of `manager` attached? */
+/* object_manager_of tells whether `client` has an object of `manager` attached. */
 bool object_manager_of(struct process *manager, struct process *client);
 /* object_process_gone ends a process's objects and attachments; objects_sum_dirty sets managers'
  * process->dirty. */
@@ -204,9 +204,9 @@ void objects_sum_dirty(void);
 /* object_plain_fault serves a fault on an object that is not transactional. */
 must_check int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write);
 
-/* Calls fn for each leaf of each object (check.c). */
+/* object_for_each_leaf calls fn for each leaf of each object (check.c). */
 void object_for_each_leaf(void (*fn)(struct leaf *l, void *arg), void *arg);
-/* check.c: 0, or -EIO: an invariant does not hold; the log says which. */
+/* kcheck (check.c) looks for broken invariants. 0; -EIO: the log says which. */
 int kcheck(void);
 
 /* Functions for block_call.c: page I/O to and from object frames. */

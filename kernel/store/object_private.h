@@ -9,11 +9,11 @@ extern struct lock objects_lock; /* the list of all objects */
 extern struct list objects;
 
 /* ---- leaf.c ---- */
-/* Calls fn for each leaf that exists. */
+/* leaves_for calls fn for each leaf that exists. */
 void leaves_for(struct object *o, void (*fn)(struct leaf *l, void *arg), void *arg);
 void leaves_free(struct object *o); /* with the object */
 
-/* What its owner is charged for: the table of its leaves' tables. */
+/* object_table_frames: the table of the leaves' tables, which the owner is charged for. */
 static inline uint64_t object_table_frames(const struct object *o)
 {
     return o->table_count * sizeof *o->tables / PAGE_BYTES;
@@ -36,15 +36,15 @@ struct unmap {
     uint64_t in_use;         /* pages that active views keep */
     struct debt debt;
 };
-/* Takes the page's PTE in the views that `u` means. Leaf locked. */
+/* unmap_page takes the page's PTE in the views that `u` means. Leaf locked. */
 void unmap_page(struct leaf *l, unsigned slot, struct unmap *u);
-/* The same for a whole leaf, which it locks; arg: struct unmap. */
+/* leaf_unmap is unmap_page for a whole leaf, which it locks; arg: struct unmap. */
 void leaf_unmap(struct leaf *l, void *arg);
-/* The manager is gone, or destroys it: a power cut for the object. */
+/* object_die ends an object whose manager is gone or destroys it: a power cut for the object. */
 void object_die(struct object *o, int reason);
 
 /* ---- page.c ---- */
-/* The page's waiters learn that it came, or the manager's error. Leaf locked. */
+/* waits_end tells the page's waiters that it came, or the manager's error. Leaf locked. */
 void waits_end(struct leaf *l, unsigned slot, int error);
 void asks_look_again(const struct object *o); /* it is dead: nobody will answer (KD_OBJECT_ASK) */
 

@@ -44,7 +44,7 @@ pte_t right_at(const struct view *v, vaddr_t at)
     return pte ? pte_load(pte) : 0;
 }
 
-/* The states that the view's entries for the object's pages may have. */
+/* may_have returns the states that the view's entries for the object's pages may have. */
 static unsigned may_have(const struct view *v, const struct object *o)
 {
     static const uint8_t by_state[] = {
@@ -85,7 +85,7 @@ const char *right_check(const struct view *v, const struct leaf *l, unsigned slo
 
 /* ---- the change ---- */
 
-/* A TLB may hold `was`, and `now` allows less. */
+/* loses tells whether a TLB may hold `was` while `now` allows less. */
 static bool loses(pte_t was, pte_t now)
 {
     return pte_present(was) && was & (PTE_ACCESSED | PTE_USED) &&
@@ -99,8 +99,8 @@ static uint64_t cpu_bit(const struct view *v)
     return 1ull << __atomic_load_n(&v->cpu, __ATOMIC_SEQ_CST);
 }
 
-/* The entry becomes what `next` makes of it and x, whatever bit the walker sets meanwhile. Returns what it was. The
- * debt is noted; NULL: the caller flushes this CPU, which alone has the table loaded. View locked. */
+/* change makes the entry what next(entry, x) returns, even if the walker sets a bit meanwhile; returns the old
+ * one. The debt is noted; NULL: the caller flushes this CPU, which alone has the table loaded. View locked. */
 HOT pte_t change(enum change c, struct view *v, vaddr_t at, pte_t next(pte_t, uint64_t), uint64_t x, struct debt *debt)
 {
     pte_t *pte = entry_of(v, at);
@@ -136,7 +136,7 @@ static pte_t aged(pte_t e, uint64_t frame)
 
 /* ---- what others do to a view's rights ---- */
 
-/* The view has no right any more. */
+/* user_remove takes the view out of the page's mask, and from being its writer. */
 static void user_remove(const struct view *v, struct page *p)
 {
     vmask_clear(&p->mask, v->id);
@@ -258,8 +258,8 @@ static void drop_each(struct view *v, const vaddr_t *at, unsigned n)
         change(CHANGE_drop, v, at[n], kept_if_copy, 0, NULL);
 }
 
-/* Where all go, their tables go instead of the entries, however many there are; later faults free them
- * (own_pte). The masks still name the view, as they may. */
+/* right_drop gives up rights. Where all go, their tables go instead of the entries, however many
+ * there are; later faults free them (own_ptes_make). The masks still name the view, as they may. */
 void right_drop(struct view *v, bool all, bool want_x)
 {
     if (all || v->owed_count > OWED_MAX) {

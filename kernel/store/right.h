@@ -6,7 +6,7 @@
  *   EMPTY    0                                     no right
  *   SHARED   present, read-only                    the current version; for a snapshot, the one that it sees
  *   COPY     present, PTE_COPY, writable           a private copy, which the transaction stores to
- *   FROZEN   present, PTE_COPY, read-only          the same from the commit's begin (CM1) on: nobody stores to it
+ *   FROZEN   present, PTE_COPY, read-only          the same from the commit's begin (CM1) on: no store reaches it
  *   HELD     not present, PTE_HELD                 the page was evicted, the right is kept
  *   SPILLED  not present, PTE_COPY, a record       the private copy lies in its manager's log (spill.c)
  *   PLAIN    present, writable, no PTE_COPY        a page that is not transactional; no right
@@ -44,7 +44,7 @@ static inline enum right_state right_state(pte_t e)
         return pte_writable(e) ? RIGHT_COPY : RIGHT_FROZEN;
     return pte_writable(e) ? RIGHT_PLAIN : RIGHT_SHARED;
 }
-/* The record of a private copy, whose entry is e, is its frame's owner; that of a SPILLED one is named by e. */
+/* pte_copy finds the struct of a private copy, whose entry is e: its frame's owner, or named by a SPILLED e. */
 static inline struct copy *pte_copy(pte_t e)
 {
     return pte_present(e) ? frame_of(pte_frame_paddr(e))->owner
@@ -53,13 +53,13 @@ static inline struct copy *pte_copy(pte_t e)
 
 /* ---- looking; view locked, or by the owner thread ---- */
 pte_t right_at(const struct view *v, vaddr_t at); /* 0: EMPTY */
-/* right_check says what does not hold of the view's entry e for a page, or NULL: the states above as code. Leaf
- * locked, too. */
+/* right_check returns the rule that the view's entry e for a page breaks, or NULL: the states above
+ * as code. Leaf locked, too. */
 const char *right_check(const struct view *v, const struct leaf *l, unsigned slot, pte_t e);
 
 /* ---- grants, by the owner thread; leaf locked, and the view for copies ---- */
 
-/* The masks name the view before its entry does (PG3). */
+/* right_user_add names the view in the masks, before its entry is made (PG3). */
 HOT void right_user_add(const struct view *v, struct leaf *l, struct page *p)
 {
     vmask_add(&p->mask, &v->self);
@@ -74,7 +74,7 @@ HOT void right_share(const struct view *v, struct leaf *l, struct page *p, pte_t
     assert((was & ~PTE_HELD) == 0); /* TR1 */
 }
 
-/* right_neighbour maps a page that nobody asked for, as not used. The leaf's sum names the view already. */
+/* right_neighbour maps a page near the one asked for, as not used. The leaf's sum names the view already. */
 HOT void right_neighbour(unsigned view, struct page *p, pte_t *pte)
 {
     p->mask.word[view / 64] |= 1ull << view % 64;

@@ -4,7 +4,7 @@
 
 #include "store/view.h"
 
-/* view_copy_out: the copy leaves its view; `framed`: it was in memory (SP1). View locked. */
+/* view_copy_out takes a copy out of its view; `framed`: it was in memory (SP1). View locked. */
 static inline void view_copy_out(struct view *v, struct copy *c, bool framed)
 {
     list_remove(&c->link);
@@ -13,7 +13,7 @@ static inline void view_copy_out(struct view *v, struct copy *c, bool framed)
     v->spilled_count -= !framed;
 }
 
-/* spill_possible is for the owner thread, in a fault: would a spill give it what it needs? */
+/* spill_possible tells the owner thread, in a fault, whether a spill would give it what it needs. */
 bool spill_possible(const struct view *v, const struct port *p);
 bool spill_due(const struct view *v, const struct port *p); /* rather than evict pages of others */
 /* spill_some and spill_bring wait for the manager. -EAGAIN: done, or doomed: look again; else -errno. */

@@ -6,7 +6,7 @@
 
 struct view;
 
-/* A commit point whose versions are kept: of a view's transaction, or behind a handle. Versions lock. */
+/* struct snapshot: a commit point whose versions are kept, of a transaction or behind a handle. Versions lock. */
 struct snapshot {
     struct list link;               /* registered if it is in the list */
     struct list expired_link;
@@ -26,7 +26,7 @@ uint64_t version_oldest(void);                  /* what the oldest snapshot sees
 void version_add(struct page *p, struct copy *c);
 /* version_release: `published` has moved, so a snapshot keeps c, or it is freed. Leaf locked. */
 void version_release(struct copy *c);
-void version_free(struct page *p, struct copy *c); /* whoever needs it; leaf locked */
+void version_free(struct page *p, struct copy *c); /* needed or not; leaf locked */
 struct copy *version_find(const struct page *p, uint64_t snapshot);
 /* version_snapshot_begin takes `published`, or the shared point, and registers in one step. 0; -ESTALE. */
 must_check int version_snapshot_begin(struct view *v, struct snapshot *shared);
@@ -36,7 +36,7 @@ void snapshot_get(void *snapshot);
 void snapshot_put(void *snapshot);
 void version_snapshot_end(struct view *v);
 uint64_t version_most_kept(const struct process *p); /* for the one of its snapshots that keeps most */
-/* check.c: NULL, or what does not hold of a page's versions (leaf locked), and of all snapshots. */
+/* version_check_page (leaf locked) and version_check, for check.c, return the rule that is broken, or NULL. */
 const char *version_check_page(const struct leaf *l, const struct page *p);
 const char *version_check(void);
 
