@@ -10,10 +10,11 @@
 int user_copy(void *to, const void *from, size_t n);
 long user_string(char *to, const char *from, size_t n);
 
-/* copy lets others run between portions: each page of user memory may be a fault. */
-static int copy(char *to, const char *from, size_t n)
+enum { AT_ONCE = 64 << 10 };
+
+/* copy_in_portions lets others run between portions: each page of user memory may be a fault. */
+static RARE int copy_in_portions(char *to, const char *from, size_t n)
 {
-    enum { AT_ONCE = 64 << 10 };
     int e = 0;
     for (; n > AT_ONCE && !e; to += AT_ONCE, from += AT_ONCE, n -= AT_ONCE) {
         e = user_copy(to, from, AT_ONCE);
@@ -22,14 +23,19 @@ static int copy(char *to, const char *from, size_t n)
     return e ? e : user_copy(to, from, n);
 }
 
+static inline int copy(void *to, const void *from, size_t n)
+{
+    return likely(n <= AT_ONCE) ? user_copy(to, from, n) : copy_in_portions(to, from, n);
+}
+
 int copy_from_user(void *to, vaddr_t from, size_t n)
 {
-    return user_range_ok(from, n) ? copy(to, (const char *)from, n) : -EFAULT;
+    return user_range_ok(from, n) ? copy(to, (const void *)from, n) : -EFAULT;
 }
 
 int copy_to_user(vaddr_t to, const void *from, size_t n)
 {
-    return user_range_ok(to, n) ? copy((char *)to, from, n) : -EFAULT;
+    return user_range_ok(to, n) ? copy((void *)to, from, n) : -EFAULT;
 }
 
 bool user_calls_before(vaddr_t at)

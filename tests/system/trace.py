@@ -88,7 +88,7 @@ int main(void)
 }
 """
 
-STEP = r"the store: \d+ publications; the last step that a manager told: [CK]\d\w?, \d+ us ago$"
+STEP = r"the store: \d+ publications; the last step that a manager told: C[MP]\d\w?, \d+ us ago$"
 folder = tempfile.TemporaryDirectory()
 seen = {}
 
@@ -222,7 +222,7 @@ def test_a_panic_leaves_a_report():
     assert result.returncode == 122, result
     report_has(result.stderr, r"^PANIC: init ended with status 5", r"^ +process_end at kernel/process/process\.c:\d+$",
                r"^  rip ffffffff8\w+  rsp ", r"cpu \d \d+\[\d+\] view \d+: COMMIT pages 0x\w+, ticket ",
-               r"cpu \d \d+\[\d+\] view -1: DISK operation 0x", r"MARK C\d", STEP,
+               r"cpu \d \d+\[\d+\] view -1: DISK operation 0x", r"MARK CM\d", STEP,
                r"disk store: \d+ requests under way")
 
 
