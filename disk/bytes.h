@@ -20,13 +20,13 @@ int   memcmp(const void *a, const void *b, size_t count);
 static inline uint64_t load64(const uint8_t *bytes)
 {
     uint64_t value;
-    memcpy(&value, bytes, 8);
+    __builtin_memcpy(&value, bytes, 8); /* a load, in a freestanding program, too */
     return value;
 }
 
 static inline void store64(uint8_t *bytes, uint64_t value)
 {
-    memcpy(bytes, &value, 8);
+    __builtin_memcpy(bytes, &value, 8);
 }
 
 typedef struct { uint8_t byte[2]; } le16;

@@ -7,8 +7,8 @@
  * once; without a clock it takes the instruction where there is one, so that instruction counts repeat
  * from run to run.
  */
+#include "crc32c.h"
 #include "bytes.h"
-#include "store.h"
 
 #define SLICES 16
 #define POLYNOMIAL 0x82f63b78u          /* Castagnoli, bits reversed */
@@ -144,23 +144,25 @@ static uint32_t crc_by_instruction(uint32_t state, const uint8_t *bytes, size_t 
 #define crc_by_instruction    crc_by_table
 #endif
 
-static const struct variant { const char *name; crc_routine *routine; } variants[] = {
-    { "instruction", crc_by_instruction }, { "table", crc_by_table }, { "sums", crc_by_sums },
+static struct variant { const char *name; crc_routine *routine; uint64_t cost; } variants[] = {
+    { .name = "instruction", .routine = crc_by_instruction },
+    { .name = "table", .routine = crc_by_table },
+    { .name = "sums", .routine = crc_by_sums },
 };
 #define VARIANTS (sizeof variants / sizeof variants[0])
 static const struct variant *chosen;
 
 /* The quickest of some rounds over pages of noise: the tables themselves. (Zeros would look up the same
  * few entries always; and an emulator may be slow with one page because of where another lies.) */
-static uint64_t time_of(crc_routine *routine, const struct disk_clock *clock)
+static uint64_t time_of(crc_routine *routine, const struct disk_clock *clock, uint32_t *crc)
 {
-    static uint32_t result;
     uint64_t best = UINT64_MAX;
-    for (int round = 0; round < 12; round++) {
+    *crc = 0;
+    for (int round = 0; round < 8; round++) {
         const uint8_t *page = (const uint8_t *)table + round % 4 * 4096;
         uint64_t start = clock->microseconds(clock->context);
-        for (int i = 0; i < 8; i++)
-            result = routine(result, page, 4096);
+        for (int i = 0; i < 4; i++)
+            *crc = routine(*crc, page, 4096);
         uint64_t spent = clock->microseconds(clock->context) - start;
         best = spent < best ? spent : best;
     }
@@ -169,13 +171,17 @@ static uint64_t time_of(crc_routine *routine, const struct disk_clock *clock)
 
 void crc32c_choose(const struct disk_clock *clock)
 {
+    struct variant *v = &variants[instruction_present() ? 0 : 1];
     uint64_t best = UINT64_MAX;
-    crc_by_table(0, NULL, 0);           /* fill the table outside the measurement */
-    chosen = &variants[instruction_present() ? 0 : 1];
-    for (const struct variant *v = chosen; clock && v < variants + VARIANTS; v++) {
-        uint64_t spent = time_of(v->routine, clock);
-        if (spent < best) {
-            best = spent;
+    uint32_t right = 0, crc;
+    table_fill();                       /* outside the measurement */
+    chosen = v;
+    if (clock)
+        time_of(crc_by_table, clock, &right);
+    for (; clock && v < variants + VARIANTS; v++) {
+        v->cost = time_of(v->routine, clock, &crc);
+        if (v->cost < best && crc == right) {
+            best = v->cost;
             chosen = v;
         }
     }
@@ -188,14 +194,25 @@ static bool same(const char *a, const char *b)
     return *a == *b;
 }
 
-bool crc32c_fix(const char *name)
+static const struct variant *variant_of(const char *name)
 {
     for (size_t i = instruction_present() ? 0 : 1; i < VARIANTS; i++)
-        if (same(name, variants[i].name)) {
-            chosen = &variants[i];
-            return true;
-        }
-    return false;
+        if (same(name, variants[i].name))
+            return &variants[i];
+    return NULL;
+}
+
+bool crc32c_fix(const char *name)
+{
+    const struct variant *v = variant_of(name);
+    chosen = v ? v : chosen;
+    return v;
+}
+
+uint64_t crc32c_cost(const char *name)
+{
+    const struct variant *v = variant_of(name);
+    return v ? v->cost : 0;
 }
 
 const char *crc32c_chosen(void)

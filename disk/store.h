@@ -37,6 +37,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "crc32c.h"
+
 #define STORE_PAGE_BYTES        4096u
 #define STORE_NAME_BYTES        64u     /* a name with its closing zero: up to 63 characters */
 #define STORE_SEGMENT_MAX       12u
@@ -74,22 +76,6 @@ struct disk_memory {
      * that of the disk then take time and memory for what the store holds, not for the disk. */
     void *(*alloc_zeroed)(void *context, size_t bytes);
 };
-
-/* Optional everywhere (NULL): only reports and the choice of the CRC routine use it. */
-struct disk_clock {
-    void     *context;
-    uint64_t (*microseconds)(void *context);
-};
-
-/* CRC-32C, chained as usual: crc32c(crc32c(seed, a), b) is the CRC of a then b; seed 0 is a plain
- * CRC-32C. Choose once at start-up: without a clock the instruction is used where there is one
- * (fixed, so runs repeat); with a clock the fastest of "instruction", "table" and "sums". */
-uint32_t crc32c(uint32_t seed, const void *bytes, size_t count);
-/* The same, quicker, where the last `zeros` of these bytes are zero. */
-uint32_t crc32c_padded(uint32_t seed, const void *bytes, size_t count, size_t zeros);
-void     crc32c_choose(const struct disk_clock *clock);
-bool     crc32c_fix(const char *name);  /* one of these three; false: this machine lacks it */
-const char *crc32c_chosen(void);        /* its name, for the boot message */
 
 /* ---------------------------------------------------------------- create, open, close */
 

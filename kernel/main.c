@@ -2,7 +2,6 @@
 #include "block/block.h"
 #include "block/virtio_blk.h"
 #include "base/boot.h"
-#include "base/crc32c.h"
 #include "file/file.h"
 #include "memory/frame.h"
 #include "linux/futex.h"
@@ -13,6 +12,27 @@
 #include "thread/trace.h"
 #include "store/view.h"
 #include "store/evict.h"
+
+#include "arch.h"
+#include "disk/crc32c.h"
+
+static uint64_t cycles(void *context)
+{
+    (void)context;
+    return arch_cycles();
+}
+
+/* Checksums are computed by the fastest way on this machine, or by the one that crc=NAME says. */
+static void checksum_init(void)
+{
+    static const struct disk_clock clock = {NULL, cycles};
+    const char *choice = kernel_option("crc");
+    crc32c_choose(&clock);
+    if (choice && !crc32c_fix(choice))
+        printk("crc32c: this machine has no way called %s", choice);
+    printk("crc32c: by %s (16 KiB: instruction %lu cycles, sums %lu)", crc32c_chosen(),
+           crc32c_cost("instruction"), crc32c_cost("sums"));
+}
 
 _Noreturn void kmain(void)
 {
@@ -32,7 +52,7 @@ _Noreturn void kmain(void)
     evict_init();           /* taking frames back */
     port_init();            /* messages */
     futex_init();
-    crc32c_init();          /* measures how best to compute checksums */
+    checksum_init();        /* measures how best to compute checksums */
     virtio_blk_init();      /* finds the disks */
     /* Not before the disks: enabling a PCI device changes the memory map, and QEMU 7.2's TCG can
      * crash when another CPU reads a device register at that moment. */

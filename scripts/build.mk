@@ -13,7 +13,7 @@ RULES   := Makefile scripts/build.mk
 COMMON  := -std=c11 -O2 -g -MMD -MP -Wall -Wextra -Werror -ffile-prefix-map=$(CURDIR)=. $(PLANTED)
 KFLAGS  := $(COMMON) -ffreestanding -mcmodel=kernel -mno-red-zone -mgeneral-regs-only -fno-pic \
            -fno-pie -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fcf-protection=none \
-           -fstack-protector-strong -mstack-protector-guard=global -Ikernel -Ikernel/include -Iarch/x86_64
+           -fstack-protector-strong -mstack-protector-guard=global -Ikernel -Ikernel/include -Iarch/x86_64 -iquote .
 UFLAGS  := $(COMMON) -D_GNU_SOURCE -fno-pie -fno-omit-frame-pointer -fcf-protection=none \
            -Ilibpstore -Ikernel/include
 HFLAGS  := $(COMMON) -D_GNU_SOURCE -Idisk -I. -Ilibpstore -Ikernel/include -Itests/disk/lib
@@ -33,7 +33,7 @@ do       = @mkdir -p $(@D) && $(if $(V),set -x,$(if $(silent),:,echo '  $(1) $@'
 objects  = $(patsubst %.c,build/obj/$(1)/%.o,$(filter %.c,$(2))) \
            $(patsubst %.S,build/obj/$(1)/%.S.o,$(filter %.S,$(2)))
 
-KERNEL_SOURCES  := $(wildcard kernel/*.c kernel/*/*.c arch/x86_64/*.c arch/x86_64/*.S)
+KERNEL_SOURCES  := $(wildcard kernel/*.c kernel/*/*.c arch/x86_64/*.c arch/x86_64/*.S) disk/crc32c.c
 PSTORE_SOURCES  := $(wildcard libpstore/*.c libpstore/*.S)
 DISK_SOURCES    := $(wildcard disk/*.c)
 # a program of the guest is a file NAME.c or all of a folder NAME/
@@ -98,7 +98,7 @@ build/kernel.elf: $(KERNEL_OBJECTS) build/symbols1.o $(KERNEL_LD)
 	@$(NM) -n $@ | scripts/mksymbols | cmp -s - build/symbols1.S || \
 	    { echo "$@: the symbol table moved code; place .rodata behind .text" >&2; rm -f $@; false; }
 # a kernel with a planted bug, or "none", and with a stale-TLB checker (tests/bugs): compiled in a copy of the tree
-build/bugs/kernel/%/kernel.elf: $(wildcard kernel/*.* kernel/*/*.* kernel/include/*/* arch/*/*.* tests/bugs/*.patch) $(RULES)
+build/bugs/kernel/%/kernel.elf: $(wildcard kernel/*.* kernel/*/*.* kernel/include/*/* arch/*/*.* disk/crc32c.? disk/bytes.h tests/bugs/*.patch) $(RULES)
 	$(call do,BUG ,scripts/bugs build kernel $*)
 
 # --- programs of the guest -----------------------------------------------------------------------

@@ -11,7 +11,7 @@
  * the same work in small pieces, from its stack.
  */
 #include "block/block.h"
-#include "base/crc32c.h"
+#include "disk/crc32c.h"
 #include "process/handle.h"
 #include "store/object.h"
 #include "process/vm.h"
@@ -314,7 +314,7 @@ static void batch_prepare(struct page_batch *b)
 static void page_checksum(struct page_batch *b, unsigned i)
 {
     thread_breathe(); /* it is thousands of instructions, where the CPU has none for it */
-    b->ios[i].crc = crc32c(frame_memory(b->works[i].frame), PAGE_BYTES);
+    b->ios[i].crc = crc32c(0, frame_memory(b->works[i].frame), PAGE_BYTES);
 }
 
 static void page_end(struct page_batch *b, unsigned i)

@@ -25,9 +25,9 @@ done
 khz=$(value 'counter \([0-9]*\) kHz')
 variant=$(value 'crc32c: by \([a-z]*\)')
 for kind in instruction sums; do
-    cycles=$(sed -n "s/.*8 KiB:.*$kind \([0-9]*\).*/\1/p" "$scratch/boots" | sort -n | head -n 1)
+    cycles=$(sed -n "s/.*16 KiB:.*$kind \([0-9]*\).*/\1/p" "$scratch/boots" | sort -n | head -n 1)
     printf 'CRC of a page, TCG, by %s\tus\t%s\t%s\n' "$kind" \
-        "$(awk -v c="$cycles" -v k="$khz" 'BEGIN { printf "%.1f", c / 2 * 1000 / k }')" \
+        "$(awk -v c="$cycles" -v k="$khz" 'BEGIN { printf "%.1f", c / 4 * 1000 / k }')" \
         "$([ "$kind" = "$variant" ] && echo 5 || echo -)"
 done
 

@@ -80,6 +80,17 @@ static uint64_t fake_clock(void *context)
     return fake_time += step;
 }
 
+static uint32_t crc_bit_by_bit(uint32_t seed, const uint8_t *bytes, size_t count)
+{
+    uint32_t crc = ~seed;
+    for (size_t i = 0; i < count; i++) {
+        crc ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    return ~crc;
+}
+
 /* For all lengths near the places where a way of computing begins or ends. */
 static void all_ways_of_crc32c_agree(void **state)
 {
@@ -91,11 +102,10 @@ static void all_ways_of_crc32c_agree(void **state)
     for (size_t i = 0; i < sizeof page; i++)
         page[i] = (uint8_t)(i * 2654435761u >> 13);
     for (size_t n = 0; n < sizeof page; n += n < 1200 ? 1 : 97) {
-        uint32_t crc[3];
+        uint32_t right = crc_bit_by_bit((uint32_t)n, page + n % 16, n - n % 16);
         for (int i = 0; i < 3; i++)
-            crc[i] = crc32c_fix(names[i]) ? crc32c((uint32_t)n, page + n % 16, n - n % 16) : crc[0];
-        assert_int_equal(crc[1], crc[0]);
-        assert_int_equal(crc[2], crc[0]);
+            if (crc32c_fix(names[i]))
+                assert_int_equal(crc32c((uint32_t)n, page + n % 16, n - n % 16), right);
     }
     assert_false(crc32c_fix("t"));
     crc32c_choose(&clock);

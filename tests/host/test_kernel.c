@@ -1,6 +1,6 @@
 /*
  * test_kernel.c - the parts of the kernel that need no machine: strings, printf's conversions,
- * checksums, page frames, kernel memory. The kernel's files are included, with their names of
+ * page frames, kernel memory. The kernel's files are included, with their names of
  * libc's functions changed; RAM is an array.
  */
 #include "tests/host/kernel_names.h"
@@ -9,8 +9,6 @@
 #undef NO_LIBRARY_CALLS
 #include "kernel/memory/frame.c"
 #include "kernel/memory/kmem.c"
-#define word_t crc_word_t
-#include "kernel/base/crc32c.c"
 #include "tests/host/kernel_names.h"
 
 #include <setjmp.h>
@@ -29,14 +27,11 @@ static unsigned evict_calls;
 
 void *arch_phys(paddr_t pa) { return (uint8_t *)ram + pa; }
 unsigned arch_cpu_id(void) { return 0; }
-static const char *crc_option;
-uint64_t arch_cycles(void) { return 0; }
 static void evict_wake(void) { evict_calls++; }
 const struct frame_seam frame_seam = {.low = evict_wake};
 void lock_acquire(struct lock *l) { l->taken++; }
 void lock_release(struct lock *l) { l->taken--; }
 void printk(const char *format, ...) { (void)format; }
-const char *kernel_option(const char *name) { return strcmp(name, "crc") ? NULL : crc_option; }
 
 void panic(const char *format, ...)
 {
@@ -170,48 +165,6 @@ static void output_is_cut_at_the_buffer(void **state)
     assert_int_equal(snprintk(text, sizeof text, "%s", "abcdefgh"), 8);
     assert_string_equal(text, "abcd");
     assert_int_equal(snprintk(NULL, 0, "%d", 123), 3);
-}
-
-/* ---- checksums ---- */
-
-static uint32_t crc_bit_by_bit(const uint8_t *p, size_t bytes)
-{
-    uint32_t crc = ~0u;
-
-    for (size_t i = 0; i < bytes; i++) {
-        crc ^= p[i];
-        for (unsigned bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
-    }
-    return ~crc;
-}
-
-/* "123456789" is the check value of every catalogue, but nine bytes; so the standard's 32 zeros,
- * and pages of noise by all ways. */
-static void checksums_are_right_by_all_ways(void **state)
-{
-    static uint8_t page[PAGE_BYTES];
-
-    (void)state;
-    for (unsigned i = 0; i < 2 && arch_has_crc32c(); i++) { /* the command line decides */
-        crc_option = i ? "instruction" : "sums";
-        crc32c_init();
-        assert_ptr_equal(chosen, i ? by_instruction : by_sums);
-    }
-    crc_option = NULL;
-    crc32c_init();
-    assert_int_equal(crc32c(page, 32), 0x8a9136aa);
-    for (unsigned round = 0; round < 8; round++) {
-        uint32_t right;
-
-        for (size_t i = 0; i < sizeof page; i++)
-            page[i] = (uint8_t)any(256);
-        right = crc_bit_by_bit(page, sizeof page);
-        assert_int_equal(~by_tables(~0u, (const crc_word_t *)page, sizeof page / 8), right);
-        assert_int_equal(~by_sums(~0u, (const crc_word_t *)page, sizeof page / 8), right);
-        if (arch_has_crc32c())
-            assert_int_equal(~by_instruction(~0u, (const crc_word_t *)page, sizeof page / 8), right);
-    }
 }
 
 /* ---- frames ---- */
@@ -420,7 +373,6 @@ int main(void)
         cmocka_unit_test(strings_are_cut_and_found),
         cmocka_unit_test(conversions_agree_with_libc),
         cmocka_unit_test(output_is_cut_at_the_buffer),
-        cmocka_unit_test_setup(checksums_are_right_by_all_ways, start),
         cmocka_unit_test_setup(all_frames_can_be_taken_and_come_back_whole, start),
         cmocka_unit_test_setup(reserved_memory_is_never_handed_out, start),
         cmocka_unit_test_setup(pinned_frame_is_freed_by_the_last_unpin, start),

@@ -107,8 +107,9 @@ void options_read(unsigned life)
     options.zone = number >= 1 && number <= STORE_ZONE_MAX ? number - 1 : 0;
     if (KD2(KD_KERNEL_COMMAND_LINE, line, sizeof(line) - 1) < 0) return;
     for (char *word = strtok_r(line, " ", &place); word; word = strtok_r(NULL, " ", &place)) {
-        if (strncmp(word, server.name, bytes) != 0 || word[bytes] != '.') continue;
-        if (!option(word + bytes + 1, life))
+        bool mine = strncmp(word, server.name, bytes) == 0 && word[bytes] == '.';
+        if (!mine && strncmp(word, "crc=", 4) != 0) continue;
+        if (!option(mine ? word + bytes + 1 : word, life))
             say("the option %s is not understood, or not in this build", word);
     }
 }

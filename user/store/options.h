@@ -1,6 +1,6 @@
 /*
- * options.h - what the kernel's command line tells the store manager; all words begin with its
- * name and a dot, "store." or "store2.".
+ * options.h - what the kernel's command line tells the store manager; all words but one begin
+ * with its name and a dot, "store." or "store2.".
  *
  *     store.checkpoint_ms=N          a checkpoint so long after the first commit that none covers
  *                                    (30000; 0: only when the log wants one, or somebody asks)
@@ -8,9 +8,8 @@
  *     store.extent_kib=N             and its extents: 4, 8, 16 (unless told), 32 or 64
  *     store.group_kib=N              the largest group; a larger transaction spills (an eighth of
  *                                    the memory, but never more than half of the log)
- *     store.crc=table|instruction|sums
- *                                    how checksums are computed, instead of what is fastest now: so
- *                                    that runs that count instructions repeat
+ *     crc=table|instruction|sums     how the kernel and its managers compute checksums, instead of
+ *                                    what is fastest now: so that runs that count instructions repeat
  *     store.die=STEP:N[,STEP:N...]   ends the manager, as if killed, when it comes to STEP for the
  *                                    N-th time; the second one is for the manager that init then
  *                                    starts, and so on
