@@ -30,8 +30,8 @@ int ps_connect(const char *store);
 /* Read-only unless PS_WRITE: a store then ends the program (SIGSEGV), as into a constant. In a
  * snapshot a store ends the transaction, which returns -EROFS. */
 enum { PS_CREATE = 1, PS_EXCLUSIVE = 2, PS_WRITE = 4 };
-/* -EMFILE: 64 containers are open in this process, or 1 GiB segments of some 240 in all processes. A store
- * has addresses for 8,192 of them; -ENOSPC: all are taken. */
+/* -EMFILE: 64 containers are open in this process, or 1 GiB segments of some 240 in all processes; -EDQUOT: 128
+ * in this one. A store has addresses for 8,192 of them; -ENOSPC: all are taken. */
 ps_container *ps_open(const char *name, int flags, const struct ps_layout *root);
 int ps_close(ps_container *c);
 int ps_delete(const char *name);                        /* -ENOENT; -EBUSY while others have it open */
