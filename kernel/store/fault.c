@@ -375,7 +375,7 @@ static void queue_leave_locked(struct view *v)
     lock_release(&l->lock);
 }
 
-/* copy_bring brings a copy of the view's back from the log. 0 or -errno; -EAGAIN: look again. */
+/* copy_bring brings a copy of the view's back from the log. -EAGAIN: look again; else -errno. */
 static RARE int copy_bring(struct view *v, struct object *o, vaddr_t page)
 {
     uint64_t most = v->pages_max;
