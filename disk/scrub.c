@@ -132,7 +132,7 @@ static bool part_next(struct store_scrub *s)
 int store_scrub_next(struct store *store, struct store_scrub *s)
 {
     int fence = fence_get(store);
-    if (fence)
+    if (fence && fence != -EROFS)
         return fence;
     if (store->checkpoint.running)
         return -EAGAIN;

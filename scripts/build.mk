@@ -43,7 +43,7 @@ USER_PROGRAMS   := $(addprefix build/user/,$(sort $(notdir $(FILE_PROGRAMS:.c=) 
 GUEST_SOURCES   := $(filter-out tests/guest/lib/%,$(wildcard tests/guest/*/*.c))
 GUEST_TESTS     := $(patsubst %.c,build/tests/guest/%,$(notdir $(GUEST_SOURCES)))
 DISK_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/disk/test_*.c)) build/tests/disk/hunt
-DISK_TEST_PARTS := $(wildcard tests/disk/lib/*.c)
+DISK_TEST_PARTS := $(wildcard tests/disk/lib/*.c) disk/tools/kstore/mend.c
 WORLD_PARTS     := $(addprefix tests/disk/lib/,device.c model.c txn.c) $(wildcard tests/disk/lib/world*.c)
 HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
 HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) $(addprefix libpstore/,slot.c \
@@ -53,7 +53,8 @@ KSTORE_SOURCES  := $(wildcard disk/tools/kstore/*.c) $(KCHECK_SOURCES) $(DISK_SO
 HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/*.c)) build/host/kstore
 SAME_SOURCES    := tests/same/log.c tests/disk/lib/shape.c $(WORLD_PARTS) $(DISK_SOURCES)
 COVERED_TESTS   := $(patsubst %,build/coverage/test_%,store decide errors formats agree hostile chain grow kcheck \
-                   calls craft corners hash open spill scarce checkpoint unflushed recovery one_fault upgrade scrub)
+                   calls craft corners hash open spill scarce checkpoint unflushed recovery one_fault upgrade scrub \
+                   scrub_closed)
 FUZZERS         := $(addprefix build/fuzz/,image log kcheck corpus parsers) build/tests/host/test_parsers
 
 # --- objects: build/obj/KIND/PATH.o, by kind of program -----------------------------------------

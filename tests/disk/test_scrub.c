@@ -4,6 +4,7 @@
  * Method: first single cases, each copy of a small store spoiled in turn, twice. Then lives (life.h) with a piece
  * of a scrub between two steps of the work: nothing is found where nothing is wrong; and a copy that is spoiled at
  * some step is mended, with the power cut at each write of the repair: every state must recover.
+ * (What `kstore scrub` does: test_scrub_closed.)
  */
 #include <stdlib.h>
 

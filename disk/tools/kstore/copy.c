@@ -3,6 +3,7 @@
  * as large as they get, pages home at once, checkpoints when they are due.
  */
 #include "salvage.h"
+#include "mend.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,19 +18,8 @@ int copy_begin(struct copy *copy)
 /* All pages are home already, so a checkpoint has nothing to wait for. */
 static int checkpoint(struct copy *copy)
 {
-    int error = 0;
-    for (int i = 0; i < 2 && !error; i++) {
-        error = store_checkpoint_begin(copy->to);
-        if (!error)
-            while ((error = store_checkpoint_seal(copy->to)) == -EAGAIN &&
-                   !(error = store_checkpoint_write(copy->to)))
-                ;
-        if (!error)
-            error = store_checkpoint_write(copy->to);
-        if (!error)
-            error = store_checkpoint_apply(copy->to);
-    }
-    return error;
+    int error = mend_checkpoint(copy->to);
+    return error ? error : mend_checkpoint(copy->to);
 }
 
 static int page_home(struct copy *copy, const struct copied *page)

@@ -1,7 +1,7 @@
 /*
  * kstore.h - what the subcommands of kstore share: exit status, images as disks, options, JSON.
  *
- * Only create, put, grow and salvage use the store's own code; the others read an image through
+ * Only create, put, grow, upgrade, scrub and salvage use the store's own code; the others read an image through
  * kcheck/view.h, which is the format chapter's reading of it, and so also show damaged ones.
  */
 #ifndef KATYDID_KSTORE_H

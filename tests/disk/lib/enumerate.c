@@ -292,6 +292,10 @@ static void state_run(struct walk *walk, const struct crash *crash)
     crash_apply(walk, crash);
     uint32_t state_mark = walk->device->undo_count;
     state_look(walk);
+    if (walk->options->look_only) {
+        undo_to(walk->device, before);
+        return;
+    }
     char said[160] = "";
     struct kcheck_io io = { walk->device, walk->device->bytes, image_read };
     struct kcheck_options how = { .context = said, .report = damage_note };
