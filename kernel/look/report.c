@@ -55,9 +55,9 @@ static const char *state_of(const struct view *v)
 {
     if (v->state == VIEW_ACTIVE)
         return v->doom ? "runs, is to abort" : "runs";
-    return v->commit_item.queued ? "commits, waits for its manager"
-           : v->answer == ANSWER_CLAIMED ? "commits, its manager works on it"
-           : v->answer == ANSWER_NONE ? "commits, its manager has it" : "commits, is answered";
+    return v->question.item.queued ? "commits, waits for its manager"
+           : v->question.answer == ANSWER_CLAIMED ? "commits, its manager works on it"
+           : v->question.answer == ANSWER_NONE ? "commits, its manager has it" : "commits, is answered";
 }
 
 /* Publications, transactions of p (NULL: all), disks. */
@@ -75,8 +75,8 @@ static void report_store(const struct process *p)
             continue;
         others += p && v->process != p;
         if (!p || v->process == p)
-            say("  view %d, ticket %lu: %s, %u copies, %u spilled\n", i, v->ticket, state_of(v),
-                v->copy_count, v->spilled_count);
+            say("  view %d, ticket %lu: %s, %u copies, %u spilled\n", i, v->txn.ticket, state_of(v),
+                v->copies.count, v->copies.spilled_count);
     }
     if (others)
         say("  %u transactions of others\n", others);

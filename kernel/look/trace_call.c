@@ -75,7 +75,7 @@ static void call_ended(unsigned number, const uint64_t a[6], uint64_t token, lon
     else if (number == KD_PORT_REPLY_RECEIVE && result == 0)
         received(a[3]);
     else if (number == KD_TXN_BEGIN && result == 0)
-        trace_event(KD_TRACE_BEGIN, v->mode, v->ticket, v->snapshot);
+        trace_event(KD_TRACE_BEGIN, v->txn.mode, v->txn.ticket, v->snapshot.at);
 }
 
 static long call_traced(unsigned number, const uint64_t a[6])

@@ -36,7 +36,7 @@ static long begin_locked(struct view *v, const struct kd_begin *b)
 {
     long e = txn_lock(b->locked, b->mode & KD_LOCKED_SHARED ? KD_LOCK_SHARED : 0);
     lock_acquire(&v->lock);
-    v->untouched = false;
+    v->txn.untouched = false;
     lock_release(&v->lock);
     if (e && !v->deliver)
         view_abort(v, (int)-e);
@@ -58,7 +58,7 @@ static int begin_check(const struct view *v, const struct kd_begin *b)
         return -EFAULT;
     if (b->ticket >= __atomic_load_n(&next_ticket, __ATOMIC_RELAXED))
         return -EINVAL; /* no program invents a ticket of the future, or takes an old one of others */
-    return b->ticket && b->ticket != v->ticket ? -EINVAL : 0;
+    return b->ticket && b->ticket != v->txn.ticket ? -EINVAL : 0;
 }
 
 /* begin_snapshot gives the view the commit point that its snapshot will see (BG2). 0 or -errno. */
@@ -78,29 +78,29 @@ static void begin_fields(struct view *v, struct kd_begin *b)
 {
     if (!b->ticket) { /* else a retry */
         b->ticket = __atomic_fetch_add(&next_ticket, 1, __ATOMIC_RELAXED);
-        v->want_x_count = 0;
-        v->aborts = 0;
+        v->txn.want_x_count = 0;
+        v->txn.aborts = 0;
     }
-    v->ticket = b->ticket;
-    v->mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED);
-    v->strict = b->mode & KD_STRICT;
-    v->weight = b->weight;
-    v->pages_max = b->pages_max;
-    v->faults = v->escalate_at = 0;
-    v->entry = b->entry;
-    v->stack = b->stack;
-    v->deadline_ns = b->timeout_ms ? arch_time_ns() + (uint64_t)b->timeout_ms * 1000000 : ~0ull;
+    v->txn.ticket = b->ticket;
+    v->txn.mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED);
+    v->txn.strict = b->mode & KD_STRICT;
+    v->txn.weight = b->weight;
+    v->txn.pages_max = b->pages_max;
+    v->locks.faults = v->locks.escalate_at = 0;
+    v->txn.entry = b->entry;
+    v->txn.stack = b->stack;
+    v->txn.deadline_ns = b->timeout_ms ? arch_time_ns() + (uint64_t)b->timeout_ms * 1000000 : ~0ull;
 }
 
 /* begin_active makes the view ACTIVE (BG1). Entries of a snapshot stay for the next one, but for pages published
  * since: those are owed (commit.c). All go if one may be too new (`newest`), or is a right of the other kind. */
 static void begin_active(struct view *v, bool snapshot)
 {
-    bool all = snapshot != v->snapshot_rights || v->snapshot < v->newest;
+    bool all = snapshot != v->snapshot_rights || v->snapshot.at < v->snapshot.newest;
     lock_acquire(&v->lock);
     v->state = VIEW_ACTIVE;
-    v->untouched = v->mode == KD_CONTAINER_LOCK;
-    if (all || v->owed) {
+    v->txn.untouched = v->txn.mode == KD_CONTAINER_LOCK;
+    if (all || v->owed.any) {
         right_drop(v, all, false);
         v->snapshot_rights = snapshot;
     }
@@ -130,17 +130,17 @@ long kd_txn_begin(const uint64_t a[6])
     if (__atomic_load_n(&object_sweeps, __ATOMIC_ACQUIRE))
         object_wait_for_sweeps(); /* BG3 */
     bool snapshot = (b.mode & 3) == KD_SNAPSHOT || (b.mode & 3) == KD_DIRTY_READ;
-    v->snapshot = ~0ull; /* a dirty read sees whatever is published */
+    v->snapshot.at = ~0ull; /* a dirty read sees whatever is published */
     if ((b.mode & 3) == KD_SNAPSHOT && (e = begin_snapshot(v, &b)))
         return e;
     begin_fields(v, &b);
-    b.csn = v->snapshot;
+    b.csn = v->snapshot.at;
     if (begin_tell(at, &b, snapshot)) {
         version_snapshot_end(v);
         return -EFAULT;
     }
     begin_active(v, snapshot);
-    return v->mode == KD_CONTAINER_LOCK ? begin_locked(v, &b) : 0;
+    return v->txn.mode == KD_CONTAINER_LOCK ? begin_locked(v, &b) : 0;
 }
 
 /* kd_snapshot_share makes a handle for the running snapshot's commit point: others may begin at
@@ -149,7 +149,7 @@ long kd_snapshot_share(const uint64_t a[6])
 {
     (void)a;
     struct view *v = thread_this()->view;
-    if (!v || v->state != VIEW_ACTIVE || v->mode != KD_SNAPSHOT)
+    if (!v || v->state != VIEW_ACTIVE || v->txn.mode != KD_SNAPSHOT)
         return -ENOENT;
     struct snapshot *s = kalloc(sizeof *s);
     if (!s)

@@ -86,21 +86,21 @@ int kcheck(void)
         struct walk w = {.view = &views[i]};
         lock_acquire(&views[i].lock);
         unsigned n = 0, spilled = 0;
-        list_for(l, &views[i].copies)
+        list_for(l, &views[i].copies.resident)
             n++;
-        list_for(l, &views[i].told)
+        list_for(l, &views[i].copies.told)
             n++;
-        list_for(l, &views[i].spilled)
+        list_for(l, &views[i].copies.spilled)
             spilled++;
-        if (n != views[i].copy_count || spilled != views[i].spilled_count ||
-            (views[i].state != VIEW_FREE && n != views[i].credits))
+        if (n != views[i].copies.count || spilled != views[i].copies.spilled_count ||
+            (views[i].state != VIEW_FREE && n != views[i].credits.held))
             complain(&w, "copies, their count and credits differ", 0);
         if (views[i].state == VIEW_IDLE && n + spilled)
             complain(&w, "an idle view has copies", 0);
         bool over = views[i].state == VIEW_IDLE || views[i].state == VIEW_FREE;
-        if (over && (views[i].queue_page || views[i].lock_at || views[i].credit_waiting))
+        if (over && (views[i].wait.page || views[i].wait.object || views[i].credits.waiting))
             complain(&w, "a view without a transaction stands in a queue", 0);
-        if (over && (views[i].credits_hand || views[i].frame_hand || views[i].copy_hand))
+        if (over && (views[i].reserve.credits || views[i].reserve.frame || views[i].reserve.copy))
             complain(&w, "a view without a transaction has something in hand", 0);
         lock_release(&views[i].lock);
         errors += w.errors;

@@ -25,7 +25,7 @@
 static int why_give_up(const struct view *v, const struct object *o)
 {
     return thread_this()->killed ? EINTR
-           : v->deadline_ns != ~0ull && arch_time_ns() >= v->deadline_ns ? ETIMEDOUT
+           : v->txn.deadline_ns != ~0ull && arch_time_ns() >= v->txn.deadline_ns ? ETIMEDOUT
            : o && o->dead ? EOWNERDEAD
            : v->doom ? EAGAIN : 0;
 }
@@ -33,15 +33,15 @@ static int why_give_up(const struct view *v, const struct object *o)
 /* give_up takes the question back (QU2). True: nobody answers it any more. */
 static bool give_up(struct view *v, struct port *port)
 {
-    if (v->asked == ITEM_COMMIT)
-        return port_withdraw(port, &v->commit_item);
+    if (v->question.kind == ITEM_COMMIT)
+        return port_withdraw(port, &v->question.item);
     lock_acquire(&v->lock);
-    bool can = v->answer == ANSWER_NONE;
+    bool can = v->question.answer == ANSWER_NONE;
     if (can)
-        v->answer = ECANCELED;
+        v->question.answer = ECANCELED;
     lock_release(&v->lock);
     if (can)
-        port_withdraw(port, &v->commit_item);
+        port_withdraw(port, &v->question.item);
     return can;
 }
 
@@ -52,23 +52,23 @@ int view_ask(struct view *v, struct port *port, const struct object *o, vaddr_t 
         [ITEM_SPILL] = KD_TRACE_FOR_SPILL, [ITEM_UNSPILL] = KD_TRACE_FOR_SPILL};
     int answer;
     assert(v->owner == thread_this()); /* QU1 */
-    v->commit_token++;
-    v->diff_cursor = 0;
-    v->asked = (uint8_t)v->commit_item.kind;
-    __atomic_store_n(&v->answer, ANSWER_NONE, __ATOMIC_RELEASE); /* nobody answers before this */
-    if (!port_post(port, &v->commit_item))
+    v->question.token++;
+    v->copies.diff_cursor = 0;
+    v->question.kind = (uint8_t)v->question.item.kind;
+    __atomic_store_n(&v->question.answer, ANSWER_NONE, __ATOMIC_RELEASE); /* nobody answers before this */
+    if (!port_post(port, &v->question.item))
         return EOWNERDEAD;
-    while ((answer = __atomic_load_n(&v->answer, __ATOMIC_ACQUIRE)) < 0) {
-        TRACE(WAIT, waits_for[v->asked], at, 0);
+    while ((answer = __atomic_load_n(&v->question.answer, __ATOMIC_ACQUIRE)) < 0) {
+        TRACE(WAIT, waits_for[v->question.kind], at, 0);
         int e = why_give_up(v, o);
         if (e && give_up(v, port))
             return e;
-        if (!process_this() || (e == EINTR && v->asked != ITEM_COMMIT))
+        if (!process_this() || (e == EINTR && v->question.kind != ITEM_COMMIT))
             thread_park();
         else if (e == EINTR)
             process_thread_part();
         else
-            (void)!thread_park_until(e ? THREAD_NEVER : v->deadline_ns);
+            (void)!thread_park_until(e ? THREAD_NEVER : v->txn.deadline_ns);
     }
     return answer;
 }
@@ -76,7 +76,7 @@ int view_ask(struct view *v, struct port *port, const struct object *o, vaddr_t 
 void view_answer(struct view *v, int answer)
 {
     struct thread *owner = v->owner; /* once it is answered, it may give up the view */
-    __atomic_store_n(&v->answer, answer, __ATOMIC_RELEASE);
+    __atomic_store_n(&v->question.answer, answer, __ATOMIC_RELEASE);
     thread_wake(owner);
 }
 
@@ -88,12 +88,12 @@ static int claim_once(struct view *v, uint64_t token, unsigned asked)
 {
     int e = -ESRCH;
     lock_acquire(&v->lock);
-    struct port *p = v->enlisted;
-    if (asked >> v->asked & 1 && v->commit_token == token && v->received_token == token && p &&
-        p->owner == process_this() && v->answer == ANSWER_NONE && !p->dead) {
+    struct port *p = v->txn.enlisted;
+    if (asked >> v->question.kind & 1 && v->question.token == token && v->question.received == token && p &&
+        p->owner == process_this() && v->question.answer == ANSWER_NONE && !p->dead) {
         e = __atomic_load_n(&p->commits_held, __ATOMIC_SEQ_CST) ? -EAGAIN : 0;
         if (!e)
-            v->answer = ANSWER_CLAIMED;
+            v->question.answer = ANSWER_CLAIMED;
     }
     lock_release(&v->lock);
     return e;
@@ -104,10 +104,10 @@ static int claim_once(struct view *v, uint64_t token, unsigned asked)
 void view_claim_end(struct view *v)
 {
     lock_acquire(&v->lock);
-    assert(v->answer == ANSWER_CLAIMED); /* QU2 */
-    bool dead = __atomic_load_n(&v->enlisted->dead, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&v->answer, dead ? EOWNERDEAD : ANSWER_NONE, __ATOMIC_RELEASE);
-    if ((dead || v->asked != ITEM_COMMIT) && v->owner)
+    assert(v->question.answer == ANSWER_CLAIMED); /* QU2 */
+    bool dead = __atomic_load_n(&v->txn.enlisted->dead, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&v->question.answer, dead ? EOWNERDEAD : ANSWER_NONE, __ATOMIC_RELEASE);
+    if ((dead || v->question.kind != ITEM_COMMIT) && v->owner)
         thread_wake(v->owner);
     lock_release(&v->lock);
 }
@@ -141,7 +141,7 @@ struct view *view_claim(uint64_t id, uint64_t token, unsigned asked)
 static bool claimed_at(struct view *v, const struct port *p)
 {
     lock_acquire(&v->lock);
-    bool is = v->enlisted == p && v->answer == ANSWER_CLAIMED;
+    bool is = v->txn.enlisted == p && v->question.answer == ANSWER_CLAIMED;
     lock_release(&v->lock);
     return is;
 }

@@ -33,7 +33,7 @@ static __attribute__((noinline)) void cluster_map(struct view *v, struct leaf *l
                                                 unsigned first, unsigned last)
 {
     bool rights = !v->snapshot_rights;
-    uint64_t newest = rights ? ~0ull : v->newest;
+    uint64_t newest = rights ? ~0ull : v->snapshot.newest;
     unsigned mapped = 0, id = v->id;
     struct page *p = &l->pages[first];
     for (unsigned slot = first; slot < last; slot++, p++) {
@@ -56,11 +56,11 @@ static void cluster_more(struct view *v, struct object *o, bool next, unsigned s
         *first = slot & ~(fixed - 1u);
         *last = *first + fixed;
     } else if (next) {
-        v->touch_run = (uint8_t)MIN(v->touch_run * 4, LEAF_PAGES);
+        v->touch.run = (uint8_t)MIN(v->touch.run * 4, LEAF_PAGES);
         o->touches[TOUCH_SEQUENTIAL]++;
-        *last = MIN(slot + v->touch_run, LEAF_PAGES);
+        *last = MIN(slot + v->touch.run, LEAF_PAGES);
     } else {
-        v->touch_run = 1;
+        v->touch.run = 1;
         o->touches[TOUCH_CLUSTERED]++;
         *first = slot & ~(CLUSTER_PAGES - 1u);
         *last = *first + CLUSTER_PAGES;
@@ -76,7 +76,7 @@ static __attribute__((noinline, cold)) void cluster_locked(struct view *v, struc
 /* touch_note tells whether touches of the container lie near each other. `count`: this one counts. */
 HOT bool touch_note(struct view *v, struct object *o, vaddr_t at, bool count)
 {
-    bool near = at - v->touch_last + NEAR_PAGES * PAGE_BYTES < 2 * NEAR_PAGES * PAGE_BYTES;
+    bool near = at - v->touch.last + NEAR_PAGES * PAGE_BYTES < 2 * NEAR_PAGES * PAGE_BYTES;
     if (count && near)
         o->near_score += o->near_score < SCORE_MAX;
     else if (count && o->near_score)
@@ -91,18 +91,18 @@ void cluster_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pt
         cluster_locked(v, l, ptes);
         return;
     }
-    bool next = at == v->touch_next;
+    bool next = at == v->touch.next;
     bool clustered = touch_note(v, o, at, true);
-    v->touch_last = at;
+    v->touch.last = at;
     if (!next && !clustered && !o->cluster_fixed) {
         o->touches[TOUCH_RANDOM]++;
-        v->touch_run = 1;
-        v->touch_next = at + PAGE_BYTES;
+        v->touch.run = 1;
+        v->touch.next = at + PAGE_BYTES;
         return;
     }
     unsigned first = slot, last = slot + 1;
     cluster_more(v, o, next, slot, &first, &last);
-    v->touch_next = at + ((vaddr_t)(last - slot) << PAGE_SHIFT);
+    v->touch.next = at + ((vaddr_t)(last - slot) << PAGE_SHIFT);
     cluster_map(v, l, ptes, first, last);
 }
 
@@ -111,19 +111,19 @@ unsigned cluster_request(struct view *v, struct leaf *l, unsigned slot, bool wri
 {
     struct object *o = l->object;
     vaddr_t at = page_address(l, slot);
-    bool next = at == v->touch_next;
+    bool next = at == v->touch.next;
     unsigned rest = LEAF_PAGES - slot, count = 0;
     unsigned fixed = __atomic_load_n(&o->cluster_fixed, __ATOMIC_RELAXED);
     if (fixed)
         count = fixed > 1 ? fixed - slot % fixed : 0;
     else if (next)
-        count = MIN(MAX(v->touch_run, 1u) * 4u, rest);
+        count = MIN(MAX(v->touch.run, 1u) * 4u, rest);
     else if (touch_note(v, o, at, write))
         count = MIN(CLUSTER_DISK, rest);
     if (write) {
-        v->touch_last = at;
-        v->touch_run = next ? (uint8_t)count : 1;
-        v->touch_next = at + ((vaddr_t)MAX(count, 1u) << PAGE_SHIFT);
+        v->touch.last = at;
+        v->touch.run = next ? (uint8_t)count : 1;
+        v->touch.next = at + ((vaddr_t)MAX(count, 1u) << PAGE_SHIFT);
     }
     return count;
 }

@@ -21,17 +21,17 @@
 
 /* ---- the owner's side ---- */
 
-/* freeze_some makes some copies read-only, from v->diff_next on. True: they were the last. View locked. */
+/* freeze_some makes some copies read-only, from v->copies.diff_next on. True: they were the last. View locked. */
 static bool freeze_some(struct view *v)
 {
     enum { AT_ONCE = 512, FEW = 8 };
-    bool many = v->copy_count > FEW;
-    struct list *l = v->diff_next;
-    for (unsigned n = 0; l != &v->copies && n < AT_ONCE; n++, l = l->next)
+    bool many = v->copies.count > FEW;
+    struct list *l = v->copies.diff_next;
+    for (unsigned n = 0; l != &v->copies.resident && n < AT_ONCE; n++, l = l->next)
         right_freeze(v, container_of(l, struct copy, link)->at, many);
     right_flush_due(v);
-    v->diff_next = l; /* a sweep may take that copy before the next portion (copy_take) */
-    return l == &v->copies;
+    v->copies.diff_next = l; /* a sweep may take that copy before the next portion (copy_take) */
+    return l == &v->copies.resident;
 }
 
 /* commit_freeze makes all copies read-only (CM1); the clock sees touches after it as new uses
@@ -40,8 +40,8 @@ static bool freeze_some(struct view *v)
 static bool commit_freeze(struct view *v, bool *wrote)
 {
     lock_acquire(&v->lock);
-    *wrote = v->copy_count + v->spilled_count != 0;
-    v->diff_next = v->copies.next;
+    *wrote = v->copies.count + v->copies.spilled_count != 0;
+    v->copies.diff_next = v->copies.resident.next;
     while (!v->doom && !freeze_some(v)) {
         lock_release(&v->lock); /* it is active still: a sweep takes copies, and dooms it */
         thread_breathe();
@@ -50,7 +50,7 @@ static bool commit_freeze(struct view *v, bool *wrote)
     bool alive = !v->doom;
     if (alive) {
         v->state = VIEW_COMMITTING;
-        TRACE_RARE(FREEZE, v->copy_count + v->spilled_count, v->ticket, 0);
+        TRACE_RARE(FREEZE, v->copies.count + v->copies.spilled_count, v->txn.ticket, 0);
     }
     lock_release(&v->lock);
     return alive;
@@ -93,12 +93,12 @@ static int enlist(struct view *v, int handle)
     port_put(p);
     if (!commit)
         return dead ? -EOWNERDEAD : -EINVAL;
-    bool other = v->enlisted && v->enlisted != commit;
-    if (v->enlisted)
+    bool other = v->txn.enlisted && v->txn.enlisted != commit;
+    if (v->txn.enlisted)
         port_put(commit);
     else
-        v->enlisted = commit;
-    return other ? port_other_error(v->enlisted) : 0;
+        v->txn.enlisted = commit;
+    return other ? port_other_error(v->txn.enlisted) : 0;
 }
 
 static int batch_in(struct view *v, const struct kd_commit *k)
@@ -109,8 +109,8 @@ static int batch_in(struct view *v, const struct kd_commit *k)
         return -E2BIG;
     if (!limit_charge(v->process, KD_LIMIT_MEMORY, k->batch_bytes / PAGE_BYTES + 1))
         return -ENOMEM;
-    v->batch_bytes = k->batch_bytes;
-    return data_in(&v->batch, (vaddr_t)k->batch, k->batch_bytes);
+    v->commit.batch_bytes = k->batch_bytes;
+    return data_in(&v->commit.batch, (vaddr_t)k->batch, k->batch_bytes);
 }
 
 static int commit_tell(vaddr_t at, struct kd_commit *k)
@@ -130,7 +130,7 @@ long kd_txn_commit(const uint64_t a[6])
         return -ENOENT;
     if (v->doom)
         return commit_refused(v, v->doom);
-    if (k.batch_bytes || v->enlisted || v->spilled_count || !list_empty(&v->copies))
+    if (k.batch_bytes || v->txn.enlisted || v->copies.spilled_count || !list_empty(&v->copies.resident))
         return commit_written(v, a[0], k);
     view_end_unwritten(v);
     if (k.csn | k.copies) { /* else they say already that nothing was written */
@@ -142,12 +142,12 @@ long kd_txn_commit(const uint64_t a[6])
 
 static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
 {
-    v->batch = NULL;
-    v->batch_bytes = 0;
-    v->commit_csn = 0;
-    v->logged = v->logged_spilled = 0;
+    v->commit.batch = NULL;
+    v->commit.batch_bytes = 0;
+    v->commit.csn = 0;
+    v->commit.logged = v->commit.logged_spilled = 0;
     int e = batch_in(v, &k);
-    if (!e && k.batch_bytes && (!v->enlisted || k.port >= 0))
+    if (!e && k.batch_bytes && (!v->txn.enlisted || k.port >= 0))
         e = enlist(v, k.port);
     if (e)
         return commit_refused(v, v->doom ? v->doom : -e);
@@ -155,17 +155,17 @@ static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
     if (!commit_freeze(v, &wrote))
         return commit_refused(v, v->doom);
     if (wrote || k.batch_bytes) { /* else CM2: nothing leaves the kernel */
-        item_say(&v->commit_item, ITEM_COMMIT, v->process->pid, v->id, v->copy_count, v->spilled_count);
-        int answer = view_ask(v, v->enlisted, NULL, 0); /* CM3 */
+        item_say(&v->question.item, ITEM_COMMIT, v->process->pid, v->id, v->copies.count, v->copies.spilled_count);
+        int answer = view_ask(v, v->txn.enlisted, NULL, 0); /* CM3 */
         view_batch_drop(v);
         if (!process_this())
             commit_forsaken(v, answer);
         if (answer)
             return commit_refused(v, answer);
     }
-    k.csn = v->commit_csn;
-    k.copies = v->logged;
-    TRACE_RARE(COMMIT, k.copies, v->ticket, k.csn);
+    k.csn = v->commit.csn;
+    k.copies = v->commit.logged;
+    TRACE_RARE(COMMIT, k.copies, v->txn.ticket, k.csn);
     long result = view_end(v);
     (void)!commit_tell(at, &k); /* durable all the same */
     return result;
@@ -236,8 +236,8 @@ static void copy_retire(struct view *v, struct copy *c, bool spilled)
 {
     right_retire(v, c->at);
     view_copy_out(v, c, !spilled);
-    v->logged++;
-    v->logged_spilled += spilled;
+    v->commit.logged++;
+    v->commit.logged_spilled += spilled;
 }
 
 /* publish_flip makes the copy current (CM7, pass 1); its struct becomes the old version's, if that is here. */
@@ -269,9 +269,9 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
 /* publish_view is pass 1 for one transaction. Returns the structs of its copies, linked before `chain`. */
 static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, struct copy *chain)
 {
-    struct list *lists[2] = {&v->copies, &v->spilled};
-    v->commit_csn = csn;
-    v->chained = false;
+    struct list *lists[2] = {&v->copies.resident, &v->copies.spilled};
+    v->commit.csn = csn;
+    v->commit.chained = false;
     spill_forget_told(v);
     for (int i = 0; i < 2; i++)
         list_for_safe(l, lists[i]) {
@@ -335,9 +335,9 @@ long kd_txn_publish(const uint64_t a[6])
     version_publish_end();
     for (uint64_t i = 0; i < count_views; i++) {
         struct view *v = &views[list[i].view];
-        credit_consume(v->enlisted, v->logged - v->logged_spilled);
-        __atomic_fetch_add(&v->process->stats.pages_logged, v->logged, __ATOMIC_RELAXED);
-        TRACE_RARE(PUBLISH, v->id, v->commit_csn, 0);
+        credit_consume(v->txn.enlisted, v->commit.logged - v->commit.logged_spilled);
+        __atomic_fetch_add(&v->process->stats.pages_logged, v->commit.logged, __ATOMIC_RELAXED);
+        TRACE_RARE(PUBLISH, v->id, v->commit.csn, 0);
         view_answer(v, 0);
         if (i + 1 < count_views)
             thread_breathe();

@@ -5,7 +5,13 @@
 
 #include "store/view.h"
 
-/* view_ask posts v->commit_item, the question, at `port` and sleeps until it is answered. 0, or an errno: the
+/* view.c ends a commit. */
+long view_end(struct view *v);                /* CM8 */
+void view_end_unwritten(struct view *v);      /* of a transaction that wrote nothing */
+void view_batch_drop(struct view *v);
+
+/* claim.c asks the manager, and takes its answers. */
+/* view_ask posts v->question.item, the question, at `port` and sleeps until it is answered. 0, or an errno: the
  * manager's; EOWNERDEAD (also if `o`, unless NULL, is dead); ETIMEDOUT; EINTR: killed; EAGAIN: doomed. `at`: an
  * address, for traces. By the owner thread, which may have no process afterwards (commit_forsaken). */
 must_check int view_ask(struct view *v, struct port *port, const struct object *o, vaddr_t at);
@@ -34,7 +40,7 @@ void encode_declare(struct view *v, vaddr_t at, uint64_t bytes);
  * is none. By the owner thread. */
 bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out);
 
-/* notice.c, for ports (item_uses): commit_item is delivered (port lock), or cannot be. */
+/* notice.c, for ports (item_uses): question.item is delivered (port lock), or cannot be. */
 void view_item_taken(struct item *i, struct notice *n);
 void view_item_lost(struct notice *n, int error);
 void store_port_dead(struct port *p); /* for ports (port_seam): views and objects learn it. No locks */

@@ -17,24 +17,24 @@ struct lock graph_lock = LOCK_INIT(RANK_GRAPH, "graph");
 
 static void want_x_add(struct view *v, vaddr_t at)
 {
-    if (!want_x_has(v, at) && v->want_x_count < WANT_X_MAX)
-        v->want_x[v->want_x_count++] = at;
+    if (!want_x_has(v, at) && v->txn.want_x_count < WANT_X_MAX)
+        v->txn.want_x[v->txn.want_x_count++] = at;
 }
 
 bool want_x_has(const struct view *v, vaddr_t at)
 {
-    for (unsigned i = 0; i < v->want_x_count; i++)
-        if (v->want_x[i] == at)
+    for (unsigned i = 0; i < v->txn.want_x_count; i++)
+        if (v->txn.want_x[i] == at)
             return true;
     return false;
 }
 
 void waits_clear(struct view *v)
 {
-    if (vmask_empty(&v->waits))
+    if (vmask_empty(&v->wait.holders))
         return; /* only its own thread adds to it, and others at its wish */
     lock_acquire(&graph_lock);
-    v->waits = (struct vmask){0};
+    v->wait.holders = (struct vmask){0};
     lock_release(&graph_lock);
 }
 
@@ -43,7 +43,7 @@ static void doom_locked(struct view *v, int reason)
     if (v->doom)
         return;
     v->doom = reason;
-    TRACE_RARE(DOOM, reason, v->ticket, v->id);
+    TRACE_RARE(DOOM, reason, v->txn.ticket, v->id);
     thread_wake(v->owner); /* if it waits, it looks; else its next fault or call does */
 }
 
@@ -65,7 +65,7 @@ void view_doom(struct view *v, int reason)
 /* waits_of returns the views that v waits for; a suspended view waits for the view that its thread runs now. */
 static struct vmask waits_of(const struct view *v)
 {
-    struct vmask m = v->waits;
+    struct vmask m = v->wait.holders;
     struct view *runs = v->owner ? v->owner->view : NULL;
     if (v->state == VIEW_ACTIVE && runs && runs != v)
         vmask_set(&m, runs->id);
@@ -103,7 +103,7 @@ enum { WEIGHTED_ABORTS = 4 }; /* after so many the ticket alone counts: no view 
 
 static uint32_t weight_now(const struct view *v)
 {
-    return v->aborts < WEIGHTED_ABORTS ? v->weight : ~0u;
+    return v->txn.aborts < WEIGHTED_ABORTS ? v->txn.weight : ~0u;
 }
 
 /* better_victim prefers the lighter view, then the younger. A view that commits is never a victim; nor
@@ -114,7 +114,7 @@ static bool better_victim(const struct view *a, const struct view *b)
         return true;
     if (weight_now(a) != weight_now(b))
         return weight_now(a) < weight_now(b);
-    return a->ticket > b->ticket;
+    return a->txn.ticket > b->txn.ticket;
 }
 
 static bool can_be_victim(const struct view *v)
@@ -134,16 +134,16 @@ static void search(struct view *v)
         if (!victim)
             return;
         count(deadlocks);
-        if (victim->queue_page && victim->want != WANT_READ)
-            want_x_add(victim, victim->queue_at); /* it may leave the queue at this moment */
+        if (victim->wait.page && victim->wait.want != WANT_READ)
+            want_x_add(victim, victim->wait.at); /* it may leave the queue at this moment */
         doom_locked(victim, EDEADLK);
     }
 }
 
 static void wait_for_view(struct view *v, struct view *w)
 {
-    vmask_set(&v->waits, w->id);
-    vmask_set(&w->waited_by, v->id);
+    vmask_set(&v->wait.holders, w->id);
+    vmask_set(&w->wait.waiters, v->id);
 }
 
 void waits_add(struct view *v, const struct vmask *on)
@@ -151,24 +151,24 @@ void waits_add(struct view *v, const struct vmask *on)
     lock_acquire(&graph_lock);
     vmask_for(u, on)
         wait_for_view(v, &views[u]);
-    vmask_clear(&v->waits, v->id);
+    vmask_clear(&v->wait.holders, v->id);
     search(v);
     lock_release(&graph_lock);
 }
 
-/* view_wake_waiters finds all waiters in waited_by: a waiter notes v under the view lock while v is
+/* view_wake_waiters finds all waiters in wait.waiters: a waiter notes v under the view lock while v is
  * not idle, so before v's end comes here. */
 void view_wake_waiters(struct view *v)
 {
-    if (vmask_empty(&v->waited_by))
+    if (vmask_empty(&v->wait.waiters))
         return;
     lock_acquire(&graph_lock);
-    struct vmask waiting = v->waited_by;
-    v->waited_by = (struct vmask){0};
+    struct vmask waiting = v->wait.waiters;
+    v->wait.waiters = (struct vmask){0};
     vmask_for(u, &waiting) {
-        if (!vmask_test(&views[u].waits, v->id))
+        if (!vmask_test(&views[u].wait.holders, v->id))
             continue;
-        vmask_clear(&views[u].waits, v->id); /* KR3 */
+        vmask_clear(&views[u].wait.holders, v->id); /* KR3 */
         if (views[u].owner)
             thread_wake(views[u].owner);
     }
@@ -184,7 +184,7 @@ static struct view *queue_head(const struct page *p)
 
 static struct view *queue_next(const struct page *p, const struct view *v)
 {
-    struct view *next = list_first(&v->queue_link, struct view, queue_link);
+    struct view *next = list_first(&v->wait.link, struct view, wait.link);
     return next == queue_head(p) ? NULL : next;
 }
 
@@ -192,15 +192,15 @@ static struct view *queue_next(const struct page *p, const struct view *v)
 
 void queue_leave(struct view *v)
 {
-    struct page *p = v->queue_page;
+    struct page *p = v->wait.page;
     if (!p)
         return;
     if (queue_head(p) == v)
-        p->queue = v->queue_link.next == &v->queue_link
-                       ? 0 : (uint8_t)(list_first(&v->queue_link, struct view, queue_link)->id + 1);
-    list_remove(&v->queue_link);
-    v->queue_page = NULL;
-    v->queue_leaf = NULL;
+        p->queue = v->wait.link.next == &v->wait.link
+                       ? 0 : (uint8_t)(list_first(&v->wait.link, struct view, wait.link)->id + 1);
+    list_remove(&v->wait.link);
+    v->wait.page = NULL;
+    v->wait.leaf = NULL;
     struct view *head = queue_head(p);
     if (!head)
         return;
@@ -208,9 +208,9 @@ void queue_leave(struct view *v)
      * without edges looks anew: an upgrader that came to the front later is not among them. */
     lock_acquire(&graph_lock);
     queue_each(u, p) {
-        bool waited = vmask_test(&u->waits, v->id);
-        vmask_clear(&u->waits, v->id);
-        if (u == head || (waited && vmask_empty(&u->waits)))
+        bool waited = vmask_test(&u->wait.holders, v->id);
+        vmask_clear(&u->wait.holders, v->id);
+        if (u == head || (waited && vmask_empty(&u->wait.holders)))
             thread_wake(u->owner);
     }
     lock_release(&graph_lock);
@@ -218,15 +218,15 @@ void queue_leave(struct view *v)
 
 static void queue_join(struct view *v, struct leaf *l, struct page *p)
 {
-    if (v->queue_page)
+    if (v->wait.page)
         return;
     if (p->queue)
-        list_insert_before(&queue_head(p)->queue_link, &v->queue_link);
-    if (!p->queue || v->upgrade)
+        list_insert_before(&queue_head(p)->wait.link, &v->wait.link);
+    if (!p->queue || v->wait.upgrade)
         p->queue = (uint8_t)(v->id + 1);
-    v->queue_page = p;
-    v->queue_leaf = l;
-    v->queue_at = page_address(l, (unsigned)(p - l->pages));
+    v->wait.page = p;
+    v->wait.leaf = l;
+    v->wait.at = page_address(l, (unsigned)(p - l->pages));
 }
 
 /* queue_before returns the views before v in the page's queue. */
@@ -244,7 +244,7 @@ static struct vmask queue_before(const struct view *v, const struct page *p)
 static struct view *other_upgrader(const struct view *v, const struct page *p)
 {
     queue_each(u, p)
-        if (u != v && u->upgrade && !u->doom)
+        if (u != v && u->wait.upgrade && !u->doom)
             return u;
     return NULL;
 }
@@ -254,10 +254,10 @@ static struct view *other_upgrader(const struct view *v, const struct page *p)
 /* judge tells whether w keeps a right that v must wait for; it takes w's right if it may. Leaf and w locked. */
 static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, struct debt *debt)
 {
-    bool idle = w->state == VIEW_IDLE || w->untouched;
+    bool idle = w->state == VIEW_IDLE || w->txn.untouched;
     if (w->snapshot_rights && w->state != VIEW_FREE)
         return false; /* no right; it keeps its bit: old versions are found by it */
-    if (idle && v->want == WANT_READ && right_at(w, at)) {
+    if (idle && v->wait.want == WANT_READ && right_at(w, at)) {
         if (p->writer == w->id)
             p->writer = WRITER_NONE; /* it keeps a shared right */
         return false;
@@ -279,7 +279,7 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, st
 static struct vmask candidates_of(const struct view *v, const struct page *p)
 {
     struct vmask m = {0};
-    if (v->want != WANT_READ)
+    if (v->wait.want != WANT_READ)
         m = p->mask;
     else if (p->writer != WRITER_NONE)
         vmask_set(&m, (unsigned)p->writer);
@@ -302,15 +302,15 @@ static void conflict_notice(struct view *v, struct leaf *l, unsigned slot)
     struct object *o = l->object;
     if (!(o->flags & KD_OBJECT_NOTICES))
         return;
-    if (!v->conflict_port) { /* until its end: a port is not put with a leaf locked */
+    if (!v->notices.conflict_port) { /* until its end: a port is not put with a leaf locked */
         port_get(o->port);
-        v->conflict_port = o->port;
+        v->notices.conflict_port = o->port;
     }
-    if (v->conflict_port != o->port)
+    if (v->notices.conflict_port != o->port)
         return; /* the first manager that it conflicted at is told, no other */
-    struct item *i = &v->conflict_item;
+    struct item *i = &v->notices.conflict;
     port_withdraw(o->port, i);
-    item_say(i, ITEM_CONFLICT, 0, o->cookie, l->first + slot, v->id, v->waits.word[0], v->waits.word[1]);
+    item_say(i, ITEM_CONFLICT, 0, o->cookie, l->first + slot, v->id, v->wait.holders.word[0], v->wait.holders.word[1]);
     port_post(o->port, i);
 }
 
@@ -323,9 +323,9 @@ enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot
     if (vmask_empty(&candidates) && !p->queue)
         return CONFLICT_GRANT;
     vaddr_t at = page_address(l, slot);
-    v->upgrade = v->want == WANT_WRITE && e & (PTE_ACCESSED | PTE_USED | PTE_HELD) &&
+    v->wait.upgrade = v->wait.want == WANT_WRITE && e & (PTE_ACCESSED | PTE_USED | PTE_HELD) &&
                  !(e & PTE_COPY) && p->writer != v->id; /* a neighbour's unused right is none */
-    struct view *first = v->upgrade ? other_upgrader(v, p) : NULL;
+    struct view *first = v->wait.upgrade ? other_upgrader(v, p) : NULL;
     if (first) { /* two would wait for each other: the second goes, if it is not the heavier one */
         struct view *victim = weight_now(first) < weight_now(v) ? first : v;
         p->rmw = 8;

@@ -70,25 +70,25 @@ static struct vmask against(const struct container_lock *c, const struct view *v
 static void queue_wake(struct container_lock *c)
 {
     list_for(n, &c->queue)
-        thread_wake(container_of(n, struct view, lock_link)->owner);
+        thread_wake(container_of(n, struct view, wait.lock_link)->owner);
 }
 
 static void leave_locked(struct view *v)
 {
-    struct container_lock *c = &v->lock_at->container_lock;
-    v->lock_at = NULL;
-    list_remove(&v->lock_link);
+    struct container_lock *c = &v->wait.object->container_lock;
+    v->wait.object = NULL;
+    list_remove(&v->wait.lock_link);
     state_update(c);
     lock_acquire(&graph_lock); /* those behind it do not wait for it any more; they look again */
     list_for(n, &c->queue)
-        vmask_clear(&container_of(n, struct view, lock_link)->waits, v->id);
+        vmask_clear(&container_of(n, struct view, wait.lock_link)->wait.holders, v->id);
     lock_release(&graph_lock);
     queue_wake(c);
 }
 
 void container_lock_leave(struct view *v)
 {
-    struct object *o = v->lock_at; /* only its own thread sets it */
+    struct object *o = v->wait.object; /* only its own thread sets it */
     if (!o)
         return;
     lock_acquire(&locks_lock);
@@ -100,13 +100,13 @@ void container_lock_leave(struct view *v)
 static void join_locked(struct view *v, struct object *o, struct vmask *on)
 {
     struct container_lock *c = &o->container_lock;
-    if (!v->lock_at) {
-        v->lock_at = o; /* alive while v waits: it is attached, or held by the caller */
-        v->lock_base = o->base;
-        list_push_back(&c->queue, &v->lock_link);
+    if (!v->wait.object) {
+        v->wait.object = o; /* alive while v waits: it is attached, or held by the caller */
+        v->wait.lock_base = o->base;
+        list_push_back(&c->queue, &v->wait.lock_link);
         state_update(c);
     }
-    list_each(const struct view, u, &c->queue, lock_link) {
+    list_each(const struct view, u, &c->queue, wait.lock_link) {
         if (u == v)
             break;
         vmask_set(on, u->id);
@@ -132,7 +132,7 @@ bool container_admits(struct view *v, struct object *o, bool write)
         c->again = true;
         admitted = true;
     }
-    if (admitted && v->lock_at)
+    if (admitted && v->wait.object)
         leave_locked(v);
     if (!admitted) { /* out of the page's queue first: nobody behind it there waits for it any more */
         queue_leave(v);
@@ -203,8 +203,8 @@ static bool walk_end(struct view *v, struct object *o, bool blocked)
     bool more = blocked || c->again;
     c->first_walk = c->again = false;
     lock_acquire(&graph_lock);
-    c->drains.word[0] |= v->waits.word[0]; /* an end takes the edge before it leaves `drains` */
-    c->drains.word[1] |= v->waits.word[1];
+    c->drains.word[0] |= v->wait.holders.word[0]; /* an end takes the edge before it leaves `drains` */
+    c->drains.word[1] |= v->wait.holders.word[1];
     lock_release(&graph_lock);
     if (!more)
         drain_over(c);
@@ -219,7 +219,7 @@ static int drain(struct view *v, struct object *o, enum lock_mode mode, bool wai
     for (;;) {
         struct walk w = {.view = v, .mode = mode};
         waits_clear(v);
-        v->want = mode == LOCK_EXCLUSIVE ? WANT_WRITE : WANT_READ;
+        v->wait.want = mode == LOCK_EXCLUSIVE ? WANT_WRITE : WANT_READ;
         leaves_for(o, walk_leaf, &w);
         if (!walk_end(v, o, w.blocked))
             return 0;
@@ -229,7 +229,7 @@ static int drain(struct view *v, struct object *o, enum lock_mode mode, bool wai
             waits_add(v, &none); /* the walk added the edges: search */
         if (w.blocked)
             TRACE(WAIT, KD_TRACE_FOR_CONTAINER, o->base, 0);
-        int e = v->doom ? -ECANCELED : w.blocked ? thread_park_until(v->deadline_ns) : 0;
+        int e = v->doom ? -ECANCELED : w.blocked ? thread_park_until(v->txn.deadline_ns) : 0;
         if (v->doom || thread_this()->killed)
             e = -ECANCELED;
         if (e == -ETIMEDOUT || e == -ECANCELED)
@@ -241,7 +241,7 @@ static int drain(struct view *v, struct object *o, enum lock_mode mode, bool wai
 
 static void hold_locked(struct view *v, struct container_lock *c, enum lock_mode mode)
 {
-    if (v->lock_at)
+    if (v->wait.object)
         leave_locked(v);
     if (mode == LOCK_EXCLUSIVE)
         c->exclusive = (int16_t)v->id;
@@ -264,7 +264,7 @@ static int hold_try(struct view *v, struct object *o, enum lock_mode mode, bool 
     struct vmask on = against(c, v, mode);
     if (c->drainer != WRITER_NONE)
         vmask_set(&on, (unsigned)c->drainer);
-    bool turn = list_empty(&c->queue) || list_first(&c->queue, struct view, lock_link) == v ||
+    bool turn = list_empty(&c->queue) || list_first(&c->queue, struct view, wait.lock_link) == v ||
                 vmask_test(&c->shared, v->id); /* others wait for its shared lock: it goes first */
     int result = o->dead ? -EOWNERDEAD : turn && vmask_empty(&on) ? 0 : -EAGAIN;
     if (!result)
@@ -297,7 +297,7 @@ static int hold_wait(struct view *v, struct object *o, enum lock_mode mode, bool
     while ((e = hold_try(v, o, mode, wait)) == -EAGAIN && wait) {
         __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
         TRACE(WAIT, KD_TRACE_FOR_CONTAINER, o->base, 0);
-        e = v->doom ? -ECANCELED : thread_park_until(v->deadline_ns);
+        e = v->doom ? -ECANCELED : thread_park_until(v->txn.deadline_ns);
         if (v->doom || thread_this()->killed)
             e = -ECANCELED;
         if (e)
@@ -314,7 +314,7 @@ static int container_lock_take(struct view *v, struct object *o, enum lock_mode 
     bool shared = container_locked_by(v, o); /* only its own thread changes that */
     if (holds(&o->container_lock, v, mode))
         return 0;
-    if (!shared && v->locked_count == LOCKED_MAX)
+    if (!shared && v->locks.count == LOCKED_MAX)
         return -ENOLCK;
     int e = hold_wait(v, o, mode, wait);
     if (!e && (e = drain(v, o, mode, wait)))
@@ -323,9 +323,9 @@ static int container_lock_take(struct view *v, struct object *o, enum lock_mode 
         waits_clear(v); /* the transaction may go on, and waits for nobody */
     } else if (!shared) {
         object_get(o);
-        if (!v->locked_count)
-            v->locked_base = o->base;
-        v->locked[v->locked_count++] = o;
+        if (!v->locks.count)
+            v->locks.base = o->base;
+        v->locks.held[v->locks.count++] = o;
     }
     return e;
 }
@@ -333,15 +333,15 @@ static int container_lock_take(struct view *v, struct object *o, enum lock_mode 
 bool container_locks_wanted(const struct view *v)
 {
     bool wanted = false;
-    for (unsigned i = 0; i < v->locked_count; i++)
-        wanted |= !list_empty(&v->locked[i]->container_lock.queue); /* about: nobody depends on it */
+    for (unsigned i = 0; i < v->locks.count; i++)
+        wanted |= !list_empty(&v->locks.held[i]->container_lock.queue); /* about: nobody depends on it */
     return wanted;
 }
 
 void container_locks_end(struct view *v)
 {
-    while (v->locked_count) {
-        struct object *o = v->locked[--v->locked_count];
+    while (v->locks.count) {
+        struct object *o = v->locks.held[--v->locks.count];
         release(v, o, false);
         object_put(o);
     }
@@ -366,10 +366,10 @@ void container_lock_dead(struct object *o)
 
 void container_escalate(struct view *v, struct object *o, bool write)
 {
-    enum lock_mode mode = write || (v->enlisted && v->last_rights & KD_RIGHT_WRITE) ? LOCK_EXCLUSIVE : LOCK_SHARED;
-    if (++v->faults < MAX(o->escalate, v->escalate_at))
+    enum lock_mode mode = write || (v->txn.enlisted && v->last.rights & KD_RIGHT_WRITE) ? LOCK_EXCLUSIVE : LOCK_SHARED;
+    if (++v->locks.faults < MAX(o->escalate, v->locks.escalate_at))
         return;
-    v->escalate_at = v->faults * 2; /* the next try: nobody is waited for */
+    v->locks.escalate_at = v->locks.faults * 2; /* the next try: nobody is waited for */
     if (!holds(&o->container_lock, v, mode) && !container_lock_take(v, o, mode, false))
         count(escalations);
 }

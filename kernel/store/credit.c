@@ -9,7 +9,7 @@
  * if no other view does. It finds out itself, so that none dooms a transaction that goes on already.
  *
  * CE1  Of a manager that grants, port->credits are those left, `held` those that views have and have not logged.
- * CE2  A view stands in the queue exactly while credit_waiting is set.
+ * CE2  A view stands in the queue exactly while credits.waiting is set.
  *
  * Locks: port->lock; the graph lock is taken outside it.
  */
@@ -22,22 +22,22 @@
 static struct view *head(struct port *p)
 {
     return list_empty(&p->credit_queue) ? NULL
-                                        : list_first(&p->credit_queue, struct view, credit_link);
+                                        : list_first(&p->credit_queue, struct view, credits.link);
 }
 
 static void leave(struct view *v, struct port *p)
 {
-    if (!v->credit_waiting)
+    if (!v->credits.waiting)
         return;
-    list_remove(&v->credit_link);
-    v->credit_waiting = false;
+    list_remove(&v->credits.link);
+    v->credits.waiting = false;
     list_for(l, &p->credit_queue) /* the first may have its turn, the others one edge less */
-        thread_wake(container_of(l, struct view, credit_link)->owner);
+        thread_wake(container_of(l, struct view, credits.link)->owner);
 }
 
 void credit_leave(struct view *v)
 {
-    struct port *p = v->enlisted;
+    struct port *p = v->txn.enlisted;
     if (!p)
         return;
     lock_acquire(&p->lock);
@@ -51,7 +51,7 @@ enum { CREDITS_SHARE = 32 }; /* of what its process may have: other views of it 
 static struct vmask queue_before(const struct view *v, const struct port *p)
 {
     struct vmask m = {0};
-    list_each(const struct view, u, &p->credit_queue, credit_link) {
+    list_each(const struct view, u, &p->credit_queue, credits.link) {
         if (u == v)
             break;
         vmask_set(&m, u->id);
@@ -62,7 +62,7 @@ static struct vmask queue_before(const struct view *v, const struct port *p)
 static void add_holders(const struct port *p, struct vmask *m)
 {
     for (int i = 0; i < KD_VIEW_MAX; i++)
-        if ((views[i].credits || views[i].credits_hand) && views[i].enlisted == p)
+        if ((views[i].credits.held || views[i].reserve.credits) && views[i].txn.enlisted == p)
             vmask_set(m, (unsigned)i);
 }
 
@@ -72,7 +72,7 @@ static int credit_wait(struct view *v, const struct vmask *on)
     waits_clear(v);
     waits_add(v, on);
     TRACE(WAIT, KD_TRACE_FOR_CREDIT, 0, 0);
-    int e = v->doom ? 0 : thread_park_until(v->deadline_ns);
+    int e = v->doom ? 0 : thread_park_until(v->txn.deadline_ns);
     return e == -ETIMEDOUT ? e : -EAGAIN;
 }
 
@@ -89,10 +89,10 @@ int credit_take(struct view *v, struct port *p)
         result = -EOWNERDEAD;
     else if (p->credits_used && (p->credits == 0 || (head(p) && head(p) != v)))
         result = -EAGAIN;
-    if (result == -EAGAIN && !v->credit_waiting) {
-        assert(list_empty(&v->credit_link)); /* CE2 */
-        list_push_back(&p->credit_queue, &v->credit_link);
-        v->credit_waiting = true;
+    if (result == -EAGAIN && !v->credits.waiting) {
+        assert(list_empty(&v->credits.link)); /* CE2 */
+        list_push_back(&p->credit_queue, &v->credits.link);
+        v->credits.waiting = true;
         low = true;
     }
     if (result == -EAGAIN && p->exhausted && p->credits == 0 && spill_possible(v, p)) {
@@ -100,9 +100,9 @@ int credit_take(struct view *v, struct port *p)
         result = -ENOBUFS;
     }
     bool last = result == -EAGAIN && p->exhausted && p->credits == 0 && head(p) == v;
-    if (last && p->held == v->credits) { /* nobody else has any */
+    if (last && p->held == v->credits.held) { /* nobody else has any */
         leave(v, p);
-        result = v->credits ? -E2BIG : -ENOSPC;
+        result = v->credits.held ? -E2BIG : -ENOSPC;
     }
     if (result == -EAGAIN)
         on = queue_before(v, p);
@@ -125,8 +125,8 @@ int credit_take(struct view *v, struct port *p)
             p->credits -= n;
             p->held += n;
         }
-        v->credits_hand += n;
-        v->copies_charged += n;
+        v->reserve.credits += n;
+        v->credits.charged += n;
     }
     lock_release(&p->lock);
     if (low)
@@ -174,7 +174,7 @@ static long credit_grant(struct port *p, uint64_t n)
     if (n == 0)
         p->consumed = 0;
     list_for(l, &p->credit_queue) { /* the first takes some; who holds many may spill, if there are none */
-        thread_wake(container_of(l, struct view, credit_link)->owner);
+        thread_wake(container_of(l, struct view, credits.link)->owner);
         if (!p->exhausted)
             break;
     }

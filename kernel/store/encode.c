@@ -110,7 +110,7 @@ static int undeclared_undo(const struct view *v, struct copy *c, uint64_t *now, 
         const uint64_t *b = base + u * WORDS;
         if (declared(c, u) || (n[0] == b[0] && n[1] == b[1]))
             continue;
-        if (v->strict) {
+        if (v->txn.strict) {
             printk("container %s: a store to 0x%lx was not declared", c->leaf->object->name,
                    c->at + u * UNIT_BYTES);
             return -ERANGE;
@@ -215,12 +215,12 @@ int encode_copies(struct view *v, struct kd_diff *d)
 {
     struct diff_out out = {(vaddr_t)d->buffer, d->buffer_bytes, 0};
     uint64_t told = d->cursor;
-    if (told != v->diff_cursor && told)
+    if (told != v->copies.diff_cursor && told)
         return -EINVAL;
     spill_forget_told(v);
-    struct list *l = told ? v->diff_next : v->copies.next;
+    struct list *l = told ? v->copies.diff_next : v->copies.resident.next;
     d->pages = 0;
-    for (; l != &v->copies; l = l->next, told++) {
+    for (; l != &v->copies.resident; l = l->next, told++) {
         if (out.left < PAGE_DIFF_MAX)
             break;
         struct copy *c = container_of(l, struct copy, link);
@@ -230,11 +230,11 @@ int encode_copies(struct view *v, struct kd_diff *d)
         d->pages += c->changed;
         thread_breathe(); /* the view is claimed: no sweep takes a copy meanwhile */
     }
-    if (l != &v->copies && out.used == 0 && d->pages == 0 && out.left < PAGE_DIFF_MAX)
+    if (l != &v->copies.resident && out.used == 0 && d->pages == 0 && out.left < PAGE_DIFF_MAX)
         return -EINVAL;
-    v->diff_next = l; /* a sweep may take copies before the next call (copy_take) */
-    v->diff_cursor = told;
-    d->cursor = l == &v->copies ? ~0ull : told;
+    v->copies.diff_next = l; /* a sweep may take copies before the next call (copy_take) */
+    v->copies.diff_cursor = told;
+    d->cursor = l == &v->copies.resident ? ~0ull : told;
     d->buffer_bytes = out.used;
     return 0;
 }
@@ -245,11 +245,11 @@ bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out)
     struct copy *first = NULL;
     memset(out, 0xff, sizeof *out);
     lock_acquire(&v->lock);
-    for (struct list *head = &v->copies;; head = &v->spilled) {
+    for (struct list *head = &v->copies.resident;; head = &v->copies.spilled) {
         list_each(struct copy, c, head, link)
             if (c->at >= from && (!first || c->at < first->at))
                 first = c;
-        if (head == &v->spilled)
+        if (head == &v->copies.spilled)
             break;
     }
     if (first) {
@@ -267,23 +267,23 @@ int encode_spill(struct view *v, struct kd_diff *d)
 {
     struct diff_out out = {(vaddr_t)d->buffer, d->buffer_bytes, 0};
     d->pages = 0;
-    v->chained = true;
-    v->diff_cursor = 0; /* what is told leaves the list of copies */
-    while (!list_empty(&v->copies) && out.left >= PAGE_DIFF_MAX && v->told_count < UINT16_MAX) {
-        struct copy *c = list_first(&v->copies, struct copy, link);
+    v->commit.chained = true;
+    v->copies.diff_cursor = 0; /* what is told leaves the list of copies */
+    while (!list_empty(&v->copies.resident) && out.left >= PAGE_DIFF_MAX && v->copies.told_count < UINT16_MAX) {
+        struct copy *c = list_first(&v->copies.resident, struct copy, link);
         struct kd_run r = {c->leaf->object->cookie, c->leaf->first + c->slot, 0, 0, 0, 0};
         int e = whole_out(&out, &r, frame_memory(c->frame));
         if (e)
             return e;
         lock_acquire(&v->lock); /* kcheck counts the lists */
         list_remove(&c->link);
-        list_push_back(&v->told, &c->link);
+        list_push_back(&v->copies.told, &c->link);
         lock_release(&v->lock);
-        c->told = ++v->told_count;
+        c->told = ++v->copies.told_count;
         d->pages++;
         thread_breathe();
     }
-    d->cursor = list_empty(&v->copies) ? ~0ull : 0;
+    d->cursor = list_empty(&v->copies.resident) ? ~0ull : 0;
     d->buffer_bytes = out.used;
     return 0;
 }

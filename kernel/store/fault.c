@@ -38,7 +38,7 @@ static int memory_more(struct view *v, bool some)
 {
     if (some || v->doom)
         return -EAGAIN;
-    return spill_possible(v, v->enlisted) ? spill_some(v) : -ENOMEM;
+    return spill_possible(v, v->txn.enlisted) ? spill_some(v) : -ENOMEM;
 }
 
 /* hands_fill_rare fills the view's hands at the transaction's first write, or where that may wait.
@@ -46,15 +46,15 @@ static int memory_more(struct view *v, bool some)
 static RARE int hands_fill_rare(struct view *v, struct object *o)
 {
     struct port *port = o->commit_port;
-    if (v->enlisted && v->enlisted != port)
-        return port_other_error(v->enlisted);
-    if (v->pages_max && v->copy_count + v->spilled_count >= v->pages_max)
+    if (v->txn.enlisted && v->txn.enlisted != port)
+        return port_other_error(v->txn.enlisted);
+    if (v->txn.pages_max && v->copies.count + v->copies.spilled_count >= v->txn.pages_max)
         return -E2BIG;
-    if (!v->enlisted) {
+    if (!v->txn.enlisted) {
         port_get(port);
-        v->enlisted = port;
+        v->txn.enlisted = port;
     }
-    if (!v->credits_hand) {
+    if (!v->reserve.credits) {
         evict_slow_writer(o);
         int e = credit_take(v, port);
         if (e == -ENOBUFS)
@@ -64,11 +64,11 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
     }
     if (evict_short && evict_still_short() && spill_due(v, port))
         return spill_some(v); /* while there still are frames for the manager */
-    if (!v->frame_hand)
-        v->frame_hand = frame_alloc_raw(FRAME_PAGE);
-    if (!v->copy_hand && !(v->copy_hand = copy_alloc()))
+    if (!v->reserve.frame)
+        v->reserve.frame = frame_alloc_raw(FRAME_PAGE);
+    if (!v->reserve.copy && !(v->reserve.copy = copy_alloc()))
         return memory_more(v, memory_came());
-    if (!v->frame_hand && !(v->frame_hand = evict_frame()))
+    if (!v->reserve.frame && !(v->reserve.frame = evict_frame()))
         return memory_more(v, false);
     return 0;
 }
@@ -76,12 +76,12 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
 /* hands_fill gets a credit, a frame and a struct copy in hand. 0; -EAGAIN: waited, look again; -errno. */
 HOT int hands_fill(struct view *v, struct object *o)
 {
-    if (likely(v->enlisted == o->commit_port && v->credits_hand && !(v->pages_max | evict_short))) {
-        if (!v->copy_hand)
-            v->copy_hand = copy_alloc();
-        if (!v->frame_hand)
-            v->frame_hand = frame_alloc_raw(FRAME_PAGE);
-        if (likely(v->copy_hand && v->frame_hand))
+    if (likely(v->txn.enlisted == o->commit_port && v->reserve.credits && !(v->txn.pages_max | evict_short))) {
+        if (!v->reserve.copy)
+            v->reserve.copy = copy_alloc();
+        if (!v->reserve.frame)
+            v->reserve.frame = frame_alloc_raw(FRAME_PAGE);
+        if (likely(v->reserve.copy && v->reserve.frame))
             return 0;
     }
     return hands_fill_rare(v, o);
@@ -95,7 +95,7 @@ HOT uint64_t hand_copy(struct view *v, struct leaf *l, struct page *p)
     uint64_t changes = __atomic_load_n(&l->changes, __ATOMIC_ACQUIRE);
     struct frame *f = __atomic_load_n(&p->frame, __ATOMIC_ACQUIRE);
     if (likely(f))
-        arch_copy_words(frame_memory(v->frame_hand), frame_memory(f), PAGE_BYTES / 8);
+        arch_copy_words(frame_memory(v->reserve.frame), frame_memory(f), PAGE_BYTES / 8);
     return changes;
 }
 
@@ -103,23 +103,23 @@ HOT uint64_t hand_copy(struct view *v, struct leaf *l, struct page *p)
 HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slot, vaddr_t at, pte_t *pte,
                     uint64_t changes)
 {
-    struct copy *c = v->copy_hand;
+    struct copy *c = v->reserve.copy;
     c->leaf = l;
     c->slot = (uint16_t)slot;
     c->view = v->id;
-    c->frame = v->frame_hand;
+    c->frame = v->reserve.frame;
     c->frame->owner = c;
     c->at = at;
     c->changed = c->ranges = false;
-    v->copy_hand = NULL;
-    v->frame_hand = NULL;
-    v->hand_page = NULL;
-    v->credits_hand--;
-    v->credits++;
+    v->reserve.copy = NULL;
+    v->reserve.frame = NULL;
+    v->reserve.page = NULL;
+    v->reserve.credits--;
+    v->credits.held++;
     if (changes != l->changes)
         arch_copy_words(frame_memory(c->frame), frame_memory(p->frame), PAGE_BYTES / 8);
-    list_push_back(&v->copies, &c->link);
-    v->copy_count++;
+    list_push_back(&v->copies.resident, &c->link);
+    v->copies.count++;
     right_copy(v, l, p, pte, c->frame, at);
     count(grants_exclusive);
 }
@@ -128,7 +128,7 @@ HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slo
 HOT void grant_shared(struct view *v, struct leaf *l, struct page *p, pte_t *pte)
 {
     right_share(v, l, p, pte, p->frame);
-    if (v->want == WANT_READ_FOR_WRITE) {
+    if (v->wait.want == WANT_READ_FOR_WRITE) {
         p->writer = (int16_t)v->id;
         if (p->rmw)
             p->rmw--;
@@ -140,7 +140,7 @@ HOT void grant_shared(struct view *v, struct leaf *l, struct page *p, pte_t *pte
  * 64 entries lie in two tables, nor where each page is to be asked for or taken exclusively. */
 HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
-    if (v->want == WANT_READ && !v->want_x_count && leaf_aligned(l) &&
+    if (v->wait.want == WANT_READ && !v->txn.want_x_count && leaf_aligned(l) &&
         (!(l->object->flags & KD_OBJECT_ASK) || l->object->cluster_fixed))
         cluster_grant(v, l, slot, page_address(l, slot), pte - slot);
 }
@@ -149,14 +149,14 @@ HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *
 static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     struct page *p = &l->pages[slot];
-    v->newest = v->mode == KD_DIRTY_READ ? version_newest() : v->snapshot;
-    bool current = p->sequence <= v->snapshot;
-    struct copy *old = current ? NULL : version_find(p, v->snapshot);
+    v->snapshot.newest = v->txn.mode == KD_DIRTY_READ ? version_newest() : v->snapshot.at;
+    bool current = p->sequence <= v->snapshot.at;
+    struct copy *old = current ? NULL : version_find(p, v->snapshot.at);
     struct frame *f = current ? p->frame : old ? old->frame : NULL;
     if (!f)
         return -ESTALE;
     lock_acquire(&v->lock);
-    if (p->sequence > v->newest)
+    if (p->sequence > v->snapshot.newest)
         right_owe(v, page_address(l, slot)); /* an old version, or not published yet: not for its next snapshot */
     right_share(v, l, p, pte, f);
     lock_release(&v->lock);
@@ -167,14 +167,14 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
 /* ask_manager asks the manager to decide a first touch (KD_OBJECT_ASK). 0: it agreed; -EAGAIN: look again; -errno. */
 static RARE int ask_manager(struct view *v, struct object *o, vaddr_t at, int access)
 {
-    if (v->ask_at == at && v->ask_access >= access)
+    if (v->last.ask_at == at && v->last.ask_access >= access)
         return 0;
-    item_say(&v->commit_item, ITEM_LOCK, v->process->pid, o->cookie, (at - o->base) >> PAGE_SHIFT,
+    item_say(&v->question.item, ITEM_LOCK, v->process->pid, o->cookie, (at - o->base) >> PAGE_SHIFT,
              (uint64_t)access, v->id, (uint64_t)o->handle);
     __atomic_fetch_add(&v->process->stats.manager_calls, 1, __ATOMIC_RELAXED);
     int e = view_ask(v, o->port, o, at);
-    v->ask_at = e ? 0 : at;
-    v->ask_access = access;
+    v->last.ask_at = e ? 0 : at;
+    v->last.ask_access = access;
     return e == EINTR ? -EAGAIN : -e;
 }
 
@@ -187,8 +187,8 @@ HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     struct page *p = &l->pages[slot];
     lock_acquire(&v->lock);
-    if (v->want == WANT_WRITE)
-        grant_copy(v, l, p, slot, page_address(l, slot), pte, v->hand_page == p ? v->hand_changes : 0);
+    if (v->wait.want == WANT_WRITE)
+        grant_copy(v, l, p, slot, page_address(l, slot), pte, v->reserve.page == p ? v->reserve.changes : 0);
     else
         grant_shared(v, l, p, pte);
     lock_release(&v->lock);
@@ -202,7 +202,7 @@ static RARE int leaf_memory(struct view *v)
         return -ECANCELED; /* FT1: a doomed view waits for no memory */
     if (memory_came())
         return -EAGAIN;
-    return v->doom ? -ECANCELED : v->enlisted ? memory_more(v, false) : -ENOMEM;
+    return v->doom ? -ECANCELED : v->txn.enlisted ? memory_more(v, false) : -ENOMEM;
 }
 
 /* tables_over lets all rights go with the transaction: the process has no room for more page tables. -ENOMEM. */
@@ -218,17 +218,17 @@ enum { REACH_BYTES = 512 * PAGE_BYTES };
 
 static RARE pte_t *own_ptes_make(struct view *v, vaddr_t base)
 {
-    uint64_t freed = arch_tables_free(&v->tables_cut, 4); /* more than are made here */
+    uint64_t freed = arch_tables_free(&v->tables.cut, 4); /* more than are made here */
     lock_acquire(&v->lock); /* others take tables out (leaf.c) */
     view_tables_gone(v, freed);
     pte_t *ptes = view_pte_make(v, base);
     lock_release(&v->lock);
     if (!ptes)
         return NULL;
-    v->last_ptes = ptes;
-    v->last_base = base;
-    v->tables_from = MIN(v->tables_from, base);
-    v->tables_to = MAX(v->tables_to, base + REACH_BYTES);
+    v->last.ptes = ptes;
+    v->last.base = base;
+    v->tables.from = MIN(v->tables.from, base);
+    v->tables.to = MAX(v->tables.to, base + REACH_BYTES);
     return ptes;
 }
 
@@ -236,8 +236,8 @@ static RARE pte_t *own_ptes_make(struct view *v, vaddr_t base)
  * and not gone, so the tables stay meanwhile (leaf.c), and the last one found is kept. */
 HOT pte_t *own_pte(struct view *v, vaddr_t at)
 {
-    pte_t *ptes = v->last_ptes;
-    if (at - v->last_base >= REACH_BYTES || !ptes)
+    pte_t *ptes = v->last.ptes;
+    if (at - v->last.base >= REACH_BYTES || !ptes)
         ptes = own_ptes_make(v, at & ~(vaddr_t)(REACH_BYTES - 1));
     return ptes ? ptes + ((at & (REACH_BYTES - 1)) >> PAGE_SHIFT) : NULL;
 }
@@ -245,8 +245,8 @@ HOT pte_t *own_pte(struct view *v, vaddr_t at)
 /* own_entry reads the view's entry for `at` as it is now; 0 if it has no table. */
 HOT pte_t own_entry(struct view *v, vaddr_t at)
 {
-    pte_t *ptes = v->last_ptes;
-    if (at - v->last_base >= REACH_BYTES || !ptes)
+    pte_t *ptes = v->last.ptes;
+    if (at - v->last.base >= REACH_BYTES || !ptes)
         ptes = arch_pte(v->table, at & ~(vaddr_t)(REACH_BYTES - 1), NULL);
     return ptes ? pte_load(&ptes[(at & (REACH_BYTES - 1)) >> PAGE_SHIFT]) : 0;
 }
@@ -257,9 +257,9 @@ static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
 {
     const struct object *o = l->object;
     vmask_add(&l->kept, &v->self);
-    v->last_leaf = leaf_aligned(l) && !(o->flags & KD_OBJECT_ASK) && !o->escalate ? l : NULL;
-    v->last_leaf_base = page_address(l, 0);
-    v->last_leaf_ptes = ptes;
+    v->last.leaf = leaf_aligned(l) && !(o->flags & KD_OBJECT_ASK) && !o->escalate ? l : NULL;
+    v->last.leaf_base = page_address(l, 0);
+    v->last.leaf_ptes = ptes;
 }
 
 /* fault_contended does FT5 and FT6 where others have or want the page. Leaf locked on entry, not on return. */
@@ -276,7 +276,7 @@ static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, p
         lock_release(&l->lock);
         __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
         TRACE(WAIT, KD_TRACE_FOR_PAGE, page_address(l, slot), 0);
-        result = thread_park_until(v->deadline_ns);
+        result = thread_park_until(v->txn.deadline_ns);
         return result == -ETIMEDOUT ? result : -EAGAIN; /* CF6: from FT1, keeping the place */
     case CONFLICT_DOOMED: result = -EAGAIN; break;
     }
@@ -290,22 +290,22 @@ static RARE int fault_shut_out(struct view *v, struct leaf *l)
     lock_release(&l->lock);
     __atomic_fetch_add(&v->process->stats.lock_waits, 1, __ATOMIC_RELAXED);
     TRACE(WAIT, KD_TRACE_FOR_CONTAINER, l->object->base, 0);
-    int e = v->doom ? 0 : thread_park_until(v->deadline_ns);
+    int e = v->doom ? 0 : thread_park_until(v->txn.deadline_ns);
     return e == -ETIMEDOUT ? e : -EAGAIN;
 }
 
 /* still_attached tells whether the object that was looked up before the leaf lock is attached still. */
 HOT bool still_attached(const struct view *v, const struct object *o)
 {
-    return !o->dead && v->attach_generation == __atomic_load_n(&v->process->attach_generation,
+    return !o->dead && v->last.generation == __atomic_load_n(&v->process->attach_generation,
                                                                __ATOMIC_SEQ_CST);
 }
 
 /* uncontended tells that no view has a right that could conflict, none waits here, and v has no edges left. */
 HOT bool uncontended(const struct view *v, const struct page *p)
 {
-    return !p->queue && vmask_empty(&v->waits) &&
-           (v->want == WANT_WRITE ? vmask_within(&p->mask, &v->self) : p->writer == WRITER_NONE);
+    return !p->queue && vmask_empty(&v->wait.holders) &&
+           (v->wait.want == WANT_WRITE ? vmask_within(&p->mask, &v->self) : p->writer == WRITER_NONE);
 }
 
 /* fault_look looks once at the page, FT2 to FT7. 0: granted; -EAGAIN: look again (it waited); -errno. */
@@ -317,7 +317,7 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
     if (!l && !(frame_spare() && (l = object_leaf(o, index, true)))) /* the reserve is not for these */
         return leaf_over(o) ? -ENOMEM : leaf_memory(v);
     struct page *p = &l->pages[slot];
-    bool write = v->want == WANT_WRITE;
+    bool write = v->wait.want == WANT_WRITE;
     pte_t *pte = NULL;
     int result = 0;
     lock_acquire(&l->lock);
@@ -331,13 +331,13 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
         return gone ? -EAGAIN : limit_left(v->process, KD_LIMIT_MEMORY) < 3 ? tables_over(v) : leaf_memory(v);
     }
     if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) { /* FT2 */
-        if (v->snapshot_rights && p->sequence > v->snapshot) {
+        if (v->snapshot_rights && p->sequence > v->snapshot.at) {
             result = snapshot_map(v, l, slot, pte); /* it needs an old version only */
             goto out;
         }
         unsigned count = cluster_request(v, l, slot, write);
         int e = page_request(l, slot, (write ? KD_WRITE : KD_READ) | (count ? 0 : KD_PAGE_ALONE),
-                             MIN(MAX(count, 1u), o->pages - index), v, v->deadline_ns);
+                             MIN(MAX(count, 1u), o->pages - index), v, v->txn.deadline_ns);
         return e ? e : -EAGAIN;
     }
     if (v->snapshot_rights) {
@@ -349,12 +349,12 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
             right_share(v, l, p, pte, p->frame);
             goto out;
         }
-        if (p->rmw || (v->want_x_count && want_x_has(v, page_address(l, slot))))
-            v->want = WANT_READ_FOR_WRITE;
+        if (p->rmw || (v->txn.want_x_count && want_x_has(v, page_address(l, slot))))
+            v->wait.want = WANT_READ_FOR_WRITE;
     }
-    if (container_shut(v, o) && !container_admits(v, o, v->want != WANT_READ))
+    if (container_shut(v, o) && !container_admits(v, o, v->wait.want != WANT_READ))
         return fault_shut_out(v, l);
-    if (!uncontended(v, p) || v->want == WANT_READ_FOR_WRITE)
+    if (!uncontended(v, p) || v->wait.want == WANT_READ_FOR_WRITE)
         return fault_contended(v, l, slot, pte);
     grant(v, l, slot, pte);
     grant_neighbours(v, l, slot, pte);
@@ -367,7 +367,7 @@ out:
 
 static void queue_leave_locked(struct view *v)
 {
-    struct leaf *l = v->queue_leaf;
+    struct leaf *l = v->wait.leaf;
     if (!l)
         return;
     lock_acquire(&l->lock);
@@ -378,18 +378,18 @@ static void queue_leave_locked(struct view *v)
 /* copy_bring brings a copy of the view's back from the log. -EAGAIN: look again; else -errno. */
 static RARE int copy_bring(struct view *v, struct object *o, vaddr_t page)
 {
-    uint64_t most = v->pages_max;
-    v->pages_max = 0; /* it is counted already */
+    uint64_t most = v->txn.pages_max;
+    v->txn.pages_max = 0; /* it is counted already */
     int e = hands_fill(v, o);
-    v->pages_max = most;
-    v->hand_page = NULL;
+    v->txn.pages_max = most;
+    v->reserve.page = NULL;
     return e ? e : spill_bring(v, o, page);
 }
 
 /* fault_ended ends a fault that got no grant. 0, -ENXIO: the view goes on; -ECANCELED: it is doomed. */
 static RARE int fault_ended(struct view *v, int e)
 {
-    if (v->queue_page)
+    if (v->wait.page)
         queue_leave_locked(v);
     container_lock_leave(v);
     if (!e || e == -ENXIO)
@@ -414,7 +414,7 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
         }
         if (sufficient(now, want))
             break;
-        v->want = (uint8_t)want;
+        v->wait.want = (uint8_t)want;
         if (right_state(now) == RIGHT_SPILLED) {
             e = copy_bring(v, o, page_down(at));
             if (e == -EAGAIN)
@@ -429,7 +429,7 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
             e = fault_look(v, o, at);
         if (!e)
             return 0;
-        if (e == -ENOMEM && v->enlisted && spill_possible(v, v->enlisted))
+        if (e == -ENOMEM && v->txn.enlisted && spill_possible(v, v->txn.enlisted))
             e = spill_some(v);
         if (e == -EAGAIN)
             e = 0;
@@ -439,10 +439,10 @@ static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_wa
 
 static RARE struct object *object_look_up(struct view *v, vaddr_t at, uint32_t generation)
 {
-    struct object *o = object_at(v->process, at, &v->last_rights);
+    struct object *o = object_at(v->process, at, &v->last.rights);
     view_forget_object(v);
-    v->attach_generation = generation; /* read before the look: if it changed, that is seen */
-    v->last_object = o;
+    v->last.generation = generation; /* read before the look: if it changed, that is seen */
+    v->last.object = o;
     return o;
 }
 
@@ -450,11 +450,11 @@ static RARE struct object *object_look_up(struct view *v, vaddr_t at, uint32_t g
  * the reference is the view's. */
 static struct object *view_object_at(struct view *v, vaddr_t at, uint32_t *rights)
 {
-    struct object *o = v->last_object;
+    struct object *o = v->last.object;
     uint32_t generation = __atomic_load_n(&v->process->attach_generation, __ATOMIC_SEQ_CST);
-    if (!o || v->attach_generation != generation || at - o->base >= o->pages << PAGE_SHIFT)
+    if (!o || v->last.generation != generation || at - o->base >= o->pages << PAGE_SHIFT)
         o = object_look_up(v, at, generation);
-    *rights = v->last_rights;
+    *rights = v->last.rights;
     return o;
 }
 
@@ -481,14 +481,14 @@ __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, bool write)
  * False: no right was given. The PTE needs no view lock here: others change it under the leaf lock only. */
 HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
 {
-    struct leaf *l = v->last_leaf;
-    uint64_t slot = (at - v->last_leaf_base) >> PAGE_SHIFT;
-    if (!l || slot >= LEAF_PAGES || v->snapshot_rights | v->want_x_count | (unsigned)v->doom)
+    struct leaf *l = v->last.leaf;
+    uint64_t slot = (at - v->last.leaf_base) >> PAGE_SHIFT;
+    if (!l || slot >= LEAF_PAGES || v->snapshot_rights | v->txn.want_x_count | (unsigned)v->doom)
         return false;
-    if (write && (!(v->last_rights & KD_RIGHT_WRITE) || hands_fill(v, l->object)))
+    if (write && (!(v->last.rights & KD_RIGHT_WRITE) || hands_fill(v, l->object)))
         return false;
     struct page *p = &l->pages[slot];
-    pte_t *pte = v->last_leaf_ptes + slot;
+    pte_t *pte = v->last.leaf_ptes + slot;
     __asm__("" : "+r"(p)); /* or it is computed anew at each use */
     bool granted = false;
     uint64_t changes = write ? hand_copy(v, l, p) : 0;
@@ -496,25 +496,25 @@ HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
     if (still_attached(v, l->object) && page_resident(p) && !p->queue && !p->rmw &&
         likely(!container_shut(v, l->object))) {
         if (write) {
-            v->want = WANT_WRITE;
+            v->wait.want = WANT_WRITE;
             granted = vmask_within(&p->mask, &v->self) && !(p->flags & PAGE_NO_WRITE) &&
-                      !(pte_load(pte) & PTE_COPY) && vmask_empty(&v->waits);
+                      !(pte_load(pte) & PTE_COPY) && vmask_empty(&v->wait.holders);
             if (granted) {
                 lock_acquire(&v->lock);
                 grant_copy(v, l, p, (unsigned)slot, page_down(at), pte, changes);
                 lock_release(&v->lock);
             }
         } else if (p->writer == WRITER_NONE && pte_load(pte) == 0) {
-            v->want = WANT_READ;
+            v->wait.want = WANT_READ;
             grant_shared(v, l, p, pte);
-            cluster_grant(v, l, (unsigned)slot, page_down(at), v->last_leaf_ptes);
+            cluster_grant(v, l, (unsigned)slot, page_down(at), v->last.leaf_ptes);
             granted = true;
         }
     }
     lock_release(&l->lock);
     if (write && !granted) { /* view_fault looks closer: perhaps it was not in vain */
-        v->hand_page = p;
-        v->hand_changes = changes;
+        v->reserve.page = p;
+        v->reserve.changes = changes;
     }
     return granted;
 }

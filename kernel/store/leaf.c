@@ -160,7 +160,7 @@ static bool right_forget(struct leaf *l, unsigned slot, struct view *v)
     vaddr_t at = page_address(l, slot);
     lock_acquire(&v->lock);
     enum right_state state = right_state(right_at(v, at));
-    bool since = v->state == VIEW_ACTIVE && v->ticket >= l->held; /* it began later */
+    bool since = v->state == VIEW_ACTIVE && v->txn.ticket >= l->held; /* it began later */
     bool can = state == RIGHT_EMPTY || (state == RIGHT_HELD && (v->state == VIEW_IDLE || since));
     if (can)
         right_take(v, &l->pages[slot], at, &none); /* if it was to write, it had no copy */
@@ -207,7 +207,7 @@ static void tables_forget(struct object *o, const struct leaf *l, bool last, str
         if (object_leaf_find(o, i * LEAF_PAGES))
             return;
     for (struct view *v = views; v < views + KD_VIEW_MAX; v++) {
-        if (v->state == VIEW_FREE || !v->tables)
+        if (v->state == VIEW_FREE || !v->tables.charged)
             continue;
         lock_acquire(&v->lock);
         uint64_t n = v->table ? arch_tables_cut_empty(v->table, at, at + 1, low, high, &gone->tables) : 0;
@@ -215,8 +215,8 @@ static void tables_forget(struct object *o, const struct leaf *l, bool last, str
             view_tables_gone(v, n);
             gone->cpus |= arch_table_cpus(v->table);
         }
-        if (v->last_base == at)
-            v->last_ptes = NULL;
+        if (v->last.base == at)
+            v->last.ptes = NULL;
         lock_release(&v->lock);
     }
 }
@@ -232,8 +232,8 @@ static void leaf_take(struct object *o, struct leaf *l, struct forgotten *gone)
     leaf_put(o, l->first, NULL);
     list_push_back(&gone->leaves, &frame_of_memory(l)->link);
     vmask_for(v, &l->kept)
-        if (views[v].last_leaf == l) /* it is set with the leaf locked, but not if that is gone */
-            views[v].last_leaf = NULL;
+        if (views[v].last.leaf == l) /* it is set with the leaf locked, but not if that is gone */
+            views[v].last.leaf = NULL;
     uint64_t n = table->flags ? 1 : 2;
     if (n == 2) {
         __atomic_store_n(&o->tables[l->first / LEAF_PAGES / LEAF_TABLE], NULL, __ATOMIC_RELEASE);

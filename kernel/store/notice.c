@@ -11,19 +11,19 @@
 
 void view_item_taken(struct item *i, struct notice *n)
 {
-    struct view *v = container_of(i, struct view, commit_item);
+    struct view *v = container_of(i, struct view, question.item);
     n->home = v;
-    n->message.token = v->received_token = v->commit_token;
-    n->data = v->batch;
-    n->data_bytes = v->batch ? v->batch_bytes : 0; /* a later SPILL of this view brings none */
-    v->batch = NULL;
+    n->message.token = v->question.received = v->question.token;
+    n->data = v->commit.batch;
+    n->data_bytes = v->commit.batch ? v->commit.batch_bytes : 0; /* a later SPILL of this view brings none */
+    v->commit.batch = NULL;
 }
 
 void view_item_lost(struct notice *n, int error)
 {
     struct view *v = n->home;
     lock_acquire(&v->lock);
-    if (v->commit_token == n->message.token && v->answer == ANSWER_NONE)
+    if (v->question.token == n->message.token && v->question.answer == ANSWER_NONE)
         view_answer(v, error);
     lock_release(&v->lock);
 }
@@ -35,15 +35,15 @@ static void views_port_dead(struct port *p)
     for (int i = 0; i < KD_VIEW_MAX; i++) {
         struct view *v = &views[i];
         lock_acquire(&v->lock); /* else its next transaction could be doomed for what this one stored */
-        if (v->enlisted == p && v->state == VIEW_ACTIVE)
+        if (v->txn.enlisted == p && v->state == VIEW_ACTIVE)
             view_doom_locked(v, EOWNERDEAD);
-        else if (v->enlisted == p && v->state == VIEW_COMMITTING && v->answer == ANSWER_NONE)
+        else if (v->txn.enlisted == p && v->state == VIEW_COMMITTING && v->question.answer == ANSWER_NONE)
             view_answer(v, EOWNERDEAD);
         lock_release(&v->lock);
     }
     lock_acquire(&p->lock);
-    for (struct view *v; (v = list_take(struct view, &p->credit_queue, credit_link));) {
-        v->credit_waiting = false;
+    for (struct view *v; (v = list_take(struct view, &p->credit_queue, credits.link));) {
+        v->credits.waiting = false;
         thread_wake(v->owner);
     }
     lock_release(&p->lock);

@@ -36,12 +36,12 @@ enum page_flag {
 
 /* struct copy: a private copy made at a write fault; publish makes it the struct of the old version. */
 struct copy {
-    struct list link;        /* view->copies or ->spilled (view lock), later keeper->versions (versions lock) */
+    struct list link;        /* view->copies.resident or .spilled (view lock), later keeper->versions (versions lock) */
     struct leaf *leaf;
     uint16_t slot, view;
     bool changed;            /* txn_diff saw a difference: it was logged */
     bool ranges;             /* `declared` says something: which units of UNIT_BYTES (encode.c) */
-    uint16_t told;           /* its number in view->told; of no meaning elsewhere */
+    uint16_t told;           /* its number in view->copies.told; of no meaning elsewhere */
     struct frame *frame;     /* the copy (NULL: spilled); after publish: the old version */
     uint64_t sequence, superseded; /* old version: seen by snapshots s, sequence <= s < superseded */
     struct copy *next, *previous; /* page->versions */
@@ -75,7 +75,7 @@ struct leaf {
     uint64_t first;          /* page index of pages[0] */
     struct list waits;       /* struct page_wait: for pages that are not resident */
     uint64_t touched;        /* pages that ever had a frame: all others are as they were made, or asked for */
-    struct vmask kept;       /* views that may know it as last_leaf */
+    struct vmask kept;       /* views that may know it as last.leaf */
     struct vmask users;      /* all masks of the pages, or more */
     uint64_t changes;        /* so often a page got another frame; counted behind that (fault.c: hand_copy) */
     struct page pages[LEAF_PAGES];
@@ -91,7 +91,7 @@ struct container_lock {
     struct vmask shared;
     struct vmask drains;     /* the drainer waits for these: they may still get pages */
     bool first_walk, again;
-    struct list queue;       /* views, by lock_link */
+    struct list queue;       /* views, by wait.lock_link */
     struct list draining_link;
 };
 

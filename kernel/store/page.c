@@ -441,7 +441,8 @@ void object_io_end_write(struct object *o, uint64_t page, struct frame *frame)
 /* view_asks tells whether the view asks o's manager (KD_OBJECT_ASK) and has no answer. View locked. */
 static bool view_asks(const struct view *v, const struct object *o)
 {
-    return v->asked == ITEM_LOCK && v->answer == ANSWER_NONE && v->last_object == o; /* it stays meanwhile */
+    const struct view_question *q = &v->question;
+    return q->kind == ITEM_LOCK && q->answer == ANSWER_NONE && v->last.object == o; /* it stays meanwhile */
 }
 
 void asks_look_again(const struct object *o)
@@ -463,7 +464,7 @@ OBJECT_CALL(kd_lock_answer, 0)
         return -EINVAL;
     struct view *v = &views[view];
     lock_acquire(&v->lock);
-    bool asks = view_asks(v, o) && v->commit_token == token && v->received_token == token;
+    bool asks = view_asks(v, o) && v->question.token == token && v->question.received == token;
     if (asks)
         view_answer(v, error_for_client((int)-answer));
     lock_release(&v->lock);

@@ -229,27 +229,27 @@ void right_unspill(struct view *v, const struct copy *c)
 
 void right_owe(struct view *v, vaddr_t at)
 {
-    v->owed = true;
-    if (v->owed_count < OWED_MAX)
-        v->owed_at[v->owed_count] = at;
-    if (v->owed_count <= OWED_MAX)
-        v->owed_count++;
+    v->owed.any = true;
+    if (v->owed.count < OWED_MAX)
+        v->owed.at[v->owed.count] = at;
+    if (v->owed.count <= OWED_MAX)
+        v->owed.count++;
 }
 
 void right_owe_all(struct view *v)
 {
-    v->owed = true;
-    v->owed_count = OWED_MAX + 1;
+    v->owed.any = true;
+    v->owed.count = OWED_MAX + 1;
 }
 
 static void tables_none(struct view *v)
 {
-    v->tables_from = KD_STORE_END;
-    v->tables_to = KD_STORE_BASE;
-    v->last_ptes = NULL;
-    v->last_leaf = NULL;
-    v->owed = false;
-    v->owed_count = 0;
+    v->tables.from = KD_STORE_END;
+    v->tables.to = KD_STORE_BASE;
+    v->last.ptes = NULL;
+    v->last.leaf = NULL;
+    v->owed.any = false;
+    v->owed.count = 0;
 }
 
 static void drop_each(struct view *v, const vaddr_t *at, unsigned n)
@@ -262,15 +262,16 @@ static void drop_each(struct view *v, const vaddr_t *at, unsigned n)
  * there are; later faults free them (own_ptes_make). The masks still name the view, as they may. */
 void right_drop(struct view *v, bool all, bool want_x)
 {
-    if (all || v->owed_count > OWED_MAX) {
-        assert(list_empty(&v->copies) && list_empty(&v->told) && list_empty(&v->spilled)); /* SP1 */
-        arch_tables_cut(v->table, v->tables_from, v->tables_to, &v->tables_cut);
+    if (all || v->owed.count > OWED_MAX) {
+        const struct view_copies *c = &v->copies;
+        assert(list_empty(&c->resident) && list_empty(&c->told) && list_empty(&c->spilled)); /* SP1 */
+        arch_tables_cut(v->table, v->tables.from, v->tables.to, &v->tables.cut);
         tables_none(v);
     }
-    drop_each(v, v->owed_at, v->owed_count);
-    drop_each(v, v->want_x, want_x ? v->want_x_count : 0);
-    v->owed = false;
-    v->owed_count = 0;
+    drop_each(v, v->owed.at, v->owed.count);
+    drop_each(v, v->txn.want_x, want_x ? v->txn.want_x_count : 0);
+    v->owed.any = false;
+    v->owed.count = 0;
     v->stale = true; /* suspended: its CPU flushes before it is used again */
     if (arch_table_loaded() == v->table)
         right_flush_due(v);
@@ -301,10 +302,10 @@ void right_tables_free(struct view *v)
     lock_acquire(&v->lock);
     paddr_t table = v->table;
     uint64_t cpus = cpu_bit(v);
-    v->last_ptes = NULL;
+    v->last.ptes = NULL;
     v->table = 0; /* others find EMPTY from now on */
     lock_release(&v->lock);
     arch_shootdown(cpus);
-    arch_tables_free(&v->tables_cut, ~0u);
+    arch_tables_free(&v->tables.cut, ~0u);
     arch_table_free(table, true);
 }

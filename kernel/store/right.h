@@ -136,6 +136,9 @@ HOT void right_flush_due(struct view *v)
 }
 
 /* ---- tables ---- */
+/* view_pte_make: the entry for `at`, with its tables made; NULL: no memory, or the process's limit. View locked. */
+pte_t *view_pte_make(struct view *v, vaddr_t at);
+void view_tables_gone(struct view *v, uint64_t n); /* so many of its page tables are free, or will be; view locked */
 paddr_t right_table(struct thread *t, bool *stale);   /* for threads (thread_seam) */
 void right_tables_new(struct view *v, paddr_t table); /* an empty one; view locked */
 void right_tables_free(struct view *v);               /* all rights with it; owner thread, no locks */

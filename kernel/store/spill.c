@@ -9,12 +9,12 @@
  * A thread whose transaction holds many copies, and finds no frame or no credit for one more, asks
  * its manager to take some. It sleeps meanwhile, so its copies do not change; the manager reads them
  * whole, writes them to its log, and says how many it wrote: these frames are free again. What a
- * spilled copy keeps is its record (view->spilled) and `writer`, so nobody else gets the page. Its base
+ * spilled copy keeps is its record (copies.spilled) and `writer`, so nobody else gets the page. Its base
  * may be evicted. At the commit it is published as it lies in the log: the page is not resident, and
  * PAGE_AWAY says that nothing older may be supplied.
  *
- * SP1  A copy is in view->copies with a frame and a credit, or in view->spilled with neither. While its
- *      manager works, copies that were told are in view->told instead; that list is empty at each question.
+ * SP1  A copy is in copies.resident with a frame and a credit, or in copies.spilled with neither. While its
+ *      manager works, copies that were told are in copies.told instead; that list is empty at each question.
  * SP2  The PTE of a spilled copy names its record; it goes with the record, in one view lock section.
  * SP3  A call of the manager's that has claimed the view touches no memory but its own process's. The view can
  *      be doomed while it asks, and its wait has the edges that the manager adds (KD_VIEW_WAIT).
@@ -35,22 +35,22 @@ enum { SPILL_MIN = 64, MEMORY_PART = 8 };
 
 void spill_forget_told(struct view *v)
 {
-    v->diff_cursor = 0;
-    if (!v->told_count)
+    v->copies.diff_cursor = 0;
+    if (!v->copies.told_count)
         return;
     lock_acquire(&v->lock);
-    list_append(&v->copies, &v->told);
-    v->told_count = 0;
+    list_append(&v->copies.resident, &v->copies.told);
+    v->copies.told_count = 0;
     lock_release(&v->lock);
 }
 
-/* ask puts the question in commit_item to the manager. -EAGAIN: the manager did it, or the view is
+/* ask puts the question in question.item to the manager. -EAGAIN: the manager did it, or the view is
  * doomed or killed: look again; -ETIMEDOUT; -EOWNERDEAD; the manager's error. */
 static int ask(struct view *v)
 {
     waits_clear(v);
     __atomic_fetch_add(&v->process->stats.manager_calls, 1, __ATOMIC_RELAXED);
-    int e = view_ask(v, v->enlisted, NULL, 0);
+    int e = view_ask(v, v->txn.enlisted, NULL, 0);
     waits_clear(v);
     spill_forget_told(v);
     return e && e != EINTR ? -e : -EAGAIN;
@@ -58,7 +58,7 @@ static int ask(struct view *v)
 
 bool spill_possible(const struct view *v, const struct port *p)
 {
-    return p->spills && v->enlisted == p && v->copy_count >= SPILL_MIN;
+    return p->spills && v->txn.enlisted == p && v->copies.count >= SPILL_MIN;
 }
 
 bool spill_due(const struct view *v, const struct port *p)
@@ -68,14 +68,14 @@ bool spill_due(const struct view *v, const struct port *p)
 
 int spill_some(struct view *v)
 {
-    item_say(&v->commit_item, ITEM_SPILL, v->process->pid, v->id, v->copy_count, v->copy_count / 2);
+    item_say(&v->question.item, ITEM_SPILL, v->process->pid, v->id, v->copies.count, v->copies.count / 2);
     return ask(v);
 }
 
 int spill_bring(struct view *v, struct object *o, vaddr_t page)
 {
-    v->bring_at = page;
-    item_say(&v->commit_item, ITEM_UNSPILL, v->process->pid, v->id, o->cookie, (page - o->base) >> PAGE_SHIFT);
+    v->question.at = page;
+    item_say(&v->question.item, ITEM_UNSPILL, v->process->pid, v->id, o->cookie, (page - o->base) >> PAGE_SHIFT);
     return ask(v);
 }
 
@@ -91,10 +91,10 @@ static struct frame *copy_spill(struct view *v, struct copy *c, struct debt *deb
     c->frame = NULL;
     f->owner = NULL;
     list_remove(&c->link);
-    list_push_back(&v->spilled, &c->link);
-    v->copy_count--;
-    v->spilled_count++;
-    v->credits--;
+    list_push_back(&v->copies.spilled, &c->link);
+    v->copies.count--;
+    v->copies.spilled_count++;
+    v->credits.held--;
     return f;
 }
 
@@ -106,8 +106,9 @@ static uint64_t copies_spill_some(struct view *v, uint64_t n)
     uint64_t spilled = 0;
     struct debt debt = {0};
     lock_acquire(&v->lock);
-    while (spilled < AT_ONCE && !list_empty(&v->told) && list_first(&v->told, struct copy, link)->told <= n) {
-        struct copy *c = list_first(&v->told, struct copy, link);
+    while (spilled < AT_ONCE && !list_empty(&v->copies.told) &&
+           list_first(&v->copies.told, struct copy, link)->told <= n) {
+        struct copy *c = list_first(&v->copies.told, struct copy, link);
         list_push_back(&frames, &copy_spill(v, c, &debt)->link);
         spilled++;
     }
@@ -125,8 +126,8 @@ static uint64_t copies_spill(struct view *v, uint64_t n)
     for (uint64_t more; (more = copies_spill_some(v, n)); spilled += more)
         thread_breathe();
     spill_forget_told(v);
-    credit_consume(v->enlisted, spilled);
-    v->copies_charged -= spilled;
+    credit_consume(v->txn.enlisted, spilled);
+    v->credits.charged -= spilled;
     limit_uncharge(v->process, KD_LIMIT_COPIES, spilled);
     count_add(spills, spilled);
     return spilled;
@@ -138,7 +139,7 @@ long kd_txn_spilled(const uint64_t a[6])
     if (!v)
         return -ESRCH;
     uint64_t spilled = copies_spill(v, a[2]);
-    if (a[3] && v->asked == ITEM_SPILL)
+    if (a[3] && v->question.kind == ITEM_SPILL)
         view_answer(v, 0);
     else
         view_claim_end(v);
@@ -148,16 +149,16 @@ long kd_txn_spilled(const uint64_t a[6])
 /* copy_unspill makes a spilled copy one in memory again, with the frame in hand (SP1). View locked. */
 static void copy_unspill(struct view *v, struct copy *c)
 {
-    struct frame *f = v->frame_hand;
-    v->frame_hand = NULL;
-    v->credits_hand--;
-    v->credits++;
+    struct frame *f = v->reserve.frame;
+    v->reserve.frame = NULL;
+    v->reserve.credits--;
+    v->credits.held++;
     c->frame = f;
     f->owner = c;
     list_remove(&c->link);
-    list_push_back(&v->copies, &c->link);
-    v->spilled_count--;
-    v->copy_count++;
+    list_push_back(&v->copies.resident, &c->link);
+    v->copies.spilled_count--;
+    v->copies.count++;
     right_unspill(v, c);
 }
 
@@ -171,12 +172,12 @@ long kd_txn_unspill(const uint64_t a[6])
     if (!v)
         return -ESRCH;
     /* the frame in hand stays there: the owner sleeps in view_ask() */
-    if (copy_from_user(frame_memory(v->frame_hand), bytes, PAGE_BYTES)) {
+    if (copy_from_user(frame_memory(v->reserve.frame), bytes, PAGE_BYTES)) {
         view_claim_end(v);
         return -EFAULT;
     }
     lock_acquire(&v->lock);
-    pte_t e = right_at(v, v->bring_at);
+    pte_t e = right_at(v, v->question.at);
     if (right_state(e) == RIGHT_SPILLED) /* else a sweep took it */
         copy_unspill(v, pte_copy(e));
     lock_release(&v->lock);

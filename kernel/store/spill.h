@@ -8,9 +8,9 @@
 static inline void view_copy_out(struct view *v, struct copy *c, bool framed)
 {
     list_remove(&c->link);
-    v->copy_count -= framed;
-    v->credits -= framed;
-    v->spilled_count -= !framed;
+    v->copies.count -= framed;
+    v->credits.held -= framed;
+    v->copies.spilled_count -= !framed;
 }
 
 /* spill_possible tells the owner thread, in a fault, whether a spill would give it what it needs. */

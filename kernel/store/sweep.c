@@ -18,11 +18,11 @@ uint32_t object_sweeps;
 /* copy_take frees a copy of a page that dies, its frame and its credit with it. View locked. */
 static void copy_take(struct view *v, struct copy *c)
 {
-    if (v->diff_next == &c->link)
-        v->diff_next = c->link.next; /* the manager has told those before it */
+    if (v->copies.diff_next == &c->link)
+        v->copies.diff_next = c->link.next; /* the manager has told those before it */
     view_copy_out(v, c, c->frame);
     if (c->frame) {
-        credit_return(v->enlisted, 1);
+        credit_return(v->txn.enlisted, 1);
         frame_free(c->frame);
     }
     copy_free(c);
@@ -33,7 +33,7 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
 {
     vaddr_t at = page_address(l, slot);
     bool transactional = l->object->flags & KD_OBJECT_TRANSACTIONAL;
-    bool told = v->state == VIEW_ACTIVE && v->answer == ANSWER_CLAIMED; /* encode_spill walks its copies */
+    bool told = v->state == VIEW_ACTIVE && v->question.answer == ANSWER_CLAIMED; /* encode_spill walks its copies */
     if ((u->only && v->process != u->only) || !right_at(v, at))
         return;
     if (transactional && (told || v->state == VIEW_COMMITTING) && !u->dying) {
@@ -124,11 +124,11 @@ static void snapshots_doom(struct object *o, int reason)
 {
     for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
         struct view *v = &views[i];
-        struct process *p = v->state == VIEW_ACTIVE && v->mode == KD_SNAPSHOT ? v->process : NULL;
+        struct process *p = v->state == VIEW_ACTIVE && v->txn.mode == KD_SNAPSHOT ? v->process : NULL;
         if (!p || !attached(o, p))
             continue;
         lock_acquire(&v->lock);
-        if (v->process == p && v->state == VIEW_ACTIVE && v->mode == KD_SNAPSHOT)
+        if (v->process == p && v->state == VIEW_ACTIVE && v->txn.mode == KD_SNAPSHOT)
             view_doom_locked(v, reason);
         lock_release(&v->lock);
     }

@@ -302,8 +302,8 @@ int version_snapshot_begin(struct view *v, struct snapshot *shared)
     if (shared && shared->over) {
         e = -ESTALE;
     } else {
-        v->snapshot = shared ? shared->sequence : published;
-        snapshot_add(&v->seen, v->snapshot, shared ? &shared->link : &snapshots);
+        v->snapshot.at = shared ? shared->sequence : published;
+        snapshot_add(&v->snapshot.seen, v->snapshot.at, shared ? &shared->link : &snapshots);
     }
     lock_release(&versions_lock);
     return e;
@@ -313,9 +313,9 @@ int version_snapshot_share(struct view *v, struct snapshot *s)
 {
     version_snapshot_init(s);
     lock_acquire(&versions_lock);
-    int e = v->seen.over ? -ESTALE : 0;
+    int e = v->snapshot.seen.over ? -ESTALE : 0;
     if (!e)
-        snapshot_add(s, v->snapshot, &v->seen.link);
+        snapshot_add(s, v->snapshot.at, &v->snapshot.seen.link);
     lock_release(&versions_lock);
     return e;
 }
@@ -324,8 +324,8 @@ uint64_t version_most_kept(const struct process *p)
 {
     uint64_t most = 0;
     for (unsigned i = 0; i < KD_VIEW_MAX; i++)
-        if (views[i].process == p && !list_empty(&views[i].seen.link))
-            most = MAX(most, views[i].seen.kept);
+        if (views[i].process == p && !list_empty(&views[i].snapshot.seen.link))
+            most = MAX(most, views[i].snapshot.seen.kept);
     return most;
 }
 
@@ -349,8 +349,8 @@ static void snapshot_end(struct snapshot *s)
 
 void version_snapshot_end(struct view *v)
 {
-    if (!list_empty(&v->seen.link))
-        snapshot_end(&v->seen);
+    if (!list_empty(&v->snapshot.seen.link))
+        snapshot_end(&v->snapshot.seen);
 }
 
 void snapshot_get(void *snapshot)

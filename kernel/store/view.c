@@ -23,17 +23,17 @@ void view_init(void)
         v->id = (uint16_t)i;
         vmask_set(&v->self, i);
         lock_init(&v->lock, RANK_VIEW, "view");
-        list_init(&v->copies);
-        list_init(&v->spilled);
-        list_init(&v->told);
-        list_init(&v->tables_cut);
-        list_init(&v->queue_link);
-        list_init(&v->credit_link);
-        list_init(&v->lock_link);
-        version_snapshot_init(&v->seen);
-        list_init(&v->commit_item.link);
-        list_init(&v->gone_item.link);
-        list_init(&v->conflict_item.link);
+        list_init(&v->copies.resident);
+        list_init(&v->copies.spilled);
+        list_init(&v->copies.told);
+        list_init(&v->tables.cut);
+        list_init(&v->wait.link);
+        list_init(&v->credits.link);
+        list_init(&v->wait.lock_link);
+        version_snapshot_init(&v->snapshot.seen);
+        list_init(&v->question.item.link);
+        list_init(&v->notices.gone.link);
+        list_init(&v->notices.conflict.link);
     }
 }
 
@@ -41,7 +41,7 @@ uint64_t view_copy_count(void)
 {
     uint64_t sum = 0;
     for (unsigned i = 0; i < KD_VIEW_MAX; i++)
-        sum += views[i].copy_count;
+        sum += views[i].copies.count;
     return sum;
 }
 
@@ -53,14 +53,14 @@ pte_t *view_pte_make(struct view *v, vaddr_t at)
         return pte;
     uint64_t made = 0;
     pte = arch_pte(v->table, at, &made);
-    v->tables += made;
+    v->tables.charged += made;
     limit_uncharge(v->process, KD_LIMIT_MEMORY, MOST - made);
     return pte;
 }
 
 void view_tables_gone(struct view *v, uint64_t n)
 {
-    v->tables -= n;
+    v->tables.charged -= n;
     limit_uncharge(v->process, KD_LIMIT_MEMORY, n);
 }
 
@@ -111,11 +111,11 @@ static void view_give(struct view *v)
 {
     limit_uncharge(v->process, KD_LIMIT_VIEWS, 1);
     lock_acquire(&v->lock);
-    view_tables_gone(v, v->tables);
+    view_tables_gone(v, v->tables.charged);
     v->table = 0;
     v->owner = NULL;
     v->process = NULL;
-    v->ticket = 0;
+    v->txn.ticket = 0;
     v->state = VIEW_FREE; /* last: from here on another process may have it */
     lock_release(&v->lock);
 }
@@ -150,7 +150,7 @@ long kd_view_create(const uint64_t a[6])
     long h = table ? handle_new(p, HANDLE_VIEW, v, KD_RIGHT_MANAGE) : -ENOMEM;
     lock_acquire(&v->lock);
     right_tables_new(v, table);
-    v->tables = charged;
+    v->tables.charged = charged;
     v->owner = thread_this();
     v->doom = 0;
     v->handle = (int)h;
@@ -165,17 +165,17 @@ long kd_view_create(const uint64_t a[6])
 
 void view_forget_object(struct view *v)
 {
-    if (v->last_object)
-        object_put(v->last_object);
-    v->last_object = NULL;
-    v->last_leaf = NULL;
-    v->hand_page = NULL;
+    if (v->last.object)
+        object_put(v->last.object);
+    v->last.object = NULL;
+    v->last.leaf = NULL;
+    v->reserve.page = NULL;
 }
 
 /* view_destroy gives up every right with the table. By the owner thread, after an abort. */
 void view_destroy(struct view *v)
 {
-    assert(v->state == VIEW_IDLE && v->copy_count == 0 && v->spilled_count == 0);
+    assert(v->state == VIEW_IDLE && v->copies.count == 0 && v->copies.spilled_count == 0);
     if (v->owner->view == v) {
         view_show(v->owner, NULL);
         thread_use_table();
@@ -218,7 +218,7 @@ bool view_forsaken(const struct process *p, const struct port *to)
     for (unsigned i = 0; i < KD_VIEW_MAX && !is && limit_used(p, KD_LIMIT_VIEWS); i++) {
         struct view *v = &views[i];
         lock_acquire(&v->lock);
-        is = v->process == p && v->handle == HANDLE_FORSAKEN && v->enlisted && (!to || v->enlisted == to);
+        is = v->process == p && v->handle == HANDLE_FORSAKEN && v->txn.enlisted && (!to || v->txn.enlisted == to);
         lock_release(&v->lock);
     }
     return is;
@@ -287,33 +287,33 @@ static void notice_move(struct port **at, struct port *port, struct item *i)
  * IDLE; only then wake. Managers look at `enlisted` from outside, under the view lock. */
 static inline __attribute__((always_inline)) void view_idle(struct view *v, bool drop_want_x)
 {
-    bool all = v->strict || (v->locked_count && container_locks_wanted(v));
+    bool all = v->txn.strict || (v->locks.count && container_locks_wanted(v));
     lock_acquire(&v->lock);
-    if (v->owed || drop_want_x || all)
+    if (v->owed.any || drop_want_x || all)
         right_drop(v, all, drop_want_x);
     v->deliver = false;
-    v->ask_at = 0;
-    struct port *port = v->enlisted;
+    v->last.ask_at = 0;
+    struct port *port = v->txn.enlisted;
     if (port) {
-        limit_uncharge(v->process, KD_LIMIT_COPIES, v->copies_charged);
-        v->copies_charged = 0;
+        limit_uncharge(v->process, KD_LIMIT_COPIES, v->credits.charged);
+        v->credits.charged = 0;
     }
-    if (v->doom || port || !vmask_empty(&v->waits)) { /* else no search can come by: v waits for no view */
+    if (v->doom || port || !vmask_empty(&v->wait.holders)) { /* else no search can come by: v waits for no view */
         lock_acquire(&graph_lock);
-        v->waits = (struct vmask){0};
+        v->wait.holders = (struct vmask){0};
         v->doom = 0;
         lock_release(&graph_lock);
-        v->enlisted = NULL;
+        v->txn.enlisted = NULL;
     }
     v->state = VIEW_IDLE;
     lock_release(&v->lock);
     if (port)
         port_put(port);
-    if (v->conflict_port)
-        notice_move(&v->conflict_port, NULL, &v->conflict_item);
-    if (v->locked_count)
+    if (v->notices.conflict_port)
+        notice_move(&v->notices.conflict_port, NULL, &v->notices.conflict);
+    if (v->locks.count)
         container_locks_end(v);
-    if (!vmask_empty(&v->waited_by))
+    if (!vmask_empty(&v->wait.waiters))
         view_wake_waiters(v);
     if (__atomic_load_n(&container_draining_count, __ATOMIC_SEQ_CST))
         container_drains_leave(v);
@@ -321,18 +321,18 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
 
 static void view_return_hands(struct view *v)
 {
-    if (v->credit_waiting)
+    if (v->credits.waiting)
         credit_leave(v);
-    if (v->credits_hand)
-        credit_return(v->enlisted, v->credits_hand);
-    if (v->frame_hand)
-        frame_free(v->frame_hand);
-    if (v->copy_hand)
-        copy_free(v->copy_hand);
-    v->credits_hand = 0;
-    v->frame_hand = NULL;
-    v->copy_hand = NULL;
-    v->hand_page = NULL;
+    if (v->reserve.credits)
+        credit_return(v->txn.enlisted, v->reserve.credits);
+    if (v->reserve.frame)
+        frame_free(v->reserve.frame);
+    if (v->reserve.copy)
+        copy_free(v->reserve.copy);
+    v->reserve.credits = 0;
+    v->reserve.frame = NULL;
+    v->reserve.copy = NULL;
+    v->reserve.page = NULL;
 }
 
 /* drop_copy drops the first copy of a list: PTE EMPTY, flushed, writer none, frame and credit back. */
@@ -357,7 +357,7 @@ static void drop_copy(struct view *v, struct list *from, struct copy *c)
     if (!frame)
         return;
     frame_free(frame);
-    credit_return(v->enlisted, 1);
+    credit_return(v->txn.enlisted, 1);
 }
 
 static void drop_copies(struct view *v, struct list *from)
@@ -376,31 +376,31 @@ static void drop_copies(struct view *v, struct list *from)
 /* view_gone_notice tells the manager that a transaction ended; an earlier notice, if not yet received, makes way. */
 static void view_gone_notice(struct view *v, int reason)
 {
-    struct port *port = v->enlisted;
-    if (!port || !(port->wants_gone || v->chained))
+    struct port *port = v->txn.enlisted;
+    if (!port || !(port->wants_gone || v->commit.chained))
         return;
-    v->chained = false;
-    struct item *i = &v->gone_item;
-    notice_move(&v->gone_port, port, i);
+    v->commit.chained = false;
+    struct item *i = &v->notices.gone;
+    notice_move(&v->notices.gone_port, port, i);
     item_say(i, ITEM_VIEW_GONE, v->process->pid, v->id, v->owner->killed, (uint64_t)reason);
     port_post(port, i);
 }
 
 void view_batch_drop(struct view *v)
 {
-    if (v->batch_bytes)
-        limit_uncharge(v->process, KD_LIMIT_MEMORY, v->batch_bytes / PAGE_BYTES + 1);
-    data_free(v->batch);
-    v->batch = NULL;
-    v->batch_bytes = 0;
+    if (v->commit.batch_bytes)
+        limit_uncharge(v->process, KD_LIMIT_MEMORY, v->commit.batch_bytes / PAGE_BYTES + 1);
+    data_free(v->commit.batch);
+    v->commit.batch = NULL;
+    v->commit.batch_bytes = 0;
 }
 
 /* view_abort undoes the transaction, which left all queues as its fault or call ended (fault_ended, hold_wait). */
 void view_abort(struct view *v, int reason)
 {
-    TRACE_RARE(ABORT, reason, v->ticket, 0);
-    drop_copies(v, &v->copies);  /* AB2 */
-    drop_copies(v, &v->spilled);
+    TRACE_RARE(ABORT, reason, v->txn.ticket, 0);
+    drop_copies(v, &v->copies.resident);  /* AB2 */
+    drop_copies(v, &v->copies.spilled);
     view_gone_notice(v, reason); /* AB3 */
     view_return_hands(v);
     view_batch_drop(v);
@@ -408,20 +408,20 @@ void view_abort(struct view *v, int reason)
     __atomic_fetch_add(&v->process->stats.aborts, 1, __ATOMIC_RELAXED);
     if (reason == EDEADLK)
         __atomic_fetch_add(&v->process->stats.deadlocks, 1, __ATOMIC_RELAXED);
-    v->aborts++;
+    v->txn.aborts++;
     view_idle(v, true);          /* AB4 */
 }
 
 /* view_end ends a transaction that was published (CM8). */
 long view_end(struct view *v)
 {
-    drop_copies(v, &v->copies); /* those that nothing was changed in */
+    drop_copies(v, &v->copies.resident); /* those that nothing was changed in */
     view_gone_notice(v, 0);
     view_return_hands(v);
     version_snapshot_end(v);
-    v->aborts = 0;
-    v->ticket = 0; /* only a retry keeps its ticket */
-    v->want_x_count = 0;
+    v->txn.aborts = 0;
+    v->txn.ticket = 0; /* only a retry keeps its ticket */
+    v->txn.want_x_count = 0;
     __atomic_fetch_add(&v->process->stats.commits, 1, __ATOMIC_RELAXED);
     view_idle(v, false);
     return 0;
@@ -435,7 +435,7 @@ void view_return_to_user(struct trap_frame *f)
     if (!v || !v->deliver || !v->doom || v->state != VIEW_ACTIVE)
         return;
     int reason = v->doom;
-    vaddr_t entry = v->entry, stack = v->stack;
+    vaddr_t entry = v->txn.entry, stack = v->txn.stack;
     view_abort(v, reason);
     trap_redirect(f, entry, stack, (uint64_t)reason);
 }
@@ -456,11 +456,11 @@ long kd_container_info(const uint64_t a[6])
  * transaction. A doom that comes now is too late: the transaction ended before it. */
 void view_end_unwritten(struct view *v)
 {
-    if (v->credits_hand | v->credit_waiting | (uintptr_t)v->frame_hand | (uintptr_t)v->copy_hand)
+    if (v->reserve.credits | v->credits.waiting | (uintptr_t)v->reserve.frame | (uintptr_t)v->reserve.copy)
         view_return_hands(v);
-    if (!list_empty(&v->seen.link))
+    if (!list_empty(&v->snapshot.seen.link))
         version_snapshot_end(v);
-    v->ticket = 0; /* so the next begin is a new one, and forgets aborts and want-X */
+    v->txn.ticket = 0; /* so the next begin is a new one, and forgets aborts and want-X */
     __atomic_fetch_add(&v->process->stats.commits, 1, __ATOMIC_RELAXED);
     view_idle(v, false);
 }

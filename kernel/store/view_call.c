@@ -72,13 +72,13 @@ long kd_view_list(const uint64_t a[6])
         struct view *v = &views[i];
         lock_acquire(&v->lock);
         struct kd_view_info info = {
-            .view = v->id, .state = v->state, .doom = (uint64_t)v->doom, .ticket = v->ticket,
-            .weight = v->weight, .copies = v->copy_count + v->spilled_count,
-            .snapshot_csn = list_empty(&v->seen.link) ? 0 : v->snapshot,
-            .mode = v->mode, .want = v->want, .page = v->queue_page ? v->queue_at : 0,
-            .container = v->lock_at ? v->lock_base : 0,
-            .locked_count = v->locked_count, .locked = v->locked_count ? v->locked_base : 0,
-            .waits = {v->waits.word[0], v->waits.word[1]},
+            .view = v->id, .state = v->state, .doom = (uint64_t)v->doom, .ticket = v->txn.ticket,
+            .weight = v->txn.weight, .copies = v->copies.count + v->copies.spilled_count,
+            .snapshot_csn = list_empty(&v->snapshot.seen.link) ? 0 : v->snapshot.at,
+            .mode = v->txn.mode, .want = v->wait.want, .page = v->wait.page ? v->wait.at : 0,
+            .container = v->wait.object ? v->wait.lock_base : 0,
+            .locked_count = v->locks.count, .locked = v->locks.count ? v->locks.base : 0,
+            .waits = {v->wait.holders.word[0], v->wait.holders.word[1]},
             .pid = v->process ? v->process->pid : 0, .tid = v->owner ? (int)v->owner->id : 0,
         };
         lock_release(&v->lock);

@@ -18,7 +18,7 @@ static inline void waiters_wake(const struct page *p)
 void queue_leave(struct view *v);               /* leaf locked; wakes the new head (KR3) */
 enum conflict_result { CONFLICT_GRANT, CONFLICT_BLOCKED, CONFLICT_DOOMED };
 enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t mine);
-/* conflict_take takes the rights that v->want conflicts with, where it may; the debt is to be paid
+/* conflict_take takes the rights that v->wait.want conflicts with, where it may; the debt is to be paid
  * before the leaf is unlocked. True: transactions are left, and v has edges to them. Leaf locked. */
 bool conflict_take(struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
 void view_doom(struct view *v, int reason);     /* if it is active; wakes or kicks its owner */

@@ -83,17 +83,17 @@ def transaction(v):
     """What a line about a view says of its transaction."""
     if int(v["state"]) not in (k.VIEW_ACTIVE, k.VIEW_COMMITTING):
         return ""
-    parts = [k.MODES[int(v["mode"]) & 3], f"ticket {int(v['ticket'])}"]
-    if int(v["copy_count"]):
-        parts.append(f"{int(v['copy_count'])} copies")
-    if int(v["spilled_count"]):
-        parts.append(f"{int(v['spilled_count'])} spilled")
-    if int(v["seen"]["link"]["next"]) != int(v["seen"]["link"].address):
-        parts.append(f"sees publication {int(v['snapshot'])}")
-    if int(v["queue_page"]):
-        parts.append(f"in the queue of {int(v['queue_at']):#x} to {k.WANTS[int(v['want'])]}")
-    if int(v["lock_at"]):
-        parts.append(f"in the queue of container {k.text(v['lock_at']['name'])}")
+    parts = [k.MODES[int(v["txn"]["mode"]) & 3], f"ticket {int(v['txn']['ticket'])}"]
+    if int(v["copies"]["count"]):
+        parts.append(f"{int(v['copies']['count'])} copies")
+    if int(v["copies"]["spilled_count"]):
+        parts.append(f"{int(v['copies']['spilled_count'])} spilled")
+    if int(v["snapshot"]["seen"]["link"]["next"]) != int(v["snapshot"]["seen"]["link"].address):
+        parts.append(f"sees publication {int(v['snapshot']['at'])}")
+    if int(v["wait"]["page"]):
+        parts.append(f"in the queue of {int(v['wait']['at']):#x} to {k.WANTS[int(v['wait']['want'])]}")
+    if int(v["wait"]["object"]):
+        parts.append(f"in the queue of container {k.text(v['wait']['object']['name'])}")
     if int(v["doom"]):
         parts.append(f"to be aborted: errno {int(v['doom'])}")
     return ", ".join(parts)
@@ -115,16 +115,16 @@ def view(which=None):
 
 
 def print_view(v):
-    for kind in ("copies", "spilled"):
-        for c in k.each(v[kind], "struct copy", "link"):
+    for kind in ("resident", "spilled"):
+        for c in k.each(v["copies"][kind], "struct copy", "link"):
             frame = f"in frame {k.frame_address(c['frame']):#x}" if int(c["frame"]) else "in the log"
             print(f"  copy of {int(c['at']):#x} {frame}")
-    for i in range(int(v["locked_count"])):
-        print(f"  has locked container {k.text(v['locked'][i]['name'])}")
-    for other in k.mask(v["waits"]):
+    for i in range(int(v["locks"]["count"])):
+        print(f"  has locked container {k.text(v['locks']['held'][i]['name'])}")
+    for other in k.mask(v["wait"]["holders"]):
         print(f"  waits for {k.view_name(other)}")
-    for i in range(min(int(v["owed_count"]), len(range(16)))):
-        print(f"  gives up {int(v['owed_at'][i]):#x} at its end")
+    for i in range(min(int(v["owed"]["count"]), len(range(16)))):
+        print(f"  gives up {int(v['owed']['at'][i]):#x} at its end")
     if int(v["owner"]):
         print(f"  owner: thread {int(v['owner']['id'])} of {k.process_name(v['process'])}, "
               f"{k.THREAD_STATES[int(v['owner']['state'])]}")
@@ -133,12 +133,12 @@ def print_view(v):
 @Command
 def waits():
     """kd-waits: the waits-for graph: who waits for whom, and for what; and its cycles."""
-    edges = {int(v["id"]): k.mask(v["waits"]) for v in k.views()}
+    edges = {int(v["id"]): k.mask(v["wait"]["holders"]) for v in k.views()}
     for number, others in edges.items():
         v = k.value(f"views[{number}]")
-        wanted = f"page {int(v['queue_at']):#x} to {k.WANTS[int(v['want'])]}" if int(v["queue_page"]) \
-            else f"container {k.text(v['lock_at']['name'])}" if int(v["lock_at"]) \
-            else "credits" if v["credit_waiting"] else "something else"
+        wanted = f"page {int(v['wait']['at']):#x} to {k.WANTS[int(v['wait']['want'])]}" if int(v["wait"]["page"]) \
+            else f"container {k.text(v['wait']['object']['name'])}" if int(v["wait"]["object"]) \
+            else "credits" if v["credits"]["waiting"] else "something else"
         for other in others:
             print(f"{number} -> {other}: {k.view_name(number)} waits for {k.view_name(other)}: {wanted}")
     if not any(edges.values()):
@@ -235,8 +235,8 @@ def page(address):
     print_versions(p)
     print_rights(p, start)
     first = int(p["queue"]) and k.value(f"views[{int(p['queue']) - 1}]")
-    for v in [first, *k.each(first["queue_link"], "struct view", "queue_link")] if first else []:
-        print(f"  waiting: {k.view_name(v['id'])} to {k.WANTS[int(v['want'])]}")
+    for v in [first, *k.each(first["wait"]["link"], "struct view", "wait.link")] if first else []:
+        print(f"  waiting: {k.view_name(v['id'])} to {k.WANTS[int(v['wait']['want'])]}")
 
 
 def print_frame(p):

@@ -50,9 +50,11 @@ def at(type_name, address):
 
 
 def each(head, type_name, member):
-    """The elements of a struct list, by the member that links them."""
-    kind = gdb.lookup_type(type_name)
-    offset = next(f.bitpos // 8 for f in kind.fields() if f.name == member)
+    """The elements of a struct list, by the member that links them: "link", or "part.link"."""
+    kind, offset = gdb.lookup_type(type_name), 0
+    for name in member.split("."):
+        field = kind[name]
+        kind, offset = field.type, offset + field.bitpos // 8
     link = head["next"]
     while int(link) != int(head.address):
         yield at(type_name, int(link) - offset)

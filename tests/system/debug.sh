@@ -126,10 +126,10 @@ seen=$(debugged 'scene; echo == ps; ps; echo == txns; txns; echo == objects; obj
     'echo == main\n' 'p argc' 'p argv[1]' \
     'echo == processes\n' kd-process 'echo == process\n' 'kd-process scene' \
     'echo == views\n' kd-view 'echo == view\n' \
-    'python holder = [v for v in k.views() if int(v["copy_count"])][0]' \
+    'python holder = [v for v in k.views() if int(v["copies"]["count"])][0]' \
     'python gdb.execute("kd-view %d" % int(holder["id"]))' \
     'echo == objects\n' kd-object 'echo == object\n' 'kd-object scene' \
-    'python at = int(list(k.each(holder["copies"], "struct copy", "link"))[0]["at"])' \
+    'python at = int(list(k.each(holder["copies"]["resident"], "struct copy", "link"))[0]["at"])' \
     'echo == page0\n' 'python gdb.execute("kd-page %#x" % at)' \
     'echo == page1\n' 'python gdb.execute("kd-page %#x" % (at + 4096))' \
     'echo == waits\n' kd-waits 'echo == log\n' 'kd-log 5' 'echo == help\n' 'help kd-page' \
