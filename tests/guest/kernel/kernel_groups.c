@@ -72,10 +72,8 @@ static int write_then_scan(void *arg)
     return e ? e : *word_of(70, 1) == 9 ? 0 : 1;
 }
 
-int main(void)
+static void resident(void)
 {
-    tap_plan(19);
-    tap_ok(start_manager(0), "an object is created and attached");
     struct kd_supply all = {.object = object, .source = KD_SUPPLY_ZERO, .rights = KD_READ | KD_WRITE,
                             .count = 256};
     tap_ok(kd_call3(KD_OBJECT_SUPPLY, (long)&all, 0, 0) == 0, "half of its pages are resident");
@@ -90,7 +88,10 @@ int main(void)
     tap_ok(n < 128, "256 pages in small steps, clustered: %lu faults", n);
     n = scan_faults(0, 256, 1, KD_SNAPSHOT);
     tap_ok(n <= 12, "a snapshot, too: %lu faults", n);
+}
 
+static void policies(void)
+{
     tap_ok(policy(KD_POLICY_CLUSTER, 4) == 0 && scan_faults(0, 64, 29, KD_SERIALISABLE) == 16,
            "clusters of 4: one fault for four pages, however they are touched");
     tap_ok(policy(KD_POLICY_CLUSTER, 1) == 0 && scan_faults(0, 64, 1, KD_SERIALISABLE) == 64,
@@ -100,16 +101,22 @@ int main(void)
                kd_call3(KD_CONTAINER_POLICY, 4096, KD_POLICY_CLUSTER, 4) == -ENOENT,
            "other sizes, other policies and other places are refused");
     tap_ok(policy(KD_POLICY_CLUSTER, 0) == 0, "adaptive again");
+}
 
-    /* Not resident: each comes by a request, and nothing is mapped before it came. */
+/* Each page comes by a request, and nothing is mapped before it came. */
+static void not_resident(void)
+{
     long before = commits_seen;
-    n = scan_faults(256, 64, 1, KD_SERIALISABLE);
+    uint64_t n = scan_faults(256, 64, 1, KD_SERIALISABLE);
     tap_ok(n == 64 && commits_seen == before, "pages that are not resident are not mapped: %lu faults", n);
     tap_ok(asked_most >= 4 && asked_most <= 64, "but asked for together: up to %lu", asked_most);
     uint64_t alone = asked_alone;
     n = scan_faults(320, 128, 37, KD_SERIALISABLE);
     tap_ok(n > 100 && asked_alone - alone > 64, "and one by one in jumps: %lu of %lu", asked_alone - alone, n);
+}
 
+static void copied_and_taken(void)
+{
     view_anew();
     struct scan mixed = {64, 64, 1, 0};
     tap_ok(run(write_then_scan, &mixed, KD_SERIALISABLE, 0) == 0 && mixed.faults < 12,
@@ -127,6 +134,16 @@ int main(void)
     step = 2;
     pthread_join(t, NULL);
     tap_ok(result == 5, "and the reader finds what was written");
+}
+
+int main(void)
+{
+    tap_plan(19);
+    tap_ok(start_manager(0), "an object is created and attached");
+    resident();
+    policies();
+    not_resident();
+    copied_and_taken();
     tap_ok(check() == 0, "kcheck is clean");
     return tap_end();
 }

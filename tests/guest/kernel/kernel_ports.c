@@ -288,11 +288,16 @@ static void test_tokens(void)
     tap_ok(reply(ma.token, &r) == -ESRCH, "a_token_is_good_once");
     tap_ok(receive(port, &ma, 0) == -EAGAIN, "polling_an_empty_port");
     tap_ok(receive(port, &ma, 20) == -ETIMEDOUT, "waiting_ends_in_time");
+    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+}
 
-    /* Another process has a token of this port's call, but not the port. */
+static void test_small_buffer(void)
+{
+    long port = port_new();
+    pthread_t ta;
     struct one c = {.port = port, .m = {.kind = 3, .data = big, .data_bytes = 64}};
     pthread_create(&ta, NULL, one_call, &c);
-    ma = (struct kd_message){.buffer = answer, .buffer_bytes = 63};
+    struct kd_message ma = {.buffer = answer, .buffer_bytes = 63};
     long e;
     do e = receive(port, &ma, 50);
     while (e == -ETIMEDOUT && !__atomic_load_n(&c.done, __ATOMIC_ACQUIRE)); /* the call may come late */
@@ -395,8 +400,8 @@ static void test_closed_port(void)
 {
     long port = port_new(), second = kd_call3(KD_HANDLE_COPY, port, KD_RIGHT_RECEIVE, 0);
     long caller = kd_call3(KD_HANDLE_COPY, port, KD_RIGHT_CALL, 0);
-    struct one o[4];
-    pthread_t t[4];
+    struct one o[3];
+    pthread_t t[3];
     struct kd_message m = {.buffer = answer, .buffer_bytes = sizeof answer}, r = {.handle = -1};
     kd_call3(KD_NAME_SET, (long)"ports.closed", port, 0);
     for (int i = 0; i < 3; i++) { /* one that is received, two in the queue */
@@ -417,17 +422,27 @@ static void test_closed_port(void)
     tap_ok(call(caller, &r) == -EOWNERDEAD && kd_call3(KD_PORT_NOTIFY, caller, 1, 0) == -EOWNERDEAD
               && kd_call3(KD_NAME_FIND, (long)"ports.closed", 0, 0) == -ENOENT, "the_port_is_dead_and_has_no_name");
     kd_call3(KD_HANDLE_CLOSE, caller, 0, 0);
+}
 
-    port = port_new();
-    o[3] = (struct one){.port = port};
-    pthread_create(&t[3], NULL, one_receive, &o[3]);
+static void test_closed_under_receiver(void)
+{
+    long port = port_new();
+    struct one o = {.port = port};
+    pthread_t t;
+    pthread_create(&t, NULL, one_receive, &o);
     rest(50);
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
-    pthread_join(t[3], NULL);
-    tap_ok(o[3].result == -EBADF, "a_receiver_whose_handle_is_closed_waits_no_longer");
+    pthread_join(t, NULL);
+    tap_ok(o.result == -EBADF, "a_receiver_whose_handle_is_closed_waits_no_longer");
+}
 
-    /* An object keeps its port, but receives nothing. */
-    port = port_new();
+/* An object keeps its port, but receives nothing. */
+static void test_closed_under_object(void)
+{
+    long port = port_new();
+    struct one o[2];
+    pthread_t t[2];
+    struct kd_message m = {.buffer = answer, .buffer_bytes = sizeof answer};
     struct kd_object_create c = {.port = (int)port, .commit_port = (int)port, .pages = 4};
     long object = kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
     kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ);
@@ -645,9 +660,12 @@ int main(int argc, char **argv)
     test_data(port);
     test_handles(port);
     test_tokens();
+    test_small_buffer();
     test_killed_callers();
     test_dead_server();
     test_closed_port();
+    test_closed_under_receiver();
+    test_closed_under_object();
     test_closed_while_made();
     test_notices();
     test_names();

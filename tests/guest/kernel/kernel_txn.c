@@ -129,10 +129,8 @@ static int read_revived(void *arg)
     return 0;
 }
 
-int main(void)
+static void one_after_the_other(void)
 {
-    tap_plan(25);
-    tap_ok(start_manager(0), "an object is created and attached");
     tap_ok(kd_call3(KD_SPACE_ATTACH, 1, object, KD_RIGHT_READ) == -EPERM,
            "nobody is given an object that it did not ask for");
     tap_ok(run(store_7, (void *)0, KD_SERIALISABLE, 0) == 0, "a store commits");
@@ -145,7 +143,10 @@ int main(void)
            "a read-only transaction does not leave the kernel");
     tap_ok(run(store_into_snapshot, NULL, KD_SNAPSHOT, 0) == -EROFS, "a snapshot cannot be written");
     tap_ok(check() == 0, "kcheck is clean");
+}
 
+static void all_at_once(void)
+{
     pthread_t t[THREADS];
     long aborts = 0;
     for (uintptr_t i = 0; i < THREADS; i++)
@@ -168,13 +169,17 @@ int main(void)
     memcpy(&at_home, home[8], 8);
     tap_ok(at_home == counter, "the manager's bytes are the published ones (TR3)");
     tap_ok(check() == 0, "kcheck is clean");
+}
 
-    pthread_create(&t[0], NULL, holder, NULL);
+static void limits(void)
+{
+    pthread_t t;
+    pthread_create(&t, NULL, holder, NULL);
     while (!holder_in)
         kd_call3(24, 0, 0, 0);
     tap_ok(run(store_3, NULL, KD_SERIALISABLE, 50) == -ETIMEDOUT, "a wait ends at its time limit");
     holder_out = 1;
-    pthread_join(t[0], NULL);
+    pthread_join(t, NULL);
     tap_ok(run(store_3, NULL, KD_SERIALISABLE, 0) == 0, "and the page is free afterwards");
 
     fail_pages = 1;
@@ -187,17 +192,32 @@ int main(void)
                run(many_pages, (void *)4, KD_SERIALISABLE, 0) == 0,
            "four credits are four private copies");
     tap_ok(check() == 0, "kcheck is clean");
+}
 
+static void said_and_revived(void)
+{
+    pthread_t t;
+    uint64_t seen;
     long waited = 1;
     int edges = run(reader_waits, &waited, KD_SERIALISABLE, 0);
     tap_ok(edges == 0 && waited == 0, "a manager may say for whom a reader waits (%d, %ld)", edges, waited);
     view_anew(); /* it has mapped nothing */
-    pthread_create(&t[0], NULL, reviver, NULL);
-    int over_death = run(read_revived, &counter, KD_SNAPSHOT, 0);
-    pthread_join(t[0], NULL);
+    pthread_create(&t, NULL, reviver, NULL);
+    int over_death = run(read_revived, &seen, KD_SNAPSHOT, 0);
+    pthread_join(t, NULL);
     tap_ok(over_death == -EOWNERDEAD, "a snapshot does not outlive an object that its process has attached (%d)",
            over_death);
     tap_ok(run(is_7, (void *)0, KD_SNAPSHOT, 0) == 0, "the next one reads the object that is there now");
     tap_ok(check() == 0, "kcheck is clean");
+}
+
+int main(void)
+{
+    tap_plan(25);
+    tap_ok(start_manager(0), "an object is created and attached");
+    one_after_the_other();
+    all_at_once();
+    limits();
+    said_and_revived();
     return tap_end();
 }
