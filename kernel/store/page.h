@@ -1,0 +1,83 @@
+/*
+ * page.h - pages of memory objects, with versions, rights and waiters; their private copies; leaves of 64 pages.
+ *
+ * PG1  At most one frame holds the current version of a page; page->frame is it, unless FILLING.
+ * PG2  While a view has a COPY of a page, `writer` is that view and no other view has a right to it.
+ * PG3  Every view with a PTE for the page that is not EMPTY has its bit in `mask` (a hint: the bit may stand alone).
+ * PG4  A page with a pin, DIRTY, or a writer whose copy is in memory is not evicted.
+ *
+ * Locks: leaf->lock guards all of its 64 pages and is the page lock of the design.
+ */
+#ifndef KERNEL_PAGE_H
+#define KERNEL_PAGE_H
+
+#include "memory/frame.h"
+#include "store/vmask.h"
+
+enum { LEAF_PAGES = 64, LEAF_TABLE = 512, WRITER_NONE = -1, UNIT_BYTES = 16 };
+enum page_flag {
+    PAGE_DIRTY = 1,      /* the current version is not home yet */
+    PAGE_ASKED = 2,      /* its manager was asked and has not answered */
+    PAGE_FILLING = 4,    /* page->frame is being read; not resident */
+    PAGE_CLEANING = 8,   /* its current version is being written home */
+    PAGE_PINNED = 16,    /* by the manager: not evicted */
+    PAGE_NO_WRITE = 32,  /* supplied without KD_WRITE: a write asks the manager again */
+    PAGE_MAPPED_WRITE = 64, /* not transactional, mapped writable somewhere: may be dirty */
+    PAGE_AWAY = 128,     /* not resident; its version `csn` was published from a spilled copy: nothing older comes */
+};
+
+/* struct copy: a private copy made at a write fault; publish makes it the struct of the old version. */
+struct copy {
+    struct list link;        /* view->copies.resident or .spilled (view lock), later keeper->versions (versions lock) */
+    struct leaf *leaf;
+    uint16_t slot, view;
+    bool changed;            /* txn_diff saw a difference: it was logged */
+    bool ranges;             /* `declared` says something: which units of UNIT_BYTES (encode.c) */
+    uint16_t told;           /* its number in view->copies.told; of no meaning elsewhere */
+    struct frame *frame;     /* the copy (NULL: spilled); after publish: the old version */
+    uint64_t sequence, superseded; /* old version: seen by snapshots s, sequence <= s < superseded */
+    struct copy *next, *previous; /* page->versions */
+    struct snapshot *keeper; /* old version: for whom it is kept; NULL: it is none any more. Versions lock */
+    struct copy *chain;      /* while it is being published */
+    vaddr_t at;
+    uint64_t declared[PAGE_BYTES / UNIT_BYTES / 64];
+};
+
+struct page {
+    struct frame *frame;
+    csn_t csn;               /* the manager's number of the current version */
+    uint64_t sequence;       /* the kernel's number of its publication; 0: before any snapshot */
+    struct vmask mask;
+    struct copy *versions;   /* newest first */
+    int16_t writer;          /* view or WRITER_NONE */
+    uint8_t queue;           /* the first view that waits for it, + 1, or 0; the others follow in a ring */
+    uint8_t flags;
+    uint8_t rmw;             /* so many first reads still take the page exclusively */
+    uint8_t stale;           /* so many supplies on end were older than `csn` */
+    uint8_t whole;           /* so many commits still tell it whole (KD_ENCODER_ADAPTIVE) */
+};
+
+struct leaf {
+    struct lock lock;        /* RANK_LEAF */
+    struct list link;        /* in the list of bare leaves while `resident` is 0 (evict lock), or of gone ones */
+    uint32_t resident;       /* pages in the lists of the evictor */
+    bool gone;               /* taken out of its table: nothing of it is used, and the last look ends soon (LF2) */
+    uint64_t held;           /* rights are HELD for transactions with a smaller ticket only */
+    struct object *object;
+    uint64_t first;          /* page index of pages[0] */
+    struct list waits;       /* struct page_wait: for pages that are not resident */
+    uint64_t touched;        /* pages that ever had a frame: all others are as they were made, or asked for */
+    struct vmask kept;       /* views that may know it as last.leaf */
+    struct vmask users;      /* all masks of the pages, or more */
+    uint64_t changes;        /* so often a page got another frame; counted behind that (fault.c: hand_copy) */
+    struct page pages[LEAF_PAGES];
+};
+_Static_assert(sizeof(struct page) == 56 && sizeof(struct leaf) <= PAGE_BYTES, "a leaf is a frame");
+
+static inline void page_changed(struct leaf *l) /* leaf locked */
+{
+    __atomic_store_n(&l->changes, l->changes + 1, __ATOMIC_RELEASE);
+}
+static inline bool page_resident(const struct page *p) { return p->frame && !(p->flags & PAGE_FILLING); }
+
+#endif
