@@ -878,22 +878,13 @@ static int is_empty(const struct kd_system_info *s, uint64_t objects_before, int
            views_used() == views_before;
 }
 
-int main(int argc, char **argv)
+static void killed(void)
 {
-    self = strchr(argv[0], (int)0x2f) ? argv[0] : "/bin/kernel_stress";
-    seed = argc > 2 ? strtoul(argv[2], NULL, 0) : argc > 1 ? strtoul(argv[1], NULL, 0) : now_ms() * 2654435761u;
-    seed |= 1;
-    if (argc > 2) return strcmp(argv[1], "manager") ? client_main() : manager_main();
-
-    tap_plan(24);
-    printf("# seed %lu\n", (unsigned long)seed);
-    uint64_t started = now_ms();
-    int e, views_at_start = views_used();
-
+    int views_at_start = views_used();
     kills(0); /* warm: what is allocated once */
     struct kd_system_info before = info();
     wrong_ends = 0;
-    e = kills(0);
+    int e = kills(0);
     tap_ok(e == 0, "clients that are killed at any moment leave a clean kernel");
     e = kills(1);
     tap_ok(e == 0, "and so do managers; clients come back to the next one");
@@ -902,9 +893,11 @@ int main(int argc, char **argv)
     tap_ok(is_empty(&after, before.objects, views_at_start), "objects, versions, views and pages are gone with them");
     long lost = ((long)before.free_bytes - (long)after.free_bytes) / 4096;
     tap_ok(lost < 64, "and their frames are free again (%ld missing)", lost);
+}
 
-    tap_ok(start_manager(1) && enter() == 0 && pool_start() == 0, "a manager in this process");
-    e = ring();
+static void views_and_credits(void)
+{
+    int e = ring();
     tap_ok(e == 0 && ring_views == RING, "a ring of %d views is undone (%d)", ring_views, e);
     e = two_views();
     tap_ok(e == 0, "two views of one thread (%d)", e);
@@ -920,8 +913,12 @@ int main(int argc, char **argv)
     call(KD_CREDIT_GRANT, lent_port, 64, 0);
     e = run(write_n, (void *)13, KD_SERIALISABLE, 60000);
     tap_ok(e == 0, "and granted (%d)", e);
+}
+
+static void managers(void)
+{
     tap_ok(asking() == 0, "a manager that is asked for each page");
-    e = beside(2, LARGE, nonsense);
+    int e = beside(2, LARGE, nonsense);
     tap_ok(e == 0, "calls on what is not the manager's are refused (%d)", e);
     e = bad_manager();
     tap_ok(e == 0, "a manager that publishes twice (%d)", e);
@@ -929,11 +926,14 @@ int main(int argc, char **argv)
     tap_ok(e == 0, "an object destroyed under a commit (%d)", e);
     e = detaches();
     tap_ok(e == 0 && check() == 0, "clients that are detached while they run (%d)", e);
+}
 
-    before = info();
-    e = beside(3, LARGE, many_evictions);
+static void little_memory(void)
+{
+    struct kd_system_info before = info();
+    int e = beside(3, LARGE, many_evictions);
     tap_ok(e == 0, "pages come and go under three threads (%d; %lu transactions)", e, done_count);
-    after = info();
+    struct kd_system_info after = info();
     tap_ok(after.evictions > before.evictions + 1000 && odd_runs == 0, "%lu evictions",
            after.evictions - before.evictions);
     tap_ok(check() == 0, "kcheck is clean");
@@ -946,6 +946,23 @@ int main(int argc, char **argv)
     e = run(look_too_long, &stamps, KD_SNAPSHOT, 0);
     tap_ok(e == -ESTALE && stamps == 0, "a snapshot that needs too much memory ends (%d, %d)", e, stamps);
     tap_ok(info().versions == 0 && check() == 0, "with its versions");
+}
+
+int main(int argc, char **argv)
+{
+    self = strchr(argv[0], (int)0x2f) ? argv[0] : "/bin/kernel_stress";
+    seed = argc > 2 ? strtoul(argv[2], NULL, 0) : argc > 1 ? strtoul(argv[1], NULL, 0) : now_ms() * 2654435761u;
+    seed |= 1;
+    if (argc > 2) return strcmp(argv[1], "manager") ? client_main() : manager_main();
+
+    tap_plan(24);
+    printf("# seed %lu\n", (unsigned long)seed);
+    uint64_t started = now_ms();
+    killed();
+    tap_ok(start_manager(1) && enter() == 0 && pool_start() == 0, "a manager in this process");
+    views_and_credits();
+    managers();
+    little_memory();
     printf("# %lu ms; for want of memory: %lu retries, %d processes not started\n",
            (unsigned long)(now_ms() - started), starved, not_started);
     return tap_end();
