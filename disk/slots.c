@@ -41,17 +41,16 @@ static enum slot_verdict slot_decode(void *block, uint64_t bytes, uint64_t offse
 
 /* Slot B of a store that has grown is in the middle of a smaller disk. With slot A and the signpost lost, the
  * middles of half, a quarter, an eighth ... of the disk are tried: disks mostly grow to twice their size.
- * `*zero`: all of these blocks are zero, or some cannot be read. */
+ * `*zero`: all of these blocks are zero. */
 static void slot_b_seek(const struct disk_io *io, void *block, struct slots *slots, bool *zero)
 {
     uint32_t version;
     *zero = true;
     for (uint64_t bytes = io->bytes; bytes >= SMALLEST_BYTES; bytes /= 2) {
         uint64_t at = slot_b_place(bytes);
-        if (block_read(io, at, block))
-            continue;
-        *zero = *zero && bytes_zero(block, BLOCK_BYTES);
-        if (superblock_decode(block, io->bytes, at, &slots->super[1], &version) != SLOT_VALID)
+        int error = block_read(io, at, block);
+        *zero = *zero && !error && bytes_zero(block, BLOCK_BYTES);
+        if (error || superblock_decode(block, io->bytes, at, &slots->super[1], &version) != SLOT_VALID)
             continue;
         slots->verdict[1] = SLOT_VALID;
         return;

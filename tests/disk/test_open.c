@@ -285,6 +285,57 @@ static void a_read_is_tried_three_times(void **state)
     store_abandon(store);
 }
 
+/* Aim: a disk of zeros may be formatted only if each block that was looked at could be read; else nobody says that
+ * it is blank. The first, the log's place, the middles where slot B may be, and the end. */
+static void what_cannot_be_read_is_not_blank(void **state)
+{
+    (void)state;
+    const uint64_t blocks[] = { 0, 2 * BLOCK_BYTES, slot_b_place(device.bytes), slot_b_place(device.bytes / 4),
+                                device.bytes - BLOCK_BYTES };
+    memset(device.image, 0, device.bytes);
+    assert_int_equal(open_with(NULL), -ENODATA);
+    for (uint32_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        device.bad_at = blocks[i];
+        device.bad_bytes = BLOCK_BYTES;
+        assert_int_not_equal(open_with(NULL), -ENODATA);
+        assert_int_not_equal(open_with(NULL), 0);
+    }
+    device.bad_bytes = 0;
+    assert_int_equal(open_with(NULL), -ENODATA);
+}
+
+/* Aim: so it is where slot B of a store lies that has grown, behind all that is looked at else. */
+static void an_unreadable_middle_of_half_the_disk_is_not_blank(void **state)
+{
+    (void)state;
+    struct device larger;
+    device_open(&larger, 64 << 20);
+    struct disk_io disk = device_io(&larger);
+    assert_int_equal(store_open(&disk, &test_memory, NULL, &store, &report), -ENODATA);
+    larger.bad_at = slot_b_place(larger.bytes / 2);
+    larger.bad_bytes = BLOCK_BYTES;
+    assert_int_equal(store_open(&disk, &test_memory, NULL, &store, &report), -EMEDIUMTYPE);
+    device_close(&larger);
+}
+
+/* Aim: with slot A and the signpost gone, slot B of a disk that has doubled is found behind a middle that cannot
+ * be read. */
+static void slot_b_is_found_behind_a_middle_that_cannot_be_read(void **state)
+{
+    (void)state;
+    struct device larger;
+    device_open(&larger, 2 * device.bytes);
+    memcpy(larger.image, device.image, device.bytes);
+    memset(larger.image, 0, 2 * BLOCK_BYTES);
+    larger.bad_at = slot_b_place(larger.bytes);
+    larger.bad_bytes = BLOCK_BYTES;
+    struct disk_io disk = device_io(&larger);
+    assert_int_equal(store_open(&disk, &test_memory, NULL, &store, &report), 0);
+    assert_true(report.slot_bad[0] && !report.slot_bad[1]);
+    store_abandon(store);
+    device_close(&larger);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -299,6 +350,9 @@ int main(void)
         TEST(a_read_is_tried_three_times),
         TEST(a_store_under_a_new_one_does_not_count),
         TEST(each_slot_may_be_unreadable_or_newer),
+        TEST(what_cannot_be_read_is_not_blank),
+        TEST(an_unreadable_middle_of_half_the_disk_is_not_blank),
+        TEST(slot_b_is_found_behind_a_middle_that_cannot_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
