@@ -387,15 +387,14 @@ static bool work_is_due(void)
                    || store_should_checkpoint(server.store) || time_is_up()));
 }
 
-/* Waits for `work`, or that long. Lock held. */
-static int wait_us(uint64_t us)
+int server_wait(pthread_cond_t *condition, uint64_t us)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     us += (uint64_t)until.tv_nsec / 1000;
     until.tv_sec += (time_t)(us / 1000000);
     until.tv_nsec = (long)(us % 1000000 * 1000);
-    return pthread_cond_timedwait(&server.work, &server.lock, &until);
+    return pthread_cond_timedwait(condition, &server.lock, &until);
 }
 
 /* While all pagers wait in the kernel, perhaps for frames, nobody receives the CLEAN notice that
@@ -404,10 +403,10 @@ static void cleaner_wait(void)
 {
     uint64_t done = server.pagers_done, now = disk_clock.microseconds(NULL);
     if (server.pagers_busy == PAGER_THREADS) {
-        if (wait_us(STUCK_MS * 1000) == ETIMEDOUT && server.pagers_done == done)
+        if (server_wait(&server.work, STUCK_MS * 1000) == ETIMEDOUT && server.pagers_done == done)
             server.clean_wanted = CLEAN_MIN;
     } else if (server.checkpoint_due_us > now && !server.fenced) {
-        wait_us(server.checkpoint_due_us - now);
+        server_wait(&server.work, server.checkpoint_due_us - now);
     } else {
         pthread_cond_wait(&server.work, &server.lock);
     }

@@ -193,17 +193,6 @@ int scrub_ask(uint64_t token)
     return r;
 }
 
-/* Waits on `scrub_asked`, or that long. Lock held. */
-static void scrub_wait(uint64_t us)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    us += (uint64_t)until.tv_nsec / 1000;
-    until.tv_sec += (time_t)(us / 1000000);
-    until.tv_nsec = (long)(us % 1000000 * 1000);
-    pthread_cond_timedwait(&scrub_asked, &server.lock, &until);
-}
-
 /* Until the next piece may be read: at once for those who wait, but after groups that are in the air. */
 static void turn_wait(void)
 {
@@ -214,8 +203,8 @@ static void turn_wait(void)
     if (scrub.waiters == 0 && rate == 0)
         pthread_cond_wait(&scrub_asked, &server.lock);
     else if (scrub.waiters == 0 && left)
-        scrub_wait(left);
-    for (int i = 0; i < 2 && group_flying(); i++) scrub_wait(PAUSE_MS * 1000);
+        server_wait(&scrub_asked, left);
+    for (int i = 0; i < 2 && group_flying(); i++) server_wait(&scrub_asked, PAUSE_MS * 1000);
 }
 
 /* Reads and judges one piece, if there is one to read. Lock held, dropped for the disk. */
@@ -227,7 +216,7 @@ static void piece_step(void)
         waiters_answer(0);
         round_begin();
     } else if (r == -EAGAIN) {
-        scrub_wait(PAUSE_MS * 1000);
+        server_wait(&scrub_asked, PAUSE_MS * 1000);
     } else if (r < 0) {
         waiters_answer(r);
         pthread_cond_wait(&scrub_asked, &server.lock); /* fenced: nothing is written any more */

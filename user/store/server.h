@@ -117,6 +117,8 @@ extern struct server server;
 
 static inline void server_lock(void) { pthread_mutex_lock(&server.lock); }
 static inline void server_unlock(void) { pthread_mutex_unlock(&server.lock); }
+/* Waits for the condition, or for so many microseconds: 0, or ETIMEDOUT. Lock held. */
+int server_wait(pthread_cond_t *condition, uint64_t us);
 
 /* main.c: a line into the kernel's log, "store: ...". */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -17,14 +17,6 @@ static const struct pages few = {FEW, 1}, many = {MANY, 1}, wide = {FEW, 512}, s
 static struct context reader, writer;
 static uint64_t round_now, wrong;
 
-static void in_view(struct context *c)
-{
-    if (!c->view)
-        c->view = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0);
-    mine = c;
-    kd_call3(KD_VIEW_ENTER, c->view, 0, 0);
-}
-
 static int read_pages(void *arg)
 {
     const struct pages *p = arg;
@@ -53,13 +45,6 @@ static void publish(const struct pages *p)
     round_now++;
     wrong += run(write_pages, (void *)(uintptr_t)p, KD_SERIALISABLE, 0) != 0;
     in_view(&reader);
-}
-
-static uint64_t counter(void)
-{
-    uint32_t low, high;
-    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
-    return (uint64_t)high << 32 | low;
 }
 
 /* A begin in the reader's view, and an end. `end`: the latter's instructions are told. */

@@ -26,21 +26,6 @@ enum { GIB_TEST = 6, GIB_FULL = 3, MAPS = 30000 };      /* from that GiB on memo
 static struct context reader, snapshot, writer, holder;
 static uint64_t next_touch, wrong;
 
-static void in_view(struct context *c)
-{
-    if (!c->view)
-        c->view = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0);
-    mine = c;
-    kd_call3(KD_VIEW_ENTER, c->view, 0, 0);
-}
-
-static uint64_t counter(void)
-{
-    uint32_t low, high;
-    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
-    return (uint64_t)high << 32 | low;
-}
-
 /* Does the time stamp counter count instructions? Else one loop takes now this long, now that. */
 static bool counted(void)
 {

@@ -15,21 +15,6 @@ enum { SCAN_PAGES = 2048, HOME = 2200, PAGES = HOME + 8 * SCAN_PAGES };
 enum { SHARES = 12, MANY = 2000, CROWD = 2000, MOST = 100000, GAP_MOST = 60000 };
 static struct context reader, writer;
 
-static void in_view(struct context *c)
-{
-    if (!c->view)
-        c->view = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0);
-    mine = c;
-    kd_call3(KD_VIEW_ENTER, c->view, 0, 0);
-}
-
-static uint64_t counter(void)
-{
-    uint32_t low, high;
-    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
-    return (uint64_t)high << 32 | low;
-}
-
 static struct kd_system_info info(void)
 {
     struct kd_system_info s = {0};

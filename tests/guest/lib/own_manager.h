@@ -139,6 +139,23 @@ struct context {
 };
 static __thread struct context *mine;
 
+/* The calling thread goes on in the view of *c, which is made the first time. */
+static inline void in_view(struct context *c)
+{
+    if (!c->view)
+        c->view = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0);
+    mine = c;
+    kd_call3(KD_VIEW_ENTER, c->view, 0, 0);
+}
+
+/* Time stamps: under --icount they count instructions. */
+static inline uint64_t counter(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
+    return (uint64_t)high << 32 | low;
+}
+
 static void on_abort(long reason) { longjmp(mine->env, (int)reason); }
 
 /* Runs body until it commits; 0 or -errno. *like says how: mode, weight, time limit and so on. */
