@@ -88,8 +88,6 @@ int kcheck(void)
         unsigned n = 0, spilled = 0;
         list_for(l, &views[i].copies.resident)
             n++;
-        list_for(l, &views[i].copies.told)
-            n++;
         list_for(l, &views[i].copies.spilled)
             spilled++;
         if (n != views[i].copies.count || spilled != views[i].copies.spilled_count ||

@@ -53,7 +53,7 @@ int view_ask(struct view *v, struct port *port, const struct object *o, vaddr_t 
     int answer;
     assert(v->owner == thread_this()); /* QU1 */
     v->question.token++;
-    v->copies.diff_cursor = 0;
+    v->copies.diff_cursor = v->copies.told = 0;
     v->question.kind = (uint8_t)v->question.item.kind;
     __atomic_store_n(&v->question.answer, ANSWER_NONE, __ATOMIC_RELEASE); /* nobody answers before this */
     if (!port_post(port, &v->question.item))

@@ -59,7 +59,6 @@ static bool commit_freeze(struct view *v, bool *wrote)
 /* commit_refused aborts the transaction as an ACTIVE one, for `reason`. Returns -reason. */
 static long commit_refused(struct view *v, int reason)
 {
-    spill_forget_told(v);
     lock_acquire(&v->lock);
     v->state = VIEW_ACTIVE;
     lock_release(&v->lock);
@@ -184,7 +183,7 @@ long kd_txn_diff(const uint64_t a[6])
     struct view *v = view_claim(d.view, d.token, ASKED_COMMIT | ASKED_SPILL);
     if (!v)
         return -ESRCH;
-    e = d.flags & KD_DIFF_SPILL ? encode_spill(v, &d) : encode_copies(v, &d);
+    e = encode_copies(v, &d);
     __atomic_fetch_add(&v->process->stats.log_bytes, e ? 0 : d.buffer_bytes, __ATOMIC_RELAXED);
     view_claim_end(v);
     TRACE_RARE(DIFF, d.view, d.pages, d.buffer_bytes);
@@ -272,7 +271,6 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
     struct list *lists[2] = {&v->copies.resident, &v->copies.spilled};
     v->commit.csn = csn;
     v->commit.chained = false;
-    spill_forget_told(v);
     for (int i = 0; i < 2; i++)
         list_for_safe(l, lists[i]) {
             struct copy *c = container_of(l, struct copy, link);

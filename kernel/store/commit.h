@@ -30,9 +30,8 @@ void commits_go_on(struct port *p);
 
 /* encode.c encodes the changes of the view's copies, each by its object's encoder. */
 /* encode_copies fills the buffer from d->cursor on; the view is claimed. 0, -EINVAL, -EFAULT,
- * -ERANGE. encode_spill does so for KD_DIFF_SPILL. */
+ * -ERANGE. */
 must_check int encode_copies(struct view *v, struct kd_diff *d);
-must_check int encode_spill(struct view *v, struct kd_diff *d);
 /* encode_declare notes that the transaction is about to store to these bytes; copies of their pages
  * were just made. */
 void encode_declare(struct view *v, vaddr_t at, uint64_t bytes);

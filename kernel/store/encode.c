@@ -19,7 +19,6 @@
  */
 #include "store/commit.h"
 #include "store/right.h"
-#include "store/spill.h"
 
 /* RUN_GAP_BYTES: two runs closer than this cost less as one. */
 enum { RUN_GAP_BYTES = sizeof(struct kd_run), UNITS = PAGE_BYTES / UNIT_BYTES };
@@ -179,7 +178,8 @@ static int runs_out(struct diff_out *o, const struct copy *c, struct kd_run *r, 
     return 0;
 }
 
-static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, uint64_t full_below)
+static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, uint64_t full_below,
+                     bool whole)
 {
     struct page *p = &c->leaf->pages[c->slot];
     const struct object *object = c->leaf->object;
@@ -189,6 +189,8 @@ static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, u
     unsigned encoder = object->encoder, from = 0, to = 0;
     bool ranges = encoder == KD_ENCODER_RANGES;
     uint64_t bytes = 0;
+    if (whole)
+        return whole_out(o, &r, now);
     if (!page_resident(p)) { /* the base was evicted while the copy was spilled */
         c->changed = true;
         return whole_out(o, &r, now);
@@ -214,26 +216,26 @@ static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, u
 int encode_copies(struct view *v, struct kd_diff *d)
 {
     struct diff_out out = {(vaddr_t)d->buffer, d->buffer_bytes, 0};
-    uint64_t told = d->cursor;
-    if (told != v->copies.diff_cursor && told)
+    bool whole = d->flags & KD_DIFF_SPILL;
+    uint64_t told = whole ? v->copies.told : d->cursor;
+    if (!whole && told != v->copies.diff_cursor && told)
         return -EINVAL;
-    spill_forget_told(v);
     struct list *l = told ? v->copies.diff_next : v->copies.resident.next;
+    v->commit.chained |= whole;
     d->pages = 0;
-    for (; l != &v->copies.resident; l = l->next, told++) {
-        if (out.left < PAGE_DIFF_MAX)
-            break;
+    for (; l != &v->copies.resident && out.left >= PAGE_DIFF_MAX; l = l->next, told++) {
         struct copy *c = container_of(l, struct copy, link);
-        int e = diff_page(v, c, &out, d->full_below);
+        int e = diff_page(v, c, &out, d->full_below, whole);
         if (e)
             return e;
-        d->pages += c->changed;
+        d->pages += whole || c->changed;
         thread_breathe(); /* the view is claimed: no sweep takes a copy meanwhile */
     }
     if (l != &v->copies.resident && out.used == 0 && d->pages == 0 && out.left < PAGE_DIFF_MAX)
         return -EINVAL;
     v->copies.diff_next = l; /* a sweep may take copies before the next call (copy_take) */
-    v->copies.diff_cursor = told;
+    v->copies.diff_cursor = whole ? 0 : told;
+    v->copies.told = whole ? told : 0;
     d->cursor = l == &v->copies.resident ? ~0ull : told;
     d->buffer_bytes = out.used;
     return 0;
@@ -261,29 +263,4 @@ bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out)
     }
     lock_release(&v->lock);
     return first;
-}
-
-int encode_spill(struct view *v, struct kd_diff *d)
-{
-    struct diff_out out = {(vaddr_t)d->buffer, d->buffer_bytes, 0};
-    d->pages = 0;
-    v->commit.chained = true;
-    v->copies.diff_cursor = 0; /* what is told leaves the list of copies */
-    while (!list_empty(&v->copies.resident) && out.left >= PAGE_DIFF_MAX && v->copies.told_count < UINT16_MAX) {
-        struct copy *c = list_first(&v->copies.resident, struct copy, link);
-        struct kd_run r = {c->leaf->object->cookie, c->leaf->first + c->slot, 0, 0, 0, 0};
-        int e = whole_out(&out, &r, frame_memory(c->frame));
-        if (e)
-            return e;
-        lock_acquire(&v->lock); /* kcheck counts the lists */
-        list_remove(&c->link);
-        list_push_back(&v->copies.told, &c->link);
-        lock_release(&v->lock);
-        c->told = ++v->copies.told_count;
-        d->pages++;
-        thread_breathe();
-    }
-    d->cursor = list_empty(&v->copies.resident) ? ~0ull : 0;
-    d->buffer_bytes = out.used;
-    return 0;
 }

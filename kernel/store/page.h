@@ -33,7 +33,6 @@ struct copy {
     uint16_t slot, view;
     bool changed;            /* txn_diff saw a difference: it was logged */
     bool ranges;             /* `declared` says something: which units of UNIT_BYTES (encode.c) */
-    uint16_t told;           /* its number in view->copies.told; of no meaning elsewhere */
     struct frame *frame;     /* the copy (NULL: spilled); after publish: the old version */
     uint64_t sequence, superseded; /* old version: seen by snapshots s, sequence <= s < superseded */
     struct copy *next, *previous; /* page->versions */

@@ -264,7 +264,7 @@ void right_drop(struct view *v, bool all, bool want_x)
 {
     if (all || v->owed.count > OWED_MAX) {
         const struct view_copies *c = &v->copies;
-        assert(list_empty(&c->resident) && list_empty(&c->told) && list_empty(&c->spilled)); /* SP1 */
+        assert(list_empty(&c->resident) && list_empty(&c->spilled)); /* SP1 */
         arch_tables_cut(v->table, v->tables.from, v->tables.to, &v->tables.cut);
         tables_none(v);
     }

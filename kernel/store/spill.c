@@ -13,8 +13,8 @@
  * may be evicted. At the commit it is published as it lies in the log: the page is not resident, and
  * PAGE_AWAY says that nothing older may be supplied.
  *
- * SP1  A copy is in copies.resident with a frame and a credit, or in copies.spilled with neither. While its
- *      manager works, copies that were told are in copies.told instead; that list is empty at each question.
+ * SP1  A copy is in copies.resident with a frame and a credit, or in copies.spilled with neither. The first `told`
+ *      in copies.resident were told whole since the question was asked, and nothing but those is spilled.
  * SP2  The PTE of a spilled copy names its record; it goes with the record, in one view lock section.
  * SP3  A call of the manager's that has claimed the view touches no memory but its own process's. The view can
  *      be doomed while it asks, and its wait has the edges that the manager adds (KD_VIEW_WAIT).
@@ -33,17 +33,6 @@ enum { SPILL_MIN = 64, MEMORY_PART = 8 };
 
 /* ---- the owner's side ---- */
 
-void spill_forget_told(struct view *v)
-{
-    v->copies.diff_cursor = 0;
-    if (!v->copies.told_count)
-        return;
-    lock_acquire(&v->lock);
-    list_append(&v->copies.resident, &v->copies.told);
-    v->copies.told_count = 0;
-    lock_release(&v->lock);
-}
-
 /* ask puts the question in question.item to the manager. -EAGAIN: the manager did it, or the view is
  * doomed or killed: look again; -ETIMEDOUT; -EOWNERDEAD; the manager's error. */
 static int ask(struct view *v)
@@ -52,7 +41,6 @@ static int ask(struct view *v)
     __atomic_fetch_add(&v->process->stats.manager_calls, 1, __ATOMIC_RELAXED);
     int e = view_ask(v, v->txn.enlisted, NULL, 0);
     waits_clear(v);
-    spill_forget_told(v);
     return e && e != EINTR ? -e : -EAGAIN;
 }
 
@@ -98,34 +86,33 @@ static struct frame *copy_spill(struct view *v, struct copy *c, struct debt *deb
     return f;
 }
 
-/* copies_spill_some spills some of the first n copies told, and counts them. TLBs first, then frames go (FR1). */
-static uint64_t copies_spill_some(struct view *v, uint64_t n)
+/* copies_spill_some spills the first n copies. TLBs first, then frames go (FR1). */
+static void copies_spill_some(struct view *v, uint64_t n)
 {
-    enum { AT_ONCE = 128 };
     struct list frames = LIST_INIT(frames);
-    uint64_t spilled = 0;
     struct debt debt = {0};
     lock_acquire(&v->lock);
-    while (spilled < AT_ONCE && !list_empty(&v->copies.told) &&
-           list_first(&v->copies.told, struct copy, link)->told <= n) {
-        struct copy *c = list_first(&v->copies.told, struct copy, link);
+    assert(n <= v->copies.count); /* SP1 */
+    while (n--) {
+        struct copy *c = list_first(&v->copies.resident, struct copy, link);
         list_push_back(&frames, &copy_spill(v, c, &debt)->link);
-        spilled++;
     }
-    assert(spilled <= n); /* what was not told is not in the log */
     right_pay(&debt);
     lock_release(&v->lock);
     for (struct frame *f; (f = list_take(struct frame, &frames, link));)
         frame_free(f);
-    return spilled;
 }
 
+/* copies_spill spills the first n copies, or as many as were told: what was not is not in the log. */
 static uint64_t copies_spill(struct view *v, uint64_t n)
 {
-    uint64_t spilled = 0;
-    for (uint64_t more; (more = copies_spill_some(v, n)); spilled += more)
+    enum { AT_ONCE = 128 };
+    uint64_t spilled = 0, all = MIN(n, v->copies.told);
+    for (uint64_t part; (part = MIN(all - spilled, AT_ONCE)); spilled += part) {
+        copies_spill_some(v, part);
         thread_breathe();
-    spill_forget_told(v);
+    }
+    v->copies.told = 0;
     credit_consume(v->txn.enlisted, spilled);
     v->credits.charged -= spilled;
     limit_uncharge(v->process, KD_LIMIT_COPIES, spilled);

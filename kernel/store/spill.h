@@ -19,8 +19,5 @@ bool spill_due(const struct view *v, const struct port *p); /* rather than evict
 /* spill_some and spill_bring wait for the manager. -EAGAIN: done, or doomed: look again; else -errno. */
 must_check int spill_some(struct view *v);
 must_check int spill_bring(struct view *v, struct object *o, vaddr_t page); /* hands are full */
-/* spill_forget_told: copies that were told with KD_DIFF_SPILL and are not in the log count as not
- * told. For the owner thread, or a manager that has claimed the view. */
-void spill_forget_told(struct view *v);
 
 #endif

@@ -19,7 +19,8 @@ uint32_t object_sweeps;
 static void copy_take(struct view *v, struct copy *c)
 {
     if (v->copies.diff_next == &c->link)
-        v->copies.diff_next = c->link.next; /* the manager has told those before it */
+        v->copies.diff_next = c->link.next; /* the manager was told of those before it */
+    v->copies.told = 0; /* what was told does not stand first any more */
     view_copy_out(v, c, c->frame);
     if (c->frame) {
         credit_return(v->txn.enlisted, 1);
@@ -33,7 +34,8 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
 {
     vaddr_t at = page_address(l, slot);
     bool transactional = l->object->flags & KD_OBJECT_TRANSACTIONAL;
-    bool told = v->state == VIEW_ACTIVE && v->question.answer == ANSWER_CLAIMED; /* encode_spill walks its copies */
+    /* told: its manager's call walks its copies (encode_copies) */
+    bool told = v->state == VIEW_ACTIVE && v->question.answer == ANSWER_CLAIMED;
     if ((u->only && v->process != u->only) || !right_at(v, at))
         return;
     if (transactional && (told || v->state == VIEW_COMMITTING) && !u->dying) {

@@ -25,7 +25,6 @@ void view_init(void)
         lock_init(&v->lock, RANK_VIEW, "view");
         list_init(&v->copies.resident);
         list_init(&v->copies.spilled);
-        list_init(&v->copies.told);
         list_init(&v->tables.cut);
         list_init(&v->wait.link);
         list_init(&v->credits.link);

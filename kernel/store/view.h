@@ -32,11 +32,10 @@ struct view {
     } tables;
     struct view_copies {                /* Private copies: in memory, in the log. */
         struct list resident, spilled;
-        struct list told;               /* those in memory that its manager was told to spill, numbered */
         struct list *diff_next;         /* the first copy that the next KD_TXN_DIFF tells; view lock */
         uint64_t diff_cursor;           /* of diff_next; 0: there is none */
         unsigned count, spilled_count;
-        uint16_t told_count;            /* the number of the last copy in `told` */
+        uint64_t told;                  /* so many of the first in `resident` were told with KD_DIFF_SPILL */
     } copies;
     struct view_owed {                  /* Rights that others wait for: they go when the transaction ends. */
         bool any;
