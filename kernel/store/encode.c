@@ -20,38 +20,36 @@
 #include "store/commit.h"
 #include "store/right.h"
 
-/* RUN_GAP_BYTES: two runs closer than this cost less as one. */
-enum { RUN_GAP_BYTES = sizeof(struct kd_run), UNITS = PAGE_BYTES / UNIT_BYTES };
+enum { WORDS = PAGE_BYTES / 8, UNIT_WORDS = UNIT_BYTES / 8, UNITS = PAGE_BYTES / UNIT_BYTES };
 
-/* next_run finds the next changed range at or after `from` (64-bit words). False: there is none. */
-static bool next_run(const uint64_t *a, const uint64_t *b, unsigned *from, unsigned *to)
+/* struct words: a set of the page's 64-bit words. */
+struct words { uint64_t bits[WORDS / 64]; };
+
+static struct words words_that_differ(const uint64_t *a, const uint64_t *b)
 {
-    enum { WORDS = PAGE_BYTES / 8, GAP = RUN_GAP_BYTES / 8 };
-    unsigned i = *from;
-    while (i < WORDS && i % 4 && a[i] == b[i])
-        i++;
-    while (i < WORDS && i % 4 == 0 && !((a[i] ^ b[i]) | (a[i + 1] ^ b[i + 1]) |
-                                        (a[i + 2] ^ b[i + 2]) | (a[i + 3] ^ b[i + 3])))
-        i += 4;
-    while (i < WORDS && a[i] == b[i])
-        i++;
-    if (i >= WORDS)
+    struct words w = {{0}};
+    for (unsigned i = 0; i < WORDS; i += 4)
+        if ((a[i] ^ b[i]) | (a[i + 1] ^ b[i + 1]) | (a[i + 2] ^ b[i + 2]) | (a[i + 3] ^ b[i + 3]))
+            for (unsigned k = i; k < i + 4; k++)
+                w.bits[k / 64] |= (uint64_t)(a[k] != b[k]) << k % 64;
+    return w;
+}
+
+/* next_run finds the next run of these words at or after `from`. Two runs that lie closer than a header cost
+ * less as one. False: there is none. */
+static bool next_run(const struct words *w, unsigned *from, unsigned *to)
+{
+    enum { GAP = sizeof(struct kd_run) / 8 };
+    int i = bit_next(w->bits, WORDS, *from);
+    if (i < 0)
         return false;
-    unsigned end = i + 1, last = i;
-    for (; end < WORDS && end - last <= GAP; end++)
-        if (a[end] != b[end])
-            last = end;
-    *from = i;
-    *to = last + 1;
+    *from = (unsigned)i;
+    for (*to = *from + 1; (i = bit_next(w->bits, WORDS, *to)) >= 0 && (unsigned)i < *to + GAP;)
+        *to = (unsigned)i + 1;
     return true;
 }
 
 /* ---- declarations ---- */
-
-static bool declared(const struct copy *c, unsigned unit)
-{
-    return c->declared[unit / 64] >> unit % 64 & 1;
-}
 
 static void declare_page(struct copy *c, unsigned first, unsigned last)
 {
@@ -78,44 +76,29 @@ void encode_declare(struct view *v, vaddr_t at, uint64_t bytes)
     }
 }
 
-/* next_declared does the same as next_run for the declared units. */
-static bool next_declared(const struct copy *c, unsigned *from, unsigned *to)
+static struct words words_declared(const struct copy *c)
 {
-    enum { WORDS = UNIT_BYTES / 8, GAP = (RUN_GAP_BYTES + UNIT_BYTES - 1) / UNIT_BYTES };
-    unsigned i = *from / WORDS;
-    while (i < UNITS && !declared(c, i))
-        i++;
-    if (i >= UNITS)
-        return false;
-    unsigned end = i + 1, last = i;
-    for (; end < UNITS && end - last <= GAP; end++)
-        if (declared(c, end))
-            last = end;
-    *from = i * WORDS;
-    *to = (last + 1) * WORDS;
-    return true;
+    struct words w = {{0}};
+    for (unsigned u = 0; c->ranges && u < UNITS; u++)
+        if (c->declared[u / 64] >> u % 64 & 1)
+            w.bits[u * UNIT_WORDS / 64] |= 3ull << u * UNIT_WORDS % 64;
+    _Static_assert(UNIT_WORDS == 2, "a unit is two words");
+    return w;
 }
 
 /* undeclared_undo puts undeclared words back to the base. 0; -ERANGE: a strict transaction had changed one. */
 static int undeclared_undo(const struct view *v, struct copy *c, uint64_t *now, const uint64_t *base)
 {
-    enum { WORDS = UNIT_BYTES / 8 };
-    _Static_assert(WORDS == 2, "a unit is two words");
-    if (!c->ranges)
-        memset(c->declared, 0, sizeof c->declared);
-    c->ranges = true;
-    for (unsigned u = 0; u < UNITS; u++) {
-        uint64_t *n = now + u * WORDS;
-        const uint64_t *b = base + u * WORDS;
-        if (declared(c, u) || (n[0] == b[0] && n[1] == b[1]))
+    struct words differ = words_that_differ(now, base), declared = words_declared(c);
+    for (int i = 0; (i = bit_next(differ.bits, WORDS, (unsigned)i)) >= 0; i++) {
+        if (declared.bits[i / 64] >> i % 64 & 1)
             continue;
         if (v->txn.strict) {
             printk("container %s: a store to 0x%lx was not declared", c->leaf->object->name,
-                   c->at + u * UNIT_BYTES);
+                   c->at + (unsigned)i / UNIT_WORDS * UNIT_BYTES);
             return -ERANGE;
         }
-        n[0] = b[0];
-        n[1] = b[1];
+        now[i] = base[i];
     }
     return 0;
 }
@@ -151,20 +134,14 @@ static int whole_out(struct diff_out *o, struct kd_run *r, const uint64_t *now)
     return run_out(o, r, now);
 }
 
-static bool run_next(const struct copy *c, const uint64_t *now, const uint64_t *base, bool ranges,
-                     unsigned *from, unsigned *to)
-{
-    return ranges ? next_declared(c, from, to) : next_run(now, base, from, to);
-}
-
 /* runs_out writes the page's runs, from the first one, [from, to), on. *bytes: their size. 0 or -EFAULT. */
-static int runs_out(struct diff_out *o, const struct copy *c, struct kd_run *r, const uint64_t *now,
-                    const uint64_t *base, bool ranges, unsigned from, unsigned to, uint64_t *bytes)
+static int runs_out(struct diff_out *o, struct kd_run *r, const uint64_t *now, const struct words *w,
+                    unsigned from, unsigned to, uint64_t *bytes)
 {
     uint64_t before = o->used;
     for (bool more = true; more;) {
         unsigned next = to, next_to = 0;
-        more = next < PAGE_BYTES / 8 && run_next(c, now, base, ranges, &next, &next_to);
+        more = next_run(w, &next, &next_to);
         r->offset = (uint16_t)(from * 8);
         r->bytes = (uint16_t)((to - from) * 8);
         r->flags = more ? 0 : KD_RUN_LAST;
@@ -198,7 +175,8 @@ static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, u
     int e = ranges ? undeclared_undo(v, c, now, base) : 0;
     if (e)
         return e;
-    c->changed = run_next(c, now, base, ranges, &from, &to);
+    struct words w = ranges ? words_declared(c) : words_that_differ(now, base);
+    c->changed = next_run(&w, &from, &to);
     if (!c->changed)
         return 0;
     if (p->csn < full_below || encoder == KD_ENCODER_FULL)
@@ -207,7 +185,7 @@ static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, u
         p->whole--;
         return whole_out(o, &r, now);
     }
-    e = runs_out(o, c, &r, now, base, ranges, from, to, &bytes);
+    e = runs_out(o, &r, now, &w, from, to, &bytes);
     if (encoder == KD_ENCODER_ADAPTIVE && bytes >= ADAPTIVE_BYTES)
         p->whole = ADAPTIVE_COMMITS;
     return e;
@@ -257,9 +235,10 @@ bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out)
     if (first) {
         const struct page *p = &first->leaf->pages[first->slot];
         out->address = first->at;
-        for (unsigned w = 0; first->frame && page_resident(p) && w < PAGE_BYTES / 8; w++)
-            if (((uint64_t *)frame_memory(first->frame))[w] == ((uint64_t *)frame_memory(p->frame))[w])
-                out->words[w / 64] &= ~(1ull << w % 64);
+        if (first->frame && page_resident(p)) {
+            struct words w = words_that_differ(frame_memory(first->frame), frame_memory(p->frame));
+            memcpy(out->words, w.bits, sizeof out->words);
+        }
     }
     lock_release(&v->lock);
     return first;

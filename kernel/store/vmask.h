@@ -24,16 +24,17 @@ static inline bool vmask_only(const struct vmask *m, unsigned v) /* no other bit
     return v < 64 ? !((m->word[0] & others) | m->word[1]) : !(m->word[0] | (m->word[1] & others));
 }
 static inline bool vmask_empty(const struct vmask *m) { return !(m->word[0] | m->word[1]); }
-#define vmask_for(v, m)                                                                           \
-    for (int v = vmask_next((m), 0); v >= 0; v = vmask_next((m), v + 1))
-static inline int vmask_next(const struct vmask *m, unsigned from)
+/* bit_next returns the first bit that is set, of n, at or after `from`; -1: none. */
+static inline int bit_next(const uint64_t *bits, unsigned n, unsigned from)
 {
-    for (unsigned w = from / 64; w < KD_VIEW_MAX / 64; w++, from = w * 64) {
-        uint64_t rest = m->word[w] >> (from % 64);
+    for (unsigned w = from / 64; w < n / 64; w++, from = w * 64) {
+        uint64_t rest = bits[w] >> (from % 64);
         if (rest)
             return (int)(from + (unsigned)__builtin_ctzll(rest));
     }
     return -1;
 }
+static inline int vmask_next(const struct vmask *m, unsigned from) { return bit_next(m->word, KD_VIEW_MAX, from); }
+#define vmask_for(v, m) for (int v = vmask_next((m), 0); v >= 0; v = vmask_next((m), v + 1))
 
 #endif
