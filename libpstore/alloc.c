@@ -403,11 +403,16 @@ static void *alloc_run(struct ps_tx *tx, ps_container *c, struct arena *a, uint6
 
 /* ---- alloc and free ---- */
 
+static uint64_t units_of(uint64_t bytes)
+{
+    return (bytes + SLOT_UNIT_BYTES - 1) / SLOT_UNIT_BYTES;
+}
+
 void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *near)
 {
     struct heap *h = &tx->heap;
     struct arena *a = arena_of(h, c);
-    uint64_t units = ((uint64_t)bytes + SLOT_UNIT_BYTES - 1) / SLOT_UNIT_BYTES;
+    uint64_t units = units_of(bytes);
     uint64_t hint = near && container_has(c, (uintptr_t)near, 1) ? (uintptr_t)near : 0;
     if (bytes == 0 || bytes > KD_ZONE_BYTES) {
         errno = bytes == 0 ? EINVAL : ENOSPC;
@@ -489,6 +494,106 @@ static int object_free(void *p)
     int result = slot_free(slotted(page), start, &tail);
     pages_declare(c, page, 1);
     return result == 0 ? pages_give_back(tx, c, page, tail) : result;
+}
+
+/* ---- another size ---- */
+
+/* A large object keeps its first pages: fewer of them, or more if those behind are free. What it has
+ * more than `units` is less than a page. 0, or -ENOSPC: not where it is. */
+static int run_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned start, uint64_t units)
+{
+    struct slot_page *head = slotted(page);
+    uint64_t old = head->tail, tail = (start + units + SLOT_UNITS - 1) / SLOT_UNITS - 1;
+    uint64_t end = page + (old + 1) * KD_PAGE_BYTES, more = tail > old ? tail - old : 0;
+    int result = 0;
+    if (units <= SLOT_SMALL_MAX || tail > UINT32_MAX)
+        return -ENOSPC;
+    if (more) {
+        arena_of(&tx->heap, c);
+        struct lease *lease = lease_find(&tx->heap, c, more, end, 0);
+        int fresh = !lease;
+        if (!lease && (result = lease_more(&tx->heap, c, more, end, &lease)) != 0)
+            return result;
+        uint64_t bytes = more * KD_PAGE_BYTES;
+        if (lease->next != end || lease->end - end < bytes || !container_has(c, page, end - page + bytes))
+            return -ENOSPC;
+        if ((result = tx_op(tx, WIRE_PAGE_CLAIM, c, end, more, NULL)) != 0)
+            return result;
+        lease_take(lease, more);
+        if (!fresh)
+            zero_pages(end, more);
+        pages_declare(c, end, more);
+    } else if (tail < old) {
+        result = tx_op(tx, WIRE_PAGE_FREE, c, page + (tail + 1) * KD_PAGE_BYTES, old - tail, NULL);
+    }
+    if (result == 0)
+        head->tail = (uint32_t)tail;
+    return result;
+}
+
+/* 0, -ENOSPC: there is no room where it is. */
+static int object_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned start,
+                         uint64_t old, uint64_t units)
+{
+    page_touch(page);
+    pages_declare(c, page, 1);
+    if (old > SLOT_SMALL_MAX)
+        return run_resize(tx, c, page, start, units);
+    if (old == units)
+        return 0;
+    int result = units <= SLOT_SMALL_MAX ? slot_resize(slotted(page), start, (unsigned)units) : -ENOSPC;
+    if (result == 0) {
+        arena_of(&tx->heap, c);
+        room_note(&tx->heap, c, page);
+    }
+    return result;
+}
+
+/* NULL: errno. */
+static void *object_move(struct ps_tx *tx, ps_container *c, void *p, size_t kept, size_t bytes)
+{
+    void *moved = heap_alloc(tx, c, bytes, p);
+    if (!moved)
+        return NULL;
+    memcpy(moved, p, kept < bytes ? kept : bytes);
+    int result = ps_free(p);
+    if (result == 0)
+        return moved;
+    ps_free(moved);
+    errno = -result;
+    return NULL;
+}
+
+void *ps_realloc(void *p, size_t bytes)
+{
+    unsigned start;
+    size_t old = ps_size(p);
+    ps_container *c = ps_container_of(p);
+    struct ps_tx *tx = old ? tx_writing(c) : NULL;
+    uint64_t page = slot_page_of(p, &start), units = units_of(bytes);
+    if (tx && (bytes == 0 || bytes > OBJECT_BYTES_MAX)) {
+        errno = bytes ? ENOSPC : EINVAL;
+        tx = NULL;
+    }
+    if (!tx)
+        return error_told_by(bytes > OBJECT_BYTES_MAX ? ERROR_LARGE : ERROR_FREE, NULL);
+    int result = names_hold(c, (uintptr_t)p) ? -EBUSY
+                 : object_resize(tx, c, page, start, old / SLOT_UNIT_BYTES, units);
+    void *object = result == 0 ? p : NULL;
+    if (result == -ENOSPC)
+        object = object_move(tx, c, p, old, bytes);
+    else
+        errno = -result;
+    if (object && lint_on)
+        lint_moved(p, object, bytes);
+    return error_told_by(errno == EBUSY ? ERROR_FREE : ERROR_ALLOC, object);
+}
+
+char *ps_strdup(ps_container *c, const char *text, const void *near)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = ps_alloc(c, bytes, near);
+    return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
 int ps_free(void *p)

@@ -87,6 +87,14 @@ static const struct note *note_at(uint64_t address)
     return NULL;
 }
 
+void lint_moved(const void *from, const void *to, uint64_t bytes)
+{
+    const struct note *n = note_at((uintptr_t)from);
+    struct note copy = n ? *n : (struct note){0}; /* the ring may need its place for the new one */
+    if (copy.address == (uintptr_t)from)
+        lint_note(to, bytes, copy.what);
+}
+
 static const struct ps_field *field_at(const char *type, uint64_t offset)
 {
     for (unsigned t = 0; t < types_count; t++)

@@ -14,12 +14,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#define PS_NORETURN [[noreturn]]
+#else
+#define PS_NORETURN _Noreturn
+#endif
+
 typedef struct ps_container ps_container; /* a volatile handle; never store one */
 typedef struct ps_tx ps_tx;               /* a suspended transaction */
 
 /* What the root object is; checked at every open (-EPROTO if it differs). */
 struct ps_layout { const char *type; uint32_t version, bytes; };
+#ifdef __cplusplus                            /* v is a constant there */
+#define PS_LAYOUT(T, v) ([]() { static const ps_layout layout = {#T, (v), sizeof(T)}; return &layout; }())
+#else
 #define PS_LAYOUT(T, v) (&(struct ps_layout){#T, (v), sizeof(T)})
+#endif
 
 /* ---- containers ----
  * A transaction reads every container that its process has open and writes those of one store
@@ -72,7 +83,7 @@ struct ps_options {
 };
 int ps_transaction(int (*fn)(void *arg), void *arg);
 int ps_transaction_opt(int (*fn)(void *arg), void *arg, const struct ps_options *opt);
-_Noreturn void ps_abort(int error);           /* leave fn from any depth, which returns -error; an
+PS_NORETURN void ps_abort(int error);           /* leave fn from any depth, which returns -error; an
                                                * errno with either sign; 0: EINVAL */
 int ps_begin(const struct ps_options *opt);   /* for interpreters: explicit; -EALREADY if begun */
 int ps_commit(void);                          /* -EDEADLK and others: it was undone */
@@ -91,6 +102,15 @@ int ps_strict(int on);                        /* 1: a load or store outside a tr
 int ps_snapshot_share(void);
 int ps_snapshot_drop(int snapshot);
 int ps_active(void);                          /* 1 inside a transaction */
+/* function(argument) is run once, behind the active transaction's end, if that is a commit (ps_on_commit)
+ * or anything else (ps_on_abort); in the order of the calls, before ps_transaction or ps_commit returns, and
+ * may begin transactions. To print what is durable, to free what a run took from malloc. Nothing of this is
+ * stored. A run that is undone and done again counts as aborted: its ps_on_abort functions are run before
+ * the next run, its ps_on_commit functions never. If the outcome of a commit is unknown (-EIO, -EOWNERDEAD)
+ * none is run. Of an explicit transaction that the system aborts, they run before the ps_catch handler, on
+ * its 64 KiB stack. They must return. -EPERM: no transaction; -ENOSPC: it has 64 already. */
+int ps_on_commit(void (*function)(void *argument), void *argument);
+int ps_on_abort(void (*function)(void *argument), void *argument);
 
 /* What ps_lint says of a commit: the place of its call. A call through a pointer has none. */
 extern __thread const char *ps_place;
@@ -112,6 +132,13 @@ void *ps_named(ps_container *c, const char *name, size_t bytes); /* found, or cr
 void *ps_alloc(ps_container *c, size_t bytes, const void *near); /* at most 1 GiB (-ENOSPC); near may be
                                                * NULL: same page, same extent, or close by, in
                                                * this order (Cricket 5.1.4) */
+/* The object with another size; its contents stay as far as they fit, bytes behind ps_size(p) are zero. In place if it
+ * becomes smaller, or what lies behind it is free; else a new object near it, and p is freed: whoever points
+ * to it must be told. NULL: nothing was done. -EINVAL: no object begins at p (also NULL), or bytes is 0;
+ * -EBUSY: it has a name, or is a root; -ENOSPC. A large object keeps whole pages, so
+ * ps_size may say up to 4,095 more. */
+void *ps_realloc(void *p, size_t bytes);
+char *ps_strdup(ps_container *c, const char *text, const void *near); /* a copy, as ps_alloc makes it */
 int ps_free(void *p);                         /* -EINVAL: no object begins at p; NULL does nothing */
 void *ps_alloc_as(ps_container *c, size_t bytes, const void *near, const char *type); /* for ps_lint */
 #define ps_new(c, T, near) ((T *)ps_alloc_as((c), sizeof(T), (near), #T))
@@ -157,5 +184,9 @@ int ps_describe(const char *type, const struct ps_field *fields);
 /* errno > 0 or < 0: what happened, and what to do; of an error that is the program's own just what
  * it means. */
 const char *ps_strerror(int error);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -35,6 +35,7 @@ long ps_kernel(long number, long a, long b, long c);
 #define PS_OPEN_MAX   64
 #define PS_SEGMENTS_MAX 16
 #define PS_NAMES_MAX  16                  /* names remembered of each container */
+#define PS_HOOKS_MAX  64                  /* functions that a transaction may have run at its end */
 
 struct ps_store {
     char name[STORE_NAME_BYTES];
@@ -155,6 +156,10 @@ struct ps_tx {
     char *ops;                            /* struct wire_op[] for the commit */
     size_t ops_bytes, ops_size, names;    /* names: how many of them set one */
     size_t last_op;                       /* offset of the last one */
+    unsigned hook_count;                  /* what is run once it is known how the transaction ended */
+    int abandoned;                        /* its frames were jumped over: they are still to be run */
+    int busy;                             /* they run: no transaction is begun in this ps_tx */
+    struct hook { void (*function)(void *argument); void *argument; int commit; } hook[PS_HOOKS_MAX];
     char *map;                            /* of lint.c */
     size_t map_size;
     struct heap heap;
@@ -193,5 +198,7 @@ void lint_check(struct ps_tx *tx);
 void lint_freed(const struct ps_tx *tx, const void *object, uint64_t bytes);
 /* An object's type or name, for its messages. */
 void lint_note(const void *object, uint64_t bytes, const char *what);
+/* The object is at another address, or of another size; what it is called stays. */
+void lint_moved(const void *from, const void *to, uint64_t bytes);
 
 #endif

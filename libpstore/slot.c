@@ -257,6 +257,26 @@ int slot_free(struct slot_page *page, unsigned start, uint32_t *tail)
     return 0;
 }
 
+int slot_resize(struct slot_page *page, unsigned start, unsigned units)
+{
+    struct unit_map map;
+    int sound = page_sound(page);
+    if (!header_is_sound(page) || map_make(&map, page, area_units(page->slots)) != 0)
+        return -EUCLEAN;
+    int index = slot_find(page, start);
+    if (index < 0 || page->slot[index].units == SLOT_RUNS_ON)
+        return -EINVAL;
+    unsigned old = page->slot[index].units;
+    if (units > SLOT_SMALL_MAX || (units > old && map_mark(&map, start + old, units - old) != 0))
+        return -ENOSPC;
+    page->slot[index].units = (uint8_t)units;
+    page->free = (uint8_t)(page->free + old - units);
+    if (units > old)
+        units_zero(page, start + old, units - old);
+    assert(!sound || page_sound(page));                                         /* SL2, SL3, SL4 */
+    return 0;
+}
+
 unsigned slot_object_at(const struct slot_page *page, unsigned unit)
 {
     for (unsigned i = 0; header_is_sound(page) && i < page->slots; i++) {

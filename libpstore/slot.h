@@ -68,6 +68,9 @@ void slot_alloc_run(struct slot_page *page, unsigned start, uint32_t tail);
 /* Free the object at unit `start`; *tail is how many following pages are free with it.
  * 0, -EINVAL (no object begins there), -EUCLEAN. */
 int slot_free(struct slot_page *page, unsigned start, uint32_t *tail);
+/* Make the object at unit `start`, which does not run on, `units` long (1 to SLOT_SMALL_MAX) where it is;
+ * new units are zeroed. 0, -ENOSPC (another object lies there), -EINVAL, -EUCLEAN. */
+int slot_resize(struct slot_page *page, unsigned start, unsigned units);
 /* Units of the object at unit `start` (all its pages); 0: no object begins there. */
 uint64_t slot_units(const struct slot_page *page, unsigned start);
 

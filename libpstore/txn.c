@@ -97,7 +97,7 @@ static int tx_create(struct ps_tx **out)
 static struct ps_tx *tx_idle(int reads)
 {
     struct ps_tx *tx = thread.all;
-    while (tx && (tx->active || (reads >= 0 && tx->reads != reads)))
+    while (tx && (tx->active || tx->busy || (reads >= 0 && tx->reads != reads)))
         tx = tx->next;
     return tx;
 }
@@ -232,7 +232,8 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
     if (tx_active())
         return -EALREADY;
     int reads = options->isolation == PS_SNAPSHOT || options->isolation == PS_DIRTY_READ;
-    if ((!thread.current || thread.current->reads != reads) && (result = tx_enter_idle(reads)) != 0)
+    int fits = thread.current && thread.current->reads == reads && !thread.current->busy;
+    if (!fits && (result = tx_enter_idle(reads)) != 0)
         return result;
     struct ps_tx *tx = *out = thread.current;
     /* An interpreter that runs a deadlock's victim again keeps its ticket, as ps_transaction does. */
@@ -261,6 +262,7 @@ static void tx_undo(struct ps_tx *tx, int error);
 static int tx_begin(struct ps_tx *tx)
 {
     tx->again = 0;
+    tx->hook_count = 0;
     error_forget();
     int result = stores_refresh();
     if (result == 0)
@@ -315,6 +317,8 @@ static int tx_commit(struct ps_tx *tx)
     int result = (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
     /* Somebody else made the same name or root: run again, and find it. */
     int again = result == -EDEADLK || (result == -EEXIST && tx->names > 0);
+    if (result == -EIO || result == -EOWNERDEAD)
+        tx->hook_count = 0;               /* nobody knows which of them to run */
     return error_told(ERROR_TXN, tx_ended(tx, result, again));
 }
 
@@ -336,6 +340,49 @@ static void names_committed(struct ps_tx *tx)
     }
 }
 
+/* ---- functions that are run once it is known how a transaction ended ---- */
+
+/* Runs those that fit the end; no transaction is active. They may begin transactions, in another ps_tx. */
+static void hooks_run(struct ps_tx *tx)
+{
+    struct ps_tx *current = thread.current;
+    unsigned count = tx->hook_count;
+    if (count == 0)
+        return;
+    tx->busy++;
+    current->busy++;
+    for (unsigned i = 0; i < count; i++)
+        if (tx->hook[i].commit == (tx->reason == 0))
+            tx->hook[i].function(tx->hook[i].argument);
+    tx->hook_count = 0;
+    tx->busy--;
+    current->busy--;
+    if (thread.current != current && ps_kernel(KD_VIEW_ENTER, current->view, 0, 0) == 0)
+        thread.current = current;
+}
+
+static int hook_add(void (*function)(void *argument), void *argument, int commit)
+{
+    struct ps_tx *tx = tx_active();
+    if (!tx || !function)
+        return tx ? -EINVAL : -EPERM;
+    if (tx->hook_count == PS_HOOKS_MAX)
+        return -ENOSPC;
+    tx->hook[tx->hook_count] = (struct hook){function, argument, commit};
+    tx->hook_count++;
+    return 0;
+}
+
+int ps_on_commit(void (*function)(void *argument), void *argument)
+{
+    return error_told(ERROR_OTHER, hook_add(function, argument, 1));
+}
+
+int ps_on_abort(void (*function)(void *argument), void *argument)
+{
+    return error_told(ERROR_OTHER, hook_add(function, argument, 0));
+}
+
 /* Transactions whose ps_transaction() was called further in than `frame` and which are suspended:
  * the thread jumps over their bodies, so nobody will ever resume them. */
 static void tx_abandon_inner(struct ps_tx *outer)
@@ -346,8 +393,14 @@ static void tx_abandon_inner(struct ps_tx *outer)
         if (ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0) == 0)
             ps_kernel(KD_TXN_ABORT, ECANCELED, 0, 0);
         tx_ended(tx, -ECANCELED, 0);
+        tx->abandoned = 1;
     }
     ps_kernel(KD_VIEW_ENTER, outer->view, 0, 0);
+    for (struct ps_tx *tx = thread.all; tx; tx = tx->next) {
+        if (tx->abandoned)
+            hooks_run(tx);
+        tx->abandoned = 0;
+    }
 }
 
 /* Leaves the body of a transaction that has ended. */
@@ -361,6 +414,7 @@ static _Noreturn void tx_leave(struct ps_tx *tx)
             tx_abandon_inner(tx);
         longjmp(tx->env, 1);
     }
+    hooks_run(tx);
     if (thread.handler)
         thread.handler(-tx->reason, thread.handler_arg);
     fprintf(stderr, "pstore: an explicit transaction was aborted (%s)%s\n",
@@ -415,6 +469,7 @@ int (ps_transaction_opt)(int (*fn)(void *arg), void *arg, const struct ps_option
             result = tx_attempt(tx, fn, arg);
         else
             result = tx->reason;
+        hooks_run(tx);
     } while (tx_runs_again(tx));
     return result;
 }
@@ -449,7 +504,11 @@ int (ps_commit)(void)
     struct ps_tx *tx = tx_active();
     if (tx)
         tx->place = ps_place;
-    return tx && tx->explicit_ ? tx_commit(tx) : -EPERM;
+    if (!tx || !tx->explicit_)
+        return -EPERM;
+    int result = tx_commit(tx);
+    hooks_run(tx);
+    return result;
 }
 
 int ps_rollback(void)
@@ -458,6 +517,7 @@ int ps_rollback(void)
     if (!tx || !tx->explicit_)
         return -EPERM;
     tx_undo(tx, ECANCELED);
+    hooks_run(tx);
     return 0;
 }
 

@@ -129,6 +129,36 @@ static void a_deadlock_victim_runs_again(void **state)
     assert_int_equal(counted, 2);
 }
 
+static char said[32];
+
+static void say(void *letter)
+{
+    assert_false(ps_active());
+    strcat(said, letter);
+}
+
+static int says(void *arg)
+{
+    assert_int_equal(ps_on_commit(say, "a") | ps_on_abort(say, "x") | ps_on_commit(say, "b"), 0);
+    return count_up(arg);
+}
+
+static void functions_run_behind_the_end_of_each_run(void **state)
+{
+    (void)state;
+    struct root *root;
+    said[0] = '\0';
+    assert_int_equal(ps_transaction(says, &root), 0);
+    assert_string_equal(said, "ab");
+    fake_abort_at_fault(1, EDEADLK);
+    assert_int_equal(ps_transaction(says, &root), 0);
+    assert_string_equal(said, "abxab");
+    fake_abort_at_fault(1, ETIMEDOUT);
+    assert_int_equal(ps_transaction(says, &root), -ETIMEDOUT);
+    assert_string_equal(said, "abxabx");
+    assert_int_equal(ps_on_commit(say, "?"), -EPERM);
+}
+
 static void other_aborts_are_returned(void **state)
 {
     (void)state;
@@ -752,6 +782,7 @@ int main(void)
         TEST(the_root_is_made_once_and_kept),
         TEST(what_a_body_gives_up_is_undone),
         TEST(a_deadlock_victim_runs_again),
+        TEST(functions_run_behind_the_end_of_each_run),
         TEST(other_aborts_are_returned),
         TEST(retries_end),
         TEST(a_name_made_by_another_is_found_on_the_second_run),

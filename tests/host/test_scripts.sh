@@ -64,6 +64,42 @@ echo 'int ps_newest(void); int main(void) { return ps_newest(); }' >"$TEST_TMP/n
 ok katydid_cc_builds_the_library_again_when_it_is_old \
     "$TEST_TMP/old/scripts/katydid-cc" "$TEST_TMP/newest.c" -o "$TEST_TMP/newest"
 
+# --- pstore.h in C++; katydid-cc with several files and libraries, and with C++ ---
+cat >"$TEST_TMP/header.cc" <<'EOF'
+#include <pstore.h>
+struct item { item *next; long n; };
+static ps_container *c;
+static int add(void *)
+{
+    item *i = ps_new(c, item, ps_root(c));
+    return i ? ps_on_commit([](void *) {}, nullptr) : -errno;
+}
+int main()
+{
+    static const ps_field fields[] = {PS_FIELD(item, next), PS_FIELD(item, n), {nullptr, 0, 0}};
+    c = ps_open("items", PS_CREATE | PS_WRITE, PS_LAYOUT(struct item, 1));
+    return ps_describe("item", fields) | ps_transaction(add, nullptr);
+}
+EOF
+for standard in c++11 c++20; do
+    ok "pstore_h_compiles_as_$standard" g++ -std=$standard -Wall -Wextra -Werror -pedantic \
+        -Ilibpstore -fsyntax-only "$TEST_TMP/header.cc"
+done
+echo 'double half(double x); double half(double x) { return x / 2; }' >"$TEST_TMP/half.c"
+cat >"$TEST_TMP/parts.c" <<'EOF'
+#include <math.h>
+#include <pstore.h>
+double half(double x);
+int main(int argc, char **argv) { (void)argv; return half(cbrt(argc)) > 1 && ps_active(); }
+EOF
+ok katydid_cc_takes_several_files_and_a_library \
+    scripts/katydid-cc "$TEST_TMP/parts.c" "$TEST_TMP/half.c" -lm -o "$TEST_TMP/parts"
+if cxx_output=$(scripts/katydid-cc "$TEST_TMP/header.cc" -o "$TEST_TMP/header" 2>&1); then
+    ok katydid_cc_makes_a_program_of_cpp test -x "$TEST_TMP/header"
+else
+    ok katydid_cc_says_why_there_is_no_cpp grep -q 'no C++ library for musl' <<<"$cxx_output"
+fi
+
 # --- crash in a tree where nothing is built ---
 mkdir -p "$TEST_TMP/tree/tests" && cp -r scripts "$TEST_TMP/tree" && cp -r tests/crash "$TEST_TMP/tree/tests"
 crash_output=$("$TEST_TMP/tree/scripts/crash" 1 2>&1)

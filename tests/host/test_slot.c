@@ -97,12 +97,26 @@ static void random_work_keeps_contents_and_invariants(void **state)
     (void)state;
     struct slot_page *page = page_new();
     struct object objects[SLOT_COUNT_MAX];
+    unsigned resized = 0;
     for (unsigned round = 0; round < 60; round++) {
         unsigned count = 0, largest = 1 + draw(round % 4 ? 12 : 120);
         memset(page, 0xee, 4096);
         slot_format(page);
         for (unsigned step = 0; step < 400; step++) {
-            if (draw(5) < 3) {
+            if (count > 0 && draw(4) == 0) {
+                struct object *o = &objects[draw(count)];
+                unsigned units = 1 + draw(largest);
+                if (slot_resize(page, (unsigned)o->start, units) == 0) {
+                    uint8_t *bytes = (uint8_t *)page + o->start * 16;
+                    for (unsigned b = 0; b < units * 16; b++)
+                        assert_int_equal(bytes[b], b < o->units * 16 ? o->fill : 0);
+                    memset(bytes, o->fill, units * 16);
+                    resized += units > o->units;
+                    o->units = units;
+                } else {
+                    assert_true(units > o->units);
+                }
+            } else if (draw(5) < 3) {
                 unsigned units = 1 + draw(largest), room = slot_room(page);
                 int start = slot_alloc(page, units);
                 assert_int_equal(start > 0, room >= units * 16);
@@ -126,6 +140,7 @@ static void random_work_keeps_contents_and_invariants(void **state)
         }
         contents_check(page, objects, count);
     }
+    assert_true(resized > 100);
     page_drop(page);
 }
 
