@@ -104,9 +104,7 @@ static long create_from(const struct kd_process_create *c, const char *path,
     if (!result) {
         process_get(p);
         result = handle = handle_new(parent, HANDLE_PROCESS, p, KD_RIGHT_MANAGE);
-        if (handle < 0)
-            process_put(p);
-        else
+        if (handle >= 0)
             result = process_launch(p, b);
     }
     if (result < 0) {

@@ -325,12 +325,7 @@ long kd_name_find(const uint64_t a[6])
     if (p)
         port_get(p);
     lock_release(&ports_lock);
-    if (!p)
-        return -ENOENT;
-    int h = handle_new(process_this(), HANDLE_PORT, p, KD_RIGHT_CALL);
-    if (h < 0)
-        port_put(p);
-    return h;
+    return p ? handle_new(process_this(), HANDLE_PORT, p, KD_RIGHT_CALL) : -ENOENT;
 }
 
 /* ---- calls of the kernel ---- */
@@ -338,14 +333,9 @@ long kd_name_find(const uint64_t a[6])
 long kd_port_create(const uint64_t a[6])
 {
     (void)a;
+    const uint32_t all = KD_RIGHT_CALL | KD_RIGHT_RECEIVE | KD_RIGHT_MANAGE;
     struct port *p = port_new(process_this());
-    if (!p)
-        return -ENOMEM;
-    int h = handle_new(process_this(), HANDLE_PORT, p,
-                       KD_RIGHT_CALL | KD_RIGHT_RECEIVE | KD_RIGHT_MANAGE);
-    if (h < 0)
-        port_put(p);
-    return h;
+    return p ? handle_new(process_this(), HANDLE_PORT, p, all) : -ENOMEM;
 }
 
 long kd_port_notify(const uint64_t a[6])

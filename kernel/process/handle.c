@@ -37,13 +37,10 @@ static bool handle_table_ready(struct process *p)
     return true;
 }
 
-static int handle_install(struct process *p, int slot, enum handle_type type, void *object,
-                          uint32_t rights)
+/* slot_fill fills a slot of p's table; with -1 the first that is free. Its number, or -EMFILE. */
+static int slot_fill(struct process *p, int slot, enum handle_type type, void *object,
+                     uint32_t rights)
 {
-    if (!handle_table_ready(p))
-        return -ENOMEM;
-    if (!limit_charge(p, KD_LIMIT_HANDLES, 1))
-        return -EMFILE;
     int result = -EMFILE;
     lock_acquire(&p->handle_lock);
     if (slot < 0) {
@@ -59,8 +56,19 @@ static int handle_install(struct process *p, int slot, enum handle_type type, vo
         result = slot;
     }
     lock_release(&p->handle_lock);
-    if (result < 0)
+    return result;
+}
+
+static int handle_install(struct process *p, int slot, enum handle_type type, void *object,
+                          uint32_t rights)
+{
+    int result = handle_table_ready(p) ? 0 : -ENOMEM;
+    if (!result && !limit_charge(p, KD_LIMIT_HANDLES, 1))
+        result = -EMFILE;
+    else if (!result && (result = slot_fill(p, slot, type, object, rights)) < 0)
         limit_uncharge(p, KD_LIMIT_HANDLES, 1);
+    if (result < 0)
+        handle_put(type, object);
     return result;
 }
 
@@ -152,8 +160,6 @@ void handle_drop(struct handle_passed *passed)
 static int passed_install(struct process *to, int slot, struct handle_passed *passed)
 {
     int result = handle_install(to, slot, passed->type, passed->object, passed->rights);
-    if (result < 0)
-        handle_drop(passed);
     passed->type = HANDLE_NONE;
     return result;
 }

@@ -34,7 +34,7 @@ struct handle_kind {
 extern const struct handle_kind handle_kinds[HANDLE_TYPES];
 void handle_uncounted(void *object);
 
-/* A new handle of p; consumes one reference to `object` if it succeeds. Number, -EMFILE, -ENOMEM. */
+/* A new handle of p; consumes one reference to `object`, always. Number, -EMFILE, -ENOMEM. */
 must_check int handle_new(struct process *p, enum handle_type type, void *object, uint32_t rights);
 /* The object behind a handle of the calling process, with a reference; NULL and *error: -EBADF (no
  * such handle, or another type) or -EACCES (a right is missing). */

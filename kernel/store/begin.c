@@ -157,9 +157,8 @@ long kd_snapshot_share(const uint64_t a[6])
     s->references = 1;
     int e = version_snapshot_share(v, s);
     if (!e)
-        e = handle_new(process_this(), HANDLE_SNAPSHOT, s, 0);
-    if (e < 0)
-        snapshot_put(s);
+        return handle_new(process_this(), HANDLE_SNAPSHOT, s, 0);
+    snapshot_put(s);
     return e;
 }
 

@@ -168,7 +168,8 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
         return NULL;
     o->table_count = (c->pages + LEAF_PAGES * LEAF_TABLE - 1) / (LEAF_PAGES * LEAF_TABLE);
     o->tables = kalloc(o->table_count * sizeof *o->tables);
-    if (!o->tables) {
+    if (!o->tables || !limit_charge(process_this(), KD_LIMIT_MEMORY, object_table_frames(o))) {
+        kfree(o->tables);
         kfree(o);
         return NULL;
     }
@@ -239,10 +240,6 @@ long kd_object_create(const uint64_t a[6])
             port_put(commit_port);
         return !commit_port ? e : ours ? -ENOMEM : -EPERM;
     }
-    if (!limit_charge(o->owner, KD_LIMIT_MEMORY, object_table_frames(o))) {
-        object_put(o);
-        return -ENOMEM;
-    }
     if (c.flags & KD_OBJECT_NOTICES)
         commit_port->wants_gone = true;
     if (c.flags & KD_OBJECT_SPILLS)
@@ -258,12 +255,13 @@ long kd_object_create(const uint64_t a[6])
     count(objects);
     /* PO3: a thread that closes a port meanwhile finds the object in the list, or this one sees that it is dead */
     bool dead = __atomic_load_n(&port->dead, __ATOMIC_SEQ_CST) || __atomic_load_n(&commit_port->dead, __ATOMIC_SEQ_CST);
+    if (!dead)
+        object_get(o); /* for the handle, which another thread may close at once */
     long h = dead ? -EBADF : handle_new(process_this(), HANDLE_OBJECT, o, KD_RIGHT_MANAGE);
     o->handle = (int)h;
-    if (h < 0) {
+    if (h < 0)
         object_die(o, EOWNERDEAD);
-        object_put(o);
-    }
+    object_put(o);
     return h;
 }
 
