@@ -171,11 +171,20 @@ static void begin_thread(void *arg)
     arch_user_resume(&b.registers);
 }
 
-/* inherit gives a new thread the mask of signals and the FPU's state of the thread that makes it. */
-static void inherit(struct thread *t)
+/* begin_in makes t, which is to begin with b, a thread of p (PR3). One that resumes inherits the mask
+ * of signals and the FPU's state of the thread that makes it. p locked, or not in the table yet. */
+static void begin_in(struct process *p, struct thread *t, const struct thread_begin *b, uint64_t id)
 {
-    t->signals.blocked = thread_this()->signals.blocked;
-    arch_thread_copy_fpu(&t->arch, &thread_this()->arch);
+    t->id = id;
+    t->pid = p->pid;
+    t->clear_child_tid = b->clear_child_tid;
+    if (b->resumes) {
+        t->signals.blocked = thread_this()->signals.blocked;
+        arch_thread_copy_fpu(&t->arch, &thread_this()->arch);
+    }
+    process_get(p);
+    list_push_back(&p->threads, &t->process_link);
+    p->thread_count++;
 }
 
 int process_load(const char *path, const char *const *argv, const char *const *envp,
@@ -219,18 +228,12 @@ int process_launch(struct process *p, struct thread_begin *b)
     struct thread *t = room ? thread_new(p, begin_thread, b, p->name) : NULL;
     lock_acquire(&process_table.lock);
     if (t) {
-        t->id = (uint64_t)p->pid;
-        t->pid = p->pid;
-        t->clear_child_tid = b->clear_child_tid;
+        begin_in(p, t, b, (uint64_t)p->pid);
         if (b->resumes) {
-            inherit(t);
             t->signals.stack = thread_this()->signals.stack;
             t->signals.stack_bytes = thread_this()->signals.stack_bytes;
         }
-        process_get(p); /* the table's, */
-        process_get(p); /* and the thread's */
-        list_push_back(&p->threads, &t->process_link);
-        p->thread_count = 1;
+        process_get(p); /* the table's */
         (void)limit_charge_some(p, KD_LIMIT_THREADS, 1);
         list_push_back(&process_table.all, &p->link);
     } else if (room) {
@@ -265,15 +268,10 @@ long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
     }
     b->registers = *registers;
     b->fs_base = fs_base;
+    b->clear_child_tid = clear_child_tid;
     b->resumes = true;
-    t->id = tid;
-    t->pid = p->pid;
-    t->clear_child_tid = clear_child_tid;
-    inherit(t);
     lock_acquire(&p->lock);
-    process_get(p);
-    list_push_back(&p->threads, &t->process_link);
-    p->thread_count++;
+    begin_in(p, t, b, tid);
     if (p->dying) /* PR3 */
         thread_kill(t);
     lock_release(&p->lock);
