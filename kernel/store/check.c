@@ -82,25 +82,23 @@ int kcheck(void)
         complain(&w, wrong, 0);
         errors += w.errors;
     }
-    for (int i = 0; i < KD_VIEW_MAX; i++) {
-        struct walk w = {.view = &views[i]};
-        lock_acquire(&views[i].lock);
+    views_each_locked(v, &views_all) {
+        struct walk w = {.view = v};
         unsigned n = 0, spilled = 0;
-        list_for(l, &views[i].copies.resident)
+        list_for(l, &v->copies.resident)
             n++;
-        list_for(l, &views[i].copies.spilled)
+        list_for(l, &v->copies.spilled)
             spilled++;
-        if (n != views[i].copies.count || spilled != views[i].copies.spilled_count ||
-            (views[i].state != VIEW_FREE && n != views[i].credits.held))
+        if (n != v->copies.count || spilled != v->copies.spilled_count ||
+            (v->state != VIEW_FREE && n != v->credits.held))
             complain(&w, "copies, their count and credits differ", 0);
-        if (views[i].state == VIEW_IDLE && n + spilled)
+        if (v->state == VIEW_IDLE && n + spilled)
             complain(&w, "an idle view has copies", 0);
-        bool over = views[i].state == VIEW_IDLE || views[i].state == VIEW_FREE;
-        if (over && (views[i].wait.page || views[i].wait.object || views[i].credits.waiting))
+        bool over = v->state == VIEW_IDLE || v->state == VIEW_FREE;
+        if (over && (v->wait.page || v->wait.object || v->credits.waiting))
             complain(&w, "a view without a transaction stands in a queue", 0);
-        if (over && (views[i].reserve.credits || views[i].reserve.frame || views[i].reserve.copy))
+        if (over && (v->reserve.credits || v->reserve.frame || v->reserve.copy))
             complain(&w, "a view without a transaction has something in hand", 0);
-        lock_release(&views[i].lock);
         errors += w.errors;
     }
     return errors ? -EIO : 0;

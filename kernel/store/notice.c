@@ -32,14 +32,11 @@ void view_item_lost(struct notice *n, int error)
  * thread of the manager works on a view still, its call answers, or its end (view_claim_end). */
 static void views_port_dead(struct port *p)
 {
-    for (int i = 0; i < KD_VIEW_MAX; i++) {
-        struct view *v = &views[i];
-        lock_acquire(&v->lock); /* else its next transaction could be doomed for what this one stored */
+    views_each_locked(v, &views_all) { /* else its next transaction could be doomed for this one */
         if (v->txn.enlisted == p && v->state == VIEW_ACTIVE)
             view_doom_locked(v, EOWNERDEAD);
         else if (v->txn.enlisted == p && v->state == VIEW_COMMITTING && v->question.answer == ANSWER_NONE)
             view_answer(v, EOWNERDEAD);
-        lock_release(&v->lock);
     }
     lock_acquire(&p->lock);
     for (struct view *v; (v = list_take(struct view, &p->credit_queue, credits.link));) {

@@ -447,12 +447,9 @@ static bool view_asks(const struct view *v, const struct object *o)
 
 void asks_look_again(const struct object *o)
 {
-    for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
-        lock_acquire(&views[i].lock);
-        if (view_asks(&views[i], o))
-            thread_wake(views[i].owner);
-        lock_release(&views[i].lock);
-    }
+    views_each_locked(v, &views_all)
+        if (view_asks(v, o))
+            thread_wake(v->owner);
 }
 
 /* kd_lock_answer answers the question with this number, and no other: the view may have gone on to the next. */

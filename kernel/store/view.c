@@ -13,6 +13,7 @@
 #include "thread/trace.h"
 
 struct view views[KD_VIEW_MAX];
+const struct vmask views_all = {{~0ull, ~0ull}};
 struct kd_system_info counters;
 static struct lock views_lock = LOCK_INIT(RANK_VIEWS, "views");
 
@@ -90,14 +91,12 @@ static struct view *view_take(struct process *p, uint8_t state)
         return NULL;
     lock_acquire(&views_lock);
     unsigned end = limit_may_take_kept(p) ? KD_VIEW_MAX : KD_VIEW_MAX - VIEWS_KEPT;
-    for (unsigned i = 0; i < end && !found; i++) {
-        lock_acquire(&views[i].lock);
-        if (views[i].state == VIEW_FREE) {
-            found = &views[i];
-            found->state = state;
-            found->process = p;
-        }
-        lock_release(&views[i].lock);
+    views_each_locked(v, &views_all) {
+        if (found || v->state != VIEW_FREE || v->id >= end)
+            continue;
+        found = v;
+        v->state = state;
+        v->process = p;
     }
     lock_release(&views_lock);
     if (!found)
@@ -214,12 +213,11 @@ static void view_forsake(struct view *v)
 bool view_forsaken(const struct process *p, const struct port *to)
 {
     bool is = false;
-    for (unsigned i = 0; i < KD_VIEW_MAX && !is && limit_used(p, KD_LIMIT_VIEWS); i++) {
-        struct view *v = &views[i];
-        lock_acquire(&v->lock);
-        is = v->process == p && v->handle == HANDLE_FORSAKEN && v->txn.enlisted && (!to || v->txn.enlisted == to);
-        lock_release(&v->lock);
-    }
+    if (!limit_used(p, KD_LIMIT_VIEWS))
+        return false;
+    views_each_locked(v, &views_all)
+        is |= v->process == p && v->handle == HANDLE_FORSAKEN && v->txn.enlisted &&
+              (!to || v->txn.enlisted == to);
     return is;
 }
 
