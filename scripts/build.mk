@@ -23,7 +23,7 @@ FUZZING := $(CLANG) $(filter-out -MMD -MP,$(HFLAGS)) -fsanitize=fuzzer,address,u
 
 KERNEL_LD := arch/x86_64/kernel.ld
 KLINK    = $(CC) -nostdlib -static -no-pie $(ALONE) -T $(KERNEL_LD) -o $@ $(filter %.o,$^) -lgcc
-ULINK    = $(MUSL) -static -no-pie $(ALONE) -o $@ $(filter %.o,$^) build/libpstore.a
+ULINK    = $(MUSL) -static -no-pie $(ALONE) -o $@ $(filter %.o,$^) $(filter %/guest.a,$^) build/libpstore.a
 HLINK    = $(HOSTCC) -o $@ $(filter %.o %.a,$^)
 ARCHIVE  = rm -f $@ && $(AR) rcs $@ $^
 # do(WORD,COMMAND): shows `WORD target` instead of the command, unless V=1; `make -s` shows nothing
@@ -111,6 +111,9 @@ $(foreach folder,$(FOLDER_PROGRAMS),\
 $(foreach file,$(GUEST_SOURCES),$(eval build/tests/guest/$(notdir $(file:.c=)): $(call objects,guest,$(file))))
 build/user/store: $(call objects,guest,$(DISK_SOURCES))
 build/tests/guest/kernel_history: $(call objects,guest,tests/history/check.c)
+build/tests/guest.a: $(call objects,guest,$(wildcard tests/guest/lib/*.c))
+	$(call do,AR  ,$(ARCHIVE))
+$(GUEST_TESTS): build/tests/guest.a
 build/tests/same/guest: $(call objects,guest,$(SAME_SOURCES))
 $(USER_PROGRAMS) $(GUEST_TESTS) build/tests/same/guest: build/libpstore.a
 	$(call do,LINK,$(ULINK))

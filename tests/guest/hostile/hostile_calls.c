@@ -62,7 +62,7 @@ static int pointers_try(const struct pointer_case *c, unsigned long pointer, lon
     unsigned long a[6];
     for (int i = 0; i < 6; i++) a[i] = c->a[i] == P ? pointer : c->a[i];
     if (c->number == KD_PORT_RECEIVE || c->number == KD_PORT_REPLY_RECEIVE)
-        CALL(KD_PORT_NOTIFY, port, 1); /* else it waits for what it cannot take */
+        CALL(KD_PORT_NOTIFY, my_port, 1); /* else it waits for what it cannot take */
     long r = try_call(c->number, a);
     int good = wanted ? r == wanted : is_errno(r);
     if (!good) printf("# %s (%ld) with 0x%lx: %ld\n", c->name, c->number, pointer, r);
@@ -81,7 +81,7 @@ static int unaligned_try(const struct pointer_case *c)
         if (c->number == SYS_munmap && by == 0) continue;
         memset(misplaced, 0xff, sizeof misplaced);
         for (int i = 0; i < 6; i++) a[i] = c->a[i] == P ? (unsigned long)at : c->a[i];
-        if (c->number == KD_PORT_REPLY_RECEIVE) CALL(KD_PORT_NOTIFY, port, 1); /* it would wait for one */
+        if (c->number == KD_PORT_REPLY_RECEIVE) CALL(KD_PORT_NOTIFY, my_port, 1); /* it would wait for one */
         long r = kd_call6(c->number, (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4], (long)a[5]);
         if (r < 0 && !is_errno(r)) good = 0, printf("# %s at ...%d: %ld\n", c->name, by, r);
         int made[2];
@@ -126,8 +126,8 @@ static void pointers(const struct pointer_case *cases, int count, const char *wh
 
 static void katydid_pointers(void)
 {
-    struct kd_supply supply = {.object = object, .source = KD_SUPPLY_MEMORY, .rights = 3, .count = 1};
-    struct kd_page_io io = {.object = object};
+    struct kd_supply supply = {.object = my_object, .source = KD_SUPPLY_MEMORY, .rights = 3, .count = 1};
+    struct kd_page_io io = {.object = my_object};
     struct kd_diff diff = {0};
     (void)supply, (void)io, (void)diff;
     const struct pointer_case cases[] = {
@@ -140,20 +140,20 @@ static void katydid_pointers(void)
         {NAMED(KD_KERNEL_COMMAND_LINE), {P, 4096}, OUT, 2},
         {NAMED(KD_PORT_CALL), {G(store), P}, IN, sizeof message},
         {NAMED(KD_PORT_CALL_UNTIL), {G(store), P, 1000}, IN, sizeof message},
-        {NAMED(KD_PORT_RECEIVE), {G(port), P, 0}, IN, sizeof message},
+        {NAMED(KD_PORT_RECEIVE), {G(my_port), P, 0}, IN, sizeof message},
         {NAMED(KD_PORT_REPLY), {1, P}, IN | NOT_FIRST, sizeof message},
-        {NAMED(KD_PORT_REPLY_RECEIVE), {1, P, G(port), P}, IN, sizeof message},
-        {NAMED(KD_PORT_REPLY_RECEIVE), {1, G(&message), G(port), P}, IN,
+        {NAMED(KD_PORT_REPLY_RECEIVE), {1, P, G(my_port), P}, IN, sizeof message},
+        {NAMED(KD_PORT_REPLY_RECEIVE), {1, G(&message), G(my_port), P}, IN,
          sizeof message},
-        {NAMED(KD_NAME_SET), {P, G(port)}, STRING, 0},
+        {NAMED(KD_NAME_SET), {P, G(my_port)}, STRING, 0},
         {NAMED(KD_NAME_FIND), {P}, STRING, 0},
         {NAMED(KD_OBJECT_CREATE), {P}, IN, sizeof(struct kd_object_create)},
         {NAMED(KD_OBJECT_SUPPLY), {P}, IN, sizeof(struct kd_supply)},
-        {NAMED(KD_OBJECT_INFO), {G(object), 0, 8, P}, OUT, 8},
+        {NAMED(KD_OBJECT_INFO), {G(my_object), 0, 8, P}, OUT, 8},
         {NAMED(KD_TXN_BEGIN), {P}, IN, sizeof(struct kd_begin)},
         {NAMED(KD_TXN_COMMIT), {P}, IN, sizeof(struct kd_commit)},
         {NAMED(KD_VIEW_STATS), {P}, OUT, sizeof(struct kd_view_stats)},
-        {NAMED(KD_CONTAINER_INFO), {base, P}, OUT, sizeof(struct kd_space_info)},
+        {NAMED(KD_CONTAINER_INFO), {my_base, P}, OUT, sizeof(struct kd_space_info)},
         {NAMED(KD_TXN_DIFF), {P}, IN, sizeof(struct kd_diff)},
         {NAMED(KD_TXN_PUBLISH), {P, 1}, IN, sizeof(struct kd_publish)},
         {NAMED(KD_TXN_UNSPILL), {0, 0, P}, IN | NOT_FIRST, 4096},
@@ -169,7 +169,7 @@ static void katydid_pointers(void)
     pointers(cases, COUNT(cases), "Katydid's calls");
     unaligned(cases, COUNT(cases), "Katydid's calls");
     CALL(KD_VIEW_ENTER, -1);
-    CALL(KD_PORT_RECEIVE, port, &message, 0); /* the last notice, if it is still there */
+    CALL(KD_PORT_RECEIVE, my_port, &message, 0); /* the last notice, if it is still there */
 }
 
 static void linux_pointers(void)
@@ -284,7 +284,7 @@ static void inner_pointers(const char *self)
         m = (struct kd_message){.kind = STORE_STATS, .handle = -1, .buffer = bad,
                                 .buffer_bytes = sizeof(struct wire_stats)};
         FAULTS(CALL(KD_PORT_CALL, store, &m));
-        struct kd_supply s = {.object = object, .source = KD_SUPPLY_MEMORY, .rights = 3, .count = 1,
+        struct kd_supply s = {.object = my_object, .source = KD_SUPPLY_MEMORY, .rights = 3, .count = 1,
                               .memory = bad};
         FAULTS(CALL(KD_OBJECT_SUPPLY, &s));
         const unsigned long vector[2] = {bad_pointers[i], 10};
@@ -356,7 +356,7 @@ static void handles(void)
         {NAMED(KD_BLOCK_WRITE_PAGES), {H, G(room), 1}, A_DISK},
         {NAMED(KD_VIEW_ENTER), {H}, A_VIEW},
     };
-    const int of_type[TYPES] = {port, object, view, process, disk};
+    const int of_type[TYPES] = {my_port, my_object, view, process, disk};
     int good = 1, tried = 0;
     (void)supply;
     for (const struct handle_case *c = cases; c < cases + COUNT(cases); c++) {
@@ -379,7 +379,7 @@ static void handles(void)
         good &= handle_try(&weak[tried], (unsigned long)copy);
     struct kd_object_create o = {.port = copy, .commit_port = copy, .pages = 1};
     good &= CALL(KD_OBJECT_CREATE, &o) == -EACCES;
-    o.port = port;
+    o.port = my_port;
     good &= CALL(KD_OBJECT_CREATE, &o) == -EACCES;
     struct kd_supply s = {.object = copy, .source = KD_SUPPLY_ZERO, .rights = 3, .count = 1};
     good &= CALL(KD_OBJECT_SUPPLY, &s) == -EBADF;
@@ -408,9 +408,9 @@ static void values_try(const struct value_case *cases, int count, const char *wh
 
 static void katydid_values(void)
 {
-    const unsigned long huge = 1ul << 63, big = 1ul << 31, all = ~0ul, o = G(object), r = G(room);
+    const unsigned long huge = 1ul << 63, big = 1ul << 31, all = ~0ul, o = G(my_object), r = G(room);
     const struct value_case cases[] = {
-        {NAMED(KD_HANDLE_COPY), {G(port), 0}, -EINVAL},
+        {NAMED(KD_HANDLE_COPY), {G(my_port), 0}, -EINVAL},
         {NAMED(KD_PROCESS_WAIT), {all, 0, 2}, -EINVAL},
         {NAMED(KD_PROCESS_WAIT), {all, 0, all}, -EINVAL},
         {NAMED(KD_PROCESS_WAIT), {0, 0, 0}, -ECHILD},
@@ -427,9 +427,9 @@ static void katydid_values(void)
         {NAMED(KD_PORT_REPLY), {0, G(&message)}, -ESRCH},
         {NAMED(KD_PORT_REPLY), {all, G(&message)}, -ESRCH},
         {NAMED(KD_PORT_REPLY), {huge | 1, G(&message)}, -ESRCH},
-        {NAMED(KD_PORT_RECEIVE), {G(port), G(&message), 0}, -EAGAIN},
-        {NAMED(KD_NAME_SET), {G(""), G(port)}, -EINVAL},
-        {NAMED(KD_NAME_SET), {G("store"), G(port)}, -EPERM},
+        {NAMED(KD_PORT_RECEIVE), {G(my_port), G(&message), 0}, -EAGAIN},
+        {NAMED(KD_NAME_SET), {G(""), G(my_port)}, -EINVAL},
+        {NAMED(KD_NAME_SET), {G("store"), G(my_port)}, -EPERM},
         {NAMED(KD_NAME_FIND), {G("")}, -EINVAL},
         {NAMED(KD_NAME_FIND), {G("no-such")}, -ENOENT},
         {NAMED(KD_NAME_FIND), {G(read_only)}, 0},
@@ -459,8 +459,8 @@ static void katydid_values(void)
         {NAMED(KD_TXN_BEGIN), {r}, -ENOENT},
         {NAMED(KD_TXN_COMMIT), {r}, -ENOENT},
         {NAMED(KD_TXN_ABORT), {all}, -ENOENT},
-        {NAMED(KD_TXN_HINT), {base, 8, 1}, -ENOENT},
-        {NAMED(KD_TXN_LOCK), {base, 0}, -ENOENT},
+        {NAMED(KD_TXN_HINT), {my_base, 8, 1}, -ENOENT},
+        {NAMED(KD_TXN_LOCK), {my_base, 0}, -ENOENT},
         {NAMED(KD_TXN_CHANGES), {0, r}, -ENOENT},
         {NAMED(KD_CONTAINER_INFO), {0, r}, -ENOENT},
         {NAMED(KD_CONTAINER_INFO), {all, r}, -ENOENT},
@@ -471,12 +471,12 @@ static void katydid_values(void)
         {NAMED(KD_SNAPSHOT_SHARE), {r}, -ENOENT},
         {NAMED(KD_CONTAINER_POLICY), {0, KD_POLICY_CLUSTER, 1}, -ENOENT},
         {NAMED(KD_CONTAINER_POLICY), {all, KD_POLICY_CLUSTER, 1}, -ENOENT},
-        {NAMED(KD_CONTAINER_POLICY), {base, 0, 1}, -EINVAL},
-        {NAMED(KD_CONTAINER_POLICY), {base, all, 1}, -EINVAL},
-        {NAMED(KD_CONTAINER_POLICY), {base, KD_POLICY_CLUSTER, 3}, -EINVAL},
-        {NAMED(KD_CONTAINER_POLICY), {base, KD_POLICY_CLUSTER, 128}, -EINVAL},
-        {NAMED(KD_CONTAINER_POLICY), {base, KD_POLICY_CLUSTER, huge}, -EINVAL},
-        {NAMED(KD_CONTAINER_POLICY), {base, KD_POLICY_ESCALATE, all}, -EINVAL},
+        {NAMED(KD_CONTAINER_POLICY), {my_base, 0, 1}, -EINVAL},
+        {NAMED(KD_CONTAINER_POLICY), {my_base, all, 1}, -EINVAL},
+        {NAMED(KD_CONTAINER_POLICY), {my_base, KD_POLICY_CLUSTER, 3}, -EINVAL},
+        {NAMED(KD_CONTAINER_POLICY), {my_base, KD_POLICY_CLUSTER, 128}, -EINVAL},
+        {NAMED(KD_CONTAINER_POLICY), {my_base, KD_POLICY_CLUSTER, huge}, -EINVAL},
+        {NAMED(KD_CONTAINER_POLICY), {my_base, KD_POLICY_ESCALATE, all}, -EINVAL},
         {NAMED(KD_OBJECT_ENCODER), {o, KD_ENCODER_ADAPTIVE + 1}, -EINVAL},
         {NAMED(KD_OBJECT_ENCODER), {o, all}, -EINVAL},
         {NAMED(KD_TXN_SPILLED), {0, 0, 1, 1}, -ESRCH},
@@ -484,7 +484,7 @@ static void katydid_values(void)
         {NAMED(KD_TXN_SPILLED), {all, all, all, 1}, -ESRCH},
         {NAMED(KD_TXN_UNSPILL), {0, 0, r}, -ESRCH},
         {NAMED(KD_TXN_UNSPILL), {all, all, r}, -ESRCH},
-        {NAMED(KD_TXN_UNSPILL), {0, 0, base}, -EINVAL},
+        {NAMED(KD_TXN_UNSPILL), {0, 0, my_base}, -EINVAL},
         {NAMED(KD_TXN_REFUSE), {0, 0, 5}, -ESRCH},
         {NAMED(KD_TXN_REFUSE), {all, 0, 5}, -ESRCH},
         {NAMED(KD_TXN_REFUSE), {128, 0, 5}, -ESRCH},
@@ -495,8 +495,8 @@ static void katydid_values(void)
         {NAMED(KD_VIEW_ABORT), {127, 5}, 0},
         {NAMED(KD_VIEW_WAIT), {128, r}, -EINVAL},
         {NAMED(KD_VIEW_WAIT), {127, r}, -ESRCH},
-        {NAMED(KD_CREDIT_GRANT), {G(port), all}, -EINVAL},
-        {NAMED(KD_CREDIT_GRANT), {G(port), huge}, -EINVAL},
+        {NAMED(KD_CREDIT_GRANT), {G(my_port), all}, -EINVAL},
+        {NAMED(KD_CREDIT_GRANT), {G(my_port), huge}, -EINVAL},
         {NAMED(KD_BLOCK_OPEN), {G("store"), r}, -EBUSY},
         {NAMED(KD_BLOCK_OPEN), {G("export"), r}, -EBUSY},
         {NAMED(KD_BLOCK_OPEN), {G("nothing"), r}, -ENODEV},
@@ -507,7 +507,7 @@ static void katydid_values(void)
         {NAMED(KD_BLOCK_READ), {G(disk), 0, r, huge}, -EINVAL},
         {NAMED(KD_BLOCK_READ), {G(disk), all - 511, r, 512}, -EINVAL},
         {NAMED(KD_BLOCK_READ), {G(disk), 0, r, 128ul << 20}, -EFAULT},
-        {NAMED(KD_BLOCK_READ), {G(disk), 0, base, 4096}, -EINVAL},
+        {NAMED(KD_BLOCK_READ), {G(disk), 0, my_base, 4096}, -EINVAL},
         {NAMED(KD_BLOCK_WRITE), {G(disk), 512, r, all - 511}, -EINVAL},
         {NAMED(KD_BLOCK_WRITE), {G(disk), 0, r, all - 511}, -EINVAL},
         {NAMED(KD_BLOCK_READ_PAGES), {G(disk), r, 257}, -EINVAL},
@@ -535,7 +535,7 @@ static void katydid_values(void)
 
 #define OBJECT(...) TRY("object", struct kd_object_create c = OBJECT_WHOLE, CALL(KD_OBJECT_CREATE, &c), \
                         is_errno(result), __VA_ARGS__)
-#define OBJECT_WHOLE {.port = port, .commit_port = port, .pages = 1}
+#define OBJECT_WHOLE {.port = my_port, .commit_port = my_port, .pages = 1}
 static void object_structures(void)
 {
     int good = 1;
@@ -553,18 +553,18 @@ static void object_structures(void)
     OBJECT(c.base = ~0ull - 4095);
     OBJECT(c.port = -1);
     OBJECT(c.commit_port = 256);
-    OBJECT(c.port = object);
+    OBJECT(c.port = my_object);
     tap_ok(good, "object_create");
 }
 
 #define SUPPLY(...) TRY("supply", struct kd_supply s = SUPPLY_WHOLE, CALL(KD_OBJECT_SUPPLY, &s), is_errno(result), \
                         __VA_ARGS__)
-#define SUPPLY_WHOLE {.object = object, .rights = 1, .count = 1}
+#define SUPPLY_WHOLE {.object = my_object, .rights = 1, .count = 1}
 static void supply_structures(void)
 {
     int good = 1;
     SUPPLY(s.object = -1);
-    SUPPLY(s.object = port);
+    SUPPLY(s.object = my_port);
     SUPPLY(s.source = 3);
     SUPPLY(s.source = ~0u);
     SUPPLY(s.source = KD_SUPPLY_READ);
@@ -593,7 +593,7 @@ static void process_structures(const char *self)
     CREATE(c.handle_count = 1, c.handles[0] = 256);
     CREATE(c.handle_count = 1, c.handles[0] = view);
     CREATE(c.handle_count = 1, c.handles[0] = disk);
-    CREATE(c.handle_count = 2, c.handles[0] = port, c.handles[1] = 200);
+    CREATE(c.handle_count = 2, c.handles[0] = my_port, c.handles[1] = 200);
     CREATE(c.fds[1] = -2);
     CREATE(c.fds[2] = 64);
     CREATE(c.fds[0] = 63);
@@ -643,8 +643,8 @@ static int begin_structures(void)
     BEGIN(-EINVAL, b.ticket = ~0ull);
     BEGIN(0, b.mode = KD_SERIALISABLE);
     BEGIN(-EALREADY, b.mode = KD_SERIALISABLE);
-    good &= CALL(KD_TXN_HINT, base, 0, 1) == -EINVAL && CALL(KD_TXN_HINT, base, 8, 0) == -EINVAL;
-    good &= CALL(KD_TXN_HINT, base, 8, 3) == -EINVAL && CALL(KD_TXN_HINT, base, ~0ul, 1) == -EINVAL;
+    good &= CALL(KD_TXN_HINT, my_base, 0, 1) == -EINVAL && CALL(KD_TXN_HINT, my_base, 8, 0) == -EINVAL;
+    good &= CALL(KD_TXN_HINT, my_base, 8, 3) == -EINVAL && CALL(KD_TXN_HINT, my_base, ~0ul, 1) == -EINVAL;
     good &= is_errno(CALL(KD_TXN_HINT, 4096, 1ul << 40, 2));
     good &= is_errno(CALL(KD_TXN_HINT, 0x3f0000000000, 1ul << 40, 2));
     return good;
@@ -779,15 +779,15 @@ static void linux_values(void)
         {"prlimit64", SYS_prlimit64, {0, 3, r, 0}, -EPERM}, {"prlimit64", SYS_prlimit64, {all, 7, 0, r}, -ESRCH},
         {"prlimit64", SYS_prlimit64, {0, KD_RLIMIT + KD_LIMITS, 0, r}, -EINVAL},
         {"prlimit64", SYS_prlimit64, {0, KD_RLIMIT - 1, 0, r}, -EINVAL},
-        {NAMED(KD_OBJECT_ADVISE), {G(object), 0, 1, 5}, -EINVAL},
-        {NAMED(KD_OBJECT_ADVISE), {G(object), 0, huge, KD_ADVISE_DONT_NEED}, -EINVAL},
-        {NAMED(KD_OBJECT_ADVISE), {G(port), 0, 1, 4}, -EBADF},
+        {NAMED(KD_OBJECT_ADVISE), {G(my_object), 0, 1, 5}, -EINVAL},
+        {NAMED(KD_OBJECT_ADVISE), {G(my_object), 0, huge, KD_ADVISE_DONT_NEED}, -EINVAL},
+        {NAMED(KD_OBJECT_ADVISE), {G(my_port), 0, 1, 4}, -EBADF},
         {"sched_getaffinity", SYS_sched_getaffinity, {0, 7, r}, -EINVAL},
         {"futex", SYS_futex, {r + 1, FUTEX_WAIT, 0, G(&moment)}, -EINVAL},
         {"futex", SYS_futex, {r, 77, 0, 0}, -ENOSYS},
         {"futex", SYS_futex, {r, FUTEX_WAIT_BITSET, 0, G(&moment), 0, 0}, -EINVAL},
         {"futex", SYS_futex, {r, FUTEX_REQUEUE, 0, 0, 3}, -EINVAL},
-        {"futex", SYS_futex, {base, FUTEX_WAIT, 0, G(&moment)}, -EFAULT},
+        {"futex", SYS_futex, {my_base, FUTEX_WAIT, 0, G(&moment)}, -EFAULT},
         {"pipe2", SYS_pipe2, {r, all}, -EINVAL},
         {"execve", SYS_execve, {G("/none"), 0, 0}, -ENOENT}, {"execve", SYS_execve, {1, 0, 0}, -EFAULT},
         {"execve", SYS_execve, {G("/bin/sh"), 1, 0}, -EFAULT},
@@ -842,12 +842,12 @@ static void none_forgotten(void)
 static void *commits_to_itself(void *unused)
 {
     (void)unused;
-    struct kd_object_create c = {.port = port, .commit_port = port, .pages = 1,
+    struct kd_object_create c = {.port = my_port, .commit_port = my_port, .pages = 1,
                                  .flags = KD_OBJECT_TRANSACTIONAL, .name = "itself"};
     CALL(KD_OBJECT_CREATE, &c);
     CALL(KD_VIEW_ENTER, CALL(KD_VIEW_CREATE, 0));
     struct kd_begin b = {ABORTS};
-    struct kd_commit k = {.batch = room, .batch_bytes = 64, .port = port};
+    struct kd_commit k = {.batch = room, .batch_bytes = 64, .port = my_port};
     CALL(KD_TXN_BEGIN, &b);
     CALL(KD_TXN_COMMIT, &k);
     return NULL;
@@ -897,7 +897,7 @@ static int role(char **argv)
     const char *what = argv[1];
     if (strcmp(what, "count") == 0) return role_count();
     if (strcmp(what, "itself") == 0) {
-        port = (int)CALL(KD_PORT_CREATE, 0);
+        my_port = (int)CALL(KD_PORT_CREATE, 0);
         commits_to_itself(NULL);
         return 1;
     }
@@ -918,8 +918,8 @@ int main(int argc, char **argv)
     tap_plan(33);
     is(child_run(self, "count", NULL), 0, "a counter is made");
     prepare(self);
-    tap_ok(port >= 0 && copy >= 0 && object >= 0 && view >= 0 && process >= 0 && disk >= 0
-               && store >= 0 && file >= 0 && base != KD_STORE_BASE, "one of each handle");
+    tap_ok(my_port >= 0 && copy >= 0 && my_object >= 0 && view >= 0 && process >= 0 && disk >= 0
+               && store >= 0 && file >= 0 && my_base != KD_STORE_BASE, "one of each handle");
     ps_list(&(struct ps_info){0}, 1); /* the library keeps its handle */
     const struct counts before = counts_now();
     katydid_pointers();

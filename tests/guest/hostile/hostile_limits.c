@@ -21,17 +21,7 @@
 enum { SOME = 20, STORM = 60, SURE_MS = 30000 };
 enum { CROWD = 6, THREADS_ALL = 1024, THREADS_KEPT = 32, VIEWS_KEPT = 8 }; /* as thread.h and limit.h have it */
 
-/* This process's row. */
-static struct kd_process_info me(void)
-{
-    static struct kd_process_info rows[256];
-    long n = CALL(KD_PROCESS_LIST, rows, 256);
-    for (long i = 0; i < n; i++)
-        if (rows[i].pid == getpid()) return rows[i];
-    return (struct kd_process_info){0};
-}
-
-static uint64_t used(int which) { return me().used[which]; }
+static uint64_t used(int which) { return process_self().used[which]; }
 
 /* Status of a child: 0, or which of its expectations failed. */
 #define EXPECT(condition)                                                                         \
@@ -130,7 +120,7 @@ static int write_pages(void *count)
 
 static int copies(void)
 {
-    EXPECT(start_manager(0));
+    EXPECT(start_manager((struct own_manager){.pages = PAGES}));
     EXPECT(run(write_pages, (void *)SOME, KD_SERIALISABLE, 0) == 0);
     EXPECT(run(write_pages, (void *)(SOME + 1), KD_SERIALISABLE, 0) == -E2BIG);
     EXPECT(used(KD_LIMIT_COPIES) == 0);
@@ -250,7 +240,7 @@ static int processes(void)
 static int pins(void)
 {
     uint8_t bits[2 * SOME];
-    EXPECT(start_manager(0));
+    EXPECT(start_manager((struct own_manager){.pages = PAGES}));
     struct kd_supply s = {.object = object, .source = KD_SUPPLY_ZERO, .rights = 3, .count = 2 * SOME};
     EXPECT(CALL(KD_OBJECT_PIN, object, 0, 2 * SOME, 1) == 0); /* none is in memory */
     EXPECT(CALL(KD_OBJECT_SUPPLY, &s) == 0);
@@ -291,7 +281,8 @@ static int look(void *pages)
 
 static int versions(void)
 {
-    EXPECT(start_manager(0) && run(write_pages, (void *)(2 * SOME), KD_SERIALISABLE, 0) == 0);
+    EXPECT(start_manager((struct own_manager){.pages = PAGES}) &&
+           run(write_pages, (void *)(2 * SOME), KD_SERIALISABLE, 0) == 0);
     EXPECT(run(look, (void *)SOME, KD_SNAPSHOT, 0) == 0);
     EXPECT(run(look, (void *)(SOME / 2), KD_SNAPSHOT, 0) != 1);
     EXPECT(run(write_pages, (void *)(2 * SOME), KD_SERIALISABLE, 0) == 0);

@@ -11,7 +11,6 @@
  *         This process is a bystander: another manager, whose client commits meanwhile.
  */
 enum { PAGES = 24, CREDITS = 16 };
-#define OWN_MESSAGES lend_credits
 #include "own_manager.h"
 
 #include <semaphore.h>
@@ -619,7 +618,8 @@ int main(int argc, char **argv)
     tap_plan(13);
     sem_init(&bystander_go, 0, 0);
     sem_init(&bystander_done, 0, 0);
-    bool good = start_manager(0) && CALL(KD_CREDIT_GRANT, commit_port, CREDITS) >= 0 &&
+    bool good = start_manager((struct own_manager){.pages = PAGES, .messages = lend_credits}) &&
+                CALL(KD_CREDIT_GRANT, commit_port, CREDITS) >= 0 &&
                 pthread_create(&t, NULL, bystander, NULL) == 0;
     for (int i = 0; i < 2 && good; i++) { /* what is made once is made now */
         struct life l = life_begin(HONEST, KINDS, 0, KINDS, 0);

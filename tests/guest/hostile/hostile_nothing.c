@@ -20,7 +20,7 @@
 
 #include "hostile.h"
 
-static int store_pid;
+static int manager;
 static char room[65536];
 
 static int pid_of(const char *name)
@@ -91,7 +91,7 @@ static int forging_refused(void)
 
 static int refused(void)
 {
-    return processes_refused(store_pid) & processes_refused(1) & processes_refused(pid_of("sh"))
+    return processes_refused(manager) & processes_refused(1) & processes_refused(pid_of("sh"))
            & system_refused() & forging_refused();
 }
 
@@ -205,12 +205,12 @@ static int raise_count(void *unused)
 static int store_answers(void)
 {
     c = ps_open("hostile_nothing", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
-    return c && ps_transaction(raise_count, NULL) == 0 && pid_of("store") == store_pid;
+    return c && ps_transaction(raise_count, NULL) == 0 && store_pid() == manager;
 }
 
 int main(int argc, char **argv)
 {
-    store_pid = pid_of("store");
+    manager = store_pid();
     if (argc > 1 && strcmp(argv[1], "refused") == 0) return refused() ? 7 : 1;
     if (argc > 1 && strcmp(argv[1], "starts") == 0) return role_starts(argv[0]);
     if (argc > 1 && strcmp(argv[1], "kills") == 0) return CALL(KD_PROCESS_KILL, atoi(argv[2]), 99) == 0 ? 7 : 1;
@@ -230,7 +230,7 @@ int main(int argc, char **argv)
     tap_ok(grandchild_in_reach(argv[0]), "so is what its children start");
     tap_ok(by_handle(argv[0], 0, "cannot"), "what it starts reaches neither it nor a sibling");
     tap_ok(by_handle(argv[0], KD_RIGHT_MANAGE, "kills"), "but a sibling that it has a handle of");
-    tap_ok(processes_refused(store_pid) && store_answers(), "the store manager is out of reach, and serves");
+    tap_ok(processes_refused(manager) && store_answers(), "the store manager is out of reach, and serves");
     tap_ok(processes_refused(pid_of("sh")), "so is the shell that started this program");
     return tap_failed;
 }

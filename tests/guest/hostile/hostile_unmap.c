@@ -8,7 +8,6 @@
  *         there. What ends with EFAULT is done once more with memory that stays.
  */
 enum { PAGES = 4 };
-#define OWN_MESSAGES serve
 #include "own_manager.h"
 
 #include <sched.h>
@@ -142,7 +141,8 @@ int main(void)
     tap_plan(6);
     there = mmap(NULL, THERE_PAGES * KD_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     echo_port = (int)CALL(KD_PORT_CREATE, 0);
-    tap_ok(start_manager(0) && !pthread_create(&t, NULL, server, NULL) && !run(change, (void *)0, KD_SERIALISABLE, 0),
+    tap_ok(start_manager((struct own_manager){.pages = PAGES, .messages = serve}) &&
+           !pthread_create(&t, NULL, server, NULL) && !run(change, (void *)0, KD_SERIALISABLE, 0),
            "a manager, a server and memory that comes and goes");
     struct counts before = counts_now();
     scene(calls, "calls and replies");

@@ -12,13 +12,6 @@ enum { PAGES = 8192, HERE = 5000, FIRST = 4000, PINNED = 16, PINS_AT = HERE - 10
 #define HOME_PAGES 4
 #include "own_manager.h"
 
-static struct kd_system_info info(void)
-{
-    struct kd_system_info s;
-    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
-    return s;
-}
-
 static long advise(uint64_t page, uint64_t count, int advice)
 {
     return kd_call4(KD_OBJECT_ADVISE, object, (long)page, (long)count, advice);
@@ -47,9 +40,9 @@ static void press(uint64_t evictions)
 {
     enum { PIECE = 64 << 10, MOST = 512 };
     static char *pieces[MOST];
-    uint64_t before = info().evictions;
+    uint64_t before = system_info().evictions;
     int n = 0;
-    while (n < MOST && info().evictions - before < evictions) {
+    while (n < MOST && system_info().evictions - before < evictions) {
         pieces[n] = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (pieces[n] == MAP_FAILED) break;
         memset(pieces[n++], 1, PIECE);
@@ -133,10 +126,10 @@ static int write_step(void *from)
 
 static uint64_t write_waits(uintptr_t from)
 {
-    uint64_t before = info().write_waits;
+    uint64_t before = system_info().write_waits;
     int e = run(write_step, (void *)from, KD_SERIALISABLE, 0);
     if (e) printf("# pages from %d: %d\n", (int)from, e);
-    return info().write_waits - before;
+    return system_info().write_waits - before;
 }
 
 static int read_all(void *pages)
@@ -148,7 +141,7 @@ static int read_all(void *pages)
 
 static void high_water(void)
 {
-    uint64_t mark = info().memory_bytes / KD_PAGE_BYTES / 2, waits;
+    uint64_t mark = system_info().memory_bytes / KD_PAGE_BYTES / 2, waits;
     uintptr_t dirty = 0, below = 0;
     while (dirty + DIRTY_STEP <= mark) {
         below += write_waits(dirty);
@@ -159,10 +152,10 @@ static void high_water(void)
     dirty += DIRTY_STEP;
     waits = write_waits(0);
     tap_ok(waits > 0, "over it they do, and succeed (%d waits)", (int)waits);
-    waits = info().write_waits;
+    waits = system_info().write_waits;
     view_anew(); /* so that each page is a fault */
     tap_ok(run(read_all, (void *)dirty, KD_SERIALISABLE, 0) == 0 && run(read_all, (void *)dirty, KD_SNAPSHOT, 0) == 0 &&
-               info().write_waits == waits, "reads never do, nor commits that wrote nothing");
+               system_info().write_waits == waits, "reads never do, nor commits that wrote nothing");
     for (uint64_t i = 0; i < dirty; i++) kd_call3(KD_OBJECT_CLEANED, object, (long)i, (long)KD_CSN_ANY);
     tap_ok(write_waits(0) == 0, "nor writes, when pages are clean again");
 }
@@ -170,7 +163,8 @@ static void high_water(void)
 int main(void)
 {
     tap_plan(24);
-    tap_ok(start_manager(0), "a manager");
+    tap_ok(start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES}),
+           "a manager");
     order();
     pins();
     patterns();

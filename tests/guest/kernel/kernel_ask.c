@@ -7,7 +7,6 @@
  * Method  own_manager.h. Its thread answers at once, or keeps what it was asked for the test to answer.
  */
 enum { PAGES = 64, SHORT_MS = 60, LONG_MS = 20000, LOST_MS = 2000, KEPT_MAX = 4, NEVER = 5, OTHERS = 31 };
-#define OWN_MESSAGES asked_for
 #include "own_manager.h"
 #include <sched.h>
 
@@ -177,7 +176,9 @@ static void destroyed(void)
 int main(void)
 {
     tap_plan(20);
-    tap_ok(start_manager(KD_OBJECT_ASK), "an object that asks");
+    tap_ok(start_manager((struct own_manager){.pages = PAGES, .flags = KD_OBJECT_ASK,
+                                              .messages = asked_for}),
+           "an object that asks");
     what_is_asked();
     one_word_one_transaction();
     late_answers();

@@ -52,15 +52,15 @@ static uint64_t cost(struct kd_begin b, const struct pages *p, int end)
 {
     struct kd_commit k = {.port = -1};
     b.entry = b.stack = base; /* nobody aborts it */
-    uint64_t t0 = counter();
+    uint64_t t0 = time_stamp();
     long e = kd_call3(KD_TXN_BEGIN, (long)&b, 0, 0);
-    uint64_t t1 = counter();
+    uint64_t t1 = time_stamp();
     if (p)
         read_pages((void *)(uintptr_t)p);
-    uint64_t t2 = counter();
+    uint64_t t2 = time_stamp();
     e = e ? e : kd_call3(KD_TXN_COMMIT, (long)&k, 0, 0);
     wrong += e != 0;
-    return end ? counter() - t2 : t1 - t0;
+    return end ? time_stamp() - t2 : t1 - t0;
 }
 
 /* ---- what was before the begin ---- */
@@ -167,7 +167,8 @@ static void tables(bool close)
 int main(void)
 {
     tap_plan(13);
-    tap_ok(start_manager(0), "an object is created and attached");
+    tap_ok(start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES}),
+           "an object is created and attached");
     publish(&wide);
     publish(&many);
     same(nothing_new, "begin, nothing published since");

@@ -10,7 +10,6 @@
  */
 #define PAGES 8000
 #define HOME_PAGES 1
-#define OWN_MESSAGES spill_refused
 #include "own_manager.h"
 
 #include <time.h>
@@ -66,7 +65,10 @@ static long now_ms(void)
 int main(void)
 {
     tap_plan(7);
-    tap_ok(start_manager(KD_OBJECT_SPILLS), "a manager that cleans nothing");
+    tap_ok(start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES,
+                                              .flags = KD_OBJECT_SPILLS,
+                                              .messages = spill_refused}),
+           "a manager that cleans nothing");
     tap_ok(kd_call3(KD_CREDIT_GRANT, commit_port, (long)KD_CREDITS_CLOSED, 0) > 0, "and says so");
     long started = 0, most = 0;
     int r = 0;

@@ -22,18 +22,12 @@
 #include <unistd.h>
 
 #include "katydid/call.h"
+#include "system.h"
 #include "tap.h"
 
 enum { THREADS_MAX = 8, LONGEST_MS = 15 }; /* a tick comes every 10 */
 static volatile int stop, ready_count;
 static struct worker { pthread_t thread; int nice; double used; } workers[THREADS_MAX];
-
-static double clock_s(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void *compute(void *arg)
 {

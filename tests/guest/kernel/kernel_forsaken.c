@@ -8,7 +8,6 @@
  *         clients are this program again.
  */
 enum { PAGES = 16, CREDITS = 12 };
-#define OWN_MESSAGES keep_commits
 
 #include "own_manager.h"
 #include <sched.h>
@@ -233,7 +232,8 @@ int main(int argc, char **argv)
     if (argc > 2) return client(argv[1], strtoul(argv[2], NULL, 10));
     self = argv[0];
     tap_plan(1 + 2 * 7 + 4 + 6 + 8 + 3 + 3);
-    bool good = start_manager(0) && CALL(KD_CREDIT_GRANT, commit_port, CREDITS) >= 0;
+    bool good = start_manager((struct own_manager){.pages = PAGES, .messages = keep_commits}) &&
+                CALL(KD_CREDIT_GRANT, commit_port, CREDITS) >= 0;
     for (int i = 0; i < 2; i++) { /* what is made once is made now */
         int pid = begin("two", 1, 2);
         publish(0), publish(1);

@@ -139,7 +139,8 @@ static void copied_and_taken(void)
 int main(void)
 {
     tap_plan(19);
-    tap_ok(start_manager(0), "an object is created and attached");
+    tap_ok(start_manager((struct own_manager){.pages = PAGES}),
+           "an object is created and attached");
     resident();
     policies();
     not_resident();

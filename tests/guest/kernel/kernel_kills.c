@@ -10,9 +10,8 @@
  *         it. This process is the manager, the neighbour, and the one that traces.
  */
 enum { PAGES = 80, CREDITS = 12, SPILL_CREDITS = 64 }; /* with 64 copies, and no fewer, a transaction spills */
-#define OWN_MESSAGES serve_client
 
-#include "die.h"
+#include "process.h"
 #include "own_manager.h"
 #include "katydid/trace.h"
 #include <sched.h>
@@ -325,7 +324,9 @@ int main(int argc, char **argv)
     if (argc > 2) return client(strtoul(argv[2], NULL, 10), (unsigned)argv[1][0] - 48);
     self = strchr(argv[0], (int)0x2f) ? argv[0] : "/bin/kernel_kills";
     tap_plan(1 + 4 * KINDS + 1 + 1 + 3 + 3 + 2);
-    if (!tap_ok(start_manager(KD_OBJECT_ASK | KD_OBJECT_SPILLS) &&
+    if (!tap_ok(start_manager((struct own_manager){.pages = PAGES,
+                                                   .flags = KD_OBJECT_ASK | KD_OBJECT_SPILLS,
+                                                   .messages = serve_client}) &&
                 kd_call3(KD_CREDIT_GRANT, commit_port, CREDITS, 0) >= 0 &&
                 pthread_create(&t, NULL, neighbour, NULL) == 0 && kd_call3(KD_TRACE, KD_TRACE_START, 0, 0) > 0,
                 "a manager, a neighbour"))

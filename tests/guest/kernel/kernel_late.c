@@ -8,7 +8,6 @@
 enum { PAGES = 4 };
 struct kd_message;
 static _Bool late_message(struct kd_message *m);
-#define OWN_MESSAGES late_message
 #include "own_manager.h"
 
 static struct kd_message *slow;         /* lies in the page that does not come */
@@ -62,7 +61,8 @@ int main(void)
 {
     pthread_t t;
     tap_plan(5);
-    tap_ok(start_manager(0), "an object is created and attached");
+    tap_ok(start_manager((struct own_manager){.pages = PAGES, .messages = late_message}),
+           "an object is created and attached");
     slow_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
     struct kd_object_create c = {.port = slow_port, .commit_port = slow_port, .pages = 1, .name = "slow"};
     slow_object = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);

@@ -367,12 +367,7 @@ static void upgrades(void)
 
 /* ---- escalation ---- */
 
-static uint64_t escalations(void)
-{
-    struct kd_system_info s = {0};
-    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
-    return s.escalations;
-}
+static uint64_t escalations(void) { return system_info().escalations; }
 static int jump_over(void *arg)
 {
     for (unsigned i = 0; i < PAGES; i++)
@@ -529,7 +524,8 @@ static void *short_stream(void *arg)
 int main(void)
 {
     tap_plan(38);
-    tap_ok(start_manager(0), "an object is created and attached");
+    tap_ok(start_manager((struct own_manager){.pages = PAGES}),
+           "an object is created and attached");
     what_is_admitted();
     draining();
     who_waits();

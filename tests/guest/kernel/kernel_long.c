@@ -9,7 +9,6 @@
  */
 #define PAGES 20000
 #define HOME_PAGES 1
-#define OWN_MESSAGES takes
 #include "own_manager.h"
 #include <signal.h>
 #include <sys/mman.h>
@@ -291,7 +290,8 @@ int main(int argc, char **argv)
     rows = argc == 2 && strcmp(argv[1], "rows") == 0;
     if (!rows)
         tap_plan(28);
-    if (!start_manager(0))
+    if (!start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES,
+                                            .messages = takes}))
         return 1;
     look(1);
     transactions();

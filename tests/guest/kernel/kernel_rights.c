@@ -12,7 +12,6 @@ enum { SCAN_PAGES = 1024, SCANS = 10, PAGES = HOME_PAGES + SCANS * SCAN_PAGES, S
 
 struct kd_message;
 static _Bool hears_of_credits(struct kd_message *m);
-#define OWN_MESSAGES hears_of_credits
 #include "own_manager.h"
 
 static volatile long credits_low;       /* how often the manager was told that somebody waits for one */
@@ -204,22 +203,15 @@ static int scan(void *from)
     return sum != 0;
 }
 
-static int resident(unsigned page)
-{
-    uint8_t bits = 0;
-    kd_call4(KD_OBJECT_INFO, object, page, 1, (long)&bits);
-    return bits & KD_PAGE_RESIDENT;
-}
-
 /* ---- tests ---- */
 
 static int goes_out(unsigned page)
 {
-    for (int rounds = 0; resident(page) && rounds < 30; rounds++) {
+    for (int rounds = 0; page_resident(page) && rounds < 30; rounds++) {
         kd_call4(KD_OBJECT_ADVISE, object, page, 1, KD_ADVISE_DONT_NEED); /* the next one to go */
         run(scan, (void *)(uintptr_t)(HOME_PAGES + rounds % SCANS * SCAN_PAGES), KD_SERIALISABLE, 0);
     }
-    return !resident(page);
+    return !page_resident(page);
 }
 
 static void held_over_eviction(void)
@@ -627,7 +619,9 @@ static void suspended(void)
 int main(void)
 {
     tap_plan(43);
-    tap_ok(start_manager(0), "an object is created and attached");
+    tap_ok(start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES,
+                                              .messages = hears_of_credits}),
+           "an object is created and attached");
     entered();
     held_over_eviction();
     tap_ok(check() == 0, "kcheck is clean");

@@ -454,7 +454,8 @@ static void ends_leave_no_version(void)
 int main(void)
 {
     tap_plan(19);
-    tap_ok(start_manager(0), "an object is created and attached");
+    tap_ok(start_manager((struct own_manager){.pages = PAGES}),
+           "an object is created and attached");
     upgraders_go_first();
     writers_need_no_queue();
     the_next_is_woken();

@@ -17,29 +17,16 @@
 #include <unistd.h>
 
 #include "katydid/call.h"
+#include "system.h"
 #include "tap.h"
 
 enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1, ROUNDS = 3000, MAPS = 200, MAP_BYTES = 64 * 4096, TRIES = 5 };
-
-static struct kd_system_info info(void)
-{
-    struct kd_system_info s = {0};
-    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
-    return s;
-}
 
 static uint64_t cycles(void)
 {
     uint32_t low, high;
     __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
     return (uint64_t)high << 32 | low;
-}
-
-static double clock_s(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 static long futex(volatile int *at, int what, int value)
@@ -82,11 +69,11 @@ static void idle(unsigned cpus)
     struct kd_system_info a, b;
     double part = 0;
     for (int i = 0; i < TRIES && !(part > 0.8 && part < 1.05); i++) {
-        a = info();
+        a = system_info();
         uint64_t begin = cycles();
         usleep(400000);
         uint64_t passed = cycles() - begin;
-        b = info();
+        b = system_info();
         part = (double)(b.idle_cycles - a.idle_cycles) / (double)passed / cpus;
     }
     tap_ok(part > 0.8 && part < 1.05, "idle_cpus_halt (%.0f%%)", part * 100);
@@ -130,21 +117,21 @@ static void *answer(void *unused)
 
 static void wakes(void)
 {
-    struct kd_system_info a = info();
+    struct kd_system_info a = system_info();
     volatile int nobody = 0;
     for (int i = 0; i < 20000; i++) futex(&nobody, FUTEX_WAKE, 1);
-    struct kd_system_info b = info();
+    struct kd_system_info b = system_info();
     tap_ok(b.kicks - a.kicks < 40, "waking_nobody_disturbs_nobody (%d kicks)", (int)(b.kicks - a.kicks));
     pthread_t t;
     turn = 0;
     pthread_create(&t, NULL, answer, NULL);
-    a = info();
+    a = system_info();
     for (int i = 0; i < ROUNDS; i++) {
         turn = 1;
         futex(&turn, FUTEX_WAKE, 1);
         while (turn != 0) futex(&turn, FUTEX_WAIT, 1);
     }
-    b = info();
+    b = system_info();
     pthread_join(t, NULL);
     tap_ok(b.kicks - a.kicks <= 2 * ROUNDS + 100, "no_wake_up_is_lost, nor kicks twice (%d rounds, %d kicks)",
            ROUNDS, (int)(b.kicks - a.kicks));
@@ -166,12 +153,12 @@ static void messages(void)
     pthread_t t;
     pthread_create(&t, NULL, serve, (void *)port);
     usleep(50000);
-    struct kd_system_info a = info();
+    struct kd_system_info a = system_info();
     for (int i = 0; i < ROUNDS; i++) {
         struct kd_message m = {.handle = -1};
         kd_call3(KD_PORT_CALL, port, (long)&m, 0);
     }
-    struct kd_system_info b = info();
+    struct kd_system_info b = system_info();
     pthread_join(t, NULL);
     tap_ok(b.kicks - a.kicks <= 2 * ROUNDS + 100, "a_call_kicks_one_cpu_at_most, each way (%d calls, %d kicks)", ROUNDS,
            (int)(b.kicks - a.kicks));
@@ -182,13 +169,13 @@ static void messages(void)
 /* The flush interrupts of so many times a mapping made, filled and taken away. */
 static long maps(void)
 {
-    struct kd_system_info a = info();
+    struct kd_system_info a = system_info();
     for (int i = 0; i < MAPS; i++) {
         char *p = mmap(NULL, MAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         for (int k = 0; k < MAP_BYTES; k += 4096) p[k] = 1;
         munmap(p, MAP_BYTES);
     }
-    return (long)(info().flush_interrupts - a.flush_interrupts);
+    return (long)(system_info().flush_interrupts - a.flush_interrupts);
 }
 
 static void shootdowns(unsigned cpus)
@@ -216,7 +203,7 @@ static void shootdowns(unsigned cpus)
 
 int main(void)
 {
-    unsigned cpus = info().cpus;
+    unsigned cpus = system_info().cpus;
     tap_plan(9);
     setvbuf(stdout, NULL, _IOLBF, 0);
     idle(cpus);

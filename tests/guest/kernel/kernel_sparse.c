@@ -31,22 +31,15 @@ static bool counted(void)
 {
     uint64_t took[4];
     for (int i = 0; i < 4; i++) {
-        uint64_t before = counter();
+        uint64_t before = time_stamp();
         for (volatile int k = 0; k < 10000; k++) {
         }
-        took[i] = counter() - before;
+        took[i] = time_stamp() - before;
     }
     return took[1] == took[2] && took[2] == took[3];
 }
 
-static struct kd_system_info info(void)
-{
-    struct kd_system_info s = {0};
-    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
-    return s;
-}
-
-static uint64_t free_kib(void) { return info().free_bytes >> 10; }
+static uint64_t free_kib(void) { return system_info().free_bytes >> 10; }
 
 static int read_some(void *arg)
 {
@@ -59,7 +52,7 @@ static int read_some(void *arg)
 /* Instructions per touch of the next GiB; 0: it failed. */
 static uint64_t read_gib(void)
 {
-    uint64_t before = counter();
+    uint64_t before = time_stamp();
     for (unsigned done = 0; done < PER_GIB; done += AT_ONCE, next_touch += AT_ONCE) {
         int e = run(read_some, NULL, 0, 0);
         if (e) {
@@ -68,7 +61,7 @@ static uint64_t read_gib(void)
             return 0;
         }
     }
-    return (counter() - before) / PER_GIB;
+    return (time_stamp() - before) / PER_GIB;
 }
 
 static bool read_all(unsigned gib, uint64_t *first, uint64_t *last)
@@ -101,15 +94,10 @@ static int publish_first(uint64_t value, unsigned timeout_ms)
     return e;
 }
 
-static void gives_up(long reason) { longjmp(mine->env, (int)reason); }
-
 /* Begins in its view, and stays open; reads the first page. The value, or -errno if it was ended. */
 static long opens(struct context *c, unsigned mode)
 {
-    in_view(c);
-    c->begin = (struct kd_begin){.mode = mode, .entry = (uint64_t)gives_up,
-                                 .stack = (uint64_t)(c->stack + sizeof c->stack - 8)};
-    long e = kd_call3(KD_TXN_BEGIN, (long)&c->begin, 0, 0);
+    long e = txn_open(c, (struct kd_begin){.mode = mode});
     return e ? e : (long)*word_of(0, 0);
 }
 
@@ -176,7 +164,7 @@ int main(void)
     uint64_t first = 0, last = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
     tap_plan(6);
-    if (!start_manager(0)) {
+    if (!start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES})) {
         printf("Bail out! no object\n");
         return 1;
     }

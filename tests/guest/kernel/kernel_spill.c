@@ -13,7 +13,6 @@
 #include <stdio.h>
 
 enum { PAGES = 512, CREDITS = 96, LARGE = 400, LOST = 7, LATE = PAGES - 120, DIVIDED = 10, PRESSED = 100 };
-#define OWN_MESSAGES serve_spill
 
 #include "own_manager.h"
 #include "pstore_test.h"
@@ -398,7 +397,9 @@ static void test_silent(void)
 int main(void)
 {
     tap_plan(1 + 10 + 2 + 4 + 3 + 2 + 5 + 5 + 4 + 2 + 1);
-    tap_ok(start_manager(KD_OBJECT_SPILLS), "a manager that takes copies");
+    tap_ok(start_manager((struct own_manager){.pages = PAGES, .flags = KD_OBJECT_SPILLS,
+                                              .messages = serve_spill}),
+           "a manager that takes copies");
     kd_call3(KD_CREDIT_GRANT, commit_port, CREDITS, 0);
     kd_call3(KD_CREDIT_GRANT, commit_port, 0, 0);
     test_spill();

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "katydid/call.h"
+#include "system.h"
 #include "tap.h"
 
 enum {
@@ -49,12 +50,6 @@ static uint64_t computed(uint64_t object, uint64_t page, unsigned word)
     return (object + 1) * 0x9e3779b97f4a7c15ull ^ page * 0xff51afd7ed558ccdull ^ word;
 }
 static long call(long number, long a, long b, long c) { return kd_call3(number, a, b, c); }
-static struct kd_system_info info(void)
-{
-    struct kd_system_info s = {0};
-    call(KD_SYSTEM_INFO, (long)&s, 0, 0);
-    return s;
-}
 static int views_used(void) { return (int)call(KD_VIEW_LIST, 0, 0, 0); }
 static long check(void) { return call(KD_CHECK, 0, 0, 0); }
 
@@ -425,8 +420,8 @@ static int beside(int n, unsigned object, int (*body)(void))
 /* Until so much has come and gone, however slow this machine is. */
 static int many_evictions(void)
 {
-    uint64_t enough = info().evictions + PAGES / 4;
-    while (info().evictions < enough && all_work(3)) nap(20);
+    uint64_t enough = system_info().evictions + PAGES / 4;
+    while (system_info().evictions < enough && all_work(3)) nap(20);
     return 0;
 }
 
@@ -882,14 +877,14 @@ static void killed(void)
 {
     int views_at_start = views_used();
     kills(0); /* warm: what is allocated once */
-    struct kd_system_info before = info();
+    struct kd_system_info before = system_info();
     wrong_ends = 0;
     int e = kills(0);
     tap_ok(e == 0, "clients that are killed at any moment leave a clean kernel");
     e = kills(1);
     tap_ok(e == 0, "and so do managers; clients come back to the next one");
-    struct kd_system_info after = info();
-    for (int i = 0; i < 1000 && !is_empty(&after, before.objects, views_at_start); i++, after = info()) nap(10);
+    struct kd_system_info after = system_info();
+    for (int i = 0; i < 1000 && !is_empty(&after, before.objects, views_at_start); i++, after = system_info()) nap(10);
     tap_ok(is_empty(&after, before.objects, views_at_start), "objects, versions, views and pages are gone with them");
     long lost = ((long)before.free_bytes - (long)after.free_bytes) / 4096;
     tap_ok(lost < 64, "and their frames are free again (%ld missing)", lost);
@@ -930,10 +925,10 @@ static void managers(void)
 
 static void little_memory(void)
 {
-    struct kd_system_info before = info();
+    struct kd_system_info before = system_info();
     int e = beside(3, LARGE, many_evictions);
     tap_ok(e == 0, "pages come and go under three threads (%d; %lu transactions)", e, done_count);
-    struct kd_system_info after = info();
+    struct kd_system_info after = system_info();
     tap_ok(after.evictions > before.evictions + 1000 && odd_runs == 0, "%lu evictions",
            after.evictions - before.evictions);
     tap_ok(check() == 0, "kcheck is clean");
@@ -941,11 +936,11 @@ static void little_memory(void)
     tap_ok(e == 0, "rights are held over eviction: a second look sees the same (%d)", e);
     e = beside(3, LARGE, snapshots);
     tap_ok(e == 0, "a snapshot sees one state, however long it looks (%d)", e);
-    tap_ok(info().versions == 0, "and no old version is left (%lu)", info().versions);
+    tap_ok(system_info().versions == 0, "and no old version is left (%lu)", system_info().versions);
     int stamps = -1;
     e = run(look_too_long, &stamps, KD_SNAPSHOT, 0);
     tap_ok(e == -ESTALE && stamps == 0, "a snapshot that needs too much memory ends (%d, %d)", e, stamps);
-    tap_ok(info().versions == 0 && check() == 0, "with its versions");
+    tap_ok(system_info().versions == 0 && check() == 0, "with its versions");
 }
 
 int main(int argc, char **argv)

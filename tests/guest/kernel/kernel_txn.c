@@ -214,7 +214,8 @@ static void said_and_revived(void)
 int main(void)
 {
     tap_plan(25);
-    tap_ok(start_manager(0), "an object is created and attached");
+    tap_ok(start_manager((struct own_manager){.pages = PAGES}),
+           "an object is created and attached");
     one_after_the_other();
     all_at_once();
     limits();

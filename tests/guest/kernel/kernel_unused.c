@@ -81,7 +81,8 @@ static void test_destroyed(void)
 int main(void)
 {
     tap_plan(10);
-    tap_ok(start_manager(0) && run(put, (void *)1, KD_SERIALISABLE, 0) == 0, "an object and a commit");
+    tap_ok(start_manager((struct own_manager){.pages = PAGES}) &&
+           run(put, (void *)1, KD_SERIALISABLE, 0) == 0, "an object and a commit");
     tap_ok(kd_call3(KD_OBJECT_DESTROY, object, 2, 0) == -EINVAL, "0 or 1");
     tap_ok(destroy() == -EBUSY, "not while a client is attached");
     detach();

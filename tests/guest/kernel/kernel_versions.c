@@ -15,13 +15,6 @@ enum { SCAN_PAGES = 2048, HOME = 2200, PAGES = HOME + 8 * SCAN_PAGES };
 enum { SHARES = 12, MANY = 2000, CROWD = 2000, MOST = 100000, GAP_MOST = 60000 };
 static struct context reader, writer;
 
-static struct kd_system_info info(void)
-{
-    struct kd_system_info s = {0};
-    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
-    return s;
-}
-
 /* ---- transactions ---- */
 
 struct span { unsigned first, count; uint64_t value; };
@@ -49,16 +42,10 @@ static void publish(unsigned first, unsigned count, uint64_t value)
     wrong += run(write_span, &(struct span){first, count, value}, KD_SERIALISABLE, 0) != 0;
 }
 
-static void gives_up(long reason) { longjmp(mine->env, (int)reason); }
-
 /* The reader's snapshot, open until snapshot_end; the writer's transactions run meanwhile. */
 static long snapshot_begin(uint32_t handle1)
 {
-    in_view(&reader);
-    reader.begin = (struct kd_begin){.mode = KD_SNAPSHOT, .snapshot = (int32_t)handle1};
-    reader.begin.entry = (uint64_t)gives_up;
-    reader.begin.stack = (uint64_t)(reader.stack + sizeof reader.stack - 8);
-    return kd_call3(KD_TXN_BEGIN, (long)&reader.begin, 0, 0);
+    return txn_open(&reader, (struct kd_begin){.mode = KD_SNAPSHOT, .snapshot = (int32_t)handle1});
 }
 
 /* What it sees; 0, -errno if it is ended for it, 1: something else. */
@@ -78,9 +65,9 @@ static uint64_t snapshot_end(void)
 {
     struct kd_commit k = {.port = -1};
     in_view(&reader);
-    uint64_t t = counter();
+    uint64_t t = time_stamp();
     wrong += kd_call3(KD_TXN_COMMIT, (long)&k, 0, 0) != 0;
-    return counter() - t;
+    return time_stamp() - t;
 }
 
 /* ---- tests ---- */
@@ -94,16 +81,16 @@ static void beside_commits(uint64_t n)
     for (uint64_t i = 1; i <= n; i++) {
         publish(0, 1, 7 + i);
         if (i % 1000 == 1)
-            most = info().versions > most ? info().versions : most;
+            most = system_info().versions > most ? system_info().versions : most;
     }
     publish(1, 1, 8);
     tap_ok(first == 0 && sees(0, 1, 7) == 0 && sees(1, 1, 7) == 0,
            "a snapshot beside %lu commits of a page reads what it saw", n);
-    tap_ok(most == 1 && info().versions == 2,
+    tap_ok(most == 1 && system_info().versions == 2,
            "it keeps one version of each page that changed (%lu, %lu)", most,
-           (unsigned long)info().versions);
+           (unsigned long)system_info().versions);
     uint64_t cost = snapshot_end();
-    tap_ok(cost < MOST && info().versions == 0 && check() == 0,
+    tap_ok(cost < MOST && system_info().versions == 0 && check() == 0,
            "and its end costs %lu instructions", cost);
     wrong += snapshot_begin(0) != 0;
     tap_ok(sees(0, 1, 7 + n) == 0 && snapshot_end() < MOST, "the next one sees what is new");
@@ -130,8 +117,8 @@ static void several(void)
         publish(4, 1, 1001 + i);
         if (i % 2) publish(5, 1, 1001 + i);
     }
-    tap_ok(info().versions == SHARES + SHARES / 2 && check() == 0,
-           "%d commit points keep %lu versions", SHARES, (unsigned long)info().versions);
+    tap_ok(system_info().versions == SHARES + SHARES / 2 && check() == 0,
+           "%d commit points keep %lu versions", SHARES, (unsigned long)system_info().versions);
     static const int order[SHARES] = {3, 11, 0, 1, 10, 7, 6, 8, 2, 4, 9, 5};
     for (unsigned gone = 0; gone < SHARES; gone++) {
         unsigned versions = 0, pairs = 0;
@@ -143,19 +130,12 @@ static void several(void)
                     sees(5, 1, 1000 + i / 2 * 2) == 0;
             snapshot_end();
         }
-        good &= info().versions == versions + (unsigned)__builtin_popcount(pairs) && check() == 0;
+        good &= system_info().versions == versions + (unsigned)__builtin_popcount(pairs) && check() == 0;
         kd_call3(KD_HANDLE_CLOSE, handles[order[gone]], 0, 0);
         handles[order[gone]] = -1;
     }
-    tap_ok(good && info().versions == 0,
+    tap_ok(good && system_info().versions == 0,
            "each sees its own, in whatever order they end, and keeps no other");
-}
-
-static int resident(unsigned page)
-{
-    uint8_t bits = 0;
-    kd_call4(KD_OBJECT_INFO, object, page, 1, (long)&bits);
-    return bits & KD_PAGE_RESIDENT;
 }
 
 static int scan(void *arg)
@@ -169,12 +149,12 @@ static int scan(void *arg)
 static int goes_out(unsigned page)
 {
     in_view(&writer);
-    for (unsigned rounds = 0; resident(page) && rounds < 40; rounds++) {
+    for (unsigned rounds = 0; page_resident(page) && rounds < 40; rounds++) {
         kd_call4(KD_OBJECT_CLEANED, object, page, (long)KD_CSN_ANY, 0);
         kd_call4(KD_OBJECT_ADVISE, object, page, 1, KD_ADVISE_DONT_NEED);
         run(scan, (void *)(uintptr_t)(HOME + rounds % 8 * SCAN_PAGES), KD_SERIALISABLE, 0);
     }
-    return !resident(page);
+    return !page_resident(page);
 }
 
 static void out_of_memory(void)
@@ -184,15 +164,15 @@ static void out_of_memory(void)
     int good = sees(8, 1, 20) == 0;
     publish(8, 2, 21);
     tap_ok(good && goes_out(8) && goes_out(9), "pages with old versions go out");
-    tap_ok(info().versions == 2 && check() == 0 && sees(8, 2, 20) == 0 && !resident(8) &&
-               !resident(9), "the snapshot still sees those, and asks for no page");
+    tap_ok(system_info().versions == 2 && check() == 0 && sees(8, 2, 20) == 0 && !page_resident(8) &&
+               !page_resident(9), "the snapshot still sees those, and asks for no page");
     in_view(&writer);
     wrong += run(read_span, &(struct span){8, 2, 21}, KD_SERIALISABLE, 0) != 0;
-    tap_ok(resident(8) && sees(8, 2, 20) == 0 && check() == 0,
+    tap_ok(page_resident(8) && sees(8, 2, 20) == 0 && check() == 0,
            "also when the pages have come back");
     tap_ok(goes_out(8) && goes_out(9), "and gone again");
     publish(8, 2, 22);
-    tap_ok(sees(8, 2, 20) == 0 && info().versions == 2,
+    tap_ok(sees(8, 2, 20) == 0 && system_info().versions == 2,
            "commits of such pages leave the snapshot its own");
     snapshot_end();
     long now = share();
@@ -202,7 +182,7 @@ static void out_of_memory(void)
            "what a snapshot maps that is current goes out, and comes back");
     snapshot_end();
     kd_call3(KD_HANDLE_CLOSE, now, 0, 0);
-    tap_ok(info().versions == 0, "nothing is left (%lu)", (unsigned long)info().versions);
+    tap_ok(system_info().versions == 0, "nothing is left (%lu)", (unsigned long)system_info().versions);
 }
 
 /* ---- an end in portions ---- */
@@ -212,9 +192,9 @@ static volatile uint64_t gap, gap_rounds;
 
 static void *looks_for_gaps(void *arg)
 {
-    uint64_t last = counter(), now;
+    uint64_t last = time_stamp(), now;
     for (; !gap_stop; last = now) {
-        now = counter();
+        now = time_stamp();
         if (now - last > gap) gap = now - last;
         gap_rounds++;
     }
@@ -227,7 +207,7 @@ static void portions(void)
     for (unsigned i = 0; i < MANY; i += 100) publish(100 + i, 100, 30);
     wrong += snapshot_begin(0) != 0;
     for (unsigned i = 0; i < MANY; i += 100) publish(100 + i, 100, 31);
-    uint64_t kept = info().versions;
+    uint64_t kept = system_info().versions;
     in_view(&reader);
     pthread_create(&t, NULL, looks_for_gaps, NULL);
     while (!gap_rounds) usleep(1000);
@@ -236,7 +216,7 @@ static void portions(void)
     uint64_t cost = snapshot_end(), worst = gap;
     gap_stop = 1;
     pthread_join(t, NULL);
-    tap_ok(kept == MANY && info().versions == 0, "a snapshot that kept %lu versions ends", kept);
+    tap_ok(kept == MANY && system_info().versions == 0, "a snapshot that kept %lu versions ends", kept);
     tap_ok(worst && worst < GAP_MOST,
            "in portions: another thread stands still for %lu instructions of %lu", worst, cost);
 }
@@ -251,14 +231,14 @@ static void over_the_budget(void)
         handles[k] = share();
         for (unsigned i = 0; i < CROWD; i += 100) {
             publish(100 + i, 100, 41 + k);
-            most = info().versions > most ? info().versions : most;
+            most = system_info().versions > most ? system_info().versions : most;
         }
     }
-    for (unsigned i = 0; i < 100 && info().versions > CROWD + 1; i++)
+    for (unsigned i = 0; i < 100 && system_info().versions > CROWD + 1; i++)
         publish(0, 1, i); /* each takes some away */
-    uint64_t budget = info().memory_bytes / KD_PAGE_BYTES / 4;
-    tap_ok(most > CROWD && most <= budget + 100 && info().versions == CROWD + 1 && check() == 0,
-           "%lu versions are too many, %lu are left", most, (unsigned long)info().versions);
+    uint64_t budget = system_info().memory_bytes / KD_PAGE_BYTES / 4;
+    tap_ok(most > CROWD && most <= budget + 100 && system_info().versions == CROWD + 1 && check() == 0,
+           "%lu versions are too many, %lu are left", most, (unsigned long)system_info().versions);
     long late = snapshot_begin((uint32_t)handles[0] + 1);
     tap_ok(late == -ESTALE && snapshot_begin((uint32_t)handles[1] + 1) == 0 &&
                sees(100, CROWD, 41) == 0,
@@ -266,14 +246,15 @@ static void over_the_budget(void)
     snapshot_end();
     kd_call3(KD_HANDLE_CLOSE, handles[0], 0, 0);
     kd_call3(KD_HANDLE_CLOSE, handles[1], 0, 0);
-    tap_ok(info().versions == 0, "and keeps no other");
+    tap_ok(system_info().versions == 0, "and keeps no other");
 }
 
 int main(int argc, char **argv)
 {
     uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 50000;
     tap_plan(20);
-    tap_ok(start_manager(0), "an object of this process's own");
+    tap_ok(start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES}),
+           "an object of this process's own");
     beside_commits(n);
     several();
     portions();

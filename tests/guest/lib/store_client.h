@@ -9,114 +9,57 @@
 #include <unistd.h>
 
 #include "katydid/call.h"
+#include "process.h"
 #include "pstore.h"
 #include "store_protocol.h"
+#include "system.h"
 #include "tap.h"
 
-static int client_port = -1;
-static struct kd_message client_reply;
+extern int client_port;                 /* of the manager; -1: not found yet */
+extern struct kd_message client_reply;  /* the answer to the last request */
 
-static inline int client_connect(void)
-{
-    if (client_port < 0) client_port = (int)kd_call3(KD_NAME_FIND, (long)"store", 0, 0);
-    return client_port < 0 ? client_port : 0;
-}
+/* Finds the store manager; 0 or -errno. */
+int client_connect(void);
 
-/* Words and data of the answer are in client_reply and `out`. */
-static inline long client_call(uint32_t kind, uint64_t w0, uint64_t w1, uint64_t w2,
-                               const void *data, size_t bytes, void *out, size_t out_bytes)
-{
-    client_reply = (struct kd_message){.kind = kind, .handle = -1, .word = {w0, w1, w2},
-                                       .data = data, .data_bytes = bytes, .buffer = out,
-                                       .buffer_bytes = out_bytes};
-    return kd_call3(KD_PORT_CALL, client_port, (long)&client_reply, 0);
-}
+/* A request of three words and some data; 0 or -errno. Words and data of the answer are in
+ * client_reply and `out`. */
+long client_call(uint32_t kind, uint64_t w0, uint64_t w1, uint64_t w2, const void *data, size_t bytes,
+                 void *out, size_t out_bytes);
 
-static inline long client_open(const char *name, uint32_t flags, const char *type, uint32_t version,
-                               uint32_t bytes, struct wire_opened *out)
-{
-    struct wire_open o = {.flags = flags, .version = version, .bytes = bytes};
-    strncpy(o.name, name, sizeof(o.name) - 1);
-    if (type) strncpy(o.type, type, sizeof(o.type) - 1);
-    return client_call(STORE_OPEN, 0, 0, 0, &o, sizeof(o), out, sizeof(*out));
-}
+/* Opens a container; 0 or -errno. `type`, `version` and `bytes` say its layout (NULL: any). */
+long client_open(const char *name, uint32_t flags, const char *type, uint32_t version,
+                 uint32_t bytes, struct wire_opened *out);
 
-static inline long client_name(uint32_t kind, uint64_t container, const char *name)
-{
-    char text[STORE_NAME_BYTES] = {0};
-    strncpy(text, name, sizeof(text) - 1);
-    return client_call(kind, container, 0, 0, text, sizeof(text), NULL, 0);
-}
+/* Connects to the manager that runs now, be it one that init must start first, and opens a
+ * container; 0 or -1. */
+int client_reopen(const char *name, uint32_t flags, struct wire_opened *out);
 
-static inline struct wire_stats client_stats(void)
-{
-    struct wire_stats s = {0};
-    client_call(STORE_STATS, 0, 0, 0, NULL, 0, &s, sizeof(s));
-    return s;
-}
+/* A request whose data is a name; 0 or -errno. */
+long client_name(uint32_t kind, uint64_t container, const char *name);
+
+struct wire_stats client_stats(void);
 
 /* `pages` fresh pages of the container, or NULL. */
-static inline void *client_lease(uint64_t container, uint64_t pages, const void *near)
-{
-    long r = client_call(STORE_LEASE, container, pages, (uint64_t)near, NULL, 0, NULL, 0);
-    return r < 0 ? NULL : (void *)client_reply.word[0];
-}
+void *client_lease(uint64_t container, uint64_t pages, const void *near);
 
 /* ---- transactions ---- */
 
-static _Thread_local struct {
+struct client_txn {
     jmp_buf out;
-    int view;                       /* + 1; 0: none yet */
+    int view;                           /* + 1; 0: none yet */
     uint64_t batch[4096];
     size_t batch_bytes;
     char stack[16384] __attribute__((aligned(16)));
-} client_txn;
-static _Thread_local struct kd_commit client_commit;
-
-static inline void client_aborted(long reason) { longjmp(client_txn.out, (int)reason); }
+};
+extern _Thread_local struct client_txn client_txn;
+extern _Thread_local struct kd_commit client_commit; /* what the last commit was told */
 
 /* Adds an operation to the batch of the running transaction. */
-static inline void client_op(uint32_t kind, uint64_t container, const void *address, uint64_t value,
-                             const char *name)
-{
-    struct wire_op *op = (void *)((char *)client_txn.batch + client_txn.batch_bytes);
-    size_t bytes = (sizeof(*op) + (name ? strlen(name) + 1 : 0) + 7) & ~(size_t)7;
-    memset(op, 0, bytes);
-    *op = (struct wire_op){.kind = kind, .op_bytes = (uint32_t)bytes, .container = container,
-                            .address = (uint64_t)address, .value = value};
-    if (name) strcpy(op->name, name);
-    client_txn.batch_bytes += bytes;
-}
+void client_op(uint32_t kind, uint64_t container, const void *address, uint64_t value,
+                 const char *name);
 
-/* Runs fn in a transaction and commits it if fn returns 0; else aborts. 0 or -errno; a deadlock's
- * victim runs again. */
-static inline long client_run(long (*fn)(void *), void *arg)
-{
-    static _Thread_local volatile uint64_t ticket;
-    if (!client_txn.view) {
-        long view = kd_call3(KD_VIEW_CREATE, 0, 0, 0);
-        if (view < 0) return view;
-        client_txn.view = (int)view + 1;
-        kd_call3(KD_VIEW_ENTER, view, 0, 0);
-    }
-    ticket = 0;
-    int reason = setjmp(client_txn.out);
-    if (reason && reason != EDEADLK) return -reason;
-    struct kd_begin begin = {
-        .mode = KD_SERIALISABLE, .ticket = ticket, .entry = (uint64_t)client_aborted,
-        .stack = (uint64_t)(client_txn.stack + sizeof(client_txn.stack) - 8)};
-    client_txn.batch_bytes = 0;
-    long r = kd_call3(KD_TXN_BEGIN, (long)&begin, 0, 0);
-    if (r < 0) return r;
-    ticket = begin.ticket;
-    r = fn(arg);
-    if (r) {
-        kd_call3(KD_TXN_ABORT, ECANCELED, 0, 0);
-        return r;
-    }
-    client_commit = (struct kd_commit){.batch = client_txn.batch,
-                                       .batch_bytes = client_txn.batch_bytes, .port = client_port};
-    return kd_call3(KD_TXN_COMMIT, (long)&client_commit, 0, 0);
-}
+/* Runs fn in a transaction and commits it if fn returns 0; else aborts. 0 or -errno; a
+ * deadlock's victim runs again. */
+long client_run(long (*fn)(void *), void *arg);
 
 #endif

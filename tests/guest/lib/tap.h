@@ -7,33 +7,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int tap_number, tap_failed;
+extern int tap_failed;                  /* results that were not good, so far */
 
-static inline void tap_plan(int n)
-{
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("1..%d\n", n);
-}
+/* Says that n results will come. */
+void tap_plan(int n);
 
-/* Returns `good`, so that a test may go on or not. */
-__attribute__((format(printf, 2, 3))) static inline int tap_ok(int good, const char *format, ...)
-{
-    va_list a;
-    va_start(a, format);
-    printf("%s %d - ", good ? "ok" : "not ok", ++tap_number);
-    vprintf(format, a);
-    printf("\n");
-    va_end(a);
-    tap_failed += !good;
-    return good;
-}
+/* Prints one result, named by `format`. Returns `good`, so that a test may go on or not. */
+int tap_ok(int good, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static inline int tap_end(void)
-{
-    long wrong = kd_call3(KD_CHECK, 0, 0, 0);
-    if (wrong)
-        printf("Bail out! kcheck: %ld; the kernel's log has more\n", wrong);
-    return tap_failed || wrong;
-}
+/* One result: `got` is what was wanted; if not, both are printed. */
+int is(long got, long wanted, const char *what);
+
+/* The status for main() to return: 0 if all results were good and the kernel finds itself in
+ * order. */
+int tap_end(void);
 
 #endif

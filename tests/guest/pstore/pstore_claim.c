@@ -108,15 +108,7 @@ static int child(const char *what)
     return result < 0 ? -result : result;
 }
 
-static int manager_kill(void)
-{
-    static struct kd_process_info list[64];
-    long n = kd_call3(KD_PROCESS_LIST, (long)list, 64, 0);
-    for (long i = 0; i < n && i < 64; i++)
-        if (strcmp(list[i].name, "store") == 0 || strcmp(list[i].name, "/bin/store") == 0)
-            return (int)kd_call3(KD_PROCESS_KILL, list[i].pid, 9, 0);
-    return -1;
-}
+static int manager_kill(void) { return (int)kd_call3(KD_PROCESS_KILL, store_pid(), 9, 0); }
 
 static void filled_and(const char *self, const char *how, const char *when)
 {

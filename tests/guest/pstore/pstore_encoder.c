@@ -94,24 +94,12 @@ static int listed(const char *name)
     return -1;
 }
 
-/* The process id of the store manager; 0: none runs. */
-static int manager_pid(void)
-{
-    struct kd_process_info list[32];
-    long n = kd_call3(KD_PROCESS_LIST, (long)list, 32, 0);
-    for (long i = 0; i < n && i < 32; i++)
-        if (!strcmp(list[i].name, "store") && list[i].parent == 1) return list[i].pid;
-    return 0;
-}
-
-static void pause_ms(long ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
-
 /* Ends the manager; init starts it again, and recovery follows. 0, or what a transaction says then. */
 static int manager_dies(void)
 {
-    int pid = manager_pid(), r = -ENOTCONN;
+    int pid = store_pid(), r = -ENOTCONN;
     kd_call3(KD_PROCESS_KILL, pid, 9, 0);
-    while (manager_pid() == pid) pause_ms(1);
+    while (store_pid() == pid) pause_ms(1);
     for (int i = 0; i < 20000; i++) {
         r = ps_transaction(sum_words, NULL);
         if (r != -EOWNERDEAD && r != -ENOTCONN) break;

@@ -24,12 +24,7 @@ static volatile uint64_t *pages;
 
 static volatile uint64_t *word(int i) { return pages + (size_t)i * WORDS; }
 
-static uint64_t escalations(void)
-{
-    struct kd_system_info s = {0};
-    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
-    return s.escalations;
-}
+static uint64_t escalations(void) { return system_info().escalations; }
 
 /* Does a transaction of this process wait for another one? */
 static int somebody_waits(void)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "katydid/trace.h"
-#include "die.h"
+#include "process.h"
 #include "pstore_test.h"
 
 enum { STATUS_WRONG = 2, STATUS_END = 9, EVENTS_MAX = 5000, LOOKS_MAX = 1000000, WORDS = KD_PAGE_BYTES / 8,

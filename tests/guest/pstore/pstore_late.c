@@ -34,12 +34,7 @@ static void await(volatile int *what)
     pthread_mutex_unlock(&lock);
 }
 
-static uint64_t spills(void)
-{
-    struct kd_system_info info = {0};
-    kd_call3(KD_SYSTEM_INFO, (long)&info, 0, 0);
-    return info.spills;
-}
+static uint64_t spills(void) { return system_info().spills; }
 
 static int make(void *unused)
 {

@@ -48,20 +48,7 @@ static int limit(enum kd_limit which, uint64_t most)
     uint64_t both[2] = {most, most};
     return (int)kd_call4(302, 0, KD_RLIMIT + (long)which, (long)both, 0); /* prlimit64 */
 }
-static struct kd_process_info me(void)
-{
-    static struct kd_process_info list[64];
-    long n = kd_call3(KD_PROCESS_LIST, (long)list, 64, 0);
-    for (long i = 0; i < n && i < 64; i++)
-        if (list[i].pid == getpid()) return list[i];
-    return (struct kd_process_info){0};
-}
-static uint64_t spills(void)
-{
-    struct kd_system_info s = {0};
-    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
-    return s.spills;
-}
+static uint64_t spills(void) { return system_info().spills; }
 
 /* ---- children: 0, or the line that is wrong ---- */
 
@@ -71,7 +58,7 @@ static int views(void)
 {
     ps_tx *tx[SUSPENDED];
     int n = 0, e = 0;
-    EXPECT(limit(KD_LIMIT_VIEWS, me().used[KD_LIMIT_VIEWS] + 3) == 0);
+    EXPECT(limit(KD_LIMIT_VIEWS, process_self().used[KD_LIMIT_VIEWS] + 3) == 0);
     for (; n < SUSPENDED && (e = ps_begin(NULL)) == 0; n++) {
         pages[(size_t)n * WORDS] = 7;
         tx[n] = ps_suspend();
@@ -97,7 +84,7 @@ static int copies(void)
 
 static int memory(void)
 {
-    EXPECT(limit(KD_LIMIT_MEMORY, me().used[KD_LIMIT_MEMORY] + SPARE) == 0);
+    EXPECT(limit(KD_LIMIT_MEMORY, process_self().used[KD_LIMIT_MEMORY] + SPARE) == 0);
     EXPECT(malloc(4 * SPARE) == NULL && errno == ENOMEM);
     EXPECT(ps_transaction(look, &(struct some){FEW, MANY - FEW, 8}) == 0);
     EXPECT(ps_transaction(store, &(struct some){0, PAGES, 10}) == 0); /* 4 MiB */

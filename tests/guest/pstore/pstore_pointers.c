@@ -76,23 +76,13 @@ static int follow_from(int first)
     return error || steps != RING;
 }
 
-static int manager_pid(void)
-{
-    struct kd_process_info list[32];
-    long n = kd_call3(KD_PROCESS_LIST, (long)list, 32, 0);
-    for (long i = 0; i < n && i < 32; i++)
-        if (!strcmp(list[i].name, "store") && list[i].parent == 1)
-            return list[i].pid;
-    return 0;
-}
-
 static void test_both(const char *self)
 {
     tap_plan(5);
     is(both_open(0) || ps_transaction(make, NULL), 0, "a ring through two containers is made in one transaction");
     is(child_run(self, "follow", ""), 0, "another process follows its pointers");
     is(ps_checkpoint(), 0, "a checkpoint");
-    is(kd_call3(KD_PROCESS_KILL, manager_pid(), 9, 0), 0, "the manager dies");
+    is(kd_call3(KD_PROCESS_KILL, store_pid(), 9, 0), 0, "the manager dies");
     is(child_run(self, "back", ""), 0, "and after its recovery they lead to the same objects");
 }
 

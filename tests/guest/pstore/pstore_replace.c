@@ -46,13 +46,6 @@ static uint64_t requests(void)
     kd_call3(KD_VIEW_STATS, (long)&s, 0, 0);
     return s.pages_read;
 }
-static struct kd_system_info info(void)
-{
-    struct kd_system_info s = {0};
-    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
-    return s;
-}
-
 static int all(int (*body)(void *), uint64_t first, uint64_t end, uint64_t round)
 {
     int e = 0;
@@ -98,10 +91,11 @@ int main(void)
     ps_delete("replace");
     c = ps_open("replace", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(c ? ps_transaction(make, NULL) : -errno, 0, "a container");
-    tap_ok(info().memory_bytes * 3 / 2 < (uint64_t)PAGES * KD_PAGE_BYTES, "of nearly twice what memory there is");
-    before = info().evictions;
+    tap_ok(system_info().memory_bytes * 3 / 2 < (uint64_t)PAGES * KD_PAGE_BYTES,
+           "of nearly twice what memory there is");
+    before = system_info().evictions;
     is(all(store, 0, PAGES, 1), 0, "all of it is stored to, in small transactions");
-    tap_ok(info().evictions - before > PAGES / 2, "most of it has left memory");
+    tap_ok(system_info().evictions - before > PAGES / 2, "most of it has left memory");
     hot_and_cold();
 
     is(ps_begin(&snapshot), 0, "a snapshot begins");

@@ -27,13 +27,6 @@ static struct kd_view_stats stats(void)
     kd_call3(KD_VIEW_STATS, (long)&s, 0, 0);
     return s;
 }
-static struct kd_system_info info(void)
-{
-    struct kd_system_info s = {0};
-    kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
-    return s;
-}
-
 static int make(void *unused)
 {
     (void)unused;
@@ -58,14 +51,14 @@ static int scan(void *arg)
     struct scan *s = arg;
     if (s->prefetch) s->result = ps_prefetch((void *)word(s->first), (size_t)s->count * KD_PAGE_BYTES);
     struct kd_view_stats before = stats();
-    struct kd_system_info was = info();
+    struct kd_system_info was = system_info();
     for (unsigned i = 0; i < s->count; i++) {
         volatile uint64_t *w = word(s->first + i * s->step % (s->range ? s->range : s->count));
         if (s->write) *w = ++stored; /* what is stored as it was leaves no right */
         else (void)*w;
     }
     struct kd_view_stats after = stats();
-    struct kd_system_info is = info();
+    struct kd_system_info is = system_info();
     s->came = (long)(is.resident_pages - was.resident_pages);
     s->reads = (long)(is.block_reads - was.block_reads);
     s->read_faults = (long)(after.read_faults - before.read_faults);
@@ -180,23 +173,12 @@ static void *unused_ones(void *bad)
 
 /* ---- pages that are not in memory ---- */
 
-static void pause_ms(long ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
-
-static int manager_pid(void)
-{
-    static struct kd_process_info list[64];
-    long n = kd_call3(KD_PROCESS_LIST, (long)list, 64, 0);
-    for (long i = 0; i < n && i < 64; i++)
-        if (strcmp(list[i].name, "store") == 0 && list[i].parent == 1) return list[i].pid;
-    return 0;
-}
-
 /* Everything is at home, and nothing in memory. */
 static int cold(void)
 {
-    int e = ps_checkpoint(), pid = manager_pid();
+    int e = ps_checkpoint(), pid = store_pid();
     kd_call3(KD_PROCESS_KILL, pid, 9, 0);
-    while (manager_pid() == pid || !manager_pid()) pause_ms(1);
+    while (store_pid() == pid || !store_pid()) pause_ms(1);
     while (!e && ((e = ps_transaction(make, NULL)) == -EOWNERDEAD || e == -ENOTCONN)) {
         pause_ms(1);
         e = 0;

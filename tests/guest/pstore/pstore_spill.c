@@ -81,15 +81,7 @@ static long check(uint64_t from, uint64_t count, uint64_t round)
     return bad;
 }
 
-static struct kd_system_info system_now(void)
-{
-    struct kd_system_info info = {0};
-    kd_call3(KD_SYSTEM_INFO, (long)&info, 0, 0);
-    return info;
-}
-static uint64_t spills(void) { return system_now().spills; }
-static void pause_ms(long ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
-
+static uint64_t spills(void) { return system_info().spills; }
 /* So many more copies have spilled, or half a minute has passed. */
 static int spills_reach(uint64_t number)
 {
@@ -98,19 +90,11 @@ static int spills_reach(uint64_t number)
     return tries > 0;
 }
 
-static int manager_pid(void)
-{
-    struct kd_process_info list[32];
-    long n = kd_call3(KD_PROCESS_LIST, (long)list, 32, 0);
-    for (long i = 0; i < n && i < 32; i++)
-        if (!strcmp(list[i].name, "store") && list[i].parent == 1) return list[i].pid;
-    return 0;
-}
 static void manager_kill(void)
 {
-    int pid = manager_pid();
+    int pid = store_pid();
     is(kd_call3(KD_PROCESS_KILL, pid, 9, 0), 0, "the manager is killed");
-    while (pid && manager_pid() == pid) pause_ms(1);
+    while (pid && store_pid() == pid) pause_ms(1);
 }
 
 static void thread_start(pthread_t *thread, void *(*start)(void *), void *arg)
@@ -136,7 +120,7 @@ static void test_large(void)
     uint64_t before = spills();
     int r = ps_transaction(write_range, &(struct range){0, LARGE, 1});
     is(r, 0, "a transaction that changes 85 MiB commits");
-    struct kd_system_info info = system_now();
+    struct kd_system_info info = system_info();
     printf("# memory %ld MiB, %ld copies spilled\n", (long)(info.memory_bytes >> 20), (long)(spills() - before));
     tap_ok(3 * info.memory_bytes < (uint64_t)LARGE * 4096 && spills() - before > LARGE / 2,
            "with a third of that memory");

@@ -18,17 +18,6 @@ enum { DEATHS_MAX = 8, COMMITS_MAX = 100 };
 static struct wire_opened box;
 static uint64_t acknowledged;
 
-static int reconnect(void)
-{
-    for (int i = 0; i < 20000; i++) {
-        client_port = -1;
-        if (client_connect() == 0
-            && client_open("box", PS_CREATE | PS_WRITE, NULL, 0, 0, &box) == 0) return 0;
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    }
-    return -1;
-}
-
 /* The steps of store.die into `step`; how many. */
 static int deaths(char step[DEATHS_MAX][8])
 {
@@ -71,7 +60,7 @@ int main(void)
     static char step[DEATHS_MAX][8];
     int n = deaths(step);
     tap_plan(n + 2);
-    if (n == 0 || client_connect() < 0 || reconnect() < 0) {
+    if (n == 0 || client_reopen("box", PS_CREATE | PS_WRITE, &box) < 0) {
         printf("Bail out! there is no store, or no store.die\n");
         return 1;
     }
@@ -80,7 +69,7 @@ int main(void)
     b = pages + 7 * 512;
     for (int i = 0; i < n; i++) {
         long e = until_death(step[i][1] == 'K');
-        int r = reconnect(), wanted = outlives(step[i]);
+        int r = client_reopen("box", PS_CREATE | PS_WRITE, &box), wanted = outlives(step[i]);
         long found = client_run(equal, &value);
         uint64_t more = value - acknowledged;
         tap_ok(e < 0 && r == 0 && found == 0 && (wanted < 0 ? more <= 1 : more == (uint64_t)wanted),

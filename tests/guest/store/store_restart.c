@@ -17,32 +17,11 @@ enum { KILLS = 5, COMMITS = 40 };
 static struct wire_opened box;
 static uint64_t acknowledged;
 
-static int store_pid(void)
-{
-    static struct kd_process_info list[32];
-    long n = kd_call3(KD_PROCESS_LIST, (long)list, 32, 0);
-    for (long i = 0; i < n && i < 32; i++)
-        if (strcmp(list[i].name, "store") == 0 || strcmp(list[i].name, "/bin/store") == 0)
-            return list[i].pid;
-    return -1;
-}
-
-/* Connects to the manager that runs now, and opens the container. */
-static int reconnect(uint32_t flags)
-{
-    for (int i = 0; i < 20000; i++) {
-        client_port = -1;
-        if (client_connect() == 0 && client_open("box", flags, NULL, 0, 0, &box) == 0) return 0;
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    }
-    return -1;
-}
-
 static int kill_and_reconnect(void)
 {
     int pid = store_pid();
     if (pid <= 0 || kd_call3(KD_PROCESS_KILL, pid, 9, 0) < 0) return -1;
-    return reconnect(PS_WRITE);
+    return client_reopen("box", PS_WRITE, &box);
 }
 
 /* The next manager is killed as soon as there is one: before it answers, which init must see as a death, too. */
@@ -51,7 +30,7 @@ static int kill_while_it_starts(void)
     int first = store_pid(), second = first;
     if (first <= 0 || kd_call3(KD_PROCESS_KILL, first, 9, 0) < 0) return -1;
     while (second <= 0 || second == first) second = store_pid();
-    return kd_call3(KD_PROCESS_KILL, second, 9, 0) < 0 ? -1 : reconnect(PS_WRITE);
+    return kd_call3(KD_PROCESS_KILL, second, 9, 0) < 0 ? -1 : client_reopen("box", PS_WRITE, &box);
 }
 
 static long killed_inside(void *value)
@@ -65,7 +44,7 @@ static long killed_inside(void *value)
 int main(void)
 {
     tap_plan(KILLS + 6);
-    if (client_connect() < 0 || reconnect(PS_CREATE | PS_WRITE) < 0) {
+    if (client_reopen("box", PS_CREATE | PS_WRITE, &box) < 0) {
         printf("Bail out! there is no store\n");
         return 1;
     }
@@ -85,7 +64,7 @@ int main(void)
     }
     long e = client_run(killed_inside, (void *)4711);
     tap_ok(e < 0, "a transaction that ran ends with an error (%ld)", e);
-    int r = reconnect(PS_WRITE);
+    int r = client_reopen("box", PS_WRITE, &box);
     e = client_run(equal, &value);
     tap_ok(r == 0 && e == 0 && value == acknowledged, "and left nothing");
     r = kill_while_it_starts();

@@ -60,15 +60,9 @@ static long rounds(uint64_t seed)
 
 static int opened(void)
 {
-    for (int i = 0; i < 20000; i++) {
-        client_port = -1;
-        if (client_connect() == 0 && client_open("sparse", PS_CREATE | PS_WRITE, NULL, 0, 0, &box) == 0) {
-            table = (struct table *)box.base;
-            return 0;
-        }
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    }
-    return -1;
+    int e = client_reopen("sparse", PS_CREATE | PS_WRITE, &box);
+    table = (struct table *)box.base;
+    return e;
 }
 
 /* Leases it GiB by GiB; how many there were. */
@@ -84,15 +78,6 @@ static uint64_t lease_all(struct table *out)
     }
     if (place) out->edge[out->count++] = place + (box.pages - 1) * 512;
     return gib;
-}
-
-static int store_pid(void)
-{
-    static struct kd_process_info list[32];
-    long n = kd_call3(KD_PROCESS_LIST, (long)list, 32, 0);
-    for (long i = 0; i < n && i < 32; i++)
-        if (strstr(list[i].name, "store") && !strstr(list[i].name, "sparse")) return list[i].pid;
-    return -1;
 }
 
 int main(int argc, char **argv)

@@ -187,7 +187,7 @@ static int child(const char *number, const char *from)
 
 static int pipes[2] = {-1, -1};
 
-static long child_start(const char *path, const char *what, const char *number, const char *from)
+static long child_beside(const char *path, const char *what, const char *number, const char *from)
 {
     const char *argv[] = {path, what, number, from, NULL};
     struct kd_process_create c = {.path = path, .argv = argv, .fds = {-1, pipes[1], -1}};
@@ -230,7 +230,7 @@ static int parent(const char *from)
     for (int i = 0; i < PROCESSES; i++) {
         char number[8];
         snprintf(number, sizeof(number), "%d", i);
-        pid[i] = child_start("/bin/store_stress", "child", number, from);
+        pid[i] = child_beside("/bin/store_stress", "child", number, from);
     }
     close(pipes[1]);
     wanted = output_read();
@@ -331,7 +331,7 @@ static int hoard(void)
     while (n + HOARD_STEP <= HOARD_PAGES && (r = client_run(hoard_write, &n)) == 0) n += HOARD_STEP;
     kd_call3(KD_SYSTEM_INFO, (long)&info, 0, 0);
     bool many = info.dirty_pages > info.memory_bytes / 4096 / 4;
-    for (int i = 0; i < GREEDY; i++) pid[i] = child_start("/bin/store_stress", "greedy", NULL, NULL);
+    for (int i = 0; i < GREEDY; i++) pid[i] = child_beside("/bin/store_stress", "greedy", NULL, NULL);
     long more = client_run(hoard_write, &n);
     for (int i = 0; i < GREEDY; i++) {
         if (kd_call3(KD_PROCESS_WAIT, pid[i], (long)&ended[i], 0) < 0) ended[i] = -1;

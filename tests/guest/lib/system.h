@@ -1,0 +1,20 @@
+/* system.h - for guest tests: what the kernel counts, and time. */
+#ifndef TEST_SYSTEM_H
+#define TEST_SYSTEM_H
+
+#include <katydid/call.h>
+#include <time.h>
+
+/* The kernel's counters as they are now. */
+struct kd_system_info system_info(void);
+
+/* Lets others work for so many milliseconds. */
+void pause_ms(long ms);
+
+/* Seconds of this clock. */
+double clock_s(clockid_t clock);
+
+/* Time stamps: under --icount they count instructions. */
+uint64_t time_stamp(void);
+
+#endif
