@@ -198,8 +198,6 @@ static void extents_reserve(struct store *store, uint64_t from, uint64_t bytes)
 int store_rebuild_extents(struct store *store, const char **why)
 {
     uint64_t n = store->super.extents, pages = 0;
-    uint64_t area = area_map_bytes(store->super.area_pages) +
-                    (uint64_t)store->super.area_pages * BLOCK_BYTES;
     if (store->extents_entered) {
         memset(store->extents, 0, n * sizeof *store->extents);
         memset(store->use, 0, store->super.directory_pages_max * CONTAINERS_PER_PAGE *
@@ -209,7 +207,7 @@ int store_rebuild_extents(struct store *store, const char **why)
     store->free_extents = n;
     store->claimed_extents = store->freed_extents = store->freed_old = store->pages_dirty = 0;
     for (int i = 0; i < 2; i++)
-        extents_reserve(store, store->super.area_start[i], area);
+        extents_reserve(store, store->super.area_start[i], area_bytes(store->super.area_pages));
     extents_reserve(store, store->super.slot_b_offset, BLOCK_BYTES);
     index_fill(store);
     if (directory_check(store, why) || names_check(store, why))

@@ -50,7 +50,7 @@ static int geometry_make(const struct store_options *options, uint64_t disk_byte
     uint64_t extents_at_most = super->disk_bytes / super->extent_bytes;
     super->area_pages = area_pages_for(extents_at_most, super->extent_bytes,
                                        super->directory_pages_max, super->names_pages_max);
-    uint64_t area = area_map_bytes(super->area_pages) + (uint64_t)super->area_pages * BLOCK_BYTES;
+    uint64_t area = area_bytes(super->area_pages);
     uint64_t cursor = SIGNPOST_OFFSET + BLOCK_BYTES;
     super->log_start = place(&cursor, super->log_bytes, super->slot_b_offset);
     super->area_start[0] = place(&cursor, area, super->slot_b_offset);

@@ -11,11 +11,6 @@
  */
 #include "internal.h"
 
-static uint64_t area_bytes(uint32_t area_pages)
-{
-    return area_map_bytes(area_pages) + (uint64_t)area_pages * BLOCK_BYTES;
-}
-
 /* The superblock of the larger store. -EINVAL, -ENOSPC. */
 static int geometry_grow(const struct superblock *old, uint64_t bytes, struct superblock *next)
 {

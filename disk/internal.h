@@ -441,6 +441,7 @@ static inline void *meta_block(const struct store *store)   /* scratch for one b
 }
 int  meta_load(struct store *store, uint32_t area);
 uint64_t area_map_bytes(uint32_t area_pages);
+uint64_t area_bytes(uint32_t area_pages);
 uint64_t area_page_offset(const struct superblock *super, uint32_t area, uint32_t page);
 uint32_t area_pages_for(uint64_t extents, uint32_t extent_bytes, uint32_t directory,
                         uint32_t names);

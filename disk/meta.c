@@ -18,6 +18,12 @@ uint64_t area_map_bytes(uint32_t area_pages)
     return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
 }
 
+/* The map, and behind it the pages. */
+uint64_t area_bytes(uint32_t area_pages)
+{
+    return area_map_bytes(area_pages) + (uint64_t)area_pages * BLOCK_BYTES;
+}
+
 uint64_t area_page_offset(const struct superblock *super, uint32_t area, uint32_t page)
 {
     return super->area_start[area] + area_map_bytes(super->area_pages) +

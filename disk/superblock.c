@@ -68,42 +68,32 @@ bool signpost_decode(const struct signpost_disk *in, uint64_t disk_bytes, uint64
     return true;
 }
 
+/* Every number of a slot, with its bits: the two forms of a superblock name them alike. */
+#define NUMBERS(number) \
+    number(32, slot) number(32, flags) number(64, generation) number(64, disk_bytes) \
+    number(64, slot_b_offset) number(64, log_start) number(64, log_bytes) number(32, extent_bytes) \
+    number(32, zone) number(32, area_pages) number(32, directory_pages_max) \
+    number(32, names_pages_max) number(32, checkpoint_index) number(64, data_start) \
+    number(64, extents) number(64, end_lsn) number(32, epoch_count)
+#define AREA_NUMBERS(number, i) \
+    number(64, area_start[i]) number(64, checkpoints[i].redo_lsn) number(64, checkpoints[i].scan_lsn) \
+    number(32, checkpoints[i].scan_crc) number(32, checkpoints[i].root_crc) \
+    number(32, checkpoints[i].pages) number(32, checkpoints[i].prev_crc) \
+    number(64, checkpoints[i].sequence)
+#define EPOCH_NUMBERS(number, i) number(32, epochs[i].epoch) number(64, epochs[i].first_lsn)
+#define ENCODE(bits, name) out->name = le##bits##_of(super->name);
+#define DECODE(bits, name) out->name = le##bits##_get(in->name);
+
 void superblock_encode(const struct superblock *super, struct superblock_disk *out)
 {
     memset(out, 0, sizeof *out);
     out->magic = le64_of(SUPERBLOCK_MAGIC);
     memcpy(out->uuid, super->uuid, 16);
-    out->slot = le32_of(super->slot);
-    out->flags = le32_of(super->flags);
-    out->generation = le64_of(super->generation);
-    out->disk_bytes = le64_of(super->disk_bytes);
-    out->slot_b_offset = le64_of(super->slot_b_offset);
-    out->log_start = le64_of(super->log_start);
-    out->log_bytes = le64_of(super->log_bytes);
-    out->extent_bytes = le32_of(super->extent_bytes);
-    out->zone = le32_of(super->zone);
-    out->area_pages = le32_of(super->area_pages);
-    out->directory_pages_max = le32_of(super->directory_pages_max);
-    out->names_pages_max = le32_of(super->names_pages_max);
-    out->checkpoint_index = le32_of(super->checkpoint_index);
-    out->data_start = le64_of(super->data_start);
-    out->extents = le64_of(super->extents);
-    out->end_lsn = le64_of(super->end_lsn);
-    out->epoch_count = le32_of(super->epoch_count);
-    for (int i = 0; i < 2; i++) {
-        const struct checkpoint_info *c = &super->checkpoints[i];
-        out->area_start[i] = le64_of(super->area_start[i]);
-        out->checkpoints[i].redo_lsn = le64_of(c->redo_lsn);
-        out->checkpoints[i].scan_lsn = le64_of(c->scan_lsn);
-        out->checkpoints[i].scan_crc = le32_of(c->scan_crc);
-        out->checkpoints[i].root_crc = le32_of(c->root_crc);
-        out->checkpoints[i].pages = le32_of(c->pages);
-        out->checkpoints[i].prev_crc = le32_of(c->prev_crc);
-        out->checkpoints[i].sequence = le64_of(c->sequence);
-    }
+    NUMBERS(ENCODE)
+    AREA_NUMBERS(ENCODE, 0)
+    AREA_NUMBERS(ENCODE, 1)
     for (uint32_t i = 0; i < super->epoch_count; i++) {
-        out->epochs[i].epoch = le32_of(super->epochs[i].epoch);
-        out->epochs[i].first_lsn = le64_of(super->epochs[i].first_lsn);
+        EPOCH_NUMBERS(ENCODE, i)
     }
     superblock_seal(out);
 }
@@ -119,37 +109,11 @@ static void fields_decode(const struct superblock_disk *in, struct superblock *o
     memset(out, 0, sizeof *out);
     out->format = FORMAT_VERSION;
     memcpy(out->uuid, in->uuid, 16);
-    out->slot = le32_get(in->slot);
-    out->flags = le32_get(in->flags);
-    out->generation = le64_get(in->generation);
-    out->disk_bytes = le64_get(in->disk_bytes);
-    out->slot_b_offset = le64_get(in->slot_b_offset);
-    out->log_start = le64_get(in->log_start);
-    out->log_bytes = le64_get(in->log_bytes);
-    out->extent_bytes = le32_get(in->extent_bytes);
-    out->zone = le32_get(in->zone);
-    out->area_pages = le32_get(in->area_pages);
-    out->directory_pages_max = le32_get(in->directory_pages_max);
-    out->names_pages_max = le32_get(in->names_pages_max);
-    out->checkpoint_index = le32_get(in->checkpoint_index);
-    out->data_start = le64_get(in->data_start);
-    out->extents = le64_get(in->extents);
-    out->end_lsn = le64_get(in->end_lsn);
-    out->epoch_count = le32_get(in->epoch_count);
-    for (int i = 0; i < 2; i++) {
-        struct checkpoint_info *c = &out->checkpoints[i];
-        out->area_start[i] = le64_get(in->area_start[i]);
-        c->redo_lsn = le64_get(in->checkpoints[i].redo_lsn);
-        c->scan_lsn = le64_get(in->checkpoints[i].scan_lsn);
-        c->scan_crc = le32_get(in->checkpoints[i].scan_crc);
-        c->root_crc = le32_get(in->checkpoints[i].root_crc);
-        c->pages = le32_get(in->checkpoints[i].pages);
-        c->prev_crc = le32_get(in->checkpoints[i].prev_crc);
-        c->sequence = le64_get(in->checkpoints[i].sequence);
-    }
+    NUMBERS(DECODE)
+    AREA_NUMBERS(DECODE, 0)
+    AREA_NUMBERS(DECODE, 1)
     for (uint32_t i = 0; i < EPOCH_MAX; i++) {
-        out->epochs[i].epoch = le32_get(in->epochs[i].epoch);
-        out->epochs[i].first_lsn = le64_get(in->epochs[i].first_lsn);
+        EPOCH_NUMBERS(DECODE, i)
     }
 }
 
@@ -167,8 +131,7 @@ static bool ranges_apart(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_by
 
 static bool geometry_valid(const struct superblock *super)
 {
-    uint64_t area_bytes = area_map_bytes(super->area_pages) +
-                          (uint64_t)super->area_pages * BLOCK_BYTES;
+    uint64_t area = area_bytes(super->area_pages);
     uint64_t data_bytes = super->extents * super->extent_bytes;
     uint32_t extent = super->extent_bytes;
     if (extent < BLOCK_BYTES || extent > STORE_EXTENT_PAGES_MAX * BLOCK_BYTES ||
@@ -186,8 +149,8 @@ static bool geometry_valid(const struct superblock *super)
     if (super->log_bytes < LOG_BYTES_MIN || super->log_bytes % BLOCK_BYTES)
         return false;
     struct { uint64_t start, bytes; } range[5] = {
-        { super->log_start, super->log_bytes }, { super->area_start[0], area_bytes },
-        { super->area_start[1], area_bytes }, { super->data_start, data_bytes },
+        { super->log_start, super->log_bytes }, { super->area_start[0], area },
+        { super->area_start[1], area }, { super->data_start, data_bytes },
         { super->slot_b_offset, BLOCK_BYTES },
     };
     for (int i = 0; i < 5; i++) {

@@ -368,8 +368,7 @@ static const struct enumerate_options cuts = { .tear = true, .random_subsets = 2
 static bool exposed(const struct superblock *super, uint64_t at, const struct outcome *o)
 {
     uint64_t start = super->area_start[super->checkpoint_index];
-    return o->saved && at >= start && at < start + area_map_bytes(super->area_pages) +
-                                               (uint64_t)super->area_pages * BLOCK_BYTES;
+    return o->saved && at >= start && at < start + area_bytes(super->area_pages);
 }
 
 /* The power is cut at each write of what the scrub does; the rotten block is in all these states. */
