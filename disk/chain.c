@@ -256,11 +256,6 @@ uint64_t store_chain_pages(const struct store_chain *chain)
     return chain->count;
 }
 
-static uint64_t image_offset(const struct store *store, const struct spill_node *node)
-{
-    return store->super.log_start + node->lsn % store->super.log_bytes;
-}
-
 int store_spill_find(struct store *store, struct store_chain *chain, uint64_t object,
                      uint64_t page, uint64_t *offset_bytes, uint32_t *crc)
 {
@@ -272,7 +267,7 @@ int store_spill_find(struct store *store, struct store_chain *chain, uint64_t ob
     if (node->group)
         return -EBUSY;
     assert(node->lsn >= store->keep_lsn);                                       /* CH3 */
-    *offset_bytes = image_offset(store, node);
+    *offset_bytes = ring_offset(store, node->lsn);
     *crc = node->crc;
     return 0;
 }
@@ -394,7 +389,7 @@ bool logged_find(const struct store *store, uint64_t object, uint64_t page, uint
     const struct spill_node *node = node_find(store, NULL, object, page);
     if (node) {
         assert(node->lsn >= store->keep_lsn);                                   /* CH3 */
-        *offset_bytes = image_offset(store, node);
+        *offset_bytes = ring_offset(store, node->lsn);
         *crc = node->crc;
     }
     return node != NULL;

@@ -508,8 +508,7 @@ int store_group_issue(struct store_group *group)
         return group_fail(group, error);
     assert(!TESTING || group->used == group->bytes ||
            bytes_zero(group->buffer + group->used, group->bytes - group->used));            /* LG4 */
-    uint64_t offset = store->super.log_start + group->lsn % store->super.log_bytes;
-    error = store->io.write(store->io.context, offset, group->buffer, group->bytes);
+    error = store->io.write(store->io.context, ring_offset(store, group->lsn), group->buffer, group->bytes);
     if (error)
         return group_fail(group, error);
     group->state = GROUP_ISSUED;

@@ -337,6 +337,15 @@ static inline uint64_t now(const struct disk_clock *clock)      /* microseconds;
 {
     return clock ? clock->microseconds(clock->context) : 0;
 }
+/* The byte of the disk where LSN `lsn` lies in the log's ring. */
+static inline uint64_t ring_offset(const struct store *store, uint64_t lsn)
+{
+    return store->super.log_start + lsn % store->super.log_bytes;
+}
+static inline size_t group_bytes(const uint8_t *group)          /* of a header that is believed */
+{
+    return (size_t)le32_get(((const struct group_disk *)group)->blocks) * BLOCK_BYTES;
+}
 int  fence_set(struct store *store, int error);     /* the first error wins; returns it */
 void *store_alloc(const struct store *store, size_t bytes);     /* zeroed, or NULL */
 void store_release(const struct store *store, void *memory, size_t bytes);
@@ -621,7 +630,10 @@ int  log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const
 struct scan log_scan_begin(struct log_reader *reader, uint32_t area);
 int  log_scan_next(struct scan *scan);
 /* May a group lie at the log's end, or where the ring begins again, that cannot be read? */
-bool log_end_unreadable(struct log_reader *reader, uint64_t end);
+bool log_end_unreadable(struct log_reader *reader, uint64_t end, uint32_t prev_crc);
+/* No group lies there: zeros over the blocks that cannot be read, so that the next start need not ask. A place that
+ * takes no write stays as it is. */
+void log_end_clear(struct log_reader *reader, uint64_t end);
 int  log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage);
 uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
 /* The first whole group at or behind *lsn in the ring, of whatever age. 1; -ENOENT: none before `until`. */

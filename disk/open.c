@@ -6,6 +6,8 @@
  *     scan_verify     scan 1: follows the groups to the end of the log; torn tail or damage
  *     scan_apply      scan 2: applies them in memory; it computes no CRC again, but a sum of both
  *                     scans must say that it has read the bytes that were verified
+ *     log_end_clear   zeros over what cannot be read where the log ends, if a clean stop says that nothing lies
+ *                     there: the superblocks of this start no longer say so
  *     homes_begin     flush; if the newest checkpoint was not found: a superblock without it, flush
  *     recovery_end    pages and metadata home; flush; superblock with the next epoch that names these;
  *                     flush
@@ -110,7 +112,7 @@ static int scan_verify(struct store *store, struct log_reader *reader, uint32_t 
     bool slot_lost = report->slot_bad[0] || report->slot_bad[1];     /* it may have been newer */
     if (!(report->was_clean && scan.end == store->super.end_lsn) || slot_lost) {
         found = log_find_damage(reader, scan.end, &damage);
-        if (!damage && !found && log_end_unreadable(reader, scan.end)) {
+        if (!damage && !found && log_end_unreadable(reader, scan.end, scan.prev_crc)) {
             damage = scan.end;
             *unreadable = true;
         }
@@ -126,8 +128,7 @@ static int scan_verify(struct store *store, struct log_reader *reader, uint32_t 
 static void tail_look(struct log_reader *reader, struct store_report *report)
 {
     const struct store *store = reader->store;
-    uint64_t offset = store->super.log_start + report->end_lsn % store->super.log_bytes;
-    if (store_read(store, offset, reader->buffer, BLOCK_BYTES) == 0) {
+    if (store_read(store, ring_offset(store, report->end_lsn), reader->buffer, BLOCK_BYTES) == 0) {
         const struct group_disk *header = (const void *)reader->buffer;
         report->torn_tail = le64_get(header->magic) == GROUP_MAGIC &&
                             le64_get(header->lsn) == report->end_lsn &&
@@ -311,6 +312,8 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
         error = upgrade_allowed(store, *rule, report);
     if (!error && ((*rule)->action != RECOVERY_EPOCH || read_only))
         error = scan_apply(store, &reader, area, &seen, report);
+    if (!error && !read_only && report->was_clean && store->end_lsn == store->super.end_lsn)
+        log_end_clear(&reader, store->end_lsn);
     log_reader_close(&reader);
     return error;
 }

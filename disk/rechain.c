@@ -83,8 +83,7 @@ int logged_read(struct store *store, const struct record_disk *record, uint64_t 
     uint64_t at = le64_get(record->base);
     if (at % BLOCK_BYTES || at < store->scan_lsn || at >= lsn)
         return -EUCLEAN;
-    int error = store_read(store, store->super.log_start + at % store->super.log_bytes, image,
-                           STORE_PAGE_BYTES);
+    int error = store_read(store, ring_offset(store, at), image, STORE_PAGE_BYTES);
     if (error)
         return error;
     return crc32c(0, image, STORE_PAGE_BYTES) == le32_get(record->crc) ? 0 : -EUCLEAN;

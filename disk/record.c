@@ -304,7 +304,7 @@ struct record_walk group_walk(const uint8_t *group)
 {
     const struct group_disk *header = (const void *)group;
     size_t end = sizeof *header + (size_t)le32_get(header->payload_bytes);
-    size_t bytes = (size_t)le32_get(header->blocks) * BLOCK_BYTES;
+    size_t bytes = group_bytes(group);
     return (struct record_walk){ .bytes = group, .at = sizeof *header,
                                  .end = end < bytes ? end : bytes,
                                  .left = le32_get(header->records) };

@@ -86,7 +86,7 @@ static int reader_get(struct log_reader *reader, uint64_t lsn, size_t bytes, con
         }
     }
     size_t want = reader->room < left ? reader->room : (size_t)left;
-    uint64_t offset = store->super.log_start + lsn % log_bytes;
+    uint64_t offset = ring_offset(store, lsn);
     int error = store_read(store, offset, reader->buffer, want);
     if (error)
         error = blocks_read(reader, offset, want);
@@ -123,22 +123,21 @@ static int crc_holds(struct log_reader *reader, uint64_t lsn, size_t bytes, cons
            le32_get(((const struct group_disk *)*group)->crc);
 }
 
+/* The header says of itself that it is that of the group of this history at lsn. */
+static bool header_fits(const struct store *store, const struct group_disk *header, uint64_t lsn, uint32_t prev_crc)
+{
+    return header_plausible(store, header, lsn) && le64_get(header->lsn) == lsn &&
+           le32_get(header->prev_crc) == prev_crc && epoch_fits(&store->super, le32_get(header->epoch), lsn);
+}
+
 /* 1: a valid group of this history lies at lsn. 0: none. < 0: cannot read. */
 static int group_at(struct log_reader *reader, uint64_t lsn, uint32_t prev_crc,
                     const uint8_t **group)
 {
-    const struct store *store = reader->store;
     int error = reader_get(reader, lsn, BLOCK_BYTES, group);
-    if (error)
+    if (error || !header_fits(reader->store, (const void *)*group, lsn, prev_crc))
         return error;
-    const struct group_disk *header = (const void *)*group;
-    if (!header_plausible(store, header, lsn))
-        return 0;
-    if (le64_get(header->lsn) != lsn || le32_get(header->prev_crc) != prev_crc)
-        return 0;
-    if (!epoch_fits(&store->super, le32_get(header->epoch), lsn))
-        return 0;
-    return crc_holds(reader, lsn, (size_t)le32_get(header->blocks) * BLOCK_BYTES, group);
+    return crc_holds(reader, lsn, group_bytes(*group), group);
 }
 
 /* The next group of the history at *lsn, or at the start of the ring if the writer skipped its
@@ -156,26 +155,50 @@ int log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const 
     return found;
 }
 
+/* Where the next group may lie: at the log's end; at the ring's next start, if it does not fit before that, and
+ * none is larger than half. How many places these are. */
+static uint32_t next_places(const struct store *store, uint64_t end, uint64_t lsn[2])
+{
+    uint64_t ring = store->super.log_bytes;
+    lsn[0] = end;
+    lsn[1] = (end + ring - 1) / ring * ring;
+    return lsn[1] - end < ring / 2 ? 2 : 1;
+}
+
 /* A block of the group that would come next cannot be read: its first one, or, if that says a group of this
- * LSN, one of those behind. */
-static bool next_unreadable(struct log_reader *reader, uint64_t lsn)
+ * history, one of those behind. */
+static bool next_unreadable(struct log_reader *reader, uint64_t lsn, uint32_t prev_crc)
 {
     const struct store *store = reader->store;
-    uint64_t offset = store->super.log_start + lsn % store->super.log_bytes;
+    uint64_t offset = ring_offset(store, lsn);
     const uint8_t *block;
     if (reader_get(reader, lsn, BLOCK_BYTES, &block) || unreadable_in(reader, offset, BLOCK_BYTES))
         return true;
     const struct group_disk *header = (const void *)block;
-    return header_plausible(store, header, lsn) && le64_get(header->lsn) == lsn &&
-           unreadable_in(reader, offset, (uint64_t)le32_get(header->blocks) * BLOCK_BYTES);
+    return header_fits(store, header, lsn, prev_crc) &&
+           unreadable_in(reader, offset, group_bytes(block));
 }
 
-/* At the ring's start the next group lies only if it did not fit before, and none is larger than half. */
-bool log_end_unreadable(struct log_reader *reader, uint64_t end)
+bool log_end_unreadable(struct log_reader *reader, uint64_t end, uint32_t prev_crc)
 {
-    uint64_t ring = reader->store->super.log_bytes, start = (end + ring - 1) / ring * ring;
-    return reader->unreadable_count &&
-           (next_unreadable(reader, end) || (start - end < ring / 2 && next_unreadable(reader, start)));
+    uint64_t lsn[2];
+    bool hidden = false;
+    for (uint32_t i = next_places(reader->store, end, lsn); i-- && reader->unreadable_count;)
+        hidden |= next_unreadable(reader, lsn[i], prev_crc);
+    return hidden;
+}
+
+void log_end_clear(struct log_reader *reader, uint64_t end)
+{
+    const struct disk_io *io = &reader->store->io;
+    uint64_t lsn[2];
+    reader->filled = 0;
+    memset(reader->buffer, 0, BLOCK_BYTES);
+    for (uint32_t i = next_places(reader->store, end, lsn); i--;) {
+        uint64_t offset = ring_offset(reader->store, lsn[i]);
+        if (unreadable_in(reader, offset, BLOCK_BYTES))
+            (void)io->write(io->context, offset, reader->buffer, BLOCK_BYTES);
+    }
 }
 
 /* ---- a scan of the whole log */
@@ -202,8 +225,7 @@ static int group_next(struct scan *scan)
     int found = log_next(scan->reader, &scan->lsn, scan->prev_crc, &scan->group);
     if (found <= 0)
         return found;
-    const struct group_disk *header = (const void *)scan->group;
-    uint64_t end = scan->lsn + (uint64_t)le32_get(header->blocks) * BLOCK_BYTES;
+    uint64_t end = scan->lsn + group_bytes(scan->group);
     return end - scan->base->scan_lsn <= scan->reader->store->super.log_bytes;
 }
 
@@ -228,11 +250,10 @@ int log_scan_next(struct scan *scan)
     int error = found > 0 ? epoch_learn(scan) : found;
     if (error || !found)
         return error;
-    const struct group_disk *header = (const void *)scan->group;
-    size_t bytes = (size_t)le32_get(header->blocks) * BLOCK_BYTES;
+    size_t bytes = group_bytes(scan->group);
     fingerprint_add(&scan->seen, scan->group, bytes);
     scan->end = scan->lsn + bytes;
-    scan->prev_crc = le32_get(header->crc);
+    scan->prev_crc = le32_get(((const struct group_disk *)scan->group)->crc);
     return 1;
 }
 
@@ -249,7 +270,7 @@ int log_group_any(struct log_reader *reader, uint64_t *lsn, uint64_t until, cons
         int found = reader_get(reader, *lsn, BLOCK_BYTES, group);
         const struct group_disk *header = (const void *)*group;
         if (!found && header_plausible(reader->store, header, *lsn))
-            found = crc_holds(reader, *lsn, (size_t)le32_get(header->blocks) * BLOCK_BYTES, group);
+            found = crc_holds(reader, *lsn, group_bytes(*group), group);
         if (found)
             return found;
     }
@@ -279,7 +300,7 @@ int log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage)
                      le64_get(header->durable_lsn) > end;
         if (!header_plausible(store, header, lsn) || !(newer || proof))
             continue;
-        int holds = crc_holds(reader, lsn, (size_t)le32_get(header->blocks) * BLOCK_BYTES, &block);
+        int holds = crc_holds(reader, lsn, group_bytes(block), &block);
         if (holds < 0)
             return holds;
         if (holds && newer)

@@ -326,7 +326,7 @@ static int ring_search(struct store *store, struct store_scrub *s)
     int error = log_reader_open(&reader, store);
     while (!error && !s->found && (error = log_group_any(&reader, &lsn, until, &group)) > 0) {
         s->found = group_search(s, group);
-        lsn += (uint64_t)le32_get(((const struct group_disk *)group)->blocks) * BLOCK_BYTES;
+        lsn += group_bytes(group);
         error = 0;
     }
     log_reader_close(&reader);

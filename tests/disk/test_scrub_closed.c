@@ -2,10 +2,11 @@
  * test_scrub_closed.c - kstore scrub, cut off at each write and flush.
  *
  * Method: a life (life.h) is closed, or only stopped; then a copy of what it has is spoiled: a superblock slot, the
- * signpost, an area's map or a page of it, a page at home, log that is not needed; by a flipped bit, or so that the
- * block cannot be read until it is written. What kstore does (mend.h) is recorded, and the power cut at each event.
- * Each state must open with everything that was acknowledged, be mended by a second scrub, and hold nothing for a
- * third. What has no other copy is said, and then nothing is written.
+ * signpost, an area's map or a page of it, a page at home, log that is not needed, and, of a closed one, the blocks
+ * where the next group would lie; by a flipped bit, or so that the block cannot be read until it is written. What
+ * kstore does (mend.h) is recorded, and the power cut at each event. Each state must open with everything that was
+ * acknowledged, be mended by a second scrub, and hold nothing for a third. What has no other copy is said, and then
+ * nothing is written.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,7 +90,7 @@ static const char *mended_again(const struct world *of, struct device *on, uint6
     return error || of->digests[k] != digest ? "what was mended is no commit that it may be" : NULL;
 }
 
-enum { SLOT_A, SLOT_B, SIGNPOST, MAP, META, HOME, DEAD_LOG, COPIES };
+enum { SLOT_A, SLOT_B, SIGNPOST, MAP, META, HOME, DEAD_LOG, LOG_END, COPIES };
 
 static uint64_t home_choose(struct store *of)
 {
@@ -110,6 +111,16 @@ static uint64_t dead_log_choose(const struct store *of)
     uint64_t ring = of->super.log_bytes, dead = (ring - (of->end_lsn - of->keep_lsn)) / BLOCK_BYTES;
     uint64_t lsn = dead > 1 ? of->end_lsn + (1 + random_below(&chance, dead - 1)) * BLOCK_BYTES : 0;
     return lsn % ring ? of->super.log_start + lsn % ring : 0;
+}
+
+/* Where the next group lies: at the log's end, or, if that does not fit before it, at the ring's start. Only a clean
+ * stop says that nothing is there. */
+static uint64_t log_end_choose(const struct store *of, bool clean)
+{
+    uint64_t ring = of->super.log_bytes, end = of->end_lsn, start = (end + ring - 1) / ring * ring;
+    if (start - end < ring / 2 && random_below(&chance, 2))
+        end = start;
+    return clean ? of->super.log_start + end % ring : 0;
 }
 
 /* Where a copy of this kind lies, or 0 (which is slot A) if there is none. */
@@ -135,6 +146,8 @@ static uint64_t closed_choose(uint32_t kind)
         at = home_choose(of);
     else if (kind == DEAD_LOG)
         at = dead_log_choose(of);
+    else if (kind == LOG_END)
+        at = log_end_choose(of, how.was_clean);
     store_abandon(of);
     return at;
 }
@@ -159,7 +172,7 @@ static void closed_cut_off(uint64_t seed, uint32_t kind)
     struct device copy;
     struct heard heard;
     uint64_t at = closed_choose(kind);
-    copy_spoil(at, kind != DEAD_LOG && random_below(&chance, 2));
+    copy_spoil(at, kind < DEAD_LOG && random_below(&chance, 2));
     device_open(&copy, disk_of_life.bytes);
     memcpy(copy.image, disk_of_life.image, copy.bytes);
     device_record(&disk_of_life, true);

@@ -202,14 +202,16 @@ static bool noted_unreadable(const struct kview *view, uint64_t offset)
     return false;
 }
 
-/* A group may lie at this LSN, and its first block or, if that is one of this LSN, a later one is unreadable. */
+/* A group may lie at this LSN, and its first block or, if that is one of this history, a later one is unreadable. */
 static bool next_unreadable(struct kview *view, uint64_t lsn)
 {
     uint64_t place = lsn % view->super.log_bytes, offset = view->super.log_start + place;
     struct kgroup group = { .lsn = 0 };
+    struct kslot super = view->super;           /* which learns no epoch of it */
     if (klog_any(view, place, &group) || noted_unreadable(view, offset))
         return noted_unreadable(view, offset);
-    return group.lsn == lsn && noted_unreadable(view, offset + BLOCK_BYTES);
+    return group.lsn == lsn && group.prev_crc == view->last_crc && epoch_follows(&super, &group) &&
+           noted_unreadable(view, offset + BLOCK_BYTES);
 }
 
 static bool end_unreadable(struct kview *view, uint64_t end)
