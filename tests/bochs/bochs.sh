@@ -9,7 +9,7 @@ cd "$ROOT" || exit 1
 # is not QEMU's, and the ISO has the kernel that is shipped.
 TESTS=${BOCHS_TESTS:-kernel_advise kernel_ask kernel_forsaken kernel_groups kernel_late kernel_locks kernel_ports
     kernel_rights kernel_rules kernel_smp kernel_spill kernel_trace kernel_txn hostile_manager hostile_signal
-    linux_process linux_threads}
+    linux_process linux_refused linux_threads}
 
 # memory_of NAME: the MiB that its .opts say, or 128.
 memory_of() {
