@@ -42,7 +42,7 @@ _Noreturn void kmain(void)
     random_init();          /* the stack guard */
     frame_init();           /* page frames: all RAM that the boot left free */
     kmem_init();            /* kernel memory, made of frames */
-    arch_init();            /* interrupts, clock, console input */
+    arch_init();            /* interrupts, clock */
     trace_init();           /* events */
     stretch_init();         /* what CPUs do at a stretch, if it is asked for */
     trace_calls_init();     /* the table of system calls */

@@ -26,8 +26,7 @@ static void module_add(paddr_t start, uint64_t bytes, const char *name)
     if (boot_info.module_count == BOOT_MODULES_MAX || start >= LOW_BYTES || bytes - 1 >= LOW_BYTES - start)
         return;
     struct boot_module *m = &boot_info.modules[boot_info.module_count++];
-    m->start = start;
-    m->bytes = bytes;
+    *m = (struct boot_module){.start = start, .bytes = bytes};
     strlcpy(m->name, name, sizeof m->name);
     /* The table's last page may be the RAM's last, which need not be a whole page. */
     boot_add_memory(start, page_up(start + bytes));
@@ -38,9 +37,8 @@ static void module_add(paddr_t start, uint64_t bytes, const char *name)
 
 struct pvh_info {
     uint32_t magic, version, flags, module_count;
-    uint64_t modules, line, rsdp;
-    uint64_t memory;             /* since version 1 */
-    uint32_t memory_count, reserved;
+    uint64_t modules, line, rsdp, memory;
+    uint32_t memory_count, reserved; /* of memory: since version 1 */
 };
 struct pvh_module { uint64_t start, bytes, line, reserved; };
 
@@ -72,9 +70,7 @@ static void tag_read(const struct tag *t)
     const struct tag_module *module = (const void *)t->data;
     const struct tag_memory *memory = (const void *)t->data;
     switch (t->type) {
-    case TAG_LINE:
-        boot_set_line((const char *)t->data);
-        break;
+    case TAG_LINE: boot_set_line((const char *)t->data); break;
     case TAG_MODULE:
         if (t->bytes >= sizeof *t + sizeof *module && module->start < module->end)
             module_add(module->start, module->end - module->start, module->line);
@@ -128,5 +124,4 @@ void arch_init(void)
     acpi_init();
     interrupt_init();
     time_init();
-    serial_input_init();
 }

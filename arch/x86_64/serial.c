@@ -1,7 +1,8 @@
 /*
  * serial.c - two 16550 ports: COM1 is the console, COM2 takes the log.
  *
- * Output is polled: QEMU takes bytes as fast as they come. Input of the console is an interrupt.
+ * Output is polled: QEMU takes bytes as fast as they come. Input of the console is an interrupt,
+ * from when the console wants it.
  *
  * Locks: the caller's for output (serial.h); input is handled by CPU 0 only.
  */
@@ -11,11 +12,13 @@
 #include "x86.h"
 
 enum { DATA = 0, INTERRUPTS = 1, FIFO = 2, LINE = 3, MODEM = 4, STATUS = 5, SCRATCH = 7 };
-enum { STATUS_INPUT = 1, STATUS_EMPTY = 0x20, STATUS_SENT = 0x40, FIFO_BYTES = 16, POLLS_MAX = 100000 };
+enum { STATUS_INPUT = 1, STATUS_EMPTY = 0x20, STATUS_SENT = 0x40, FIFO_BYTES = 16 };
+enum { POLLS_MAX = 100000, QUIET_LOOKS = 500 };
 
 static const uint16_t base[] = {0x3f8, 0x2f8};
 static bool present[2];
-void (*arch_console_input)(char c);
+static unsigned burst[2] = {1, FIFO_BYTES}; /* bytes that a port takes; the console's FIFO is off */
+static void (*take_input)(char c);
 
 void serial_init(void)
 {
@@ -27,14 +30,14 @@ void serial_init(void)
         out8(base[p] + DATA, 1);
         out8(base[p] + INTERRUPTS, 0);
         out8(base[p] + LINE, 0x03);  /* 8 bits, no parity */
-        out8(base[p] + FIFO, 0x07);
+        out8(base[p] + FIFO, p == SERIAL_LOG ? 0x07 : 0);
         out8(base[p] + MODEM, 0x0b); /* OUT2: lets the interrupt through */
     }
 }
 
 bool serial_present(enum serial_port port) { return present[port]; }
 
-/* serial_ready waits until the port takes FIFO_BYTES more; false: it takes none. */
+/* serial_ready waits until the port takes burst[port] bytes more; false: it takes none. */
 static bool serial_ready(enum serial_port port)
 {
     for (int i = 0; i < POLLS_MAX; i++) {
@@ -50,7 +53,7 @@ void serial_write(enum serial_port port, const char *text, size_t n)
     if (!present[port])
         return;
     for (size_t i = 0; i < n; i++) {
-        if (i % FIFO_BYTES == 0 && !serial_ready(port))
+        if (i % burst[port] == 0 && !serial_ready(port))
             return;
         out8(base[port] + DATA, (uint8_t)text[i]);
     }
@@ -69,18 +72,27 @@ void serial_drain(void)
 static void input(void *unused)
 {
     (void)unused;
-    for (int i = 0; i < POLLS_MAX && (in8(base[SERIAL_CONSOLE] + STATUS) & STATUS_INPUT); i++) {
-        char c = (char)in8(base[SERIAL_CONSOLE] + DATA);
-        if (arch_console_input)
-            arch_console_input(c);
-    }
+    for (int i = 0; i < POLLS_MAX && (in8(base[SERIAL_CONSOLE] + STATUS) & STATUS_INPUT); i++)
+        take_input((char)in8(base[SERIAL_CONSOLE] + DATA));
 }
 
-void serial_input_init(void)
+/* serial_input_start first takes the keys that have come. A port forgets what it holds when its
+ * FIFO goes on: that is done by the last of the looks that find none, in the same instructions, so
+ * that nothing arrives in between. */
+void serial_input_start(void (*take)(char c))
 {
     if (!present[SERIAL_CONSOLE])
         return;
-    int vector = arch_vector_alloc(input, NULL);
-    interrupt_route(acpi_machine.console_interrupt, acpi_machine.console_flags, (unsigned)vector);
+    take_input = take;
+    for (unsigned i = 0, left = QUIET_LOOKS; left > 0; i++, left--)
+        if (i < POLLS_MAX && (in8(base[SERIAL_CONSOLE] + STATUS) & STATUS_INPUT)) {
+            take((char)in8(base[SERIAL_CONSOLE] + DATA));
+            left = QUIET_LOOKS;
+        } else {
+            out8(base[SERIAL_CONSOLE] + FIFO, (left == 1) * 0x07);
+        }
+    burst[SERIAL_CONSOLE] = FIFO_BYTES;
+    interrupt_route(acpi_machine.console_interrupt, acpi_machine.console_flags,
+                    (unsigned)arch_vector_alloc(input, NULL));
     out8(base[SERIAL_CONSOLE] + INTERRUPTS, 1);
 }

@@ -8,7 +8,8 @@
  * Invariants
  *   CN1  `ready` holds what may be read: in cooked mode whole lines, ends of file (one zero byte stands
  *       for such an end, as typed zeros are dropped), and Ctrl-C where no process was in the foreground.
- *   CN2  Echo and output never wait for readers; when the buffers are full, input is dropped.
+ *   CN2  Echo and output never wait for readers; what no longer fits is dropped, of lines whole
+ *        ones and what stands behind LINE_BYTES, and the log tells how much.
  *
  * Locks: console.lock (RANK_FILE) guards modes and input, and orders what is written.
  */
@@ -32,7 +33,7 @@ static struct {
     char line[LINE_BYTES];
     size_t line_bytes;
     char ready[READY_BYTES];
-    uint64_t ready_end, ready_start;
+    uint64_t ready_end, ready_start, dropped;
     struct list waiters;               /* threads, by wait_link */
 } console = {
     .lock = LOCK_INIT(RANK_FILE, "console"), .waiters = LIST_INIT(console.waiters),
@@ -67,11 +68,20 @@ static void echo(const char *text)
 
 /* ---- input; console.lock held ---- */
 
-static void make_ready(char c)
+/* make_ready lets a line, or what there is of one, and the byte behind it be read; without room for
+ * all of that it is dropped. */
+static void make_ready(const char *text, size_t bytes, char last)
 {
-    assert(console.ready_end - console.ready_start <= READY_BYTES); /* CN2 */
-    if (console.ready_end - console.ready_start < READY_BYTES) /* CN2 */
-        console.ready[console.ready_end++ % READY_BYTES] = c;
+    uint64_t used = console.ready_end - console.ready_start;
+    assert(used <= READY_BYTES); /* CN2 */
+    if (READY_BYTES - used <= bytes) {
+        console.dropped += bytes + 1;
+        return;
+    }
+    for (size_t i = 0; i < bytes; i++)
+        console.ready[console.ready_end++ % READY_BYTES] = text[i];
+    console.ready[console.ready_end++ % READY_BYTES] = last;
+    thread_wake_all(&console.waiters);
 }
 
 static void line_erase(size_t count)
@@ -84,11 +94,8 @@ static void line_erase(size_t count)
 
 static void line_finish(char last)
 {
-    for (size_t i = 0; i < console.line_bytes; i++)
-        make_ready(console.line[i]);
+    make_ready(console.line, console.line_bytes, last);
     console.line_bytes = 0;
-    make_ready(last);
-    thread_wake_all(&console.waiters);
 }
 
 static size_t last_word(void)
@@ -118,10 +125,14 @@ static void cooked(char c)
         line_finish('\n');
         break;
     default:
-        if (((uint8_t)c >= ' ' || c == '\t') && console.line_bytes < LINE_BYTES) {
-            console.line[console.line_bytes++] = c;
-            echo(text);
+        if ((uint8_t)c < ' ' && c != '\t')
+            break;
+        if (console.line_bytes == LINE_BYTES) {
+            console.dropped++;
+            break;
         }
+        console.line[console.line_bytes++] = c;
+        echo(text);
     }
 }
 
@@ -138,8 +149,7 @@ static void input(char c)
     if (at_once) {
         echo("^C\n");
     } else if (interrupts || !(console.modes.local & ICANON)) {
-        make_ready(c);
-        thread_wake_all(&console.waiters);
+        make_ready(NULL, 0, c);
     } else {
         cooked(c);
     }
@@ -186,7 +196,12 @@ static long console_read(struct file *f, void *to, size_t bytes, uint64_t at)
         if (result)
             break;
     }
+    uint64_t dropped = console.dropped;
+    console.dropped = 0;
     lock_release(&console.lock);
+    if (dropped)
+        printk("console: %lu typed bytes were dropped: nobody read them, or the line was too long",
+               dropped);
     return result;
 }
 
@@ -218,10 +233,8 @@ void console_set_modes(const struct terminal_modes *m, bool flush)
     if (flush)
         console.line_bytes = 0, console.ready_start = console.ready_end;
     if (!(m->local & ICANON) && console.line_bytes) { /* a line half typed is raw input now */
-        for (size_t i = 0; i < console.line_bytes; i++)
-            make_ready(console.line[i]);
-        console.line_bytes = 0;
-        thread_wake_all(&console.waiters);
+        console.line_bytes--;
+        line_finish(console.line[console.line_bytes]);
     }
     console.modes = *m;
     lock_release(&console.lock);
@@ -229,5 +242,5 @@ void console_set_modes(const struct terminal_modes *m, bool flush)
 
 void console_init(void)
 {
-    arch_console_input = input;
+    serial_input_start(input);
 }

@@ -159,6 +159,9 @@ ok store_in_use_is_said_plainly grep -q 'in use by another QEMU' <<<"$errors"
 kill "$first"
 wait "$first"
 
+typed=$(printf 'echo hi\nhalt\n' | scripts/run --no-store --timeout 60 2>"$TEST_TMP/stderr" | tr -d '\r')
+ok keys_that_come_before_the_shell_is_up_are_all_there grep -qx hi <<<"$typed"
+
 today=$(date -u +%F)
 run -c date
 is "the guest knows the date" yes "$([[ $output == "$today "* || $output == "$(date -u +%F) "* ]] && echo yes || echo "no: $output")"

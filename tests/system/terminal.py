@@ -131,6 +131,15 @@ def test_a_job_in_the_background_does_not_take_the_keys():
     machine.type("wait; echo it ended\r", r"\nit ended\n.*katydid> ")
 
 
+def test_lines_that_nobody_reads_are_kept_whole_or_dropped_and_that_is_told():
+    machine.type("sh -c 'echo up; sleep 1000'\r", r"\nup\n")
+    for number in range(200):                                   # 29 bytes each: 141 have room
+        machine.type(f"echo {number:03}-{'x' * 19}\r", rf"{number:03}-x{{19}}\n")
+    machine.type("\x03", r"\^C\n.*\n140-x{19}\n.*katydid> ")
+    seen = machine.type("dmesg; echo seen\r", r"\nseen\n")
+    assert "console: 1711 typed bytes were dropped" in seen, seen[-400:]
+
+
 def test_nice_gives_a_program_its_niceness():
     pid = re.search(r"\[\d+\] (\d+)\n", machine.type("nice 7 sleep 1000 &\r", r"\[\d+\] \d+\n.*katydid> "))[1]
     machine.type(f"threads {pid}\r", rf"\n +{pid} \S+ +7 .*katydid> ")
