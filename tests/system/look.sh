@@ -7,6 +7,8 @@ cd "$ROOT" || exit 1
 seen=$(scripts/run --store "$TEST_TMP/s" --store-size 64M --cpus 2 -c '
     todo add bread; todo add milk
     echo == objects; objects
+    echo == one; objects todo; echo $?
+    echo == none; objects tod; echo $?; objects a b; echo $?
     echo == vmmap; vmmap 2
     echo == handles; handles 2
     echo == lockstat; lockstat
@@ -30,6 +32,10 @@ has_none() {
     ! has "$@"
 }
 ok "objects shows the container with its pages" has objects '^0x2[0-9a-f]+ +[1-9][0-9]* +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[1-9][0-9]* +[0-9]+ todo$'
+is "objects of one container shows it, the head and a status" "3 1 0" \
+    "$(part one | grep -vc '==') $(part one | grep -c ' todo$') $(part one | grep -c ' history$')"
+ok "a container that nobody has open is said" has none '^objects: tod: no such container is open'
+is "and its status, and that of wrong use" "1 2" "$(part none | grep -E '^[0-9]+$' | tr '\n' ' ' | sed 's/ $//')"
 for name in objects lockstat holding top; do
     is "$name fits 80 columns" 0 "$(part "$name" | grep -cE '^.{81}')"
 done

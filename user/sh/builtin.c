@@ -388,7 +388,7 @@ static const struct {
     {"ls-store", do_containers, NULL, false},
     {"mkdir", do_mkdir, "FOLDER ...   makes folders in /tmp or /export", false},
     {"nice", do_nice, "N PROGRAM ...   runs it with niceness N: 19 goes last", false},
-    {"objects", do_objects, "memory objects, and which of their pages are in memory", false},
+    {"objects", do_objects, "[CONTAINER]   memory objects, and which of their pages are in memory", false},
     {"ps", do_ps, "lists processes", false},
     {"pwd", do_pwd, "where you are", false},
     {"rm", do_rm, "FILE ...   removes files and empty folders", false},

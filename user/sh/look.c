@@ -60,6 +60,9 @@ int do_dmesg(const struct io *io, int argc, char **argv)
     return show(io, argv[0], KD_LOOK_LOG, 0);
 }
 
+static const char *object_wanted;        /* a container's name; NULL: all */
+static unsigned objects_said;
+
 static void say_object(int out, const char *line)
 {
     unsigned long long base, pages, resident, dirty, written, old;
@@ -72,6 +75,9 @@ static void say_object(int out, const char *line)
     const char *flags = line + end, *name = strstr(flags, "  ");       /* ", plain, dead  NAME" */
     int length = name && *flags == ',' ? (int)(name - flags) - 2 : 0;
     name = name ? name + strspn(name, " ") : "";
+    if (object_wanted && strcmp(name, object_wanted))
+        return;
+    objects_said++;
     dprintf(out, "0x%012llx %8llu %6llu %5llu %4llu %5u %6u %6u %6u %s", base, resident, dirty, written, old, users,
             touches[0], touches[1], touches[2], name);
     dprintf(out, length ? " (%.*s)\n" : "\n", length, flags + 2);
@@ -79,9 +85,16 @@ static void say_object(int out, const char *line)
 
 int do_objects(const struct io *io, int argc, char **argv)
 {
-    (void)argc;
-    return show_by(io, argv[0], KD_LOOK_OBJECTS, 0,
-                   "address        resident  dirty  held  old users    seq  clust random name", say_object);
+    if (argc > 2)
+        return dprintf(io->error, "use: %s [CONTAINER]\n", argv[0]), 2;
+    object_wanted = argv[1];
+    objects_said = 0;
+    int error = show_by(io, argv[0], KD_LOOK_OBJECTS, 0,
+                        "address        resident  dirty  held  old users    seq  clust random name", say_object);
+    if (error || !object_wanted || objects_said)
+        return error;
+    dprintf(io->error, "%s: %s: no such container is open (containers lists all)\n", argv[0], object_wanted);
+    return 1;
 }
 
 /* Thousands of cycles, but the longest ones. */
