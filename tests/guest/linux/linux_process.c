@@ -8,12 +8,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <elf.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <katydid/abi.h>
@@ -372,6 +375,24 @@ static void nothing_is_lost(void)
     tap_ok(syscall(KD_CHECK) == 0, "kcheck");
 }
 
+/* On Linux the parent would wait for the child, and see what it wrote: linux.md. */
+static void vfork_is_a_fork(void)
+{
+    static volatile int written;
+    int ends[2], status;
+    char c;
+    pipe(ends);
+    long pid = syscall(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0);
+    if (pid == 0) {
+        written = 1;
+        _exit(read(ends[0], &c, 1) == 1 ? 7 : 8);
+    }
+    write(ends[1], "x", 1);
+    tap_ok(waitpid((int)pid, &status, 0) == pid && WEXITSTATUS(status) == 7 && !written,
+           "a_child_of_vfork_has_copies_and_its_parent_runs_on");
+    close(ends[0]), close(ends[1]);
+}
+
 int main(int argc, char **argv)
 {
     const char *name = strrchr(argv[0], '/');
@@ -379,12 +400,13 @@ int main(int argc, char **argv)
              : name ? name + 1 : argv[0]);
     if (argc > 1)
         return role(argc, argv);
-    tap_plan(51);
+    tap_plan(52);
     ends();
     kills();
     output_goes_where_it_should();
     orphans_find_a_parent();
     hostile_images();
+    vfork_is_a_fork();
     nothing_is_lost();
     return tap_end();
 }
