@@ -17,7 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STORE_NICE (-10)
 #define BUSY_TRIES 50           /* the disk of a manager that died is drained meanwhile */
 
 struct server server = {
@@ -273,7 +272,7 @@ int main(int argc, char **argv)
 {
     struct disk_io io;
     if (argc > 2) server.name = argv[2];
-    setpriority(PRIO_PROCESS, 0, STORE_NICE); /* programs wait for it */
+    setpriority(PRIO_PROCESS, 0, STORE_NICE);
     options_read(argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 0);
     if (!options.crc_fixed) crc32c_choose(&disk_clock);
     if (!disk_open(&io)) return STORE_EXIT_NO_DISK;

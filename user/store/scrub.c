@@ -12,9 +12,11 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define FIRST_S       60                /* after a start, so long nothing is read */
+#define READ_NICE     19                /* of this thread, while it reads without the lock */
 #define PAUSE_MS      10                /* a checkpoint runs, or commits do not end */
 #define WAITERS_MAX   8u
 #define TOLD_MAX      256u              /* lost pages that are told one by one */
@@ -207,7 +209,8 @@ static void turn_wait(void)
     for (int i = 0; i < 2 && group_flying(); i++) server_wait(&scrub_asked, PAUSE_MS * 1000);
 }
 
-/* Reads and judges one piece, if there is one to read. Lock held, dropped for the disk. */
+/* Reads and judges one piece, if there is one to read. Lock held, dropped for the disk and the checksums, which are
+ * computed when nobody else wants the CPU; with the lock, which commits wait for, the thread is as fast as they. */
 static void piece_step(void)
 {
     int r = store_scrub_next(server.store, &piece);
@@ -222,7 +225,9 @@ static void piece_step(void)
         pthread_cond_wait(&scrub_asked, &server.lock); /* fenced: nothing is written any more */
     } else {
         server_unlock();
+        setpriority(PRIO_PROCESS, 0, READ_NICE);
         store_scrub_read(server.store, &piece);
+        setpriority(PRIO_PROCESS, 0, STORE_NICE);
         server_lock();
         if (store_scrub_judge(server.store, &piece) == -EUCLEAN) mend();
     }

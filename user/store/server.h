@@ -38,6 +38,7 @@
 #include "store.h"
 #include "store_protocol.h"
 
+#define STORE_NICE       (-10)      /* of its threads: programs wait for them */
 #define PAGER_THREADS    3u
 #define READER_THREADS   3u
 #define CONTAINER_HASH   64u
