@@ -6,8 +6,7 @@
 #include "store/view.h"
 
 /* view.c ends a commit. */
-long view_end(struct view *v);                /* CM8 */
-void view_end_unwritten(struct view *v);      /* of a transaction that wrote nothing */
+void view_end(struct view *v);                /* CM8 */
 void view_batch_drop(struct view *v);
 
 /* claim.c asks the manager, and takes its answers. */

@@ -82,6 +82,14 @@ static void view_show(struct thread *t, struct view *v)
     t->view_number = v ? (uint8_t)(v->id + 1) : 0;
 }
 
+static void view_leave(struct view *v)
+{
+    if (v->owner->view != v)
+        return;
+    view_show(v->owner, NULL);
+    thread_use_table();
+}
+
 /* ---- create and close ---- */
 
 static struct view *view_take(struct process *p, uint8_t state)
@@ -174,10 +182,7 @@ void view_forget_object(struct view *v)
 void view_destroy(struct view *v)
 {
     assert(v->state == VIEW_IDLE && v->copies.count == 0 && v->copies.spilled_count == 0);
-    if (v->owner->view == v) {
-        view_show(v->owner, NULL);
-        thread_use_table();
-    }
+    view_leave(v);
     if (v->handle >= 0)
         handle_forget(v->process, v->handle);
     view_forget_object(v);
@@ -199,10 +204,7 @@ int view_close(void *view, int handle)
 /* view_forsake takes v out of its process; its owner, the caller, waits on for a manager that has the commit. */
 static void view_forsake(struct view *v)
 {
-    if (v->owner->view == v) {
-        view_show(v->owner, NULL);
-        thread_use_table();
-    }
+    view_leave(v);
     handle_forget(v->process, v->handle);
     lock_acquire(&v->lock);
     v->handle = HANDLE_FORSAKEN;
@@ -326,10 +328,7 @@ static void view_return_hands(struct view *v)
         frame_free(v->reserve.frame);
     if (v->reserve.copy)
         copy_free(v->reserve.copy);
-    v->reserve.credits = 0;
-    v->reserve.frame = NULL;
-    v->reserve.copy = NULL;
-    v->reserve.page = NULL;
+    v->reserve = (struct view_reserve){0};
 }
 
 /* drop_copy drops the first copy of a list: PTE EMPTY, flushed, writer none, frame and credit back. */
@@ -374,7 +373,7 @@ static void drop_copies(struct view *v, struct list *from)
 static void view_gone_notice(struct view *v, int reason)
 {
     struct port *port = v->txn.enlisted;
-    if (!port || !(port->wants_gone || v->commit.chained))
+    if (!port->wants_gone && !v->commit.chained)
         return;
     v->commit.chained = false;
     struct item *i = &v->notices.gone;
@@ -392,16 +391,28 @@ void view_batch_drop(struct view *v)
     v->commit.batch_bytes = 0;
 }
 
-/* view_abort undoes the transaction, which left all queues as its fault or call ended (fault_ended, hold_wait). */
+/* view_over gives back what the transaction has, but for its rights. It was published (0), or is
+ * undone for `reason`: then it left all queues as its fault or call ended (fault_ended, hold_wait). */
+static void view_over(struct view *v, int reason)
+{
+    if (!list_empty(&v->copies.resident))
+        drop_copies(v, &v->copies.resident); /* AB2; or those that nothing was changed in */
+    if (!list_empty(&v->copies.spilled))
+        drop_copies(v, &v->copies.spilled);
+    if (v->txn.enlisted)
+        view_gone_notice(v, reason); /* AB3 */
+    const struct view_reserve *r = &v->reserve;
+    if (r->credits | v->credits.waiting | (uintptr_t)r->frame | (uintptr_t)r->copy)
+        view_return_hands(v);
+    if (!list_empty(&v->snapshot.seen.link))
+        version_snapshot_end(v);
+}
+
 void view_abort(struct view *v, int reason)
 {
     TRACE_RARE(ABORT, reason, v->txn.ticket, 0);
-    drop_copies(v, &v->copies.resident);  /* AB2 */
-    drop_copies(v, &v->copies.spilled);
-    view_gone_notice(v, reason); /* AB3 */
-    view_return_hands(v);
+    view_over(v, reason);
     view_batch_drop(v);
-    version_snapshot_end(v);
     __atomic_fetch_add(&v->process->stats.aborts, 1, __ATOMIC_RELAXED);
     if (reason == EDEADLK)
         __atomic_fetch_add(&v->process->stats.deadlocks, 1, __ATOMIC_RELAXED);
@@ -409,19 +420,14 @@ void view_abort(struct view *v, int reason)
     view_idle(v, true);          /* AB4 */
 }
 
-/* view_end ends a transaction that was published (CM8). */
-long view_end(struct view *v)
+/* view_end ends a transaction that was published, or wrote nothing (CM8). A doom that comes now is
+ * too late: the transaction ended before it. */
+void view_end(struct view *v)
 {
-    drop_copies(v, &v->copies.resident); /* those that nothing was changed in */
-    view_gone_notice(v, 0);
-    view_return_hands(v);
-    version_snapshot_end(v);
-    v->txn.aborts = 0;
-    v->txn.ticket = 0; /* only a retry keeps its ticket */
-    v->txn.want_x_count = 0;
+    view_over(v, 0);
+    v->txn.ticket = 0; /* so the next begin is a new one, and forgets aborts and want-X */
     __atomic_fetch_add(&v->process->stats.commits, 1, __ATOMIC_RELAXED);
     view_idle(v, false);
-    return 0;
 }
 
 /* view_return_to_user delivers an abort on the way to user mode (AB5), but only out of a touch of a
@@ -447,19 +453,6 @@ long kd_container_info(const uint64_t a[6])
     memcpy(info.name, o->name, sizeof info.name);
     object_put(o);
     return copy_to_user(a[1], &info, sizeof info);
-}
-
-/* view_end_unwritten is CM8 where CM2 found nothing: without copies, no manager knows of the
- * transaction. A doom that comes now is too late: the transaction ended before it. */
-void view_end_unwritten(struct view *v)
-{
-    if (v->reserve.credits | v->credits.waiting | (uintptr_t)v->reserve.frame | (uintptr_t)v->reserve.copy)
-        view_return_hands(v);
-    if (!list_empty(&v->snapshot.seen.link))
-        version_snapshot_end(v);
-    v->txn.ticket = 0; /* so the next begin is a new one, and forgets aborts and want-X */
-    __atomic_fetch_add(&v->process->stats.commits, 1, __ATOMIC_RELAXED);
-    view_idle(v, false);
 }
 
 long kd_view_stats(const uint64_t a[6])
