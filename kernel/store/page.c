@@ -182,32 +182,21 @@ static int page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t
 static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
 {
     unsigned slot = (unsigned)((s->page + i) % LEAF_PAGES);
-    struct frame *f = NULL;
-    if (s->source != KD_SUPPLY_READ) {
-        f = frame_alloc_raw(FRAME_PAGE);
-        if (!f)
-            f = evict_frame();
-        if (!f)
-            return -ENOMEM;
-        int e = 0;
-        if (s->source == KD_SUPPLY_ZERO)
-            memset(frame_memory(f), 0, PAGE_BYTES);
-        else
-            e = copy_from_user(frame_memory(f), (vaddr_t)s->memory + i * PAGE_BYTES, PAGE_BYTES);
-        if (e) {
-            frame_free(f);
-            return e;
-        }
-    }
-    int result = 0;
-    struct leaf *l = leaf_lock(o, s->page + i);
+    bool read = s->source == KD_SUPPLY_READ;
+    struct frame *f = read ? NULL : evict_frame();
+    int result = read || f ? 0 : -ENOMEM;
+    if (f && s->source == KD_SUPPLY_ZERO)
+        memset(frame_memory(f), 0, PAGE_BYTES);
+    else if (f)
+        result = copy_from_user(frame_memory(f), (vaddr_t)s->memory + i * PAGE_BYTES, PAGE_BYTES);
+    struct leaf *l = result ? NULL : leaf_lock(o, s->page + i);
     if (!l) {
         if (f)
             frame_free(f);
-        return -ENOMEM;
+        return result ? result : -ENOMEM;
     }
     struct page *p = &l->pages[slot];
-    if (s->source == KD_SUPPLY_READ) {
+    if (read) {
         if (p->frame && p->flags & PAGE_FILLING && p->frame->pins == 0) {
             p->flags &= (uint8_t)~PAGE_FILLING;
             f = p->frame;
@@ -226,6 +215,12 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
     return result;
 }
 
+/* range_ok tells whether [page, page + n) are pages of o, at least one. */
+static bool range_ok(const struct object *o, uint64_t page, uint64_t n)
+{
+    return n > 0 && page < o->pages && n <= o->pages - page;
+}
+
 enum { SUPPLY_AT_ONCE = 64 }; /* pages; then others have their turn */
 
 long kd_object_supply(const uint64_t a[6])
@@ -237,8 +232,7 @@ long kd_object_supply(const uint64_t a[6])
     struct object *o = handle_get(s.object, HANDLE_OBJECT, KD_RIGHT_MANAGE, &e);
     if (!o)
         return e;
-    if (s.source > KD_SUPPLY_READ || !(s.rights & KD_READ) || s.count == 0 || s.page >= o->pages ||
-        s.count > o->pages - s.page)
+    if (s.source > KD_SUPPLY_READ || !(s.rights & KD_READ) || !range_ok(o, s.page, s.count))
         e = -EINVAL;
     for (uint64_t i = 0; !e && i < s.count; i++) {
         e = supply_one(o, &s, i);
@@ -269,10 +263,13 @@ static uint64_t pages_skip(const struct object *o, uint64_t page)
     return (page / step + 1) * step;
 }
 
-/* pages_for calls fn for each page of a range that has a leaf, with the leaf locked. */
-static void pages_for(struct object *o, uint64_t page, uint64_t n,
+/* pages_for calls fn for each page of a range that has a leaf, with the leaf locked. 0; -EINVAL: there
+ * is no such range. */
+static long pages_for(struct object *o, uint64_t page, uint64_t n,
                       void (*fn)(struct leaf *l, unsigned slot, void *arg), void *arg)
 {
+    if (!range_ok(o, page, n))
+        return -EINVAL;
     for (uint64_t i = page; i < page + n;) {
         struct leaf *l = object_leaf(o, i, false);
         if (!l) {
@@ -286,6 +283,7 @@ static void pages_for(struct object *o, uint64_t page, uint64_t n,
         if (++i % LEAF_PAGES == 0)
             thread_breathe();
     }
+    return 0;
 }
 
 /* error_for_client replaces errors that mean "look again" to a fault; a manager's refusal does not. */
@@ -366,9 +364,7 @@ int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame)
 {
     if (page >= o->pages)
         return -EINVAL;
-    struct frame *f = frame_alloc_raw(FRAME_PAGE);
-    if (!f)
-        f = evict_frame();
+    struct frame *f = evict_frame();
     struct leaf *l = f ? leaf_lock(o, page) : NULL;
     if (f && !l)
         frame_free(f);
@@ -468,28 +464,17 @@ OBJECT_CALL(kd_lock_answer, 0)
     return asks ? 0 : -ESRCH;
 }
 
-/* range_ok tells whether [page, page + n) are pages of o, at least one. */
-static bool range_ok(const struct object *o, uint64_t page, uint64_t n)
-{
-    return n > 0 && page < o->pages && n <= o->pages - page;
-}
-
 OBJECT_CALL(kd_object_fail, 0)
 {
     int error = (int)a[3];
-    if (!range_ok(o, a[1], a[2]) || error <= 0 || error >= 4096)
-        return -EINVAL;
-    pages_for(o, a[1], a[2], page_fail, &error);
-    return 0;
+    return error <= 0 || error >= 4096 ? -EINVAL : pages_for(o, a[1], a[2], page_fail, &error);
 }
 
 OBJECT_CALL(kd_object_recall, 0)
 {
     struct unmap u = {.reason = 0};
-    if (!range_ok(o, a[1], a[2]))
-        return -EINVAL;
-    pages_for(o, a[1], a[2], page_recall, &u);
-    return (long)u.in_use;
+    long e = pages_for(o, a[1], a[2], page_recall, &u);
+    return e ? e : (long)u.in_use;
 }
 
 OBJECT_CALL(kd_object_info, 0)
@@ -499,7 +484,7 @@ OBJECT_CALL(kd_object_info, 0)
     for (uint64_t done = 0; done < a[2]; done += sizeof(((struct info *)0)->bits)) {
         struct info info = {.first = a[1] + done};
         uint64_t part = MIN(a[2] - done, sizeof info.bits);
-        pages_for(o, a[1] + done, part, page_info, &info);
+        (void)pages_for(o, a[1] + done, part, page_info, &info);
         if (copy_to_user(a[3] + done, info.bits, part))
             return -EFAULT;
     }
@@ -509,13 +494,10 @@ OBJECT_CALL(kd_object_info, 0)
 OBJECT_CALL(kd_object_cleaned, 0)
 {
     csn_t csn = a[2];
-    if (!range_ok(o, a[1], 1))
-        return -EINVAL;
-    pages_for(o, a[1], 1, page_cleaned, &csn);
-    if (csn != KD_CSN_ANY)
-        return -ESTALE;
-    evict_wake();
-    return 0;
+    long e = pages_for(o, a[1], 1, page_cleaned, &csn);
+    if (!e && csn == KD_CSN_ANY)
+        evict_wake();
+    return e ? e : csn == KD_CSN_ANY ? 0 : -ESTALE;
 }
 
 OBJECT_CALL(kd_object_advise, 0)
@@ -527,15 +509,13 @@ OBJECT_CALL(kd_object_advise, 0)
     if (a[3] < KD_ADVISE_WILL_NEED)
         __atomic_store_n(&o->cluster_fixed, clusters[a[3]], __ATOMIC_RELAXED);
     else
-        pages_for(o, a[1], a[2], page_advise, &advice);
+        (void)pages_for(o, a[1], a[2], page_advise, &advice);
     return advice.count;
 }
 
 OBJECT_CALL(kd_object_pin, 0)
 {
     struct pinning pinning = {.on = (int)a[3]};
-    if (!range_ok(o, a[1], a[2]))
-        return -EINVAL;
-    pages_for(o, a[1], a[2], page_pin, &pinning);
-    return pinning.result;
+    long e = pages_for(o, a[1], a[2], page_pin, &pinning);
+    return e ? e : pinning.result;
 }
