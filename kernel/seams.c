@@ -73,7 +73,7 @@ static void block_dropped(void *device, uint32_t rights)
  * of no object. */
 const struct handle_kind handle_kinds[HANDLE_TYPES] = {
     [HANDLE_PROCESS] = {.travels = true, .get = process_get, .put = process_put},
-    [HANDLE_PORT] = {.travels = true, .get = port_get, .put = port_handle_put, .held = port_handle_held,
+    [HANDLE_PORT] = {.travels = true, .get = port_get, .put = port_put, .held = port_handle_held,
                      .dropped = port_handle_dropped},
     [HANDLE_OBJECT] = {.travels = true, .get = object_get, .put = object_put},
     [HANDLE_VIEW] = {.get = handle_uncounted, .put = handle_uncounted, .close = view_close},

@@ -67,32 +67,18 @@ void port_free(struct port *p)
     kfree(p);
 }
 
-/* port_receiver_next takes a waiting receiver, for the queue's new head; NULL: none waits. Port lock held. */
-static struct thread *port_receiver_next(struct port *p)
+bool port_post(struct port *p, struct item *i)
 {
-    return list_take(struct thread, &p->receivers, wait_link);
-}
-
-/* port_enqueue queues an item unless it is queued; *receiver (NULL: none) is to be woken. False: the port is dead. */
-static bool port_enqueue(struct port *p, struct item *i, struct thread **receiver)
-{
-    *receiver = NULL;
+    struct thread *receiver = NULL;
     lock_acquire(&p->lock);
     bool alive = !p->dead;
     if (alive && !i->queued) {
         i->queued = true;
         TRACE(POST, (uintptr_t)i, i->kind - ITEM_CALL, (uint64_t)p->owner->pid);
         list_push_back(&p->items, &i->link);
-        *receiver = port_receiver_next(p);
+        receiver = list_take(struct thread, &p->receivers, wait_link);
     }
     lock_release(&p->lock);
-    return alive;
-}
-
-bool port_post(struct port *p, struct item *i)
-{
-    struct thread *receiver;
-    bool alive = port_enqueue(p, i, &receiver);
     if (receiver)
         thread_wake(receiver);
     return alive;
@@ -259,8 +245,6 @@ void port_handle_dropped(void *port, uint32_t rights)
     if (left == 0)
         port_die(p);
 }
-
-void port_handle_put(void *port) { port_put(port); }
 
 void port_check(void)
 {

@@ -70,8 +70,9 @@ static inline void port_get(void *port)
     __atomic_fetch_add(&((struct port *)port)->references, 1, __ATOMIC_RELAXED);
 }
 void port_free(struct port *p); /* for port_put: nobody refers to it any more */
-static inline void port_put(struct port *p)
+static inline void port_put(void *port)
 {
+    struct port *p = port;
     if (__atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) == 0)
         port_free(p);
 }
@@ -79,7 +80,6 @@ static inline void port_put(struct port *p)
  * last one that can goes, the port dies, with no locks held. */
 uint32_t port_handle_held(void *port, const struct process *owner, uint32_t rights);
 void port_handle_dropped(void *port, uint32_t rights);
-void port_handle_put(void *port);
 /* port_other_error: why a transaction that stored to objects of p's manager cannot store to
  * another's: they may be the same objects, and the manager the next one. */
 static inline int port_other_error(const struct port *p)
