@@ -46,32 +46,30 @@ int fd_new(struct process *p, struct file *f, int lowest)
     return result;
 }
 
+/* fd_replace puts f, or NULL, there, and drops what was there. False: that was nothing. */
+static bool fd_replace(struct process *p, int fd, struct file *f)
+{
+    lock_acquire(&p->files.lock);
+    struct file *old = p->files.of[fd];
+    p->files.of[fd] = f;
+    p->files.close_on_exec &= ~(1ull << fd);
+    lock_release(&p->files.lock);
+    if (old)
+        file_put(old);
+    return old;
+}
+
 int fd_set(struct process *p, int fd, struct file *f)
 {
     if (fd < 0 || fd >= fd_limit(p))
         return -EBADF;
-    lock_acquire(&p->files.lock);
-    struct file *old = p->files.of[fd];
-    p->files.of[fd] = f;
-    lock_release(&p->files.lock);
-    if (old)
-        file_put(old);
+    (void)fd_replace(p, fd, f);
     return fd;
 }
 
 int fd_close(struct process *p, int fd)
 {
-    if (fd < 0 || fd >= PROCESS_FILES_MAX)
-        return -EBADF;
-    lock_acquire(&p->files.lock);
-    struct file *f = p->files.of[fd];
-    p->files.of[fd] = NULL;
-    p->files.close_on_exec &= ~(1ull << fd);
-    lock_release(&p->files.lock);
-    if (!f)
-        return -EBADF;
-    file_put(f);
-    return 0;
+    return fd >= 0 && fd < PROCESS_FILES_MAX && fd_replace(p, fd, NULL) ? 0 : -EBADF;
 }
 
 void fd_close_all(struct process *p)

@@ -13,7 +13,8 @@ uint64_t fd_count(const struct process *p);                  /* that are in use 
 int fd_limit(const struct process *p);
 /* The lowest free one from `lowest` on; takes the reference over, unless -EMFILE. */
 must_check int fd_new(struct process *p, struct file *f, int lowest);
-must_check int fd_set(struct process *p, int fd, struct file *f);     /* closes what was there */
+/* fd_set closes what was there; an exec keeps what is there now. */
+must_check int fd_set(struct process *p, int fd, struct file *f);
 must_check int fd_close(struct process *p, int fd);
 void fd_close_all(struct process *p);
 /* A bad number is ignored, and closes nothing. */
