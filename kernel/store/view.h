@@ -78,12 +78,12 @@ struct view {
         struct leaf *leaf;              /* the leaf whose lock guards the page's queue; owner thread */
         vaddr_t at, lock_base;          /* the addresses of what it waits for, for KD_VIEW_LIST */
         struct page *page;              /* the page in whose queue it stands, or NULL */
-        struct list link;               /* in the ring of those who wait for the page */
+        struct list link;               /* in the ring of the views that wait for it */
         bool upgrade;
         uint8_t want;
         struct list lock_link;          /* locks_lock; in the queue of ... */
         struct object *object;          /* ... or NULL; set by the owner thread */
-        struct vmask holders, waiters;  /* graph lock; waiters: a hint, whom its end may wake */
+        struct vmask holders, waiters;  /* graph lock; waiters: a hint: views that its end may wake */
     } wait;
     struct view_locks {                 /* Containers that it has locked; owner thread. */
         struct object *held[LOCKED_MAX]; /* references */
@@ -106,14 +106,14 @@ struct view {
         vaddr_t last, next;             /* the last page that a read fault gave it; right behind its cluster */
         uint8_t run;                    /* pages in that cluster, while touches are sequential */
     } touch;
-    struct view_question {              /* The question to its manager, whatever that is (claim.c). */
+    struct view_question {              /* The question to its manager (claim.c). */
         struct item item;
         uint64_t token, received;       /* of the item, view lock; what its manager has received last */
         uint8_t kind;                   /* what its manager works on; view lock */
         vaddr_t at;                     /* the page that UNSPILL is about */
         int answer;                     /* atomic: ANSWER_NONE, ANSWER_CLAIMED, 0, or a refusal's errno */
     } question;
-    struct view_notices {               /* Notices to managers, and where they were posted last; references. */
+    struct view_notices {               /* Notices to managers, and the ports that got them last; references. */
         struct item gone, conflict;
         struct port *gone_port, *conflict_port;
     } notices;
