@@ -230,13 +230,15 @@ static int group_next(struct scan *scan)
 }
 
 /* The group just found may be the first that tells of its epoch: the superblock that began it is
- * lost. From here on the table has it. */
+ * lost. From here on the table has it, and like that superblock says that the epoch began where the last
+ * one's groups end. The group itself may lie further on, at the ring's start: what a crash left torn
+ * between the two is of the older epoch, and stays dead (EPOCH_SKIP). */
 static int epoch_learn(struct scan *scan)
 {
     struct superblock *super = &scan->reader->store->super;
     uint32_t epoch = le32_get(((const struct group_disk *)scan->group)->epoch);
     return epoch > super->epochs[super->epoch_count - 1].epoch
-               ? epoch_begin(super, epoch, scan->lsn, 0) : 0;
+               ? epoch_begin(super, epoch, scan->end, 0) : 0;
 }
 
 int log_scan_next(struct scan *scan)

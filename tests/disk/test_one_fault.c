@@ -125,6 +125,35 @@ static void a_group_behind_the_end_stays_dead(void **state)
     assert_int_equal(report.transactions, 1);
 }
 
+/* Aim: a group of two blocks at the ring's end is torn; the next start counts it as none, and its first
+ * commit, too large for that place, begins at the ring's start. Then the superblock of this start rots: the
+ * epoch that the commit tells of began before the torn group, which must not count as its predecessor. */
+static void a_torn_group_at_the_rings_end_stays_dead(void **state)
+{
+    (void)state;
+    uint64_t ring = store->super.log_bytes;
+    while (store->end_lsn % ring != ring - 2 * BLOCK_BYTES) {
+        commit_pages(0, 1);
+        checkpoint();
+    }
+    uint64_t torn = store->super.log_start + ring - BLOCK_BYTES;
+    assert_int_equal(store_group_issue(group_issued(0)), 0);
+    cut();
+    device.image[torn + 50] ^= 1;
+    assert_int_equal(open_with(0), 0);
+    assert_string_equal(report.rule, "RV9");
+    commit_pages(0, 3);
+    uint64_t slot = newest_slot();
+    cut();
+    device.image[slot + 100] ^= 4;
+    kcheck_agrees();
+    assert_int_equal(open_with(0), 0);
+    assert_true(report.slot_bad[slot != 0]);
+    assert_string_equal(report.rule, "RV10");
+    assert_int_equal(report.transactions, 1);
+    pages_require(3);
+}
+
 /* Aim: a checkpoint was cut off while it overwrote the older area; either superblock rots, or cannot be read. */
 static void a_superblock_lost_in_a_checkpoint_costs_nothing(void **state)
 {
@@ -410,6 +439,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(commits_since_a_start_survive_its_superblock),
         TEST(a_group_behind_the_end_stays_dead),
+        TEST(a_torn_group_at_the_rings_end_stays_dead),
         TEST(a_superblock_lost_in_a_checkpoint_costs_nothing),
         TEST(unreadable_blocks_of_dead_log_do_no_harm),
         TEST(a_block_at_the_end_that_takes_no_write_stays),
