@@ -13,6 +13,7 @@ name in two files are told apart.
 
 Headers are small and speak for their own room: one of kernel/ has at most HEADER_LINES lines, a structure at most
 MEMBERS members, and a function is declared once, in a header of the room that defines it, if another file uses it.
+One whose name ends in _private.h is for the files of its own room only.
 """
 
 import collections
@@ -114,7 +115,7 @@ def knot(arrows):
     return best[0]
 
 
-def upward_includes(files, headers):
+def bad_includes(files, headers):
     for name in files:
         with open(name, encoding="utf-8") as source:
             for number, line in enumerate(source, 1):
@@ -122,6 +123,8 @@ def upward_includes(files, headers):
                 there = match and headers.get(match.group(1))
                 if there and above(room(name), room(there)):
                     yield f"{name}:{number}: includes {there}, which lies above {room(name)}"
+                if there and there.endswith("_private.h") and room(name) != room(there):
+                    yield f"{name}:{number}: includes {there}, which is for {room(there)} alone"
 
 
 def declarations(header, code):
@@ -204,7 +207,7 @@ def main(words):
         rooms = collections.Counter(room(unit + ".c") for unit in largest)
         print(f"largest knot: {len(largest)} units:", ", ".join(f"{r} {rooms[r]}" for r in ORDER if rooms[r]))
         return 0
-    bad += upward_includes(files, headers)
+    bad += bad_includes(files, headers)
     bad += bad_headers(files, code, public, allowed)
     bad += bad_structures(files)
     print("\n".join(sorted(bad)) if bad else "no include and no call runs upwards; headers speak for their rooms")

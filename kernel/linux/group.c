@@ -9,7 +9,7 @@
  */
 #include "linux/linux.h"
 #include "linux/signal.h"
-#include "process/process_private.h"
+#include "process/process_make.h"
 
 /* process_table.lock held. */
 static bool group_exists(int group, int session)

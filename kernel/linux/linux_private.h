@@ -2,7 +2,7 @@
 #ifndef KERNEL_LINUX_PRIVATE_H
 #define KERNEL_LINUX_PRIVATE_H
 
-#include "process/process_private.h"
+#include "process/process_make.h"
 
 /* fork.c: registers are the child's. Its pid, -ENOMEM, -EAGAIN, -EFAULT. */
 must_check long process_fork(const struct trap_frame *registers, vaddr_t child_tid, bool set,

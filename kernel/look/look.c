@@ -7,12 +7,11 @@
 #include "file/file.h"
 #include "base/symbol.h"
 #include "process/handle.h"
-#include "store/object_private.h"
-#include "process/vm_private.h"
+#include "store/view.h"
+#include "process/vm.h"
 #include "thread/trace.h"
 
 #define LOOK_BYTES_MAX (1ul << 20) /* VM_REGIONS_MAX lines */
-#define OBJECTS_SHOWN 256
 
 struct text {
     char *bytes;
@@ -48,8 +47,9 @@ static void leaf_count(struct leaf *l, void *arg)
     lock_release(&l->lock);
 }
 
-static void say_object(struct text *t, struct object *o)
+static void say_object(struct object *o, void *arg)
 {
+    struct text *t = arg;
     struct page_count c = {0};
     unsigned users = 0;
     leaves_for(o, leaf_count, &c);
@@ -62,28 +62,6 @@ static void say_object(struct text *t, struct object *o)
         c.written, c.versions, users,
         o->touches[TOUCH_SEQUENTIAL], o->touches[TOUCH_CLUSTERED], o->touches[TOUCH_RANDOM],
         o->flags & KD_OBJECT_TRANSACTIONAL ? "" : ", plain", o->dead ? ", dead" : "", o->name);
-}
-
-static void say_objects(struct text *t)
-{
-    struct object **found = kalloc(OBJECTS_SHOWN * sizeof(*found));
-    unsigned n = 0;
-    if (!found)
-        return;
-    lock_acquire(&objects_lock);
-    list_each(struct object, o, &objects, all) {
-        if (n < OBJECTS_SHOWN) {
-            object_get(o);
-            found[n++] = o;
-        }
-    }
-    lock_release(&objects_lock);
-    for (unsigned i = 0; i < n; i++) {
-        say_object(t, found[i]);
-        object_put(found[i]);
-        arch_serve_shootdown();
-    }
-    kfree(found);
 }
 
 /* ---- locks ---- */
@@ -230,7 +208,7 @@ static long say_what(struct text *t, unsigned what, int pid)
         return -EPERM;
     switch (what) {
     case KD_LOOK_LOG: t->used = log_read(&position, t->bytes, t->size); return 0;
-    case KD_LOOK_OBJECTS: say_objects(t); return 0;
+    case KD_LOOK_OBJECTS: object_for_each(say_object, t); return 0;
     case KD_LOOK_LOCKS:
         if (pid)
             __atomic_store_n(&lock_counting, pid == 1, __ATOMIC_RELAXED);

@@ -15,7 +15,7 @@
 
 #include "file/file.h"
 #include "process/descriptor.h"
-#include "process/process_private.h"
+#include "process/process_make.h"
 #include "process/vm.h"
 
 /* Limits as processes begin, but for those that init starts itself: so the shell has something left when its

@@ -17,7 +17,7 @@
  *
  * Locks: process_table.lock (parents, ends, the list), then process->lock (threads, dying, status).
  */
-#include "process/process_private.h"
+#include "process/process_make.h"
 
 #include "base/signal.h"
 #include "file/file.h"

@@ -28,7 +28,15 @@ struct vm_source {
     bool shared;                         /* of bytes that never change: it never becomes writable */
 };
 
+struct region {
+    struct list link;
+    vaddr_t start, end;
+    unsigned protection;
+    struct vm_source source;
+};
 enum { VM_REGIONS_A_FRAME = 32 };
+/* region_after: the first region that ends behind the address; or NULL. space_lock held. */
+struct region *region_after(struct process *p, vaddr_t at);
 
 must_check int vm_space_new(struct process *p);
 /* fork: all regions and pages of `from` into an empty space that nobody uses yet. -ENOMEM. */

@@ -4,15 +4,7 @@
 
 #include "process/vm.h"
 
-struct region {
-    struct list link;
-    vaddr_t start, end;
-    unsigned protection;
-    struct vm_source source;
-};
-
-/* The first region that ends behind the address, or the one that holds it; or NULL. space_lock held. */
-struct region *region_after(struct process *p, vaddr_t at);
+/* region_at: the region that holds the address; or NULL. space_lock held. */
 struct region *region_at(struct process *p, vaddr_t at);
 
 static inline uint64_t pte_flags(unsigned protection)

@@ -67,15 +67,13 @@ static unsigned check_leaf(struct leaf *l)
     return w.errors;
 }
 
-static void check_one(struct leaf *l, void *arg)
-{
-    *(unsigned *)arg += check_leaf(l);
-}
+static void check_one(struct leaf *l, void *arg) { *(unsigned *)arg += check_leaf(l); }
+static void check_object(struct object *o, void *arg) { leaves_for(o, check_one, arg); }
 
 int kcheck(void)
 {
     unsigned errors = 0;
-    object_for_each_leaf(check_one, &errors);
+    object_for_each(check_object, &errors);
     const char *wrong = version_check();
     if (wrong) {
         struct walk w = {0};

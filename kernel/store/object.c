@@ -13,7 +13,7 @@
 #include "store/wait.h"
 
 struct lock objects_lock = LOCK_INIT(RANK_PROCESS_TABLE, "objects");
-struct list objects = LIST_INIT(objects);
+static struct list objects = LIST_INIT(objects);
 static vaddr_t next_base;
 
 static const uint64_t OBJECT_PAGES_MAX = (KD_STORE_END - KD_STORE_BASE) >> PAGE_SHIFT;
@@ -112,7 +112,7 @@ void object_put(void *object)
         object_free(o);
 }
 
-void object_for_each_leaf(void (*fn)(struct leaf *l, void *arg), void *arg)
+void object_for_each(void (*fn)(struct object *o, void *arg), void *arg)
 {
     struct object *done = NULL; /* the one before, kept alive so that its place in the list holds */
     lock_acquire(&objects_lock);
@@ -121,7 +121,7 @@ void object_for_each_leaf(void (*fn)(struct leaf *l, void *arg), void *arg)
         struct object *o = container_of(l, struct object, all);
         object_get(o);
         lock_release(&objects_lock);
-        leaves_for(o, fn, arg);
+        fn(o, arg);
         if (done)
             object_put(done);
         done = o;

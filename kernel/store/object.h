@@ -124,8 +124,9 @@ void objects_sum_dirty(void);
 /* object_plain_fault serves a fault on an object that is not transactional. */
 must_check int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write);
 
-/* object_for_each_leaf calls fn for each leaf of each object (check.c). */
-void object_for_each_leaf(void (*fn)(struct leaf *l, void *arg), void *arg);
+/* object_for_each calls fn for each object, some twice if one dies meanwhile; leaves_for for its leaves. */
+void object_for_each(void (*fn)(struct object *o, void *arg), void *arg);
+void leaves_for(struct object *o, void (*fn)(struct leaf *l, void *arg), void *arg);
 /* kcheck (check.c) looks for broken invariants. 0; -EIO: the log says which. */
 int kcheck(void);
 

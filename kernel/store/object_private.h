@@ -6,11 +6,8 @@
 
 /* ---- object.c ---- */
 extern struct lock objects_lock; /* the list of all objects */
-extern struct list objects;
 
 /* ---- leaf.c ---- */
-/* leaves_for calls fn for each leaf that exists. */
-void leaves_for(struct object *o, void (*fn)(struct leaf *l, void *arg), void *arg);
 void leaves_free(struct object *o); /* with the object */
 
 /* object_table_frames: the table of the leaves' tables, which the owner is charged for. */

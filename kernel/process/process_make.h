@@ -1,6 +1,6 @@
-/* process_private.h - what process.c shares with those that make processes (linux/). */
-#ifndef KERNEL_PROCESS_PRIVATE_H
-#define KERNEL_PROCESS_PRIVATE_H
+/* process_make.h - the table of processes, and how one is made: for linux/, and process.c. */
+#ifndef KERNEL_PROCESS_MAKE_H
+#define KERNEL_PROCESS_MAKE_H
 
 #include "process/process.h"
 
