@@ -50,6 +50,21 @@ static long with_path(int fd, vaddr_t user, path_call *fn, void *arg)
     return result;
 }
 
+static long find_path(struct node *from, const char *path, void *out) { return node_find(from, path, out); }
+
+/* with_node finds the node at a path of the caller's and calls fn(node, arg); fn's result or -errno. */
+typedef long node_call(struct node *n, uint64_t arg);
+static long with_node(int fd, vaddr_t path, node_call *fn, uint64_t arg)
+{
+    struct node *n;
+    long result = with_path(fd, path, find_path, &n);
+    if (result)
+        return result;
+    result = fn(n, arg);
+    node_put(n);
+    return result;
+}
+
 /* ---- open ---- */
 
 /* masked: the mode of a node that the caller makes, without the bits of its umask. */
@@ -107,7 +122,7 @@ static bool is_read_only(const struct node *n)
     return n->kind == NODE_FOLDER ? n->read_only : n->kind == NODE_PLACE || n->kind == NODE_IMPORT;
 }
 
-static long stat_out(const struct node *n, vaddr_t user)
+static long stat_out(struct node *n, uint64_t user)
 {
     struct linux_stat s = {.nlink = 1, .blksize = PAGE_BYTES, .mode = 0010000 | 0600 /* a pipe */};
     if (n) {
@@ -122,24 +137,7 @@ static long stat_out(const struct node *n, vaddr_t user)
     return copy_to_user(user, &s, sizeof(s));
 }
 
-static long find_path(struct node *from, const char *path, void *out) { return node_find(from, path, out); }
-
-/* node_at finds the node at a path of the caller's; *n gets a reference. 0 or -errno. */
-static long node_at(int fd, vaddr_t path, struct node **n) { return with_path(fd, path, find_path, n); }
-
-static long stat_at(int fd, vaddr_t path, vaddr_t user)
-{
-    struct node *n;
-    long error = node_at(fd, path, &n);
-    if (error)
-        return error;
-    error = stat_out(n, user);
-    node_put(n);
-    return error;
-}
-
-long linux_stat(const uint64_t a[6]) { return stat_at(HERE, a[0], a[1]); }
-
+long linux_stat(const uint64_t a[6]) { return with_node(HERE, a[0], stat_out, a[1]); }
 FILE_CALL(fstat) { return stat_out(f->node, a[1]); }
 
 long linux_newfstatat(const uint64_t a[6])
@@ -151,22 +149,20 @@ long linux_newfstatat(const uint64_t a[6])
         const uint64_t b[6] = {a[0], a[2]};
         return linux_fstat(b);
     }
-    return stat_at((int)a[0], a[1], a[2]);
+    return with_node((int)a[0], a[1], stat_out, a[2]);
+}
+
+static long access_check(struct node *n, uint64_t mode)
+{
+    enum { MAY_RUN = 1, MAY_WRITE = 2 };
+    if ((mode & MAY_WRITE) && is_read_only(n))
+        return -EROFS;
+    return (mode & MAY_RUN) && !(n->mode & 0111) ? -EACCES : 0;
 }
 
 static long access_at(int fd, vaddr_t path, uint64_t mode)
 {
-    enum { MAY_RUN = 1, MAY_WRITE = 2 };
-    struct node *n;
-    long error = mode > 7 ? -EINVAL : node_at(fd, path, &n);
-    if (error)
-        return error;
-    if ((mode & MAY_WRITE) && is_read_only(n))
-        error = -EROFS;
-    else if ((mode & MAY_RUN) && !(n->mode & 0111))
-        error = -EACCES;
-    node_put(n);
-    return error;
+    return mode > 7 ? -EINVAL : with_node(fd, path, access_check, mode);
 }
 
 long linux_access(const uint64_t a[6]) { return access_at(HERE, a[0], a[1]); }
@@ -182,19 +178,8 @@ static long mode_set(struct node *n, uint64_t mode)
     return 0;
 }
 
-static long chmod_at(int fd, vaddr_t path, uint64_t mode)
-{
-    struct node *n;
-    long error = node_at(fd, path, &n);
-    if (error)
-        return error;
-    error = mode_set(n, mode);
-    node_put(n);
-    return error;
-}
-
-long linux_chmod(const uint64_t a[6]) { return chmod_at(HERE, a[0], a[1]); }
-long linux_fchmodat(const uint64_t a[6]) { return chmod_at((int)a[0], a[1], a[2]); }
+long linux_chmod(const uint64_t a[6]) { return with_node(HERE, a[0], mode_set, a[1]); }
+long linux_fchmodat(const uint64_t a[6]) { return with_node((int)a[0], a[1], mode_set, a[2]); }
 FILE_CALL(fchmod) { return mode_set(f->node, a[1]); }
 
 long linux_umask(const uint64_t a[6])
@@ -215,14 +200,14 @@ long linux_getcwd(const uint64_t a[6])
     return n;
 }
 
-/* cwd_set makes n the working folder and takes over the reference. 0 or -ENOTDIR. */
-static long cwd_set(struct node *n)
+/* cwd_set makes n the working folder. 0 or -ENOTDIR. */
+static long cwd_set(struct node *n, uint64_t unused)
 {
     struct process *p = process_this();
-    if (n->kind != NODE_FOLDER) {
-        node_put(n);
+    (void)unused;
+    if (!n || n->kind != NODE_FOLDER)
         return -ENOTDIR;
-    }
+    node_get(n);
     lock_acquire(&p->files.lock);
     struct node *old = p->files.cwd;
     p->files.cwd = n;
@@ -231,21 +216,8 @@ static long cwd_set(struct node *n)
     return 0;
 }
 
-long linux_chdir(const uint64_t a[6])
-{
-    struct node *n;
-    long error = node_at(HERE, a[0], &n);
-    return error ? error : cwd_set(n);
-}
-
-FILE_CALL(fchdir)
-{
-    (void)a;
-    if (!f->node)
-        return -ENOTDIR;
-    node_get(f->node);
-    return cwd_set(f->node);
-}
+long linux_chdir(const uint64_t a[6]) { return with_node(HERE, a[0], cwd_set, 0); }
+FILE_CALL(fchdir) { return (void)a, cwd_set(f->node, 0); }
 
 /* ---- making and removing ---- */
 
