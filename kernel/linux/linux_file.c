@@ -59,30 +59,21 @@ static long transferred(size_t done, long error)
     return done ? (long)done : error;
 }
 
-static long read_user(struct file *f, vaddr_t to, size_t bytes, uint64_t at)
+/* is_stream: a pipe or the terminal, which has no place to read from, and gives what it has. */
+static bool is_stream(const struct file *f) { return !f->node || f->node->kind == NODE_CONSOLE; }
+
+/* move carries one part through the buffer; how many bytes, fewer at an end, or -errno. */
+static long move(struct file *f, char *buffer, vaddr_t user, size_t part, uint64_t at, bool write)
 {
-    struct bounce b;
-    size_t done = 0;
-    long n = 0;
-    bounce_get(&b, bytes);
-    while (done < bytes) {
-        size_t part = MIN(bytes - done, b.size);
-        n = file_read(f, b.bytes, part, at);
-        if (n > 0 && copy_to_user(to + done, b.bytes, (size_t)n))
-            n = -EFAULT;
-        if (n <= 0)
-            break;
-        done += (size_t)n;
-        if (at != FILE_HERE)
-            at += (uint64_t)n;
-        if ((size_t)n < part || !f->node || f->node->kind == NODE_CONSOLE)
-            break; /* what a pipe or a terminal had */
-    }
-    bounce_put(&b);
-    return transferred(done, n);
+    long n = write ? copy_from_user(buffer, user, part) : file_read(f, buffer, part, at);
+    if (write && !n)
+        n = file_write(f, buffer, part, at);
+    else if (!write && n > 0 && copy_to_user(user, buffer, (size_t)n))
+        n = -EFAULT;
+    return n;
 }
 
-static long write_user(struct file *f, vaddr_t from, size_t bytes, uint64_t at)
+static long move_all(struct file *f, vaddr_t user, size_t bytes, uint64_t at, bool write)
 {
     struct bounce b;
     size_t done = 0;
@@ -90,15 +81,13 @@ static long write_user(struct file *f, vaddr_t from, size_t bytes, uint64_t at)
     bounce_get(&b, bytes);
     while (done < bytes) {
         size_t part = MIN(bytes - done, b.size);
-        n = copy_from_user(b.bytes, from + done, part);
-        if (!n)
-            n = file_write(f, b.bytes, part, at);
+        n = move(f, b.bytes, user + done, part, at, write);
         if (n <= 0)
             break;
         done += (size_t)n;
         if (at != FILE_HERE)
             at += (uint64_t)n;
-        if ((size_t)n < part)
+        if ((size_t)n < part || (!write && is_stream(f)))
             break;
     }
     bounce_put(&b);
@@ -110,7 +99,7 @@ static long transfer(struct file *f, vaddr_t user, uint64_t bytes, uint64_t at, 
     if (!user_range_ok(user, bytes))
         return -EFAULT; /* also if all that is there to be read is shorter */
     bytes = MIN(bytes, TRANSFER_MAX);
-    long n = write ? write_user(f, user, bytes, at) : read_user(f, user, bytes, at);
+    long n = move_all(f, user, bytes, at, write);
     if (n == -EPIPE)
         (void)!signal_send(process_this(), thread_this()->id, SIGNAL_PIPE, NULL);
     return n;
@@ -118,7 +107,7 @@ static long transfer(struct file *f, vaddr_t user, uint64_t bytes, uint64_t at, 
 
 static long transfer_at(struct file *f, const uint64_t a[6], bool write)
 {
-    if (!f->node || f->node->kind == NODE_CONSOLE)
+    if (is_stream(f))
         return -ESPIPE;
     return (int64_t)a[3] < 0 ? -EINVAL : transfer(f, a[1], a[2], a[3], write);
 }
@@ -172,7 +161,7 @@ FILE_CALL(writev) { return transfer_vectors(f, a, true); }
 FILE_CALL(lseek)
 {
     int64_t to;
-    if (!f->node || f->node->kind == NODE_CONSOLE || f->node->kind == NODE_NULL)
+    if (is_stream(f) || f->node->kind == NODE_NULL)
         return -ESPIPE;
     uint64_t from = a[2] == SEEK_SET ? 0 : a[2] == SEEK_CUR ? f->offset : f->node->bytes;
     if (a[2] > SEEK_END || __builtin_add_overflow((int64_t)from, (int64_t)a[1], &to) || to < 0)
@@ -266,7 +255,7 @@ FILE_CALL(fcntl)
 FILE_CALL(flock) { return (void)f, (void)a, -ENOLCK; }
 
 /* Files in memory are as safe as they will ever be; containers are what survives. */
-FILE_CALL(fsync) { return (void)a, f->node && f->node->kind != NODE_CONSOLE ? 0 : -EINVAL; }
+FILE_CALL(fsync) { return (void)a, is_stream(f) ? -EINVAL : 0; }
 
 FILE_CALL(ftruncate)
 {
