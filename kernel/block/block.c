@@ -100,15 +100,14 @@ void block_released(struct block_device *d)
     lock_release(&d->lock);
 }
 
-void block_count(struct block_totals *t)
+void block_count(struct kd_system_info *s)
 {
-    memset(t, 0, sizeof *t);
     for (unsigned i = 0; i < device_count; i++) {
-        t->reads += devices[i]->reads;
-        t->writes += devices[i]->writes;
-        t->flushes += devices[i]->flushes;
-        t->read_bytes += devices[i]->read_bytes;
-        t->write_bytes += devices[i]->write_bytes;
+        s->block_reads += devices[i]->reads;
+        s->block_writes += devices[i]->writes;
+        s->block_flushes += devices[i]->flushes;
+        s->block_read_bytes += devices[i]->read_bytes;
+        s->block_write_bytes += devices[i]->write_bytes;
     }
 }
 

@@ -65,9 +65,7 @@ void block_released(struct block_device *d);
 /* block_enter and block_leave stand around each call of the holder; 0, or -EBADF if the disk was released. */
 must_check int block_enter(struct block_device *d);
 void block_leave(struct block_device *d);
-/* Sums over all devices. */
-struct block_totals { uint64_t reads, writes, flushes, read_bytes, write_bytes; };
-void block_count(struct block_totals *t);
+void block_count(struct kd_system_info *s);            /* adds what all devices did */
 
 /* ---- for the driver ---- */
 void block_register(struct block_device *d);           /* name, sizes, driver filled in; at boot */

@@ -11,17 +11,6 @@
 #include "store/view.h"
 #include "store/evict.h"
 
-static void disk_info(struct kd_system_info *s)
-{
-    struct block_totals t;
-    block_count(&t);
-    s->block_reads = t.reads;
-    s->block_writes = t.writes;
-    s->block_flushes = t.flushes;
-    s->block_read_bytes = t.read_bytes;
-    s->block_write_bytes = t.write_bytes;
-}
-
 long kd_system_info(const uint64_t a[6])
 {
     struct kd_system_info s = counters;
@@ -34,7 +23,7 @@ long kd_system_info(const uint64_t a[6])
     s.copies = view_copy_count();
     s.processes = process_count();
     s.unknown_calls = syscall_unknown_count;
-    disk_info(&s);
+    block_count(&s);
     for (unsigned i = 0; i < s.cpus; i++) {
         s.kicks += cpus[i].kicks_sent;
         s.flush_interrupts += cpus[i].flushes_sent;
