@@ -10,8 +10,8 @@
  */
 #include "file/file.h"
 
-#define SLOTS (PAGE_BYTES / sizeof(struct frame *))
-#define MEMORY_FILE_BYTES_MAX ((uint64_t)SLOTS * SLOTS * PAGE_BYTES) /* 1 GiB */
+#define ENTRIES (PAGE_BYTES / sizeof(struct frame *))
+#define MEMORY_FILE_BYTES_MAX ((uint64_t)ENTRIES * ENTRIES * PAGE_BYTES) /* 1 GiB */
 
 static struct {
     struct lock lock;
@@ -35,19 +35,19 @@ static void give_frame(struct frame *f)
     frame_free(f);
 }
 
-static struct frame **slots(struct frame *f) { return frame_memory(f); }
+static struct frame **entries(struct frame *f) { return frame_memory(f); }
 
 /* page finds the frame of a page, and makes it with `create`; NULL: a hole, or no memory. Lock held. */
 static struct frame *page(struct node *n, uint64_t index, bool create)
 {
-    struct frame **slot = &n->top;
+    struct frame **entry = &n->top;
     for (unsigned level = 0; level < 3; level++) {
-        if (!*slot && !(create && (*slot = take_frame())))
+        if (!*entry && !(create && (*entry = take_frame())))
             return NULL;
         if (level < 2)
-            slot = &slots(*slot)[level == 0 ? index / SLOTS : index % SLOTS];
+            entry = &entries(*entry)[level == 0 ? index / ENTRIES : index % ENTRIES];
     }
-    return *slot;
+    return *entry;
 }
 
 long memory_read(struct node *n, void *to, size_t bytes, uint64_t at)
@@ -106,19 +106,19 @@ static void pages_free(struct node *n, uint64_t first)
 {
     if (!n->top)
         return;
-    for (uint64_t i = first / SLOTS; i < SLOTS; i++) {
-        struct frame *middle = slots(n->top)[i];
+    for (uint64_t i = first / ENTRIES; i < ENTRIES; i++) {
+        struct frame *middle = entries(n->top)[i];
         if (!middle)
             continue;
-        uint64_t from = i == first / SLOTS ? first % SLOTS : 0;
-        for (uint64_t k = from; k < SLOTS; k++) {
-            if (slots(middle)[k])
-                give_frame(slots(middle)[k]);
-            slots(middle)[k] = NULL;
+        uint64_t from = i == first / ENTRIES ? first % ENTRIES : 0;
+        for (uint64_t k = from; k < ENTRIES; k++) {
+            if (entries(middle)[k])
+                give_frame(entries(middle)[k]);
+            entries(middle)[k] = NULL;
         }
         if (from == 0) {
             give_frame(middle);
-            slots(n->top)[i] = NULL;
+            entries(n->top)[i] = NULL;
         }
     }
 }

@@ -14,29 +14,29 @@
  */
 #include "file/file.h"
 
-#define HASH_SLOTS 1024
+#define HASH_BUCKETS 1024
 
 static struct {
     struct lock lock;
     struct node root;
-    struct node *hash[HASH_SLOTS];
+    struct node *hash[HASH_BUCKETS];
     uint64_t next_inode;
     unsigned count;
 } tree = {.lock = LOCK_INIT(RANK_FILE, "file tree")};
 
 struct component { const char *name; size_t length; bool folder; /* a slash is behind it */ };
 
-static struct node **hash_slot(const struct node *parent, const char *name, size_t length)
+static struct node **hash_bucket(const struct node *parent, const char *name, size_t length)
 {
     uint64_t h = parent->inode * 0x9e3779b97f4a7c15ull;
     for (size_t i = 0; i < length; i++)
         h = (h ^ (uint8_t)name[i]) * 0x100000001b3ull;
-    return &tree.hash[(h >> 32) % HASH_SLOTS];
+    return &tree.hash[(h >> 32) % HASH_BUCKETS];
 }
 
 static struct node *child_find(struct node *parent, struct component c)
 {
-    struct node *n = *hash_slot(parent, c.name, c.length);
+    struct node *n = *hash_bucket(parent, c.name, c.length);
     for (; n; n = n->hash_next)
         if (n->parent == parent && strlen(n->name) == c.length
             && memcmp(n->name, c.name, c.length) == 0)
@@ -47,11 +47,11 @@ static struct node *child_find(struct node *parent, struct component c)
 static void child_link(struct node *parent, struct node *n)
 {
     assert(!n->parent && parent->kind == NODE_FOLDER); /* FL1 */
-    struct node **slot = hash_slot(parent, n->name, strlen(n->name));
+    struct node **bucket = hash_bucket(parent, n->name, strlen(n->name));
     n->parent = parent;
     n->order = ++tree.next_inode;
-    n->hash_next = *slot;
-    *slot = n;
+    n->hash_next = *bucket;
+    *bucket = n;
     struct list *last = parent->children.prev;
     assert(last == &parent->children || container_of(last, struct node, link)->order < n->order); /* FL2 */
     list_push_back(&parent->children, &n->link);
@@ -62,10 +62,10 @@ static void child_link(struct node *parent, struct node *n)
 
 static void child_unlink(struct node *n)
 {
-    struct node **slot = hash_slot(n->parent, n->name, strlen(n->name));
-    while (*slot != n) /* FL1: it is there */
-        slot = &(*slot)->hash_next;
-    *slot = n->hash_next;
+    struct node **link = hash_bucket(n->parent, n->name, strlen(n->name));
+    while (*link != n) /* FL1: it is there */
+        link = &(*link)->hash_next;
+    *link = n->hash_next;
     n->parent->time_ns = arch_time_ns();
     list_remove(&n->link);
     if (list_empty(&n->parent->children))
