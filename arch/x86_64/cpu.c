@@ -176,8 +176,6 @@ void cpu_init_this(unsigned id)
     syscall_init();
 }
 
-
-
 _Noreturn void arch_power_off(int panicked)
 {
     serial_drain();

@@ -27,9 +27,7 @@
 paddr_t kernel_table;
 static vaddr_t device_next = DEVICE_BASE;
 
-
-/* Table pages come from the memory map until the frame allocator has taken it over. */
-static paddr_t table_page(void)
+paddr_t table_page(void)
 {
     if (frame_total_count() > 0) {
         struct frame *f = frame_alloc(FRAME_KERNEL);
@@ -42,22 +40,11 @@ static paddr_t table_page(void)
     return pa;
 }
 
-/* The entry for `at` in the table of a level: 4 top, 1 leaf, 2 leaf of 2 MiB. NULL: no memory. */
-static pte_t *entry_make(vaddr_t at, int level)
+/* The entry for `at` that maps 1 << shift bytes. NULL: no memory. */
+static pte_t *entry_make(vaddr_t at, int shift)
 {
-    pte_t *table = arch_phys(kernel_table);
-    for (int l = 4;; l--) {
-        pte_t *e = &table[at >> (12 + 9 * (l - 1)) & 511];
-        if (l == level)
-            return e;
-        if (!*e) {
-            paddr_t pa = table_page();
-            if (!pa)
-                return NULL;
-            *e = pte_make(pa, PTE_PRESENT | PTE_WRITE);
-        }
-        table = arch_phys(pte_frame_paddr(*e));
-    }
+    uint64_t made = 0;
+    return table_entry(kernel_table, at, shift, PTE_PRESENT | PTE_WRITE, &made);
 }
 
 static bool map_range(vaddr_t at, paddr_t pa, uint64_t bytes, uint64_t flags)
@@ -66,7 +53,7 @@ static bool map_range(vaddr_t at, paddr_t pa, uint64_t bytes, uint64_t flags)
     for (uint64_t done = 0, step; done < bytes; done += step) {
         bool large = ((at + done) | (pa + done)) % LARGE_BYTES == 0 && bytes - done >= LARGE_BYTES;
         step = large ? LARGE_BYTES : PAGE_BYTES;
-        pte_t *e = entry_make(at + done, large ? 2 : 1);
+        pte_t *e = entry_make(at + done, large ? 21 : 12);
         if (!e)
             return false;
         *e = pte_make(pa + done, flags | (large ? PTE_LARGE : 0));
@@ -130,7 +117,7 @@ void map_init(void)
     map_image(kernel_rodata_start, kernel_data_start, PTE_NX);
     map_image(kernel_data_start, boot_guard, PTE_WRITE | PTE_NX);
     map_image(boot_guard + PAGE_BYTES, kernel_end, PTE_WRITE | PTE_NX);
-    (void)entry_make(DEVICE_BASE, 3); /* the slot exists before the first copy is made */
+    (void)entry_make(DEVICE_BASE, 30); /* the slot exists before the first copy is made */
     arch_table_load(kernel_table);
 }
 

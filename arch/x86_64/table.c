@@ -15,12 +15,6 @@ enum { SLOTS = 512, SLOT_KERNEL = 256, SHIFT_TOP = 39, SHIFT_LOWEST = 21 };
 
 static pte_t *table_at(paddr_t pa) { return arch_phys(pa & PTE_FRAME); }
 
-static paddr_t table_page(void)
-{
-    struct frame *f = frame_alloc(FRAME_KERNEL);
-    return f ? frame_paddr(f) : 0;
-}
-
 static paddr_t table_with_slot0(pte_t slot0)
 {
     paddr_t top = table_page();
@@ -88,22 +82,33 @@ void arch_table_leave(paddr_t view_table)
     table_at(view_table)[0] = 0;
 }
 
-pte_t *arch_pte(paddr_t top, vaddr_t at, uint64_t *made)
+/* entry is table_entry, and inline for arch_pte. */
+HOT pte_t *entry(paddr_t top, vaddr_t at, int last, pte_t flags, uint64_t *made)
 {
     pte_t *table = table_at(top);
-    assert(at < USER_LIMIT);
-    for (int shift = 39; shift > 12; shift -= 9) {
+    for (int shift = SHIFT_TOP; shift > last; shift -= 9) {
         pte_t *e = &table[at >> shift & (SLOTS - 1)];
         if (!*e) {
             paddr_t pa = made ? table_page() : 0;
             if (!pa)
                 return NULL;
             ++*made;
-            pte_store(e, pa | TABLE_FLAGS);
+            pte_store(e, pa | flags);
         }
         table = table_at(*e);
     }
-    return &table[at >> 12 & (SLOTS - 1)];
+    return &table[at >> last & (SLOTS - 1)];
+}
+
+pte_t *table_entry(paddr_t top, vaddr_t at, int shift, pte_t flags, uint64_t *made)
+{
+    return entry(top, at, shift, flags, made);
+}
+
+pte_t *arch_pte(paddr_t top, vaddr_t at, uint64_t *made)
+{
+    assert(at < USER_LIMIT);
+    return entry(top, at, 12, TABLE_FLAGS, made);
 }
 
 /* The first address behind the part that an entry at `shift` maps. */
@@ -136,15 +141,6 @@ vaddr_t arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
     return MIN(at, to);
 }
 
-/* The entry at `shift` for an address, or NULL. */
-static pte_t *entry_at(paddr_t top, vaddr_t at, int shift)
-{
-    pte_t *e = &table_at(top)[at >> SHIFT_TOP & (SLOTS - 1)];
-    for (int s = SHIFT_TOP; s > shift && e; s -= 9)
-        e = *e ? &table_at(*e)[at >> (s - 9) & (SLOTS - 1)] : NULL;
-    return e;
-}
-
 static bool table_empty(const pte_t *table)
 {
     unsigned i = 0;
@@ -158,7 +154,7 @@ uint64_t arch_tables_cut_empty(paddr_t top, vaddr_t from, vaddr_t to, vaddr_t lo
     uint64_t n = 0;
     for (int shift = SHIFT_LOWEST; shift < SHIFT_TOP; shift += 9)
         for (vaddr_t at = from >> shift << shift; at < to;) {
-            pte_t *e = entry_at(top, at, shift);
+            pte_t *e = table_entry(top, at, shift, 0, NULL);
             if (e && *e && at >= low && behind(at, shift) <= high && table_empty(table_at(*e))) {
                 table_cut(e, shift, cut);
                 n++;
@@ -177,7 +173,7 @@ void arch_tables_cut(paddr_t top, vaddr_t from, vaddr_t to, struct list *cut)
     while (shift < SHIFT_TOP && ((to - 1) >> shift) - (from >> shift) >= FEW)
         shift += 9;
     for (vaddr_t at = from; at < to; at = behind(at, shift)) {
-        pte_t *e = entry_at(top, at, shift);
+        pte_t *e = table_entry(top, at, shift, 0, NULL);
         if (e)
             table_cut(e, shift, cut);
     }

@@ -110,7 +110,11 @@ void fpu_trap(void);
 /* tlb.c */
 uint64_t table_cpus(paddr_t top);      /* those that have exactly this table loaded */
 void table_unload(paddr_t top);         /* makes every CPU leave this table */
+/* table.c: the entry for `at` that maps 1 << shift bytes. Missing tables are made with these flags,
+ * and counted; NULL: no memory, or `made` is NULL. */
+pte_t *table_entry(paddr_t top, vaddr_t at, int shift, pte_t flags, uint64_t *made);
 /* map.c */
+paddr_t table_page(void); /* zeroed; of the memory map, until there are frames; 0: no memory */
 void map_init(void);
 bool stack_guard(vaddr_t at);           /* is below a stack of the kernel */
 extern paddr_t kernel_table;            /* the kernel half, and an empty user half */

@@ -43,17 +43,6 @@ static inline struct list *list_pop(struct list *l)
     list_remove(n);
     return n;
 }
-/* list_append: moves all elements of `from` to the end of `to`. */
-static inline void list_append(struct list *to, struct list *from)
-{
-    if (list_empty(from))
-        return;
-    from->next->prev = to->prev;
-    to->prev->next = from->next;
-    from->prev->next = to;
-    to->prev = from->prev;
-    list_init(from);
-}
 /* list_take takes the first element out and returns it, or NULL. */
 #define list_take(type, l, member)                                                                \
     ({ struct list *n_ = list_pop(l); n_ ? container_of(n_, type, member) : NULL; })
