@@ -125,6 +125,10 @@ static const struct {
                  "perhaps made durable. The next one finds the store again: look, then go on"},
     {EPROTO, "the layout does not match: the container or name holds another type, version or size; "
              "open it with the program that made it"},
+    {EPROTOTYPE, "the structure was set up with another key, record, order, flags or node size: open it with the "
+                 "types of the program that made it"},
+    {EOVERFLOW, "a key is too long for the structure: of a tree of strings, longer than a 16th of a node"},
+    {ENOTEMPTY, "a structure is loaded only when it is empty: insert instead"},
     {EPROTONOSUPPORT, "program and store manager are of different versions: build the program again with the "
                       "libpstore that belongs to this Katydid; what is stored is not concerned"},
     {ERANGE, "a strict transaction stored to bytes that it had not declared with ps_touch, in a container "

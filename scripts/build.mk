@@ -34,7 +34,7 @@ objects  = $(patsubst %.c,build/obj/$(1)/%.o,$(filter %.c,$(2))) \
            $(patsubst %.S,build/obj/$(1)/%.S.o,$(filter %.S,$(2)))
 
 KERNEL_SOURCES  := $(wildcard kernel/*.c kernel/*/*.c arch/x86_64/*.c arch/x86_64/*.S) disk/crc32c.c
-PSTORE_SOURCES  := $(wildcard libpstore/*.c libpstore/*.S)
+PSTORE_SOURCES  := $(wildcard libpstore/*.c libpstore/*/*.c libpstore/*.S)
 DISK_SOURCES    := $(wildcard disk/*.c)
 # a program of the guest is a file NAME.c or all of a folder NAME/
 FILE_PROGRAMS   := $(wildcard user/*.c tests/bench/*.c)
@@ -47,7 +47,8 @@ DISK_TEST_PARTS := $(wildcard tests/disk/lib/*.c) disk/tools/kstore/mend.c
 WORLD_PARTS     := $(addprefix tests/disk/lib/,device.c model.c txn.c) $(wildcard tests/disk/lib/world*.c)
 HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
 HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) $(addprefix libpstore/,slot.c \
-                   alloc.c txn.c txn_entry.S lint.c container.c container_name.c error.c pstore.c)
+                   alloc.c txn.c txn_entry.S lint.c container.c container_name.c error.c pstore.c) \
+                   $(filter-out %/memory.c,$(wildcard libpstore/structures/*.c))
 KCHECK_SOURCES  := $(wildcard disk/tools/kcheck/*.c)
 KSTORE_SOURCES  := $(wildcard disk/tools/kstore/*.c) $(KCHECK_SOURCES) $(DISK_SOURCES)
 HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/*.c)) build/host/kstore

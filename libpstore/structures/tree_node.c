@@ -1,0 +1,290 @@
+/* tree_node.c - one node of the B+-tree: entries, their search, their prefix, and how nodes are cut and joined. */
+#include "tree_private.h"
+
+#include <string.h>
+
+/* Looks up what belongs to a node of this level. */
+static unsigned key_at(const struct ps_tree_access *a, const struct ps_node *n)
+{
+    return a->shape[n->level > 0].key_at;
+}
+
+static unsigned rounded(unsigned bytes, unsigned to)
+{
+    return (bytes + to - 1) & ~(to - 1);
+}
+
+/* Bytes of an entry whose key is stored with that many bytes. */
+unsigned node_entry_bytes(const struct ps_tree_access *a, unsigned level, unsigned length)
+{
+    const unsigned fixed = a->shape[level > 0].entry_bytes;
+    return fixed ? fixed : rounded(a->shape[level > 0].key_at + 2 + length, a->shape[level > 0].align);
+}
+
+static unsigned prefix_bytes(const struct ps_tree_access *a, unsigned prefix)
+{
+    return rounded(prefix, a->shape[0].align);
+}
+
+static struct bytes prefix_of(const struct ps_tree_access *a, const struct ps_node *n)
+{
+    return (struct bytes){(const uint8_t *)n + a->tree->node_bytes - n->prefix, n->prefix};
+}
+
+void node_init(struct ps_tree_access *a, struct ps_node *n, unsigned level)
+{
+    *n = (struct ps_node){.level = (uint16_t)level, .heap = (uint16_t)a->tree->node_bytes};
+}
+
+void *node_payload(const struct ps_node *n, unsigned i)
+{
+    return (uint8_t *)(uintptr_t)n + n->slot[i];
+}
+
+struct bytes node_suffix(const struct ps_tree_access *a, const struct ps_node *n, unsigned i)
+{
+    const uint8_t *key = (const uint8_t *)n + n->slot[i] + key_at(a, n);
+    if (a->type->key_bytes)
+        return (struct bytes){key, a->type->key_bytes};
+    return (struct bytes){key + 2, *(const uint16_t *)(const void *)key};
+}
+
+/* The whole key; strings are put together in copy, with a 0 behind them. */
+struct bytes node_key(const struct ps_tree_access *a, const struct ps_node *n, unsigned i, uint8_t *copy)
+{
+    struct bytes prefix = prefix_of(a, n), suffix = node_suffix(a, n, i);
+    memcpy(copy, prefix.at, prefix.length);
+    memcpy(copy + prefix.length, suffix.at, suffix.length);
+    copy[prefix.length + suffix.length] = 0;
+    return (struct bytes){copy, prefix.length + suffix.length};
+}
+
+struct ps_node *node_child(const struct ps_node *n, unsigned i)
+{
+    return i == 0 ? n->first : *(struct ps_node **)node_payload(n, i - 1);
+}
+
+/* ---- order ---- */
+
+unsigned node_common(struct bytes a, struct bytes b)
+{
+    unsigned i = 0, least = a.length < b.length ? a.length : b.length;
+    while (i < least && a.at[i] == b.at[i])
+        i++;
+    return i;
+}
+
+static int bytes_compare(struct bytes a, struct bytes b)
+{
+    int c = memcmp(a.at, b.at, a.length < b.length ? a.length : b.length);
+    return c != 0 ? c : (a.length > b.length) - (a.length < b.length);
+}
+
+/* The tree's order of two keys, or of two that have lost the same prefix. */
+int node_order(const struct ps_tree_access *a, struct bytes left, struct bytes right)
+{
+    if (a->descending) {
+        struct bytes swapped = left;
+        left = right;
+        right = swapped;
+    }
+    return a->compare ? a->compare(left.at, right.at) : bytes_compare(left, right);
+}
+
+/* The key against the node's prefix, in the tree's order: 0 if it has that prefix. */
+static int prefix_compare(const struct ps_tree_access *a, struct bytes key, const struct ps_node *n)
+{
+    struct bytes prefix = prefix_of(a, n);
+    unsigned common = node_common(key, prefix);
+    int c = common == prefix.length ? 0 : common == key.length ? -1 : key.at[common] - prefix.at[common];
+    return a->descending ? -c : c;
+}
+
+int node_compare(const struct ps_tree_access *a, struct bytes key, const struct ps_node *n, unsigned i)
+{
+    int c = n->prefix ? prefix_compare(a, key, n) : 0;
+    return c != 0 ? c : node_order(a, (struct bytes){key.at + n->prefix, key.length - n->prefix},
+                                   node_suffix(a, n, i));
+}
+
+unsigned node_search(const struct ps_tree_access *a, const struct ps_node *n, struct bytes key, int upper)
+{
+    unsigned low = 0, high = n->count;
+    if (n->prefix) {
+        int c = prefix_compare(a, key, n);
+        if (c != 0)
+            return c < 0 ? 0 : n->count;
+        key = (struct bytes){key.at + n->prefix, key.length - n->prefix};
+    }
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+        if (node_order(a, key, node_suffix(a, n, middle)) >= !upper)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* ---- room ---- */
+
+unsigned node_used(const struct ps_node *n)
+{
+    return n->live + n->count * (unsigned)sizeof n->slot[0];
+}
+
+static unsigned capacity(const struct ps_tree_access *a)
+{
+    return a->tree->node_bytes - (unsigned)sizeof(struct ps_node);
+}
+
+int node_is_small(const struct ps_tree_access *a, const struct ps_node *n)
+{
+    return node_used(n) < capacity(a) / 3;
+}
+
+/* Bytes that slots first..end would use behind a prefix of that length. */
+static unsigned bytes_with(const struct ps_tree_access *a, const struct ps_node *n, unsigned first, unsigned end,
+                           unsigned prefix)
+{
+    unsigned sum = (end - first) * (unsigned)sizeof n->slot[0];
+    for (unsigned i = first; i < end; i++)
+        sum += node_entry_bytes(a, n->level, node_suffix(a, n, i).length + n->prefix - prefix);
+    return sum;
+}
+
+/* The prefix that the node can keep when this key comes. */
+static unsigned prefix_with(const struct ps_tree_access *a, const struct ps_node *n, struct bytes key)
+{
+    return n->prefix ? node_common(key, prefix_of(a, n)) : 0;
+}
+
+int node_has_room(const struct ps_tree_access *a, const struct ps_node *n, struct bytes key)
+{
+    unsigned prefix = prefix_with(a, n, key);
+    unsigned used = prefix == n->prefix ? node_used(n)
+                                        : bytes_with(a, n, 0, n->count, prefix) + prefix_bytes(a, prefix);
+    return used + 2 + node_entry_bytes(a, n->level, key.length - prefix) <= capacity(a) * (unsigned)a->fill / 100;
+}
+
+/* ---- entries ---- */
+
+static void prefix_set(struct ps_tree_access *a, struct ps_node *n, const uint8_t *from, unsigned length)
+{
+    unsigned bytes = prefix_bytes(a, length);
+    n->prefix = (uint16_t)length;
+    n->live = (uint16_t)bytes;
+    n->heap = (uint16_t)(a->tree->node_bytes - bytes);
+    memcpy((uint8_t *)n + a->tree->node_bytes - length, from, length);
+}
+
+/* Lays an entry with such a key, which the caller writes, below all others. */
+static uint8_t *entry_make(struct ps_tree_access *a, struct ps_node *n, unsigned i, unsigned length)
+{
+    unsigned bytes = node_entry_bytes(a, n->level, length);
+    memmove(&n->slot[i + 1], &n->slot[i], (n->count - i) * sizeof n->slot[0]);
+    n->heap = (uint16_t)(n->heap - bytes);
+    n->live = (uint16_t)(n->live + bytes);
+    n->slot[i] = n->heap;
+    n->count++;
+    uint8_t *key = (uint8_t *)n + n->heap + key_at(a, n);
+    if (a->type->key_bytes)
+        return key;
+    *(uint16_t *)(void *)key = (uint16_t)length;
+    return key + 2;
+}
+
+void node_append(struct ps_tree_access *a, struct ps_node *n, const struct ps_node *from, unsigned first, unsigned end)
+{
+    _Alignas(16) uint8_t key[KEY_COPY];
+    for (unsigned i = first; i < end; i++) {
+        struct bytes whole = node_key(a, from, i, key);
+        uint8_t *copy = entry_make(a, n, n->count, whole.length - n->prefix);
+        memcpy(copy, whole.at + n->prefix, whole.length - n->prefix);
+        memcpy(node_payload(n, n->count - 1u), node_payload(from, i), key_at(a, n));
+    }
+}
+
+void node_fill(struct ps_tree_access *a, struct ps_node *n, const struct ps_node *from, unsigned first,
+               unsigned end, const struct bytes *extra)
+{
+    _Alignas(16) uint8_t low[KEY_COPY], high[KEY_COPY];
+    if (!a->type->key_bytes && n->level == 0 && end > first) {
+        struct bytes lowest = node_key(a, from, first, low);
+        unsigned common = node_common(lowest, node_key(a, from, end - 1, high));
+        unsigned shared = extra ? node_common(lowest, *extra) : common;
+        prefix_set(a, n, low, common < shared ? common : shared);
+    }
+    node_append(a, n, from, first, end);
+}
+
+/* Lays all entries anew, without holes, behind a prefix that all their keys share. */
+static void node_pack(struct ps_tree_access *a, struct ps_node *n, unsigned prefix)
+{
+    _Alignas(16) uint8_t copy[PS_NODE_MAX], low[KEY_COPY];
+    const struct ps_node *old = (const struct ps_node *)(const void *)copy;
+    memcpy(copy, n, a->tree->node_bytes);
+    node_init(a, n, old->level);
+    n->first = old->first;
+    struct bytes from = prefix > old->prefix ? node_key(a, old, 0, low) : prefix_of(a, old);
+    prefix_set(a, n, from.at, prefix);
+    node_append(a, n, old, 0, old->count);
+}
+
+void *node_place(struct ps_tree_access *a, struct ps_node *n, unsigned i, struct bytes key)
+{
+    unsigned prefix = prefix_with(a, n, key);
+    unsigned end = (unsigned)sizeof *n + 2 * (n->count + 1u);
+    if (prefix != n->prefix || n->heap < end + node_entry_bytes(a, n->level, key.length - prefix))
+        node_pack(a, n, prefix);
+    memcpy(entry_make(a, n, i, key.length - prefix), key.at + prefix, key.length - prefix);
+    return node_payload(n, i);
+}
+
+void node_erase(struct ps_tree_access *a, struct ps_node *n, unsigned i)
+{
+    unsigned bytes = node_entry_bytes(a, n->level, node_suffix(a, n, i).length);
+    n->live = (uint16_t)(n->live - bytes);
+    if (n->slot[i] == n->heap)
+        n->heap = (uint16_t)(n->heap + bytes);
+    memmove(&n->slot[i], &n->slot[i + 1], (n->count - i - 1u) * sizeof n->slot[0]);
+    n->count--;
+}
+
+/* ---- joining ---- */
+
+/* The prefix of both together: of the first and the last key. */
+static unsigned join_prefix(const struct ps_tree_access *a, const struct ps_node *left, const struct ps_node *right)
+{
+    _Alignas(16) uint8_t low[KEY_COPY], high[KEY_COPY];
+    if (a->type->key_bytes || left->level > 0)
+        return 0;
+    const struct ps_node *begin = left->count ? left : right, *end = right->count ? right : left;
+    if (begin->count == 0)
+        return 0;
+    return node_common(node_key(a, begin, 0, low), node_key(a, end, end->count - 1u, high));
+}
+
+int node_join_fits(const struct ps_tree_access *a, const struct ps_node *left, const struct ps_node *right,
+                   struct bytes between)
+{
+    unsigned prefix = join_prefix(a, left, right);
+    unsigned parting = left->level ? 2 + node_entry_bytes(a, left->level, between.length) : 0;
+    return prefix_bytes(a, prefix) + bytes_with(a, left, 0, left->count, prefix) + parting +
+               bytes_with(a, right, 0, right->count, prefix) <= capacity(a);
+}
+
+void node_join(struct ps_tree_access *a, struct ps_node *left, const struct ps_node *right, struct bytes between)
+{
+    _Alignas(16) uint8_t low[KEY_COPY] = {0};
+    unsigned prefix = join_prefix(a, left, right);
+    if (prefix)
+        node_key(a, left->count ? left : right, 0, low);
+    if (left->count == 0)
+        prefix_set(a, left, low, prefix);
+    else
+        node_pack(a, left, prefix);
+    if (left->level)
+        *(struct ps_node **)node_place(a, left, left->count, between) = right->first;
+    node_append(a, left, right, 0, right->count);
+}

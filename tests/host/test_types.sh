@@ -1,0 +1,70 @@
+#!/bin/bash
+# The types of ready-made structures: a right program compiles, and each wrong one is refused by the compiler.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+# program LINE: compiles, with LINE in the middle of a program that is right.
+program() {
+    cat >"$TEST_TMP/program.c" <<END_OF_PROGRAM
+#include <structures/tree.h>
+struct key { int area, number; };
+struct record { char name[24]; };
+struct other { int area, number; };
+static int by_number(const struct key *a, const struct key *b) { return a->number - b->number; }
+static int by_other(const struct other *a, const struct other *b) { return a->number - b->number; }
+static int is_long(const struct key *k, const struct record *r, void *unused) { (void)k, (void)unused; return r->name[9]; }
+PS_TREE(phone, struct key, struct record, by_number);
+PS_TREE(mail, struct other, struct record, by_other);
+PS_STRING_TREE(word, int);
+struct root { struct phone_head phones; struct mail_head mails; struct word_head words; };
+int use(struct root *root, struct ps_memory memory)
+{
+    struct phone phones = {.head = &root->phones, .memory = memory, PS_ORDER(by_number), .flags = PS_DESCENDING};
+    struct word words = {.head = &root->words, .memory = memory};
+    struct key key = {1, 2};
+    struct record record = {"ann"};
+    struct other other = {1, 2};
+    int error = phone_set_up(&phones);
+    PS_ACCESS(phone_keyed, a, &phones, PS_CHANGE);
+    PS_ACCESS(phone_range, r, &phones, &key, NULL, PS_DOWN, PS_LOOK);
+    PS_ACCESS(phone_load, l, &phones, 70);
+    PS_ACCESS(word_keyed, w, &words, PS_LOOK);
+    (void)other, (void)by_other, (void)is_long, (void)record, (void)w, (void)r, (void)l, (void)a;
+    $1
+    return error;
+}
+END_OF_PROGRAM
+    scripts/katydid-cc -Werror -fsyntax-only ${2:+-Wno-error} "$TEST_TMP/program.c"
+}
+# refused NAME LINE: as an error, though no warning is one.
+refused() {
+    local output status=0
+    output=$(program "$2" no 2>&1) || status=$?
+    ok "refused: $1" test "$status" -ne 0
+    ok '... by an error, with its line' grep -Ezq 'error: .*program\.c:[0-9]+|program\.c:[0-9]+:.*error: ' <<<"$output"
+}
+
+ok a_right_program_compiles program '
+    phone_filter(&r, is_long, NULL);
+    error |= phone_insert(&a, &key, &record) | phone_put(&a, &key, &record) | phone_remove(&a, &key);
+    error |= phone_add(&l, &key, &record) | phone_drop(&r);
+    const struct record *found = phone_find(&a, &key);
+    struct record *mine = phone_change(&a, &key);
+    const struct key *where = found && mine && phone_next(&r) ? phone_key(&r) : NULL;
+    error |= where && word_find(&w, "dog");'
+refused a_key_of_another_type 'phone_insert(&a, &other, &record);'
+refused a_record_of_another_type 'phone_insert(&a, &key, &key);'
+refused a_key_that_is_a_number 'phone_find(&a, 7);'
+refused a_string_for_a_key 'phone_find(&a, "ann");'
+refused a_key_for_a_string 'word_find(&w, &key);'
+refused an_access_object_of_another_class 'phone_insert(&r, &key, &record);'
+refused an_access_object_of_another_tree 'phone_find(&w, &key);'
+refused data_through_the_instance 'phone_find(&phones, &key);'
+refused a_head_of_another_tree 'struct phone wrong = {.head = &root->mails}; (void)wrong;'
+refused an_order_of_another_type 'struct phone wrong = {PS_ORDER(by_other)}; (void)wrong;'
+refused a_filter_of_another_type 'phone_filter(&r, by_number, NULL);'
+refused what_was_found_is_constant 'struct record *found = phone_find(&a, &key); (void)found;'
+refused a_tree_with_an_order_of_another_key '} PS_TREE(wrong, struct key, struct record, by_other); int x(void) { int error = 0;'
+refused a_record_that_is_too_large '} struct big { char b[1200]; }; PS_TREE(wrong, struct key, struct big, by_number); int x(void) { int error = 0;'
+done_testing
