@@ -132,119 +132,121 @@ int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink);
  * PS_ACCESS(NAME_load, l, &instance, percent): into an empty tree, in order, nodes filled to 50 to 100 percent.
  *   int NAME_add(&l, const K *, const R *)              -EINVAL: not behind the last; the tree is sound after each
  */
-#define PS_TREE_COMMON_(NAME, K, R)                                                                      \
-    struct NAME##_head { struct ps_tree tree; };                                                         \
-    struct NAME {                                                                                        \
-        struct NAME##_head *head;                                                                        \
-        struct ps_memory memory;                                                                         \
-        const char *name;                                                                                \
-        int (*compare)(const K *, const K *);                                                            \
-        const char *compare_name;                                                                        \
-        int flags;                                                                                       \
-        size_t initial;                                                                                  \
-    };                                                                                                   \
-    struct NAME##_keyed { struct ps_tree_access access; };                                               \
-    struct NAME##_range { struct ps_tree_range range; };                                                 \
-    struct NAME##_load { struct ps_tree_load load; };                                                    \
-    PS_TREE_FUNCTION_ struct ps_tree_instance NAME##_instance_(const struct NAME *i)                     \
-    {                                                                                                    \
-        return (struct ps_tree_instance){i->head ? &i->head->tree : NULL, i->memory, i->name,            \
-            (int (*)(const void *, const void *))(void (*)(void))i->compare, i->compare_name, i->flags,  \
-            i->initial};                                                                                 \
-    }                                                                                                    \
-    PS_TREE_FUNCTION_ int NAME##_set_up(const struct NAME *i)                                            \
-    {                                                                                                    \
-        struct ps_tree_instance instance = NAME##_instance_(i);                                          \
-        return ps_tree_set_up(&instance, &NAME##_type_);                                                 \
-    }                                                                                                    \
-    PS_TREE_FUNCTION_ int NAME##_tear_down(const struct NAME *i)                                         \
-    {                                                                                                    \
-        struct ps_tree_instance instance = NAME##_instance_(i);                                          \
-        return ps_tree_tear_down(&instance, &NAME##_type_);                                              \
-    }                                                                                                    \
-    PS_TREE_FUNCTION_ struct NAME##_keyed NAME##_keyed_open(const struct NAME *i, enum ps_mode mode)     \
-    {                                                                                                    \
-        struct NAME##_keyed a;                                                                           \
-        struct ps_tree_instance instance = NAME##_instance_(i);                                          \
-        ps_tree_open(&a.access, &instance, &NAME##_type_, mode);                                         \
-        return a;                                                                                        \
-    }                                                                                                    \
-    PS_TREE_FUNCTION_ void NAME##_keyed_close(struct NAME##_keyed *a) { a->access.tree = NULL; }         \
-    PS_TREE_FUNCTION_ const R *NAME##_find(struct NAME##_keyed *a, const K *key)                         \
-    {                                                                                                    \
-        return ps_tree_find(&a->access, key, PS_LOOK);                                                   \
-    }                                                                                                    \
-    PS_TREE_FUNCTION_ R *NAME##_change(struct NAME##_keyed *a, const K *key)                             \
-    {                                                                                                    \
-        return ps_tree_find(&a->access, key, PS_CHANGE);                                                 \
-    }                                                                                                    \
-    PS_TREE_FUNCTION_ int NAME##_insert(struct NAME##_keyed *a, const K *key, const R *record)           \
-    {                                                                                                    \
-        return ps_tree_insert(&a->access, key, record, 0);                                               \
-    }                                                                                                    \
-    PS_TREE_FUNCTION_ int NAME##_put(struct NAME##_keyed *a, const K *key, const R *record)              \
-    {                                                                                                    \
-        return ps_tree_insert(&a->access, key, record, 1);                                               \
-    }                                                                                                    \
-    PS_TREE_FUNCTION_ int NAME##_remove(struct NAME##_keyed *a, const K *key)                            \
-    {                                                                                                    \
-        return ps_tree_remove(&a->access, key);                                                          \
-    }                                                                                                    \
-    PS_TREE_FUNCTION_ struct NAME##_range NAME##_range_open(const struct NAME *i, const K *from,         \
-                                                            const K *to, int how, enum ps_mode mode)     \
-    {                                                                                                    \
-        struct NAME##_range r;                                                                           \
-        struct ps_tree_instance instance = NAME##_instance_(i);                                          \
-        ps_tree_open(&r.range.access, &instance, &NAME##_type_, mode);                                   \
-        ps_tree_range(&r.range, from, to, how);                                                          \
-        return r;                                                                                        \
-    }                                                                                                    \
-    PS_TREE_FUNCTION_ void NAME##_range_close(struct NAME##_range *r) { r->range.access.tree = NULL; }   \
-    PS_TREE_FUNCTION_ void NAME##_filter(struct NAME##_range *r,                                         \
-                                         int (*filter)(const K *, const R *, void *), void *arg)         \
-    {                                                                                                    \
-        r->range.filter = (int (*)(const void *, const void *, void *))(void (*)(void))filter;           \
-        r->range.arg = arg;                                                                              \
-    }                                                                                                    \
-    PS_TREE_FUNCTION_ const R *NAME##_next(struct NAME##_range *r) { return ps_tree_next(&r->range); }   \
-    PS_TREE_FUNCTION_ const K *NAME##_key(const struct NAME##_range *r)                                  \
-    {                                                                                                    \
-        return (const K *)(const void *)r->range.key;                                                    \
-    }                                                                                                    \
-    PS_TREE_FUNCTION_ int NAME##_drop(struct NAME##_range *r) { return ps_tree_drop(&r->range); }        \
-    PS_TREE_FUNCTION_ struct NAME##_load NAME##_load_open(const struct NAME *i, unsigned percent)        \
-    {                                                                                                    \
-        struct NAME##_load l;                                                                            \
-        struct ps_tree_instance instance = NAME##_instance_(i);                                          \
-        ps_tree_open(&l.load.access, &instance, &NAME##_type_, PS_CHANGE);                               \
-        ps_tree_load(&l.load, percent);                                                                  \
-        return l;                                                                                        \
-    }                                                                                                    \
-    PS_TREE_FUNCTION_ void NAME##_load_close(struct NAME##_load *l) { l->load.access.tree = NULL; }      \
-    PS_TREE_FUNCTION_ int NAME##_add(struct NAME##_load *l, const K *key, const R *record)               \
-    {                                                                                                    \
-        return ps_tree_add(&l->load, key, record);                                                       \
-    }                                                                                                    \
+#define PS_TREE_COMMON_(NAME, K, R)                                                                       \
+    typedef K NAME##_k;                                                                                   \
+    typedef R NAME##_r;                                                                                   \
+    struct NAME##_head { struct ps_tree tree; };                                                          \
+    struct NAME {                                                                                         \
+        struct NAME##_head *head;                                                                         \
+        struct ps_memory memory;                                                                          \
+        const char *name;                                                                                 \
+        int (*compare)(const NAME##_k *, const NAME##_k *);                                               \
+        const char *compare_name;                                                                         \
+        int flags;                                                                                        \
+        size_t initial;                                                                                   \
+    };                                                                                                    \
+    struct NAME##_keyed { struct ps_tree_access access; };                                                \
+    struct NAME##_range { struct ps_tree_range range; };                                                  \
+    struct NAME##_load { struct ps_tree_load load; };                                                     \
+    PS_TREE_FUNCTION_ struct ps_tree_instance NAME##_instance_(const struct NAME *i)                      \
+    {                                                                                                     \
+        return (struct ps_tree_instance){i->head ? &i->head->tree : NULL, i->memory, i->name,             \
+            (int (*)(const void *, const void *))(void (*)(void))i->compare, i->compare_name, i->flags,   \
+            i->initial};                                                                                  \
+    }                                                                                                     \
+    PS_TREE_FUNCTION_ int NAME##_set_up(const struct NAME *i)                                             \
+    {                                                                                                     \
+        struct ps_tree_instance instance = NAME##_instance_(i);                                           \
+        return ps_tree_set_up(&instance, &NAME##_type_);                                                  \
+    }                                                                                                     \
+    PS_TREE_FUNCTION_ int NAME##_tear_down(const struct NAME *i)                                          \
+    {                                                                                                     \
+        struct ps_tree_instance instance = NAME##_instance_(i);                                           \
+        return ps_tree_tear_down(&instance, &NAME##_type_);                                               \
+    }                                                                                                     \
+    PS_TREE_FUNCTION_ struct NAME##_keyed NAME##_keyed_open(const struct NAME *i, enum ps_mode mode)      \
+    {                                                                                                     \
+        struct NAME##_keyed a;                                                                            \
+        struct ps_tree_instance instance = NAME##_instance_(i);                                           \
+        ps_tree_open(&a.access, &instance, &NAME##_type_, mode);                                          \
+        return a;                                                                                         \
+    }                                                                                                     \
+    PS_TREE_FUNCTION_ void NAME##_keyed_close(struct NAME##_keyed *a) { a->access.tree = NULL; }          \
+    PS_TREE_FUNCTION_ const NAME##_r *NAME##_find(struct NAME##_keyed *a, const NAME##_k *key)            \
+    {                                                                                                     \
+        return ps_tree_find(&a->access, key, PS_LOOK);                                                    \
+    }                                                                                                     \
+    PS_TREE_FUNCTION_ NAME##_r *NAME##_change(struct NAME##_keyed *a, const NAME##_k *key)                \
+    {                                                                                                     \
+        return ps_tree_find(&a->access, key, PS_CHANGE);                                                  \
+    }                                                                                                     \
+    PS_TREE_FUNCTION_ int NAME##_insert(struct NAME##_keyed *a, const NAME##_k *key, const NAME##_r *record)\
+    {                                                                                                     \
+        return ps_tree_insert(&a->access, key, record, 0);                                                \
+    }                                                                                                     \
+    PS_TREE_FUNCTION_ int NAME##_put(struct NAME##_keyed *a, const NAME##_k *key, const NAME##_r *record) \
+    {                                                                                                     \
+        return ps_tree_insert(&a->access, key, record, 1);                                                \
+    }                                                                                                     \
+    PS_TREE_FUNCTION_ int NAME##_remove(struct NAME##_keyed *a, const NAME##_k *key)                      \
+    {                                                                                                     \
+        return ps_tree_remove(&a->access, key);                                                           \
+    }                                                                                                     \
+    PS_TREE_FUNCTION_ struct NAME##_range NAME##_range_open(const struct NAME *i, const NAME##_k *from,   \
+                                                            const NAME##_k *to, int how, enum ps_mode mode)\
+    {                                                                                                     \
+        struct NAME##_range r;                                                                            \
+        struct ps_tree_instance instance = NAME##_instance_(i);                                           \
+        ps_tree_open(&r.range.access, &instance, &NAME##_type_, mode);                                    \
+        ps_tree_range(&r.range, from, to, how);                                                           \
+        return r;                                                                                         \
+    }                                                                                                     \
+    PS_TREE_FUNCTION_ void NAME##_range_close(struct NAME##_range *r) { r->range.access.tree = NULL; }    \
+    PS_TREE_FUNCTION_ void NAME##_filter(struct NAME##_range *r,                                          \
+                                         int (*filter)(const NAME##_k *, const NAME##_r *, void *), void *arg)\
+    {                                                                                                     \
+        r->range.filter = (int (*)(const void *, const void *, void *))(void (*)(void))filter;            \
+        r->range.arg = arg;                                                                               \
+    }                                                                                                     \
+    PS_TREE_FUNCTION_ const NAME##_r *NAME##_next(struct NAME##_range *r) { return ps_tree_next(&r->range); }\
+    PS_TREE_FUNCTION_ const NAME##_k *NAME##_key(const struct NAME##_range *r)                            \
+    {                                                                                                     \
+        return (const NAME##_k *)(const void *)r->range.key;                                              \
+    }                                                                                                     \
+    PS_TREE_FUNCTION_ int NAME##_drop(struct NAME##_range *r) { return ps_tree_drop(&r->range); }         \
+    PS_TREE_FUNCTION_ struct NAME##_load NAME##_load_open(const struct NAME *i, unsigned percent)         \
+    {                                                                                                     \
+        struct NAME##_load l;                                                                             \
+        struct ps_tree_instance instance = NAME##_instance_(i);                                           \
+        ps_tree_open(&l.load.access, &instance, &NAME##_type_, PS_CHANGE);                                \
+        ps_tree_load(&l.load, percent);                                                                   \
+        return l;                                                                                         \
+    }                                                                                                     \
+    PS_TREE_FUNCTION_ void NAME##_load_close(struct NAME##_load *l) { l->load.access.tree = NULL; }       \
+    PS_TREE_FUNCTION_ int NAME##_add(struct NAME##_load *l, const NAME##_k *key, const NAME##_r *record)  \
+    {                                                                                                     \
+        return ps_tree_add(&l->load, key, record);                                                        \
+    }                                                                                                     \
     _Static_assert(1, "a semicolon behind the line is allowed")
 
 #define PS_TREE_FUNCTION_ __attribute__((unused)) static inline
 
 /* With nodes of N bytes: PS_NODE_MIN to PS_NODE_MAX, a multiple of 16. */
-#define PS_TREE_OF(NAME, K, R, compare_, N)                                                              \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(&(compare_)), int (*)(const K *, const K *)), \
-                   #compare_ " is not int (const " #K " *, const " #K " *)");                            \
-    _Static_assert(sizeof(K) <= PS_KEY_MAX && sizeof(K) + sizeof(R) + 32 <= (N) / 4,                     \
-                   "at least four keys with their records fit a node");                                  \
-    static const struct ps_tree_type NAME##_type_ = {#K " " #R, #compare_,                               \
-        (int (*)(const void *, const void *))(void (*)(void))(compare_), sizeof(K), _Alignof(K),         \
-        sizeof(R), _Alignof(R), (N)};                                                                    \
+#define PS_TREE_OF(NAME, K, R, compare_, N)                                                               \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(&(compare_)), int (*)(const K *, const K *)),  \
+                   #compare_ " is not int (const " #K " *, const " #K " *)");                             \
+    _Static_assert(sizeof(K) <= PS_KEY_MAX && sizeof(K) + sizeof(R) + 32 <= (N) / 4,                      \
+                   "at least four keys with their records fit a node");                                   \
+    static const struct ps_tree_type NAME##_type_ = {#K " " #R, #compare_,                                \
+        (int (*)(const void *, const void *))(void (*)(void))(compare_), sizeof(K), _Alignof(K),          \
+        sizeof(R), _Alignof(R), (N)};                                                                     \
     PS_TREE_COMMON_(NAME, K, R)
 #define PS_TREE(NAME, K, R, compare_) PS_TREE_OF(NAME, K, R, compare_, PS_NODE_BYTES)
 
-#define PS_STRING_TREE_OF(NAME, R, N)                                                                    \
-    _Static_assert(sizeof(R) + (N) / 16 + 32 <= (N) / 4, "at least four records fit a node");            \
-    static const struct ps_tree_type NAME##_type_ = {"string " #R, "bytes", NULL, 0, 1, sizeof(R),       \
-        _Alignof(R), (N)};                                                                               \
+#define PS_STRING_TREE_OF(NAME, R, N)                                                                     \
+    _Static_assert(sizeof(R) + (N) / 16 + 32 <= (N) / 4, "at least four records fit a node");             \
+    static const struct ps_tree_type NAME##_type_ = {"string " #R, "bytes", NULL, 0, 1, sizeof(R),        \
+        _Alignof(R), (N)};                                                                                \
     PS_TREE_COMMON_(NAME, char, R)
 #define PS_STRING_TREE(NAME, R) PS_STRING_TREE_OF(NAME, R, PS_NODE_BYTES)
 
