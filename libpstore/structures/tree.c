@@ -335,7 +335,7 @@ static int splits_prepare(struct ps_tree_access *a, struct ps_node **nodes)
     count += level == a->tree->height;
     if (level >= PS_TREE_LEVELS)
         return -EFBIG;
-    while (taken < count && (nodes[taken] = node_take(a, a->path[0].node)))
+    while (taken < count && (nodes[taken] = node_take(a, NULL)))
         taken++;
     if (taken == count)
         return (int)count;
