@@ -292,8 +292,8 @@ static struct bytes leaf_split(struct ps_tree_access *a, struct ps_node *right, 
     int to_right = i > half || (i == half && i > 0);
     node_init(a, left, 0);
     node_init(a, right, 0);
-    node_fill(a, left, old, 0, half, to_right ? NULL : &key);
-    node_fill(a, right, old, half, old->count, to_right ? &key : NULL);
+    node_fill(a, left, old, 0, half);
+    node_fill(a, right, old, half, old->count);
     struct ps_node *to = to_right ? right : left;
     memcpy(node_place(a, to, to_right ? i - half : i, key), record, a->type->record_bytes);
     struct bytes first = node_key(a, right, 0, copy);

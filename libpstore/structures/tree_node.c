@@ -205,15 +205,12 @@ void node_append(struct ps_tree_access *a, struct ps_node *n, const struct ps_no
     }
 }
 
-void node_fill(struct ps_tree_access *a, struct ps_node *n, const struct ps_node *from, unsigned first,
-               unsigned end, const struct bytes *extra)
+void node_fill(struct ps_tree_access *a, struct ps_node *n, const struct ps_node *from, unsigned first, unsigned end)
 {
     _Alignas(16) uint8_t low[KEY_COPY], high[KEY_COPY];
     if (!a->type->key_bytes && n->level == 0 && end > first) {
         struct bytes lowest = node_key(a, from, first, low);
-        unsigned common = node_common(lowest, node_key(a, from, end - 1, high));
-        unsigned shared = extra ? node_common(lowest, *extra) : common;
-        prefix_set(a, n, low, common < shared ? common : shared);
+        prefix_set(a, n, low, node_common(lowest, node_key(a, from, end - 1, high)));
     }
     node_append(a, n, from, first, end);
 }

@@ -43,9 +43,8 @@ int node_has_room(const struct ps_tree_access *a, const struct ps_node *n, struc
 /* Makes slot i for this key, which has room; the payload is the caller's to fill. */
 void *node_place(struct ps_tree_access *a, struct ps_node *n, unsigned i, struct bytes key);
 void node_erase(struct ps_tree_access *a, struct ps_node *n, unsigned i);
-/* Fills an empty node with the slots from..to of another, and a prefix that `extra` shares, too, if not NULL. */
-void node_fill(struct ps_tree_access *a, struct ps_node *n, const struct ps_node *from, unsigned first,
-               unsigned end, const struct bytes *extra);
+/* Fills an empty node with the slots first..end of another, behind the prefix that they share. */
+void node_fill(struct ps_tree_access *a, struct ps_node *n, const struct ps_node *from, unsigned first, unsigned end);
 void node_append(struct ps_tree_access *a, struct ps_node *n, const struct ps_node *from, unsigned first, unsigned end);
 /* Whether both fit one node, and makes them one: the left. `between` is what parted two branches. */
 int node_join_fits(const struct ps_tree_access *a, const struct ps_node *left, const struct ps_node *right,

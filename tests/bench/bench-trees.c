@@ -122,8 +122,11 @@ static int go_through(void *unused)
 }
 
 static const struct { const char *name, *reach; int (*run)(void *); int inside; } parts[] = {
-    {"insert, one transaction", "1.5", insert, 0}, {"insert strings, one transaction", "1.5", insert_words, 0},
-    {"bulk load, 90 %", "-", load, 0}, {"look-up, cached", "1.05", look_up, 1}, {"range, cached", "1.05", go_through, 1},
+    {"insert, one transaction", "1.5", insert, 0},
+    {"insert strings, one transaction", "1.5", insert_words, 0},
+    {"bulk load, 90 %", "-", load, 0},
+    {"look-up, cached", "1.05", look_up, 1},
+    {"range, cached", "1.05", go_through, 1},
 };
 enum { PARTS = sizeof parts / sizeof parts[0] };
 

@@ -377,6 +377,38 @@ static void load_fills(void **s)
     }
 }
 
+/* Runs of neighbours leave, some records between them stay: small leaves meet where branches join. */
+static void neighbours_leave(void **s)
+{
+    (void)s;
+    for (unsigned turn = 0; turn < 60; turn++) {
+        begin(&small_type_, 0, 0);
+        assert_int_equal(ps_tree_set_up(&instance, type), 0);
+        struct ps_tree_load l;
+        ps_tree_open(&l.access, &instance, type, PS_CHANGE);
+        ps_tree_load(&l, 50 + turn % 51);
+        _Alignas(16) char key[64] = {0};
+        for (uint32_t n = 0; n < 1200; n++) {
+            memcpy(key, &n, sizeof n);
+            assert_int_equal(ps_tree_add(&l, key, &(struct record){n, 2 * n}), 0);
+            model_insert(n, key, n);
+        }
+        seed = turn;
+        while (model.count > 10) {
+            unsigned first = draw(model.count), stay = 2 + draw(8);
+            for (unsigned i = first, k = 0; k < 60 && i < model.count; k++) {
+                if (k % stay == 0) {
+                    i++;
+                    continue;
+                }
+                assert_int_equal(ps_tree_remove(&l.access, model.entries[i].key), 0);
+                model_remove(i);
+                sound();
+            }
+        }
+    }
+}
+
 /* ---- what is refused ---- */
 
 static void open_is(int wanted, const struct ps_tree_type *t)
@@ -492,6 +524,7 @@ int main(void)
         cmocka_unit_test(an_allocation_fails),
         cmocka_unit_test(set_up_fails_at_each_allocation),
         cmocka_unit_test(load_fills),
+        cmocka_unit_test(neighbours_leave),
         cmocka_unit_test(another_type_is_refused),
         cmocka_unit_test(a_long_string_is_refused),
         cmocka_unit_test(check_finds_damage),
