@@ -159,11 +159,12 @@ static void say_handle(struct text *t, int number, const struct handle_slot *s)
 static void say_handles(struct text *t, struct process *p)
 {
     say(t, "%lu of %lu handles\n", limit_used(p, KD_LIMIT_HANDLES), p->limits.most[KD_LIMIT_HANDLES]);
-    lock_acquire(&p->handle_lock);
-    for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++)
-        if (p->handles[i].type != HANDLE_NONE)
+    for (int i = 0; i < PROCESS_HANDLES_MAX; i++) { /* whoever closes them waits for one line, not for all */
+        lock_acquire(&p->handle_lock);
+        if (p->handles && p->handles[i].type != HANDLE_NONE)
             say_handle(t, i, &p->handles[i]);
-    lock_release(&p->handle_lock);
+        lock_release(&p->handle_lock);
+    }
 }
 
 static void say_threads(struct text *t, struct process *p)
