@@ -41,7 +41,8 @@ FILE_PROGRAMS   := $(wildcard user/*.c tests/bench/*.c)
 FOLDER_PROGRAMS := $(patsubst %/,%,$(sort $(dir $(wildcard $(addsuffix /*/*.c,user tests/bench tests/crash)))))
 USER_PROGRAMS   := $(addprefix build/user/,$(sort $(notdir $(FILE_PROGRAMS:.c=) $(FOLDER_PROGRAMS))))
 GUEST_SOURCES   := $(filter-out tests/guest/lib/%,$(wildcard tests/guest/*/*.c))
-GUEST_TESTS     := $(patsubst %.c,build/tests/guest/%,$(notdir $(GUEST_SOURCES)))
+GUEST_FOLDERS   := $(patsubst %/,%,$(sort $(dir $(wildcard tests/guest/*/*/*.c))))
+GUEST_TESTS     := $(addprefix build/tests/guest/,$(notdir $(GUEST_SOURCES:.c=) $(GUEST_FOLDERS)))
 DISK_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/disk/test_*.c)) build/tests/disk/hunt
 DISK_TEST_PARTS := $(wildcard tests/disk/lib/*.c) disk/tools/kstore/mend.c
 WORLD_PARTS     := $(addprefix tests/disk/lib/,device.c model.c txn.c) $(wildcard tests/disk/lib/world*.c)
@@ -110,6 +111,8 @@ $(foreach file,$(FILE_PROGRAMS),$(eval build/user/$(notdir $(file:.c=)): $(call 
 $(foreach folder,$(FOLDER_PROGRAMS),\
     $(eval build/user/$(notdir $(folder)): $(call objects,guest,$(wildcard $(folder)/*.c))))
 $(foreach file,$(GUEST_SOURCES),$(eval build/tests/guest/$(notdir $(file:.c=)): $(call objects,guest,$(file))))
+$(foreach folder,$(GUEST_FOLDERS),\
+    $(eval build/tests/guest/$(notdir $(folder)): $(call objects,guest,$(wildcard $(folder)/*.c))))
 build/user/store: $(call objects,guest,$(DISK_SOURCES))
 build/tests/guest/kernel_history: $(call objects,guest,tests/history/check.c)
 build/tests/guest.a: $(call objects,guest,$(wildcard tests/guest/lib/*.c))

@@ -1,237 +1,5 @@
-/*
- * kernel_ports.c - ports: calls, answers, data, handles, tokens, deaths, notices, names.
- *
- * The program is its own server: `kernel_ports --serve NAME` answers by what the message asks for,
- * and threads of this process serve where both ends must be steered. A caller is killed in each
- * state that a call can be in; a server dies with calls queued and delivered.
- */
-#include <errno.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "katydid/call.h"
-#include "tap.h"
-
-enum { OP_ECHO = 1, OP_DIE, OP_HOLD, OP_HANDLE, OP_PASS, OP_EXIT };
-enum { THREADS = 4, CLIENTS = 3, ROUNDS = 300, SURE_MS = 60000 };
-enum { CHILDREN = 200, HANDLES = 250, LOOK_BYTES = 32768 };
-
-static char big[KD_DATA_MAX + 1], answer[KD_DATA_MAX + 1];
-
-static long port_new(void) { return kd_call3(KD_PORT_CREATE, 0, 0, 0); }
-static long call(long port, struct kd_message *m)
-{
-    return kd_call3(KD_PORT_CALL, port, (long)m, 0);
-}
-static long receive(long port, struct kd_message *m, long ms)
-{
-    return kd_call3(KD_PORT_RECEIVE, port, (long)m, ms);
-}
-static long reply(uint64_t token, struct kd_message *m)
-{
-    return kd_call3(KD_PORT_REPLY, (long)token, (long)m, 0);
-}
-static void rest(long ms) { usleep((useconds_t)ms * 1000); }
-
-/* ---- the server ---- */
-
-static int serve(const char *name)
-{
-    static char data[KD_DATA_MAX];
-    long port = port_new();
-    uint64_t token = 0;
-    struct kd_message m, r;
-    if (kd_call3(KD_NAME_SET, (long)name, port, 0))
-        return 3;
-    for (;;) {
-        m = (struct kd_message){.buffer = data, .buffer_bytes = sizeof data};
-        long e = token ? kd_call4(KD_PORT_REPLY_RECEIVE, (long)token, (long)&r, port, (long)&m)
-                       : receive(port, &m, -1);
-        if (e)
-            return 4;
-        token = m.token;
-        r = (struct kd_message){.kind = m.kind};
-        switch (m.kind) {
-        case OP_ECHO:
-            memcpy(r.word, m.word, sizeof r.word);
-            r.word[7] = m.process;
-            r.data = data;
-            r.data_bytes = m.data_bytes;
-            r.status = (int)m.word[6];
-            break;
-        case OP_DIE: return 0;
-        case OP_HOLD: token = 0; break; /* delivered, and never answered */
-        case OP_HANDLE: /* what did we get, and what can it do? */
-            r.word[0] = (uint64_t)(int64_t)m.handle;
-            if (m.handle >= 0) {
-                r.word[1] = (uint64_t)kd_call3(KD_PORT_NOTIFY, m.handle, 4, 0);
-                struct kd_message none = {0};
-                r.word[2] = (uint64_t)receive(m.handle, &none, 0);
-                kd_call3(KD_HANDLE_CLOSE, m.handle, 0, 0);
-            }
-            break;
-        case OP_PASS: /* a port of ours, with the right to call only */
-            r.handle = (int)port;
-            r.handle_rights = KD_RIGHT_CALL;
-            break;
-        default: break;
-        }
-    }
-}
-
-/* The pid of a copy of this program. */
-static int start(const char *mode, const char *name)
-{
-    const char *argv[] = {"kernel_ports", mode, name, NULL};
-    struct kd_process_create c = {.path = "/bin/kernel_ports", .argv = argv, .fds = {-1, -1, -1}, .handle_count = 1,
-                                  .handles = {KD_SYSTEM_HANDLE}};
-    long h = kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0);
-    if (h >= 0)
-        kd_call3(KD_HANDLE_CLOSE, h, 0, 0);
-    return h < 0 ? (int)h : c.pid;
-}
-
-static long find(const char *name)
-{
-    long port = -ENOENT;
-    for (int i = 0; i < SURE_MS / 10 && port == -ENOENT; i++) {
-        port = kd_call3(KD_NAME_FIND, (long)name, 0, 0);
-        if (port == -ENOENT)
-            rest(10);
-    }
-    return port;
-}
-
-static int wait_for(int pid)
-{
-    int status = -1;
-    kd_call3(KD_PROCESS_WAIT, pid, (long)&status, 0);
-    return status;
-}
-
-/* ---- the clients ---- */
-
-/* Calls with data of many lengths; 0: every answer was right. */
-static int client_rounds(const char *name, unsigned seed)
-{
-    long port = find(name);
-    char out[600], in[600];
-    for (int i = 0; i < ROUNDS; i++) {
-        seed = seed * 1103515245 + 12345;
-        size_t n = seed >> 16 & 511;
-        memset(out, (int)(seed >> 8), sizeof out);
-        struct kd_message m = {.kind = OP_ECHO, .word = {seed, (uint64_t)i}, .data = out,
-                               .data_bytes = n, .buffer = in, .buffer_bytes = sizeof in};
-        if (call(port, &m) || m.word[0] != seed || m.word[1] != (uint64_t)i || m.data_bytes != n
-            || m.buffer_bytes != n || memcmp(in, out, n) || m.word[7] != (uint64_t)getpid())
-            return 1;
-    }
-    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
-    return 0;
-}
-
-static void *client_thread(void *arg)
-{
-    return (void *)(long)client_rounds("ports.echo", (unsigned)(long)arg);
-}
-
-static void test_calls(long port)
-{
-    struct kd_message m = {.kind = OP_ECHO, .word = {1, 2, 3, 4, 5, 6, 0, 8}};
-    tap_ok(call(port, &m) == 0 && m.word[0] == 1 && m.word[5] == 6, "a_call_is_answered");
-    tap_ok(m.token == 0 && m.handle == -1 && m.data_bytes == 0,
-           "an_answer_has_no_token_and_no_handle");
-    m = (struct kd_message){.kind = OP_ECHO, .word[6] = (uint64_t)-EDOM};
-    tap_ok(call(port, &m) == -EDOM, "the_status_of_the_answer_is_the_result");
-    m = (struct kd_message){.kind = KD_MSG_COMMIT};
-    tap_ok(call(port, &m) == -EINVAL, "nobody_imitates_the_kernel");
-    tap_ok(call(99, &m) == -EBADF && call(-1, &m) == -EBADF, "a_port_that_is_none");
-    tap_ok(kd_call3(KD_PORT_CALL, port, 8, 0) == -EFAULT, "a_message_that_is_nowhere");
-    tap_ok(kd_call3(KD_PORT_CALL, port, -64, 0) == -EFAULT, "a_message_in_the_kernel");
-    m = (struct kd_message){.kind = OP_ECHO};
-    tap_ok(receive(port, &m, 0) == -EACCES, "the_right_to_call_is_not_that_to_receive");
-
-    pthread_t t[THREADS];
-    int client[CLIENTS], bad = 0;
-    for (long i = 0; i < CLIENTS; i++)
-        client[i] = start("--client", "ports.echo");
-    for (long i = 0; i < THREADS; i++)
-        pthread_create(&t[i], NULL, client_thread, (void *)(i + 1));
-    for (int i = 0; i < THREADS; i++) {
-        void *r;
-        pthread_join(t[i], &r);
-        bad += r != NULL;
-    }
-    for (int i = 0; i < CLIENTS; i++)
-        bad += wait_for(client[i]) != 0;
-    tap_ok(bad == 0, "threads_and_processes_call_at_once");
-}
-
-static void test_data(long port)
-{
-    for (size_t i = 0; i < sizeof big; i++)
-        big[i] = (char)(i * 7 + i / 4096);
-    struct kd_message m = {.kind = OP_ECHO, .data = big, .data_bytes = KD_DATA_MAX,
-                           .buffer = answer, .buffer_bytes = KD_DATA_MAX};
-    tap_ok(call(port, &m) == 0 && m.data_bytes == KD_DATA_MAX && !memcmp(big, answer, KD_DATA_MAX),
-          "the_largest_data_goes_there_and_back");
-    m = (struct kd_message){.kind = OP_ECHO, .data = big, .data_bytes = KD_DATA_MAX + 1};
-    tap_ok(call(port, &m) == -E2BIG, "one_byte_more_is_too_big");
-    m = (struct kd_message){.kind = OP_ECHO, .data = big, .data_bytes = ~0ull};
-    tap_ok(call(port, &m) == -E2BIG, "the_largest_number_is_too_big");
-    m = (struct kd_message){.kind = OP_ECHO, .data = (void *)16, .data_bytes = 100};
-    tap_ok(call(port, &m) == -EFAULT, "data_from_nowhere");
-    m = (struct kd_message){.kind = OP_ECHO, .data = big, .data_bytes = 100, .buffer = answer,
-                            .buffer_bytes = 99};
-    tap_ok(call(port, &m) == -EMSGSIZE, "an_answer_larger_than_the_buffer");
-    m = (struct kd_message){.kind = OP_ECHO, .data = big, .data_bytes = 100, .buffer = (void *)16,
-                            .buffer_bytes = 100};
-    tap_ok(call(port, &m) == -EFAULT, "a_buffer_that_is_nowhere");
-    m = (struct kd_message){.kind = OP_ECHO, .word = {9}};
-    tap_ok(call(port, &m) == 0 && m.word[0] == 9, "the_next_call_is_as_ever");
-}
-
-static void test_handles(long port)
-{
-    long mine = port_new();
-    struct kd_message m = {.kind = OP_HANDLE, .handle = (int)mine, .handle_rights = KD_RIGHT_CALL};
-    tap_ok(call(port, &m) == 0 && (int64_t)m.word[0] >= 0 && m.word[1] == 0, "a_handle_travels");
-    tap_ok((int64_t)m.word[2] == -EACCES, "with_the_rights_that_were_said_and_no_more");
-    struct kd_message n = {0};
-    tap_ok(receive(mine, &n, SURE_MS) == 0 && n.kind == (uint32_t)KD_MSG_NOTIFY && n.word[0] == 4,
-          "it_is_the_same_port");
-    m = (struct kd_message){.kind = OP_HANDLE, .handle = (int)mine};
-    tap_ok(call(port, &m) == 0 && (int64_t)m.word[0] == -1, "without_rights_nothing_travels");
-    m = (struct kd_message){.kind = OP_HANDLE, .handle = (int)port,
-                            .handle_rights = KD_RIGHT_CALL | KD_RIGHT_RECEIVE};
-    tap_ok(call(port, &m) == 0 && (int64_t)m.word[0] == -EACCES, "no_right_is_won_on_the_way");
-    m = (struct kd_message){.kind = OP_HANDLE, .handle = 77, .handle_rights = KD_RIGHT_CALL};
-    tap_ok(call(port, &m) == 0 && (int64_t)m.word[0] == -EBADF, "a_handle_that_is_none");
-    m = (struct kd_message){.kind = OP_PASS};
-    bool ok = call(port, &m) == 0 && m.handle >= 0;
-    int got = m.handle;
-    n = (struct kd_message){.kind = OP_ECHO, .word = {5}};
-    tap_ok(ok && call(got, &n) == 0 && n.word[0] == 5, "an_answer_brings_a_handle");
-    tap_ok(receive(got, &n, 0) == -EACCES, "with_fewer_rights");
-    kd_call3(KD_HANDLE_CLOSE, got, 0, 0);
-    int before = -1, after = -1;
-    for (int i = 0; i < 300; i++) { /* more than a table has slots */
-        long e = (m = (struct kd_message){.kind = OP_PASS}, call(port, &m));
-        if (e || m.handle < 0)
-            break;
-        after = m.handle;
-        if (i == 0)
-            before = m.handle;
-        kd_call3(KD_HANDLE_CLOSE, m.handle, 0, 0);
-    }
-    tap_ok(before >= 0 && before == after, "closed_handles_are_free_again");
-    kd_call3(KD_HANDLE_CLOSE, mine, 0, 0);
-}
-
-/* ---- both ends here ---- */
+/* both.c - ports whose two ends are here. */
+#include "ports.h"
 
 struct one { long port, result; struct kd_message m; int done; };
 static void *one_call(void *arg)
@@ -257,7 +25,7 @@ static void *one_load(void *arg)
     return NULL;
 }
 
-static void test_tokens(void)
+void test_tokens(void)
 {
     long port = port_new();
     struct one a = {.port = port, .m = {.kind = 1}}, b = {.port = port, .m = {.kind = 2}};
@@ -291,7 +59,7 @@ static void test_tokens(void)
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
 }
 
-static void test_small_buffer(void)
+void test_small_buffer(void)
 {
     long port = port_new();
     pthread_t ta;
@@ -307,8 +75,7 @@ static void test_small_buffer(void)
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
 }
 
-/* A process whose threads call us: killed while its call is queued, delivered, being answered. */
-static void test_killed_callers(void)
+void test_killed_callers(void)
 {
     long port = port_new();
     struct kd_message m = {0}, r = {.word = {1}};
@@ -347,7 +114,7 @@ static void test_killed_callers(void)
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
 }
 
-static void test_dead_server(void)
+void test_dead_server(void)
 {
     int server = start("--serve", "ports.dies");
     long port = find("ports.dies");
@@ -394,9 +161,7 @@ static void *one_receive(void *arg)
     return NULL;
 }
 
-/* The last handle with the right to receive is closed, in a process that goes on: whoever waits at the
- * port is told, wherever its call is. */
-static void test_closed_port(void)
+void test_closed_port(void)
 {
     long port = port_new(), second = kd_call3(KD_HANDLE_COPY, port, KD_RIGHT_RECEIVE, 0);
     long caller = kd_call3(KD_HANDLE_COPY, port, KD_RIGHT_CALL, 0);
@@ -424,7 +189,7 @@ static void test_closed_port(void)
     kd_call3(KD_HANDLE_CLOSE, caller, 0, 0);
 }
 
-static void test_closed_under_receiver(void)
+void test_closed_under_receiver(void)
 {
     long port = port_new();
     struct one o = {.port = port};
@@ -436,8 +201,7 @@ static void test_closed_under_receiver(void)
     tap_ok(o.result == -EBADF, "a_receiver_whose_handle_is_closed_waits_no_longer");
 }
 
-/* An object keeps its port, but receives nothing. */
-static void test_closed_under_object(void)
+void test_closed_under_object(void)
 {
     long port = port_new();
     struct one o[2];
@@ -472,9 +236,7 @@ static void *one_close(void *arg)
     return NULL;
 }
 
-/* Aim: of an object that is made while its port is closed, nobody waits for pages: it ends with the port.
- * Method: it is large, so its making takes as long as the port's end, which begins a bit later each time. */
-static void test_closed_while_made(void)
+void test_closed_while_made(void)
 {
     enum { TRIES = 100 };
     int made = 0, bad = 0;
@@ -502,7 +264,7 @@ static void test_closed_while_made(void)
     tap_ok(bad == 0, "an_object_made_while_its_port_is_closed_ends");
 }
 
-static void test_notices(void)
+void test_notices(void)
 {
     long port = port_new();
     struct kd_message m = {0};
@@ -524,8 +286,7 @@ static void test_notices(void)
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
 }
 
-/* A caller that waits so long and no longer, wherever its call is then. */
-static void test_timeouts(void)
+void test_timeouts(void)
 {
     long port = port_new();
     struct one a = {.port = port, .m = {.kind = 7, .data = big, .data_bytes = 3000}};
@@ -552,7 +313,7 @@ static void test_timeouts(void)
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
 }
 
-static void test_names(void)
+void test_names(void)
 {
     long port = port_new(), other = port_new();
     char name[KD_NAME_MAX + 1];
@@ -574,106 +335,4 @@ static void test_names(void)
     tap_ok(kd_call3(KD_NAME_FIND, (long)"ports.name", 0, 0) == -ENOENT,
            "a_name_goes_with_its_port");
     kd_call3(KD_HANDLE_CLOSE, other, 0, 0);
-}
-
-/* ---- the other processes ---- */
-
-static _Noreturn void idle(const char *name)
-{
-    long port = port_new();
-    kd_call3(KD_NAME_SET, (long)name, port, 0);
-    for (;;)
-        rest(1000);
-}
-
-static void *call_for_ever(void *arg)
-{
-    char data[300] = "x";
-    for (;;) {
-        struct kd_message m = {.kind = 1, .data = data, .data_bytes = 0};
-        call((long)arg, &m);
-    }
-    return NULL;
-}
-
-/* Another thread asks for the handles of children that end. */
-static volatile int looked_at, looks;
-static void *looker(void *text)
-{
-    while (looked_at >= 0)
-        if (looked_at)
-            looks += kd_call4(KD_LOOK, KD_LOOK_HANDLES, looked_at, (long)text, LOOK_BYTES) > 0;
-    return NULL;
-}
-
-static void test_looks_at_the_end(void)
-{
-    static char text[LOOK_BYTES];
-    pthread_t t;
-    int bad = 0;
-    pthread_create(&t, NULL, looker, text);
-    for (int i = 0; i < CHILDREN; i++) {
-        int made[2];
-        char c = 1;
-        bad += pipe(made) != 0;
-        int pid = fork();
-        if (!pid) {
-            for (int k = 0; k < HANDLES; k++)
-                port_new();
-            _exit(write(made[1], &c, 1) != 1);
-        }
-        bad += read(made[0], &c, 1) != 1;
-        looked_at = pid;
-        bad += wait_for(pid) != 0;
-        close(made[0]);
-        close(made[1]);
-    }
-    looked_at = -1;
-    pthread_join(t, NULL);
-    bool beside = sysconf(_SC_NPROCESSORS_ONLN) > 1; /* else a process ends between two looks */
-    tap_ok(!bad && (looks || !beside), "handles_are_looked_at_while_their_process_ends (%d, %d)", bad, looks);
-}
-
-int main(int argc, char **argv)
-{
-    if (argc == 3 && !strcmp(argv[1], "--serve"))
-        return serve(argv[2]);
-    if (argc == 3 && !strcmp(argv[1], "--client"))
-        return client_rounds(argv[2], (unsigned)getpid());
-    if (argc == 3 && !strcmp(argv[1], "--idle"))
-        idle(argv[2]);
-    if (argc == 3 && !strcmp(argv[1], "--one")) {
-        struct kd_message m = {.kind = 1};
-        return call(find(argv[2]), &m) != 0;
-    }
-    if (argc == 3 && !strcmp(argv[1], "--loop")) {
-        pthread_t t;
-        long port = find(argv[2]);
-        pthread_create(&t, NULL, call_for_ever, (void *)port);
-        call_for_ever((void *)port);
-    }
-    tap_plan(86);
-    int server = start("--serve", "ports.echo");
-    long port = find("ports.echo");
-    tap_ok(server > 0 && port >= 0, "a_server_is_found_by_its_name");
-    test_calls(port);
-    test_data(port);
-    test_handles(port);
-    test_tokens();
-    test_small_buffer();
-    test_killed_callers();
-    test_dead_server();
-    test_closed_port();
-    test_closed_under_receiver();
-    test_closed_under_object();
-    test_closed_while_made();
-    test_notices();
-    test_names();
-    test_timeouts();
-    test_looks_at_the_end();
-    struct kd_message m = {.kind = OP_DIE};
-    call(port, &m);
-    tap_ok(wait_for(server) == 0, "the_server_ends");
-    tap_ok(kd_call3(KD_CHECK, 0, 0, 0) == 0, "kcheck");
-    return tap_end();
 }
