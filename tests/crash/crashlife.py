@@ -10,8 +10,6 @@ so each of its states can be made again, although the life itself can not.
 """
 
 import bisect
-import importlib.machinery
-import importlib.util
 import json
 import os
 import random
@@ -19,10 +17,14 @@ import re
 import shutil
 import struct
 import subprocess
-
-from crashload import PROCESSES, Wrong
+import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(ROOT, "scripts"))
+from crashload import PROCESSES, Wrong
+from load import load
+
 GROUP_MAGIC, SUPERBLOCK_MAGIC = 0x70726f75474b6431, 0x6269644b53746f31
 SIGNPOST_MAGIC, SIGNPOST_OFFSET, CRC_SIGNPOST = 0x6e6769534b646931, 4096, 5
 # what a write may be part of; of the open writes of a state, the first that is here names the state
@@ -42,14 +44,7 @@ TROUBLE = re.compile(r"panic|killed|does not answer|: store: (?!recovered|nothin
                      r"|closed,|the disk has grown, and|ends at step)")
 
 
-def load_cut():
-    loader = importlib.machinery.SourceFileLoader("cut", os.path.join(ROOT, "scripts/cut"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("cut", loader))
-    loader.exec_module(module)
-    return module
-
-
-cutting = load_cut()
+cutting = load("scripts/cut")
 
 
 def run_command(disk, life, commands, more):

@@ -4,8 +4,6 @@ Every function whose name begins with `test_` is a test, its name a sentence. It
 exception. load(NAME) gives a program of scripts/ as a module.
 """
 
-import importlib.machinery
-import importlib.util
 import os
 import sys
 import traceback
@@ -13,15 +11,13 @@ import traceback
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(ROOT, "scripts"))
+from load import load as load_file
+
+
 def load(name):
-    sys.dont_write_bytecode = True
-    path = os.path.join(ROOT, "scripts", name)
-    if os.path.dirname(path) not in sys.path:
-        sys.path.append(os.path.dirname(path))  # its parts lie beside it
-    loader = importlib.machinery.SourceFileLoader(name, path)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
-    loader.exec_module(module)
-    return module
+    return load_file(os.path.normpath(os.path.join("scripts", name)))
 
 
 def run_tests(names):

@@ -2,7 +2,6 @@
 """The table in tests/model/model.md against the model's rules, the kernel's bugs and what finds them."""
 
 import glob
-import importlib.util
 import os
 import re
 import subprocess
@@ -16,13 +15,6 @@ RUNNER = os.path.join(tap.ROOT, "tests/system/kernel-bugs.py")
 def text(name):
     with open(os.path.join(tap.ROOT, name), encoding="utf-8") as source:
         return source.read()
-
-
-def runner():
-    spec = importlib.util.spec_from_file_location("kernel_bugs", RUNNER)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 RULES = [rule for rule in re.findall(r"X\((\w+),", text("tests/model/rules.h")) if rule != "name"]
@@ -41,7 +33,7 @@ def test_each_bug_of_the_kernel_names_a_rule_or_none():
 
 def test_each_row_has_the_kernels_bug_and_what_finds_it():
     of_rule = {rule: bug for bug, rule in BUGS.items()}
-    module = runner()
+    module = tap.load("../tests/system/kernel-bugs.py")
     for rule, bug, note in ROWS:
         assert bug == of_rule.get(rule, "-"), f"{rule}: {bug}"
         assert bug == "-" or note == module.test_of(bug), f"{rule}: {note} does not find {bug}"
@@ -53,7 +45,7 @@ def test_bugs_without_a_rule_are_explained():
 
 
 def test_the_runner_names_no_bug_that_does_not_exist():
-    module = runner()
+    module = tap.load("../tests/system/kernel-bugs.py")
     assert {*module.SURVIVED, *module.SOME} <= set(BUGS)
 
 

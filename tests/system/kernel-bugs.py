@@ -11,8 +11,6 @@ a result that is not ok, by a panic (the stale-TLB checker's and assertions), or
 this is the bug's symptom. What it would say after the first of these does not matter: a run ends there.
 """
 
-import importlib.machinery
-import importlib.util
 import os
 import re
 import subprocess
@@ -20,6 +18,10 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(ROOT, "scripts"))
+from load import load
+
 CPUS = "2"                              # with one, no TLB of another goes stale
 TIME_LIMIT_S, SURE_LIMIT_S = 60, 300     # with a bug; with none: others may work on the host, too
 TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_groups", "kernel_spill", "kernel_kills", "kernel_sparse",
@@ -29,14 +31,7 @@ SOME = ["WORD_LOST", "NO_SHOOTDOWN", "NO_INVLPG", "HELD_FORGOTTEN", "EVICT_NO_IP
 SOME_CONTROLS = ["kernel_rights", "kernel_locks"]
 
 
-def load_bugs():
-    loader = importlib.machinery.SourceFileLoader("bugs", os.path.join(ROOT, "scripts/bugs"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bugs", loader))
-    loader.exec_module(module)
-    return module
-
-
-tool = load_bugs()
+tool = load("scripts/bugs")
 HEADS = {name: tool.head("kernel", name) for name in tool.names("kernel")}
 # what is no error of the kernel's, which it must get over: the test finds nothing
 SURVIVED = {name for name, head in HEADS.items() if "Survived" in head}
