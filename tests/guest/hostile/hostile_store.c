@@ -74,10 +74,9 @@ static int refused(const char *what, long r)
 
 #define REFUSED(...) good &= refused(#__VA_ARGS__, request(__VA_ARGS__))
 
-static void requests(void)
+static void unknown_kinds(void)
 {
-    static const size_t sizes[] = {0, 1, 7, 63, 64, 65, 127, 128, 129, 143, 144, 145, 1000, 1024, 1025, 8192};
-    const uint64_t m = mine.container, o = other.container, all = ~0ull, big = 1ull << 63;
+    const uint64_t all = ~0ull;
     int good = 1;
     for (unsigned kind = 13; kind < 100; kind++)
         if (kind != STORE_SCRUB) /* with 0: what it did so far, for everybody */
@@ -87,23 +86,36 @@ static void requests(void)
     REFUSED(0x80000001, 0, 0, 0, 0);
     REFUSED(~0u, all, all, all, 64);
     tap_ok(good, "unknown kinds");
-    good = 1;
+}
+
+/* `data` as a name, in requests of all sizes. */
+static int names_refused(void)
+{
+    static const size_t sizes[] = {0,   1,   7,   63,  64,  65,   127,  128,
+                                   129, 143, 144, 145, 1000, 1024, 1025, 8192};
+    int good = 1;
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        REFUSED(STORE_OPEN, 0, 0, 0, sizes[i]);
+        REFUSED(STORE_DELETE, 0, 0, 0, sizes[i]);
+        REFUSED(STORE_RENAME, 0, 0, 0, sizes[i]);
+        REFUSED(STORE_NAMED, mine.container, 0, 0, sizes[i]);
+    }
+    return good;
+}
+
+static void bad_names(void)
+{
     memset(data, 'x', sizeof data); /* no NUL anywhere */
-    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        REFUSED(STORE_OPEN, 0, 0, 0, sizes[i]);
-        REFUSED(STORE_DELETE, 0, 0, 0, sizes[i]);
-        REFUSED(STORE_RENAME, 0, 0, 0, sizes[i]);
-        REFUSED(STORE_NAMED, m, 0, 0, sizes[i]);
-    }
+    int endless = names_refused();
     memset(data, 0, sizeof data);
-    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        REFUSED(STORE_OPEN, 0, 0, 0, sizes[i]);
-        REFUSED(STORE_DELETE, 0, 0, 0, sizes[i]);
-        REFUSED(STORE_RENAME, 0, 0, 0, sizes[i]);
-        REFUSED(STORE_NAMED, m, 0, 0, sizes[i]);
-    }
-    tap_ok(good, "names without an end, or empty, data of all sizes");
-    good = 1;
+    int empty = names_refused();
+    tap_ok(endless && empty, "names without an end, or empty, data of all sizes");
+}
+
+static int ranges_refused(void)
+{
+    const uint64_t m = mine.container, o = other.container, all = ~0ull, big = 1ull << 63;
+    int good = 1;
     REFUSED(STORE_HELLO, STORE_PROTOCOL_VERSION + 1, 0, 0, 0);
     REFUSED(STORE_CLOSE, 0, 0, 0, 0);
     REFUSED(STORE_CLOSE, all, 0, 0, 0);
@@ -127,6 +139,13 @@ static void requests(void)
     REFUSED(STORE_UNLEASE, all, 1, 0, 0);
     REFUSED(STORE_UNLEASE, mine.base, 0, 0, 0);
     REFUSED(STORE_UNLEASE, mine.base, all, 0, 0);
+    return good;
+}
+
+static int other_names_refused(void)
+{
+    const uint64_t m = mine.container, all = ~0ull;
+    int good = 1;
     strcpy(data, "no-such");
     REFUSED(STORE_NAMED, m, 0, 0, 64);
     REFUSED(STORE_NAMED, all, 0, 0, 64);
@@ -137,12 +156,26 @@ static void requests(void)
     REFUSED(STORE_RENAME, 0, 0, 0, 128);
     memset(data + 64, 'y', 64);
     REFUSED(STORE_RENAME, 0, 0, 0, 128);
-    tap_ok(good, "words that name nothing, or what is others'");
-    good = request(STORE_LIST, all, 0, 0, 0) >= 0 && request(STORE_LIST, 0, all, all, 0) >= 0
+    return good;
+}
+
+static void harmless_words(void)
+{
+    const uint64_t all = ~0ull;
+    int good = request(STORE_LIST, all, 0, 0, 0) >= 0 && request(STORE_LIST, 0, all, all, 0) >= 0
         && request(STORE_STATS, all, all, all, 100) >= 0
         && client_call(STORE_STATS, 0, 0, 0, NULL, 0, out, 1) == -EMSGSIZE
         && client_call(STORE_LIST, 0, 0, 0, NULL, 0, out, 8) == -EMSGSIZE;
     tap_ok(good, "what no word can spoil");
+}
+
+static void requests(void)
+{
+    unknown_kinds();
+    bad_names();
+    int ranges = ranges_refused(), names = other_names_refused();
+    tap_ok(ranges && names, "words that name nothing, or what is others'");
+    harmless_words();
 }
 
 /* ---- batches ---- */
@@ -191,12 +224,10 @@ static void op_refused(const char *what, const struct wire_op *o, size_t bytes)
 
 #define OP(...) op_refused(#__VA_ARGS__, op(__VA_ARGS__), 0)
 
-static void batches(void)
+static void bad_lengths(void)
 {
-    const uint64_t m = mine.container, o = other.container, all = ~0ull, at = (uint64_t)page_of_mine;
+    const uint64_t m = mine.container, at = (uint64_t)page_of_mine;
     struct wire_op *p;
-    char name[300];
-    good = 1;
     for (unsigned bytes = 1; bytes < 32; bytes++) {
         p = op(WIRE_PAGE_FREE, m, at, 1, NULL);
         op_refused("a batch cut short", p, bytes);
@@ -209,7 +240,13 @@ static void batches(void)
     }
     p = op(WIRE_ROOM, m, at, 1, NULL);
     op_refused("a good operation with bytes behind it", p, 40);
-    p = op(WIRE_NAME_SET, m, at, 8, "endless");
+}
+
+static void bad_names_in_batches(void)
+{
+    const uint64_t m = mine.container, at = (uint64_t)page_of_mine;
+    char name[300];
+    struct wire_op *p = op(WIRE_NAME_SET, m, at, 8, "endless");
     memset(p->name, 'n', 64);
     p->op_bytes = 32 + 64;
     op_refused("a name without NUL", p, 96);
@@ -224,18 +261,27 @@ static void batches(void)
     OP(WIRE_NAME_SET, m, at, 8, NULL);
     OP(WIRE_NAME_UNSET, m, 0, 0, NULL);
     OP(WIRE_NAME_UNSET, m, 0, 0, "no-such");
-    tap_ok(good, "batches that are not well formed");
+}
+
+static void bad_containers(void)
+{
+    const uint64_t m = mine.container, all = ~0ull, at = (uint64_t)page_of_mine;
     good = 1;
     for (uint32_t kind = 0; kind < 8; kind++) {
         OP(kind, 0, at, 1, "name");
         OP(kind, all, at, 1, "name");
         OP(kind, unopened, at, 1, "name");
-        OP(kind, o, other.base, 1, "name");
+        OP(kind, other.container, other.base, 1, "name");
     }
     OP(0, m, at, 1, "name");
     OP(6, m, at, 1, "name");
     OP(~0u, m, at, 1, "name");
     tap_ok(good, "containers that are not there, not open, open read-only; unknown kinds");
+}
+
+static void bad_addresses(void)
+{
+    const uint64_t m = mine.container, all = ~0ull, at = (uint64_t)page_of_mine;
     good = 1;
     OP(WIRE_NAME_SET, m, 0, 8, "name");
     OP(WIRE_NAME_SET, m, all, 8, "name");
@@ -258,8 +304,12 @@ static void batches(void)
     OP(WIRE_ROOM, m, other.base, 1, NULL);
     OP(WIRE_ROOM, m, all, 1, NULL);
     tap_ok(good, "addresses outside the container");
+}
 
-    /* The first name is good, the second is not: neither is there afterwards. */
+/* The first name is good, the second is not: neither is there afterwards. */
+static void half_good(void)
+{
+    const uint64_t m = mine.container, at = (uint64_t)page_of_mine;
     op(WIRE_NAME_SET, m, at, 8, "first");
     struct wire_op *second = (void *)(raw + 5);
     *second = (struct wire_op){.kind = WIRE_NAME_UNSET, .op_bytes = 40, .container = m};
@@ -267,6 +317,18 @@ static void batches(void)
     good = refused("two operations", commit(raw, 80, 1));
     good &= client_name(STORE_NAMED, m, "first") == -ENOENT;
     tap_ok(good, "one bad operation undoes all of them");
+}
+
+static void batches(void)
+{
+    const uint64_t m = mine.container, at = (uint64_t)page_of_mine;
+    good = 1;
+    bad_lengths();
+    bad_names_in_batches();
+    tap_ok(good, "batches that are not well formed");
+    bad_containers();
+    bad_addresses();
+    half_good();
     good = commit(op(WIRE_PAGE_FREE, m, mine.base + 100 * 4096, 3, NULL), 32, 0) <= 0;
     tap_ok(good, "pages that were never used are freed, or not");
     const char root[] = "\1root";
@@ -292,7 +354,7 @@ static uint64_t any_word(void)
     return dice() % 8 ? some[dice() % (sizeof some / sizeof some[0])] : dice() << 20;
 }
 
-static void at_random(void)
+static void requests_at_random(void)
 {
     long results[2] = {0};
     for (int i = 0; i < FUZZ_REQUESTS; i++) {
@@ -304,20 +366,31 @@ static void at_random(void)
     }
     printf("# %ld requests were refused, %ld not\n", results[0], results[1]);
     tap_ok(results[0] > 100, "%d requests at random", FUZZ_REQUESTS);
-    results[0] = results[1] = 0;
+}
+
+/* Fills a batch with operations; how many words they take. */
+static size_t batch_at_random(uint64_t words[64])
+{
+    size_t used = 0;
+    while (used + 12 < 64 && dice() % 4) {
+        struct wire_op *o = (void *)(words + used);
+        size_t count = 4 + dice() % 3;
+        *o = (struct wire_op){.kind = (uint32_t)(dice() % 6), .op_bytes = (uint32_t)count * 8,
+                               .container = dice() % 4 ? mine.container : any_word(),
+                               .address = any_word(), .value = any_word()};
+        if (count > 4) o->name[0] = (char)('a' + dice() % 3);
+        if (dice() % 16 == 0) o->op_bytes = (uint32_t)dice();
+        used += count;
+    }
+    return used;
+}
+
+static void batches_at_random(void)
+{
+    long results[2] = {0};
     for (int i = 0; i < FUZZ_BATCHES; i++) {
         uint64_t bytes[64] = {0};
-        size_t used = 0;
-        while (used + 12 < 64 && dice() % 4) {
-            struct wire_op *o = (void *)(bytes + used);
-            size_t words = 4 + dice() % 3;
-            *o = (struct wire_op){.kind = (uint32_t)(dice() % 6), .op_bytes = (uint32_t)words * 8,
-                                   .container = dice() % 4 ? mine.container : any_word(),
-                                   .address = any_word(), .value = any_word()};
-            if (words > 4) o->name[0] = (char)('a' + dice() % 3);
-            if (dice() % 16 == 0) o->op_bytes = (uint32_t)dice();
-            used += words;
-        }
+        size_t used = batch_at_random(bytes);
         results[commit(bytes, used * 8 - (dice() % 16 == 0 && used), dice() % 2 != 0) >= 0]++;
     }
     printf("# %ld commits were refused, %ld not\n", results[0], results[1]);
@@ -366,7 +439,8 @@ int main(int argc, char **argv)
     is(client_run(changes_nowhere, NULL), 2, "txn_changes: memory that is nowhere");
     requests();
     batches();
-    at_random();
+    requests_at_random();
+    batches_at_random();
     containers_delete();
     tap_ok(client_stats().containers == before.containers, "the containers are those that were");
     is(commit(NULL, 0, 1), 0, "a commit that is right, again");

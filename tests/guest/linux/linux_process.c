@@ -103,14 +103,19 @@ static int role_hog(void)
     }
 }
 
-static int role(int argc, char **argv)
+/* Holds memory for ever. */
+static void role_hold(void)
 {
-    const char *r = argv[1];
-    if (strcmp(r, "arguments") == 0)
-        return argc == 4 && strcmp(argv[2], "two words") == 0 && argv[3][0] == 0 && !argv[4]
-            && getenv("COLOUR") && strcmp(getenv("COLOUR"), "green") == 0 ? 42 : 1;
-    if (strcmp(r, "hello") == 0)
-        return printf("hello from %d\n", getpid()) < 0;
+    volatile char *held = malloc(HELD_BYTES);
+    for (size_t i = 0; held && i < HELD_BYTES; i += 4096)
+        held[i] = 1;
+    write(1, "held", 4);
+    usleep(20000000);
+}
+
+/* Does what ends a program, if this role does. */
+static void role_fault(const char *r)
+{
     if (strcmp(r, "wild") == 0)
         *(volatile int *)0x123456789000 = 1;
     if (strcmp(r, "null") == 0)
@@ -129,10 +134,21 @@ static int role(int argc, char **argv)
         __asm__ volatile("cli");
     if (strcmp(r, "breakpoint") == 0)
         __asm__ volatile("int3");
-    if (strcmp(r, "stack") == 0)
-        return recurse(1);
     if (strcmp(r, "abort") == 0)
         abort();
+}
+
+static int role(int argc, char **argv)
+{
+    const char *r = argv[1];
+    role_fault(r);
+    if (strcmp(r, "arguments") == 0)
+        return argc == 4 && strcmp(argv[2], "two words") == 0 && argv[3][0] == 0 && !argv[4]
+            && getenv("COLOUR") && strcmp(getenv("COLOUR"), "green") == 0 ? 42 : 1;
+    if (strcmp(r, "hello") == 0)
+        return printf("hello from %d\n", getpid()) < 0;
+    if (strcmp(r, "stack") == 0)
+        return recurse(1);
     if (strcmp(r, "threads") == 0)
         return role_threads();
     if (strcmp(r, "sleep") == 0)
@@ -146,13 +162,8 @@ static int role(int argc, char **argv)
         return role_greedy();
     if (strcmp(r, "hog") == 0)
         return role_hog();
-    if (strcmp(r, "hold") == 0) {
-        volatile char *held = malloc(HELD_BYTES);
-        for (size_t i = 0; held && i < HELD_BYTES; i += 4096)
-            held[i] = 1;
-        write(1, "held", 4);
-        usleep(20000000);
-    }
+    if (strcmp(r, "hold") == 0)
+        role_hold();
     return 99;
 }
 

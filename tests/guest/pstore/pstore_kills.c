@@ -144,6 +144,35 @@ static void others_delete(void)
     ps_delete("kills-more");
 }
 
+/* Is nothing there that was not when the program began? */
+static int nothing_left(struct counts first, long event)
+{
+    struct counts now = counts_now();
+    int left = now.objects != first.objects || now.copies || now.versions || now.views != first.views
+               || now.processes != first.processes;
+    if (left)
+        printf("# event %ld: objects %ld copies %ld versions %ld views %ld processes %ld\n", event,
+               now.objects - first.objects, now.copies, now.versions, now.views - first.views,
+               now.processes - first.processes);
+    return !left;
+}
+
+/* The program dies at its n-th event: its status. *e: 0, or what was not whole then; *number: what it added up to. */
+static int death(const char *self, long n, struct counts first, int *e, long *number)
+{
+    char event[24];
+    snprintf(event, sizeof event, "%ld", n);
+    int status = child_run(self, event, NULL);
+    views_settle(first.views);
+    others_delete();
+    *e = ps_transaction(look, number);
+    *e = *e ? *e : ps_transaction(add, NULL);
+    *e = *e ? *e : (int)kd_call3(KD_CHECK, 0, 0, 0);
+    int left = !nothing_left(first, n);
+    *e = *e ? *e : left ? -EUCLEAN : 0;
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) return client(argv[1]);
@@ -159,27 +188,14 @@ int main(int argc, char **argv)
     kd_call3(KD_TRACE, KD_TRACE_START, 0, 0);
     e = ps_transaction(look, &before);
     uint64_t used = pages_used();
-    struct counts first = counts_now(), now;
-    char event[16];
+    struct counts first = counts_now();
     long n = 0;
     for (status = 0; !e && status < STATUS_WRONG && n < EVENTS_MAX;) {
-        snprintf(event, sizeof event, "%ld", ++n);
-        status = child_run(argv[0], event, NULL);
-        views_settle(first.views);
-        others_delete();
-        e = ps_transaction(look, &number);
-        e = e ? e : ps_transaction(add, NULL);
-        e = e ? e : (int)kd_call3(KD_CHECK, 0, 0, 0);
+        status = death(argv[0], ++n, first, &e, &number);
         made = number - before;
         most = made > most ? made : most;
         before = number + 1;
-        now = counts_now();
-        if (now.objects != first.objects || now.copies || now.versions || now.views != first.views ||
-            now.processes != first.processes)
-            e = e ? e : -EUCLEAN;
-        if (e) printf("# event %ld: %d; objects %ld copies %ld versions %ld views %ld processes %ld\n", n, e,
-                      now.objects - first.objects, now.copies, now.versions, now.views - first.views,
-                      now.processes - first.processes);
+        if (e) printf("# event %ld: %d\n", n, e);
     }
     kd_call3(KD_TRACE, KD_TRACE_STOP, 0, 0);
     is(e, 0, "after each death all is whole, and nothing is left behind");

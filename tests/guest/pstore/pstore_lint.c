@@ -153,17 +153,13 @@ static int environment_works(const char *self)
     return handle < 0 ? (int)handle : child_wait(p.pid);
 }
 
-int main(int argc, char **argv)
+static long committed;                  /* the sum of what transactions returned */
+
+/* `local` lies on the stack, where no variable of the tests that follow lies: they store other pointers. */
+static void off_and_on(long *local)
 {
-    long local = 0;
-    if (argc > 1)
-        return child();
-    tap_plan(20);
-    c = ps_open("lint", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
-    elsewhere = ps_open("elsewhere", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
-    is(c && elsewhere ? 0 : -errno, 0, "two containers");
     listen_now();
-    is(ps_transaction(put, &local), 0, "without ps_lint nothing is looked at ...");
+    is(ps_transaction(put, local), 0, "without ps_lint nothing is looked at ...");
     hear();
     is(said_lines, 0, "... and nothing said");
     listen_now();
@@ -175,30 +171,44 @@ int main(int argc, char **argv)
     hear();
     is(result == 0 ? said_lines : result, 0, "pointers into containers, numbers and slots are clean");
     listen_now();
+}
 
-    long sum = ps_transaction(put, &sum); int line = __LINE__;
+/* Each kind of place that is not in a container. */
+static void places(void)
+{
+    long local = 0, other = 0;
+    committed += ps_transaction(put, &other); int line = __LINE__;
     said_only("container lint, offset 0x", line, "a pointer to the stack");
-    sum += ps_transaction(put, &local); line = __LINE__;
+    committed += ps_transaction(put, &local); line = __LINE__;
     said_only("(struct root, bad, 24 bytes in): 0x", line, "with type and field");
     void *heap = malloc(64);
-    sum += ps_transaction(put_node, heap); line = __LINE__;
+    committed += ps_transaction(put_node, heap); line = __LINE__;
     said_only("(struct node, text, 16 bytes in)", line, "the heap, in an object of ps_new");
-    sum += ps_transaction(put_named, statics); line = __LINE__;
+    committed += ps_transaction(put_named, statics); line = __LINE__;
     said_only("(words, 40 bytes in)", line, "static data, in a named object");
     void *mapped = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    sum += ps_transaction(put_large, mapped); line = __LINE__;
+    committed += ps_transaction(put_large, mapped); line = __LINE__;
     said_only("is in volatile memory", line, "mapped memory, in a large object");
-    sum += ps_transaction(put, (void *)(uintptr_t)put); line = __LINE__;
+    committed += ps_transaction(put, (void *)(uintptr_t)put); line = __LINE__;
     said_only("is in the program", line, "a function");
 
-    /* The stack is the last of thousands: the map was cut off at 16 KiB, and nothing was said. */
+}
+
+/* The stack is the last of thousands: the map was cut off at 16 KiB, and nothing was said. */
+static void above_many_mappings(void)
+{
+    long local = 0;
+    int line;
     char *many_regions = mmap(NULL, REGIONS * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (int i = 0; i < REGIONS; i += 2)
-        sum += mprotect(many_regions + i * 4096, 4096, PROT_READ);
-    sum += ps_transaction(put, &local); line = __LINE__;
+        committed += mprotect(many_regions + i * 4096, 4096, PROT_READ);
+    committed += ps_transaction(put, &local); line = __LINE__;
     said_only("is on the stack", line, "a pointer to the stack, above thousands of mappings");
-    sum += munmap(many_regions, REGIONS * 4096);
+    committed += munmap(many_regions, REGIONS * 4096);
+}
 
+static void other_thread(void)
+{
     pthread_t t;
     void *thread_result = NULL;
     pthread_create(&t, NULL, thread_puts_its_stack, NULL);
@@ -206,19 +216,40 @@ int main(int argc, char **argv)
     hear();
     tap_ok(said_lines == 1 && strstr(said, "is on the stack"), "a thread's own stack");
     listen_now();
+}
 
-    sum += ps_begin(NULL);
-    sum += put(&local);
-    sum += ps_commit(); line = __LINE__;
+static void explicit_form(void)
+{
+    long local = 0;
+    int line;
+    committed += ps_begin(NULL);
+    committed += put(&local);
+    committed += ps_commit(); line = __LINE__;
     said_only("is on the stack", line, "the explicit form: the line of ps_commit");
-    sum += ps_transaction(clean, NULL);
+    committed += ps_transaction(clean, NULL);
     hear();
     is(said_lines, 0, "what an earlier commit stored is not told again");
     listen_now();
-    sum += ps_transaction(many, NULL);
+    committed += ps_transaction(many, NULL);
     hear();
     tap_ok(said_lines == 21 && strstr(said, "and 40 more"), "after 20 lines it only counts");
-    is(sum, 0, "and all these were committed");
+}
+
+int main(int argc, char **argv)
+{
+    long local = 0;
+    if (argc > 1)
+        return child();
+    tap_plan(20);
+    c = ps_open("lint", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    elsewhere = ps_open("elsewhere", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    is(c && elsewhere ? 0 : -errno, 0, "two containers");
+    off_and_on(&local);
+    places();
+    above_many_mappings();
+    other_thread();
+    explicit_form();
+    is(committed, 0, "and all these were committed");
     is(ps_transaction(changes, NULL), 0, "the kernel tells pages and words that changed");
     struct kd_changes none;
     is(kd_call3(KD_TXN_CHANGES, 0, (long)&none, 0), -ENOENT, "outside a transaction there are none");

@@ -70,14 +70,8 @@ static long checkpoint(void)
     return client_call(STORE_CHECKPOINT, 0, 0, 0, NULL, 0, NULL, 0);
 }
 
-int main(void)
+static void filled(void)
 {
-    tap_plan(11);
-    if (client_connect() < 0
-        || client_open("box", PS_CREATE | PS_WRITE, NULL, 0, 0, &box) < 0) {
-        printf("Bail out! there is no store\n");
-        return 1;
-    }
     pthread_t thread[THREADS];
     void *said[THREADS];
     for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, filler, NULL);
@@ -86,17 +80,25 @@ int main(void)
            "all who fill the disk hear ENOSPC (%ld %ld %ld) after %u parts", (long)said[0],
            (long)said[1], (long)said[2], kept_count);
     tap_ok(kept_count > 10, "much was stored before");
+}
 
+static void refused(void)
+{
     struct span all = {.first = kept[0].first, .pages = PART};
     tap_ok(client_run(add_up, &all) == 0 && all.value == PART, "what is stored can be read");
     struct wire_stats before = client_stats();
-    struct span refused = {.first = client_lease(box.container, PART, NULL), .pages = PART, .value = 9};
-    tap_ok(client_run(fill_and_abort, &refused) == -ECANCELED, "an abort works");
-    tap_ok(client_run(fill, &refused) == -ENOSPC, "a commit that needs space is refused again");
+    struct span more = {.first = client_lease(box.container, PART, NULL), .pages = PART, .value = 9};
+    tap_ok(client_run(fill_and_abort, &more) == -ECANCELED, "an abort works");
+    tap_ok(client_run(fill, &more) == -ENOSPC, "a commit that needs space is refused again");
     struct wire_stats after = client_stats();
     tap_ok(after.disk_bytes_free == before.disk_bytes_free && after.lsn - before.lsn <= 4096,
            "neither leaves a trace on the disk (%llu bytes of log, an empty group at most)",
            (unsigned long long)(after.lsn - before.lsn));
+}
+
+static void room_again(void)
+{
+    struct wire_stats before = client_stats();
     struct span old = {.first = kept[1].first, .pages = PART, .value = 2};
     tap_ok(client_run(fill, &old) == 0, "pages that have their place are changed");
     struct span gone = kept[2];
@@ -107,11 +109,29 @@ int main(void)
                         .value = 3};
     long r = client_run(fill, &anew);
     tap_ok(r == 0, "there is room again (%ld)", r);
+}
+
+static void deleted(void)
+{
     client_call(STORE_CLOSE, box.container, 0, 0, NULL, 0, NULL, 0);
-    r = client_name(STORE_DELETE, 0, "box");
+    long r = client_name(STORE_DELETE, 0, "box");
     tap_ok(r == 0 && checkpoint() == 0 && checkpoint() == 0
                && client_stats().disk_bytes_free > client_stats().disk_bytes_total * 9 / 10,
            "the container is deleted, and nearly all is free (%ld)", r);
+}
+
+int main(void)
+{
+    tap_plan(11);
+    if (client_connect() < 0
+        || client_open("box", PS_CREATE | PS_WRITE, NULL, 0, 0, &box) < 0) {
+        printf("Bail out! there is no store\n");
+        return 1;
+    }
+    filled();
+    refused();
+    room_again();
+    deleted();
     tap_ok(kd_call3(KD_CHECK, 0, 0, 0) == 0, "kcheck");
     return tap_end();
 }

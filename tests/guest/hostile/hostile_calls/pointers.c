@@ -224,11 +224,11 @@ void linux_pointers(void)
     lseek(folder, 0, SEEK_SET);
 }
 
-void inner_pointers(const char *self)
+static void process_pointers(const char *self)
 {
-    int good = 1, i;
+    int good = 1;
     const char *argv[] = {self, "nothing", NULL};
-    for (i = 0; i < BAD_POINTERS; i++) {
+    for (int i = 0; i < BAD_POINTERS; i++) {
         void *bad = (void *)bad_pointers[i];
         const char *bad_argv[] = {self, bad, NULL};
         struct kd_process_create p = {.path = bad, .argv = argv, .fds = {-1, -1, -1}};
@@ -243,28 +243,40 @@ void inner_pointers(const char *self)
         if (bad) good &= CALL(KD_PROCESS_CREATE, &p) == -EFAULT;
     }
     tap_ok(good, "process_create: path, argv, envp");
-#define FAULTS(call)                                                                              \
-    do {                                                                                          \
-        long result = call;                                                                       \
-        if (result != -EFAULT) good = 0, printf("# %s, 0x%lx: %ld\n", #call, bad_pointers[i], result); \
-    } while (0)
-    for (good = 1, i = 0; i < BAD_POINTERS; i++) {
+}
+
+static int faults(const char *call, unsigned long pointer, long result)
+{
+    if (result != -EFAULT) printf("# %s, 0x%lx: %ld\n", call, pointer, result);
+    return result == -EFAULT;
+}
+#define FAULTS(call) good &= faults(#call, bad_pointers[i], call)
+
+static void vector_pointers(void)
+{
+    int good = 1;
+    for (int i = 0; i < BAD_POINTERS; i++) {
         void *bad = (void *)bad_pointers[i];
         struct kd_message m = {.kind = STORE_STATS, .handle = -1, .data = bad, .data_bytes = 8};
         FAULTS(CALL(KD_PORT_CALL, store, &m));
         m = (struct kd_message){.kind = STORE_STATS, .handle = -1, .buffer = bad,
                                 .buffer_bytes = sizeof(struct wire_stats)};
         FAULTS(CALL(KD_PORT_CALL, store, &m));
-        struct kd_supply s = {.object = my_object, .source = KD_SUPPLY_MEMORY, .rights = 3, .count = 1,
-                              .memory = bad};
+        struct kd_supply s = {.object = my_object, .source = KD_SUPPLY_MEMORY, .rights = 3,
+                              .count = 1, .memory = bad};
         FAULTS(CALL(KD_OBJECT_SUPPLY, &s));
         const unsigned long vector[2] = {bad_pointers[i], 10};
         FAULTS(CALL(SYS_readv, file, vector, 1));
         FAULTS(CALL(SYS_writev, file, vector, 1));
     }
     tap_ok(good, "messages, supplies, vectors");
+}
+
+static void batch_pointers(void)
+{
+    int good = 1;
     CALL(KD_VIEW_ENTER, view);
-    for (good = 1, i = 0; i < BAD_POINTERS; i++) {
+    for (int i = 0; i < BAD_POINTERS; i++) {
         struct kd_begin b = {ABORTS};
         struct kd_commit k = {.batch = (void *)bad_pointers[i], .batch_bytes = 64, .port = store};
         long begun = CALL(KD_TXN_BEGIN, &b), result = CALL(KD_TXN_COMMIT, &k); /* and it is over: */
@@ -277,6 +289,13 @@ void inner_pointers(const char *self)
     }
     CALL(KD_VIEW_ENTER, -1);
     tap_ok(good, "batches and entries of transactions");
+}
+
+void inner_pointers(const char *self)
+{
+    process_pointers(self);
+    vector_pointers();
+    batch_pointers();
 }
 
 /* ---- handles ---- */
