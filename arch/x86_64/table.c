@@ -143,10 +143,10 @@ vaddr_t arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
 
 static bool table_empty(const pte_t *table)
 {
-    unsigned i = 0;
-    while (i < SLOTS && !table[i])
-        i++;
-    return i == SLOTS;
+    pte_t any = 0;
+    for (unsigned i = 0; i < SLOTS && !any; i += 4)
+        any = table[i] | table[i + 1] | table[i + 2] | table[i + 3];
+    return !any;
 }
 
 uint64_t arch_tables_cut_empty(paddr_t top, vaddr_t from, vaddr_t to, vaddr_t low, vaddr_t high, struct list *cut)

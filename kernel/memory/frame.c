@@ -383,7 +383,7 @@ void frame_init(void)
     boot_free_for(add_range, NULL);
     frames.total_count = frames.free_count;
     frames.reserve_count = MIN(MAX(frames.total_count / 64, RESERVE_MIN), RESERVE_MAX);
-    frames.low_mark = frames.reserve_count + frames.total_count / 32;
+    frames.low_mark = frames.reserve_count + frames.total_count / 64;
     printk("frames: %zu (%zu MiB), reserve %zu, low mark %zu", frames.total_count,
            frames.total_count >> 8, frames.reserve_count, frames.low_mark);
 }

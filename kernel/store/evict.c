@@ -46,6 +46,7 @@ static size_t goal;                             /* of evict_more; atomic; 0: non
 static uint64_t progress_ns;                    /* when a page was freed or cleaned last, or none had to be */
 #define CLEANING_NS 5000000000ull               /* a manager that cleans nothing for so long does not count */
 static struct thread *evictor;
+static bool wanted, parked;                     /* atomic: evict_wake was called; it has to wake the evictor */
 
 static enum place place_of(const struct frame *f) { return f->flags >> PLACE_SHIFT; }
 
@@ -153,8 +154,18 @@ bool evict_still_short(void)
 void evict_wake(void)
 {
     (void)evict_still_short();
-    if (evictor)
+    __atomic_store_n(&wanted, true, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&parked, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&parked, false, __ATOMIC_SEQ_CST))
         thread_wake(evictor);
+}
+
+/* wait_for_work parks the evictor until frames are wanted again, or pages were cleaned. */
+static void wait_for_work(void)
+{
+    __atomic_store_n(&parked, true, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&wanted, __ATOMIC_SEQ_CST))
+        thread_park();
+    __atomic_store_n(&parked, false, __ATOMIC_SEQ_CST);
 }
 
 /* page_used tells whether a view used the page since the last look. Leaf locked. */
@@ -216,10 +227,11 @@ static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f, bool
         result = take ? LOOK_FREED : LOOK_CLEAN;
     if (result == LOOK_FREED && !page_evict(l, slot))
         result = LOOK_BUSY;
-    if (result != LOOK_FREED && p->frame == f) {
+    enum place to = result == LOOK_DIRTY ? LAUNDRY : result == LOOK_CLEAN ? READY : CLOCK;
+    if (result != LOOK_FREED && p->frame == f && place_of(f) != to) { /* else evict_first has put it to the end */
         lock_acquire(&evict_lock);
         take_out(f);
-        put_in(result == LOOK_DIRTY ? LAUNDRY : result == LOOK_CLEAN ? READY : CLOCK, f);
+        put_in(to, f);
         lock_release(&evict_lock);
     }
     lock_release(&l->lock);
@@ -247,28 +259,34 @@ bool evict_advise(struct leaf *l, unsigned slot, bool needed)
     return true;
 }
 
-/* evict_first returns the first page of a list, its object kept alive. NULL: the list is empty. */
-static struct frame *evict_first(enum place where, struct leaf **l, unsigned *slot)
+/* A candidate is a page that is to be looked at, its object kept alive. */
+struct candidate { struct leaf *leaf; struct frame *frame; unsigned slot; };
+enum { LOOKS_AT_ONCE = 4 };
+
+/* evict_first tells the first pages of a list, at most `most`, which go to its end. */
+static unsigned evict_first(enum place where, unsigned most, struct candidate found[])
 {
-    struct frame *f = NULL;
+    unsigned n = 0;
     lock_acquire(&evict_lock);
-    if (!list_empty(&places[where])) {
-        f = list_first(&places[where], struct frame, link);
-        *l = f->owner;
-        *slot = f->flags & SLOT_MASK;
-        object_get((*l)->object);
+    for (most = (unsigned)MIN(most, in_place[where]); n < most; n++) {
+        struct frame *f = list_take(struct frame, &places[where], link);
+        list_push_back(&places[where], &f->link);
+        found[n] = (struct candidate){f->owner, f, f->flags & SLOT_MASK};
+        object_get(found[n].leaf->object);
     }
     lock_release(&evict_lock);
-    return f;
+    return n;
 }
 
-/* high_mark is how many free frames are wanted: twice the low mark, as runs of several frames,
- * kernel stacks above all, are cut from free ones. */
-enum { AHEAD_MARKS = 2 };
+/* high_mark is how many free frames are wanted: a quarter more than the low mark, below which the evictor is woken.
+ * So one waking frees some hundred pages, and hardly more of the memory than what is kept back is without them. */
 static size_t high_mark(void)
 {
-    return MAX(AHEAD_MARKS * frame_low_mark(), __atomic_load_n(&goal, __ATOMIC_RELAXED));
+    return MAX(frame_low_mark() * 5 / 4, __atomic_load_n(&goal, __ATOMIC_RELAXED));
 }
+
+/* ahead is how many pages READY and LAUNDRY are to hold (EV2). */
+static size_t ahead(void) { return 3 * frame_low_mark(); }
 
 static void ask_for_cleaning(struct object *o, uint64_t wanted)
 {
@@ -286,23 +304,23 @@ static void wake_hungry(void)
     lock_release(&evict_lock);
 }
 
-/* look_once looks at one page, a ready one or else the one at the hand. False: there is none. */
-static bool look_once(bool take, uint64_t seen[])
+/* look_some looks at some pages, ready ones or else those at the hand, and returns how many there were. */
+static unsigned look_some(bool take, uint64_t seen[])
 {
-    struct leaf *l = NULL;
-    unsigned slot = 0;
-    struct frame *f = take ? evict_first(READY, &l, &slot) : NULL;
-    if (!f)
-        f = evict_first(CLOCK, &l, &slot);
-    if (!f)
-        return false;
-    enum look look = evict_look(l, slot, f, take);
-    seen[look]++;
-    if (look == LOOK_DIRTY)
-        ask_for_cleaning(l->object, AHEAD_MARKS * frame_low_mark());
-    object_put(l->object);
+    struct candidate found[LOOKS_AT_ONCE];
+    unsigned n = take && in_place[READY] ? evict_first(READY, LOOKS_AT_ONCE, found) : 0;
+    if (!n)
+        n = evict_first(CLOCK, LOOKS_AT_ONCE, found);
+    for (unsigned i = 0; i < n; i++) {
+        struct object *o = found[i].leaf->object;
+        enum look look = evict_look(found[i].leaf, found[i].slot, found[i].frame, take);
+        seen[look]++;
+        if (look == LOOK_DIRTY)
+            ask_for_cleaning(o, ahead());
+        object_put(o);
+    }
     thread_breathe();
-    return true;
+    return n;
 }
 
 /* leaves_forget frees leaves of which nothing is in use. A thread that found one before, without a
@@ -341,18 +359,19 @@ static void leaves_forget(void)
  * ahead (EV2). False: no page can go, or for long no manager has cleaned the pages that wait for it. */
 static bool evict_round(uint64_t seen[])
 {
-    uint64_t looks = resident, freed = 0;
+    int64_t looks = (int64_t)resident, n;
+    uint64_t freed = 0;
     leaves_forget();
-    while (frame_free_count() < high_mark() && looks-- && look_once(true, seen))
+    for (; frame_free_count() < high_mark() && looks > 0 && (n = look_some(true, seen)) != 0; looks -= n)
         if (seen[LOOK_FREED] > freed + 64) {
             freed = seen[LOOK_FREED];
             leaves_forget();
             wake_hungry();
         }
     bool enough = frame_free_count() >= high_mark();
-    for (looks = AHEAD_MARKS * frame_low_mark(); looks; looks--)
-        if (in_place[READY] + in_place[LAUNDRY] >= AHEAD_MARKS * frame_low_mark() ||
-            !look_once(false, seen))
+    for (looks = (int64_t)ahead(); looks > 0; looks -= n)
+        if (in_place[READY] + in_place[LAUNDRY] >= ahead() || in_place[LAUNDRY] >= counters.dirty_pages ||
+            (n = look_some(false, seen)) == 0)
             break;
     bool went_on = enough || seen[LOOK_FREED] || seen[LOOK_USED];
     if (went_on || !in_place[LAUNDRY])
@@ -363,12 +382,11 @@ static bool evict_round(uint64_t seen[])
 /* laundry_notice tells the manager of the oldest laundry again: a notice may have come to nothing. */
 static void laundry_notice(void)
 {
-    struct leaf *l;
-    unsigned slot;
-    if (!evict_first(LAUNDRY, &l, &slot))
+    struct candidate c;
+    if (!evict_first(LAUNDRY, 1, &c))
         return;
-    ask_for_cleaning(l->object, AHEAD_MARKS * frame_low_mark());
-    object_put(l->object);
+    ask_for_cleaning(c.leaf->object, ahead());
+    object_put(c.leaf->object);
 }
 
 static void evict_main(void *arg)
@@ -376,6 +394,7 @@ static void evict_main(void *arg)
     (void)arg;
     for (;;) {
         uint64_t seen[LOOK_BUSY + 1] = {0};
+        __atomic_store_n(&wanted, false, __ATOMIC_SEQ_CST);
         if (frame_free_count() < high_mark() && !evict_round(seen))
             __atomic_fetch_add(&rounds_in_vain, 1, __ATOMIC_RELEASE);
         bool short_of = frame_free_count() < high_mark();
@@ -383,10 +402,10 @@ static void evict_main(void *arg)
             laundry_notice();
         if (!seen[LOOK_FREED] || !short_of)
             __atomic_store_n(&goal, 0, __ATOMIC_RELAXED);
-        if (seen[LOOK_FREED])
+        if (seen[LOOK_FREED] || frame_spare()) /* leaves may have been enough */
             wake_hungry();
         if (!seen[LOOK_FREED] && !(short_of && seen[LOOK_USED]))
-            thread_park(); /* until frames are wanted again, or pages were cleaned */
+            wait_for_work();
         else
             thread_yield();
     }

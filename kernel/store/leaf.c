@@ -162,7 +162,7 @@ static bool right_forget(struct leaf *l, unsigned slot, struct view *v)
     enum right_state state = right_state(right_at(v, at));
     bool since = v->state == VIEW_ACTIVE && v->txn.ticket >= l->held; /* it began later */
     bool can = state == RIGHT_EMPTY || (state == RIGHT_HELD && (v->state == VIEW_IDLE || since));
-    if (can)
+    if (can && (state == RIGHT_HELD || l->pages[slot].writer == v->id)) /* else only the mask names it (PG3) */
         right_take(v, &l->pages[slot], at, &none); /* if it was to write, it had no copy */
     lock_release(&v->lock);
     return can;
