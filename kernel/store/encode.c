@@ -35,8 +35,8 @@ static struct words words_that_differ(const uint64_t *a, const uint64_t *b)
     return w;
 }
 
-/* next_run finds the next run of these words at or after `from`. Two runs that lie closer than a header cost
- * less as one. False: there is none. */
+/* next_run finds the next run of these words at or after `from`. Two runs that lie closer than a
+ * header cost less as one. False: there is none. */
 static bool next_run(const struct words *w, unsigned *from, unsigned *to)
 {
     enum { GAP = sizeof(struct kd_run) / 8 };

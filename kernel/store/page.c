@@ -263,8 +263,8 @@ static uint64_t pages_skip(const struct object *o, uint64_t page)
     return (page / step + 1) * step;
 }
 
-/* pages_for calls fn for each page of a range that has a leaf, with the leaf locked. 0; -EINVAL: there
- * is no such range. */
+/* pages_for calls fn for each page of a range that has a leaf, with the leaf locked. 0; -EINVAL: no
+ * such range. */
 static long pages_for(struct object *o, uint64_t page, uint64_t n,
                       void (*fn)(struct leaf *l, unsigned slot, void *arg), void *arg)
 {

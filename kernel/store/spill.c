@@ -13,8 +13,9 @@
  * may be evicted. At the commit it is published as it lies in the log: the page is not resident, and
  * PAGE_AWAY says that nothing older may be supplied.
  *
- * SP1  A copy is in copies.resident with a frame and a credit, or in copies.spilled with neither. The first `told`
- *      in copies.resident were told whole since the question was asked, and nothing but those is spilled.
+ * SP1  A copy is in copies.resident with a frame and a credit, or in copies.spilled with neither. The
+ *      first `told` in copies.resident were told whole since the question was asked, and only those
+ *      are spilled.
  * SP2  The PTE of a spilled copy names its record; it goes with the record, in one view lock section.
  * SP3  A call of the manager's that has claimed the view touches no memory but its own process's. The view can
  *      be doomed while it asks, and its wait has the edges that the manager adds (KD_VIEW_WAIT).
@@ -103,7 +104,7 @@ static void copies_spill_some(struct view *v, uint64_t n)
         frame_free(f);
 }
 
-/* copies_spill spills the first n copies, or as many as were told: what was not is not in the log. */
+/* copies_spill spills the first n copies, or as many as were told: others are not in the log. */
 static uint64_t copies_spill(struct view *v, uint64_t n)
 {
     enum { AT_ONCE = 128 };

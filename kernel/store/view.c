@@ -392,7 +392,7 @@ void view_batch_drop(struct view *v)
 }
 
 /* view_over gives back what the transaction has, but for its rights. It was published (0), or is
- * undone for `reason`: then it left all queues as its fault or call ended (fault_ended, hold_wait). */
+ * undone for `reason`, and has left all queues as its fault or call ended (fault_ended). */
 static void view_over(struct view *v, int reason)
 {
     if (!list_empty(&v->copies.resident))

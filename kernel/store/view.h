@@ -83,7 +83,7 @@ struct view {
         uint8_t want;
         struct list lock_link;          /* locks_lock; in the queue of ... */
         struct object *object;          /* ... or NULL; set by the owner thread */
-        struct vmask holders, waiters;  /* graph lock; waiters: a hint: views that its end may wake */
+        struct vmask holders, waiters;  /* graph lock; waiters: a hint for its end */
     } wait;
     struct view_locks {                 /* Containers that it has locked; owner thread. */
         struct object *held[LOCKED_MAX]; /* references */
@@ -113,7 +113,7 @@ struct view {
         vaddr_t at;                     /* the page that UNSPILL is about */
         int answer;                     /* atomic: ANSWER_NONE, ANSWER_CLAIMED, 0, or a refusal's errno */
     } question;
-    struct view_notices {               /* Notices to managers, and the ports that got them last; references. */
+    struct view_notices {               /* Notices to managers, and the last ports; references. */
         struct item gone, conflict;
         struct port *gone_port, *conflict_port;
     } notices;

@@ -34,7 +34,10 @@ static inline int bit_next(const uint64_t *bits, unsigned n, unsigned from)
     }
     return -1;
 }
-static inline int vmask_next(const struct vmask *m, unsigned from) { return bit_next(m->word, KD_VIEW_MAX, from); }
+static inline int vmask_next(const struct vmask *m, unsigned from)
+{
+    return bit_next(m->word, KD_VIEW_MAX, from);
+}
 #define vmask_for(v, m) for (int v = vmask_next((m), 0); v >= 0; v = vmask_next((m), v + 1))
 
 #endif
