@@ -14,7 +14,8 @@
  * Invariants
  *   CP1  What is saved is the metadata exactly at the redo LSN: operations are not idempotent, so
  *       replay needs an exact base. Only CRCs of pages without a later record are newer.
- *   CP2  Nothing that the superblock on disk needs is overwritten before the new one is flushed.
+ *   CP2  Nothing that the superblock on disk needs is overwritten before the new one is flushed. If it is known
+ *       that the newest area has rotted, that is the older area and its log: the newest one is written over.
  *   CP3  The log is kept from the scan LSN of the older of the two checkpoints, so that either
  *       recovers to the same state (ST19, ST20).
  *   CP4  A metadata page that changes before its turn is kept as it was (meta_touch). If there is no
@@ -87,13 +88,21 @@ void checkpoint_freeze(struct store *store, uint32_t number)
         c->short_of_memory = true;
 }
 
+/* Where the next checkpoint goes (CP2). */
+static uint32_t area_choose(const struct store *store)
+{
+    uint32_t newest = store->super.checkpoint_index;
+    const struct checkpoint_info *older = &store->super.checkpoints[!newest];
+    return store->area_rotten && older->redo_lsn && older->scan_lsn >= store->keep_lsn ? newest : !newest;
+}
+
 void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc)
 {
     struct checkpoint *c = &store->checkpoint;
     assert(redo_lsn >= store->applied_lsn);                                     /* CP1 */
     assert(store->groups[0].state == GROUP_IDLE && store->groups[1].state == GROUP_IDLE);   /* CP1 */
     memset(c, 0, sizeof *c);
-    c->area = !store->super.checkpoint_index;
+    c->area = area_choose(store);
     c->redo_lsn = redo_lsn;
     c->prev_crc = c->scan_crc = prev_crc;
     c->scan_lsn = redo_lsn;
@@ -287,7 +296,7 @@ static int part_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
     int error = 0;
-    assert(c->area != store->super.checkpoint_index);                           /* CP2 */
+    assert(c->area != store->super.checkpoint_index || store->area_rotten);     /* CP2 */
     for (uint32_t i = 0; i < c->part_count; i++) {
         uint32_t number = store->part_numbers[i];
         uint32_t seed = crc_seed(store->super.uuid, CRC_META, number, 0);
@@ -369,6 +378,7 @@ int store_checkpoint_apply(struct store *store)
     int error = c->error;
     if (!error) {
         store->super = c->next;
+        store->area_rotten = false;
         store->twin_lsn = store->end_lsn;
         store->epoch = c->next.epochs[c->next.epoch_count - 1].epoch;
         superblock_settled(store);

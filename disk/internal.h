@@ -323,6 +323,7 @@ struct store {
     bool      advance_first;    /* the next start may find a newer checkpoint than this one did */
 
     struct checkpoint checkpoint;
+    bool      area_rotten;      /* the newest area, found by the scrub */
     uint32_t  checkpoint_serial;
     uint32_t  step_pages;       /* a call under the mutex copies so many metadata pages at most */
     struct store_stats counters;

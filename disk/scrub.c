@@ -17,6 +17,7 @@
  *   SR2  What is put back has the CRC that superblock, map or leaf give, and goes where the rotten bytes
  *        are. So a write that the power cuts off leaves no more rotten than was.
  *   SR3  Of the ring only dead log is written: a block that cannot be read would one day be where the log ends.
+ *   SR4  The next checkpoint leaves the older area alone if memory does not have what has rotted of the newest one.
  */
 #include "internal.h"
 
@@ -275,6 +276,7 @@ int store_scrub_judge(struct store *store, struct store_scrub *s)
     s->page = s->index * store->extent_pages + s->bad;
     s->end_lsn = store->end_lsn;
     good_from_memory(store, s);
+    store->area_rotten |= !s->found && (map || s->kind == STORE_SCRUB_META) && s->part == store->super.checkpoint_index;
     return -EUCLEAN;
 }
 

@@ -6,7 +6,7 @@
  *       anything it releases is used again (the callers' order; see checkpoint.c and open.c).
  *   SB2  Generation g lies in slot g & 1, so a torn write never hits the newest good slot.
  *   SB3  No field is believed before magic, version and CRC hold and all fields are in range.
- *   SB4  While an area is written, both slots name the other one. So each superblock that names another
+ *   SB4  While an area is written, both slots name the other one (but see CP2). So each superblock that names another
  *       area than the one before has a twin: the same, one generation on, in the other slot, once it is
  *       durable itself. One slot that is lost costs nothing then, at any time.
  */

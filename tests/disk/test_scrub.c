@@ -363,20 +363,11 @@ static uint64_t copy_choose(uint64_t *random)
 static const struct enumerate_options cuts = { .tear = true, .random_subsets = 2, .states_max = 400,
                                              .from_event = 1 };  /* the mark is event 0 */
 
-/* In the newest area, and there is no copy of it: it changed before the newest checkpoint and after it. Until the
- * next two checkpoints are through there is no other whole area; guarantees.md says so. */
-static bool exposed(const struct superblock *super, uint64_t at, const struct outcome *o)
-{
-    uint64_t start = super->area_start[super->checkpoint_index];
-    return o->saved && at >= start && at < start + area_bytes(super->area_pages);
-}
-
 /* The power is cut at each write of what the scrub does; the rotten block is in all these states. */
 static void mend_cut_off(uint64_t seed, uint64_t at, bool rot)
 {
     struct enumerate_result result = { .states = 0 };
     struct device copy;
-    struct superblock super = world.store->super;
     struct outcome o;
     if (rot)
         life_device.image[at + random_below(&life_random, 300)] ^= (uint8_t)(1u << random_below(&life_random, 8));
@@ -391,8 +382,7 @@ static void mend_cut_off(uint64_t seed, uint64_t at, bool rot)
     if (error || o.lost)
         crew_fail("seed %llu, block at %llu: error %d, %u lost", (unsigned long long)seed, (unsigned long long)at,
                   error, o.lost);
-    if (!exposed(&super, at, &o))
-        enumerate(&world, life_device.events, life_device.event_count, &copy, &cuts, seed, &result);
+    enumerate(&world, life_device.events, life_device.event_count, &copy, &cuts, seed, &result);
     if (result.failed)
         crew_fail("seed %llu, block at %llu: %s %s", (unsigned long long)seed, (unsigned long long)at,
                   result.method, result.text);
