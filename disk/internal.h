@@ -623,7 +623,8 @@ struct scan {
     const uint8_t *group;
     struct fingerprint seen;            /* of all groups found */
 };
-int  log_reader_open(struct log_reader *reader, struct store *store);
+#define READ_AHEAD_BYTES (256u * 1024)
+int  log_reader_open(struct log_reader *reader, struct store *store, size_t ahead);    /* reads so many bytes at once */
 void log_reader_close(struct log_reader *reader);
 uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t bytes,
                    size_t zeros);       /* so many at its end are known to be zero */

@@ -294,7 +294,7 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
     enum log_fact log = LOG_EMPTY;
     bool unreadable = false;
     bool read_only = store->flags & STORE_READ_ONLY;
-    int error = log_reader_open(&reader, store);
+    int error = log_reader_open(&reader, store, READ_AHEAD_BYTES);
     if (!error)
         error = scan_verify(store, &reader, area, &log, &unreadable, &seen, report);
     if (!error)

@@ -11,15 +11,12 @@
  */
 #include "internal.h"
 
-#define READ_AHEAD_BYTES (256u * 1024)
-
-int log_reader_open(struct log_reader *reader, struct store *store)
+int log_reader_open(struct log_reader *reader, struct store *store, size_t ahead)
 {
     memset(reader, 0, sizeof *reader);
     reader->store = store;
     reader->verified_from = UINT64_MAX;
-    reader->room = store->super.log_bytes < READ_AHEAD_BYTES ? (size_t)store->super.log_bytes
-                                                             : READ_AHEAD_BYTES;
+    reader->room = store->super.log_bytes < ahead ? (size_t)store->super.log_bytes : ahead;
     reader->buffer = store->memory.alloc(store->memory.context, reader->room);
     return reader->buffer ? 0 : -ENOMEM;
 }

@@ -1,8 +1,8 @@
 /*
  * scrub.c - reads every copy on the disk of a store that is at work, and puts back what has another one.
  *
- * A round goes over the superblock slots and the signpost; of each area the map, then its pages; the log's ring;
- * the pages at home, by extent. It takes one piece after the other:
+ * A round goes over the superblock slots and the signpost; of each area the map, then its pages; the blocks of the
+ * log's ring, then the groups that a recovery would need; the pages at home, by extent. It takes one piece after the other:
  *
  *     next     what is to be read
  *     read     reads it, and computes CRCs
@@ -72,8 +72,29 @@ static bool meta_choose(struct store *store, struct store_scrub *s)
     return s->count;
 }
 
+/* Part 1 of the ring: the groups that are applied, of which s->at is an LSN and s->sum the CRC of the group before. */
+static bool of_groups(const struct store_scrub *s)
+{
+    return s->kind == STORE_SCRUB_RING && s->part;
+}
+
+static bool groups_choose(struct store *store, struct store_scrub *s)
+{
+    const struct checkpoint_info *from = store->super.checkpoints;
+    from += from->scan_lsn != store->keep_lsn;
+    if (s->at < store->keep_lsn) {              /* the first one, or those before were released */
+        s->at = store->keep_lsn;
+        s->sum = from->scan_crc;
+    }
+    s->end_lsn = store->applied_lsn;
+    s->count = s->at < s->end_lsn;
+    return s->count;
+}
+
 static bool ring_choose(struct store *store, struct store_scrub *s)
 {
+    if (s->part)
+        return groups_choose(store, s);
     uint64_t blocks = store->super.log_bytes / BLOCK_BYTES;
     s->offset = store->super.log_start + s->at * BLOCK_BYTES;
     s->count = s->at < blocks ? least(blocks - s->at, STORE_SCRUB_BLOCKS) : 0;
@@ -121,7 +142,7 @@ static bool choose(struct store *store, struct store_scrub *s)
 /* The next part of this kind, or the next kind. False: the round is over. */
 static bool part_next(struct store_scrub *s)
 {
-    static const uint8_t parts[STORE_SCRUB_KINDS] = { SLOT_PARTS, 2, 2, 1, 1 };
+    static const uint8_t parts[STORE_SCRUB_KINDS] = { SLOT_PARTS, 2, 2, 2, 1 };
     s->at = s->skip = s->written = s->again = 0;
     if (++s->part < parts[s->kind])
         return true;
@@ -156,9 +177,34 @@ static void blocks_read(const struct store *store, struct store_scrub *s)
             s->unreadable |= 1u << i;
 }
 
-void store_scrub_read(const struct store *store, struct store_scrub *s)
+/* Follows the groups for a piece's bytes, or one that is larger. Where it broke off, s->offset is. */
+static void groups_read(struct store *store, struct store_scrub *s)
 {
-    blocks_read(store, s);
+    const size_t most = STORE_SCRUB_BLOCKS * BLOCK_BYTES;
+    struct log_reader reader;
+    const uint8_t *group;
+    s->next_lsn = s->at;
+    s->next_crc = s->sum;
+    s->unreadable = 0;
+    s->result = log_reader_open(&reader, store, most) ? -ENOMEM : 1;
+    while (s->result > 0 && s->next_lsn < s->end_lsn && s->next_lsn - s->at < most) {
+        s->result = log_next(&reader, &s->next_lsn, s->next_crc, &group);
+        if (s->result > 0) {
+            s->next_lsn += group_bytes(group);
+            s->next_crc = le32_get(((const struct group_disk *)group)->crc);
+        }
+    }
+    log_reader_close(&reader);
+    s->offset = ring_offset(store, s->next_lsn);
+    s->count = 1 + (uint32_t)((s->next_lsn - s->at) / BLOCK_BYTES);
+}
+
+void store_scrub_read(struct store *store, struct store_scrub *s)
+{
+    if (of_groups(s))
+        groups_read(store, s);
+    else
+        blocks_read(store, s);
     s->blocks += s->count;
     s->map_lost = s->kind == STORE_SCRUB_META && store_read(store, s->map_offset, s->map, BLOCK_BYTES);
     for (uint32_t i = 0; i < s->count; i++) {
@@ -202,7 +248,7 @@ static bool block_sound(struct store *store, struct store_scrub *s, uint32_t i)
         s->wanted = le32_get(entry->crc);
         return s->map_lost || le16_get(entry->kind) == META_FREE || (readable && s->crc[i] == s->wanted);
     case STORE_SCRUB_RING:
-        return readable;
+        return s->part ? s->result > 0 : readable;
     default:
         if (!(s->homes >> i & homes_of(store, s, &leaf) >> i & 1) || le64_get(leaf->object) != s->object ||
             le64_get(leaf->index) != s->index || le64_get(leaf_lsn(store, leaf)[i]) != s->lsn[i])
@@ -250,7 +296,12 @@ static void good_from_memory(struct store *store, struct store_scrub *s)
 
 static void piece_done(struct store_scrub *s)
 {
-    s->at += s->kind == STORE_SCRUB_PAGE ? 1 : s->count;
+    if (of_groups(s)) {
+        s->at = s->next_lsn;
+        s->sum = s->next_crc;
+    } else {
+        s->at += s->kind == STORE_SCRUB_PAGE ? 1 : s->count;
+    }
     s->skip = 0;
     if (s->kind != STORE_SCRUB_MAP || s->last)  /* a map is read again as a whole */
         s->again = s->written = 0;
@@ -260,10 +311,13 @@ int store_scrub_judge(struct store *store, struct store_scrub *s)
 {
     if (store->checkpoint.running || store->super.generation != s->generation)
         return -EAGAIN;                                                                 /* SR1 */
-    for (s->bad = 0; s->bad < s->count; s->bad++)
+    if (of_groups(s) && s->result == -ENOMEM)
+        return -EAGAIN;
+    uint32_t blocks = of_groups(s) ? 1 : s->count;
+    for (s->bad = 0; s->bad < blocks; s->bad++)
         if (!(s->skip >> s->bad & 1) && !block_sound(store, s, s->bad))
             break;
-    if (s->bad == s->count) {
+    if (s->bad == blocks) {
         piece_done(s);
         return 0;
     }
@@ -282,8 +336,8 @@ int store_scrub_judge(struct store *store, struct store_scrub *s)
 
 void store_scrub_skip(struct store_scrub *s)
 {
-    if (s->kind == STORE_SCRUB_MAP)
-        s->at = UINT64_MAX / BLOCK_BYTES;       /* no block of this map is behind */
+    if (s->kind == STORE_SCRUB_MAP || of_groups(s))
+        s->at = UINT64_MAX / BLOCK_BYTES;       /* no block of this map, no group is behind */
     s->skip |= 1u << s->bad;
     s->again = 0;
 }
@@ -325,7 +379,7 @@ static int ring_search(struct store *store, struct store_scrub *s)
     struct log_reader reader;
     const uint8_t *group;
     uint64_t lsn = s->end_lsn, until = lsn + store->super.log_bytes;
-    int error = log_reader_open(&reader, store);
+    int error = log_reader_open(&reader, store, READ_AHEAD_BYTES);
     while (!error && !s->found && (error = log_group_any(&reader, &lsn, until, &group)) > 0) {
         s->found = group_search(s, group);
         lsn += group_bytes(group);

@@ -496,7 +496,7 @@ enum store_scrub_kind { STORE_SCRUB_SLOT, STORE_SCRUB_MAP, STORE_SCRUB_META, STO
 
 struct store_scrub {
     enum store_scrub_kind kind;
-    uint32_t part;              /* slot A, slot B or signpost; area */
+    uint32_t part;              /* slot A, slot B or signpost; area; blocks of the ring or groups */
     uint64_t at;                /* block, metadata page or extent */
     uint64_t blocks;            /* read so far, in all rounds */
     uint64_t offset, map_offset;/* the piece on the disk */
@@ -511,12 +511,15 @@ struct store_scrub {
     uint32_t crc[STORE_SCRUB_BLOCKS], sum, homes, wanted;
     bool     last, map_lost, found;
     size_t   good_map;          /* bytes of the map that go from memory */
+    uint64_t next_lsn;          /* behind the groups that were read */
+    uint32_t next_crc;
+    int      result;
     uint8_t  bytes[STORE_SCRUB_BLOCKS * STORE_PAGE_BYTES], map[STORE_PAGE_BYTES], good[STORE_PAGE_BYTES];
 };
 
 /* -ENOENT: the round is over. -EAGAIN: nothing to read now (a checkpoint runs); call it again. Or the fence. */
 store_must_check int store_scrub_next(struct store *store, struct store_scrub *scrub);
-void store_scrub_read(const struct store *store, struct store_scrub *scrub);
+void store_scrub_read(struct store *store, struct store_scrub *scrub);
 /* 0: sound. -EAGAIN: it changed meanwhile, or is to be read again. -EUCLEAN */
 store_must_check int store_scrub_judge(struct store *store, struct store_scrub *scrub);
 /* -ENODATA: there is no other copy. -ENOMEM */

@@ -214,7 +214,7 @@ static void sample_open(struct sample *s)
     const struct checkpoint_info *c = &s->store->super.checkpoints[s->store->super.checkpoint_index];
     s->lsn = c->redo_lsn;
     s->prev_crc = c->prev_crc;
-    assert_int_equal(log_reader_open(&s->reader, s->store), 0);
+    assert_int_equal(log_reader_open(&s->reader, s->store, READ_AHEAD_BYTES), 0);
     assert_int_equal(log_next(&s->reader, &s->lsn, s->prev_crc, &s->group), 1);
     s->bytes = (uint64_t)le32_get(((const struct group_disk *)s->group)->blocks) * 4096;
     s->offset = s->store->super.log_start + s->lsn % s->store->super.log_bytes;

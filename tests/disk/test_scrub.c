@@ -187,6 +187,33 @@ static void unreadable_log_is_mended(void **state)
     unmake();
 }
 
+/* Aim: rot in the log that a recovery would need is found; checkpoints let go of it, and nothing is lost. */
+static void rotten_log_is_let_go(void **state)
+{
+    (void)state;
+    uint8_t page[STORE_PAGE_BYTES];
+    history_make();
+    uint64_t from = store->keep_lsn, end = store->end_lsn, ring = store->super.log_bytes;
+    assert_true(end - from >= 3 * BLOCK_BYTES);
+    for (uint64_t lsn = from; lsn < end; lsn += BLOCK_BYTES) {
+        struct outcome o = spoiled(store->super.log_start + lsn % ring, true);
+        assert_int_equal(o.saved, 1);
+        assert_int_equal(o.mended + o.lost, 0);
+        store_abandon(store);
+        assert_int_equal(open_with(0), 0);
+        pages_require(UINT64_MAX);
+        assert_int_equal(store_page_read(store, object, 40, page), 0);
+        unmake();
+        history_make();
+    }
+    memory_fail_at = memory_count + 1;          /* for the groups: no memory is no rot */
+    struct outcome o;
+    assert_int_equal(scrub_round(store, save_here, &o), 0);
+    assert_int_equal(o.mended + o.lost + o.saved, 0);
+    memory_fail_at = 0;
+    unmake();
+}
+
 static void page_put(uint64_t page, uint8_t first, bool full)
 {
     uint8_t bytes[STORE_PAGE_BYTES];
@@ -420,6 +447,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_copy_is_mended),
         cmocka_unit_test(unreadable_log_is_mended),
+        cmocka_unit_test(rotten_log_is_let_go),
         cmocka_unit_test(a_page_comes_from_the_log_or_is_lost),
         cmocka_unit_test(a_repair_may_fail),
         cmocka_unit_test(a_repair_that_does_not_help_is_given_up),

@@ -26,7 +26,7 @@ static void heard(void *context, struct store *store, const struct store_scrub *
     static const char *const kinds[] = { "superblocks", "metadata", "metadata", "log", "pages" };
     static const char *const parts[][3] = { { "superblock slot A", "superblock slot B", "the signpost" },
                                             { "metadata area 0", "metadata area 1" },
-                                            { "metadata area 0", "metadata area 1" }, { "the log" } };
+                                            { "metadata area 0", "metadata area 1" }, { "the log", "the log" } };
     struct scrub *s = context;
     struct store_container c;
     s->read = piece->blocks;
