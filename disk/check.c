@@ -16,7 +16,7 @@ static int directory_check(const struct store *store, const char **why)
         if (!le64_get(c->object))
             continue;
         count++;
-        if (!container_valid(store, c) || le64_get(c->object) >= store->next_object)
+        if (!container_valid(c) || le64_get(c->object) >= store->next_object)
             FAIL("a container's entry is out of range (DR1, DR2)");
         if (!index_holds_container(store, i))
             FAIL("two containers share an id, a name or addresses (DR1, DR2)");
@@ -74,39 +74,19 @@ static int leaf_check(const struct store *store, const struct leaf_disk *leaf, u
 
 struct key { uint64_t object, index; };
 
-static bool key_less(const struct key *a, const struct key *b)
+static bool key_less(const void *left, const void *right)
 {
+    const struct key *a = left, *b = right;
     return a->object < b->object || (a->object == b->object && a->index < b->index);
-}
-
-/* Keys 0 to count - 1 are a heap but for `at`, the largest on top. */
-static void key_sink(struct key *keys, size_t at, size_t count)
-{
-    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
-        if (child + 1 < count && key_less(&keys[child], &keys[child + 1]))
-            child++;
-        if (!key_less(&keys[at], &keys[child]))
-            return;
-        struct key key = keys[at];
-        keys[at] = keys[child];
-        keys[child] = key;
-        at = child;
-    }
 }
 
 static bool key_twice(struct key *keys, size_t count)
 {
-    for (size_t i = count / 2; i-- > 0;)
-        key_sink(keys, i, count);
-    for (size_t left = count; left > 1; left--) {       /* the largest of those left comes last */
-        struct key largest = keys[0];
-        keys[0] = keys[left - 1];
-        keys[left - 1] = largest;
-        key_sink(keys, 0, left - 1);
-        if (left < count && !key_less(&keys[left - 1], &keys[left]))
-            return true;
-    }
-    return count > 1 && !key_less(&keys[0], &keys[1]);
+    array_sort(keys, count, sizeof *keys, key_less);
+    size_t i = 1;
+    while (i < count && key_less(&keys[i - 1], &keys[i]))
+        i++;
+    return i < count;
 }
 
 /* The chain's headers are in range. */

@@ -83,9 +83,8 @@ static bool segment_valid(uint32_t first_gib, uint32_t gib)
     return gib > 0 && gib <= ZONE_GIB && first_gib <= ZONE_GIB - gib;
 }
 
-bool container_valid(const struct store *store, const struct container_disk *container)
+bool container_valid(const struct container_disk *container)
 {
-    (void)store;
     uint32_t segments = le32_get(container->segment_count);
     if (!name_valid(container->name) || segments < 1 || segments > STORE_SEGMENT_MAX ||
         le32_get(container->encoder) >= STORE_ENCODER_COUNT)
@@ -134,18 +133,11 @@ static int slots_grow(struct store *store, enum meta_kind kind, uint32_t *list, 
     return 0;
 }
 
-/* The space between the cursor and the end of the new segment is not handed out again before the
- * cursor wraps. */
-static void cursor_pass(struct store *store, uint32_t first_gib, uint32_t gib)
-{
-    store->cursor_gib = first_gib + gib;
-}
-
 int directory_create(struct store *store, uint64_t object, const struct container_disk *image,
                      uint64_t csn)
 {
     uint32_t slot = store->index.free_container, next;
-    if (!container_valid(store, image) || le32_get(image->segment_count) != 1 ||
+    if (!container_valid(image) || le32_get(image->segment_count) != 1 ||
         object < store->next_object || object >> 62 || directory_find(store, image->name))
         return -EUCLEAN;
     uint32_t first = le32_get(image->segments[0].first_gib), gib = le32_get(image->segments[0].gib);
@@ -170,7 +162,7 @@ int directory_create(struct store *store, uint64_t object, const struct containe
     store->index.free_container = slot + 1;
     store->containers++;
     store->next_object = object + 1;
-    cursor_pass(store, first, gib);
+    store->cursor_gib = first + gib;    /* what is before it is not handed out again before the cursor wraps */
     return 0;
 }
 
@@ -228,7 +220,7 @@ int directory_grow(struct store *store, uint64_t object, uint32_t first_gib, uin
     container->segments[count].gib = le32_of(gib);
     container->segment_count = le32_of(count + 1);
     index_segment_enter(store, slot, &container->segments[count]);
-    cursor_pass(store, first_gib, gib);
+    store->cursor_gib = first_gib + gib;
     return 0;
 }
 

@@ -76,12 +76,6 @@ static int signpost_write(const struct disk_io *io, const struct superblock *sup
     return io->write(io->context, SIGNPOST_OFFSET, block, BLOCK_BYTES);
 }
 
-static int creation_begin(const struct disk_io *io, const struct superblock *super, void *block)
-{
-    int error = signpost_write(io, super, 0, block);
-    return error ? error : io->flush(io->context);
-}
-
 /* Slot A, and the signpost that ends creation. */
 static int creation_end(const struct disk_io *io, struct superblock *super, void *block)
 {
@@ -122,7 +116,9 @@ int store_format(const struct disk_io *io, const struct disk_memory *memory,
     if (!error)
         error = first_pages(store);
     if (!error)
-        error = creation_begin(io, &super, meta_block(store));
+        error = signpost_write(io, &super, 0, meta_block(store));
+    if (!error)
+        error = io->flush(io->context);
     if (!error) {
         checkpoint_begin_at(store, super.log_bytes, 0);
         error = checkpoint_finish(store);               /* generation 1: slot B */

@@ -39,55 +39,20 @@ static int geometry_grow(const struct superblock *old, uint64_t bytes, struct su
 
 /* ---- tables whose size the superblock gives */
 
-#define TABLES 7
-
-struct tables { void *memory[TABLES]; size_t bytes[TABLES]; };
-
-static void tables_describe(const struct store *store, const struct superblock *super,
-                            struct tables *out)
-{
-    size_t n = super->area_pages;
-    *out = (struct tables){
-        { store->pages, store->heads, store->directory, store->names_list, store->use,
-          store->extents, store->map },
-        { n * sizeof *store->pages, n * sizeof *store->heads, n * sizeof *store->directory,
-          n * sizeof *store->names_list,
-          super->directory_pages_max * CONTAINERS_PER_PAGE * sizeof *store->use,
-          super->extents * sizeof *store->extents, area_map_bytes(super->area_pages) },
-    };
-}
-
-static void tables_release(const struct store *store, const struct tables *tables)
-{
-    for (int i = 0; i < TABLES; i++)
-        store_release(store, tables->memory[i], tables->bytes[i]);
-}
-
 static int tables_enlarge(struct store *store, const struct superblock *next)
 {
     struct tables old, new;
     struct index index;
-    bool all = index_setup(store, next, &index) == 0;
     tables_describe(store, &store->super, &old);
-    tables_describe(store, next, &new);
-    for (int i = 0; i < TABLES; i++) {
-        new.memory[i] = store_alloc(store, new.bytes[i]);
-        all = all && new.memory[i];
-    }
-    if (!all) {
+    int error = index_setup(store, next, &index);
+    if (tables_make(store, next, &new) || error) {
         tables_release(store, &new);
         index_teardown(store, next, &index);
         return -ENOMEM;
     }
     for (int i = 0; i < TABLES; i++)
         memcpy(new.memory[i], old.memory[i], old.bytes[i]);
-    store->pages = new.memory[0];
-    store->heads = new.memory[1];
-    store->directory = new.memory[2];
-    store->names_list = new.memory[3];
-    store->use = new.memory[4];
-    store->extents = new.memory[5];
-    store->map = new.memory[6];
+    tables_take(store, &new);
     tables_release(store, &old);
     index_teardown(store, &store->super, &store->index);
     store->index = index;

@@ -95,30 +95,9 @@ void image_drop(struct store *store, uint64_t extent, uint32_t page)
 
 /* ---- home: in ascending order */
 
-/* Lets entry i of a heap of `count` sink to its place. */
-static void entry_sink(struct image *heap, uint32_t i, uint32_t count)
+static bool number_less(const void *a, const void *b)
 {
-    struct image moved = heap[i];
-    for (uint32_t child; (child = 2 * i + 1) < count; i = child) {
-        child += child + 1 < count && heap[child + 1].number > heap[child].number;
-        if (moved.number >= heap[child].number)
-            break;
-        heap[i] = heap[child];
-    }
-    heap[i] = moved;
-}
-
-/* Heapsort: in place, and never slow. The hash's chains are lost. */
-static void entries_sort(struct images *images)
-{
-    for (uint32_t i = images->count / 2; i-- > 0;)
-        entry_sink(images->entries, i, images->count);
-    for (uint32_t left = images->count; left-- > 1;) {
-        struct image largest = images->entries[0];
-        images->entries[0] = images->entries[left];
-        images->entries[left] = largest;
-        entry_sink(images->entries, 0, left);
-    }
+    return ((const struct image *)a)->number < ((const struct image *)b)->number;
 }
 
 /* Writes recovered pages that follow one another on the disk, and enters their CRCs. */
@@ -158,7 +137,7 @@ static int runs_home(struct store *store, uint8_t *buffer)
 {
     struct images *images = &store->images;
     int error = 0;
-    entries_sort(images);
+    array_sort(images->entries, images->count, sizeof *images->entries, number_less);      /* its chains are lost */
     for (uint32_t i = 0, count; i < images->count && !error; i += count ? count : 1) {
         const struct image *run = &images->entries[i];
         count = run_length(run, images->count - i);
@@ -216,7 +195,6 @@ static int image_back(struct store *store, uint64_t number, uint32_t crc, uint8_
 int image_write(struct store *store, const struct record_disk *record,
                 struct leaf_disk *leaf, uint32_t page, uint64_t lsn)
 {
-    const uint8_t *data = (const uint8_t *)(record + 1);
     uint64_t extent = le64_get(leaf->physical), number = extent * store->extent_pages + page;
     uint64_t base = le64_get(record->base);
     uint32_t type = le16_get(record->type);
@@ -236,12 +214,6 @@ int image_write(struct store *store, const struct record_disk *record,
         return error;
     if (logged)
         return logged_read(store, record, lsn, image->bytes);
-    if (full)
-        memcpy(image->bytes, data, STORE_PAGE_BYTES);
-    else {
-        if (!base)
-            memset(image->bytes, 0, STORE_PAGE_BYTES);
-        runs_apply(image->bytes, data, le32_get(record->data_bytes));
-    }
+    record_page(record, image->bytes);
     return 0;
 }

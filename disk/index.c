@@ -217,7 +217,7 @@ void index_fill(struct store *store)
         index_clear(store);
     store->index.filled = true;
     for (uint32_t i = 0; i < directory_slots(store) && store->index.id_count < ZONE_GIB; i++)
-        if (container_valid(store, directory_slot(store, i)) &&
+        if (container_valid(directory_slot(store, i)) &&
             le64_get(directory_slot(store, i)->object))
             index_container_enter(store, i);
     for (uint32_t i = 0; i < names_slots(store); i++)

@@ -354,8 +354,16 @@ int  store_read(const struct store *store, uint64_t offset, void *buffer, size_t
 bool bytes_zero(const void *bytes, size_t count);
 int  block_read(const struct disk_io *io, uint64_t offset, void *block);
 int  array_grow(struct store *store, void **array, uint32_t count, uint32_t *room, size_t size);
+typedef bool array_less(const void *a, const void *b);
+void array_sort(void *array, size_t count, size_t size, array_less *less);     /* size: a multiple of 8 */
 int  store_new(const struct disk_io *io, const struct disk_memory *memory,
                const struct superblock *super, struct store **out);
+#define TABLES 7
+struct tables { void *memory[TABLES]; size_t bytes[TABLES]; };  /* whose size a superblock gives */
+void tables_describe(const struct store *store, const struct superblock *super, struct tables *out);
+int  tables_make(const struct store *store, const struct superblock *super, struct tables *out);  /* all, or -ENOMEM */
+void tables_take(struct store *store, const struct tables *tables);
+void tables_release(const struct store *store, const struct tables *tables);
 
 /* slots.c */
 #define SMALLEST_BYTES (8ull * BLOCK_BYTES)
@@ -394,46 +402,6 @@ int  superblock_write(const struct disk_io *io, const struct superblock *super, 
 uint32_t epoch_at(const struct superblock *super, uint64_t lsn);
 bool epoch_fits(const struct superblock *super, uint32_t epoch, uint64_t lsn);
 int  epoch_begin(struct superblock *super, uint32_t epoch, uint64_t lsn, uint64_t keep_lsn);
-
-/* decide.c: facts, and what recovery does about them */
-enum slots_fact { SLOTS_GOOD, SLOTS_UNREADABLE, SLOTS_BLANK, SLOTS_FOREIGN, SLOTS_NEWER,
-                  SLOTS_OLDER, SLOTS_DAMAGED, SLOTS_FACTS };
-enum base_fact { BASE_NEWEST, BASE_OLDER, BASE_NONE, BASE_FACTS };   /* the checkpoint that is intact */
-enum log_fact {
-    LOG_EMPTY,                  /* nothing after the redo LSN */
-    LOG_GROUPS,                 /* groups, then an end that contradicts nothing (torn or not) */
-    LOG_DAMAGED,                /* it ends before something that was acknowledged */
-    LOG_UNFIT,                  /* what it holds does not fit the metadata, or a chain is broken */
-    LOG_FACTS
-};
-enum recovery_action {
-    RECOVERY_REFUSE,            /* the error; nothing is written */
-    RECOVERY_SALVAGE,           /* the same, but read-only opening goes on */
-    RECOVERY_EPOCH,             /* superblock with the next epoch, flush */
-    RECOVERY_REPLAY,            /* replay; the same superblock, all home, flush; superblock */
-};
-struct recovery_rule {
-    const char *label;
-    uint8_t  slots, base, log;  /* bit f: matches fact f */
-    enum recovery_action action;
-    int      error;
-    const char *message;
-};
-#define RECOVERY_RULES 12u
-struct log_facts {
-    uint64_t end_lsn, known_durable;    /* the superblock knows that so much was durable */
-    uint64_t groups;                    /* after the redo LSN */
-    bool     later_history;             /* a valid group further on contradicts this end */
-};
-const struct recovery_rule *recovery_rule_at(uint32_t i);
-enum slots_fact slots_fact(enum slot_verdict a, enum slot_verdict b, bool blank);
-uint32_t slots_newest(bool valid_a, uint64_t generation_a, bool valid_b, uint64_t generation_b);
-enum log_fact log_fact(const struct log_facts *facts);
-const struct recovery_rule *recovery_decide(enum slots_fact slots, enum base_fact base,
-                                            enum log_fact log);
-/* The same, and noted in the report; the rule's error. One that needs the log was asked too early: then 0. */
-int  recovery_report(struct store_report *report, enum slots_fact slots, enum base_fact base, enum log_fact log,
-                     const struct recovery_rule **rule);
 
 /* meta.c */
 int  meta_setup(struct store *store);
@@ -480,7 +448,7 @@ uint32_t directory_slots(const struct store *store);
 struct container_disk *directory_get(const struct store *store, uint64_t object, uint32_t *slot);
 struct container_disk *directory_find(const struct store *store, const char *name);
 uint64_t container_pages(const struct container_disk *container);
-bool container_valid(const struct store *store, const struct container_disk *container);
+bool container_valid(const struct container_disk *container);
 struct name_disk *names_slot(const struct store *store, uint32_t slot);
 uint32_t names_slots(const struct store *store);
 struct name_disk *names_find(const struct store *store, uint64_t object, const char *name);
@@ -569,24 +537,6 @@ void chains_scan_from(struct store *store, uint64_t *scan_lsn, uint32_t *scan_cr
 bool chains_sound(const struct store *store);
 uint64_t chains_count(const struct store *store, uint64_t *pages);
 
-/* rechain.c */
-int  spill_note(struct store *store, const struct record_disk *record, const uint8_t *group,
-                uint64_t lsn);
-int  spills_note(struct store *store, const uint8_t *group, uint64_t lsn);
-int  chain_verify(struct store *store, const struct chain_disk *chain);
-int  logged_read(struct store *store, const struct record_disk *record, uint64_t lsn,
-                 uint8_t *image);
-void seen_drop(struct store *store);
-
-/* image.c */
-const uint8_t *image_bytes(const struct store *store, uint64_t number);     /* NULL: none */
-store_must_check int images_home(struct store *store);
-void images_drop(struct store *store);
-void image_drop(struct store *store, uint64_t extent, uint32_t page);
-/* What the record makes of its page's image. The leaf still tells of the version before. */
-store_must_check int image_write(struct store *store, const struct record_disk *record,
-                                 struct leaf_disk *leaf, uint32_t page, uint64_t lsn);
-
 /* record.c */
 struct record_walk {
     const uint8_t *bytes;
@@ -597,49 +547,8 @@ int  record_next(struct record_walk *walk, const struct record_disk **record);  
 struct record_walk group_walk(const uint8_t *group);
 int  records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns);
 int  runs_check(const uint8_t *runs, uint32_t bytes);
-void runs_apply(uint8_t *page, const uint8_t *runs, uint32_t bytes);
-
-/* scan.c */
-#define UNREADABLE_MAX 64u
-struct log_reader {
-    struct store *store;
-    uint8_t *buffer;
-    size_t   room, filled;
-    uint64_t lsn;
-    uint64_t unreadable[UNREADABLE_MAX];    /* blocks, by their place on the disk: they hold no group */
-    uint32_t unreadable_count;
-    uint64_t verified_from;             /* groups from here on were found valid: no CRC again */
-};
-/* Two sums over all bytes read: equal if they were the same bytes. How many records these are. */
-struct fingerprint { uint64_t sum, weighed, records; };
-/* A walk over the groups from a checkpoint's scan LSN. What is lost before its redo LSN is stepped
- * over: only SPILL records lie there, and the commit that needs one will miss it. */
-struct scan {
-    struct log_reader *reader;
-    const struct checkpoint_info *base;
-    uint64_t lsn, end;                  /* of the group found; where the next one begins */
-    uint64_t until;                     /* the log ends here, whatever lies behind */
-    uint32_t prev_crc;
-    const uint8_t *group;
-    struct fingerprint seen;            /* of all groups found */
-};
-#define READ_AHEAD_BYTES (256u * 1024)
-int  log_reader_open(struct log_reader *reader, struct store *store, size_t ahead);    /* reads so many bytes at once */
-void log_reader_close(struct log_reader *reader);
-uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t bytes,
-                   size_t zeros);       /* so many at its end are known to be zero */
-int  log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const uint8_t **group);
-struct scan log_scan_begin(struct log_reader *reader, uint32_t area);
-int  log_scan_next(struct scan *scan);
-/* May a group lie at the log's end, or where the ring begins again, that cannot be read? */
-bool log_end_unreadable(struct log_reader *reader, uint64_t end, uint32_t prev_crc);
-/* No group lies there: zeros over the blocks that cannot be read, so that the next start need not ask. A place that
- * takes no write stays as it is. */
-void log_end_clear(struct log_reader *reader, uint64_t end);
-int  log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage);
-uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
-/* The first whole group at or behind *lsn in the ring, of whatever age. 1; -ENOENT: none before `until`. */
-int  log_group_any(struct log_reader *reader, uint64_t *lsn, uint64_t until, const uint8_t **group);
+/* What a checked record of a whole page or a difference makes of `page`, which holds the version before. */
+void record_page(const struct record_disk *record, uint8_t *page);
 
 /* checkpoint.c */
 void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc);
@@ -668,5 +577,7 @@ uint32_t directory_pages_for(uint64_t disk_bytes);      /* of containers, and as
 
 /* check.c */
 int  store_rebuild_extents(struct store *store, const char **why);
+
+#include "recovery.h"
 
 #endif

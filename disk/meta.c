@@ -46,24 +46,34 @@ uint32_t area_pages_for(uint64_t extents, uint32_t extent_bytes, uint32_t direct
     return pages > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)pages;
 }
 
-/* Tables of a size that the superblock fixes. */
 int meta_setup(struct store *store)
 {
-    uint32_t n = store->super.area_pages;
-    store->pages = store_alloc(store, n * sizeof *store->pages);
-    store->map = store_alloc(store, area_map_bytes(n));
     store->part = store->memory.alloc(store->memory.context, PART_BYTES);
-    store->heads = store_alloc(store, n * sizeof *store->heads);
-    store->directory = store_alloc(store, n * sizeof *store->directory);
-    store->names_list = store_alloc(store, n * sizeof *store->names_list);
-    store->use = store_alloc(store, store->super.directory_pages_max * CONTAINERS_PER_PAGE *
-                                    sizeof *store->use);
-    if (!store->pages || !store->map || !store->part || !store->heads || !store->directory ||
-        !store->names_list || !store->use)
-        return -ENOMEM;
-    store->free_pages = n;
+    store->free_pages = store->super.area_pages;
     store->fresh_number = 1;
-    return 0;
+    return store->part ? 0 : -ENOMEM;
+}
+
+static void spare_put(struct store *store, uint8_t *page)
+{
+    memcpy(page, &store->spare, sizeof store->spare);
+    store->spare = page;
+    store->spare_count++;
+}
+
+static uint8_t *spare_take(struct store *store)
+{
+    uint8_t *page = store->spare;
+    memcpy(&store->spare, page, sizeof store->spare);
+    store->spare_count--;
+    return page;
+}
+
+/* All but so many. */
+static void spares_release(struct store *store, uint32_t kept)
+{
+    while (store->spare_count > kept)
+        store_release(store, spare_take(store), BLOCK_BYTES);
 }
 
 /* Forgets all pages; the tables stay. */
@@ -83,22 +93,9 @@ static void pages_drop(struct store *store)
 
 void meta_teardown(struct store *store)
 {
-    uint32_t n = store->super.area_pages;
     pages_drop(store);
-    store_release(store, store->pages, n * sizeof *store->pages);
-    store_release(store, store->map, area_map_bytes(n));
     store_release(store, store->part, PART_BYTES);
-    store_release(store, store->heads, n * sizeof *store->heads);
-    store_release(store, store->directory, n * sizeof *store->directory);
-    store_release(store, store->names_list, n * sizeof *store->names_list);
-    store_release(store, store->use, store->super.directory_pages_max * CONTAINERS_PER_PAGE *
-                  sizeof *store->use);
-    while (store->spare_count) {
-        uint8_t *page = store->spare;
-        memcpy(&store->spare, page, sizeof store->spare);
-        store->spare_count--;
-        store_release(store, page, BLOCK_BYTES);
-    }
+    spares_release(store, 0);
 }
 
 int meta_reserve(struct store *store, uint32_t pages)
@@ -109,9 +106,7 @@ int meta_reserve(struct store *store, uint32_t pages)
         uint8_t *page = store->memory.alloc(store->memory.context, BLOCK_BYTES);
         if (!page)
             return -ENOMEM;
-        memcpy(page, &store->spare, sizeof store->spare);
-        store->spare = page;
-        store->spare_count++;
+        spare_put(store, page);
     }
     return 0;
 }
@@ -119,12 +114,7 @@ int meta_reserve(struct store *store, uint32_t pages)
 /* Gives back what a large group had reserved. */
 void meta_trim(struct store *store)
 {
-    while (store->spare_count > 64) {
-        uint8_t *page = store->spare;
-        memcpy(&store->spare, page, sizeof store->spare);
-        store->spare_count--;
-        store_release(store, page, BLOCK_BYTES);
-    }
+    spares_release(store, 64);
 }
 
 /* A page number that is not in use; 0: there is none. */
@@ -144,9 +134,7 @@ uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index)
     if ((!page && kind != META_HEADER) || !store->spare_count)
         return 0;
     assert(store->free_pages && store->spare);                                  /* ME2 */
-    uint8_t *bytes = store->spare;
-    memcpy(&store->spare, bytes, sizeof store->spare);
-    store->spare_count--;
+    uint8_t *bytes = spare_take(store);
     memset(bytes, 0, BLOCK_BYTES);
     struct meta_page *meta = &store->pages[page];
     checkpoint_freeze(store, page);
@@ -170,9 +158,7 @@ void meta_page_drop(struct store *store, uint32_t page)
     store->free_number = page;
     for (uint32_t i = 0; i < PART_PAGES && !store->pages[store->page_limit - 1].bytes; i++)
         store->page_limit--;
-    memcpy(bytes, &store->spare, sizeof store->spare);
-    store->spare = bytes;
-    store->spare_count++;
+    spare_put(store, bytes);
     store->free_pages++;
 }
 

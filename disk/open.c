@@ -24,9 +24,10 @@
 /* Asks for all of them, whatever becomes of the first (store_memory counts). */
 int tables_setup(struct store *store)
 {
-    int meta = meta_setup(store), index = index_setup(store, &store->super, &store->index);
-    store->extents = store_alloc(store, store->super.extents * sizeof *store->extents);
-    return meta || index || !store->extents ? -ENOMEM : 0;
+    struct tables tables;
+    int made = tables_make(store, &store->super, &tables), meta = meta_setup(store);
+    tables_take(store, &tables);
+    return index_setup(store, &store->super, &store->index) || made || meta ? -ENOMEM : 0;
 }
 
 /* Now, so that a store that is open can commit without asking for them. */

@@ -7,15 +7,6 @@
  */
 #include "internal.h"
 
-static struct leaf_disk *page_leaf(const struct store *store, uint64_t object, uint64_t page,
-                                   uint32_t *slot, uint32_t *at)
-{
-    uint32_t n = store->extent_pages;
-    struct leaf_disk *leaf = hash_find(store, object, page / n, at);
-    *slot = (uint32_t)(page % n);
-    return leaf && le32_get(leaf->mask) >> *slot & 1 ? leaf : NULL;
-}
-
 int store_page_find(struct store *store, uint64_t object, uint64_t page, struct store_page *out)
 {
     uint32_t n = store->extent_pages, slot = (uint32_t)(page % n);
@@ -79,12 +70,12 @@ int store_page_home(struct store *store, uint64_t object, uint64_t page, uint64_
 int store_page_cleaned(struct store *store, uint64_t object, uint64_t page, store_lsn_t lsn,
                        uint32_t crc)
 {
-    uint32_t slot, at;
+    uint32_t slot = (uint32_t)(page % store->extent_pages), at;
     int fence = fence_get(store);
     if (fence)
         return fence;
-    struct leaf_disk *leaf = page_leaf(store, object, page, &slot, &at);
-    if (!leaf)
+    struct leaf_disk *leaf = hash_find(store, object, page / store->extent_pages, &at);
+    if (!leaf || !(le32_get(leaf->mask) >> slot & 1))
         return -ENOENT;
     if (le64_get(leaf_lsn(store, leaf)[slot]) != lsn)
         return -ESTALE;

@@ -239,15 +239,6 @@ static bool plan_named(const struct store *store, uint64_t object, const char *n
     return claim ? claim->value & 1 : names_find(store, object, name) != NULL;
 }
 
-static uint32_t plan_creations(const struct store *store)
-{
-    uint32_t count = 0;
-    const struct planned_op *op;
-    for_each_op(store, op)
-        count += op->type == RECORD_CREATE;
-    return count;
-}
-
 static bool plan_range_used(const struct store *store, uint32_t first, uint32_t gib, uint32_t *next)
 {
     if (directory_range_used(store, first, gib, next))
@@ -494,12 +485,15 @@ int plan_page_free(struct store_group *group, uint64_t object, uint64_t page, ui
 static int plan_create(struct store_group *group, struct store_op *op, struct planned_op *out)
 {
     struct store *store = group->store;
+    uint32_t containers = store->containers;
+    const struct planned_op *planned;
     if (!op->name || !name_valid(op->name) || op->encoder >= STORE_ENCODER_COUNT)
         return -EINVAL;
     if (plan_name_taken(store, op->name))
         return -EEXIST;
-    if (store->containers + plan_creations(store) >=
-        store->super.directory_pages_max * CONTAINERS_PER_PAGE)
+    for_each_op(store, planned)
+        containers += planned->type == RECORD_CREATE;
+    if (containers >= store->super.directory_pages_max * CONTAINERS_PER_PAGE)
         return -ENOSPC;
     out->type = RECORD_CREATE;
     out->gib = 1;

@@ -46,8 +46,16 @@ int runs_check(const uint8_t *runs, uint32_t bytes)
     return 0;
 }
 
-void runs_apply(uint8_t *page, const uint8_t *runs, uint32_t bytes)
+void record_page(const struct record_disk *record, uint8_t *page)
 {
+    const uint8_t *runs = (const uint8_t *)(record + 1);
+    uint32_t bytes = le32_get(record->data_bytes);
+    if (le16_get(record->type) == RECORD_PAGE_FULL) {
+        memcpy(page, runs, STORE_PAGE_BYTES);
+        return;
+    }
+    if (!le64_get(record->base))
+        memset(page, 0, STORE_PAGE_BYTES);
     while (bytes) {
         uint32_t offset = runs[0] | runs[1] << 8, length = runs[2] | runs[3] << 8;
         memcpy(page + offset, runs + 4, length);

@@ -351,15 +351,10 @@ static bool record_take(struct store_scrub *s, const struct record_disk *record)
     uint32_t type = le16_get(record->type), bytes = le32_get(record->data_bytes);
     if (le64_get(record->object) != s->object || le64_get(record->page) != s->page)
         return false;
-    if (type == RECORD_PAGE_FULL && bytes == BLOCK_BYTES) {
-        memcpy(s->good, data, BLOCK_BYTES);
-    } else if (type == RECORD_PAGE_DIFF && !runs_check(data, bytes)) {
-        if (!le64_get(record->base))
-            memset(s->good, 0, BLOCK_BYTES);
-        runs_apply(s->good, data, bytes);
-    } else {
+    bool full = type == RECORD_PAGE_FULL && bytes == BLOCK_BYTES;
+    if (!full && (type != RECORD_PAGE_DIFF || runs_check(data, bytes)))
         return false;
-    }
+    record_page(record, s->good);
     return crc32c(0, s->good, BLOCK_BYTES) == s->wanted;
 }
 

@@ -63,14 +63,6 @@ void extent_unclaim(struct store *store, uint64_t extent)
     store->free_extents++;
 }
 
-static void count_leave(struct store *store, uint64_t extent)
-{
-    enum extent_state state = extent_state(store, extent);
-    store->free_extents -= state == EXTENT_FREE;
-    store->claimed_extents -= state == EXTENT_CLAIMED;
-    store->freed_extents -= state == EXTENT_FREED;
-}
-
 /* A leaf names it now. -EUCLEAN: out of range, reserved, or in use already. */
 int extent_use(struct store *store, uint64_t extent, uint64_t object, uint64_t index)
 {
@@ -80,9 +72,12 @@ int extent_use(struct store *store, uint64_t extent, uint64_t object, uint64_t i
     if (e->state == EXTENT_USED || e->state == EXTENT_RESERVED)
         return -EUCLEAN;
     /* it ages between groups, and nobody claims it then */
-    if (never(extent_state(store, extent) == EXTENT_FREED && e->index < store->freed_serial))
+    enum extent_state state = extent_state(store, extent);
+    if (never(state == EXTENT_FREED && e->index < store->freed_serial))
         return -EUCLEAN;
-    count_leave(store, extent);
+    store->free_extents -= state == EXTENT_FREE;
+    store->claimed_extents -= state == EXTENT_CLAIMED;
+    store->freed_extents -= state == EXTENT_FREED;
     *e = (struct extent){ .object = object, .index = index, .state = EXTENT_USED };
     return 0;
 }

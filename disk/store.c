@@ -54,6 +54,37 @@ int array_grow(struct store *store, void **array, uint32_t count, uint32_t *room
     return 0;
 }
 
+static void elements_swap(uint8_t *a, uint8_t *b, size_t size)
+{
+    for (size_t i = 0; i < size; i += 8) {
+        uint64_t word = load64(a + i);
+        store64(a + i, load64(b + i));
+        store64(b + i, word);
+    }
+}
+
+/* Lets element `at` of a heap of `count`, the largest on top, sink to its place. */
+static void heap_sink(uint8_t *heap, size_t at, size_t count, size_t size, array_less *less)
+{
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        child += child + 1 < count && less(heap + child * size, heap + (child + 1) * size);
+        if (!less(heap + at * size, heap + child * size))
+            return;
+        elements_swap(heap + at * size, heap + child * size, size);
+    }
+}
+
+/* Heapsort: in place, and never slow. */
+void array_sort(void *array, size_t count, size_t size, array_less *less)
+{
+    for (size_t i = count / 2; i-- > 0;)
+        heap_sink(array, i, count, size, less);
+    for (size_t left = count; left-- > 1;) {
+        elements_swap(array, (uint8_t *)array + left * size, size);
+        heap_sink(array, 0, left, size, less);
+    }
+}
+
 /* ---- reading */
 
 static int read_again(const struct disk_io *io, uint64_t offset, void *buffer, size_t bytes)
@@ -78,6 +109,50 @@ bool bytes_zero(const void *bytes, size_t count)
 {
     const uint8_t *p = bytes;
     return p[0] == 0 && memcmp(p, p + 1, count - 1) == 0; /* each is like the one before */
+}
+
+/* ---- tables whose size the superblock gives */
+
+void tables_describe(const struct store *store, const struct superblock *super,
+                            struct tables *out)
+{
+    size_t n = super->area_pages;
+    *out = (struct tables){
+        { store->pages, store->heads, store->directory, store->names_list, store->use,
+          store->extents, store->map },
+        { n * sizeof *store->pages, n * sizeof *store->heads, n * sizeof *store->directory,
+          n * sizeof *store->names_list,
+          super->directory_pages_max * CONTAINERS_PER_PAGE * sizeof *store->use,
+          super->extents * sizeof *store->extents, area_map_bytes(super->area_pages) },
+    };
+}
+
+void tables_release(const struct store *store, const struct tables *tables)
+{
+    for (int i = 0; i < TABLES; i++)
+        store_release(store, tables->memory[i], tables->bytes[i]);
+}
+
+int tables_make(const struct store *store, const struct superblock *super, struct tables *out)
+{
+    int error = 0;
+    tables_describe(store, super, out);
+    for (int i = 0; i < TABLES; i++) {
+        out->memory[i] = store_alloc(store, out->bytes[i]);
+        error = out->memory[i] ? error : -ENOMEM;
+    }
+    return error;
+}
+
+void tables_take(struct store *store, const struct tables *tables)
+{
+    store->pages = tables->memory[0];
+    store->heads = tables->memory[1];
+    store->directory = tables->memory[2];
+    store->names_list = tables->memory[3];
+    store->use = tables->memory[4];
+    store->extents = tables->memory[5];
+    store->map = tables->memory[6];
 }
 
 /* ---- begin and end */
@@ -105,6 +180,7 @@ int store_new(const struct disk_io *io, const struct disk_memory *memory,
 
 void store_abandon(struct store *store)
 {
+    struct tables tables;
     if (!store)
         return;
     for (int i = 0; i < 2; i++) {
@@ -117,7 +193,8 @@ void store_abandon(struct store *store)
     images_drop(store);
     meta_teardown(store);
     index_teardown(store, &store->super, &store->index);
-    store_release(store, store->extents, store->super.extents * sizeof *store->extents);
+    tables_describe(store, &store->super, &tables);
+    tables_release(store, &tables);
     struct disk_memory memory = store->memory;
     memory.free(memory.context, store, sizeof *store);
 }
