@@ -5,6 +5,8 @@
 #ifndef KATYDID_DISK_RECOVERY_H
 #define KATYDID_DISK_RECOVERY_H
 
+#include "internal.h"
+
 /* decide.c: facts, and what recovery does about them */
 enum slots_fact { SLOTS_GOOD, SLOTS_UNREADABLE, SLOTS_BLANK, SLOTS_FOREIGN, SLOTS_NEWER,
                   SLOTS_OLDER, SLOTS_DAMAGED, SLOTS_FACTS };

@@ -1,8 +1,9 @@
 /*
  * scrub.c - reads every copy on the disk of a store that is at work, and puts back what has another one.
  *
- * A round goes over the superblock slots and the signpost; of each area the map, then its pages; the blocks of the
- * log's ring, then the groups that a recovery would need; the pages at home, by extent. It takes one piece after the other:
+ * A round goes over the superblock slots and the signpost; of each area the map, then its pages; the blocks of
+ * the log's ring, then the groups that a recovery would need; the pages at home, by extent. It takes one piece after
+ * the other:
  *
  *     next     what is to be read
  *     read     reads it, and computes CRCs

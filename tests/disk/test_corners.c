@@ -543,6 +543,64 @@ static void no_group_is_applied_over_a_gap(void **state)
     }
 }
 
+/* Aim: what an operation does not say right is refused, and no name that it does not need is looked at. */
+static void operations_that_say_it_wrong(void **state)
+{
+    (void)state;
+    struct store_layout layout = { .version = 1 };
+    struct store_op encoder = { .type = STORE_OP_ENCODER, .object = object, .encoder = STORE_ENCODER_COUNT };
+    make(1 << 20, 256 << 10);
+    struct store_op typed = { .type = STORE_OP_LAYOUT, .object = object, .layout = &layout, .name = "" };
+    encoder.object = object;
+    memset(layout.type, 'x', sizeof layout.type);
+    struct store_group *group = group_open();
+    store_txn_begin(group, 1);
+    assert_int_equal(store_txn_op(group, &encoder), -EINVAL);
+    store_txn_cancel(group);
+    store_txn_begin(group, 1);
+    assert_int_equal(store_txn_op(group, &typed), -EINVAL);     /* its type has no end */
+    store_txn_cancel(group);
+    store_txn_begin(group, 1);
+    for (uint32_t length = 4; length-- > 0;) {  /* "xxx" to "", which is no type */
+        layout.type[length] = 0;
+        assert_int_equal(store_txn_op(group, &typed), 0);
+        assert_int_equal(txn_next(group), 0);
+    }
+    assert_int_equal(pages_op(group, STORE_OP_PAGE_CLAIM, 0, 1), 0);
+    assert_int_equal(pages_op(group, STORE_OP_PAGE_CLAIM, 1, 1), 0);    /* of the same extent */
+    assert_int_equal(txn_next(group), 0);
+    assert_int_equal(pages_op(group, STORE_OP_PAGE_CLAIM, 0, 10000), -ENOSPC);
+    store_txn_cancel(group);
+    group_done(group);
+    unmake();
+}
+
+/* Aim: memory ends while the pages of a wide free are noted: those at home, and those that the group itself writes. */
+static void a_wide_free_that_runs_out_of_memory(void **state)
+{
+    (void)state;
+    uint32_t i = 1, refused = 0;
+    int error;
+    make(16 << 20, 4 << 20);
+    commit_pages(0, 150);
+    commit_pages(200000, 200001);               /* far behind, so that the free goes by extents */
+    group_done(group_open());                   /* the next one has memory for few claims */
+    struct store_group *group = group_open();
+    do {
+        store_txn_begin(group, 1);
+        for (uint64_t page = 150; page < 210; page++)
+            assert_int_equal(store_txn_page(group, object, page, page_bytes), 0);
+        alloc_fail(i++);
+        error = pages_op(group, STORE_OP_PAGE_FREE, 0, 190000);
+        refused += error == -ENOMEM;
+        store_txn_cancel(group);
+    } while (alloc_fired());
+    assert_int_equal(error, 0);
+    assert_true(refused >= 2);
+    store_group_cancel(group);
+    unmake();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -562,6 +620,8 @@ int main(void)
         cmocka_unit_test(more_claims_than_a_group_keeps),
         cmocka_unit_test(a_claim_of_scattered_extents_that_does_not_fit),
         cmocka_unit_test(unused_pages_beside_claims),
+        cmocka_unit_test(operations_that_say_it_wrong),
+        cmocka_unit_test(a_wide_free_that_runs_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -513,6 +513,35 @@ static void a_chain_whose_commit_finds_the_log_full(void **state)
     unmake();
 }
 
+/* Aim: a chain's records find no room behind those of others, and do in the next group. */
+static void a_chain_that_does_not_fit_beside_others(void **state)
+{
+    (void)state;
+    int error;
+    make(4 << 20, 1 << 20);
+    struct store_chain *chain = chain_of_two();
+    struct store_group *group = group_open();
+    store_txn_begin(group, 1);
+    for (uint64_t page = 100, full = 1;; page++) {
+        error = full ? store_txn_page(group, object, page, page_bytes)
+                     : store_txn_diff(group, object, page, 0, NULL, 0, NULL);
+        if (!error)
+            error = txn_next(group);
+        if (!error)
+            continue;
+        assert_int_equal(error, -ENOBUFS);
+        store_txn_cancel(group);
+        store_txn_begin(group, 1);
+        if (!full--)
+            break;
+    }
+    assert_int_equal(store_txn_chain(group, chain), -ENOBUFS);
+    store_txn_cancel(group);
+    group_done(group);
+    chain_commit(chain);
+    unmake();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -520,6 +549,7 @@ int main(void)
         cmocka_unit_test(chains_in_the_wrong_state),
         cmocka_unit_test(a_table_at_the_end_of_a_block),
         cmocka_unit_test(a_chain_that_does_not_fit),
+        cmocka_unit_test(a_chain_that_does_not_fit_beside_others),
         cmocka_unit_test(the_check_sees_broken_chains),
         cmocka_unit_test(a_chain_is_what_its_commit_says),
         cmocka_unit_test(groups_before_the_redo_lsn),
