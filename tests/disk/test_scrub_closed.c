@@ -167,7 +167,8 @@ static void copy_spoil(uint64_t at, bool rot)
 static void closed_cut_off(uint64_t seed, uint32_t kind)
 {
     struct enumerate_options how = { .tear = true, .random_subsets = 1, .states_max = 4000, .from_event = 1,
-                                     .look = mended_again, .look_odds = 1, .look_only = kind == HOME };
+                                     .look = mended_again, .look_odds = 1, .look_only = kind == HOME,
+                                     .copy_rotten = true };
     struct enumerate_result result = { .states = 0 };
     struct device copy;
     struct heard heard;

@@ -207,7 +207,8 @@ static void recover_again(struct walk *walk, uint64_t k)
     store_abandon(store);
     if (again != k)
         fail(walk, "recovering twice gives another state (ST7)", 0);
-    for (uint32_t i = mark; i < device->undo_count; i++)
+    bool other_area = walk->options->copy_rotten && walk->report.older_checkpoint;
+    for (uint32_t i = mark; i < device->undo_count && !other_area; i++)
         if (device->undos[i].offset != 0 && device->undos[i].offset != slot_b)
             fail(walk, "recovering twice writes more than superblocks (ST7)", 0);
     walk->result->again_states++;

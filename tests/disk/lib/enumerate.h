@@ -34,6 +34,7 @@ struct enumerate_options {
     uint32_t random_subsets;    /* beside the systematic ones, per point */
     enumerate_look *look;       /* at one state in look_odds, of a store that is there */
     uint32_t look_odds;
+    bool     copy_rotten;       /* the next start may find that of the area that this one only added to (RV11) */
     bool     look_only;         /* the states are not recovered as they are: what is rotten is the look's to mend */
     uint64_t states_max;        /* stop quietly after so many */
 };
