@@ -72,7 +72,7 @@ static void table_make(uint32_t extent_bytes, uint64_t extents, uint32_t pages)
                                 .directory_pages_max = 1, .names_pages_max = 1 };
     super.area_pages = pages ? pages : area_pages_for(extents, extent_bytes, 1, 1);
     require(store_new(&io, &test_memory, &super, &store) == 0);
-    require(meta_setup(store) == 0 && meta_reserve(store, 2) == 0);
+    require(tables_setup(store) == 0 && meta_reserve(store, 2) == 0);
     require(meta_page_new(store, META_HEADER, 0) == 0 || true);
     store->heads[0] = meta_page_new(store, META_BUCKET, 0);
     require(store->heads[0]);
