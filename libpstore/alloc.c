@@ -1,7 +1,7 @@
 /*
  * alloc.c - which page a new object goes to, and what becomes of pages that are free again.
  *
- * Owns      struct heap of each ps_tx: leases, the page that is being filled, pages near others.
+ * Owns      struct heap of each ps_tx: leases, pages that are being filled, pages near others.
  * Not here  the format of a page (slot.c), who may have which page (the store manager).
  *
  * There is no word that every transaction writes. Each view fills pages of its own, taken from runs
@@ -26,7 +26,11 @@
 #define LEASE_PAGES      16u              /* doubled at each further lease ... */
 #define LEASE_PAGES_MAX  256u             /* ... up to this */
 #define OBJECT_BYTES_MAX (1ull << 30)     /* a container's first segment */
+/* Of a marked page: header and one slot. */
+#define RUN_AREA_UNITS   3u
 #define CLOSE_BYTES      (256u * 1024)    /* a leased page so far from `near` is still near */
+
+struct wanted { uint64_t units; uint32_t type; };
 
 /* TX2: what was stored to the heap so far is in memory before the next instruction can fault. */
 static void settle(void)
@@ -53,6 +57,11 @@ static struct slot_page *slotted(uint64_t page)
     return (struct slot_page *)(uintptr_t)page;
 }
 
+static uint64_t units_of(uint64_t bytes)
+{
+    return (bytes + SLOT_UNIT_BYTES - 1) / SLOT_UNIT_BYTES;
+}
+
 /* ---- what a transaction's end does to the heap ---- */
 
 void heap_committed(struct heap *h)
@@ -67,8 +76,8 @@ void heap_committed(struct heap *h)
             h->lease[kept++] = h->lease[i];
     }
     h->lease_count = kept;
-    for (unsigned i = 0; i < PS_OPEN_MAX; i++)
-        h->arena[i].mark = h->arena[i].current;
+    for (unsigned i = 0; i < FILLS; i++)
+        h->fill[i].mark = h->fill[i].current;
     memset(h->room, 0, sizeof h->room);
     h->used = 0;
 }
@@ -81,8 +90,8 @@ void heap_aborted(struct heap *h)
         assert(h->lease[i].mark <= h->lease[i].next && h->lease[i].next <= h->lease[i].end);   /* AL1 */
         h->lease[i].next = h->lease[i].mark;
     }
-    for (unsigned i = 0; i < PS_OPEN_MAX; i++)
-        h->arena[i].current = h->arena[i].mark;
+    for (unsigned i = 0; i < FILLS; i++)
+        h->fill[i].current = h->fill[i].mark;
     memset(h->near, 0, sizeof h->near);
     memset(h->room, 0, sizeof h->room);
     h->used = 0;
@@ -117,25 +126,50 @@ static void room_forget(struct heap *h, uint64_t page)
         *room_entry(h, page) = (struct room){NULL, 0};
 }
 
+/* Hints about pages of different arenas are told apart by this, nearly always. */
+static uint64_t room_tag(uint64_t arena)
+{
+    return arena ? WIRE_ROOM_TAG(1 + arena / SLOT_UNIT_BYTES % 255) : 0;
+}
+
 void heap_commit_prepare(struct ps_tx *tx)
 {
     for (struct room *r = tx->heap.room; tx->heap.used && r < tx->heap.room + ROOMS_MAX; r++)
         if (r->page)
-            tx_op(tx, WIRE_ROOM, r->container, r->page, slot_room(slotted(r->page)), NULL);
+            tx_op(tx, WIRE_ROOM, r->container, r->page,
+                  slot_room(slotted(r->page)) | room_tag(slot_arena(slotted(r->page))), NULL);
 }
 
 /* ---- leases ---- */
 
-/* The container's arena; leases and pages of an earlier opening are forgotten. */
-static struct arena *arena_of(struct heap *h, const ps_container *c)
+/* The place of an arena among those that this view fills; the one that was taken longest ago is given up,
+ * and with it the page that was being filled: room that the manager will tell of. */
+static struct fill *fill_place(struct heap *h, const ps_container *c, uint64_t arena)
 {
-    struct arena *a = &h->arena[container_index(c)];
+    if (!arena)
+        return &h->fill[container_index(c)];
+    for (struct fill *f = h->fill + PS_OPEN_MAX; f < h->fill + FILLS; f++)
+        if (f->arena == arena)
+            return f;
+    struct fill *f = &h->fill[PS_OPEN_MAX + h->arenas++ % FILLED_ARENAS_MAX];
+    f->generation = 0;
+    return f;
+}
+
+/* What is filled in this container, in an arena or (0) in none; leases and pages of an earlier opening
+ * are forgotten. */
+static struct fill *fill_of(struct heap *h, const ps_container *c, uint64_t arena)
+{
+    struct fill *f = fill_place(h, c, arena);
     h->used = 1;
-    if (a->generation != c->generation + 1) {
-        *a = (struct arena){.generation = c->generation + 1, .lease_pages = LEASE_PAGES};
-        memset(h->near, 0, sizeof h->near);
+    if (f->generation != c->generation + 1) {
+        f->current = f->mark = 0;
+        settle();
+        *f = (struct fill){.arena = arena, .generation = c->generation + 1, .lease_pages = LEASE_PAGES};
+        if (!arena)
+            memset(h->near, 0, sizeof h->near);
     }
-    return a;
+    return f;
 }
 
 static int lease_is_of(const struct lease *l, const ps_container *c)
@@ -244,97 +278,109 @@ static void near_forget(struct heap *h, uint64_t page)
 /* ---- small objects ---- */
 
 /* Tries to place an object in a page that may or may not be a fit one; NULL: elsewhere. */
-static void *page_try(const ps_container *c, uint64_t page, unsigned units)
+static void *page_try(const ps_container *c, const struct fill *f, uint64_t page, struct wanted want)
 {
-    int start = page ? slot_alloc(slotted(page), units) : -ENOSPC;
+    int fits = page && slot_arena(slotted(page)) == f->arena;
+    int start = fits ? slot_alloc(slotted(page), (unsigned)want.units, want.type) : -ENOSPC;
     if (start > 0)
         pages_declare(c, page, 1);
     return start > 0 ? (void *)(uintptr_t)(page + (unsigned)start * SLOT_UNIT_BYTES) : NULL;
 }
 
+/* Makes an empty page, of the arena if one is filled: it follows the page filled before, or the first one. */
+static void page_format(const struct fill *f, uint64_t page)
+{
+    uint64_t before = f->current && slot_arena(slotted(f->current)) == f->arena ? f->current
+                                                                                : PAGE_OF(f->arena);
+    struct slot_page_marked *link = f->arena ? (struct slot_page_marked *)(uintptr_t)before : NULL;
+    slot_format_marked(slotted(page), f->arena, link ? link->next : 0);
+    if (link)
+        link->next = page;
+}
+
 /* A page taken from a lease, formatted; the caller places an object in it. 0: errno. */
-static uint64_t page_fresh(struct heap *h, ps_container *c, struct arena *a, uint64_t near,
+static uint64_t page_fresh(struct heap *h, ps_container *c, struct fill *f, uint64_t near,
                            struct lease *lease)
 {
     if (!lease) {
-        int result = lease_more(h, c, near ? LEASE_PAGES : a->lease_pages, near, &lease);
+        int result = lease_more(h, c, near ? LEASE_PAGES : f->lease_pages, near, &lease);
         if (result == -ENOSPC)            /* perhaps there is one page left */
             result = lease_more(h, c, 1, near, &lease);
         if (result != 0) {
             errno = -result;
             return 0;
         }
-        if (near == 0 && a->lease_pages < LEASE_PAGES_MAX)
-            a->lease_pages *= 2;
+        if (near == 0 && f->lease_pages < LEASE_PAGES_MAX)
+            f->lease_pages *= 2;
     }
     uint64_t page = lease_take(lease, 1);
-    slot_format(slotted(page));
+    page_format(f, page);
     return page;
 }
 
 /* Of the page filled so far and another one, the one with more room is filled on. */
-static void arena_prefer(struct heap *h, ps_container *c, struct arena *a, uint64_t page)
+static void fill_prefer(struct heap *h, ps_container *c, struct fill *f, uint64_t page)
 {
     room_note(h, c, page);
-    if (a->current && slot_is_page(slotted(a->current)) &&
-        slotted(a->current)->free >= slotted(page)->free)
+    if (f->current && slot_is_page(slotted(f->current)) &&
+        slotted(f->current)->free >= slotted(page)->free)
         return;
-    a->current = page;
+    f->current = page;
 }
 
 /* A page with room that the manager knows, perhaps left by an earlier process. Far from `near` a new
  * page close by is the better one. */
-static void *space_try(struct heap *h, ps_container *c, struct arena *a, unsigned units,
+static void *space_try(struct heap *h, ps_container *c, struct fill *f, struct wanted want,
                        uint64_t near)
 {
     uint64_t page;
-    if (container_space(c, units * SLOT_UNIT_BYTES, near, &page) != 0)
+    if (container_space(c, want.units * SLOT_UNIT_BYTES | room_tag(f->arena), near, &page) != 0)
         return NULL;
     if (near && (page > near ? page - near : near - page) > CLOSE_BYTES)
         return NULL;
     room_note(h, c, page);                /* also if the object does not fit: it was told wrong */
-    void *object = page_try(c, page, units);
+    void *object = page_try(c, f, page, want);
     if (object)
-        arena_prefer(h, c, a, page);
+        fill_prefer(h, c, f, page);
     return object;
 }
 
-static void *alloc_anywhere(struct heap *h, ps_container *c, struct arena *a, unsigned units)
+static void *alloc_anywhere(struct heap *h, ps_container *c, struct fill *f, struct wanted want)
 {
     void *object = NULL;
-    if (a->current) {
-        page_touch(a->current);
-        object = page_try(c, a->current, units);
-        room_note(h, c, a->current);
+    if (f->current) {
+        page_touch(f->current);
+        object = page_try(c, f, f->current, want);
+        room_note(h, c, f->current);
     }
     if (object)
         return object;
     struct lease *lease = lease_find(h, c, 1, 0, 0);
-    if (!lease && !a->asked) {            /* once: a program that adds little finds its last page */
-        a->asked = 1;
-        object = space_try(h, c, a, units, 0);
+    if (!lease && !f->asked) {            /* once: a program that adds little finds its last page */
+        f->asked = 1;
+        object = space_try(h, c, f, want, 0);
         if (object)
             return object;
     }
-    uint64_t page = page_fresh(h, c, a, 0, lease);
-    object = page_try(c, page, units);
+    uint64_t page = page_fresh(h, c, f, 0, lease);
+    object = page_try(c, f, page, want);
     if (page)
-        arena_prefer(h, c, a, page);
+        fill_prefer(h, c, f, page);
     return object;
 }
 
-static void *alloc_near(struct heap *h, ps_container *c, struct arena *a, unsigned units,
+static void *alloc_near(struct heap *h, ps_container *c, struct fill *f, struct wanted want,
                         uint64_t near)
 {
     uint64_t page = PAGE_OF(near);
-    void *object = page_try(c, page, units);
+    void *object = page_try(c, f, page, want);
     if (!object) {
         page = near_recall(h, near);
-        object = page_try(c, page, units);
+        object = page_try(c, f, page, want);
     }
-    if (!object && EXTENT_OF(a->current) == EXTENT_OF(near)) {
-        page = a->current;
-        object = page_try(c, page, units);
+    if (!object && EXTENT_OF(f->current) == EXTENT_OF(near)) {
+        page = f->current;
+        object = page_try(c, f, page, want);
     }
     if (object) {
         room_note(h, c, page);
@@ -342,15 +388,15 @@ static void *alloc_near(struct heap *h, ps_container *c, struct arena *a, unsign
     }
     struct lease *lease = lease_find(h, c, 1, near, CLOSE_BYTES);
     if (!lease) {
-        object = space_try(h, c, a, units, near);
+        object = space_try(h, c, f, want, near);
         page = object ? PAGE_OF((uintptr_t)object) : 0;
     }
     if (!object) {
-        page = page_fresh(h, c, a, near, lease);
-        object = page_try(c, page, units);
+        page = page_fresh(h, c, f, near, lease);
+        object = page_try(c, f, page, want);
         if (!page)
             return NULL;
-        arena_prefer(h, c, a, page);
+        fill_prefer(h, c, f, page);
     }
     near_remember(h, near, page);
     return object;
@@ -370,12 +416,13 @@ static void zero_pages(uint64_t page, uint64_t pages)
 
 /* The object ends at the end of its last page, so what is left of the first page is of use. Pages of
  * it that stay zero are never written, so the commit claims them (AL4). */
-static void *alloc_run(struct ps_tx *tx, ps_container *c, struct arena *a, uint64_t units,
+static void *alloc_run(struct ps_tx *tx, ps_container *c, struct fill *f, struct wanted want,
                        uint64_t near)
 {
     struct heap *h = &tx->heap;
-    uint64_t pages = (units + 1 + SLOT_UNITS - 1) / SLOT_UNITS; /* + 1: header and slot */
-    unsigned start = (unsigned)(pages * SLOT_UNITS - units);
+    uint64_t pages = (want.units + RUN_AREA_UNITS + SLOT_UNITS - 1) / SLOT_UNITS;
+    uint64_t first = pages * SLOT_UNITS - want.units; /* header and slot lie before it, in the first page */
+    unsigned start = first > SLOT_UNITS ? SLOT_UNITS : (unsigned)first;
     if (pages - 1 > UINT32_MAX) {
         errno = ENOSPC;
         return NULL;
@@ -392,55 +439,56 @@ static void *alloc_run(struct ps_tx *tx, ps_container *c, struct arena *a, uint6
         return NULL;
     }
     uint64_t page = lease_take(lease, pages);
-    slot_format(slotted(page));
-    slot_alloc_run(slotted(page), start, (uint32_t)(pages - 1));
+    page_format(f, page);
+    slot_alloc_run(slotted(page), start, (uint32_t)(pages - 1), want.type);
     if (!fresh)
         zero_pages(page + KD_PAGE_BYTES, pages - 1);
     pages_declare(c, page, pages);
-    arena_prefer(h, c, a, page);
+    fill_prefer(h, c, f, page);
     return (void *)(uintptr_t)(page + start * SLOT_UNIT_BYTES);
 }
 
 /* ---- alloc and free ---- */
 
-static uint64_t units_of(uint64_t bytes)
-{
-    return (bytes + SLOT_UNIT_BYTES - 1) / SLOT_UNIT_BYTES;
-}
-
-void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *near)
+void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *near, uint32_t type,
+                 uint64_t arena)
 {
     struct heap *h = &tx->heap;
-    struct arena *a = arena_of(h, c);
-    uint64_t units = units_of(bytes);
+    struct fill *f = fill_of(h, c, 0);
+    struct wanted want = {units_of(bytes), type};
     uint64_t hint = near && container_has(c, (uintptr_t)near, 1) ? (uintptr_t)near : 0;
     if (bytes == 0 || bytes > KD_ZONE_BYTES) {
         errno = bytes == 0 ? EINVAL : ENOSPC;
         return NULL;
     }
-    if (units > SLOT_SMALL_MAX)
-        return alloc_run(tx, c, a, units, hint);
-    return hint ? alloc_near(h, c, a, (unsigned)units, hint)
-                : alloc_anywhere(h, c, a, (unsigned)units);
+    if (arena)
+        f = fill_of(h, c, arena);
+    if (want.units > SLOT_SMALL_MARKED)
+        return alloc_run(tx, c, f, want, hint);
+    return hint ? alloc_near(h, c, f, want, hint) : alloc_anywhere(h, c, f, want);
+}
+
+static void *alloc_typed(ps_container *c, size_t bytes, const void *near, uint32_t type)
+{
+    struct ps_tx *tx = tx_writing(c);
+    return error_told_by(bytes > OBJECT_BYTES_MAX ? ERROR_LARGE : ERROR_ALLOC,
+                         tx ? heap_alloc(tx, c, bytes, near, type, 0) : NULL);
 }
 
 void *ps_alloc(ps_container *c, size_t bytes, const void *near)
 {
-    struct ps_tx *tx = tx_writing(c);
-    return error_told_by(bytes > OBJECT_BYTES_MAX ? ERROR_LARGE : ERROR_ALLOC,
-                         tx ? heap_alloc(tx, c, bytes, near) : NULL);
+    return alloc_typed(c, bytes, near, 0);
 }
 
 void *ps_alloc_as(ps_container *c, size_t bytes, const void *near, const char *type)
 {
-    void *object = ps_alloc(c, bytes, near);
+    void *object = alloc_typed(c, bytes, near, slot_type_of(type));
     if (object && lint_on)
         lint_note(object, bytes, type);
     return object;
 }
 
-/* Where the slot of an object is: an object at a page's first byte began in the page before. */
-static uint64_t slot_page_of(const void *p, unsigned *start)
+uint64_t slot_page_of(const void *p, unsigned *start)
 {
     uint64_t address = (uintptr_t)p;
     *start = (unsigned)(address % KD_PAGE_BYTES) / SLOT_UNIT_BYTES;
@@ -450,24 +498,65 @@ static uint64_t slot_page_of(const void *p, unsigned *start)
     return address - KD_PAGE_BYTES;
 }
 
+int heap_page_free(struct ps_tx *tx, ps_container *c, uint64_t page, uint64_t tail)
+{
+    tx->heap.used = 1;
+    pages_declare(c, page, 1);
+    slot_unformat(slotted(page));
+    near_forget(&tx->heap, page);
+    room_forget(&tx->heap, page);
+    return tx_op(tx, WIRE_PAGE_FREE, c, page, tail + 1, NULL);
+}
+
+uint64_t heap_page(struct ps_tx *tx, ps_container *c)
+{
+    struct fill *f = fill_of(&tx->heap, c, 0);
+    return page_fresh(&tx->heap, c, f, 0, lease_find(&tx->heap, c, 1, 0, 0));
+}
+
+int heap_fills(struct ps_tx *tx, const ps_container *c, uint64_t arena)
+{
+    const struct fill *f = fill_of(&tx->heap, c, arena);
+    if (!f->current)
+        return 0;
+    page_touch(f->current);
+    return slot_arena(slotted(f->current)) == arena;
+}
+
+int heap_page_is_new(const struct heap *h, const ps_container *c, uint64_t page)
+{
+    for (unsigned i = 0; i < h->lease_count; i++)
+        if (lease_is_of(&h->lease[i], c) && page >= h->lease[i].mark && page < h->lease[i].next)
+            return 1;
+    return 0;
+}
+
+uint64_t heap_page_after(const struct heap *h, const ps_container *c, uint64_t after)
+{
+    uint64_t best = 0;
+    for (unsigned i = 0; i < h->lease_count; i++) {
+        const struct lease *l = &h->lease[i];
+        uint64_t page = l->mark > after ? l->mark : after + KD_PAGE_BYTES;
+        if (lease_is_of(l, c) && page < l->next && (best == 0 || page < best))
+            best = page;
+    }
+    return best;
+}
+
 static int pages_give_back(struct ps_tx *tx, ps_container *c, uint64_t page, uint32_t tail)
 {
     struct heap *h = &tx->heap;
-    struct arena *a = arena_of(h, c);
-    int whole = slot_is_empty(slotted(page)) && (tail || page != a->current);
+    struct fill *f = fill_of(h, c, 0);
+    int whole = slot_is_empty(slotted(page)) && (tail || page != f->current) && !slot_arena(slotted(page));
     if (!whole)
         room_note(h, c, page);
     if (!whole && tail == 0)
         return 0;
-    if (whole) {
-        if (a->current == page)
-            a->current = 0; /* a large object began there: perhaps no small one will ever come */
-        slot_unformat(slotted(page));
-        near_forget(h, page);
-        room_forget(h, page);
-    }
-    uint64_t first = whole ? page : page + KD_PAGE_BYTES;
-    return tx_op(tx, WIRE_PAGE_FREE, c, first, tail + (uint64_t)whole, NULL);
+    if (!whole)
+        return tx_op(tx, WIRE_PAGE_FREE, c, page + KD_PAGE_BYTES, tail, NULL);
+    if (f->current == page)
+        f->current = 0; /* a large object began there: perhaps no small one will ever come */
+    return heap_page_free(tx, c, page, tail);
 }
 
 static int object_free(void *p)
@@ -509,7 +598,7 @@ static int run_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned
     if (units <= SLOT_SMALL_MAX || tail > UINT32_MAX)
         return -ENOSPC;
     if (more) {
-        arena_of(&tx->heap, c);
+        fill_of(&tx->heap, c, 0);
         struct lease *lease = lease_find(&tx->heap, c, more, end, 0);
         int fresh = !lease;
         if (!lease && (result = lease_more(&tx->heap, c, more, end, &lease)) != 0)
@@ -543,7 +632,7 @@ static int object_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsig
         return 0;
     int result = units <= SLOT_SMALL_MAX ? slot_resize(slotted(page), start, (unsigned)units) : -ENOSPC;
     if (result == 0) {
-        arena_of(&tx->heap, c);
+        fill_of(&tx->heap, c, 0);
         room_note(&tx->heap, c, page);
     }
     return result;
@@ -552,7 +641,9 @@ static int object_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsig
 /* NULL: errno. */
 static void *object_move(struct ps_tx *tx, ps_container *c, void *p, size_t kept, size_t bytes)
 {
-    void *moved = heap_alloc(tx, c, bytes, p);
+    unsigned start;
+    const struct slot_page *page = slotted(slot_page_of(p, &start));
+    void *moved = heap_alloc(tx, c, bytes, p, slot_type(page, start), slot_arena(page));
     if (!moved)
         return NULL;
     memcpy(moved, p, kept < bytes ? kept : bytes);

@@ -5,8 +5,11 @@
  * to be committed, among the operations of this transaction (made by it, not committed), at the
  * manager. It is
  * made by WIRE_NAME_SET in the commit's batch; if two transactions make one name, the second is
- * refused with -EEXIST, runs again, and finds the object of the first. Names are never taken away
- * while a container lives, so a remembered one stays right.
+ * refused with -EEXIST, runs again, and finds the object of the first.
+ *
+ * A name can be taken away, so what a process remembers may be wrong. The slot of a named object says
+ * of which name it is (name_type), and whoever takes a name away changes the slot: it is looked at
+ * each time, under the page's lock. The root's name stays.
  */
 #include "pstore_private.h"
 
@@ -17,20 +20,42 @@ struct found { uint64_t address, bytes; };
 
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The remembered name, or NULL; without a lock, for entries are only added. */
+/* The slot of a named object says so: who has learned an address sees whether it is still the name's. */
+static uint32_t name_type(const char *name)
+{
+    return SLOT_TYPE_NAME | slot_type_of(name);
+}
+
+static uint32_t type_at(uint64_t address)
+{
+    unsigned start;
+    uint64_t page = slot_page_of((const void *)(uintptr_t)address, &start);
+    return slot_type((const struct slot_page *)(uintptr_t)page, start);
+}
+
+/* The remembered name if it still is right, or NULL; without a lock, for entries are only added. */
 static const struct ps_name *names_recall(const ps_container *c, const char *name)
 {
     for (unsigned i = 0; i < c->names_count; i++)
-        if (strcmp(c->names[i].name, name) == 0)
+        if (strcmp(c->names[i].name, name) == 0 &&
+            (strcmp(name, ROOT_NAME) == 0 || type_at(c->names[i].address) == name_type(name)))
             return &c->names[i];
     return NULL;
+}
+
+static int names_know(const ps_container *c, const char *name, uint64_t address)
+{
+    for (unsigned i = 0; i < c->names_count; i++)
+        if (c->names[i].address == address && strcmp(c->names[i].name, name) == 0)
+            return 1;
+    return 0;
 }
 
 void names_remember(ps_container *c, const char *name, uint64_t address, uint64_t bytes)
 {
     pthread_mutex_lock(&names_lock);
     unsigned n = c->names_count;
-    if (n < PS_NAMES_MAX && !names_recall(c, name)) {
+    if (n < PS_NAMES_MAX && !names_know(c, name, address)) {
         c->names[n] = (struct ps_name){.address = address, .bytes = bytes};
         strncpy(c->names[n].name, name, sizeof c->names[n].name - 1);
         c->names_count = n + 1;
@@ -38,34 +63,36 @@ void names_remember(ps_container *c, const char *name, uint64_t address, uint64_
     pthread_mutex_unlock(&names_lock);
 }
 
-int names_hold(const ps_container *c, uint64_t address)
-{
-    for (unsigned i = 0; i < c->names_count; i++)
-        if (c->names[i].address == address)
-            return 1;
-    const struct ps_tx *tx = tx_active();
-    for (size_t at = 0; tx && tx->names > 0 && at < tx->ops_bytes;) {
-        const struct wire_op *op = (const struct wire_op *)(tx->ops + at);
-        if (op->kind == WIRE_NAME_SET && op->address == address)
-            return 1;
-        at += op->op_bytes;
-    }
-    return 0;
-}
-
+/* 0; -ENOENT: the transaction says nothing of it; -ENODATA: it takes the name away. */
 static int find_in_transaction(const struct ps_tx *tx, const ps_container *c, const char *name,
                                struct found *out)
 {
+    int result = -ENOENT;
     for (size_t at = 0; tx->names > 0 && tx->store == c->store && at < tx->ops_bytes;) {
         const struct wire_op *op = (const struct wire_op *)(tx->ops + at);
-        if (op->kind == WIRE_NAME_SET && op->container == c->id &&
-            strcmp(op->name, name) == 0) {
+        int named = op->kind == WIRE_NAME_SET || op->kind == WIRE_NAME_UNSET;
+        if (named && op->container == c->id && strcmp(op->name, name) == 0) {
             *out = (struct found){op->address, op->value};
-            return 0;
+            result = op->kind == WIRE_NAME_SET ? 0 : -ENODATA;
         }
         at += op->op_bytes;
     }
-    return -ENOENT;
+    return result;
+}
+
+int names_hold(const ps_container *c, uint64_t address)
+{
+    unsigned start;
+    uint64_t page = slot_page_of((const void *)(uintptr_t)address, &start);
+    if (type_at(address) & SLOT_TYPE_NAME)
+        return 1;
+    for (unsigned i = 0; i < c->names_count; i++) /* the root, and what an older Katydid gave a name */
+        if (c->names[i].address == address && (strcmp(c->names[i].name, ROOT_NAME) == 0 ||
+                                               !slot_is_marked((struct slot_page *)(uintptr_t)page)))
+            return 1;
+    const struct ps_tx *tx = tx_active();
+    struct found root;
+    return tx && find_in_transaction(tx, c, ROOT_NAME, &root) == 0 && root.address == address;
 }
 
 static int find_at_manager(ps_container *c, const char *name, struct found *out)
@@ -93,11 +120,11 @@ static int find(const struct ps_tx *tx, ps_container *c, const char *name, struc
         return 0;
     }
     int result = find_in_transaction(tx, c, name, out);
-    return result != 0 ? find_at_manager(c, name, out) : 0;
+    return result == -ENODATA ? -ENOENT : result != 0 ? find_at_manager(c, name, out) : 0;
 }
 
 /* NULL with errno. bytes 0: found, not made. */
-static void *find_or_make(ps_container *c, const char *name, size_t bytes)
+static void *find_or_make(ps_container *c, const char *name, size_t bytes, uint32_t type)
 {
     struct ps_tx *tx = tx_active();
     struct found found;
@@ -113,7 +140,7 @@ static void *find_or_make(ps_container *c, const char *name, size_t bytes)
     }
     if (!tx_writing(c))
         return NULL;
-    void *made = heap_alloc(tx, c, bytes, NULL);
+    void *made = heap_alloc(tx, c, bytes, NULL, type, 0);
     result = made ? tx_op(tx, WIRE_NAME_SET, c, (uintptr_t)made, bytes, name) : -errno;
     if (result == 0)
         return made;
@@ -132,16 +159,87 @@ static void *noted(void *object, size_t bytes, const char *what)
 
 void *ps_root(ps_container *c)
 {
-    void *root = find_or_make(c, ROOT_NAME, container_is_open(c) ? c->root_bytes : 0);
+    void *root = find_or_make(c, ROOT_NAME, container_is_open(c) ? c->root_bytes : 0,
+                              container_is_open(c) ? slot_type_of(c->root_type) : 0);
     error_told_by(ERROR_OBJECT, root);
     return noted(root, root ? c->root_bytes : 0, root ? c->root_type : NULL);
 }
 
-void *ps_named(ps_container *c, const char *name, size_t bytes)
+/* Names of the library's own begin with a control character. */
+static int name_is_wrong(const char *name)
 {
     size_t length = name ? strnlen(name, STORE_NAME_BYTES) : 0;
-    if (length > 0 && length < STORE_NAME_BYTES && (unsigned char)name[0] > ' ')
-        return noted(error_told_by(ERROR_OBJECT, find_or_make(c, name, bytes)), bytes, name);
-    errno = length == STORE_NAME_BYTES ? ENAMETOOLONG : EINVAL;
+    if (length == STORE_NAME_BYTES)
+        return -ENAMETOOLONG;
+    return length == 0 || (unsigned char)name[0] <= ' ' ? -EINVAL : 0;
+}
+
+void *ps_named(ps_container *c, const char *name, size_t bytes)
+{
+    int wrong = name_is_wrong(name);
+    if (wrong == 0)
+        return noted(error_told_by(ERROR_OBJECT, find_or_make(c, name, bytes, name_type(name))), bytes, name);
+    errno = -wrong;
     return error_told_by(ERROR_OBJECT, NULL);
+}
+
+/* ---- names listed and taken away ---- */
+
+static int name_remove(ps_container *c, const char *name)
+{
+    struct found found;
+    unsigned start;
+    struct ps_tx *tx = tx_writing(c);
+    int result = !tx ? -errno : name_is_wrong(name);
+    if (result == 0)
+        result = find(tx, c, name, &found);
+    if (result != 0)
+        return result;
+    struct slot_page *page =
+        (struct slot_page *)(uintptr_t)slot_page_of((void *)(uintptr_t)found.address, &start);
+    if (slot_retype(page, start, 0) != 0)
+        return -ENOTSUP;
+    return tx_op(tx, WIRE_NAME_UNSET, c, 0, 0, name);
+}
+
+int ps_name_remove(ps_container *c, const char *name)
+{
+    return error_told(ERROR_OBJECT, name_remove(c, name));
+}
+
+/* Committed names, those that the library uses itself left out. */
+static int names_list(ps_container *c, struct ps_name_info *out, int count)
+{
+    enum { ENTRIES = 32 };
+    struct wire_name names[ENTRIES];
+    uint64_t from = 0;
+    int all = 0;
+    if (!container_is_open(c) || count < 0 || (count > 0 && !out))
+        return -EINVAL;
+    do {
+        uint64_t word[STORE_REQUEST_WORDS] = {c->id, from};
+        size_t bytes = sizeof names;
+        int result = store_request(c->store, STORE_NAMES, word, NULL, 0, names, &bytes);
+        if (result != 0)
+            return result;
+        for (size_t i = 0; i < bytes / sizeof names[0]; i++) {
+            names[i].name[STORE_NAME_BYTES - 1] = '\0';
+            if (name_is_wrong(names[i].name))
+                continue;
+            if (all < count) {
+                out[all] = (struct ps_name_info){.object = (void *)(uintptr_t)names[i].address,
+                                                 .bytes = names[i].bytes};
+                memcpy(out[all].name, names[i].name, sizeof out[all].name);
+            }
+            all++;
+        }
+        from = word[0];
+    } while (from);
+    return all;
+}
+
+int ps_names(ps_container *c, struct ps_name_info *out, int count)
+{
+    int result = tx_active() ? 0 : stores_refresh();
+    return error_told(ERROR_OTHER, result == 0 ? names_list(c, out, count) : result);
 }

@@ -115,8 +115,9 @@ static const struct {
                "any other call: an error of the library"},
     {ENAMETOOLONG, "names have at most 63 characters: choose a shorter one"},
     {ENODEV, "there is no store disk: start Katydid with one (scripts/run --store FILE)"},
-    {ENOMEM, "memory is full: the transaction changes more pages than fit; it was undone. Use "
-             "smaller transactions or give the machine more memory (MEMORY=)"},
+    {ENOMEM, "memory is full: the transaction changes more pages than fit, or the store more objects than its "
+             "manager can keep account of (7 MiB for each GiB); it was undone. Use smaller transactions or give "
+             "the machine more memory (MEMORY=)"},
     {ENOSYS, "this kernel lacks the call: program and kernel are of different versions; rebuild"},
     {ENOTCONN, "the store manager is not running, and has not come back within some seconds if it died: start "
                "Katydid with a store disk (scripts/run --store FILE), and look at `dmesg` (with -c: --log FILE)"},

@@ -207,8 +207,8 @@ static int page_is_held(const ps_container *c, uint64_t page)
 /* A word that the library may have changed: the header, a slot, or one that was a slot before. */
 static int is_slots(const struct slot_page *page, unsigned offset)
 {
-    return offset < sizeof *page + page->slots * sizeof page->slot[0] ||
-           (offset < sizeof *page + SLOT_COUNT_MAX * sizeof page->slot[0] &&
+    return offset < slot_area_bytes(page) ||
+           (offset < slot_area_bytes_max(page) &&
             *(const uint64_t *)(const void *)((const char *)page + offset) == 0);
 }
 

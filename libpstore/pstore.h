@@ -129,6 +129,14 @@ void *ps_root(ps_container *c);               /* the object of the layout given 
                                                * then -EROFS in a snapshot, -ENOENT if the
                                                * container was opened without PS_WRITE */
 void *ps_named(ps_container *c, const char *name, size_t bytes); /* found, or created zeroed */
+/* Of a container opened without PS_WRITE, names can be listed and not removed. */
+struct ps_name_info { char name[64]; void *object; size_t bytes; };
+int ps_names(ps_container *c, struct ps_name_info *out, int count); /* how many are committed; fills at most
+                                               * count, in no order; also outside transactions */
+/* In a transaction: the name is gone with the commit; its object stays, like one of ps_alloc, and pointers to
+ * it stay right, also in other programs: ps_free it, or keep it. Who asks for the name from now on makes
+ * a new object. -ENOENT; -ENOTSUP: an older Katydid made it. The root has no such name. */
+int ps_name_remove(ps_container *c, const char *name);
 void *ps_alloc(ps_container *c, size_t bytes, const void *near); /* at most 1 GiB (-ENOSPC); near may be
                                                * NULL: same page, same extent, or close by, in
                                                * this order (Cricket 5.1.4) */
@@ -140,9 +148,30 @@ void *ps_alloc(ps_container *c, size_t bytes, const void *near); /* at most 1 Gi
 void *ps_realloc(void *p, size_t bytes);
 char *ps_strdup(ps_container *c, const char *text, const void *near); /* a copy, as ps_alloc makes it */
 int ps_free(void *p);                         /* -EINVAL: no object begins at p; NULL does nothing */
-void *ps_alloc_as(ps_container *c, size_t bytes, const void *near, const char *type); /* for ps_lint */
+void *ps_alloc_as(ps_container *c, size_t bytes, const void *near, const char *type); /* for ps_each, ps_lint,
+                                               * kstore; kept with the object, as a number of 31 bits */
 #define ps_new(c, T, near) ((T *)ps_alloc_as((c), sizeof(T), (near), #T))
-size_t ps_size(const void *p);                /* bytes asked for, rounded up to 16 */
+/* The next object of this type (as given to ps_alloc_as; ps_new: the text of T) behind `previous`, in no
+ * order that means anything; NULL as previous: the first; NULL as type: of any or none, roots and named ones,
+ * too. NULL: the end, with errno 0, or an error: EPERM, EINVAL (also in a snapshot), EOWNERDEAD.
+ *     for (T *p = NULL; (p = ps_each(c, "T", p)) != NULL;) ...
+ * p may be freed in the loop. Reads, and so locks, each page that holds objects. What the loop allocates may
+ * or may not come up; so may what others commit meanwhile, unless ps_lock came first. */
+void *ps_each(ps_container *c, const char *type, const void *previous);
+
+/* An arena: objects that share pages with each other and with nothing else in the container: what is written
+ * often apart from what is read often. It costs a page at least, and one for each thread that allocates in it.
+ * Keep the pointer in the container. Its pages go back to the store when it is freed, not before. */
+typedef struct ps_arena ps_arena;
+ps_arena *ps_arena_make(ps_container *c);
+/* As ps_alloc_as; type may be NULL. -EINVAL: no arena. ps_free and ps_realloc take its objects as any other. */
+void *ps_alloc_in(ps_arena *arena, size_t bytes, const void *near, const char *type);
+#define ps_new_in(arena, T, near) ((T *)ps_alloc_in((arena), sizeof(T), (near), #T))
+int ps_arena_free(ps_arena *arena);           /* with all its objects. -EINVAL: no arena; -EUCLEAN: a page of
+                                               * it is spoilt, give the transaction up */
+ps_arena *ps_arena_of(const void *p);         /* NULL: of none */
+size_t ps_size(const void *p);                /* bytes asked for, rounded up to 16; of more than 4,048 bytes
+                                               * perhaps 32 more */
 ps_container *ps_container_of(const void *p); /* NULL: p is not persistent */
 int ps_touch(const void *p, size_t bytes);    /* about to write: takes the write right at once; with
                                                * PS_ENCODE_RANGES declares what is kept */

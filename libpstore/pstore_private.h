@@ -103,6 +103,8 @@ int names_hold(const ps_container *c, uint64_t address);
 #define RANGES_MAX 64
 #define NEARS_MAX  64
 #define ROOMS_MAX  64
+#define FILLED_ARENAS_MAX 16
+#define FILLS (PS_OPEN_MAX + FILLED_ARENAS_MAX)
 
 struct lease {                            /* [next, end) is free for new pages */
     uint64_t next, end;
@@ -110,7 +112,8 @@ struct lease {                            /* [next, end) is free for new pages *
     ps_container *container;
     uint32_t generation;
 };
-struct arena {                            /* of one container */
+struct fill {                             /* of one container, or of an arena in it */
+    uint64_t arena;                       /* 0: none */
     uint64_t current, mark;               /* page that objects go to; mark: at begin */
     uint32_t generation, lease_pages;
     int asked;                            /* the manager was asked for a page with room */
@@ -121,19 +124,32 @@ struct room { ps_container *container; uint64_t page; };
 struct heap {
     int used;                             /* in this transaction */
     unsigned lease_count;
-    struct arena arena[PS_OPEN_MAX];
+    struct fill fill[FILLS];              /* by container, then the arenas */
+    unsigned arenas;                      /* how many of those places were taken */
     struct lease lease[RANGES_MAX];
     struct near_page near[NEARS_MAX];     /* where objects near an extent went */
     struct room room[ROOMS_MAX];          /* pages whose room changed, by page number */
 };
 
 struct ps_tx;
+/* Where the slot of an object is: one at a page's first byte began in the page before. */
+uint64_t slot_page_of(const void *p, unsigned *start);
+/* A page of a lease, empty, of no arena, filled by nobody. 0: errno. */
+uint64_t heap_page(struct ps_tx *tx, ps_container *c);
+/* This view fills a page of the arena at this moment. */
+int heap_fills(struct ps_tx *tx, const ps_container *c, uint64_t arena);
+/* The page, and `tail` more, are free with the commit. */
+int heap_page_free(struct ps_tx *tx, ps_container *c, uint64_t page, uint64_t tail);
+/* The lowest page above `after` that this transaction took from a lease; 0: none. */
+uint64_t heap_page_after(const struct heap *h, const ps_container *c, uint64_t after);
+int heap_page_is_new(const struct heap *h, const ps_container *c, uint64_t page);
 void heap_commit_prepare(struct ps_tx *tx);
 void heap_committed(struct heap *h);
 void heap_aborted(struct heap *h);
 void heap_release(struct heap *h);        /* gives the leases back */
-/* As ps_alloc, with the transaction known. 0 and errno. */
-void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *near);
+/* As ps_alloc_as, with the transaction known; type and arena may be 0. NULL and errno. */
+void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *near, uint32_t type,
+                 uint64_t arena);
 
 /* ---- transactions: txn.c ---- */
 
@@ -162,6 +178,7 @@ struct ps_tx {
     struct hook { void (*function)(void *argument); void *argument; int commit; } hook[PS_HOOKS_MAX];
     char *map;                            /* of lint.c */
     size_t map_size;
+    struct { const ps_container *container; uint64_t first, end; } held; /* pages that ps_each knows of */
     struct heap heap;
 };
 

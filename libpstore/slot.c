@@ -24,11 +24,50 @@ struct unit_map {
     uint64_t word[SLOT_UNITS / 64];      /* a bit for each unit in use */
 };
 
-/* Units taken by the header and `slots` slots. */
-static unsigned area_units(unsigned slots)
+static uint32_t page_number(const struct slot_page *page)
 {
-    return (unsigned)(sizeof(struct slot_page) + slots * sizeof(struct slot) + SLOT_UNIT_BYTES - 1) /
-           SLOT_UNIT_BYTES;
+    return (uint32_t)((uintptr_t)page / SLOT_PAGE_BYTES);
+}
+
+int slot_is_marked(const struct slot_page *page)
+{
+    return page->seal == (SLOT_SEAL_MARKED ^ page_number(page));
+}
+
+/* Header and `slots` slots. */
+static unsigned area_bytes(const struct slot_page *page, unsigned slots)
+{
+    return slot_is_marked(page)
+               ? (unsigned)(sizeof(struct slot_page_marked) + slots * sizeof(struct slot_marked))
+               : (unsigned)(sizeof(struct slot_page) + slots * sizeof(struct slot));
+}
+
+unsigned slot_area_units(const struct slot_page *page, unsigned slots)
+{
+    return (area_bytes(page, slots) + SLOT_UNIT_BYTES - 1) / SLOT_UNIT_BYTES;
+}
+
+unsigned slot_area_bytes(const struct slot_page *page)
+{
+    return area_bytes(page, page->slots);
+}
+
+unsigned slot_area_bytes_max(const struct slot_page *page)
+{
+    return area_bytes(page, SLOT_COUNT_MAX);
+}
+
+/* The two kinds of slots begin alike. */
+static struct slot *slot_at(const struct slot_page *page, unsigned i)
+{
+    struct slot_page *p = (struct slot_page *)(uintptr_t)page;
+    return slot_is_marked(page) ? &((struct slot_page_marked *)(void *)p)->slot[i].slot : &p->slot[i];
+}
+
+static void type_put(struct slot_page *page, unsigned i, uint32_t type)
+{
+    if (slot_is_marked(page))
+        memcpy(((struct slot_page_marked *)(void *)page)->slot[i].type, &type, sizeof type);
 }
 
 /* A call of memset would cost more than most objects; the barrier keeps the compiler from making it. */
@@ -39,11 +78,6 @@ static void units_zero(struct slot_page *page, unsigned start, unsigned units)
         word[0] = word[1] = 0;
         __asm__ volatile("" ::: "memory");
     }
-}
-
-static uint32_t seal_of(const struct slot_page *page)
-{
-    return SLOT_SEAL ^ (uint32_t)((uintptr_t)page / SLOT_PAGE_BYTES);
 }
 
 /* First unit and units of a slot as far as this page goes; a run may start at SLOT_UNITS. */
@@ -66,15 +100,26 @@ static int page_sound(const struct slot_page *page)
 static int header_is_sound(const struct slot_page *page)
 {
     return slot_is_page(page) && page->slots <= SLOT_COUNT_MAX && page->unused <= page->slots &&
-           area_units(page->slots) + page->stack <= SLOT_UNITS;
+           slot_area_units(page, page->slots) + page->stack <= SLOT_UNITS;
 }
 
 void slot_format(struct slot_page *page)
 {
-    page->seal = seal_of(page);
+    page->seal = SLOT_SEAL ^ page_number(page);
     page->tail = 0;
     page->slots = page->unused = page->stack = 0;
-    page->free = (uint8_t)(SLOT_UNITS - area_units(0));
+    page->free = (uint8_t)(SLOT_UNITS - slot_area_units(page, 0));
+}
+
+void slot_format_marked(struct slot_page *page, uint64_t arena, uint64_t next)
+{
+    struct slot_page_marked *marked = (struct slot_page_marked *)(void *)page;
+    slot_format(page);
+    page->seal = SLOT_SEAL_MARKED ^ page_number(page);
+    page->free = (uint8_t)(SLOT_UNITS - slot_area_units(page, 0));
+    marked->reserved = 0;
+    marked->arena = arena;
+    marked->next = next;
 }
 
 void slot_unformat(struct slot_page *page)
@@ -84,7 +129,12 @@ void slot_unformat(struct slot_page *page)
 
 int slot_is_page(const struct slot_page *page)
 {
-    return page->seal == seal_of(page);
+    return page->seal == (SLOT_SEAL ^ page_number(page)) || slot_is_marked(page);
+}
+
+uint64_t slot_arena(const struct slot_page *page)
+{
+    return slot_is_marked(page) ? ((const struct slot_page_marked *)(const void *)page)->arena : 0;
 }
 
 /* ---- the map of a page's units ---- */
@@ -112,8 +162,8 @@ static int map_make(struct unit_map *map, const struct slot_page *page, unsigned
     memset(map, 0, sizeof *map);
     int result = map_mark(map, 0, area);
     for (unsigned i = 0; i < page->slots && result == 0; i++)
-        if (page->slot[i].units != 0)
-            result = map_mark(map, slot_start(page->slot[i]), slot_units_here(page->slot[i]));
+        if (slot_at(page, i)->units != 0)
+            result = map_mark(map, slot_start(*slot_at(page, i)), slot_units_here(*slot_at(page, i)));
     return result;
 }
 
@@ -147,7 +197,7 @@ static int slot_take(const struct slot_page *page)
     if (page->unused == 0)
         return page->slots < SLOT_COUNT_MAX ? page->slots : -EUCLEAN;
     for (int i = 0; i < page->slots; i++)
-        if (page->slot[i].units == 0)
+        if (slot_at(page, i)->units == 0)
             return i;
     return -EUCLEAN;
 }
@@ -161,13 +211,15 @@ static int hole_find(const struct slot_page *page, unsigned area, unsigned units
     return map_find(&map, units, &start, &largest) ? (int)start : -ENOSPC;
 }
 
-int slot_alloc(struct slot_page *page, unsigned units)
+int slot_alloc(struct slot_page *page, unsigned units, uint32_t type)
 {
     int sound = page_sound(page);
     if (!header_is_sound(page))
         return -EUCLEAN;
-    unsigned area_now = area_units(page->slots);
-    unsigned area = page->unused ? area_now : area_units(page->slots + 1u);
+    if (type && !slot_is_marked(page))
+        return -ENOSPC;
+    unsigned area_now = slot_area_units(page, page->slots);
+    unsigned area = page->unused ? area_now : slot_area_units(page, page->slots + 1u);
     unsigned top = SLOT_UNITS - page->stack;
     if (page->free < units + (area - area_now) || area > top)
         return -ENOSPC;
@@ -186,20 +238,22 @@ int slot_alloc(struct slot_page *page, unsigned units)
     if ((unsigned)start < top)
         page->stack = (uint8_t)(SLOT_UNITS - (unsigned)start);
     page->free = (uint8_t)(page->free - units - (area - area_now));
-    page->slot[index] = (struct slot){(uint8_t)start, (uint8_t)units};
+    *slot_at(page, (unsigned)index) = (struct slot){(uint8_t)start, (uint8_t)units};
+    type_put(page, (unsigned)index, type);
     units_zero(page, (unsigned)start, units);
     assert(!sound || page_sound(page));                                         /* SL2, SL3, SL4 */
     return start;
 }
 
-void slot_alloc_run(struct slot_page *page, unsigned start, uint32_t tail)
+void slot_alloc_run(struct slot_page *page, unsigned start, uint32_t tail, uint32_t type)
 {
     unsigned units = SLOT_UNITS - start;
     page->tail = tail;
     page->slots = 1;
     page->stack = (uint8_t)units;
-    page->free = (uint8_t)(SLOT_UNITS - area_units(1) - units);
-    page->slot[0] = (struct slot){(uint8_t)start, SLOT_RUNS_ON};
+    page->free = (uint8_t)(SLOT_UNITS - slot_area_units(page, 1) - units);
+    *slot_at(page, 0) = (struct slot){(uint8_t)start, SLOT_RUNS_ON};
+    type_put(page, 0, type);
     units_zero(page, start, units);
     assert(page_sound(page) || !TESTING);                                       /* SL5 */
 }
@@ -209,8 +263,8 @@ static int slot_find(const struct slot_page *page, unsigned start)
 {
     unsigned slots = page->slots <= SLOT_COUNT_MAX ? page->slots : SLOT_COUNT_MAX;
     for (unsigned i = 0; i < slots; i++)
-        if (page->slot[i].start == (uint8_t)start && page->slot[i].units != 0 &&
-            slot_start(page->slot[i]) == start)
+        if (slot_at(page, i)->start == (uint8_t)start && slot_at(page, i)->units != 0 &&
+            slot_start(*slot_at(page, i)) == start)
             return (int)i;
     return -EINVAL;
 }
@@ -220,8 +274,8 @@ static unsigned stack_units(const struct slot_page *page)
 {
     unsigned top = SLOT_UNITS;
     for (unsigned i = 0; i < page->slots; i++)
-        if (page->slot[i].units != 0 && slot_start(page->slot[i]) < top)
-            top = slot_start(page->slot[i]);
+        if (slot_at(page, i)->units != 0 && slot_start(*slot_at(page, i)) < top)
+            top = slot_start(*slot_at(page, i));
     return SLOT_UNITS - top;
 }
 
@@ -237,8 +291,8 @@ int slot_free(struct slot_page *page, unsigned start, uint32_t *tail)
     if (index < 0)
         return index;
 
-    struct slot *slot = &page->slot[index];
-    unsigned units = slot_units_here(*slot), area = area_units(page->slots);
+    struct slot *slot = slot_at(page, (unsigned)index);
+    unsigned units = slot_units_here(*slot), area = slot_area_units(page, page->slots);
     if (start + units > SLOT_UNITS || page->free + units > SLOT_UNITS)
         return -EUCLEAN;
     if (slot->units == SLOT_RUNS_ON) {
@@ -246,13 +300,14 @@ int slot_free(struct slot_page *page, unsigned start, uint32_t *tail)
         page->tail = 0;
     }
     *slot = (struct slot){0, 0};
+    type_put(page, (unsigned)index, 0);
     page->unused++;
-    while (page->slots > 0 && page->slot[page->slots - 1].units == 0 && page->unused > 0) {
+    while (page->slots > 0 && slot_at(page, page->slots - 1)->units == 0 && page->unused > 0) {
         page->slots--;
         page->unused--;
     }
     page->stack = (uint8_t)stack_units(page);
-    page->free = (uint8_t)(page->free + units + (area - area_units(page->slots)));
+    page->free = (uint8_t)(page->free + units + (area - slot_area_units(page, page->slots)));
     assert(!sound || page_sound(page));                                         /* SL2, SL3, SL4 */
     return 0;
 }
@@ -261,15 +316,15 @@ int slot_resize(struct slot_page *page, unsigned start, unsigned units)
 {
     struct unit_map map;
     int sound = page_sound(page);
-    if (!header_is_sound(page) || map_make(&map, page, area_units(page->slots)) != 0)
+    if (!header_is_sound(page) || map_make(&map, page, slot_area_units(page, page->slots)) != 0)
         return -EUCLEAN;
     int index = slot_find(page, start);
-    if (index < 0 || page->slot[index].units == SLOT_RUNS_ON)
+    if (index < 0 || slot_at(page, (unsigned)index)->units == SLOT_RUNS_ON)
         return -EINVAL;
-    unsigned old = page->slot[index].units;
+    unsigned old = slot_at(page, (unsigned)index)->units;
     if (units > SLOT_SMALL_MAX || (units > old && map_mark(&map, start + old, units - old) != 0))
         return -ENOSPC;
-    page->slot[index].units = (uint8_t)units;
+    slot_at(page, (unsigned)index)->units = (uint8_t)units;
     page->free = (uint8_t)(page->free + old - units);
     if (units > old)
         units_zero(page, start + old, units - old);
@@ -280,11 +335,40 @@ int slot_resize(struct slot_page *page, unsigned start, unsigned units)
 unsigned slot_object_at(const struct slot_page *page, unsigned unit)
 {
     for (unsigned i = 0; header_is_sound(page) && i < page->slots; i++) {
-        unsigned start = slot_start(page->slot[i]);
-        if (page->slot[i].units != 0 && start <= unit && unit - start < slot_units_here(page->slot[i]))
+        unsigned start = slot_start(*slot_at(page, i));
+        if (slot_at(page, i)->units != 0 && start <= unit && unit - start < slot_units_here(*slot_at(page, i)))
             return start;
     }
     return 0;
+}
+
+uint32_t slot_type(const struct slot_page *page, unsigned start)
+{
+    uint32_t type = 0;
+    int index = slot_is_marked(page) ? slot_find(page, start) : -EINVAL;
+    if (index >= 0)
+        memcpy(&type, ((const struct slot_page_marked *)(const void *)page)->slot[index].type, sizeof type);
+    return type;
+}
+
+int slot_retype(struct slot_page *page, unsigned start, uint32_t type)
+{
+    int index = slot_is_marked(page) ? slot_find(page, start) : -EINVAL;
+    if (index >= 0)
+        type_put(page, (unsigned)index, type);
+    return index < 0 ? index : 0;
+}
+
+unsigned slot_next(const struct slot_page *page, unsigned after, uint32_t type)
+{
+    unsigned best = 0;
+    for (unsigned i = 0; header_is_sound(page) && i < page->slots; i++) {
+        unsigned start = slot_start(*slot_at(page, i));
+        if (slot_at(page, i)->units != 0 && start > after && (best == 0 || start < best) &&
+            (type == 0 || slot_type(page, start) == type))
+            best = start;
+    }
+    return best;
 }
 
 uint64_t slot_units(const struct slot_page *page, unsigned start)
@@ -292,7 +376,7 @@ uint64_t slot_units(const struct slot_page *page, unsigned start)
     int index = slot_is_page(page) ? slot_find(page, start) : -EINVAL;
     if (index < 0)
         return 0;
-    struct slot slot = page->slot[index];
+    struct slot slot = *slot_at(page, (unsigned)index);
     uint64_t tail = slot.units == SLOT_RUNS_ON ? page->tail : 0;
     return slot_units_here(slot) + tail * SLOT_UNITS;
 }
@@ -305,7 +389,7 @@ int slot_is_empty(const struct slot_page *page)
 unsigned slot_room(const struct slot_page *page)
 {
     struct unit_map map;
-    unsigned area = area_units(page->slots + (page->unused == 0)), start, room;
+    unsigned area = slot_area_units(page, page->slots + (page->unused == 0)), start, room;
     if (!header_is_sound(page) || area + page->stack > SLOT_UNITS)
         return 0;
     room = SLOT_UNITS - page->stack - area;
@@ -321,14 +405,14 @@ int slot_check(const struct slot_page *page)
 {
     struct unit_map map;
     unsigned used = 0, unused = 0, runs = 0;
-    if (!header_is_sound(page) || map_make(&map, page, area_units(page->slots)) != 0)
+    if (!header_is_sound(page) || map_make(&map, page, slot_area_units(page, page->slots)) != 0)
         return -EUCLEAN;                                               /* SL1, SL2 */
     for (unsigned unit = 0; unit < SLOT_UNITS; unit++)
         used += (unsigned)map_test(&map, unit);
     for (unsigned i = 0; i < page->slots; i++) {
-        unused += page->slot[i].units == 0;
-        runs += page->slot[i].units == SLOT_RUNS_ON;
-        if (page->slot[i].units == 0 && page->slot[i].start != 0)
+        unused += slot_at(page, i)->units == 0;
+        runs += slot_at(page, i)->units == SLOT_RUNS_ON;
+        if (slot_at(page, i)->units == 0 && slot_at(page, i)->start != 0)
             return -EUCLEAN;                                           /* SL4 */
     }
     if (used + page->free != SLOT_UNITS)

@@ -11,11 +11,14 @@
  * laid from the page's end downwards. An object of more than 4064 bytes begins in a slotted page
  * and runs to the very end of a page; the pages behind the first one have no header.
  *
- * Format version 1, all fields little-endian. Written by programs with the right to write the
+ * Format version 1, all fields little-endian. A *marked* page has another seal, 32 bytes of header and slots
+ * of 6 bytes: its objects have types, and it may be of an arena. Both kinds are used in one container.
+ * Written by programs with the right to write the
  * container, therefore never believed: every function here stays inside the page, whatever it holds.
  *
  * Invariants, told by slot_check()
- *   SL1  seal == SLOT_SEAL ^ the low 32 bits of the page's number: a page knows its own place.
+ *   SL1  seal == SLOT_SEAL (or SLOT_SEAL_MARKED) ^ the low 32 bits of the page's number: a page knows
+ *        its own place.
  *   SL2  Objects lie above the slot array, inside the page, and overlap nowhere.
  *   SL3  `free` is the number of units in neither an object nor header and slot array.
  *   SL4  `stack` units from the page's end on are below no object; `unused` slots are all zero.
@@ -31,8 +34,10 @@
 #define SLOT_UNIT_BYTES 16u
 #define SLOT_UNITS      256u             /* of a page */
 #define SLOT_SMALL_MAX  254u             /* units of the largest object that lies in one page */
+#define SLOT_SMALL_MARKED 253u           /* ... of a marked page */
 #define SLOT_COUNT_MAX  226u             /* slots of a page full of one-unit objects */
 #define SLOT_SEAL       0x7a3d51c7u
+#define SLOT_SEAL_MARKED 0x4b1e92d5u
 
 struct slot {
     uint8_t start;                       /* first unit; 0: the first unit of the next page */
@@ -49,22 +54,57 @@ struct slot_page {
     uint8_t free;                        /* 11 */
     struct slot slot[];                  /* 12 */
 };
+struct slot_marked {                     /* a slot of a marked page */
+    struct slot slot;
+    uint8_t type[4];                     /* slot_type_of() of the type's name; 0: unknown */
+};
+struct slot_page_marked {
+    struct slot_page page;               /*  0 */
+    uint32_t reserved;                   /* 12  zero */
+    uint64_t arena;                      /* 16  address of the arena it is of; 0: of none */
+    uint64_t next;                       /* 24  the arena's next page; 0: none */
+    struct slot_marked slot[];           /* 32 */
+};
 _Static_assert(sizeof(struct slot_page) == 12, "on-disk size");
 _Static_assert(sizeof(struct slot) == 2, "on-disk size");
+_Static_assert(sizeof(struct slot_marked) == 6, "on-disk size");
+_Static_assert(sizeof(struct slot_page_marked) == 32, "on-disk size");
+
+/* Types are kept as a number made of their names (FNV-1a). Names of objects are such types, too, with the
+ * highest bit set. */
+#define SLOT_TYPE_NAME  0x80000000u
+static inline uint32_t slot_type_of(const char *name)
+{
+    uint32_t hash = 2166136261u;
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * 16777619u;
+    hash &= ~SLOT_TYPE_NAME;
+    return hash ? hash : 1;
+}
+#define SLOT_TYPE_ARENA 1u               /* of the object that an arena is known by */
 
 /* Make an empty slotted page, whatever was there; only the header is written. */
 void slot_format(struct slot_page *page);
+/* The same, as a marked page. */
+void slot_format_marked(struct slot_page *page, uint64_t arena, uint64_t next);
 /* Make it no slotted page any more (before it is given back). */
 void slot_unformat(struct slot_page *page);
 /* SL1 holds. */
 int slot_is_page(const struct slot_page *page);
+int slot_is_marked(const struct slot_page *page);
+uint64_t slot_arena(const struct slot_page *page);      /* 0: none */
+/* Units that header and `slots` slots take. */
+unsigned slot_area_units(const struct slot_page *page, unsigned slots);
+/* Bytes that they take now, and at most. */
+unsigned slot_area_bytes(const struct slot_page *page);
+unsigned slot_area_bytes_max(const struct slot_page *page);
 
-/* An object of `units` (1 to SLOT_SMALL_MAX), zeroed: its first unit, or
- * -ENOSPC (no room), -EUCLEAN (no slotted page, or a spoilt one). */
-int slot_alloc(struct slot_page *page, unsigned units);
+/* An object of `units` (1 to SLOT_SMALL_MAX), zeroed: its first unit, or -ENOSPC (no room; a type in a page
+ * that is not marked), -EUCLEAN (no slotted page, or a spoilt one). */
+int slot_alloc(struct slot_page *page, unsigned units, uint32_t type);
 /* In a page just formatted: the head of an object that begins at unit `start` (1 to SLOT_UNITS) and
  * runs on through `tail` pages. Zeroes what lies in this page. */
-void slot_alloc_run(struct slot_page *page, unsigned start, uint32_t tail);
+void slot_alloc_run(struct slot_page *page, unsigned start, uint32_t tail, uint32_t type);
 /* Free the object at unit `start`; *tail is how many following pages are free with it.
  * 0, -EINVAL (no object begins there), -EUCLEAN. */
 int slot_free(struct slot_page *page, unsigned start, uint32_t *tail);
@@ -74,6 +114,13 @@ int slot_resize(struct slot_page *page, unsigned start, unsigned units);
 /* Units of the object at unit `start` (all its pages); 0: no object begins there. */
 uint64_t slot_units(const struct slot_page *page, unsigned start);
 
+/* The type of the object at unit `start`; 0: unknown, or no object begins there. */
+uint32_t slot_type(const struct slot_page *page, unsigned start);
+/* Give it another one: 0, -EINVAL (no object, no marked page). */
+int slot_retype(struct slot_page *page, unsigned start, uint32_t type);
+/* The object with the lowest first unit above `after` of this type, 0: of any; its first unit, which may be
+ * SLOT_UNITS; 0: there is none. */
+unsigned slot_next(const struct slot_page *page, unsigned after, uint32_t type);
 /* First unit of the object in this page that unit `unit` is of; 0: of none. */
 unsigned slot_object_at(const struct slot_page *page, unsigned unit);
 /* No object lies here. */

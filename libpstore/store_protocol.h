@@ -38,7 +38,7 @@ enum store_request {
     STORE_LEASE,     /* word0 container, word1 pages wanted (contiguous), word2 near address or 0,
                       * -> word0 address, word1 pages. The process may use them for new objects; a
                       * lease is volatile, belongs to the process and ends with it. */
-    STORE_SPACE,     /* word0 container, word1 bytes, word2 near address -> word0 address of a page
+    STORE_SPACE,     /* word0 container, word1 bytes and WIRE_ROOM_TAG, word2 near address -> word0 address of a page
                       * that had so much room when last heard of, now leased; -ENOENT: none known */
     STORE_UNLEASE,   /* word0 address, word1 pages */
     STORE_NAMED,     /* word0 container, data: name[64] -> word0 address, word1 bytes; -ENOENT */
@@ -54,6 +54,10 @@ enum store_request {
     STORE_SCRUB,     /* word0 1: reads every copy that is on the disk once, and mends; answers when done (-EBUSY:
                       * too many wait for that; -EROFS, -EIO: nothing can be mended). word0 0: at once ->
                       * since the start: word0 rounds, word1 KiB read, word2 repairs, word3 lost pages */
+    STORE_NAMES,     /* word0 container, word1 0 or where to go on -> word0 where to go on, 0: the end;
+                      * data: struct wire_name[], in no order */
+    STORE_NEXT,      /* word0 container, word1 0 or the address of a page -> word0 address, word1 pages: the first
+                      * run behind it that commits wrote or claimed; word0 0: word2 is where to go on, 0: the end */
 };
 
 struct wire_open {
@@ -71,6 +75,10 @@ struct wire_entry {
     uint32_t version, bytes;
     uint64_t container, base, pages_used, pages_max, encoder;
 };
+struct wire_name {
+    char name[STORE_NAME_BYTES];
+    uint64_t address, bytes;
+};
 struct wire_stats {
     uint64_t commits, groups, log_writes, log_bytes, flushes, checkpoints, home_writes;
     uint64_t pages_read, log_bytes_free, log_bytes_total, disk_bytes_free, disk_bytes_total;
@@ -82,10 +90,14 @@ enum wire_op_kind {
                             * (the library retries) if another one set it meanwhile */
     WIRE_NAME_UNSET,   /* container, name */
     WIRE_PAGE_FREE,    /* container, address, pages: wholly free; their contents are gone */
-    WIRE_ROOM,         /* container, address of a page, bytes free: a hint, not logged */
+    WIRE_ROOM,         /* container, address of a page, bytes free and a tag: a hint, not logged */
     WIRE_PAGE_CLAIM,   /* container, address, pages, all leased by this process: an object's for
                             * good, also those that it never writes */
 };
+/* Of the page, 1 to 255; 0: none. STORE_SPACE looks for pages with the tag that it is given. */
+#define WIRE_ROOM_TAG(tag)  ((uint64_t)(tag) << 16)
+#define WIRE_ROOM_BYTES(value) ((value) & 0xffff)
+#define WIRE_ROOM_TAG_OF(value) ((value) >> 16)
 struct wire_op {
     uint32_t kind, op_bytes;          /* op_bytes: this struct and the name, rounded up to 8 */
     uint64_t container, address, value;

@@ -205,7 +205,7 @@ int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, ui
     if (name)
         strcpy(op->name, name);
     tx->last_op = tx->ops_bytes;
-    tx->names += kind == WIRE_NAME_SET;
+    tx->names += kind == WIRE_NAME_SET || kind == WIRE_NAME_UNSET;
     tx->ops_bytes += bytes;
     return 0;
 }
@@ -287,6 +287,7 @@ static int tx_ended(struct ps_tx *tx, int result, int again)
     assert(tx->active);                                                         /* TX3 */
     tx->active = 0;
     tx->writing = NULL;
+    tx->held.container = NULL;
     tx->reason = result;
     tx->again = again;
     if (result == 0) {

@@ -47,7 +47,7 @@ DISK_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/disk/test_*.c)) build
 DISK_TEST_PARTS := $(wildcard tests/disk/lib/*.c) disk/tools/kstore/mend.c
 WORLD_PARTS     := $(addprefix tests/disk/lib/,device.c model.c txn.c) $(wildcard tests/disk/lib/world*.c)
 HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
-HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) $(addprefix libpstore/,slot.c \
+HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) $(addprefix libpstore/,slot.c arena.c each.c \
                    alloc.c txn.c txn_entry.S lint.c container.c container_name.c error.c pstore.c) \
                    $(filter-out %/memory.c,$(wildcard libpstore/structures/*.c))
 KCHECK_SOURCES  := $(wildcard disk/tools/kcheck/*.c)

@@ -12,7 +12,7 @@ LOAD_BYTES, ACCOUNT_BYTES, PROCESS_BYTES, NODE_BYTES = 200, 1008, 3832, 48
 MAKE, FILL, GROW, FAR, RENAME, DELETE, PHASES, KEPT, GROWS = 1, 2, 3, 4, 5, 6, 6, 2, 8
 VOLUME_BYTES, BULK_WORDS, SEGMENT_PAGES = 32, 1500, 1 << 18
 LARGE, LARGE_BYTES, MOVES, OTHER = "crash.large", 24, 500, 1000
-SLOT_SEAL, SLOT_RUNS_ON, UNIT_BYTES = 0x7a3d51c7, 255, 16
+SLOT_SEALS, SLOT_RUNS_ON, UNIT_BYTES = {0x7a3d51c7: (12, 2), 0x4b1e92d5: (32, 6)}, 255, 16
 MASK = (1 << 64) - 1
 PAGE_BYTES = 4096
 
@@ -258,11 +258,17 @@ class Volumes:
         raise Wrong(f"these volumes are what no step leaves (CL6): {self.found}")
 
 
+def seal_of(page, data):
+    return struct.unpack_from("<I", data)[0] ^ page // PAGE_BYTES & 0xffffffff
+
+
 def objects_in(page, data):
     """(address, bytes) of the objects in a slotted page, and how many pages follow that are theirs."""
     tail, slots = struct.unpack_from("<IB", data, 4)
     objects = []
-    for start, units in struct.iter_unpack("<BB", data[12:12 + 2 * slots]):
+    header, slot = SLOT_SEALS[seal_of(page, data)]
+    for at in range(header, header + slot * slots, slot):
+        start, units = data[at:at + 2]
         if units:
             address = page + UNIT_BYTES * (start or 256)
             end = page + PAGE_BYTES * (1 + tail) if units == SLOT_RUNS_ON \
@@ -271,21 +277,27 @@ def objects_in(page, data):
     return objects, tail
 
 
+def size_of(address, count):
+    """Bytes that libpstore gives to an object of so many; a large one ends where its last page ends."""
+    if count > 253 * UNIT_BYTES:
+        return -(-(address + count) // PAGE_BYTES) * PAGE_BYTES - address
+    return -(-count // UNIT_BYTES) * UNIT_BYTES
+
+
 def check_space(name, memory, wanted, raw):
     """CL7: the pages hold the wanted objects {address: bytes}, no other, none over another; the pages
     in `raw` hold none."""
     found, after = {}, 0
     for page in sorted(memory.pages):
         data = memory.pages[page]
-        seal = struct.unpack_from("<I", data)[0]
         if page < after or page in raw:
             continue
-        if seal != SLOT_SEAL ^ page // PAGE_BYTES & 0xffffffff:
+        if seal_of(page, data) not in SLOT_SEALS:
             raise Wrong(f"{name}: the page {page:#x} belongs to nobody (CL7)")
         objects, tail = objects_in(page, data)
         after = page + PAGE_BYTES * (1 + tail)
         found |= dict(objects)
-    wanted = {address: -(-count // UNIT_BYTES) * UNIT_BYTES for address, count in wanted.items()}
+    wanted = {address: size_of(address, count) for address, count in wanted.items()}
     if found != wanted:
         odd = sorted(set(found.items()) ^ set(wanted.items()))[0]
         where = "is there, and nobody has it" if odd[0] in found else "is not there"

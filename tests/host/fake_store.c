@@ -25,7 +25,7 @@ static struct fake_container {
     struct wire_open made;
     uint64_t base, next;
     uint8_t state[FAKE_PAGES];
-    uint16_t room[FAKE_PAGES];
+    uint32_t room[FAKE_PAGES];
 } containers[CONTAINERS];
 static struct fake_name { uint64_t container, address, bytes; char name[64]; } names[NAMES];
 static struct fake_view views[VIEWS];
@@ -201,8 +201,11 @@ static int manager_lease(uint64_t word[])
     if (first >= FAKE_PAGES)
         return -ENOSPC;
     for (uint64_t i = first; i < first + pages; i++)    /* what was freed comes back as zeros */
-        if (c->state[i] == PAGE_FREED)
+        if (c->state[i] == PAGE_FREED) {                /* ... and not as the transaction's own stores */
+            mprotect(pointer(c->base + i * 4096), 4096, PROT_READ | PROT_WRITE);
             memset(pointer(c->base + i * 4096), 0, 4096);
+            mprotect(pointer(c->base + i * 4096), 4096, looking ? PROT_READ : PROT_NONE);
+        }
     memset(&c->state[first], PAGE_LEASED, pages);
     space_left -= (unsigned)pages;
     fake_counts.leases++;
@@ -215,7 +218,8 @@ static int manager_space(uint64_t word[])
     struct fake_container *c = container_by_id(word[0]);
     fake_counts.spaces++;
     for (uint64_t i = 0; c && i < FAKE_PAGES; i++)
-        if (c->state[i] == PAGE_USED && c->room[i] >= word[1]) {
+        if (c->state[i] == PAGE_USED && c->room[i] >= word[1] &&
+            WIRE_ROOM_TAG_OF(c->room[i]) == WIRE_ROOM_TAG_OF(word[1])) {
             word[0] = c->base + i * 4096;
             return 0;
         }
@@ -339,7 +343,7 @@ static int op_apply(const struct wire_op *op)
             c->state[i] = PAGE_USED;
         }
         return 0;
-    case WIRE_ROOM: c->room[page] = (uint16_t)op->value; return 0;
+    case WIRE_ROOM: c->room[page] = (uint32_t)op->value; return 0;
     default: return -EINVAL;
     }
 }

@@ -44,8 +44,8 @@ static void golden_bytes(void **state)
     struct slot_page *page = page_new();
     memset(page, 0xee, 4096);
     slot_format(page);
-    assert_int_equal(slot_alloc(page, 1), 255);
-    assert_int_equal(slot_alloc(page, 3), 252);
+    assert_int_equal(slot_alloc(page, 1, 0), 255);
+    assert_int_equal(slot_alloc(page, 3, 0), 252);
     assert_int_equal(page->seal ^ SLOT_SEAL, (uint32_t)((uintptr_t)page >> 12));
     assert_memory_equal((char *)page + 4, header_and_slots, sizeof header_and_slots);
     page_drop(page);
@@ -57,8 +57,8 @@ static void a_page_holds_226_objects_of_16_bytes(void **state)
     struct slot_page *page = page_new();
     slot_format(page);
     for (unsigned i = 0; i < SLOT_COUNT_MAX; i++)
-        assert_int_equal(slot_alloc(page, 1), 255 - i);
-    assert_int_equal(slot_alloc(page, 1), -ENOSPC);
+        assert_int_equal(slot_alloc(page, 1, 0), 255 - i);
+    assert_int_equal(slot_alloc(page, 1, 0), -ENOSPC);
     assert_int_equal(slot_check(page), 0);
     page_drop(page);
 }
@@ -71,7 +71,7 @@ static void each_size_fits_exactly_once_or_more(void **state)
         unsigned count = 0;
         slot_format(page);
         assert_int_equal(slot_room(page), SLOT_SMALL_MAX * 16);
-        while (slot_alloc(page, units) > 0)
+        while (slot_alloc(page, units, 0) > 0)
             count++;
         assert_true(count >= 1 && count * (units * 16 + 2) + 12 <= 4096);
         assert_true((count + 1) * (units * 16 + 2) + 12 + 16 > 4096);
@@ -102,6 +102,8 @@ static void random_work_keeps_contents_and_invariants(void **state)
         unsigned count = 0, largest = 1 + draw(round % 4 ? 12 : 120);
         memset(page, 0xee, 4096);
         slot_format(page);
+        if (round % 2)
+            slot_format_marked(page, 4711, 0);
         for (unsigned step = 0; step < 400; step++) {
             if (count > 0 && draw(4) == 0) {
                 struct object *o = &objects[draw(count)];
@@ -118,8 +120,10 @@ static void random_work_keeps_contents_and_invariants(void **state)
                 }
             } else if (draw(5) < 3) {
                 unsigned units = 1 + draw(largest), room = slot_room(page);
-                int start = slot_alloc(page, units);
+                int start = slot_alloc(page, units, round % 2 ? units : 0);
                 assert_int_equal(start > 0, room >= units * 16);
+                assert_int_equal(start > 0 ? slot_type(page, (unsigned)start) : 0,
+                                 start > 0 && round % 2 ? units : 0);
                 if (start < 0)
                     continue;
                 char *bytes = (char *)page + start * 16;
@@ -151,10 +155,10 @@ static void a_run_shares_its_first_page_with_small_objects(void **state)
     uint32_t tail;
     for (unsigned start = 1; start <= SLOT_UNITS; start++) {
         slot_format(page);
-        slot_alloc_run(page, start, 7);
+        slot_alloc_run(page, start, 7, 0);
         assert_int_equal(slot_check(page), 0);
         assert_int_equal(slot_units(page, start), 7 * SLOT_UNITS + SLOT_UNITS - start);
-        int small = slot_alloc(page, 1);
+        int small = slot_alloc(page, 1, 0);
         assert_int_equal(small > 0, start >= 2); /* unit 1 */
         assert_int_equal(slot_free(page, start, &tail), 0);
         assert_int_equal(tail, 7);
@@ -170,17 +174,17 @@ static void wrong_frees_are_refused(void **state)
     (void)state;
     struct slot_page *page = page_new();
     uint32_t tail;
-    assert_int_equal(slot_alloc(page, 1), -EUCLEAN); /* all zero: no slotted page */
+    assert_int_equal(slot_alloc(page, 1, 0), -EUCLEAN); /* all zero: no slotted page */
     assert_int_equal(slot_free(page, 255, &tail), -EINVAL);
     slot_format(page);
-    int start = slot_alloc(page, 4);
+    int start = slot_alloc(page, 4, 0);
     for (unsigned wrong = 0; wrong <= SLOT_UNITS; wrong++)
         if (wrong != (unsigned)start)
             assert_int_equal(slot_free(page, wrong, &tail), -EINVAL);
     assert_int_equal(slot_free(page, (unsigned)start, &tail), 0);
     assert_int_equal(slot_free(page, (unsigned)start, &tail), -EINVAL);
     slot_unformat(page);
-    assert_int_equal(slot_alloc(page, 1), -EUCLEAN);
+    assert_int_equal(slot_alloc(page, 1, 0), -EUCLEAN);
     page_drop(page);
 }
 
@@ -206,7 +210,7 @@ static void spoilt_pages_give_errors(void **state)
         slot_format(page);
         uint32_t seal = page->seal;
         for (unsigned i = 0; i < 6; i++)
-            slot_alloc(page, 1 + draw(40));
+            slot_alloc(page, 1 + draw(40), 0);
         uint8_t *bytes = (uint8_t *)page;
         for (unsigned i = 0, flips = 1 + draw(30); i < flips; i++)
             bytes[4 + draw(draw(2) ? 8 : 60)] = (uint8_t)draw(256);
@@ -215,9 +219,9 @@ static void spoilt_pages_give_errors(void **state)
         slot_room(page);
         slot_is_empty(page);
         slot_units(page, draw(257));
-        slot_alloc(page, 1 + draw(SLOT_SMALL_MAX));
+        slot_alloc(page, 1 + draw(SLOT_SMALL_MAX), 0);
         slot_free(page, 1 + draw(256), &tail);
-        slot_alloc(page, 1 + draw(8));
+        slot_alloc(page, 1 + draw(8), 0);
         for (unsigned start = 0; start <= SLOT_UNITS; start++)
             slot_free(page, start, &tail);
     }
@@ -233,7 +237,7 @@ static void each_broken_invariant_is_found(void **state)
         for (unsigned bit = 0; bit < 8; bit++) {
             slot_format(page);
             for (unsigned i = 0; i < 5; i++)
-                slot_alloc(page, 2 + i);
+                slot_alloc(page, 2 + i, 0);
             slot_free(page, SLOT_UNITS - 2, &tail); /* the smallest: nothing else fits there */
             assert_int_equal(slot_check(page), 0);
             ((uint8_t *)page)[byte] ^= (uint8_t)(1u << bit);

@@ -14,12 +14,15 @@
 
 #define REQUEST_BYTES 1024u     /* the largest request is a struct wire_open */
 #define LIST_MAX      64u
+#define NAMES_MAX     32u
+#define NEXT_MAX      4096u     /* pages looked at for one STORE_NEXT */
 #define INIT_PROCESS  1u
 
 union answer {
     struct wire_opened opened;
     struct wire_stats stats;
     struct wire_entry entries[LIST_MAX];
+    struct wire_name names[NAMES_MAX];
 };
 
 static void answer_data(struct kd_message *reply, const void *data, size_t bytes)
@@ -210,6 +213,62 @@ static int request_named(const struct kd_message *m, struct kd_message *reply)
     return 0;
 }
 
+static int request_list_names(const struct kd_message *m, struct kd_message *reply, union answer *a)
+{
+    uint32_t cursor = (uint32_t)m->word[1];
+    unsigned filled = 0;
+    struct store_name found;
+    server_lock();
+    struct container *c = container_by_id(m->word[0]);
+    int r = c ? container_allows(c, m->process, KD_RIGHT_READ) : -ENOENT;
+    while (r == 0 && filled < NAMES_MAX && store_name_next(server.store, c->id, &cursor, &found) == 0) {
+        memcpy(a->names[filled].name, found.name, STORE_NAME_BYTES);
+        a->names[filled].address = found.address;
+        a->names[filled++].bytes = found.bytes;
+    }
+    server_unlock();
+    reply->word[0] = filled == NAMES_MAX ? cursor : 0;
+    answer_data(reply, a->names, filled * sizeof(a->names[0]));
+    return r;
+}
+
+static bool page_is_held(const struct container *c, uint64_t page)
+{
+    struct store_page found;
+    return store_page_find(server.store, c->id, page, &found) == 0 && (found.present || found.claimed);
+}
+
+/* Lock held. The run behind `page`, in one segment; *page is its first, or where to go on. */
+static uint64_t held_after(struct container *c, uint64_t *page)
+{
+    unsigned last = c->segment_count - 1;
+    uint64_t end = c->segment[last].first + c->segment[last].pages, looked = 0, count = 0;
+    while (*page < end && looked < NEXT_MAX && !page_is_held(c, *page)) ++*page, looked++;
+    if (*page >= end || looked == NEXT_MAX) {
+        if (*page >= end) *page = 0;
+        return 0;
+    }
+    uint64_t left = container_left(c, *page);
+    while (count < left && looked < NEXT_MAX && page_is_held(c, *page + count)) count++, looked++;
+    return count;
+}
+
+static int request_next(const struct kd_message *m, struct kd_message *reply)
+{
+    uint64_t page = 0, count = 0;
+    server_lock();
+    struct container *c = container_by_id(m->word[0]);
+    int r = c ? container_allows(c, m->process, KD_RIGHT_READ) : -ENOENT;
+    if (r == 0 && m->word[1] && !container_page(c, m->word[1], &page)) r = -EINVAL;
+    if (r == 0) page += m->word[1] != 0;
+    if (r == 0) count = held_after(c, &page);
+    if (count) reply->word[0] = container_address(c, page);
+    if (r == 0 && !count && page) reply->word[2] = container_address(c, page - 1);
+    reply->word[1] = count;
+    server_unlock();
+    return r;
+}
+
 /* A program of another version is told so, and once the kernel's log: it may be too old to say why. */
 static int request_hello(const struct kd_message *m, struct kd_message *reply)
 {
@@ -288,6 +347,8 @@ static int serve(const struct kd_message *m, struct kd_message *reply, union ans
     case STORE_ENCODER: return container_encoder(m->process, m->word[0], m->word[1]);
     case STORE_ADVISE: return request_advise(m);
     case STORE_HELD: return request_held(m, reply);
+    case STORE_NAMES: return request_list_names(m, reply, a);
+    case STORE_NEXT: return request_next(m, reply);
     case STORE_STOP: return -EPERM;
     default: return -ENOSYS;
     }

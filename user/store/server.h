@@ -74,7 +74,8 @@ struct container {
     struct run *runs;
     unsigned run_count, run_room;
     uint64_t lease_next;            /* where leases without a wish are looked for */
-    uint8_t *room;                  /* per page: free bytes / 16 when last heard of; NULL: no page */
+    uint16_t *room;                 /* per page: free bytes / 16 when last heard of, and above 8 bits its
+                                     * tag; NULL: no page */
     uint64_t room_pages;            /* size of it */
     uint64_t room_top;              /* no page at or above has any */
 };
@@ -173,13 +174,13 @@ void process_gone(uint64_t process);
 /* space.c; lock held. */
 int space_lease(struct container *c, uint64_t process, uint64_t count, uint64_t near,
                 uint64_t *first);
-int space_find(struct container *c, uint64_t process, uint64_t bytes, uint64_t near,
+int space_find(struct container *c, uint64_t process, uint64_t hint, uint64_t near,
                uint64_t *page);
 /* Are all these pages leased by the process? */
 bool space_leased(const struct container *c, uint64_t process, uint64_t first, uint64_t count);
 int space_unlease(struct container *c, uint64_t process, uint64_t first, uint64_t count);
 void space_process_gone(struct container *c, uint64_t process, bool closed);
-void space_room(struct container *c, uint64_t page, uint64_t bytes);
+void space_room(struct container *c, uint64_t page, uint64_t hint); /* as in WIRE_ROOM */
 void space_freed(struct container *c, uint64_t first, uint64_t count);
 
 /* commit.c */

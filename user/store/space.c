@@ -216,53 +216,55 @@ static int room_reach(struct container *c, uint64_t page)
     if (page < c->room_pages) return 0;
     uint64_t pages = c->room_pages ? c->room_pages : 1024;
     while (pages <= page) pages *= 2;
-    uint8_t *more = realloc(c->room, pages);
+    uint16_t *more = realloc(c->room, pages * sizeof(*more));
     if (!more) return -ENOMEM;
-    memset(more + c->room_pages, 0, pages - c->room_pages);
+    memset(more + c->room_pages, 0, (pages - c->room_pages) * sizeof(*more));
     c->room = more;
     c->room_pages = pages;
     return 0;
 }
 
-void space_room(struct container *c, uint64_t page, uint64_t bytes)
+void space_room(struct container *c, uint64_t page, uint64_t hint)
 {
-    if (bytes < ROOM_UNIT && page >= c->room_pages) return;
+    uint64_t units = WIRE_ROOM_BYTES(hint) / ROOM_UNIT, tag = WIRE_ROOM_TAG_OF(hint) & 255;
+    if (units == 0 && page >= c->room_pages) return;
     if (room_reach(c, page) < 0) return; /* a hint is lost */
-    uint64_t units = bytes / ROOM_UNIT;
-    c->room[page] = units > 255 ? 255 : (uint8_t)units;
+    c->room[page] = units == 0 ? 0 : (uint16_t)((units > 255 ? 255 : units) | tag << 8);
     if (units && page >= c->room_top) c->room_top = page + 1;
     while (c->room_top && !c->room[c->room_top - 1]) c->room_top--;
 }
 
-static bool room_fits(const struct container *c, uint64_t process, uint64_t page, uint8_t units)
+/* wanted: units, and the tag in the upper byte. */
+static bool room_fits(const struct container *c, uint64_t process, uint64_t page, uint16_t wanted)
 {
-    if (page >= c->room_top || c->room[page] < units) return false;
+    if (page >= c->room_top || c->room[page] >> 8 != wanted >> 8 || c->room[page] < wanted) return false;
     unsigned i = run_after(c, page);
     return i == c->run_count || c->runs[i].first > page || c->runs[i].owner == process;
 }
 
-static int room_search(const struct container *c, uint64_t process, uint64_t near, uint8_t units,
-                       uint64_t *page)
+static int room_search(const struct container *c, uint64_t process, uint64_t near,
+                       uint16_t wanted, uint64_t *page)
 {
     for (uint64_t step = 0; step < ROOM_NEAR; step++) {
         *page = near + step;
-        if (room_fits(c, process, *page, units)) return 0;
+        if (room_fits(c, process, *page, wanted)) return 0;
         *page = near - step;
-        if (step <= near && room_fits(c, process, *page, units)) return 0;
+        if (step <= near && room_fits(c, process, *page, wanted)) return 0;
     }
     for (*page = 0; *page < c->room_top; ++*page)
-        if (room_fits(c, process, *page, units)) return 0;
+        if (room_fits(c, process, *page, wanted)) return 0;
     return -ENOENT;
 }
 
-int space_find(struct container *c, uint64_t process, uint64_t bytes, uint64_t near,
+int space_find(struct container *c, uint64_t process, uint64_t hint, uint64_t near,
                uint64_t *page)
 {
-    uint64_t from = 0, next;
-    if (bytes == 0 || bytes > 255 * ROOM_UNIT) return -ENOENT;
+    uint64_t from = 0, next, bytes = WIRE_ROOM_BYTES(hint), tag = WIRE_ROOM_TAG_OF(hint);
+    if (bytes == 0 || bytes > 255 * ROOM_UNIT || tag > 255) return -ENOENT;
     if (near && !container_page(c, near, &from)) return -EINVAL;
     freed_sweep(c);
-    int r = room_search(c, process, from, (uint8_t)((bytes + ROOM_UNIT - 1) / ROOM_UNIT), page);
+    uint16_t wanted = (uint16_t)((bytes + ROOM_UNIT - 1) / ROOM_UNIT | tag << 8);
+    int r = room_search(c, process, from, wanted, page);
     if (r == 0 && !skip_runs(c, c->id, *page, &next)) r = run_add(c, *page, 1, process);
     return r;
 }

@@ -34,7 +34,8 @@ static void page_look(struct kview *view, const struct kcontainer *container,
     if (page < *covered || kview_page(view, &view->model, leaf, p, bytes) != 0)
         return;
     uint32_t seal = le32_get(*(const le32 *)bytes), tail = le32_get(*(const le32 *)(bytes + 4));
-    if (seal == (SLOT_SEAL ^ (uint32_t)(address / SLOT_PAGE_BYTES))) {
+    uint32_t own = seal ^ (uint32_t)(address / SLOT_PAGE_BYTES);
+    if (own == SLOT_SEAL || own == SLOT_SEAL_MARKED) {
         found->sealed++;
         *covered = page + 1 + tail;
     } else if (!found->count++) {

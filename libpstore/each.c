@@ -1,0 +1,90 @@
+/*
+ * each.c - ps_each: all objects of a container, one after the other.
+ *
+ * First come the pages that commits have written or claimed, which the store manager tells run by run
+ * (STORE_NEXT), in the order of the container's segments; then those that this transaction took for
+ * objects of its own. The last object says where to go on, so there is nothing to begin or to end, and it
+ * may have been freed meanwhile.
+ */
+#include "pstore_private.h"
+
+#include <errno.h>
+
+static const struct slot_page *page_at(uint64_t page)
+{
+    return (const struct slot_page *)(uintptr_t)page;
+}
+
+/* The first held page behind `page` (0: of all): its address, 0: there is none; or 1 and errno. */
+static uint64_t held_after(struct ps_tx *tx, ps_container *c, uint64_t page)
+{
+    if (tx->held.container == c && page >= tx->held.first && page + KD_PAGE_BYTES < tx->held.end)
+        return page + KD_PAGE_BYTES;
+    for (;;) {
+        uint64_t word[STORE_REQUEST_WORDS] = {c->id, page};
+        int result = store_request(c->store, STORE_NEXT, word, NULL, 0, NULL, NULL);
+        if (result == 0 && word[0] && !container_has(c, word[0], word[1] * KD_PAGE_BYTES))
+            result = -EPROTO;
+        if (result != 0) {
+            errno = -result;
+            return 1;
+        }
+        if (word[0]) {
+            tx->held.container = c;
+            tx->held.first = word[0];
+            tx->held.end = word[0] + word[1] * KD_PAGE_BYTES;
+            return word[0];
+        }
+        if (!word[2])
+            return 0;
+        page = word[2];
+    }
+}
+
+/* Pages of the large object that begins there are passed over. */
+static uint64_t last_page(ps_container *c, uint64_t page)
+{
+    uint64_t tail = slot_is_page(page_at(page)) ? page_at(page)->tail : 0;
+    return container_has(c, page, (tail + 1) * KD_PAGE_BYTES) ? page + tail * KD_PAGE_BYTES : page;
+}
+
+/* As held_after; behind the held pages come the transaction's own. */
+static uint64_t page_after(struct ps_tx *tx, ps_container *c, uint64_t page)
+{
+    uint64_t last = page ? last_page(c, page) : 0;
+    if (!page || !heap_page_is_new(&tx->heap, c, page)) {
+        uint64_t held = held_after(tx, c, last);
+        if (held)
+            return held;
+        last = 0;
+    }
+    return heap_page_after(&tx->heap, c, last);
+}
+
+static void *each(ps_container *c, uint32_t type, const void *previous)
+{
+    struct ps_tx *tx = tx_active();
+    unsigned start = 0;
+    uint64_t page = previous ? slot_page_of(previous, &start) : 0;
+    int snapshot = tx && tx->options.isolation == PS_SNAPSHOT;
+    if (!tx || snapshot || !container_is_open(c) || (previous && !container_has(c, page, KD_PAGE_BYTES))) {
+        errno = tx ? EINVAL : EPERM;
+        return NULL;
+    }
+    errno = 0;
+    for (;; start = 0) {
+        while (page && slot_is_page(page_at(page)) && (start = slot_next(page_at(page), start, type)))
+            if (slot_type(page_at(page), start) != SLOT_TYPE_ARENA)
+                return (void *)(uintptr_t)(page + start * SLOT_UNIT_BYTES);
+        page = page_after(tx, c, page);
+        if (page <= 1)
+            return NULL;
+    }
+}
+
+void *ps_each(ps_container *c, const char *type, const void *previous)
+{
+    void *found = each(c, type ? slot_type_of(type) : 0, previous);
+    error_told(ERROR_OBJECT, found ? 0 : -errno);
+    return found;
+}
