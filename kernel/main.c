@@ -60,6 +60,7 @@ _Noreturn void kmain(void)
     file_tree_init();       /* the boot loader's module, as files */
     file_import_init();     /* the import disk, as files */
     console_init();         /* terminal input and output */
+    thread_breathe();
     process_start_first();  /* /bin/init */
     thread_exit();
 }

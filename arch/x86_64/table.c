@@ -9,8 +9,9 @@
  */
 #include "x86.h"
 #include "memory/frame.h"
+#include "thread/thread.h"
 
-enum { SLOTS = 512, SLOT_KERNEL = 256, SHIFT_TOP = 39, SHIFT_LOWEST = 21 };
+enum { SLOTS = 512, SLOT_KERNEL = 256, SHIFT_TOP = 39, SHIFT_LOWEST = 21, TABLES_AT_ONCE = 8 };
 #define TABLE_FLAGS (PTE_PRESENT | PTE_WRITE | PTE_USER | PTE_ACCESSED)
 
 static pte_t *table_at(paddr_t pa) { return arch_phys(pa & PTE_FRAME); }
@@ -72,7 +73,8 @@ void arch_table_free(paddr_t top, bool is_view)
     table_unload(top); /* no CPU has it in CR3 any more, not even an idle one */
     for (unsigned i = is_view; i < SLOT_KERNEL; i++)
         table_cut(&table_at(top)[i], SHIFT_TOP, &cut);
-    arch_tables_free(&cut, ~0u);
+    while (arch_tables_free(&cut, TABLES_AT_ONCE))
+        thread_breathe();
     frame_free(frame_of(top));
 }
 
@@ -117,7 +119,6 @@ static vaddr_t behind(vaddr_t at, int shift) { return ((at >> shift) + 1) << shi
 vaddr_t arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
                       bool (*fn)(pte_t *pte, vaddr_t at, void *arg), void *arg)
 {
-    enum { TABLES_AT_ONCE = 8 };
     vaddr_t at = from;
     for (unsigned n = 0; at < to && n < TABLES_AT_ONCE; n++) {
         pte_t *table = table_at(top);

@@ -212,6 +212,7 @@ static long console_write(struct file *f, const void *from, size_t bytes, uint64
         lock_acquire(&console.lock);
         put((const char *)from + done, MIN(bytes - done, CHUNK_BYTES));
         lock_release(&console.lock);
+        thread_breathe();
     }
     return (long)bytes;
 }

@@ -10,6 +10,8 @@
  */
 #include "file/file.h"
 
+#include "thread/thread.h"
+
 #define ENTRIES (PAGE_BYTES / sizeof(struct frame *))
 #define MEMORY_FILE_BYTES_MAX ((uint64_t)ENTRIES * ENTRIES * PAGE_BYTES) /* 1 GiB */
 
@@ -123,12 +125,12 @@ static void pages_free(struct node *n, uint64_t first)
     }
 }
 
-int memory_resize(struct node *n, uint64_t bytes)
+/* resize_some resizes by a step: a file loses what one middle table has. Returns its size then. */
+static uint64_t resize_some(struct node *n, uint64_t bytes)
 {
-    if (bytes > MEMORY_FILE_BYTES_MAX)
-        return -EFBIG;
     lock_acquire(&memory.lock);
     if (bytes < n->bytes) {
+        bytes = MAX(bytes, (n->bytes - 1) / (ENTRIES * PAGE_BYTES) * (ENTRIES * PAGE_BYTES));
         struct frame *f = bytes % PAGE_BYTES ? page(n, bytes / PAGE_BYTES, false) : NULL;
         if (f) /* FM1 */
             memset((char *)frame_memory(f) + bytes % PAGE_BYTES, 0,
@@ -138,13 +140,25 @@ int memory_resize(struct node *n, uint64_t bytes)
     n->bytes = bytes;
     n->time_ns = arch_time_ns();
     lock_release(&memory.lock);
+    return bytes;
+}
+
+int memory_resize(struct node *n, uint64_t bytes)
+{
+    if (bytes > MEMORY_FILE_BYTES_MAX)
+        return -EFBIG;
+    while (resize_some(n, bytes) != bytes)
+        thread_breathe();
     return 0;
 }
 
 void memory_free(struct node *n)
 {
+    while (resize_some(n, 0) != 0)
+        if (lock_holds_none())
+            thread_breathe();
     lock_acquire(&memory.lock);
-    pages_free(n, 0);
+    pages_free(n, 0);       /* behind its end a write may have left frames */
     if (n->top)
         give_frame(n->top);
     n->top = NULL;

@@ -89,6 +89,7 @@ static long move_all(struct file *f, vaddr_t user, size_t bytes, uint64_t at, bo
             at += (uint64_t)n;
         if ((size_t)n < part || (!write && is_stream(f)))
             break;
+        thread_breathe();
     }
     bounce_put(&b);
     return transferred(done, n);

@@ -32,11 +32,11 @@ static __attribute__((format(printf, 2, 3))) void say(struct text *t, const char
 
 struct page_count { uint64_t resident, dirty, written, versions; };
 
-static void leaf_count(struct leaf *l, void *arg)
+static unsigned leaf_count(struct leaf *l, unsigned slot, unsigned end, void *arg)
 {
     struct page_count *c = arg;
     lock_acquire(&l->lock);
-    for (unsigned i = 0; i < LEAF_PAGES; i++) {
+    for (unsigned i = slot; i < end; i++) {
         const struct page *p = &l->pages[i];
         c->resident += page_resident(p);
         c->dirty += page_resident(p) && (p->flags & PAGE_DIRTY);
@@ -45,6 +45,7 @@ static void leaf_count(struct leaf *l, void *arg)
             c->versions++;
     }
     lock_release(&l->lock);
+    return end;
 }
 
 static void say_object(struct object *o, void *arg)
@@ -226,10 +227,9 @@ static long say_what(struct text *t, unsigned what, int pid)
 long kd_look(const uint64_t a[6])
 {
     struct text t = {.size = MIN(a[3], LOOK_BYTES_MAX - 1)};
-    t.bytes = kalloc(t.size + 1);
+    t.bytes = kalloc_raw(t.size + 1);
     if (!t.bytes)
         return -ENOMEM;
-    thread_breathe(); /* the buffer may be large, and is zeroed and copied at one go */
     long result = say_what(&t, (unsigned)a[0], (int)a[1]);
     thread_breathe();
     if (!result)

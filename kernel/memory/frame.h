@@ -57,6 +57,7 @@ bool frame_check(void);      /* counts and lists agree; says what does not */
 
 /* kmem.c: kernel memory, zeroed, 16-byte aligned; NULL when there is none. */
 must_check void *kalloc(size_t bytes);
+must_check void *kalloc_raw(size_t bytes);     /* the same, not zeroed */
 void kfree(void *p);
 void kmem_init(void);
 

@@ -126,12 +126,16 @@ static void run_free(struct frame *run)
         frame_free(run + i);
 }
 
-void *kalloc(size_t bytes)
+void *kalloc_raw(size_t bytes)
 {
     if (bytes > (size_t)FRAME_RUN_MAX << PAGE_SHIFT)
         return NULL;
-    void *p = bytes <= class_bytes(CLASS_COUNT - 1) ? object_alloc(class_of_bytes(bytes))
-                                              : run_alloc(bytes);
+    return bytes <= class_bytes(CLASS_COUNT - 1) ? object_alloc(class_of_bytes(bytes)) : run_alloc(bytes);
+}
+
+void *kalloc(size_t bytes)
+{
+    void *p = kalloc_raw(bytes);
     if (p != NULL)
         memset(p, 0, bytes);
     return p;

@@ -191,6 +191,8 @@ void handle_process_gone(struct process *p)
         p->handles[i] = (struct handle_slot){0};
         lock_release(&p->handle_lock);
         (void)slot_dropped(p, &old);
+        if (old.type != HANDLE_NONE)
+            thread_breathe();
     }
     lock_acquire(&p->handle_lock);
     struct handle_slot *table = p->handles;

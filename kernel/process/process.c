@@ -318,9 +318,12 @@ static void back_look(struct process *p, const struct trap_frame *f, struct back
     enum { LOOK_BYTES = 16384 };
     uint64_t word;
     vaddr_t at = (trap_stack_pointer(f) + 7) & ~7ull, end = at + LOOK_BYTES;
-    for (; at < end && at != trap_frame_pointer(f) && !copy_from_user(&word, at, sizeof(word)); at += 8)
+    for (; at < end && at != trap_frame_pointer(f) && !copy_from_user(&word, at, sizeof(word)); at += 8) {
         if (vm_is_code(p, word) && user_calls_before(word))
             back_add(b, p, word);
+        if (at % 4096 == 0)
+            thread_breathe();
+    }
 }
 
 /* backtrace follows frame pointers as far as they lead through code, and adds each caller. */

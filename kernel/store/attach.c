@@ -75,7 +75,7 @@ static long space_detach(struct process *p, struct object *o)
     struct attachment *a = attachment_remove(p, o);
     if (!a)
         return -ENOENT;
-    struct unmap u = {.only = p, .reason = EACCES};
+    UNMAP(u, .only = p, .reason = EACCES);
     leaves_for(o, leaf_unmap, &u);
     attachment_end(a, false);
     return 0;
@@ -188,7 +188,7 @@ static long space_attach(struct process *p, struct object *o, uint32_t rights)
     lock_release(&p->attach_lock);
     lock_release(&o->lock);
     if (e == -EALREADY && a->rights) {
-        struct unmap u = {.only = p, .reason = EACCES};
+        UNMAP(u, .only = p, .reason = EACCES);
         leaves_for(o, leaf_unmap, &u);
     }
     if (e)
@@ -200,7 +200,7 @@ static void attachments_end(struct process *p)
 {
     struct attachment *a;
     while ((a = attachment_remove(p, NULL))) { /* what it used; its views are gone */
-        struct unmap u = {.only = p, .reason = EACCES};
+        UNMAP(u, .only = p, .reason = EACCES);
         if (!(a->object->flags & KD_OBJECT_TRANSACTIONAL))
             leaves_for(a->object, leaf_unmap, &u);
         attachment_end(a, true);

@@ -164,25 +164,24 @@ struct walk {
     bool blocked;
 };
 
-/* walk_leaf takes those rights of other views in one leaf that may be taken. */
-static void walk_leaf(struct leaf *l, void *arg)
+/* walk_leaf takes those rights of other views in a portion of a leaf that may be taken. */
+static unsigned walk_leaf(struct leaf *l, unsigned slot, unsigned end, void *arg)
 {
     struct walk *w = arg;
     struct vmask left = {0};
     struct debt debt = {0};
     lock_acquire(&l->lock);
     if (!vmask_only(&l->users, w->view->id)) {
-        for (unsigned slot = 0; slot < LEAF_PAGES; slot++) {
-            struct page *p = &l->pages[slot];
-            if (!vmask_only(&p->mask, w->view->id))
+        for (end = leaf_portion(l, slot, end); slot < end; slot++)
+            if (!vmask_only(&l->pages[slot].mask, w->view->id))
                 w->blocked |= conflict_take(w->view, l, slot, &debt);
-            left.word[0] |= p->mask.word[0];
-            left.word[1] |= p->mask.word[1];
-        }
+        for (unsigned i = 0; i < LEAF_PAGES; i++)
+            vmask_add(&left, &l->pages[i].mask);
         l->users = left;
         right_pay(&debt);
     }
     lock_release(&l->lock);
+    return end;
 }
 
 static void drain_over(struct container_lock *c)

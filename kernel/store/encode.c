@@ -219,27 +219,29 @@ int encode_copies(struct view *v, struct kd_diff *d)
     return 0;
 }
 
+static void changes_of(const struct copy *c, struct kd_changes *out)
+{
+    const struct page *p = &c->leaf->pages[c->slot];
+    memset(out, 0xff, sizeof *out);
+    out->address = c->at;
+    if (c->frame && page_resident(p)) {
+        struct words w = words_that_differ(frame_memory(c->frame), frame_memory(p->frame));
+        memcpy(out->words, w.bits, sizeof out->words);
+    }
+}
+
 /* encode_changes holds the view lock, so no sweep takes the copy, and nobody frees or evicts its base (PG4). */
 bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out)
 {
-    struct copy *first = NULL;
-    memset(out, 0xff, sizeof *out);
-    lock_acquire(&v->lock);
-    for (struct list *head = &v->copies.resident;; head = &v->copies.spilled) {
-        list_each(struct copy, c, head, link)
-            if (c->at >= from && (!first || c->at < first->at))
-                first = c;
-        if (head == &v->copies.spilled)
-            break;
+    struct copy *c = NULL;
+    from = page_up(MIN(from, KD_STORE_END));
+    while (!c && from < v->tables.to) { /* its own thread alone makes tables */
+        lock_acquire(&v->lock);
+        c = right_next_copy(v, &from);
+        if (c)
+            changes_of(c, out);
+        lock_release(&v->lock);
+        thread_breathe();
     }
-    if (first) {
-        const struct page *p = &first->leaf->pages[first->slot];
-        out->address = first->at;
-        if (first->frame && page_resident(p)) {
-            struct words w = words_that_differ(frame_memory(first->frame), frame_memory(p->frame));
-            memcpy(out->words, w.bits, sizeof out->words);
-        }
-    }
-    lock_release(&v->lock);
-    return first;
+    return c;
 }

@@ -123,29 +123,50 @@ struct leaf *leaf_lock_new(struct object *o, uint64_t page)
     }
 }
 
-void leaves_for(struct object *o, void (*fn)(struct leaf *l, void *arg), void *arg)
+unsigned leaf_portion(const struct leaf *l, unsigned slot, unsigned end)
 {
-    for (uint64_t first = 0; first < o->pages; first += LEAF_PAGES) {
-        struct leaf *l = object_leaf_find(o, first);
-        if (!l && table_of(o, first))
-            continue;
-        if (l)
-            fn(l, arg);
-        else
-            first |= (uint64_t)LEAF_PAGES * LEAF_TABLE - LEAF_PAGES; /* the last of this table */
-        thread_breathe();
+    enum { RIGHTS_AT_ONCE = 384 };
+    unsigned users = (unsigned)(__builtin_popcountll(l->users.word[0]) + __builtin_popcountll(l->users.word[1]));
+    return MIN(end, slot + RIGHTS_AT_ONCE / MAX(users, 1u));
+}
+
+void leaves_in(struct object *o, uint64_t page, uint64_t end, leaf_fn *fn, void *arg)
+{
+    const uint64_t table_pages = (uint64_t)LEAF_PAGES * LEAF_TABLE;
+    for (unsigned n = 1; page < end; n++) {
+        struct leaf *l = object_leaf_find(o, page);
+        uint64_t step = l || table_of(o, page) ? LEAF_PAGES : table_pages, first = page & ~(step - 1);
+        page = l ? first + fn(l, page % LEAF_PAGES, (unsigned)MIN(LEAF_PAGES, end - first), arg) : first + step;
+        if (l || n % LEAF_PAGES == 0)
+            thread_breathe(); /* the leaf may go meanwhile: the rest of it is looked for again */
     }
+}
+
+void leaves_for(struct object *o, leaf_fn *fn, void *arg) { leaves_in(o, 0, o->pages, fn, arg); }
+
+enum { TABLES_AT_ONCE = 2048 };
+
+struct leaf ***leaf_tables_new(uint64_t n)
+{
+    struct leaf ***tables = kalloc_raw(n * sizeof *tables);
+    for (uint64_t i = 0; tables && i < n; i++) {
+        tables[i] = NULL;
+        if (i % TABLES_AT_ONCE == TABLES_AT_ONCE - 1)
+            thread_breathe();
+    }
+    return tables;
 }
 
 void leaves_free(struct object *o)
 {
     for (uint64_t i = 0; i < o->table_count; i++) {
-        for (unsigned k = 0; o->tables[i] && k < LEAF_TABLE; k++)
-            if (o->tables[i][k])
-                frame_free(frame_of_memory(o->tables[i][k]));
-        if (o->tables[i])
-            frame_free(frame_of_memory(o->tables[i]));
-        if (i % LEAF_TABLE == 0 && lock_holds_none())
+        struct leaf **table = o->tables[i];
+        for (unsigned k = 0; table && k < LEAF_TABLE; k++)
+            if (table[k])
+                frame_free(frame_of_memory(table[k]));
+        if (table)
+            frame_free(frame_of_memory(table));
+        if ((table || i % TABLES_AT_ONCE == 0) && lock_holds_none())
             thread_breathe();
     }
 }

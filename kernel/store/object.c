@@ -167,7 +167,7 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
     if (!o)
         return NULL;
     o->table_count = (c->pages + LEAF_PAGES * LEAF_TABLE - 1) / (LEAF_PAGES * LEAF_TABLE);
-    o->tables = kalloc(o->table_count * sizeof *o->tables);
+    o->tables = leaf_tables_new(o->table_count);
     if (!o->tables || !limit_charge(process_this(), KD_LIMIT_MEMORY, object_table_frames(o))) {
         kfree(o->tables);
         kfree(o);
@@ -269,17 +269,18 @@ struct use { bool writers, kept; };
 
 /* leaf_use adds to *arg, a struct use, whether transactions store to pages of the leaf, and whether memory
  * holds what the manager could not supply again: a version that is not home, or one that a snapshot sees. */
-static void leaf_use(struct leaf *l, void *arg)
+static unsigned leaf_use(struct leaf *l, unsigned slot, unsigned end, void *arg)
 {
     const unsigned KEPT = PAGE_DIRTY | PAGE_FILLING | PAGE_CLEANING | PAGE_PINNED | PAGE_MAPPED_WRITE | PAGE_AWAY;
     struct use *use = arg;
     lock_acquire(&l->lock);
-    for (unsigned i = 0; i < LEAF_PAGES; i++) {
+    for (unsigned i = slot; i < end; i++) {
         const struct page *p = &l->pages[i];
         use->writers |= p->writer != WRITER_NONE && views[p->writer].state != VIEW_IDLE;
         use->kept |= p->versions || p->flags & KEPT;
     }
     lock_release(&l->lock);
+    return end;
 }
 
 /* object_in_use: commits that wait are held meanwhile, so manager's calls find it whole or dead. */

@@ -126,7 +126,10 @@ must_check int object_plain_fault(struct object *o, struct view *v, vaddr_t at, 
 
 /* object_for_each calls fn for each object, some twice if one dies meanwhile; leaves_for for its leaves. */
 void object_for_each(void (*fn)(struct object *o, void *arg), void *arg);
-void leaves_for(struct object *o, void (*fn)(struct leaf *l, void *arg), void *arg);
+/* leaf_fn does something for a portion of a leaf's pages [slot, end), which starts at `slot`. Returns where that ended:
+ * the rest follows, after others had their turn. */
+typedef unsigned leaf_fn(struct leaf *l, unsigned slot, unsigned end, void *arg);
+void leaves_for(struct object *o, leaf_fn *fn, void *arg);
 /* kcheck (check.c) looks for broken invariants. 0; -EIO: the log says which. */
 int kcheck(void);
 

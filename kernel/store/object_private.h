@@ -8,6 +8,12 @@
 extern struct lock objects_lock; /* the list of all objects */
 
 /* ---- leaf.c ---- */
+/* leaves_in calls fn for each leaf that exists of the pages [page, end), in portions; leaves_for does for all pages. */
+void leaves_in(struct object *o, uint64_t page, uint64_t end, leaf_fn *fn, void *arg);
+/* leaf_portion returns the end of a portion of [slot, end), short enough where each page is looked at in each of the
+ * leaf's users. Leaf locked. */
+unsigned leaf_portion(const struct leaf *l, unsigned slot, unsigned end);
+struct leaf ***leaf_tables_new(uint64_t n); /* empty ones; NULL: no memory. No lock is held */
 void leaves_free(struct object *o); /* with the object */
 
 /* object_table_frames: the table of the leaves' tables, which the owner is charged for. */
@@ -32,11 +38,14 @@ struct unmap {
     bool dying;              /* the copies of committing views go too: nobody will publish them */
     uint64_t in_use;         /* pages that active views keep */
     struct debt debt;
+    struct list frames;      /* of copies and pages that went: free behind the shootdown (FR1) */
 };
+#define UNMAP(u, ...) struct unmap u = {__VA_ARGS__, .frames = LIST_INIT((u).frames)}
 /* unmap_page takes the page's PTE in the views that `u` means. Leaf locked. */
 void unmap_page(struct leaf *l, unsigned slot, struct unmap *u);
-/* leaf_unmap is unmap_page for a whole leaf, which it locks; arg: struct unmap. */
-void leaf_unmap(struct leaf *l, void *arg);
+/* unmap_end pays the debt of all pages by one shootdown, and frees what went. Their leaf is still locked. */
+void unmap_end(struct unmap *u);
+leaf_fn leaf_unmap;          /* both for a portion of a leaf, which it locks; arg: struct unmap */
 /* object_die ends an object whose manager is gone or destroys it: a power cut for the object. */
 void object_die(struct object *o, int reason);
 

@@ -254,13 +254,15 @@ static void page_drop_filling(struct page *p)
     }
 }
 
-/* pages_skip returns the first page behind a missing leaf or table of leaves: a range may be 64 TiB of nothing. */
-static uint64_t pages_skip(const struct object *o, uint64_t page)
+struct each { void (*fn)(struct leaf *l, unsigned slot, void *arg); void *arg; };
+static unsigned leaf_each(struct leaf *l, unsigned slot, unsigned end, void *each)
 {
-    const uint64_t table_pages = (uint64_t)LEAF_PAGES * LEAF_TABLE;
-    bool table = __atomic_load_n(&o->tables[page / table_pages], __ATOMIC_ACQUIRE) != NULL;
-    uint64_t step = table ? LEAF_PAGES : table_pages;
-    return (page / step + 1) * step;
+    const struct each *e = each;
+    lock_acquire(&l->lock);
+    for (; slot < end; slot++)
+        e->fn(l, slot, e->arg);
+    lock_release(&l->lock);
+    return end;
 }
 
 /* pages_for calls fn for each page of a range that has a leaf, with the leaf locked. 0; -EINVAL: no
@@ -268,21 +270,10 @@ static uint64_t pages_skip(const struct object *o, uint64_t page)
 static long pages_for(struct object *o, uint64_t page, uint64_t n,
                       void (*fn)(struct leaf *l, unsigned slot, void *arg), void *arg)
 {
+    struct each each = {fn, arg};
     if (!range_ok(o, page, n))
         return -EINVAL;
-    for (uint64_t i = page; i < page + n;) {
-        struct leaf *l = object_leaf(o, i, false);
-        if (!l) {
-            i = pages_skip(o, i);
-            thread_breathe();
-            continue;
-        }
-        lock_acquire(&l->lock);
-        fn(l, (unsigned)(i % LEAF_PAGES), arg);
-        lock_release(&l->lock);
-        if (++i % LEAF_PAGES == 0)
-            thread_breathe();
-    }
+    leaves_in(o, page, page + n, leaf_each, &each);
     return 0;
 }
 
@@ -299,8 +290,6 @@ static void page_fail(struct leaf *l, unsigned slot, void *arg)
     if (error != EAGAIN) /* the manager tries again: threads that wait go on waiting */
         waits_end(l, slot, -error_for_client(error));
 }
-
-static void page_recall(struct leaf *l, unsigned slot, void *arg) { unmap_page(l, slot, arg); }
 
 /* page_pin pins a page that is in memory, or unpins it. The owner lives while its object is not dead. */
 struct pinning { bool on; long result; };
@@ -409,8 +398,9 @@ int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame,
     struct page *p = &l->pages[page % LEAF_PAGES];
     int e = !page_resident(p) ? -ENOENT : p->flags & PAGE_CLEANING ? -EBUSY : 0;
     if (!e && p->flags & PAGE_MAPPED_WRITE) { /* not transactional: no thread is to store meanwhile */
-        struct unmap u = {.reason = 0};
+        UNMAP(u, .reason = 0);
         unmap_page(l, (unsigned)(page % LEAF_PAGES), &u);
+        unmap_end(&u);
         p->flags &= (uint8_t)~PAGE_MAPPED_WRITE;
     }
     if (!e) {
@@ -472,9 +462,11 @@ OBJECT_CALL(kd_object_fail, 0)
 
 OBJECT_CALL(kd_object_recall, 0)
 {
-    struct unmap u = {.reason = 0};
-    long e = pages_for(o, a[1], a[2], page_recall, &u);
-    return e ? e : (long)u.in_use;
+    UNMAP(u, .reason = 0);
+    if (!range_ok(o, a[1], a[2]))
+        return -EINVAL;
+    leaves_in(o, a[1], a[1] + a[2], leaf_unmap, &u);
+    return (long)u.in_use;
 }
 
 OBJECT_CALL(kd_object_info, 0)

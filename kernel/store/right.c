@@ -44,6 +44,20 @@ pte_t right_at(const struct view *v, vaddr_t at)
     return pte ? pte_load(pte) : 0;
 }
 
+static bool is_no_copy(pte_t *pte, vaddr_t at, void *left)
+{
+    (void)at;
+    return !(*pte & PTE_COPY) && --*(unsigned *)left;
+}
+
+struct copy *right_next_copy(const struct view *v, vaddr_t *at)
+{
+    unsigned left = 2048; /* entries */
+    *at = v->table ? arch_pte_walk(v->table, MAX(*at, v->tables.from), v->tables.to, is_no_copy, &left) : KD_STORE_END;
+    pte_t e = *at < v->tables.to ? right_at(v, *at) : 0;
+    return e & PTE_COPY ? pte_copy(e) : NULL;
+}
+
 /* may_have returns the states that the view's entries for the object's pages may have. */
 static unsigned may_have(const struct view *v, const struct object *o)
 {
@@ -306,6 +320,7 @@ void right_tables_free(struct view *v)
     v->table = 0; /* others find EMPTY from now on */
     lock_release(&v->lock);
     arch_shootdown(cpus);
-    arch_tables_free(&v->tables.cut, ~0u);
+    while (arch_tables_free(&v->tables.cut, 32))
+        thread_breathe();
     arch_table_free(table, true);
 }

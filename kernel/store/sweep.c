@@ -4,8 +4,8 @@
  * An active view that loses a right is doomed, and so is a snapshot whose process has attached the
  * dying object. TLBs are flushed before a frame is freed (FR1).
  *
- * Locks: leaf, view, graph. A sweep locks one leaf at a time; `dead` is set before it, and grants
- * look at `dead` under the leaf lock, so nothing is granted behind it.
+ * Locks: leaf, view, graph. A sweep locks one leaf at a time, for a portion of its pages; `dead` is set
+ * before it, and grants look at `dead` under the leaf lock, so nothing is granted behind it.
  */
 #include "store/object_private.h"
 #include "store/right.h"
@@ -15,8 +15,8 @@
 
 uint32_t object_sweeps;
 
-/* copy_take frees a copy of a page that dies, its frame and its credit with it. View locked. */
-static void copy_take(struct view *v, struct copy *c)
+/* copy_take frees a copy of a page that dies, and its credit; its frame follows. View locked. */
+static void copy_take(struct view *v, struct copy *c, struct unmap *u)
 {
     if (v->copies.diff_next == &c->link)
         v->copies.diff_next = c->link.next; /* the manager was told of those before it */
@@ -24,7 +24,7 @@ static void copy_take(struct view *v, struct copy *c)
     view_copy_out(v, c, c->frame);
     if (c->frame) {
         credit_return(v->txn.enlisted, 1);
-        frame_free(c->frame);
+        list_push_back(&u->frames, &c->frame->link);
     }
     copy_free(c);
 }
@@ -52,10 +52,8 @@ static void unmap_view(struct leaf *l, unsigned slot, struct view *v, struct unm
     pte_t was = right_take(v, &l->pages[slot], at, &u->debt);
     if (transactional && v->state == VIEW_ACTIVE)
         view_doom_locked(v, u->reason);
-    if (was & PTE_COPY) {
-        right_pay(&u->debt); /* before its frame is freed (FR1) */
-        copy_take(v, pte_copy(was));
-    }
+    if (was & PTE_COPY)
+        copy_take(v, pte_copy(was), u);
 }
 
 void unmap_page(struct leaf *l, unsigned slot, struct unmap *u)
@@ -63,34 +61,45 @@ void unmap_page(struct leaf *l, unsigned slot, struct unmap *u)
     struct page *p = &l->pages[slot];
     views_each_locked(v, &p->mask)
         unmap_view(l, slot, v, u);
-    right_pay(&u->debt);
     waiters_wake(p);
 }
 
-void leaf_unmap(struct leaf *l, void *arg)
+void unmap_end(struct unmap *u)
 {
-    lock_acquire(&l->lock);
-    for (unsigned i = 0; i < LEAF_PAGES; i++)
-        if (!vmask_empty(&l->pages[i].mask))
-            unmap_page(l, i, arg);
-    lock_release(&l->lock);
+    right_pay(&u->debt);
+    for (struct frame *f; (f = list_take(struct frame, &u->frames, link));)
+        frame_free(f);
 }
 
-/* page_sweep takes the page's PTE in every view, frees its frames and versions, and dooms active
- * views that lose a PTE. Leaf locked. */
-static void page_sweep(struct leaf *l, unsigned slot, int reason)
+unsigned leaf_unmap(struct leaf *l, unsigned slot, unsigned end, void *arg)
 {
+    lock_acquire(&l->lock);
+    for (end = leaf_portion(l, slot, end); slot < end; slot++)
+        if (!vmask_empty(&l->pages[slot].mask))
+            unmap_page(l, slot, arg);
+    unmap_end(arg);
+    lock_release(&l->lock);
+    return end;
+}
+
+/* page_sweep takes the page's PTE in every view, its frames and versions, and dooms active
+ * views that lose a PTE. False: it has more versions, for the next portion. Leaf locked. */
+static bool page_sweep(struct leaf *l, unsigned slot, struct unmap *u)
+{
+    enum { VERSIONS_AT_ONCE = 4 };
     struct page *p = &l->pages[slot];
-    struct unmap u = {.reason = reason, .dying = true};
-    unmap_page(l, slot, &u);
-    while (p->versions)
+    unmap_page(l, slot, u);
+    for (unsigned n = 0; p->versions; n++) {
+        if (n == VERSIONS_AT_ONCE)
+            return false;
         version_free(p, p->versions);
+    }
     if (p->frame) {
         if (!(p->flags & PAGE_FILLING))
             evict_remove(p->frame);
         if (p->flags & PAGE_DIRTY)
             dirty_count(l->object, -1);
-        frame_free(p->frame);
+        list_push_back(&u->frames, &p->frame->link);
         p->frame = NULL;
     }
     if (p->flags & PAGE_PINNED)
@@ -99,15 +108,19 @@ static void page_sweep(struct leaf *l, unsigned slot, int reason)
     p->writer = WRITER_NONE;
     p->csn = p->sequence = 0;
     waits_end(l, slot, -EOWNERDEAD);
+    return true;
 }
 
-static void leaf_sweep(struct leaf *l, void *arg)
+static unsigned leaf_sweep(struct leaf *l, unsigned slot, unsigned end, void *arg)
 {
     lock_acquire(&l->lock);
-    for (unsigned i = 0; i < LEAF_PAGES; i++)
-        page_sweep(l, i, *(int *)arg);
+    end = leaf_portion(l, slot, end);
+    while (slot < end && page_sweep(l, slot, arg))
+        slot++;
+    unmap_end(arg);
     evict_leaf(l, false);
     lock_release(&l->lock);
+    return slot;
 }
 
 static bool attached(struct object *o, const struct process *p)
@@ -149,7 +162,8 @@ void object_die(struct object *o, int reason)
     container_lock_dead(o);
     asks_look_again(o);
     snapshots_doom(o, reason);
-    leaves_for(o, leaf_sweep, &reason);
+    UNMAP(u, .reason = reason, .dying = true);
+    leaves_for(o, leaf_sweep, &u);
     /* The object is in the list, so its owner lives. */
     limit_uncharge(o->owner, KD_LIMIT_MEMORY, object_table_frames(o) + o->leaf_frames);
     lock_acquire(&objects_lock);

@@ -22,8 +22,13 @@ static struct { uint64_t since, place; uint32_t what; } last[CPU_MAX]; /* since 
 
 void stretch_init(void)
 {
-    stretch_on = kernel_option("stretch");
+    const char *text = kernel_option("stretch"), *end = text;
+    while (end && *end >= '0' && *end <= '9')
+        end++;
+    stretch_on = end != text && !*end;
     limit = boot_option_number("stretch");
+    if (text && !stretch_on)
+        printk("stretch=%s: not a number: nothing is measured", text);
 }
 
 static void measure(uint64_t to)

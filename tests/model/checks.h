@@ -227,6 +227,12 @@ struct Checks {
         return on(TEXT_SHOOT_A) ? e.used & 1 : e.used;
     } /* may a TLB hold it? */
 
+    void use(State &s, int p, int v) const
+    {
+        s.p[p].mask |= 1 << v;
+        if (sc.group) s.users |= 1 << v;
+    }
+
     /* ---- shootdowns ---- */
     int ipi_page(const State &s, int who)
     {

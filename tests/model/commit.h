@@ -376,7 +376,7 @@ struct Commit : Versions {
         g.dirty = 1;
         n.copy1[p] = 0;
         n.pte[p].right = SHARED;
-        g.mask |= 1 << v;
+        use(s, p, v);
         if (on(TEXT_WRITER_AT_FLIP)) g.writer1 = 0;
         if (sc.credits) {
             n.credits--;

@@ -124,7 +124,7 @@ struct Fault : Ask {
         }
         granted(s, v, p, 1);
         s.v[v].pte[p] = {SHARED, (u8)frame, 1};
-        if (!on(TEXT_SNAP_NO_MASK)) s.p[p].mask |= 1 << v;
+        if (!on(TEXT_SNAP_NO_MASK)) use(s, p, v);
         s.v[v].pc = USER;
         s.v[v].cand = 0;
     }
@@ -355,7 +355,7 @@ struct Fault : Ask {
         }
         bool a = !on(TEXT_FAULT_A0);
         granted(s, v, p, access_of(n));
-        if (!on(BUG_MASK_LOST)) g.mask |= 1 << v;
+        if (!on(BUG_MASK_LOST)) use(s, p, v);
         n.pc = USER;
         if (n.want != 1) {
             if (!g.frame1) {
@@ -398,7 +398,7 @@ struct Fault : Ask {
         if (g.queued) fail("(5) a waiter is overtaken");
         granted(s, v, p, 1);
         s.v[v].pte[p] = {SHARED, (u8)(g.frame1 - 1), 0};
-        g.mask |= 1 << v;
+        use(s, p, v);
     }
     bool reach(const State &s, int from, int to, int &seen)
     { /* leaves exactly one path in `seen` when it succeeds */

@@ -161,8 +161,12 @@ struct Lock : Checks {
             step(true, "walk_leaf", v, p, [&](State &s) {
                 View &n = s.v[v];
                 n.cand = candidates(s, v, p);
+                if (sc.group && !(s.users & ~(1 << v))) {
+                    n.page = sc.pages;
+                    return;
+                }
                 if (!n.cand) {
-                    n.page++;
+                    portion_walked(s, n);
                     return;
                 }
                 s.p[p].lock = v + 1;
@@ -183,12 +187,17 @@ struct Lock : Checks {
         const Page &g = s.p[p];
         return (s.v[v].want ? g.mask & all() : g.writer1 ? 1 << (g.writer1 - 1) : 0) & ~(1 << v);
     }
+    void portion_walked(State &s, View &n)
+    { /* with groups the leaf has both pages, and is walked in two portions */
+        if (sc.group) s.users = s.p[n.page].mask | (on(BUG_USERS_PORTION) ? 0 : s.p[1 - n.page].mask);
+        n.page++;
+    }
     void leaf_walked(int v)
     {
         step(true, "walk_leaf: unlocks", v, cur->v[v].page, [&](State &s) {
             View &n = s.v[v];
             if (s.p[n.page].lock == v + 1) s.p[n.page].lock = 0;
-            n.page++;
+            portion_walked(s, n);
             n.clock = WALKING;
             n.pc = CLOCK;
         });

@@ -158,6 +158,10 @@ static std::vector<Scenario> scenarios()
         s.group = true;
     }
     {
+        auto &s = add("lockleaf", "a leaf of two pages, walked in portions", {{"M0", "L0"}, {"r1r0"}, {"w0", "r1"}});
+        s.group = true;
+    }
+    {
         auto &s =
             add("clock", "the replacement clock moves A to USED", {{"r0", "r0w0"}, {"w0", "r0"}});
         s.pages = 1;

@@ -434,6 +434,10 @@ struct Model : Commit {
             set_empty(t);
             if (!on(TEXT_DOOM_ONCE)) doom_for_death(s, v, doom);
         }
+        if (on(TEXT_SWEEP_FREES)) {
+            sweep_frees(s, p);
+            s.p[p].lock = LOCK_DEATH;
+        }
         send(s, IPI_DEATH, s.death.shoot);
     }
     void sweep_frees(State &s, int p)
@@ -585,7 +589,7 @@ struct Model : Commit {
                         return;
                     }
                     n.v[v].pte[p] = {SHARED, (u8)f, 1};
-                    n.p[p].mask |= 1 << v;
+                    use(n, p, v);
                     n.v[v].pc = USER;
                     n.v[v].cand = 0;
                 });

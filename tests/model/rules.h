@@ -64,6 +64,7 @@
     X(BUG_ASK_FAST, "the next fault near by does not ask") \
     X(BUG_ASK_GROUP, "a group grant maps neighbours that nobody asked for") \
     X(BUG_ASK_DEAD, "who asks is not woken when the object dies") \
+    X(BUG_USERS_PORTION, "the container lock's walk sums the masks of its portion, not of the whole leaf") \
     X(TEXT_WAIT_STALE, "a wake-up leaves the bit in the waiter's waits-for mask") \
     X(TEXT_WAIT_EARLIER, "waits-for holds blockers only, not earlier waiters") \
     X(TEXT_PUBLISHED_FIRST, "CM7: `published` moves before the pages do") \
@@ -112,6 +113,7 @@
     X(BUG_NO_WANTX, "a retry does not take the page exclusively, and keeps its rights") \
     X(BUG_ACK_EARLY, "the commit is acknowledged before publication") \
     X(BUG_DEATH_KEEPS, "manager death drops frames without clearing PTEs") \
+    X(TEXT_SWEEP_FREES, "a sweep frees a portion's frames, then shoots down its rights") \
     X(BUG_SPILL_TOLD, "what was told, and not spilled, counts as told when its manager is asked again") \
     X(BUG_SPILL_NO_IPI, "SP2: the frame of a spilled copy is freed without shootdown") \
     X(BUG_SPILL_HELD, "CM7: a spilled copy that is published leaves its record in the PTE") \

@@ -126,7 +126,7 @@ struct Spill : Fault {
             g.homecsn = csn;
         }
         g.log1 = 0;
-        g.mask |= 1 << v;
+        use(s, p, v);
         if (!on(BUG_SPILL_HELD)) s.v[v].pte[p] = {HELD, 0, 0};
     }
 

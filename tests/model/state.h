@@ -104,6 +104,7 @@ struct State {
         clockqueue[NV],
         clockwaits, epoch, creditqueue[NV], creditwaits;
     u8 evictions, kills, deaths, refusals, stales, spills, timeouts, suspends, destroys,
+        users /* of the leaf, with groups: all masks of its pages, or more */,
         forgets, floor /* the greatest csn that was forgotten with a leaf */,
         gone, /* pages of destroyed objects */
         entered; /* of views 0 and 1, if they are one thread's: the one that it runs */

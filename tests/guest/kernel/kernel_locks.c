@@ -393,6 +393,39 @@ static void escalation(void)
     kd_call3(KD_CONTAINER_POLICY, (long)base, KD_POLICY_ESCALATE, 0);
 }
 
+/* ---- a leaf that is walked in portions, as many views have rights in it ---- */
+
+enum { CROWD = 12, CROWD_PAGES = 64 };
+static pthread_barrier_t crowd;
+static int read_leaf(void *unused)
+{
+    for (unsigned i = 0; i < CROWD_PAGES; i++)
+        (void)*word_of(i, 0);
+    return unused != NULL;
+}
+static void *one_of_crowd(void *unused)
+{
+    run(read_leaf, NULL, KD_SERIALISABLE, 0);
+    pthread_barrier_wait(&crowd);
+    pthread_barrier_wait(&crowd);
+    return unused;
+}
+static int check_locked(void *unused) { return unused || check(); }
+
+static void portions(void)
+{
+    pthread_t t[CROWD];
+    struct kd_begin x = exclusive(0);
+    pthread_barrier_init(&crowd, NULL, CROWD + 1);
+    for (int i = 0; i < CROWD; i++)
+        pthread_create(&t[i], NULL, one_of_crowd, NULL);
+    pthread_barrier_wait(&crowd);
+    tap_ok(run_like(check_locked, NULL, &x) == 0, "a lock takes the rights of %d views to all pages of a leaf", CROWD);
+    pthread_barrier_wait(&crowd);
+    for (int i = 0; i < CROWD; i++)
+        pthread_join(t[i], NULL);
+}
+
 /* ---- a storm ---- */
 
 static int add_one(void *arg)
@@ -523,7 +556,7 @@ static void *short_stream(void *arg)
 
 int main(void)
 {
-    tap_plan(38);
+    tap_plan(39);
     tap_ok(start_manager((struct own_manager){.pages = PAGES}),
            "an object is created and attached");
     what_is_admitted();
@@ -535,6 +568,7 @@ int main(void)
     beside_walks();
     upgrades();
     escalation();
+    portions();
     storm();
     streams(read_stream, STREAMS, write_page, "a writer gets through a stream of readers");
     streams(write_stream, STREAMS, read_page, "a reader gets through a stream of writers");
