@@ -8,7 +8,7 @@
  *        12 bytes  2 bytes each ->          <- 16-byte units, from the page's end
  *
  * The slot array lies at the page's bottom (its lowest addresses) and grows upwards; objects are
- * laid from the page's end downwards. An object of more than 4064 bytes begins in a slotted page
+ * laid from the page's end downwards. An object of more than 4048 bytes begins in a slotted page
  * and runs to the very end of a page; the pages behind the first one have no header.
  *
  * Format version 1, all fields little-endian. A *marked* page has another seal, 32 bytes of header and slots

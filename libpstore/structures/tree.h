@@ -23,7 +23,7 @@
 #include "structure.h"
 
 enum {
-    PS_NODE_BYTES = 4064,       /* of a node, unless said otherwise: the largest object within one page */
+    PS_NODE_BYTES = 4048,       /* of a node, unless said otherwise: the largest object within one page */
     PS_NODE_MIN = 256,
     PS_NODE_MAX = 16384,
     PS_TREE_LEVELS = 20,
