@@ -58,7 +58,8 @@ void time_init(void)
     uint64_t apic_hz = (uint64_t)(first.apic - last.apic) * TIMER_HZ / passed;
     clock_scale = (1000000000ull << CLOCK_SHIFT) / tsc_hz;
     uint64_t ms = boot_option_number("check_ms"); /* ticks and self-checks so often; 0: as usual */
-    apic_per_tick = MAX((uint32_t)(ms && ms < 1000 / TICK_HZ ? apic_hz * ms / 1000 : apic_hz / TICK_HZ), 1u);
+    uint64_t per_tick = ms && ms < 1000 / TICK_HZ ? apic_hz * ms / 1000 : apic_hz / TICK_HZ;
+    apic_per_tick = MAX((uint32_t)per_tick, 1u);
     cpu_this()->tsc_offset = -(int64_t)read_tsc();
     printk("time: counter %lu kHz, timer %lu kHz\n", tsc_hz / 1000, apic_hz / 1000);
     time_init_cpu();

@@ -12,19 +12,19 @@
 
 enum { R_READ = RIGHT_SHARED | RIGHT_PLAIN, R_NONE = RIGHT_EMPTY | RIGHT_HELD, R_ANY = RIGHT_WRONG - 1,
        R_PRIVATE = RIGHT_COPY | RIGHT_FROZEN | RIGHT_SPILLED };
-#define CHANGES(X)                                                                                            \
-    /* change       finds                           leaves */                                                 \
-    X(age,          R_READ,                         R_READ)         /* the clock: ACCESSED becomes USED */    \
-    X(hold,         R_READ,                         R_NONE)         /* EV3: the page is evicted */             \
-    X(take,         R_ANY,                          RIGHT_EMPTY)    /* CF2, of an idle view; a sweep */        \
-    X(take_unused,  RIGHT_SHARED,                   RIGHT_EMPTY)    /* CF2, of a view in a transaction */      \
-    X(take_version, RIGHT_SHARED,                   RIGHT_EMPTY)    /* CM7: an old version is freed */         \
-    X(drop,         RIGHT_HELD | R_READ,            RIGHT_EMPTY)    /* CM8, AB4: others waited for it */        \
-    X(drop_copy,    R_PRIVATE,                      RIGHT_EMPTY)    /* AB2; CM8, if it was not changed */       \
-    X(freeze,       RIGHT_COPY,                     RIGHT_FROZEN)   /* CM1: the commit begins */               \
-    X(retire,       RIGHT_FROZEN | RIGHT_SPILLED,   RIGHT_SHARED | RIGHT_HELD) /* CM7: it was published */     \
-    X(spill,        RIGHT_COPY | RIGHT_FROZEN,      RIGHT_SPILLED)  /* the copy goes to the log */            \
-    X(unspill,      RIGHT_SPILLED,                  RIGHT_COPY)     /* it comes back */
+#define CHANGES(X) \
+    /* change     finds                         leaves */ \
+    X(age,          R_READ,                       R_READ)     /* the clock: ACCESSED becomes USED */ \
+    X(hold,         R_READ,                       R_NONE)     /* EV3: the page is evicted */ \
+    X(take,         R_ANY,                        RIGHT_EMPTY) /* CF2, of an idle view; a sweep */ \
+    X(take_unused,  RIGHT_SHARED,                 RIGHT_EMPTY) /* CF2, of one in a transaction */ \
+    X(take_version, RIGHT_SHARED,                 RIGHT_EMPTY) /* CM7: an old version is freed */ \
+    X(drop,         RIGHT_HELD | R_READ,          RIGHT_EMPTY) /* CM8, AB4: others wait for it */ \
+    X(drop_copy,    R_PRIVATE,                    RIGHT_EMPTY) /* AB2; CM8, if it is unchanged */ \
+    X(freeze,       RIGHT_COPY,                   RIGHT_FROZEN) /* CM1: the commit begins */ \
+    X(retire,       RIGHT_FROZEN | RIGHT_SPILLED, RIGHT_SHARED | RIGHT_HELD) /* CM7: published */ \
+    X(spill,        RIGHT_COPY | RIGHT_FROZEN,    RIGHT_SPILLED) /* the copy goes to the log */ \
+    X(unspill,      RIGHT_SPILLED,                RIGHT_COPY) /* it comes back */
 
 #define CHANGE_NUMBER(name, finds, leaves) CHANGE_##name,
 #define CHANGE_STATES(name, finds, leaves) {#name, finds, leaves},
@@ -53,7 +53,8 @@ static bool is_no_copy(pte_t *pte, vaddr_t at, void *left)
 struct copy *right_next_copy(const struct view *v, vaddr_t *at)
 {
     unsigned left = 2048; /* entries */
-    *at = v->table ? arch_pte_walk(v->table, MAX(*at, v->tables.from), v->tables.to, is_no_copy, &left) : KD_STORE_END;
+    vaddr_t from = MAX(*at, v->tables.from), to = v->tables.to;
+    *at = v->table ? arch_pte_walk(v->table, from, to, is_no_copy, &left) : KD_STORE_END;
     pte_t e = *at < v->tables.to ? right_at(v, *at) : 0;
     return e & PTE_COPY ? pte_copy(e) : NULL;
 }

@@ -66,7 +66,8 @@ unsigned trace_ring_read(unsigned cpu, struct kd_trace_read *d, struct kd_trace_
 {
     const struct ring *r = rings[cpu];
     uint64_t next = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE), wanted = MIN(d->position, next);
-    uint64_t oldest = MAX(r->first, next >= r->count ? next - r->count + 1 : 0), from = MAX(wanted, oldest);
+    uint64_t oldest = MAX(r->first, next >= r->count ? next - r->count + 1 : 0);
+    uint64_t from = MAX(wanted, oldest);
     uint64_t n = MIN(MIN(d->count, TRACE_READ_MAX), next - from);
     for (uint64_t i = 0; i < n; i++)
         to[i] = r->events[(from + i) & (r->count - 1)];

@@ -23,10 +23,10 @@
     X(FAULT,    "access", "address", "place", 0)      /* access: 1 store, 2 jump, 8 by the kernel */ \
     X(FAULTED,  "-", "address", "right", 0)           /* right: enum kd_trace_right */ \
     X(GROUP,    "pages", "address", "-", 0)           /* neighbours that were mapped with it */ \
-    X(WAIT,     "for", "address", "-", 0)             /* enum kd_trace_wait; ends when the thread goes on */ \
+    X(WAIT,     "for", "address", "-", 0)             /* enum kd_trace_wait; ends as it goes on */ \
     X(HELD,     "view", "address", "process", 0)      /* this view has it, and must end first */ \
-    X(CALLBACK, "view", "address", "process", 0)      /* this idle view, or one that had not used it, lost it */ \
-    X(POST,     "item", "kind", "to process", 0)      /* the kernel's message (KD_MSG_KERNEL + kind) into a queue */ \
+    X(CALLBACK, "view", "address", "process", 0)      /* this view, idle or not using it, lost it */ \
+    X(POST,     "item", "kind", "to process", 0)      /* of the kernel (KD_MSG_KERNEL + kind) */ \
     X(TAKE,     "item", "kind", "from process", 0)    /* ... and out of it */ \
     X(SEND,     "kind", "token", "-", 0)              /* a program's call, */ \
     X(RECEIVE,  "kind", "token", "from process", 0)   /* at its server, */ \
@@ -38,8 +38,8 @@
     X(PUBLISH,  "view", "csn", "-", 1)                /* CM7: others see it from here on */ \
     X(COMMIT,   "pages", "ticket", "csn", 1)          /* CM8: its owner goes on */ \
     X(ABORT,    "reason", "ticket", "-", 1) \
-    X(DOOM,     "reason", "ticket", "view", 1)        /* it will abort: a victim, or by somebody's wish */ \
-    X(DISK,     "operation", "offset", "bytes", 1)    /* enum kd_trace_disk | 256 * the disk's number */ \
+    X(DOOM,     "reason", "ticket", "view", 1)        /* it will abort: a victim, or as wished */ \
+    X(DISK,     "operation", "offset", "bytes", 1)    /* enum kd_trace_disk | 256 * its number */ \
     X(DONE,     "operation", "offset", "status", 1) \
     X(MARK,     "-", "text", "text", 1)               /* by KD_TRACE_MARK: the manager's own steps */
 

@@ -20,7 +20,8 @@
 #include "system.h"
 #include "tap.h"
 
-enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1, ROUNDS = 3000, MAPS = 200, MAP_BYTES = 64 * 4096, TRIES = 5 };
+enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1, ROUNDS = 3000 };
+enum { MAPS = 200, MAP_BYTES = 64 * 4096, TRIES = 5 };
 
 static uint64_t cycles(void)
 {

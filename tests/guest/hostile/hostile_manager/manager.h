@@ -19,7 +19,8 @@ void step_counted(void);
 
 enum { LARGE, ASKING, PLAIN, OBJECTS };
 
-enum { LARGE_PAGES = 80, LARGE_CREDITS = 70, SMALL_PAGES = 4, NEVER = 2 /* from there on nobody supplies */ };
+enum { LARGE_PAGES = 80, LARGE_CREDITS = 70, SMALL_PAGES = 4 };
+enum { NEVER = 2 };            /* from there on nobody supplies */
 
 enum kind { CALL_KIND, PAGE_KIND, PLAIN_KIND, LOCK_KIND, SPILL_KIND, UNSPILL_KIND, COMMIT_KIND, KINDS };
 
