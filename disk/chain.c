@@ -10,11 +10,12 @@
  * Invariants
  *   CH1  A running chain has at most one node per page; a page has at most one committed node.
  *   CH2  A committed node's page is dirty, and the image is its newest version.
- *   CH3  keep_lsn is at or below the image of every node that is readable or committed: a checkpoint
- *       scans from the head of the oldest running chain, and waits for the pages of committed ones.
+ *   CH3  keep_lsn is at or below the image of every node that is readable or committed: a
+ *       checkpoint scans from the head of the oldest running chain, and waits for the pages of
+ *       committed ones.
  *   CH4  Handing a chain to the store allocates nothing.
- *   CH5  A chain older than half the log is dropped when a checkpoint begins, so that running chains
- *       never keep more than that.
+ *   CH5  A chain older than half the log is dropped when a checkpoint begins, so that running
+ *       chains never keep more than that.
  */
 #include "internal.h"
 

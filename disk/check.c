@@ -70,7 +70,8 @@ static int leaf_check(const struct store *store, const struct leaf_disk *leaf, u
     return 0;
 }
 
-/* ---- no key twice in a chain (HS2): sorted, since a hostile chain may hold all leaves of the store */
+/* ---- no key twice in a chain (HS2): sorted, since a hostile chain may hold all leaves of the
+ * store */
 
 struct key { uint64_t object, index; };
 

@@ -14,13 +14,14 @@
  * Invariants
  *   CP1  What is saved is the metadata exactly at the redo LSN: operations are not idempotent, so
  *       replay needs an exact base. Only CRCs of pages without a later record are newer.
- *   CP2  Nothing that the superblock on disk needs is overwritten before the new one is flushed. If it is known
- *       that the newest area has rotted, that is the older area and its log: the newest one is written over.
+ *   CP2  Nothing that the superblock on disk needs is overwritten before the new one is flushed. If
+ *       it is known that the newest area has rotted, that is the older area and its log: the newest
+ *       one is written over.
  *   CP3  The log is kept from the scan LSN of the older of the two checkpoints, so that either
  *       recovers to the same state (ST19, ST20).
- *   CP4  A metadata page that changes before its turn is kept as it was (meta_touch). If there is no
- *       memory for that, the change is made and the checkpoint given up: applying a commit cannot
- *       fail. When no log is left nobody commits, and the checkpoint needs none.
+ *   CP4  A metadata page that changes before its turn is kept as it was (meta_touch). If there is
+ *       no memory for that, the change is made and the checkpoint given up: applying a commit
+ *       cannot fail. When no log is left nobody commits, and the checkpoint needs none.
  *   CP5  No call under the mutex handles more than step_pages metadata pages, nor walks over all
  *       extents: what is old and dirty is counted, and freed extents carry a serial number.
  *   CP6  An entry of store->map describes what is in the area that is being written, once its page
@@ -93,14 +94,15 @@ static uint32_t area_choose(const struct store *store)
 {
     uint32_t newest = store->super.checkpoint_index;
     const struct checkpoint_info *older = &store->super.checkpoints[!newest];
-    return store->area_rotten && older->redo_lsn && older->scan_lsn >= store->keep_lsn ? newest : !newest;
+    return store->area_rotten && older->redo_lsn && older->scan_lsn >= store->keep_lsn ? newest
+                                                                                       : !newest;
 }
 
 void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc)
 {
     struct checkpoint *c = &store->checkpoint;
     assert(redo_lsn >= store->applied_lsn);                                     /* CP1 */
-    assert(store->groups[0].state == GROUP_IDLE && store->groups[1].state == GROUP_IDLE);   /* CP1 */
+    assert(store->groups[0].state == GROUP_IDLE && store->groups[1].state == GROUP_IDLE);  /* CP1 */
     memset(c, 0, sizeof *c);
     c->area = area_choose(store);
     c->redo_lsn = redo_lsn;

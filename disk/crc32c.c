@@ -1,11 +1,11 @@
 /*
  * crc32c.c - CRC-32C by the SSE4.2 instruction, by sliced tables, or by sums and tables.
  *
- * Which is fastest depends on the machine: on hardware the instruction. QEMU emulates that bit by bit
- * (40 us a page), and each load costs it a look-up of its own: the tables take 18 loads for 16 bytes
- * (5.2 us), the sums 14 loads and stores and hardly anything else (3.6 us). crc32c_choose() measures
- * once; without a clock it takes the instruction where there is one, so that instruction counts repeat
- * from run to run.
+ * Which is fastest depends on the machine: on hardware the instruction. QEMU emulates that bit by
+ * bit (40 us a page), and each load costs it a look-up of its own: the tables take 18 loads for 16
+ * bytes (5.2 us), the sums 14 loads and stores and hardly anything else (3.6 us). crc32c_choose()
+ * measures once; without a clock it takes the instruction where there is one, so that instruction
+ * counts repeat from run to run.
  */
 #include "crc32c.h"
 #include "bytes.h"
@@ -15,7 +15,7 @@
 
 typedef uint32_t crc_routine(uint32_t state, const uint8_t *bytes, size_t count);
 
-#define LANE 680u                       /* a third of what is taken at once: 4096 bytes are six and two words */
+#define LANE 680u  /* a third of what is taken at once: 4096 bytes are six and two words */
 
 static uint32_t table[SLICES][256];
 static uint32_t carried[4][256];        /* a byte of a CRC, carried over LANE zeros */
@@ -68,9 +68,9 @@ static uint32_t crc_by_table(uint32_t state, const uint8_t *bytes, size_t count)
 }
 
 /*
- * By sums: y^209 = y^144 + y^54 + y^39 + y^14 + 1 modulo the polynomial, where y = x^8. So a byte may
- * be taken out of a message if it is added (xor) to the bytes 65, 155, 170, 195 and 209 places behind;
- * no others have so near a last place. What is left in the end is a message of BACK bytes.
+ * By sums: y^209 = y^144 + y^54 + y^39 + y^14 + 1 modulo the polynomial, where y = x^8. So a byte
+ * may be taken out of a message if it is added (xor) to the bytes 65, 155, 170, 195 and 209 places
+ * behind; no others have so near a last place. What is left in the end is a message of BACK bytes.
  */
 #define BACK 216u                       /* the furthest place, in whole words */
 #define CHUNK 1024u
@@ -119,7 +119,8 @@ static bool instruction_present(void)
     return c >> 20 & 1;
 }
 
-/* The instruction takes three cycles, and one may begin in each: three lanes, joined by what is carried. */
+/* The instruction takes three cycles, and one may begin in each: three lanes, joined by what is
+ * carried. */
 static uint32_t crc_by_instruction(uint32_t state, const uint8_t *bytes, size_t count)
 {
     uint64_t crc = state;
@@ -152,8 +153,9 @@ static struct variant { const char *name; crc_routine *routine; uint64_t cost; }
 #define VARIANTS (sizeof variants / sizeof variants[0])
 static const struct variant *chosen;
 
-/* The quickest of some rounds over pages of noise: the tables themselves. (Zeros would look up the same
- * few entries always; and an emulator may be slow with one page because of where another lies.) */
+/* The quickest of some rounds over pages of noise: the tables themselves. (Zeros would look up the
+ * same few entries always; and an emulator may be slow with one page because of where another
+ * lies.) */
 static uint64_t time_of(crc_routine *routine, const struct disk_clock *clock, uint32_t *crc)
 {
     uint64_t best = UINT64_MAX;

@@ -1,4 +1,5 @@
-/* crc32c.h - CRC-32C (Castagnoli), for the store, its tools and the kernel. Needs nothing else of the tree. */
+/* crc32c.h - CRC-32C (Castagnoli), for the store, its tools and the kernel. Needs nothing else of
+ * the tree. */
 #ifndef KATYDID_DISK_CRC32C_H
 #define KATYDID_DISK_CRC32C_H
 
@@ -12,13 +13,14 @@ struct disk_clock {
     uint64_t (*microseconds)(void *context);
 };
 
-/* Chained as usual: crc32c(crc32c(seed, a), b) is the CRC of a then b; seed 0 is a plain CRC-32C. */
+/* Chained as usual: crc32c(crc32c(seed, a), b) is the CRC of a then b; seed 0 is a plain
+ * CRC-32C. */
 uint32_t crc32c(uint32_t seed, const void *bytes, size_t count);
 /* The same, quicker, where the last `zeros` of these bytes are zero. */
 uint32_t crc32c_padded(uint32_t seed, const void *bytes, size_t count, size_t zeros);
-/* Choose once, at start-up, while there is one thread: without a clock the instruction is used where
- * there is one (fixed, so runs repeat); with a clock, of any unit, the fastest of "instruction",
- * "table" and "sums" whose result is the tables'. */
+/* Choose once, at start-up, while there is one thread: without a clock the instruction is used
+ * where there is one (fixed, so runs repeat); with a clock, of any unit, the fastest of
+ * "instruction", "table" and "sums" whose result is the tables'. */
 void     crc32c_choose(const struct disk_clock *clock);
 bool     crc32c_fix(const char *name);  /* one of these three; false: this machine lacks it */
 const char *crc32c_chosen(void);        /* its name, for the boot message */

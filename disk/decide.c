@@ -26,7 +26,8 @@ static const struct recovery_rule rules[RECOVERY_RULES] = {
     { "RV6", S(GOOD), B(NONE), ANY, RECOVERY_REFUSE, -EUCLEAN,
       "no checkpoint of the metadata is intact; restore a copy" },
     { "RV7", S(GOOD), B(NEWEST) | B(OLDER), L(DAMAGED), RECOVERY_SALVAGE, -EUCLEAN,
-      "the log breaks off, acknowledged transactions are lost; open read-only to save what is left, "
+      "the log breaks off, acknowledged transactions are lost; open read-only to save what is "
+      "left, "
       "or restore a copy" },
     { "RV8", S(GOOD), B(NEWEST) | B(OLDER), L(UNFIT), RECOVERY_REFUSE, -EUCLEAN,
       "the log holds records that do not fit the metadata, or pages of a transaction are lost; "
@@ -86,8 +87,8 @@ const struct recovery_rule *recovery_decide(enum slots_fact slots, enum base_fac
     return rule;
 }
 
-int recovery_report(struct store_report *report, enum slots_fact slots, enum base_fact base, enum log_fact log,
-                    const struct recovery_rule **rule)
+int recovery_report(struct store_report *report, enum slots_fact slots, enum base_fact base,
+                    enum log_fact log, const struct recovery_rule **rule)
 {
     *rule = recovery_decide(slots, base, log);
     report->rule = (*rule)->label;

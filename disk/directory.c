@@ -162,7 +162,8 @@ int directory_create(struct store *store, uint64_t object, const struct containe
     store->index.free_container = slot + 1;
     store->containers++;
     store->next_object = object + 1;
-    store->cursor_gib = first + gib;    /* what is before it is not handed out again before the cursor wraps */
+    /* what is before it is not handed out again before the cursor wraps */
+    store->cursor_gib = first + gib;
     return 0;
 }
 

@@ -2,9 +2,10 @@
  * format.c - writes an empty store.
  *
  * Order: a signpost to nowhere, flush; area 0, flush; slot B, flush; slot A, flush; the signpost,
- * flush. A disk with a signpost to nowhere counts as blank, unless slot A of the same store is there.
- * So a power cut leaves what was there before (until the first flush), a blank disk, or (once slot A
- * is written) the new store. The log is not written: the uuid is new, so nothing old in it verifies.
+ * flush. A disk with a signpost to nowhere counts as blank, unless slot A of the same store is
+ * there. So a power cut leaves what was there before (until the first flush), a blank disk, or
+ * (once slot A is written) the new store. The log is not written: the uuid is new, so nothing old
+ * in it verifies.
  */
 #include "internal.h"
 

@@ -17,7 +17,7 @@
 #define GROUP_MAGIC          0x70726f75474b6431ull
 #define META_MAGIC           0x6174654d4b696431ull
 #define SIGNPOST_MAGIC       0x6e6769534b646931ull
-#define DIRECTORY_PAGES_MOST 1024u      /* 8,192 containers, as many as a zone has GiB; and of names */
+#define DIRECTORY_PAGES_MOST 1024u  /* 8,192 containers, as many as a zone has GiB; and of names */
 #define BLANK_BYTES          (8ull << 20)        /* zeros here, among other places: a blank disk */
 #define EPOCH_MAX            8u
 #define EPOCH_LIMIT          (UINT32_MAX - 1)    /* every epoch is below it */
@@ -27,8 +27,8 @@
 enum crc_kind { CRC_SUPERBLOCK = 1, CRC_GROUP, CRC_MAP, CRC_META, CRC_SIGNPOST };
 
 /* One checkpoint. redo_lsn 0: none. The group before redo_lsn has CRC prev_crc, the one before
- * scan_lsn has CRC scan_crc. Groups in [scan_lsn, redo_lsn) are not applied; they hold SPILL records
- * of transactions that were running when the checkpoint began. */
+ * scan_lsn has CRC scan_crc. Groups in [scan_lsn, redo_lsn) are not applied; they hold SPILL
+ * records of transactions that were running when the checkpoint began. */
 struct checkpoint_disk {
     le64 redo_lsn;              /*  0  first LSN that is not in the saved metadata */
     le64 scan_lsn;              /*  8  <= redo_lsn: where scanning begins */
@@ -101,7 +101,7 @@ struct signpost_disk {
 };
 _Static_assert(sizeof(struct signpost_disk) == BLOCK_BYTES, "on-disk size");
 #define SIGNPOST_OFFSET      BLOCK_BYTES
-#define GENERATION_MADE      2u      /* of slot A in a new store: all of it but the signpost is there */
+#define GENERATION_MADE      2u  /* of slot A in a new store: all of it but the signpost is there */
 
 /*
  * Group header; the records follow it, zero padding fills the last block. Valid at LSN x when, in
@@ -267,9 +267,9 @@ struct bucket_disk {
 };
 _Static_assert(sizeof(struct bucket_disk) == 16, "on-disk size");
 
-/* A leaf maps one extent of a container; le32 crc[n], le64 lsn[n] follow, n = pages per extent. A page
- * that is claimed belongs to somebody and was never written: it reads as zeros, has neither CRC nor
- * LSN (both 0), and its place on the disk means nothing. No bit is set in both. */
+/* A leaf maps one extent of a container; le32 crc[n], le64 lsn[n] follow, n = pages per extent. A
+ * page that is claimed belongs to somebody and was never written: it reads as zeros, has neither
+ * CRC nor LSN (both 0), and its place on the disk means nothing. No bit is set in both. */
 struct leaf_disk {
     le64 object;                /*  0 */
     le64 index;                 /*  8  page / pages per extent */

@@ -312,7 +312,8 @@ static int op_page_free(struct store_group *group, const struct store_op *op)
 /* A record covers a run of pages whose extents follow one another on the disk. */
 static int op_page_claim(struct store_group *group, const struct store_op *op)
 {
-    uint64_t n = group->store->extent_pages, page = op->page, end = page + op->count, last = 0, physical;
+    uint64_t n = group->store->extent_pages, page = op->page, end = page + op->count, last = 0,
+             physical;
     struct record_disk *record = NULL;
     int error = op->count ? plan_pages_exist(group, op->object, page, op->count) : -EINVAL;
     for (uint64_t next; page < end && !error; page = next) {
@@ -479,8 +480,8 @@ int store_group_seal(struct store_group *group)
     group->bytes = round_block(group->used);
     memset(group->buffer + group->used, 0, group->bytes - group->used);     /* LG4 */
     group->lsn = log_place(store, store->end_lsn, group->bytes);
-    assert(group->lsn % store->super.log_bytes + group->bytes <= store->super.log_bytes);   /* LG1 */
-    assert(group->lsn + group->bytes - store->keep_lsn <= store->super.log_bytes);          /* LG3 */
+    assert(group->lsn % store->super.log_bytes + group->bytes <= store->super.log_bytes);  /* LG1 */
+    assert(group->lsn + group->bytes - store->keep_lsn <= store->super.log_bytes);  /* LG3 */
     header_encode(group);
     chains_sealed(group, store->prev_crc);
     store->end_lsn = group->lsn + group->bytes;
@@ -507,8 +508,9 @@ int store_group_issue(struct store_group *group)
     if (error)
         return group_fail(group, error);
     assert(!TESTING || group->used == group->bytes ||
-           bytes_zero(group->buffer + group->used, group->bytes - group->used));            /* LG4 */
-    error = store->io.write(store->io.context, ring_offset(store, group->lsn), group->buffer, group->bytes);
+           bytes_zero(group->buffer + group->used, group->bytes - group->used));  /* LG4 */
+    error = store->io.write(store->io.context, ring_offset(store, group->lsn), group->buffer,
+                            group->bytes);
     if (error)
         return group_fail(group, error);
     group->state = GROUP_ISSUED;
@@ -545,7 +547,7 @@ int store_group_apply(struct store_group *group)
         group_fail(group, fence_get(store));    /* LG2: the one before has failed */
     int error = group->error;
     if (group->state != GROUP_FAILED) {
-        assert(group->lsn >= store->applied_lsn);                                           /* LG2 */
+        assert(group->lsn >= store->applied_lsn);  /* LG2 */
         error = records_apply(store, group->buffer, group->lsn, &store->counters.transactions);
         if (error)
             fence_set(store, error);

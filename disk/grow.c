@@ -2,9 +2,9 @@
  * grow.c - a store takes the rest of a disk that has grown.
  *
  * Log, slot B and the extents stay where they are; extents are added at the end. If the larger
- * store may need more metadata than an area holds, two larger areas are made at the end of the disk,
- * where nothing was, and all metadata is written there. They lie among the extents, which know it;
- * areas that a later growth leaves behind there become extents.
+ * store may need more metadata than an area holds, two larger areas are made at the end of the
+ * disk, where nothing was, and all metadata is written there. They lie among the extents, which
+ * know it; areas that a later growth leaves behind there become extents.
  *
  * It is a checkpoint with another geometry: everything is written and flushed before the superblock
  * that names it, so a power cut leaves the old store or the grown one.
@@ -65,7 +65,8 @@ static void extents_enlarge(struct store *store)
     for (uint64_t i = 0; i < store->super.extents; i++) {
         enum extent_state state = extent_state(store, i);
         if (state == EXTENT_FREE || state == EXTENT_RESERVED)
-            store->extents[i].state = extent_reserved(&store->super, i) ? EXTENT_RESERVED : EXTENT_FREE;
+            store->extents[i].state =
+                extent_reserved(&store->super, i) ? EXTENT_RESERVED : EXTENT_FREE;
     }
     store->free_extents = 0;
     for (uint64_t i = 0; i < store->super.extents; i++)

@@ -153,7 +153,7 @@ static bool bucket_split(struct store *store)
         }
         uint32_t page;
         struct leaf_disk *moved = bucket_append(store, to, &page);
-        assert(hash_bucket(store, le64_get(leaf->object), le64_get(leaf->index)) == to);    /* HS1 */
+        assert(hash_bucket(store, le64_get(leaf->object), le64_get(leaf->index)) == to);  /* HS1 */
         if (never(!moved))              /* ME2; the leaf is left where check finds it */
             return false;
         memcpy(moved, leaf, store->leaf_bytes);
@@ -168,8 +168,8 @@ static bool bucket_split(struct store *store)
 }
 
 /* How many pages `leaves` more leaves take at most. By themselves an overflow page and a new bucket
- * each; together not more than fill the pages of as many full ones, and of the buckets that they make
- * (area_pages_for counts the same way). */
+ * each; together not more than fill the pages of as many full ones, and of the buckets that they
+ * make (area_pages_for counts the same way). */
 uint32_t hash_pages_for(const struct store *store, uint32_t leaves)
 {
     uint64_t c = store->leaves_per_page, all = store->leaves + leaves;
@@ -214,7 +214,7 @@ static void bucket_merge(struct store *store)
         if (!count)
             break;
         struct leaf_disk *last = bucket_leaf(store, store->pages[at].bytes, count - 1);
-        assert(hash_bucket(store, le64_get(last->object), le64_get(last->index)) == into);  /* HS1 */
+        assert(hash_bucket(store, le64_get(last->object), le64_get(last->index)) == into); /* HS1 */
         memcpy(bucket_append(store, into, &page), last, store->leaf_bytes);
         bucket_shrink(store, from, last);
     }

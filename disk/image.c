@@ -2,15 +2,17 @@
  * image.c - recovery's pages: built from the log in memory, then written home.
  *
  * The first record of a page after the redo LSN is complete, so no page is needed that is not built
- * here. Images may be limited in number (store_open_options.image_pages). When there are so many, all
- * go home and their memory is free; a page that the log changes further is read back. They are found by
- * a hash of their place on the disk, so what they cost is what the log holds, not what the disk could.
+ * here. Images may be limited in number (store_open_options.image_pages). When there are so many,
+ * all go home and their memory is free; a page that the log changes further is read back. They are
+ * found by a hash of their place on the disk, so what they cost is what the log holds, not what the
+ * disk could.
  *
  * Invariants
- *   IG1  A page that the log has written so far has an image, or its extent says `homed`: it went home
- *       from here, and the leaf has its CRC.
- *   IG2  A home page is written only when the log that it comes from is durable. Should recovery end
- *       before it is through, the next one builds the same page again, so a torn one does no harm.
+ *   IG1  A page that the log has written so far has an image, or its extent says `homed`: it went
+ *       home from here, and the leaf has its CRC.
+ *   IG2  A home page is written only when the log that it comes from is durable. Should recovery
+ *       end before it is through, the next one builds the same page again, so a torn one does no
+ *       harm.
  */
 #include "internal.h"
 
@@ -137,7 +139,8 @@ static int runs_home(struct store *store, uint8_t *buffer)
 {
     struct images *images = &store->images;
     int error = 0;
-    array_sort(images->entries, images->count, sizeof *images->entries, number_less);      /* its chains are lost */
+    /* its chains are lost */
+    array_sort(images->entries, images->count, sizeof *images->entries, number_less);
     for (uint32_t i = 0, count; i < images->count && !error; i += count ? count : 1) {
         const struct image *run = &images->entries[i];
         count = run_length(run, images->count - i);

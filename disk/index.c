@@ -1,13 +1,14 @@
 /*
  * index.c - finds containers and named objects by id, name and address.
  *
- * Only the directory's pages are on the disk. The index is made from them at each open and kept along;
- * with it no look-up walks over the containers, so a store of thousands is as quick as one of a few.
+ * Only the directory's pages are on the disk. The index is made from them at each open and kept
+ * along; with it no look-up walks over the containers, so a store of thousands is as quick as one
+ * of a few.
  *
  * Invariants
  *   IX1  index.ids lists the slots of all containers by ascending id.
- *   IX2  The slot of a container or named object is in the chain of its name's head; container slots
- *       come first, named objects behind them (name_entry).
+ *   IX2  The slot of a container or named object is in the chain of its name's head; container
+ *       slots come first, named objects behind them (name_entry).
  *   IX3  index.owners[g] is the slot + 1 of the container that has GiB g of the zone, or 0; `owned`
  *       counts those that are not 0.
  *   IX4  No slot below index.free_container, free_name is free.
@@ -210,7 +211,8 @@ void index_container_drop(struct store *store, uint32_t slot)
         x->free_container = slot;
 }
 
-/* All that the directory's pages hold, which may be hostile: what is left out, the check sees missing. */
+/* All that the directory's pages hold, which may be hostile: what is left out, the check sees
+ * missing. */
 void index_fill(struct store *store)
 {
     if (store->index.filled)

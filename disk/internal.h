@@ -30,9 +30,10 @@
 
 /*
  * assert(c): c holds, whatever the disk holds, or this program stops. A store manager that does has
- * acknowledged nothing that recovery will not find. Where c costs more than a look it begins with !TESTING ||.
- * never(c): c cannot be true; it is handled all the same. A test build stops there. `make coverage` compiles both
- * out, and the build of a planted bug does so in the file that has it: other checks must find it.
+ * acknowledged nothing that recovery will not find. Where c costs more than a look it begins with
+ * !TESTING ||. never(c): c cannot be true; it is handled all the same. A test build stops there.
+ * `make coverage` compiles both out, and the build of a planted bug does so in the file that has
+ * it: other checks must find it.
  */
 #if defined KATYDID_TEST
 #define TESTING 1
@@ -84,7 +85,7 @@ struct superblock {
 struct meta_page {
     uint8_t *bytes;             /* NULL: the page number is free */
     uint8_t *kept;              /* as it was when the running checkpoint began; NULL: not needed */
-    uint32_t index;             /* bucket number, or place in the list of its kind; free: next free */
+    uint32_t index;  /* bucket number, or place in the list of its kind; free: next free */
     uint32_t next;              /* bucket pages: next page of the chain, 0 ends it */
     uint32_t serial;            /* the newest checkpoint that needs no more of what is in `bytes` */
     uint16_t place;             /* bucket pages: how many of its chain are before it */
@@ -140,13 +141,15 @@ struct container_use {
 
 /* ---- groups and their claims */
 
-/* CLAIM_UNWRITTEN: pages of an extent that a transaction claims. CLAIM_NAME: of an object, set or unset. */
+/* CLAIM_UNWRITTEN: pages of an extent that a transaction claims. CLAIM_NAME: of an object, set or
+ * unset. */
 enum claim_kind { CLAIM_EXTENT = 1, CLAIM_PAGE, CLAIM_PAGE_FREED, CLAIM_UNWRITTEN, CLAIM_NAME };
 
 struct claim {
     uint64_t object, key;       /* extent index, or page, or hash of a name */
     uint64_t value;             /* extent number; page: the commit record's place in the group;
-                                 * UNWRITTEN: bit p: page p; NAME: 2 * its place in names, + 1: set */
+                                 * UNWRITTEN: bit p: page p; NAME: 2 * its place in names, + 1:
+                                 * set */
     uint32_t next;              /* in the chain of its hash head, index + 1 */
     uint32_t head;              /* of another chain, whose number is this element's; index + 1 */
     uint32_t kind;
@@ -265,7 +268,7 @@ struct store {
     uint64_t  durable_lsn;      /* after the last one that is also flushed */
     uint64_t  redo_lsn;         /* newest checkpoint begun: store_full_below */
     uint64_t  keep_lsn;         /* log before it may be overwritten */
-    uint64_t  twin_lsn;         /* the log's end when the last superblock's twin was written; 0: durable */
+    uint64_t  twin_lsn;  /* the log's end when the last superblock's twin was written; 0: durable */
     uint32_t  epoch;
     uint32_t  epoch_seen;       /* recovery: the newest of valid groups behind the log's end */
     struct store_group groups[2];
@@ -334,7 +337,7 @@ static inline int fence_get(const struct store *store)
 {
     return __atomic_load_n(&store->fence, __ATOMIC_ACQUIRE);
 }
-static inline uint64_t now(const struct disk_clock *clock)      /* microseconds; 0 without a clock */
+static inline uint64_t now(const struct disk_clock *clock)  /* microseconds; 0 without a clock */
 {
     return clock ? clock->microseconds(clock->context) : 0;
 }
@@ -355,13 +358,15 @@ bool bytes_zero(const void *bytes, size_t count);
 int  block_read(const struct disk_io *io, uint64_t offset, void *block);
 int  array_grow(struct store *store, void **array, uint32_t count, uint32_t *room, size_t size);
 typedef bool array_less(const void *a, const void *b);
-void array_sort(void *array, size_t count, size_t size, array_less *less);     /* size: a multiple of 8 */
+/* size: a multiple of 8 */
+void array_sort(void *array, size_t count, size_t size, array_less *less);
 int  store_new(const struct disk_io *io, const struct disk_memory *memory,
                const struct superblock *super, struct store **out);
 #define TABLES 7
 struct tables { void *memory[TABLES]; size_t bytes[TABLES]; };  /* whose size a superblock gives */
 void tables_describe(const struct store *store, const struct superblock *super, struct tables *out);
-int  tables_make(const struct store *store, const struct superblock *super, struct tables *out);  /* all, or -ENOMEM */
+/* all, or -ENOMEM */
+int  tables_make(const struct store *store, const struct superblock *super, struct tables *out);
 void tables_take(struct store *store, const struct tables *tables);
 void tables_release(const struct store *store, const struct tables *tables);
 
@@ -377,7 +382,8 @@ bool name_valid(const char *name);                  /* 1 to 63 characters, zero 
 void name_copy(char to[STORE_NAME_BYTES], const char *from);    /* zero filled */
 bool name_equal(const char *a, const char *b);
 
-int  superblock_twin(struct store *store, struct superblock *super);    /* the other slot says the same */
+/* the other slot says the same */
+int  superblock_twin(struct store *store, struct superblock *super);
 int  superblock_advance(struct store *store);     /* the next epoch begins; the caller flushes */
 store_must_check int homes_begin(struct store *store);  /* before recovery's first write but this */
 uint32_t epoch_next(const struct store *store);     /* newer than all of which anything is seen */
@@ -547,14 +553,15 @@ int  record_next(struct record_walk *walk, const struct record_disk **record);  
 struct record_walk group_walk(const uint8_t *group);
 int  records_apply(struct store *store, const uint8_t *group, uint64_t lsn, uint64_t *txns);
 int  runs_check(const uint8_t *runs, uint32_t bytes);
-/* What a checked record of a whole page or a difference makes of `page`, which holds the version before. */
+/* What a checked record of a whole page or a difference makes of `page`, which holds the version
+ * before. */
 void record_page(const struct record_disk *record, uint8_t *page);
 
 /* checkpoint.c */
 void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_crc);
 void checkpoint_drop(struct store *store);
 void checkpoint_freeze(struct store *store, uint32_t page);     /* it is about to change */
-int  checkpoint_finish(struct store *store);    /* for who has the store to himself: seals, writes */
+int  checkpoint_finish(struct store *store);  /* for who has the store to himself: seals, writes */
 
 /* grow.c */
 int  grow_to(struct store *store, uint64_t bytes);

@@ -255,8 +255,9 @@ static bool list_dense(const uint32_t *list, uint32_t count)
     return true;
 }
 
-/* Links each bucket's pages by their place in the chain; every bucket has places 0, 1, 2 ... The heads
- * and `by_place` (a word for each bucket) are zero: a large table costs what is used of it. */
+/* Links each bucket's pages by their place in the chain; every bucket has places 0, 1, 2 ... The
+ * heads and `by_place` (a word for each bucket) are zero: a large table costs what is used of
+ * it. */
 static int chains_link(struct store *store, uint32_t count, uint32_t *by_place)
 {
     uint32_t pages = 0;
@@ -370,9 +371,9 @@ static void numbers_free(struct store *store, uint32_t count)
         }
 }
 
-/* The other area need not be given what it holds: pages of which its map names the same version. What
- * a checkpoint that was cut off has written there since is known as well: it had changed after the
- * redo LSN, so the log changes it again. */
+/* The other area need not be given what it holds: pages of which its map names the same version.
+ * What a checkpoint that was cut off has written there since is known as well: it had changed after
+ * the redo LSN, so the log changes it again. */
 static void other_compare(struct store *store, uint32_t other)
 {
     const struct checkpoint_info *info = &store->super.checkpoints[other];
@@ -413,8 +414,9 @@ int meta_load(struct store *store, uint32_t area)
         memset(store->names_list, 0, store->super.area_pages * sizeof *store->names_list);
     }
     store->loaded = true;
-    int error = verified_read(store, store->super.area_start[area], store->map, map_bytes,
-                              crc_seed(store->super.uuid, CRC_MAP, info->redo_lsn, 0), info->root_crc);
+    int error =
+        verified_read(store, store->super.area_start[area], store->map, map_bytes,
+                      crc_seed(store->super.uuid, CRC_MAP, info->redo_lsn, 0), info->root_crc);
     if (!error)
         error = pages_load(store, area, info->pages);
     if (!error && store->pages[0].kind != META_HEADER)

@@ -6,14 +6,14 @@
  *     scan_verify     scan 1: follows the groups to the end of the log; torn tail or damage
  *     scan_apply      scan 2: applies them in memory; it computes no CRC again, but a sum of both
  *                     scans must say that it has read the bytes that were verified
- *     log_end_clear   zeros over what cannot be read where the log ends, if a clean stop says that nothing lies
- *                     there: the superblocks of this start no longer say so
+ *     log_end_clear   zeros over what cannot be read where the log ends, if a clean stop says that
+ *                     nothing lies there: the superblocks of this start no longer say so
  *     homes_begin     flush; if the newest checkpoint was not found: a superblock without it, flush
- *     recovery_end    pages and metadata home; flush; superblock with the next epoch that names these;
- *                     flush
+ *     recovery_end    pages and metadata home; flush; superblock with the next epoch that names
+ *                     these; flush
  *
- * Nothing is written before scan 2 is through (ST12), but home pages that memory cannot hold (image.c);
- * and recovery takes no log space, so a crash inside it costs only time.
+ * Nothing is written before scan 2 is through (ST12), but home pages that memory cannot hold
+ * (image.c); and recovery takes no log space, so a crash inside it costs only time.
  */
 #include "internal.h"
 
@@ -80,8 +80,8 @@ static uint64_t known_durable(const struct superblock *super)
     return super->flags & FLAG_CLEAN && super->end_lsn > known ? super->end_lsn : known;
 }
 
-/* Was it single blocks of the log that cannot be read, or has the disk gone? Then nothing is known of the
- * log's end. The superblock was read a moment ago. */
+/* Was it single blocks of the log that cannot be read, or has the disk gone? Then nothing is known
+ * of the log's end. The superblock was read a moment ago. */
 static int disk_answers(const struct store *store, struct log_reader *reader)
 {
     uint64_t slot = slot_offset(&store->super, store->super.generation & 1);
@@ -147,12 +147,12 @@ static int group_replay(struct store *store, const struct scan *scan, struct sto
         return error;
     const struct recovery_rule *rule;
     report->damage_lsn = scan->lsn;
-    return recovery_report(report, SLOTS_GOOD, report->older_checkpoint ? BASE_OLDER : BASE_NEWEST, LOG_UNFIT,
-                  &rule);
+    return recovery_report(report, SLOTS_GOOD, report->older_checkpoint ? BASE_OLDER : BASE_NEWEST,
+                           LOG_UNFIT, &rule);
 }
 
-/* When memory may not hold an image for each record, some pages go home before the sums can be compared:
- * then each group is verified once more before it is applied. */
+/* When memory may not hold an image for each record, some pages go home before the sums can be
+ * compared: then each group is verified once more before it is applied. */
 static int scan_apply(struct store *store, struct log_reader *reader, uint32_t area,
                       const struct fingerprint *seen, struct store_report *report)
 {
@@ -206,10 +206,11 @@ int superblock_twin(struct store *store, struct superblock *super)
     return superblock_write(&store->io, super, meta_block(store));
 }
 
-/* What was read may lie in the disk's cache only, written by a manager that died before its flush: neither
- * a home page nor an epoch must be newer than the log. And if the next start could find a checkpoint that
- * this one did not, it must not: pages that count as home there are about to be overwritten. Nor must a
- * slot name the area that is (SB4): a cut may have come before the newest superblock had its twin. */
+/* What was read may lie in the disk's cache only, written by a manager that died before its flush:
+ * neither a home page nor an epoch must be newer than the log. And if the next start could find a
+ * checkpoint that this one did not, it must not: pages that count as home there are about to be
+ * overwritten. Nor must a slot name the area that is (SB4): a cut may have come before the newest
+ * superblock had its twin. */
 int homes_begin(struct store *store)
 {
     if (store->homes_begun)
@@ -218,7 +219,8 @@ int homes_begin(struct store *store)
     int error = store->io.flush(store->io.context);
     if (error || !(store->advance_first || store->twin_first))
         return error;
-    error = store->advance_first ? superblock_advance(store) : superblock_twin(store, &store->super);
+    error =
+        store->advance_first ? superblock_advance(store) : superblock_twin(store, &store->super);
     return error ? error : store->io.flush(store->io.context);
 }
 
@@ -238,8 +240,8 @@ static int replayed_home(struct store *store)
 }
 
 /* Three flushes, one after the other: the log that was read; the pages and metadata made of it; the
- * superblock. No epoch says before that the log was durable, for if its flush had failed once, another
- * one that works proves nothing of it. */
+ * superblock. No epoch says before that the log was durable, for if its flush had failed once,
+ * another one that works proves nothing of it. */
 static int recovery_end(struct store *store, bool replayed, struct store_report *report)
 {
     store->advance_first |= !replayed;          /* then there is no other */
@@ -277,11 +279,13 @@ static int upgrade_allowed(const struct store *store, const struct recovery_rule
         return 0;
     if (store->advance_first)
         return refuse(report, -EUCLEAN,
-                      "the store is damaged; start it with the Katydid that made it, which may repair "
+                      "the store is damaged; start it with the Katydid that made it, which may "
+                      "repair "
                       "it, before it is upgraded");
     if (rule->action == RECOVERY_REPLAY && upgrade_needs_empty_log(store->super.format))
         return refuse(report, -EOPNOTSUPP,
-                      "the store was not closed; start it with the Katydid that made it, and `halt`, "
+                      "the store was not closed; start it with the Katydid that made it, and "
+                      "`halt`, "
                       "before it is upgraded");
     return 0;
 }
@@ -301,8 +305,9 @@ static int log_recover(struct store *store, uint32_t area, enum base_fact base,
     if (!error)
         error = recovery_report(report, SLOTS_GOOD, base, log, rule);
     if (unreadable)
-        report->message = "a block at the log's end cannot be read, and what was committed last may lie there; "
-                          "try again, or open read-only to save the rest";
+        report->message =
+            "a block at the log's end cannot be read, and what was committed last may lie there; "
+            "try again, or open read-only to save the rest";
     if (error && log == LOG_DAMAGED && read_only)
         error = 0;                              /* what is left */
     if (!error)
@@ -357,7 +362,8 @@ size_t group_bytes_choose(size_t wanted, const struct superblock *super)
     return (size_t)(bytes < half ? bytes : half);
 }
 
-/* The store is open in any case, unless the disk failed, or memory when the larger tables were in use. */
+/* The store is open in any case, unless the disk failed, or memory when the larger tables were in
+ * use. */
 static int grow_try(struct store *store, uint64_t bytes, struct store_report *report)
 {
     uint64_t before = store->super.disk_bytes;

@@ -87,7 +87,8 @@ int store_page_cleaned(struct store *store, uint64_t object, uint64_t page, stor
     return 0;
 }
 
-/* Is `page` held by a commit? As far as *next (not included) it is the same for all. `top`: plan_top. */
+/* Is `page` held by a commit? As far as *next (not included) it is the same for all. `top`:
+ * plan_top. */
 static bool held_until(const struct store *store, uint64_t object, uint64_t page, uint64_t top,
                        uint64_t *next)
 {
@@ -98,8 +99,9 @@ static bool held_until(const struct store *store, uint64_t object, uint64_t page
     uint32_t bits = plan_extent_held(store, object, page / n) >> slot;
     bool held = bits & 1;
     uint32_t other = held ? ~bits : bits;
-    *next = page + (other && (uint32_t)__builtin_ctz(other) < n - slot ? (uint32_t)__builtin_ctz(other)
-                                                                       : n - slot);
+    *next =
+        page + (other && (uint32_t)__builtin_ctz(other) < n - slot ? (uint32_t)__builtin_ctz(other)
+                                                                   : n - slot);
     return held;
 }
 

@@ -152,8 +152,8 @@ static bool kind_matches(uint32_t found, enum claim_kind wanted)
 }
 
 /* The newest claim, of CLAIM_NAME on `name`; CLAIM_PAGE also finds CLAIM_PAGE_FREED. */
-static const struct claim *claim_find(const struct store *store, enum claim_kind kind, uint64_t object,
-                                      uint64_t key, const char *name)
+static const struct claim *claim_find(const struct store *store, enum claim_kind kind,
+                                      uint64_t object, uint64_t key, const char *name)
 {
     for (int n = 1; n >= 0; n--) {
         const struct store_group *group = pending(store, (uint32_t)n);
@@ -315,8 +315,9 @@ static struct page_state plan_page(const struct store *store, uint64_t object, u
     return state;
 }
 
-/* Bits of the pages of an extent that are present or claimed, or will be when the pending groups are
- * applied. (One that a pending group claims and a later one frees counts until that is applied.) */
+/* Bits of the pages of an extent that are present or claimed, or will be when the pending groups
+ * are applied. (One that a pending group claims and a later one frees counts until that is
+ * applied.) */
 uint32_t plan_extent_held(const struct store *store, uint64_t object, uint64_t index)
 {
     uint32_t n = store->extent_pages;
@@ -422,7 +423,8 @@ int plan_page_write(struct store_group *group, uint64_t object, uint64_t page, u
         return -EINVAL;                 /* twice in one transaction */
     if (!full && base_lsn == 0 && state.present)
         return -ESTALE;
-    if (!full && base_lsn && (!state.present || state.lsn != base_lsn || base_lsn < store->redo_lsn))
+    if (!full && base_lsn &&
+        (!state.present || state.lsn != base_lsn || base_lsn < store->redo_lsn))
         return -ESTALE;
     error = plan_extent(group, object, page / store->extent_pages, physical);
     return error ? error : claim_add(group, CLAIM_PAGE, object, page, 0);
@@ -460,8 +462,9 @@ int plan_page_free(struct store_group *group, uint64_t object, uint64_t page, ui
     error = plan_want(group, 1, 0);     /* a shrinking table takes a page before it gives one */
     if (error)
         return error;
-    uint64_t end = page + count, top = directory_get(store, object, NULL) ? plan_top(store, object) : end;
-    if (end / n >= top)                 /* nothing lies behind, and most containers are almost empty */
+    uint64_t end = page + count,
+             top = directory_get(store, object, NULL) ? plan_top(store, object) : end;
+    if (end / n >= top)  /* nothing lies behind, and most containers are almost empty */
         end = top * n;
     if (end <= page || (end - page) / n <= store->super.extents) {
         for (uint64_t i = page / n; i * n < end && !error; i++)

@@ -154,7 +154,8 @@ static uint32_t bits_between(uint32_t from, uint32_t to)
 /* Pages [page, page + count) of a container become claimed, but for those that are present. */
 static int pages_claim(struct store *store, const struct record_disk *record, uint64_t csn)
 {
-    uint64_t object = le64_get(record->object), page = le64_get(record->page), n = store->extent_pages;
+    uint64_t object = le64_get(record->object), page = le64_get(record->page),
+             n = store->extent_pages;
     uint64_t count = le64_get(record->base), physical = le64_get(record->physical);
     uint32_t slot, at;
     const struct container_disk *container = directory_get(store, object, &slot);
@@ -164,8 +165,8 @@ static int pages_claim(struct store *store, const struct record_disk *record, ui
         return -EUCLEAN;
     for (uint64_t end = page + count; page < end; page = (page / n + 1) * n, physical++) {
         struct leaf_disk *leaf;
-        uint32_t from = (uint32_t)(page % n), to = end - page < n - from ? (uint32_t)(end - page) + from
-                                                                       : (uint32_t)n;
+        uint32_t from = (uint32_t)(page % n),
+                 to = end - page < n - from ? (uint32_t)(end - page) + from : (uint32_t)n;
         error = store->replaying ? meta_reserve(store, 4) : 0;
         if (!error)
             error = leaf_get(store, object, page / n, physical, csn, slot, &leaf, &at);
@@ -210,8 +211,8 @@ static void leaf_free(struct store *store, uint64_t object, uint64_t index, uint
     }
 }
 
-/* Frees pages [from, end) of a container. The walk ends with its last leaf; a free of what is free already is
- * no walk, for a log may hold a great many of these. */
+/* Frees pages [from, end) of a container. The walk ends with its last leaf; a free of what is free
+ * already is no walk, for a log may hold a great many of these. */
 static void range_free(struct store *store, uint64_t object, uint32_t slot, uint64_t from,
                        uint64_t end)
 {

@@ -1,6 +1,6 @@
 /*
- * recovery.h - what the files of recovery offer each other: its decision table, the log's scan, chains, images.
- * internal.h includes it.
+ * recovery.h - what the files of recovery offer each other: its decision table, the log's scan,
+ * chains, images. internal.h includes it.
  */
 #ifndef KATYDID_DISK_RECOVERY_H
 #define KATYDID_DISK_RECOVERY_H
@@ -10,7 +10,8 @@
 /* decide.c: facts, and what recovery does about them */
 enum slots_fact { SLOTS_GOOD, SLOTS_UNREADABLE, SLOTS_BLANK, SLOTS_FOREIGN, SLOTS_NEWER,
                   SLOTS_OLDER, SLOTS_DAMAGED, SLOTS_FACTS };
-enum base_fact { BASE_NEWEST, BASE_OLDER, BASE_NONE, BASE_FACTS };   /* the checkpoint that is intact */
+/* the checkpoint that is intact */
+enum base_fact { BASE_NEWEST, BASE_OLDER, BASE_NONE, BASE_FACTS };
 enum log_fact {
     LOG_EMPTY,                  /* nothing after the redo LSN */
     LOG_GROUPS,                 /* groups, then an end that contradicts nothing (torn or not) */
@@ -43,9 +44,10 @@ uint32_t slots_newest(bool valid_a, uint64_t generation_a, bool valid_b, uint64_
 enum log_fact log_fact(const struct log_facts *facts);
 const struct recovery_rule *recovery_decide(enum slots_fact slots, enum base_fact base,
                                             enum log_fact log);
-/* The same, and noted in the report; the rule's error. One that needs the log was asked too early: then 0. */
-int  recovery_report(struct store_report *report, enum slots_fact slots, enum base_fact base, enum log_fact log,
-                     const struct recovery_rule **rule);
+/* The same, and noted in the report; the rule's error. One that needs the log was asked too early:
+ * then 0. */
+int recovery_report(struct store_report *report, enum slots_fact slots, enum base_fact base,
+                    enum log_fact log, const struct recovery_rule **rule);
 
 /* scan.c */
 #define UNREADABLE_MAX 64u
@@ -54,7 +56,8 @@ struct log_reader {
     uint8_t *buffer;
     size_t   room, filled;
     uint64_t lsn;
-    uint64_t unreadable[UNREADABLE_MAX];    /* blocks, by their place on the disk: they hold no group */
+    /* blocks, by their place on the disk: they hold no group */
+    uint64_t unreadable[UNREADABLE_MAX];
     uint32_t unreadable_count;
     uint64_t verified_from;             /* groups from here on were found valid: no CRC again */
 };
@@ -72,7 +75,8 @@ struct scan {
     struct fingerprint seen;            /* of all groups found */
 };
 #define READ_AHEAD_BYTES (256u * 1024)
-int  log_reader_open(struct log_reader *reader, struct store *store, size_t ahead);    /* reads so many bytes at once */
+/* reads so many bytes at once */
+int  log_reader_open(struct log_reader *reader, struct store *store, size_t ahead);
 void log_reader_close(struct log_reader *reader);
 uint32_t group_crc(const struct superblock *super, const uint8_t *group, size_t bytes,
                    size_t zeros);       /* so many at its end are known to be zero */
@@ -81,12 +85,13 @@ struct scan log_scan_begin(struct log_reader *reader, uint32_t area);
 int  log_scan_next(struct scan *scan);
 /* May a group lie at the log's end, or where the ring begins again, that cannot be read? */
 bool log_end_unreadable(struct log_reader *reader, uint64_t end, uint32_t prev_crc);
-/* No group lies there: zeros over the blocks that cannot be read, so that the next start need not ask. A place that
- * takes no write stays as it is. */
+/* No group lies there: zeros over the blocks that cannot be read, so that the next start need not
+ * ask. A place that takes no write stays as it is. */
 void log_end_clear(struct log_reader *reader, uint64_t end);
 int  log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage);
 uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
-/* The first whole group at or behind *lsn in the ring, of whatever age. 1; -ENOENT: none before `until`. */
+/* The first whole group at or behind *lsn in the ring, of whatever age. 1; -ENOENT: none before
+ * `until`. */
 int  log_group_any(struct log_reader *reader, uint64_t *lsn, uint64_t until, const uint8_t **group);
 
 /* rechain.c */

@@ -46,9 +46,9 @@ static bool unreadable_note(struct log_reader *reader, uint64_t offset)
     return true;
 }
 
-/* A part of the ring, block by block: one that cannot be read is zeros, which are no group. Behind the
- * log's end that is all the same; before it the log breaks off there, as with a block that rotted. So
- * many, and the disk is failing: -EIO, or whatever it says. */
+/* A part of the ring, block by block: one that cannot be read is zeros, which are no group. Behind
+ * the log's end that is all the same; before it the log breaks off there, as with a block that
+ * rotted. So many, and the disk is failing: -EIO, or whatever it says. */
 static int blocks_read(struct log_reader *reader, uint64_t offset, size_t bytes)
 {
     int error = 0;
@@ -121,10 +121,12 @@ static int crc_holds(struct log_reader *reader, uint64_t lsn, size_t bytes, cons
 }
 
 /* The header says of itself that it is that of the group of this history at lsn. */
-static bool header_fits(const struct store *store, const struct group_disk *header, uint64_t lsn, uint32_t prev_crc)
+static bool header_fits(const struct store *store, const struct group_disk *header, uint64_t lsn,
+                        uint32_t prev_crc)
 {
     return header_plausible(store, header, lsn) && le64_get(header->lsn) == lsn &&
-           le32_get(header->prev_crc) == prev_crc && epoch_fits(&store->super, le32_get(header->epoch), lsn);
+           le32_get(header->prev_crc) == prev_crc &&
+           epoch_fits(&store->super, le32_get(header->epoch), lsn);
 }
 
 /* 1: a valid group of this history lies at lsn. 0: none. < 0: cannot read. */
@@ -152,8 +154,8 @@ int log_next(struct log_reader *reader, uint64_t *lsn, uint32_t prev_crc, const 
     return found;
 }
 
-/* Where the next group may lie: at the log's end; at the ring's next start, if it does not fit before that, and
- * none is larger than half. How many places these are. */
+/* Where the next group may lie: at the log's end; at the ring's next start, if it does not fit
+ * before that, and none is larger than half. How many places these are. */
 static uint32_t next_places(const struct store *store, uint64_t end, uint64_t lsn[2])
 {
     uint64_t ring = store->super.log_bytes;
@@ -162,8 +164,8 @@ static uint32_t next_places(const struct store *store, uint64_t end, uint64_t ls
     return lsn[1] - end < ring / 2 ? 2 : 1;
 }
 
-/* A block of the group that would come next cannot be read: its first one, or, if that says a group of this
- * history, one of those behind. */
+/* A block of the group that would come next cannot be read: its first one, or, if that says a group
+ * of this history, one of those behind. */
 static bool next_unreadable(struct log_reader *reader, uint64_t lsn, uint32_t prev_crc)
 {
     const struct store *store = reader->store;
@@ -227,9 +229,9 @@ static int group_next(struct scan *scan)
 }
 
 /* The group just found may be the first that tells of its epoch: the superblock that began it is
- * lost. From here on the table has it, and like that superblock says that the epoch began where the last
- * one's groups end. The group itself may lie further on, at the ring's start: what a crash left torn
- * between the two is of the older epoch, and stays dead (EPOCH_SKIP). */
+ * lost. From here on the table has it, and like that superblock says that the epoch began where the
+ * last one's groups end. The group itself may lie further on, at the ring's start: what a crash
+ * left torn between the two is of the older epoch, and stays dead (EPOCH_SKIP). */
 static int epoch_learn(struct scan *scan)
 {
     struct superblock *super = &scan->reader->store->super;
@@ -259,8 +261,8 @@ int log_scan_next(struct scan *scan)
 struct scan log_scan_begin(struct log_reader *reader, uint32_t area)
 {
     const struct checkpoint_info *base = &reader->store->super.checkpoints[area];
-    return (struct scan){ .reader = reader, .base = base, .end = base->scan_lsn, .until = UINT64_MAX,
-                          .prev_crc = base->scan_crc };
+    return (struct scan){ .reader = reader, .base = base, .end = base->scan_lsn,
+                          .until = UINT64_MAX, .prev_crc = base->scan_crc };
 }
 
 int log_group_any(struct log_reader *reader, uint64_t *lsn, uint64_t until, const uint8_t **group)
@@ -277,10 +279,11 @@ int log_group_any(struct log_reader *reader, uint64_t *lsn, uint64_t until, cons
 }
 
 /* The log ends at `end`. Is there a valid group further on that proves a loss, because something at
- * or after the end was durable when it was sealed? *damage is `end` or 0. It may lie in a wrong place:
- * its CRC covers the LSN that it says, and stale laps say durable LSNs before `end`. A group of an
- * epoch that no superblock names counts like those of the newest: an epoch's groups say that the log
- * before it was durable. store->epoch_seen tells of it, so that no later group goes on from it. */
+ * or after the end was durable when it was sealed? *damage is `end` or 0. It may lie in a wrong
+ * place: its CRC covers the LSN that it says, and stale laps say durable LSNs before `end`. A group
+ * of an epoch that no superblock names counts like those of the newest: an epoch's groups say that
+ * the log before it was durable. store->epoch_seen tells of it, so that no later group goes on from
+ * it. */
 int log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage)
 {
     struct store *store = reader->store;

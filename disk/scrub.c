@@ -1,24 +1,29 @@
 /*
- * scrub.c - reads every copy on the disk of a store that is at work, and puts back what has another one.
+ * scrub.c - reads every copy on the disk of a store that is at work, and puts back what has another
+ * one.
  *
- * A round goes over the superblock slots and the signpost; of each area the map, then its pages; the blocks of
- * the log's ring, then the groups that a recovery would need; the pages at home, by extent. It takes one piece after
- * the other:
+ * A round goes over the superblock slots and the signpost; of each area the map, then its pages;
+ * the blocks of the log's ring, then the groups that a recovery would need; the pages at home, by
+ * extent. It takes one piece after the other:
  *
  *     next     what is to be read
  *     read     reads it, and computes CRCs
- *     judge    if all is still as it was at next, what differs is rotten, once it has been read again
- *     seek     where else are the bytes? In memory; in the other area; in the log's ring, whatever its age
+ *     judge    if all is still as it was at next, what differs is rotten, once it has been read
+ *              again
+ *     seek     where else are the bytes? In memory; in the other area; in the log's ring, whatever
+ *              its age
  *     holds    may they still be put back? The caller keeps groups and checkpoints out until
  *     write    has put them back, and flushed
  *
  * Invariants
  *   SR1  Nothing is believed of a piece if what it belongs to has changed while it was read: the
  *        superblock's generation, or the page's LSN.
- *   SR2  What is put back has the CRC that superblock, map or leaf give, and goes where the rotten bytes
- *        are. So a write that the power cuts off leaves no more rotten than was.
- *   SR3  Of the ring only dead log is written: a block that cannot be read would one day be where the log ends.
- *   SR4  The next checkpoint leaves the older area alone if memory does not have what has rotted of the newest one.
+ *   SR2  What is put back has the CRC that superblock, map or leaf give, and goes where the rotten
+ *        bytes are. So a write that the power cuts off leaves no more rotten than was.
+ *   SR3  Of the ring only dead log is written: a block that cannot be read would one day be where
+ *        the log ends.
+ *   SR4  The next checkpoint leaves the older area alone if memory does not have what has rotted of
+ *        the newest one.
  */
 #include "internal.h"
 
@@ -73,7 +78,8 @@ static bool meta_choose(struct store *store, struct store_scrub *s)
     return s->count;
 }
 
-/* Part 1 of the ring: the groups that are applied, of which s->at is an LSN and s->sum the CRC of the group before. */
+/* Part 1 of the ring: the groups that are applied, of which s->at is an LSN and s->sum the CRC of
+ * the group before. */
 static bool of_groups(const struct store_scrub *s)
 {
     return s->kind == STORE_SCRUB_RING && s->part;
@@ -106,7 +112,8 @@ static bool ring_choose(struct store *store, struct store_scrub *s)
 static uint32_t homes_of(struct store *store, const struct store_scrub *s, struct leaf_disk **leaf)
 {
     const struct extent *e = &store->extents[s->at];
-    *leaf = extent_state(store, s->at) == EXTENT_USED ? hash_find(store, e->object, e->index, NULL) : NULL;
+    *leaf = extent_state(store, s->at) == EXTENT_USED ? hash_find(store, e->object, e->index, NULL)
+                                                      : NULL;
     return *leaf ? le32_get((*leaf)->mask) & ~(uint32_t)e->dirty : 0;
 }
 
@@ -174,11 +181,13 @@ static void blocks_read(const struct store *store, struct store_scrub *s)
     if (!store_read(store, s->offset, s->bytes, (size_t)s->count * BLOCK_BYTES))
         return;
     for (uint32_t i = 0; i < s->count; i++)
-        if (store_read(store, s->offset + (uint64_t)i * BLOCK_BYTES, s->bytes + (size_t)i * BLOCK_BYTES, BLOCK_BYTES))
+        if (store_read(store, s->offset + (uint64_t)i * BLOCK_BYTES,
+                       s->bytes + (size_t)i * BLOCK_BYTES, BLOCK_BYTES))
             s->unreadable |= 1u << i;
 }
 
-/* Follows the groups for a piece's bytes, or one that is larger. Where it broke off, s->offset is. */
+/* Follows the groups for a piece's bytes, or one that is larger. Where it broke off, s->offset
+ * is. */
 static void groups_read(struct store *store, struct store_scrub *s)
 {
     const size_t most = STORE_SCRUB_BLOCKS * BLOCK_BYTES;
@@ -207,7 +216,8 @@ void store_scrub_read(struct store *store, struct store_scrub *s)
     else
         blocks_read(store, s);
     s->blocks += s->count;
-    s->map_lost = s->kind == STORE_SCRUB_META && store_read(store, s->map_offset, s->map, BLOCK_BYTES);
+    s->map_lost =
+        s->kind == STORE_SCRUB_META && store_read(store, s->map_offset, s->map, BLOCK_BYTES);
     for (uint32_t i = 0; i < s->count; i++) {
         const uint8_t *block = s->bytes + (size_t)i * BLOCK_BYTES;
         if (s->kind == STORE_SCRUB_MAP)
@@ -227,8 +237,10 @@ static bool slot_sound(struct store *store, const struct store_scrub *s)
     uint32_t version;
     uint64_t b;
     if (s->part == 2)
-        return signpost_decode((const void *)s->bytes, store->io.bytes, &b) && b == store->super.slot_b_offset;
-    return superblock_decode((const void *)s->bytes, store->io.bytes, s->offset, &super, &version) == SLOT_VALID &&
+        return signpost_decode((const void *)s->bytes, store->io.bytes, &b) &&
+               b == store->super.slot_b_offset;
+    return superblock_decode((const void *)s->bytes, store->io.bytes, s->offset, &super,
+                             &version) == SLOT_VALID &&
            store->super.generation - super.generation < 2;
 }
 
@@ -247,12 +259,14 @@ static bool block_sound(struct store *store, struct store_scrub *s, uint32_t i)
     case STORE_SCRUB_META:
         entry += (s->at + i) % MAP_ENTRIES;
         s->wanted = le32_get(entry->crc);
-        return s->map_lost || le16_get(entry->kind) == META_FREE || (readable && s->crc[i] == s->wanted);
+        return s->map_lost || le16_get(entry->kind) == META_FREE ||
+               (readable && s->crc[i] == s->wanted);
     case STORE_SCRUB_RING:
         return s->part ? s->result > 0 : readable;
     default:
-        if (!(s->homes >> i & homes_of(store, s, &leaf) >> i & 1) || le64_get(leaf->object) != s->object ||
-            le64_get(leaf->index) != s->index || le64_get(leaf_lsn(store, leaf)[i]) != s->lsn[i])
+        if (!(s->homes >> i & homes_of(store, s, &leaf) >> i & 1) ||
+            le64_get(leaf->object) != s->object || le64_get(leaf->index) != s->index ||
+            le64_get(leaf_lsn(store, leaf)[i]) != s->lsn[i])
             return true;
         s->wanted = le32_get(leaf_crc(leaf)[i]);
         return readable && s->crc[i] == s->wanted;
@@ -283,7 +297,8 @@ static void good_from_memory(struct store *store, struct store_scrub *s)
     } else if (s->kind == STORE_SCRUB_MAP) {
         const struct checkpoint_info *c = &super.checkpoints[s->part];
         s->good_map = area_map_bytes(c->pages);
-        s->found = crc32c(crc_seed(super.uuid, CRC_MAP, c->redo_lsn, 0), store->map, s->good_map) == c->root_crc;
+        s->found = crc32c(crc_seed(super.uuid, CRC_MAP, c->redo_lsn, 0), store->map, s->good_map) ==
+                   c->root_crc;
     } else if (s->kind == STORE_SCRUB_META && page->bytes) {
         memcpy(s->good, page->bytes, BLOCK_BYTES);
         s->found = crc32c(meta_seed(store, number), s->good, BLOCK_BYTES) == s->wanted;
@@ -327,11 +342,13 @@ int store_scrub_judge(struct store *store, struct store_scrub *s)
         s->at = 0;
     if (s->again++ < READ_AGAIN)
         return -EAGAIN;
-    s->good_offset = map ? store->super.area_start[s->part] : s->offset + (uint64_t)s->bad * BLOCK_BYTES;
+    s->good_offset =
+        map ? store->super.area_start[s->part] : s->offset + (uint64_t)s->bad * BLOCK_BYTES;
     s->page = s->index * store->extent_pages + s->bad;
     s->end_lsn = store->end_lsn;
     good_from_memory(store, s);
-    store->area_rotten |= !s->found && (map || s->kind == STORE_SCRUB_META) && s->part == store->super.checkpoint_index;
+    store->area_rotten |= !s->found && (map || s->kind == STORE_SCRUB_META) &&
+                          s->part == store->super.checkpoint_index;
     return -EUCLEAN;
 }
 
@@ -397,7 +414,8 @@ int store_scrub_seek(struct store *store, struct store_scrub *s)
         if (error)
             return error;
     } else if (s->kind == STORE_SCRUB_META) {
-        s->found = !store_read(store, area_page_offset(&store->super, !s->part, number), s->good, BLOCK_BYTES) &&
+        s->found = !store_read(store, area_page_offset(&store->super, !s->part, number), s->good,
+                               BLOCK_BYTES) &&
                    crc32c(meta_seed(store, number), s->good, BLOCK_BYTES) == s->wanted;
     }
     return s->found ? 0 : -ENODATA;
@@ -415,7 +433,9 @@ int store_scrub_holds(struct store *store, struct store_scrub *s)
     if (s->kind == STORE_SCRUB_RING && !ring_dead(store, s->good_offset))               /* SR3 */
         return -EAGAIN;
     uint32_t wanted = s->wanted;
-    return s->kind == STORE_SCRUB_PAGE && (block_sound(store, s, s->bad) || s->wanted != wanted) ? -EAGAIN : 0;
+    return s->kind == STORE_SCRUB_PAGE && (block_sound(store, s, s->bad) || s->wanted != wanted)
+               ? -EAGAIN
+               : 0;
 }
 
 int store_scrub_write(struct store *store, struct store_scrub *s)

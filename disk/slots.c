@@ -1,5 +1,6 @@
 /*
- * slots.c - what kind of disk this is, and which superblock to believe: both slots and the signpost are read.
+ * slots.c - what kind of disk this is, and which superblock to believe: both slots and the signpost
+ * are read.
  */
 #include "internal.h"
 
@@ -39,9 +40,9 @@ static enum slot_verdict slot_decode(void *block, uint64_t bytes, uint64_t offse
     return verdict;
 }
 
-/* Slot B of a store that has grown is in the middle of a smaller disk. With slot A and the signpost lost, the
- * middles of half, a quarter, an eighth ... of the disk are tried: disks mostly grow to twice their size.
- * `*zero`: all of these blocks are zero. */
+/* Slot B of a store that has grown is in the middle of a smaller disk. With slot A and the signpost
+ * lost, the middles of half, a quarter, an eighth ... of the disk are tried: disks mostly grow to
+ * twice their size. `*zero`: all of these blocks are zero. */
 static void slot_b_seek(const struct disk_io *io, void *block, struct slots *slots, bool *zero)
 {
     uint32_t version;
@@ -50,15 +51,17 @@ static void slot_b_seek(const struct disk_io *io, void *block, struct slots *slo
         uint64_t at = slot_b_place(bytes);
         int error = block_read(io, at, block);
         *zero = *zero && !error && bytes_zero(block, BLOCK_BYTES);
-        if (error || superblock_decode(block, io->bytes, at, &slots->super[1], &version) != SLOT_VALID)
+        if (error ||
+            superblock_decode(block, io->bytes, at, &slots->super[1], &version) != SLOT_VALID)
             continue;
         slots->verdict[1] = SLOT_VALID;
         return;
     }
 }
 
-/* Is nothing on the disk, as far as one can tell without reading all of it? A log that was used is not zero,
- * and lies within the first blocks; `block` is scratch. What cannot be read is not blank. */
+/* Is nothing on the disk, as far as one can tell without reading all of it? A log that was used is
+ * not zero, and lies within the first blocks; `block` is scratch. What cannot be read is not
+ * blank. */
 static bool disk_blank(const struct disk_io *io, void *block)
 {
     uint64_t most = io->bytes < BLANK_BYTES ? io->bytes / BLOCK_BYTES * BLOCK_BYTES : BLANK_BYTES;
@@ -121,7 +124,8 @@ static int slots_choose(const struct slots *slots, struct superblock *super,
 {
     const struct recovery_rule *rule;
     const enum slot_verdict *v = slots->verdict;
-    int error = recovery_report(report, slots_fact(v[0], v[1], slots->blank), BASE_NEWEST, LOG_EMPTY, &rule);
+    int error = recovery_report(report, slots_fact(v[0], v[1], slots->blank), BASE_NEWEST,
+                                LOG_EMPTY, &rule);
     if (error)
         return error;
     *super = slots->super[slots_newest(v[0] == SLOT_VALID, slots->super[0].generation,
@@ -130,8 +134,8 @@ static int slots_choose(const struct slots *slots, struct superblock *super,
     return 0;
 }
 
-/* The older slot names the area that the next checkpoint overwrites. (A damaged one is written anew in
- * any case; one of an older format stays until the first superblock of this one.) */
+/* The older slot names the area that the next checkpoint overwrites. (A damaged one is written anew
+ * in any case; one of an older format stays until the first superblock of this one.) */
 static bool twin_missing(const struct slots *slots, const struct superblock *super)
 {
     return slots->verdict[0] == SLOT_VALID && slots->verdict[1] == SLOT_VALID &&

@@ -21,7 +21,8 @@ bool extent_reserved(const struct superblock *super, uint64_t extent)
     uint64_t start = super->data_start + extent * super->extent_bytes;
     uint64_t end = start + super->extent_bytes;
     for (int i = 0; i < 2; i++)
-        if (super->area_start[i] < end && start < super->area_start[i] + area_bytes(super->area_pages))
+        if (super->area_start[i] < end &&
+            start < super->area_start[i] + area_bytes(super->area_pages))
             return true;
     return super->slot_b_offset >= start && super->slot_b_offset < end;
 }

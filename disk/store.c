@@ -1,5 +1,6 @@
 /*
- * store.c - the store in memory: made, ended; and what all files of disk/ use: the fence, memory, reads.
+ * store.c - the store in memory: made, ended; and what all files of disk/ use: the fence, memory,
+ * reads.
  */
 #include "internal.h"
 

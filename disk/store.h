@@ -106,9 +106,9 @@ struct store_open_options {
     uint32_t flags;
     size_t   group_bytes;       /* largest group, so largest transaction; 0: 4 MiB, at most log/2 */
     uint64_t grow_bytes;        /* STORE_GROW: to this size; 0: the whole disk */
-    uint32_t image_pages;       /* recovery holds so many pages at most in memory; 0: all of the log */
+    uint32_t image_pages;  /* recovery holds so many pages at most in memory; 0: all of the log */
     const struct disk_clock *clock;
-    uint32_t step_pages;        /* metadata pages that a call of a checkpoint handles; 0: 64, the most */
+    uint32_t step_pages;  /* metadata pages that a call of a checkpoint handles; 0: 64, the most */
 };
 
 /* What open found, also filled when it fails. */
@@ -119,8 +119,8 @@ struct store_report {
     bool        was_clean;                      /* closed properly last time */
     bool        torn_tail;                      /* an unacknowledged last group was cut off */
     bool        older_checkpoint;               /* newest checkpoint damaged, the older one used */
-    uint32_t    log_unreadable;                 /* blocks of the log's ring that cannot be read: they hold
-                                                 * nothing that is needed, or damage_lsn is set */
+    uint32_t log_unreadable; /* blocks of the log's ring that cannot be read: they hold
+                              * nothing that is needed, or damage_lsn is set */
     bool        slot_bad[2];                    /* superblock slots that did not verify */
     uint32_t    version;                        /* of the format found */
     bool        grown;                          /* STORE_GROW: it is larger now */
@@ -140,8 +140,8 @@ struct store_report {
  *   -EUCLEAN         a store, but damaged: report says where; STORE_READ_ONLY may open what is
  *                    left up to damage_lsn
  *   -EIO, -ENOMEM, -EINVAL
- * Recovery decides validity before it writes anything; it ends with: flush, pages home and metadata,
- * flush, superblock with the next epoch, flush.
+ * Recovery decides validity before it writes anything; it ends with: flush, pages home and
+ * metadata, flush, superblock with the next epoch, flush.
  */
 struct store;
 store_must_check
@@ -150,11 +150,11 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
                struct store_report *report);
 
 /*
- * Makes the store `new_bytes` large (0: the whole disk). The store must not be open. 0 also if it is
- * that large already. -EINVAL: larger than the disk, or smaller than the store. -ENOSPC: the metadata
- * areas of the larger store do not fit into the new space (grow by more). Else as store_open, which
- * does the same with STORE_GROW (what only keeps the store from growing is in report->grow_error). A
- * power cut inside leaves the store as it was, or the grown one.
+ * Makes the store `new_bytes` large (0: the whole disk). The store must not be open. 0 also if it
+ * is that large already. -EINVAL: larger than the disk, or smaller than the store. -ENOSPC: the
+ * metadata areas of the larger store do not fit into the new space (grow by more). Else as
+ * store_open, which does the same with STORE_GROW (what only keeps the store from growing is in
+ * report->grow_error). A power cut inside leaves the store as it was, or the grown one.
  */
 store_must_check
 int store_grow(const struct disk_io *io, const struct disk_memory *memory, uint64_t new_bytes,
@@ -163,11 +163,11 @@ int store_grow(const struct disk_io *io, const struct disk_memory *memory, uint6
 /* Is there a way from this version of the format to today's? */
 bool store_upgradable(uint32_t version);
 /*
- * Makes a store of an older format one of this format, in place; 0 also if it is one already. The store
- * must not be open. Who asks for this has asked the owner: an older Katydid will not read it any more.
- * As store_open; also -EOPNOTSUPP if there is no way from its version (report->version), or if its log must
- * be empty and is not, and -EUCLEAN for one that is damaged: report->message says what to do. A power
- * cut inside leaves the old store, or one of this format.
+ * Makes a store of an older format one of this format, in place; 0 also if it is one already. The
+ * store must not be open. Who asks for this has asked the owner: an older Katydid will not read it
+ * any more. As store_open; also -EOPNOTSUPP if there is no way from its version (report->version),
+ * or if its log must be empty and is not, and -EUCLEAN for one that is damaged: report->message
+ * says what to do. A power cut inside leaves the old store, or one of this format.
  */
 store_must_check
 int store_upgrade(const struct disk_io *io, const struct disk_memory *memory,
@@ -208,9 +208,9 @@ store_must_check
 int store_page_read(struct store *store, uint64_t object, uint64_t page, void *bytes);
 
 /* The first run of `count` pages >= `from` of this container that no commit (applied or planned)
- * holds or claims and for which `skip` (may be NULL; for leases) is false. For skip, `next` is set to the
- * first page to try after a true answer, or the first that a false answer does not cover (preset to
- * page + 1). -ENOSPC: none below its size. */
+ * holds or claims and for which `skip` (may be NULL; for leases) is false. For skip, `next` is set
+ * to the first page to try after a true answer, or the first that a false answer does not cover
+ * (preset to page + 1). -ENOSPC: none below its size. */
 typedef bool store_skip_fn(void *context, uint64_t object, uint64_t page, uint64_t *next);
 store_must_check
 int store_pages_unused(struct store *store, uint64_t object, uint64_t from, uint64_t count,
@@ -282,9 +282,9 @@ store_lsn_t store_full_below(const struct store *store);
  * Log space. The log is kept from a running chain's first SPILL record. So that this never keeps a
  * checkpoint from releasing log, a chain lives for half the log at most: when more than that was
  * logged since its first record, it takes no more pages, and the next checkpoint that begins drops
- * it; every call about it then returns -E2BIG, and the transaction must be aborted. And since the commit
- * is one group, with a record of 48 bytes for each page, a chain has at most (group_bytes - 4096) / 48
- * pages: -E2BIG for one more.
+ * it; every call about it then returns -E2BIG, and the transaction must be aborted. And since the
+ * commit is one group, with a record of 48 bytes for each page, a chain has at most (group_bytes -
+ * 4096) / 48 pages: -E2BIG for one more.
  */
 struct store_chain;
 store_must_check int store_chain_begin(struct store *store, uint64_t tag, struct store_chain **out);
@@ -303,10 +303,10 @@ store_must_check int store_spill_find(struct store *store, struct store_chain *c
 /* The page is in memory again (or freed): its image counts no more. */
 void store_spill_drop(struct store_chain *chain, uint64_t object, uint64_t page);
 uint64_t store_chain_pages(const struct store_chain *chain);    /* images that count */
-/* In a transaction: it is the end of `chain`. Claims space for all pages of the chain and logs where
- * they are. -ENOBUFS: a SPILL record of the chain is in this very group: use the next. -E2BIG.
- * -ENOSPC: fewer free extents than these pages need. After that, as after -EAGAIN of store_txn_end,
- * the chain is as it was: a later transaction may commit it, or it is ended. */
+/* In a transaction: it is the end of `chain`. Claims space for all pages of the chain and logs
+ * where they are. -ENOBUFS: a SPILL record of the chain is in this very group: use the next.
+ * -E2BIG. -ENOSPC: fewer free extents than these pages need. After that, as after -EAGAIN of
+ * store_txn_end, the chain is as it was: a later transaction may commit it, or it is ended. */
 int store_txn_chain(struct store_group *group, struct store_chain *chain);
 
 /* ---------------------------------------------------------------- operations */
@@ -326,19 +326,19 @@ struct store_layout {           /* fingerprint of the root object */
 };
 
 enum store_op_type {
-    STORE_OP_CREATE = 1,        /* name, flags, encoder; sets object and address (1 GiB) */
-    STORE_OP_DELETE,            /* object; its pages and names go with it */
-    STORE_OP_RENAME,            /* object, name */
-    STORE_OP_GROW,              /* object; one more segment, that doubles it, or triples it from
-                                 * 256 GiB on; sets address */
-    STORE_OP_LAYOUT,            /* object, layout, address of the root object (0: none) */
-    STORE_OP_NAME_SET,          /* object, name, address, bytes: made or replaced */
-    STORE_OP_NAME_UNSET,        /* object, name */
-    STORE_OP_PAGE_FREE,         /* object, page, count (pages that are not present are skipped) */
-    STORE_OP_ENCODER,           /* object, encoder */
-    STORE_OP_PAGE_CLAIM,        /* object, page, count: they are somebody's though nobody wrote them,
-                                 * have an extent each and still read as zeros (those that are
-                                 * present are skipped) */
+    STORE_OP_CREATE = 1, /* name, flags, encoder; sets object and address (1 GiB) */
+    STORE_OP_DELETE,     /* object; its pages and names go with it */
+    STORE_OP_RENAME,     /* object, name */
+    STORE_OP_GROW,       /* object; one more segment, that doubles it, or triples it from
+                          * 256 GiB on; sets address */
+    STORE_OP_LAYOUT,     /* object, layout, address of the root object (0: none) */
+    STORE_OP_NAME_SET,   /* object, name, address, bytes: made or replaced */
+    STORE_OP_NAME_UNSET, /* object, name */
+    STORE_OP_PAGE_FREE,  /* object, page, count (pages that are not present are skipped) */
+    STORE_OP_ENCODER,    /* object, encoder */
+    STORE_OP_PAGE_CLAIM, /* object, page, count: they are somebody's though nobody wrote them,
+                          * have an extent each and still read as zeros (those that are
+                          * present are skipped) */
 };
 
 struct store_op {
@@ -374,13 +374,14 @@ store_lsn_t store_group_csn(const struct store_group *group, uint32_t position);
 store_must_check int store_group_write(struct store_group *group);
 
 /* NO MUTEX, optional. Only the write of a sealed group: may run while store_group_write of the
- * group before is in its flush, which saves a write's time. store_group_write then only flushes. It makes
- * nothing durable. */
+ * group before is in its flush, which saves a write's time. store_group_write then only flushes. It
+ * makes nothing durable. */
 store_must_check int store_group_issue(struct store_group *group);
 
 /* Applies the group's records to the metadata, in log order, and ends the group (also after a
  * failed write, of this group or of the one before: then nothing is applied, the sticky error is
- * returned, and the outcome is unknown). A group without transactions may be applied when it is issued. */
+ * returned, and the outcome is unknown). A group without transactions may be applied when it is
+ * issued. */
 store_must_check int store_group_apply(struct store_group *group);
 
 /* ---------------------------------------------------------------- home writes and checkpoint */
@@ -412,14 +413,14 @@ uint64_t store_checkpoint_age(const struct store *store);
  *   store_checkpoint_apply(store)            releases log space and freed extents
  *
  * Commits go on meanwhile. Begin returns -EBUSY while a group is open or unapplied (call it
- * between two groups) or a checkpoint runs. Seal returns -EBUSY while pages are still to go home (ask
- * _next again), and -ENOMEM if commits changed metadata that was to be saved and it could not be kept
- * as it was: the checkpoint is over, nothing is lost, and another may begin.
+ * between two groups) or a checkpoint runs. Seal returns -EBUSY while pages are still to go home
+ * (ask _next again), and -ENOMEM if commits changed metadata that was to be saved and it could not
+ * be kept as it was: the checkpoint is over, nothing is lost, and another may begin.
  */
 store_must_check int store_checkpoint_begin(struct store *store);
 /* -ENOENT: none left (a page that was handed out and is still dirty comes again on the next round,
- * after one -ENOENT). -EAGAIN: none found yet, call it again. A page may be rewritten home at a newer
- * version as well: it then needs a full image that is in the log, so it no longer holds the
+ * after one -ENOENT). -EAGAIN: none found yet, call it again. A page may be rewritten home at a
+ * newer version as well: it then needs a full image that is in the log, so it no longer holds the
  * checkpoint up. */
 store_must_check int store_checkpoint_next(struct store *store, uint64_t *object, uint64_t *page,
                                            store_lsn_t *lsn);
@@ -476,7 +477,8 @@ store_must_check int store_name_find(struct store *store, uint64_t object, const
 store_must_check int store_name_next(struct store *store, uint64_t object, uint32_t *cursor,
                                      struct store_name *out);
 
-/* ---------------------------------------------------------------- scrub: rot is found and mended at work
+/* ---------------------------------------------------------------- scrub: rot is found and mended
+ * at work
  *
  *   while (store_scrub_next(store, &s) == 0)             a piece of 64 KiB at most
  *       store_scrub_read(store, &s)                      NO MUTEX
@@ -485,13 +487,14 @@ store_must_check int store_name_next(struct store *store, uint64_t object, uint3
  *               store_scrub_holds(store, &s) == 0 && store_scrub_write(store, &s)    (NO MUTEX)
  *           else store_scrub_skip(&s)                    goes on behind it
  *
- * *s is the caller's, zero at first; after a round (-ENOENT) it is ready for the next one. Holds and write are
- * for who runs checkpoints, while no group is open, sealed or unapplied. After a write the piece is
- * read again. What has no other copy: two checkpoints write superblocks and areas anew, and need no
- * log from before; a page is lost, unless memory has it. */
+ * *s is the caller's, zero at first; after a round (-ENOENT) it is ready for the next one. Holds
+ * and write are for who runs checkpoints, while no group is open, sealed or unapplied. After a
+ * write the piece is read again. What has no other copy: two checkpoints write superblocks and
+ * areas anew, and need no log from before; a page is lost, unless memory has it. */
 
 #define STORE_SCRUB_BLOCKS 16u
-enum store_scrub_kind { STORE_SCRUB_SLOT, STORE_SCRUB_MAP, STORE_SCRUB_META, STORE_SCRUB_RING, STORE_SCRUB_PAGE,
+enum store_scrub_kind { STORE_SCRUB_SLOT, STORE_SCRUB_MAP, STORE_SCRUB_META, STORE_SCRUB_RING,
+                        STORE_SCRUB_PAGE,
                         STORE_SCRUB_KINDS };
 
 struct store_scrub {
@@ -514,10 +517,12 @@ struct store_scrub {
     uint64_t next_lsn;          /* behind the groups that were read */
     uint32_t next_crc;
     int      result;
-    uint8_t  bytes[STORE_SCRUB_BLOCKS * STORE_PAGE_BYTES], map[STORE_PAGE_BYTES], good[STORE_PAGE_BYTES];
+    uint8_t bytes[STORE_SCRUB_BLOCKS * STORE_PAGE_BYTES], map[STORE_PAGE_BYTES],
+        good[STORE_PAGE_BYTES];
 };
 
-/* -ENOENT: the round is over. -EAGAIN: nothing to read now (a checkpoint runs); call it again. Or the fence. */
+/* -ENOENT: the round is over. -EAGAIN: nothing to read now (a checkpoint runs); call it again. Or
+ * the fence. */
 store_must_check int store_scrub_next(struct store *store, struct store_scrub *scrub);
 void store_scrub_read(struct store *store, struct store_scrub *scrub);
 /* 0: sound. -EAGAIN: it changed meanwhile, or is to be read again. -EUCLEAN */
@@ -547,8 +552,8 @@ struct store_stats {
 };
 void store_stats(const struct store *store, struct store_stats *out);
 
-/* Walks the invariants (ST21 to ST24 and the directory's); 0, or -EUCLEAN and *why is a static text.
- * Reads no disk. */
+/* Walks the invariants (ST21 to ST24 and the directory's); 0, or -EUCLEAN and *why is a static
+ * text. Reads no disk. */
 store_must_check int store_check(struct store *store, const char **why);
 
 #endif

@@ -6,9 +6,10 @@
  *       anything it releases is used again (the callers' order; see checkpoint.c and open.c).
  *   SB2  Generation g lies in slot g & 1, so a torn write never hits the newest good slot.
  *   SB3  No field is believed before magic, version and CRC hold and all fields are in range.
- *   SB4  While an area is written, both slots name the other one (but see CP2). So each superblock that names another
- *       area than the one before has a twin: the same, one generation on, in the other slot, once it is
- *       durable itself. One slot that is lost costs nothing then, at any time.
+ *   SB4  While an area is written, both slots name the other one (but see CP2). So each superblock
+ *       that names another area than the one before has a twin: the same, one generation on, in the
+ *       other slot, once it is durable itself. One slot that is lost costs nothing then, at any
+ *       time.
  */
 #include "internal.h"
 
@@ -75,11 +76,11 @@ bool signpost_decode(const struct signpost_disk *in, uint64_t disk_bytes, uint64
     number(32, zone) number(32, area_pages) number(32, directory_pages_max) \
     number(32, names_pages_max) number(32, checkpoint_index) number(64, data_start) \
     number(64, extents) number(64, end_lsn) number(32, epoch_count)
-#define AREA_NUMBERS(number, i) \
-    number(64, area_start[i]) number(64, checkpoints[i].redo_lsn) number(64, checkpoints[i].scan_lsn) \
-    number(32, checkpoints[i].scan_crc) number(32, checkpoints[i].root_crc) \
-    number(32, checkpoints[i].pages) number(32, checkpoints[i].prev_crc) \
-    number(64, checkpoints[i].sequence)
+#define AREA_NUMBERS(number, i)                                                  \
+    number(64, area_start[i]) number(64, checkpoints[i].redo_lsn)                \
+        number(64, checkpoints[i].scan_lsn) number(32, checkpoints[i].scan_crc)  \
+            number(32, checkpoints[i].root_crc) number(32, checkpoints[i].pages) \
+                number(32, checkpoints[i].prev_crc) number(64, checkpoints[i].sequence)
 #define EPOCH_NUMBERS(number, i) number(32, epochs[i].epoch) number(64, epochs[i].first_lsn)
 #define ENCODE(bits, name) out->name = le##bits##_of(super->name);
 #define DECODE(bits, name) out->name = le##bits##_get(in->name);

@@ -19,26 +19,27 @@ must_check void *arch_map_device(paddr_t pa, size_t bytes); /* uncached, for eve
 /* ---- page tables ----
  * A pte_t is one 64-bit leaf entry. All changes of one that may be in a TLB go by
  * pte_exchange/pte_compare_exchange: the page walker sets ACCESSED beside us (KR1). */
-must_check paddr_t arch_table_new(void);           /* kernel half filled in, user half empty; 0: none */
+must_check paddr_t arch_table_new(void);  /* kernel half filled in, user half empty; 0: none */
 /* A view's table: kernel half, plus slot 0 of the process's table. */
 must_check paddr_t arch_table_new_view(paddr_t process_table);
 /* Frees table pages of slots [first, last] and, for a whole table, the top itself; leaf frames are
  * not freed. Every CPU that has the table loaded was flushed or reloaded first (KR5). */
 void arch_table_free(paddr_t top, bool is_view);
-/* Takes all that a view's table maps but slot 0 out of it: the tables for [from, to). In a time that does not
- * grow with their number; this CPU is flushed by the caller, others are here. They are freed by the second,
- * at most so many; how many it were. */
+/* Takes all that a view's table maps but slot 0 out of it: the tables for [from, to). In a time
+ * that does not grow with their number; this CPU is flushed by the caller, others are here. They
+ * are freed by the second, at most so many; how many it were. */
 void arch_tables_cut(paddr_t top, vaddr_t from, vaddr_t to, struct list *cut);
 uint64_t arch_tables_free(struct list *cut, unsigned most);
-/* Takes out the tables for parts of [from, to) that map nothing and lie within [low, high); how many it were. They
- * are freed when arch_table_cpus() were shot at. */
-uint64_t arch_tables_cut_empty(paddr_t top, vaddr_t from, vaddr_t to, vaddr_t low, vaddr_t high, struct list *cut);
-void arch_table_leave(paddr_t view_table);         /* slot 0 ends before it; no CPU loads it any more */
-/* The leaf entry for a user address. Missing tables are made and counted in *made; with `made` NULL, or without
- * memory, the result is NULL. */
+/* Takes out the tables for parts of [from, to) that map nothing and lie within [low, high); how
+ * many it were. They are freed when arch_table_cpus() were shot at. */
+uint64_t arch_tables_cut_empty(paddr_t top, vaddr_t from, vaddr_t to, vaddr_t low, vaddr_t high,
+                               struct list *cut);
+void arch_table_leave(paddr_t view_table);  /* slot 0 ends before it; no CPU loads it any more */
+/* The leaf entry for a user address. Missing tables are made and counted in *made; with `made`
+ * NULL, or without memory, the result is NULL. */
 pte_t *arch_pte(paddr_t top, vaddr_t at, uint64_t *made);
-/* Calls fn for each non-zero leaf entry in [from, to), in order; stops when fn returns false, or when it has seen
- * some thousand entries. Where it goes on: `to` if that was all. */
+/* Calls fn for each non-zero leaf entry in [from, to), in order; stops when fn returns false, or
+ * when it has seen some thousand entries. Where it goes on: `to` if that was all. */
 must_check vaddr_t arch_pte_walk(paddr_t top, vaddr_t from, vaddr_t to,
                    bool (*fn)(pte_t *pte, vaddr_t at, void *arg), void *arg);
 /* pte_make(pa, flags), pte_present(e), pte_frame_paddr(e), ... : arch_types.h */
@@ -49,14 +50,15 @@ void arch_flush_all(void);                         /* this CPU: reload the table
 /* Flushes all user entries of the CPUs in the mask (this one too if named) and waits until they
  * did; serves incoming ones meanwhile. May be called with locks held. */
 void arch_shootdown(uint64_t cpu_mask);
-/* The CPUs that may hold entries of slot 0 of this table: it, or one that shares the slot, is loaded.
- * Whoever loads one later sees what was written before the call. */
+/* The CPUs that may hold entries of slot 0 of this table: it, or one that shares the slot, is
+ * loaded. Whoever loads one later sees what was written before the call. */
 uint64_t arch_table_cpus(paddr_t top);
-/* Asks the other CPUs to come out of the kernel once; and has each been outside since, or asleep? */
+/* Asks the other CPUs to come out of the kernel once; and has each been outside since, or
+ * asleep? */
 void arch_quiet_ask(uint64_t seen[CPU_MAX]);
 bool arch_quiet(const uint64_t seen[CPU_MAX]);
 void arch_serve_shootdown(void);                   /* what every spin loop calls */
-void arch_spin_hint(void);                         /* pause or nothing, chosen at start; + the above */
+void arch_spin_hint(void);  /* pause or nothing, chosen at start; + the above */
 /* arch_table_load(top) loads a top-level table: switch.h. arch_table_loaded(): this CPU's */
 
 /* ---- CPUs, time, interrupts ---- */
@@ -102,7 +104,8 @@ must_check int arch_signal_leave(struct trap_frame *out, uint64_t *mask,
 must_check int copy_from_user(void *to, vaddr_t from, size_t n);
 bool user_calls_before(vaddr_t at); /* a call stands right before this code */
 must_check int copy_to_user(vaddr_t to, const void *from, size_t n);
-must_check long copy_string_from_user(char *to, vaddr_t from, size_t n); /* length, -EFAULT, -ENAMETOOLONG */
+/* length, -EFAULT, -ENAMETOOLONG */
+must_check long copy_string_from_user(char *to, vaddr_t from, size_t n);
 /* Short copies of a fixed number of 64-bit words; arch_types.h:
  *   int user_words_in(void *to, vaddr_t from, size_t words)
  *   int user_words_out(vaddr_t to, const void *from, size_t words)
@@ -118,15 +121,17 @@ enum { FAULT_WRITE = 1, FAULT_EXECUTE = 2, FAULT_PRESENT = 4, FAULT_FROM_KERNEL 
 /* A page fault at a user address, by user mode or by a copy above. Returns 0: retry; -errno: a copy
  * gives that up with -EFAULT, user mode was already dealt with (killed, aborted). fault.c */
 int trap_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags);
-int trace_fault(struct trap_frame *f, vaddr_t at, unsigned flags); /* the same while ... trace_call.c */
-extern bool trace_faults;                          /* ... somebody traces, or stretches are measured */
+/* the same while ... trace_call.c */
+int trace_fault(struct trap_frame *f, vaddr_t at, unsigned flags);
+extern bool trace_faults;  /* ... somebody traces, or stretches are measured */
 /* Any other exception in user mode: ends the process. process.c */
 void trap_user_exception(struct trap_frame *f, const char *what);
 /* System calls by number; arguments as they lie in the frame. syscall.c */
 typedef long trap_call(const uint64_t arguments[6]);
 extern trap_call *const trap_calls[TRAP_CALLS];
 #define KD_CALL(number, call, function) trap_call function;
-KD_CALLS(KD_CALL) /* Katydid's own: katydid/abi.h says what each is given, and whose file it is in */
+/* Katydid's own: katydid/abi.h says what each is given, and whose file it is in */
+KD_CALLS(KD_CALL)
 #undef KD_CALL
 extern trap_call *trap_table[TRAP_CALLS];          /* the same, as trap.S uses it. trace_call.c */
 bool trap_call_keeps(unsigned number);             /* its entry is trap.S's own: no C before it */

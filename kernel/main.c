@@ -1,4 +1,5 @@
-/* main.c - the kernel's table of contents: its parts, in the order in which they need each other. */
+/* main.c - the kernel's table of contents: its parts, in the order in which they need each
+ * other. */
 #include "block/block.h"
 #include "block/virtio_blk.h"
 #include "base/boot.h"

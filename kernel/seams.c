@@ -1,8 +1,9 @@
 /*
  * seams.c - where a lower room has something done that only a higher room knows how to do.
  *
- * Includes and calls run downwards only (scripts/rooms.py). What must go up goes by these tables: the lower
- * room declares its table and says what each entry is for, and this file, on top of all rooms, fills it.
+ * Includes and calls run downwards only (scripts/rooms.py). What must go up goes by these tables:
+ * the lower room declares its table and says what each entry is for, and this file, on top of all
+ * rooms, fills it.
  */
 #include "base/panic.h"
 #include "block/block.h"
@@ -69,8 +70,8 @@ static void block_dropped(void *device, uint32_t rights)
     block_released(device);
 }
 
-/* Views belong to their thread, disks live for ever: neither travels, neither is counted. The system's handle is
- * of no object. */
+/* Views belong to their thread, disks live for ever: neither travels, neither is counted. The
+ * system's handle is of no object. */
 const struct handle_kind handle_kinds[HANDLE_TYPES] = {
     [HANDLE_PROCESS] = {.travels = true, .get = process_get, .put = process_put},
     [HANDLE_PORT] = {.travels = true, .get = port_get, .put = port_put, .held = port_handle_held,

@@ -6,16 +6,16 @@
  *
  * There is no word that every transaction writes. Each view fills pages of its own, taken from runs
  * that the manager leased to this process; to take one costs nothing but its first write fault. The
- * ladder of a `near` hint, as in Cricket: the page of `near`; a page of the same 16 KiB extent that is
- * known or leased here; a leased page close by; then the manager is asked.
+ * ladder of a `near` hint, as in Cricket: the page of `near`; a page of the same 16 KiB extent that
+ * is known or leased here; a leased page close by; then the manager is asked.
  *
  * Invariants
- *   AL1  After an abort every page that the transaction took from a lease is in the lease again, and
- *       no page remembered in the heap is one that it formatted.
- *   AL2  A page goes back to the manager when it is wholly free, in the commit that made it so, except
- *       the one being filled.
- *   AL3  A hint, a remembered page or a page's contents may be wrong: the seal and the bounds of slot.c
- *       are checked each time, and the worst case is another page.
+ *   AL1  After an abort every page that the transaction took from a lease is in the lease again,
+ *       and no page remembered in the heap is one that it formatted.
+ *   AL2  A page goes back to the manager when it is wholly free, in the commit that made it so,
+ *       except the one being filled.
+ *   AL3  A hint, a remembered page or a page's contents may be wrong: the seal and the bounds of
+ *       slot.c are checked each time, and the worst case is another page.
  *   AL4  A page of a committed object is the object's whether it was ever written or not.
  */
 #include "pstore_private.h"
@@ -48,7 +48,8 @@ static void page_touch(uint64_t page)
  * declared whole, new objects with them. */
 static void pages_declare(const ps_container *c, uint64_t page, uint64_t pages)
 {
-    if (c->encoder == PS_ENCODE_RANGES) /* an error dooms the transaction: there is nothing to add */
+    /* an error dooms the transaction: there is nothing to add */
+    if (c->encoder == PS_ENCODE_RANGES)
         (void)ps_kernel(KD_TXN_HINT, (long)page, (long)(pages * KD_PAGE_BYTES), KD_HINT_WRITE);
 }
 
@@ -70,7 +71,8 @@ void heap_committed(struct heap *h)
     if (!h->used)
         return;
     for (unsigned i = 0; i < h->lease_count; i++) {
-        assert(h->lease[i].mark <= h->lease[i].next && h->lease[i].next <= h->lease[i].end);   /* AL1 */
+        assert(h->lease[i].mark <= h->lease[i].next &&
+               h->lease[i].next <= h->lease[i].end); /* AL1 */
         h->lease[i].mark = h->lease[i].next;
         if (h->lease[i].next < h->lease[i].end)
             h->lease[kept++] = h->lease[i];
@@ -87,7 +89,8 @@ void heap_aborted(struct heap *h)
     if (!h->used)
         return;
     for (unsigned i = 0; i < h->lease_count; i++) {
-        assert(h->lease[i].mark <= h->lease[i].next && h->lease[i].next <= h->lease[i].end);   /* AL1 */
+        assert(h->lease[i].mark <= h->lease[i].next &&
+               h->lease[i].next <= h->lease[i].end); /* AL1 */
         h->lease[i].next = h->lease[i].mark;
     }
     for (unsigned i = 0; i < FILLS; i++)
@@ -142,8 +145,8 @@ void heap_commit_prepare(struct ps_tx *tx)
 
 /* ---- leases ---- */
 
-/* The place of an arena among those that this view fills; the one that was taken longest ago is given up,
- * and with it the page that was being filled: room that the manager will tell of. */
+/* The place of an arena among those that this view fills; the one that was taken longest ago is
+ * given up, and with it the page that was being filled: room that the manager will tell of. */
 static struct fill *fill_place(struct heap *h, const ps_container *c, uint64_t arena)
 {
     if (!arena)
@@ -156,8 +159,8 @@ static struct fill *fill_place(struct heap *h, const ps_container *c, uint64_t a
     return f;
 }
 
-/* What is filled in this container, in an arena or (0) in none; leases and pages of an earlier opening
- * are forgotten. */
+/* What is filled in this container, in an arena or (0) in none; leases and pages of an earlier
+ * opening are forgotten. */
 static struct fill *fill_of(struct heap *h, const ps_container *c, uint64_t arena)
 {
     struct fill *f = fill_place(h, c, arena);
@@ -165,7 +168,9 @@ static struct fill *fill_of(struct heap *h, const ps_container *c, uint64_t aren
     if (f->generation != c->generation + 1) {
         f->current = f->mark = 0;
         settle();
-        *f = (struct fill){.arena = arena, .generation = c->generation + 1, .lease_pages = LEASE_PAGES};
+        *f = (struct fill){ .arena = arena,
+                            .generation = c->generation + 1,
+                            .lease_pages = LEASE_PAGES };
         if (!arena)
             memset(h->near, 0, sizeof h->near);
     }
@@ -221,8 +226,8 @@ static int lease_more(struct heap *h, ps_container *c, uint64_t pages, uint64_t 
     return 0;
 }
 
-/* The lease with `pages` left that is closest to `near` and not farther than `distance`; near 0: the
- * youngest. NULL: none. */
+/* The lease with `pages` left that is closest to `near` and not farther than `distance`; near 0:
+ * the youngest. NULL: none. */
 static struct lease *lease_find(struct heap *h, const ps_container *c, uint64_t pages,
                                 uint64_t near, uint64_t distance)
 {
@@ -278,7 +283,8 @@ static void near_forget(struct heap *h, uint64_t page)
 /* ---- small objects ---- */
 
 /* Tries to place an object in a page that may or may not be a fit one; NULL: elsewhere. */
-static void *page_try(const ps_container *c, const struct fill *f, uint64_t page, struct wanted want)
+static void *page_try(const ps_container *c, const struct fill *f, uint64_t page,
+                      struct wanted want)
 {
     int fits = page && slot_arena(slotted(page)) == f->arena;
     int start = fits ? slot_alloc(slotted(page), (unsigned)want.units, want.type) : -ENOSPC;
@@ -287,7 +293,8 @@ static void *page_try(const ps_container *c, const struct fill *f, uint64_t page
     return start > 0 ? (void *)(uintptr_t)(page + (unsigned)start * SLOT_UNIT_BYTES) : NULL;
 }
 
-/* Makes an empty page, of the arena if one is filled: it follows the page filled before, or the first one. */
+/* Makes an empty page, of the arena if one is filled: it follows the page filled before, or the
+ * first one. */
 static void page_format(const struct fill *f, uint64_t page)
 {
     uint64_t before = f->current && slot_arena(slotted(f->current)) == f->arena ? f->current
@@ -328,8 +335,8 @@ static void fill_prefer(struct heap *h, ps_container *c, struct fill *f, uint64_
     f->current = page;
 }
 
-/* A page with room that the manager knows, perhaps left by an earlier process. Far from `near` a new
- * page close by is the better one. */
+/* A page with room that the manager knows, perhaps left by an earlier process. Far from `near` a
+ * new page close by is the better one. */
 static void *space_try(struct heap *h, ps_container *c, struct fill *f, struct wanted want,
                        uint64_t near)
 {
@@ -414,14 +421,15 @@ static void zero_pages(uint64_t page, uint64_t pages)
             word[i] = 0;
 }
 
-/* The object ends at the end of its last page, so what is left of the first page is of use. Pages of
- * it that stay zero are never written, so the commit claims them (AL4). */
+/* The object ends at the end of its last page, so what is left of the first page is of use. Pages
+ * of it that stay zero are never written, so the commit claims them (AL4). */
 static void *alloc_run(struct ps_tx *tx, ps_container *c, struct fill *f, struct wanted want,
                        uint64_t near)
 {
     struct heap *h = &tx->heap;
     uint64_t pages = (want.units + RUN_AREA_UNITS + SLOT_UNITS - 1) / SLOT_UNITS;
-    uint64_t first = pages * SLOT_UNITS - want.units; /* header and slot lie before it, in the first page */
+    /* header and slot lie before it, in the first page */
+    uint64_t first = pages * SLOT_UNITS - want.units;
     unsigned start = first > SLOT_UNITS ? SLOT_UNITS : (unsigned)first;
     if (pages - 1 > UINT32_MAX) {
         errno = ENOSPC;
@@ -547,7 +555,8 @@ static int pages_give_back(struct ps_tx *tx, ps_container *c, uint64_t page, uin
 {
     struct heap *h = &tx->heap;
     struct fill *f = fill_of(h, c, 0);
-    int whole = slot_is_empty(slotted(page)) && (tail || page != f->current) && !slot_arena(slotted(page));
+    int whole =
+        slot_is_empty(slotted(page)) && (tail || page != f->current) && !slot_arena(slotted(page));
     if (!whole)
         room_note(h, c, page);
     if (!whole && tail == 0)
@@ -587,9 +596,10 @@ static int object_free(void *p)
 
 /* ---- another size ---- */
 
-/* A large object keeps its first pages: fewer of them, or more if those behind are free. What it has
- * more than `units` is less than a page. 0, or -ENOSPC: not where it is. */
-static int run_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned start, uint64_t units)
+/* A large object keeps its first pages: fewer of them, or more if those behind are free. What it
+ * has more than `units` is less than a page. 0, or -ENOSPC: not where it is. */
+static int run_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned start,
+                      uint64_t units)
 {
     struct slot_page *head = slotted(page);
     uint64_t old = head->tail, tail = (start + units + SLOT_UNITS - 1) / SLOT_UNITS - 1;
@@ -604,7 +614,8 @@ static int run_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned
         if (!lease && (result = lease_more(&tx->heap, c, more, end, &lease)) != 0)
             return result;
         uint64_t bytes = more * KD_PAGE_BYTES;
-        if (lease->next != end || lease->end - end < bytes || !container_has(c, page, end - page + bytes))
+        if (lease->next != end || lease->end - end < bytes ||
+            !container_has(c, page, end - page + bytes))
             return -ENOSPC;
         if ((result = tx_op(tx, WIRE_PAGE_CLAIM, c, end, more, NULL)) != 0)
             return result;
@@ -630,7 +641,8 @@ static int object_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsig
         return run_resize(tx, c, page, start, units);
     if (old == units)
         return 0;
-    int result = units <= SLOT_SMALL_MAX ? slot_resize(slotted(page), start, (unsigned)units) : -ENOSPC;
+    int result =
+        units <= SLOT_SMALL_MAX ? slot_resize(slotted(page), start, (unsigned)units) : -ENOSPC;
     if (result == 0) {
         fill_of(&tx->heap, c, 0);
         room_note(&tx->heap, c, page);

@@ -2,13 +2,14 @@
  * arena.c - arenas: allocations that share pages among themselves and with nothing else.
  *
  * An arena is known by the address of an object in its first page. Each of its pages carries this
- * address, and the next page's (slot.h): the pages are a list, which begins with the first one. A view
- * that needs a page puts it behind the one that it filled before, so that nobody but a newcomer writes the
- * first page. alloc.c fills the pages of an arena as it fills those of no arena.
+ * address, and the next page's (slot.h): the pages are a list, which begins with the first one. A
+ * view that needs a page puts it behind the one that it filled before, so that nobody but a
+ * newcomer writes the first page. alloc.c fills the pages of an arena as it fills those of no
+ * arena.
  *
  * Invariants
- *   AR1  A page is of the arena that it names, from its first commit until the arena is freed; no object is in
- *       it that was not asked for in this arena.
+ *   AR1  A page is of the arena that it names, from its first commit until the arena is freed; no
+ *       object is in it that was not asked for in this arena.
  *   AR2  Each page of an arena is in its list once.
  */
 #include "pstore_private.h"

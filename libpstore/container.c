@@ -6,8 +6,8 @@
  *
  * Locks     table_lock for changes of the tables, held across requests to the manager and therefore
  *           taken outside transactions only (TX1; ps_open leaves the view meanwhile). Looking an
- *           address up takes no lock: entries are never freed, and segments are valid from the moment
- *           `opens` is not zero.
+ *           address up takes no lock: entries are never freed, and segments are valid from the
+ *           moment `opens` is not zero.
  */
 #include "pstore_private.h"
 
@@ -135,7 +135,7 @@ static void store_baseline(struct ps_store *s)
 
 /* ---- fork: the child has no handle, so it connects and opens anew at its first use ---- */
 
-static struct ps_tx *fork_tx;             /* table_lock: the transaction that forks, left meanwhile (TX1) */
+static struct ps_tx *fork_tx;  /* table_lock: the transaction that forks, left meanwhile (TX1) */
 
 static void fork_begins(void)
 {

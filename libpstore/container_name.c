@@ -7,9 +7,9 @@
  * made by WIRE_NAME_SET in the commit's batch; if two transactions make one name, the second is
  * refused with -EEXIST, runs again, and finds the object of the first.
  *
- * A name can be taken away, so what a process remembers may be wrong. The slot of a named object says
- * of which name it is (name_type), and whoever takes a name away changes the slot: it is looked at
- * each time, under the page's lock. The root's name stays.
+ * A name can be taken away, so what a process remembers may be wrong. The slot of a named object
+ * says of which name it is (name_type), and whoever takes a name away changes the slot: it is
+ * looked at each time, under the page's lock. The root's name stays.
  */
 #include "pstore_private.h"
 
@@ -20,7 +20,8 @@ struct found { uint64_t address, bytes; };
 
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The slot of a named object says so: who has learned an address sees whether it is still the name's. */
+/* The slot of a named object says so: who has learned an address sees whether it is still the
+ * name's. */
 static uint32_t name_type(const char *name)
 {
     return SLOT_TYPE_NAME | slot_type_of(name);
@@ -86,9 +87,11 @@ int names_hold(const ps_container *c, uint64_t address)
     uint64_t page = slot_page_of((const void *)(uintptr_t)address, &start);
     if (type_at(address) & SLOT_TYPE_NAME)
         return 1;
-    for (unsigned i = 0; i < c->names_count; i++) /* the root, and what an older Katydid gave a name */
-        if (c->names[i].address == address && (strcmp(c->names[i].name, ROOT_NAME) == 0 ||
-                                               !slot_is_marked((struct slot_page *)(uintptr_t)page)))
+    /* the root, and what an older Katydid gave a name */
+    for (unsigned i = 0; i < c->names_count; i++)
+        if (c->names[i].address == address &&
+            (strcmp(c->names[i].name, ROOT_NAME) == 0 ||
+             !slot_is_marked((struct slot_page *)(uintptr_t)page)))
             return 1;
     const struct ps_tx *tx = tx_active();
     struct found root;
@@ -178,7 +181,8 @@ void *ps_named(ps_container *c, const char *name, size_t bytes)
 {
     int wrong = name_is_wrong(name);
     if (wrong == 0)
-        return noted(error_told_by(ERROR_OBJECT, find_or_make(c, name, bytes, name_type(name))), bytes, name);
+        return noted(error_told_by(ERROR_OBJECT, find_or_make(c, name, bytes, name_type(name))),
+                     bytes, name);
     errno = -wrong;
     return error_told_by(ERROR_OBJECT, NULL);
 }

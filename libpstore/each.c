@@ -1,10 +1,10 @@
 /*
  * each.c - ps_each: all objects of a container, one after the other.
  *
- * First come the pages that commits have written or claimed, which the store manager tells run by run
- * (STORE_NEXT), in the order of the container's segments; then those that this transaction took for
- * objects of its own. The last object says where to go on, so there is nothing to begin or to end, and it
- * may have been freed meanwhile.
+ * First come the pages that commits have written or claimed, which the store manager tells run by
+ * run (STORE_NEXT), in the order of the container's segments; then those that this transaction took
+ * for objects of its own. The last object says where to go on, so there is nothing to begin or to
+ * end, and it may have been freed meanwhile.
  */
 #include "pstore_private.h"
 
@@ -67,13 +67,15 @@ static void *each(ps_container *c, uint32_t type, const void *previous)
     unsigned start = 0;
     uint64_t page = previous ? slot_page_of(previous, &start) : 0;
     int snapshot = tx && tx->options.isolation == PS_SNAPSHOT;
-    if (!tx || snapshot || !container_is_open(c) || (previous && !container_has(c, page, KD_PAGE_BYTES))) {
+    if (!tx || snapshot || !container_is_open(c) ||
+        (previous && !container_has(c, page, KD_PAGE_BYTES))) {
         errno = tx ? EINVAL : EPERM;
         return NULL;
     }
     errno = 0;
     for (;; start = 0) {
-        while (page && slot_is_page(page_at(page)) && (start = slot_next(page_at(page), start, type)))
+        while (page && slot_is_page(page_at(page)) &&
+               (start = slot_next(page_at(page), start, type)))
             if (slot_type(page_at(page), start) != SLOT_TYPE_ARENA)
                 return (void *)(uintptr_t)(page + start * SLOT_UNIT_BYTES);
         page = page_after(tx, c, page);

@@ -100,51 +100,68 @@ static const struct {
     int error;
     const char *text;
 } texts[] = {
-    {0, "no error"},
-    {E2BIG, "the transaction changed more than half the log can hold; it was undone: do the work in "
-            "several smaller transactions, or make the store with a larger log"},
-    {EALREADY, "this thread is in a transaction already: commit or suspend it first"},
-    {EBADF, "the store manager's port is not valid any more: connect again"},
-    {ECANCELED, "the transaction was given up by its program and undone: nothing else is wrong"},
-    {EDEADLK, "two transactions waited for each other, this one was undone: run it again"},
-    {EDQUOT, "this process has too many containers open: 128 segments of them at most, a GiB or more each; close some"},
-    {EFAULT, "an address that is not the program's was passed: check the pointers given"},
-    {EMFILE, "too many containers, views or handles are open, in this process or in all: close some"},
-    {EMSGSIZE, "a message is larger than the one who receives it has room for. From a commit: the "
-               "transaction made or freed more objects than one commit can tell; use several. From "
-               "any other call: an error of the library"},
-    {ENAMETOOLONG, "names have at most 63 characters: choose a shorter one"},
-    {ENODEV, "there is no store disk: start Katydid with one (scripts/run --store FILE)"},
-    {ENOMEM, "memory is full: the transaction changes more pages than fit, or the store more objects than its "
-             "manager can keep account of (7 MiB for each GiB); it was undone. Use smaller transactions or give "
-             "the machine more memory (MEMORY=)"},
-    {ENOSYS, "this kernel lacks the call: program and kernel are of different versions; rebuild"},
-    {ENOTCONN, "the store manager is not running, and has not come back within some seconds if it died: start "
-               "Katydid with a store disk (scripts/run --store FILE), and look at `dmesg` (with -c: --log FILE)"},
-    {ENOLCK, "the transaction has locked too many containers: 32 segments of them at most"},
-    {EOWNERDEAD, "the store manager died: the transaction was undone, or, if it was in its commit, "
-                 "perhaps made durable. The next one finds the store again: look, then go on"},
-    {EPROTO, "the layout does not match: the container or name holds another type, version or size; "
-             "open it with the program that made it"},
-    {EPROTOTYPE, "the structure was set up with another key, record, order, flags or node size: open it with the "
-                 "types of the program that made it"},
-    {EOVERFLOW, "a key is too long for the structure: of a tree of strings, longer than a 16th of a node"},
-    {ENOTEMPTY, "a structure is loaded only when it is empty: insert instead"},
-    {EPROTONOSUPPORT, "program and store manager are of different versions: build the program again with the "
-                      "libpstore that belongs to this Katydid; what is stored is not concerned"},
-    {ERANGE, "a strict transaction stored to bytes that it had not declared with ps_touch, in a container "
-             "with PS_ENCODE_RANGES; it was undone. The kernel's log names the address"},
-    {EROFS, "read-only: the container was opened without PS_WRITE, or the transaction is a snapshot; "
-            "a new object, also a root that is not there yet, needs a transaction that writes. Or the "
-            "whole store is damaged and can only be read: the kernel's log says so"},
-    {ESTALE, "the snapshot is too old, its versions are gone (or the store changed under an open "
-             "container): begin a new transaction, or open again"},
-    {ETIMEDOUT, "the transaction took longer than its timeout_ms and was undone: run it again, or "
-                "allow more time"},
-    {EUCLEAN, "a page's slots are spoilt, probably by a wild store of a program: this object cannot "
-              "be freed; copy what is still good into a new container"},
-    {EXDEV, "a transaction can write containers of one store only: write the other store in a "
-            "transaction of its own"},
+    { 0, "no error" },
+    { E2BIG,
+      "the transaction changed more than half the log can hold; it was undone: do the work in "
+      "several smaller transactions, or make the store with a larger log" },
+    { EALREADY, "this thread is in a transaction already: commit or suspend it first" },
+    { EBADF, "the store manager's port is not valid any more: connect again" },
+    { ECANCELED, "the transaction was given up by its program and undone: nothing else is wrong" },
+    { EDEADLK, "two transactions waited for each other, this one was undone: run it again" },
+    { EDQUOT, "this process has too many containers open: 128 segments of them at most, a GiB or "
+              "more each; close some" },
+    { EFAULT, "an address that is not the program's was passed: check the pointers given" },
+    { EMFILE,
+      "too many containers, views or handles are open, in this process or in all: close some" },
+    { EMSGSIZE,
+      "a message is larger than the one who receives it has room for. From a commit: the "
+      "transaction made or freed more objects than one commit can tell; use several. From "
+      "any other call: an error of the library" },
+    { ENAMETOOLONG, "names have at most 63 characters: choose a shorter one" },
+    { ENODEV, "there is no store disk: start Katydid with one (scripts/run --store FILE)" },
+    { ENOMEM, "memory is full: the transaction changes more pages than fit, or the store more "
+              "objects than its "
+              "manager can keep account of (7 MiB for each GiB); it was undone. Use smaller "
+              "transactions or give "
+              "the machine more memory (MEMORY=)" },
+    { ENOSYS, "this kernel lacks the call: program and kernel are of different versions; rebuild" },
+    { ENOTCONN, "the store manager is not running, and has not come back within some seconds if it "
+                "died: start "
+                "Katydid with a store disk (scripts/run --store FILE), and look at `dmesg` (with "
+                "-c: --log FILE)" },
+    { ENOLCK, "the transaction has locked too many containers: 32 segments of them at most" },
+    { EOWNERDEAD,
+      "the store manager died: the transaction was undone, or, if it was in its commit, "
+      "perhaps made durable. The next one finds the store again: look, then go on" },
+    { EPROTO,
+      "the layout does not match: the container or name holds another type, version or size; "
+      "open it with the program that made it" },
+    { EPROTOTYPE, "the structure was set up with another key, record, order, flags or node size: "
+                  "open it with the "
+                  "types of the program that made it" },
+    { EOVERFLOW,
+      "a key is too long for the structure: of a tree of strings, longer than a 16th of a node" },
+    { ENOTEMPTY, "a structure is loaded only when it is empty: insert instead" },
+    { EPROTONOSUPPORT,
+      "program and store manager are of different versions: build the program again with the "
+      "libpstore that belongs to this Katydid; what is stored is not concerned" },
+    { ERANGE,
+      "a strict transaction stored to bytes that it had not declared with ps_touch, in a container "
+      "with PS_ENCODE_RANGES; it was undone. The kernel's log names the address" },
+    { EROFS,
+      "read-only: the container was opened without PS_WRITE, or the transaction is a snapshot; "
+      "a new object, also a root that is not there yet, needs a transaction that writes. Or "
+      "the "
+      "whole store is damaged and can only be read: the kernel's log says so" },
+    { ESTALE, "the snapshot is too old, its versions are gone (or the store changed under an open "
+              "container): begin a new transaction, or open again" },
+    { ETIMEDOUT, "the transaction took longer than its timeout_ms and was undone: run it again, or "
+                 "allow more time" },
+    { EUCLEAN,
+      "a page's slots are spoilt, probably by a wild store of a program: this object cannot "
+      "be freed; copy what is still good into a new container" },
+    { EXDEV, "a transaction can write containers of one store only: write the other store in a "
+             "transaction of its own" },
 };
 
 static const char *shared_text(int error)

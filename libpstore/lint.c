@@ -8,11 +8,12 @@
  * are reported themselves, one for each page: they are of no object, but of one that was freed, or
  * never made. Stores to an object that the same transaction freed afterwards are its own affair.
  *
- * What an object is called comes from a ring of those that ps_new, ps_root and ps_named gave out while
- * it was on; fields from ps_describe. Nothing of it is stored.
+ * What an object is called comes from a ring of those that ps_new, ps_root and ps_named gave out
+ * while it was on; fields from ps_describe. Nothing of it is stored.
  *
  * Locks: none (TX1): the ring's places are given out by an atomic counter, and an entry that is
- * overwritten while it is read makes a wrong word in a message at worst. Messages go out by write().
+ * overwritten while it is read makes a wrong word in a message at worst. Messages go out by
+ * write().
  */
 #include "pstore_private.h"
 
@@ -241,13 +242,15 @@ static uint64_t stray_word(const struct ps_tx *tx, const ps_container *c,
     return 0;
 }
 
-static int check_page(const struct ps_tx *tx, const char *map, const struct kd_changes *changes, int told)
+static int check_page(const struct ps_tx *tx, const char *map, const struct kd_changes *changes,
+                      int told)
 {
     const ps_container *c = ps_container_of((void *)(uintptr_t)changes->address);
     for (unsigned w = 0; c && w < KD_PAGE_BYTES / 8; w++) {
         if (!(changes->words[w / 64] >> w % 64 & 1))
             continue;
-        uint64_t address = changes->address + w * 8, value = *(volatile uint64_t *)(uintptr_t)address;
+        uint64_t address = changes->address + w * 8,
+                 value = *(volatile uint64_t *)(uintptr_t)address;
         const char *kind = value_kind(map, value);
         if (kind && of_object(address) && told++ < REPORTS_MAX)
             say_pointer(tx, c, address, value, kind);
@@ -258,12 +261,14 @@ static int check_page(const struct ps_tx *tx, const char *map, const struct kd_c
     return told;
 }
 
-/* All that this process has mapped, in a buffer that the transaction keeps; NULL: no memory for it. */
+/* All that this process has mapped, in a buffer that the transaction keeps; NULL: no memory for
+ * it. */
 static const char *map_read(struct ps_tx *tx)
 {
     size_t wanted = MAP_BYTES_MIN;
     while (tx_memory(&tx->map, &tx->map_size, wanted, 0) == 0) {
-        long bytes = kd_call4(KD_LOOK, KD_LOOK_MAP, getpid(), (long)tx->map, (long)tx->map_size - 1);
+        long bytes =
+            kd_call4(KD_LOOK, KD_LOOK_MAP, getpid(), (long)tx->map, (long)tx->map_size - 1);
         if (bytes < 0)
             break;
         tx->map[bytes] = 0;
@@ -280,7 +285,8 @@ void lint_check(struct ps_tx *tx)
     struct kd_changes changes = {0};
     int told = 0;
     if (!map)
-        dprintf(2, "ps_lint: no memory; commit at %s not looked at\n", tx->place ? tx->place : "an unknown line");
+        dprintf(2, "ps_lint: no memory; commit at %s not looked at\n",
+                tx->place ? tx->place : "an unknown line");
     while (map && ps_kernel(KD_TXN_CHANGES, (long)changes.address, (long)&changes, 0) == 0) {
         told = check_page(tx, map, &changes, told);
         changes.address += KD_PAGE_BYTES;

@@ -23,7 +23,7 @@
 #define INFO_PAGES    256
 
 enum { CALL_OPEN = 1, CALL_USER };      /* what clients ask; CALL_USER: word0 the object's number */
-enum { TOKEN_PAGE };                    /* km_request.token of a page; of a lock: the question's number */
+enum { TOKEN_PAGE };  /* km_request.token of a page; of a lock: the question's number */
 
 struct km_object {
     int handle, flags;
@@ -277,9 +277,11 @@ static void on_page(const struct kd_message *m)
 {
     struct km_object *o = object_of(m->word[0]);
     if (!o) return;
-    struct km_request r = {.object = o, .user = o->user, .page = m->word[1],
-                           .count = m->word[2] ? m->word[2] : 1, .access = (int)m->word[3] & (KD_READ | KD_WRITE),
-                           .view = m->word[4], .token = TOKEN_PAGE};
+    struct km_request r = { .object = o, .user = o->user, .page = m->word[1],
+                            .count = m->word[2] ? m->word[2] : 1,
+                            .access = (int)m->word[3] & (KD_READ | KD_WRITE),
+                            .view = m->word[4],
+                            .token = TOKEN_PAGE };
     if (o->ops->page)
         o->ops->page(&r);
     else
@@ -393,7 +395,8 @@ static void on_kernel(const struct kd_message *m)
 /* "Open the object of this name": the caller is attached and gets the address. */
 static int serve_open(const struct kd_message *m, char *name, struct kd_message *reply)
 {
-    if (m->data_bytes == 0 || m->data_bytes > KD_NAME_MAX || name[m->data_bytes - 1]) return -EINVAL;
+    if (m->data_bytes == 0 || m->data_bytes > KD_NAME_MAX || name[m->data_bytes - 1])
+        return -EINVAL;
     struct km_object *o = object_named(name);
     if (!o) return -ENOENT;
     int flags = m->word[0] & KM_WRITE ? KM_READ | KM_WRITE : KM_READ;

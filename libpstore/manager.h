@@ -1,7 +1,7 @@
 /*
  * manager.h - serve the faults of memory objects (external pagers): policy on top of the kernel's
- * mechanism. The store manager is built on the same kernel calls; user/squares.c is a whole example.
- * Results: int is 0 or -errno, pointers are NULL with errno.
+ * mechanism. The store manager is built on the same kernel calls; user/squares.c is a whole
+ * example. Results: int is 0 or -errno, pointers are NULL with errno.
  */
 #ifndef KATYDID_MANAGER_H
 #define KATYDID_MANAGER_H
@@ -55,7 +55,8 @@ int km_credit(struct km_object *o, uint64_t copies);
 int km_abort(uint64_t view, int error);
 
 /* ---- clients of a manager. A manager is published under the name of its first object. ---- */
-void *km_open(const char *manager, const char *object, int flags); /* KM_READ, KM_WRITE: its address */
+/* KM_READ, KM_WRITE: its address */
+void *km_open(const char *manager, const char *object, int flags);
 int km_call(const char *manager, const char *object, void *message, int bytes); /* to ops->call */
 
 #endif

@@ -3,7 +3,8 @@
  *
  * A container is a range of memory that keeps its contents and its address for ever. Inside a
  * transaction its objects are read and written by plain C; loads and stores take the locks, and a
- * commit makes all of it durable or none. Results: int is 0 or -errno, pointers are NULL with errno.
+ * commit makes all of it durable or none. Results: int is 0 or -errno, pointers are NULL with
+ * errno.
  *
  * Volatile memory and output are NOT rolled back when a transaction is run again or aborted.
  */
@@ -27,25 +28,30 @@ typedef struct ps_tx ps_tx;               /* a suspended transaction */
 /* What the root object is; checked at every open (-EPROTO if it differs). */
 struct ps_layout { const char *type; uint32_t version, bytes; };
 #ifdef __cplusplus                            /* v is a constant there */
-#define PS_LAYOUT(T, v) ([]() { static const ps_layout layout = {#T, (v), sizeof(T)}; return &layout; }())
+#define PS_LAYOUT(T, v)                                         \
+    ([]() {                                                     \
+        static const ps_layout layout = { #T, (v), sizeof(T) }; \
+        return &layout;                                         \
+    }())
 #else
 #define PS_LAYOUT(T, v) (&(struct ps_layout){#T, (v), sizeof(T)})
 #endif
 
 /* ---- containers ----
  * A transaction reads every container that its process has open and writes those of one store
- * (else -EXDEV). Not to be called inside a transaction (-EBUSY), except ps_open of an existing one. */
+ * (else -EXDEV). Not to be called inside a transaction (-EBUSY), except ps_open of an existing
+ * one. */
 /* What is opened, deleted and listed from now on is in this store: "store", or "store2" on a second
  * disk. NULL: the one that PS_STORE names in the environment, or "store"; done by ps_open, too. */
 int ps_connect(const char *store);
 /* Read-only unless PS_WRITE: a store then ends the program (SIGSEGV), as into a constant. In a
  * snapshot a store ends the transaction, which returns -EROFS. */
 enum { PS_CREATE = 1, PS_EXCLUSIVE = 2, PS_WRITE = 4 };
-/* -EMFILE: 64 containers are open in this process, or 1 GiB segments of some 240 in all processes; -EDQUOT: 128
- * in this one. A store has addresses for 8,192 of them; -ENOSPC: all are taken. */
+/* -EMFILE: 64 containers are open in this process, or 1 GiB segments of some 240 in all processes;
+ * -EDQUOT: 128 in this one. A store has addresses for 8,192 of them; -ENOSPC: all are taken. */
 ps_container *ps_open(const char *name, int flags, const struct ps_layout *root);
 int ps_close(ps_container *c);
-int ps_delete(const char *name);                        /* -ENOENT; -EBUSY while others have it open */
+int ps_delete(const char *name);  /* -ENOENT; -EBUSY while others have it open */
 int ps_rename(const char *from, const char *to);
 struct ps_info {
     char name[64], type[64];
@@ -53,7 +59,7 @@ struct ps_info {
     uint64_t base, pages_used, pages_max;               /* used: of objects, written or not */
     int encoder;                                        /* PS_ENCODE_... */
 };
-int ps_list(struct ps_info *out, int count);            /* how many there are; fills at most count */
+int ps_list(struct ps_info *out, int count);  /* how many there are; fills at most count */
 int ps_checkpoint(void);                                /* all that is committed is at home when it
                                                          * returns; never needed for durability */
 /* How commits write changed pages to the log: what differs, whole pages, what ps_touch declared, or
@@ -73,11 +79,12 @@ int ps_encoder(ps_container *c, int encoder);
  * -EIO and -EOWNERDEAD from a commit: its outcome is unknown, look before you do it again. */
 enum { PS_SERIALISABLE, PS_SNAPSHOT, PS_DIRTY_READ, PS_CONTAINER_LOCK };
 struct ps_options {
-    int isolation, retries, weight; /* retries 0: without limit; the lightest is a deadlock's victim */
+    /* retries 0: without limit; the lightest is a deadlock's victim */
+    int isolation, retries, weight;
     uint32_t timeout_ms, pages_max; /* 0: none. The time is looked at when it waits for others or a
                                      * page; a fn that only computes is not stopped */
-    ps_container *locked;           /* PS_CONTAINER_LOCK: this one, as a whole, until the end: nobody
-                                     * else reads or writes it; snapshots go on */
+    ps_container *locked; /* PS_CONTAINER_LOCK: this one, as a whole, until the end: nobody
+                           * else reads or writes it; snapshots go on */
     int shared;                     /* ... others may read it, nobody writes */
     int snapshot;                   /* PS_SNAPSHOT: 0, or of ps_snapshot_share: that state again */
 };
@@ -92,23 +99,26 @@ int ps_catch(void (*handler)(int error, void *arg), void *arg); /* where the sys
                                                * explicit transaction go; it must not return */
 ps_tx *ps_suspend(void);                      /* this thread leaves its transaction ... */
 int ps_resume(ps_tx *tx);                     /* ... and takes it up again */
-int ps_strict(int on);                        /* 1: a load or store outside a transaction always ends
-                                               * the program, also where rights are cached otherwise;
-                                               * slower, good for tests. Returns what it was */
-/* In a snapshot: a number > 0 for the state that it sees, or -errno. Later snapshots of this process see
- * the same state if `snapshot` in their options is that number; another process, too, with the number
- * under which it received the handle (number - 1, KD_PROCESS_CREATE or a message) plus 1. Old pages are
- * kept for it until ps_snapshot_drop, or until they are too many: then -ESTALE. */
+int ps_strict(int on); /* 1: a load or store outside a transaction always ends
+                        * the program, also where rights are cached
+                        * otherwise; slower, good for tests. Returns what it
+                        * was */
+/* In a snapshot: a number > 0 for the state that it sees, or -errno. Later snapshots of this
+ * process see the same state if `snapshot` in their options is that number; another process, too,
+ * with the number under which it received the handle (number - 1, KD_PROCESS_CREATE or a message)
+ * plus 1. Old pages are kept for it until ps_snapshot_drop, or until they are too many: then
+ * -ESTALE. */
 int ps_snapshot_share(void);
 int ps_snapshot_drop(int snapshot);
 int ps_active(void);                          /* 1 inside a transaction */
-/* function(argument) is run once, behind the active transaction's end, if that is a commit (ps_on_commit)
- * or anything else (ps_on_abort); in the order of the calls, before ps_transaction or ps_commit returns, and
- * may begin transactions. To print what is durable, to free what a run took from malloc. Nothing of this is
- * stored. A run that is undone and done again counts as aborted: its ps_on_abort functions are run before
- * the next run, its ps_on_commit functions never. If the outcome of a commit is unknown (-EIO, -EOWNERDEAD)
- * none is run. Of an explicit transaction that the system aborts, they run before the ps_catch handler, on
- * its 64 KiB stack. They must return. -EPERM: no transaction; -ENOSPC: it has 64 already. */
+/* function(argument) is run once, behind the active transaction's end, if that is a commit
+ * (ps_on_commit) or anything else (ps_on_abort); in the order of the calls, before ps_transaction
+ * or ps_commit returns, and may begin transactions. To print what is durable, to free what a run
+ * took from malloc. Nothing of this is stored. A run that is undone and done again counts as
+ * aborted: its ps_on_abort functions are run before the next run, its ps_on_commit functions never.
+ * If the outcome of a commit is unknown (-EIO, -EOWNERDEAD) none is run. Of an explicit transaction
+ * that the system aborts, they run before the ps_catch handler, on its 64 KiB stack. They must
+ * return. -EPERM: no transaction; -ENOSPC: it has 64 already. */
 int ps_on_commit(void (*function)(void *argument), void *argument);
 int ps_on_abort(void (*function)(void *argument), void *argument);
 
@@ -124,72 +134,84 @@ extern __thread const char *ps_place;
 /* ---- objects: zeroed, 16-byte aligned, at the same address for ever. In a transaction only. ----
  * Store pointers into containers only: one to the stack, to malloc's memory or to static data is
  * kept as it is and leads nowhere in the next run. ps_lint() finds them. */
-void *ps_root(ps_container *c);               /* the object of the layout given at open; made, zeroed,
-                                               * by the first transaction that may write; until
-                                               * then -EROFS in a snapshot, -ENOENT if the
-                                               * container was opened without PS_WRITE */
+void *ps_root(ps_container *c); /* the object of the layout given at open; made, zeroed,
+                                 * by the first transaction that may write; until
+                                 * then -EROFS in a snapshot, -ENOENT if the
+                                 * container was opened without PS_WRITE */
 void *ps_named(ps_container *c, const char *name, size_t bytes); /* found, or created zeroed */
 /* Of a container opened without PS_WRITE, names can be listed and not removed. */
 struct ps_name_info { char name[64]; void *object; size_t bytes; };
-int ps_names(ps_container *c, struct ps_name_info *out, int count); /* how many are committed; fills at most
-                                               * count, in no order; also outside transactions */
-/* In a transaction: the name is gone with the commit; its object stays, like one of ps_alloc, and pointers to
- * it stay right, also in other programs: ps_free it, or keep it. Who asks for the name from now on makes
- * a new object. -ENOENT; -ENOTSUP: an older Katydid made it. The root has no such name. */
+int ps_names(ps_container *c, struct ps_name_info *out,
+             int count); /* how many are committed; fills at most
+                          * count, in no order; also outside transactions */
+/* In a transaction: the name is gone with the commit; its object stays, like one of ps_alloc, and
+ * pointers to it stay right, also in other programs: ps_free it, or keep it. Who asks for the name
+ * from now on makes a new object. -ENOENT; -ENOTSUP: an older Katydid made it. The root has no such
+ * name. */
 int ps_name_remove(ps_container *c, const char *name);
-void *ps_alloc(ps_container *c, size_t bytes, const void *near); /* at most 1 GiB (-ENOSPC); near may be
-                                               * NULL: same page, same extent, or close by, in
-                                               * this order (Cricket 5.1.4) */
-/* The object with another size; its contents stay as far as they fit, bytes behind ps_size(p) are zero. In place if it
- * becomes smaller, or what lies behind it is free; else a new object near it, and p is freed: whoever points
- * to it must be told. NULL: nothing was done. -EINVAL: no object begins at p (also NULL), or bytes is 0;
- * -EBUSY: it has a name, or is a root; -ENOSPC. A large object keeps whole pages, so
- * ps_size may say up to 4,095 more. */
+void *ps_alloc(ps_container *c, size_t bytes,
+               const void *near); /* at most 1 GiB (-ENOSPC); near may be
+                                   * NULL: same page, same extent, or close by, in
+                                   * this order (Cricket 5.1.4) */
+/* The object with another size; its contents stay as far as they fit, bytes behind ps_size(p) are
+ * zero. In place if it becomes smaller, or what lies behind it is free; else a new object near it,
+ * and p is freed: whoever points to it must be told. NULL: nothing was done. -EINVAL: no object
+ * begins at p (also NULL), or bytes is 0; -EBUSY: it has a name, or is a root; -ENOSPC. A large
+ * object keeps whole pages, so ps_size may say up to 4,095 more. */
 void *ps_realloc(void *p, size_t bytes);
-char *ps_strdup(ps_container *c, const char *text, const void *near); /* a copy, as ps_alloc makes it */
-int ps_free(void *p);                         /* -EINVAL: no object begins at p; NULL does nothing */
-void *ps_alloc_as(ps_container *c, size_t bytes, const void *near, const char *type); /* for ps_each, ps_lint,
-                                               * kstore; kept with the object, as a number of 31 bits */
+/* a copy, as ps_alloc makes it */
+char *ps_strdup(ps_container *c, const char *text, const void *near);
+int ps_free(void *p);  /* -EINVAL: no object begins at p; NULL does nothing */
+void *ps_alloc_as(ps_container *c, size_t bytes, const void *near,
+                  const char *type); /* for ps_each, ps_lint,
+                                      * kstore; kept with the object, as a number of 31
+                                      * bits */
 #define ps_new(c, T, near) ((T *)ps_alloc_as((c), sizeof(T), (near), #T))
-/* The next object of this type (as given to ps_alloc_as; ps_new: the text of T) behind `previous`, in no
- * order that means anything; NULL as previous: the first; NULL as type: of any or none, roots and named ones,
- * too. NULL: the end, with errno 0, or an error: EPERM, EINVAL (also in a snapshot), EOWNERDEAD.
+/* The next object of this type (as given to ps_alloc_as; ps_new: the text of T) behind `previous`,
+ * in no order that means anything; NULL as previous: the first; NULL as type: of any or none, roots
+ * and named ones, too. NULL: the end, with errno 0, or an error: EPERM, EINVAL (also in a
+ * snapshot), EOWNERDEAD.
  *     for (T *p = NULL; (p = ps_each(c, "T", p)) != NULL;) ...
- * p may be freed in the loop. Reads, and so locks, each page that holds objects. What the loop allocates may
- * or may not come up; so may what others commit meanwhile, unless ps_lock came first. */
+ * p may be freed in the loop. Reads, and so locks, each page that holds objects. What the loop
+ * allocates may or may not come up; so may what others commit meanwhile, unless ps_lock came
+ * first. */
 void *ps_each(ps_container *c, const char *type, const void *previous);
 
-/* An arena: objects that share pages with each other and with nothing else in the container: what is written
- * often apart from what is read often. It costs a page at least, and one for each thread that allocates in it.
- * Keep the pointer in the container. Its pages go back to the store when it is freed, not before. */
+/* An arena: objects that share pages with each other and with nothing else in the container: what
+ * is written often apart from what is read often. It costs a page at least, and one for each thread
+ * that allocates in it. Keep the pointer in the container. Its pages go back to the store when it
+ * is freed, not before. */
 typedef struct ps_arena ps_arena;
 ps_arena *ps_arena_make(ps_container *c);
-/* As ps_alloc_as; type may be NULL. -EINVAL: no arena. ps_free and ps_realloc take its objects as any other. */
+/* As ps_alloc_as; type may be NULL. -EINVAL: no arena. ps_free and ps_realloc take its objects as
+ * any other. */
 void *ps_alloc_in(ps_arena *arena, size_t bytes, const void *near, const char *type);
 #define ps_new_in(arena, T, near) ((T *)ps_alloc_in((arena), sizeof(T), (near), #T))
-int ps_arena_free(ps_arena *arena);           /* with all its objects. -EINVAL: no arena; -EUCLEAN: a page of
-                                               * it is spoilt, give the transaction up */
+int ps_arena_free(ps_arena *arena); /* with all its objects. -EINVAL: no arena; -EUCLEAN: a page of
+                                     * it is spoilt, give the transaction up */
 ps_arena *ps_arena_of(const void *p);         /* NULL: of none */
-size_t ps_size(const void *p);                /* bytes asked for, rounded up to 16; of more than 4,048 bytes
-                                               * perhaps 32 more */
+size_t ps_size(const void *p); /* bytes asked for, rounded up to 16; of more than 4,048 bytes
+                                * perhaps 32 more */
 ps_container *ps_container_of(const void *p); /* NULL: p is not persistent */
 int ps_touch(const void *p, size_t bytes);    /* about to write: takes the write right at once; with
                                                * PS_ENCODE_RANGES declares what is kept */
 int ps_prefetch(const void *p, size_t bytes);
 enum { PS_LOCK_SHARED = 1, PS_LOCK_NOW = 2 }; /* NOW: -EBUSY instead of waiting */
-int ps_lock(ps_container *c, int how);        /* locks all of it until the transaction's end; -EROFS:
-                                               * only shared, it is open for reading */
+int ps_lock(ps_container *c, int how); /* locks all of it until the transaction's end; -EROFS:
+                                        * only shared, it is open for reading */
 /* How the pages of c are given to all its users; -EROFS unless it is open for writing. */
-enum { PS_GROUP = 1,                          /* pages that a first read brings, a power of 2 up to 64;
-                                               * 0: as touches suggest (the default). 1: and no
-                                               * neighbours are read from disk either */
-       PS_ESCALATE = 2 };                     /* page faults after which a transaction locks c if that
-                                               * is free; 0: never (the default) */
+enum {
+    PS_GROUP = 1, /* pages that a first read brings, a power of 2 up to 64;
+                   * 0: as touches suggest (the default). 1: and no
+                   * neighbours are read from disk either */
+    PS_ESCALATE = 2
+}; /* page faults after which a transaction locks c if that
+    * is free; 0: never (the default) */
 int ps_policy(ps_container *c, int which, unsigned value);
-/* What will be done with these bytes; takes no lock, also outside a transaction. NORMAL, SEQUENTIAL and
- * RANDOM are of the whole container (PS_GROUP 0, 64, 1), so -EROFS unless it is open for writing.
- * WILL_NEED brings pages into memory, up to 4 MiB, and keeps them longest; DONT_NEED: they may go
- * first. 0, or -ENOENT: nothing that is open lies there. */
+/* What will be done with these bytes; takes no lock, also outside a transaction. NORMAL, SEQUENTIAL
+ * and RANDOM are of the whole container (PS_GROUP 0, 64, 1), so -EROFS unless it is open for
+ * writing. WILL_NEED brings pages into memory, up to 4 MiB, and keeps them longest; DONT_NEED: they
+ * may go first. 0, or -ENOENT: nothing that is open lies there. */
 enum { PS_NORMAL, PS_SEQUENTIAL, PS_RANDOM, PS_WILL_NEED, PS_DONT_NEED };
 int ps_advise(const void *p, size_t bytes, int advice);
 
@@ -199,12 +221,13 @@ struct ps_stats {
     uint64_t manager_calls, pages_read, pages_logged, log_bytes, flushes;
 };
 void ps_stats(struct ps_stats *out);
-/* 1: each commit writes a line to standard error for every word that it changed in a container and that
- * now is an address in the stack, the heap, other volatile memory or the program: where it lies, its
- * object's type or name and field as far as this process learned them (ps_new, ps_root, ps_named,
- * ps_describe) while it was on, and the line of the commit call. A number may look like an address.
- * Likewise for a store to no object, one line for each page: to what was freed, or never allocated.
- * Returns what it was; a process begins with 1 if PS_LINT=1 is in its environment. */
+/* 1: each commit writes a line to standard error for every word that it changed in a container and
+ * that now is an address in the stack, the heap, other volatile memory or the program: where it
+ * lies, its object's type or name and field as far as this process learned them (ps_new, ps_root,
+ * ps_named, ps_describe) while it was on, and the line of the commit call. A number may look like
+ * an address. Likewise for a store to no object, one line for each page: to what was freed, or
+ * never allocated. Returns what it was; a process begins with 1 if PS_LINT=1 is in its
+ * environment. */
 int ps_lint(int on);
 struct ps_field { const char *name; uint32_t offset, bytes; };
 #define PS_FIELD(T, f) {#f, offsetof(T, f), sizeof(((T *)0)->f)}

@@ -4,12 +4,13 @@
  * Three things exist, all of them volatile:
  *   ps_store      a connection to a store manager;
  *   ps_container  an open container of this process, shared by its threads;
- *   ps_tx         a view with the transaction that runs in it. It belongs to one thread, and with it
- *                 all that an abort has to take back: leased pages in use, operations for the commit.
+ *   ps_tx         a view with the transaction that runs in it. It belongs to one thread, and with
+ *                 it all that an abort has to take back: leased pages in use, operations for the
+ *                 commit.
  *
  * Invariants
- *   TX1  No lock is held while store memory is touched or the kernel is called in a transaction: from
- *       either the thread may leave for tx_landed() and never come back.
+ *   TX1  No lock is held while store memory is touched or the kernel is called in a transaction:
+ *       from either the thread may leave for tx_landed() and never come back.
  *   TX2  What an abort restores is in the ps_tx, and is right at every instruction.
  *   TX3  A transaction ends once, in tx_ended(), and then nothing of it is left for the next one.
  */
@@ -154,7 +155,7 @@ void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *ne
 /* ---- transactions: txn.c ---- */
 
 struct ps_tx {
-    uint64_t landing;                     /* this struct: the word at which the landing stack begins */
+    uint64_t landing;  /* this struct: the word at which the landing stack begins */
     struct ps_tx *next;                   /* the thread's others */
     int view;
     int reads;                            /* 1: its view is for snapshots */
@@ -172,13 +173,18 @@ struct ps_tx {
     char *ops;                            /* struct wire_op[] for the commit */
     size_t ops_bytes, ops_size, names;    /* names: how many of them set one */
     size_t last_op;                       /* offset of the last one */
-    unsigned hook_count;                  /* what is run once it is known how the transaction ended */
-    int abandoned;                        /* its frames were jumped over: they are still to be run */
+    unsigned hook_count;  /* what is run once it is known how the transaction ended */
+    int abandoned;  /* its frames were jumped over: they are still to be run */
     int busy;                             /* they run: no transaction is begun in this ps_tx */
-    struct hook { void (*function)(void *argument); void *argument; int commit; } hook[PS_HOOKS_MAX];
+    struct hook {
+        void (*function)(void *argument);
+        void *argument;
+        int commit;
+    } hook[PS_HOOKS_MAX];
     char *map;                            /* of lint.c */
     size_t map_size;
-    struct { const ps_container *container; uint64_t first, end; } held; /* pages that ps_each knows of */
+    /* pages that ps_each knows of */
+    struct { const ps_container *container; uint64_t first, end; } held;
     struct heap heap;
 };
 
@@ -191,7 +197,8 @@ struct ps_tx *tx_writing(const ps_container *c);
 /* Adds an operation to the commit; 0, -EXDEV, -ENOMEM. */
 int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,
           const char *name);
-/* *memory, of *size bytes, becomes larger and keeps its first bytes; not malloc, which locks (TX1). 0 or -ENOMEM. */
+/* *memory, of *size bytes, becomes larger and keeps its first bytes; not malloc, which locks (TX1).
+ * 0 or -ENOMEM. */
 int tx_memory(char **memory, size_t *size, size_t wanted, size_t kept);
 /* txn_entry.S: where the kernel sends the thread of a transaction that it aborted. */
 extern const char tx_entry[];

@@ -61,7 +61,8 @@ unsigned slot_area_bytes_max(const struct slot_page *page)
 static struct slot *slot_at(const struct slot_page *page, unsigned i)
 {
     struct slot_page *p = (struct slot_page *)(uintptr_t)page;
-    return slot_is_marked(page) ? &((struct slot_page_marked *)(void *)p)->slot[i].slot : &p->slot[i];
+    return slot_is_marked(page) ? &((struct slot_page_marked *)(void *)p)->slot[i].slot
+                                : &p->slot[i];
 }
 
 static void type_put(struct slot_page *page, unsigned i, uint32_t type)
@@ -70,7 +71,8 @@ static void type_put(struct slot_page *page, unsigned i, uint32_t type)
         memcpy(((struct slot_page_marked *)(void *)page)->slot[i].type, &type, sizeof type);
 }
 
-/* A call of memset would cost more than most objects; the barrier keeps the compiler from making it. */
+/* A call of memset would cost more than most objects; the barrier keeps the compiler from making
+ * it. */
 static void units_zero(struct slot_page *page, unsigned start, unsigned units)
 {
     uint64_t *word = (uint64_t *)((char *)page + (size_t)start * SLOT_UNIT_BYTES);
@@ -163,7 +165,8 @@ static int map_make(struct unit_map *map, const struct slot_page *page, unsigned
     int result = map_mark(map, 0, area);
     for (unsigned i = 0; i < page->slots && result == 0; i++)
         if (slot_at(page, i)->units != 0)
-            result = map_mark(map, slot_start(*slot_at(page, i)), slot_units_here(*slot_at(page, i)));
+            result =
+                map_mark(map, slot_start(*slot_at(page, i)), slot_units_here(*slot_at(page, i)));
     return result;
 }
 
@@ -336,7 +339,8 @@ unsigned slot_object_at(const struct slot_page *page, unsigned unit)
 {
     for (unsigned i = 0; header_is_sound(page) && i < page->slots; i++) {
         unsigned start = slot_start(*slot_at(page, i));
-        if (slot_at(page, i)->units != 0 && start <= unit && unit - start < slot_units_here(*slot_at(page, i)))
+        if (slot_at(page, i)->units != 0 && start <= unit &&
+            unit - start < slot_units_here(*slot_at(page, i)))
             return start;
     }
     return 0;
@@ -347,7 +351,8 @@ uint32_t slot_type(const struct slot_page *page, unsigned start)
     uint32_t type = 0;
     int index = slot_is_marked(page) ? slot_find(page, start) : -EINVAL;
     if (index >= 0)
-        memcpy(&type, ((const struct slot_page_marked *)(const void *)page)->slot[index].type, sizeof type);
+        memcpy(&type, ((const struct slot_page_marked *)(const void *)page)->slot[index].type,
+               sizeof type);
     return type;
 }
 

@@ -11,14 +11,15 @@
  * laid from the page's end downwards. An object of more than 4048 bytes begins in a slotted page
  * and runs to the very end of a page; the pages behind the first one have no header.
  *
- * Format version 1, all fields little-endian. A *marked* page has another seal, 32 bytes of header and slots
- * of 6 bytes: its objects have types, and it may be of an arena. Both kinds are used in one container.
- * Written by programs with the right to write the
- * container, therefore never believed: every function here stays inside the page, whatever it holds.
+ * Format version 1, all fields little-endian. A *marked* page has another seal, 32 bytes of header
+ * and slots of 6 bytes: its objects have types, and it may be of an arena. Both kinds are used in
+ * one container. Written by programs with the right to write the
+ * container, therefore never believed: every function here stays inside the page, whatever it
+ * holds.
  *
  * Invariants, told by slot_check()
- *   SL1  seal == SLOT_SEAL (or SLOT_SEAL_MARKED) ^ the low 32 bits of the page's number: a page knows
- *        its own place.
+ *   SL1  seal == SLOT_SEAL (or SLOT_SEAL_MARKED) ^ the low 32 bits of the page's number: a page
+ *        knows its own place.
  *   SL2  Objects lie above the slot array, inside the page, and overlap nowhere.
  *   SL3  `free` is the number of units in neither an object nor header and slot array.
  *   SL4  `stack` units from the page's end on are below no object; `unused` slots are all zero.
@@ -70,8 +71,8 @@ _Static_assert(sizeof(struct slot) == 2, "on-disk size");
 _Static_assert(sizeof(struct slot_marked) == 6, "on-disk size");
 _Static_assert(sizeof(struct slot_page_marked) == 32, "on-disk size");
 
-/* Types are kept as a number made of their names (FNV-1a). Names of objects are such types, too, with the
- * highest bit set. */
+/* Types are kept as a number made of their names (FNV-1a). Names of objects are such types, too,
+ * with the highest bit set. */
 #define SLOT_TYPE_NAME  0x80000000u
 static inline uint32_t slot_type_of(const char *name)
 {
@@ -99,8 +100,8 @@ unsigned slot_area_units(const struct slot_page *page, unsigned slots);
 unsigned slot_area_bytes(const struct slot_page *page);
 unsigned slot_area_bytes_max(const struct slot_page *page);
 
-/* An object of `units` (1 to SLOT_SMALL_MAX), zeroed: its first unit, or -ENOSPC (no room; a type in a page
- * that is not marked), -EUCLEAN (no slotted page, or a spoilt one). */
+/* An object of `units` (1 to SLOT_SMALL_MAX), zeroed: its first unit, or -ENOSPC (no room; a type
+ * in a page that is not marked), -EUCLEAN (no slotted page, or a spoilt one). */
 int slot_alloc(struct slot_page *page, unsigned units, uint32_t type);
 /* In a page just formatted: the head of an object that begins at unit `start` (1 to SLOT_UNITS) and
  * runs on through `tail` pages. Zeroes what lies in this page. */
@@ -108,8 +109,8 @@ void slot_alloc_run(struct slot_page *page, unsigned start, uint32_t tail, uint3
 /* Free the object at unit `start`; *tail is how many following pages are free with it.
  * 0, -EINVAL (no object begins there), -EUCLEAN. */
 int slot_free(struct slot_page *page, unsigned start, uint32_t *tail);
-/* Make the object at unit `start`, which does not run on, `units` long (1 to SLOT_SMALL_MAX) where it is;
- * new units are zeroed. 0, -ENOSPC (another object lies there), -EINVAL, -EUCLEAN. */
+/* Make the object at unit `start`, which does not run on, `units` long (1 to SLOT_SMALL_MAX) where
+ * it is; new units are zeroed. 0, -ENOSPC (another object lies there), -EINVAL, -EUCLEAN. */
 int slot_resize(struct slot_page *page, unsigned start, unsigned units);
 /* Units of the object at unit `start` (all its pages); 0: no object begins there. */
 uint64_t slot_units(const struct slot_page *page, unsigned start);
@@ -118,8 +119,8 @@ uint64_t slot_units(const struct slot_page *page, unsigned start);
 uint32_t slot_type(const struct slot_page *page, unsigned start);
 /* Give it another one: 0, -EINVAL (no object, no marked page). */
 int slot_retype(struct slot_page *page, unsigned start, uint32_t type);
-/* The object with the lowest first unit above `after` of this type, 0: of any; its first unit, which may be
- * SLOT_UNITS; 0: there is none. */
+/* The object with the lowest first unit above `after` of this type, 0: of any; its first unit,
+ * which may be SLOT_UNITS; 0: there is none. */
 unsigned slot_next(const struct slot_page *page, unsigned after, uint32_t type);
 /* First unit of the object in this page that unit `unit` is of; 0: of none. */
 unsigned slot_object_at(const struct slot_page *page, unsigned unit);

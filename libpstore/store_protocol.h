@@ -22,7 +22,8 @@
  * client can ask the kernel (KD_CONTAINER_INFO) to whom an address belongs. */
 #define STORE_COOKIE_CONTAINER(cookie) ((cookie) >> 4)
 
-/* Before the store's name: a port of init's that exists as long as it starts a dead manager again. */
+/* Before the store's name: a port of init's that exists as long as it starts a dead manager
+ * again. */
 #define STORE_KEPT "kept "
 
 enum store_request {
@@ -32,32 +33,38 @@ enum store_request {
     STORE_CLOSE,     /* word0 container */
     STORE_DELETE,    /* data: name[64] */
     STORE_RENAME,    /* data: from[64] to[64] */
-    STORE_LIST,      /* word0 container, word1 entries that there is room for (0: 64, the most) -> word0
-                      * how many containers there are; data: struct wire_entry[] of those with higher
-                      * numbers than `container`, in their order */
-    STORE_LEASE,     /* word0 container, word1 pages wanted (contiguous), word2 near address or 0,
-                      * -> word0 address, word1 pages. The process may use them for new objects; a
-                      * lease is volatile, belongs to the process and ends with it. */
-    STORE_SPACE,     /* word0 container, word1 bytes and WIRE_ROOM_TAG, word2 near address -> word0 address of a page
-                      * that had so much room when last heard of, now leased; -ENOENT: none known */
-    STORE_UNLEASE,   /* word0 address, word1 pages */
-    STORE_NAMED,     /* word0 container, data: name[64] -> word0 address, word1 bytes; -ENOENT */
-    STORE_STATS,     /* -> data: struct wire_stats */
-    STORE_CHECKPOINT,/* -> when done */
-    STORE_STOP,      /* from init only, else -EPERM -> when all pages are home, the store is closed
-                      * as clean, and the manager ends; -EIO: not closed, the next start recovers */
-    STORE_ENCODER,   /* word0 container, word1 KD_ENCODER_*; -EBUSY: to or from KD_ENCODER_RANGES
-                      * while others have it open or a transaction stores to it */
-    STORE_ADVISE,    /* word0 address, word1 pages, word2 KD_ADVISE_WILL_NEED: up to 1,024 of them are in
-                      * memory when it is answered, or being brought for others; KD_ADVISE_DONT_NEED */
-    STORE_HELD,      /* word0 address of a page -> word0 1: a commit wrote or claimed it; else 0 */
-    STORE_SCRUB,     /* word0 1: reads every copy that is on the disk once, and mends; answers when done (-EBUSY:
-                      * too many wait for that; -EROFS, -EIO: nothing can be mended). word0 0: at once ->
-                      * since the start: word0 rounds, word1 KiB read, word2 repairs, word3 lost pages */
-    STORE_NAMES,     /* word0 container, word1 0 or where to go on -> word0 where to go on, 0: the end;
-                      * data: struct wire_name[], in no order */
-    STORE_NEXT,      /* word0 container, word1 0 or the address of a page -> word0 address, word1 pages: the first
-                      * run behind it that commits wrote or claimed; word0 0: word2 is where to go on, 0: the end */
+    STORE_LIST,  /* word0 container, word1 entries that there is room for (0: 64, the most) -> word0
+                  * how many containers there are; data: struct wire_entry[] of those with
+                  * higher numbers than `container`, in their order */
+    STORE_LEASE, /* word0 container, word1 pages wanted (contiguous), word2 near address or 0,
+                  * -> word0 address, word1 pages. The process may use them for new objects; a
+                  * lease is volatile, belongs to the process and ends with it. */
+    STORE_SPACE, /* word0 container, word1 bytes and WIRE_ROOM_TAG, word2 near address -> word0
+                  * address of a page that had so much room when last heard of, now leased; -ENOENT:
+                  * none known */
+    STORE_UNLEASE,    /* word0 address, word1 pages */
+    STORE_NAMED,      /* word0 container, data: name[64] -> word0 address, word1 bytes; -ENOENT */
+    STORE_STATS,      /* -> data: struct wire_stats */
+    STORE_CHECKPOINT, /* -> when done */
+    STORE_STOP,       /* from init only, else -EPERM -> when all pages are home, the store is closed
+                       * as clean, and the manager ends; -EIO: not closed, the next start
+                       * recovers */
+    STORE_ENCODER,    /* word0 container, word1 KD_ENCODER_*; -EBUSY: to or from KD_ENCODER_RANGES
+                       * while others have it open or a transaction stores to it */
+    STORE_ADVISE, /* word0 address, word1 pages, word2 KD_ADVISE_WILL_NEED: up to 1,024 of them are
+                   * in memory when it is answered, or being brought for others; KD_ADVISE_DONT_NEED
+                   */
+    STORE_HELD,   /* word0 address of a page -> word0 1: a commit wrote or claimed it; else 0 */
+    STORE_SCRUB, /* word0 1: reads every copy that is on the disk once, and mends; answers when done
+                  * (-EBUSY: too many wait for that; -EROFS, -EIO: nothing can be mended). word0 0:
+                  * at once -> since the start: word0 rounds, word1 KiB read, word2 repairs, word3
+                  * lost pages */
+    STORE_NAMES, /* word0 container, word1 0 or where to go on -> word0 where to go on, 0: the end;
+                  * data: struct wire_name[], in no order */
+    STORE_NEXT,  /* word0 container, word1 0 or the address of a page -> word0 address, word1 pages:
+                  * the first  run behind it that commits wrote or claimed; word0 0: word2 is where
+                  *            to
+                  * go  on, 0: the end */
 };
 
 struct wire_open {

@@ -1,9 +1,9 @@
 /*
  * txn.c - transactions: begin, commit, abort, the way out of a body, suspend and resume.
  *
- * Owns      struct ps_tx, a view of the kernel with the transaction in it. A thread makes one at its
- *           first transaction and enters it for good, so rights stay cached; it makes another only
- *           while a transaction is suspended.
+ * Owns      struct ps_tx, a view of the kernel with the transaction in it. A thread makes one at
+ *           its first transaction and enters it for good, so rights stay cached; it makes another
+ *           only while a transaction is suspended.
  * Not here  locks, undo and waiting: a load or store takes the right, the kernel undoes.
  *
  * A transaction ends in one of four ways; each comes through tx_ended() exactly once:
@@ -11,7 +11,8 @@
  *      committed   tx_commit(), the kernel returned 0
  *      refused     tx_commit(), the kernel returned -errno; undone
  *      given up    tx_undo(): the body returned a value, ps_abort(), ps_rollback()
- *      aborted     by the kernel, in the middle of any instruction of the body: tx_entry, tx_landed()
+ *      aborted     by the kernel, in the middle of any instruction of the body: tx_entry,
+ *                  tx_landed()
  */
 #include "pstore_private.h"
 
@@ -236,7 +237,8 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
     if (!fits && (result = tx_enter_idle(reads)) != 0)
         return result;
     struct ps_tx *tx = *out = thread.current;
-    /* An interpreter that runs a deadlock's victim again keeps its ticket, as ps_transaction does. */
+    /* An interpreter that runs a deadlock's victim again keeps its ticket, as ps_transaction
+     * does. */
     int keeps_ticket = explicit_ && tx->explicit_ && tx->again;
     tx->explicit_ = explicit_;
     tx->aborts = 0;
@@ -343,7 +345,8 @@ static void names_committed(struct ps_tx *tx)
 
 /* ---- functions that are run once it is known how a transaction ended ---- */
 
-/* Runs those that fit the end; no transaction is active. They may begin transactions, in another ps_tx. */
+/* Runs those that fit the end; no transaction is active. They may begin transactions, in another
+ * ps_tx. */
 static void hooks_run(struct ps_tx *tx)
 {
     struct ps_tx *current = thread.current;

@@ -1,7 +1,7 @@
 /*
  * void tx_entry(void);
  * The kernel aborted the transaction and continues the thread here: rdi = the reason, rsp = the
- * landing stack of its ps_tx, whose first word is the ps_tx. Nothing of the body's registers is kept.
+ * landing stack of its ps_tx, whose first word is the ps_tx. No register of the body's is kept.
  * Goes to tx_landed(reason, tx), which does not return.
  */
         .text

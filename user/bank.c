@@ -134,7 +134,8 @@ int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "check") != 0 && atoi(argv[1]) <= 0) {
         fputs("usage: bank [N] | bank check\n"
-              "Two processes make N (1000) transfers each; the sum of all accounts never changes.\n",
+              "Two processes make N (1000) transfers each; the sum of all accounts never "
+              "changes.\n",
               stderr);
         return 2;
     }

@@ -1,6 +1,6 @@
 /*
- * checkpoint.c - checkpoint: brings all that is committed home, so that the next start has little to
- * recover. Commits are durable without it.
+ * checkpoint.c - checkpoint: brings all that is committed home, so that the next start has little
+ * to recover. Commits are durable without it.
  */
 #include <pstore.h>
 #include <stdio.h>

@@ -153,7 +153,8 @@ int main(int argc, char **argv)
 {
     (void)argv;
     if (argc > 1) {
-        fputs("use: export   writes what lies under /export to the host's --export; the end of a run does it, too\n",
+        fputs("use: export   writes what lies under /export to the host's --export; the end of a "
+              "run does it, too\n",
               stderr);
         return 2;
     }

@@ -7,8 +7,8 @@
  * have given up, so that programs find the stores at once. When one dies later it is started again:
  * that is the ordinary recovery, and its clients connect again.
  *
- * The system's handle is passed on with what each needs: to a store manager disks and names, to the shell all but
- * the power. What the shell starts has it only if the shell says so (`allow`).
+ * The system's handle is passed on with what each needs: to a store manager disks and names, to the
+ * shell all but the power. What the shell starts has it only if the shell says so (`allow`).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -83,8 +83,8 @@ static bool disk_there(const char *name)
     return handle >= 0 || errno != ENODEV;
 }
 
-/* Starts a store manager. Its pid stays 0 if it does not want to run: it says why itself. Without any
- * disk the first one is started, too, and says that. False: it died before it answered. */
+/* Starts a store manager. Its pid stays 0 if it does not want to run: it says why itself. Without
+ * any disk the first one is started, too, and says that. False: it died before it answered. */
 static bool store_start_once(struct manager *m, int *status)
 {
     char life[12];
@@ -113,7 +113,8 @@ static bool death_counts(struct manager *m, int status)
     return again;
 }
 
-/* A port by whose name clients see that a manager that is dead at the moment will be back (STORE_KEPT). */
+/* A port by whose name clients see that a manager that is dead at the moment will be back
+ * (STORE_KEPT). */
 static void store_keep(struct manager *m, bool keep)
 {
     char name[KD_NAME_MAX];
@@ -168,7 +169,8 @@ static int shell_start(char *command)
     if (!command)
         fputs(banner, stdout);
     fflush(stdout);
-    return start("/bin/sh", command ? with_command : interactive, KD_RIGHTS_SYSTEM & ~(uint32_t)KD_RIGHT_HALT);
+    return start("/bin/sh", command ? with_command : interactive,
+                 KD_RIGHTS_SYSTEM & ~(uint32_t)KD_RIGHT_HALT);
 }
 
 /* Waits for the shell; starts a dead store manager again meanwhile. The shell's status. */

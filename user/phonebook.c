@@ -1,8 +1,9 @@
 /*
  * phonebook.c - a phone book: people in memory that persists, found by name and by number.
  *
- * A person is one object. Two B+-trees lead to it: by name, which several people may share, and by number,
- * which only one has. Each command is one transaction, so that all three change together or not at all.
+ * A person is one object. Two B+-trees lead to it: by name, which several people may share, and by
+ * number, which only one has. Each command is one transaction, so that all three change together or
+ * not at all.
  */
 #include <pstore.h>
 #include <stdio.h>
@@ -102,15 +103,18 @@ static int transaction(void *arg) {
 }
 
 int main(int argc, char **argv) {
-    struct command commands[] = {{"list", 0, list, 0},   {"find", 1, find, 0},      {"whose", 1, whose, 0},
-                                 {"range", 2, range, 0}, {"add", 2, add, 0},        {"remove", 1, removed, 0},
-                                 {"check", 0, check, 0}, {NULL, 0, NULL, 0}};
+    struct command commands[] = { { "list", 0, list, 0 },   { "find", 1, find, 0 },
+                                  { "whose", 1, whose, 0 }, { "range", 2, range, 0 },
+                                  { "add", 2, add, 0 },     { "remove", 1, removed, 0 },
+                                  { "check", 0, check, 0 }, { NULL, 0, NULL, 0 } };
     struct command *c = commands;
     while (c->name && (argc < 2 || argc != c->words + 2 || strcmp(argv[1], c->name) != 0))
         c++;
     if (!c->name)
-        return fprintf(stderr, "use: phonebook add NAME NUMBER, find NAME, whose NUMBER, range FROM TO, remove NUMBER,"
-                               " list, check\n"), 2;
+        return fprintf(stderr, "use: phonebook add NAME NUMBER, find NAME, whose NUMBER, range "
+                               "FROM TO, remove NUMBER,"
+                               " list, check\n"),
+               2;
     c->argv = argv + 2;
     container = ps_open("phonebook", PS_CREATE | PS_WRITE, PS_LAYOUT(struct book, 1));
     int error = container ? ps_transaction(transaction, c) : -errno;

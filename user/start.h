@@ -4,9 +4,10 @@
 
 #include "katydid/call.h"
 
-/* Its pid, or -errno. flags: KD_PROCESS_*; descriptors are the caller's. handles: how many of the caller's
- * first it gets, 0 or 1: KD_SYSTEM_HANDLE. */
-static inline long start_program(const char *path, const char *const *argv, uint32_t flags, uint32_t handles)
+/* Its pid, or -errno. flags: KD_PROCESS_*; descriptors are the caller's. handles: how many of the
+ * caller's first it gets, 0 or 1: KD_SYSTEM_HANDLE. */
+static inline long start_program(const char *path, const char *const *argv, uint32_t flags,
+                                 uint32_t handles)
 {
     struct kd_process_create p = {.path = path, .argv = argv, .fds = {-1, -1, -1}, .flags = flags,
                                   .handle_count = handles};

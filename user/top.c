@@ -5,8 +5,8 @@
  *   top N [MS]     N times, MS milliseconds (1000) apart, one below the other
  *
  * Values are per second since the last time; what a row has are the process's own faults, waits and
- * commits, what the head has is the whole system's. logKiB is what managers took of its commits for their
- * logs, diskKiB what it had disks do (a manager), or managers bring (any other program).
+ * commits, what the head has is the whole system's. logKiB is what managers took of its commits for
+ * their logs, diskKiB what it had disks do (a manager), or managers bring (any other program).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -84,7 +84,8 @@ static void print_rows(const struct state *s, const struct state *old, double se
     struct { double cpu; const struct kd_process_info *now; } rows[PROCESSES_MAX];
     for (long i = 0; i < s->count; i++) {
         rows[i].now = &s->process[i];
-        rows[i].cpu = rate(s->process[i].cpu_ns, before(old, s->process[i].pid)->cpu_ns, seconds) / 1e7;
+        rows[i].cpu =
+            rate(s->process[i].cpu_ns, before(old, s->process[i].pid)->cpu_ns, seconds) / 1e7;
     }
     qsort(rows, (size_t)s->count, sizeof(rows[0]), by_cpu);
     for (long i = 0; i < s->count && i < 18; i++) {
@@ -92,7 +93,8 @@ static void print_rows(const struct state *s, const struct state *old, double se
 #define RATE(field) rate(n->stats.field, o->stats.field, seconds)
         printf("%5d %5.1f %7llu %6.0f %6.0f %5.0f %7.0f %6.0f %7.0f %7.0f %.10s\n", n->pid,
                rows[i].cpu, (unsigned long long)n->frames * 4, RATE(read_faults),
-               RATE(write_faults), RATE(lock_waits), RATE(commits), RATE(aborts), RATE(log_bytes) / 1024,
+               RATE(write_faults), RATE(lock_waits), RATE(commits), RATE(aborts),
+               RATE(log_bytes) / 1024,
                RATE(pages_read) * KD_PAGE_BYTES / 1024 + RATE(disk_bytes) / 1024, n->name);
 #undef RATE
     }

@@ -46,7 +46,8 @@ static void print_view(const struct kd_view_info *v)
         if (v->locked_count > 1)
             printf(" and %llu more", (unsigned long long)v->locked_count - 1);
         if (v->page)
-            printf(", in the queue of 0x%llx to %s", (unsigned long long)v->page, NAME(wants, v->want));
+            printf(", in the queue of 0x%llx to %s", (unsigned long long)v->page,
+                   NAME(wants, v->want));
         if (v->container)
             printf(", in the queue of container 0x%llx", (unsigned long long)v->container);
         if (v->doom)
@@ -67,7 +68,8 @@ int main(int argc, char **argv)
     static struct kd_view_info all[KD_VIEW_MAX];
     if (argc > 1) {
         int help = argc == 2 && strcmp(argv[1], "--help") == 0;
-        fputs("usage: txns\nPrints views, their transactions, locks and queues, and who waits for whom.\n",
+        fputs("usage: txns\nPrints views, their transactions, locks and queues, and who waits for "
+              "whom.\n",
               help ? stdout : stderr);
         return help ? 0 : 2;
     }

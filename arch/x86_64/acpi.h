@@ -1,4 +1,5 @@
-/* acpi.h - the few words of ACPI that are needed: which CPUs and I/O APICs, a timer, and power off. */
+/* acpi.h - the few words of ACPI that are needed: which CPUs and I/O APICs, a timer, and power
+ * off. */
 #ifndef ARCH_ACPI_H
 #define ARCH_ACPI_H
 

@@ -94,7 +94,8 @@ must_check static inline __attribute__((always_inline)) int user_copy_words(void
     __asm__ goto volatile("1:\tstac\n"
                           "2:\trep movsq\n"
                           "3:\tclac\n"
-                          ".pushsection .text.fixup, \"ax\"\n" /* not where a cold function itself may lie */
+                          /* not where a cold function itself may lie */
+                          ".pushsection .text.fixup, \"ax\"\n"
                           "4:\tclac\n\tjmp %l[failed]\n"
                           ".popsection\n"
                           ".pushsection .smap_table, \"a\"\n\t.quad 1b, 3b, 4b\n.popsection\n"
@@ -110,7 +111,8 @@ failed:
 must_check static inline __attribute__((always_inline)) int user_words_in(void *to, vaddr_t from,
                                                                           size_t words)
 {
-    return user_range_ok(from, 8 * words) ? user_copy_words(to, (const void *)from, words) : -EFAULT;
+    return user_range_ok(from, 8 * words) ? user_copy_words(to, (const void *)from, words)
+                                          : -EFAULT;
 }
 must_check static inline __attribute__((always_inline)) int user_words_out(vaddr_t to,
                                                                            const void *from,
@@ -155,7 +157,8 @@ static inline pte_t pte_exchange(pte_t *p, pte_t e)
 /* pte_compare_exchange: false if *p was not *expected; *expected is then what *p was. */
 static inline bool pte_compare_exchange(pte_t *p, pte_t *expected, pte_t desired)
 {
-    if (!__atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+    if (!__atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_SEQ_CST))
         return false;
     return true;
 }

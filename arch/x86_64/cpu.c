@@ -62,7 +62,8 @@ struct cpu cpus[CPU_MAX];
 bool cpu_emulated;
 static struct cpu_tables tables[CPU_MAX];
 static uint64_t idle_stacks[CPU_MAX]; /* their lowest bytes */
-static uint8_t early_stack[PAGE_BYTES] __attribute__((aligned(16))); /* for a trap before there are frames */
+/* for a trap before there are frames */
+static uint8_t early_stack[PAGE_BYTES] __attribute__((aligned(16)));
 static struct gate idt[256] __attribute__((aligned(16)));
 static uint64_t features;             /* CR4 bits that this machine can have */
 
@@ -146,7 +147,8 @@ void cpu_init_first(void)
     cpu_init_this(0);
 }
 
-/* cpu_prepare makes a CPU's stacks; the first CPU has a kernel stack already and needs the other only. */
+/* cpu_prepare makes a CPU's stacks; the first CPU has a kernel stack already and needs the other
+ * only. */
 bool cpu_prepare(unsigned id)
 {
     void *fatal = arch_stack_new();

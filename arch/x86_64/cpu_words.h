@@ -1,5 +1,6 @@
 /*
- * cpu_words.h - the words of this CPU's struct cpu that the hottest paths use, one instruction each.
+ * cpu_words.h - the words of this CPU's struct cpu that the hottest paths use, one instruction
+ * each.
  *
  * Needs no other header but asm.h, so that kernel/base/lock.h can be inline.
  */

@@ -5,9 +5,9 @@
  *           map (all RAM, nothing else), stacks, devices, the kernel image. Below these slots the
  *           tables are shared, so a later device mapping appears everywhere.
  *
- * Stacks    RAM is mapped a second time, with an unmapped page below each KERNEL_STACK_BYTES of it. A
- *           stack is such a piece at its place there, so below each stack there is a guard, and making
- *           one changes no mapping that a TLB could know.
+ * Stacks    RAM is mapped a second time, with an unmapped page below each KERNEL_STACK_BYTES of it.
+ *           A stack is such a piece at its place there, so below each stack there is a guard, and
+ *           making one changes no mapping that a TLB could know.
  *
  * Invariants
  *   MP1  Nothing here is writable and executable, or accessible to user mode.
@@ -87,7 +87,8 @@ void arch_stack_free(void *stack)
 bool stack_guard(vaddr_t at)
 {
     vaddr_t offset = at - STACK_BASE, boot = at - (vaddr_t)boot_guard;
-    return boot < PAGE_BYTES || (offset < DEVICE_BASE - STACK_BASE && offset % STACK_STEP < PAGE_BYTES);
+    return boot < PAGE_BYTES ||
+           (offset < DEVICE_BASE - STACK_BASE && offset % STACK_STEP < PAGE_BYTES);
 }
 
 /* ---- all of it ---- */

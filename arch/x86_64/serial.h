@@ -12,7 +12,8 @@ bool serial_present(enum serial_port port);
 void serial_write(enum serial_port port, const char *text, size_t n);
 /* Waits, not for ever, until the ports have sent all that they took. */
 void serial_drain(void);
-/* Console input: calls `take` for each byte, in an interrupt by the I/O APIC, and at once for what has come so far. */
+/* Console input: calls `take` for each byte, in an interrupt by the I/O APIC, and at once for what
+ * has come so far. */
 void serial_input_start(void (*take)(char c));
 
 #endif

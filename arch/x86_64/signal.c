@@ -2,9 +2,9 @@
  * signal.c - the frame on a user's stack through which a signal handler returns, laid out as Linux
  * has it, so that handlers of three arguments find what they expect.
  *
- *   rsp at the handler's entry -> restorer's address; struct context; struct signal_info (128 bytes);
- *   FPU registers (fxsave); then, but for an alternate stack, 128 bytes that the interrupted
- *   function may be using (red zone)
+ *   rsp at the handler's entry -> restorer's address; struct context; struct signal_info (128
+ *   bytes); FPU registers (fxsave); then, but for an alternate stack, 128 bytes that the
+ *   interrupted function may be using (red zone)
  *
  * What rt_sigreturn reads is input: flags and selectors are ours (arch_user_resume), a bad rip is
  * noticed on the way out, reserved bits of MXCSR are cleared.
@@ -22,7 +22,8 @@
 struct context {                         /* Linux's struct ucontext, with its struct sigcontext */
     uint64_t flags, link;
     struct signal_stack stack;
-    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, rflags;
+    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip,
+        rflags;
     uint16_t cs, gs, fs, ss;
     uint64_t error, vector, old_mask, cr2, fpu_at, reserved[8];
     uint64_t mask;
@@ -35,9 +36,9 @@ struct signal_frame {
 };
 _Static_assert(offsetof(struct context, mask) == 296, "Linux's place of uc_sigmask");
 
-#define BOTH(x) \
-    x(r8) x(r9) x(r10) x(r11) x(r12) x(r13) x(r14) x(r15) x(rdi) x(rsi) x(rbp) x(rbx) x(rdx) x(rax) \
-    x(rcx) x(rsp) x(rip) x(rflags)
+#define BOTH(x)                                                                              \
+    x(r8) x(r9) x(r10) x(r11) x(r12) x(r13) x(r14) x(r15) x(rdi) x(rsi) x(rbp) x(rbx) x(rdx) \
+        x(rax) x(rcx) x(rsp) x(rip) x(rflags)
 
 int arch_signal_enter(struct trap_frame *f, const struct signal_call *c)
 {

@@ -37,8 +37,8 @@ header_end:
     .asciz "Xen"
     .long entry_pvh
 
-/* enter_long_mode: 64-bit mode with paging, by the tables in cr3, from the next far jump on. Changes eax,
- * ecx, edx. */
+/* enter_long_mode: 64-bit mode with paging, by the tables in cr3, from the next far jump on.
+ * Changes eax, ecx, edx. */
 .macro enter_long_mode
     mov $MSR_EFER, %ecx
     rdmsr

@@ -23,7 +23,8 @@ static inline void arch_table_load(paddr_t top) { table_load(cpu_this(), top); }
 
 /* Pushes what the compiler does not save by itself, and where to go on; comes back on the other
  * stack, to whoever did this for that thread. A new one's first stop is thread_first (trap.S). */
-static inline __attribute__((always_inline)) void stack_switch(uint64_t *save_rsp, uint64_t load_rsp)
+static inline __attribute__((always_inline)) void stack_switch(uint64_t *save_rsp,
+                                                               uint64_t load_rsp)
 {
     __asm__ volatile("pushq %%rbp\n\t"
                      "pushq $1f\n\t"

@@ -150,7 +150,8 @@ static bool table_empty(const pte_t *table)
     return !any;
 }
 
-uint64_t arch_tables_cut_empty(paddr_t top, vaddr_t from, vaddr_t to, vaddr_t low, vaddr_t high, struct list *cut)
+uint64_t arch_tables_cut_empty(paddr_t top, vaddr_t from, vaddr_t to, vaddr_t low, vaddr_t high,
+                               struct list *cut)
 {
     uint64_t n = 0;
     for (int shift = SHIFT_LOWEST; shift < SHIFT_TOP; shift += 9)

@@ -2,10 +2,10 @@
  * time.c - the clock and the ticks.
  *
  * The clock is the CPU's time stamp counter; the ticks come from the local APIC. Both run at a rate
- * that has to be measured, against ACPI's timer, whose rate is known. It comes round after 4.7 s only:
- * the host may take the CPU away meanwhile (the PIT's counter comes round after 55 ms, and a busy host
- * made clocks too slow by it). That works under QEMU's -icount as well: all three follow the same
- * virtual time.
+ * that has to be measured, against ACPI's timer, whose rate is known. It comes round after 4.7 s
+ * only: the host may take the CPU away meanwhile (the PIT's counter comes round after 55 ms, and a
+ * busy host made clocks too slow by it). That works under QEMU's -icount as well: all three follow
+ * the same virtual time.
  *
  * Locks: none; written at boot.
  */

@@ -80,7 +80,8 @@ void arch_quiet_ask(uint64_t seen[CPU_MAX])
 bool arch_quiet(const uint64_t seen[CPU_MAX])
 {
     for (unsigned i = 0; i < cpu_count; i++)
-        if (i != arch_cpu_id() && __atomic_load_n(&cpus[i].interrupts, __ATOMIC_SEQ_CST) == seen[i] &&
+        if (i != arch_cpu_id() &&
+            __atomic_load_n(&cpus[i].interrupts, __ATOMIC_SEQ_CST) == seen[i] &&
             !__atomic_load_n(&cpus[i].sleeping, __ATOMIC_SEQ_CST))
             return false;
     return true;

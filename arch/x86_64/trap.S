@@ -286,7 +286,7 @@ user_failed:
     patchable clac
     mov $-14, %rax
     ret
-/* void trap_registers(struct trap_frame *f): those that a call keeps, as they are at the caller's */
+/* void trap_registers(struct trap_frame *f): those that a call keeps, as they are at its caller */
     .globl trap_registers
 trap_registers:
     mov %rbx, FRAME_RBX(%rdi)

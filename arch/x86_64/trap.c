@@ -41,7 +41,8 @@ void trap_dispatch(struct trap_frame *f)
     if (stretch_on)
         stretch_enter(TRAP_CALLS + (uint32_t)f->vector);
     if (!trap_from_user(f) && (f->vector < VECTOR_FIRST || f->rip != (uint64_t)idle_halted))
-        panic_at(f, "%s in the kernel, vector %lu, error %lx", trap_name(f->vector), f->vector, f->error);
+        panic_at(f, "%s in the kernel, vector %lu, error %lx", trap_name(f->vector), f->vector,
+                 f->error);
     else if (f->vector >= VECTOR_FIRST)
         interrupt_dispatch((unsigned)f->vector);
     else if (f->vector == VECTOR_FPU)
@@ -67,13 +68,15 @@ static bool fixup(struct trap_frame *f, bool apply)
 
 static inline int page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
 {
-    return __builtin_expect(trace_faults, 0) ? trace_fault(f, at, flags) : trap_page_fault(f, at, flags);
+    return __builtin_expect(trace_faults, 0) ? trace_fault(f, at, flags)
+                                             : trap_page_fault(f, at, flags);
 }
 
 static void kernel_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
 {
     bool known = fixup(f, false);
-    if (known && at < USER_LIMIT && !panic_begun && page_fault(f, at, flags | FAULT_FROM_KERNEL) == 0)
+    if (known && at < USER_LIMIT && !panic_begun &&
+        page_fault(f, at, flags | FAULT_FROM_KERNEL) == 0)
         return;
     if (!known)
         panic_at(f, "page fault in the kernel at %lx, error %lx", at, f->error);
@@ -95,7 +98,8 @@ void trap_page_fault_dispatch(struct trap_frame *f, vaddr_t at)
 {
     unsigned flags = fault_flags[f->error % ARRAY_COUNT(fault_flags)];
     if (!(f->error & ERROR_USER) && trap_from_user(f))
-        trap_user_exception(f, "stack of a return"); /* QEMU reads that of iretq as the kernel would, against SMAP */
+        /* QEMU reads that of iretq as the kernel would, against SMAP */
+        trap_user_exception(f, "stack of a return");
     else if (!(f->error & ERROR_USER))
         kernel_page_fault(f, at, flags);
     else if (at < USER_LIMIT)
@@ -122,7 +126,8 @@ _Noreturn void trap_fatal(struct trap_frame *f)
             halt();
     }
     if (f->vector == VECTOR_DOUBLE_FAULT && stack_guard(read_cr2()))
-        panic_at(f, "the kernel stack of thread %s (%lu) has overflown", thread_this()->name, thread_this()->id);
+        panic_at(f, "the kernel stack of thread %s (%lu) has overflown", thread_this()->name,
+                 thread_this()->id);
     panic_at(f, "%s", trap_name(f->vector));
 }
 

@@ -92,7 +92,7 @@ static inline void halt(void) { __asm__ volatile("hlt"); }
 /* start.S */
 extern char kernel_text_start[], kernel_rodata_start[], kernel_data_start[], kernel_end[];
 extern char trampoline_start[], trampoline_end[];
-extern char boot_guard[];               /* the page below the stack that the first CPU starts with */
+extern char boot_guard[];  /* the page below the stack that the first CPU starts with */
 extern uint64_t boot_top[512];          /* the tables that CPUs start with: 4 GiB twice, and us */
 /* trap.S */
 extern const uint64_t trap_stubs[256];
@@ -131,6 +131,7 @@ void smp_reserve(void);                 /* a page below 1 MiB for the trampoline
 
 /* ---- tlb.c ---- */
 void cpu_idle_ends(struct cpu *c);
-extern char idle_halted[];              /* behind arch_idle's hlt: the one place of the kernel that is interrupted */
+/* behind arch_idle's hlt: the one place of the kernel that is interrupted */
+extern char idle_halted[];
 
 #endif

@@ -36,7 +36,8 @@ void boot_memory_for(boot_range_fn *fn, void *arg);   /* all RAM */
 void boot_free_for(boot_range_fn *fn, void *arg);     /* RAM without what is reserved */
 const struct boot_module *boot_module(unsigned index); /* NULL: there are no more */
 void boot_print(void);
-uint64_t boot_option_number(const char *name);  /* of NAME=N on the command line; 0: it is not there */
+/* of NAME=N on the command line; 0: it is not there */
+uint64_t boot_option_number(const char *name);
 
 /* Functions that arch/ calls before kmain(). */
 void boot_add_memory(paddr_t start, paddr_t end);

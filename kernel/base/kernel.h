@@ -30,12 +30,14 @@ typedef uint64_t csn_t;   /* a commit's number: the LSN of its commit record */
 static inline uint64_t page_down(uint64_t at) { return at & ~(uint64_t)(PAGE_BYTES - 1); }
 static inline uint64_t page_up(uint64_t at) { return page_down(at + PAGE_BYTES - 1); }
 
-/* printk.c: one call is one line in the log; printf's %d %u %x %lx %llx %lu %s %p %c %zu, widths. */
+/* printk.c: one call is one line in the log; printf's %d %u %x %lx %llx %lu %s %p %c %zu,
+ * widths. */
 void printk(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int snprintk(char *buffer, size_t bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int vsnprintk(char *buffer, size_t bytes, const char *format, va_list arguments);
-/* Copies the log's text from *position on (0: the oldest kept); returns the bytes copied, moves on. */
+/* Copies the log's text from *position on (0: the oldest kept); returns the bytes copied, moves
+ * on. */
 size_t log_read(uint64_t *position, char *to, size_t bytes);
 void log_init(void); /* chooses the serial port: option log=com1 (default), com2 or none */
 _Noreturn void panic(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -55,8 +57,8 @@ int strncmp(const char *a, const char *b, size_t n);
 size_t strlcpy(char *to, const char *from, size_t n);
 void page_zero(void *page);
 
-/* random.c: bytes that nobody should rely on being secret: of the clock, or of seed=TEXT on the command line.
- * random_init makes the stack guard, too: for a caller that never returns. */
+/* random.c: bytes that nobody should rely on being secret: of the clock, or of seed=TEXT on the
+ * command line. random_init makes the stack guard, too: for a caller that never returns. */
 void random_bytes(void *to, size_t bytes);
 void random_init(void);
 

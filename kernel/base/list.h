@@ -11,10 +11,12 @@ struct list { struct list *next, *prev; };
 #define list_first(l, type, member) container_of((l)->next, type, member)
 #define list_for(p, l) for (struct list *p = (l)->next; p != (l); p = p->next)
 /* list_each visits each element; the element must stay in the list meanwhile. */
-#define list_each(type, v, l, member)                                                             \
-    for (type *v = list_first(l, type, member); &v->member != (l); v = list_first(&v->member, type, member))
-#define list_for_safe(p, l)                                                                       \
-    for (struct list *p = (l)->next, *p##_next = p->next; p != (l); p = p##_next, p##_next = p->next)
+#define list_each(type, v, l, member)                              \
+    for (type *v = list_first(l, type, member); &v->member != (l); \
+         v = list_first(&v->member, type, member))
+#define list_for_safe(p, l)                                         \
+    for (struct list *p = (l)->next, *p##_next = p->next; p != (l); \
+         p = p##_next, p##_next = p->next)
 
 #define LIST_INIT(l) {&(l), &(l)}
 static inline void list_init(struct list *l) { l->next = l->prev = l; }
@@ -27,7 +29,10 @@ static inline void list_insert_before(struct list *at, struct list *n)
     at->prev = n;
 }
 static inline void list_push_back(struct list *l, struct list *n) { list_insert_before(l, n); }
-static inline void list_push_front(struct list *l, struct list *n) { list_insert_before(l->next, n); }
+static inline void list_push_front(struct list *l, struct list *n)
+{
+    list_insert_before(l->next, n);
+}
 /* Removing leaves the element linked to itself, so that removing twice is harmless. */
 static inline void list_remove(struct list *n)
 {

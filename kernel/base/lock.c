@@ -54,14 +54,16 @@ __attribute__((cold)) void lock_wait(struct lock *l)
 }
 
 /* lock_acquire_slowly marks a lock whose holding is counted, so that its release comes to
- * lock_release_slowly, too. Panics if the order is wrong: that is why the fast path came here else. */
+ * lock_release_slowly, too. Panics if the order is wrong: that is why the fast path came here
+ * else. */
 __attribute__((cold)) void lock_acquire_slowly(struct lock *l, uint32_t limit)
 {
     uint32_t held = cpu_locks_held(), free = 0;
     if (!(held & LOCKS_COUNTED) || (held & ~LOCKS_COUNTED) >= limit)
         order_panic(l, false);
     cpu_set_locks_held(held | l->rank_bit);
-    if (!__atomic_compare_exchange_n(&l->taken, &free, cpu_mark(), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    if (!__atomic_compare_exchange_n(&l->taken, &free, cpu_mark(), false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
         lock_wait(l);
     l->taken = cpu_mark() | LOCKS_COUNTED;
     held_since[arch_cpu_id()][rank_of(l)] = arch_cycles();

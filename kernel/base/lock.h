@@ -56,12 +56,13 @@ void lock_release(struct lock *l);
 /* Always, as a call makes its caller save what it has in registers. */
 #define LOCK_INLINE static inline __attribute__((always_inline))
 void lock_wait(struct lock *l);
-void lock_acquire_slowly(struct lock *l, uint32_t limit); /* counted, or out of order: ranks held >= limit */
+/* counted, or out of order: ranks held >= limit */
+void lock_acquire_slowly(struct lock *l, uint32_t limit);
 void lock_release_slowly(struct lock *l);
 
-/* Each CPU keeps a word with a bit for the rank of each lock that it holds. Taking a lock while that
- * word is not below the lock's own bit panics, contended or not: an order that could deadlock is
- * found by the first run that takes it, not by the first that is unlucky. */
+/* Each CPU keeps a word with a bit for the rank of each lock that it holds. Taking a lock while
+ * that word is not below the lock's own bit panics, contended or not: an order that could deadlock
+ * is found by the first run that takes it, not by the first that is unlucky. */
 LOCK_INLINE void lock_acquire(struct lock *l)
 {
     uint32_t held = cpu_locks_held(), free = 0;
@@ -93,9 +94,10 @@ LOCK_INLINE void lock_release(struct lock *l)
     __atomic_store_n(&l->taken, 0, __ATOMIC_RELEASE);
 }
 #endif
-/* Counts by lock name: how long CPUs waited, and how long they held it while lock_counting was set. Neither
- * costs a free lock an instruction. Waiting is counted where a CPU waits. A CPU that counts what it holds has
- * LOCKS_COUNTED, a bit above all ranks, among those it holds, so that every acquisition fails the rank test. */
+/* Counts by lock name: how long CPUs waited, and how long they held it while lock_counting was set.
+ * Neither costs a free lock an instruction. Waiting is counted where a CPU waits. A CPU that counts
+ * what it holds has LOCKS_COUNTED, a bit above all ranks, among those it holds, so that every
+ * acquisition fails the rank test. */
 #define LOCKS_COUNTED (1u << 31)
 #define LOCK_NAMES_MAX 64
 struct lock_sum { uint64_t times, cycles, longest; };

@@ -78,7 +78,8 @@ size_t log_read(uint64_t *position, char *to, size_t bytes)
     if (log.end - *position > LOG_BYTES)
         *position = log.end > LOG_BYTES ? log.end - LOG_BYTES : 0;
     while (n < bytes && *position < log.end) {
-        size_t at = *position % LOG_BYTES, part = MIN(MIN(bytes - n, LOG_BYTES - at), log.end - *position);
+        size_t at = *position % LOG_BYTES,
+               part = MIN(MIN(bytes - n, LOG_BYTES - at), log.end - *position);
         memcpy(to + n, log.ring + at, part);
         n += part;
         *position += part;

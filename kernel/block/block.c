@@ -84,8 +84,9 @@ void block_leave(struct block_device *d)
     lock_release(&d->lock);
 }
 
-/* block_released waits until no call uses the disk; a call ends after its requests, so no request is left then
- * (BK4). The time limit is for two threads that release at once, of which only one is woken. */
+/* block_released waits until no call uses the disk; a call ends after its requests, so no request
+ * is left then (BK4). The time limit is for two threads that release at once, of which only one is
+ * woken. */
 void block_released(struct block_device *d)
 {
     lock_acquire(&d->lock);
@@ -121,7 +122,8 @@ static uint64_t request_bytes(const struct block_request *r)
     return bytes;
 }
 
-/* check_request compares a request with the device's limits; one that breaks them never reaches the device. */
+/* check_request compares a request with the device's limits; one that breaks them never reaches the
+ * device. */
 static int check_request(const struct block_request *r, uint64_t bytes)
 {
     const struct block_device *d = r->device;
@@ -206,8 +208,9 @@ void block_complete(struct block_request *r, int status)
     thread_wake(waiter);
 }
 
-/* wait_done sleeps until the request has ended. The interrupt wakes it; a lost one is made up for after a second. A
- * device that does not answer at all is mentioned once in the log, for its requests cannot be taken back. */
+/* wait_done sleeps until the request has ended. The interrupt wakes it; a lost one is made up for
+ * after a second. A device that does not answer at all is mentioned once in the log, for its
+ * requests cannot be taken back. */
 static void wait_done(struct block_request *r)
 {
     struct block_device *d = r->device;
@@ -248,7 +251,8 @@ int block_read(struct block_device *d, uint64_t offset_bytes, void *to, size_t b
     paddr_t address = (paddr_t)((char *)to - (char *)arch_phys(0));
     struct block_segment segment = {address, (uint32_t)bytes};
     struct block_request r;
-    assert(frame_of(address) != NULL && bytes <= UINT32_MAX); /* BK1: memory of the direct map, pinned for ever */
+    /* BK1: memory of the direct map, pinned for ever */
+    assert(frame_of(address) != NULL && bytes <= UINT32_MAX);
     block_prepare(&r, d, BLOCK_READ, offset_bytes, &segment, 1);
     return block_run(&r);
 }

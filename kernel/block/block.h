@@ -50,19 +50,22 @@ struct block_device *block_find(const char *name); /* NULL: no such disk */
 /* Fills a request in. Segments, count and the rest of its life are the caller's. */
 void block_prepare(struct block_request *r, struct block_device *d, enum block_operation operation,
                    uint64_t offset_bytes, struct block_segment *segments, unsigned segment_count);
-/* Queues a request; never waits. The request and its memory stay until block_wait() has returned. */
+/* Queues a request; never waits. The request and its memory stay until block_wait() has
+ * returned. */
 void block_submit(struct block_request *r);
-/* Waits for the request's end, in the thread that submitted it; a kill does not end the wait. Returns the status.
- * A read that failed is repeated, three times at most; a write or a flush never. */
+/* Waits for the request's end, in the thread that submitted it; a kill does not end the wait.
+ * Returns the status. A read that failed is repeated, three times at most; a write or a flush
+ * never. */
 must_check int block_wait(struct block_request *r);
 must_check int block_run(struct block_request *r);    /* submit and wait */
 /* Convenience over the direct map: kernel memory, any length that is a multiple of a sector. */
 must_check int block_read(struct block_device *d, uint64_t offset_bytes, void *to, size_t bytes);
-/* A disk has one holder at a time: block_claim returns 0 or -EBUSY. block_released gives the disk up when no
- * call uses it any more, and may sleep until then. */
+/* A disk has one holder at a time: block_claim returns 0 or -EBUSY. block_released gives the disk
+ * up when no call uses it any more, and may sleep until then. */
 must_check int block_claim(struct block_device *d);
 void block_released(struct block_device *d);
-/* block_enter and block_leave stand around each call of the holder; 0, or -EBADF if the disk was released. */
+/* block_enter and block_leave stand around each call of the holder; 0, or -EBADF if the disk was
+ * released. */
 must_check int block_enter(struct block_device *d);
 void block_leave(struct block_device *d);
 void block_count(struct kd_system_info *s);            /* adds what all devices did */
@@ -71,8 +74,9 @@ void block_count(struct kd_system_info *s);            /* adds what all devices 
 void block_register(struct block_device *d);           /* name, sizes, driver filled in; at boot */
 /* block_complete ends a request, which is gone afterwards; the device's lock is held. */
 void block_complete(struct block_request *r, int status);
-/* The driver's functions (virtio_blk.c). _submit and _poll are called with the device's lock held; _poll looks
- * whether an interrupt got lost. _notify, without it, tells the device what was submitted: slow in an emulator. */
+/* The driver's functions (virtio_blk.c). _submit and _poll are called with the device's lock held;
+ * _poll looks whether an interrupt got lost. _notify, without it, tells the device what was
+ * submitted: slow in an emulator. */
 extern void (*block_driver_submit)(struct block_request *r);
 extern void (*block_driver_poll)(struct block_device *d);
 extern void (*block_driver_notify)(struct block_device *d);

@@ -17,10 +17,10 @@
  *   VQ3  The available index moves after the descriptors are complete; the used ring is read after
  *       its index.
  *   VQ4  Whatever is offered is notified, also when the device says that it looks by itself
- *       (VIRTQ_USED_F_NO_NOTIFY): to trust that word, the store of the available index has to be seen
- *       before it is read, and with one CPU QEMU's TCG drops the fences that would see to it, though its
- *       device runs in another thread. The word to the device is a fence by itself. One that got lost
- *       all the same is repeated by the poll, a second later.
+ *       (VIRTQ_USED_F_NO_NOTIFY): to trust that word, the store of the available index has to be
+ *       seen before it is read, and with one CPU QEMU's TCG drops the fences that would see to it,
+ *       though its device runs in another thread. The word to the device is a fence by itself. One
+ *       that got lost all the same is repeated by the poll, a second later.
  *
  * Lock: the block device's (RANK_BLOCK).
  */
@@ -252,7 +252,8 @@ static void poll(struct block_device *d)
 
 /* ---- set-up ---- */
 
-/* map_part maps those registers that the vendor capability of this kind describes; NULL: there is none. */
+/* map_part maps those registers that the vendor capability of this kind describes; NULL: there is
+ * none. */
 static volatile void *map_part(const struct pci_device *p, uint8_t kind, uint32_t bytes,
                                unsigned *capability)
 {

@@ -95,7 +95,8 @@ static unsigned pages_touched(vaddr_t at, uint64_t bytes)
     return (unsigned)((at % PAGE_BYTES + bytes + PAGE_BYTES - 1) / PAGE_BYTES);
 }
 
-/* pin_all pins the frames of all pages of the transfer; on failure frame_count says how many are pinned. */
+/* pin_all pins the frames of all pages of the transfer; on failure frame_count says how many are
+ * pinned. */
 static int pin_all(struct transfer *t)
 {
     unsigned pages = pages_touched(t->at, t->bytes);
@@ -109,8 +110,9 @@ static int pin_all(struct transfer *t)
     return error;
 }
 
-/* add_segment appends the memory at byte `from` to the request's segments; memory that follows the last segment
- * joins it. Returns the bytes added, or 0 if the request has all the segments that it may have. */
+/* add_segment appends the memory at byte `from` to the request's segments; memory that follows the
+ * last segment joins it. Returns the bytes added, or 0 if the request has all the segments that it
+ * may have. */
 static uint32_t add_segment(struct transfer *t, struct block_request *r, uint64_t from)
 {
     uint64_t place = t->at % PAGE_BYTES + from;
@@ -128,7 +130,8 @@ static uint32_t add_segment(struct transfer *t, struct block_request *r, uint64_
     return bytes;
 }
 
-/* add_request makes one request from byte `from` on, of whole sectors and as long as possible; returns its bytes. */
+/* add_request makes one request from byte `from` on, of whole sectors and as long as possible;
+ * returns its bytes. */
 static uint64_t add_request(struct transfer *t, uint64_t from)
 {
     struct block_request *r = &t->requests[t->request_count++];
@@ -170,8 +173,8 @@ static int transfer_part(struct transfer *t)
     return error;
 }
 
-/* transfer_next does the next part of the `bytes` that are left; t->bytes says how long that part was. A commit's
- * write is one request here, and allocates no memory. 0 or -errno. */
+/* transfer_next does the next part of the `bytes` that are left; t->bytes says how long that part
+ * was. A commit's write is one request here, and allocates no memory. 0 or -errno. */
 static int transfer_next(struct transfer *t, uint64_t bytes)
 {
     struct frame *frames[FEW_PAGES];
@@ -179,7 +182,8 @@ static int transfer_next(struct transfer *t, uint64_t bytes)
     struct block_request request;
     t->bytes = MIN(bytes, PART_BYTES);
     unsigned pages = pages_touched(t->at, t->bytes);
-    /* Each request has segments_max - 1 whole pages at least; a page that two share counts twice. */
+    /* Each request has segments_max - 1 whole pages at least; a page that two share counts
+     * twice. */
     unsigned requests = pages / (t->device->segments_max - 1) + 1;
     void *memory = NULL;
     if (pages > FEW_PAGES) {
@@ -284,7 +288,8 @@ static void page_begin(struct page_batch *b, unsigned i)
         w->object = NULL;
 }
 
-/* page_joins: does page i belong into the request of the page before it, which it follows on the disk? */
+/* page_joins: does page i belong into the request of the page before it, which it follows on the
+ * disk? */
 static bool page_joins(const struct page_batch *b, unsigned i)
 {
     return i > 0 && b->works[i - 1].object != NULL &&
@@ -332,8 +337,8 @@ static void page_end(struct page_batch *b, unsigned i)
     handle_put(HANDLE_OBJECT, w->object);
 }
 
-/* batch_run makes the requests of a batch and waits for them. Checksums of pages that are written are computed
- * while the disk works: nobody changes a version. */
+/* batch_run makes the requests of a batch and waits for them. Checksums of pages that are written
+ * are computed while the disk works: nobody changes a version. */
 static void batch_run(struct page_batch *b)
 {
     batch_prepare(b);
@@ -351,7 +356,8 @@ static void batch_run(struct page_batch *b)
             page_end(b, i);
 }
 
-/* batch_user runs all batches of a call. Returns the first page's error; each page's own is in its kd_page_io. */
+/* batch_user runs all batches of a call. Returns the first page's error; each page's own is in its
+ * kd_page_io. */
 static int batch_user(struct page_batch *b, vaddr_t ios_at, unsigned count)
 {
     int result = 0, error;
@@ -382,7 +388,8 @@ static long transfer_pages(enum block_operation operation, const uint64_t a[6])
     int result;
     if (count > PAGE_IOS_MAX)
         return -EINVAL;
-    b.device = device_enter((int)a[0], operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE, &result);
+    b.device =
+        device_enter((int)a[0], operation == BLOCK_READ ? KD_RIGHT_READ : KD_RIGHT_WRITE, &result);
     if (!b.device)
         return result;
     void *memory = NULL;

@@ -6,8 +6,9 @@
  * only fills buffers and wakes readers.
  *
  * Invariants
- *   CN1  `ready` holds what may be read: in cooked mode whole lines, ends of file (one zero byte stands
- *       for such an end, as typed zeros are dropped), and Ctrl-C where no process was in the foreground.
+ *   CN1  `ready` holds what may be read: in cooked mode whole lines, ends of file (one zero byte
+ *       stands for such an end, as typed zeros are dropped), and Ctrl-C where no process was in the
+ *       foreground.
  *   CN2  Echo and output never wait for readers; what no longer fits is dropped, of lines whole
  *        ones and what stands behind LINE_BYTES, and the log tells how much.
  *
@@ -136,11 +137,12 @@ static void cooked(char c)
     }
 }
 
-/* input takes one typed byte, in an interrupt with no lock held. A Ctrl-C while no program is in the foreground
- * is kept for the next reader, which is the shell. */
+/* input takes one typed byte, in an interrupt with no lock held. A Ctrl-C while no program is in
+ * the foreground is kept for the next reader, which is the shell. */
 static void input(char c)
 {
-    bool interrupts = c == CTRL_C && (console.modes.local & ISIG), at_once = interrupts && console_seam.foreground();
+    bool interrupts = c == CTRL_C && (console.modes.local & ISIG),
+         at_once = interrupts && console_seam.foreground();
     lock_acquire(&console.lock);
     if (c == '\r' && (console.modes.input & ICRNL))
         c = '\n';
@@ -160,8 +162,8 @@ static void input(char c)
 
 /* ---- the open file ---- */
 
-/* take moves bytes that may be read to the buffer, in cooked mode one line at most; *end: it took an end of file.
- * console.lock held. */
+/* take moves bytes that may be read to the buffer, in cooked mode one line at most; *end: it took
+ * an end of file. console.lock held. */
 static size_t take(char *to, size_t bytes, bool *end)
 {
     bool lines = console.modes.local & ICANON;
@@ -191,8 +193,9 @@ static long console_read(struct file *f, void *to, size_t bytes, uint64_t at)
     while (bytes && !(result = (long)take(to, bytes, &end)) && !end) {
         if (!(console.modes.local & ICANON) && console.modes.characters[VMIN] == 0)
             break; /* raw, and it does not want to wait */
-        result = f->flags & O_NONBLOCK ? -EAGAIN
-                                       : thread_wait(&console.waiters, &console.lock, thread_park_until_signal);
+        result = f->flags & O_NONBLOCK
+                     ? -EAGAIN
+                     : thread_wait(&console.waiters, &console.lock, thread_park_until_signal);
         if (result)
             break;
     }

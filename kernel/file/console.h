@@ -10,7 +10,8 @@ struct terminal_modes {            /* the kernel's struct termios of Linux */
 };
 _Static_assert(sizeof(struct terminal_modes) == 36, "Linux's size");
 
-/* The functions that Ctrl-C needs; kernel/seams.c names them. Both run in an interrupt, with no lock held. */
+/* The functions that Ctrl-C needs; kernel/seams.c names them. Both run in an interrupt, with no
+ * lock held. */
 struct console_seam {
     bool (*foreground)(void);      /* is a program in the foreground? */
     void (*interrupt)(void);       /* ends those that are, or lets them handle it */

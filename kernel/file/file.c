@@ -2,8 +2,8 @@
  * file.c - open files.
  *
  * Owns      struct file. Not here: descriptors (process/descriptor.c).
- * Locks: none. A file's offset is its users' own business, as on other systems; what a write puts where is
- * decided under the lock of the kind of file.
+ * Locks: none. A file's offset is its users' own business, as on other systems; what a write puts
+ * where is decided under the lock of the kind of file.
  */
 #include "file/file.h"
 

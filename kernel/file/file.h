@@ -2,8 +2,8 @@
  * file.h - files: the tree of nodes, open files, descriptors.
  *
  * A node is a thing with a name (file_tree.c); a file is one opening of it, shared by the
- * descriptors that were copied from one another (file.c, process/descriptor.h). Kernel buffers only: callers in
- * linux_file.c carry bytes between these and user memory.
+ * descriptors that were copied from one another (file.c, process/descriptor.h). Kernel buffers
+ * only: callers in linux_file.c carry bytes between these and user memory.
  */
 #ifndef KERNEL_FILE_H
 #define KERNEL_FILE_H
@@ -32,7 +32,7 @@ struct node {
     char *name;
     enum node_kind kind;
     bool read_only;              /* a folder: nothing is made or removed in it */
-    uint16_t height;             /* at least the folders between this one and the deepest node in it */
+    uint16_t height;  /* at least the folders between this one and the deepest node in it */
     uint16_t mode;               /* Linux's 12 bits; no right to read or write depends on them */
     uint32_t references;         /* atomic; the tree holds one */
     uint64_t inode, order;

@@ -68,8 +68,8 @@ static int chunk_fill(struct chunk *c)
     return block_run(&r);
 }
 
-/* chunk_pick chooses the chunk with this index, or the free one that was not used for longest; NULL: all are in
- * use. Lock held. */
+/* chunk_pick chooses the chunk with this index, or the free one that was not used for longest;
+ * NULL: all are in use. Lock held. */
 static struct chunk *chunk_pick(uint64_t index)
 {
     struct chunk *victim = NULL;
@@ -84,7 +84,8 @@ static struct chunk *chunk_pick(uint64_t index)
     return victim;
 }
 
-/* chunk_get reads the chunk with this index if it is not here, and counts one more user. 0, -ENOMEM, -EIO. */
+/* chunk_get reads the chunk with this index if it is not here, and counts one more user. 0,
+ * -ENOMEM, -EIO. */
 static int chunk_get(uint64_t index, struct chunk **out)
 {
     int error = 0;

@@ -39,7 +39,8 @@ static void give_frame(struct frame *f)
 
 static struct frame **entries(struct frame *f) { return frame_memory(f); }
 
-/* page finds the frame of a page, and makes it with `create`; NULL: a hole, or no memory. Lock held. */
+/* page finds the frame of a page, and makes it with `create`; NULL: a hole, or no memory. Lock
+ * held. */
 static struct frame *page(struct node *n, uint64_t index, bool create)
 {
     struct frame **entry = &n->top;
@@ -73,8 +74,9 @@ long memory_read(struct node *n, void *to, size_t bytes, uint64_t at)
     return (long)done;
 }
 
-/* memory_write copies bytes into the file, a page at a time; with `append` each part goes to the end of the file.
- * *end is where the last part ended. Returns the bytes written, or -EFBIG, -ENOSPC if there are none. */
+/* memory_write copies bytes into the file, a page at a time; with `append` each part goes to the
+ * end of the file. *end is where the last part ended. Returns the bytes written, or -EFBIG, -ENOSPC
+ * if there are none. */
 long memory_write(struct node *n, const void *from, size_t bytes, uint64_t at, bool append,
                   uint64_t *end)
 {

@@ -53,10 +53,12 @@ static void child_link(struct node *parent, struct node *n)
     n->hash_next = *bucket;
     *bucket = n;
     struct list *last = parent->children.prev;
-    assert(last == &parent->children || container_of(last, struct node, link)->order < n->order); /* FL2 */
+    assert(last == &parent->children ||
+           container_of(last, struct node, link)->order < n->order); /* FL2 */
     list_push_back(&parent->children, &n->link);
     parent->time_ns = arch_time_ns();
-    for (unsigned height = n->height + 1u; parent && parent->height < height; parent = parent->parent)
+    for (unsigned height = n->height + 1u; parent && parent->height < height;
+         parent = parent->parent)
         parent->height = (uint16_t)height++;
 }
 
@@ -106,7 +108,8 @@ static int step(struct node *at, struct component c, struct node **out)
     return *out ? 0 : -ENOENT;
 }
 
-/* walk follows the path, or, with `last`, all but its last component; *out is the node it comes to. Lock held. */
+/* walk follows the path, or, with `last`, all but its last component; *out is the node it comes to.
+ * Lock held. */
 static int walk(struct node *from, const char *path, struct component *last, struct node **out)
 {
     struct node *at = *path == '/' ? &tree.root : from;
@@ -271,8 +274,8 @@ static bool is_inside(const struct node *n, const struct node *folder)
     return false;
 }
 
-/* rename_check: 0 if n may take the place of `old` (NULL: a free one), or the two may be exchanged; else the
- * errno that says why not. Lock held. */
+/* rename_check: 0 if n may take the place of `old` (NULL: a free one), or the two may be exchanged;
+ * else the errno that says why not. Lock held. */
 static int rename_check(struct node *n, struct node *old, struct node *to_parent, bool exchange)
 {
     bool folder = n->kind == NODE_FOLDER, over_folder = old && old->kind == NODE_FOLDER;

@@ -20,12 +20,13 @@ struct pipe {
     struct list waiters;               /* threads, by wait_link */
 };
 
-/* wait_for_change waits until a full or empty pipe has changed: 0. -EAGAIN: the file does not wait. -EINTR,
- * -ERESTARTSYS: the wait was ended. Lock held on entry and return. */
+/* wait_for_change waits until a full or empty pipe has changed: 0. -EAGAIN: the file does not wait.
+ * -EINTR, -ERESTARTSYS: the wait was ended. Lock held on entry and return. */
 static int wait_for_change(struct file *f)
 {
     struct pipe *p = f->pipe;
-    return f->flags & O_NONBLOCK ? -EAGAIN : thread_wait(&p->waiters, &p->lock, thread_park_until_signal);
+    return f->flags & O_NONBLOCK ? -EAGAIN
+                                 : thread_wait(&p->waiters, &p->lock, thread_park_until_signal);
 }
 
 static size_t take(struct pipe *p, char *to, size_t bytes)

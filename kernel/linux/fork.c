@@ -8,7 +8,8 @@
  * has two owners (VM4).
  *
  * execve loads the new program into a space of its own, and exchanges the spaces when nothing can
- * fail any more. Whatever the old program was to others (a client, a manager) ends as if it had died.
+ * fail any more. Whatever the old program was to others (a client, a manager) ends as if it had
+ * died.
  */
 #include "linux/linux_private.h"
 
@@ -107,8 +108,8 @@ long linux_fork(const uint64_t a[6])
 
 /* ---- execve ---- */
 
-/* The other threads leave, and what they commit is done. False: somebody else ends the process, or execs in
- * it. */
+/* The other threads leave, and what they commit is done. False: somebody else ends the process, or
+ * execs in it. */
 static bool alone(struct process *p)
 {
     struct thread *me = thread_this();

@@ -74,7 +74,8 @@ long linux_getpgid(const uint64_t a[6]) { return group_of((int)a[0], false); }
 long linux_getsid(const uint64_t a[6]) { return group_of((int)a[0], true); }
 long linux_getpgrp(const uint64_t a[6]) { return (void)a, group_of(0, false); }
 
-/* member_next finds the group's member with the lowest number above `last`; a reference, or NULL. */
+/* member_next finds the group's member with the lowest number above `last`; a reference, or
+ * NULL. */
 static struct process *member_next(int group, int last)
 {
     struct process *next = NULL;

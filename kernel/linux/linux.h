@@ -13,8 +13,8 @@ must_check int elf_load(struct process *p, struct node *image, const char *path,
                         vaddr_t *stack);
 
 typedef long linux_call(const uint64_t a[6]);
-/* FILE_CALL(name) { ... }: the call linux_name, whose first argument is a descriptor; its body gets the
- * open file, too, whose reference is dropped behind it. -EBADF: there is none. */
+/* FILE_CALL(name) { ... }: the call linux_name, whose first argument is a descriptor; its body gets
+ * the open file, too, whose reference is dropped behind it. -EBADF: there is none. */
 struct file;
 typedef long file_call(struct file *f, const uint64_t a[6]);
 long call_with_file(file_call *fn, const uint64_t a[6]);

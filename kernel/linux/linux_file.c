@@ -175,8 +175,8 @@ long linux_close(const uint64_t a[6]) { return fd_close(process_this(), (int)a[0
 
 /* ---- copies of descriptors ---- */
 
-/* copy gives the file a further descriptor: the number `to`, or with `lowest` the lowest free one from there on.
- * Returns the number, or -errno. */
+/* copy gives the file a further descriptor: the number `to`, or with `lowest` the lowest free one
+ * from there on. Returns the number, or -errno. */
 static long copy(struct file *f, int to, bool lowest, bool close_on_exec)
 {
     struct process *p = process_this();

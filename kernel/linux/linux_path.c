@@ -37,7 +37,8 @@ static int path_get(struct path *p, int fd, vaddr_t user)
 
 static void path_put(struct path *p) { node_put(p->from); }
 
-/* with_path copies a path in, calls fn(node where it starts, its text, arg), and returns fn's result or -errno. */
+/* with_path copies a path in, calls fn(node where it starts, its text, arg), and returns fn's
+ * result or -errno. */
 typedef long path_call(struct node *from, const char *path, void *arg);
 static long with_path(int fd, vaddr_t user, path_call *fn, void *arg)
 {
@@ -50,9 +51,13 @@ static long with_path(int fd, vaddr_t user, path_call *fn, void *arg)
     return result;
 }
 
-static long find_path(struct node *from, const char *path, void *out) { return node_find(from, path, out); }
+static long find_path(struct node *from, const char *path, void *out)
+{
+    return node_find(from, path, out);
+}
 
-/* with_node finds the node at a path of the caller's and calls fn(node, arg); fn's result or -errno. */
+/* with_node finds the node at a path of the caller's and calls fn(node, arg); fn's result or
+ * -errno. */
 typedef long node_call(struct node *n, uint64_t arg);
 static long with_node(int fd, vaddr_t path, node_call *fn, uint64_t arg)
 {
@@ -184,7 +189,8 @@ FILE_CALL(fchmod) { return mode_set(f->node, a[1]); }
 
 long linux_umask(const uint64_t a[6])
 {
-    return __atomic_exchange_n(&process_this()->files.umask, (unsigned)a[0] & 0777, __ATOMIC_RELAXED);
+    return __atomic_exchange_n(&process_this()->files.umask, (unsigned)a[0] & 0777,
+                               __ATOMIC_RELAXED);
 }
 
 /* ---- the working folder ---- */
@@ -235,7 +241,10 @@ static long remove_path(struct node *from, const char *path, void *folder)
     return node_remove(from, path, *(bool *)folder);
 }
 
-static long remove_at(int fd, vaddr_t user, bool folder) { return with_path(fd, user, remove_path, &folder); }
+static long remove_at(int fd, vaddr_t user, bool folder)
+{
+    return with_path(fd, user, remove_path, &folder);
+}
 
 static long make_at(int fd, vaddr_t user, uint64_t mode)
 {
@@ -295,7 +304,8 @@ static uint8_t entry_type(enum node_kind kind)
     return kind == NODE_FOLDER ? 4 : kind == NODE_CONSOLE || kind == NODE_NULL ? 2 : 8;
 }
 
-/* entry_out copies one struct linux_dirent64 out; returns its length, 0 if it does not fit, or -EFAULT. */
+/* entry_out copies one struct linux_dirent64 out; returns its length, 0 if it does not fit, or
+ * -EFAULT. */
 static long entry_out(const struct node_entry *e, vaddr_t to, size_t room)
 {
     uint8_t out[24 + FILE_NAME_MAX + 1];

@@ -1,4 +1,5 @@
-/* linux_private.h - processes that Linux's calls and Katydid's make, wait for and rank, once for both. */
+/* linux_private.h - processes that Linux's calls and Katydid's make, wait for and rank, once for
+ * both. */
 #ifndef KERNEL_LINUX_PRIVATE_H
 #define KERNEL_LINUX_PRIVATE_H
 

@@ -17,8 +17,9 @@ enum { MAP_SHARED = 1, MAP_PRIVATE = 2, MAP_KIND = 15, MAP_FIXED = 0x10, MAP_ANO
        MAP_32BIT = 0x40, MAP_GROWS_DOWN = 0x100, MAP_HUGE = 0x40000, MAP_SYNC = 0x80000,
        MAP_NO_REPLACE = 0x100000 };
 
-/* map_file maps a file. Pages have one owner, so a file in memory, which could change under a shared mapping, is
- * refused with -ENODEV. Other files never change, and nobody has them open for writing. */
+/* map_file maps a file. Pages have one owner, so a file in memory, which could change under a
+ * shared mapping, is refused with -ENODEV. Other files never change, and nobody has them open for
+ * writing. */
 static long map_file(struct file *f, const uint64_t a[6], unsigned flags)
 {
     unsigned protection = (unsigned)a[2] & 7;
@@ -104,8 +105,9 @@ long linux_getpid(const uint64_t a[6]) { return (void)a, process_this()->pid; }
 long linux_gettid(const uint64_t a[6]) { return (void)a, (long)thread_this()->id; }
 long linux_getppid(const uint64_t a[6]) { return (void)a, process_this()->parent; }
 
-/* linux_clone makes a thread as pthread_create wants it (one address space, one set of files), or forks. vfork is
- * fork: the child gets copies, so the parent need not wait for it. Other combinations: -ENOSYS. */
+/* linux_clone makes a thread as pthread_create wants it (one address space, one set of files), or
+ * forks. vfork is fork: the child gets copies, so the parent need not wait for it. Other
+ * combinations: -ENOSYS. */
 long linux_clone(const uint64_t a[6])
 {
     enum { CLONE_VM = 0x100, CLONE_FS = 0x200, CLONE_FILES = 0x400, CLONE_SIGHAND = 0x800,
@@ -224,7 +226,8 @@ long linux_times(const uint64_t a[6])
     struct process *p = process_this();
     thread_account();
     const uint64_t ticks[4] = {p->home.cpu_ns / TICK_NS, 0, p->children_ns / TICK_NS, 0};
-    return a[0] && copy_to_user(a[0], ticks, sizeof(ticks)) ? -EFAULT : (long)(arch_time_ns() / TICK_NS);
+    return a[0] && copy_to_user(a[0], ticks, sizeof(ticks)) ? -EFAULT
+                                                            : (long)(arch_time_ns() / TICK_NS);
 }
 
 static long time_to_user(vaddr_t to, uint64_t ns)
@@ -263,7 +266,8 @@ long linux_time(const uint64_t a[6])
     return a[0] && copy_to_user(a[0], &s, sizeof(s)) ? -EFAULT : (long)s;
 }
 
-/* sleep_until sleeps; a signal's handler ends it with -EINTR, and `rest` (may be 0) gets the time that was left. */
+/* sleep_until sleeps; a signal's handler ends it with -EINTR, and `rest` (may be 0) gets the time
+ * that was left. */
 static long sleep_until(uint64_t deadline_ns, vaddr_t rest)
 {
     for (;;) {
@@ -273,7 +277,8 @@ static long sleep_until(uint64_t deadline_ns, vaddr_t rest)
         if (!error)
             continue;
         uint64_t now = arch_time_ns();
-        thread_this()->signals.restart_call = 0; /* whatever the handler's flags: it would begin anew */
+        /* whatever the handler's flags: it would begin anew */
+        thread_this()->signals.restart_call = 0;
         if (rest && time_to_user(rest, deadline_ns > now ? deadline_ns - now : 0))
             return -EFAULT;
         return -EINTR;
@@ -334,7 +339,8 @@ long linux_getrandom(const uint64_t a[6])
     return (long)done;
 }
 
-/* limit_call reads and sets one limit of p, which is the caller or its child; `in` and `out` may be 0. */
+/* limit_call reads and sets one limit of p, which is the caller or its child; `in` and `out` may be
+ * 0. */
 static long limit_call(struct process *p, uint64_t resource, vaddr_t in, vaddr_t out)
 {
     uint64_t wanted[2], now[2];

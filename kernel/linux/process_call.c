@@ -42,7 +42,8 @@ void process_strings_free(struct process_strings *s)
     *s = (struct process_strings){0};
 }
 
-static int strings_read(struct process_strings *s, vaddr_t argv, vaddr_t envp, const char *const **env)
+static int strings_read(struct process_strings *s, vaddr_t argv, vaddr_t envp,
+                        const char *const **env)
 {
     s->pointers = kalloc((s->count_max + 2) * sizeof(char *));
     s->bytes = kalloc(s->capacity);
@@ -54,9 +55,10 @@ static int strings_read(struct process_strings *s, vaddr_t argv, vaddr_t envp, c
     return error;
 }
 
-/* process_strings_new copies argv and envp in. It tries with one frame first, which suffices nearly always and is
- * there when longer pieces of memory are not. 0, -E2BIG, -EFAULT, -ENOMEM. */
-int process_strings_new(struct process_strings *s, vaddr_t argv, vaddr_t envp, const char *const **env)
+/* process_strings_new copies argv and envp in. It tries with one frame first, which suffices nearly
+ * always and is there when longer pieces of memory are not. 0, -E2BIG, -EFAULT, -ENOMEM. */
+int process_strings_new(struct process_strings *s, vaddr_t argv, vaddr_t envp,
+                        const char *const **env)
 {
     *s = (struct process_strings){.capacity = PAGE_BYTES, .count_max = 200};
     int error = strings_read(s, argv, envp, env);
@@ -141,7 +143,8 @@ static long create_once(vaddr_t user)
 
 enum { MEMORY_TRIES = 4 };
 
-/* A process needs some memory in one piece; it may be there when more pages of objects have gone. */
+/* A process needs some memory in one piece; it may be there when more pages of objects have
+ * gone. */
 long kd_process_create(const uint64_t a[6])
 {
     long result = create_once(a[0]);
@@ -254,7 +257,8 @@ static bool info_next(int last, struct kd_process_info *info)
     return next != NULL;
 }
 
-/* kd_process_list copies the processes out one by one, so it needs no memory. Returns how many there are. */
+/* kd_process_list copies the processes out one by one, so it needs no memory. Returns how many
+ * there are. */
 long kd_process_list(const uint64_t a[6])
 {
     struct kd_process_info info = {0};

@@ -2,15 +2,16 @@
  * signal.c - signals: actions of a process, what is blocked and pending, and delivery.
  *
  * A signal is pending in a process or in one of its threads until a thread that does not block it
- * is on its way to user mode; there it calls the handler (arch/ builds the frame), ends the process,
- * or is dropped. Signals of one number do not queue: a real-time one that would have to is refused.
- * A program that has none of its own pays for nothing: what ends it is decided when the signal is
- * sent.
+ * is on its way to user mode; there it calls the handler (arch/ builds the frame), ends the
+ * process, or is dropped. Signals of one number do not queue: a real-time one that would have to is
+ * refused. A program that has none of its own pays for nothing: what ends it is decided when the
+ * signal is sent.
  *
  * Invariants
- *   SG1  thread->signals.due is set if the thread has something to deliver; it may be set without need.
- *   SG2  A call that returns -ERESTARTSYS has thread->signals.restart_call set, and `attention`, so the number
- *       never reaches user mode: the call is done again or fails with EINTR.
+ *   SG1  thread->signals.due is set if the thread has something to deliver; it may be set without
+ *        need.
+ *   SG2  A call that returns -ERESTARTSYS has thread->signals.restart_call set, and `attention`, so
+ *       the number never reaches user mode: the call is done again or fails with EINTR.
  *   SG3  A doom of a transaction goes before a signal: no handler is called with registers that an
  *       abort is about to replace.
  *
@@ -24,7 +25,8 @@ enum { FLAG_NO_CHILD_WAIT = 2, FLAG_RESTORER = 0x4000000, FLAG_STACK = 0x8000000
 enum { FLAG_RESTART = 0x10000000, FLAG_NO_DEFER = 0x40000000 };
 #define FLAG_RESET_HAND 0x80000000ull
 #define UNBLOCKABLE (SIGNAL_BIT(SIGNAL_KILL) | SIGNAL_BIT(SIGNAL_STOP))
-/* Signals that would stop a process: sending one to a program that does not handle it is -ENOSYS. */
+/* Signals that would stop a process: sending one to a program that does not handle it is
+ * -ENOSYS. */
 #define STOPS_BY_DEFAULT                                                                          \
     (SIGNAL_BIT(SIGNAL_STOP) | SIGNAL_BIT(SIGNAL_STOP_TYPED) | SIGNAL_BIT(SIGNAL_STOP_READ)       \
      | SIGNAL_BIT(SIGNAL_STOP_WRITE))
@@ -57,7 +59,8 @@ static bool blocks(const struct thread *t, int number)
     return t->signals.blocked & SIGNAL_BIT(number);
 }
 
-/* receiver chooses a thread of p that does not block the signal, the caller if it can; NULL: none. p->lock held. */
+/* receiver chooses a thread of p that does not block the signal, the caller if it can; NULL: none.
+ * p->lock held. */
 static struct thread *receiver(struct process *p, int number)
 {
     struct thread *me = thread_this();
@@ -171,7 +174,8 @@ static int take(struct process *p, struct thread *t)
     return number;
 }
 
-/* finish_call decides what becomes of a call that a signal interrupted: it is done `again`, or fails with EINTR. */
+/* finish_call decides what becomes of a call that a signal interrupted: it is done `again`, or
+ * fails with EINTR. */
 static void finish_call(struct thread *t, struct trap_frame *f, bool again)
 {
     if (!t->signals.restart_call)
@@ -370,8 +374,8 @@ long linux_rt_sigaction(const uint64_t a[6])
     return a[2] ? copy_to_user(a[2], &old, sizeof(old)) : 0;
 }
 
-/* mask_set changes the thread's mask; a signal that may be delivered now comes before the next instruction of
- * user mode. */
+/* mask_set changes the thread's mask; a signal that may be delivered now comes before the next
+ * instruction of user mode. */
 static void mask_set(struct thread *t, uint64_t mask)
 {
     struct process *p = t->process;
@@ -416,7 +420,8 @@ static long wait_for_signal(void)
     do
         error = thread_park_until_signal(THREAD_NEVER);
     while (!error);
-    thread_this()->signals.restart_call = 0; /* it is over when a handler was called, whatever its flags */
+    /* it is over when a handler was called, whatever its flags */
+    thread_this()->signals.restart_call = 0;
     return -EINTR;
 }
 

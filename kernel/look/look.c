@@ -1,8 +1,8 @@
 /*
  * look.c - the kernel's tables as text, for people: KD_LOOK.
  *
- * Each line is made under the lock of what it tells about and of nothing else, so a text is true line
- * by line and not as a whole. It ends when the buffer is full.
+ * Each line is made under the lock of what it tells about and of nothing else, so a text is true
+ * line by line and not as a whole. It ends when the buffer is full.
  */
 #include "file/file.h"
 #include "base/symbol.h"
@@ -59,7 +59,8 @@ static void say_object(struct object *o, void *arg)
         users++;
     lock_release(&o->lock);
     say(t, "0x%012lx %8lu pages, %6lu resident, %5lu dirty, %4lu being written, %4lu old versions, "
-        "%3u users, %u sequential, %u clustered, %u random touches%s%s  %s\n", o->base, o->pages, c.resident, c.dirty,
+        "%3u users, %u sequential, %u clustered, %u random touches%s%s  %s\n",
+        o->base, o->pages, c.resident, c.dirty,
         c.written, c.versions, users,
         o->touches[TOUCH_SEQUENTIAL], o->touches[TOUCH_CLUSTERED], o->touches[TOUCH_RANDOM],
         o->flags & KD_OBJECT_TRANSACTIONAL ? "" : ", plain", o->dead ? ", dead" : "", o->name);
@@ -69,11 +70,11 @@ static void say_object(struct object *o, void *arg)
 
 static void say_locks(struct text *t)
 {
-    say(t, "%-14s %9s %14s %10s %10s %14s %10s\n", "lock", "waits", "cycles waited", "longest", "holds",
-        "cycles held", "longest");
+    say(t, "%-14s %9s %14s %10s %10s %14s %10s\n", "lock", "waits", "cycles waited", "longest",
+        "holds", "cycles held", "longest");
     for (const struct lock_count *c = lock_counts; c < lock_counts + LOCK_NAMES_MAX && c->name; c++)
-        say(t, "%-14s %9lu %14lu %10lu %10lu %14lu %10lu\n", c->name, c->waited.times, c->waited.cycles,
-            c->waited.longest, c->held.times, c->held.cycles, c->held.longest);
+        say(t, "%-14s %9lu %14lu %10lu %10lu %14lu %10lu\n", c->name, c->waited.times,
+            c->waited.cycles, c->waited.longest, c->held.times, c->held.cycles, c->held.longest);
 }
 
 /* ---- a process ---- */
@@ -99,8 +100,8 @@ static void say_region(struct text *t, struct process *p, const struct region *r
         : r->start == p->brk.start ? "[heap]" : "");
 }
 
-/* A portion of the regions from *at on; *resident: pages of the first one before that. False: those were the
- * last. space_lock held. */
+/* A portion of the regions from *at on; *resident: pages of the first one before that. False: those
+ * were the last. space_lock held. */
 static bool say_regions(struct text *t, struct process *p, vaddr_t *at, uint64_t *resident)
 {
     enum { AT_ONCE = 16 };
@@ -130,7 +131,8 @@ static void say_map(struct text *t, struct process *p)
         const struct attachment *a = p->attachments[i];
         const struct object *o = a->object;
         say(t, "0x%012lx - 0x%012lx r%c- %8lu KiB  container %s\n", o->base,
-            o->base + (o->pages << PAGE_SHIFT), a->rights & KD_RIGHT_WRITE ? 'w' : '-', o->pages * 4, o->name);
+            o->base + (o->pages << PAGE_SHIFT), a->rights & KD_RIGHT_WRITE ? 'w' : '-',
+            o->pages * 4, o->name);
     }
     lock_release(&p->attach_lock);
 }
@@ -153,14 +155,17 @@ static void say_handle(struct text *t, int number, const struct handle_slot *s)
     else if (s->type == HANDLE_VIEW)
         say(t, "  %u", ((struct view *)s->object)->id);
     else if (s->type == HANDLE_PORT && ((struct port *)s->object)->credits_used)
-        say(t, "  %lu credits, %lu held", ((struct port *)s->object)->credits, ((struct port *)s->object)->held);
+        say(t, "  %lu credits, %lu held", ((struct port *)s->object)->credits,
+            ((struct port *)s->object)->held);
     say(t, "\n");
 }
 
 static void say_handles(struct text *t, struct process *p)
 {
-    say(t, "%lu of %lu handles\n", limit_used(p, KD_LIMIT_HANDLES), p->limits.most[KD_LIMIT_HANDLES]);
-    for (int i = 0; i < PROCESS_HANDLES_MAX; i++) { /* whoever closes them waits for one line, not for all */
+    say(t, "%lu of %lu handles\n", limit_used(p, KD_LIMIT_HANDLES),
+        p->limits.most[KD_LIMIT_HANDLES]);
+    /* whoever closes them waits for one line, not for all */
+    for (int i = 0; i < PROCESS_HANDLES_MAX; i++) {
         lock_acquire(&p->handle_lock);
         if (p->handles && p->handles[i].type != HANDLE_NONE)
             say_handle(t, i, &p->handles[i]);
@@ -174,7 +179,8 @@ static void say_threads(struct text *t, struct process *p)
     say(t, "  tid state    nice cpu     cpu us\n");
     lock_acquire(&p->lock);
     list_each(const struct thread, h, &p->threads, process_link)
-        say(t, "%5lu %-8s %4d %3d %10lu\n", h->id, states[h->state % 4], h->nice, h->cpu, h->cpu_ns / 1000);
+        say(t, "%5lu %-8s %4d %3d %10lu\n", h->id, states[h->state % 4], h->nice, h->cpu,
+            h->cpu_ns / 1000);
     lock_release(&p->lock);
 }
 

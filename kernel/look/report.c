@@ -1,8 +1,9 @@
 /*
  * report.c - the end of a crash report: what happened last, and what the store was doing.
  *
- * For panics and killed programs. Of what it reads only the rings are locked, and those not in a panic,
- * whose CPUs are stopped: the rest may be half changed. So it follows no list and no pointer that may go.
+ * For panics and killed programs. Of what it reads only the rings are locked, and those not in a
+ * panic, whose CPUs are stopped: the rest may be half changed. So it follows no list and no pointer
+ * that may go.
  */
 #include "block/block.h"
 #include "base/panic.h"
@@ -37,8 +38,8 @@ static void print_event(const struct kd_trace_event *e)
         (void)text_of(e->a, e->b, text);
     else
         snprintk(text, sizeof text, "%x, %lx, %lx", e->c, e->a, e->b);
-    say("  %4lu.%06lu cpu %u %u[%u] view %d: %s %s\n", us / 1000000, us % 1000000, e->cpu, e->process,
-        e->thread, e->view - 1, e->kind < KD_TRACE_KINDS ? names[e->kind] : "?", text);
+    say("  %4lu.%06lu cpu %u %u[%u] view %d: %s %s\n", us / 1000000, us % 1000000, e->cpu,
+        e->process, e->thread, e->view - 1, e->kind < KD_TRACE_KINDS ? names[e->kind] : "?", text);
 }
 
 static void report_events(int pid)
@@ -46,7 +47,8 @@ static void report_events(int pid)
     struct kd_trace_event last[EVENTS_SHOWN];
     unsigned n = trace_last(pid, last, EVENTS_SHOWN);
     if (n > 0)
-        say("  the last %u events (process[thread], -1: no view; c, a, b as in katydid/trace.h):\n", n);
+        say("  the last %u events (process[thread], -1: no view; c, a, b as in katydid/trace.h):\n",
+            n);
     while (n > 0)
         print_event(&last[--n]);
 }
@@ -55,9 +57,10 @@ static const char *state_of(const struct view *v)
 {
     if (v->state == VIEW_ACTIVE)
         return v->doom ? "runs, is to abort" : "runs";
-    return v->question.item.queued ? "commits, waits for its manager"
+    return v->question.item.queued                ? "commits, waits for its manager"
            : v->question.answer == ANSWER_CLAIMED ? "commits, its manager works on it"
-           : v->question.answer == ANSWER_NONE ? "commits, its manager has it" : "commits, is answered";
+           : v->question.answer == ANSWER_NONE    ? "commits, its manager has it"
+                                                  : "commits, is answered";
 }
 
 /* Publications, transactions of p (NULL: all), disks. */
@@ -67,7 +70,8 @@ static void report_store(const struct process *p)
     unsigned others = 0;
     char step[17];
     say("  the store: %lu publications; the last step that a manager told: %s, %lu us ago\n",
-        counters.publications, trace_step.time_ns ? text_of(trace_step.text[0], trace_step.text[1], step) : "none",
+        counters.publications,
+        trace_step.time_ns ? text_of(trace_step.text[0], trace_step.text[1], step) : "none",
         (arch_time_ns() - trace_step.time_ns) / 1000);
     for (int i = 0; i < KD_VIEW_MAX; i++) {
         const struct view *v = &views[i];
@@ -83,8 +87,9 @@ static void report_store(const struct process *p)
     for (unsigned i = 0; i < ARRAY_COUNT(disks); i++) {
         const struct block_device *d = block_find(disks[i]);
         if (d && d->opened)
-            say("  disk %s: %u requests under way; %lu reads, %lu writes, %lu flushes, %lu errors\n", d->name,
-                d->in_flight, d->reads, d->writes, d->flushes, d->errors);
+            say("  disk %s: %u requests under way; %lu reads, %lu writes, %lu flushes, %lu "
+                "errors\n",
+                d->name, d->in_flight, d->reads, d->writes, d->flushes, d->errors);
     }
 }
 

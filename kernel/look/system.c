@@ -40,7 +40,8 @@ long kd_kernel_command_line(const uint64_t a[6])
     return copy_to_user(a[0], line, n) ? -EFAULT : (long)n;
 }
 
-/* Page tables and handles of each process, frames, threads' queues, ports' queues, objects, views. */
+/* Page tables and handles of each process, frames, threads' queues, ports' queues, objects,
+ * views. */
 static int check_all(void)
 {
     process_check();
@@ -66,7 +67,8 @@ void check_tick(uint64_t now_ns)
     if (every_ns == UINT64_MAX)
         every_ns = boot_option_number("check_ms") % (1ull << 40) * 1000000;
     if (every_ns == 0 || now_ns < due || process_count() == 0 ||
-        !__atomic_compare_exchange_n(&next_ns, &due, now_ns + every_ns, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        !__atomic_compare_exchange_n(&next_ns, &due, now_ns + every_ns, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED))
         return;
     if (check_all())
         panic("kcheck found errors");

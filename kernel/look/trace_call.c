@@ -1,5 +1,6 @@
 /*
- * trace_call.c - who traces, and the calls and faults that are traced (tracing.md), or begin a stretch (trace.h).
+ * trace_call.c - who traces, and the calls and faults that are traced (tracing.md), or begin a
+ * stretch (trace.h).
  *
  * Owns      the table of system calls as trap.S uses it.
  * Not here  the rings (thread/trace.c).
@@ -16,7 +17,8 @@
 #include "store/right.h"
 #include "thread/trace.h"
 
-trap_call *trap_table[TRAP_CALLS];  /* trap.S: trap_calls, or call_watched for what is traced or measured */
+/* trap.S: trap_calls, or call_watched for what is traced or measured */
+trap_call *trap_table[TRAP_CALLS];
 bool trace_faults;
 struct trace_step trace_step;
 static const struct process *tracer; /* compared only */
@@ -125,7 +127,8 @@ static long trace_read(uint64_t cpu, vaddr_t at)
     lock_acquire(&trace_lock);
     long n = trace_ring_read((unsigned)cpu, &d, events);
     lock_release(&trace_lock);
-    if (copy_to_user((vaddr_t)d.events, events, (size_t)n * sizeof *events) || copy_to_user(at, &d, sizeof d))
+    if (copy_to_user((vaddr_t)d.events, events, (size_t)n * sizeof *events) ||
+        copy_to_user(at, &d, sizeof d))
         n = -EFAULT;
     kfree(events);
     return n;

@@ -6,16 +6,17 @@
  *
  * Single frames, by far the most, come from and go to a few that each CPU keeps, which takes no
  * lock. Behind them lies a short hot list, and behind that free blocks of 2^order frames (a buddy
- * system), from which runs are cut. So memory that was given out frame by frame still grows together
- * into runs.
+ * system), from which runs are cut. So memory that was given out frame by frame still grows
+ * together into runs.
  *
  * Invariants
  *   FR1  A frame on the free list is in no page table and no TLB (its last user saw to that).
  *   FR2  FRAME_FREE: kept by a CPU (order KEPT), on the hot list (order HOT), head of a free block
  *       (order), or inside one (order INSIDE). A block's index is a multiple of its size. State and
  *       order change in one store: joining blocks looks at frames that other CPUs take or keep.
- *   FR3  A pinned frame is never free. frame_free of one makes it FRAME_DYING, in one step with a look at its
- *       pins; then the last frame_unpin, which sees that in one step with its pin's end, frees it.
+ *   FR3  A pinned frame is never free. frame_free of one makes it FRAME_DYING, in one step with a
+ *       look at its pins; then the last frame_unpin, which sees that in one step with its pin's
+ *       end, frees it.
  *   FR4  An allocation leaves at least what its use (enum frame_use) has to leave of reserve_count,
  *       kept ones not counted: CPUs take and keep frames only while the low mark is not reached.
  *
@@ -284,8 +285,8 @@ void frame_free(struct frame *f)
     uint64_t now = __atomic_load_n(&f->pins_state, __ATOMIC_SEQ_CST);
     assert(f->state == FRAME_USED); /* FR2 */
     while ((uint32_t)now != 0)
-        if (__atomic_compare_exchange_n(&f->pins_state, &now, with_state(now, FRAME_DYING), false, __ATOMIC_SEQ_CST,
-                                        __ATOMIC_SEQ_CST))
+        if (__atomic_compare_exchange_n(&f->pins_state, &now, with_state(now, FRAME_DYING), false,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
             return; /* the last frame_unpin frees it */
     free_now(f);
 }
@@ -388,7 +389,8 @@ void frame_init(void)
            frames.total_count >> 8, frames.reserve_count, frames.low_mark);
 }
 
-/* block_ok: is this a free block? `all`: each frame of it is looked at, not only the first. frames.lock held. */
+/* block_ok: is this a free block? `all`: each frame of it is looked at, not only the first.
+ * frames.lock held. */
 static bool block_ok(const struct frame *f, unsigned order, bool all)
 {
     if (!is_free(f, order) || f->pins != 0 ||
@@ -413,7 +415,8 @@ bool frame_check(void)
     count = hot_count;
     for (unsigned order = 0; order <= ORDER_MAX; order++) {
         list_for(p, &frames.blocks[order]) {
-            bad_count += !block_ok(container_of(p, struct frame, link), order, count - from < LOOKS);
+            bad_count +=
+                !block_ok(container_of(p, struct frame, link), order, count - from < LOOKS);
             count += (size_t)1 << order;
         }
     }

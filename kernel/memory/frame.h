@@ -1,5 +1,6 @@
 /*
- * frame.h - page frames: the RAM. Every frame has one struct; free ones form a list. Invariants FR1 to FR4: frame.c.
+ * frame.h - page frames: the RAM. Every frame has one struct; free ones form a list. Invariants FR1
+ * to FR4: frame.c.
  */
 #ifndef KERNEL_FRAME_H
 #define KERNEL_FRAME_H
@@ -67,7 +68,8 @@ struct frame_seam {
     /* low is called at every allocation that leaves fewer than the low mark: cheap, without frames'
      * lock, but with whatever lock the caller of frame_alloc holds. */
     void (*low)(void);
-    /* The others wait, with no locks held. A frame for contents (not zeroed); NULL: none, or killed. */
+    /* The others wait, with no locks held. A frame for contents (not zeroed); NULL: none, or
+     * killed. */
     struct frame *(*take)(void);
     /* wait is for a caller that found no frame: it waits for some. `vain`: of vain() before. False:
      * there will be none, or the thread is killed. */

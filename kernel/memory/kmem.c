@@ -130,7 +130,8 @@ void *kalloc_raw(size_t bytes)
 {
     if (bytes > (size_t)FRAME_RUN_MAX << PAGE_SHIFT)
         return NULL;
-    return bytes <= class_bytes(CLASS_COUNT - 1) ? object_alloc(class_of_bytes(bytes)) : run_alloc(bytes);
+    return bytes <= class_bytes(CLASS_COUNT - 1) ? object_alloc(class_of_bytes(bytes))
+                                                 : run_alloc(bytes);
 }
 
 void *kalloc(size_t bytes)

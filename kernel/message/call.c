@@ -27,8 +27,8 @@
  * A caller that is killed, or waits no longer, leaves from any of them (call_abandon), whatever the
  * server does: only a slot that is in somebody's hands stays behind, and they free it.
  *
- * A port may die while threads of its owner hold calls in TAKEN or ANSWERING. `forsaken` tells them, as
- * soon as the call would be DELIVERED, that nobody is to answer it any more.
+ * A port may die while threads of its owner hold calls in TAKEN or ANSWERING. `forsaken` tells
+ * them, as soon as the call would be DELIVERED, that nobody is to answer it any more.
  *
  * A handle that travels is, on its way, a reference in the slot: the sender takes it from its own
  * table, the receiver installs it in its own, and neither looks into the other's.
@@ -62,7 +62,7 @@ struct call {
     uint64_t data_bytes;
     struct handle_passed passed; /* the handle that travels with either */
     struct process *payer;       /* of the data's memory, with a reference; NULL: none */
-    uint64_t forsaken;           /* atomic: token of the last call that was sent when its port died */
+    uint64_t forsaken;  /* atomic: token of the last call that was sent when its port died */
     struct call *next_free;
 };
 
@@ -87,8 +87,8 @@ uint64_t call_next_token(void)
     return c ? (c->word & ~STATE_MASK) + SEQUENCE_ONE : 0;
 }
 
-/* call_served_from: has process `pid` a call that the calling process received and has not answered? Such a process
- * asks for something, so it may be given something (kd_space_attach). */
+/* call_served_from: has process `pid` a call that the calling process received and has not
+ * answered? Such a process asks for something, so it may be given something (kd_space_attach). */
 bool call_served_from(int pid)
 {
     for (unsigned i = 0; i < CALLS_MAX; i++) {
@@ -107,7 +107,8 @@ HOT uint64_t call_token(const struct call *c)
     return __atomic_load_n(&c->word, __ATOMIC_ACQUIRE) & ~STATE_MASK;
 }
 
-/* call_set stores a state without a look at the old one: only where nobody else can change it at this moment. */
+/* call_set stores a state without a look at the old one: only where nobody else can change it at
+ * this moment. */
 HOT void call_set(struct call *c, uint64_t token, enum call_state state)
 {
     __atomic_store_n(&c->word, token | state, __ATOMIC_RELEASE);
@@ -201,8 +202,8 @@ static RARE int handle_in(struct call *c)
     return e;
 }
 
-/* message_in copies the sender's message into the slot, with its data and handle. 0; -EFAULT, -E2BIG, -ENOMEM. A
- * handle that cannot be sent tells its error to the receiver. */
+/* message_in copies the sender's message into the slot, with its data and handle. 0; -EFAULT,
+ * -E2BIG, -ENOMEM. A handle that cannot be sent tells its error to the receiver. */
 HOT int message_in(struct call *c, vaddr_t at)
 {
     struct kd_message *m = &c->message;
@@ -227,8 +228,8 @@ static RARE int extras_out(struct call *c, void *buffer, uint64_t room)
     return 0;
 }
 
-/* message_out copies the slot's message to the user's struct at `at`, whose buffer fields were read before. Data and
- * handle have left the slot if this succeeds. 0, -EMSGSIZE, -EFAULT. */
+/* message_out copies the slot's message to the user's struct at `at`, whose buffer fields were read
+ * before. Data and handle have left the slot if this succeeds. 0, -EMSGSIZE, -EFAULT. */
 HOT int message_out(struct call *c, vaddr_t at, void *buffer, uint64_t room)
 {
     struct kd_message *m = &c->message;
@@ -248,8 +249,8 @@ HOT int message_out(struct call *c, vaddr_t at, void *buffer, uint64_t room)
 
 /* ---- call ---- */
 
-/* call_send gives a call to a receiver that waits, or queues it if others are before it. Returns the receiver to be
- * woken, or NULL. Port lock held. */
+/* call_send gives a call to a receiver that waits, or queues it if others are before it. Returns
+ * the receiver to be woken, or NULL. Port lock held. */
 HOT struct thread *call_send(struct call *c, uint64_t token, struct port *p)
 {
     struct thread *receiver = list_take(struct thread, &p->receivers, wait_link);
@@ -295,8 +296,8 @@ HOT int wake_and_park(struct thread *other, uint64_t deadline)
     return thread_park_until(deadline);
 }
 
-/* call_wait sleeps until the call is answered: 0. -EINTR, -ETIMEDOUT: given up, the slot is idle or not ours any
- * more. */
+/* call_wait sleeps until the call is answered: 0. -EINTR, -ETIMEDOUT: given up, the slot is idle or
+ * not ours any more. */
 HOT int call_wait(struct call *c, uint64_t token, struct thread *receiver, uint64_t deadline)
 {
     int e = likely(receiver) ? wake_and_park(receiver, deadline) : 0;
@@ -308,7 +309,8 @@ HOT int call_wait(struct call *c, uint64_t token, struct thread *receiver, uint6
     return 0;
 }
 
-/* call_make sends the message in the slot to the port and waits for the answer in the slot. 0 or -errno. */
+/* call_make sends the message in the slot to the port and waits for the answer in the slot. 0 or
+ * -errno. */
 HOT long call_make(struct call *c, struct port *port, uint64_t deadline)
 {
     uint64_t token = call_token(c) + SEQUENCE_ONE;
@@ -363,7 +365,8 @@ long kd_port_call_until(const uint64_t a[6])
 
 /* ---- answers ---- */
 
-/* call_done says that the answer is in the slot. Returns the caller, to be woken; NULL: it is gone. */
+/* call_done says that the answer is in the slot. Returns the caller, to be woken; NULL: it is
+ * gone. */
 HOT struct thread *call_done(struct call *c, uint64_t token, enum call_state from)
 {
     struct thread *caller = c->caller;
@@ -414,8 +417,9 @@ HOT struct call *call_claim(uint64_t token)
     return c;
 }
 
-/* call_answer puts the server's message into the slot of the call that it answers. 0: *caller is to be woken, if it
- * is not NULL. -ESRCH: there is no such call any more; -EFAULT, -E2BIG, -ENOMEM: still to be answered. */
+/* call_answer puts the server's message into the slot of the call that it answers. 0: *caller is to
+ * be woken, if it is not NULL. -ESRCH: there is no such call any more; -EFAULT, -E2BIG, -ENOMEM:
+ * still to be answered. */
 HOT int call_answer(uint64_t token, vaddr_t at, struct thread **caller)
 {
     struct call *c = call_claim(token);
@@ -451,8 +455,8 @@ void calls_port_dead(struct port *p)
         if ((word & STATE_MASK) == CALL_IDLE || c->port != p)
             continue;
         uint64_t token = word & ~STATE_MASK, last = __atomic_load_n(&c->forsaken, __ATOMIC_SEQ_CST);
-        while (last < token && !__atomic_compare_exchange_n(&c->forsaken, &last, token, false, __ATOMIC_SEQ_CST,
-                                                            __ATOMIC_SEQ_CST))
+        while (last < token && !__atomic_compare_exchange_n(&c->forsaken, &last, token, false,
+                                                            __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
             continue; /* never back: the slot's next call may be another dying port's */
         call_lost(c, token);
     }
@@ -462,8 +466,8 @@ void calls_port_dead(struct port *p)
 
 enum { RECEIVE_AGAIN = 1 };
 
-/* call_deliver copies a call that is TAKEN to its receiver. 0; -EFAULT (the receiver's fault); RECEIVE_AGAIN: the
- * data did not fit, which the caller was told. */
+/* call_deliver copies a call that is TAKEN to its receiver. 0; -EFAULT (the receiver's fault);
+ * RECEIVE_AGAIN: the data did not fit, which the caller was told. */
 HOT int call_deliver(struct call *c, vaddr_t at)
 {
     struct kd_message *m = &c->message;
@@ -483,8 +487,8 @@ HOT int call_deliver(struct call *c, vaddr_t at)
     return 0;
 }
 
-/* item_deliver takes the queue's head and copies it to the receiver; results as of call_deliver. Port lock held on
- * entry, not on return. */
+/* item_deliver takes the queue's head and copies it to the receiver; results as of call_deliver.
+ * Port lock held on entry, not on return. */
 static __attribute__((noinline)) int item_deliver(struct port *p, vaddr_t at)
 {
     struct item *i = list_first(&p->items, struct item, link);
@@ -508,8 +512,9 @@ HOT struct call *given_take(struct thread *me)
     return c;
 }
 
-/* port_receive waits for an item until the deadline (0: not at all) and delivers it. `first` (may be NULL) is woken
- * before the wait, or before the return. 0; -EAGAIN, -ETIMEDOUT, -EINTR, -EBADF (dead port), -EFAULT. */
+/* port_receive waits for an item until the deadline (0: not at all) and delivers it. `first` (may
+ * be NULL) is woken before the wait, or before the return. 0; -EAGAIN, -ETIMEDOUT, -EINTR, -EBADF
+ * (dead port), -EFAULT. */
 HOT long port_receive(struct port *p, vaddr_t at, uint64_t deadline, struct thread *first)
 {
     struct thread *me = thread_this();

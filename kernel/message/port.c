@@ -46,8 +46,8 @@ static struct port *port_new(struct process *owner)
     return p;
 }
 
-/* items_drop empties the queue of a port that nobody refers to. Only notices can be there: a call, a fault or a
- * commit would hold a reference. */
+/* items_drop empties the queue of a port that nobody refers to. Only notices can be there: a call,
+ * a fault or a commit would hold a reference. */
 static void items_drop(struct port *p)
 {
     for (struct item *i; (i = list_take(struct item, &p->items, link));) {
@@ -142,7 +142,8 @@ int data_out(vaddr_t to, const struct frame *data, uint64_t bytes)
 
 /* ---- what the kernel says ---- */
 
-_Static_assert(KD_MSG_UNSPILL - KD_MSG_KERNEL == ITEM_UNSPILL - ITEM_CALL, "traces tell both by one number");
+_Static_assert(KD_MSG_UNSPILL - KD_MSG_KERNEL == ITEM_UNSPILL - ITEM_CALL,
+               "traces tell both by one number");
 
 static void message_of_item(struct item *i, struct kd_message *m)
 {
@@ -212,7 +213,8 @@ static void port_die(struct port *p)
         if (i->kind == ITEM_CALL)
             call_taken(i);
         if (i->kind == ITEM_CALL || item_uses[i->kind].dropped)
-            list_push_back(&items, &i->link); /* PO1: the others may go at any time, with their threads */
+            /* PO1: the others may go at any time, with their threads */
+            list_push_back(&items, &i->link);
     }
     lock_release(&p->lock);
     for (struct item *i; (i = list_take(struct item, &items, link));) {
@@ -252,8 +254,8 @@ void port_check(void)
     list_each(struct port, p, &ports, all) {
         lock_acquire(&p->lock);
         assert(!p->dead || list_empty(&p->items)); /* PO3 */
-        list_for(k, &p->items)
-            assert(container_of(k, struct item, link)->queued && container_of(k, struct item, link)->kind); /* PO1 */
+        list_for(k, &p->items) assert(container_of(k, struct item, link)->queued &&
+                                      container_of(k, struct item, link)->kind); /* PO1 */
         lock_release(&p->lock);
     }
     lock_release(&ports_lock);
@@ -269,8 +271,9 @@ static struct port *port_named(const char *name)
     return NULL;
 }
 
-/* name_allowed: may the calling process publish this name? A store's clients find it by the name of its disk, which
- * only the process that has the disk may take; so that name is safe also while the manager is dead. */
+/* name_allowed: may the calling process publish this name? A store's clients find it by the name of
+ * its disk, which only the process that has the disk may take; so that name is safe also while the
+ * manager is dead. */
 static bool name_allowed(const char *name)
 {
     const struct block_device *d = block_find(name);

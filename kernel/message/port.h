@@ -7,8 +7,8 @@
  *
  * PO1  An item on a queue is valid: whoever frees its home takes it off first, under the port lock.
  * PO2  A delivered call is answered at most once: its token names a slot and a sequence number.
- * PO3  A dead port has no items and accepts none. Its owner has no handle any more by which to receive,
- *     and there is no object whose requests or commits go to it.
+ * PO3  A dead port has no items and accepts none. Its owner has no handle any more by which to
+ *     receive, and there is no object whose requests or commits go to it.
  */
 #ifndef KERNEL_PORT_H
 #define KERNEL_PORT_H
@@ -55,8 +55,8 @@ struct port {
     char name[KD_NAME_MAX];  /* published under this name, or empty; port table lock */
     /* credits (credit.c), under `lock` */
     bool credits_used;       /* the manager granted some once: there is a limit */
-    bool closed;             /* the manager said that it logs and cleans nothing any more; set once */
-    bool exhausted;          /* the manager said that it has no more, and nothing was consumed since */
+    bool closed;  /* the manager said that it logs and cleans nothing any more; set once */
+    bool exhausted;  /* the manager said that it has no more, and nothing was consumed since */
     uint64_t credits, held, credits_low;
     uint64_t consumed;       /* logged since the last grant of 0 */
     struct list credit_queue;
@@ -106,19 +106,21 @@ struct item_use {
     /* taken: the item is off the queue and goes to a receiver; the function adds what the notice
      * tells beside the words. Port lock held. */
     void (*taken)(struct item *i, struct notice *n);
-    void (*lost)(struct notice *n, int error);   /* the receiver could not take it: EMSGSIZE, EIO. No lock */
-    void (*dropped)(struct item *i);             /* was delivered, or nobody will hear it any more */
+    /* the receiver could not take it: EMSGSIZE, EIO. No lock */
+    void (*lost)(struct notice *n, int error);
+    void (*dropped)(struct item *i);  /* was delivered, or nobody will hear it any more */
 };
 extern const struct item_use item_uses[ITEM_KINDS];
 /* The port is dead; its callers know. No lock. */
 extern const struct port_seam { void (*dead)(struct port *p); } port_seam;
 
-/* A message of the kernel, just taken off the queue, into the receiver's struct at `at`. 0; -EFAULT;
- * -EMSGSIZE: it did not fit and is lost. Port lock held on entry, not on return. */
+/* A message of the kernel, just taken off the queue, into the receiver's struct at `at`. 0;
+ * -EFAULT; -EMSGSIZE: it did not fit and is lost. Port lock held on entry, not on return. */
 must_check int notice_deliver(struct port *p, struct item *i, vaddr_t at);
 
-/* Bytes that travel with a message: frames, each one's owner the next, so that a full memory of single
- * frames is no obstacle. data_in may wait for frames; *data is NULL or freed by data_free. */
+/* Bytes that travel with a message: frames, each one's owner the next, so that a full memory of
+ * single frames is no obstacle. data_in may wait for frames; *data is NULL or freed by
+ * data_free. */
 must_check int data_in(struct frame **data, vaddr_t from, uint64_t bytes); /* -ENOMEM, -EFAULT */
 must_check int data_out(vaddr_t to, const struct frame *data, uint64_t bytes);
 void data_free(struct frame *data);

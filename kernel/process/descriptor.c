@@ -1,5 +1,6 @@
 /*
- * descriptor.c - the numbers that a process has for open files, and its working folder (descriptor.h).
+ * descriptor.c - the numbers that a process has for open files, and its working folder
+ * (descriptor.h).
  *
  * Owns      process->files.
  * Lock: process->files.lock.

@@ -8,7 +8,8 @@
 
 void handle_uncounted(void *object) { (void)object; }
 
-/* slot_dropped ends what an emptied slot stood for: its charge, its object's reference. False: it was empty. */
+/* slot_dropped ends what an emptied slot stood for: its charge, its object's reference. False: it
+ * was empty. */
 static bool slot_dropped(struct process *p, const struct handle_slot *old)
 {
     if (old->type == HANDLE_NONE)
@@ -119,8 +120,8 @@ void handle_forget(struct process *p, int handle)
     limit_uncharge(p, KD_LIMIT_HANDLES, 1);
 }
 
-/* slot_lift makes *passed a reference to the handle's object, with the rights asked for (0: all of the handle's;
- * HD2). 0, -EBADF, -EPERM (it does not travel), -EACCES. */
+/* slot_lift makes *passed a reference to the handle's object, with the rights asked for (0: all of
+ * the handle's; HD2). 0, -EBADF, -EPERM (it does not travel), -EACCES. */
 static int slot_lift(struct process *from, int handle, uint32_t rights,
                      struct handle_passed *passed)
 {

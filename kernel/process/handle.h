@@ -3,8 +3,8 @@
  *
  * HD1  A slot in use holds one reference to its object.
  * HD2  A handle never has more rights than the one it was copied from.
- * HD3  port->receive_handles is how many slots of its owner have the right to receive; no other slot
- *     has it. When the last is emptied the port dies.
+ * HD3  port->receive_handles is how many slots of its owner have the right to receive; no other
+ *     slot has it. When the last is emptied the port dies.
  */
 #ifndef KERNEL_HANDLE_H
 #define KERNEL_HANDLE_H
@@ -22,9 +22,11 @@ enum handle_type {
  * three may be NULL: nothing. */
 struct handle_kind {
     bool travels;                /* handles of it may be passed on */
-    void (*get)(void *object);   /* one more reference, or one less; handle_uncounted: there are none */
+    /* one more reference, or one less; handle_uncounted: there are none */
+    void (*get)(void *object);
     void (*put)(void *object);
-    /* A slot of `owner` is about to refer to it: which of these rights that slot may have. Handle lock. */
+    /* A slot of `owner` is about to refer to it: which of these rights that slot may have. Handle
+     * lock. */
     uint32_t (*held)(void *object, const struct process *owner, uint32_t rights);
     /* A slot was emptied; its reference is dropped afterwards. */
     void (*dropped)(void *object, uint32_t rights);
@@ -39,8 +41,14 @@ must_check int handle_new(struct process *p, enum handle_type type, void *object
 /* The object behind a handle of the calling process, with a reference; NULL and *error: -EBADF (no
  * such handle, or another type) or -EACCES (a right is missing). */
 must_check void *handle_get(int handle, enum handle_type type, uint32_t rights, int *error);
-static inline void handle_ref(enum handle_type type, void *object) { handle_kinds[type].get(object); }
-static inline void handle_put(enum handle_type type, void *object) { handle_kinds[type].put(object); }
+static inline void handle_ref(enum handle_type type, void *object)
+{
+    handle_kinds[type].get(object);
+}
+static inline void handle_put(enum handle_type type, void *object)
+{
+    handle_kinds[type].put(object);
+}
 
 void handle_process_gone(struct process *p); /* closes all (process_seam); managers die here */
 void handle_check(struct process *p); /* panics if a slot is wrong */

@@ -18,9 +18,9 @@
 #include "process/process_make.h"
 #include "process/vm.h"
 
-/* Limits as processes begin, but for those that init starts itself: so the shell has something left when its
- * programs have taken all that they may. `can`: how many there can be, 0: frames of memory; of these `parts` of
- * eight; `most`: fewer than can be. */
+/* Limits as processes begin, but for those that init starts itself: so the shell has something left
+ * when its programs have taken all that they may. `can`: how many there can be, 0: frames of
+ * memory; of these `parts` of eight; `most`: fewer than can be. */
 static const struct { uint64_t can, parts, most; } defaults[KD_LIMITS] = {
     [KD_LIMIT_MEMORY] = {.parts = 6},
     [KD_LIMIT_HANDLES] = {.can = PROCESS_HANDLES_MAX},
@@ -67,7 +67,8 @@ void limit_begin(struct process *p, const struct process *parent, const uint64_t
         p->limits.most[i] = most;
         p->limits.ceiling[i] = ceiling;
     }
-    p->home.takes_kept = p->limits.ceiling[KD_LIMIT_VIEWS] == KD_VIEW_MAX; /* others begin with a lower one */
+    /* others begin with a lower one */
+    p->home.takes_kept = p->limits.ceiling[KD_LIMIT_VIEWS] == KD_VIEW_MAX;
 }
 
 bool limit_may_take_kept(const struct process *p)
@@ -77,7 +78,8 @@ bool limit_may_take_kept(const struct process *p)
 
 /* ---- charging ---- */
 
-/* own_frames: the frames that vm.c counts itself: pages, page tables, and those that its regions lie in. */
+/* own_frames: the frames that vm.c counts itself: pages, page tables, and those that its regions
+ * lie in. */
 static uint64_t own_frames(const struct process *p)
 {
     return p->frames + p->limits.tables + p->region_count / VM_REGIONS_A_FRAME;
@@ -192,18 +194,19 @@ int limit_resource(struct process *p, uint64_t resource, const uint64_t in[2], u
 
 /* ---- out of memory ---- */
 
-/* holds: the frames that a process keeps from others: its own, the kernel's for it, its private copies, and pages that
- * are pinned or dirty because it does not clean them. */
+/* holds: the frames that a process keeps from others: its own, the kernel's for it, its private
+ * copies, and pages that are pinned or dirty because it does not clean them. */
 static uint64_t holds(const struct process *p)
 {
     return limit_used(p, KD_LIMIT_MEMORY) + p->dirty + limit_used(p, KD_LIMIT_PINS) +
            limit_used(p, KD_LIMIT_COPIES);
 }
 
-#define ENDING_NS 5000000000ull /* an end that takes longer waits for a silent manager, perhaps for ever */
+/* an end that takes longer waits for a silent manager, perhaps for ever */
+#define ENDING_NS 5000000000ull
 
-/* largest finds the process that holds most above an equal share; a reference, or NULL. *ending: a process ends at
- * this moment, so there will be memory. */
+/* largest finds the process that holds most above an equal share; a reference, or NULL. *ending: a
+ * process ends at this moment, so there will be memory. */
 static struct process *largest(bool *ending, bool for_manager)
 {
     struct process *found = NULL;
@@ -233,7 +236,8 @@ bool limit_end_largest(bool for_manager)
     if (!p)
         return ending;
     if (!ending)
-        process_kill(p, 137, "out of memory: of all programs it holds the most, %llu of %llu KiB; give "
+        process_kill(p, 137,
+                     "out of memory: of all programs it holds the most, %llu of %llu KiB; give "
                      "the machine more memory, or it less (limit memory)",
                      (unsigned long long)holds(p) * (PAGE_BYTES / 1024),
                      (unsigned long long)frame_total_count() * (PAGE_BYTES / 1024));

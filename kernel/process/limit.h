@@ -15,13 +15,14 @@ struct limits {
                                   * Files, processes and versions are counted where they are */
     uint64_t most[KD_LIMITS];    /* what is over it is refused from now on */
     uint64_t ceiling[KD_LIMITS]; /* `most` may be raised to it */
-    uint64_t mapped_most, mapped_ceiling; /* in frames: RLIMIT_AS, for what is promised from now on */
+    /* in frames: RLIMIT_AS, for what is promised from now on */
+    uint64_t mapped_most, mapped_ceiling;
     uint64_t promised_bytes;     /* of regions with any right, which may be filled; vm.c */
     uint64_t tables;             /* page tables of slot 0; space lock */
 };
 
-/* A process's table as it begins: its parent's, and the defaults for all but what init starts. `asked`
- * (KD_LIMITS values, 0: none; may be NULL) lowers it. */
+/* A process's table as it begins: its parent's, and the defaults for all but what init starts.
+ * `asked` (KD_LIMITS values, 0: none; may be NULL) lowers it. */
 void limit_begin(struct process *p, const struct process *parent, const uint64_t *asked);
 /* VIEWS_KEPT and THREADS_KEPT: the last entries of tables that all processes share are kept for
  * init and what it starts itself: shell and managers go on when several programs have taken all
@@ -40,8 +41,8 @@ uint64_t limit_used(const struct process *p, enum kd_limit which);
 bool limit_memory_left(const struct process *p);
 /* limit_info tells use and limits, in KD_LIMIT_*'s units. */
 void limit_info(const struct process *p, uint64_t used[KD_LIMITS], uint64_t most[KD_LIMITS]);
-/* prlimit64's resources, Linux's and KD_RLIMIT's. in and out: limit and ceiling; either may be NULL.
- * 0, -EINVAL; -EPERM: above the ceiling, or nothing that can be set. */
+/* prlimit64's resources, Linux's and KD_RLIMIT's. in and out: limit and ceiling; either may be
+ * NULL. 0, -EINVAL; -EPERM: above the ceiling, or nothing that can be set. */
 int limit_resource(struct process *p, uint64_t resource, const uint64_t in[2], uint64_t out[2]);
 
 /* limit_end_largest is called when no frame is left, neither free nor to be evicted: it ends the

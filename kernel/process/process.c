@@ -3,10 +3,10 @@
  *
  * A process dies in this order. Somebody sets `dying` and kills its threads (process_kill,
  * process_exit). Each thread leaves by process_thread_leave(), on its way back to user mode or out
- * of an interruptible wait; in it, process_seam.thread_gone ends its transactions. One that commits goes on
- * without its process (commit_ask). The last one has views, handles, objects and files end
- * (process_seam.gone), frees the memory and the page tables, and turns the process into an entry with a
- * status. The parent's wait takes that entry.
+ * of an interruptible wait; in it, process_seam.thread_gone ends its transactions. One that commits
+ * goes on without its process (commit_ask). The last one has views, handles, objects and files end
+ * (process_seam.gone), frees the memory and the page tables, and turns the process into an entry
+ * with a status. The parent's wait takes that entry.
  *
  * Invariants
  *   PR1  A process is in the table from its creation until its parent, or init in its place, has
@@ -67,8 +67,8 @@ struct process *process_find(int pid)
     return p;
 }
 
-/* descends: is p of the family, or did one of its ancestors belong to it? One walk is enough, since a parent stands
- * in the list before its children. process_table.lock held. */
+/* descends: is p of the family, or did one of its ancestors belong to it? One walk is enough, since
+ * a parent stands in the list before its children. process_table.lock held. */
 static bool descends(const struct process *p, int family)
 {
     int pid = p->pid;
@@ -132,7 +132,8 @@ struct process *process_new(const char *path, struct process *parent, struct nod
     return p;
 }
 
-/* process_strip ends what a process has, when nothing runs in it any more: at its end, or after a failed creation. */
+/* process_strip ends what a process has, when nothing runs in it any more: at its end, or after a
+ * failed creation. */
 static void process_strip(struct process *p)
 {
     assert(list_empty(&p->threads)); /* PR3 */
@@ -171,8 +172,9 @@ static void begin_thread(void *arg)
     arch_user_resume(&b.registers);
 }
 
-/* begin_in makes t, which is to begin with b, a thread of p (PR3). One that resumes inherits the mask
- * of signals and the FPU's state of the thread that makes it. p locked, or not in the table yet. */
+/* begin_in makes t, which is to begin with b, a thread of p (PR3). One that resumes inherits the
+ * mask of signals and the FPU's state of the thread that makes it. p locked, or not in the table
+ * yet. */
 static void begin_in(struct process *p, struct thread *t, const struct thread_begin *b, uint64_t id)
 {
     t->id = id;
@@ -259,7 +261,8 @@ long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
         return -EAGAIN;
     struct thread_begin *b = kalloc(sizeof(*b));
     struct thread *t = b ? thread_new(p, begin_thread, b, p->name) : NULL;
-    for (int i = 0; b && !t && i < STACK_TRIES && frame_seam.more(); i++) /* it is frames in one piece */
+    /* it is frames in one piece */
+    for (int i = 0; b && !t && i < STACK_TRIES && frame_seam.more(); i++)
         t = thread_new(p, begin_thread, b, p->name);
     if (!t) {
         kfree(b);
@@ -301,7 +304,8 @@ static bool process_condemn(struct process *p, int status, int signal)
 void process_exit(struct process *p, int status) { process_condemn(p, status, 0); }
 void process_end_by(struct process *p, int signal) { process_condemn(p, 128 + signal, signal); }
 
-/* A back trace as one line, so that it stays together in the log. Its addresses are those of calls, not behind. */
+/* A back trace as one line, so that it stays together in the log. Its addresses are those of calls,
+ * not behind. */
 struct back { char text[320]; size_t n; };
 
 static void back_add(struct back *b, const struct process *p, vaddr_t at)
@@ -311,14 +315,15 @@ static void back_add(struct back *b, const struct process *p, vaddr_t at)
                                  b->n ? "" : ", called from", p->name, at - 1);
 }
 
-/* back_look searches the stack below the first frame, where code without frame pointers (the C library's) has left
- * its return addresses: a word that points behind a call probably is one. */
+/* back_look searches the stack below the first frame, where code without frame pointers (the C
+ * library's) has left its return addresses: a word that points behind a call probably is one. */
 static void back_look(struct process *p, const struct trap_frame *f, struct back *b)
 {
     enum { LOOK_BYTES = 16384 };
     uint64_t word;
     vaddr_t at = (trap_stack_pointer(f) + 7) & ~7ull, end = at + LOOK_BYTES;
-    for (; at < end && at != trap_frame_pointer(f) && !copy_from_user(&word, at, sizeof(word)); at += 8) {
+    for (; at < end && at != trap_frame_pointer(f) && !copy_from_user(&word, at, sizeof(word));
+         at += 8) {
         if (vm_is_code(p, word) && user_calls_before(word))
             back_add(b, p, word);
         if (at % 4096 == 0)
@@ -369,7 +374,8 @@ void trap_user_exception(struct trap_frame *f, const char *what)
         process_kill(process_this(), 128 + signal, "%s", what);
 }
 
-/* tell_family gives the children to init and wakes whoever waits for this end. process_table.lock held. */
+/* tell_family gives the children to init and wakes whoever waits for this end. process_table.lock
+ * held. */
 static void tell_family(struct process *p)
 {
     struct process *init = process_lookup(process_table.init), *parent = process_lookup(p->parent);
@@ -385,7 +391,8 @@ static void tell_family(struct process *p)
         thread_wake_all(&parent->waiters);
 }
 
-/* process_end turns the process into an entry with a status; the last thread, which has left, runs it. */
+/* process_end turns the process into an entry with a status; the last thread, which has left, runs
+ * it. */
 static void process_end(struct process *p)
 {
     TRACE_RARE(EXIT, p->status, 0, 0);
@@ -467,7 +474,8 @@ void process_stats(const struct process *p, struct kd_view_stats *out)
 
 unsigned process_count(void) { return process_table.count; }
 
-/* process_after finds the first process with a higher number that has not ended, with a reference; or NULL. */
+/* process_after finds the first process with a higher number that has not ended, with a reference;
+ * or NULL. */
 static struct process *process_after(int pid)
 {
     struct process *found = NULL;
@@ -504,7 +512,8 @@ void process_start_first(void)
         error = file_open(node_root(), "/dev/console", O_RDWR, 0, &f);
     if (error)
         panic("cannot start /bin/init: error %d; %s", -error,
-              error == -ENOMEM ? "the machine needs more memory (48 MiB do)" : "is there an initrd?");
+              error == -ENOMEM ? "the machine needs more memory (48 MiB do)"
+                               : "is there an initrd?");
     for (int fd = 0; fd < 3; fd++) {
         file_get(f);
         (void)!fd_set(p, fd, f);

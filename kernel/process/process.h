@@ -69,10 +69,10 @@ struct process {
     unsigned attachment_count, attachment_capacity;
     uint32_t attach_generation;      /* atomic: rises with each change */
     struct view *plain;              /* maps objects that are not transactional; view.c */
-    uint64_t dirty;                  /* of its objects: pages that it is to clean; objects_sum_dirty() */
-    bool takes_reserve;              /* init, and managers with KD_OBJECT_SPILLS that init started or that may
-                                      * open disks: their memory may come from the reserve, and they do not
-                                      * end for want of it */
+    uint64_t dirty;  /* of its objects: pages that it is to clean; objects_sum_dirty() */
+    bool takes_reserve; /* init, and managers with KD_OBJECT_SPILLS that init started or that may
+                         * open disks: their memory may come from the reserve, and they
+                         * do not end for want of it */
     struct kd_view_stats stats;      /* without disk_bytes; process_stats() */
 };
 
@@ -101,8 +101,8 @@ void process_interrupt(void);                  /* Ctrl-C: ends the foreground pr
 bool process_foreground(void);                 /* is there one? */
 unsigned process_count(void);
 void process_stats(const struct process *p, struct kd_view_stats *out);
-/* The calling thread, which was killed, is not the process's any more. It may go on in the kernel, keeps its
- * reference to the process, and never goes back to user mode. */
+/* The calling thread, which was killed, is not the process's any more. It may go on in the kernel,
+ * keeps its reference to the process, and never goes back to user mode. */
 void process_thread_part(void);
 /* The killed thread's last way out of user mode; calls thread_exit(). */
 _Noreturn void process_thread_leave(void);
@@ -117,13 +117,14 @@ int vm_fault(struct process *p, vaddr_t at, unsigned flags);
 /* process_seam: functions of rooms above that a process's life calls; kernel/seams.c names them. */
 struct signal_info;
 struct process_seam {
-    /* Once per thread, in that thread, before it exits: abort its transaction, ... In order, NULL ends it. */
+    /* Once per thread, in that thread, before it exits: abort its transaction, ... In order, NULL
+     * ends it. */
     void (*const *thread_gone)(struct thread *t);
     /* gone: called in order when nothing of the process runs any more, also for one that never ran:
      * views, handles, objects and the rest end. NULL ends the list. */
     void (*const *gone)(struct process *p);
-    /* Maps the program into the new process's empty space and builds its first stack. 0, -ENOEXEC (the log
-     * says why), -EACCES, -E2BIG, -ENOMEM, -EIO. */
+    /* Maps the program into the new process's empty space and builds its first stack. 0, -ENOEXEC
+     * (the log says why), -EACCES, -E2BIG, -ENOMEM, -EIO. */
     int (*load)(struct process *p, struct node *image, const char *path, const char *const *argv,
                 const char *const *envp, vaddr_t *entry, vaddr_t *stack);
     /* The calling thread did something impossible at `at`. True: its program handles that. */

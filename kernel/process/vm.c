@@ -6,17 +6,17 @@
  *           tables themselves (arch/).
  *
  * Invariants
- *   VM1  Regions are page aligned, lie within [VM_START, VM_END) without the page VM_STACK_GUARD, are
- *       sorted and do not overlap.
+ *   VM1  Regions are page aligned, lie within [VM_START, VM_END) without the page VM_STACK_GUARD,
+ *       are sorted and do not overlap.
  *   VM2  A present leaf entry lies inside a region, and allows no more than the region does.
  *   VM3  No region is writable and executable.
- *   VM4  process->frames counts the present leaf entries of slot 0; each of them owns its frame. limits.promised_bytes
- *        is the length of all regions with any right. limits.tables counts page tables of slot 0, which go with the
- *        last region that they could serve.
+ *   VM4  process->frames counts the present leaf entries of slot 0; each of them owns its frame.
+ *        limits.promised_bytes is the length of all regions with any right. limits.tables counts
+ *        page tables of slot 0, which go with the last region that they could serve.
  *   VM5  A frame is freed only after the shootdown that followed the removal of its entry.
  *
- * Locks: process->space_lock guards all of it. What grows with a range is done in portions, and others run
- * between them: they may see a range half unmapped or half protected.
+ * Locks: process->space_lock guards all of it. What grows with a range is done in portions, and
+ * others run between them: they may see a range half unmapped or half protected.
  */
 #include "process/vm_private.h"
 
@@ -70,7 +70,10 @@ static struct region *region_next(const struct process *p, const struct region *
     return r->link.next == &p->regions ? NULL : container_of(r->link.next, struct region, link);
 }
 
-static uint64_t promised_by(const struct region *r) { return r->protection ? r->end - r->start : 0; }
+static uint64_t promised_by(const struct region *r)
+{
+    return r->protection ? r->end - r->start : 0;
+}
 
 /* region_like makes a copy of r, in no list; NULL: no memory, or too many regions. */
 static struct region *region_like(struct process *p, const struct region *r)
@@ -99,7 +102,8 @@ static int region_split(struct process *p, struct region *r, vaddr_t at)
     return 0;
 }
 
-/* region_from finds the first region behind `at`, and makes a border there if that began before. *error: -ENOMEM. */
+/* region_from finds the first region behind `at`, and makes a border there if that began before.
+ * *error: -ENOMEM. */
 static struct region *region_from(struct process *p, vaddr_t at, int *error)
 {
     struct region *r = region_after(p, at);
@@ -107,12 +111,14 @@ static struct region *region_from(struct process *p, vaddr_t at, int *error)
     return *error ? NULL : r && r->end <= at ? region_next(p, r) : r;
 }
 
-/* region_join makes r part of the one before if both are of zeros with the same rights: so a heap that grows stays one
- * region, and what was cut in portions. Returns r, or the one before. */
+/* region_join makes r part of the one before if both are of zeros with the same rights: so a heap
+ * that grows stays one region, and what was cut in portions. Returns r, or the one before. */
 static struct region *region_join(struct process *p, struct region *r)
 {
-    struct region *prev = r->link.prev != &p->regions ? container_of(r->link.prev, struct region, link) : NULL;
-    if (!prev || prev->end != r->start || prev->protection != r->protection || prev->source.node || r->source.node)
+    struct region *prev =
+        r->link.prev != &p->regions ? container_of(r->link.prev, struct region, link) : NULL;
+    if (!prev || prev->end != r->start || prev->protection != r->protection || prev->source.node ||
+        r->source.node)
         return r;
     prev->end = r->end;
     list_remove(&r->link);
@@ -136,8 +142,8 @@ static bool range_is_free(struct process *p, vaddr_t at, uint64_t bytes)
     return !r || r->start >= at + bytes;
 }
 
-/* range_find finds the first free range above the programs; a page stays free behind each mapping as a guard. 0: no
- * room. */
+/* range_find finds the first free range above the programs; a page stays free behind each mapping
+ * as a guard. 0: no room. */
 static vaddr_t range_find(struct process *p, uint64_t bytes)
 {
     vaddr_t at = VM_IMAGE_END;
@@ -197,7 +203,8 @@ static vaddr_t sweep_range(struct sweep *s, vaddr_t at, vaddr_t end)
     return arch_pte_walk(s->process->home.table, at, end, sweep_entry, s);
 }
 
-/* sweep_end: the CPUs that run the process forget the old entries, and only then the frames are freed (VM5). */
+/* sweep_end: the CPUs that run the process forget the old entries, and only then the frames are
+ * freed (VM5). */
 static void sweep_end(struct sweep *s)
 {
     if (s->any)
@@ -206,8 +213,8 @@ static void sweep_end(struct sweep *s)
         frame_free(f);
 }
 
-/* tables_cut gives back the page tables for [at, end), where no region is any more, and none around it needs them.
- * space_lock held. */
+/* tables_cut gives back the page tables for [at, end), where no region is any more, and none around
+ * it needs them. space_lock held. */
 static void tables_cut(struct process *p, vaddr_t at, vaddr_t end)
 {
     struct list tables = LIST_INIT(tables);
@@ -222,8 +229,8 @@ static void tables_cut(struct process *p, vaddr_t at, vaddr_t end)
     p->limits.tables -= arch_tables_free(&tables, ~0u);
 }
 
-/* unmap_some takes the pages and the regions of a portion of [at, end) away; the regions go to *gone. Returns how far
- * it came. space_lock held. */
+/* unmap_some takes the pages and the regions of a portion of [at, end) away; the regions go to
+ * *gone. Returns how far it came. space_lock held. */
 static vaddr_t unmap_some(struct process *p, vaddr_t at, vaddr_t end, struct list *gone, int *error)
 {
     struct sweep s = {.process = p, .frames = LIST_INIT(s.frames), .left = PAGES_AT_ONCE};
@@ -251,7 +258,8 @@ static vaddr_t unmap_some(struct process *p, vaddr_t at, vaddr_t end, struct lis
     return at;
 }
 
-/* range_clear unmaps [at, end). -ENOMEM: a border needs a region more, and there is none; a part may be gone. */
+/* range_clear unmaps [at, end). -ENOMEM: a border needs a region more, and there is none; a part
+ * may be gone. */
 static int range_clear(struct process *p, vaddr_t at, vaddr_t end)
 {
     int error = 0;
@@ -284,8 +292,8 @@ long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection, 
     lock_acquire(&p->space_lock);
     struct region *r = region_new(p);
     long result = -ENOMEM;
-    while (r && (flags & (VM_FIXED | VM_NO_REPLACE)) == VM_FIXED && promise_ok(p, bytes, protection) &&
-           !range_is_free(p, at, bytes)) {
+    while (r && (flags & (VM_FIXED | VM_NO_REPLACE)) == VM_FIXED &&
+           promise_ok(p, bytes, protection) && !range_is_free(p, at, bytes)) {
         lock_release(&p->space_lock);
         int error = range_clear(p, at, at + bytes);
         lock_acquire(&p->space_lock);
@@ -298,7 +306,8 @@ long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection, 
         result = -EEXIST;
         if (!range_is_free(p, at, bytes))
             goto out;
-    } else if (!(flags & VM_FIXED) && (!range_mappable(at, bytes) || !range_is_free(p, at, bytes))) {
+    } else if (!(flags & VM_FIXED) &&
+               (!range_mappable(at, bytes) || !range_is_free(p, at, bytes))) {
         at = range_find(p, bytes);
         if (!at)
             goto out;
@@ -337,9 +346,10 @@ static int protect_check(struct process *p, const struct region *r, unsigned pro
     return r->protection || promise_ok(p, r->end - r->start, protection) ? 0 : -ENOMEM;
 }
 
-/* protect_some changes a portion of [at, end), and returns how far it came. *error: -ENOMEM also where there is no
- * region. space_lock held. */
-static vaddr_t protect_some(struct process *p, vaddr_t at, vaddr_t end, unsigned protection, int *error)
+/* protect_some changes a portion of [at, end), and returns how far it came. *error: -ENOMEM also
+ * where there is no region. space_lock held. */
+static vaddr_t protect_some(struct process *p, vaddr_t at, vaddr_t end, unsigned protection,
+                            int *error)
 {
     struct sweep s = {p, LIST_INIT(s.frames), true, protection, .left = PAGES_AT_ONCE};
     struct region *r = region_from(p, at, error);
@@ -399,7 +409,8 @@ int vm_forget(struct process *p, vaddr_t at, uint64_t bytes)
     return 0;
 }
 
-/* vm_remap shrinks a mapping, or grows it where there is room; it never moves one. The address, or -errno. */
+/* vm_remap shrinks a mapping, or grows it where there is room; it never moves one. The address, or
+ * -errno. */
 long vm_remap(struct process *p, vaddr_t at, uint64_t old_bytes, uint64_t new_bytes)
 {
     if (old_bytes > VM_END || new_bytes > VM_END || !range_valid(at, old_bytes = page_up(old_bytes))
@@ -477,8 +488,8 @@ static bool check_entry(pte_t *pte, vaddr_t at, void *arg)
     return true;
 }
 
-/* check_some checks a portion of the regions and their entries from `at` on, and returns how far it came.
- * space_lock held. */
+/* check_some checks a portion of the regions and their entries from `at` on, and returns how far it
+ * came. space_lock held. */
 static vaddr_t check_some(struct process *p, vaddr_t at, struct count *c)
 {
     const struct region *r = region_after(p, at), *next;
@@ -499,7 +510,8 @@ static vaddr_t check_some(struct process *p, vaddr_t at, struct count *c)
     return VM_END;
 }
 
-/* vm_check adds up what one portion holds whole; that a larger space loses nothing shows at its end (vm_space_free). */
+/* vm_check adds up what one portion holds whole; that a larger space loses nothing shows at its end
+ * (vm_space_free). */
 void vm_check(struct process *p)
 {
     for (vaddr_t from = VM_START, at; from < VM_END; from = at) {
@@ -544,8 +556,8 @@ static bool entry_copy(pte_t *pte, vaddr_t at, void *arg)
     return true;
 }
 
-/* region_copy_pages copies a region's pages in portions. The copy has some of what other threads of `from` change in
- * between, and its own region's rights (VM2). */
+/* region_copy_pages copies a region's pages in portions. The copy has some of what other threads of
+ * `from` change in between, and its own region's rights (VM2). */
 static void region_copy_pages(struct page_copy *c, struct process *from)
 {
     for (vaddr_t at = c->region->start, end = c->region->end; !c->error && at < end;) {
@@ -557,7 +569,8 @@ static void region_copy_pages(struct page_copy *c, struct process *from)
     }
 }
 
-/* regions_copy_some copies a portion of the regions from *at on. False: those were the last. from->space_lock held. */
+/* regions_copy_some copies a portion of the regions from *at on. False: those were the last.
+ * from->space_lock held. */
 static bool regions_copy_some(struct process *to, struct process *from, vaddr_t *at, int *error)
 {
     struct region *r = region_after(from, *at);
@@ -576,8 +589,8 @@ static bool regions_copy_some(struct process *to, struct process *from, vaddr_t 
     return r;
 }
 
-/* vm_copy_space: other threads of `from` may store and map meanwhile: each page and each region is as it was at some
- * moment. */
+/* vm_copy_space: other threads of `from` may store and map meanwhile: each page and each region is
+ * as it was at some moment. */
 int vm_copy_space(struct process *to, struct process *from)
 {
     struct page_copy c = {.to = to};

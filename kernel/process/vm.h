@@ -60,7 +60,9 @@ must_check int vm_forget(struct process *p, vaddr_t at, uint64_t bytes);
  * touch waits for no manager? 0, -EFAULT, -EINVAL. */
 static inline int vm_own(vaddr_t at, uint64_t bytes)
 {
-    return !user_range_ok(at, bytes) ? -EFAULT : at < KD_STORE_END && at + bytes > KD_STORE_BASE ? -EINVAL : 0;
+    return !user_range_ok(at, bytes)                         ? -EFAULT
+           : at < KD_STORE_END && at + bytes > KD_STORE_BASE ? -EINVAL
+                                                             : 0;
 }
 /* Faults one page in and pins its frame (frame_unpin). 0, -EFAULT, -ENOMEM. May sleep. */
 must_check int vm_pin(struct process *p, vaddr_t at, bool write, struct frame **out);

@@ -34,7 +34,8 @@ static bool page_install(struct process *p, const struct region *r, vaddr_t at, 
     return true;
 }
 
-/* fault_zero fills the page at `at`, and its neighbours in an aligned block, with zeros. space_lock held. */
+/* fault_zero fills the page at `at`, and its neighbours in an aligned block, with zeros. space_lock
+ * held. */
 static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
 {
     vaddr_t from = MAX(r->start, at & ~(vaddr_t)(AROUND_ZERO * PAGE_BYTES - 1));
@@ -59,10 +60,11 @@ static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
     return 0;
 }
 
-/* fault_file_page fills one page of a file mapping, and maps it only if the region still shows the same bytes after
- * the read. 0, -ENOMEM, -EIO. space_lock held on entry and return, dropped while the file is read: *region may be
- * another one then, or NULL. */
-static int fault_file_page(struct process *p, struct region **region, vaddr_t at, enum frame_use use)
+/* fault_file_page fills one page of a file mapping, and maps it only if the region still shows the
+ * same bytes after the read. 0, -ENOMEM, -EIO. space_lock held on entry and return, dropped while
+ * the file is read: *region may be another one then, or NULL. */
+static int fault_file_page(struct process *p, struct region **region, vaddr_t at,
+                           enum frame_use use)
 {
     struct region *r = *region;
     struct vm_source s = source_skip(r->source, at - r->start);
@@ -127,8 +129,8 @@ static bool memory_wait(const struct process *p, uint64_t *vain)
     return can;
 }
 
-/* vm_fault makes the page at `at` resident. When frames are out it waits: the evictor may find some, or end a
- * process. */
+/* vm_fault makes the page at `at` resident. When frames are out it waits: the evictor may find
+ * some, or end a process. */
 int vm_fault(struct process *p, vaddr_t at, unsigned flags)
 {
     uint64_t vain = frame_seam.vain();

@@ -1,7 +1,8 @@
 /*
  * attach.c - attachments: which process may map which object.
  *
- * AT1  A process's attachments are an array, sorted by address; no two overlap. Each object has a list of its own.
+ * AT1  A process's attachments are an array, sorted by address; no two overlap. Each object has a
+ *      list of its own.
  *
  * Locks: object->lock, then process attach_lock; both to change an attachment.
  */
@@ -50,8 +51,8 @@ static void attachment_end(struct attachment *a, bool tell)
     object_put(o);
 }
 
-/* attachment_remove takes p's attachment to o off its array, or NULL; o NULL: any, but for those whose
- * manager has a commit that p left behind and hears of p's end when it has answered. */
+/* attachment_remove takes p's attachment to o off its array, or NULL; o NULL: any, but for those
+ * whose manager has a commit that p left behind and hears of p's end when it has answered. */
 static struct attachment *attachment_remove(struct process *p, const struct object *o)
 {
     struct attachment *a = NULL;
@@ -244,7 +245,8 @@ void object_revoke(struct object *o)
             return;
         space_detach(p, o);
         process_put(p);
-        arch_serve_shootdown(); /* if somebody else ends it at this moment, and waits for this CPU */
+        /* if somebody else ends it at this moment, and waits for this CPU */
+        arch_serve_shootdown();
     }
 }
 

@@ -1,6 +1,6 @@
 /*
- * begin.c - how a transaction begins, and what it may ask for before its first touch: locks, hints, a
- * commit point to share (views.md: BG1..BG3).
+ * begin.c - how a transaction begins, and what it may ask for before its first touch: locks, hints,
+ * a commit point to share (views.md: BG1..BG3).
  *
  * Locks: view->lock; versions lock for snapshots (version.c).
  */
@@ -14,7 +14,8 @@ static uint64_t next_ticket = 1;
 
 uint64_t view_tickets(void) { return __atomic_load_n(&next_ticket, __ATOMIC_RELAXED); }
 
-/* txn_lock locks a container for the running transaction. If that is doomed meanwhile, it goes to its entry. */
+/* txn_lock locks a container for the running transaction. If that is doomed meanwhile, it goes to
+ * its entry. */
 static long txn_lock(vaddr_t at, unsigned how)
 {
     struct view *v = thread_this()->view;
@@ -31,7 +32,8 @@ static long txn_lock(vaddr_t at, unsigned how)
     return e;
 }
 
-/* begin_locked begins a transaction with KD_CONTAINER_LOCK: the lock comes before the first touch. */
+/* begin_locked begins a transaction with KD_CONTAINER_LOCK: the lock comes before the first
+ * touch. */
 static long begin_locked(struct view *v, const struct kd_begin *b)
 {
     long e = txn_lock(b->locked, b->mode & KD_LOCKED_SHARED ? KD_LOCK_SHARED : 0);
@@ -43,7 +45,8 @@ static long begin_locked(struct view *v, const struct kd_begin *b)
     return e;
 }
 
-/* begin_check refuses a begin in the wrong state, or with fields that contradict each other. 0 or -errno. */
+/* begin_check refuses a begin in the wrong state, or with fields that contradict each other. 0 or
+ * -errno. */
 static int begin_check(const struct view *v, const struct kd_begin *b)
 {
     uint32_t mode = b->mode & ~(uint32_t)(KD_STRICT | KD_LOCKED_SHARED);
@@ -57,7 +60,8 @@ static int begin_check(const struct view *v, const struct kd_begin *b)
     if (!user_range_ok(b->entry, 1) || !user_range_ok(b->stack, 1))
         return -EFAULT;
     if (b->ticket >= __atomic_load_n(&next_ticket, __ATOMIC_RELAXED))
-        return -EINVAL; /* no program invents a ticket of the future, or takes an old one of others */
+        /* no program invents a ticket of the future, or takes an old one of others */
+        return -EINVAL;
     return b->ticket && b->ticket != v->txn.ticket ? -EINVAL : 0;
 }
 
@@ -92,8 +96,9 @@ static void begin_fields(struct view *v, struct kd_begin *b)
     v->txn.deadline_ns = b->timeout_ms ? arch_time_ns() + (uint64_t)b->timeout_ms * 1000000 : ~0ull;
 }
 
-/* begin_active makes the view ACTIVE (BG1). Entries of a snapshot stay for the next one, but for pages published
- * since: those are owed (commit.c). All go if one may be too new (`newest`), or is a right of the other kind. */
+/* begin_active makes the view ACTIVE (BG1). Entries of a snapshot stay for the next one, but for
+ * pages published since: those are owed (commit.c). All go if one may be too new (`newest`), or is
+ * a right of the other kind. */
 static void begin_active(struct view *v, bool snapshot)
 {
     bool all = snapshot != v->snapshot_rights || v->snapshot.at < v->snapshot.newest;
@@ -108,8 +113,9 @@ static void begin_active(struct view *v, bool snapshot)
     lock_release(&v->lock);
 }
 
-/* begin_tell writes the ticket, and a snapshot's commit point, to user memory. The view is idle still, so no page
- * of a container can be written: a transaction that waits for its first lock has no copies. 0 or -EFAULT. */
+/* begin_tell writes the ticket, and a snapshot's commit point, to user memory. The view is idle
+ * still, so no page of a container can be written: a transaction that waits for its first lock has
+ * no copies. 0 or -EFAULT. */
 static int begin_tell(vaddr_t at, const struct kd_begin *b, bool snapshot)
 {
     if (user_words_out(at + offsetof(struct kd_begin, ticket), &b->ticket, 1))
@@ -186,7 +192,8 @@ long kd_txn_hint(const uint64_t a[6])
         return -ENOENT;
     if (hint == KD_HINT_PREFETCH)
         bytes = MIN(bytes, PREFETCH_BYTES_MAX); /* a hint must not fill the memory */
-    if (bytes == 0 || !user_range_ok(at, bytes) || (hint != KD_HINT_WRITE && hint != KD_HINT_PREFETCH))
+    if (bytes == 0 || !user_range_ok(at, bytes) ||
+        (hint != KD_HINT_WRITE && hint != KD_HINT_PREFETCH))
         return -EINVAL;
     for (vaddr_t page = page_down(at); page < at + bytes; page += PAGE_BYTES) {
         int e = view_touch(v, page, hint == KD_HINT_WRITE);

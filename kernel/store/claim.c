@@ -7,12 +7,13 @@
  *                  |                    +------------------+ view_claim_end
  *                  +----> ECANCELED: the owner gives up
  *
- * QU1  A view asks one thing at a time, and its owner thread sleeps meanwhile: to commit, to spill copies, to
- *      bring one back, or for a page where the manager decides of each (KD_OBJECT_ASK). The item in the view
- *      says what. The token is new with each question, and an answer needs the one that was received last.
- * QU2  The owner alone gives up, and not while a call of the manager's has claimed the view. A COMMIT that was
- *      received may be durable: then the owner waits on, and if it was killed it leaves its process, which can
- *      end (commit_forsaken).
+ * QU1  A view asks one thing at a time, and its owner thread sleeps meanwhile: to commit, to spill
+ *      copies, to bring one back, or for a page where the manager decides of each (KD_OBJECT_ASK).
+ *      The item in the view says what. The token is new with each question, and an answer needs the
+ *      one that was received last.
+ * QU2  The owner alone gives up, and not while a call of the manager's has claimed the view. A
+ *      COMMIT that was received may be durable: then the owner waits on, and if it was killed it
+ *      leaves its process, which can end (commit_forsaken).
  *
  * Locks: view. No lock is held while a thread sleeps.
  */
@@ -55,7 +56,8 @@ int view_ask(struct view *v, struct port *port, const struct object *o, vaddr_t 
     v->question.token++;
     v->copies.diff_cursor = v->copies.told = 0;
     v->question.kind = (uint8_t)v->question.item.kind;
-    __atomic_store_n(&v->question.answer, ANSWER_NONE, __ATOMIC_RELEASE); /* nobody answers before this */
+    /* nobody answers before this */
+    __atomic_store_n(&v->question.answer, ANSWER_NONE, __ATOMIC_RELEASE);
     if (!port_post(port, &v->question.item))
         return EOWNERDEAD;
     while ((answer = __atomic_load_n(&v->question.answer, __ATOMIC_ACQUIRE)) < 0) {
@@ -82,15 +84,17 @@ void view_answer(struct view *v, int answer)
 
 /* ---- the manager's side ---- */
 
-/* claim_once claims the view for a call of its manager's. 0; -ESRCH: not such a view, its message was not
- * received (a token can be guessed), or another thread works on it; -EAGAIN: its objects are being destroyed. */
+/* claim_once claims the view for a call of its manager's. 0; -ESRCH: not such a view, its message
+ * was not received (a token can be guessed), or another thread works on it; -EAGAIN: its objects
+ * are being destroyed. */
 static int claim_once(struct view *v, uint64_t token, unsigned asked)
 {
     int e = -ESRCH;
     lock_acquire(&v->lock);
     struct port *p = v->txn.enlisted;
-    if (asked >> v->question.kind & 1 && v->question.token == token && v->question.received == token && p &&
-        p->owner == process_this() && v->question.answer == ANSWER_NONE && !p->dead) {
+    if (asked >> v->question.kind & 1 && v->question.token == token &&
+        v->question.received == token && p && p->owner == process_this() &&
+        v->question.answer == ANSWER_NONE && !p->dead) {
         e = __atomic_load_n(&p->commits_held, __ATOMIC_SEQ_CST) ? -EAGAIN : 0;
         if (!e)
             v->question.answer = ANSWER_CLAIMED;
@@ -117,7 +121,8 @@ enum { LOOK_NS = 1000000 };
 int views_claim(const struct kd_publish *list, uint64_t n, unsigned asked)
 {
     for (uint64_t i = 0; i < n;) {
-        int e = list[i].view < KD_VIEW_MAX ? claim_once(&views[list[i].view], list[i].token, asked) : -ESRCH;
+        int e = list[i].view < KD_VIEW_MAX ? claim_once(&views[list[i].view], list[i].token, asked)
+                                           : -ESRCH;
         if (!e) {
             i++;
             continue;
@@ -126,7 +131,8 @@ int views_claim(const struct kd_publish *list, uint64_t n, unsigned asked)
             view_claim_end(&views[list[--i].view]);
         if (e != -EAGAIN)
             return e;
-        /* The destroying thread may sleep: with one CPU a loop that yields would keep its timer out. */
+        /* The destroying thread may sleep: with one CPU a loop that yields would keep its timer
+         * out. */
         thread_park_until_uninterrupted(arch_time_ns() + LOOK_NS);
     }
     return 0;

@@ -1,34 +1,36 @@
 /*
- * cluster.c - cluster grants: a read fault maps neighbours of its page, too, as many as are likely to be
- * read next.
+ * cluster.c - cluster grants: a read fault maps neighbours of its page, too, as many as are likely
+ * to be read next.
  *
- * A neighbour is mapped if that costs no other view anything: it is resident, no view writes it or waits
- * for it, and no other view has the container locked. It is mapped with ACCESSED clear, so another view
- * takes it without waiting until it is used (conflict.c). Nothing here ever waits.
+ * A neighbour is mapped if that costs no other view anything: it is resident, no view writes it or
+ * waits for it, and no other view has the container locked. It is mapped with ACCESSED clear, so
+ * another view takes it without waiting until it is used (conflict.c). Nothing here ever waits.
  *
  * The number of pages follows from the touches before:
  *   sequential  the fault is right behind the last cluster of this view: four times as many, up
  *               to the end of the leaf
- *   clustered   faults in this container lie near the one before: the aligned CLUSTER_PAGES around it
+ *   clustered   faults in this container lie near the one before: the aligned CLUSTER_PAGES around
+ *               it
  *   random      neither: the page alone
  * The container counts its faults by kind; a score, up with each near fault and down with each far
- * one, tells clustered from random. A fixed size can be set instead (KD_POLICY_CLUSTER). A view that
- * has locked the container gets the whole leaf.
+ * one, tells clustered from random. A fixed size can be set instead (KD_POLICY_CLUSTER). A view
+ * that has locked the container gets the whole leaf.
  *
- * A page that is not resident is asked for in the same way: with as many behind it as are likely to be
- * read next, or alone (cluster_request).
+ * A page that is not resident is asked for in the same way: with as many behind it as are likely to
+ * be read next, or alone (cluster_request).
  *
  * Locks: leaf. The counters are approximate.
  */
 #include "thread/trace.h"
 #include "store/fault.h"
-#include "store/right.h"
+#include "store/grant.h"
 #include "store/wait.h"
 
 enum { CLUSTER_DISK = 4 }; /* pages asked for together where touches are clustered */
 enum { CLUSTER_PAGES = 8, NEAR_PAGES = 8 };
 
-/* cluster_map maps those of the leaf's pages [first, last) that are free. Leaf locked; ptes: the leaf's. */
+/* cluster_map maps those of the leaf's pages [first, last) that are free. Leaf locked; ptes: the
+ * leaf's. */
 static __attribute__((noinline)) void cluster_map(struct view *v, struct leaf *l, pte_t *ptes,
                                                 unsigned first, unsigned last)
 {
@@ -48,10 +50,11 @@ static __attribute__((noinline)) void cluster_map(struct view *v, struct leaf *l
 }
 
 /* cluster_more chooses more than the page alone: [*first, *last) of the leaf. */
-static void cluster_more(struct view *v, struct object *o, bool next, unsigned slot, unsigned *first,
-                       unsigned *last)
+static void cluster_more(struct view *v, struct object *o, bool next, unsigned slot,
+                         unsigned *first, unsigned *last)
 {
-    unsigned fixed = __atomic_load_n(&o->cluster_fixed, __ATOMIC_RELAXED); /* others may set it now */
+    /* others may set it now */
+    unsigned fixed = __atomic_load_n(&o->cluster_fixed, __ATOMIC_RELAXED);
     if (fixed) {
         *first = slot & ~(fixed - 1u);
         *last = *first + fixed;
@@ -67,13 +70,15 @@ static void cluster_more(struct view *v, struct object *o, bool next, unsigned s
     }
 }
 
-static __attribute__((noinline, cold)) void cluster_locked(struct view *v, struct leaf *l, pte_t *ptes)
+static __attribute__((noinline, cold)) void cluster_locked(struct view *v, struct leaf *l,
+                                                           pte_t *ptes)
 {
     if (container_locked_by(v, l->object))
         cluster_map(v, l, ptes, 0, LEAF_PAGES);
 }
 
-/* touch_note tells whether touches of the container lie near each other. `count`: this one counts. */
+/* touch_note tells whether touches of the container lie near each other. `count`: this one
+ * counts. */
 HOT bool touch_note(struct view *v, struct object *o, vaddr_t at, bool count)
 {
     bool near = at - v->touch.last + NEAR_PAGES * PAGE_BYTES < 2 * NEAR_PAGES * PAGE_BYTES;
@@ -106,7 +111,8 @@ void cluster_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pt
     cluster_map(v, l, ptes, first, last);
 }
 
-/* cluster_request decides for pages away as cluster_grant for resident ones; reads note their touch there. */
+/* cluster_request decides for pages away as cluster_grant for resident ones; reads note their touch
+ * there. */
 unsigned cluster_request(struct view *v, struct leaf *l, unsigned slot, bool write)
 {
     struct object *o = l->object;

@@ -1,11 +1,11 @@
 /*
- * commit.c - a transaction's end: the owner's side (CM1..CM3, CM8) and the manager's (publish, refuse).
- * encode.c tells the manager what changed.
+ * commit.c - a transaction's end: the owner's side (CM1..CM3, CM8) and the manager's (publish,
+ * refuse). encode.c tells the manager what changed.
  *
- * While a view is COMMITTING its owner sleeps, killed or not, its copies are read-only in every table, and only
- * the manager whose port holds its COMMIT item touches them. So diff and publish walk the list of
- * copies without the owner. Acknowledged implies published implies durable: the owner is answered
- * last.
+ * While a view is COMMITTING its owner sleeps, killed or not, its copies are read-only in every
+ * table, and only the manager whose port holds its COMMIT item touches them. So diff and publish
+ * walk the list of copies without the owner. Acknowledged implies published implies durable: the
+ * owner is answered last.
  *
  * Locks: leaf, view, versions; none across a user copy or a message.
  */
@@ -21,7 +21,8 @@
 
 /* ---- the owner's side ---- */
 
-/* freeze_some makes some copies read-only, from v->copies.diff_next on. True: they were the last. View locked. */
+/* freeze_some makes some copies read-only, from v->copies.diff_next on. True: they were the last.
+ * View locked. */
 static bool freeze_some(struct view *v)
 {
     enum { AT_ONCE = 512, FEW = 8 };
@@ -80,7 +81,8 @@ static _Noreturn void commit_forsaken(struct view *v, int answer)
     thread_exit();
 }
 
-/* enlist finds the port that a batch goes to. 0; -EXDEV, -EOWNERDEAD: v stored to another manager's objects. */
+/* enlist finds the port that a batch goes to. 0; -EXDEV, -EOWNERDEAD: v stored to another manager's
+ * objects. */
 static int enlist(struct view *v, int handle)
 {
     int error;
@@ -117,7 +119,8 @@ static int commit_tell(vaddr_t at, struct kd_commit *k)
     return user_words_out(at + offsetof(struct kd_commit, csn), &k->csn, 2);
 }
 
-static __attribute__((noinline)) long commit_written(struct view *v, vaddr_t at, struct kd_commit k);
+static __attribute__((noinline)) long commit_written(struct view *v, vaddr_t at,
+                                                     struct kd_commit k);
 
 long kd_txn_commit(const uint64_t a[6])
 {
@@ -129,7 +132,8 @@ long kd_txn_commit(const uint64_t a[6])
         return -ENOENT;
     if (v->doom)
         return commit_refused(v, v->doom);
-    if (k.batch_bytes || v->txn.enlisted || v->copies.spilled_count || !list_empty(&v->copies.resident))
+    if (k.batch_bytes || v->txn.enlisted || v->copies.spilled_count ||
+        !list_empty(&v->copies.resident))
         return commit_written(v, a[0], k);
     view_end(v);
     if (k.csn | k.copies) { /* else they say already that nothing was written */
@@ -154,7 +158,8 @@ static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
     if (!commit_freeze(v, &wrote))
         return commit_refused(v, v->doom);
     if (wrote || k.batch_bytes) { /* else CM2: nothing leaves the kernel */
-        item_say(&v->question.item, ITEM_COMMIT, v->process->pid, v->id, v->copies.count, v->copies.spilled_count);
+        item_say(&v->question.item, ITEM_COMMIT, v->process->pid, v->id, v->copies.count,
+                 v->copies.spilled_count);
         int answer = view_ask(v, v->txn.enlisted, NULL, 0); /* CM3 */
         view_batch_drop(v);
         if (!process_this())
@@ -190,8 +195,9 @@ long kd_txn_diff(const uint64_t a[6])
     return e ? e : copy_to_user(a[0], &d, sizeof d);
 }
 
-/* snapshots_owe makes each snapshot that maps the page owe its entry, which shows an old version from
- * now on. The snapshot may keep it to its end; the next one of the same view may not. Leaf locked. */
+/* snapshots_owe makes each snapshot that maps the page owe its entry, which shows an old version
+ * from now on. The snapshot may keep it to its end; the next one of the same view may not. Leaf
+ * locked. */
 static void snapshots_owe(const struct page *p, vaddr_t at)
 {
     views_each_locked(v, &p->mask)
@@ -230,7 +236,8 @@ static void current_set(struct leaf *l, unsigned slot, struct frame *f)
         evict_add(l, slot);
 }
 
-/* copy_retire ends a copy that was published; the view keeps a shared right. Leaf and view locked. */
+/* copy_retire ends a copy that was published; the view keeps a shared right. Leaf and view
+ * locked. */
 static void copy_retire(struct view *v, struct copy *c, bool spilled)
 {
     right_retire(v, c->at);
@@ -239,7 +246,8 @@ static void copy_retire(struct view *v, struct copy *c, bool spilled)
     v->commit.logged_spilled += spilled;
 }
 
-/* publish_flip makes the copy current (CM7, pass 1); its struct becomes the old version's, if that is here. */
+/* publish_flip makes the copy current (CM7, pass 1); its struct becomes the old version's, if that
+ * is here. */
 static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
 {
     struct leaf *l = c->leaf;
@@ -254,7 +262,8 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
     p->sequence = sequence;
     current_set(l, c->slot, now);
     if (p->flags & PAGE_ASKED)
-        waits_end(l, c->slot, 0); /* its base was away: the manager may find it here, and not answer */
+        /* its base was away: the manager may find it here, and not answer */
+        waits_end(l, c->slot, 0);
     lock_acquire(&v->lock);
     copy_retire(v, c, !now);
     lock_release(&v->lock);
@@ -265,7 +274,8 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
     lock_release(&l->lock);
 }
 
-/* publish_view is pass 1 for one transaction. Returns the structs of its copies, linked before `chain`. */
+/* publish_view is pass 1 for one transaction. Returns the structs of its copies, linked before
+ * `chain`. */
 static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, struct copy *chain)
 {
     struct list *lists[2] = {&v->copies.resident, &v->copies.spilled};
@@ -284,7 +294,8 @@ static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, s
     return chain;
 }
 
-/* publish_release is pass 2 for a page: others may have it, and a snapshot that needs it gets the old version. */
+/* publish_release is pass 2 for a page: others may have it, and a snapshot that needs it gets the
+ * old version. */
 static void publish_release(struct copy *c)
 {
     lock_acquire(&c->leaf->lock);
@@ -301,7 +312,8 @@ static void publish_release(struct copy *c)
     lock_release(&l->lock);
 }
 
-/* kd_txn_publish makes the list's transactions visible in one step, as `published` moves once. Allocates nothing. */
+/* kd_txn_publish makes the list's transactions visible in one step, as `published` moves once.
+ * Allocates nothing. */
 long kd_txn_publish(const uint64_t a[6])
 {
     uint64_t count_views = a[1];

@@ -1,5 +1,5 @@
-/* commit.h - how a transaction ends for its manager: what it changed, the manager's word, notices (claim.c,
- * commit.c, encode.c, notice.c). */
+/* commit.h - how a transaction ends for its manager: what it changed, the manager's word, notices
+ * (claim.c, commit.c, encode.c, notice.c). */
 #ifndef KERNEL_COMMIT_H
 #define KERNEL_COMMIT_H
 
@@ -10,16 +10,19 @@ void view_end(struct view *v);                /* CM8 */
 void view_batch_drop(struct view *v);
 
 /* claim.c asks the manager, and takes its answers. */
-/* view_ask posts v->question.item, the question, at `port` and sleeps until it is answered. 0, or an errno: the
- * manager's; EOWNERDEAD (also if `o`, unless NULL, is dead); ETIMEDOUT; EINTR: killed; EAGAIN: doomed. `at`: an
- * address, for traces. By the owner thread, which may have no process afterwards (commit_forsaken). */
+/* view_ask posts v->question.item, the question, at `port` and sleeps until it is answered. 0, or
+ * an errno: the manager's; EOWNERDEAD (also if `o`, unless NULL, is dead); ETIMEDOUT; EINTR:
+ * killed; EAGAIN: doomed. `at`: an address, for traces. By the owner thread, which may have no
+ * process afterwards (commit_forsaken). */
 must_check int view_ask(struct view *v, struct port *port, const struct object *o, vaddr_t at);
 /* view_claim returns the view, claimed, if it was delivered to the calling process with this token,
  * asks for one of these (a mask), and is not answered: until view_claim_end() or view_answer() only
  * the caller works on its copies, and its owner sleeps. NULL otherwise. */
-enum { ASKED_COMMIT = 1 << ITEM_COMMIT, ASKED_SPILL = 1 << ITEM_SPILL, ASKED_UNSPILL = 1 << ITEM_UNSPILL };
+enum { ASKED_COMMIT = 1 << ITEM_COMMIT, ASKED_SPILL = 1 << ITEM_SPILL,
+       ASKED_UNSPILL = 1 << ITEM_UNSPILL };
 struct view *view_claim(uint64_t id, uint64_t token, unsigned asked);
-must_check int views_claim(const struct kd_publish *list, uint64_t n, unsigned asked); /* all or none. 0, -errno */
+/* all or none. 0, -errno */
+must_check int views_claim(const struct kd_publish *list, uint64_t n, unsigned asked);
 void view_claim_end(struct view *v);
 void view_answer(struct view *v, int answer);
 /* commits_hold: no call of the manager's works on copies whose commits go to p until
@@ -41,6 +44,7 @@ bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out);
 /* notice.c, for ports (item_uses): question.item is delivered (port lock), or cannot be. */
 void view_item_taken(struct item *i, struct notice *n);
 void view_item_lost(struct notice *n, int error);
-void store_port_dead(struct port *p); /* for ports (port_seam): views and objects learn it. No locks */
+/* for ports (port_seam): views and objects learn it. No locks */
+void store_port_dead(struct port *p);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * conflict.c - which view waits for which: page queues, callbacks, the waits-for graph (faults.md: CF1..CF6).
+ * conflict.c - which view waits for which: page queues, callbacks, the waits-for graph (faults.md:
+ * CF1..CF6).
  *
  * A right is a PTE, so a conflict is found by looking at the PTEs of the views in the page's mask.
  * Idle views lose theirs at once; active ones only if the PTE was never used (ACCESSED and USED
@@ -62,7 +63,8 @@ void view_doom(struct view *v, int reason)
     lock_release(&v->lock);
 }
 
-/* waits_of returns the views that v waits for; a suspended view waits for the view that its thread runs now. */
+/* waits_of returns the views that v waits for; a suspended view waits for the view that its thread
+ * runs now. */
 static struct vmask waits_of(const struct view *v)
 {
     struct vmask m = v->wait.holders;
@@ -106,8 +108,9 @@ static uint32_t weight_now(const struct view *v)
     return v->txn.aborts < WEIGHTED_ABORTS ? v->txn.weight : ~0u;
 }
 
-/* better_victim prefers the lighter view, then the younger. A view that commits is never a victim; nor
- * is a suspended one, whose thread cannot act on a doom: the view that the thread runs goes instead. */
+/* better_victim prefers the lighter view, then the younger. A view that commits is never a victim;
+ * nor is a suspended one, whose thread cannot act on a doom: the view that the thread runs goes
+ * instead. */
 static bool better_victim(const struct view *a, const struct view *b)
 {
     if (!b)
@@ -156,8 +159,8 @@ void waits_add(struct view *v, const struct vmask *on)
     lock_release(&graph_lock);
 }
 
-/* view_wake_waiters finds all waiters in wait.waiters: a waiter notes v under the view lock while v is
- * not idle, so before v's end comes here. */
+/* view_wake_waiters finds all waiters in wait.waiters: a waiter notes v under the view lock while v
+ * is not idle, so before v's end comes here. */
 void view_wake_waiters(struct view *v)
 {
     if (vmask_empty(&v->wait.waiters))
@@ -251,7 +254,8 @@ static struct view *other_upgrader(const struct view *v, const struct page *p)
 
 /* ---- CF2: one candidate, under its view lock ---- */
 
-/* judge tells whether w keeps a right that v must wait for; it takes w's right if it may. Leaf and w locked. */
+/* judge tells whether w keeps a right that v must wait for; it takes w's right if it may. Leaf and
+ * w locked. */
 static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, struct debt *debt)
 {
     bool idle = w->state == VIEW_IDLE || w->txn.untouched;
@@ -310,11 +314,13 @@ static void conflict_notice(struct view *v, struct leaf *l, unsigned slot)
         return; /* the first manager that it conflicted at is told, no other */
     struct item *i = &v->notices.conflict;
     port_withdraw(o->port, i);
-    item_say(i, ITEM_CONFLICT, 0, o->cookie, l->first + slot, v->id, v->wait.holders.word[0], v->wait.holders.word[1]);
+    item_say(i, ITEM_CONFLICT, 0, o->cookie, l->first + slot, v->id, v->wait.holders.word[0],
+             v->wait.holders.word[1]);
     port_post(o->port, i);
 }
 
-/* conflict_test does FT5, FT6 and CF1 to CF5, but for the sleep; e is v's PTE. Leaf locked, also on return. */
+/* conflict_test does FT5, FT6 and CF1 to CF5, but for the sleep; e is v's PTE. Leaf locked, also on
+ * return. */
 enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t e)
 {
     struct page *p = &l->pages[slot];

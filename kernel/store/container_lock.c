@@ -10,17 +10,17 @@
  *     shared             yes      no
  *     exclusive          no       no
  *
- * A lock is taken in two steps. First the view becomes a holder: from here on, no view that was not in
- * the container before gets a right in it. Then the holder *drains*: a walk over the pages takes the
- * rights of others by the rules of conflict.c, and the holder waits for transactions that have used
- * theirs. Those go on meanwhile, new pages included (else each of them would be a deadlock), so the
- * holder walks until a walk has found no such transaction, and none was let in behind it.
+ * A lock is taken in two steps. First the view becomes a holder: from here on, no view that was not
+ * in the container before gets a right in it. Then the holder *drains*: a walk over the pages takes
+ * the rights of others by the rules of conflict.c, and the holder waits for transactions that have
+ * used theirs. Those go on meanwhile, new pages included (else each of them would be a deadlock),
+ * so the holder walks until a walk has found no such transaction, and none was let in behind it.
  *
- * Locks and faults that must wait stand in the container's FIFO; its head alone takes a lock, so neither
- * starves. A waiter has edges in the graph to the holders and to the waiters before it.
+ * Locks and faults that must wait stand in the container's FIFO; its head alone takes a lock, so
+ * neither starves. A waiter has edges in the graph to the holders and to the waiters before it.
  *
- * Faults look at `state` with their leaf locked; the walk locks each leaf after `state` was set. So a
- * right is either seen by the walk or not given.
+ * Faults look at `state` with their leaf locked; the walk locks each leaf after `state` was set. So
+ * a right is either seen by the walk or not given.
  *
  * Locks: leaf, view, locks_lock, graph.
  */
@@ -54,7 +54,8 @@ static bool holds(const struct container_lock *c, const struct view *v, enum loc
 }
 
 /* against returns the holders that a request in this mode must wait for. */
-static struct vmask against(const struct container_lock *c, const struct view *v, enum lock_mode mode)
+static struct vmask against(const struct container_lock *c, const struct view *v,
+                            enum lock_mode mode)
 {
     struct vmask m = {0};
     if (mode == LOCK_PAGE_WRITE || mode == LOCK_EXCLUSIVE)
@@ -96,7 +97,8 @@ void container_lock_leave(struct view *v)
     lock_release(&locks_lock);
 }
 
-/* join_locked queues v and adds its edges, while the holders cannot end: their ends take the edges away again. */
+/* join_locked queues v and adds its edges, while the holders cannot end: their ends take the edges
+ * away again. */
 static void join_locked(struct view *v, struct object *o, struct vmask *on)
 {
     struct container_lock *c = &o->container_lock;
@@ -134,7 +136,8 @@ bool container_admits(struct view *v, struct object *o, bool write)
     }
     if (admitted && v->wait.object)
         leave_locked(v);
-    if (!admitted) { /* out of the page's queue first: nobody behind it there waits for it any more */
+    /* out of the page's queue first: nobody behind it there waits for it any more */
+    if (!admitted) {
         queue_leave(v);
         join_locked(v, o, &on);
     }
@@ -202,7 +205,8 @@ static bool walk_end(struct view *v, struct object *o, bool blocked)
     bool more = blocked || c->again;
     c->first_walk = c->again = false;
     lock_acquire(&graph_lock);
-    c->drains.word[0] |= v->wait.holders.word[0]; /* an end takes the edge before it leaves `drains` */
+    /* an end takes the edge before it leaves `drains` */
+    c->drains.word[0] |= v->wait.holders.word[0];
     c->drains.word[1] |= v->wait.holders.word[1];
     lock_release(&graph_lock);
     if (!more)
@@ -211,7 +215,8 @@ static bool walk_end(struct view *v, struct object *o, bool blocked)
     return more;
 }
 
-/* drain walks until no other view has a right that conflicts. 0; -errno: the caller gives the lock up. */
+/* drain walks until no other view has a right that conflicts. 0; -errno: the caller gives the lock
+ * up. */
 static int drain(struct view *v, struct object *o, enum lock_mode mode, bool wait)
 {
     static const struct vmask none;
@@ -333,7 +338,8 @@ bool container_locks_wanted(const struct view *v)
 {
     bool wanted = false;
     for (unsigned i = 0; i < v->locks.count; i++)
-        wanted |= !list_empty(&v->locks.held[i]->container_lock.queue); /* about: nobody depends on it */
+        /* about: nobody depends on it */
+        wanted |= !list_empty(&v->locks.held[i]->container_lock.queue);
     return wanted;
 }
 
@@ -365,7 +371,9 @@ void container_lock_dead(struct object *o)
 
 void container_escalate(struct view *v, struct object *o, bool write)
 {
-    enum lock_mode mode = write || (v->txn.enlisted && v->last.rights & KD_RIGHT_WRITE) ? LOCK_EXCLUSIVE : LOCK_SHARED;
+    enum lock_mode mode = write || (v->txn.enlisted && v->last.rights & KD_RIGHT_WRITE)
+                              ? LOCK_EXCLUSIVE
+                              : LOCK_SHARED;
     if (++v->locks.faults < MAX(o->escalate, v->locks.escalate_at))
         return;
     v->locks.escalate_at = v->locks.faults * 2; /* the next try: nobody is waited for */

@@ -3,12 +3,14 @@
  *
  * A port whose manager never granted any has no such limit. Each first write takes a credit; abort
  * and unchanged copies give it back; a logged copy consumes it until the manager grants it again,
- * after a checkpoint. Waiting is FIFO, and an edge to those before. A grant of 0 says "there is nothing
- * more", unless something was consumed since the last such grant: then the manager is asked once more. While
- * there is nothing more, the first depends on those that hold credits, and gives up
- * if no other view does. It finds out itself, so that none dooms a transaction that goes on already.
+ * after a checkpoint. Waiting is FIFO, and an edge to those before. A grant of 0 says "there is
+ * nothing more", unless something was consumed since the last such grant: then the manager is asked
+ * once more. While there is nothing more, the first depends on those that hold credits, and gives
+ * up if no other view does. It finds out itself, so that none dooms a transaction that goes on
+ * already.
  *
- * CE1  Of a manager that grants, port->credits are those left, `held` those that views have and have not logged.
+ * CE1  Of a manager that grants, port->credits are those left, `held` those that views have and
+ *      have not logged.
  * CE2  A view stands in the queue exactly while credits.waiting is set.
  *
  * Locks: port->lock; the graph lock is taken outside it.
@@ -173,7 +175,8 @@ static long credit_grant(struct port *p, uint64_t n)
     p->exhausted = n == 0 && !again;
     if (n == 0)
         p->consumed = 0;
-    list_for(l, &p->credit_queue) { /* the first takes some; who holds many may spill, if there are none */
+    /* the first takes some; who holds many may spill, if there are none */
+    list_for(l, &p->credit_queue) {
         thread_wake(container_of(l, struct view, credits.link)->owner);
         if (!p->exhausted)
             break;

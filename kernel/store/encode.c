@@ -86,8 +86,10 @@ static struct words words_declared(const struct copy *c)
     return w;
 }
 
-/* undeclared_undo puts undeclared words back to the base. 0; -ERANGE: a strict transaction had changed one. */
-static int undeclared_undo(const struct view *v, struct copy *c, uint64_t *now, const uint64_t *base)
+/* undeclared_undo puts undeclared words back to the base. 0; -ERANGE: a strict transaction had
+ * changed one. */
+static int undeclared_undo(const struct view *v, struct copy *c, uint64_t *now,
+                           const uint64_t *base)
 {
     struct words differ = words_that_differ(now, base), declared = words_declared(c);
     for (int i = 0; (i = bit_next(differ.bits, WORDS, (unsigned)i)) >= 0; i++) {
@@ -121,9 +123,11 @@ static int run_out(struct diff_out *o, const struct kd_run *r, const void *bytes
     return 0;
 }
 
-/* PAGE_DIFF_MAX: a page's runs never take more, as runs merge when the gap is smaller than a header. */
+/* PAGE_DIFF_MAX: a page's runs never take more, as runs merge when the gap is smaller than a
+ * header. */
 enum { PAGE_DIFF_MAX = PAGE_BYTES + 2 * sizeof(struct kd_run) };
-/* ADAPTIVE_COMMITS: commits that tell a page whole, without a look, after one that changed ADAPTIVE_BYTES of it. */
+/* ADAPTIVE_COMMITS: commits that tell a page whole, without a look, after one that changed
+ * ADAPTIVE_BYTES of it. */
 enum { ADAPTIVE_BYTES = PAGE_BYTES * 3 / 4, ADAPTIVE_COMMITS = 8 };
 
 static int whole_out(struct diff_out *o, struct kd_run *r, const uint64_t *now)
@@ -134,9 +138,10 @@ static int whole_out(struct diff_out *o, struct kd_run *r, const uint64_t *now)
     return run_out(o, r, now);
 }
 
-/* runs_out writes the page's runs, from the first one, [from, to), on. *bytes: their size. 0 or -EFAULT. */
-static int runs_out(struct diff_out *o, struct kd_run *r, const uint64_t *now, const struct words *w,
-                    unsigned from, unsigned to, uint64_t *bytes)
+/* runs_out writes the page's runs, from the first one, [from, to), on. *bytes: their size. 0 or
+ * -EFAULT. */
+static int runs_out(struct diff_out *o, struct kd_run *r, const uint64_t *now,
+                    const struct words *w, unsigned from, unsigned to, uint64_t *bytes)
 {
     uint64_t before = o->used;
     for (bool more = true; more;) {
@@ -230,7 +235,8 @@ static void changes_of(const struct copy *c, struct kd_changes *out)
     }
 }
 
-/* encode_changes holds the view lock, so no sweep takes the copy, and nobody frees or evicts its base (PG4). */
+/* encode_changes holds the view lock, so no sweep takes the copy, and nobody frees or evicts its
+ * base (PG4). */
 bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out)
 {
     struct copy *c = NULL;

@@ -2,7 +2,8 @@
  * evict.c - takes page frames back, and has managers clean dirty ones first (eviction.md).
  *
  * Owns      the lists of resident pages; the thread "evict".
- * Not here  old versions (version.c), anonymous memory (never paged out), home locations (managers).
+ * Not here  old versions (version.c), anonymous memory (never paged out), home locations
+ *           (managers).
  *
  * Each resident page stands in one of three lists, by frame->link; frame->owner is its leaf,
  * frame->flags its slot and its list.
@@ -11,17 +12,18 @@
  *     LAUNDRY  dirty and not used lately: in the order in which managers are to clean them
  *     READY    clean and not used lately: the next to go
  *
- * The hand takes CLOCK's first page. If it was used since the last look (ACCESSED in some table) the
- * bit moves to USED and the page goes to the end: its second chance. Else it is freed, or goes to
- * READY or LAUNDRY. Moving the bit flushes no TLB: a use by an entry that is still in one is not
+ * The hand takes CLOCK's first page. If it was used since the last look (ACCESSED in some table)
+ * the bit moves to USED and the page goes to the end: its second chance. Else it is freed, or goes
+ * to READY or LAUNDRY. Moving the bit flushes no TLB: a use by an entry that is still in one is not
  * seen, and costs no more than a page that goes too early.
  *
- * EV1  Only clean pages without writer, pins and I/O go (PG4). Old versions of such a page stay, and what maps them.
- * EV2  The hand runs ahead of need: it goes on until READY and LAUNDRY hold the frames of one round.
- *     Managers get a CLEAN notice while there is laundry of theirs; they ask which (KD_CLEAN_LIST).
- *     A page that was cleaned becomes READY.
- * EV3  Active views that used the page keep the right: HELD. All others find EMPTY. TLBs are flushed, then
- *     the frame is freed (FR1).
+ * EV1  Only clean pages without writer, pins and I/O go (PG4). Old versions of such a page stay,
+ *      and what maps them.
+ * EV2  The hand runs ahead of need: it goes on until READY and LAUNDRY hold the frames of one
+ *     round. Managers get a CLEAN notice while there is laundry of theirs; they ask which
+ *     (KD_CLEAN_LIST). A page that was cleaned becomes READY.
+ * EV3  Active views that used the page keep the right: HELD. All others find EMPTY. TLBs are
+ *     flushed, then the frame is freed (FR1).
  * EV4  The frame is freed when the page is in no table and in no list any more.
  *
  * Locks: leaf, evict lock. A page is looked up by its frame under the evict lock with a reference
@@ -40,13 +42,13 @@ static struct list bare = {&bare, &bare};       /* leaves without a page in thes
 static uint64_t bare_count;
 static struct list hungry = {&hungry, &hungry}; /* threads that wait for frames, by wait_link */
 static uint64_t resident;
-static uint64_t rounds_in_vain;                 /* rounds that found neither clean nor dirty pages */
+static uint64_t rounds_in_vain;  /* rounds that found neither clean nor dirty pages */
 enum { VAIN_ROUNDS_MAX = 3, HUNGRY_NS = 10000000 }; /* a hungry thread looks so often */
 static size_t goal;                             /* of evict_more; atomic; 0: none */
-static uint64_t progress_ns;                    /* when a page was freed or cleaned last, or none had to be */
-#define CLEANING_NS 5000000000ull               /* a manager that cleans nothing for so long does not count */
+static uint64_t progress_ns;  /* when a page was freed or cleaned last, or none had to be */
+#define CLEANING_NS 5000000000ull  /* a manager that cleans nothing for so long does not count */
 static struct thread *evictor;
-static bool wanted, parked;                     /* atomic: evict_wake was called; it has to wake the evictor */
+static bool wanted, parked;  /* atomic: evict_wake was called; it has to wake the evictor */
 
 static enum place place_of(const struct frame *f) { return f->flags >> PLACE_SHIFT; }
 
@@ -64,7 +66,8 @@ static void take_out(struct frame *f)
     in_place[place_of(f)]--;
 }
 
-/* bare_set puts a leaf on the list of leaves without resident pages, or takes it off. Evict lock held. */
+/* bare_set puts a leaf on the list of leaves without resident pages, or takes it off. Evict lock
+ * held. */
 static void bare_set(struct leaf *l, bool is)
 {
     bare_count += is - !list_empty(&l->link);
@@ -117,7 +120,8 @@ void evict_cleaned(struct frame *f)
     lock_release(&evict_lock);
 }
 
-/* evict_look_again sends the laundry past the hand again, which finds out whose it still is. No lock is held. */
+/* evict_look_again sends the laundry past the hand again, which finds out whose it still is. No
+ * lock is held. */
 void evict_look_again(void)
 {
     for (uint64_t n = in_place[LAUNDRY]; n; n--) {
@@ -155,7 +159,8 @@ void evict_wake(void)
 {
     (void)evict_still_short();
     __atomic_store_n(&wanted, true, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&parked, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&parked, false, __ATOMIC_SEQ_CST))
+    if (__atomic_load_n(&parked, __ATOMIC_SEQ_CST) &&
+        __atomic_exchange_n(&parked, false, __ATOMIC_SEQ_CST))
         thread_wake(evictor);
 }
 
@@ -192,7 +197,8 @@ static bool writer_needs(struct page *p, vaddr_t at)
 
 enum look { LOOK_FREED, LOOK_DIRTY, LOOK_CLEAN, LOOK_USED, LOOK_BUSY };
 
-/* page_evict takes the page out of all tables and lists (EV3, before EV4). False: it stays. Leaf locked. */
+/* page_evict takes the page out of all tables and lists (EV3, before EV4). False: it stays. Leaf
+ * locked. */
 static bool page_evict(struct leaf *l, unsigned slot)
 {
     struct page *p = &l->pages[slot];
@@ -228,7 +234,8 @@ static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f, bool
     if (result == LOOK_FREED && !page_evict(l, slot))
         result = LOOK_BUSY;
     enum place to = result == LOOK_DIRTY ? LAUNDRY : result == LOOK_CLEAN ? READY : CLOCK;
-    if (result != LOOK_FREED && p->frame == f && place_of(f) != to) { /* else evict_first has put it to the end */
+    /* else evict_first has put it to the end */
+    if (result != LOOK_FREED && p->frame == f && place_of(f) != to) {
         lock_acquire(&evict_lock);
         take_out(f);
         put_in(to, f);
@@ -247,7 +254,9 @@ bool evict_advise(struct leaf *l, unsigned slot, bool needed)
         return false;
     if (!needed)
         (void)page_used(p, page_address(l, slot)); /* earlier uses do not count */
-    enum place where = needed || never_cleaned(l->object) ? CLOCK : p->flags & PAGE_DIRTY ? LAUNDRY : READY;
+    enum place where = needed || never_cleaned(l->object) ? CLOCK
+                       : p->flags & PAGE_DIRTY            ? LAUNDRY
+                                                          : READY;
     lock_acquire(&evict_lock);
     take_out(p->frame);
     put_in(where, p->frame);
@@ -278,8 +287,9 @@ static unsigned evict_first(enum place where, unsigned most, struct candidate fo
     return n;
 }
 
-/* high_mark is how many free frames are wanted: a quarter more than the low mark, below which the evictor is woken.
- * So one waking frees some hundred pages, and hardly more of the memory than what is kept back is without them. */
+/* high_mark is how many free frames are wanted: a quarter more than the low mark, below which the
+ * evictor is woken. So one waking frees some hundred pages, and hardly more of the memory than what
+ * is kept back is without them. */
 static size_t high_mark(void)
 {
     return MAX(frame_low_mark() * 5 / 4, __atomic_load_n(&goal, __ATOMIC_RELAXED));
@@ -304,7 +314,8 @@ static void wake_hungry(void)
     lock_release(&evict_lock);
 }
 
-/* look_some looks at some pages, ready ones or else those at the hand, and returns how many there were. */
+/* look_some looks at some pages, ready ones or else those at the hand, and returns how many there
+ * were. */
 static unsigned look_some(bool take, uint64_t seen[])
 {
     struct candidate found[LOOKS_AT_ONCE];
@@ -355,14 +366,16 @@ static void leaves_forget(void)
     arch_tables_free(&gone.tables, ~0u);
 }
 
-/* evict_round frees frames up to the high mark, with one look at each page at most. Then the hand runs
- * ahead (EV2). False: no page can go, or for long no manager has cleaned the pages that wait for it. */
+/* evict_round frees frames up to the high mark, with one look at each page at most. Then the hand
+ * runs ahead (EV2). False: no page can go, or for long no manager has cleaned the pages that wait
+ * for it. */
 static bool evict_round(uint64_t seen[])
 {
     int64_t looks = (int64_t)resident, n;
     uint64_t freed = 0;
     leaves_forget();
-    for (; frame_free_count() < high_mark() && looks > 0 && (n = look_some(true, seen)) != 0; looks -= n)
+    for (; frame_free_count() < high_mark() && looks > 0 && (n = look_some(true, seen)) != 0;
+         looks -= n)
         if (seen[LOOK_FREED] > freed + 64) {
             freed = seen[LOOK_FREED];
             leaves_forget();
@@ -370,8 +383,8 @@ static bool evict_round(uint64_t seen[])
         }
     bool enough = frame_free_count() >= high_mark();
     for (looks = (int64_t)ahead(); looks > 0; looks -= n)
-        if (in_place[READY] + in_place[LAUNDRY] >= ahead() || in_place[LAUNDRY] >= counters.dirty_pages ||
-            (n = look_some(false, seen)) == 0)
+        if (in_place[READY] + in_place[LAUNDRY] >= ahead() ||
+            in_place[LAUNDRY] >= counters.dirty_pages || (n = look_some(false, seen)) == 0)
             break;
     bool went_on = enough || seen[LOOK_FREED] || seen[LOOK_USED];
     if (went_on || !in_place[LAUNDRY])
@@ -379,7 +392,8 @@ static bool evict_round(uint64_t seen[])
     return went_on || (in_place[LAUNDRY] && arch_time_ns() - progress_ns < CLEANING_NS);
 }
 
-/* laundry_notice tells the manager of the oldest laundry again: a notice may have come to nothing. */
+/* laundry_notice tells the manager of the oldest laundry again: a notice may have come to
+ * nothing. */
 static void laundry_notice(void)
 {
     struct candidate c;
@@ -411,7 +425,8 @@ static void evict_main(void *arg)
     }
 }
 
-/* kd_clean_list tells the caller's laundry, oldest first; pages that were told go behind the rest. */
+/* kd_clean_list tells the caller's laundry, oldest first; pages that were told go behind the
+ * rest. */
 long kd_clean_list(const uint64_t a[6])
 {
     enum { AT_ONCE = 64, LOOKS_AT_ONCE = 1024 };
@@ -427,7 +442,8 @@ long kd_clean_list(const uint64_t a[6])
             take_out(f);
             put_in(LAUNDRY, f);
             if (l->object->owner == me)
-                names[n++] = (struct kd_page_name){l->object->cookie, l->first + (f->flags & SLOT_MASK)};
+                names[n++] =
+                    (struct kd_page_name){ l->object->cookie, l->first + (f->flags & SLOT_MASK) };
         }
         bool empty = list_empty(&places[LAUNDRY]);
         lock_release(&evict_lock);
@@ -470,7 +486,8 @@ bool evict_wait(uint64_t *vain)
 {
     if (in_vain(*vain)) { /* there is nothing to be evicted or cleaned */
         *vain = evict_vain();
-        if (frame_free_count() < frame_low_mark() && !limit_end_largest(false) && frame_free_count() < frame_low_mark())
+        if (frame_free_count() < frame_low_mark() && !limit_end_largest(false) &&
+            frame_free_count() < frame_low_mark())
             return false; /* else somebody ended meanwhile */
     }
     if (!thread_this()->killed)
@@ -505,7 +522,8 @@ bool evict_more(void)
     const struct thread *me = thread_this();
     uint64_t vain = evict_vain();
     size_t before = frame_free_count();
-    while (!me->killed && !(me->view && me->view->doom) && !in_vain(vain) && frame_free_count() <= before) {
+    while (!me->killed && !(me->view && me->view->doom) && !in_vain(vain) &&
+           frame_free_count() <= before) {
         __atomic_store_n(&goal, before + MORE_FRAMES, __ATOMIC_RELAXED);
         hungry_wait();
     }

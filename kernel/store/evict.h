@@ -6,14 +6,17 @@
 
 void evict_init(void);
 
-/* evict_add and evict_remove: a page comes to, or leaves, the lists of resident pages. Leaf locked. */
+/* evict_add and evict_remove: a page comes to, or leaves, the lists of resident pages. Leaf
+ * locked. */
 void evict_add(struct leaf *l, unsigned slot);
 void evict_remove(struct frame *f);
-void evict_leaf(struct leaf *l, bool bare);     /* none of its pages is there: it may be forgotten; or not */
+/* none of its pages is there: it may be forgotten; or not */
+void evict_leaf(struct leaf *l, bool bare);
 void evict_cleaned(struct frame *f);            /* its page is not dirty any more */
-void evict_look_again(void);                    /* a manager cleans nothing any more: a port is closed */
+void evict_look_again(void);  /* a manager cleans nothing any more: a port is closed */
 void evict_wake(void);
-/* evict_short says that memory was short when evict_still_short() looked last. Atomic; each first write reads it. */
+/* evict_short says that memory was short when evict_still_short() looked last. Atomic; each first
+ * write reads it. */
 extern bool evict_short;
 bool evict_still_short(void);
 /* evict_frame takes a frame for the contents of a page (not zeroed), and waits for eviction and
@@ -26,10 +29,12 @@ bool evict_wait(uint64_t *vain);
 /* evict_more is for a caller that found no frames that lie together: it evicts a few hundred pages
  * more. False: nothing could be evicted. No locks held. */
 bool evict_more(void);
-/* evict_advise makes the page the last to go, or the first; false: it is in no list. Leaf locked. */
+/* evict_advise makes the page the last to go, or the first; false: it is in no list. Leaf
+ * locked. */
 bool evict_advise(struct leaf *l, unsigned slot, bool needed);
-/* evict_slow_writer is the high-water mark: while too many of o's pages are dirty, a transaction that is to
- * write one more waits a moment for o's manager. Reads and commits never do. No locks held. */
+/* evict_slow_writer is the high-water mark: while too many of o's pages are dirty, a transaction
+ * that is to write one more waits a moment for o's manager. Reads and commits never do. No locks
+ * held. */
 void evict_slow_writer(struct object *o);
 uint64_t evict_resident_count(void);
 

@@ -1,17 +1,17 @@
 /*
  * fault.c - page faults, and how a transaction gets a right to a page (faults.md: FT1..FT7).
  *
- * The path without a conflict never leaves the kernel. fault_fast is the same path once more for the
- * commonest case, the neighbourhood of the last fault: fault_fast decides nothing, it sees that nothing
- * is to be decided, and leaves all other cases to view_fault.
+ * The path without a conflict never leaves the kernel. fault_fast is the same path once more for
+ * the commonest case, the neighbourhood of the last fault: fault_fast decides nothing, it sees that
+ * nothing is to be decided, and leaves all other cases to view_fault.
  *
  * What FT7 needs (credit, frame, record) is taken before the leaf lock and kept "in hand" over
- * retries (KR4); what is left in hand goes back at the transaction's end. The page is copied before it,
- * too, as that takes longer than all the rest: 64 pages share the lock.
+ * retries (KR4); what is left in hand goes back at the transaction's end. The page is copied before
+ * it, too, as that takes longer than all the rest: 64 pages share the lock.
  */
 #include "store/fault.h"
 #include "store/commit.h"
-#include "store/right.h"
+#include "store/grant.h"
 #include "store/spill.h"
 #include "store/wait.h"
 #include "words.h"
@@ -26,14 +26,16 @@ HOT bool leaf_aligned(const struct leaf *l)
 
 /* ---- FT7: what a write needs ---- */
 
-/* memory_came tells whether to look again for memory: frames were freed, or a process ends or has ended. */
+/* memory_came tells whether to look again for memory: frames were freed, or a process ends or has
+ * ended. */
 static bool memory_came(void)
 {
     size_t before = frame_free_count();
     return evict_more() || limit_end_largest(false) || frame_free_count() > before;
 }
 
-/* memory_more spills copies of v, unless memory came (`some`) or v is doomed. -EAGAIN: look again; -ENOMEM. */
+/* memory_more spills copies of v, unless memory came (`some`) or v is doomed. -EAGAIN: look again;
+ * -ENOMEM. */
 static int memory_more(struct view *v, bool some)
 {
     if (some || v->doom)
@@ -73,10 +75,12 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
     return 0;
 }
 
-/* hands_fill gets a credit, a frame and a struct copy in hand. 0; -EAGAIN: waited, look again; -errno. */
+/* hands_fill gets a credit, a frame and a struct copy in hand. 0; -EAGAIN: waited, look again;
+ * -errno. */
 HOT int hands_fill(struct view *v, struct object *o)
 {
-    if (likely(v->txn.enlisted == o->commit_port && v->reserve.credits && !(v->txn.pages_max | evict_short))) {
+    if (likely(v->txn.enlisted == o->commit_port && v->reserve.credits &&
+               !(v->txn.pages_max | evict_short))) {
         if (!v->reserve.copy)
             v->reserve.copy = copy_alloc();
         if (!v->reserve.frame)
@@ -87,9 +91,10 @@ HOT int hands_fill(struct view *v, struct object *o)
     return hands_fill_rare(v, o);
 }
 
-/* hand_copy copies the page into the frame in hand, without a lock, and returns leaf->changes of before.
- * If, under the leaf lock, the page is resident and leaf->changes is the same, then its frame has been the
- * same one all the time, and a page's frame never changes its contents. Else the bytes may be anything. */
+/* hand_copy copies the page into the frame in hand, without a lock, and returns leaf->changes of
+ * before. If, under the leaf lock, the page is resident and leaf->changes is the same, then its
+ * frame has been the same one all the time, and a page's frame never changes its contents. Else the
+ * bytes may be anything. */
 HOT uint64_t hand_copy(struct view *v, struct leaf *l, struct page *p)
 {
     uint64_t changes = __atomic_load_n(&l->changes, __ATOMIC_ACQUIRE);
@@ -99,9 +104,10 @@ HOT uint64_t hand_copy(struct view *v, struct leaf *l, struct page *p)
     return changes;
 }
 
-/* grant_copy makes the copy in hand v's copy of the page. `changes`: of hand_copy. Leaf and view locked. */
-HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slot, vaddr_t at, pte_t *pte,
-                    uint64_t changes)
+/* grant_copy makes the copy in hand v's copy of the page. `changes`: of hand_copy. Leaf and view
+ * locked. */
+HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slot, vaddr_t at,
+                    pte_t *pte, uint64_t changes)
 {
     struct copy *c = v->reserve.copy;
     c->leaf = l;
@@ -124,7 +130,8 @@ HOT void grant_copy(struct view *v, struct leaf *l, struct page *p, unsigned slo
     count(grants_exclusive);
 }
 
-/* grant_shared maps the current version read-only, also for a view that will write (READ_FOR_WRITE). */
+/* grant_shared maps the current version read-only, also for a view that will write
+ * (READ_FOR_WRITE). */
 HOT void grant_shared(struct view *v, struct leaf *l, struct page *p, pte_t *pte)
 {
     right_share(v, l, p, pte, p->frame);
@@ -145,7 +152,8 @@ HOT void grant_neighbours(struct view *v, struct leaf *l, unsigned slot, pte_t *
         cluster_grant(v, l, slot, page_address(l, slot), pte - slot);
 }
 
-/* snapshot_map maps the newest version that is not younger than the snapshot (FT3). 0 or -ESTALE. */
+/* snapshot_map maps the newest version that is not younger than the snapshot (FT3). 0 or
+ * -ESTALE. */
 static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     struct page *p = &l->pages[slot];
@@ -157,14 +165,16 @@ static int snapshot_map(struct view *v, struct leaf *l, unsigned slot, pte_t *pt
         return -ESTALE;
     lock_acquire(&v->lock);
     if (p->sequence > v->snapshot.newest)
-        right_owe(v, page_address(l, slot)); /* an old version, or not published yet: not for its next snapshot */
+        /* an old version, or not published yet: not for its next snapshot */
+        right_owe(v, page_address(l, slot));
     right_share(v, l, p, pte, f);
     lock_release(&v->lock);
     grant_neighbours(v, l, slot, pte);
     return 0;
 }
 
-/* ask_manager asks the manager to decide a first touch (KD_OBJECT_ASK). 0: it agreed; -EAGAIN: look again; -errno. */
+/* ask_manager asks the manager to decide a first touch (KD_OBJECT_ASK). 0: it agreed; -EAGAIN: look
+ * again; -errno. */
 static RARE int ask_manager(struct view *v, struct object *o, vaddr_t at, int access)
 {
     if (v->last.ask_at == at && v->last.ask_access >= access)
@@ -188,7 +198,8 @@ HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
     struct page *p = &l->pages[slot];
     lock_acquire(&v->lock);
     if (v->wait.want == WANT_WRITE)
-        grant_copy(v, l, p, slot, page_address(l, slot), pte, v->reserve.page == p ? v->reserve.changes : 0);
+        grant_copy(v, l, p, slot, page_address(l, slot), pte,
+                   v->reserve.page == p ? v->reserve.changes : 0);
     else
         grant_shared(v, l, p, pte);
     lock_release(&v->lock);
@@ -205,7 +216,8 @@ static RARE int leaf_memory(struct view *v)
     return v->doom ? -ECANCELED : v->txn.enlisted ? memory_more(v, false) : -ENOMEM;
 }
 
-/* tables_over lets all rights go with the transaction: the process has no room for more page tables. -ENOMEM. */
+/* tables_over lets all rights go with the transaction: the process has no room for more page
+ * tables. -ENOMEM. */
 static RARE int tables_over(struct view *v)
 {
     lock_acquire(&v->lock);
@@ -262,7 +274,8 @@ static void leaf_keep(struct view *v, struct leaf *l, pte_t *ptes)
     v->last.leaf_ptes = ptes;
 }
 
-/* fault_contended does FT5 and FT6 where others have or want the page. Leaf locked on entry, not on return. */
+/* fault_contended does FT5 and FT6 where others have or want the page. Leaf locked on entry, not on
+ * return. */
 static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 {
     int result = 0;
@@ -284,7 +297,8 @@ static RARE int fault_contended(struct view *v, struct leaf *l, unsigned slot, p
     return result;
 }
 
-/* fault_shut_out sleeps in the queue of a container locked by another view. Leaf locked on entry, not on return. */
+/* fault_shut_out sleeps in the queue of a container locked by another view. Leaf locked on entry,
+ * not on return. */
 static RARE int fault_shut_out(struct view *v, struct leaf *l)
 {
     lock_release(&l->lock);
@@ -294,27 +308,32 @@ static RARE int fault_shut_out(struct view *v, struct leaf *l)
     return e == -ETIMEDOUT ? e : -EAGAIN;
 }
 
-/* still_attached tells whether the object that was looked up before the leaf lock is attached still. */
+/* still_attached tells whether the object that was looked up before the leaf lock is attached
+ * still. */
 HOT bool still_attached(const struct view *v, const struct object *o)
 {
     return !o->dead && v->last.generation == __atomic_load_n(&v->process->attach_generation,
                                                                __ATOMIC_SEQ_CST);
 }
 
-/* uncontended tells that no view has a right that could conflict, none waits here, and v has no edges left. */
+/* uncontended tells that no view has a right that could conflict, none waits here, and v has no
+ * edges left. */
 HOT bool uncontended(const struct view *v, const struct page *p)
 {
     return !p->queue && vmask_empty(&v->wait.holders) &&
-           (v->wait.want == WANT_WRITE ? vmask_within(&p->mask, &v->self) : p->writer == WRITER_NONE);
+           (v->wait.want == WANT_WRITE ? vmask_within(&p->mask, &v->self)
+                                       : p->writer == WRITER_NONE);
 }
 
-/* fault_look looks once at the page, FT2 to FT7. 0: granted; -EAGAIN: look again (it waited); -errno. */
+/* fault_look looks once at the page, FT2 to FT7. 0: granted; -EAGAIN: look again (it waited);
+ * -errno. */
 static int fault_look(struct view *v, struct object *o, vaddr_t at)
 {
     uint64_t index = (at - o->base) >> PAGE_SHIFT;
     unsigned slot = index % LEAF_PAGES;
     struct leaf *l = object_leaf_find(o, index);
-    if (!l && !(frame_spare() && (l = object_leaf(o, index, true)))) /* the reserve is not for these */
+    /* the reserve is not for these */
+    if (!l && !(frame_spare() && (l = object_leaf(o, index, true))))
         return leaf_over(o) ? -ENOMEM : leaf_memory(v);
     struct page *p = &l->pages[slot];
     bool write = v->wait.want == WANT_WRITE;
@@ -328,7 +347,9 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
     bool gone = l->gone; /* LF2 */
     if (gone || !(pte = own_pte(v, page_down(at)))) {
         lock_release(&l->lock);
-        return gone ? -EAGAIN : limit_left(v->process, KD_LIMIT_MEMORY) < 3 ? tables_over(v) : leaf_memory(v);
+        return gone                                          ? -EAGAIN
+               : limit_left(v->process, KD_LIMIT_MEMORY) < 3 ? tables_over(v)
+                                                             : leaf_memory(v);
     }
     if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) { /* FT2 */
         if (v->snapshot_rights && p->sequence > v->snapshot.at) {
@@ -386,7 +407,8 @@ static RARE int copy_bring(struct view *v, struct object *o, vaddr_t page)
     return e ? e : spill_bring(v, o, page);
 }
 
-/* fault_ended ends a fault that got no grant. 0, -ENXIO: the view goes on; -ECANCELED: it is doomed. */
+/* fault_ended ends a fault that got no grant. 0, -ENXIO: the view goes on; -ECANCELED: it is
+ * doomed. */
 static RARE int fault_ended(struct view *v, int e)
 {
     if (v->wait.page)
@@ -400,7 +422,8 @@ static RARE int fault_ended(struct view *v, int e)
     return -ECANCELED;
 }
 
-/* view_fault repeats FT1 to FT7 until the access would succeed. 0; -ENXIO: o is not attached there now; -errno. */
+/* view_fault repeats FT1 to FT7 until the access would succeed. 0; -ENXIO: o is not attached there
+ * now; -errno. */
 static int view_fault(struct view *v, struct object *o, vaddr_t at, enum view_want want)
 {
     int e = want == WANT_WRITE && v->snapshot_rights ? -EROFS : 0;
@@ -462,7 +485,8 @@ __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, bool write)
 {
     uint32_t rights;
     for (;;) {
-        if (v->doom) /* perhaps as it lost the container: it aborts, and is not ended for touching it */
+        /* perhaps as it lost the container: it aborts, and is not ended for touching it */
+        if (v->doom)
             return fault_ended(v, -ECANCELED);
         struct object *o = view_object_at(v, at, &rights);
         if (!o)
@@ -477,8 +501,9 @@ __attribute__((noinline)) int view_touch(struct view *v, vaddr_t at, bool write)
     }
 }
 
-/* fault_fast does FT1 to FT7 near the last fault, for a page that is here and that nobody else has or wants.
- * False: no right was given. The PTE needs no view lock here: others change it under the leaf lock only. */
+/* fault_fast does FT1 to FT7 near the last fault, for a page that is here and that nobody else has
+ * or wants. False: no right was given. The PTE needs no view lock here: others change it under the
+ * leaf lock only. */
 HOT bool fault_fast(struct view *v, vaddr_t at, bool write)
 {
     struct leaf *l = v->last.leaf;

@@ -1,5 +1,5 @@
-/* fault.h - loads and stores become rights: for one page, its neighbours, and what no transaction serves (fault.c,
- * cluster.c, fault_other.c). */
+/* fault.h - loads and stores become rights: for one page, its neighbours, and what no transaction
+ * serves (fault.c, cluster.c, fault_other.c). */
 #ifndef KERNEL_FAULT_H
 #define KERNEL_FAULT_H
 
@@ -14,8 +14,9 @@ int fault_outside(vaddr_t at, unsigned flags); /* in the store region, but by no
 int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags);
 
 /* cluster.c */
-/* cluster_grant maps neighbours of the page at `slot`, which was granted for reading, if they are free and
- * likely to be read. Leaf locked; at: its address; ptes: the view's entries of the leaf. Never waits. */
+/* cluster_grant maps neighbours of the page at `slot`, which was granted for reading, if they are
+ * free and likely to be read. Leaf locked; at: its address; ptes: the view's entries of the leaf.
+ * Never waits. */
 void cluster_grant(struct view *v, struct leaf *l, unsigned slot, vaddr_t at, pte_t *ptes);
 /* cluster_request tells how many pages to ask for, from a page away on; 0: that page alone. */
 unsigned cluster_request(struct view *v, struct leaf *l, unsigned slot, bool write);

@@ -1,6 +1,6 @@
 /*
- * fault_other.c - faults that no transaction serves: memory of the process itself, objects that are not
- * transactional, and forbidden touches, which end the program with the reason.
+ * fault_other.c - faults that no transaction serves: memory of the process itself, objects that are
+ * not transactional, and forbidden touches, which end the program with the reason.
  *
  * Locks: none are held.
  */
@@ -56,12 +56,15 @@ int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags)
         && (e == -ENOMEM || !process_seam.fault(
                 signal, e == -EFAULT ? SIGNAL_CODE_NOTHING : SIGNAL_CODE_REFUSED, at)))
         process_kill(p, 128 + signal, "%s: %s 0x%lx",
-                     e == -ENOMEM   ? limit_memory_left(p) ? "out of memory" : "its memory limit is reached"
-                     : !(flags & FAULT_EXECUTE) && at - trap_stack(f) + STACK_NEAR_BYTES < 2 * STACK_NEAR_BYTES
-                         ? "stack overflow" /* a thread's ends at a page without rights, the first one's at none */
-                     : e == -EACCES ? "access not allowed"
-                     : e == -EIO    ? "its file has no such bytes"
-                                    : "nothing is mapped there",
+                     e == -ENOMEM
+                         ? limit_memory_left(p) ? "out of memory" : "its memory limit is reached"
+                     : !(flags & FAULT_EXECUTE) &&
+                             at - trap_stack(f) + STACK_NEAR_BYTES < 2 * STACK_NEAR_BYTES
+                         /* a thread's ends at a page without rights, the first one's at none */
+                         ? "stack overflow"
+                         : e == -EACCES ? "access not allowed"
+                           : e == -EIO  ? "its file has no such bytes"
+                                        : "nothing is mapped there",
                      access_text(flags), at);
     return e ? -EFAULT : 0;
 }

@@ -1,18 +1,21 @@
 /*
  * leaf.c - leaves: what the kernel knows of 64 pages of an object, in one frame.
  *
- * A leaf is made by the first touch, and forgotten when nothing of it is in use: no page in memory or on its
- * way, none being written or waited for, no old version, no version that only the log has, and no right that
- * a running transaction may have used. Then only its pages' sequences are left, and `floor` stands for those.
+ * A leaf is made by the first touch, and forgotten when nothing of it is in use: no page in memory
+ * or on its way, none being written or waited for, no old version, no version that only the log
+ * has, and no right that a running transaction may have used. Then only its pages' sequences are
+ * left, and `floor` stands for those.
  *
- * LF1  `floor` is not smaller than any sequence that was forgotten in the object, and a leaf that is made anew
- *     takes it for all its pages. So no snapshot is shown a page that is younger than it. And none is refused
- *     one for that reason, as no leaf is forgotten while a snapshot that is not over is older than one of its
- *     pages: all those are at least as young as `floor`, and so are later ones.
- * LF2  A leaf that is `gone` is in no table, and no view has rights to its pages. A thread that found it looks at
- *     `gone` where a page is not resident, under the leaf's lock. The frame is free when every CPU has been
- *     outside the kernel since: a leaf that was found without a lock is not kept over a sleep. The evictor
- *     alone forgets leaves, so those that it finds itself stay.
+ * LF1  `floor` is not smaller than any sequence that was forgotten in the object, and a leaf that
+ *     is made anew takes it for all its pages. So no snapshot is shown a page that is younger than
+ *     it. And none is refused one for that reason, as no leaf is forgotten while a snapshot that is
+ *     not over is older than one of its pages: all those are at least as young as `floor`, and so
+ *     are later ones.
+ * LF2  A leaf that is `gone` is in no table, and no view has rights to its pages. A thread that
+ *     found it looks at `gone` where a page is not resident, under the leaf's lock. The frame is
+ *     free when every CPU has been outside the kernel since: a leaf that was found without a lock
+ *     is not kept over a sleep. The evictor alone forgets leaves, so those that it finds itself
+ *     stay.
  *
  * Locks: object for its tables; leaf, view; the evict lock for the list of bare leaves.
  */
@@ -43,7 +46,8 @@ static void leaf_init(struct leaf *l, struct object *o, uint64_t first)
     list_init(&l->waits);
     l->object = o;
     l->first = first;
-    l->changes = __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED) << 32; /* as no other leaf at this place */
+    /* as no other leaf at this place */
+    l->changes = __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED) << 32;
     for (unsigned i = 0; i < LEAF_PAGES; i++) {
         l->pages[i].writer = WRITER_NONE;
         l->pages[i].sequence = o->floor;
@@ -59,14 +63,17 @@ static bool leaf_charge(struct object *o, uint64_t n)
     return can;
 }
 
-/* leaf_install puts the leaf *f in its table, or in *t if none; *f and *t are NULL if used. Object locked. */
-static struct leaf *leaf_install(struct object *o, uint64_t first, struct frame **f, struct frame **t)
+/* leaf_install puts the leaf *f in its table, or in *t if none; *f and *t are NULL if used. Object
+ * locked. */
+static struct leaf *leaf_install(struct object *o, uint64_t first, struct frame **f,
+                                 struct frame **t)
 {
     struct leaf *l = object_leaf_find(o, first);
     if (l || !*f || !(table_of(o, first) || *t) || !leaf_charge(o, table_of(o, first) ? 1 : 2))
         return l;
     if (!table_of(o, first)) {
-        __atomic_store_n(&o->tables[first / LEAF_PAGES / LEAF_TABLE], frame_memory(*t), __ATOMIC_RELEASE);
+        __atomic_store_n(&o->tables[first / LEAF_PAGES / LEAF_TABLE], frame_memory(*t),
+                         __ATOMIC_RELEASE);
         *t = NULL;
     }
     l = frame_memory(*f);
@@ -80,7 +87,8 @@ static struct leaf *leaf_install(struct object *o, uint64_t first, struct frame 
 
 static struct leaf *leaf_new(struct object *o, uint64_t first)
 {
-    struct frame *f = frame_alloc(FRAME_PAGE), *t = table_of(o, first) ? NULL : frame_alloc(FRAME_PAGE);
+    struct frame *f = frame_alloc(FRAME_PAGE),
+                 *t = table_of(o, first) ? NULL : frame_alloc(FRAME_PAGE);
     lock_acquire(&o->lock);
     struct leaf *l = leaf_install(o, first, &f, &t);
     lock_release(&o->lock);
@@ -126,7 +134,8 @@ struct leaf *leaf_lock_new(struct object *o, uint64_t page)
 unsigned leaf_portion(const struct leaf *l, unsigned slot, unsigned end)
 {
     enum { RIGHTS_AT_ONCE = 384 };
-    unsigned users = (unsigned)(__builtin_popcountll(l->users.word[0]) + __builtin_popcountll(l->users.word[1]));
+    unsigned users =
+        (unsigned)(__builtin_popcountll(l->users.word[0]) + __builtin_popcountll(l->users.word[1]));
     return MIN(end, slot + RIGHTS_AT_ONCE / MAX(users, 1u));
 }
 
@@ -135,8 +144,10 @@ void leaves_in(struct object *o, uint64_t page, uint64_t end, leaf_fn *fn, void 
     const uint64_t table_pages = (uint64_t)LEAF_PAGES * LEAF_TABLE;
     for (unsigned n = 1; page < end; n++) {
         struct leaf *l = object_leaf_find(o, page);
-        uint64_t step = l || table_of(o, page) ? LEAF_PAGES : table_pages, first = page & ~(step - 1);
-        page = l ? first + fn(l, page % LEAF_PAGES, (unsigned)MIN(LEAF_PAGES, end - first), arg) : first + step;
+        uint64_t step = l || table_of(o, page) ? LEAF_PAGES : table_pages,
+                 first = page & ~(step - 1);
+        page = l ? first + fn(l, page % LEAF_PAGES, (unsigned)MIN(LEAF_PAGES, end - first), arg)
+                 : first + step;
         if (l || n % LEAF_PAGES == 0)
             thread_breathe(); /* the leaf may go meanwhile: the rest of it is looked for again */
     }
@@ -183,7 +194,8 @@ static bool right_forget(struct leaf *l, unsigned slot, struct view *v)
     enum right_state state = right_state(right_at(v, at));
     bool since = v->state == VIEW_ACTIVE && v->txn.ticket >= l->held; /* it began later */
     bool can = state == RIGHT_EMPTY || (state == RIGHT_HELD && (v->state == VIEW_IDLE || since));
-    if (can && (state == RIGHT_HELD || l->pages[slot].writer == v->id)) /* else only the mask names it (PG3) */
+    /* else only the mask names it (PG3) */
+    if (can && (state == RIGHT_HELD || l->pages[slot].writer == v->id))
         right_take(v, &l->pages[slot], at, &none); /* if it was to write, it had no copy */
     lock_release(&v->lock);
     return can;
@@ -213,9 +225,10 @@ static bool leaf_unused(struct leaf *l)
     return true;
 }
 
-/* tables_forget frees each view's page table for the 2 MiB around the leaf if they have no leaf any more:
- * no view has a right there (PG3), and none gets one, as that takes a leaf, which is made with the object
- * locked. With the last leaf in 128 MiB the table of tables goes, too. Object and leaf locked. */
+/* tables_forget frees each view's page table for the 2 MiB around the leaf if they have no leaf any
+ * more: no view has a right there (PG3), and none gets one, as that takes a leaf, which is made
+ * with the object locked. With the last leaf in 128 MiB the table of tables goes, too. Object and
+ * leaf locked. */
 static void tables_forget(struct object *o, const struct leaf *l, bool last, struct forgotten *gone)
 {
     enum { TABLE_BYTES = 512 * PAGE_BYTES };
@@ -231,7 +244,8 @@ static void tables_forget(struct object *o, const struct leaf *l, bool last, str
         if (v->state == VIEW_FREE || !v->tables.charged)
             continue;
         lock_acquire(&v->lock);
-        uint64_t n = v->table ? arch_tables_cut_empty(v->table, at, at + 1, low, high, &gone->tables) : 0;
+        uint64_t n =
+            v->table ? arch_tables_cut_empty(v->table, at, at + 1, low, high, &gone->tables) : 0;
         if (n) {
             view_tables_gone(v, n);
             gone->cpus |= arch_table_cpus(v->table);
@@ -242,7 +256,8 @@ static void tables_forget(struct object *o, const struct leaf *l, bool last, str
     }
 }
 
-/* leaf_take puts the leaf's frame, and that of a table without leaves, on the list. Object and leaf locked. */
+/* leaf_take puts the leaf's frame, and that of a table without leaves, on the list. Object and leaf
+ * locked. */
 static void leaf_take(struct object *o, struct leaf *l, struct forgotten *gone)
 {
     struct frame *table = frame_of_memory(table_of(o, l->first));

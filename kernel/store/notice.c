@@ -1,6 +1,6 @@
 /*
- * notice.c - what ports ask of transactions: a COMMIT, SPILL, UNSPILL or LOCK that is delivered or cannot be, and
- * the end of a port whose manager is gone (kernel/seams.c).
+ * notice.c - what ports ask of transactions: a COMMIT, SPILL, UNSPILL or LOCK that is delivered or
+ * cannot be, and the end of a port whose manager is gone (kernel/seams.c).
  *
  * A view's items stand in the view (view.h). Each wait is answered once: by the manager, or here.
  *
@@ -15,7 +15,8 @@ void view_item_taken(struct item *i, struct notice *n)
     n->home = v;
     n->message.token = v->question.received = v->question.token;
     n->data = v->commit.batch;
-    n->data_bytes = v->commit.batch ? v->commit.batch_bytes : 0; /* a later SPILL of this view brings none */
+    /* a later SPILL of this view brings none */
+    n->data_bytes = v->commit.batch ? v->commit.batch_bytes : 0;
     v->commit.batch = NULL;
 }
 
@@ -35,7 +36,8 @@ static void views_port_dead(struct port *p)
     views_each_locked(v, &views_all) { /* else its next transaction could be doomed for this one */
         if (v->txn.enlisted == p && v->state == VIEW_ACTIVE)
             view_doom_locked(v, EOWNERDEAD);
-        else if (v->txn.enlisted == p && v->state == VIEW_COMMITTING && v->question.answer == ANSWER_NONE)
+        else if (v->txn.enlisted == p && v->state == VIEW_COMMITTING &&
+                 v->question.answer == ANSWER_NONE)
             view_answer(v, EOWNERDEAD);
     }
     lock_acquire(&p->lock);

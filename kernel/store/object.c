@@ -2,8 +2,8 @@
  * object.c - memory objects: their life, and the calls of managers (object.h).
  *
  * Owns      the list of all objects, addresses for objects without one.
- * Not here  what is known of pages (leaf.c), who may map them (attach.c), pages in and out (page.c), rights
- *           taken away (sweep.c).
+ * Not here  what is known of pages (leaf.c), who may map them (attach.c), pages in and out
+ *           (page.c), rights taken away (sweep.c).
  *
  * Locks: objects_lock for the list.
  */
@@ -20,14 +20,15 @@ static const uint64_t OBJECT_PAGES_MAX = (KD_STORE_END - KD_STORE_BASE) >> PAGE_
 
 void object_init(void)
 {
-    next_base = KD_STORE_END - KD_ZONE_BYTES; /* the last zone: objects without a place of their own */
+    /* the last zone: objects without a place of their own */
+    next_base = KD_STORE_END - KD_ZONE_BYTES;
 }
 
 /* ---- struct copy ----
- * Each CPU keeps some, so that a fault takes no lock for one; too many for one CPU go to a list that
- * all share. They are cut from whole frames and never given back: there are as many as there were
- * copies at a time, each of which had a frame of its own, 30 times as large. Memory of a struct copy
- * never serves for anything else (version.c, hand_on). */
+ * Each CPU keeps some, so that a fault takes no lock for one; too many for one CPU go to a list
+ * that all share. They are cut from whole frames and never given back: there are as many as there
+ * were copies at a time, each of which had a frame of its own, 30 times as large. Memory of a
+ * struct copy never serves for anything else (version.c, hand_on). */
 
 enum { COPIES_KEPT = 128, COPIES_MOVED = 64 };
 static struct { struct copy *first; unsigned count; } copies_kept[CPU_MAX];
@@ -200,7 +201,8 @@ static bool object_create_ok(const struct kd_object_create *c)
            c->pages <= (KD_STORE_END - c->base) >> PAGE_SHIFT;
 }
 
-/* base_choose finds a range for an object that names none; the cursor wraps and does not reuse before. */
+/* base_choose finds a range for an object that names none; the cursor wraps and does not reuse
+ * before. */
 static vaddr_t base_choose(uint64_t pages)
 {
     uint64_t bytes = (pages << PAGE_SHIFT) + (1ull << 30) - 1;
@@ -232,7 +234,8 @@ long kd_object_create(const uint64_t a[6])
         return e;
     struct port *commit_port = handle_get(c.commit_port, HANDLE_PORT, KD_RIGHT_RECEIVE, &e);
     /* The object and its commits must end together, with one process. */
-    bool ours = commit_port && port->owner == process_this() && commit_port->owner == process_this();
+    bool ours =
+        commit_port && port->owner == process_this() && commit_port->owner == process_this();
     struct object *o = ours ? object_new(&c, port, commit_port) : NULL;
     if (!o) {
         port_put(port);
@@ -248,13 +251,16 @@ long kd_object_create(const uint64_t a[6])
                    handle_held(HANDLE_BLOCK, NULL, 0);
     if (c.flags & KD_OBJECT_SPILLS && trusted)
         process_this()->takes_reserve = true;
-    object_get(o); /* for the list: object_die() takes it off and puts it, closing a handle does not */
+    /* for the list: object_die() takes it off and puts it, closing a handle does not */
+    object_get(o);
     lock_acquire(&objects_lock);
     list_push_back(&objects, &o->all);
     lock_release(&objects_lock);
     count(objects);
-    /* PO3: a thread that closes a port meanwhile finds the object in the list, or this one sees that it is dead */
-    bool dead = __atomic_load_n(&port->dead, __ATOMIC_SEQ_CST) || __atomic_load_n(&commit_port->dead, __ATOMIC_SEQ_CST);
+    /* PO3: a thread that closes a port meanwhile finds the object in the list, or this one sees
+     * that it is dead */
+    bool dead = __atomic_load_n(&port->dead, __ATOMIC_SEQ_CST) ||
+                __atomic_load_n(&commit_port->dead, __ATOMIC_SEQ_CST);
     if (!dead)
         object_get(o); /* for the handle, which another thread may close at once */
     long h = dead ? -EBADF : handle_new(process_this(), HANDLE_OBJECT, o, KD_RIGHT_MANAGE);
@@ -267,11 +273,13 @@ long kd_object_create(const uint64_t a[6])
 
 struct use { bool writers, kept; };
 
-/* leaf_use adds to *arg, a struct use, whether transactions store to pages of the leaf, and whether memory
- * holds what the manager could not supply again: a version that is not home, or one that a snapshot sees. */
+/* leaf_use adds to *arg, a struct use, whether transactions store to pages of the leaf, and whether
+ * memory holds what the manager could not supply again: a version that is not home, or one that a
+ * snapshot sees. */
 static unsigned leaf_use(struct leaf *l, unsigned slot, unsigned end, void *arg)
 {
-    const unsigned KEPT = PAGE_DIRTY | PAGE_FILLING | PAGE_CLEANING | PAGE_PINNED | PAGE_MAPPED_WRITE | PAGE_AWAY;
+    const unsigned KEPT =
+        PAGE_DIRTY | PAGE_FILLING | PAGE_CLEANING | PAGE_PINNED | PAGE_MAPPED_WRITE | PAGE_AWAY;
     struct use *use = arg;
     lock_acquire(&l->lock);
     for (unsigned i = slot; i < end; i++) {
@@ -354,7 +362,8 @@ OBJECT_CALL(kd_object_revoke, 0)
     return 0;
 }
 
-/* kd_object_encoder refuses RANGES (-EBUSY) while transactions have stored undeclared: these stores would be lost. */
+/* kd_object_encoder refuses RANGES (-EBUSY) while transactions have stored undeclared: these stores
+ * would be lost. */
 OBJECT_CALL(kd_object_encoder, 0)
 {
     uint32_t before = o->encoder;

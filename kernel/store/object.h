@@ -1,7 +1,7 @@
 /*
  * object.h - memory objects: pages that a manager supplies (page.h).
- * Locks: object->lock guards attachments, and the tables of leaves, which are made on first touch and forgotten
- * when nothing of them is in use (leaf.c).
+ * Locks: object->lock guards attachments, and the tables of leaves, which are made on first touch
+ * and forgotten when nothing of them is in use (leaf.c).
  */
 #ifndef KERNEL_OBJECT_H
 #define KERNEL_OBJECT_H
@@ -16,8 +16,8 @@ enum touch { TOUCH_SEQUENTIAL, TOUCH_CLUSTERED, TOUCH_RANDOM, TOUCH_KINDS };
 /* container_lock.c */
 enum { CONTAINER_BUSY = ~0u };
 struct container_lock {
-    uint32_t state;          /* atomic: 0: nobody has or wants it; a view + 1: that one alone has it;
-                              * CONTAINER_BUSY: a fault must look closer */
+    uint32_t state; /* atomic: 0: nobody has or wants it; a view + 1: that one alone has it;
+                     * CONTAINER_BUSY: a fault must look closer */
     int16_t exclusive, drainer; /* views or WRITER_NONE */
     struct vmask shared;
     struct vmask drains;     /* the drainer waits for these: they may still get pages */
@@ -44,14 +44,14 @@ struct object {
     uint8_t cluster_fixed;     /* pages that a read fault maps; 0: as touches suggest */
     uint32_t touches[TOUCH_KINDS]; /* read faults by kind, about: for people */
     uint64_t dirty;          /* atomic: pages that its manager is to clean */
-    struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; changed with the object locked (LF2) */
+    struct leaf ***tables;   /* [pages / 64 / 512] -> [512] -> leaf; object's lock (LF2) */
     uint64_t table_count;
     uint64_t leaf_frames;    /* charged to its owner: leaves and their tables */
-    uint64_t floor;          /* the youngest sequence of a page that was forgotten with its leaf (LF1) */
+    uint64_t floor;  /* the youngest sequence of a page that was forgotten with its leaf (LF1) */
     char name[KD_NAME_MAX];
 };
 
-/* An attachment lets a process map the object. On the process's sorted array and on the object's list. */
+/* An attachment lets a process map the object; on its sorted array, and on the object's list. */
 struct attachment {
     struct object *object;   /* one reference */
     struct process *process;
@@ -68,26 +68,27 @@ void copy_free(struct copy *c);
 void object_get(void *object);
 void object_put(void *object);
 void object_revoke(struct object *o);
-/* object_wait_for_sweeps returns when no sweep of a dead manager's objects is under way (begin, BG3). */
+/* object_wait_for_sweeps returns when no sweep of a dead manager's objects runs (begin, BG3). */
 void object_wait_for_sweeps(void);
 extern uint32_t object_sweeps;               /* of dead objects, under way; atomic */
-/* object_at finds the object at an address of a process; a reference, or NULL; *rights are the client's. */
+/* object_at finds the object at an address of p; a reference, or NULL; *rights are the client's. */
 struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights);
-/* object_leaf finds a page's leaf; NULL: none (and !create), no memory, or its owner's limit. Not for sleeps (LF2). */
+/* object_leaf finds a page's leaf, or NULL: none, no memory, the limit. Not for sleeps (LF2). */
 struct leaf *object_leaf(struct object *o, uint64_t page, bool create);
 bool leaf_over(struct object *o); /* the owner's limit is reached */
-/* leaf_forget: if nothing of the leaf is in use, its frames go to the list, to be freed by LF2.
- * False: it is in use. */
-struct forgotten { struct list leaves, tables; uint64_t cpus; }; /* frames, by link; those to shoot at before */
+/* What is forgotten is frames, by link, and the CPUs to shoot at before they are freed (LF2). */
+struct forgotten { struct list leaves, tables; uint64_t cpus; };
+/* leaf_forget lists the leaf's frames if nothing of it is in use. False: it is in use. */
 bool leaf_forget(struct leaf *l, struct forgotten *gone);
 /* object_leaf_find is object_leaf for a leaf that exists; page < o->pages. */
 static inline struct leaf *object_leaf_find(struct object *o, uint64_t page)
 {
-    struct leaf **table = __atomic_load_n(&o->tables[page / LEAF_PAGES / LEAF_TABLE], __ATOMIC_ACQUIRE);
+    struct leaf **table =
+        __atomic_load_n(&o->tables[page / LEAF_PAGES / LEAF_TABLE], __ATOMIC_ACQUIRE);
     return table ? __atomic_load_n(&table[page / LEAF_PAGES % LEAF_TABLE], __ATOMIC_ACQUIRE) : NULL;
 }
 struct leaf *leaf_lock_new(struct object *o, uint64_t page);
-/* leaf_lock makes (waiting for memory) or finds a leaf and locks it, not gone. NULL: none, or killed. No locks held. */
+/* leaf_lock makes (waiting for memory) or finds a leaf, and locks it. NULL: none, or killed. */
 static inline struct leaf *leaf_lock(struct object *o, uint64_t page)
 {
     struct leaf *l = object_leaf_find(o, page);
@@ -106,28 +107,26 @@ static inline vaddr_t page_address(const struct leaf *l, unsigned slot)
 
 /* page_request asks the manager for a page, or more behind it, and waits. Leaf locked on entry, not
  * on return. 0: look again; -errno of the manager; -EINTR: killed, doomed; -ETIMEDOUT. */
-must_check int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages, struct view *v,
-                            uint64_t deadline_ns);
-/* attachments_end_left: a commit that p left behind is over; if p has ended, its attachments end, too. */
+must_check int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages,
+                            struct view *v, uint64_t deadline_ns);
+/* attachments_end_left: a commit that p left behind is over; if p has ended, so do attachments. */
 void attachments_end_left(struct process *p);
 /* objects_end destroys the objects of a process; p not NULL: those that ask, or commit, there. A
  * killed thread leaves the rest to its process's end. */
 void objects_end(const struct process *owner, const struct port *p);
-/* object_commit_port_of: the commit port of objects that are served at `p`; a reference, or NULL. */
+/* object_commit_port_of: the commit port of objects served at `p`; a reference, or NULL. */
 struct port *object_commit_port_of(struct port *p);
 /* object_manager_of tells whether `client` has an object of `manager` attached. */
 bool object_manager_of(struct process *manager, struct process *client);
-/* object_process_gone ends a process's objects and attachments; objects_sum_dirty sets managers'
- * process->dirty. */
-void object_process_gone(struct process *p);
-void objects_sum_dirty(void);
+void object_process_gone(struct process *p); /* ends its objects and attachments */
+void objects_sum_dirty(void); /* sets process->dirty of managers */
 /* object_plain_fault serves a fault on an object that is not transactional. */
 must_check int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write);
 
-/* object_for_each calls fn for each object, some twice if one dies meanwhile; leaves_for for its leaves. */
+/* object_for_each calls fn for each object, some twice if one dies meanwhile. */
 void object_for_each(void (*fn)(struct object *o, void *arg), void *arg);
-/* leaf_fn does something for a portion of a leaf's pages [slot, end), which starts at `slot`. Returns where that ended:
- * the rest follows, after others had their turn. */
+/* leaf_fn does something for a portion of a leaf's pages [slot, end), which starts at `slot`.
+ * Returns where that ended: the rest follows, after others had their turn. */
 typedef unsigned leaf_fn(struct leaf *l, unsigned slot, unsigned end, void *arg);
 void leaves_for(struct object *o, leaf_fn *fn, void *arg);
 /* kcheck (check.c) looks for broken invariants. 0; -EIO: the log says which. */
@@ -136,10 +135,11 @@ int kcheck(void);
 /* Functions for block_call.c: page I/O to and from object frames. */
 must_check int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame);
 void object_io_end_read(struct object *o, uint64_t page, struct frame *frame, int status);
-must_check int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame, csn_t *csn);
+must_check int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame,
+                                     csn_t *csn);
 void object_io_end_write(struct object *o, uint64_t page, struct frame *frame);
 
-void attachment_gone_told(struct item *i); /* for ports (item_uses): its CLIENT_GONE item; frees it */
+void attachment_gone_told(struct item *i); /* for ports (item_uses): CLIENT_GONE's; frees it */
 
 static inline void dirty_count(struct object *o, int n)
 {

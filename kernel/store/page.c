@@ -1,14 +1,14 @@
 /*
  * page.c - pages in and out: requests to managers, their answers, page I/O.
  *
- * A page that is not resident is asked for once (PAGE_ASKED); threads that need it wait on the leaf. A
- * frame that is being read is FILLING and not resident until the manager supplies it.
+ * A page that is not resident is asked for once (PAGE_ASKED); threads that need it wait on the
+ * leaf. A frame that is being read is FILLING and not resident until the manager supplies it.
  *
  * Locks: leaf. Never held across a message, a user copy or I/O.
  */
 #include "process/handle.h"
 #include "store/object_private.h"
-#include "store/right.h"
+#include "store/grant.h"
 #include "thread/trace.h"
 #include "store/commit.h"
 #include "store/evict.h"
@@ -47,8 +47,8 @@ int page_request(struct leaf *l, unsigned slot, unsigned access, uint64_t pages,
     bool alive = !o->dead;
     if (alive && !(p->flags & PAGE_ASKED)) {
         struct process *me = process_this();
-        item_say(&w.item, ITEM_PAGE, me->pid, o->cookie, l->first + slot, pages, access, v ? v->id + 1u : 0,
-                 (uint64_t)o->handle);
+        item_say(&w.item, ITEM_PAGE, me->pid, o->cookie, l->first + slot, pages, access,
+                 v ? v->id + 1u : 0, (uint64_t)o->handle);
         p->flags |= PAGE_ASKED;
         count(page_requests);
         __atomic_fetch_add(&me->stats.manager_calls, 1, __ATOMIC_RELAXED);
@@ -143,7 +143,8 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
     }
 }
 
-enum { STALE_MAX = 16 }; /* a version is published while an older one is on its way, but not so often */
+/* a version is published while an older one is on its way, but not so often */
+enum { STALE_MAX = 16 };
 
 /* page_install makes `f`, which it consumes, the page's frame. The sequence stays: a page may be
  * read back while a snapshot is older than it. 0 or -ESTALE. Leaf locked. */
@@ -174,8 +175,8 @@ static int page_install(struct leaf *l, unsigned slot, struct frame *f, uint32_t
     }
     waits_end(l, slot, told);
     if (told)
-        printk("container %s, address 0x%lx: its manager lost what it committed: %lu for %lu", l->object->name,
-               page_address(l, slot), csn, p->csn);
+        printk("container %s, address 0x%lx: its manager lost what it committed: %lu for %lu",
+               l->object->name, page_address(l, slot), csn, p->csn);
     return result;
 }
 
@@ -277,7 +278,8 @@ static long pages_for(struct object *o, uint64_t page, uint64_t n,
     return 0;
 }
 
-/* error_for_client replaces errors that mean "look again" to a fault; a manager's refusal does not. */
+/* error_for_client replaces errors that mean "look again" to a fault; a manager's refusal does
+ * not. */
 static int error_for_client(int error)
 {
     return error == EAGAIN || error == EINTR || error == ENXIO || error == ECANCELED ? EIO : error;
@@ -291,7 +293,8 @@ static void page_fail(struct leaf *l, unsigned slot, void *arg)
         waits_end(l, slot, -error_for_client(error));
 }
 
-/* page_pin pins a page that is in memory, or unpins it. The owner lives while its object is not dead. */
+/* page_pin pins a page that is in memory, or unpins it. The owner lives while its object is not
+ * dead. */
 struct pinning { bool on; long result; };
 static void page_pin(struct leaf *l, unsigned slot, void *arg)
 {
@@ -397,7 +400,8 @@ int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame,
     lock_acquire(&l->lock);
     struct page *p = &l->pages[page % LEAF_PAGES];
     int e = !page_resident(p) ? -ENOENT : p->flags & PAGE_CLEANING ? -EBUSY : 0;
-    if (!e && p->flags & PAGE_MAPPED_WRITE) { /* not transactional: no thread is to store meanwhile */
+    /* not transactional: no thread is to store meanwhile */
+    if (!e && p->flags & PAGE_MAPPED_WRITE) {
         UNMAP(u, .reason = 0);
         unmap_page(l, (unsigned)(page % LEAF_PAGES), &u);
         unmap_end(&u);
@@ -424,11 +428,13 @@ void object_io_end_write(struct object *o, uint64_t page, struct frame *frame)
 
 /* ---- what managers say of pages ---- */
 
-/* view_asks tells whether the view asks o's manager (KD_OBJECT_ASK) and has no answer. View locked. */
+/* view_asks tells whether the view asks o's manager (KD_OBJECT_ASK) and has no answer. View
+ * locked. */
 static bool view_asks(const struct view *v, const struct object *o)
 {
     const struct view_question *q = &v->question;
-    return q->kind == ITEM_LOCK && q->answer == ANSWER_NONE && v->last.object == o; /* it stays meanwhile */
+    /* it stays meanwhile */
+    return q->kind == ITEM_LOCK && q->answer == ANSWER_NONE && v->last.object == o;
 }
 
 void asks_look_again(const struct object *o)
@@ -438,7 +444,8 @@ void asks_look_again(const struct object *o)
             thread_wake(v->owner);
 }
 
-/* kd_lock_answer answers the question with this number, and no other: the view may have gone on to the next. */
+/* kd_lock_answer answers the question with this number, and no other: the view may have gone on to
+ * the next. */
 OBJECT_CALL(kd_lock_answer, 0)
 {
     uint64_t token = a[1], view = a[2];

@@ -1,9 +1,12 @@
 /*
- * page.h - pages of memory objects, with versions, rights and waiters; their private copies; leaves of 64 pages.
+ * page.h - pages of memory objects, with versions, rights and waiters; their private copies; leaves
+ * of 64 pages.
  *
  * PG1  At most one frame holds the current version of a page; page->frame is it, unless FILLING.
- * PG2  While a view has a COPY of a page, `writer` is that view and no other view has a right to it.
- * PG3  Every view with a PTE for the page that is not EMPTY has its bit in `mask` (a hint: the bit may stand alone).
+ * PG2  While a view has a COPY of a page, `writer` is that view and no other view has a right to
+ *      it.
+ * PG3  Every view with a PTE for the page that is not EMPTY has its bit in `mask` (a hint: the bit
+ *      may stand alone).
  * PG4  A page with a pin, DIRTY, or a writer whose copy is in memory is not evicted.
  *
  * Locks: leaf->lock guards all of its 64 pages and is the page lock of the design.
@@ -23,20 +26,25 @@ enum page_flag {
     PAGE_PINNED = 16,    /* by the manager: not evicted */
     PAGE_NO_WRITE = 32,  /* supplied without KD_WRITE: a write asks the manager again */
     PAGE_MAPPED_WRITE = 64, /* not transactional, mapped writable somewhere: may be dirty */
-    PAGE_AWAY = 128,     /* not resident; its version `csn` was published from a spilled copy: nothing older comes */
+    /* not resident; its version `csn` was published from a spilled copy: nothing older comes */
+    PAGE_AWAY = 128,
 };
 
-/* struct copy: a private copy made at a write fault; publish makes it the struct of the old version. */
+/* struct copy: a private copy made at a write fault; publish makes it the struct of the old
+ * version. */
 struct copy {
-    struct list link;        /* view->copies.resident or .spilled (view lock), later keeper->versions (versions lock) */
+    /* view->copies.resident or .spilled (view lock), later keeper->versions (versions lock) */
+    struct list link;
     struct leaf *leaf;
     uint16_t slot, view;
     bool changed;            /* txn_diff saw a difference: it was logged */
     bool ranges;             /* `declared` says something: which units of UNIT_BYTES (encode.c) */
     struct frame *frame;     /* the copy (NULL: spilled); after publish: the old version */
-    uint64_t sequence, superseded; /* old version: seen by snapshots s, sequence <= s < superseded */
+    /* old version: seen by snapshots s, sequence <= s < superseded */
+    uint64_t sequence, superseded;
     struct copy *next, *previous; /* page->versions */
-    struct snapshot *keeper; /* old version: for whom it is kept; NULL: it is none any more. Versions lock */
+    /* old version: for whom it is kept; NULL: it is none any more. Versions lock */
+    struct snapshot *keeper;
     struct copy *chain;      /* while it is being published */
     vaddr_t at;
     uint64_t declared[PAGE_BYTES / UNIT_BYTES / 64];
@@ -49,7 +57,7 @@ struct page {
     struct vmask mask;
     struct copy *versions;   /* newest first */
     int16_t writer;          /* view or WRITER_NONE */
-    uint8_t queue;           /* the first view that waits for it, + 1, or 0; the others follow in a ring */
+    uint8_t queue;  /* the first view that waits for it, + 1, or 0; the others follow in a ring */
     uint8_t flags;
     uint8_t rmw;             /* so many first reads still take the page exclusively */
     uint8_t stale;           /* so many supplies on end were older than `csn` */
@@ -58,17 +66,21 @@ struct page {
 
 struct leaf {
     struct lock lock;        /* RANK_LEAF */
-    struct list link;        /* in the list of bare leaves while `resident` is 0 (evict lock), or of gone ones */
+    /* in the list of bare leaves while `resident` is 0 (evict lock), or of gone ones */
+    struct list link;
     uint32_t resident;       /* pages in the lists of the evictor */
-    bool gone;               /* taken out of its table: nothing of it is used, and the last look ends soon (LF2) */
+    /* taken out of its table: nothing of it is used, and the last look ends soon (LF2) */
+    bool gone;
     uint64_t held;           /* rights are HELD for transactions with a smaller ticket only */
     struct object *object;
     uint64_t first;          /* page index of pages[0] */
     struct list waits;       /* struct page_wait: for pages that are not resident */
-    uint64_t touched;        /* pages that ever had a frame: all others are as they were made, or asked for */
+    /* pages that ever had a frame: all others are as they were made, or asked for */
+    uint64_t touched;
     struct vmask kept;       /* views that may know it as last.leaf */
     struct vmask users;      /* all masks of the pages, or more */
-    uint64_t changes;        /* so often a page got another frame; counted behind that (fault.c: hand_copy) */
+    /* so often a page got another frame; counted behind that (fault.c: hand_copy) */
+    uint64_t changes;
     struct page pages[LEAF_PAGES];
 };
 _Static_assert(sizeof(struct page) == 56 && sizeof(struct leaf) <= PAGE_BYTES, "a leaf is a frame");
@@ -77,6 +89,9 @@ static inline void page_changed(struct leaf *l) /* leaf locked */
 {
     __atomic_store_n(&l->changes, l->changes + 1, __ATOMIC_RELEASE);
 }
-static inline bool page_resident(const struct page *p) { return p->frame && !(p->flags & PAGE_FILLING); }
+static inline bool page_resident(const struct page *p)
+{
+    return p->frame && !(p->flags & PAGE_FILLING);
+}
 
 #endif

@@ -1,20 +1,23 @@
 /*
- * right.c - rights: every change of a view's page table entry but the hot ones, which right.h has with the states.
+ * right.c - rights: every change of a view's page table entry but the hot ones, which right.h has
+ * with the states.
  *
- * Owns      entries and tables of views; TLB debts: `stale`, `cpu`, struct debt; rights that are owed.
+ * Owns      entries and tables of views; TLB debts: `stale`, `cpu`, struct debt; rights that are
+ *           owed.
  * Not here  who may have which right (fault.c, conflict.c, container_lock.c).
  *
- * An entry is changed with its leaf locked, or by the view's owner, or, while that sleeps, by its manager's call that
- * has claimed the view. So what one of them has looked at stays, but for the walker's bits. All hold the view lock,
- * but the owner when it maps a page to read.
+ * An entry is changed with its leaf locked, or by the view's owner, or, while that sleeps, by its
+ * manager's call that has claimed the view. So what one of them has looked at stays, but for the
+ * walker's bits. All hold the view lock, but the owner when it maps a page to read.
  */
 #include "store/right.h"
 
-enum { R_READ = RIGHT_SHARED | RIGHT_PLAIN, R_NONE = RIGHT_EMPTY | RIGHT_HELD, R_ANY = RIGHT_WRONG - 1,
+enum { R_READ = RIGHT_SHARED | RIGHT_PLAIN, R_NONE = RIGHT_EMPTY | RIGHT_HELD,
+       R_ANY = RIGHT_WRONG - 1,
        R_PRIVATE = RIGHT_COPY | RIGHT_FROZEN | RIGHT_SPILLED };
 #define CHANGES(X) \
     /* change     finds                         leaves */ \
-    X(age,          R_READ,                       R_READ)     /* the clock: ACCESSED becomes USED */ \
+    X(age,          R_READ,                       R_READ)  /* the clock: ACCESSED becomes USED */  \
     X(hold,         R_READ,                       R_NONE)     /* EV3: the page is evicted */ \
     X(take,         R_ANY,                        RIGHT_EMPTY) /* CF2, of an idle view; a sweep */ \
     X(take_unused,  RIGHT_SHARED,                 RIGHT_EMPTY) /* CF2, of one in a transaction */ \
@@ -29,7 +32,10 @@ enum { R_READ = RIGHT_SHARED | RIGHT_PLAIN, R_NONE = RIGHT_EMPTY | RIGHT_HELD, R
 #define CHANGE_NUMBER(name, finds, leaves) CHANGE_##name,
 #define CHANGE_STATES(name, finds, leaves) {#name, finds, leaves},
 enum change { CHANGES(CHANGE_NUMBER) };
-static const struct { const char *name; uint8_t finds, leaves; } changes[] = {CHANGES(CHANGE_STATES)};
+static const struct {
+    const char *name;
+    uint8_t finds, leaves;
+} changes[] = { CHANGES(CHANGE_STATES) };
 
 /* ---- looking ---- */
 
@@ -64,7 +70,8 @@ static unsigned may_have(const struct view *v, const struct object *o)
 {
     static const uint8_t by_state[] = {
         [VIEW_IDLE] = R_NONE | RIGHT_SHARED,
-        [VIEW_ACTIVE] = R_NONE | RIGHT_SHARED | R_PRIVATE, /* FROZEN: its commit begins, or was refused */
+        /* FROZEN: its commit begins, or was refused */
+        [VIEW_ACTIVE] = R_NONE | RIGHT_SHARED | R_PRIVATE,
         [VIEW_COMMITTING] = R_NONE | RIGHT_SHARED | RIGHT_FROZEN | RIGHT_SPILLED,
         [VIEW_PLAIN] = RIGHT_EMPTY, [VIEW_FREE] = RIGHT_EMPTY,
     };
@@ -114,9 +121,11 @@ static uint64_t cpu_bit(const struct view *v)
     return 1ull << __atomic_load_n(&v->cpu, __ATOMIC_SEQ_CST);
 }
 
-/* change makes the entry what next(entry, x) returns, even if the walker sets a bit meanwhile; returns the old
- * one. The debt is noted; NULL: the caller flushes this CPU, which alone has the table loaded. View locked. */
-HOT pte_t change(enum change c, struct view *v, vaddr_t at, pte_t next(pte_t, uint64_t), uint64_t x, struct debt *debt)
+/* change makes the entry what next(entry, x) returns, even if the walker sets a bit meanwhile;
+ * returns the old one. The debt is noted; NULL: the caller flushes this CPU, which alone has the
+ * table loaded. View locked. */
+HOT pte_t change(enum change c, struct view *v, vaddr_t at, pte_t next(pte_t, uint64_t), uint64_t x,
+                 struct debt *debt)
 {
     pte_t *pte = entry_of(v, at);
     pte_t e = pte ? pte_load(pte) : 0, now;
@@ -141,8 +150,14 @@ static pte_t becomes(pte_t e, uint64_t x) { return (void)e, x; }
 static pte_t kept_if_used(pte_t e, uint64_t x) { return unused(e) ? x : e; }
 static pte_t kept_if_copy(pte_t e, uint64_t x) { return e & PTE_COPY ? e : x; }
 static pte_t kept_if_other(pte_t e, uint64_t frame) { return maps(e, frame) ? 0 : e; }
-static pte_t held(pte_t e, uint64_t frame) { return !maps(e, frame) ? e : unused(e) ? 0 : PTE_HELD; }
-static pte_t frozen(pte_t e, uint64_t x) { return (e & ~(PTE_WRITE | PTE_ACCESSED)) | PTE_USED | x; }
+static pte_t held(pte_t e, uint64_t frame)
+{
+    return !maps(e, frame) ? e : unused(e) ? 0 : PTE_HELD;
+}
+static pte_t frozen(pte_t e, uint64_t x)
+{
+    return (e & ~(PTE_WRITE | PTE_ACCESSED)) | PTE_USED | x;
+}
 static pte_t retired(pte_t e, uint64_t x) { return pte_present(e) ? e & ~PTE_COPY : PTE_HELD | x; }
 static pte_t aged(pte_t e, uint64_t frame)
 {
@@ -183,7 +198,8 @@ bool right_hold(struct view *v, struct leaf *l, unsigned slot, struct debt *debt
 {
     bool keeps = !v->snapshot_rights && (v->state == VIEW_ACTIVE || v->state == VIEW_COMMITTING);
     paddr_t frame = frame_paddr(l->pages[slot].frame);
-    pte_t was = change(CHANGE_hold, v, page_address(l, slot), keeps ? held : kept_if_other, frame, debt);
+    pte_t was =
+        change(CHANGE_hold, v, page_address(l, slot), keeps ? held : kept_if_other, frame, debt);
     if (keeps && maps(was, frame) && !unused(was))
         l->held = view_tickets();
     return !(pte_present(was) && was & PTE_COPY);

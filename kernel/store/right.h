@@ -1,19 +1,24 @@
 /*
- * right.h - rights: the page table entries of views. A view's page table is the lock table (TR1: a right is a PTE), and
- * each change of an entry is a function here or in right.c. Callers say what is to happen, never how (rights.md).
+ * right.h - rights: the page table entries of views. A view's page table is the lock table (TR1: a
+ * right is a PTE), and each change of an entry is a function here or in right.c. Callers say what
+ * is to happen, never how (rights.md).
  *
  *   state    bits                                  meaning
  *   EMPTY    0                                     no right
- *   SHARED   present, read-only                    the current version; for a snapshot, the one that it sees
+ *   SHARED   present, read-only                    the current version; for a snapshot, the one
+ *            that it sees
  *   COPY     present, PTE_COPY, writable           a private copy, which the transaction stores to
- *   FROZEN   present, PTE_COPY, read-only          the same from the commit's begin (CM1) on: no store reaches it
+ *   FROZEN   present, PTE_COPY, read-only          the same from the commit's begin (CM1) on: no
+ *            store reaches it
  *   HELD     not present, PTE_HELD                 the page was evicted, the right is kept
- *   SPILLED  not present, PTE_COPY, a record       the private copy lies in its manager's log (spill.c)
+ *   SPILLED  not present, PTE_COPY, a record       the private copy lies in its manager's log
+ *            (spill.c)
  *   PLAIN    present, writable, no PTE_COPY        a page that is not transactional; no right
  *
- * The walker sets ACCESSED before a TLB holds an entry; the kernel may move that bit to USED. An entry with neither is
- * in no TLB, so it may go without telling any. Other entries make a debt when they say less than before: `stale` in
- * the view, and its CPU in a struct debt, which is paid before the leaf is unlocked (KR1) and before a frame is freed.
+ * The walker sets ACCESSED before a TLB holds an entry; the kernel may move that bit to USED. An
+ * entry with neither is in no TLB, so it may go without telling any. Other entries make a debt when
+ * they say less than before: `stale` in the view, and its CPU in a struct debt, which is paid
+ * before the leaf is unlocked (KR1) and before a frame is freed.
  *
  * Locks: leaf and view, where no others are named. right.c has the table of changes.
  */
@@ -23,7 +28,8 @@
 #include "store/view.h"
 
 enum right_state {
-    RIGHT_EMPTY = 1, RIGHT_SHARED = 2, RIGHT_COPY = 4, RIGHT_FROZEN = 8, RIGHT_HELD = 16, RIGHT_SPILLED = 32,
+    RIGHT_EMPTY = 1, RIGHT_SHARED = 2, RIGHT_COPY = 4, RIGHT_FROZEN = 8, RIGHT_HELD = 16,
+    RIGHT_SPILLED = 32,
     RIGHT_PLAIN = 64, RIGHT_WRONG = 128
 };
 
@@ -39,16 +45,21 @@ struct debt { uint64_t cpus; };
 static inline enum right_state right_state(pte_t e)
 {
     if (!pte_present(e))
-        return e == 0 ? RIGHT_EMPTY : e == PTE_HELD ? RIGHT_HELD : e & PTE_COPY ? RIGHT_SPILLED : RIGHT_WRONG;
+        return e == 0          ? RIGHT_EMPTY
+               : e == PTE_HELD ? RIGHT_HELD
+               : e & PTE_COPY  ? RIGHT_SPILLED
+                               : RIGHT_WRONG;
     if (e & PTE_COPY)
         return pte_writable(e) ? RIGHT_COPY : RIGHT_FROZEN;
     return pte_writable(e) ? RIGHT_PLAIN : RIGHT_SHARED;
 }
-/* pte_copy finds the struct of a private copy, whose entry is e: its frame's owner, or named by a SPILLED e. */
+/* pte_copy finds the struct of a private copy, whose entry is e: its frame's owner, or named by a
+ * SPILLED e. */
 static inline struct copy *pte_copy(pte_t e)
 {
-    return pte_present(e) ? frame_of(pte_frame_paddr(e))->owner
-                          : (struct copy *)((char *)arch_phys(0) + (pte_frame_paddr(e) >> PAGE_SHIFT << 4));
+    return pte_present(e)
+               ? frame_of(pte_frame_paddr(e))->owner
+               : (struct copy *)((char *)arch_phys(0) + (pte_frame_paddr(e) >> PAGE_SHIFT << 4));
 }
 
 /* ---- looking; view locked, or by the owner thread ---- */
@@ -56,48 +67,6 @@ pte_t right_at(const struct view *v, vaddr_t at); /* 0: EMPTY */
 /* right_check returns the rule that the view's entry e for a page breaks, or NULL: the states above
  * as code. Leaf locked, too. */
 const char *right_check(const struct view *v, const struct leaf *l, unsigned slot, pte_t e);
-
-/* ---- grants, by the owner thread; leaf locked, and the view for copies ---- */
-
-/* right_user_add names the view in the masks, before its entry is made (PG3). */
-HOT void right_user_add(const struct view *v, struct leaf *l, struct page *p)
-{
-    vmask_add(&p->mask, &v->self);
-    vmask_add(&l->users, &v->self);
-}
-
-/* right_share maps f, a version of the page, as used: the load that faulted uses it. */
-HOT void right_share(const struct view *v, struct leaf *l, struct page *p, pte_t *pte, const struct frame *f)
-{
-    right_user_add(v, l, p);
-    pte_t was = pte_exchange(pte, pte_make(frame_paddr(f), PTE_SHARED | PTE_ACCESSED));
-    assert((was & ~PTE_HELD) == 0); /* TR1 */
-}
-
-/* right_neighbour maps a page near the one asked for, as not used. The leaf's sum names the view already. */
-HOT void right_neighbour(unsigned view, struct page *p, pte_t *pte)
-{
-    p->mask.word[view / 64] |= 1ull << view % 64;
-    pte_store(pte, pte_make(frame_paddr(p->frame), PTE_SHARED));
-}
-
-/* right_copy maps f, the private copy; no other view has a right. A TLB may hold what was mapped before. */
-HOT void right_copy(const struct view *v, struct leaf *l, struct page *p, pte_t *pte, const struct frame *f, vaddr_t at)
-{
-    right_user_add(v, l, p);
-    p->writer = (int16_t)v->id;
-    pte_t was = pte_exchange(pte, pte_make(frame_paddr(f), PTE_PRIVATE));
-    assert(!(was & PTE_COPY)); /* PG2 */
-    if (pte_present(was))
-        arch_flush_page(at);
-}
-
-/* right_plain maps a page that is not transactional. */
-HOT void right_plain(const struct view *v, struct leaf *l, struct page *p, pte_t *pte, bool write)
-{
-    right_user_add(v, l, p);
-    pte_exchange(pte, pte_make(frame_paddr(p->frame), PTE_SHARED | PTE_ACCESSED | (write ? PTE_WRITE | PTE_DIRTY : 0)));
-}
 
 /* ---- what others do to a view's rights ---- */
 
@@ -107,24 +76,30 @@ pte_t right_take(struct view *v, struct page *p, vaddr_t at, struct debt *debt);
 bool right_take_unused(struct view *v, struct page *p, vaddr_t at, struct debt *debt);
 /* right_take_version takes a snapshot's entry that maps this old version. */
 void right_take_version(struct view *v, const struct frame *old, vaddr_t at, struct debt *debt);
-/* right_hold takes the page's frame out of the entry; a transaction that used it keeps the right as HELD. False: the
- * view has a private copy in memory again (KD_TXN_UNSPILL), so its base stays. */
+/* right_hold takes the page's frame out of the entry; a transaction that used it keeps the right as
+ * HELD. False: the view has a private copy in memory again (KD_TXN_UNSPILL), so its base stays. */
 bool right_hold(struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
-/* right_age says whether the page was used since the last call: ACCESSED becomes USED, without a flush. */
+/* right_age says whether the page was used since the last call: ACCESSED becomes USED, without a
+ * flush. */
 bool right_age(struct view *v, const struct page *p, vaddr_t at);
-void right_pay(struct debt *debt); /* shoots down, with the leaf locked under which the debt was made (KR1) */
+/* shoots down, with the leaf locked under which the debt was made (KR1) */
+void right_pay(struct debt *debt);
 
 /* ---- private copies; the view locked, by its owner or a manager that has claimed it ---- */
-void right_freeze(struct view *v, vaddr_t at, bool many);  /* `many`: right_flush_due is to follow */
+/* `many`: right_flush_due is to follow */
+void right_freeze(struct view *v, vaddr_t at, bool many);
 void right_retire(struct view *v, vaddr_t at);             /* published; from the log: HELD */
-void right_drop_copy(struct view *v, struct page *p, vaddr_t at); /* this CPU is flushed; leaf locked */
+/* this CPU is flushed; leaf locked */
+void right_drop_copy(struct view *v, struct page *p, vaddr_t at);
 void right_spill(struct view *v, const struct copy *c, struct debt *debt);
 void right_unspill(struct view *v, const struct copy *c);  /* c->frame has its contents */
 
 /* ---- begin and end; view locked, by the owner where nobody else is named ---- */
-void right_owe(struct view *v, vaddr_t at);      /* somebody waits for it: it goes at the end. By anybody */
+/* somebody waits for it: it goes at the end. By anybody */
+void right_owe(struct view *v, vaddr_t at);
 void right_owe_all(struct view *v);              /* the same for all rights */
-void right_drop(struct view *v, bool all, bool want_x); /* those that are owed; all; what a retry wants for itself */
+/* those that are owed; all; what a retry wants for itself */
+void right_drop(struct view *v, bool all, bool want_x);
 
 /* right_flush_due pays what is due to the view, whose table this CPU has loaded. */
 HOT void right_flush_due(struct view *v)
@@ -135,15 +110,17 @@ HOT void right_flush_due(struct view *v)
     }
 }
 
-/* right_next_copy looks at a portion of the entries from *at on, which becomes how far it came. NULL: there is no
- * private copy, and at tables.to there are no more entries. View locked. */
+/* right_next_copy looks at a portion of the entries from *at on, which becomes how far it came.
+ * NULL: there is no private copy, and at tables.to there are no more entries. View locked. */
 struct copy *right_next_copy(const struct view *v, vaddr_t *at);
 /* ---- tables ---- */
-/* view_pte_make: the entry for `at`, with its tables made; NULL: no memory, or the process's limit. View locked. */
+/* view_pte_make: the entry for `at`, with its tables made; NULL: no memory, or the process's limit.
+ * View locked. */
 pte_t *view_pte_make(struct view *v, vaddr_t at);
-void view_tables_gone(struct view *v, uint64_t n); /* so many of its page tables are free, or will be; view locked */
+/* so many of its page tables are free, or will be; view locked */
+void view_tables_gone(struct view *v, uint64_t n);
 paddr_t right_table(struct thread *t, bool *stale);   /* for threads (thread_seam) */
 void right_tables_new(struct view *v, paddr_t table); /* an empty one; view locked */
-void right_tables_free(struct view *v);               /* all rights with it; owner thread, no locks */
+void right_tables_free(struct view *v);  /* all rights with it; owner thread, no locks */
 
 #endif

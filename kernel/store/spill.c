@@ -7,18 +7,20 @@
  *               a touch: KD_MSG_UNSPILL, KD_TXN_UNSPILL
  *
  * A thread whose transaction holds many copies, and finds no frame or no credit for one more, asks
- * its manager to take some. It sleeps meanwhile, so its copies do not change; the manager reads them
- * whole, writes them to its log, and says how many it wrote: these frames are free again. What a
- * spilled copy keeps is its record (copies.spilled) and `writer`, so nobody else gets the page. Its base
- * may be evicted. At the commit it is published as it lies in the log: the page is not resident, and
- * PAGE_AWAY says that nothing older may be supplied.
+ * its manager to take some. It sleeps meanwhile, so its copies do not change; the manager reads
+ * them whole, writes them to its log, and says how many it wrote: these frames are free again. What
+ * a spilled copy keeps is its record (copies.spilled) and `writer`, so nobody else gets the page.
+ * Its base may be evicted. At the commit it is published as it lies in the log: the page is not
+ * resident, and PAGE_AWAY says that nothing older may be supplied.
  *
- * SP1  A copy is in copies.resident with a frame and a credit, or in copies.spilled with neither. The
- *      first `told` in copies.resident were told whole since the question was asked, and only those
- *      are spilled.
- * SP2  The PTE of a spilled copy names its record; it goes with the record, in one view lock section.
- * SP3  A call of the manager's that has claimed the view touches no memory but its own process's. The view can
- *      be doomed while it asks, and its wait has the edges that the manager adds (KD_VIEW_WAIT).
+ * SP1  A copy is in copies.resident with a frame and a credit, or in copies.spilled with neither.
+ *      The first `told` in copies.resident were told whole since the question was asked, and only
+ *      those are spilled.
+ * SP2  The PTE of a spilled copy names its record; it goes with the record, in one view lock
+ *      section.
+ * SP3  A call of the manager's that has claimed the view touches no memory but its own process's.
+ *      The view can be doomed while it asks, and its wait has the edges that the manager adds
+ *      (KD_VIEW_WAIT).
  *
  * Locks: view; none across a message or a user copy.
  */
@@ -29,13 +31,14 @@
 #include "store/wait.h"
 #include "process/vm.h"
 
-/* SPILL_MIN: fewer copies are not worth a message. MEMORY_PART: with their bases, copies fill a quarter of memory. */
+/* SPILL_MIN: fewer copies are not worth a message. MEMORY_PART: with their bases, copies fill a
+ * quarter of memory. */
 enum { SPILL_MIN = 64, MEMORY_PART = 8 };
 
 /* ---- the owner's side ---- */
 
-/* ask puts the question in question.item to the manager. -EAGAIN: the manager did it, or the view is
- * doomed or killed: look again; -ETIMEDOUT; -EOWNERDEAD; the manager's error. */
+/* ask puts the question in question.item to the manager. -EAGAIN: the manager did it, or the view
+ * is doomed or killed: look again; -ETIMEDOUT; -EOWNERDEAD; the manager's error. */
 static int ask(struct view *v)
 {
     waits_clear(v);
@@ -57,20 +60,23 @@ bool spill_due(const struct view *v, const struct port *p)
 
 int spill_some(struct view *v)
 {
-    item_say(&v->question.item, ITEM_SPILL, v->process->pid, v->id, v->copies.count, v->copies.count / 2);
+    item_say(&v->question.item, ITEM_SPILL, v->process->pid, v->id, v->copies.count,
+             v->copies.count / 2);
     return ask(v);
 }
 
 int spill_bring(struct view *v, struct object *o, vaddr_t page)
 {
     v->question.at = page;
-    item_say(&v->question.item, ITEM_UNSPILL, v->process->pid, v->id, o->cookie, (page - o->base) >> PAGE_SHIFT);
+    item_say(&v->question.item, ITEM_UNSPILL, v->process->pid, v->id, o->cookie,
+             (page - o->base) >> PAGE_SHIFT);
     return ask(v);
 }
 
 /* ---- the manager's side ---- */
 
-/* copy_spill puts a copy among the spilled; all of it counts as declared, so it is logged whole. View locked. */
+/* copy_spill puts a copy among the spilled; all of it counts as declared, so it is logged whole.
+ * View locked. */
 static struct frame *copy_spill(struct view *v, struct copy *c, struct debt *debt)
 {
     struct frame *f = c->frame;
@@ -134,7 +140,8 @@ long kd_txn_spilled(const uint64_t a[6])
     return (long)spilled;
 }
 
-/* copy_unspill makes a spilled copy one in memory again, with the frame in hand (SP1). View locked. */
+/* copy_unspill makes a spilled copy one in memory again, with the frame in hand (SP1). View
+ * locked. */
 static void copy_unspill(struct view *v, struct copy *c)
 {
     struct frame *f = v->reserve.frame;

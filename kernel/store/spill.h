@@ -13,10 +13,12 @@ static inline void view_copy_out(struct view *v, struct copy *c, bool framed)
     v->copies.spilled_count -= !framed;
 }
 
-/* spill_possible tells the owner thread, in a fault, whether a spill would give it what it needs. */
+/* spill_possible tells the owner thread, in a fault, whether a spill would give it what it
+ * needs. */
 bool spill_possible(const struct view *v, const struct port *p);
 bool spill_due(const struct view *v, const struct port *p); /* rather than evict pages of others */
-/* spill_some and spill_bring wait for the manager. -EAGAIN: done, or doomed: look again; else -errno. */
+/* spill_some and spill_bring wait for the manager. -EAGAIN: done, or doomed: look again; else
+ * -errno. */
 must_check int spill_some(struct view *v);
 must_check int spill_bring(struct view *v, struct object *o, vaddr_t page); /* hands are full */
 

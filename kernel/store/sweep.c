@@ -4,8 +4,8 @@
  * An active view that loses a right is doomed, and so is a snapshot whose process has attached the
  * dying object. TLBs are flushed before a frame is freed (FR1).
  *
- * Locks: leaf, view, graph. A sweep locks one leaf at a time, for a portion of its pages; `dead` is set
- * before it, and grants look at `dead` under the leaf lock, so nothing is granted behind it.
+ * Locks: leaf, view, graph. A sweep locks one leaf at a time, for a portion of its pages; `dead` is
+ * set before it, and grants look at `dead` under the leaf lock, so nothing is granted behind it.
  */
 #include "store/object_private.h"
 #include "store/right.h"
@@ -139,7 +139,8 @@ static void snapshots_doom(struct object *o, int reason)
 {
     for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
         struct view *v = &views[i];
-        struct process *p = v->state == VIEW_ACTIVE && v->txn.mode == KD_SNAPSHOT ? v->process : NULL;
+        struct process *p =
+            v->state == VIEW_ACTIVE && v->txn.mode == KD_SNAPSHOT ? v->process : NULL;
         if (!p || !attached(o, p))
             continue;
         lock_acquire(&v->lock);
@@ -177,7 +178,8 @@ void object_die(struct object *o, int reason)
 void object_wait_for_sweeps(void)
 {
     while (__atomic_load_n(&object_sweeps, __ATOMIC_ACQUIRE)) {
-        arch_serve_shootdown(); /* the sweep may wait for this CPU, and a yield may come back at once */
+        /* the sweep may wait for this CPU, and a yield may come back at once */
+        arch_serve_shootdown();
         thread_yield();
     }
 }

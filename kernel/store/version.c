@@ -16,28 +16,30 @@
  * quarter of memory; beyond it the snapshot with the most expires. Publications take the versions
  * of those away.
  *
- * VS1  A version is linked in page->versions and in its keeper's list; both change with the leaf and
- *     versions_lock held.
- * VS2  The list of snapshots is ordered by sequence. A version's keeper is the last that needs it, but
- *     for those that are over.
+ * VS1  A version is linked in page->versions and in its keeper's list; both change with the leaf
+ *     and versions_lock held.
+ * VS2  The list of snapshots is ordered by sequence. A version's keeper is the last that needs it,
+ *     but for those that are over.
  * VS3  A keeper leaves that list in the section that finds its list of versions empty.
  *
- * Locks: publish lock, leaf, versions lock. While a publication is open no lock is held: it is as long as its
- * transactions have copies, so others run between its pages.
+ * Locks: publish lock, leaf, versions lock. While a publication is open no lock is held: it is as
+ * long as its transactions have copies, so others run between its pages.
  */
 #include "store/right.h"
 
 static struct lock publish_lock = LOCK_INIT(RANK_PUBLISH, "publish"); /* for these two: */
 static bool publishing;                                /* a publication is open */
-static struct list publishers = LIST_INIT(publishers); /* threads that wait for their turn, by wait_link */
+/* threads that wait for their turn, by wait_link */
+static struct list publishers = LIST_INIT(publishers);
 static struct lock versions_lock = LOCK_INIT(RANK_VERSIONS, "versions");
 static uint64_t published;
 static struct list snapshots = LIST_INIT(snapshots); /* oldest first */
 static struct list expired = LIST_INIT(expired);     /* they need nothing; by expired_link */
 static uint64_t superseded_count;                    /* by the open publication */
 
-/* publication is the keeper of versions that the open publication supersedes. It stands in the list,
- * behind all snapshots that may need them, as soon as no other snapshot can come to need them. */
+/* publication is the keeper of versions that the open publication supersedes. It stands in the
+ * list, behind all snapshots that may need them, as soon as no other snapshot can come to need
+ * them. */
 static struct snapshot publication = {.link = LIST_INIT(publication.link),
     .expired_link = LIST_INIT(publication.expired_link),
     .versions = LIST_INIT(publication.versions), .over = true, .kept_most = UINT64_MAX};
@@ -329,7 +331,8 @@ uint64_t version_most_kept(const struct process *p)
     return most;
 }
 
-/* snapshot_end hands the snapshot's versions on, in portions, so that other threads run in between. */
+/* snapshot_end hands the snapshot's versions on, in portions, so that other threads run in
+ * between. */
 static void snapshot_end(struct snapshot *s)
 {
     enum { PORTION = 64 };

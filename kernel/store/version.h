@@ -1,4 +1,5 @@
-/* version.h - publications, the snapshots that see them, and old versions of pages (version.c, versions.md). */
+/* version.h - publications, the snapshots that see them, and old versions of pages (version.c,
+ * versions.md). */
 #ifndef KERNEL_VERSION_H
 #define KERNEL_VERSION_H
 
@@ -6,7 +7,8 @@
 
 struct view;
 
-/* struct snapshot: a commit point whose versions are kept, of a transaction or behind a handle. Versions lock. */
+/* struct snapshot: a commit point whose versions are kept, of a transaction or behind a handle.
+ * Versions lock. */
 struct snapshot {
     struct list link;               /* registered if it is in the list */
     struct list expired_link;
@@ -21,22 +23,26 @@ uint64_t version_publish_begin(void);           /* the next number; one publicat
 void version_publish(uint64_t sequence);        /* from here on snapshots see it */
 void version_publish_end(void);
 uint64_t version_newest(void);                  /* the last publication */
-uint64_t version_oldest(void);                  /* what the oldest snapshot sees that is not over; ~0: none */
+uint64_t version_oldest(void);  /* what the oldest snapshot sees that is not over; ~0: none */
 /* version_add makes c the struct of an old version, which the publication keeps. Leaf locked. */
 void version_add(struct page *p, struct copy *c);
 /* version_release: `published` has moved, so a snapshot keeps c, or it is freed. Leaf locked. */
 void version_release(struct copy *c);
 void version_free(struct page *p, struct copy *c); /* needed or not; leaf locked */
 struct copy *version_find(const struct page *p, uint64_t snapshot);
-/* version_snapshot_begin takes `published`, or the shared point, and registers in one step. 0; -ESTALE. */
+/* version_snapshot_begin takes `published`, or the shared point, and registers in one step. 0;
+ * -ESTALE. */
 must_check int version_snapshot_begin(struct view *v, struct snapshot *shared);
-must_check int version_snapshot_share(struct view *v, struct snapshot *s); /* registers s where v is */
+/* registers s where v is */
+must_check int version_snapshot_share(struct view *v, struct snapshot *s);
 void version_snapshot_init(struct snapshot *s);
 void snapshot_get(void *snapshot);
 void snapshot_put(void *snapshot);
 void version_snapshot_end(struct view *v);
-uint64_t version_most_kept(const struct process *p); /* for the one of its snapshots that keeps most */
-/* version_check_page (leaf locked) and version_check, for check.c, return the rule that is broken, or NULL. */
+/* for the one of its snapshots that keeps most */
+uint64_t version_most_kept(const struct process *p);
+/* version_check_page (leaf locked) and version_check, for check.c, return the rule that is broken,
+ * or NULL. */
 const char *version_check_page(const struct leaf *l, const struct page *p);
 const char *version_check(void);
 

@@ -112,7 +112,8 @@ static struct view *view_take(struct process *p, uint8_t state)
     return found;
 }
 
-/* view_give gives back a view without copies, in no queue; its table is the caller's from now on. */
+/* view_give gives back a view without copies, in no queue; its table is the caller's from now
+ * on. */
 static void view_give(struct view *v)
 {
     limit_uncharge(v->process, KD_LIMIT_VIEWS, 1);
@@ -137,7 +138,8 @@ struct view *view_plain(struct process *p)
     v->table = p->home.table;
     v->owner = NULL;
     struct view *none = NULL;
-    if (!__atomic_compare_exchange_n(&p->plain, &none, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    if (!__atomic_compare_exchange_n(&p->plain, &none, v, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
         view_give(v);
         v = none;
     }
@@ -201,7 +203,8 @@ int view_close(void *view, int handle)
     return 0;
 }
 
-/* view_forsake takes v out of its process; its owner, the caller, waits on for a manager that has the commit. */
+/* view_forsake takes v out of its process; its owner, the caller, waits on for a manager that has
+ * the commit. */
 static void view_forsake(struct view *v)
 {
     view_leave(v);
@@ -223,7 +226,8 @@ bool view_forsaken(const struct process *p, const struct port *to)
     return is;
 }
 
-/* view_thread_gone, in t, which ends, aborts its transactions and frees its views, but for one that commits. */
+/* view_thread_gone, in t, which ends, aborts its transactions and frees its views, but for one that
+ * commits. */
 void view_thread_gone(struct thread *t)
 {
     for (unsigned i = 0; i < KD_VIEW_MAX; i++) {
@@ -268,7 +272,8 @@ long kd_view_enter(const uint64_t a[6])
     return 0;
 }
 
-/* notice_move takes notice i off *at, where it may still stand; its next port is `port`, or none (NULL; PO1). */
+/* notice_move takes notice i off *at, where it may still stand; its next port is `port`, or none
+ * (NULL; PO1). */
 static void notice_move(struct port **at, struct port *port, struct item *i)
 {
     if (*at)
@@ -297,7 +302,8 @@ static inline __attribute__((always_inline)) void view_idle(struct view *v, bool
         limit_uncharge(v->process, KD_LIMIT_COPIES, v->credits.charged);
         v->credits.charged = 0;
     }
-    if (v->doom || port || !vmask_empty(&v->wait.holders)) { /* else no search can come by: v waits for no view */
+    /* else no search can come by: v waits for no view */
+    if (v->doom || port || !vmask_empty(&v->wait.holders)) {
         lock_acquire(&graph_lock);
         v->wait.holders = (struct vmask){0};
         v->doom = 0;
@@ -331,7 +337,8 @@ static void view_return_hands(struct view *v)
     v->reserve = (struct view_reserve){0};
 }
 
-/* drop_copy drops the first copy of a list: PTE EMPTY, flushed, writer none, frame and credit back. */
+/* drop_copy drops the first copy of a list: PTE EMPTY, flushed, writer none, frame and credit
+ * back. */
 static void drop_copy(struct view *v, struct list *from, struct copy *c)
 {
     struct leaf *l = c->leaf;
@@ -369,7 +376,8 @@ static void drop_copies(struct view *v, struct list *from)
     }
 }
 
-/* view_gone_notice tells the manager that a transaction ended; an earlier notice, if not yet received, makes way. */
+/* view_gone_notice tells the manager that a transaction ended; an earlier notice, if not yet
+ * received, makes way. */
 static void view_gone_notice(struct view *v, int reason)
 {
     struct port *port = v->txn.enlisted;

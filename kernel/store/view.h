@@ -1,8 +1,8 @@
 /*
  * view.h - views: execution contexts that run one transaction at a time. Their page tables are the
  * lock table (right.h). Their states are told in views.md.
- * Locks: view->lock (inside a leaf's lock, one at a time) guards state, PTEs, copies, owed; graph lock:
- * wait.holders, doom. Everything else belongs to the owner thread.
+ * Locks: view->lock (inside a leaf's lock, one at a time) guards state, PTEs, copies, owed; graph
+ * lock: wait.holders, doom. Everything else belongs to the owner thread.
  */
 #ifndef KERNEL_VIEW_H
 #define KERNEL_VIEW_H
@@ -25,19 +25,19 @@ struct view {
     bool stale;                         /* a shootdown may be due to it */
     int cpu;                            /* where its table was loaded last */
     paddr_t table;
-    struct view_tables {                /* Page tables for the store, which its process is charged for. */
-        vaddr_t from, to;               /* all its entries for the store lie between them; owner thread */
+    struct view_tables {  /* Page tables for the store, which its process is charged for. */
+        vaddr_t from, to;  /* all its entries for the store lie between them; owner thread */
         uint64_t charged;               /* how many; view lock */
-        struct list cut;                /* tables of rights that went all at once, not freed yet; owner thread */
+        struct list cut;  /* tables of rights that went all at once, not freed yet; owner thread */
     } tables;
     struct view_copies {                /* Private copies: in memory, in the log. */
         struct list resident, spilled;
-        struct list *diff_next;         /* the first copy that the next KD_TXN_DIFF tells; view lock */
+        struct list *diff_next;  /* the first copy that the next KD_TXN_DIFF tells; view lock */
         uint64_t diff_cursor;           /* of diff_next; 0: there is none */
         unsigned count, spilled_count;
-        uint64_t told;                  /* so many of the first in `resident` were told with KD_DIFF_SPILL */
+        uint64_t told;  /* so many of the first in `resident` were told with KD_DIFF_SPILL */
     } copies;
-    struct view_owed {                  /* Rights that others wait for: they go when the transaction ends. */
+    struct view_owed {  /* Rights that others wait for: they go when the transaction ends. */
         bool any;
         unsigned count;                 /* OWED_MAX + 1: too many, all rights go */
         vaddr_t at[OWED_MAX];
@@ -47,35 +47,36 @@ struct view {
     int handle;
     int doom;                           /* graph lock; 0 or the reason, an errno */
     bool deliver;                       /* a touch found the doom: abort before user mode goes on */
-    struct view_txn {                   /* The transaction: how it began, and what its retries are to do. */
+    struct view_txn {  /* The transaction: how it began, and what its retries are to do. */
         bool strict;                    /* its rights end with the transaction */
-        bool untouched;                 /* it waits for its first lock: no right was used in this transaction */
+        bool untouched;  /* it waits for its first lock: no right was used in this transaction */
         uint32_t mode, weight, aborts, pages_max;
         uint64_t ticket, deadline_ns;
         vaddr_t entry, stack;           /* where an abort by the system goes on */
         unsigned want_x_count;          /* pages that a retry takes exclusively at first touch */
         vaddr_t want_x[WANT_X_MAX];
-        struct port *enlisted;          /* the commit port of its writes; a reference. Cleared under the view lock */
+        struct port *enlisted;  /* the commit port of its writes; a reference. View lock */
     } txn;
     struct view_snapshot {              /* The snapshot that the transaction reads. */
-        uint64_t at;                    /* the last publication that it sees; ~0: whatever is published */
-        uint64_t newest;                /* it maps no younger version but what it owes; owner thread */
+        uint64_t at;  /* the last publication that it sees; ~0: whatever is published */
+        uint64_t newest;  /* it maps no younger version but what it owes; owner thread */
         struct snapshot seen;           /* the same, while it is registered */
     } snapshot;
     struct view_reserve {               /* The reserve of the next copy: taken and not used yet. */
         uint64_t credits, changes;
         struct frame *frame;
         struct copy *copy;
-        struct page *page;              /* the frame holds its contents if its leaf has changed `changes` times */
+        /* the frame holds its contents if its leaf has changed `changes` times */
+        struct page *page;
     } reserve;
     struct view_credits {               /* Credits for copies, and the queue for them. */
         uint64_t held;                  /* by its copies */
-        uint64_t charged;               /* to its process: those, its reserve, and what was logged since */
+        uint64_t charged;  /* to its process: those, its reserve, and what was logged since */
         struct list link;               /* port lock */
         bool waiting;
     } credits;
-    struct view_wait {                  /* Waits for a page or a container, and the edges of the graph of waits. */
-        struct leaf *leaf;              /* the leaf whose lock guards the page's queue; owner thread */
+    struct view_wait {  /* Waits for a page or a container, and the edges of the graph of waits. */
+        struct leaf *leaf;  /* the leaf whose lock guards the page's queue; owner thread */
         vaddr_t at, lock_base;          /* the addresses of what it waits for, for KD_VIEW_LIST */
         struct page *page;              /* the page in whose queue it stands, or NULL */
         struct list link;               /* in the ring of the views that wait for it */
@@ -89,7 +90,7 @@ struct view {
         struct object *held[LOCKED_MAX]; /* references */
         unsigned count;
         vaddr_t base;                   /* of the first, for KD_VIEW_LIST */
-        uint64_t faults, escalate_at;   /* of the transaction, at objects that are to be locked then */
+        uint64_t faults, escalate_at;  /* the transaction's; when objects are to be locked */
     } locks;
     struct view_last {                  /* Results of the owner thread's last lookup, at a fault. */
         struct object *object;          /* a reference; good while `generation` is the process's */
@@ -99,19 +100,19 @@ struct view {
         struct leaf *leaf;              /* of the object, or NULL; its pages begin at ... */
         vaddr_t leaf_base;
         pte_t *leaf_ptes;               /* ... and these are their 64 entries */
-        vaddr_t ask_at;                 /* with KD_OBJECT_ASK: what its manager agreed to last, or 0 */
+        vaddr_t ask_at;  /* with KD_OBJECT_ASK: what its manager agreed to last, or 0 */
         int ask_access;
     } last;
     struct view_touch {                 /* Touches in sequence, for clusters. */
-        vaddr_t last, next;             /* the last page that a read fault gave it; right behind its cluster */
+        vaddr_t last, next;  /* the last page that a read fault gave it; right behind its cluster */
         uint8_t run;                    /* pages in that cluster, while touches are sequential */
     } touch;
     struct view_question {              /* The question to its manager (claim.c). */
         struct item item;
-        uint64_t token, received;       /* of the item, view lock; what its manager has received last */
+        uint64_t token, received;  /* of the item, view lock; what its manager has received last */
         uint8_t kind;                   /* what its manager works on; view lock */
         vaddr_t at;                     /* the page that UNSPILL is about */
-        int answer;                     /* atomic: ANSWER_NONE, ANSWER_CLAIMED, 0, or a refusal's errno */
+        int answer;  /* atomic: ANSWER_NONE, ANSWER_CLAIMED, 0, or a refusal's errno */
     } question;
     struct view_notices {               /* Notices to managers, and the last ports; references. */
         struct item gone, conflict;
@@ -119,17 +120,17 @@ struct view {
     } notices;
     struct view_commit {                /* The commit: its data, and what is in the log. */
         struct frame *batch;            /* data_in */
-        uint64_t batch_bytes;
+        uint64_t batch_bytes, logged, logged_spilled;
         csn_t csn;
-        uint64_t logged, logged_spilled;
-        bool chained;                   /* its manager may hold pages of the transaction: it hears of its abort */
+        bool chained;  /* its manager may hold pages of the transaction: it hears of its abort */
     } commit;
 };
 
 extern struct view views[KD_VIEW_MAX];
 extern const struct vmask views_all;
 /* The views of a mask, each locked while it is looked at; the loop must go to its end. */
-#define views_each_locked(v, m) for (struct view *v = view_lock_next(NULL, (m)); v; v = view_lock_next(v, (m)))
+#define views_each_locked(v, m) \
+    for (struct view *v = view_lock_next(NULL, (m)); v; v = view_lock_next(v, (m)))
 struct view *view_lock_next(struct view *v, const struct vmask *m);
 
 void view_init(void);
@@ -137,14 +138,13 @@ uint64_t view_copy_count(void);                 /* private copies of all views, 
 int view_close(void *view, int handle);         /* for handles (handle_kinds) */
 struct view *view_plain(struct process *p);     /* made on first use; NULL: none left */
 void view_destroy(struct view *v);              /* of one that is idle; by its owner thread */
-/* Does a view commit to `to` (NULL: anywhere) whose thread has left p, not waiting for the outcome? */
+/* Does a view commit to `to` (NULL: anywhere) whose thread has left p before the outcome? */
 bool view_forsaken(const struct process *p, const struct port *to);
 void view_abort(struct view *v, int reason);    /* AB1..AB4, by the owner thread */
-/* For processes (process_seam): a thread ends, and its transaction; a process, and its views. */
-void view_thread_gone(struct thread *t);
-void view_process_gone(struct process *p);
+void view_thread_gone(struct thread *t);        /* process_seam: its transaction ends */
+void view_process_gone(struct process *p);      /* the same of its views */
 void view_return_to_user(struct trap_frame *f); /* for threads (thread_seam) */
 void view_forget_object(struct view *v);        /* what it looked up last */
-uint64_t view_tickets(void);                    /* a transaction that begins later has this one or a greater */
+uint64_t view_tickets(void);  /* a transaction that begins later has this one or a greater */
 
 #endif

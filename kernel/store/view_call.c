@@ -1,5 +1,6 @@
 /*
- * view_call.c - what managers ask of transactions from outside: all of them, one that is to abort, one that waits.
+ * view_call.c - what managers ask of transactions from outside: all of them, one that is to abort,
+ * one that waits.
  *
  * A manager reaches the views of processes that have an object of that manager attached.
  *
@@ -7,7 +8,8 @@
  */
 #include "store/wait.h"
 
-/* view_client returns the view's process, with a reference, if it has attached an object of the caller's; or NULL. */
+/* view_client returns the view's process, with a reference, if it has attached an object of the
+ * caller's; or NULL. */
 static struct process *view_client(struct view *v)
 {
     lock_acquire(&v->lock); /* as long as it is in the view, the process exists */
@@ -84,7 +86,8 @@ long kd_view_list(const uint64_t a[6])
         lock_release(&v->lock);
         if (info.state == VIEW_FREE)
             continue;
-        if ((uint64_t)n < a[1] && copy_to_user(a[0] + (uint64_t)n * sizeof info, &info, sizeof info))
+        if ((uint64_t)n < a[1] &&
+            copy_to_user(a[0] + (uint64_t)n * sizeof info, &info, sizeof info))
             return -EFAULT;
         n++;
     }

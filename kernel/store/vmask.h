@@ -6,9 +6,15 @@
 
 struct vmask { uint64_t word[KD_VIEW_MAX / 64]; };
 
-static inline bool vmask_test(const struct vmask *m, unsigned v) { return m->word[v / 64] >> v % 64 & 1; }
+static inline bool vmask_test(const struct vmask *m, unsigned v)
+{
+    return m->word[v / 64] >> v % 64 & 1;
+}
 static inline void vmask_set(struct vmask *m, unsigned v) { m->word[v / 64] |= 1ull << v % 64; }
-static inline void vmask_clear(struct vmask *m, unsigned v) { m->word[v / 64] &= ~(1ull << v % 64); }
+static inline void vmask_clear(struct vmask *m, unsigned v)
+{
+    m->word[v / 64] &= ~(1ull << v % 64);
+}
 static inline bool vmask_within(const struct vmask *m, const struct vmask *all)
 {
     return !((m->word[0] & ~all->word[0]) | (m->word[1] & ~all->word[1]));

@@ -1,5 +1,5 @@
-/* wait.h - the views a transaction waits for: queues of pages and containers, credits, the waits-for graph (conflict.c,
- * container_lock.c, credit.c). */
+/* wait.h - the views a transaction waits for: queues of pages and containers, credits, the
+ * waits-for graph (conflict.c, container_lock.c, credit.c). */
 #ifndef KERNEL_WAIT_H
 #define KERNEL_WAIT_H
 
@@ -18,8 +18,9 @@ static inline void waiters_wake(const struct page *p)
 void queue_leave(struct view *v);               /* leaf locked; wakes the new head (KR3) */
 enum conflict_result { CONFLICT_GRANT, CONFLICT_BLOCKED, CONFLICT_DOOMED };
 enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t mine);
-/* conflict_take takes the rights that v->wait.want conflicts with, where it may; the debt is to be paid
- * before the leaf is unlocked. True: transactions are left, and v has edges to them. Leaf locked. */
+/* conflict_take takes the rights that v->wait.want conflicts with, where it may; the debt is to be
+ * paid before the leaf is unlocked. True: transactions are left, and v has edges to them. Leaf
+ * locked. */
 bool conflict_take(struct view *v, struct leaf *l, unsigned slot, struct debt *debt);
 void view_doom(struct view *v, int reason);     /* if it is active; wakes or kicks its owner */
 void view_doom_locked(struct view *v, int reason); /* the same; it is, and is locked */
@@ -30,19 +31,22 @@ bool want_x_has(const struct view *v, vaddr_t at);
 
 /* container_lock.c */
 enum lock_mode { LOCK_PAGE_READ, LOCK_PAGE_WRITE, LOCK_SHARED, LOCK_EXCLUSIVE };
-/* container_shut tells whether others may have o locked; then container_admits() decides. Leaf locked. */
+/* container_shut tells whether others may have o locked; then container_admits() decides. Leaf
+ * locked. */
 static inline bool container_shut(const struct view *v, const struct object *o)
 {
     uint32_t state = __atomic_load_n(&o->container_lock.state, __ATOMIC_SEQ_CST);
     return state && state != v->id + 1u;
 }
-/* container_admits tells whether v may get a page. If not, v is queued, with edges, and is to sleep. Leaf locked. */
+/* container_admits tells whether v may get a page. If not, v is queued, with edges, and is to
+ * sleep. Leaf locked. */
 bool container_admits(struct view *v, struct object *o, bool write);
 bool container_locked_by(const struct view *v, const struct object *o);
 int container_owner(struct object *o);          /* the exclusive holder, drained; or WRITER_NONE */
 void container_lock_leave(struct view *v);      /* the queue, if it stands in one */
-/* container_locks_end gives up the locks of a view whose transaction is over. Locks go before the edges of views that
- * wait for it (they may add one until then), and the edges before it leaves `drains` (walk_end trusts them). */
+/* container_locks_end gives up the locks of a view whose transaction is over. Locks go before the
+ * edges of views that wait for it (they may add one until then), and the edges before it leaves
+ * `drains` (walk_end trusts them). */
 void container_locks_end(struct view *v);
 bool container_locks_wanted(const struct view *v); /* a view waits for one of them */
 void container_drains_leave(struct view *v);

@@ -4,15 +4,15 @@
  * Owns      the run queue, the sleepers, every thread's share.
  * Not here  the switch, parking, kills (thread.c).
  *
- * Each thread has a *share*: the CPU time it has used, stretched by its niceness as Linux weighs it.
- * Who has the smallest goes first. So equal threads get equal parts, a nice one gets less, and nobody
- * starves: a share stands still while its thread waits, and all others grow.
+ * Each thread has a *share*: the CPU time it has used, stretched by its niceness as Linux weighs
+ * it. Who has the smallest goes first. So equal threads get equal parts, a nice one gets less, and
+ * nobody starves: a share stands still while its thread waits, and all others grow.
  *
  * Invariants
- *   SC1  The queue is sorted by `key`, equal ones in the order they came. The key is the share; but who
- *       wakes up goes before all that compute, in the order of waking, until it has had CREDIT_NS more
- *       than they: it is waited for, and mostly sleeps again soon. One queue for all CPUs: a CPU
- *       without work takes the next thread, wherever that ran before.
+ *   SC1  The queue is sorted by `key`, equal ones in the order they came. The key is the share; but
+ *       who wakes up goes before all that compute, in the order of waking, until it has had
+ *       CREDIT_NS more than they: it is waited for, and mostly sleeps again soon. One queue for all
+ *       CPUs: a CPU without work takes the next thread, wherever that ran before.
  *   SC2  floor_ns never falls, and no thread that wants to run had a smaller share when it was last
  *       raised. A thread that wakes up begins at most BONUS_NS below it: who has slept for an hour
  *       goes first, but does not have the CPU for an hour.
@@ -45,9 +45,9 @@ void sched_kicks_send(struct cpu *c)
         arch_kick((unsigned)__builtin_ctz(c->kicks));
 }
 
-/* sched_release_and_kick releases sched.lock and sends the interrupts that are due, with no lock held: in an emulator
- * each takes long, and a CPU that waits for a lock spins. If the caller holds other locks, they are sent before this
- * CPU leaves the kernel, switches or halts. */
+/* sched_release_and_kick releases sched.lock and sends the interrupts that are due, with no lock
+ * held: in an emulator each takes long, and a CPU that waits for a lock spins. If the caller holds
+ * other locks, they are sent before this CPU leaves the kernel, switches or halts. */
 void sched_release_and_kick(void)
 {
     struct cpu *c = cpu_this();
@@ -114,14 +114,15 @@ static void end_slice(struct thread *t)
     __atomic_store_n(&t->attention, true, __ATOMIC_SEQ_CST);
 }
 
-/* end_some_slice makes room for t, which has woken up while all CPUs are busy: the running thread with the largest
- * share gives way if that is larger than t's, but not before it has run for SLICE_MIN_NS. So a woken thread need
- * not wait for the tick. */
+/* end_some_slice makes room for t, which has woken up while all CPUs are busy: the running thread
+ * with the largest share gives way if that is larger than t's, but not before it has run for
+ * SLICE_MIN_NS. So a woken thread need not wait for the tick. */
 static void end_some_slice(const struct thread *t)
 {
     unsigned most = CPU_MAX;
     for (unsigned i = 0; i < arch_cpu_count(); i++)
-        if (running_on(i) != NULL && (most == CPU_MAX || running_on(i)->share_ns > running_on(most)->share_ns))
+        if (running_on(i) != NULL &&
+            (most == CPU_MAX || running_on(i)->share_ns > running_on(most)->share_ns))
             most = i;
     if (most == CPU_MAX)
         return;
@@ -135,8 +136,8 @@ static void end_some_slice(const struct thread *t)
         sched.kicks |= 1u << most;
 }
 
-/* kick_some_cpu makes a CPU look at the run queue: this one, if it is idle (an interrupt ended its halt), or the one
- * where t ran last, or any that is idle. */
+/* kick_some_cpu makes a CPU look at the run queue: this one, if it is idle (an interrupt ended its
+ * halt), or the one where t ran last, or any that is idle. */
 static void kick_some_cpu(const struct thread *t)
 {
     uint32_t idle = sched.idle_cpus, here = 1u << arch_cpu_id();
@@ -187,7 +188,8 @@ void sched_check(void)
     }
     last = 0;
     list_each(const struct thread, t, &sched.sleepers, run_link) {
-        assert(t->state == THREAD_PARKED && t->deadline_ns >= last && t->deadline_ns != THREAD_NEVER); /* TH1 */
+        assert(t->state == THREAD_PARKED && t->deadline_ns >= last &&
+               t->deadline_ns != THREAD_NEVER); /* TH1 */
         last = t->deadline_ns;
     }
     lock_release(&sched.lock);
@@ -247,6 +249,7 @@ void trap_timer(void)
 void sched_breathe(struct thread *t)
 {
     uint64_t now = arch_time_ns();
-    if (now - t->slice_start_ns >= SLICE_NS || __atomic_load_n(&sched.next_deadline, __ATOMIC_RELAXED) <= now)
+    if (now - t->slice_start_ns >= SLICE_NS ||
+        __atomic_load_n(&sched.next_deadline, __ATOMIC_RELAXED) <= now)
         tick(t, true, now);
 }

@@ -19,12 +19,14 @@ void sched_check(void);                /* panics if a queue is wrong (SC1, TH1) 
 
 /* The functions that follow want sched.lock held. */
 struct thread *sched_next(void);       /* the first in the queue, or this CPU's idle thread */
-void sched_make_ready(struct thread *t);    /* from a sleep: into the queue, and some CPU looks at it */
+/* from a sleep: into the queue, and some CPU looks at it */
+void sched_make_ready(struct thread *t);
 void sched_put_back(struct thread *t, bool last); /* the running one, READY: into the queue */
 void sched_sleep(struct thread *t);    /* into `sleepers`; its deadline is set */
 void sched_sleepers_changed(void);     /* the first of `sleepers` is another one */
 
-void sched_breathe(struct thread *t);  /* without the lock: the tick, if it is due for t, which runs here */
+/* without the lock: the tick, if it is due for t, which runs here */
+void sched_breathe(struct thread *t);
 void sched_release_and_kick(void);     /* releases the lock and sends the interrupts that are due */
 /* sched_kicks_send sends this CPU's interrupts that could not be sent at once: before it switches,
  * halts or enters user mode. */

@@ -2,11 +2,12 @@
  * stretch.c - the longest stretch (trace.h).
  *
  * Owns      each CPU's last point, and the longest stretch.
- * Not here  where stretches begin and end: calls and faults (look/trace_call.c), other traps (arch's trap.c),
- *           halts (tlb.c), switches (trace.c), thread_breathe and yields (thread.c).
+ * Not here  where stretches begin and end: calls and faults (look/trace_call.c), other traps
+ *           (arch's trap.c), halts (tlb.c), switches (trace.c), thread_breathe and yields
+ *           (thread.c).
  *
- * Locks: none. A CPU's last point is its own, as interrupts are off; of two stretches that end at the same
- * moment on two CPUs either may stay as the longest.
+ * Locks: none. A CPU's last point is its own, as interrupts are off; of two stretches that end at
+ * the same moment on two CPUs either may stay as the longest.
  */
 #include "thread/trace.h"
 
@@ -16,7 +17,8 @@
 bool stretch_on;
 static uint64_t limit;
 static struct stretch longest;
-static struct { uint64_t since, place; uint32_t what; } last[CPU_MAX]; /* since 0: in user mode or halted */
+/* since 0: in user mode or halted */
+static struct { uint64_t since, place; uint32_t what; } last[CPU_MAX];
 
 #define CALLER ((uint64_t)__builtin_return_address(0))
 
@@ -39,7 +41,8 @@ static void measure(uint64_t to)
         return;
     longest = (struct stretch){ticks, last[cpu].place, to, last[cpu].what, thread_this()->pid};
     if (limit && ticks > limit)
-        panic("%lu ticks without a point that serves shootdowns and yields, limit %lu; what %u, pid %d, from %lx",
+        panic("%lu ticks without a point that serves shootdowns and yields, limit %lu; what %u, "
+              "pid %d, from %lx",
               ticks, limit, longest.what, longest.pid, longest.from);
 }
 

@@ -2,13 +2,13 @@
  * thread.c - threads: birth and end, the switch, sleeping and waking, kills.
  *
  * Owns      every thread's state, each CPU's idle thread.
- * Not here  who runs next (sched.c), registers and stacks (arch), what a process is (process.c), which
- *           table a view wants (view.c), what threads wait for (each waiter has its
+ * Not here  who runs next (sched.c), registers and stacks (arch), what a process is (process.c),
+ *           which table a view wants (view.c), what threads wait for (each waiter has its
  *           own condition).
  *
  * Invariants
- *   TH1  A thread is in the run queue exactly while READY, in `sleepers` exactly while PARKED with a
- *       deadline, and current on exactly one CPU exactly while RUNNING.
+ *   TH1  A thread is in the run queue exactly while READY, in `sleepers` exactly while PARKED with
+ *       a deadline, and current on exactly one CPU exactly while RUNNING.
  *   TH2  The switch is made with sched.lock held, and the thread that comes releases it. So nobody
  *       else sees a thread as READY or PARKED before its registers are saved.
  *   TH3  A CPU's bit is set in idle_cpus, under the lock, before it looks at the run queue for the
@@ -57,7 +57,8 @@ static __attribute__((noinline)) void use_view_table(struct thread *t)
         arch_table_load(top);
 }
 
-/* use_table loads the page table that t, which runs, needs. A kernel thread is content with any (KR5). */
+/* use_table loads the page table that t, which runs, needs. A kernel thread is content with any
+ * (KR5). */
 HOT void use_table(struct cpu *c, struct thread *t)
 {
     if (t->view != NULL)
@@ -71,7 +72,8 @@ void thread_use_table(void)
     use_table(cpu_this(), thread_this());
 }
 
-/* after_switch does what the thread that left could not: kicks, freeing it if it is dead, the trace. */
+/* after_switch does what the thread that left could not: kicks, freeing it if it is dead, the
+ * trace. */
 static __attribute__((cold, noinline)) void after_switch(struct cpu *c)
 {
     struct thread *dead = c->dead;
@@ -137,8 +139,8 @@ static void trampoline(void *argument)
 
 /* ---- sleeping ---- */
 
-/* sleep_locked parks t, the caller, and lets `next` run. Returns why the sleep ended. sched.lock is held on entry, not
- * on return. */
+/* sleep_locked parks t, the caller, and lets `next` run. Returns why the sleep ended. sched.lock is
+ * held on entry, not on return. */
 HOT int sleep_locked(struct thread *t, uint64_t deadline_ns, enum interruptible interruptible,
                         struct thread *next, bool same_slice)
 {
@@ -153,7 +155,8 @@ HOT int sleep_locked(struct thread *t, uint64_t deadline_ns, enum interruptible 
 }
 
 /* ends_at_once: must t not sleep at all? Then *result is what its park returns. sched.lock held. */
-HOT bool ends_at_once(struct thread *t, uint64_t deadline_ns, enum interruptible interruptible, int *result)
+HOT bool ends_at_once(struct thread *t, uint64_t deadline_ns, enum interruptible interruptible,
+                      int *result)
 {
     *result = 0;
     if (interruptible && t->killed)
@@ -232,8 +235,8 @@ void thread_wake_all(struct list *waiters)
         thread_wake(t);
 }
 
-/* thread_wake_and_park lets the woken thread go on in the caller's slice: so two that call each other for ever let
- * others run as often as one that computes. */
+/* thread_wake_and_park lets the woken thread go on in the caller's slice: so two that call each
+ * other for ever let others run as often as one that computes. */
 int thread_wake_and_park(struct thread *t)
 {
     struct thread *me = thread_this();
@@ -307,8 +310,8 @@ void thread_kick(struct thread *t)
     sched_release_and_kick();
 }
 
-/* kick_awake kicks t, and ends its sleep with `result` if `by` may interrupt it. sched.lock is held on entry, not on
- * return. */
+/* kick_awake kicks t, and ends its sleep with `result` if `by` may interrupt it. sched.lock is held
+ * on entry, not on return. */
 static void kick_awake(struct thread *t, enum interruptible by, int result)
 {
     kick_locked(t);

@@ -55,13 +55,13 @@ struct thread {
     bool wake;                       /* sched lock */
     bool killed;                     /* set by thread_kill; seen at parks and on return to user */
     bool in_kernel_only;             /* a kernel thread */
-    uint8_t interruptible;           /* while PARKED: what ends the sleep, enum interruptible; sched lock */
+    uint8_t interruptible;  /* while PARKED: what ends the sleep, enum interruptible; sched lock */
     bool resched;                    /* atomic: its slice is over */
     bool attention;                  /* atomic: look at kills, dooms and resched before user mode */
     int cpu;                         /* where it runs or ran last */
     uint64_t deadline_ns;            /* of its sleep; ~0: none, or it does not sleep */
     void *stack;                     /* KERNEL_STACK_BYTES */
-    uint64_t id;                     /* tid, set by process.c; shares its numbers with pids. 0: kernel */
+    uint64_t id;  /* tid, set by process.c; shares its numbers with pids. 0: kernel */
     struct process *process;         /* NULL for kernel threads */
     int pid;                         /* its; 0 */
     struct list process_link;        /* process->threads; process lock */
@@ -69,8 +69,9 @@ struct thread {
     uint8_t view_number;             /* its id + 1, for traces; 0: none */
     struct trap_frame *user_frame;   /* the registers of user mode while it is in the kernel */
     uint64_t cpu_ns, slice_start_ns, run_start_ns;
-    uint64_t share_ns, shared_ns, key_ns; /* sched.c: used so far, stretched; up to which cpu_ns; in the queue */
-    int8_t nice;                     /* -20 to 19, as Linux has it; what is shared out by it: sched.c */
+    /* sched.c: used so far, stretched; up to which cpu_ns; in the queue */
+    uint64_t share_ns, shared_ns, key_ns;
+    int8_t nice;  /* -20 to 19, as Linux has it; what is shared out by it: sched.c */
     int park_result;                 /* why the last sleep ended; sched lock */
     vaddr_t clear_child_tid;         /* linux */
     struct list futex_link;          /* futex.c */
@@ -119,8 +120,8 @@ void thread_breathe(void);
 void thread_account(void);                   /* cpu_ns of this thread and its process, up to now */
 void thread_kill(struct thread *t);          /* sets killed, wakes it, kicks its CPU */
 void thread_signal(struct thread *t);        /* the same with signalled, for waits that allow it */
-/* Sets `attention`: before t is in user mode next, view_return_to_user() and the like are called; if
- * it is there now, its CPU is made to enter the kernel. Any lock but RANK_SCHED and RANK_LOG. */
+/* Sets `attention`: before t is in user mode next, view_return_to_user() and the like are called;
+ * if it is there now, its CPU is made to enter the kernel. Any lock but RANK_SCHED and RANK_LOG. */
 void thread_kick(struct thread *t);
 void thread_use_table(void);                 /* (re)loads the table that thread_this() should have:
                                               * its view's (view->table) or its process's */
@@ -130,8 +131,8 @@ void thread_init(void);
 
 /* thread_seam: functions of rooms above that threads call; kernel/seams.c names them. */
 struct thread_seam {
-    /* A thread with a view is about to run on this CPU: the top-level table that it wants, and whether a reload
-     * is needed although that is loaded already. */
+    /* A thread with a view is about to run on this CPU: the top-level table that it wants, and
+     * whether a reload is needed although that is loaded already. */
     paddr_t (*view_table)(struct thread *t, bool *stale);
     void (*tick)(uint64_t now_ns);   /* no lock is held */
     /* leave, doomed and signalled are called on the way back to user mode, after a kick, and may

@@ -2,13 +2,13 @@
  * trace.c - what happens, as events in a ring for each CPU (tracing.md).
  *
  * Owns      the rings.
- * Not here  who traces, and the calls that are traced (look/trace_call.c); what is done with the events
- *           (user/trace, scripts/trace2json); the last of them (look/report.c).
+ * Not here  who traces, and the calls that are traced (look/trace_call.c); what is done with the
+ *           events (user/trace, scripts/trace2json); the last of them (look/report.c).
  *
- * A ring has one writer, its CPU: the kernel runs with interrupts off, so an event is appended without
- * a lock. `next` moves after the event is whole. Readers copy first and look at `next` again afterwards:
- * what was overwritten meanwhile is lost, and counted. While somebody traces there are large rings in
- * place of small ones.
+ * A ring has one writer, its CPU: the kernel runs with interrupts off, so an event is appended
+ * without a lock. `next` moves after the event is whole. Readers copy first and look at `next`
+ * again afterwards: what was overwritten meanwhile is lost, and counted. While somebody traces
+ * there are large rings in place of small ones.
  *
  * Lock: trace_lock (RANK_PROCESS_TABLE): rings do not change for those that read.
  */
@@ -27,7 +27,8 @@ struct ring {
 
 bool trace_on, trace_keeps = true;
 struct lock trace_lock = LOCK_INIT(RANK_PROCESS_TABLE, "trace");
-static uint64_t small[CPU_MAX][(sizeof(struct ring) + KD_TRACE_KEPT * sizeof(struct kd_trace_event)) / 8];
+static uint64_t small[CPU_MAX]
+                     [(sizeof(struct ring) + KD_TRACE_KEPT * sizeof(struct kd_trace_event)) / 8];
 static struct ring *rings[CPU_MAX]; /* atomic */
 
 /* ---- writing ---- */
@@ -60,8 +61,8 @@ void trace_switched(void)
 
 /* ---- reading ---- */
 
-/* trace_ring_read copies those of the wanted events that are whole; events that may have been overwritten during the
- * copy count as lost. Returns how many it copied. trace_lock held. */
+/* trace_ring_read copies those of the wanted events that are whole; events that may have been
+ * overwritten during the copy count as lost. Returns how many it copied. trace_lock held. */
 unsigned trace_ring_read(unsigned cpu, struct kd_trace_read *d, struct kd_trace_event *to)
 {
     const struct ring *r = rings[cpu];
@@ -118,8 +119,8 @@ unsigned trace_last(int pid, struct kd_trace_event *to, unsigned count)
 
 static struct ring *ring_small(unsigned cpu) { return (struct ring *)small[cpu]; }
 
-/* trace_rings_small puts the small rings in place and frees the large ones, once no CPU appends to one any more: each
- * has served a shootdown, which no CPU does while it appends. */
+/* trace_rings_small puts the small rings in place and frees the large ones, once no CPU appends to
+ * one any more: each has served a shootdown, which no CPU does while it appends. */
 void trace_rings_small(void)
 {
     struct ring *old[CPU_MAX] = {0};
@@ -145,7 +146,9 @@ int trace_rings_large(void)
             trace_rings_small();
             return -ENOMEM;
         }
-        *r = (struct ring){.next = rings[i]->next, .first = rings[i]->next, .count = KD_TRACE_EVENTS};
+        *r = (struct ring){ .next = rings[i]->next,
+                            .first = rings[i]->next,
+                            .count = KD_TRACE_EVENTS };
         __atomic_store_n(&rings[i], r, __ATOMIC_RELEASE);
     }
     return 0;

@@ -1,4 +1,5 @@
-/* tree.c - the B+-tree: set up and torn down, looked up, changed, loaded. Its nodes: tree_node.c. */
+/* tree.c - the B+-tree: set up and torn down, looked up, changed, loaded. Its nodes:
+ * tree_node.c. */
 #include "tree_private.h"
 
 #include <errno.h>
@@ -17,7 +18,8 @@ uint64_t ps_fingerprint(uint64_t before, const void *bytes, size_t length)
 static uint64_t fingerprint(const struct ps_tree_instance *i, const struct ps_tree_type *type)
 {
     const char *order = i->compare_name ? i->compare_name : type->compare_name;
-    uint32_t sizes[] = {1, type->key_bytes, type->record_bytes, type->node_bytes, (uint32_t)i->flags};
+    uint32_t sizes[] = { 1, type->key_bytes, type->record_bytes, type->node_bytes,
+                         (uint32_t)i->flags };
     uint64_t hash = ps_fingerprint(0, type->name, strlen(type->name) + 1);
     return ps_fingerprint(ps_fingerprint(hash, order, strlen(order) + 1), sizes, sizeof sizes);
 }
@@ -30,7 +32,8 @@ unsigned tree_key_max(const struct ps_tree_access *a)
 
 struct bytes tree_probe(const struct ps_tree_access *a, const void *key)
 {
-    return (struct bytes){key, a->type->key_bytes ? a->type->key_bytes : (unsigned)strnlen(key, PS_NODE_MAX)};
+    return (struct bytes){ key, a->type->key_bytes ? a->type->key_bytes
+                                                   : (unsigned)strnlen(key, PS_NODE_MAX) };
 }
 
 /* ---- nodes come and go ---- */
@@ -66,8 +69,8 @@ static void shapes_make(struct ps_tree_access *a)
     }
 }
 
-static void access_make(struct ps_tree_access *a, const struct ps_tree_instance *i, const struct ps_tree_type *type,
-                        enum ps_mode mode)
+static void access_make(struct ps_tree_access *a, const struct ps_tree_instance *i,
+                        const struct ps_tree_type *type, enum ps_mode mode)
 {
     a->tree = i->head;
     a->type = type;
@@ -80,8 +83,8 @@ static void access_make(struct ps_tree_access *a, const struct ps_tree_instance 
     shapes_make(a);
 }
 
-void ps_tree_open(struct ps_tree_access *a, const struct ps_tree_instance *i, const struct ps_tree_type *type,
-                  enum ps_mode mode)
+void ps_tree_open(struct ps_tree_access *a, const struct ps_tree_instance *i,
+                  const struct ps_tree_type *type, enum ps_mode mode)
 {
     access_make(a, i, type, mode);
     if (a->error == 0 && (i->head->fingerprint == 0 || !i->head->root))
@@ -94,7 +97,8 @@ static int instance_bad(const struct ps_tree_instance *i, const struct ps_tree_t
 {
     if (!i->head || (i->name && strlen(i->name) >= sizeof i->head->name) ||
         (i->flags & ~(PS_DESCENDING | PS_DUPLICATES)) || (i->compare && !i->compare_name) ||
-        type->node_bytes < PS_NODE_MIN || type->node_bytes > PS_NODE_MAX || type->node_bytes % 16 != 0)
+        type->node_bytes < PS_NODE_MIN || type->node_bytes > PS_NODE_MAX ||
+        type->node_bytes % 16 != 0)
         return -EINVAL;
     return i->head->fingerprint != 0 ? -EEXIST : 0;
 }
@@ -175,7 +179,8 @@ int ps_tree_tear_down(const struct ps_tree_instance *i, const struct ps_tree_typ
 
 /* ---- the way down ---- */
 
-/* Writes to a leaf what it holds: a change of it comes, and its right is taken at once, before two look at it. */
+/* Writes to a leaf what it holds: a change of it comes, and its right is taken at once, before two
+ * look at it. */
 static void leaf_claim(struct ps_node *n)
 {
     *(volatile uint16_t *)&n->level = 0;
@@ -248,7 +253,8 @@ void *ps_tree_find(struct ps_tree_access *a, const void *key, enum ps_mode mode)
 
 /* ---- insertion ---- */
 
-/* What parts two leaves: the shortest string that is not before the right one's first key, or that key. */
+/* What parts two leaves: the shortest string that is not before the right one's first key, or that
+ * key. */
 static struct bytes separator(struct ps_tree_access *a, struct bytes last, struct bytes first)
 {
     if (!a->type->key_bytes && !a->descending) {
@@ -278,7 +284,8 @@ static int at_the_end(const struct ps_tree_access *a)
     return 1;
 }
 
-/* The leaf's upper part goes to `right`, the new entry to one of the two; its separator is put into copy. */
+/* The leaf's upper part goes to `right`, the new entry to one of the two; its separator is put into
+ * copy. */
 static struct bytes leaf_split(struct ps_tree_access *a, struct ps_node *right, struct bytes key,
                                const void *record, int end, uint8_t *copy)
 {
@@ -301,8 +308,8 @@ static struct bytes leaf_split(struct ps_tree_access *a, struct ps_node *right, 
 }
 
 /* The same of a branch, which gets a separator and its child; the one in the middle moves up. */
-static struct bytes branch_split(struct ps_tree_access *a, unsigned level, struct ps_node *right, struct bytes key,
-                                 struct ps_node *child, int end, uint8_t *copy)
+static struct bytes branch_split(struct ps_tree_access *a, unsigned level, struct ps_node *right,
+                                 struct bytes key, struct ps_node *child, int end, uint8_t *copy)
 {
     _Alignas(16) uint8_t old_bytes[PS_NODE_MAX];
     struct ps_node *left = a->path[level].node, *old = (struct ps_node *)(void *)old_bytes;
@@ -346,7 +353,8 @@ static int splits_prepare(struct ps_tree_access *a, struct ps_node **nodes)
 }
 
 /* The root was split: a new one above both. */
-static void root_grow(struct ps_tree_access *a, struct ps_node *root, struct bytes key, struct ps_node *right)
+static void root_grow(struct ps_tree_access *a, struct ps_node *root, struct bytes key,
+                      struct ps_node *right)
 {
     node_init(a, root, a->tree->height);
     root->first = a->tree->root;
@@ -356,8 +364,8 @@ static void root_grow(struct ps_tree_access *a, struct ps_node *root, struct byt
 }
 
 /* Tells the levels above of a new right neighbour. The nodes that are left over then go back. */
-static void split_rise(struct ps_tree_access *a, struct bytes key, struct ps_node *right, struct ps_node **nodes,
-                       int count, int end, uint8_t copies[2][KEY_COPY])
+static void split_rise(struct ps_tree_access *a, struct bytes key, struct ps_node *right,
+                       struct ps_node **nodes, int count, int end, uint8_t copies[2][KEY_COPY])
 {
     unsigned level = 1;
     int used = 1;
@@ -395,7 +403,10 @@ int tree_put_here(struct ps_tree_access *a, struct bytes key, const void *record
 
 static int change_refused(const struct ps_tree_access *a, struct bytes key)
 {
-    return a->error ? a->error : a->mode != PS_CHANGE ? -EACCES : key.length > tree_key_max(a) ? -EOVERFLOW : 0;
+    return a->error                       ? a->error
+           : a->mode != PS_CHANGE         ? -EACCES
+           : key.length > tree_key_max(a) ? -EOVERFLOW
+                                          : 0;
 }
 
 int ps_tree_insert(struct ps_tree_access *a, const void *key, const void *record, int replace)
@@ -428,8 +439,8 @@ static void child_erase(struct ps_tree_access *a, struct ps_node *parent, unsign
     node_erase(a, parent, i == 0 ? 0 : i - 1);
 }
 
-/* Makes one of children i and i + 1 if that is worth it (one is small; `both`: both are) and possible. What
- * meets at the seam of two branches may be small, too. */
+/* Makes one of children i and i + 1 if that is worth it (one is small; `both`: both are) and
+ * possible. What meets at the seam of two branches may be small, too. */
 static int children_join(struct ps_tree_access *a, struct ps_node *parent, unsigned i, int both)
 {
     if (i >= parent->count)
@@ -449,7 +460,8 @@ static int children_join(struct ps_tree_access *a, struct ps_node *parent, unsig
     return 1;
 }
 
-/* A leaf without records, and a branch without children, are taken out; a small node joins a neighbour. */
+/* A leaf without records, and a branch without children, are taken out; a small node joins a
+ * neighbour. */
 static void path_tidy(struct ps_tree_access *a)
 {
     int empty = a->path[0].node->count == 0;

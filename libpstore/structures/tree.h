@@ -1,21 +1,25 @@
 /*
  * tree.h - a B+-tree: records in the order of their keys.
  *
- *   PS_TREE(phone, struct key, struct record, by_name)         keys of one size, ordered by a function
- *   PS_STRING_TREE(word, struct record)                        keys are strings, in the order of their bytes
+ *   PS_TREE(phone, struct key, struct record, by_name)         keys of one size, ordered by a
+ *   function
+ *   PS_STRING_TREE(word, struct record)                        keys are strings, in the order of
+ *                                                              their bytes
  *
- * One such line makes the types `struct phone_head` (for a root object), `struct phone` (an instance) and the
- * access objects phone_keyed, phone_range and phone_load, with the functions listed at the end.
+ * One such line makes the types `struct phone_head` (for a root object), `struct phone` (an
+ * instance) and the access objects phone_keyed, phone_range and phone_load, with the functions
+ * listed at the end.
  *
- * What locks what. A load locks the node's page for reading, a store for writing, until the transaction ends.
- * A look-up reads the head and one node of each level. A change writes one leaf, and nothing else unless the
- * leaf splits or merges: then its neighbour and parent, too, and the head if the root is another one. No
- * counter and no link between leaves is kept, which all would have to write. A change stores to its
- * leaf before it reads it, so two changes of one leaf wait for each other instead of dying. A node fills a
- * page but for 16 bytes, so records that are allocated beside the tree do not share its pages, but for those
- * of 16 bytes or fewer.
- * Errors: -errno, or NULL with errno. -EPROTOTYPE: the tree was set up with another key, record, order or node
- * size (each call on the access object says so). -ENOSPC, -ENOMEM of an insertion: the tree is as it was.
+ * What locks what. A load locks the node's page for reading, a store for writing, until the
+ * transaction ends. A look-up reads the head and one node of each level. A change writes one leaf,
+ * and nothing else unless the leaf splits or merges: then its neighbour and parent, too, and the
+ * head if the root is another one. No counter and no link between leaves is kept, which all would
+ * have to write. A change stores to its leaf before it reads it, so two changes of one leaf wait
+ * for each other instead of dying. A node fills a page but for 16 bytes, so records that are
+ * allocated beside the tree do not share its pages, but for those of 16 bytes or fewer.
+ * Errors: -errno, or NULL with errno. -EPROTOTYPE: the tree was set up with another key, record,
+ * order or node size (each call on the access object says so). -ENOSPC, -ENOMEM of an insertion:
+ * the tree is as it was.
  */
 #ifndef PS_TREE_H
 #define PS_TREE_H
@@ -23,10 +27,8 @@
 #include "structure.h"
 
 enum {
-    PS_NODE_BYTES = 4048,       /* of a node, unless said otherwise: the largest object within one page */
-    PS_NODE_MIN = 256,
-    PS_NODE_MAX = 16384,
-    PS_TREE_LEVELS = 20,
+    /* of a node, unless said otherwise: the largest object within one page */
+    PS_NODE_BYTES = 4048, PS_NODE_MIN = 256, PS_NODE_MAX = 16384, PS_TREE_LEVELS = 20,
     PS_KEY_MAX = 512,           /* bytes; of a string also at most a 16th of a node */
 };
 
@@ -48,7 +50,8 @@ struct ps_tree_type {
     uint32_t record_bytes, record_align, node_bytes;
 };
 
-enum { PS_DESCENDING = 1, PS_DUPLICATES = 2 };          /* kept; equal keys are in order of their insertion */
+/* kept; equal keys are in order of their insertion */
+enum { PS_DESCENDING = 1, PS_DUPLICATES = 2 };
 
 /* The instance; `struct phone` has the same members, with phone's types. */
 struct ps_tree_instance {
@@ -58,7 +61,7 @@ struct ps_tree_instance {
     int (*compare)(const void *, const void *);         /* NULL: the type's; see PS_ORDER */
     const char *compare_name;
     int flags;
-    size_t initial;                                     /* bytes of nodes that lie ready from the start */
+    size_t initial;  /* bytes of nodes that lie ready from the start */
 };
 
 struct ps_tree_access {
@@ -67,7 +70,8 @@ struct ps_tree_access {
     struct ps_memory memory;
     int (*compare)(const void *, const void *);
     int error, mode, descending, fill;                  /* fill: percent; 100 unless it is a load */
-    struct { uint32_t key_at, entry_bytes, align; } shape[2]; /* of entries: of leaves, of branches */
+    /* of entries: of leaves, of branches */
+    struct { uint32_t key_at, entry_bytes, align; } shape[2];
     struct { struct ps_node *node; unsigned at; } path[PS_TREE_LEVELS];
 };
 
@@ -76,12 +80,12 @@ enum { PS_UP, PS_DOWN = 1, PS_UNORDERED = 2, PS_BELOW = 4 };
 /* A generator. Changes of the tree meanwhile are allowed, by other access objects too. */
 struct ps_tree_range {
     struct ps_tree_access access;
-    int how, state;                                     /* state: before the first, within, at the end */
+    int how, state;  /* state: before the first, within, at the end */
     uint32_t equals, key_length;                        /* records of this key that were passed */
     uint64_t seen;
     int (*filter)(const void *key, const void *record, void *arg);
     void *arg;
-    const void *last;                                   /* the bound in its direction, of last_length bytes */
+    const void *last;  /* the bound in its direction, of last_length bytes */
     uint32_t last_length;
     _Alignas(16) uint8_t key[PS_KEY_MAX + 1];           /* where it is */
 };
@@ -90,14 +94,14 @@ struct ps_tree_load { struct ps_tree_access access; };
 
 struct ps_tree_stats {
     uint64_t records, leaves, branches, spare;          /* nodes */
-    uint32_t height, fill;                              /* fill: of the leaves, percent of their bytes */
-    uint64_t prefix_bytes;                              /* of keys that are not stored, thanks to prefixes */
+    uint32_t height, fill;  /* fill: of the leaves, percent of their bytes */
+    uint64_t prefix_bytes;  /* of keys that are not stored, thanks to prefixes */
 };
 
 int ps_tree_set_up(const struct ps_tree_instance *i, const struct ps_tree_type *type);
 int ps_tree_tear_down(const struct ps_tree_instance *i, const struct ps_tree_type *type);
-void ps_tree_open(struct ps_tree_access *a, const struct ps_tree_instance *i, const struct ps_tree_type *type,
-                  enum ps_mode mode);
+void ps_tree_open(struct ps_tree_access *a, const struct ps_tree_instance *i,
+                  const struct ps_tree_type *type, enum ps_mode mode);
 void *ps_tree_find(struct ps_tree_access *a, const void *key, enum ps_mode mode);
 int ps_tree_insert(struct ps_tree_access *a, const void *key, const void *record, int replace);
 int ps_tree_remove(struct ps_tree_access *a, const void *key);
@@ -106,7 +110,8 @@ void *ps_tree_next(struct ps_tree_range *r);
 int ps_tree_drop(struct ps_tree_range *r);
 void ps_tree_load(struct ps_tree_load *l, unsigned fill);
 int ps_tree_add(struct ps_tree_load *l, const void *key, const void *record);
-/* Walks the whole tree, of any access object: 0, or -EUCLEAN and in *why what is wrong (a constant). */
+/* Walks the whole tree, of any access object: 0, or -EUCLEAN and in *why what is wrong (a
+ * constant). */
 int ps_tree_check(const struct ps_tree_access *a, struct ps_tree_stats *stats, const char **why);
 /* A picture: levels from the root down, at most 64 nodes of each, with how full they are. */
 int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink);
@@ -116,137 +121,184 @@ int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink);
  *   int NAME_set_up(const struct NAME *)                -EEXIST: it is
  *   int NAME_tear_down(const struct NAME *)             frees all nodes; the head is zeros then
  * PS_ACCESS(NAME_keyed, a, &instance, PS_LOOK or PS_CHANGE):
- *   const R *NAME_find(&a, const K *)                   the first of that key; ENOENT. Like each pointer to a
- *   R *NAME_change(&a, const K *)                       record it is good until the next change of the tree;
- *                                                       keys and records passed do not lie in the tree themselves
- *   int NAME_insert(&a, const K *, const R *)           -EEXIST unless PS_DUPLICATES; -EOVERFLOW: string too long
- *   int NAME_put(&a, const K *, const R *)              ... or replaces the first record of that key
- *   int NAME_remove(&a, const K *)                      the first of that key; -ENOENT
- * PS_ACCESS(NAME_range, r, &instance, from, to, how, mode): from <= key <= to in the tree's order, NULL: no bound.
- *   how: PS_UP, PS_DOWN (from `to` on), PS_UNORDERED (as is cheapest), | PS_BELOW (without `to`). `from` and `to`
- *   are not copied.
- *   void NAME_filter(&r, int (*)(const K *, const R *, void *arg), void *arg)   only those for which it is not 0
- *   const R *NAME_next(&r)                              NULL with errno 0 at the end, with its error otherwise
+ *   const R *NAME_find(&a, const K *)                   the first of that key; ENOENT. Like each
+ *   pointer to a R *NAME_change(&a, const K *)                       record it is good until the
+ *   next change of the tree;
+ *                                                       keys and records passed do not lie in the
+ *                                                       tree themselves
+ *   int NAME_insert(&a, const K *, const R *)           -EEXIST unless PS_DUPLICATES; -EOVERFLOW:
+ *   string too long int NAME_put(&a, const K *, const R *)              ... or replaces the first
+ *   record of that key int NAME_remove(&a, const K *)                      the first of that key;
+ *   -ENOENT
+ * PS_ACCESS(NAME_range, r, &instance, from, to, how, mode): from <= key <= to in the tree's order,
+ * NULL: no bound.
+ *   how: PS_UP, PS_DOWN (from `to` on), PS_UNORDERED (as is cheapest), | PS_BELOW (without `to`).
+ *   `from` and `to` are not copied.
+ *   void NAME_filter(&r, int (*)(const K *, const R *, void *arg), void *arg)   only those for
+ *   which it is not 0
+ *   const R *NAME_next(&r)                              NULL with errno 0 at the end, with its
+ *                                                       error otherwise
  *   const K *NAME_key(&r)                               of the record that came last
  *   int NAME_drop(&r)                                   removes that record
- * PS_ACCESS(NAME_load, l, &instance, percent): into an empty tree, in order, nodes filled to 50 to 100 percent.
- *   int NAME_add(&l, const K *, const R *)              -EINVAL: not behind the last; the tree is sound after each
+ * PS_ACCESS(NAME_load, l, &instance, percent): into an empty tree, in order, nodes filled to 50 to
+ * 100 percent.
+ *   int NAME_add(&l, const K *, const R *)              -EINVAL: not behind the last; the tree is
+ *   sound after each
  */
-#define PS_TREE_COMMON_(NAME, K, R)                                                                       \
-    typedef K NAME##_k;                                                                                   \
-    typedef R NAME##_r;                                                                                   \
-    struct NAME##_head { struct ps_tree tree; };                                                          \
-    struct NAME {                                                                                         \
-        struct NAME##_head *head;                                                                         \
-        struct ps_memory memory;                                                                          \
-        const char *name;                                                                                 \
-        int (*compare)(const NAME##_k *, const NAME##_k *);                                               \
-        const char *compare_name;                                                                         \
-        int flags;                                                                                        \
-        size_t initial;                                                                                   \
-    };                                                                                                    \
-    struct NAME##_keyed { struct ps_tree_access access; };                                                \
-    struct NAME##_range { struct ps_tree_range range; };                                                  \
-    struct NAME##_load { struct ps_tree_load load; };                                                     \
-    PS_TREE_FUNCTION_ struct ps_tree_instance NAME##_instance_(const struct NAME *i)                      \
-    {                                                                                                     \
-        return (struct ps_tree_instance){i->head ? &i->head->tree : NULL, i->memory, i->name,             \
-            (int (*)(const void *, const void *))(void (*)(void))i->compare, i->compare_name, i->flags,   \
-            i->initial};                                                                                  \
-    }                                                                                                     \
-    PS_TREE_FUNCTION_ int NAME##_set_up(const struct NAME *i)                                             \
-    {                                                                                                     \
-        struct ps_tree_instance instance = NAME##_instance_(i);                                           \
-        return ps_tree_set_up(&instance, &NAME##_type_);                                                  \
-    }                                                                                                     \
-    PS_TREE_FUNCTION_ int NAME##_tear_down(const struct NAME *i)                                          \
-    {                                                                                                     \
-        struct ps_tree_instance instance = NAME##_instance_(i);                                           \
-        return ps_tree_tear_down(&instance, &NAME##_type_);                                               \
-    }                                                                                                     \
-    PS_TREE_FUNCTION_ struct NAME##_keyed NAME##_keyed_open(const struct NAME *i, enum ps_mode mode)      \
-    {                                                                                                     \
-        struct NAME##_keyed a;                                                                            \
-        struct ps_tree_instance instance = NAME##_instance_(i);                                           \
-        ps_tree_open(&a.access, &instance, &NAME##_type_, mode);                                          \
-        return a;                                                                                         \
-    }                                                                                                     \
-    PS_TREE_FUNCTION_ void NAME##_keyed_close(struct NAME##_keyed *a) { a->access.tree = NULL; }          \
-    PS_TREE_FUNCTION_ const NAME##_r *NAME##_find(struct NAME##_keyed *a, const NAME##_k *key)            \
-    {                                                                                                     \
-        return ps_tree_find(&a->access, key, PS_LOOK);                                                    \
-    }                                                                                                     \
-    PS_TREE_FUNCTION_ NAME##_r *NAME##_change(struct NAME##_keyed *a, const NAME##_k *key)                \
-    {                                                                                                     \
-        return ps_tree_find(&a->access, key, PS_CHANGE);                                                  \
-    }                                                                                                     \
-    PS_TREE_FUNCTION_ int NAME##_insert(struct NAME##_keyed *a, const NAME##_k *key, const NAME##_r *record)\
-    {                                                                                                     \
-        return ps_tree_insert(&a->access, key, record, 0);                                                \
-    }                                                                                                     \
-    PS_TREE_FUNCTION_ int NAME##_put(struct NAME##_keyed *a, const NAME##_k *key, const NAME##_r *record) \
-    {                                                                                                     \
-        return ps_tree_insert(&a->access, key, record, 1);                                                \
-    }                                                                                                     \
-    PS_TREE_FUNCTION_ int NAME##_remove(struct NAME##_keyed *a, const NAME##_k *key)                      \
-    {                                                                                                     \
-        return ps_tree_remove(&a->access, key);                                                           \
-    }                                                                                                     \
-    PS_TREE_FUNCTION_ struct NAME##_range NAME##_range_open(const struct NAME *i, const NAME##_k *from,   \
-                                                            const NAME##_k *to, int how, enum ps_mode mode)\
-    {                                                                                                     \
-        struct NAME##_range r;                                                                            \
-        struct ps_tree_instance instance = NAME##_instance_(i);                                           \
-        ps_tree_open(&r.range.access, &instance, &NAME##_type_, mode);                                    \
-        ps_tree_range(&r.range, from, to, how);                                                           \
-        return r;                                                                                         \
-    }                                                                                                     \
-    PS_TREE_FUNCTION_ void NAME##_range_close(struct NAME##_range *r) { r->range.access.tree = NULL; }    \
-    PS_TREE_FUNCTION_ void NAME##_filter(struct NAME##_range *r,                                          \
-                                         int (*filter)(const NAME##_k *, const NAME##_r *, void *), void *arg)\
-    {                                                                                                     \
-        r->range.filter = (int (*)(const void *, const void *, void *))(void (*)(void))filter;            \
-        r->range.arg = arg;                                                                               \
-    }                                                                                                     \
-    PS_TREE_FUNCTION_ const NAME##_r *NAME##_next(struct NAME##_range *r) { return ps_tree_next(&r->range); }\
-    PS_TREE_FUNCTION_ const NAME##_k *NAME##_key(const struct NAME##_range *r)                            \
-    {                                                                                                     \
-        return (const NAME##_k *)(const void *)r->range.key;                                              \
-    }                                                                                                     \
-    PS_TREE_FUNCTION_ int NAME##_drop(struct NAME##_range *r) { return ps_tree_drop(&r->range); }         \
-    PS_TREE_FUNCTION_ struct NAME##_load NAME##_load_open(const struct NAME *i, unsigned percent)         \
-    {                                                                                                     \
-        struct NAME##_load l;                                                                             \
-        struct ps_tree_instance instance = NAME##_instance_(i);                                           \
-        ps_tree_open(&l.load.access, &instance, &NAME##_type_, PS_CHANGE);                                \
-        ps_tree_load(&l.load, percent);                                                                   \
-        return l;                                                                                         \
-    }                                                                                                     \
-    PS_TREE_FUNCTION_ void NAME##_load_close(struct NAME##_load *l) { l->load.access.tree = NULL; }       \
-    PS_TREE_FUNCTION_ int NAME##_add(struct NAME##_load *l, const NAME##_k *key, const NAME##_r *record)  \
-    {                                                                                                     \
-        return ps_tree_add(&l->load, key, record);                                                        \
-    }                                                                                                     \
+#define PS_TREE_COMMON_(NAME, K, R)                                                               \
+    typedef K NAME##_k;                                                                           \
+    typedef R NAME##_r;                                                                           \
+    struct NAME##_head {                                                                          \
+        struct ps_tree tree;                                                                      \
+    };                                                                                            \
+    struct NAME {                                                                                 \
+        struct NAME##_head *head;                                                                 \
+        struct ps_memory memory;                                                                  \
+        const char *name;                                                                         \
+        int (*compare)(const NAME##_k *, const NAME##_k *);                                       \
+        const char *compare_name;                                                                 \
+        int flags;                                                                                \
+        size_t initial;                                                                           \
+    };                                                                                            \
+    struct NAME##_keyed {                                                                         \
+        struct ps_tree_access access;                                                             \
+    };                                                                                            \
+    struct NAME##_range {                                                                         \
+        struct ps_tree_range range;                                                               \
+    };                                                                                            \
+    struct NAME##_load {                                                                          \
+        struct ps_tree_load load;                                                                 \
+    };                                                                                            \
+    PS_TREE_FUNCTION_ struct ps_tree_instance NAME##_instance_(const struct NAME *i)              \
+    {                                                                                             \
+        return (struct ps_tree_instance){ i->head ? &i->head->tree : NULL,                        \
+                                          i->memory,                                              \
+                                          i->name,                                                \
+                                          (int (*)(const void *, const void *))(                  \
+                                              void (*)(void))i->compare,                          \
+                                          i->compare_name,                                        \
+                                          i->flags,                                               \
+                                          i->initial };                                           \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ int NAME##_set_up(const struct NAME *i)                                     \
+    {                                                                                             \
+        struct ps_tree_instance instance = NAME##_instance_(i);                                   \
+        return ps_tree_set_up(&instance, &NAME##_type_);                                          \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ int NAME##_tear_down(const struct NAME *i)                                  \
+    {                                                                                             \
+        struct ps_tree_instance instance = NAME##_instance_(i);                                   \
+        return ps_tree_tear_down(&instance, &NAME##_type_);                                       \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ struct NAME##_keyed NAME##_keyed_open(const struct NAME *i,                 \
+                                                            enum ps_mode mode)                    \
+    {                                                                                             \
+        struct NAME##_keyed a;                                                                    \
+        struct ps_tree_instance instance = NAME##_instance_(i);                                   \
+        ps_tree_open(&a.access, &instance, &NAME##_type_, mode);                                  \
+        return a;                                                                                 \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ void NAME##_keyed_close(struct NAME##_keyed *a)                             \
+    {                                                                                             \
+        a->access.tree = NULL;                                                                    \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ const NAME##_r *NAME##_find(struct NAME##_keyed *a, const NAME##_k *key)    \
+    {                                                                                             \
+        return ps_tree_find(&a->access, key, PS_LOOK);                                            \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ NAME##_r *NAME##_change(struct NAME##_keyed *a, const NAME##_k *key)        \
+    {                                                                                             \
+        return ps_tree_find(&a->access, key, PS_CHANGE);                                          \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ int NAME##_insert(struct NAME##_keyed *a, const NAME##_k *key,              \
+                                        const NAME##_r *record)                                   \
+    {                                                                                             \
+        return ps_tree_insert(&a->access, key, record, 0);                                        \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ int NAME##_put(struct NAME##_keyed *a, const NAME##_k *key,                 \
+                                     const NAME##_r *record)                                      \
+    {                                                                                             \
+        return ps_tree_insert(&a->access, key, record, 1);                                        \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ int NAME##_remove(struct NAME##_keyed *a, const NAME##_k *key)              \
+    {                                                                                             \
+        return ps_tree_remove(&a->access, key);                                                   \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ struct NAME##_range NAME##_range_open(const struct NAME *i,                 \
+                                                            const NAME##_k *from,                 \
+                                                            const NAME##_k *to, int how,          \
+                                                            enum ps_mode mode)                    \
+    {                                                                                             \
+        struct NAME##_range r;                                                                    \
+        struct ps_tree_instance instance = NAME##_instance_(i);                                   \
+        ps_tree_open(&r.range.access, &instance, &NAME##_type_, mode);                            \
+        ps_tree_range(&r.range, from, to, how);                                                   \
+        return r;                                                                                 \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ void NAME##_range_close(struct NAME##_range *r)                             \
+    {                                                                                             \
+        r->range.access.tree = NULL;                                                              \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ void NAME##_filter(struct NAME##_range *r,                                  \
+                                         int (*filter)(const NAME##_k *, const NAME##_r *,        \
+                                                       void *),                                   \
+                                         void *arg)                                               \
+    {                                                                                             \
+        r->range.filter = (int (*)(const void *, const void *, void *))(void (*)(void))filter;    \
+        r->range.arg = arg;                                                                       \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ const NAME##_r *NAME##_next(struct NAME##_range *r)                         \
+    {                                                                                             \
+        return ps_tree_next(&r->range);                                                           \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ const NAME##_k *NAME##_key(const struct NAME##_range *r)                    \
+    {                                                                                             \
+        return (const NAME##_k *)(const void *)r->range.key;                                      \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ int NAME##_drop(struct NAME##_range *r)                                     \
+    {                                                                                             \
+        return ps_tree_drop(&r->range);                                                           \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ struct NAME##_load NAME##_load_open(const struct NAME *i, unsigned percent) \
+    {                                                                                             \
+        struct NAME##_load l;                                                                     \
+        struct ps_tree_instance instance = NAME##_instance_(i);                                   \
+        ps_tree_open(&l.load.access, &instance, &NAME##_type_, PS_CHANGE);                        \
+        ps_tree_load(&l.load, percent);                                                           \
+        return l;                                                                                 \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ void NAME##_load_close(struct NAME##_load *l)                               \
+    {                                                                                             \
+        l->load.access.tree = NULL;                                                               \
+    }                                                                                             \
+    PS_TREE_FUNCTION_ int NAME##_add(struct NAME##_load *l, const NAME##_k *key,                  \
+                                     const NAME##_r *record)                                      \
+    {                                                                                             \
+        return ps_tree_add(&l->load, key, record);                                                \
+    }                                                                                             \
     _Static_assert(1, "a semicolon behind the line is allowed")
 
 #define PS_TREE_FUNCTION_ __attribute__((unused)) static inline
 
 /* With nodes of N bytes: PS_NODE_MIN to PS_NODE_MAX, a multiple of 16. */
-#define PS_TREE_OF(NAME, K, R, compare_, N)                                                               \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(&(compare_)), int (*)(const K *, const K *)),  \
-                   #compare_ " is not int (const " #K " *, const " #K " *)");                             \
-    _Static_assert(sizeof(K) <= PS_KEY_MAX && sizeof(K) + sizeof(R) + 32 <= (N) / 4,                      \
-                   "at least four keys with their records fit a node");                                   \
-    static const struct ps_tree_type NAME##_type_ = {#K " " #R, #compare_,                                \
-        (int (*)(const void *, const void *))(void (*)(void))(compare_), sizeof(K), _Alignof(K),          \
-        sizeof(R), _Alignof(R), (N)};                                                                     \
+#define PS_TREE_OF(NAME, K, R, compare_, N)                                                        \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(&(compare_)),                           \
+                                                int (*)(const K *, const K *)),                    \
+                   #compare_ " is not int (const " #K " *, const " #K " *)");                      \
+    _Static_assert(sizeof(K) <= PS_KEY_MAX && sizeof(K) + sizeof(R) + 32 <= (N) / 4,               \
+                   "at least four keys with their records fit a node");                            \
+    static const struct ps_tree_type NAME##_type_ = {                                              \
+        #K " " #R,   #compare_,   (int (*)(const void *, const void *))(void (*)(void))(compare_), \
+        sizeof(K),   _Alignof(K), sizeof(R),                                                       \
+        _Alignof(R), (N)                                                                           \
+    };                                                                                             \
     PS_TREE_COMMON_(NAME, K, R)
 #define PS_TREE(NAME, K, R, compare_) PS_TREE_OF(NAME, K, R, compare_, PS_NODE_BYTES)
 
-#define PS_STRING_TREE_OF(NAME, R, N)                                                                     \
-    _Static_assert(sizeof(R) + (N) / 16 + 32 <= (N) / 4, "at least four records fit a node");             \
-    static const struct ps_tree_type NAME##_type_ = {"string " #R, "bytes", NULL, 0, 1, sizeof(R),        \
-        _Alignof(R), (N)};                                                                                \
+#define PS_STRING_TREE_OF(NAME, R, N)                                                              \
+    _Static_assert(sizeof(R) + (N) / 16 + 32 <= (N) / 4, "at least four records fit a node");      \
+    static const struct ps_tree_type NAME##_type_ = {"string " #R, "bytes", NULL, 0, 1, sizeof(R), \
+        _Alignof(R), (N)};                                                                         \
     PS_TREE_COMMON_(NAME, char, R)
 #define PS_STRING_TREE(NAME, R) PS_STRING_TREE_OF(NAME, R, PS_NODE_BYTES)
 

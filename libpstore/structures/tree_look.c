@@ -21,7 +21,8 @@ static int wrong(struct walk *w, const char *why)
     return -EUCLEAN;
 }
 
-/* Entries lie between the slots and the prefix, none over another, and their bytes are what the header says. */
+/* Entries lie between the slots and the prefix, none over another, and their bytes are what the
+ * header says. */
 static int check_room(struct walk *w, const struct ps_node *n)
 {
     uint8_t taken[PS_NODE_MAX / 2] = {0};
@@ -51,7 +52,8 @@ static int check_order(struct walk *w, const struct ps_node *n, struct bytes low
         if (node_suffix(w->a, n, i).length + n->prefix > tree_key_max(w->a))
             return wrong(w, "a key is too long");
         struct bytes k = node_key(w->a, n, i, key);
-        if ((low.at && node_order(w->a, low, k) > 0) || (high.at && node_order(w->a, k, high) >= equals))
+        if ((low.at && node_order(w->a, low, k) > 0) ||
+            (high.at && node_order(w->a, k, high) >= equals))
             return wrong(w, "a key lies outside what its parent says");
         if (i + 1u < n->count && node_compare(w->a, k, n, i + 1) >= equals)
             return wrong(w, "the keys of a node are not in order");
@@ -59,9 +61,11 @@ static int check_order(struct walk *w, const struct ps_node *n, struct bytes low
     return 0;
 }
 
-static int check_node(struct walk *w, const struct ps_node *n, unsigned level, struct bytes low, struct bytes high);
+static int check_node(struct walk *w, const struct ps_node *n, unsigned level, struct bytes low,
+                      struct bytes high);
 
-static int check_children(struct walk *w, const struct ps_node *n, struct bytes low, struct bytes high)
+static int check_children(struct walk *w, const struct ps_node *n, struct bytes low,
+                          struct bytes high)
 {
     _Alignas(16) uint8_t copy[2][KEY_COPY];
     for (unsigned i = 0; i <= n->count; i++) {
@@ -71,7 +75,7 @@ static int check_children(struct walk *w, const struct ps_node *n, struct bytes 
             return error;
         low = end;
         if (i == 0 || (n->level == 1 && !w->a->type->key_bytes))
-            continue;                           /* string leaves shrink and grow with their prefix */
+            continue;  /* string leaves shrink and grow with their prefix */
         const struct ps_node *left = node_child(n, i - 1), *right = node_child(n, i);
         _Alignas(16) uint8_t between[KEY_COPY];
         if (node_is_small(w->a, left) && node_is_small(w->a, right) &&
@@ -81,7 +85,8 @@ static int check_children(struct walk *w, const struct ps_node *n, struct bytes 
     return 0;
 }
 
-static int check_node(struct walk *w, const struct ps_node *n, unsigned level, struct bytes low, struct bytes high)
+static int check_node(struct walk *w, const struct ps_node *n, unsigned level, struct bytes low,
+                      struct bytes high)
 {
     if (!n || (uintptr_t)n % 16 != 0 || n->level != level)
         return wrong(w, "a node is not of the level below its parent");
@@ -114,12 +119,14 @@ int ps_tree_check(const struct ps_tree_access *a, struct ps_tree_stats *stats, c
                        a->tree->node_bytes != a->type->node_bytes))
         error = wrong(&w, "the head is spoilt");
     if (error == 0)
-        error = check_node(&w, a->tree->root, a->tree->height - 1u, (struct bytes){0}, (struct bytes){0});
+        error = check_node(&w, a->tree->root, a->tree->height - 1u, (struct bytes){ 0 },
+                           (struct bytes){ 0 });
     for (const struct ps_node *n = error ? NULL : a->tree->spare; n; n = n->first)
         own.spare++;
     own.height = error ? 0 : a->tree->height;
     if (own.leaves)
-        own.fill = (uint32_t)(w.leaf_bytes * 100 / own.leaves / (a->tree->node_bytes - sizeof(struct ps_node)));
+        own.fill = (uint32_t)(w.leaf_bytes * 100 / own.leaves /
+                              (a->tree->node_bytes - sizeof(struct ps_node)));
     if (stats)
         *stats = own;
     if (why)
@@ -141,15 +148,18 @@ __attribute__((format(printf, 2, 3))) static void say(struct ps_sink sink, const
     sink.write(sink.arg, text);
 }
 
-static void draw_node(const struct ps_tree_access *a, struct ps_sink sink, const struct ps_node *n, unsigned x,
-                      unsigned y, unsigned parent_x)
+static void draw_node(const struct ps_tree_access *a, struct ps_sink sink, const struct ps_node *n,
+                      unsigned x, unsigned y, unsigned parent_x)
 {
     unsigned full = node_used(n) * BOX / (a->tree->node_bytes - (unsigned)sizeof *n);
     if (n != a->tree->root)
-        say(sink, "<path d='M%u %u L%u %u' stroke='#888'/>\n", parent_x + BOX / 2, y - ROW + 24, x + BOX / 2, y);
+        say(sink, "<path d='M%u %u L%u %u' stroke='#888'/>\n", parent_x + BOX / 2, y - ROW + 24,
+            x + BOX / 2, y);
     say(sink, "<rect x='%u' y='%u' width='%u' height='24' fill='#9bd'/>\n", x, y, full);
-    say(sink, "<rect x='%u' y='%u' width='%d' height='24' fill='none' stroke='black'/>\n", x, y, BOX);
-    say(sink, "<text x='%u' y='%u' font-size='11' text-anchor='middle'>%u</text>\n", x + BOX / 2, y + 16, n->count);
+    say(sink, "<rect x='%u' y='%u' width='%d' height='24' fill='none' stroke='black'/>\n", x, y,
+        BOX);
+    say(sink, "<text x='%u' y='%u' font-size='11' text-anchor='middle'>%u</text>\n", x + BOX / 2,
+        y + 16, n->count);
 }
 
 /* The children of these nodes, at most SHOWN, and which parent each has. */
@@ -172,9 +182,13 @@ int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink)
         return a->error;
     const struct ps_node *nodes[SHOWN] = {a->tree->root};
     unsigned parents[SHOWN] = {0}, count = 1, y = 30;
-    say(sink, "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif'>\n",
+    say(sink,
+        "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' "
+        "font-family='sans-serif'>\n",
         SHOWN * (BOX + GAP) + GAP, a->tree->height * ROW + 30);
-    say(sink, "<text x='6' y='18' font-size='13'>%s, entries in each node, blue: bytes in use</text>\n", a->type->name);
+    say(sink,
+        "<text x='6' y='18' font-size='13'>%s, entries in each node, blue: bytes in use</text>\n",
+        a->type->name);
     for (unsigned level = a->tree->height; level-- > 0; y += ROW) {
         for (unsigned i = 0; i < count; i++)
             draw_node(a, sink, nodes[i], GAP + i * (BOX + GAP), y, GAP + parents[i] * (BOX + GAP));

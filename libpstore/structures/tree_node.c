@@ -1,4 +1,5 @@
-/* tree_node.c - one node of the B+-tree: entries, their search, their prefix, and how nodes are cut and joined. */
+/* tree_node.c - one node of the B+-tree: entries, their search, their prefix, and how nodes are cut
+ * and joined. */
 #include "tree_private.h"
 
 #include <string.h>
@@ -18,7 +19,8 @@ static unsigned rounded(unsigned bytes, unsigned to)
 unsigned node_entry_bytes(const struct ps_tree_access *a, unsigned level, unsigned length)
 {
     const unsigned fixed = a->shape[level > 0].entry_bytes;
-    return fixed ? fixed : rounded(a->shape[level > 0].key_at + 2 + length, a->shape[level > 0].align);
+    return fixed ? fixed
+                 : rounded(a->shape[level > 0].key_at + 2 + length, a->shape[level > 0].align);
 }
 
 static unsigned prefix_bytes(const struct ps_tree_access *a, unsigned prefix)
@@ -50,7 +52,8 @@ struct bytes node_suffix(const struct ps_tree_access *a, const struct ps_node *n
 }
 
 /* The whole key; strings are put together in copy, with a 0 behind them. */
-struct bytes node_key(const struct ps_tree_access *a, const struct ps_node *n, unsigned i, uint8_t *copy)
+struct bytes node_key(const struct ps_tree_access *a, const struct ps_node *n, unsigned i,
+                      uint8_t *copy)
 {
     struct bytes prefix = prefix_of(a, n), suffix = node_suffix(a, n, i);
     memcpy(copy, prefix.at, prefix.length);
@@ -96,18 +99,22 @@ static int prefix_compare(const struct ps_tree_access *a, struct bytes key, cons
 {
     struct bytes prefix = prefix_of(a, n);
     unsigned common = node_common(key, prefix);
-    int c = common == prefix.length ? 0 : common == key.length ? -1 : key.at[common] - prefix.at[common];
+    int c = common == prefix.length ? 0
+            : common == key.length  ? -1
+                                    : key.at[common] - prefix.at[common];
     return a->descending ? -c : c;
 }
 
-int node_compare(const struct ps_tree_access *a, struct bytes key, const struct ps_node *n, unsigned i)
+int node_compare(const struct ps_tree_access *a, struct bytes key, const struct ps_node *n,
+                 unsigned i)
 {
     int c = n->prefix ? prefix_compare(a, key, n) : 0;
     return c != 0 ? c : node_order(a, (struct bytes){key.at + n->prefix, key.length - n->prefix},
                                    node_suffix(a, n, i));
 }
 
-unsigned node_search(const struct ps_tree_access *a, const struct ps_node *n, struct bytes key, int upper)
+unsigned node_search(const struct ps_tree_access *a, const struct ps_node *n, struct bytes key,
+                     int upper)
 {
     unsigned low = 0, high = n->count;
     if (n->prefix) {
@@ -144,8 +151,8 @@ int node_is_small(const struct ps_tree_access *a, const struct ps_node *n)
 }
 
 /* Bytes that slots first..end would use behind a prefix of that length. */
-static unsigned bytes_with(const struct ps_tree_access *a, const struct ps_node *n, unsigned first, unsigned end,
-                           unsigned prefix)
+static unsigned bytes_with(const struct ps_tree_access *a, const struct ps_node *n, unsigned first,
+                           unsigned end, unsigned prefix)
 {
     unsigned sum = (end - first) * (unsigned)sizeof n->slot[0];
     for (unsigned i = first; i < end; i++)
@@ -154,7 +161,8 @@ static unsigned bytes_with(const struct ps_tree_access *a, const struct ps_node 
 }
 
 /* The prefix that the node can keep when this key comes. */
-static unsigned prefix_with(const struct ps_tree_access *a, const struct ps_node *n, struct bytes key)
+static unsigned prefix_with(const struct ps_tree_access *a, const struct ps_node *n,
+                            struct bytes key)
 {
     return n->prefix ? node_common(key, prefix_of(a, n)) : 0;
 }
@@ -162,14 +170,17 @@ static unsigned prefix_with(const struct ps_tree_access *a, const struct ps_node
 int node_has_room(const struct ps_tree_access *a, const struct ps_node *n, struct bytes key)
 {
     unsigned prefix = prefix_with(a, n, key);
-    unsigned used = prefix == n->prefix ? node_used(n)
-                                        : bytes_with(a, n, 0, n->count, prefix) + prefix_bytes(a, prefix);
-    return used + 2 + node_entry_bytes(a, n->level, key.length - prefix) <= capacity(a) * (unsigned)a->fill / 100;
+    unsigned used = prefix == n->prefix
+                        ? node_used(n)
+                        : bytes_with(a, n, 0, n->count, prefix) + prefix_bytes(a, prefix);
+    return used + 2 + node_entry_bytes(a, n->level, key.length - prefix) <=
+           capacity(a) * (unsigned)a->fill / 100;
 }
 
 /* ---- entries ---- */
 
-static void prefix_set(struct ps_tree_access *a, struct ps_node *n, const uint8_t *from, unsigned length)
+static void prefix_set(struct ps_tree_access *a, struct ps_node *n, const uint8_t *from,
+                       unsigned length)
 {
     unsigned bytes = prefix_bytes(a, length);
     n->prefix = (uint16_t)length;
@@ -194,7 +205,8 @@ static uint8_t *entry_make(struct ps_tree_access *a, struct ps_node *n, unsigned
     return key + 2;
 }
 
-void node_append(struct ps_tree_access *a, struct ps_node *n, const struct ps_node *from, unsigned first, unsigned end)
+void node_append(struct ps_tree_access *a, struct ps_node *n, const struct ps_node *from,
+                 unsigned first, unsigned end)
 {
     _Alignas(16) uint8_t key[KEY_COPY];
     for (unsigned i = first; i < end; i++) {
@@ -205,7 +217,8 @@ void node_append(struct ps_tree_access *a, struct ps_node *n, const struct ps_no
     }
 }
 
-void node_fill(struct ps_tree_access *a, struct ps_node *n, const struct ps_node *from, unsigned first, unsigned end)
+void node_fill(struct ps_tree_access *a, struct ps_node *n, const struct ps_node *from,
+               unsigned first, unsigned end)
 {
     _Alignas(16) uint8_t low[KEY_COPY], high[KEY_COPY];
     if (!a->type->key_bytes && n->level == 0 && end > first) {
@@ -251,7 +264,8 @@ void node_erase(struct ps_tree_access *a, struct ps_node *n, unsigned i)
 /* ---- joining ---- */
 
 /* The prefix of both together: of the first and the last key. */
-static unsigned join_prefix(const struct ps_tree_access *a, const struct ps_node *left, const struct ps_node *right)
+static unsigned join_prefix(const struct ps_tree_access *a, const struct ps_node *left,
+                            const struct ps_node *right)
 {
     _Alignas(16) uint8_t low[KEY_COPY], high[KEY_COPY];
     if (a->type->key_bytes || left->level > 0)
@@ -262,8 +276,8 @@ static unsigned join_prefix(const struct ps_tree_access *a, const struct ps_node
     return node_common(node_key(a, begin, 0, low), node_key(a, end, end->count - 1u, high));
 }
 
-int node_join_fits(const struct ps_tree_access *a, const struct ps_node *left, const struct ps_node *right,
-                   struct bytes between)
+int node_join_fits(const struct ps_tree_access *a, const struct ps_node *left,
+                   const struct ps_node *right, struct bytes between)
 {
     unsigned prefix = join_prefix(a, left, right);
     unsigned parting = left->level ? 2 + node_entry_bytes(a, left->level, between.length) : 0;
@@ -271,7 +285,8 @@ int node_join_fits(const struct ps_tree_access *a, const struct ps_node *left, c
                bytes_with(a, right, 0, right->count, prefix) <= capacity(a);
 }
 
-void node_join(struct ps_tree_access *a, struct ps_node *left, const struct ps_node *right, struct bytes between)
+void node_join(struct ps_tree_access *a, struct ps_node *left, const struct ps_node *right,
+               struct bytes between)
 {
     _Alignas(16) uint8_t low[KEY_COPY] = {0};
     unsigned prefix = join_prefix(a, left, right);

@@ -1,4 +1,5 @@
-/* tree_range.c - generators of the B+-tree: a position that survives changes, in both directions. */
+/* tree_range.c - generators of the B+-tree: a position that survives changes, in both
+ * directions. */
 #include "tree_private.h"
 
 #include <errno.h>

@@ -1,8 +1,10 @@
 /*
- * bench-trees.c - the B+-tree in a container and, by the same object file, on the heap of the C library.
+ * bench-trees.c - the B+-tree in a container and, by the same object file, on the heap of the C
+ * library.
  *
- * Insertions are one transaction, its begin and commit counted; look-ups are the second pass of a transaction, so
- * that all pages are at hand. Instructions count those of kernel and store manager, too.
+ * Insertions are one transaction, its begin and commit counted; look-ups are the second pass of a
+ * transaction, so that all pages are at hand. Instructions count those of kernel and store manager,
+ * too.
  */
 #include <pstore.h>
 #include <stdio.h>
@@ -154,7 +156,8 @@ int main(void)
         double kept = part(i, 1);
         printf("tree: %s, on the heap\tinstructions\t%.0f\t-\n", parts[i].name, on_heap[i]);
         printf("tree: %s, in a container\tinstructions\t%.0f\t-\n", parts[i].name, kept);
-        printf("tree: %s, container over heap\tratio\t%.3f\t%s\n", parts[i].name, kept / on_heap[i], parts[i].reach);
+        printf("tree: %s, container over heap\tratio\t%.3f\t%s\n", parts[i].name, kept / on_heap[i],
+               parts[i].reach);
     }
     return 0;
 }

@@ -2,7 +2,8 @@
  * bench.c - what the kernel's operations cost, in counted instructions.
  *
  *   bench [GROUP...]     groups: calls, faults, processes, commit; all without an argument
- *   bench checkpoint     how much longer commits take while a checkpoint runs: times, not instructions
+ *   bench checkpoint     how much longer commits take while a checkpoint runs: times, not
+ *                        instructions
  *
  * Prints lines `name <tab> unit <tab> value <tab> reach`. Run it with QEMU's -icount on one CPU:
  * there the time stamp counter counts instructions, so a difference of two readings is exact. What
@@ -72,18 +73,22 @@ static int serve(void)
             return 2;
         switch (m.kind) {
         case KD_MSG_PAGE: {
-            struct kd_supply s = {.object = (int)m.word[5], .source = KD_SUPPLY_MEMORY, .memory = contents,
-                                  .rights = KD_READ | KD_WRITE, .page = m.word[1], .count = 1};
+            struct kd_supply s = { .object = (int)m.word[5],
+                                   .source = KD_SUPPLY_MEMORY, .memory = contents,
+                                   .rights = KD_READ | KD_WRITE, .page = m.word[1], .count = 1 };
             kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
             break;
         }
-        case KD_MSG_LOCK: kd_call4(KD_LOCK_ANSWER, (long)m.word[4], (long)m.token, (long)m.word[3], 0); break;
+        case KD_MSG_LOCK:
+            kd_call4(KD_LOCK_ANSWER, (long)m.word[4], (long)m.token, (long)m.word[3], 0);
+            break;
         case CALL_NULL:
             token = m.token; /* and an empty answer */
             break;
         case CALL_OBJECT: { /* word 0: kind -> word 0: address */
             static const unsigned flags_of[OBJECTS] = {
-                [FREE] = KD_OBJECT_TRANSACTIONAL, [ASKED] = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_ASK};
+                [FREE] = KD_OBJECT_TRANSACTIONAL, [ASKED] = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_ASK
+            };
             unsigned kind = m.word[0] % OBJECTS;
             struct kd_object_create c = {.port = port, .commit_port = commit, .pages = PAGES + 1,
                                          .flags = flags_of[kind],
@@ -136,7 +141,8 @@ static void group_calls(int port)
         null = best(null, counter() - t - read_cost);
     }
     row("null system call (Linux 326)", "instructions", (double)call, "60");
-    row("null call to another process and back (Linux, by pipes: 11910)", "instructions", (double)null, "800");
+    row("null call to another process and back (Linux, by pipes: 11910)", "instructions",
+        (double)null, "800");
 }
 
 static jmp_buf aborted;
@@ -202,7 +208,8 @@ static void group_faults(int port)
     if (reason)
         fail("aborted", reason);
     volatile char *free_pages = object_of(port, FREE), *asked = object_of(port, ASKED);
-    volatile char *plain_pages = object_of(port, PLAIN), *supplied_pages = object_of(port, SUPPLIED);
+    volatile char *plain_pages = object_of(port, PLAIN),
+                  *supplied_pages = object_of(port, SUPPLIED);
     (void)plain_pages[0]; /* page tables */
     double plain = touch_all(plain_pages, 0, JUMPING);
     (void)supplied_pages[PAGES * KD_PAGE_BYTES];
@@ -226,16 +233,19 @@ static void group_faults(int port)
     double grouped = touch_all(free_pages, 0, IN_ORDER);
     kd_call3(KD_TXN_ABORT, 0, 0, 0);
     kd_call3(KD_VIEW_ENTER, -1, 0, 0);
-    row("page supplied by a manager in another process (Linux, userfaultfd: 13030)", "instructions", supplied,
-        "3500");
+    row("page supplied by a manager in another process (Linux, userfaultfd: 13030)", "instructions",
+        supplied, "3500");
     row("fault of a resident page without transactions", "instructions", plain, "-");
-    row("first read of a resident page (Linux, SIGSEGV and mprotect: 9217)", "instructions", read, "250");
-    row("first read of a resident page, one after the other: in clusters", "instructions", grouped, "60");
-    row("first read of a resident page, of the fault without transactions", "times", read / plain, "1.3");
+    row("first read of a resident page (Linux, SIGSEGV and mprotect: 9217)", "instructions", read,
+        "250");
+    row("first read of a resident page, one after the other: in clusters", "instructions", grouped,
+        "60");
+    row("first read of a resident page, of the fault without transactions", "times", read / plain,
+        "1.3");
     row("first write of a resident page: upgrade, private copy (Linux, the same by SIGSEGV: 15030)",
         "instructions", write, "900");
-    row("first write of a resident page, beyond the fault without transactions and a page's copy", "instructions",
-        write - plain - copy_cost(), "300");
+    row("first write of a resident page, beyond the fault without transactions and a page's copy",
+        "instructions", write - plain - copy_cost(), "300");
     row("first touch with ask (the manager decides)", "instructions", ask, "4000");
 }
 
@@ -243,7 +253,8 @@ static void group_faults(int port)
 
 static double anonymous(void)
 {
-    char *p = mmap(NULL, (PAGES + 64) * KD_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p = mmap(NULL, (PAGES + 64) * KD_PAGE_BYTES, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         fail("memory", -errno);
     p[PAGES * KD_PAGE_BYTES] = 1; /* page tables */
@@ -338,11 +349,12 @@ static void group_commit(void)
     }
     kd_call3(KD_SYSTEM_INFO, (long)&b, 0, 0);
     double writes = (double)(b.block_writes - a.block_writes) / COMMITS;
-    row("commit of one changed page, all processes and the kernel (fdatasync 32545, SQLite 67724, LMDB 108161)",
+    row("commit of one changed page, all processes and the kernel (fdatasync 32545, SQLite 67724, "
+        "LMDB 108161)",
         "instructions", (double)least, "25000");
     row("commit of one changed page: writes (SQLite 1, LMDB 4.9)", "writes", writes, "1");
-    row("commit of one changed page: bytes a write (of all writes: SQLite 9523, LMDB 20480)", "bytes",
-        (double)(b.block_write_bytes - a.block_write_bytes) / COMMITS / writes, "8192");
+    row("commit of one changed page: bytes a write (of all writes: SQLite 9523, LMDB 20480)",
+        "bytes", (double)(b.block_write_bytes - a.block_write_bytes) / COMMITS / writes, "8192");
     row("commit of one changed page: flushes (SQLite 1, LMDB 2)", "flushes",
         (double)(b.block_flushes - a.block_flushes) / COMMITS, "1");
     ps_close(container);
@@ -408,7 +420,8 @@ static void group_checkpoint(void)
     }
     row("commits during the checkpoints, in the guest", "commits", (double)during.count, "-");
     row("commit during a checkpoint against without, in the guest, mean", "times",
-        (double)during.sum / (double)during.count / ((double)without.sum / (double)without.count), "2");
+        (double)during.sum / (double)during.count / ((double)without.sum / (double)without.count),
+        "2");
     row("commit during a checkpoint against without, in the guest, longest", "times",
         (double)during.longest / (double)without.longest, "2");
     ps_close(container);
@@ -458,8 +471,10 @@ int main(int argc, char **argv)
         read_cost = best(read_cost, counter() - t);
     }
     if (!counts_instructions())
-        fputs("bench: the counter counts time here, not instructions: do not compare with the reach; "
-              "`make bench ONLY=kernel`\n", stderr);
+        fputs("bench: the counter counts time here, not instructions: do not compare with the "
+              "reach; "
+              "`make bench ONLY=kernel`\n",
+              stderr);
     if (wanted(argc, argv, "calls") || wanted(argc, argv, "faults")) {
         int port = start_manager();
         if (wanted(argc, argv, "calls"))

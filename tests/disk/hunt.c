@@ -1,13 +1,15 @@
 /*
- * hunt.c - looks for a planted bug: this program is built with the store that has it (scripts/bugs).
+ * hunt.c - looks for a planted bug: this program is built with the store that has it
+ * (scripts/bugs).
  *
- *   hunt [WORD,...]   lives (life.h), one after the other: their crash states are recovered until one fails
+ *   hunt [WORD,...]   lives (life.h), one after the other: their crash states are recovered until
+ *                     one fails
  *   hunt life SEED    one life: the known-good control, of a store without a bug
  *
- * What a crash alone cannot show is looked for by other means: bytes on the disk that depend on what the
- * memory held, requests that fail, bytes that rot. WORDs choose the lives: "full" writes full pages only,
- * "ahead" issues groups ahead. The last line is `found SEED STATES METHOD: TEXT`, and the status 1; or
- * `nothing in STATES states`, and 0.
+ * What a crash alone cannot show is looked for by other means: bytes on the disk that depend on
+ * what the memory held, requests that fail, bytes that rot. WORDs choose the lives: "full" writes
+ * full pages only, "ahead" issues groups ahead. The last line is `found SEED STATES METHOD: TEXT`,
+ * and the status 1; or `nothing in STATES states`, and 0.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -154,8 +156,8 @@ static bool wanted(const char *words, uint64_t seed)
     return (shape.full_only || !strstr(words, "full")) && (shape.ahead || !strstr(words, "ahead"));
 }
 
-/* A bug may crash the store, stop it at an assertion or make it never come back: each life has a process of
- * its own. */
+/* A bug may crash the store, stop it at an assertion or make it never come back: each life has a
+ * process of its own. */
 static void life_in_child(uint64_t seed, struct enumerate_result *result)
 {
     int status;
@@ -199,8 +201,8 @@ int main(int count, char **words)
     if (one)
         life_in_child(seed, result);
     if (result->failed)
-        printf("found %llu %llu %s: %s\n", (unsigned long long)seed, (unsigned long long)result->states,
-               result->method, result->text);
+        printf("found %llu %llu %s: %s\n", (unsigned long long)seed,
+               (unsigned long long)result->states, result->method, result->text);
     else
         printf("nothing in %llu states\n", (unsigned long long)result->states);
     return result->failed;

@@ -89,7 +89,8 @@ static struct opinion store_opinion(struct device *device)
                              r.older_checkpoint, r.was_clean };
 }
 
-/* kcheck also compares the two checkpoints, so of bytes that no store wrote it may lose more pages. */
+/* kcheck also compares the two checkpoints, so of bytes that no store wrote it may lose more
+ * pages. */
 static void agree(struct device *device, bool written_by_a_store)
 {
     struct opinion a = store_opinion(device), b = kcheck_opinion(device);
@@ -103,7 +104,8 @@ static void agree(struct device *device, bool written_by_a_store)
                a.older_checkpoint == b.older_checkpoint && a.was_clean == b.was_clean;
     if (!same)
         crew_fail("store/kcheck: error %d/%d damage %llu/%llu redo %llu/%llu end %llu/%llu groups "
-                  "%llu/%llu txns %llu/%llu pages %llu/%llu lost %llu/%llu older %d/%d; %s", a.error, b.error,
+                  "%llu/%llu txns %llu/%llu pages %llu/%llu lost %llu/%llu older %d/%d; %s",
+                  a.error, b.error,
                   (unsigned long long)a.damage_lsn, (unsigned long long)b.damage_lsn,
                   (unsigned long long)a.redo_lsn, (unsigned long long)b.redo_lsn,
                   (unsigned long long)a.end_lsn, (unsigned long long)b.end_lsn,
@@ -243,7 +245,8 @@ static void both_agree_on_hostile_images(void **state)
     agreement(__func__, "hostile images", crew_count(40), hostiles);
 }
 
-/* kcheck ended at a group of a hostile scan LSN that goes beyond one lap; the store went on at the redo LSN. */
+/* kcheck ended at a group of a hostile scan LSN that goes beyond one lap; the store went on at the
+ * redo LSN. */
 static void disputed(uint64_t seed)
 {
     static const uint64_t seeds[] = { 287 };

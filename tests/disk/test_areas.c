@@ -37,7 +37,8 @@ static void older_require(struct world *world, struct device *device)
     *byte ^= 1;
 }
 
-/* Aim: whenever the newest area is lost, the older one and the log that it needs give everything. */
+/* Aim: whenever the newest area is lost, the older one and the log that it needs give
+ * everything. */
 static void the_older_checkpoint_can_always_take_over(void **state)
 {
     static struct world world;
@@ -271,7 +272,8 @@ static void a_new_leaf_takes_nothing_from_its_place(void **state)
     assert_non_null(leaf);
     assert_int_equal(le32_get(leaf->mask), 2);
     for (uint32_t i = 0; i < 4; i++)
-        assert_true(!le32_get(leaf_crc(leaf)[i]) && (i == 1 || !le64_get(leaf_lsn(store, leaf)[i])));
+        assert_true(!le32_get(leaf_crc(leaf)[i]) &&
+                    (i == 1 || !le64_get(leaf_lsn(store, leaf)[i])));
     assert_int_equal(store_check(store, &why), 0);
     store_abandon(store);
     device_close(&device);
@@ -280,7 +282,8 @@ static void a_new_leaf_takes_nothing_from_its_place(void **state)
 
 /* ---- */
 
-/* Aim: containers that are made in one group, before any of them is applied, get addresses apart. */
+/* Aim: containers that are made in one group, before any of them is applied, get addresses
+ * apart. */
 static void containers_of_one_group_lie_apart(void **state)
 {
     (void)state;

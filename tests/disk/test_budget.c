@@ -1,9 +1,11 @@
 /*
- * test_budget.c - a store that could be made, opened and worked on with so much memory can be saved,
- * closed, and recovered after a power cut with the same; one that could not be opened is not made.
+ * test_budget.c - a store that could be made, opened and worked on with so much memory can be
+ * saved, closed, and recovered after a power cut with the same; one that could not be opened is not
+ * made.
  *
- * Method  a disk of which only written blocks are there, so that it may be large, and memory that counts
- *         what is alive, also tables of which only a part is used, and refuses what goes beyond a budget.
+ * Method  a disk of which only written blocks are there, so that it may be large, and memory that
+ *         counts what is alive, also tables of which only a part is used, and refuses what goes
+ *         beyond a budget.
  */
 #include "stage.h"
 
@@ -161,7 +163,8 @@ static void what_committed_can_be_recovered(void **state)
     assert_true(most <= budget);
 }
 
-/* Aim: much metadata, all of it changed: a checkpoint, a close, and recoveries need no copy of it. */
+/* Aim: much metadata, all of it changed: a checkpoint, a close, and recoveries need no copy of
+ * it. */
 static void what_committed_can_be_saved_and_closed(void **state)
 {
     (void)state;

@@ -299,7 +299,8 @@ static void a_part_is_written_before_the_next(void **state)
     unmake();
 }
 
-/* Aim: any write of a close fails, of each part, the map or the superblock: the next start recovers. */
+/* Aim: any write of a close fails, of each part, the map or the superblock: the next start
+ * recovers. */
 static void each_write_of_a_close_may_fail(void **state)
 {
     (void)state;
@@ -330,8 +331,9 @@ static void each_write_of_a_close_may_fail(void **state)
     unmake();
 }
 
-/* Aim: a commit changes metadata that a checkpoint is still to save, and there is no memory to keep it as
- * it was: the commit is applied, the checkpoint says so and is over, and the next one saves all. */
+/* Aim: a commit changes metadata that a checkpoint is still to save, and there is no memory to keep
+ * it as it was: the commit is applied, the checkpoint says so and is over, and the next one saves
+ * all. */
 static void a_page_that_cannot_be_kept_ends_the_checkpoint(void **state)
 {
     (void)state;

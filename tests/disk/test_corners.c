@@ -145,7 +145,8 @@ static void claims_of_many_containers(void **state)
     for (uint32_t i = 0; i < 60; i += 2)
         store_spill_drop(chain, made[i], 9);
     for (uint32_t i = 0; i < 60; i++)
-        assert_int_equal(store_spill_find(store, chain, made[i], 9, &at, &crc), i % 2 ? 0 : -ENOENT);
+        assert_int_equal(store_spill_find(store, chain, made[i], 9, &at, &crc),
+                         i % 2 ? 0 : -ENOENT);
     store_chain_end(chain);
     unmake();
 }
@@ -238,7 +239,8 @@ static void names_of_a_group_that_is_not_applied(void **state)
     unmake();
 }
 
-/* Aim: among many names of one group each is told from every other one, also where hashes are the same. */
+/* Aim: among many names of one group each is told from every other one, also where hashes are the
+ * same. */
 static void many_names_of_one_group(void **state)
 {
     (void)state;
@@ -275,7 +277,8 @@ static void many_names_of_one_group(void **state)
     for (uint32_t i = 0; i < 300; i++) {
         snprintf(name, sizeof name, "%u", i);
         assert_int_equal(op(group, STORE_OP_NAME_SET, object, name), 0);
-        assert_int_equal(op(group, i % 2 ? STORE_OP_NAME_UNSET : STORE_OP_NAME_SET, object, name), 0);
+        assert_int_equal(op(group, i % 2 ? STORE_OP_NAME_UNSET : STORE_OP_NAME_SET, object, name),
+                         0);
     }
     assert_int_equal(store_txn_end(group, &position), 0);
     group_done(group);
@@ -340,7 +343,8 @@ static void pages_put(struct store_group *group, uint64_t from, uint64_t to)
     store_txn_cancel(group);
 }
 
-/* Frees all, with the i-th allocation failing for each i; in the end it works, and is taken back. */
+/* Frees all, with the i-th allocation failing for each i; in the end it works, and is taken
+ * back. */
 static void frees_without_memory(struct store_group *group)
 {
     uint32_t count = 0;
@@ -356,7 +360,8 @@ static void frees_without_memory(struct store_group *group)
     assert_true(count > 0);
 }
 
-/* Aim: memory that ends in the middle of a wide free, among applied pages and among planned ones. */
+/* Aim: memory that ends in the middle of a wide free, among applied pages and among planned
+ * ones. */
 static void wide_frees_without_memory(void **state)
 {
     (void)state;
@@ -456,7 +461,8 @@ static void more_claims_than_a_group_keeps(void **state)
     unmake();
 }
 
-/* Aim: a claim whose extents do not follow one another and whose records do not fit into a group. */
+/* Aim: a claim whose extents do not follow one another and whose records do not fit into a
+ * group. */
 static void a_claim_of_scattered_extents_that_does_not_fit(void **state)
 {
     (void)state;
@@ -504,8 +510,9 @@ static void unused_pages_beside_claims(void **state)
     unmake();
 }
 
-/* Aim: a group whose predecessor has failed is not applied over the gap, though its own flush went well: the
- * store shows nothing of it, and it is not acknowledged. What the disk holds, recovery says. */
+/* Aim: a group whose predecessor has failed is not applied over the gap, though its own flush went
+ * well: the store shows nothing of it, and it is not acknowledged. What the disk holds, recovery
+ * says. */
 static void no_group_is_applied_over_a_gap(void **state)
 {
     (void)state;
@@ -543,14 +550,19 @@ static void no_group_is_applied_over_a_gap(void **state)
     }
 }
 
-/* Aim: what an operation does not say right is refused, and no name that it does not need is looked at. */
+/* Aim: what an operation does not say right is refused, and no name that it does not need is looked
+ * at. */
 static void operations_that_say_it_wrong(void **state)
 {
     (void)state;
     struct store_layout layout = { .version = 1 };
-    struct store_op encoder = { .type = STORE_OP_ENCODER, .object = object, .encoder = STORE_ENCODER_COUNT };
+    struct store_op encoder = { .type = STORE_OP_ENCODER,
+                                .object = object,
+                                .encoder = STORE_ENCODER_COUNT };
     make(1 << 20, 256 << 10);
-    struct store_op typed = { .type = STORE_OP_LAYOUT, .object = object, .layout = &layout, .name = "" };
+    struct store_op typed = {
+        .type = STORE_OP_LAYOUT, .object = object, .layout = &layout, .name = ""
+    };
     encoder.object = object;
     memset(layout.type, 'x', sizeof layout.type);
     struct store_group *group = group_open();
@@ -575,7 +587,8 @@ static void operations_that_say_it_wrong(void **state)
     unmake();
 }
 
-/* Aim: memory ends while the pages of a wide free are noted: those at home, and those that the group itself writes. */
+/* Aim: memory ends while the pages of a wide free are noted: those at home, and those that the
+ * group itself writes. */
 static void a_wide_free_that_runs_out_of_memory(void **state)
 {
     (void)state;

@@ -93,7 +93,8 @@ static void stats_of(struct store_stats *stats)
     store_stats(world.store, stats);
 }
 
-/* Aim (ST9, ST31): fifty crashes in a row cost nothing but a generation each, and the store works. */
+/* Aim (ST9, ST31): fifty crashes in a row cost nothing but a generation each, and the store
+ * works. */
 static void restarted(uint64_t seed)
 {
     struct world_options options = life_options(seed);
@@ -116,9 +117,11 @@ static void restarted(uint64_t seed)
         stats_of(&now);
         require(now.generation > last.generation && now.end_lsn >= last.end_lsn);
         if (i == 0)                     /* its flush covers recovery's superblock: more is free */
-            require(now.log_used_bytes <= last.log_used_bytes && now.free_extents >= last.free_extents);
+            require(now.log_used_bytes <= last.log_used_bytes &&
+                    now.free_extents >= last.free_extents);
         else
-            require(now.log_used_bytes == last.log_used_bytes && now.free_extents == last.free_extents);
+            require(now.log_used_bytes == last.log_used_bytes &&
+                    now.free_extents == last.free_extents);
         last = now;
     }
     for (int i = 0; i < 100 && world.model.commits + 8 < WORLD_COMMITS; i++) {

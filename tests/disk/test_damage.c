@@ -118,7 +118,8 @@ static void metadata_bits(uint64_t seed)
             continue;
         uint32_t bit = (uint32_t)random_below(&random, 8);
         for (uint32_t b = 0; b < 8; b++)
-            if ((b + 8 - bit) % 8 <= 2 * crew_times()) /* one; in the long tier three, all with TIMES=4 */
+            /* one; in the long tier three, all with TIMES=4 */
+            if ((b + 8 - bit) % 8 <= 2 * crew_times())
                 flip(at, b);
     }
 }

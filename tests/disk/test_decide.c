@@ -1,6 +1,6 @@
 /*
- * test_decide.c - the decision table of recovery is complete and says one thing about each case; the
- * facts are made from what was read as the table's words mean; disk.md prints this very table.
+ * test_decide.c - the decision table of recovery is complete and says one thing about each case;
+ * the facts are made from what was read as the table's words mean; disk.md prints this very table.
  */
 #include <setjmp.h>
 #include <stdarg.h>

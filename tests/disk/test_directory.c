@@ -2,8 +2,8 @@
  * test_directory.c - thousands of containers: all are found by id, name and address, in a time that
  * does not grow with their number; and a name that was unset stays unset.
  *
- * Method: a list of what must be there is kept beside; containers are made, renamed, deleted and made
- * again in the slots that are free; after a restart the same is found.
+ * Method: a list of what must be there is kept beside; containers are made, renamed, deleted and
+ * made again in the slots that are free; after a restart the same is found.
  */
 #include "stage.h"
 
@@ -80,7 +80,8 @@ static void all_are_found(uint32_t count)
         assert_int_equal(found.object, made[i].object);
         assert_int_equal(store_container_get(store, made[i].object, &found), 0);
         assert_string_equal(found.name, name);
-        assert_int_equal(store_container_at(store, made[i].address + 3 * 4096 + 5, &found, &page), 0);
+        assert_int_equal(store_container_at(store, made[i].address + 3 * 4096 + 5, &found, &page),
+                         0);
         assert_int_equal(found.object, made[i].object);
         assert_int_equal(page, 3);
         seen++;
@@ -183,8 +184,10 @@ static void lookups_do_not_walk_over_the_containers(void **state)
         find[i] = lookup_time(count);
         create[i] = create_time(count);
     }
-    printf("# of 100 and of 5,000 containers: a look-up takes %.0f and %.0f ns, a create with a page "
-           "%.0f and %.0f ns of this machine\n", find[0], find[1], create[0], create[1]);
+    printf("# of 100 and of 5,000 containers: a look-up takes %.0f and %.0f ns, a create with a "
+           "page "
+           "%.0f and %.0f ns of this machine\n",
+           find[0], find[1], create[0], create[1]);
     assert_true(find[1] < 10 * find[0]);
     assert_true(create[1] < 10 * create[0]);
     unmake();
@@ -204,7 +207,8 @@ static void an_unset_name_is_saved_as_unset(void **state)
         store_txn_begin(group, 1);
         if (!unset)                     /* else it would have their page saved */
             assert_int_equal(op(group, STORE_OP_NAME_SET, object, "stays"), 0);
-        assert_int_equal(op(group, unset ? STORE_OP_NAME_UNSET : STORE_OP_NAME_SET, object, "root"), 0);
+        assert_int_equal(op(group, unset ? STORE_OP_NAME_UNSET : STORE_OP_NAME_SET, object, "root"),
+                         0);
         assert_int_equal(txn_next(group), 0);
         store_txn_cancel(group);
         group_done(group);

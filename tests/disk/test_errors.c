@@ -208,12 +208,15 @@ static void every_failed_request_is_survived(void **state)
     uint64_t seeds = workloads();
     assert_true(crew_run(__func__, seeds, requests_fail));
     growth_print();
-    printf("# %llu workloads, %llu lives: failed %llu writes, %llu flushes, %llu reads; %llu commits "
-           "acknowledged, 0 lost; %llu of unknown outcome\n", (unsigned long long)seeds,
-           (unsigned long long)crew_sum(RUNS), (unsigned long long)crew_sum(FIRED_WRITE),
-           (unsigned long long)crew_sum(FIRED_FLUSH), (unsigned long long)crew_sum(FIRED_READ),
-           (unsigned long long)crew_sum(ACKED), (unsigned long long)crew_sum(LOST_UNKNOWN));
-    assert_true(crew_part() || (crew_sum(FIRED_WRITE) && crew_sum(FIRED_FLUSH) && crew_sum(FIRED_READ)));
+    printf("# %llu workloads, %llu lives: failed %llu writes, %llu flushes, %llu reads; %llu "
+           "commits "
+           "acknowledged, 0 lost; %llu of unknown outcome\n",
+           (unsigned long long)seeds, (unsigned long long)crew_sum(RUNS),
+           (unsigned long long)crew_sum(FIRED_WRITE), (unsigned long long)crew_sum(FIRED_FLUSH),
+           (unsigned long long)crew_sum(FIRED_READ), (unsigned long long)crew_sum(ACKED),
+           (unsigned long long)crew_sum(LOST_UNKNOWN));
+    assert_true(crew_part() ||
+                (crew_sum(FIRED_WRITE) && crew_sum(FIRED_FLUSH) && crew_sum(FIRED_READ)));
 }
 
 /* ---- memory, disk, log */
@@ -246,7 +249,8 @@ static void every_failed_allocation_is_survived(void **state)
     uint64_t seeds = workloads();
     assert_true(crew_run(__func__, seeds, allocations_fail));
     growth_print();
-    printf("# %llu workloads, %llu lives: %llu allocations failed, %llu steps put off, 0 bytes leaked\n",
+    printf("# %llu workloads, %llu lives: %llu allocations failed, %llu steps put off, 0 bytes "
+           "leaked\n",
            (unsigned long long)seeds, (unsigned long long)crew_sum(RUNS),
            (unsigned long long)crew_sum(FIRED_ALLOC), (unsigned long long)crew_sum(PUT_OFF));
     assert_true(crew_part() || crew_sum(FIRED_ALLOC) > seeds);

@@ -1,13 +1,15 @@
 /*
  * test_fault_places.c - one fault at any place, in any crash state, loses nothing.
  *
- * Method: lives (life.h) and their crash states, as in test_crash. In a sample of the states each block that
- * is a copy of something is spoiled in turn: a superblock slot or the signpost, if the other slot is valid; a
- * block of an area, if the other area is whole; the log that neither checkpoint needs. Once one of its bits
- * flips, once it cannot be read. The store must open for writing, with everything that was acknowledged.
+ * Method: lives (life.h) and their crash states, as in test_crash. In a sample of the states each
+ * block that is a copy of something is spoiled in turn: a superblock slot or the signpost, if the
+ * other slot is valid; a block of an area, if the other area is whole; the log that neither
+ * checkpoint needs. Once one of its bits flips, once it cannot be read. The store must open for
+ * writing, with everything that was acknowledged.
  *
- * In another sample a block, whatever it holds, cannot be read in one start; the power is cut in that start,
- * and the next one, which can read it, must find everything. (That start may refuse the store.)
+ * In another sample a block, whatever it holds, cannot be read in one start; the power is cut in
+ * that start, and the next one, which can read it, must find everything. (That start may refuse the
+ * store.)
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,13 +48,15 @@ static bool area_whole(const struct device *device, const struct superblock *sup
 {
     const struct checkpoint_info *info = &super->checkpoints[area];
     const struct map_entry_disk *map = (const void *)(device->image + super->area_start[area]);
-    if (!info->redo_lsn || info->root_crc != crc32c(crc_seed(super->uuid, CRC_MAP, info->redo_lsn, 0), map,
-                                                    (size_t)area_map_bytes(info->pages)))
+    if (!info->redo_lsn ||
+        info->root_crc != crc32c(crc_seed(super->uuid, CRC_MAP, info->redo_lsn, 0), map,
+                                 (size_t)area_map_bytes(info->pages)))
         return false;
     for (uint32_t i = 0; i < info->pages; i++)
         if (le16_get(map[i].kind) != META_FREE &&
             le32_get(map[i].crc) != crc32c(crc_seed(super->uuid, CRC_META, i, 0),
-                                           device->image + area_page_offset(super, area, i), BLOCK_BYTES))
+                                           device->image + area_page_offset(super, area, i),
+                                           BLOCK_BYTES))
             return false;
     return true;
 }
@@ -77,7 +81,8 @@ static void areas_add(struct places *places, const struct superblock *super)
 }
 
 /* The blocks of the ring from LSN `from` on, up to `to`. */
-static void ring_add(struct places *places, const struct superblock *super, uint64_t from, uint64_t to)
+static void ring_add(struct places *places, const struct superblock *super, uint64_t from,
+                     uint64_t to)
 {
     for (uint64_t lsn = from; lsn < to; lsn += BLOCK_BYTES)
         places_add(places, super->log_start + lsn % super->log_bytes, BLOCK_BYTES);
@@ -139,15 +144,18 @@ static const char *open_requires(const struct world *world, struct device *devic
 }
 
 /* Is the block part of the group at this LSN, or of what would be one? */
-static bool group_has(const struct device *device, const struct superblock *super, uint64_t lsn, uint64_t at)
+static bool group_has(const struct device *device, const struct superblock *super, uint64_t lsn,
+                      uint64_t at)
 {
     uint64_t place = super->log_start + lsn % super->log_bytes;
     const struct group_disk *header = (const void *)(device->image + place);
     bool group = le64_get(header->magic) == GROUP_MAGIC && le64_get(header->lsn) == lsn;
-    return at >= place && at < place + (group ? le32_get(header->blocks) : 1) * (uint64_t)BLOCK_BYTES;
+    return at >= place &&
+           at < place + (group ? le32_get(header->blocks) : 1) * (uint64_t)BLOCK_BYTES;
 }
 
-/* A block that cannot be read where the next group would be is no copy: it may be the last group. */
+/* A block that cannot be read where the next group would be is no copy: it may be the last
+ * group. */
 static bool end_hidden(const struct device *device, uint64_t at, uint64_t end)
 {
     struct superblock super[2];
@@ -157,8 +165,8 @@ static bool end_hidden(const struct device *device, uint64_t at, uint64_t end)
            (start - end < ring / 2 && group_has(device, super, start, at));
 }
 
-static const char *fault_try(const struct world *world, struct device *device, uint64_t at, uint64_t bit,
-                             uint64_t acked, uint64_t submitted)
+static const char *fault_try(const struct world *world, struct device *device, uint64_t at,
+                             uint64_t bit, uint64_t acked, uint64_t submitted)
 {
     static char text[160];
     struct store_report report;
@@ -183,8 +191,8 @@ static const char *fault_try(const struct world *world, struct device *device, u
     return text;
 }
 
-static const char *every_copy_spoiled(const struct world *world, struct device *device, uint64_t acked,
-                                      uint64_t submitted, uint64_t random)
+static const char *every_copy_spoiled(const struct world *world, struct device *device,
+                                      uint64_t acked, uint64_t submitted, uint64_t random)
 {
     struct places places;
     struct store_report report;
@@ -210,8 +218,8 @@ static const char *every_copy_spoiled(const struct world *world, struct device *
 static const struct enumerate_options cuts = { .tear = true, .random_subsets = 2, .states_max = 150,
                                              .from_event = 1 };  /* the mark is event 0 */
 
-static const char *cut_try(const struct world *world, struct device *device, struct device *copy, uint64_t at,
-                           uint64_t acked, uint64_t submitted, uint64_t random)
+static const char *cut_try(const struct world *world, struct device *device, struct device *copy,
+                           uint64_t at, uint64_t acked, uint64_t submitted, uint64_t random)
 {
     static char text[400];
     struct store_open_options how = options_of(world);
@@ -241,13 +249,14 @@ static const char *cut_try(const struct world *world, struct device *device, str
     crew_add(CUTS, result.states);
     if (!result.failed)
         return NULL;
-    snprintf(text, sizeof text, "block at %llu unreadable in a start (error %d, %s) that is cut off: %s %s",
+    snprintf(text, sizeof text,
+             "block at %llu unreadable in a start (error %d, %s) that is cut off: %s %s",
              (unsigned long long)at, error, report.rule, result.method, result.text);
     return text;
 }
 
-static const char *reads_fail_in_one_start(const struct world *world, struct device *device, uint64_t acked,
-                                           uint64_t submitted, uint64_t random)
+static const char *reads_fail_in_one_start(const struct world *world, struct device *device,
+                                           uint64_t acked, uint64_t submitted, uint64_t random)
 {
     struct places places = { 0 };
     struct superblock super[2];

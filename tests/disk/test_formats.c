@@ -43,7 +43,8 @@ static struct store *bare_store(struct device *device)
     uint32_t version;
     struct disk_io io = device_io(device);
     uint64_t b = slot_b_place(device->bytes);
-    assert_int_equal(superblock_decode((void *)device->image, device->bytes, 0, &super[0], &version),
+    assert_int_equal(superblock_decode((void *)device->image, device->bytes, 0, &super[0],
+                                       &version),
                      SLOT_VALID);
     assert_int_equal(superblock_decode((void *)(device->image + b), device->bytes, b, &super[1],
                                        &version), SLOT_VALID);
@@ -138,7 +139,8 @@ static void superblock_sample(struct device *device, struct superblock *super, u
     life(&world, device, 11, 4);
     world_abandon(&world);
     memcpy(block, device->image, 4096);
-    assert_int_equal(superblock_decode((void *)block, device->bytes, 0, super, &version), SLOT_VALID);
+    assert_int_equal(superblock_decode((void *)block, device->bytes, 0, super, &version),
+                     SLOT_VALID);
 }
 
 static void superblock_round_trip_flip_cut_and_zero(void **state)
@@ -160,7 +162,8 @@ static void superblock_round_trip_flip_cut_and_zero(void **state)
     for (uint32_t cut = 0; cut < 4096; cut++) {
         memcpy(copy, block, 4096);
         memset(copy + cut, 0, 4096 - cut);
-        int valid = superblock_decode((void *)copy, device.bytes, 0, &again, &version) == SLOT_VALID;
+        int valid =
+            superblock_decode((void *)copy, device.bytes, 0, &again, &version) == SLOT_VALID;
         assert_int_equal(valid, memcmp(copy, block, 4096) == 0);
     }
     memset(copy, 0, 4096);
@@ -211,7 +214,8 @@ static void sample_open(struct sample *s)
     assert_int_equal(world_step(&world), 0);
     world_abandon(&world);
     s->store = bare_store(&s->device);
-    const struct checkpoint_info *c = &s->store->super.checkpoints[s->store->super.checkpoint_index];
+    const struct checkpoint_info *c =
+        &s->store->super.checkpoints[s->store->super.checkpoint_index];
     s->lsn = c->redo_lsn;
     s->prev_crc = c->prev_crc;
     assert_int_equal(log_reader_open(&s->reader, s->store, READ_AHEAD_BYTES), 0);
@@ -263,7 +267,8 @@ static void group_of_a_stale_lap_epoch_store_or_history_ends_the_log(void **stat
     sample_open(&s);
     struct group_disk *header = (void *)(s.device.image + s.offset), good = *header;
     struct { const char *what; le64 lsn; le32 epoch, prev_crc, uuid; } wrong[] = {
-        { "stale lap", le64_of(s.lsn - s.store->super.log_bytes), good.epoch, good.prev_crc, good.uuid_low },
+        { "stale lap", le64_of(s.lsn - s.store->super.log_bytes), good.epoch, good.prev_crc,
+          good.uuid_low },
         { "old epoch", good.lsn, le32_of(le32_get(good.epoch) - 1), good.prev_crc, good.uuid_low },
         { "other history", good.lsn, good.epoch, le32_of(99), good.uuid_low },
         { "other store", good.lsn, good.epoch, good.prev_crc, le32_of(99) },

@@ -95,7 +95,8 @@ static void a_grown_store_holds_what_it_held_and_more(void **state)
     assert_int_equal(memory_live, 0);
 }
 
-/* Aim: where larger areas are needed and do not fit behind the old end, the store stays as it is. */
+/* Aim: where larger areas are needed and do not fit behind the old end, the store stays as it
+ * is. */
 static void growing_too_little_is_refused(void **state)
 {
     (void)state;
@@ -136,8 +137,9 @@ static void the_signpost_leads_to_slot_b(void **state)
 static void growing_survives(uint64_t seed)
 {
     static struct world world;
-    struct enumerate_options options = { .tear = true, .garble = true, .depth = 2, .second_odds = 60,
-        .third_odds = 60, .second_steps = 2, .random_subsets = 3, .states_max = UINT64_MAX };
+    struct enumerate_options options = { .tear = true, .garble = true, .depth = 2,
+                                         .second_odds = 60, .third_odds = 60, .second_steps = 2,
+                                         .random_subsets = 3, .states_max = UINT64_MAX };
     struct device device, base;
     struct store_report report;
     struct enumerate_result result = { .states = 0 };
@@ -160,8 +162,8 @@ static void growing_survives(uint64_t seed)
     device_close(&base);
 }
 
-/* Aim: a power cut at any point of growing leaves the old store or the grown one; so does one in the
- * recovery from that, and in the next. */
+/* Aim: a power cut at any point of growing leaves the old store or the grown one; so does one in
+ * the recovery from that, and in the next. */
 static void growing_survives_every_crash_state(void **state)
 {
     (void)state;

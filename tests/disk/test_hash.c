@@ -29,7 +29,8 @@ static void keys_choose(uint64_t *random, uint32_t count, bool last)
 {
     uint32_t level = store->hash_level, split = store->hash_split;
     for (key_count = 0; key_count < count;) {
-        uint64_t object = 1 + random_below(random, 9), index = random_below(random, 1u << 20) * KEYS_MAX + key_count;
+        uint64_t object = 1 + random_below(random, 9),
+                 index = random_below(random, 1u << 20) * KEYS_MAX + key_count;
         store->hash_level = 10;
         store->hash_split = 0;
         bool wanted = key_count % 2 || hash_bucket(store, object, index) == (last ? 1023 : 0);
@@ -58,7 +59,8 @@ static void table_require(void)
             require(le32_get(page->count) || at == store->heads[bucket]);
             for (uint32_t i = 0; i < le32_get(page->count); i++, seen++) {
                 const struct leaf_disk *leaf = bucket_leaf(store, store->pages[at].bytes, i);
-                require(hash_bucket(store, le64_get(leaf->object), le64_get(leaf->index)) == bucket);
+                require(hash_bucket(store, le64_get(leaf->object), le64_get(leaf->index)) ==
+                        bucket);
             }
         }
     require(seen == leaves);
@@ -169,7 +171,8 @@ static void epochs_are_forgotten_with_their_log(void **state)
     assert_true(epoch_fits(&super, EPOCH_MAX + 2, 2000));
     assert_false(epoch_fits(&super, EPOCH_MAX + 1, 2000));
     assert_true(epoch_fits(&super, EPOCH_MAX + 9, 2000));       /* of a superblock that is lost */
-    assert_false(epoch_fits(&super, EPOCH_MAX + 9, 1999));      /* which began behind all that are known */
+    /* which began behind all that are known */
+    assert_false(epoch_fits(&super, EPOCH_MAX + 9, 1999));
 }
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 /*
  * test_hostile.c - seeded mutations of images and logs with right checksums, under gcc's address
- * and undefined-behaviour sanitizers. `make fuzz` does the same, guided by libFuzzer. And the random
- * lives of test_crash, with some crash states of each, under the same sanitizers.
+ * and undefined-behaviour sanitizers. `make fuzz` does the same, guided by libFuzzer. And the
+ * random lives of test_crash, with some crash states of each, under the same sanitizers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,8 @@
 #define TRIES 250u              /* of one job */
 #define BASES 6u
 
-/* What is freed comes back after 16 MiB more, not 256: those were new pages for nearly each allocation. */
+/* What is freed comes back after 16 MiB more, not 256: those were new pages for nearly each
+ * allocation. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -79,9 +80,10 @@ static void hostile_logs_never_crash_the_store(void **state)
 
 static void life_run_watched(uint64_t seed)
 {
-    struct enumerate_options options = { .tear = true, .garble = true, .depth = 2, .second_odds = 60,
-        .third_odds = 20, .second_steps = 3, .random_subsets = 2, .rot_flips = 4,
-        .states_max = crew_long() ? 3000 : 700 };
+    struct enumerate_options options = { .tear = true, .garble = true, .depth = 2,
+                                         .second_odds = 60, .third_odds = 20, .second_steps = 3,
+                                         .random_subsets = 2, .rot_flips = 4,
+                                         .states_max = crew_long() ? 3000 : 700 };
     struct enumerate_result result = { .states = 0 };
     crew_at("life", seed);
     life_run(seed, 40, &options, &result);

@@ -117,7 +117,8 @@ static void compare(struct device *device, uint64_t seed, uint32_t state, bool c
 
 /* ---- states */
 
-/* A group outside of the world's model: `images` pages of a chain, which need no flush, or its commit. */
+/* A group outside of the world's model: `images` pages of a chain, which need no flush, or its
+ * commit. */
 static int chain_group(struct store *store, struct store_chain *chain, uint64_t object,
                        uint32_t first, uint32_t images, bool commit)
 {

@@ -1,9 +1,9 @@
 /*
- * test_large.c - disks of 1 to 16 TiB, of which hardly anything is written; and hostile stores whose numbers
- * or chains are as large as their checksums let them be.
+ * test_large.c - disks of 1 to 16 TiB, of which hardly anything is written; and hostile stores
+ * whose numbers or chains are as large as their checksums let them be.
  *
- * Method: a sparse disk (vdisk.h). Nothing here is measured in time, but the program may use CPU_SECONDS:
- * what walks over everything for each of many records would need minutes.
+ * Method: a sparse disk (vdisk.h). Nothing here is measured in time, but the program may use
+ * CPU_SECONDS: what walks over everything for each of many records would need minutes.
  */
 #include "stage.h"
 #include "vdisk.h"
@@ -67,7 +67,8 @@ static int large_start(uint32_t flags)
     return store_open(&io, &memory, &options, &store, &report);
 }
 
-/* Geometry of a store that fits the disk, with room for few extents; hostile numbers are put into it. */
+/* Geometry of a store that fits the disk, with room for few extents; hostile numbers are put into
+ * it. */
 static struct superblock super_make(uint64_t extents, uint32_t extent_bytes, uint32_t directory,
                                     uint32_t names, uint32_t pages)
 {
@@ -95,8 +96,10 @@ static void meta_put(const struct superblock *super, uint32_t number, enum meta_
 {
     map[number].kind = le16_of((uint16_t)kind);
     map[number].chain = le16_of((uint16_t)chain);
-    map[number].crc = le32_of(crc32c(crc_seed(super->uuid, CRC_META, number, 0), page, BLOCK_BYTES));
-    assert_int_equal(io.write(io.context, area_page_offset(super, 0, number), page, BLOCK_BYTES), 0);
+    map[number].crc =
+        le32_of(crc32c(crc_seed(super->uuid, CRC_META, number, 0), page, BLOCK_BYTES));
+    assert_int_equal(io.write(io.context, area_page_offset(super, 0, number), page, BLOCK_BYTES),
+                     0);
 }
 
 static void header_put(const struct superblock *super, uint64_t leaves)
@@ -143,7 +146,8 @@ static void large_commit(const uint64_t *pages, uint32_t count)
     group_done(group);
 }
 
-/* Recovery has a table of 8 bytes for each page of the disk: `cut` only where there is memory for that. */
+/* Recovery has a table of 8 bytes for each page of the disk: `cut` only where there is memory for
+ * that. */
 static void store_lives(uint64_t bytes, bool cut)
 {
     static const uint64_t pages[] = { 0, 1, 70000, 200000 };
@@ -177,7 +181,8 @@ static void store_lives(uint64_t bytes, bool cut)
     vdisk_close(&disk);
 }
 
-/* Aim: on disks of 1 and 16 TiB a store is made, written to its last extent, recovered and closed. */
+/* Aim: on disks of 1 and 16 TiB a store is made, written to its last extent, recovered and
+ * closed. */
 static void stores_of_many_tebibytes_live(void **state)
 {
     (void)state;
@@ -204,8 +209,9 @@ static void a_store_grows_to_a_tebibyte(void **state)
 
 /* ---- hostile numbers */
 
-/* Aim: limits of the directory and of names whose tables no 32-bit number counts are out of range; so is
- * each number of the superblock that is very large. Method: each alone, with all checksums right. */
+/* Aim: limits of the directory and of names whose tables no 32-bit number counts are out of range;
+ * so is each number of the superblock that is very large. Method: each alone, with all checksums
+ * right. */
 static void a_superblock_with_huge_numbers_is_refused(void **state)
 {
     (void)state;
@@ -230,8 +236,8 @@ static void a_superblock_with_huge_numbers_is_refused(void **state)
 
 #define CHAINED 320000u
 
-/* Aim: all leaves in one bucket's chain are read in a time that grows with their number, not its square; of
- * two with one key the store says so, as kcheck does. */
+/* Aim: all leaves in one bucket's chain are read in a time that grows with their number, not its
+ * square; of two with one key the store says so, as kcheck does. */
 static void a_chain_of_all_leaves_takes_no_square(void **state)
 {
     (void)state;
@@ -269,7 +275,8 @@ static void a_chain_of_all_leaves_takes_no_square(void **state)
     }
 }
 
-/* Aim: a log full of records that free a whole container, in which nothing is, costs no walk each. */
+/* Aim: a log full of records that free a whole container, in which nothing is, costs no walk
+ * each. */
 static void many_frees_of_nothing_are_no_walks(void **state)
 {
     (void)state;

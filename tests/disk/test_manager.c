@@ -4,9 +4,9 @@
  * Aim     what a guest cannot show: the fence after a failed write, flush or home write; one view
  *         refused beside others in its group; a log that is too small for the work; memory that
  *         ends; how the manager ends.
- * Method  the manager's files are compiled in, and kd_system() is ours: one container of 2048 pages,
- *         views that commit words, a disk in shared memory. Each case runs in a child, so its end is
- *         a power cut; then the parent recovers the disk and compares.
+ * Method  the manager's files are compiled in, and kd_system() is ours: one container of 2048
+ *         pages, views that commit words, a disk in shared memory. Each case runs in a child, so
+ *         its end is a power cut; then the parent recovers the disk and compares.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -61,9 +61,10 @@ static uint64_t credits;
 static bool no_object;                                      /* can be made */
 static const void *next_batch;                              /* of the next commit that is posted */
 static uint64_t next_batch_bytes;
-static void (*flush_beside)(void), (*read_beside)(void);    /* what happens once while the disk does that */
+/* what happens once while the disk does that */
+static void (*flush_beside)(void), (*read_beside)(void);
 static atomic_uint nice_reads, nice_answers;                /* by a thread that goes last */
-static bool eio_early;                                      /* one heard EIO before the store was fenced */
+static bool eio_early;  /* one heard EIO before the store was fenced */
 
 static long receive(long port, struct kd_message *m, long timeout_ms)
 {
@@ -81,7 +82,8 @@ static long receive(long port, struct kd_message *m, long timeout_ms)
 
 static void view_answered(void) { pthread_cond_broadcast(&posted); }
 
-static atomic_bool starving;    /* while a page goes home, one of metadata changes, and finds no memory */
+/* while a page goes home, one of metadata changes, and finds no memory */
+static atomic_bool starving;
 
 static int home_write(uint64_t offset, const void *bytes)
 {
@@ -94,7 +96,9 @@ static int home_write(uint64_t offset, const void *bytes)
 static long kernel_call(long number, long a, long b, long c, long d)
 {
     switch (number) {
-    case KD_BLOCK_OPEN: *(struct kd_block_info *)b = (struct kd_block_info){DISK_BYTES, 512, 0}; return 1;
+    case KD_BLOCK_OPEN:
+        *(struct kd_block_info *)b = (struct kd_block_info){ DISK_BYTES, 512, 0 };
+        return 1;
     case KD_BLOCK_READ:
         nice_reads += niceness == 19;
         memcpy((void *)c, shared->disk + b, (size_t)d);
@@ -115,7 +119,8 @@ static long kernel_call(long number, long a, long b, long c, long d)
 long kd_system(long number, long a, long b, long c, long d)
 {
     if (number == KD_PORT_RECEIVE) return receive(a, (void *)b, c);
-    void (**beside)(void) = number == KD_BLOCK_FLUSH ? &flush_beside : &read_beside, (*now)(void) = *beside;
+    void (**beside)(void) = number == KD_BLOCK_FLUSH ? &flush_beside : &read_beside,
+         (*now)(void) = *beside;
     if (now && (number == KD_BLOCK_FLUSH || number == KD_BLOCK_READ)) {
         *beside = NULL;
         now();
@@ -128,7 +133,8 @@ long kd_system(long number, long a, long b, long c, long d)
 
 /* ---- clients; each check in a child ends it with its line ---- */
 
-#define CHECK(e) ((e) ? (void)0 : (dprintf(1, "# %s, line %d; log: %s\n", #e, __LINE__, log_line), _exit(3)))
+#define CHECK(e) \
+    ((e) ? (void)0 : (dprintf(1, "# %s, line %d; log: %s\n", #e, __LINE__, log_line), _exit(3)))
 
 static void client_start(void)
 {
@@ -167,7 +173,8 @@ static int commit_wait(unsigned i)
     return view[i].answer;
 }
 
-/* The view's next message, of the same transaction: a COMMIT, or that it wants so many copies spilled. */
+/* The view's next message, of the same transaction: a COMMIT, or that it wants so many copies
+ * spilled. */
 static void view_post(unsigned i, uint32_t asks, uint64_t asks_for)
 {
     pthread_mutex_lock(&kernel);
@@ -279,7 +286,8 @@ static void child_small_log(void)
 {
     client_start();
     for (uint64_t i = 1; i <= 100; i++)
-        for (uint64_t part = 0; part < 4; part++) CHECK(commit(i * 7 % 1000 + part * 100, 100, i) == 0);
+        for (uint64_t part = 0; part < 4; part++)
+            CHECK(commit(i * 7 % 1000 + part * 100, 100, i) == 0);
     struct store_stats s;
     server_lock();
     store_stats(server.store, &s);
@@ -301,13 +309,14 @@ static int checkpoint_asked(void)
     return r;
 }
 
-/* Those who ask for a checkpoint for which there is no memory are told so; with memory again all goes on. */
+/* Those who ask for a checkpoint for which there is no memory are told so; with memory again all
+ * goes on. */
 static void child_no_memory(void)
 {
     client_start();
     starving = true;
     int none = 0;
-    for (uint64_t i = 1; i < 100 && !none; i++) {   /* another one may have brought the pages home */
+    for (uint64_t i = 1; i < 100 && !none; i++) {  /* another one may have brought the pages home */
         CHECK(commit(0, 200, i) == 0);
         none = checkpoint_asked();
     }
@@ -423,14 +432,16 @@ static void expect_readers_only(void)
     CHECK(ask(STORE_LEASE, 1, 1, NULL, 0) == -EIO && ask(STORE_SPACE, 1, 64, NULL, 0) == -EIO);
     CHECK(ask(STORE_DELETE, 0, 0, absent, sizeof(absent)) == -EIO);
     CHECK(ask(STORE_RENAME, 0, 0, names, sizeof(names)) == -EIO);
-    CHECK(ask(STORE_ENCODER, 77, 0, NULL, 0) == -EIO && ask(STORE_CHECKPOINT, 0, 0, NULL, 0) == -EIO);
+    CHECK(ask(STORE_ENCODER, 77, 0, NULL, 0) == -EIO &&
+          ask(STORE_CHECKPOINT, 0, 0, NULL, 0) == -EIO);
     CHECK(ask(STORE_OPEN, 0, 0, &made, sizeof(made)) == -EIO);
     CHECK(ask(STORE_OPEN, 0, 0, &old, sizeof(old)) == 0 && ask(STORE_LIST, 0, 0, NULL, 0) == 0);
 }
 
-/* A container grows, and while its group is flushed the store is fenced: the segment is durable, but
- * who leased there has heard EIO. He opens the container again, which then has the segment, and asks
- * again. The first request was half-way, the second comes late: neither is to hear of success. */
+/* A container grows, and while its group is flushed the store is fenced: the segment is durable,
+ * but who leased there has heard EIO. He opens the container again, which then has the segment, and
+ * asks again. The first request was half-way, the second comes late: neither is to hear of
+ * success. */
 static void child_fenced_half_way(void)
 {
     struct wire_open how = {.flags = PS_WRITE, .name = "box"};
@@ -476,8 +487,8 @@ static void what_is_durable_beside_the_fence_is_published(void **state)
     recover_and_compare();
 }
 
-/* The disk library knows of a failed write as soon as that has returned, and refuses commits; nobody is
- * served who may have heard of that. */
+/* The disk library knows of a failed write as soon as that has returned, and refuses commits;
+ * nobody is served who may have heard of that. */
 static void child_failed_write_in_the_air(void)
 {
     struct group *g;
@@ -516,10 +527,10 @@ static void no_flush_succeeds_after_a_failed_one(void **state)
     run_child(child_flush_again);
 }
 
-/* Three transactions of more pages than a group takes. One spilled while it ran and goes on; the others
- * fitted memory and spill at their ends: they do not wait for the first, which may wait for them. All that is
- * logged until the first commits, 360 pages, is less than half of the log: a checkpoint, whenever the
- * cleaner begins one, finds the chain young enough to keep (CH5). */
+/* Three transactions of more pages than a group takes. One spilled while it ran and goes on; the
+ * others fitted memory and spill at their ends: they do not wait for the first, which may wait for
+ * them. All that is logged until the first commits, 360 pages, is less than half of the log: a
+ * checkpoint, whenever the cleaner begins one, finds the chain young enough to keep (CH5). */
 static void child_late_spill(void)
 {
     options.group_bytes = 256 << 10;
@@ -575,9 +586,11 @@ static void child_little_memory(void)
     CHECK(commit(0, 4, 1) == 0);
     malloc_max = 1 << 20;
     for (int i = 0; i < OPS; i++)
-        ops[i] = (struct wire_op){.kind = WIRE_PAGE_FREE, .op_bytes = sizeof(ops[0]), .container = 1,
-                                  .address = container_by_id(1)->segment[0].base + PAGES * 4096,
-                                  .value = container_by_id(1)->segment[0].pages - PAGES};
+        ops[i] = (struct wire_op){ .kind = WIRE_PAGE_FREE,
+                                   .op_bytes = sizeof(ops[0]),
+                                   .container = 1,
+                                   .address = container_by_id(1)->segment[0].base + PAGES * 4096,
+                                   .value = container_by_id(1)->segment[0].pages - PAGES };
     server_lock();
     gate_enter(false); /* so that both come into one group */
     server_unlock();
@@ -667,7 +680,8 @@ static void a_store_with_pages_not_at_home_is_not_closed(void **state)
     assert_false(recover_and_compare());
 }
 
-/* One process has half of the handles at most; the next one can still open, and who closes one may open one. */
+/* One process has half of the handles at most; the next one can still open, and who closes one may
+ * open one. */
 static void child_opens_many(void)
 {
     struct wire_open how = {.flags = PS_CREATE | PS_WRITE};
@@ -724,7 +738,8 @@ static uint64_t copy_at(unsigned k)
     if (k < 2) return k ? super->slot_b_offset : SIGNPOST_OFFSET;
     unsigned area = k & 1, page = k / 2 - 2;
     if (k < 4) return super->area_start[area];
-    return page < 4 && page < super->checkpoints[area].pages ? area_page_offset(super, area, page) : 0;
+    return page < 4 && page < super->checkpoints[area].pages ? area_page_offset(super, area, page)
+                                                             : 0;
 }
 
 static void child_scrubs(void)
@@ -744,7 +759,8 @@ static void child_scrubs(void)
         uint64_t place = copy_at(k), checkpoints = server.store->counters.checkpoints;
         server_unlock();
         if (place) scrubbed(place);
-        mended = scrub.mended + scrub.anew - mended;    /* or a checkpoint of the commits wrote it anew */
+        /* or a checkpoint of the commits wrote it anew */
+        mended = scrub.mended + scrub.anew - mended;
         CHECK(mended == (place != 0) || server.store->counters.checkpoints != checkpoints);
         found += mended;
         mended = scrub.mended + scrub.anew;
@@ -773,7 +789,8 @@ static void child_loses(void)
     CHECK(store_page_find(server.store, 1, 50, &at) == 0);
     memset(shared->disk + server.store->super.log_start, 0, server.store->super.log_bytes / 2);
     scrubbed(at.offset_bytes);
-    CHECK(scrub.lost == 1 && scrub.mended == 0 && strstr(log_line, "page 50") && strstr(log_line, "is lost"));
+    CHECK(scrub.lost == 1 && scrub.mended == 0 && strstr(log_line, "page 50") &&
+          strstr(log_line, "is lost"));
     log_line[0] = 0;
     scrubbed(DISK_BYTES - 4096);
     CHECK(scrub.lost == 2 && log_line[0] == 0 && !server.fenced);

@@ -1,14 +1,14 @@
 /*
- * test_manager_crash.c - one to eight clients of the store manager itself, interleaved by a seed, and
- * every crash state of what reaches the disk.
+ * test_manager_crash.c - one to eight clients of the store manager itself, interleaved by a seed,
+ * and every crash state of what reaches the disk.
  *
- * Method: the manager's files run as coroutines (sim.h) over a kernel of arrays and a recording disk,
- * on which requests take a time that the seed chooses: groups are written while others are flushed,
- * pages go home beside them. Each client commits changes of a few pages that no other client is
- * changing; how they are told depends on the life: by each encoder in turn. What was in which commit, and
- * what was acknowledged, is noted here; csn and order are those that the manager published. Then the crash
- * states of the record are enumerated and compared with the contents after some commit from the last
- * acknowledged to the last submitted.
+ * Method: the manager's files run as coroutines (sim.h) over a kernel of arrays and a recording
+ * disk, on which requests take a time that the seed chooses: groups are written while others are
+ * flushed, pages go home beside them. Each client commits changes of a few pages that no other
+ * client is changing; how they are told depends on the life: by each encoder in turn. What was in
+ * which commit, and what was acknowledged, is noted here; csn and order are those that the manager
+ * published. Then the crash states of the record are enumerated and compared with the contents
+ * after some commit from the last acknowledged to the last submitted.
  */
 #include "sim.h"
 
@@ -146,7 +146,9 @@ static long diff_noted(struct kd_diff *d)
 long kd_system(long number, long a, long b, long c, long d)
 {
     switch (number) {
-    case KD_BLOCK_OPEN: *(struct kd_block_info *)b = (struct kd_block_info){DISK_BYTES, 512, 0}; return 1;
+    case KD_BLOCK_OPEN:
+        *(struct kd_block_info *)b = (struct kd_block_info){ DISK_BYTES, 512, 0 };
+        return 1;
     case KD_BLOCK_READ: memcpy((void *)c, disk.image + b, (size_t)d); return 0;
     case KD_BLOCK_WRITE: return block_write((uint64_t)b, (void *)c, (uint64_t)d);
     case KD_BLOCK_FLUSH: return block_flush();
@@ -159,7 +161,7 @@ long kd_system(long number, long a, long b, long c, long d)
 
 /* ---- clients ---- */
 
-static bool taken[WORLD_PAGES];                     /* a client is changing it: the kernel's locks */
+static bool taken[WORLD_PAGES];  /* a client is changing it: the kernel's locks */
 static unsigned clients, clients_left, commits_each;
 
 /* A run of up to three pages that nobody is changing; 0: there is none. */
@@ -280,7 +282,8 @@ static void life_in_child(uint64_t seed)
 
 static void print_sums(uint64_t lives)
 {
-    printf("# %llu lives of 1 to 8 clients, %llu commits in %llu groups (%llu of several clients), %llu "
+    printf("# %llu lives of 1 to 8 clients, %llu commits in %llu groups (%llu of several clients), "
+           "%llu "
            "checkpoints; %llu crash states, %llu after a second crash, %llu asked of kcheck\n",
            (unsigned long long)lives, (unsigned long long)crew_sum(COMMITS),
            (unsigned long long)crew_sum(GROUPS), (unsigned long long)crew_sum(SHARED),
@@ -288,8 +291,8 @@ static void print_sums(uint64_t lives)
            (unsigned long long)crew_sum(SECOND), (unsigned long long)crew_sum(ASKED));
 }
 
-/* Aim: whatever clients meet in a group, and whatever lies between their writes and flushes, no crash
- * state loses, mixes up or invents a commit. */
+/* Aim: whatever clients meet in a group, and whatever lies between their writes and flushes, no
+ * crash state loses, mixes up or invents a commit. */
 static void interleaved_clients_survive_every_crash_state(void **state)
 {
     (void)state;

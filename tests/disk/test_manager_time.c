@@ -1,5 +1,6 @@
 /*
- * test_manager_time.c - the store manager in virtual time: how many flushes, and who waits for whom.
+ * test_manager_time.c - the store manager in virtual time: how many flushes, and who waits for
+ * whom.
  *
  * Aim     64 clients share flushes, two at most for every 64 commits; a checkpoint at most doubles
  *         what a commit takes; a page that is read slowly delays no commit; groups are written in
@@ -74,11 +75,15 @@ static int home_write(uint64_t offset, const void *bytes)
 long kd_system(long number, long a, long b, long c, long d)
 {
     switch (number) {
-    case KD_BLOCK_OPEN: *(struct kd_block_info *)b = (struct kd_block_info){DISK_BYTES, 512, 0}; return 1;
+    case KD_BLOCK_OPEN:
+        *(struct kd_block_info *)b = (struct kd_block_info){ DISK_BYTES, 512, 0 };
+        return 1;
     case KD_BLOCK_READ: memcpy((void *)c, disk + b, (size_t)d); return 0;
     case KD_BLOCK_WRITE: return block_write((uint64_t)b, (void *)c, (uint64_t)d);
     case KD_BLOCK_FLUSH: return block_flush();
-    case KD_BLOCK_WRITE_PAGES: disk_serve(c * (REQUEST_US + PAGE_US)); return write_homes((void *)b, c);
+    case KD_BLOCK_WRITE_PAGES:
+        disk_serve(c * (REQUEST_US + PAGE_US));
+        return write_homes((void *)b, c);
     case KD_BLOCK_READ_PAGES: sim_sleep(SLOW_READ_US); return 0;
     default: return sim_call(number, a, b, c, d);
     }
@@ -86,15 +91,17 @@ long kd_system(long number, long a, long b, long c, long d)
 
 /* ---- clients ---- */
 
-#define CHECK(e) ((e) ? (void)0 : (dprintf(1, "# %s, line %d; log: %s\n", #e, __LINE__, log_line), _exit(1)))
+#define CHECK(e) \
+    ((e) ? (void)0 : (dprintf(1, "# %s, line %d; log: %s\n", #e, __LINE__, log_line), _exit(1)))
 
 struct latency { int64_t sum, max; uint64_t count; };
 
 static int64_t commit(unsigned i, uint64_t first, uint64_t count, uint64_t value)
 {
     int64_t begin = sim_us;
-    view[i] = (struct view){.queued = true, .token = view[i].token + 1, .first = first, .count = count,
-                            .value = value};
+    view[i] = (struct view){
+        .queued = true, .token = view[i].token + 1, .first = first, .count = count, .value = value
+    };
     sim_wake(&view[0].queued, true);
     while (!view[i].answered) sim_wait(view, SIM_NEVER);
     CHECK(view[i].answer == 0);
@@ -212,9 +219,11 @@ static void child_many(void)
     simulate(64, 1000, NULL);
     CHECK(device.flushes > 2);
     result->a = (double)(device.flushes - 2) / 1000;        /* without the first and the last */
-    struct store_stats all;     /* the cleaner is no thread of its own here: a twin beside a group counts, too */
+    /* the cleaner is no thread of its own here: a twin beside a group counts, too */
+    struct store_stats all;
     store_stats(server.store, &all);
-    CHECK(server.log_writes - server.log_flushes <= 1 + all.checkpoints);   /* one may be in the air */
+    /* one may be in the air */
+    CHECK(server.log_writes - server.log_flushes <= 1 + all.checkpoints);
     printf("# 64 clients, 64,000 commits: %llu groups, mean latency %lld us\n",
            (unsigned long long)server.landed, (long long)(calm.sum / (int64_t)calm.count));
 }
@@ -250,9 +259,10 @@ static void child_checkpoint(void)
     result->c = (double)beside_checkpoint.sum / (double)beside_checkpoint.count;
     result->d = (double)beside_checkpoint.max;
     CHECK(beside_checkpoint.count > 100);
-    printf("# 8 clients, commit without a checkpoint: %.0f us, at most %.0f; beside one: %.0f, at most "
-           "%.0f (%llu commits)\n", result->a, result->b, result->c, result->d,
-           (unsigned long long)beside_checkpoint.count);
+    printf("# 8 clients, commit without a checkpoint: %.0f us, at most %.0f; beside one: %.0f, at "
+           "most "
+           "%.0f (%llu commits)\n",
+           result->a, result->b, result->c, result->d, (unsigned long long)beside_checkpoint.count);
 }
 static void a_checkpoint_at_most_doubles_a_commits_time(void **state)
 {
@@ -307,7 +317,8 @@ static void what_is_committed_goes_home_after_thirty_seconds(void **state)
 static int bench(void)
 {
     in_child(child_many);
-    printf("1,000 one-page commits by each of 64 clients: flushes per 64\tflushes\t%.2f\t2\n", result->a);
+    printf("1,000 one-page commits by each of 64 clients: flushes per 64\tflushes\t%.2f\t2\n",
+           result->a);
     in_child(child_calm);
     in_child(child_checkpoint);
     printf("commit during a checkpoint against without, virtual time, mean\ttimes\t%.2f\t2\n",

@@ -1,9 +1,9 @@
 /*
- * test_one_fault.c - one fault loses nothing: what is there twice may rot or be unreadable in one place,
- * and the store opens for writing with everything that was acknowledged.
+ * test_one_fault.c - one fault loses nothing: what is there twice may rot or be unreadable in one
+ * place, and the store opens for writing with everything that was acknowledged.
  *
- * Method: single cases first, each a store with acknowledged commits, a power cut and one fault at the
- * place that a rule of recovery is about.
+ * Method: single cases first, each a store with acknowledged commits, a power cut and one fault at
+ * the place that a rule of recovery is about.
  */
 #include <stdlib.h>
 
@@ -63,8 +63,8 @@ static void kcheck_agrees(void)
 
 /* ---- the newest superblock */
 
-/* Aim: an ordinary start writes one superblock, which begins an epoch. When that one rots, the commits
- * since then are found by what their groups say. */
+/* Aim: an ordinary start writes one superblock, which begins an epoch. When that one rots, the
+ * commits since then are found by what their groups say. */
 static void commits_since_a_start_survive_its_superblock(void **state)
 {
     (void)state;
@@ -102,14 +102,16 @@ static struct store_group *group_issued(uint64_t page)
     return group;
 }
 
-/* Aim: of two groups on their way the cut takes the first, and rot the superblock of their epoch. That
- * is no loss. The first is then done again, bit by bit: its old successor must not come back to life. */
+/* Aim: of two groups on their way the cut takes the first, and rot the superblock of their epoch.
+ * That is no loss. The first is then done again, bit by bit: its old successor must not come back
+ * to life. */
 static void a_group_behind_the_end_stays_dead(void **state)
 {
     (void)state;
     cut();
     assert_int_equal(open_with(0), 0);
-    uint64_t slot = newest_slot(), first = store->super.log_start + store->end_lsn % store->super.log_bytes;
+    uint64_t slot = newest_slot(),
+             first = store->super.log_start + store->end_lsn % store->super.log_bytes;
     assert_int_equal(store_group_issue(group_issued(0)), 0);
     assert_int_equal(store_group_issue(group_issued(1)), 0);
     cut();
@@ -125,9 +127,10 @@ static void a_group_behind_the_end_stays_dead(void **state)
     assert_int_equal(report.transactions, 1);
 }
 
-/* Aim: a group of two blocks at the ring's end is torn; the next start counts it as none, and its first
- * commit, too large for that place, begins at the ring's start. Then the superblock of this start rots: the
- * epoch that the commit tells of began before the torn group, which must not count as its predecessor. */
+/* Aim: a group of two blocks at the ring's end is torn; the next start counts it as none, and its
+ * first commit, too large for that place, begins at the ring's start. Then the superblock of this
+ * start rots: the epoch that the commit tells of began before the torn group, which must not count
+ * as its predecessor. */
 static void a_torn_group_at_the_rings_end_stays_dead(void **state)
 {
     (void)state;
@@ -154,7 +157,8 @@ static void a_torn_group_at_the_rings_end_stays_dead(void **state)
     pages_require(3);
 }
 
-/* Aim: a checkpoint was cut off while it overwrote the older area; either superblock rots, or cannot be read. */
+/* Aim: a checkpoint was cut off while it overwrote the older area; either superblock rots, or
+ * cannot be read. */
 static void a_superblock_lost_in_a_checkpoint_costs_nothing(void **state)
 {
     (void)state;
@@ -186,8 +190,8 @@ static void a_superblock_lost_in_a_checkpoint_costs_nothing(void **state)
 
 /* ---- the log's ring */
 
-/* kcheck and the store agree, and the store opens for writing with the pages 0 to 3; so it does after a cut before
- * anything is committed. */
+/* kcheck and the store agree, and the store opens for writing with the pages 0 to 3; so it does
+ * after a cut before anything is committed. */
 static void fault_survived(void)
 {
     for (int start = 0; start < 2; start++) {
@@ -198,15 +202,15 @@ static void fault_survived(void)
     }
 }
 
-/* The next group might lie there: at the log's end; at the start of the ring, if one of the largest does not
- * fit before. */
+/* The next group might lie there: at the log's end; at the start of the ring, if one of the largest
+ * does not fit before. */
 static bool next_group_at(uint64_t lsn, uint64_t end, uint64_t ring)
 {
     return lsn == end || (lsn % ring == 0 && lsn - end < ring / 2);
 }
 
-/* Aim: what cannot be read behind the log's end holds nothing that anybody needs; a clean stop and a cut, with
- * the end in either half of the ring. */
+/* Aim: what cannot be read behind the log's end holds nothing that anybody needs; a clean stop and
+ * a cut, with the end in either half of the ring. */
 static void unreadable_blocks_of_dead_log_do_no_harm(void **state)
 {
     (void)state;
@@ -217,7 +221,8 @@ static void unreadable_blocks_of_dead_log_do_no_harm(void **state)
         commit_pages(0, round & 1 ? 1 : 3);
         checkpoint();
         checkpoint();
-        uint64_t ring = store->super.log_bytes, start = store->super.log_start, live = store->keep_lsn;
+        uint64_t ring = store->super.log_bytes, start = store->super.log_start,
+                 live = store->keep_lsn;
         uint64_t end = store->end_lsn;
         if (clean)
             assert_int_equal(store_close(store), 0);
@@ -240,8 +245,8 @@ static void unreadable_blocks_of_dead_log_do_no_harm(void **state)
     free(stopped);
 }
 
-/* Aim: after a clean stop the blocks where the next group may lie are written before the superblock that says so is
- * given up; one that takes no write keeps nobody from starting. */
+/* Aim: after a clean stop the blocks where the next group may lie are written before the superblock
+ * that says so is given up; one that takes no write keeps nobody from starting. */
 static void a_block_at_the_end_that_takes_no_write_stays(void **state)
 {
     (void)state;
@@ -263,8 +268,8 @@ static void a_block_at_the_end_that_takes_no_write_stays(void **state)
     pages_require(3);
 }
 
-/* Aim: a torn group that a start has given up is of an epoch that is over: what cannot be read behind its header
- * hides no commit. */
+/* Aim: a torn group that a start has given up is of an epoch that is over: what cannot be read
+ * behind its header hides no commit. */
 static void a_group_that_was_given_up_hides_nothing(void **state)
 {
     (void)state;
@@ -316,7 +321,8 @@ static void the_block_at_the_logs_end_is_the_only_witness(void **state)
     assert_non_null(directory_find(store, "acknowledged"));
 }
 
-/* Aim: what cannot be read of live log is damage, as if it had rotted: refused, and open for reading. */
+/* Aim: what cannot be read of live log is damage, as if it had rotted: refused, and open for
+ * reading. */
 static void an_unreadable_block_of_live_log_is_damage(void **state)
 {
     (void)state;
@@ -366,8 +372,8 @@ static void a_disk_that_goes_away_is_no_empty_log(void **state)
 
 /* ---- the first blocks */
 
-/* Aim: a store that has grown and whose first blocks are lost, slot A and signpost with them, is no blank
- * disk. Twice as large, its slot B is found; else it is left alone. */
+/* Aim: a store that has grown and whose first blocks are lost, slot A and signpost with them, is no
+ * blank disk. Twice as large, its slot B is found; else it is left alone. */
 static void a_store_whose_first_blocks_are_zero_is_not_blank(void **state)
 {
     (void)state;
@@ -416,7 +422,8 @@ static void a_full_table_of_epochs_learns_none(void **state)
     uint64_t begun = super.epochs[super.epoch_count - 1].first_lsn;
     super.epoch_count = EPOCH_MAX;
     for (uint32_t i = 0; i < EPOCH_MAX; i++)
-        super.epochs[i] = (struct epoch_info){ newest - EPOCH_MAX + i, begun - (EPOCH_MAX - i) * BLOCK_BYTES };
+        super.epochs[i] =
+            (struct epoch_info){ newest - EPOCH_MAX + i, begun - (EPOCH_MAX - i) * BLOCK_BYTES };
     super.slot = super.generation & 1;
     superblock_encode(&super, (void *)(device.image + slot_offset(&super, super.slot)));
     memset(device.image + slot_offset(&super, !super.slot), 0, BLOCK_BYTES);

@@ -95,9 +95,9 @@ static uint64_t newest_slot(void)
     return store->super.generation % 2 ? store->super.slot_b_offset : 0;
 }
 
-/* Aim: the older slot is clean, but the newer, lost one had begun an epoch, and groups were acknowledged
- * in it. With the first of them lost, too, the next one proves it: that is damage, not the end that the
- * clean slot knows of. */
+/* Aim: the older slot is clean, but the newer, lost one had begun an epoch, and groups were
+ * acknowledged in it. With the first of them lost, too, the next one proves it: that is damage, not
+ * the end that the clean slot knows of. */
 static void a_clean_slot_ends_no_log_that_goes_on(void **state)
 {
     (void)state;
@@ -179,7 +179,8 @@ static void a_fenced_store_closes_with_its_error(void **state)
     assert_int_equal(store_close(store), -EIO);
 }
 
-/* Aim: with either slot, or both, unreadable or of a newer version, the disk is told for what it is. */
+/* Aim: with either slot, or both, unreadable or of a newer version, the disk is told for what it
+ * is. */
 static void each_slot_may_be_unreadable_or_newer(void **state)
 {
     (void)state;
@@ -226,8 +227,8 @@ static int read_badly(void *context, uint64_t offset, void *buffer, size_t bytes
     return error;
 }
 
-/* Aim: what the second scan applies is what the first one verified. Method: the first committed group
- * is read well once, and differently the second time; nothing may be written then. */
+/* Aim: what the second scan applies is what the first one verified. Method: the first committed
+ * group is read well once, and differently the second time; nothing may be written then. */
 static void a_log_that_reads_differently_is_not_applied(void **state)
 {
     (void)state;
@@ -285,13 +286,14 @@ static void a_read_is_tried_three_times(void **state)
     store_abandon(store);
 }
 
-/* Aim: a disk of zeros may be formatted only if each block that was looked at could be read; else nobody says that
- * it is blank. The first, the log's place, the middles where slot B may be, and the end. */
+/* Aim: a disk of zeros may be formatted only if each block that was looked at could be read; else
+ * nobody says that it is blank. The first, the log's place, the middles where slot B may be, and
+ * the end. */
 static void what_cannot_be_read_is_not_blank(void **state)
 {
     (void)state;
-    const uint64_t blocks[] = { 0, 2 * BLOCK_BYTES, slot_b_place(device.bytes), slot_b_place(device.bytes / 4),
-                                device.bytes - BLOCK_BYTES };
+    const uint64_t blocks[] = { 0, 2 * BLOCK_BYTES, slot_b_place(device.bytes),
+                                slot_b_place(device.bytes / 4), device.bytes - BLOCK_BYTES };
     memset(device.image, 0, device.bytes);
     assert_int_equal(open_with(NULL), -ENODATA);
     for (uint32_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
@@ -318,8 +320,8 @@ static void an_unreadable_middle_of_half_the_disk_is_not_blank(void **state)
     device_close(&larger);
 }
 
-/* Aim: with slot A and the signpost gone, slot B of a disk that has doubled is found behind a middle that cannot
- * be read. */
+/* Aim: with slot A and the signpost gone, slot B of a disk that has doubled is found behind a
+ * middle that cannot be read. */
 static void slot_b_is_found_behind_a_middle_that_cannot_be_read(void **state)
 {
     (void)state;

@@ -5,8 +5,8 @@
  *         flushes, a recovery three; opening a large store takes no more requests than a small one;
  *         metadata is read and written in runs, and only what changed is written.
  * Method  the library over an anonymous file that counts requests. `--bench` prints the figures for
- *         scripts/bench; `--image FILE log MIB` and `--image FILE records N` leave a store in FILE whose
- *         log has that much to recover.
+ *         scripts/bench; `--image FILE log MIB` and `--image FILE records N` leave a store in FILE
+ *         whose log has that much to recover.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -126,7 +126,8 @@ static void checkpoint(void)
         MUST(store_page_home(store, object, page, &offset));
         memset(page_bytes, (int)page + 1, sizeof page_bytes);
         MUST(io.write(NULL, offset, page_bytes, sizeof page_bytes));
-        MUST(store_page_cleaned(store, object, page, lsn, crc32c(0, page_bytes, sizeof page_bytes)));
+        MUST(
+            store_page_cleaned(store, object, page, lsn, crc32c(0, page_bytes, sizeof page_bytes)));
     }
     while ((error = store_checkpoint_seal(store)) == -EAGAIN)
         MUST(store_checkpoint_write(store));
@@ -189,8 +190,8 @@ static uint64_t recovery_flushes(void)
     return flushes;
 }
 
-/* Recovery flushes before it writes, for what it read may lie in the disk's cache only, before the superblock
- * that names what it wrote, and behind that. */
+/* Recovery flushes before it writes, for what it read may lie in the disk's cache only, before the
+ * superblock that names what it wrote, and behind that. */
 static void flushes_of_checkpoint_and_recovery(void **state)
 {
     (void)state;
@@ -239,8 +240,8 @@ static void claim(uint64_t object, uint64_t extents)
     }
 }
 
-/* Aim: metadata is read in runs; what both areas hold at a start is not written again, neither by the first
- * checkpoint nor by later ones, and what then changes is. */
+/* Aim: metadata is read in runs; what both areas hold at a start is not written again, neither by
+ * the first checkpoint nor by later ones, and what then changes is. */
 static void metadata_goes_in_runs_and_only_if_it_changed(void **state)
 {
     struct store_report report;

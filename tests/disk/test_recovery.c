@@ -2,9 +2,9 @@
  * test_recovery.c - a fault at one start, a power cut in the recovery of that start, and a start
  * without any fault: nothing that was acknowledged is lost, and the store can be written.
  *
- * Method  a disk whose requests pass through hooks: reads of one place that fail or flip a bit for a
- *         moment, writes that end at one home page, a flush that fails and has lost what it was to
- *         cover, though that still reads back until the power goes.
+ * Method  a disk whose requests pass through hooks: reads of one place that fail or flip a bit for
+ *         a moment, writes that end at one home page, a flush that fails and has lost what it was
+ *         to cover, though that still reads back until the power goes.
  */
 #include "stage.h"
 
@@ -183,8 +183,8 @@ static void pages_require(void)
 
 /* ---- the tests */
 
-/* Two checkpoints; in the log of the older one each page has several versions. The newer one's superblock
- * has no twin: the power was cut before. */
+/* Two checkpoints; in the log of the older one each page has several versions. The newer one's
+ * superblock has no twin: the power was cut before. */
 static void history_make(void)
 {
     uint8_t older[BLOCK_BYTES];
@@ -203,9 +203,9 @@ static void history_make(void)
     put(40, 1);
 }
 
-/* Aim: the newest checkpoint, or the slot that names it, cannot be read at one start; so that begins
- * with the older one and is cut off among home pages. At the next start the newest one is there again: it
- * must not count, for the homes hold versions that it does not know. */
+/* Aim: the newest checkpoint, or the slot that names it, cannot be read at one start; so that
+ * begins with the older one and is cut off among home pages. At the next start the newest one is
+ * there again: it must not count, for the homes hold versions that it does not know. */
 static void what_was_given_up_once_is_given_up(void **state)
 {
     (void)state;
@@ -231,7 +231,8 @@ static void what_was_given_up_once_is_given_up(void **state)
         }
 }
 
-/* Aim: a page of metadata that arrives spoiled is read once more before the older checkpoint is taken. */
+/* Aim: a page of metadata that arrives spoiled is read once more before the older checkpoint is
+ * taken. */
 static void a_spoiled_transfer_is_tried_again(void **state)
 {
     (void)state;
@@ -252,8 +253,8 @@ static void a_spoiled_transfer_is_tried_again(void **state)
     }
 }
 
-/* Aim: the second scan reads other bytes than the first verified, while pages go home that memory cannot
- * hold: none of them is made of bytes that nobody has verified. */
+/* Aim: the second scan reads other bytes than the first verified, while pages go home that memory
+ * cannot hold: none of them is made of bytes that nobody has verified. */
 static void the_second_reading_is_verified(void **state)
 {
     (void)state;
@@ -283,9 +284,9 @@ static void the_second_reading_is_verified(void **state)
     assert_true(noticed);
 }
 
-/* Aim: a flush fails and the device drops what it was to cover, but gives it back when it is read; the
- * manager starts again, and the power goes before, or after, its first commit. What the start made of
- * that group is not lost again, and the store can be written. */
+/* Aim: a flush fails and the device drops what it was to cover, but gives it back when it is read;
+ * the manager starts again, and the power goes before, or after, its first commit. What the start
+ * made of that group is not lost again, and the store can be written. */
 static void a_group_whose_flush_failed_may_vanish(void **state)
 {
     (void)state;

@@ -146,7 +146,8 @@ static void a_store_that_cannot_grow_stays_as_it_was(void **state)
     assert_true(failed > 2);
 }
 
-/* From request i of that kind on all fail; recovery may hold so many pages, 0: all. False: none did. */
+/* From request i of that kind on all fail; recovery may hold so many pages, 0: all. False: none
+ * did. */
 static bool open_failing(uint32_t kinds, uint32_t i, uint32_t image_pages)
 {
     struct store_open_options options = { .image_pages = image_pages };
@@ -202,7 +203,7 @@ static void a_disk_that_forgets_is_told(void **state)
     const char *why;
     uint32_t opened = 0, refused = 0;
     make_large();
-    for (uint32_t i = 6; opened < 2; i++) {     /* each twice: with room for all pages, and for four */
+    for (uint32_t i = 6; opened < 2; i++) {  /* each twice: with room for all pages, and for four */
         struct store_open_options options = { .image_pages = i % 2 * 4 };
         reads_left = i / 2;
         io.read = read_some;

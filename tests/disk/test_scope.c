@@ -5,12 +5,13 @@
  * Method: the states of a sequence's earlier operations are those of the shorter sequence, so only
  * the last operation's are made: all subsets of the unflushed writes, each write cut before every
  * sector from either side, every sector alone lost or alone written, one garbled. It is done in
- * small stores of four shapes: rings of four blocks where the third group wraps, each encoder, sectors
- * of 512 and 4096 bytes. Each sequence of three is run in one of the shapes, and in all by the long tier,
- * which takes sequences of four, too.
+ * small stores of four shapes: rings of four blocks where the third group wraps, each encoder,
+ * sectors of 512 and 4096 bytes. Each sequence of three is run in one of the shapes, and in all by
+ * the long tier, which takes sequences of four, too.
  *
- * A job is one first operation in one shape. The same in rings of four to nine blocks, from each block on;
- * and with a manager that dies before its flush, so that recovery finds what no flush has covered.
+ * A job is one first operation in one shape. The same in rings of four to nine blocks, from each
+ * block on; and with a manager that dies before its flush, so that recovery finds what no flush has
+ * covered.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -100,9 +101,11 @@ static const struct shape shapes[] = {
 
 static int life_begin(struct world *world, struct device *device, const struct shape *shape)
 {
-    struct world_options options = { .disk_bytes = device->bytes, .log_bytes = shape->log_kib * 1024,
-                                     .extent_bytes = shape->extent_kib * 1024, .ahead = true,
-                                     .encoder = shape->encoder, .checkpoint_odds = 1, .watch = true };
+    struct world_options options = { .disk_bytes = device->bytes,
+                                     .log_bytes = shape->log_kib * 1024,
+                                     .extent_bytes = shape->extent_kib * 1024,
+                                     .ahead = true, .encoder = shape->encoder, .checkpoint_odds = 1,
+                                     .watch = true };
     struct store_report report;
     int error = world_format(world, device, 1, &options);
     device_mark(device, 0, 0);
@@ -119,7 +122,8 @@ static struct enumerate_options two_crashes(void)
 
 /* All crash states of what was recorded from `from` on. */
 static void states_run(struct world *world, struct device *device, uint32_t from, uint32_t sector,
-                       const char *text, struct enumerate_options options, struct enumerate_result *result)
+                       const char *text, struct enumerate_options options,
+                       struct enumerate_result *result)
 {
     static struct device base;
     options.tear = options.garble = options.exhaustive = true;
@@ -167,16 +171,17 @@ static void sequence_run(const struct shape *shape, const uint32_t *sequence, ui
     crew_add(SEQUENCES, 1);
 }
 
-/* The sum of its operations tells a sequence of three its shape: so each pair of operations at any two of
- * the three places is met in each shape. The long tier takes those of three in all shapes, and of those of
- * four one in sixteen, all with TIMES=16. */
+/* The sum of its operations tells a sequence of three its shape: so each pair of operations at any
+ * two of the three places is met in each shape. The long tier takes those of three in all shapes,
+ * and of those of four one in sixteen, all with TIMES=16. */
 static bool sequence_wanted(const struct shape *shape, const uint32_t *sequence, uint32_t length)
 {
     uint32_t sum = 0;
     for (uint32_t i = 0; i < length; i++)
         sum += sequence[i];
     if (length == 4)
-        return (sequence[0] * 3 + sequence[1] * 5 + sequence[2] * 7 + sequence[3]) % 16 < crew_times();
+        return (sequence[0] * 3 + sequence[1] * 5 + sequence[2] * 7 + sequence[3]) % 16 <
+               crew_times();
     return length < 3 || crew_long() || sum % SHAPES == (uint32_t)(shape - shapes);
 }
 
@@ -220,10 +225,12 @@ static void every_short_sequence_survives_every_crash_state(void **state)
 {
     (void)state;
     assert_true(crew_run(__func__, crew_all(OPERATIONS * SHAPES), first_operation));
-    printf("# %llu sequences, %llu crash states (%llu recovered twice, %llu after a second crash, %llu "
-           "asked of kcheck), %.0f a second and core\n", (unsigned long long)crew_sum(SEQUENCES),
-           (unsigned long long)crew_sum(STATES), (unsigned long long)crew_sum(AGAIN),
-           (unsigned long long)crew_sum(DEEPER), (unsigned long long)crew_sum(ASKED),
+    printf("# %llu sequences, %llu crash states (%llu recovered twice, %llu after a second crash, "
+           "%llu "
+           "asked of kcheck), %.0f a second and core\n",
+           (unsigned long long)crew_sum(SEQUENCES), (unsigned long long)crew_sum(STATES),
+           (unsigned long long)crew_sum(AGAIN), (unsigned long long)crew_sum(DEEPER),
+           (unsigned long long)crew_sum(ASKED),
            (double)crew_sum(STATES) * 1e9 / (double)crew_sum(NANOSECONDS));
     assert_true(crew_part() || crew_sum(STATES) > 1000);
 }
@@ -248,8 +255,9 @@ static void three_crashes(uint64_t seed)
     tallies_add(&result);
 }
 
-/* Aim: so does a crash in the recovery from a crash in a recovery. Method: of twenty small logs every
- * state at the first two depths in the long tier, and at the third with TIMES=40; else of a part. */
+/* Aim: so does a crash in the recovery from a crash in a recovery. Method: of twenty small logs
+ * every state at the first two depths in the long tier, and at the third with TIMES=40; else of a
+ * part. */
 static void every_small_log_survives_three_crashes(void **state)
 {
     (void)state;
@@ -300,14 +308,15 @@ static void place_run(const struct shape *shape, uint64_t place, uint32_t first,
         world_abandon(&world);
     device.recording = false;
     if (error)
-        crew_fail("%s at block %llu: %s (error %d)", operations[first].name, (unsigned long long)place,
-                  world.wrong ? world.wrong : "refused", error);
+        crew_fail("%s at block %llu: %s (error %d)", operations[first].name,
+                  (unsigned long long)place, world.wrong ? world.wrong : "refused", error);
     states_run(&world, &device, from, shape->sector, operations[first].name, two_crashes(), result);
     device_close(&device);
     crew_add(PLACES + (uint32_t)place, 1);
 }
 
-/* A job is a ring's size and a block of it; in `make check` with every fourth operation, others for the next. */
+/* A job is a ring's size and a block of it; in `make check` with every fourth operation, others for
+ * the next. */
 static void place_job(uint64_t seed)
 {
     uint32_t ring = RING_LEAST + (uint32_t)(seed - 1) / RING_MOST % (RING_MOST - RING_LEAST + 1);
@@ -321,13 +330,15 @@ static void place_job(uint64_t seed)
     tallies_add(&result);
 }
 
-/* Aim: rings of four to nine blocks; wherever in them the log ends, what goes over their end is safe. */
+/* Aim: rings of four to nine blocks; wherever in them the log ends, what goes over their end is
+ * safe. */
 static void every_place_of_the_ring_survives_every_crash_state(void **state)
 {
     (void)state;
     uint64_t jobs = crew_all(RING_MOST * (RING_MOST - RING_LEAST + 1));
     assert_true(crew_run(__func__, jobs, place_job));
-    printf("# %llu crash states at each place of six rings\n", (unsigned long long)crew_sum(STATES));
+    printf("# %llu crash states at each place of six rings\n",
+           (unsigned long long)crew_sum(STATES));
     for (uint32_t place = 0; place < RING_MOST; place++)
         assert_true(crew_part() || crew_sum(PLACES + place));
 }
@@ -367,7 +378,8 @@ static void killed_after(uint64_t seed)
     if (error)
         crew_fail("%s, kill: %s (error %d)", operations[first].name,
                   world.wrong ? world.wrong : "refused", error);
-    states_run(&world, &device, from, shape->sector, operations[first].name, two_crashes(), &result);
+    states_run(&world, &device, from, shape->sector, operations[first].name, two_crashes(),
+               &result);
     device_close(&device);
     crew_add(SEQUENCES, 1);
     tallies_add(&result);

@@ -1,10 +1,10 @@
 /*
  * test_scrub.c - what rots, or cannot be read, while a store is at work is found and put back.
  *
- * Method: first single cases, each copy of a small store spoiled in turn, twice. Then lives (life.h) with a piece
- * of a scrub between two steps of the work: nothing is found where nothing is wrong; and a copy that is spoiled at
- * some step is mended, with the power cut at each write of the repair: every state must recover.
- * (What `kstore scrub` does: test_scrub_closed.)
+ * Method: first single cases, each copy of a small store spoiled in turn, twice. Then lives
+ * (life.h) with a piece of a scrub between two steps of the work: nothing is found where nothing is
+ * wrong; and a copy that is spoiled at some step is mended, with the power cut at each write of the
+ * repair: every state must recover. (What `kstore scrub` does: test_scrub_closed.)
  */
 #include <stdlib.h>
 
@@ -163,7 +163,8 @@ static void each_copy_is_mended(void **state)
     unmake();
 }
 
-/* Aim: a block of the ring that cannot be read is written, if no log is there; else checkpoints let go of it. */
+/* Aim: a block of the ring that cannot be read is written, if no log is there; else checkpoints let
+ * go of it. */
 static void unreadable_log_is_mended(void **state)
 {
     (void)state;
@@ -187,7 +188,8 @@ static void unreadable_log_is_mended(void **state)
     unmake();
 }
 
-/* Aim: rot in the log that a recovery would need is found; checkpoints let go of it, and nothing is lost. */
+/* Aim: rot in the log that a recovery would need is found; checkpoints let go of it, and nothing is
+ * lost. */
 static void rotten_log_is_let_go(void **state)
 {
     (void)state;
@@ -232,11 +234,13 @@ static void page_put(uint64_t page, uint8_t first, bool full)
     assert_int_equal(store_page_home(store, object, page, &home), 0);
     assert_int_equal(io.write(io.context, home, bytes, sizeof bytes), 0);
     assert_int_equal(store_page_find(store, object, page, &at), 0);
-    assert_int_equal(store_page_cleaned(store, object, page, at.lsn, crc32c(0, bytes, sizeof bytes)), 0);
+    assert_int_equal(store_page_cleaned(store, object, page, at.lsn,
+                                        crc32c(0, bytes, sizeof bytes)),
+                     0);
 }
 
-/* Aim: a page whose last version is a difference is put together again; one that the ring has no more is lost,
- * said once a round, and everything else goes on. */
+/* Aim: a page whose last version is a difference is put together again; one that the ring has no
+ * more is lost, said once a round, and everything else goes on. */
 static void a_page_comes_from_the_log_or_is_lost(void **state)
 {
     (void)state;
@@ -259,7 +263,8 @@ static void a_page_comes_from_the_log_or_is_lost(void **state)
     unmake();
 }
 
-/* Aim: a place that takes no write is left as it is; a flush that fails ends the store's writing. */
+/* Aim: a place that takes no write is left as it is; a flush that fails ends the store's
+ * writing. */
 static void a_repair_may_fail(void **state)
 {
     (void)state;
@@ -356,8 +361,9 @@ static void calm_job(uint64_t seed)
         if (life_error)
             crew_fail("seed %llu: the work: error %d", (unsigned long long)seed, life_error);
         if (o.mended + o.lost + o.saved)
-            crew_fail("seed %llu: found in a sound store: kind %u part %u at %llu", (unsigned long long)seed,
-                      scrub.kind, scrub.part, (unsigned long long)scrub.at);
+            crew_fail("seed %llu: found in a sound store: kind %u part %u at %llu",
+                      (unsigned long long)seed, scrub.kind, scrub.part,
+                      (unsigned long long)scrub.at);
         crew_add(ROUNDS, 1);
         life_end();
         seed += 1000;
@@ -383,21 +389,24 @@ static uint64_t copy_choose(uint64_t *random)
     case 1: return slot_offset(super, 1);
     case 2: return SIGNPOST_OFFSET;
     case 3: return super->area_start[area];
-    default: return pages ? area_page_offset(super, area, (uint32_t)random_below(random, pages)) : 0;
+    default:
+        return pages ? area_page_offset(super, area, (uint32_t)random_below(random, pages)) : 0;
     }
 }
 
 static const struct enumerate_options cuts = { .tear = true, .random_subsets = 2, .states_max = 400,
                                              .from_event = 1 };  /* the mark is event 0 */
 
-/* The power is cut at each write of what the scrub does; the rotten block is in all these states. */
+/* The power is cut at each write of what the scrub does; the rotten block is in all these
+ * states. */
 static void mend_cut_off(uint64_t seed, uint64_t at, bool rot)
 {
     struct enumerate_result result = { .states = 0 };
     struct device copy;
     struct outcome o;
     if (rot)
-        life_device.image[at + random_below(&life_random, 300)] ^= (uint8_t)(1u << random_below(&life_random, 8));
+        life_device.image[at + random_below(&life_random, 300)] ^=
+            (uint8_t)(1u << random_below(&life_random, 8));
     else
         memset(life_device.image + at, 0, BLOCK_BYTES);
     device_open(&copy, life_device.bytes);
@@ -407,12 +416,12 @@ static void mend_cut_off(uint64_t seed, uint64_t at, bool rot)
     int error = scrub_round(world.store, save_life, &o);
     life_device.recording = false;
     if (error || o.lost)
-        crew_fail("seed %llu, block at %llu: error %d, %u lost", (unsigned long long)seed, (unsigned long long)at,
-                  error, o.lost);
+        crew_fail("seed %llu, block at %llu: error %d, %u lost", (unsigned long long)seed,
+                  (unsigned long long)at, error, o.lost);
     enumerate(&world, life_device.events, life_device.event_count, &copy, &cuts, seed, &result);
     if (result.failed)
-        crew_fail("seed %llu, block at %llu: %s %s", (unsigned long long)seed, (unsigned long long)at,
-                  result.method, result.text);
+        crew_fail("seed %llu, block at %llu: %s %s", (unsigned long long)seed,
+                  (unsigned long long)at, result.method, result.text);
     crew_add(FAULTS, 1);
     crew_add(MENDED, o.mended);
     crew_add(BY_CHECKPOINT, o.saved);

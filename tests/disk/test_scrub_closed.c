@@ -1,12 +1,13 @@
 /*
  * test_scrub_closed.c - kstore scrub, cut off at each write and flush.
  *
- * Method: a life (life.h) is closed, or only stopped; then a copy of what it has is spoiled: a superblock slot, the
- * signpost, an area's map or a page of it, a page at home, log that is not needed, and, of a closed one, the blocks
- * where the next group would lie; by a flipped bit, or so that the block cannot be read until it is written. What
- * kstore does (mend.h) is recorded, and the power cut at each event. Each state must open with everything that was
- * acknowledged, be mended by a second scrub, and hold nothing for a third. What has no other copy is said, and then
- * nothing is written.
+ * Method: a life (life.h) is closed, or only stopped; then a copy of what it has is spoiled: a
+ * superblock slot, the signpost, an area's map or a page of it, a page at home, log that is not
+ * needed, and, of a closed one, the blocks where the next group would lie; by a flipped bit, or so
+ * that the block cannot be read until it is written. What kstore does (mend.h) is recorded, and the
+ * power cut at each event. Each state must open with everything that was acknowledged, be mended by
+ * a second scrub, and hold nothing for a third. What has no other copy is said, and then nothing is
+ * written.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +27,7 @@ enum { FAULTS, MENDED, LOST, STATES };
 
 #define LIFE_STEPS 24u
 
-#define UNREADABLE 0xa5                 /* fills a sector that cannot be read before it is written */
+#define UNREADABLE 0xa5  /* fills a sector that cannot be read before it is written */
 
 static struct world world;
 static struct device disk_of_life;
@@ -66,8 +67,8 @@ static int mend_once(struct device *on, struct heard *heard)
 
 /* A cut state is mended by a second scrub, and a third finds nothing in it. (The enumerator also
  * recovers it as it is.) */
-static const char *mended_again(const struct world *of, struct device *on, uint64_t acked, uint64_t submitted,
-                                uint64_t random)
+static const char *mended_again(const struct world *of, struct device *on, uint64_t acked,
+                                uint64_t submitted, uint64_t random)
 {
     struct store_open_options options = { .group_bytes = of->options.group_bytes };
     struct disk_io disk = device_io(on);
@@ -77,7 +78,8 @@ static const char *mended_again(const struct world *of, struct device *on, uint6
     uint64_t digest = 0, k = acked;
     (void)random;
     unreadable_set(on);
-    const char *wrong = mend_once(on, &heard) || heard.lost ? "a second scrub does not mend it" : NULL;
+    const char *wrong =
+        mend_once(on, &heard) || heard.lost ? "a second scrub does not mend it" : NULL;
     if (!wrong && (mend_once(on, &heard) || heard.lost || heard.rotten))
         wrong = "a third scrub still finds something";
     on->bad_bytes = 0;
@@ -105,7 +107,8 @@ static uint64_t home_choose(struct store *of)
     return count ? homes[random_below(&chance, count)] : 0;
 }
 
-/* Not where the next group would lie, at the end or the ring's start: what cannot be read there may be one. */
+/* Not where the next group would lie, at the end or the ring's start: what cannot be read there may
+ * be one. */
 static uint64_t dead_log_choose(const struct store *of)
 {
     uint64_t ring = of->super.log_bytes, dead = (ring - (of->end_lsn - of->keep_lsn)) / BLOCK_BYTES;
@@ -113,8 +116,8 @@ static uint64_t dead_log_choose(const struct store *of)
     return lsn % ring ? of->super.log_start + lsn % ring : 0;
 }
 
-/* Where the next group lies: at the log's end, or, if that does not fit before it, at the ring's start. Only a clean
- * stop says that nothing is there. */
+/* Where the next group lies: at the log's end, or, if that does not fit before it, at the ring's
+ * start. Only a clean stop says that nothing is there. */
 static uint64_t log_end_choose(const struct store *of, bool clean)
 {
     uint64_t ring = of->super.log_bytes, end = of->end_lsn, start = (end + ring - 1) / ring * ring;
@@ -156,7 +159,8 @@ static void copy_spoil(uint64_t at, bool rot)
 {
     unreadable_at = rot ? 0 : at;
     if (rot)
-        disk_of_life.image[at + random_below(&chance, 300)] ^= (uint8_t)(1u << random_below(&chance, 8));
+        disk_of_life.image[at + random_below(&chance, 300)] ^=
+            (uint8_t)(1u << random_below(&chance, 8));
     else
         memset(disk_of_life.image + at, UNREADABLE, BLOCK_BYTES);
     disk_of_life.bad_at = at;
@@ -166,9 +170,9 @@ static void copy_spoil(uint64_t at, bool rot)
 /* What has another copy is mended, at each cut; of all else nothing is written. */
 static void closed_cut_off(uint64_t seed, uint32_t kind)
 {
-    struct enumerate_options how = { .tear = true, .random_subsets = 1, .states_max = 4000, .from_event = 1,
-                                     .look = mended_again, .look_odds = 1, .look_only = kind == HOME,
-                                     .copy_rotten = true };
+    struct enumerate_options how = { .tear = true, .random_subsets = 1, .states_max = 4000,
+                                     .from_event = 1, .look = mended_again, .look_odds = 1,
+                                     .look_only = kind == HOME, .copy_rotten = true };
     struct enumerate_result result = { .states = 0 };
     struct device copy;
     struct heard heard;
@@ -184,14 +188,16 @@ static void closed_cut_off(uint64_t seed, uint32_t kind)
         crew_fail("seed %llu, copy %u at %llu: error %d", (unsigned long long)seed, kind,
                   (unsigned long long)at, error);
     if (heard.lost && kind != HOME)
-        crew_fail("seed %llu, copy %u at %llu: lost", (unsigned long long)seed, kind, (unsigned long long)at);
+        crew_fail("seed %llu, copy %u at %llu: lost", (unsigned long long)seed, kind,
+                  (unsigned long long)at);
     if (!heard.rotten)
         require(disk_of_life.event_count == 1);  /* the mark */
     else
-        enumerate(&world, disk_of_life.events, disk_of_life.event_count, &copy, &how, seed, &result);
+        enumerate(&world, disk_of_life.events, disk_of_life.event_count, &copy, &how, seed,
+                  &result);
     if (result.failed)
-        crew_fail("seed %llu, copy %u at %llu: %s %s", (unsigned long long)seed, kind, (unsigned long long)at,
-                  result.method, result.text);
+        crew_fail("seed %llu, copy %u at %llu: %s %s", (unsigned long long)seed, kind,
+                  (unsigned long long)at, result.method, result.text);
     crew_add(FAULTS, 1);
     crew_add(MENDED, heard.rotten);
     crew_add(LOST, heard.lost);
@@ -231,8 +237,8 @@ static void closed_job(uint64_t seed)
     }
 }
 
-/* Aim: kstore scrub may be cut off at each write and flush: the store opens with all that was acknowledged, and
- * another scrub mends the rest. */
+/* Aim: kstore scrub may be cut off at each write and flush: the store opens with all that was
+ * acknowledged, and another scrub mends the rest. */
 static void a_scrub_of_a_closed_store_may_be_cut_off(void **state)
 {
     (void)state;
@@ -240,7 +246,8 @@ static void a_scrub_of_a_closed_store_may_be_cut_off(void **state)
     printf("# %llu faults, %llu put back, %llu pages lost, %llu crash states, each mended again\n",
            (unsigned long long)crew_sum(FAULTS), (unsigned long long)crew_sum(MENDED),
            (unsigned long long)crew_sum(LOST), (unsigned long long)crew_sum(STATES));
-    assert_true(crew_part() || (crew_sum(MENDED) > 50 && crew_sum(LOST) && crew_sum(STATES) > 10000));
+    assert_true(crew_part() ||
+                (crew_sum(MENDED) > 50 && crew_sum(LOST) && crew_sum(STATES) > 10000));
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /*
- * test_spill.c - chains at moments that no workload has: in every state of their groups, with tables
- * that just fit, refused and aged; what a commit says of one and the log does not.
+ * test_spill.c - chains at moments that no workload has: in every state of their groups, with
+ * tables that just fit, refused and aged; what a commit says of one and the log does not.
  */
 #include "stage.h"
 
@@ -147,8 +147,8 @@ static void a_table_at_the_end_of_a_block(void **state)
     unmake();
 }
 
-/* Aim: a chain has no more pages than its commit's group has room for; that is said when one more is
- * spilled. One again is no more, and the commit fits. An aged chain stays aged. */
+/* Aim: a chain has no more pages than its commit's group has room for; that is said when one more
+ * is spilled. One again is no more, and the commit fits. An aged chain stays aged. */
 static void a_chain_that_does_not_fit(void **state)
 {
     (void)state;
@@ -263,7 +263,8 @@ static void a_chain_is_what_its_commit_says(void **state)
     }
 }
 
-/* A group of a chain, perhaps with a record that cannot be, and a checkpoint behind it. Its place. */
+/* A group of a chain, perhaps with a record that cannot be, and a checkpoint behind it. Its
+ * place. */
 static uint64_t group_before_redo(bool spoiled)
 {
     struct store_chain *chain;
@@ -299,15 +300,17 @@ static void groups_before_the_redo_lsn(void **state)
             device.image[store->super.log_start + behind % store->super.log_bytes + 5000] ^= 1;
         store_abandon(store);
         store = NULL;
-        assert_int_equal(open_with(what == SPOILED ? 0 : STORE_READ_ONLY), what == SPOILED ? -EUCLEAN : 0);
+        assert_int_equal(open_with(what == SPOILED ? 0 : STORE_READ_ONLY),
+                         what == SPOILED ? -EUCLEAN : 0);
         assert_int_equal(report.groups, what == SPOILED);
         assert_int_equal(report.torn_tail, what == LOST_AND_TORN);
         abandon();
     }
 }
 
-/* Aim: a scan is one lap at most, though a valid group ends behind that. Method: the log that a running
- * chain keeps is released by hand and written over; the scan takes it up at the redo LSN. */
+/* Aim: a scan is one lap at most, though a valid group ends behind that. Method: the log that a
+ * running chain keeps is released by hand and written over; the scan takes it up at the redo
+ * LSN. */
 static void a_scan_is_one_lap(void **state)
 {
     (void)state;
@@ -441,7 +444,8 @@ static void a_chain_without_free_extents(void **state)
     unmake();
 }
 
-/* Aim: as above, and the transaction is aborted: of the chain nothing is left, in memory or on disk. */
+/* Aim: as above, and the transaction is aborted: of the chain nothing is left, in memory or on
+ * disk. */
 static void a_chain_without_free_extents_is_aborted(void **state)
 {
     (void)state;

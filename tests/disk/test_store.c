@@ -185,7 +185,9 @@ static void a_restored_container_gets_its_id_and_address(void **state)
     assert_int_equal(operate(&op), 0);
     assert_int_equal(op.object, 17);
     assert_true(op.address == place);
-    struct store_op grow = { .type = STORE_OP_GROW, .object = 17, .want_address = place - 9 * unit };
+    struct store_op grow = { .type = STORE_OP_GROW,
+                             .object = 17,
+                             .want_address = place - 9 * unit };
     assert_int_equal(operate(&grow), 0);
     assert_true(grow.address == place - 9 * unit);
     assert_int_equal(create("next"), 18);
@@ -386,7 +388,9 @@ static void claimed_pages_are_held_without_a_write(void **state)
     op_commit(STORE_OP_PAGE_FREE, a, 0, 10, 0, 0);
     store_stats(store, &after);
     assert_int_equal(before.free_extents - after.free_extents, after.freed_extents);
-    struct store_op wrong = { .type = STORE_OP_PAGE_CLAIM, .object = a, .page = 262143, .count = 2 };
+    struct store_op wrong = {
+        .type = STORE_OP_PAGE_CLAIM, .object = a, .page = 262143, .count = 2
+    };
     struct store_group *group = begin();
     assert_int_equal(store_txn_op(group, &wrong), -EINVAL);
     store_group_cancel(group);
@@ -437,9 +441,9 @@ static void the_fence_refuses_everything_until_the_next_open(void **state)
     assert_true(found.present);                 /* outcome unknown: here it had reached the disk */
 }
 
-/* A manager that dies is no power cut: the disk's cache lives on, and recovery reads a group that no
- * flush has covered. Found under QEMU (the manager killed between write and flush, the power cut in
- * the recovery behind it): the group was lost, a page of it was at home, its CRC the old one. */
+/* A manager that dies is no power cut: the disk's cache lives on, and recovery reads a group that
+ * no flush has covered. Found under QEMU (the manager killed between write and flush, the power cut
+ * in the recovery behind it): the group was lost, a page of it was at home, its CRC the old one. */
 static void recovery_makes_durable_what_it_read_before_it_writes(void **state)
 {
     (void)state;

@@ -1,8 +1,9 @@
 /*
  * test_unflushed.c - superblocks that a power cut takes, or brings back, at the worst moment.
  *
- * Method  a disk that keeps each write of a superblock slot to itself until the next flush, and groups
- *         that are written and never flushed: of the legal crash states always the unluckiest.
+ * Method  a disk that keeps each write of a superblock slot to itself until the next flush, and
+ *         groups that are written and never flushed: of the legal crash states always the
+ *         unluckiest.
  */
 #include "stage.h"
 #include "tools/kcheck/kcheck.h"
@@ -62,7 +63,8 @@ static void group_unflushed(void)
     assert_int_equal(store_group_issue(group), 0);
 }
 
-/* Aim: each start begins an epoch, and leaves a group behind it; there is always room for the next. */
+/* Aim: each start begins an epoch, and leaves a group behind it; there is always room for the
+ * next. */
 static void the_table_of_epochs_never_fills(void **state)
 {
     (void)state;
@@ -74,8 +76,8 @@ static void the_table_of_epochs_never_fills(void **state)
     }
 }
 
-/* Aim: an epoch began behind a log that was flushed. While the superblock that says so still names an
- * older checkpoint, rot in the last group before it is no torn tail. kcheck says so, too. */
+/* Aim: an epoch began behind a log that was flushed. While the superblock that says so still names
+ * an older checkpoint, rot in the last group before it is no torn tail. kcheck says so, too. */
 static void an_epoch_proves_the_log_before_it(void **state)
 {
     (void)state;
@@ -95,8 +97,8 @@ static void an_epoch_proves_the_log_before_it(void **state)
     assert_int_equal(own.damage_lsn, report.damage_lsn);
 }
 
-/* Aim: the newest area is lost, so recovery begins with the older one; its first superblock must be a
- * valid one, for it may be all that is there of what follows. */
+/* Aim: the newest area is lost, so recovery begins with the older one; its first superblock must be
+ * a valid one, for it may be all that is there of what follows. */
 static void an_area_that_is_lost_is_forgotten(void **state)
 {
     (void)state;
@@ -114,9 +116,9 @@ static void an_area_that_is_lost_is_forgotten(void **state)
     assert_int_equal(report.slot_bad[0] + report.slot_bad[1], 0);
 }
 
-/* Aim: a start after a clean stop looks at nothing behind the log's end. So no group may get there before
- * the superblock of its epoch is durable: the epoch would begin again with the same number, the group
- * before it would be done again, bit by bit, and it would come back to life. */
+/* Aim: a start after a clean stop looks at nothing behind the log's end. So no group may get there
+ * before the superblock of its epoch is durable: the epoch would begin again with the same number,
+ * the group before it would be done again, bit by bit, and it would come back to life. */
 static void a_clean_start_begins_its_epoch_before_work(void **state)
 {
     (void)state;
@@ -169,12 +171,14 @@ static int flush_tearing(void *context)
     if (slot_torn || (tear_home && home_count))
         return -EIO;
     for (; home_count; home_count--)
-        memcpy(device.image + homes[home_count - 1].offset, homes[home_count - 1].bytes, BLOCK_BYTES);
+        memcpy(device.image + homes[home_count - 1].offset, homes[home_count - 1].bytes,
+               BLOCK_BYTES);
     return under.flush(context);
 }
 
-/* Aim: a superblock whose write was garbled behind its first sector comes back when the next write of the
- * slot is torn; by then every page that it relies on must be durable, whatever recoveries were cut off. */
+/* Aim: a superblock whose write was garbled behind its first sector comes back when the next write
+ * of the slot is torn; by then every page that it relies on must be durable, whatever recoveries
+ * were cut off. */
 static void a_garbled_superblock_that_comes_back_does_no_harm(void **state)
 {
     (void)state;

@@ -1,11 +1,12 @@
 /*
- * test_upgrade.c - a store of an older format becomes one of today's, whatever moment the power goes.
+ * test_upgrade.c - a store of an older format becomes one of today's, whatever moment the power
+ * goes.
  *
  * Aim     no store is refused without a word of what to do; one that can be upgraded holds the same
  *         afterwards; cut off at any request, it is the old store or the new one, and goes on.
- * Method  a format that never was, the one before the first: the number of epochs in superblocks, and in
- *         metadata the next object's id and the numbers in bucket pages, are complements. Stores of it are
- *         made from those of today by changing these, and all checksums above.
+ * Method  a format that never was, the one before the first: the number of epochs in superblocks,
+ *         and in metadata the next object's id and the numbers in bucket pages, are complements.
+ *         Stores of it are made from those of today by changing these, and all checksums above.
  */
 #include "stage.h"
 #include "tools/kcheck/kcheck.h"
@@ -143,7 +144,7 @@ static void an_older_store_is_upgraded_when_that_is_wanted(void **state)
     assert_memory_equal(device.image, old, device.bytes);
     assert_true(store_upgradable(OLD) && store_upgradable(FORMAT_VERSION));
     assert_false(store_upgradable(OLD - 1) || store_upgradable(FORMAT_VERSION + 1));
-    assert_int_equal(open_with(STORE_UPGRADE | STORE_READ_ONLY), 0);       /* looking changes nothing */
+    assert_int_equal(open_with(STORE_UPGRADE | STORE_READ_ONLY), 0);  /* looking changes nothing */
     contents_require();
     store_abandon(store);
     store = NULL;
@@ -156,8 +157,8 @@ static void an_older_store_is_upgraded_when_that_is_wanted(void **state)
     assert_int_equal(report.version, FORMAT_VERSION);
 }
 
-/* Aim: each write and flush of an upgrade is the last one; with the last write torn in its middle. What is
- * there then is the old store, which can be upgraded, or the new one. */
+/* Aim: each write and flush of an upgrade is the last one; with the last write torn in its middle.
+ * What is there then is the old store, which can be upgraded, or the new one. */
 static void an_upgrade_may_be_cut_off_anywhere(void **state)
 {
     (void)state;
@@ -194,8 +195,8 @@ static void an_upgrade_may_be_cut_off_anywhere(void **state)
     assert_true(olds > 3 && news > 3);
 }
 
-/* Aim: a log of the older format that cannot be replayed, a way that is not there, and damage: each is
- * refused with a sentence, and nothing is written. */
+/* Aim: a log of the older format that cannot be replayed, a way that is not there, and damage: each
+ * is refused with a sentence, and nothing is written. */
 static void what_cannot_be_upgraded_is_left_alone(void **state)
 {
     (void)state;

@@ -6,8 +6,8 @@
  * firmware's tables, what PCI devices say of themselves. Their files are included
  * as they are; what they need of the machine is replaced below, by something that checks what it is
  * asked for: no mapping outside a program's part of memory, none writable and executable, no byte
- * read that is not in the file. Memory comes from malloc, in exact sizes, so that one byte too far is
- * seen.
+ * read that is not in the file. Memory comes from malloc, in exact sizes, so that one byte too far
+ * is seen.
  *
  * parse() is one input: its first byte says which parser (and by MEND that checksums are made right
  * first, or hardly any change would be looked at), the others are its input. libFuzzer calls it
@@ -49,7 +49,8 @@ static void out16(uint16_t port, uint16_t value);
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum parser { PARSE_ELF, PARSE_USTAR, PARSE_LINE, PARSE_TAGS, PARSE_ACPI, PARSE_PATH, PARSE_PVH, PARSE_PCI, PARSERS };
+enum parser { PARSE_ELF, PARSE_USTAR, PARSE_LINE, PARSE_TAGS, PARSE_ACPI, PARSE_PATH, PARSE_PVH,
+              PARSE_PCI, PARSERS };
 enum { TABLES_AT = 0x10000, MEND = 0x80 };
 
 static uint8_t *input;                  /* the bytes being parsed, alone in their block */
@@ -63,7 +64,8 @@ static long seen;                       /* mappings, nodes, words: what the pars
 #define MUST(e) ((e) ? (void)0 : panic("%s, %s:%d", #e, __FILE__, __LINE__))
 
 static jmp_buf refused;
-static const char refusal[] = "the start info has magic %x, version %u"; /* a boot that cannot go on */
+/* a boot that cannot go on */
+static const char refusal[] = "the start info has magic %x, version %u";
 
 void panic(const char *format, ...)
 {
@@ -107,10 +109,12 @@ long vm_map(struct process *p, vaddr_t at, uint64_t bytes, unsigned protection, 
             const struct vm_source *source)
 {
     (void)p, (void)flags;
-    MUST(at % PAGE_BYTES == 0 && at >= VM_START && bytes && bytes <= VM_END && at <= VM_END - bytes);
+    MUST(at % PAGE_BYTES == 0 && at >= VM_START && bytes && bytes <= VM_END &&
+         at <= VM_END - bytes);
     MUST((protection & (VM_WRITE | VM_EXECUTE)) != (VM_WRITE | VM_EXECUTE));
     if (source && source->node)
-        MUST(source->file_bytes <= input_bytes && source->offset_bytes <= input_bytes - source->file_bytes &&
+        MUST(source->file_bytes <= input_bytes &&
+             source->offset_bytes <= input_bytes - source->file_bytes &&
              source->file_bytes <= bytes && source->offset_bytes % PAGE_BYTES == 0);
     seen++;
     return (long)at;
@@ -135,8 +139,8 @@ static void parse_elf(void)
     int error = elf_load(&p, &file, "/bin/program", argv, envp, &entry, &stack);
     MUST(error <= 0);
     if (!error)
-        MUST(entry >= VM_START && entry < VM_IMAGE_END && stack < VM_END && p.brk.start > VM_START &&
-             p.brk.start <= VM_IMAGE_END);
+        MUST(entry >= VM_START && entry < VM_IMAGE_END && stack < VM_END &&
+             p.brk.start > VM_START && p.brk.start <= VM_IMAGE_END);
     seen = error ? 0 : seen;
 }
 
@@ -193,7 +197,9 @@ static void parse_ustar(void)
     for (size_t at = 0; mend && at + BLOCK <= input_bytes; at += BLOCK)
         if (!memcmp(input + at + offsetof(struct ustar_header, magic), "ustar", 5))
             ustar_mend(input + at);
-    struct ustar_source s = {.read = archive_read, .bytes = input_bytes, .folder = "", .name = "archive"};
+    struct ustar_source s = {
+        .read = archive_read, .bytes = input_bytes, .folder = "", .name = "archive"
+    };
     ustar_add(&s);
     tree_check(node_root(), 0);
 }
@@ -212,12 +218,13 @@ static void parse_path(void)
         to[n] = 0;
         at++;
         struct node *found = NULL;
-        int error = what % 4 == 0   ? node_find(node_root(), to, &found)
-                    : what % 4 == 1 ? node_make(node_root(), to, what & 4 ? NODE_FOLDER : NODE_MEMORY,
-                                                0755, false, &found)
-                    : what % 4 == 2 ? node_remove(node_root(), to, what & 4)
-                                    : node_rename(node_root(), path[(turn + 1) % 2], node_root(), to,
-                                                  (what >> 2) % 3);
+        int error =
+            what % 4 == 0   ? node_find(node_root(), to, &found)
+            : what % 4 == 1 ? node_make(node_root(), to, what & 4 ? NODE_FOLDER : NODE_MEMORY, 0755,
+                                        false, &found)
+            : what % 4 == 2
+                ? node_remove(node_root(), to, what & 4)
+                : node_rename(node_root(), path[(turn + 1) % 2], node_root(), to, (what >> 2) % 3);
         char text[FILE_PATH_MAX + 1] = "";
         if (error || !found)
             continue;
@@ -238,7 +245,8 @@ static void parse_line(void)
     static const char *const names[] = {"log", "seed", "epoch", "check_ms", "a", ""};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         const char *value = kernel_option(names[i]);
-        MUST(!value || (value > boot_info.line && value + strlen(value) < boot_info.line + BOOT_LINE_BYTES));
+        MUST(!value ||
+             (value > boot_info.line && value + strlen(value) < boot_info.line + BOOT_LINE_BYTES));
         seen += value != NULL;
     }
     free(text);
@@ -357,7 +365,10 @@ static void device_out16(uint16_t port, uint16_t value)
         memcpy(device_register(4) + port % 4, &value, 2);
 }
 
-int arch_vector_alloc(void (*handler)(void *), void *arg) { return handler || arg ? -ENOSPC : 0x40; }
+int arch_vector_alloc(void (*handler)(void *), void *arg)
+{
+    return handler || arg ? -ENOSPC : 0x40;
+}
 void arch_msi_message(int vector, unsigned cpu, uint64_t *address, uint32_t *data)
 {
     *address = 0xfee00000 + cpu;
@@ -406,8 +417,9 @@ uint64_t clock_scale;
 /* What it made of the input: 0, it was refused or empty. */
 static long parse(const uint8_t *bytes, size_t count)
 {
-    static void (*const parsers[PARSERS])(void) = {parse_elf, parse_ustar, parse_line,
-                                                   parse_tags, parse_acpi, parse_path, parse_pvh, parse_pci};
+    static void (*const parsers[PARSERS])(void) = {
+        parse_elf, parse_ustar, parse_line, parse_tags, parse_acpi, parse_path, parse_pvh, parse_pci
+    };
     if (!count)
         return 0;
     if (!this_cpu.self)

@@ -55,7 +55,8 @@ static void say_txn(uint32_t t)
     static const char *const levels[] = {"serialisable", "snapshot", "dirty read"};
     say("#   T%u: worker %u, %s, %s, csn %llu, snapshot %llu, stamps %llu-%llu:", t, x->worker,
         levels[x->level], x->committed ? "committed" : "undone", (unsigned long long)x->csn,
-        (unsigned long long)x->snapshot, (unsigned long long)x->began, (unsigned long long)x->ended);
+        (unsigned long long)x->snapshot, (unsigned long long)x->began,
+        (unsigned long long)x->ended);
     for (uint32_t i = x->first; i < x->first + x->count && i < x->first + 12; i++)
         say(" %s%u=%llx", h->accesses[i].write ? "w" : "r", h->accesses[i].item,
             (unsigned long long)h->accesses[i].value);
@@ -68,7 +69,8 @@ static int found(enum history_kind kind, uint32_t t, uint32_t item, uint64_t val
     if (verdict->kind)
         return 1;
     verdict->kind = kind;
-    say("# %s: T%u, item %u, value %llx\n", history_kind_name(kind), t, item, (unsigned long long)value);
+    say("# %s: T%u, item %u, value %llx\n", history_kind_name(kind), t, item,
+        (unsigned long long)value);
     if (t < h->txn_count)
         say_txn(t);
     return 1;
@@ -130,7 +132,9 @@ static int writes_collect(void)
 static int by_item_and_csn(const void *a, const void *b)
 {
     const struct write *x = *(struct write *const *)a, *y = *(struct write *const *)b;
-    return x->item != y->item ? (x->item < y->item ? -1 : 1) : x->csn < y->csn ? -1 : x->csn > y->csn;
+    return x->item != y->item ? (x->item < y->item ? -1 : 1)
+           : x->csn < y->csn  ? -1
+                              : x->csn > y->csn;
 }
 
 static int versions_collect(void)
@@ -213,7 +217,8 @@ static int reads_each(int (*fn)(uint32_t t, uint32_t i))
 
 /* ---- snapshots: all commits up to one csn, and none after it ---- */
 
-struct prefix { uint64_t low, high; };  /* the last csn that it must have seen, the first that not */
+/* the last csn that it must have seen, the first that not */
+struct prefix { uint64_t low, high; };
 
 static struct prefix prefix_of(const struct history_txn *x)
 {
@@ -247,8 +252,10 @@ static int snapshots_check(void)
                 (y->snapshot <= x->snapshot && prefixes[u].low >= prefixes[t].high)) {
                 found(HISTORY_SNAPSHOT_TORN, t, 0, prefixes[t].low);
                 say("#   must have seen csn %llu, and not %llu\n",
-                    (unsigned long long)(x->snapshot <= y->snapshot ? prefixes[t] : prefixes[u]).low,
-                    (unsigned long long)(x->snapshot <= y->snapshot ? prefixes[u] : prefixes[t]).high);
+                    (unsigned long long)(x->snapshot <= y->snapshot ? prefixes[t] : prefixes[u])
+                        .low,
+                    (unsigned long long)(x->snapshot <= y->snapshot ? prefixes[u] : prefixes[t])
+                        .high);
                 say_txn(u);
                 return 1;
             }
@@ -302,7 +309,8 @@ static int csn_order_check(void)
     for (uint32_t t = 0; t < h->txn_count; t++)
         for (uint32_t u = 0; u < h->txn_count; u++) {
             const struct history_txn *x = &h->txns[t], *y = &h->txns[u];
-            if (edge[t][u] && x->committed && y->committed && x->csn && y->csn && x->csn >= y->csn) {
+            if (edge[t][u] && x->committed && y->committed && x->csn && y->csn &&
+                x->csn >= y->csn) {
                 found(HISTORY_CSN_ORDER, t, edge_item[t][u], x->csn);
                 say_txn(u);
                 return 1;
@@ -396,8 +404,8 @@ static int cycle_find(uint8_t kinds)
         uint32_t t = best[i], u = best[(i + 1) % best_length];
         uint8_t k = edge[t][u] & kinds;
         say_txn(t);
-        say("#     -%s%s%s%s item %u->\n", k & WW ? " ww" : "", k & WR ? " wr" : "", k & RW ? " rw" : "",
-            k & RT ? " rt" : "", edge_item[t][u]);
+        say("#     -%s%s%s%s item %u->\n", k & WW ? " ww" : "", k & WR ? " wr" : "",
+            k & RW ? " rw" : "", k & RT ? " rt" : "", edge_item[t][u]);
     }
     return 1;
 }

@@ -1,5 +1,6 @@
 /*
- * history/check.h - was this history serialisable? A pure function on what transactions read and wrote.
+ * history/check.h - was this history serialisable? A pure function on what transactions read and
+ * wrote.
  *
  * Every write stores a value that is stored once only, so a read names the write that it saw. From
  * that, and from the order of commits (csn), follow the dependencies between transactions:
@@ -39,12 +40,12 @@ struct history {
 
 enum history_kind {
     HISTORY_GOOD,
-    HISTORY_MALFORMED,                  /* not a history: values stored twice, csn missing or double */
+    HISTORY_MALFORMED,  /* not a history: values stored twice, csn missing or double */
     HISTORY_GARBAGE,                    /* read what nobody wrote there */
     HISTORY_OWN_WRITE,                  /* did not read its own write */
     HISTORY_G1A,                        /* aborted read */
     HISTORY_G1B,                        /* intermediate read */
-    HISTORY_G1C,                        /* cycle of ww and wr; not of ww alone (G0): csn orders them */
+    HISTORY_G1C,  /* cycle of ww and wr; not of ww alone (G0): csn orders them */
     HISTORY_LOST_UPDATE,                /* P4: two read one version and both wrote over it */
     HISTORY_G_SINGLE,                   /* cycle with one rw: read skew */
     HISTORY_G2,                         /* cycle with more: write skew */

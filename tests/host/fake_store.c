@@ -201,7 +201,7 @@ static int manager_lease(uint64_t word[])
     if (first >= FAKE_PAGES)
         return -ENOSPC;
     for (uint64_t i = first; i < first + pages; i++)    /* what was freed comes back as zeros */
-        if (c->state[i] == PAGE_FREED) {                /* ... and not as the transaction's own stores */
+        if (c->state[i] == PAGE_FREED) {  /* ... and not as the transaction's own stores */
             mprotect(pointer(c->base + i * 4096), 4096, PROT_READ | PROT_WRITE);
             memset(pointer(c->base + i * 4096), 0, 4096);
             mprotect(pointer(c->base + i * 4096), 4096, looking ? PROT_READ : PROT_NONE);
@@ -244,7 +244,8 @@ static int manager_name_set(uint64_t container, const char *name, uint64_t addre
         return -EEXIST;
     for (int i = 0; i < NAMES; i++)
         if (names[i].container == 0) {
-            names[i] = (struct fake_name){.container = container, .address = address, .bytes = bytes};
+            names[i] =
+                (struct fake_name){ .container = container, .address = address, .bytes = bytes };
             strncpy(names[i].name, name, 63);
             fake_counts.names++;
             return 0;

@@ -2,9 +2,9 @@
  * fake_store.h - a double of kernel and store manager in one process, for tests of libpstore.
  *
  * One thread, any number of views, one store. Container memory lies at its real addresses and is
- * mapped page by page on faults, as the kernel does it; an abort puts the old pages back and sends the
- * thread to the entry given at begin. Isolation is not imitated: two views see each other's pages only
- * after a commit, but nobody waits for anybody.
+ * mapped page by page on faults, as the kernel does it; an abort puts the old pages back and sends
+ * the thread to the entry given at begin. Isolation is not imitated: two views see each other's
+ * pages only after a commit, but nobody waits for anybody.
  */
 #ifndef FAKE_STORE_H
 #define FAKE_STORE_H

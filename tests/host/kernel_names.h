@@ -1,6 +1,7 @@
 /*
- * kernel_names.h - for host programs that include files of the kernel: its functions that libc has, too,
- * get names of their own. Included once more behind those files, it makes the names libc's again.
+ * kernel_names.h - for host programs that include files of the kernel: its functions that libc has,
+ * too, get names of their own. Included once more behind those files, it makes the names libc's
+ * again.
  */
 #ifndef KERNEL_NAMES
 #define KERNEL_NAMES

@@ -1,9 +1,9 @@
 /*
  * test_alloc.c - libpstore against a double of kernel and store manager (fake_store.h).
  *
- * Method: random work against a model, aborted by the "kernel" at random page faults, that is in the
- * middle of loads and stores of the library itself; after each transaction every page's invariants
- * hold, every object has its contents, and no page is in use that no lease covered.
+ * Method: random work against a model, aborted by the "kernel" at random page faults, that is in
+ * the middle of loads and stores of the library itself; after each transaction every page's
+ * invariants hold, every object has its contents, and no page is in use that no lease covered.
  */
 #include "fake_store.h"
 #include "pstore_private.h"
@@ -690,7 +690,8 @@ static void a_dead_manager_is_found_again(void **state)
     assert_int_equal(ps_transaction(count_up, &root), 0);
 }
 
-/* Aim: a program and a manager of different versions do not work together by luck; the error says so. */
+/* Aim: a program and a manager of different versions do not work together by luck; the error says
+ * so. */
 static void a_manager_of_another_version_is_refused(void **state)
 {
     (void)state;

@@ -1,10 +1,11 @@
 /*
  * test_history.c - the history checker finds each anomaly, and nothing in good histories.
  *
- * Method: histories as text, in the order of events. "1wx=5" is transaction 1 storing 5 into x, "1rx=5"
- * loading it; "1b" begins (the first event does, too), "1S" as a snapshot, "1D" dirty; "1c" commits,
- * "1a" undoes. Items x, y, z are 0 before. "!x=5": x is 5 afterwards, whatever was committed.
- * Then random histories: made by one transaction after the other, and the same with one read changed.
+ * Method: histories as text, in the order of events. "1wx=5" is transaction 1 storing 5 into x,
+ * "1rx=5" loading it; "1b" begins (the first event does, too), "1S" as a snapshot, "1D" dirty; "1c"
+ * commits, "1a" undoes. Items x, y, z are 0 before. "!x=5": x is 5 afterwards, whatever was
+ * committed. Then random histories: made by one transaction after the other, and the same with one
+ * read changed.
  */
 #include "../history/check.h"
 
@@ -102,9 +103,9 @@ static void good_histories_are_good(void **state)
         {"", HISTORY_GOOD},
         {"1wx=1 1wy=2 1c 2rx=1 2wx=3 2c 3ry=2 3rx=3 3c", HISTORY_GOOD},
         {"1rx=0 2ry=0 1wz=1 1c 2c 3rz=1 3c", HISTORY_GOOD},          /* side by side */
-        {"1wx=1 2S 2rx=0 1c 2ry=0 2c 3S 3rx=1 3c", HISTORY_GOOD},    /* a snapshot beside a writer */
+        {"1wx=1 2S 2rx=0 1c 2ry=0 2c 3S 3rx=1 3c", HISTORY_GOOD},  /* a snapshot beside a writer */
         {"1wx=1 1rx=1 1wx=2 1rx=2 1c 2rx=2 2c", HISTORY_GOOD},       /* own writes */
-        {"1wx=1 1a 2rx=0 2wx=2 2c", HISTORY_GOOD},                   /* undone, and seen by nobody */
+        {"1wx=1 1a 2rx=0 2wx=2 2c", HISTORY_GOOD},  /* undone, and seen by nobody */
         {"1D 1rx=0 2wx=1 2wy=2 2c 1ry=2 1rx=0 1c", HISTORY_GOOD},    /* dirty reads may be torn */
         {"1rx=0 2rx=0 1wy=1 1c 2c", HISTORY_GOOD},
     };
@@ -150,8 +151,10 @@ static void what_is_no_anomaly_of_the_books_is_found_too(void **state)
         {"1wx=1 1c 2S 2rx=0 2c", HISTORY_SNAPSHOT_TORN},
         {"1wx=1 1wy=2 2S 1c 2rx=0 2ry=2 2c", HISTORY_G_SINGLE},
         {"1wx=1 2wy=2 3S 4S 1c 2c 3rx=1 3ry=0 3c 4rx=0 4ry=2 4c", HISTORY_G2},
-        {"1wx=1 2wy=2 3b 1c 2c 3S 3ry=2 3rx=0 3c", HISTORY_SNAPSHOT_TORN}, /* 2 without 1: no prefix */
-        {"1wx=1 1wy=5 2S 3S 1c 3rx=0 2rx=1 3c 2c", HISTORY_SNAPSHOT_TORN}, /* one number, two states */
+        /* 2 without 1: no prefix */
+        {"1wx=1 2wy=2 3b 1c 2c 3S 3ry=2 3rx=0 3c", HISTORY_SNAPSHOT_TORN},
+        /* one number, two states */
+        {"1wx=1 1wy=5 2S 3S 1c 3rx=0 2rx=1 3c 2c", HISTORY_SNAPSHOT_TORN},
         {"1ry=2 2wy=2 1wx=1 1c 2c", HISTORY_CSN_ORDER},
         {"1wx=1 1c !x=0", HISTORY_LAST_STATE},
         {"1wx=1 1a !x=1", HISTORY_LAST_STATE},
@@ -187,8 +190,12 @@ static void serial(struct random_history *r)
         r->before[i] = r->after[i] = 1 + i;
     for (uint32_t t = 0; t < RANDOM_TXNS; t++) {
         struct history_txn *x = &r->txns[t];
-        *x = (struct history_txn){.first = t * RANDOM_ACCESSES, .count = RANDOM_ACCESSES, .began = 2 * t + 1,
-                                  .ended = 2 * t + 2, .committed = draw(5) != 0, .snapshot = csn};
+        *x = (struct history_txn){ .first = t * RANDOM_ACCESSES,
+                                   .count = RANDOM_ACCESSES,
+                                   .began = 2 * t + 1,
+                                   .ended = 2 * t + 2,
+                                   .committed = draw(5) != 0,
+                                   .snapshot = csn };
         int reads = draw(3) == 0, wrote = 0;
         x->level = reads ? draw(2) : HISTORY_SERIALISABLE;
         memcpy(state, r->after, sizeof state);

@@ -284,8 +284,8 @@ static void stepping(bool on)
     __builtin_ia32_writeeflags_u64(on ? flags | TRAP_FLAG : flags & ~(unsigned long long)TRAP_FLAG);
 }
 
-/* A block looks whether its buddy is free while that one is kept, and taken. They were joined, and the
- * frame was given out twice: seen once in some million transactions of two processes. */
+/* A block looks whether its buddy is free while that one is kept, and taken. They were joined, and
+ * the frame was given out twice: seen once in some million transactions of two processes. */
 static void frame_that_is_taken_meanwhile_joins_no_block(void **state)
 {
     struct frame *f, *buddy;
@@ -338,7 +338,8 @@ static void kernel_memory_is_zeroed_aligned_and_apart(void **state)
     }
     for (size_t i = 0; i < PIECES; i++)
         kfree(pieces[i].p);
-    assert_in_range(free_before - frame_free_count(), 1, CLASS_COUNT); /* a class keeps one slab at most */
+    /* a class keeps one slab at most */
+    assert_in_range(free_before - frame_free_count(), 1, CLASS_COUNT);
     assert_true(frame_check());
 }
 

@@ -1,8 +1,9 @@
 /*
  * test_km.c - the library of managers (libpstore/manager.c) on a kernel of the test's own.
  *
- * Aim     cleaning goes on where it stopped: to clean a whole object, a few pages at a time, looks at each page a
- *         bounded number of times, not at all that lie before it at every notice. All pages get their turn.
+ * Aim     cleaning goes on where it stopped: to clean a whole object, a few pages at a time, looks
+ *         at each page a bounded number of times, not at all that lie before it at every notice.
+ *         All pages get their turn.
  * Method  manager.c is compiled in, with calls that answer from one array of dirty bits and count.
  */
 #define KATYDID_CALL_H /* the calls are these */
@@ -64,13 +65,16 @@ static void cleaning_goes_on_where_it_stopped(void **state)
     static const struct km_ops ops = {.clean = clean};
     struct km_object *o;
     (void)state;
-    assert_int_equal(km_create("test", OBJECT_PAGES, KM_READ | KM_WRITE | KM_TRANSACTIONAL, &ops, NULL, &o), 0);
+    assert_int_equal(km_create("test", OBJECT_PAGES, KM_READ | KM_WRITE | KM_TRANSACTIONAL, &ops,
+                               NULL, &o),
+                     0);
     memset(dirty, 1, sizeof dirty);
     for (int i = 0; i < OBJECT_PAGES / WANTED; i++)
         notice(WANTED);
     assert_int_equal(cleaned, OBJECT_PAGES);
     assert_int_equal(out_of_order, 0);
-    print_message("%d pages are cleaned, %llu looked at\n", OBJECT_PAGES, (unsigned long long)looked_at);
+    print_message("%d pages are cleaned, %llu looked at\n", OBJECT_PAGES,
+                  (unsigned long long)looked_at);
     assert_true(looked_at <= OBJECT_PAGES / WANTED * INFO_PAGES);
 }
 

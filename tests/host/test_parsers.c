@@ -3,13 +3,15 @@
  *
  * Aim     whatever a program file, an archive, a command line, the boot loader's or the firmware's
  *         tables say, the parser stays inside them and asks for nothing that it must not.
- * Method  tests/fuzz/parsers.c, built with gcc's sanitizers. A good input of each kind is taken apart
- *         as it should be; then each of its bytes gets each value, it is cut at each length, and many
- *         bytes at random are changed at once, from a seed. What is wrong ends the program.
+ * Method  tests/fuzz/parsers.c, built with gcc's sanitizers. A good input of each kind is taken
+ *         apart as it should be; then each of its bytes gets each value, it is cut at each length,
+ *         and many bytes at random are changed at once, from a seed. What is wrong ends the
+ *         program.
  */
 #include "tests/fuzz/parsers.c"
 
-enum { PROGRAMS_AT_RANDOM = 1900000 };    /* with all others of them: 2 million, but in `make check` */
+/* with all others of them: 2 million, but in `make check` */
+enum { PROGRAMS_AT_RANDOM = 1900000 };
 
 static unsigned number, failed;
 static unsigned long runs;
@@ -52,7 +54,7 @@ static void at_random(unsigned long count)
     }
 }
 
-static const char *corpus;              /* instead of attacks: the good ones go there, for libFuzzer */
+static const char *corpus;  /* instead of attacks: the good ones go there, for libFuzzer */
 
 static int corpus_write(const char *name)
 {
@@ -64,7 +66,8 @@ static int corpus_write(const char *name)
 }
 
 /* `wanted`: what the parser makes of the good one; `every`: so many bytes get every value. */
-static void attack(const char *name, enum parser parser, long wanted, size_t every, unsigned long randoms)
+static void attack(const char *name, enum parser parser, long wanted, size_t every,
+                   unsigned long randoms)
 {
     char what[100];
     good[0] = (uint8_t)(parser | MEND);
@@ -89,7 +92,8 @@ static void attack(const char *name, enum parser parser, long wanted, size_t eve
             try(good, bytes);
         at_random(randoms / 2);
     }
-    snprintf(what, sizeof what, "%s: every byte of %zu, cut at each length, %lu at random", name, every, randoms);
+    snprintf(what, sizeof what, "%s: every byte of %zu, cut at each length, %lu at random", name,
+             every, randoms);
     result(1, what);
 }
 
@@ -104,15 +108,21 @@ static void add(const void *bytes, size_t count)
 
 static void elf_good(void)
 {
-    struct elf_header h = {.ident = {0x7f, 'E', 'L', 'F', 2, 1, 1}, .type = TYPE_EXEC, .machine = MACHINE_X86_64,
-                           .version = 1, .entry = 0x401000, .segments_offset = sizeof h, .header_bytes = sizeof h,
-                           .segment_bytes = sizeof(struct elf_segment), .segment_count = 3};
-    struct elf_segment s[3] = {
-        {.type = SEGMENT_LOAD, .flags = SEGMENT_R, .address = 0x400000, .file_bytes = 232, .memory_bytes = 232},
-        {.type = SEGMENT_LOAD, .flags = SEGMENT_R | SEGMENT_X, .offset = 0, .address = 0x401000, .file_bytes = 64,
-         .memory_bytes = 64},
-        {.type = SEGMENT_LOAD, .flags = SEGMENT_R | SEGMENT_W, .offset = 0x100, .address = 0x402100,
-         .file_bytes = 0x40, .memory_bytes = 0x3000}};
+    struct elf_header h = { .ident = { 0x7f, 'E', 'L', 'F', 2, 1, 1 },
+                            .type = TYPE_EXEC, .machine = MACHINE_X86_64, .version = 1,
+                            .entry = 0x401000, .segments_offset = sizeof h,
+                            .header_bytes = sizeof h,
+                            .segment_bytes = sizeof(struct elf_segment),
+                            .segment_count = 3 };
+    struct elf_segment s[3] = { { .type = SEGMENT_LOAD, .flags = SEGMENT_R, .address = 0x400000,
+                                  .file_bytes = 232,
+                                  .memory_bytes = 232 },
+                                { .type = SEGMENT_LOAD, .flags = SEGMENT_R | SEGMENT_X, .offset = 0,
+                                  .address = 0x401000, .file_bytes = 64,
+                                  .memory_bytes = 64 },
+                                { .type = SEGMENT_LOAD, .flags = SEGMENT_R | SEGMENT_W,
+                                  .offset = 0x100, .address = 0x402100, .file_bytes = 0x40,
+                                  .memory_bytes = 0x3000 } };
     good_bytes = 1;
     add(&h, sizeof h);
     add(s, sizeof s);
@@ -165,8 +175,9 @@ static void pvh_good(void)
 {
     enum { MEMORY = sizeof(struct pvh_info), MODULES = MEMORY + 2 * sizeof(struct memory_entry),
            LINE = MODULES + sizeof(struct pvh_module), NAME = LINE + 16 };
-    struct pvh_info info = {.magic = PVH_MAGIC, .version = 1, .module_count = 1, .modules = MODULES, .line = LINE,
-                            .rsdp = 0xf0000, .memory = MEMORY, .memory_count = 2};
+    struct pvh_info info = { .magic = PVH_MAGIC, .version = 1, .module_count = 1,
+                             .modules = MODULES, .line = LINE, .rsdp = 0xf0000, .memory = MEMORY,
+                             .memory_count = 2 };
     struct memory_entry memory[2] = {{0, 0x9f000, 1, 0}, {0x100000, 0xff00000, 1, 0}};
     struct pvh_module module = {0x200000, 0x100000, NAME, 0};
     good_bytes = 1;
@@ -184,8 +195,8 @@ static void pci_good(void)
                            [REGISTER_BAR] = 0, 0, TABLES_AT >> 16, [REGISTER_CAPABILITIES] = 0x40,
                            [0x40] = PCI_CAPABILITY_VENDOR, 0x60, [0x60] = PCI_CAPABILITY_MSIX, 0x80,
                            [0x80] = PCI_CAPABILITY_VENDOR, 0};
-    uint8_t bridge[256] = {0x36, 0x1b, 1, 0, [REGISTER_CLASS] = 4, 6, [REGISTER_HEADER] = HEADER_BRIDGE,
-                           [REGISTER_SECONDARY_BUS] = 1};
+    uint8_t bridge[256] = { 0x36, 0x1b, 1, 0, [REGISTER_CLASS] = 4, 6,
+                            [REGISTER_HEADER] = HEADER_BRIDGE, [REGISTER_SECONDARY_BUS] = 1 };
     good_bytes = 1;
     add(device, sizeof device);
     add(bridge, sizeof bridge);
@@ -204,10 +215,10 @@ static void acpi_good(void)
 {
     struct acpi_root r = {.rsdt = TABLES_AT + 48};
     uint32_t tables[2] = {TABLES_AT + 96, TABLES_AT + 96 + 64};
-    static const uint8_t madt[] = {
-        0, 0, 0xe0, 0xfe, 0, 0, 0, 0, /* local APIC, flags */
-        0, 8, 1, 0xf1, 1, 0, 0, 0, 0, 8, 2, 0xf2, 1, 0, 0, 0, 1, 12, 0, 0, 0, 0, 0xc0, 0xfe, 0, 0, 0, 0,
-        2, 10, 0, 4, 4, 0, 0, 0, 0, 0};
+    static const uint8_t madt[] = { 0, 0, 0xe0, 0xfe, 0,  0, 0, 0, /* local APIC, flags */
+                                    0, 8, 1,    0xf1, 1,  0, 0, 0, 0, 8,    2,    0xf2, 1,
+                                    0, 0, 0,    1,    12, 0, 0, 0, 0, 0xc0, 0xfe, 0,    0,
+                                    0, 0, 2,    10,   0,  4, 4, 0, 0, 0,    0,    0 };
     memcpy(r.signature, "RSD PTR ", 8);
     good_bytes = 1;
     add(&r, sizeof r);
@@ -228,8 +239,9 @@ int main(int argc, char **argv)
         seed = strtoull(given, NULL, 10);
     setvbuf(stdout, NULL, _IOLBF, 0);
     corpus = argc == 3 ? argv[2] : NULL;
-    if (!corpus) printf("1..%d\n# seed %llu; again: SEED=%llu build/tests/host/test_parsers\n", 2 * PARSERS,
-           (unsigned long long)seed, (unsigned long long)seed);
+    if (!corpus)
+        printf("1..%d\n# seed %llu; again: SEED=%llu build/tests/host/test_parsers\n", 2 * PARSERS,
+               (unsigned long long)seed, (unsigned long long)seed);
     elf_good();
     /* three segments and a stack */
     attack("programs", PARSE_ELF, 4, 232, MAX(randoms, check ? 200000 : PROGRAMS_AT_RANDOM));

@@ -1,8 +1,8 @@
 /*
  * test_slot.c - the slotted page (libpstore/slot.c).
  *
- * Method: a model remembers what each object should hold; slot_check() walks the page's invariants at
- * each step. Hostile pages lie between two guard pages, so an access outside ends the test.
+ * Method: a model remembers what each object should hold; slot_check() walks the page's invariants
+ * at each step. Hostile pages lie between two guard pages, so an access outside ends the test.
  */
 #include "slot.h"
 

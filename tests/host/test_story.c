@@ -1,10 +1,10 @@
 /*
  * test_story.c - `trace --print` (user/trace/story.c) on made-up events.
  *
- * Aim     of the manager's disk requests a commit's story has those that were made for it, whatever else the
- *         manager's threads did meanwhile.
- * Method  bank's thread 7 (view 1, ticket 5) commits by the manager's threads 3, which logs, and 4, which
- *         lands; what the manager reads and writes for others has offsets from 0x90000 on.
+ * Aim     of the manager's disk requests a commit's story has those that were made for it, whatever
+ *         else the manager's threads did meanwhile.
+ * Method  bank's thread 7 (view 1, ticket 5) commits by the manager's threads 3, which logs, and 4,
+ *         which lands; what the manager reads and writes for others has offsets from 0x90000 on.
  */
 #include "user/trace/trace.h"
 
@@ -16,7 +16,8 @@
 
 #include <cmocka.h>
 
-enum { BANK = 7, STORE = 2, LOGS = 3, LANDS = 4, PAGER = 5, VIEW = 1, OTHER_VIEW = 2, TICKET = 5, EVENTS = 64 };
+enum { BANK = 7, STORE = 2, LOGS = 3, LANDS = 4, PAGER = 5, VIEW = 1, OTHER_VIEW = 2, TICKET = 5,
+       EVENTS = 64 };
 enum { READ = KD_TRACE_READ_DISK, WRITE = KD_TRACE_WRITE_DISK, FLUSH = KD_TRACE_FLUSH_DISK };
 
 const char *process_name(uint32_t pid) { return pid == BANK ? "bank" : "store"; }
@@ -33,8 +34,12 @@ static struct trace t = {.cpus = 1, .events = events};
 static void add(uint32_t thread, unsigned kind, uint32_t c, uint64_t a, uint64_t b)
 {
     bool bank = thread == BANK;
-    events[t.count] = (struct kd_trace_event){.time_ns = 1000 * (t.count + 1), .thread = thread,
-        .process = bank ? BANK : STORE, .kind = (uint8_t)kind, .view = bank ? VIEW + 1 : 0, .c = c, .a = a, .b = b};
+    events[t.count] = (struct kd_trace_event){ .time_ns = 1000 * (t.count + 1),
+                                               .thread = thread,
+                                               .process = bank ? BANK : STORE,
+                                               .kind = (uint8_t)kind,
+                                               .view = bank ? VIEW + 1 : 0, .c = c, .a = a,
+                                               .b = b };
     t.count++;
 }
 

@@ -1,9 +1,10 @@
 /*
  * test_tree.c - the B+-tree (libpstore/structures) on volatile memory, against a sorted array.
  *
- * Method: each round draws an operation, does it to the tree and to the array, and compares the results;
- * ps_tree_check() walks every invariant. All nodes lie in one arena, so that an abort is a copy of the arena from
- * before the transaction. The n-th allocation fails for each n. A failure prints the seed: TREE_SEED=N repeats it.
+ * Method: each round draws an operation, does it to the tree and to the array, and compares the
+ * results; ps_tree_check() walks every invariant. All nodes lie in one arena, so that an abort is a
+ * copy of the arena from before the transaction. The n-th allocation fails for each n. A failure
+ * prints the seed: TREE_SEED=N repeats it.
  */
 #include "structures/tree.h"
 
@@ -81,7 +82,8 @@ static uint32_t draw(uint32_t below)
 
 static int model_order(const char *a, const char *b)
 {
-    int (*compare)(const void *, const void *) = instance.compare ? instance.compare : type->compare;
+    int (*compare)(const void *, const void *) =
+        instance.compare ? instance.compare : type->compare;
     int c = compare ? compare(a, b) : strcmp(a, b);
     return instance.flags & PS_DESCENDING ? -c : c;
 }
@@ -99,14 +101,16 @@ static unsigned model_search(const char *key, int upper)
 
 static void model_insert(unsigned i, const char *key, uint64_t id)
 {
-    memmove(&model.entries[i + 1], &model.entries[i], (model.count++ - i) * sizeof model.entries[0]);
+    memmove(&model.entries[i + 1], &model.entries[i],
+            (model.count++ - i) * sizeof model.entries[0]);
     memcpy(model.entries[i].key, key, sizeof model.entries[i].key);
     model.entries[i].id = id;
 }
 
 static void model_remove(unsigned i)
 {
-    memmove(&model.entries[i], &model.entries[i + 1], (--model.count - i) * sizeof model.entries[0]);
+    memmove(&model.entries[i], &model.entries[i + 1],
+            (--model.count - i) * sizeof model.entries[0]);
 }
 
 /* Words with long prefixes in common, and short ones. */
@@ -182,7 +186,8 @@ static void look_up(struct ps_tree_access *a)
     struct record *record = ps_tree_find(a, key, PS_LOOK);
     assert_true((record != NULL) == there);
     if (there)
-        assert_true(record->id == model.entries[i].id && record->twice == (uint32_t)(record->id * 2));
+        assert_true(record->id == model.entries[i].id &&
+                    record->twice == (uint32_t)(record->id * 2));
 }
 
 static int odd(const void *key, const void *record, void *arg)
@@ -196,7 +201,8 @@ static void go_through(int drop)
 {
     _Alignas(16) char from[64], to[64];
     struct ps_tree_range r;
-    unsigned want = draw(2), all = draw(2), how = draw(2) ? PS_DOWN : PS_UP, below = draw(2) ? PS_BELOW : 0;
+    unsigned want = draw(2), all = draw(2), how = draw(2) ? PS_DOWN : PS_UP,
+             below = draw(2) ? PS_BELOW : 0;
     key_draw(from);
     key_draw(to);
     int low_end = draw(8) == 0, high_end = draw(8) == 0;
@@ -206,7 +212,8 @@ static void go_through(int drop)
         r.filter = odd;
         r.arg = &want;
     }
-    unsigned begin = low_end ? 0 : model_search(from, 0), end = high_end ? model.count : model_search(to, !below);
+    unsigned begin = low_end ? 0 : model_search(from, 0),
+             end = high_end ? model.count : model_search(to, !below);
     unsigned at = how == PS_UP ? begin : end;
     while (how == PS_UP ? at < end : at > begin) {
         unsigned i = how == PS_UP ? at++ : --at;
@@ -222,7 +229,8 @@ static void go_through(int drop)
             model_remove(i);
             if (how == PS_UP)
                 at--, end--;
-        } else if (drop && draw(6) == 0) {          /* another access object changes the tree: its place is kept */
+        /* another access object changes the tree: its place is kept */
+        } else if (drop && draw(6) == 0) {
             struct ps_tree_access other = access_open();
             _Alignas(16) char far[64];
             key_draw(far);
@@ -261,8 +269,9 @@ static void begin(const struct ps_tree_type *t, int flags, size_t initial)
     memset(&arena, 0, sizeof arena);
     model.count = 0;
     type = t;
-    instance = (struct ps_tree_instance){.head = &arena.head, .memory = memory, .flags = flags, .name = "random",
-                                         .initial = initial};
+    instance = (struct ps_tree_instance){
+        .head = &arena.head, .memory = memory, .flags = flags, .name = "random", .initial = initial
+    };
     seed = getenv("TREE_SEED") ? (uint32_t)atoi(getenv("TREE_SEED")) : 1;
 }
 
@@ -301,11 +310,19 @@ static void numbers_descending_twice(void **s)
     (void)s;
     rounds(&small_type_, PS_DESCENDING | PS_DUPLICATES, 0, 100000);
 }
-static void numbers_in_an_order_of_the_instance(void **s) { (void)s; rounds(&small_type_, 0, 1, 30000); }
+static void numbers_in_an_order_of_the_instance(void **s)
+{
+    (void)s;
+    rounds(&small_type_, 0, 1, 30000);
+}
 static void nodes_of_a_page(void **s) { (void)s; rounds(&large_type_, PS_DUPLICATES, 0, 100000); }
 static void strings_with_prefixes(void **s) { (void)s; rounds(&word_type_, 0, 0, 100000); }
 static void strings_descending(void **s) { (void)s; rounds(&word_type_, PS_DESCENDING, 0, 50000); }
-static void strings_twice_in_nodes_of_a_page(void **s) { (void)s; rounds(&wide_type_, PS_DUPLICATES, 0, 100000); }
+static void strings_twice_in_nodes_of_a_page(void **s)
+{
+    (void)s;
+    rounds(&wide_type_, PS_DUPLICATES, 0, 100000);
+}
 
 /* The n-th allocation of an insertion fails: the tree is as it was, and the next one works. */
 static void no_allocation(const struct ps_tree_type *t)
@@ -330,7 +347,12 @@ static void no_allocation(const struct ps_tree_type *t)
     }
     assert_in_range(failed, 50, 20000);
 }
-static void an_allocation_fails(void **s) { (void)s; no_allocation(&small_type_); no_allocation(&word_type_); }
+static void an_allocation_fails(void **s)
+{
+    (void)s;
+    no_allocation(&small_type_);
+    no_allocation(&word_type_);
+}
 
 static void set_up_fails_at_each_allocation(void **s)
 {
@@ -377,7 +399,8 @@ static void load_fills(void **s)
     }
 }
 
-/* Runs of neighbours leave, some records between them stay: small leaves meet where branches join. */
+/* Runs of neighbours leave, some records between them stay: small leaves meet where branches
+ * join. */
 static void neighbours_leave(void **s)
 {
     (void)s;

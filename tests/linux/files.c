@@ -1,6 +1,6 @@
 /*
- * files.c - names, modes and descriptors: what a call does, or which errno says that it did not. Prints the
- * same on Linux and on Katydid.
+ * files.c - names, modes and descriptors: what a call does, or which errno says that it did not.
+ * Prints the same on Linux and on Katydid.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -156,7 +156,8 @@ static void flags_count(void)
     say("pread of a pipe", error_of(pread(ends[0], &c, 1, 0)));
     say("a folder is not made", error_of(open("two", O_CREAT | O_RDONLY, 0644)));
     say("unlinkat with an unknown flag", error_of(unlinkat(AT_FDCWD, "plain", 0x80)));
-    say("stat with an unknown flag", error_of(syscall(SYS_newfstatat, AT_FDCWD, "plain", &s, 0x40000000)));
+    say("stat with an unknown flag",
+        error_of(syscall(SYS_newfstatat, AT_FDCWD, "plain", &s, 0x40000000)));
     int fd = open("plain", O_PATH);
     say("a path is not read", fd >= 0 && read(fd, &c, 1) < 0 && errno == EBADF);
     say("but looked at", error_of(fstat(fd, &s)));

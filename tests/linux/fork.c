@@ -56,7 +56,8 @@ static void signals_end_children(void)
                 pause();
         kill(pid, numbers[i]);
         waitpid(pid, &status, 0);
-        printf("signal %d: signalled %d by %d\n", numbers[i], WIFSIGNALED(status) != 0, WTERMSIG(status));
+        printf("signal %d: signalled %d by %d\n", numbers[i], WIFSIGNALED(status) != 0,
+               WTERMSIG(status));
     }
     fflush(stdout);
 }

@@ -1,6 +1,6 @@
 /*
- * groups.c - groups of processes, sessions, signals to groups, waiting for groups; and what futexes and
- * signals refuse. Prints the same on Linux and on Katydid.
+ * groups.c - groups of processes, sessions, signals to groups, waiting for groups; and what futexes
+ * and signals refuse. Prints the same on Linux and on Katydid.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -30,7 +30,8 @@ static long error_of(long result) { return result < 0 ? errno : 0; }
 static const char *self;
 static int ready[2], go[2]; /* children write to the one, and wait until the other is closed */
 
-/* A child that says that it is there and waits; in a group of its own, or in `group`; 0: its parent's. */
+/* A child that says that it is there and waits; in a group of its own, or in `group`; 0: its
+ * parent's. */
 static pid_t child(int group, int execs)
 {
     char c = 0;
@@ -139,10 +140,12 @@ static void numbers_are_checked(void)
     say("no thread 0", error_of(syscall(SYS_tgkill, getpid(), 0, 0)));
     say("nor -1", error_of(syscall(SYS_tkill, -1, 0)));
     say("one's own", error_of(syscall(SYS_tgkill, getpid(), getpid(), 0)));
-    say("a clock of work", error_of(syscall(SYS_clock_nanosleep, CLOCK_THREAD_CPUTIME_ID, 0, &t, 0)));
+    say("a clock of work",
+        error_of(syscall(SYS_clock_nanosleep, CLOCK_THREAD_CPUTIME_ID, 0, &t, 0)));
     say("random how", error_of(syscall(SYS_getrandom, &c, 1, 64)));
     say("unknown futex", error_of(syscall(SYS_futex, &word, 0x400, 0, 0, 0, 0)));
-    say("clock of a wake", error_of(syscall(SYS_futex, &word, FUTEX_WAKE | FUTEX_CLOCK_REALTIME, 1, 0, 0, 0)));
+    say("clock of a wake",
+        error_of(syscall(SYS_futex, &word, FUTEX_WAKE | FUTEX_CLOCK_REALTIME, 1, 0, 0, 0)));
     say("no bits", error_of(syscall(SYS_futex, &word, FUTEX_WAKE_BITSET, 1, 0, 0, 0)));
 }
 
@@ -157,7 +160,10 @@ static void *waits(void *arg)
     return NULL;
 }
 
-static long wake(long bits) { return syscall(SYS_futex, &word, FUTEX_WAKE_BITSET_PRIVATE, 1, NULL, NULL, bits); }
+static long wake(long bits)
+{
+    return syscall(SYS_futex, &word, FUTEX_WAKE_BITSET_PRIVATE, 1, NULL, NULL, bits);
+}
 
 static void bits_choose(void)
 {

@@ -1,6 +1,6 @@
 /*
- * memory.c - mappings: what they show, what they refuse, and what limits say. Prints the same on Linux and
- * on Katydid.
+ * memory.c - mappings: what they show, what they refuse, and what limits say. Prints the same on
+ * Linux and on Katydid.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -143,7 +143,8 @@ static void calls_are_interrupted(void)
     pause();
     sender(30, SIGALRM); /* does not interrupt; SIGUSR2 later does */
     int before = seen[SIGALRM];
-    say("a read is restarted", read(ends[0], &c, 1) == -1 && errno == EINTR && seen[SIGALRM] == before + 1);
+    say("a read is restarted",
+        read(ends[0], &c, 1) == -1 && errno == EINTR && seen[SIGALRM] == before + 1);
     while (wait(NULL) > 0) {
     }
     close(ends[0]);

@@ -1,6 +1,6 @@
 /*
- * threads.c - POSIX threads: thread-local data, mutexes, conditions, time-outs, keys, barriers, exit.
- * Prints the same on Linux and on Katydid; below it are clone, futex and arch_prctl.
+ * threads.c - POSIX threads: thread-local data, mutexes, conditions, time-outs, keys, barriers,
+ * exit. Prints the same on Linux and on Katydid; below it are clone, futex and arch_prctl.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -44,7 +44,8 @@ static void *adds(void *number)
         pthread_mutex_unlock(&mutex);
     }
     long last = pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD;
-    return (void *)((long)(own == 7 + n * ROUNDS && zero == ROUNDS && text[7] == '0' + n) * 2 + last);
+    return (void *)((long)(own == 7 + n * ROUNDS && zero == ROUNDS && text[7] == '0' + n) * 2 +
+                    last);
 }
 
 static void each_thread_has_its_own_data(void)
@@ -103,7 +104,8 @@ static void waits_end_in_time(void)
     say("semaphore that is free", sem_timedwait(&s, &past));
     say("semaphore that is not", sem_timedwait(&s, &past) == -1 && errno == ETIMEDOUT);
     pthread_mutex_lock(&mutex);
-    say("condition that nobody signals", pthread_cond_timedwait(&changed, &mutex, &past) == ETIMEDOUT);
+    say("condition that nobody signals",
+        pthread_cond_timedwait(&changed, &mutex, &past) == ETIMEDOUT);
     say("mutex that is ours", pthread_mutex_trylock(&mutex) == EBUSY);
     pthread_mutex_unlock(&mutex);
 }
@@ -154,7 +156,8 @@ static void exit_ends_all_threads(void)
 static void nobody_has_an_affinity(void)
 {
     unsigned long mask[16];
-    say("affinity of nobody", syscall(SYS_sched_getaffinity, 0x3fffffff, sizeof mask, mask) < 0 ? errno : 0);
+    say("affinity of nobody",
+        syscall(SYS_sched_getaffinity, 0x3fffffff, sizeof mask, mask) < 0 ? errno : 0);
     say("one's own", syscall(SYS_sched_getaffinity, (long)getpid(), sizeof mask, mask) > 0);
 }
 

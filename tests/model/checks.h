@@ -14,14 +14,16 @@ struct Scenario {
                                                       snapshot; L, M, E: lock.h */
     int pages = 2;
     bool speculate = false, drop = false, migrate = false, group = false, overlap = false,
-         rmw = false, hand = false, asks = false, heavy = false /* view 0 is, and the others are not */,
+         rmw = false, hand = false, asks = false,
+         heavy = false /* view 0 is, and the others are not */,
          loses = false; /* a published page that was spilled */
     int evictions = 0, kills = 0, deaths = 0, refusals = 0, credits = 0, stales = 0, flushfails = 0,
         spills = 0, timeouts = 0, suspends = 0 /* views 0 and 1 are one thread's */, bound = 3,
-        forgets = 0, destroys = 0 /* the object of page 0 is; commits are told in two calls of KD_TXN_DIFF */;
+        forgets = 0,
+        destroys = 0 /* the object of page 0 is; commits are told in two calls of KD_TXN_DIFF */;
     std::vector<int> cpu = {0, 1, 0, 1};
-    std::vector<int> lead; /* the search begins where these views went, one after the other and alone: each
-                              on to its next operation but one, or asleep */
+    std::vector<int> lead; /* the search begins where these views went, one after the other and
+                              alone: each on to its next operation but one, or asleep */
 };
 
 struct Checks {
@@ -205,7 +207,8 @@ struct Checks {
             View &u = s.v[g.queue[i]];
             bool waited = u.waits >> v & 1;
             if (!on(TEXT_QUEUE_EDGES)) u.waits &= ~(1 << v);
-            if (!on(TEXT_NO_WAKE_NEXT) && (!i || (waited && !u.waits && !on(TEXT_QUEUE_NO_WAKE)))) u.woken = 1;
+            if (!on(TEXT_NO_WAKE_NEXT) && (!i || (waited && !u.waits && !on(TEXT_QUEUE_NO_WAKE))))
+                u.woken = 1;
         }
     }
     void queue_join(State &s, int v, int p, bool front)
@@ -297,7 +300,8 @@ struct Checks {
             for (int u = 0; u < views; u++)
                 for (int p = 0; p < sc.pages && u != v && !snapshot_view(u); p++) {
                     const Pte &e = s.v[u].pte[p];
-                    if (exclusive ? e.right != EMPTY : e.right == COPY || e.right == FROZEN || e.right == SPILLED)
+                    if (exclusive ? e.right != EMPTY
+                                  : e.right == COPY || e.right == FROZEN || e.right == SPILLED)
                         fail("(10) a right of another view in a locked container");
                 }
         }

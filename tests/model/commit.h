@@ -138,7 +138,8 @@ struct Commit : Versions {
             View &n = s.v[v];
             Txn &t = s.t[token(s, v)];
             bool retry = n.doom == DEADLOCK || n.doom == CONVERSION;
-            if ((n.owed || retry || locks_wanted(s, v)) && !on(TEXT_ABORT_KEEPS) && !on(BUG_NO_WANTX))
+            if ((n.owed || retry || locks_wanted(s, v)) && !on(TEXT_ABORT_KEEPS) &&
+                !on(BUG_NO_WANTX))
                 give_up_rights(s, v);
             if (retry && ++n.aborts > sc.bound) {
                 fail("(5) a transaction is aborted again and again");
@@ -159,7 +160,8 @@ struct Commit : Versions {
             asks_over(n);
             n.state = IDLE;
             n.owed = n.waits = n.doom = n.snap1 = n.page = n.want = n.cand = n.block = n.op =
-                n.woken = n.upgrade = n.late = n.untouched = n.clock = n.cursor = n.logged = n.left = 0;
+                n.woken = n.upgrade = n.late = n.untouched = n.clock = n.cursor = n.logged =
+                    n.left = 0;
             n.pc = NEXT;
             if (n.killed) { vanish(s, v); }
             if (retry && sc.suspends && v < 2 && !finished(s, 1 - v))
@@ -230,7 +232,8 @@ struct Commit : Versions {
         case 3:
             step(true, "CM7 published = csn", -1, -1, [&](State &s) {
                 for (int i = 0; i < s.grouped; i++)
-                    if (s.t[token(s, s.group[i])].state != LOGGED) fail("(6) published, not logged");
+                    if (s.t[token(s, s.group[i])].state != LOGGED)
+                        fail("(6) published, not logged");
                 s.published = s.t[token(s, s.group[s.grouped - 1])].csn;
                 for (int i = 0; i < s.grouped; i++) s.t[token(s, s.group[i])].state = PUBLISHED;
                 s.mpc = 4;
@@ -257,7 +260,8 @@ struct Commit : Versions {
             });
         }
     }
-    /* KD_TXN_DIFF, a copy for each call, in the order of the list of copies: that of their first stores. */
+    /* KD_TXN_DIFF, a copy for each call, in the order of the list of copies: that of their first
+     * stores. */
     bool tells()
     {
         for (int i = 0; i < cur->grouped; i++) {
@@ -289,7 +293,8 @@ struct Commit : Versions {
                 if (!S.p[p].lock && !S.gc.pc)
                     step(true, "CM7 writer = none, hands a version on", -1, p, [&](State &s) {
                         for (int k = 0; k < s.grouped; k++)
-                            if (s.p[p].writer1 == s.group[k] + 1 && s.t[token(s, s.group[k])].wrote >> p & 1)
+                            if (s.p[p].writer1 == s.group[k] + 1 &&
+                                s.t[token(s, s.group[k])].wrote >> p & 1)
                                 s.p[p].writer1 = 0;
                         hand_on(s, p, i);
                     });
@@ -336,13 +341,14 @@ struct Commit : Versions {
                 if (!S.p[p].lock) step(true, "CM7 flips", v, p, [&](State &s) { flip(s, v, p); });
                 return;
             }
-        step(true, on(BUG_PUBLISH_EARLY) ? "CM7 all flipped, flush next" : "CM7 all flipped", -1, -1, [&](State &s) {
-            s.mpc = on(BUG_PUBLISH_EARLY) ? 1 : 3;
-            for (int i = 0; i < s.grouped; i++)
-                for (int p = 0; p < sc.pages; p++)
-                    if (s.v[s.group[i]].copy1[p] && s.t[token(s, s.group[i])].wrote >> p & 1)
-                        fail("(6) a part of a committed transaction is lost");
-        });
+        step(true, on(BUG_PUBLISH_EARLY) ? "CM7 all flipped, flush next" : "CM7 all flipped", -1,
+             -1, [&](State &s) {
+                 s.mpc = on(BUG_PUBLISH_EARLY) ? 1 : 3;
+                 for (int i = 0; i < s.grouped; i++)
+                     for (int p = 0; p < sc.pages; p++)
+                         if (s.v[s.group[i]].copy1[p] && s.t[token(s, s.group[i])].wrote >> p & 1)
+                             fail("(6) a part of a committed transaction is lost");
+             });
     }
     void flip(State &s, int v, int p)
     {

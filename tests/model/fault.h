@@ -42,7 +42,8 @@ struct Fault : Ask {
             return;
         }
         if (cur->gone >> p & 1) {
-            step(true, "FT1 its object is destroyed", v, p, [&](State &s) { s.v[v].doom = REFUSED; });
+            step(true, "FT1 its object is destroyed", v, p,
+                 [&](State &s) { s.v[v].doom = REFUSED; });
             return;
         }
         if (V.pte[p].right == SPILLED) {
@@ -59,7 +60,8 @@ struct Fault : Ask {
             });
             return;
         }
-        bool old = snapshot_view(v) && g.csn > V.snap1 - 1; /* it needs an old version, resident or not */
+        /* it needs an old version, resident or not */
+        bool old = snapshot_view(v) && g.csn > V.snap1 - 1;
         if (!g.frame1 && !old) {
             step(true, "FT2 asks for the page", v, p, [&](State &s) {
                 s.p[p].asked = 1;
@@ -136,7 +138,8 @@ struct Fault : Ask {
     bool better_victim(const State &s, int a, int b) const
     {
         int difference = weight_now(s, a) - weight_now(s, b);
-        return difference && !on(TEXT_WEIGHT_SEARCH) ? difference < 0 : s.v[a].ticket > s.v[b].ticket;
+        return difference && !on(TEXT_WEIGHT_SEARCH) ? difference < 0
+                                                     : s.v[a].ticket > s.v[b].ticket;
     }
     bool can_be_victim(const State &s, int v) const
     {
@@ -148,7 +151,8 @@ struct Fault : Ask {
         for (int u = 0; u < views; u++) {
             if (!(deadlock >> u & 1) || u == v || s.v[u].doom) continue;
             needed = true;
-            if (can_be_victim(s, u) && weight_now(s, u) < weight_now(s, v)) fail("(5) the victim is not the lightest");
+            if (can_be_victim(s, u) && weight_now(s, u) < weight_now(s, v))
+                fail("(5) the victim is not the lightest");
         }
         if (!needed && !s.v[v].doom) fail("(5) a victim, though the others end anyway");
         if (p >= 0) s.v[v].wantx |= 1 << p;
@@ -257,7 +261,8 @@ struct Fault : Ask {
     }
     void conflict(int v)
     {
-        static const char *const judges[NV] = {"CF2 judges V0", "CF2 judges V1", "CF2 judges V2", "CF2 judges V3"};
+        static const char *const judges[NV] = { "CF2 judges V0", "CF2 judges V1", "CF2 judges V2",
+                                                "CF2 judges V3" };
         const View &V = cur->v[v];
         int p = V.page, w = 0;
         while (V.cand && !(V.cand >> w & 1)) w++;
@@ -421,7 +426,8 @@ struct Fault : Ask {
             int on_path = 1 << v, victim = -1;
             if (!reach(s, v, v, on_path)) return;
             for (int u = 0; u < views; u++)
-                if (on_path >> u & 1 && can_be_victim(s, u) && (victim < 0 || better_victim(s, u, victim)))
+                if (on_path >> u & 1 && can_be_victim(s, u) &&
+                    (victim < 0 || better_victim(s, u, victim)))
                     victim = u;
             if (victim < 0) return;
             doom_victim(s, victim, on_path, DEADLOCK, s.v[victim].want ? s.v[victim].page : -1);

@@ -1,10 +1,10 @@
 /*
  * lock.h - the lock of the container (kernel/store/container_lock.c): hold, drain, admit, release.
  *
- * Each page is a leaf of its own (with groups, which stay in a leaf, both are one). What the kernel does
- * under locks_lock is one step; the walk judges with CF2 and CF3 of fault.h, the leaf locked.
- * Operations: L exclusive, M shared, E exclusive without waiting (escalation). L and M in front are the
- * begin's: until then no right was used (`untouched`).
+ * Each page is a leaf of its own (with groups, which stay in a leaf, both are one). What the kernel
+ * does under locks_lock is one step; the walk judges with CF2 and CF3 of fault.h, the leaf locked.
+ * Operations: L exclusive, M shared, E exclusive without waiting (escalation). L and M in front are
+ * the begin's: until then no right was used (`untouched`).
  */
 #pragma once
 #include "checks.h"
@@ -70,7 +70,8 @@ struct Lock : Checks {
         int before = against(s, v, n.want != 0);
         bool admitted = !before || s.clock1 == v + 1;
         bool waited_for = s.drains >> v & 1;
-        int drainer = s.drainer1 ? 1 << (s.drainer1 - 1) : 0; /* those that were drained yield to nobody */
+        /* those that were drained yield to nobody */
+        int drainer = s.drainer1 ? 1 << (s.drainer1 - 1) : 0;
         if (!admitted && (!(before & ~drainer) || on(TEXT_LOCK_FIRST_WALK)) &&
             (s.firstwalk || (waited_for && !on(BUG_LOCK_SHUT)) ||
              (s.drainer1 && on(BUG_LOCK_NEWCOMERS)))) {
@@ -82,7 +83,8 @@ struct Lock : Checks {
         }
         if (admitted) {
             lock_leave(s, v);
-        } else { /* out of the page's queue first: else who stands behind it there seems to wait for it */
+        /* out of the page's queue first: else who stands behind it there seems to wait for it */
+        } else {
             if (!on(TEXT_CLOCK_IN_PAGE)) queue_leave(s, v, n.page);
             lock_join(s, v, before);
         }
@@ -115,7 +117,8 @@ struct Lock : Checks {
                 return;
             }
             int before = against(s, v, exclusive) | (s.drainer1 ? 1 << (s.drainer1 - 1) : 0);
-            bool turn = !s.clockwaits || s.clockqueue[0] == v || s.shared >> v & 1 || on(TEXT_CLOCK_UNFAIR);
+            bool turn =
+                !s.clockwaits || s.clockqueue[0] == v || s.shared >> v & 1 || on(TEXT_CLOCK_UNFAIR);
             if (turn && !before) { /* hold_locked */
                 lock_leave(s, v);
                 if (exclusive) s.clock1 = v + 1;
@@ -189,7 +192,8 @@ struct Lock : Checks {
     }
     void portion_walked(State &s, View &n)
     { /* with groups the leaf has both pages, and is walked in two portions */
-        if (sc.group) s.users = s.p[n.page].mask | (on(BUG_USERS_PORTION) ? 0 : s.p[1 - n.page].mask);
+        if (sc.group)
+            s.users = s.p[n.page].mask | (on(BUG_USERS_PORTION) ? 0 : s.p[1 - n.page].mask);
         n.page++;
     }
     void leaf_walked(int v)
@@ -254,13 +258,20 @@ struct Lock : Checks {
         int pc = cur->v[v].pc, what = pc - END1; /* locks, edges, drains */
         if (on(TEXT_LOCK_EDGES_FIRST) && what < 2) what = 1 - what;
         if (on(TEXT_LOCK_DRAINS_FIRST) && what) what = 3 - what;
-        step(true, what == 0 ? "container_locks_end" : what == 1 ? "view_wake_waiters" : "container_drains_leave",
+        step(true,
+             what == 0   ? "container_locks_end"
+             : what == 1 ? "view_wake_waiters"
+                         : "container_drains_leave",
              v, -1, [&](State &s) {
-                 if (what == 0) release(s, v, false);
-                 if (what == 1) wake_waiters(s, v);
-                 if (what == 2 && !on(BUG_LOCK_DRAINS)) s.drains &= ~(1 << v);
+                 if (what == 0)
+                     release(s, v, false);
+                 if (what == 1)
+                     wake_waiters(s, v);
+                 if (what == 2 && !on(BUG_LOCK_DRAINS))
+                     s.drains &= ~(1 << v);
                  s.v[v].pc = pc == END3 ? s.v[v].then : pc + 1;
-                 if (pc == END3) s.v[v].then = 0;
+                 if (pc == END3)
+                     s.v[v].then = 0;
              });
     }
 };

@@ -117,27 +117,37 @@ static std::vector<Scenario> scenarios()
     add("lock", "a container lock against page rights", {{"L0w0r1"}, {"r0w1"}});
     add("lock2", "two container locks and a reader", {{"L0w0"}, {"L0w1"}, {"r0r1"}});
     add("lock3", "shared locks, and a writer", {{"M0r0w1"}, {"M0r1"}, {"w0"}});
-    add("lock4", "a shared lock that becomes exclusive, another locker", {{"M0L0w0"}, {"r0w1", "w0"}});
-    add("lock5", "a container that two use while it is drained", {{"L0w0"}, {"r0r1", "r1"}, {"r1r0"}});
-    add("lock6", "lockers with rights from before, which nobody used", {{"r0", "L0"}, {"r0", "L0"}, {"M0"}}).bound = 0;
+    add("lock4", "a shared lock that becomes exclusive, another locker",
+        { { "M0L0w0" }, { "r0w1", "w0" } });
+    add("lock5", "a container that two use while it is drained",
+        { { "L0w0" }, { "r0r1", "r1" }, { "r1r0" } });
+    add("lock6", "lockers with rights from before, which nobody used",
+        { { "r0", "L0" }, { "r0", "L0" }, { "M0" } })
+        .bound = 0;
     add("lock7", "a newcomer while the container is drained", {{"L0"}, {"r0r1"}, {"r0"}}).bound = 0;
-    add("lock10", "a lock ends, and its holder waits for who waited for it", {{"M0", "w1"}, {"r1w0"}}).bound = 0;
+    add("lock10", "a lock ends, and its holder waits for who waited for it",
+        { { "M0", "w1" }, { "r1w0" } })
+        .bound = 0;
     {
-        auto &s = add("lock9", "a holder, and who waited in a page's queue before", {{"L0w0"}, {"w0"}, {"w0"}});
+        auto &s = add("lock9", "a holder, and who waited in a page's queue before",
+                      { { "L0w0" }, { "w0" }, { "w0" } });
         s.bound = 0;
         s.pages = 1;
     }
     {
-        auto &s = add("lock8", "escalation: a lock that does not wait; deaths of clients", {{"r0E0w1"}, {"w0"}, {"L0r1"}});
+        auto &s = add("lock8", "escalation: a lock that does not wait; deaths of clients",
+                      { { "r0E0w1" }, { "w0" }, { "L0r1" } });
         s.kills = 1;
     }
     {
-        auto &s = add("ask", "the manager is asked for each first touch", {{"r0w0", "r0"}, {"w0r1"}});
+        auto &s = add("ask", "the manager is asked for each first touch",
+                      { { "r0w0", "r0" }, { "w0r1" } });
         s.asks = true;
         s.timeouts = s.refusals = 1;
     }
     {
-        auto &s = add("ask2", "the same, crossing, with group grants and eviction", {{"r0r1w0"}, {"r1w0"}});
+        auto &s = add("ask2", "the same, crossing, with group grants and eviction",
+                      { { "r0r1w0" }, { "r1w0" } });
         s.asks = s.group = true;
         s.evictions = 1;
     }
@@ -147,7 +157,8 @@ static std::vector<Scenario> scenarios()
         s.deaths = s.kills = 1;
     }
     {
-        auto &s = add("ask4", "questions that end, and answers that come late", {{"r0", "w0", "r0"}});
+        auto &s =
+            add("ask4", "questions that end, and answers that come late", { { "r0", "w0", "r0" } });
         s.asks = true;
         s.pages = 1;
         s.timeouts = 2;
@@ -158,7 +169,8 @@ static std::vector<Scenario> scenarios()
         s.group = true;
     }
     {
-        auto &s = add("lockleaf", "a leaf of two pages, walked in portions", {{"M0", "L0"}, {"r1r0"}, {"w0", "r1"}});
+        auto &s = add("lockleaf", "a leaf of two pages, walked in portions",
+                      { { "M0", "L0" }, { "r1r0" }, { "w0", "r1" } });
         s.group = true;
     }
     {
@@ -178,13 +190,15 @@ static std::vector<Scenario> scenarios()
         s.evictions = 2;
     }
     {
-        auto &s = add("forget", "leaves are forgotten under snapshots, one over budget", {{"w0"}, {"Sr0", "Sr0"}});
+        auto &s = add("forget", "leaves are forgotten under snapshots, one over budget",
+                      { { "w0" }, { "Sr0", "Sr0" } });
         s.pages = 1;
         s.evictions = s.forgets = 2;
         s.stales = 1;
     }
     {
-        auto &s = add("forget2", "leaves are forgotten under readers and writers", {{"r0", "r0r0"}, {"w0", "r0"}});
+        auto &s = add("forget2", "leaves are forgotten under readers and writers",
+                      { { "r0", "r0r0" }, { "w0", "r0" } });
         s.pages = 1;
         s.evictions = s.forgets = 2;
     }
@@ -266,11 +280,13 @@ static std::vector<Scenario> scenarios()
         s.spills = s.deaths = 1;
     }
     {
-        auto &s = add("spill6", "a copy comes back while its base is evicted", {{"w0w1r0w0"}, {"r0"}});
+        auto &s = add("spill6", "a copy comes back while its base is evicted",
+                      { { "w0w1r0w0" }, { "r0" } });
         s.spills = s.evictions = 1;
     }
     {
-        auto &s = add("spill7", "the same, and snapshots have the page mapped", {{"w0w1r0"}, {"Sr0r0", "Sr0"}});
+        auto &s = add("spill7", "the same, and snapshots have the page mapped",
+                      { { "w0w1r0" }, { "Sr0r0", "Sr0" } });
         s.spills = s.evictions = 1;
     }
     {
@@ -279,11 +295,13 @@ static std::vector<Scenario> scenarios()
     }
     add("tell", "begin's own words lie in the store", {{"r0", "t0L0r1"}, {"L0w1"}});
     {
-        auto &s = add("destroy", "an object is destroyed between two calls that tell a commit", {{"w0w1"}, {"r1r0w0"}, {"r1"}});
+        auto &s = add("destroy", "an object is destroyed between two calls that tell a commit",
+                      { { "w0w1" }, { "r1r0w0" }, { "r1" } });
         s.destroys = 1;
     }
     {
-        auto &s = add("old", "two snapshots of a page that is committed again and again", {{"w0", "w0", "w0"}, {"Sr0"}, {"Sr0"}});
+        auto &s = add("old", "two snapshots of a page that is committed again and again",
+                      { { "w0", "w0", "w0" }, { "Sr0" }, { "Sr0" } });
         s.pages = 1;
     }
     {
@@ -305,12 +323,14 @@ static std::vector<Scenario> scenarios()
         s.evictions = 1;
     }
     {
-        auto &s = add("old6", "a snapshot of two is over its budget", {{"w0", "w0"}, {"Sr0r0"}, {"Sr0r0"}});
+        auto &s = add("old6", "a snapshot of two is over its budget",
+                      { { "w0", "w0" }, { "Sr0r0" }, { "Sr0r0" } });
         s.pages = s.stales = 1;
     }
     {
-        auto &s = add("suspend", "a thread with two views, one of them suspended, and another thread",
-                      {{"r0w0"}, {"w0r1"}, {"w1"}});
+        auto &s =
+            add("suspend", "a thread with two views, one of them suspended, and another thread",
+                { { "r0w0" }, { "w0r1" }, { "w1" } });
         s.suspends = 2;
         s.cpu = {0, 0, 1};
     }
@@ -326,14 +346,17 @@ static std::vector<Scenario> scenarios()
         s.cpu = {0, 0, 1};
     }
     {
-        auto &s = add("weight", "two upgraders, the first view is heavier, a client dies", {{"r0w0"}, {"r0w0"}});
+        auto &s = add("weight", "two upgraders, the first view is heavier, a client dies",
+                      { { "r0w0" }, { "r0w0" } });
         s.heavy = true;
         s.kills = s.pages = 1;
     }
     add("weight2", "the same, crossing", {{"r0w1"}, {"r1w0"}}).heavy = true;
     {
-        auto &s = add("queue", "an upgrader in front of two, of whom the first goes, and a deadlock behind it",
-                      {{"w1r0"}, {"r0w0"}, {"r0r1"}, {"w0"}});
+        auto &s =
+            add("queue",
+                "an upgrader in front of two, of whom the first goes, and a deadlock behind it",
+                { { "w1r0" }, { "r0w0" }, { "r0r1" }, { "w0" } });
         s.lead = {2, 1, 0, 3, 0};
     }
     add("order2", "a snapshot in the middle of a publication of two pages", {{"w0w1"}, {"Sr0r1"}});
@@ -498,18 +521,24 @@ static int check(const std::vector<Scenario> &list, const std::string &only, uin
     return bad || !done;
 }
 
-/* The first scenario that a rule breaks; deeper and deeper, as most are broken soon, and first where a step
- * looked at the rule. */
+/* The first scenario that a rule breaks; deeper and deeper, as most are broken soon, and first
+ * where a step looked at the rule. */
 static Verdict broken(const std::vector<Scenario> &list, const std::string &only, int rule,
                       uint64_t limit, std::string &where)
 {
-    struct { uint64_t bound; bool all; } pass[] = {{5000, true}, {50000, false}, {500000, false}, {500000, true}, {limit, true}};
+    struct {
+        uint64_t bound;
+        bool all;
+    } pass[] = {
+        { 5000, true }, { 50000, false }, { 500000, false }, { 500000, true }, { limit, true }
+    };
     std::vector<char> complete(list.size()), mattered(list.size());
     for (auto &now : pass)
         for (size_t i = 0; i < list.size(); i++) {
             auto &sc = list[i];
             bool looked;
-            if ((!only.empty() && only != sc.name) || complete[i] || !(now.all || mattered[i])) continue;
+            if ((!only.empty() && only != sc.name) || complete[i] || !(now.all || mattered[i]))
+                continue;
             Verdict v = run(sc, (Rules)1 << rule, now.bound, &looked);
             where = sc.name;
             if (!v.error.empty()) return v;

@@ -309,7 +309,8 @@ struct Model : Commit {
                 Pte &t = o.pte[e.page];
                 s.evict.cand &= ~(1 << w);
                 if (t.right == COPY || t.right == FROZEN) {
-                    s.evict.index = !on(TEXT_EVICT_COPY); /* it came back since EV1: the page stays */
+                    /* it came back since EV1: the page stays */
+                    s.evict.index = !on(TEXT_EVICT_COPY);
                     if (s.evict.index) return;
                 } else if (t.right != SHARED || t.frame != s.p[e.page].frame1 - 1 ||
                            (snapshot_view(w) && on(TEXT_EVICT_SNAPSHOT))) {
@@ -331,7 +332,8 @@ struct Model : Commit {
             });
         if (e.pc == 1 && !e.cand)
             step(true, "EV3 shootdown", -1, e.page, [&](State &s) {
-                if (!on(BUG_EVICT_NO_IPI) && !(e.index && on(TEXT_EVICT_STAYS))) send(s, IPI_EVICT, e.shoot);
+                if (!on(BUG_EVICT_NO_IPI) && !(e.index && on(TEXT_EVICT_STAYS)))
+                    send(s, IPI_EVICT, e.shoot);
                 s.evict.pc = 2;
             });
         if (e.pc == 2 && !awaited(S, IPI_EVICT))
@@ -357,7 +359,8 @@ struct Model : Commit {
     bool forgettable(const State &s, int p) const
     {
         const Page &g = s.p[p];
-        bool is = !g.frame1 && !g.lock && !g.dirty && !g.asked && !g.writer1 && !g.queued && !g.log1 && !g.away;
+        bool is = !g.frame1 && !g.lock && !g.dirty && !g.asked && !g.writer1 && !g.queued &&
+                  !g.log1 && !g.away;
         for (auto &o : g.old) is &= !o.frame1;
         for (int v = 0; v < views; v++) {
             bool over = s.v[v].state == IDLE || (s.v[v].state == ACTIVE && s.v[v].ticket > g.held);
@@ -460,7 +463,8 @@ struct Model : Commit {
         g.frame1 = g.writer1 = g.mask = g.lock = g.dirty = g.asked = g.csn = 0;
         g.log1 = g.away = g.read1 = g.readcsn = g.stale = 0;
     }
-    /* The manager destroys the object of page 0, between its calls; the history is about the other one then. */
+    /* The manager destroys the object of page 0, between its calls; the history is about the other
+     * one then. */
     void destroys()
     {
         const State &S = *cur;

@@ -1,8 +1,8 @@
 /*
  * rules.h - what can be switched. TEXT_*: a plausible but wrong reading of the protocol, which a
- * sentence of kernel/store/views.md or kernel/store/faults.md rules out. BUG_*: an error planted on purpose. Each
- * must make the checker report an error in some scenario. tests/bugs/kernel names the rules that can be
- * broken in the kernel, too.
+ * sentence of kernel/store/views.md or kernel/store/faults.md rules out. BUG_*: an error planted on
+ * purpose. Each must make the checker report an error in some scenario. tests/bugs/kernel names the
+ * rules that can be broken in the kernel, too.
  */
 #pragma once
 #define RULES(X) \
@@ -17,11 +17,13 @@
     X(TEXT_ABORT_KEEPS, "AB4 wakes but gives no rights up") \
     X(TEXT_NO_WAKE_NEXT, "who leaves a page's queue wakes nobody") \
     X(TEXT_SNAP_BEGIN, "snapshot begin reads `published` and registers in two steps") \
-    X(TEXT_FREE_AT_FLIP, "CM7 frees an old version at the flip if no registered snapshot needs it") \
+    X(TEXT_FREE_AT_FLIP, \
+      "CM7 frees an old version at the flip if no registered snapshot needs it") \
     X(TEXT_WRITER_AT_FLIP, "CM7 clears `writer` page by page, before `published = csn`") \
     X(TEXT_SNAP_NO_MASK, "FT3 maps a version without setting the view's mask bit") \
     X(TEXT_SNAP_RIGHT, "CF2 treats a snapshot view's PTE as a right") \
-    X(TEXT_COMMITTING_IDLE, "CF2 treats a COMMITTING view like an idle one for pages it only read") \
+    X(TEXT_COMMITTING_IDLE, \
+      "CF2 treats a COMMITTING view like an idle one for pages it only read") \
     X(TEXT_FAULT_A0, "FT7 installs the faulting page's PTE with A = 0") \
     X(TEXT_XRO_WRITER, "nobody clears `writer` of an exclusive right without a copy") \
     X(TEXT_C3_DEAD, "CM3 enqueues at a dead manager's port") \
@@ -46,13 +48,15 @@
       "a view that already is `writer` (no copy yet) queues behind those who wait for it") \
     X(TEXT_CLOCK_UNFAIR, "the container lock is taken by whoever comes, not by the queue's head") \
     X(TEXT_QUEUE_EDGES, "who leaves a page's queue stays an edge of those behind it") \
-    X(TEXT_QUEUE_NO_WAKE, "who leaves a page's queue wakes its head only, not those whose last edge it was") \
+    X(TEXT_QUEUE_NO_WAKE, \
+      "who leaves a page's queue wakes its head only, not those whose last edge it was") \
     X(TEXT_WEIGHT_UPGRADE, "the second upgrader is the victim, whatever it weighs") \
     X(TEXT_WEIGHT_SEARCH, "the search's victim is the youngest, whatever it weighs") \
     X(TEXT_UPGRADER_DOOMED, "an upgrader that is doomed counts as the first one") \
     X(TEXT_LOCK_EDGES_FIRST, "an end takes the edges to it away before its container locks") \
     X(TEXT_LOCK_DRAINS_FIRST, "an end leaves `drains` before the edges to it go") \
-    X(TEXT_LOCK_FIRST_WALK, "the first walk of a shared lock lets writers in beside other shared locks") \
+    X(TEXT_LOCK_FIRST_WALK, \
+      "the first walk of a shared lock lets writers in beside other shared locks") \
     X(BUG_LOCK_AGAIN, "who is let in behind the walk is not noted: no other walk follows") \
     X(BUG_LOCK_SHUT, "those that a drain waits for are shut out, too") \
     X(BUG_LOCK_NEWCOMERS, "who comes while a container is drained is let in, always") \
@@ -64,7 +68,8 @@
     X(BUG_ASK_FAST, "the next fault near by does not ask") \
     X(BUG_ASK_GROUP, "a group grant maps neighbours that nobody asked for") \
     X(BUG_ASK_DEAD, "who asks is not woken when the object dies") \
-    X(BUG_USERS_PORTION, "the container lock's walk sums the masks of its portion, not of the whole leaf") \
+    X(BUG_USERS_PORTION, \
+      "the container lock's walk sums the masks of its portion, not of the whole leaf") \
     X(TEXT_WAIT_STALE, "a wake-up leaves the bit in the waiter's waits-for mask") \
     X(TEXT_WAIT_EARLIER, "waits-for holds blockers only, not earlier waiters") \
     X(TEXT_PUBLISHED_FIRST, "CM7: `published` moves before the pages do") \
@@ -84,17 +89,22 @@
     X(BUG_PUBLISH_EARLY, "publish before flush") \
     X(BUG_HELD_FORGOTTEN, "eviction leaves EMPTY in active views") \
     X(BUG_KERNEL_COPY, "a kernel copy round the user mapping does not set USED") \
-    X(TEXT_EVICT_COPY, "EV3 turns whatever is present into HELD, the copy that came back since the look, too") \
-    X(TEXT_EVICT_STAYS, "a page that stays, as a copy came back, is unlocked before the shootdown") \
+    X(TEXT_EVICT_COPY, \
+      "EV3 turns whatever is present into HELD, the copy that came back since the look, too") \
+    X(TEXT_EVICT_STAYS, \
+      "a page that stays, as a copy came back, is unlocked before the shootdown") \
     X(TEXT_EVICT_SNAPSHOT, "EV3 leaves the entries of snapshots alone, as they are no rights") \
-    X(TEXT_LEAF_FLOOR, "LF1: a leaf that is made anew takes its pages for older than every snapshot") \
+    X(TEXT_LEAF_FLOOR, \
+      "LF1: a leaf that is made anew takes its pages for older than every snapshot") \
     X(TEXT_LEAF_HELD, "a leaf is forgotten with a right that is HELD for a running transaction") \
     X(TEXT_SUPPLY_SEQUENCE, "a page that is supplied again is older than every snapshot") \
-    X(TEXT_TICKET_LATE, "begin writes the ticket into a page of the store, while it is `untouched`") \
+    X(TEXT_TICKET_LATE, \
+      "begin writes the ticket into a page of the store, while it is `untouched`") \
     X(TEXT_DIFF_PLACE, "KD_TXN_DIFF's cursor counts places in the list of copies") \
     X(TEXT_GC_FIFO, "old versions stand in a FIFO, and its head decides") \
     X(TEXT_GC_TWO_STEPS, "a snapshot finds that it has no version, and leaves the list later") \
-    X(BUG_GC_KEEPS, "a version is handed on to the next older snapshot, whether that needs it or not") \
+    X(BUG_GC_KEEPS, \
+      "a version is handed on to the next older snapshot, whether that needs it or not") \
     X(BUG_GC_NO_IPI, "an old version is freed without shootdown") \
     X(BUG_NO_INVLPG, "invlpg skipped after the private copy") \
     X(BUG_UPGRADE_TAIL, "upgraders wait at the queue's tail") \
@@ -114,7 +124,8 @@
     X(BUG_ACK_EARLY, "the commit is acknowledged before publication") \
     X(BUG_DEATH_KEEPS, "manager death drops frames without clearing PTEs") \
     X(TEXT_SWEEP_FREES, "a sweep frees a portion's frames, then shoots down its rights") \
-    X(BUG_SPILL_TOLD, "what was told, and not spilled, counts as told when its manager is asked again") \
+    X(BUG_SPILL_TOLD, \
+      "what was told, and not spilled, counts as told when its manager is asked again") \
     X(BUG_SPILL_NO_IPI, "SP2: the frame of a spilled copy is freed without shootdown") \
     X(BUG_SPILL_HELD, "CM7: a spilled copy that is published leaves its record in the PTE") \
     X(BUG_SPILL_AWAY, "CM7: an older version may come in place of a published spilled copy") \

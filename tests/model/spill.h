@@ -1,9 +1,9 @@
 /*
- * spill.h - copies that go to their manager's log and come back (kernel/store/spill.c; SP1, SP2), and pages
- * that are supplied in two steps, so that a newer version may be published between them.
+ * spill.h - copies that go to their manager's log and come back (kernel/store/spill.c; SP1, SP2),
+ * and pages that are supplied in two steps, so that a newer version may be published between them.
  *
- * p.log1 is what the manager's log holds of the one transaction that has the page; a spilled copy has
- * a PTE (SPILLED) and `writer`, and neither frame nor credit.
+ * p.log1 is what the manager's log holds of the one transaction that has the page; a spilled copy
+ * has a PTE (SPILLED) and `writer`, and neither frame nor credit.
  */
 #pragma once
 #include "fault.h"
@@ -144,13 +144,14 @@ struct Spill : Fault {
     {
         const Page &g = cur->p[p];
         bool old = g.away && g.readcsn < g.csn;
-        step(!old || g.stale < STALE_MAX, old ? "its version is refused" : "the manager supplies", -1, p,
-             [&](State &s) {
+        step(!old || g.stale < STALE_MAX, old ? "its version is refused" : "the manager supplies",
+             -1, p, [&](State &s) {
                  Page &n = s.p[p];
                  if (old) {
                      n.read1 = n.readcsn = 0;
                      n.stale += n.stale < STALE_MAX;
-                     if (n.stale < STALE_MAX || on(BUG_STALE_FOR_EVER)) return;
+                     if (n.stale < STALE_MAX || on(BUG_STALE_FOR_EVER))
+                         return;
                      n.asked = n.stale = 0;
                      wake_for_page(s, p, true); /* EIO */
                      return;

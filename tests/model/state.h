@@ -17,7 +17,8 @@ enum {
     NT = 8,
     NOLD = 4
 }; /* views, pages, CPUs, frames, transactions, versions */
-enum Right : u8 { EMPTY, SHARED, COPY, FROZEN, HELD, SPILLED }; /* FROZEN: a COPY made read-only at CM1 */
+/* FROZEN: a COPY made read-only at CM1 */
+enum Right : u8 { EMPTY, SHARED, COPY, FROZEN, HELD, SPILLED };
 enum ViewState : u8 { IDLE, ACTIVE, COMMITTING };
 enum Doom : u8 { NONE, DEADLOCK, KILLED, MANAGER_DEAD, REFUSED, CONVERSION, STALE };
 enum TxnState : u8 { UNUSED, RUNNING, LOGGED, PUBLISHED, READONLY, ACKED, ABORTED };
@@ -61,7 +62,8 @@ struct Pte {
 struct View {
     u8 state, pc, number, op, doom, owed, ticket, wantx, waits, woken, page, want, upgrade, cand,
         block, shoot, cpu, snap1, lastsnap1, stale, credits, answer, aborts, killed, expired, clock,
-        rmw, epoch, copying1, untouched, late, then, asked, askpage1, askaccess, asknum, handnum, handpage,
+        rmw, epoch, copying1, untouched, late, then, asked, askpage1, askaccess, asknum, handnum,
+        handpage,
         told /* pages whose copies the manager was told, to spill */,
         cursor, logged /* of KD_TXN_DIFF: places in the list; pages that were told */,
         left; /* a snapshot that looked for its versions and leaves the list later */
@@ -69,7 +71,8 @@ struct View {
     Pte pte[NP];
 };
 struct Version {
-    u8 frame1, csn, until, keeper1; /* keeper1: the snapshot view that it is attached to, or PUBLISHER */
+    /* keeper1: the snapshot view that it is attached to, or PUBLISHER */
+    u8 frame1, csn, until, keeper1;
 };
 struct Page {
     u8 frame1, csn, writer1, mask, queue[NV], queued, lock, dirty, asked, home, homecsn,

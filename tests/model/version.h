@@ -2,8 +2,9 @@
  * version.h - old versions and the snapshots that keep them (kernel/store/version.c).
  *
  * A version is attached to one keeper: to the publication that superseded it, then to the youngest
- * registered snapshot that needs it. When a keeper ends, each version goes to the next older snapshot that
- * needs it, or is unmapped and freed; a step for each, in which its page is locked (a portion).
+ * registered snapshot that needs it. When a keeper ends, each version goes to the next older
+ * snapshot that needs it, or is unmapped and freed; a step for each, in which its page is locked (a
+ * portion).
  */
 #pragma once
 #include "spill.h"
@@ -36,8 +37,8 @@ struct Versions : Spill {
         }
         *o = {g.frame1, g.csn, (u8)until, (u8)(on(TEXT_GC_FIFO) ? 0 : PUBLISHER)};
     }
-    /* The snapshot before the keeper in the list, which is ordered by sequence, if that needs the version;
-     * one that ends or has expired may be given it, and gives it on. */
+    /* The snapshot before the keeper in the list, which is ordered by sequence, if that needs the
+     * version; one that ends or has expired may be given it, and gives it on. */
     int heir(const State &s, const Version &o) const
     {
         int best = -1, below = o.keeper1 == PUBLISHER ? o.until : s.v[o.keeper1 - 1].snap1;
@@ -81,7 +82,8 @@ struct Versions : Spill {
                     return;
                 }
     }
-    /* The end of a snapshot: true when nothing is attached to it; in the same section it leaves the list. */
+    /* The end of a snapshot: true when nothing is attached to it; in the same section it leaves the
+     * list. */
     bool snapshot_ended(int v)
     {
         if (!cur->v[v].snap1 || on(TEXT_GC_FIFO) || cur->v[v].left) return true;

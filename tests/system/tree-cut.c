@@ -1,10 +1,11 @@
 /*
  * tree-cut.c - the load of tree-cut.sh: two B+-trees, changed step by step until the power goes.
  *
- *     tree-cut SEED STEPS     each step is a transaction; what it does follows from the seed and its number.
- *                             `ack N` is printed when the commit of step N has returned.
- *     tree-cut check SEED     computes from the seed what the steps that the root has counted must have left, and
- *                             compares it with both trees, record by record.
+ *     tree-cut SEED STEPS     each step is a transaction; what it does follows from the seed and
+ *                             its number. `ack N` is printed when the commit of step N has
+ *                             returned.
+ *     tree-cut check SEED     computes from the seed what the steps that the root has counted must
+ *                             have left, and compares it with both trees, record by record.
  */
 #include <pstore.h>
 #include <stdio.h>
@@ -84,7 +85,9 @@ static int step(void *arg)
                 error = words_put(&b, word_of(n, word), &record);
         } else {
             int gone = numbers_remove(&a, &(struct number){n});
-            error = gone != words_remove(&b, word_of(n, word)) ? -EUCLEAN : gone == -ENOENT ? 0 : gone;
+            error = gone != words_remove(&b, word_of(n, word)) ? -EUCLEAN
+                    : gone == -ENOENT                          ? 0
+                                                               : gone;
         }
     }
     root->step = w->step;
@@ -128,11 +131,12 @@ static int check(void *arg)
         return printf("%s\n", why), error;
     int bad = first.records != records || second.records != records;
     for (uint32_t n = 0; n < KEYS; n++) {
-        const struct record *x = numbers_find(&a, &(struct number){n}), *y = words_find(&b, word_of(n, word));
+        const struct record *x = numbers_find(&a, &(struct number){ n }),
+                            *y = words_find(&b, word_of(n, word));
         bad += model[n] ? !x || !y || x->step != model[n] || y->step != model[n] : x || y;
     }
-    printf("step %lu: %s, %lu records, heights %u %u\n", root->step, bad ? "DIFFERENT" : "equal", records, first.height,
-           second.height);
+    printf("step %lu: %s, %lu records, heights %u %u\n", root->step, bad ? "DIFFERENT" : "equal",
+           records, first.height, second.height);
     return bad ? -EUCLEAN : 0;
 }
 

@@ -1,9 +1,11 @@
 /*
- * allow.c - what programs get of the shell's handle of the system: nothing, unless the person at the shell says so.
+ * allow.c - what programs get of the shell's handle of the system: nothing, unless the person at
+ * the shell says so.
  *
- * The shell itself has what its parent gave it, and uses it for what is typed: `kill`, `dmesg`, `handles` and so on.
- * A program gets a copy of the handle with the rights that `allow` names, before it or for all that come, and the few
- * programs below, which lie in /bin where nobody can replace them, with those that they are of no use without.
+ * The shell itself has what its parent gave it, and uses it for what is typed: `kill`, `dmesg`,
+ * `handles` and so on. A program gets a copy of the handle with the rights that `allow` names,
+ * before it or for all that come, and the few programs below, which lie in /bin where nobody can
+ * replace them, with those that they are of no use without.
  */
 #include "sh.h"
 
@@ -14,8 +16,11 @@
 
 #include <katydid/abi.h>
 
-static const struct { const char *name; uint32_t right; } rights[] = {
-    {"disks", KD_RIGHT_DISKS}, {"names", KD_RIGHT_NAMES}, {"processes", KD_RIGHT_PROCESSES}, {"look", KD_RIGHT_LOOK}};
+static const struct { const char *name; uint32_t right;
+} rights[] = { { "disks", KD_RIGHT_DISKS },
+               { "names", KD_RIGHT_NAMES },
+               { "processes", KD_RIGHT_PROCESSES },
+               { "look", KD_RIGHT_LOOK } };
 #define RIGHT_COUNT (sizeof(rights) / sizeof(rights[0]))
 
 static const struct { const char *path; uint32_t rights; } needs[] = {
@@ -37,7 +42,8 @@ void allow_begin(void)
     }
 }
 
-/* `look,names`, `all` or `none`. False, and said on `error`: what that is not, or the shell has not. */
+/* `look,names`, `all` or `none`. False, and said on `error`: what that is not, or the shell has
+ * not. */
 static bool parse(const char *text, uint32_t *out, int error)
 {
     char words[64];
@@ -50,8 +56,11 @@ static bool parse(const char *text, uint32_t *out, int error)
         while (i < RIGHT_COUNT && strcmp(rights[i].name, w) != 0)
             i++;
         if (i == RIGHT_COUNT || !(own & rights[i].right)) {
-            dprintf(error, i == RIGHT_COUNT ? "allow: %s: use all, none, or of disks,names,processes,look\n"
-                                            : "allow: %s: this shell was not given that itself\n", w);
+            dprintf(error,
+                    i == RIGHT_COUNT
+                        ? "allow: %s: use all, none, or of disks,names,processes,look\n"
+                        : "allow: %s: this shell was not given that itself\n",
+                    w);
             return false;
         }
         *out |= rights[i].right;

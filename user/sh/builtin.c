@@ -132,7 +132,8 @@ static int do_cp(const struct io *io, int argc, char **argv)
     const char *slash = strrchr(argv[1], '/');
     struct stat s;
     bool folder = stat(argv[2], &s) == 0 && S_ISDIR(s.st_mode);
-    if (snprintf(path, sizeof(path), folder ? "%s/%s" : "%s", argv[2], slash ? slash + 1 : argv[1]) >= PATH_MAX)
+    if (snprintf(path, sizeof(path), folder ? "%s/%s" : "%s", argv[2],
+                 slash ? slash + 1 : argv[1]) >= PATH_MAX)
         path[0] = 0; /* too long: opening it fails */
     int to = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
     int status = to < 0 ? failed(io, "cp", path, errno) : copy(io, from, to, "cp", path);
@@ -248,7 +249,9 @@ static int do_fg(const struct io *io, int argc, char **argv)
 {
     int status = job_front(argc > 1 ? argv[1] : NULL);
     if (status < 0)
-        return dprintf(io->error, "fg: %s: no such job (`jobs` lists them)\n", argc > 1 ? argv[1] : "none"), 127;
+        return dprintf(io->error, "fg: %s: no such job (`jobs` lists them)\n",
+                       argc > 1 ? argv[1] : "none"),
+               127;
     return status;
 }
 
@@ -361,44 +364,51 @@ static const struct {
     const char *help;
     bool lasts;
 } builtins[] = {
-    {"allow", do_allow, "[WHAT [PROGRAM ...]]   what programs may: disks,names,processes,look, all or none", false},
-    {"cat", do_cat, "[FILE ...]   shows files, or its input", true},
-    {"cd", do_cd, "[FOLDER]   goes there", false},
-    {"check", do_check, "walks the kernel's invariants", false},
-    {"containers", do_containers, "lists what lies in the store", false},
-    {"cp", do_cp, "FROM TO   copies a file, TO may be a folder", true},
-    {"date", do_date, "the time, UTC", false},
-    {"dmesg", do_dmesg, "the kernel's log", false},
-    {"echo", do_echo, "[WORD ...]   prints its words", false},
-    {"env", do_env, "the variables that programs get", false},
-    {"exit", do_exit, "[STATUS]   ends the shell", false},
-    {"false", do_false, "fails", false},
-    {"fg", do_fg, "[PID|%JOB]   waits for what runs in the background; Ctrl-C ends it", false},
-    {"halt", do_exit, "[STATUS]   powers off", false},
-    {"handles", do_handles, "PID   what a process has handles for", false},
-    {"help", do_help, "this list", false},
-    {"history", do_history, "[N]   the last lines typed; the store keeps them", false},
-    {"info", do_info, "the system's counters", false},
-    {"jobs", do_jobs, "what runs in the background", false},
-    {"kill", do_kill, "PID|%JOB ...   ends processes", false},
-    {"limit", do_limit, "[PID]   use and limits; WHAT N [PROGRAM ...]   sets one, or the program's", false},
-    {"lockstat", do_lockstat, "the kernel's locks: how long CPUs waited; on: and held them", false},
-    {"ls", do_ls, "[PATH ...]   lists folders: /bin /etc /tmp /export /import; all in memory, none\n"
-                  "               of their files is kept: what is to stay is in containers", false},
-    {"ls-store", do_containers, NULL, false},
-    {"mkdir", do_mkdir, "FOLDER ...   makes folders in /tmp or /export", false},
-    {"nice", do_nice, "N PROGRAM ...   runs it with niceness N: 19 goes last", false},
-    {"objects", do_objects, "[CONTAINER]   memory objects, and which of their pages are in memory", false},
-    {"ps", do_ps, "lists processes", false},
-    {"pwd", do_pwd, "where you are", false},
-    {"rm", do_rm, "FILE ...   removes files and empty folders", false},
-    {"rm-container", do_rm_container, "NAME ...   deletes containers, for good", false},
-    {"sleep", do_sleep, "SECONDS", true},
-    {"store", do_store, "[scrub]   the store: space, log, commits, checkpoints; reads all of it, and mends", false},
-    {"threads", do_threads, "PID   the threads of a process: state, niceness, CPU time", false},
-    {"true", do_true, "succeeds", false},
-    {"vmmap", do_vmmap, "PID   the memory of a process", false},
-    {"wait", do_wait, "[PID|%JOB ...]   waits for what runs in the background", false},
+    { "allow", do_allow,
+      "[WHAT [PROGRAM ...]]   what programs may: disks,names,processes,look, all or none", false },
+    { "cat", do_cat, "[FILE ...]   shows files, or its input", true },
+    { "cd", do_cd, "[FOLDER]   goes there", false },
+    { "check", do_check, "walks the kernel's invariants", false },
+    { "containers", do_containers, "lists what lies in the store", false },
+    { "cp", do_cp, "FROM TO   copies a file, TO may be a folder", true },
+    { "date", do_date, "the time, UTC", false },
+    { "dmesg", do_dmesg, "the kernel's log", false },
+    { "echo", do_echo, "[WORD ...]   prints its words", false },
+    { "env", do_env, "the variables that programs get", false },
+    { "exit", do_exit, "[STATUS]   ends the shell", false },
+    { "false", do_false, "fails", false },
+    { "fg", do_fg, "[PID|%JOB]   waits for what runs in the background; Ctrl-C ends it", false },
+    { "halt", do_exit, "[STATUS]   powers off", false },
+    { "handles", do_handles, "PID   what a process has handles for", false },
+    { "help", do_help, "this list", false },
+    { "history", do_history, "[N]   the last lines typed; the store keeps them", false },
+    { "info", do_info, "the system's counters", false },
+    { "jobs", do_jobs, "what runs in the background", false },
+    { "kill", do_kill, "PID|%JOB ...   ends processes", false },
+    { "limit", do_limit,
+      "[PID]   use and limits; WHAT N [PROGRAM ...]   sets one, or the program's", false },
+    { "lockstat", do_lockstat, "the kernel's locks: how long CPUs waited; on: and held them",
+      false },
+    { "ls", do_ls,
+      "[PATH ...]   lists folders: /bin /etc /tmp /export /import; all in memory, none\n"
+      "               of their files is kept: what is to stay is in containers",
+      false },
+    { "ls-store", do_containers, NULL, false },
+    { "mkdir", do_mkdir, "FOLDER ...   makes folders in /tmp or /export", false },
+    { "nice", do_nice, "N PROGRAM ...   runs it with niceness N: 19 goes last", false },
+    { "objects", do_objects, "[CONTAINER]   memory objects, and which of their pages are in memory",
+      false },
+    { "ps", do_ps, "lists processes", false },
+    { "pwd", do_pwd, "where you are", false },
+    { "rm", do_rm, "FILE ...   removes files and empty folders", false },
+    { "rm-container", do_rm_container, "NAME ...   deletes containers, for good", false },
+    { "sleep", do_sleep, "SECONDS", true },
+    { "store", do_store,
+      "[scrub]   the store: space, log, commits, checkpoints; reads all of it, and mends", false },
+    { "threads", do_threads, "PID   the threads of a process: state, niceness, CPU time", false },
+    { "true", do_true, "succeeds", false },
+    { "vmmap", do_vmmap, "PID   the memory of a process", false },
+    { "wait", do_wait, "[PID|%JOB ...]   waits for what runs in the background", false },
 };
 #define BUILTIN_COUNT (sizeof(builtins) / sizeof(builtins[0]))
 
@@ -410,16 +420,19 @@ static int do_help(const struct io *io, int argc, char **argv)
         if (builtins[i].help)
             dprintf(io->out, "  %-13s%s\n", builtins[i].name, builtins[i].help);
     dprintf(io->out, "Also: a; b  a && b  a || b  a | b  a & (background)  > >> < 2> 2>&1\n"
-                     "      NAME=VALUE [COMMAND]  $NAME  $?  time COMMAND   repeat N COMMAND   sh FILE ... ($1 $#)\n"
-                     "Keys: arrows, Tab (complete), Ctrl-R (search the history), Ctrl-A E B F U K W L\n"
+                     "      NAME=VALUE [COMMAND]  $NAME  $?  time COMMAND   repeat N COMMAND   sh "
+                     "FILE ... ($1 $#)\n"
+                     "Keys: arrows, Tab (complete), Ctrl-R (search the history), Ctrl-A E B F U K "
+                     "W L\n"
                      "Programs:");
     DIR *d = opendir("/bin");
     while (d && (e = readdir(d)))
         dprintf(io->out, " %s", e->d_name);
     if (d)
         closedir(d);
-    dprintf(io->out, "\nMore: Debian's busybox-static has wc, grep, vi and many others: on the host\n"
-                     "      scripts/run --add /bin/busybox, here busybox wc FILE\n");
+    dprintf(io->out,
+            "\nMore: Debian's busybox-static has wc, grep, vi and many others: on the host\n"
+            "      scripts/run --add /bin/busybox, here busybox wc FILE\n");
     return 0;
 }
 

@@ -25,7 +25,8 @@ static void offer(const struct wanted *w, const char *name, const char *suffix)
     if (strncmp(name, w->prefix, strlen(w->prefix)) != 0 || m->count == MATCHES_MAX)
         return;
     for (int i = 0; i < m->count; i++)
-        if (strncmp(m->text[i], name, strlen(name)) == 0 && strcmp(m->text[i] + strlen(name), suffix) == 0)
+        if (strncmp(m->text[i], name, strlen(name)) == 0 &&
+            strcmp(m->text[i] + strlen(name), suffix) == 0)
             return;
     snprintf(m->text[m->count++], sizeof(m->text[0]), "%s%s", name, suffix);
 }

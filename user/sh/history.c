@@ -86,7 +86,8 @@ static int append(void *text)
 void history_add(char *text)
 {
     if (remember(text) && container && strlen(text) < ENTRY_BYTES)
-        ps_transaction_opt(append, text, &waits); /* a line that could not be kept is no reason to stop */
+        /* a line that could not be kept is no reason to stop */
+        ps_transaction_opt(append, text, &waits);
 }
 
 int history_count(void)

@@ -95,7 +95,9 @@ static const char *job_end(const struct job *j, char text[16])
 {
     int status = job_status(j);
     snprintf(text, 16, "status %d", status);
-    return status == 0 ? "done" : status == 128 + SIGKILL || status == 128 + SIGTERM ? "killed" : text;
+    return status == 0                                          ? "done"
+           : status == 128 + SIGKILL || status == 128 + SIGTERM ? "killed"
+                                                                : text;
 }
 
 void jobs_report(void)
@@ -115,7 +117,8 @@ void jobs_list(int fd)
     char end[16];
     for (struct job *j = jobs; j < jobs + JOBS_MAX; j++)
         if (j->number)
-            dprintf(fd, "[%d] %-8s %s\n", j->number, job_poll(j) ? job_end(j, end) : "running", j->text);
+            dprintf(fd, "[%d] %-8s %s\n", j->number, job_poll(j) ? job_end(j, end) : "running",
+                    j->text);
 }
 
 /* `%N`, or a pid of one of its processes. */
@@ -149,8 +152,8 @@ static void job_interrupt(const struct job *j)
             kill(j->processes[i].pid, SIGINT);
 }
 
-/* At a terminal the shell looks at the keys meanwhile. Ctrl-C: what came to the front is told; else the wait is
- * given up, and the job goes on. */
+/* At a terminal the shell looks at the keys meanwhile. Ctrl-C: what came to the front is told; else
+ * the wait is given up, and the job goes on. */
 static int job_wait(struct job *j, bool in_front)
 {
     const struct timespec look = {.tv_nsec = LOOK_NS};

@@ -3,7 +3,8 @@
  *
  *   limit                       use and limits of the shell, which its programs begin with
  *   limit PID                   of another process
- *   limit WHAT N                the shell's, and so those of all that it starts from now on; N up to `max`
+ *   limit WHAT N                the shell's, and so those of all that it starts from now on; N up
+ *                               to `max`
  *   limit WHAT N PROGRAM ...    of this program and what it starts: it cannot raise them again
  *
  * N may end with K, M or G (times 1024); memory is in bytes, `max` is as much as may be.
@@ -61,7 +62,8 @@ int do_ps(const struct io *io, int argc, char **argv)
     (void)argc;
     if (!p)
         return complain(argv[0], strerror(errno), 1);
-    dprintf(io->out, "  pid parent   threads   handles     views       KiB of most   cpu ms name\n");
+    dprintf(io->out,
+            "  pid parent   threads   handles     views       KiB of most   cpu ms name\n");
     for (const struct kd_process_info *i = p; i < p + count; i++) {
         dprintf(io->out, "%5d %6d", i->pid, i->parent);
         print_pair(io->out, i, KD_LIMIT_THREADS, 9, 1);
@@ -115,7 +117,8 @@ static int parse_amount(const char *text, uint64_t *out)
     const char *unit = strchr("KMG", *end);
     int shift = *end && unit ? 10 * (int)(unit - "KMG" + 1) : 0;
     *out = strcmp(text, "max") == 0 ? ~0ull : n << shift;
-    return *out == ~0ull || (end != text && *text != '-' && !end[shift > 0] && n << shift >> shift == n);
+    return *out == ~0ull ||
+           (end != text && *text != '-' && !end[shift > 0] && n << shift >> shift == n);
 }
 
 static int set_own(int which, uint64_t most)
@@ -123,8 +126,10 @@ static int set_own(int which, uint64_t most)
     struct rlimit l;
     struct kd_process_info own;
     if (process_get(getpid(), &own) && most < own.used[which])
-        return complain("limit", "the shell itself has more than that (`limit` shows it); for one program: "
-                        "limit WHAT N PROGRAM ...", 1);
+        return complain("limit",
+                        "the shell itself has more than that (`limit` shows it); for one program: "
+                        "limit WHAT N PROGRAM ...",
+                        1);
     if (prlimit(0, KD_RLIMIT + which, NULL, &l))
         return complain("limit", strerror(errno), 1);
     l.rlim_cur = most == ~0ull || most > l.rlim_max ? l.rlim_max : most;
@@ -150,7 +155,9 @@ int do_limit(const struct io *io, int argc, char **argv)
     if (argc == 2 && which < 0 && argv[1][strspn(argv[1], "0123456789")] == 0)
         return print_table(io, atoi(argv[1]));
     if (argc != 3 || which < 0 || !parse_amount(argv[2], &most) || most == 0)
-        return dprintf(io->error, "use: limit [PID]   limit WHAT N|max [PROGRAM ...], WHAT one of those that "
-                       "`limit` shows; N may end with K, M or G, memory is in bytes\n"), 2;
+        return dprintf(io->error,
+                       "use: limit [PID]   limit WHAT N|max [PROGRAM ...], WHAT one of those that "
+                       "`limit` shows; N may end with K, M or G, memory is in bytes\n"),
+               2;
     return set_own(which, most);
 }

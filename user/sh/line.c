@@ -77,7 +77,8 @@ static void show_history(struct editor *e, int entry)
     if (e->history == history_count())
         strcpy(e->kept, e->text);
     e->history = entry;
-    snprintf(e->text, sizeof(e->text), "%s", entry == history_count() ? e->kept : history_line(entry));
+    snprintf(e->text, sizeof(e->text), "%s",
+             entry == history_count() ? e->kept : history_line(entry));
     e->length = e->cursor = strlen(e->text);
 }
 

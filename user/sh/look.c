@@ -16,10 +16,10 @@
 
 #define LOOK_BYTES 65536
 
-/* The kernel's text goes out as it is, or as a table of 80 columns: `head`, then each line by `say`.
- * A refusal is an error message alone, without the head. */
-static int show_by(const struct io *io, const char *who, enum kd_look what, int pid, const char *head,
-                   void (*say)(int out, const char *line))
+/* The kernel's text goes out as it is, or as a table of 80 columns: `head`, then each line by
+ * `say`. A refusal is an error message alone, without the head. */
+static int show_by(const struct io *io, const char *who, enum kd_look what, int pid,
+                   const char *head, void (*say)(int out, const char *line))
 {
     char *text = malloc(LOOK_BYTES);
     long n = text ? syscall(KD_LOOK, what, pid, text, LOOK_BYTES - 1) : -1;
@@ -31,7 +31,8 @@ static int show_by(const struct io *io, const char *who, enum kd_look what, int 
     if (say && n >= 0) {
         text[n] = 0;
         dprintf(io->out, "%s\n", head);
-        for (char *rest, *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        for (char *rest, *line = strtok_r(text, "\n", &rest); line;
+             line = strtok_r(NULL, "\n", &rest))
             say(io->out, line);
         n = 0;
     }
@@ -68,9 +69,13 @@ static void say_object(int out, const char *line)
     unsigned long long base, pages, resident, dirty, written, old;
     unsigned users, touches[3];
     int end = 0;
-    if (sscanf(line, "%llx %llu pages, %llu resident, %llu dirty, %llu being written, %llu old versions, %u users, "
-               "%u sequential, %u clustered, %u random touches%n", &base, &pages, &resident, &dirty, &written, &old,
-               &users, &touches[0], &touches[1], &touches[2], &end) != 10 || !end)
+    if (sscanf(line,
+               "%llx %llu pages, %llu resident, %llu dirty, %llu being written, %llu old versions, "
+               "%u users, "
+               "%u sequential, %u clustered, %u random touches%n",
+               &base, &pages, &resident, &dirty, &written, &old, &users, &touches[0], &touches[1],
+               &touches[2], &end) != 10 ||
+        !end)
         return;
     const char *flags = line + end, *name = strstr(flags, "  ");       /* ", plain, dead  NAME" */
     int length = name && *flags == ',' ? (int)(name - flags) - 2 : 0;
@@ -78,8 +83,8 @@ static void say_object(int out, const char *line)
     if (object_wanted && strcmp(name, object_wanted))
         return;
     objects_said++;
-    dprintf(out, "0x%012llx %8llu %6llu %5llu %4llu %5u %6u %6u %6u %s", base, resident, dirty, written, old, users,
-            touches[0], touches[1], touches[2], name);
+    dprintf(out, "0x%012llx %8llu %6llu %5llu %4llu %5u %6u %6u %6u %s", base, resident, dirty,
+            written, old, users, touches[0], touches[1], touches[2], name);
     dprintf(out, length ? " (%.*s)\n" : "\n", length, flags + 2);
 }
 
@@ -90,10 +95,12 @@ int do_objects(const struct io *io, int argc, char **argv)
     object_wanted = argv[1];
     objects_said = 0;
     int error = show_by(io, argv[0], KD_LOOK_OBJECTS, 0,
-                        "address        resident  dirty  held  old users    seq  clust random name", say_object);
+                        "address        resident  dirty  held  old users    seq  clust random name",
+                        say_object);
     if (error || !object_wanted || objects_said)
         return error;
-    dprintf(io->error, "%s: %s: no such container is open (containers lists all)\n", argv[0], object_wanted);
+    dprintf(io->error, "%s: %s: no such container is open (containers lists all)\n", argv[0],
+            object_wanted);
     return 1;
 }
 
@@ -102,19 +109,21 @@ static void say_lock(int out, const char *line)
 {
     char name[24];
     unsigned long long waits, waited, longest, holds, held, held_longest;
-    if (sscanf(line, "%23s %llu %llu %llu %llu %llu %llu", name, &waits, &waited, &longest, &holds, &held,
-               &held_longest) == 7)
-        dprintf(out, "%-14s %9llu %8llu %10llu %9llu %8llu %10llu\n", name, waits, waited / 1000, longest, holds,
-                held / 1000, held_longest);
+    if (sscanf(line, "%23s %llu %llu %llu %llu %llu %llu", name, &waits, &waited, &longest, &holds,
+               &held, &held_longest) == 7)
+        dprintf(out, "%-14s %9llu %8llu %10llu %9llu %8llu %10llu\n", name, waits, waited / 1000,
+                longest, holds, held / 1000, held_longest);
 }
 
 int do_lockstat(const struct io *io, int argc, char **argv)
 {
-    bool on = argc == 2 && strcmp(argv[1], "on") == 0, off = argc == 2 && strcmp(argv[1], "off") == 0;
+    bool on = argc == 2 && strcmp(argv[1], "on") == 0,
+         off = argc == 2 && strcmp(argv[1], "off") == 0;
     if (argc > 1 && !on && !off)
         return dprintf(io->error, "use: %s [on|off]\n", argv[0]), 2;
     return show_by(io, argv[0], KD_LOOK_LOCKS, on ? 1 : off ? 2 : 0,
-                   "lock               waits  Kcycles    longest     holds  Kcycles    longest", say_lock);
+                   "lock               waits  Kcycles    longest     holds  Kcycles    longest",
+                   say_lock);
 }
 
 int do_vmmap(const struct io *io, int argc, char **argv)
@@ -170,7 +179,8 @@ int do_store(const struct io *io, int argc, char **argv)
     struct kd_system_info k;
     struct kd_message stats = {.kind = STORE_STATS, .buffer = &s, .buffer_bytes = sizeof(s)}, scrub;
     if (argc > 1)
-        return strcmp(argv[1], "scrub") ? (dprintf(io->error, "store [scrub]\n"), 2) : store_scrub(io);
+        return strcmp(argv[1], "scrub") ? (dprintf(io->error, "store [scrub]\n"), 2)
+                                        : store_scrub(io);
     int error = store_ask(stats, &stats);
     if (!error)
         error = store_ask((struct kd_message){.kind = STORE_SCRUB}, &scrub);
@@ -187,12 +197,13 @@ int do_store(const struct io *io, int argc, char **argv)
             "log writes   %llu, %llu bytes; %llu flushes\n"
             "checkpoints  %llu; %llu pages written home, %llu read\n"
             "scrub        %llu rounds, %llu KiB read, %llu repairs, %llu lost\n"
-            "memory       %llu pages resident, %llu dirty, %llu private copies, %llu old versions\n",
+            "memory       %llu pages resident, %llu dirty, %llu private copies, %llu old "
+            "versions\n",
             N(s.containers), N(s.disk_bytes_free / 1024), N(s.disk_bytes_total / 1024),
-            N(s.log_bytes_free / 1024), N(s.log_bytes_total / 1024), N(s.lsn), N(s.commits), N(s.groups),
-            N(s.refused), N(s.log_writes), N(s.log_bytes), N(s.flushes), N(s.checkpoints),
-            N(s.home_writes), N(s.pages_read), N(scrub.word[0]), N(scrub.word[1]), N(scrub.word[2]),
-            N(scrub.word[3]), N(k.resident_pages), N(k.dirty_pages), N(k.copies),
+            N(s.log_bytes_free / 1024), N(s.log_bytes_total / 1024), N(s.lsn), N(s.commits),
+            N(s.groups), N(s.refused), N(s.log_writes), N(s.log_bytes), N(s.flushes),
+            N(s.checkpoints), N(s.home_writes), N(s.pages_read), N(scrub.word[0]), N(scrub.word[1]),
+            N(scrub.word[2]), N(scrub.word[3]), N(k.resident_pages), N(k.dirty_pages), N(k.copies),
             N(k.versions));
 #undef N
     return 0;

@@ -3,7 +3,8 @@
  *
  *   sh              interactive, with line editing, if its input is a terminal
  *   sh -c TEXT      runs TEXT
- *   sh FILE [WORD ...]   runs the lines of FILE, in which $1 to $9 are the words and $# is their number
+ *   sh FILE [WORD ...]   runs the lines of FILE, in which $1 to $9 are the words and $# is their
+ *                        number
  *   sh --builtin NAME WORD ...   one built-in, for another shell
  */
 #include "sh.h"

@@ -20,7 +20,8 @@ static void put(struct scanner *s, char c)
 char **script_words; /* the script and its arguments */
 int script_word_count;
 
-/* `$?`, `$#`, `$0` to `$9` of a script, or `$NAME` of the environment; one that is not there is empty. */
+/* `$?`, `$#`, `$0` to `$9` of a script, or `$NAME` of the environment; one that is not there is
+ * empty. */
 static bool put_variable(struct scanner *s, int status)
 {
     char text[128], next = s->at[0] ? s->at[1] : 0;
@@ -29,7 +30,10 @@ static bool put_variable(struct scanner *s, int status)
     if (s->at[0] != '$')
         return false;
     if (next == '?' || next == '#') {
-        snprintf(text, sizeof(text), "%d", next == '?' ? status : script_word_count ? script_word_count - 1 : 0);
+        snprintf(text, sizeof(text), "%d",
+                 next == '?'         ? status
+                 : script_word_count ? script_word_count - 1
+                                     : 0);
     } else if (isdigit((unsigned char)next)) {
         value = next - '0' < script_word_count ? script_words[next - '0'] : NULL;
     } else {

@@ -32,7 +32,8 @@ bool exit_wanted, interactive;
 static int run_once(struct pipeline *p, bool in_background)
 {
     struct process processes[COMMANDS_MAX];
-    int in = in_background && interactive ? open("/dev/null", O_RDONLY) : 0, status = 0; /* the keys are the shell's */
+    /* the keys are the shell's */
+    int in = in_background && interactive ? open("/dev/null", O_RDONLY) : 0, status = 0;
     in = in < 0 ? 0 : in;
     fflush(stdout);
     for (int i = 0; i < p->count; i++) {

@@ -1,5 +1,6 @@
-/* sh.h - the parts of the shell: words (parse.c), lists and pipelines (run.c), one command (start.c),
- * jobs (job.c), what it can do itself (builtin.c), reading a line (line.c, history.c, complete.c). */
+/* sh.h - the parts of the shell: words (parse.c), lists and pipelines (run.c), one command
+ * (start.c), jobs (job.c), what it can do itself (builtin.c), reading a line (line.c, history.c,
+ * complete.c). */
 #ifndef SH_H
 #define SH_H
 
@@ -13,7 +14,8 @@
 
 /* ---- parse.c ---- */
 enum token { TOKEN_END, TOKEN_WORD, TOKEN_SEMICOLON, TOKEN_AND, TOKEN_OR, TOKEN_PIPE,
-             TOKEN_BACKGROUND, TOKEN_IN, TOKEN_OUT, TOKEN_APPEND, TOKEN_ERROR_OUT, TOKEN_ERROR_TO_OUT, TOKEN_BAD };
+             TOKEN_BACKGROUND, TOKEN_IN, TOKEN_OUT, TOKEN_APPEND, TOKEN_ERROR_OUT,
+             TOKEN_ERROR_TO_OUT, TOKEN_BAD };
 struct scanner {
     const char *at;
     char *words, *words_end;       /* where words are built */
@@ -46,8 +48,10 @@ bool job_add(const struct process *processes, int count, const char *text, int b
 bool jobs_running(void);
 void jobs_report(void);            /* tells which have ended since, and forgets them */
 void jobs_list(int fd);
-int jobs_wait(const char *name);   /* `%N` or a pid; NULL: all; its status, 130: Ctrl-C; -1: no such job */
-int job_front(const char *name);   /* waits for one, the newest if NULL, which Ctrl-C ends; -1: no such job */
+/* `%N` or a pid; NULL: all; its status, 130: Ctrl-C; -1: no such job */
+int jobs_wait(const char *name);
+/* waits for one, the newest if NULL, which Ctrl-C ends; -1: no such job */
+int job_front(const char *name);
 int job_kill(const char *name, int status);    /* `%N` or a pid; -1: no such job, or errno */
 
 /* ---- run.c ---- */
@@ -68,7 +72,7 @@ builtin_fn do_dmesg, do_objects, do_lockstat, do_vmmap, do_handles, do_threads, 
 #define MAY_NOT_LOOK "this shell may not: its parent starts it by `allow look sh`"
 /* allow.c */
 builtin_fn do_allow;
-void allow_begin(void);                /* first of all: what has the shell itself of the system's handle? */
+void allow_begin(void);  /* first of all: what has the shell itself of the system's handle? */
 bool allow_prefix(const char *text, uint32_t *rights);
 #define ALLOW_ALL UINT32_MAX
 /* The handle to pass to a program with `asked` and what it has anyway, to be closed; -1: none. */
@@ -79,7 +83,8 @@ builtin_fn do_ps, do_limit;
 int limit_prefix(char **argv, uint64_t *limits);
 const char *builtin_name(int number);  /* 0, 1, ...; NULL: no more */
 struct ps_info;
-/* All containers of the store into *out, which the caller frees, also after an error. How many, or -errno. */
+/* All containers of the store into *out, which the caller frees, also after an error. How many, or
+ * -errno. */
 int containers_all(struct ps_info **out);
 
 /* ---- line.c, history.c, complete.c ---- */

@@ -103,7 +103,8 @@ static struct process start_process(const char *path, char **argv, const struct 
 }
 
 /* A built-in as a process of its own, with all that the shell may. */
-static struct process start_builtin(char **words, const struct io *io, bool foreground, struct share share)
+static struct process start_builtin(char **words, const struct io *io, bool foreground,
+                                    struct share share)
 {
     char *argv[WORDS_MAX + 3] = {"sh", "--builtin"};
     share.rights = ALLOW_ALL;
@@ -112,14 +113,15 @@ static struct process start_builtin(char **words, const struct io *io, bool fore
     return start_process("/bin/sh", argv, io, foreground, &share);
 }
 
-/* `limit WHAT N`, `allow WHAT` and `nice N` before a command, also several: where that begins, or NULL, and it was
- * said. */
+/* `limit WHAT N`, `allow WHAT` and `nice N` before a command, also several: where that begins, or
+ * NULL, and it was said. */
 static char **prefixes(char **argv, struct share *share, int *niceness)
 {
     while (argv[0]) {
         if (strcmp(argv[0], "limit") == 0) {
             if (!argv[1] || !argv[2] || !argv[3] || limit_prefix(argv, share->limits))
-                return complain("limit", "use: limit WHAT N PROGRAM ... (`limit` shows them)", 2), NULL;
+                return complain("limit", "use: limit WHAT N PROGRAM ... (`limit` shows them)", 2),
+                       NULL;
             argv += 3;
         } else if (strcmp(argv[0], "allow") == 0) {
             if (!argv[1] || !argv[2] || !allow_prefix(argv[1], &share->rights))
@@ -129,7 +131,9 @@ static char **prefixes(char **argv, struct share *share, int *niceness)
             char *end = "x";
             *niceness = argv[1] && argv[2] ? (int)strtol(argv[1], &end, 10) : 0;
             if (*end || end == argv[1])
-                return complain("nice", "use: nice N PROGRAM ..., N from -20 (first) to 19 (last)", 2), NULL;
+                return complain("nice", "use: nice N PROGRAM ..., N from -20 (first) to 19 (last)",
+                                2),
+                       NULL;
             argv += 2;
         } else {
             break;
@@ -152,7 +156,8 @@ static struct process start_program(struct command *c, const struct io *io, bool
         setpriority(PRIO_PROCESS, 0, niceness);
     snprintf(path, sizeof(path), "%s%s", strchr(argv[0], '/') ? "" : "/bin/", argv[0]);
     struct process p = argv != c->argv && builtin_find(argv[0], &lasts)
-        ? start_builtin(argv, io, foreground, share) : start_process(path, argv, io, foreground, &share);
+                           ? start_builtin(argv, io, foreground, share)
+                           : start_process(path, argv, io, foreground, &share);
     if (niceness != own)
         setpriority(PRIO_PROCESS, 0, own);
     return p;
@@ -206,7 +211,8 @@ static struct process start_with(const struct command *c, struct io io, bool alo
     char *old = now ? strdup(now) : NULL;
     memmove(rest.argv, c->argv + 1, (size_t)c->argc * sizeof(c->argv[0]));
     rest.argc--;
-    struct process j = assign(c->argv[0]) ? process_done(1) : start_command(&rest, io, alone, foreground);
+    struct process j =
+        assign(c->argv[0]) ? process_done(1) : start_command(&rest, io, alone, foreground);
     if (old)
         setenv(name, old, 1);
     else if (name)
@@ -222,8 +228,9 @@ struct process start_command(struct command *c, struct io io, bool alone, bool f
     bool lasts = false;
     if (c->argc && assigns(c->argv[0]) && !command_assigns(c))
         return start_with(c, io, alone, foreground);
-    bool prefix = c->argc > 2 && (strcmp(c->argv[0], "nice") == 0 || strcmp(c->argv[0], "allow") == 0
-                                  || (c->argc > 3 && strcmp(c->argv[0], "limit") == 0));
+    bool prefix =
+        c->argc > 2 && (strcmp(c->argv[0], "nice") == 0 || strcmp(c->argv[0], "allow") == 0 ||
+                        (c->argc > 3 && strcmp(c->argv[0], "limit") == 0));
     builtin_fn *fn = c->argc && !prefix ? builtin_find(c->argv[0], &lasts) : NULL;
     if (!io_redirect(&io, c)) {
         io_close(&io);

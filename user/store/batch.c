@@ -14,7 +14,8 @@ static const struct wire_op *op_at(const uint8_t *bytes, uint64_t count, uint64_
 {
     const struct wire_op *op = (const void *)(bytes + offset);
     if (count - offset < sizeof(*op)) return NULL;
-    if (op->op_bytes < sizeof(*op) || op->op_bytes % 8 || op->op_bytes > count - offset) return NULL;
+    if (op->op_bytes < sizeof(*op) || op->op_bytes % 8 || op->op_bytes > count - offset)
+        return NULL;
     return op;
 }
 

@@ -76,7 +76,8 @@ static int clean_from_log(uint64_t id, uint64_t page)
     server_lock();
     if (r < 0) return (int)r;
     server.home_writes++;
-    (void)store_page_cleaned(server.store, id, page, at.lsn, at.log_crc); /* a newer one comes again */
+    /* a newer one comes again */
+    (void)store_page_cleaned(server.store, id, page, at.lsn, at.log_crc);
     return 0;
 }
 
@@ -126,8 +127,8 @@ void cleaner_step(void)
 }
 
 /* A batch is as large as it may be: while others commit, the disk is not kept from them for long,
- * and the next batch comes after the landing of a group that is in the air. Lock held, dropped for the
- * disk. */
+ * and the next batch comes after the landing of a group that is in the air. Lock held, dropped for
+ * the disk. */
 static int batch_write_full(void)
 {
     static uint64_t launched;
@@ -154,8 +155,8 @@ static int clean_pages(uint64_t pages)
     return r ? r : last;
 }
 
-/* Brings home up to `pages` that the kernel would like to evict next. *found: how many it named. Lock
- * held, dropped for the disk. */
+/* Brings home up to `pages` that the kernel would like to evict next. *found: how many it named.
+ * Lock held, dropped for the disk. */
 static int clean_laundry(uint64_t pages, uint64_t *found)
 {
     static struct kd_page_name names[CLEAN_BATCH];
@@ -189,7 +190,8 @@ void room_wait(void)
 {
     uint64_t mine = ++server.rooms_wanted;
     pthread_cond_signal(&server.work);
-    while (server.rooms_done < mine && !server.fenced) pthread_cond_wait(&server.changed, &server.lock);
+    while (server.rooms_done < mine && !server.fenced)
+        pthread_cond_wait(&server.changed, &server.lock);
 }
 
 /* The dirty pages of what is leaving go home. Lock held, dropped for the disk. */
@@ -209,7 +211,8 @@ static int clean_leaving(void)
     return r ? r : last;
 }
 
-/* One object more is free, or many: what was closed first leaves. Lock held, dropped for the disk. */
+/* One object more is free, or many: what was closed first leaves. Lock held, dropped for the
+ * disk. */
 static int give_up_idle(bool for_room)
 {
     unsigned left = OBJECTS_FEW;
@@ -264,8 +267,8 @@ static int checkpoint_write(void)
     return r;
 }
 
-/* Copies and writes the changed metadata, a part at a time; the last part is not written yet. Lock held,
- * dropped for the disk. */
+/* Copies and writes the changed metadata, a part at a time; the last part is not written yet. Lock
+ * held, dropped for the disk. */
 static int checkpoint_seal(void)
 {
     int r;

@@ -130,7 +130,9 @@ static void rooms_note(const struct batch *b)
 /* A view that changed nothing needs no log: what it read was durable before it was visible. */
 static int publish_unlogged(const struct kd_message *m)
 {
-    struct kd_publish p = {.view = m->word[0], .token = m->token, .csn = server.last_csn ? server.last_csn : 1};
+    struct kd_publish p = { .view = m->word[0],
+                            .token = m->token,
+                            .csn = server.last_csn ? server.last_csn : 1 };
     return (int)kd_txn_publish(&p, 1);
 }
 
@@ -269,10 +271,11 @@ static int no_checkpoint; /* why the one that `pending` waited for was not made 
  *
  *     TAKEN        it is in the group, or was answered       the next COMMIT is looked for
  *     NEXT_GROUP   there is no room beside the others        it stays; the group goes
- *     CHECKPOINT   log or disk have no room yet              it stays; the group goes, and a checkpoint is waited
- *                                                            for, SPACE_TRIES times at most
- *     TOO_LARGE    it fits no group                          it stays; once it is alone, its copies are spilled
- *                                                            first
+ *     CHECKPOINT   log or disk have no room yet              it stays; the group goes, and a
+ *                                                            checkpoint is waited for, SPACE_TRIES
+ *                                                            times at most
+ *     TOO_LARGE    it fits no group                          it stays; once it is alone, its copies
+ *                                                            are spilled first
  */
 enum taken { TAKEN, NEXT_GROUP, CHECKPOINT, TOO_LARGE };
 
@@ -405,8 +408,8 @@ static void run_group(int *tries)
     server_unlock();
 }
 
-/* Waits for a COMMIT. It is quiet if that came when no other was queued and none was in the air: then
- * one thread does it all, and no time is spent on looking for company. */
+/* Waits for a COMMIT. It is quiet if that came when no other was queued and none was in the air:
+ * then one thread does it all, and no time is spent on looking for company. */
 static long await_commit(void)
 {
     long r = next_commit(0);

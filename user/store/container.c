@@ -4,15 +4,15 @@
  * The disk library's directory is the truth about names, addresses and sizes. Here is what is
  * volatile: a memory object of the kernel per segment, made at the first open. It is kept when the
  * last process closes the container, for the next one finds the pages in memory, and room in those
- * that are half full. But handles are few: of OBJECTS_MANY, those that nobody has open are given up,
- * the one first that was closed first, once the cleaner has brought their pages home.
+ * that are half full. But handles are few: of OBJECTS_MANY, those that nobody has open are given
+ * up, the one first that was closed first, once the cleaner has brought their pages home.
  *
  * Invariants
  *   OC1  A container with openings exists in the directory (delete refuses it).
  *   OC2  Every process in `openings` is attached to all segments with the opening's rights.
  *   OC3  `idle` is 0 exactly while there are openings.
- *   OC4  An object is given up in the gate, when no group is in the air, and only if the kernel finds
- *       nothing in it that it alone has: so no group that is applied later is about it.
+ *   OC4  An object is given up in the gate, when no group is in the air, and only if the kernel
+ *       finds nothing in it that it alone has: so no group that is applied later is about it.
  */
 #include "server.h"
 
@@ -84,9 +84,10 @@ int cookie_page(uint64_t cookie, uint64_t object_page, uint64_t *id, uint64_t *p
     return 0;
 }
 
-_Static_assert((int)STORE_ENCODER_FULL == KD_ENCODER_FULL && (int)STORE_ENCODER_DIFF == KD_ENCODER_DIFF
-                   && (int)STORE_ENCODER_RANGES == KD_ENCODER_RANGES
-                   && (int)STORE_ENCODER_ADAPTIVE == KD_ENCODER_ADAPTIVE,
+_Static_assert((int)STORE_ENCODER_FULL == KD_ENCODER_FULL &&
+                   (int)STORE_ENCODER_DIFF == KD_ENCODER_DIFF &&
+                   (int)STORE_ENCODER_RANGES == KD_ENCODER_RANGES &&
+                   (int)STORE_ENCODER_ADAPTIVE == KD_ENCODER_ADAPTIVE,
                "one number means one encoder");
 
 static struct opening *opening_of(const struct container *c, uint64_t process)
@@ -118,10 +119,12 @@ static int segments_make(struct container *c, const struct store_container *d)
     uint64_t first = 0;
     for (unsigned i = 0; i < d->segment_count; i++) {
         if (i >= c->segment_count) {
-            struct kd_object_create o = {
-                .port = server.port, .commit_port = server.commit_port,
-                .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_SPILLS, .cookie = cookie_of(d->object, i),
-                .base = d->segments[i].address, .pages = d->segments[i].pages};
+            struct kd_object_create o = { .port = server.port,
+                                          .commit_port = server.commit_port,
+                                          .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_SPILLS,
+                                          .cookie = cookie_of(d->object, i),
+                                          .base = d->segments[i].address,
+                                          .pages = d->segments[i].pages };
             memcpy(o.name, d->name, sizeof(o.name));
             long object = kd_object_create(&o);
             if (object < 0) return (int)object;
@@ -266,7 +269,8 @@ static struct container *idle_oldest(void)
     struct container *oldest = NULL;
     for (unsigned h = 0; h < CONTAINER_HASH; h++)
         for (struct container *c = server.containers[h]; c; c = c->next)
-            if (c->idle && !c->leaving && c->id != server.changing && (!oldest || c->idle < oldest->idle))
+            if (c->idle && !c->leaving && c->id != server.changing &&
+                (!oldest || c->idle < oldest->idle))
                 oldest = c;
     return oldest;
 }
@@ -370,7 +374,8 @@ static int find_locked(const char *name, struct store_container *d)
     return r;
 }
 
-/* -EDQUOT: with so many segments more one process would have more open than others could do without. */
+/* -EDQUOT: with so many segments more one process would have more open than others could do
+ * without. */
 static int segments_allowed(uint64_t process, unsigned more)
 {
     for (unsigned h = 0; h < CONTAINER_HASH; h++)
@@ -397,7 +402,8 @@ static int open_found(uint64_t process, const struct wire_open *how, struct wire
     int r = store_container_find(server.store, how->name, &d);
     if (r == 0 && d.object == server.changing) r = -EBUSY;
     if (r == 0) r = layout_check(&d, how);
-    bool open = r == 0 && container_by_id(d.object) && opening_of(container_by_id(d.object), process);
+    bool open =
+        r == 0 && container_by_id(d.object) && opening_of(container_by_id(d.object), process);
     if (r == 0 && !open) r = segments_allowed(process, d.segment_count);
     if (r == 0) r = container_load(&d, &c);
     if (r == 0) r = opening_add(c, process, rights);
@@ -422,7 +428,8 @@ static int open_with_room(uint64_t process, const struct wire_open *how, struct 
     return r;
 }
 
-/* It was made for this open, which fails: it goes, unless somebody else has opened it. Lock held. */
+/* It was made for this open, which fails: it goes, unless somebody else has opened it. Lock
+ * held. */
 static void unmake(uint64_t process, const char *name)
 {
     struct store_container d;
@@ -489,8 +496,8 @@ static bool in_use_beside(const struct container *c, uint64_t process)
     return others_have_open(c, process) || c->openings[0].count > 1;
 }
 
-/* Lock held. Whoever has it open knows whether to declare, so that does not change under them: to and
- * from KD_ENCODER_RANGES the caller is alone, and nobody opens it meanwhile. */
+/* Lock held. Whoever has it open knows whether to declare, so that does not change under them: to
+ * and from KD_ENCODER_RANGES the caller is alone, and nobody opens it meanwhile. */
 static int encoder_prepare(struct container *c, uint64_t process, uint32_t encoder)
 {
     int r = container_allows(c, process, KD_RIGHT_WRITE);
@@ -511,7 +518,9 @@ int container_encoder(uint64_t process, uint64_t id, uint64_t encoder)
     server_unlock();
     if (r < 0) return r;
 
-    struct store_op op = {.type = STORE_OP_ENCODER, .object = id, .encoder = (enum store_encoder)encoder};
+    struct store_op op = { .type = STORE_OP_ENCODER,
+                           .object = id,
+                           .encoder = (enum store_encoder)encoder };
     r = commit_own(&op, 1);
 
     server_lock();

@@ -6,12 +6,12 @@
  * then the committer fills the next group while this one is flushed.
  *
  * Invariants
- *   GL1  Groups land in the order of their launch; so a group is durable, applied and published only
- *       if all before it are.
- *   GL2  The gate is passed by a committer only when fewer than two groups are in the air, and by the
- *       cleaner only when none is.
- *   GL3  After the fence none is launched. What is in the air is published if it is durable all the same,
- *       for the library's metadata have it then; else it is refused, outcome unknown.
+ *   GL1  Groups land in the order of their launch; so a group is durable, applied and published
+ *       only if all before it are.
+ *   GL2  The gate is passed by a committer only when fewer than two groups are in the air, and by
+ *       the cleaner only when none is.
+ *   GL3  After the fence none is launched. What is in the air is published if it is durable all the
+ *       same, for the library's metadata have it then; else it is refused, outcome unknown.
  */
 #include "group.h"
 
@@ -148,8 +148,8 @@ static void tell_freed_part(uint64_t id, uint64_t first, uint64_t count)
     if (container_object(id, first, &object, &page) < 0) return;
     if (kd_object_info(object, page, count, bits) < 0) return;
     for (uint64_t i = 0; i < count; i++)
-        if ((bits[i] & (KD_PAGE_DIRTY | KD_PAGE_AWAY)) && store_page_find(server.store, id, first + i, &at) == 0
-            && !at.present)
+        if ((bits[i] & (KD_PAGE_DIRTY | KD_PAGE_AWAY)) &&
+            store_page_find(server.store, id, first + i, &at) == 0 && !at.present)
             kd_object_cleaned(object, page + i, KD_CSN_ANY);
 }
 
@@ -189,7 +189,8 @@ static int group_publish(struct group *g)
     bool timed = g->counted && options.checkpoint_ms && !server.checkpoint_due_us;
     if (timed)
         server.checkpoint_due_us = disk_clock.microseconds(NULL) + options.checkpoint_ms * 1000;
-    if (timed || server.credit_low || store_should_checkpoint(server.store)) pthread_cond_signal(&server.work);
+    if (timed || server.credit_low || store_should_checkpoint(server.store))
+        pthread_cond_signal(&server.work);
     return 0;
 }
 
@@ -208,7 +209,8 @@ int group_land(struct group *g)
     while (server.landed != g->number) pthread_cond_wait(&turn, &server.lock);  /* GL1 */
     uint64_t flushes = device_flushes;
     server_unlock();
-    int r = g->spills ? 0 : store_group_write(g->disk); /* <-- its return with 0 is the point of commit */
+    /* <-- its return with 0 is the point of commit */
+    int r = g->spills ? 0 : store_group_write(g->disk);
     if (r == 0 && g->counted) step(STEP_CM5F);
     server_lock();
     server.log_flushes += device_flushes - flushes;

@@ -42,11 +42,12 @@ int group_freed_add(struct group *g, const struct free_range *freed, unsigned co
 int group_name_add(struct group *g, const struct store_op *op);
 /* Does the name exist for a transaction that follows what is in the group? */
 bool group_name_exists(const struct group *g, const struct store_op *op);
-/* Inside the gate; the lock is dropped for the write. 0: it is in the air and has to be landed, even
- * if the write failed. Else it is cancelled: -EAGAIN (empty, and the log is full), the fence. */
+/* Inside the gate; the lock is dropped for the write. 0: it is in the air and has to be landed,
+ * even if the write failed. Else it is cancelled: -EAGAIN (empty, and the log is full), the
+ * fence. */
 int group_launch(struct group *g);
-/* Not in the gate; waits for its turn. 0: the group is durable and its views are published; else they
- * are refused and the store is fenced. */
+/* Not in the gate; waits for its turn. 0: the group is durable and its views are published; else
+ * they are refused and the store is fenced. */
 int group_land(struct group *g);
 /* Has the publisher thread land it. */
 void group_hand_over(struct group *g);

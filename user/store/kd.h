@@ -74,7 +74,8 @@ static inline long kd_object_info(int object, uint64_t page, uint64_t count, uin
 {
     return KD4(KD_OBJECT_INFO, object, page, count, bits);
 }
-static inline long kd_object_advise(int object, uint64_t page, uint64_t count, enum kd_advice advice)
+static inline long kd_object_advise(int object, uint64_t page, uint64_t count,
+                                    enum kd_advice advice)
 {
     return KD4(KD_OBJECT_ADVISE, object, page, count, advice);
 }

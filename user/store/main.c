@@ -42,8 +42,8 @@ void server_fence(const char *what, int error)
 {
     if (server.fenced) return;
     server.fenced = -EIO;
-    /* Nobody is to wait for a credit that no checkpoint will free, nor for a page to be cleaned: the commit
-     * says what is wrong. */
+    /* Nobody is to wait for a credit that no checkpoint will free, nor for a page to be cleaned:
+     * the commit says what is wrong. */
     kd_credit_grant(server.commit_port, KD_CREDITS_CLOSED);
     pthread_cond_broadcast(&server.changed);
     server_unlock();
@@ -65,7 +65,8 @@ static bool disk_open(struct disk_io *io)
 {
     struct kd_block_info info;
     long disk;
-    for (int i = 0; (disk = KD2(KD_BLOCK_OPEN, server.name, &info)) == -EBUSY && i < BUSY_TRIES; i++)
+    for (int i = 0; (disk = KD2(KD_BLOCK_OPEN, server.name, &info)) == -EBUSY && i < BUSY_TRIES;
+         i++)
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     if (disk == -ENODEV)
         say("no store disk: nothing can be kept. Attach one (scripts/run --store FILE)");
@@ -78,8 +79,9 @@ static bool disk_open(struct disk_io *io)
     return true;
 }
 
-/* Gives up all powers but these. Once the disk is open it needs none over other disks, and none at all once its
- * names are published: what a hostile disk or client could make of it has its own disk only. */
+/* Gives up all powers but these. Once the disk is open it needs none over other disks, and none at
+ * all once its names are published: what a hostile disk or client could make of it has its own disk
+ * only. */
 static void powers_keep(uint32_t rights)
 {
     static int system = KD_SYSTEM_HANDLE;
@@ -115,12 +117,16 @@ static int disk_format(const struct disk_io *io, uint64_t group_bytes)
     if (r == 0)
         say("blank disk of %llu MiB formatted", (unsigned long long)(io->bytes >> 20));
     else if (r == -ENOMEM)
-        say("the blank disk is left blank: a store of %llu MiB needs %llu MiB of memory when it is open; start "
-            "with more (--memory), or with a smaller disk", (unsigned long long)(io->bytes >> 20),
+        say("the blank disk is left blank: a store of %llu MiB needs %llu MiB of memory when it is "
+            "open; start "
+            "with more (--memory), or with a smaller disk",
+            (unsigned long long)(io->bytes >> 20),
             (unsigned long long)(store_memory(io, &made) >> 20));
     else
         say("the blank disk cannot be formatted: %s%s", strerror(-r),
-            r == -ENOSPC ? "; it is too small: `rm` it and let scripts/run make one, or use --store-size" : "");
+            r == -ENOSPC
+                ? "; it is too small: `rm` it and let scripts/run make one, or use --store-size"
+                : "");
     return r;
 }
 
@@ -132,10 +138,12 @@ static const char *advice(int error)
     case -EMEDIUMTYPE: return "this disk holds something that is no store; give another disk, or "
                               "make this one blank if nothing on it is wanted";
     case -EPROTONOSUPPORT: return "this store was made by a newer Katydid; start that one";
-    case -EOPNOTSUPP: return "this store is of an older format; copy the disk, then `kstore upgrade` it on "
-                             "the host";
-    case -EUCLEAN: return "this store is damaged; copy the disk, `kstore check` it on the host, and "
-                          "`kstore salvage` what is sound into a new store";
+    case -EOPNOTSUPP:
+        return "this store is of an older format; copy the disk, then `kstore upgrade` it on "
+               "the host";
+    case -EUCLEAN:
+        return "this store is damaged; copy the disk, `kstore check` it on the host, and "
+               "`kstore salvage` what is sound into a new store";
     case -ENOMEM: return "there is not enough memory; start with more (--memory)";
     case -EIO: return "the disk does not read or write";
     default: return "it cannot be opened";
@@ -194,7 +202,8 @@ static int open_to_read(const struct disk_io *io, struct store_open_options *how
     if (r < 0) return r;
     server.read_only = true;
     say("DAMAGED: %s", what);
-    say("what is sound (log to %llu) is open for reading only, and nothing is written. Copy the disk first; "
+    say("what is sound (log to %llu) is open for reading only, and nothing is written. Copy the "
+        "disk first; "
         "then, on the host, `kstore check` it and `kstore salvage` it into a new store",
         (unsigned long long)report->end_lsn);
     return 0;
@@ -203,8 +212,10 @@ static int open_to_read(const struct disk_io *io, struct store_open_options *how
 static bool store_start(const struct disk_io *io)
 {
     uint64_t group_bytes = options.group_bytes ? options.group_bytes : part_of_memory();
-    struct store_open_options how = {.clock = &disk_clock, .group_bytes = group_bytes,
-                                     .image_pages = (uint32_t)(part_of_memory() / PAGE_BYTES * 15 / 16)};
+    struct store_open_options how = { .clock = &disk_clock,
+                                      .group_bytes = group_bytes,
+                                      .image_pages =
+                                          (uint32_t)(part_of_memory() / PAGE_BYTES * 15 / 16) };
     struct store_report report;
     how.flags = STORE_GROW;
     int r = store_open(io, &disk_memory, &how, &server.store, &report);
@@ -243,8 +254,8 @@ static bool server_start(void)
     server.commit_port = (int)kd_system(KD_PORT_CREATE, 0, 0, 0, 0);
     if (server.port < 0 || server.commit_port < 0 || committer_init() < 0) return false;
     pager_init();
-    bool ok = thread_make(committer_main) && thread_make(publisher_main) && thread_make(unspill_main)
-              && thread_make(cleaner_main) && thread_make(scrub_main);
+    bool ok = thread_make(committer_main) && thread_make(publisher_main) &&
+              thread_make(unspill_main) && thread_make(cleaner_main) && thread_make(scrub_main);
     for (unsigned i = 0; ok && i < READER_THREADS; i++) ok = thread_make(reader_main);
     for (unsigned i = 1; ok && i < PAGER_THREADS; i++) ok = thread_make(pager_main);
     if (!ok) return false;
@@ -267,7 +278,8 @@ static bool zone_claim(void)
     return false;
 }
 
-/* store [LIFE [NAME]]: how often init has started it again; the name of the disk and of the store. */
+/* store [LIFE [NAME]]: how often init has started it again; the name of the disk and of the
+ * store. */
 int main(int argc, char **argv)
 {
     struct disk_io io;

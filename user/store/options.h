@@ -9,13 +9,14 @@
  *     store.group_kib=N              the largest group; a larger transaction spills (an eighth of
  *                                    the memory, but never more than half of the log)
  *     crc=table|instruction|sums     how the kernel and its managers compute checksums, instead of
- *                                    what is fastest now: so that runs that count instructions repeat
+ *                                    what is fastest now: so that runs that count instructions
+ *                                    repeat
  *     store.die=STEP:N[,STEP:N...]   ends the manager, as if killed, when it comes to STEP for the
  *                                    N-th time; the second one is for the manager that init then
  *                                    starts, and so on
  *
- * The steps are those of a commit, CM4 to CM7, of a checkpoint, and of spilling. A test that kills the manager at
- * one must find what a power cut there would have left.
+ * The steps are those of a commit, CM4 to CM7, of a checkpoint, and of spilling. A test that kills
+ * the manager at one must find what a power cut there would have left.
  */
 #ifndef USER_STORE_OPTIONS_H
 #define USER_STORE_OPTIONS_H
@@ -36,7 +37,7 @@ enum step {
     STEP_CK2,                    /* "CK2": its pages are at home, not flushed */
     STEP_CK3,                    /* "CK3": metadata and superblock are written and flushed */
     STEP_CK4,                    /* "CK4": log space is released */
-    STEP_SS1,                    /* "SS1": copies of a transaction are in a group of SPILL records */
+    STEP_SS1,  /* "SS1": copies of a transaction are in a group of SPILL records */
     STEP_SS2,                    /* "SS2": it is written, the kernel does not know */
     STEP_SS3,                    /* "SS3": the kernel has freed their frames */
     STEP_SS4,                    /* "SS4": one was read back, the kernel does not have it */

@@ -3,17 +3,17 @@
  *
  * A page that was never written is supplied as zeros. Another one is read by the kernel straight
  * into a frame, its CRC is compared with the one that its leaf keeps, and it is supplied with the
- * leaf's LSN as its csn. The other pages of its extent, and as many behind it as the kernel expects to
- * want, come along when they are on disk and not in memory, by one request; unless the kernel says that
- * touches are random.
+ * leaf's LSN as its csn. The other pages of its extent, and as many behind it as the kernel expects
+ * to want, come along when they are on disk and not in memory, by one request; unless the kernel
+ * says that touches are random.
  *
- * Who receives a request supplies zeros itself; what needs the disk is queued for the readers. So nobody
- * else waits for a slow read: not for a lease, a name or a new page.
+ * Who receives a request supplies zeros itself; what needs the disk is queued for the readers. So
+ * nobody else waits for a slow read: not for a lease, a name or a new page.
  *
- * MG3: the pages that are being brought stand in a table, those of one thread together. Without it a thread
- * could read a page, sleep, and supply what meanwhile has become an old version. A request for one of them
- * stays in the queue. And a page that was read is supplied under the lock, if it still is where it was: it
- * may have been freed.
+ * MG3: the pages that are being brought stand in a table, those of one thread together. Without it
+ * a thread could read a page, sleep, and supply what meanwhile has become an old version. A request
+ * for one of them stays in the queue. And a page that was read is supplied under the lock, if it
+ * still is where it was: it may have been freed.
  */
 #include "server.h"
 
@@ -27,12 +27,12 @@
 
 struct want {
     uint64_t page;                      /* in the container */
-    bool asked, done;                   /* by the kernel; supplied, failed, or no concern: this one is atomic */
+    bool asked, done;  /* by the kernel; supplied, failed, or no concern: this one is atomic */
     struct store_page at;
 };
 
 struct bring {
-    bool taken;                         /* by a thread: its pages are being brought, until each is done */
+    bool taken;  /* by a thread: its pages are being brought, until each is done */
     uint64_t container, first;          /* `count` pages: whole extents, or one page */
     int object;
     uint64_t shift;                     /* page of the container - page of the object */
@@ -65,7 +65,8 @@ static bool is_brought(uint64_t container, uint64_t page)
     return false;
 }
 
-/* Lock held. The page that is asked for is brought by nobody; others that are, are none of our business. */
+/* Lock held. The page that is asked for is brought by nobody; others that are, are none of our
+ * business. */
 static void claim(struct bring *b)
 {
     for (unsigned i = 0; i < b->count; i++)
@@ -107,12 +108,18 @@ static void fail(const struct bring *b, const struct want *w, const char *why)
 
 /* A page of a chain lies in the log as a whole until it goes home. */
 static bool in_log(const struct store_page *at) { return at->dirty && at->log_offset_bytes; }
-static bool on_disk(const struct store_page *at) { return at->present && (!at->dirty || in_log(at)); }
+static bool on_disk(const struct store_page *at)
+{
+    return at->present && (!at->dirty || in_log(at));
+}
 static uint64_t place(const struct store_page *at)
 {
     return in_log(at) ? at->log_offset_bytes : at->offset_bytes;
 }
-static uint32_t place_crc(const struct store_page *at) { return in_log(at) ? at->log_crc : at->crc; }
+static uint32_t place_crc(const struct store_page *at)
+{
+    return in_log(at) ? at->log_crc : at->crc;
+}
 
 /* Lock held. A page that came to nothing is looked up again in the next round. */
 static void look_up(struct bring *b)
@@ -147,8 +154,8 @@ static bool all_done(const struct bring *b)
     return true;
 }
 
-/* Here as below, the page that is waited for comes last: who goes on at the next one finds it here, and does
- * not ask again. */
+/* Here as below, the page that is waited for comes last: who goes on at the next one finds it here,
+ * and does not ask again. */
 static void supply_zeros(struct bring *b)
 {
     for (int asked = 0; asked < 2; asked++)
@@ -236,8 +243,8 @@ static void read_from_log(struct bring *b)
 
 /* ---- requests ---- */
 
-/* Lock held. The extents around [page, page + count), cut to the segment; or the page alone. NULL: the
- * container was deleted meanwhile, and the kernel has ended its faults. */
+/* Lock held. The extents around [page, page + count), cut to the segment; or the page alone. NULL:
+ * the container was deleted meanwhile, and the kernel has ended its faults. */
 static struct bring *bring_prepare(const struct kd_message *m, bool alone)
 {
     struct bring *b = bringing;
@@ -267,8 +274,8 @@ static struct bring *bring_prepare(const struct kd_message *m, bool alone)
     return b;
 }
 
-/* Brings the page, and in the same call of the kernel what else is wanted and on disk. Lock held, dropped
- * for all that takes time. */
+/* Brings the page, and in the same call of the kernel what else is wanted and on disk. Lock held,
+ * dropped for all that takes time. */
 static void bring(const struct kd_message *m)
 {
     struct bring *b = bring_prepare(m, false);
@@ -364,7 +371,8 @@ void pager_queue(const struct kd_message *m)
 
 void pager_init(void)
 {
-    memset(bringing, 0, sizeof(bringing)); /* memory from now on, not for the first time under the lock */
+    /* memory from now on, not for the first time under the lock */
+    memset(bringing, 0, sizeof(bringing));
     memset(queue, 0, sizeof(queue));
 }
 

@@ -1,8 +1,9 @@
 /*
  * request.c - the request threads: what clients ask, and what the kernel tells.
  *
- * A request is answered by the thread that received it, unless it reads pages; one that needs a commit or
- * a checkpoint keeps its thread waiting, and the others go on. Answers never depend on a client.
+ * A request is answered by the thread that received it, unless it reads pages; one that needs a
+ * commit or a checkpoint keeps its thread waiting, and the others go on. Answers never depend on a
+ * client.
  */
 #include "server.h"
 
@@ -87,7 +88,8 @@ static int request_stats(struct kd_message *reply, union answer *a)
     store_stats(server.store, &d);
     a->stats = (struct wire_stats){
         .commits = d.transactions, .groups = d.groups, .log_writes = server.log_writes,
-        .log_bytes = d.log_bytes_written, .flushes = server.log_flushes, .checkpoints = d.checkpoints,
+        .log_bytes = d.log_bytes_written, .flushes = server.log_flushes,
+        .checkpoints = d.checkpoints,
         .home_writes = server.home_writes,
         .pages_read = __atomic_load_n(&server.pages_read, __ATOMIC_RELAXED),
         .log_bytes_free = store_log_free(server.store), .log_bytes_total = d.log_bytes,
@@ -221,7 +223,8 @@ static int request_list_names(const struct kd_message *m, struct kd_message *rep
     server_lock();
     struct container *c = container_by_id(m->word[0]);
     int r = c ? container_allows(c, m->process, KD_RIGHT_READ) : -ENOENT;
-    while (r == 0 && filled < NAMES_MAX && store_name_next(server.store, c->id, &cursor, &found) == 0) {
+    while (r == 0 && filled < NAMES_MAX &&
+           store_name_next(server.store, c->id, &cursor, &found) == 0) {
         memcpy(a->names[filled].name, found.name, STORE_NAME_BYTES);
         a->names[filled].address = found.address;
         a->names[filled++].bytes = found.bytes;
@@ -235,7 +238,8 @@ static int request_list_names(const struct kd_message *m, struct kd_message *rep
 static bool page_is_held(const struct container *c, uint64_t page)
 {
     struct store_page found;
-    return store_page_find(server.store, c->id, page, &found) == 0 && (found.present || found.claimed);
+    return store_page_find(server.store, c->id, page, &found) == 0 &&
+           (found.present || found.claimed);
 }
 
 /* Lock held. The run behind `page`, in one segment; *page is its first, or where to go on. */
@@ -269,17 +273,20 @@ static int request_next(const struct kd_message *m, struct kd_message *reply)
     return r;
 }
 
-/* A program of another version is told so, and once the kernel's log: it may be too old to say why. */
+/* A program of another version is told so, and once the kernel's log: it may be too old to say
+ * why. */
 static int request_hello(const struct kd_message *m, struct kd_message *reply)
 {
     static _Atomic unsigned told;
     reply->word[0] = STORE_PROTOCOL_VERSION;
     reply->word[1] = server.log_bytes;
     if (m->word[0] == STORE_PROTOCOL_VERSION) return 0;
-    if (atomic_exchange(&told, (unsigned)m->process) == (unsigned)m->process) return -EPROTONOSUPPORT;
-    say("process %u was built for version %llu of the store's protocol, this is %u: build it again with the "
-        "libpstore that belongs to this Katydid", (unsigned)m->process,
-        (unsigned long long)m->word[0], STORE_PROTOCOL_VERSION);
+    if (atomic_exchange(&told, (unsigned)m->process) == (unsigned)m->process)
+        return -EPROTONOSUPPORT;
+    say("process %u was built for version %llu of the store's protocol, this is %u: build it again "
+        "with the "
+        "libpstore that belongs to this Katydid",
+        (unsigned)m->process, (unsigned long long)m->word[0], STORE_PROTOCOL_VERSION);
     return -EPROTONOSUPPORT;
 }
 
@@ -360,7 +367,8 @@ static bool serves_writing(const struct kd_message *m)
     const struct wire_open *how = m->buffer;
     switch (m->kind) {
     case STORE_OPEN:
-        return m->data_bytes == sizeof(*how) && (how->flags & PS_CREATE) && (how->flags & PS_EXCLUSIVE);
+        return m->data_bytes == sizeof(*how) && (how->flags & PS_CREATE) &&
+               (how->flags & PS_EXCLUSIVE);
     case STORE_DELETE:
     case STORE_RENAME:
     case STORE_LEASE:
@@ -371,8 +379,8 @@ static bool serves_writing(const struct kd_message *m)
     }
 }
 
-/* A fenced store grants nothing that only serves writing, whether it needs a commit or not: who heard
- * EIO and tries again is not to believe that the store works. */
+/* A fenced store grants nothing that only serves writing, whether it needs a commit or not: who
+ * heard EIO and tries again is not to believe that the store works. */
 static int request(const struct kd_message *m, struct kd_message *reply, union answer *a)
 {
     int r = 0;

@@ -1,11 +1,12 @@
 /*
- * scrub.c - the scrubber: reads every copy on the disk when there is time, and has mended what has rotted.
+ * scrub.c - the scrubber: reads every copy on the disk when there is time, and has mended what has
+ * rotted.
  *
- * disk/scrub.c hands out a piece of up to 64 KiB after the other. Each is read without the lock when no group
- * is in the air, and so many a second that `store.scrub_kib` is not exceeded; or at once, if somebody
- * asked for a round (STORE_SCRUB). What is rotten the cleaner puts back, in the gate: it alone writes homes,
- * areas and slots. What has no other copy is written anew by two checkpoints; a page is lost then, which is
- * said once, and everything else goes on.
+ * disk/scrub.c hands out a piece of up to 64 KiB after the other. Each is read without the lock
+ * when no group is in the air, and so many a second that `store.scrub_kib` is not exceeded; or at
+ * once, if somebody asked for a round (STORE_SCRUB). What is rotten the cleaner puts back, in the
+ * gate: it alone writes homes, areas and slots. What has no other copy is written anew by two
+ * checkpoints; a page is lost then, which is said once, and everything else goes on.
  */
 #include "group.h"
 #include "options.h"
@@ -27,13 +28,14 @@ static struct {
     uint64_t mended, lost, anew;        /* put back; without another copy; written by checkpoints */
     bool repair;                        /* the cleaner is asked to put `piece` back ... */
     int result;                         /* ... and that came of it */
-    bool restart;                       /* somebody asked for a round, and none that is asked for runs */
+    bool restart;  /* somebody asked for a round, and none that is asked for runs */
     unsigned waiters;
     struct { uint64_t token, round; } waiter[WAITERS_MAX];
 } scrub;
 static struct store_scrub piece;        /* of this thread, but for the cleaner during a repair */
 static struct { uint64_t object, page; } lost_told[TOLD_MAX];
-static unsigned lost_told_count, saved;      /* saved: in this round checkpoints have written all anew */
+/* saved: in this round checkpoints have written all anew */
+static unsigned lost_told_count, saved;
 static pthread_cond_t scrub_asked = PTHREAD_COND_INITIALIZER;
 
 /* ---- what is said */
@@ -45,7 +47,8 @@ static void piece_name(char *name, size_t bytes)
                                            {"metadata area 0", "metadata area 1", ""}};
     if (piece.kind == STORE_SCRUB_PAGE) {
         bool known = store_container_get(server.store, piece.object, &c) == 0;
-        snprintf(name, bytes, "%s, page %llu", known ? c.name : "?", (unsigned long long)piece.page);
+        snprintf(name, bytes, "%s, page %llu", known ? c.name : "?",
+                 (unsigned long long)piece.page);
     } else if (piece.kind == STORE_SCRUB_RING) {
         snprintf(name, bytes, "a block of the log");
     } else {
@@ -116,7 +119,8 @@ static void give_up(void)
     scrub.lost++;
     if (!scrub_told())
         tell(piece.kind == STORE_SCRUB_PAGE
-                 ? "it has no other copy and is lost. All else works; restore it from a copy of the disk, or `kstore "
+                 ? "it has no other copy and is lost. All else works; restore it from a copy of "
+                   "the disk, or `kstore "
                    "salvage` the rest"
                  : "it cannot be put back; copy the disk to another one");
     store_scrub_skip(&piece);
@@ -195,11 +199,13 @@ int scrub_ask(uint64_t token)
     return r;
 }
 
-/* Until the next piece may be read: at once for those who wait, but after groups that are in the air. */
+/* Until the next piece may be read: at once for those who wait, but after groups that are in the
+ * air. */
 static void turn_wait(void)
 {
     static bool started;
-    uint64_t rate = options.scrub_kib * 1024, left = rate ? piece.count * PAGE_BYTES * 1000000ull / rate : 0;
+    uint64_t rate = options.scrub_kib * 1024,
+             left = rate ? piece.count * PAGE_BYTES * 1000000ull / rate : 0;
     if (!started) left = FIRST_S * 1000000ull;
     started = true;
     if (scrub.waiters == 0 && rate == 0)
@@ -209,8 +215,9 @@ static void turn_wait(void)
     for (int i = 0; i < 2 && group_flying(); i++) server_wait(&scrub_asked, PAUSE_MS * 1000);
 }
 
-/* Reads and judges one piece, if there is one to read. Lock held, dropped for the disk and the checksums, which are
- * computed when nobody else wants the CPU; with the lock, which commits wait for, the thread is as fast as they. */
+/* Reads and judges one piece, if there is one to read. Lock held, dropped for the disk and the
+ * checksums, which are computed when nobody else wants the CPU; with the lock, which commits wait
+ * for, the thread is as fast as they. */
 static void piece_step(void)
 {
     int r = store_scrub_next(server.store, &piece);

@@ -2,9 +2,11 @@
  * server.h - what the parts of the store manager share.
  *
  *     thread         waits on      does                                             file
- *     pager x 3      port          zero pages, requests of clients, notices         pager.c request.c
+ *     pager x 3      port          zero pages, requests of clients, notices         pager.c
+ *                    request.c
  *     reader x 3     pager.c       reads pages from the disk                        pager.c
- *     committer      commit port   collects transactions into groups, writes them   commit.c batch.c
+ *     committer      commit port   collects transactions into groups, writes them   commit.c
+ *                    batch.c
  *     publisher      group.c       flushes and publishes a group beside the next    group.c
  *     unspiller      spill.c       reads pages of transactions back from the log    spill.c
  *     cleaner        server.work   home writes, checkpoints, credits, repairs       clean.c
@@ -13,17 +15,17 @@
  * Locks. `server.lock` guards the disk library (but for its functions marked NO MUTEX), the table
  * of containers, and all counters. It is never held across disk I/O or a wait for another thread,
  * but it is held across calls that the kernel answers at once. The *gate* is a flag under it: who
- * has passed it is the committer, from the start of a group until it is written. A checkpoint begins
- * inside the gate, when no group is in the air, so it always finds everything committed also applied
- * and published.
+ * has passed it is the committer, from the start of a group until it is written. A checkpoint
+ * begins inside the gate, when no group is in the air, so it always finds everything committed also
+ * applied and published.
  *
  * Invariants
  *   MG1  A transaction is published only after store_group_write() has returned 0 for its group.
  *   MG2  The disk library knows of a home write before the kernel does: a page that the kernel may
  *       evict can be read back from where the library says.
  *   MG3  Two threads never bring the same page into memory at one time (pager.c).
- *   MG4  After the fence no group is launched, nothing is cleaned or checkpointed, and no request is
- *       granted that only serves writing (request.c).
+ *   MG4  After the fence no group is launched, nothing is cleaned or checkpointed, and no request
+ *       is granted that only serves writing (request.c).
  */
 #ifndef USER_STORE_SERVER_H
 #define USER_STORE_SERVER_H
@@ -46,9 +48,9 @@
 #define CREDIT_BYTES     4160u      /* log space set aside for one private copy */
 #define ROOT_NAME        "\1root"   /* the name under which a client registers its root object */
 
-/* A run of pages that nobody else may be given: leased to a process; freed and perhaps still in memory
- * (owner NOBODY); or of a process that closed the container and may be committing still (CLOSED). Runs of a
- * container are sorted and do not overlap. */
+/* A run of pages that nobody else may be given: leased to a process; freed and perhaps still in
+ * memory (owner NOBODY); or of a process that closed the container and may be committing still
+ * (CLOSED). Runs of a container are sorted and do not overlap. */
 struct run { uint64_t first, count, owner; };
 #define NOBODY 0
 #define CLOSED ~0ull
@@ -60,8 +62,8 @@ struct container {
     uint64_t id;
     char name[STORE_NAME_BYTES];
     unsigned busy;                  /* users of its handles without the lock: no forgetting */
-    uint64_t idle;                  /* 0: a process has it open; else server.idle_clock when the last
-                                     * one closed it */
+    uint64_t idle; /* 0: a process has it open; else server.idle_clock when the last
+                    * one closed it */
     bool leaving;                   /* the cleaner brings its pages home, to give it up */
     uint32_t encoder;               /* KD_ENCODER_* */
     uint32_t segment_count;
@@ -74,8 +76,8 @@ struct container {
     struct run *runs;
     unsigned run_count, run_room;
     uint64_t lease_next;            /* where leases without a wish are looked for */
-    uint16_t *room;                 /* per page: free bytes / 16 when last heard of, and above 8 bits its
-                                     * tag; NULL: no page */
+    uint16_t *room; /* per page: free bytes / 16 when last heard of, and above 8 bits its
+                     * tag; NULL: no page */
     uint64_t room_pages;            /* size of it */
     uint64_t room_top;              /* no page at or above has any */
 };
@@ -107,7 +109,8 @@ struct server {
     struct container *containers[CONTAINER_HASH];
     unsigned objects;               /* of the kernel, one for each segment of these */
     uint64_t idle_clock;
-    uint64_t rooms_wanted, rooms_done;  /* by who found no handle for an object; looked for, for them */
+    /* by who found no handle for an object; looked for, for them */
+    uint64_t rooms_wanted, rooms_done;
     bool idle_due;                  /* there are many objects, and one more of them is not in use */
     unsigned pagers_busy;           /* perhaps wait for the kernel, or for room in the queue */
     uint64_t pagers_done;
@@ -124,11 +127,11 @@ int server_wait(pthread_cond_t *condition, uint64_t us);
 
 /* main.c: a line into the kernel's log, "store: ...". */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The store takes no more commits; says why, once. Comes before anybody hears of the error. Lock held,
- * dropped while it is said. */
+/* The store takes no more commits; says why, once. Comes before anybody hears of the error. Lock
+ * held, dropped while it is said. */
 void server_fence(const char *what, int error);
-/* 0, or what whoever wants to change the store is told. The library knows of a failed write as soon as
- * that has returned, and refuses commits: so it is asked, too. Lock held. */
+/* 0, or what whoever wants to change the store is told. The library knows of a failed write as soon
+ * as that has returned, and refuses commits: so it is asked, too. Lock held. */
 int server_writable(void);
 
 /* request.c: a message of the kernel that wants no answer. No lock. */
@@ -139,8 +142,8 @@ void request_advised(const struct kd_message *m);
 /* gate.c; lock held on entry and return, dropped while waiting. */
 void gate_enter(bool cleaner);
 void gate_leave(void);
-/* Waits until a checkpoint that began after the call is done; 0, the fence, or -ENOMEM: there was no memory
- * to begin it (the cleaner goes on trying). Not in the gate. */
+/* Waits until a checkpoint that began after the call is done; 0, the fence, or -ENOMEM: there was
+ * no memory to begin it (the cleaner goes on trying). Not in the gate. */
 int checkpoint_wait(void);
 
 /* container.c; lock held. */
@@ -156,8 +159,8 @@ bool process_known(uint64_t process);
 /* The cookie of a kernel object names container and segment. */
 static inline uint64_t cookie_of(uint64_t id, unsigned segment) { return id << 4 | segment; }
 int cookie_page(uint64_t cookie, uint64_t object_page, uint64_t *id, uint64_t *page);
-/* Marks as leaving what nobody has open, those first that were closed first, until so few objects would
- * be left. Is there any? */
+/* Marks as leaving what nobody has open, those first that were closed first, until so few objects
+ * would be left. Is there any? */
 bool idle_choose(unsigned left);
 /* Gives up what is leaving, if it is not in use after all. In the gate, no group in the air. */
 void idle_give_up(void);
@@ -202,7 +205,8 @@ struct batch {
     unsigned room_count;
     void *memory;
 };
-/* Lock held. Fills *b from hostile bytes, or -EINVAL, -ENOENT, -EACCES, -EEXIST, -E2BIG, -ENOMEM. */
+/* Lock held. Fills *b from hostile bytes, or -EINVAL, -ENOENT, -EACCES, -EEXIST, -E2BIG,
+ * -ENOMEM. */
 int batch_parse(struct batch *b, uint64_t process, const void *bytes, uint64_t count);
 bool batch_frees(const struct batch *b, uint64_t container, uint64_t page);
 void batch_release(struct batch *b);
@@ -236,8 +240,8 @@ void credits_update(bool all);      /* lock held */
 #define OBJECTS_FEW  160u           /* ... until there are so few, or all are in use */
 /* Waits until the cleaner has tried to give up an object. Lock held. */
 void room_wait(void);
-/* Between two pieces of the cleaner's work: if a group is in the air and the log has room, waits until
- * it has landed. Lock held. */
+/* Between two pieces of the cleaner's work: if a group is in the air and the log has room, waits
+ * until it has landed. Lock held. */
 void cleaner_step(void);
 
 /* scrub.c */
@@ -245,14 +249,17 @@ void *scrub_main(void *unused);
 bool scrub_repair_due(void);        /* lock held */
 void scrub_repair(void);            /* by the cleaner; lock held, dropped for the disk */
 void scrub_numbers(struct kd_message *reply);   /* lock held: rounds, KiB read, put back, lost */
-/* STORE_SCRUB: 0, the token is answered when a round that begins now has ended; or why not. No lock. */
+/* STORE_SCRUB: 0, the token is answered when a round that begins now has ended; or why not. No
+ * lock. */
 int scrub_ask(uint64_t token);
 
 /* pager.c, request.c: no lock */
 void pager_init(void);                              /* before any thread */
 void pager_request(const struct kd_message *m);     /* PAGE: never waits for the disk */
-void pager_queue(const struct kd_message *m);       /* PAGE or STORE_ADVISE: a reader will deal with it */
-void pager_bring(const struct kd_message *m);       /* by a reader: what is on disk and nobody brings yet */
+/* PAGE or STORE_ADVISE: a reader will deal with it */
+void pager_queue(const struct kd_message *m);
+/* by a reader: what is on disk and nobody brings yet */
+void pager_bring(const struct kd_message *m);
 void *pager_main(void *unused);
 void *reader_main(void *unused);
 
@@ -260,7 +267,8 @@ void *reader_main(void *unused);
 extern const struct disk_memory disk_memory;
 extern const struct disk_clock disk_clock;
 extern _Thread_local uint64_t device_reads, device_writes, device_flushes; /* of this thread */
-void device_gentle(bool on);    /* the calling thread's writes go in pieces, and let groups go first */
+/* the calling thread's writes go in pieces, and let groups go first */
+void device_gentle(bool on);
 void disk_io_init(struct disk_io *io, uint64_t bytes);
 /* Makes sure that so much of the group buffers is memory already. No lock, outside the gate. */
 void memory_touch(size_t bytes);

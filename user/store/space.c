@@ -10,8 +10,9 @@
  * has no call to drop it. So it becomes a run of NOBODY, and is given out again only after the
  * kernel has evicted it (it is clean, for its home is gone) and would ask for it anew: as zeros.
  *
- * A process may close a container while the commit of another of its threads is under way, which then
- * goes on. What it had leased becomes a run of CLOSED, until the kernel knows of no store to it.
+ * A process may close a container while the commit of another of its threads is under way, which
+ * then goes on. What it had leased becomes a run of CLOSED, until the kernel knows of no store to
+ * it.
  */
 #include "server.h"
 
@@ -137,14 +138,16 @@ bool space_leased(const struct container *c, uint64_t process, uint64_t first, u
 {
     uint64_t page = first;
     for (unsigned i = run_after(c, page); page < first + count; i++) {
-        if (i == c->run_count || c->runs[i].first > page || c->runs[i].owner != process) return false;
+        if (i == c->run_count || c->runs[i].first > page || c->runs[i].owner != process)
+            return false;
         page = c->runs[i].first + c->runs[i].count;
     }
     return true;
 }
 
-/* freed_sweep gives pages out again that were freed and have left the memory meanwhile; also pages that a
- * process had leased and no transaction has stored to, once that process has closed the container. */
+/* freed_sweep gives pages out again that were freed and have left the memory meanwhile; also pages
+ * that a process had leased and no transaction has stored to, once that process has closed the
+ * container. */
 static void freed_sweep(struct container *c)
 {
     uint8_t bits[64];
@@ -237,7 +240,8 @@ void space_room(struct container *c, uint64_t page, uint64_t hint)
 /* wanted: units, and the tag in the upper byte. */
 static bool room_fits(const struct container *c, uint64_t process, uint64_t page, uint16_t wanted)
 {
-    if (page >= c->room_top || c->room[page] >> 8 != wanted >> 8 || c->room[page] < wanted) return false;
+    if (page >= c->room_top || c->room[page] >> 8 != wanted >> 8 || c->room[page] < wanted)
+        return false;
     unsigned i = run_after(c, page);
     return i == c->run_count || c->runs[i].first > page || c->runs[i].owner == process;
 }

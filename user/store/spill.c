@@ -1,19 +1,19 @@
 /*
- * spill.c - transactions larger than memory, or than a group: their pages go into the log before the
- * commit, as a chain of the disk library.
+ * spill.c - transactions larger than memory, or than a group: their pages go into the log before
+ * the commit, as a chain of the disk library.
  *
  *     SPILL, or a COMMIT that fits no group    groups of SPILL records: written, not flushed
  *     UNSPILL                                  the page is read back from the log
  *     COMMIT                                   ends the chain in an ordinary group (commit.c)
  *     VIEW_GONE                                the transaction was aborted: the chain is forgotten
  *
- * One running transaction has a chain at a time, so each may take half of the log; the others that want
- * to spill wait, and the kernel knows for whom (KD_VIEW_WAIT), so a deadlock is found there. A COMMIT
- * that fits no group does not wait: it has a chain of its own, from its receipt to its answer. What it
- * writes has room, for its copies hold credits. All of this is done by the committer thread, and the
- * chains are its own; the disk library is under the lock. Only the disk reads of UNSPILL are those of a
- * thread for them alone: no commit waits for them, and no page fault, which may wait for frames that
- * only this transaction will give back.
+ * One running transaction has a chain at a time, so each may take half of the log; the others that
+ * want to spill wait, and the kernel knows for whom (KD_VIEW_WAIT), so a deadlock is found there. A
+ * COMMIT that fits no group does not wait: it has a chain of its own, from its receipt to its
+ * answer. What it writes has room, for its copies hold credits. All of this is done by the
+ * committer thread, and the chains are its own; the disk library is under the lock. Only the disk
+ * reads of UNSPILL are those of a thread for them alone: no commit waits for them, and no page
+ * fault, which may wait for frames that only this transaction will give back.
  */
 #include "group.h"
 #include "options.h"
@@ -34,7 +34,9 @@ static pthread_cond_t unspill_wanted = PTHREAD_COND_INITIALIZER;
 
 static struct chain *chain_of(uint64_t view)
 {
-    return holder.chain && holder.view == view ? &holder : late.chain && late.view == view ? &late : NULL;
+    return holder.chain && holder.view == view ? &holder
+           : late.chain && late.view == view   ? &late
+                                               : NULL;
 }
 
 struct store_chain *spill_chain(uint64_t view)
@@ -62,7 +64,8 @@ static int add_told(struct group *g, struct store_chain *chain, uint64_t bytes, 
 }
 
 /* Inside the gate. Fills a group with up to `wanted` copies. */
-static int fill_told(struct group *g, uint64_t view, uint64_t token, uint64_t wanted, uint64_t *pages)
+static int fill_told(struct group *g, uint64_t view, uint64_t token, uint64_t wanted,
+                     uint64_t *pages)
 {
     struct kd_diff diff = {.view = view, .token = token, .flags = KD_DIFF_SPILL};
     int r = 0;
@@ -206,7 +209,8 @@ static void unspill_post(const struct kd_message *m)
     server_unlock();
 }
 
-/* Lock held, dropped for the disk. The transaction may end meanwhile: then the token is worth nothing. */
+/* Lock held, dropped for the disk. The transaction may end meanwhile: then the token is worth
+ * nothing. */
 static void unspill(uint64_t view, uint64_t token, uint64_t cookie, uint64_t object_page)
 {
     static uint8_t bytes[PAGE_BYTES];

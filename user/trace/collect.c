@@ -1,8 +1,8 @@
 /*
  * collect.c - runs a program while the kernel traces, and empties the rings all the time.
  *
- * The rings hold some ten thousand events; when they go round before they are read, events are lost. That
- * is told by an event LOST in their place, and by the sum.
+ * The rings hold some ten thousand events; when they go round before they are read, events are
+ * lost. That is told by an event LOST in their place, and by the sum.
  */
 #include <errno.h>
 #include <signal.h>
@@ -31,7 +31,8 @@ static bool room_made(struct trace *t)
     return true;
 }
 
-static void lost_note(struct trace *t, unsigned cpu, uint64_t lost, const struct kd_trace_event *next)
+static void lost_note(struct trace *t, unsigned cpu, uint64_t lost,
+                      const struct kd_trace_event *next)
 {
     struct kd_trace_event e = {.kind = KD_TRACE_LOST, .cpu = (uint8_t)cpu, .a = lost,
                                .time_ns = next ? next->time_ns : 0};
@@ -68,7 +69,8 @@ static size_t drain(struct trace *t)
 {
     size_t sum = 0;
     for (unsigned cpu = 0; cpu < t->cpus; cpu++)
-        for (size_t n = AT_ONCE, all = 0; n == AT_ONCE && all < KD_TRACE_EVENTS; all += n, sum += n) {
+        for (size_t n = AT_ONCE, all = 0; n == AT_ONCE && all < KD_TRACE_EVENTS;
+             all += n, sum += n) {
             long got = drain_once(t, cpu);
             n = got < 0 ? 0 : (size_t)got;
         }
@@ -111,7 +113,8 @@ int collect(struct trace *t, char **argv)
     signal(SIGINT, SIG_IGN); /* it ends the program, and its trace is wanted */
     long cpus = kd_call3(KD_TRACE, KD_TRACE_START, 0, 0);
     if (cpus < 0) {
-        fprintf(stderr, "trace: %s\n", cpus == -EBUSY ? "another process traces already" : strerror((int)-cpus));
+        fprintf(stderr, "trace: %s\n",
+                cpus == -EBUSY ? "another process traces already" : strerror((int)-cpus));
         return -1;
     }
     t->cpus = cpus < CPUS_MAX ? (unsigned)cpus : CPUS_MAX;

@@ -15,8 +15,10 @@
 
 static const char usage[] =
     "usage: trace [-o FILE] [--print[=TICKET]] PROGRAM [ARGUMENT...]\n"
-    "Records faults, waits, callbacks, messages, commits, disk requests and thread switches of the whole\n"
-    "system while PROGRAM runs. FILE is for scripts/trace2json on the host (put it under /export); --print\n"
+    "Records faults, waits, callbacks, messages, commits, disk requests and thread switches of the "
+    "whole\n"
+    "system while PROGRAM runs. FILE is for scripts/trace2json on the host (put it under /export); "
+    "--print\n"
     "tells one transaction as a story: the one that waited longest, or that with the ticket.\n";
 
 /* 0, or 1 with a message. */

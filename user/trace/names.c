@@ -1,8 +1,8 @@
 /*
  * names.c - the names of processes, containers and disks, for people.
  *
- * Processes that still live are in the kernel's list, the others told their names by events. Containers
- * are known by the addresses that the kernel's table of objects shows, disks by its log.
+ * Processes that still live are in the kernel's list, the others told their names by events.
+ * Containers are known by the addresses that the kernel's table of objects shows, disks by its log.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,7 +111,8 @@ void names_write(void *file)
 #undef LABELS_OF
     };
     for (unsigned i = 0; i < KD_TRACE_KINDS; i++)
-        fprintf(file, "event\t%u\t%s\t%s\t%s\t%s\n", i, event_names[i], labels[i][0], labels[i][1], labels[i][2]);
+        fprintf(file, "event\t%u\t%s\t%s\t%s\t%s\n", i, event_names[i], labels[i][0], labels[i][1],
+                labels[i][2]);
     for (unsigned i = 0; i < process_count; i++)
         fprintf(file, "process\t%u\t%s\n", processes[i].pid, processes[i].name);
     for (unsigned i = 0; i < object_count; i++)

@@ -1,9 +1,10 @@
 /*
- * story.c - one transaction as a story: what each touch of a container led to, who held what it wanted,
- * what the commit did, and how long each step took.
+ * story.c - one transaction as a story: what each touch of a container led to, who held what it
+ * wanted, what the commit did, and how long each step took.
  *
- * The transaction is what its thread did between its events BEGIN and the return of its commit, or ABORT;
- * a retry keeps the ticket and is told, too. What the manager did for it is found by its view.
+ * The transaction is what its thread did between its events BEGIN and the return of its commit, or
+ * ABORT; a retry keeps the ticket and is told, too. What the manager did for it is found by its
+ * view.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +23,10 @@ struct teller {
     bool doomed;
 };
 
-static const struct kd_trace_event *at(const struct teller *s, size_t i) { return &s->t->events[i]; }
+static const struct kd_trace_event *at(const struct teller *s, size_t i)
+{
+    return &s->t->events[i];
+}
 
 static double us(uint64_t ns) { return (double)ns / 1000; }
 
@@ -89,7 +93,8 @@ static uint64_t ticket_choose(const struct trace *t)
         size_t end = attempt_end(t, i);
         int held = 0;
         for (size_t k = i; k < end; k++)
-            held |= t->events[k].kind == KD_TRACE_HELD && t->events[k].thread == t->events[i].thread;
+            held |=
+                t->events[k].kind == KD_TRACE_HELD && t->events[k].thread == t->events[i].thread;
         uint64_t took = t->events[end].time_ns - t->events[i].time_ns;
         if (took >= longest_ns[held]) {
             longest_ns[held] = took;
@@ -108,8 +113,8 @@ static const char *place_of(uint64_t address)
     uint64_t offset;
     const char *name = object_name(address, &offset);
     turn = !turn;
-    snprintf(text[turn], sizeof text[0], "%s%s%s0x%llx", name ? "container " : "", name ? name : "", name ? "+" : "",
-             (unsigned long long)(name ? offset : address));
+    snprintf(text[turn], sizeof text[0], "%s%s%s0x%llx", name ? "container " : "", name ? name : "",
+             name ? "+" : "", (unsigned long long)(name ? offset : address));
     return text[turn];
 }
 
@@ -127,7 +132,8 @@ static void tell_doom(struct teller *s, size_t i)
     if (e->kind != KD_TRACE_DOOM || e->a != s->ticket)
         return;
     s->doomed = true;
-    tell(s, i, 1, ~0ull, "doomed by %s[%u]: %s", process_name(e->process), e->process, strerror((int)e->c));
+    tell(s, i, 1, ~0ull, "doomed by %s[%u]: %s", process_name(e->process), e->process,
+         strerror((int)e->c));
 }
 
 /* When a thread that waits since event i goes on: its next own event. */
@@ -151,7 +157,8 @@ static void tell_use(const struct teller *s, size_t i)
             break;
         if (e->kind == KD_TRACE_FAULT && e->a / KD_PAGE_BYTES == held->a / KD_PAGE_BYTES) {
             tell(s, i, 2, ~0ull, "since its %s at %s+0x%llx, %.1f us before", access_of(e),
-                 process_name(e->process), (unsigned long long)e->b, us(held->time_ns - e->time_ns));
+                 process_name(e->process), (unsigned long long)e->b,
+                 us(held->time_ns - e->time_ns));
             return;
         }
     }
@@ -161,15 +168,17 @@ static void tell_use(const struct teller *s, size_t i)
 static void tell_holder(const struct teller *s, size_t i)
 {
     const struct kd_trace_event *e = at(s, i);
-    tell(s, i, 1, ~0ull, "%s[%llu] holds it: transaction %llu in view %u", process_name((uint32_t)e->b),
-         (unsigned long long)e->b, (unsigned long long)ticket_of(s->t, i, e->c), e->c);
+    tell(s, i, 1, ~0ull, "%s[%llu] holds it: transaction %llu in view %u",
+         process_name((uint32_t)e->b), (unsigned long long)e->b,
+         (unsigned long long)ticket_of(s->t, i, e->c), e->c);
     tell_use(s, i);
 }
 
 static void tell_wait(const struct teller *s, size_t i)
 {
     static const char *const what[WAITS] = {
-        "for the end of who holds it", "for the container's lock", "for its manager to bring the page",
+        "for the end of who holds it", "for the container's lock",
+        "for its manager to bring the page",
         "for room in the log", "for its manager's leave", "for the commit",
         "for its manager to take or bring copies",
     };
@@ -184,8 +193,8 @@ static void tell_post(struct teller *s, size_t i)
     if (!page && e->a != KD_MSG_COMMIT - KD_MSG_KERNEL)
         return;
     s->manager = (uint32_t)e->b;
-    tell(s, i, 1, ~0ull, "asks the manager %s[%llu] %s", process_name(s->manager), (unsigned long long)e->b,
-         page ? "for the page" : "to log it");
+    tell(s, i, 1, ~0ull, "asks the manager %s[%llu] %s", process_name(s->manager),
+         (unsigned long long)e->b, page ? "for the page" : "to log it");
 }
 
 /* A fault to its end; the index of its last event. */
@@ -197,8 +206,8 @@ static size_t tell_fault(struct teller *s, size_t i)
         end++;
     done = at(s, end);
     const char *by = fault->c & 8 ? "kernel" : process_name(s->process);
-    tell(s, i, 0, done->time_ns - fault->time_ns, "%s at %s+0x%llx: fault on %s", access_of(fault), by,
-         (unsigned long long)fault->b, place_of(fault->a));
+    tell(s, i, 0, done->time_ns - fault->time_ns, "%s at %s+0x%llx: fault on %s", access_of(fault),
+         by, (unsigned long long)fault->b, place_of(fault->a));
     for (size_t k = i + 1; k < end; k++) {
         const struct kd_trace_event *e = at(s, k);
         tell_doom(s, k);
@@ -219,36 +228,41 @@ static size_t tell_fault(struct teller *s, size_t i)
         default: break;
         }
     }
-    tell(s, end, 1, ~0ull, "%s", done->kind != KD_TRACE_FAULTED || !done->b || s->doomed ? "no right"
-                                 : done->b & KD_TRACE_COPY                ? "right to write: a private copy"
-                                 : done->b & KD_TRACE_WRITABLE            ? "mapped to write"
-                                                                          : "right to read");
+    tell(s, end, 1, ~0ull, "%s",
+         done->kind != KD_TRACE_FAULTED || !done->b || s->doomed ? "no right"
+         : done->b & KD_TRACE_COPY                               ? "right to write: a private copy"
+         : done->b & KD_TRACE_WRITABLE                           ? "mapped to write"
+                                                                 : "right to read");
     return end;
 }
 
 /* ---- the commit ---- */
 
-/* Where a commit lies in the manager's work, as indexes of events; what has no mark ends with the publication. Its
- * threads do other things meanwhile, so of their disk requests only those are told that fall between these. */
+/* Where a commit lies in the manager's work, as indexes of events; what has no mark ends with the
+ * publication. Its threads do other things meanwhile, so of their disk requests only those are told
+ * that fall between these. */
 struct work {
     size_t diff, planned;           /* CM4: `planner` finds out where the pages go */
     size_t sealed, written;         /* CM5: and writes them to the log */
-    size_t landing, published;      /* the flush, CM6, CM7, by `lander`; groups land one after the other */
+    /* the flush, CM6, CM7, by `lander`; groups land one after the other */
+    size_t landing, published;
     uint32_t planner, lander;
 };
 
 /* The thread's next mark of that name. */
-static size_t mark_find(const struct teller *s, size_t from, size_t end, uint32_t thread, const char *name)
+static size_t mark_find(const struct teller *s, size_t from, size_t end, uint32_t thread,
+                        const char *name)
 {
-    while (from < end && !(at(s, from)->kind == KD_TRACE_MARK && at(s, from)->thread == thread
-                           && strncmp((const char *)&at(s, from)->a, name, sizeof at(s, 0)->a) == 0))
+    while (from < end && !(at(s, from)->kind == KD_TRACE_MARK && at(s, from)->thread == thread &&
+                           strncmp((const char *)&at(s, from)->a, name, sizeof at(s, 0)->a) == 0))
         from++;
     return from;
 }
 
 static size_t view_find(const struct teller *s, size_t from, unsigned kind)
 {
-    while (from < s->end && !(at(s, from)->kind == kind && at(s, from)->c == s->view - 1u && at(s, from)->a))
+    while (from < s->end &&
+           !(at(s, from)->kind == kind && at(s, from)->c == s->view - 1u && at(s, from)->a))
         from++;
     return from;
 }
@@ -263,7 +277,8 @@ static struct work work_of(const struct teller *s, size_t freeze)
     w.sealed = mark_find(s, w.planned, w.published, w.planner, "CM5");
     w.written = mark_find(s, w.sealed, w.published, w.planner, "CM5w");
     w.landing = w.written;
-    for (size_t k = w.written; k < w.published; k = mark_find(s, k + 1, w.published, w.lander, "CM7"))
+    for (size_t k = w.written; k < w.published;
+         k = mark_find(s, k + 1, w.published, w.lander, "CM7"))
         w.landing = k;
     return w;
 }
@@ -285,15 +300,16 @@ static void tell_disk(const struct teller *s, size_t i, const char *step)
 {
     const struct kd_trace_event *e = at(s, i);
     size_t k = i + 1;
-    while (k < s->end && !(at(s, k)->kind == KD_TRACE_DONE && at(s, k)->c == e->c && at(s, k)->a == e->a))
+    while (k < s->end &&
+           !(at(s, k)->kind == KD_TRACE_DONE && at(s, k)->c == e->c && at(s, k)->a == e->a))
         k++;
     uint64_t took = at(s, k)->time_ns - e->time_ns;
     if ((e->c & 255) == KD_TRACE_FLUSH_DISK)
         tell(s, i, 1, took, "%s: %s flushes the disk", step, process_name(s->manager));
     else
-        tell(s, i, 1, took, "%s: %s %s %llu bytes at 0x%llx of the disk", step, process_name(s->manager),
-             (e->c & 255) == KD_TRACE_READ_DISK ? "reads" : "writes", (unsigned long long)e->b,
-             (unsigned long long)e->a);
+        tell(s, i, 1, took, "%s: %s %s %llu bytes at 0x%llx of the disk", step,
+             process_name(s->manager), (e->c & 255) == KD_TRACE_READ_DISK ? "reads" : "writes",
+             (unsigned long long)e->b, (unsigned long long)e->a);
 }
 
 /* What the manager does for the view between its request and the answer. */
@@ -301,14 +317,16 @@ static void tell_manager(const struct teller *s, size_t i, const struct work *w)
 {
     const struct kd_trace_event *e = at(s, i);
     bool of_view = e->c == s->view - 1u;
-    const char *step = e->kind == KD_TRACE_DISK && e->process == s->manager ? step_of(s, w, i) : NULL;
+    const char *step =
+        e->kind == KD_TRACE_DISK && e->process == s->manager ? step_of(s, w, i) : NULL;
     if (step)
         tell_disk(s, i, step);
     else if (e->kind == KD_TRACE_DIFF && of_view && e->a)
-        tell(s, i, 1, ~0ull, "CM4: %s reads what changed: %llu pages, %llu bytes", process_name(s->manager),
-             (unsigned long long)e->a, (unsigned long long)e->b);
+        tell(s, i, 1, ~0ull, "CM4: %s reads what changed: %llu pages, %llu bytes",
+             process_name(s->manager), (unsigned long long)e->a, (unsigned long long)e->b);
     else if (e->kind == KD_TRACE_PUBLISH && of_view)
-        tell(s, i, 1, ~0ull, "CM7: published, visible to others, as commit %llu", (unsigned long long)e->a);
+        tell(s, i, 1, ~0ull, "CM7: published, visible to others, as commit %llu",
+             (unsigned long long)e->a);
 }
 
 static size_t tell_commit(struct teller *s, size_t i)
@@ -334,10 +352,12 @@ static size_t tell_commit(struct teller *s, size_t i)
 
 static void tell_attempt(struct teller *s)
 {
-    static const char *const modes[] = {"serialisable", "snapshot", "dirty read", "with a container's lock"};
+    static const char *const modes[] = { "serialisable", "snapshot", "dirty read",
+                                         "with a container's lock" };
     const struct kd_trace_event *b = at(s, s->begin), *end = at(s, s->end);
     printf("transaction %llu of %s[%u], thread %u, view %u, %s\n", (unsigned long long)b->a,
-           process_name(b->process), b->process, b->thread, b->view - 1u, b->c < 4 ? modes[b->c] : "?");
+           process_name(b->process), b->process, b->thread, b->view - 1u,
+           b->c < 4 ? modes[b->c] : "?");
     for (size_t i = s->begin + 1; i < s->end; i++) {
         const struct kd_trace_event *e = at(s, i);
         tell_doom(s, i);
@@ -368,8 +388,11 @@ int story_print(const struct trace *t, uint64_t ticket)
         const struct kd_trace_event *b = &t->events[i];
         if (b->kind != KD_TRACE_BEGIN || b->a != ticket)
             continue;
-        struct teller s = {.t = t, .begin = i, .end = attempt_end(t, i), .thread = b->thread,
-                           .process = b->process, .view = b->view, .start_ns = b->time_ns, .ticket = ticket};
+        struct teller s = { .t = t,
+                            .begin = i,
+                            .end = attempt_end(t, i),
+                            .thread = b->thread, .process = b->process, .view = b->view,
+                            .start_ns = b->time_ns, .ticket = ticket };
         tell_attempt(&s);
         told = 1;
     }

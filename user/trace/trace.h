@@ -1,4 +1,5 @@
-/* trace.h - what the parts of the program share: the events of a run, in the order of their times. */
+/* trace.h - what the parts of the program share: the events of a run, in the order of their
+ * times. */
 #ifndef USER_TRACE_H
 #define USER_TRACE_H
 
@@ -19,7 +20,8 @@ struct trace {
 
 /* collect.c */
 enum { EVENTS_MAX = 1 << 20 };                 /* kept in memory; the others are lost */
-/* Runs the program and collects what happens until its end. Its exit status, or -1 with a message. */
+/* Runs the program and collects what happens until its end. Its exit status, or -1 with a
+ * message. */
 int collect(struct trace *t, char **argv);
 
 /* names.c */
@@ -31,7 +33,8 @@ const char *object_name(uint64_t address, uint64_t *offset);
 void names_write(void *file);
 extern const char *const event_names[KD_TRACE_KINDS];
 
-/* story.c: one transaction; ticket 0: the one with a conflict that took longest. 0, or 1: there is none. */
+/* story.c: one transaction; ticket 0: the one with a conflict that took longest. 0, or 1: there is
+ * none. */
 int story_print(const struct trace *t, uint64_t ticket);
 
 #endif

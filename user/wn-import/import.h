@@ -31,7 +31,8 @@ int directory_step(struct import *im, struct wn_root *root);
 /* What the first two steps have in common: `line` takes the next line of `in` into the batch (1; 0:
  * the file ended; -errno), up to a batch full; after the fourth file comes next_phase. nodes.c */
 int lines_step(struct import *im, struct wn_root *root, struct input *in, uint32_t kind,
-               int (*line)(struct import *, struct wn_root *, struct wn_batch *), uint32_t next_phase);
+               int (*line)(struct import *, struct wn_root *, struct wn_batch *),
+               uint32_t next_phase);
 
 /* Volatile tables, made from the container or the input when a phase first needs them, in a
  * transaction. map_find: the synset that data.* of pos has at this offset, or NULL. */

@@ -182,7 +182,8 @@ static int nodes_line(struct import *im, struct wn_root *root, struct wn_batch *
 }
 
 int lines_step(struct import *im, struct wn_root *root, struct input *in, uint32_t kind,
-               int (*line)(struct import *, struct wn_root *, struct wn_batch *), uint32_t next_phase)
+               int (*line)(struct import *, struct wn_root *, struct wn_batch *),
+               uint32_t next_phase)
 {
     struct wn_progress *progress = &root->progress;
     int more = input_seek(in, progress->byte_offset);

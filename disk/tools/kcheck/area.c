@@ -31,7 +31,8 @@ struct area {
  * there yet, modulo the smaller one. */
 uint32_t karea_bucket(const struct kmodel *model, uint64_t object, uint64_t index)
 {
-    uint64_t a = object * 0x9e3779b97f4a7c15ull, b = (index + 0x7f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
+    uint64_t a = object * 0x9e3779b97f4a7c15ull,
+             b = (index + 0x7f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
     uint64_t h = a ^ b;
     h ^= h >> 31;
     h *= 0x94d049bb133111ebull;
@@ -154,8 +155,10 @@ static bool place_enter(struct area *area, uint32_t page, uint8_t bit, uint32_t 
 {
     uint32_t index = le32_get(area->map[page].index);
     if (index >= max || index >= area->checkpoint->pages || area->seen[index] & bit) {
-        kview_find(area->view, KCHECK_DAMAGE, "ST18", "metadata page %u of area %u has a place that "
-                   "is taken or out of range", page, area->number);
+        kview_find(area->view, KCHECK_DAMAGE, "ST18",
+                   "metadata page %u of area %u has a place that "
+                   "is taken or out of range",
+                   page, area->number);
         return false;
     }
     area->seen[index] |= bit;

@@ -1,7 +1,7 @@
 /*
  * check.c - the verdict: what opening the image gives, then the invariants that no recovery looks
- * at: the bytes of data pages (ST28, ST30), and whether the older checkpoint leads to the same state
- * (ST19, ST20).
+ * at: the bytes of data pages (ST28, ST30), and whether the older checkpoint leads to the same
+ * state (ST19, ST20).
  */
 #include "view.h"
 
@@ -15,10 +15,11 @@ static void page_lost(struct kview *view, const struct kleaf *leaf, uint32_t p, 
     uint64_t page = leaf->index * view->super.extent_pages + p;
     const struct kcontainer *container = kmodel_container(&view->model, leaf->object);
     view->result.pages_lost++;
-    kview_find(view, KCHECK_DAMAGE, "ST28", "%.63s (container %llu), page %llu at address %#llx: %s",
+    kview_find(view, KCHECK_DAMAGE, "ST28",
+               "%.63s (container %llu), page %llu at address %#llx: %s",
                container ? container->disk.name : "?", (unsigned long long)leaf->object,
-               (unsigned long long)page, (unsigned long long)
-               (container ? kview_address(view, container, page) : 0), why);
+               (unsigned long long)page,
+               (unsigned long long)(container ? kview_address(view, container, page) : 0), why);
 }
 
 static void extent_verify(struct kview *view, const struct kleaf *leaf, uint8_t *bytes)
@@ -90,8 +91,8 @@ static int pages_verify(struct kview *view)
 
 static const char *directories_differ(struct kmodel *older, struct kmodel *newer)
 {
-    if (older->container_count != newer->container_count || older->name_count != newer->name_count ||
-        older->next_object != newer->next_object)
+    if (older->container_count != newer->container_count ||
+        older->name_count != newer->name_count || older->next_object != newer->next_object)
         return "counts of containers, names or ids";
     for (uint32_t i = 0; i < older->container_count; i++) {
         const struct kcontainer *a = &older->containers[i];
@@ -178,7 +179,8 @@ static int older_compare(struct kview *view, struct kmodel *older)
     int error = older_replay(view, older);
     view->quiet = false;
     if (error == -ESTALE)
-        kview_find(view, KCHECK_WARNING, "ST20", "the log from the older checkpoint's redo LSN does "
+        kview_find(view, KCHECK_WARNING, "ST20",
+                   "the log from the older checkpoint's redo LSN does "
                    "not lead to its end: should the newest checkpoint be damaged as well, there is "
                    "no way back");
     else if (error == -EUCLEAN)

@@ -23,10 +23,10 @@ struct kcheck_io {
 };
 
 enum kcheck_level {
-    KCHECK_NOTE,                /* as a power cut may leave it */
-    KCHECK_WARNING,             /* no loss is seen, but something that guards against loss is gone; a
-                                 * power cut may do that to one superblock slot */
-    KCHECK_DAMAGE,              /* something is lost or wrong */
+    KCHECK_NOTE,    /* as a power cut may leave it */
+    KCHECK_WARNING, /* no loss is seen, but something that guards against loss is gone; a
+                     * power cut may do that to one superblock slot */
+    KCHECK_DAMAGE,  /* something is lost or wrong */
 };
 
 /* `label` names the invariant, such as "ST21", or is empty. */

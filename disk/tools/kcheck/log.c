@@ -14,8 +14,9 @@ uint32_t klog_epoch(const struct kslot *super, uint64_t lsn)
     return i ? super->epochs[i - 1].epoch : 0;
 }
 
-/* The epoch of a group that follows at lsn: the table's, or a newer one than all in it, which began in
- * a superblock that is lost. The table learns it. 1, 0 (no such group follows), -EUCLEAN: it is full. */
+/* The epoch of a group that follows at lsn: the table's, or a newer one than all in it, which began
+ * in a superblock that is lost. The table learns it. 1, 0 (no such group follows), -EUCLEAN: it is
+ * full. */
 static int epoch_follows(struct kslot *super, const struct kgroup *group)
 {
     struct kepoch *last = &super->epochs[super->epoch_count - 1];
@@ -51,7 +52,8 @@ static void group_describe(const struct group_disk *h, uint64_t offset, struct k
         .crc = le32_get(h->crc), .records = le32_get(h->records) };
 }
 
-/* A block of the ring that cannot be read holds no group. It is told once, if it is not one of very many. */
+/* A block of the ring that cannot be read holds no group. It is told once, if it is not one of very
+ * many. */
 static int unreadable(struct kview *view, uint64_t offset)
 {
     uint32_t most = sizeof view->unreadable / sizeof *view->unreadable, i = 0;
@@ -60,8 +62,10 @@ static int unreadable(struct kview *view, uint64_t offset)
     if (i < view->unreadable_count || i == most)
         return 0;
     view->unreadable[view->unreadable_count++] = offset;
-    kview_find(view, KCHECK_WARNING, "ST13", "the block of the log's ring at byte %llu cannot be read; it "
-               "counts as one that holds no group", (unsigned long long)offset);
+    kview_find(view, KCHECK_WARNING, "ST13",
+               "the block of the log's ring at byte %llu cannot be read; it "
+               "counts as one that holds no group",
+               (unsigned long long)offset);
     return 0;
 }
 
@@ -114,8 +118,8 @@ static int group_next(struct kview *view, uint64_t lsn, uint32_t prev_crc, struc
     return 0;
 }
 
-/* Between scan LSN and redo LSN only SPILL records matter: where the history breaks off there, it is
- * taken up again at the redo LSN, and a commit that needs what was lost will say so. */
+/* Between scan LSN and redo LSN only SPILL records matter: where the history breaks off there, it
+ * is taken up again at the redo LSN, and a commit that needs what was lost will say so. */
 int klog_follow(struct kview *view, uint32_t checkpoint)
 {
     const struct kcheckpoint *from = &view->super.checkpoints[checkpoint];
@@ -145,8 +149,10 @@ int klog_follow(struct kview *view, uint32_t checkpoint)
     }
     if (found == -EUCLEAN) {
         view->result.damage_lsn = group.lsn;
-        kview_find(view, KCHECK_DAMAGE, "ST14", "the group at LSN %llu is of an epoch for which the "
-                   "superblock's table has no room", (unsigned long long)group.lsn);
+        kview_find(view, KCHECK_DAMAGE, "ST14",
+                   "the group at LSN %llu is of an epoch for which the "
+                   "superblock's table has no room",
+                   (unsigned long long)group.lsn);
     }
     view->result.end_lsn = lsn;
     view->last_crc = crc;
@@ -155,8 +161,9 @@ int klog_follow(struct kview *view, uint32_t checkpoint)
 
 /* ---- the end: torn, or damage? */
 
-/* Two groups may be on their way at once, and the first missing. But nobody waits for groups of spilled
- * pages (in view->buffer): any number of these may be on their way, too, and one may be what is missing. */
+/* Two groups may be on their way at once, and the first missing. But nobody waits for groups of
+ * spilled pages (in view->buffer): any number of these may be on their way, too, and one may be
+ * what is missing. */
 #define ON_THEIR_WAY_MAX 2u
 
 static bool group_spills(const struct kview *view, const struct kgroup *group)
@@ -202,7 +209,8 @@ static bool noted_unreadable(const struct kview *view, uint64_t offset)
     return false;
 }
 
-/* A group may lie at this LSN, and its first block or, if that is one of this history, a later one is unreadable. */
+/* A group may lie at this LSN, and its first block or, if that is one of this history, a later one
+ * is unreadable. */
 static bool next_unreadable(struct kview *view, uint64_t lsn)
 {
     uint64_t place = lsn % view->super.log_bytes, offset = view->super.log_start + place;
@@ -236,10 +244,13 @@ static void tail_describe(struct kview *view, uint64_t end, const struct beyond 
         kview_find(view, KCHECK_NOTE, "", "the group at LSN %llu was cut off while it was written; "
                    "nothing of it was acknowledged", (unsigned long long)end);
     if (beyond->count > 0 && beyond->count <= ON_THEIR_WAY_MAX)
-        kview_find(view, KCHECK_NOTE, "ST15", "the group at LSN %llu was on its way behind one that "
-                   "is not there; it counts as not written", (unsigned long long)beyond->last);
+        kview_find(view, KCHECK_NOTE, "ST15",
+                   "the group at LSN %llu was on its way behind one that "
+                   "is not there; it counts as not written",
+                   (unsigned long long)beyond->last);
     else if (beyond->count > ON_THEIR_WAY_MAX)
-        kview_find(view, KCHECK_DAMAGE, "ST15", "%llu valid groups of this epoch lie behind the end "
+        kview_find(view, KCHECK_DAMAGE, "ST15",
+                   "%llu valid groups of this epoch lie behind the end "
                    "of the log at LSN %llu, the last at %llu: more than can be on their way",
                    (unsigned long long)beyond->count, (unsigned long long)end,
                    (unsigned long long)beyond->last);
@@ -250,16 +261,19 @@ int klog_judge(struct kview *view)
     const struct kslot *super = &view->super;
     uint64_t end = view->result.end_lsn, known = super->checkpoints[super->newest].redo_lsn;
     bool clean = super->flags & FLAG_CLEAN;
-    bool slot_lost = view->result.slot_bad[0] || view->result.slot_bad[1];  /* it may have been newer */
+    /* it may have been newer */
+    bool slot_lost = view->result.slot_bad[0] || view->result.slot_bad[1];
     struct beyond beyond = { 0 };
     view->result.was_clean = clean;
-    if (super->epochs[super->epoch_count - 1].first_lsn > known)    /* flushed before an epoch begins */
+    /* flushed before an epoch begins */
+    if (super->epochs[super->epoch_count - 1].first_lsn > known)
         known = super->epochs[super->epoch_count - 1].first_lsn;
     if (clean && super->end_lsn > known)
         known = super->end_lsn;
     if (end < known) {
         view->result.damage_lsn = end;
-        kview_find(view, KCHECK_DAMAGE, "ST14", "the log ends at LSN %llu, and the superblock knows "
+        kview_find(view, KCHECK_DAMAGE, "ST14",
+                   "the log ends at LSN %llu, and the superblock knows "
                    "of history up to %llu: what was acknowledged in between is lost",
                    (unsigned long long)end, (unsigned long long)known);
     } else if (!clean || end != super->end_lsn || slot_lost) {
@@ -269,8 +283,10 @@ int klog_judge(struct kview *view)
         bool lost = !beyond.proof && end_unreadable(view, end);
         view->result.damage_lsn = beyond.proof || lost ? end : 0;
         if (lost)
-            kview_find(view, KCHECK_DAMAGE, "ST13", "the log ends at LSN %llu, where a block cannot be read: "
-                       "what was committed last may lie there", (unsigned long long)end);
+            kview_find(view, KCHECK_DAMAGE, "ST13",
+                       "the log ends at LSN %llu, where a block cannot be read: "
+                       "what was committed last may lie there",
+                       (unsigned long long)end);
         if (beyond.proof)
             kview_find(view, KCHECK_DAMAGE, "ST13", "the log breaks off at LSN %llu, and the group "
                        "at %llu proves that it went on: what was acknowledged from there on is "

@@ -79,9 +79,11 @@ static int extent_reuse_check(struct replay *r, uint64_t physical, uint64_t obje
                      super->checkpoints[!super->newest].redo_lsn &&     /* none was given up */
                      !r->view->result.slot_bad[0] && !r->view->result.slot_bad[1];
         if (early)
-            kview_find(r->view, KCHECK_DAMAGE, "ST22", "extent %llu was freed at LSN %llu and given "
-                       "to another owner at %llu, before any checkpoint", (unsigned long long)
-                       physical, (unsigned long long)freed->lsn, (unsigned long long)r->csn);
+            kview_find(r->view, KCHECK_DAMAGE, "ST22",
+                       "extent %llu was freed at LSN %llu and given "
+                       "to another owner at %llu, before any checkpoint",
+                       (unsigned long long)physical, (unsigned long long)freed->lsn,
+                       (unsigned long long)r->csn);
         *freed = model->freed[--model->freed_count];
         return 0;
     }
@@ -186,7 +188,8 @@ static int claim_apply(struct replay *r, const struct kcontainer *container,
                        const struct record_disk *record)
 {
     struct kmodel *model = r->model;
-    uint64_t first = le64_get(record->page), count = le64_get(record->base), n = model->extent_pages;
+    uint64_t first = le64_get(record->page), count = le64_get(record->base),
+             n = model->extent_pages;
     uint64_t pages = kcontainer_pages(&container->disk);
     int error = 0;
     if (le32_get(record->data_bytes))

@@ -145,15 +145,19 @@ static const char *area_too_small(const struct kslot *s)
 static const char *places_wrong(const struct kslot *s)
 {
     uint64_t area = area_bytes(s);
-    const struct { uint64_t start, bytes; } part[] = {
-        { 0, SIGNPOST_OFFSET + BLOCK_BYTES }, { s->log_start, s->log_bytes }, { s->area_start[0], area },
-        { s->area_start[1], area }, { s->data_start, s->extents * s->extent_bytes },
+    const struct { uint64_t start, bytes;
+    } part[] = {
+        { 0, SIGNPOST_OFFSET + BLOCK_BYTES },
+        { s->log_start, s->log_bytes },
+        { s->area_start[0], area },
+        { s->area_start[1], area },
+        { s->data_start, s->extents * s->extent_bytes },
         { s->slot_b_offset, BLOCK_BYTES },
     };
     const int count = 6, log = 1, data = 4;
     for (int i = 1; i < count; i++) {
-        if (part[i].start % BLOCK_BYTES || part[i].start <= SIGNPOST_OFFSET || part[i].start >= s->disk_bytes ||
-            part[i].bytes > s->disk_bytes - part[i].start)
+        if (part[i].start % BLOCK_BYTES || part[i].start <= SIGNPOST_OFFSET ||
+            part[i].start >= s->disk_bytes || part[i].bytes > s->disk_bytes - part[i].start)
             return "a part lies outside its disk";
         for (int j = 0; j < i; j++) {
             bool apart = part[i].start >= part[j].start + part[j].bytes ||
@@ -286,7 +290,8 @@ static bool slot_b_guess(struct kview *view)
 static void slot_b_seek(struct kview *view)
 {
     for (uint64_t at = 0; at < view->io.bytes; at += SEEK_BYTES) {
-        size_t bytes = view->io.bytes - at < SEEK_BYTES ? (size_t)(view->io.bytes - at) : SEEK_BYTES;
+        size_t bytes =
+            view->io.bytes - at < SEEK_BYTES ? (size_t)(view->io.bytes - at) : SEEK_BYTES;
         kview_progress(view, "looking for a superblock", at, view->io.bytes);
         bool read = !kview_buffer(view, SEEK_BYTES) && !kview_read(view, at, view->buffer, bytes);
         for (size_t i = 0; i + BLOCK_BYTES <= bytes; i += BLOCK_BYTES) {

@@ -122,10 +122,12 @@ static int base_choose(struct kview *view)
     view->result.older_checkpoint = true;
     if (older == 0) {
         area_try(view, newest, false, KCHECK_WARNING);
-        kview_find(view, KCHECK_WARNING, "ST18", "the newest checkpoint does not verify; a recovery "
+        kview_find(view, KCHECK_WARNING, "ST18",
+                   "the newest checkpoint does not verify; a recovery "
                    "starts from the older one at redo LSN %llu and replays more of the log. "
                    "Nothing is lost by that, but until the next checkpoint there is no other way "
-                   "back", (unsigned long long)view->super.checkpoints[!newest].redo_lsn);
+                   "back",
+                   (unsigned long long)view->super.checkpoints[!newest].redo_lsn);
         return area_try(view, !newest, true, KCHECK_DAMAGE);
     }
     area_try(view, !newest, false, KCHECK_DAMAGE);
@@ -179,10 +181,11 @@ static void slots_report(struct kview *view)
 {
     for (int i = 0; i < 2; i++)
         if (view->slots[i].state != KSLOT_VALID)
-            kview_find(view, KCHECK_WARNING, "ST17", "superblock slot %c is not valid: %s; the next "
+            kview_find(view, KCHECK_WARNING, "ST17",
+                       "superblock slot %c is not valid: %s; the next "
                        "checkpoint repairs it. With only one valid superblock, loss of the newest "
-                       "commits cannot be excluded: the other may have known of them", 'A' + i,
-                       view->slots[i].why);
+                       "commits cannot be excluded: the other may have known of them",
+                       'A' + i, view->slots[i].why);
     const struct kslot *a = &view->slots[0], *b = &view->slots[1];
     bool both = a->state == KSLOT_VALID && b->state == KSLOT_VALID;
     if (both && a->generation + 1 != b->generation && b->generation + 1 != a->generation)

@@ -216,8 +216,8 @@ static inline uint32_t *kleaf_record(const struct kmodel *model, const struct kl
 }
 
 /* log.c */
-/* The whole group that begins at this place of the ring, of whatever LSN. Where the disk cannot be read is
- * none, and a warning. */
+/* The whole group that begins at this place of the ring, of whatever LSN. Where the disk cannot be
+ * read is none, and a warning. */
 int  klog_any(struct kview *view, uint64_t place, struct kgroup *group);
 /* The group at exactly this LSN, with all its bytes in view->buffer. 1, 0, or -EIO, -ENOMEM. */
 int  klog_group(struct kview *view, uint64_t lsn, struct kgroup *group);

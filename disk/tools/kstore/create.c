@@ -17,7 +17,8 @@ struct create {
 
 static const struct argp_option options[] = {
     { "size", 's', "MIB", 0, "size of the image in MiB, or as 64M, 1G (default: as it is)", 0 },
-    { "log", 'l', "KIB", 0, "size of the log in KiB, or as 8M (default: an eighth, 32 MiB at most)", 0 },
+    { "log", 'l', "KIB", 0,
+      "size of the log in KiB, or as 8M (default: an eighth, 32 MiB at most)", 0 },
     { "extent", 'e', "KIB", 0, "4, 8, 16, 32 or 64 (default 16)", 0 },
     { "zone", 'z', "N", 0, "which 8 TiB of addresses its containers get, 0 to 7 (default 0)", 0 },
     { "uuid", 'u', "HEX", 0, "32 hexadecimal digits (default: random)", 0 },

@@ -30,7 +30,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
     return common_parse(key, value, state);
 }
 
-static const struct argp argp = { options, parse, "IMAGE SIZE", "Makes a store SIZE large: a number "
+static const struct argp argp = { options, parse, "IMAGE SIZE",
+    "Makes a store SIZE large: a number "
     "of bytes, or with K, M, G or T behind it. An image file is enlarged if it is smaller. Nothing "
     "is ever made smaller, and a store in use is left alone.", NULL, NULL, NULL };
 

@@ -1,6 +1,6 @@
 /*
- * image.c - a file as a disk. One that is opened for writing is nobody else's: QEMU has shared locks on
- * bytes from 100 (what it does with the image) and from 200 (what others must not do).
+ * image.c - a file as a disk. One that is opened for writing is nobody else's: QEMU has shared
+ * locks on bytes from 100 (what it does with the image) and from 200 (what others must not do).
  */
 #include "kstore.h"
 

@@ -1,8 +1,9 @@
 /*
  * kstore.h - what the subcommands of kstore share: exit status, images as disks, options, JSON.
  *
- * Only create, put, grow, upgrade, scrub and salvage use the store's own code; the others read an image through
- * kcheck/view.h, which is the format chapter's reading of it, and so also show damaged ones.
+ * Only create, put, grow, upgrade, scrub and salvage use the store's own code; the others read an
+ * image through kcheck/view.h, which is the format chapter's reading of it, and so also show
+ * damaged ones.
  */
 #ifndef KATYDID_KSTORE_H
 #define KATYDID_KSTORE_H
@@ -76,7 +77,8 @@ void uuid_text(const uint8_t uuid[16], char out[33]);
 
 void objects_sort(struct kmodel *model);        /* containers by id, names by owner */
 const char *encoder_text(const struct container_disk *container);
-void names_show(const struct kmodel *model, uint64_t object, bool json);    /* the named objects of one */
+/* the named objects of one */
+void names_show(const struct kmodel *model, uint64_t object, bool json);
 
 /* ---- progress.c: a bar on stderr if that is a terminal */
 

@@ -6,7 +6,7 @@
 
 #include "kstore.h"
 
-#define MAP_COLUMNS     120u            /* squares in a row; of rows without any use some are left out */
+#define MAP_COLUMNS     120u  /* squares in a row; of rows without any use some are left out */
 #define MAP_ROWS_MAX    32u             /* with some: beyond that extents are taken together ... */
 #define MAP_CELLS_MAX   262144u         /* ... and beyond that, used or not */
 #define MAP_OWNERS      4u              /* of one cell, told apart; the rest is "others" */

@@ -26,7 +26,8 @@ static void escaped(FILE *out, const char *text, size_t most)
     }
 }
 
-/* Hues a golden section apart: neighbours in the list are far apart in colour. Red is for damage. */
+/* Hues a golden section apart: neighbours in the list are far apart in colour. Red is for
+ * damage. */
 static void owner_colour(uint64_t object, int lightness, char colour[32])
 {
     double hue = 32 + fmod(110 + (double)(object % 1000) * 0.381966 * 268, 268);
@@ -78,7 +79,8 @@ static double disk_draw(FILE *out, const struct map *map, double y)
         { "log", "log", s->log_start, s->log_bytes },
         { "area 0", "meta", s->area_start[0], area }, { "area 1", "meta", s->area_start[1], area },
         { "extents", "data", s->data_start, s->extents * s->extent_bytes },
-        { "superblock A", map->view->slots[0].state == KSLOT_VALID ? "slot" : "bad", 0, BLOCK_BYTES },
+        { "superblock A", map->view->slots[0].state == KSLOT_VALID ? "slot" : "bad", 0,
+          BLOCK_BYTES },
         { "superblock B", map->view->slots[1].state == KSLOT_VALID ? "slot" : "bad",
           s->slot_b_offset, BLOCK_BYTES },
     };
@@ -112,9 +114,11 @@ static void arc_draw(FILE *out, const struct map *map, uint64_t from, uint64_t b
     ring_point(a + sweep, outer, centre[0], centre[1], p[1]);
     ring_point(a + sweep, inner, centre[0], centre[1], p[2]);
     ring_point(a, inner, centre[0], centre[1], p[3]);
-    fprintf(out, "<path class=\"%s\" d=\"M%.2f %.2fA%.1f %.1f 0 %d 1 %.2f %.2fL%.2f %.2fA%.1f %.1f 0 "
-            "%d 0 %.2f %.2fZ\">", class, p[0][0], p[0][1], outer, outer, large, p[1][0], p[1][1],
-            p[2][0], p[2][1], inner, inner, large, p[3][0], p[3][1]);
+    fprintf(out,
+            "<path class=\"%s\" d=\"M%.2f %.2fA%.1f %.1f 0 %d 1 %.2f %.2fL%.2f %.2fA%.1f %.1f 0 "
+            "%d 0 %.2f %.2fZ\">",
+            class, p[0][0], p[0][1], outer, outer, large, p[1][0], p[1][1], p[2][0], p[2][1], inner,
+            inner, large, p[3][0], p[3][1]);
 }
 
 static void mark_draw(FILE *out, const struct map *map, uint64_t lsn, const double centre[2],
@@ -125,15 +129,16 @@ static void mark_draw(FILE *out, const struct map *map, uint64_t lsn, const doub
     ring_point(a, 88, centre[0], centre[1], p[0]);
     ring_point(a, reach, centre[0], centre[1], p[1]);
     ring_point(a, reach + 9, centre[0], centre[1], p[2]);
-    fprintf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"%s\"><title>%s: LSN "
-            "%llu</title></line>\n", p[0][0], p[0][1], p[1][0], p[1][1], class, text,
-            (unsigned long long)lsn);
+    fprintf(out,
+            "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"%s\"><title>%s: LSN "
+            "%llu</title></line>\n",
+            p[0][0], p[0][1], p[1][0], p[1][1], class, text, (unsigned long long)lsn);
     const char *anchor = sin(a) < -0.2 ? "end" : sin(a) > 0.2 ? "start" : "middle";
     double y = p[2][1] + 4;
-    for (const char *line = text; *line; y += 13) {     /* a line for each, so that it is not wide */
+    for (const char *line = text; *line; y += 13) {  /* a line for each, so that it is not wide */
         int bytes = (int)strcspn(line, ",");
-        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"m\" text-anchor=\"%s\">%.*s</text>\n", p[2][0],
-                y, anchor, bytes, line);
+        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"m\" text-anchor=\"%s\">%.*s</text>\n",
+                p[2][0], y, anchor, bytes, line);
         line += bytes + strspn(line + bytes, ", ");
     }
 }
@@ -177,7 +182,8 @@ static void ring_notes(FILE *out, const struct map *map, double x, double y)
 {
     const struct kview *view = map->view;
     const struct kslot *s = &view->super;
-    const struct kcheckpoint *newest = &s->checkpoints[s->newest], *older = &s->checkpoints[!s->newest];
+    const struct kcheckpoint *newest = &s->checkpoints[s->newest],
+                             *older = &s->checkpoints[!s->newest];
     char line[200], a[32], b[32];
     snprintf(line, sizeof line, "ring of %s; %s to replay in %llu groups, %llu transactions",
              size_text(s->log_bytes, a),
@@ -186,9 +192,10 @@ static void ring_notes(FILE *out, const struct map *map, double x, double y)
              (unsigned long long)view->result.groups,
              (unsigned long long)view->result.transactions);
     label(out, x, y, "n", line);
-    snprintf(line, sizeof line, "newest checkpoint, area %u: redo LSN %llu, scan LSN %llu, %u pages",
-             s->newest, (unsigned long long)newest->redo_lsn,
-             (unsigned long long)newest->scan_lsn, newest->pages);
+    snprintf(line, sizeof line,
+             "newest checkpoint, area %u: redo LSN %llu, scan LSN %llu, %u pages", s->newest,
+             (unsigned long long)newest->redo_lsn, (unsigned long long)newest->scan_lsn,
+             newest->pages);
     label(out, x, y + 22, "n", line);
     if (older->redo_lsn) {
         snprintf(line, sizeof line, "older checkpoint, area %u: redo LSN %llu, scan LSN %llu, %u "
@@ -253,11 +260,12 @@ static double area_draw(FILE *out, const struct map *map, uint32_t area, double 
     y += 8;
     for (uint32_t i = 0; i < count; i++) {
         const struct meta_cell *cell = &map->meta[area][i];
-        fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" class=\"%s\"><title>"
-                "page %u%s: %s%s</title></rect>\n", MARGIN + i % META_COLUMNS * step,
-                y + i / META_COLUMNS * step, size, size, meta_classes[cell->state],
-                i * map->meta_each, map->meta_each > 1 ? " and on" : "", meta_words[cell->state],
-                cell->bad ? " (CRC)" : "");
+        fprintf(out,
+                "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" class=\"%s\"><title>"
+                "page %u%s: %s%s</title></rect>\n",
+                MARGIN + i % META_COLUMNS * step, y + i / META_COLUMNS * step, size, size,
+                meta_classes[cell->state], i * map->meta_each, map->meta_each > 1 ? " and on" : "",
+                meta_words[cell->state], cell->bad ? " (CRC)" : "");
     }
     return y + (count + META_COLUMNS - 1) / META_COLUMNS * step + 20;
 }
@@ -300,7 +308,10 @@ static void cell_title(FILE *out, const struct map *map, const struct cell *cell
         fprintf(out, "; newest LSN %llu", (unsigned long long)cell->newest_lsn);
     if (cell->lost)
         fprintf(out, "; %llu pages LOST", (unsigned long long)cell->lost);
-    fprintf(out, "%s</title>", cell->slot_b ? "; superblock B" : cell->area ? "; metadata area" : "");
+    fprintf(out, "%s</title>",
+            cell->slot_b ? "; superblock B"
+            : cell->area ? "; metadata area"
+                         : "");
 }
 
 /* Pale in the owner's colour, filled from below as far as it is full, a stripe for its age. */
@@ -318,26 +329,30 @@ static void cell_draw(FILE *out, const struct map *map, uint64_t i, double x, do
     fprintf(out, "<g>");
     cell_title(out, map, cell, first);
     if (!cell->pages) {
-        fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" class=\"%s\"/></g>\n",
-                x, y, size, size, cell->slot_b ? "slot" : cell->area * 2 > count ? "meta" : "free");
+        fprintf(out,
+                "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" class=\"%s\"/></g>\n",
+                x, y, size, size,
+                cell->slot_b             ? "slot"
+                : cell->area * 2 > count ? "meta"
+                                         : "free");
         return;
     }
     owner_colour(cell->owners[owner].object, 82, pale);
     owner_colour(cell->owners[owner].object, 46, strong);
     age_colour(map, cell->newest_lsn, age);
     double body = size - 2.2, height = body * (full < 0.12 ? 0.12 : full);
-    fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>", x, y, size,
-            size, pale);
+    fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>", x, y,
+            size, size, pale);
     fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>", x,
             y + 2.2 + body - height, size, height, strong);
-    fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"2.2\" fill=\"%s\"/>", x, y, size,
-            age);
+    fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"2.2\" fill=\"%s\"/>", x, y,
+            size, age);
     if (cell->slot_b)
-        fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"3\" height=\"%.1f\" class=\"slot\"/>", x, y,
-                size);
+        fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"3\" height=\"%.1f\" class=\"slot\"/>", x,
+                y, size);
     if (cell->lost)
-        fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" class=\"bad\"/>", x, y,
-                size, size);
+        fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" class=\"bad\"/>",
+                x, y, size, size);
     fprintf(out, "</g>\n");
 }
 
@@ -364,13 +379,14 @@ static bool row_is_free(const struct map *map, uint64_t from)
 }
 
 /* Several rows without any use: a line of text instead. */
-static double free_rows_draw(FILE *out, const struct map *map, uint64_t from, uint64_t end, double y)
+static double free_rows_draw(FILE *out, const struct map *map, uint64_t from, uint64_t end,
+                             double y)
 {
     char line[120];
     uint64_t extents = map->view->super.extents, last = end * map->each;
     last = last < extents ? last : extents;
-    snprintf(line, sizeof line, "extents %llu to %llu: free", (unsigned long long)(from * map->each),
-             (unsigned long long)(last - 1));
+    snprintf(line, sizeof line, "extents %llu to %llu: free",
+             (unsigned long long)(from * map->each), (unsigned long long)(last - 1));
     label(out, MARGIN, y + 14, "l", line);
     return y + 22;
 }
@@ -419,11 +435,13 @@ static double owners_draw(FILE *out, const struct map *map, double y)
         const struct kcontainer *c = &model->containers[i];
         double x = MARGIN + i % 3 * (INNER / 3), line = y + i / 3 * 22;
         owner_colour(c->object, 46, colour);
-        fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"12\" height=\"12\" rx=\"2\" fill=\"%s\"/>\n", x,
-                line - 10, colour);
+        fprintf(out,
+                "<rect x=\"%.1f\" y=\"%.1f\" width=\"12\" height=\"12\" rx=\"2\" fill=\"%s\"/>\n",
+                x, line - 10, colour);
         fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"n\">", x + 19, line);
         escaped(out, c->disk.name, 28);
-        fprintf(out, " <tspan class=\"l\">%s, %#llx</tspan><title>id %llu, %llu pages</title></text>\n",
+        fprintf(out,
+                " <tspan class=\"l\">%s, %#llx</tspan><title>id %llu, %llu pages</title></text>\n",
                 size_text(c->pages_present * STORE_PAGE_BYTES, bytes),
                 (unsigned long long)kview_address(map->view, c, 0), (unsigned long long)c->object,
                 (unsigned long long)c->pages_present);
@@ -444,7 +462,8 @@ static const char style[] =
 static const char drawing_style[] =
     "text{font-family:system-ui,'DejaVu Sans',sans-serif;fill:#1d2733}"
     ".h{font-size:16px;font-weight:600}.n{font-size:13px}.l{font-size:12px;fill:#66727f}"
-    ".s{font-size:11px;fill:#3b4957}.m{font-size:11px}.w{font-size:13px;fill:#c8102e;font-weight:600}"
+    ".s{font-size:11px;fill:#3b4957}.m{font-size:11px}.w{font-size:13px;fill:#c8102e;font-weight:"
+    "600}"
     ".in{font-size:13px;fill:#fff;text-anchor:middle}"
     ".log{fill:#3d6ea8}.meta{fill:#7a5ea6}.data{fill:#5f8a6b}.slot{fill:#1d2733}.bad{fill:#d7263d}"
     ".ring{fill:none;stroke:#e6eaef;stroke-width:26}.g0{fill:#3d6ea8}.g1{fill:#6f9bd0}"

@@ -2,11 +2,12 @@
  * mend.c - scrubs a store that nobody has open: rounds of disk/scrub.c, in two passes.
  *
  *     look    opened read-only: tells what is rotten, and which page has no other copy
- *     mend    only if something has another copy: opened as after a power cut, which repairs superblocks and the
- *             newest area; each rotten piece is put back, or written anew by two checkpoints; closed
+ *     mend    only if something has another copy: opened as after a power cut, which repairs
+ *             superblocks and the newest area; each rotten piece is put back, or written anew by
+ *             two checkpoints; closed
  *
- * A power cut inside is one inside a recovery, a repair (SR2) or a checkpoint. What recovery refuses is not
- * touched: that is for salvage.
+ * A power cut inside is one inside a recovery, a repair (SR2) or a checkpoint. What recovery
+ * refuses is not touched: that is for salvage.
  */
 #include "mend.h"
 
@@ -104,8 +105,8 @@ static int pass(const struct disk_io *io, const struct disk_memory *memory, stru
     return error;
 }
 
-int mend_store(const struct disk_io *io, const struct disk_memory *memory, mend_heard *heard, void *context,
-               struct store_report *report)
+int mend_store(const struct disk_io *io, const struct disk_memory *memory, mend_heard *heard,
+               void *context, struct store_report *report)
 {
     struct mend *m = memory->alloc(memory->context, sizeof *m);
     if (!m)

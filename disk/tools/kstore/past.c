@@ -2,8 +2,8 @@
  * past.c - pages from parts of the log that a recovery needs no more.
  *
  * The ring keeps old groups until they are overwritten. A version of a page that is found there
- * and has the CRC that the page's leaf gives is the page. The ring is read once; what is kept of it is
- * where the records of each page are.
+ * and has the CRC that the page's leaf gives is the page. The ring is read once; what is kept of it
+ * is where the records of each page are.
  */
 #include "salvage.h"
 

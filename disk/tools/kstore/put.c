@@ -25,7 +25,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
     return key == 'c' ? 0 : common_parse(key, value, state);
 }
 
-static const struct argp argp = { options, parse, "IMAGE NAME FILE", "Makes a container called NAME "
+static const struct argp argp = { options, parse, "IMAGE NAME FILE",
+    "Makes a container called NAME "
     "whose pages hold FILE's bytes; its last page ends in zeros.", NULL, NULL, NULL };
 
 static int file_put(struct copy *copy, const char *name, FILE *file)

@@ -65,9 +65,11 @@ static int container_copy(struct copy *copy, const struct kcontainer *c)
     uint64_t zone = STORE_REGION_BASE + copy->from->super.zone * STORE_ZONE_BYTES;
     struct store_layout layout = { .version = le32_get(disk->layout.version),
                                    .bytes = le32_get(disk->layout.bytes) };
-    struct store_op op = { .type = STORE_OP_CREATE, .name = disk->name,
+    struct store_op op = { .type = STORE_OP_CREATE,
+                           .name = disk->name,
                            .flags = le32_get(disk->flags),
-                           .encoder = (enum store_encoder)le32_get(disk->encoder), .want_object = c->object,
+                           .encoder = (enum store_encoder)le32_get(disk->encoder),
+                           .want_object = c->object,
                            .want_address = kview_address(copy->from, c, 0) };
     int error = copy_op(copy, &op);
     for (uint32_t s = 1; s < le32_get(disk->segment_count) && !error; s++) {
@@ -215,7 +217,8 @@ static int target_make(struct image *image, const struct image *source, const st
                                     .extent_bytes = from->super.extent_bytes,
                                     .zone = from->super.zone };
     if (!wish->force && access(wish->common.files[1], F_OK) == 0) {
-        fprintf(stderr, "kstore: %s exists; give a new name, or --force to overwrite it\n", wish->common.files[1]);
+        fprintf(stderr, "kstore: %s exists; give a new name, or --force to overwrite it\n",
+                wish->common.files[1]);
         return CANNOT;
     }
     int status = image_open(image, wish->common.files[1],

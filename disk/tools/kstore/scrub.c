@@ -1,5 +1,6 @@
 /*
- * scrub.c - kstore scrub: reads every copy of what a store holds, and repairs in place what has another one.
+ * scrub.c - kstore scrub: reads every copy of what a store holds, and repairs in place what has
+ * another one.
  *
  * mend.c does that, by the rounds of a running store's scrub; the command says what was found.
  */
@@ -16,17 +17,21 @@ struct scrub {
 
 static const struct argp_option options[] = { COMMON_QUIET, { 0 } };
 
-static const struct argp argp = { options, common_parse, "IMAGE", "Reads every page, superblock and metadata "
+static const struct argp argp = { options, common_parse, "IMAGE",
+    "Reads every page, superblock and metadata "
     "area of a store, and repairs in place what has another copy."
-    "\vStatus 0: all is sound now. 1: the lines that begin with `lost` say what has no other copy; `kstore salvage` "
+    "\vStatus 0: all is sound now. 1: the lines that begin with `lost` say what has no other copy; "
+    "`kstore salvage` "
     "makes a new store without it.", NULL, NULL, NULL };
 
 static void heard(void *context, struct store *store, const struct store_scrub *piece, int verdict)
 {
     static const char *const kinds[] = { "superblocks", "metadata", "metadata", "log", "pages" };
-    static const char *const parts[][3] = { { "superblock slot A", "superblock slot B", "the signpost" },
+    static const char *const parts[][3] = { { "superblock slot A", "superblock slot B",
+                                              "the signpost" },
                                             { "metadata area 0", "metadata area 1" },
-                                            { "metadata area 0", "metadata area 1" }, { "the log", "the log" } };
+                                            { "metadata area 0", "metadata area 1" },
+                                            { "the log", "the log" } };
     struct scrub *s = context;
     struct store_container c;
     s->read = piece->blocks;
@@ -42,7 +47,8 @@ static void heard(void *context, struct store *store, const struct store_scrub *
     else if (store_container_get(store, piece->object, &c) == 0)
         printf("%.63s (container %llu), page %llu: ", c.name, (unsigned long long)piece->object,
                (unsigned long long)piece->page);
-    printf("%s\n", piece->unreadable >> piece->bad & 1 ? "it cannot be read" : "its bytes do not match their CRC");
+    printf("%s\n", piece->unreadable >> piece->bad & 1 ? "it cannot be read"
+                                                       : "its bytes do not match their CRC");
 }
 
 int scrub_main(int count, char **words)

@@ -27,9 +27,12 @@ static error_t parse(int key, char *value, struct argp_state *state)
     return 0;
 }
 
-static const struct argp argp = { options, parse, "IMAGE", "Makes a store of an older format one of "
-    "today's, in place.\vIt asks before, for an older Katydid cannot read the store afterwards: copy "
-    "the image first. A power cut meanwhile leaves the old store or the new one.", NULL, NULL, NULL };
+static const struct argp argp = { options, parse, "IMAGE",
+    "Makes a store of an older format one of "
+    "today's, in place.\vIt asks before, for an older Katydid cannot read the store afterwards: "
+    "copy "
+    "the image first. A power cut meanwhile leaves the old store or the new one.",
+    NULL, NULL, NULL };
 
 static bool agreed(uint32_t version)
 {
@@ -53,8 +56,10 @@ static int upgrade(struct image *image, bool yes)
     }
     uint32_t version = report.version;
     if (error == -EOPNOTSUPP && !store_upgradable(version)) {
-        fprintf(stderr, "kstore: %s: of format %u, from which no way leads to format %u: upgrade it "
-                "with a Katydid between the two\n", image->path, version, FORMAT_VERSION);
+        fprintf(stderr,
+                "kstore: %s: of format %u, from which no way leads to format %u: upgrade it "
+                "with a Katydid between the two\n",
+                image->path, version, FORMAT_VERSION);
         return NO_STORE;
     }
     if (error == -EOPNOTSUPP && !yes && !agreed(version)) {

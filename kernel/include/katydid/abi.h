@@ -271,7 +271,7 @@ struct kd_system_info {
     uint64_t block_writes, block_flushes, block_read_bytes, block_write_bytes;
     uint64_t objects, resident_pages, dirty_pages, versions, copies, publications;
     uint64_t idle_cycles;                      /* of all CPUs, by the time stamp counter */
-    uint64_t grants_cluster;                     /* of shared rights: neighbours of a page touched */
+    uint64_t grants_cluster;  /* of shared rights: neighbours of a page touched */
     uint64_t escalations;                      /* of page rights to locks of containers */
     uint64_t spills;                           /* private copies that went to a log */
     uint64_t write_waits;                      /* writes that waited a moment: too much was dirty */

@@ -1,8 +1,9 @@
 /*
- * katydid/trace.h - what the kernel records of itself: the events, once for kernel, programs and host.
+ * katydid/trace.h - what the kernel records of itself: the events, once for kernel, programs and
+ * host.
  *
- * Each CPU has a ring of the last KD_TRACE_KEPT or, while somebody traces, KD_TRACE_EVENTS events; each
- * event's number counts from 0. A trace file brings this list with it (user/trace), so that
+ * Each CPU has a ring of the last KD_TRACE_KEPT or, while somebody traces, KD_TRACE_EVENTS events;
+ * each event's number counts from 0. A trace file brings this list with it (user/trace), so that
  * scripts/trace2json knows it, too. kernel/look/tracing.md tells how to read them.
  *
  * `always` marks those that are also recorded while nobody traces, for crash reports.
@@ -15,17 +16,17 @@
 /* X(event, what its c, a and b are, always) */
 #define KD_TRACE_LIST(X) \
     X(LOST,     "-", "events", "-", 0)                /* made by who reads: the ring went round */ \
-    X(SWITCH,   "-", "-", "-", 0)                     /* this thread goes on here; 0: idle, kernel */ \
+    X(SWITCH,   "-", "-", "-", 0)  /* this thread goes on here; 0: idle, kernel */                 \
     X(NAME,     "-", "text", "text", 1)               /* this process runs this program */ \
     X(EXIT,     "status", "-", "-", 1)                /* the process has ended */ \
     X(CALL,     "number", "first", "second", 0)       /* a system call begins */ \
     X(RETURN,   "number", "result", "-", 0) \
-    X(FAULT,    "access", "address", "place", 0)      /* access: 1 store, 2 jump, 8 by the kernel */ \
+    X(FAULT,    "access", "address", "place", 0)  /* access: 1 store, 2 jump, 8 by the kernel */   \
     X(FAULTED,  "-", "address", "right", 0)           /* right: enum kd_trace_right */ \
     X(GROUP,    "pages", "address", "-", 0)           /* neighbours that were mapped with it */ \
     X(WAIT,     "for", "address", "-", 0)             /* enum kd_trace_wait; ends as it goes on */ \
     X(HELD,     "view", "address", "process", 0)      /* this view has it, and must end first */ \
-    X(CALLBACK, "view", "address", "process", 0)      /* this view, idle or not using it, lost it */ \
+    X(CALLBACK, "view", "address", "process", 0)  /* this view, idle or not using it, lost it */   \
     X(POST,     "item", "kind", "to process", 0)      /* of the kernel (KD_MSG_KERNEL + kind) */ \
     X(TAKE,     "item", "kind", "from process", 0)    /* ... and out of it */ \
     X(SEND,     "kind", "token", "-", 0)              /* a program's call, */ \
@@ -41,7 +42,7 @@
     X(DOOM,     "reason", "ticket", "view", 1)        /* it will abort: a victim, or as wished */ \
     X(DISK,     "operation", "offset", "bytes", 1)    /* enum kd_trace_disk | 256 * its number */ \
     X(DONE,     "operation", "offset", "status", 1) \
-    X(MARK,     "-", "text", "text", 1)               /* by KD_TRACE_MARK: the manager's own steps */
+    X(MARK,     "-", "text", "text", 1)  /* by KD_TRACE_MARK: the manager's own steps */
 
 enum kd_trace_event_kind {
 #define KD_TRACE_ENUM(name, c, a, b, always) KD_TRACE_##name,
@@ -51,7 +52,8 @@ enum kd_trace_event_kind {
 };
 
 enum kd_trace_right { KD_TRACE_MAPPED = 1, KD_TRACE_WRITABLE = 2, KD_TRACE_COPY = 4 };
-enum kd_trace_wait { KD_TRACE_FOR_PAGE, KD_TRACE_FOR_CONTAINER, KD_TRACE_FOR_SUPPLY, KD_TRACE_FOR_CREDIT,
+enum kd_trace_wait { KD_TRACE_FOR_PAGE, KD_TRACE_FOR_CONTAINER, KD_TRACE_FOR_SUPPLY,
+                     KD_TRACE_FOR_CREDIT,
                      KD_TRACE_FOR_LEAVE, KD_TRACE_FOR_COMMIT, KD_TRACE_FOR_SPILL };
 enum kd_trace_disk { KD_TRACE_READ_DISK, KD_TRACE_WRITE_DISK, KD_TRACE_FLUSH_DISK };
 
@@ -67,17 +69,17 @@ _Static_assert(sizeof(struct kd_trace_event) == 40, "in trace files");
 #define KD_TRACE_KEPT 64                       /* a CPU's events while nobody traces */
 #define KD_TRACE_EVENTS 16384                  /* ... and while somebody does */
 
-/* KD_TRACE (what, ...). One process traces at a time; its own events are left out. To begin and to read
- * needs KD_RIGHT_LOOK. */
+/* KD_TRACE (what, ...). One process traces at a time; its own events are left out. To begin and to
+ * read needs KD_RIGHT_LOOK. */
 enum kd_trace_what {
-    KD_TRACE_START,                            /* (): how many CPUs there are; -EBUSY, -ENOMEM */
-    KD_TRACE_STOP,                             /* (): -EPERM unless the caller started */
-    KD_TRACE_READ,                             /* (cpu, struct kd_trace_read *): how many events; also
-                                                * while nobody traces; -EINVAL, -EFAULT */
-    KD_TRACE_MARK_IT,                          /* (text, text): up to 16 characters, in two words */
+    KD_TRACE_START,   /* (): how many CPUs there are; -EBUSY, -ENOMEM */
+    KD_TRACE_STOP,    /* (): -EPERM unless the caller started */
+    KD_TRACE_READ,    /* (cpu, struct kd_trace_read *): how many events; also
+                       * while nobody traces; -EINVAL, -EFAULT */
+    KD_TRACE_MARK_IT, /* (text, text): up to 16 characters, in two words */
 };
 struct kd_trace_read {
-    uint64_t position;                         /* in: the first one wanted, by number; out: the next */
+    uint64_t position;  /* in: the first one wanted, by number; out: the next */
     uint64_t lost;                             /* out: of those wanted, gone already */
     struct kd_trace_event *events;
     uint64_t count;                            /* there is room for */

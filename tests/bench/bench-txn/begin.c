@@ -2,8 +2,8 @@
  * begin.c - what begin and end cost, alone and while eight writers run; and that a snapshot's reads
  * take no lock and wait for nobody.
  *
- * The writers are eight threads of another process, each with a transaction after the other, each in
- * pages of its own. They never read a page, so while they run every shared right that the kernel
+ * The writers are eight threads of another process, each with a transaction after the other, each
+ * in pages of its own. They never read a page, so while they run every shared right that the kernel
  * counts would be one of the snapshots here.
  */
 #include <pthread.h>
@@ -27,7 +27,8 @@ static int pages_find(void *unused)
     struct root *r = ps_root(c);
     if (!r->pages)
         r->pages = ps_alloc(c, (WRITERS * PAGES_EACH + 1) * KD_PAGE_BYTES, NULL);
-    pages = (volatile uint64_t *)(((uintptr_t)r->pages + KD_PAGE_BYTES - 1) & ~(uintptr_t)(KD_PAGE_BYTES - 1));
+    pages = (volatile uint64_t *)(((uintptr_t)r->pages + KD_PAGE_BYTES - 1) &
+                                  ~(uintptr_t)(KD_PAGE_BYTES - 1));
     return r->pages ? 0 : -errno;
 }
 
@@ -113,7 +114,8 @@ static void beside_writers(void)
     container_open();
     int view = view_new(); /* from here on this thread does without libpstore's */
     long pid = self_start("--writers", NULL);
-    for (uint64_t sum = 0; sum < WRITERS * PAGES_EACH * WARM; txn_end()) { /* until they are at work */
+    /* until they are at work */
+    for (uint64_t sum = 0; sum < WRITERS * PAGES_EACH * WARM; txn_end()) {
         sched_yield();
         txn_begin(KD_SNAPSHOT);
         sum = 0;
@@ -136,15 +138,19 @@ static void beside_writers(void)
     struct kd_view_stats now = stats_now();
     self_end(pid);
     view_end(view);
-    printf("# eight writers: %llu commits while %d snapshots were begun, %llu of which saw new ones\n",
-           (unsigned long long)(after.publishes - before.publishes), ROUNDS, (unsigned long long)running);
-    row("begin of a snapshot while 8 writers run: median", "instructions", (double)median(begin, ROUNDS), "2000");
+    printf("# eight writers: %llu commits while %d snapshots were begun, %llu of which saw new "
+           "ones\n",
+           (unsigned long long)(after.publishes - before.publishes), ROUNDS,
+           (unsigned long long)running);
+    row("begin of a snapshot while 8 writers run: median", "instructions",
+        (double)median(begin, ROUNDS), "2000");
     row("begin of a snapshot while 8 writers run: most", "instructions", (double)most, "2000");
     row("reads of a snapshot while 8 writers run: waits, and messages", "events",
         (double)(now.lock_waits - own.lock_waits + now.manager_calls - own.manager_calls), "0");
     row("reads of a snapshot while 8 writers run: rights taken", "rights",
         (double)(after.grants_shared - before.grants_shared), "0");
-    row("reads of a snapshot while 8 writers run: seen half of a transaction", "snapshots", (double)torn, "0");
+    row("reads of a snapshot while 8 writers run: seen half of a transaction", "snapshots",
+        (double)torn, "0");
     ps_close(c);
     ps_delete("bench-begin");
 }
@@ -236,7 +242,8 @@ void group_begin(void)
     pthread_t thread;
     pthread_create(&thread, NULL, library_main, NULL);
     pthread_join(thread, NULL);
-    row("empty transaction, by ps_transaction", "instructions", (double)(library_cost - counter_cost()), "-");
+    row("empty transaction, by ps_transaction", "instructions",
+        (double)(library_cost - counter_cost()), "-");
     int view = view_new();
     row("begin and end of an empty transaction, the kernel's calls", "instructions",
         begin_cost(KD_SERIALISABLE, 1), "400");

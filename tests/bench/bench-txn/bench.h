@@ -34,7 +34,8 @@ void self_end(long pid);                             /* one that works until it 
 struct kd_system_info system_now(void);
 struct kd_view_stats stats_now(void);
 
-/* Bare transactions, without libpstore, in the view that was entered last. An abort is a failure. */
+/* Bare transactions, without libpstore, in the view that was entered last. An abort is a
+ * failure. */
 int view_new(void);
 void view_end(int view);
 struct kd_begin txn_how(unsigned mode);
@@ -47,23 +48,24 @@ uint64_t touch(volatile char *pages, unsigned count, unsigned step, int write);
 /* manager.c: another process that serves one object of OBJECT_PAGES pages. */
 enum { OBJECT_PAGES = 1280 };
 enum {
-    MANAGER_RESIDENT = 1,                            /* all its pages are supplied beforehand */
-    MANAGER_PREFETCH = 2,                            /* with KD_OBJECT_ASK: the manager supplies 4 pages
-                                                      * when it is asked for the right to the first */
+    MANAGER_RESIDENT = 1, /* all its pages are supplied beforehand */
+    MANAGER_PREFETCH = 2, /* with KD_OBJECT_ASK: the manager supplies 4 pages
+                           * when it is asked for the right to the
+                           * first */
 };
 struct heard { uint64_t pages, locks, commits, conflicts, others; };
 int manager_main(void);
 void manager_start(void);
 void manager_stop(void);
 void manager_null(void);                             /* an empty call */
-/* A new one, in place of the last. flags: KD_OBJECT_*; provide: pages supplied for a request, 0: as many
- * as it asks for; cluster: KD_POLICY_CLUSTER. */
+/* A new one, in place of the last. flags: KD_OBJECT_*; provide: pages supplied for a request, 0: as
+ * many as it asks for; cluster: KD_POLICY_CLUSTER. */
 volatile char *manager_object(unsigned flags, unsigned how, unsigned provide, unsigned cluster);
 struct heard manager_heard(void);                    /* messages since the last call */
 
 /* the groups */
 void group_begin(void);                              /* begin.c */
-double begin_cost(unsigned mode, int end);           /* of begin and end together, or of the begin alone */
+double begin_cost(unsigned mode, int end);  /* of begin and end together, or of the begin alone */
 int writers_main(void);
 void group_tree(void);                               /* tree.c */
 void group_cached(void);                             /* cached.c */

@@ -42,11 +42,12 @@ static void reads(void)
     txn_end();
     cost = counter() - begin;
     struct kd_view_stats after = stats_now();
-    row("begin and end of an empty transaction, the kernel's calls, 1,280 pages mapped", "instructions",
-        begin_cost(KD_SERIALISABLE, 1), "400");
+    row("begin and end of an empty transaction, the kernel's calls, 1,280 pages mapped",
+        "instructions", begin_cost(KD_SERIALISABLE, 1), "400");
     view_end(view);
     row("read transaction over 1,280 cached pages, whole pages read: faults", "faults",
-        (double)(after.read_faults - before.read_faults + after.write_faults - before.write_faults), "0");
+        (double)(after.read_faults - before.read_faults + after.write_faults - before.write_faults),
+        "0");
     row("read transaction over 1,280 cached pages, whole pages read, with begin and end",
         "times plain memory", (double)cost / (double)plain_cost, "1.02");
 }
@@ -72,13 +73,15 @@ static void updates(void)
     row("update transaction over 1,280 cached pages: write faults", "faults",
         (double)(after.write_faults - before.write_faults), "1280");
     row("update transaction over 1,280 cached pages: other faults, and waits", "events",
-        (double)(after.read_faults - before.read_faults + after.lock_waits - before.lock_waits), "0");
+        (double)(after.read_faults - before.read_faults + after.lock_waits - before.lock_waits),
+        "0");
     row("update transaction over 1,280 cached pages: messages until the commit", "messages",
         (double)(heard.pages + heard.locks + heard.commits + heard.conflicts + heard.others), "0");
     row("update transaction over 1,280 cached pages: messages of the commit", "messages",
         (double)(at_commit.pages + at_commit.locks + at_commit.commits + at_commit.conflicts +
                  at_commit.others), "1");
-    row("update transaction over 1,280 cached pages: a page's write", "instructions", (double)cost / PAGES, "-");
+    row("update transaction over 1,280 cached pages: a page's write", "instructions",
+        (double)cost / PAGES, "-");
 }
 
 /* ---- rights that others hold ---- */
@@ -126,7 +129,8 @@ static void *watcher_main(void *unused)
 static struct heard write_against_holder(int active, uint64_t *cost)
 {
     pthread_t thread, watcher;
-    holder.pages = manager_object(KD_OBJECT_TRANSACTIONAL | KD_OBJECT_NOTICES, MANAGER_RESIDENT, 0, 0);
+    holder.pages =
+        manager_object(KD_OBJECT_TRANSACTIONAL | KD_OBJECT_NOTICES, MANAGER_RESIDENT, 0, 0);
     holder.active = active;
     holder.step = 0;
     pthread_create(&thread, NULL, holder_main, NULL);
@@ -161,7 +165,8 @@ static uint64_t write_alone(void)
 static void callbacks(void)
 {
     uint64_t idle_cost, active_cost, alone = write_alone();
-    struct heard idle = write_against_holder(0, &idle_cost), active = write_against_holder(1, &active_cost);
+    struct heard idle = write_against_holder(0, &idle_cost),
+                 active = write_against_holder(1, &active_cost);
     row("callback from an idle holder: messages", "messages",
         (double)(idle.pages + idle.locks + idle.commits + idle.conflicts + idle.others), "0");
     row("callback from an idle holder: beyond a first write", "instructions",

@@ -1,14 +1,15 @@
 /*
- * clients.c - several processes in one container, each in pages of its own: how much they get done, and
- * how long the kernel's own locks make them wait.
+ * clients.c - several processes in one container, each in pages of its own: how much they get done,
+ * and how long the kernel's own locks make them wait.
  *
- * Three kinds of work. A commit writes 4 pages and waits for the disk. The others write 64 pages and undo
- * that, so they only need a CPU: pages that lie together, or every 8th, between which the other
- * processes' lie (64 pages share a lock of the kernel). Transactions are counted by the kernel, by process.
- * Here the counter counts time, not instructions.
+ * Three kinds of work. A commit writes 4 pages and waits for the disk. The others write 64 pages
+ * and undo that, so they only need a CPU: pages that lie together, or every 8th, between which the
+ * other processes' lie (64 pages share a lock of the kernel). Transactions are counted by the
+ * kernel, by process. Here the counter counts time, not instructions.
  *
- * A wait is as long as its lock is held, but for the host: when that takes a CPU away from a guest that holds a
- * lock, the other one waits for milliseconds. How long locks are held is counted without any host by
+ * A wait is as long as its lock is held, but for the host: when that takes a CPU away from a guest
+ * that holds a lock, the other one waits for milliseconds. How long locks are held is counted
+ * without any host by
  *     scripts/run --icount --cpus 1 -c 'lockstat on; bench-txn clients 200'
  */
 #include <unistd.h>
@@ -35,7 +36,8 @@ static int pages_find(void *unused)
 static int work(void *arg)
 {
     unsigned number = *(unsigned *)arg % APART, kind = *(unsigned *)arg - number;
-    unsigned step = kind == BETWEEN ? CLIENTS_MAX : 1, first = kind == BETWEEN ? number : number * PAGES_EACH;
+    unsigned step = kind == BETWEEN ? CLIENTS_MAX : 1,
+             first = kind == BETWEEN ? number : number * PAGES_EACH;
     for (unsigned i = 0; i < (kind == COMMITS ? COMMIT_PAGES : PAGES_EACH); i++)
         ++*(volatile uint64_t *)(pages + (size_t)(first + i * step) * KD_PAGE_BYTES);
     return kind == COMMITS ? 0 : ECANCELED;
@@ -75,7 +77,10 @@ static uint64_t done(const long *pid, unsigned n)
 
 /* ---- what CPUs spun for, and how long locks were held ---- */
 
-struct lock_wait { char name[24]; unsigned long long waits, cycles, longest, holds, held, held_longest; };
+struct lock_wait {
+    char name[24];
+    unsigned long long waits, cycles, longest, holds, held, held_longest;
+};
 struct lock_waits { int count; struct lock_wait lock[LOCKS_MAX]; };
 
 static void locks_look(struct lock_waits *l)
@@ -86,15 +91,15 @@ static void locks_look(struct lock_waits *l)
     l->count = 0;
     for (char *line = strtok(text, "\n"); line && l->count < LOCKS_MAX; line = strtok(NULL, "\n")) {
         struct lock_wait *w = &l->lock[l->count];
-        l->count += sscanf(line, "%23s %llu %llu %llu %llu %llu %llu", w->name, &w->waits, &w->cycles, &w->longest,
-                           &w->holds, &w->held, &w->held_longest) == 7;
+        l->count += sscanf(line, "%23s %llu %llu %llu %llu %llu %llu", w->name, &w->waits,
+                           &w->cycles, &w->longest, &w->holds, &w->held, &w->held_longest) == 7;
     }
 }
 
-/* Cycles between two looks. *worst: of the lock that most of them were spent on; *most: that was held most.
- * The entries of a table only grow in number. */
-static uint64_t locks_between(const struct lock_waits *from, const struct lock_waits *to, struct lock_wait *worst,
-                              struct lock_wait *most)
+/* Cycles between two looks. *worst: of the lock that most of them were spent on; *most: that was
+ * held most. The entries of a table only grow in number. */
+static uint64_t locks_between(const struct lock_waits *from, const struct lock_waits *to,
+                              struct lock_wait *worst, struct lock_wait *most)
 {
     uint64_t sum = 0;
     *worst = *most = (struct lock_wait){.name = "none"};
@@ -109,7 +114,8 @@ static uint64_t locks_between(const struct lock_waits *from, const struct lock_w
         sum += w.cycles;
         if (w.cycles > worst->cycles)
             *worst = w;
-        if (w.held > most->held && strcmp(w.name, "view") != 0) /* its own view's lock is nobody else's */
+        /* its own view's lock is nobody else's */
+        if (w.held > most->held && strcmp(w.name, "view") != 0)
             *most = w;
     }
     return sum;
@@ -139,14 +145,17 @@ static double clients(unsigned n, enum kind kind, unsigned ms, double *waited)
     struct kd_system_info after = system_now();
     cycles = counter() - cycles;
     locks_look(&after_locks);
-    *waited = (double)locks_between(&before_locks, &after_locks, &worst, &most) * 100 / (double)(cycles * after.cpus);
+    *waited = (double)locks_between(&before_locks, &after_locks, &worst, &most) * 100 /
+              (double)(cycles * after.cpus);
     double us = (double)(after.uptime_ns - before.uptime_ns) / 1e3;
     if (worst.waits)
-        printf("# %u at work; mostly waited for: %s, %.0f times a second, %.1f us each\n", n, worst.name,
-               (double)worst.waits * 1e6 / us, (double)worst.cycles * us / (double)cycles / (double)worst.waits);
+        printf("# %u at work; mostly waited for: %s, %.0f times a second, %.1f us each\n", n,
+               worst.name, (double)worst.waits * 1e6 / us,
+               (double)worst.cycles * us / (double)cycles / (double)worst.waits);
     if (most.holds) /* after `lockstat on` */
-        printf("# %u at work; held most: %s, %.2g %% of the time, %.0f instructions each\n", n, most.name,
-               (double)most.held * 100 / (double)cycles, (double)most.held / (double)most.holds);
+        printf("# %u at work; held most: %s, %.2g %% of the time, %.0f instructions each\n", n,
+               most.name, (double)most.held * 100 / (double)cycles,
+               (double)most.held / (double)most.holds);
     for (unsigned i = 0; i < n; i++)
         self_end(pid[i]);
     return (double)(last - first) * 1e9 / (double)(after.uptime_ns - before.uptime_ns);
@@ -159,7 +168,8 @@ static double measured(const char *what, enum kind kind, unsigned n, unsigned ms
     double waited, rate = clients(n, kind, ms, &waited);
     snprintf(name, sizeof name, "%s, %u process%s", what, n, n > 1 ? "es" : "");
     row(name, "transactions a second", rate, "-");
-    snprintf(name, sizeof name, "%s, %u process%s: waits for locks of the kernel", what, n, n > 1 ? "es" : "");
+    snprintf(name, sizeof name, "%s, %u process%s: waits for locks of the kernel", what, n,
+             n > 1 ? "es" : "");
     row(name, "% of the CPUs' time", waited, "1");
     return rate;
 }

@@ -1,9 +1,10 @@
 /*
- * cricket.c - Cricket's Table 3: what it costs, per page, to scan 1,280 pages whose reading from a disk
- * is short-circuited; and the three ways of that paper to make it cheaper.
+ * cricket.c - Cricket's Table 3: what it costs, per page, to scan 1,280 pages whose reading from a
+ * disk is short-circuited; and the three ways of that paper to make it cheaper.
  *
- * Where Cricket's kernel had a page fault and then an address exception, here one fault does both. So
- * (2) and (4) differ only in whether the view has upper page tables there from an earlier transaction.
+ * Where Cricket's kernel had a page fault and then an address exception, here one fault does both.
+ * So (2) and (4) differ only in whether the view has upper page tables there from an earlier
+ * transaction.
  */
 #include <sys/mman.h>
 
@@ -17,7 +18,8 @@ static double per_page(uint64_t cycles)
     return (double)(cycles - counter_cost()) / OBJECT_PAGES;
 }
 
-/* The first scan of a view, or the second one in the same view, its rights given up between them. */
+/* The first scan of a view, or the second one in the same view, its rights given up between
+ * them. */
 static double scan(unsigned flags, unsigned how, unsigned provide, unsigned cluster, int again)
 {
     unsigned mode = again ? KD_SERIALISABLE | KD_STRICT : KD_SERIALISABLE;
@@ -63,7 +65,10 @@ static void line(const char *what, double us, double asked, double kernel)
         printf("# %-54s %5.0f %5.1f %5.2f", what, us, us / GETPID_US, us / NULL_US);
     else
         printf("# %-54s %5s %5s %5s", what, "-", "-", "-");
-    const struct { const char *how; double value; } sides[] = {{"with ask", asked}, {"without", kernel}};
+    const struct {
+        const char *how;
+        double value;
+    } sides[] = { { "with ask", asked }, { "without", kernel } };
     for (int i = 0; i < 2; i++) {
         if (sides[i].value == 0) {
             printf("  %7s %5s %5s", "-", "-", "-");
@@ -84,23 +89,28 @@ void group_cricket(void)
 {
     manager_start();
     units_measure();
-    printf("# Cricket's Table 3 (1990), a page of a scan of 1,280: us there, instructions here (getpid: %.0f,\n"
-           "# null call to another process and back: %.0f), and each as multiples of getpid and of the null call.\n"
-           "# %-54s %17s  %19s  %19s\n# %-54s %5s %5s %5s  %7s %5s %5s  %7s %5s %5s\n", getpid_cost, null_cost,
-           "", "Cricket, Mach", "Katydid with ask", "Katydid without", "", "us", "getp.", "null", "instr.", "getp.",
-           "null", "instr.", "getp.", "null");
+    printf("# Cricket's Table 3 (1990), a page of a scan of 1,280: us there, instructions here "
+           "(getpid: %.0f,\n"
+           "# null call to another process and back: %.0f), and each as multiples of getpid and of "
+           "the null call.\n"
+           "# %-54s %17s  %19s  %19s\n# %-54s %5s %5s %5s  %7s %5s %5s  %7s %5s %5s\n",
+           getpid_cost, null_cost, "", "Cricket, Mach", "Katydid with ask", "Katydid without", "",
+           "us", "getp.", "null", "instr.", "getp.", "null", "instr.", "getp.", "null");
     double fault = scan(PLAIN, MANAGER_RESIDENT, 1, SINGLE, 0);
     line("(1) page fault handled in the kernel", 420, 0, fault);
-    line("(2) address exception: the right is asked for", 3180, scan(ASK, MANAGER_RESIDENT, 1, SINGLE, 1),
-         scan(KERNEL, MANAGER_RESIDENT, 1, SINGLE, 1));
-    line("(3) page requested and provided, less (1)", 3221, 0, scan(PLAIN, 0, 1, SINGLE, 0) - fault);
+    line("(2) address exception: the right is asked for", 3180,
+         scan(ASK, MANAGER_RESIDENT, 1, SINGLE, 1), scan(KERNEL, MANAGER_RESIDENT, 1, SINGLE, 1));
+    line("(3) page requested and provided, less (1)", 3221, 0,
+         scan(PLAIN, 0, 1, SINGLE, 0) - fault);
     line("(4) fault and exception, page resident", 3605, scan(ASK, MANAGER_RESIDENT, 1, SINGLE, 0),
          scan(KERNEL, MANAGER_RESIDENT, 1, SINGLE, 0));
     line("(5) fault, exception, requested and provided", 6845, scan(ASK, 0, 1, SINGLE, 0),
          scan(KERNEL, 0, 1, SINGLE, 0));
-    line("(5) with 16 KiB provided at once", 4954, scan(ASK, 0, 4, SINGLE, 0), scan(KERNEL, 0, 4, SINGLE, 0));
-    line("(5) prefetched by the exception, 16 KiB, 4-page locks", 2248, scan(ASK, MANAGER_PREFETCH, 4, FOUR, 0),
-         scan(KERNEL, 0, 4, FOUR, 0));
-    line("(5) as Katydid does it: clusters and requests that grow", 0, 0, scan(KERNEL, 0, 0, ADAPTIVE, 0));
+    line("(5) with 16 KiB provided at once", 4954, scan(ASK, 0, 4, SINGLE, 0),
+         scan(KERNEL, 0, 4, SINGLE, 0));
+    line("(5) prefetched by the exception, 16 KiB, 4-page locks", 2248,
+         scan(ASK, MANAGER_PREFETCH, 4, FOUR, 0), scan(KERNEL, 0, 4, FOUR, 0));
+    line("(5) as Katydid does it: clusters and requests that grow", 0, 0,
+         scan(KERNEL, 0, 0, ADAPTIVE, 0));
     manager_stop();
 }

@@ -1,6 +1,6 @@
 /*
- * crossover.c - where one way becomes cheaper than another: lines `plot series x y` for scripts/plots,
- * y in instructions. Pages are resident and nobody waits, unless it says so.
+ * crossover.c - where one way becomes cheaper than another: lines `plot series x y` for
+ * scripts/plots, y in instructions. Pages are resident and nobody waits, unless it says so.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -60,14 +60,20 @@ static void caching(void)
 {
     for (unsigned count = 1; count <= 256; count *= 4) {
         point("caching", "kept", count, repeated(KD_SERIALISABLE, count, 0));
-        point("caching", "given up at each end", count, repeated(KD_SERIALISABLE | KD_STRICT, count, 0));
+        point("caching", "given up at each end", count,
+              repeated(KD_SERIALISABLE | KD_STRICT, count, 0));
     }
 }
 
 /* ---- the same where another view writes the pages after every n-th transaction ---- */
 
 enum { SHARED_PAGES = 16 };
-static struct { volatile char *pages; unsigned mode; volatile int turn, stop; uint64_t cost; } other;
+static struct {
+    volatile char *pages;
+    unsigned mode;
+    volatile int turn, stop;
+    uint64_t cost;
+} other;
 
 /* Its turn: one transaction that writes all of the pages. */
 static void *other_main(void *unused)
@@ -90,7 +96,8 @@ static void *other_main(void *unused)
     return NULL;
 }
 
-/* `reads` transactions of the reader, then one of the writer; instructions of both, of a reader's. */
+/* `reads` transactions of the reader, then one of the writer; instructions of both, of a
+ * reader's. */
 static double revoked(unsigned mode, unsigned reads)
 {
     pthread_t thread;
@@ -124,7 +131,8 @@ static void revocation(void)
 {
     for (unsigned reads = 1; reads <= 32; reads *= 2) {
         point("revocation", "kept, taken back when wanted", reads, revoked(KD_SERIALISABLE, reads));
-        point("revocation", "given up at each end", reads, revoked(KD_SERIALISABLE | KD_STRICT, reads));
+        point("revocation", "given up at each end", reads,
+              revoked(KD_SERIALISABLE | KD_STRICT, reads));
     }
 }
 

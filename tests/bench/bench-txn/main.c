@@ -6,13 +6,13 @@
  *   bench-txn cached           transactions over pages that are at hand; rights that others hold
  *   bench-txn cricket          Cricket's Table 3
  *   bench-txn clients MS       commits per second of 1 to 8 processes, for MS milliseconds each
- *   bench-txn replace PAGES N  N random updates over a container of PAGES pages; pages read, and how
- *                              many an exact LRU of the same memory would have read for them
+ *   bench-txn replace PAGES N  N random updates over a container of PAGES pages; pages read, and
+ *                              how many an exact LRU of the same memory would have read for them
  *   bench-txn tables           leaves and page tables of a GiB; with 1,400 MiB of memory
  *   bench-txn crossover        lines `plot series x y` for scripts/plots
  *
- * Prints `name <tab> unit <tab> value <tab> reach`; scripts/bench runs it by tests/bench/txn.sh. All but
- * clients and replace are for -icount: there the time stamp counter counts instructions.
+ * Prints `name <tab> unit <tab> value <tab> reach`; scripts/bench runs it by tests/bench/txn.sh.
+ * All but clients and replace are for -icount: there the time stamp counter counts instructions.
  */
 #include <signal.h>
 
@@ -149,14 +149,16 @@ uint64_t touch(volatile char *pages, unsigned count, unsigned step, int write)
 
 /* ---- what to do ---- */
 
-static const struct { const char *name; void (*run)(void); } groups[] = {
-    {"begin", group_begin}, {"tree", group_tree}, {"cached", group_cached}, {"cricket", group_cricket},
-    {"crossover", group_crossover}, {"tables", group_tables},
+static const struct { const char *name; void (*run)(void);
+} groups[] = {
+    { "begin", group_begin },     { "tree", group_tree },           { "cached", group_cached },
+    { "cricket", group_cricket }, { "crossover", group_crossover }, { "tables", group_tables },
 };
 
 static int usage(int status)
 {
-    puts("usage: bench-txn begin | tree | cached | cricket | tables | crossover | clients MS | replace PAGES UPDATES\n"
+    puts("usage: bench-txn begin | tree | cached | cricket | tables | crossover | clients MS | "
+         "replace PAGES UPDATES\n"
          "Counts instructions; run it by `make bench ONLY=txn`, which boots with -icount.");
     return status;
 }

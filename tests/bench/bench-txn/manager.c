@@ -1,8 +1,9 @@
 /*
- * manager.c - the other process: it serves the pages of one object, decides about rights where it is
- * asked (KD_OBJECT_ASK), publishes commits, and counts what it hears.
+ * manager.c - the other process: it serves the pages of one object, decides about rights where it
+ * is asked (KD_OBJECT_ASK), publishes commits, and counts what it hears.
  *
- * All reading of a disk is short-circuited, as in Cricket's measurement: pages come from a dummy one.
+ * All reading of a disk is short-circuited, as in Cricket's measurement: pages come from a dummy
+ * one.
  */
 #include "bench.h"
 
@@ -20,8 +21,10 @@ static uint8_t dummy[PROVIDE_MAX * KD_PAGE_BYTES];
 
 static void supply(uint64_t page, uint64_t count)
 {
-    struct kd_supply s = {.object = m.object, .source = KD_SUPPLY_MEMORY, .rights = KD_READ | KD_WRITE,
-                          .page = page, .count = least(count, OBJECT_PAGES - page), .memory = dummy};
+    struct kd_supply s = { .object = m.object, .source = KD_SUPPLY_MEMORY,
+                           .rights = KD_READ | KD_WRITE, .page = page,
+                           .count = least(count, OBJECT_PAGES - page),
+                           .memory = dummy };
     kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
 }
 
@@ -62,7 +65,8 @@ static void object_make(const struct kd_message *in, struct kd_message *reply)
 {
     if (m.object >= 0)
         kd_call3(KD_OBJECT_DESTROY, m.object, 0, 0);
-    m.flags = (unsigned)in->word[0], m.how = (unsigned)in->word[1], m.provide = (unsigned)in->word[2];
+    m.flags = (unsigned)in->word[0], m.how = (unsigned)in->word[1],
+    m.provide = (unsigned)in->word[2];
     struct kd_object_create c = {.port = m.port, .commit_port = m.port, .pages = OBJECT_PAGES,
                                  .flags = m.flags, .name = "bench-txn",
                                  .base = KD_STORE_END - (++m.places + FIRST_PLACE) * (1ull << 30)};
@@ -85,8 +89,9 @@ int manager_main(void)
     for (uint64_t token = 0;;) {
         in.data_bytes = in.buffer_bytes = 0;
         in.handle = -1;
-        long e = token ? kd_call4(KD_PORT_REPLY_RECEIVE, (long)token, (long)&reply, m.port, (long)&in)
-                       : kd_call3(KD_PORT_RECEIVE, m.port, (long)&in, -1);
+        long e = token
+                     ? kd_call4(KD_PORT_REPLY_RECEIVE, (long)token, (long)&reply, m.port, (long)&in)
+                     : kd_call3(KD_PORT_RECEIVE, m.port, (long)&in, -1);
         if (e)
             return 2;
         token = 0;
@@ -151,7 +156,8 @@ void manager_stop(void)
 
 volatile char *manager_object(unsigned flags, unsigned how, unsigned provide, unsigned cluster)
 {
-    uint64_t at = ask((struct kd_message){.kind = CALL_OBJECT, .word = {flags, how, provide}}).word[0];
+    uint64_t at =
+        ask((struct kd_message){ .kind = CALL_OBJECT, .word = { flags, how, provide } }).word[0];
     long e = kd_call3(KD_CONTAINER_POLICY, (long)at, KD_POLICY_CLUSTER, cluster);
     if (e)
         fail("cluster size", e);

@@ -1,11 +1,13 @@
 /*
- * replace.c - random updates over a container that is larger than memory: the pages that had to be read,
- * and how many an exact LRU would have read in the same trace: one of as many frames as held pages, and one
- * of all frames of the machine, where the kernel, programs, page tables and copies would take none.
+ * replace.c - random updates over a container that is larger than memory: the pages that had to be
+ * read, and how many an exact LRU would have read in the same trace: one of as many frames as held
+ * pages, and one of all frames of the machine, where the kernel, programs, page tables and copies
+ * would take none.
  *
- * Two traces. Uniform: every page is as likely as every other; then all policies miss equally often, and
- * the ratio shows only how much of the memory holds pages, all the time. Skewed: three of four updates
- * are of an eighth of the pages, as of an index and its leaves; then it shows who is thrown out, too.
+ * Two traces. Uniform: every page is as likely as every other; then all policies miss equally
+ * often, and the ratio shows only how much of the memory holds pages, all the time. Skewed: three
+ * of four updates are of an eighth of the pages, as of an index and its leaves; then it shows who
+ * is thrown out, too.
  */
 #include "bench.h"
 
@@ -88,7 +90,8 @@ static void replay(const char *name)
     uint64_t read = system_now().page_requests - before, ideal = lru(most, warm);
     uint64_t all = system_now().memory_bytes / KD_PAGE_BYTES, ideal_all = lru(all, warm);
     char name_all[120];
-    printf("# %llu random updates over %llu pages, %llu in memory (at most %llu): %llu read, LRU %llu; "
+    printf("# %llu random updates over %llu pages, %llu in memory (at most %llu): %llu read, LRU "
+           "%llu; "
            "of %llu frames %llu\n",
            (unsigned long long)(updates - warm), (unsigned long long)pages,
            (unsigned long long)(sum / samples), (unsigned long long)most, (unsigned long long)read,

@@ -1,10 +1,11 @@
 /*
- * tables.c - what the kernel keeps for a GiB of a container beside its pages: leaves and page tables.
+ * tables.c - what the kernel keeps for a GiB of a container beside its pages: leaves and page
+ * tables.
  *
- * A process manages an object of 1 GiB and reads some of its pages in one transaction: all of them, one in
- * 256 KiB, or 16 that lie together in each MiB. What the system has less of free memory then, and does not
- * hold as pages of objects, went to leaves (once the pages are here) and to page tables (once they are
- * touched). --memory 1400 holds it all.
+ * A process manages an object of 1 GiB and reads some of its pages in one transaction: all of them,
+ * one in 256 KiB, or 16 that lie together in each MiB. What the system has less of free memory
+ * then, and does not hold as pages of objects, went to leaves (once the pages are here) and to page
+ * tables (once they are touched). --memory 1400 holds it all.
  */
 #include "bench.h"
 
@@ -26,10 +27,12 @@ static int64_t unused(void)
 
 static int object_make(int port)
 {
-    struct kd_object_create c = {.port = port, .commit_port = port, .pages = GIB_PAGES, .base = PLACE,
-                                 .flags = KD_OBJECT_TRANSACTIONAL, .name = "tables"};
+    struct kd_object_create c = { .port = port, .commit_port = port, .pages = GIB_PAGES,
+                                  .base = PLACE, .flags = KD_OBJECT_TRANSACTIONAL,
+                                  .name = "tables" };
     long object = kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
-    long e = object < 0 ? object : kd_call3(KD_SPACE_ATTACH, kd_call3(39, 0, 0, 0), object, KD_RIGHT_READ);
+    long e = object < 0 ? object
+                        : kd_call3(KD_SPACE_ATTACH, kd_call3(39, 0, 0, 0), object, KD_RIGHT_READ);
     if (e)
         fail("the object", e);
     return (int)object;
@@ -38,8 +41,8 @@ static int object_make(int port)
 static void supply(int object, const struct shape *s)
 {
     for (uint64_t page = 0; page < GIB_PAGES; page += s->step) {
-        struct kd_supply k = {.object = object, .source = KD_SUPPLY_ZERO, .rights = KD_READ, .page = page,
-                              .count = s->together};
+        struct kd_supply k = { .object = object, .source = KD_SUPPLY_ZERO, .rights = KD_READ,
+                               .page = page, .count = s->together };
         long e = kd_call3(KD_OBJECT_SUPPLY, (long)&k, 0, 0);
         if (e)
             fail("supplying pages", e);
@@ -87,7 +90,8 @@ int tables_main(unsigned number)
     return 0;
 }
 
-/* Each shape in a process of its own, so that the end of the one before gives back all that it had. */
+/* Each shape in a process of its own, so that the end of the one before gives back all that it
+ * had. */
 void group_tables(void)
 {
     static const char *const numbers[] = {"0", "1", "2"};

@@ -6,7 +6,8 @@
 
 #include "bench.h"
 
-enum { FAN_OUT = 11, DEPTH = 4, NODE_BYTES = 336, NODES_A_PAGE = 12, NODES = 16105, TREE_PAGES = 1343 };
+enum { FAN_OUT = 11, DEPTH = 4, NODE_BYTES = 336, NODES_A_PAGE = 12, NODES = 16105,
+       TREE_PAGES = 1343 };
 struct node { struct node *child[FAN_OUT]; uint64_t value; char rest[NODE_BYTES - 96]; };
 _Static_assert(sizeof(struct node) == NODE_BYTES, "12 to a page");
 
@@ -112,8 +113,10 @@ void group_tree(void)
     run_anew(tree_search);
     row("tree search, first pass over 1,343 resident pages (Cricket 7.2 in time; Linux mmap 4.5, "
         "SIGSEGV locks 103, LMDB 92)", "times volatile", (double)passes[0] / plain, "1.4");
-    row("tree search, second pass in the transaction", "times volatile", (double)passes[1] / plain, "1.02");
-    row("tree search, two passes together", "times volatile", (double)(passes[0] + passes[1]) / plain / 2, "-");
+    row("tree search, second pass in the transaction", "times volatile", (double)passes[1] / plain,
+        "1.02");
+    row("tree search, two passes together", "times volatile",
+        (double)(passes[0] + passes[1]) / plain / 2, "-");
     double first = (double)passes[0];
     run_anew(pages_touch);
     row("tree search, first pass, of plain memory plus the first touch of each page", "times",

@@ -1,10 +1,10 @@
 /*
- * large.c - the sixth process of crashload: each of its transactions changes every page of a large object,
- * so that it has to spill: it is larger than a group (store.group_kib), than the credits that the log can
- * lend, or than the part of memory that transactions may have.
+ * large.c - the sixth process of crashload: each of its transactions changes every page of a large
+ * object, so that it has to spill: it is larger than a group (store.group_kib), than the credits
+ * that the log can lend, or than the part of memory that transactions may have.
  *
- * Step NUMBER writes NUMBER into each page, and another word at a place that moves. One in four is first
- * done and aborted: its pages were in the log and may never be seen.
+ * Step NUMBER writes NUMBER into each page, and another word at a place that moves. One in four is
+ * first done and aborted: its pages were in the log and may never be seen.
  */
 #include <time.h>
 
@@ -92,7 +92,8 @@ static int large_run(int (*body)(void *), uint64_t *number)
 /* The others are to do most of the work, however large this object is. */
 int large_step(uint64_t number)
 {
-    nanosleep(&(struct timespec){(time_t)(pause_us / 1000000), (long)(pause_us % 1000000) * 1000}, NULL);
+    nanosleep(&(struct timespec){ (time_t)(pause_us / 1000000), (long)(pause_us % 1000000) * 1000 },
+              NULL);
     int error = large_open(PS_WRITE);
     if (!error && number % 4 == 0)
         error = large_run(large_abort, &number);

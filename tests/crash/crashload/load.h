@@ -1,11 +1,12 @@
 /*
- * load.h - what the processes of crashload keep in the store, and what a transaction of theirs does.
+ * load.h - what the processes of crashload keep in the store, and what a transaction of theirs
+ * does.
  *
  * Four workers share the container "crash". What transaction NUMBER of a worker does follows from
  * the seed alone: a transfer between two accounts, or a node that is put in or taken out. The fifth
- * process makes, fills, grows, renames and deletes containers of its own (volume.c), the sixth changes
- * more in one transaction than the store takes at once (large.c). Each has a counter, so the counters
- * say what all else must be:
+ * process makes, fills, grows, renames and deletes containers of its own (volume.c), the sixth
+ * changes more in one transaction than the store takes at once (large.c). Each has a counter, so
+ * the counters say what all else must be:
  *
  *   CL1  an account holds START and what the counted transfers brought; the sum never changes
  *   CL2  the nodes of a worker are those that its counted transactions left, with their bytes
@@ -16,8 +17,8 @@
  *   CL7  the pages hold these objects and no other, and none over another
  *   CL8  every page of the large object is as the last counted step of the sixth process left it
  *
- * The structs' layout is known to tests/crash/crashload.py, which checks the same from outside, from
- * bare pages, CL7 only there.
+ * The structs' layout is known to tests/crash/crashload.py, which checks the same from outside,
+ * from bare pages, CL7 only there.
  */
 #ifndef CRASHLOAD_LOAD_H
 #define CRASHLOAD_LOAD_H
@@ -26,7 +27,8 @@
 #include <pstore.h>
 #include <stdint.h>
 
-enum { WORKERS = 4, PROCESSES = 6, VOLUMES = WORKERS, LARGE, ACCOUNTS = 16, SLOTS = 128, START = 1000 };
+enum { WORKERS = 4, PROCESSES = 6, VOLUMES = WORKERS, LARGE, ACCOUNTS = 16, SLOTS = 128,
+       START = 1000 };
 enum { NODES_MAX = WORKERS * SLOTS };
 
 struct node {

@@ -6,13 +6,14 @@
  *                                   the containers get this encoder (a number of pstore.h's), and
  *                                   the large object its PAGES, if there is none yet
  *     crashload work PROCESS SEED COUNT
- *     crashload check SEED [N ...]  all invariants (load.h), in one transaction; process i must have
+ *     crashload check SEED [N ...]  all invariants (load.h), in one transaction; process i must
+ *     have
  *                                   made N[i] steps at least. Prints how many each made.
  *
  * A process prints `ack PROCESS NUMBER` when the commit of its step has returned, never before, in
- * one write. If the store manager dies, it waits for the next one, looks whether the step was `found`
- * or `lost`, and goes on. When a commit says EIO, what became of it is `unknown`; then the process
- * tries once more, and says `fenced`, as it must be, or `ack`.
+ * one write. If the store manager dies, it waits for the next one, looks whether the step was
+ * `found` or `lost`, and goes on. When a commit says EIO, what became of it is `unknown`; then the
+ * process tries once more, and says `fenced`, as it must be, or `ack`.
  */
 #include <katydid/call.h>
 #include <stdio.h>
@@ -160,7 +161,8 @@ int main(int argc, char **argv)
     int working = argc == 5 && strcmp(argv[1], "work") == 0;
     int checking = argc >= 3 && strcmp(argv[1], "check") == 0;
     if (!working && !checking && (argc < 3 || argc > 5)) {
-        fprintf(stderr, "usage: crashload SEED COUNT [ENCODER [PAGES]] | crashload check SEED [N ...]\n");
+        fprintf(stderr,
+                "usage: crashload SEED COUNT [ENCODER [PAGES]] | crashload check SEED [N ...]\n");
         return 2;
     }
     seed = strtoull(argv[working ? 3 : checking ? 2 : 1], NULL, 10);

@@ -23,7 +23,8 @@
 enum phase { MAKE = 1, FILL, GROW, FAR, RENAME, DELETE, PHASES = DELETE };
 enum { KEPT = 2, GROWS = 8, BULK_WORDS = 1500, LISTED_MAX = 64, SEGMENT_PAGES = 1 << 18 };
 
-struct volume { uint64_t filled, reached; uint64_t *bulk, *far; };  /* known to tests/crash/crashload.py */
+/* known to tests/crash/crashload.py */
+struct volume { uint64_t filled, reached; uint64_t *bulk, *far; };
 
 static ps_container *open_volume;       /* of this process, if any */
 static uint64_t open_index, *far_page;

@@ -139,7 +139,8 @@ static void progress_open(void)
 {
     char path[4096];
     const char *folder = getenv("TEST_TMP");
-    if (folder && progress < 0 && snprintf(path, sizeof path, "%s/progress", folder) < (int)sizeof path)
+    if (folder && progress < 0 &&
+        snprintf(path, sizeof path, "%s/progress", folder) < (int)sizeof path)
         progress = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 }
 

@@ -20,14 +20,18 @@ typedef void crew_job(uint64_t seed);
 /* Called once, with argv[0], before the tests run. */
 void crew_begin(const char *program);
 /* How many jobs: `count` in `make test` and `make check`, CREW_LONG * crew_times() times as many in
- * `make test-long`, N= where that is given. crew_short: in `make check`, where the longest tests do less. */
+ * `make test-long`, N= where that is given. crew_short: in `make check`, where the longest tests do
+ * less. */
 uint64_t crew_count(uint64_t count);
-/* The same for tests of which each job is another case: all of them in each tier, N= where that is given. */
+/* The same for tests of which each job is another case: all of them in each tier, N= where that is
+ * given. */
 uint64_t crew_all(uint64_t count);
 bool crew_long(void);
-/* TIMES= of `make test-long` (1): how many times as much it does as fits into an hour or two. 0 in other tiers. */
+/* TIMES= of `make test-long` (1): how many times as much it does as fits into an hour or two. 0 in
+ * other tiers. */
 uint64_t crew_times(void);
-/* N= or SEED= is given: a part of the jobs, which need not meet all that the whole must have met. */
+/* N= or SEED= is given: a part of the jobs, which need not meet all that the whole must have
+ * met. */
 bool crew_part(void);
 bool crew_short(void);
 /* Runs the job of each seed in [SEED or 1, + count); false if one failed (it has said why). */

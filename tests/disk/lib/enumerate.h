@@ -14,8 +14,8 @@
 
 #define ENUMERATE_DEPTH_MAX 3u
 
-/* What a test does with some of the crash states, before they are recovered. The device holds the state; what
- * is written to it is taken back. NULL, or what is wrong: a static text. */
+/* What a test does with some of the crash states, before they are recovered. The device holds the
+ * state; what is written to it is taken back. NULL, or what is wrong: a static text. */
 typedef const char *enumerate_look(const struct world *world, struct device *device, uint64_t acked,
                                    uint64_t submitted, uint64_t random);
 
@@ -34,8 +34,10 @@ struct enumerate_options {
     uint32_t random_subsets;    /* beside the systematic ones, per point */
     enumerate_look *look;       /* at one state in look_odds, of a store that is there */
     uint32_t look_odds;
-    bool     copy_rotten;       /* the next start may find that of the area that this one only added to (RV11) */
-    bool     look_only;         /* the states are not recovered as they are: what is rotten is the look's to mend */
+    /* the next start may find that of the area that this one only added to (RV11) */
+    bool     copy_rotten;
+    /* the states are not recovered as they are: what is rotten is the look's to mend */
+    bool     look_only;
     uint64_t states_max;        /* stop quietly after so many */
 };
 

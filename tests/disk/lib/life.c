@@ -81,8 +81,8 @@ int life_record(struct world *world, struct device *device, uint64_t seed, uint3
     return error;
 }
 
-/* The store that the disk held before: another uuid, the same sizes, a short life; or one commit and
- * no checkpoint, so that nothing stands in for its first area. */
+/* The store that the disk held before: another uuid, the same sizes, a short life; or one commit
+ * and no checkpoint, so that nothing stands in for its first area. */
 static int earlier_life(struct world *world, struct device *device, uint64_t seed, uint64_t *digest)
 {
     struct world_options options = life_options(seed);

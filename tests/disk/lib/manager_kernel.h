@@ -1,8 +1,9 @@
 /*
- * manager_kernel.h - the store manager's files, and the part of a kernel that knows pages and views.
+ * manager_kernel.h - the store manager's files, and the part of a kernel that knows pages and
+ * views.
  *
- * A test includes it once, with its own `malloc` or threads if it wants others than the system's, and
- * brings kd_system(), a disk (home_write) and what an answered view is to do (view_answered).
+ * A test includes it once, with its own `malloc` or threads if it wants others than the system's,
+ * and brings kd_system(), a disk (home_write) and what an answered view is to do (view_answered).
  */
 #ifndef TESTS_DISK_MANAGER_KERNEL_H
 #define TESTS_DISK_MANAGER_KERNEL_H
@@ -42,9 +43,10 @@ static struct view {
     bool queued, answered;
     int answer;
     uint32_t asks;                                          /* KD_MSG_SPILL, _UNSPILL; 0: COMMIT */
-    uint64_t token, first, count, value;                    /* it writes value into these pages, twice */
-    uint64_t spilled, told, asks_for;                       /* the first of them; then told with SPILL;
-                                                             * how many SPILL wants, UNSPILL's page */
+    uint64_t token, first, count, value;  /* it writes value into these pages, twice */
+    uint64_t spilled, told, asks_for;     /* the first of them; then told with SPILL;
+                                           * how many SPILL wants, UNSPILL's
+                                           * page */
     const void *batch;
     uint64_t batch_bytes;
 } view[VIEWS];
@@ -80,8 +82,8 @@ static long commit_take(struct kd_message *m)
     return 0;
 }
 
-static int encoder;                                         /* PS_ENCODE_...: what diff() tells of a page */
-enum { WORD_A = 8, WORD_B = 511 };                           /* the words of a page that are written */
+static int encoder;  /* PS_ENCODE_...: what diff() tells of a page */
+enum { WORD_A = 8, WORD_B = 511 };  /* the words of a page that are written */
 
 /* Appends one page to what the manager reads; where that ends. */
 static uint8_t *diff_page(const struct view *v, uint64_t p, bool full, uint8_t *to)
@@ -92,9 +94,14 @@ static uint8_t *diff_page(const struct view *v, uint64_t p, bool full, uint8_t *
     uint16_t unit = full ? 4096 : encoder == PS_ENCODE_RANGES ? 16 : 8;
     for (int word = WORD_A;; word = WORD_B) {
         struct kd_run *run = (void *)to;
-        *run = (struct kd_run){.cookie = cookie_of(server.containers[1]->id, 0), .page = p,
-                               .base_csn = page[p].csn, .offset = (uint16_t)(word * 8 & -unit), .bytes = unit,
-                               .flags = full ? KD_RUN_LAST | KD_RUN_FULL : word == WORD_B ? KD_RUN_LAST : 0};
+        *run = (struct kd_run){ .cookie = cookie_of(server.containers[1]->id, 0),
+                                .page = p,
+                                .base_csn = page[p].csn,
+                                .offset = (uint16_t)(word * 8 & -unit),
+                                .bytes = unit,
+                                .flags = full             ? KD_RUN_LAST | KD_RUN_FULL
+                                         : word == WORD_B ? KD_RUN_LAST
+                                                          : 0 };
         memcpy(run + 1, (uint8_t *)now + run->offset, run->bytes);
         to += sizeof(*run) + run->bytes;
         if (full || word == WORD_B) return to;

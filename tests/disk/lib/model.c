@@ -102,8 +102,9 @@ int store_digest_wide(struct store *store, uint32_t stride, uint64_t *digest)
     while (store_container_next(store, c.object, &c) == 0) {
         struct store_name name;
         uint32_t cursor = 0;
-        sum += container_digest(c.object, c.name, c.flags, c.encoder, c.segment_count,
-                                c.layout.type, c.layout.version + ((uint64_t)c.layout.bytes << 32), c.root);
+        sum +=
+            container_digest(c.object, c.name, c.flags, c.encoder, c.segment_count, c.layout.type,
+                             c.layout.version + ((uint64_t)c.layout.bytes << 32), c.root);
         while (store_name_next(store, c.object, &cursor, &name) == 0)
             sum += mix(c.object ^ text_digest(name.name), name.address, name.bytes);
         for (uint32_t p = 0; p < WORLD_PAGES; p++) {

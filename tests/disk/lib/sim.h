@@ -1,9 +1,10 @@
 /*
  * sim.h - threads that take turns, and a clock that moves only when all of them wait.
  *
- * A test includes it before sources that use POSIX threads: their threads then are coroutines of one
- * thread, run in a fixed order, and the same program gives the same schedule and times everywhere. A
- * thread gives its turn away only where it waits: for a condition, a mutex, a time, or sim_wait().
+ * A test includes it before sources that use POSIX threads: their threads then are coroutines of
+ * one thread, run in a fixed order, and the same program gives the same schedule and times
+ * everywhere. A thread gives its turn away only where it waits: for a condition, a mutex, a time,
+ * or sim_wait().
  */
 #ifndef TESTS_DISK_SIM_H
 #define TESTS_DISK_SIM_H
@@ -113,10 +114,12 @@ static inline int sim_unlock(pthread_mutex_t *m)
     sim_wake(m, false);
     return 0;
 }
-static inline int sim_cond_until(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *until)
+static inline int sim_cond_until(pthread_cond_t *c, pthread_mutex_t *m,
+                                 const struct timespec *until)
 {
     sim_unlock(m);
-    bool late = sim_wait(c, until ? (int64_t)until->tv_sec * 1000000 + until->tv_nsec / 1000 : SIM_NEVER);
+    bool late =
+        sim_wait(c, until ? (int64_t)until->tv_sec * 1000000 + until->tv_nsec / 1000 : SIM_NEVER);
     sim_lock(m);
     return late ? ETIMEDOUT : 0;
 }
@@ -126,7 +129,8 @@ static inline int sim_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 }
 static inline int sim_signal(pthread_cond_t *c) { sim_wake(c, false); return 0; }
 static inline int sim_broadcast(pthread_cond_t *c) { sim_wake(c, true); return 0; }
-static inline int sim_create(pthread_t *thread, const pthread_attr_t *a, void *(*body)(void *), void *x)
+static inline int sim_create(pthread_t *thread, const pthread_attr_t *a, void *(*body)(void *),
+                             void *x)
 {
     (void)a;
     *thread = sim_count;

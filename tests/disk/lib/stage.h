@@ -26,7 +26,8 @@ extern const uint8_t page_bytes[STORE_PAGE_BYTES];
 
 void make(uint64_t disk_bytes, uint64_t log_bytes);
 void make_here(uint64_t log_bytes);             /* on a device that is open */
-void make_saved(uint64_t disk_bytes, uint64_t log_bytes);   /* and a checkpoint holds the container */
+/* and a checkpoint holds the container */
+void make_saved(uint64_t disk_bytes, uint64_t log_bytes);
 void unmake(void);                              /* the store's own check; no memory is lost */
 void abandon(void);                             /* without the check; store may be NULL */
 int  open_with(uint32_t flags);
@@ -44,7 +45,8 @@ void commit_pages(uint64_t from, uint64_t to);
 void seal(void);                                /* a checkpoint, in as many steps as it takes */
 void checkpoint(void);
 
-/* The i-th allocation of what follows fails; alloc_fired() says whether there was one, and ends it. */
+/* The i-th allocation of what follows fails; alloc_fired() says whether there was one, and ends
+ * it. */
 void alloc_fail(uint32_t i);
 bool alloc_fired(void);
 

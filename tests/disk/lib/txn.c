@@ -158,7 +158,9 @@ static int txn_free(const struct world *world, struct store_group *group,
 {
     uint32_t page = (uint32_t)random_below(random, WORLD_PAGES);
     uint32_t count = 1 + (uint32_t)random_below(random, WORLD_PAGES - page);
-    struct store_op op = { .type = STORE_OP_PAGE_FREE, .object = c->object, .page = page_number(world, page),
+    struct store_op op = { .type = STORE_OP_PAGE_FREE,
+                           .object = c->object,
+                           .page = page_number(world, page),
                            .count = page_number(world, count) };
     for (uint32_t p = page; p < page + count; p++)
         memset(&c->pages[p], 0, sizeof c->pages[p]);
@@ -170,7 +172,8 @@ static int txn_claim(const struct world *world, struct store_group *group,
                      struct model_container *c, uint64_t *random)
 {
     uint32_t page = (uint32_t)random_below(random, WORLD_PAGES);
-    uint32_t end = page + 1 + (uint32_t)random_below(random, WORLD_PAGES - page), count = end - page;
+    uint32_t end = page + 1 + (uint32_t)random_below(random, WORLD_PAGES - page),
+             count = end - page;
     int error = 0;
     if (page_number(world, 1) > 1) {
         end = end - page > 3 ? page + 3 : end;
@@ -270,8 +273,8 @@ static int base_ask(struct world *world, struct store_group *group, struct model
                            .count = 1 };
     int error = freed ? store_txn_op(group, &op) : 0;
     if (!error)
-        error = store_txn_diff(group, c->object, number, freed ? 0 : c->pages[page].lsn + (1ull << 40), &run,
-                               1, "changed!");
+        error = store_txn_diff(group, c->object, number,
+                               freed ? 0 : c->pages[page].lsn + (1ull << 40), &run, 1, "changed!");
     if (error == -ENOBUFS || error == -E2BIG || error == -ENOSPC)
         return 0;
     return error == (freed ? 0 : -ESTALE) ? 0 : -EUCLEAN;

@@ -1,6 +1,6 @@
 /*
- * vdisk.h - a sparse disk in memory: of as many bytes as one likes, of which only the blocks that were
- * written are kept. For stores whose numbers are too large for a disk of the tests.
+ * vdisk.h - a sparse disk in memory: of as many bytes as one likes, of which only the blocks that
+ * were written are kept. For stores whose numbers are too large for a disk of the tests.
  */
 #ifndef TESTS_DISK_VDISK_H
 #define TESTS_DISK_VDISK_H

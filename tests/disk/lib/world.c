@@ -23,7 +23,8 @@ static bool extents_watch(struct world *world)
         const struct model_container *c = &world->model.containers[i / WORLD_PAGES];
         uint64_t page = (uint64_t)(i % WORLD_PAGES) * stride, e;
         struct store_page found;
-        for (uint64_t x = 0; c->object && c->pages[i % WORLD_PAGES].claimed && x < WORLD_EXTENTS; x++)
+        for (uint64_t x = 0; c->object && c->pages[i % WORLD_PAGES].claimed && x < WORLD_EXTENTS;
+             x++)
             used[x] |= world->extents[x].object == c->object && world->extents[x].index == page / n;
         if (!c->object || !c->pages[i % WORLD_PAGES].present ||
             store_page_find(world->store, c->object, page, &found) || !found.present)
@@ -329,7 +330,8 @@ static int clean_late(struct world *world, uint64_t *random)
     struct model old = world->model;
     int error = groups_commit(world, random);
     if (error)
-        return error == -ENOSPC || error == -EAGAIN || error == -ENODATA || error == -E2BIG ? 0 : error;
+        return error == -ENOSPC || error == -EAGAIN || error == -ENODATA || error == -E2BIG ? 0
+                                                                                            : error;
     struct model now = world->model;
     struct store_page found;
     if (store_page_find(world->store, object, page, &found) || !found.present)

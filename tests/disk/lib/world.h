@@ -43,7 +43,8 @@ struct model {
 };
 
 /* What the next transaction shall do; ANY: the seed chooses. */
-enum world_want { WANT_ANY, WANT_PAGE, WANT_SAME_PAGE, WANT_PAGES, WANT_FREE, WANT_CLAIM, WANT_CREATE,
+enum world_want { WANT_ANY, WANT_PAGE, WANT_SAME_PAGE, WANT_PAGES, WANT_FREE, WANT_CLAIM,
+                  WANT_CREATE,
                   WANT_DELETE, WANT_RENAME, WANT_GROW, WANT_LAYOUT, WANT_ENCODER,
                   WANT_NAME_SET, WANT_NAME_UNSET };
 
@@ -59,7 +60,7 @@ struct world_options {
     bool     ahead;             /* issue the next group while the flush of this one runs */
     uint32_t checkpoint_odds;   /* one step in so many begins a checkpoint */
     uint32_t step_pages;        /* metadata pages that a step of a checkpoint handles; 0: many */
-    uint32_t chain_odds;        /* and so many go on with a transaction of several groups; 0: none */
+    uint32_t chain_odds;  /* and so many go on with a transaction of several groups; 0: none */
 };
 
 /* The transaction that spills; bit p of the masks: page p. */

@@ -1,6 +1,6 @@
 /*
- * world_chain.c - the world's long transaction: it spills pages while others commit, takes some back
- * into memory, and ends in a commit or is dropped. Its container is left alone by the others.
+ * world_chain.c - the world's long transaction: it spills pages while others commit, takes some
+ * back into memory, and ends in a commit or is dropped. Its container is left alone by the others.
  */
 #include "world_parts.h"
 

@@ -12,7 +12,8 @@ void name_make(uint32_t name, char *out);
 void layout_make(uint64_t layout, struct store_layout *out, uint64_t *root);
 uint64_t model_digest(const struct model *model);
 uint64_t page_digest(uint64_t object, uint32_t page, const uint8_t *bytes, uint64_t lsn);
-/* Fills transaction number model.commits of kind world->want; the model changes as if it succeeds. */
+/* Fills transaction number model.commits of kind world->want; the model changes as if it
+ * succeeds. */
 int txn_make(struct world *world, struct store_group *group, uint64_t *random);
 /* Fills one that the caller will cancel; an error if the store takes what it must refuse. */
 int txn_doomed(struct world *world, struct store_group *group, uint64_t *random);

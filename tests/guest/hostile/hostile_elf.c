@@ -63,7 +63,8 @@ static int try(const void *bytes, size_t count)
 
 static void report(const char *what)
 {
-    printf("# %s: %d were refused, %d ran and ended early, %d ran to their end\n", what, refused, ended, ran);
+    printf("# %s: %d were refused, %d ran and ended early, %d ran to their end\n", what, refused,
+           ended, ran);
     tap_ok(wrong == 0, "%s", what);
     refused = ended = ran = wrong = 0;
 }
@@ -80,7 +81,9 @@ static void every_byte(void)
         }
     report("every byte of the headers");
     for (size_t at = 0; at + 8 <= HEADERS_BYTES; at += 8) {
-        static const uint64_t words[] = {~0ull, 1ull << 63, 0x401000, KD_STORE_BASE, 0xffffffff80000000};
+        static const uint64_t words[] = {
+            ~0ull, 1ull << 63, 0x401000, KD_STORE_BASE, 0xffffffff80000000
+        };
         for (size_t i = 0; i < 5; i++) {
             image_make();
             memcpy(image + at, &words[i], 8);
@@ -92,9 +95,9 @@ static void every_byte(void)
 
 static void cuts(void)
 {
-    static const size_t at[] = {0, 1, 3, 4, 15, 16, 63, 64, 65, 119, 120, 175, 176, 231, 232, 0xfff, CODE,
-                                CODE + 1, CODE + sizeof code - 1, CODE + sizeof code, DATA - 1, DATA,
-                                DATA + 1, DATA + 0x3f};
+    static const size_t at[] = { 0, 1, 3, 4, 15, 16, 63, 64, 65, 119, 120, 175, 176, 231, 232,
+                                 0xfff, CODE, CODE + 1, CODE + sizeof code - 1, CODE + sizeof code,
+                                 DATA - 1, DATA, DATA + 1, DATA + 0x3f };
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         image_make();
         int status = try(image, at[i]);
@@ -160,7 +163,8 @@ int main(void)
     lies();
     every_byte();
     unlink("/tmp/mutant");
-    tap_ok(counts_back(before, 64), "frames, objects, processes, views, handles and credits are back");
+    tap_ok(counts_back(before, 64),
+           "frames, objects, processes, views, handles and credits are back");
     tap_ok(check_clean(), "kcheck");
     return tap_end();
 }

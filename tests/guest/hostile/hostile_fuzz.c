@@ -2,12 +2,14 @@
  * hostile_fuzz.c - calls and messages at random.
  *
  * Aim     whatever four processes ask for at once, nobody but them is harmed, and all comes back.
- * Method  each process is a seed: its choices follow from that. Which call meets which is the machine's affair,
- *         but with `scripts/run --icount --seed N --no-store` it is decided by the count of instructions, so that a
- *         run repeats, all results of all calls included. It then has no disks.
+ * Method  each process is a seed: its choices follow from that. Which call meets which is the
+ *         machine's affair, but with `scripts/run --icount --seed N --no-store` it is decided by
+ *         the count of instructions, so that a run repeats, all results of all calls included. It
+ *         then has no disks.
  *
  *   hostile_fuzz [SEED [CALLS]]    fuzzers from SEED on, until CALLS (a million) were made
- *   hostile_fuzz fuzz SEED [x]     one alone; with a further word it tells each call before it makes it
+ *   hostile_fuzz fuzz SEED [x]     one alone; with a further word it tells each call before it
+ *                                  makes it
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -21,7 +23,7 @@
 #include "hostile_handles.h"
 
 enum { FUZZ_AT_ONCE = 4, FUZZ_CALLS = 20000, FUZZ_TOTAL = 1000000, FUZZ_STUCK_MS = 400 };
-enum { CAME_TO_THE_END = 64 };          /* in a fuzzer's exit status; the lower bits are of its results */
+enum { CAME_TO_THE_END = 64 };  /* in a fuzzer's exit status; the lower bits are of its results */
 
 static const struct timespec moment = {0, 1000};
 #define COUNT(table) (int)(sizeof(table) / sizeof(table)[0])
@@ -48,8 +50,9 @@ static long noted(long result)
 static char *arena;
 enum { ARENA_BYTES = 1 << 20, SCRATCH_BYTES = 16384 };
 static uint64_t *scratch;               /* with nothing behind it: counts are wild */
-static const char *const names[] = {"/tmp/f/a", "/tmp/f/b", "/tmp/f", "/tmp/f/a/b", "..", "/", "fuzz",
-                                    "", "/bin/none", "/dev/null", "/import", "store", "export"};
+static const char *const names[] = { "/tmp/f/a", "/tmp/f/b", "/tmp/f", "/tmp/f/a/b", "..",
+                                     "/",        "fuzz",     "",       "/bin/none",  "/dev/null",
+                                     "/import",  "store",    "export" };
 
 static uint64_t bad_pointer(void) { return bad_pointers[dice() % BAD_POINTERS]; }
 
@@ -67,8 +70,10 @@ static uint64_t pointer(void)
 
 static uint64_t value(void)
 {
-    static const uint64_t special[] = {~0ull, 1ull << 31, 1ull << 63, ~0ull >> 1, 4096, 4095, 255, 256,
-                                       64, 65536, 1 << 20, 1ull << 32, 1ull << 40, 0xfff, 512, 100};
+    static const uint64_t special[] = { ~0ull,      1ull << 31, 1ull << 63, ~0ull >> 1,
+                                        4096,       4095,       255,        256,
+                                        64,         65536,      1 << 20,    1ull << 32,
+                                        1ull << 40, 0xfff,      512,        100 };
     switch (dice() % 8) {
     case 0: return special[dice() % COUNT(special)];
     case 1: return pointer();
@@ -87,7 +92,8 @@ static const short linux_numbers[] = {
     SYS_read, SYS_write, SYS_open, SYS_close, SYS_stat, SYS_fstat, SYS_lstat, SYS_lseek, SYS_mmap,
     SYS_mprotect, SYS_munmap, SYS_brk, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigpending,
     SYS_ioctl, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_access, SYS_pipe,
-    SYS_sched_yield, SYS_mremap, SYS_madvise, SYS_dup, SYS_dup2, SYS_nanosleep, SYS_getpid, SYS_clone,
+    SYS_sched_yield, SYS_mremap, SYS_madvise, SYS_dup, SYS_dup2, SYS_nanosleep, SYS_getpid,
+    SYS_clone,
     SYS_kill, SYS_uname, SYS_fcntl, SYS_fsync, SYS_ftruncate, SYS_getcwd, SYS_chdir, SYS_fchdir,
     SYS_rename, SYS_mkdir, SYS_rmdir, SYS_unlink, SYS_readlink, SYS_gettimeofday, SYS_getrlimit,
     SYS_sysinfo, SYS_arch_prctl, SYS_gettid, SYS_tkill, SYS_futex, SYS_sched_getaffinity,
@@ -98,7 +104,8 @@ static const short linux_numbers[] = {
 
 /* ---- the fuzzer's messages ---- */
 
-static int peers[FUZZ_AT_ONCE], own;    /* ports: the other fuzzers', as far as they are there, and ours */
+/* ports: the other fuzzers', as far as they are there, and ours */
+static int peers[FUZZ_AT_ONCE], own;
 static uint64_t tokens[4];              /* of calls received: some are answered, late or twice */
 
 static void peers_find(long seed)
@@ -114,14 +121,18 @@ static void peers_find(long seed)
 
 static void fuzz_message(void)
 {
-    struct kd_message m = {.kind = (uint32_t)(dice() % 16), .handle = dice() % 4 ? -1 : copy,
-                           .handle_rights = dice() % 8, .word = {value(), value(), value(), value()}};
-    if (dice() % 4 == 0) m.data = (void *)pointer(), m.data_bytes = dice() % 8 ? dice() % 300 : value();
+    struct kd_message m = { .kind = (uint32_t)(dice() % 16),
+                            .handle = dice() % 4 ? -1 : copy,
+                            .handle_rights = dice() % 8,
+                            .word = { value(), value(), value(), value() } };
+    if (dice() % 4 == 0)
+        m.data = (void *)pointer(), m.data_bytes = dice() % 8 ? dice() % 300 : value();
     m.buffer = dice() % 4 ? arena : (void *)pointer(), m.buffer_bytes = dice() % 512;
     uint64_t *token = &tokens[dice() % 4];
     switch (dice() % 4) {
     case 0:
-        noted(CALL(KD_PORT_CALL_UNTIL, dice() % 4 ? peers[dice() % FUZZ_AT_ONCE] : store, &m, dice() % 3));
+        noted(CALL(KD_PORT_CALL_UNTIL, dice() % 4 ? peers[dice() % FUZZ_AT_ONCE] : store, &m,
+                   dice() % 3));
         break;
     case 1: noted(CALL(KD_PORT_REPLY, dice() % 4 ? *token : value(), &m)); break;
     case 2: if (noted(CALL(KD_PORT_RECEIVE, own, &m, dice() % 2)) == 0) *token = m.token; break;
@@ -156,7 +167,7 @@ static int tame(long number, uint64_t a[6])
     case SYS_fcntl: a[2] |= O_NONBLOCK; return 1;
     case SYS_ftruncate: a[1] = dice() % 2 ? dice() % (4 << 20) : dice(); return 1;
     case KD_PORT_CALL: a[0] = (uint64_t)store; return 1; /* others may never answer, */
-    case KD_HANDLE_CLOSE: return (int)a[0] != store;                 /* so its number stays its own */
+    case KD_HANDLE_CLOSE: return (int)a[0] != store;  /* so its number stays its own */
     case KD_PORT_RECEIVE: a[2] = dice() % 2; return 1;
     case KD_PORT_REPLY_RECEIVE: a[2] = 200 + dice() % 100; return 1;
     case KD_PROCESS_WAIT: a[2] |= KD_WAIT_NOHANG; return 1;
@@ -164,7 +175,9 @@ static int tame(long number, uint64_t a[6])
     case SYS_getrandom: a[1] %= 4096; return 1;
     case KD_KERNEL_LOG: return dice() % 512 == 0;
     case KD_CHECK: return dice() % 256 == 0;
-    case KD_SPACE_ATTACH: a[0] = dice() % 8 ? (uint64_t)nobody[dice() % 3] : (uint64_t)getpid(); return 1;
+    case KD_SPACE_ATTACH:
+        a[0] = dice() % 8 ? (uint64_t)nobody[dice() % 3] : (uint64_t)getpid();
+        return 1;
     case KD_SPACE_DETACH: a[0] = (uint64_t)nobody[dice() % 5]; return 1;
     case KD_NAME_SET: a[0] = dice() % 2 ? (uint64_t)"hostile-fuzz" : a[0]; return 1;
     default: return 1;
@@ -174,12 +187,14 @@ static int tame(long number, uint64_t a[6])
 static void fuzz_one(int trace)
 {
     uint64_t a[6];
-    long number = dice() % 2 ? linux_numbers[dice() % COUNT(linux_numbers)]
-                             : KD_HANDLE_CLOSE + (long)(dice() % (KD_CALL_END - KD_HANDLE_CLOSE + 2));
+    long number = dice() % 2
+                      ? linux_numbers[dice() % COUNT(linux_numbers)]
+                      : KD_HANDLE_CLOSE + (long)(dice() % (KD_CALL_END - KD_HANDLE_CLOSE + 2));
     for (int i = 0; i < 6; i++) a[i] = dice() % 2 ? pointer() : value();
     if (!tame(number, a)) return;
     if (trace)
-        fprintf(stderr, "%ld(%lx, %lx, %lx, %lx, %lx, %lx)\n", number, a[0], a[1], a[2], a[3], a[4], a[5]);
+        fprintf(stderr, "%ld(%lx, %lx, %lx, %lx, %lx, %lx)\n", number, a[0], a[1], a[2], a[3], a[4],
+                a[5]);
     noted(kd_call6(number, (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4], (long)a[5]));
 }
 
@@ -193,7 +208,8 @@ static int role_fuzz(const char *self, long seed, int trace)
     prepare(self);
     peers_find(seed);
     arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    scratch = mmap(NULL, 2 * SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    scratch =
+        mmap(NULL, 2 * SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap((char *)scratch + SCRATCH_BYTES, SCRATCH_BYTES);
     for (int i = 0; i < FUZZ_CALLS; i++) {
         if (i % 4 == 0) scratch_fill();
@@ -233,8 +249,11 @@ static int fuzzer_ended(struct fuzzer *f)
 {
     int status = 0;
     if (CALL(KD_PROCESS_WAIT, f->pid, &status, KD_WAIT_NOHANG) == f->pid) {
-        int how = f->still_ms >= FUZZ_STUCK_MS ? FUZZ_WAITED : status / CAME_TO_THE_END == 1 ? FUZZ_DONE : FUZZ_EARLY;
-        ends_hash = ((ends_hash ^ (unsigned)f->seed) * 0x100000001b3 ^ (unsigned)status) * 0x100000001b3;
+        int how = f->still_ms >= FUZZ_STUCK_MS    ? FUZZ_WAITED
+                  : status / CAME_TO_THE_END == 1 ? FUZZ_DONE
+                                                  : FUZZ_EARLY;
+        ends_hash =
+            ((ends_hash ^ (unsigned)f->seed) * 0x100000001b3 ^ (unsigned)status) * 0x100000001b3;
         if (how != FUZZ_DONE) printf("# seed %d: status %d\n", f->seed, status);
         fuzz_ends[how]++;
         return 1;
@@ -257,17 +276,20 @@ static int fuzz(const char *self, int first, int calls)
         usleep(20000);
         for (struct fuzzer *f = fuzzers; f < fuzzers + FUZZ_AT_ONCE; f++) {
             if (f->pid == 0) continue;
-            if (f->still_ms > 100 * FUZZ_STUCK_MS) return printf("# seed %d cannot be killed\n", f->seed), 0;
+            if (f->still_ms > 100 * FUZZ_STUCK_MS)
+                return printf("# seed %d cannot be killed\n", f->seed), 0;
             if (!fuzzer_ended(f)) continue;
             f->pid = 0;
             int enough = (fuzz_ends[FUZZ_DONE] + running - 1) * FUZZ_CALLS >= calls;
-            if (!enough && fuzz_lost() < (seed - first) / 2 + FUZZ_AT_ONCE) fuzzer_start(self, f, seed++);
+            if (!enough && fuzz_lost() < (seed - first) / 2 + FUZZ_AT_ONCE)
+                fuzzer_start(self, f, seed++);
             else running--;
         }
     }
-    printf("# %d of %d calls each; %d more ended early, %d waited for ever; seeds %d to %d; all results: %016llx\n",
-           fuzz_ends[FUZZ_DONE], FUZZ_CALLS, fuzz_ends[FUZZ_EARLY], fuzz_ends[FUZZ_WAITED], first, seed - 1,
-           (unsigned long long)ends_hash);
+    printf("# %d of %d calls each; %d more ended early, %d waited for ever; seeds %d to %d; all "
+           "results: %016llx\n",
+           fuzz_ends[FUZZ_DONE], FUZZ_CALLS, fuzz_ends[FUZZ_EARLY], fuzz_ends[FUZZ_WAITED], first,
+           seed - 1, (unsigned long long)ends_hash);
     return 1;
 }
 
@@ -281,9 +303,12 @@ static void folder_clean(const char *path)
     for (int again = 1; d && again; rewinddir(d)) {
         for (again = 0; !again && (e = readdir(d));) {
             int stays = 0;
-            for (int i = 0; i < COUNT(stay); i++) stays |= (i < 2 || !path[1]) && !strcmp(e->d_name, stay[i]);
+            for (int i = 0; i < COUNT(stay); i++)
+                stays |= (i < 2 || !path[1]) && !strcmp(e->d_name, stay[i]);
             snprintf(name, sizeof name, "%s/%s", path[1] ? path : "", e->d_name);
-            if (stays || (unlink(name) < 0 && rmdir(name) < 0 && (folder_clean(name), rmdir(name)) < 0)) continue;
+            if (stays ||
+                (unlink(name) < 0 && rmdir(name) < 0 && (folder_clean(name), rmdir(name)) < 0))
+                continue;
             again = 1; /* it has changed: from the start */
         }
     }
@@ -322,8 +347,10 @@ int main(int argc, char **argv)
     CALL(KD_SYSTEM_INFO, &system);
     int stored = CALL(KD_NAME_FIND, "store") >= 0;
     tap_plan(3 + 2 * stored);
-    printf("# a run that repeats: scripts/run --icount --seed %d --no-store --cpus %u --timeout 0 --add "
-           "build/tests/guest/hostile_fuzz -c 'hostile_fuzz %d %d'\n", first, (unsigned)system.cpus, first, calls);
+    printf("# a run that repeats: scripts/run --icount --seed %d --no-store --cpus %u --timeout 0 "
+           "--add "
+           "build/tests/guest/hostile_fuzz -c 'hostile_fuzz %d %d'\n",
+           first, (unsigned)system.cpus, first, calls);
     fflush(stdout);
     if (stored) is(child_run(self, "count", NULL), 0, "a counter is made");
     fuzz(self, 100000, FUZZ_CALLS); /* what is allocated once */
@@ -332,8 +359,10 @@ int main(int argc, char **argv)
     tap_ok(fuzz(self, first, calls) && fuzz_lost() <= fuzz_ends[FUZZ_DONE] / 4,
            "%d calls at random by four processes", calls);
     clean_up();
-    tap_ok(counts_back(before, 200), "frames, objects, processes, views, handles and credits are back");
+    tap_ok(counts_back(before, 200),
+           "frames, objects, processes, views, handles and credits are back");
     tap_ok(check_clean(), "kcheck");
-    if (stored) is(child_run(self, "count", NULL), 0, "the store manager lives, and a commit works");
+    if (stored)
+        is(child_run(self, "count", NULL), 0, "the store manager lives, and a commit works");
     return tap_end();
 }

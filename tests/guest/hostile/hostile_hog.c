@@ -1,12 +1,12 @@
 /*
  * hostile_hog.c - programs that want all memory there is, each in its way.
  *
- * Aim     what cannot be had is refused where that can be known; else the one who holds most ends, with a
- *         line in the log that says so, and how much it held; being a manager is no help. A
- *         program beside them that takes and gives back some memory, and commits to the store, are never
- *         refused anything.
- * Method  children. Two that fill what they were promised, three quarters of memory each; one that forks
- *         and fills; a manager whose pages are dirty and that never cleans one.
+ * Aim     what cannot be had is refused where that can be known; else the one who holds most ends,
+ *         with a line in the log that says so, and how much it held; being a manager is no help. A
+ *         program beside them that takes and gives back some memory, and commits to the store, are
+ *         never refused anything.
+ * Method  children. Two that fill what they were promised, three quarters of memory each; one that
+ *         forks and fills; a manager whose pages are dirty and that never cleans one.
  */
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -20,7 +20,8 @@ enum { SMALL = 1 << 20, ROUNDS = 40 };
 static int greedy(void)
 {
     char *p;
-    while ((p = mmap(NULL, SMALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED)
+    while ((p = mmap(NULL, SMALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) !=
+           MAP_FAILED)
         memset(p, 1, SMALL);
     if (errno != ENOMEM) return 2;
     for (;;) usleep(10000);
@@ -45,7 +46,9 @@ static void *supplier(void *unused)
     for (;;) {
         struct kd_message m = {.handle = -1};
         if (CALL(KD_PORT_RECEIVE, port, &m, -1)) return NULL;
-        struct kd_supply s = {.object = object, .source = KD_SUPPLY_ZERO, .rights = 3, .page = m.word[1], .count = 1};
+        struct kd_supply s = {
+            .object = object, .source = KD_SUPPLY_ZERO, .rights = 3, .page = m.word[1], .count = 1
+        };
         if (m.kind == (uint32_t)KD_MSG_PAGE) CALL(KD_OBJECT_SUPPLY, &s);
     }
 }
@@ -54,11 +57,14 @@ static int dirty(void)
 {
     pthread_t t;
     port = (int)CALL(KD_PORT_CREATE, 0);
-    struct kd_object_create o = {.port = port, .commit_port = port, .pages = 1 << 16, .name = "hog"};
+    struct kd_object_create o = {
+        .port = port, .commit_port = port, .pages = 1 << 16, .name = "hog"
+    };
     object = (int)CALL(KD_OBJECT_CREATE, &o);
     CALL(KD_SPACE_ATTACH, getpid(), object, 3);
     pthread_create(&t, NULL, supplier, NULL);
-    for (uint64_t page = 0; page < o.pages; page++) *(volatile char *)(o.base + page * KD_PAGE_BYTES) = 1;
+    for (uint64_t page = 0; page < o.pages; page++)
+        *(volatile char *)(o.base + page * KD_PAGE_BYTES) = 1;
     return 2;
 }
 
@@ -81,8 +87,12 @@ static int modest(void)
 static int silent(void)
 {
     port = (int)CALL(KD_PORT_CREATE, 0);
-    struct kd_object_create o = {.port = port, .commit_port = port, .pages = 1, .name = "silent",
-                                 .flags = KD_OBJECT_TRANSACTIONAL, .base = KD_STORE_BASE + (32ull << 30)};
+    struct kd_object_create o = { .port = port,
+                                  .commit_port = port,
+                                  .pages = 1,
+                                  .name = "silent",
+                                  .flags = KD_OBJECT_TRANSACTIONAL,
+                                  .base = KD_STORE_BASE + (32ull << 30) };
     object = (int)CALL(KD_OBJECT_CREATE, &o);
     int client = fork();
     if (client == 0) {
@@ -189,7 +199,8 @@ static void two_fill(const char *self, int role, const char *what)
         other = CALL(KD_PROCESS_WAIT, b, &status[1], KD_WAIT_NOHANG);
     }
     if (ended) other = CALL(KD_PROCESS_WAIT, b, &status[1], KD_WAIT_NOHANG);
-    tap_ok((ended == a) + (other == b) == 1 && (status[0] == 137 || status[1] == 137), "one of them has ended");
+    tap_ok((ended == a) + (other == b) == 1 && (status[0] == 137 || status[1] == 137),
+           "one of them has ended");
     tap_ok(told(said) == before + 1, "and the log says who, and what it held");
     end(ended ? b : a);
 }
@@ -206,7 +217,8 @@ int main(int argc, char **argv)
     int silent_one = start(argv[0], SILENT);
     while (counts_now().processes < before.processes + 2 || !forsaken()) usleep(10000);
     two_fill(argv[0], GREEDY, "two fill what they were promised");
-    tap_ok(forsaken(), "what a killed program commits, whose manager does not answer, keeps no others from ending");
+    tap_ok(forsaken(), "what a killed program commits, whose manager does not answer, keeps no "
+                       "others from ending");
     end(silent_one);
 
     two_fill(argv[0], GREEDY_MANAGER, "two managers do");
@@ -219,7 +231,8 @@ int main(int argc, char **argv)
     int before_told = told(said);
     a = start(argv[0], DIRTY);
     int cleans = child_wait_for(a, CHILD_ENDS_S);
-    tap_ok(cleans == 137 && told(said) == before_told + 1, "a manager that cleans nothing ends by that (%d)", cleans);
+    tap_ok(cleans == 137 && told(said) == before_told + 1,
+           "a manager that cleans nothing ends by that (%d)", cleans);
     tap_ok(undisturbed(argv[0], 3), "and then all is as before");
     tap_ok(counts_back(before, 700), "counts are back");
     tap_ok(check_clean(), "kcheck");

@@ -3,8 +3,8 @@
  *
  * Aim     handles (ports, objects), threads, memory, views, copies, messages and their data, files,
  *         processes, pins, old versions: at the limit there is an errno and nothing else; what was
- *         given back can be had again; in the end the process's own counters are what they were, and
- *         so are the system's. A storm of forks leaves others what they need, and so do several
+ *         given back can be had again; in the end the process's own counters are what they were,
+ *         and so are the system's. A storm of forks leaves others what they need, and so do several
  *         programs that take all views and threads that each may have.
  * Method  a child for each, with that limit set by who starts it (struct kd_process_create).
  */
@@ -19,7 +19,8 @@
 #include "hostile.h"
 
 enum { SOME = 20, STORM = 60, SURE_MS = 30000 };
-enum { CROWD = 6, THREADS_ALL = 1024, THREADS_KEPT = 32, VIEWS_KEPT = 8 }; /* as thread.h and limit.h have it */
+/* as thread.h and limit.h have it */
+enum { CROWD = 6, THREADS_ALL = 1024, THREADS_KEPT = 32, VIEWS_KEPT = 8 };
 
 static uint64_t used(int which) { return process_self().used[which]; }
 
@@ -81,8 +82,8 @@ static int memory(void)
     EXPECT(getrlimit(RLIMIT_AS, &l) == 0 && l.rlim_cur == MEMORY && l.rlim_max == MEMORY);
     for (int round = 0; round < 2; round++) {
         int n = 0;
-        while (n < 64 && (pieces[n] = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                                           -1, 0)) != MAP_FAILED)
+        while (n < 64 && (pieces[n] = mmap(NULL, PIECE, PROT_READ | PROT_WRITE,
+                                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED)
             memset(pieces[n++], 1, PIECE);
         EXPECT(errno == ENOMEM && n > 1 && n < MEMORY / PIECE);
         EXPECT(sbrk(PIECE) == (void *)-1 && errno == ENOMEM);
@@ -152,7 +153,8 @@ static int messages(void)
     EXPECT(refused == 1 && used(KD_LIMIT_MESSAGES) == SOME);
     for (int i = 0; i < SOME; i++) {
         struct kd_message m = {.handle = -1}, answer = {.handle = -1};
-        EXPECT(CALL(KD_PORT_RECEIVE, silent, &m, -1) == 0 && CALL(KD_PORT_REPLY, m.token, &answer) == 0);
+        EXPECT(CALL(KD_PORT_RECEIVE, silent, &m, -1) == 0 &&
+               CALL(KD_PORT_REPLY, m.token, &answer) == 0);
     }
     for (int i = 0; i <= SOME; i++) pthread_join(t[i], NULL);
     for (int i = 0; i < SURE_MS && used(KD_LIMIT_MESSAGES); i++) usleep(1000);
@@ -185,7 +187,8 @@ static int data(void)
     EXPECT(refused > 0 && used(KD_LIMIT_MEMORY) > before + KD_DATA_MAX);
     for (int open = SOME; open;) { /* a thread may come late: it is refused, or answered */
         static char room[KD_DATA_MAX];
-        struct kd_message m = {.handle = -1, .buffer = room, .buffer_bytes = sizeof room}, answer = {.handle = -1};
+        struct kd_message m = { .handle = -1, .buffer = room, .buffer_bytes = sizeof room },
+                          answer = { .handle = -1 };
         if (CALL(KD_PORT_RECEIVE, silent, &m, 1) == 0) {
             EXPECT(CALL(KD_PORT_REPLY, m.token, &answer) == 0);
             answered++;
@@ -241,7 +244,9 @@ static int pins(void)
 {
     uint8_t bits[2 * SOME];
     EXPECT(start_manager((struct own_manager){.pages = PAGES}));
-    struct kd_supply s = {.object = object, .source = KD_SUPPLY_ZERO, .rights = 3, .count = 2 * SOME};
+    struct kd_supply s = {
+        .object = object, .source = KD_SUPPLY_ZERO, .rights = 3, .count = 2 * SOME
+    };
     EXPECT(CALL(KD_OBJECT_PIN, object, 0, 2 * SOME, 1) == 0); /* none is in memory */
     EXPECT(CALL(KD_OBJECT_SUPPLY, &s) == 0);
     EXPECT(CALL(KD_OBJECT_PIN, object, 5, 1, 1) == 1 && CALL(KD_OBJECT_PIN, object, 5, 1, 1) == 1);
@@ -267,7 +272,8 @@ static void *writer(void *count)
     return (void *)e;
 }
 
-/* A snapshot reads one page, meanwhile `pages` are changed by one commit; then it reads them all. */
+/* A snapshot reads one page, meanwhile `pages` are changed by one commit; then it reads them
+ * all. */
 static int look(void *pages)
 {
     pthread_t t;
@@ -378,7 +384,8 @@ static int commit_one(void *p) { return ++*(long *)p, 0; }
 static void beside_a_storm(const char *self)
 {
     int ends[2], most = 0, started = 0, committed = 0;
-    ps_container *c = ps_open("limits", PS_CREATE | PS_WRITE, &(struct ps_layout){"long", 1, sizeof(long)});
+    ps_container *c =
+        ps_open("limits", PS_CREATE | PS_WRITE, &(struct ps_layout){ "long", 1, sizeof(long) });
     if (!c || pipe(ends)) return tap_ok(0, "a container and a pipe"), (void)0;
     int pid = start(self, STORM_ROLE, ends[0], -1);
     struct kd_system_info s;
@@ -396,18 +403,21 @@ static void beside_a_storm(const char *self)
     close(ends[0]);
     is(child_wait(pid), 0, "a storm of forks ends");
     printf("# %d processes at most\n", most);
-    tap_ok(most >= STORM / 2 && most <= STORM + 1, "there never were more processes than its limit, and one");
+    tap_ok(most >= STORM / 2 && most <= STORM + 1,
+           "there never were more processes than its limit, and one");
     tap_ok(started == 10 && committed == 10, "others started programs and committed meanwhile");
     ps_close(c);
 }
 
-/* Beside several that have taken all they may: what all share is not used up, and the store goes on. */
+/* Beside several that have taken all they may: what all share is not used up, and the store goes
+ * on. */
 static void beside_a_crowd(const char *self)
 {
     static struct kd_process_info rows[256];
     int in[2], out[2], pid[CROWD], ready = 0, committed = 0, ended = 0;
     char c;
-    ps_container *old = ps_open("limits", PS_CREATE | PS_WRITE, &(struct ps_layout){"long", 1, sizeof(long)});
+    ps_container *old =
+        ps_open("limits", PS_CREATE | PS_WRITE, &(struct ps_layout){ "long", 1, sizeof(long) });
     if (!old || pipe(in) || pipe(out)) return tap_ok(0, "a container and pipes"), (void)0;
     ps_begin(NULL);
     ps_commit(); /* this program has its view */
@@ -416,9 +426,11 @@ static void beside_a_crowd(const char *self)
     long n = CALL(KD_PROCESS_LIST, rows, 256), views = CALL(KD_VIEW_LIST, NULL, 0), threads = 0;
     for (long i = 0; i < n; i++) threads += (long)rows[i].used[KD_LIMIT_THREADS];
     printf("# %d of them, %ld views, %ld threads\n", ready, views, threads);
-    tap_ok(ready == CROWD && views <= KD_VIEW_MAX - VIEWS_KEPT && threads <= THREADS_ALL - THREADS_KEPT,
+    tap_ok(ready == CROWD && views <= KD_VIEW_MAX - VIEWS_KEPT &&
+               threads <= THREADS_ALL - THREADS_KEPT,
            "views and threads are kept for the shell and managers");
-    ps_container *fresh = ps_open("crowd", PS_CREATE | PS_WRITE, &(struct ps_layout){"long", 1, sizeof(long)});
+    ps_container *fresh =
+        ps_open("crowd", PS_CREATE | PS_WRITE, &(struct ps_layout){ "long", 1, sizeof(long) });
     for (int i = 0; fresh && i < 10; i++) {
         ps_begin(NULL);
         committed += commit_one(ps_root(i % 2 ? fresh : old)) == 0 && ps_commit() == 0;
@@ -446,7 +458,8 @@ int main(int argc, char **argv)
     }
     struct counts before = counts_now();
     for (int i = 0; i < ALONE; i++) child_wait_for(start(argv[0], i, -1, -1), CHILD_ENDS_S);
-    tap_ok(counts_back(before, 64), "frames, objects, processes, views, handles and credits are back");
+    tap_ok(counts_back(before, 64),
+           "frames, objects, processes, views, handles and credits are back");
     beside_a_storm(argv[0]);
     beside_a_crowd(argv[0]);
     tap_ok(check_clean(), "kcheck");

@@ -21,56 +21,100 @@ __attribute__((noipa)) static int touch(int how, uintptr_t at)
     return 0;
 }
 
-static const struct { const char *name; uintptr_t at; } places[] = {
-    {"null", 0}, {"null + 8", 8}, {"the end of page 0", 4095}, {"below the program", 0xf000},
-    {"a hole", 0x123456789000}, {"above the stack", 0x7ffff00000}, {"the store, nothing there", 0x3f0000000000},
-    {"the end of the store", KD_STORE_END - 1}, {"behind the store", KD_STORE_END},
-    {"the last user page", 0x7ffffffff000}, {"the end of the user half", 0x7fffffffffff},
-    {"not canonical", 0x800000000000}, {"not canonical, high", 0xffff7fffffffffff},
-    {"the direct map", 0xffff800000000000}, {"kernel text", 0xffffffff80100000},
-    {"kernel data", 0xffffffff80200000}, {"the last byte", ~0ul},
+static const struct { const char *name; uintptr_t at;
+} places[] = {
+    { "null", 0 },
+    { "null + 8", 8 },
+    { "the end of page 0", 4095 },
+    { "below the program", 0xf000 },
+    { "a hole", 0x123456789000 },
+    { "above the stack", 0x7ffff00000 },
+    { "the store, nothing there", 0x3f0000000000 },
+    { "the end of the store", KD_STORE_END - 1 },
+    { "behind the store", KD_STORE_END },
+    { "the last user page", 0x7ffffffff000 },
+    { "the end of the user half", 0x7fffffffffff },
+    { "not canonical", 0x800000000000 },
+    { "not canonical, high", 0xffff7fffffffffff },
+    { "the direct map", 0xffff800000000000 },
+    { "kernel text", 0xffffffff80100000 },
+    { "kernel data", 0xffffffff80200000 },
+    { "the last byte", ~0ul },
 };
 enum { PLACES = sizeof places / sizeof places[0] };
 
-/* Instructions: machine code that is run from a page of its own. (With SMAP, QEMU before 9.1 reads the stack of
- * far returns and of iretq as the kernel would: they fault, however good it is.) */
-static const struct { const char *name; unsigned char code[16]; unsigned bytes; } instructions[] = {
-    {"sgdt", {0x0f, 0x01, 0x44, 0x24, 0xf0}, 5}, {"sidt", {0x0f, 0x01, 0x4c, 0x24, 0xf0}, 5},
-    {"smsw", {0x0f, 0x01, 0xe0}, 3}, {"sldt", {0x0f, 0x00, 0xc0}, 3}, {"str", {0x0f, 0x00, 0xc8}, 3}, /* UMIP */
-    {"cli", {0xfa}, 1}, {"sti", {0xfb}, 1}, {"hlt", {0xf4}, 1},
-    {"in", {0xe4, 0x60}, 2}, {"out", {0xe6, 0x80}, 2}, {"outsb", {0x6e}, 1}, {"debug exit", {0xe6, 0xf4}, 2},
-    {"mov cr0", {0x0f, 0x20, 0xc0}, 3}, {"mov to cr3", {0x0f, 0x22, 0xd8}, 3},
-    {"mov to cr4", {0x0f, 0x22, 0xe0}, 3}, {"mov dr7", {0x0f, 0x23, 0xf8}, 3},
-    {"wrmsr", {0x0f, 0x30}, 2}, {"rdmsr", {0x0f, 0x32}, 2}, {"invlpg", {0x0f, 0x01, 0x38}, 3},
-    {"lgdt", {0x0f, 0x01, 0x10}, 3}, {"lidt", {0x0f, 0x01, 0x18}, 3}, {"ltr", {0x0f, 0x00, 0xd8}, 3},
-    {"lldt", {0x0f, 0x00, 0xd0}, 3}, {"clts", {0x0f, 0x06}, 2}, {"wbinvd", {0x0f, 0x09}, 2},
-    {"swapgs", {0x0f, 0x01, 0xf8}, 3}, {"sysret", {0x48, 0x0f, 0x07}, 3}, {"sysexit", {0x0f, 0x35}, 2},
-    {"xsetbv", {0x0f, 0x01, 0xd1}, 3}, {"stac", {0x0f, 0x01, 0xcb}, 3}, {"vmcall", {0x0f, 0x01, 0xc1}, 3},
-    {"iretq", {0x48, 0xcf}, 2}, {"far return", {0x48, 0xcb}, 2},
-    {"iretq, with a stack that is not there", {0xbc, 0, 0, 0, 0x70, 0x48, 0xcf}, 7},
-    {"ud2", {0x0f, 0x0b}, 2}, {"int 0", {0xcd, 0x00}, 2},
-    {"int 2", {0xcd, 0x02}, 2}, {"int 8", {0xcd, 0x08}, 2}, {"int 13", {0xcd, 0x0d}, 2},
-    {"int 14", {0xcd, 0x0e}, 2}, {"int 18", {0xcd, 0x12}, 2}, {"int 32", {0xcd, 0x20}, 2},
-    {"int 128", {0xcd, 0x80}, 2}, {"int 240", {0xcd, 0xf0}, 2}, {"int 255", {0xcd, 0xff}, 2},
-    {"icebp", {0xf1}, 1}, {"mov ds, a kernel selector", {0xb8, 0x10, 0, 0, 0, 0x8e, 0xd8, 0x0f, 0x0b}, 9},
-    {"mov ss, a kernel selector", {0xb8, 0x10, 0, 0, 0, 0x8e, 0xd0}, 7},
-    {"mov fs, beyond the table", {0xb8, 0xff, 0xff, 0, 0, 0x8e, 0xe0}, 7},
-    {"an address that is not canonical on the stack", {0x48, 0xbc, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x50}, 11},
-    {"trap flag", {0x9c, 0x81, 0x0c, 0x24, 0, 1, 0, 0, 0x9d, 0x90, 0x90}, 11},
-    {"trap flag and a call",
-     {0x9c, 0x81, 0x0c, 0x24, 0, 1, 0, 0, 0x9d, 0x0f, 0x05}, 11},
-    {"nested task flag and a call",
-     {0x9c, 0x81, 0x0c, 0x24, 0, 0x40, 0, 0, 0x9d, 0x0f, 0x05}, 11},
-    {"alignment check and a call",
-     {0x9c, 0x81, 0x0c, 0x24, 0, 0, 4, 0, 0x9d, 0x0f, 0x05}, 11},
-    {"backwards, and a call", {0xfd, 0x0f, 0x05}, 3},
-    {"backwards, and a fault", {0xfd, 0x31, 0xc0, 0x8a, 0x00}, 5},
+/* Instructions: machine code that is run from a page of its own. (With SMAP, QEMU before 9.1 reads
+ * the stack of far returns and of iretq as the kernel would: they fault, however good it is.) */
+static const struct { const char *name; unsigned char code[16]; unsigned bytes;
+} instructions[] = {
+    { "sgdt", { 0x0f, 0x01, 0x44, 0x24, 0xf0 }, 5 },
+    { "sidt", { 0x0f, 0x01, 0x4c, 0x24, 0xf0 }, 5 },
+    /* UMIP */
+    { "smsw", { 0x0f, 0x01, 0xe0 }, 3 },
+    { "sldt", { 0x0f, 0x00, 0xc0 }, 3 },
+    { "str", { 0x0f, 0x00, 0xc8 }, 3 },
+    { "cli", { 0xfa }, 1 },
+    { "sti", { 0xfb }, 1 },
+    { "hlt", { 0xf4 }, 1 },
+    { "in", { 0xe4, 0x60 }, 2 },
+    { "out", { 0xe6, 0x80 }, 2 },
+    { "outsb", { 0x6e }, 1 },
+    { "debug exit", { 0xe6, 0xf4 }, 2 },
+    { "mov cr0", { 0x0f, 0x20, 0xc0 }, 3 },
+    { "mov to cr3", { 0x0f, 0x22, 0xd8 }, 3 },
+    { "mov to cr4", { 0x0f, 0x22, 0xe0 }, 3 },
+    { "mov dr7", { 0x0f, 0x23, 0xf8 }, 3 },
+    { "wrmsr", { 0x0f, 0x30 }, 2 },
+    { "rdmsr", { 0x0f, 0x32 }, 2 },
+    { "invlpg", { 0x0f, 0x01, 0x38 }, 3 },
+    { "lgdt", { 0x0f, 0x01, 0x10 }, 3 },
+    { "lidt", { 0x0f, 0x01, 0x18 }, 3 },
+    { "ltr", { 0x0f, 0x00, 0xd8 }, 3 },
+    { "lldt", { 0x0f, 0x00, 0xd0 }, 3 },
+    { "clts", { 0x0f, 0x06 }, 2 },
+    { "wbinvd", { 0x0f, 0x09 }, 2 },
+    { "swapgs", { 0x0f, 0x01, 0xf8 }, 3 },
+    { "sysret", { 0x48, 0x0f, 0x07 }, 3 },
+    { "sysexit", { 0x0f, 0x35 }, 2 },
+    { "xsetbv", { 0x0f, 0x01, 0xd1 }, 3 },
+    { "stac", { 0x0f, 0x01, 0xcb }, 3 },
+    { "vmcall", { 0x0f, 0x01, 0xc1 }, 3 },
+    { "iretq", { 0x48, 0xcf }, 2 },
+    { "far return", { 0x48, 0xcb }, 2 },
+    { "iretq, with a stack that is not there", { 0xbc, 0, 0, 0, 0x70, 0x48, 0xcf }, 7 },
+    { "ud2", { 0x0f, 0x0b }, 2 },
+    { "int 0", { 0xcd, 0x00 }, 2 },
+    { "int 2", { 0xcd, 0x02 }, 2 },
+    { "int 8", { 0xcd, 0x08 }, 2 },
+    { "int 13", { 0xcd, 0x0d }, 2 },
+    { "int 14", { 0xcd, 0x0e }, 2 },
+    { "int 18", { 0xcd, 0x12 }, 2 },
+    { "int 32", { 0xcd, 0x20 }, 2 },
+    { "int 128", { 0xcd, 0x80 }, 2 },
+    { "int 240", { 0xcd, 0xf0 }, 2 },
+    { "int 255", { 0xcd, 0xff }, 2 },
+    { "icebp", { 0xf1 }, 1 },
+    { "mov ds, a kernel selector", { 0xb8, 0x10, 0, 0, 0, 0x8e, 0xd8, 0x0f, 0x0b }, 9 },
+    { "mov ss, a kernel selector", { 0xb8, 0x10, 0, 0, 0, 0x8e, 0xd0 }, 7 },
+    { "mov fs, beyond the table", { 0xb8, 0xff, 0xff, 0, 0, 0x8e, 0xe0 }, 7 },
+    { "an address that is not canonical on the stack",
+      { 0x48, 0xbc, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x50 },
+      11 },
+    { "trap flag", { 0x9c, 0x81, 0x0c, 0x24, 0, 1, 0, 0, 0x9d, 0x90, 0x90 }, 11 },
+    { "trap flag and a call", { 0x9c, 0x81, 0x0c, 0x24, 0, 1, 0, 0, 0x9d, 0x0f, 0x05 }, 11 },
+    { "nested task flag and a call",
+      { 0x9c, 0x81, 0x0c, 0x24, 0, 0x40, 0, 0, 0x9d, 0x0f, 0x05 },
+      11 },
+    { "alignment check and a call", { 0x9c, 0x81, 0x0c, 0x24, 0, 0, 4, 0, 0x9d, 0x0f, 0x05 }, 11 },
+    { "backwards, and a call", { 0xfd, 0x0f, 0x05 }, 3 },
+    { "backwards, and a fault", { 0xfd, 0x31, 0xc0, 0x8a, 0x00 }, 5 },
 };
 enum { INSTRUCTIONS = sizeof instructions / sizeof instructions[0] };
 
 static int run_code(const unsigned char *code, size_t bytes)
 {
-    unsigned char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *page =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memcpy(page, code, bytes);
     page[bytes] = 0x0f, page[bytes + 1] = 0x0b; /* ud2: whoever comes so far ends, too */
     mprotect(page, 4096, PROT_READ | PROT_EXEC);
@@ -124,8 +168,10 @@ static int container_role(const char *what)
     return ps_transaction(container_write, base) & 0; /* closed-transaction */
 }
 
-static const char *const containers[] = {"outside-read", "outside-write", "outside-jump", "read-only",
-                                         "jump", "far", "closed", "closed-transaction"};
+static const char *const containers[] = { "outside-read", "outside-write",
+                                          "outside-jump", "read-only",
+                                          "jump",         "far",
+                                          "closed",       "closed-transaction" };
 
 static void aborted(long reason) { _exit(100 + (int)(reason & 63)); }
 
@@ -171,7 +217,8 @@ static int other_role(const char *what)
 }
 
 static const char *const others[] = {"stack-jump", "heap-jump", "text-write", "constant-write",
-                                     "overflow", "no-stack", "no-stack-call", "clone", "clone-tls", "fs",
+                                     "overflow", "no-stack", "no-stack-call", "clone", "clone-tls",
+                                     "fs",
                                      "overflow-thread"};
 enum { OTHERS = sizeof others / sizeof others[0] };
 
@@ -191,20 +238,24 @@ static int role(char **argv)
 
 static long map_at(uintptr_t at, size_t bytes, int how)
 {
-    return CALL(SYS_mmap, at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | how, -1, 0);
+    return CALL(SYS_mmap, at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | how, -1,
+                0);
 }
 
 /* The page below the first thread's stack stays nobody's, however it is asked for. */
 static void stack_guarded(void)
 {
-    const uintptr_t stack = 0x7ffff00000 - (8 << 20), guard = stack - KD_PAGE_BYTES, below = guard - KD_PAGE_BYTES;
+    const uintptr_t stack = 0x7ffff00000 - (8 << 20), guard = stack - KD_PAGE_BYTES,
+                    below = guard - KD_PAGE_BYTES;
     long there = map_at(stack, KD_PAGE_BYTES, MAP_FIXED_NOREPLACE);
-    long fixed = map_at(guard, KD_PAGE_BYTES, MAP_FIXED), free = map_at(guard, KD_PAGE_BYTES, MAP_FIXED_NOREPLACE);
+    long fixed = map_at(guard, KD_PAGE_BYTES, MAP_FIXED),
+         free = map_at(guard, KD_PAGE_BYTES, MAP_FIXED_NOREPLACE);
     long hint = map_at(guard, KD_PAGE_BYTES, 0), over = map_at(below, 2 * KD_PAGE_BYTES, MAP_FIXED);
     long next = map_at(below, KD_PAGE_BYTES, MAP_FIXED);
     long grown = CALL(SYS_mremap, below, KD_PAGE_BYTES, 2 * KD_PAGE_BYTES, 0);
-    if (!tap_ok(there == -EEXIST && fixed == -ENOMEM && free == -ENOMEM && is_errno(over) && is_errno(grown)
-                && hint > 0 && (uintptr_t)hint != guard && (uintptr_t)next == below,
+    if (!tap_ok(there == -EEXIST && fixed == -ENOMEM && free == -ENOMEM && is_errno(over) &&
+                    is_errno(grown) && hint > 0 && (uintptr_t)hint != guard &&
+                    (uintptr_t)next == below,
                 "below the stack there is a page that cannot be mapped"))
         printf("# %lx %lx %lx %lx %lx %lx %lx\n", there, fixed, free, hint, over, next, grown);
     munmap((void *)next, KD_PAGE_BYTES);

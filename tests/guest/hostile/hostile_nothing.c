@@ -1,12 +1,15 @@
 /*
- * hostile_nothing.c - a program that was given no handle reaches no disk, no name and no other process.
+ * hostile_nothing.c - a program that was given no handle reaches no disk, no name and no other
+ * process.
  *
- * Aim     The store manager, its disk and its name are out of reach of a program that the shell starts; so are
- *         the shell, init, and what others do. Its own family is in reach: itself, what it forks, and what
- *         those start. A handle that it is passed opens exactly what the handle is for.
- * Method  The shell gives this program nothing (hostile_nothing.opts). It makes each call that once needed no
- *         right, from the program itself, from a child of fork, after execve, and from a program that it
- *         starts. At the end the store manager is the same process, and takes a commit.
+ * Aim     The store manager, its disk and its name are out of reach of a program that the shell
+ *         starts; so are the shell, init, and what others do. Its own family is in reach: itself,
+ *         what it forks, and what those start. A handle that it is passed opens exactly what the
+ *         handle is for.
+ * Method  The shell gives this program nothing (hostile_nothing.opts). It makes each call that once
+ *         needed no right, from the program itself, from a child of fork, after execve, and from a
+ *         program that it starts. At the end the store manager is the same process, and takes a
+ *         commit.
  *
  * No kcheck at the end: this program may not ask for it.
  */
@@ -110,7 +113,8 @@ static int forked_child_refused(void)
     int status;
     pid_t pid = fork();
     if (pid == 0) _exit(refused() ? 7 : 1);
-    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7;
+    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+           WEXITSTATUS(status) == 7;
 }
 
 static int exec_refused(const char *self)
@@ -123,7 +127,8 @@ static int exec_refused(const char *self)
         execl(path, self, "refused", NULL);
         _exit(1);
     }
-    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7;
+    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+           WEXITSTATUS(status) == 7;
 }
 
 /* A forked child may signal its parent and its sibling: they are one program. */
@@ -159,9 +164,10 @@ static int grandchild_in_reach(const char *self)
     p.fds[1] = ends[1];
     long child = CALL(KD_PROCESS_CREATE, &p);
     if (read(ends[0], &grandchild, sizeof grandchild) != sizeof grandchild) return 0;
-    int good = CALL(KD_LOOK, KD_LOOK_MAP, grandchild, room, sizeof room) > 0
-               && CALL(SYS_setpriority, PRIO_PROCESS, grandchild, 5) == 0
-               && CALL(KD_PROCESS_KILL, grandchild, 137) == 0 && CALL(KD_PROCESS_KILL, p.pid, 137) == 0;
+    int good = CALL(KD_LOOK, KD_LOOK_MAP, grandchild, room, sizeof room) > 0 &&
+               CALL(SYS_setpriority, PRIO_PROCESS, grandchild, 5) == 0 &&
+               CALL(KD_PROCESS_KILL, grandchild, 137) == 0 &&
+               CALL(KD_PROCESS_KILL, p.pid, 137) == 0;
     close(ends[0]);
     close(ends[1]);
     CALL(KD_HANDLE_CLOSE, child);
@@ -213,9 +219,12 @@ int main(int argc, char **argv)
     manager = store_pid();
     if (argc > 1 && strcmp(argv[1], "refused") == 0) return refused() ? 7 : 1;
     if (argc > 1 && strcmp(argv[1], "starts") == 0) return role_starts(argv[0]);
-    if (argc > 1 && strcmp(argv[1], "kills") == 0) return CALL(KD_PROCESS_KILL, atoi(argv[2]), 99) == 0 ? 7 : 1;
+    if (argc > 1 && strcmp(argv[1], "kills") == 0)
+        return CALL(KD_PROCESS_KILL, atoi(argv[2]), 99) == 0 ? 7 : 1;
     if (argc > 1 && strcmp(argv[1], "cannot") == 0)
-        return CALL(KD_PROCESS_KILL, atoi(argv[2]), 99) == -EPERM && processes_refused(getppid()) ? 7 : 1;
+        return CALL(KD_PROCESS_KILL, atoi(argv[2]), 99) == -EPERM && processes_refused(getppid())
+                   ? 7
+                   : 1;
     if (argc > 1)
         for (;;) pause();
     tap_plan(11);
@@ -230,7 +239,8 @@ int main(int argc, char **argv)
     tap_ok(grandchild_in_reach(argv[0]), "so is what its children start");
     tap_ok(by_handle(argv[0], 0, "cannot"), "what it starts reaches neither it nor a sibling");
     tap_ok(by_handle(argv[0], KD_RIGHT_MANAGE, "kills"), "but a sibling that it has a handle of");
-    tap_ok(processes_refused(manager) && store_answers(), "the store manager is out of reach, and serves");
+    tap_ok(processes_refused(manager) && store_answers(),
+           "the store manager is out of reach, and serves");
     tap_ok(processes_refused(pid_of("sh")), "so is the shell that started this program");
     return tap_failed;
 }

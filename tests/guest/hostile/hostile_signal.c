@@ -1,10 +1,11 @@
 /*
- * hostile_signal.c - forged frames for rt_sigreturn, and bad pointers to the calls that tell of a child's end.
+ * hostile_signal.c - forged frames for rt_sigreturn, and bad pointers to the calls that tell of a
+ * child's end.
  *
- * Aim     a frame whose rip is good is taken, whatever else it says; any other ends its own process. A status
- *         that cannot be told is an errno. Nothing is lost.
- * Method  a child per frame. It lands on code that uses neither stack nor the frame's other registers, but the
- *         FPU: what the kernel loads there would fault.
+ * Aim     a frame whose rip is good is taken, whatever else it says; any other ends its own
+ *         process. A status that cannot be told is an errno. Nothing is lost.
+ * Method  a child per frame. It lands on code that uses neither stack nor the frame's other
+ *         registers, but the FPU: what the kernel loads there would fault.
  */
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -20,7 +21,10 @@ __asm__(".text\nlanded: xorps %xmm0, %xmm0\n mov $231, %eax\n mov $7, %edi\n sys
 static struct { ucontext_t context; unsigned char fpu[FPU_BYTES]; } frame;
 
 static uint64_t state = 1;
-static unsigned dice(void) { return (unsigned)((state = state * 6364136223846793005 + 1442695040888963407) >> 33); }
+static unsigned dice(void)
+{
+    return (unsigned)((state = state * 6364136223846793005 + 1442695040888963407) >> 33);
+}
 
 static void frame_good(void)
 {
@@ -35,7 +39,10 @@ static int returned(const void *at)
     int status = -1;
     int pid = fork();
     if (pid == 0)
-        __asm__ volatile("mov %0, %%rsp\n\tmov $15, %%eax\n\tsyscall\n\thlt" : : "r"(at) : "memory");
+        __asm__ volatile("mov %0, %%rsp\n\tmov $15, %%eax\n\tsyscall\n\thlt"
+                         :
+                         : "r"(at)
+                         : "memory");
     return waitpid(pid, &status, 0) == pid ? status : -1;
 }
 
@@ -49,7 +56,8 @@ static int lands(const char *what, unsigned long value)
 
 static int ends(const char *what, unsigned long value, const void *at)
 {
-    int status = returned(at), good = status > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == LANDED);
+    int status = returned(at),
+        good = status > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == LANDED);
     if (!good) printf("# %s %lx: status %x\n", what, value, (unsigned)status);
     frame_good();
     return good;
@@ -67,10 +75,12 @@ static void fields(void)
     r[REG_CSGSFS] = -1, good &= lands("selectors", ~0ul);
     r[REG_CSGSFS] = 0x10, good &= lands("selectors", 0x10);
     memset(&frame.context.uc_sigmask, 0xff, 8), good &= lands("mask", ~0ul);
-    frame.context.uc_mcontext.fpregs = (void *)(frame.fpu - 1), good &= lands("fpu at an odd place", 0);
+    frame.context.uc_mcontext.fpregs = (void *)(frame.fpu - 1),
+    good &= lands("fpu at an odd place", 0);
     for (int i = 0; i < BAD_POINTERS; i++)
         r[REG_RSP] = (greg_t)bad_pointers[i], good &= lands("rsp", bad_pointers[i]);
-    tap_ok(good, "flags, selectors, stacks, FPU registers: whatever the frame says, its code goes on");
+    tap_ok(good,
+           "flags, selectors, stacks, FPU registers: whatever the frame says, its code goes on");
 }
 
 static void places(void)
@@ -114,12 +124,16 @@ static void ends_told(void)
         const unsigned long bad = bad_pointers[i];
         const int pid = child_ended(1);
         const long told[] = {
-            CALL(KD_PROCESS_WAIT, bad ? pid : -1, bad, 0), CALL(SYS_wait4, bad ? child_ended(1) : -1, bad, 0, 0),
-            CALL(SYS_wait4, bad ? child_ended(1) : -1, 0, 0, bad), CALL(SYS_getrusage, 0, bad),
-            CALL(SYS_times, bad), CALL(SYS_rt_sigpending, bad, 8),
+            CALL(KD_PROCESS_WAIT, bad ? pid : -1, bad, 0),
+            CALL(SYS_wait4, bad ? child_ended(1) : -1, bad, 0, 0),
+            CALL(SYS_wait4, bad ? child_ended(1) : -1, 0, 0, bad),
+            CALL(SYS_getrusage, 0, bad),
+            CALL(SYS_times, bad),
+            CALL(SYS_rt_sigpending, bad, 8),
         };
         for (int k = 0; k < (int)(sizeof told / sizeof told[0]); k++)
-            if (bad && told[k] != -EFAULT) good = 0, printf("# call %d, 0x%lx: %ld\n", k, bad, told[k]);
+            if (bad && told[k] != -EFAULT)
+                good = 0, printf("# call %d, 0x%lx: %ld\n", k, bad, told[k]);
         const int forgets = fork();
         if (forgets == 0) {
             CALL(SYS_set_tid_address, bad);
@@ -129,7 +143,8 @@ static void ends_told(void)
         good &= waitpid(forgets, &status, 0) == forgets && WEXITSTATUS(status) == LANDED;
         while (waitpid(-1, NULL, 0) > 0) {}
     }
-    tap_ok(good, "wait4, process_wait, getrusage, times, rt_sigpending, set_tid_address: memory that is nowhere");
+    tap_ok(good, "wait4, process_wait, getrusage, times, rt_sigpending, set_tid_address: memory "
+                 "that is nowhere");
 }
 
 int main(void)
@@ -143,6 +158,7 @@ int main(void)
     places();
     at_random();
     ends_told();
-    tap_ok(counts_back(before, 64), "frames, objects, processes, views, handles and credits are back");
+    tap_ok(counts_back(before, 64),
+           "frames, objects, processes, views, handles and credits are back");
     return tap_end();
 }

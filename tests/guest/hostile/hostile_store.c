@@ -232,7 +232,9 @@ static void bad_lengths(void)
         p = op(WIRE_PAGE_FREE, m, at, 1, NULL);
         op_refused("a batch cut short", p, bytes);
     }
-    static const uint32_t sizes[] = {0, 1, 8, 24, 31, 33, 36, 40, 4096, 1u << 31, ~0u, ~0u - 7, ~7u};
+    static const uint32_t sizes[] = {
+        0, 1, 8, 24, 31, 33, 36, 40, 4096, 1u << 31, ~0u, ~0u - 7, ~7u
+    };
     for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         p = op(WIRE_ROOM, m, at, 1, NULL);
         p->op_bytes = sizes[i];
@@ -349,8 +351,12 @@ static uint64_t dice(void)
 
 static uint64_t any_word(void)
 {
-    const uint64_t some[] = {0, 1, 2, ~0ull, 1ull << 63, mine.container, other.container, unopened,
-                             mine.base, mine.base + 4096, other.base, (uint64_t)page_of_mine, 4096, 64, 100};
+    const uint64_t some[] = { 0, 1, 2, ~0ull, 1ull << 63, mine.container, other.container, unopened,
+                              mine.base, mine.base + 4096, other.base,
+                              (uint64_t)page_of_mine,
+                              4096,
+                              64,
+                              100 };
     return dice() % 8 ? some[dice() % (sizeof some / sizeof some[0])] : dice() << 20;
 }
 
@@ -361,7 +367,9 @@ static void requests_at_random(void)
         for (int k = 0; k < 20; k++) data[dice() % 256] = (char)(dice() % 3 ? 'a' + dice() % 2 : 0);
         uint32_t kind = dice() % 16 ? (uint32_t)(dice() % 12 + 1) : (uint32_t)dice();
         if (kind == STORE_CLOSE || (kind == STORE_CHECKPOINT && i % 64)) continue;
-        size_t bytes = dice() % 2 ? dice() % 300 : dice() % 2 ? sizeof(struct wire_open) : 64 * (dice() % 3);
+        size_t bytes = dice() % 2   ? dice() % 300
+                       : dice() % 2 ? sizeof(struct wire_open)
+                                    : 64 * (dice() % 3);
         results[request(kind, any_word(), any_word(), any_word(), bytes) >= 0]++;
     }
     printf("# %ld requests were refused, %ld not\n", results[0], results[1]);
@@ -414,7 +422,8 @@ static void containers_delete(void)
         client_call(STORE_LIST, 0, 64, 0, NULL, 0, list, sizeof list);
         for (uint64_t n = client_reply.data_bytes / sizeof list[0], i = 0; i < n; i++) {
             if (was_there(list[i].name)) continue;
-            deleted += client_call(STORE_DELETE, 0, 0, 0, list[i].name, STORE_NAME_BYTES, NULL, 0) == 0;
+            deleted +=
+                client_call(STORE_DELETE, 0, 0, 0, list[i].name, STORE_NAME_BYTES, NULL, 0) == 0;
         }
     }
 }
@@ -433,7 +442,8 @@ int main(int argc, char **argv)
     client_call(STORE_LIST, 0, 64, 0, NULL, 0, at_first, sizeof at_first);
     for (int i = 0; i < 64; i++)
         if (strcmp(at_first[i].name, "kept") == 0) unopened = at_first[i].container;
-    tap_ok(page_of_mine && unopened && commit(NULL, 0, 1) == 0, "a page, and a commit that is right");
+    tap_ok(page_of_mine && unopened && commit(NULL, 0, 1) == 0,
+           "a page, and a commit that is right");
     const struct wire_stats before = client_stats();
     const struct counts counts = counts_now();
     is(client_run(changes_nowhere, NULL), 2, "txn_changes: memory that is nowhere");
@@ -446,6 +456,7 @@ int main(int argc, char **argv)
     is(commit(NULL, 0, 1), 0, "a commit that is right, again");
     is(client_call(STORE_CHECKPOINT, 0, 0, 0, NULL, 0, NULL, 0), 0, "a checkpoint");
     is(child_run(argv[0], "check", NULL), 0, "the data is as it was");
-    tap_ok(counts_back(counts, MANAGER_KEEPS), "frames, objects, processes, views, handles and credits are back");
+    tap_ok(counts_back(counts, MANAGER_KEEPS),
+           "frames, objects, processes, views, handles and credits are back");
     return tap_end();
 }

@@ -1,11 +1,12 @@
 /*
  * hostile_unmap.c - memory that another thread unmaps while a call works on it.
  *
- * Aim     messages and their data, supplies and differences: each is done, or ends with EFAULT (a call
- *         with EIO, if it is its receiver's memory); nothing is half done, and frames are as before.
- * Method  one thread maps and unmaps some pages for ever, others make calls with pointers into them: a
- *         client that calls, a server that receives and replies there, a manager that supplies and diffs
- *         there. What ends with EFAULT is done once more with memory that stays.
+ * Aim     messages and their data, supplies and differences: each is done, or ends with EFAULT (a
+ *         call with EIO, if it is its receiver's memory); nothing is half done, and frames are as
+ *         before.
+ * Method  one thread maps and unmaps some pages for ever, others make calls with pointers into
+ *         them: a client that calls, a server that receives and replies there, a manager that
+ *         supplies and diffs there. What ends with EFAULT is done once more with memory that stays.
  */
 enum { PAGES = 4 };
 #include "own_manager.h"
@@ -37,7 +38,8 @@ static void *unmapper(void *unused)
 static void counted(long r, const char *what)
 {
     if (r == 0) done++;
-    else if (r == -EFAULT || r == -EIO) faulted++; /* EIO: a call that its receiver could not take */
+    /* EIO: a call that its receiver could not take */
+    else if (r == -EFAULT || r == -EIO) faulted++;
     else wrong++, printf("# %s: %ld\n", what, r);
 }
 
@@ -49,8 +51,8 @@ static bool serve(struct kd_message *m)
                             .buffer_bytes = 2 * KD_PAGE_BYTES};
         counted(CALL(KD_TXN_DIFF, &d), "diff");
     } else if (m->kind == (uint32_t)KD_MSG_PAGE) {
-        struct kd_supply s = {.object = object, .source = KD_SUPPLY_MEMORY, .rights = 3, .page = m->word[1],
-                              .count = 1, .memory = there + KD_PAGE_BYTES};
+        struct kd_supply s = { .object = object, .source = KD_SUPPLY_MEMORY, .rights = 3,
+                               .page = m->word[1], .count = 1, .memory = there + KD_PAGE_BYTES };
         long r = CALL(KD_OBJECT_SUPPLY, &s);
         counted(r, "supply");
         return r == 0; /* zeros */
@@ -62,7 +64,9 @@ static int echo_port;
 static void *server(void *unused)
 {
     for (;;) {
-        struct kd_message m = {.handle = -1, .buffer = there, .buffer_bytes = THERE_PAGES * KD_PAGE_BYTES};
+        struct kd_message m = { .handle = -1,
+                                .buffer = there,
+                                .buffer_bytes = THERE_PAGES * KD_PAGE_BYTES };
         long r = CALL(KD_PORT_RECEIVE, echo_port, &m, -1);
         if (r == -EBADF) return unused;
         if (r) { /* the caller hears of it */
@@ -73,7 +77,8 @@ static void *server(void *unused)
         r = CALL(KD_PORT_REPLY, m.token, &reply);
         counted(r, "reply");
         reply.data = stays[1];
-        if (r && (r = CALL(KD_PORT_REPLY, m.token, &reply))) wrong++, printf("# reply again: %ld\n", r);
+        if (r && (r = CALL(KD_PORT_REPLY, m.token, &reply)))
+            wrong++, printf("# reply again: %ld\n", r);
     }
 }
 
@@ -85,7 +90,7 @@ static void calls(void)
                                .buffer_bytes = DATA_BYTES};
         struct kd_message *at = &m;
         if (i % 5 == 0) at = (void *)(there + KD_PAGE_BYTES - 64); /* across two pages */
-        if (at != &m) memcpy(at, &m, 64);                          /* the rest is what lies there: zeros */
+        if (at != &m) memcpy(at, &m, 64);  /* the rest is what lies there: zeros */
         counted(CALL(KD_PORT_CALL, echo_port, at), "call");
     }
 }
@@ -110,11 +115,17 @@ static void commits(void)
 }
 static void supplies(void)
 {
-    struct kd_object_create c = {.port = port, .commit_port = port, .pages = ROUNDS, .name = "plain"};
+    struct kd_object_create c = {
+        .port = port, .commit_port = port, .pages = ROUNDS, .name = "plain"
+    };
     int o = (int)CALL(KD_OBJECT_CREATE, &c);
     for (int i = 0; i < ROUNDS; i++) {
-        struct kd_supply s = {.object = o, .source = KD_SUPPLY_MEMORY, .rights = 3, .page = (uint64_t)i, .count = 1,
-                              .memory = there + KD_PAGE_BYTES};
+        struct kd_supply s = { .object = o,
+                               .source = KD_SUPPLY_MEMORY,
+                               .rights = 3,
+                               .page = (uint64_t)i,
+                               .count = 1,
+                               .memory = there + KD_PAGE_BYTES };
         counted(CALL(KD_OBJECT_SUPPLY, &s), "supply");
     }
     wrong += CALL(KD_OBJECT_DESTROY, o) != 0;
@@ -131,15 +142,16 @@ static void scene(void (*body)(void), const char *what)
     while (!(faulted && done) && !wrong && ++tries < 50);
     over = true;
     pthread_join(t, NULL);
-    tap_ok(!wrong && faulted && done, "%s: %ld were done, %ld were refused, %ld ended otherwise", what, done, faulted,
-           wrong);
+    tap_ok(!wrong && faulted && done, "%s: %ld were done, %ld were refused, %ld ended otherwise",
+           what, done, faulted, wrong);
 }
 
 int main(void)
 {
     pthread_t t;
     tap_plan(6);
-    there = mmap(NULL, THERE_PAGES * KD_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    there = mmap(NULL, THERE_PAGES * KD_PAGE_BYTES, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     echo_port = (int)CALL(KD_PORT_CREATE, 0);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .messages = serve}) &&
            !pthread_create(&t, NULL, server, NULL) && !run(change, (void *)0, KD_SERIALISABLE, 0),

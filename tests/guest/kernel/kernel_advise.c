@@ -1,14 +1,15 @@
 /*
  * kernel_advise.c - what a manager says about its pages, and the high-water mark.
  *
- * Aim     KD_OBJECT_ADVISE decides which pages go first and last, and how many a fault asks for; pinned
- *         pages stay; KD_OBJECT_INFO tells what is in memory. While too much is dirty, writes wait, and
- *         reads and commits do not.
+ * Aim     KD_OBJECT_ADVISE decides which pages go first and last, and how many a fault asks for;
+ *         pinned pages stay; KD_OBJECT_INFO tells what is in memory. While too much is dirty,
+ *         writes wait, and reads and commits do not.
  * Method  own_manager.h with less memory than the object has pages; counters, no clocks.
  */
 #include <sys/mman.h>
 
-enum { PAGES = 8192, HERE = 5000, FIRST = 4000, PINNED = 16, PINS_AT = HERE - 100, LEAF = 64, DIRTY_STEP = 512 };
+enum { PAGES = 8192, HERE = 5000, FIRST = 4000, PINNED = 16, PINS_AT = HERE - 100, LEAF = 64,
+       DIRTY_STEP = 512 };
 #define HOME_PAGES 4
 #include "own_manager.h"
 
@@ -19,7 +20,9 @@ static long advise(uint64_t page, uint64_t count, int advice)
 
 static long supply(uint64_t page, uint64_t count)
 {
-    struct kd_supply s = {.object = object, .source = KD_SUPPLY_ZERO, .rights = 3, .page = page, .count = count};
+    struct kd_supply s = {
+        .object = object, .source = KD_SUPPLY_ZERO, .rights = 3, .page = page, .count = count
+    };
     return kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
 }
 
@@ -54,20 +57,23 @@ static void press(uint64_t evictions)
 
 static void order(void)
 {
-    tap_ok(supply(0, HERE) == 0 && here(0, PAGES) == HERE, "%d pages are in memory, and no other", HERE);
+    tap_ok(supply(0, HERE) == 0 && here(0, PAGES) == HERE, "%d pages are in memory, and no other",
+           HERE);
     tap_ok(advise(FIRST, PAGES - FIRST, KD_ADVISE_DONT_NEED) == HERE - FIRST,
            "what is not needed any more is known");
     press(200);
     long gone = HERE - here(0, PAGES), of_them = HERE - FIRST - here(FIRST, HERE - FIRST);
     printf("# %ld gone, %ld of them of the last %d\n", gone, of_them, HERE - FIRST);
     tap_ok(gone >= 100 && gone < HERE - FIRST && gone == of_them, "these go first, and no other");
-    tap_ok(advise(0, LEAF, KD_ADVISE_WILL_NEED) == LEAF && advise(HERE, 8, KD_ADVISE_WILL_NEED) == 0,
+    tap_ok(advise(0, LEAF, KD_ADVISE_WILL_NEED) == LEAF &&
+               advise(HERE, 8, KD_ADVISE_WILL_NEED) == 0,
            "what will be needed is known; of it, what is in memory");
     press(900);
     printf("# %ld left, %ld of the first %d\n", here(0, PAGES), here(0, LEAF), LEAF);
     tap_ok(here(0, LEAF) == LEAF && here(LEAF, FIRST - LEAF) < FIRST - LEAF,
            "these outlive pages that came after them");
-    tap_ok(advise(0, 8, KD_ADVISE_DONT_NEED + 1) == -EINVAL && advise(PAGES, 1, 0) == -EINVAL, "no other advice");
+    tap_ok(advise(0, 8, KD_ADVISE_DONT_NEED + 1) == -EINVAL && advise(PAGES, 1, 0) == -EINVAL,
+           "no other advice");
 }
 
 static void pins(void)
@@ -76,7 +82,8 @@ static void pins(void)
                with(0, PAGES, KD_PAGE_PINNED) == PINNED, "%d pages are pinned", PINNED);
     tap_ok(advise(0, PAGES, KD_ADVISE_DONT_NEED) == HERE - PINNED, "advice does not unpin");
     press(900); /* the pages advised last go first */
-    tap_ok(here(PINS_AT, PINNED) == PINNED && here(FIRST, HERE - FIRST) < 500, "they stay when those around them go");
+    tap_ok(here(PINS_AT, PINNED) == PINNED && here(FIRST, HERE - FIRST) < 500,
+           "they stay when those around them go");
     tap_ok(kd_call4(KD_OBJECT_PIN, object, 0, PAGES, 0) == PINNED, "and are let go");
 }
 
@@ -102,14 +109,17 @@ static void patterns(void)
     kd_call3(KD_VIEW_STATS, (long)&a, 0, 0);
     run(read_some, (void *)5120, KD_SERIALISABLE, 0);
     kd_call3(KD_VIEW_STATS, (long)&b, 0, 0);
-    tap_ok(b.read_faults - a.read_faults == 2 * LEAF, "each fault maps its page only, also in order");
+    tap_ok(b.read_faults - a.read_faults == 2 * LEAF,
+           "each fault maps its page only, also in order");
     run(read_some, (void *)6144, KD_SERIALISABLE, 0);
     tap_ok(asked_alone - alone == 2 * LEAF, "and asks for it alone");
-    tap_ok(advise(0, 1, KD_ADVISE_SEQUENTIAL) == 0 && supply(5120 + 4 * LEAF, 2 * LEAF) == 0, "sequential, it says");
+    tap_ok(advise(0, 1, KD_ADVISE_SEQUENTIAL) == 0 && supply(5120 + 4 * LEAF, 2 * LEAF) == 0,
+           "sequential, it says");
     kd_call3(KD_VIEW_STATS, (long)&a, 0, 0);
     run(read_some, (void *)(5120 + 4 * LEAF), KD_SERIALISABLE, 0);
     kd_call3(KD_VIEW_STATS, (long)&b, 0, 0);
-    tap_ok(b.read_faults - a.read_faults == 2, "a fault maps all that lies together, from the first on");
+    tap_ok(b.read_faults - a.read_faults == 2,
+           "a fault maps all that lies together, from the first on");
     asked_most = 0;
     run(read_far, (void *)4096, KD_SERIALISABLE, 0);
     tap_ok(asked_most == LEAF, "and asks for so much (%d)", (int)asked_most);
@@ -147,16 +157,20 @@ static void high_water(void)
         below += write_waits(dirty);
         dirty += DIRTY_STEP;
     }
-    tap_ok(below == 0 && with(0, PAGES, KD_PAGE_DIRTY) == (long)dirty, "no write waits while less than half is dirty");
+    tap_ok(below == 0 && with(0, PAGES, KD_PAGE_DIRTY) == (long)dirty,
+           "no write waits while less than half is dirty");
     write_waits(dirty); /* nobody cleans: this goes over it */
     dirty += DIRTY_STEP;
     waits = write_waits(0);
     tap_ok(waits > 0, "over it they do, and succeed (%d waits)", (int)waits);
     waits = system_info().write_waits;
     view_anew(); /* so that each page is a fault */
-    tap_ok(run(read_all, (void *)dirty, KD_SERIALISABLE, 0) == 0 && run(read_all, (void *)dirty, KD_SNAPSHOT, 0) == 0 &&
-               system_info().write_waits == waits, "reads never do, nor commits that wrote nothing");
-    for (uint64_t i = 0; i < dirty; i++) kd_call3(KD_OBJECT_CLEANED, object, (long)i, (long)KD_CSN_ANY);
+    tap_ok(run(read_all, (void *)dirty, KD_SERIALISABLE, 0) == 0 &&
+               run(read_all, (void *)dirty, KD_SNAPSHOT, 0) == 0 &&
+               system_info().write_waits == waits,
+           "reads never do, nor commits that wrote nothing");
+    for (uint64_t i = 0; i < dirty; i++)
+        kd_call3(KD_OBJECT_CLEANED, object, (long)i, (long)KD_CSN_ANY);
     tap_ok(write_waits(0) == 0, "nor writes, when pages are clean again");
 }
 
@@ -168,7 +182,8 @@ int main(void)
     order();
     pins();
     patterns();
-    tap_ok(kd_call4(KD_OBJECT_RECALL, object, 0, PAGES, 0) >= 0 && advise(0, PAGES, KD_ADVISE_DONT_NEED) >= 0,
+    tap_ok(kd_call4(KD_OBJECT_RECALL, object, 0, PAGES, 0) >= 0 &&
+               advise(0, PAGES, KD_ADVISE_DONT_NEED) >= 0,
            "all may go");
     press(~0ull);
     high_water();

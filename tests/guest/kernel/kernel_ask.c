@@ -1,12 +1,14 @@
 /*
  * kernel_ask.c - objects whose manager is asked for each first touch (KD_OBJECT_ASK).
  *
- * Aim     what is asked and what is not; an answer counts for the question it answers and for nothing
- *         else: not for another access, another transaction, a neighbour; who asks a manager that is no
- *         more does not wait for it.
- * Method  own_manager.h. Its thread answers at once, or keeps what it was asked for the test to answer.
+ * Aim     what is asked and what is not; an answer counts for the question it answers and for
+ *         nothing else: not for another access, another transaction, a neighbour; who asks a
+ *         manager that is no more does not wait for it.
+ * Method  own_manager.h. Its thread answers at once, or keeps what it was asked for the test to
+ *         answer.
  */
-enum { PAGES = 64, SHORT_MS = 60, LONG_MS = 20000, LOST_MS = 2000, KEPT_MAX = 4, NEVER = 5, OTHERS = 31 };
+enum { PAGES = 64, SHORT_MS = 60, LONG_MS = 20000, LOST_MS = 2000, KEPT_MAX = 4, NEVER = 5,
+       OTHERS = 31 };
 #include "own_manager.h"
 #include <sched.h>
 
@@ -42,7 +44,8 @@ static bool asked_for(struct kd_message *m)
 
 static void *number(unsigned page) { return (void *)(uintptr_t)page; }
 static int reads(void *page) { return (int)(*word_of((unsigned)(uintptr_t)page, 0) & 0); }
-static int writes(void *page) { *word_of((unsigned)(uintptr_t)page, 0) = 1; return 0; } /* no load */
+/* no load */
+static int writes(void *page) { *word_of((unsigned)(uintptr_t)page, 0) = 1; return 0; }
 static int reads_then_writes(void *page) { return reads(page) + writes(page); }
 static int reads_four(void *page)
 {
@@ -62,9 +65,11 @@ static long asks(int (*body)(void *), unsigned page, int *result)
 static void what_is_asked(void)
 {
     int e;
-    tap_ok(asks(reads, 1, &e) == 1 && e == 0 && asked_access == 1, "a first load asks, for reading");
+    tap_ok(asks(reads, 1, &e) == 1 && e == 0 && asked_access == 1,
+           "a first load asks, for reading");
     tap_ok(asks(reads, 1, &e) == 0 && e == 0, "a right that was kept does not");
-    tap_ok(asks(writes, 1, &e) == 1 && e == 0 && asked_access == 2, "a first store asks, for writing");
+    tap_ok(asks(writes, 1, &e) == 1 && e == 0 && asked_access == 2,
+           "a first store asks, for writing");
     tap_ok(asks(reads_then_writes, 2, &e) == 2 && e == 0, "a word for a load is none for a store");
     tap_ok(asks(reads_four, 8, &e) == 4 && e == 0, "nor for the neighbours");
     view_anew();
@@ -98,8 +103,10 @@ static void one_word_one_transaction(void)
     long before = asked;
     unsigned ms = SHORT_MS;
     do e = run(reads, number(OTHERS), KD_SERIALISABLE, ms);
-    while (e == -ETIMEDOUT && asked == before && (ms *= 4) < LONG_MS); /* its time was up before it had asked */
-    tap_ok(e == -ETIMEDOUT && asked - before == 1, "who waits for a page has asked once (%ld, %d)", asked - before, e);
+    /* its time was up before it had asked */
+    while (e == -ETIMEDOUT && asked == before && (ms *= 4) < LONG_MS);
+    tap_ok(e == -ETIMEDOUT && asked - before == 1, "who waits for a page has asked once (%ld, %d)",
+           asked - before, e);
     go = 1;
     pthread_join(t, NULL);
     tap_ok(asks(reads, OTHERS, &e) == 1 && e == 0, "the word ended with the transaction");
@@ -113,7 +120,8 @@ static void *ask_main(void *arg)
     (void)arg;
     unsigned ms = SHORT_MS;
     do asker.result = run(asker.body, number(asker.page), KD_SERIALISABLE, ms);
-    while (asker.result == -ETIMEDOUT && !kept_count && (ms *= 4) < LONG_MS); /* its time was up before it had asked */
+    /* its time was up before it had asked */
+    while (asker.result == -ETIMEDOUT && !kept_count && (ms *= 4) < LONG_MS);
     asker.result = run(writes, number(asker.page), KD_SERIALISABLE, LONG_MS);
     return NULL;
 }
@@ -126,17 +134,20 @@ static void late_answers(void)
     asker = (struct asker){.body = reads, .page = 40, .result = 1};
     pthread_create(&t, NULL, ask_main, NULL);
     while (kept_count < 2) sched_yield();
-    tap_ok(asker.result == -ETIMEDOUT, "a question ends with its transaction's time (%d)", asker.result);
+    tap_ok(asker.result == -ETIMEDOUT, "a question ends with its transaction's time (%d)",
+           asker.result);
     long e = answer(&kept[0], 0);
     tap_ok(e == -ESRCH, "its answer comes too late (%ld)", e);
     e = answer(&kept[1], EACCES);
     pthread_join(t, NULL);
-    tap_ok(e == 0 && asker.result == -EACCES, "and is not taken for the next one's (%ld, %d)", e, asker.result);
+    tap_ok(e == 0 && asker.result == -EACCES, "and is not taken for the next one's (%ld, %d)", e,
+           asker.result);
     tap_ok(answer(&kept[1], 0) == -ESRCH, "a question is answered once");
     tap_ok(check() == 0, "kcheck is clean");
 }
 
-/* The manager's receive fails with the question in its hands: who asked is told, and does not wait for ever. */
+/* The manager's receive fails with the question in its hands: who asked is told, and does not wait
+ * for ever. */
 static void lost(void)
 {
     pthread_t t;
@@ -168,8 +179,8 @@ static void destroyed(void)
     while (!kept_count) sched_yield();
     long e = kd_call3(KD_OBJECT_DESTROY, object, 0, 0);
     pthread_join(t, NULL);
-    tap_ok(e == 0 && asker.result == -EOWNERDEAD, "who asks does not wait for an object that is no more (%d)",
-           asker.result);
+    tap_ok(e == 0 && asker.result == -EOWNERDEAD,
+           "who asks does not wait for an object that is no more (%d)", asker.result);
     tap_ok(check() == 0, "kcheck is clean");
 }
 

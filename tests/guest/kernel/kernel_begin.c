@@ -1,11 +1,13 @@
 /*
- * kernel_begin.c - begin and end cost the same, whatever the view has mapped and whatever was published since.
+ * kernel_begin.c - begin and end cost the same, whatever the view has mapped and whatever was
+ * published since.
  *
- * Aim     a begin that cannot use what the view maps, and a strict end, take it away in a number of instructions
- *         that does not grow with the pages; what they see is right; a dirty read costs the next snapshot
- *         nothing; the tables that went are freed.
- * Method  own_manager.h; a reader's view and a writer's in one thread. QEMU counts instructions as time, so
- *         the time stamp counter counts them. Each figure is the least of some: a tick may fall into one.
+ * Aim     a begin that cannot use what the view maps, and a strict end, take it away in a number of
+ *         instructions that does not grow with the pages; what they see is right; a dirty read
+ *         costs the next snapshot nothing; the tables that went are freed.
+ * Method  own_manager.h; a reader's view and a writer's in one thread. QEMU counts instructions as
+ *         time, so the time stamp counter counts them. Each figure is the least of some: a tick may
+ *         fall into one.
  */
 enum { PAGES = 20 * 512 };
 #define HOME_PAGES 1
@@ -90,7 +92,8 @@ static uint64_t older(const struct pages *p)
     publish(p);
     see(p, KD_SNAPSHOT);
     round_now--;
-    uint64_t n = cost((struct kd_begin){.mode = KD_SNAPSHOT, .snapshot = (int32_t)handle + 1}, p, 0);
+    uint64_t n =
+        cost((struct kd_begin){ .mode = KD_SNAPSHOT, .snapshot = (int32_t)handle + 1 }, p, 0);
     round_now++;
     kd_call3(KD_HANDLE_CLOSE, handle, 0, 0);
     see(p, KD_SNAPSHOT);
@@ -134,9 +137,11 @@ static uint64_t least_of(uint64_t (*how)(const struct pages *), const struct pag
 /* FEW pages in one page table; many in 3; some in 8, few in as many. */
 static void same(uint64_t (*how)(const struct pages *), const char *what)
 {
-    uint64_t a = least_of(how, &few), b = least_of(how, &many), c = least_of(how, &some), d = least_of(how, &wide);
+    uint64_t a = least_of(how, &few), b = least_of(how, &many), c = least_of(how, &some),
+             d = least_of(how, &wide);
     tap_ok(a < MOST && b < MOST && c < MOST && d < MOST,
-           "%s: %lu instructions with 20 pages, %lu with 1280, %lu with 32 in 8 page tables, %lu with 20 in 20",
+           "%s: %lu instructions with 20 pages, %lu with 1280, %lu with 32 in 8 page tables, %lu "
+           "with 20 in 20",
            what, a, b, c, d);
 }
 
@@ -185,18 +190,21 @@ int main(void)
     uint64_t before = faults();
     see(&many, KD_SNAPSHOT);
     see(&many, KD_DIRTY_READ);
-    tap_ok(faults() == before, "what a dirty read mapped, a snapshot finds, and the other way round");
+    tap_ok(faults() == before,
+           "what a dirty read mapped, a snapshot finds, and the other way round");
 
     publish(&wide);
     publish(&many);
     tables(false);
     before = frames_free();
     tables(false);
-    tap_ok(frames_free() == before, "tables that went are freed: %lu frames, then %lu", before, frames_free());
+    tap_ok(frames_free() == before, "tables that went are freed: %lu frames, then %lu", before,
+           frames_free());
     tables(true);
     before = frames_free();
     tables(true);
-    tap_ok(frames_free() == before, "and with the view: %lu frames, then %lu", before, frames_free());
+    tap_ok(frames_free() == before, "and with the view: %lu frames, then %lu", before,
+           frames_free());
     tap_ok(check() == 0, "kcheck is clean");
     return tap_end();
 }

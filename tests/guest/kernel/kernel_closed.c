@@ -1,12 +1,13 @@
 /*
- * kernel_closed.c - memory runs out beside a manager that can clean nothing any more, as a fenced store.
+ * kernel_closed.c - memory runs out beside a manager that can clean nothing any more, as a fenced
+ * store.
  *
- * Aim     who needs a frame then does not wait for cleaning that never comes: ENOMEM at once, even if the
- *         dirty pages are in use all the time. What is in memory stays readable.
- * Method  This process is the manager; it says KD_CREDITS_CLOSED, and lets small transactions make pages
- *         dirty until one finds no memory. Threads read some of these pages meanwhile, so each round of
- *         the hand finds some used. The clock is the virtual one of --icount, and there is one CPU
- *         (CONTRIBUTING.md says why).
+ * Aim     who needs a frame then does not wait for cleaning that never comes: ENOMEM at once, even
+ *         if the dirty pages are in use all the time. What is in memory stays readable.
+ * Method  This process is the manager; it says KD_CREDITS_CLOSED, and lets small transactions make
+ *         pages dirty until one finds no memory. Threads read some of these pages meanwhile, so
+ *         each round of the hand finds some used. The clock is the virtual one of --icount, and
+ *         there is one CPU (CONTRIBUTING.md says why).
  */
 #define PAGES 8000
 #define HOME_PAGES 1
@@ -52,7 +53,8 @@ static void is_readable(unsigned first)
 {
     long bad = 0;
     int r = run(read_some, &bad, KD_SERIALISABLE, 0);
-    tap_ok(r == 0 && bad == 0 && first > PAGES / 2, "what is in memory can be read (%d, %ld)", r, bad);
+    tap_ok(r == 0 && bad == 0 && first > PAGES / 2, "what is in memory can be read (%d, %ld)", r,
+           bad);
 }
 
 static long now_ms(void)
@@ -86,7 +88,8 @@ int main(void)
     printf("# %u pages are dirty, %d, the longest took %ld ms; %ld reads\n", first, r, most, reads);
     tap_ok(r == -ENOMEM, "memory fills with dirty pages, until a transaction ends with ENOMEM");
     tap_ok(most < LIMIT_MS, "at once");
-    tap_ok(reads > 100 && reads_failed == 0, "who reads meanwhile is not disturbed (%ld)", reads_failed);
+    tap_ok(reads > 100 && reads_failed == 0, "who reads meanwhile is not disturbed (%ld)",
+           reads_failed);
     is_readable(first - AT_ONCE);
     tap_ok(check() == 0, "kcheck");
     return tap_end();

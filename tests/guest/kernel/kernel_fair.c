@@ -2,10 +2,12 @@
  * kernel_fair.c - one CPU, shared out: equal parts, niceness, waking, and who is charged for what.
  *
  * Aim     equal threads get equal parts of the CPU; nice ones less, by Linux's weights, but never
- *         nothing; who sleeps and wakes up does not wait for all that compute; times are accounted to
- *         threads, processes and those who wait for them. A fork and a munmap of much memory let others run.
+ *         nothing; who sleeps and wakes up does not wait for all that compute; times are accounted
+ *         to threads, processes and those who wait for them. A fork and a munmap of much memory let
+ *         others run.
  * Method  threads that compute, each counting its own CPU time by the kernel's clock, until all
- *         together have used so much. QEMU counts instructions as time here, so a run repeats itself.
+ *         together have used so much. QEMU counts instructions as time here, so a run repeats
+ *         itself.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -68,13 +70,15 @@ static void shares(void)
     for (int i = 0; i < 5; i++) good &= near(workers[i].used, 0.12, 0.1);
     tap_ok(good, "five_equal_threads_get_a_fifth_each");
     contest(2, (const int[]){0, 5}, 0.5);
-    tap_ok(near(workers[0].used / workers[1].used, 1024.0 / 335, 0.25), "five_steps_nicer_gets_a_third");
+    tap_ok(near(workers[0].used / workers[1].used, 1024.0 / 335, 0.25),
+           "five_steps_nicer_gets_a_third");
     contest(3, (const int[]){-5, 0, 5}, 0.8);
-    tap_ok(near(workers[0].used / workers[1].used, 3.05, 0.3) && near(workers[1].used / workers[2].used, 3.05, 0.3),
+    tap_ok(near(workers[0].used / workers[1].used, 3.05, 0.3) &&
+               near(workers[1].used / workers[2].used, 3.05, 0.3),
            "and_so_on_up_and_down");
     contest(3, (const int[]){0, 0, 19}, 1.5);
-    tap_ok(workers[2].used > 0.005 && workers[2].used < 0.1, "the_nicest_gets_little_but_not_nothing (%.3f)",
-           workers[2].used);
+    tap_ok(workers[2].used > 0.005 && workers[2].used < 0.1,
+           "the_nicest_gets_little_but_not_nothing (%.3f)", workers[2].used);
 }
 
 /* A thread that sleeps a millisecond and computes a little, beside three that only compute. */
@@ -99,7 +103,8 @@ static void waking(void)
     if (pthread_create(&s, NULL, sleeper, NULL)) _exit(2);
     contest(3, (const int[]){0, 0, 0}, 0.4);
     pthread_join(s, NULL);
-    tap_ok(wakes > 30 && longest < 0.035, "who_wakes_up_goes_first (%d times, at most %.1f ms)", wakes, longest * 1e3);
+    tap_ok(wakes > 30 && longest < 0.035, "who_wakes_up_goes_first (%d times, at most %.1f ms)",
+           wakes, longest * 1e3);
 }
 
 /* A server that has slept while others computed is called, and computes for its caller. */
@@ -108,7 +113,9 @@ static void *server(void *unused)
 {
     struct kd_message m = {.handle = -1}, reply = {.handle = -1};
     if (kd_call3(KD_PORT_RECEIVE, server_port, (long)&m, -1)) _exit(2);
-    for (double begin = clock_s(CLOCK_THREAD_CPUTIME_ID); clock_s(CLOCK_THREAD_CPUTIME_ID) - begin < 0.2;) {}
+    for (double begin = clock_s(CLOCK_THREAD_CPUTIME_ID);
+         clock_s(CLOCK_THREAD_CPUTIME_ID) - begin < 0.2;) {
+    }
     kd_call3(KD_PORT_REPLY, (long)m.token, (long)&reply, 0);
     return unused;
 }
@@ -137,8 +144,9 @@ static void priorities(void)
     tap_ok(getpriority(PRIO_PROCESS, 0) == 0 && !errno, "niceness_is_0_at_first");
     tap_ok(!setpriority(PRIO_PROCESS, 0, 7) && getpriority(PRIO_PROCESS, 0) == 7
                && getpriority(PRIO_PROCESS, getpid()) == 7, "it_is_set_and_told");
-    tap_ok(!setpriority(PRIO_PROCESS, 0, 100) && getpriority(PRIO_PROCESS, 0) == 19
-               && !setpriority(PRIO_PROCESS, 0, -100) && getpriority(PRIO_PROCESS, 0) == -20, "within_bounds");
+    tap_ok(!setpriority(PRIO_PROCESS, 0, 100) && getpriority(PRIO_PROCESS, 0) == 19 &&
+               !setpriority(PRIO_PROCESS, 0, -100) && getpriority(PRIO_PROCESS, 0) == -20,
+           "within_bounds");
     tap_ok(setpriority(PRIO_PROCESS, 999999, 1) < 0 && errno == ESRCH && setpriority(5, 0, 1) < 0
                && errno == EINVAL, "of_somebody_who_exists");
     setpriority(PRIO_PROCESS, 0, 3);
@@ -165,15 +173,18 @@ static void accounts(void)
     tap_ok(after.tms_cutime - before.tms_cutime >= 19 && after.tms_utime - before.tms_utime <= 5,
            "a_child's_time_is_its_own_until_it_is_waited_for");
     getrusage(RUSAGE_CHILDREN, &children);
-    tap_ok(children.ru_utime.tv_usec + children.ru_utime.tv_sec * 1000000 >= 190000, "getrusage_says_so_too");
+    tap_ok(children.ru_utime.tv_usec + children.ru_utime.tv_sec * 1000000 >= 190000,
+           "getrusage_says_so_too");
     contest(2, (const int[]){0, 0}, 0.2);
     process = clock_s(CLOCK_PROCESS_CPUTIME_ID) - process;
     thread = clock_s(CLOCK_THREAD_CPUTIME_ID) - thread;
-    tap_ok(near(process, thread + workers[0].used + workers[1].used, 0.05), "a_process's_time_is_that_of_its_threads");
+    tap_ok(near(process, thread + workers[0].used + workers[1].used, 0.05),
+           "a_process's_time_is_that_of_its_threads");
     struct kd_process_info list[16];
     long n = kd_call3(KD_PROCESS_LIST, (long)list, 16, 0), found = 0;
     for (long i = 0; i < n && i < 16; i++)
-        found += list[i].pid == getpid() && near((double)list[i].cpu_ns / 1e9, clock_s(CLOCK_PROCESS_CPUTIME_ID), 0.05);
+        found += list[i].pid == getpid() &&
+                 near((double)list[i].cpu_ns / 1e9, clock_s(CLOCK_PROCESS_CPUTIME_ID), 0.05);
     tap_ok(found == 1, "and_the_list_of_processes_has_it");
     static char text[4096];
     n = kd_call4(KD_LOOK, KD_LOOK_THREADS, getpid(), (long)text, sizeof text);
@@ -214,7 +225,8 @@ static void unmaps(void *memory) { munmap(memory, 2 * LONG_BYTES); }
 static void long_calls(void)
 {
     pthread_t t;
-    char *p = mmap(NULL, 2 * LONG_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p =
+        mmap(NULL, 2 * LONG_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     stop = 0;
     memset(p, 1, LONG_BYTES);
     pthread_create(&t, NULL, napper, NULL);
@@ -225,7 +237,8 @@ static void long_calls(void)
     double of_unmap = gap_beside(unmaps, p);
     stop = 1;
     pthread_join(t, NULL);
-    tap_ok(of_fork < LONGEST_MS, "who sleeps wakes up while a process with much memory forks (%.2f ms)", of_fork);
+    tap_ok(of_fork < LONGEST_MS,
+           "who sleeps wakes up while a process with much memory forks (%.2f ms)", of_fork);
     tap_ok(of_unmap < LONGEST_MS, "and while much memory is unmapped (%.2f ms)", of_unmap);
 }
 

@@ -1,11 +1,13 @@
 /*
- * kernel_forsaken.c - clients that are killed while their manager has their COMMIT and says nothing.
+ * kernel_forsaken.c - clients that are killed while their manager has their COMMIT and says
+ * nothing.
  *
- * Aim     the process ends at once. What it committed stays whole and shut to others, until the manager
- *         answers late, or ends: then it is there, or not, as the manager said, and views, copies, frames,
- *         handles and credits are as before. The manager hears of the client's end after its answer.
- * Method  own_manager.h, with a manager that keeps the COMMITs it receives until the test answers them;
- *         clients are this program again.
+ * Aim     the process ends at once. What it committed stays whole and shut to others, until the
+ *         manager answers late, or ends: then it is there, or not, as the manager said, and views,
+ *         copies, frames, handles and credits are as before. The manager hears of the client's end
+ *         after its answer.
+ * Method  own_manager.h, with a manager that keeps the COMMITs it receives until the test answers
+ *         them; clients are this program again.
  */
 enum { PAGES = 16, CREDITS = 12 };
 
@@ -16,7 +18,8 @@ enum { PAGES = 16, CREDITS = 12 };
 #include "hostile.h"
 
 enum {
-    KIND_OPEN = 1, END = 9, KILLED = 137, SURE_S = 30, LIVES = 20, SLACK = 8, LATE_MS = 60, THEIRS = 4,
+    KIND_OPEN = 1, END = 9, KILLED = 137, SURE_S = 30, LIVES = 20, SLACK = 8, LATE_MS = 60,
+    THEIRS = 4,
     KEPT_MAX = 4,
 };
 
@@ -33,7 +36,8 @@ static bool keep_commits(struct kd_message *m)
 {
     if (m->kind == KIND_OPEN) {
         struct kd_message reply = {.handle = -1, .word = {base}};
-        reply.status = (int)CALL(KD_SPACE_ATTACH, m->process, object, KD_RIGHT_READ | KD_RIGHT_WRITE);
+        reply.status =
+            (int)CALL(KD_SPACE_ATTACH, m->process, object, KD_RIGHT_READ | KD_RIGHT_WRITE);
         CALL(KD_PORT_REPLY, m->token, &reply);
     } else if (m->kind == (uint32_t)KD_MSG_CLIENT_GONE) {
         gone++;
@@ -160,18 +164,21 @@ static void test_late(bool published)
     int pid = begin("one", 77, 1);
     is(killed(pid), KILLED, "a client whose COMMIT is not answered ends when it is killed");
     is(writes(THEIRS - 1, 1, 5, LATE_MS), -ETIMEDOUT, "its pages stay shut");
-    tap_ok(is_there(THEIRS, 1, 1) && !gone && check() == 0, "others do not, and its manager has heard of no end");
+    tap_ok(is_there(THEIRS, 1, 1) && !gone && check() == 0,
+           "others do not, and its manager has heard of no end");
     if (published) publish(0);
     else refuse(0);
     tap_ok(is_there(0, THEIRS, published ? 77 : 1), "%s it is all there, or nothing", when);
-    tap_ok(CALL(KD_TXN_REFUSE, kept[0].word[0], kept[0].token, EIO) == -ESRCH, "%s another one finds nothing", when);
+    tap_ok(CALL(KD_TXN_REFUSE, kept[0].word[0], kept[0].token, EIO) == -ESRCH,
+           "%s another one finds nothing", when);
     as_before(when);
 }
 
 static void test_timed(void)
 {
     int pid = begin("timed", 78, 1);
-    is(writes(0, 1, 5, LATE_MS), -ETIMEDOUT, "the time of a transaction is up while its COMMIT is not answered");
+    is(writes(0, 1, 5, LATE_MS), -ETIMEDOUT,
+       "the time of a transaction is up while its COMMIT is not answered");
     is(killed(pid), KILLED, "then a kill ends it, too");
     publish(0);
     as_before("then");
@@ -192,7 +199,8 @@ static void test_two(void)
 static void test_exec(void)
 {
     int pid = begin("exec", 80, 1), status = 0;
-    is(writes(2, 1, 5, LATE_MS), -ETIMEDOUT, "execve while another thread's COMMIT is not answered");
+    is(writes(2, 1, 5, LATE_MS), -ETIMEDOUT,
+       "execve while another thread's COMMIT is not answered");
     is(CALL(KD_PROCESS_WAIT, pid, &status, KD_WAIT_NOHANG), 0, "waits");
     publish(0);
     is(child_wait_for(pid, SURE_S), END, "and goes on with the answer");
@@ -222,7 +230,8 @@ static void test_end(void)
     CALL(KD_HANDLE_CLOSE, commit_port);
     before.objects--;
     before.handles--;
-    tap_ok(counts_back(before, SLACK) && check() == 0 && copies() == 0, "views, copies and frames are as before");
+    tap_ok(counts_back(before, SLACK) && check() == 0 && copies() == 0,
+           "views, copies and frames are as before");
     is(CALL(KD_TXN_REFUSE, kept[0].word[0], kept[0].token, EIO), -ESRCH, "an answer finds nothing");
 }
 

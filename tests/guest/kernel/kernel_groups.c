@@ -1,8 +1,10 @@
 /*
- * kernel_groups.c - cluster grants: which neighbours a read fault maps, and that they hinder nobody.
+ * kernel_groups.c - cluster grants: which neighbours a read fault maps, and that they hinder
+ * nobody.
  *
- * Aim     sequential touches map more and more, jumping ones the page alone; a page that is written,
- *         or not resident, is left out; neighbours that were not used are taken without waiting.
+ * Aim     sequential touches map more and more, jumping ones the page alone; a page that is
+ *         written, or not resident, is left out; neighbours that were not used are taken without
+ *         waiting.
  * Method  own_manager.h; faults are counted by KD_VIEW_STATS. A second thread writes what the first
  *         one's transaction was given and did not touch.
  */
@@ -74,8 +76,9 @@ static int write_then_scan(void *arg)
 
 static void resident(void)
 {
-    struct kd_supply all = {.object = object, .source = KD_SUPPLY_ZERO, .rights = KD_READ | KD_WRITE,
-                            .count = 256};
+    struct kd_supply all = {
+        .object = object, .source = KD_SUPPLY_ZERO, .rights = KD_READ | KD_WRITE, .count = 256
+    };
     tap_ok(kd_call3(KD_OBJECT_SUPPLY, (long)&all, 0, 0) == 0, "half of its pages are resident");
 
     uint64_t n = scan_faults(0, 64, 1, KD_SERIALISABLE);
@@ -108,11 +111,13 @@ static void not_resident(void)
 {
     long before = commits_seen;
     uint64_t n = scan_faults(256, 64, 1, KD_SERIALISABLE);
-    tap_ok(n == 64 && commits_seen == before, "pages that are not resident are not mapped: %lu faults", n);
+    tap_ok(n == 64 && commits_seen == before,
+           "pages that are not resident are not mapped: %lu faults", n);
     tap_ok(asked_most >= 4 && asked_most <= 64, "but asked for together: up to %lu", asked_most);
     uint64_t alone = asked_alone;
     n = scan_faults(320, 128, 37, KD_SERIALISABLE);
-    tap_ok(n > 100 && asked_alone - alone > 64, "and one by one in jumps: %lu of %lu", asked_alone - alone, n);
+    tap_ok(n > 100 && asked_alone - alone > 64, "and one by one in jumps: %lu of %lu",
+           asked_alone - alone, n);
 }
 
 static void copied_and_taken(void)

@@ -2,11 +2,13 @@
  * kernel_history.c - histories of random transactions, each checked for serialisability.
  *
  * Aim     isolation: whatever eight threads in three processes do to a few pages on two CPUs, some
- *         serial order shows the same, in real time and in the order of commits; snapshots see a prefix
- *         of it; attempts that are undone see nothing impossible either (tests/history/check.h).
- * Method  workers run random programs and send what they read and wrote to this process, which meets
- *         them between histories and checks. Three parts: with a manager in this process that commits in
- *         groups and recalls rights at random; the same in too little memory; with the store.
+ *         serial order shows the same, in real time and in the order of commits; snapshots see a
+ *         prefix of it; attempts that are undone see nothing impossible either
+ *         (tests/history/check.h).
+ * Method  workers run random programs and send what they read and wrote to this process, which
+ *         meets them between histories and checks. Three parts: with a manager in this process that
+ *         commits in groups and recalls rights at random; the same in too little memory; with the
+ *         store.
  *             kernel_history SEED FIRST COUNT [PART]    chooses the same programs again
  */
 #include <pthread.h>
@@ -25,8 +27,8 @@ enum {
     OWN = 0, SCARCE = 1, STORE = 2,     /* the parts */
 };
 
-/* What one worker did in one history. It fits a page, as a message of more wants frames that lie side by
- * side, which may never come where memory is full. */
+/* What one worker did in one history. It fits a page, as a message of more wants frames that lie
+ * side by side, which may never come where memory is full. */
 struct record {
     struct history_txn txns[ATTEMPTS];
     struct history_access accesses[ACCESSES];
@@ -46,7 +48,8 @@ static uint64_t next(uint64_t *x)
 }
 static uint64_t mixed(uint64_t a, uint64_t b)
 {
-    uint64_t x = (a + 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull ^ (b + 1) * 0xc4ceb9fe1a85ec53ull;
+    uint64_t x =
+        (a + 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull ^ (b + 1) * 0xc4ceb9fe1a85ec53ull;
     return (x ^ x >> 29) | 1;
 }
 static volatile uint64_t *word_at(uint64_t page, uint64_t word)
@@ -107,13 +110,14 @@ struct plan { unsigned mode, level; int writes, undo; };
 static struct plan plan_draw(void)
 {
     uint64_t dice = draw(20);
-    return dice < 10   ? (struct plan){KD_SERIALISABLE, HISTORY_SERIALISABLE, 1, 0}
-           : dice < 12 ? (struct plan){KD_SERIALISABLE, HISTORY_SERIALISABLE, 0, 0}
-           : dice < 16 ? (struct plan){KD_SNAPSHOT, HISTORY_SNAPSHOT, 0, 0}
-           : dice < 17 ? (struct plan){KD_DIRTY_READ, HISTORY_DIRTY_READ, 0, 0}
-           : dice < 18 ? (struct plan){KD_CONTAINER_LOCK, HISTORY_SERIALISABLE, 1, 0}
-           : dice < 19 ? (struct plan){KD_CONTAINER_LOCK | KD_LOCKED_SHARED, HISTORY_SERIALISABLE, 0, 0}
-                       : (struct plan){KD_SERIALISABLE, HISTORY_SERIALISABLE, 1, 1};
+    return dice < 10   ? (struct plan){ KD_SERIALISABLE, HISTORY_SERIALISABLE, 1, 0 }
+           : dice < 12 ? (struct plan){ KD_SERIALISABLE, HISTORY_SERIALISABLE, 0, 0 }
+           : dice < 16 ? (struct plan){ KD_SNAPSHOT, HISTORY_SNAPSHOT, 0, 0 }
+           : dice < 17 ? (struct plan){ KD_DIRTY_READ, HISTORY_DIRTY_READ, 0, 0 }
+           : dice < 18 ? (struct plan){ KD_CONTAINER_LOCK, HISTORY_SERIALISABLE, 1, 0 }
+           : dice < 19
+               ? (struct plan){ KD_CONTAINER_LOCK | KD_LOCKED_SHARED, HISTORY_SERIALISABLE, 0, 0 }
+               : (struct plan){ KD_SERIALISABLE, HISTORY_SERIALISABLE, 1, 1 };
 }
 
 static void record_begin(const struct plan *p)
@@ -134,8 +138,11 @@ static int attempt(uint64_t seed)
     }
     me.rng = seed;
     struct plan p = plan_draw();
-    struct kd_begin b = {.mode = p.mode, .ticket = me.ticket, .entry = (uint64_t)on_abort, .locked = base,
-                         .stack = (uint64_t)(me.stack + sizeof me.stack - 8)};
+    struct kd_begin b = { .mode = p.mode,
+                          .ticket = me.ticket,
+                          .entry = (uint64_t)on_abort,
+                          .locked = base,
+                          .stack = (uint64_t)(me.stack + sizeof me.stack - 8) };
     record_begin(&p);
     long e = call(KD_TXN_BEGIN, (long)&b, 0, 0);
     if (e) {
@@ -170,7 +177,8 @@ static int worker_history(void)
     struct record *r = &me.record;
     int reason = 0;
     r->txn_count = r->access_count = 0;
-    me.value = (me.word[SAY_PART] + 1) << 48 | me.word[SAY_HISTORY] << 20 | me.word[SAY_WORKER] << 14;
+    me.value =
+        (me.word[SAY_PART] + 1) << 48 | me.word[SAY_HISTORY] << 20 | me.word[SAY_WORKER] << 14;
     uint64_t seed = mixed(me.word[SAY_SEED] ^ me.word[SAY_HISTORY] << 8, me.word[SAY_WORKER]);
     for (volatile int i = 0; i < TXNS; i++) {
         me.ticket = 0;
@@ -190,7 +198,8 @@ static int worker_history(void)
 static int control = -1;
 static void *worker(void *arg)
 {
-    int reason = (me.view = (int)call(KD_VIEW_CREATE, 0, 0, 0)) < 0 || call(KD_VIEW_ENTER, me.view, 0, 0);
+    int reason =
+        (me.view = (int)call(KD_VIEW_CREATE, 0, 0, 0)) < 0 || call(KD_VIEW_ENTER, me.view, 0, 0);
     for (;;) {
         struct kd_message m = {.kind = KIND_NEXT, .handle = -1, .data = &me.record,
                                .data_bytes = sizeof me.record, .word = {(uint64_t)reason}};
@@ -328,8 +337,8 @@ static void *committer(void *arg)
             return arg;
         groups += count > 1;
         if (next(&rng) % 8 == 0)        /* rights come and go, used or not */
-            recalls += kd_call4(KD_OBJECT_RECALL, object, (long)(next(&rng) % 16), (long)(next(&rng) % 64),
-                                next(&rng) % 2 ? KD_READ : 0) == 0;
+            recalls += kd_call4(KD_OBJECT_RECALL, object, (long)(next(&rng) % 16),
+                                (long)(next(&rng) % 64), next(&rng) % 2 ? KD_READ : 0) == 0;
     }
 }
 
@@ -348,11 +357,14 @@ static void *pager(void *arg)
 
 static int object_make(uint64_t cookie, uint64_t pages, unsigned flags, uint64_t *at)
 {
-    struct kd_object_create c = {.port = port, .commit_port = commit_port, .cookie = cookie, .pages = pages,
-                                 .flags = flags, .name = "history"};
+    struct kd_object_create c = { .port = port, .commit_port = commit_port, .cookie = cookie,
+                                  .pages = pages, .flags = flags,
+                                  .name = "history" };
     int handle = (int)call(KD_OBJECT_CREATE, (long)&c, 0, 0);
     *at = c.base;
-    return handle < 0 || call(KD_SPACE_ATTACH, getpid(), handle, KD_RIGHT_READ | KD_RIGHT_WRITE) ? -1 : handle;
+    return handle < 0 || call(KD_SPACE_ATTACH, getpid(), handle, KD_RIGHT_READ | KD_RIGHT_WRITE)
+               ? -1
+               : handle;
 }
 
 static uint64_t own_base;
@@ -367,7 +379,8 @@ static int manager_start(void)
     hog = object_make(1, HOG_PAGES, KD_OBJECT_TRANSACTIONAL, &hog_base);
     stamp_object = object_make(2, 1, 0, &at);
     stamps = (uint64_t *)at;
-    return object >= 0 && hog >= 0 && stamp_object >= 0 && !call(KD_NAME_SET, (long)"history", control, 0) &&
+    return object >= 0 && hog >= 0 && stamp_object >= 0 &&
+           !call(KD_NAME_SET, (long)"history", control, 0) &&
            !pthread_create(&t, NULL, pager, NULL) && !pthread_create(&t, NULL, committer, NULL);
 }
 
@@ -392,8 +405,11 @@ static struct { uint64_t histories, txns, committed, accesses, part, pages, stri
 static int start(const char *role, const char *argument)
 {
     const char *argv[] = {"kernel_history", role, argument, NULL};
-    struct kd_process_create c = {.path = "/bin/kernel_history", .argv = argv, .fds = {-1, -1, -1}, .handle_count = 1,
-                                  .handles = {KD_SYSTEM_HANDLE}};
+    struct kd_process_create c = { .path = "/bin/kernel_history",
+                                   .argv = argv,
+                                   .fds = { -1, -1, -1 },
+                                   .handle_count = 1,
+                                   .handles = { KD_SYSTEM_HANDLE } };
     long handle = call(KD_PROCESS_CREATE, (long)&c, 0, 0);
     if (handle >= 0)
         call(KD_HANDLE_CLOSE, handle, 0, 0);
@@ -403,7 +419,8 @@ static int start(const char *role, const char *argument)
 static void open_answer(const struct kd_message *m, int part)
 {
     const int objects[] = {object, hog, stamp_object};
-    struct kd_message reply = {.handle = -1, .word = {part == STORE ? 0 : base, hog_base, (uint64_t)stamps}};
+    struct kd_message reply = { .handle = -1,
+                                .word = { part == STORE ? 0 : base, hog_base, (uint64_t)stamps } };
     for (int i = part == STORE ? 2 : 0; i < 3 && !reply.status; i++)
         reply.status = (int)call(KD_SPACE_ATTACH, (long)m->process, objects[i],
                                  KD_RIGHT_READ | KD_RIGHT_WRITE);
@@ -416,9 +433,11 @@ static void views_say(void)
     static struct kd_view_info list[KD_VIEW_MAX];
     long n = call(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0);
     for (long i = 0; i < n; i++)
-        printf("# view %lu of %d/%d: state %lu, doom %lu, mode %u, %lu copies, waits for %lx %lx, page %lx, "
-               "locks %lx\n", list[i].view, list[i].pid, list[i].tid, list[i].state, list[i].doom,
-               list[i].mode, list[i].copies, list[i].waits[0], list[i].waits[1], list[i].page, list[i].locked);
+        printf("# view %lu of %d/%d: state %lu, doom %lu, mode %u, %lu copies, waits for %lx %lx, "
+               "page %lx, "
+               "locks %lx\n",
+               list[i].view, list[i].pid, list[i].tid, list[i].state, list[i].doom, list[i].mode,
+               list[i].copies, list[i].waits[0], list[i].waits[1], list[i].page, list[i].locked);
 }
 
 /* Waits until all workers have called; 0, or what one of them reports. */
@@ -426,12 +445,15 @@ static int workers_meet(uint64_t *tokens, int part)
 {
     int bad = 0;
     for (int n = 0; n < WORKERS;) {
-        struct kd_message m = {.handle = -1, .buffer = &records[n], .buffer_bytes = sizeof records[n]};
+        struct kd_message m = { .handle = -1,
+                                .buffer = &records[n],
+                                .buffer_bytes = sizeof records[n] };
         long e = call(KD_PORT_RECEIVE, control, (long)&m, 20000);
         if (e) {
             printf("# %d of %d workers came\n", n, WORKERS);
             for (int i = 0; i < n; i++)
-                printf("#   worker %u with %u attempts\n", records[i].txns[0].worker, records[i].txn_count);
+                printf("#   worker %u with %u attempts\n", records[i].txns[0].worker,
+                       records[i].txn_count);
             views_say();
             return (int)e;
         }
@@ -448,8 +470,9 @@ static int workers_meet(uint64_t *tokens, int part)
 static void workers_go(const uint64_t *tokens, uint64_t history)
 {
     for (int i = 0; i < WORKERS; i++) {
-        struct kd_message reply = {.handle = -1, .word = {history, seed, sum.pages, sum.stride, (uint64_t)i,
-                                                       sum.part}};
+        struct kd_message reply = {
+            .handle = -1, .word = { history, seed, sum.pages, sum.stride, (uint64_t)i, sum.part }
+        };
         long e = call(KD_PORT_REPLY, (long)tokens[i], (long)&reply, 0);
         if (e)
             printf("# worker %d is not answered: %ld\n", i, e);
@@ -484,7 +507,8 @@ static struct history history_join(void)
 /* Small working sets mostly, next to each other or a leaf apart. */
 static void shape_choose(uint64_t history)
 {
-    static const uint64_t pages[] = {8, 8, 8, 8, 16, 16, 32, 64}, strides[] = {1, 1, 7, 1, 7, 1, 7, 1};
+    static const uint64_t pages[] = { 8, 8, 8, 8, 16, 16, 32, 64 },
+                          strides[] = { 1, 1, 7, 1, 7, 1, 7, 1 };
     sum.pages = history % 50 == 49 ? PAGES_MAX : pages[history % 8];
     sum.stride = history % 50 == 49 ? 1 : strides[history % 8];
 }
@@ -498,7 +522,8 @@ static int history_run(uint64_t *tokens, uint64_t history, int part)
     int bad = workers_meet(tokens, part);
     e = e ? e : client_run(state_read_body, after);
     if (bad || e) {
-        printf("# history %lu: a worker ended with %d, reading the state with %ld\n", history, bad, e);
+        printf("# history %lu: a worker ended with %d, reading the state with %ld\n", history, bad,
+               e);
         return 1;
     }
     struct history h = history_join();
@@ -524,7 +549,8 @@ static uint64_t part_run(int part, uint64_t first, uint64_t count)
         good++;
     if (bad)
         printf("# again: scripts/run %s--memory 48 --add build/tests/guest/kernel_history -c "
-               "'kernel_history %lu %lu 1 %d'\n", part == STORE ? "" : "--no-store ", seed, first + good, part);
+               "'kernel_history %lu %lu 1 %d'\n",
+               part == STORE ? "" : "--no-store ", seed, first + good, part);
     workers_go(tokens, 0);
     if (hog_pid > 0) {
         call(KD_PROCESS_KILL, hog_pid, 0, 0);
@@ -538,7 +564,8 @@ static uint64_t part_run(int part, uint64_t first, uint64_t count)
 
 static void part_test(int part, uint64_t first, uint64_t count)
 {
-    static const char *const names[] = {"with a manager of their own", "in too little memory", "in the store"};
+    static const char *const names[] = { "with a manager of their own", "in too little memory",
+                                         "in the store" };
     struct kd_system_info a = {0}, b = {0};
     sum.histories = sum.txns = sum.committed = sum.accesses = 0;
     sum.part = (uint64_t)part;
@@ -550,26 +577,32 @@ static void part_test(int part, uint64_t first, uint64_t count)
     call(KD_SYSTEM_INFO, (long)&a, 0, 0);
     uint64_t good = part_run(part, first, count);
     call(KD_SYSTEM_INFO, (long)&b, 0, 0);
-    tap_ok(good == count && !call(KD_CHECK, 0, 0, 0), "%lu of %lu histories %s are serialisable; kcheck",
-           good, count, names[part]);
-    printf("# %lu attempts, %lu committed, %lu accesses; %lu deadlocks, %lu callbacks, %lu shootdowns, "
-           "%lu evictions, %lu recalls, %lu groups, %lu ms\n", sum.txns, sum.committed, sum.accesses,
-           b.deadlocks - a.deadlocks, b.callbacks - a.callbacks, b.shootdowns - a.shootdowns,
-           b.evictions - a.evictions, recalls, groups, (b.uptime_ns - a.uptime_ns) / 1000000);
-    tap_ok(sum.committed > good * 8 && (part != SCARCE || count < 50 || b.evictions > a.evictions + 1000) &&
-           (count < 50 || b.deadlocks > a.deadlocks), "which had transactions, deadlocks and what is said above");
+    tap_ok(good == count && !call(KD_CHECK, 0, 0, 0),
+           "%lu of %lu histories %s are serialisable; kcheck", good, count, names[part]);
+    printf("# %lu attempts, %lu committed, %lu accesses; %lu deadlocks, %lu callbacks, %lu "
+           "shootdowns, "
+           "%lu evictions, %lu recalls, %lu groups, %lu ms\n",
+           sum.txns, sum.committed, sum.accesses, b.deadlocks - a.deadlocks,
+           b.callbacks - a.callbacks, b.shootdowns - a.shootdowns, b.evictions - a.evictions,
+           recalls, groups, (b.uptime_ns - a.uptime_ns) / 1000000);
+    tap_ok(sum.committed > good * 8 &&
+               (part != SCARCE || count < 50 || b.evictions > a.evictions + 1000) &&
+               (count < 50 || b.deadlocks > a.deadlocks),
+           "which had transactions, deadlocks and what is said above");
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 0) : 1, count = argc > 3 ? strtoull(argv[3], NULL, 0) : 0;
+    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 0) : 1,
+             count = argc > 3 ? strtoull(argv[3], NULL, 0) : 0;
     struct timespec now;
     if (argc > 2 && strcmp(argv[1], "workers") == 0)
         return child_main(atoi(argv[2]));
     if (argc > 2 && strcmp(argv[1], "hog") == 0)
         return hog_main();
     clock_gettime(CLOCK_MONOTONIC, &now);
-    seed = argc > 1 ? strtoull(argv[1], NULL, 0) : mixed((uint64_t)now.tv_nsec, (uint64_t)now.tv_sec) >> 32;
+    seed = argc > 1 ? strtoull(argv[1], NULL, 0)
+                    : mixed((uint64_t)now.tv_nsec, (uint64_t)now.tv_sec) >> 32;
     tap_plan(argc > 4 ? 3 : 7);
     tap_ok(manager_start(), "a manager in this process; seed %lu", seed);
     const char *tier = getenv("TEST_TIER");
@@ -577,8 +610,12 @@ int main(int argc, char **argv)
     const uint64_t *counts = tier && !strcmp(tier, "long") ? all : some;
     struct kd_system_info s = {0};
     call(KD_SYSTEM_INFO, (long)&s, 0, 0);
-    for (int part = OWN; part <= STORE; part++) /* CPUs that the host does not have wait for each other */
+    /* CPUs that the host does not have wait for each other */
+    for (int part = OWN; part <= STORE; part++)
         if (argc < 5 || atoi(argv[4]) == part)
-            part_test(part, first, count ? count : s.cpus > 2 ? counts[part] * 2 / s.cpus : counts[part]);
+            part_test(part, first,
+                      count        ? count
+                      : s.cpus > 2 ? counts[part] * 2 / s.cpus
+                                   : counts[part]);
     return tap_end();
 }

@@ -1,15 +1,17 @@
 /*
  * kernel_kills.c - a client dies at each step of its transactions, one step after the other.
  *
- * Aim     whatever a client is doing when it ends, in a fault, a call or asleep: kcheck is clean, no
- *         right, frame, credit, view, handle or object is left behind, and nobody waits for it.
- * Method  a client runs one transaction of each kind, in the way of a neighbour that makes it wait, or with so
- *         few credits that it spills. It is killed by its n-th trace event (KD_TRACE_DIE) for n = 1, 2, ... until
- *         it comes to its end alive. Events are each entry into the kernel and the way out of it, each wait,
- *         message, callback and phase of a commit. Then it is killed asleep, and while its manager works for
- *         it. This process is the manager, the neighbour, and the one that traces.
+ * Aim     whatever a client is doing when it ends, in a fault, a call or asleep: kcheck is clean,
+ *         no right, frame, credit, view, handle or object is left behind, and nobody waits for it.
+ * Method  a client runs one transaction of each kind, in the way of a neighbour that makes it wait,
+ *         or with so few credits that it spills. It is killed by its n-th trace event
+ *         (KD_TRACE_DIE) for n = 1, 2, ... until it comes to its end alive. Events are each entry
+ *         into the kernel and the way out of it, each wait, message, callback and phase of a
+ *         commit. Then it is killed asleep, and while its manager works for it. This process is the
+ *         manager, the neighbour, and the one that traces.
  */
-enum { PAGES = 80, CREDITS = 12, SPILL_CREDITS = 64 }; /* with 64 copies, and no fewer, a transaction spills */
+/* with 64 copies, and no fewer, a transaction spills */
+enum { PAGES = 80, CREDITS = 12, SPILL_CREDITS = 64 };
 
 #include "process.h"
 #include "own_manager.h"
@@ -18,11 +20,13 @@ enum { PAGES = 80, CREDITS = 12, SPILL_CREDITS = 64 }; /* with 64 copies, and no
 #include <stdio.h>
 
 enum {
-    KIND_OPEN = 1, STATUS_END = 9, STATUS_WRONG = 10, STATUS_KILLED = 77, STEPS_MAX = 2000, SURE_MS = 20000,
+    KIND_OPEN = 1, STATUS_END = 9, STATUS_WRONG = 10, STATUS_KILLED = 77, STEPS_MAX = 2000,
+    SURE_MS = 20000,
     OTHERS = 4,                     /* the page that the neighbour holds */
     FRAMES_SLACK = 8,               /* slabs and lists that grow, not with the number of deaths */
 };
-enum kind { SHUT_OUT, POOR, ASLEEP, SPILLS, SPILLS_ABORTS, KINDS }; /* what the neighbour makes it wait for */
+/* what the neighbour makes it wait for */
+enum kind { SHUT_OUT, POOR, ASLEEP, SPILLS, SPILLS_ABORTS, KINDS };
 /* in which it is killed by neighbour or manager */
 enum phase { NOBODY, ASLEEP_THERE, AT_ASK, AT_COMMIT, AT_SPILL, AT_UNSPILL, PHASES };
 
@@ -57,8 +61,9 @@ static void take_copies(const struct kd_message *m)
 
 static bool serve_spill(const struct kd_message *m)
 {
-    struct kd_supply s = {.object = object, .source = KD_SUPPLY_MEMORY, .rights = KD_READ | KD_WRITE,
-                          .page = m->word[1], .count = 1, .csn = next_csn};
+    struct kd_supply s = { .object = object, .source = KD_SUPPLY_MEMORY,
+                           .rights = KD_READ | KD_WRITE, .page = m->word[1], .count = 1,
+                           .csn = next_csn };
     if (m->kind == (uint32_t)KD_MSG_SPILL) {
         take_copies(m);
     } else if (m->kind == (uint32_t)KD_MSG_UNSPILL) {
@@ -80,7 +85,8 @@ static bool serve_client(struct kd_message *m)
 {
     if (m->kind == KIND_OPEN) {
         struct kd_message reply = {.handle = -1, .word = {base}};
-        reply.status = (int)kd_call3(KD_SPACE_ATTACH, (long)m->process, object, KD_RIGHT_READ | KD_RIGHT_WRITE);
+        reply.status = (int)kd_call3(KD_SPACE_ATTACH, (long)m->process, object,
+                                     KD_RIGHT_READ | KD_RIGHT_WRITE);
         kd_call3(KD_PORT_REPLY, (long)m->token, (long)&reply, 0);
     } else if (m->kind == (uint32_t)KD_MSG_LOCK) {
         if (phase == AT_ASK) kill_client();
@@ -92,7 +98,8 @@ static bool serve_client(struct kd_message *m)
         for (unsigned i = 0; i < PAGES; i++)
             if (in_log[i]) memcpy(home[i], spilled[i], KD_PAGE_BYTES);
         memset(in_log, 0, sizeof in_log);
-        kd_call3(KD_CREDIT_GRANT, commit_port, (long)m->word[1], 0); /* those that the commit spends */
+        /* those that the commit spends */
+        kd_call3(KD_CREDIT_GRANT, commit_port, (long)m->word[1], 0);
         return false;
     } else {
         return serve_spill(m);
@@ -112,7 +119,8 @@ static int write_two(void *arg)
 static int upgrade(void *arg)
 {
     uint64_t x = *word_of(3, 0), y = *word_of(OTHERS, 0);
-    *word_of(3, 0) = x + 1; /* always another value: a copy that is the same as before costs no credit */
+    /* always another value: a copy that is the same as before costs no credit */
+    *word_of(3, 0) = x + 1;
     *word_of(OTHERS, 0) = y + 1 + (uintptr_t)arg;
     return 0;
 }
@@ -147,13 +155,16 @@ static int client(uint64_t n, unsigned kind)
     base = m.word[0];
     dies_at = n;
     if (kind < SPILLS) die_at_event((long)n);
-    static const struct { int (*body)(void *); unsigned mode; int result; } all[KINDS][5] = {
-        [SHUT_OUT] = {{read_two, KD_SERIALISABLE, 0}, {write_two, KD_SERIALISABLE, 0}},
-        [POOR] = {{write_two, KD_SERIALISABLE, 0}, {given_up, KD_SERIALISABLE, 1}},
-        [ASLEEP] = {{read_two, KD_SNAPSHOT, 0}, {upgrade, KD_SERIALISABLE, 0}, {write_two, KD_SERIALISABLE, 0},
-                    {locked, KD_SERIALISABLE, 0}},
-        [SPILLS] = {{spill_more, KD_SERIALISABLE, 0}},
-        [SPILLS_ABORTS] = {{spill_aborts, KD_SERIALISABLE, 1}},
+    static const struct { int (*body)(void *); unsigned mode; int result;
+    } all[KINDS][5] = {
+        [SHUT_OUT] = { { read_two, KD_SERIALISABLE, 0 }, { write_two, KD_SERIALISABLE, 0 } },
+        [POOR] = { { write_two, KD_SERIALISABLE, 0 }, { given_up, KD_SERIALISABLE, 1 } },
+        [ASLEEP] = { { read_two, KD_SNAPSHOT, 0 },
+                     { upgrade, KD_SERIALISABLE, 0 },
+                     { write_two, KD_SERIALISABLE, 0 },
+                     { locked, KD_SERIALISABLE, 0 } },
+        [SPILLS] = { { spill_more, KD_SERIALISABLE, 0 } },
+        [SPILLS_ABORTS] = { { spill_aborts, KD_SERIALISABLE, 1 } },
     };
     for (unsigned i = 0; all[kind][i].body; i++)
         if (run(all[kind][i].body, NULL, all[kind][i].mode, 0) != all[kind][i].result)
@@ -168,12 +179,13 @@ static bool client_has_view(bool that_waits)
     struct kd_view_info list[KD_VIEW_MAX];
     long n = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0);
     for (long i = 0; i < n; i++)
-        if (list[i].pid == client_pid && (!that_waits || (list[i].waits[0] | list[i].waits[1]))) return true;
+        if (list[i].pid == client_pid && (!that_waits || (list[i].waits[0] | list[i].waits[1])))
+            return true;
     return false;
 }
 
-/* Has the container (it begins so), all credits, or a page until the client waits for it or is gone; or
- * waits for a page that the client has spilled. */
+/* Has the container (it begins so), all credits, or a page until the client waits for it or is
+ * gone; or waits for a page that the client has spilled. */
 static int in_the_way(void *arg)
 {
     (void)arg;
@@ -194,7 +206,8 @@ static void *neighbour(void *arg)
 {
     for (long i = 1;; i++) {
         while (asked < i) sched_yield();
-        struct kd_begin like = {.mode = KD_SERIALISABLE}, locker = {.mode = KD_CONTAINER_LOCK | KD_LOCKED_SHARED};
+        struct kd_begin like = { .mode = KD_SERIALISABLE },
+                        locker = { .mode = KD_CONTAINER_LOCK | KD_LOCKED_SHARED };
         locker.locked = base;
         int e = run_like(in_the_way, NULL, kind == SHUT_OUT ? &locker : &like);
         if (!e) e = run(all_credits, NULL, KD_SERIALISABLE, SURE_MS);
@@ -213,8 +226,9 @@ static int life(long n)
     char text[24], which[2] = {(char)(48 + kind)};
     snprintf(text, sizeof text, "%ld", n);
     const char *argv[] = {self, which, text, NULL};
-    struct kd_process_create c = {.path = self, .argv = argv, .fds = {-1, -1, -1}, .handle_count = 1,
-                                  .handles = {port}};
+    struct kd_process_create c = {
+        .path = self, .argv = argv, .fds = { -1, -1, -1 }, .handle_count = 1, .handles = { port }
+    };
     int status = -1;
     ready = over = spilled_some = false;
     asked++;
@@ -253,19 +267,23 @@ static bool clean(const char *when, long n)
     struct counts c = counts_now();
     long e = check();
     least_frames = c.frames < least_frames ? c.frames : least_frames;
-    bool good = !e && !neighbour_result && c.credits == (long)credits && c.objects == before.objects &&
-                c.copies == 0 && c.versions == 0 && c.views == before.views &&
-                c.processes == before.processes && c.handles == before.handles;
+    bool good = !e && !neighbour_result && c.credits == (long)credits &&
+                c.objects == before.objects && c.copies == 0 && c.versions == 0 &&
+                c.views == before.views && c.processes == before.processes &&
+                c.handles == before.handles;
     if (!good)
-        printf("# %s %ld: kcheck %ld, neighbour %d; objects %ld copies %ld versions %ld views %ld processes %ld "
-               "handles %ld credits %ld\n", when, n, e, neighbour_result, c.objects - before.objects, c.copies,
-               c.versions, c.views - before.views, c.processes - before.processes, c.handles - before.handles,
+        printf("# %s %ld: kcheck %ld, neighbour %d; objects %ld copies %ld versions %ld views %ld "
+               "processes %ld "
+               "handles %ld credits %ld\n",
+               when, n, e, neighbour_result, c.objects - before.objects, c.copies, c.versions,
+               c.views - before.views, c.processes - before.processes, c.handles - before.handles,
                c.credits - (long)credits);
     return good;
 }
 
 static const char *const kinds[KINDS] = {"that is shut out of the container", "without a credit",
-                                         "in a page's queue", "that spills", "that spills and aborts"};
+                                         "in a page's queue",
+                                         "that spills", "that spills and aborts"};
 
 static void each_step(void)
 {
@@ -290,16 +308,19 @@ static void frames(void)
 
 static void each_phase(int first, int last)
 {
-    static const char *const name[PHASES] = {NULL, "asleep", "while its manager is asked for a page",
-                                             "while its commit is written", "while its copies are taken",
-                                             "while a page is brought back"};
+    static const char *const name[PHASES] = { NULL,
+                                              "asleep",
+                                              "while its manager is asked for a page",
+                                              "while its commit is written",
+                                              "while its copies are taken",
+                                              "while a page is brought back" };
     for (int i = first; i <= last; i++) {
         kills = 0;
         phase = i;
         int status = life(0);
         phase = NOBODY;
-        tap_ok(clean(name[i], i) && kills && status == STATUS_KILLED, "a client %s is killed %s (%ld, %d)",
-               kinds[kind], name[i], kills, status);
+        tap_ok(clean(name[i], i) && kills && status == STATUS_KILLED,
+               "a client %s is killed %s (%ld, %d)", kinds[kind], name[i], kills, status);
     }
 }
 
@@ -324,11 +345,12 @@ int main(int argc, char **argv)
     if (argc > 2) return client(strtoul(argv[2], NULL, 10), (unsigned)argv[1][0] - 48);
     self = strchr(argv[0], (int)0x2f) ? argv[0] : "/bin/kernel_kills";
     tap_plan(1 + 4 * KINDS + 1 + 1 + 3 + 3 + 2);
-    if (!tap_ok(start_manager((struct own_manager){.pages = PAGES,
-                                                   .flags = KD_OBJECT_ASK | KD_OBJECT_SPILLS,
-                                                   .messages = serve_client}) &&
-                kd_call3(KD_CREDIT_GRANT, commit_port, CREDITS, 0) >= 0 &&
-                pthread_create(&t, NULL, neighbour, NULL) == 0 && kd_call3(KD_TRACE, KD_TRACE_START, 0, 0) > 0,
+    if (!tap_ok(start_manager((struct own_manager){ .pages = PAGES,
+                                                    .flags = KD_OBJECT_ASK | KD_OBJECT_SPILLS,
+                                                    .messages = serve_client }) &&
+                    kd_call3(KD_CREDIT_GRANT, commit_port, CREDITS, 0) >= 0 &&
+                    pthread_create(&t, NULL, neighbour, NULL) == 0 &&
+                    kd_call3(KD_TRACE, KD_TRACE_START, 0, 0) > 0,
                 "a manager, a neighbour"))
         return tap_end();
     for (kind = 0; kind < KINDS; kind++) {

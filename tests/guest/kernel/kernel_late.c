@@ -1,9 +1,12 @@
 /*
- * kernel_late.c - a manager that fails to take a COMMIT answers that one, not what its view asks next.
+ * kernel_late.c - a manager that fails to take a COMMIT answers that one, not what its view asks
+ * next.
  *
- * Aim     a thread of the manager received a COMMIT, and its message's buffer fails long after; meanwhile
- *         another thread has refused that COMMIT, and the next one of the same view is queued.
- * Method  own_manager.h. The buffer lies in an object of this process whose only page fails when the test says.
+ * Aim     a thread of the manager received a COMMIT, and its message's buffer fails long after;
+ *         meanwhile another thread has refused that COMMIT, and the next one of the same view is
+ *         queued.
+ * Method  own_manager.h. The buffer lies in an object of this process whose only page fails when
+ *         the test says.
  */
 enum { PAGES = 4 };
 struct kd_message;
@@ -64,7 +67,9 @@ int main(void)
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .messages = late_message}),
            "an object is created and attached");
     slow_port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
-    struct kd_object_create c = {.port = slow_port, .commit_port = slow_port, .pages = 1, .name = "slow"};
+    struct kd_object_create c = {
+        .port = slow_port, .commit_port = slow_port, .pages = 1, .name = "slow"
+    };
     slow_object = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
     slow = (void *)c.base;
     long e = kd_call3(KD_SPACE_ATTACH, getpid(), slow_object, KD_RIGHT_READ | KD_RIGHT_WRITE);

@@ -3,10 +3,11 @@
  *
  * Aim     what a shared and an exclusive lock admit; draining; FIFO; deadlocks through them;
  *         escalation; readers and writers of one page both get through.
- * Method  own_manager.h. One thread holds, others try with a time limit; then a storm of threads that
- *         lock, read and write at random and keep a sum.
+ * Method  own_manager.h. One thread holds, others try with a time limit; then a storm of threads
+ *         that lock, read and write at random and keep a sum.
  */
-enum { PAGES = 256, STORM_THREADS = 6, STORM_ROUNDS = 150, STREAMS = 5, WRITES = 40, SURE_MS = 20000 };
+enum { PAGES = 256, STORM_THREADS = 6, STORM_ROUNDS = 150, STREAMS = 5, WRITES = 40,
+       SURE_MS = 20000 };
 #include "own_manager.h"
 
 static struct kd_begin exclusive(unsigned timeout_ms)
@@ -20,7 +21,10 @@ static struct kd_begin shared(unsigned timeout_ms)
     return b;
 }
 
-static long lock_now(unsigned how) { return kd_call3(KD_TXN_LOCK, (long)base, how | KD_LOCK_NOW, 0); }
+static long lock_now(unsigned how)
+{
+    return kd_call3(KD_TXN_LOCK, (long)base, how | KD_LOCK_NOW, 0);
+}
 static void yield(void) { kd_call3(24, 0, 0, 0); }
 
 static volatile int step;
@@ -103,7 +107,8 @@ static void what_is_admitted(void)
     tap_ok(run_like(nothing, NULL, &s) == 0, "and lock it shared");
     tap_ok(run(write_page, (void *)3, KD_SERIALISABLE, 30) == -ETIMEDOUT, "nobody writes");
     tap_ok(run_like(nothing, NULL, &x) == -ETIMEDOUT, "nobody locks it exclusively");
-    tap_ok(hold_ends() == 0 && run(write_page, (void *)3, KD_SERIALISABLE, SURE_MS) == 0, "then it is free");
+    tap_ok(hold_ends() == 0 && run(write_page, (void *)3, KD_SERIALISABLE, SURE_MS) == 0,
+           "then it is free");
 }
 
 static int try_both(void *arg)
@@ -116,7 +121,8 @@ static int try_both(void *arg)
 static int lock_twice(void *arg)
 {
     (void)arg;
-    long a = lock_now(KD_LOCK_SHARED), b = lock_now(KD_LOCK_SHARED), c = lock_now(0), d = lock_now(0);
+    long a = lock_now(KD_LOCK_SHARED), b = lock_now(KD_LOCK_SHARED), c = lock_now(0),
+         d = lock_now(0);
     *word_of(7, 0) = 1;
     return a || b || c || d || kd_call3(KD_TXN_LOCK, 4096, 0, 0) != -ENOENT ||
            kd_call3(KD_TXN_LOCK, (long)base, 64, 0) != -EINVAL;
@@ -125,7 +131,8 @@ static int lock_twice(void *arg)
 static void draining(void)
 {
     hold((struct kd_begin){0}, touch_and_hold);
-    tap_ok(run(try_both, NULL, KD_SERIALISABLE, 0) == 0, "not without waiting while pages are in use");
+    tap_ok(run(try_both, NULL, KD_SERIALISABLE, 0) == 0,
+           "not without waiting while pages are in use");
     pthread_t t;
     struct holder locker = {.how = exclusive(0), .body = nothing, .result = -1};
     pthread_create(&t, NULL, holder_main, &locker);
@@ -136,8 +143,10 @@ static void draining(void)
     pthread_join(t, NULL);
     tap_ok(early == -1 && locker.result == 0, "the lock comes after it");
     tap_ok(h.aborts + locker.aborts == 0, "and neither is a victim");
-    tap_ok(run(lock_twice, NULL, KD_SERIALISABLE, 0) == 0, "locks in a transaction; shared becomes exclusive");
-    tap_ok(run(write_page, (void *)7, KD_SERIALISABLE, SURE_MS) == 0, "all of it ends with the transaction");
+    tap_ok(run(lock_twice, NULL, KD_SERIALISABLE, 0) == 0,
+           "locks in a transaction; shared becomes exclusive");
+    tap_ok(run(write_page, (void *)7, KD_SERIALISABLE, SURE_MS) == 0,
+           "all of it ends with the transaction");
 }
 
 /* ---- who waits for whom ---- */
@@ -207,10 +216,12 @@ static void who_waits(void)
     second_go = 1;
     pthread_join(t, NULL);
     pthread_join(t2, NULL);
-    tap_ok(second.result == 0 && locker.result == 0 && second.aborts + locker.aborts == 0, "then the other, then it");
+    tap_ok(second.result == 0 && locker.result == 0 && second.aborts + locker.aborts == 0,
+           "then the other, then it");
 }
 
-/* Who waits for its first lock has used nothing in its transaction: what it kept from earlier ones goes. */
+/* Who waits for its first lock has used nothing in its transaction: what it kept from earlier ones
+ * goes. */
 static void untouched(void)
 {
     pthread_t t[2];
@@ -224,10 +235,12 @@ static void untouched(void)
     pthread_join(t[0], NULL);
     pthread_join(t[1], NULL);
     tap_ok(first.result == 0 && reader.result == 0 && first.aborts + reader.aborts == 0,
-           "rights of who waits for its first lock are in nobody's way (%ld)", first.aborts + reader.aborts);
+           "rights of who waits for its first lock are in nobody's way (%ld)",
+           first.aborts + reader.aborts);
 }
 
-/* Whoever waits for its first lock has written nothing, not even its own struct kd_begin in a container. */
+/* Whoever waits for its first lock has written nothing, not even its own struct kd_begin in a
+ * container. */
 static int put_begin(void *arg)
 {
     struct kd_begin *inside = arg, how = exclusive(0);
@@ -240,8 +253,8 @@ static void begin_in_a_container(void)
     struct kd_begin *inside = (void *)word_of(3, 0);
     run(put_begin, inside, KD_SERIALISABLE, 0);
     long e = kd_call3(KD_TXN_BEGIN, (long)inside, 0, 0), running = kd_call3(KD_TXN_ABORT, 1, 0, 0);
-    tap_ok(e == -EFAULT && running == -ENOENT, "no transaction begins with its struct in a container (%ld, %ld)", e,
-           running);
+    tap_ok(e == -EFAULT && running == -ENOENT,
+           "no transaction begins with its struct in a container (%ld, %ld)", e, running);
 }
 
 /* The one that was waited for begins again, while another one is still waited for. */
@@ -321,8 +334,8 @@ static void beside_walks(void)
         wrote += run(write_page, (void *)33, KD_SERIALISABLE, 2) == 0;
     walks_over = 1;
     pthread_join(t[0], NULL);
-    tap_ok(wrote == 0 && hold_ends() == 0, "who has it shared is safe from writers while others lock it, too (%d)",
-           wrote);
+    tap_ok(wrote == 0 && hold_ends() == 0,
+           "who has it shared is safe from writers while others lock it, too (%d)", wrote);
     walks_over = 0;
     pthread_create(&t[0], NULL, toucher, NULL);
     struct kd_begin how = exclusive(0);
@@ -420,7 +433,8 @@ static void portions(void)
     for (int i = 0; i < CROWD; i++)
         pthread_create(&t[i], NULL, one_of_crowd, NULL);
     pthread_barrier_wait(&crowd);
-    tap_ok(run_like(check_locked, NULL, &x) == 0, "a lock takes the rights of %d views to all pages of a leaf", CROWD);
+    tap_ok(run_like(check_locked, NULL, &x) == 0,
+           "a lock takes the rights of %d views to all pages of a leaf", CROWD);
     pthread_barrier_wait(&crowd);
     for (int i = 0; i < CROWD; i++)
         pthread_join(t[i], NULL);
@@ -457,7 +471,9 @@ static void *storm_thread(void *arg)
         uint64_t sum = 0;
         r = r * 1103515245 + 12345;
         unsigned choice = r >> 8;
-        struct kd_begin how = i % 9 == 0 ? exclusive(0) : i % 5 == 0 ? shared(0) : (struct kd_begin){0};
+        struct kd_begin how = i % 9 == 0   ? exclusive(0)
+                              : i % 5 == 0 ? shared(0)
+                                           : (struct kd_begin){ 0 };
         int e = i % 5 == 0 ? run_like(sum_is_zero, &sum, &how) : run_like(add_one, &choice, &how);
         if (e || sum)
             storm_bad = e ? e : 1000;
@@ -475,7 +491,8 @@ static void storm(void)
     uint64_t sum = 1;
     int e = run(sum_is_zero, &sum, KD_SERIALISABLE, 0);
     tap_ok(storm_bad == 0 && e == 0 && sum == 0,
-           "%d threads lock, read and write: every reader sees the sum (%d)", STORM_THREADS, storm_bad);
+           "%d threads lock, read and write: every reader sees the sum (%d)",
+           STORM_THREADS, storm_bad);
     tap_ok(check() == 0, "kcheck is clean");
 }
 
@@ -574,9 +591,10 @@ int main(void)
     streams(write_stream, STREAMS, read_page, "a reader gets through a stream of writers");
     streams(lock_stream, STREAMS, write_page, "a page fault gets through a stream of locks");
     long before = mine->aborts;
-    streams(short_stream, STREAMS, long_one, "a long transaction keeps its ticket and gets through short ones");
-    tap_ok(mine->aborts - before < WRITES * 20, "after %ld retries in %d transactions", mine->aborts - before,
-           WRITES);
+    streams(short_stream, STREAMS, long_one,
+            "a long transaction keeps its ticket and gets through short ones");
+    tap_ok(mine->aborts - before < WRITES * 20, "after %ld retries in %d transactions",
+           mine->aborts - before, WRITES);
     tap_ok(check() == 0, "kcheck is clean");
     return tap_end();
 }

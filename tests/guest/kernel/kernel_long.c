@@ -1,11 +1,12 @@
 /*
  * kernel_long.c - no call keeps a CPU for as long as its argument is large.
  *
- * Aim     between two points at which the kernel serves shootdowns and can yield there are fewer than 200,000
- *         instructions, whatever a call is asked for.
- * Method  the calls whose work grows with an argument, each with a large one; the kernel, with stretch=0 on
- *         its command line and QEMU counting instructions, measures the longest stretch. `rows` as an argument
- *         prints the table of `make bench ONLY=longest`, `look` the longest stretch so far.
+ * Aim     between two points at which the kernel serves shootdowns and can yield there are fewer
+ *         than 200,000 instructions, whatever a call is asked for.
+ * Method  the calls whose work grows with an argument, each with a large one; the kernel, with
+ *         stretch=0 on its command line and QEMU counting instructions, measures the longest
+ *         stretch. `rows` as an argument prints the table of `make bench ONLY=longest`, `look` the
+ *         longest stretch so far.
  */
 #define PAGES 20000
 #define HOME_PAGES 1
@@ -200,8 +201,10 @@ static void objects(void)
     look(1);
     kd_call3(KD_OBJECT_DESTROY, object, 0, 0);
     measured("end of an object with 20,000 pages");
-    struct kd_object_create c = {.port = port, .commit_port = commit_port, .flags = KD_OBJECT_TRANSACTIONAL,
-                                 .base = KD_STORE_BASE, .pages = 1ull << 33, .name = "sparse"};
+    struct kd_object_create c = { .port = port, .commit_port = commit_port,
+                                  .flags = KD_OBJECT_TRANSACTIONAL, .base = KD_STORE_BASE,
+                                  .pages = 1ull << 33,
+                                  .name = "sparse" };
     object = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
     measured("making a sparse object of 32 TiB");
     kd_call4(KD_OBJECT_RECALL, object, 0, 1ull << 33, 0);

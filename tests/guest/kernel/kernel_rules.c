@@ -1,11 +1,14 @@
 /*
- * kernel_rules.c - who waits for whom, and who is the victim: one short test for each rule of page queues,
- * of the search for deadlocks and of container locks that a load would find broken by chance only.
+ * kernel_rules.c - who waits for whom, and who is the victim: one short test for each rule of page
+ * queues, of the search for deadlocks and of container locks that a load would find broken by
+ * chance only.
  *
- * Aim     each order of events that a rule was made for. tests/system/kernel-bugs.py breaks each rule.
- * Method  own_manager.h. Threads run transactions that are written as words, "r40.w41": read page 40, stop,
- *         write page 41. The test lets them go on one after the other, and sees in KD_VIEW_LIST that
- *         they sleep. Each has a time limit; who is aborted as a victim is counted.
+ * Aim     each order of events that a rule was made for. tests/system/kernel-bugs.py breaks each
+ *         rule.
+ * Method  own_manager.h. Threads run transactions that are written as words, "r40.w41": read page
+ *         40, stop, write page 41. The test lets them go on one after the other, and sees in
+ *         KD_VIEW_LIST that they sleep. Each has a time limit; who is aborted as a victim is
+ *         counted.
  */
 enum { PAGES = 256, LONG_MS = 20000, SHORT_MS = 60, ROUNDS = 20 };
 #include "own_manager.h"
@@ -14,8 +17,8 @@ static void yield(void) { kd_call3(24, 0, 0, 0); }
 
 /* ---- actors ---- */
 
-/* r, w: reads, writes a page; .: stops; in a retry only, !: stops, u: waits until another one has ended, but
- * not for ever. */
+/* r, w: reads, writes a page; .: stops; in a retry only, !: stops, u: waits until another one has
+ * ended, but not for ever. */
 struct actor {
     struct kd_begin how;
     const char *steps;
@@ -133,10 +136,12 @@ static void upgraders_go_first(void)
     enters(&reads, "r40.w40", LONG_MS);
     enters_and_sleeps(&writes, "w40", LONG_MS);
     int e = ends(&reads) | ends(&writes);
-    tap_ok(!e && !aborts, "who has read a page writes it before those who wait for it (%d, %ld)", e, aborts);
+    tap_ok(!e && !aborts, "who has read a page writes it before those who wait for it (%d, %ld)", e,
+           aborts);
 }
 
-/* Two that read the page and then write it: from then on it is taken exclusively by who reads it. */
+/* Two that read the page and then write it: from then on it is taken exclusively by who reads
+ * it. */
 static void writers_need_no_queue(void)
 {
     struct actor a = {0}, b = {0}, has = {0}, waits = {0};
@@ -150,7 +155,8 @@ static void writers_need_no_queue(void)
     enters_and_sleeps(&waits, "w41", LONG_MS);
     e |= ends(&has) | ends(&waits);
     tap_ok(!e && victims == 1 && aborts == 1,
-           "of two that write what both read one is a victim; who then may write stands in no queue (%d, %ld, %ld)",
+           "of two that write what both read one is a victim; who then may write stands in no "
+           "queue (%d, %ld, %ld)",
            e, victims, aborts);
 }
 
@@ -177,8 +183,9 @@ static void places_are_edges(void)
     tap_ok(!e, "a deadlock through a place in a queue is found (%d)", e);
 }
 
-/* The upgrader comes to the front when `behind` sleeps, with an edge to `gives_up` only. Then that one
- * leaves. Without another look `behind` would wait for nobody, and the deadlock would be none. */
+/* The upgrader comes to the front when `behind` sleeps, with an edge to `gives_up` only. Then that
+ * one leaves. Without another look `behind` would wait for nobody, and the deadlock would be
+ * none. */
 static void the_last_edge_goes(void)
 {
     struct actor holds = {0}, upgrades = {0}, gives_up = {0}, behind = {0};
@@ -191,7 +198,8 @@ static void the_last_edge_goes(void)
     int up = ends(&gives_up);
     goes_and_sleeps(&holds);
     int e = ends(&holds) | ends(&upgrades) | ends(&behind);
-    tap_ok(up == -ETIMEDOUT && !e, "who loses its last edge looks again: deadlock behind an upgrader (%d, %d)", up, e);
+    tap_ok(up == -ETIMEDOUT && !e,
+           "who loses its last edge looks again: deadlock behind an upgrader (%d, %d)", up, e);
 }
 
 /* ---- victims ---- */
@@ -237,7 +245,8 @@ static void the_lighter_is_the_victim(void)
         enters(&heavy, cross ? "w50.w49" : "r48.w48", LONG_MS);
         goes_and_sleeps(&light);
         int e = ends(&heavy) | ends(&light);
-        tap_ok(!e && light.aborts == 1 && !heavy.aborts, "of two that %s the lighter one is the victim (%d, %ld, %ld)",
+        tap_ok(!e && light.aborts == 1 && !heavy.aborts,
+               "of two that %s the lighter one is the victim (%d, %ld, %ld)",
                cross ? "cross" : "write what both read", e, light.aborts, heavy.aborts);
     }
 }
@@ -262,7 +271,8 @@ static void doomed_ones_do_not_count(void)
     int e = run(reads_and_ends_the_first, &first, KD_SERIALISABLE, LONG_MS), f = ends(&first);
     long again = mine->aborts;
     spinner_ends(t);
-    tap_ok(!e && f == -EIO && !again, "an upgrader that is doomed is in nobody's way (%d, %d, %ld)", e, f, again);
+    tap_ok(!e && f == -EIO && !again, "an upgrader that is doomed is in nobody's way (%d, %d, %ld)",
+           e, f, again);
 }
 
 static int write_page(void *page)
@@ -297,7 +307,10 @@ static void ends_take_edges(void)
 
 /* ---- containers ---- */
 
-static struct kd_begin exclusive(void) { return (struct kd_begin){.mode = KD_CONTAINER_LOCK, .locked = base}; }
+static struct kd_begin exclusive(void)
+{
+    return (struct kd_begin){ .mode = KD_CONTAINER_LOCK, .locked = base };
+}
 
 static void shut_out_of_the_queue(void)
 {
@@ -307,7 +320,8 @@ static void shut_out_of_the_queue(void)
     enters_and_sleeps(&waits, "w54", LONG_MS);
     enters_and_sleeps(&locks, "w54", LONG_MS);
     int e = ends(&has) | ends(&locks) | ends(&waits);
-    tap_ok(!e && !aborts, "who is shut out of a container is in no page's queue (%d, %ld)", e, aborts);
+    tap_ok(!e && !aborts, "who is shut out of a container is in no page's queue (%d, %ld)", e,
+           aborts);
 }
 
 static int read_page(void *page) { return (int)(*word_of((unsigned)(uintptr_t)page, 0) & 0); }
@@ -345,7 +359,8 @@ static void locked_is_locked(void)
     tap_ok(!bad, "who faults while a container is locked gets no right in it (%d)", bad);
 }
 
-/* One has read the page, and is in its view, on the other CPU; another one writes it during the walk. */
+/* One has read the page, and is in its view, on the other CPU; another one writes it during the
+ * walk. */
 static volatile int lap, laps_read, laps_written;
 static void *reads_each_lap(void *arg)
 {
@@ -397,8 +412,9 @@ static int count_up(void *page)
     return 0;
 }
 
-/* A dirty read keeps no version alive: the page is published again and again while one faults on it, so the version
- * that it is about to map goes. Two frames take turns as the newest version, so every other round shows it. */
+/* A dirty read keeps no version alive: the page is published again and again while one faults on
+ * it, so the version that it is about to map goes. Two frames take turns as the newest version, so
+ * every other round shows it. */
 static void published_under_a_fault(void)
 {
     long bad = 0;
@@ -407,11 +423,14 @@ static void published_under_a_fault(void)
         struct actor sees = {.how = {.mode = KD_DIRTY_READ}};
         enters(&sees, ".r70.", LONG_MS);
         goes(&sees);
-        while (sees.at < 2 && !sees.over && !e) e = run(count_up, (void *)70, KD_SERIALISABLE, LONG_MS);
+        while (sees.at < 2 && !sees.over && !e)
+            e = run(count_up, (void *)70, KD_SERIALISABLE, LONG_MS);
         bad = check();
         e |= ends(&sees);
     }
-    tap_ok(!e && !bad, "a page is published under a dirty read's fault: it maps none that went (%d, %ld)", e, bad);
+    tap_ok(!e && !bad,
+           "a page is published under a dirty read's fault: it maps none that went (%d, %ld)", e,
+           bad);
 }
 
 /* The version that a dirty read is about to map goes with its object. */
@@ -422,7 +441,8 @@ static void destroyed_under_a_fault(void)
     goes(&sees);
     int e = (int)kd_call3(KD_OBJECT_DESTROY, object, 0, 0);
     int seen = ends(&sees);
-    tap_ok(!e && seen == -EOWNERDEAD, "an object is destroyed under a dirty read's fault (%d, %d)", e, seen);
+    tap_ok(!e && seen == -EOWNERDEAD, "an object is destroyed under a dirty read's fault (%d, %d)",
+           e, seen);
 }
 
 static uint64_t versions(void)
@@ -432,7 +452,8 @@ static uint64_t versions(void)
     return s.versions;
 }
 
-/* Two snapshots end at once. The younger one is keeper of a version that the older one needs, too, which ends first. */
+/* Two snapshots end at once. The younger one is keeper of a version that the older one needs, too,
+ * which ends first. */
 static void ends_leave_no_version(void)
 {
     uint64_t before = versions(), kept = 0;
@@ -447,8 +468,9 @@ static void ends_leave_no_version(void)
         e |= ends(&young) | ends(&old);
     }
     uint64_t left = versions() - before;
-    tap_ok(!e && kept == ROUNDS && !left && !check(), "two snapshots end at once: no version stays (%d, %lu, %lu)", e,
-           (unsigned long)kept, (unsigned long)left);
+    tap_ok(!e && kept == ROUNDS && !left && !check(),
+           "two snapshots end at once: no version stays (%d, %lu, %lu)", e, (unsigned long)kept,
+           (unsigned long)left);
 }
 
 int main(void)

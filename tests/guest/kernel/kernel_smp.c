@@ -1,10 +1,13 @@
 /*
- * kernel_smp.c - several CPUs: they halt when idle, take work from each other, and are not disturbed.
+ * kernel_smp.c - several CPUs: they halt when idle, take work from each other, and are not
+ * disturbed.
  *
- * Aim     idle CPUs halt; work moves to them; a wake-up is neither lost nor sends interrupts that nobody
- *         needs; a shootdown reaches the CPUs that run the address space, once for many pages.
- * Method  the kernel's counters of interrupts sent and of cycles halted, before and after. Bounds are
- *         wide where the host decides how CPUs advance; what is counted exactly is compared exactly.
+ * Aim     idle CPUs halt; work moves to them; a wake-up is neither lost nor sends interrupts that
+ *         nobody needs; a shootdown reaches the CPUs that run the address space, once for many
+ *         pages.
+ * Method  the kernel's counters of interrupts sent and of cycles halted, before and after. Bounds
+ *         are wide where the host decides how CPUs advance; what is counted exactly is compared
+ *         exactly.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -100,7 +103,8 @@ static void work_moves(unsigned cpus)
         for (unsigned k = 0; k < cpus; k++) pthread_join(t[k], NULL);
         used = clock_s(CLOCK_PROCESS_CPUTIME_ID) - used;
     }
-    tap_ok(used > 0.7 * passed * cpus, "threads_spread_over_all_cpus (%.2f of %u)", used / passed, cpus);
+    tap_ok(used > 0.7 * passed * cpus, "threads_spread_over_all_cpus (%.2f of %u)", used / passed,
+           cpus);
 }
 
 /* ---- wake-ups ---- */
@@ -122,7 +126,8 @@ static void wakes(void)
     volatile int nobody = 0;
     for (int i = 0; i < 20000; i++) futex(&nobody, FUTEX_WAKE, 1);
     struct kd_system_info b = system_info();
-    tap_ok(b.kicks - a.kicks < 40, "waking_nobody_disturbs_nobody (%d kicks)", (int)(b.kicks - a.kicks));
+    tap_ok(b.kicks - a.kicks < 40, "waking_nobody_disturbs_nobody (%d kicks)",
+           (int)(b.kicks - a.kicks));
     pthread_t t;
     turn = 0;
     pthread_create(&t, NULL, answer, NULL);
@@ -134,8 +139,9 @@ static void wakes(void)
     }
     b = system_info();
     pthread_join(t, NULL);
-    tap_ok(b.kicks - a.kicks <= 2 * ROUNDS + 100, "no_wake_up_is_lost, nor kicks twice (%d rounds, %d kicks)",
-           ROUNDS, (int)(b.kicks - a.kicks));
+    tap_ok(b.kicks - a.kicks <= 2 * ROUNDS + 100,
+           "no_wake_up_is_lost, nor kicks twice (%d rounds, %d kicks)", ROUNDS,
+           (int)(b.kicks - a.kicks));
 }
 
 static void *serve(void *port)
@@ -161,7 +167,8 @@ static void messages(void)
     }
     struct kd_system_info b = system_info();
     pthread_join(t, NULL);
-    tap_ok(b.kicks - a.kicks <= 2 * ROUNDS + 100, "a_call_kicks_one_cpu_at_most, each way (%d calls, %d kicks)", ROUNDS,
+    tap_ok(b.kicks - a.kicks <= 2 * ROUNDS + 100,
+           "a_call_kicks_one_cpu_at_most, each way (%d calls, %d kicks)", ROUNDS,
            (int)(b.kicks - a.kicks));
 }
 
@@ -184,12 +191,14 @@ static void shootdowns(unsigned cpus)
     int strangers[8];
     for (unsigned i = 0; i < cpus; i++) strangers[i] = stranger_start();
     long others = MAPS;
-    for (int i = 0; i < TRIES && others > MAPS / 10; i++) { /* where one has not begun yet, ours may have run last */
+    /* where one has not begun yet, ours may have run last */
+    for (int i = 0; i < TRIES && others > MAPS / 10; i++) {
         usleep(50000);
         others = maps();
     }
     for (unsigned i = 0; i < cpus; i++) stranger_end(strangers[i]);
-    tap_ok(others <= MAPS / 10, "a_cpu_that_runs_another_process_is_left_alone (%ld flushes of %d)", others, MAPS);
+    tap_ok(others <= MAPS / 10, "a_cpu_that_runs_another_process_is_left_alone (%ld flushes of %d)",
+           others, MAPS);
     pthread_t t[8];
     stop = begun = 0;
     for (unsigned i = 1; i < cpus; i++) pthread_create(&t[i], NULL, compute, NULL);

@@ -1,12 +1,14 @@
 /*
- * kernel_sparse.c - kernel memory for a container follows what is in use, not what was ever touched.
+ * kernel_sparse.c - kernel memory for a container follows what is in use, not what was ever
+ * touched.
  *
- * Aim     one page in each 256 KiB of 6 GiB is read with 96 MiB of memory (64 GiB in the long tier): leaves and
- *         page tables of what was touched long ago are given back, while transactions go on all the time; a touch
- *         that has to make room costs at most 1.85 times the instructions of one that finds memory empty. A process
- *         that maps, touches and unmaps a page in each 2 MiB of 60 GiB has all page tables back in the end. Where
- *         leaves were forgotten, a snapshot over its budget is not shown what is newer (LF1), and what a running
- *         transaction has read stays shut to others.
+ * Aim     one page in each 256 KiB of 6 GiB is read with 96 MiB of memory (64 GiB in the long
+ *         tier): leaves and page tables of what was touched long ago are given back, while
+ *         transactions go on all the time; a touch that has to make room costs at most 1.85 times
+ *         the instructions of one that finds memory empty. A process that maps, touches and unmaps
+ *         a page in each 2 MiB of 60 GiB has all page tables back in the end. Where leaves were
+ *         forgotten, a snapshot over its budget is not shown what is newer (LF1), and what a
+ *         running transaction has read stays shut to others.
  * Method  own_manager.h; QEMU counts instructions as time, so the time stamp counter counts them.
  */
 #include <stdio.h>
@@ -64,8 +66,8 @@ static uint64_t read_gib(void)
     return (time_stamp() - system_info().idle_cycles - before) / PER_GIB;
 }
 
-/* *first: a touch of the first GiB, when memory was empty. *last: of the last three, as the clock's hand goes round in
- * two and a half. */
+/* *first: a touch of the first GiB, when memory was empty. *last: of the last three, as the clock's
+ * hand goes round in two and a half. */
 static bool read_all(unsigned gib, uint64_t *first, uint64_t *last)
 {
     uint64_t took[GIB_MOST];
@@ -74,7 +76,8 @@ static bool read_all(unsigned gib, uint64_t *first, uint64_t *last)
             return false;
     *first = took[0];
     *last = (took[gib - 1] + took[gib - 2] + took[gib - 3]) / 3;
-    printf("# a touch: %llu instructions in the first GiB, %llu in the last three; %llu KiB are free\n",
+    printf("# a touch: %llu instructions in the first GiB, %llu in the last three; %llu KiB are "
+           "free\n",
            (unsigned long long)*first, (unsigned long long)*last, (unsigned long long)free_kib());
     return true;
 }
@@ -96,7 +99,8 @@ static int publish_first(uint64_t value, unsigned timeout_ms)
     return e;
 }
 
-/* Begins in its view, and stays open; reads the first page. The value, or -errno if it was ended. */
+/* Begins in its view, and stays open; reads the first page. The value, or -errno if it was
+ * ended. */
 static long opens(struct context *c, unsigned mode)
 {
     long e = txn_open(c, (struct kd_begin){.mode = mode});
@@ -128,7 +132,8 @@ static void *writes(void *result)
     return NULL;
 }
 
-/* A transaction has read the first page, which then goes out of memory; another one wants to write it. */
+/* A transaction has read the first page, which then goes out of memory; another one wants to write
+ * it. */
 static void right_stays(void)
 {
     int result = -1;
@@ -171,13 +176,17 @@ int main(void)
         return 1;
     }
     long lost = map_far();
-    tap_ok(lost >= 0 && lost < 256, "page tables of what was unmapped are free: %ld KiB are not", lost);
+    tap_ok(lost >= 0 && lost < 256, "page tables of what was unmapped are free: %ld KiB are not",
+           lost);
     bool over = snapshot_over();
     in_view(&reader);
-    tap_ok(read_all(gib, &first, &last) && wrong == 0, "a page in each 256 KiB of %u GiB is read", gib);
-    tap_ok(last && (last * 100 <= first * FULL_PERCENT || !counted()), "with full memory a touch costs little more");
+    tap_ok(read_all(gib, &first, &last) && wrong == 0, "a page in each 256 KiB of %u GiB is read",
+           gib);
+    tap_ok(last && (last * 100 <= first * FULL_PERCENT || !counted()),
+           "with full memory a touch costs little more");
     long old = sees(&snapshot);
-    tap_ok(over && old == -ESTALE, "a snapshot whose versions are gone is not shown newer ones (%ld)", old);
+    tap_ok(over && old == -ESTALE,
+           "a snapshot whose versions are gone is not shown newer ones (%ld)", old);
     right_stays();
     tap_ok(check() == 0, "all is consistent");
     return tap_end();

@@ -2,17 +2,19 @@
  * kernel_spill.c - private copies that go to their manager's log and come back, without a store.
  *
  * Aim     every copy that the kernel counts as spilled was told; it is found again, published and
- *         aborted; credits and records agree; a manager that lost what it committed, or that does not
- *         receive, costs its clients an error and no more. Who asked for a page whose copy is published
- *         meanwhile does not wait for the manager, who finds the page in memory. A manager that
- *         refuses what it was told hears all of it again; one that loses an object between two KD_TXN_DIFF is
- *         still told every other page. A copy that comes back while its base is evicted is not lost.
- * Method  own_manager.h, with a manager that keeps spilled pages in memory and grants few credits, so
- *         that a transaction spills after so many copies, whatever the memory.
+ *         aborted; credits and records agree; a manager that lost what it committed, or that does
+ *         not receive, costs its clients an error and no more. Who asked for a page whose copy is
+ *         published meanwhile does not wait for the manager, who finds the page in memory. A
+ *         manager that refuses what it was told hears all of it again; one that loses an object
+ *         between two KD_TXN_DIFF is still told every other page. A copy that comes back while its
+ *         base is evicted is not lost.
+ * Method  own_manager.h, with a manager that keeps spilled pages in memory and grants few credits,
+ *         so that a transaction spills after so many copies, whatever the memory.
  */
 #include <stdio.h>
 
-enum { PAGES = 512, CREDITS = 96, LARGE = 400, LOST = 7, LATE = PAGES - 120, DIVIDED = 10, PRESSED = 100 };
+enum { PAGES = 512, CREDITS = 96, LARGE = 400, LOST = 7, LATE = PAGES - 120, DIVIDED = 10,
+       PRESSED = 100 };
 
 #include "own_manager.h"
 #include "pstore_test.h"
@@ -20,11 +22,14 @@ enum { PAGES = 512, CREDITS = 96, LARGE = 400, LOST = 7, LATE = PAGES - 120, DIV
 static uint8_t spilled[PAGES][KD_PAGE_BYTES];
 static bool in_log[PAGES];
 static volatile long told_pages, counted_pages, brought_pages;
-static volatile int lose;               /* so often page LOST is supplied as it was: no client is to wait for all */
-static volatile int detach, told_bad;   /* -1: the next SPILL is told while the container is detached; 1: now */
+/* so often page LOST is supplied as it was: no client is to wait for all */
+static volatile int lose;
+/* -1: the next SPILL is told while the container is detached; 1: now */
+static volatile int detach, told_bad;
 static volatile uint64_t last_token[KD_VIEW_MAX];
 static volatile int refuse, refused;    /* SPILLs that are refused after they were told */
-static volatile int divide, divide_told; /* the next commit: the second object ends between two KD_TXN_DIFF */
+/* the next commit: the second object ends between two KD_TXN_DIFF */
+static volatile int divide, divide_told;
 static int second;
 static volatile int late, late_away, late_asked, late_hold; /* page LATE: see test_late */
 
@@ -110,16 +115,17 @@ static bool serve_spill(struct kd_message *m)
         for (unsigned i = 0; i < PAGES; i++)
             if (in_log[i] && !(lose && i == LOST)) memcpy(home[i], spilled[i], KD_PAGE_BYTES);
         memset(in_log, 0, sizeof in_log);
-        kd_call3(KD_CREDIT_GRANT, commit_port, (long)m->word[1], 0); /* those that the commit spends */
+        /* those that the commit spends */
+        kd_call3(KD_CREDIT_GRANT, commit_port, (long)m->word[1], 0);
         if (divide) diff_divided(m);
         return divide_told != 0;
     } else if (m->kind == (uint32_t)KD_MSG_PAGE) {
         if (comes_late(m)) return true;
         bool old = lose && m->word[1] == LOST;
         lose -= old;
-        struct kd_supply s = {.object = object, .source = KD_SUPPLY_MEMORY, .rights = KD_READ | KD_WRITE,
-                              .page = m->word[1], .count = 1, .memory = home[m->word[1]],
-                              .csn = old ? 0 : next_csn};
+        struct kd_supply s = { .object = object, .source = KD_SUPPLY_MEMORY,
+                               .rights = KD_READ | KD_WRITE, .page = m->word[1], .count = 1,
+                               .memory = home[m->word[1]], .csn = old ? 0 : next_csn };
         kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0);
     } else {
         return false;
@@ -170,14 +176,16 @@ static void test_spill(void)
     is(check(), 0, "kcheck");
 }
 
-/* Asked again, the manager is told other copies first; none of the first counts as spilled with them. */
+/* Asked again, the manager is told other copies first; none of the first counts as spilled with
+ * them. */
 static void test_refused(void)
 {
     long counted = counted_pages, told = told_pages;
     refuse = 2;
-    is(do_range(write_range, 0, LARGE, 7000), 0, "a manager refuses what it was told, and takes it when asked again");
-    tap_ok(refused == 2 && counted_pages - counted == told_pages - told, "what it refused does not count (%ld, %ld)",
-           counted_pages - counted, told_pages - told);
+    is(do_range(write_range, 0, LARGE, 7000), 0,
+       "a manager refuses what it was told, and takes it when asked again");
+    tap_ok(refused == 2 && counted_pages - counted == told_pages - told,
+           "what it refused does not count (%ld, %ld)", counted_pages - counted, told_pages - told);
     is(do_range(check_range, 0, LARGE, 7000), 0, "every page is there");
     is(check(), 0, "kcheck");
 }
@@ -186,19 +194,27 @@ static void test_refused(void)
 static int write_both(void *arg)
 {
     uint64_t first = *(uint64_t *)arg;
-    for (unsigned i = 0; i < DIVIDED; i++) *(volatile uint64_t *)(first + i * KD_PAGE_BYTES) = i + 1;
+    for (unsigned i = 0; i < DIVIDED; i++)
+        *(volatile uint64_t *)(first + i * KD_PAGE_BYTES) = i + 1;
     return write_range(&(struct range){0, DIVIDED, 100});
 }
 static void test_divided(void)
 {
-    struct kd_object_create c = {.port = port, .commit_port = commit_port, .cookie = 8, .name = "second",
-                                 .flags = KD_OBJECT_TRANSACTIONAL, .pages = DIVIDED,
-                                 .base = KD_STORE_BASE + (1ull << 30)};
+    struct kd_object_create c = { .port = port,
+                                  .commit_port = commit_port,
+                                  .cookie = 8,
+                                  .name = "second",
+                                  .flags = KD_OBJECT_TRANSACTIONAL,
+                                  .pages = DIVIDED,
+                                  .base = KD_STORE_BASE + (1ull << 30) };
     second = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
     kd_call3(KD_SPACE_ATTACH, getpid(), second, KD_RIGHT_READ | KD_RIGHT_WRITE);
     for (unsigned i = 0; i < DIVIDED; i++)
-        kd_call3(KD_OBJECT_SUPPLY, (long)&(struct kd_supply){.object = second, .source = KD_SUPPLY_ZERO, .page = i,
-                                                             .rights = KD_READ | KD_WRITE, .count = 1}, 0, 0);
+        kd_call3(KD_OBJECT_SUPPLY,
+                 (long)&(struct kd_supply){ .object = second, .source = KD_SUPPLY_ZERO, .page = i,
+                                            .rights = KD_READ | KD_WRITE,
+                                            .count = 1 },
+                 0, 0);
     divide = 1;
     int e = run(write_both, &c.base, KD_SERIALISABLE, 0);
     tap_ok(e == 0 && divide_told == DIVIDED,
@@ -215,10 +231,15 @@ static volatile long pressed; /* pages that others had supplied, by 64 */
 static void *press(void *unused)
 {
     enum { MOST = 1 << 16 };
-    struct kd_object_create c = {.port = port, .commit_port = port, .base = KD_STORE_BASE + (1ull << 40),
-                                 .pages = MOST, .name = "others"};
+    struct kd_object_create c = { .port = port,
+                                  .commit_port = port,
+                                  .base = KD_STORE_BASE + (1ull << 40),
+                                  .pages = MOST,
+                                  .name = "others" };
     int others = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
-    struct kd_supply s = {.object = others, .source = KD_SUPPLY_ZERO, .rights = KD_READ, .count = 64};
+    struct kd_supply s = {
+        .object = others, .source = KD_SUPPLY_ZERO, .rights = KD_READ, .count = 64
+    };
     for (; !press_stop; s.page = (s.page + s.count) % MOST)
         if (kd_call3(KD_OBJECT_SUPPLY, (long)&s, 0, 0) == 0) pressed++;
     kd_call3(KD_OBJECT_DESTROY, others, 0, 0);
@@ -241,9 +262,11 @@ static void test_evicted(void)
     pthread_t thread;
     long lost = 0, brought = brought_pages;
     int bad = 0;
-    for (unsigned i = 0; i < LARGE; i++) kd_call3(KD_OBJECT_CLEANED, object, i, KD_CSN_ANY); /* they may go */
+    /* they may go */
+    for (unsigned i = 0; i < LARGE; i++) kd_call3(KD_OBJECT_CLEANED, object, i, KD_CSN_ANY);
     pthread_create(&thread, NULL, press, NULL);
-    for (int i = 0; i < 6 && !lost && !bad; i++) bad += run(write_at_random, &lost, KD_SERIALISABLE, 0) != 17;
+    for (int i = 0; i < 6 && !lost && !bad; i++)
+        bad += run(write_at_random, &lost, KD_SERIALISABLE, 0) != 17;
     press_stop = 1;
     pthread_join(thread, NULL);
     tap_ok(!bad && !lost && brought_pages > brought && pressed > PRESSED,
@@ -257,7 +280,8 @@ static void test_lost(void)
 {
     lose = 1000;
     is(do_range(write_range, 0, LARGE, 6000), 0, "a manager loses a page that it takes");
-    is(do_range(check_range, LOST, 1, 6000), -EIO, "who touches it hears so, and does not wait for ever");
+    is(do_range(check_range, LOST, 1, 6000), -EIO,
+       "who touches it hears so, and does not wait for ever");
     is(do_range(check_range, LOST, 1, 6000), -EIO, "each time");
     is(do_range(check_range, LOST + 1, LARGE - LOST - 1, 6000), 0, "other pages are served");
     memcpy(home[LOST], spilled[LOST], KD_PAGE_BYTES);
@@ -280,10 +304,15 @@ static void test_most(void)
 static void press_late(void)
 {
     enum { MOST = 16384 };
-    struct kd_object_create c = {.port = port, .commit_port = port, .base = KD_STORE_BASE + (1ull << 40),
-                                 .pages = MOST, .name = "others"};
+    struct kd_object_create c = { .port = port,
+                                  .commit_port = port,
+                                  .base = KD_STORE_BASE + (1ull << 40),
+                                  .pages = MOST,
+                                  .name = "others" };
     int others = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
-    struct kd_supply s = {.object = others, .source = KD_SUPPLY_ZERO, .rights = KD_READ, .count = 1};
+    struct kd_supply s = {
+        .object = others, .source = KD_SUPPLY_ZERO, .rights = KD_READ, .count = 1
+    };
     uint8_t bits = KD_PAGE_RESIDENT;
     kd_call3(KD_OBJECT_CLEANED, object, LATE, KD_CSN_ANY);
     kd_call4(KD_OBJECT_ADVISE, object, LATE, 1, KD_ADVISE_DONT_NEED);
@@ -295,7 +324,8 @@ static void press_late(void)
     kd_call3(KD_OBJECT_DESTROY, others, 0, 0);
 }
 
-/* Its copy of LATE is in memory again, and the base is not, when another transaction asks for the page. */
+/* Its copy of LATE is in memory again, and the base is not, when another transaction asks for the
+ * page. */
 static int write_late(void *arg)
 {
     write_range(arg);
@@ -305,7 +335,10 @@ static int write_late(void *arg)
     while (!late_asked || late_hold) usleep(1000);
     return 0;
 }
-static void *late_writer(void *arg) { return (void *)(long)run(write_late, arg, KD_SERIALISABLE, 0); }
+static void *late_writer(void *arg)
+{
+    return (void *)(long)run(write_late, arg, KD_SERIALISABLE, 0);
+}
 
 static int read_late(unsigned mode, unsigned limit_ms, uint64_t value)
 {
@@ -327,12 +360,14 @@ static int read_late(unsigned mode, unsigned limit_ms, uint64_t value)
 static void test_late(void)
 {
     enum { LONG_MS = 20000 };
-    is(read_late(KD_SNAPSHOT, LONG_MS, 300), -ESTALE, "a commit ends the wait of a snapshot that asked for its page");
+    is(read_late(KD_SNAPSHOT, LONG_MS, 300), -ESTALE,
+       "a commit ends the wait of a snapshot that asked for its page");
     is(read_late(KD_SERIALISABLE, LONG_MS, 400), 0, "and that of a transaction, which sees it");
     late_hold = 1;
     is(read_late(KD_SNAPSHOT, 20, 500), -ETIMEDOUT, "one asks, and does not wait for it");
     press_late();
-    is(run(check_range, &(struct range){LATE, 1, 500}, KD_SERIALISABLE, LONG_MS), 0, "the next one asks again");
+    is(run(check_range, &(struct range){ LATE, 1, 500 }, KD_SERIALISABLE, LONG_MS), 0,
+       "the next one asks again");
     is(check(), 0, "kcheck");
 }
 
@@ -348,7 +383,8 @@ static void test_detach(void)
         pthread_join(thread, NULL);
         bad += kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ | KD_RIGHT_WRITE) != 0;
     }
-    tap_ok(!bad && !told_bad, "detached while copies are told: it ends, and all were told whole (%d, %d)", bad,
+    tap_ok(!bad && !told_bad,
+           "detached while copies are told: it ends, and all were told whole (%d, %d)", bad,
            told_bad);
     is(check(), 0, "kcheck");
 }
@@ -376,7 +412,8 @@ static void test_silent(void)
     hold_commits = 1;
     pthread_create(&thread, NULL, writer, &first);
     while (!held_commits) usleep(1000);
-    is(run(write_range, &second, KD_SERIALISABLE, 60), -ETIMEDOUT, "a commit not received is taken back");
+    is(run(write_range, &second, KD_SERIALISABLE, 60), -ETIMEDOUT,
+       "a commit not received is taken back");
     pthread_t guesses;
     int bad = 0;
     taken_back = 1;
@@ -387,11 +424,13 @@ static void test_silent(void)
     }
     guess_stop = 1;
     pthread_join(guesses, NULL);
-    tap_ok(!bad && !guess_good, "nor can its manager work on it by a guess (%d, %d)", bad, guess_good);
+    tap_ok(!bad && !guess_good, "nor can its manager work on it by a guess (%d, %d)", bad,
+           guess_good);
     hold_commits = 0;
     pthread_join(thread, &result);
     is((long)result, 0, "the one that was received is answered");
-    is(do_range(check_range, PAGES - 1, 1, 7000) + do_range(check_range, PAGES - 2, 1, 0), 0, "and it alone was done");
+    is(do_range(check_range, PAGES - 1, 1, 7000) + do_range(check_range, PAGES - 2, 1, 0), 0,
+       "and it alone was done");
 }
 
 int main(void)

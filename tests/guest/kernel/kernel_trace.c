@@ -1,9 +1,11 @@
 /*
  * kernel_trace.c - the rings of events, and the call that reads them.
  *
- * Aim     what a program does appears, in order and with its numbers; what was overwritten is counted
- *         exactly; nothing that is asked for wrongly does harm; frames are back when the tracer ended.
- * Method  the test is the tracer, whose own calls and faults are left out; so a child does what is traced.
+ * Aim     what a program does appears, in order and with its numbers; what was overwritten is
+ *         counted exactly; nothing that is asked for wrongly does harm; frames are back when the
+ *         tracer ended.
+ * Method  the test is the tracer, whose own calls and faults are left out; so a child does what is
+ *         traced.
  */
 #include <errno.h>
 #include <string.h>
@@ -41,14 +43,17 @@ static uint64_t count(int pid, unsigned kind, uint64_t c)
     uint64_t n = 0;
     for (long cpu = 0; cpu < cpus; cpu++)
         for (long got = 1; got > 0;) {
-            struct kd_trace_read r = {.position = positions[cpu], .events = events, .count = AT_ONCE};
+            struct kd_trace_read r = { .position = positions[cpu],
+                                       .events = events,
+                                       .count = AT_ONCE };
             got = trace(KD_TRACE_READ, cpu, (long)&r);
             lost += r.lost;
             positions[cpu] = r.position;
             for (long i = 0; i < got; i++) {
                 misordered += events[i].time_ns < last_ns[cpu] || events[i].cpu != cpu;
                 last_ns[cpu] = events[i].time_ns;
-                n += events[i].process == (uint32_t)pid && events[i].kind == kind && events[i].c == c;
+                n += events[i].process == (uint32_t)pid && events[i].kind == kind &&
+                     events[i].c == c;
             }
         }
     return n;
@@ -113,7 +118,9 @@ static void what_was_overwritten_is_counted(void)
         struct kd_trace_read r;
         long got;
         do {
-            r = (struct kd_trace_read){.position = positions[cpu], .events = events, .count = AT_ONCE};
+            r = (struct kd_trace_read){ .position = positions[cpu],
+                                        .events = events,
+                                        .count = AT_ONCE };
             got = trace(KD_TRACE_READ, cpu, (long)&r);
             seen += got > 0 ? (uint64_t)got : 0;
             lost += r.lost;
@@ -121,7 +128,8 @@ static void what_was_overwritten_is_counted(void)
         } while (got > 0);
         after += positions[cpu];
     }
-    tap_ok(lost > 0 && pid > 0, "a_ring_that_went_round_has_lost_events (%llu)", (unsigned long long)lost);
+    tap_ok(lost > 0 && pid > 0, "a_ring_that_went_round_has_lost_events (%llu)",
+           (unsigned long long)lost);
     tap_ok(seen + lost == after - before, "those_read_and_those_lost_are_all (%llu + %llu)",
            (unsigned long long)seen, (unsigned long long)lost);
 }
@@ -129,10 +137,13 @@ static void what_was_overwritten_is_counted(void)
 static void wrong_calls_do_no_harm(void)
 {
     struct kd_trace_read r = {.events = (void *)0xffff800000000000ull, .count = AT_ONCE};
-    tap_ok(trace(99, 0, 0) == -EINVAL && trace(-1, 0, 0) == -EINVAL, "an_unknown_request_is_refused");
-    tap_ok(trace(KD_TRACE_READ, 64, (long)&r) == -EINVAL && trace(KD_TRACE_READ, -1, (long)&r) == -EINVAL,
+    tap_ok(trace(99, 0, 0) == -EINVAL && trace(-1, 0, 0) == -EINVAL,
+           "an_unknown_request_is_refused");
+    tap_ok(trace(KD_TRACE_READ, 64, (long)&r) == -EINVAL &&
+               trace(KD_TRACE_READ, -1, (long)&r) == -EINVAL,
            "a_cpu_that_is_not_there_is_refused");
-    tap_ok(trace(KD_TRACE_READ, 0, 0) == -EFAULT && trace(KD_TRACE_READ, 0, (long)0xffff800000000000ull) == -EFAULT,
+    tap_ok(trace(KD_TRACE_READ, 0, 0) == -EFAULT &&
+               trace(KD_TRACE_READ, 0, (long)0xffff800000000000ull) == -EFAULT,
            "a_bad_structure_is_refused");
     tap_ok(trace(KD_TRACE_READ, 0, (long)&r) == -EFAULT, "events_do_not_go_to_the_kernels_memory");
     r.events = events;
@@ -142,7 +153,8 @@ static void wrong_calls_do_no_harm(void)
     tap_ok(trace(KD_TRACE_START, 0, 0) == -EBUSY, "one_traces_at_a_time");
     int status = 0, pid = fork();
     if (pid == 0)
-        _exit(trace(KD_TRACE_STOP, 0, 0) == -EPERM && trace(KD_TRACE_START, 0, 0) == -EPERM ? 7 : 0);
+        _exit(trace(KD_TRACE_STOP, 0, 0) == -EPERM && trace(KD_TRACE_START, 0, 0) == -EPERM ? 7
+                                                                                            : 0);
     waitpid(pid, &status, 0);
     tap_ok(WEXITSTATUS(status) == 7, "another_process_can_neither_stop_nor_start");
 }

@@ -2,8 +2,8 @@
  * kernel_txn.c - the kernel's transactions, without a store: one process is manager and client.
  *
  * Aim     faults, rights, conflicts, deadlocks, commit, abort, snapshots, credits, kcheck.
- * Method  own_manager.h. Sums that every serial order keeps are compared, and the manager's home with
- *         what clients see.
+ * Method  own_manager.h. Sums that every serial order keeps are compared, and the manager's home
+ *         with what clients see.
  */
 enum { PAGES = 256, THREADS = 4, ROUNDS = 300, ACCOUNTS = 48 };
 
@@ -28,7 +28,8 @@ static int increment(void *arg)
 static int transfer(void *arg)
 {
     unsigned *seed = arg;
-    unsigned a = (*seed = *seed * 1103515245 + 12345) >> 8, b = (*seed = *seed * 1103515245 + 12345) >> 8;
+    unsigned a = (*seed = *seed * 1103515245 + 12345) >> 8,
+             b = (*seed = *seed * 1103515245 + 12345) >> 8;
     volatile uint64_t *from = word_of(16 + a % ACCOUNTS, 0), *to = word_of(16 + b % ACCOUNTS, 0);
     uint64_t f = *from;
     uint64_t t = *to;
@@ -103,17 +104,23 @@ static int reader_waits(void *arg)
         if (list[i].state == 2 && list[i].pid == getpid())
             *(long *)arg = kd_call3(KD_VIEW_WAIT, (long)list[i].view, (long)on, 0);
     kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0);
-    return list[0].waits[1] == on[1] && kd_call3(KD_VIEW_WAIT, (long)list[0].view, (long)none, 0) == 0 ? 0 : 1;
+    return list[0].waits[1] == on[1] &&
+                   kd_call3(KD_VIEW_WAIT, (long)list[0].view, (long)none, 0) == 0
+               ? 0
+               : 1;
 }
 
-/* The object dies under a snapshot that has not touched it, and its manager makes another one there. */
+/* The object dies under a snapshot that has not touched it, and its manager makes another one
+ * there. */
 static volatile int revive;
 static void *reviver(void *unused)
 {
     while (!revive)
         kd_call3(24, 0, 0, 0);
-    struct kd_object_create c = {.port = port, .commit_port = commit_port, .flags = KD_OBJECT_TRANSACTIONAL,
-                                 .cookie = 7, .base = base, .pages = PAGES, .name = "test"};
+    struct kd_object_create c = { .port = port, .commit_port = commit_port,
+                                  .flags = KD_OBJECT_TRANSACTIONAL, .cookie = 7, .base = base,
+                                  .pages = PAGES,
+                                  .name = "test" };
     kd_call3(KD_OBJECT_DESTROY, object, 0, 0);
     object = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
     kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ | KD_RIGHT_WRITE);
@@ -141,7 +148,8 @@ static void one_after_the_other(void)
     long before = commits_seen;
     tap_ok(run(is_7, (void *)0, KD_SERIALISABLE, 0) == 0 && commits_seen == before,
            "a read-only transaction does not leave the kernel");
-    tap_ok(run(store_into_snapshot, NULL, KD_SNAPSHOT, 0) == -EROFS, "a snapshot cannot be written");
+    tap_ok(run(store_into_snapshot, NULL, KD_SNAPSHOT, 0) == -EROFS,
+           "a snapshot cannot be written");
     tap_ok(check() == 0, "kcheck is clean");
 }
 
@@ -200,14 +208,16 @@ static void said_and_revived(void)
     uint64_t seen;
     long waited = 1;
     int edges = run(reader_waits, &waited, KD_SERIALISABLE, 0);
-    tap_ok(edges == 0 && waited == 0, "a manager may say for whom a reader waits (%d, %ld)", edges, waited);
+    tap_ok(edges == 0 && waited == 0, "a manager may say for whom a reader waits (%d, %ld)", edges,
+           waited);
     view_anew(); /* it has mapped nothing */
     pthread_create(&t, NULL, reviver, NULL);
     int over_death = run(read_revived, &seen, KD_SNAPSHOT, 0);
     pthread_join(t, NULL);
-    tap_ok(over_death == -EOWNERDEAD, "a snapshot does not outlive an object that its process has attached (%d)",
-           over_death);
-    tap_ok(run(is_7, (void *)0, KD_SNAPSHOT, 0) == 0, "the next one reads the object that is there now");
+    tap_ok(over_death == -EOWNERDEAD,
+           "a snapshot does not outlive an object that its process has attached (%d)", over_death);
+    tap_ok(run(is_7, (void *)0, KD_SNAPSHOT, 0) == 0,
+           "the next one reads the object that is there now");
     tap_ok(check() == 0, "kcheck is clean");
 }
 

@@ -1,11 +1,12 @@
 /*
  * kernel_unused.c - an object is destroyed if nobody uses it, and then nothing is lost.
  *
- * Aim     KD_OBJECT_DESTROY with "only if unused" refuses, and changes nothing, while a client is attached,
- *         a page is not home, a commit is under way, or a snapshot sees an old version; after that the
- *         object goes, its handle with it, and a new one at the same place shows what was committed.
- * Method  this process is manager and client. Commits are held back by the manager, so that the client can
- *         be detached while one is under way.
+ * Aim     KD_OBJECT_DESTROY with "only if unused" refuses, and changes nothing, while a client is
+ *         attached, a page is not home, a commit is under way, or a snapshot sees an old version;
+ *         after that the object goes, its handle with it, and a new one at the same place shows
+ *         what was committed.
+ * Method  this process is manager and client. Commits are held back by the manager, so that the
+ *         client can be detached while one is under way.
  */
 #define PAGES 64
 #include "own_manager.h"
@@ -49,7 +50,8 @@ static void test_commit_under_way(void)
     pthread_create(&t, NULL, commit_slowly, &committed);
     while (!held_commits) usleep(1000);
     clean(); /* the version before: the commit's is not there yet */
-    tap_ok(detach() == 0 && destroy() == -EBUSY, "not while a commit is under way, though nobody is attached");
+    tap_ok(detach() == 0 && destroy() == -EBUSY,
+           "not while a commit is under way, though nobody is attached");
     hold_commits = 0;
     pthread_join(t, NULL);
     tap_ok(committed == 0 && destroy() == -EBUSY, "the commit succeeds, and its page is not home");
@@ -58,8 +60,9 @@ static void test_commit_under_way(void)
 static void test_snapshot(void)
 {
     int shared = -1;
-    tap_ok(attach() == 0 && run_like(share, &shared, &(struct kd_begin){.mode = KD_SNAPSHOT}) == 0 && shared >= 0
-               && run(put, (void *)3, KD_SERIALISABLE, 0) == 0,
+    tap_ok(attach() == 0 &&
+               run_like(share, &shared, &(struct kd_begin){ .mode = KD_SNAPSHOT }) == 0 &&
+               shared >= 0 && run(put, (void *)3, KD_SERIALISABLE, 0) == 0,
            "a snapshot is shared, and the page changed behind it");
     clean();
     tap_ok(detach() == 0 && destroy() == -EBUSY, "not while the snapshot needs the old version");
@@ -70,9 +73,12 @@ static void test_destroyed(void)
 {
     uint64_t value = 0;
     long gone = destroy();
-    tap_ok(gone == 0 && destroy() == -EBADF && check() == 0, "then it goes, and its handle: %ld", gone);
-    struct kd_object_create c = {.port = port, .commit_port = commit_port, .flags = KD_OBJECT_TRANSACTIONAL,
-                                 .cookie = 7, .base = base, .pages = PAGES, .name = "again"};
+    tap_ok(gone == 0 && destroy() == -EBADF && check() == 0, "then it goes, and its handle: %ld",
+           gone);
+    struct kd_object_create c = { .port = port, .commit_port = commit_port,
+                                  .flags = KD_OBJECT_TRANSACTIONAL, .cookie = 7, .base = base,
+                                  .pages = PAGES,
+                                  .name = "again" };
     object = (int)kd_call3(KD_OBJECT_CREATE, (long)&c, 0, 0);
     tap_ok(object >= 0 && attach() == 0 && run(look, &value, KD_SERIALISABLE, 0) == 0 && value == 3,
            "a new one at its place has what was committed");

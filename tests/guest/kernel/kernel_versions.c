@@ -6,7 +6,8 @@
  *         other; pages with old versions go out of memory and come back; an end that has much to
  *         free lets others run; with too many versions one snapshot ends, and no other.
  * Method  own_manager.h; a reader's view and a writer's in one thread. QEMU counts instructions as
- *         time, so the time stamp counter counts them. `kernel_versions N`: so many commits (50,000).
+ *         time, so the time stamp counter counts them. `kernel_versions N`: so many commits
+ *         (50,000).
  */
 enum { SCAN_PAGES = 2048, HOME = 2200, PAGES = HOME + 8 * SCAN_PAGES };
 #define HOME_PAGES HOME
@@ -130,7 +131,8 @@ static void several(void)
                     sees(5, 1, 1000 + i / 2 * 2) == 0;
             snapshot_end();
         }
-        good &= system_info().versions == versions + (unsigned)__builtin_popcount(pairs) && check() == 0;
+        good &= system_info().versions == versions + (unsigned)__builtin_popcount(pairs) &&
+                check() == 0;
         kd_call3(KD_HANDLE_CLOSE, handles[order[gone]], 0, 0);
         handles[order[gone]] = -1;
     }
@@ -164,8 +166,9 @@ static void out_of_memory(void)
     int good = sees(8, 1, 20) == 0;
     publish(8, 2, 21);
     tap_ok(good && goes_out(8) && goes_out(9), "pages with old versions go out");
-    tap_ok(system_info().versions == 2 && check() == 0 && sees(8, 2, 20) == 0 && !page_resident(8) &&
-               !page_resident(9), "the snapshot still sees those, and asks for no page");
+    tap_ok(system_info().versions == 2 && check() == 0 && sees(8, 2, 20) == 0 &&
+               !page_resident(8) && !page_resident(9),
+           "the snapshot still sees those, and asks for no page");
     in_view(&writer);
     wrong += run(read_span, &(struct span){8, 2, 21}, KD_SERIALISABLE, 0) != 0;
     tap_ok(page_resident(8) && sees(8, 2, 20) == 0 && check() == 0,
@@ -182,7 +185,8 @@ static void out_of_memory(void)
            "what a snapshot maps that is current goes out, and comes back");
     snapshot_end();
     kd_call3(KD_HANDLE_CLOSE, now, 0, 0);
-    tap_ok(system_info().versions == 0, "nothing is left (%lu)", (unsigned long)system_info().versions);
+    tap_ok(system_info().versions == 0, "nothing is left (%lu)",
+           (unsigned long)system_info().versions);
 }
 
 /* ---- an end in portions ---- */
@@ -216,7 +220,8 @@ static void portions(void)
     uint64_t cost = snapshot_end(), worst = gap;
     gap_stop = 1;
     pthread_join(t, NULL);
-    tap_ok(kept == MANY && system_info().versions == 0, "a snapshot that kept %lu versions ends", kept);
+    tap_ok(kept == MANY && system_info().versions == 0, "a snapshot that kept %lu versions ends",
+           kept);
     tap_ok(worst && worst < GAP_MOST,
            "in portions: another thread stands still for %lu instructions of %lu", worst, cost);
 }
@@ -237,7 +242,8 @@ static void over_the_budget(void)
     for (unsigned i = 0; i < 100 && system_info().versions > CROWD + 1; i++)
         publish(0, 1, i); /* each takes some away */
     uint64_t budget = system_info().memory_bytes / KD_PAGE_BYTES / 4;
-    tap_ok(most > CROWD && most <= budget + 100 && system_info().versions == CROWD + 1 && check() == 0,
+    tap_ok(most > CROWD && most <= budget + 100 && system_info().versions == CROWD + 1 &&
+               check() == 0,
            "%lu versions are too many, %lu are left", most, (unsigned long)system_info().versions);
     long late = snapshot_begin((uint32_t)handles[0] + 1);
     tap_ok(late == -ESTALE && snapshot_begin((uint32_t)handles[1] + 1) == 0 &&

@@ -28,8 +28,8 @@ struct counts counts_now(void)
     return c;
 }
 
-/* A leak is more than before. Less is no fault of the test: the shell that began it may close its own handles of
- * the new process only after `before` was taken. */
+/* A leak is more than before. Less is no fault of the test: the shell that began it may close its
+ * own handles of the new process only after `before` was taken. */
 int counts_good(struct counts before, struct counts now, long frames_allowed)
 {
     return now.frames + frames_allowed >= before.frames && now.objects <= before.objects
@@ -43,10 +43,11 @@ static void counts_print(struct counts before, struct counts now)
     for (long i = 0; now.views > before.views && i < CALL(KD_VIEW_LIST, views, KD_VIEW_MAX); i++)
         printf("# view %d of process %d, state %d\n", (int)views[i].view, views[i].pid,
                (int)views[i].state);
-    printf("# frames %+ld, objects %+ld, processes %+ld, views %+ld, handles %+ld, credits held %+ld\n",
+    printf("# frames %+ld, objects %+ld, processes %+ld, views %+ld, handles %+ld, credits held "
+           "%+ld\n",
            now.frames - before.frames, now.objects - before.objects,
-           now.processes - before.processes, now.views - before.views,
-           now.handles - before.handles, now.credits - before.credits);
+           now.processes - before.processes, now.views - before.views, now.handles - before.handles,
+           now.credits - before.credits);
 }
 
 /* What ends in the background gets its time: others work on the host, too. */

@@ -14,8 +14,8 @@ static const char here[] = "/tmp/hostile";
 /* Makes them all; `self` is the path of this program, started again with the role "nothing". */
 void prepare(const char *self);
 
-/* For a process of its own, since here the view entered is not the library's: the store serves, and a counter in it
- * goes up. 0 or an errno. */
+/* For a process of its own, since here the view entered is not the library's: the store serves, and
+ * a counter in it goes up. 0 or an errno. */
 int role_count(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * own_manager.h - for tests of the kernel's transactions without a store: this process is manager and
- * client of one object.
+ * own_manager.h - for tests of the kernel's transactions without a store: this process is manager
+ * and client of one object.
  *
  * A manager thread keeps "home" pages in its memory, takes commits by KD_TXN_DIFF into them and
  * publishes; client threads run transactions by the bare calls.

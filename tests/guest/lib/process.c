@@ -77,7 +77,10 @@ static struct kd_process_info row_of(bool (*wanted)(const struct kd_process_info
     return (struct kd_process_info){0};
 }
 
-static bool is_store(const struct kd_process_info *p) { return p->parent == 1 && strcmp(p->name, "store") == 0; }
+static bool is_store(const struct kd_process_info *p)
+{
+    return p->parent == 1 && strcmp(p->name, "store") == 0;
+}
 
 static bool is_self(const struct kd_process_info *p) { return p->pid == getpid(); }
 

@@ -30,8 +30,8 @@ int store_pid(void);
 /* The calling process's row of KD_PROCESS_LIST: what of its limits is in use. */
 struct kd_process_info process_self(void);
 
-/* The calling thread is killed by its n-th trace event from now on, where that happens; n = 0: no more.
- * For kernels with tests/bugs/kernel-support.patch; -EINVAL from any other. */
+/* The calling thread is killed by its n-th trace event from now on, where that happens; n = 0: no
+ * more. For kernels with tests/bugs/kernel-support.patch; -EINVAL from any other. */
 long die_at_event(long n);
 
 #endif

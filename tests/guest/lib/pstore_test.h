@@ -11,15 +11,15 @@
 #include "system.h"
 #include "tap.h"
 
-/* With tests/system/slow-reads.py: a read of the disk that begins after disk_slow() returns does not end before
- * disk_slow_end(). */
+/* With tests/system/slow-reads.py: a read of the disk that begins after disk_slow() returns does
+ * not end before disk_slow_end(). */
 void disk_slow(void);
 void disk_slow_end(void);
 
 enum { BESIDE = 20 };
 
-/* Commits, until BESIDE in a row lie between two changes of *reads, or *reads has come to `last`; how many then
- * did. Adds commits that failed to *bad. */
+/* Commits, until BESIDE in a row lie between two changes of *reads, or *reads has come to `last`;
+ * how many then did. Adds commits that failed to *bad. */
 int commits_beside(int (*change)(void *), volatile int *reads, int last, int *bad);
 
 #endif

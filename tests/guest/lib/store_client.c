@@ -33,8 +33,8 @@ long client_call(uint32_t kind, uint64_t w0, uint64_t w1, uint64_t w2, const voi
     return kd_call3(KD_PORT_CALL, client_port, (long)&client_reply, 0);
 }
 
-long client_open(const char *name, uint32_t flags, const char *type, uint32_t version, uint32_t bytes,
-                 struct wire_opened *out)
+long client_open(const char *name, uint32_t flags, const char *type, uint32_t version,
+                 uint32_t bytes, struct wire_opened *out)
 {
     struct wire_open o = {.flags = flags, .version = version, .bytes = bytes};
     strncpy(o.name, name, sizeof(o.name) - 1);
@@ -110,7 +110,8 @@ long client_run(long (*fn)(void *), void *arg)
         kd_call3(KD_TXN_ABORT, ECANCELED, 0, 0);
         return r;
     }
-    client_commit = (struct kd_commit){.batch = client_txn.batch, .batch_bytes = client_txn.batch_bytes,
-                                       .port = client_port};
+    client_commit = (struct kd_commit){ .batch = client_txn.batch,
+                                        .batch_bytes = client_txn.batch_bytes,
+                                        .port = client_port };
     return kd_call3(KD_TXN_COMMIT, (long)&client_commit, 0, 0);
 }

@@ -23,8 +23,8 @@ int client_connect(void);
 
 /* A request of three words and some data; 0 or -errno. Words and data of the answer are in
  * client_reply and `out`. */
-long client_call(uint32_t kind, uint64_t w0, uint64_t w1, uint64_t w2, const void *data, size_t bytes,
-                 void *out, size_t out_bytes);
+long client_call(uint32_t kind, uint64_t w0, uint64_t w1, uint64_t w2, const void *data,
+                 size_t bytes, void *out, size_t out_bytes);
 
 /* Opens a container; 0 or -errno. `type`, `version` and `bytes` say its layout (NULL: any). */
 long client_open(const char *name, uint32_t flags, const char *type, uint32_t version,

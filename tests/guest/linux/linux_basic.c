@@ -203,7 +203,8 @@ static int move_high_here(const char *path)
     return rename("/tmp/high", to);
 }
 
-/* Walks go from a node up to the root, so the tree may not grow deeper by folders that bring their own depth. */
+/* Walks go from a node up to the root, so the tree may not grow deeper by folders that bring their
+ * own depth. */
 static void folders_stay_shallow(void)
 {
     enum { EACH = 20 };
@@ -266,8 +267,9 @@ static void import_is_read(void)
     if (!tap_ok(f != NULL, "a_file_on_the_import_disk_opens"))
         return;
     tap_ok(fread(word, 1, 9, f) == 9 && memcmp(word, "/*\n * lin", 9) == 0, "it_can_be_read");
-    tap_ok(stat("/import/linux_basic.c", &s) == 0 && fread(text, 1, 3 << 20, f) == (size_t)s.st_size - 9
-               && feof(f), "to_its_end");
+    tap_ok(stat("/import/linux_basic.c", &s) == 0 &&
+               fread(text, 1, 3 << 20, f) == (size_t)s.st_size - 9 && feof(f),
+           "to_its_end");
     char *m = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fileno(f), 0);
     tap_ok(m != MAP_FAILED && memcmp(m + 9, text, (size_t)s.st_size - 9) == 0, "and_be_mapped");
     fclose(f);

@@ -1,8 +1,10 @@
 /*
- * linux_refused.c - what Linux can do and Katydid cannot is refused, and never only seems to be done.
+ * linux_refused.c - what Linux can do and Katydid cannot is refused, and never only seems to be
+ * done.
  *
  * Aim     a program that needs such a call learns it from an errno.
- * Method  each is called as a program would; Linux would succeed in most. tests/linux/ has what is the same.
+ * Method  each is called as a program would; Linux would succeed in most. tests/linux/ has what is
+ *         the same.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -236,8 +236,8 @@ static void unmapped_frames_are_clean_elsewhere(void)
     tap_ok(good, "new_memory_is_zero_while_others_unmap");
 }
 
-/* One thread takes pages away, makes them read-only, and gives them back, while another hands them to
- * calls that read and write them. */
+/* One thread takes pages away, makes them read-only, and gives them back, while another hands them
+ * to calls that read and write them. */
 static char *shaky;
 static void *shake(void *stop)
 {
@@ -249,7 +249,8 @@ static void *shake(void *stop)
         else if (i % 3 == 1)
             mprotect(at, 4096, PROT_READ);
         else
-            mmap(shaky, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+            mmap(shaky, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                 0);
     }
     return NULL;
 }
@@ -262,10 +263,12 @@ static void memory_goes_away_during_calls(void)
     pthread_t t;
     shaky = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     pthread_create(&t, NULL, shake, (void *)&stop);
-    for (int i = 0; i < 3000 || (i < 300000 && !(faults && own_faults)); i++) { /* the other one may begin late */
+    /* the other one may begin late */
+    for (int i = 0; i < 3000 || (i < 300000 && !(faults && own_faults)); i++) {
         char *at = shaky + i % 60000 * 1237l % 60000;
-        long r[] = {syscall(SYS_uname, at), syscall(SYS_getrandom, at, 5000, 0), syscall(SYS_write, ends[1], at, 4000),
-                    syscall(SYS_clock_gettime, 1, at), syscall(SYS_stat, at, at)};
+        long r[] = { syscall(SYS_uname, at), syscall(SYS_getrandom, at, 5000, 0),
+                     syscall(SYS_write, ends[1], at, 4000), syscall(SYS_clock_gettime, 1, at),
+                     syscall(SYS_stat, at, at) };
         if (r[2] > 0) /* so that it is not full */
             for (long left = r[2]; left > 0;) {
                 char buffer[4096];
@@ -284,8 +287,8 @@ static void memory_goes_away_during_calls(void)
     pthread_join(t, NULL);
     close(ends[0]), close(ends[1]);
     syscall(KD_HANDLE_CLOSE, port);
-    tap_ok(good && faults > 0 && own_faults > 0, "memory_that_goes_away_during_calls (%ld and %ld faults)",
-           faults, own_faults);
+    tap_ok(good && faults > 0 && own_faults > 0,
+           "memory_that_goes_away_during_calls (%ld and %ld faults)", faults, own_faults);
 }
 
 int main(void)

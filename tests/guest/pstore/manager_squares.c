@@ -58,7 +58,9 @@ static int side(void)
 {
     static const struct km_ops count = {.page = count_page, .call = count_call};
     static const struct km_ops bad = {.page = bad_page};
-    static const struct km_ops keep = {.page = home_page, .commit = home_commit, .clean = home_clean};
+    static const struct km_ops keep = { .page = home_page,
+                                        .commit = home_commit,
+                                        .clean = home_clean };
     static const struct km_ops zero = {0};
     struct km_object *o;
     if (km_create("count", SIDE_PAGES, KM_READ, &count, NULL, &o)) return 1;
@@ -75,8 +77,11 @@ static int side(void)
 static int start(const char *path, const char *argument)
 {
     const char *argv[] = {path, argument, NULL};
-    struct kd_process_create c = {.path = path, .argv = argv, .fds = {-1, -1, -1}, .handle_count = 1,
-                                  .handles = {KD_SYSTEM_HANDLE}};
+    struct kd_process_create c = { .path = path,
+                                   .argv = argv,
+                                   .fds = { -1, -1, -1 },
+                                   .handle_count = 1,
+                                   .handles = { KD_SYSTEM_HANDLE } };
     return kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0) < 0 ? -1 : c.pid;
 }
 
@@ -166,7 +171,8 @@ static void test_own(const char *self)
     uint64_t sum = 1;
     long r = kept ? client_run(keep_write, (void *)20) : -1;
     if (r == 0) r = client_run(keep_read, &sum);
-    tap_ok(r == 0 && sum == 41, "a transaction on an object of its own (%llu)", (unsigned long long)sum);
+    tap_ok(r == 0 && sum == 41, "a transaction on an object of its own (%llu)",
+           (unsigned long long)sum);
     tap_ok(client_run(keep_forbidden, (void *)30) == -EPERM, "the manager may refuse a commit");
     tap_ok(client_run(keep_read, &sum) == 0 && sum == 41, "nothing of it is left");
     kd_call3(KD_PROCESS_KILL, pid, 9, 0);

@@ -1,9 +1,11 @@
 /*
  * pstore_advise.c - ps_advise: what a program says about its pages, and what comes of it.
  *
- * Aim     DONT_NEED pages go first when memory is short, and come back when they are touched; WILL_NEED
- *         brings pages without a lock, so that a later read asks nobody; wrong use is told.
- * Method  a container that fills half of the memory; requests to the manager are counted, not timed.
+ * Aim     DONT_NEED pages go first when memory is short, and come back when they are touched;
+ *         WILL_NEED brings pages without a lock, so that a later read asks nobody; wrong use is
+ *         told.
+ * Method  a container that fills half of the memory; requests to the manager are counted, not
+ *         timed.
  */
 #include <sys/mman.h>
 
@@ -70,7 +72,8 @@ static int press(uint64_t count)
 
 static int away(void)
 {
-    return ps_advise(array + FROM * WORDS, COUNT * KD_PAGE_BYTES, PS_DONT_NEED) == 0 && press(COUNT / 2);
+    return ps_advise(array + FROM * WORDS, COUNT * KD_PAGE_BYTES, PS_DONT_NEED) == 0 &&
+           press(COUNT / 2);
 }
 
 int main(void)
@@ -95,7 +98,8 @@ int main(void)
        1, "advice has a place and a kind");
     ps_close(c);
     c = ps_open("advice", 0, PS_LAYOUT(struct root, 1));
-    is(c ? ps_advise(array, 1, PS_RANDOM) : 0, -EROFS, "a reader has no say in how pages are given to all");
+    is(c ? ps_advise(array, 1, PS_RANDOM) : 0, -EROFS,
+       "a reader has no say in how pages are given to all");
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck");
     return tap_end();
 }

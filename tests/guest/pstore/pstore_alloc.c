@@ -1,16 +1,17 @@
 /*
  * pstore_alloc.c - objects in containers, in the guest and through the real store manager.
  *
- * Aim     new objects are zeroed, aligned, where the hint wants them; freed space is used again, also
- *         by a later process; contents survive the process that made them; names and roots.
- * Method  a table of objects with their patterns lies in the container itself, so that a child process
- *         can check and change everything that its parent made.
+ * Aim     new objects are zeroed, aligned, where the hint wants them; freed space is used again,
+ *         also by a later process; contents survive the process that made them; names and roots.
+ * Method  a table of objects with their patterns lies in the container itself, so that a child
+ *         process can check and change everything that its parent made.
  */
 #include "pstore_test.h"
 
 enum { OBJECTS = 1200 };
 struct entry { uint8_t *at; uint32_t bytes, fill; };
-struct root { uint32_t count, seed; struct entry entry[OBJECTS]; }; /* 19,208 bytes: several pages */
+/* 19,208 bytes: several pages */
+struct root { uint32_t count, seed; struct entry entry[OBJECTS]; };
 
 static ps_container *c;
 
@@ -108,7 +109,8 @@ static uint64_t pages_used(void)
 static void reuse(const char *self)
 {
     uint64_t other = pages_used();        /* what the tests before this one left */
-    is(rounds(40), 0, "random objects keep their contents, also when every fourth transaction fails");
+    is(rounds(40), 0,
+       "random objects keep their contents, also when every fourth transaction fails");
     is(child_run(self, "check", NULL), 0, "another process finds them all");
     is(child_run(self, "churn", NULL), 0, "changes them, and all are right");
     is(ps_transaction(all_filled, NULL), 0, "which the first one sees");
@@ -136,14 +138,16 @@ static void unwritten(void)
     struct ps_stats at_first, at_last;
     uint64_t before = pages_used();
     ps_stats(&at_first);
-    is(ps_transaction(take_unwritten, &object), 0, "an object of 500 pages is made and not written");
+    is(ps_transaction(take_unwritten, &object), 0,
+       "an object of 500 pages is made and not written");
     ps_stats(&at_last);
     tap_ok(at_last.read_faults - at_first.read_faults < 8, "nor are its pages read: %lu faults",
            (unsigned long)(at_last.read_faults - at_first.read_faults));
     uint64_t with = pages_used();
     is(ps_transaction(give_back, &object), 0, "and freed");
-    tap_ok(with >= before + 500 && pages_used() < before + 3, "its pages are counted meanwhile: %lu, %lu, %lu",
-           (unsigned long)before, (unsigned long)with, (unsigned long)pages_used());
+    tap_ok(with >= before + 500 && pages_used() < before + 3,
+           "its pages are counted meanwhile: %lu, %lu, %lu", (unsigned long)before,
+           (unsigned long)with, (unsigned long)pages_used());
 }
 
 /* ---- hints, names, large objects ---- */
@@ -183,7 +187,8 @@ static int large(void *arg)
     static const size_t sizes[] = {4063, 4064, 4065, 4080, 4096, 8176, 8192, 65536, 1000000};
     for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         *p = ps_alloc(c, sizes[i], NULL);
-        if (!*p || !is_filled(*p, (uint32_t)sizes[i], 0) || ps_size(*p) < sizes[i] || ps_size(*p) > sizes[i] + 47)
+        if (!*p || !is_filled(*p, (uint32_t)sizes[i], 0) || ps_size(*p) < sizes[i] ||
+            ps_size(*p) > sizes[i] + 47)
             return *p ? 1 : -errno;
         memset(*p, 0xff, sizes[i]);
         if (i % 2 && ps_free(*p) != 0)

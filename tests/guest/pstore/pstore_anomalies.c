@@ -1,13 +1,14 @@
 /*
  * pstore_anomalies.c - the published anomalies of isolation, at each level: which can occur?
  *
- * Aim     the table of libpstore/isolation.md is true: G0, G1a, G1b, G1c, OTV, PMP, P4, G-single, G2-item
- *         and G2 (Adya 1999, Berenson and others 1995, Bailis and others 2014).
+ * Aim     the table of libpstore/isolation.md is true: G0, G1a, G1b, G1c, OTV, PMP, P4, G-single,
+ *         G2-item and G2 (Adya 1999, Berenson and others 1995, Bailis and others 2014).
  * Method  each is a script of steps of two to four transactions, in threads of their own. A step is
- *         given when every thread has done its steps so far or waits for a lock (the kernel says so), so
- *         the interleaving is the script's; steps of a thread that waits come when it goes on. The level
- *         is that of the transactions in `who`; 4 is a snapshot, the others are serialisable. The program
- *         computes the table, prints it and compares it with the page, which is read from /import.
+ *         given when every thread has done its steps so far or waits for a lock (the kernel says
+ *         so), so the interleaving is the script's; steps of a thread that waits come when it goes
+ *         on. The level is that of the transactions in `who`; 4 is a snapshot, the others are
+ *         serialisable. The program computes the table, prints it and compares it with the page,
+ *         which is read from /import.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -49,7 +50,8 @@ static void on_abort(int error, void *arg)
 
 static void begin(struct actor *a)
 {
-    struct ps_options how = {.isolation = a->level, .locked = a->level == PS_CONTAINER_LOCK ? c : NULL};
+    struct ps_options how = { .isolation = a->level,
+                              .locked = a->level == PS_CONTAINER_LOCK ? c : NULL };
     int e = ps_begin(&how);
     a->active = e == 0;
     a->result = e ? e : 1;
@@ -126,7 +128,8 @@ static int blocked(const struct actor *a)
         if (views[i].state > 1)
             active[views[i].view / 64] |= 1ull << views[i].view % 64;
     for (long i = 0; i < n; i++)
-        if (views[i].tid == a->tid && (views[i].waits[0] & active[0] || views[i].waits[1] & active[1]))
+        if (views[i].tid == a->tid &&
+            (views[i].waits[0] & active[0] || views[i].waits[1] & active[1]))
             return 1;
     return 0;
 }
@@ -221,17 +224,18 @@ static const struct anomaly {
     const char *name, *meaning, *script, *who;
     int (*occurred)(void);
 } anomalies[] = {
-    {"G0", "dirty write", "1wx11 2wx12 1wy21 1c 2wy22 2c", "12", g0},
-    {"G1a", "aborted read", "1wx101 2rx 1a 2rx 2c", "2", g1ab},
-    {"G1b", "intermediate read", "1wx101 2rx 1wx11 1c 2rx 2c", "2", g1ab},
-    {"G1c", "circular information flow", "1wx11 2wy22 1ry 2rx 1c 2c", "12", g1c},
+    { "G0", "dirty write", "1wx11 2wx12 1wy21 1c 2wy22 2c", "12", g0 },
+    { "G1a", "aborted read", "1wx101 2rx 1a 2rx 2c", "2", g1ab },
+    { "G1b", "intermediate read", "1wx101 2rx 1wx11 1c 2rx 2c", "2", g1ab },
+    { "G1c", "circular information flow", "1wx11 2wy22 1ry 2rx 1c 2c", "12", g1c },
     /* 4 keeps the version of x that 3 has seen */
-    {"OTV", "observed transaction vanishes", "1wx11 1wy19 1c 4ry 2wx12 3rx 2wy18 2c 3ry 3rx 3c 4c", "3", otv},
-    {"PMP", "predicate-many-preceders", "1P 2I 2c 1P 1c", "1", pmp},
-    {"P4", "lost update", "1rx 2rx 1wx11 2wx12 1c 2c", "12", p4},
-    {"G-single", "read skew", "1rx 2rx 2ry 2wx12 2wy18 2c 1ry 1c", "1", g_single},
-    {"G2-item", "write skew", "1rx 1ry 2rx 2ry 1wx11 2wy21 1c 2c", "12", g2_item},
-    {"G2", "anti-dependency cycle over a predicate", "1P 2P 1I 2I 1c 2c", "12", g2},
+    { "OTV", "observed transaction vanishes", "1wx11 1wy19 1c 4ry 2wx12 3rx 2wy18 2c 3ry 3rx 3c 4c",
+      "3", otv },
+    { "PMP", "predicate-many-preceders", "1P 2I 2c 1P 1c", "1", pmp },
+    { "P4", "lost update", "1rx 2rx 1wx11 2wx12 1c 2c", "12", p4 },
+    { "G-single", "read skew", "1rx 2rx 2ry 2wx12 2wy18 2c 1ry 1c", "1", g_single },
+    { "G2-item", "write skew", "1rx 1ry 2rx 2ry 1wx11 2wy21 1c 2c", "12", g2_item },
+    { "G2", "anti-dependency cycle over a predicate", "1P 2P 1I 2I 1c 2c", "12", g2 },
 };
 enum { ANOMALIES = sizeof anomalies / sizeof anomalies[0] };
 
@@ -283,7 +287,8 @@ int main(void)
     ps_delete("anomalies");
     /* one page a fault: which neighbours come along must not decide what is seen */
     c = ps_open("anomalies", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
-    tap_ok(c && ps_policy(c, PS_GROUP, 1) == 0, "the columns: serialisable, snapshot, dirty read, container lock");
+    tap_ok(c && ps_policy(c, PS_GROUP, 1) == 0,
+           "the columns: serialisable, snapshot, dirty read, container lock");
     for (int i = 0; i < ANOMALIES && c; i++)
         test(&anomalies[i]);
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck is clean");

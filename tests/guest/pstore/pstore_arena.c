@@ -1,11 +1,12 @@
 /*
  * pstore_arena.c - arenas: objects that share pages among themselves and with nothing else.
  *
- * Aim     no page holds objects of two arenas, or of one and of none, whatever hint is given, also when processes
- *         one after the other fill them; room is found again; an arena goes as a whole; and what it is for: writers
- *         that meet in no page do not wait for each other.
- * Method  the page of each object is noted under its arena. For the last, 16 processes add to values that a tree
- *         leads to, once with nodes and values mixed, once with an arena for each; deadlocks are counted.
+ * Aim     no page holds objects of two arenas, or of one and of none, whatever hint is given, also
+ *         when processes one after the other fill them; room is found again; an arena goes as a
+ *         whole; and what it is for: writers that meet in no page do not wait for each other.
+ * Method  the page of each object is noted under its arena. For the last, 16 processes add to
+ *         values that a tree leads to, once with nodes and values mixed, once with an arena for
+ *         each; deadlocks are counted.
  */
 #include "pstore_test.h"
 
@@ -41,11 +42,14 @@ static int fill(void *count)
     struct root *root = ps_root(c);
     for (int i = *(int *)count; i > 0 && root->count < OBJECTS; i--) {
         struct entry *e = &root->entry[root->count];
-        const void *near = root->count && draw(&root->seed, 2) ? root->entry[draw(&root->seed, root->count)].at : NULL;
+        const void *near = root->count && draw(&root->seed, 2)
+                               ? root->entry[draw(&root->seed, root->count)].at
+                               : NULL;
         e->arena = draw(&root->seed, ARENAS + 1);
         e->bytes = 16 + draw(&root->seed, draw(&root->seed, 20) ? 500 : 12000);
-        e->at = e->arena < ARENAS ? ps_alloc_in(root->arena[e->arena], e->bytes, near, "struct part")
-                                  : ps_alloc(c, e->bytes, near);
+        e->at = e->arena < ARENAS
+                    ? ps_alloc_in(root->arena[e->arena], e->bytes, near, "struct part")
+                    : ps_alloc(c, e->bytes, near);
         if (!e->at)
             return -errno;
         memset(e->at, (int)e->arena + 1, e->bytes);
@@ -120,8 +124,10 @@ static int free_twice(void *number)
     struct root *root = ps_root(c);
     ps_arena *arena = root->arena[*(int *)number];
     void *own = ps_alloc(c, 64, NULL);
-    return ps_arena_free(arena) == -EINVAL && !ps_alloc_in(arena, 8, NULL, NULL) && errno == EINVAL &&
-           !ps_alloc_in(own, 8, NULL, NULL) && ps_free(arena) == -EINVAL ? ps_free(own) : 1;
+    return ps_arena_free(arena) == -EINVAL && !ps_alloc_in(arena, 8, NULL, NULL) &&
+                   errno == EINVAL && !ps_alloc_in(own, 8, NULL, NULL) && ps_free(arena) == -EINVAL
+               ? ps_free(own)
+               : 1;
 }
 
 static uint64_t pages_used(void)
@@ -165,16 +171,17 @@ static void pages(const char *self)
     uint64_t full = pages_used();
     for (int i = 0; i < 10; i++)
         bad |= child_run(self, "one", NULL);
-    tap_ok(bad == 0 && pages_used() <= full + 2, "processes find the room that others left: %lu, %lu",
-           (unsigned long)full, (unsigned long)pages_used());
+    tap_ok(bad == 0 && pages_used() <= full + 2,
+           "processes find the room that others left: %lu, %lu", (unsigned long)full,
+           (unsigned long)pages_used());
     is(ps_transaction(apart, NULL), 0, "and mix nothing");
     for (int i = 0; i < ARENAS; i++)
         bad |= ps_transaction(free_arena, &i);
     is(bad, 0, "arenas are freed as a whole");
     is(ps_transaction(apart, NULL), 0, "what is in none stays");
     uint64_t after = pages_used();
-    tap_ok(after < full - 30, "their pages come back: %lu, full %lu, after %lu", (unsigned long)before,
-           (unsigned long)full, (unsigned long)after);
+    tap_ok(after < full - 30, "their pages come back: %lu, full %lu, after %lu",
+           (unsigned long)before, (unsigned long)full, (unsigned long)after);
     is(ps_transaction(free_twice, &(int){0}), 0, "what is no arena, or none any more, is refused");
 }
 
@@ -195,7 +202,8 @@ static int grow(void *apart_)
         long key = draw(&t->seed, 1u << 30);
         for (; *link; link = key < (*link)->key ? &(*link)->left : &(*link)->right)
             last = *link;
-        struct node *n = t->nodes ? ps_new_in(t->nodes, struct node, last) : ps_new(c, struct node, last);
+        struct node *n =
+            t->nodes ? ps_new_in(t->nodes, struct node, last) : ps_new(c, struct node, last);
         if (!n || !(n->value = value_make(t)))
             return -errno;
         n->key = key;
@@ -263,7 +271,8 @@ static void meeting(const char *self)
     is(ps_transaction(grow, &(int){0}), 0, "a tree, its nodes and values mixed");
     is(ps_transaction(grow, &(int){1}), 0, "a tree with an arena for nodes and one for values");
     int mixed = writers(self, "mixed"), apart_ = writers(self, "apart");
-    printf("# %d processes, %d commits: %d deadlocks when nodes and values are mixed, %d when they are apart\n",
+    printf("# %d processes, %d commits: %d deadlocks when nodes and values are mixed, %d when they "
+           "are apart\n",
            WRITERS, WRITERS * ROUNDS, mixed, apart_);
     tap_ok(mixed >= 0 && apart_ >= 0, "all writers come to their end, in both");
     is(ps_transaction(sum, NULL), 0, "and nothing is lost");

@@ -3,9 +3,11 @@
  *
  * Aim     pages of a committed object that nobody ever wrote are given to nobody else: after the
  *         process that allocated it has ended, after the manager's death, before and after a
- *         checkpoint; what was not committed is given out again; freed pages are zeros when used anew.
- * Method  processes allocate large objects and write nothing, or half; others fill all the small pages
- *         that they can get from the manager next to them. tests/system/claims.sh does it across boots.
+ *         checkpoint; what was not committed is given out again; freed pages are zeros when used
+ *         anew.
+ * Method  processes allocate large objects and write nothing, or half; others fill all the small
+ *         pages that they can get from the manager next to them. tests/system/claims.sh does it
+ *         across boots.
  */
 #include "pstore_test.h"
 

@@ -1,8 +1,9 @@
 /*
  * pstore_each.c - going through all objects of a container; names listed and taken away.
  *
- * Aim     each object of a type comes up once, whoever made it and however large it is, also one that is not
- *         committed yet, and what was freed does not; a name that was taken away is nobody's any more.
+ * Aim     each object of a type comes up once, whoever made it and however large it is, also one
+ *         that is not committed yet, and what was freed does not; a name that was taken away is
+ *         nobody's any more.
  * Method  objects carry a number; the numbers seen are counted and added up.
  */
 #include "pstore_test.h"
@@ -78,17 +79,22 @@ static long sum(long from, long count)
 
 static int are(const struct seen *seen, long rounds)
 {
-    struct seen wanted[] = {{SMALL * rounds, 0}, {LARGE * rounds, 0}, {EDGE * rounds, 0}, {1, 0}, {0, 0},
-                            {1 + rounds * (3 * SMALL + LARGE + EDGE), -1}};
+    struct seen wanted[] = { { SMALL * rounds, 0 },
+                             { LARGE * rounds, 0 },
+                             { EDGE * rounds, 0 },
+                             { 1, 0 },
+                             { 0, 0 },
+                             { 1 + rounds * (3 * SMALL + LARGE + EDGE), -1 } };
     for (long r = 0; r < rounds; r++) {
         wanted[0].sum += sum(r * 1000, SMALL);
         wanted[1].sum += sum(r * 1000, LARGE);
         wanted[2].sum += sum(r * 1000, EDGE);
     }
     for (int i = 0; i < 6; i++)
-        if (seen[i].count != wanted[i].count || (wanted[i].sum >= 0 && seen[i].sum != wanted[i].sum)) {
-            printf("# %d: %ld objects, %ld; wanted %ld, %ld\n", i, seen[i].count, seen[i].sum, wanted[i].count,
-                   wanted[i].sum);
+        if (seen[i].count != wanted[i].count ||
+            (wanted[i].sum >= 0 && seen[i].sum != wanted[i].sum)) {
+            printf("# %d: %ld objects, %ld; wanted %ld, %ld\n", i, seen[i].count, seen[i].sum,
+                   wanted[i].count, wanted[i].sum);
             return 0;
         }
     return 1;
@@ -143,10 +149,11 @@ static void objects(void)
     tap_ok(are(seen, 2), "without a trace");
     is(ps_transaction(free_in_the_loop, NULL), 0, "some are freed while the loop goes on");
     is(ps_transaction(add_up, seen), 0, "the rest is gone through");
-    tap_ok(seen[0].count == SMALL && seen[1].count == 0 && seen[2].count == 2 * EDGE, "%ld, %ld, %ld",
-           seen[0].count, seen[1].count, seen[2].count);
-    is(ps_transaction_opt(snapshot_is_refused, NULL, &(struct ps_options){.isolation = PS_SNAPSHOT}), 0,
-       "not in a snapshot");
+    tap_ok(seen[0].count == SMALL && seen[1].count == 0 && seen[2].count == 2 * EDGE,
+           "%ld, %ld, %ld", seen[0].count, seen[1].count, seen[2].count);
+    is(ps_transaction_opt(snapshot_is_refused, NULL,
+                          &(struct ps_options){ .isolation = PS_SNAPSHOT }),
+       0, "not in a snapshot");
     tap_ok(!ps_each(c, NULL, NULL) && errno == EPERM, "nor outside a transaction");
 }
 
@@ -203,10 +210,12 @@ static void names(void)
     is(ps_transaction(free_named, object), -EBUSY, "an object with a name cannot be freed");
     is(ps_transaction(name_remove, "first"), 0, "the name is taken away");
     tap_ok(names_are(1, "second"), "and not listed any more");
-    is(ps_transaction(name_find, "first"), -ENOENT, "nor found, though this process had learned it");
+    is(ps_transaction(name_find, "first"), -ENOENT,
+       "nor found, though this process had learned it");
     is(ps_transaction(name_remove, "first"), -ENOENT, "nor taken away twice");
     is(ps_transaction(free_named, object), 0, "its object is freed like any other");
-    is(ps_transaction(replace, "second"), 0, "a name goes and comes back with another object, in one transaction");
+    is(ps_transaction(replace, "second"), 0,
+       "a name goes and comes back with another object, in one transaction");
     is(ps_transaction(name_find, "second"), 107, "which is found");
     is(ps_transaction(name_remove, "\1root"), -EINVAL, "the root's name stays");
 }

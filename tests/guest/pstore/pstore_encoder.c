@@ -6,8 +6,8 @@
  *         store) loses nothing; the encoder outlives it and can be changed; FULL logs more than
  *         DIFF, ADAPTIVE no more than the better of both; RANGES logs what was declared, undoes or
  *         in strict mode reports the rest.
- * Method  writers add the same number to a word of each of several pages, readers compare the words.
- *         The log's bytes are the store's own counters.
+ * Method  writers add the same number to a word of each of several pages, readers compare the
+ *         words. The log's bytes are the store's own counters.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -94,7 +94,8 @@ static int listed(const char *name)
     return -1;
 }
 
-/* Ends the manager; init starts it again, and recovery follows. 0, or what a transaction says then. */
+/* Ends the manager; init starts it again, and recovery follows. 0, or what a transaction says
+ * then. */
 static int manager_dies(void)
 {
     int pid = store_pid(), r = -ENOTCONN;
@@ -158,7 +159,8 @@ static long logged(int encoder, uint64_t count)
     ps_encoder(box, encoder);
     for (uint64_t i = 0; i < 2; i++) ps_transaction(fill, &(struct fill){0, count, 1000 + i});
     ps_stats(&a);
-    for (uint64_t i = 0; i < 10; i++) ps_transaction(fill, &(struct fill){0, count, 2000 + i * 1000});
+    for (uint64_t i = 0; i < 10; i++)
+        ps_transaction(fill, &(struct fill){ 0, count, 2000 + i * 1000 });
     ps_stats(&b);
     return (long)(b.log_bytes - a.log_bytes);
 }
@@ -169,12 +171,14 @@ static void test_bytes(void)
     for (int e = 0; e < 4; e++) {
         few[e] = logged(e, 4);
         many[e] = logged(e, WORDS);
-        printf("# %s: %ld bytes for ten commits of few words, %ld of nearly all\n", names[e], few[e], many[e]);
+        printf("# %s: %ld bytes for ten commits of few words, %ld of nearly all\n", names[e],
+               few[e], many[e]);
     }
     tap_ok(few[PS_ENCODE_FULL] >= 10 * PAGES * 4096, "FULL logs whole pages");
     tap_ok(few[PS_ENCODE_DIFF] * 4 < few[PS_ENCODE_FULL], "DIFF logs what differs");
     tap_ok(few[PS_ENCODE_RANGES] * 4 < few[PS_ENCODE_FULL], "RANGES logs what was declared");
-    tap_ok(few[PS_ENCODE_ADAPTIVE] * 4 < few[PS_ENCODE_FULL], "ADAPTIVE logs what differs, if little");
+    tap_ok(few[PS_ENCODE_ADAPTIVE] * 4 < few[PS_ENCODE_FULL],
+           "ADAPTIVE logs what differs, if little");
     tap_ok(many[PS_ENCODE_ADAPTIVE] <= many[PS_ENCODE_FULL] * 11 / 10, "and whole pages, if much");
 }
 

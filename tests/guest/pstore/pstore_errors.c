@@ -45,11 +45,13 @@ static void opening(void)
     error_of(ps_open("no-such", PS_WRITE, NULL), ENOENT, "open: not there");
     error_of(ps_open("errors", PS_CREATE | PS_EXCLUSIVE, NULL), EEXIST, "open: there already");
     error_of(ps_open("errors", PS_WRITE, PS_LAYOUT(struct other, 1)), EPROTO, "open: another type");
-    error_of(ps_open("errors", PS_WRITE, PS_LAYOUT(struct root, 2)), EPROTO, "open: another version");
+    error_of(ps_open("errors", PS_WRITE, PS_LAYOUT(struct root, 2)), EPROTO,
+             "open: another version");
     error_of(ps_open(name, PS_CREATE, NULL), ENAMETOOLONG, "open: a long name");
     error_of(ps_open("", PS_CREATE, NULL), EINVAL, "open: no name");
     error_of(ps_open("a\001", 64, NULL), EINVAL, "open: an unknown flag");
-    error_of(ps_open("two\nlines", PS_CREATE, NULL), EINVAL, "open: a name of two lines is not made");
+    error_of(ps_open("two\nlines", PS_CREATE, NULL), EINVAL,
+             "open: a name of two lines is not made");
     is(ps_rename("errors", "tab\there"), -EINVAL, "rename: nor given");
     is(ps_delete("no-such"), -ENOENT, "delete: not there");
     is(ps_rename("no-such", "nicer"), -ENOENT, "rename: not there");

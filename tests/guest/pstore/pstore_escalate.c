@@ -1,13 +1,16 @@
 /*
- * pstore_escalate.c - PS_ESCALATE: after so many page faults a transaction locks the container, if that is free.
+ * pstore_escalate.c - PS_ESCALATE: after so many page faults a transaction locks the container, if
+ * that is free.
  *
- * Aim     it does so at exactly that fault, in any order of pages; shared if it reads, for itself if it has
- *         written; it waits for nobody; snapshots never do, and make nobody wait; what is open for reading is
- *         locked shared only. A writer gets through streams of readers and a reader through streams of
- *         writers, with everybody escalating and with nobody, and nothing is lost.
- * Method  each transaction runs in a thread, so in a view without rights. A visitor touches a page that
- *         nobody else has: if it waits (the kernel says so), the container is locked. A stream is a few
- *         threads whose transactions overlap, one after the other until somebody else is through.
+ * Aim     it does so at exactly that fault, in any order of pages; shared if it reads, for itself
+ *         if it has written; it waits for nobody; snapshots never do, and make nobody wait; what is
+ *         open for reading is locked shared only. A writer gets through streams of readers and a
+ *         reader through streams of writers, with everybody escalating and with nobody, and nothing
+ *         is lost.
+ * Method  each transaction runs in a thread, so in a view without rights. A visitor touches a page
+ *         that nobody else has: if it waits (the kernel says so), the container is locked. A stream
+ *         is a few threads whose transactions overlap, one after the other until somebody else is
+ *         through.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -39,7 +42,8 @@ static int somebody_waits(void)
 static int find(void *unused)
 {
     struct root *root = ps_root(c);
-    if (!root || (!root->pages && !(root->pages = ps_alloc(c, (size_t)(PAGES + 1) * KD_PAGE_BYTES, NULL))))
+    if (!root ||
+        (!root->pages && !(root->pages = ps_alloc(c, (size_t)(PAGES + 1) * KD_PAGE_BYTES, NULL))))
         return -errno;
     pages = (void *)(((uint64_t)root->pages + KD_PAGE_BYTES - 1) & ~(uint64_t)(KD_PAGE_BYTES - 1));
     (void)unused;
@@ -72,10 +76,12 @@ static int visit(struct visitor *v, int write)
 }
 
 struct look {
-    int step, writes;               /* touches page 0, step, 2 * step, ...; stores to the first so many of them */
+    /* touches page 0, step, 2 * step, ...; stores to the first so many of them */
+    int step, writes;
     int shuts_out[2];               /* out: a visitor that reads, one that writes, has to wait */
     struct visitor visitor[2];
-    uint64_t before, at[2];         /* out: escalations at the fault before that of the policy, and at that one */
+    /* out: escalations at the fault before that of the policy, and at that one */
+    uint64_t before, at[2];
     struct ps_options how;
     int result;
 };
@@ -91,7 +97,8 @@ static int look_body(void *arg)
         if (i == AFTER - 2) l->at[0] = escalations() - l->before;
         if (i == AFTER - 1) l->at[1] = escalations() - l->before;
     }
-    for (int write = 0; write < (own ? 1 : 2); write++) l->shuts_out[write] = visit(&l->visitor[write], write);
+    for (int write = 0; write < (own ? 1 : 2); write++)
+        l->shuts_out[write] = visit(&l->visitor[write], write);
     return 0;
 }
 static void *look_main(void *arg)
@@ -132,7 +139,8 @@ static void beside_another(void)
     ps_begin(NULL);
     ++*word(0);
     ps_tx *there = ps_suspend();
-    is(ps_transaction(jump_over, &escalated), 0, "beside a transaction that has written it goes on without the lock");
+    is(ps_transaction(jump_over, &escalated), 0,
+       "beside a transaction that has written it goes on without the lock");
     is(escalated, 0, "and has not waited for it");
     is(ps_resume(there) | ps_commit(), 0, "that one commits");
 }
@@ -193,7 +201,8 @@ static void through(int streams_write, int escalate, const char *what)
     for (int i = 0; i < STREAMS; i++)
         while (!turns[i]) sched_yield();
     uint64_t before = escalations();
-    for (; times < THROUGH || (escalate && escalations() == before && times < 50 * THROUGH); times++) {
+    for (; times < THROUGH || (escalate && escalations() == before && times < 50 * THROUGH);
+         times++) {
         long first = turns[0] + turns[1] + turns[2];
         bad += ps_transaction(hot, &way) != 0;
         first = turns[0] + turns[1] + turns[2] - first;
@@ -205,8 +214,10 @@ static void through(int streams_write, int escalate, const char *what)
         bad += s[i].bad;
     }
     sum_wanted += streams_write ? turns[0] + turns[1] + turns[2] : times;
-    tap_ok(bad == 0 && (escalations() > before) == escalate, "%s: %ld times, with at most %ld transactions of the "
-           "streams before it (%lu escalations)", what, times, most, (long)(escalations() - before));
+    tap_ok(bad == 0 && (escalations() > before) == escalate,
+           "%s: %ld times, with at most %ld transactions of the "
+           "streams before it (%lu escalations)",
+           what, times, most, (long)(escalations() - before));
 }
 
 static int add_up(void *unused)
@@ -230,7 +241,8 @@ int main(int argc, char **argv)
     ps_delete("escalate");
     c = ps_open("escalate", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(c ? ps_transaction(find, NULL) : -errno, 0, "a container");
-    is(ps_policy(c, PS_ESCALATE, AFTER) | ps_policy(c, PS_GROUP, 1), 0, "to be locked after some faults");
+    is(ps_policy(c, PS_ESCALATE, AFTER) | ps_policy(c, PS_GROUP, 1), 0,
+       "to be locked after some faults");
     look((struct look){.step = 67}, 1, "who reads here and there locks it shared");
     look((struct look){.step = 1}, 1, "also who reads one page after the other");
     look((struct look){.step = 67, .writes = 2 * AFTER}, 2, "who writes locks it for itself");
@@ -238,7 +250,8 @@ int main(int argc, char **argv)
     look((struct look){.step = 67, .writes = 1}, 2, "and who reads after it has written");
     look((struct look){.step = 67, .how = {.isolation = PS_SNAPSHOT}}, 0, "a snapshot does not");
     beside_another();
-    is(child_run(argv[0], "child", NULL), 0, "who writes elsewhere and may only read here locks it shared");
+    is(child_run(argv[0], "child", NULL), 0,
+       "who writes elsewhere and may only read here locks it shared");
     is(ps_policy(c, PS_ESCALATE, SOON) | ps_transaction(zero, NULL), 0, "to be locked soon");
     through(0, 1, "a writer gets through streams of readers");
     through(1, 1, "a reader through streams of writers");

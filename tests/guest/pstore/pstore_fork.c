@@ -35,7 +35,8 @@ static uint64_t sum(void)
 static int ended(pid_t pid)
 {
     int status = -1;
-    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status)
+                                                                           : -1;
 }
 static int child_works(void)
 {

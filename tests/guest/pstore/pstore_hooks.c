@@ -1,10 +1,10 @@
 /*
  * pstore_hooks.c - functions that a transaction has run behind its end.
  *
- * Aim     each runs once, in order, outside the transaction, by how that ended; what a run that is done
- *         again registered counts as aborted.
- * Method  every function appends its letter to a line of text, which is compared; two of them look at the
- *         container in a transaction of their own.
+ * Aim     each runs once, in order, outside the transaction, by how that ended; what a run that is
+ *         done again registered counts as aborted.
+ * Method  every function appends its letter to a line of text, which is compared; two of them look
+ *         at the container in a transaction of their own.
  */
 #include <setjmp.h>
 
@@ -85,7 +85,8 @@ static int make_name(void *unused)
 /* Its first run makes a name that another transaction makes meanwhile. */
 static int meets_name(void *unused)
 {
-    int result = ps_on_abort(say, "x") | ps_on_abort(look, NULL) | ps_on_commit(say, runs ? "2" : "1");
+    int result =
+        ps_on_abort(say, "x") | ps_on_abort(look, NULL) | ps_on_commit(say, runs ? "2" : "1");
     (void)unused;
     if (!ps_named(c, "twice", 32))
         return -errno;
@@ -125,7 +126,10 @@ static int too_many(void *counted)
     int *n = counted, result;
     while ((result = ps_on_commit(say, ".")) == 0)
         ++*n;
-    return result == -ENOSPC && ps_on_abort(say, "!") == -ENOSPC && ps_on_commit(NULL, NULL) == -EINVAL ? 0 : 1;
+    return result == -ENOSPC && ps_on_abort(say, "!") == -ENOSPC &&
+                   ps_on_commit(NULL, NULL) == -EINVAL
+               ? 0
+               : 1;
 }
 
 static jmp_buf caught;
@@ -176,7 +180,8 @@ int main(void)
     said_was("0:11 ", "that it was undone");
     is(ps_transaction(meets_name, NULL), 0, "a transaction runs twice");
     said_was("x0:11 2", "its first run counts as aborted, before the second begins");
-    is(ps_transaction(outer_body, NULL), -EINVAL, "a transaction that was suspended in another is jumped over");
+    is(ps_transaction(outer_body, NULL), -EINVAL,
+       "a transaction that was suspended in another is jumped over");
     said_was("i0:11 o", "its functions run, and then the other's");
     is(ps_transaction(too_many, &counted), 0, "a transaction takes not more than its functions");
     is(counted, 64, "which are 64");

@@ -1,12 +1,14 @@
 /*
  * pstore_kills.c - a program of libpstore dies at each step of each call.
  *
- * Aim     wherever a program is when it ends, in a call of the library, a fault, a message to the store or
- *         asleep: each of its transactions is there as a whole or not at all, nobody waits for it, and no
- *         right, view, copy, version, object of the kernel or leased page is left behind.
- * Method  a child makes every call once and is killed by its n-th trace event (KD_TRACE_DIE) for n = 1, 2, ...
- *         until it comes to its end alive; after each death this process looks, and writes what it had. Its
- *         transactions count on two pages, and have one object each: numbers must agree.
+ * Aim     wherever a program is when it ends, in a call of the library, a fault, a message to the
+ *         store or asleep: each of its transactions is there as a whole or not at all, nobody waits
+ *         for it, and no right, view, copy, version, object of the kernel or leased page is left
+ *         behind.
+ * Method  a child makes every call once and is killed by its n-th trace event (KD_TRACE_DIE) for n
+ *         = 1, 2, ... until it comes to its end alive; after each death this process looks, and
+ *         writes what it had. Its transactions count on two pages, and have one object each:
+ *         numbers must agree.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -15,10 +17,12 @@
 #include "process.h"
 #include "pstore_test.h"
 
-enum { STATUS_WRONG = 2, STATUS_END = 9, EVENTS_MAX = 5000, LOOKS_MAX = 1000000, WORDS = KD_PAGE_BYTES / 8,
+enum { STATUS_WRONG = 2, STATUS_END = 9, EVENTS_MAX = 5000, LOOKS_MAX = 1000000,
+       WORDS = KD_PAGE_BYTES / 8,
        OBJECT_WORDS = 1500 };
 struct object { struct object *next; long number, words[OBJECT_WORDS]; };
-struct root { long *first, *second; struct object *list; }; /* the two count the objects ever made */
+/* the two count the objects ever made */
+struct root { long *first, *second; struct object *list; };
 static ps_container *c;
 
 static int make(void *unused)
@@ -65,10 +69,10 @@ static int look(void *number)
     struct root *root = ps_root(c);
     const struct object *o = root->list;
     *(long *)number = *root->first;
-    return *root->first != *root->second                                                  ? 1
-           : !o                                                                           ? *root->first != 0
+    return *root->first != *root->second ? 1
+           : !o                          ? *root->first != 0
            : o->next || o->number != *root->first || o->words[OBJECT_WORDS - 1] != o->number ? 2
-                                                                                          : 0;
+                                                                                             : 0;
 }
 static int look_and_share(void *number)
 {
@@ -78,7 +82,11 @@ static int look_and_share(void *number)
 
 /* ---- the one that dies ---- */
 
-#define CALL(call, wanted) do { if ((call) != (wanted)) return STATUS_WRONG + __LINE__ % 100 + 10; } while (0)
+#define CALL(call, wanted)                             \
+    do {                                               \
+        if ((call) != (wanted))                        \
+            return STATUS_WRONG + __LINE__ % 100 + 10; \
+    } while (0)
 
 static int client(const char *event)
 {
@@ -107,7 +115,9 @@ static int client(const char *event)
     CALL(ps_rollback(), 0);
     CALL(ps_policy(c, PS_ESCALATE, 1), 0);
     CALL(ps_transaction(add, NULL), 0);
-    CALL(ps_policy(c, PS_ESCALATE, 0) | ps_encoder(c, PS_ENCODE_FULL) | ps_encoder(c, PS_ENCODE_DIFF), 0);
+    CALL(ps_policy(c, PS_ESCALATE, 0) | ps_encoder(c, PS_ENCODE_FULL) |
+             ps_encoder(c, PS_ENCODE_DIFF),
+         0);
     CALL(ps_close(ps_open("kills-other", PS_CREATE | PS_WRITE, NULL)), 0);
     CALL(ps_rename("kills-other", "kills-more") | ps_delete("kills-more"), 0);
     CALL(ps_list(&info, 1) < 1, 0);
@@ -122,8 +132,8 @@ static struct counts counts_now(void)
 {
     struct kd_system_info s = {0};
     kd_call3(KD_SYSTEM_INFO, (long)&s, 0, 0);
-    return (struct counts){(long)s.objects, (long)s.copies, (long)s.versions, kd_call3(KD_VIEW_LIST, 0, 0, 0),
-                           s.processes};
+    return (struct counts){ (long)s.objects, (long)s.copies, (long)s.versions,
+                            kd_call3(KD_VIEW_LIST, 0, 0, 0), s.processes };
 }
 /* Who is killed in a commit ends before it: its view goes when the manager has answered. */
 static void views_settle(long wanted)
@@ -148,8 +158,8 @@ static void others_delete(void)
 static int nothing_left(struct counts first, long event)
 {
     struct counts now = counts_now();
-    int left = now.objects != first.objects || now.copies || now.versions || now.views != first.views
-               || now.processes != first.processes;
+    int left = now.objects != first.objects || now.copies || now.versions ||
+               now.views != first.views || now.processes != first.processes;
     if (left)
         printf("# event %ld: objects %ld copies %ld versions %ld views %ld processes %ld\n", event,
                now.objects - first.objects, now.copies, now.versions, now.views - first.views,
@@ -157,7 +167,8 @@ static int nothing_left(struct counts first, long event)
     return !left;
 }
 
-/* The program dies at its n-th event: its status. *e: 0, or what was not whole then; *number: what it added up to. */
+/* The program dies at its n-th event: its status. *e: 0, or what was not whole then; *number: what
+ * it added up to. */
 static int death(const char *self, long n, struct counts first, int *e, long *number)
 {
     char event[24];

@@ -1,12 +1,13 @@
 /*
  * pstore_late.c - a transaction whose pages lie in the log, and others that commit beside it.
  *
- * Aim     a transaction that fits memory and credits, but no group of the log, commits at once beside one
- *         that has spilled and goes on; and while pages of that one come back from the log, others
- *         commit, however slow the disk reads ("slow": tests/system/slow-reads.py).
- * Method  The log lends few credits. One transaction holds most of them, and aborts in the end; a second
- *         one takes what a third needs, so that this must spill. It waits for the second one's commit: an
- *         end, or another attempt. Then it reads what it spilled, page by page, beside commits of main.
+ * Aim     a transaction that fits memory and credits, but no group of the log, commits at once
+ *         beside one that has spilled and goes on; and while pages of that one come back from the
+ *         log, others commit, however slow the disk reads ("slow": tests/system/slow-reads.py).
+ * Method  The log lends few credits. One transaction holds most of them, and aborts in the end; a
+ *         second one takes what a third needs, so that this must spill. It waits for the second
+ *         one's commit: an end, or another attempt. Then it reads what it spilled, page by page,
+ *         beside commits of main.
  */
 #include <pthread.h>
 
@@ -135,7 +136,8 @@ int main(int argc, char **argv)
         if (i == 1) set(&over);
     }
     tap_plan(6 + slow);
-    tap_ok(!result[0] && attempts == 1, "one that fits no group commits beside one that has spilled, at once (%ld, %d)",
+    tap_ok(!result[0] && attempts == 1,
+           "one that fits no group commits beside one that has spilled, at once (%ld, %d)",
            (long)result[0], attempts);
     is((long)result[1], 0, "which commits later");
     is(wrong, 0, "and has found in the log what it spilled");

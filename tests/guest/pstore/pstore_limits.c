@@ -1,10 +1,10 @@
 /*
  * pstore_limits.c - a process's limits, as transactions meet them.
  *
- * Aim     without a view left a transaction does not begin, and does when one is given back; more private
- *         copies than may be in memory go into the log, and commit; pages of containers are not the
- *         process's memory, so its limit stops malloc and no load; pages_max ends who stores to more; in
- *         each case nothing is lost, and nobody else notices.
+ * Aim     without a view left a transaction does not begin, and does when one is given back; more
+ *         private copies than may be in memory go into the log, and commit; pages of containers are
+ *         not the process's memory, so its limit stops malloc and no load; pages_max ends who
+ *         stores to more; in each case nothing is lost, and nobody else notices.
  * Method  a child for each, which lowers its own limit; this process looks at what they left.
  */
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 
 #include "pstore_test.h"
 
-enum { PAGES = 1024, FEW = 16, COPIES = 100, MANY = 512, SUSPENDED = 8, WORDS = KD_PAGE_BYTES / 8, SPARE = 256 << 10 };
+enum { PAGES = 1024, FEW = 16, COPIES = 100, MANY = 512, SUSPENDED = 8, WORDS = KD_PAGE_BYTES / 8,
+       SPARE = 256 << 10 };
 struct root { uint64_t *pages; };
 static ps_container *c;
 static volatile uint64_t *pages;
@@ -100,11 +101,19 @@ static int pages_max(void)
     return 0;
 }
 
-static const struct { const char *name; int (*run)(void); struct some left; const char *what; } all[] = {
-    {"views", views, {0, 1, 7}, "no view left: no begin, until one is given back"},
-    {"copies", copies, {FEW / 2, MANY - FEW / 2, 8}, "more copies than may be in memory: they commit by the log"},
-    {"memory", memory, {0, PAGES, 10}, "no memory left: containers go on"},
-    {"pages_max", pages_max, {0, FEW, 11}, "more pages than pages_max: undone"},
+static const struct {
+    const char *name;
+    int (*run)(void);
+    struct some left;
+    const char *what;
+} all[] = {
+    { "views", views, { 0, 1, 7 }, "no view left: no begin, until one is given back" },
+    { "copies",
+      copies,
+      { FEW / 2, MANY - FEW / 2, 8 },
+      "more copies than may be in memory: they commit by the log" },
+    { "memory", memory, { 0, PAGES, 10 }, "no memory left: containers go on" },
+    { "pages_max", pages_max, { 0, FEW, 11 }, "more pages than pages_max: undone" },
 };
 
 int main(int argc, char **argv)

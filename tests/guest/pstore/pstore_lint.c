@@ -14,9 +14,12 @@
 struct root { struct root *same, *other; long number; void *bad, *anything[60]; };
 struct node { long key; struct node *next; char *text; };
 
-static const struct ps_field root_fields[] = {PS_FIELD(struct root, same), PS_FIELD(struct root, other),
-                                              PS_FIELD(struct root, bad), {0}};
-static const struct ps_field node_fields[] = {PS_FIELD(struct node, next), PS_FIELD(struct node, text), {0}};
+static const struct ps_field root_fields[] = {
+    PS_FIELD(struct root, same), PS_FIELD(struct root, other), PS_FIELD(struct root, bad), { 0 }
+};
+static const struct ps_field node_fields[] = { PS_FIELD(struct node, next),
+                                               PS_FIELD(struct node, text),
+                                               { 0 } };
 
 enum { REGIONS = 6000 };
 
@@ -37,7 +40,8 @@ static void hear(void)
 {
     dup2(1, 2); /* the pipe's last writer is gone: it ends */
     size_t n = 0;
-    for (ssize_t got; n < sizeof said - 1 && (got = read(pipe_ends[0], said + n, sizeof said - 1 - n)) > 0;)
+    for (ssize_t got;
+         n < sizeof said - 1 && (got = read(pipe_ends[0], said + n, sizeof said - 1 - n)) > 0;)
         n += (size_t)got;
     said[n] = 0;
     close(pipe_ends[0]);
@@ -121,7 +125,8 @@ static int changes(void *unused)
         return -2;
     if (kd_call3(KD_TXN_CHANGES, (long)p + KD_PAGE_BYTES + 1, (long)&second, 0) != -ENOENT)
         return -3;
-    return first.words[0] == 2 && second.words[0] == 1 && !first.words[7] && !second.words[7] ? 0 : -4;
+    return first.words[0] == 2 && second.words[0] == 1 && !first.words[7] && !second.words[7] ? 0
+                                                                                              : -4;
 }
 
 static void *thread_puts_its_stack(void *unused)
@@ -155,7 +160,8 @@ static int environment_works(const char *self)
 
 static long committed;                  /* the sum of what transactions returned */
 
-/* `local` lies on the stack, where no variable of the tests that follow lies: they store other pointers. */
+/* `local` lies on the stack, where no variable of the tests that follow lies: they store other
+ * pointers. */
 static void off_and_on(long *local)
 {
     listen_now();
@@ -169,7 +175,8 @@ static void off_and_on(long *local)
     ps_describe("struct node", node_fields);
     int result = ps_transaction(clean, NULL);
     hear();
-    is(result == 0 ? said_lines : result, 0, "pointers into containers, numbers and slots are clean");
+    is(result == 0 ? said_lines : result, 0,
+       "pointers into containers, numbers and slots are clean");
     listen_now();
 }
 
@@ -252,7 +259,8 @@ int main(int argc, char **argv)
     is(committed, 0, "and all these were committed");
     is(ps_transaction(changes, NULL), 0, "the kernel tells pages and words that changed");
     struct kd_changes none;
-    is(kd_call3(KD_TXN_CHANGES, 0, (long)&none, 0), -ENOENT, "outside a transaction there are none");
+    is(kd_call3(KD_TXN_CHANGES, 0, (long)&none, 0), -ENOENT,
+       "outside a transaction there are none");
     is(environment_works(argv[0]), 0, "PS_LINT=1 in the environment turns it on");
     return tap_end();
 }

@@ -1,8 +1,8 @@
 /*
  * pstore_locks.c - whole containers locked from libpstore, and how their pages are given out.
  *
- * Aim     PS_CONTAINER_LOCK, ps_lock, ps_policy: what they refuse, and that two threads which add to
- *         all of a container's pages lose nothing and wait instead of running again; weights.
+ * Aim     PS_CONTAINER_LOCK, ps_lock, ps_policy: what they refuse, and that two threads which add
+ *         to all of a container's pages lose nothing and wait instead of running again; weights.
  * Method  counters on many pages, added to in opposite orders: without locks that is a deadlock.
  */
 #include <pthread.h>
@@ -23,7 +23,10 @@ static int make(void *unused)
     return root->counters ? 0 : -errno;
 }
 
-static long *counter(int i) { return (long *)(((struct root *)ps_root(c))->counters + (size_t)i * STEP); }
+static long *counter(int i)
+{
+    return (long *)(((struct root *)ps_root(c))->counters + (size_t)i * STEP);
+}
 
 static int add_all(void *arg)
 {
@@ -106,8 +109,8 @@ static int cross(void *arg)
     return 0;
 }
 
-/* Both have read one page and want to write it. Not for long: where that went wrong lately, who reads
- * gets the right to write and the other one does not arrive. */
+/* Both have read one page and want to write it. Not for long: where that went wrong lately, who
+ * reads gets the right to write and the other one does not arrive. */
 static int upgrade(void *arg)
 {
     int me = *(int *)arg;
@@ -179,7 +182,8 @@ static void refused(void)
     while (!has_read) sched_yield();
     ps_begin(NULL);
     *counter(0) = 0;
-    is(ps_lock(c, PS_LOCK_NOW), -EBUSY, "a lock that must be had at once is refused while another one reads");
+    is(ps_lock(c, PS_LOCK_NOW), -EBUSY,
+       "a lock that must be had at once is refused while another one reads");
     uint64_t before = lock_waits();
     may_write = 1;
     while (lock_waits() == before && writer_runs < 2) sched_yield();
@@ -204,7 +208,8 @@ int main(void)
     tap_ok(together(add_all, &readers) >= 0, "shared locks that become writers run again");
     wanted += 2 * ROUNDS;
     is(ps_transaction(all_are, &wanted), 0, "and lose nothing");
-    is(ps_transaction(lock_and_refuse, NULL), 0, "bad arguments are refused; shared becomes exclusive");
+    is(ps_transaction(lock_and_refuse, NULL), 0,
+       "bad arguments are refused; shared becomes exclusive");
     int crossed = 0, upgraded = 0, crosses_again = 0, upgrades_again = 0;
     for (int i = 0; i < WEIGHED; i++) {
         crossed += heavy_goes_on(cross, i % 2, &crosses_again);
@@ -218,7 +223,8 @@ int main(void)
     is(ps_lock(c, 0), -EPERM, "no lock outside a transaction");
 
     is(ps_policy(c, PS_GROUP, 4), 0, "groups of four");
-    is(ps_policy(c, PS_GROUP, 5) == -EINVAL && ps_policy(c, 9, 0) == -EINVAL, 1, "no groups of five");
+    is(ps_policy(c, PS_GROUP, 5) == -EINVAL && ps_policy(c, 9, 0) == -EINVAL, 1,
+       "no groups of five");
     is(ps_policy(c, PS_ESCALATE, 10000) | ps_policy(c, PS_GROUP, 0), 0, "escalation");
 
     ps_close(c);

@@ -1,11 +1,12 @@
 /*
  * pstore_pointers.c - pointers between two containers of one store.
  *
- * Aim     an object of one container holds the plain address of an object of another one, and that holds
- *         one back. After a restart of the manager, and after a reboot (tests/system/pointers.sh), they lead to
- *         the same objects, whichever container is opened first.
- * Method  one transaction makes a ring of shelves and books, by turns in two containers. Another process
- *         walks it. "pstore_pointers make" and "pstore_pointers follow" do one half.
+ * Aim     an object of one container holds the plain address of an object of another one, and that
+ *         holds one back. After a restart of the manager, and after a reboot
+ *         (tests/system/pointers.sh), they lead to the same objects, whichever container is opened
+ *         first.
+ * Method  one transaction makes a ring of shelves and books, by turns in two containers. Another
+ *         process walks it. "pstore_pointers make" and "pstore_pointers follow" do one half.
  */
 #include <stdbool.h>
 #include <time.h>
@@ -79,7 +80,8 @@ static int follow_from(int first)
 static void test_both(const char *self)
 {
     tap_plan(5);
-    is(both_open(0) || ps_transaction(make, NULL), 0, "a ring through two containers is made in one transaction");
+    is(both_open(0) || ps_transaction(make, NULL), 0,
+       "a ring through two containers is made in one transaction");
     is(child_run(self, "follow", ""), 0, "another process follows its pointers");
     is(ps_checkpoint(), 0, "a checkpoint");
     is(kd_call3(KD_PROCESS_KILL, store_pid(), 9, 0), 0, "the manager dies");

@@ -3,7 +3,8 @@
  *
  * Aim     contents stay, new bytes are zero, the object stays where it is if it can, an abort takes
  *         the change back, and all pages come back at the end.
- * Method  random sizes from 1 byte to some pages; what each object must hold is in a table beside it.
+ * Method  random sizes from 1 byte to some pages; what each object must hold is in a table beside
+ *         it.
  */
 #include "pstore_test.h"
 
@@ -76,7 +77,8 @@ static int all_filled(void *unused)
     const struct root *root = ps_root(c);
     (void)unused;
     for (int i = 0; i < OBJECTS; i++)
-        if (root->entry[i].at && !is_filled(root->entry[i].at, 0, root->entry[i].bytes, root->entry[i].fill))
+        if (root->entry[i].at &&
+            !is_filled(root->entry[i].at, 0, root->entry[i].bytes, root->entry[i].fill))
             return 1;
     return 0;
 }
@@ -114,7 +116,9 @@ static void random_sizes(void)
         bad += ps_transaction(steps_undone, &some) != 77;
         bad += ps_transaction(all_filled, NULL) != 0;
     }
-    is(bad, 0, "objects change their sizes and keep their contents, also when every other transaction fails");
+    is(bad, 0,
+       "objects change their sizes and keep their contents, also when every other transaction "
+       "fails");
     is(ps_transaction(free_all, NULL), 0, "some stayed where they were, some moved; all are freed");
     tap_ok(pages_used() <= before + 8, "and their pages: %lu, %lu", (unsigned long)before,
            (unsigned long)pages_used());
@@ -173,7 +177,10 @@ static int copies(void *out)
     if (!text || !empty)
         return -errno;
     *(char **)out = text;
-    return strcmp(text, "a text of some length") == 0 && *empty == '\0' && ps_container_of(text) == c ? 0 : 1;
+    return strcmp(text, "a text of some length") == 0 && *empty == '\0' &&
+                   ps_container_of(text) == c
+               ? 0
+               : 1;
 }
 
 int main(void)
@@ -184,9 +191,11 @@ int main(void)
     c = ps_open("realloc", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(c != NULL, 1, "a container is created");
     random_sizes();
-    is(ps_transaction(in_place, NULL), 0, "an object grows and shrinks where it is, while there is room behind it");
+    is(ps_transaction(in_place, NULL), 0,
+       "an object grows and shrinks where it is, while there is room behind it");
     is(ps_transaction(large, NULL), 0, "a large one gives pages back, and takes those behind it");
-    is(ps_transaction(refused, NULL), 0, "no object, one with a name, impossible sizes: refused, nothing done");
+    is(ps_transaction(refused, NULL), 0,
+       "no object, one with a name, impossible sizes: refused, nothing done");
     tap_ok(!ps_realloc(text, 5) && errno == EPERM, "outside a transaction: EPERM");
     is(ps_transaction(copies, &text), 0, "copies of texts");
     is(ps_close(c), 0, "the container is closed");

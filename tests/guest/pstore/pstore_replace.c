@@ -1,11 +1,12 @@
 /*
  * pstore_replace.c - a container of twice the memory, in small transactions.
  *
- * Aim     every page keeps what was stored; pages that are used again and again stay, however many others
- *         pass by once; so does a snapshot's state, while what it sees is changed and evicted.
- * Method  word w of page p tells p and how often it was written. A round reads some hot pages and more of
- *         those that come once; requests to the manager are counted apart for both. In the order of first
- *         use each hot page would have to go in each lap.
+ * Aim     every page keeps what was stored; pages that are used again and again stay, however many
+ *         others pass by once; so does a snapshot's state, while what it sees is changed and
+ *         evicted.
+ * Method  word w of page p tells p and how often it was written. A round reads some hot pages and
+ *         more of those that come once; requests to the manager are counted apart for both. In the
+ *         order of first use each hot page would have to go in each lap.
  */
 #include "pstore_test.h"
 
@@ -71,14 +72,16 @@ static void hot_and_cold(void)
         }
     is(e, 0, "each page has what was stored");
     tap_ok(cold > PAGES / 64, "those that pass by were away (%lu requests)", (long)cold);
-    tap_ok(hot < looks / 1000, "those in use were not (%lu requests for %lu looks)", (long)hot, (long)looks);
+    tap_ok(hot < looks / 1000, "those in use were not (%lu requests for %lu looks)", (long)hot,
+           (long)looks);
 }
 
 static int snapshot_look(void *arg)
 {
     uint64_t *bad = arg;
     int e = 0;
-    for (struct piece p = {.first = 0, .round = 1}; !e && p.first < HOT; p.first += PIECE) e = look(&p);
+    for (struct piece p = { .first = 0, .round = 1 }; !e && p.first < HOT; p.first += PIECE)
+        e = look(&p);
     *bad = e != 0;
     return 0;
 }

@@ -1,12 +1,14 @@
 /*
  * pstore_rights.c - what a program's loads and stores cost in faults, waits and requests.
  *
- * Aim     rights outlive their transaction, and one that somebody else took is asked for again; a read fault
- *         brings as many pages as touches suggest, or as ps_policy says; who has not used a page that came
- *         along makes nobody wait; of pages that are not in memory one request brings many in order, and no
- *         more than are touched out of order; ps_prefetch brings rights.
- * Method  counts, no clocks: faults and waits of this process, pages in memory. Each view begins without
- *         rights, in a thread of its own. A container leaves memory with its manager, which is killed.
+ * Aim     rights outlive their transaction, and one that somebody else took is asked for again; a
+ *         read fault brings as many pages as touches suggest, or as ps_policy says; who has not
+ *         used a page that came along makes nobody wait; of pages that are not in memory one
+ *         request brings many in order, and no more than are touched out of order; ps_prefetch
+ *         brings rights.
+ * Method  counts, no clocks: faults and waits of this process, pages in memory. Each view begins
+ *         without rights, in a thread of its own. A container leaves memory with its manager, which
+ *         is killed.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -49,7 +51,8 @@ static uint64_t stored;
 static int scan(void *arg)
 {
     struct scan *s = arg;
-    if (s->prefetch) s->result = ps_prefetch((void *)word(s->first), (size_t)s->count * KD_PAGE_BYTES);
+    if (s->prefetch)
+        s->result = ps_prefetch((void *)word(s->first), (size_t)s->count * KD_PAGE_BYTES);
     struct kd_view_stats before = stats();
     struct kd_system_info was = system_info();
     for (unsigned i = 0; i < s->count; i++) {
@@ -93,9 +96,10 @@ static long faults(unsigned count, unsigned step)
 static int took(struct scan s, long reads, long writes)
 {
     scan_main(&s);
-    if (!s.result && s.read_faults == reads && s.write_faults == writes && !s.waits && !s.requests) return 1;
-    printf("# result %d, %ld read faults, %ld write faults, %ld waits, %ld requests\n", s.result, s.read_faults,
-           s.write_faults, s.waits, s.requests);
+    if (!s.result && s.read_faults == reads && s.write_faults == writes && !s.waits && !s.requests)
+        return 1;
+    printf("# result %d, %ld read faults, %ld write faults, %ld waits, %ld requests\n", s.result,
+           s.read_faults, s.write_faults, s.waits, s.requests);
     return 0;
 }
 
@@ -108,7 +112,8 @@ static void caching(void)
     tap_ok(took(reads, 0, 0), "so does the one after it");
     tap_ok(took(writes, 0, SOME), "each page's first store in a transaction is a fault");
     struct scan other = scan_new_view((struct scan){.first = 3, .count = 2, .step = 1, .write = 1});
-    tap_ok(other.result == 0 && other.waits == 0, "another thread writes two of them, and waits for nobody");
+    tap_ok(other.result == 0 && other.waits == 0,
+           "another thread writes two of them, and waits for nobody");
     tap_ok(took(reads, 2, 0), "only these two are asked for again");
     ps_strict(1);
     tap_ok(took(reads, 0, 0), "the last rights that stay, as ps_strict(1) says");
@@ -149,8 +154,8 @@ static int write_1(void *unused)
     return 0;
 }
 
-/* Its first transaction reads in order and is left; the second one writes what came along. Waiting for the
- * first would be a deadlock of this thread with itself. */
+/* Its first transaction reads in order and is left; the second one writes what came along. Waiting
+ * for the first would be a deadlock of this thread with itself. */
 static void *unused_ones(void *bad)
 {
     struct ps_options once = {.retries = 1};
@@ -193,17 +198,20 @@ static void from_disk(void)
     is(cold(), 0, "and their manager is killed");
     struct scan s = scan_new_view((struct scan){.count = MANY, .step = 1});
     tap_ok(s.result == 0 && s.came >= MANY && s.requests <= MANY / 16 && s.reads <= MANY / 16,
-           "in order one request brings many: %ld requests, %ld reads for %ld", s.requests, s.reads, s.came);
-    s = scan_new_view((struct scan){.first = MANY + 32, .count = SOME, .step = 37, .range = MANY + SOME});
+           "in order one request brings many: %ld requests, %ld reads for %ld",
+           s.requests, s.reads, s.came);
+    s = scan_new_view(
+        (struct scan){ .first = MANY + 32, .count = SOME, .step = 37, .range = MANY + SOME });
     tap_ok(s.result == 0 && s.came >= SOME && s.came <= 2 * SOME, /* it sees that after eight */
            "in jumps soon none comes that is not touched: %ld reads for %ld", s.reads, s.came);
     s = scan_new_view((struct scan){.first = 3 * MANY, .count = SOME, .step = 1, .prefetch = 1});
     tap_ok(s.result == 0 && s.came == 0 && s.requests == 0 && s.read_faults == 0,
-           "after ps_prefetch there is neither a request nor a fault: %ld, %ld", s.requests, s.read_faults);
+           "after ps_prefetch there is neither a request nor a fault: %ld, %ld",
+           s.requests, s.read_faults);
     is(ps_advise((void *)word(3 * MANY + SOME), 1, PS_RANDOM), 0, "touches will be at random");
     s = scan_new_view((struct scan){.first = 3 * MANY + SOME, .count = SOME, .step = 1});
-    tap_ok(s.result == 0 && s.came == SOME && s.requests == SOME, "so also in order each comes alone: %ld for %ld",
-           s.requests, s.came);
+    tap_ok(s.result == 0 && s.came == SOME && s.requests == SOME,
+           "so also in order each comes alone: %ld for %ld", s.requests, s.came);
     is(ps_advise((void *)word(3 * MANY + SOME), 1, PS_NORMAL), 0, "as touches suggest, again");
 }
 
@@ -215,7 +223,8 @@ int main(void)
     ps_delete("rights");
     c = ps_open("rights", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(c ? ps_transaction(make, NULL) : -errno, 0, "a container");
-    scan_main(&(struct scan){.count = PAGES, .step = 1}); /* ps_alloc looks at no page that is fresh */
+    /* ps_alloc looks at no page that is fresh */
+    scan_main(&(struct scan){.count = PAGES, .step = 1});
     caching();
     groups();
     pthread_create(&t, NULL, unused_ones, &bad);

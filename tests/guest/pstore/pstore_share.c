@@ -3,8 +3,8 @@
  *
  * Aim     the result equals some serial order; conversion deadlocks (all read, then write) make
  *         progress; two that make the same root or name end up with one.
- * Method  counters whose total is known; each worker also notes in its own slot what it did, so that
- *         both kinds of page, shared and own, are compared.
+ * Method  counters whose total is known; each worker also notes in its own slot what it did, so
+ *         that both kinds of page, shared and own, are compared.
  */
 #include <pthread.h>
 
@@ -76,7 +76,8 @@ static void sums_are(long wanted, const char *who)
     is(ps_transaction(add_up, &s), 0, who);
     is(s.total, wanted, "  every step counted once");
     is(s.done, wanted, "  in the workers' own pages as well");
-    tap_ok(s.items == wanted && s.out_of_order == 0, "  and the list has all, each worker's in order");
+    tap_ok(s.items == wanted && s.out_of_order == 0,
+           "  and the list has all, each worker's in order");
 }
 
 static int child(int worker)

@@ -1,12 +1,13 @@
 /*
  * pstore_slow.c - one client's slow reads, another one's commits; for tests/system/slow-reads.py.
  *
- * Aim     while transactions wait for pages of a slow disk, another client's transactions commit, also those
- *         that need new pages.
+ * Aim     while transactions wait for pages of a slow disk, another client's transactions commit,
+ *         also those that need new pages.
  * Method  Without a word: that all of it works, on a disk that is not slow. "fill" writes pages far
- *         apart. "slow", in the next boot: a thread touches one page after the other, and of one of them
- *         the disk brings nothing before so many transactions of another have committed. "stuck PLACES
- *         TOUCHES": the disk brings nothing at all while so many threads wait for neighbours in so many places.
+ *         apart. "slow", in the next boot: a thread touches one page after the other, and of one of
+ *         them the disk brings nothing before so many transactions of another have committed.
+ *         "stuck PLACES TOUCHES": the disk brings nothing at all while so many threads wait for
+ *         neighbours in so many places.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -86,7 +87,8 @@ static int stuck(int places, int touches)
     pthread_t thread[STUCK_MAX];
     static uint64_t page[STUCK_MAX];
     uint64_t first = page_of(READS, 0);
-    int bad = ps_advise(pages, 1, PS_SEQUENTIAL) || ps_transaction(take_more, NULL), n = 0, lost = 0, open = 0;
+    int bad = ps_advise(pages, 1, PS_SEQUENTIAL) || ps_transaction(take_more, NULL), n = 0,
+        lost = 0, open = 0;
     disk_slow();
     bad = bad || ps_transaction(look, &first); /* the disk lets one pass */
     uint64_t before = requests();
@@ -97,7 +99,8 @@ static int stuck(int places, int touches)
         }
     while (!bad && requests() < before + (uint64_t)n) sched_yield();
     for (int i = 0; i < BESIDE && !bad; i++) bad = ps_transaction(take_more, NULL);
-    ps_container *other = bad ? NULL : ps_open("another", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    ps_container *other =
+        bad ? NULL : ps_open("another", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     open = other != NULL;
     disk_slow_end();
     for (int i = 0; i < n; i++) {
@@ -124,7 +127,8 @@ int main(int argc, char **argv)
     bad = bad ? bad : ps_transaction(change, NULL);
     if (fixed && !bad) return stuck(atoi(argv[2]), atoi(argv[3]));
     if (slow) disk_slow();
-    if (bad || pthread_create(&thread, NULL, reader, NULL)) return printf("Bail out! no store\n"), 1;
+    if (bad || pthread_create(&thread, NULL, reader, NULL))
+        return printf("Bail out! no store\n"), 1;
     int beside = commits_beside(change, &reads, READS, &bad);
     if (slow) disk_slow_end();
     pthread_join(thread, NULL);

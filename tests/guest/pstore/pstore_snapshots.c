@@ -1,9 +1,9 @@
 /*
  * pstore_snapshots.c - a state that one snapshot saw, seen again by others.
  *
- * Aim     ps_snapshot_share: later snapshots and other processes see exactly that state, however much
- *         is committed meanwhile; what a snapshot mapped is never shown to the next one as current. One
- *         that needs more old pages than its process may keep says ESTALE.
+ * Aim     ps_snapshot_share: later snapshots and other processes see exactly that state, however
+ *         much is committed meanwhile; what a snapshot mapped is never shown to the next one as
+ *         current. One that needs more old pages than its process may keep says ESTALE.
  * Method  numbers on many pages, changed together; every snapshot must find all alike. The child is
  *         this program, with the handle.
  */
@@ -17,7 +17,10 @@ struct root { char *numbers; };
 static ps_container *c;
 static long wanted;
 
-static long *number(int i) { return (long *)(((struct root *)ps_root(c))->numbers + (size_t)i * STEP); }
+static long *number(int i)
+{
+    return (long *)(((struct root *)ps_root(c))->numbers + (size_t)i * STEP);
+}
 
 static int make(void *unused)
 {
@@ -76,8 +79,11 @@ static int child_with(const char *self, int snapshot, const char *argument)
 {
     char path[128];
     const char *name = strrchr(self, '/'), *argv[] = {self, argument, NULL};
-    struct kd_process_create p = {.path = path, .argv = argv, .fds = {-1, -1, -1}, .handle_count = 1,
-                                  .handles = {snapshot - 1}};
+    struct kd_process_create p = { .path = path,
+                                   .argv = argv,
+                                   .fds = { -1, -1, -1 },
+                                   .handle_count = 1,
+                                   .handles = { snapshot - 1 } };
     snprintf(path, sizeof path, "/bin/%s", name ? name + 1 : self);
     long handle = kd_call3(KD_PROCESS_CREATE, (long)&p, 0, 0);
     if (handle < 0)
@@ -109,7 +115,8 @@ int main(int argc, char **argv)
     wanted = 6;
     is(see(all_alike, NULL, 0), 0, "and the newest one in all");
     is(see(share, &second, 0), 0, "a second one is shared");
-    is(child_with(argv[0], first, "1"), 0, "another process sees exactly the first state, then the newest");
+    is(child_with(argv[0], first, "1"), 0,
+       "another process sees exactly the first state, then the newest");
     is(ps_snapshot_drop(first), 0, "it is dropped");
     is(see(all_alike, NULL, first), -EBADF, "and cannot be seen any more");
     is(see(all_alike, NULL, second), 0, "the second one can");
@@ -121,7 +128,8 @@ int main(int argc, char **argv)
     uint64_t few[2] = {PAGES / 2, PAGES / 2}; /* old pages that one snapshot may need */
     int third = 0;
     kd_call4(302, 0, KD_RLIMIT + KD_LIMIT_VERSIONS, (long)few, 0); /* prlimit64 */
-    is(see(share, &third, 0) == 0 && ps_transaction(add, NULL) == 0, 1, "a third, which may need few old pages");
+    is(see(share, &third, 0) == 0 && ps_transaction(add, NULL) == 0, 1,
+       "a third, which may need few old pages");
     is(see(all_alike, NULL, third), -ESTALE, "and needs more: it has expired");
     is(see(all_alike, (wanted++, NULL), 0), 0, "the newest state can be seen");
 

@@ -2,13 +2,14 @@
  * pstore_spill.c - transactions larger than memory.
  *
  * Aim     a transaction that changes three times the memory commits, and every byte of it is there
- *         afterwards, also after a recovery from a log that is larger than memory; it aborts without a
- *         trace; beyond half the log it gets E2BIG; it finds its own changes again; two of them at once,
- *         snapshots beside one, and the death of the client or of the manager in the middle do no harm.
- *         "pstore_spill steps N": the manager ends N times while it takes pages, at the steps that store.die
- *         names (tests/system/store-death.sh); each time the client hears so, and nothing is left.
- * Method  word w of page p is a hash of p, w and the round that wrote it; some words of each page are
- *         written, all are compared. The kernel counts the copies that spilled.
+ *         afterwards, also after a recovery from a log that is larger than memory; it aborts
+ *         without a trace; beyond half the log it gets E2BIG; it finds its own changes again; two
+ *         of them at once, snapshots beside one, and the death of the client or of the manager in
+ *         the middle do no harm. "pstore_spill steps N": the manager ends N times while it takes
+ *         pages, at the steps that store.die names (tests/system/store-death.sh); each time the
+ *         client hears so, and nothing is left.
+ * Method  word w of page p is a hash of p, w and the round that wrote it; some words of each page
+ *         are written, all are compared. The kernel counts the copies that spilled.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -121,7 +122,8 @@ static void test_large(void)
     int r = ps_transaction(write_range, &(struct range){0, LARGE, 1});
     is(r, 0, "a transaction that changes 85 MiB commits");
     struct kd_system_info info = system_info();
-    printf("# memory %ld MiB, %ld copies spilled\n", (long)(info.memory_bytes >> 20), (long)(spills() - before));
+    printf("# memory %ld MiB, %ld copies spilled\n", (long)(info.memory_bytes >> 20),
+           (long)(spills() - before));
     tap_ok(3 * info.memory_bytes < (uint64_t)LARGE * 4096 && spills() - before > LARGE / 2,
            "with a third of that memory");
     is(check(0, LARGE, 1), 0, "every word is there");
@@ -137,7 +139,8 @@ static void test_large(void)
 
 static void test_abort(void)
 {
-    is(ps_transaction(write_and_leave, &(struct range){0, MEDIUM * 2, 2}), 17, "a large one aborts");
+    is(ps_transaction(write_and_leave, &(struct range){ 0, MEDIUM * 2, 2 }), 17,
+       "a large one aborts");
     is(check(0, MEDIUM * 2, 1), 0, "without a trace");
     int r = ps_transaction(write_range, &(struct range){0, TOO_LARGE, 3});
     is(r, -E2BIG, "one that half of the log cannot hold is refused");
@@ -185,9 +188,11 @@ static void *reader(void *arg)
         int new = w[0] == word_of(100, 100 % STEP, 6) || w[0] == word_of(100, 100 % STEP, 7);
         uint64_t p = 100 + 2 * MEDIUM - 1, round = w[0] == word_of(100, 100 % STEP, 6) ? 6 : 7;
         if (r == -ESTALE) seen->stale++;
-        else if (r == 0 && ((old && w[1] == word_of(p, p % STEP, 1)) || (new && w[1] == word_of(p, p % STEP, round))))
+        else if (r == 0 && ((old && w[1] == word_of(p, p % STEP, 1)) ||
+                            (new &&w[1] == word_of(p, p % STEP, round))))
             seen->whole++;
-        else if (seen->bad++ < 3) printf("# reader: %d, %lx %lx\n", r, (unsigned long)w[0], (unsigned long)w[1]);
+        else if (seen->bad++ < 3)
+            printf("# reader: %d, %lx %lx\n", r, (unsigned long)w[0], (unsigned long)w[1]);
     }
     return NULL;
 }
@@ -205,15 +210,17 @@ static void test_beside(void)
     for (int i = 0; i < 2; i++) pthread_join(thread[i], &result[i]);
     stop = 1;
     pthread_join(thread[2], NULL);
-    tap_ok(!result[0] && !result[1], "two large ones at once (%ld, %ld)", (long)result[0], (long)result[1]);
-    tap_ok(seen.whole > 0 && seen.bad == 0, "snapshots see all of one or nothing (%ld; %ld too old)",
-           seen.whole, seen.stale);
+    tap_ok(!result[0] && !result[1], "two large ones at once (%ld, %ld)", (long)result[0],
+           (long)result[1]);
+    tap_ok(seen.whole > 0 && seen.bad == 0,
+           "snapshots see all of one or nothing (%ld; %ld too old)", seen.whole, seen.stale);
     is(check(100, 2 * MEDIUM, 6) + check(12000, 2 * MEDIUM, 6), 0, "both are there");
     a = (struct range){100, 2 * MEDIUM, 7};
     b = (struct range){100, 2 * MEDIUM, 7};
     for (int i = 0; i < 2; i++) thread_start(&thread[i], writer, i ? &b : &a);
     for (int i = 0; i < 2; i++) pthread_join(thread[i], &result[i]);
-    tap_ok(!result[0] && !result[1], "and on the same pages (%ld, %ld)", (long)result[0], (long)result[1]);
+    tap_ok(!result[0] && !result[1], "and on the same pages (%ld, %ld)", (long)result[0],
+           (long)result[1]);
     is(check(100, 2 * MEDIUM, 7), 0, "one after the other");
 }
 
@@ -235,8 +242,8 @@ static void test_deaths(const char *self)
     tap_ok(spills_reach(before + 500), "a thread spills");
     manager_kill();
     pthread_join(thread, &result);
-    tap_ok((long)result == -EOWNERDEAD || !result, "the manager dies while it takes pages: undone, or run again (%ld)",
-           (long)result);
+    tap_ok((long)result == -EOWNERDEAD || !result,
+           "the manager dies while it takes pages: undone, or run again (%ld)", (long)result);
     is(manager_await(), 0, "it is back");
     is(check(100, MEDIUM, result ? 8 : 9), 0, "what was committed is there, and no more");
     is(ps_transaction(write_range, &r), 0, "the same transaction once more");

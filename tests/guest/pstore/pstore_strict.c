@@ -1,5 +1,6 @@
 /*
- * pstore_strict.c - a touch outside a transaction: what is always caught, and what strict mode adds.
+ * pstore_strict.c - a touch outside a transaction: what is always caught, and what strict mode
+ * adds.
  *
  * Method  a child process commits, then touches the container; its end is looked at.
  */

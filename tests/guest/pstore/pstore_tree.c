@@ -1,11 +1,12 @@
 /*
  * pstore_tree.c - the B+-tree of libpstore/structures in a container.
  *
- * Aim     the tree equals a model after each commit and each abort, also when two processes change it at once,
- *         and when the store is full in the middle of an insertion.
- * Method  one transaction is up to 300 operations; a quarter of them is aborted, and the model with it. Two
- *         processes insert and remove keys of their own, odd and even, in the same leaves; what each must have left
- *         follows from its seed. At the end a third tree grows until the store refuses.
+ * Aim     the tree equals a model after each commit and each abort, also when two processes change
+ *         it at once, and when the store is full in the middle of an insertion.
+ * Method  one transaction is up to 300 operations; a quarter of them is aborted, and the model with
+ *         it. Two processes insert and remove keys of their own, odd and even, in the same leaves;
+ *         what each must have left follows from its seed. At the end a third tree grows until the
+ *         store refuses.
  */
 #include <structures/tree.h>
 #include <stdlib.h>
@@ -82,7 +83,8 @@ static void one(struct small_keyed *a, struct big_keyed *b)
         *is = record.id;
         break;
     default:
-        wrong += small_remove(a, &key) != (*is ? 0 : -ENOENT) || big_remove(b, &key) != (*is ? 0 : -ENOENT);
+        wrong += small_remove(a, &key) != (*is ? 0 : -ENOENT) ||
+                 big_remove(b, &key) != (*is ? 0 : -ENOENT);
         *is = 0;
     }
 }
@@ -104,12 +106,13 @@ static int compare(void *unused)
     PS_ACCESS(big_range, b, &big, NULL, NULL, PS_DOWN, PS_LOOK);
     struct ps_tree_stats stats;
     const char *why = NULL;
-    int bad = ps_tree_check(&a.range.access, &stats, &why) || ps_tree_check(&b.range.access, &stats, &why);
+    int bad = ps_tree_check(&a.range.access, &stats, &why) ||
+              ps_tree_check(&b.range.access, &stats, &why);
     for (uint32_t n = 0; n < KEYS; n++) {
         if (!model[n]) continue;
         const struct record *up = small_next(&a), *down = big_next(&b);
-        bad += !up || !down || up->id != model[n] || down->id != model[n] || small_key(&a)->n != n ||
-               big_key(&b)->n != n;
+        bad += !up || !down || up->id != model[n] || down->id != model[n] ||
+               small_key(&a)->n != n || big_key(&b)->n != n;
     }
     if (bad || why)
         printf("# %d differences; %s\n", bad, why ? why : "sound");
@@ -142,7 +145,8 @@ static int share(void *arg)
     const struct work *w = arg;
     PS_ACCESS(big_keyed, a, &shared, PS_CHANGE);
     for (uint32_t i = 0; i < 12; i++) {
-        struct number in = {keys_of(w->round, i) * 2 + w->me}, out = {keys_of(w->round - 1, i) * 2 + w->me};
+        struct number in = { keys_of(w->round, i) * 2 + w->me },
+                      out = { keys_of(w->round - 1, i) * 2 + w->me };
         struct record record = {w->round};
         int error = i % 3 == 0 && w->round > 1 ? big_remove(&a, &out) : 0;
         if (error && error != -ENOENT) return error;
@@ -267,7 +271,8 @@ int main(int argc, char **argv)
     is(child_wait(second), 0, "so does one beside it, in the same leaves");
     is(ps_transaction(both_are_there, NULL), 0, "what both committed is there, and nothing else");
     is(ps_transaction(use_the_wrong_type, NULL), -EPROTOTYPE, "another order is refused");
-    tap_ok(strstr(ps_strerror(EPROTOTYPE), "set up with another key") != NULL, "and ps_strerror says why");
+    tap_ok(strstr(ps_strerror(EPROTOTYPE), "set up with another key") != NULL,
+           "and ps_strerror says why");
     full_store();
     return tap_end();
 }

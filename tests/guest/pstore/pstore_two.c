@@ -1,10 +1,11 @@
 /*
  * pstore_two.c - a second store disk is attached; one program uses both stores.
  *
- * Aim     containers of both are open at once, each at addresses of its own; a transaction reads both and
- *         follows pointers from one into the other; it writes one of them only; what happens to the
- *         manager of one does not reach the other.
- * Method  the same steps again after the second manager was killed, in the middle of a transaction too.
+ * Aim     containers of both are open at once, each at addresses of its own; a transaction reads
+ *         both and follows pointers from one into the other; it writes one of them only; what
+ *         happens to the manager of one does not reach the other.
+ * Method  the same steps again after the second manager was killed, in the middle of a transaction
+ *         too.
  */
 #include <time.h>
 
@@ -16,7 +17,8 @@ static volatile int second_pid;
 
 static ps_container *open_in(const char *store, const char *name)
 {
-    return ps_connect(store) == 0 ? ps_open(name, PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1)) : NULL;
+    return ps_connect(store) == 0 ? ps_open(name, PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1))
+                                  : NULL;
 }
 
 static int set_left(void *value)
@@ -29,8 +31,8 @@ static int set_left(void *value)
     return 0;
 }
 
-/* Frees in one store what it allocated before, and stores to the other: the one has operations for its
- * manager and no changed page. */
+/* Frees in one store what it allocated before, and stores to the other: the one has operations for
+ * its manager and no changed page. */
 static void *large;
 static int make_large(void *unused)
 {
@@ -124,16 +126,19 @@ int main(void)
     tap_ok(same && same != left, "one name in two stores is two containers");
     is(listed("store", "left") + 10 * listed("store", "right"), 1, "the first store lists its own");
     is(listed("store2", "left") + 10 * listed("store2", "right"), 11, "and the second its own");
-    is(ps_transaction(set_left, (void *)3), -EXDEV, "objects made in both by one transaction: refused");
+    is(ps_transaction(set_left, (void *)3), -EXDEV,
+       "objects made in both by one transaction: refused");
     is(ps_transaction(set_right, (void *)4), 0, "a commit to the second");
     is(ps_transaction(set_left, (void *)3), 0, "a commit to the first");
-    is(ps_transaction(through_left, &sum), 0, "a transaction reads both, by a pointer from one into the other");
+    is(ps_transaction(through_left, &sum), 0,
+       "a transaction reads both, by a pointer from one into the other");
     is(sum, 3004, "and sees what was committed");
     is(ps_transaction(set_both, (void *)9), -EXDEV, "one that writes both is refused");
     ps_transaction(through_left, &sum);
     is(sum, 3004, "and has changed neither");
     is(ps_transaction(make_large, NULL), 0, "pages in the first");
-    is(ps_transaction(free_left_set_right, (void *)8), -EXDEV, "freed there, and a store to the second");
+    is(ps_transaction(free_left_set_right, (void *)8), -EXDEV,
+       "freed there, and a store to the second");
     ps_transaction(through_left, &sum);
     is(sum, 3004, "changed nothing");
     second_pid = find_second();
@@ -143,7 +148,8 @@ int main(void)
     ps_transaction(through_left, &sum);
     is(sum, 5006, "with all that was committed");
     second_pid = find_second();
-    is(ps_transaction(killed_inside, (void *)7), -EOWNERDEAD, "a transaction whose manager dies says so");
+    is(ps_transaction(killed_inside, (void *)7), -EOWNERDEAD,
+       "a transaction whose manager dies says so");
     is(insist(through_left, &sum), 0, "both are read again");
     is(sum, 5006, "and what it did is undone");
     return tap_end();

@@ -1,8 +1,8 @@
 /*
  * pstore_txn.c - transactions of libpstore in the guest.
  *
- * Aim     commit, every way out of a body, explicit transactions, suspend and resume, isolation, and
- *         that a wild access ends the program and nothing else.
+ * Aim     commit, every way out of a body, explicit transactions, suspend and resume, isolation,
+ *         and that a wild access ends the program and nothing else.
  * Method  one counter in a container; what a transaction should have done is compared with a fresh
  *         transaction. Programs that are to be killed are children: this program, called again.
  */

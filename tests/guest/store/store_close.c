@@ -2,8 +2,8 @@
  * store_close.c - a container is closed by one thread while another one's commit is on its way.
  *
  * Aim     the commit is refused or kept: no page that it wrote is leased to anybody afterwards.
- * Method  bare calls (store_client.h). A thread stores to a leased page and commits; another one closes the
- *         container at about that moment, opens it again and leases a page.
+ * Method  bare calls (store_client.h). A thread stores to a leased page and commits; another one
+ *         closes the container at about that moment, opens it again and leases a page.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,8 +12,9 @@
 
 enum { ROUNDS = 400, DELAYS = 40 };
 static struct wire_opened box;
-static volatile uint64_t *page, *leased;       /* what the writer has stored to; what the other one was given */
-static int stored, given;               /* rounds; who waits for one sees what was written before it */
+/* what the writer has stored to; what the other one was given */
+static volatile uint64_t *page, *leased;
+static int stored, given;  /* rounds; who waits for one sees what was written before it */
 
 static long store_word(void *value)
 {
@@ -42,7 +43,8 @@ int main(void)
     pthread_t t;
     long kept = 0, lost = 0;
     tap_plan(2);
-    if (client_connect() < 0 || client_open("box", PS_CREATE | PS_WRITE, NULL, 0, 0, &box) < 0) exit(1);
+    if (client_connect() < 0 || client_open("box", PS_CREATE | PS_WRITE, NULL, 0, 0, &box) < 0)
+        exit(1);
     pthread_create(&t, NULL, closer, NULL);
     for (uint64_t i = 1; i <= ROUNDS; i++) {
         page = i > 1 ? leased : client_lease(box.container, 1, NULL);

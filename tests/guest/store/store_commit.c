@@ -68,7 +68,8 @@ static void test_directory(void)
     tap_ok(client_call(STORE_OPEN, 0, 0, 0, "x", 1, NULL, 0) == -EINVAL, "an open cut short");
 }
 
-/* When the empty group behind the last one has been written: it comes when nothing else has for a while. */
+/* When the empty group behind the last one has been written: it comes when nothing else has for a
+ * while. */
 static struct wire_stats sealed(void)
 {
     uint64_t groups = client_stats().groups;
@@ -84,7 +85,8 @@ static void test_commit(void)
            "a first commit");
     struct wire_stats before, after;
     long r = 0;
-    for (int i = 0; i < 20; i++) { /* an empty group may come between, where others work on the host */
+    /* an empty group may come between, where others work on the host */
+    for (int i = 0; i < 20; i++) {
         before = client_stats();
         r |= client_run(write_word, (void *)(uint64_t)(3 + i));
         after = client_stats();
@@ -108,12 +110,19 @@ static void test_commit(void)
         after = client_stats();
         if (after.groups == before.groups) break;
     }
-    tap_ok(r == 0 && after.groups == before.groups, "a store of what was there already needs no log");
+    tap_ok(r == 0 && after.groups == before.groups,
+           "a store of what was there already needs no log");
 }
 
 /* ---- batches ---- */
 
-struct op { uint32_t kind; uint64_t container; const void *address; uint64_t value; const char *name; };
+struct op {
+    uint32_t kind;
+    uint64_t container;
+    const void *address;
+    uint64_t value;
+    const char *name;
+};
 
 static long write_with_op(void *arg)
 {
@@ -176,7 +185,8 @@ static void test_batch(void)
         wrong += client_run(garbage, (void *)bytes) != -EINVAL;
     tap_ok(wrong == 0, "garbage of 79 sizes is refused");
     client_run(read_second, &count);
-    tap_ok(count == 3, "nothing of a refused transaction is left (%llu)", (unsigned long long)count);
+    tap_ok(count == 3, "nothing of a refused transaction is left (%llu)",
+           (unsigned long long)count);
 }
 
 /* ---- space ---- */

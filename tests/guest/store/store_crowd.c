@@ -1,11 +1,11 @@
 /*
  * store_crowd.c - many clients and a log that is far too small for what they write.
  *
- * Aim     a full log makes committers wait for a checkpoint, and nobody is refused: not while others fill
- *         the log as well, not while all together want more copies than there are credits. One
- *         transaction that could never be logged hears so, alone.
- * Method  a log of 1 MiB (store_crowd.opts); threads of two processes rewrite pages, fifteen times the log
- *         in all; every word read back says page, thread and round.
+ * Aim     a full log makes committers wait for a checkpoint, and nobody is refused: not while
+ *         others fill the log as well, not while all together want more copies than there are
+ *         credits. One transaction that could never be logged hears so, alone.
+ * Method  a log of 1 MiB (store_crowd.opts); threads of two processes rewrite pages, fifteen times
+ *         the log in all; every word read back says page, thread and round.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -44,7 +44,8 @@ static long look(void *argument)
 static void *client(void *argument)
 {
     struct work *w = argument;
-    for (w->round = 1; w->round <= ROUNDS && w->result == 0; w->round++) w->result = client_run(fill, w);
+    for (w->round = 1; w->round <= ROUNDS && w->result == 0; w->round++)
+        w->result = client_run(fill, w);
     w->round--;
     if (w->result == 0) w->result = client_run(look, w);
     return NULL;
@@ -57,8 +58,9 @@ static long crowd(uint64_t id)
     pthread_t thread[THREADS];
     long result = 0;
     for (uint64_t i = 0; i < THREADS; i++)
-        work[i] = (struct work){.first = client_lease(box.container, PAGES, NULL), .id = id * THREADS + i,
-                                .pages = PAGES};
+        work[i] = (struct work){ .first = client_lease(box.container, PAGES, NULL),
+                                 .id = id * THREADS + i,
+                                 .pages = PAGES };
     for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, client, &work[i]);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(thread[i], NULL);
@@ -70,7 +72,9 @@ static long crowd(uint64_t id)
 int main(int argc, char **argv)
 {
     const char *arguments[] = {argv[0], "other", NULL};
-    struct kd_process_create other = {.path = "/bin/store_crowd", .argv = arguments, .fds = {-1, -1, -1}};
+    struct kd_process_create other = { .path = "/bin/store_crowd",
+                                       .argv = arguments,
+                                       .fds = { -1, -1, -1 } };
     bool first = argc == 1;
     if (client_connect() < 0 || client_open("crowd", PS_CREATE | PS_WRITE, NULL, 0, 0, &box) < 0) {
         if (first) printf("Bail out! there is no store\n");
@@ -87,7 +91,8 @@ int main(int argc, char **argv)
     tap_ok(r == 0, "%d clients commit %d times, and nobody is refused (%ld)", THREADS, ROUNDS, r);
     tap_ok(handle >= 0 && status == 0, "nor in another process beside them (%d)", status);
     struct wire_stats after = client_stats();
-    uint64_t logged = after.log_bytes - before.log_bytes, checkpoints = after.checkpoints - before.checkpoints;
+    uint64_t logged = after.log_bytes - before.log_bytes,
+             checkpoints = after.checkpoints - before.checkpoints;
     tap_ok(logged > 12u << 20 && checkpoints * (1 << 20) > logged,
            "%llu KiB of log went through it, by %llu checkpoints", (unsigned long long)logged >> 10,
            (unsigned long long)checkpoints);

@@ -73,7 +73,8 @@ int main(void)
         long found = client_run(equal, &value);
         uint64_t more = value - acknowledged;
         tap_ok(e < 0 && r == 0 && found == 0 && (wanted < 0 ? more <= 1 : more == (uint64_t)wanted),
-               "death at %s: the client hears %ld; %llu acknowledged, %llu found (%d, %ld)", step[i],
+               "death at %s: the client hears %ld; %llu acknowledged, %llu found (%d, %ld)",
+               step[i],
                e, (unsigned long long)acknowledged, (unsigned long long)value, r, found);
         acknowledged = value;
     }

@@ -1,11 +1,11 @@
 /*
  * store_full.c - a disk so small that it fills up: clear errors, and the way back.
  *
- * Aim     when no extent is free, a transaction that needs one ends with -ENOSPC and leaves nothing, in
- *         memory or on the disk; changes of pages that are there, aborts, frees and deletes still
- *         work, and what they give back can be used again. Nobody hangs.
- * Method  a store of 16 MiB (store_full.opts), a container filled until it refuses; three threads fill
- *         at once.
+ * Aim     when no extent is free, a transaction that needs one ends with -ENOSPC and leaves
+ *         nothing, in memory or on the disk; changes of pages that are there, aborts, frees and
+ *         deletes still work, and what they give back can be used again. Nobody hangs.
+ * Method  a store of 16 MiB (store_full.opts), a container filled until it refuses; three threads
+ *         fill at once.
  */
 #include <pthread.h>
 
@@ -87,7 +87,9 @@ static void refused(void)
     struct span all = {.first = kept[0].first, .pages = PART};
     tap_ok(client_run(add_up, &all) == 0 && all.value == PART, "what is stored can be read");
     struct wire_stats before = client_stats();
-    struct span more = {.first = client_lease(box.container, PART, NULL), .pages = PART, .value = 9};
+    struct span more = { .first = client_lease(box.container, PART, NULL),
+                         .pages = PART,
+                         .value = 9 };
     tap_ok(client_run(fill_and_abort, &more) == -ECANCELED, "an abort works");
     tap_ok(client_run(fill, &more) == -ENOSPC, "a commit that needs space is refused again");
     struct wire_stats after = client_stats();

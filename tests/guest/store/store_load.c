@@ -37,7 +37,8 @@ static void test_client_dies(const char *self)
     client_call(STORE_UNLEASE, (uint64_t)mine, 64, 0, NULL, 0, NULL, 0);
     long handle = kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0);
     kd_call3(KD_PROCESS_WAIT, c.pid, (long)&status, 0);
-    tap_ok(handle >= 0 && status == 3, "another process opens the container and dies (%ld, %d)", handle, status);
+    tap_ok(handle >= 0 && status == 3, "another process opens the container and dies (%ld, %d)",
+           handle, status);
     char *again = NULL;
     for (int i = 0; i < 10000 && again != mine; i++) {
         if (again) client_call(STORE_UNLEASE, (uint64_t)again, 64, 0, NULL, 0, NULL, 0);
@@ -85,7 +86,8 @@ static long touch_leaves(void *arg)
     return 0;
 }
 
-/* A transaction that ran out of memory for a moment is run again: others may have given some back. */
+/* A transaction that ran out of memory for a moment is run again: others may have given some
+ * back. */
 static long for_all(long (*fn)(void *), uint64_t round, uint64_t step)
 {
     long r = 0;
@@ -155,7 +157,8 @@ static void test_threads(void)
 {
     pthread_t thread[THREADS];
     void *result;
-    long bad = client_call(STORE_CHECKPOINT, 0, 0, 0, NULL, 0, NULL, 0); /* so that none comes by itself meanwhile */
+    /* so that none comes by itself meanwhile */
+    long bad = client_call(STORE_CHECKPOINT, 0, 0, 0, NULL, 0, NULL, 0);
     struct wire_stats before = client_stats();
     for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, own_page, &pages[i * 8][1]);
     for (int i = 0; i < THREADS; i++) {
@@ -169,7 +172,8 @@ static void test_threads(void)
     uint64_t commits = after.commits - before.commits, groups = after.groups - before.groups;
     tap_ok(commits == THREADS * ROUNDS && groups < commits, "in %llu groups for %llu commits",
            (unsigned long long)groups, (unsigned long long)commits);
-    tap_ok(after.flushes - before.flushes == groups && after.log_writes - before.log_writes == groups,
+    tap_ok(after.flushes - before.flushes == groups &&
+               after.log_writes - before.log_writes == groups,
            "one write and one flush per group");
     for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, own_page, &pages[0][1]);
     for (int i = 0; i < THREADS; i++) {

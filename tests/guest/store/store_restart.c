@@ -24,7 +24,8 @@ static int kill_and_reconnect(void)
     return client_reopen("box", PS_WRITE, &box);
 }
 
-/* The next manager is killed as soon as there is one: before it answers, which init must see as a death, too. */
+/* The next manager is killed as soon as there is one: before it answers, which init must see as a
+ * death, too. */
 static int kill_while_it_starts(void)
 {
     int first = store_pid(), second = first;

@@ -1,5 +1,6 @@
 /*
- * store_rot.c - pages that can be told apart, for tests/system/rot.sh, which damages them on the disk.
+ * store_rot.c - pages that can be told apart, for tests/system/rot.sh, which damages them on the
+ * disk.
  *
  *   store_rot write N     64 pages of container "rot", each full of words that say page and N; then
  *                         a checkpoint

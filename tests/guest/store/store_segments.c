@@ -1,11 +1,11 @@
 /*
  * store_segments.c - a container that outgrows its first segment, and pages freed on both sides.
  *
- * Aim     growing is durable and the addresses stay; a free that goes from one segment into the next
- *         leaves nothing behind; the manager's own groups are followed by an empty one, too; only
- *         init can have it end.
- * Method  the first segment is leased as a whole; its last page and the new segment's first ones are
- *         written, and looked at again after the manager was killed.
+ * Aim     growing is durable and the addresses stay; a free that goes from one segment into the
+ *         next leaves nothing behind; the manager's own groups are followed by an empty one, too;
+ *         only init can have it end.
+ * Method  the first segment is leased as a whole; its last page and the new segment's first ones
+ *         are written, and looked at again after the manager was killed.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -59,7 +59,8 @@ int main(void)
     }
     for (int i = 0; i < 3000 && client_stats().groups < 2; i++) usleep(10000);
     usleep(300000);
-    tap_ok(client_stats().groups == 2, "an empty group follows the one that made it, and none follows that");
+    tap_ok(client_stats().groups == 2,
+           "an empty group follows the one that made it, and none follows that");
     uint64_t first = box.base, end = first + box.pages * KD_PAGE_BYTES;
     tap_ok((uint64_t)client_lease(box.container, box.pages, NULL) == first, "the whole segment");
     next = client_lease(box.container, FEW, NULL);
@@ -67,8 +68,9 @@ int main(void)
     tap_ok((uint64_t)next >= end, "the container grows");
     tap_ok(client_run(write_all, (void *)7) == 0 && client_run(check_all, (void *)7) == 0,
            "both segments are written");
-    tap_ok(kd_call3(KD_PROCESS_KILL, store_pid(), 9, 0) == 0 && client_reopen("box", PS_WRITE, &box) == 0 &&
-               box.base == first, "the manager dies and comes again");
+    tap_ok(kd_call3(KD_PROCESS_KILL, store_pid(), 9, 0) == 0 &&
+               client_reopen("box", PS_WRITE, &box) == 0 && box.base == first,
+           "the manager dies and comes again");
     tap_ok(client_run(check_all, (void *)7) == 0, "all is there at its address");
     tap_ok(client_run(write_all, (void *)8) == 0 && client_run(check_all, (void *)8) == 0,
            "and can be written");
@@ -78,7 +80,8 @@ int main(void)
     uint64_t dirty = dirty_pages();
     tap_ok(r == 0 && dirty == 0, "nothing of them stays dirty (%d)", (int)dirty);
     tap_ok(client_run(free_too_much, NULL) == -E2BIG, "there is an end to what a commit can free");
-    tap_ok(client_call(STORE_STOP, 0, 0, 0, NULL, 0, NULL, 0) == -EPERM, "only init ends the manager");
+    tap_ok(client_call(STORE_STOP, 0, 0, 0, NULL, 0, NULL, 0) == -EPERM,
+           "only init ends the manager");
     tap_ok(client_name(STORE_DELETE, 0, "box") == 0 && kd_call3(KD_CHECK, 0, 0, 0) == 0, "kcheck");
     return tap_end();
 }

@@ -1,16 +1,19 @@
 /*
- * store_stress.c - random work of several processes on one store, each beside a model in its memory.
+ * store_stress.c - random work of several processes on one store, each beside a model in its
+ * memory.
  *
  * Aim     commits, aborts, frees, leases, container creation and deletion, eviction and cleaning at
  *         once: no page ever holds what its last commit did not write, and a fresh page is zero.
  * Method  each process has a container of its own, whose pages it checks against version numbers,
- *         and all add to counters in a shared one. Each takes so many steps, however long that takes.
- *         tests/system/store-stress.sh runs it with a small log and little memory, and with a disk that fails:
+ *         and all add to counters in a shared one. Each takes so many steps, however long that
+ *         takes. tests/system/store-stress.sh runs it with a small log and little memory, and with
+ *         a disk that fails:
  *             store_stress [SEED]         repeats a run's choices
  *             store_stress ledger         commits 1, 2, ... until EIO; prints the last acknowledged
  *             store_stress look N         after the next boot: N or N + 1, and whole
- *             store_stress hoard          commits new pages until EIO; then programs take all memory beside
- *                                         these pages, which nobody can clean any more
+ *             store_stress hoard          commits new pages until EIO; then programs take all
+ *                                         memory beside these pages, which nobody can clean any
+ *                                         more
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -73,7 +76,8 @@ static long work_check(void *arg)
 {
     const struct work *w = arg;
     long r = 0;
-    for (uint32_t i = w->first; r == 0 && i < w->first + w->count; i++) r = page_check(&pages[i % PAGES]);
+    for (uint32_t i = w->first; r == 0 && i < w->first + w->count; i++)
+        r = page_check(&pages[i % PAGES]);
     return r;
 }
 static long work_free(void *arg)
@@ -300,7 +304,8 @@ static int look(const char *text)
 
 /* ---- memory beside a fenced store ---- */
 
-enum { HOARD_PAGES = 12000, HOARD_STEP = 192, PIECE_BYTES = 1 << 20, GREEDY = 2, NO_MEMORY = 12, KILLED = 137 };
+enum { HOARD_PAGES = 12000, HOARD_STEP = 192, PIECE_BYTES = 1 << 20, GREEDY = 2, NO_MEMORY = 12,
+       KILLED = 137 };
 
 static long hoard_write(void *first)
 {
@@ -317,7 +322,8 @@ static long hoard_read(void *count)
 static int greedy(void)
 {
     void *p;
-    while ((p = mmap(NULL, PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED)
+    while ((p = mmap(NULL, PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                     0)) != MAP_FAILED)
         memset(p, 1, PIECE_BYTES);
     return errno == ENOMEM ? NO_MEMORY : 1;
 }
@@ -331,7 +337,8 @@ static int hoard(void)
     while (n + HOARD_STEP <= HOARD_PAGES && (r = client_run(hoard_write, &n)) == 0) n += HOARD_STEP;
     kd_call3(KD_SYSTEM_INFO, (long)&info, 0, 0);
     bool many = info.dirty_pages > info.memory_bytes / 4096 / 4;
-    for (int i = 0; i < GREEDY; i++) pid[i] = child_beside("/bin/store_stress", "greedy", NULL, NULL);
+    for (int i = 0; i < GREEDY; i++)
+        pid[i] = child_beside("/bin/store_stress", "greedy", NULL, NULL);
     long more = client_run(hoard_write, &n);
     for (int i = 0; i < GREEDY; i++) {
         if (kd_call3(KD_PROCESS_WAIT, pid[i], (long)&ended[i], 0) < 0) ended[i] = -1;
@@ -339,11 +346,12 @@ static int hoard(void)
     }
     long look = client_run(hoard_read, &n), check = kd_call3(KD_CHECK, 0, 0, 0);
     kd_call3(KD_SYSTEM_INFO, (long)&info, 0, 0);
-    printf("# %llu pages committed, %llu dirty; a program ended with %d, one with %d\n", (unsigned long long)n,
-           (unsigned long long)info.dirty_pages, ended[0], ended[1]);
+    printf("# %llu pages committed, %llu dirty; a program ended with %d, one with %d\n",
+           (unsigned long long)n, (unsigned long long)info.dirty_pages, ended[0], ended[1]);
     printf("result %ld, %s dirty, %s, a commit %s, %s, kcheck %ld\n", r, many ? "many" : "few",
            good ? "who takes all ends" : "who takes all goes on",
-           more == -EIO || more == -ENOMEM ? "is refused" : "goes on", look ? "unreadable" : "readable", check);
+           more == -EIO || more == -ENOMEM ? "is refused" : "goes on",
+           look ? "unreadable" : "readable", check);
     return r != -EIO || !many || !good || (more != -EIO && more != -ENOMEM) || look || check;
 }
 

@@ -39,8 +39,8 @@ long try_call(long number, const unsigned long a[6]);
 void katydid_pointers(void);
 void linux_pointers(void);
 
-/* Pointers inside of structures. A child that a call started after all ends at once (role), and does not test in its
- * turn. */
+/* Pointers inside of structures. A child that a call started after all ends at once (role), and
+ * does not test in its turn. */
 void inner_pointers(const char *self);
 
 void handles(void);
@@ -58,8 +58,8 @@ void linux_values(void);
 /* Where the disk's size cannot be told it is not open: nobody holds it. */
 void disk_opened(void);
 
-/* All of Katydid's calls have a line in a table, but those that are given nothing, and the list of dirty
- * pages: it is empty here, and copies nothing. */
+/* All of Katydid's calls have a line in a table, but those that are given nothing, and the list of
+ * dirty pages: it is empty here, and copies nothing. */
 void none_forgotten(void);
 
 #endif

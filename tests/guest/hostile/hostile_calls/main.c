@@ -104,7 +104,8 @@ int main(int argc, char **argv)
     disk_opened();
     none_forgotten();
     scenes(self);
-    tap_ok(counts_back(before, MANAGER_KEEPS), "frames, objects, processes, views, handles and credits are back");
+    tap_ok(counts_back(before, MANAGER_KEEPS),
+           "frames, objects, processes, views, handles and credits are back");
     tap_ok(check_clean(), "kcheck");
     is(child_run(self, "count", NULL), 0, "the store manager lives, and a commit works");
     return tap_end();

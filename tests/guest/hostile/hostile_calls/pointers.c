@@ -45,8 +45,8 @@ static int pointers_try(const struct pointer_case *c, unsigned long pointer, lon
     return good;
 }
 
-/* Good memory, but at every odd place, and across two pages: done, or refused. All bits are set in what the
- * call reads, so that little is done. */
+/* Good memory, but at every odd place, and across two pages: done, or refused. All bits are set in
+ * what the call reads, so that little is done. */
 static int unaligned_try(const struct pointer_case *c)
 {
     static char misplaced[1 << 16] __attribute__((aligned(4096)));
@@ -57,12 +57,15 @@ static int unaligned_try(const struct pointer_case *c)
         if (c->number == SYS_munmap && by == 0) continue;
         memset(misplaced, 0xff, sizeof misplaced);
         for (int i = 0; i < 6; i++) a[i] = c->a[i] == P ? (unsigned long)at : c->a[i];
-        if (c->number == KD_PORT_REPLY_RECEIVE) CALL(KD_PORT_NOTIFY, my_port, 1); /* it would wait for one */
-        long r = kd_call6(c->number, (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4], (long)a[5]);
+        /* it would wait for one */
+        if (c->number == KD_PORT_REPLY_RECEIVE) CALL(KD_PORT_NOTIFY, my_port, 1);
+        long r = kd_call6(c->number, (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4],
+                          (long)a[5]);
         if (r < 0 && !is_errno(r)) good = 0, printf("# %s at ...%d: %ld\n", c->name, by, r);
         int made[2];
         memcpy(made, at, sizeof made);
-        if (r == 0 && (c->number == SYS_pipe || c->number == SYS_pipe2)) close(made[0]), close(made[1]);
+        if (r == 0 && (c->number == SYS_pipe || c->number == SYS_pipe2))
+            close(made[0]), close(made[1]);
     }
     while (read(ends[0], misplaced, sizeof misplaced) > 0) {}
     return good;
@@ -99,7 +102,9 @@ static void pointers(const struct pointer_case *cases, int count, const char *wh
 
 void katydid_pointers(void)
 {
-    struct kd_supply supply = {.object = my_object, .source = KD_SUPPLY_MEMORY, .rights = 3, .count = 1};
+    struct kd_supply supply = {
+        .object = my_object, .source = KD_SUPPLY_MEMORY, .rights = 3, .count = 1
+    };
     struct kd_page_io io = {.object = my_object};
     struct kd_diff diff = {0};
     (void)supply, (void)io, (void)diff;
@@ -315,8 +320,8 @@ static int handle_try(const struct handle_case *c, unsigned long handle)
 
 void handles(void)
 {
-    static const unsigned long forged[] = {~0ul, 200, 255, 256, 1ul << 31, 1ul << 31 | 1, 0x7fffffff,
-                                           ~0ul - 100, 0xffff};
+    static const unsigned long forged[] = { ~0ul,          200,        255,        256,   1ul << 31,
+                                            1ul << 31 | 1, 0x7fffffff, ~0ul - 100, 0xffff };
     struct kd_supply supply = {.source = KD_SUPPLY_ZERO, .rights = 3, .count = 1};
     const struct handle_case cases[] = {
         {NAMED(KD_HANDLE_CLOSE), {H}, -1},

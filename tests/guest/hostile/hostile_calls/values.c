@@ -20,7 +20,8 @@ static void values_try(const struct value_case *cases, int count, const char *wh
 
 void katydid_values(void)
 {
-    const unsigned long huge = 1ul << 63, big = 1ul << 31, all = ~0ul, o = G(my_object), r = G(room);
+    const unsigned long huge = 1ul << 63, big = 1ul << 31, all = ~0ul, o = G(my_object),
+                        r = G(room);
     const struct value_case cases[] = {
         {NAMED(KD_HANDLE_COPY), {G(my_port), 0}, -EINVAL},
         {NAMED(KD_PROCESS_WAIT), {all, 0, 2}, -EINVAL},
@@ -136,8 +137,9 @@ void katydid_values(void)
     values_try(cases, COUNT(cases), "Katydid's calls");
 }
 
-/* Structures with one bad field: made whole, spoilt, tried; `fits` says what the result is to be. */
-#define TRY(what, whole, call, fits, ...)                                                           \
+/* Structures with one bad field: made whole, spoilt, tried; `fits` says what the result is to
+ * be. */
+#define TRY(what, whole, call, fits, ...)                                                          \
     do {                                                                                          \
         whole;                                                                                    \
         __VA_ARGS__;                                                                              \
@@ -145,8 +147,9 @@ void katydid_values(void)
         good &= (fits) || (printf("# " what " %s: %ld\n", #__VA_ARGS__, result), 0);              \
     } while (0)
 
-#define OBJECT(...) TRY("object", struct kd_object_create c = OBJECT_WHOLE, CALL(KD_OBJECT_CREATE, &c), \
-                        is_errno(result), __VA_ARGS__)
+#define OBJECT(...)                                                                     \
+    TRY("object", struct kd_object_create c = OBJECT_WHOLE, CALL(KD_OBJECT_CREATE, &c), \
+        is_errno(result), __VA_ARGS__)
 #define OBJECT_WHOLE {.port = my_port, .commit_port = my_port, .pages = 1}
 void object_structures(void)
 {
@@ -169,8 +172,9 @@ void object_structures(void)
     tap_ok(good, "object_create");
 }
 
-#define SUPPLY(...) TRY("supply", struct kd_supply s = SUPPLY_WHOLE, CALL(KD_OBJECT_SUPPLY, &s), is_errno(result), \
-                        __VA_ARGS__)
+#define SUPPLY(...)                                                                                \
+    TRY("supply", struct kd_supply s = SUPPLY_WHOLE, CALL(KD_OBJECT_SUPPLY, &s), is_errno(result), \
+        __VA_ARGS__)
 #define SUPPLY_WHOLE {.object = my_object, .rights = 1, .count = 1}
 void supply_structures(void)
 {
@@ -190,8 +194,9 @@ void supply_structures(void)
     tap_ok(good, "object_supply");
 }
 
-#define CREATE(...) TRY("process", struct kd_process_create c = CREATE_WHOLE, CALL(KD_PROCESS_CREATE, &c), \
-                        is_errno(result), __VA_ARGS__)
+#define CREATE(...)                                                                        \
+    TRY("process", struct kd_process_create c = CREATE_WHOLE, CALL(KD_PROCESS_CREATE, &c), \
+        is_errno(result), __VA_ARGS__)
 #define CREATE_WHOLE {.path = self, .argv = argv, .fds = {-1, -1, -1}}
 void process_structures(const char *self)
 {
@@ -222,8 +227,9 @@ void process_structures(const char *self)
     tap_ok(good, "process_create");
 }
 
-#define SEND(wanted, ...) TRY("call", struct kd_message m = SEND_WHOLE, CALL(KD_PORT_CALL, store, &m), \
-                              result == (wanted), __VA_ARGS__)
+#define SEND(wanted, ...)                                                        \
+    TRY("call", struct kd_message m = SEND_WHOLE, CALL(KD_PORT_CALL, store, &m), \
+        result == (wanted), __VA_ARGS__)
 #define SEND_WHOLE {.kind = STORE_HELLO, .handle = -1}
 void message_structures(void)
 {
@@ -242,8 +248,9 @@ void message_structures(void)
     tap_ok(good, "messages");
 }
 
-#define BEGIN(wanted, ...) TRY("begin", struct kd_begin b = {ABORTS}, CALL(KD_TXN_BEGIN, &b), result == (wanted), \
-                               __VA_ARGS__)
+#define BEGIN(wanted, ...)                                                                   \
+    TRY("begin", struct kd_begin b = { ABORTS }, CALL(KD_TXN_BEGIN, &b), result == (wanted), \
+        __VA_ARGS__)
 static int begin_structures(void)
 {
     int good = 1;
@@ -255,8 +262,10 @@ static int begin_structures(void)
     BEGIN(-EINVAL, b.ticket = ~0ull);
     BEGIN(0, b.mode = KD_SERIALISABLE);
     BEGIN(-EALREADY, b.mode = KD_SERIALISABLE);
-    good &= CALL(KD_TXN_HINT, my_base, 0, 1) == -EINVAL && CALL(KD_TXN_HINT, my_base, 8, 0) == -EINVAL;
-    good &= CALL(KD_TXN_HINT, my_base, 8, 3) == -EINVAL && CALL(KD_TXN_HINT, my_base, ~0ul, 1) == -EINVAL;
+    good &=
+        CALL(KD_TXN_HINT, my_base, 0, 1) == -EINVAL && CALL(KD_TXN_HINT, my_base, 8, 0) == -EINVAL;
+    good &= CALL(KD_TXN_HINT, my_base, 8, 3) == -EINVAL &&
+            CALL(KD_TXN_HINT, my_base, ~0ul, 1) == -EINVAL;
     good &= is_errno(CALL(KD_TXN_HINT, 4096, 1ul << 40, 2));
     good &= is_errno(CALL(KD_TXN_HINT, 0x3f0000000000, 1ul << 40, 2));
     return good;
@@ -294,126 +303,166 @@ void transaction_structures(void)
 void linux_values(void)
 {
     const unsigned long huge = 1ul << 63, all = ~0ul, r = G(room), f = G(file), big = 1ul << 47;
-    const unsigned long vectors[2][4] = {{r, 8, r, all}, {r, 8, r, big}}; /* the second part is bad */
+    /* the second part is bad */
+    const unsigned long vectors[2][4] = {{r, 8, r, all}, {r, 8, r, big}};
     const struct value_case cases[] = {
-        {"read", SYS_read, {all, r, 8}, -EBADF}, {"read", SYS_read, {64, r, 8}, -EBADF},
-        {"write", SYS_write, {1ul << 31, r, 8}, -EBADF},
-        {"read", SYS_read, {G(folder), r, 8}, -EISDIR},
-        {"write", SYS_write, {f, all - 99, all}, -EFAULT}, {"write", SYS_write, {f, G(writable_end), huge}, -EFAULT},
-        {"read", SYS_read, {f, r, all}, -EFAULT}, {"read", SYS_read, {f, r, huge}, -EFAULT},
-        {"read", SYS_read, {f, r, big}, -EFAULT}, {"write", SYS_write, {f, r, huge}, -EFAULT},
-        {"pread", SYS_pread64, {f, r, all, 0}, -EFAULT}, {"pwrite", SYS_pwrite64, {f, r, huge, 0}, -EFAULT},
-        {"writev", SYS_writev, {f, G(vectors[0]), 2}, -EINVAL}, {"writev", SYS_writev, {f, G(vectors[1]), 2}, -EFAULT},
-        {"readv", SYS_readv, {f, G(vectors[0]), 2}, -EINVAL},
-        {"pread", SYS_pread64, {f, r, 8, all}, -EINVAL},
-        {"pwrite", SYS_pwrite64, {f, r, 8, huge}, -EINVAL},
-        {"pwrite", SYS_pwrite64, {f, r, 8, huge - 1}, -EFBIG},
-        {"pwrite", SYS_pwrite64, {f, r, 8, 1ul << 40}, -EFBIG},
-        {"readv", SYS_readv, {f, r, all}, -EINVAL}, {"writev", SYS_writev, {f, r, 1025}, -EINVAL},
-        {"lseek", SYS_lseek, {f, all, 0}, -EINVAL}, {"lseek", SYS_lseek, {f, huge - 1, 1}, 0},
-        {"lseek", SYS_lseek, {f, 0, 3}, -EINVAL}, {"lseek", SYS_lseek, {f, 0, all}, -EINVAL},
-        {"lseek", SYS_lseek, {G(ends[0]), 0, 0}, -ESPIPE},
-        {"ftruncate", SYS_ftruncate, {f, all}, -EINVAL},
-        {"ftruncate", SYS_ftruncate, {f, 1ul << 50}, -EFBIG},
-        {"ftruncate", SYS_ftruncate, {G(folder), 0}, -EINVAL},
-        {"close", SYS_close, {all}, -EBADF}, {"close", SYS_close, {63}, -EBADF},
-        {"fstat", SYS_fstat, {63, r}, -EBADF}, {"dup", SYS_dup, {63}, -EBADF},
-        {"dup2", SYS_dup2, {f, 64}, -EBADF}, {"dup2", SYS_dup2, {f, all}, -EBADF},
-        {"dup3", SYS_dup3, {f, f, 0}, -EINVAL}, {"dup3", SYS_dup3, {f, 40, 1}, -EINVAL},
-        {"fcntl", SYS_fcntl, {f, 0, 64}, 0}, {"fcntl", SYS_fcntl, {f, 0, all}, 0},
-        {"fcntl", SYS_fcntl, {f, 999, 0}, -EINVAL}, {"fcntl", SYS_fcntl, {63, 1, 0}, -EBADF},
-        {"ioctl", SYS_ioctl, {f, 0x5401, 0}, -ENOTTY}, {"ioctl", SYS_ioctl, {63, 1, 0}, -EBADF},
-        {"fsync", SYS_fsync, {63}, -EBADF}, {"getdents64", SYS_getdents64, {f, r, 99}, -ENOTDIR},
-        {"getdents64", SYS_getdents64, {G(folder), r, 1}, -EINVAL},
-        {"open", SYS_open, {G(here), 3}, -EINVAL}, {"open", SYS_open, {G(""), 0}, -ENOENT},
-        {"open", SYS_open, {G(here), O_CREAT | O_EXCL | O_RDWR}, -EEXIST},
-        {"open", SYS_open, {G("/tmp"), O_WRONLY}, -EISDIR},
-        {"open", SYS_open, {G("/bin/sh"), O_RDWR}, -EROFS},
-        {"open", SYS_open, {G("/tmp/hostile/x"), O_RDONLY}, -ENOTDIR},
-        {"openat", SYS_openat, {63, G("x"), 0}, -EBADF}, {"openat", SYS_openat, {f, G("x"), 0}, 0},
-        {"mkdir", SYS_mkdir, {G("/tmp/..")}, 0}, {"mkdir", SYS_mkdir, {G("/")}, 0},
-        {"mkdir", SYS_mkdir, {G("/bin/x")}, -EROFS}, {"rmdir", SYS_rmdir, {G("/tmp")}, 0},
-        {"rmdir", SYS_rmdir, {G("/")}, 0}, {"unlink", SYS_unlink, {G("/tmp")}, 0},
-        {"unlink", SYS_unlink, {G("/bin/sh")}, -EROFS}, {"unlink", SYS_unlink, {G("/")}, 0},
-        {"rename", SYS_rename, {G("/tmp"), G("/tmp/a")}, 0},
-        {"rename", SYS_rename, {G(here), G("/bin/x")}, -EROFS},
-        {"chdir", SYS_chdir, {G(here)}, -ENOTDIR}, {"fchdir", SYS_fchdir, {f}, -ENOTDIR},
-        {"fchdir", SYS_fchdir, {63}, -EBADF}, {"getcwd", SYS_getcwd, {r, 0}, -ERANGE},
-        {"getcwd", SYS_getcwd, {r, 1}, -ERANGE},
-        {"mmap", SYS_mmap, {0, 0, 3, 0x22, all, 0}, -EINVAL},
-        {"mmap", SYS_mmap, {0, all, 3, 0x22, all, 0}, -ENOMEM},
-        {"mmap", SYS_mmap, {0, huge, 3, 0x22, all, 0}, -ENOMEM},
-        {"mmap", SYS_mmap, {0, big, 3, 0x22, all, 0}, -ENOMEM},
-        {"mmap", SYS_mmap, {0, 4096, 7, 0x22, all, 0}, -EACCES},
-        {"mmap", SYS_mmap, {1, 4096, 3, 0x32, all, 0}, -EINVAL},
-        {"mmap", SYS_mmap, {0, 4096, 3, 0x32, all, 0}, 0},
-        {"mmap", SYS_mmap, {KD_STORE_BASE, 4096, 3, 0x32, all, 0}, -ENOMEM},
-        {"mmap", SYS_mmap, {0xffffffff80000000, 4096, 3, 0x32, all, 0}, -ENOMEM},
-        {"mmap", SYS_mmap, {0x7fffe00000, huge, 3, 0x32, all, 0}, -ENOMEM},
-        {"mmap", SYS_mmap, {0, 4096, 3, 2, 63, 0}, -EBADF},
-        {"mmap", SYS_mmap, {0, 4096, 3, 2, f, 1}, -EINVAL},
-        {"mmap", SYS_mmap, {0, 4096, 3, 1, f, 0}, -ENODEV},
-        {"mmap", SYS_mmap, {0, 4096, 1, 2, G(folder), 0}, -ENODEV},
-        {"munmap", SYS_munmap, {r + 1, 4096}, -EINVAL}, {"munmap", SYS_munmap, {r, 0}, -EINVAL},
-        {"munmap", SYS_munmap, {r, all}, -EINVAL}, {"munmap", SYS_munmap, {r, huge}, -EINVAL},
-        {"mprotect", SYS_mprotect, {r, 4096, 7}, -EACCES},
-        {"mprotect", SYS_mprotect, {r, 4096, 8}, -EINVAL},
-        {"mprotect", SYS_mprotect, {r + 8, 4096, 3}, -EINVAL},
-        {"mprotect", SYS_mprotect, {r, all, 3}, 0}, {"mprotect", SYS_mprotect, {r, big, 3}, 0},
-        {"mprotect", SYS_mprotect, {KD_STORE_BASE, 4096, 3}, 0},
-        {"mremap", SYS_mremap, {r, all, 4096, 0}, -EINVAL},
-        {"mremap", SYS_mremap, {r, 4096, huge, 1}, -EINVAL},
-        {"mremap", SYS_mremap, {r, 4096, 8192, 6}, -EINVAL},
-        {"mremap", SYS_mremap, {G(writable_end), 4096, 8192, 0}, -EFAULT},
-        {"madvise", SYS_madvise, {r + 1, 4096, 4}, -EINVAL},
-        {"madvise", SYS_madvise, {r, all, 4}, -EINVAL},
-        {"madvise", SYS_madvise, {KD_STORE_BASE, 4096, 4}, -EINVAL},
-        {"clone", SYS_clone, {0x111, r}, -ENOSYS}, {"clone", SYS_clone, {0x10011, r}, -ENOSYS},
-        {"clone", SYS_clone, {0x10d00, 0}, -ENOSYS}, {"clone", SYS_clone, {~0x100ul, r}, -ENOSYS},
-        {"clone", SYS_clone, {0x110d00, r, 8}, -EFAULT},
-        {"clone", SYS_clone, {0x1010d00, r, 0, 0xffffffff80000000}, -EFAULT},
-        {"arch_prctl", SYS_arch_prctl, {0x1002, huge}, -EPERM},
-        {"arch_prctl", SYS_arch_prctl, {0x1002, 0xffffffff80000000}, -EPERM},
-        {"arch_prctl", SYS_arch_prctl, {0x1001, r}, -EINVAL},
-        {"rt_sigaction", SYS_rt_sigaction, {0, r, 0}, -EINVAL},
-        {"rt_sigaction", SYS_rt_sigaction, {65, r, 0}, -EINVAL},
-        {"kill", SYS_kill, {G(getpid()), 65}, -EINVAL}, {"kill", SYS_kill, {all, 9}, -EPERM},
-        {"kill", SYS_kill, {G(getpid()), all}, -EINVAL},
-        {"tkill", SYS_tkill, {all, 9}, -EINVAL}, {"tkill", SYS_tkill, {G(getpid()), 99}, -EINVAL},
-        {"nanosleep", SYS_nanosleep, {G(&(struct timespec){-1, 0})}, -EINVAL},
-        {"nanosleep", SYS_nanosleep, {G(&(struct timespec){0, 1000000000})}, -EINVAL},
-        {"nanosleep", SYS_nanosleep, {G(&(struct timespec){0, -1})}, -EINVAL},
-        {"clock_gettime", SYS_clock_gettime, {99, r}, -EINVAL},
-        {"clock_gettime", SYS_clock_gettime, {all, r}, -EINVAL},
-        {"clock_nanosleep", SYS_clock_nanosleep, {99, 0, G(&moment)}, -EINVAL},
-        {"getrlimit", SYS_getrlimit, {16, r}, -EINVAL}, {"getrlimit", SYS_getrlimit, {all, r}, -EINVAL},
-        {"prlimit64", SYS_prlimit64, {1, 3, 0, r}, -EPERM},
-        {"prlimit64", SYS_prlimit64, {0, 3, r, 0}, -EPERM}, {"prlimit64", SYS_prlimit64, {all, 7, 0, r}, -ESRCH},
-        {"prlimit64", SYS_prlimit64, {0, KD_RLIMIT + KD_LIMITS, 0, r}, -EINVAL},
-        {"prlimit64", SYS_prlimit64, {0, KD_RLIMIT - 1, 0, r}, -EINVAL},
-        {NAMED(KD_OBJECT_ADVISE), {G(my_object), 0, 1, 5}, -EINVAL},
-        {NAMED(KD_OBJECT_ADVISE), {G(my_object), 0, huge, KD_ADVISE_DONT_NEED}, -EINVAL},
-        {NAMED(KD_OBJECT_ADVISE), {G(my_port), 0, 1, 4}, -EBADF},
-        {"sched_getaffinity", SYS_sched_getaffinity, {0, 7, r}, -EINVAL},
-        {"futex", SYS_futex, {r + 1, FUTEX_WAIT, 0, G(&moment)}, -EINVAL},
-        {"futex", SYS_futex, {r, 77, 0, 0}, -ENOSYS},
-        {"futex", SYS_futex, {r, FUTEX_WAIT_BITSET, 0, G(&moment), 0, 0}, -EINVAL},
-        {"futex", SYS_futex, {r, FUTEX_REQUEUE, 0, 0, 3}, -EINVAL},
-        {"futex", SYS_futex, {my_base, FUTEX_WAIT, 0, G(&moment)}, -EFAULT},
-        {"pipe2", SYS_pipe2, {r, all}, -EINVAL},
-        {"execve", SYS_execve, {G("/none"), 0, 0}, -ENOENT}, {"execve", SYS_execve, {1, 0, 0}, -EFAULT},
-        {"execve", SYS_execve, {G("/bin/sh"), 1, 0}, -EFAULT},
-        {"execve", SYS_execve, {G("/bin/sh"), 0, 1}, -EFAULT},
-        {"execve", SYS_execve, {G("/etc"), 0, 0}, -EACCES},
-        {"wait4", SYS_wait4, {all, 0, 0, 0}, -ECHILD}, {"wait4", SYS_wait4, {all, 0, 16, 0}, -EINVAL},
-        {"rt_sigsuspend", SYS_rt_sigsuspend, {1, 8}, -EFAULT},
-        {"rt_sigsuspend", SYS_rt_sigsuspend, {r, 9}, -EINVAL},
-        {"rt_sigaction", SYS_rt_sigaction, {SIGUSR1, 1, 0, 8}, -EFAULT},
-        {"rt_sigaction", SYS_rt_sigaction, {SIGKILL, r, 0, 8}, -EINVAL},
-        {"rt_sigaction", SYS_rt_sigaction, {65, 0, 0, 8}, -EINVAL},
-        {"kill", SYS_kill, {1 << 30, 9}, -ESRCH}, {"kill", SYS_kill, {1, 9}, -EPERM},
-        {"socket", SYS_socket, {1, 1, 0}, -ENOSYS}, {"iopl", SYS_iopl, {3}, -ENOSYS},
-        {"modify_ldt", SYS_modify_ldt, {1, r, 16}, -ENOSYS}, {"reboot", SYS_reboot, {1, 2, 3}, -ENOSYS},
+        { "read", SYS_read, { all, r, 8 }, -EBADF },
+        { "read", SYS_read, { 64, r, 8 }, -EBADF },
+        { "write", SYS_write, { 1ul << 31, r, 8 }, -EBADF },
+        { "read", SYS_read, { G(folder), r, 8 }, -EISDIR },
+        { "write", SYS_write, { f, all - 99, all }, -EFAULT },
+        { "write", SYS_write, { f, G(writable_end), huge }, -EFAULT },
+        { "read", SYS_read, { f, r, all }, -EFAULT },
+        { "read", SYS_read, { f, r, huge }, -EFAULT },
+        { "read", SYS_read, { f, r, big }, -EFAULT },
+        { "write", SYS_write, { f, r, huge }, -EFAULT },
+        { "pread", SYS_pread64, { f, r, all, 0 }, -EFAULT },
+        { "pwrite", SYS_pwrite64, { f, r, huge, 0 }, -EFAULT },
+        { "writev", SYS_writev, { f, G(vectors[0]), 2 }, -EINVAL },
+        { "writev", SYS_writev, { f, G(vectors[1]), 2 }, -EFAULT },
+        { "readv", SYS_readv, { f, G(vectors[0]), 2 }, -EINVAL },
+        { "pread", SYS_pread64, { f, r, 8, all }, -EINVAL },
+        { "pwrite", SYS_pwrite64, { f, r, 8, huge }, -EINVAL },
+        { "pwrite", SYS_pwrite64, { f, r, 8, huge - 1 }, -EFBIG },
+        { "pwrite", SYS_pwrite64, { f, r, 8, 1ul << 40 }, -EFBIG },
+        { "readv", SYS_readv, { f, r, all }, -EINVAL },
+        { "writev", SYS_writev, { f, r, 1025 }, -EINVAL },
+        { "lseek", SYS_lseek, { f, all, 0 }, -EINVAL },
+        { "lseek", SYS_lseek, { f, huge - 1, 1 }, 0 },
+        { "lseek", SYS_lseek, { f, 0, 3 }, -EINVAL },
+        { "lseek", SYS_lseek, { f, 0, all }, -EINVAL },
+        { "lseek", SYS_lseek, { G(ends[0]), 0, 0 }, -ESPIPE },
+        { "ftruncate", SYS_ftruncate, { f, all }, -EINVAL },
+        { "ftruncate", SYS_ftruncate, { f, 1ul << 50 }, -EFBIG },
+        { "ftruncate", SYS_ftruncate, { G(folder), 0 }, -EINVAL },
+        { "close", SYS_close, { all }, -EBADF },
+        { "close", SYS_close, { 63 }, -EBADF },
+        { "fstat", SYS_fstat, { 63, r }, -EBADF },
+        { "dup", SYS_dup, { 63 }, -EBADF },
+        { "dup2", SYS_dup2, { f, 64 }, -EBADF },
+        { "dup2", SYS_dup2, { f, all }, -EBADF },
+        { "dup3", SYS_dup3, { f, f, 0 }, -EINVAL },
+        { "dup3", SYS_dup3, { f, 40, 1 }, -EINVAL },
+        { "fcntl", SYS_fcntl, { f, 0, 64 }, 0 },
+        { "fcntl", SYS_fcntl, { f, 0, all }, 0 },
+        { "fcntl", SYS_fcntl, { f, 999, 0 }, -EINVAL },
+        { "fcntl", SYS_fcntl, { 63, 1, 0 }, -EBADF },
+        { "ioctl", SYS_ioctl, { f, 0x5401, 0 }, -ENOTTY },
+        { "ioctl", SYS_ioctl, { 63, 1, 0 }, -EBADF },
+        { "fsync", SYS_fsync, { 63 }, -EBADF },
+        { "getdents64", SYS_getdents64, { f, r, 99 }, -ENOTDIR },
+        { "getdents64", SYS_getdents64, { G(folder), r, 1 }, -EINVAL },
+        { "open", SYS_open, { G(here), 3 }, -EINVAL },
+        { "open", SYS_open, { G(""), 0 }, -ENOENT },
+        { "open", SYS_open, { G(here), O_CREAT | O_EXCL | O_RDWR }, -EEXIST },
+        { "open", SYS_open, { G("/tmp"), O_WRONLY }, -EISDIR },
+        { "open", SYS_open, { G("/bin/sh"), O_RDWR }, -EROFS },
+        { "open", SYS_open, { G("/tmp/hostile/x"), O_RDONLY }, -ENOTDIR },
+        { "openat", SYS_openat, { 63, G("x"), 0 }, -EBADF },
+        { "openat", SYS_openat, { f, G("x"), 0 }, 0 },
+        { "mkdir", SYS_mkdir, { G("/tmp/..") }, 0 },
+        { "mkdir", SYS_mkdir, { G("/") }, 0 },
+        { "mkdir", SYS_mkdir, { G("/bin/x") }, -EROFS },
+        { "rmdir", SYS_rmdir, { G("/tmp") }, 0 },
+        { "rmdir", SYS_rmdir, { G("/") }, 0 },
+        { "unlink", SYS_unlink, { G("/tmp") }, 0 },
+        { "unlink", SYS_unlink, { G("/bin/sh") }, -EROFS },
+        { "unlink", SYS_unlink, { G("/") }, 0 },
+        { "rename", SYS_rename, { G("/tmp"), G("/tmp/a") }, 0 },
+        { "rename", SYS_rename, { G(here), G("/bin/x") }, -EROFS },
+        { "chdir", SYS_chdir, { G(here) }, -ENOTDIR },
+        { "fchdir", SYS_fchdir, { f }, -ENOTDIR },
+        { "fchdir", SYS_fchdir, { 63 }, -EBADF },
+        { "getcwd", SYS_getcwd, { r, 0 }, -ERANGE },
+        { "getcwd", SYS_getcwd, { r, 1 }, -ERANGE },
+        { "mmap", SYS_mmap, { 0, 0, 3, 0x22, all, 0 }, -EINVAL },
+        { "mmap", SYS_mmap, { 0, all, 3, 0x22, all, 0 }, -ENOMEM },
+        { "mmap", SYS_mmap, { 0, huge, 3, 0x22, all, 0 }, -ENOMEM },
+        { "mmap", SYS_mmap, { 0, big, 3, 0x22, all, 0 }, -ENOMEM },
+        { "mmap", SYS_mmap, { 0, 4096, 7, 0x22, all, 0 }, -EACCES },
+        { "mmap", SYS_mmap, { 1, 4096, 3, 0x32, all, 0 }, -EINVAL },
+        { "mmap", SYS_mmap, { 0, 4096, 3, 0x32, all, 0 }, 0 },
+        { "mmap", SYS_mmap, { KD_STORE_BASE, 4096, 3, 0x32, all, 0 }, -ENOMEM },
+        { "mmap", SYS_mmap, { 0xffffffff80000000, 4096, 3, 0x32, all, 0 }, -ENOMEM },
+        { "mmap", SYS_mmap, { 0x7fffe00000, huge, 3, 0x32, all, 0 }, -ENOMEM },
+        { "mmap", SYS_mmap, { 0, 4096, 3, 2, 63, 0 }, -EBADF },
+        { "mmap", SYS_mmap, { 0, 4096, 3, 2, f, 1 }, -EINVAL },
+        { "mmap", SYS_mmap, { 0, 4096, 3, 1, f, 0 }, -ENODEV },
+        { "mmap", SYS_mmap, { 0, 4096, 1, 2, G(folder), 0 }, -ENODEV },
+        { "munmap", SYS_munmap, { r + 1, 4096 }, -EINVAL },
+        { "munmap", SYS_munmap, { r, 0 }, -EINVAL },
+        { "munmap", SYS_munmap, { r, all }, -EINVAL },
+        { "munmap", SYS_munmap, { r, huge }, -EINVAL },
+        { "mprotect", SYS_mprotect, { r, 4096, 7 }, -EACCES },
+        { "mprotect", SYS_mprotect, { r, 4096, 8 }, -EINVAL },
+        { "mprotect", SYS_mprotect, { r + 8, 4096, 3 }, -EINVAL },
+        { "mprotect", SYS_mprotect, { r, all, 3 }, 0 },
+        { "mprotect", SYS_mprotect, { r, big, 3 }, 0 },
+        { "mprotect", SYS_mprotect, { KD_STORE_BASE, 4096, 3 }, 0 },
+        { "mremap", SYS_mremap, { r, all, 4096, 0 }, -EINVAL },
+        { "mremap", SYS_mremap, { r, 4096, huge, 1 }, -EINVAL },
+        { "mremap", SYS_mremap, { r, 4096, 8192, 6 }, -EINVAL },
+        { "mremap", SYS_mremap, { G(writable_end), 4096, 8192, 0 }, -EFAULT },
+        { "madvise", SYS_madvise, { r + 1, 4096, 4 }, -EINVAL },
+        { "madvise", SYS_madvise, { r, all, 4 }, -EINVAL },
+        { "madvise", SYS_madvise, { KD_STORE_BASE, 4096, 4 }, -EINVAL },
+        { "clone", SYS_clone, { 0x111, r }, -ENOSYS },
+        { "clone", SYS_clone, { 0x10011, r }, -ENOSYS },
+        { "clone", SYS_clone, { 0x10d00, 0 }, -ENOSYS },
+        { "clone", SYS_clone, { ~0x100ul, r }, -ENOSYS },
+        { "clone", SYS_clone, { 0x110d00, r, 8 }, -EFAULT },
+        { "clone", SYS_clone, { 0x1010d00, r, 0, 0xffffffff80000000 }, -EFAULT },
+        { "arch_prctl", SYS_arch_prctl, { 0x1002, huge }, -EPERM },
+        { "arch_prctl", SYS_arch_prctl, { 0x1002, 0xffffffff80000000 }, -EPERM },
+        { "arch_prctl", SYS_arch_prctl, { 0x1001, r }, -EINVAL },
+        { "rt_sigaction", SYS_rt_sigaction, { 0, r, 0 }, -EINVAL },
+        { "rt_sigaction", SYS_rt_sigaction, { 65, r, 0 }, -EINVAL },
+        { "kill", SYS_kill, { G(getpid()), 65 }, -EINVAL },
+        { "kill", SYS_kill, { all, 9 }, -EPERM },
+        { "kill", SYS_kill, { G(getpid()), all }, -EINVAL },
+        { "tkill", SYS_tkill, { all, 9 }, -EINVAL },
+        { "tkill", SYS_tkill, { G(getpid()), 99 }, -EINVAL },
+        { "nanosleep", SYS_nanosleep, { G(&(struct timespec){ -1, 0 }) }, -EINVAL },
+        { "nanosleep", SYS_nanosleep, { G(&(struct timespec){ 0, 1000000000 }) }, -EINVAL },
+        { "nanosleep", SYS_nanosleep, { G(&(struct timespec){ 0, -1 }) }, -EINVAL },
+        { "clock_gettime", SYS_clock_gettime, { 99, r }, -EINVAL },
+        { "clock_gettime", SYS_clock_gettime, { all, r }, -EINVAL },
+        { "clock_nanosleep", SYS_clock_nanosleep, { 99, 0, G(&moment) }, -EINVAL },
+        { "getrlimit", SYS_getrlimit, { 16, r }, -EINVAL },
+        { "getrlimit", SYS_getrlimit, { all, r }, -EINVAL },
+        { "prlimit64", SYS_prlimit64, { 1, 3, 0, r }, -EPERM },
+        { "prlimit64", SYS_prlimit64, { 0, 3, r, 0 }, -EPERM },
+        { "prlimit64", SYS_prlimit64, { all, 7, 0, r }, -ESRCH },
+        { "prlimit64", SYS_prlimit64, { 0, KD_RLIMIT + KD_LIMITS, 0, r }, -EINVAL },
+        { "prlimit64", SYS_prlimit64, { 0, KD_RLIMIT - 1, 0, r }, -EINVAL },
+        { NAMED(KD_OBJECT_ADVISE), { G(my_object), 0, 1, 5 }, -EINVAL },
+        { NAMED(KD_OBJECT_ADVISE), { G(my_object), 0, huge, KD_ADVISE_DONT_NEED }, -EINVAL },
+        { NAMED(KD_OBJECT_ADVISE), { G(my_port), 0, 1, 4 }, -EBADF },
+        { "sched_getaffinity", SYS_sched_getaffinity, { 0, 7, r }, -EINVAL },
+        { "futex", SYS_futex, { r + 1, FUTEX_WAIT, 0, G(&moment) }, -EINVAL },
+        { "futex", SYS_futex, { r, 77, 0, 0 }, -ENOSYS },
+        { "futex", SYS_futex, { r, FUTEX_WAIT_BITSET, 0, G(&moment), 0, 0 }, -EINVAL },
+        { "futex", SYS_futex, { r, FUTEX_REQUEUE, 0, 0, 3 }, -EINVAL },
+        { "futex", SYS_futex, { my_base, FUTEX_WAIT, 0, G(&moment) }, -EFAULT },
+        { "pipe2", SYS_pipe2, { r, all }, -EINVAL },
+        { "execve", SYS_execve, { G("/none"), 0, 0 }, -ENOENT },
+        { "execve", SYS_execve, { 1, 0, 0 }, -EFAULT },
+        { "execve", SYS_execve, { G("/bin/sh"), 1, 0 }, -EFAULT },
+        { "execve", SYS_execve, { G("/bin/sh"), 0, 1 }, -EFAULT },
+        { "execve", SYS_execve, { G("/etc"), 0, 0 }, -EACCES },
+        { "wait4", SYS_wait4, { all, 0, 0, 0 }, -ECHILD },
+        { "wait4", SYS_wait4, { all, 0, 16, 0 }, -EINVAL },
+        { "rt_sigsuspend", SYS_rt_sigsuspend, { 1, 8 }, -EFAULT },
+        { "rt_sigsuspend", SYS_rt_sigsuspend, { r, 9 }, -EINVAL },
+        { "rt_sigaction", SYS_rt_sigaction, { SIGUSR1, 1, 0, 8 }, -EFAULT },
+        { "rt_sigaction", SYS_rt_sigaction, { SIGKILL, r, 0, 8 }, -EINVAL },
+        { "rt_sigaction", SYS_rt_sigaction, { 65, 0, 0, 8 }, -EINVAL },
+        { "kill", SYS_kill, { 1 << 30, 9 }, -ESRCH },
+        { "kill", SYS_kill, { 1, 9 }, -EPERM },
+        { "socket", SYS_socket, { 1, 1, 0 }, -ENOSYS },
+        { "iopl", SYS_iopl, { 3 }, -ENOSYS },
+        { "modify_ldt", SYS_modify_ldt, { 1, r, 16 }, -ENOSYS },
+        { "reboot", SYS_reboot, { 1, 2, 3 }, -ENOSYS },
     };
     memset(room, 0, sizeof room);
     values_try(cases, COUNT(cases), "Linux's calls");
@@ -438,7 +487,8 @@ void none_forgotten(void)
     int good = CALL(KD_CLEAN_LIST, 1, ~0ul) == 0;
     for (int i = 0; i < COUNT(calls); i++) {
         long n = calls[i].number;
-        if (tried_call[n] || n == KD_PORT_CREATE || n == KD_VIEW_CREATE || n == KD_CHECK || n == KD_CLEAN_LIST)
+        if (tried_call[n] || n == KD_PORT_CREATE || n == KD_VIEW_CREATE || n == KD_CHECK ||
+            n == KD_CLEAN_LIST)
             continue;
         good = 0;
         printf("# %s has no line in the tables\n", calls[i].name);

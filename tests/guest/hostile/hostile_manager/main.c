@@ -1,14 +1,15 @@
 /*
- * hostile_manager - managers that stall, lie, answer twice, supply what they do not have, fault on their
- * own objects, stop in the middle, or die at each step.
+ * hostile_manager - managers that stall, lie, answer twice, supply what they do not have, fault on
+ * their own objects, stop in the middle, or die at each step.
  *
- * Aim     a wrong call of a manager is an errno; what it does not answer ends its clients' waits by their
- *         time-outs, by a kill, or by its own end; nobody else notices, and frames, handles, objects,
- *         views, copies and credits are back where they were.
- * Method  a manager with three objects (transactional and spilling; asking; plain) and one thread, and a
- *         client that needs each of its answers, in processes of their own. The manager does one wrong
- *         thing; or it ends in place of its n-th call, for n = 1, 2, ... until it comes to its end alive.
- *         This process is a bystander: another manager, whose client commits meanwhile.
+ * Aim     a wrong call of a manager is an errno; what it does not answer ends its clients' waits by
+ *         their time-outs, by a kill, or by its own end; nobody else notices, and frames, handles,
+ *         objects, views, copies and credits are back where they were.
+ * Method  a manager with three objects (transactional and spilling; asking; plain) and one thread,
+ *         and a client that needs each of its answers, in processes of their own. The manager does
+ *         one wrong thing; or it ends in place of its n-th call, for n = 1, 2, ... until it comes
+ *         to its end alive. This process is a bystander: another manager, whose client commits
+ *         meanwhile.
  */
 #include "manager.h"
 
@@ -81,8 +82,10 @@ static int client_role(int manager, int only, unsigned ms)
 
 static bool lend_credits(struct kd_message *m)
 {
-    if (m->kind == (uint32_t)KD_MSG_CREDIT_LOW) CALL(KD_CREDIT_GRANT, commit_port, 0); /* there are no more */
-    if (m->kind == (uint32_t)KD_MSG_COMMIT) CALL(KD_CREDIT_GRANT, commit_port, m->word[1]); /* what it spends */
+    /* there are no more */
+    if (m->kind == (uint32_t)KD_MSG_CREDIT_LOW) CALL(KD_CREDIT_GRANT, commit_port, 0);
+    /* what it spends */
+    if (m->kind == (uint32_t)KD_MSG_COMMIT) CALL(KD_CREDIT_GRANT, commit_port, m->word[1]);
     return false;
 }
 
@@ -98,7 +101,8 @@ static void *bystander(void *arg)
 {
     for (;;) {
         sem_wait(&bystander_go);
-        for (int i = 0; i < 3 && !bystander_result; i++) bystander_result = run(all_credits, NULL, KD_SERIALISABLE, 0);
+        for (int i = 0; i < 3 && !bystander_result; i++)
+            bystander_result = run(all_credits, NULL, KD_SERIALISABLE, 0);
         sem_post(&bystander_done);
     }
     return arg;
@@ -115,14 +119,16 @@ static void counts_take(long c[8])
     struct kd_system_info s = {0};
     CALL(KD_SYSTEM_INFO, &s);
     memset(c, 0, 8 * sizeof c[0]);
-    long all[] = {(long)s.objects, (long)s.versions, (long)s.processes, CALL(KD_VIEW_LIST, NULL, 0)};
+    long all[] = { (long)s.objects, (long)s.versions, (long)s.processes,
+                   CALL(KD_VIEW_LIST, NULL, 0) };
     memcpy(c, all, sizeof all);
     long n = CALL(KD_PROCESS_LIST, p, 64);
     for (long i = 0; i < n && i < 64; i++) c[4] += (long)p[i].used[KD_LIMIT_HANDLES];
     c[7] = (long)(s.free_bytes / KD_PAGE_BYTES);
 }
 
-/* All is as it was, and the bystander has committed meanwhile. What a moment changes gets its time. */
+/* All is as it was, and the bystander has committed meanwhile. What a moment changes gets its
+ * time. */
 static bool undisturbed(const char *what, long number)
 {
     long now[8];
@@ -136,7 +142,8 @@ static bool undisturbed(const char *what, long number)
     frames_least = now[7] < frames_least ? now[7] : frames_least;
     bool good = same && check() == 0 && !bystander_result;
     if (!good)
-        printf("# %s %ld: bystander %d; objects %+ld versions %+ld processes %+ld views %+ld handles %+ld\n",
+        printf("# %s %ld: bystander %d; objects %+ld versions %+ld processes %+ld views %+ld "
+               "handles %+ld\n",
                what, number, bystander_result, now[0] - counts_before[0], now[1] - counts_before[1],
                now[2] - counts_before[2], now[3] - counts_before[3], now[4] - counts_before[4]);
     return good;
@@ -158,7 +165,8 @@ static struct life life_begin(enum deed d, enum kind kind, long dies, int only, 
     return l;
 }
 
-/* The manager said so: it does nothing any more. False: it has ended before, or its client, whose time was up. */
+/* The manager said so: it does nothing any more. False: it has ended before, or its client, whose
+ * time was up. */
 static bool is_stalled(const struct life *l, unsigned ms)
 {
     for (int i = 0; i < SURE_S * 1000; i++, usleep(1000)) {
@@ -178,8 +186,8 @@ static int end_of(int pid, bool killed)
     return child_wait(pid);
 }
 
-/* A life whose manager has stalled. Where the host took the CPU away before it came to that, its client's time may
- * have been up first: then another one. */
+/* A life whose manager has stalled. Where the host took the CPU away before it came to that, its
+ * client's time may have been up first: then another one. */
 static struct life life_stalled(enum deed d, enum kind kind, unsigned ms, bool *is)
 {
     struct life l = life_begin(d, kind, 0, (int)kind, ms);
@@ -192,22 +200,26 @@ static struct life life_stalled(enum deed d, enum kind kind, unsigned ms, bool *
     return l;
 }
 
-/* A manager that goes on after its deed, and its client. The client ends by itself where it can: where it
- * waits for what cannot time out, by a kill, or at its manager's end. */
+/* A manager that goes on after its deed, and its client. The client ends by itself where it can:
+ * where it waits for what cannot time out, by a kill, or at its manager's end. */
 static bool one_deed(enum deed d, enum kind kind)
 {
     bool stalls = d == STALLS || d == OWN_FAULT;
     unsigned ms = stalls ? STALL_MS : 0;
     bool good = true;
-    struct life l = d == LEAVES ? life_begin(d, kind, 0, (int)kind, ms) : life_stalled(d, kind, ms, &good);
-    bool killed = stalls && (kind == PLAIN_KIND || kind == COMMIT_KIND); /* no time-out, but a kill */
-    bool waits = d == DETACHES || (d == DESTROYS && kind == COMMIT_KIND); /* the answer may still come */
+    struct life l =
+        d == LEAVES ? life_begin(d, kind, 0, (int)kind, ms) : life_stalled(d, kind, ms, &good);
+    /* no time-out, but a kill */
+    bool killed = stalls && (kind == PLAIN_KIND || kind == COMMIT_KIND);
+    /* the answer may still come */
+    bool waits = d == DETACHES || (d == DESTROYS && kind == COMMIT_KIND);
     if (!waits) l.client_status = end_of(l.client, killed);
     l.manager_status = end_of(l.manager, d != LEAVES);
     if (waits) l.client_status = end_of(l.client, false);
     good &= l.client_status > 0 && l.client_status != GOOD && l.manager_status > 0;
-    if (!good) printf("# deed %d at %s: manager %d, client %d\n", d, kind_names[kind], l.manager_status,
-                      l.client_status);
+    if (!good)
+        printf("# deed %d at %s: manager %d, client %d\n", d, kind_names[kind], l.manager_status,
+               l.client_status);
     return undisturbed(kind_names[kind], d) && good;
 }
 
@@ -215,8 +227,10 @@ static void deeds(enum deed d, const char *what)
 {
     bool good = true;
     for (int kind = 0; kind < KINDS; kind++) {
-        if ((d == DETACHES || d == ABORTS || d == DESTROYS) && kind == CALL_KIND) continue; /* not of an object */
-        if (d == ABORTS && (kind == PLAIN_KIND || kind == COMMIT_KIND)) continue;       /* not in a transaction */
+        /* not of an object */
+        if ((d == DETACHES || d == ABORTS || d == DESTROYS) && kind == CALL_KIND) continue;
+        /* not in a transaction */
+        if (d == ABORTS && (kind == PLAIN_KIND || kind == COMMIT_KIND)) continue;
         good &= one_deed(d, (enum kind)kind);
     }
     tap_ok(good, "a manager that %s", what);
@@ -228,8 +242,10 @@ static void honest_and_lying(void)
         struct life l = life_begin(d, KINDS, 0, KINDS, 0);
         l.manager_status = end_of(l.manager, false);
         l.client_status = end_of(l.client, false);
-        if (!tap_ok(l.manager_status == GOOD && l.client_status == GOOD && undisturbed("life", d), "%s",
-                    d ? "lies, double answers and answers nobody asked for are refused, and the right ones count"
+        if (!tap_ok(l.manager_status == GOOD && l.client_status == GOOD && undisturbed("life", d),
+                    "%s",
+                    d ? "lies, double answers and answers nobody asked for are refused, and the "
+                        "right ones count"
                       : "an honest manager serves its client"))
             printf("# manager %d, client %d\n", l.manager_status, l.client_status);
     }
@@ -245,11 +261,12 @@ static void deaths(void)
         l.manager_status = end_of(l.manager, false);
         l.client_status = end_of(l.client, false);
         good = undisturbed("call", n) && l.client_status > 0;
-        if (!good) printf("# call %ld: manager %d, client %d\n", n, l.manager_status, l.client_status);
+        if (!good)
+            printf("# call %ld: manager %d, client %d\n", n, l.manager_status, l.client_status);
     }
     tap_ok(good, "it dies at each of its %ld calls: its client ends, counts are as before", n - 2);
-    tap_ok(l.manager_status == GOOD && l.client_status == GOOD && n > 100, "until it comes to its end alive (%d, %d)",
-           l.manager_status, l.client_status);
+    tap_ok(l.manager_status == GOOD && l.client_status == GOOD && n > 100,
+           "until it comes to its end alive (%d, %d)", l.manager_status, l.client_status);
 }
 
 int main(int argc, char **argv)
@@ -259,7 +276,8 @@ int main(int argc, char **argv)
     if (argc > 2) {
         char *at = argv[2];
         for (int i = 0; i < 3; i++) a[i] = strtol(at, &at, 10);
-        if (strcmp(argv[1], "client") == 0) return client_role((int)a[0], (int)a[1], (unsigned)a[2]);
+        if (strcmp(argv[1], "client") == 0)
+            return client_role((int)a[0], (int)a[1], (unsigned)a[2]);
         deed = (enum deed)a[0];
         deed_kind = (enum kind)a[1];
         die_at = a[2];

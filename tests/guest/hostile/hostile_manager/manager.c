@@ -32,28 +32,35 @@ static void want(long got, long wanted, int line)
 
 static bool manager_start(void)
 {
-    static const uint32_t flags[OBJECTS] = {KD_OBJECT_TRANSACTIONAL | KD_OBJECT_SPILLS | KD_OBJECT_NOTICES,
-                                            KD_OBJECT_TRANSACTIONAL | KD_OBJECT_ASK, 0};
+    static const uint32_t flags[OBJECTS] = { KD_OBJECT_TRANSACTIONAL | KD_OBJECT_SPILLS |
+                                                 KD_OBJECT_NOTICES,
+                                             KD_OBJECT_TRANSACTIONAL | KD_OBJECT_ASK, 0 };
     int p = hostile_port = (int)CALL(KD_PORT_CREATE, 0);
     for (int i = 0; i < OBJECTS; i++) {
-        struct kd_object_create c = {.port = p, .commit_port = p, .flags = flags[i], .cookie = (uint64_t)i,
-                                     .pages = i == LARGE ? LARGE_PAGES : SMALL_PAGES, .name = "hostile"};
+        struct kd_object_create c = { .port = p,
+                                      .commit_port = p,
+                                      .flags = flags[i],
+                                      .cookie = (uint64_t)i,
+                                      .pages = i == LARGE ? LARGE_PAGES : SMALL_PAGES,
+                                      .name = "hostile" };
         objects[i] = (int)CALL(KD_OBJECT_CREATE, &c);
         bases[i] = c.base;
         if (objects[i] < 0) return false;
     }
-    struct kd_supply s = {.object = objects[LARGE], .source = KD_SUPPLY_ZERO, .rights = 3, .page = 2,
-                          .count = LARGE_PAGES - 2};
+    struct kd_supply s = { .object = objects[LARGE], .source = KD_SUPPLY_ZERO, .rights = 3,
+                           .page = 2, .count = LARGE_PAGES - 2 };
     return CALL(KD_OBJECT_SUPPLY, &s) == 0 && CALL(KD_CREDIT_GRANT, p, LARGE_CREDITS) >= 0 &&
-           CALL(KD_SPACE_ATTACH, getpid(), objects[PLAIN], 3) == 0 && CALL(KD_NAME_SET, name, p) == 0;
+           CALL(KD_SPACE_ATTACH, getpid(), objects[PLAIN], 3) == 0 &&
+           CALL(KD_NAME_SET, name, p) == 0;
 }
 
 static struct kd_supply supply_of(const struct kd_message *m)
 {
     bool is_large = m->word[0] == LARGE;
-    return (struct kd_supply){.object = (int)m->word[5], .source = is_large ? KD_SUPPLY_MEMORY : KD_SUPPLY_ZERO,
-                              .rights = 3, .page = m->word[1], .count = 1, .csn = next_csn,
-                              .memory = is_large ? large[m->word[1]] : NULL};
+    return (struct kd_supply){ .object = (int)m->word[5],
+                               .source = is_large ? KD_SUPPLY_MEMORY : KD_SUPPLY_ZERO,
+                               .rights = 3, .page = m->word[1], .count = 1, .csn = next_csn,
+                               .memory = is_large ? large[m->word[1]] : NULL };
 }
 
 /* A page of this manager's own that it never supplies: touching it, it waits for itself. */
@@ -75,7 +82,9 @@ static void answers_unasked(void)
     for (uint64_t view = 0; view <= KD_VIEW_MAX; view += 16)
         for (uint64_t token = 0; token < 4; token++) {
             struct kd_publish p = {view, token, next_csn + 1};
-            struct kd_diff d = {.view = view, .token = token, .buffer = spilled, .buffer_bytes = 8192};
+            struct kd_diff d = {
+                .view = view, .token = token, .buffer = spilled, .buffer_bytes = 8192
+            };
             REFUSED(KD_TXN_PUBLISH, &p, 1);
             REFUSED(KD_TXN_DIFF, &d);
             REFUSED(KD_TXN_REFUSE, view, token, EIO);
@@ -84,7 +93,8 @@ static void answers_unasked(void)
             REFUSED(KD_VIEW_WAIT, view, large[0]);
             REFUSED(KD_LOCK_ANSWER, objects[ASKING], token, view, 0);
         }
-    for (uint64_t token = 0; token < 1u << 20; token += 4099) WANT(-ESRCH, KD_PORT_REPLY, token, &r);
+    for (uint64_t token = 0; token < 1u << 20; token += 4099)
+        WANT(-ESRCH, KD_PORT_REPLY, token, &r);
 }
 
 /* ---- each answer: wrong ones, the right one, and once more ---- */
@@ -131,7 +141,8 @@ static void answer_page(struct kd_message *m)
         REFUSED(KD_OBJECT_FAIL, s.object, s.page, 1, 4096);
         REFUSED(KD_OBJECT_FAIL, s.object, pages, 1, EIO);
         WANT(0, KD_OBJECT_FAIL, s.object, s.page, 1, EAGAIN); /* waits on */
-        WANT(0, KD_OBJECT_FAIL, s.object, (s.page + 1) % pages, 1, EIO); /* of a page that nobody waits for */
+        /* of a page that nobody waits for */
+        WANT(0, KD_OBJECT_FAIL, s.object, (s.page + 1) % pages, 1, EIO);
         WANT(0, KD_OBJECT_INFO, s.object, s.page, 1, &bits);
         want(bits & ~KD_PAGE_AWAY, 0, __LINE__);
     }
@@ -182,7 +193,9 @@ static long take(struct kd_message *m, uint64_t flags, uint8_t to[][KD_PAGE_BYTE
 static void bad_diffs(struct kd_message *m)
 {
     static uint8_t small[KD_PAGE_BYTES - 1];
-    struct kd_diff d = {.view = m->word[0], .token = m->token, .buffer = small, .buffer_bytes = sizeof small};
+    struct kd_diff d = {
+        .view = m->word[0], .token = m->token, .buffer = small, .buffer_bytes = sizeof small
+    };
     WANT(-EINVAL, KD_TXN_DIFF, &d);
     d.token++;
     d.buffer = large, d.buffer_bytes = 2 * KD_PAGE_BYTES;
@@ -216,7 +229,8 @@ static void answer_unspill(struct kd_message *m)
 {
     uint64_t page = m->word[2];
     if (deed == LIES) {
-        for (int i = 0; i < BAD_POINTERS; i++) REFUSED(KD_TXN_UNSPILL, m->word[0], m->token, bad_pointers[i]);
+        for (int i = 0; i < BAD_POINTERS; i++)
+            REFUSED(KD_TXN_UNSPILL, m->word[0], m->token, bad_pointers[i]);
         WANT(-ESRCH, KD_TXN_UNSPILL, m->word[0], m->token + 1, spilled[page]);
         WANT(-ESRCH, KD_TXN_SPILLED, m->word[0], m->token, 1, 1);
     }
@@ -260,21 +274,27 @@ static void answer_commit(struct kd_message *m)
 
 static void touch_own(char *at) { *(volatile char *)at = 1; }
 
-/* The answer that should be given from memory, or received into it, waits for this manager itself; or is
- * refused, where its client could not leave meanwhile. */
+/* The answer that should be given from memory, or received into it, waits for this manager itself;
+ * or is refused, where its client could not leave meanwhile. */
 static void own_fault(enum kind kind, struct kd_message *m)
 {
     char *at = own_page();
     struct kd_supply s = supply_of(m);
-    struct kd_diff d = {.view = m->word[0], .token = m->token, .buffer = at, .buffer_bytes = 2 * KD_PAGE_BYTES};
+    struct kd_diff d = {
+        .view = m->word[0], .token = m->token, .buffer = at, .buffer_bytes = 2 * KD_PAGE_BYTES
+    };
     s.source = KD_SUPPLY_MEMORY, s.memory = at;
     switch (kind) {
     case CALL_KIND: CALL(KD_PORT_REPLY, m->token, at); break;
     case PAGE_KIND: CALL(KD_OBJECT_SUPPLY, &s); break;
     case PLAIN_KIND: touch_own(at); break;
-    case LOCK_KIND: CALL(KD_PORT_NOTIFY, hostile_port, 1), CALL(KD_PORT_RECEIVE, hostile_port, at, -1); break;
+    case LOCK_KIND:
+        CALL(KD_PORT_NOTIFY, hostile_port, 1), CALL(KD_PORT_RECEIVE, hostile_port, at, -1);
+        break;
     case SPILL_KIND: d.flags = KD_DIFF_SPILL, WANT(-EINVAL, KD_TXN_DIFF, &d), touch_own(at); break;
-    case UNSPILL_KIND: WANT(-EINVAL, KD_TXN_UNSPILL, m->word[0], m->token, at), touch_own(at); break;
+    case UNSPILL_KIND:
+        WANT(-EINVAL, KD_TXN_UNSPILL, m->word[0], m->token, at), touch_own(at);
+        break;
     default: WANT(-EINVAL, KD_TXN_DIFF, &d), CALL(KD_TXN_PUBLISH, at, 1); break;
     }
 }
@@ -283,12 +303,15 @@ static void stop_serving(enum kind kind)
 {
     if (deed == CLOSES) CALL(KD_HANDLE_CLOSE, hostile_port);
     if (deed == DESTROYS) for (int i = 0; i < OBJECTS; i++) WANT(0, KD_OBJECT_DESTROY, objects[i]);
-    if (deed == DETACHES) for (int i = 0; i < OBJECTS; i++) CALL(KD_SPACE_DETACH, client, objects[i]);
+    if (deed == DETACHES)
+        for (int i = 0; i < OBJECTS; i++)
+            CALL(KD_SPACE_DETACH, client, objects[i]);
     if (deed == LEAVES) _exit(GOOD);
     static struct kd_view_info list[KD_VIEW_MAX];
     long n = deed == ABORTS ? CALL(KD_VIEW_LIST, list, KD_VIEW_MAX) : 0;
     for (long i = 0; i < n; i++) /* a commit it may only refuse */
-        if (list[i].pid == (int)client) WANT(kind == COMMIT_KIND ? -EBUSY : 0, KD_VIEW_ABORT, list[i].view, EIO);
+        if (list[i].pid == (int)client)
+            WANT(kind == COMMIT_KIND ? -EBUSY : 0, KD_VIEW_ABORT, list[i].view, EIO);
     CALL(KD_NAME_SET, stalled, CALL(KD_PORT_CREATE, 0));
     if (kind == COMMIT_KIND && deed == ABORTS) _exit(GOOD);
     for (;;) usleep(10000); /* and lives on, so that it is not its end that ends others' waits */
@@ -296,8 +319,9 @@ static void stop_serving(enum kind kind)
 
 int manager_role(void)
 {
-    static void (*const answers[KINDS])(struct kd_message *) = {
-        answer_call, answer_page, answer_page, answer_lock, answer_spill, answer_unspill, answer_commit};
+    static void (*const answers[KINDS])(
+        struct kd_message *) = { answer_call,  answer_page,    answer_page,  answer_lock,
+                                 answer_spill, answer_unspill, answer_commit };
     static uint8_t buffer[KD_PAGE_BYTES];
     if (!manager_start()) return MANAGER_WRONG;
     for (;;) {
@@ -310,7 +334,8 @@ int manager_role(void)
         case (uint32_t)KD_MSG_COMMIT: kind = COMMIT_KIND; break;
         case (uint32_t)KD_MSG_SPILL: kind = SPILL_KIND; break;
         case (uint32_t)KD_MSG_UNSPILL: kind = UNSPILL_KIND; break;
-        case (uint32_t)KD_MSG_CREDIT_LOW: CALL(KD_CREDIT_GRANT, hostile_port, 0); continue; /* no more */
+        /* no more */
+        case (uint32_t)KD_MSG_CREDIT_LOW: CALL(KD_CREDIT_GRANT, hostile_port, 0); continue;
         case KIND_ECHO: break;
         case KIND_OPEN:
             client = m.process;

@@ -68,7 +68,8 @@ void test_small_buffer(void)
     struct kd_message ma = {.buffer = answer, .buffer_bytes = 63};
     long e;
     do e = receive(port, &ma, 50);
-    while (e == -ETIMEDOUT && !__atomic_load_n(&c.done, __ATOMIC_ACQUIRE)); /* the call may come late */
+    /* the call may come late */
+    while (e == -ETIMEDOUT && !__atomic_load_n(&c.done, __ATOMIC_ACQUIRE));
     tap_ok(e == -ETIMEDOUT, "a_receiver_with_too_small_a_buffer_waits_on");
     pthread_join(ta, NULL);
     tap_ok(c.result == -EMSGSIZE, "and_the_caller_is_told");
@@ -170,7 +171,9 @@ void test_closed_port(void)
     struct kd_message m = {.buffer = answer, .buffer_bytes = sizeof answer}, r = {.handle = -1};
     kd_call3(KD_NAME_SET, (long)"ports.closed", port, 0);
     for (int i = 0; i < 3; i++) { /* one that is received, two in the queue */
-        o[i] = (struct one){.port = caller, .m = {.kind = 1, .data = big, .data_bytes = 100}, .done = 1};
+        o[i] = (struct one){ .port = caller,
+                             .m = { .kind = 1, .data = big, .data_bytes = 100 },
+                             .done = 1 };
         pthread_create(&t[i], NULL, one_call_until, &o[i]);
     }
     tap_ok(receive(second, &m, SURE_MS) == 0 && kd_call3(KD_HANDLE_CLOSE, port, 0, 0) == 0,
@@ -184,8 +187,10 @@ void test_closed_port(void)
     }
     tap_ok(bad == 0, "calls_at_a_port_whose_last_receive_handle_is_closed_end");
     tap_ok(reply(m.token, &r) == -ESRCH, "and_are_not_to_be_answered");
-    tap_ok(call(caller, &r) == -EOWNERDEAD && kd_call3(KD_PORT_NOTIFY, caller, 1, 0) == -EOWNERDEAD
-              && kd_call3(KD_NAME_FIND, (long)"ports.closed", 0, 0) == -ENOENT, "the_port_is_dead_and_has_no_name");
+    tap_ok(call(caller, &r) == -EOWNERDEAD &&
+               kd_call3(KD_PORT_NOTIFY, caller, 1, 0) == -EOWNERDEAD &&
+               kd_call3(KD_NAME_FIND, (long)"ports.closed", 0, 0) == -ENOENT,
+           "the_port_is_dead_and_has_no_name");
     kd_call3(KD_HANDLE_CLOSE, caller, 0, 0);
 }
 
@@ -212,14 +217,16 @@ void test_closed_under_object(void)
     kd_call3(KD_SPACE_ATTACH, getpid(), object, KD_RIGHT_READ);
     o[0] = (struct one){.port = (long)c.base};
     pthread_create(&t[0], NULL, one_load, &o[0]);
-    tap_ok(object >= 0 && receive(port, &m, SURE_MS) == 0 && m.kind == (uint32_t)KD_MSG_PAGE, "a_page_is_asked_for");
+    tap_ok(object >= 0 && receive(port, &m, SURE_MS) == 0 && m.kind == (uint32_t)KD_MSG_PAGE,
+           "a_page_is_asked_for");
     o[1] = (struct one){.port = (long)c.base + 4096};
     pthread_create(&t[1], NULL, one_load, &o[1]); /* its request stays in the queue */
     rest(50);
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
     for (int i = 0; i < 2; i++)
         pthread_join(t[i], NULL);
-    tap_ok(o[0].result == -EFAULT && o[1].result == -EFAULT, "faults_that_wait_for_a_closed_port_end");
+    tap_ok(o[0].result == -EFAULT && o[1].result == -EFAULT,
+           "faults_that_wait_for_a_closed_port_end");
     tap_ok(kd_call3(KD_KERNEL_LOG, (long)c.base, 8, 0) == -EFAULT, "so_do_later_ones");
     kd_call3(KD_HANDLE_CLOSE, object, 0, 0);
 }
@@ -291,7 +298,8 @@ void test_timeouts(void)
     long port = port_new();
     struct one a = {.port = port, .m = {.kind = 7, .data = big, .data_bytes = 3000}};
     struct kd_message m = {.buffer = big, .buffer_bytes = sizeof big}, r = {.handle = -1};
-    tap_ok(kd_call3(KD_PORT_CALL_UNTIL, port, (long)&a.m, 20) == -ETIMEDOUT, "a_call_that_nobody_takes_times_out");
+    tap_ok(kd_call3(KD_PORT_CALL_UNTIL, port, (long)&a.m, 20) == -ETIMEDOUT,
+           "a_call_that_nobody_takes_times_out");
     tap_ok(receive(port, &m, 0) == -EAGAIN, "and_is_not_there_any_more");
     pthread_t t;
     bool taken = false;
@@ -305,7 +313,8 @@ void test_timeouts(void)
     tap_ok(reply(late, &r) == -ESRCH, "its_answer_comes_too_late");
     a.done = 1; /* it waits longer */
     pthread_create(&t, NULL, one_call_until, &a);
-    tap_ok(receive(port, &m, SURE_MS) == 0 && m.token != late && reply(late, &r) == -ESRCH && reply(m.token, &r) == 0,
+    tap_ok(receive(port, &m, SURE_MS) == 0 && m.token != late && reply(late, &r) == -ESRCH &&
+               reply(m.token, &r) == 0,
            "and_does_not_answer_the_next");
     pthread_join(t, NULL);
     tap_ok(a.result == 0, "which_is_answered_in_time");
@@ -328,8 +337,9 @@ void test_names(void)
     tap_ok(kd_call3(KD_NAME_FIND, 8, 0, 0) == -EFAULT, "a_name_that_is_nowhere");
     struct kd_block_info info; /* the store manager has it, if it is there */
     long wanted = kd_call3(KD_BLOCK_OPEN, (long)"store", (long)&info, 0) == -ENODEV ? 0 : -EPERM;
-    tap_ok(kd_call3(KD_NAME_SET, (long)"store", port, 0) == wanted
-               && kd_call3(KD_NAME_SET, (long)"store2", port, 0) == 0, "the_name_of_a_disk_is_for_who_has_the_disk");
+    tap_ok(kd_call3(KD_NAME_SET, (long)"store", port, 0) == wanted &&
+               kd_call3(KD_NAME_SET, (long)"store2", port, 0) == 0,
+           "the_name_of_a_disk_is_for_who_has_the_disk");
     kd_call3(KD_HANDLE_CLOSE, found, 0, 0);
     kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
     tap_ok(kd_call3(KD_NAME_FIND, (long)"ports.name", 0, 0) == -ENOENT,

@@ -60,7 +60,8 @@ static void test_looks_at_the_end(void)
     looked_at = -1;
     pthread_join(t, NULL);
     bool beside = sysconf(_SC_NPROCESSORS_ONLN) > 1; /* else a process ends between two looks */
-    tap_ok(!bad && (looks || !beside), "handles_are_looked_at_while_their_process_ends (%d, %d)", bad, looks);
+    tap_ok(!bad && (looks || !beside), "handles_are_looked_at_while_their_process_ends (%d, %d)",
+           bad, looks);
 }
 
 int main(int argc, char **argv)

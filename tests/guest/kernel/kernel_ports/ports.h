@@ -54,8 +54,8 @@ void test_killed_callers(void);
 
 void test_dead_server(void);
 
-/* The last handle with the right to receive is closed, in a process that goes on: whoever waits at the
- * port is told, wherever its call is. */
+/* The last handle with the right to receive is closed, in a process that goes on: whoever waits at
+ * the port is told, wherever its call is. */
 void test_closed_port(void);
 
 void test_closed_under_receiver(void);
@@ -63,8 +63,9 @@ void test_closed_under_receiver(void);
 /* An object keeps its port, but receives nothing. */
 void test_closed_under_object(void);
 
-/* Aim: of an object that is made while its port is closed, nobody waits for pages: it ends with the port.
- * Method: it is large, so its making takes as long as the port's end, which begins a bit later each time. */
+/* Aim: of an object that is made while its port is closed, nobody waits for pages: it ends with the
+ * port. Method: it is large, so its making takes as long as the port's end, which begins a bit
+ * later each time. */
 void test_closed_while_made(void);
 
 void test_notices(void);

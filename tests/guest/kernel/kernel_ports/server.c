@@ -67,8 +67,11 @@ int serve(const char *name)
 int start(const char *mode, const char *name)
 {
     const char *argv[] = {"kernel_ports", mode, name, NULL};
-    struct kd_process_create c = {.path = "/bin/kernel_ports", .argv = argv, .fds = {-1, -1, -1}, .handle_count = 1,
-                                  .handles = {KD_SYSTEM_HANDLE}};
+    struct kd_process_create c = { .path = "/bin/kernel_ports",
+                                   .argv = argv,
+                                   .fds = { -1, -1, -1 },
+                                   .handle_count = 1,
+                                   .handles = { KD_SYSTEM_HANDLE } };
     long h = kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0);
     if (h >= 0)
         kd_call3(KD_HANDLE_CLOSE, h, 0, 0);

@@ -55,7 +55,10 @@ int try_write(unsigned page, unsigned ms)
 {
     return run(write_page, (void *)(uintptr_t)page, KD_SERIALISABLE, ms);
 }
-int value(unsigned page) { return run(read_page, (void *)(uintptr_t)page, KD_SERIALISABLE, LONG_MS); }
+int value(unsigned page)
+{
+    return run(read_page, (void *)(uintptr_t)page, KD_SERIALISABLE, LONG_MS);
+}
 
 int reads_1(void *arg)
 {

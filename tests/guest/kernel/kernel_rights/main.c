@@ -15,7 +15,8 @@ static void used_is_in_a_tlb(void)
     other_start(reads_24, KD_SERIALISABLE);
     other_reaches(9);
     kd_call4(KD_OBJECT_ADVISE, object, 24, 1, KD_ADVISE_DONT_NEED);
-    tap_ok(try_write(24, LONG_MS) == 0 && other_ends() == 0, "what the clock has seen used is shot down");
+    tap_ok(try_write(24, LONG_MS) == 0 && other_ends() == 0,
+           "what the clock has seen used is shot down");
 }
 
 static void ends_meanwhile(void)
@@ -62,8 +63,8 @@ static void doomed_late(void)
         if (list[i].copies) aborted += kd_call3(KD_VIEW_ABORT, (long)list[i].view, EIO, 0) == 0;
     other.go = 1;
     other_reaches(9);
-    tap_ok(aborted == 1 && other.result == -EIO && value(26) == before, "who is doomed does not commit (%d, %d)",
-           aborted, other.result);
+    tap_ok(aborted == 1 && other.result == -EIO && value(26) == before,
+           "who is doomed does not commit (%d, %d)", aborted, other.result);
     other_ends();
 }
 
@@ -71,7 +72,8 @@ static void destroyed(void)
 {
     other_start(writes_2, KD_SERIALISABLE);
     other_reaches(1);
-    tap_ok(kd_call3(KD_OBJECT_DESTROY, object, 0, 0) == 0, "an object is destroyed under a transaction");
+    tap_ok(kd_call3(KD_OBJECT_DESTROY, object, 0, 0) == 0,
+           "an object is destroyed under a transaction");
     other.go = 1;
     other_reaches(9);
     tap_ok(other.result == -EOWNERDEAD && check() == 0, "which ends (%d)", other.result);
@@ -92,15 +94,18 @@ static long begin_in(int view, unsigned mode)
     return e ? e : kd_call3(KD_TXN_BEGIN, (long)&b, 0, 0);
 }
 
-/* The wait for a page that is not there loads the first view's table; the second view is entered with that. */
+/* The wait for a page that is not there loads the first view's table; the second view is entered
+ * with that. */
 static void entered(void)
 {
-    int first = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0), second = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0);
+    int first = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0),
+        second = (int)kd_call3(KD_VIEW_CREATE, 0, 0, 0);
     long e = begin_in(first, KD_SERIALISABLE);
     *word_of(62, 0) = 77;
     if (!e) e = begin_in(second, KD_SNAPSHOT);
     int seen = read_page((void *)62);
-    tap_ok(e == 0 && seen == 0, "a thread that enters its other view sees no copy of the first (%ld, %d)", e, seen);
+    tap_ok(e == 0 && seen == 0,
+           "a thread that enters its other view sees no copy of the first (%ld, %d)", e, seen);
     kd_call3(KD_TXN_ABORT, 1, 0, 0);
     kd_call3(KD_VIEW_ENTER, first, 0, 0);
     kd_call3(KD_TXN_ABORT, 1, 0, 0);
@@ -126,7 +131,8 @@ static void suspended(void)
     kd_call3(KD_VIEW_ENTER, second, 0, 0);
     long c = kd_call3(KD_TXN_COMMIT, (long)&k, 0, 0);
     tap_ok(e == 0 && reason == EDEADLK && c == 0,
-           "a thread that waits for its own suspended view is the victim (%ld, %d, %ld)", e, reason, c);
+           "a thread that waits for its own suspended view is the victim (%ld, %d, %ld)",
+           e, reason, c);
     kd_call3(KD_HANDLE_CLOSE, first, 0, 0);
     kd_call3(KD_HANDLE_CLOSE, second, 0, 0);
     mine = NULL; /* another view was entered */

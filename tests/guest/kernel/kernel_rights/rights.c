@@ -5,7 +5,8 @@ static int goes_out(unsigned page)
 {
     for (int rounds = 0; page_resident(page) && rounds < 30; rounds++) {
         kd_call4(KD_OBJECT_ADVISE, object, page, 1, KD_ADVISE_DONT_NEED); /* the next one to go */
-        run(scan, (void *)(uintptr_t)(HOME_PAGES + rounds % SCANS * SCAN_PAGES), KD_SERIALISABLE, 0);
+        run(scan, (void *)(uintptr_t)(HOME_PAGES + rounds % SCANS * SCAN_PAGES), KD_SERIALISABLE,
+            0);
     }
     return !page_resident(page);
 }
@@ -35,7 +36,8 @@ void unused_right_to_write(void)
     other_start(reads_30, KD_SERIALISABLE);
     other_reaches(9);
     kd_call4(KD_OBJECT_CLEANED, object, 30, KD_CSN_ANY, 0);
-    tap_ok(e == 0 && goes_out(30), "a right to write that an idle view never used keeps no page in memory (%d)", e);
+    tap_ok(e == 0 && goes_out(30),
+           "a right to write that an idle view never used keeps no page in memory (%d)", e);
     other_ends();
 }
 
@@ -60,8 +62,8 @@ void waits_end(void)
     tap_ok(value(2) == 2, "both stores are there");
 }
 
-/* A write fault copies the page before it locks anything, then finds another writer, and waits. What it
- * copied is old when it is woken. */
+/* A write fault copies the page before it locks anything, then finds another writer, and waits.
+ * What it copied is old when it is woken. */
 static volatile int copied_result;
 static void *copier_main(void *arg)
 {
@@ -79,8 +81,8 @@ void copied_anew(void)
     usleep(30000);
     other_ends();
     pthread_join(t, NULL);
-    tap_ok(copied_result == 0 && value(22) == before + 2, "what a writer waited for is in its copy (%d, %d)",
-           copied_result, value(22) - before);
+    tap_ok(copied_result == 0 && value(22) == before + 2,
+           "what a writer waited for is in its copy (%d, %d)", copied_result, value(22) - before);
 }
 
 static volatile int woken_result;
@@ -102,13 +104,15 @@ void woken_by_end(void)
     tap_ok(woken_result == 0, "a waiter that sleeps is woken (%d)", woken_result);
 }
 
-static int write_and_give_up(void *arg) { return write_page((void *)3), arg ? 2 : 1; } /* commits are not answered */
+/* commits are not answered */
+static int write_and_give_up(void *arg) { return write_page((void *)3), arg ? 2 : 1; }
 void committing_is_active(void)
 {
     hold_commits = 1;
     other_start(reads_3_writes_4, KD_SERIALISABLE);
     until_held();
-    tap_ok(try_write(3, SHORT_MS) == -ETIMEDOUT, "what a committing transaction read is not written");
+    tap_ok(try_write(3, SHORT_MS) == -ETIMEDOUT,
+           "what a committing transaction read is not written");
     tap_ok(goes_out(3) && run(write_and_give_up, NULL, KD_SERIALISABLE, SHORT_MS) == -ETIMEDOUT,
            "also when it has gone out");
     hold_commits = 0;
@@ -126,11 +130,13 @@ void snapshots(void)
     tap_ok(check() == 0, "kcheck is clean");
     other.go = 2;
     other_reaches(9);
-    tap_ok(other.result == 101, "a snapshot finds old versions of pages it did not touch before (%d)", other.result);
+    tap_ok(other.result == 101,
+           "a snapshot finds old versions of pages it did not touch before (%d)", other.result);
     tap_ok(try_write(5, LONG_MS) == 0, "its versions go while its thread runs on");
     other_ends();
-    tap_ok(run(reads_5_then_6, (other.go = 9, NULL), KD_SNAPSHOT, 0) == 302 && try_write(5, LONG_MS) == 0 &&
-               run(read_page, (void *)5, KD_SNAPSHOT, 0) == 4 && value(5) == 4,
+    tap_ok(run(reads_5_then_6, (other.go = 9, NULL), KD_SNAPSHOT, 0) == 302 &&
+               try_write(5, LONG_MS) == 0 && run(read_page, (void *)5, KD_SNAPSHOT, 0) == 4 &&
+               value(5) == 4,
            "the next snapshot of a view, and a transaction behind it, see what is new");
 }
 
@@ -164,10 +170,12 @@ void old_versions(void)
     int was = value(13);
     long first = shared(), second = try_write(13, LONG_MS) == 0 ? shared() : -1;
     int wrote = try_write(13, LONG_MS);
-    tap_ok(wrote == 0 && versions() == 2 && seen_from(first, 13) == was && seen_from(second, 13) == was + 1,
+    tap_ok(wrote == 0 && versions() == 2 && seen_from(first, 13) == was &&
+               seen_from(second, 13) == was + 1,
            "two commit points keep a version each");
     kd_call3(KD_HANDLE_CLOSE, second, 0, 0);
-    tap_ok(versions() == 1 && check() == 0, "and one version goes with the one that needs it (%lu)", versions());
+    tap_ok(versions() == 1 && check() == 0, "and one version goes with the one that needs it (%lu)",
+           versions());
     kd_call4(KD_OBJECT_CLEANED, object, 13, KD_CSN_ANY, 0);
     tap_ok(goes_out(13) && value(13) == was + 2 && seen_from(first, 13) == was,
            "a page goes out and comes back, its old version stays");
@@ -176,7 +184,8 @@ void old_versions(void)
     other_reaches(1);
     tap_ok(goes_out(13) && check() == 0, "a page that a snapshot has mapped goes out");
     other_ends();
-    tap_ok(other.result == (was + 2) * 101 && versions() == 0, "and the snapshot sees it again (%d)", other.result);
+    tap_ok(other.result == (was + 2) * 101 && versions() == 0,
+           "and the snapshot sees it again (%d)", other.result);
 }
 
 void tickets(void)
@@ -202,7 +211,13 @@ void deadlock(void)
 
 /* Pages 20 and 21 are always equal. */
 static volatile int pairs_over, pairs_wrong;
-static int write_pair(void *arg) { (void)arg; write_page((void *)20); write_page((void *)21); return 0; }
+static int write_pair(void *arg)
+{
+    (void)arg;
+    write_page((void *)20);
+    write_page((void *)21);
+    return 0;
+}
 static int read_pair(void *arg)
 {
     int a = read_page((void *)20);
@@ -265,7 +280,8 @@ void credits(void)
     write_page((void *)10), write_page((void *)11);
     kd_call3(KD_TXN_ABORT, 1, 0, 0);
     long after = kd_call3(KD_CREDIT_GRANT, commit_port, 1, 0);
-    tap_ok(e == 0 && before == 4 && after == 5, "an abort returns its credits (%ld of %ld)", after, before + 1);
+    tap_ok(e == 0 && before == 4 && after == 5, "an abort returns its credits (%ld of %ld)", after,
+           before + 1);
     run(write_three, NULL, KD_SERIALISABLE, 0);
     long left = kd_call3(KD_CREDIT_GRANT, commit_port, 1, 0);
     tap_ok(left == after - 3 + 1, "a commit spends them (%ld)", left);

@@ -5,12 +5,14 @@
 #include "own_manager.h"
 
 #define HOME_PAGES 64
-enum { SCAN_PAGES = 1024, SCANS = 10, PAGES = HOME_PAGES + SCANS * SCAN_PAGES, SHORT_MS = 60, LONG_MS = 20000 };
+enum { SCAN_PAGES = 1024, SCANS = 10, PAGES = HOME_PAGES + SCANS * SCAN_PAGES, SHORT_MS = 60,
+       LONG_MS = 20000 };
 
 /* ---- bodies.c: a second thread at a marked place, and bodies of transactions ---- */
 
-extern volatile long credits_low;       /* how often the manager was told that somebody waits for one */
-extern volatile int delay; /* between a place and what comes then: it is to meet the first thread's fault */
+extern volatile long credits_low;  /* how often the manager was told that somebody waits for one */
+/* between a place and what comes then: it is to meet the first thread's fault */
+extern volatile int delay;
 
 struct other {
     pthread_t thread;
@@ -57,7 +59,8 @@ int scan(void *from);
 
 void held_over_eviction(void);
 
-/* Of two that write what both read one is a victim; then the page is taken exclusively by who reads it. */
+/* Of two that write what both read one is a victim; then the page is taken exclusively by who reads
+ * it. */
 void unused_right_to_write(void);
 
 void waits_end(void);

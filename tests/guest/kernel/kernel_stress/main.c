@@ -4,9 +4,9 @@
  * Aim     eviction and HELD rights, snapshots and their versions, credits, deadlocks, managers that
  *         misuse their calls, processes that die at any moment; nothing is left behind.
  * Method  this program is a manager whose pages are computed, but for four words each, and its own
- *         clients; then it starts itself as a manager and as clients, and kills them. Transfers keep
- *         a sum that every reader checks. Work is counted in kills, transactions and evictions, not in
- *         seconds. `kernel_stress SEED` repeats a run's choices.
+ *         clients; then it starts itself as a manager and as clients, and kills them. Transfers
+ *         keep a sum that every reader checks. Work is counted in kills, transactions and
+ *         evictions, not in seconds. `kernel_stress SEED` repeats a run's choices.
  */
 #include "stress.h"
 
@@ -16,8 +16,11 @@ static int start(const char *role, uint64_t number)
     char text[32];
     snprintf(text, sizeof text, "%lu", (unsigned long)number);
     const char *argv[] = {self, role, text, NULL};
-    struct kd_process_create c = {.path = self, .argv = argv, .fds = {-1, -1, -1}, .handle_count = 1,
-                                  .handles = {KD_SYSTEM_HANDLE}};
+    struct kd_process_create c = { .path = self,
+                                   .argv = argv,
+                                   .fds = { -1, -1, -1 },
+                                   .handle_count = 1,
+                                   .handles = { KD_SYSTEM_HANDLE } };
     int h = (int)call(KD_PROCESS_CREATE, (long)&c, 0, 0);
     not_started += h < 0; /* memory may be full: one client less, this time */
     if (h >= 0) call(KD_HANDLE_CLOSE, h, 0, 0);
@@ -139,8 +142,8 @@ static int detaches(void)
 
 static int is_empty(const struct kd_system_info *s, uint64_t objects_before, int views_before)
 {
-    return s->objects == objects_before && s->versions == 0 && s->dirty_pages == 0 && s->resident_pages == 0 &&
-           views_used() == views_before;
+    return s->objects == objects_before && s->versions == 0 && s->dirty_pages == 0 &&
+           s->resident_pages == 0 && views_used() == views_before;
 }
 
 static void killed(void)
@@ -154,8 +157,11 @@ static void killed(void)
     e = kills(1);
     tap_ok(e == 0, "and so do managers; clients come back to the next one");
     struct kd_system_info after = system_info();
-    for (int i = 0; i < 1000 && !is_empty(&after, before.objects, views_at_start); i++, after = system_info()) nap(10);
-    tap_ok(is_empty(&after, before.objects, views_at_start), "objects, versions, views and pages are gone with them");
+    for (int i = 0; i < 1000 && !is_empty(&after, before.objects, views_at_start);
+         i++, after = system_info())
+        nap(10);
+    tap_ok(is_empty(&after, before.objects, views_at_start),
+           "objects, versions, views and pages are gone with them");
     long lost = ((long)before.free_bytes - (long)after.free_bytes) / 4096;
     tap_ok(lost < 64, "and their frames are free again (%ld missing)", lost);
 }
@@ -209,14 +215,17 @@ static void little_memory(void)
     tap_ok(system_info().versions == 0, "and no old version is left (%lu)", system_info().versions);
     int stamps = -1;
     e = run(look_too_long, &stamps, KD_SNAPSHOT, 0);
-    tap_ok(e == -ESTALE && stamps == 0, "a snapshot that needs too much memory ends (%d, %d)", e, stamps);
+    tap_ok(e == -ESTALE && stamps == 0, "a snapshot that needs too much memory ends (%d, %d)", e,
+           stamps);
     tap_ok(system_info().versions == 0 && check() == 0, "with its versions");
 }
 
 int main(int argc, char **argv)
 {
     self = strchr(argv[0], (int)0x2f) ? argv[0] : "/bin/kernel_stress";
-    seed = argc > 2 ? strtoul(argv[2], NULL, 0) : argc > 1 ? strtoul(argv[1], NULL, 0) : now_ms() * 2654435761u;
+    seed = argc > 2   ? strtoul(argv[2], NULL, 0)
+           : argc > 1 ? strtoul(argv[1], NULL, 0)
+                      : now_ms() * 2654435761u;
     seed |= 1;
     if (argc > 2) return strcmp(argv[1], "manager") ? client_main() : manager_main();
 

@@ -40,7 +40,8 @@ static void serve_page(const struct kd_message *m)
     static uint64_t page[KD_PAGE_BYTES / 8];
     struct managed *o = &objects[m->word[0]];
     memcpy(page, o->home[m->word[1]], sizeof o->home[0]);
-    for (unsigned i = KEPT; i < KD_PAGE_BYTES / 8; i++) page[i] = computed(m->word[0], m->word[1], i);
+    for (unsigned i = KEPT; i < KD_PAGE_BYTES / 8; i++)
+        page[i] = computed(m->word[0], m->word[1], i);
     struct kd_supply s = {.object = o->handle, .source = KD_SUPPLY_MEMORY, .count = 1,
                           .rights = KD_READ | KD_WRITE, .page = m->word[1],
                           .csn = o->csn[m->word[1]], .memory = page};
@@ -143,10 +144,13 @@ int start_manager(int attach)
         objects[1 + i] = (struct managed){0, KD_STORE_BASE + (1ull << 30) * (unsigned)(1 + i), FEW,
                                           home_few[i], csn_few[i]};
     for (unsigned i = 0; i < OBJECTS; i++) {
-        struct kd_object_create c = {.port = port, .commit_port = i == LENT ? lent_port : commit_port,
-                                     .cookie = i, .base = objects[i].base, .name = "stress",
-                                     .pages = objects[i].pages,
-                                     .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_NOTICES};
+        struct kd_object_create c = { .port = port,
+                                      .commit_port = i == LENT ? lent_port : commit_port,
+                                      .cookie = i,
+                                      .base = objects[i].base,
+                                      .name = "stress",
+                                      .pages = objects[i].pages,
+                                      .flags = KD_OBJECT_TRANSACTIONAL | KD_OBJECT_NOTICES };
         if (i == ASKED) c.flags |= KD_OBJECT_ASK;
         objects[i].handle = (int)call(KD_OBJECT_CREATE, (long)&c, 0, 0);
         if (objects[i].handle < 0) return 0;

@@ -8,7 +8,8 @@ int many_evictions(void)
     return 0;
 }
 
-/* Reads all accounts, then more pages than memory holds, then the accounts again: nobody changed them. */
+/* Reads all accounts, then more pages than memory holds, then the accounts again: nobody changed
+ * them. */
 static int read_twice(void *arg)
 {
     static uint64_t seen[ACCOUNTS];

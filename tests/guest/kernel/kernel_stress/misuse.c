@@ -109,8 +109,12 @@ int destroyed_under_diff(void)
     uint64_t saved = objects[LARGE].base;
     for (int round = 0; round < 10; round++) {
         at = (int)call(KD_PORT_CREATE, 0, 0, 0);
-        struct kd_object_create c = {.port = at, .commit_port = at, .base = KD_STORE_BASE + (9ull << 30),
-                                     .pages = 64, .flags = KD_OBJECT_TRANSACTIONAL, .name = "bad"};
+        struct kd_object_create c = { .port = at,
+                                      .commit_port = at,
+                                      .base = KD_STORE_BASE + (9ull << 30),
+                                      .pages = 64,
+                                      .flags = KD_OBJECT_TRANSACTIONAL,
+                                      .name = "bad" };
         int object = (int)call(KD_OBJECT_CREATE, (long)&c, 0, 0);
         struct kd_supply s = {.object = object, .source = KD_SUPPLY_ZERO, .count = 64,
                               .rights = KD_READ | KD_WRITE};
@@ -145,10 +149,14 @@ int nonsense(void)
         switch (next(&seed) % 6) {
         case 0: bad |= call(KD_TXN_PUBLISH, (long)&p, 1, 0) == 0; break;
         case 1: bad |= call(KD_TXN_REFUSE, (long)v, (long)token, EIO) == 0; break;
-        case 2: bad |= kd_call4(KD_LOCK_ANSWER, objects[ASKED].handle, (long)token, (long)v, 0) == 0; break;
+        case 2:
+            bad |= kd_call4(KD_LOCK_ANSWER, objects[ASKED].handle, (long)token, (long)v, 0) == 0;
+            break;
         case 3: bad |= call(KD_OBJECT_CLEANED, (int)v, (long)token, 3) == 0 && v > 20; break;
         case 4: bad |= call(KD_VIEW_WAIT, (long)v, (long)mask, 0) == 0 && v >= KD_VIEW_MAX; break;
-        case 5: bad |= kd_call4(KD_OBJECT_FAIL, objects[LARGE].handle, (long)(PAGES + token), 1, EIO) == 0;
+        case 5:
+            bad |=
+                kd_call4(KD_OBJECT_FAIL, objects[LARGE].handle, (long)(PAGES + token), 1, EIO) == 0;
         }
     }
     return bad;
@@ -163,7 +171,10 @@ int all_views(void)
     return e == -ENFILE && n > 32 ? 0 : -1;
 }
 
-static int ask_ok(void *arg) { return *word_of(ASKED, (uintptr_t)arg, 50) != computed(ASKED, (uintptr_t)arg, 50); }
+static int ask_ok(void *arg)
+{
+    return *word_of(ASKED, (uintptr_t)arg, 50) != computed(ASKED, (uintptr_t)arg, 50);
+}
 int asking(void)
 {
     int bad = 0;

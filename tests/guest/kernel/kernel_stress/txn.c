@@ -23,8 +23,11 @@ void leave(void)
 
 long begin(unsigned mode, uint64_t *ticket, unsigned timeout_ms)
 {
-    struct kd_begin b = {.mode = mode, .ticket = *ticket, .timeout_ms = timeout_ms,
-                         .entry = (uint64_t)on_abort, .stack = (uint64_t)(me.stack + sizeof me.stack - 8)};
+    struct kd_begin b = { .mode = mode,
+                          .ticket = *ticket,
+                          .timeout_ms = timeout_ms,
+                          .entry = (uint64_t)on_abort,
+                          .stack = (uint64_t)(me.stack + sizeof me.stack - 8) };
     long e = call(KD_TXN_BEGIN, (long)&b, 0, 0);
     *ticket = b.ticket;
     return e;
@@ -134,13 +137,14 @@ int any(unsigned object)
             : dice < 10                 ? run(move, arg, KD_SERIALISABLE, 0)
             : dice < 12                 ? run(pair, arg, KD_SERIALISABLE, 0)
             : dice < 13                 ? run(sum, arg, KD_SERIALISABLE, 0)
-            : dice < 15 || object != LARGE ? run(sum, arg, KD_SNAPSHOT, 0)
-                                           : run(scan, NULL, dice % 2 ? KD_DIRTY_READ : KD_SNAPSHOT, 0);
+            : dice < 15 || object != LARGE
+                ? run(sum, arg, KD_SNAPSHOT, 0)
+                : run(scan, NULL, dice % 2 ? KD_DIRTY_READ : KD_SNAPSHOT, 0);
     return e == 1000 ? 0 : e;
 }
 
 volatile int stop;
-static int working;                     /* a worker that finds something wrong ends before it is told to */
+static int working;  /* a worker that finds something wrong ends before it is told to */
 uint64_t done_count;
 static void *worker(void *arg)
 {
