@@ -29,6 +29,7 @@
 /* Of a marked page: header and one slot. */
 #define RUN_AREA_UNITS   3u
 #define CLOSE_BYTES      (256u * 1024)    /* a leased page so far from `near` is still near */
+#define ROOM_TAG_UNMARKED 255u            /* of hints; below it: arenas */
 
 struct wanted { uint64_t units; uint32_t type; };
 
@@ -132,15 +133,23 @@ static void room_forget(struct heap *h, uint64_t page)
 /* Hints about pages of different arenas are told apart by this, nearly always. */
 static uint64_t room_tag(uint64_t arena)
 {
-    return arena ? WIRE_ROOM_TAG(1 + arena / SLOT_UNIT_BYTES % 255) : 0;
+    return arena ? WIRE_ROOM_TAG(1 + arena / SLOT_UNIT_BYTES % (ROOM_TAG_UNMARKED - 1)) : 0;
+}
+
+/* Pages that take no types have a tag of their own: whoever looks for room for an object with a
+ * type is not sent there. */
+static uint64_t room_hint(const struct slot_page *page)
+{
+    uint64_t tag = slot_is_marked(page) ? room_tag(slot_arena(page))
+                                        : WIRE_ROOM_TAG(ROOM_TAG_UNMARKED);
+    return slot_room(page) | tag;
 }
 
 void heap_commit_prepare(struct ps_tx *tx)
 {
     for (struct room *r = tx->heap.room; tx->heap.used && r < tx->heap.room + ROOMS_MAX; r++)
         if (r->page)
-            tx_op(tx, WIRE_ROOM, r->container, r->page,
-                  slot_room(slotted(r->page)) | room_tag(slot_arena(slotted(r->page))), NULL);
+            tx_op(tx, WIRE_ROOM, r->container, r->page, room_hint(slotted(r->page)), NULL);
 }
 
 /* ---- leases ---- */
@@ -325,14 +334,18 @@ static uint64_t page_fresh(struct heap *h, ps_container *c, struct fill *f, uint
     return page;
 }
 
-/* Of the page filled so far and another one, the one with more room is filled on. */
+/* Of the page filled so far and another one, the marked one is filled on, for it takes objects with
+ * types, too; of two alike the one with more room. */
 static void fill_prefer(struct heap *h, ps_container *c, struct fill *f, uint64_t page)
 {
+    const struct slot_page *now = slotted(f->current), *other = slotted(page);
     room_note(h, c, page);
-    if (f->current && slot_is_page(slotted(f->current)) &&
-        slotted(f->current)->free >= slotted(page)->free)
-        return;
-    f->current = page;
+    if (!f->current || !slot_is_page(now))
+        f->current = page;
+    else if (slot_is_marked(now) != slot_is_marked(other))
+        f->current = slot_is_marked(now) ? f->current : page;
+    else if (now->free < other->free)
+        f->current = page;
 }
 
 /* A page with room that the manager knows, perhaps left by an earlier process. Far from `near` a
@@ -340,8 +353,11 @@ static void fill_prefer(struct heap *h, ps_container *c, struct fill *f, uint64_
 static void *space_try(struct heap *h, ps_container *c, struct fill *f, struct wanted want,
                        uint64_t near)
 {
-    uint64_t page;
-    if (container_space(c, want.units * SLOT_UNIT_BYTES | room_tag(f->arena), near, &page) != 0)
+    uint64_t page, bytes = want.units * SLOT_UNIT_BYTES;
+    int result = container_space(c, bytes | room_tag(f->arena), near, &page);
+    if (result == -ENOENT && !want.type && !f->arena)
+        result = container_space(c, bytes | WIRE_ROOM_TAG(ROOM_TAG_UNMARKED), near, &page);
+    if (result != 0)
         return NULL;
     if (near && (page > near ? page - near : near - page) > CLOSE_BYTES)
         return NULL;
