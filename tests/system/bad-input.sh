@@ -129,7 +129,7 @@ build/host/kstore create --size 16M --log 1M "$TEST_TMP/small"
 status=0; output=$(build/host/kstore info "$TEST_TMP/small" 2>&1) || status=$?
 said "a size may name its unit" 0 "disk 16 MiB, log 1 MiB"
 status=0; output=$(scripts/bench --known nonsense 2>&1) || status=$?
-said "bench names its groups" 2 "there are: boot kernel longest store tables txn wordnet"
+said "bench names its groups" 2 "there are: boot kernel longest store structures tables txn wordnet"
 
 # A superblock of a later version, with the checksum that belongs to it, in both slots.
 cp --sparse=always "$STORE" "$TEST_TMP/newer"
