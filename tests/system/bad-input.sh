@@ -111,7 +111,8 @@ said "a full disk" x "what is stored is safe. Delete containers or objects"
 kept "a full disk"
 guest --store "$STORE" -c 'rm-container bad; todo add three; todo done three; todo'
 is "room again when a container was deleted" "$LIST" "$(tail -n 2 <<<"$output")"
-guest --store "$TEST_TMP/tiny" --store-size 64K -c 'todo add one'
+truncate -s 64K "$TEST_TMP/tiny"
+guest --store "$TEST_TMP/tiny" -c 'todo add one'
 said "a disk that is too small for a store" x "start Katydid with a store disk"
 logged "and the log says how large it must be" "it is too small"
 guest --no-store -c 'todo add one'
@@ -128,6 +129,8 @@ said "a folder is no store either, and kstore says so at once" 3 "Is a directory
 build/host/kstore create --size 16M --log 1M "$TEST_TMP/small"
 status=0; output=$(build/host/kstore info "$TEST_TMP/small" 2>&1) || status=$?
 said "a size may name its unit" 0 "disk 16 MiB, log 1 MiB"
+status=0; output=$(scripts/run --store "$TEST_TMP/none" --store-size 64 -c true 2>&1) || status=$?
+said "a new store has 512 KiB at least" 120 "--store-size 64: a store has 512K at least"
 status=0; output=$(scripts/bench --known nonsense 2>&1) || status=$?
 said "bench names its groups" 2 "there are: boot kernel longest store structures tables txn wordnet"
 
