@@ -50,9 +50,10 @@ def test_the_runner_names_no_bug_that_does_not_exist():
 
 
 def test_the_runner_refuses_a_bug_that_does_not_exist():
-    run = subprocess.run([sys.executable, RUNNER, "NO_INVLPG", "NO_SUCH_BUG"], stdin=subprocess.DEVNULL,
-                         capture_output=True, text=True, check=False)
-    assert run.returncode == 2 and not run.stdout and "NO_SUCH_BUG" in run.stderr, run
+    for tier in ["test", "long"]:
+        run = subprocess.run([sys.executable, RUNNER, "NO_INVLPG", "NO_SUCH_BUG"], stdin=subprocess.DEVNULL, timeout=60,
+                             env={**os.environ, "TEST_TIER": tier}, capture_output=True, text=True, check=False)
+        assert run.returncode == 2 and not run.stdout and "NO_SUCH_BUG" in run.stderr, (tier, run)
 
 
 tap.run_tests(globals())
