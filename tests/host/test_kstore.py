@@ -70,7 +70,8 @@ class Image:
         return [(o["id"], o["name"], o["address"], o["segments"]) for o in found]
 
 
-COMMANDS = ("create", "info", "check", "put", "salvage", "dump", "log", "grow", "map")
+COMMANDS = ("create", "info", "check", "put", "salvage", "dump", "log", "grow", "map", "objects",
+            "leaks")
 
 
 def test_every_command_has_help_and_refuses_wrong_use():
@@ -86,13 +87,13 @@ def test_every_command_has_help_and_refuses_wrong_use():
 
 def test_exit_codes_tell_what_an_image_is():
     with Image("--size", "1") as image:
-        for command in ("info", "check", "dump", "log", "map"):
+        for command in ("info", "check", "dump", "log", "map", "objects", "leaks"):
             run(command, image.path, status=SOUND)
             run(command, image.other("missing"), status=CANNOT)
         for data in (bytes(1 << 20), b"something else\n" * 80000):
             with open(image.other("x"), "wb") as file:
                 file.write(data)
-            for command in ("info", "check", "dump", "log", "map"):
+            for command in ("info", "check", "dump", "log", "map", "objects", "leaks"):
                 run(command, image.other("x"), status=NO_STORE)
 
 

@@ -9,7 +9,8 @@
  *     replay.c   their records, applied to the model
  *     view.c     all of it in the order of a recovery
  *     check.c    the rest of the invariants
- *     stray.c    pages that hold no object of libpstore
+ *     heap.c     the objects of libpstore in the pages of containers
+ *     stray.c    pages that hold no object, spoilt slots and arenas
  *
  * A model is what a recovery has in memory: containers, names, leaves. Bytes of pages are not kept:
  * a page that the log writes has a chain of the places of its records.
@@ -226,7 +227,26 @@ int  klog_follow(struct kview *view, uint32_t checkpoint);
 int  klog_judge(struct kview *view);            /* torn tail or damage: result.damage_lsn */
 uint32_t klog_epoch(const struct kslot *super, uint64_t lsn);
 
-/* stray.c: warns of pages that hold no object. 0, -ENOMEM. */
+/* heap.c */
+struct kheap_page {             /* a written page that is not the inside of a large object */
+    const struct kcontainer *container;
+    uint64_t address;
+    bool     sealed, marked;    /* slotted; of the newer kind */
+    uint32_t tail;              /* pages that follow and are of its large object */
+    uint64_t arena, next;       /* of a marked page: the arena it is of (0: none), its next page */
+    uint8_t  bytes[BLOCK_BYTES];
+};
+/* bytes: rounded up to 16; type: slot_type_of() of its type's text, 0: unknown */
+struct kobject { uint64_t address, bytes; uint32_t type; };
+typedef int kheap_page_fn(void *context, const struct kheap_page *page);
+/* Calls `visit` for all of them, by container and address, until it returns something else than 0:
+ * that, or -ENOMEM. Pages that cannot be read are left out. */
+int  kheap_pages(struct kview *view, kheap_page_fn *visit, void *context);
+/* The objects of a slotted page that lie inside it and over no other (at most SLOT_COUNT_MAX); the
+ * invariant of slot.h that is broken, or NULL. */
+const char *kheap_objects(const struct kheap_page *page, struct kobject *objects, unsigned *count);
+
+/* stray.c: warns of pages that hold no object, of spoilt ones, and of arenas. 0, -ENOMEM. */
 int  kstrays_check(struct kview *view);
 
 /* replay.c */

@@ -24,6 +24,8 @@ int put_main(int count, char **words);
 int check_main(int count, char **words);
 int dump_main(int count, char **words);
 int log_main(int count, char **words);
+int objects_main(int count, char **words);
+int leaks_main(int count, char **words);
 int map_main(int count, char **words);
 int salvage_main(int count, char **words);
 int grow_main(int count, char **words);

@@ -12,6 +12,8 @@ static const struct command {
     { "create",  "make an empty store",                                      create_main },
     { "info",    "what a store holds, as recovery would leave it",           info_main },
     { "check",   "verify every structure, page and invariant of a store",    check_main },
+    { "objects", "objects and bytes in containers, by type",                 objects_main },
+    { "leaks",   "objects that no root and no name leads to",                leaks_main },
     { "put",     "make a container out of a file",                           put_main },
     { "scrub",   "read every copy, and repair in place what has another",    scrub_main },
     { "salvage", "copy what verifies from a damaged store into a new one",   salvage_main },
