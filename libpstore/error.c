@@ -82,7 +82,7 @@ static const struct {
      "there is no container of that name: check it. The shell's `containers` lists them"},
     {ENOENT, ERROR_OBJECT,
      "the root or named object is not there yet: the first transaction that may write makes it"},
-    {ENOENT, ERROR_ANY, "there is nothing of that name"},
+    {ENOENT, ERROR_ANY, "there is nothing of that name or key"},
     {ENOSPC, ERROR_LARGE,
      "an object has at most 1 GiB: make it of several, or of pages of your own"},
     {ENOSPC, ERROR_OPEN,
@@ -142,6 +142,8 @@ static const struct {
     { EOVERFLOW,
       "a key is too long for the structure: of a tree of strings, longer than a 16th of a node" },
     { ENOTEMPTY, "a structure is loaded only when it is empty: insert instead" },
+    { ENODATA, "the structure was never set up: call its NAME_set_up once, in the transaction that "
+               "finds its head still empty" },
     { EPROTONOSUPPORT,
       "program and store manager are of different versions: build the program again with the "
       "libpstore that belongs to this Katydid; what is stored is not concerned" },

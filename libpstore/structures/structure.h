@@ -9,6 +9,11 @@
  * no lock, writes no log and does no input or output; loads and stores do that. So one object file
  * works on containers and on any other memory.
  *
+ * Errors are -errno, or NULL with errno. -ENODATA: the structure was never set up; -EPROTOTYPE: it
+ * was set up with another key, record, order, flags or node size. Both come from each call on the
+ * access object, as does -EACCES from a change through PS_LOOK. -ENOSPC and -ENOMEM of an
+ * insertion: the structure is as it was.
+ *
  * From here on a pointer of a wrong type is an error of the compiler, not a warning.
  */
 #ifndef PS_STRUCTURE_H
@@ -42,14 +47,114 @@ enum ps_mode { PS_LOOK, PS_CHANGE };                    /* a change through PS_L
  * checked. */
 #define PS_ORDER(function) .compare = (function), .compare_name = #function
 
-/* What differs if a program was built with another key, record, order or node size: 64 bits of
- * FNV-1a. */
-uint64_t ps_fingerprint(uint64_t before, const void *bytes, size_t length);
-
 /* Draws: `write` gets pieces of an SVG, one after another. */
 struct ps_sink {
     void (*write)(void *arg, const char *text);
     void *arg;
 };
+
+/* ---- what the structures are made of: a program sees it through its typed functions ---- */
+
+enum {
+    /* of a node, unless said otherwise: the largest object within one page */
+    PS_NODE_BYTES = 4048, PS_NODE_MIN = 256, PS_NODE_MAX = 16384,
+    PS_KEY_MAX = 512,           /* bytes; of a string also at most a 16th of a node */
+};
+
+/* The first member of every head: kept. Zeros until the structure is set up. */
+struct ps_head {
+    uint64_t fingerprint;
+    uint32_t node_bytes;
+    uint16_t flags, unused;
+    char name[32];
+};
+
+/* What the program's line knows of its types. */
+struct ps_type {
+    const char *structure, *name, *compare_name;
+    int (*compare)(const void *, const void *);
+    uint64_t (*hash)(const void *);
+    uint32_t head_bytes, node_bytes, flags;             /* flags: those that an instance may have */
+    uint32_t key_bytes, key_align;                      /* key_bytes 0: strings */
+    uint32_t record_bytes, record_align;
+};
+
+/* The instance; that of a program has the same members, with the program's types. */
+struct ps_instance {
+    struct ps_head *head;
+    struct ps_memory memory;
+    const char *name;                                   /* at most 31 bytes; NULL: none */
+    int (*compare)(const void *, const void *);         /* NULL: the type's; see PS_ORDER */
+    const char *compare_name;
+    int flags;
+    size_t initial;  /* bytes of nodes that lie ready from the start */
+};
+
+/* The first member of every access object. */
+struct ps_access {
+    struct ps_head *head;
+    const struct ps_type *type;
+    struct ps_memory memory;
+    int (*compare)(const void *, const void *);
+    int error, mode, descending, fill;                  /* fill: percent; 100 unless it is a load */
+    /* of entries in slotted nodes: of leaves, of branches */
+    struct { uint32_t key_at, entry_bytes, align; } shape[2];
+};
+
+enum { PS_DESCENDING = 1, PS_DUPLICATES = 2 };          /* flags; kept */
+
+void ps_access_open(struct ps_access *a, const struct ps_instance *i, const struct ps_type *type,
+                    enum ps_mode mode);
+
+#define PS_FUNCTION_ __attribute__((unused)) static inline
+
+/* The head; the instance, of a structure that has no order; both ends of its life. */
+#define PS_HEAD_(NAME, STRUCTURE)                                                                 \
+    struct NAME##_head {                                                                          \
+        struct STRUCTURE kept;                                                                    \
+    }
+#define PS_INSTANCE_(NAME)                                                                        \
+    struct NAME {                                                                                 \
+        struct NAME##_head *head;                                                                 \
+        struct ps_memory memory;                                                                  \
+        const char *name;                                                                         \
+    };                                                                                            \
+    PS_FUNCTION_ struct ps_instance NAME##_instance_(const struct NAME *i)                        \
+    {                                                                                             \
+        return (struct ps_instance){.head = i->head ? &i->head->kept.head : NULL,                 \
+                                    .memory = i->memory,                                          \
+                                    .name = i->name};                                             \
+    }                                                                                             \
+    _Static_assert(1, "")
+#define PS_LIFE_(NAME, STRUCTURE)                                                                 \
+    PS_FUNCTION_ int NAME##_set_up(const struct NAME *i)                                          \
+    {                                                                                             \
+        struct ps_instance instance = NAME##_instance_(i);                                        \
+        return STRUCTURE##_set_up(&instance, &NAME##_type_);                                      \
+    }                                                                                             \
+    PS_FUNCTION_ int NAME##_tear_down(const struct NAME *i)                                       \
+    {                                                                                             \
+        struct ps_instance instance = NAME##_instance_(i);                                        \
+        return STRUCTURE##_tear_down(&instance, &NAME##_type_);                                   \
+    }                                                                                             \
+    _Static_assert(1, "")
+/* A class of access objects that is opened by an instance and a mode. */
+#define PS_CLASS_(NAME, CLASS, STRUCTURE)                                                         \
+    struct NAME##_##CLASS {                                                                       \
+        struct STRUCTURE##_access access;                                                         \
+    };                                                                                            \
+    PS_FUNCTION_ struct NAME##_##CLASS NAME##_##CLASS##_open(const struct NAME *i,                \
+                                                             enum ps_mode mode)                   \
+    {                                                                                             \
+        struct NAME##_##CLASS a;                                                                  \
+        struct ps_instance instance = NAME##_instance_(i);                                        \
+        ps_access_open(&a.access.base, &instance, &NAME##_type_, mode);                           \
+        return a;                                                                                 \
+    }                                                                                             \
+    PS_FUNCTION_ void NAME##_##CLASS##_close(struct NAME##_##CLASS *a)                            \
+    {                                                                                             \
+        a->access.base.head = NULL;                                                               \
+    }                                                                                             \
+    _Static_assert(1, "")
 
 #endif

@@ -1,10 +1,8 @@
 /*
  * tree.h - a B+-tree: records in the order of their keys.
  *
- *   PS_TREE(phone, struct key, struct record, by_name)         keys of one size, ordered by a
- *   function
- *   PS_STRING_TREE(word, struct record)                        keys are strings, in the order of
- *                                                              their bytes
+ *   PS_TREE(phone, struct key, struct record, by_name)     keys of one size, ordered by a function
+ *   PS_STRING_TREE(word, struct record)                    keys are strings, ordered by bytes
  *
  * One such line makes the types `struct phone_head` (for a root object), `struct phone` (an
  * instance) and the access objects phone_keyed, phone_range and phone_load, with the functions
@@ -17,65 +15,28 @@
  * have to write. A change stores to its leaf before it reads it, so two changes of one leaf wait
  * for each other instead of dying. A node fills a page but for 16 bytes, so records that are
  * allocated beside the tree do not share its pages, but for those of 16 bytes or fewer.
- * Errors: -errno, or NULL with errno. -EPROTOTYPE: the tree was set up with another key, record,
- * order or node size (each call on the access object says so). -ENOSPC, -ENOMEM of an insertion:
- * the tree is as it was.
  */
 #ifndef PS_TREE_H
 #define PS_TREE_H
 
 #include "structure.h"
 
-enum {
-    /* of a node, unless said otherwise: the largest object within one page */
-    PS_NODE_BYTES = 4048, PS_NODE_MIN = 256, PS_NODE_MAX = 16384, PS_TREE_LEVELS = 20,
-    PS_KEY_MAX = 512,           /* bytes; of a string also at most a 16th of a node */
-};
+enum { PS_TREE_LEVELS = 20 };
 
 /* The head: kept, 128 bytes, in a root object or any other object. Zeros until it is set up. */
 struct ps_tree {
-    uint64_t fingerprint;
+    struct ps_head head;
     struct ps_node *root, *spare;
-    uint16_t height, flags;
-    uint32_t node_bytes;
-    char name[32];
-    uint64_t reserved[8];
-};
-
-/* What PS_TREE knows of its types. */
-struct ps_tree_type {
-    const char *name, *compare_name;
-    int (*compare)(const void *, const void *);
-    uint32_t key_bytes, key_align;                      /* key_bytes 0: strings */
-    uint32_t record_bytes, record_align, node_bytes;
-};
-
-/* kept; equal keys are in order of their insertion */
-enum { PS_DESCENDING = 1, PS_DUPLICATES = 2 };
-
-/* The instance; `struct phone` has the same members, with phone's types. */
-struct ps_tree_instance {
-    struct ps_tree *head;
-    struct ps_memory memory;
-    const char *name;                                   /* at most 31 bytes; NULL: none */
-    int (*compare)(const void *, const void *);         /* NULL: the type's; see PS_ORDER */
-    const char *compare_name;
-    int flags;
-    size_t initial;  /* bytes of nodes that lie ready from the start */
+    uint32_t height, unused;
+    uint64_t reserved[7];
 };
 
 struct ps_tree_access {
-    struct ps_tree *tree;
-    const struct ps_tree_type *type;
-    struct ps_memory memory;
-    int (*compare)(const void *, const void *);
-    int error, mode, descending, fill;                  /* fill: percent; 100 unless it is a load */
-    /* of entries: of leaves, of branches */
-    struct { uint32_t key_at, entry_bytes, align; } shape[2];
+    struct ps_access base;
     struct { struct ps_node *node; unsigned at; } path[PS_TREE_LEVELS];
 };
 
-enum { PS_UP, PS_DOWN = 1, PS_UNORDERED = 2, PS_BELOW = 4 };
+enum { PS_UP, PS_DOWN = 1, PS_BELOW = 4 };
 
 /* A generator. Changes of the tree meanwhile are allowed, by other access objects too. */
 struct ps_tree_range {
@@ -98,10 +59,8 @@ struct ps_tree_stats {
     uint64_t prefix_bytes;  /* of keys that are not stored, thanks to prefixes */
 };
 
-int ps_tree_set_up(const struct ps_tree_instance *i, const struct ps_tree_type *type);
-int ps_tree_tear_down(const struct ps_tree_instance *i, const struct ps_tree_type *type);
-void ps_tree_open(struct ps_tree_access *a, const struct ps_tree_instance *i,
-                  const struct ps_tree_type *type, enum ps_mode mode);
+int ps_tree_set_up(const struct ps_instance *i, const struct ps_type *type);
+int ps_tree_tear_down(const struct ps_instance *i, const struct ps_type *type);
 void *ps_tree_find(struct ps_tree_access *a, const void *key, enum ps_mode mode);
 int ps_tree_insert(struct ps_tree_access *a, const void *key, const void *record, int replace);
 int ps_tree_remove(struct ps_tree_access *a, const void *key);
@@ -118,39 +77,38 @@ int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink);
 
 /*
  * What the line makes, for NAME, key K, record R:
- *   int NAME_set_up(const struct NAME *)                -EEXIST: it is
- *   int NAME_tear_down(const struct NAME *)             frees all nodes; the head is zeros then
+ *   int NAME_set_up(const struct NAME *i)          once, before all else; -EEXIST: it is set up
+ *   int NAME_tear_down(const struct NAME *i)       frees all nodes; the head is zeros then
+ *
  * PS_ACCESS(NAME_keyed, a, &instance, PS_LOOK or PS_CHANGE):
- *   const R *NAME_find(&a, const K *)                   the first of that key; ENOENT. Like each
- *   pointer to a R *NAME_change(&a, const K *)                       record it is good until the
- *   next change of the tree;
- *                                                       keys and records passed do not lie in the
- *                                                       tree themselves
- *   int NAME_insert(&a, const K *, const R *)           -EEXIST unless PS_DUPLICATES; -EOVERFLOW:
- *   string too long int NAME_put(&a, const K *, const R *)              ... or replaces the first
- *   record of that key int NAME_remove(&a, const K *)                      the first of that key;
- *   -ENOENT
- * PS_ACCESS(NAME_range, r, &instance, from, to, how, mode): from <= key <= to in the tree's order,
- * NULL: no bound.
- *   how: PS_UP, PS_DOWN (from `to` on), PS_UNORDERED (as is cheapest), | PS_BELOW (without `to`).
- *   `from` and `to` are not copied.
- *   void NAME_filter(&r, int (*)(const K *, const R *, void *arg), void *arg)   only those for
- *   which it is not 0
- *   const R *NAME_next(&r)                              NULL with errno 0 at the end, with its
- *                                                       error otherwise
- *   const K *NAME_key(&r)                               of the record that came last
- *   int NAME_drop(&r)                                   removes that record
- * PS_ACCESS(NAME_load, l, &instance, percent): into an empty tree, in order, nodes filled to 50 to
- * 100 percent.
- *   int NAME_add(&l, const K *, const R *)              -EINVAL: not behind the last; the tree is
- *   sound after each
+ *   const R *NAME_find(&a, const K *key)           the first record of that key; NULL with ENOENT
+ *   R *NAME_change(&a, const K *key)               the same, to write to
+ *   int NAME_insert(&a, const K *, const R *)      copies both; -EEXIST if the key is there, unless
+ *                                                  PS_DUPLICATES: then behind those of that key
+ *   int NAME_put(&a, const K *, const R *)         the same, but replaces the first record of that
+ *                                                  key. -EOVERFLOW from both: a string too long
+ *   int NAME_remove(&a, const K *key)              the first record of that key; -ENOENT
+ * A pointer to a record is good until the next change of the tree. Keys and records that are passed
+ * do not lie in the tree themselves.
+ *
+ * PS_ACCESS(NAME_range, r, &instance, from, to, how, PS_LOOK or PS_CHANGE): from <= key <= to in
+ * the tree's order, NULL: no bound; neither is copied. how: PS_UP, or PS_DOWN (from `to` on),
+ * | PS_BELOW (without `to`).
+ *   void NAME_filter(&r, int (*)(const K *, const R *, void *arg), void *arg)
+ *                                                  only those for which it is not 0
+ *   const R *NAME_next(&r)                         NULL with errno 0 at the end, or with an error
+ *   const K *NAME_key(&r)                          of the record that came last
+ *   int NAME_drop(&r)                              removes that record; -EINVAL: none came
+ *
+ * PS_ACCESS(NAME_load, l, &instance, percent): into an empty tree (-ENOTEMPTY), in order, nodes
+ * filled to 50 to 100 percent.
+ *   int NAME_add(&l, const K *, const R *)         -EINVAL: not behind the last; the tree is sound
+ *                                                  after each
  */
 #define PS_TREE_COMMON_(NAME, K, R)                                                               \
     typedef K NAME##_k;                                                                           \
     typedef R NAME##_r;                                                                           \
-    struct NAME##_head {                                                                          \
-        struct ps_tree tree;                                                                      \
-    };                                                                                            \
+    PS_HEAD_(NAME, ps_tree);                                                                      \
     struct NAME {                                                                                 \
         struct NAME##_head *head;                                                                 \
         struct ps_memory memory;                                                                  \
@@ -160,86 +118,63 @@ int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink);
         int flags;                                                                                \
         size_t initial;                                                                           \
     };                                                                                            \
-    struct NAME##_keyed {                                                                         \
-        struct ps_tree_access access;                                                             \
-    };                                                                                            \
     struct NAME##_range {                                                                         \
         struct ps_tree_range range;                                                               \
     };                                                                                            \
     struct NAME##_load {                                                                          \
         struct ps_tree_load load;                                                                 \
     };                                                                                            \
-    PS_TREE_FUNCTION_ struct ps_tree_instance NAME##_instance_(const struct NAME *i)              \
+    PS_FUNCTION_ struct ps_instance NAME##_instance_(const struct NAME *i)                        \
     {                                                                                             \
-        return (struct ps_tree_instance){ i->head ? &i->head->tree : NULL,                        \
-                                          i->memory,                                              \
-                                          i->name,                                                \
-                                          (int (*)(const void *, const void *))(                  \
-                                              void (*)(void))i->compare,                          \
-                                          i->compare_name,                                        \
-                                          i->flags,                                               \
-                                          i->initial };                                           \
+        return (struct ps_instance){                                                              \
+            i->head ? &i->head->kept.head : NULL,                                                 \
+            i->memory,                                                                            \
+            i->name,                                                                              \
+            (int (*)(const void *, const void *))(void (*)(void))i->compare,                      \
+            i->compare_name,                                                                      \
+            i->flags,                                                                             \
+            i->initial};                                                                          \
     }                                                                                             \
-    PS_TREE_FUNCTION_ int NAME##_set_up(const struct NAME *i)                                     \
-    {                                                                                             \
-        struct ps_tree_instance instance = NAME##_instance_(i);                                   \
-        return ps_tree_set_up(&instance, &NAME##_type_);                                          \
-    }                                                                                             \
-    PS_TREE_FUNCTION_ int NAME##_tear_down(const struct NAME *i)                                  \
-    {                                                                                             \
-        struct ps_tree_instance instance = NAME##_instance_(i);                                   \
-        return ps_tree_tear_down(&instance, &NAME##_type_);                                       \
-    }                                                                                             \
-    PS_TREE_FUNCTION_ struct NAME##_keyed NAME##_keyed_open(const struct NAME *i,                 \
-                                                            enum ps_mode mode)                    \
-    {                                                                                             \
-        struct NAME##_keyed a;                                                                    \
-        struct ps_tree_instance instance = NAME##_instance_(i);                                   \
-        ps_tree_open(&a.access, &instance, &NAME##_type_, mode);                                  \
-        return a;                                                                                 \
-    }                                                                                             \
-    PS_TREE_FUNCTION_ void NAME##_keyed_close(struct NAME##_keyed *a)                             \
-    {                                                                                             \
-        a->access.tree = NULL;                                                                    \
-    }                                                                                             \
-    PS_TREE_FUNCTION_ const NAME##_r *NAME##_find(struct NAME##_keyed *a, const NAME##_k *key)    \
+    PS_LIFE_(NAME, ps_tree);                                                                      \
+    PS_CLASS_(NAME, keyed, ps_tree);                                                              \
+    PS_FUNCTION_ const NAME##_r *NAME##_find(struct NAME##_keyed *a, const NAME##_k *key)         \
     {                                                                                             \
         return ps_tree_find(&a->access, key, PS_LOOK);                                            \
     }                                                                                             \
-    PS_TREE_FUNCTION_ NAME##_r *NAME##_change(struct NAME##_keyed *a, const NAME##_k *key)        \
+    PS_FUNCTION_ NAME##_r *NAME##_change(struct NAME##_keyed *a, const NAME##_k *key)             \
     {                                                                                             \
         return ps_tree_find(&a->access, key, PS_CHANGE);                                          \
     }                                                                                             \
-    PS_TREE_FUNCTION_ int NAME##_insert(struct NAME##_keyed *a, const NAME##_k *key,              \
+    PS_FUNCTION_ int NAME##_insert(struct NAME##_keyed *a, const NAME##_k *key,                   \
                                         const NAME##_r *record)                                   \
     {                                                                                             \
         return ps_tree_insert(&a->access, key, record, 0);                                        \
     }                                                                                             \
-    PS_TREE_FUNCTION_ int NAME##_put(struct NAME##_keyed *a, const NAME##_k *key,                 \
+    PS_FUNCTION_ int NAME##_put(struct NAME##_keyed *a, const NAME##_k *key,                      \
                                      const NAME##_r *record)                                      \
     {                                                                                             \
         return ps_tree_insert(&a->access, key, record, 1);                                        \
     }                                                                                             \
-    PS_TREE_FUNCTION_ int NAME##_remove(struct NAME##_keyed *a, const NAME##_k *key)              \
+    PS_FUNCTION_ int NAME##_remove(struct NAME##_keyed *a, const NAME##_k *key)                   \
     {                                                                                             \
         return ps_tree_remove(&a->access, key);                                                   \
     }                                                                                             \
-    PS_TREE_FUNCTION_ struct NAME##_range NAME##_range_open(const struct NAME *i,                 \
+    PS_FUNCTION_ struct NAME##_range NAME##_range_open(const struct NAME *i,                      \
                                                             const NAME##_k *from,                 \
                                                             const NAME##_k *to, int how,          \
                                                             enum ps_mode mode)                    \
     {                                                                                             \
         struct NAME##_range r;                                                                    \
-        struct ps_tree_instance instance = NAME##_instance_(i);                                   \
-        ps_tree_open(&r.range.access, &instance, &NAME##_type_, mode);                            \
+        struct ps_instance instance = NAME##_instance_(i);                                        \
+        ps_access_open(&r.range.access.base, &instance, &NAME##_type_, mode);                     \
         ps_tree_range(&r.range, from, to, how);                                                   \
         return r;                                                                                 \
     }                                                                                             \
-    PS_TREE_FUNCTION_ void NAME##_range_close(struct NAME##_range *r)                             \
+    PS_FUNCTION_ void NAME##_range_close(struct NAME##_range *r)                                  \
     {                                                                                             \
-        r->range.access.tree = NULL;                                                              \
+        r->range.access.base.head = NULL;                                                         \
     }                                                                                             \
-    PS_TREE_FUNCTION_ void NAME##_filter(struct NAME##_range *r,                                  \
+    PS_FUNCTION_ void NAME##_filter(struct NAME##_range *r,                                       \
                                          int (*filter)(const NAME##_k *, const NAME##_r *,        \
                                                        void *),                                   \
                                          void *arg)                                               \
@@ -247,58 +182,71 @@ int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink);
         r->range.filter = (int (*)(const void *, const void *, void *))(void (*)(void))filter;    \
         r->range.arg = arg;                                                                       \
     }                                                                                             \
-    PS_TREE_FUNCTION_ const NAME##_r *NAME##_next(struct NAME##_range *r)                         \
+    PS_FUNCTION_ const NAME##_r *NAME##_next(struct NAME##_range *r)                              \
     {                                                                                             \
         return ps_tree_next(&r->range);                                                           \
     }                                                                                             \
-    PS_TREE_FUNCTION_ const NAME##_k *NAME##_key(const struct NAME##_range *r)                    \
+    PS_FUNCTION_ const NAME##_k *NAME##_key(const struct NAME##_range *r)                         \
     {                                                                                             \
         return (const NAME##_k *)(const void *)r->range.key;                                      \
     }                                                                                             \
-    PS_TREE_FUNCTION_ int NAME##_drop(struct NAME##_range *r)                                     \
+    PS_FUNCTION_ int NAME##_drop(struct NAME##_range *r)                                          \
     {                                                                                             \
         return ps_tree_drop(&r->range);                                                           \
     }                                                                                             \
-    PS_TREE_FUNCTION_ struct NAME##_load NAME##_load_open(const struct NAME *i, unsigned percent) \
+    PS_FUNCTION_ struct NAME##_load NAME##_load_open(const struct NAME *i, unsigned percent)      \
     {                                                                                             \
         struct NAME##_load l;                                                                     \
-        struct ps_tree_instance instance = NAME##_instance_(i);                                   \
-        ps_tree_open(&l.load.access, &instance, &NAME##_type_, PS_CHANGE);                        \
+        struct ps_instance instance = NAME##_instance_(i);                                        \
+        ps_access_open(&l.load.access.base, &instance, &NAME##_type_, PS_CHANGE);                 \
         ps_tree_load(&l.load, percent);                                                           \
         return l;                                                                                 \
     }                                                                                             \
-    PS_TREE_FUNCTION_ void NAME##_load_close(struct NAME##_load *l)                               \
+    PS_FUNCTION_ void NAME##_load_close(struct NAME##_load *l)                                    \
     {                                                                                             \
-        l->load.access.tree = NULL;                                                               \
+        l->load.access.base.head = NULL;                                                          \
     }                                                                                             \
-    PS_TREE_FUNCTION_ int NAME##_add(struct NAME##_load *l, const NAME##_k *key,                  \
+    PS_FUNCTION_ int NAME##_add(struct NAME##_load *l, const NAME##_k *key,                       \
                                      const NAME##_r *record)                                      \
     {                                                                                             \
         return ps_tree_add(&l->load, key, record);                                                \
     }                                                                                             \
     _Static_assert(1, "a semicolon behind the line is allowed")
 
-#define PS_TREE_FUNCTION_ __attribute__((unused)) static inline
-
 /* With nodes of N bytes: PS_NODE_MIN to PS_NODE_MAX, a multiple of 16. */
-#define PS_TREE_OF(NAME, K, R, compare_, N)                                                        \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(&(compare_)),                           \
-                                                int (*)(const K *, const K *)),                    \
-                   #compare_ " is not int (const " #K " *, const " #K " *)");                      \
-    _Static_assert(sizeof(K) <= PS_KEY_MAX && sizeof(K) + sizeof(R) + 32 <= (N) / 4,               \
-                   "at least four keys with their records fit a node");                            \
-    static const struct ps_tree_type NAME##_type_ = {                                              \
-        #K " " #R,   #compare_,   (int (*)(const void *, const void *))(void (*)(void))(compare_), \
-        sizeof(K),   _Alignof(K), sizeof(R),                                                       \
-        _Alignof(R), (N)                                                                           \
-    };                                                                                             \
+#define PS_TREE_OF(NAME, K, R, compare_, N)                                                       \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(&(compare_)),                          \
+                                                int (*)(const K *, const K *)),                   \
+                   #compare_ " is not int (const " #K " *, const " #K " *)");                     \
+    _Static_assert(sizeof(K) <= PS_KEY_MAX && sizeof(K) + sizeof(R) + 32 <= (N) / 4,              \
+                   "at least four keys with their records fit a node");                           \
+    static const struct ps_type NAME##_type_ = {                                                  \
+        .structure = "tree 2",                                                                    \
+        .name = #K " " #R,                                                                        \
+        .compare_name = #compare_,                                                                \
+        .compare = (int (*)(const void *, const void *))(void (*)(void))(compare_),               \
+        .head_bytes = sizeof(struct ps_tree),                                                     \
+        .node_bytes = (N),                                                                        \
+        .flags = PS_DESCENDING | PS_DUPLICATES,                                                   \
+        .key_bytes = sizeof(K),                                                                   \
+        .key_align = _Alignof(K),                                                                 \
+        .record_bytes = sizeof(R),                                                                \
+        .record_align = _Alignof(R)};                                                             \
     PS_TREE_COMMON_(NAME, K, R)
 #define PS_TREE(NAME, K, R, compare_) PS_TREE_OF(NAME, K, R, compare_, PS_NODE_BYTES)
 
-#define PS_STRING_TREE_OF(NAME, R, N)                                                              \
-    _Static_assert(sizeof(R) + (N) / 16 + 32 <= (N) / 4, "at least four records fit a node");      \
-    static const struct ps_tree_type NAME##_type_ = {"string " #R, "bytes", NULL, 0, 1, sizeof(R), \
-        _Alignof(R), (N)};                                                                         \
+#define PS_STRING_TREE_OF(NAME, R, N)                                                             \
+    _Static_assert(sizeof(R) + (N) / 16 + 32 <= (N) / 4, "at least four records fit a node");     \
+    static const struct ps_type NAME##_type_ = {                                                  \
+        .structure = "tree 2",                                                                    \
+        .name = "string " #R,                                                                     \
+        .compare_name = "bytes",                                                                  \
+        .head_bytes = sizeof(struct ps_tree),                                                     \
+        .node_bytes = (N),                                                                        \
+        .flags = PS_DESCENDING | PS_DUPLICATES,                                                   \
+        .key_align = 1,                                                                           \
+        .record_bytes = sizeof(R),                                                                \
+        .record_align = _Alignof(R)};                                                             \
     PS_TREE_COMMON_(NAME, char, R)
 #define PS_STRING_TREE(NAME, R) PS_STRING_TREE_OF(NAME, R, PS_NODE_BYTES)
 

@@ -16,17 +16,17 @@ void ps_tree_range(struct ps_tree_range *r, const void *from, const void *to, in
     r->equals = 0;
     r->last = how & PS_DOWN ? from : to;
     r->state = start ? BEFORE_KEY : AT_EDGE;
-    if (a->error == 0 && how & ~(PS_DOWN | PS_UNORDERED | PS_BELOW))
-        a->error = -EINVAL;
-    if (a->error)
+    if (a->base.error == 0 && how & ~(PS_DOWN | PS_BELOW))
+        a->base.error = -EINVAL;
+    if (a->base.error)
         return;
-    struct bytes key = start ? tree_probe(a, start) : (struct bytes){r->key, 0};
+    struct bytes key = start ? node_probe(&a->base, start) : (struct bytes){ r->key, 0 };
     if (key.length > PS_KEY_MAX)
-        a->error = -EOVERFLOW;
+        a->base.error = -EOVERFLOW;
     else
         memcpy(r->key, key.at, key.length);
     r->key_length = key.length;
-    r->last_length = r->last ? tree_probe(a, r->last).length : 0;
+    r->last_length = r->last ? node_probe(&a->base, r->last).length : 0;
 }
 
 /* From a place between two slots to the one in the generator's direction; 0: there is none. */
@@ -42,8 +42,8 @@ static int settle(struct ps_tree_access *a, int back)
 
 static int is_here(const struct ps_tree_range *r)
 {
-    return node_compare(&r->access, (struct bytes){r->key, r->key_length}, r->access.path[0].node,
-                        r->access.path[0].at) == 0;
+    return node_compare(&r->access.base, (struct bytes){ r->key, r->key_length },
+                        r->access.path[0].node, r->access.path[0].at) == 0;
 }
 
 /* Finds the place again after a change, by its key, and by how many records of that key came. */
@@ -55,7 +55,7 @@ static int seek(struct ps_tree_range *r)
     if (r->state == AT_EDGE)
         tree_edge(a, back);
     else
-        tree_descend(a, (struct bytes){r->key, r->key_length}, back && !without, 0);
+        tree_descend(a, (struct bytes){ r->key, r->key_length }, back && !without, 0);
     int found = settle(a, back);
     for (uint32_t n = r->equals; found && n > 0 && is_here(r); n--) {
         a->path[0].at += !back;
@@ -76,9 +76,9 @@ static int forward(struct ps_tree_range *r)
 static void note(struct ps_tree_range *r)
 {
     struct ps_tree_access *a = &r->access;
-    int again = r->equals > 0 && (a->tree->flags & PS_DUPLICATES) && is_here(r);
+    int again = r->equals > 0 && (a->base.head->flags & PS_DUPLICATES) && is_here(r);
     r->equals = again ? r->equals + 1 : 1;
-    r->key_length = node_key(a, a->path[0].node, a->path[0].at, r->key).length;
+    r->key_length = node_key(&a->base, a->path[0].node, a->path[0].at, r->key).length;
     r->state = WITHIN;
 }
 
@@ -86,15 +86,15 @@ static int is_beyond(const struct ps_tree_range *r)
 {
     if (!r->last)
         return 0;
-    int order = node_order(&r->access, (struct bytes){r->key, r->key_length},
-                           (struct bytes){r->last, r->last_length});
+    int order = node_order(&r->access.base, (struct bytes){ r->key, r->key_length },
+                           (struct bytes){ r->last, r->last_length });
     return r->how & PS_DOWN ? order < 0 : order > 0 || (order == 0 && r->how & PS_BELOW);
 }
 
 void *ps_tree_next(struct ps_tree_range *r)
 {
     struct ps_tree_access *a = &r->access;
-    while (a->error == 0 && forward(r)) {
+    while (a->base.error == 0 && forward(r)) {
         note(r);
         if (is_beyond(r))
             break;
@@ -103,15 +103,16 @@ void *ps_tree_next(struct ps_tree_range *r)
             return record;
     }
     r->state = AT_END;
-    errno = -a->error;
+    errno = -a->base.error;
     return NULL;
 }
 
 int ps_tree_drop(struct ps_tree_range *r)
 {
     struct ps_tree_access *a = &r->access;
-    if (a->error || a->mode != PS_CHANGE)
-        return a->error ? a->error : -EACCES;
+    int error = structure_refuses(&a->base, PS_CHANGE);
+    if (error)
+        return error;
     if (r->state != WITHIN)
         return -EINVAL;
     r->equals--;

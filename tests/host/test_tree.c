@@ -58,7 +58,7 @@ static void *arena_take(void *arg, size_t bytes, const void *near)
 
 static void arena_give(void *arg, void *p)
 {
-    size_t bytes = arena.head.node_bytes, i = (size_t)((uint8_t *)p - arena.nodes) / bytes;
+    size_t bytes = arena.head.head.node_bytes, i = (size_t)((uint8_t *)p - arena.nodes) / bytes;
     assert_true(arg == &arena && arena.nodes + i * bytes == p);
     memset(p, 0xa5, bytes);
     arena.free[arena.free_count++] = (uint16_t)i;
@@ -70,8 +70,8 @@ static const struct ps_memory memory = {arena_take, arena_give, &arena};
 
 struct entry { _Alignas(16) char key[64]; uint64_t id; };
 static struct model { unsigned count; struct entry entries[RECORDS_MAX]; } model, model_before;
-static const struct ps_tree_type *type;
-static struct ps_tree_instance instance;
+static const struct ps_type *type;
+static struct ps_instance instance;
 static uint32_t seed;
 
 static uint32_t draw(uint32_t below)
@@ -128,8 +128,8 @@ static void key_draw(char *key)
 static struct ps_tree_access access_open(void)
 {
     struct ps_tree_access a;
-    ps_tree_open(&a, &instance, type, PS_CHANGE);
-    assert_int_equal(a.error, 0);
+    ps_access_open(&a.base, &instance, type, PS_CHANGE);
+    assert_int_equal(a.base.error, 0);
     return a;
 }
 
@@ -206,7 +206,7 @@ static void go_through(int drop)
     key_draw(from);
     key_draw(to);
     int low_end = draw(8) == 0, high_end = draw(8) == 0;
-    ps_tree_open(&r.access, &instance, type, PS_CHANGE);
+    ps_access_open(&r.access.base, &instance, type, PS_CHANGE);
     ps_tree_range(&r, low_end ? NULL : from, high_end ? NULL : to, (int)(how | below));
     if (!all) {
         r.filter = odd;
@@ -264,13 +264,14 @@ static void operation(struct ps_tree_access *a, unsigned round)
         go_through(draw(2) == 0);
 }
 
-static void begin(const struct ps_tree_type *t, int flags, size_t initial)
+static void begin(const struct ps_type *t, int flags, size_t initial)
 {
     memset(&arena, 0, sizeof arena);
     model.count = 0;
     type = t;
-    instance = (struct ps_tree_instance){
-        .head = &arena.head, .memory = memory, .flags = flags, .name = "random", .initial = initial
+    instance = (struct ps_instance){
+        .head = &arena.head.head, .memory = memory, .flags = flags, .name = "random",
+        .initial = initial
     };
     seed = getenv("TREE_SEED") ? (uint32_t)atoi(getenv("TREE_SEED")) : 1;
 }
@@ -282,7 +283,7 @@ static void undo(void)
     memcpy(&model, &model_before, sizeof model);
 }
 
-static void rounds(const struct ps_tree_type *t, int flags, int compare_too, unsigned count)
+static void rounds(const struct ps_type *t, int flags, int compare_too, unsigned count)
 {
     begin(t, flags, 2000);
     if (compare_too) {
@@ -325,7 +326,7 @@ static void strings_twice_in_nodes_of_a_page(void **s)
 }
 
 /* The n-th allocation of an insertion fails: the tree is as it was, and the next one works. */
-static void no_allocation(const struct ps_tree_type *t)
+static void no_allocation(const struct ps_type *t)
 {
     begin(t, 0, 0);
     assert_int_equal(ps_tree_set_up(&instance, type), 0);
@@ -375,7 +376,7 @@ static void load_fills(void **s)
         begin(&large_type_, 0, 0);
         assert_int_equal(ps_tree_set_up(&instance, type), 0);
         struct ps_tree_load l;
-        ps_tree_open(&l.access, &instance, type, PS_CHANGE);
+        ps_access_open(&l.access.base, &instance, type, PS_CHANGE);
         ps_tree_load(&l, fill);
         char key[64] = {0};
         for (uint32_t n = 0; n < RECORDS_MAX; n++) {
@@ -393,7 +394,7 @@ static void load_fills(void **s)
         for (unsigned round = 3000; round < 6000; round++)
             operation(&l.access, round);
         struct ps_tree_load again;
-        ps_tree_open(&again.access, &instance, type, PS_CHANGE);
+        ps_access_open(&again.access.base, &instance, type, PS_CHANGE);
         ps_tree_load(&again, 70);
         assert_int_equal(ps_tree_add(&again, key, key), -ENOTEMPTY);
     }
@@ -408,7 +409,7 @@ static void neighbours_leave(void **s)
         begin(&small_type_, 0, 0);
         assert_int_equal(ps_tree_set_up(&instance, type), 0);
         struct ps_tree_load l;
-        ps_tree_open(&l.access, &instance, type, PS_CHANGE);
+        ps_access_open(&l.access.base, &instance, type, PS_CHANGE);
         ps_tree_load(&l, 50 + turn % 51);
         _Alignas(16) char key[64] = {0};
         for (uint32_t n = 0; n < 1200; n++) {
@@ -434,11 +435,11 @@ static void neighbours_leave(void **s)
 
 /* ---- what is refused ---- */
 
-static void open_is(int wanted, const struct ps_tree_type *t)
+static void open_is(int wanted, const struct ps_type *t)
 {
     struct ps_tree_access a;
-    ps_tree_open(&a, &instance, t, PS_CHANGE);
-    assert_int_equal(a.error, wanted);
+    ps_access_open(&a.base, &instance, t, PS_CHANGE);
+    assert_int_equal(a.base.error, wanted);
     assert_int_equal(ps_tree_insert(&a, "aaaa", "0123456789abcdef", 0), wanted);
 }
 
@@ -446,12 +447,12 @@ static void another_type_is_refused(void **s)
 {
     (void)s;
     begin(&small_type_, 0, 0);
-    open_is(-ENOENT, type);
+    open_is(-ENODATA, type);
     assert_int_equal(ps_tree_set_up(&instance, type), 0);
     assert_int_equal(ps_tree_set_up(&instance, type), -EEXIST);
     open_is(-EPROTOTYPE, &large_type_);
     open_is(-EPROTOTYPE, &word_type_);
-    struct ps_tree_type other = small_type_;
+    struct ps_type other = small_type_;
     other.compare_name = "by_something";
     open_is(-EPROTOTYPE, &other);
     other = small_type_;
@@ -462,7 +463,7 @@ static void another_type_is_refused(void **s)
     instance.flags = 0;
     open_is(0, type);
     struct ps_tree_access a;
-    ps_tree_open(&a, &instance, type, PS_LOOK);
+    ps_access_open(&a.base, &instance, type, PS_LOOK);
     assert_int_equal(ps_tree_remove(&a, "aaaa"), -EACCES);
     assert_null(ps_tree_find(&a, "aaaa", PS_CHANGE));
 }

@@ -30,7 +30,7 @@ carl
 guest --store "$TEST_TMP/used" -c 'phonebook add dan 300'
 is "a number has one person" "1:phonebook: it exists already" "$status:$output"
 guest --store "$TEST_TMP/used" -c 'phonebook remove 100'
-is "who is not there cannot be removed" "1:phonebook: there is nothing of that name" "$status:$output"
+is "who is not there cannot be removed" "1:phonebook: there is nothing of that name or key" "$status:$output"
 guest --store "$TEST_TMP/used" -c 'phonebook check; phonebook list'
 is "an addition that failed left nothing, and all is there at the next boot" "0:3 people, sound
 ann                  300

@@ -1,11 +1,11 @@
-/* tree_node.c - one node of the B+-tree: entries, their search, their prefix, and how nodes are cut
- * and joined. */
-#include "tree_private.h"
+/* node.c - a node of records in the order of their keys: entries, search, prefix, and how nodes are
+ * cut and joined. */
+#include "node.h"
 
 #include <string.h>
 
 /* Looks up what belongs to a node of this level. */
-static unsigned key_at(const struct ps_tree_access *a, const struct ps_node *n)
+static unsigned key_at(const struct ps_access *a, const struct ps_node *n)
 {
     return a->shape[n->level > 0].key_at;
 }
@@ -16,26 +16,26 @@ static unsigned rounded(unsigned bytes, unsigned to)
 }
 
 /* Bytes of an entry whose key is stored with that many bytes. */
-unsigned node_entry_bytes(const struct ps_tree_access *a, unsigned level, unsigned length)
+unsigned node_entry_bytes(const struct ps_access *a, unsigned level, unsigned length)
 {
     const unsigned fixed = a->shape[level > 0].entry_bytes;
     return fixed ? fixed
                  : rounded(a->shape[level > 0].key_at + 2 + length, a->shape[level > 0].align);
 }
 
-static unsigned prefix_bytes(const struct ps_tree_access *a, unsigned prefix)
+static unsigned prefix_bytes(const struct ps_access *a, unsigned prefix)
 {
     return rounded(prefix, a->shape[0].align);
 }
 
-static struct bytes prefix_of(const struct ps_tree_access *a, const struct ps_node *n)
+static struct bytes prefix_of(const struct ps_access *a, const struct ps_node *n)
 {
-    return (struct bytes){(const uint8_t *)n + a->tree->node_bytes - n->prefix, n->prefix};
+    return (struct bytes){ (const uint8_t *)n + a->head->node_bytes - n->prefix, n->prefix };
 }
 
-void node_init(struct ps_tree_access *a, struct ps_node *n, unsigned level)
+void node_init(struct ps_access *a, struct ps_node *n, unsigned level)
 {
-    *n = (struct ps_node){.level = (uint16_t)level, .heap = (uint16_t)a->tree->node_bytes};
+    *n = (struct ps_node){ .level = (uint16_t)level, .heap = (uint16_t)a->head->node_bytes };
 }
 
 void *node_payload(const struct ps_node *n, unsigned i)
@@ -43,28 +43,39 @@ void *node_payload(const struct ps_node *n, unsigned i)
     return (uint8_t *)(uintptr_t)n + n->slot[i];
 }
 
-struct bytes node_suffix(const struct ps_tree_access *a, const struct ps_node *n, unsigned i)
+struct bytes node_suffix(const struct ps_access *a, const struct ps_node *n, unsigned i)
 {
     const uint8_t *key = (const uint8_t *)n + n->slot[i] + key_at(a, n);
     if (a->type->key_bytes)
-        return (struct bytes){key, a->type->key_bytes};
-    return (struct bytes){key + 2, *(const uint16_t *)(const void *)key};
+        return (struct bytes){ key, a->type->key_bytes };
+    return (struct bytes){ key + 2, *(const uint16_t *)(const void *)key };
 }
 
 /* The whole key; strings are put together in copy, with a 0 behind them. */
-struct bytes node_key(const struct ps_tree_access *a, const struct ps_node *n, unsigned i,
-                      uint8_t *copy)
+struct bytes node_key(const struct ps_access *a, const struct ps_node *n, unsigned i, uint8_t *copy)
 {
     struct bytes prefix = prefix_of(a, n), suffix = node_suffix(a, n, i);
     memcpy(copy, prefix.at, prefix.length);
     memcpy(copy + prefix.length, suffix.at, suffix.length);
     copy[prefix.length + suffix.length] = 0;
-    return (struct bytes){copy, prefix.length + suffix.length};
+    return (struct bytes){ copy, prefix.length + suffix.length };
 }
 
 struct ps_node *node_child(const struct ps_node *n, unsigned i)
 {
     return i == 0 ? n->first : *(struct ps_node **)node_payload(n, i - 1);
+}
+
+unsigned node_key_max(const struct ps_access *a)
+{
+    unsigned strings = a->head->node_bytes / 16;
+    return a->type->key_bytes ? a->type->key_bytes : strings < PS_KEY_MAX ? strings : PS_KEY_MAX;
+}
+
+struct bytes node_probe(const struct ps_access *a, const void *key)
+{
+    return (struct bytes){ key, a->type->key_bytes ? a->type->key_bytes
+                                                   : (unsigned)strnlen(key, PS_NODE_MAX) };
 }
 
 /* ---- order ---- */
@@ -84,7 +95,7 @@ static int bytes_compare(struct bytes a, struct bytes b)
 }
 
 /* The tree's order of two keys, or of two that have lost the same prefix. */
-int node_order(const struct ps_tree_access *a, struct bytes left, struct bytes right)
+int node_order(const struct ps_access *a, struct bytes left, struct bytes right)
 {
     if (a->descending) {
         struct bytes swapped = left;
@@ -95,7 +106,7 @@ int node_order(const struct ps_tree_access *a, struct bytes left, struct bytes r
 }
 
 /* The key against the node's prefix, in the tree's order: 0 if it has that prefix. */
-static int prefix_compare(const struct ps_tree_access *a, struct bytes key, const struct ps_node *n)
+static int prefix_compare(const struct ps_access *a, struct bytes key, const struct ps_node *n)
 {
     struct bytes prefix = prefix_of(a, n);
     unsigned common = node_common(key, prefix);
@@ -105,15 +116,15 @@ static int prefix_compare(const struct ps_tree_access *a, struct bytes key, cons
     return a->descending ? -c : c;
 }
 
-int node_compare(const struct ps_tree_access *a, struct bytes key, const struct ps_node *n,
-                 unsigned i)
+int node_compare(const struct ps_access *a, struct bytes key, const struct ps_node *n, unsigned i)
 {
     int c = n->prefix ? prefix_compare(a, key, n) : 0;
-    return c != 0 ? c : node_order(a, (struct bytes){key.at + n->prefix, key.length - n->prefix},
-                                   node_suffix(a, n, i));
+    return c != 0 ? c
+                  : node_order(a, (struct bytes){ key.at + n->prefix, key.length - n->prefix },
+                               node_suffix(a, n, i));
 }
 
-unsigned node_search(const struct ps_tree_access *a, const struct ps_node *n, struct bytes key,
+unsigned node_search(const struct ps_access *a, const struct ps_node *n, struct bytes key,
                      int upper)
 {
     unsigned low = 0, high = n->count;
@@ -121,7 +132,7 @@ unsigned node_search(const struct ps_tree_access *a, const struct ps_node *n, st
         int c = prefix_compare(a, key, n);
         if (c != 0)
             return c < 0 ? 0 : n->count;
-        key = (struct bytes){key.at + n->prefix, key.length - n->prefix};
+        key = (struct bytes){ key.at + n->prefix, key.length - n->prefix };
     }
     while (low < high) {
         unsigned middle = (low + high) / 2;
@@ -140,18 +151,18 @@ unsigned node_used(const struct ps_node *n)
     return n->live + n->count * (unsigned)sizeof n->slot[0];
 }
 
-static unsigned capacity(const struct ps_tree_access *a)
+static unsigned capacity(const struct ps_access *a)
 {
-    return a->tree->node_bytes - (unsigned)sizeof(struct ps_node);
+    return a->head->node_bytes - (unsigned)sizeof(struct ps_node);
 }
 
-int node_is_small(const struct ps_tree_access *a, const struct ps_node *n)
+int node_is_small(const struct ps_access *a, const struct ps_node *n)
 {
     return node_used(n) < capacity(a) / 3;
 }
 
 /* Bytes that slots first..end would use behind a prefix of that length. */
-static unsigned bytes_with(const struct ps_tree_access *a, const struct ps_node *n, unsigned first,
+static unsigned bytes_with(const struct ps_access *a, const struct ps_node *n, unsigned first,
                            unsigned end, unsigned prefix)
 {
     unsigned sum = (end - first) * (unsigned)sizeof n->slot[0];
@@ -161,13 +172,12 @@ static unsigned bytes_with(const struct ps_tree_access *a, const struct ps_node 
 }
 
 /* The prefix that the node can keep when this key comes. */
-static unsigned prefix_with(const struct ps_tree_access *a, const struct ps_node *n,
-                            struct bytes key)
+static unsigned prefix_with(const struct ps_access *a, const struct ps_node *n, struct bytes key)
 {
     return n->prefix ? node_common(key, prefix_of(a, n)) : 0;
 }
 
-int node_has_room(const struct ps_tree_access *a, const struct ps_node *n, struct bytes key)
+int node_has_room(const struct ps_access *a, const struct ps_node *n, struct bytes key)
 {
     unsigned prefix = prefix_with(a, n, key);
     unsigned used = prefix == n->prefix
@@ -179,18 +189,17 @@ int node_has_room(const struct ps_tree_access *a, const struct ps_node *n, struc
 
 /* ---- entries ---- */
 
-static void prefix_set(struct ps_tree_access *a, struct ps_node *n, const uint8_t *from,
-                       unsigned length)
+static void prefix_set(struct ps_access *a, struct ps_node *n, const uint8_t *from, unsigned length)
 {
     unsigned bytes = prefix_bytes(a, length);
     n->prefix = (uint16_t)length;
     n->live = (uint16_t)bytes;
-    n->heap = (uint16_t)(a->tree->node_bytes - bytes);
-    memcpy((uint8_t *)n + a->tree->node_bytes - length, from, length);
+    n->heap = (uint16_t)(a->head->node_bytes - bytes);
+    memcpy((uint8_t *)n + a->head->node_bytes - length, from, length);
 }
 
 /* Lays an entry with such a key, which the caller writes, below all others. */
-static uint8_t *entry_make(struct ps_tree_access *a, struct ps_node *n, unsigned i, unsigned length)
+static uint8_t *entry_make(struct ps_access *a, struct ps_node *n, unsigned i, unsigned length)
 {
     unsigned bytes = node_entry_bytes(a, n->level, length);
     memmove(&n->slot[i + 1], &n->slot[i], (n->count - i) * sizeof n->slot[0]);
@@ -205,8 +214,8 @@ static uint8_t *entry_make(struct ps_tree_access *a, struct ps_node *n, unsigned
     return key + 2;
 }
 
-void node_append(struct ps_tree_access *a, struct ps_node *n, const struct ps_node *from,
-                 unsigned first, unsigned end)
+void node_append(struct ps_access *a, struct ps_node *n, const struct ps_node *from, unsigned first,
+                 unsigned end)
 {
     _Alignas(16) uint8_t key[KEY_COPY];
     for (unsigned i = first; i < end; i++) {
@@ -217,8 +226,8 @@ void node_append(struct ps_tree_access *a, struct ps_node *n, const struct ps_no
     }
 }
 
-void node_fill(struct ps_tree_access *a, struct ps_node *n, const struct ps_node *from,
-               unsigned first, unsigned end)
+void node_fill(struct ps_access *a, struct ps_node *n, const struct ps_node *from, unsigned first,
+               unsigned end)
 {
     _Alignas(16) uint8_t low[KEY_COPY], high[KEY_COPY];
     if (!a->type->key_bytes && n->level == 0 && end > first) {
@@ -229,11 +238,11 @@ void node_fill(struct ps_tree_access *a, struct ps_node *n, const struct ps_node
 }
 
 /* Lays all entries anew, without holes, behind a prefix that all their keys share. */
-static void node_pack(struct ps_tree_access *a, struct ps_node *n, unsigned prefix)
+static void node_pack(struct ps_access *a, struct ps_node *n, unsigned prefix)
 {
     _Alignas(16) uint8_t copy[PS_NODE_MAX], low[KEY_COPY];
     const struct ps_node *old = (const struct ps_node *)(const void *)copy;
-    memcpy(copy, n, a->tree->node_bytes);
+    memcpy(copy, n, a->head->node_bytes);
     node_init(a, n, old->level);
     n->first = old->first;
     struct bytes from = prefix > old->prefix ? node_key(a, old, 0, low) : prefix_of(a, old);
@@ -241,7 +250,7 @@ static void node_pack(struct ps_tree_access *a, struct ps_node *n, unsigned pref
     node_append(a, n, old, 0, old->count);
 }
 
-void *node_place(struct ps_tree_access *a, struct ps_node *n, unsigned i, struct bytes key)
+void *node_place(struct ps_access *a, struct ps_node *n, unsigned i, struct bytes key)
 {
     unsigned prefix = prefix_with(a, n, key);
     unsigned end = (unsigned)sizeof *n + 2 * (n->count + 1u);
@@ -251,7 +260,7 @@ void *node_place(struct ps_tree_access *a, struct ps_node *n, unsigned i, struct
     return node_payload(n, i);
 }
 
-void node_erase(struct ps_tree_access *a, struct ps_node *n, unsigned i)
+void node_erase(struct ps_access *a, struct ps_node *n, unsigned i)
 {
     unsigned bytes = node_entry_bytes(a, n->level, node_suffix(a, n, i).length);
     n->live = (uint16_t)(n->live - bytes);
@@ -264,7 +273,7 @@ void node_erase(struct ps_tree_access *a, struct ps_node *n, unsigned i)
 /* ---- joining ---- */
 
 /* The prefix of both together: of the first and the last key. */
-static unsigned join_prefix(const struct ps_tree_access *a, const struct ps_node *left,
+static unsigned join_prefix(const struct ps_access *a, const struct ps_node *left,
                             const struct ps_node *right)
 {
     _Alignas(16) uint8_t low[KEY_COPY], high[KEY_COPY];
@@ -276,19 +285,20 @@ static unsigned join_prefix(const struct ps_tree_access *a, const struct ps_node
     return node_common(node_key(a, begin, 0, low), node_key(a, end, end->count - 1u, high));
 }
 
-int node_join_fits(const struct ps_tree_access *a, const struct ps_node *left,
+int node_join_fits(const struct ps_access *a, const struct ps_node *left,
                    const struct ps_node *right, struct bytes between)
 {
     unsigned prefix = join_prefix(a, left, right);
     unsigned parting = left->level ? 2 + node_entry_bytes(a, left->level, between.length) : 0;
     return prefix_bytes(a, prefix) + bytes_with(a, left, 0, left->count, prefix) + parting +
-               bytes_with(a, right, 0, right->count, prefix) <= capacity(a);
+               bytes_with(a, right, 0, right->count, prefix) <=
+           capacity(a);
 }
 
-void node_join(struct ps_tree_access *a, struct ps_node *left, const struct ps_node *right,
+void node_join(struct ps_access *a, struct ps_node *left, const struct ps_node *right,
                struct bytes between)
 {
-    _Alignas(16) uint8_t low[KEY_COPY] = {0};
+    _Alignas(16) uint8_t low[KEY_COPY] = { 0 };
     unsigned prefix = join_prefix(a, left, right);
     if (prefix)
         node_key(a, left->count ? left : right, 0, low);
@@ -299,4 +309,52 @@ void node_join(struct ps_tree_access *a, struct ps_node *left, const struct ps_n
     if (left->level)
         *(struct ps_node **)node_place(a, left, left->count, between) = right->first;
     node_append(a, left, right, 0, right->count);
+}
+
+/* ---- every invariant ---- */
+
+/* Entries lie between the slots and the prefix, none over another, and their bytes are what the
+ * header says. */
+static const char *check_room(const struct ps_access *a, const struct ps_node *n)
+{
+    uint8_t taken[PS_NODE_MAX / 2] = { 0 };
+    unsigned sum = (n->prefix + a->shape[0].align - 1) & ~(a->shape[0].align - 1);
+    unsigned end = a->head->node_bytes - sum;
+    if (sum > a->head->node_bytes || n->heap > end || sizeof *n + n->count * 2u > n->heap)
+        return "slots, entries and prefix of a node overlap";
+    for (unsigned i = 0; i < n->count; i++) {
+        unsigned at = n->slot[i], align = a->shape[n->level > 0].align;
+        if (at < n->heap || at >= end || at % align != 0)
+            return "a slot leads outside the entries of its node";
+        unsigned bytes = node_entry_bytes(a, n->level, node_suffix(a, n, i).length);
+        if (bytes > end - at || memchr(taken + at / 2, 1, bytes / 2))
+            return "two entries of a node overlap";
+        memset(taken + at / 2, 1, bytes / 2);
+        sum += bytes;
+    }
+    return sum == n->live ? NULL : "a node's bytes in use are not the sum of its entries";
+}
+
+/* low <= key < high, keys ascend; equal ones only among duplicates. */
+static const char *check_order(const struct ps_access *a, const struct ps_node *n, struct bytes low,
+                               struct bytes high, int equals)
+{
+    _Alignas(16) uint8_t key[KEY_COPY];
+    for (unsigned i = 0; i < n->count; i++) {
+        if (node_suffix(a, n, i).length + n->prefix > node_key_max(a))
+            return "a key is too long";
+        struct bytes k = node_key(a, n, i, key);
+        if ((low.at && node_order(a, low, k) > 0) || (high.at && node_order(a, k, high) >= equals))
+            return "a key lies outside what its parent says";
+        if (i + 1u < n->count && node_compare(a, k, n, i + 1) >= equals)
+            return "the keys of a node are not in order";
+    }
+    return NULL;
+}
+
+const char *node_check(const struct ps_access *a, const struct ps_node *n, struct bytes low,
+                       struct bytes high, int equals)
+{
+    const char *why = check_room(a, n);
+    return why ? why : check_order(a, n, low, high, equals);
 }

@@ -1,0 +1,71 @@
+/* node.h - a slotted node: a leaf or branch of the B+-tree, a bucket of the hash. */
+#ifndef PS_NODE_H
+#define PS_NODE_H
+
+#include "structure.h"
+
+/*
+ * A node holds records in the order of their keys: this header, the slots (each says where an entry
+ * lies, in the order of keys), room, and entries, laid from the end downwards. An entry is a record
+ * (in a leaf) or a child (in a branch, of keys >= the entry's), then the key; of a string, two
+ * bytes of length and its bytes. The prefix, at the very end, is left out of each string of a leaf.
+ * Branches hold the shortest strings that separate their children, and have no prefix.
+ */
+struct ps_node {
+    uint16_t level;             /* 0: a leaf */
+    uint16_t count;             /* of slots; a branch has one child more */
+    uint16_t heap;              /* where the lowest entry lies */
+    uint16_t live;              /* bytes of entries, the prefix among them */
+    uint16_t prefix;            /* bytes */
+    uint16_t unused[3];
+    /* of a branch: the child below the first key; of a spare node: the next one; of a full
+     * bucket: the next of the same */
+    struct ps_node *first;
+    uint16_t slot[];
+};
+
+enum { KEY_COPY = PS_KEY_MAX + 16 };  /* bytes of a copy of a key, with a 0 behind it */
+struct bytes { const uint8_t *at; unsigned length; };
+
+unsigned node_key_max(const struct ps_access *a);
+struct bytes node_probe(const struct ps_access *a, const void *key);
+
+void node_init(struct ps_access *a, struct ps_node *n, unsigned level);
+void *node_payload(const struct ps_node *n, unsigned i);
+struct bytes node_suffix(const struct ps_access *a, const struct ps_node *n, unsigned i);
+struct bytes node_key(const struct ps_access *a, const struct ps_node *n, unsigned i,
+                      uint8_t *copy);
+struct ps_node *node_child(const struct ps_node *n, unsigned i);
+int node_order(const struct ps_access *a, struct bytes left, struct bytes right);
+int node_compare(const struct ps_access *a, struct bytes key, const struct ps_node *n,
+                 unsigned i);
+/* The first slot with a key >= (upper: >) this one. */
+unsigned node_search(const struct ps_access *a, const struct ps_node *n, struct bytes key,
+                     int upper);
+/* of the key */
+unsigned node_entry_bytes(const struct ps_access *a, unsigned level, unsigned length);
+unsigned node_used(const struct ps_node *n);
+int node_is_small(const struct ps_access *a, const struct ps_node *n);
+int node_has_room(const struct ps_access *a, const struct ps_node *n, struct bytes key);
+/* Makes slot i for this key, which has room; the payload is the caller's to fill. */
+void *node_place(struct ps_access *a, struct ps_node *n, unsigned i, struct bytes key);
+void node_erase(struct ps_access *a, struct ps_node *n, unsigned i);
+/* Fills an empty node with the slots first..end of another, behind the prefix that they share. */
+void node_fill(struct ps_access *a, struct ps_node *n, const struct ps_node *from,
+               unsigned first, unsigned end);
+void node_append(struct ps_access *a, struct ps_node *n, const struct ps_node *from,
+                 unsigned first, unsigned end);
+/* Whether both fit one node, and makes them one: the left. `between` is what parted two
+ * branches. */
+int node_join_fits(const struct ps_access *a, const struct ps_node *left,
+                   const struct ps_node *right, struct bytes between);
+void node_join(struct ps_access *a, struct ps_node *left, const struct ps_node *right,
+               struct bytes between);
+unsigned node_common(struct bytes a, struct bytes b);
+
+/* NULL, or what is wrong with the node: its room, its order, or a key that is not low <= key < high
+ * (no bytes: no bound). Equal keys: 1 if there may be some. */
+const char *node_check(const struct ps_access *a, const struct ps_node *n, struct bytes low,
+                       struct bytes high, int equals);
+
+#endif

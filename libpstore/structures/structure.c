@@ -1,0 +1,137 @@
+/* structure.c - what all structures share: their heads are made and checked, access objects
+ * opened. */
+#include "structure_private.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* FNV-1a, 64 bits, over one thing after another. */
+static uint64_t hashed(uint64_t hash, const void *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* All in which the programs that built a structure and open it might differ. */
+static uint64_t fingerprint(const struct ps_instance *i, const struct ps_type *type)
+{
+    const char *order = i->compare_name ? i->compare_name : type->compare_name;
+    const char *texts[] = { type->structure, type->name, order ? order : "" };
+    uint32_t sizes[] = { type->key_bytes, type->record_bytes, type->node_bytes,
+                         (uint32_t)i->flags };
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int n = 0; n < 3; n++)
+        hash = hashed(hash, texts[n], strlen(texts[n]) + 1);
+    return hashed(hash, sizes, sizeof sizes);
+}
+
+static void shapes_make(struct ps_access *a)
+{
+    const struct ps_type *t = a->type;
+    unsigned key_align = t->key_bytes ? t->key_align : 2;
+    for (int branch = 0; branch < 2; branch++) {
+        unsigned payload = branch ? sizeof(void *) : t->record_bytes;
+        unsigned align = branch ? _Alignof(void *) : t->record_align;
+        align = align > key_align ? align : key_align;
+        a->shape[branch].align = align;
+        a->shape[branch].key_at = (payload + key_align - 1) & ~(key_align - 1);
+        a->shape[branch].entry_bytes =
+            t->key_bytes ? (a->shape[branch].key_at + t->key_bytes + align - 1) & ~(align - 1) : 0;
+    }
+}
+
+static void access_make(struct ps_access *a, const struct ps_instance *i,
+                        const struct ps_type *type, enum ps_mode mode)
+{
+    *a = (struct ps_access){ .head = i->head,
+                             .type = type,
+                             .memory = i->memory,
+                             .compare = i->compare ? i->compare : type->compare,
+                             .error = i->head ? 0 : -EINVAL,
+                             .mode = mode,
+                             .descending = (i->flags & PS_DESCENDING) != 0,
+                             .fill = 100 };
+    shapes_make(a);
+}
+
+void ps_access_open(struct ps_access *a, const struct ps_instance *i, const struct ps_type *type,
+                    enum ps_mode mode)
+{
+    access_make(a, i, type, mode);
+    if (a->error == 0 && i->head->fingerprint == 0)
+        a->error = -ENODATA;
+    else if (a->error == 0 && i->head->fingerprint != fingerprint(i, type))
+        a->error = -EPROTOTYPE;
+}
+
+static int instance_is_bad(const struct ps_instance *i, const struct ps_type *type)
+{
+    return !i->head || !i->memory.take || !i->memory.give ||
+           (i->name && strlen(i->name) >= sizeof i->head->name) ||
+           ((uint32_t)i->flags & ~type->flags) || (i->compare && !i->compare_name) ||
+           type->node_bytes < PS_NODE_MIN || type->node_bytes > PS_NODE_MAX ||
+           type->node_bytes % 16 != 0;
+}
+
+int structure_begin(struct ps_access *a, const struct ps_instance *i, const struct ps_type *type)
+{
+    if (instance_is_bad(i, type))
+        return -EINVAL;
+    if (i->head->fingerprint != 0)
+        return -EEXIST;
+    access_make(a, i, type, PS_CHANGE);
+    memset(i->head, 0, type->head_bytes);
+    i->head->node_bytes = type->node_bytes;
+    i->head->flags = (uint16_t)i->flags;
+    if (i->name)
+        strcpy(i->head->name, i->name);
+    return 0;
+}
+
+int structure_end(struct ps_access *a, const struct ps_instance *i, int error)
+{
+    if (error)
+        structure_clear(a);
+    else
+        i->head->fingerprint = fingerprint(i, a->type);
+    return error;
+}
+
+void structure_clear(struct ps_access *a)
+{
+    memset(a->head, 0, a->type->head_bytes);
+}
+
+int structure_refuses(const struct ps_access *a, enum ps_mode mode)
+{
+    return a->error ? a->error : (int)mode > a->mode ? -EACCES : 0;
+}
+
+void *structure_none(int error)
+{
+    errno = -error;
+    return NULL;
+}
+
+void *structure_take(const struct ps_access *a)
+{
+    return a->memory.take(a->memory.arg, a->type->node_bytes, NULL);
+}
+
+void structure_give(const struct ps_access *a, void *p)
+{
+    a->memory.give(a->memory.arg, p);
+}
+
+void structure_say(struct ps_sink sink, const char *format, ...)
+{
+    char text[256];
+    va_list words;
+    va_start(words, format);
+    vsnprintf(text, sizeof text, format, words);
+    va_end(words);
+    sink.write(sink.arg, text);
+}

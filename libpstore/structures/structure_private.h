@@ -1,0 +1,26 @@
+/* structure_private.h - what the files of the structures share. */
+#ifndef PS_STRUCTURE_PRIVATE_H
+#define PS_STRUCTURE_PRIVATE_H
+
+#include "structure.h"
+
+/* Setting up: structure_begin fills the head, structure_end makes it valid, or zeros if an error is
+ * given, which it returns. */
+int structure_begin(struct ps_access *a, const struct ps_instance *i, const struct ps_type *type);
+int structure_end(struct ps_access *a, const struct ps_instance *i, int error);
+/* All is freed: the head is zeros again. */
+void structure_clear(struct ps_access *a);
+
+/* Why a change must not be: 0, the error of the access object, or -EACCES. */
+int structure_refuses(const struct ps_access *a, enum ps_mode mode);
+/* Sets errno from a negative result; NULL. */
+void *structure_none(int error);
+
+/* A node of the structure's size, zeroed; NULL with errno. */
+void *structure_take(const struct ps_access *a);
+void structure_give(const struct ps_access *a, void *p);
+
+__attribute__((format(printf, 2, 3))) void structure_say(struct ps_sink sink, const char *format,
+                                                         ...);
+
+#endif
