@@ -29,12 +29,19 @@ const struct thread_seam thread_seam = {
     .signalled = signal_return_to_user,
 };
 
+static bool can_wait(void)
+{
+    const struct process *p = process_this();
+    return lock_holds_none() && p && !p->takes_reserve;
+}
+
 const struct frame_seam frame_seam = {
     .low = evict_wake,
     .take = evict_frame,
     .vain = evict_vain,
     .wait = evict_wait,
     .more = evict_more,
+    .can_wait = can_wait,
 };
 
 const struct console_seam console_seam = {

@@ -40,7 +40,7 @@ static bool chunk_frames(struct chunk *c)
     if (c->frames[0])
         return true;
     for (unsigned i = 0; i < CHUNK_PAGES; i++)
-        if (!(c->frames[i] = frame_alloc_raw(FRAME_PAGE))) {
+        if (!(c->frames[i] = frame_seam.take())) {
             while (i-- > 0) {
                 frame_free(c->frames[i]);
                 c->frames[i] = NULL;

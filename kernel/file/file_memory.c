@@ -20,11 +20,11 @@ static struct {
     size_t frames;
 } memory = {.lock = LOCK_INIT(RANK_FILE, "files in memory")};
 
+static bool frames_left(void) { return memory.frames < frame_total_count() / 4; } /* FM2 */
+
 static struct frame *take_frame(void)
 {
-    if (memory.frames >= frame_total_count() / 4)
-        return NULL;
-    struct frame *f = frame_alloc(FRAME_PAGE);
+    struct frame *f = frames_left() ? frame_alloc(FRAME_PAGE) : NULL;
     if (f)
         memory.frames++;
     return f;
@@ -82,6 +82,7 @@ long memory_write(struct node *n, const void *from, size_t bytes, uint64_t at, b
 {
     size_t done = 0;
     int error = 0;
+    uint64_t vain = frame_seam.vain();
     while (done < bytes && !error) {
         lock_acquire(&memory.lock);
         if (append)
@@ -100,6 +101,8 @@ long memory_write(struct node *n, const void *from, size_t bytes, uint64_t at, b
             at += part;
         }
         lock_release(&memory.lock);
+        if (error == -ENOSPC && frames_left() && frame_seam.wait(&vain))
+            error = 0;
     }
     *end = at;
     return done ? (long)done : error;

@@ -78,6 +78,9 @@ struct frame_seam {
     /* more is for a caller that found no frames that lie together. False: nothing could be taken
      * back. */
     bool (*more)(void);
+    /* can_wait tells whether the caller may wait in those: it holds no lock, and pages do not wait
+     * for its process to go. */
+    bool (*can_wait)(void);
 };
 extern const struct frame_seam frame_seam;
 

@@ -28,7 +28,9 @@ static unsigned evict_calls;
 void *arch_phys(paddr_t pa) { return (uint8_t *)ram + pa; }
 unsigned arch_cpu_id(void) { return 0; }
 static void evict_wake(void) { evict_calls++; }
-const struct frame_seam frame_seam = {.low = evict_wake};
+static bool never(void) { return false; }
+
+const struct frame_seam frame_seam = {.low = evict_wake, .can_wait = never};
 void lock_acquire(struct lock *l) { l->taken++; }
 void lock_release(struct lock *l) { l->taken--; }
 void printk(const char *format, ...) { (void)format; }

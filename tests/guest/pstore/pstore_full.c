@@ -1,0 +1,111 @@
+/*
+ * pstore_full.c - a memory of 256 MiB that is full of pages.
+ *
+ * Aim     85 % of the frames hold pages of containers; and programs that need frames beside that
+ *         get them, as pages go: a fork of a process larger than all that is free, pipes, a file in
+ *         memory, a large text of KD_LOOK.
+ * Method  more pages than there are frames are read, once. Pages that were never stored to cost the
+ *         disk nothing. Before each part they are read again, so that little is free.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pstore_test.h"
+
+enum { PAGES = 72 << 10, PIECE = 512, FULL_PERCENT = 85, WORDS = KD_PAGE_BYTES / 8 };
+enum { LARGE = 24 << 20, PIPES = 24, TEXT_BYTES = 64 << 10 };
+struct root { uint64_t *pages; };
+static ps_container *c;
+static const volatile uint64_t *pages;
+static char *memory;
+
+static int make(void *unused)
+{
+    (void)unused;
+    struct root *root = ps_root(c);
+    if (!root->pages) root->pages = ps_alloc(c, (size_t)PAGES * KD_PAGE_BYTES, NULL);
+    pages = root->pages;
+    return root->pages ? 0 : -errno;
+}
+
+static int look(void *first)
+{
+    uint64_t sum = 0;
+    for (uint64_t i = *(uint64_t *)first, end = i + PIECE; i < end; i++) sum |= pages[i * WORDS];
+    return sum ? -EPROTO : 0;
+}
+
+/* Reads `count` pages, of those that were read longest ago. 0 or -errno. */
+static int fill(uint64_t count)
+{
+    static uint64_t next;
+    int e = 0;
+    for (uint64_t done = 0; !e && done < count; done += PIECE, next = (next + PIECE) % PAGES)
+        e = ps_transaction(look, &next);
+    return e;
+}
+
+/* Pages are read until a `part` would not find what it needs. */
+static void with_full_memory(bool (*part)(void), const char *what)
+{
+    int e = fill(PAGES / 8);
+    uint64_t before = system_info().free_bytes;
+    bool good = e == 0 && before < LARGE && part();
+    tap_ok(good, "%s (%d, %d, %llu KiB were free)", what, e, errno,
+           (unsigned long long)before >> 10);
+}
+
+static bool forks(void)
+{
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) _exit(memory[LARGE / 2] != 1);
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+static bool pipes(void)
+{
+    int ends[PIPES][2], n = 0;
+    while (n < PIPES && pipe(ends[n]) == 0) n++;
+    for (int i = 0; i < n; i++) close(ends[i][0]), close(ends[i][1]);
+    return n == PIPES;
+}
+
+static bool file(void)
+{
+    int to = open("/tmp/full", O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    ssize_t written = write(to, memory, LARGE);
+    close(to), unlink("/tmp/full");
+    return written == LARGE;
+}
+
+static bool text(void)
+{
+    return kd_call4(KD_LOOK, KD_LOOK_OBJECTS, 0, (long)memory, TEXT_BYTES - 1) > 0;
+}
+
+int main(void)
+{
+    tap_plan(8);
+    c = ps_open("full", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    is(c ? ps_transaction(make, NULL) : -errno, 0, "a container");
+    is(fill(PAGES), 0, "all of it is read");
+    struct kd_system_info s = system_info();
+    uint64_t frames = s.memory_bytes / KD_PAGE_BYTES;
+    tap_ok(PAGES > frames && s.resident_pages * 100 >= frames * FULL_PERCENT,
+           "of %llu frames %llu hold pages: %llu of 1000", (unsigned long long)frames,
+           (unsigned long long)s.resident_pages,
+           (unsigned long long)(s.resident_pages * 1000 / frames));
+    memory = malloc(LARGE);
+    if (memory) memset(memory, 1, LARGE);
+    with_full_memory(forks, "a process of 24 MiB forks");
+    with_full_memory(pipes, "pipes are made");
+    with_full_memory(file, "a file of 24 MiB is written");
+    with_full_memory(text, "the kernel tells a text");
+    is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck");
+    return tap_end();
+}
