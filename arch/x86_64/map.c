@@ -30,7 +30,7 @@ static vaddr_t device_next = DEVICE_BASE;
 paddr_t table_page(void)
 {
     if (frame_total_count() > 0) {
-        struct frame *f = frame_alloc(FRAME_KERNEL);
+        struct frame *f = frame_alloc(FRAME_TABLE);
         return f ? frame_paddr(f) : 0;
     }
     paddr_t pa = boot_take(PAGE_BYTES, EARLY_LIMIT);

@@ -40,7 +40,7 @@ static bool chunk_frames(struct chunk *c)
     if (c->frames[0])
         return true;
     for (unsigned i = 0; i < CHUNK_PAGES; i++)
-        if (!(c->frames[i] = frame_seam.take())) {
+        if (!(c->frames[i] = frame_seam.take(FRAME_FILE))) {
             while (i-- > 0) {
                 frame_free(c->frames[i]);
                 c->frames[i] = NULL;
@@ -173,7 +173,7 @@ void file_import_init(void)
     cache.disk = block_find("import");
     if (!cache.disk)
         return;
-    struct frame *f = frame_alloc(FRAME_PAGE);
+    struct frame *f = frame_alloc(FRAME_FILE);
     if (!f || node_make(node_root(), "import", NODE_FOLDER, 0555, true, &n)) {
         printk("import: no memory");
         return;

@@ -24,7 +24,7 @@ static bool frames_left(void) { return memory.frames < frame_total_count() / 4; 
 
 static struct frame *take_frame(void)
 {
-    struct frame *f = frames_left() ? frame_alloc(FRAME_PAGE) : NULL;
+    struct frame *f = frames_left() ? frame_alloc(FRAME_FILE) : NULL;
     if (f)
         memory.frames++;
     return f;

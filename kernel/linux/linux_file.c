@@ -30,7 +30,7 @@ static void bounce_get(struct bounce *b, size_t wanted)
     b->bytes = b->small;
     b->size = SMALL_BYTES;
     if (wanted > SMALL_BYTES)
-        b->frame = frame_alloc_raw(FRAME_PAGE);
+        b->frame = frame_alloc_raw(FRAME_DATA);
     if (b->frame) { /* without one it goes slowly */
         b->bytes = frame_memory(b->frame);
         b->size = PAGE_BYTES;

@@ -48,8 +48,12 @@ static int check_all(void)
     sched_check();
     port_check();
     thread_breathe();
-    bool good = frame_check();
-    thread_breathe();
+    uint64_t uses[FRAME_USES] = {0};
+    bool good = true;
+    for (paddr_t at = 0; frame_of(at); at += FRAME_RUN_MAX * PAGE_BYTES) {
+        good &= frame_check(at, uses);
+        thread_breathe();
+    }
     return good ? kcheck() : -EIO;
 }
 

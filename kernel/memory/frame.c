@@ -148,12 +148,12 @@ static void hot_refill(void)
         hot_put(f + i);
 }
 
-static void make_used(struct frame *f)
+static void make_used(struct frame *f, enum frame_use use)
 {
     list_init(&f->link);
     f->pins = 0;
     f->owner = NULL;
-    __atomic_store_n(&f->state_flags, FRAME_USED, __ATOMIC_RELAXED); /* FR2 */
+    __atomic_store_n(&f->state_flags, FRAME_USED | (uint32_t)use << 8, __ATOMIC_RELAXED); /* FR2 */
 }
 
 /* ---- single frames ---- */
@@ -212,7 +212,7 @@ static void kept_refill(unsigned cpu)
 static __attribute__((noinline)) struct frame *take_locked(enum frame_use use)
 {
     struct frame *f = NULL;
-    size_t leave = use == FRAME_KERNEL ? 0 : frames.reserve_count / (use == FRAME_MANAGER ? 4 : 1);
+    size_t leave = use > FRAME_MANAGER ? 0 : frames.reserve_count / (use == FRAME_MANAGER ? 4 : 1);
     lock_acquire(&frames.lock);
     if (frames.free_count > leave) {
         f = hot_take();
@@ -231,7 +231,7 @@ struct frame *frame_alloc_raw(enum frame_use use)
     struct frame *f = kept[cpu].count != 0 ? kept[cpu].frame[--kept[cpu].count]
                                            : take_locked(use);
     if (f != NULL)
-        make_used(f);
+        make_used(f, use);
     return f;
 }
 
@@ -274,9 +274,9 @@ static void free_now(struct frame *f)
     lock_release(&frames.lock);
 }
 
-static uint64_t with_state(uint64_t pins_state, uint16_t state)
+static uint64_t with_state(uint64_t pins_state, uint8_t state)
 {
-    return (pins_state & ~(0xffffull << 32)) | (uint64_t)state << 32;
+    return (pins_state & ~(0xffull << 32)) | (uint64_t)state << 32;
 }
 
 /* FR3: a frame becomes DYING in one step with a look at its pins, if it has any. */
@@ -301,7 +301,7 @@ void frame_unpin(struct frame *f)
 {
     uint64_t left = __atomic_sub_fetch(&f->pins_state, 1, __ATOMIC_SEQ_CST);
     assert((uint32_t)left != UINT32_MAX); /* FR3 */
-    if ((uint32_t)left == 0 && (uint16_t)(left >> 32) == FRAME_DYING) {
+    if ((uint32_t)left == 0 && (uint8_t)(left >> 32) == FRAME_DYING) {
         f->state = FRAME_USED;
         free_now(f);
     }
@@ -334,7 +334,7 @@ struct frame *frame_alloc_run(size_t count)
     }
     if (run != NULL) {
         for (size_t i = 0; i < count; i++)
-            make_used(run + i);
+            make_used(run + i, FRAME_KERNEL);
         for (size_t i = count; i < (size_t)1 << order; i++)
             block_put(run + i, 0);
         frames.free_count -= count;
@@ -389,40 +389,29 @@ void frame_init(void)
            frames.total_count >> 8, frames.reserve_count, frames.low_mark);
 }
 
-/* block_ok: is this a free block? `all`: each frame of it is looked at, not only the first.
- * frames.lock held. */
-static bool block_ok(const struct frame *f, unsigned order, bool all)
+/* free_together: of how many free frames is f the first? 0: of none (FR2). frames.lock held. */
+static size_t free_together(const struct frame *f, uint32_t order)
 {
-    if (!is_free(f, order) || f->pins != 0 ||
-        (frame_index(f) & (((size_t)1 << order) - 1)) != 0)
-        return false;
-    for (size_t i = 1; all && i < (size_t)1 << order; i++)
-        if (!is_free(f + i, ORDER_INSIDE))
-            return false;
-    return true;
+    size_t count = order <= ORDER_MAX ? (size_t)1 << order : 1;
+    bool good = order != ORDER_INSIDE && frame_index(f) % count == 0;
+    for (size_t i = 1; good && i < count; i++)
+        good = is_free(f + i, ORDER_INSIDE);
+    return good ? count : 0;
 }
 
-bool frame_check(void)
+bool frame_check(paddr_t from, uint64_t uses[FRAME_USES])
 {
-    enum { LOOKS = 8192 };
-    static size_t from; /* the frames inside large blocks take turns, as the lock is held */
-    size_t count = 0, hot_count = 0, bad_count = 0;
+    size_t i = from >> PAGE_SHIFT, end = MIN(i + FRAME_RUN_MAX, frames.all_count), bad_count = 0;
     lock_acquire(&frames.lock);
-    list_each(const struct frame, f, &frames.hot, link) {
-        bad_count += !is_free(f, ORDER_HOT) || f->pins != 0;
-        hot_count++;
+    for (size_t n; i < end; i += MAX(n, 1u)) {
+        /* another CPU may take or keep it now */
+        struct frame now = {.state_flags = __atomic_load_n(&frame_all[i].state_flags,
+                                                           __ATOMIC_RELAXED)};
+        n = now.state == FRAME_FREE ? free_together(&frame_all[i], now.flags) : 1;
+        bad_count += n == 0;
+        if (now.state != FRAME_RESERVED)
+            uses[now.state == FRAME_FREE ? FRAME_UNUSED : now.use] += n;
     }
-    count = hot_count;
-    for (unsigned order = 0; order <= ORDER_MAX; order++) {
-        list_for(p, &frames.blocks[order]) {
-            bad_count +=
-                !block_ok(container_of(p, struct frame, link), order, count - from < LOOKS);
-            count += (size_t)1 << order;
-        }
-    }
-    bad_count += hot_count != frames.hot_count;
-    bad_count += count != frames.free_count;
-    from = from + LOOKS < count ? from + LOOKS : 0;
     lock_release(&frames.lock);
     if (bad_count != 0)
         printk("frames: %zu things wrong with the free frames (FR2)", bad_count);

@@ -14,8 +14,8 @@ struct frame {
             uint32_t pins; /* atomic: I/O or kernel copies under way; a pinned frame is not freed.
                             * frame_unpin frees it when frame_free was called meanwhile */
             union {
-                struct { uint16_t state, flags; }; /* enum frame_state */
-                uint32_t state_flags; /* both at once (FR2) */
+                struct { uint8_t state, use; uint16_t flags; }; /* enum frame_state, frame_use */
+                uint32_t state_flags; /* all at once (FR2) */
             };
         };
         uint64_t pins_state; /* all three at once (FR3): pins in the low half */
@@ -24,10 +24,19 @@ struct frame {
 };
 enum frame_state { FRAME_RESERVED, FRAME_FREE, FRAME_USED, FRAME_DYING };
 
-/* enum frame_use: how much of the reserve an allocation may use. Contents of pages: nothing, their
- * takers wait for more. Memory of managers that take pages off others: most of it. The kernel's own
- * pieces, whose takers do not wait: all of it. */
-enum frame_use { FRAME_PAGE, FRAME_MANAGER, FRAME_KERNEL };
+/* enum frame_use: what a used frame is for, and so how much of the reserve its allocation may use.
+ * Up to FRAME_LEAF: nothing, their takers wait for more. Memory of managers that take pages off
+ * others: most of it. The kernel's own pieces, whose takers do not wait: all of it. */
+enum frame_use {
+    FRAME_PAGE,                /* contents of pages: current, old, private */
+    FRAME_MEMORY, FRAME_FILE,  /* of a process's own; of files in memory */
+    FRAME_DATA,                /* of messages and calls under way */
+    FRAME_RECORD, FRAME_LEAF,  /* struct copy; leaves and their tables */
+    FRAME_MANAGER, FRAME_TABLE, /* memory of such a manager; page tables */
+    FRAME_KERNEL,              /* kmem.c, stacks, devices */
+    FRAME_UNUSED,              /* a free one; only counted */
+    FRAME_USES
+};
 /* A zeroed frame, or NULL. frame_alloc_raw does not zero it. */
 must_check struct frame *frame_alloc(enum frame_use use);
 must_check struct frame *frame_alloc_raw(enum frame_use use);
@@ -54,7 +63,9 @@ bool frame_spare(void);      /* more than the reserve is free */
 size_t frame_total_count(void);
 size_t frame_low_mark(void); /* below it, frame_alloc calls frame_seam.low */
 void frame_init(void);       /* from the boot loader's memory map */
-bool frame_check(void);      /* counts and lists agree; says what does not */
+/* frame_check looks at FRAME_RUN_MAX frames from address `from` on, a multiple of their bytes, and
+ * adds them to uses[]. False: a free one is in no block, or in two; it says so. */
+bool frame_check(paddr_t from, uint64_t uses[FRAME_USES]);
 
 /* kmem.c: kernel memory, zeroed, 16-byte aligned; NULL when there is none. */
 must_check void *kalloc(size_t bytes);
@@ -70,7 +81,7 @@ struct frame_seam {
     void (*low)(void);
     /* The others wait, with no locks held. A frame for contents (not zeroed); NULL: none, or
      * killed. */
-    struct frame *(*take)(void);
+    struct frame *(*take)(enum frame_use use);
     /* wait is for a caller that found no frame: it waits for some. `vain`: of vain() before. False:
      * there will be none, or the thread is killed. */
     uint64_t (*vain)(void);

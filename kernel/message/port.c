@@ -108,13 +108,13 @@ void data_free(struct frame *data)
 
 int data_in(struct frame **data, vaddr_t from, uint64_t bytes)
 {
-    enum frame_use use = process_this()->takes_reserve ? FRAME_MANAGER : FRAME_PAGE;
+    enum frame_use use = process_this()->takes_reserve ? FRAME_MANAGER : FRAME_DATA;
     struct frame *last = NULL;
     int e = 0;
     *data = NULL;
     for (uint64_t at = 0; !e && at < bytes; at += PAGE_BYTES) {
         struct frame *f = frame_alloc_raw(use);
-        if (!f && !(f = frame_seam.take())) {
+        if (!f && !(f = frame_seam.take(FRAME_DATA))) {
             e = -ENOMEM;
             break;
         }

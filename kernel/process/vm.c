@@ -544,7 +544,7 @@ static bool entry_copy(pte_t *pte, vaddr_t at, void *arg)
         return false;
     c->left--;
     pte_t *new = arch_pte(c->to->home.table, at, &c->to->limits.tables);
-    struct frame *f = new && limit_memory_left(c->to) ? frame_alloc(FRAME_PAGE) : NULL;
+    struct frame *f = new && limit_memory_left(c->to) ? frame_alloc(FRAME_MEMORY) : NULL;
     if (!f) {
         c->error = -ENOMEM;
         return false;

@@ -48,7 +48,7 @@ static int fault_zero(struct process *p, const struct region *r, vaddr_t at)
         pte_t *pte = arch_pte(p->home.table, here, &p->limits.tables);
         if (pte && *pte != 0)
             continue;
-        enum frame_use use = p->takes_reserve && here == at ? FRAME_MANAGER : FRAME_PAGE;
+        enum frame_use use = p->takes_reserve && here == at ? FRAME_MANAGER : FRAME_MEMORY;
         struct frame *f = pte && limit_memory_left(p) ? frame_alloc(use) : NULL;
         if (f && page_install(p, r, here, f))
             continue;
@@ -93,11 +93,11 @@ static int fault_file_page(struct process *p, struct region **region, vaddr_t at
 static int fault_file(struct process *p, struct region *r, vaddr_t at)
 {
     vaddr_t block = at & ~(vaddr_t)(AROUND_FILE * PAGE_BYTES - 1);
-    int error = fault_file_page(p, &r, at, p->takes_reserve ? FRAME_MANAGER : FRAME_PAGE);
+    int error = fault_file_page(p, &r, at, p->takes_reserve ? FRAME_MANAGER : FRAME_MEMORY);
     for (unsigned i = 0; !error && i < AROUND_FILE; i++) {
         vaddr_t here = block + i * PAGE_BYTES;
         if (r && r->source.node && here >= r->start && here < r->end)
-            (void)!fault_file_page(p, &r, here, FRAME_PAGE);
+            (void)!fault_file_page(p, &r, here, FRAME_MEMORY);
     }
     return error;
 }

@@ -505,12 +505,12 @@ void evict_slow_writer(struct object *o)
     hungry_wait();
 }
 
-struct frame *evict_frame(void)
+struct frame *evict_frame(enum frame_use use)
 {
     struct thread *me = thread_this();
     uint64_t vain = evict_vain();
     for (;;) {
-        struct frame *f = frame_alloc_raw(FRAME_PAGE);
+        struct frame *f = frame_alloc_raw(use);
         if (f || (me->view && me->view->doom) || !evict_wait(&vain))
             return f;
     }

@@ -21,7 +21,7 @@ extern bool evict_short;
 bool evict_still_short(void);
 /* evict_frame takes a frame for the contents of a page (not zeroed), and waits for eviction and
  * cleaning. NULL: there will be none, or killed. No locks held. */
-must_check struct frame *evict_frame(void);
+must_check struct frame *evict_frame(enum frame_use use);
 /* evict_wait waits for some frames. `vain`: of evict_vain() before. Where nothing can be evicted,
  * the largest program ends (limit.h). False: that does not help, or killed. No locks held. */
 uint64_t evict_vain(void);

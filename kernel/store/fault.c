@@ -70,7 +70,7 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
         v->reserve.frame = frame_alloc_raw(FRAME_PAGE);
     if (!v->reserve.copy && !(v->reserve.copy = copy_alloc()))
         return memory_more(v, memory_came());
-    if (!v->reserve.frame && !(v->reserve.frame = evict_frame()))
+    if (!v->reserve.frame && !(v->reserve.frame = evict_frame(FRAME_PAGE)))
         return memory_more(v, false);
     return 0;
 }

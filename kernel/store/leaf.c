@@ -87,8 +87,8 @@ static struct leaf *leaf_install(struct object *o, uint64_t first, struct frame 
 
 static struct leaf *leaf_new(struct object *o, uint64_t first)
 {
-    struct frame *f = frame_alloc(FRAME_PAGE),
-                 *t = table_of(o, first) ? NULL : frame_alloc(FRAME_PAGE);
+    struct frame *f = frame_alloc(FRAME_LEAF),
+                 *t = table_of(o, first) ? NULL : frame_alloc(FRAME_LEAF);
     lock_acquire(&o->lock);
     struct leaf *l = leaf_install(o, first, &f, &t);
     lock_release(&o->lock);

@@ -45,7 +45,7 @@ static __attribute__((noinline, cold)) struct copy *copies_refill(unsigned cpu)
         copies_kept[cpu].first = c;
     }
     lock_release(&copies_lock);
-    struct frame *f = n ? NULL : frame_alloc_raw(FRAME_PAGE);
+    struct frame *f = n ? NULL : frame_alloc_raw(FRAME_RECORD);
     if (f) {
         struct copy *all = frame_memory(f);
         n = PAGE_BYTES / sizeof *all;

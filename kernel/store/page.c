@@ -184,7 +184,7 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
 {
     unsigned slot = (unsigned)((s->page + i) % LEAF_PAGES);
     bool read = s->source == KD_SUPPLY_READ;
-    struct frame *f = read ? NULL : evict_frame();
+    struct frame *f = read ? NULL : evict_frame(FRAME_PAGE);
     int result = read || f ? 0 : -ENOMEM;
     if (f && s->source == KD_SUPPLY_ZERO)
         memset(frame_memory(f), 0, PAGE_BYTES);
@@ -356,7 +356,7 @@ int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame)
 {
     if (page >= o->pages)
         return -EINVAL;
-    struct frame *f = evict_frame();
+    struct frame *f = evict_frame(FRAME_PAGE);
     struct leaf *l = f ? leaf_lock(o, page) : NULL;
     if (f && !l)
         frame_free(f);

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-enum { LIMIT = 200000, PROCESS_BYTES = 100 << 20 };
+enum { LIMIT = 200000, PROCESS_BYTES = 100 << 20, SCATTERED_BYTES = 200 << 20 };
 enum { BEHIND_BYTES = 1 << 30, REGIONS = 8000, VIEWS = 95, VIEW_COPIES = 100 };
 static bool rows;
 
@@ -260,6 +260,22 @@ static void space(void)
     munmap(p, PROCESS_BYTES);
 }
 
+/* Each second frame of much memory is free, and so none is joined with its neighbour. */
+static void scattered(void)
+{
+    char *p = mmap(NULL, SCATTERED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                   0);
+    for (size_t i = 0; p != MAP_FAILED && i < SCATTERED_BYTES; i += 4096)
+        p[i] = 1;
+    for (size_t i = 0; p != MAP_FAILED && i < SCATTERED_BYTES; i += 2 * 4096)
+        madvise(p + i, 4096, MADV_DONTNEED);
+    look(1);
+    if (p == MAP_FAILED || check())
+        printf("# kcheck found errors\n");
+    measured("kcheck with 25,600 frames free one by one");
+    munmap(p, SCATTERED_BYTES);
+}
+
 static void regions(void)
 {
     static char shown[1 << 20];
@@ -300,7 +316,7 @@ int main(int argc, char **argv)
         return look(0), puts(text), 0;
     rows = argc == 2 && strcmp(argv[1], "rows") == 0;
     if (!rows)
-        tap_plan(36);
+        tap_plan(37);
     if (!start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES,
                                             .messages = takes}))
         return 1;
@@ -308,6 +324,7 @@ int main(int argc, char **argv)
     transactions();
     many_views();
     space();
+    scattered();
     regions();
     objects();
     return rows ? 0 : tap_end();
