@@ -47,7 +47,9 @@ DISK_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/disk/test_*.c)) build
 DISK_TEST_PARTS := $(wildcard tests/disk/lib/*.c) disk/tools/kstore/mend.c
 WORLD_PARTS     := $(addprefix tests/disk/lib/,device.c model.c txn.c) $(wildcard tests/disk/lib/world*.c)
 HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
-HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) $(addprefix libpstore/,slot.c arena.c each.c \
+# structures beside their models: for a test on the host and one in the guest
+SUBJECTS        := $(wildcard tests/structures/*.c)
+HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) $(SUBJECTS) $(addprefix libpstore/,slot.c arena.c each.c \
                    alloc.c txn.c txn_entry.S lint.c container.c container_name.c error.c pstore.c) \
                    $(filter-out %/memory.c,$(wildcard libpstore/structures/*.c))
 KCHECK_SOURCES  := $(wildcard disk/tools/kcheck/*.c)
@@ -75,6 +77,7 @@ $(eval $(call kind,coverage,HOST,$$(HOSTCC) $$(HFLAGS) -O0 $$(if $$(filter disk/
     -DKATYDID_COVERAGE))
 build/obj/guest/user/store/%.o build/obj/guest/disk/%.o: UFLAGS += -Idisk
 build/obj/guest/tests/guest/%.o: UFLAGS += -Itests/guest/lib
+build/obj/guest/tests/guest/pstore/pstore_structures.o: UFLAGS += -I.
 build/obj/guest/tests/same/%.o build/obj/guest/tests/history/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/disk/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/bench/%.o build/obj/guest/tests/crash/%.o: UFLAGS += -I.
@@ -115,6 +118,7 @@ $(foreach folder,$(GUEST_FOLDERS),\
     $(eval build/tests/guest/$(notdir $(folder)): $(call objects,guest,$(wildcard $(folder)/*.c))))
 build/user/store: $(call objects,guest,$(DISK_SOURCES))
 build/tests/guest/kernel_history: $(call objects,guest,tests/history/check.c)
+build/tests/guest/pstore_structures: $(call objects,guest,$(SUBJECTS))
 build/tests/guest.a: $(call objects,guest,$(wildcard tests/guest/lib/*.c))
 	$(call do,AR  ,$(ARCHIVE))
 $(GUEST_TESTS): build/tests/guest.a

@@ -116,6 +116,15 @@ void *structure_none(int error)
     return NULL;
 }
 
+const char structure_unset[] = "the structure was never set up, or with other types";
+
+int structure_sound(int error, const char *what, const char **why)
+{
+    if (why)
+        *why = what;
+    return error ? error : what ? -EUCLEAN : 0;
+}
+
 void *structure_take(const struct ps_access *a)
 {
     return a->memory.take(a->memory.arg, a->type->node_bytes, NULL);

@@ -20,6 +20,17 @@ void *structure_none(int error);
 void *structure_take(const struct ps_access *a);
 void structure_give(const struct ps_access *a, void *p);
 
+/* The answer of a check: 0; or -EUCLEAN if `what` is wrong; or an error of the access object. */
+int structure_sound(int error, const char *what, const char **why);
+extern const char structure_unset[];
+
+/* Writes a 0 that is there already: a change of this page comes, and its right is taken at once,
+ * before two read it and then wait for each other. */
+static inline void structure_claim(uint32_t *zero)
+{
+    *(volatile uint32_t *)zero = 0;
+}
+
 __attribute__((format(printf, 2, 3))) void structure_say(struct ps_sink sink, const char *format,
                                                          ...);
 

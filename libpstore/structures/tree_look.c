@@ -72,7 +72,7 @@ int ps_tree_check(const struct ps_tree_access *a, struct ps_tree_stats *stats, c
     struct ps_tree_stats own = { 0 };
     struct walk w = { .a = a,
                       .stats = &own,
-                      .why = "the tree was never set up, or with other types" };
+                      .why = structure_unset };
     int error = a->base.error;
     if (error == 0 && (tree_of(a)->height == 0 || tree_of(a)->height > PS_TREE_LEVELS ||
                        a->base.head->node_bytes != a->base.type->node_bytes))

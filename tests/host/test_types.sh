@@ -7,7 +7,10 @@ cd "$ROOT" || exit 1
 # program LINE: compiles, with LINE in the middle of a program that is right.
 program() {
     cat >"$TEST_TMP/program.c" <<END_OF_PROGRAM
+#include <structures/bitmap.h>
+#include <structures/queue.h>
 #include <structures/tree.h>
+#include <structures/vector.h>
 struct key { int area, number; };
 struct record { char name[24]; };
 struct other { int area, number; };
@@ -17,11 +20,25 @@ static int is_long(const struct key *k, const struct record *r, void *unused) { 
 PS_TREE(phone, struct key, struct record, by_number);
 PS_TREE(mail, struct other, struct record, by_other);
 PS_STRING_TREE(word, int);
-struct root { struct phone_head phones; struct mail_head mails; struct word_head words; };
+PS_VECTOR(points, struct record);
+PS_QUEUE(jobs, struct record);
+PS_QUEUE(letters, struct record);
+PS_BITMAP(taken);
+struct root {
+    struct phone_head phones;
+    struct mail_head mails;
+    struct word_head words;
+    struct points_head points;
+    struct jobs_head jobs;
+    struct taken_head taken;
+};
 int use(struct root *root, struct ps_memory memory)
 {
     struct phone phones = {.head = &root->phones, .memory = memory, PS_ORDER(by_number), .flags = PS_DESCENDING};
     struct word words = {.head = &root->words, .memory = memory};
+    struct points points = {.head = &root->points, .memory = memory};
+    struct jobs jobs = {.head = &root->jobs, .memory = memory};
+    struct taken taken = {.head = &root->taken, .memory = memory};
     struct key key = {1, 2};
     struct record record = {"ann"};
     struct other other = {1, 2};
@@ -30,7 +47,10 @@ int use(struct root *root, struct ps_memory memory)
     PS_ACCESS(phone_range, r, &phones, &key, NULL, PS_DOWN, PS_LOOK);
     PS_ACCESS(phone_load, l, &phones, 70);
     PS_ACCESS(word_keyed, w, &words, PS_LOOK);
-    (void)other, (void)by_other, (void)is_long, (void)record, (void)w, (void)r, (void)l, (void)a;
+    PS_ACCESS(points_items, p, &points, PS_CHANGE);
+    PS_ACCESS(jobs_ends, j, &jobs, PS_CHANGE);
+    PS_ACCESS(taken_bits, t, &taken, PS_CHANGE);
+    (void)p, (void)j, (void)t, (void)other, (void)by_other, (void)is_long, (void)record, (void)w, (void)r, (void)l, (void)a;
     $1
     return error;
 }
@@ -52,7 +72,9 @@ ok a_right_program_compiles program '
     const struct record *found = phone_find(&a, &key);
     struct record *mine = phone_change(&a, &key);
     const struct key *where = found && mine && phone_next(&r) ? phone_key(&r) : NULL;
-    error |= where && word_find(&w, "dog");'
+    error |= where && word_find(&w, "dog");
+    error |= points_append(&p, &record) | jobs_push(&j, &record) | jobs_pop(&j, &record) | taken_set(&t, 7);
+    error |= points_get(&p, 0) || jobs_first(&j);'
 refused a_key_of_another_type 'phone_insert(&a, &other, &record);'
 refused a_record_of_another_type 'phone_insert(&a, &key, &key);'
 refused a_key_that_is_a_number 'phone_find(&a, 7);'
@@ -67,4 +89,12 @@ refused a_filter_of_another_type 'phone_filter(&r, by_number, NULL);'
 refused what_was_found_is_constant 'struct record *found = phone_find(&a, &key); (void)found;'
 refused a_tree_with_an_order_of_another_key '} PS_TREE(wrong, struct key, struct record, by_other); int x(void) { int error = 0;'
 refused a_record_that_is_too_large '} struct big { char b[1200]; }; PS_TREE(wrong, struct key, struct big, by_number); int x(void) { int error = 0;'
+refused a_vector_of_another_record 'points_append(&p, &key);'
+refused an_item_that_was_got_is_constant 'struct record *found = points_get(&p, 0); (void)found;'
+refused a_push_of_another_record 'jobs_push(&j, &key);'
+refused a_pop_into_another_record 'jobs_pop(&j, &key);'
+refused an_access_object_of_another_queue 'letters_push(&j, &record);'
+refused a_head_of_another_queue 'struct letters wrong = {.head = &root->jobs}; (void)wrong;'
+refused a_vector_used_as_a_bitmap 'taken_set(&p, 7);'
+refused a_record_larger_than_a_block '} struct big { char b[5000]; }; PS_VECTOR(wrong, struct big); int x(void) { int error = 0;'
 done_testing

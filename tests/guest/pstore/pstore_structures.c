@@ -1,0 +1,179 @@
+/*
+ * pstore_structures.c - the structures of libpstore but the tree in a container.
+ *
+ * Aim     each equals its model after each commit and each abort, also when two processes change it
+ *         by turns, and when the store is full in the middle of an operation.
+ * Method  the subjects of tests/structures: structure and model lie in one named object, so a
+ *         transaction keeps or undoes both. It is up to 200 operations; a quarter is aborted. Two
+ *         processes then do the same at once. At the end all free room of the store is taken by
+ *         other objects, and operations go on until one is refused.
+ */
+#include <stdlib.h>
+
+#include "pstore_test.h"
+#include "tests/structures/subject.h"
+
+enum { OPERATIONS = 6000, TURNS = 25 };
+struct root { uint64_t unused; };
+static ps_container *box;
+
+struct work { const struct subject *s; unsigned operations; int growing, abort; };
+
+static void place(const struct subject *s)
+{
+    void *kept = ps_named(box, s->name, s->bytes);
+    if (!kept)
+        ps_abort(errno);
+    s->place(kept, ps_in(box));
+}
+
+static int set_up(void *subject)
+{
+    const struct subject *s = subject;
+    place(s);
+    int error = s->set_up();
+    return error == -EEXIST ? 0 : error;
+}
+
+static int work(void *arg)
+{
+    struct work *w = arg;
+    uint32_t seed = subject_seed;               /* a run after a deadlock does the same again */
+    place(w->s);
+    for (unsigned n = 0; n < w->operations; n++) {
+        int error = w->s->operation(w->growing);
+        if (error)
+            return error;
+    }
+    if (draw(8) == 0)
+        w->s->compare();
+    subject_seed = seed;
+    return w->abort ? -ECANCELED : 0;
+}
+
+static int compare(void *subject)
+{
+    const struct subject *s = subject;
+    place(s);
+    s->compare();
+    return 0;
+}
+
+/* Transactions until that many operations are done: how many ended in another way than they were
+ * to. */
+static int transactions(const struct subject *s, unsigned operations)
+{
+    int bad = 0;
+    for (unsigned done = 0; done < operations;) {
+        struct work w = {s, 1 + draw(200), done / 2000 % 2 == 0, draw(4) == 0};
+        bad += ps_transaction(work, &w) != (w.abort ? -ECANCELED : 0);
+        draw(1);
+        subject_seed += done += w.operations;
+    }
+    return bad + (ps_transaction(compare, (void *)(uintptr_t)s) != 0);
+}
+
+static void equal(const char *name, const char *what)
+{
+    tap_ok(!subject_difference, "%s: %s", name, what);
+    if (subject_difference)
+        printf("# %s\n", subject_difference);
+    subject_difference = NULL;
+}
+
+/* ---- two processes ---- */
+
+static int child(uint32_t me)
+{
+    int bad = 0;
+    subject_seed = 100 + me;
+    for (int turn = 0; turn < TURNS; turn++)
+        for (int i = 0; subjects[i]; i++)
+            bad += transactions(subjects[i], 60);
+    if (subject_difference)
+        printf("# %s\n", subject_difference);
+    return bad > 0 || subject_difference;
+}
+
+/* ---- a full store ---- */
+
+/* Takes up to 1 MiB, in objects of that size. */
+static int fill(void *bytes)
+{
+    size_t each = *(size_t *)bytes;
+    for (size_t total = 0; total < 1 << 20; total += each) {
+        void *p = ps_alloc(box, each, NULL);
+        if (!p)
+            return total > 0 ? 0 : -errno;
+        memset(p, 1, each);
+    }
+    return 0;
+}
+
+/* Grows until there is no room; the structure must then be what the model is. */
+static int grow(void *subject)
+{
+    const struct subject *s = subject;
+    place(s);
+    for (int n = 0; n < 20000; n++)
+        if (s->operation(1) == -ENOSPC) {
+            s->compare();
+            return -ENOSPC;
+        }
+    return 0;
+}
+
+static void full_store(void)
+{
+    int error = 0, refused = 0;
+    for (size_t bytes = 64 << 10; bytes >= 256; bytes /= 16)
+        do
+            error = ps_transaction(fill, &bytes);
+        while (error == 0);
+    is(error, -ENOSPC, "the store is full");
+    for (int i = 0; subjects[i]; i++) {
+        void *s = (void *)(uintptr_t)subjects[i];
+        error = ps_transaction(grow, s);
+        refused += error == -ENOSPC;
+        ps_transaction(compare, s);
+        equal(subjects[i]->name, "grows into what holes there are, and is the model's then");
+    }
+    tap_ok(refused > 0, "there was no room for %d of them", refused);
+}
+
+static int tear_down(void *subject)
+{
+    const struct subject *s = subject;
+    place(s);
+    return s->tear_down();
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    box = ps_open("structures", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    if (!box)
+        return 9;
+    if (argc == 3)
+        return child((uint32_t)atoi(argv[2]));
+    int count = 0;
+    while (subjects[count])
+        count++;
+    tap_plan(4 + 6 * count);
+    for (int i = 0; i < count; i++) {
+        is(ps_transaction(set_up, (void *)(uintptr_t)subjects[i]), 0, "set up");
+        is(transactions(subjects[i], OPERATIONS), 0, "transactions commit and abort");
+        equal(subjects[i]->name, "random operations, with aborts, are those of the model");
+    }
+    int first = child_start(argv[0], "work", "0"), second = child_start(argv[0], "work", "1");
+    is(child_wait(first), 0, "one process commits");
+    is(child_wait(second), 0, "so does one beside it");
+    for (int i = 0; i < count; i++) {
+        ps_transaction(compare, (void *)(uintptr_t)subjects[i]);
+        equal(subjects[i]->name, "what both left is what the model holds");
+    }
+    full_store();
+    for (int i = 0; i < count; i++)
+        is(ps_transaction(tear_down, (void *)(uintptr_t)subjects[i]), 0, "torn down");
+    return tap_end();
+}

@@ -1,0 +1,149 @@
+/*
+ * test_structures.c - the structures of libpstore but the tree, on volatile memory, against models.
+ *
+ * Method: tests/structures has for each structure its operations beside a model. Here all nodes lie
+ * in an arena, so that an abort is a copy of the arena from before the transaction; the n-th
+ * allocation fails for each n; what is torn down has left nothing. A failure prints the seed:
+ * STRUCTURES_SEED=N repeats it. 20,000 operations of each structure, 400,000 in the long tier.
+ */
+#include "tests/structures/subject.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* ---- the arena: blocks of powers of two, each behind its class ---- */
+
+enum { ARENA_BYTES = 8 << 20, CLASSES = 22 };
+static struct arena {
+    size_t used;
+    unsigned taken, fail_in;    /* fail_in: this allocation fails; 0: none */
+    void *free[CLASSES];
+    _Alignas(16) uint8_t kept[SUBJECT_BYTES];
+    _Alignas(16) uint8_t bytes[ARENA_BYTES];
+} arena, before;
+
+static void *arena_take(void *arg, size_t bytes, const void *near)
+{
+    (void)near;
+    if (arena.fail_in && --arena.fail_in == 0) {
+        errno = ENOSPC;
+        return NULL;
+    }
+    unsigned class = 5;
+    while ((size_t)1 << class < bytes + 16)
+        class++;
+    uint8_t *p = arena.free[class];
+    if (p)
+        memcpy(&arena.free[class], p, sizeof(void *));
+    else
+        p = arena.bytes + arena.used + 16, arena.used += (size_t)1 << class;
+    assert_true(arena.used <= ARENA_BYTES && arg == &arena);
+    p[-16] = (uint8_t)class;
+    arena.taken++;
+    return memset(p, 0, bytes);
+}
+
+static void arena_give(void *arg, void *p)
+{
+    unsigned class = ((uint8_t *)p)[-16];
+    assert_true(arg == &arena && class >= 5 && class < CLASSES);
+    memset((uint8_t *)p - 16, 0xa5, (size_t)1 << class);
+    memcpy(p, &arena.free[class], sizeof(void *));
+    arena.free[class] = p;
+    arena.taken--;
+}
+
+static void arena_copy(struct arena *to, const struct arena *from)
+{
+    memcpy(to, from, offsetof(struct arena, bytes) + from->used);
+}
+
+/* ---- what is done to each subject ---- */
+
+static uint32_t seed(void)
+{
+    return getenv("STRUCTURES_SEED") ? (uint32_t)atoi(getenv("STRUCTURES_SEED")) : 1;
+}
+
+static void begin(const struct subject *s)
+{
+    memset(&arena, 0, offsetof(struct arena, bytes));
+    assert_in_range(s->bytes, 1, SUBJECT_BYTES);
+    s->place(arena.kept, (struct ps_memory){arena_take, arena_give, &arena});
+    subject_seed = seed();
+    subject_difference = NULL;
+}
+
+static void compare(const struct subject *s, const char *when)
+{
+    if (!subject_difference)
+        s->compare();
+    if (subject_difference)
+        fail_msg("%s, %s: %s; STRUCTURES_SEED=%u repeats it", s->name, when, subject_difference,
+                 seed());
+}
+
+static void random_operations(void **state)
+{
+    const struct subject *s = *state;
+    const char *tier = getenv("TEST_TIER");
+    unsigned count = tier && strcmp(tier, "long") == 0 ? 400000 : 20000;
+    begin(s);
+    assert_int_equal(s->set_up(), 0);
+    assert_int_equal(s->set_up(), -EEXIST);
+    for (unsigned round = 0; round < count;) {
+        arena_copy(&before, &arena);
+        for (unsigned n = 1 + draw(400); n-- > 0; round++)
+            assert_int_equal(s->operation(round / 3000 % 2 == 0), 0);
+        compare(s, "before the commit");
+        if (draw(4) == 0)
+            arena_copy(&arena, &before);
+        compare(s, "after it or an abort");
+    }
+    assert_int_equal(s->tear_down(), 0);
+    assert_int_equal(arena.taken, 0);
+}
+
+static void each_allocation_fails(void **state)
+{
+    const struct subject *s = *state;
+    unsigned failed = 0;
+    begin(s);
+    for (unsigned n = 1; arena.fail_in == 0; n++) {
+        arena.fail_in = n;
+        int error = s->set_up();
+        assert_true(error == (arena.fail_in ? 0 : -ENOSPC) && (error == 0 || arena.taken == 0));
+    }
+    for (unsigned round = 0; round < 6000; round++) {
+        arena.fail_in = 1 + round % 6;
+        int error = s->operation(1);
+        if (error || round % 500 == 0)
+            compare(s, "after an allocation failed");
+        assert_true(error == 0 || error == -ENOSPC);
+        failed += error != 0;
+    }
+    assert_in_range(failed, 10, 6000);
+    arena.fail_in = 0;
+    assert_int_equal(s->tear_down(), 0);
+    assert_int_equal(arena.taken, 0);
+}
+
+int main(void)
+{
+    static struct CMUnitTest tests[64];
+    static char names[64][64];
+    size_t count = 0;
+    for (int i = 0; subjects[i]; i++)
+        for (int part = 0; part < 2; part++, count++) {
+            snprintf(names[count], sizeof names[count], "%s: %s", subjects[i]->name,
+                     part ? "an allocation fails" : "random operations");
+            tests[count] = (struct CMUnitTest){names[count],
+                                               part ? each_allocation_fails : random_operations,
+                                               NULL, NULL, (void *)(uintptr_t)subjects[i]};
+        }
+    return _cmocka_run_group_tests("structures", tests, count, NULL, NULL);
+}

@@ -1,0 +1,25 @@
+/* subject.c - the list of structures under test, and what they share. */
+#include "subject.h"
+
+#include <stdio.h>
+
+extern const struct subject subject_bitmap, subject_queue, subject_vector;
+const struct subject *const subjects[] = {&subject_vector, &subject_bitmap, &subject_queue, NULL};
+
+uint32_t subject_seed = 1;
+const char *subject_difference;
+
+uint32_t draw(uint32_t below)
+{
+    subject_seed = subject_seed * 1664525u + 1013904223u;
+    return (uint32_t)((uint64_t)subject_seed * below >> 32);
+}
+
+void subject_differs(const char *file, int line, const char *what)
+{
+    static char text[256];
+    if (subject_difference)
+        return;
+    snprintf(text, sizeof text, "%s:%d: %s", file, line, what);
+    subject_difference = text;
+}
