@@ -64,6 +64,13 @@ void names_remember(ps_container *c, const char *name, uint64_t address, uint64_
     pthread_mutex_unlock(&names_lock);
 }
 
+void names_forget(ps_container *c)
+{
+    pthread_mutex_lock(&names_lock);
+    c->names_count = 0;
+    pthread_mutex_unlock(&names_lock);
+}
+
 /* 0; -ENOENT: the transaction says nothing of it; -ENODATA: it takes the name away. */
 static int find_in_transaction(const struct ps_tx *tx, const ps_container *c, const char *name,
                                struct found *out)
@@ -126,8 +133,7 @@ static int find(const struct ps_tx *tx, ps_container *c, const char *name, struc
     return result == -ENODATA ? -ENOENT : result != 0 ? find_at_manager(c, name, out) : 0;
 }
 
-/* NULL with errno. bytes 0: found, not made. */
-static void *find_or_make(ps_container *c, const char *name, size_t bytes, uint32_t type)
+void *names_object(ps_container *c, const char *name, size_t bytes, uint32_t type)
 {
     struct ps_tx *tx = tx_active();
     struct found found;
@@ -162,7 +168,7 @@ static void *noted(void *object, size_t bytes, const char *what)
 
 void *ps_root(ps_container *c)
 {
-    void *root = find_or_make(c, ROOT_NAME, container_is_open(c) ? c->root_bytes : 0,
+    void *root = names_object(c, ROOT_NAME, container_is_open(c) ? c->root_bytes : 0,
                               container_is_open(c) ? slot_type_of(c->root_type) : 0);
     error_told_by(ERROR_OBJECT, root);
     return noted(root, root ? c->root_bytes : 0, root ? c->root_type : NULL);
@@ -181,7 +187,7 @@ void *ps_named(ps_container *c, const char *name, size_t bytes)
 {
     int wrong = name_is_wrong(name);
     if (wrong == 0)
-        return noted(error_told_by(ERROR_OBJECT, find_or_make(c, name, bytes, name_type(name))),
+        return noted(error_told_by(ERROR_OBJECT, names_object(c, name, bytes, name_type(name))),
                      bytes, name);
     errno = -wrong;
     return error_told_by(ERROR_OBJECT, NULL);

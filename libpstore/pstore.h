@@ -25,7 +25,8 @@ extern "C" {
 typedef struct ps_container ps_container; /* a volatile handle; never store one */
 typedef struct ps_tx ps_tx;               /* a suspended transaction */
 
-/* What the root object is; checked at every open (-EPROTO if it differs). */
+/* What the root object is; checked at every open (-EPROTO if it differs). PS_LAYOUT_AS: T is how
+ * this program calls the type that the container calls `name`, for ps_upgrade. */
 struct ps_layout { const char *type; uint32_t version, bytes; };
 #ifdef __cplusplus                            /* v is a constant there */
 #define PS_LAYOUT(T, v)                                         \
@@ -33,8 +34,14 @@ struct ps_layout { const char *type; uint32_t version, bytes; };
         static const ps_layout layout = { #T, (v), sizeof(T) }; \
         return &layout;                                         \
     }())
+#define PS_LAYOUT_AS(name, T, v)                                \
+    ([]() {                                                     \
+        static const ps_layout layout = {(name), (v), sizeof(T)}; \
+        return &layout;                                         \
+    }())
 #else
 #define PS_LAYOUT(T, v) (&(struct ps_layout){#T, (v), sizeof(T)})
+#define PS_LAYOUT_AS(name, T, v) (&(struct ps_layout){(name), (v), sizeof(T)})
 #endif
 
 /* ---- containers ----
@@ -71,6 +78,23 @@ int ps_checkpoint(void);                                /* all that is committed
  * -EBUSY: to or from PS_ENCODE_RANGES while others have it open or a transaction stores to it. */
 enum { PS_ENCODE_DIFF, PS_ENCODE_FULL, PS_ENCODE_RANGES, PS_ENCODE_ADAPTIVE };
 int ps_encoder(ps_container *c, int encoder);
+
+/* A container made by an older version of the program becomes one of the newer layout:
+ *     step(from, to, arg)     copies from the old root object to the new one, in a transaction.
+ * It returns 0: that was all; PS_MORE: commit this batch, and call step again; anything else: undo
+ * this batch, and return it. `to` is zeroed before the first batch; what is in `from` and `to` and
+ * what hangs on them stays between batches, also over a power cut: so a step that moves things over
+ * goes on where it was when the program calls ps_upgrade again. When it has returned 0 it is never
+ * called again: in the same commit `to` becomes the root and `from` is freed. Like any function of
+ * a transaction it may be run again. Pointers to the old root are the step's to change.
+ * Until an upgrade in batches is done, ps_open with either layout fails (-EPROTO).
+ * To be called before ps_open, at each start; one call for each version (1 to 2, then 2 to 3).
+ * 0: it is done, or the container is of another layout than `from` (ps_open will say if that is
+ * right), or there is none. -EBUSY: somebody has it open, perhaps this process; -EINVAL: a version
+ * is 2^31 or more, or not less than the next one; or what ps_open, ps_transaction, step return. */
+enum { PS_MORE = 1 };
+int ps_upgrade(const char *name, const struct ps_layout *from, const struct ps_layout *to,
+               int (*step)(void *from, void *to, void *arg), void *arg);
 
 /* ---- transactions ----
  * fn returns 0 to commit; any other value undoes all that it stored and is returned. After a

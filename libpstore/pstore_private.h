@@ -92,6 +92,11 @@ void container_unlease(ps_container *c, uint64_t address, uint64_t pages);
 /* ---- names: container_name.c ---- */
 /* Not in an entered view (TX1). */
 void names_remember(ps_container *c, const char *name, uint64_t address, uint64_t bytes);
+/* Not while another thread uses the container. */
+void names_forget(ps_container *c);
+/* In the active transaction: the object of that name, made if `bytes` is not 0, with this number as
+ * its type. NULL with errno. */
+void *names_object(ps_container *c, const char *name, size_t bytes, uint32_t type);
 /* A remembered object begins there, or one that the transaction gives a name. */
 int names_hold(const ps_container *c, uint64_t address);
 

@@ -100,11 +100,15 @@ enum wire_op_kind {
     WIRE_ROOM,         /* container, address of a page, bytes free and a tag: a hint, not logged */
     WIRE_PAGE_CLAIM,   /* container, address, pages, all leased by this process: an object's for
                             * good, also those that it never writes */
+    WIRE_LAYOUT,       /* container, its type as name, version and bytes (WIRE_LAYOUT_VALUE): what
+                            * an open must say from now on; -EBUSY while another process has it
+                            * open. One of them at most */
 };
 /* Of the page, 1 to 255; 0: none. STORE_SPACE looks for pages with the tag that it is given. */
 #define WIRE_ROOM_TAG(tag)  ((uint64_t)(tag) << 16)
 #define WIRE_ROOM_BYTES(value) ((value) & 0xffff)
 #define WIRE_ROOM_TAG_OF(value) ((value) >> 16)
+#define WIRE_LAYOUT_VALUE(version, bytes) ((uint64_t)(bytes) << 32 | (version))
 struct wire_op {
     uint32_t kind, op_bytes;          /* op_bytes: this struct and the name, rounded up to 8 */
     uint64_t container, address, value;

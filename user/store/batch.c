@@ -107,6 +107,19 @@ static int parse_room(struct batch *b, const struct wire_op *op, const struct co
     return 0;
 }
 
+/* One at most: the group has room for one. */
+static int parse_layout(struct batch *b, const struct wire_op *op)
+{
+    const char *type = op_name(op);
+    if (!type || op->value >> 32 == 0 || b->layout.type[0]) return -EINVAL;
+    memcpy(b->layout.type, type, strlen(type));
+    b->layout.version = (uint32_t)op->value;
+    b->layout.bytes = (uint32_t)(op->value >> 32);
+    b->ops[b->op_count++] = (struct store_op){
+        .type = STORE_OP_LAYOUT, .object = op->container, .layout = &b->layout};
+    return 0;
+}
+
 static int parse_op(struct batch *b, uint64_t process, const struct wire_op *op)
 {
     const struct container *c = container_by_id(op->container);
@@ -119,6 +132,7 @@ static int parse_op(struct batch *b, uint64_t process, const struct wire_op *op)
     case WIRE_PAGE_FREE: return parse_free(b, op, c);
     case WIRE_PAGE_CLAIM: return parse_claim(b, process, op, c);
     case WIRE_ROOM: return parse_room(b, op, c);
+    case WIRE_LAYOUT: return parse_layout(b, op);
     default: return -EINVAL;
     }
 }

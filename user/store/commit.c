@@ -75,7 +75,17 @@ static int add_pages(struct group *g, const struct batch *b, uint64_t bytes)
     return r;
 }
 
-static int add_ops(struct group *g, struct batch *b)
+/* Who has the container open has pointers to objects of the old layout. One change for each group
+ * (-ENOBUFS: in the next one). */
+static int add_layout(struct group *g, uint64_t process, uint64_t container)
+{
+    if (g->layout) return -ENOBUFS;
+    int r = container_alone(container, process);
+    if (r == 0) g->layout = container;
+    return r;
+}
+
+static int add_ops(struct group *g, uint64_t process, struct batch *b)
 {
     int r = 0;
     for (unsigned i = 0; r == 0 && i < b->op_count; i++) {
@@ -86,6 +96,7 @@ static int add_ops(struct group *g, struct batch *b)
             if (set == exists) return set ? -EEXIST : -ENOENT;
             r = group_name_add(g, op);
         }
+        if (op->type == STORE_OP_LAYOUT) r = add_layout(g, process, op->object);
         if (r == 0) r = store_txn_op(g->disk, op);
     }
     return r;
@@ -110,7 +121,7 @@ static int add_transaction(struct group *g, const struct kd_message *m, struct b
         if (r >= 0) r = add_pages(g, b, diff.buffer_bytes);
         *pages += diff.pages;
     }
-    if (r == 0) r = add_ops(g, b);
+    if (r == 0) r = add_ops(g, m->process, b);
     if (r == 0) r = group_freed_add(g, b->freed, b->freed_count);
     if (r == 0 && *pages == 0 && b->op_count == 0 && !spill_chain(m->word[0])) r = NOTHING_TO_LOG;
     if (r == 0) return store_txn_end(g->disk, position); /* from here on it cannot be taken back */
@@ -142,6 +153,7 @@ static int group_add(struct group *g, const struct kd_message *m)
     struct batch b;
     uint64_t pages;
     unsigned names = g->name_count, freed = g->freed_count;
+    uint64_t layout = g->layout;
     int r = batch_parse(&b, m->process, m->buffer, m->data_bytes);
     if (r < 0) return r;
     r = add_transaction(g, m, &b, store_full_below(server.store), &pages,
@@ -149,11 +161,13 @@ static int group_add(struct group *g, const struct kd_message *m)
     if (r == -ESTALE) { /* a page's home was freed under an old version: log such pages whole */
         g->name_count = names;
         g->freed_count = freed;
+        g->layout = layout;
         r = add_transaction(g, m, &b, FULL_ALWAYS, &pages, &g->position[g->count]);
     }
     if (r < 0) {
         g->name_count = names;
         g->freed_count = freed;
+        g->layout = layout;
     } else if (r == 0) {
         g->ends_chain = spill_chain(m->word[0]) != NULL;
         g->publish[g->count++] = (struct kd_publish){.view = m->word[0], .token = m->token};

@@ -14,7 +14,7 @@
  *   OC4  An object is given up in the gate, when no group is in the air, and only if the kernel
  *       finds nothing in it that it alone has: so no group that is applied later is about it.
  */
-#include "server.h"
+#include "group.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -240,6 +240,12 @@ static bool others_have_open(const struct container *c, uint64_t process)
     return c->opening_count > 1 || (c->opening_count == 1 && c->openings[0].process != process);
 }
 
+int container_alone(uint64_t id, uint64_t process)
+{
+    const struct container *c = container_by_id(id);
+    return !c ? -ENOENT : others_have_open(c, process) ? -EBUSY : 0;
+}
+
 int container_close(uint64_t process, uint64_t id)
 {
     server_lock();
@@ -400,7 +406,7 @@ static int open_found(uint64_t process, const struct wire_open *how, struct wire
     struct store_name root;
     struct container *c = NULL;
     int r = store_container_find(server.store, how->name, &d);
-    if (r == 0 && d.object == server.changing) r = -EBUSY;
+    if (r == 0 && (d.object == server.changing || group_changes_layout(d.object))) r = -EBUSY;
     if (r == 0) r = layout_check(&d, how);
     bool open =
         r == 0 && container_by_id(d.object) && opening_of(container_by_id(d.object), process);

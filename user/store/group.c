@@ -42,13 +42,14 @@ int group_begin(struct group **out)
     if (server.fenced) return server.fenced;
     g->handed = g->spills = g->ends_chain = false;
     g->count = g->freed_count = g->name_count = 0;
-    g->copies = 0;
+    g->copies = g->layout = 0;
     *out = g;
     return store_group_begin(server.store, &g->disk);
 }
 
 void group_cancel(struct group *g)
 {
+    g->layout = 0;
     store_group_cancel(g->disk);
 }
 
@@ -90,6 +91,11 @@ bool group_name_exists(const struct group *g, const struct store_op *op)
     return n ? n->set : store_name_find(server.store, op->object, op->name, &found) == 0;
 }
 
+bool group_changes_layout(uint64_t container)
+{
+    return groups[0].layout == container || groups[1].layout == container;
+}
+
 int group_freed_add(struct group *g, const struct free_range *freed, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -107,7 +113,7 @@ int group_launch(struct group *g)
 {
     int r = server.fenced ? server.fenced : store_group_seal(g->disk);    /* GL3 */
     if (r < 0) {
-        store_group_cancel(g->disk);
+        group_cancel(g);
         return r;
     }
     g->counted = store_group_txns(g->disk) > 0; /* the empty ones come as the clock has it */
@@ -220,6 +226,7 @@ int group_land(struct group *g)
         server_fence("a log write or flush failed", r);
         group_refuse(g, -EIO);
     }
+    g->layout = 0;
     landed();
     return r;
 }

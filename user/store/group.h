@@ -31,6 +31,7 @@ struct group {
     unsigned freed_count, freed_room;
     struct name_change *names;
     unsigned name_count, name_room;
+    uint64_t layout;                    /* the container whose layout it changes; 0: none */
 };
 
 /* All with the lock held. */
@@ -42,6 +43,8 @@ int group_freed_add(struct group *g, const struct free_range *freed, unsigned co
 int group_name_add(struct group *g, const struct store_op *op);
 /* Does the name exist for a transaction that follows what is in the group? */
 bool group_name_exists(const struct group *g, const struct store_op *op);
+/* Does one that has not landed yet change the container's layout? */
+bool group_changes_layout(uint64_t container);
 /* Inside the gate; the lock is dropped for the write. 0: it is in the air and has to be landed,
  * even if the write failed. Else it is cancelled: -EAGAIN (empty, and the log is full), the
  * fence. */

@@ -171,6 +171,8 @@ int container_delete(uint64_t process, const char *name);
 int container_rename(const char *from, const char *to);
 int container_grow(uint64_t id);
 int container_may_grow(uint64_t process);           /* -EDQUOT: not for this one */
+/* Lock held. 0, or -EBUSY: another process than this one has it open; -ENOENT. */
+int container_alone(uint64_t id, uint64_t process);
 int container_encoder(uint64_t process, uint64_t id, uint64_t encoder);
 void process_gone(uint64_t process);
 
@@ -203,6 +205,7 @@ struct batch {
     uint64_t pages;                 /* freed or claimed */
     struct { uint64_t container, page, bytes; } *rooms;
     unsigned room_count;
+    struct store_layout layout;     /* of the operation that changes one, if there is one */
     void *memory;
 };
 /* Lock held. Fills *b from hostile bytes, or -EINVAL, -ENOENT, -EACCES, -EEXIST, -E2BIG,

@@ -25,9 +25,11 @@ static void container_print(const struct kview *view, const struct kcontainer *c
            (unsigned long long)c->pages_present,
            (unsigned long long)kcontainer_pages(&c->disk), encoder_text(&c->disk));
     if (layout->type[0])
-        printf(", root %#llx %.63s version %u (%u bytes)",
+        printf(", root %#llx %.63s version %u%s (%u bytes)",
                (unsigned long long)le64_get(layout->root), layout->type,
-               le32_get(layout->version), le32_get(layout->bytes));
+               le32_get(layout->version) & INT32_MAX,
+               le32_get(layout->version) > INT32_MAX ? ", being made by ps_upgrade" : "",
+               le32_get(layout->bytes));
     printf("\n");
     names_show(&view->model, c->object, false);
 }

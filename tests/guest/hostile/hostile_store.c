@@ -263,20 +263,27 @@ static void bad_names_in_batches(void)
     OP(WIRE_NAME_SET, m, at, 8, NULL);
     OP(WIRE_NAME_UNSET, m, 0, 0, NULL);
     OP(WIRE_NAME_UNSET, m, 0, 0, "no-such");
+    OP(WIRE_LAYOUT, m, 0, WIRE_LAYOUT_VALUE(2, 8), NULL);
+    OP(WIRE_LAYOUT, m, 0, WIRE_LAYOUT_VALUE(2, 8), "");
+    OP(WIRE_LAYOUT, m, 0, WIRE_LAYOUT_VALUE(2, 0), "struct nothing");
+    OP(WIRE_LAYOUT, m, 0, WIRE_LAYOUT_VALUE(2, 8), name);
+    op(WIRE_LAYOUT, m, 0, WIRE_LAYOUT_VALUE(2, 8), "first");
+    memcpy(raw + 5, raw, 40);
+    op_refused("two layouts", (void *)raw, 80);
 }
 
 static void bad_containers(void)
 {
     const uint64_t m = mine.container, all = ~0ull, at = (uint64_t)page_of_mine;
     good = 1;
-    for (uint32_t kind = 0; kind < 8; kind++) {
+    for (uint32_t kind = 0; kind < WIRE_LAYOUT + 2; kind++) {
         OP(kind, 0, at, 1, "name");
         OP(kind, all, at, 1, "name");
         OP(kind, unopened, at, 1, "name");
         OP(kind, other.container, other.base, 1, "name");
     }
     OP(0, m, at, 1, "name");
-    OP(6, m, at, 1, "name");
+    OP(WIRE_LAYOUT + 1, m, at, 1, "name");
     OP(~0u, m, at, 1, "name");
     tap_ok(good, "containers that are not there, not open, open read-only; unknown kinds");
 }
