@@ -85,6 +85,7 @@ static bool serve_client(struct kd_message *m)
 {
     if (m->kind == KIND_OPEN) {
         struct kd_message reply = {.handle = -1, .word = {base}};
+        client_pid = (int)m->process; /* life() may come late, the client waits for this answer */
         reply.status = (int)kd_call3(KD_SPACE_ATTACH, (long)m->process, object,
                                      KD_RIGHT_READ | KD_RIGHT_WRITE);
         kd_call3(KD_PORT_REPLY, (long)m->token, (long)&reply, 0);
@@ -234,7 +235,6 @@ static int life(long n)
     asked++;
     while (!ready) sched_yield();
     int h = (int)kd_call3(KD_PROCESS_CREATE, (long)&c, 0, 0);
-    client_pid = c.pid;
     if (h < 0 || kd_call3(KD_PROCESS_WAIT, c.pid, (long)&status, 0) < 0) return -1;
     kd_call3(KD_HANDLE_CLOSE, h, 0, 0);
     over = true;

@@ -25,6 +25,7 @@ struct actor {
     unsigned page;                  /* added to each page number */
     const struct actor *until;      /* of u */
     volatile int at, go, tid, over; /* stops it came to, stops it may leave */
+    volatile int ending;            /* it has done all, and commits next */
     int result;
     long aborts;
     pthread_t thread;
@@ -45,6 +46,7 @@ static int act(void *arg)
         if (what == '.' || (what == '!' && mine->aborts))
             for (a->at = ++stops; a->go < stops;) yield();
     }
+    a->ending = 1;
     return 0;
 }
 
@@ -326,21 +328,36 @@ static void shut_out_of_the_queue(void)
 
 static int read_page(void *page) { return (int)(*word_of((unsigned)(uintptr_t)page, 0) & 0); }
 static volatile int over;
-static void *enters_always(void *arg)
+
+/* reads_for_ever() faults again and again, and `has_read` counts it. While `locked` is set, another
+ * transaction has the container exclusively: nobody can have read then, and not ended yet. */
+static volatile int locked, read_while_locked;
+static volatile long has_read;
+static int read_and_look(void *page)
 {
+    read_page(page);
+    has_read++;
+    read_while_locked += locked;
+    return 0;
+}
+static void *reads_for_ever(void *arg)
+{
+    struct actor *a = arg;
+    a->tid = (int)kd_call3(186, 0, 0, 0); /* gettid */
     while (!over) {
         view_anew();
-        run(read_page, arg, KD_SERIALISABLE, 0);
+        run(read_and_look, (void *)60, KD_SERIALISABLE, 0);
     }
     return NULL;
 }
-static int checks(void *arg)
+
+/* The lock is held until the reader stands before it, or has read, which it must not. */
+static int locked_until_shut_out(void *arg)
 {
-    int bad = arg != NULL;
-    for (int i = 0; i < 20; i++) {
-        bad |= check() != 0;
-        yield();
-    }
+    locked = 1;
+    while (!view_of(arg).container && !read_while_locked) yield();
+    int bad = read_while_locked || check();
+    locked = 0;
     return bad;
 }
 
@@ -348,11 +365,14 @@ static void locked_is_locked(void)
 {
     pthread_t t;
     struct kd_begin how = exclusive();
+    struct actor reader = {0};
     int bad = over = 0;
-    pthread_create(&t, NULL, enters_always, (void *)60);
-    for (int i = 0; i < 5 * ROUNDS; i++) {
-        usleep(2000 + 37 * (unsigned)i); /* the container is open when it faults */
-        bad += run_like(checks, NULL, &how) != 0;
+    pthread_create(&t, NULL, reads_for_ever, &reader);
+    for (int i = 0; i < 5 * ROUNDS && !bad; i++) {
+        long before = has_read;
+        while (has_read == before) yield(); /* the container is open when it faults next */
+        for (int j = 0; j < i % 8; j++) yield();
+        bad = run_like(locked_until_shut_out, &reader, &how);
     }
     over = 1;
     pthread_join(t, NULL);
@@ -465,6 +485,7 @@ static void ends_leave_no_version(void)
         e |= run(count_up, (void *)90, KD_SERIALISABLE, LONG_MS);
         kept += versions() - before;
         goes(&old);
+        while (!old.ending) yield(); /* it is first, but not by much */
         e |= ends(&young) | ends(&old);
     }
     uint64_t left = versions() - before;
