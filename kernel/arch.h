@@ -11,6 +11,7 @@
 
 #define CPU_MAX 8
 #define KERNEL_STACK_BYTES 16384
+#define STACK_FRAMES (KERNEL_STACK_BYTES / PAGE_BYTES)
 
 /* ---- direct map and devices ----
  * arch_phys(pa): RAM through the direct map; arch_types.h */

@@ -40,7 +40,7 @@ const struct frame_seam frame_seam = {
     .take = evict_frame,
     .vain = evict_vain,
     .wait = evict_wait,
-    .more = evict_more,
+    .together = evict_together,
     .can_wait = can_wait,
 };
 

@@ -72,7 +72,7 @@ static vaddr_t stack_place(paddr_t pa)
 
 void *arch_stack_new(void)
 {
-    struct frame *f = frame_alloc_run(KERNEL_STACK_BYTES / PAGE_BYTES);
+    struct frame *f = frame_alloc_run(STACK_FRAMES);
     assert(!f || frame_paddr(f) % KERNEL_STACK_BYTES == 0);
     return f ? (void *)stack_place(frame_paddr(f)) : NULL;
 }
@@ -80,7 +80,7 @@ void *arch_stack_new(void)
 void arch_stack_free(void *stack)
 {
     struct frame *f = frame_of(((vaddr_t)stack - STACK_BASE) / STACK_STEP * KERNEL_STACK_BYTES);
-    for (unsigned i = 0; i < KERNEL_STACK_BYTES / PAGE_BYTES; i++)
+    for (unsigned i = 0; i < STACK_FRAMES; i++)
         frame_free(f + i);
 }
 

@@ -141,14 +141,14 @@ static long create_once(vaddr_t user)
     return result;
 }
 
-enum { MEMORY_TRIES = 4 };
+enum { MEMORY_TRIES = 16 };
 
-/* A process needs some memory in one piece; it may be there when more pages of objects have
- * gone. */
+/* A process needs some memory in pieces of several frames; they may be there when the pages that
+ * lie in their way have gone. */
 long kd_process_create(const uint64_t a[6])
 {
     long result = create_once(a[0]);
-    for (int i = 0; result == -ENOMEM && i < MEMORY_TRIES && evict_more(); i++)
+    for (int i = 0; result == -ENOMEM && i < MEMORY_TRIES && evict_together(STACK_FRAMES); i++)
         result = create_once(a[0]);
     return result;
 }

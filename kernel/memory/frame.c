@@ -68,6 +68,7 @@ size_t frame_free_count(void)
 }
 
 size_t frame_total_count(void) { return frames.total_count; }
+size_t frame_all_count(void) { return frames.all_count; }
 size_t frame_low_mark(void) { return frames.low_mark; }
 
 /* FR2 */

@@ -22,7 +22,8 @@ struct frame {
     };
     void *owner;         /* the page or version it belongs to; NULL for anonymous memory */
 };
-enum frame_state { FRAME_RESERVED, FRAME_FREE, FRAME_USED, FRAME_DYING };
+/* FRAME_LISTED: used, by a page that may be evicted (store/evict.c). */
+enum frame_state { FRAME_RESERVED, FRAME_FREE, FRAME_USED, FRAME_DYING, FRAME_LISTED };
 
 /* enum frame_use: what a used frame is for, and so how much of the reserve its allocation may use.
  * Up to FRAME_LEAF: nothing, their takers wait for more. Memory of managers that take pages off
@@ -61,6 +62,7 @@ static inline struct frame *frame_of_memory(const void *p)
 size_t frame_free_count(void);
 bool frame_spare(void);      /* more than the reserve is free */
 size_t frame_total_count(void);
+size_t frame_all_count(void);  /* of frame_all, holes and reserved memory included */
 size_t frame_low_mark(void); /* below it, frame_alloc calls frame_seam.low */
 void frame_init(void);       /* from the boot loader's memory map */
 /* frame_check looks at FRAME_RUN_MAX frames from address `from` on, a multiple of their bytes, and
@@ -86,9 +88,9 @@ struct frame_seam {
      * there will be none, or the thread is killed. */
     uint64_t (*vain)(void);
     bool (*wait)(uint64_t *vain);
-    /* more is for a caller that found no frames that lie together. False: nothing could be taken
-     * back. */
-    bool (*more)(void);
+    /* together is for a caller that found no `count` frames that lie together. False: nothing could
+     * be taken back. */
+    bool (*together)(size_t count);
     /* can_wait tells whether the caller may wait in those: it holds no lock, and pages do not wait
      * for its process to go. */
     bool (*can_wait)(void);

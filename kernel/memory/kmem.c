@@ -114,7 +114,8 @@ static void *run_alloc(size_t bytes)
     enum { RUN_TRIES = 8 };
     size_t count = (bytes + PAGE_BYTES - 1) >> PAGE_SHIFT;
     struct frame *run = count == 1 ? frame_alloc_raw(FRAME_KERNEL) : frame_alloc_run(count);
-    for (int i = 0; !run && i < RUN_TRIES && frame_seam.can_wait() && frame_seam.more(); i++)
+    for (int i = 0; !run && i < RUN_TRIES && frame_seam.can_wait() && frame_seam.together(count);
+         i++)
         run = frame_alloc_run(count);
     if (run == NULL)
         return NULL;

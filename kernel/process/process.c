@@ -262,7 +262,7 @@ long process_thread_new(const struct trap_frame *registers, uint64_t fs_base,
     struct thread_begin *b = kalloc(sizeof(*b));
     struct thread *t = b ? thread_new(p, begin_thread, b, p->name) : NULL;
     /* it is frames in one piece */
-    for (int i = 0; b && !t && i < STACK_TRIES && frame_seam.more(); i++)
+    for (int i = 0; b && !t && i < STACK_TRIES && frame_seam.together(STACK_FRAMES); i++)
         t = thread_new(p, begin_thread, b, p->name);
     if (!t) {
         kfree(b);

@@ -25,6 +25,7 @@
  * EV3  Active views that used the page keep the right: HELD. All others find EMPTY. TLBs are
  *     flushed, then the frame is freed (FR1).
  * EV4  The frame is freed when the page is in no table and in no list any more.
+ * EV5  A frame is FRAME_LISTED exactly while it stands in a list.
  *
  * Locks: leaf, evict lock. A page is looked up by its frame under the evict lock with a reference
  * to its object, then locked and checked again.
@@ -92,6 +93,7 @@ void evict_add(struct leaf *l, unsigned slot)
         bare_set(l, false);
     f->owner = l;
     f->flags = (uint16_t)slot;
+    __atomic_store_n(&f->state, FRAME_LISTED, __ATOMIC_RELAXED); /* EV5 */
     put_in(CLOCK, f);
     resident++;
     lock_release(&evict_lock);
@@ -102,6 +104,7 @@ void evict_remove(struct frame *f)
     lock_acquire(&evict_lock);
     struct leaf *l = f->owner;
     take_out(f);
+    __atomic_store_n(&f->state, FRAME_USED, __ATOMIC_RELAXED); /* EV5 */
     f->owner = NULL;
     resident--;
     if (--l->resident == 0)
@@ -272,6 +275,14 @@ bool evict_advise(struct leaf *l, unsigned slot, bool needed)
 struct candidate { struct leaf *leaf; struct frame *frame; unsigned slot; };
 enum { LOOKS_AT_ONCE = 4 };
 
+/* candidate_of: the page of a frame that stands in a list. Evict lock held. */
+static struct candidate candidate_of(struct frame *f)
+{
+    struct candidate c = {f->owner, f, f->flags & SLOT_MASK};
+    object_get(c.leaf->object);
+    return c;
+}
+
 /* evict_first tells the first pages of a list, at most `most`, which go to its end. */
 static unsigned evict_first(enum place where, unsigned most, struct candidate found[])
 {
@@ -280,8 +291,7 @@ static unsigned evict_first(enum place where, unsigned most, struct candidate fo
     for (most = (unsigned)MIN(most, in_place[where]); n < most; n++) {
         struct frame *f = list_take(struct frame, &places[where], link);
         list_push_back(&places[where], &f->link);
-        found[n] = (struct candidate){f->owner, f, f->flags & SLOT_MASK};
-        object_get(found[n].leaf->object);
+        found[n] = candidate_of(f);
     }
     lock_release(&evict_lock);
     return n;
@@ -528,4 +538,63 @@ bool evict_more(void)
         hungry_wait();
     }
     return frame_free_count() > before;
+}
+
+/* ---- frames that lie together ---- */
+
+/* page_of_frame_free frees the page in a frame, if one is there; its second look finds what is in
+ * no program's use. False: it stays. */
+static bool page_of_frame_free(struct frame *f)
+{
+    enum look look = LOOK_FREED;
+    for (int looks = 0; looks < 2 && __atomic_load_n(&f->state, __ATOMIC_RELAXED) == FRAME_LISTED;
+         looks++) {
+        struct candidate c = {0};
+        lock_acquire(&evict_lock);
+        if (f->state == FRAME_LISTED) /* EV5 */
+            c = candidate_of(f);
+        lock_release(&evict_lock);
+        if (!c.leaf)
+            return true;
+        struct object *o = c.leaf->object;
+        look = evict_look(c.leaf, c.slot, f, true);
+        object_put(o);
+    }
+    return look == LOOK_FREED;
+}
+
+/* piece_free frees some frames that lie together. False: they hold more than pages that may go. */
+static bool piece_free(struct frame *piece, size_t count)
+{
+    bool goes = true;
+    for (size_t i = 0; goes && i < count; i++) {
+        uint8_t state = __atomic_load_n(&piece[i].state, __ATOMIC_RELAXED);
+        goes = state == FRAME_LISTED || state == FRAME_FREE;
+    }
+    for (size_t i = 0; goes && i < count; i++)
+        goes = page_of_frame_free(piece + i);
+    return goes;
+}
+
+/* pieces_free frees some aligned pieces of `count` frames, a power of 2, wherever they are. False:
+ * there is none. */
+static bool pieces_free(size_t count)
+{
+    enum { MORE_FRAMES = 32 };
+    static size_t hand; /* atomic: the piece that was looked at last */
+    size_t all = frame_all_count() / count, freed = 0;
+    for (size_t looks = 0; looks < all && freed < MORE_FRAMES; looks++) {
+        size_t at = __atomic_add_fetch(&hand, 1, __ATOMIC_RELAXED) % all;
+        freed += piece_free(frame_all + at * count, count) ? count : 0;
+        thread_breathe();
+    }
+    return freed > 0;
+}
+
+bool evict_together(size_t count)
+{
+    size_t piece = 1;
+    while (piece < count)
+        piece *= 2;
+    return pieces_free(piece) || evict_more();
 }

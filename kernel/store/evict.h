@@ -26,9 +26,12 @@ must_check struct frame *evict_frame(enum frame_use use);
  * the largest program ends (limit.h). False: that does not help, or killed. No locks held. */
 uint64_t evict_vain(void);
 bool evict_wait(uint64_t *vain);
-/* evict_more is for a caller that found no frames that lie together: it evicts a few hundred pages
- * more. False: nothing could be evicted. No locks held. */
+/* evict_more is for a caller that found no frame, however far into the reserve it may go: it has a
+ * few hundred pages evicted. evict_together is for one that found no `count` frames that lie
+ * together: it frees some aligned pieces of memory in which only pages lie. False: nothing could be
+ * evicted. No locks held. */
 bool evict_more(void);
+bool evict_together(size_t count);
 /* evict_advise makes the page the last to go, or the first; false: it is in no list. Leaf
  * locked. */
 bool evict_advise(struct leaf *l, unsigned slot, bool needed);

@@ -94,7 +94,7 @@ const char *right_check(const struct view *v, const struct leaf *l, unsigned slo
         return "a right in a state that its view cannot have";
     if (e && !vmask_test(&p->mask, v->id))
         return "a right is not in the mask (PG3)";
-    if (pte_present(e) && (!f || f->state != FRAME_USED))
+    if (pte_present(e) && (!f || (f->state != FRAME_USED && f->state != FRAME_LISTED)))
         return "a free frame is mapped (FR1)";
     if (e & PTE_COPY && p->writer != v->id)
         return "a private copy, and another writer (PG2)";
