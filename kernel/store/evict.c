@@ -19,9 +19,10 @@
  *
  * EV1  Only clean pages without writer, pins and I/O go (PG4). Old versions of such a page stay,
  *      and what maps them.
- * EV2  The hand runs ahead of need: it goes on until READY and LAUNDRY hold the frames of one
- *     round. Managers get a CLEAN notice while there is laundry of theirs; they ask which
- *     (KD_CLEAN_LIST). A page that was cleaned becomes READY.
+ * EV2  The hand runs ahead of need: it goes on until READY and LAUNDRY hold the frames of some
+ *     rounds, or READY alone a low mark's where nothing more is dirty: a page that was found unused
+ *     has time to be used again. Managers get a CLEAN notice while there is laundry of theirs; they
+ *     ask which (KD_CLEAN_LIST). A page that was cleaned becomes READY.
  * EV3  Active views that used the page keep the right: HELD. All others find EMPTY. TLBs are
  *     flushed, then the frame is freed (FR1).
  * EV4  The frame is freed when the page is in no table and in no list any more.
@@ -394,7 +395,8 @@ static bool evict_round(uint64_t seen[])
     bool enough = frame_free_count() >= high_mark();
     for (looks = (int64_t)ahead(); looks > 0; looks -= n)
         if (in_place[READY] + in_place[LAUNDRY] >= ahead() ||
-            in_place[LAUNDRY] >= counters.dirty_pages || (n = look_some(false, seen)) == 0)
+            (in_place[READY] >= frame_low_mark() && in_place[LAUNDRY] >= counters.dirty_pages) ||
+            (n = look_some(false, seen)) == 0)
             break;
     bool went_on = enough || seen[LOOK_FREED] || seen[LOOK_USED];
     if (went_on || !in_place[LAUNDRY])
