@@ -39,6 +39,9 @@ DISK_SOURCES    := $(wildcard disk/*.c)
 # a program of the guest is a file NAME.c or all of a folder NAME/
 FILE_PROGRAMS   := $(wildcard user/*.c tests/bench/*.c)
 FOLDER_PROGRAMS := $(patsubst %/,%,$(sort $(dir $(wildcard $(addsuffix /*/*.c,user tests/bench tests/crash)))))
+# Lua's own source lies outside of the tree (scripts/lua-source); where it is not, the program is left out
+LUA_SRC         := $(or $(LUA_SRC),$(shell scripts/lua-source --where))
+FOLDER_PROGRAMS := $(filter-out $(if $(wildcard $(LUA_SRC)/lapi.c),,user/lua),$(FOLDER_PROGRAMS))
 USER_PROGRAMS   := $(addprefix build/user/,$(sort $(notdir $(FILE_PROGRAMS:.c=) $(FOLDER_PROGRAMS))))
 GUEST_SOURCES   := $(filter-out tests/guest/lib/%,$(wildcard tests/guest/*/*.c))
 GUEST_FOLDERS   := $(patsubst %/,%,$(sort $(dir $(wildcard tests/guest/*/*/*.c))))
@@ -76,6 +79,7 @@ $(eval $(call kind,asan,HOST,$$(HOSTCC) $$(HFLAGS) -O1 -DKATYDID_TEST $$(SANITIZ
 $(eval $(call kind,coverage,HOST,$$(HOSTCC) $$(HFLAGS) -O0 $$(if $$(filter disk/%.c,$$<),--coverage) \
     -DKATYDID_COVERAGE))
 build/obj/guest/user/store/%.o build/obj/guest/disk/%.o: UFLAGS += -Idisk
+build/obj/guest/user/lua/%.o: UFLAGS += -DLUA_USE_POSIX -I$(LUA_SRC) -ffile-prefix-map=$(LUA_SRC)=lua
 build/obj/guest/tests/guest/%.o: UFLAGS += -Itests/guest/lib
 build/obj/guest/tests/guest/pstore/pstore_structures.o: UFLAGS += -I.
 build/obj/guest/tests/same/%.o build/obj/guest/tests/history/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
@@ -116,6 +120,9 @@ $(foreach folder,$(FOLDER_PROGRAMS),\
 $(foreach file,$(GUEST_SOURCES),$(eval build/tests/guest/$(notdir $(file:.c=)): $(call objects,guest,$(file))))
 $(foreach folder,$(GUEST_FOLDERS),\
     $(eval build/tests/guest/$(notdir $(folder)): $(call objects,guest,$(wildcard $(folder)/*.c))))
+build/user/lua: ULINK += @user/lua/link
+build/user/lua: user/lua/link
+build/obj/guest/user/lua/main.o: user/lua/dump.lua
 build/user/store: $(call objects,guest,$(DISK_SOURCES))
 build/tests/guest/kernel_history: $(call objects,guest,tests/history/check.c)
 build/tests/guest/pstore_structures: $(call objects,guest,$(SUBJECTS))

@@ -1,0 +1,146 @@
+#!/bin/bash
+# A Lua whose variables persist: values, closures and coroutines over reboots and power cuts, errors and abort(), two
+# processes in one state, other builds of the program, and states of another Lua. tests/system/lua has what it runs.
+# SEED=N repeats a run of another seed.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+LUA_SRC=${LUA_SRC:-$(scripts/lua-source --where)}
+[ -e build/user/lua ] && [ -e "$LUA_SRC/lapi.c" ] || { echo "1..0 # skip without Lua's source (scripts/lua-source)"; exit 0; }
+
+SEED=${SEED:-1} STORE=$TEST_TMP/store BASE=$TEST_TMP/base LOG=$TEST_TMP/log CUT=$TEST_TMP/cut STEPS=40 STATES=4
+[ "${TEST_TIER:-test}" != long ] || STATES=$((20 * ${TIMES:-1}))
+
+# guest OPTIONS...: sets output and status.
+guest() {
+    status=0
+    output=$(scripts/run --timeout 100 --memory 128 --import tests/system/lua --store-size 24M "$@" 2>&1) || status=$?
+    output=${output//$'\r'/}
+}
+
+# build NAME SOURCE OPTIONS...: another build of the program, of the files in the folder SOURCE.
+build() {
+    local name=$1 source=$2
+    shift 2
+    scripts/katydid-cc -w -O0 -DLUA_USE_POSIX "$@" "$source"/{main,state,run,fixed}.c @user/lua/link -o "$TEST_TMP/$name" ||
+        echo "Bail out! no $name"
+}
+
+# --- over reboots ---
+guest --store "$STORE" -c 'lua /import/make.lua ada'
+is "a state is made, and a chunk prints behind its commit" "0:1	one	1	2" "$status:$output"
+cp --sparse=always "$STORE" "$TEST_TMP/both"
+guest --store "$STORE" -c 'lua /import/use.lua; lua /import/use.lua'
+is "values, closures and coroutines go on after a reboot" \
+    "0:2	two	3	36	300	300	1	1	filled	7	UP
+3	three	4	36	300	300	1	1	filled	7	UP" "$status:$output"
+
+# --- other addresses ---
+build other user/lua -I"$LUA_SRC"
+address() { nm "$1" | sed -n "s/^0*\([0-9a-f]*\) [tT] $2\$/\1/p"; }
+ok "another build has its functions elsewhere" \
+    test "$(address build/user/lua luaB_print)" != "$(address "$TEST_TMP/other" luaB_print)"
+guest --store "$TEST_TMP/both" --add "$TEST_TMP/other" -c 'other /import/use.lua; lua /import/use.lua'
+is "it goes on with the state, and the first one behind it" \
+    "0:2	two	3	36	300	300	1	1	filled	7	UP
+3	three	4	36	300	300	1	1	filled	7	UP" "$status:$output"
+guest --store "$TEST_TMP/new" -c 'PS_LINT=1 lua /import/make.lua ada; PS_LINT=1 lua /import/use.lua'
+is "no commit leaves a pointer into the program but to what never moves" \
+    "" "$(grep 'in the program' <<<"$output" | grep -Ev ': 0x20(0000|1[0-9a-f]{3}) is')"
+ok "and some of those" grep -q ': 0x201[0-9a-f]* is in the program' <<<"$output"
+
+# --- another Lua, another list of functions ---
+cp -r "$LUA_SRC" "$TEST_TMP/src"
+sed -i 's/^#define LUA_VERSION_RELEASE.*/#define LUA_VERSION_RELEASE "99"/' "$TEST_TMP/src/lua.h"
+build strange user/lua -I"$TEST_TMP/src"
+cp -r user/lua "$TEST_TMP/swapped.d"
+sed -i 's/(luaB_warn)/(x)/; s/(luaB_tonumber)/(luaB_warn)/; s/(x)/(luaB_tonumber)/' "$TEST_TMP/swapped.d/functions.h"
+build swapped "$TEST_TMP/swapped.d" -I"$LUA_SRC"
+cp -r user/lua "$TEST_TMP/longer.d"
+echo 'FIXED(lua_gettop)' >>"$TEST_TMP/longer.d/functions.h"
+build longer "$TEST_TMP/longer.d" -I"$LUA_SRC"
+guest --store "$TEST_TMP/both" --add "$TEST_TMP/strange" -c 'strange -e "x = 1"'
+ok "a state of another Lua is refused" \
+    grep -q "^lua: Lua 5.4.[0-9]* made this state, and this is Lua 5.4.99. Have the program" <<<"$output"
+guest --store "$TEST_TMP/both" --add "$TEST_TMP/swapped" -c 'swapped -e "x = 1"'
+ok "so is one whose list of functions was in another order" grep -q "another list of C functions made" <<<"$output"
+guest --store "$TEST_TMP/both" --add "$TEST_TMP/longer" -c 'longer -e "y = 5"; lua -e "print(y)"; longer -e "print(y)"'
+is "a longer list goes on with it, and the shorter one then does not" "5" "$(grep -v '^lua:' <<<"$output")"
+ok "which it says" grep -q '^lua: a newer program made this state' <<<"$output"
+guest --store "$TEST_TMP/both" -c 'lua --state a /import/make.lua ada; lua --state a /import/whole.lua make;
+    lua --state a --dump >/tmp/a.lua; lua --state b /tmp/a.lua; lua --state b /import/whole.lua; lua --state b -e "print(count)"'
+is "what --dump prints makes the globals again" "1	one	1	2
+36 300 n true 1.5 -7 UP true true
+nil" "$output"
+guest --store "$TEST_TMP/both" -c 'todo add x; lua --state todo -e "x = 1"'
+ok "a container of something else is refused" grep -q '^lua: todo: ' <<<"$output"
+
+# --- errors, abort, begin ---
+guest --store "$STORE" \
+    -c 'lua </import/lines 2>/tmp/errors; cat /tmp/errors; lua -e "begin() y = 11"; lua -e "y = 12 os.exit(3)" || lua -e "print(y)"'
+is "lines commit, errors and abort undo" "1
+hey!	5
+nil
+5
+5
+7
+9" "$(grep -v '^lua\|^stack\|^	' <<<"$output" | head -n 7)"
+is "each of the refused ones is told" "lua: stdin:1: no
+lua: undone: changed my mind
+lua: stdin:1: not in a coroutine: call it from the chunk itself
+lua: stdin:1: not below a C function such as table.sort
+lua: attempt to yield from outside a coroutine
+lua: stdin:1: begin() was called already
+lua: stdin:1: unexpected symbol near '='
+lua: undone" "$(grep '^lua: ' <<<"$output" | grep -v 'table:\|without commit')"
+ok "what begin() left open is undone" grep -q '^lua: begin() without commit(): undone' <<<"$output"
+is "os.exit commits" 12 "$(tail -n 1 <<<"$output")"
+
+# --- two processes ---
+rm "$STORE"
+guest --store "$STORE" \
+    -c 'lua /import/add.lua a 150 >/tmp/a & lua /import/add.lua b 150 >/tmp/b; wait; lua -e "print(n, seen.a, seen.b)"'
+is "two processes count in one state, from its making on" "300	150	150" "$(tail -n 1 <<<"$output")"
+guest --store "$STORE" -c 'lua /import/add.lua a 100 & lua /import/add.lua b 100; wait; lua -e "print(n)"'
+is "what is printed, is printed once" "100 100 500" \
+    "$(grep -c '^a ' <<<"$output") $(grep -c '^b ' <<<"$output") $(tail -n 1 <<<"$output")"
+
+# --- power cuts ---
+guest --store "$BASE" -c 'lua /import/step.lua 0; lua /import/check.lua'
+is "the list begins empty" "step 0	equal" "$output"
+cp --sparse=always "$BASE" "$TEST_TMP/used"
+guest --store "$TEST_TMP/used" --record "$LOG" --append store.checkpoint_ms=300 \
+    -c "lua /import/step.lua $STEPS; lua /import/check.lua"
+is "each step is committed" "$STEPS step $STEPS	equal" "$(grep -c '^ack' <<<"$output") $(tail -n 1 <<<"$output")"
+
+# state WHAT LEAST: boots the disk that the cut has left; the step in it is not lower than LEAST. Sets step.
+state() {
+    guest --store "$CUT" -c 'lua /import/check.lua'
+    step=$(sed -nE 's/^step ([0-9]+)	equal$/\1/p' <<<"$output")
+    if [ -z "$step" ] || [ "$step" -lt "$2" ]; then
+        wrong="$wrong [$1, at least step $2: $output; SEED=$SEED repeats it]"
+        step=$2
+    fi
+    seen="$seen $step"
+}
+
+entries=$(scripts/cut "$LOG" --list | wc -l)
+wrong='' seen='' least=0
+for ((i = 1; i <= STATES; i++)); do
+    at=$((entries * i / STATES))
+    scripts/cut "$LOG" "$BASE" "$CUT" --at "$at" --keep none
+    state "cut at $at" "$least"
+    least=$step
+done
+is "after each cut the state is what the committed steps left, and none is lost later" "" "$wrong"
+is "after the last commit all steps are there" "$STEPS" "$step"
+wrong=''
+scripts/cut "$LOG" "$BASE" "$TEST_TMP/drawn" --random "$STATES" --seed "$SEED"
+for ((i = 0; i < STATES; i++)); do
+    mv "$TEST_TMP/drawn.$i" "$CUT"
+    state "--random $STATES --seed $SEED, state $i" 0
+done
+is "also if the disk kept some open writes and lost others" "" "$wrong"
+ok "these cuts left different steps" test "$(tr ' ' '\n' <<<"$seen" | sort -u | wc -l)" -gt 2
+echo "# steps found: $seen"
+done_testing
