@@ -245,6 +245,7 @@ static void node_pack(struct ps_access *a, struct ps_node *n, unsigned prefix)
     memcpy(copy, n, a->head->node_bytes);
     node_init(a, n, old->level);
     n->first = old->first;
+    n->depth = old->depth;
     struct bytes from = prefix > old->prefix ? node_key(a, old, 0, low) : prefix_of(a, old);
     prefix_set(a, n, from.at, prefix);
     node_append(a, n, old, 0, old->count);

@@ -17,7 +17,8 @@ struct ps_node {
     uint16_t heap;              /* where the lowest entry lies */
     uint16_t live;              /* bytes of entries, the prefix among them */
     uint16_t prefix;            /* bytes */
-    uint16_t unused[3];
+    uint16_t depth;             /* of a bucket: bits of the hash that lead to it */
+    uint16_t unused[2];
     /* of a branch: the child below the first key; of a spare node: the next one; of a full
      * bucket: the next of the same */
     struct ps_node *first;
@@ -26,6 +27,13 @@ struct ps_node {
 
 enum { KEY_COPY = PS_KEY_MAX + 16 };  /* bytes of a copy of a key, with a 0 behind it */
 struct bytes { const uint8_t *at; unsigned length; };
+
+/* Writes to a leaf what it holds: a change of it comes, and its right is taken at once, before two
+ * look at it. */
+static inline void node_claim(struct ps_node *n)
+{
+    *(volatile uint16_t *)&n->level = 0;
+}
 
 unsigned node_key_max(const struct ps_access *a);
 struct bytes node_probe(const struct ps_access *a, const void *key);

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* FNV-1a, 64 bits, over one thing after another. */
-static uint64_t hashed(uint64_t hash, const void *bytes, size_t length)
+uint64_t structure_hash(uint64_t before, const void *bytes, size_t length)
 {
+    uint64_t hash = before ? before : 0xcbf29ce484222325u;
     for (size_t i = 0; i < length; i++)
         hash = (hash ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
     return hash;
@@ -22,10 +22,10 @@ static uint64_t fingerprint(const struct ps_instance *i, const struct ps_type *t
     const char *texts[] = { type->structure, type->name, order ? order : "" };
     uint32_t sizes[] = { type->key_bytes, type->record_bytes, type->node_bytes,
                          (uint32_t)i->flags };
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = 0;
     for (int n = 0; n < 3; n++)
-        hash = hashed(hash, texts[n], strlen(texts[n]) + 1);
-    return hashed(hash, sizes, sizeof sizes);
+        hash = structure_hash(hash, texts[n], strlen(texts[n]) + 1);
+    return structure_hash(hash, sizes, sizeof sizes);
 }
 
 static void shapes_make(struct ps_access *a)

@@ -39,7 +39,7 @@ struct ps_memory ps_in(struct ps_container *c);         /* ps_alloc and ps_free 
 struct ps_memory ps_volatile(void);                     /* the heap of the C library */
 
 /* Opens an access object until the block ends: PS_ACCESS(phone_keyed, a, &by_name, PS_CHANGE); */
-#define PS_ACCESS(kind, variable, ...) \
+#define PS_ACCESS(kind, variable, ...)                                                            \
     __attribute__((cleanup(kind##_close))) struct kind variable = kind##_open(__VA_ARGS__)
 enum ps_mode { PS_LOOK, PS_CHANGE };                    /* a change through PS_LOOK is -EACCES */
 
@@ -154,6 +154,57 @@ void ps_access_open(struct ps_access *a, const struct ps_instance *i, const stru
     PS_FUNCTION_ void NAME##_##CLASS##_close(struct NAME##_##CLASS *a)                            \
     {                                                                                             \
         a->access.base.head = NULL;                                                               \
+    }                                                                                             \
+    _Static_assert(1, "")
+/* What keyed access objects do, and generators over keys. */
+#define PS_KEYED_(NAME, STRUCTURE)                                                                \
+    PS_FUNCTION_ const NAME##_r *NAME##_find(struct NAME##_keyed *a, const NAME##_k *key)         \
+    {                                                                                             \
+        return STRUCTURE##_find(&a->access, key, PS_LOOK);                                        \
+    }                                                                                             \
+    PS_FUNCTION_ NAME##_r *NAME##_change(struct NAME##_keyed *a, const NAME##_k *key)             \
+    {                                                                                             \
+        return STRUCTURE##_find(&a->access, key, PS_CHANGE);                                      \
+    }                                                                                             \
+    PS_FUNCTION_ int NAME##_insert(struct NAME##_keyed *a, const NAME##_k *key,                   \
+                                        const NAME##_r *record)                                   \
+    {                                                                                             \
+        return STRUCTURE##_insert(&a->access, key, record, 0);                                    \
+    }                                                                                             \
+    PS_FUNCTION_ int NAME##_put(struct NAME##_keyed *a, const NAME##_k *key,                      \
+                                     const NAME##_r *record)                                      \
+    {                                                                                             \
+        return STRUCTURE##_insert(&a->access, key, record, 1);                                    \
+    }                                                                                             \
+    PS_FUNCTION_ int NAME##_remove(struct NAME##_keyed *a, const NAME##_k *key)                   \
+    {                                                                                             \
+        return STRUCTURE##_remove(&a->access, key);                                               \
+    }                                                                                             \
+    _Static_assert(1, "")
+#define PS_KEYED_RANGE_(NAME, STRUCTURE)                                                          \
+    PS_FUNCTION_ void NAME##_range_close(struct NAME##_range *r)                                  \
+    {                                                                                             \
+        r->range.access.base.head = NULL;                                                         \
+    }                                                                                             \
+    PS_FUNCTION_ void NAME##_filter(struct NAME##_range *r,                                       \
+                                         int (*filter)(const NAME##_k *, const NAME##_r *,        \
+                                                       void *),                                   \
+                                         void *arg)                                               \
+    {                                                                                             \
+        r->range.filter = (int (*)(const void *, const void *, void *))(void (*)(void))filter;    \
+        r->range.arg = arg;                                                                       \
+    }                                                                                             \
+    PS_FUNCTION_ const NAME##_r *NAME##_next(struct NAME##_range *r)                              \
+    {                                                                                             \
+        return STRUCTURE##_next(&r->range);                                                       \
+    }                                                                                             \
+    PS_FUNCTION_ const NAME##_k *NAME##_key(const struct NAME##_range *r)                         \
+    {                                                                                             \
+        return (const NAME##_k *)(const void *)r->range.key;                                      \
+    }                                                                                             \
+    PS_FUNCTION_ int NAME##_drop(struct NAME##_range *r)                                          \
+    {                                                                                             \
+        return STRUCTURE##_drop(&r->range);                                                       \
     }                                                                                             \
     _Static_assert(1, "")
 

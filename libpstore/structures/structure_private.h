@@ -11,6 +11,9 @@ int structure_end(struct ps_access *a, const struct ps_instance *i, int error);
 /* All is freed: the head is zeros again. */
 void structure_clear(struct ps_access *a);
 
+/* FNV-1a, 64 bits; `before`: what came before these bytes, or 0. */
+uint64_t structure_hash(uint64_t before, const void *bytes, size_t length);
+
 /* Why a change must not be: 0, the error of the access object, or -EACCES. */
 int structure_refuses(const struct ps_access *a, enum ps_mode mode);
 /* Sets errno from a negative result; NULL. */

@@ -91,19 +91,12 @@ int ps_tree_tear_down(const struct ps_instance *i, const struct ps_type *type)
 
 /* ---- the way down ---- */
 
-/* Writes to a leaf what it holds: a change of it comes, and its right is taken at once, before two
- * look at it. */
-static void leaf_claim(struct ps_node *n)
-{
-    *(volatile uint16_t *)&n->level = 0;
-}
-
 void tree_descend(struct ps_tree_access *a, struct bytes key, int upper, int to_change)
 {
     struct ps_node *n = tree_of(a)->root;
     for (unsigned level = tree_of(a)->height; level-- > 0;) {
         if (level == 0 && to_change)
-            leaf_claim(n);
+            node_claim(n);
         a->path[level].node = n;
         a->path[level].at = node_search(&a->base, n, key, upper);
         if (level > 0)

@@ -137,28 +137,7 @@ int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink);
     }                                                                                             \
     PS_LIFE_(NAME, ps_tree);                                                                      \
     PS_CLASS_(NAME, keyed, ps_tree);                                                              \
-    PS_FUNCTION_ const NAME##_r *NAME##_find(struct NAME##_keyed *a, const NAME##_k *key)         \
-    {                                                                                             \
-        return ps_tree_find(&a->access, key, PS_LOOK);                                            \
-    }                                                                                             \
-    PS_FUNCTION_ NAME##_r *NAME##_change(struct NAME##_keyed *a, const NAME##_k *key)             \
-    {                                                                                             \
-        return ps_tree_find(&a->access, key, PS_CHANGE);                                          \
-    }                                                                                             \
-    PS_FUNCTION_ int NAME##_insert(struct NAME##_keyed *a, const NAME##_k *key,                   \
-                                        const NAME##_r *record)                                   \
-    {                                                                                             \
-        return ps_tree_insert(&a->access, key, record, 0);                                        \
-    }                                                                                             \
-    PS_FUNCTION_ int NAME##_put(struct NAME##_keyed *a, const NAME##_k *key,                      \
-                                     const NAME##_r *record)                                      \
-    {                                                                                             \
-        return ps_tree_insert(&a->access, key, record, 1);                                        \
-    }                                                                                             \
-    PS_FUNCTION_ int NAME##_remove(struct NAME##_keyed *a, const NAME##_k *key)                   \
-    {                                                                                             \
-        return ps_tree_remove(&a->access, key);                                                   \
-    }                                                                                             \
+    PS_KEYED_(NAME, ps_tree);                                                                     \
     PS_FUNCTION_ struct NAME##_range NAME##_range_open(const struct NAME *i,                      \
                                                             const NAME##_k *from,                 \
                                                             const NAME##_k *to, int how,          \
@@ -170,30 +149,7 @@ int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink);
         ps_tree_range(&r.range, from, to, how);                                                   \
         return r;                                                                                 \
     }                                                                                             \
-    PS_FUNCTION_ void NAME##_range_close(struct NAME##_range *r)                                  \
-    {                                                                                             \
-        r->range.access.base.head = NULL;                                                         \
-    }                                                                                             \
-    PS_FUNCTION_ void NAME##_filter(struct NAME##_range *r,                                       \
-                                         int (*filter)(const NAME##_k *, const NAME##_r *,        \
-                                                       void *),                                   \
-                                         void *arg)                                               \
-    {                                                                                             \
-        r->range.filter = (int (*)(const void *, const void *, void *))(void (*)(void))filter;    \
-        r->range.arg = arg;                                                                       \
-    }                                                                                             \
-    PS_FUNCTION_ const NAME##_r *NAME##_next(struct NAME##_range *r)                              \
-    {                                                                                             \
-        return ps_tree_next(&r->range);                                                           \
-    }                                                                                             \
-    PS_FUNCTION_ const NAME##_k *NAME##_key(const struct NAME##_range *r)                         \
-    {                                                                                             \
-        return (const NAME##_k *)(const void *)r->range.key;                                      \
-    }                                                                                             \
-    PS_FUNCTION_ int NAME##_drop(struct NAME##_range *r)                                          \
-    {                                                                                             \
-        return ps_tree_drop(&r->range);                                                           \
-    }                                                                                             \
+    PS_KEYED_RANGE_(NAME, ps_tree);                                                               \
     PS_FUNCTION_ struct NAME##_load NAME##_load_open(const struct NAME *i, unsigned percent)      \
     {                                                                                             \
         struct NAME##_load l;                                                                     \

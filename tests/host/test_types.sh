@@ -8,6 +8,7 @@ cd "$ROOT" || exit 1
 program() {
     cat >"$TEST_TMP/program.c" <<END_OF_PROGRAM
 #include <structures/bitmap.h>
+#include <structures/hash.h>
 #include <structures/queue.h>
 #include <structures/tree.h>
 #include <structures/vector.h>
@@ -20,6 +21,10 @@ static int is_long(const struct key *k, const struct record *r, void *unused) { 
 PS_TREE(phone, struct key, struct record, by_number);
 PS_TREE(mail, struct other, struct record, by_other);
 PS_STRING_TREE(word, int);
+static uint64_t key_hash(const struct key *k) { return (uint64_t)k->number; }
+static uint64_t other_hash(const struct other *k) { return (uint64_t)k->number; }
+PS_HASH(people, struct key, struct record, by_number, key_hash);
+PS_STRING_HASH(nicks, int);
 PS_VECTOR(points, struct record);
 PS_QUEUE(jobs, struct record);
 PS_QUEUE(letters, struct record);
@@ -28,6 +33,7 @@ struct root {
     struct phone_head phones;
     struct mail_head mails;
     struct word_head words;
+    struct people_head people;
     struct points_head points;
     struct jobs_head jobs;
     struct taken_head taken;
@@ -36,6 +42,7 @@ int use(struct root *root, struct ps_memory memory)
 {
     struct phone phones = {.head = &root->phones, .memory = memory, PS_ORDER(by_number), .flags = PS_DESCENDING};
     struct word words = {.head = &root->words, .memory = memory};
+    struct people people = {.head = &root->people, .memory = memory};
     struct points points = {.head = &root->points, .memory = memory};
     struct jobs jobs = {.head = &root->jobs, .memory = memory};
     struct taken taken = {.head = &root->taken, .memory = memory};
@@ -47,10 +54,12 @@ int use(struct root *root, struct ps_memory memory)
     PS_ACCESS(phone_range, r, &phones, &key, NULL, PS_DOWN, PS_LOOK);
     PS_ACCESS(phone_load, l, &phones, 70);
     PS_ACCESS(word_keyed, w, &words, PS_LOOK);
+    PS_ACCESS(people_keyed, h, &people, PS_CHANGE);
+    PS_ACCESS(people_range, hr, &people, PS_LOOK);
     PS_ACCESS(points_items, p, &points, PS_CHANGE);
     PS_ACCESS(jobs_ends, j, &jobs, PS_CHANGE);
     PS_ACCESS(taken_bits, t, &taken, PS_CHANGE);
-    (void)p, (void)j, (void)t, (void)other, (void)by_other, (void)is_long, (void)record, (void)w, (void)r, (void)l, (void)a;
+    (void)h, (void)hr, (void)other_hash, (void)p, (void)j, (void)t, (void)other, (void)by_other, (void)is_long, (void)record, (void)w, (void)r, (void)l, (void)a;
     $1
     return error;
 }
@@ -74,6 +83,7 @@ ok a_right_program_compiles program '
     const struct key *where = found && mine && phone_next(&r) ? phone_key(&r) : NULL;
     error |= where && word_find(&w, "dog");
     error |= points_append(&p, &record) | jobs_push(&j, &record) | jobs_pop(&j, &record) | taken_set(&t, 7);
+    error |= people_put(&h, &key, &record) | (people_next(&hr) && people_key(&hr)->number);
     error |= points_get(&p, 0) || jobs_first(&j);'
 refused a_key_of_another_type 'phone_insert(&a, &other, &record);'
 refused a_record_of_another_type 'phone_insert(&a, &key, &key);'
@@ -89,6 +99,10 @@ refused a_filter_of_another_type 'phone_filter(&r, by_number, NULL);'
 refused what_was_found_is_constant 'struct record *found = phone_find(&a, &key); (void)found;'
 refused a_tree_with_an_order_of_another_key '} PS_TREE(wrong, struct key, struct record, by_other); int x(void) { int error = 0;'
 refused a_record_that_is_too_large '} struct big { char b[1200]; }; PS_TREE(wrong, struct key, struct big, by_number); int x(void) { int error = 0;'
+refused a_key_of_another_hash 'people_find(&h, &other);'
+refused a_tree_used_as_a_hash 'people_find(&a, &key);'
+refused a_hash_used_as_a_tree 'phone_find(&h, &key);'
+refused a_hash_function_of_another_key '} PS_HASH(wrong, struct key, struct record, by_number, other_hash); int x(void) { int error = 0;'
 refused a_vector_of_another_record 'points_append(&p, &key);'
 refused an_item_that_was_got_is_constant 'struct record *found = points_get(&p, 0); (void)found;'
 refused a_push_of_another_record 'jobs_push(&j, &key);'

@@ -3,8 +3,9 @@
 
 #include <stdio.h>
 
-extern const struct subject subject_bitmap, subject_queue, subject_vector;
-const struct subject *const subjects[] = {&subject_vector, &subject_bitmap, &subject_queue, NULL};
+extern const struct subject subject_bitmap, subject_hash, subject_queue, subject_vector;
+const struct subject *const subjects[] = {&subject_vector, &subject_bitmap, &subject_queue,
+                                         &subject_hash,   NULL};
 
 uint32_t subject_seed = 1;
 const char *subject_difference;
