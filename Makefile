@@ -121,5 +121,5 @@ reset-store:                    ## remove $(STORE), after asking
 	@YES=$(YES) scripts/reset-store '$(STORE)'
 
 help:                           ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {gsub(/\$$\(STORE\)/, "$(STORE)"); printf "make %-12s %s\n", $$1, $$2}' Makefile
 	@echo "variables: CPUS=$(CPUS) MEMORY=$(MEMORY) STORE=$(STORE) IMPORT=$(IMPORT) ACCEL=$(ACCEL)"

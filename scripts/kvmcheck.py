@@ -90,6 +90,10 @@ def main():
     if sys.argv[1:2] == ["--run"]:
         machine_runs(sys.argv[2])
         return 0
+    if len(sys.argv) > 1:
+        asked = sys.argv[1:] in (["-h"], ["--help"])
+        print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
     wrong = problem()
     print(wrong or "KVM runs a guest here")
     return 1 if wrong else 0

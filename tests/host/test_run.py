@@ -52,6 +52,28 @@ def test_store_in_use_is_said_plainly():
         assert "in use by another QEMU" in text
 
 
+def refused(*words):
+    done = subprocess.run([os.path.join(ROOT, "scripts/run"), "--no-store", "--timeout", "20", *words, "-c", "true"],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr.splitlines()[-1]
+
+
+def test_numbers_out_of_range_are_told_with_the_range():
+    for option, values, ends in [("--cpus", ["0", "-1", "9"], "1 to 8"), ("--memory", ["1", "x", "9999999"], "from 16 to"),
+                                 ("--seed", ["-1", "4294967296"], "from 0 to 4294967295"),
+                                 ("--gdb", ["0", "65536"], "1 to 65535")]:
+        for value in values:
+            status, text = refused(option, value)
+            assert status == 2 and f"{option} {value}: " in text and ends in text, text
+
+
+def test_errors_of_add_and_import_name_the_file():
+    for option, value in [("--add", "/no/such"), ("--add", ROOT), ("--add", __file__ + ":" + 91 * "x"),
+                          ("--add", __file__ + ":a/b"), ("--import", "/no/such")]:
+        status, text = refused(option, value)
+        assert status == run.EXIT_START and f"{option} {value}: " in text, text
+
+
 def test_crlf_becomes_lf_also_across_pieces():
     output = run.Output(printed=False)
     for piece in (b"a\r", b"\nb\r\n", b"50%\r", b"60%\r\n"):

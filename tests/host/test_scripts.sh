@@ -20,6 +20,12 @@ is mksymbols_counts "2" "$(sed -n 's/.*\.long \([0-9]*\)/\1/p' <<<"$table")"
 is mksymbols_of_nothing_is_an_empty_table "0" \
     "$(scripts/mksymbols </dev/null | sed -n 's/.*\.long \([0-9]*\)/\1/p')"
 
+for program in scripts/mksymbols scripts/kvmcheck.py; do
+    is "$program tells what it is for" "0 1" "$("$program" --help >"$TEST_TMP/help" </dev/null; echo "$? $(grep -c "  .*$program" "$TEST_TMP/help")")"
+    ok "$program refuses what it does not know" bash -c '! "$1" --nonsense </dev/null 2>/dev/null' _ "$program"
+done
+ok make_help_names_the_store bash -c 'make help STORE=my.store | grep -q "remove my.store, after" && ! make help | grep -F "\$("'
+
 # --- setup: on a machine that has bash and nothing else ---
 bin=$TEST_TMP/bin
 mkdir -p "$bin"
@@ -63,6 +69,10 @@ echo 'int ps_newest(void); int ps_newest(void) { return 7; }' >"$TEST_TMP/old/li
 echo 'int ps_newest(void); int main(void) { return ps_newest(); }' >"$TEST_TMP/newest.c"
 ok katydid_cc_builds_the_library_again_when_it_is_old \
     "$TEST_TMP/old/scripts/katydid-cc" "$TEST_TMP/newest.c" -o "$TEST_TMP/newest"
+
+ln -s "$TEST_TMP/old/scripts/katydid-cc" "$TEST_TMP/cc" && ln -s "$TEST_TMP/old/scripts" "$TEST_TMP/tools"
+ok katydid_cc_is_called_by_a_link "$TEST_TMP/cc" "$TEST_TMP/newest.c" -o "$TEST_TMP/newest"
+ok katydid_cc_is_called_in_a_folder_that_is_a_link "$TEST_TMP/tools/katydid-cc" "$TEST_TMP/newest.c" -o "$TEST_TMP/newest"
 
 # --- pstore.h in C++; katydid-cc with several files and libraries, and with C++ ---
 cat >"$TEST_TMP/header.cc" <<'EOF'

@@ -174,14 +174,14 @@ ok "is refused with advice" grep -qE "store: refused: this (store|disk)" "$LOG"
 
 # --- imports and programs ---
 guest --store "$STORE" --import "$TEST_TMP/nowhere" -c todo
-said "an import folder that is not there" 120 "no such folder to import"
+said "an import folder that is not there" 120 "nowhere: no such folder"
 guest --store "$STORE" -c 'wn-import /import'
 said "an import that is not attached" x "scripts/run --import DIR"
 mkdir -p "$TEST_TMP/empty"
 guest --store "$STORE" --import "$TEST_TMP/empty" -c 'wn-import /import'
 said "an import without WordNet" x "Is WordNet's folder attached?"
 guest --store "$STORE" --add "$TEST_TMP/nowhere" -c todo
-said "a program that is not there" 120 "--add wants a program"
+said "a program that is not there" 120 "nowhere: no such file"
 head -c 5000 "$TEST_TMP/bad" >"$TEST_TMP/cut"
 guest --store "$STORE" --add "$TEST_TMP/cut" -c cut
 ok "a program that is cut off is refused" test "$status" -ne 0
