@@ -25,7 +25,6 @@
 
 #define LEASE_PAGES      16u              /* doubled at each further lease ... */
 #define LEASE_PAGES_MAX  256u             /* ... up to this */
-#define OBJECT_BYTES_MAX (1ull << 30)     /* a container's first segment */
 /* Of a marked page: header and one slot. */
 #define RUN_AREA_UNITS   3u
 #define CLOSE_BYTES      (256u * 1024)    /* a leased page so far from `near` is still near */
@@ -492,26 +491,6 @@ void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *ne
     return hint ? alloc_near(h, c, f, want, hint) : alloc_anywhere(h, c, f, want);
 }
 
-static void *alloc_typed(ps_container *c, size_t bytes, const void *near, uint32_t type)
-{
-    struct ps_tx *tx = tx_writing(c);
-    return error_told_by(bytes > OBJECT_BYTES_MAX ? ERROR_LARGE : ERROR_ALLOC,
-                         tx ? heap_alloc(tx, c, bytes, near, type, 0) : NULL);
-}
-
-void *ps_alloc(ps_container *c, size_t bytes, const void *near)
-{
-    return alloc_typed(c, bytes, near, 0);
-}
-
-void *ps_alloc_as(ps_container *c, size_t bytes, const void *near, const char *type)
-{
-    void *object = alloc_typed(c, bytes, near, slot_type_of(type));
-    if (object && lint_on)
-        lint_note(object, bytes, type);
-    return object;
-}
-
 uint64_t slot_page_of(const void *p, unsigned *start)
 {
     uint64_t address = (uintptr_t)p;
@@ -706,13 +685,6 @@ void *ps_realloc(void *p, size_t bytes)
     if (object && lint_on)
         lint_moved(p, object, bytes);
     return error_told_by(errno == EBUSY ? ERROR_FREE : ERROR_ALLOC, object);
-}
-
-char *ps_strdup(ps_container *c, const char *text, const void *near)
-{
-    size_t bytes = strlen(text) + 1;
-    char *copy = ps_alloc(c, bytes, near);
-    return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
 int ps_free(void *p)

@@ -52,9 +52,12 @@ void *ps_alloc_in(ps_arena *arena, size_t bytes, const void *near, const char *t
 {
     ps_container *c = ps_container_of(arena);
     struct ps_tx *tx = tx_writing(c);
+    uint32_t number = type ? type_number(type) : 0;
     void *object = NULL;
+    if (type && !number)
+        return NULL;
     if (tx && (heap_fills(tx, c, (uintptr_t)arena) || arena_is(c, arena)))
-        object = heap_alloc(tx, c, bytes, near, type ? slot_type_of(type) : 0, (uintptr_t)arena);
+        object = heap_alloc(tx, c, bytes, near, number, (uintptr_t)arena);
     else if (tx)
         errno = EINVAL;
     if (object && lint_on && type)

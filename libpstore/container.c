@@ -364,6 +364,8 @@ static int open_request_make(struct wire_open *r, const char *name, int flags,
     int result = name_copy(r->name, name);
     if (result == 0 && root)
         result = root->bytes ? name_copy(r->type, root->type) : -EINVAL;
+    if (result == 0 && root && !type_number(root->type))
+        result = -errno;
     r->flags = (uint32_t)flags;
     r->version = root ? root->version : 0;
     r->bytes = root ? root->bytes : 0;

@@ -170,7 +170,7 @@ void *ps_root(ps_container *c)
 {
     void *root = names_object(c, ROOT_NAME, container_is_open(c) ? c->root_bytes : 0,
                               container_is_open(c) ? slot_type_of(c->root_type) : 0);
-    error_told_by(ERROR_OBJECT, root);
+    error_told_by(container_is_open(c) && !c->root_bytes ? ERROR_NO_LAYOUT : ERROR_OBJECT, root);
     return noted(root, root ? c->root_bytes : 0, root ? c->root_type : NULL);
 }
 

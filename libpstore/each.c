@@ -86,7 +86,8 @@ static void *each(ps_container *c, uint32_t type, const void *previous)
 
 void *ps_each(ps_container *c, const char *type, const void *previous)
 {
-    void *found = each(c, type ? slot_type_of(type) : 0, previous);
+    uint32_t number = type ? type_number(type) : 0;
+    void *found = !type || number ? each(c, number, previous) : NULL;
     error_told(ERROR_OBJECT, found ? 0 : -errno);
     return found;
 }

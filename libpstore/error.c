@@ -80,6 +80,9 @@ static const struct {
      "ps_open makes one with PS_CREATE"},
     {ENOENT, ERROR_NAMES,
      "there is no container of that name: check it. The shell's `containers` lists them"},
+    {ENOENT, ERROR_NO_LAYOUT,
+     "there is no root, and none can be made: the container was opened without a layout; give "
+     "ps_open one, such as PS_LAYOUT(struct root, 1), or use ps_named"},
     {ENOENT, ERROR_OBJECT,
      "the root or named object is not there yet: the first transaction that may write makes it"},
     {ENOENT, ERROR_ANY, "there is nothing of that name or key"},
@@ -140,6 +143,9 @@ static const struct {
     { EPROTOTYPE, "the structure was set up with another key, record, order, flags or node size: "
                   "open it with the "
                   "types of the program that made it" },
+    { ENOTUNIQ,
+      "two types have the same number, which is made of 31 bits of their texts: rename one of "
+      "them. If objects of it exist already, they keep the number" },
     { EOVERFLOW,
       "a key is too long for the structure: of a tree of strings, longer than a 16th of a node" },
     { ENOTEMPTY, "a structure is loaded only when it is empty: insert instead" },

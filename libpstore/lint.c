@@ -55,8 +55,8 @@ int ps_lint(int on)
 int ps_describe(const char *type, const struct ps_field *fields)
 {
     unsigned n = 0;
-    if (types_count == TYPES_MAX)
-        return -ENOSPC;
+    if (types_count == TYPES_MAX || !type_number(type))
+        return types_count == TYPES_MAX ? -ENOSPC : -errno;
     struct description *d = &types[types_count++];
     snprintf(d->type, sizeof d->type, "%s", type);
     for (; n < FIELDS_MAX && fields[n].name; n++)

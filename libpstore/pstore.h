@@ -7,6 +7,16 @@
  * errno.
  *
  * Volatile memory and output are NOT rolled back when a transaction is run again or aborted.
+ *
+ * The first part is what every program needs (user/todo.c needs no more):
+ *
+ *     struct item { struct item *next; char text[]; };
+ *     struct list { struct item *first; };            the root object: all else hangs on it
+ *
+ *     c = ps_open("todo", PS_CREATE | PS_WRITE, PS_LAYOUT(struct list, 1));
+ *     error = ps_transaction(add, "milk");            calls add("milk"), where
+ *         struct list *list = ps_root(c);             it is found, at the same address for ever
+ *         struct item *item = ps_alloc(c, sizeof *item + 5, list);
  */
 #ifndef PSTORE_H
 #define PSTORE_H
@@ -24,6 +34,8 @@ extern "C" {
 
 typedef struct ps_container ps_container; /* a volatile handle; never store one */
 typedef struct ps_tx ps_tx;               /* a suspended transaction */
+
+/* ---- what every program needs ---- */
 
 /* What the root object is; checked at every open (-EPROTO if it differs). PS_LAYOUT_AS: T is how
  * this program calls the type that the container calls `name`, for ps_upgrade. */
@@ -44,6 +56,51 @@ struct ps_layout { const char *type; uint32_t version, bytes; };
 #define PS_LAYOUT_AS(name, T, v) (&(struct ps_layout){(name), (v), sizeof(T)})
 #endif
 
+/* Read-only unless PS_WRITE: a store then ends the program (SIGSEGV), as into a constant. In a
+ * snapshot a store ends the transaction, which returns -EROFS. */
+enum { PS_CREATE = 1, PS_EXCLUSIVE = 2, PS_WRITE = 4 };
+/* Opens a container of this name; with PS_CREATE it is made if there is none. NULL with errno.
+ * Not inside a transaction (-EBUSY), unless it exists.
+ * -EPROTO: the layout is another one; ps_upgrade is for that. NULL as root: none is asked for, and
+ * ps_root makes none (ps_named does). -ENOTUNIQ: see ps_alloc_as.
+ * -EMFILE: 64 containers are open in this process, or 1 GiB segments of some 240 in all processes;
+ * -EDQUOT: 128 in this one. A store has addresses for 8,192 of them; -ENOSPC: all are taken. */
+ps_container *ps_open(const char *name, int flags, const struct ps_layout *root);
+int ps_close(ps_container *c);          /* never needed: the process's end closes */
+
+/* Calls fn(arg) as a transaction: fn returns 0 to commit; any other value undoes all that it
+ * stored and is returned. After a deadlock fn runs again from its start, so it must not depend on
+ * volatile memory that it changed. Any load or store may leave fn; nothing after it runs then
+ * (longjmp rules for locals).
+ * -EIO and -EOWNERDEAD from a commit: its outcome is unknown, look before you do it again. */
+int ps_transaction(int (*fn)(void *arg), void *arg);
+/* Leaves fn, from any depth: ps_transaction undoes it and returns -error. An errno with either
+ * sign; 0: EINVAL. */
+PS_NORETURN void ps_abort(int error);
+
+/* Objects are zeroed, 16-byte aligned, and at the same address for ever. In a transaction only.
+ * Store pointers into containers only: one to the stack, to malloc's memory or to static data is
+ * kept as it is and leads nowhere in the next run. ps_lint() finds them. */
+/* The root: the object of the layout given at open, from which the program finds all others. The
+ * first transaction that may write makes it, zeroed; until then NULL with EROFS in a snapshot, with
+ * ENOENT if the container was opened without PS_WRITE or without a layout. */
+void *ps_root(ps_container *c);
+/* A new object of 1 byte to 1 GiB (ENOSPC). `near`: one that is used together with it, or NULL: it
+ * comes into the same page, the same extent, or close by, in this order (Cricket 5.1.4). NULL with
+ * errno: EROFS, ENOSPC, EINVAL. */
+void *ps_alloc(ps_container *c, size_t bytes, const void *near);
+/* The same, and the type's text is kept with the object, as a number of 31 bits, for ps_each,
+ * ps_lint and kstore. ENOTUNIQ: this process has used another type of the same number. */
+void *ps_alloc_as(ps_container *c, size_t bytes, const void *near, const char *type);
+#define ps_new(c, T, near) ((T *)ps_alloc_as((c), sizeof(T), (near), #T))
+/* The object's bytes may be given out again once the transaction commits. -EINVAL: no object begins
+ * at p; -EBUSY: it has a name, or is the root. NULL does nothing. */
+int ps_free(void *p);
+
+/* The text of an errno > 0 or < 0: what happened, and what to do; of an error that is the program's
+ * own just what it means. */
+const char *ps_strerror(int error);
+
 /* ---- containers ----
  * A transaction reads every container that its process has open and writes those of one store
  * (else -EXDEV). Not to be called inside a transaction (-EBUSY), except ps_open of an existing
@@ -51,13 +108,6 @@ struct ps_layout { const char *type; uint32_t version, bytes; };
 /* What is opened, deleted and listed from now on is in this store: "store", or "store2" on a second
  * disk. NULL: the one that PS_STORE names in the environment, or "store"; done by ps_open, too. */
 int ps_connect(const char *store);
-/* Read-only unless PS_WRITE: a store then ends the program (SIGSEGV), as into a constant. In a
- * snapshot a store ends the transaction, which returns -EROFS. */
-enum { PS_CREATE = 1, PS_EXCLUSIVE = 2, PS_WRITE = 4 };
-/* -EMFILE: 64 containers are open in this process, or 1 GiB segments of some 240 in all processes;
- * -EDQUOT: 128 in this one. A store has addresses for 8,192 of them; -ENOSPC: all are taken. */
-ps_container *ps_open(const char *name, int flags, const struct ps_layout *root);
-int ps_close(ps_container *c);
 int ps_delete(const char *name);  /* -ENOENT; -EBUSY while others have it open */
 int ps_rename(const char *from, const char *to);
 struct ps_info {
@@ -96,11 +146,7 @@ enum { PS_MORE = 1 };
 int ps_upgrade(const char *name, const struct ps_layout *from, const struct ps_layout *to,
                int (*step)(void *from, void *to, void *arg), void *arg);
 
-/* ---- transactions ----
- * fn returns 0 to commit; any other value undoes all that it stored and is returned. After a
- * deadlock fn runs again from its start, so it must not depend on volatile memory that it changed.
- * Any load or store may leave fn; nothing after it runs then (longjmp rules for locals).
- * -EIO and -EOWNERDEAD from a commit: its outcome is unknown, look before you do it again. */
+/* ---- transactions with options, by hand, in snapshots ---- */
 enum { PS_SERIALISABLE, PS_SNAPSHOT, PS_DIRTY_READ, PS_CONTAINER_LOCK };
 struct ps_options {
     /* retries 0: without limit; the lightest is a deadlock's victim */
@@ -112,10 +158,7 @@ struct ps_options {
     int shared;                     /* ... others may read it, nobody writes */
     int snapshot;                   /* PS_SNAPSHOT: 0, or of ps_snapshot_share: that state again */
 };
-int ps_transaction(int (*fn)(void *arg), void *arg);
 int ps_transaction_opt(int (*fn)(void *arg), void *arg, const struct ps_options *opt);
-PS_NORETURN void ps_abort(int error);           /* leave fn from any depth, which returns -error; an
-                                               * errno with either sign; 0: EINVAL */
 int ps_begin(const struct ps_options *opt);   /* for interpreters: explicit; -EALREADY if begun */
 int ps_commit(void);                          /* -EDEADLK and others: it was undone */
 int ps_rollback(void);
@@ -155,13 +198,7 @@ extern __thread const char *ps_place;
 #define ps_transaction_opt(...) (PS_HERE, ps_transaction_opt(__VA_ARGS__))
 #define ps_commit() (PS_HERE, ps_commit())
 
-/* ---- objects: zeroed, 16-byte aligned, at the same address for ever. In a transaction only. ----
- * Store pointers into containers only: one to the stack, to malloc's memory or to static data is
- * kept as it is and leads nowhere in the next run. ps_lint() finds them. */
-void *ps_root(ps_container *c); /* the object of the layout given at open; made, zeroed,
-                                 * by the first transaction that may write; until
-                                 * then -EROFS in a snapshot, -ENOENT if the
-                                 * container was opened without PS_WRITE */
+/* ---- more of objects; in a transaction only ---- */
 void *ps_named(ps_container *c, const char *name, size_t bytes); /* found, or created zeroed */
 /* Of a container opened without PS_WRITE, names can be listed and not removed. */
 struct ps_name_info { char name[64]; void *object; size_t bytes; };
@@ -173,10 +210,6 @@ int ps_names(ps_container *c, struct ps_name_info *out,
  * from now on makes a new object. -ENOENT; -ENOTSUP: an older Katydid made it. The root has no such
  * name. */
 int ps_name_remove(ps_container *c, const char *name);
-void *ps_alloc(ps_container *c, size_t bytes,
-               const void *near); /* at most 1 GiB (-ENOSPC); near may be
-                                   * NULL: same page, same extent, or close by, in
-                                   * this order (Cricket 5.1.4) */
 /* The object with another size; its contents stay as far as they fit, bytes behind ps_size(p) are
  * zero. In place if it becomes smaller, or what lies behind it is free; else a new object near it,
  * and p is freed: whoever points to it must be told. NULL: nothing was done. -EINVAL: no object
@@ -185,12 +218,6 @@ void *ps_alloc(ps_container *c, size_t bytes,
 void *ps_realloc(void *p, size_t bytes);
 /* a copy, as ps_alloc makes it */
 char *ps_strdup(ps_container *c, const char *text, const void *near);
-int ps_free(void *p);  /* -EINVAL: no object begins at p; NULL does nothing */
-void *ps_alloc_as(ps_container *c, size_t bytes, const void *near,
-                  const char *type); /* for ps_each, ps_lint,
-                                      * kstore; kept with the object, as a number of 31
-                                      * bits */
-#define ps_new(c, T, near) ((T *)ps_alloc_as((c), sizeof(T), (near), #T))
 /* The next object of this type (as given to ps_alloc_as; ps_new: the text of T) behind `previous`,
  * in no order that means anything; NULL as previous: the first; NULL as type: of any or none, roots
  * and named ones, too. NULL: the end, with errno 0, or an error: EPERM, EINVAL (also in a
@@ -255,11 +282,9 @@ void ps_stats(struct ps_stats *out);
 int ps_lint(int on);
 struct ps_field { const char *name; uint32_t offset, bytes; };
 #define PS_FIELD(T, f) {#f, offsetof(T, f), sizeof(((T *)0)->f)}
-/* The type's fields, 16 at most, up to one without a name; for 32 types. -ENOSPC, -E2BIG. */
+/* The type's fields, 16 at most, up to one without a name; for 32 types. -ENOSPC, -E2BIG;
+ * -ENOTUNIQ: see ps_alloc_as. */
 int ps_describe(const char *type, const struct ps_field *fields);
-/* errno > 0 or < 0: what happened, and what to do; of an error that is the program's own just what
- * it means. */
-const char *ps_strerror(int error);
 
 #ifdef __cplusplus
 }

@@ -157,6 +157,12 @@ void heap_release(struct heap *h);        /* gives the leases back */
 void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *near, uint32_t type,
                  uint64_t arena);
 
+#define OBJECT_BYTES_MAX (1ull << 30)     /* a container's first segment */
+
+/* ---- types: types.c ---- */
+/* slot_type_of(), remembered; 0 with errno ENOTUNIQ: another type of this process has the number */
+uint32_t type_number(const char *type);
+
 /* ---- transactions: txn.c ---- */
 
 struct ps_tx {
@@ -213,8 +219,8 @@ struct ps_tx *tx_work_begin(void);
 void tx_work_end(struct ps_tx *tx);
 
 /* ---- error.c: which error a call returned last in this thread, for ps_strerror ---- */
-enum error_call { ERROR_ANY, ERROR_TOLD, ERROR_OPEN, ERROR_NAMES, ERROR_OBJECT, ERROR_ALLOC,
-                  ERROR_LARGE, ERROR_FREE, ERROR_TXN, ERROR_OTHER };
+enum error_call { ERROR_ANY, ERROR_TOLD, ERROR_OPEN, ERROR_NAMES, ERROR_OBJECT, ERROR_NO_LAYOUT,
+                  ERROR_ALLOC, ERROR_LARGE, ERROR_FREE, ERROR_TXN, ERROR_OTHER };
 int error_told(enum error_call call, int result);             /* returns the result: 0 or -errno */
 void *error_told_by(enum error_call call, void *result);      /* NULL: errno */
 void error_forget(void);

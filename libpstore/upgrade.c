@@ -57,7 +57,7 @@ static int batch(void *arg)
     if (!old && errno != ENOENT)
         return -errno;
     if (old)
-        new = names_object(c, NEW_ROOT, u->to->bytes, slot_type_of(u->to->type));
+        new = names_object(c, NEW_ROOT, u->to->bytes, type_number(u->to->type));
     if (old && !new)
         return -errno;
     if (old)

@@ -753,7 +753,7 @@ static void an_error_of_the_programs_own_is_not_explained_by_the_library(void **
     assert_non_null(strstr(ps_strerror(errno), "PS_CREATE"));
     for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++) {
         assert_int_equal(ps_transaction(returns, &own[i]), own[i]);
-        assert_true(strlen(ps_strerror(own[i])) < 32);
+        assert_true(strlen(ps_strerror(own[i])) < 40);
     }
     int result = ps_transaction(frees_its_root, NULL);
     assert_int_equal(result, -EBUSY);

@@ -110,15 +110,50 @@ static int is_open_elsewhere(const char *self)
     return status == EBUSY ? 0 : -status;
 }
 
+/* FNV-1a makes the same 31 bits of these two. */
+#define TWIN  "struct t388934"
+#define OTHER "struct t778010"
+static int twins(void *unused)
+{
+    static const struct ps_field none[] = {{0}};
+    ps_arena *arena = ps_arena_make(c);
+    (void)unused;
+    is(ps_alloc_as(c, 16, NULL, TWIN) != NULL, 1, "an object of a type");
+    error_of(ps_alloc_as(c, 16, NULL, OTHER), ENOTUNIQ, "none of another type of the same number");
+    error_of(ps_alloc_in(arena, 16, NULL, OTHER), ENOTUNIQ, "nor in an arena");
+    error_of(ps_each(c, OTHER, NULL), ENOTUNIQ, "it is not looked for");
+    is(ps_describe(OTHER, none), -ENOTUNIQ, "nor described");
+    is(strncmp(ps_strerror(ENOTUNIQ), "two types have the same number", 30), 0, "the error says");
+    return ps_each(c, TWIN, NULL) ? 0 : -ENOENT;
+}
+
+static int root_of(void *bare)
+{
+    error_of(ps_root(bare), ENOENT, "no root is made without a layout");
+    is(strstr(ps_strerror(ENOENT), "opened without a layout") != NULL, 1, "the error says why");
+    return 0;
+}
+
+static void types(void)
+{
+    const struct ps_layout other = {OTHER, 1, 16};
+    is(ps_transaction(twins, NULL), 0, "the first of the types is used on");
+    error_of(ps_open("twins", PS_CREATE, &other), ENOTUNIQ, "open: a root of the other type");
+    ps_container *bare = ps_open("bare", PS_CREATE | PS_WRITE, NULL);
+    is(ps_transaction(root_of, bare), 0, "a container without a layout");
+    ps_close(bare);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
         return -ps_delete("errors");
-    tap_plan(32);
+    tap_plan(43);
     ps_delete("errors");
     c = ps_open("errors", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(ps_transaction(add, NULL), 0, "a counter is made");
     opening();
+    types();
     is(is_open_elsewhere(argv[0]), 0, "delete: another process has it open");
     is(ps_transaction(bad_frees, NULL), 0, "all that inside one transaction, which commits");
     is(ps_transaction(spoil_and_free, NULL), 7, "a spoilt page gives errors, and is undone");
