@@ -61,19 +61,6 @@ static unsigned missing(const struct ps_access *a, const struct ps_blocks *b, ui
     return n ? 0 : (unsigned)level;
 }
 
-static int nodes_take(const struct ps_access *a, void **nodes, unsigned count)
-{
-    unsigned taken = 0;
-    while (taken < count && (nodes[taken] = structure_take(a)))
-        taken++;
-    if (taken == count)
-        return 0;
-    int error = errno;
-    while (taken > 0)
-        structure_give(a, nodes[--taken]);
-    return -error;
-}
-
 /* New roots, until the tree has that height. */
 static void raise(struct ps_blocks *b, uint64_t height, void ***nodes)
 {
@@ -92,7 +79,9 @@ void *blocks_make(const struct ps_access *a, struct ps_blocks *b, uint64_t numbe
     uint64_t height = b->height ? b->height : 1;
     while (height <= LEVELS && number >= reach(a, height))
         height++;
-    int error = height > LEVELS ? -EFBIG : nodes_take(a, taken, missing(a, b, number, height));
+    int error = -EFBIG;
+    if (height <= LEVELS)
+        error = structure_take_all(a, taken, missing(a, b, number, height));
     if (error)
         return structure_none(error);
     if (height > b->height)

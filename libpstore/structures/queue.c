@@ -30,18 +30,13 @@ static void *record_in(const struct ps_queue_access *a, const struct ps_queue_no
 int ps_queue_set_up(const struct ps_instance *i, const struct ps_type *type)
 {
     struct ps_queue_access a;
-    int error = structure_begin(&a.base, i, type), taken = 0;
+    void *part[3];              /* as large as nodes: so each has a page of its own */
+    int error = structure_begin(&a.base, i, type);
     if (error)
         return error;
-    void *part[3];              /* as large as nodes: so each has a page of its own */
-    while (taken < 3 && (part[taken] = structure_take(&a.base)))
-        taken++;
-    if (taken < 3) {
-        error = -errno;
-        while (taken > 0)
-            structure_give(&a.base, part[--taken]);
+    error = structure_take_all(&a.base, part, 3);
+    if (error)
         return structure_end(&a.base, i, error);
-    }
     struct ps_queue *q = queue_of(&a);
     q->front = part[0];
     q->back = part[1];

@@ -130,6 +130,19 @@ void *structure_take(const struct ps_access *a)
     return a->memory.take(a->memory.arg, a->type->node_bytes, NULL);
 }
 
+int structure_take_all(const struct ps_access *a, void **nodes, unsigned count)
+{
+    unsigned taken = 0;
+    while (taken < count && (nodes[taken] = structure_take(a)))
+        taken++;
+    if (taken == count)
+        return 0;
+    int error = errno;
+    while (taken > 0)
+        structure_give(a, nodes[--taken]);
+    return -error;
+}
+
 void structure_give(const struct ps_access *a, void *p)
 {
     a->memory.give(a->memory.arg, p);

@@ -21,6 +21,8 @@ void *structure_none(int error);
 
 /* A node of the structure's size, zeroed; NULL with errno. */
 void *structure_take(const struct ps_access *a);
+/* Several at once, or none: 0 or -errno. */
+int structure_take_all(const struct ps_access *a, void **nodes, unsigned count);
 void structure_give(const struct ps_access *a, void *p);
 
 /* The answer of a check: 0; or -EUCLEAN if `what` is wrong; or an error of the access object. */

@@ -10,6 +10,8 @@ program() {
 #include <structures/bitmap.h>
 #include <structures/hash.h>
 #include <structures/queue.h>
+#include <structures/rope.h>
+#include <structures/rtree.h>
 #include <structures/tree.h>
 #include <structures/vector.h>
 struct key { int area, number; };
@@ -29,6 +31,9 @@ PS_VECTOR(points, struct record);
 PS_QUEUE(jobs, struct record);
 PS_QUEUE(letters, struct record);
 PS_BITMAP(taken);
+PS_ROPE(draft);
+PS_RTREE(shops, struct record, 2);
+PS_RTREE(stars, struct record, 3);
 struct root {
     struct phone_head phones;
     struct mail_head mails;
@@ -37,6 +42,8 @@ struct root {
     struct points_head points;
     struct jobs_head jobs;
     struct taken_head taken;
+    struct draft_head draft;
+    struct shops_head shops;
 };
 int use(struct root *root, struct ps_memory memory)
 {
@@ -46,6 +53,10 @@ int use(struct root *root, struct ps_memory memory)
     struct points points = {.head = &root->points, .memory = memory};
     struct jobs jobs = {.head = &root->jobs, .memory = memory};
     struct taken taken = {.head = &root->taken, .memory = memory};
+    struct draft draft = {.head = &root->draft, .memory = memory};
+    struct shops shops = {.head = &root->shops, .memory = memory};
+    struct shops_box shop = {{1, 2}, {3, 4}};
+    struct stars_box star = {{1, 2, 3}, {3, 4, 5}};
     struct key key = {1, 2};
     struct record record = {"ann"};
     struct other other = {1, 2};
@@ -56,10 +67,13 @@ int use(struct root *root, struct ps_memory memory)
     PS_ACCESS(word_keyed, w, &words, PS_LOOK);
     PS_ACCESS(people_keyed, h, &people, PS_CHANGE);
     PS_ACCESS(people_range, hr, &people, PS_LOOK);
+    PS_ACCESS(draft_text, x, &draft, PS_CHANGE);
+    PS_ACCESS(shops_boxes, b, &shops, PS_CHANGE);
+    PS_ACCESS(shops_range, br, &shops, &shop, PS_INTERSECT, PS_LOOK);
     PS_ACCESS(points_items, p, &points, PS_CHANGE);
     PS_ACCESS(jobs_ends, j, &jobs, PS_CHANGE);
     PS_ACCESS(taken_bits, t, &taken, PS_CHANGE);
-    (void)h, (void)hr, (void)other_hash, (void)p, (void)j, (void)t, (void)other, (void)by_other, (void)is_long, (void)record, (void)w, (void)r, (void)l, (void)a;
+    (void)x, (void)b, (void)br, (void)star, (void)h, (void)hr, (void)other_hash, (void)p, (void)j, (void)t, (void)other, (void)by_other, (void)is_long, (void)record, (void)w, (void)r, (void)l, (void)a;
     $1
     return error;
 }
@@ -84,6 +98,7 @@ ok a_right_program_compiles program '
     error |= where && word_find(&w, "dog");
     error |= points_append(&p, &record) | jobs_push(&j, &record) | jobs_pop(&j, &record) | taken_set(&t, 7);
     error |= people_put(&h, &key, &record) | (people_next(&hr) && people_key(&hr)->number);
+    error |= draft_insert(&x, 0, "dog", 3) | shops_insert(&b, &shop, &record) | (shops_next(&br) && shops_where(&br));
     error |= points_get(&p, 0) || jobs_first(&j);'
 refused a_key_of_another_type 'phone_insert(&a, &other, &record);'
 refused a_record_of_another_type 'phone_insert(&a, &key, &key);'
@@ -110,5 +125,10 @@ refused a_pop_into_another_record 'jobs_pop(&j, &key);'
 refused an_access_object_of_another_queue 'letters_push(&j, &record);'
 refused a_head_of_another_queue 'struct letters wrong = {.head = &root->jobs}; (void)wrong;'
 refused a_vector_used_as_a_bitmap 'taken_set(&p, 7);'
+refused a_box_of_other_dimensions 'shops_insert(&b, &star, &record);'
+refused a_record_of_another_r_tree 'shops_insert(&b, &shop, &key);'
+refused a_query_for_another_r_tree 'PS_ACCESS(shops_range, wrong, &shops, &star, PS_INTERSECT, PS_LOOK);'
+refused text_that_is_a_number 'draft_insert(&x, 0, 7, 1);'
+refused a_rope_read_as_a_vector 'points_get(&x, 0);'
 refused a_record_larger_than_a_block '} struct big { char b[5000]; }; PS_VECTOR(wrong, struct big); int x(void) { int error = 0;'
 done_testing
