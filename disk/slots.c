@@ -6,7 +6,7 @@
 
 struct slots {
     enum slot_verdict verdict[2];
-    struct superblock super[2];
+    struct superblock super[2];         /* of a damaged slot: zeros, or its CRC is right */
     bool blank;                         /* the first blocks are zero, or creation was cut off */
 };
 
@@ -112,6 +112,9 @@ static void slots_read(const struct disk_io *io, void *block, bool upgrade, stru
     for (int i = 0; i < 2; i++)         /* a store is here, whatever became of its slots */
         if (post && (slots->verdict[i] == SLOT_ZERO || slots->verdict[i] == SLOT_FOREIGN))
             slots->verdict[i] = SLOT_DAMAGED;
+    for (int i = 0; i < 2; i++)
+        if (slots->verdict[i] == SLOT_DAMAGED && slots->super[i].disk_bytes > io->bytes)
+            report->cut_bytes = slots->super[i].disk_bytes;
     report->slot_bad[0] = slots->verdict[0] != SLOT_VALID;
     report->slot_bad[1] = slots->verdict[1] != SLOT_VALID;
     slots->blank = slots->verdict[0] == SLOT_ZERO && slots->verdict[1] == SLOT_ZERO &&
@@ -126,6 +129,8 @@ static int slots_choose(const struct slots *slots, struct superblock *super,
     const enum slot_verdict *v = slots->verdict;
     int error = recovery_report(report, slots_fact(v[0], v[1], slots->blank), BASE_NEWEST,
                                 LOG_EMPTY, &rule);
+    if (error == -EUCLEAN && report->cut_bytes)
+        report->message = "the disk is shorter than its store: its end is cut off; restore a copy";
     if (error)
         return error;
     *super = slots->super[slots_newest(v[0] == SLOT_VALID, slots->super[0].generation,
@@ -146,7 +151,7 @@ static bool twin_missing(const struct slots *slots, const struct superblock *sup
 int slots_find(const struct disk_io *io, void *block, bool upgrade, struct superblock *super,
                bool *twin_first, struct store_report *report)
 {
-    struct slots slots;
+    struct slots slots = {0};
     slots_read(io, block, upgrade, &slots, report);
     int error = slots_choose(&slots, super, report);
     *twin_first = !error && twin_missing(&slots, super);

@@ -123,6 +123,7 @@ struct store_report {
                               * nothing that is needed, or damage_lsn is set */
     bool        slot_bad[2];                    /* superblock slots that did not verify */
     uint32_t    version;                        /* of the format found */
+    uint64_t    cut_bytes;                      /* -EUCLEAN: the store has so many, the disk less */
     bool        grown;                          /* STORE_GROW: it is larger now */
     int         grow_error;                     /* why not; if the store is open, it is as it was */
     uint64_t    microseconds;                   /* 0 without a clock */

@@ -64,6 +64,18 @@ static void a_tiny_disk_is_no_store(void **state)
     assert_non_null(report.message);
 }
 
+/* The message is about the disk's length, not about superblocks that nothing is wrong with. */
+static void a_store_whose_end_is_missing_says_so(void **state)
+{
+    (void)state;
+    struct disk_io cut = io;
+    for (cut.bytes = io.bytes - 4096; cut.bytes > io.bytes / 4; cut.bytes -= 4096 * 7) {
+        assert_int_equal(store_open(&cut, &test_memory, NULL, &store, &report), -EUCLEAN);
+        assert_int_equal(report.cut_bytes, io.bytes);
+        assert_non_null(strstr(report.message, "shorter than its store"));
+    }
+}
+
 static void a_group_has_two_blocks_at_least(void **state)
 {
     (void)state;
@@ -344,6 +356,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_clock_measures_the_open),
         TEST(a_tiny_disk_is_no_store),
+        TEST(a_store_whose_end_is_missing_says_so),
         TEST(a_group_has_two_blocks_at_least),
         TEST(a_clean_slot_ends_no_log_that_goes_on),
         TEST(a_busy_store_stays_open),

@@ -226,9 +226,12 @@ static bool store_start(const struct disk_io *io)
         return true;
     }
     if ((r == -EUCLEAN || r == -EIO) && open_to_read(io, &how, &report) == 0) return true;
-    if (r != -ENODATA)
-        say("refused: %s (%s%s%s)", advice(r), strerror(-r), report.message ? ": " : "",
-            report.message ? report.message : "");
+    if (r == -EUCLEAN && report.cut_bytes)
+        say("refused: the disk has %llu KiB, the store on it %llu KiB: its end is cut off. Restore "
+            "a copy; or `kstore salvage` on the host saves what is there into a new store",
+            (unsigned long long)io->bytes >> 10, (unsigned long long)report.cut_bytes >> 10);
+    else if (r != -ENODATA)
+        say("refused: %s (%s)", advice(r), report.message ? report.message : strerror(-r));
     return false;
 }
 

@@ -219,6 +219,14 @@ int kview_open(struct kview *view, const struct kcheck_io *io,
         for (int i = 0; i < 2; i++)
             kview_find(view, KCHECK_DAMAGE, "ST17", "superblock slot %c is not valid: %s", 'A' + i,
                        view->slots[i].why);
+    for (int i = 0; error == -EUCLEAN && i < 2; i++)
+        if (view->slots[i].disk_bytes > io->bytes) {
+            kview_find(view, KCHECK_DAMAGE, "", "the image has %llu bytes, the store on it %llu: "
+                       "its end is cut off; restore a copy, or `kstore salvage` what is there",
+                       (unsigned long long)io->bytes,
+                       (unsigned long long)view->slots[i].disk_bytes);
+            break;
+        }
     if (!error)
         error = recover(view);
     return view->result.error = error;
