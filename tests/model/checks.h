@@ -17,6 +17,7 @@ struct Scenario {
          rmw = false, hand = false, asks = false,
          heavy = false /* view 0 is, and the others are not */,
          loses = false; /* a published page that was spilled */
+    int lazy = 0; /* bit v: view v's commits are answered before they are durable */
     int evictions = 0, kills = 0, deaths = 0, refusals = 0, credits = 0, stales = 0, flushfails = 0,
         spills = 0, timeouts = 0, suspends = 0 /* views 0 and 1 are one thread's */, bound = 3,
         forgets = 0,
@@ -306,6 +307,12 @@ struct Checks {
                 }
         }
         if (sc.credits && credits != sc.credits) fail("(7) credits are not conserved");
+    }
+    /* (13) Would a power cut keep the group with this csn, and so all before it? */
+    static bool survives(const State &s, int csn)
+    {
+        int upto = (1 << csn) - 1;
+        return (s.durable & upto) == upto;
     }
     static bool committed(const Txn &t) { return t.state >= LOGGED && t.state <= ACKED; }
     int next_writer(const State &s, int p, int after)

@@ -178,6 +178,7 @@ struct Commit : Versions {
         if (S.mpc && S.queued && !S.grouped2 && !S.failed && sc.overlap)
             step(true, "CM4 takes the next group", -1, -1,
                  [&](State &s) { take_group(s, s.group2, s.grouped2); });
+        lazy_flush();
         switch (S.mpc) {
         case 0:
             if (!S.queued) break;
@@ -200,6 +201,25 @@ struct Commit : Versions {
             break;
         case 1:
             if (sc.destroys && tells()) break;
+            if (S.failed && sc.lazy && !on(BUG_LAZY_FAILED)) {
+                step(true, "refused: the lazy flush failed", -1, -1, [&](State &s) {
+                    refuse(s, s.group, s.grouped);
+                    refuse(s, s.group2, s.grouped2);
+                    s.mpc = 0;
+                });
+                break;
+            }
+            if (lazy_group()) {
+                step(true, "CM5 written, lazily", -1, -1, [&](State &s) {
+                    if (s.failed) fail("(6) logged behind a failed flush");
+                    for (int i = 0; i < s.grouped; i++)
+                        s.t[token(s, s.group[i])].state = LOGGED;
+                    s.written |= bit_of(s, s.group[0]);
+                    s.mpc = 2;
+                    serialisable(s);
+                });
+                break;
+            }
             if (S.flushfails)
                 step(false, "CM5 the flush fails", -1, -1, [&](State &s) {
                     s.flushfails--;
@@ -220,6 +240,9 @@ struct Commit : Versions {
                 for (int i = 0; i < s.grouped; i++) s.t[token(s, s.group[i])].state = LOGGED;
                 for (int i = 0; i < s.grouped2; i++) s.t[token(s, s.group2[i])].state = LOGGED;
                 s.flushed2 = s.grouped2 != 0;
+                int own = bit_of(s, s.group[0]) | (s.grouped2 ? bit_of(s, s.group2[0]) : 0);
+                s.written |= own;
+                s.durable |= on(BUG_LAZY_ORDER) ? own : s.written;
                 if (s.flushed2 && on(BUG_GROUP_ORDER)) swap_groups(s);
                 if (on(TEXT_PUBLISHED_FIRST)) s.published = s.t[token(s, s.group[0])].csn;
                 s.mpc = on(BUG_PUBLISH_EARLY) ? 3 : 2;
@@ -251,7 +274,12 @@ struct Commit : Versions {
                         return;
                     }
             step(true, "CM7 answers", -1, -1, [&](State &s) {
-                for (int i = 0; i < s.grouped; i++) s.v[s.group[i]].answer = 1;
+                for (int i = 0; i < s.grouped; i++) {
+                    s.v[s.group[i]].answer = 1;
+                    if (!lazy_view(s.group[i]) && !survives(s, s.t[token(s, s.group[i])].csn))
+                        fail("(13) a strict commit is answered, and it or one before it may be "
+                             "lost");
+                }
                 s.grouped = 0;
                 memset(s.group, 0, NV);
                 swap_groups(s);
@@ -259,6 +287,28 @@ struct Commit : Versions {
                 s.flushed2 = 0;
             });
         }
+    }
+    /* ---- lazy commits: the log takes them in order, a flush comes later ---- */
+    bool lazy_view(int v) const { return sc.lazy >> v & 1; }
+    bool lazy_group() const
+    {
+        int lazy = 0;
+        for (int i = 0; i < cur->grouped; i++) lazy += lazy_view(cur->group[i]);
+        return lazy && (lazy == cur->grouped || on(BUG_LAZY_SHARED));
+    }
+    int bit_of(const State &s, int v) const { return 1 << (s.t[token(s, v)].csn - 1); }
+    /* By the clock, or because somebody asks. */
+    void lazy_flush()
+    {
+        const State &S = *cur;
+        if (!(S.written & ~S.durable) || S.failed) return;
+        step(true, "the lazy commits are flushed", -1, -1,
+             [&](State &s) { s.durable |= s.written; });
+        if (S.flushfails)
+            step(false, "the flush of the lazy commits fails", -1, -1, [&](State &s) {
+                s.flushfails--;
+                s.failed = 1;
+            });
     }
     /* KD_TXN_DIFF, a copy for each call, in the order of the list of copies: that of their first
      * stores. */

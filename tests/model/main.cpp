@@ -257,6 +257,22 @@ static std::vector<Scenario> scenarios()
         s.flushfails = 1;
     }
     {
+        auto &s = add("lazy", "a strict commit behind lazy ones; pages go home",
+                      { { "w0", "w0" }, { "r0w1" } });
+        s.lazy = s.evictions = 1;
+    }
+    {
+        auto &s = add("lazy2", "the same in groups that overlap, and a flush fails",
+                      { { "w0" }, { "r0w1" }, { "w1" } });
+        s.lazy = 1;
+        s.overlap = true;
+        s.flushfails = 1;
+    }
+    {
+        auto &s = add("lazy3", "the same, and the manager dies", {{"w0", "r1w0"}, {"r0w1"}});
+        s.lazy = s.deaths = 1;
+    }
+    {
         auto &s = add("spill", "copies spill and come back", {{"w0w1r0w0", "r1"}, {"r0w1"}});
         s.spills = 1;
     }
@@ -490,6 +506,10 @@ static Scenario random_scenario(uint64_t seed, std::string &text)
             }
             break;
         }
+    if (seed % 4 == 0) {
+        sc.lazy = 1;
+        flags += " lazy";
+    }
     if (views == 3 && rnd(2)) sc.cpu = {0, 1, 1};
     sc.bound = 2 + (int)sc.program.size() * 2;
     for (auto &v : sc.program) {

@@ -272,8 +272,11 @@ struct Model : Commit {
                     for (int v = 0; v < views; v++)
                         if (s.v[v].pc == PAGEWAIT && s.v[v].page == p) s.v[v].woken = 1;
                 });
-            if (sc.evictions && g.dirty && g.frame1 && !g.lock)
+            bool waits = sc.lazy && g.csn && !survives(S, g.csn) && !on(BUG_LAZY_HOME);
+            if (sc.evictions && g.dirty && g.frame1 && !g.lock && !waits)
                 step(true, "EV2 cleans", -1, p, [&](State &s) {
+                    if (sc.lazy && g.csn && !survives(s, g.csn))
+                        fail("(13) a home holds what a power cut would undo");
                     s.p[p].home = s.f[g.frame1 - 1].content;
                     s.p[p].homecsn = g.csn;
                     s.p[p].dirty = 0;
@@ -538,6 +541,7 @@ struct Model : Commit {
                 s.death = {};
                 s.epoch++;
                 s.published = s.csn;
+                s.durable = s.written = (1 << s.csn) - 1; /* recovery has flushed what it found */
             });
     }
 

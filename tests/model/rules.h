@@ -84,6 +84,10 @@
     X(BUG_FLUSH_LIES, "a failed flush counts as a good one") \
     X(BUG_FAILED_ONCE, "only the group whose flush failed is refused, not the later ones") \
     X(BUG_GROUP_ORDER, "of two groups under way the later one is published first") \
+    X(BUG_LAZY_ORDER, "a strict commit's flush does not cover the lazy commits before it") \
+    X(BUG_LAZY_SHARED, "a group of lazy and strict commits is answered without a flush") \
+    X(BUG_LAZY_HOME, "a page goes home before the lazy commit that wrote it is durable") \
+    X(BUG_LAZY_FAILED, "a lazy group is answered after a failed flush") \
     X(BUG_CLEAR_A, "A cleared at begin without flush") \
     X(BUG_NO_SHOOTDOWN, "shootdown skipped for A = 1") \
     X(BUG_PUBLISH_EARLY, "publish before flush") \

@@ -108,6 +108,7 @@ struct State {
         clockwaits, epoch, creditqueue[NV], creditwaits;
     u8 evictions, kills, deaths, refusals, stales, spills, timeouts, suspends, destroys,
         users /* of the leaf, with groups: all masks of its pages, or more */,
+        written, durable /* groups in the log, by csn; of these the ones that a flush covers */,
         forgets, floor /* the greatest csn that was forgotten with a leaf */,
         gone, /* pages of destroyed objects */
         entered; /* of views 0 and 1, if they are one thread's: the one that it runs */
