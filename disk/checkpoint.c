@@ -384,8 +384,7 @@ int store_checkpoint_apply(struct store *store)
         store->twin_lsn = store->end_lsn;
         store->epoch = c->next.epochs[c->next.epoch_count - 1].epoch;
         superblock_settled(store);
-        if (store->durable_lsn < c->redo_lsn)   /* the flushes covered SPILL groups, too */
-            store->durable_lsn = c->redo_lsn;
+        store_log_flushed(store, c->redo_lsn);  /* the flushes covered SPILL groups, too */
         store->counters.checkpoints++;
     }
     checkpoint_drop(store);

@@ -517,6 +517,27 @@ int store_group_issue(struct store_group *group)
     return 0;
 }
 
+int store_log_flush(struct store *store)
+{
+    int error = fence_get(store);
+    if (!error)
+        error = store->io.flush(store->io.context);
+    if (error)
+        fence_set(store, error);
+    return error;
+}
+
+store_lsn_t store_log_applied(const struct store *store)
+{
+    return store->applied_lsn;
+}
+
+void store_log_flushed(struct store *store, store_lsn_t lsn)
+{
+    if (store->durable_lsn < lsn)
+        store->durable_lsn = lsn;
+}
+
 int store_group_write(struct store_group *group)
 {
     struct store *store = group->store;
@@ -525,9 +546,7 @@ int store_group_write(struct store_group *group)
         return error;
     if (group->state != GROUP_ISSUED)
         return group->state == GROUP_FAILED ? group->error : -EINVAL;
-    error = fence_get(store);
-    if (!error)
-        error = store->io.flush(store->io.context);
+    error = store_log_flush(store);
     if (error)
         return group_fail(group, error);
     group->state = GROUP_DURABLE;
@@ -537,8 +556,8 @@ int store_group_write(struct store_group *group)
 int store_group_apply(struct store_group *group)
 {
     struct store *store = group->store;
-    bool spilled = group->state == GROUP_ISSUED && !group->txns;    /* needs no flush */
-    if (group->state != GROUP_DURABLE && group->state != GROUP_FAILED && !spilled)
+    bool early = group->state == GROUP_ISSUED;      /* its flush comes later */
+    if (group->state != GROUP_DURABLE && group->state != GROUP_FAILED && !early)
         return -EINVAL;
     if (group != &store->groups[store->next_apply])
         return -EINVAL;                 /* LG2: in order */
@@ -552,7 +571,7 @@ int store_group_apply(struct store_group *group)
         if (error)
             fence_set(store, error);
         store->applied_lsn = group->lsn + group->bytes;
-        if (!spilled)
+        if (!early)
             store->durable_lsn = store->applied_lsn;
         store->applied_crc = le32_get(header->crc);
         store->counters.groups++;

@@ -381,9 +381,16 @@ store_must_check int store_group_issue(struct store_group *group);
 
 /* Applies the group's records to the metadata, in log order, and ends the group (also after a
  * failed write, of this group or of the one before: then nothing is applied, the sticky error is
- * returned, and the outcome is unknown). A group without transactions may be applied when it is
- * issued. */
+ * returned, and the outcome is unknown). A group may be applied when it is issued: it has no
+ * transactions, or only such as may be lost by a power cut, with all after them, until a later
+ * group is written or the log is flushed. Till then no home may be written that has them. */
 store_must_check int store_group_apply(struct store_group *group);
+
+/* NO MUTEX. What store_log_applied said before is durable when this returns 0; store_log_flushed
+ * (under the mutex) says so to the library. An error fences the store. */
+store_must_check int store_log_flush(struct store *store);
+store_lsn_t store_log_applied(const struct store *store);       /* the end of the groups applied */
+void store_log_flushed(struct store *store, store_lsn_t lsn);
 
 /* ---------------------------------------------------------------- home writes and checkpoint */
 

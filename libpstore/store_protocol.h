@@ -65,7 +65,14 @@ enum store_request {
                   * the first  run behind it that commits wrote or claimed; word0 0: word2 is where
                   *            to
                   * go  on, 0: the end */
+    STORE_FLUSH, /* -> when every commit answered before the call is durable; -EIO: the store takes
+                  * no more commits, and those that were lazy may be lost */
 };
+
+/* kd_commit.flags: 0, or the commit is lazy: answered when it is in the log, and flushed with the
+ * next commit that is not, or after so many milliseconds; STORE_LAZY: as many as the store likes
+ * (store.lazy_ms). */
+#define STORE_LAZY 0xffffffffu
 
 struct wire_open {
     char name[STORE_NAME_BYTES], type[STORE_NAME_BYTES];

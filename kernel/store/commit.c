@@ -159,7 +159,7 @@ static long commit_written(struct view *v, vaddr_t at, struct kd_commit k)
         return commit_refused(v, v->doom);
     if (wrote || k.batch_bytes) { /* else CM2: nothing leaves the kernel */
         item_say(&v->question.item, ITEM_COMMIT, v->process->pid, v->id, v->copies.count,
-                 v->copies.spilled_count);
+                 v->copies.spilled_count, k.flags);
         int answer = view_ask(v, v->txn.enlisted, NULL, 0); /* CM3 */
         view_batch_drop(v);
         if (!process_this())

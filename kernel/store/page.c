@@ -399,7 +399,7 @@ int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame,
         return -ENOENT;
     lock_acquire(&l->lock);
     struct page *p = &l->pages[page % LEAF_PAGES];
-    int e = !page_resident(p) ? -ENOENT : p->flags & PAGE_CLEANING ? -EBUSY : 0;
+    int e = page_resident(p) ? p->flags & PAGE_CLEANING || p->csn > *csn - 1 ? -EBUSY : 0 : -ENOENT;
     /* not transactional: no thread is to store meanwhile */
     if (!e && p->flags & PAGE_MAPPED_WRITE) {
         UNMAP(u, .reason = 0);

@@ -4,7 +4,8 @@
  *
  * Aim     64 clients share flushes, two at most for every 64 commits; a checkpoint at most doubles
  *         what a commit takes; a page that is read slowly delays no commit; groups are written in
- *         their order, each with one write.
+ *         their order, each with one write; a batch of lazy commits takes a flush for each tenth
+ *         of a second, and one alone is durable when its time is up.
  * Method  the manager's files run as coroutines (sim.h), over a kernel of arrays and a disk that
  *         serves one request after the other, at fixed times; computing takes none. So every figure
  *         is exact. `test_manager_time --bench` prints them for scripts/bench.
@@ -28,7 +29,7 @@ enum {
 
 static uint8_t *disk;
 static int64_t disk_free_at;
-static struct { uint64_t writes, flushes; } device;
+static struct { uint64_t writes, flushes; bool flush_fails; } device;
 static uint64_t log_end;                                    /* LSN after the last group written */
 static unsigned log_disorder;
 
@@ -60,7 +61,7 @@ static long block_flush(void)
 {
     device.flushes++;
     disk_serve(FLUSH_US);
-    return 0;
+    return device.flush_fails ? -EIO : 0;
 }
 
 static int home_write(uint64_t offset, const void *bytes)
@@ -71,6 +72,24 @@ static int home_write(uint64_t offset, const void *bytes)
 
 /* ---- the kernel ---- */
 
+#define CHECK(e) \
+    ((e) ? (void)0 : (dprintf(1, "# %s, line %d; log: %s\n", #e, __LINE__, log_line), _exit(1)))
+
+static uint32_t laziness;                                   /* kd_commit.flags of all commits */
+static uint64_t homes_passed_over;
+
+/* MG5: commits may be published while the disk works for others, and then do not go home. */
+static long homes_write(struct kd_page_io *io, long count)
+{
+    if (laziness) sim_sleep(REQUEST_US); /* somebody else runs before the kernel looks */
+    disk_serve(count * (REQUEST_US + PAGE_US));
+    long r = write_homes(io, count);
+    for (long i = 0; i < count; i++) {
+        CHECK(io[i].status || io[i].csn <= server.durable_csn);
+        homes_passed_over += io[i].status == -EBUSY;
+    }
+    return r;
+}
 
 long kd_system(long number, long a, long b, long c, long d)
 {
@@ -81,9 +100,7 @@ long kd_system(long number, long a, long b, long c, long d)
     case KD_BLOCK_READ: memcpy((void *)c, disk + b, (size_t)d); return 0;
     case KD_BLOCK_WRITE: return block_write((uint64_t)b, (void *)c, (uint64_t)d);
     case KD_BLOCK_FLUSH: return block_flush();
-    case KD_BLOCK_WRITE_PAGES:
-        disk_serve(c * (REQUEST_US + PAGE_US));
-        return write_homes((void *)b, c);
+    case KD_BLOCK_WRITE_PAGES: return homes_write((void *)b, c);
     case KD_BLOCK_READ_PAGES: sim_sleep(SLOW_READ_US); return 0;
     default: return sim_call(number, a, b, c, d);
     }
@@ -91,16 +108,14 @@ long kd_system(long number, long a, long b, long c, long d)
 
 /* ---- clients ---- */
 
-#define CHECK(e) \
-    ((e) ? (void)0 : (dprintf(1, "# %s, line %d; log: %s\n", #e, __LINE__, log_line), _exit(1)))
-
 struct latency { int64_t sum, max; uint64_t count; };
 
 static int64_t commit(unsigned i, uint64_t first, uint64_t count, uint64_t value)
 {
     int64_t begin = sim_us;
     view[i] = (struct view){
-        .queued = true, .token = view[i].token + 1, .first = first, .count = count, .value = value
+        .queued = true, .token = view[i].token + 1, .first = first, .count = count, .value = value,
+        .lazy = laziness
     };
     sim_wake(&view[0].queued, true);
     while (!view[i].answered) sim_wait(view, SIM_NEVER);
@@ -314,6 +329,145 @@ static void what_is_committed_goes_home_after_thirty_seconds(void **state)
     in_child(child_patience);
 }
 
+/* The last one is durable when the batch's last tenth of a second is over. */
+static void *batch_main(void *unused)
+{
+    int64_t begin = sim_us;
+    (void)unused;
+    laziness = STORE_LAZY;
+    for (uint64_t n = 1; n <= 2000; n++) {
+        int64_t us = commit(0, 0, 1, n);
+        CHECK(us == REQUEST_US + PAGE_US * (n == 1 ? 2 : 1) || us >= FLUSH_US);
+    }
+    int64_t tenths = (sim_us - begin + 99999) / 100000;
+    CHECK(device.writes == 2000 && device.flushes <= (uint64_t)tenths && device.flushes < 5);
+    CHECK(server.durable_csn < server.last_csn);
+    sim_sleep(99000);
+    server_lock();
+    CHECK(group_flush() == 0 && server.durable_csn == server.last_csn);
+    server_unlock();
+    result->a = (double)device.flushes;
+    over = true;
+    return NULL;
+}
+static void child_batch(void) { simulate(0, 0, batch_main); }
+static void two_thousand_lazy_commits_take_a_handful_of_flushes(void **state)
+{
+    (void)state;
+    in_child(child_batch);
+    assert_true(result->a >= 1 && result->a <= 5);
+}
+
+/* Each of these is durable when its own time is up, or an earlier one's, and not before. */
+static void *bound_main(void *unused)
+{
+    (void)unused;
+    laziness = 20;
+    commit(0, 0, 1, 1);
+    laziness = 5;
+    commit(0, 1, 1, 1);
+    int64_t due = sim_us + 5000;
+    sim_sleep(4900);
+    CHECK(device.flushes == 0 && server.durable_csn < server.last_csn);
+    while (device.flushes == 0) sim_sleep(10);
+    CHECK(sim_us <= due + 1020);
+    sim_sleep(FLUSH_US);
+    CHECK(device.flushes == 1 && server.durable_csn == server.last_csn && device.writes == 2);
+    sim_sleep(200000);
+    CHECK(device.flushes == 2 && device.writes == 3);       /* the empty group that proves them */
+    laziness = 100;
+    commit(0, 2, 1, 1);
+    laziness = 0;
+    commit(0, 3, 1, 1);
+    CHECK(device.flushes == 3 && server.durable_csn == server.last_csn);
+    sim_sleep(1000000);
+    CHECK(device.flushes == 4);
+    options.lazy_ms = 0;
+    laziness = STORE_LAZY;
+    commit(0, 0, 1, 2);
+    CHECK(device.flushes == 5 && server.durable_csn == server.last_csn);
+    over = true;
+    return NULL;
+}
+static void child_bound(void) { simulate(0, 0, bound_main); }
+static void a_lazy_commit_is_durable_when_its_time_is_up(void **state)
+{
+    (void)state;
+    in_child(child_bound);
+}
+
+/* A flush is no word for what is published while it runs. */
+static void *early_main(void *unused)
+{
+    (void)unused;
+    server_lock();
+    CHECK(group_flush() == 0);
+    CHECK(server.durable_csn && server.durable_csn < server.last_csn);
+    server_unlock();
+    over = true;
+    return NULL;
+}
+static void *overtaken_main(void *unused)
+{
+    (void)unused;
+    laziness = 1000;
+    commit(0, 0, 1, 1);
+    view[1] = (struct view){.queued = true, .token = 1, .first = 1, .count = 1, .value = 1,
+                            .lazy = laziness};
+    sim_wake(&view[0].queued, true);
+    sim_sleep(REQUEST_US / 2);
+    sim_start(early_main, NULL);
+    return NULL;
+}
+static void child_overtaken(void) { simulate(0, 0, overtaken_main); }
+static void child_lazy_checkpoints(void)
+{
+    laziness = STORE_LAZY;
+    simulate(8, 2000, checkpoints_main);
+    CHECK(homes_passed_over > 0);
+}
+static void a_page_goes_home_behind_the_flush_of_its_lazy_commit(void **state)
+{
+    (void)state;
+    in_child(child_overtaken);
+    in_child(child_lazy_checkpoints);
+}
+
+/* The flush of what was answered fails while another lazy group is being written. */
+static void *flusher_main(void *unused)
+{
+    (void)unused;
+    server_lock();
+    CHECK(group_flush() == -EIO && server.fenced == -EIO);
+    server_unlock();
+    return NULL;
+}
+static void *failing_main(void *unused)
+{
+    (void)unused;
+    laziness = STORE_LAZY;
+    commit(0, 0, 1, 1);
+    device.flush_fails = true;
+    sim_start(flusher_main, NULL);
+    for (unsigned i = 1; i <= 2; i++) {
+        sim_sleep(10);
+        view[i] = (struct view){.queued = true, .token = 1, .first = i, .count = 1, .value = 1,
+                                .lazy = laziness};
+        sim_wake(&view[0].queued, true);
+        while (!view[i].answered) sim_wait(view, SIM_NEVER);
+        CHECK(view[i].answer == -EIO && page[i].word[WORD_A] == 1 && server.fenced);
+    }
+    CHECK(device.writes == 2 && device.flushes == 1);
+    over = true;
+    return NULL;
+}
+static void child_failing(void) { simulate(0, 0, failing_main); }
+static void no_lazy_commit_is_answered_behind_a_failed_flush(void **state)
+{
+    (void)state;
+    in_child(child_failing);
+}
+
 static int bench(void)
 {
     in_child(child_many);
@@ -336,6 +490,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_checkpoint_at_most_doubles_a_commits_time),
         cmocka_unit_test(a_slow_read_delays_no_commit),
         cmocka_unit_test(what_is_committed_goes_home_after_thirty_seconds),
+        cmocka_unit_test(two_thousand_lazy_commits_take_a_handful_of_flushes),
+        cmocka_unit_test(a_lazy_commit_is_durable_when_its_time_is_up),
+        cmocka_unit_test(a_page_goes_home_behind_the_flush_of_its_lazy_commit),
+        cmocka_unit_test(no_lazy_commit_is_answered_behind_a_failed_flush),
     };
     result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench();

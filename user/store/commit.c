@@ -138,9 +138,19 @@ static void rooms_note(const struct batch *b)
     }
 }
 
-/* A view that changed nothing needs no log: what it read was durable before it was visible. */
+/* So long the flush of this commit may wait; 0: it is not lazy. */
+static uint64_t lazy_us(const struct kd_message *m)
+{
+    uint64_t ms = m->word[3] == STORE_LAZY ? options.lazy_ms : m->word[3];
+    return options.lazy_ms ? ms * 1000 : 0;
+}
+
+/* A view that changed nothing needs no log; but what it read may be lazy. Lock held, dropped for a
+ * flush. */
 static int publish_unlogged(const struct kd_message *m)
 {
+    int r = lazy_us(m) ? 0 : group_flush();
+    if (r < 0) return r;
     struct kd_publish p = { .view = m->word[0],
                             .token = m->token,
                             .csn = server.last_csn ? server.last_csn : 1 };
@@ -170,6 +180,8 @@ static int group_add(struct group *g, const struct kd_message *m)
         g->layout = layout;
     } else if (r == 0) {
         g->ends_chain = spill_chain(m->word[0]) != NULL;
+        uint64_t us = g->ends_chain ? 0 : lazy_us(m);
+        if (g->count == 0 || us < g->lazy_us) g->lazy_us = us;
         g->publish[g->count++] = (struct kd_publish){.view = m->word[0], .token = m->token};
         g->copies += pages;
         step(STEP_CM4);
@@ -239,11 +251,18 @@ int commit_own(struct store_op *ops, unsigned count)
 
 /* ---- the thread ---- */
 
-/* An empty group behind the last one: should that rot, it is not taken for a torn tail. */
+/* Lazy groups are flushed when that is due; else an empty group follows the last one: should that
+ * rot, it is not taken for a torn tail. */
 static void idle_group(void)
 {
     struct group *g;
     server_lock();
+    if (server.lazy_due_us) {
+        group_flush();
+        server_unlock();
+        return;
+    }
+    idle_due = false;
     gate_enter(false);
     int r = group_begin(&g);
     if (r == 0) r = group_launch(g);
@@ -253,30 +272,27 @@ static void idle_group(void)
 }
 
 /* The next COMMIT into `pending`; notices are dealt with on the way. 0, or -ETIMEDOUT, -EAGAIN;
- * -EINTR: a group of the manager's own was written, or one has landed; -EBUSY: the group is to be
- * launched first. */
+ * -EINTR: something else came; -EBUSY: the group is to be launched first. */
 static long next_commit(long timeout_ms)
 {
-    for (;;) {
-        pending.buffer = batch_buffer;
-        pending.buffer_bytes = KD_DATA_MAX;
-        long r = kd_receive(server.commit_port, &pending, timeout_ms);
-        if (r < 0) return r;
-        if (pending.kind == (uint32_t)KD_MSG_COMMIT) {
-            has_pending = true;
-            return 0;
-        }
-        if (pending.kind == (uint32_t)KD_MSG_NOTIFY) {
-            idle_due |= pending.word[0] & NOTICE_OWN;
-            return -EINTR;
-        }
-        if (filling && spill_needs_gate(&pending)) {
-            held = pending;
-            has_held = true;
-            return -EBUSY;
-        }
-        if (!spill_message(&pending)) server_notice(&pending);
+    pending.buffer = batch_buffer;
+    pending.buffer_bytes = KD_DATA_MAX;
+    long r = kd_receive(server.commit_port, &pending, timeout_ms);
+    if (r < 0) return r;
+    if (pending.kind == (uint32_t)KD_MSG_COMMIT) {
+        has_pending = true;
+        return 0;
     }
+    if (pending.kind == (uint32_t)KD_MSG_NOTIFY) {
+        idle_due |= pending.word[0] & NOTICE_OWN;
+    } else if (filling && spill_needs_gate(&pending)) {
+        held = pending;
+        has_held = true;
+        return -EBUSY;
+    } else if (!spill_message(&pending)) {
+        server_notice(&pending);
+    }
+    return -EINTR;
 }
 
 static int no_checkpoint; /* why the one that `pending` waited for was not made */
@@ -422,6 +438,18 @@ static void run_group(int *tries)
     server_unlock();
 }
 
+/* How long nothing else is to be done if no COMMIT comes. Lazy groups are flushed before an empty
+ * one is written behind them. */
+static long patience_ms(void)
+{
+    server_lock();
+    uint64_t due = server.lazy_due_us;
+    server_unlock();
+    if (!due) return idle_due ? IDLE_MS : -1;
+    uint64_t now = disk_clock.microseconds(NULL);
+    return due > now ? (long)((due - now + 999) / 1000) : 1;
+}
+
 /* Waits for a COMMIT. It is quiet if that came when no other was queued and none was in the air:
  * then one thread does it all, and no time is spent on looking for company. */
 static long await_commit(void)
@@ -429,7 +457,7 @@ static long await_commit(void)
     long r = next_commit(0);
     quiet = false;
     if (r != -EAGAIN) return r;
-    r = next_commit(idle_due ? IDLE_MS : -1);
+    r = next_commit(patience_ms());
     server_lock();
     quiet = !group_flying();
     server_unlock();
@@ -449,7 +477,6 @@ void *committer_main(void *unused)
             idle_due = true;
         } else if (r == -ETIMEDOUT) {
             idle_group();
-            idle_due = false;
         } else if (r != -EINTR) {
             say("the commit port failed: error %ld", -r);
             exit(1);

@@ -12,6 +12,8 @@
  *       the cleaner only when none is.
  *   GL3  After the fence none is launched. What is in the air is published if it is durable all the
  *       same, for the library's metadata have it then; else it is refused, outcome unknown.
+ *   GL4  A group that is not lazy is flushed, and its flush begins when all before it are written:
+ *       so it covers the lazy ones.
  */
 #include "group.h"
 
@@ -40,7 +42,8 @@ int group_begin(struct group **out)
     struct group *g = &groups[server.launched & 1];
     assert(server.gate_taken && server.launched - server.landed < 2);   /* GL2 */
     if (server.fenced) return server.fenced;
-    g->handed = g->spills = g->ends_chain = false;
+    g->handed = g->spills = g->ends_chain = g->flushed = false;
+    g->lazy_us = 0;
     g->count = g->freed_count = g->name_count = 0;
     g->copies = g->layout = 0;
     *out = g;
@@ -175,13 +178,27 @@ static void tell_freed(const struct group *g)
     }
 }
 
-/* MG1: the group is durable. */
+/* What is durable now, and by when a lazy group has to be. */
+static void group_settle(const struct group *g)
+{
+    uint64_t due = g->lazy_us ? disk_clock.microseconds(NULL) + g->lazy_us : 0;
+    if (g->flushed) {
+        server.durable_csn = server.last_csn;
+        server.lazy_due_us = 0;
+    } else if (due && (!server.lazy_due_us || due < server.lazy_due_us)) {
+        server.lazy_due_us = due;
+        if (g->handed) kd_notify(server.commit_port, NOTICE_LAZY);
+    }
+}
+
+/* MG1: the group is durable, or lazy. */
 static int group_publish(struct group *g)
 {
     for (unsigned i = 0; i < g->count; i++)
         g->publish[i].csn = server.last_csn = store_group_csn(g->disk, g->position[i]);
     int r = store_group_apply(g->disk);
     if (r < 0) return r;
+    group_settle(g);
     if (g->counted) step(STEP_CM6);
     if (g->count > 0) {
         r = (int)kd_txn_publish(g->publish, g->count);
@@ -210,16 +227,52 @@ static void landed(void)
     notice_wanted = false;
 }
 
-int group_land(struct group *g)
+/* A lazy group needs no flush of its own, unless one is due or the store is about to end. */
+static bool group_needs_flush(const struct group *g)
 {
-    while (server.landed != g->number) pthread_cond_wait(&turn, &server.lock);  /* GL1 */
+    if (g->spills) return false;
+    if (!g->lazy_us || server_writable() < 0) return true;
+    return server.lazy_due_us && disk_clock.microseconds(NULL) >= server.lazy_due_us;
+}
+
+static int group_write(struct group *g)
+{
     uint64_t flushes = device_flushes;
     server_unlock();
     /* <-- its return with 0 is the point of commit */
-    int r = g->spills ? 0 : store_group_write(g->disk);
+    int r = store_group_write(g->disk);
     if (r == 0 && g->counted) step(STEP_CM5F);
     server_lock();
     server.log_flushes += device_flushes - flushes;
+    g->flushed = r == 0;
+    return r;
+}
+
+int group_flush(void)
+{
+    uint64_t csn = server.last_csn, flushes = device_flushes;
+    store_lsn_t lsn = store_log_applied(server.store);
+    if (server.durable_csn >= csn) return 0;
+    if (server.fenced) return server.fenced;
+    server.lazy_due_us = 0; /* of those so far */
+    server_unlock();
+    int r = store_log_flush(server.store);
+    server_lock();
+    server.log_flushes += device_flushes - flushes;
+    if (r < 0) {
+        server_fence("a log flush failed", r);
+        return r;
+    }
+    store_log_flushed(server.store, lsn);
+    if (server.durable_csn < csn) server.durable_csn = csn;
+    kd_notify(server.commit_port, NOTICE_OWN); /* an empty group is to prove what was flushed */
+    return 0;
+}
+
+int group_land(struct group *g)
+{
+    while (server.landed != g->number) pthread_cond_wait(&turn, &server.lock);  /* GL1 */
+    int r = group_needs_flush(g) ? group_write(g) : 0;
     int applied = r == 0 ? group_publish(g) : store_group_apply(g->disk);
     if (r == 0) r = applied;
     if (r < 0) {

@@ -5,6 +5,8 @@
  *     group_begin  (filled)  launch    |  group_land: its turn, one flush,    |
  *                  seal, one write     |  apply, publish, answer              |
  *
+ * A group of lazy commits only lands without the flush: the next group's covers it, or group_flush.
+ *
  * At most two groups are in the air or being filled: while one is flushed, the next collects what
  * arrives and may be written, too. They land in the order in which they were launched.
  */
@@ -26,6 +28,8 @@ struct group {
     uint64_t copies;                    /* pages logged */
     bool spills;                        /* SPILL records only: it needs no flush */
     bool ends_chain;                    /* its last transaction does */
+    bool flushed;
+    uint64_t lazy_us;   /* so long it may wait for a flush, for its commits are all lazy; else 0 */
     /* what else happens when it is committed */
     struct free_range *freed;
     unsigned freed_count, freed_room;
@@ -49,9 +53,11 @@ bool group_changes_layout(uint64_t container);
  * even if the write failed. Else it is cancelled: -EAGAIN (empty, and the log is full), the
  * fence. */
 int group_launch(struct group *g);
-/* Not in the gate; waits for its turn. 0: the group is durable and its views are published; else
- * they are refused and the store is fenced. */
+/* Not in the gate; waits for its turn. 0: the group is durable, or lazy and written, and its views
+ * are published; else they are refused and the store is fenced. */
 int group_land(struct group *g);
+/* All groups that have landed are durable when it returns 0; else the fence. Drops the lock. */
+int group_flush(void);
 /* Has the publisher thread land it. */
 void group_hand_over(struct group *g);
 /* Whether the commit port is to hear of the next landing (NOTICE_LANDED). */
@@ -60,6 +66,6 @@ void group_notice(bool wanted);
 void *publisher_main(void *unused);
 
 /* Bits of the notices to the commit port. */
-enum { NOTICE_OWN = 1, NOTICE_LANDED = 2 };
+enum { NOTICE_OWN = 1, NOTICE_LANDED = 2, NOTICE_LAZY = 4 };
 
 #endif

@@ -251,7 +251,7 @@ static bool server_start(void)
     struct store_stats stats;
     store_stats(server.store, &stats);
     server.log_bytes = stats.log_bytes;
-    server.last_csn = stats.end_lsn;
+    server.last_csn = server.durable_csn = stats.end_lsn;
     server.extent_pages = (unsigned)(stats.extent_bytes / PAGE_BYTES);
     server.port = (int)kd_system(KD_PORT_CREATE, 0, 0, 0, 0);
     server.commit_port = (int)kd_system(KD_PORT_CREATE, 0, 0, 0, 0);

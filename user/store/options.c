@@ -17,7 +17,7 @@ static const char step_names[STEP_COUNT][16] = {
     "SS4",
 };
 
-struct options options = {.checkpoint_ms = 30000, .scrub_kib = 256};
+struct options options = {.checkpoint_ms = 30000, .lazy_ms = 100, .scrub_kib = 256};
 
 static enum step die_at = STEP_COUNT;   /* none; written before there are threads */
 static atomic_ulong die_left;
@@ -45,6 +45,13 @@ static bool checkpoint_option(const char *value)
     char *end;
     options.checkpoint_ms = strtoull(value, &end, 10);
     return end != value && *end == 0;
+}
+
+static bool lazy_option(const char *value)
+{
+    char *end;
+    options.lazy_ms = strtoull(value, &end, 10);
+    return end != value && *end == 0 && options.lazy_ms < STORE_LAZY;
 }
 
 static bool scrub_option(const char *value)
@@ -91,6 +98,7 @@ static bool option(char *word, unsigned life)
     *value++ = 0;
     if (strcmp(word, "die") == 0) return die_option(value, life);
     if (strcmp(word, "checkpoint_ms") == 0) return checkpoint_option(value);
+    if (strcmp(word, "lazy_ms") == 0) return lazy_option(value);
     if (strcmp(word, "scrub_kib") == 0) return scrub_option(value);
     if (strcmp(word, "log_mib") == 0) return log_option(value);
     if (strcmp(word, "group_kib") == 0) return group_option(value);

@@ -5,7 +5,7 @@
  * commit or a checkpoint keeps its thread waiting, and the others go on. Answers never depend on a
  * client.
  */
-#include "server.h"
+#include "group.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -336,6 +336,14 @@ static bool request_scrub(const struct kd_message *m)
     return true;
 }
 
+static int request_flush(void)
+{
+    server_lock();
+    int r = group_flush();
+    server_unlock();
+    return r < 0 ? -EIO : 0;
+}
+
 static int serve(const struct kd_message *m, struct kd_message *reply, union answer *a)
 {
     switch (m->kind) {
@@ -351,6 +359,7 @@ static int serve(const struct kd_message *m, struct kd_message *reply, union ans
     case STORE_NAMED: return request_named(m, reply);
     case STORE_STATS: return request_stats(reply, a);
     case STORE_CHECKPOINT: return request_checkpoint();
+    case STORE_FLUSH: return request_flush();
     case STORE_ENCODER: return container_encoder(m->process, m->word[0], m->word[1]);
     case STORE_ADVISE: return request_advise(m);
     case STORE_HELD: return request_held(m, reply);

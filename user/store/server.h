@@ -20,12 +20,14 @@
  * applied and published.
  *
  * Invariants
- *   MG1  A transaction is published only after store_group_write() has returned 0 for its group.
+ *   MG1  A transaction is published only after store_group_write() has returned 0 for its group; a
+ *       lazy one after store_group_issue() has.
  *   MG2  The disk library knows of a home write before the kernel does: a page that the kernel may
  *       evict can be read back from where the library says.
  *   MG3  Two threads never bring the same page into memory at one time (pager.c).
  *   MG4  After the fence no group is launched, nothing is cleaned or checkpointed, and no request
  *       is granted that only serves writing (request.c).
+ *   MG5  A page goes home only in a version that is durable in the log (batch_write, clean.c).
  */
 #ifndef USER_STORE_SERVER_H
 #define USER_STORE_SERVER_H
@@ -115,6 +117,8 @@ struct server {
     unsigned pagers_busy;           /* perhaps wait for the kernel, or for room in the queue */
     uint64_t pagers_done;
     uint64_t last_csn;
+    uint64_t durable_csn;           /* this version and all before are; else see lazy_due_us */
+    uint64_t lazy_due_us;           /* when by the clock the log is flushed; 0: no lazy one waits */
     uint64_t log_writes, log_flushes;   /* as seen at the device: one of each per group */
     uint64_t refused, home_writes, pages_read;
 };

@@ -161,17 +161,6 @@ int klog_follow(struct kview *view, uint32_t checkpoint)
 
 /* ---- the end: torn, or damage? */
 
-/* Two groups may be on their way at once, and the first missing. But nobody waits for groups of
- * spilled pages (in view->buffer): any number of these may be on their way, too, and one may be
- * what is missing. */
-#define ON_THEIR_WAY_MAX 2u
-
-static bool group_spills(const struct kview *view, const struct kgroup *group)
-{
-    const struct record_disk *first = (const void *)(view->buffer + sizeof(struct group_disk));
-    return group->records && le16_get(first->type) == RECORD_SPILL;
-}
-
 struct beyond { uint64_t proof, count, last; };
 
 /* Valid groups in the lap that begins at the end of the log. proof: the place of the first that
@@ -193,7 +182,7 @@ static int beyond_look(struct kview *view, uint64_t end, struct beyond *beyond)
             continue;
         if (group.durable_lsn > end)
             beyond->proof = lsn;
-        if (group.lsn != lsn || group_spills(view, &group))
+        if (group.lsn != lsn)
             continue;
         beyond->count++;
         beyond->last = lsn;
@@ -243,17 +232,11 @@ static void tail_describe(struct kview *view, uint64_t end, const struct beyond 
     if (view->result.torn_tail)
         kview_find(view, KCHECK_NOTE, "", "the group at LSN %llu was cut off while it was written; "
                    "nothing of it was acknowledged", (unsigned long long)end);
-    if (beyond->count > 0 && beyond->count <= ON_THEIR_WAY_MAX)
+    if (beyond->count > 0)
         kview_find(view, KCHECK_NOTE, "ST15",
-                   "the group at LSN %llu was on its way behind one that "
-                   "is not there; it counts as not written",
-                   (unsigned long long)beyond->last);
-    else if (beyond->count > ON_THEIR_WAY_MAX)
-        kview_find(view, KCHECK_DAMAGE, "ST15",
-                   "%llu valid groups of this epoch lie behind the end "
-                   "of the log at LSN %llu, the last at %llu: more than can be on their way",
-                   (unsigned long long)beyond->count, (unsigned long long)end,
-                   (unsigned long long)beyond->last);
+                   "%llu groups, the last at LSN %llu, were on their way behind one that is not "
+                   "there; they count as not written",
+                   (unsigned long long)beyond->count, (unsigned long long)beyond->last);
 }
 
 int klog_judge(struct kview *view)

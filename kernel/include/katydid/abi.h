@@ -311,7 +311,8 @@ enum kd_message_kind {
     KD_MSG_PAGE,
     /* cookie, page, access, view, object handle; token (KD_OBJECT_ASK): KD_LOCK_ANSWER */
     KD_MSG_LOCK,
-    /* view, copies, spilled copies, 0; data: the batch; process; token: publish or refuse */
+    /* view, copies, spilled copies, kd_commit.flags; data: the batch; process; token: publish or
+     * refuse */
     KD_MSG_COMMIT,
     KD_MSG_CONFLICT,    /* notice: cookie, page, requesting view, blocking mask low, high */
     KD_MSG_VIEW_GONE,   /* notice: view, 1 if it died, ended reason; process (an abort or an end) */
@@ -405,7 +406,7 @@ struct kd_commit {
     uint64_t batch_bytes;
     /* the manager that the batch is for; -1: whose objects were stored to. Two managers: -EXDEV */
     int32_t port;
-    uint32_t flags;
+    uint32_t flags;                            /* for the manager, as they are */
     uint64_t csn;                              /* out; 0 if nothing was written */
     uint64_t copies;                           /* out: pages logged */
 };
@@ -468,7 +469,8 @@ struct kd_page_io {
     /* out: CRC-32C of the page (init ~0, final xor ~0) */
     uint32_t crc;
     uint64_t page, offset_bytes;               /* where on the disk */
-    uint64_t csn;                              /* out, on writing: the version that was written */
+    /* on writing, in: only a version below it, else -EBUSY; 0: any. Out: the one written */
+    uint64_t csn;
     int64_t status;                            /* out: 0 or -errno of this page */
 };
 

@@ -47,6 +47,7 @@ static struct view {
     uint64_t spilled, told, asks_for;     /* the first of them; then told with SPILL;
                                            * how many SPILL wants, UNSPILL's
                                            * page */
+    uint32_t lazy;                        /* kd_commit.flags */
     const void *batch;
     uint64_t batch_bytes;
 } view[VIEWS];
@@ -64,7 +65,7 @@ static long commit_take(struct kd_message *m)
         struct view *v = &view[i];
         uint64_t copies = v->count - v->spilled;
         *m = (struct kd_message){.kind = (uint32_t)KD_MSG_COMMIT, .token = v->token,
-                                 .process = CLIENT, .word = {i, copies, v->spilled},
+                                 .process = CLIENT, .word = {i, copies, v->spilled, v->lazy},
                                  .buffer = m->buffer, .data_bytes = v->batch_bytes};
         if (v->asks) m->kind = v->asks;
         if (v->asks == (uint32_t)KD_MSG_SPILL) m->word[2] = v->asks_for;
@@ -171,6 +172,10 @@ static long publish(const struct kd_publish *p, long count)
 static long write_homes(struct kd_page_io *io, long count)
 {
     for (long i = 0; i < count; i++) {
+        if (io[i].csn && io[i].csn <= page[io[i].page].csn) {
+            io[i].status = -EBUSY;
+            continue;
+        }
         io[i].csn = page[io[i].page].csn;
         io[i].crc = crc32c(0, page[io[i].page].word, 4096);
         io[i].status = home_write(io[i].offset_bytes, page[io[i].page].word);
