@@ -48,6 +48,15 @@ static inline struct list *list_pop(struct list *l)
     list_remove(n);
     return n;
 }
+/* list_move_all appends all elements of a list to another one. */
+static inline void list_move_all(struct list *from, struct list *to)
+{
+    from->next->prev = to->prev;
+    to->prev->next = from->next;
+    from->prev->next = to;
+    to->prev = from->prev;
+    list_init(from);
+}
 /* list_take takes the first element out and returns it, or NULL. */
 #define list_take(type, l, member)                                                                \
     ({ struct list *n_ = list_pop(l); n_ ? container_of(n_, type, member) : NULL; })

@@ -327,13 +327,10 @@ static void page_end(struct page_batch *b, unsigned i)
     struct page_work *w = &b->works[i];
     int status = w->request->status;
     b->ios[i].status = status;
-    if (b->operation == BLOCK_READ) {
-        if (!status)
-            page_checksum(b, i);
-        object_io_end_read(w->object, b->ios[i].page, w->frame, status);
-    } else {
-        object_io_end_write(w->object, b->ios[i].page, w->frame);
-    }
+    bool read = b->operation == BLOCK_READ;
+    if (read && !status)
+        page_checksum(b, i);
+    object_io_end(w->object, b->ios[i].page, w->frame, read, status);
     handle_put(HANDLE_OBJECT, w->object);
 }
 

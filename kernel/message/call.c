@@ -353,10 +353,7 @@ HOT long call_until(const uint64_t a[6], uint64_t deadline)
     return result;
 }
 
-long kd_port_call(const uint64_t a[6])
-{
-    return call_until(a, THREAD_NEVER);
-}
+long kd_port_call(const uint64_t a[6]) { return call_until(a, THREAD_NEVER); }
 
 long kd_port_call_until(const uint64_t a[6])
 {

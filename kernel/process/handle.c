@@ -21,11 +21,14 @@ static bool slot_dropped(struct process *p, const struct handle_slot *old)
     return true;
 }
 
+enum { TABLE_BYTES = PROCESS_HANDLES_MAX * sizeof(struct handle_slot) };
+_Static_assert(TABLE_BYTES == PAGE_BYTES, "a table counts as one frame (limit.c)");
+
 static bool handle_table_ready(struct process *p)
 {
     if (p->handles)
         return true;
-    struct handle_slot *table = kalloc(PROCESS_HANDLES_MAX * sizeof(struct handle_slot));
+    struct handle_slot *table = limit_memory_left(p) ? kalloc(TABLE_BYTES) : NULL;
     if (!table)
         return false;
     lock_acquire(&p->handle_lock);

@@ -71,18 +71,16 @@ void limit_begin(struct process *p, const struct process *parent, const uint64_t
     p->home.takes_kept = p->limits.ceiling[KD_LIMIT_VIEWS] == KD_VIEW_MAX;
 }
 
-bool limit_may_take_kept(const struct process *p)
-{
-    return !p || p->home.takes_kept;
-}
+bool limit_may_take_kept(const struct process *p) { return !p || p->home.takes_kept; }
 
 /* ---- charging ---- */
 
-/* own_frames: the frames that vm.c counts itself: pages, page tables, and those that its regions
- * lie in. */
+/* own_frames: the frames that are counted where they are: pages, page tables, those that regions
+ * lie in, the table of handles. */
 static uint64_t own_frames(const struct process *p)
 {
-    return p->frames + p->limits.tables + p->region_count / VM_REGIONS_A_FRAME;
+    return p->frames + p->limits.tables + p->region_count / VM_REGIONS_A_FRAME
+           + (p->handles != NULL);
 }
 
 uint64_t limit_used(const struct process *p, enum kd_limit which)

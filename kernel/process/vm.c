@@ -12,7 +12,7 @@
  *   VM3  No region is writable and executable.
  *   VM4  process->frames counts the present leaf entries of slot 0; each of them owns its frame.
  *        limits.promised_bytes is the length of all regions with any right. limits.tables counts
- *        page tables of slot 0, which go with the last region that they could serve.
+ *        page tables of slot 0, which go with their last entry.
  *   VM5  A frame is freed only after the shootdown that followed the removal of its entry.
  *
  * Locks: process->space_lock guards all of it. What grows with a range is done in portions, and
@@ -213,17 +213,11 @@ static void sweep_end(struct sweep *s)
         frame_free(f);
 }
 
-/* tables_cut gives back the page tables for [at, end), where no region is any more, and none around
- * it needs them. space_lock held. */
+/* tables_cut gives back the page tables of [at, end) that map nothing. space_lock held. */
 static void tables_cut(struct process *p, vaddr_t at, vaddr_t end)
 {
     struct list tables = LIST_INIT(tables);
-    struct region *r = region_after(p, at);
-    struct list *before = r ? r->link.prev : p->regions.prev;
-    if (before == &p->regions) /* it ends: all go at once */
-        return;
-    vaddr_t low = container_of(before, struct region, link)->end;
-    if (!arch_tables_cut_empty(p->home.table, at, end, low, r ? r->start : VM_END, &tables))
+    if (!arch_tables_cut_empty(p->home.table, at, end, 0, VM_END, &tables))
         return;
     arch_shootdown(arch_table_cpus(p->home.table));
     p->limits.tables -= arch_tables_free(&tables, ~0u);
@@ -398,11 +392,12 @@ int vm_forget(struct process *p, vaddr_t at, uint64_t bytes)
         return 0;
     if (bytes > VM_END || !range_valid(at, bytes = page_up(bytes)))
         return -EINVAL;
-    for (vaddr_t end = at + bytes; at < end;) {
+    for (vaddr_t end = at + bytes, from; (from = at) < end;) {
         struct sweep s = {.process = p, .frames = LIST_INIT(s.frames), .left = PAGES_AT_ONCE};
         lock_acquire(&p->space_lock);
         at = sweep_range(&s, at, end);
         sweep_end(&s);
+        tables_cut(p, from, at);
         lock_release(&p->space_lock);
         thread_breathe();
     }
@@ -614,12 +609,6 @@ int vm_copy_space(struct process *to, struct process *from)
     return c.error;
 }
 
-static void regions_move(struct list *from, struct list *to)
-{
-    for (struct list *l; (l = list_pop(from));)
-        list_push_back(to, l);
-}
-
 #define EXCHANGE(field) \
     do { __auto_type kept_ = a->field; a->field = b->field; b->field = kept_; } while (0)
 
@@ -627,9 +616,9 @@ void vm_exchange(struct process *a, struct process *b)
 {
     struct list kept = LIST_INIT(kept);
     lock_acquire(&a->space_lock); /* b is nobody's */
-    regions_move(&a->regions, &kept);
-    regions_move(&b->regions, &a->regions);
-    regions_move(&kept, &b->regions);
+    list_move_all(&a->regions, &kept);
+    list_move_all(&b->regions, &a->regions);
+    list_move_all(&kept, &b->regions);
     EXCHANGE(home.table);
     EXCHANGE(region_count);
     EXCHANGE(limits.promised_bytes);

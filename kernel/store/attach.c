@@ -33,10 +33,7 @@ struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights)
     return found;
 }
 
-void attachment_gone_told(struct item *i)
-{
-    kfree(container_of(i, struct attachment, gone));
-}
+void attachment_gone_told(struct item *i) { kfree(container_of(i, struct attachment, gone)); }
 
 /* attachment_end ends an attachment that is off its process's array. */
 static void attachment_end(struct attachment *a, bool tell)

@@ -152,10 +152,7 @@ static bool claimed_at(struct view *v, const struct port *p)
     return is;
 }
 
-void commits_go_on(struct port *p)
-{
-    __atomic_fetch_sub(&p->commits_held, 1, __ATOMIC_SEQ_CST);
-}
+void commits_go_on(struct port *p) { __atomic_fetch_sub(&p->commits_held, 1, __ATOMIC_SEQ_CST); }
 
 int commits_hold(struct port *p)
 {

@@ -49,6 +49,7 @@ enum { VAIN_ROUNDS_MAX = 3, HUNGRY_NS = 10000000 }; /* a hungry thread looks so 
 static size_t goal;                             /* of evict_more; atomic; 0: none */
 static uint64_t progress_ns;  /* when a page was freed or cleaned last, or none had to be */
 #define CLEANING_NS 5000000000ull  /* a manager that cleans nothing for so long does not count */
+struct forgotten evict_forgotten = FORGOTTEN_INIT(evict_forgotten);
 static struct thread *evictor;
 static bool wanted, parked;  /* atomic: evict_wake was called; it has to wake the evictor */
 
@@ -145,10 +146,7 @@ static bool never_cleaned(const struct object *o)
     return o->commit_port && o->commit_port->closed;
 }
 
-uint64_t evict_resident_count(void)
-{
-    return resident;
-}
+uint64_t evict_resident_count(void) { return resident; }
 
 bool evict_short;
 
@@ -345,13 +343,36 @@ static unsigned look_some(bool take, uint64_t seen[])
     return n;
 }
 
-/* leaves_forget frees leaves of which nothing is in use. A thread that found one before, without a
- * lock, has left the kernel when the frames are freed (LF2). */
+void forgotten_move(struct forgotten *from, struct forgotten *to)
+{
+    lock_acquire(&evict_lock);
+    list_move_all(&from->frames, &to->frames);
+    to->cpus |= from->cpus;
+    from->cpus = 0;
+    lock_release(&evict_lock);
+}
+
+/* forgotten_free frees what was forgotten. A thread that found a leaf before, without a lock, has
+ * left the kernel by then (LF2). */
+static void forgotten_free(void)
+{
+    struct forgotten gone = FORGOTTEN_INIT(gone);
+    uint64_t seen[CPU_MAX];
+    forgotten_move(&evict_forgotten, &gone);
+    if (list_empty(&gone.frames))
+        return;
+    arch_shootdown(gone.cpus);
+    for (arch_quiet_ask(seen); !arch_quiet(seen); arch_spin_hint())
+        thread_breathe();
+    for (struct frame *f; (f = list_take(struct frame, &gone.frames, link)); thread_breathe())
+        frame_free(f);
+}
+
+/* leaves_forget frees leaves of which nothing is in use. */
 static void leaves_forget(void)
 {
     enum { AT_ONCE = 512, IN_VAIN = 16 };
-    struct forgotten gone = {LIST_INIT(gone.leaves), LIST_INIT(gone.tables), 0};
-    uint64_t seen[CPU_MAX], looks = MIN(bare_count, AT_ONCE), left = IN_VAIN;
+    uint64_t looks = MIN(bare_count, AT_ONCE), left = IN_VAIN;
     for (struct leaf *l = NULL; looks-- && left; l = NULL) {
         lock_acquire(&evict_lock);
         if (!list_empty(&bare)) {
@@ -363,18 +384,11 @@ static void leaves_forget(void)
         if (!l)
             break;
         struct object *o = l->object;
-        left -= !leaf_forget(l, &gone);
+        left -= !leaf_forget(l, false);
         object_put(o);
         thread_breathe();
     }
-    if (list_empty(&gone.leaves))
-        return;
-    arch_shootdown(gone.cpus);
-    for (arch_quiet_ask(seen); !arch_quiet(seen); arch_spin_hint())
-        thread_breathe();
-    for (struct frame *f; (f = list_take(struct frame, &gone.leaves, link));)
-        frame_free(f);
-    arch_tables_free(&gone.tables, ~0u);
+    forgotten_free();
 }
 
 /* evict_round frees frames up to the high mark, with one look at each page at most. Then the hand
@@ -421,6 +435,7 @@ static void evict_main(void *arg)
     for (;;) {
         uint64_t seen[LOOK_BUSY + 1] = {0};
         __atomic_store_n(&wanted, false, __ATOMIC_SEQ_CST);
+        forgotten_free();
         if (frame_free_count() < high_mark() && !evict_round(seen))
             __atomic_fetch_add(&rounds_in_vain, 1, __ATOMIC_RELEASE);
         bool short_of = frame_free_count() < high_mark();

@@ -32,6 +32,12 @@ bool evict_wait(uint64_t *vain);
  * evicted. No locks held. */
 bool evict_more(void);
 bool evict_together(size_t count);
+/* evict_forgotten lists what the evictor is to free when no thread can use it any more (LF2):
+ * frames, by link, and the CPUs to shoot at before. */
+struct forgotten { struct list frames; uint64_t cpus; };
+#define FORGOTTEN_INIT(f) {LIST_INIT((f).frames), 0}
+extern struct forgotten evict_forgotten;
+void forgotten_move(struct forgotten *from, struct forgotten *to); /* one of them is that */
 /* evict_advise makes the page the last to go, or the first; false: it is in no list. Leaf
  * locked. */
 bool evict_advise(struct leaf *l, unsigned slot, bool needed);

@@ -48,6 +48,7 @@ static int memory_more(struct view *v, bool some)
 static RARE int hands_fill_rare(struct view *v, struct object *o)
 {
     struct port *port = o->commit_port;
+    const struct leaf *last = v->last.leaf; /* it may go while this sleeps (LF2) */
     if (v->txn.enlisted && v->txn.enlisted != port)
         return port_other_error(v->txn.enlisted);
     if (v->txn.pages_max && v->copies.count + v->copies.spilled_count >= v->txn.pages_max)
@@ -72,7 +73,7 @@ static RARE int hands_fill_rare(struct view *v, struct object *o)
         return memory_more(v, memory_came());
     if (!v->reserve.frame && !(v->reserve.frame = evict_frame(FRAME_PAGE)))
         return memory_more(v, false);
-    return 0;
+    return v->last.leaf == last ? 0 : -EAGAIN;
 }
 
 /* hands_fill gets a credit, a frame and a struct copy in hand. 0; -EAGAIN: waited, look again;
@@ -206,11 +207,11 @@ HOT void grant(struct view *v, struct leaf *l, unsigned slot, pte_t *pte)
 }
 
 /* leaf_memory finds memory for a leaf or a page table: pages that can go, or the transaction's own
- * copies, may fill it all. -EAGAIN: look again; -ECANCELED; -ENOMEM. */
-static RARE int leaf_memory(struct view *v)
+ * copies, may fill it all. -EAGAIN: look again; -ECANCELED; -ENOMEM; `refused`, if not 0. */
+static RARE int leaf_memory(struct view *v, int refused)
 {
-    if (v->doom || thread_this()->killed)
-        return -ECANCELED; /* FT1: a doomed view waits for no memory */
+    if (refused || v->doom || thread_this()->killed)
+        return refused ? refused : -ECANCELED; /* FT1: a doomed view waits for no memory */
     if (memory_came())
         return -EAGAIN;
     return v->doom ? -ECANCELED : v->txn.enlisted ? memory_more(v, false) : -ENOMEM;
@@ -334,7 +335,7 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
     struct leaf *l = object_leaf_find(o, index);
     /* the reserve is not for these */
     if (!l && !(frame_spare() && (l = object_leaf(o, index, true))))
-        return leaf_over(o) ? -ENOMEM : leaf_memory(v);
+        return leaf_memory(v, leaf_refused(o));
     struct page *p = &l->pages[slot];
     bool write = v->wait.want == WANT_WRITE;
     pte_t *pte = NULL;
@@ -349,7 +350,7 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
         lock_release(&l->lock);
         return gone                                          ? -EAGAIN
                : limit_left(v->process, KD_LIMIT_MEMORY) < 3 ? tables_over(v)
-                                                             : leaf_memory(v);
+                                                             : leaf_memory(v, 0);
     }
     if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) { /* FT2 */
         if (v->snapshot_rights && p->sequence > v->snapshot.at) {

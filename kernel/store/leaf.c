@@ -14,8 +14,7 @@
  * LF2  A leaf that is `gone` is in no table, and no view has rights to its pages. A thread that
  *     found it looks at `gone` where a page is not resident, under the leaf's lock. The frame is
  *     free when every CPU has been outside the kernel since: a leaf that was found without a lock
- *     is not kept over a sleep. The evictor alone forgets leaves, so those that it finds itself
- *     stay.
+ *     is not kept over a sleep. The evictor alone frees leaves, so those that it finds itself stay.
  *
  * Locks: object for its tables; leaf, view; the evict lock for the list of bare leaves.
  */
@@ -54,12 +53,12 @@ static void leaf_init(struct leaf *l, struct object *o, uint64_t first)
     }
 }
 
-/* leaf_charge charges n frames to the owner, who lives while the object is not dead. Object
- * locked. */
+/* leaf_charge charges n frames to the owner, who lives while the object is not dead. A dead one
+ * gets no leaf more. Object locked. */
 static bool leaf_charge(struct object *o, uint64_t n)
 {
-    bool can = o->dead || limit_charge(o->owner, KD_LIMIT_MEMORY, n);
-    o->leaf_frames += can && !o->dead ? n : 0;
+    bool can = !o->dead && limit_charge(o->owner, KD_LIMIT_MEMORY, n);
+    o->leaf_frames += can ? n : 0;
     return can;
 }
 
@@ -80,8 +79,7 @@ static struct leaf *leaf_install(struct object *o, uint64_t first, struct frame 
     *f = NULL;
     leaf_init(l, o, first);
     leaf_put(o, first, l);
-    if (!o->dead)
-        evict_leaf(l, true);
+    evict_leaf(l, true);
     return l;
 }
 
@@ -107,12 +105,12 @@ struct leaf *object_leaf(struct object *o, uint64_t page, bool create)
     return l || !create ? l : leaf_new(o, page & ~(uint64_t)(LEAF_PAGES - 1));
 }
 
-bool leaf_over(struct object *o)
+int leaf_refused(struct object *o)
 {
     lock_acquire(&o->lock);
-    bool over = !o->dead && limit_left(o->owner, KD_LIMIT_MEMORY) < 2;
+    int e = o->dead ? -EOWNERDEAD : limit_left(o->owner, KD_LIMIT_MEMORY) < 2 ? -ENOMEM : 0;
     lock_release(&o->lock);
-    return over;
+    return e;
 }
 
 struct leaf *leaf_lock_new(struct object *o, uint64_t page)
@@ -120,7 +118,7 @@ struct leaf *leaf_lock_new(struct object *o, uint64_t page)
     uint64_t vain = evict_vain();
     for (;;) {
         struct leaf *l = object_leaf(o, page, true);
-        if (!l && (leaf_over(o) || !evict_wait(&vain)))
+        if (!l && (leaf_refused(o) || !evict_wait(&vain)))
             return NULL;
         if (!l)
             continue;
@@ -182,7 +180,7 @@ void leaves_free(struct object *o)
     }
 }
 
-/* ---- forgetting; by the evictor ---- */
+/* ---- forgetting; by the evictor, and where an object ends ---- */
 
 /* right_forget takes the right to a page that is away, unless the view's transaction may have used
  * it. Leaf locked. */
@@ -217,7 +215,7 @@ static bool page_forget(struct leaf *l, unsigned slot, uint64_t oldest)
 static bool leaf_unused(struct leaf *l)
 {
     uint64_t oldest = version_oldest();
-    if (l->object->dead || l->resident || !list_empty(&l->waits))
+    if (l->gone || l->resident || !list_empty(&l->waits))
         return false;
     for (uint64_t touched = l->touched; touched; touched &= touched - 1)
         if (!page_forget(l, (unsigned)__builtin_ctzll(touched), oldest))
@@ -225,8 +223,8 @@ static bool leaf_unused(struct leaf *l)
     return true;
 }
 
-/* tables_forget frees each view's page table for the 2 MiB around the leaf if they have no leaf any
- * more: no view has a right there (PG3), and none gets one, as that takes a leaf, which is made
+/* tables_forget takes out each view's page table for the 2 MiB around the leaf if they have no leaf
+ * any more: no view has a right there (PG3), and none gets one, as that takes a leaf, which is made
  * with the object locked. With the last leaf in 128 MiB the table of tables goes, too. Object and
  * leaf locked. */
 static void tables_forget(struct object *o, const struct leaf *l, bool last, struct forgotten *gone)
@@ -245,7 +243,7 @@ static void tables_forget(struct object *o, const struct leaf *l, bool last, str
             continue;
         lock_acquire(&v->lock);
         uint64_t n =
-            v->table ? arch_tables_cut_empty(v->table, at, at + 1, low, high, &gone->tables) : 0;
+            v->table ? arch_tables_cut_empty(v->table, at, at + 1, low, high, &gone->frames) : 0;
         if (n) {
             view_tables_gone(v, n);
             gone->cpus |= arch_table_cpus(v->table);
@@ -266,29 +264,31 @@ static void leaf_take(struct object *o, struct leaf *l, struct forgotten *gone)
     l->gone = true;
     evict_leaf(l, false);
     leaf_put(o, l->first, NULL);
-    list_push_back(&gone->leaves, &frame_of_memory(l)->link);
+    list_push_back(&gone->frames, &frame_of_memory(l)->link);
     vmask_for(v, &l->kept)
         if (views[v].last.leaf == l) /* it is set with the leaf locked, but not if that is gone */
             views[v].last.leaf = NULL;
     uint64_t n = table->flags ? 1 : 2;
     if (n == 2) {
         __atomic_store_n(&o->tables[l->first / LEAF_PAGES / LEAF_TABLE], NULL, __ATOMIC_RELEASE);
-        list_push_back(&gone->leaves, &table->link);
+        list_push_back(&gone->frames, &table->link);
     }
     tables_forget(o, l, n == 2, gone);
     o->leaf_frames -= n;
     limit_uncharge(o->owner, KD_LIMIT_MEMORY, n);
 }
 
-bool leaf_forget(struct leaf *l, struct forgotten *gone)
+bool leaf_forget(struct leaf *l, bool dead)
 {
     struct object *o = l->object;
+    struct forgotten gone = FORGOTTEN_INIT(gone);
     lock_acquire(&o->lock);
     lock_acquire(&l->lock);
-    bool unused = leaf_unused(l);
+    bool unused = o->dead == dead && leaf_unused(l);
     if (unused)
-        leaf_take(o, l, gone);
+        leaf_take(o, l, &gone);
     lock_release(&l->lock);
     lock_release(&o->lock);
+    forgotten_move(&gone, &evict_forgotten);
     return unused;
 }

@@ -75,11 +75,11 @@ extern uint32_t object_sweeps;               /* of dead objects, under way; atom
 struct object *object_at(struct process *p, vaddr_t at, uint32_t *rights);
 /* object_leaf finds a page's leaf, or NULL: none, no memory, the limit. Not for sleeps (LF2). */
 struct leaf *object_leaf(struct object *o, uint64_t page, bool create);
-bool leaf_over(struct object *o); /* the owner's limit is reached */
-/* What is forgotten is frames, by link, and the CPUs to shoot at before they are freed (LF2). */
-struct forgotten { struct list leaves, tables; uint64_t cpus; };
-/* leaf_forget lists the leaf's frames if nothing of it is in use. False: it is in use. */
-bool leaf_forget(struct leaf *l, struct forgotten *gone);
+/* leaf_refused tells why there will be no leaf: -EOWNERDEAD; -ENOMEM, by the owner's limit; 0. */
+int leaf_refused(struct object *o);
+/* leaf_forget hands the leaf's frames to the evictor if nothing of it is in use, and its object is
+ * dead, or is not. False: it stays. */
+bool leaf_forget(struct leaf *l, bool dead);
 /* object_leaf_find is object_leaf for a leaf that exists; page < o->pages. */
 static inline struct leaf *object_leaf_find(struct object *o, uint64_t page)
 {
@@ -134,10 +134,9 @@ int kcheck(void);
 
 /* Functions for block_call.c: page I/O to and from object frames. */
 must_check int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame);
-void object_io_end_read(struct object *o, uint64_t page, struct frame *frame, int status);
 must_check int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame,
                                      csn_t *csn);
-void object_io_end_write(struct object *o, uint64_t page, struct frame *frame);
+void object_io_end(struct object *o, uint64_t page, struct frame *frame, bool read, int status);
 
 void attachment_gone_told(struct item *i); /* for ports (item_uses): CLIENT_GONE's; frees it */
 

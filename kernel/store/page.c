@@ -109,7 +109,7 @@ int object_plain_fault(struct object *o, struct view *v, vaddr_t at, bool write)
             return -EACCES;
         struct leaf *l = leaf_lock(o, index);
         if (!l)
-            return -ENOMEM;
+            return o->dead ? -EOWNERDEAD : -ENOMEM;
         struct page *p = &l->pages[slot];
         if (o->dead) {
             lock_release(&l->lock);
@@ -194,7 +194,7 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
     if (!l) {
         if (f)
             frame_free(f);
-        return result ? result : -ENOMEM;
+        return result || o->dead ? result : -ENOMEM;
     }
     struct page *p = &l->pages[slot];
     if (read) {
@@ -361,7 +361,7 @@ int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame)
     if (f && !l)
         frame_free(f);
     if (!l)
-        return -ENOMEM;
+        return o->dead ? -EOWNERDEAD : -ENOMEM;
     struct page *p = &l->pages[page % LEAF_PAGES];
     int e = o->dead ? -EOWNERDEAD : p->frame ? -EALREADY : 0;
     if (!e) {
@@ -377,19 +377,19 @@ int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame)
     return e;
 }
 
-void object_io_end_read(struct object *o, uint64_t page, struct frame *frame, int status)
+void object_io_end(struct object *o, uint64_t page, struct frame *frame, bool read, int status)
 {
     struct leaf *l = object_leaf(o, page, false);
-    if (!l) { /* its manager has failed the page meanwhile */
-        frame_unpin(frame);
-        return;
-    }
-    lock_acquire(&l->lock);
-    struct page *p = &l->pages[page % LEAF_PAGES];
+    struct page *p = l ? &l->pages[page % LEAF_PAGES] : NULL;
+    if (l) /* else its manager has failed the page meanwhile, or it has died */
+        lock_acquire(&l->lock);
     frame_unpin(frame);
-    if (status && p->frame == frame)
+    if (p && !read)
+        p->flags &= (uint8_t)~PAGE_CLEANING;
+    else if (p && status && p->frame == frame)
         page_drop_filling(p);
-    lock_release(&l->lock);
+    if (l)
+        lock_release(&l->lock);
 }
 
 int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame, csn_t *csn)
@@ -415,15 +415,6 @@ int object_io_begin_write(struct object *o, uint64_t page, struct frame **frame,
     }
     lock_release(&l->lock);
     return e;
-}
-
-void object_io_end_write(struct object *o, uint64_t page, struct frame *frame)
-{
-    struct leaf *l = object_leaf(o, page, false);
-    lock_acquire(&l->lock);
-    l->pages[page % LEAF_PAGES].flags &= (uint8_t)~PAGE_CLEANING;
-    lock_release(&l->lock);
-    frame_unpin(frame);
 }
 
 /* ---- what managers say of pages ---- */

@@ -111,15 +111,18 @@ static bool page_sweep(struct leaf *l, unsigned slot, struct unmap *u)
     return true;
 }
 
-static unsigned leaf_sweep(struct leaf *l, unsigned slot, unsigned end, void *arg)
+/* leaf_sweep forgets a leaf that was swept to its end, unless a thread waits at it still. */
+static unsigned leaf_sweep(struct leaf *l, unsigned slot, unsigned last, void *arg)
 {
     lock_acquire(&l->lock);
-    end = leaf_portion(l, slot, end);
+    unsigned end = leaf_portion(l, slot, last);
     while (slot < end && page_sweep(l, slot, arg))
         slot++;
     unmap_end(arg);
     evict_leaf(l, false);
     lock_release(&l->lock);
+    if (slot == last)
+        (void)leaf_forget(l, true);
     return slot;
 }
 
@@ -165,6 +168,7 @@ void object_die(struct object *o, int reason)
     snapshots_doom(o, reason);
     UNMAP(u, .reason = reason, .dying = true);
     leaves_for(o, leaf_sweep, &u);
+    evict_wake(); /* it frees the leaves */
     /* The object is in the list, so its owner lives. */
     limit_uncharge(o->owner, KD_LIMIT_MEMORY, object_table_frames(o) + o->leaf_frames);
     lock_acquire(&objects_lock);

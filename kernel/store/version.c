@@ -70,10 +70,7 @@ void version_publish(uint64_t sequence)
     lock_release(&versions_lock);
 }
 
-static bool over_budget(void)
-{
-    return counters.versions > frame_total_count() / 4;
-}
+static bool over_budget(void) { return counters.versions > frame_total_count() / 4; }
 
 void version_publish_end(void)
 {
@@ -218,10 +215,7 @@ static void hand_on(struct leaf *l, struct copy *c, struct snapshot *keeper)
     }
 }
 
-void version_release(struct copy *c)
-{
-    hand_on(c->leaf, c, &publication);
-}
+void version_release(struct copy *c) { hand_on(c->leaf, c, &publication); }
 
 /* first_version returns the first version of a keeper that is over, its leaf kept alive. NULL:
  * there is none, and the keeper is out of the lists (VS3). */

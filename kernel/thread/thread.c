@@ -67,10 +67,7 @@ HOT void use_table(struct cpu *c, struct thread *t)
         table_load(c, thread_home(t)->table);
 }
 
-void thread_use_table(void)
-{
-    use_table(cpu_this(), thread_this());
-}
+void thread_use_table(void) { use_table(cpu_this(), thread_this()); }
 
 /* after_switch does what the thread that left could not: kicks, freeing it if it is dead, the
  * trace. */
