@@ -58,6 +58,11 @@ static const Node dummynode_ __attribute__((section(".fixed.data")));
 #include "lutf8lib.c"
 /* clang-format on */
 
+const void *fixed_get(const void *table, const void *key)
+{
+    return getgeneric((Table *)(uintptr_t)table, key, 0);
+}
+
 enum { STUBS = 512, STUB_BYTES = 8, PLACES = 2048 };
 
 #define FIXED(name) (const void *)name,

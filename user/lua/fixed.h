@@ -28,6 +28,8 @@ void fixed_setup(void);
 void *fixed(const void *function);
 /* The function behind a stub, in this build. */
 void *fixed_real(const void *stub);
+/* What a Table has under the TValue, which is no string, without a store to either: a TValue. */
+const void *fixed_get(const void *table, const void *key);
 /* How many functions the list has. */
 uint32_t fixed_count(void);
 /* A fingerprint of the first `count` names of the list; 0 if the list is shorter. */
@@ -50,7 +52,13 @@ int state_commit(lua_State *L);
 int state_abort(lua_State *L);
 int state_exit(lua_State *L);
 int state_write(lua_State *L);
+int state_snapshot(lua_State *L);
+int snapshot_index(lua_State *L);
+int snapshot_pairs(lua_State *L);
+int snapshot_next(lua_State *L);
+int snapshot_length(lua_State *L);
 int state_fill(lua_State *L);
+int state_grow(lua_State *L);
 int chunk_start(lua_State *L);
 int chunk_finish(lua_State *L);
 int chunk_explain(lua_State *L);

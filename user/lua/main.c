@@ -21,6 +21,7 @@ static const char help[] =
     "\n"
     "  commit()         what was done so far is durable; the next transaction begins\n"
     "  begin()          lines do not commit by themselves until commit() or abort()\n"
+    "  snapshot()       the globals as last committed, to be read while others go on\n"
     "  abort([TEXT])    all since the last commit is undone, and the chunk ends\n"
     "  os.exit([N])     commits, and ends the program\n"
     "\n"

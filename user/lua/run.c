@@ -22,6 +22,11 @@
 #define OUTPUT_BYTES_MAX (64u << 20)
 #define LINES "katydid.lines"  /* in the registry: the coroutine of each process, by its number */
 
+/* Each chunk makes objects, and with each of them changes the list of the collector: transactions
+ * cannot run beside each other. While there is nobody else, locking the state costs more than it
+ * is worth; who met somebody takes turns, for so many transactions. */
+enum { LOCKS = 100 };
+
 enum asked { NOTHING, COMMIT, EXIT };
 enum { AGAIN = 1, FINISHED, INCOMPLETE };
 
@@ -33,6 +38,7 @@ static struct {
     int exit_status;
     int open;                            /* begin(): the end of a chunk does not commit */
     int mine;                            /* the transaction holds nothing of other chunks */
+    int locks;                           /* so many transactions are to lock the whole state */
     int kept;                            /* a commit has kept the coroutine */
     char why[256];
 } now;
@@ -48,7 +54,7 @@ static void output_show(void)
     output.used = 0;
 }
 
-static _Noreturn void leave(int error)
+_Noreturn void run_leave(int error)
 {
     ps_rollback();
     longjmp(now.out, error);
@@ -57,12 +63,12 @@ static _Noreturn void leave(int error)
 void output_add(const char *text, size_t bytes)
 {
     if (bytes > OUTPUT_BYTES_MAX - output.used)
-        leave(EFBIG);
+        run_leave(EFBIG);
     if (output.used + bytes > output.room) {
         size_t room = 2 * (output.used + bytes);
         char *larger = realloc(output.text, room);
         if (!larger)
-            leave(ENOMEM);
+            run_leave(ENOMEM);
         output.text = larger;
         output.room = room;
     }
@@ -121,7 +127,7 @@ int state_abort(lua_State *L)
 {
     const char *message = luaL_optstring(L, 1, "");
     snprintf(now.why, sizeof now.why, "%s", message);
-    leave(ECANCELED);
+    run_leave(ECANCELED);
 }
 
 /* ---- in protected calls of the main thread ---- */
@@ -272,7 +278,9 @@ static int resumed(lua_State *L, int status)
 /* AGAIN, FINISHED, INCOMPLETE, or -errno: the transaction is over; -ECANCELED: that was told. */
 static int part_run(void)
 {
-    int error = ps_active() ? 0 : ps_begin(NULL), count;
+    int error = 0, count;
+    if (!ps_active())
+        error = state_begin_transaction(now.locks > 0 && now.locks--);
     if (error)
         return error;
     lua_State *L = state_enter(now.why);
@@ -318,6 +326,7 @@ static void explain_end(int error)
 static void part_forget(void)
 {
     output.used = 0;
+    now.locks = LOCKS;
     now.open = 0;
     if (!now.kept)
         now.thread = NULL;

@@ -60,7 +60,8 @@ static const luaL_Reg libraries[] = {
     { LUA_DBLIBNAME, luaopen_debug },     { NULL, NULL }
 };
 static const luaL_Reg globals[] = {
-    { "begin", state_begin }, { "commit", state_commit }, { "abort", state_abort }, { NULL, NULL }
+    { "begin", state_begin },       { "commit", state_commit }, { "abort", state_abort },
+    { "snapshot", state_snapshot }, { NULL, NULL }
 };
 
 /* Little garbage is collected at a time, for what it touches is written by the commit: a cycle
@@ -72,7 +73,6 @@ int state_fill(lua_State *L)
     for (const luaL_Reg *library = libraries; library->func; library++)
         luaL_requiref(L, library->name, library->func, 1);
     lua_pushglobaltable(L);
-    luaL_setfuncs(L, globals, 0);
     lua_getfield(L, -1, LUA_OSLIBNAME);
     lua_pushcfunction(L, state_exit);
     lua_setfield(L, -2, "exit");
@@ -81,6 +81,20 @@ int state_fill(lua_State *L)
     lua_setfield(L, -2, "write");
     lua_setglobal(L, "io");
     lua_gc(L, LUA_GCINC, GC_PAUSE, GC_SPEED, GC_STEP_LOG2);
+    return state_grow(L);
+}
+
+/* Our own functions that the state does not have yet. */
+int state_grow(lua_State *L)
+{
+    for (const luaL_Reg *global = globals; global->func; global++) {
+        if (lua_getglobal(L, global->name) == LUA_TNIL) {
+            lua_pushcfunction(L, global->func);
+            lua_setglobal(L, global->name);
+        }
+        lua_pop(L, 1);
+    }
+    snapshot_fill(L);
     return 0;
 }
 
@@ -118,25 +132,36 @@ static int fits(const struct lua_root *root, char why[256])
     return 1;
 }
 
+int state_begin_transaction(int locked)
+{
+    struct ps_options lock = { .isolation = PS_CONTAINER_LOCK, .locked = box };
+    return ps_begin(locked ? &lock : NULL);
+}
+
 lua_State *state_enter(char *why)
 {
     struct lua_root *root = ps_root(box);
     if (!root)
         return NULL;
-    /* The right to write the root is the right to the state: no two transactions can each have a
-     * part of it, and wait for the other's. */
-    int error = ps_touch(root, sizeof *root);
-    if (error)
-        return errno = -error, NULL;
     if (!root->release[0])
         return make(root);
     if (!fits(root, why))
         return errno = EPROTO, NULL;
+    lua_State *L = root->main;
+    lua_settop(L, 0);
     if (root->functions < fixed_count()) { /* from now on programs before this one are refused */
         root->functions = fixed_count();
         root->functions_hash = fixed_hash(fixed_count());
+        lua_pushcfunction(L, state_grow);
+        if (lua_pcall(L, 0, 0, 0) != LUA_OK)
+            return errno = ENOSPC, NULL;
     }
-    lua_State *L = root->main;
-    lua_settop(L, 0);
     return L;
+}
+
+const lua_State *state_main(void)
+{
+    char why[256];
+    const struct lua_root *root = ps_root(box);
+    return root && root->release[0] && fits(root, why) ? root->main : NULL;
 }
