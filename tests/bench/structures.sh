@@ -1,5 +1,5 @@
 #!/bin/bash
-# Group structures: the B+-tree in a container against the same object file on volatile memory.
+# Group structures: structures in a container against the same object files on volatile memory.
 set -eu
 cd "$(dirname "$0")/../.."
-scripts/run --icount --cpus 1 --timeout 300 -c bench-trees
+scripts/run --icount --cpus 1 --timeout 300 -c bench-structures
