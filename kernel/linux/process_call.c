@@ -231,7 +231,7 @@ long kd_process_wait(const uint64_t a[6])
     return result;
 }
 
-static void info_fill(struct kd_process_info *i, const struct process *p)
+static void info_fill(struct kd_process_info *i, struct process *p)
 {
     i->pid = p->pid;
     i->parent = p->parent;
@@ -246,9 +246,9 @@ static void info_fill(struct kd_process_info *i, const struct process *p)
 /* The process with the lowest number above `last`; false: none. */
 static bool info_next(int last, struct kd_process_info *info)
 {
-    const struct process *next = NULL;
+    struct process *next = NULL;
     lock_acquire(&process_table.lock);
-    list_each(const struct process, p, &process_table.all, link)
+    list_each(struct process, p, &process_table.all, link)
         if (p->pid > last && (!next || p->pid < next->pid))
             next = p;
     if (next)

@@ -292,10 +292,7 @@ void frame_free(struct frame *f)
     free_now(f);
 }
 
-void frame_pin(struct frame *f)
-{
-    __atomic_fetch_add(&f->pins, 1, __ATOMIC_SEQ_CST);
-}
+void frame_pin(struct frame *f) { __atomic_fetch_add(&f->pins, 1, __ATOMIC_SEQ_CST); }
 
 /* FR3: the state is that of the moment when the last pin went; later the frame may be another's. */
 void frame_unpin(struct frame *f)

@@ -125,7 +125,7 @@ bool limit_memory_left(const struct process *p)
 
 /* ---- seen and set ---- */
 
-void limit_info(const struct process *p, uint64_t used[KD_LIMITS], uint64_t most[KD_LIMITS])
+void limit_info(struct process *p, uint64_t used[KD_LIMITS], uint64_t most[KD_LIMITS])
 {
     for (unsigned i = 0; i < KD_LIMITS; i++) {
         used[i] = in_units(i, limit_used(p, i));

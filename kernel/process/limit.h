@@ -40,7 +40,7 @@ uint64_t limit_used(const struct process *p, enum kd_limit which);
  * lowered. */
 bool limit_memory_left(const struct process *p);
 /* limit_info tells use and limits, in KD_LIMIT_*'s units. */
-void limit_info(const struct process *p, uint64_t used[KD_LIMITS], uint64_t most[KD_LIMITS]);
+void limit_info(struct process *p, uint64_t used[KD_LIMITS], uint64_t most[KD_LIMITS]);
 /* prlimit64's resources, Linux's and KD_RLIMIT's. in and out: limit and ceiling; either may be
  * NULL. 0, -EINVAL; -EPERM: above the ceiling, or nothing that can be set. */
 int limit_resource(struct process *p, uint64_t resource, const uint64_t in[2], uint64_t out[2]);

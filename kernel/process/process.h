@@ -133,7 +133,7 @@ struct process_seam {
     bool (*wants_no_child)(struct process *parent); /* nobody will wait for its children */
     void (*child_ended)(struct process *parent, const struct process *child); /* no lock held */
     void (*killed)(struct process *p);         /* the log gets the rest of a report */
-    uint64_t (*versions)(const struct process *p); /* KD_LIMIT_VERSIONS: how many are used */
+    uint64_t (*versions)(struct process *p); /* KD_LIMIT_VERSIONS: how many are used */
     void (*sum_dirty)(void);                   /* sets process->dirty of all that manage objects */
 };
 extern const struct process_seam process_seam;

@@ -25,6 +25,7 @@
  * Locks: publish lock, leaf, versions lock. While a publication is open no lock is held: it is as
  * long as its transactions have copies, so others run between its pages.
  */
+#include "process/handle.h"
 #include "store/right.h"
 
 static struct lock publish_lock = LOCK_INIT(RANK_PUBLISH, "publish"); /* for these two: */
@@ -316,12 +317,17 @@ int version_snapshot_share(struct view *v, struct snapshot *s)
     return e;
 }
 
-uint64_t version_most_kept(const struct process *p)
+uint64_t version_most_kept(struct process *p)
 {
     uint64_t most = 0;
     for (unsigned i = 0; i < KD_VIEW_MAX; i++)
         if (views[i].process == p && !list_empty(&views[i].snapshot.seen.link))
             most = MAX(most, views[i].snapshot.seen.kept);
+    lock_acquire(&p->handle_lock);
+    for (int i = 0; p->handles && i < PROCESS_HANDLES_MAX; i++)
+        if (p->handles[i].type == HANDLE_SNAPSHOT)
+            most = MAX(most, ((struct snapshot *)p->handles[i].object)->kept);
+    lock_release(&p->handle_lock);
     return most;
 }
 

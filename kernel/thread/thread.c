@@ -362,10 +362,7 @@ void trap_return_to_user(struct trap_frame *f)
 
 /* ---- beginning and end of threads ---- */
 
-uint64_t thread_id_alloc(void)
-{
-    return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
-}
+uint64_t thread_id_alloc(void) { return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED); }
 
 static struct thread *unused_take(unsigned leave)
 {

@@ -120,6 +120,7 @@ static void several(void)
     }
     tap_ok(system_info().versions == SHARES + SHARES / 2 && check() == 0,
            "%d commit points keep %lu versions", SHARES, (unsigned long)system_info().versions);
+    is((long)process_self().used[KD_LIMIT_VERSIONS], 2, "of which one has two");
     static const int order[SHARES] = {3, 11, 0, 1, 10, 7, 6, 8, 2, 4, 9, 5};
     for (unsigned gone = 0; gone < SHARES; gone++) {
         unsigned versions = 0, pairs = 0;
@@ -136,6 +137,7 @@ static void several(void)
         kd_call3(KD_HANDLE_CLOSE, handles[order[gone]], 0, 0);
         handles[order[gone]] = -1;
     }
+    is((long)process_self().used[KD_LIMIT_VERSIONS], 0, "and none when all are closed");
     tap_ok(good && system_info().versions == 0,
            "each sees its own, in whatever order they end, and keeps no other");
 }
@@ -258,7 +260,7 @@ static void over_the_budget(void)
 int main(int argc, char **argv)
 {
     uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 50000;
-    tap_plan(20);
+    tap_plan(22);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES}),
            "an object of this process's own");
     beside_commits(n);
