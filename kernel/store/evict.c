@@ -364,8 +364,8 @@ static void forgotten_free(void)
     arch_shootdown(gone.cpus);
     for (arch_quiet_ask(seen); !arch_quiet(seen); arch_spin_hint())
         thread_breathe();
-    for (struct frame *f; (f = list_take(struct frame, &gone.frames, link)); thread_breathe())
-        frame_free(f);
+    while (arch_tables_free(&gone.frames, 8)) /* leaves, too, which name no other frames */
+        thread_breathe();
 }
 
 /* leaves_forget frees leaves of which nothing is in use. */
