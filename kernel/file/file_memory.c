@@ -82,7 +82,6 @@ long memory_write(struct node *n, const void *from, size_t bytes, uint64_t at, b
 {
     size_t done = 0;
     int error = 0;
-    uint64_t vain = frame_seam.vain();
     while (done < bytes && !error) {
         lock_acquire(&memory.lock);
         if (append)
@@ -101,7 +100,7 @@ long memory_write(struct node *n, const void *from, size_t bytes, uint64_t at, b
             at += part;
         }
         lock_release(&memory.lock);
-        if (error == -ENOSPC && frames_left() && frame_seam.wait(&vain))
+        if (error == -ENOSPC && frames_left() && frame_seam.together(1))
             error = 0;
     }
     *end = at;

@@ -551,19 +551,18 @@ static bool entry_copy(pte_t *pte, vaddr_t at, void *arg)
     return true;
 }
 
-/* region_copy_pages copies a region's pages in portions, and waits for frames as a fault does. The
- * copy has some of what other threads of `from` change in between, and its own region's rights
- * (VM2). */
+/* region_copy_pages copies a region's pages in portions, and waits for pages to go, but lets no
+ * program end for its frames. The copy has some of what other threads of `from` change in between,
+ * and its own region's rights (VM2). */
 static void region_copy_pages(struct page_copy *c, struct process *from)
 {
-    uint64_t vain = frame_seam.vain();
     for (vaddr_t at = c->region->start, end = c->region->end; !c->error && at < end;) {
         c->left = COPIED_AT_ONCE;
         lock_acquire(&from->space_lock);
         at = arch_pte_walk(from->home.table, at, end, entry_copy, c);
         lock_release(&from->space_lock);
         thread_breathe();
-        if (c->error && limit_memory_left(c->to) && frame_seam.wait(&vain))
+        if (c->error && limit_memory_left(c->to) && frame_seam.together(1))
             c->error = 0;
     }
 }

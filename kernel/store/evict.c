@@ -610,8 +610,10 @@ static bool pieces_free(size_t count)
 
 bool evict_together(size_t count)
 {
+    enum { PAGES_PART = 4 }; /* where fewer frames hold pages, they are not what fills memory */
     size_t piece = 1;
     while (piece < count)
         piece *= 2;
-    return pieces_free(piece) || evict_more();
+    return resident >= frame_total_count() / PAGES_PART &&
+           ((piece > 1 && pieces_free(piece)) || evict_more());
 }
