@@ -43,11 +43,12 @@ static const char banner[] =
     "                       `make crash` on the host makes real ones, and checks what they leave.\n"
     "\n";
 
-/* `rights`: of the system's handle, which becomes KD_SYSTEM_HANDLE of the program, too. */
-static int start(const char *path, const char *const *argv, uint32_t rights)
+/* `rights`: of the system's handle, which becomes KD_SYSTEM_HANDLE of the program, too. `in`: what
+ * it reads from, or -1: the console. */
+static int start(const char *path, const char *const *argv, uint32_t rights, int in)
 {
     static const char *const envp[] = {"PATH=/bin", "HOME=/tmp", "TERM=vt100", NULL};
-    struct kd_process_create c = {.path = path, .argv = argv, .envp = envp, .fds = {-1, -1, -1},
+    struct kd_process_create c = {.path = path, .argv = argv, .envp = envp, .fds = {in, -1, -1},
                                   .handle_count = 1};
     c.handles[KD_SYSTEM_HANDLE] = (int32_t)syscall(KD_HANDLE_COPY, KD_SYSTEM_HANDLE, rights);
     long handle = syscall(KD_PROCESS_CREATE, &c);
@@ -93,7 +94,7 @@ static bool store_start_once(struct manager *m, int *status)
     m->pid = 0;
     if (access("/bin/store", F_OK) || (m != managers && !disk_there(m->name)))
         return true;
-    int pid = start("/bin/store", argv, KD_RIGHT_DISKS | KD_RIGHT_NAMES);
+    int pid = start("/bin/store", argv, KD_RIGHT_DISKS | KD_RIGHT_NAMES, -1);
     if (pid < 0)
         fprintf(stderr, "init: cannot start /bin/store: %s\n", strerror(-pid));
     else if (store_wait(m->name, pid, status))
@@ -162,6 +163,7 @@ static char *command_read(void)
     return text;
 }
 
+/* Nobody types while commands are run (scripts/run -c): they read an end of file. */
 static int shell_start(char *command)
 {
     const char *const with_command[] = {"/bin/sh", "-c", command, NULL};
@@ -169,8 +171,12 @@ static int shell_start(char *command)
     if (!command)
         fputs(banner, stdout);
     fflush(stdout);
-    return start("/bin/sh", command ? with_command : interactive,
-                 KD_RIGHTS_SYSTEM & ~(uint32_t)KD_RIGHT_HALT);
+    int nothing = command ? open("/dev/null", O_RDONLY) : -1;
+    int pid = start("/bin/sh", command ? with_command : interactive,
+                    KD_RIGHTS_SYSTEM & ~(uint32_t)KD_RIGHT_HALT, nothing);
+    if (nothing >= 0)
+        close(nothing);
+    return pid;
 }
 
 /* Waits for the shell; starts a dead store manager again meanwhile. The shell's status. */
@@ -206,7 +212,7 @@ static int export_run(void)
 {
     static const char *const argv[] = {"/bin/export", NULL};
     int status = 1;
-    int pid = start("/bin/export", argv, KD_RIGHT_DISKS);
+    int pid = start("/bin/export", argv, KD_RIGHT_DISKS, -1);
     if (pid < 0 || syscall(KD_PROCESS_WAIT, pid, &status, 0) < 0)
         fprintf(stderr, "init: cannot export: %s\n", strerror(pid < 0 ? -pid : errno));
     return status;

@@ -46,11 +46,12 @@ static void shapes_make(struct ps_access *a)
 static void access_make(struct ps_access *a, const struct ps_instance *i,
                         const struct ps_type *type, enum ps_mode mode)
 {
+    int memory = mode == PS_LOOK || (i->memory.take && i->memory.give);
     *a = (struct ps_access){ .head = i->head,
                              .type = type,
                              .memory = i->memory,
                              .compare = i->compare ? i->compare : type->compare,
-                             .error = i->head ? 0 : -EINVAL,
+                             .error = i->head && memory ? 0 : -EINVAL,
                              .mode = mode,
                              .descending = (i->flags & PS_DESCENDING) != 0,
                              .fill = 100 };

@@ -101,8 +101,26 @@ def test_create_leaves_what_is_there_alone_unless_forced():
     with Image("--size", "1") as image:
         run("create", image.path, status=CANNOT)
         run("create", "--force", image.path, status=SOUND)
-        run("create", "--size", "1", "--extent", "5", image.other("y"), status=CANNOT)
         run("create", "--size", "many", image.other("y"), status=WRONG_USE)
+
+
+def test_create_says_what_is_wrong_and_leaves_no_file():
+    with Image("--size", "1") as image:
+        path = image.other("y")
+        for status, text, *options in [(WRONG_USE, "4, 8, 16, 32 or 64", "--extent", "5"),
+                                       (WRONG_USE, "4, 8, 16, 32 or 64", "--extent", "4194304"),
+                                       (WRONG_USE, "from 0 to 7", "--zone", "8"),
+                                       (WRONG_USE, "from 0 to 7", "--zone", "4294967296"),
+                                       (CANNOT, "half of the image at most", "--log", "1024"),
+                                       (CANNOT, "half of the image at most", "--log", "8")]:
+            done = run("create", "--size", "1", *options, path, status=status)
+            assert text in done.stderr and not os.path.exists(path), done
+        done = run("create", path, status=CANNOT)
+        assert "larger --size" in done.stderr and not os.path.exists(path), done
+        with open(path, "wb"):
+            pass
+        run("create", path, status=CANNOT)
+        assert os.path.exists(path)     # it was there
 
 
 def test_info_and_check_speak_json():

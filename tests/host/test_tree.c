@@ -468,6 +468,23 @@ static void another_type_is_refused(void **s)
     assert_null(ps_tree_find(&a, "aaaa", PS_CHANGE));
 }
 
+/* An instance without .memory looks, but has nothing to take a node from. */
+static void memory_that_was_forgotten_is_an_error(void **s)
+{
+    (void)s;
+    struct ps_tree_access a;
+    begin(&small_type_, 0, 0);
+    assert_int_equal(ps_tree_set_up(&instance, type), 0);
+    open_is(0, type);
+    struct ps_memory memory = instance.memory;
+    instance.memory = (struct ps_memory){0};
+    open_is(-EINVAL, type);
+    assert_int_equal(ps_tree_tear_down(&instance, type), -EINVAL);
+    ps_access_open(&a.base, &instance, type, PS_LOOK);
+    assert_non_null(ps_tree_find(&a, "aaaa", PS_LOOK));
+    instance.memory = memory;
+}
+
 static void a_long_string_is_refused(void **s)
 {
     (void)s;
@@ -550,6 +567,7 @@ int main(void)
         cmocka_unit_test(load_fills),
         cmocka_unit_test(neighbours_leave),
         cmocka_unit_test(another_type_is_refused),
+        cmocka_unit_test(memory_that_was_forgotten_is_an_error),
         cmocka_unit_test(a_long_string_is_refused),
         cmocka_unit_test(check_finds_damage),
         cmocka_unit_test(a_picture_shows_each_node),

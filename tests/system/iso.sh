@@ -8,6 +8,10 @@ boot() { scripts/run "$@" --no-store --timeout 280 -c 'echo booted' 2>"$TEST_TMP
 
 is iso_boots_by_bios booted "$(boot --iso)"
 is iso_boots_by_uefi booted "$(boot --uefi)"
+for firmware in --iso --uefi; do
+    typed=$(printf 'echo hi\nhalt\n' | scripts/run "$firmware" --no-store --timeout 200 2>&1)
+    ok "what is piped in through GRUB is all there: $firmware" grep -qx hi <<<"$(tr -d '\r' <<<"$typed")"
+done
 ok iso_is_under_8_mb test "$(stat -c %s build/katydid.iso)" -lt 8000000
 
 done_testing

@@ -162,6 +162,9 @@ wait "$first"
 typed=$(printf 'echo hi\nhalt\n' | scripts/run --no-store --timeout 60 2>"$TEST_TMP/stderr" | tr -d '\r')
 ok keys_that_come_before_the_shell_is_up_are_all_there grep -qx hi <<<"$typed"
 
+run --timeout 20 -c 'cat; echo "it ends: $?"'
+is "nobody types into -c: what reads finds an end of file" "it ends: 0" "$output"
+
 today=$(date -u +%F)
 run -c date
 is "the guest knows the date" yes "$([[ $output == "$today "* || $output == "$(date -u +%F) "* ]] && echo yes || echo "no: $output")"

@@ -47,6 +47,10 @@ static error_t parse(int key, char *value, struct argp_state *state)
     if (number) {
         if (!number_parse(value, key == 's' ? 20 : key == 'z' ? 0 : 10, number))
             argp_error(state, "%s is no number", value);
+        if (key == 'e' && (*number < 4 || *number > 64 || (*number & (*number - 1))))
+            argp_error(state, "--extent %s: extents have 4, 8, 16, 32 or 64 KiB", value);
+        if (key == 'z' && *number >= STORE_ZONE_MAX)
+            argp_error(state, "--zone %s: a number from 0 to %u", value, STORE_ZONE_MAX - 1);
         return 0;
     }
     switch (key) {
@@ -99,7 +103,10 @@ static int create(struct image *image, const struct create *wish)
     struct disk_io io = image_disk_io(image);
     int error = store_format(&io, &host_memory, &format);
     if (error)
-        fprintf(stderr, "kstore: %s: cannot create a store: %s\n", image->path, strerror(-error));
+        fprintf(stderr, "kstore: %s: cannot create a store: %s\n", image->path,
+                error == -EINVAL   ? "the log has 16 KiB at least, and half of the image at most"
+                : error == -ENOSPC ? "the image is too small; give a larger --size"
+                                   : strerror(-error));
     return error ? CANNOT : SOUND;
 }
 
@@ -112,9 +119,12 @@ int create_main(int count, char **words)
         fprintf(stderr, "kstore: no random numbers for a uuid; give one\n");
         return CANNOT;
     }
+    bool there = access(wish.common.files[0], F_OK) == 0;
     int status = image_open(&image, wish.common.files[0], O_RDWR | O_CREAT);
     if (!status)
         status = create(&image, &wish);
+    if (status && !there)               /* nothing is left of what could not be made */
+        unlink(wish.common.files[0]);
     image_close(&image);
     return status;
 }

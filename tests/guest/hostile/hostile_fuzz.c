@@ -232,6 +232,7 @@ static uint64_t child_cpu(int pid)
 static struct fuzzer { int pid, seed, still_ms; uint64_t cpu; } fuzzers[FUZZ_AT_ONCE];
 enum { FUZZ_DONE, FUZZ_EARLY, FUZZ_WAITED, FUZZ_ENDS };
 static int fuzz_ends[FUZZ_ENDS];
+static int told;                        /* each end is told: where two runs part is seen then */
 static uint64_t ends_hash;              /* of who ended how, in which order */
 
 /* Mostly none; but one that a busy host keeps from running looks as if it waited. */
@@ -254,7 +255,8 @@ static int fuzzer_ended(struct fuzzer *f)
                                                   : FUZZ_EARLY;
         ends_hash =
             ((ends_hash ^ (unsigned)f->seed) * 0x100000001b3 ^ (unsigned)status) * 0x100000001b3;
-        if (how != FUZZ_DONE) printf("# seed %d: status %d\n", f->seed, status);
+        if (how != FUZZ_DONE || told)
+            printf("# seed %d: status %d\n", f->seed, status);
         fuzz_ends[how]++;
         return 1;
     }
@@ -353,6 +355,7 @@ int main(int argc, char **argv)
            first, (unsigned)system.cpus, first, calls);
     fflush(stdout);
     if (stored) is(child_run(self, "count", NULL), 0, "a counter is made");
+    told = calls <= 10 * FUZZ_CALLS;
     fuzz(self, 100000, FUZZ_CALLS); /* what is allocated once */
     clean_up();
     struct counts before = counts_now();
