@@ -506,6 +506,16 @@ int ps_checkpoint(void)
     return error_told(ERROR_OTHER, tx_active() ? -EBUSY : request_names(STORE_CHECKPOINT, NULL, 0));
 }
 
+int ps_flush(void)
+{
+    int result = tx_active() ? -EBUSY : 0;
+    for (unsigned i = 0; i < stores_count && result == 0; i++) {
+        uint64_t word[STORE_REQUEST_WORDS] = {0};
+        result = store_request(&stores[i], STORE_FLUSH, word, NULL, 0, NULL, NULL);
+    }
+    return error_told(ERROR_OTHER, result);
+}
+
 static void info_fill(struct ps_info *out, const struct wire_entry *e)
 {
     memcpy(out->name, e->name, sizeof out->name);

@@ -157,7 +157,18 @@ struct ps_options {
                            * else reads or writes it; snapshots go on */
     int shared;                     /* ... others may read it, nobody writes */
     int snapshot;                   /* PS_SNAPSHOT: 0, or of ps_snapshot_share: that state again */
+    /* 1: a lazy commit: 0 comes when it is in the log and others see it, before it is durable: that
+     * it is with the next strict commit or ps_flush, or after lazy_ms at most (0: as long as the
+     * store likes, 100). A power cut before loses it, with all commits behind it and none before
+     * it. */
+    int lazy;
+    uint32_t lazy_ms;
 };
+/* Waits until every commit that was answered before the call, by anybody in the stores that this
+ * process uses, is durable. 0; -EBUSY: in a transaction; -EIO: the disk has failed, and what was
+ * lazy may be lost; -EOWNERDEAD: the manager died; what of it was lost is the last, and the next
+ * transaction can look. */
+int ps_flush(void);
 int ps_transaction_opt(int (*fn)(void *arg), void *arg, const struct ps_options *opt);
 int ps_begin(const struct ps_options *opt);   /* for interpreters: explicit; -EALREADY if begun */
 int ps_commit(void);                          /* -EDEADLK and others: it was undone */

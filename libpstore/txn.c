@@ -316,6 +316,7 @@ static int tx_commit(struct ps_tx *tx)
         .batch = tx->ops_bytes ? tx->ops : NULL,
         .batch_bytes = tx->ops_bytes,
         .port = tx->ops_bytes ? tx->store->port : -1,
+        .flags = !tx->options.lazy ? 0 : tx->options.lazy_ms ? tx->options.lazy_ms : STORE_LAZY,
     };
     int result = (int)ps_kernel(KD_TXN_COMMIT, (long)&commit, 0, 0);
     /* Somebody else made the same name or root: run again, and find it. */

@@ -442,9 +442,8 @@ static void run_group(int *tries)
  * one is written behind them. */
 static long patience_ms(void)
 {
-    server_lock();
-    uint64_t due = server.lazy_due_us;
-    server_unlock();
+    /* without the lock: a change by another thread is followed by NOTICE_LAZY, or a flush */
+    uint64_t due = __atomic_load_n(&server.lazy_due_us, __ATOMIC_RELAXED);
     if (!due) return idle_due ? IDLE_MS : -1;
     uint64_t now = disk_clock.microseconds(NULL);
     return due > now ? (long)((due - now + 999) / 1000) : 1;

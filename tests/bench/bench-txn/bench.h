@@ -68,7 +68,8 @@ void group_begin(void);                              /* begin.c */
 double begin_cost(unsigned mode, int end);  /* of begin and end together, or of the begin alone */
 int writers_main(void);
 void group_tree(void);                               /* tree.c */
-void group_cached(void);                             /* cached.c */
+void group_cached(void);
+void group_lazy(void);                             /* cached.c */
 void group_cricket(void);                            /* cricket.c */
 void group_tables(void);                             /* tables.c */
 int tables_main(unsigned shape);

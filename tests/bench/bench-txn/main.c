@@ -4,6 +4,7 @@
  *   bench-txn begin            begin and end, alone and while eight writers run
  *   bench-txn tree             a tree of 16,105 nodes on 1,343 pages, searched again and again
  *   bench-txn cached           transactions over pages that are at hand; rights that others hold
+ *   bench-txn lazy             a lazy commit beside a strict one
  *   bench-txn cricket          Cricket's Table 3
  *   bench-txn clients MS       commits per second of 1 to 8 processes, for MS milliseconds each
  *   bench-txn replace PAGES N  N random updates over a container of PAGES pages; pages read, and
@@ -152,13 +153,14 @@ uint64_t touch(volatile char *pages, unsigned count, unsigned step, int write)
 static const struct { const char *name; void (*run)(void);
 } groups[] = {
     { "begin", group_begin },     { "tree", group_tree },           { "cached", group_cached },
+    { "lazy", group_lazy },
     { "cricket", group_cricket }, { "crossover", group_crossover }, { "tables", group_tables },
 };
 
 static int usage(int status)
 {
-    puts("usage: bench-txn begin | tree | cached | cricket | tables | crossover | clients MS | "
-         "replace PAGES UPDATES\n"
+    puts("usage: bench-txn begin | tree | cached | lazy | cricket | tables | crossover | "
+         "clients MS | replace PAGES UPDATES\n"
          "Counts instructions; run it by `make bench ONLY=txn`, which boots with -icount.");
     return status;
 }
