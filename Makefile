@@ -46,7 +46,7 @@ test:                           ## all tests (12 minutes at most); ONLY=PATTERN 
 	$(SUBMAKE) tests iso
 	@scripts/test --cpus $(CPUS) $(if $(ONLY),--only '$(ONLY)')
 
-check:                          ## host tests only (1 minute at most)
+check:                          ## host tests only (1 minute at most, when all is built)
 	@scripts/setup check
 	$(SUBMAKE) host-tests
 	@scripts/test --host --tier check $(if $(ONLY),--only '$(ONLY)')
