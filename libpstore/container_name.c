@@ -143,6 +143,8 @@ void *names_object(ps_container *c, const char *name, size_t bytes, uint32_t typ
             return (void *)(uintptr_t)found.address;
         result = -EPROTO;
     }
+    if (tx && result == -ENOENT)
+        tx->missed = 1;
     if (result != -ENOENT || bytes == 0 || !(c->flags & PS_WRITE)) {
         errno = -result;
         return NULL;

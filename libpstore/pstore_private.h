@@ -187,6 +187,10 @@ struct ps_tx {
     unsigned hook_count;  /* what is run once it is known how the transaction ended */
     int abandoned;  /* its frames were jumped over: they are still to be run */
     int busy;                             /* they run: no transaction is begun in this ps_tx */
+    struct ps_store *watching;            /* ps_retry: what is to be waited for; or NULL */
+    uint64_t retry_since_ms;              /* when it first waited for that; 0: not yet */
+    int missed;                           /* it looked for a name that is not there */
+    int looks_again;                      /* ... and does so once more, with its watch set */
     struct hook {
         void (*function)(void *argument);
         void *argument;
@@ -217,6 +221,13 @@ _Noreturn void tx_landed(int reason, struct ps_tx *tx);
 /* For work that takes locks (TX1): leave the view for a while. Returns what tx_work_end() wants. */
 struct ps_tx *tx_work_begin(void);
 void tx_work_end(struct ps_tx *tx);
+
+/* ---- retry.c ---- */
+/* Has the store tell of changes of what the active transaction has read: 0, -EINVAL (nothing),
+ * -EXDEV (two stores), -EDQUOT. */
+int retry_watch(struct ps_tx *tx);
+/* Behind its end: sleeps until then. 0: it is to be run again; -ETIMEDOUT. */
+int retry_wait(struct ps_tx *tx);
 
 /* ---- error.c: which error a call returned last in this thread, for ps_strerror ---- */
 enum error_call { ERROR_ANY, ERROR_TOLD, ERROR_OPEN, ERROR_NAMES, ERROR_OBJECT, ERROR_NO_LAYOUT,

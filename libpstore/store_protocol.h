@@ -67,6 +67,11 @@ enum store_request {
                   * go  on, 0: the end */
     STORE_FLUSH, /* -> when every commit answered before the call is durable; -EIO: the store takes
                   * no more commits, and those that were lazy may be lost */
+    STORE_WATCH, /* word0 a number of the client's own, word1 1: more of the same watch, 0: a new
+                  * one; data: addresses of pages that it has read in its transaction, ascending,
+                  * at most 128; none: no watch any more. -EDQUOT: too many, no memory; -EACCES */
+    STORE_WAIT,  /* word0 that number -> when a commit changes, or is about to change, one of them,
+                  * after STORE_WATCH; then it is no watch any more. -ENOENT */
 };
 
 /* kd_commit.flags: 0, or the commit is lazy: answered when it is in the log, and flushed with the

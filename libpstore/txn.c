@@ -24,7 +24,6 @@
 #include <sys/mman.h>
 
 #define LANDING_BYTES 65536u              /* stack of tx_landed() and of a ps_catch() handler */
-#define MEMORY_BYTES_MIN 4096u
 
 static _Thread_local struct {
     struct ps_tx *current;                /* its view is entered; it may be idle */
@@ -146,71 +145,6 @@ struct ps_tx *tx_writing(const ps_container *c)
     return NULL;
 }
 
-/* ---- operations for the commit ---- */
-
-int tx_memory(char **memory, size_t *size, size_t wanted, size_t kept)
-{
-    size_t larger = *size ? *size : MEMORY_BYTES_MIN, old_size = *size;
-    while (larger < wanted)
-        larger *= 2;
-    if (larger == old_size)
-        return 0;
-    char *new = mmap(NULL, larger, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (new == MAP_FAILED)
-        return -ENOMEM;
-    char *old = *memory;
-    if (old)
-        memcpy(new, old, kept);
-    *memory = new;
-    *size = larger;
-    if (old)
-        munmap(old, old_size);
-    return 0;
-}
-
-/* Pages freed or claimed one after the other become one operation. */
-static int ops_extend_last(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address,
-                           uint64_t pages)
-{
-    if ((kind != WIRE_PAGE_FREE && kind != WIRE_PAGE_CLAIM) || tx->ops_bytes == 0)
-        return 0;
-    struct wire_op *last = (struct wire_op *)(tx->ops + tx->last_op);
-    if (last->kind != kind || last->container != c->id ||
-        last->address + last->value * KD_PAGE_BYTES != address)
-        return 0;
-    last->value += pages;
-    return 1;
-}
-
-int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,
-          const char *name)
-{
-    size_t bytes = (sizeof(struct wire_op) + (name ? strlen(name) + 1 : 0) + 7) & ~(size_t)7;
-    if (tx->ops_bytes == 0)
-        tx->store = c->store;
-    if (tx->store != c->store)
-        return -EXDEV;
-    if (ops_extend_last(tx, kind, c, address, value))
-        return 0;
-    if (tx->ops_bytes + bytes > tx->ops_size &&
-        tx_memory(&tx->ops, &tx->ops_size, tx->ops_bytes + bytes, tx->ops_bytes) != 0)
-        return -ENOMEM;
-
-    struct wire_op *op = (struct wire_op *)(tx->ops + tx->ops_bytes);
-    memset(op, 0, bytes);
-    op->kind = kind;
-    op->op_bytes = (uint32_t)bytes;
-    op->container = c->id;
-    op->address = address;
-    op->value = value;
-    if (name)
-        strcpy(op->name, name);
-    tx->last_op = tx->ops_bytes;
-    tx->names += kind == WIRE_NAME_SET || kind == WIRE_NAME_UNSET;
-    tx->ops_bytes += bytes;
-    return 0;
-}
-
 /* ---- begin and end ---- */
 
 static int options_check(const struct ps_options *o)
@@ -242,6 +176,9 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
     int keeps_ticket = explicit_ && tx->explicit_ && tx->again;
     tx->explicit_ = explicit_;
     tx->aborts = 0;
+    tx->retry_since_ms = 0;
+    tx->watching = NULL;
+    tx->looks_again = 0;
     tx->options = *options;
     tx->place = ps_place;
     tx->begin = (struct kd_begin){
@@ -263,7 +200,7 @@ static void tx_undo(struct ps_tx *tx, int error);
 
 static int tx_begin(struct ps_tx *tx)
 {
-    tx->again = 0;
+    tx->again = tx->missed = 0;
     tx->hook_count = 0;
     error_forget();
     int result = stores_refresh();
@@ -408,14 +345,19 @@ static void tx_abandon_inner(struct ps_tx *outer)
     }
 }
 
+static int others_suspended(const struct ps_tx *tx)
+{
+    int any = 0;
+    for (const struct ps_tx *other = thread.all; other; other = other->next)
+        any |= other != tx && other->active;
+    return any;
+}
+
 /* Leaves the body of a transaction that has ended. */
 static _Noreturn void tx_leave(struct ps_tx *tx)
 {
     if (!tx->explicit_) {
-        int inner = 0;
-        for (struct ps_tx *other = thread.all; other; other = other->next)
-            inner |= other != tx && other->active;
-        if (inner)
+        if (others_suspended(tx))
             tx_abandon_inner(tx);
         longjmp(tx->env, 1);
     }
@@ -475,6 +417,8 @@ int (ps_transaction_opt)(int (*fn)(void *arg), void *arg, const struct ps_option
         else
             result = tx->reason;
         hooks_run(tx);
+        if (tx->watching)
+            tx->again = (result = error_told(ERROR_TXN, retry_wait(tx))) == 0;
     } while (tx_runs_again(tx));
     return result;
 }
@@ -492,6 +436,23 @@ _Noreturn void ps_abort(int error)
         abort();
     }
     tx_undo(tx, error > 0 ? error : error < 0 && error > INT_MIN ? -error : EINVAL);
+    tx_leave(tx);
+}
+
+_Noreturn void ps_retry(void)
+{
+    struct ps_tx *tx = tx_active();
+    if (!tx || tx->explicit_) {
+        fprintf(stderr, "pstore: ps_retry() outside a function of ps_transaction\n");
+        abort();
+    }
+    /* Of a thread with another transaction, nobody knows who waits for that one. */
+    int result = tx->reads ? -EINVAL : others_suspended(tx) ? -EDEADLK : retry_watch(tx);
+    if (result != 0)
+        tx->watching = NULL;
+    tx_undo(tx, result ? -result : EAGAIN);
+    tx->aborts -= result == 0;            /* what `retries` counts are deadlocks */
+    error_told(ERROR_TXN, result);
     tx_leave(tx);
 }
 

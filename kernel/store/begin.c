@@ -210,7 +210,7 @@ long kd_txn_changes(const uint64_t a[6])
 {
     struct view *v = thread_this()->view;
     struct kd_changes changes;
-    if (!v || v->state != VIEW_ACTIVE || !encode_changes(v, a[0], &changes))
+    if (!v || v->state != VIEW_ACTIVE || !encode_changes(v, a[0], a[2] == 1, &changes))
         return -ENOENT;
     return copy_to_user(a[1], &changes, sizeof changes) ? -EFAULT : 0;
 }

@@ -39,7 +39,7 @@ must_check int encode_copies(struct view *v, struct kd_diff *d);
 void encode_declare(struct view *v, vaddr_t at, uint64_t bytes);
 /* encode_changes tells the view's first copy from an address on, and what it changed; false: there
  * is none. By the owner thread. */
-bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out);
+bool encode_changes(struct view *v, vaddr_t from, bool read, struct kd_changes *out);
 
 /* notice.c, for ports (item_uses): question.item is delivered (port lock), or cannot be. */
 void view_item_taken(struct item *i, struct notice *n);

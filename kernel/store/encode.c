@@ -237,17 +237,18 @@ static void changes_of(const struct copy *c, struct kd_changes *out)
 
 /* encode_changes holds the view lock, so no sweep takes the copy, and nobody frees or evicts its
  * base (PG4). */
-bool encode_changes(struct view *v, vaddr_t from, struct kd_changes *out)
+bool encode_changes(struct view *v, vaddr_t from, bool read, struct kd_changes *out)
 {
-    struct copy *c = NULL;
+    pte_t e = 0, bits = read ? PTE_COPY | PTE_HELD | PTE_ACCESSED | PTE_USED : PTE_COPY;
     from = page_up(MIN(from, KD_STORE_END));
-    while (!c && from < v->tables.to) { /* its own thread alone makes tables */
+    while (!e && from < v->tables.to) { /* its own thread alone makes tables */
         lock_acquire(&v->lock);
-        c = right_next_copy(v, &from);
-        if (c)
-            changes_of(c, out);
+        e = right_next(v, &from, bits);
+        *out = (struct kd_changes){.address = from};
+        if (e & PTE_COPY)
+            changes_of(pte_copy(e), out);
         lock_release(&v->lock);
         thread_breathe();
     }
-    return c;
+    return e;
 }

@@ -50,19 +50,18 @@ pte_t right_at(const struct view *v, vaddr_t at)
     return pte ? pte_load(pte) : 0;
 }
 
-static bool is_no_copy(pte_t *pte, vaddr_t at, void *left)
+static bool is_other(pte_t *pte, vaddr_t at, void *next)
 {
-    (void)at;
-    return !(*pte & PTE_COPY) && --*(unsigned *)left;
+    return (void)at, !(*pte & ((pte_t *)next)[0]) && --((pte_t *)next)[1];
 }
 
-struct copy *right_next_copy(const struct view *v, vaddr_t *at)
+pte_t right_next(const struct view *v, vaddr_t *at, pte_t bits)
 {
-    unsigned left = 2048; /* entries */
+    pte_t next[] = {bits, 2048}; /* entries */
     vaddr_t from = MAX(*at, v->tables.from), to = v->tables.to;
-    *at = v->table ? arch_pte_walk(v->table, from, to, is_no_copy, &left) : KD_STORE_END;
+    *at = v->table ? arch_pte_walk(v->table, from, to, is_other, next) : KD_STORE_END;
     pte_t e = *at < v->tables.to ? right_at(v, *at) : 0;
-    return e & PTE_COPY ? pte_copy(e) : NULL;
+    return e & bits ? e : 0;
 }
 
 /* may_have returns the states that the view's entries for the object's pages may have. */

@@ -110,9 +110,9 @@ HOT void right_flush_due(struct view *v)
     }
 }
 
-/* right_next_copy looks at a portion of the entries from *at on, which becomes how far it came.
- * NULL: there is no private copy, and at tables.to there are no more entries. View locked. */
-struct copy *right_next_copy(const struct view *v, vaddr_t *at);
+/* right_next looks at a portion of the entries from *at on, which becomes how far it came, for one
+ * with any of the bits. 0: there is none, and at tables.to there are no more. View locked. */
+pte_t right_next(const struct view *v, vaddr_t *at, pte_t bits);
 /* ---- tables ---- */
 /* view_pte_make: the entry for `at`, with its tables made; NULL: no memory, or the process's limit.
  * View locked. */

@@ -51,6 +51,7 @@ static int add_page(struct group *g, const struct batch *b, const uint8_t **at, 
     int r = cookie_page(first->cookie, first->page, &id, &page);
     if (r < 0) return r;
     if (batch_frees(b, id, page)) return 0;
+    watch_changes(id, page, 1);
     if (first->flags & KD_RUN_FULL) return store_txn_page(g->disk, id, page, first + 1);
 
     void *space;
@@ -123,6 +124,9 @@ static int add_transaction(struct group *g, const struct kd_message *m, struct b
     }
     if (r == 0) r = add_ops(g, m->process, b);
     if (r == 0) r = group_freed_add(g, b->freed, b->freed_count);
+    for (unsigned i = 0; r == 0 && i < b->freed_count; i++)
+        watch_changes(b->freed[i].container, b->freed[i].first, b->freed[i].count);
+    if (r == 0 && spill_chain(m->word[0])) watch_all_change();
     if (r == 0 && *pages == 0 && b->op_count == 0 && !spill_chain(m->word[0])) r = NOTHING_TO_LOG;
     if (r == 0) return store_txn_end(g->disk, position); /* from here on it cannot be taken back */
     store_txn_cancel(g->disk);

@@ -264,6 +264,7 @@ void process_gone(uint64_t process)
             struct opening *o = opening_of(c, process);
             if (o) opening_end(c, o, false);
         }
+    watch_process_gone(process);
     server_unlock();
 }
 

@@ -206,6 +206,7 @@ static int group_publish(struct group *g)
         step(STEP_CM7);
     }
     tell_freed(g);
+    if (g->name_count) watch_all_change(); /* who missed a name watches no page; it is there now */
     server.credits -= g->copies < server.credits ? g->copies : server.credits;
     credits_update(false);
     server.credit_low |= server.credit_short;

@@ -46,6 +46,7 @@ void server_fence(const char *what, int error)
      * the commit says what is wrong. */
     kd_credit_grant(server.commit_port, KD_CREDITS_CLOSED);
     pthread_cond_broadcast(&server.changed);
+    watch_all_change();
     server_unlock();
     say("%s (%s). No more commits are taken; whether the last ones are durable is "
         "unknown. To recover what is: `kill -9 %d`, and init starts the manager again; or halt.",

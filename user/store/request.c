@@ -365,6 +365,7 @@ static int serve(const struct kd_message *m, struct kd_message *reply, union ans
     case STORE_HELD: return request_held(m, reply);
     case STORE_NAMES: return request_list_names(m, reply, a);
     case STORE_NEXT: return request_next(m, reply);
+    case STORE_WATCH: return watch_request(m);
     case STORE_STOP: return -EPERM;
     default: return -ENOSYS;
     }
@@ -439,7 +440,8 @@ void *pager_main(void *unused)
             pager_request(&m);
         } else if (m.kind & KD_MSG_KERNEL) {
             server_notice(&m);
-        } else if (request_stop(&m) || request_reads(&m) || request_scrub(&m)) {
+        } else if (request_stop(&m) || request_reads(&m) || request_scrub(&m) ||
+                   watch_wait(&m)) {
             answered = false;
         } else {
             reply = (struct kd_message){.handle = -1};

@@ -237,6 +237,14 @@ int spill_for_commit(struct kd_message *m);
 int spill_commit(struct store_group *disk, const struct kd_message *m, const struct batch *b);
 void *unspill_main(void *unused);
 
+/* watch.c */
+int watch_request(const struct kd_message *m);      /* STORE_WATCH. No lock */
+bool watch_wait(const struct kd_message *m);        /* a STORE_WAIT: it is, or will be, answered */
+/* Lock held: a commit changes these pages of a container; all pages perhaps. */
+void watch_changes(uint64_t id, uint64_t page, uint64_t count);
+void watch_all_change(void);
+void watch_process_gone(uint64_t process);
+
 /* clean.c */
 /* A page out of the log; its CRC must be `crc`. 0, -EIO, -EUCLEAN. No lock. */
 int log_page_read(uint64_t offset, uint32_t crc, void *bytes);

@@ -134,8 +134,8 @@
     X(1069, KD_SNAPSHOT_SHARE, kd_snapshot_share) \
     /* (address, KD_POLICY_*, value): of the container there; who may write it */ \
     X(1070, KD_CONTAINER_POLICY, kd_container_policy) \
-    /* (address, struct kd_changes *): the first page from there on that the running transaction
-     * changed; -ENOENT: none */ \
+    /* (address, struct kd_changes *, 0 or 1): the first page from there on that the running
+     * transaction changed; 1: or read (or one before it, by a right it kept); -ENOENT: none */ \
     X(1071, KD_TXN_CHANGES, kd_txn_changes) \
     /* ---- transactions, manager's side (store/commit.c, spill.c) ---- */ \
     /* (struct kd_diff *): into own memory */ \

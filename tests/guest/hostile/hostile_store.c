@@ -79,8 +79,12 @@ static void unknown_kinds(void)
     const uint64_t all = ~0ull;
     int good = 1;
     for (unsigned kind = 13; kind < 100; kind++)
-        if (kind != STORE_SCRUB) /* with 0: what it did so far, for everybody */
+        if (kind != STORE_SCRUB && kind != STORE_WATCH && kind != STORE_FLUSH) /* harmless ones */
             REFUSED(kind, 0, 0, 0, 0);
+    REFUSED(STORE_WATCH, 0, 0, 0, 7);       /* no whole address */
+    REFUSED(STORE_WATCH, 0, 0, 0, 64);      /* of no container */
+    REFUSED(STORE_WATCH, all, 1, 0, 64);
+    REFUSED(STORE_WAIT, all, 0, 0, 0);      /* no watch was left by them */
     REFUSED(0, 0, 0, 0, 0);
     REFUSED(0x7fffffff, 0, 0, 0, 64);
     REFUSED(0x80000001, 0, 0, 0, 0);

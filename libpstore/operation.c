@@ -1,0 +1,74 @@
+/*
+ * operation.c - what a transaction tells the store manager with its commit: names, pages freed and
+ * claimed, room; and memory that may grow in a transaction.
+ */
+#include "pstore_private.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define MEMORY_BYTES_MIN 4096u
+
+int tx_memory(char **memory, size_t *size, size_t wanted, size_t kept)
+{
+    size_t larger = *size ? *size : MEMORY_BYTES_MIN, old_size = *size;
+    while (larger < wanted)
+        larger *= 2;
+    if (larger == old_size)
+        return 0;
+    char *new = mmap(NULL, larger, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (new == MAP_FAILED)
+        return -ENOMEM;
+    char *old = *memory;
+    if (old)
+        memcpy(new, old, kept);
+    *memory = new;
+    *size = larger;
+    if (old)
+        munmap(old, old_size);
+    return 0;
+}
+
+/* Pages freed or claimed one after the other become one operation. */
+static int ops_extend_last(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address,
+                           uint64_t pages)
+{
+    if ((kind != WIRE_PAGE_FREE && kind != WIRE_PAGE_CLAIM) || tx->ops_bytes == 0)
+        return 0;
+    struct wire_op *last = (struct wire_op *)(tx->ops + tx->last_op);
+    if (last->kind != kind || last->container != c->id ||
+        last->address + last->value * KD_PAGE_BYTES != address)
+        return 0;
+    last->value += pages;
+    return 1;
+}
+
+int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,
+          const char *name)
+{
+    size_t bytes = (sizeof(struct wire_op) + (name ? strlen(name) + 1 : 0) + 7) & ~(size_t)7;
+    if (tx->ops_bytes == 0)
+        tx->store = c->store;
+    if (tx->store != c->store)
+        return -EXDEV;
+    if (ops_extend_last(tx, kind, c, address, value))
+        return 0;
+    if (tx->ops_bytes + bytes > tx->ops_size &&
+        tx_memory(&tx->ops, &tx->ops_size, tx->ops_bytes + bytes, tx->ops_bytes) != 0)
+        return -ENOMEM;
+
+    struct wire_op *op = (struct wire_op *)(tx->ops + tx->ops_bytes);
+    memset(op, 0, bytes);
+    op->kind = kind;
+    op->op_bytes = (uint32_t)bytes;
+    op->container = c->id;
+    op->address = address;
+    op->value = value;
+    if (name)
+        strcpy(op->name, name);
+    tx->last_op = tx->ops_bytes;
+    tx->names += kind == WIRE_NAME_SET || kind == WIRE_NAME_UNSET;
+    tx->ops_bytes += bytes;
+    return 0;
+}

@@ -1,0 +1,95 @@
+/*
+ * retry.c - ps_retry: sleep until a page changes that the transaction has read, then run again.
+ *
+ * The kernel tells which pages the view has used (KD_TXN_CHANGES), which may be more than this
+ * transaction has: rights stay with a view. The store manager learns them while the transaction is
+ * still active, so none of them can change unseen; then it is undone, and the thread waits for the
+ * manager's answer. It has no rights meanwhile that others would wait for, and is in no deadlock.
+ *
+ * A name that is not there is in no page: another one may make it before the watch is set. So who
+ * missed one looks once more with the watch set, which any name that is made or removed ends, and
+ * sleeps only then.
+ */
+#include "pstore_private.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+enum { PAGES_AT_ONCE = 128, CHANGES_READ = 1 };
+
+struct pages {
+    struct ps_store *store;             /* whose they are; NULL: there was none */
+    unsigned count;
+    uint64_t address[PAGES_AT_ONCE];
+};
+
+/* The number of the watch: each view has one at most. */
+static uint64_t watch_number(const struct ps_tx *tx)
+{
+    return (uint64_t)tx->view;
+}
+
+static int pages_tell(const struct ps_tx *tx, struct pages *p, int more)
+{
+    uint64_t word[STORE_REQUEST_WORDS] = {watch_number(tx), (uint64_t)more};
+    size_t bytes = p->count * sizeof p->address[0];
+    p->count = 0;
+    return store_request(p->store, STORE_WATCH, word, p->address, bytes, NULL, NULL);
+}
+
+int retry_watch(struct ps_tx *tx)
+{
+    struct pages p = {0};
+    struct kd_changes used = {0};
+    int result = 0, told = tx->looks_again; /* behind those of the look before */
+    while (result == 0 &&
+           ps_kernel(KD_TXN_CHANGES, (long)used.address, (long)&used, CHANGES_READ) == 0) {
+        const ps_container *c = ps_container_of((void *)(uintptr_t)used.address);
+        if (c && p.store && p.store != c->store)
+            return -EXDEV;
+        if (c) {
+            p.store = c->store;
+            p.address[p.count++] = used.address;
+        }
+        if (p.count == PAGES_AT_ONCE)
+            result = pages_tell(tx, &p, told++ > 0);
+        used.address += KD_PAGE_BYTES;
+    }
+    if (result == 0 && p.count)
+        result = pages_tell(tx, &p, told > 0);
+    tx->watching = p.store;
+    tx->looks_again = tx->missed && !tx->looks_again;
+    return result == 0 && !p.store ? -EINVAL : result;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+int retry_wait(struct ps_tx *tx)
+{
+    struct kd_message m = {.kind = STORE_WAIT, .word = {watch_number(tx)}, .handle = -1};
+    struct ps_store *store = tx->watching;
+    uint64_t limit = tx->options.timeout_ms, now = now_ms();
+    tx->watching = NULL;
+    if (tx->looks_again)
+        return 0;
+    if (!tx->retry_since_ms)
+        tx->retry_since_ms = now;
+    uint64_t slept = now - tx->retry_since_ms;
+    long result = limit && slept >= limit ? -ETIMEDOUT
+                  : ps_kernel(limit ? KD_PORT_CALL_UNTIL : KD_PORT_CALL, store->port, (long)&m,
+                              (long)(limit - slept));
+    if (result == -ETIMEDOUT) {
+        struct pages none = {.store = store};
+        pages_tell(tx, &none, 0);
+        return -ETIMEDOUT;
+    }
+    if (result == -EOWNERDEAD || result == -EBADF)
+        stores_note_death();
+    return 0;                           /* whatever woke it: look again */
+}

@@ -1,0 +1,280 @@
+/*
+ * pstore_retry.c - ps_retry: a queue whose consumers sleep until there is a job.
+ *
+ * Aim     a consumer that finds nothing runs again only when a page that it read has changed, and
+ *         then at once; no job is lost or done twice; what it stored before is undone; it makes
+ *         nobody wait; time limits and misuse have their errors.
+ * Method  runs are counted; the other side goes on when the sleeper's ps_on_abort function has told
+ *         that its run is over. From then on no change is missed, whether it sleeps already or not.
+ */
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pstore_test.h"
+
+struct job { struct job *next; uint64_t number; };
+struct root {
+    struct job *first;
+    uint64_t done, sum;
+    char apart[8192];
+    uint64_t other;                     /* in another page */
+};
+enum { JOBS = 200, CONSUMERS = 3 };
+
+static ps_container *box;
+static _Atomic int runs;
+static sem_t sleeping;
+
+static void told(void *unused)
+{
+    (void)unused;
+    sem_post(&sleeping);
+}
+
+static int take(void *number)
+{
+    struct root *root = ps_root(box);
+    struct job *job = root->first;
+    runs++;
+    if (!job) {
+        ps_on_abort(told, NULL);
+        ps_retry();
+    }
+    root->first = job->next;
+    root->done++;
+    root->sum += job->number;
+    *(uint64_t *)number = job->number;
+    return ps_free(job);
+}
+
+static int put(void *number)
+{
+    struct root *root = ps_root(box);
+    struct job *job = ps_new(box, struct job, root);
+    *job = (struct job){root->first, *(uint64_t *)number};
+    root->first = job;
+    return 0;
+}
+
+static int elsewhere(void *unused)
+{
+    ((struct root *)ps_root(box))->other++;
+    return (void)unused, 0;
+}
+
+static int look(void *out)
+{
+    *(struct root *)out = *(struct root *)ps_root(box);
+    return 0;
+}
+
+static void *consumer(void *number)
+{
+    return (void *)(intptr_t)ps_transaction(take, number);
+}
+
+static void wakes(void)
+{
+    uint64_t got = 0, number = 7;
+    void *result;
+    pthread_t thread;
+    runs = 0;
+    pthread_create(&thread, NULL, consumer, &got);
+    sem_wait(&sleeping);
+    int before = runs;
+    is(ps_transaction(elsewhere, NULL), 0, "others commit to another page beside the sleeper");
+    is(runs - before, 0, "which sleeps on");
+    is(ps_transaction(put, &number), 0, "a job comes");
+    pthread_join(thread, &result);
+    is((long)(intptr_t)result, 0, "the consumer ends");
+    is((long)got, 7, "with the job");
+    is(runs, 2, "after two runs");
+}
+
+/* ---- many consumers and producers, in two processes ---- */
+
+static void *consume(void *unused)
+{
+    uint64_t got;
+    (void)unused;
+    do
+        if (ps_transaction(take, &got) != 0)
+            return (void *)1;
+    while (got != 0);
+    return NULL;
+}
+
+static int produce(void)
+{
+    int wrong = 0;
+    for (uint64_t number = 1; number <= JOBS; number++)
+        wrong += ps_transaction(put, &number) != 0;
+    return wrong;
+}
+
+static void queue(void)
+{
+    static struct root end;
+    pthread_t thread[CONSUMERS];
+    uint64_t last = 0, wrong = 0;
+    int status = -1;
+    pid_t producer = fork();
+    if (producer == 0)
+        _exit(produce());
+    for (int i = 0; i < CONSUMERS; i++)
+        pthread_create(&thread[i], NULL, consume, NULL);
+    waitpid(producer, &status, 0);
+    is(status, 0, "another process puts its jobs");
+    do                                  /* a list: what is put last is taken first */
+        ps_transaction(look, &end);
+    while (end.first);
+    for (int i = 0; i < CONSUMERS; i++)
+        wrong += ps_transaction(put, &last) != 0;
+    for (int i = 0; i < CONSUMERS; i++) {
+        void *result;
+        pthread_join(thread[i], &result);
+        wrong += result != NULL;
+    }
+    is((long)wrong, 0, "all consumers end");
+    ps_transaction(look, &end);
+    is((long)end.done, 1 + JOBS + CONSUMERS, "each job was done");
+    is((long)end.sum, 7 + JOBS * (JOBS + 1) / 2, "once");
+}
+
+/* ---- what it stored; a page that it wrote itself ---- */
+
+static int store_first(void *unused)
+{
+    struct root *root = ps_root(box);
+    (void)unused;
+    runs++;
+    if (root->other < 100) {
+        root->other++;                  /* undone; and the page still is one that it has read */
+        ps_on_abort(told, NULL);
+        ps_retry();
+    }
+    return 0;
+}
+
+static int hundred(void *unused)
+{
+    ((struct root *)ps_root(box))->other = 100;
+    return (void)unused, 0;
+}
+
+static void *storer(void *unused)
+{
+    (void)unused;
+    return (void *)(intptr_t)ps_transaction(store_first, NULL);
+}
+
+static void stores(void)
+{
+    static struct root seen;
+    pthread_t thread;
+    void *result;
+    runs = 0;
+    while (sem_trywait(&sleeping) == 0)
+        ;
+    pthread_create(&thread, NULL, storer, NULL);
+    sem_wait(&sleeping);
+    ps_transaction(look, &seen);
+    is((long)seen.other, 2, "what a sleeper stored is undone");
+    is(ps_transaction(hundred, NULL), 0, "a page that it had changed itself changes");
+    pthread_join(thread, &result);
+    is((long)(intptr_t)result, 0, "it wakes");
+    is(runs, 2, "and runs once more");
+}
+
+/* ---- a root that is not there: no page says so ---- */
+
+static ps_container *letters;
+
+static int letter_take(void *out)
+{
+    uint64_t *letter = ps_root(letters);
+    if (!*letter) {
+        ps_on_abort(told, NULL);
+        ps_retry();
+    }
+    *(uint64_t *)out = *letter;
+    *letter = 0;
+    return 0;
+}
+
+static int letter_put(void *number)
+{
+    uint64_t *letter = ps_root(letters);
+    if (*letter)
+        ps_retry();
+    *letter = *(uint64_t *)number;
+    return 0;
+}
+
+static void *receiver(void *sum)
+{
+    uint64_t got = 0;
+    for (int i = 0; i < JOBS && ps_transaction(letter_take, &got) == 0; i++)
+        *(uint64_t *)sum += got;
+    return NULL;
+}
+
+static void letter_box(void)
+{
+    uint64_t sum = 0, wrong = 0;
+    pthread_t thread;
+    letters = ps_open("letters", PS_CREATE | PS_WRITE, PS_LAYOUT_AS("letter", uint64_t, 1));
+    while (sem_trywait(&sleeping) == 0)
+        ;
+    pthread_create(&thread, NULL, receiver, &sum);
+    sem_wait(&sleeping);
+    for (uint64_t i = 1; i <= JOBS; i++)
+        wrong += ps_transaction(letter_put, &i) != 0;
+    pthread_join(thread, NULL);
+    is((long)wrong, 0, "letters are put where no root was");
+    is((long)sum, JOBS * (JOBS + 1) / 2, "each is taken, and none put upon another");
+}
+
+/* ---- limits and mistakes ---- */
+
+static int never(void *unused)
+{
+    (void)unused;
+    if (((struct root *)ps_root(box))->other != ~0ull)
+        ps_retry();
+    return 0;
+}
+
+static int within(void *unused)
+{
+    ps_tx *outer = ps_suspend();
+    int result = ps_transaction(never, NULL);
+    (void)unused;
+    return ps_resume(outer) == 0 ? result : -ENOTSUP;
+}
+
+static void limits(void)
+{
+    is(ps_transaction_opt(never, NULL, &(struct ps_options){.timeout_ms = 50}), -ETIMEDOUT,
+       "a time limit ends the wait");
+    is(ps_transaction(elsewhere, NULL), 0, "and nothing is left of it");
+    is(ps_transaction_opt(never, NULL, &(struct ps_options){.isolation = PS_SNAPSHOT}), -EINVAL,
+       "a snapshot never changes");
+    is(ps_transaction(within, NULL), -EDEADLK, "not while the thread has another transaction");
+}
+
+int main(void)
+{
+    tap_plan(21);
+    sem_init(&sleeping, 0, 0);
+    box = ps_open("retry", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
+    is(ps_transaction(elsewhere, NULL), 0, "a queue is made");
+    wakes();
+    queue();
+    stores();
+    letter_box();
+    limits();
+    return tap_end();
+}

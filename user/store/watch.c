@@ -1,0 +1,164 @@
+/*
+ * watch.c - clients that sleep until pages change that they have read (ps_retry).
+ *
+ * A client in a transaction names the pages (STORE_WATCH): as long as that lasts, nobody else's
+ * commit changes one of them. Then it undoes the transaction and waits (STORE_WAIT). A commit that
+ * is about to change one of the pages wakes it: it reads them again, and so waits for the commit
+ * like anybody. A wake without a change (the commit is refused) costs one look.
+ *
+ * Bounded: WATCHES_MAX in all, WATCHES_EACH of a process, which loses them with its end. One of
+ * more than WATCHED_MAX pages is woken by any commit.
+ */
+#include "server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WATCHES_MAX = 128, WATCHES_EACH = 32, WATCHED_MAX = 4096 };
+
+static struct watch {
+    uint64_t process, key;              /* key: the client's; process 0: free */
+    uint64_t token;                     /* the WAIT to be answered; 0: none yet */
+    bool fired, all;
+    unsigned count;
+    uint64_t *page;                     /* addresses, ascending; WATCHED_MAX fit */
+} watches[WATCHES_MAX];
+static unsigned watched;                /* how many there are; lock */
+
+#define watches_each(w) for (struct watch *w = watches; w < watches + WATCHES_MAX; w++)
+
+static void watch_end(struct watch *w)
+{
+    free(w->page);
+    *w = (struct watch){0};
+    watched--;
+}
+
+static void watch_fire(struct watch *w)
+{
+    struct kd_message reply = {.handle = -1};
+    w->fired = true;
+    if (!w->token) return;
+    kd_reply(w->token, &reply);
+    watch_end(w);
+}
+
+static struct watch *watch_of(uint64_t process, uint64_t key)
+{
+    watches_each(w) if (w->process == process && w->key == key) return w;
+    return NULL;
+}
+
+/* NULL: there are too many, or no memory. */
+static struct watch *watch_make(uint64_t process, uint64_t key)
+{
+    struct watch *free_place = NULL;
+    unsigned own = 0;
+    watches_each(w) {
+        own += w->process == process;
+        if (!w->process) free_place = w;
+    }
+    uint64_t *page = free_place && own < WATCHES_EACH ? malloc(WATCHED_MAX * sizeof(*page)) : NULL;
+    if (!page) return NULL;
+    *free_place = (struct watch){.process = process, .key = key, .page = page};
+    watched++;
+    return free_place;
+}
+
+static int page_add(struct watch *w, uint64_t address)
+{
+    struct store_container d;
+    uint64_t page;
+    int r = store_container_at(server.store, address, &d, &page);
+    struct container *c = r == 0 ? container_by_id(d.object) : NULL;
+    if (r == 0) r = c ? container_allows(c, w->process, KD_RIGHT_READ) : -ENOENT;
+    if (r == 0 && w->count < WATCHED_MAX)
+        w->page[w->count++] = address / PAGE_BYTES * PAGE_BYTES;
+    else
+        w->all |= r == 0;
+    return r;
+}
+
+static int address_order(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+int watch_request(const struct kd_message *m)
+{
+    const uint64_t *address = m->buffer;
+    int r = m->data_bytes % sizeof(*address) ? -EINVAL : 0;
+    server_lock();
+    struct watch *w = watch_of(m->process, m->word[0]);
+    if (w && (w->token || m->word[1] != 1)) { /* word1 1: its pages are added to those before */
+        watch_end(w);
+        w = NULL;
+    }
+    if (r == 0 && m->data_bytes) {
+        if (!w) w = watch_make(m->process, m->word[0]);
+        if (!w) r = -EDQUOT;
+        for (uint64_t i = 0; r == 0 && i < m->data_bytes / sizeof(*address); i++)
+            r = page_add(w, address[i]);
+        if (w && r == 0) qsort(w->page, w->count, sizeof(*w->page), address_order);
+        if (w && r < 0) watch_end(w);
+    }
+    server_unlock();
+    return r;
+}
+
+bool watch_wait(const struct kd_message *m)
+{
+    if (m->kind != STORE_WAIT) return false;
+    server_lock();
+    struct watch *w = watch_of(m->process, m->word[0]);
+    bool sleeps = w && !w->fired && !w->token && !server.fenced;
+    if (sleeps)
+        w->token = m->token;
+    else if (w && !w->token)
+        watch_end(w);
+    server_unlock();
+    struct kd_message reply = {.handle = -1, .status = w ? 0 : -ENOENT};
+    if (!sleeps) kd_reply(m->token, &reply);
+    return true;
+}
+
+/* A page of it lies in the range. */
+static bool watch_has(const struct watch *w, uint64_t from, uint64_t end)
+{
+    unsigned low = 0, high = w->count;
+    while (low < high) {
+        unsigned middle = low + (high - low) / 2;
+        if (w->page[middle] < from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return w->all || (low < w->count && w->page[low] < end);
+}
+
+void watch_changes(uint64_t id, uint64_t page, uint64_t count)
+{
+    struct container *c = watched ? container_by_id(id) : NULL;
+    for (uint64_t n; c && count; page += n, count -= n) {
+        n = container_left(c, page); /* in this segment */
+        n = n < count ? n : count;
+        uint64_t from = container_address(c, page);
+        if (!n || !from) return;
+        watches_each(w)
+            if (w->process && !w->fired && watch_has(w, from, from + n * PAGE_BYTES))
+                watch_fire(w);
+    }
+}
+
+void watch_all_change(void)
+{
+    watches_each(w)
+        if (w->process && !w->fired) watch_fire(w);
+}
+
+void watch_process_gone(uint64_t process)
+{
+    watches_each(w)
+        if (w->process == process) watch_end(w);
+}
