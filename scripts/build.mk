@@ -3,6 +3,7 @@
 CC      := $(CROSS_COMPILE)gcc
 AR      := $(CROSS_COMPILE)ar
 NM      := $(CROSS_COMPILE)nm
+OBJCOPY := $(CROSS_COMPILE)objcopy
 STRIP   := $(CROSS_COMPILE)strip
 MUSL    := REALGCC=$(CC) musl-gcc
 HOSTCC  ?= gcc
@@ -112,8 +113,11 @@ build/bugs/kernel/%/kernel.elf: $(wildcard kernel/*.* kernel/*/*.* kernel/includ
 	$(call do,BUG ,scripts/bugs build kernel $*)
 
 # --- programs of the guest -----------------------------------------------------------------------
+# names of the library's own are out of a program's way: node_init is ps__node_init outside
 build/libpstore.a: $(call objects,guest,$(PSTORE_SOURCES))
 	$(call do,AR  ,$(ARCHIVE))
+	@$(NM) -g --defined-only $@ | awk 'NF == 3 && $$3 !~ /^(ps_|km_)/ { print $$3, "ps__" $$3 }' >$@.names && \
+	    $(OBJCOPY) --redefine-syms=$@.names $@
 $(foreach file,$(FILE_PROGRAMS),$(eval build/user/$(notdir $(file:.c=)): $(call objects,guest,$(file))))
 $(foreach folder,$(FOLDER_PROGRAMS),\
     $(eval build/user/$(notdir $(folder)): $(call objects,guest,$(wildcard $(folder)/*.c))))

@@ -104,6 +104,8 @@ int main(int argc, char **argv) { (void)argv; return half(cbrt(argc)) > 1 && ps_
 EOF
 ok katydid_cc_takes_several_files_and_a_library \
     scripts/katydid-cc "$TEST_TMP/parts.c" "$TEST_TMP/half.c" -lm -o "$TEST_TMP/parts"
+printf '#include <pstore.h>\nint node_init(void) { return 1; }\nint tree_step(void) { return 2; }\nint heap_alloc(void) { return 3; }\nint main(void) { return !ps_open("x", 0, 0) - node_init() + tree_step() - heap_alloc(); }\n' >"$TEST_TMP/names.c"
+ok a_program_may_use_the_names_that_the_library_has_inside scripts/katydid-cc "$TEST_TMP/names.c" -o "$TEST_TMP/names"
 if cxx_output=$(scripts/katydid-cc "$TEST_TMP/header.cc" -o "$TEST_TMP/header" 2>&1); then
     ok katydid_cc_makes_a_program_of_cpp test -x "$TEST_TMP/header"
 else
