@@ -20,7 +20,7 @@ WANTS = ["read", "write", "read for write"]
 PAGE_FLAGS = ["dirty", "asked for", "being filled", "being cleaned", "pinned", "no write",
               "mapped for writing", "away"]
 THREAD_STATES = ["ready", "running", "parked", "dead"]
-FRAME_STATES = ["reserved", "free", "used", "dying"]
+FRAME_STATES = ["reserved", "free", "used", "dying", "used"]                     # enum frame_state; the last: listed
 
 
 def value(text):
