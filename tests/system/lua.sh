@@ -96,6 +96,17 @@ lua: undone" "$(grep '^lua: ' <<<"$output" | grep -v 'table:\|without commit')"
 ok "what begin() left open is undone" grep -q '^lua: begin() without commit(): undone' <<<"$output"
 is "os.exit commits" 12 "$(tail -n 1 <<<"$output")"
 
+guest --store "$STORE" -c 'lua --sate x; echo $?; lua -e; echo $?; lua /none.lua; echo $?; lua /import; echo $?; lua --help'
+is "wrong use and a file that cannot be read are told in a line each" "lua: --sate is no option, or lacks its word: lua --help
+2
+lua: -e is no option, or lacks its word: lua --help
+2
+lua: /none.lua: No such file or directory
+1
+lua: /import: Is a directory
+1
+lua - a Lua whose variables persist" "$(head -n 9 <<<"$output")"
+
 # --- two processes ---
 rm "$STORE"
 guest --store "$STORE" \

@@ -3,6 +3,7 @@
  */
 #include "state.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ static const char help[] =
     "transaction that commits by itself, and prints what it returns; an error undoes it. A CHUNK\n"
     "or FILE is one transaction, too. NAME (lua) is a container; several programs may use it at a\n"
     "time.\n"
+    "A FILE finds its ARGUMENTs in `...`; `scripts/run --import DIR` brings it into the guest.\n"
     "\n"
     "  commit()         what was done so far is durable; the next transaction begins\n"
     "  begin()          lines do not commit by themselves until commit() or abort()\n"
@@ -50,6 +52,12 @@ static char *file_read(FILE *file, size_t *bytes)
             room *= 2;
         }
     }
+    if (text && ferror(file)) {
+        int error = errno;
+        free(text);
+        errno = error;
+        return NULL;
+    }
     if (text)
         text[used] = 0;
     *bytes = used;
@@ -76,10 +84,11 @@ static int run_file(const char *path, char **words)
     FILE *file = standard ? stdin : fopen(path, "r");
     struct chunk chunk = { .name = name, .words = words };
     char *text = file ? file_read(file, &chunk.bytes) : NULL;
-    if (!text)
-        return perror(path), 1;
-    if (!standard)
+    int error = errno;
+    if (file && !standard)
         fclose(file);
+    if (!text)
+        return fprintf(stderr, "lua: %s: %s\n", path, strerror(error)), 1;
     if (text[0] == '#')                  /* #! of a script: a comment of Lua, as long */
         memcpy(text, "--", chunk.bytes < 2 ? chunk.bytes : 2);
     snprintf(name, sizeof name, "@%s", standard ? "stdin" : path);
@@ -139,7 +148,7 @@ int main(int argc, char **argv)
     }
     if (words[0] && words[0][0] == '-' && words[0][1] && strcmp(words[0], "--dump") != 0 &&
         (strcmp(words[0], "-e") != 0 || !words[1]))
-        return fputs(help, stderr), 2;
+        return fprintf(stderr, "lua: %s is no option, or lacks its word: lua --help\n", *words), 2;
     int error = state_open(name);
     if (error)
         return fprintf(stderr, "lua: %s: %s\n", name, ps_strerror(error)), 1;
