@@ -108,6 +108,30 @@ static void random_operations(void **state)
     assert_int_equal(arena.taken, 0);
 }
 
+/* The head is copied elsewhere after each round, as ps_upgrade's steps do, and where it was is
+ * spoilt: no node points to it. */
+static void the_head_moves(void **state)
+{
+    static _Alignas(16) uint8_t other[SUBJECT_BYTES];
+    const struct subject *s = *state;
+    uint8_t *from = arena.kept, *to = other;
+    begin(s);
+    assert_int_equal(s->set_up(), 0);
+    for (unsigned round = 0; round < 40; round++) {
+        for (unsigned n = 1 + draw(400); n-- > 0;)
+            assert_int_equal(s->operation(round / 10 % 2 == 0), 0);
+        memcpy(to, from, SUBJECT_BYTES);
+        memset(from, 0xa5, SUBJECT_BYTES);
+        s->place(to, (struct ps_memory){arena_take, arena_give, &arena});
+        compare(s, "after its head was moved");
+        uint8_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    assert_int_equal(s->tear_down(), 0);
+    assert_int_equal(arena.taken, 0);
+}
+
 static void each_allocation_fails(void **state)
 {
     const struct subject *s = *state;
@@ -134,16 +158,20 @@ static void each_allocation_fails(void **state)
 
 int main(void)
 {
+    static const struct CMUnitTest parts[] = {
+        {.name = "random operations", .test_func = random_operations},
+        {.name = "an allocation fails", .test_func = each_allocation_fails},
+        {.name = "the head moves", .test_func = the_head_moves},
+    };
     static struct CMUnitTest tests[64];
     static char names[64][64];
     size_t count = 0;
     for (int i = 0; subjects[i]; i++)
-        for (int part = 0; part < 2; part++, count++) {
+        for (int part = 0; part < 3; part++, count++) {
             snprintf(names[count], sizeof names[count], "%s: %s", subjects[i]->name,
-                     part ? "an allocation fails" : "random operations");
-            tests[count] = (struct CMUnitTest){names[count],
-                                               part ? each_allocation_fails : random_operations,
-                                               NULL, NULL, (void *)(uintptr_t)subjects[i]};
+                     parts[part].name);
+            tests[count] = (struct CMUnitTest){names[count], parts[part].test_func, NULL, NULL,
+                                               (void *)(uintptr_t)subjects[i]};
         }
     return _cmocka_run_group_tests("structures", tests, count, NULL, NULL);
 }
