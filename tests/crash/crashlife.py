@@ -158,14 +158,31 @@ class Life:
         with open(self.path("log"), "rb") as log:
             self.entries = cutting.read_log(log)
             heads = [self.head(log, entry) for entry in self.entries]
-        # the end of each commit group in the log, by the entry that wrote it
+        # the end of each commit group in the log, by the entry that wrote its first block; and by
+        # the one that completed it
         self.groups = {index: head[1] + 4096 * head[2]
                        for index, head in enumerate(heads) if head[0] == GROUP_MAGIC}
+        self.complete = {self.written(index, 8 * heads[index][2]): end
+                         for index, end in self.groups.items()}
         self.superblocks = [index for index, head in enumerate(heads)
                             if head[0] == SUPERBLOCK_MAGIC]
         self.listen()
         self.kinds = self.classify(heads)
         return self
+
+    def written(self, first, sectors):
+        """The entry that completes what entry `first` began, a group of so many sectors: one of spilled
+        pages is written in parts. None: its manager died before that."""
+        start, end = self.entries[first].sector, self.entries[first].sector + sectors
+        missing = set(range(start, end))
+        for entry in self.entries[first:]:
+            if entry.sectors and start <= entry.sector < end:
+                if entry.index > first and entry.sector == start:
+                    return None                         # another group lies there now
+                missing.difference_update(range(entry.sector, entry.sector + entry.sectors))
+                if not missing:
+                    return entry.index
+        return None
 
     def listen(self):
         """The acks with the number of entries before them; what else was said; deaths."""
@@ -260,7 +277,7 @@ class Life:
         return counters
 
     def durable_end(self, cut):
-        return max((self.groups.get(entry.index, 0) for entry in cut.durable), default=0)
+        return max((self.complete.get(entry.index, 0) for entry in cut.durable), default=0)
 
     def cut(self, number, count, wanted=None):
         """State NUMBER of COUNT: every other one somewhere, if possible with writes that no flush has
