@@ -97,6 +97,13 @@ def test_exit_codes_tell_what_an_image_is():
                 run(command, image.other("x"), status=NO_STORE)
 
 
+def test_an_empty_store_has_no_objects_and_no_leaks_and_says_so():
+    with Image("--size", "1") as image:
+        assert run("objects", image.path, status=SOUND).stdout == "no objects\n"
+        assert run("leaks", image.path, status=SOUND).stdout == "no leaks among 0 objects\n"
+        assert json.loads(run("leaks", "--json", image.path).stdout) == {"containers": []}
+
+
 def test_create_leaves_what_is_there_alone_unless_forced():
     with Image("--size", "1") as image:
         run("create", image.path, status=CANNOT)

@@ -28,7 +28,8 @@ is "as JSON, too" "803 51392" "$(build/host/kstore objects --json -p "$PROGRAM" 
 import json, sys
 print(*[(t["objects"], t["bytes"]) for c in json.load(sys.stdin)["containers"] for t in c["types"]
         if t["type"] == "struct node"][0])')"
-is "nothing is lost: by names, packed, over two pages, to the middle, across containers, in an arena" "" "$(told leaks)"
+is "nothing is lost: by names, packed, over two pages, to the middle, across containers, in an arena" \
+    "no leaks among 810 objects" "$(told leaks)"
 ok "kstore check has nothing to warn of" grep -q '0 damages, 0 warnings' <<<"$(build/host/kstore check "$STORE")"
 
 leaks leak

@@ -337,6 +337,10 @@ void heap_show(struct heap *heap, bool reached, bool unreached, const struct hea
         json_begin("", '{');
         json_begin("containers", '[');
     }
+    if (count == 0 && !wish->common.json && reached)
+        printf("no objects\n");
+    else if (count == 0 && !wish->common.json)
+        printf("no leaks among %u objects\n", heap->count);
     for (uint32_t i = 0; i < count; i = end) {
         for (end = i + 1; end < count && rows[end].container == rows[i].container; end++)
             ;
