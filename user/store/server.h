@@ -243,7 +243,7 @@ bool watch_wait(const struct kd_message *m);        /* a STORE_WAIT: it is, or w
 /* Lock held: a commit changes these pages of a container; all pages perhaps. */
 void watch_changes(uint64_t id, uint64_t page, uint64_t count);
 void watch_all_change(void);
-void watch_process_gone(uint64_t process);
+void watches_end(uint64_t process); /* who waits looks again */
 
 /* clean.c */
 /* A page out of the log; its CRC must be `crc`. 0, -EIO, -EUCLEAN. No lock. */

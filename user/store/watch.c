@@ -6,8 +6,9 @@
  * is about to change one of the pages wakes it: it reads them again, and so waits for the commit
  * like anybody. A wake without a change (the commit is refused) costs one look.
  *
- * Bounded: WATCHES_MAX in all, WATCHES_EACH of a process, which loses them with its end. One of
- * more than WATCHED_MAX pages is woken by any commit.
+ * Bounded: WATCHES_MAX in all, WATCHES_EACH of a process. A process loses all of them when it
+ * closes a container, or ends: who has none open is not heard of any more. One of more than
+ * WATCHED_MAX pages is woken by any commit.
  */
 #include "server.h"
 
@@ -157,8 +158,10 @@ void watch_all_change(void)
         if (w->process && !w->fired) watch_fire(w);
 }
 
-void watch_process_gone(uint64_t process)
+void watches_end(uint64_t process)
 {
-    watches_each(w)
+    watches_each(w) {
+        if (w->process == process) watch_fire(w);
         if (w->process == process) watch_end(w);
+    }
 }

@@ -6,6 +6,8 @@
  * Method  each request with words and data of all kinds; batches of operations that are broken in
  *         one place; then both at random.
  */
+#include <sys/wait.h>
+
 #include "hostile.h"
 #include "store_client.h"
 
@@ -180,6 +182,31 @@ static void requests(void)
     int ranges = ranges_refused(), names = other_names_refused();
     tap_ok(ranges && names, "words that name nothing, or what is others'");
     harmless_words();
+}
+
+/* ---- watches ---- */
+
+/* A process opens a container, sets all the watches that it may, waits for none, closes, ends. */
+static int watcher(void)
+{
+    struct wire_opened o;
+    if (client_reopen("hostile-a", 0, &o) < 0) return 1;
+    for (uint64_t key = 0; key < 32; key++)
+        if (client_call(STORE_WATCH, key, 0, 0, &o.base, sizeof o.base, NULL, 0) != 0) return 2;
+    return request(STORE_CLOSE, o.container, 0, 0, 0) == 0 ? 0 : 3;
+}
+
+static void watches(void)
+{
+    int wrong = 0;
+    for (int i = 0; i < 5; i++) {
+        int status = -1;
+        pid_t pid = fork();
+        if (pid == 0) _exit(watcher());
+        waitpid(pid, &status, 0);
+        if (status) printf("# watcher %d: %#x\n", i, (unsigned)status), wrong++;
+    }
+    tap_ok(!wrong, "watches of processes that closed and ended are in nobody's way");
 }
 
 /* ---- batches ---- */
@@ -442,7 +469,7 @@ static void containers_delete(void)
 int main(int argc, char **argv)
 {
     if (argc > 1) return role(argv[1]);
-    tap_plan(22);
+    tap_plan(23);
     is(child_run(argv[0], "fill", NULL), 0, "data that must stay");
     is(client_connect(), 0, "the store manager is there");
     client_open("hostile-b", PS_CREATE | PS_WRITE, NULL, 0, 0, &other);
@@ -459,6 +486,7 @@ int main(int argc, char **argv)
     const struct counts counts = counts_now();
     is(client_run(changes_nowhere, NULL), 2, "txn_changes: memory that is nowhere");
     requests();
+    watches();
     batches();
     requests_at_random();
     batches_at_random();
