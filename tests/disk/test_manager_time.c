@@ -396,6 +396,68 @@ static void a_lazy_commit_is_durable_when_its_time_is_up(void **state)
     in_child(child_bound);
 }
 
+/* What comes meanwhile and makes no group: commits that are refused, one after the other. */
+static void *refused_main(void *unused)
+{
+    static const uint64_t nonsense = 1;
+    (void)unused;
+    while (!over) {
+        view[1] = (struct view){.queued = true, .token = view[1].token + 1, .batch = &nonsense,
+                                .batch_bytes = sizeof(nonsense)};
+        sim_wake(&view[0].queued, true);
+        while (!view[1].answered) sim_wait(view, SIM_NEVER);
+        CHECK(view[1].answer == -EINVAL);
+        sim_sleep(300);
+    }
+    return NULL;
+}
+/* A transaction that spills is in the log's way all the time. */
+static void *spilling_main(void *unused)
+{
+    (void)unused;
+    view[1] = (struct view){.token = 1, .first = 1024, .count = 1000, .value = 3,
+                            .asks = (uint32_t)KD_MSG_SPILL, .asks_for = 1};
+    while (!over) {
+        view[1].answered = false;
+        view[1].queued = true;
+        sim_wake(&view[0].queued, true);
+        while (!view[1].answered) sim_wait(view, SIM_NEVER);
+        CHECK(view[1].answer == 0);
+    }
+    return NULL;
+}
+static void *beside_main(void *other)
+{
+    laziness = 20;
+    commit(0, 0, 1, 1);
+    int64_t due = sim_us + 20000;
+    uint64_t lazy = server.last_csn;
+    CHECK(server.durable_csn < lazy);
+    sim_start((void *(*)(void *))(uintptr_t)other, NULL);
+    while (server.durable_csn < lazy && sim_us < due + 50000) sim_sleep(100);
+    CHECK(sim_us <= due + 5000);
+    over = true;
+    return NULL;
+}
+static void *beside_refused_main(void *unused)
+{
+    (void)unused;
+    return beside_main((void *)(uintptr_t)refused_main);
+}
+static void *beside_spilling_main(void *unused)
+{
+    (void)unused;
+    return beside_main((void *)(uintptr_t)spilling_main);
+}
+static void child_beside_refused(void) { simulate(0, 0, beside_refused_main); }
+static void child_beside_spilling(void) { simulate(0, 0, beside_spilling_main); }
+static void a_busy_committer_flushes_lazy_commits_in_time(void **state)
+{
+    (void)state;
+    in_child(child_beside_refused);
+    in_child(child_beside_spilling);
+}
+
 /* A flush is no word for what is published while it runs. */
 static void *early_main(void *unused)
 {
@@ -461,11 +523,29 @@ static void *failing_main(void *unused)
     over = true;
     return NULL;
 }
+/* A lazy commit that waited when the store was fenced is waited for no more. */
+static void *fenced_main(void *unused)
+{
+    (void)unused;
+    laziness = STORE_LAZY;
+    commit(0, 0, 1, 1);
+    device.flush_fails = true;
+    view[1] = (struct view){.queued = true, .token = 1, .first = 1, .count = 1, .value = 1};
+    sim_wake(&view[0].queued, true);
+    while (!view[1].answered) sim_wait(view, SIM_NEVER);
+    CHECK(view[1].answer == -EIO && server.fenced);
+    sim_sleep(1000000);
+    CHECK(!server.lazy_due_us);             /* else the committer wakes each millisecond */
+    over = true;
+    return NULL;
+}
+static void child_fenced(void) { simulate(0, 0, fenced_main); }
 static void child_failing(void) { simulate(0, 0, failing_main); }
 static void no_lazy_commit_is_answered_behind_a_failed_flush(void **state)
 {
     (void)state;
     in_child(child_failing);
+    in_child(child_fenced);
 }
 
 static int bench(void)
@@ -492,6 +572,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_committed_goes_home_after_thirty_seconds),
         cmocka_unit_test(two_thousand_lazy_commits_take_a_handful_of_flushes),
         cmocka_unit_test(a_lazy_commit_is_durable_when_its_time_is_up),
+        cmocka_unit_test(a_busy_committer_flushes_lazy_commits_in_time),
         cmocka_unit_test(a_page_goes_home_behind_the_flush_of_its_lazy_commit),
         cmocka_unit_test(no_lazy_commit_is_answered_behind_a_failed_flush),
     };

@@ -474,6 +474,7 @@ void *committer_main(void *unused)
     for (;;) {
         if (has_held) spill_message(&held);
         has_held = false;
+        uint64_t launched = __atomic_load_n(&server.launched, __ATOMIC_RELAXED);
         long r = has_pending ? 0 : await_commit();
         if (r == 0) {
             run_group(&tries);
@@ -484,6 +485,8 @@ void *committer_main(void *unused)
             say("the commit port failed: error %ld", -r);
             exit(1);
         }
+        /* what came was refused, or no commit: there is no group whose flush would do */
+        if (server.launched == launched && group_flush_due()) idle_group();
     }
 }
 

@@ -228,12 +228,17 @@ static void landed(void)
     notice_wanted = false;
 }
 
-/* A lazy group needs no flush of its own, unless one is due or the store is about to end. */
+bool group_flush_due(void)
+{
+    uint64_t due = __atomic_load_n(&server.lazy_due_us, __ATOMIC_RELAXED);
+    return due && disk_clock.microseconds(NULL) >= due;
+}
+
+/* A group of lazy commits or spilled pages needs no flush of its own, unless one is due or the
+ * store is about to end. */
 static bool group_needs_flush(const struct group *g)
 {
-    if (g->spills) return false;
-    if (!g->lazy_us || server_writable() < 0) return true;
-    return server.lazy_due_us && disk_clock.microseconds(NULL) >= server.lazy_due_us;
+    return (!g->spills && (!g->lazy_us || server_writable() < 0)) || group_flush_due();
 }
 
 static int group_write(struct group *g)
@@ -254,8 +259,8 @@ int group_flush(void)
     uint64_t csn = server.last_csn, flushes = device_flushes;
     store_lsn_t lsn = store_log_applied(server.store);
     if (server.durable_csn >= csn) return 0;
-    if (server.fenced) return server.fenced;
     server.lazy_due_us = 0; /* of those so far */
+    if (server.fenced) return server.fenced;
     server_unlock();
     int r = store_log_flush(server.store);
     server_lock();

@@ -58,6 +58,8 @@ int group_launch(struct group *g);
 int group_land(struct group *g);
 /* All groups that have landed are durable when it returns 0; else the fence. Drops the lock. */
 int group_flush(void);
+/* Lazy groups have waited as long as they may. No lock needed. */
+bool group_flush_due(void);
 /* Has the publisher thread land it. */
 void group_hand_over(struct group *g);
 /* Whether the commit port is to hear of the next landing (NOTICE_LANDED). */
