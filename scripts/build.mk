@@ -119,6 +119,8 @@ build/libpstore.a: $(call objects,guest,$(PSTORE_SOURCES))
 	@$(NM) -g --defined-only $@ | awk 'NF == 3 && $$3 !~ /^(ps_|km_)/ { print $$3, "ps__" $$3 }' >$@.names && \
 	    $(OBJCOPY) --redefine-syms=$@.names $@
 $(foreach file,$(FILE_PROGRAMS),$(eval build/user/$(notdir $(file:.c=)): $(call objects,guest,$(file))))
+build/user/trace: $(call objects,guest,libpstore/slot.c)
+build/obj/guest/user/trace/%.o: UFLAGS += -I.
 $(foreach folder,$(FOLDER_PROGRAMS),\
     $(eval build/user/$(notdir $(folder)): $(call objects,guest,$(wildcard $(folder)/*.c))))
 $(foreach file,$(GUEST_SOURCES),$(eval build/tests/guest/$(notdir $(file:.c=)): $(call objects,guest,$(file))))

@@ -24,7 +24,17 @@ MEET = r"""
 #include <unistd.h>
 static ps_container *c;
 static int held[2];
-static int want(void *unused) { return ++*(long *)ps_root(c), unused != NULL; }
+struct part { long n[4]; };
+struct pair { long rest[1000], left; struct part right; }; /* on several pages */
+static int want(void *right)
+{
+    struct pair *p = ps_root(c);
+    if (right)
+        ++p->right.n[2];
+    else
+        ++p->left;
+    return 0;
+}
 static int hold(void *unused)
 {
     static struct kd_view_info all[KD_VIEW_MAX];
@@ -42,12 +52,12 @@ static int hold(void *unused)
 int main(void)
 {
     char byte;
-    c = ps_open("meet", PS_CREATE | PS_WRITE, PS_LAYOUT(long, 1));
+    c = ps_open("meet", PS_CREATE | PS_WRITE, PS_LAYOUT(struct pair, 1));
     if (pipe(held) || ps_transaction(want, NULL)) /* the root is made */
         return 1;
     if (fork() == 0)
         _exit(ps_transaction(hold, NULL));
-    return read(held[0], &byte, 1) != 1 || ps_transaction(want, NULL) || wait(NULL) < 0;
+    return read(held[0], &byte, 1) != 1 || ps_transaction(want, c) || wait(NULL) < 0;
 }
 """
 WILD = r"""
@@ -112,10 +122,11 @@ def traced():
         out = os.path.join(folder.name, "out")
         run = guest("--cpus", "2", "--export", out, "--add", program("meet", MEET), "-c",
                     "trace -o /export/bank.trace sh -c 'meet; bank 80'; echo status $?; echo STORY; "
-                    "trace --print bank 80; echo STORY; trace --print meet")
+                    "trace --print bank 80; echo STORY; trace --print meet; echo STORY; "
+                    "trace --hot meet; trace --hot todo")
         with open(os.path.join(out, "bank.trace"), "rb") as source:
             seen["trace"] = trace2json.Trace(source.read())
-        seen["console"], seen["story"], seen["meet"] = run.stdout.split("STORY\n")
+        seen["console"], seen["story"], seen["meet"], seen["hot"] = run.stdout.split("STORY\n")
         seen["errors"] = run.stderr
     return seen
 
@@ -184,6 +195,22 @@ def test_the_story_has_the_load_the_holder_and_the_cost():
     assert re.search(r"^ +[\d.]+ us +meet\[\d+\] holds it: transaction \d+ in view \d+", story, re.M), story
     assert re.search(r"^ +[\d.]+ us +waits for the end of who holds it +[\d.]+ us$", story, re.M), story
     assert re.search(r"(committed|aborted: .*) +[\d.]+ us$", story), story
+
+
+def test_hot_has_the_page_the_objects_and_both_sides():
+    """A transaction waits for one field, since another one stored to its neighbour."""
+    hot = traced()["hot"]
+    assert re.search(r"^ +\d+\.\d+ ms +\d+ +0  page 0x\w+, container meet\+0x\w+$", hot, re.M), hot
+    assert re.search(r"^ +\d+\.\d+ ms +1 +0    wanted: (load|store) at meet\+0x4\w+, \(struct pair\)\+8024 of meet\n"
+                     r" +had:    store at meet\+0x4\w+, \(struct pair\)\+8000 of meet$", hot, re.M), hot
+    assert "nobody waited for a page that another one had" in hot, hot
+
+
+def test_places_names_the_fields_and_lines_of_hot_pages():
+    named = subprocess.run(["scripts/places.py"], cwd=ROOT, check=True, text=True, input=traced()["hot"],
+                           stdout=subprocess.PIPE).stdout
+    assert re.search(r"wanted: \w+ at meet\+0x4\w+, struct pair\.right\.n\[2\] of meet\n +want at \S*meet\.c:1\d\n"
+                     r" +had:    store at meet\+0x4\w+, struct pair\.left of meet\n +want at \S*meet\.c:1\d\n", named), named
 
 
 def test_places_names_the_lines_of_a_story():

@@ -3,6 +3,7 @@
  *
  *   trace -o FILE PROGRAM [ARGUMENT...]              all events into FILE, for scripts/trace2json
  *   trace --print[=TICKET] PROGRAM [ARGUMENT...]     one transaction, as a story
+ *   trace --hot PROGRAM [ARGUMENT...]                the pages that were waited for most
  *
  * FILE lies under /export to come to the host: scripts/run --export DIR. kernel/look/tracing.md.
  */
@@ -14,12 +15,16 @@
 #include "trace.h"
 
 static const char usage[] =
-    "usage: trace [-o FILE] [--print[=TICKET]] PROGRAM [ARGUMENT...]\n"
+    "usage: trace [-o FILE] [--print[=TICKET]] [--hot] PROGRAM [ARGUMENT...]\n"
     "Records faults, waits, callbacks, messages, commits, disk requests and thread switches of the "
     "whole\n"
     "system while PROGRAM runs. FILE is for scripts/trace2json on the host (put it under /export); "
     "--print\n"
-    "tells one transaction as a story: the one that waited longest, or that with the ticket.\n";
+    "tells one transaction as a story: the one that waited longest, or that with the ticket.\n"
+    "--hot lists the pages of containers that transactions waited for most, with the objects and "
+    "the places in\n"
+    "programs of both sides; piped through scripts/places.py on the host, with fields and source "
+    "lines.\n";
 
 /* 0, or 1 with a message. */
 static int file_write(const struct trace *t, const char *path)
@@ -42,10 +47,11 @@ static int file_write(const struct trace *t, const char *path)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"print", optional_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'}, {0}};
+        {"print", optional_argument, NULL, 'p'}, {"hot", no_argument, NULL, 'H'},
+        {"help", no_argument, NULL, 'h'}, {0}};
     const char *path = NULL;
     uint64_t ticket = 0;
-    int print = 0, c;
+    int print = 0, hot = 0, c;
     while ((c = getopt_long(argc, argv, "+o:h", options, NULL)) != -1) {
         switch (c) {
         case 'o': path = optarg; break;
@@ -53,10 +59,11 @@ int main(int argc, char **argv)
             print = 1;
             ticket = optarg ? strtoull(optarg, NULL, 10) : 0;
             break;
+        case 'H': hot = 1; break;
         default: fputs(usage, c == 'h' ? stdout : stderr); return c == 'h' ? 0 : 2;
         }
     }
-    if (optind == argc || (!path && !print)) {
+    if (optind == argc || (!path && !print && !hot)) {
         fputs(usage, stderr);
         return 2;
     }
@@ -70,5 +77,7 @@ int main(int argc, char **argv)
     int bad = path ? file_write(&t, path) : 0;
     if (print)
         bad |= story_print(&t, ticket);
+    if (hot)
+        bad |= hot_print(&t);
     return status ? status : bad;
 }

@@ -33,6 +33,17 @@ const char *object_name(uint64_t address, uint64_t *offset);
 void names_write(void *file);
 extern const char *const event_names[KD_TRACE_KINDS];
 
+/* objects.c: what lies at an address of a container, as far as it can be read. */
+#define NO_OBJECT (~0ull)
+struct spot { uint32_t type; uint64_t offset; };        /* NO_OBJECT: in no object */
+struct spot spot_at(uint64_t address);
+void types_want(uint32_t number);              /* before types_learn */
+void types_learn(const char *program);         /* reads the texts in its file */
+const char *type_text(uint32_t number);        /* "struct node"; valid until the next call */
+
+/* hot.c: the pages that were waited for most. 0, or 1 with a message. */
+int hot_print(const struct trace *t);
+
 /* story.c: one transaction; ticket 0: the one with a conflict that took longest. 0, or 1: there is
  * none. */
 int story_print(const struct trace *t, uint64_t ticket);
