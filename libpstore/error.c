@@ -56,6 +56,11 @@ static const struct {
      "not allowed inside a transaction, or somebody else has the container open or locked: end"
      " that first"},
     {EBUSY, ERROR_ANY, "in use"},
+    {EDEADLK, ERROR_RETRY,
+     "ps_retry while this thread has another transaction suspended, which somebody might wait for: "
+     "end that first"},
+    {EDQUOT, ERROR_RETRY,
+     "too many wait in ps_retry: 32 threads of a process at most, 128 in all; wait with fewer"},
     {EEXIST, ERROR_OPEN,
      "a container of that name exists already: leave PS_EXCLUSIVE out, or choose another name"},
     {EEXIST, ERROR_NAMES, "a container of that name exists already: choose another name"},
@@ -70,6 +75,11 @@ static const struct {
     {EINVAL, ERROR_FREE,
      "no object begins at this address: was it freed already, or is this the middle of one?"},
     {EINVAL, ERROR_TXN, "an option of the transaction makes no sense: check the call"},
+    {EINVAL, ERROR_RETRY,
+     "ps_retry has nothing to wait for: no page was read, or it is a snapshot or a dirty read"},
+    {EINVAL, ERROR_UPGRADE,
+     "ps_upgrade wants two layouts that have bytes, the older version first and the newer below "
+     "2^31, and a step: check the call"},
     {EINVAL, ERROR_ANY, "an argument makes no sense"},
     {EIO, ERROR_TOLD,
      "the disk failed. After a commit the outcome is unknown, and the store takes no more "
@@ -96,6 +106,9 @@ static const struct {
     {EPERM, ERROR_ANY,
      "not allowed here: no transaction is active in this thread, or it is not the one to be "
      "ended this way"},
+    {EXDEV, ERROR_RETRY,
+     "ps_retry waits for pages of one store only: read the other store in a transaction of its "
+     "own"},
 };
 
 /* All others. */

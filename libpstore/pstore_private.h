@@ -231,7 +231,8 @@ int retry_wait(struct ps_tx *tx);
 
 /* ---- error.c: which error a call returned last in this thread, for ps_strerror ---- */
 enum error_call { ERROR_ANY, ERROR_TOLD, ERROR_OPEN, ERROR_NAMES, ERROR_OBJECT, ERROR_NO_LAYOUT,
-                  ERROR_ALLOC, ERROR_LARGE, ERROR_FREE, ERROR_TXN, ERROR_OTHER };
+                  ERROR_ALLOC, ERROR_LARGE, ERROR_FREE, ERROR_TXN, ERROR_RETRY, ERROR_UPGRADE,
+                  ERROR_OTHER };
 int error_told(enum error_call call, int result);             /* returns the result: 0 or -errno */
 void *error_told_by(enum error_call call, void *result);      /* NULL: errno */
 void error_forget(void);

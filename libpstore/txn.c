@@ -418,7 +418,7 @@ int (ps_transaction_opt)(int (*fn)(void *arg), void *arg, const struct ps_option
             result = tx->reason;
         hooks_run(tx);
         if (tx->watching)
-            tx->again = (result = error_told(ERROR_TXN, retry_wait(tx))) == 0;
+            tx->again = (result = error_told(ERROR_RETRY, retry_wait(tx))) == 0;
     } while (tx_runs_again(tx));
     return result;
 }
@@ -452,7 +452,7 @@ _Noreturn void ps_retry(void)
         tx->watching = NULL;
     tx_undo(tx, result ? -result : EAGAIN);
     tx->aborts -= result == 0;            /* what `retries` counts are deadlocks */
-    error_told(ERROR_TXN, result);
+    error_told(ERROR_RETRY, result);
     tx_leave(tx);
 }
 

@@ -103,7 +103,7 @@ int ps_upgrade(const char *name, const struct ps_layout *from, const struct ps_l
         return error_told(ERROR_NAMES, -EBUSY);
     if (!from || !to || !step || !from->bytes || !to->bytes || from->version >= to->version ||
         to->version & BEING_MADE)
-        return -EINVAL;
+        return error_told(ERROR_UPGRADE, -EINVAL);
     int result = upgrade_open(&u, name);
     if (result == 0)
         result = upgrade(&u);

@@ -262,12 +262,14 @@ static void limits(void)
     is(ps_transaction(elsewhere, NULL), 0, "and nothing is left of it");
     is(ps_transaction_opt(never, NULL, &(struct ps_options){.isolation = PS_SNAPSHOT}), -EINVAL,
        "a snapshot never changes");
+    is(strstr(ps_strerror(EINVAL), "nothing to wait for") != NULL, 1, "the error says so");
     is(ps_transaction(within, NULL), -EDEADLK, "not while the thread has another transaction");
+    is(strstr(ps_strerror(EDEADLK), "suspended") != NULL, 1, "the error says so");
 }
 
 int main(void)
 {
-    tap_plan(21);
+    tap_plan(23);
     sem_init(&sleeping, 0, 0);
     box = ps_open("retry", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(ps_transaction(elsewhere, NULL), 0, "a queue is made");

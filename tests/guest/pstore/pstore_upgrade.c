@@ -180,12 +180,13 @@ static void what_is_not(void)
     is(opens("bare", TWO), 0, "and is of the newer layout");
     is(ps_upgrade("bare", TWO, ONE, step, NULL), -EINVAL, "not backwards");
     is(ps_upgrade("bare", ONE, TWO, NULL, NULL), -EINVAL, "not without a step");
+    is(strstr(ps_strerror(EINVAL), "ps_upgrade") != NULL, 1, "the error says what it wants");
     is(ps_transaction(body, NULL), -EBUSY, "not in a transaction");
 }
 
 int main(void)
 {
-    tap_plan(44);
+    tap_plan(45);
     at_once();
     in_batches();
     beside_others();
