@@ -229,7 +229,7 @@ static void opening_end(struct container *c, struct opening *o, bool detach)
         kd_space_detach(process, c->segment[i].object);
     *o = c->openings[--c->opening_count];
     space_process_gone(c, process, detach);
-    watches_end(process);
+    if (!process_known(process)) watches_end(process);
     if (c->opening_count > 0) return;
     c->idle = ++server.idle_clock;
     server.idle_due |= server.objects > OBJECTS_MANY;

@@ -6,9 +6,9 @@
  * is about to change one of the pages wakes it: it reads them again, and so waits for the commit
  * like anybody. A wake without a change (the commit is refused) costs one look.
  *
- * Bounded: WATCHES_MAX in all, WATCHES_EACH of a process. A process loses all of them when it
- * closes a container, or ends: who has none open is not heard of any more. One of more than
- * WATCHED_MAX pages is woken by any commit.
+ * Bounded: WATCHES_MAX in all, WATCHES_EACH of a process. A process loses them when it ends, or has
+ * no container open any more, for then its end is not heard of. One of more than WATCHED_MAX pages
+ * is woken by any commit.
  */
 #include "server.h"
 
