@@ -246,6 +246,7 @@ int commit_own(struct store_op *ops, unsigned count)
         if (!checkpoint_helps(r) || i == SPACE_TRIES) break;
         int waited = checkpoint_wait();
         if (waited == -ENOMEM) r = -ENOMEM;
+        if (server_writable() < 0) r = server_writable(); /* its flush may have failed */
         if (waited < 0) break;
     }
     server_unlock();
