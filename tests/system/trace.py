@@ -25,20 +25,29 @@ MEET = r"""
 static ps_container *c;
 static int held[2];
 struct part { long n[4]; };
-struct pair { long rest[1000], left; struct part right; }; /* on several pages */
-static int want(void *right)
+struct lone { long n; };
+struct pair { long rest[999]; struct lone *lone; long left; struct part right; }; /* on several pages */
+enum what { LEFT, RIGHT, LONE };
+static int make(void *unused)
 {
     struct pair *p = ps_root(c);
-    if (right)
-        ++p->right.n[2];
-    else
-        ++p->left;
+    p->lone = ps_new(c, struct lone, unused);
     return 0;
 }
-static int hold(void *unused)
+static int want(void *what)
+{
+    struct pair *p = ps_root(c);
+    switch (*(enum what *)what) {
+    case LEFT: ++p->left; break;
+    case RIGHT: ++p->right.n[2]; break;
+    case LONE: ++p->lone->n; break;
+    }
+    return 0;
+}
+static int hold(void *what)
 {
     static struct kd_view_info all[KD_VIEW_MAX];
-    want(unused);
+    want(what);
     if (write(held[1], "", 1) != 1)
         return 1;
     for (;;) {
@@ -53,11 +62,16 @@ int main(void)
 {
     char byte;
     c = ps_open("meet", PS_CREATE | PS_WRITE, PS_LAYOUT(struct pair, 1));
-    if (pipe(held) || ps_transaction(want, NULL)) /* the root is made */
+    if (pipe(held) || ps_transaction(make, NULL))
         return 1;
-    if (fork() == 0)
-        _exit(ps_transaction(hold, NULL));
-    return read(held[0], &byte, 1) != 1 || ps_transaction(want, c) || wait(NULL) < 0;
+    for (int lone = 0; lone < 2; lone++) {
+        if (fork() == 0)
+            _exit(ps_transaction(hold, &(enum what){lone ? LONE : LEFT}));
+        if (read(held[0], &byte, 1) != 1 || ps_transaction(want, &(enum what){lone ? LONE : RIGHT}) ||
+            wait(NULL) < 0)
+            return 1;
+    }
+    return 0;
 }
 """
 WILD = r"""
@@ -203,14 +217,15 @@ def test_hot_has_the_page_the_objects_and_both_sides():
     assert re.search(r"^ +\d+\.\d+ ms +\d+ +0  page 0x\w+, container meet\+0x\w+$", hot, re.M), hot
     assert re.search(r"^ +\d+\.\d+ ms +1 +0    wanted: (load|store) at meet\+0x4\w+, \(struct pair\)\+8024 of meet\n"
                      r" +had:    store at meet\+0x4\w+, \(struct pair\)\+8000 of meet$", hot, re.M), hot
+    assert re.search(r"wanted: (load|store) at meet\+0x4\w+, \(struct lone\)\+0 of meet$", hot, re.M), hot
     assert "nobody waited for a page that another one had" in hot, hot
 
 
 def test_places_names_the_fields_and_lines_of_hot_pages():
     named = subprocess.run(["scripts/places.py"], cwd=ROOT, check=True, text=True, input=traced()["hot"],
                            stdout=subprocess.PIPE).stdout
-    assert re.search(r"wanted: \w+ at meet\+0x4\w+, struct pair\.right\.n\[2\] of meet\n +want at \S*meet\.c:1\d\n"
-                     r" +had:    store at meet\+0x4\w+, struct pair\.left of meet\n +want at \S*meet\.c:1\d\n", named), named
+    assert re.search(r"wanted: \w+ at meet\+0x4\w+, struct pair\.right\.n\[2\] of meet\n +want at \S*meet\.c:2\d\n"
+                     r" +had:    store at meet\+0x4\w+, struct pair\.left of meet\n +want at \S*meet\.c:2\d\n", named), named
 
 
 def test_places_names_the_lines_of_a_story():

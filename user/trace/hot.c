@@ -249,6 +249,34 @@ static void pair_print(const struct wait *w)
     putchar('\n');
 }
 
+/* A page's waits; l is in the order of pages. */
+static struct list page_waits(const struct list *l, uint64_t page)
+{
+    struct list of = {.wait = l->wait};
+    while (of.wait->page != page)
+        of.wait++;
+    while (of.wait + of.count < l->wait + l->count && of.wait[of.count].page == page)
+        of.count++;
+    return of;
+}
+
+/* What lies there, and the texts of all types; a program is read once, when they are known. */
+static void objects_learn(const struct list *l, const struct wait *pages, size_t count)
+{
+    for (int texts = 0; texts < 2; texts++)
+        for (size_t i = 0; i < count; i++) {
+            struct list of = page_waits(l, pages[i].page);
+            for (size_t k = 0; k < of.count; k++)
+                for (int other = 0; other < 2; other++) {
+                    struct side *s = other ? &of.wait[k].holder : &of.wait[k].waiter;
+                    if (texts)
+                        types_learn(process_name(s->process));
+                    else
+                        side_learn(s);
+                }
+        }
+}
+
 static void page_print(const struct wait *page, struct wait *all, size_t count)
 {
     uint64_t offset;
@@ -259,14 +287,6 @@ static void page_print(const struct wait *page, struct wait *all, size_t count)
         printf("container %s+0x%llx\n", name, (unsigned long long)offset);
     else
         printf("of a container that is gone\n");
-    for (size_t i = 0; i < count; i++) {
-        side_learn(&all[i].waiter);
-        side_learn(&all[i].holder);
-    }
-    for (size_t i = 0; i < count; i++) {
-        types_learn(process_name(all[i].waiter.process));
-        types_learn(process_name(all[i].holder.process));
-    }
     size_t pairs = sum_up(all, count, all, by_sides);
     for (size_t i = 0; i < pairs && i < PAIRS_SHOWN; i++)
         pair_print(&all[i]);
@@ -284,13 +304,11 @@ static void pages_print(struct list *l, struct wait *pages, size_t count)
     }
     printf("      waited  times deadlocks  for\n  %8.3f ms %6u %9u  all pages: %zu\n", ms(sum.ns),
            sum.waits, sum.deadlocks, count);
-    for (size_t i = 0; i < count && i < PAGES_SHOWN; i++) {
-        size_t from = 0, n = 0; /* l is in the order of pages */
-        while (l->wait[from].page != pages[i].page)
-            from++;
-        while (from + n < l->count && l->wait[from + n].page == pages[i].page)
-            n++;
-        page_print(&pages[i], &l->wait[from], n);
+    count = count < PAGES_SHOWN ? count : PAGES_SHOWN;
+    objects_learn(l, pages, count);
+    for (size_t i = 0; i < count; i++) {
+        struct list of = page_waits(l, pages[i].page);
+        page_print(&pages[i], of.wait, of.count);
     }
 }
 
