@@ -189,6 +189,7 @@ struct ps_tx {
     int busy;                             /* they run: no transaction is begun in this ps_tx */
     struct ps_store *watching;            /* ps_retry: what is to be waited for; or NULL */
     uint64_t retry_since_ms;              /* when it first waited for that; 0: not yet */
+    int clears;                           /* runs that were to end the rights of others before */
     int missed;                           /* it looked for a name that is not there */
     int looks_again;                      /* ... and does so once more, with its watch set */
     struct hook {

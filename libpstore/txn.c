@@ -178,7 +178,7 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
     tx->aborts = 0;
     tx->retry_since_ms = 0;
     tx->watching = NULL;
-    tx->looks_again = 0;
+    tx->looks_again = tx->clears = 0;
     tx->options = *options;
     tx->place = ps_place;
     tx->begin = (struct kd_begin){
@@ -448,9 +448,16 @@ _Noreturn void ps_retry(void)
     }
     /* Of a thread with another transaction, nobody knows who waits for that one. */
     int result = tx->reads ? -EINVAL : others_suspended(tx) ? -EDEADLK : retry_watch(tx);
-    if (result != 0)
+    /* Of two stores; but rights of transactions before may say so. They end with one run more. */
+    int clears = result == -EXDEV && tx->clears++ < 2;
+    if (clears) {
+        tx->begin.mode |= KD_STRICT;
+        result = 0;
+    }
+    if (result != 0 || clears)
         tx->watching = NULL;
     tx_undo(tx, result ? -result : EAGAIN);
+    tx->again = clears;
     tx->aborts -= result == 0;            /* what `retries` counts are deadlocks */
     error_told(ERROR_RETRY, result);
     tx_leave(tx);

@@ -70,6 +70,23 @@ static int set_both(void *value)
     return 0;
 }
 
+/* What the thread read before, in another transaction, is no page of this one. */
+static int retry_left(void *unused)
+{
+    (void)unused;
+    if (*(long *)ps_root(left) != -1)
+        ps_retry();
+    return 0;
+}
+
+static int retry_both(void *unused)
+{
+    long sum;
+    (void)unused;
+    through_left(&sum);
+    ps_retry();
+}
+
 static int killed_inside(void *value)
 {
     struct root *r = ps_root(right);
@@ -117,7 +134,7 @@ static int listed(const char *store, const char *name)
 int main(void)
 {
     long sum = 0;
-    tap_plan(21);
+    tap_plan(23);
     left = open_in("store", "left");
     right = open_in("store2", "right");
     if (!tap_ok(left && right, "containers of both stores are open"))
@@ -133,6 +150,11 @@ int main(void)
     is(ps_transaction(through_left, &sum), 0,
        "a transaction reads both, by a pointer from one into the other");
     is(sum, 3004, "and sees what was committed");
+    const struct ps_options soon = {.timeout_ms = 50};
+    is(ps_transaction_opt(retry_both, NULL, &soon), -EXDEV, "one that read both waits for neither");
+    ps_transaction(through_left, &sum);
+    is(ps_transaction_opt(retry_left, NULL, &soon), -ETIMEDOUT,
+       "one that reads the first waits for it, after one that read both");
     is(ps_transaction(set_both, (void *)9), -EXDEV, "one that writes both is refused");
     ps_transaction(through_left, &sum);
     is(sum, 3004, "and has changed neither");
