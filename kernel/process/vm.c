@@ -12,7 +12,7 @@
  *   VM3  No region is writable and executable.
  *   VM4  process->frames counts the present leaf entries of slot 0; each of them owns its frame.
  *        limits.promised_bytes is the length of all regions with any right. limits.tables counts
- *        page tables of slot 0, which go with their last entry.
+ *        page tables of slot 0, which go with what is forgotten, or the last region near.
  *   VM5  A frame is freed only after the shootdown that followed the removal of its entry.
  *
  * Locks: process->space_lock guards all of it. What grows with a range is done in portions, and
@@ -213,11 +213,19 @@ static void sweep_end(struct sweep *s)
         frame_free(f);
 }
 
-/* tables_cut gives back the page tables of [at, end) that map nothing. space_lock held. */
+/* tables_cut gives back the page tables of [at, end) that map nothing. Where there is no region any
+ * more, it looks only at those that no region beside needs. space_lock held. */
 static void tables_cut(struct process *p, vaddr_t at, vaddr_t end)
 {
     struct list tables = LIST_INIT(tables);
-    if (!arch_tables_cut_empty(p->home.table, at, end, 0, VM_END, &tables))
+    const struct region *r = region_after(p, at);
+    bool unmapped = !r || r->start >= end;
+    const struct list *before = r ? r->link.prev : p->regions.prev;
+    if (unmapped && before == &p->regions) /* it ends: all go at once */
+        return;
+    vaddr_t low = unmapped ? container_of(before, struct region, link)->end : 0;
+    vaddr_t high = unmapped && r ? r->start : VM_END;
+    if (!arch_tables_cut_empty(p->home.table, at, end, low, high, &tables))
         return;
     arch_shootdown(arch_table_cpus(p->home.table));
     p->limits.tables -= arch_tables_free(&tables, ~0u);
