@@ -2,21 +2,12 @@
 # A Lua whose variables persist: values, closures and coroutines over reboots and power cuts, errors and abort(), two
 # processes in one state, other builds of the program, and states of another Lua. tests/system/lua has what it runs.
 # SEED=N repeats a run of another seed.
-# shellcheck source=scripts/tap.sh
-. "$(dirname "$0")/../../scripts/tap.sh"
-cd "$ROOT" || exit 1
+STATES=4
+# shellcheck source=tests/system/power-cuts.sh
+. "$(dirname "$0")/power-cuts.sh"
 LUA_SRC=${LUA_SRC:-$(scripts/lua-source --where)}
 [ -e build/user/lua ] && [ -e "$LUA_SRC/lapi.c" ] || { echo "1..0 # skip without Lua's source (scripts/lua-source)"; exit 0; }
-
-SEED=${SEED:-1} STORE=$TEST_TMP/store BASE=$TEST_TMP/base LOG=$TEST_TMP/log CUT=$TEST_TMP/cut STEPS=40 STATES=4
-[ "${TEST_TIER:-test}" != long ] || STATES=$((20 * ${TIMES:-1}))
-
-# guest OPTIONS...: sets output and status.
-guest() {
-    status=0
-    output=$(scripts/run --timeout 100 --memory 128 --import tests/system/lua --store-size 24M "$@" 2>&1) || status=$?
-    output=${output//$'\r'/}
-}
+STORE=$TEST_TMP/store STEPS=40 WITH=(--import tests/system/lua)
 
 # build NAME SOURCE OPTIONS...: another build of the program, of the files in the folder SOURCE.
 build() {
@@ -122,39 +113,8 @@ lua: (command line):1: the snapshot was of another process" "$(head -n 3 <<<"$ou
 # --- power cuts ---
 guest --store "$BASE" -c 'lua /import/step.lua 0; lua /import/check.lua'
 is "the list begins empty" "step 0	equal" "$output"
-cp --sparse=always "$BASE" "$TEST_TMP/used"
-guest --store "$TEST_TMP/used" --record "$LOG" --append store.checkpoint_ms=300 \
-    -c "lua /import/step.lua $STEPS; lua /import/check.lua"
+recorded "lua /import/step.lua $STEPS; lua /import/check.lua"
 is "each step is committed" "$STEPS step $STEPS	equal" "$(grep -c '^ack' <<<"$output") $(tail -n 1 <<<"$output")"
-
-# state WHAT LEAST: boots the disk that the cut has left; the step in it is not lower than LEAST. Sets step.
-state() {
-    guest --store "$CUT" -c 'lua /import/check.lua'
-    step=$(sed -nE 's/^step ([0-9]+)	equal$/\1/p' <<<"$output")
-    if [ -z "$step" ] || [ "$step" -lt "$2" ]; then
-        wrong="$wrong [$1, at least step $2: $output; SEED=$SEED repeats it]"
-        step=$2
-    fi
-    seen="$seen $step"
-}
-
-entries=$(scripts/cut "$LOG" --list | wc -l)
-wrong='' seen='' least=0
-for ((i = 1; i <= STATES; i++)); do
-    at=$((entries * i / STATES))
-    scripts/cut "$LOG" "$BASE" "$CUT" --at "$at" --keep none
-    state "cut at $at" "$least"
-    least=$step
-done
-is "after each cut the state is what the committed steps left, and none is lost later" "" "$wrong"
-is "after the last commit all steps are there" "$STEPS" "$step"
-wrong=''
-scripts/cut "$LOG" "$BASE" "$TEST_TMP/drawn" --random "$STATES" --seed "$SEED"
-for ((i = 0; i < STATES; i++)); do
-    mv "$TEST_TMP/drawn.$i" "$CUT"
-    state "--random $STATES --seed $SEED, state $i" 0
-done
-is "also if the disk kept some open writes and lost others" "" "$wrong"
-ok "these cuts left different steps" test "$(tr ' ' '\n' <<<"$seen" | sort -u | wc -l)" -gt 2
-echo "# steps found: $seen"
+CHECK='lua /import/check.lua' STEP='s/^step ([0-9]+)	equal$/\1/p' KEEPS=none
+cuts 0 $STEPS
 done_testing

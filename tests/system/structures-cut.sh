@@ -1,7 +1,7 @@
 #!/bin/bash
-# The structures but the tree under power cuts: each beside its model (tests/structures/power-cuts.sh).
-# shellcheck source=tests/structures/power-cuts.sh
-. "$(dirname "$0")/../structures/power-cuts.sh"
+# The structures but the tree under power cuts: each beside its model (tests/system/power-cuts.sh).
+# shellcheck source=tests/system/power-cuts.sh
+. "$(dirname "$0")/power-cuts.sh"
 
 scripts/katydid-cc -Itests/structures tests/system/structures-cut.c tests/structures/*.c -o "$TEST_TMP/structures-cut" ||
     echo "Bail out! no structures-cut"
