@@ -64,9 +64,7 @@ int ps_bitmap_check(const struct ps_bitmap_access *a, struct ps_bitmap_stats *st
     PS_INSTANCE_(NAME);                                                                           \
     PS_LIFE_(NAME, ps_bitmap);                                                                    \
     PS_CLASS_(NAME, bits, ps_bitmap);                                                             \
-    struct NAME##_range {                                                                         \
-        struct ps_bitmap_range range;                                                             \
-    };                                                                                            \
+    PS_SPAN_(NAME, ps_bitmap, const uint64_t, at);                                                \
     PS_FUNCTION_ int NAME##_test(const struct NAME##_bits *a, uint64_t number)                    \
     {                                                                                             \
         return ps_bitmap_test(&a->access, number);                                                \
@@ -82,22 +80,6 @@ int ps_bitmap_check(const struct ps_bitmap_access *a, struct ps_bitmap_stats *st
     PS_FUNCTION_ int64_t NAME##_first_clear(const struct NAME##_bits *a, uint64_t from)           \
     {                                                                                             \
         return ps_bitmap_first_clear(&a->access, from);                                           \
-    }                                                                                             \
-    PS_FUNCTION_ struct NAME##_range NAME##_range_open(const struct NAME *i, uint64_t from,       \
-                                                       uint64_t end, enum ps_mode mode)           \
-    {                                                                                             \
-        struct NAME##_range r = {.range = {.at = from, .end = end}};                              \
-        struct ps_instance instance = NAME##_instance_(i);                                        \
-        ps_access_open(&r.range.access.base, &instance, &NAME##_type_, mode);                     \
-        return r;                                                                                 \
-    }                                                                                             \
-    PS_FUNCTION_ void NAME##_range_close(struct NAME##_range *r)                                  \
-    {                                                                                             \
-        r->range.access.base.head = NULL;                                                         \
-    }                                                                                             \
-    PS_FUNCTION_ const uint64_t *NAME##_next(struct NAME##_range *r)                              \
-    {                                                                                             \
-        return ps_bitmap_next(&r->range);                                                         \
     }                                                                                             \
     _Static_assert(1, "a semicolon behind the line is allowed")
 #define PS_BITMAP(NAME) PS_BITMAP_OF(NAME, PS_NODE_BYTES)

@@ -73,14 +73,11 @@ int ps_hash_draw(const struct ps_hash_access *a, struct ps_sink sink);
     PS_LIFE_(NAME, ps_hash);                                                                      \
     PS_CLASS_(NAME, keyed, ps_hash);                                                              \
     PS_KEYED_(NAME, ps_hash);                                                                     \
-    struct NAME##_range {                                                                         \
-        struct ps_hash_range range;                                                               \
-    };                                                                                            \
+    PS_RANGE_(NAME, ps_hash, const NAME##_r);                                                     \
     PS_FUNCTION_ struct NAME##_range NAME##_range_open(const struct NAME *i, enum ps_mode mode)   \
     {                                                                                             \
         struct NAME##_range r;                                                                    \
-        struct ps_instance instance = NAME##_instance_(i);                                        \
-        ps_access_open(&r.range.access.base, &instance, &NAME##_type_, mode);                     \
+        NAME##_range_on_(&r, i, mode);                                                            \
         ps_hash_range(&r.range);                                                                  \
         return r;                                                                                 \
     }                                                                                             \

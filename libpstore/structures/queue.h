@@ -71,9 +71,7 @@ int ps_queue_check(const struct ps_queue_access *a, struct ps_queue_stats *stats
     PS_INSTANCE_(NAME);                                                                           \
     PS_LIFE_(NAME, ps_queue);                                                                     \
     PS_CLASS_(NAME, ends, ps_queue);                                                              \
-    struct NAME##_range {                                                                         \
-        struct ps_queue_range range;                                                              \
-    };                                                                                            \
+    PS_RANGE_(NAME, ps_queue, const NAME##_r);                                                    \
     PS_FUNCTION_ int NAME##_push(struct NAME##_ends *a, const NAME##_r *record)                   \
     {                                                                                             \
         return ps_queue_push(&a->access, record);                                                 \
@@ -89,17 +87,8 @@ int ps_queue_check(const struct ps_queue_access *a, struct ps_queue_stats *stats
     PS_FUNCTION_ struct NAME##_range NAME##_range_open(const struct NAME *i, enum ps_mode mode)   \
     {                                                                                             \
         struct NAME##_range r = {.range = {.node = NULL}};                                        \
-        struct ps_instance instance = NAME##_instance_(i);                                        \
-        ps_access_open(&r.range.access.base, &instance, &NAME##_type_, mode);                     \
+        NAME##_range_on_(&r, i, mode);                                                            \
         return r;                                                                                 \
-    }                                                                                             \
-    PS_FUNCTION_ void NAME##_range_close(struct NAME##_range *r)                                  \
-    {                                                                                             \
-        r->range.access.base.head = NULL;                                                         \
-    }                                                                                             \
-    PS_FUNCTION_ const NAME##_r *NAME##_next(struct NAME##_range *r)                              \
-    {                                                                                             \
-        return ps_queue_next(&r->range);                                                          \
     }                                                                                             \
     _Static_assert(1, "a semicolon behind the line is allowed")
 #define PS_QUEUE(NAME, R) PS_QUEUE_OF(NAME, R, PS_NODE_BYTES)

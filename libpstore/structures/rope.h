@@ -65,9 +65,7 @@ int ps_rope_check(const struct ps_rope_access *a, struct ps_rope_stats *stats, c
     PS_INSTANCE_(NAME);                                                                           \
     PS_LIFE_(NAME, ps_rope);                                                                      \
     PS_CLASS_(NAME, text, ps_rope);                                                               \
-    struct NAME##_range {                                                                         \
-        struct ps_rope_range range;                                                               \
-    };                                                                                            \
+    PS_SPAN_(NAME, ps_rope, const struct ps_piece, at);                                           \
     PS_FUNCTION_ int64_t NAME##_length(const struct NAME##_text *a)                               \
     {                                                                                             \
         return ps_rope_length(&a->access);                                                        \
@@ -84,22 +82,6 @@ int ps_rope_check(const struct ps_rope_access *a, struct ps_rope_stats *stats, c
     PS_FUNCTION_ int NAME##_remove(struct NAME##_text *a, uint64_t at, uint64_t length)           \
     {                                                                                             \
         return ps_rope_remove(&a->access, at, length);                                            \
-    }                                                                                             \
-    PS_FUNCTION_ struct NAME##_range NAME##_range_open(const struct NAME *i, uint64_t from,       \
-                                                       uint64_t end, enum ps_mode mode)           \
-    {                                                                                             \
-        struct NAME##_range r = {.range = {.at = from, .end = end}};                              \
-        struct ps_instance instance = NAME##_instance_(i);                                        \
-        ps_access_open(&r.range.access.base, &instance, &NAME##_type_, mode);                     \
-        return r;                                                                                 \
-    }                                                                                             \
-    PS_FUNCTION_ void NAME##_range_close(struct NAME##_range *r)                                  \
-    {                                                                                             \
-        r->range.access.base.head = NULL;                                                         \
-    }                                                                                             \
-    PS_FUNCTION_ const struct ps_piece *NAME##_next(struct NAME##_range *r)                       \
-    {                                                                                             \
-        return ps_rope_next(&r->range);                                                           \
     }                                                                                             \
     _Static_assert(1, "a semicolon behind the line is allowed")
 #define PS_ROPE(NAME) PS_ROPE_OF(NAME, PS_NODE_BYTES)

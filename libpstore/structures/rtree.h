@@ -104,9 +104,7 @@ int ps_rtree_draw(const struct ps_rtree_access *a, struct ps_sink sink);
     PS_INSTANCE_(NAME);                                                                           \
     PS_LIFE_(NAME, ps_rtree);                                                                     \
     PS_CLASS_(NAME, boxes, ps_rtree);                                                             \
-    struct NAME##_range {                                                                         \
-        struct ps_rtree_range range;                                                              \
-    };                                                                                            \
+    PS_RANGE_(NAME, ps_rtree, const NAME##_r);                                                    \
     struct NAME##_near {                                                                          \
         struct ps_rtree_near near;                                                                \
     };                                                                                            \
@@ -120,14 +118,9 @@ int ps_rtree_draw(const struct ps_rtree_access *a, struct ps_sink sink);
                                                        enum ps_query how, enum ps_mode mode)      \
     {                                                                                             \
         struct NAME##_range r;                                                                    \
-        struct ps_instance instance = NAME##_instance_(i);                                        \
-        ps_access_open(&r.range.access.base, &instance, &NAME##_type_, mode);                     \
+        NAME##_range_on_(&r, i, mode);                                                            \
         ps_rtree_range(&r.range, query, how);                                                     \
         return r;                                                                                 \
-    }                                                                                             \
-    PS_FUNCTION_ void NAME##_range_close(struct NAME##_range *r)                                  \
-    {                                                                                             \
-        r->range.access.base.head = NULL;                                                         \
     }                                                                                             \
     PS_FUNCTION_ void NAME##_filter(struct NAME##_range *r,                                       \
                                     int (*filter)(const struct NAME##_box *, const NAME##_r *,    \
@@ -136,10 +129,6 @@ int ps_rtree_draw(const struct ps_rtree_access *a, struct ps_sink sink);
     {                                                                                             \
         r->range.filter = (int (*)(const void *, const void *, void *))(void (*)(void))filter;    \
         r->range.arg = arg;                                                                       \
-    }                                                                                             \
-    PS_FUNCTION_ const NAME##_r *NAME##_next(struct NAME##_range *r)                              \
-    {                                                                                             \
-        return ps_rtree_next(&r->range);                                                          \
     }                                                                                             \
     PS_FUNCTION_ const struct NAME##_box *NAME##_where(const struct NAME##_range *r)              \
     {                                                                                             \

@@ -156,6 +156,37 @@ void ps_access_open(struct ps_access *a, const struct ps_instance *i, const stru
         a->access.base.head = NULL;                                                               \
     }                                                                                             \
     _Static_assert(1, "")
+/* A class of access objects that generates ITEMs; the structure adds how one is opened. */
+#define PS_RANGE_(NAME, STRUCTURE, ITEM)                                                          \
+    struct NAME##_range {                                                                         \
+        struct STRUCTURE##_range range;                                                           \
+    };                                                                                            \
+    PS_FUNCTION_ void NAME##_range_on_(struct NAME##_range *r, const struct NAME *i,              \
+                                       enum ps_mode mode)                                         \
+    {                                                                                             \
+        struct ps_instance instance = NAME##_instance_(i);                                        \
+        ps_access_open(&r->range.access.base, &instance, &NAME##_type_, mode);                    \
+    }                                                                                             \
+    PS_FUNCTION_ void NAME##_range_close(struct NAME##_range *r)                                  \
+    {                                                                                             \
+        r->range.access.base.head = NULL;                                                         \
+    }                                                                                             \
+    PS_FUNCTION_ ITEM *NAME##_next(struct NAME##_range *r)                                        \
+    {                                                                                             \
+        return STRUCTURE##_next(&r->range);                                                       \
+    }                                                                                             \
+    _Static_assert(1, "")
+/* ... of what has numbers: from <= number < end, the first in the member FIRST. */
+#define PS_SPAN_(NAME, STRUCTURE, ITEM, FIRST)                                                    \
+    PS_RANGE_(NAME, STRUCTURE, ITEM);                                                             \
+    PS_FUNCTION_ struct NAME##_range NAME##_range_open(const struct NAME *i, uint64_t from,       \
+                                                       uint64_t end, enum ps_mode mode)           \
+    {                                                                                             \
+        struct NAME##_range r = {.range = {.FIRST = from, .end = end}};                           \
+        NAME##_range_on_(&r, i, mode);                                                            \
+        return r;                                                                                 \
+    }                                                                                             \
+    _Static_assert(1, "")
 /* What keyed access objects do, and generators over keys. */
 #define PS_KEYED_(NAME, STRUCTURE)                                                                \
     PS_FUNCTION_ const NAME##_r *NAME##_find(struct NAME##_keyed *a, const NAME##_k *key)         \
@@ -182,10 +213,6 @@ void ps_access_open(struct ps_access *a, const struct ps_instance *i, const stru
     }                                                                                             \
     _Static_assert(1, "")
 #define PS_KEYED_RANGE_(NAME, STRUCTURE)                                                          \
-    PS_FUNCTION_ void NAME##_range_close(struct NAME##_range *r)                                  \
-    {                                                                                             \
-        r->range.access.base.head = NULL;                                                         \
-    }                                                                                             \
     PS_FUNCTION_ void NAME##_filter(struct NAME##_range *r,                                       \
                                          int (*filter)(const NAME##_k *, const NAME##_r *,        \
                                                        void *),                                   \
@@ -193,10 +220,6 @@ void ps_access_open(struct ps_access *a, const struct ps_instance *i, const stru
     {                                                                                             \
         r->range.filter = (int (*)(const void *, const void *, void *))(void (*)(void))filter;    \
         r->range.arg = arg;                                                                       \
-    }                                                                                             \
-    PS_FUNCTION_ const NAME##_r *NAME##_next(struct NAME##_range *r)                              \
-    {                                                                                             \
-        return STRUCTURE##_next(&r->range);                                                       \
     }                                                                                             \
     PS_FUNCTION_ const NAME##_k *NAME##_key(const struct NAME##_range *r)                         \
     {                                                                                             \

@@ -118,9 +118,6 @@ int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink);
         int flags;                                                                                \
         size_t initial;                                                                           \
     };                                                                                            \
-    struct NAME##_range {                                                                         \
-        struct ps_tree_range range;                                                               \
-    };                                                                                            \
     struct NAME##_load {                                                                          \
         struct ps_tree_load load;                                                                 \
     };                                                                                            \
@@ -138,14 +135,14 @@ int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink);
     PS_LIFE_(NAME, ps_tree);                                                                      \
     PS_CLASS_(NAME, keyed, ps_tree);                                                              \
     PS_KEYED_(NAME, ps_tree);                                                                     \
+    PS_RANGE_(NAME, ps_tree, const NAME##_r);                                                     \
     PS_FUNCTION_ struct NAME##_range NAME##_range_open(const struct NAME *i,                      \
                                                             const NAME##_k *from,                 \
                                                             const NAME##_k *to, int how,          \
                                                             enum ps_mode mode)                    \
     {                                                                                             \
         struct NAME##_range r;                                                                    \
-        struct ps_instance instance = NAME##_instance_(i);                                        \
-        ps_access_open(&r.range.access.base, &instance, &NAME##_type_, mode);                     \
+        NAME##_range_on_(&r, i, mode);                                                            \
         ps_tree_range(&r.range, from, to, how);                                                   \
         return r;                                                                                 \
     }                                                                                             \

@@ -67,9 +67,7 @@ int ps_vector_check(const struct ps_vector_access *a, struct ps_vector_stats *st
     PS_INSTANCE_(NAME);                                                                           \
     PS_LIFE_(NAME, ps_vector);                                                                    \
     PS_CLASS_(NAME, items, ps_vector);                                                            \
-    struct NAME##_range {                                                                         \
-        struct ps_vector_range range;                                                             \
-    };                                                                                            \
+    PS_SPAN_(NAME, ps_vector, const NAME##_r, next);                                              \
     PS_FUNCTION_ int64_t NAME##_count(const struct NAME##_items *a)                               \
     {                                                                                             \
         return ps_vector_count(&a->access);                                                       \
@@ -89,22 +87,6 @@ int ps_vector_check(const struct ps_vector_access *a, struct ps_vector_stats *st
     PS_FUNCTION_ int NAME##_resize(struct NAME##_items *a, uint64_t count)                        \
     {                                                                                             \
         return ps_vector_resize(&a->access, count);                                               \
-    }                                                                                             \
-    PS_FUNCTION_ struct NAME##_range NAME##_range_open(const struct NAME *i, uint64_t from,       \
-                                                       uint64_t end, enum ps_mode mode)           \
-    {                                                                                             \
-        struct NAME##_range r = {.range = {.next = from, .end = end}};                            \
-        struct ps_instance instance = NAME##_instance_(i);                                        \
-        ps_access_open(&r.range.access.base, &instance, &NAME##_type_, mode);                     \
-        return r;                                                                                 \
-    }                                                                                             \
-    PS_FUNCTION_ void NAME##_range_close(struct NAME##_range *r)                                  \
-    {                                                                                             \
-        r->range.access.base.head = NULL;                                                         \
-    }                                                                                             \
-    PS_FUNCTION_ const NAME##_r *NAME##_next(struct NAME##_range *r)                              \
-    {                                                                                             \
-        return ps_vector_next(&r->range);                                                         \
     }                                                                                             \
     PS_FUNCTION_ uint64_t NAME##_number(const struct NAME##_range *r)                             \
     {                                                                                             \
