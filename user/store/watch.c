@@ -44,6 +44,13 @@ static void watch_fire(struct watch *w)
     watch_end(w);
 }
 
+/* Nobody sleeps for ever by a watch that is taken away. */
+static void watch_drop(struct watch *w)
+{
+    watch_fire(w);
+    if (w->process) watch_end(w);
+}
+
 static struct watch *watch_of(uint64_t process, uint64_t key)
 {
     watches_each(w) if (w->process == process && w->key == key) return w;
@@ -93,7 +100,7 @@ int watch_request(const struct kd_message *m)
     server_lock();
     struct watch *w = watch_of(m->process, m->word[0]);
     if (w && (w->token || m->word[1] != 1)) { /* word1 1: its pages are added to those before */
-        watch_end(w);
+        watch_drop(w);
         w = NULL;
     }
     if (r == 0 && m->data_bytes) {
@@ -161,7 +168,6 @@ void watch_all_change(void)
 void watches_end(uint64_t process)
 {
     watches_each(w) {
-        if (w->process == process) watch_fire(w);
-        if (w->process == process) watch_end(w);
+        if (w->process == process) watch_drop(w);
     }
 }

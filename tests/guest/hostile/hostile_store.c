@@ -6,6 +6,7 @@
  * Method  each request with words and data of all kinds; batches of operations that are broken in
  *         one place; then both at random.
  */
+#include <pthread.h>
 #include <sys/wait.h>
 
 #include "hostile.h"
@@ -194,6 +195,29 @@ static int watcher(void)
     for (uint64_t key = 0; key < 32; key++)
         if (client_call(STORE_WATCH, key, 0, 0, &o.base, sizeof o.base, NULL, 0) != 0) return 2;
     return request(STORE_CLOSE, o.container, 0, 0, 0) == 0 ? 0 : 3;
+}
+
+enum { SLEEPER = 7 };
+static int awake;                       /* atomic */
+static void *sleeper(void *unused)
+{
+    if (client_call(STORE_WAIT, SLEEPER, 0, 0, NULL, 0, NULL, 0) == 0)
+        __atomic_store_n(&awake, 1, __ATOMIC_RELEASE);
+    return unused;
+}
+
+/* One thread sleeps by a watch that another one makes anew, again and again: it is woken. */
+static void watch_anew(void)
+{
+    pthread_t thread;
+    long r = client_call(STORE_WATCH, SLEEPER, 0, 0, &page_of_mine, sizeof page_of_mine, NULL, 0);
+    if (r == 0) r = -pthread_create(&thread, NULL, sleeper, NULL);
+    for (int i = 0; r == 0 && !__atomic_load_n(&awake, __ATOMIC_ACQUIRE) && i < 2000; i++) {
+        r = client_call(STORE_WATCH, SLEEPER, 0, 0, &page_of_mine, sizeof page_of_mine, NULL, 0);
+        pause_ms(1);
+    }
+    client_call(STORE_WATCH, SLEEPER, 0, 0, NULL, 0, NULL, 0);
+    tap_ok(r == 0 && awake, "who sleeps by a watch that is made anew is woken (%ld)", r);
 }
 
 static void watches(void)
@@ -469,7 +493,7 @@ static void containers_delete(void)
 int main(int argc, char **argv)
 {
     if (argc > 1) return role(argv[1]);
-    tap_plan(23);
+    tap_plan(24);
     is(child_run(argv[0], "fill", NULL), 0, "data that must stay");
     is(client_connect(), 0, "the store manager is there");
     client_open("hostile-b", PS_CREATE | PS_WRITE, NULL, 0, 0, &other);
@@ -487,6 +511,7 @@ int main(int argc, char **argv)
     is(client_run(changes_nowhere, NULL), 2, "txn_changes: memory that is nowhere");
     requests();
     watches();
+    watch_anew();
     batches();
     requests_at_random();
     batches_at_random();
