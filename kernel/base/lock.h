@@ -1,9 +1,8 @@
 /*
  * lock.h - spin locks with ranks. The order of all locks of the kernel is written here, once.
  *
- * The kernel runs with interrupts off (thread.h), so a lock is never taken by an interrupt that
- * stopped its holder. A thread takes locks in rising rank; two of one rank never. Breaking the
- * order panics, as does sleeping with any lock held. A CPU that spins serves TLB shootdowns (KR5).
+ * A thread takes locks in rising rank; two of one rank never. Breaking the order panics, as does
+ * sleeping with any lock held. A CPU that spins serves TLB shootdowns (KR5; base.md).
  */
 #ifndef KERNEL_LOCK_H
 #define KERNEL_LOCK_H
@@ -60,9 +59,6 @@ void lock_wait(struct lock *l);
 void lock_acquire_slowly(struct lock *l, uint32_t limit);
 void lock_release_slowly(struct lock *l);
 
-/* Each CPU keeps a word with a bit for the rank of each lock that it holds. Taking a lock while
- * that word is not below the lock's own bit panics, contended or not: an order that could deadlock
- * is found by the first run that takes it, not by the first that is unlucky. */
 LOCK_INLINE void lock_acquire(struct lock *l)
 {
     uint32_t held = cpu_locks_held(), free = 0;
@@ -95,9 +91,7 @@ LOCK_INLINE void lock_release(struct lock *l)
 }
 #endif
 /* Counts by lock name: how long CPUs waited, and how long they held it while lock_counting was set.
- * Neither costs a free lock an instruction. Waiting is counted where a CPU waits. A CPU that counts
- * what it holds has LOCKS_COUNTED, a bit above all ranks, among those it holds, so that every
- * acquisition fails the rank test. */
+ * A CPU that counts has LOCKS_COUNTED, a bit above all ranks, among those it holds. */
 #define LOCKS_COUNTED (1u << 31)
 #define LOCK_NAMES_MAX 64
 struct lock_sum { uint64_t times, cycles, longest; };

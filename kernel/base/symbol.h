@@ -1,10 +1,4 @@
-/*
- * symbol.h - the kernel's own symbol table, for back traces.
- *
- * The build links the kernel twice: first with an empty table, then with the table that
- * scripts/mksymbols made of the first result. The table lies behind all code, so the second
- * link moves no function; the Makefile checks that.
- */
+/* symbol.h - the kernel's own symbol table, for back traces; scripts/mksymbols makes it. */
 #ifndef KERNEL_SYMBOL_H
 #define KERNEL_SYMBOL_H
 

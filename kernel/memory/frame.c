@@ -4,11 +4,6 @@
  * Owns      one struct frame per page of RAM, which frames are free, pins, the reserve.
  * Not here  what a used frame holds (its owner knows), and who gives frames back (evict.c).
  *
- * Single frames, by far the most, come from and go to a few that each CPU keeps, which takes no
- * lock. Behind them lies a short hot list, and behind that free blocks of 2^order frames (a buddy
- * system), from which runs are cut. So memory that was given out frame by frame still grows
- * together into runs.
- *
  * Invariants
  *   FR1  A frame on the free list is in no page table and no TLB (its last user saw to that).
  *   FR2  FRAME_FREE: kept by a CPU (order KEPT), on the hot list (order HOT), head of a free block

@@ -5,9 +5,6 @@
  *           of frames. An object is aligned to its size.
  * Not here  pages: whoever wants one page takes a frame.
  *
- * A slab has no header: its struct frame holds all, so that two objects of 2 KiB fill a frame.
- * A slab that becomes empty goes back to the frames, unless it is its class's only one with room.
- *
  * Invariants
  *   KM1  A slab's frame: `owner` is the first free object (each free one starts with the next),
  *       `flags` the class and the count of live objects. A run's first frame: `owner` is the

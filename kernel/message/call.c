@@ -2,9 +2,8 @@
  * call.c - synchronous calls: a caller's message to a receiver, the receiver's answer back, and
  * how receivers get everything else that is queued at their port.
  *
- * A thread that calls has a slot of the fixed table `calls`, from its first call to its end. The
- * message is copied from the caller's memory into the slot and from there into the receiver's; the
- * answer goes the same way back. Nothing is copied a third time, and no lock is held meanwhile.
+ * A thread that calls has a slot of the fixed table `calls`, from its first call to its end. No
+ * lock is held while a message is copied into the slot or out of it.
  *
  * A slot's `word` is its sequence number, its place in the table and its state. Without the state
  * it is the call's token. Whoever changes the state of a call that others know does so by a
@@ -29,9 +28,6 @@
  *
  * A port may die while threads of its owner hold calls in TAKEN or ANSWERING. `forsaken` tells
  * them, as soon as the call would be DELIVERED, that nobody is to answer it any more.
- *
- * A handle that travels is, on its way, a reference in the slot: the sender takes it from its own
- * table, the receiver installs it in its own, and neither looks into the other's.
  *
  * Locks: the port's, for queue and receivers. calls_lock for the list of free slots.
  */

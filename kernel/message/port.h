@@ -1,9 +1,8 @@
 /*
  * port.h - ports: synchronous call and reply, and what the kernel tells managers.
  *
- * What is queued at a port is a struct item embedded in the thing it speaks about: a caller's
- * thread, a faulting thread, a view, an attachment, the port itself. So queueing allocates nothing
- * and no queue overflows; an item stands in at most one queue, once.
+ * What is queued at a port is a struct item embedded in the thing it speaks about; an item stands
+ * in at most one queue, once.
  *
  * PO1  An item on a queue is valid: whoever frees its home takes it off first, under the port lock.
  * PO2  A delivered call is answered at most once: its token names a slot and a sequence number.

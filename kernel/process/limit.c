@@ -1,11 +1,6 @@
 /*
- * limit.c - one table of counters and limits per process, and who ends when memory is gone.
- *
- * Everything that a process can have many of is charged where it is made and given back where it
- * ends; what would be over the limit is refused there, with an errno. A process's children begin
- * with its limits. A process may lower its own, and raise them to a ceiling that it may only lower.
- *
- * What the counts bound is not counted once more as memory: stacks, records.
+ * limit.c - one table of counters and limits per process, and who ends when memory is gone
+ * (processes.md).
  *
  * LM1  used[w] is what the process has at this moment: 0 when the last of it is gone.
  *

@@ -1,12 +1,5 @@
 /*
- * process.c - processes: birth, threads, death, waiting.
- *
- * A process dies in this order. Somebody sets `dying` and kills its threads (process_kill,
- * process_exit). Each thread leaves by process_thread_leave(), on its way back to user mode or out
- * of an interruptible wait; in it, process_seam.thread_gone ends its transactions. One that commits
- * goes on without its process (commit_ask). The last one has views, handles, objects and files end
- * (process_seam.gone), frees the memory and the page tables, and turns the process into an entry
- * with a status. The parent's wait takes that entry.
+ * process.c - processes: birth, threads, death, waiting (processes.md tells the order of an end).
  *
  * Invariants
  *   PR1  A process is in the table from its creation until its parent, or init in its place, has

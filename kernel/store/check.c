@@ -1,11 +1,8 @@
 /*
- * check.c - kcheck: walks the kernel's structures and compares them with each other.
+ * check.c - kcheck: walks the kernel's structures and compares them with each other (views.md).
  *
- * For each page: rights against the table of their states, masks and writers (right.h), and against
- * locks of the container, frames against the evictor's lists, old versions against snapshots; for
- * each view: copies against credits; a view without a transaction stands in no queue and has
- * nothing in hand. Each leaf is looked at under its lock, so the check may run beside everything
- * else; errors are counted, and the first ones told in the log.
+ * Each leaf is looked at under its lock, so the check may run beside everything else; errors are
+ * counted, and the first ones told in the log.
  */
 #include "store/right.h"
 #include "store/wait.h"

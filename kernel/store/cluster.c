@@ -1,23 +1,9 @@
 /*
  * cluster.c - cluster grants: a read fault maps neighbours of its page, too, as many as are likely
- * to be read next.
+ * to be read next; a request asks for as many (faults.md). Nothing here ever waits.
  *
- * A neighbour is mapped if that costs no other view anything: it is resident, no view writes it or
- * waits for it, and no other view has the container locked. It is mapped with ACCESSED clear, so
- * another view takes it without waiting until it is used (conflict.c). Nothing here ever waits.
- *
- * The number of pages follows from the touches before:
- *   sequential  the fault is right behind the last cluster of this view: four times as many, up
- *               to the end of the leaf
- *   clustered   faults in this container lie near the one before: the aligned CLUSTER_PAGES around
- *               it
- *   random      neither: the page alone
- * The container counts its faults by kind; a score, up with each near fault and down with each far
- * one, tells clustered from random. A fixed size can be set instead (KD_POLICY_CLUSTER). A view
- * that has locked the container gets the whole leaf.
- *
- * A page that is not resident is asked for in the same way: with as many behind it as are likely to
- * be read next, or alone (cluster_request).
+ * A score of the container tells clustered touches from random ones: each near fault raises the
+ * score, each far one lowers it. A view that has locked the container gets the whole leaf.
  *
  * Locks: leaf. The counters are approximate.
  */

@@ -1,11 +1,6 @@
 /*
  * commit.c - a transaction's end: the owner's side (CM1..CM3, CM8) and the manager's (publish,
- * refuse). encode.c tells the manager what changed.
- *
- * While a view is COMMITTING its owner sleeps, killed or not, its copies are read-only in every
- * table, and only the manager whose port holds its COMMIT item touches them. So diff and publish
- * walk the list of copies without the owner. Acknowledged implies published implies durable: the
- * owner is answered last.
+ * refuse). encode.c tells the manager what changed. Both are told in commit.md.
  *
  * Locks: leaf, view, versions; none across a user copy or a message.
  */

@@ -2,10 +2,6 @@
  * conflict.c - which view waits for which: page queues, callbacks, the waits-for graph (faults.md:
  * CF1..CF6).
  *
- * A right is a PTE, so a conflict is found by looking at the PTEs of the views in the page's mask.
- * Idle views lose theirs at once; active ones only if the PTE was never used (ACCESSED and USED
- * clear); else the asker waits for their end.
- *
  * Locks: leaf, then one view, then graph. Doom and search are one section under the graph lock.
  */
 #include "thread/trace.h"

@@ -1,26 +1,10 @@
 /*
  * container_lock.c - a transaction locks a whole container: by choice (begin, KD_TXN_LOCK), or by
- * escalation after many faults.
+ * escalation after many faults (faults.md).
  *
- * A lock is shared or exclusive. It conflicts with locks and with page rights of other views:
- *
- *     asked for \ held   shared   exclusive
- *     page, to read      yes      no
- *     page, to write     no       no
- *     shared             yes      no
- *     exclusive          no       no
- *
- * A lock is taken in two steps. First the view becomes a holder: from here on, no view that was not
- * in the container before gets a right in it. Then the holder *drains*: a walk over the pages takes
- * the rights of others by the rules of conflict.c, and the holder waits for transactions that have
- * used theirs. Those go on meanwhile, new pages included (else each of them would be a deadlock),
- * so the holder walks until a walk has found no such transaction, and none was let in behind it.
- *
- * Locks and faults that must wait stand in the container's FIFO; its head alone takes a lock, so
- * neither starves. A waiter has edges in the graph to the holders and to the waiters before it.
- *
- * Faults look at `state` with their leaf locked; the walk locks each leaf after `state` was set. So
- * a right is either seen by the walk or not given.
+ * A lock is taken in two steps. First the view becomes a holder. Then the holder *drains*: a walk
+ * over the pages takes the rights of others by the rules of conflict.c, until a walk has found no
+ * transaction that has used its rights, and none was let in behind it.
  *
  * Locks: leaf, view, locks_lock, graph.
  */

@@ -1,13 +1,10 @@
 /*
- * credit.c - credits: private copies for which a manager has set log and disk space aside.
+ * credit.c - credits: private copies for which a manager has set log and disk space aside
+ * (eviction.md). A port whose manager never granted any has no such limit.
  *
- * A port whose manager never granted any has no such limit. Each first write takes a credit; abort
- * and unchanged copies give it back; a logged copy consumes it until the manager grants it again,
- * after a checkpoint. Waiting is FIFO, and an edge to those before. A grant of 0 says "there is
- * nothing more", unless something was consumed since the last such grant: then the manager is asked
- * once more. While there is nothing more, the first depends on those that hold credits, and gives
- * up if no other view does. It finds out itself, so that none dooms a transaction that goes on
- * already.
+ * A grant of 0 says "there is nothing more", unless something was consumed since the last such
+ * grant: then the manager is asked once more. The first waiter finds out itself that no other view
+ * holds credits, so that none dooms a transaction that goes on already.
  *
  * CE1  Of a manager that grants, port->credits are those left, `held` those that views have and
  *      have not logged.

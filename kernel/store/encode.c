@@ -1,18 +1,9 @@
 /*
  * encode.c - what a transaction changed, as its manager's log wants it (KD_TXN_DIFF): whole pages,
- * differences, or declared ranges, by the object's encoder.
- *
- *   encoder    what is told of a page that changed          what is published
- *   DIFF       the runs of words that differ                the copy
- *   FULL       the whole page                               the copy
- *   ADAPTIVE   runs; whole for a while after a commit       the copy
- *              that changed most of the page
- *   RANGES     the declared units of 16 bytes, not          the base, and the declared units of
- *              compared with anything                       the copy
+ * differences, or declared ranges, by the object's encoder (commit.md).
  *
  * Whatever the encoder, a page whose base is older than `full_below` is told whole, and so is one
- * whose base is not in memory. With RANGES undeclared words of the copy are put back before it is
- * told, so published bytes are the logged bytes (TR3); a strict transaction fails instead.
+ * whose base is not in memory.
  *
  * Locks: none; the caller has claimed the view (commit.c), so only it works on the copies. The
  * declarations belong to the owner thread, and are read while it sleeps.

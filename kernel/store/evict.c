@@ -5,26 +5,15 @@
  * Not here  old versions (version.c), anonymous memory (never paged out), home locations
  *           (managers).
  *
- * Each resident page stands in one of three lists, by frame->link; frame->owner is its leaf,
- * frame->flags its slot and its list.
- *
- *     CLOCK    all others, by when they came, were written, or were last seen used
- *     LAUNDRY  dirty and not used lately: in the order in which managers are to clean them
- *     READY    clean and not used lately: the next to go
- *
- * The hand takes CLOCK's first page. If it was used since the last look (ACCESSED in some table)
- * the bit moves to USED and the page goes to the end: its second chance. Else it is freed, or goes
- * to READY or LAUNDRY. Moving the bit flushes no TLB: a use by an entry that is still in one is not
- * seen, and costs no more than a page that goes too early.
+ * Each resident page stands in one of three lists (CLOCK, LAUNDRY, READY), by frame->link;
+ * frame->owner is its leaf, frame->flags its slot and its list.
  *
  * EV1  Only clean pages without writer, pins and I/O go (PG4). Old versions of such a page stay,
  *      and what maps them.
  * EV2  The hand runs ahead of need: it goes on until READY and LAUNDRY hold the frames of some
- *     rounds, or READY alone a low mark's where nothing more is dirty: a page that was found unused
- *     has time to be used again. Managers get a CLEAN notice while there is laundry of theirs; they
- *     ask which (KD_CLEAN_LIST). A page that was cleaned becomes READY.
+ *      rounds, or READY alone a low mark's where nothing more is dirty.
  * EV3  Active views that used the page keep the right: HELD. All others find EMPTY. TLBs are
- *     flushed, then the frame is freed (FR1).
+ *      flushed, then the frame is freed (FR1).
  * EV4  The frame is freed when the page is in no table and in no list any more.
  * EV5  A frame is FRAME_LISTED exactly while it stands in a list.
  *

@@ -1,13 +1,9 @@
 /*
  * fault.c - page faults, and how a transaction gets a right to a page (faults.md: FT1..FT7).
  *
- * The path without a conflict never leaves the kernel. fault_fast is the same path once more for
- * the commonest case, the neighbourhood of the last fault: fault_fast decides nothing, it sees that
- * nothing is to be decided, and leaves all other cases to view_fault.
- *
- * What FT7 needs (credit, frame, record) is taken before the leaf lock and kept "in hand" over
- * retries (KR4); what is left in hand goes back at the transaction's end. The page is copied before
- * it, too, as that takes longer than all the rest: 64 pages share the lock.
+ * fault_fast is the path without a conflict once more, for the commonest case, the neighbourhood of
+ * the last fault: fault_fast decides nothing, it sees that nothing is to be decided, and leaves all
+ * other cases to view_fault.
  */
 #include "store/fault.h"
 #include "store/commit.h"

@@ -1,16 +1,10 @@
 /*
- * leaf.c - leaves: what the kernel knows of 64 pages of an object, in one frame.
- *
- * A leaf is made by the first touch, and forgotten when nothing of it is in use: no page in memory
- * or on its way, none being written or waited for, no old version, no version that only the log
- * has, and no right that a running transaction may have used. Then only its pages' sequences are
- * left, and `floor` stands for those.
+ * leaf.c - leaves: what the kernel knows of 64 pages of an object, in one frame. A leaf is made by
+ * the first touch, and forgotten when nothing of it is in use (eviction.md).
  *
  * LF1  `floor` is not smaller than any sequence that was forgotten in the object, and a leaf that
- *     is made anew takes it for all its pages. So no snapshot is shown a page that is younger than
- *     it. And none is refused one for that reason, as no leaf is forgotten while a snapshot that is
- *     not over is older than one of its pages: all those are at least as young as `floor`, and so
- *     are later ones.
+ *     is made anew takes it for all its pages. No leaf is forgotten while a snapshot that is not
+ *     over is older than one of its pages.
  * LF2  A leaf that is `gone` is in no table, and no view has rights to its pages. A thread that
  *     found it looks at `gone` where a page is not resident, under the leaf's lock. The frame is
  *     free when every CPU has been outside the kernel since: a leaf that was found without a lock

@@ -2,8 +2,6 @@
  * notice.c - what ports ask of transactions: a COMMIT, SPILL, UNSPILL or LOCK that is delivered or
  * cannot be, and the end of a port whose manager is gone (kernel/seams.c).
  *
- * A view's items stand in the view (view.h). Each wait is answered once: by the manager, or here.
- *
  * Locks: those of ports and views, one at a time; each function says which its caller holds.
  */
 #include "store/commit.h"

@@ -1,14 +1,10 @@
 /*
- * right.c - rights: every change of a view's page table entry but the hot ones, which right.h has
- * with the states.
+ * right.c - rights: every change of a view's page table entry but the hot ones, which grant.h has
+ * (rights.md).
  *
  * Owns      entries and tables of views; TLB debts: `stale`, `cpu`, struct debt; rights that are
  *           owed.
  * Not here  who may have which right (fault.c, conflict.c, container_lock.c).
- *
- * An entry is changed with its leaf locked, or by the view's owner, or, while that sleeps, by its
- * manager's call that has claimed the view. So what one of them has looked at stays, but for the
- * walker's bits. All hold the view lock, but the owner when it maps a page to read.
  */
 #include "store/right.h"
 

@@ -1,26 +1,10 @@
 /*
  * right.h - rights: the page table entries of views. A view's page table is the lock table (TR1: a
- * right is a PTE), and each change of an entry is a function here or in right.c. Callers say what
- * is to happen, never how (rights.md).
+ * right is a PTE), and each change of an entry is a function here, in grant.h or in right.c.
+ * Callers say what is to happen, never how. The states of an entry, when TLBs are flushed, and
+ * which thread may change which entry: rights.md.
  *
- *   state    bits                                  meaning
- *   EMPTY    0                                     no right
- *   SHARED   present, read-only                    the current version; for a snapshot, the one
- *            that it sees
- *   COPY     present, PTE_COPY, writable           a private copy, which the transaction stores to
- *   FROZEN   present, PTE_COPY, read-only          the same from the commit's begin (CM1) on: no
- *            store reaches it
- *   HELD     not present, PTE_HELD                 the page was evicted, the right is kept
- *   SPILLED  not present, PTE_COPY, a record       the private copy lies in its manager's log
- *            (spill.c)
- *   PLAIN    present, writable, no PTE_COPY        a page that is not transactional; no right
- *
- * The walker sets ACCESSED before a TLB holds an entry; the kernel may move that bit to USED. An
- * entry with neither is in no TLB, so it may go without telling any. Other entries make a debt when
- * they say less than before: `stale` in the view, and its CPU in a struct debt, which is paid
- * before the leaf is unlocked (KR1) and before a frame is freed.
- *
- * Locks: leaf and view, where no others are named. right.c has the table of changes.
+ * Locks: leaf and view, where no others are named.
  */
 #ifndef KERNEL_RIGHT_H
 #define KERNEL_RIGHT_H

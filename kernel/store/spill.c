@@ -1,17 +1,6 @@
 /*
- * spill.c - transactions larger than memory: private copies that lie in their manager's log.
- *
- *               KD_MSG_SPILL, KD_TXN_DIFF, KD_TXN_SPILLED
- *   COPY  ------------------------------------------------->  SPILLED
- *  (frame) <------------------------------------------------  (record only)
- *               a touch: KD_MSG_UNSPILL, KD_TXN_UNSPILL
- *
- * A thread whose transaction holds many copies, and finds no frame or no credit for one more, asks
- * its manager to take some. It sleeps meanwhile, so its copies do not change; the manager reads
- * them whole, writes them to its log, and says how many it wrote: these frames are free again. What
- * a spilled copy keeps is its record (copies.spilled) and `writer`, so nobody else gets the page.
- * Its base may be evicted. At the commit it is published as it lies in the log: the page is not
- * resident, and PAGE_AWAY says that nothing older may be supplied.
+ * spill.c - transactions larger than memory: private copies that lie in their manager's log
+ * (eviction.md). A spilled copy keeps its record (copies.spilled) and `writer`.
  *
  * SP1  A copy is in copies.resident with a frame and a credit, or in copies.spilled with neither.
  *      The first `told` in copies.resident were told whole since the question was asked, and only

@@ -1,20 +1,6 @@
 /*
- * version.c - publications, snapshots, and the old versions that snapshots still need (CM7).
- *
- * Managers number commits as they like (csn); the kernel numbers publications, over all managers,
- * and snapshots see "everything up to publication s". An old version is needed while a registered
- * snapshot s has sequence <= s < superseded. A snapshot reads `published` and registers under one
- * lock, so a version that no snapshot needs when its successor is published is never needed later.
- *
- * Each version has one keeper: the publication that superseded it, while that is under way, then
- * the youngest snapshot that needs it. When a keeper ends, each of its versions goes to the next
- * older snapshot, if that needs it, and else is freed. So an end costs what the snapshot was keeper
- * of, whatever was published since, and a page has at most one version for each snapshot.
- *
- * A snapshot that is keeper of more versions than its process may have (KD_LIMIT_VERSIONS) expires:
- * it ends with -ESTALE when it touches a page whose version is gone. All together may take a
- * quarter of memory; beyond it the snapshot with the most expires. Publications take the versions
- * of those away.
+ * version.c - publications, snapshots, and the old versions that snapshots still need (CM7;
+ * versions.md).
  *
  * VS1  A version is linked in page->versions and in its keeper's list; both change with the leaf
  *     and versions_lock held.

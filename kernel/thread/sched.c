@@ -4,10 +4,6 @@
  * Owns      the run queue, the sleepers, every thread's share.
  * Not here  the switch, parking, kills (thread.c).
  *
- * Each thread has a *share*: the CPU time it has used, stretched by its niceness as Linux weighs
- * it. Who has the smallest goes first. So equal threads get equal parts, a nice one gets less, and
- * nobody starves: a share stands still while its thread waits, and all others grow.
- *
  * Invariants
  *   SC1  The queue is sorted by `key`, equal ones in the order they came. The key is the share; but
  *       who wakes up goes before all that compute, in the order of waking, until it has had

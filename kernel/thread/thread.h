@@ -4,9 +4,8 @@
  * The kernel is not preempted: a thread in the kernel runs until it sleeps, yields or goes back to
  * user mode; interrupts are off meanwhile. User mode is preempted by the timer.
  *
- * Sleeping is parking. Each thread has one wake flag. thread_park() sleeps until the flag is set
- * and clears it; thread_wake() sets it, from anywhere, with any lock but RANK_SCHED and RANK_LOG
- * held. So a wake-up before the sleep is not lost, and every waiter loops over its own condition.
+ * Each thread has one wake flag (threads.md). thread_park() sleeps until the flag is set and clears
+ * it; thread_wake() sets it, from anywhere, with any lock but RANK_SCHED and RANK_LOG held.
  */
 #ifndef KERNEL_THREAD_H
 #define KERNEL_THREAD_H
