@@ -26,9 +26,8 @@ static struct spill_node **head_of(const struct store *store, uint64_t object, u
     return &store->spill_heads[key_hash(object, page) & (store->spill_head_count - 1)];
 }
 
-/* chain NULL: the committed image. */
-static struct spill_node *node_find(const struct store *store, const struct store_chain *chain,
-                                    uint64_t object, uint64_t page)
+struct spill_node *node_find(const struct store *store, const struct store_chain *chain,
+                             uint64_t object, uint64_t page)
 {
     struct spill_node *node = store->spill_heads ? *head_of(store, object, page) : NULL;
     while (node && (node->chain != chain || node->page != page || node->object != object))
@@ -394,32 +393,6 @@ bool logged_find(const struct store *store, uint64_t object, uint64_t page, uint
         *crc = node->crc;
     }
     return node != NULL;
-}
-
-/* ---- invariants */
-
-static bool node_sound(const struct store *store, const struct spill_node *node)
-{
-    struct store_page page;
-    const struct store_chain *chain = node->chain;
-    if (node_find(store, chain, node->object, node->page) != node)
-        return false;                                                   /* CH1 */
-    if (!node->group && !(chain && chain->expired) && node->lsn < store->keep_lsn)
-        return false;                                                   /* CH3 */
-    return chain || (store_page_find((struct store *)store, node->object, node->page, &page) == 0 &&
-                     page.dirty && page.lsn > node->lsn);               /* CH2 */
-}
-
-bool chains_sound(const struct store *store)
-{
-    uint64_t logged = 0;
-    for (uint32_t i = 0; store->spill_heads && i < store->spill_head_count; i++)
-        for (const struct spill_node *node = store->spill_heads[i]; node; node = node->next) {
-            logged += !node->chain;
-            if (!node_sound(store, node))
-                return false;
-        }
-    return logged == store->logged_pages;
 }
 
 /* ---- checkpoints: where a scan must begin so that it meets all SPILL records that count (CH3) */

@@ -1,10 +1,8 @@
 /*
- * check.c - the invariants of the metadata in memory, walked; and the table of extents made from
- * the leaves when a store is opened. (`kstore check` walks the disk by itself, with other code.)
+ * check.c - what was loaded is checked when a store is opened, and the table of extents made from
+ * the leaves. (`kstore check` walks the disk by itself, with other code.)
  */
 #include "internal.h"
-
-#define FAIL(text) do { *why = (text); return -EUCLEAN; } while (0)
 
 /* ---- the directory (DR1 to DR3) */
 
@@ -117,8 +115,6 @@ static int chain_check(struct store *store, uint32_t bucket, const char **why)
     return 0;
 }
 
-typedef int leaf_visit(struct store *store, const struct leaf_disk *leaf, const char **why);
-
 static int leaves_walk(struct store *store, leaf_visit *visit, const char **why)
 {
     uint64_t leaves = 0;
@@ -145,6 +141,13 @@ static int leaves_walk(struct store *store, leaf_visit *visit, const char **why)
     if (leaves != store->leaves)
         FAIL("the count of leaves is wrong");
     return 0;
+}
+
+int metadata_check(struct store *store, leaf_visit *visit, const char **why)
+{
+    if (directory_check(store, why) || names_check(store, why))
+        return -EUCLEAN;
+    return leaves_walk(store, visit, why);
 }
 
 /* ---- extents from leaves, at open */
@@ -191,9 +194,7 @@ int store_rebuild_extents(struct store *store, const char **why)
         extents_reserve(store, store->super.area_start[i], area_bytes(store->super.area_pages));
     extents_reserve(store, store->super.slot_b_offset, BLOCK_BYTES);
     index_fill(store);
-    if (directory_check(store, why) || names_check(store, why))
-        return -EUCLEAN;
-    int error = leaves_walk(store, leaf_enter, why);
+    int error = metadata_check(store, leaf_enter, why);
     if (error)
         return error;
     for (uint32_t slot = 0; slot < directory_slots(store); slot++)
@@ -201,63 +202,4 @@ int store_rebuild_extents(struct store *store, const char **why)
     if (pages != store->pages_present)
         FAIL("the count of pages is wrong (ST23)");
     return 0;
-}
-
-/* ---- while running */
-
-static int leaf_compare(struct store *store, const struct leaf_disk *leaf, const char **why)
-{
-    const struct extent *e = &store->extents[le64_get(leaf->physical)];
-    uint32_t slot;
-    if (e->state != EXTENT_USED || e->object != le64_get(leaf->object) ||
-        e->index != le64_get(leaf->index))
-        FAIL("an extent's owner is not the leaf that names it (EX1)");
-    directory_get(store, e->object, &slot);
-    if (e->index >= store->use[slot].top)
-        FAIL("an extent lies above its container's top");
-    if (e->dirty & ~le32_get(leaf->mask))
-        FAIL("a page that does not exist is dirty (EX3)");
-    return 0;
-}
-
-static int extents_check(const struct store *store, const char **why)
-{
-    uint64_t count[EXTENT_STATES] = { 0 }, dirty = 0;
-    for (uint64_t i = 0; i < store->super.extents; i++) {
-        const struct extent *e = &store->extents[i];
-        count[extent_state(store, i)]++;
-        dirty += bits_count(e->dirty);
-        if (e->dirty && e->state != EXTENT_USED)
-            FAIL("an extent that is not used is dirty (EX3)");
-    }
-    if (count[EXTENT_USED] != store->leaves)
-        FAIL("used extents and leaves differ in number (ST21)");
-    if (count[EXTENT_FREE] != store->free_extents ||
-        count[EXTENT_CLAIMED] != store->claimed_extents ||
-        count[EXTENT_FREED] != store->freed_extents ||
-        dirty != store->pages_dirty)
-        FAIL("a count of extents or dirty pages is wrong (ST23)");
-    return 0;
-}
-
-static int log_check(const struct store *store, const char **why)
-{
-    if (store->keep_lsn > store->redo_lsn || store->redo_lsn > store->applied_lsn ||
-        store->durable_lsn > store->applied_lsn || store->applied_lsn > store->end_lsn ||
-        store->end_lsn - store->keep_lsn > store->super.log_bytes)
-        FAIL("the log's marks are out of order (ST20)");
-    if (!chains_sound(store))
-        FAIL("an image in the log is not what its page needs (CH1 to CH3)");
-    return 0;
-}
-
-int store_check(struct store *store, const char **why)
-{
-    *why = NULL;
-    if (directory_check(store, why) || names_check(store, why))
-        return -EUCLEAN;
-    int error = leaves_walk(store, leaf_compare, why);
-    if (!error && (extents_check(store, why) || log_check(store, why)))
-        error = -EUCLEAN;
-    return error;
 }

@@ -115,7 +115,6 @@ void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_c
     c->pages_old = store->pages_dirty;
     c->flush_first = store->twin_lsn && store->durable_lsn <= store->twin_lsn;          /* CP7 */
     c->running = true;
-    store->checkpoint_us = now(store->clock);
     store->redo_lsn = redo_lsn;
     extents_age(store);
 }
@@ -389,13 +388,6 @@ int store_checkpoint_apply(struct store *store)
     }
     checkpoint_drop(store);
     return error;
-}
-
-uint64_t store_checkpoint_age(const struct store *store)
-{
-    uint64_t time = now(store->clock);
-    return store->applied_lsn > store->redo_lsn && time > store->checkpoint_us
-               ? time - store->checkpoint_us : 0;
 }
 
 int store_should_checkpoint(const struct store *store)

@@ -157,7 +157,7 @@ static size_t record_room(uint32_t data_bytes)
     return sizeof(struct record_disk) + (data_bytes + 7) / 8 * 8;
 }
 
-int store_txn_page_space(struct store_group *group, uint64_t object, uint64_t page, void **bytes)
+int store_txn_page(struct store_group *group, uint64_t object, uint64_t page, const void *bytes)
 {
     uint64_t physical;
     int error = txn_state(group);
@@ -170,17 +170,8 @@ int store_txn_page_space(struct store_group *group, uint64_t object, uint64_t pa
     struct record_disk *record = record_add(group, RECORD_PAGE_FULL, object, STORE_PAGE_BYTES);
     record->page = le64_of(page);
     record->physical = le64_of(physical);
-    *bytes = record + 1;
+    memcpy(record + 1, bytes, STORE_PAGE_BYTES);
     return 0;
-}
-
-int store_txn_page(struct store_group *group, uint64_t object, uint64_t page, const void *bytes)
-{
-    void *space;
-    int error = store_txn_page_space(group, object, page, &space);
-    if (!error)
-        memcpy(space, bytes, STORE_PAGE_BYTES);
-    return error;
 }
 
 int store_txn_diff_space(struct store_group *group, uint32_t bytes_max, void **runs)
@@ -217,29 +208,6 @@ int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t pag
     record->base = le64_of(base_lsn);
     group->diff_max = 0;
     return 0;
-}
-
-int store_txn_diff(struct store_group *group, uint64_t object, uint64_t page, store_lsn_t base_lsn,
-                   const struct store_run *runs, uint32_t run_count, const void *data)
-{
-    uint32_t bytes = 0;
-    for (uint32_t i = 0; i < run_count && bytes <= 2 * STORE_PAGE_BYTES; i++)
-        bytes += 4u + runs[i].length;
-    void *space;
-    int error = store_txn_diff_space(group, bytes, &space);
-    if (error)
-        return error;
-    uint8_t *to = space;
-    const uint8_t *from = data;
-    for (uint32_t i = 0; i < run_count; i++) {
-        uint8_t head[4] = { (uint8_t)runs[i].offset, (uint8_t)(runs[i].offset >> 8),
-                            (uint8_t)runs[i].length, (uint8_t)(runs[i].length >> 8) };
-        memcpy(to, head, 4);
-        memcpy(to + 4, from, runs[i].length);
-        to += 4 + runs[i].length;
-        from += runs[i].length;
-    }
-    return store_txn_diff_done(group, object, page, base_lsn, bytes);
 }
 
 /* ---- directory operations */
@@ -402,11 +370,6 @@ int store_txn_end(struct store_group *group, uint32_t *position)
 uint32_t store_group_txns(const struct store_group *group)
 {
     return group->txns;
-}
-
-size_t store_group_bytes(const struct store_group *group)
-{
-    return round_block(group->used);
 }
 
 store_lsn_t store_group_csn(const struct store_group *group, uint32_t position)

@@ -94,16 +94,3 @@ int grow_to(struct store *store, uint64_t bytes)
     error = checkpoint_finish(store);
     return error ? error : store_checkpoint_apply(store);
 }
-
-int store_grow(const struct disk_io *io, const struct disk_memory *memory, uint64_t new_bytes,
-               struct store_report *report)
-{
-    struct store_open_options options = { .flags = STORE_GROW, .grow_bytes = new_bytes };
-    struct store *store;
-    int error = store_open(io, memory, &options, &store, report);
-    if (error)
-        return error;
-    error = report->grow_error;
-    int closed = store_close(store);
-    return error ? error : closed;
-}

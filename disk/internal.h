@@ -253,7 +253,6 @@ struct images {
 struct store {
     struct disk_io io;
     struct disk_memory memory;
-    const struct disk_clock *clock;
     struct superblock super;    /* as last written */
     uint32_t  flags;
     int       fence;            /* read and written by atomic_fence_* only */
@@ -311,7 +310,6 @@ struct store {
     struct spill_node **spill_heads;
     uint32_t  spill_head_count;
     uint32_t  chain_serial;
-    uint64_t  checkpoint_us;    /* when the last checkpoint began, by the clock */
     bool      log_short;        /* -EAGAIN was returned since the last checkpoint began */
     uint64_t  logged_pages;     /* committed images whose page is not home */
     struct chain_seen *seen;    /* recovery: chains whose commit was not met yet */
@@ -336,10 +334,6 @@ struct store {
 static inline int fence_get(const struct store *store)
 {
     return __atomic_load_n(&store->fence, __ATOMIC_ACQUIRE);
-}
-static inline uint64_t now(const struct disk_clock *clock)  /* microseconds; 0 without a clock */
-{
-    return clock ? clock->microseconds(clock->context) : 0;
 }
 /* The byte of the disk where LSN `lsn` lies in the log's ring. */
 static inline uint64_t ring_offset(const struct store *store, uint64_t lsn)
@@ -530,7 +524,9 @@ int  txn_room(const struct store_group *group, size_t bytes);
 struct record_disk *record_add(struct store_group *group, enum record_type type, uint64_t object,
                                uint32_t data_bytes);
 
-/* chain.c */
+/* chain.c; chain NULL: the committed image */
+struct spill_node *node_find(const struct store *store, const struct store_chain *chain,
+                             uint64_t object, uint64_t page);
 void chains_drop(struct store *store);
 void chains_sealed(struct store_group *group, uint32_t prev_crc);
 void chains_ended(struct store_group *group, bool cancelled);
@@ -540,7 +536,6 @@ void logged_forget(struct store *store, uint64_t object, uint64_t page);
 bool logged_find(const struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes,
                  uint32_t *crc);
 void chains_scan_from(struct store *store, uint64_t *scan_lsn, uint32_t *scan_crc);
-bool chains_sound(const struct store *store);
 uint64_t chains_count(const struct store *store, uint64_t *pages);
 
 /* record.c */
@@ -582,7 +577,10 @@ bool upgrade_needs_empty_log(uint32_t version);
 /* format.c */
 uint32_t directory_pages_for(uint64_t disk_bytes);      /* of containers, and as many of names */
 
-/* check.c */
+/* check.c; -EUCLEAN: *why is a static text */
+#define FAIL(text) do { *why = (text); return -EUCLEAN; } while (0)
+typedef int leaf_visit(struct store *store, const struct leaf_disk *leaf, const char **why);
+int  metadata_check(struct store *store, leaf_visit *visit, const char **why);
 int  store_rebuild_extents(struct store *store, const char **why);
 
 #include "recovery.h"

@@ -362,6 +362,12 @@ size_t group_bytes_choose(size_t wanted, const struct superblock *super)
     return (size_t)(bytes < half ? bytes : half);
 }
 
+/* Microseconds; 0 without a clock. */
+static uint64_t now(const struct disk_clock *clock)
+{
+    return clock ? clock->microseconds(clock->context) : 0;
+}
+
 /* The store is open in any case, unless the disk failed, or memory when the larger tables were in
  * use. */
 static int grow_try(struct store *store, uint64_t bytes, struct store_report *report)
@@ -397,8 +403,6 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
         return refuse(report, error, "out of memory");
     store->flags = options->flags;
     store->twin_first = twin_first;
-    store->clock = options->clock;
-    store->checkpoint_us = started;
     if (options->step_pages && options->step_pages < PART_PAGES)
         store->step_pages = options->step_pages;
     store->group_bytes = group_bytes_choose(options->group_bytes, &super);

@@ -99,7 +99,7 @@ uint64_t store_memory(const struct disk_io *io, const struct store_options *opti
 enum {
     STORE_READ_ONLY = 1,        /* recover in memory only: nothing is ever written */
     STORE_GROW      = 2,        /* after recovery: use the whole disk, if it has grown */
-    STORE_UPGRADE   = 4,        /* one of an older format becomes one of this (store_upgrade) */
+    STORE_UPGRADE   = 4,        /* one of an older format becomes one of this (upgrade.c) */
 };
 
 struct store_open_options {
@@ -137,7 +137,8 @@ struct store_report {
  *                    was cut off; the caller may format it
  *   -EMEDIUMTYPE     foreign data: not a store, never to be formatted without being asked
  *   -EPROTONOSUPPORT a store of a newer version (report->version) or with unknown features
- *   -EOPNOTSUPP      a store of an older format (report->version): see store_upgrade
+ *   -EOPNOTSUPP      a store of an older format (report->version), or its log must be empty and
+ *                    is not: see STORE_UPGRADE
  *   -EUCLEAN         a store, but damaged: report says where; STORE_READ_ONLY may open what is
  *                    left up to damage_lsn
  *   -EIO, -ENOMEM, -EINVAL
@@ -150,30 +151,8 @@ int store_open(const struct disk_io *io, const struct disk_memory *memory,
                const struct store_open_options *options, struct store **out,
                struct store_report *report);
 
-/*
- * Makes the store `new_bytes` large (0: the whole disk). The store must not be open. 0 also if it
- * is that large already. -EINVAL: larger than the disk, or smaller than the store. -ENOSPC: the
- * metadata areas of the larger store do not fit into the new space (grow by more). Else as
- * store_open, which does the same with STORE_GROW (what only keeps the store from growing is in
- * report->grow_error). A power cut inside leaves the store as it was, or the grown one.
- */
-store_must_check
-int store_grow(const struct disk_io *io, const struct disk_memory *memory, uint64_t new_bytes,
-               struct store_report *report);
-
 /* Is there a way from this version of the format to today's? */
 bool store_upgradable(uint32_t version);
-/*
- * Makes a store of an older format one of this format, in place; 0 also if it is one already. The
- * store must not be open. Who asks for this has asked the owner: an older Katydid will not read it
- * any more. As store_open; also -EOPNOTSUPP if there is no way from its version (report->version),
- * or if its log must be empty and is not, and -EUCLEAN for one that is damaged: report->message
- * says what to do. A power cut inside leaves the old store, or one of this format.
- */
-store_must_check
-int store_upgrade(const struct disk_io *io, const struct disk_memory *memory,
-                  struct store_report *report);
-
 /* Clean close: the caller has cleaned every dirty page (else -EBUSY, and the store stays open).
  * After 0, or any error but -EBUSY, the store is gone. */
 store_must_check int store_close(struct store *store);
@@ -241,24 +220,18 @@ int store_txn_begin(struct store_group *group, uint64_t tag);
 store_must_check int store_txn_end(struct store_group *group, uint32_t *position);
 void store_txn_cancel(struct store_group *group);
 
-/* A full image. The _space form returns the 4096 bytes inside the group's buffer for the caller
- * (or the kernel on its behalf) to fill before store_group_seal. */
+/* A full image. */
 int store_txn_page(struct store_group *group, uint64_t object, uint64_t page, const void *bytes);
-int store_txn_page_space(struct store_group *group, uint64_t object, uint64_t page, void **bytes);
 
 /*
  * A difference against the page's version `base_lsn`; 0 is the zero page, for pages that are not
- * present. -ESTALE if the base is not the page's newest version, or if a full image is due because
- * 0 < base_lsn < store_full_below(): send the full image instead.
+ * present: space for up to `bytes_max` bytes of runs, then how many were used. -ESTALE if the base
+ * is not the page's newest version, or if a full image is due because 0 < base_lsn <
+ * store_full_below(): send the full image instead.
  *
- * Runs on disk and in the _space form: le16 offset, le16 length, then the bytes; runs follow each
- * other without padding, ascending, not overlapping, inside the page. A page has at most one
- * record per transaction.
+ * Runs: le16 offset, le16 length, then the bytes; they follow each other without padding,
+ * ascending, not overlapping, inside the page. A page has at most one record per transaction.
  */
-struct store_run { uint16_t offset, length; };
-int store_txn_diff(struct store_group *group, uint64_t object, uint64_t page, store_lsn_t base_lsn,
-                   const struct store_run *runs, uint32_t run_count, const void *data);
-/* Direct form: space for up to `bytes_max` bytes of runs, then say how many were used. */
 int store_txn_diff_space(struct store_group *group, uint32_t bytes_max, void **runs);
 int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t page,
                         store_lsn_t base_lsn, uint32_t bytes);
@@ -357,8 +330,7 @@ struct store_op {
 };
 int store_txn_op(struct store_group *group, struct store_op *op);
 
-uint32_t store_group_txns(const struct store_group *group);     /* transactions accepted so far */
-size_t   store_group_bytes(const struct store_group *group);    /* bytes it would write now */
+uint32_t store_group_txns(const struct store_group *group); /* transactions accepted so far */
 
 /* Drops an open group that is not to be written (all refused). */
 void store_group_cancel(struct store_group *group);
@@ -407,10 +379,6 @@ int store_page_cleaned(struct store *store, uint64_t object, uint64_t page, stor
 /* Is a checkpoint worth while? 0 no, 1 soon, 2 now (commits are about to be refused). Run them
  * until it says 0; the log from the older checkpoint is kept, so it can take two. */
 int store_should_checkpoint(const struct store *store);
-/* Microseconds since the last checkpoint began, if anything was logged since, else 0; 0 without a
- * clock (store_open_options). For checkpoints by time. */
-uint64_t store_checkpoint_age(const struct store *store);
-
 /*
  *   store_checkpoint_begin(store)            notes the redo LSN
  *   while (store_checkpoint_next(store, &object, &page, &lsn) == 0)
@@ -559,9 +527,5 @@ struct store_stats {
     uint8_t  uuid[16];
 };
 void store_stats(const struct store *store, struct store_stats *out);
-
-/* Walks the invariants (ST21 to ST24 and the directory's); 0, or -EUCLEAN and *why is a static
- * text. Reads no disk. */
-store_must_check int store_check(struct store *store, const char **why);
 
 #endif

@@ -53,12 +53,3 @@ bool upgrade_needs_empty_log(uint32_t version)
         differs |= step_from(version)->log_differs;
     return differs;
 }
-
-int store_upgrade(const struct disk_io *io, const struct disk_memory *memory,
-                  struct store_report *report)
-{
-    const struct store_open_options options = { .flags = STORE_UPGRADE };
-    struct store *store;
-    int error = store_open(io, memory, &options, &store, report);
-    return error ? error : store_close(store);
-}

@@ -37,6 +37,8 @@ objects  = $(patsubst %.c,build/obj/$(1)/%.o,$(filter %.c,$(2))) \
 KERNEL_SOURCES  := $(wildcard kernel/*.c kernel/*/*.c arch/x86_64/*.c arch/x86_64/*.S) disk/crc32c.c
 PSTORE_SOURCES  := $(wildcard libpstore/*.c libpstore/*/*.c libpstore/*.S)
 DISK_SOURCES    := $(wildcard disk/*.c)
+# the same, and what only host tools and tests ask of a store
+STORE_SOURCES   := $(DISK_SOURCES) $(wildcard disk/tools/lib/*.c)
 # a program of the guest is a file NAME.c or all of a folder NAME/
 FILE_PROGRAMS   := $(wildcard user/*.c tests/bench/*.c)
 FOLDER_PROGRAMS := $(patsubst %/,%,$(sort $(dir $(wildcard $(addsuffix /*/*.c,user tests/bench tests/crash)))))
@@ -57,9 +59,9 @@ HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) $(
                    alloc.c txn.c txn_entry.S lint.c container.c container_name.c error.c pstore.c types.c operation.c retry.c) \
                    $(filter-out %/memory.c,$(wildcard libpstore/structures/*.c))
 KCHECK_SOURCES  := $(wildcard disk/tools/kcheck/*.c)
-KSTORE_SOURCES  := $(wildcard disk/tools/kstore/*.c) $(KCHECK_SOURCES) $(DISK_SOURCES)
+KSTORE_SOURCES  := $(wildcard disk/tools/kstore/*.c) $(KCHECK_SOURCES) $(STORE_SOURCES)
 HOST_TOOLS      := $(patsubst disk/tools/%.c,build/host/%,$(wildcard disk/tools/*.c)) build/host/kstore
-SAME_SOURCES    := tests/same/log.c tests/disk/lib/shape.c $(WORLD_PARTS) $(DISK_SOURCES)
+SAME_SOURCES    := tests/same/log.c tests/disk/lib/shape.c $(WORLD_PARTS) $(STORE_SOURCES)
 COVERED_TESTS   := $(patsubst %,build/coverage/test_%,store decide errors formats agree hostile chain grow kcheck \
                    calls craft corners hash open spill scarce checkpoint unflushed recovery one_fault upgrade scrub \
                    scrub_closed)
@@ -151,19 +153,19 @@ build/host/kstore: $(call objects,host,$(KSTORE_SOURCES))
 build/tests/asan/kstore: $(call objects,asan,$(KSTORE_SOURCES))
 build/tests/same/host: $(call objects,host,$(SAME_SOURCES))
 build/tests/host/test_parsers: $(call objects,asan,tests/host/test_parsers.c)
-build/tests/disk/test_hostile: $(call objects,asan,$(DISK_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
+build/tests/disk/test_hostile: $(call objects,asan,$(STORE_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
 build/tests/host/test_parsers build/tests/disk/test_hostile build/tests/asan/kstore: HLINK += $(SANITIZE)
 build/host/kstore build/tests/asan/kstore build/tests/same/host build/tests/host/test_parsers:
 	$(call do,LINK,$(HLINK) -lm)
-build/host/%: build/obj/host/disk/tools/%.o $(call objects,host,$(DISK_SOURCES))
+build/host/%: build/obj/host/disk/tools/%.o $(call objects,host,$(STORE_SOURCES))
 	$(call do,LINK,$(HLINK))
 build/tests/disk/test_hostile: build/tests/disk/%: build/obj/asan/tests/disk/%.o
 	$(call do,LINK,$(HLINK) -lcmocka)
 build/tests/disk/%: build/obj/test/tests/disk/%.o \
-        $(call objects,test,$(DISK_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
+        $(call objects,test,$(STORE_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
 	$(call do,LINK,$(HLINK) -lcmocka)
 build/coverage/%: build/obj/coverage/tests/disk/%.o \
-        $(call objects,coverage,$(DISK_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
+        $(call objects,coverage,$(STORE_SOURCES) $(DISK_TEST_PARTS) $(KCHECK_SOURCES))
 	$(call do,LINK,$(HLINK) --coverage -lcmocka)
 build/host/parts.a: $(call objects,host,$(HOST_TEST_PARTS))
 	$(call do,AR  ,$(ARCHIVE))
@@ -182,7 +184,7 @@ build/fuzz/log: FUZZ := -DFUZZ_PART=HOSTILE_LOG
 build/fuzz/kcheck: FUZZ := -DFUZZ_KCHECK
 build/fuzz/corpus: FUZZ := -DFUZZ_CORPUS
 build/fuzz/corpus: FUZZING := $(HOSTCC) $(filter-out -MMD -MP,$(HFLAGS))
-$(addprefix build/fuzz/,image log kcheck corpus): tests/fuzz/fuzz.c $(DISK_SOURCES) $(WORLD_PARTS) \
+$(addprefix build/fuzz/,image log kcheck corpus): tests/fuzz/fuzz.c $(STORE_SOURCES) $(WORLD_PARTS) \
         $(KCHECK_SOURCES) $(addprefix tests/disk/lib/,crew.c hostile.c) $(RULES)
 	$(call do,FUZZ,$(FUZZING) -DKATYDID_TEST $(FUZZ) -o $@ $(filter %.c,$^) -lcmocka)
 

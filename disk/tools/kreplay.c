@@ -13,7 +13,7 @@
  * whose names begin with PREFIX:  page ID ADDRESS and 8,192 hexadecimal digits.
  */
 #include "errno_numbers.h"
-#include "store.h"
+#include "tools/lib/tools.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -81,7 +81,7 @@ static void call_diff(struct store_group *group)
     static const uint8_t data[0x50000];
     uint64_t object = object_any(), page = page_any();
     struct store_page found = { .present = false };
-    struct store_run runs[5];
+    struct diff_run runs[5];
     uint32_t count = (uint32_t)pick(5), at = 0;
     for (uint32_t i = 0; i < count; i++) {
         runs[i].offset = (uint16_t)(at + pick(200));
@@ -91,7 +91,7 @@ static void call_diff(struct store_group *group)
     if (store_page_find(store, object, page, &found))
         found.lsn = 0;
     if (pick(8)) {
-        answer(store_txn_diff(group, object, page, pick(10) ? found.lsn : 1, runs, count, data));
+        answer(txn_diff(group, object, page, pick(10) ? found.lsn : 1, runs, count, data));
         return;
     }
     void *space;                        /* the direct form, also done wrong */

@@ -180,34 +180,17 @@ static void a_page_that_stays_dirty_comes_again(void **state)
 
 /* ---- when, and when not */
 
-static uint64_t microseconds;
-
-static uint64_t clock_read(void *context)
-{
-    (void)context;
-    return microseconds;
-}
-
 static void when_a_checkpoint_is_due(void **state)
 {
     (void)state;
-    struct disk_clock clock = { NULL, clock_read };
-    struct store_open_options options = { .clock = &clock };
     uint32_t position;
     make(1 << 20, 256 << 10);
-    store_abandon(store);
-    microseconds = 1000;
-    assert_int_equal(store_open(&io, &test_memory, &options, &store, &report), 0);
-    assert_int_equal(store_checkpoint_age(store), 0);
     struct store_group *group = group_open();
     store_txn_begin(group, 1);
     for (uint64_t i = 0; i < 8; i++)
         assert_int_equal(store_txn_page(group, object, i, page_bytes), 0);
     assert_int_equal(store_txn_end(group, &position), 0);
     group_done(group);
-    assert_int_equal(store_checkpoint_age(store), 0);   /* no time has gone by */
-    microseconds = 1500;
-    assert_int_equal(store_checkpoint_age(store), 500);
     group = group_open();               /* what is free is little, and a checkpoint brings more */
     store_txn_begin(group, 1);
     assert_int_equal(pages_op(group, STORE_OP_PAGE_FREE, 0, 8), 0);

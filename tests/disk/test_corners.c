@@ -123,7 +123,7 @@ static void claims_of_many_containers(void **state)
     }
     assert_int_equal(txn_next(group), 0);
     for (uint32_t i = 0; i < 60; i++)
-        assert_int_equal(store_txn_diff(group, made[i], 0, 0, NULL, 0, NULL), -ESTALE);
+        assert_int_equal(txn_diff(group, made[i], 0, 0, NULL, 0, NULL), -ESTALE);
     store_txn_cancel(group);
     group_done(group);
     for (uint32_t i = 0; i < 60; i++) {

@@ -306,8 +306,8 @@ static void group_golden_bytes(void **state)
     assert_int_equal(store_txn_op(group, &op), 0);
     assert_int_equal(op.object, 1);
     assert_int_equal(op.address, STORE_REGION_BASE);
-    struct store_run runs[] = { { 16, 3 }, { 100, 2 } };
-    assert_int_equal(store_txn_diff(group, 1, 2, 0, runs, 2, "abcde"), 0);
+    struct diff_run runs[] = { { 16, 3 }, { 100, 2 } };
+    assert_int_equal(txn_diff(group, 1, 2, 0, runs, 2, "abcde"), 0);
     assert_int_equal(store_txn_end(group, &position), 0);
     assert_int_equal(store_group_seal(group), 0);
     const uint8_t *bytes = group->buffer;

@@ -16,6 +16,7 @@ static size_t malloc_max = SIZE_MAX;        /* more than this at once is not the
 
 #include "manager_kernel.h"
 #include "internal.h"
+#include "tools/lib/tools.h"
 
 #include <setjmp.h>
 #include <stdatomic.h>

@@ -21,7 +21,7 @@
 #include <cmocka.h>
 
 #include "device.h"
-#include "store.h"
+#include "internal.h"
 
 enum { PAGES = 1024 };
 
@@ -86,7 +86,7 @@ static uint64_t finish(struct store_group *group)
     uint32_t position;
     MUST(store_txn_end(group, &position));
     MUST(store_group_seal(group));
-    uint64_t bytes = store_group_bytes(group);
+    uint64_t bytes = group_bytes(group->buffer);
     MUST(store_group_write(group));
     MUST(store_group_apply(group));
     return bytes;
@@ -139,13 +139,13 @@ static void checkpoint(void)
 /* One transaction that changes `runs` runs of 16 bytes in each of `count` pages. */
 static uint64_t differences(uint64_t object, uint64_t count, uint32_t runs)
 {
-    struct store_run run[64];
+    struct diff_run run[64];
     struct store_group *group = begin();
-    for (uint32_t i = 0; i < runs; i++) run[i] = (struct store_run){(uint16_t)(i * 48), 16};
+    for (uint32_t i = 0; i < runs; i++) run[i] = (struct diff_run){(uint16_t)(i * 48), 16};
     for (uint64_t p = 0; p < count; p++) {
         struct store_page at;
         MUST(store_page_find(store, object, p, &at));
-        MUST(store_txn_diff(group, object, p, at.lsn, run, runs, page_bytes));
+        MUST(txn_diff(group, object, p, at.lsn, run, runs, page_bytes));
     }
     return finish(group);
 }

@@ -8,14 +8,14 @@ static uint64_t before_large;           /* the LSN of the group before the last 
 
 static void large_diffs(void)
 {
-    struct store_run run = { 100, 8 };
+    struct diff_run run = { 100, 8 };
     struct store_group *group = group_open();
     uint32_t position;
     store_txn_begin(group, 4);
     for (uint64_t i = 1; i < 90; i += 11) {
         struct store_page page;
         assert_int_equal(store_page_find(store, object, i, &page), 0);
-        assert_int_equal(store_txn_diff(group, object, i, page.lsn, &run, 1, "changed!"), 0);
+        assert_int_equal(txn_diff(group, object, i, page.lsn, &run, 1, "changed!"), 0);
     }
     assert_int_equal(store_txn_end(group, &position), 0);
     group_done(group);

@@ -219,14 +219,14 @@ static void rotten_log_is_let_go(void **state)
 static void page_put(uint64_t page, uint8_t first, bool full)
 {
     uint8_t bytes[STORE_PAGE_BYTES];
-    static const struct store_run run = { .offset = 0, .length = 1 };
+    static const struct diff_run run = { .offset = 0, .length = 1 };
     struct store_page at;
     struct store_group *group = group_open();
     memset(bytes, first, sizeof bytes);
     store_txn_begin(group, 1);
     assert_int_equal(store_page_find(store, object, page, &at), 0);
     assert_int_equal(full ? store_txn_page(group, object, page, bytes)
-                          : store_txn_diff(group, object, page, at.lsn, &run, 1, "\t"), 0);
+                          : txn_diff(group, object, page, at.lsn, &run, 1, "\t"), 0);
     assert_int_equal(txn_next(group), 0);
     group_done(group);
     uint64_t home;

@@ -127,13 +127,13 @@ static void a_table_at_the_end_of_a_block(void **state)
 {
     (void)state;
     struct store_chain *chain;
-    struct store_run run = { .length = 3844 };
+    struct diff_run run = { .length = 3844 };
     uint32_t position;
     make(4 << 20, 1 << 20);
     assert_int_equal(store_chain_begin(store, 1, &chain), 0);
     struct store_group *group = group_open();
     store_txn_begin(group, 1);
-    assert_int_equal(store_txn_diff(group, object, 0, 0, &run, 1, page_bytes), 0);
+    assert_int_equal(txn_diff(group, object, 0, 0, &run, 1, page_bytes), 0);
     assert_int_equal(store_txn_end(group, &position), 0);
     assert_int_equal(group->used % BLOCK_BYTES, 4008);
     for (uint64_t page = 1; page < 4; page++)
@@ -528,7 +528,7 @@ static void a_chain_that_does_not_fit_beside_others(void **state)
     store_txn_begin(group, 1);
     for (uint64_t page = 100, full = 1;; page++) {
         error = full ? store_txn_page(group, object, page, page_bytes)
-                     : store_txn_diff(group, object, page, 0, NULL, 0, NULL);
+                     : txn_diff(group, object, page, 0, NULL, 0, NULL);
         if (!error)
             error = txn_next(group);
         if (!error)

@@ -2,6 +2,7 @@
  * grow.c - kstore grow: a store takes more of its disk; an image file becomes as large as it needs.
  */
 #include "kstore.h"
+#include "tools/lib/tools.h"
 
 #include <errno.h>
 #include <fcntl.h>

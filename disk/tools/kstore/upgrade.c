@@ -2,6 +2,7 @@
  * upgrade.c - kstore upgrade: a store of an older format becomes one of today's, in place.
  */
 #include "kstore.h"
+#include "tools/lib/tools.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -272,3 +272,26 @@ static void memory_free(void *context, void *memory, size_t bytes)
 }
 
 const struct disk_memory test_memory = { .alloc = memory_alloc, .free = memory_free };
+
+int txn_diff(struct store_group *group, uint64_t object, uint64_t page, store_lsn_t base_lsn,
+             const struct diff_run *runs, uint32_t run_count, const void *data)
+{
+    uint32_t bytes = 0;
+    for (uint32_t i = 0; i < run_count && bytes <= 2 * STORE_PAGE_BYTES; i++)
+        bytes += 4u + runs[i].length;
+    void *space;
+    int error = store_txn_diff_space(group, bytes, &space);
+    if (error)
+        return error;
+    uint8_t *to = space;
+    const uint8_t *from = data;
+    for (uint32_t i = 0; i < run_count; i++) {
+        uint8_t head[4] = { (uint8_t)runs[i].offset, (uint8_t)(runs[i].offset >> 8),
+                            (uint8_t)runs[i].length, (uint8_t)(runs[i].length >> 8) };
+        memcpy(to, head, 4);
+        memcpy(to + 4, from, runs[i].length);
+        to += 4 + runs[i].length;
+        from += runs[i].length;
+    }
+    return store_txn_diff_done(group, object, page, base_lsn, bytes);
+}

@@ -8,7 +8,7 @@
 #ifndef TESTS_DISK_DEVICE_H
 #define TESTS_DISK_DEVICE_H
 
-#include "store.h"
+#include "tools/lib/tools.h"
 
 #define SECTOR_BYTES 512u
 
@@ -90,5 +90,11 @@ extern const struct disk_memory test_memory;
 /* A small generator: the same seed gives the same numbers everywhere. */
 uint64_t random_next(uint64_t *state);
 uint64_t random_below(uint64_t *state, uint64_t limit);
+
+/* A difference in a transaction, as store_txn_diff_done; `data`: the bytes of the runs, one after
+ * the other. */
+struct diff_run { uint16_t offset, length; };
+int txn_diff(struct store_group *group, uint64_t object, uint64_t page, store_lsn_t base_lsn,
+             const struct diff_run *runs, uint32_t run_count, const void *data);
 
 #endif

@@ -23,11 +23,11 @@ static int random_container(const struct model *model, uint64_t *random)
 
 /* The cells [cell, cell + count) as runs, each of the whole cell or of 64 bytes. */
 static uint32_t runs_make(enum store_encoder encoder, const uint8_t *bytes, uint32_t cell,
-                          uint32_t count, struct store_run *runs, uint8_t *data)
+                          uint32_t count, struct diff_run *runs, uint8_t *data)
 {
     uint32_t unit = encoder == STORE_ENCODER_RANGES ? 64 : 512, n = 0;
     for (uint32_t at = cell * 512; at < (cell + count) * 512; at += unit)
-        runs[n++] = (struct store_run){ (uint16_t)at, (uint16_t)unit };
+        runs[n++] = (struct diff_run){ (uint16_t)at, (uint16_t)unit };
     memcpy(data, bytes + cell * 512, count * 512);
     return n;
 }
@@ -46,7 +46,7 @@ static int page_change(struct world *world, struct store_group *group, struct mo
 {
     struct model_page *p = &c->pages[page];
     uint8_t bytes[STORE_PAGE_BYTES], data[1024];
-    struct store_run runs[16];
+    struct diff_run runs[16];
     uint32_t changed = 1 + (uint32_t)random_below(random, 2);
     bool full = full_wanted(world, c->encoder, p, random);
     uint64_t base = p->present ? p->lsn : 0;
@@ -63,7 +63,7 @@ static int page_change(struct world *world, struct store_group *group, struct mo
     if (full)
         return store_txn_page(group, c->object, page_number(world, page), bytes);
     uint32_t count = runs_make(c->encoder, bytes, cell, changed, runs, data);
-    return store_txn_diff(group, c->object, page_number(world, page), base, runs, count, data);
+    return txn_diff(group, c->object, page_number(world, page), base, runs, count, data);
 }
 
 static int op_run(struct store_group *group, struct store_op op, struct store_op *out)
@@ -267,13 +267,13 @@ static int twins_ask(struct store_group *group)
 static int base_ask(struct world *world, struct store_group *group, struct model_container *c,
                     uint32_t page, bool freed)
 {
-    struct store_run run = { 0, 8 };
+    struct diff_run run = { 0, 8 };
     uint64_t number = page_number(world, page);
     struct store_op op = { .type = STORE_OP_PAGE_FREE, .object = c->object, .page = number,
                            .count = 1 };
     int error = freed ? store_txn_op(group, &op) : 0;
     if (!error)
-        error = store_txn_diff(group, c->object, number,
+        error = txn_diff(group, c->object, number,
                                freed ? 0 : c->pages[page].lsn + (1ull << 40), &run, 1, "changed!");
     if (error == -ENOBUFS || error == -E2BIG || error == -ENOSPC)
         return 0;
