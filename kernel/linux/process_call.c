@@ -81,7 +81,7 @@ static int endow(struct process *parent, struct process *p, const struct kd_proc
             (void)!fd_set(p, i, f);
     }
     for (unsigned i = 0; i < c->handle_count; i++) {
-        int result = handle_pass(parent, c->handles[i], p, (int)i);
+        int result = handle_pass(parent, c->handles[i], 0, p, (int)i);
         if (result < 0)
             return result;
     }

@@ -56,7 +56,7 @@ struct call {
     struct kd_message message;   /* the request, then the answer */
     struct frame *data;          /* kernel copy of the data of either, or NULL (data_in) */
     uint64_t data_bytes;
-    struct handle_passed passed; /* the handle that travels with either */
+    struct handle_slot passed;  /* the handle that travels with either */
     struct process *payer;       /* of the data's memory, with a reference; NULL: none */
     uint64_t forsaken;  /* atomic: token of the last call that was sent when its port died */
     struct call *next_free;
@@ -193,9 +193,10 @@ static RARE int call_data_in(struct call *c)
 static RARE int handle_in(struct call *c)
 {
     const struct kd_message *m = &c->message;
-    int e = m->handle < 0 ? -1 : handle_lift(m->handle, m->handle_rights, &c->passed);
+    int e = m->handle < 0 ? -1
+                          : handle_lift(process_this(), m->handle, m->handle_rights, &c->passed);
     c->laden |= c->passed.type != HANDLE_NONE;
-    return e;
+    return e ? e : -1;
 }
 
 /* message_in copies the sender's message into the slot, with its data and handle. 0; -EFAULT,
@@ -220,7 +221,7 @@ static RARE int extras_out(struct call *c, void *buffer, uint64_t room)
     if (data_out((vaddr_t)buffer, c->data, c->data_bytes))
         return -EFAULT;
     if (c->passed.type)
-        c->message.handle = handle_install_passed(&c->passed);
+        c->message.handle = handle_install(process_this(), -1, &c->passed);
     return 0;
 }
 

@@ -325,16 +325,10 @@ long kd_port_create(const uint64_t a[6])
     return p ? handle_new(process_this(), HANDLE_PORT, p, all) : -ENOMEM;
 }
 
-long kd_port_notify(const uint64_t a[6])
+HANDLE_CALL(kd_port_notify, struct port *p, HANDLE_PORT, KD_RIGHT_CALL, 0)
 {
-    int error;
-    struct port *p = handle_get((int)a[0], HANDLE_PORT, KD_RIGHT_CALL, &error);
-    if (!p)
-        return error;
     lock_acquire(&p->lock);
     p->notify_bits |= a[1];
     lock_release(&p->lock);
-    bool alive = port_post(p, &p->notify);
-    port_put(p);
-    return alive ? 0 : -EOWNERDEAD;
+    return port_post(p, &p->notify) ? 0 : -EOWNERDEAD;
 }

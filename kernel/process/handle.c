@@ -42,8 +42,7 @@ static bool handle_table_ready(struct process *p)
 }
 
 /* slot_fill fills a slot of p's table; with -1 the first that is free. Its number, or -EMFILE. */
-static int slot_fill(struct process *p, int slot, enum handle_type type, void *object,
-                     uint32_t rights)
+static int slot_fill(struct process *p, int slot, struct handle_slot h)
 {
     int result = -EMFILE;
     lock_acquire(&p->handle_lock);
@@ -53,32 +52,32 @@ static int slot_fill(struct process *p, int slot, enum handle_type type, void *o
                 break;
     }
     if (slot < PROCESS_HANDLES_MAX && p->handles[slot].type == HANDLE_NONE) {
-        if (handle_kinds[type].held)
-            rights = handle_kinds[type].held(object, p, rights);
-        assert(object != NULL || type >= HANDLE_SNAPSHOT); /* HD1 */
-        p->handles[slot] = (struct handle_slot){type, rights, object};
+        if (handle_kinds[h.type].held)
+            h.rights = handle_kinds[h.type].held(h.object, p, h.rights);
+        assert(h.object != NULL || h.type >= HANDLE_SNAPSHOT); /* HD1 */
+        p->handles[slot] = h;
         result = slot;
     }
     lock_release(&p->handle_lock);
     return result;
 }
 
-static int handle_install(struct process *p, int slot, enum handle_type type, void *object,
-                          uint32_t rights)
+int handle_install(struct process *p, int slot, struct handle_slot *passed)
 {
     int result = handle_table_ready(p) ? 0 : -ENOMEM;
     if (!result && !limit_charge(p, KD_LIMIT_HANDLES, 1))
         result = -EMFILE;
-    else if (!result && (result = slot_fill(p, slot, type, object, rights)) < 0)
+    else if (!result && (result = slot_fill(p, slot, *passed)) < 0)
         limit_uncharge(p, KD_LIMIT_HANDLES, 1);
     if (result < 0)
-        handle_put(type, object);
+        handle_put(passed->type, passed->object);
+    passed->type = HANDLE_NONE;
     return result;
 }
 
 int handle_new(struct process *p, enum handle_type type, void *object, uint32_t rights)
 {
-    return handle_install(p, -1, type, object, rights);
+    return handle_install(p, -1, &(struct handle_slot){type, rights, object});
 }
 
 void *handle_get(int handle, enum handle_type type, uint32_t rights, int *error)
@@ -123,10 +122,7 @@ void handle_forget(struct process *p, int handle)
     limit_uncharge(p, KD_LIMIT_HANDLES, 1);
 }
 
-/* slot_lift makes *passed a reference to the handle's object, with the rights asked for (0: all of
- * the handle's; HD2). 0, -EBADF, -EPERM (it does not travel), -EACCES. */
-static int slot_lift(struct process *from, int handle, uint32_t rights,
-                     struct handle_passed *passed)
+int handle_lift(struct process *from, int handle, uint32_t rights, struct handle_slot *passed)
 {
     if ((unsigned)handle >= PROCESS_HANDLES_MAX || !from->handles)
         return -EBADF;
@@ -140,51 +136,38 @@ static int slot_lift(struct process *from, int handle, uint32_t rights,
     else if (rights & ~s.rights)
         result = -EACCES;
     else
-        handle_ref(s.type, s.object);
+        handle_kinds[s.type].get(s.object);
     lock_release(&from->handle_lock);
     if (!result)
-        *passed = (struct handle_passed){s.type, rights ? rights : s.rights, s.object};
+        *passed = (struct handle_slot){s.type, rights ? rights : s.rights, s.object};
     assert(result || !(passed->rights & ~s.rights)); /* HD2 */
     return result;
 }
 
-int handle_lift(int handle, uint32_t rights, struct handle_passed *passed)
-{
-    int e = slot_lift(process_this(), handle, rights, passed);
-    return e ? e : -1;
-}
-
-void handle_drop(struct handle_passed *passed)
+void handle_drop(struct handle_slot *passed)
 {
     if (passed->type != HANDLE_NONE)
         handle_put(passed->type, passed->object);
     passed->type = HANDLE_NONE;
 }
 
-static int passed_install(struct process *to, int slot, struct handle_passed *passed)
+int handle_pass(struct process *from, int handle, uint32_t rights, struct process *to, int slot)
 {
-    int result = handle_install(to, slot, passed->type, passed->object, passed->rights);
-    passed->type = HANDLE_NONE;
+    struct handle_slot passed = {0};
+    int e = handle_lift(from, handle, rights, &passed);
+    return e ? e : handle_install(to, slot, &passed);
+}
+
+long call_with_handle(handle_call *fn, enum handle_type type, uint32_t rights, int handle,
+                      const uint64_t a[6])
+{
+    int error;
+    void *object = handle_get(handle, type, rights, &error);
+    if (!object)
+        return error;
+    long result = fn(object, a);
+    handle_put(type, object);
     return result;
-}
-
-int handle_install_passed(struct handle_passed *passed)
-{
-    return passed_install(process_this(), -1, passed);
-}
-
-/* handle_pass_rights is handle_pass with fewer rights (0: the same ones). */
-static int handle_pass_rights(struct process *from, int handle, struct process *to, int to_slot,
-                              uint32_t rights)
-{
-    struct handle_passed passed = {0};
-    int e = slot_lift(from, handle, rights, &passed);
-    return e ? e : passed_install(to, to_slot, &passed);
-}
-
-int handle_pass(struct process *from, int handle, struct process *to, int to_slot)
-{
-    return handle_pass_rights(from, handle, to, to_slot, 0);
 }
 
 void handle_process_gone(struct process *p)
@@ -210,7 +193,7 @@ long kd_handle_close(const uint64_t a[6]) { return handle_close(process_this(), 
 long kd_handle_copy(const uint64_t a[6])
 {
     struct process *p = process_this();
-    return a[1] ? handle_pass_rights(p, (int)a[0], p, -1, (uint32_t)a[1]) : -EINVAL;
+    return a[1] ? handle_pass(p, (int)a[0], (uint32_t)a[1], p, -1) : -EINVAL;
 }
 
 void handle_check(struct process *p)

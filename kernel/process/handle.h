@@ -41,10 +41,6 @@ must_check int handle_new(struct process *p, enum handle_type type, void *object
 /* The object behind a handle of the calling process, with a reference; NULL and *error: -EBADF (no
  * such handle, or another type) or -EACCES (a right is missing). */
 must_check void *handle_get(int handle, enum handle_type type, uint32_t rights, int *error);
-static inline void handle_ref(enum handle_type type, void *object)
-{
-    handle_kinds[type].get(object);
-}
 static inline void handle_put(enum handle_type type, void *object)
 {
     handle_kinds[type].put(object);
@@ -52,6 +48,8 @@ static inline void handle_put(enum handle_type type, void *object)
 
 void handle_process_gone(struct process *p); /* closes all (process_seam); managers die here */
 void handle_check(struct process *p); /* panics if a slot is wrong */
+/* struct handle_slot: an entry of the table, or a handle on its way in a message: a reference that
+ * is in no table. HANDLE_NONE: none. */
 struct handle_slot {
     enum handle_type type;
     uint32_t rights;
@@ -88,19 +86,31 @@ bool handle_held(enum handle_type type, const void *object, uint32_t rights);
 static inline bool system_allows(uint32_t right) { return handle_held(HANDLE_SYSTEM, NULL, right); }
 must_check int handle_close(struct process *p, int handle);
 void handle_forget(struct process *p, int handle); /* empties the slot, and no more */
-/* Copies a handle of `from` into a given free slot of `to`, or any with to_slot -1. */
-must_check int handle_pass(struct process *from, int handle, struct process *to, int to_slot);
+/* handle_lift makes *passed a reference to the object of a handle of `from`, with the rights asked
+ * for (0: all of the handle's; HD2). 0, -EBADF, -EPERM (it does not travel), -EACCES. */
+must_check int handle_lift(struct process *from, int handle, uint32_t rights,
+                           struct handle_slot *passed);
+/* handle_install makes *passed, which becomes empty, a handle of p in a given free slot, or in any
+ * with slot -1. Its number, or -errno. */
+must_check int handle_install(struct process *p, int slot, struct handle_slot *passed);
+/* handle_pass does both: a copy of a handle of `from` for `to`. */
+must_check int handle_pass(struct process *from, int handle, uint32_t rights, struct process *to,
+                           int slot);
+void handle_drop(struct handle_slot *passed);
 
-/* A handle on its way in a message: a reference that is in no table. HANDLE_NONE: none. */
-struct handle_passed {
-    enum handle_type type;
-    uint32_t rights;
-    void *object;
-};
-/* Copies the calling process's handle, with these rights. -1 (for the message), or an errno. */
-must_check int handle_lift(int handle, uint32_t rights, struct handle_passed *passed);
-/* Makes it a handle of the calling process, and *passed empty: its number, or -errno. */
-must_check int handle_install_passed(struct handle_passed *passed);
-void handle_drop(struct handle_passed *passed);
+/* HANDLE_CALL(kd_port_notify, struct port *p, HANDLE_PORT, KD_RIGHT_CALL, 0) { ... }: a call whose
+ * argument 0 is a handle with this right; its body gets the object, too, whose reference is dropped
+ * behind it. -EBADF, -EACCES: there is no such handle. */
+typedef long handle_call(void *object, const uint64_t a[6]);
+long call_with_handle(handle_call *fn, enum handle_type type, uint32_t rights, int handle,
+                      const uint64_t a[6]);
+#define HANDLE_CALL(name, parameter, type, rights, argument)                                      \
+    static long name##_of(parameter, const uint64_t a[6]);                                        \
+    static long name##_any(void *object, const uint64_t a[6]) { return name##_of(object, a); }    \
+    long name(const uint64_t a[6])                                                                \
+    {                                                                                             \
+        return call_with_handle(name##_any, type, rights, (int)a[argument], a);                   \
+    }                                                                                             \
+    static long name##_of(parameter, const uint64_t a[6])
 
 #endif

@@ -4,7 +4,6 @@
  *
  * Locks: leaf, view, versions; none across a user copy or a message.
  */
-#include "process/handle.h"
 #include "store/object_private.h"
 #include "store/commit.h"
 #include "store/evict.h"

@@ -161,8 +161,11 @@ void credit_consume(struct port *p, uint64_t n)
         port_post(p, &p->credit_low);
 }
 
-static long credit_grant(struct port *p, uint64_t n)
+HANDLE_CALL(kd_credit_grant, struct port *p, HANDLE_PORT, KD_RIGHT_MANAGE, 0)
 {
+    uint64_t n = a[1];
+    if (n > KD_CREDITS_CLOSED)
+        return -EINVAL;
     lock_acquire(&p->lock);
     p->credits_used = true;
     p->credits += n;
@@ -187,15 +190,4 @@ static long credit_grant(struct port *p, uint64_t n)
         evict_look_again();
     }
     return left;
-}
-
-long kd_credit_grant(const uint64_t a[6])
-{
-    int error;
-    struct port *p = handle_get((int)a[0], HANDLE_PORT, KD_RIGHT_MANAGE, &error);
-    if (!p)
-        return error;
-    long result = a[1] > KD_CREDITS_CLOSED ? -EINVAL : credit_grant(p, a[1]);
-    port_put(p);
-    return result;
 }

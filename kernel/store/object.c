@@ -7,7 +7,6 @@
  *
  * Locks: objects_lock for the list.
  */
-#include "process/handle.h"
 #include "store/object_private.h"
 #include "store/commit.h"
 #include "store/wait.h"
@@ -336,17 +335,6 @@ void objects_end(const struct process *owner, const struct port *p)
         object_put(o);
         arch_serve_shootdown(); /* another thread may be destroying it, and wait for this CPU */
     }
-}
-
-long call_with_object(object_call *fn, int handle, const uint64_t a[6])
-{
-    int error;
-    struct object *o = handle_get(handle, HANDLE_OBJECT, KD_RIGHT_MANAGE, &error);
-    if (!o)
-        return error;
-    long result = fn(o, a);
-    object_put(o);
-    return result;
 }
 
 OBJECT_CALL(kd_object_destroy, 0)

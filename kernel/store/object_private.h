@@ -2,6 +2,7 @@
 #ifndef KERNEL_OBJECT_PRIVATE_H
 #define KERNEL_OBJECT_PRIVATE_H
 
+#include "process/handle.h"
 #include "store/right.h"
 
 /* ---- object.c ---- */
@@ -23,15 +24,9 @@ static inline uint64_t object_table_frames(const struct object *o)
     return o->table_count * sizeof *o->tables / PAGE_BYTES;
 }
 
-/* OBJECT_CALL(kd_object_pin, 0) { ... }: a call whose argument 0 is a handle of a manager's object;
- * its body gets the object, too, whose reference is dropped behind it. -EBADF, -EACCES: there is
- * none. */
-typedef long object_call(struct object *o, const uint64_t a[6]);
-long call_with_object(object_call *fn, int handle, const uint64_t a[6]);
+/* OBJECT_CALL(kd_object_pin, 0) { ... }: a HANDLE_CALL whose argument 0 is a manager's object. */
 #define OBJECT_CALL(name, argument)                                                               \
-    static object_call name##_of;                                                                 \
-    long name(const uint64_t a[6]) { return call_with_object(name##_of, (int)a[argument], a); }   \
-    static long name##_of(struct object *o, const uint64_t a[6])
+    HANDLE_CALL(name, struct object *o, HANDLE_OBJECT, KD_RIGHT_MANAGE, argument)
 
 /* ---- sweep.c: taking rights by force ---- */
 struct unmap {

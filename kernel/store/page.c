@@ -6,7 +6,6 @@
  *
  * Locks: leaf. Never held across a message, a user copy or I/O.
  */
-#include "process/handle.h"
 #include "store/object_private.h"
 #include "store/grant.h"
 #include "thread/trace.h"
