@@ -123,7 +123,7 @@ void *ps_hash_find(struct ps_hash_access *a, const void *key, enum ps_mode mode)
     if (mode == PS_CHANGE)
         node_claim(hash_bucket(a, hash));
     struct place p = place_find(a, probe, hash);
-    return p.node ? node_payload(p.node, p.at) : structure_none(-ENOENT);
+    return p.node ? node_record(&a->base, p.node, p.at) : structure_none(-ENOENT);
 }
 
 /* ---- buckets grow ---- */
@@ -132,7 +132,7 @@ static void entry_put(struct ps_hash_access *a, struct ps_node *n, struct bytes 
                       const void *record)
 {
     unsigned i = node_search(&a->base, n, key, 0);
-    memcpy(node_place(&a->base, n, i, key), record, a->base.type->record_bytes);
+    memcpy(node_place(&a->base, n, i, key, 0), record, a->base.type->record_bytes);
 }
 
 /* Moves the entries with hashes from low on to another node, which has room. */
@@ -146,7 +146,7 @@ static void entries_move(struct ps_hash_access *a, struct ps_node *from, struct 
             i++;
             continue;
         }
-        entry_put(a, to, key, node_payload(from, i));
+        entry_put(a, to, key, node_record(&a->base, from, i));
         node_erase(&a->base, from, i);
     }
 }
@@ -251,12 +251,12 @@ int ps_hash_insert(struct ps_hash_access *a, const void *key, const void *record
     node_claim(hash_bucket(a, hash));
     struct place p = place_find(a, probe, hash);
     if (p.node && replace)
-        memcpy(node_payload(p.node, p.at), record, a->base.type->record_bytes);
+        memcpy(node_record(&a->base, p.node, p.at), record, a->base.type->record_bytes);
     if (p.node)
         return replace ? 0 : -EEXIST;
     for (;;) {
         struct ps_node *n = hash_bucket(a, hash);
-        while (n && !node_has_room(&a->base, n, probe))
+        while (n && !node_has_room(&a->base, n, probe, 0))
             n = n->first;
         if (n) {
             entry_put(a, n, probe, record);

@@ -73,6 +73,7 @@ int ps_hash_draw(const struct ps_hash_access *a, struct ps_sink sink);
     PS_LIFE_(NAME, ps_hash);                                                                      \
     PS_CLASS_(NAME, keyed, ps_hash);                                                              \
     PS_KEYED_(NAME, ps_hash);                                                                     \
+    PS_KEYED_PUT_(NAME, ps_hash);                                                                 \
     PS_RANGE_(NAME, ps_hash, const NAME##_r);                                                     \
     PS_FUNCTION_ struct NAME##_range NAME##_range_open(const struct NAME *i, enum ps_mode mode)   \
     {                                                                                             \

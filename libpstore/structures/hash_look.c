@@ -54,7 +54,7 @@ static void *window_next(struct ps_hash_range *r)
             if (least.at && node_order(&a->base, key, least) > 0)
                 continue;
             least = key;
-            record = node_payload(n, i);
+            record = node_record(&a->base, n, i);
         }
         if (high >= r->last)
             break;

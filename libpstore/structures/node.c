@@ -15,12 +15,18 @@ static unsigned rounded(unsigned bytes, unsigned to)
     return (bytes + to - 1) & ~(to - 1);
 }
 
-/* Bytes of an entry whose key is stored with that many bytes. */
-unsigned node_entry_bytes(const struct ps_access *a, unsigned level, unsigned length)
+/* Bytes of an entry up to a record of variable size, whose key is stored with that many bytes. */
+static unsigned front_bytes(const struct ps_access *a, unsigned level, unsigned length)
 {
     const unsigned fixed = a->shape[level > 0].entry_bytes;
     return fixed ? fixed
                  : rounded(a->shape[level > 0].key_at + 2 + length, a->shape[level > 0].align);
+}
+
+unsigned node_entry_bytes(const struct ps_access *a, unsigned level, unsigned length,
+                          unsigned record)
+{
+    return front_bytes(a, level, length) + rounded(record, a->shape[0].align);
 }
 
 static unsigned prefix_bytes(const struct ps_access *a, unsigned prefix)
@@ -38,7 +44,7 @@ void node_init(struct ps_access *a, struct ps_node *n, unsigned level)
     *n = (struct ps_node){ .level = (uint16_t)level, .heap = (uint16_t)a->head->node_bytes };
 }
 
-void *node_payload(const struct ps_node *n, unsigned i)
+static void *payload(const struct ps_node *n, unsigned i)
 {
     return (uint8_t *)(uintptr_t)n + n->slot[i];
 }
@@ -49,6 +55,24 @@ struct bytes node_suffix(const struct ps_access *a, const struct ps_node *n, uns
     if (a->type->key_bytes)
         return (struct bytes){ key, a->type->key_bytes };
     return (struct bytes){ key + 2, *(const uint16_t *)(const void *)key };
+}
+
+void *node_record(const struct ps_access *a, const struct ps_node *n, unsigned i)
+{
+    unsigned skip = 0;
+    if (a->type->variable && n->level == 0)
+        skip = front_bytes(a, 0, node_suffix(a, n, i).length);
+    return (uint8_t *)payload(n, i) + skip;
+}
+
+unsigned node_record_bytes(const struct ps_access *a, const struct ps_node *n, unsigned i)
+{
+    return a->type->variable && n->level == 0 ? *(const uint16_t *)payload(n, i) : 0;
+}
+
+static unsigned entry_bytes(const struct ps_access *a, const struct ps_node *n, unsigned i)
+{
+    return node_entry_bytes(a, n->level, node_suffix(a, n, i).length, node_record_bytes(a, n, i));
 }
 
 /* The whole key; strings are put together in copy, with a 0 behind them. */
@@ -63,7 +87,7 @@ struct bytes node_key(const struct ps_access *a, const struct ps_node *n, unsign
 
 struct ps_node *node_child(const struct ps_node *n, unsigned i)
 {
-    return i == 0 ? n->first : *(struct ps_node **)node_payload(n, i - 1);
+    return i == 0 ? n->first : *(struct ps_node **)payload(n, i - 1);
 }
 
 unsigned node_key_max(const struct ps_access *a)
@@ -167,7 +191,8 @@ static unsigned bytes_with(const struct ps_access *a, const struct ps_node *n, u
 {
     unsigned sum = (end - first) * (unsigned)sizeof n->slot[0];
     for (unsigned i = first; i < end; i++)
-        sum += node_entry_bytes(a, n->level, node_suffix(a, n, i).length + n->prefix - prefix);
+        sum += node_entry_bytes(a, n->level, node_suffix(a, n, i).length + n->prefix - prefix,
+                                node_record_bytes(a, n, i));
     return sum;
 }
 
@@ -177,14 +202,22 @@ static unsigned prefix_with(const struct ps_access *a, const struct ps_node *n, 
     return n->prefix ? node_common(key, prefix_of(a, n)) : 0;
 }
 
-int node_has_room(const struct ps_access *a, const struct ps_node *n, struct bytes key)
+int node_has_room(const struct ps_access *a, const struct ps_node *n, struct bytes key,
+                  unsigned record)
 {
     unsigned prefix = prefix_with(a, n, key);
     unsigned used = prefix == n->prefix
                         ? node_used(n)
                         : bytes_with(a, n, 0, n->count, prefix) + prefix_bytes(a, prefix);
-    return used + 2 + node_entry_bytes(a, n->level, key.length - prefix) <=
+    return used + 2 + node_entry_bytes(a, n->level, key.length - prefix, record) <=
            capacity(a) * (unsigned)a->fill / 100;
+}
+
+int node_has_room_for(const struct ps_access *a, const struct ps_node *n, unsigned i,
+                      unsigned record)
+{
+    unsigned without = node_used(n) - rounded(node_record_bytes(a, n, i), a->shape[0].align);
+    return without + rounded(record, a->shape[0].align) <= capacity(a);
 }
 
 /* ---- entries ---- */
@@ -199,15 +232,18 @@ static void prefix_set(struct ps_access *a, struct ps_node *n, const uint8_t *fr
 }
 
 /* Lays an entry with such a key, which the caller writes, below all others. */
-static uint8_t *entry_make(struct ps_access *a, struct ps_node *n, unsigned i, unsigned length)
+static uint8_t *entry_make(struct ps_access *a, struct ps_node *n, unsigned i, unsigned length,
+                           unsigned record)
 {
-    unsigned bytes = node_entry_bytes(a, n->level, length);
+    unsigned bytes = node_entry_bytes(a, n->level, length, record);
     memmove(&n->slot[i + 1], &n->slot[i], (n->count - i) * sizeof n->slot[0]);
     n->heap = (uint16_t)(n->heap - bytes);
     n->live = (uint16_t)(n->live + bytes);
     n->slot[i] = n->heap;
     n->count++;
     uint8_t *key = (uint8_t *)n + n->heap + key_at(a, n);
+    if (a->type->variable && n->level == 0)
+        *(uint16_t *)payload(n, i) = (uint16_t)record;
     if (a->type->key_bytes)
         return key;
     *(uint16_t *)(void *)key = (uint16_t)length;
@@ -220,9 +256,12 @@ void node_append(struct ps_access *a, struct ps_node *n, const struct ps_node *f
     _Alignas(16) uint8_t key[KEY_COPY];
     for (unsigned i = first; i < end; i++) {
         struct bytes whole = node_key(a, from, i, key);
-        uint8_t *copy = entry_make(a, n, n->count, whole.length - n->prefix);
+        unsigned record = node_record_bytes(a, from, i);
+        uint8_t *copy = entry_make(a, n, n->count, whole.length - n->prefix, record);
         memcpy(copy, whole.at + n->prefix, whole.length - n->prefix);
-        memcpy(node_payload(n, n->count - 1u), node_payload(from, i), key_at(a, n));
+        memcpy(payload(n, n->count - 1u), payload(from, i), key_at(a, n));
+        if (record)
+            memcpy(node_record(a, n, n->count - 1u), node_record(a, from, i), record);
     }
 }
 
@@ -251,24 +290,38 @@ static void node_pack(struct ps_access *a, struct ps_node *n, unsigned prefix)
     node_append(a, n, old, 0, old->count);
 }
 
-void *node_place(struct ps_access *a, struct ps_node *n, unsigned i, struct bytes key)
+void *node_place(struct ps_access *a, struct ps_node *n, unsigned i, struct bytes key,
+                 unsigned record)
 {
     unsigned prefix = prefix_with(a, n, key);
     unsigned end = (unsigned)sizeof *n + 2 * (n->count + 1u);
-    if (prefix != n->prefix || n->heap < end + node_entry_bytes(a, n->level, key.length - prefix))
+    if (prefix != n->prefix ||
+        n->heap < end + node_entry_bytes(a, n->level, key.length - prefix, record))
         node_pack(a, n, prefix);
-    memcpy(entry_make(a, n, i, key.length - prefix), key.at + prefix, key.length - prefix);
-    return node_payload(n, i);
+    memcpy(entry_make(a, n, i, key.length - prefix, record), key.at + prefix, key.length - prefix);
+    return node_record(a, n, i);
 }
 
 void node_erase(struct ps_access *a, struct ps_node *n, unsigned i)
 {
-    unsigned bytes = node_entry_bytes(a, n->level, node_suffix(a, n, i).length);
+    unsigned bytes = entry_bytes(a, n, i);
     n->live = (uint16_t)(n->live - bytes);
     if (n->slot[i] == n->heap)
         n->heap = (uint16_t)(n->heap + bytes);
     memmove(&n->slot[i], &n->slot[i + 1], (n->count - i - 1u) * sizeof n->slot[0]);
     n->count--;
+}
+
+void *node_resize(struct ps_access *a, struct ps_node *n, unsigned i, struct bytes key,
+                  unsigned record)
+{
+    unsigned align = a->shape[0].align;
+    if (rounded(record, align) != rounded(node_record_bytes(a, n, i), align)) {
+        node_erase(a, n, i);
+        return node_place(a, n, i, key, record);
+    }
+    *(uint16_t *)payload(n, i) = (uint16_t)record;
+    return node_record(a, n, i);
 }
 
 /* ---- joining ---- */
@@ -290,7 +343,7 @@ int node_join_fits(const struct ps_access *a, const struct ps_node *left,
                    const struct ps_node *right, struct bytes between)
 {
     unsigned prefix = join_prefix(a, left, right);
-    unsigned parting = left->level ? 2 + node_entry_bytes(a, left->level, between.length) : 0;
+    unsigned parting = left->level ? 2 + node_entry_bytes(a, left->level, between.length, 0) : 0;
     return prefix_bytes(a, prefix) + bytes_with(a, left, 0, left->count, prefix) + parting +
                bytes_with(a, right, 0, right->count, prefix) <=
            capacity(a);
@@ -308,7 +361,7 @@ void node_join(struct ps_access *a, struct ps_node *left, const struct ps_node *
     else
         node_pack(a, left, prefix);
     if (left->level)
-        *(struct ps_node **)node_place(a, left, left->count, between) = right->first;
+        *(struct ps_node **)node_place(a, left, left->count, between, 0) = right->first;
     node_append(a, left, right, 0, right->count);
 }
 
@@ -327,7 +380,7 @@ static const char *check_room(const struct ps_access *a, const struct ps_node *n
         unsigned at = n->slot[i], align = a->shape[n->level > 0].align;
         if (at < n->heap || at >= end || at % align != 0)
             return "a slot leads outside the entries of its node";
-        unsigned bytes = node_entry_bytes(a, n->level, node_suffix(a, n, i).length);
+        unsigned bytes = entry_bytes(a, n, i);
         if (bytes > end - at || memchr(taken + at / 2, 1, bytes / 2))
             return "two entries of a node overlap";
         memset(taken + at / 2, 1, bytes / 2);

@@ -8,8 +8,9 @@
  * A node holds records in the order of their keys: this header, the slots (each says where an entry
  * lies, in the order of keys), room, and entries, laid from the end downwards. An entry is a record
  * (in a leaf) or a child (in a branch, of keys >= the entry's), then the key; of a string, two
- * bytes of length and its bytes. The prefix, at the very end, is left out of each string of a leaf.
- * Branches hold the shortest strings that separate their children, and have no prefix.
+ * bytes of length and its bytes. A record of variable size stands behind the key, and its length,
+ * two bytes, where others have the record. The prefix, at the very end, is left out of each string
+ * of a leaf. Branches hold the shortest strings that separate their children, and have no prefix.
  */
 struct ps_node {
     uint16_t level;             /* 0: a leaf */
@@ -39,7 +40,6 @@ unsigned node_key_max(const struct ps_access *a);
 struct bytes node_probe(const struct ps_access *a, const void *key);
 
 void node_init(struct ps_access *a, struct ps_node *n, unsigned level);
-void *node_payload(const struct ps_node *n, unsigned i);
 struct bytes node_suffix(const struct ps_access *a, const struct ps_node *n, unsigned i);
 struct bytes node_key(const struct ps_access *a, const struct ps_node *n, unsigned i,
                       uint8_t *copy);
@@ -50,13 +50,26 @@ int node_compare(const struct ps_access *a, struct bytes key, const struct ps_no
 /* The first slot with a key >= (upper: >) this one. */
 unsigned node_search(const struct ps_access *a, const struct ps_node *n, struct bytes key,
                      int upper);
-/* of the key */
-unsigned node_entry_bytes(const struct ps_access *a, unsigned level, unsigned length);
+/* length: of the key; record: of one of variable size, else 0, as in what follows. */
+unsigned node_entry_bytes(const struct ps_access *a, unsigned level, unsigned length,
+                          unsigned record);
+/* The record in slot i of a leaf, or the child pointer of a branch; and its bytes if they vary. */
+void *node_record(const struct ps_access *a, const struct ps_node *n, unsigned i);
+unsigned node_record_bytes(const struct ps_access *a, const struct ps_node *n, unsigned i);
 unsigned node_used(const struct ps_node *n);
 int node_is_small(const struct ps_access *a, const struct ps_node *n);
-int node_has_room(const struct ps_access *a, const struct ps_node *n, struct bytes key);
-/* Makes slot i for this key, which has room; the payload is the caller's to fill. */
-void *node_place(struct ps_access *a, struct ps_node *n, unsigned i, struct bytes key);
+int node_has_room(const struct ps_access *a, const struct ps_node *n, struct bytes key,
+                  unsigned record);
+/* Whether the record in slot i, of this key, may get that size; and gives it that size: where it is
+ * to be written then. */
+int node_has_room_for(const struct ps_access *a, const struct ps_node *n, unsigned i,
+                      unsigned record);
+void *node_resize(struct ps_access *a, struct ps_node *n, unsigned i, struct bytes key,
+                  unsigned record);
+/* Makes slot i for this key, which has room, and returns where its record (of a leaf) or child
+ * goes, which the caller writes. */
+void *node_place(struct ps_access *a, struct ps_node *n, unsigned i, struct bytes key,
+                 unsigned record);
 void node_erase(struct ps_access *a, struct ps_node *n, unsigned i);
 /* Fills an empty node with the slots first..end of another, behind the prefix that they share. */
 void node_fill(struct ps_access *a, struct ps_node *n, const struct ps_node *from,

@@ -76,7 +76,8 @@ struct ps_type {
     uint64_t (*hash)(const void *);
     uint32_t head_bytes, node_bytes, flags;             /* flags: those that an instance may have */
     uint32_t key_bytes, key_align;                      /* key_bytes 0: strings */
-    uint32_t record_bytes, record_align;
+    uint32_t record_bytes, record_align;                /* variable: of a record's length */
+    uint32_t variable;                                  /* records are of any size */
 };
 
 /* The instance; that of a program has the same members, with the program's types. */
@@ -187,16 +188,8 @@ void ps_access_open(struct ps_access *a, const struct ps_instance *i, const stru
         return r;                                                                                 \
     }                                                                                             \
     _Static_assert(1, "")
-/* What keyed access objects do, and generators over keys. */
-#define PS_KEYED_(NAME, STRUCTURE)                                                                \
-    PS_FUNCTION_ const NAME##_r *NAME##_find(struct NAME##_keyed *a, const NAME##_k *key)         \
-    {                                                                                             \
-        return STRUCTURE##_find(&a->access, key, PS_LOOK);                                        \
-    }                                                                                             \
-    PS_FUNCTION_ NAME##_r *NAME##_change(struct NAME##_keyed *a, const NAME##_k *key)             \
-    {                                                                                             \
-        return STRUCTURE##_find(&a->access, key, PS_CHANGE);                                      \
-    }                                                                                             \
+/* What keyed access objects do, with records of one size, and generators over keys. */
+#define PS_KEYED_PUT_(NAME, STRUCTURE)                                                            \
     PS_FUNCTION_ int NAME##_insert(struct NAME##_keyed *a, const NAME##_k *key,                   \
                                         const NAME##_r *record)                                   \
     {                                                                                             \
@@ -206,6 +199,16 @@ void ps_access_open(struct ps_access *a, const struct ps_instance *i, const stru
                                      const NAME##_r *record)                                      \
     {                                                                                             \
         return STRUCTURE##_insert(&a->access, key, record, 1);                                    \
+    }                                                                                             \
+    _Static_assert(1, "")
+#define PS_KEYED_(NAME, STRUCTURE)                                                                \
+    PS_FUNCTION_ const NAME##_r *NAME##_find(struct NAME##_keyed *a, const NAME##_k *key)         \
+    {                                                                                             \
+        return STRUCTURE##_find(&a->access, key, PS_LOOK);                                        \
+    }                                                                                             \
+    PS_FUNCTION_ NAME##_r *NAME##_change(struct NAME##_keyed *a, const NAME##_k *key)             \
+    {                                                                                             \
+        return STRUCTURE##_find(&a->access, key, PS_CHANGE);                                      \
     }                                                                                             \
     PS_FUNCTION_ int NAME##_remove(struct NAME##_keyed *a, const NAME##_k *key)                   \
     {                                                                                             \

@@ -152,8 +152,14 @@ void *ps_tree_find(struct ps_tree_access *a, const void *key, enum ps_mode mode)
 {
     int error = structure_refuses(&a->base, mode);
     if (error == 0 && key_find(a, node_probe(&a->base, key), mode == PS_CHANGE))
-        return node_payload(a->path[0].node, a->path[0].at);
+        return node_record(&a->base, a->path[0].node, a->path[0].at);
     return structure_none(error ? error : -ENOENT);
+}
+
+size_t ps_tree_bytes(const struct ps_tree_access *a)
+{
+    return a->base.type->variable ? node_record_bytes(&a->base, a->path[0].node, a->path[0].at)
+                                  : a->base.type->record_bytes;
 }
 
 /* ---- insertion ---- */
@@ -173,11 +179,12 @@ static struct bytes separator(struct ps_tree_access *a, struct bytes last, struc
 /* Where to cut a node so that each part gets half of the bytes. */
 static unsigned middle(const struct ps_node *n, const struct ps_tree_access *a)
 {
-    if (a->base.type->key_bytes)
+    if (a->base.type->key_bytes && !a->base.type->variable)
         return n->count / 2u;
     unsigned sum = 0, half = node_used(n) / 2, i = 0;
     while (i + 1 < n->count && sum < half)
-        sum += 2 + node_entry_bytes(&a->base, n->level, node_suffix(&a->base, n, i++).length);
+        sum += 2 + node_entry_bytes(&a->base, n->level, node_suffix(&a->base, n, i).length,
+                                    node_record_bytes(&a->base, n, i)), i++;
     return i;
 }
 
@@ -189,10 +196,22 @@ static int at_the_end(const struct ps_tree_access *a)
     return 1;
 }
 
+/* Bytes of a record as its node has to know them: 0 if all are of one size. */
+static unsigned varying(const struct ps_tree_access *a, struct bytes record)
+{
+    return a->base.type->variable ? record.length : 0;
+}
+
+static void record_put(struct ps_tree_access *a, struct ps_node *leaf, unsigned i, struct bytes key,
+                       struct bytes record)
+{
+    memcpy(node_place(&a->base, leaf, i, key, varying(a, record)), record.at, record.length);
+}
+
 /* The leaf's upper part goes to `right`, the new entry to one of the two; its separator is put into
  * copy. */
 static struct bytes leaf_split(struct ps_tree_access *a, struct ps_node *right, struct bytes key,
-                               const void *record, int end, uint8_t *copy)
+                               struct bytes record, int end, uint8_t *copy)
 {
     _Alignas(16) uint8_t old_bytes[PS_NODE_MAX];
     _Alignas(16) uint8_t last[KEY_COPY];
@@ -207,8 +226,7 @@ static struct bytes leaf_split(struct ps_tree_access *a, struct ps_node *right, 
     node_fill(&a->base, left, old, 0, half);
     node_fill(&a->base, right, old, half, old->count);
     struct ps_node *to = to_right ? right : left;
-    memcpy(node_place(&a->base, to, to_right ? i - half : i, key), record,
-           a->base.type->record_bytes);
+    record_put(a, to, to_right ? i - half : i, key, record);
     struct bytes first = node_key(&a->base, right, 0, copy);
     return separator(a, node_key(&a->base, left, left->count - 1u, last), first);
 }
@@ -231,9 +249,9 @@ static struct bytes branch_split(struct ps_tree_access *a, unsigned level, struc
         up = node_key(&a->base, old, half, copy);
     right->first = i != half ? node_child(old, half + 1) : child;
     if (i < half)
-        *(struct ps_node **)node_place(&a->base, left, i, key) = child;
+        *(struct ps_node **)node_place(&a->base, left, i, key, 0) = child;
     if (i > half)
-        *(struct ps_node **)node_place(&a->base, right, i - half - 1, key) = child;
+        *(struct ps_node **)node_place(&a->base, right, i - half - 1, key, 0) = child;
     return up;
 }
 
@@ -244,7 +262,7 @@ static int splits_prepare(struct ps_tree_access *a, struct ps_node **nodes)
     unsigned count = 1, taken = 0, level = 1;
     while (level < tree_of(a)->height &&
            !node_has_room(&a->base, a->path[level].node,
-                          (struct bytes){ longest, node_key_max(&a->base) }))
+                          (struct bytes){ longest, node_key_max(&a->base) }, 0))
         level++, count++;
     count += level == tree_of(a)->height;
     if (level >= PS_TREE_LEVELS)
@@ -265,7 +283,7 @@ static void root_grow(struct ps_tree_access *a, struct ps_node *root, struct byt
 {
     node_init(&a->base, root, tree_of(a)->height);
     root->first = tree_of(a)->root;
-    *(struct ps_node **)node_place(&a->base, root, 0, key) = right;
+    *(struct ps_node **)node_place(&a->base, root, 0, key, 0) = right;
     tree_of(a)->root = root;
     tree_of(a)->height++;
 }
@@ -276,7 +294,7 @@ static void split_rise(struct ps_tree_access *a, struct bytes key, struct ps_nod
 {
     unsigned level = 1;
     int used = 1;
-    for (; level < tree_of(a)->height && !node_has_room(&a->base, a->path[level].node, key);
+    for (; level < tree_of(a)->height && !node_has_room(&a->base, a->path[level].node, key, 0);
          level++) {
         struct ps_node *added = nodes[used++];
         key = branch_split(a, level, added, key, right, end, copies[key.at == copies[0]]);
@@ -285,56 +303,37 @@ static void split_rise(struct ps_tree_access *a, struct bytes key, struct ps_nod
     if (level == tree_of(a)->height)
         root_grow(a, nodes[used++], key, right);
     else
-        *(struct ps_node **)node_place(&a->base, a->path[level].node, a->path[level].at, key) =
+        *(struct ps_node **)node_place(&a->base, a->path[level].node, a->path[level].at, key, 0) =
             right;
     while (used < count)
         node_give(a, nodes[used++]);
 }
 
-/* Inserts at the path's place. */
-int tree_put_here(struct ps_tree_access *a, struct bytes key, const void *record)
+/* The leaf of the path splits and takes the record in; `instead`: in the place of the one there. */
+static int leaf_overflow(struct ps_tree_access *a, struct bytes key, struct bytes record,
+                         int instead)
 {
     struct ps_node *nodes[PS_TREE_LEVELS + 1], *leaf = a->path[0].node;
     _Alignas(16) uint8_t copies[2][KEY_COPY];
-    if (node_has_room(&a->base, leaf, key)) {
-        memcpy(node_place(&a->base, leaf, a->path[0].at, key), record, a->base.type->record_bytes);
-        tree_changes++;
-        return 0;
-    }
     int end = at_the_end(a), count = splits_prepare(a, nodes);
     if (count < 0)
         return count;
+    if (instead)
+        node_erase(&a->base, leaf, a->path[0].at);
     key = leaf_split(a, nodes[0], key, record, end, copies[0]);
     split_rise(a, key, nodes[0], nodes, count, end, copies);
     tree_changes++;
     return 0;
 }
 
-static int change_refused(const struct ps_tree_access *a, struct bytes key)
+/* Inserts at the path's place. */
+static int put_here(struct ps_tree_access *a, struct bytes key, struct bytes record)
 {
-    int error = structure_refuses(&a->base, PS_CHANGE);
-    return error ? error : key.length > node_key_max(&a->base) ? -EOVERFLOW : 0;
-}
-
-int ps_tree_insert(struct ps_tree_access *a, const void *key, const void *record, int replace)
-{
-    struct bytes probe = node_probe(&a->base, key);
-    int error = change_refused(a, probe),
-        duplicates = !error && (a->base.head->flags & PS_DUPLICATES);
-    if (error)
-        return error;
-    if (replace) {
-        void *old = ps_tree_find(a, key, PS_CHANGE);
-        if (old) {
-            memcpy(old, record, a->base.type->record_bytes);
-            return 0;
-        }
-    }
-    tree_descend(a, probe, 1, 1);
-    unsigned i = a->path[0].at;
-    if (!duplicates && i > 0 && node_compare(&a->base, probe, a->path[0].node, i - 1) == 0)
-        return -EEXIST;
-    return tree_put_here(a, probe, record);
+    if (!node_has_room(&a->base, a->path[0].node, key, varying(a, record)))
+        return leaf_overflow(a, key, record, 0);
+    record_put(a, a->path[0].node, a->path[0].at, key, record);
+    tree_changes++;
+    return 0;
 }
 
 /* ---- removal ---- */
@@ -425,6 +424,64 @@ int ps_tree_remove(struct ps_tree_access *a, const void *key)
     return 0;
 }
 
+/* ---- records are put ---- */
+
+/* A quarter of a node holds the longest key with the longest record. */
+static unsigned record_max(const struct ps_tree_access *a)
+{
+    return a->base.type->variable
+               ? PS_RECORD_MAX_(a->base.head->node_bytes, a->base.type->key_bytes)
+               : a->base.type->record_bytes;
+}
+
+static int change_refused(const struct ps_tree_access *a, struct bytes key, struct bytes record)
+{
+    int error = structure_refuses(&a->base, PS_CHANGE);
+    int fits = error || (key.length <= node_key_max(&a->base) && record.length <= record_max(a));
+    return error ? error : fits ? 0 : -EOVERFLOW;
+}
+
+/* What lies at the path's place becomes another record, of another size perhaps. */
+static int replace_here(struct ps_tree_access *a, struct bytes key, struct bytes record)
+{
+    struct ps_node *leaf = a->path[0].node;
+    unsigned i = a->path[0].at;
+    if (ps_tree_bytes(a) == record.length) {
+        memcpy(node_record(&a->base, leaf, i), record.at, record.length);
+        return 0;
+    }
+    if (!node_has_room_for(&a->base, leaf, i, record.length))
+        return leaf_overflow(a, key, record, 1);
+    memcpy(node_resize(&a->base, leaf, i, key, record.length), record.at, record.length);
+    if (node_is_small(&a->base, leaf))
+        path_tidy(a);
+    tree_changes++;
+    return 0;
+}
+
+int ps_tree_insert_bytes(struct ps_tree_access *a, const void *key, const void *bytes,
+                         size_t length, int replace)
+{
+    struct bytes probe = node_probe(&a->base, key);
+    struct bytes record = { bytes, length < PS_NODE_MAX ? (unsigned)length : PS_NODE_MAX };
+    int error = change_refused(a, probe, record),
+        duplicates = !error && (a->base.head->flags & PS_DUPLICATES);
+    if (error)
+        return error;
+    if (replace && key_find(a, probe, 1))
+        return replace_here(a, probe, record);
+    tree_descend(a, probe, 1, 1);
+    unsigned i = a->path[0].at;
+    if (!duplicates && i > 0 && node_compare(&a->base, probe, a->path[0].node, i - 1) == 0)
+        return -EEXIST;
+    return put_here(a, probe, record);
+}
+
+int ps_tree_insert(struct ps_tree_access *a, const void *key, const void *record, int replace)
+{
+    return ps_tree_insert_bytes(a, key, record, a->base.type->record_bytes, replace);
+}
+
 /* ---- bulk load ---- */
 
 void ps_tree_load(struct ps_tree_load *l, unsigned fill)
@@ -437,11 +494,12 @@ void ps_tree_load(struct ps_tree_load *l, unsigned fill)
     a->base.fill = fill;
 }
 
-int ps_tree_add(struct ps_tree_load *l, const void *key, const void *record)
+int ps_tree_add_bytes(struct ps_tree_load *l, const void *key, const void *bytes, size_t length)
 {
     struct ps_tree_access *a = &l->access;
     struct bytes probe = node_probe(&a->base, key);
-    int error = change_refused(a, probe);
+    struct bytes record = { bytes, length < PS_NODE_MAX ? (unsigned)length : PS_NODE_MAX };
+    int error = change_refused(a, probe, record);
     if (error)
         return error;
     tree_edge(a, 1);
@@ -449,5 +507,10 @@ int ps_tree_add(struct ps_tree_load *l, const void *key, const void *record)
     int order = leaf->count ? node_compare(&a->base, probe, leaf, leaf->count - 1u) : 1;
     if (order < 0 || (order == 0 && !(a->base.head->flags & PS_DUPLICATES)))
         return -EINVAL;
-    return tree_put_here(a, probe, record);
+    return put_here(a, probe, record);
+}
+
+int ps_tree_add(struct ps_tree_load *l, const void *key, const void *record)
+{
+    return ps_tree_add_bytes(l, key, record, l->access.base.type->record_bytes);
 }

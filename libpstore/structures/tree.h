@@ -3,6 +3,8 @@
  *
  *   PS_TREE(phone, struct key, struct record, by_name)     keys of one size, ordered by a function
  *   PS_STRING_TREE(word, struct record)                    keys are strings, ordered by bytes
+ *   PS_TREE_BYTES(letters, struct key, struct letter, by_date), PS_STRING_TREE_BYTES(note, char)
+ *                                                          the same, records of variable size
  *
  * One such line makes the types `struct phone_head` (for a root object), `struct phone` (an
  * instance) and the access objects phone_keyed, phone_range and phone_load, with the functions
@@ -22,6 +24,9 @@
 #include "structure.h"
 
 enum { PS_TREE_LEVELS = 20 };
+/* Bytes that a record of variable size may have: a quarter of a node, less the longest key. */
+#define PS_RECORD_MAX_(node_bytes, key_bytes)                                                     \
+    ((unsigned)((node_bytes) / 4 - 64 - ((key_bytes) ? (key_bytes) : (node_bytes) / 16)))
 
 /* The head: kept, 128 bytes, in a root object or any other object. Zeros until it is set up. */
 struct ps_tree {
@@ -63,12 +68,17 @@ int ps_tree_set_up(const struct ps_instance *i, const struct ps_type *type);
 int ps_tree_tear_down(const struct ps_instance *i, const struct ps_type *type);
 void *ps_tree_find(struct ps_tree_access *a, const void *key, enum ps_mode mode);
 int ps_tree_insert(struct ps_tree_access *a, const void *key, const void *record, int replace);
+int ps_tree_insert_bytes(struct ps_tree_access *a, const void *key, const void *record,
+                         size_t length, int replace);
+/* Of the record that was found, or came, last. */
+size_t ps_tree_bytes(const struct ps_tree_access *a);
 int ps_tree_remove(struct ps_tree_access *a, const void *key);
 void ps_tree_range(struct ps_tree_range *r, const void *from, const void *to, int how);
 void *ps_tree_next(struct ps_tree_range *r);
 int ps_tree_drop(struct ps_tree_range *r);
 void ps_tree_load(struct ps_tree_load *l, unsigned fill);
 int ps_tree_add(struct ps_tree_load *l, const void *key, const void *record);
+int ps_tree_add_bytes(struct ps_tree_load *l, const void *key, const void *record, size_t length);
 /* Walks the whole tree, of any access object: 0, or -EUCLEAN and in *why what is wrong (a
  * constant). */
 int ps_tree_check(const struct ps_tree_access *a, struct ps_tree_stats *stats, const char **why);
@@ -159,12 +169,49 @@ int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink);
     {                                                                                             \
         l->load.access.base.head = NULL;                                                          \
     }                                                                                             \
+    _Static_assert(1, "a semicolon behind the line is allowed")
+
+/*
+ * Of records of variable size: `struct letter { int day; char text[]; }`, say. NAME_insert,
+ * NAME_put and NAME_add have the record's bytes as last argument, 0 to NAME_record_max (about a
+ * quarter of a node; -EOVERFLOW); a put may change them.
+ *   size_t NAME_found(&a)                          bytes of the record that find or change returned
+ *   size_t NAME_bytes(&r)                          ... of what NAME_next returned; both until the
+ *                                                  next change
+ */
+#define PS_TREE_FIXED_(NAME)                                                                      \
+    PS_KEYED_PUT_(NAME, ps_tree);                                                                 \
     PS_FUNCTION_ int NAME##_add(struct NAME##_load *l, const NAME##_k *key,                       \
                                      const NAME##_r *record)                                      \
     {                                                                                             \
         return ps_tree_add(&l->load, key, record);                                                \
     }                                                                                             \
-    _Static_assert(1, "a semicolon behind the line is allowed")
+    _Static_assert(1, "")
+#define PS_TREE_VARIABLE_(NAME)                                                                   \
+    PS_FUNCTION_ int NAME##_insert(struct NAME##_keyed *a, const NAME##_k *key,                   \
+                                   const NAME##_r *record, size_t bytes)                          \
+    {                                                                                             \
+        return ps_tree_insert_bytes(&a->access, key, record, bytes, 0);                           \
+    }                                                                                             \
+    PS_FUNCTION_ int NAME##_put(struct NAME##_keyed *a, const NAME##_k *key,                      \
+                                const NAME##_r *record, size_t bytes)                             \
+    {                                                                                             \
+        return ps_tree_insert_bytes(&a->access, key, record, bytes, 1);                           \
+    }                                                                                             \
+    PS_FUNCTION_ size_t NAME##_found(const struct NAME##_keyed *a)                                \
+    {                                                                                             \
+        return ps_tree_bytes(&a->access);                                                         \
+    }                                                                                             \
+    PS_FUNCTION_ size_t NAME##_bytes(const struct NAME##_range *r)                                \
+    {                                                                                             \
+        return ps_tree_bytes(&r->range.access);                                                   \
+    }                                                                                             \
+    PS_FUNCTION_ int NAME##_add(struct NAME##_load *l, const NAME##_k *key,                       \
+                                const NAME##_r *record, size_t bytes)                             \
+    {                                                                                             \
+        return ps_tree_add_bytes(&l->load, key, record, bytes);                                   \
+    }                                                                                             \
+    _Static_assert(1, "")
 
 /* With nodes of N bytes: PS_NODE_MIN to PS_NODE_MAX, a multiple of 16. */
 #define PS_TREE_OF(NAME, K, R, compare_, N)                                                       \
@@ -185,7 +232,8 @@ int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink);
         .key_align = _Alignof(K),                                                                 \
         .record_bytes = sizeof(R),                                                                \
         .record_align = _Alignof(R)};                                                             \
-    PS_TREE_COMMON_(NAME, K, R)
+    PS_TREE_COMMON_(NAME, K, R);                                                                  \
+    PS_TREE_FIXED_(NAME)
 #define PS_TREE(NAME, K, R, compare_) PS_TREE_OF(NAME, K, R, compare_, PS_NODE_BYTES)
 
 #define PS_STRING_TREE_OF(NAME, R, N)                                                             \
@@ -200,7 +248,51 @@ int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink);
         .key_align = 1,                                                                           \
         .record_bytes = sizeof(R),                                                                \
         .record_align = _Alignof(R)};                                                             \
-    PS_TREE_COMMON_(NAME, char, R)
+    PS_TREE_COMMON_(NAME, char, R);                                                               \
+    PS_TREE_FIXED_(NAME)
 #define PS_STRING_TREE(NAME, R) PS_STRING_TREE_OF(NAME, R, PS_NODE_BYTES)
+
+/* Records of variable size: R is what one begins with. Nodes of N bytes, 1,024 at least. */
+#define PS_TREE_BYTES_OF(NAME, K, R, compare_, N)                                                 \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(&(compare_)),                          \
+                                                int (*)(const K *, const K *)),                   \
+                   #compare_ " is not int (const " #K " *, const " #K " *)");                     \
+    _Static_assert(sizeof(K) <= PS_KEY_MAX && (N) >= 1024 && sizeof(K) + 256 <= (N) / 4,          \
+                   "at least four keys with their records fit a node");                           \
+    static const struct ps_type NAME##_type_ = {                                                  \
+        .structure = "tree of bytes",                                                             \
+        .name = #K " " #R,                                                                        \
+        .compare_name = #compare_,                                                                \
+        .compare = (int (*)(const void *, const void *))(void (*)(void))(compare_),               \
+        .head_bytes = sizeof(struct ps_tree),                                                     \
+        .node_bytes = (N),                                                                        \
+        .flags = PS_DESCENDING | PS_DUPLICATES,                                                   \
+        .key_bytes = sizeof(K),                                                                   \
+        .key_align = _Alignof(K),                                                                 \
+        .record_bytes = sizeof(uint16_t),                                                         \
+        .record_align = _Alignof(R) > 2 ? _Alignof(R) : 2,                                        \
+        .variable = 1};                                                                           \
+    enum { NAME##_record_max = PS_RECORD_MAX_(N, sizeof(K)) };                                    \
+    PS_TREE_COMMON_(NAME, K, R);                                                                  \
+    PS_TREE_VARIABLE_(NAME)
+#define PS_TREE_BYTES(NAME, K, R, compare_) PS_TREE_BYTES_OF(NAME, K, R, compare_, PS_NODE_BYTES)
+
+#define PS_STRING_TREE_BYTES_OF(NAME, R, N)                                                       \
+    _Static_assert((N) >= 1024, "at least four keys with their records fit a node");              \
+    static const struct ps_type NAME##_type_ = {                                                  \
+        .structure = "tree of bytes",                                                             \
+        .name = "string " #R,                                                                     \
+        .compare_name = "bytes",                                                                  \
+        .head_bytes = sizeof(struct ps_tree),                                                     \
+        .node_bytes = (N),                                                                        \
+        .flags = PS_DESCENDING | PS_DUPLICATES,                                                   \
+        .key_align = 1,                                                                           \
+        .record_bytes = sizeof(uint16_t),                                                         \
+        .record_align = _Alignof(R) > 2 ? _Alignof(R) : 2,                                        \
+        .variable = 1};                                                                           \
+    enum { NAME##_record_max = PS_RECORD_MAX_(N, 0) };                                            \
+    PS_TREE_COMMON_(NAME, char, R);                                                               \
+    PS_TREE_VARIABLE_(NAME)
+#define PS_STRING_TREE_BYTES(NAME, R) PS_STRING_TREE_BYTES_OF(NAME, R, PS_NODE_BYTES)
 
 #endif

@@ -15,7 +15,6 @@ void tree_descend(struct ps_tree_access *a, struct bytes key, int upper, int to_
 int tree_step(struct ps_tree_access *a, int back);
 void tree_edge(struct ps_tree_access *a, int last);
 void tree_erase_here(struct ps_tree_access *a);
-int tree_put_here(struct ps_tree_access *a, struct bytes key, const void *record);
 /* of all trees, by this thread: cursors see that they must look again */
 extern __thread uint64_t tree_changes;
 

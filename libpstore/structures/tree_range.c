@@ -98,7 +98,7 @@ void *ps_tree_next(struct ps_tree_range *r)
         note(r);
         if (is_beyond(r))
             break;
-        void *record = node_payload(a->path[0].node, a->path[0].at);
+        void *record = node_record(&a->base, a->path[0].node, a->path[0].at);
         if (!r->filter || r->filter(r->key, record, r->arg))
             return record;
     }
