@@ -182,12 +182,6 @@ static void extents_reserve(struct store *store, uint64_t from, uint64_t bytes)
 int store_rebuild_extents(struct store *store, const char **why)
 {
     uint64_t n = store->super.extents, pages = 0;
-    if (store->extents_entered) {
-        memset(store->extents, 0, n * sizeof *store->extents);
-        memset(store->use, 0, store->super.directory_pages_max * CONTAINERS_PER_PAGE *
-                                          sizeof *store->use);
-    }
-    store->extents_entered = true;
     store->free_extents = n;
     store->claimed_extents = store->freed_extents = store->freed_old = store->pages_dirty = 0;
     for (int i = 0; i < 2; i++)

@@ -41,21 +41,18 @@ static int geometry_grow(const struct superblock *old, uint64_t bytes, struct su
 
 static int tables_enlarge(struct store *store, const struct superblock *next)
 {
-    struct tables old, new;
-    struct index index;
-    tables_describe(store, &store->super, &old);
-    int error = index_setup(store, next, &index);
-    if (tables_make(store, next, &new) || error) {
-        tables_release(store, &new);
-        index_teardown(store, next, &index);
-        return -ENOMEM;
+    void *larger[TABLES];
+    size_t bytes[TABLES];
+    int error = tables_make(store, next, larger);
+    if (error) {
+        tables_release(store, next, larger);
+        return error;
     }
-    for (int i = 0; i < TABLES; i++)
-        memcpy(new.memory[i], old.memory[i], old.bytes[i]);
-    tables_take(store, &new);
-    tables_release(store, &old);
-    index_teardown(store, &store->super, &store->index);
-    store->index = index;
+    table_sizes(&store->super, bytes);
+    for (int i = 0; i < TABLES_KEPT; i++)
+        memcpy(larger[i], store->tables[i], bytes[i]);
+    tables_release(store, &store->super, store->tables);
+    memcpy(store->tables, larger, sizeof larger);
     return 0;
 }
 

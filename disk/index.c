@@ -6,60 +6,32 @@
  * of a few.
  *
  * Invariants
- *   IX1  index.ids lists the slots of all containers by ascending id.
+ *   IX1  store->ids lists the slots of all containers by ascending id.
  *   IX2  The slot of a container or named object is in the chain of its name's head; container
  *       slots come first, named objects behind them (name_entry).
- *   IX3  index.owners[g] is the slot + 1 of the container that has GiB g of the zone, or 0; `owned`
- *       counts those that are not 0.
+ *   IX3  store->owners[g] is the slot + 1 of the container that has GiB g of the zone, or 0;
+ *       index.owned counts those that are not 0.
  *   IX4  No slot below index.free_container, free_name is free.
  */
 #include "internal.h"
 
-static uint32_t containers_max(const struct superblock *super)
+uint32_t containers_max(const struct superblock *super)
 {
     return super->directory_pages_max * (uint32_t)CONTAINERS_PER_PAGE;
 }
 
-static uint32_t entries_max(const struct superblock *super)
+uint32_t index_entries_max(const struct superblock *super)
 {
     return containers_max(super) + super->names_pages_max * (uint32_t)NAMES_PER_PAGE;
 }
 
 /* A power of two: about one head for four entries, of which most stores use few. */
-static uint32_t heads_max(const struct superblock *super)
+uint32_t index_heads_max(const struct superblock *super)
 {
     uint32_t heads = 16;
-    while (heads < entries_max(super) / 4)
+    while (heads < index_entries_max(super) / 4)
         heads *= 2;
     return heads;
-}
-
-static void index_clear(struct store *store)
-{
-    struct index *x = &store->index;
-    memset(x->ids, 0, containers_max(&store->super) * sizeof *x->ids);
-    memset(x->heads, 0, heads_max(&store->super) * sizeof *x->heads);
-    memset(x->next, 0, entries_max(&store->super) * sizeof *x->next);
-    memset(x->owners, 0, ZONE_GIB * sizeof *x->owners);
-    x->id_count = x->owned = x->free_container = x->free_name = 0;
-}
-
-int index_setup(const struct store *store, const struct superblock *super, struct index *x)
-{
-    *x = (struct index){ .filled = false };
-    x->ids = store_alloc(store, containers_max(super) * sizeof *x->ids);
-    x->heads = store_alloc(store, heads_max(super) * sizeof *x->heads);
-    x->next = store_alloc(store, entries_max(super) * sizeof *x->next);
-    x->owners = store_alloc(store, ZONE_GIB * sizeof *x->owners);
-    return x->ids && x->heads && x->next && x->owners ? 0 : -ENOMEM;
-}
-
-void index_teardown(const struct store *store, const struct superblock *super, struct index *x)
-{
-    store_release(store, x->ids, containers_max(super) * sizeof *x->ids);
-    store_release(store, x->heads, heads_max(super) * sizeof *x->heads);
-    store_release(store, x->next, entries_max(super) * sizeof *x->next);
-    store_release(store, x->owners, ZONE_GIB * sizeof *x->owners);
 }
 
 /* ---- ids */
@@ -70,7 +42,7 @@ static uint32_t id_place(const struct store *store, uint64_t object)
     uint32_t low = 0, high = store->index.id_count;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        if (le64_get(directory_slot(store, store->index.ids[middle])->object) < object)
+        if (le64_get(directory_slot(store, store->ids[middle])->object) < object)
             low = middle + 1;
         else
             high = middle;
@@ -81,7 +53,7 @@ static uint32_t id_place(const struct store *store, uint64_t object)
 uint32_t index_from_id(const struct store *store, uint64_t object)
 {
     uint32_t place = id_place(store, object);
-    return place < store->index.id_count ? store->index.ids[place] : NO_SLOT;
+    return place < store->index.id_count ? store->ids[place] : NO_SLOT;
 }
 
 /* ---- names */
@@ -98,13 +70,13 @@ static uint32_t *head_of(const struct store *store, uint64_t object, const char 
     while (length < STORE_NAME_BYTES && name[length])
         length++;
     uint32_t crc = crc32c((uint32_t)object * 0x9e3779b9u, name, length);
-    return &store->index.heads[crc & (heads_max(&store->super) - 1)];
+    return &store->name_heads[crc & (index_heads_max(&store->super) - 1)];
 }
 
 static void name_link(struct store *store, uint64_t object, const char *name, uint32_t entry)
 {
     uint32_t *head = head_of(store, object, name);
-    store->index.next[entry] = *head;
+    store->name_next[entry] = *head;
     *head = entry + 1;
 }
 
@@ -114,14 +86,14 @@ static void name_unlink(struct store *store, uint64_t object, const char *name, 
     while (*link != entry + 1) {
         if (never(!*link))
             return;
-        link = &store->index.next[*link - 1];
+        link = &store->name_next[*link - 1];
     }
-    *link = store->index.next[entry];
+    *link = store->name_next[entry];
 }
 
 uint32_t index_container(const struct store *store, const char *name)
 {
-    for (uint32_t at = *head_of(store, 0, name); at; at = store->index.next[at - 1])
+    for (uint32_t at = *head_of(store, 0, name); at; at = store->name_next[at - 1])
         if (at <= containers_max(&store->super) &&
             name_equal(directory_slot(store, at - 1)->name, name))
             return at - 1;
@@ -131,7 +103,7 @@ uint32_t index_container(const struct store *store, const char *name)
 uint32_t index_name(const struct store *store, uint64_t object, const char *name)
 {
     uint32_t first = containers_max(&store->super);
-    for (uint32_t at = *head_of(store, object, name); at; at = store->index.next[at - 1]) {
+    for (uint32_t at = *head_of(store, object, name); at; at = store->name_next[at - 1]) {
         if (at <= first)
             continue;
         const struct name_disk *found = names_slot(store, at - 1 - first);
@@ -169,14 +141,14 @@ void index_segment_enter(struct store *store, uint32_t slot, const struct segmen
 {
     uint32_t first = le32_get(segment->first_gib), gib = le32_get(segment->gib);
     for (uint32_t g = first; g < first + gib; g++) {
-        store->index.owned += !store->index.owners[g];
-        store->index.owners[g] = slot + 1;
+        store->index.owned += !store->owners[g];
+        store->owners[g] = slot + 1;
     }
 }
 
 uint32_t index_owner(const struct store *store, uint32_t gib)
 {
-    return store->index.owners[gib] ? store->index.owners[gib] - 1 : NO_SLOT;
+    return store->owners[gib] ? store->owners[gib] - 1 : NO_SLOT;
 }
 
 /* ---- containers as a whole; their segments lie inside the zone */
@@ -184,11 +156,11 @@ uint32_t index_owner(const struct store *store, uint32_t gib)
 void index_container_enter(struct store *store, uint32_t slot)
 {
     const struct container_disk *container = directory_slot(store, slot);
-    struct index *x = &store->index;
     uint32_t place = id_place(store, le64_get(container->object));
-    memmove(x->ids + place + 1, x->ids + place, (x->id_count - place) * sizeof *x->ids);
-    x->ids[place] = slot;
-    x->id_count++;
+    uint32_t *at = store->ids + place;
+    memmove(at + 1, at, (store->index.id_count - place) * sizeof *at);
+    *at = slot;
+    store->index.id_count++;
     name_link(store, 0, container->name, slot);
     for (uint32_t s = 0; s < le32_get(container->segment_count); s++)
         index_segment_enter(store, slot, &container->segments[s]);
@@ -199,12 +171,14 @@ void index_container_drop(struct store *store, uint32_t slot)
     const struct container_disk *container = directory_slot(store, slot);
     struct index *x = &store->index;
     uint32_t place = id_place(store, le64_get(container->object));
+    uint32_t *at = store->ids + place;
     x->id_count--;
-    memmove(x->ids + place, x->ids + place + 1, (x->id_count - place) * sizeof *x->ids);
+    memmove(at, at + 1, (x->id_count - place) * sizeof *at);
     name_unlink(store, 0, container->name, slot);
     for (uint32_t s = 0; s < le32_get(container->segment_count); s++) {
         uint32_t gib = le32_get(container->segments[s].gib);
-        memset(x->owners + le32_get(container->segments[s].first_gib), 0, gib * sizeof *x->owners);
+        uint32_t first = le32_get(container->segments[s].first_gib);
+        memset(store->owners + first, 0, gib * sizeof *store->owners);
         x->owned -= gib;
     }
     if (slot < x->free_container)
@@ -212,12 +186,10 @@ void index_container_drop(struct store *store, uint32_t slot)
 }
 
 /* All that the directory's pages hold, which may be hostile: what is left out, the check sees
- * missing. */
+ * missing. The tables are new. */
 void index_fill(struct store *store)
 {
-    if (store->index.filled)
-        index_clear(store);
-    store->index.filled = true;
+    store->index = (struct index){ .id_count = 0 };
     for (uint32_t i = 0; i < directory_slots(store) && store->index.id_count < ZONE_GIB; i++)
         if (container_valid(directory_slot(store, i)) &&
             le64_get(directory_slot(store, i)->object))

@@ -116,11 +116,9 @@ struct extent {
 
 /* Where containers and named objects are: made at each open, on no disk (index.c). */
 struct index {
-    uint32_t *ids, id_count;    /* container slots by ascending id */
-    uint32_t *heads, *next;     /* chains of names; entry + 1 */
-    uint32_t *owners, owned;    /* of each GiB of the zone: slot + 1 */
+    uint32_t id_count;          /* of ids */
+    uint32_t owned;             /* of owners: those that are not 0 */
     uint32_t free_container, free_name; /* no slot below is free */
-    bool      filled;
 };
 
 /* What a container has of the data region. */
@@ -250,6 +248,9 @@ struct images {
     uint64_t  written;          /* pages that went home */
 };
 
+#define TABLES      11
+#define TABLES_KEPT 7           /* the first ones, when a store grows; index.c fills the others */
+
 struct store {
     struct disk_io io;
     struct disk_memory memory;
@@ -274,10 +275,22 @@ struct store {
     uint32_t  next_group;       /* the one to begin next */
     uint32_t  next_apply;       /* the one to apply next */
 
+    union {
+        void *tables[TABLES];   /* what has the size that the superblock gives (store.c) */
+        struct {
+            struct meta_page *pages;    /* super.area_pages of them; page 0 is the header */
+            uint32_t *heads;            /* bucket -> first page */
+            uint32_t *directory, *names_list;   /* page numbers by place */
+            struct container_use *use;  /* by directory slot */
+            struct extent *extents;
+            struct map_entry_disk *map; /* of each page as last saved or loaded (checkpoint.c) */
+            uint32_t *ids;              /* container slots by ascending id */
+            uint32_t *name_heads, *name_next;   /* chains of names; entry + 1 */
+            uint32_t *owners;           /* of each GiB of the zone: slot + 1 */
+        };
+    };
+
     /* metadata */
-    bool      loaded, extents_entered;  /* by an earlier attempt: cleared before the next */
-    struct meta_page *pages;    /* super.area_pages of them; page 0 is the header */
-    struct map_entry_disk *map; /* of each page as it was last saved or loaded (checkpoint.c) */
     uint8_t  *part;             /* PART_PAGES pages on their way to or from an area, and a block */
     uint32_t  part_numbers[PART_PAGES];
     uint32_t  meta_dirty[2];    /* pages with dirty bit a */
@@ -285,8 +298,6 @@ struct store {
     uint32_t  free_pages;       /* page numbers without a page */
     uint32_t  free_number;      /* a list of them by `index`; 0 ends it */
     uint32_t  fresh_number;     /* from here on none was ever used */
-    uint32_t *heads;            /* bucket -> first page */
-    uint32_t *directory, *names_list;   /* page numbers by place */
     uint32_t  directory_count, names_count;
     uint64_t  next_object, plan_next_object;
     uint32_t  cursor_gib, plan_cursor_gib;
@@ -295,11 +306,9 @@ struct store {
     uint64_t  leaves, pages_present;
     uint8_t  *spare;            /* list of page buffers, linked by their first 8 bytes */
     uint32_t  spare_count;
-    struct container_use *use;  /* by directory slot */
     struct index index;
 
     /* space */
-    struct extent *extents;
     uint64_t  extent_cursor, free_extents, claimed_extents, freed_extents;
     uint64_t  freed_old;        /* of the freed: their free is in the running checkpoint */
     uint64_t  freed_serial, reuse_serial;   /* of frees from now on; older than this are durable */
@@ -356,13 +365,11 @@ typedef bool array_less(const void *a, const void *b);
 void array_sort(void *array, size_t count, size_t size, array_less *less);
 int  store_new(const struct disk_io *io, const struct disk_memory *memory,
                const struct superblock *super, struct store **out);
-#define TABLES 7
-struct tables { void *memory[TABLES]; size_t bytes[TABLES]; };  /* whose size a superblock gives */
-void tables_describe(const struct store *store, const struct superblock *super, struct tables *out);
-/* all, or -ENOMEM */
-int  tables_make(const struct store *store, const struct superblock *super, struct tables *out);
-void tables_take(struct store *store, const struct tables *tables);
-void tables_release(const struct store *store, const struct tables *tables);
+void table_sizes(const struct superblock *super, size_t bytes[TABLES]);
+/* All of zeros, or -ENOMEM with as many as there are. */
+int  tables_make(const struct store *store, const struct superblock *super, void *tables[TABLES]);
+void tables_release(const struct store *store, const struct superblock *super,
+                    void *const tables[TABLES]);
 
 /* slots.c */
 #define SMALLEST_BYTES (8ull * BLOCK_BYTES)
@@ -381,7 +388,8 @@ int  superblock_twin(struct store *store, struct superblock *super);
 int  superblock_advance(struct store *store);     /* the next epoch begins; the caller flushes */
 store_must_check int homes_begin(struct store *store);  /* before recovery's first write but this */
 uint32_t epoch_next(const struct store *store);     /* newer than all of which anything is seen */
-int  tables_setup(struct store *store);             /* whose size the superblock gives */
+int  tables_setup(struct store *store);
+int  tables_renew(struct store *store);              /* and all metadata is forgotten */
 int  buffers_setup(struct store *store);
 size_t group_bytes_choose(size_t wanted, const struct superblock *super);
 
@@ -405,6 +413,7 @@ int  epoch_begin(struct superblock *super, uint32_t epoch, uint64_t lsn, uint64_
 
 /* meta.c */
 int  meta_setup(struct store *store);
+void meta_forget(struct store *store);          /* all pages; the tables are the caller's */
 void meta_teardown(struct store *store);
 int  meta_reserve(struct store *store, uint32_t pages);     /* spare buffers at hand, or -ENOMEM */
 void meta_trim(struct store *store);
@@ -466,9 +475,9 @@ bool directory_range_used(const struct store *store, uint32_t first_gib, uint32_
 
 /* index.c; slots, or NO_SLOT */
 #define NO_SLOT UINT32_MAX
-int  index_setup(const struct store *store, const struct superblock *super, struct index *index);
-void index_teardown(const struct store *store, const struct superblock *super,
-                    struct index *index);
+uint32_t containers_max(const struct superblock *super);
+uint32_t index_entries_max(const struct superblock *super);
+uint32_t index_heads_max(const struct superblock *super);
 void index_fill(struct store *store);
 uint32_t index_from_id(const struct store *store, uint64_t object);     /* the first not below it */
 uint32_t index_container(const struct store *store, const char *name);

@@ -76,16 +76,12 @@ static void spares_release(struct store *store, uint32_t kept)
         store_release(store, spare_take(store), BLOCK_BYTES);
 }
 
-/* Forgets all pages; the tables stay. */
-static void pages_drop(struct store *store)
+void meta_forget(struct store *store)
 {
-    uint32_t n = store->super.area_pages;
-    for (uint32_t i = 0; store->pages && i < n; i++)
+    for (uint32_t i = 0; store->pages && i < store->super.area_pages; i++)
         store_release(store, store->pages[i].bytes, BLOCK_BYTES);
-    if (store->pages)
-        memset(store->pages, 0, n * sizeof *store->pages);
     memset(store->meta_dirty, 0, sizeof store->meta_dirty);
-    store->free_pages = n;
+    store->free_pages = store->super.area_pages;
     store->free_number = 0;
     store->fresh_number = 1;
     store->page_limit = store->directory_count = store->names_count = 0;
@@ -93,7 +89,7 @@ static void pages_drop(struct store *store)
 
 void meta_teardown(struct store *store)
 {
-    pages_drop(store);
+    meta_forget(store);
     store_release(store, store->part, PART_BYTES);
     spares_release(store, 0);
 }
@@ -399,21 +395,13 @@ static void other_compare(struct store *store, uint32_t other)
             meta_dirty_set(store, i, store->pages[i].bytes ? (uint8_t)(1u << other) : 0);
 }
 
-/* Loads and checks the metadata of one area; whatever was loaded before is dropped. */
+/* Loads and checks the metadata of one area, into new tables. */
 int meta_load(struct store *store, uint32_t area)
 {
     const struct checkpoint_info *info = &store->super.checkpoints[area];
     if (!info->redo_lsn || info->pages < 1 || info->pages > store->super.area_pages)
         return -EUCLEAN;
     uint64_t map_bytes = area_map_bytes(info->pages);
-    if (store->loaded) {
-        pages_drop(store);
-        memset(store->map, 0, area_map_bytes(store->super.area_pages));
-        memset(store->heads, 0, store->super.area_pages * sizeof *store->heads);
-        memset(store->directory, 0, store->super.area_pages * sizeof *store->directory);
-        memset(store->names_list, 0, store->super.area_pages * sizeof *store->names_list);
-    }
-    store->loaded = true;
     int error =
         verified_read(store, store->super.area_start[area], store->map, map_bytes,
                       crc_seed(store->super.uuid, CRC_MAP, info->redo_lsn, 0), info->root_crc);

@@ -24,10 +24,8 @@
 /* Asks for all of them, whatever becomes of the first (store_memory counts). */
 int tables_setup(struct store *store)
 {
-    struct tables tables;
-    int made = tables_make(store, &store->super, &tables), meta = meta_setup(store);
-    tables_take(store, &tables);
-    return index_setup(store, &store->super, &store->index) || made || meta ? -ENOMEM : 0;
+    int made = tables_make(store, &store->super, store->tables), meta = meta_setup(store);
+    return made || meta ? -ENOMEM : 0;
 }
 
 /* Now, so that a store that is open can commit without asking for them. */
@@ -49,6 +47,13 @@ static int area_load(struct store *store, uint32_t area, struct store_report *re
     return error;
 }
 
+int tables_renew(struct store *store)
+{
+    meta_forget(store);
+    tables_release(store, &store->super, store->tables);
+    return tables_make(store, &store->super, store->tables);
+}
+
 /* The newest checkpoint, or the older one: its log is kept (CP3). -ENOMEM. */
 static int base_load(struct store *store, uint32_t *area, enum base_fact *fact,
                      struct store_report *report)
@@ -60,7 +65,9 @@ static int base_load(struct store *store, uint32_t *area, enum base_fact *fact,
         *area = !*area;
         *fact = BASE_OLDER;
         report->older_checkpoint = true;
-        error = area_load(store, *area, report);
+        error = tables_renew(store);
+        if (!error)
+            error = area_load(store, *area, report);
         if (error && error != -ENOMEM)
             *fact = BASE_NONE;
     }

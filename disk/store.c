@@ -114,46 +114,38 @@ bool bytes_zero(const void *bytes, size_t count)
 
 /* ---- tables whose size the superblock gives */
 
-void tables_describe(const struct store *store, const struct superblock *super,
-                            struct tables *out)
+void table_sizes(const struct superblock *super, size_t bytes[TABLES])
 {
-    size_t n = super->area_pages;
-    *out = (struct tables){
-        { store->pages, store->heads, store->directory, store->names_list, store->use,
-          store->extents, store->map },
-        { n * sizeof *store->pages, n * sizeof *store->heads, n * sizeof *store->directory,
-          n * sizeof *store->names_list,
-          super->directory_pages_max * CONTAINERS_PER_PAGE * sizeof *store->use,
-          super->extents * sizeof *store->extents, area_map_bytes(super->area_pages) },
+    size_t pages = super->area_pages, containers = containers_max(super);
+    const size_t sizes[TABLES] = {
+        pages * sizeof(struct meta_page), pages * sizeof(uint32_t), pages * sizeof(uint32_t),
+        pages * sizeof(uint32_t), containers * sizeof(struct container_use),
+        super->extents * sizeof(struct extent), area_map_bytes(super->area_pages),
+        containers * sizeof(uint32_t), index_heads_max(super) * sizeof(uint32_t),
+        index_entries_max(super) * sizeof(uint32_t), ZONE_GIB * sizeof(uint32_t),
     };
+    memcpy(bytes, sizes, sizeof sizes);
 }
 
-void tables_release(const struct store *store, const struct tables *tables)
+void tables_release(const struct store *store, const struct superblock *super,
+                    void *const tables[TABLES])
 {
+    size_t bytes[TABLES];
+    table_sizes(super, bytes);
     for (int i = 0; i < TABLES; i++)
-        store_release(store, tables->memory[i], tables->bytes[i]);
+        store_release(store, tables[i], bytes[i]);
 }
 
-int tables_make(const struct store *store, const struct superblock *super, struct tables *out)
+int tables_make(const struct store *store, const struct superblock *super, void *tables[TABLES])
 {
+    size_t bytes[TABLES];
     int error = 0;
-    tables_describe(store, super, out);
+    table_sizes(super, bytes);
     for (int i = 0; i < TABLES; i++) {
-        out->memory[i] = store_alloc(store, out->bytes[i]);
-        error = out->memory[i] ? error : -ENOMEM;
+        tables[i] = store_alloc(store, bytes[i]);
+        error = tables[i] ? error : -ENOMEM;
     }
     return error;
-}
-
-void tables_take(struct store *store, const struct tables *tables)
-{
-    store->pages = tables->memory[0];
-    store->heads = tables->memory[1];
-    store->directory = tables->memory[2];
-    store->names_list = tables->memory[3];
-    store->use = tables->memory[4];
-    store->extents = tables->memory[5];
-    store->map = tables->memory[6];
 }
 
 /* ---- begin and end */
@@ -181,7 +173,6 @@ int store_new(const struct disk_io *io, const struct disk_memory *memory,
 
 void store_abandon(struct store *store)
 {
-    struct tables tables;
     if (!store)
         return;
     for (int i = 0; i < 2; i++) {
@@ -193,9 +184,7 @@ void store_abandon(struct store *store)
     checkpoint_drop(store);
     images_drop(store);
     meta_teardown(store);
-    index_teardown(store, &store->super, &store->index);
-    tables_describe(store, &store->super, &tables);
-    tables_release(store, &tables);
+    tables_release(store, &store->super, store->tables);
     struct disk_memory memory = store->memory;
     memory.free(memory.context, store, sizeof *store);
 }

@@ -233,6 +233,7 @@ static void a_chain_has_each_place_once(void **state)
         store->pages[second].place = places[i].second;
         store->pages[third].place = places[i].third;
         checkpoint(store);
+        assert_int_equal(tables_renew(store), 0);
         assert_int_equal(meta_load(store, store->super.checkpoint_index), places[i].error);
         store_abandon(store);
         device_close(&device);
