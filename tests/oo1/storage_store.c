@@ -1,0 +1,73 @@
+/* storage_store.c - files as objects of one container: reads and writes have nothing left to do,
+ * and an operation is a transaction. */
+#include "storage.h"
+
+#include <errno.h>
+#include <katydid/call.h>
+#include <pstore.h>
+#include <stdlib.h>
+
+struct storage { char *base; uint64_t at, bytes_max; const char *name; };
+static ps_container *container;
+
+static int find(void *arg)
+{
+    struct storage *s = arg;
+    s->base = ps_named(container, s->name, s->bytes_max);
+    return s->base ? 0 : -errno;
+}
+
+struct storage *storage_open(const char *name, uint64_t bytes_max)
+{
+    if (!container && !(container = ps_open("oo1", PS_CREATE | PS_WRITE, NULL)))
+        return NULL;
+    struct storage *s = malloc(sizeof *s);
+    if (!s)
+        return NULL;
+    *s = (struct storage){.name = name, .bytes_max = bytes_max};
+    int error = ps_transaction(find, s);
+    if (error == 0)
+        return s;
+    free(s);
+    errno = -error;
+    return NULL;
+}
+
+int storage_close(struct storage *s)
+{
+    free(s);
+    return 0;
+}
+
+void storage_seek(struct storage *s, uint64_t at) { s->at = at; }
+
+void *storage_read(struct storage *s, size_t bytes)
+{
+    s->at += bytes;
+    return s->base + s->at - bytes;
+}
+
+int storage_write(struct storage *s, size_t bytes)
+{
+    s->at += bytes;
+    return 0;
+}
+
+int storage_operation(int (*function)(void *), void *arg, int changes)
+{
+    (void)changes;
+    return ps_transaction(function, arg);
+}
+
+/* What CPUs idled while the disk worked is not counted. */
+struct storage_costs storage_costs(void)
+{
+    struct kd_system_info system;
+    struct ps_stats stats;
+    uint64_t now = storage_counter();
+    kd_call3(KD_SYSTEM_INFO, (long)&system, 0, 0);
+    ps_stats(&stats);
+    return (struct storage_costs){now - system.idle_cycles, stats.pages_read, stats.flushes};
+}
+
+int storage_delete(void) { return ps_delete("oo1"); }
