@@ -14,8 +14,8 @@
  *       checkpoint scans from the head of the oldest running chain, and waits for the pages of
  *       committed ones.
  *   CH4  Handing a chain to the store allocates nothing.
- *   CH5  A chain older than half the log is dropped when a checkpoint begins, so that running
- *       chains never keep more than that.
+ *   CH5  A chain whose hold has expired (hold.c) is dropped: it takes no more pages, and its
+ *       transaction must be aborted.
  */
 #include "internal.h"
 
@@ -108,6 +108,7 @@ void store_chain_end(struct store_chain *chain)
     while (*at != chain)
         at = &(*at)->next;
     *at = chain->next;
+    hold_leave(store, &chain->hold);
     for (int i = 0; i < 2; i++)
         if (store->groups[i].spill_chain == chain)
             store->groups[i].spill_chain = NULL;
@@ -126,18 +127,6 @@ void chains_drop(struct store *store)
 }
 
 /* ---- SPILL records */
-
-/* Half the log; less if a group found no room, for the largest one and what it may skip at the
- * ring's end must fit beside what chains keep. */
-static bool chain_too_old(const struct store_chain *chain, uint64_t end_lsn)
-{
-    const struct store *store = chain->store;
-    uint64_t limit = store->super.log_bytes / 2, rest = store->super.log_bytes;
-    rest = rest > 2 * store->group_bytes ? rest - 2 * store->group_bytes : 0;
-    if (store->log_short && rest < limit)
-        limit = rest;
-    return chain->head_lsn && end_lsn - chain->head_lsn > limit;
-}
 
 /* The table of a SPILL record that begins at `used` ends here, at the end of a block. */
 static size_t table_end(size_t used)
@@ -169,7 +158,8 @@ static int spill_room(struct store_group *group, const struct store_chain *chain
     size_t used = spill_continues(group, chain) ? group->used : table_end(group->used);
     if (used + STORE_PAGE_BYTES > store->group_bytes)
         return -ENOBUFS;
-    if (chain_too_old(chain, store->end_lsn + used + STORE_PAGE_BYTES) || chain->expired)
+    if (hold_too_old(store, &chain->hold, store->end_lsn + used + STORE_PAGE_BYTES) ||
+        chain->hold.expired)
         return -E2BIG;
     if (!log_fits(store, used + STORE_PAGE_BYTES))
         return group->records ? -ENOBUFS : log_full(store);
@@ -260,7 +250,7 @@ int store_spill_find(struct store *store, struct store_chain *chain, uint64_t ob
                      uint64_t page, uint64_t *offset_bytes, uint32_t *crc)
 {
     const struct spill_node *node = node_find(store, chain, object, page);
-    if (chain->expired)
+    if (chain->hold.expired)
         return -E2BIG;
     if (!node)
         return -ENOENT;
@@ -283,10 +273,8 @@ void chains_sealed(struct store_group *group, uint32_t prev_crc)
         for (struct spill_node *node = chain->last; node && node->group; node = node->before)
             if (node->group == group)
                 node->lsn += group->lsn;
-        if (!chain->groups++) {
-            chain->head_lsn = group->lsn;
-            chain->head_prev_crc = prev_crc;
-        }
+        if (!chain->groups++)
+            hold_enter(group->store, &chain->hold, group->lsn, prev_crc);
         chain->crc = crc32c(chain->crc, header->crc.byte, sizeof header->crc);
     }
 }
@@ -299,6 +287,8 @@ void chains_ended(struct store_group *group, bool cancelled)
         if (chain->commit_group == group) {
             chain->commit_group = NULL;
             chain->done = !cancelled;
+            if (chain->done)
+                hold_leave(store, &chain->hold);
         }
         if (!(chain->spilled_in & group_bit(group)))
             continue;
@@ -339,7 +329,7 @@ int store_txn_chain(struct store_group *group, struct store_chain *chain)
         error = -EINVAL;
     if (!error && !chain->count)
         return 0;                       /* all pages are back in memory: no chain is needed */
-    if (!error && chain->expired)
+    if (!error && chain->hold.expired)
         error = -E2BIG;
     if (!error && chain->spilled_in & group_bit(group))
         error = -ENOBUFS;
@@ -354,7 +344,7 @@ int store_txn_chain(struct store_group *group, struct store_chain *chain)
 void chain_encode(const struct store_chain *chain, struct chain_disk *out)
 {
     out->chain = le64_of(chain->number);
-    out->head_lsn = le64_of(chain->head_lsn);
+    out->head_lsn = le64_of(chain->hold.lsn);
     out->groups = le32_of(chain->groups);
     out->crc = le32_of(chain->crc);
 }
@@ -393,23 +383,6 @@ bool logged_find(const struct store *store, uint64_t object, uint64_t page, uint
         *crc = node->crc;
     }
     return node != NULL;
-}
-
-/* ---- checkpoints: where a scan must begin so that it meets all SPILL records that count (CH3) */
-
-void chains_scan_from(struct store *store, uint64_t *scan_lsn, uint32_t *scan_crc)
-{
-    for (struct store_chain *chain = store->chains; chain; chain = chain->next) {
-        if (!chain->head_lsn || chain->done)
-            continue;
-        if (chain_too_old(chain, store->end_lsn))
-            chain->expired = true;                                      /* CH5 */
-        if (!chain->expired && chain->head_lsn < *scan_lsn) {
-            *scan_lsn = chain->head_lsn;
-            *scan_crc = chain->head_prev_crc;
-        }
-    }
-    store->log_short = false;
 }
 
 uint64_t chains_count(const struct store *store, uint64_t *pages)

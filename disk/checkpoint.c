@@ -108,7 +108,7 @@ void checkpoint_begin_at(struct store *store, uint64_t redo_lsn, uint32_t prev_c
     c->redo_lsn = redo_lsn;
     c->prev_crc = c->scan_crc = prev_crc;
     c->scan_lsn = redo_lsn;
-    chains_scan_from(store, &c->scan_lsn, &c->scan_crc);
+    holds_scan_from(store, c);
     meta_header_encode(store, redo_lsn);
     store->checkpoint_serial++;
     c->pages = store->page_limit;

@@ -17,6 +17,7 @@
 #define GROUP_MAGIC          0x70726f75474b6431ull
 #define META_MAGIC           0x6174654d4b696431ull
 #define SIGNPOST_MAGIC       0x6e6769534b646931ull
+#define UNFINISHED_MAGIC     0x706f43744b646931ull      /* first in block 0 of a copy being made */
 #define DIRECTORY_PAGES_MOST 1024u  /* 8,192 containers, as many as a zone has GiB; and of names */
 #define BLANK_BYTES          (8ull << 20)        /* zeros here, among other places: a blank disk */
 #define EPOCH_MAX            8u

@@ -17,6 +17,7 @@
  *     scan.c        reads groups back from the ring: validity, end, damage
  *     checkpoint.c  begin, next, seal, write, apply
  *     chain.c       transactions of several groups: SPILL records; rechain.c: in recovery
+ *     hold.c        who else needs the log; backup.c: a copy of a store at work
  *     page.c        look-ups and home writes; scrub.c: reads every copy, and mends
  *     grow.c        the store takes a larger disk; upgrade.c: it becomes one of this format
  *     check.c       invariants; format.c: a new store
@@ -211,10 +212,10 @@ struct store_chain {
     struct store_chain *next;
     struct spill_node *first, *last;
     uint64_t  tag, number, count;
-    uint64_t  head_lsn;         /* of its first group; 0: none is sealed */
-    uint32_t  head_prev_crc, groups, crc;
+    struct store_hold hold;     /* lsn: of its first group; 0: none is sealed */
+    uint32_t  groups, crc;
     uint8_t   spilled_in;       /* group_bit of unapplied groups with SPILL records of it */
-    bool      expired, done;    /* too old; committed and applied */
+    bool      done;             /* committed and applied */
     struct store_group *commit_group;   /* holds its commit record, not applied yet */
 };
 
@@ -314,7 +315,8 @@ struct store {
     uint64_t  freed_serial, reuse_serial;   /* of frees from now on; older than this are durable */
     uint64_t  pages_dirty;
 
-    /* chains */
+    /* chains and holds */
+    struct store_hold *holds;
     struct store_chain *chains;
     struct spill_node **spill_heads;
     uint32_t  spill_head_count;
@@ -544,8 +546,13 @@ void logged_enter(struct store *store, uint64_t object, uint64_t page, uint64_t 
 void logged_forget(struct store *store, uint64_t object, uint64_t page);
 bool logged_find(const struct store *store, uint64_t object, uint64_t page, uint64_t *offset_bytes,
                  uint32_t *crc);
-void chains_scan_from(struct store *store, uint64_t *scan_lsn, uint32_t *scan_crc);
 uint64_t chains_count(const struct store *store, uint64_t *pages);
+
+/* hold.c */
+void hold_enter(struct store *store, struct store_hold *hold, uint64_t lsn, uint32_t prev_crc);
+void hold_leave(struct store *store, struct store_hold *hold);  /* also one that is not there */
+bool hold_too_old(const struct store *store, const struct store_hold *hold, uint64_t end_lsn);
+void holds_scan_from(struct store *store, struct checkpoint *checkpoint);
 
 /* record.c */
 struct record_walk {

@@ -438,7 +438,8 @@ int store_close(struct store *store)
         store_abandon(store);
         return 0;
     }
-    if (!error && (store->pages_dirty || store->chains || store->checkpoint.running ||
+    if (!error && (store->pages_dirty || store->chains || store->holds ||
+                   store->checkpoint.running ||
                    store->groups[0].state != GROUP_IDLE || store->groups[1].state != GROUP_IDLE))
         return -EBUSY;
     if (!error)

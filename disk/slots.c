@@ -152,6 +152,11 @@ int slots_find(const struct disk_io *io, void *block, bool upgrade, struct super
                bool *twin_first, struct store_report *report)
 {
     struct slots slots = {0};
+    if (!block_read(io, 0, block) && le64_get(*(const le64 *)block) == UNFINISHED_MAGIC) {
+        report->message = "a copy of a store that was never finished; make it again";
+        report->rule = "RV3";
+        return -EMEDIUMTYPE;
+    }
     slots_read(io, block, upgrade, &slots, report);
     int error = slots_choose(&slots, super, report);
     *twin_first = !error && twin_missing(&slots, super);

@@ -283,6 +283,58 @@ uint64_t store_chain_pages(const struct store_chain *chain);    /* images that c
  * store_txn_end, the chain is as it was: a later transaction may commit it, or it is ended. */
 int store_txn_chain(struct store_group *group, struct store_chain *chain);
 
+/* ---------------------------------------------------------------- holds on the log
+ *
+ * From the scan LSN of the newest checkpoint on, no log is overwritten while a hold stands. It
+ * lives for half the log at most: when more was logged since, the next checkpoint that begins ends
+ * it (expired), and its owner has to begin anew. So a hold keeps nobody's commits waiting. It is
+ * the owner's memory; the owner ends it before store_close (-EBUSY), and forgets it after
+ * store_abandon. -EBUSY: a checkpoint is about to end, try again; or the fence. */
+struct store_hold {
+    struct store_hold *next;
+    store_lsn_t lsn;
+    uint32_t    prev_crc;       /* of the group before */
+    bool        expired;
+    uint8_t     areas;          /* bit a: a checkpoint has begun to write metadata area a */
+};
+store_must_check int store_hold_begin(struct store *store, struct store_hold *hold);
+void store_hold_end(struct store *store, struct store_hold *hold);
+
+/* ---------------------------------------------------------------- backup of a store at work
+ *
+ *   while ((error = store_backup_next(store, &b)) == 0 || error == -EAGAIN)
+ *       error == 0: the piece is read (or zeros, if b.zeros), and written to the copy at the same
+ *                   offset; without the mutex
+ *       else        a checkpoint that begins now is run to its end
+ *   error == -ENOENT: that was all. The copy is flushed; b.slot[1] is written at b.slot_offset[1];
+ *       flush; b.slot[0]; flush.
+ *
+ * Before, the copy's first block is made the mark of one that is not finished (no store is opened
+ * that begins with it), and flushed. The copy is a store as after a power cut, with all that was
+ * committed before the log's copying began. Pages are copied in rounds, each those that changed
+ * since the one before, and only the last round, which is short, holds the log.
+ * -EBUSY: the hold expired so often that writers seem to be faster than the copy; or the fence.
+ * *b is the caller's, zero at first; store_backup_end gives the hold up, whatever the result. */
+#define STORE_BACKUP_BYTES (256u << 10)
+struct store_backup {
+    uint64_t offset;            /* the piece */
+    uint32_t bytes;             /* 0: nothing this time */
+    uint32_t most;              /* bytes of a piece; 0: STORE_BACKUP_BYTES. One extent at least */
+    bool     zeros;
+    uint64_t slot_offset[2];
+    uint8_t  slot[2][STORE_PAGE_BYTES];
+    uint64_t end_lsn;           /* the copy has the log up to here */
+    uint32_t rounds, lost;      /* done; begun anew because the hold expired */
+    /* the library's */
+    struct store_hold hold;
+    bool     held;
+    uint32_t phase, area, map_pages;
+    uint64_t at, wanted, since, redo_lsn, changed;
+};
+store_must_check int store_backup_next(struct store *store, struct store_backup *backup);
+void store_backup_end(struct store *store, struct store_backup *backup);
+void store_backup_mark(void *block);
+
 /* ---------------------------------------------------------------- operations */
 
 /* How commits of a container's pages are logged; the caller acts on it, the store remembers it. */

@@ -328,7 +328,7 @@ static void damage_to_a_committed_chain_is_reported(void **state)
     struct store *damaged;
     struct store_chain *chain = chain_open(&b, 1 << 20);
     spill_run(&b, chain, 0, 12);
-    uint64_t second = ring(&b, chain->head_lsn) + 2 * 4096;
+    uint64_t second = ring(&b, chain->hold.lsn) + 2 * 4096;
     checkpoint(&b);
     spill_run(&b, chain, 12, 14);
     assert_int_equal(chain_commit(&b, chain), 0);
@@ -354,7 +354,7 @@ static void damage_to_an_unfinished_chain_is_nothing(void **state)
     struct bench b;
     struct store_chain *chain = chain_open(&b, 1 << 20);
     spill_run(&b, chain, 0, 12);
-    uint64_t at = ring(&b, chain->head_lsn);
+    uint64_t at = ring(&b, chain->hold.lsn);
     checkpoint(&b);
     struct store_chain *other;
     assert_int_equal(store_chain_begin(b.store, 3, &other), 0);
@@ -435,7 +435,7 @@ static void a_commit_needs_its_whole_chain(void **state)
     struct store *store;
     struct store_chain *chain = chain_open(&b, 1 << 20);
     spill_run(&b, chain, 0, 2);
-    uint64_t head = ring(&b, chain->head_lsn);
+    uint64_t head = ring(&b, chain->hold.lsn);
     checkpoint(&b);
     assert_int_equal(chain_commit(&b, chain), 0);
     store_abandon(b.store);

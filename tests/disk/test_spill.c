@@ -180,7 +180,7 @@ static void a_chain_that_does_not_fit(void **state)
     store_chain_end(chain);
     assert_int_equal(store_chain_begin(store, 1, &chain), 0);
     group = group_open();
-    chain->expired = true;
+    chain->hold.expired = true;
     assert_int_equal(spill(group, chain, object, 0), -E2BIG);
     store_group_cancel(group);
     store_chain_end(chain);
@@ -209,9 +209,9 @@ static void the_check_sees_broken_chains(void **state)
     node->page = page;
     node->lsn = 0;
     assert_int_not_equal(store_check(store, &why), 0);
-    chain->expired = true;                              /* an aged chain's log may be gone */
+    chain->hold.expired = true;                              /* an aged chain's log may be gone */
     assert_int_equal(store_check(store, &why), 0);
-    chain->expired = false;
+    chain->hold.expired = false;
     node->lsn = lsn;
     chain_commit(chain);
     assert_int_equal(store_check(store, &why), 0);
@@ -249,7 +249,7 @@ static void a_chain_is_what_its_commit_says(void **state)
         struct store_group *group = group_open();
         store_txn_begin(group, 2);
         assert_int_equal(store_txn_chain(group, chain), 0);
-        chain->head_lsn += i == 1 ? BLOCK_BYTES : 0;
+        chain->hold.lsn += i == 1 ? BLOCK_BYTES : 0;
         chain->groups += i == 2;
         chain->crc += i == 3;
         chain->number += i == 4;

@@ -47,7 +47,7 @@ static bool node_sound(const struct store *store, const struct spill_node *node)
     const struct store_chain *chain = node->chain;
     if (node_find(store, chain, node->object, node->page) != node)
         return false;                                                   /* CH1 */
-    if (!node->group && !(chain && chain->expired) && node->lsn < store->keep_lsn)
+    if (!node->group && !(chain && chain->hold.expired) && node->lsn < store->keep_lsn)
         return false;                                                   /* CH3 */
     return chain || (store_page_find((struct store *)store, node->object, node->page, &page) == 0 &&
                      page.dirty && page.lsn > node->lsn);               /* CH2 */

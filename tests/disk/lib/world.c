@@ -367,6 +367,20 @@ int world_idle(struct world *world)
     return error ? error : applied;
 }
 
+/* It may stand through whole checkpoints. Its log must be there as long as it has not expired. */
+static int hold_step(struct world *world)
+{
+    struct store_stats stats;
+    store_stats(world->store, &stats);
+    if (world->holds && !world->hold.expired && world->hold.lsn < stats.older_redo_lsn)
+        world->wrong = "log that is held was given up";
+    if (world->holds)
+        store_hold_end(world->store, &world->hold);
+    int error = world->holds ? 0 : store_hold_begin(world->store, &world->hold);
+    world->holds = !world->holds && !error;
+    return world->wrong ? -EUCLEAN : error == -EBUSY ? 0 : error;
+}
+
 int world_step(struct world *world)
 {
     uint64_t random = world->seed * 31 + world->model.commits * 17 + world->group * 101 + 5;
@@ -398,6 +412,8 @@ int world_step(struct world *world)
     if (!error && world->options.chain_odds &&
         random_below(&random, world->options.chain_odds) == 0)
         error = world_chain_step(world, &random);
+    if (!error && world->options.hold_odds && random_below(&random, world->options.hold_odds) == 0)
+        error = hold_step(world);
     return error;
 }
 
@@ -426,7 +442,7 @@ int world_open(struct world *world, struct store_report *report)
                                           .step_pages = world->options.step_pages,
         .image_pages = world->options.group_bytes / STORE_PAGE_BYTES % 3 };
     struct disk_io io = device_io(world->device);
-    world->checkpointing = false;
+    world->checkpointing = world->holds = false;
     memset(&world->chain, 0, sizeof world->chain);
     world->begun = world->durable = 0;
     memset(world->extents, 0, sizeof world->extents);
@@ -455,6 +471,9 @@ int world_kill(struct world *world)
 int world_close(struct world *world)
 {
     world_chain_end(world);
+    if (world->holds)
+        store_hold_end(world->store, &world->hold);
+    world->holds = false;
     int error = world->checkpointing ? checkpoint_work(world, UINT32_MAX) : 0;
     struct store_stats stats;
     store_stats(world->store, &stats);
@@ -489,7 +508,7 @@ int world_resume(struct world *to, const struct world *from, uint64_t k, struct 
     to->model = from->history[k];
     to->acked = to->submitted = device->proven = k;
     to->group = from->group + 1;
-    to->checkpointing = false;
+    to->checkpointing = to->holds = false;
     memset(&to->chain, 0, sizeof to->chain);
     to->refused = to->attempts = 0;
     to->last_object = 0;

@@ -61,6 +61,7 @@ struct world_options {
     uint32_t checkpoint_odds;   /* one step in so many begins a checkpoint */
     uint32_t step_pages;        /* metadata pages that a step of a checkpoint handles; 0: many */
     uint32_t chain_odds;  /* and so many go on with a transaction of several groups; 0: none */
+    uint32_t hold_odds;         /* and so many begin or end a hold on the log; 0: none */
 };
 
 /* The transaction that spills; bit p of the masks: page p. */
@@ -81,6 +82,8 @@ struct world {
     uint32_t group;
     bool     checkpointing;
     struct world_chain chain;
+    struct store_hold hold;
+    bool     holds;
     uint64_t digests[WORLD_COMMITS + 1];
     struct model history[WORLD_COMMITS + 1];    /* the model after commit k */
     uint64_t refused;           /* transactions refused for want of space */

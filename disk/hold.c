@@ -1,0 +1,80 @@
+/*
+ * hold.c - holds on the log: who needs it from some LSN on, beside the two checkpoints.
+ *
+ * A running chain has one from its first group on, a backup one from the scan LSN of the checkpoint
+ * that it copies. A checkpoint scans from the oldest hold, and so the log is kept (CP3), also by a
+ * recovery. Nothing of a hold is on the disk: it ends with the store in memory at the latest.
+ *
+ * Invariants
+ *   HL1  keep_lsn is at or below each hold that has not expired.
+ *   HL2  A hold older than half the log expires when a checkpoint begins. So holds never keep more
+ *       than that, and no commit waits for a holder: the holder must begin anew, or give up.
+ *   HL3  The LSN of a hold is where a group begins, and the CRC is that of the group before it.
+ */
+#include "internal.h"
+
+void hold_enter(struct store *store, struct store_hold *hold, uint64_t lsn, uint32_t prev_crc)
+{
+    assert(lsn >= store->keep_lsn);                                             /* HL1 */
+    *hold = (struct store_hold){ .next = store->holds, .lsn = lsn, .prev_crc = prev_crc };
+    store->holds = hold;
+}
+
+void hold_leave(struct store *store, struct store_hold *hold)
+{
+    struct store_hold **at = &store->holds;
+    while (*at && *at != hold)
+        at = &(*at)->next;
+    if (*at)
+        *at = hold->next;
+}
+
+/* Half the log; less if a group found no room, for the largest one and what it may skip at the
+ * ring's end must fit beside what is held. */
+bool hold_too_old(const struct store *store, const struct store_hold *hold, uint64_t end_lsn)
+{
+    uint64_t limit = store->super.log_bytes / 2, rest = store->super.log_bytes;
+    rest = rest > 2 * store->group_bytes ? rest - 2 * store->group_bytes : 0;
+    if (store->log_short && rest < limit)
+        limit = rest;
+    return hold->lsn && end_lsn - hold->lsn > limit;
+}
+
+/* A checkpoint begins: its scan must meet all that is held. */
+void holds_scan_from(struct store *store, struct checkpoint *c)
+{
+    for (struct store_hold *hold = store->holds; hold; hold = hold->next) {
+        hold->areas |= (uint8_t)(1u << c->area);
+        if (hold_too_old(store, hold, store->end_lsn))
+            hold->expired = true;                                               /* HL2 */
+        if (!hold->expired && hold->lsn < c->scan_lsn) {
+            c->scan_lsn = hold->lsn;
+            c->scan_crc = hold->prev_crc;
+        }
+    }
+    store->log_short = false;
+}
+
+/* A checkpoint that runs will be the newest one: it must keep the log for the one after it. */
+int store_hold_begin(struct store *store, struct store_hold *hold)
+{
+    const struct checkpoint_info *newest = &store->super.checkpoints[store->super.checkpoint_index];
+    struct checkpoint *c = &store->checkpoint;
+    int error = fence_get(store);
+    if (error)
+        return error;
+    if (c->sealed)                              /* its superblock is made */
+        return -EBUSY;
+    hold_enter(store, hold, newest->scan_lsn, newest->scan_crc);
+    if (c->running) {
+        hold->areas = (uint8_t)(1u << c->area);
+        c->scan_lsn = hold->lsn;                                                /* HL1 */
+        c->scan_crc = hold->prev_crc;
+    }
+    return 0;
+}
+
+void store_hold_end(struct store *store, struct store_hold *hold)
+{
+    hold_leave(store, hold);
+}
