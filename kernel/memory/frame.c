@@ -112,6 +112,7 @@ static struct frame *block_take(unsigned order)
         half->flags = (uint16_t)found;
         list_push_front(&frames.blocks[found], &half->link);
     }
+    f->flags = ORDER_KEPT; /* it is no head any more, also when the lock is not held */
     return f;
 }
 
