@@ -16,5 +16,5 @@ static void container_give(void *c, void *p)
 
 struct ps_memory ps_in(ps_container *c)
 {
-    return (struct ps_memory){container_take, container_give, c};
+    return (struct ps_memory){.take = container_take, .give = container_give, .arg = c};
 }

@@ -33,6 +33,11 @@ struct ps_memory {
     void *(*take)(void *arg, size_t bytes, const void *near);
     void (*give)(void *arg, void *p);
     void *arg;
+    /* NULL where nodes lie in memory, at their addresses. Else who looks asks where a node is just
+     * now, by the number of its place on his way; what he asked for at that place before may go.
+     * Keyed and range of the tree, range of the R*-tree and walk of the graph do; all else works
+     * on memory only. */
+    void *(*fix)(void *arg, unsigned place, void *node);
 };
 struct ps_container;
 struct ps_memory ps_in(struct ps_container *c);         /* ps_alloc and ps_free */

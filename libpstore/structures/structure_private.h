@@ -29,6 +29,13 @@ void structure_give(const struct ps_access *a, void *p);
 int structure_sound(int error, const char *what, const char **why);
 extern const char structure_unset[];
 
+/* Where a node is just now (ps_memory.fix). */
+static inline void *structure_at(const struct ps_access *a, unsigned place, void *node)
+{
+    return __builtin_expect(a->memory.fix != NULL, 0) ? a->memory.fix(a->memory.arg, place, node)
+                                                       : node;
+}
+
 /* Writes a 0 that is there already: a change of this page comes, and its right is taken at once,
  * before two read it and then wait for each other. */
 static inline void structure_claim(uint32_t *zero)

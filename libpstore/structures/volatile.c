@@ -23,5 +23,5 @@ static void heap_give(void *arg, void *p)
 
 struct ps_memory ps_volatile(void)
 {
-    return (struct ps_memory){heap_take, heap_give, NULL};
+    return (struct ps_memory){.take = heap_take, .give = heap_give};
 }

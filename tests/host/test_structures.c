@@ -73,7 +73,7 @@ static void begin(const struct subject *s)
 {
     memset(&arena, 0, offsetof(struct arena, bytes));
     assert_in_range(s->bytes, 1, SUBJECT_BYTES);
-    s->place(arena.kept, (struct ps_memory){arena_take, arena_give, &arena});
+    s->place(arena.kept, (struct ps_memory){.take = arena_take, .give = arena_give, .arg = &arena});
     subject_seed = seed();
     subject_difference = NULL;
 }
@@ -122,7 +122,7 @@ static void the_head_moves(void **state)
             assert_int_equal(s->operation(round / 10 % 2 == 0), 0);
         memcpy(to, from, SUBJECT_BYTES);
         memset(from, 0xa5, SUBJECT_BYTES);
-        s->place(to, (struct ps_memory){arena_take, arena_give, &arena});
+        s->place(to, (struct ps_memory){.take = arena_take, .give = arena_give, .arg = &arena});
         compare(s, "after its head was moved");
         uint8_t *swap = from;
         from = to;

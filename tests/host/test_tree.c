@@ -64,7 +64,7 @@ static void arena_give(void *arg, void *p)
     arena.free[arena.free_count++] = (uint16_t)i;
 }
 
-static const struct ps_memory memory = {arena_take, arena_give, &arena};
+static const struct ps_memory memory = {.take = arena_take, .give = arena_give, .arg = &arena};
 
 /* ---- the model ---- */
 

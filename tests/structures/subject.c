@@ -3,11 +3,11 @@
 
 #include <stdio.h>
 
-extern const struct subject subject_bitmap, subject_hash, subject_queue, subject_records;
-extern const struct subject subject_rope, subject_rtree, subject_vector;
+extern const struct subject subject_bitmap, subject_graph, subject_hash, subject_queue;
+extern const struct subject subject_records, subject_rope, subject_rtree, subject_vector;
 const struct subject *const subjects[] = {&subject_vector, &subject_bitmap, &subject_queue,
                                           &subject_hash,   &subject_rope,   &subject_rtree,
-                                          &subject_records, NULL};
+                                          &subject_records, &subject_graph,  NULL};
 
 uint32_t subject_seed = 1;
 const char *subject_difference;
