@@ -144,7 +144,7 @@ void *names_object(ps_container *c, const char *name, size_t bytes, uint32_t typ
         result = -EPROTO;
     }
     if (tx && result == -ENOENT)
-        tx->missed = 1;
+        tx->missed = c->store;
     if (result != -ENOENT || bytes == 0 || !(c->flags & PS_WRITE)) {
         errno = -result;
         return NULL;

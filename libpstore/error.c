@@ -76,7 +76,8 @@ static const struct {
      "no object begins at this address: was it freed already, or is this the middle of one?"},
     {EINVAL, ERROR_TXN, "an option of the transaction makes no sense: check the call"},
     {EINVAL, ERROR_RETRY,
-     "ps_retry has nothing to wait for: no page was read, or it is a snapshot or a dirty read"},
+     "ps_retry has nothing to wait for: no page was read and no name missed, or it is a snapshot "
+     "or a dirty read"},
     {EINVAL, ERROR_UPGRADE,
      "ps_upgrade wants two layouts that have bytes, the older version first and the newer below "
      "2^31, and a step: check the call"},

@@ -176,9 +176,10 @@ int ps_transaction_opt(int (*fn)(void *arg), void *arg, const struct ps_options 
  * this thread count, too. Meanwhile it makes nobody wait. ps_on_abort functions are run before it
  * sleeps.
  * ps_transaction returns -ETIMEDOUT once it has waited timeout_ms in all; -EINVAL: no page was
- * read, or it is a snapshot or dirty read; -EDEADLK: the thread has another transaction suspended,
- * which somebody might wait for; -EXDEV: pages of two stores were read; -EDQUOT: 32 threads of this
- * process sleep so, or 128 in all. Ends the program outside ps_transaction's functions. */
+ * read and no name missed, or it is a snapshot or dirty read; -EDEADLK: the thread has another
+ * transaction suspended, which somebody might wait for; -EXDEV: pages of two stores were read;
+ * -EDQUOT: 32 threads of this process sleep so, or 128 in all. Ends the program outside
+ * ps_transaction's functions. */
 PS_NORETURN void ps_retry(void);
 int ps_begin(const struct ps_options *opt);   /* for interpreters: explicit; -EALREADY if begun */
 int ps_commit(void);                          /* -EDEADLK and others: it was undone */

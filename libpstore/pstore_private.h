@@ -188,9 +188,10 @@ struct ps_tx {
     int abandoned;  /* its frames were jumped over: they are still to be run */
     int busy;                             /* they run: no transaction is begun in this ps_tx */
     struct ps_store *watching;            /* ps_retry: what is to be waited for; or NULL */
+    struct ps_store *watched;             /* which has a watch of this view; or NULL */
     uint64_t retry_since_ms;              /* when it first waited for that; 0: not yet */
     int clears;                           /* runs that were to end the rights of others before */
-    int missed;                           /* it looked for a name that is not there */
+    struct ps_store *missed;              /* where it looked for a name that is not there */
     int looks_again;                      /* ... and does so once more, with its watch set */
     struct hook {
         void (*function)(void *argument);
@@ -229,6 +230,8 @@ void tx_work_end(struct ps_tx *tx);
 int retry_watch(struct ps_tx *tx);
 /* Behind its end: sleeps until then. 0: it is to be run again; -ETIMEDOUT. */
 int retry_wait(struct ps_tx *tx);
+/* Behind the last run: the store forgets what it was to tell, if it has not told that. */
+void retry_end(struct ps_tx *tx);
 
 /* ---- error.c: which error a call returned last in this thread, for ps_strerror ---- */
 enum error_call { ERROR_ANY, ERROR_TOLD, ERROR_OPEN, ERROR_NAMES, ERROR_OBJECT, ERROR_NO_LAYOUT,

@@ -30,12 +30,22 @@ static uint64_t watch_number(const struct ps_tx *tx)
     return (uint64_t)tx->view;
 }
 
-static int pages_tell(const struct ps_tx *tx, struct pages *p, int more)
+static int pages_tell(struct ps_tx *tx, struct pages *p, int more)
 {
     uint64_t word[STORE_REQUEST_WORDS] = {watch_number(tx), (uint64_t)more};
     size_t bytes = p->count * sizeof p->address[0];
     p->count = 0;
+    tx->watched = p->store;
     return store_request(p->store, STORE_WATCH, word, p->address, bytes, NULL, NULL);
+}
+
+/* The store that the pages are of; NULL: there are none, and it is that of the name. Not both. */
+static int store_set(struct pages *p, struct ps_store *store)
+{
+    if (p->store && store && p->store != store)
+        return -EXDEV;
+    p->store = store ? store : p->store;
+    return 0;
 }
 
 int retry_watch(struct ps_tx *tx)
@@ -46,18 +56,17 @@ int retry_watch(struct ps_tx *tx)
     while (result == 0 &&
            ps_kernel(KD_TXN_CHANGES, (long)used.address, (long)&used, CHANGES_READ) == 0) {
         const ps_container *c = ps_container_of((void *)(uintptr_t)used.address);
-        if (c && p.store && p.store != c->store)
-            return -EXDEV;
-        if (c) {
-            p.store = c->store;
+        result = store_set(&p, c ? c->store : NULL);
+        if (c && result == 0)
             p.address[p.count++] = used.address;
-        }
         if (p.count == PAGES_AT_ONCE)
             result = pages_tell(tx, &p, told++ > 0);
         used.address += KD_PAGE_BYTES;
     }
-    if (result == 0 && p.count)
-        result = pages_tell(tx, &p, told > 0);
+    if (result == 0)
+        result = store_set(&p, tx->missed);
+    if (result == 0 && (p.count || (p.store && !told)))
+        result = pages_tell(tx, &p, told > 0 || !p.count);
     tx->watching = p.store;
     tx->looks_again = tx->missed && !tx->looks_again;
     return result == 0 && !p.store ? -EINVAL : result;
@@ -84,12 +93,18 @@ int retry_wait(struct ps_tx *tx)
     long result = limit && slept >= limit ? -ETIMEDOUT
                   : ps_kernel(limit ? KD_PORT_CALL_UNTIL : KD_PORT_CALL, store->port, (long)&m,
                               (long)(limit - slept));
-    if (result == -ETIMEDOUT) {
-        struct pages none = {.store = store};
-        pages_tell(tx, &none, 0);
+    if (result == -ETIMEDOUT)
         return -ETIMEDOUT;
-    }
+    tx->watched = NULL;                  /* what has told is no watch any more */
     if (result == -EOWNERDEAD || result == -EBADF)
         stores_note_death();
     return 0;                           /* whatever woke it: look again */
+}
+
+void retry_end(struct ps_tx *tx)
+{
+    struct pages none = {.store = tx->watched};
+    if (none.store)
+        pages_tell(tx, &none, 0);
+    tx->watched = NULL;
 }

@@ -69,7 +69,8 @@ enum store_request {
                   * no more commits, and those that were lazy may be lost */
     STORE_WATCH, /* word0 a number of the client's own, word1 1: more of the same watch, 0: a new
                   * one; data: addresses of pages that it has read in its transaction, ascending,
-                  * at most 128; none: no watch any more. -EDQUOT: too many, no memory; -EACCES */
+                  * at most 128; none of a new one: no watch any more. Names that are made or
+                  * removed end each watch. -EDQUOT: too many, no memory; -EACCES */
     STORE_WAIT,  /* word0 that number -> when a commit changes, or is about to change, one of them,
                   * after STORE_WATCH; then it is no watch any more. -ENOENT */
 };

@@ -200,7 +200,8 @@ static void tx_undo(struct ps_tx *tx, int error);
 
 static int tx_begin(struct ps_tx *tx)
 {
-    tx->again = tx->missed = 0;
+    tx->again = 0;
+    tx->missed = NULL;
     tx->hook_count = 0;
     error_forget();
     int result = stores_refresh();
@@ -420,6 +421,7 @@ int (ps_transaction_opt)(int (*fn)(void *arg), void *arg, const struct ps_option
         if (tx->watching)
             tx->again = (result = error_told(ERROR_RETRY, retry_wait(tx))) == 0;
     } while (tx_runs_again(tx));
+    retry_end(tx);
     return result;
 }
 

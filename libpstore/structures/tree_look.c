@@ -77,6 +77,8 @@ int ps_tree_check(const struct ps_tree_access *a, struct ps_tree_stats *stats, c
     if (error == 0 && (tree_of(a)->height == 0 || tree_of(a)->height > PS_TREE_LEVELS ||
                        a->base.head->node_bytes != a->base.type->node_bytes))
         error = wrong(&w, "the head is spoilt");
+    if (error == 0 && tree_of(a)->height > 1 && tree_of(a)->root->count == 0)
+        error = wrong(&w, "the root has one child");
     if (error == 0)
         error = check_node(&w, tree_of(a)->root, tree_of(a)->height - 1u, (struct bytes){ 0 },
                            (struct bytes){ 0 });

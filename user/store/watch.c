@@ -103,7 +103,7 @@ int watch_request(const struct kd_message *m)
         watch_drop(w);
         w = NULL;
     }
-    if (r == 0 && m->data_bytes) {
+    if (r == 0 && (m->data_bytes || m->word[1] == 1)) {
         if (!w) w = watch_make(m->process, m->word[0]);
         if (!w) r = -EDQUOT;
         for (uint64_t i = 0; r == 0 && i < m->data_bytes / sizeof(*address); i++)

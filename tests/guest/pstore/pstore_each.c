@@ -19,11 +19,25 @@ enum { SMALL = 700, LARGE = 9, EDGE = 5 };
 
 static ps_container *c;
 
+/* Fills a large object with what stands in the page of a small one, page upon page, with the right
+ * seals (slot.h): nothing in it is an object for that. */
+static void disguise(struct large *l, const struct small *s)
+{
+    const uint64_t bytes = KD_PAGE_BYTES;
+    const char *page = (const char *)((uintptr_t)s / bytes * bytes);
+    for (char *to = l->rest; to < l->rest + sizeof l->rest; to++)
+        *to = page[(uintptr_t)to % bytes];
+    for (uint64_t at = ((uintptr_t)l->rest / bytes + 1) * bytes;
+         at + 4 <= (uintptr_t)(l->rest + sizeof l->rest); at += bytes)
+        *(uint32_t *)at ^= (uint32_t)((uintptr_t)page / bytes ^ at / bytes);
+}
+
 static int make(void *first)
 {
     struct root *root = ps_root(c);
     long from = *(long *)first;
-    if (!root)
+    const struct small *last = NULL;
+    if (!root || !ps_arena_make(c)) /* an arena is no object */
         return -errno;
     for (long i = from; i < from + SMALL; i++) {
         struct small *s = ps_new(c, struct small, i % 3 ? NULL : root);
@@ -33,12 +47,13 @@ static int make(void *first)
             return -errno;
         s->number = o->number = i;
         memset(untyped, 0xff, 100);
+        last = s;
     }
     for (long i = from; i < from + LARGE; i++) {
         struct large *l = ps_new(c, struct large, NULL);
         if (!l)
             return -errno;
-        memset(l, 0xff, sizeof *l);
+        disguise(l, last);
         l->number = i;
     }
     for (long i = from; i < from + EDGE; i++) {

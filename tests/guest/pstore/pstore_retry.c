@@ -237,7 +237,162 @@ static void letter_box(void)
     is((long)sum, JOBS * (JOBS + 1) / 2, "each is taken, and none put upon another");
 }
 
+/* ---- a name that is made between the look for it and the wait ---- */
+
+enum { LOOKERS = 40 };          /* more than a process may have watches */
+static ps_container *names;     /* nobody has read a page of it, so its pages wait for nobody */
+static sem_t looked;
+static int look_result;
+
+static int name_make(void *name)
+{
+    return ps_named(names, name, sizeof(uint64_t)) ? 0 : -errno;
+}
+
+static void *namer(void *name)
+{
+    return (void *)(intptr_t)ps_transaction(name_make, name);
+}
+
+static int name_wait(void *name)
+{
+    pthread_t thread;
+    if (ps_named(names, name, 0))
+        return 0;
+    if (runs++ == 0) {                  /* nobody has set a watch yet */
+        pthread_create(&thread, NULL, namer, name);
+        pthread_join(thread, NULL);
+    }
+    ps_retry();
+}
+
+static const struct ps_options ten_seconds = {.timeout_ms = 10000};
+
+static void *looker(void *name)
+{
+    runs = 0;
+    look_result = ps_transaction_opt(name_wait, name, &ten_seconds);
+    sem_post(&sleeping);
+    sem_wait(&looked);
+    return NULL;
+}
+
+static void late_names(void)
+{
+    static char name[LOOKERS][16];
+    pthread_t thread[LOOKERS];
+    int count = 0;
+    names = ps_open("names", PS_CREATE | PS_WRITE, PS_LAYOUT_AS("names", uint64_t, 1));
+    sem_init(&looked, 0, 0);
+    while (sem_trywait(&sleeping) == 0)
+        ;
+    while (count < LOOKERS && look_result == 0) {
+        snprintf(name[count], sizeof name[count], "late %d", count);
+        pthread_create(&thread[count], NULL, looker, name[count]);
+        sem_wait(&sleeping);
+        count++;
+    }
+    for (int i = 0; i < count; i++)
+        sem_post(&looked);
+    for (int i = 0; i < count; i++)
+        pthread_join(thread[i], NULL);
+    is(look_result, 0,
+       "a name that is made before the watch is set ends each wait, and no watch stays");
+}
+
+/* ---- more pages than one message names ---- */
+
+enum { WIDE = 300 };
+struct wide { uint64_t word[WIDE][4096 / sizeof(uint64_t)]; };
+static ps_container *wide;
+
+static int wide_take(void *unused)
+{
+    const struct wide *w = ps_root(wide);
+    uint64_t sum = 0;
+    (void)unused;
+    for (int i = 0; i < WIDE; i++)
+        sum += w->word[i][0];
+    if (sum == 0) {
+        ps_on_abort(told, NULL);
+        ps_retry();
+    }
+    return 0;
+}
+
+static int wide_put(void *page)
+{
+    ((struct wide *)ps_root(wide))->word[*(int *)page][0] ^= 1;
+    return 0;
+}
+
+static void *wide_taker(void *unused)
+{
+    (void)unused;
+    return (void *)(intptr_t)ps_transaction_opt(wide_take, NULL,
+                                                &ten_seconds);
+}
+
+static void many_pages(void)
+{
+    static const int pages[] = {0, 127, 128, 255, 256, WIDE - 1};
+    int wrong = 0, twice = 0;
+    wide = ps_open("wide", PS_CREATE | PS_WRITE, PS_LAYOUT(struct wide, 1));
+    wrong |= ps_transaction(wide_put, &twice) | ps_transaction(wide_put, &twice);
+    for (unsigned i = 0; i < sizeof pages / sizeof pages[0] && !wrong; i++) {
+        int page = pages[i];
+        void *result;
+        pthread_t thread;
+        while (sem_trywait(&sleeping) == 0)
+            ;
+        pthread_create(&thread, NULL, wide_taker, NULL);
+        sem_wait(&sleeping);
+        wrong |= ps_transaction(wide_put, &page);
+        pthread_join(thread, &result);
+        wrong |= result != NULL || ps_transaction(wide_put, &page) != 0;
+    }
+    is(wrong, 0, "of many pages that were read each one wakes");
+}
+
 /* ---- limits and mistakes ---- */
+
+enum { CHANGES_MOST = 20000 };
+
+static int never_told(void *unused)
+{
+    (void)unused;
+    if (((struct root *)ps_root(box))->other != ~0ull) {
+        ps_on_abort(told, NULL);
+        ps_retry();
+    }
+    return 0;
+}
+
+static void *sleeper(void *done)
+{
+    void *result = (void *)(intptr_t)ps_transaction_opt(never_told, NULL,
+                                                        &(struct ps_options){.timeout_ms = 100});
+    *(volatile int *)done = 1;
+    sem_post(&sleeping);
+    return result;
+}
+
+/* Each sleep ends soon, and yet all of them together are limited. */
+static void all_sleeps_are_limited(void)
+{
+    volatile int done = 0;
+    int changes = 0;
+    void *result;
+    pthread_t thread;
+    while (sem_trywait(&sleeping) == 0)
+        ;
+    pthread_create(&thread, NULL, sleeper, (void *)&done);
+    while (sem_wait(&sleeping) == 0 && !done && changes < CHANGES_MOST)
+        changes += ps_transaction(elsewhere, NULL) == 0;
+    pthread_join(thread, &result);
+    tap_ok((long)(intptr_t)result == -ETIMEDOUT && changes < CHANGES_MOST,
+           "the limit is for all sleeps together, however many changes wake it");
+}
 
 static int never(void *unused)
 {
@@ -269,7 +424,7 @@ static void limits(void)
 
 int main(void)
 {
-    tap_plan(23);
+    tap_plan(26);
     sem_init(&sleeping, 0, 0);
     box = ps_open("retry", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     is(ps_transaction(elsewhere, NULL), 0, "a queue is made");
@@ -277,6 +432,9 @@ int main(void)
     queue();
     stores();
     letter_box();
+    late_names();
+    many_pages();
+    all_sleeps_are_limited();
     limits();
     return tap_end();
 }

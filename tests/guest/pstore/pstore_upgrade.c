@@ -191,5 +191,5 @@ int main(void)
     in_batches();
     beside_others();
     what_is_not();
-    return 0;
+    return tap_end();
 }
