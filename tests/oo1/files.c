@@ -247,5 +247,5 @@ static void node_give(void *arg, void *node)
 
 struct ps_memory index_memory(struct index *index)
 {
-    return (struct ps_memory){node_take, node_give, index};
+    return (struct ps_memory){.take = node_take, .give = node_give, .arg = index};
 }
