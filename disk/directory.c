@@ -120,37 +120,42 @@ bool directory_range_used(const struct store *store, uint32_t first_gib, uint32_
     return true;
 }
 
-/* A new page of slots for directory or names. */
-static int slots_grow(struct store *store, enum meta_kind kind, uint32_t *list, uint32_t *count,
-                      uint32_t max)
+/* The first free slot of the directory or, with `names`, of the names, perhaps on a new page. A slot
+ * begins with its object; 0: it is free. */
+static int slot_take(struct store *store, bool names, uint32_t *slot)
 {
-    if (*count == max)
-        return -ENOSPC;
-    uint32_t page = meta_page_new(store, kind, *count);
-    if (!page)
-        return -ENOSPC;
-    list[(*count)++] = page;
+    uint32_t *free = names ? &store->index.free_name : &store->index.free_container;
+    uint32_t *list = names ? store->names_list : store->directory;
+    uint32_t *count = names ? &store->names_count : &store->directory_count;
+    uint32_t most = names ? store->super.names_pages_max : store->super.directory_pages_max;
+    uint32_t slots = names ? names_slots(store) : directory_slots(store);
+    while (*free < slots && le64_get(names ? names_slot(store, *free)->object
+                                           : directory_slot(store, *free)->object))
+        ++*free;
+    if (*free == slots) {
+        enum meta_kind kind = names ? META_NAMES : META_DIRECTORY;
+        uint32_t page = *count == most ? 0 : meta_page_new(store, kind, *count);
+        if (!page)
+            return -ENOSPC;
+        list[(*count)++] = page;
+    }
+    *slot = (*free)++;
     return 0;
 }
 
 int directory_create(struct store *store, uint64_t object, const struct container_disk *image,
                      uint64_t csn)
 {
-    uint32_t slot = store->index.free_container, next;
+    uint32_t slot, next;
     if (!container_valid(image) || le32_get(image->segment_count) != 1 ||
         object < store->next_object || object >> 62 || directory_find(store, image->name))
         return -EUCLEAN;
     uint32_t first = le32_get(image->segments[0].first_gib), gib = le32_get(image->segments[0].gib);
     if (directory_range_used(store, first, gib, &next))
         return -EUCLEAN;
-    while (slot < directory_slots(store) && le64_get(directory_slot(store, slot)->object))
-        slot++;
-    if (slot == directory_slots(store)) {
-        int error = slots_grow(store, META_DIRECTORY, store->directory, &store->directory_count,
-                               store->super.directory_pages_max);
-        if (error)
-            return error;
-    }
+    int error = slot_take(store, false, &slot);
+    if (error)
+        return error;
     struct container_disk *container = directory_slot(store, slot);
     directory_touch(store, slot);
     memset(container, 0, sizeof *container);
@@ -159,7 +164,6 @@ int directory_create(struct store *store, uint64_t object, const struct containe
     container->created = le64_of(csn);
     store->use[slot] = (struct container_use){ .pages = 0 };
     index_container_enter(store, slot);
-    store->index.free_container = slot + 1;
     store->containers++;
     store->next_object = object + 1;
     /* what is before it is not handed out again before the cursor wraps */
@@ -181,69 +185,56 @@ static void names_drop(struct store *store, uint64_t object)
 }
 
 /* The container's slot and names; its leaves and extents are the caller's (record.c). */
-int directory_delete(struct store *store, uint64_t object)
+void directory_delete(struct store *store, uint32_t slot)
 {
-    uint32_t slot;
-    struct container_disk *container = directory_get(store, object, &slot);
-    if (!container)
-        return -EUCLEAN;
-    names_drop(store, object);
+    struct container_disk *container = directory_slot(store, slot);
+    names_drop(store, le64_get(container->object));
     directory_touch(store, slot);
     index_container_drop(store, slot);
     memset(container, 0, sizeof *container);
     store->containers--;
-    return 0;
 }
 
-int directory_rename(struct store *store, uint64_t object, const char *name)
+int directory_rename(struct store *store, uint32_t slot, const char *name)
 {
-    uint32_t slot;
-    struct container_disk *container = directory_get(store, object, &slot);
-    if (!container || !name_valid(name) || directory_find(store, name))
+    if (!name_valid(name) || directory_find(store, name))
         return -EUCLEAN;
     directory_touch(store, slot);
     index_rename(store, slot, name);
     return 0;
 }
 
-int directory_grow(struct store *store, uint64_t object, uint32_t first_gib, uint32_t gib)
+int directory_grow(struct store *store, uint32_t slot, const struct segment_disk *segment)
 {
-    uint32_t slot, next;
-    struct container_disk *container = directory_get(store, object, &slot);
-    if (!container || !segment_valid(first_gib, gib) ||
-        directory_range_used(store, first_gib, gib, &next))
-        return -EUCLEAN;
+    struct container_disk *container = directory_slot(store, slot);
+    uint32_t first_gib = le32_get(segment->first_gib), gib = le32_get(segment->gib), next;
     uint32_t count = le32_get(container->segment_count);
-    if (count == STORE_SEGMENT_MAX)
+    if (!segment_valid(first_gib, gib) || directory_range_used(store, first_gib, gib, &next) ||
+        count == STORE_SEGMENT_MAX)
         return -EUCLEAN;
     directory_touch(store, slot);
-    container->segments[count].first_gib = le32_of(first_gib);
-    container->segments[count].gib = le32_of(gib);
+    container->segments[count] = *segment;
     container->segment_count = le32_of(count + 1);
-    index_segment_enter(store, slot, &container->segments[count]);
+    index_segment_enter(store, slot, segment);
     store->cursor_gib = first_gib + gib;
     return 0;
 }
 
-int directory_layout(struct store *store, uint64_t object, const struct layout_disk *layout)
+int directory_layout(struct store *store, uint32_t slot, const struct layout_disk *layout)
 {
-    uint32_t slot;
-    struct container_disk *container = directory_get(store, object, &slot);
-    if (!container || (layout->type[0] && !name_valid(layout->type)))
+    if (layout->type[0] && !name_valid(layout->type))
         return -EUCLEAN;
     directory_touch(store, slot);
-    container->layout = *layout;
+    directory_slot(store, slot)->layout = *layout;
     return 0;
 }
 
-int directory_encoder(struct store *store, uint64_t object, uint64_t encoder)
+int directory_encoder(struct store *store, uint32_t slot, uint64_t encoder)
 {
-    uint32_t slot;
-    struct container_disk *container = directory_get(store, object, &slot);
-    if (!container || encoder >= STORE_ENCODER_COUNT)
+    if (encoder >= STORE_ENCODER_COUNT)
         return -EUCLEAN;
     directory_touch(store, slot);
-    container->encoder = le32_of((uint32_t)encoder);
+    directory_slot(store, slot)->encoder = le32_of((uint32_t)encoder);
     return 0;
 }
 
@@ -260,31 +251,17 @@ struct name_disk *names_slot(const struct store *store, uint32_t slot)
 
 struct name_disk *names_find(const struct store *store, uint64_t object, const char *name)
 {
-    uint32_t slot = object ? index_name(store, object, name) : NO_SLOT;
+    uint32_t slot = index_name(store, object, name);
     return slot == NO_SLOT ? NULL : names_slot(store, slot);
-}
-
-/* The first free slot, perhaps on a new page. */
-static int name_slot_take(struct store *store, uint32_t *slot)
-{
-    *slot = store->index.free_name;
-    while (*slot < names_slots(store) && le64_get(names_slot(store, *slot)->object))
-        ++*slot;
-    int error = *slot < names_slots(store) ? 0
-              : slots_grow(store, META_NAMES, store->names_list, &store->names_count,
-                           store->super.names_pages_max);
-    if (!error)
-        store->index.free_name = *slot + 1;
-    return error;
 }
 
 int directory_name_set(struct store *store, uint64_t object, const struct name_value_disk *value)
 {
-    if (!directory_get(store, object, NULL) || !name_valid(value->name))
+    if (!name_valid(value->name))
         return -EUCLEAN;
     uint32_t i = index_name(store, object, value->name);
     bool made = i == NO_SLOT;
-    int error = made ? name_slot_take(store, &i) : 0;
+    int error = made ? slot_take(store, true, &i) : 0;
     if (error)
         return error;
     struct name_disk *slot = names_slot(store, i);
@@ -300,7 +277,7 @@ int directory_name_set(struct store *store, uint64_t object, const struct name_v
 
 int directory_name_unset(struct store *store, uint64_t object, const char *name)
 {
-    uint32_t i = object ? index_name(store, object, name) : NO_SLOT;
+    uint32_t i = index_name(store, object, name);
     if (i == NO_SLOT)
         return -EUCLEAN;
     meta_touch(store, store->names_list[i / NAMES_PER_PAGE]);
@@ -312,9 +289,12 @@ int directory_name_unset(struct store *store, uint64_t object, const char *name)
 
 /* ---- look-ups for the caller */
 
-static void container_fill(const struct store *store, const struct container_disk *from,
-                           uint32_t slot, struct store_container *out)
+/* NO_SLOT: -ENOENT. */
+static int container_tell(const struct store *store, uint32_t slot, struct store_container *out)
 {
+    if (slot == NO_SLOT)
+        return -ENOENT;
+    const struct container_disk *from = directory_slot(store, slot);
     memset(out, 0, sizeof *out);
     uint64_t zone = STORE_REGION_BASE + store->super.zone * STORE_ZONE_BYTES;
     out->object = le64_get(from->object);
@@ -337,22 +317,19 @@ static void container_fill(const struct store *store, const struct container_dis
     out->layout.bytes = le32_get(from->layout.bytes);
     out->root = le64_get(from->layout.root);
     out->created = le64_get(from->created);
+    return 0;
 }
 
 int store_container_find(struct store *store, const char *name, struct store_container *out)
 {
-    const struct container_disk *container = directory_find(store, name);
-    return container ? store_container_get(store, le64_get(container->object), out) : -ENOENT;
+    return container_tell(store, index_container(store, name), out);
 }
 
 int store_container_get(struct store *store, uint64_t object, struct store_container *out)
 {
-    uint32_t slot;
-    const struct container_disk *container = directory_get(store, object, &slot);
-    if (!container)
-        return -ENOENT;
-    container_fill(store, container, slot, out);
-    return 0;
+    uint32_t slot = NO_SLOT;
+    directory_get(store, object, &slot);
+    return container_tell(store, slot, out);
 }
 
 int store_container_at(struct store *store, uint64_t address, struct store_container *out,
@@ -362,11 +339,10 @@ int store_container_at(struct store *store, uint64_t address, struct store_conta
     if (address < zone || address - zone >= STORE_ZONE_BYTES)
         return -ENOENT;
     uint32_t g = (uint32_t)((address - zone) / STORE_SEGMENT_UNIT), slot = index_owner(store, g);
-    if (slot == NO_SLOT)
-        return -ENOENT;
-    const struct container_disk *container = directory_slot(store, slot);
-    container_fill(store, container, slot, out);
-    uint32_t at = segment_of(container, g);
+    int error = container_tell(store, slot, out);
+    if (error)
+        return error;
+    uint32_t at = segment_of(directory_slot(store, slot), g);
     *page = (address - out->segments[at].address) / STORE_PAGE_BYTES;
     for (uint32_t s = 0; s < at; s++)
         *page += out->segments[s].pages;
@@ -375,37 +351,31 @@ int store_container_at(struct store *store, uint64_t address, struct store_conta
 
 int store_container_next(struct store *store, uint64_t after, struct store_container *out)
 {
-    uint32_t slot = after < UINT64_MAX ? index_from_id(store, after + 1) : NO_SLOT;
-    if (slot == NO_SLOT)
-        return -ENOENT;
-    container_fill(store, directory_slot(store, slot), slot, out);
-    return 0;
+    return container_tell(store, after < UINT64_MAX ? index_from_id(store, after + 1) : NO_SLOT,
+                          out);
 }
 
-static void name_fill(const struct name_disk *from, struct store_name *out)
+static int name_tell(const struct name_disk *from, struct store_name *out)
 {
+    if (!from)
+        return -ENOENT;
     memcpy(out->name, from->value.name, STORE_NAME_BYTES);
     out->address = le64_get(from->value.address);
     out->bytes = le64_get(from->value.bytes);
+    return 0;
 }
 
 int store_name_find(struct store *store, uint64_t object, const char *name, struct store_name *out)
 {
-    const struct name_disk *slot = names_find(store, object, name);
-    if (!slot)
-        return -ENOENT;
-    name_fill(slot, out);
-    return 0;
+    return name_tell(names_find(store, object, name), out);
 }
 
 int store_name_next(struct store *store, uint64_t object, uint32_t *cursor, struct store_name *out)
 {
     while (object && *cursor < names_slots(store)) {
         const struct name_disk *slot = names_slot(store, (*cursor)++);
-        if (le64_get(slot->object) == object) {
-            name_fill(slot, out);
-            return 0;
-        }
+        if (le64_get(slot->object) == object)
+            return name_tell(slot, out);
     }
     return -ENOENT;
 }

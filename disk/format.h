@@ -149,6 +149,11 @@ enum record_type {
                                  * those that follow lie in the extents behind it */
 };
 
+_Static_assert(RECORD_PAGE_FREE == (int)STORE_OP_PAGE_FREE &&
+               RECORD_NAME_UNSET == (int)STORE_OP_NAME_UNSET &&
+               RECORD_ENCODER == (int)STORE_OP_ENCODER &&
+               RECORD_PAGE_CLAIM == (int)STORE_OP_PAGE_CLAIM, "an operation is its record");
+
 struct record_disk {
     le32 length;                /*  0  of the whole record, a multiple of 8 */
     le16 type;                  /*  4 */

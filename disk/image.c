@@ -49,10 +49,9 @@ static void image_link(struct images *images, uint32_t i)
 static int images_grow(struct store *store)
 {
     struct images *images = &store->images;
-    void *array = images->entries;
     uint32_t room = images->room;
-    int error = array_grow(store, &array, images->count, &images->room, sizeof *images->entries);
-    images->entries = array;
+    int error = array_grow(store, &images->entries, images->count, &images->room,
+                           sizeof *images->entries);
     if (images->room == room)
         return error;
     for (uint32_t i = 0; i < images->room; i++)

@@ -361,7 +361,8 @@ void store_release(const struct store *store, void *memory, size_t bytes);
 int  store_read(const struct store *store, uint64_t offset, void *buffer, size_t bytes);
 bool bytes_zero(const void *bytes, size_t count);
 int  block_read(const struct disk_io *io, uint64_t offset, void *block);
-int  array_grow(struct store *store, void **array, uint32_t count, uint32_t *room, size_t size);
+/* room for one more element; `array` is where the pointer to the elements is */
+int  array_grow(struct store *store, void *array, uint32_t count, uint32_t *room, size_t size);
 typedef bool array_less(const void *a, const void *b);
 /* size: a multiple of 8 */
 void array_sort(void *array, size_t count, size_t size, array_less *less);
@@ -465,11 +466,12 @@ uint32_t names_slots(const struct store *store);
 struct name_disk *names_find(const struct store *store, uint64_t object, const char *name);
 int  directory_create(struct store *store, uint64_t object, const struct container_disk *image,
                       uint64_t csn);
-int  directory_delete(struct store *store, uint64_t object);
-int  directory_rename(struct store *store, uint64_t object, const char *name);
-int  directory_grow(struct store *store, uint64_t object, uint32_t first_gib, uint32_t gib);
-int  directory_layout(struct store *store, uint64_t object, const struct layout_disk *layout);
-int  directory_encoder(struct store *store, uint64_t object, uint64_t encoder);
+void directory_delete(struct store *store, uint32_t slot);
+int  directory_rename(struct store *store, uint32_t slot, const char *name);
+int  directory_grow(struct store *store, uint32_t slot, const struct segment_disk *segment);
+int  directory_layout(struct store *store, uint32_t slot, const struct layout_disk *layout);
+int  directory_encoder(struct store *store, uint32_t slot, uint64_t encoder);
+/* of a container that is there */
 int  directory_name_set(struct store *store, uint64_t object, const struct name_value_disk *value);
 int  directory_name_unset(struct store *store, uint64_t object, const char *name);
 bool directory_range_used(const struct store *store, uint32_t first_gib, uint32_t gib,

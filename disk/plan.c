@@ -33,11 +33,9 @@ static void claim_link(struct store_group *group, uint32_t i)
 /* Room for one more claim. The heads grow along. */
 static int claims_grow(struct store_group *group)
 {
-    void *array = group->claims;
     uint32_t room = group->claim_room;
-    int error = array_grow(group->store, &array, group->claim_count, &group->claim_room,
+    int error = array_grow(group->store, &group->claims, group->claim_count, &group->claim_room,
                            sizeof *group->claims);
-    group->claims = array;
     if (group->claim_room == room)
         return error;
     for (uint32_t i = 0; i < group->claim_room; i++)
@@ -71,11 +69,9 @@ static uint64_t name_key(const char *name)
 
 static int name_add(struct store_group *group, const struct planned_op *op)
 {
-    void *array = group->names;
     bool set = op->type == RECORD_NAME_SET;
-    int error = array_grow(group->store, &array, group->name_count, &group->name_room,
+    int error = array_grow(group->store, &group->names, group->name_count, &group->name_room,
                            sizeof *group->names);
-    group->names = array;
     if (!error)
         error = claim_add(group, CLAIM_NAME, op->object, name_key(op->name),
                           2ull * group->name_count + set);
@@ -90,10 +86,8 @@ static int op_add(struct store_group *group, const struct planned_op *op)
 {
     if (op->type == RECORD_NAME_SET || op->type == RECORD_NAME_UNSET)
         return name_add(group, op);
-    void *array = group->ops;
-    int error = array_grow(group->store, &array, group->op_count, &group->op_room,
+    int error = array_grow(group->store, &group->ops, group->op_count, &group->op_room,
                            sizeof *group->ops);
-    group->ops = array;
     if (!error)
         group->ops[group->op_count++] = *op;
     return error;
@@ -498,7 +492,6 @@ static int plan_create(struct store_group *group, struct store_op *op, struct pl
         containers += planned->type == RECORD_CREATE;
     if (containers >= store->super.directory_pages_max * CONTAINERS_PER_PAGE)
         return -ENOSPC;
-    out->type = RECORD_CREATE;
     out->gib = 1;
     if (op->want_object && (op->want_object < store->plan_next_object || op->want_object >> 62))
         return -EEXIST;
@@ -516,7 +509,6 @@ static int plan_grow(struct store_group *group, struct store_op *op, struct plan
     uint32_t segments;
     if (!plan_container(group->store, op->object, &pages, &segments))
         return -ENOENT;
-    out->type = RECORD_GROW;
     out->gib = (uint32_t)(pages / (STORE_SEGMENT_UNIT / STORE_PAGE_BYTES));
     if (out->gib >= LARGE_GIB)          /* so that the last segments reach several TiB */
         out->gib *= 2;
@@ -535,7 +527,7 @@ static int plan_name_set(struct store_group *group, const struct store_op *op)
     return plan_want(group, 1, 0);
 }
 
-static int plan_simple(struct store_group *group, const struct store_op *op, struct planned_op *out)
+static int plan_simple(struct store_group *group, const struct store_op *op)
 {
     const struct store *store = group->store;
     uint64_t pages;
@@ -547,36 +539,23 @@ static int plan_simple(struct store_group *group, const struct store_op *op, str
     if (!plan_container(store, op->object, &pages, &segments))
         return -ENOENT;
     switch (op->type) {
-    case STORE_OP_DELETE:
-        out->type = RECORD_DELETE;
-        return plan_want(group, 1, 0);
-    case STORE_OP_RENAME:
-        out->type = RECORD_RENAME;
-        return plan_name_taken(store, op->name) ? -EEXIST : 0;
+    case STORE_OP_DELETE: return plan_want(group, 1, 0);
+    case STORE_OP_RENAME: return plan_name_taken(store, op->name) ? -EEXIST : 0;
     case STORE_OP_LAYOUT:
-        out->type = RECORD_LAYOUT;
         return op->layout && (!op->layout->type[0] || name_valid(op->layout->type)) ? 0 : -EINVAL;
-    case STORE_OP_ENCODER:
-        out->type = RECORD_ENCODER;
-        return op->encoder < STORE_ENCODER_COUNT ? 0 : -EINVAL;
-    case STORE_OP_NAME_SET:
-        out->type = RECORD_NAME_SET;
-        return plan_name_set(group, op);
-    case STORE_OP_NAME_UNSET:
-        out->type = RECORD_NAME_UNSET;
-        return plan_named(store, op->object, op->name) ? 0 : -ENOENT;
-    default:
-        return -EINVAL;
+    case STORE_OP_ENCODER: return op->encoder < STORE_ENCODER_COUNT ? 0 : -EINVAL;
+    case STORE_OP_NAME_SET: return plan_name_set(group, op);
+    case STORE_OP_NAME_UNSET: return plan_named(store, op->object, op->name) ? 0 : -ENOENT;
+    default: return -EINVAL;
     }
 }
 
 int plan_op(struct store_group *group, struct store_op *op, struct planned_op *out)
 {
-    memset(out, 0, sizeof *out);
-    out->object = op->object;
+    *out = (struct planned_op){ .type = op->type, .object = op->object };
     int error = op->type == STORE_OP_CREATE ? plan_create(group, op, out)
               : op->type == STORE_OP_GROW   ? plan_grow(group, op, out)
-                                            : plan_simple(group, op, out);
+                                            : plan_simple(group, op);
     if (error)
         return error;
     if (op->name && name_valid(op->name))

@@ -23,10 +23,8 @@ static struct chain_seen *seen_find(const struct store *store, uint64_t number)
 
 static int seen_add(struct store *store, uint64_t number, uint64_t lsn, struct chain_seen **out)
 {
-    void *array = store->seen;
-    int error = array_grow(store, &array, store->seen_count, &store->seen_room,
+    int error = array_grow(store, &store->seen, store->seen_count, &store->seen_room,
                            sizeof *store->seen);
-    store->seen = array;
     if (error)
         return error;
     *out = &store->seen[store->seen_count++];

@@ -66,18 +66,14 @@ void record_page(const struct record_disk *record, uint8_t *page)
 
 /* ---- pages */
 
-static int page_record_check(const struct store *store, const struct record_disk *record,
-                             uint32_t *slot)
+static bool page_record_valid(const struct container_disk *container,
+                              const struct record_disk *record)
 {
-    const struct container_disk *container = directory_get(store, le64_get(record->object), slot);
-    uint32_t bytes = le32_get(record->data_bytes);
-    if (!container || le64_get(record->page) >= container_pages(container))
-        return -EUCLEAN;
-    if (le16_get(record->type) == RECORD_PAGE_FULL)
-        return bytes == STORE_PAGE_BYTES ? 0 : -EUCLEAN;
-    if (le16_get(record->type) == RECORD_PAGE_LOGGED)
-        return bytes ? -EUCLEAN : 0;
-    return runs_check((const uint8_t *)(record + 1), bytes) ? -EUCLEAN : 0;
+    uint32_t bytes = le32_get(record->data_bytes), type = le16_get(record->type);
+    if (le64_get(record->page) >= container_pages(container))
+        return false;
+    return type == RECORD_PAGE_FULL || (type == RECORD_PAGE_LOGGED && !bytes) ||
+           (type == RECORD_PAGE_DIFF && !runs_check((const uint8_t *)(record + 1), bytes));
 }
 
 /* The leaf of an extent that lies at `physical`; it is made if there is none. */
@@ -111,17 +107,17 @@ static void claimed_set(struct store *store, uint32_t slot, struct leaf_disk *le
     store->use[slot].claimed += bits_count(le16_get(leaf->claimed));
 }
 
-static int page_write(struct store *store, const struct record_disk *record, uint64_t csn)
+static int page_write(struct store *store, const struct record_disk *record, uint32_t slot,
+                      uint64_t csn)
 {
     uint64_t object = le64_get(record->object);
     uint64_t index = le64_get(record->page) / store->extent_pages;
-    uint32_t page = (uint32_t)(le64_get(record->page) % store->extent_pages), at, slot;
+    uint32_t page = (uint32_t)(le64_get(record->page) % store->extent_pages), at;
     uint64_t physical = le64_get(record->physical);
-    int error = page_record_check(store, record, &slot);
-    if (error)
-        return error;
     struct leaf_disk *leaf;
-    error = leaf_get(store, object, index, physical, csn, slot, &leaf, &at);
+    if (!page_record_valid(directory_slot(store, slot), record))
+        return -EUCLEAN;
+    int error = leaf_get(store, object, index, physical, csn, slot, &leaf, &at);
     if (error)
         return error;
     uint32_t mask = le32_get(leaf->mask), bit = 1u << page;
@@ -152,14 +148,14 @@ static uint32_t bits_between(uint32_t from, uint32_t to)
 }
 
 /* Pages [page, page + count) of a container become claimed, but for those that are present. */
-static int pages_claim(struct store *store, const struct record_disk *record, uint64_t csn)
+static int pages_claim(struct store *store, const struct record_disk *record, uint32_t slot,
+                       uint64_t csn)
 {
     uint64_t object = le64_get(record->object), page = le64_get(record->page),
              n = store->extent_pages;
     uint64_t count = le64_get(record->base), physical = le64_get(record->physical);
-    uint32_t slot, at;
-    const struct container_disk *container = directory_get(store, object, &slot);
-    uint64_t pages = container ? container_pages(container) : 0;
+    uint64_t pages = container_pages(directory_slot(store, slot));
+    uint32_t at;
     int error = 0;
     if (!count || page > pages || count > pages - page || le32_get(record->data_bytes))
         return -EUCLEAN;
@@ -239,73 +235,61 @@ static void range_free(struct store *store, uint64_t object, uint32_t slot, uint
         use->top = (from + n - 1) / n;
 }
 
-static int pages_free(struct store *store, uint64_t object, uint64_t from, uint64_t count)
+static int pages_free(struct store *store, const struct record_disk *record, uint32_t slot)
 {
-    uint32_t slot;
-    const struct container_disk *container = directory_get(store, object, &slot);
-    uint64_t pages = container ? container_pages(container) : 0;
-    if (!container || from > pages || count > pages - from)
+    uint64_t from = le64_get(record->page), count = le64_get(record->base);
+    uint64_t pages = container_pages(directory_slot(store, slot));
+    if (from > pages || count > pages - from)
         return -EUCLEAN;
-    range_free(store, object, slot, from, from + count);
+    range_free(store, le64_get(record->object), slot, from, from + count);
     return 0;
 }
 
-static int container_delete(struct store *store, uint64_t object)
+static int container_delete(struct store *store, uint64_t object, uint32_t slot)
 {
-    uint32_t slot;
-    const struct container_disk *container = directory_get(store, object, &slot);
-    if (!container)
-        return -EUCLEAN;
-    range_free(store, object, slot, 0, container_pages(container));
-    return directory_delete(store, object);
+    range_free(store, object, slot, 0, container_pages(directory_slot(store, slot)));
+    directory_delete(store, slot);
+    return 0;
 }
 
 /* ---- one record */
 
-static bool data_is(const struct record_disk *record, size_t bytes)
-{
-    return le32_get(record->data_bytes) == bytes;
-}
+/* Bytes behind a record of a type; of those that are not here each says for itself. */
+static const uint32_t payload_bytes[] = {
+    [RECORD_PAGE_FULL] = STORE_PAGE_BYTES,
+    [RECORD_CREATE] = CREATE_BYTES,
+    [RECORD_RENAME] = STORE_NAME_BYTES,
+    [RECORD_GROW] = sizeof(struct segment_disk),
+    [RECORD_LAYOUT] = sizeof(struct layout_disk),
+    [RECORD_NAME_SET] = sizeof(struct name_value_disk),
+    [RECORD_NAME_UNSET] = STORE_NAME_BYTES,
+    [RECORD_PAGE_CLAIM] = 0,
+};
 
 static int record_apply(struct store *store, const struct record_disk *record, uint64_t csn)
 {
     uint64_t object = le64_get(record->object);
+    uint32_t type = le16_get(record->type), slot;
     const void *data = record + 1;
-    switch (le16_get(record->type)) {
+    if (type > RECORD_PAGE_CLAIM ||
+        (payload_bytes[type] && payload_bytes[type] != le32_get(record->data_bytes)) ||
+        (type != RECORD_CREATE && !directory_get(store, object, &slot)))
+        return -EUCLEAN;
+    switch (type) {
     case RECORD_PAGE_FULL:
     case RECORD_PAGE_DIFF:
-    case RECORD_PAGE_LOGGED:
-        return page_write(store, record, csn);
-    case RECORD_PAGE_CLAIM:
-        return pages_claim(store, record, csn);
-    case RECORD_PAGE_FREE:
-        return pages_free(store, object, le64_get(record->page), le64_get(record->base));
-    case RECORD_CREATE:
-        return data_is(record, CREATE_BYTES) ? directory_create(store, object, data, csn)
-                                             : -EUCLEAN;
-    case RECORD_DELETE:
-        return container_delete(store, object);
-    case RECORD_RENAME:
-        return data_is(record, STORE_NAME_BYTES) ? directory_rename(store, object, data) : -EUCLEAN;
-    case RECORD_GROW: {
-        const struct segment_disk *segment = data;
-        return data_is(record, sizeof *segment)
-                   ? directory_grow(store, object, le32_get(segment->first_gib),
-                                    le32_get(segment->gib)) : -EUCLEAN;
-    }
-    case RECORD_LAYOUT:
-        return data_is(record, sizeof(struct layout_disk)) ? directory_layout(store, object, data)
-                                                           : -EUCLEAN;
-    case RECORD_NAME_SET:
-        return data_is(record, sizeof(struct name_value_disk))
-                   ? directory_name_set(store, object, data) : -EUCLEAN;
-    case RECORD_NAME_UNSET:
-        return data_is(record, STORE_NAME_BYTES) ? directory_name_unset(store, object, data)
-                                                 : -EUCLEAN;
-    case RECORD_ENCODER:
-        return directory_encoder(store, object, le64_get(record->page));
-    default:
-        return -EUCLEAN;
+    case RECORD_PAGE_LOGGED: return page_write(store, record, slot, csn);
+    case RECORD_PAGE_CLAIM: return pages_claim(store, record, slot, csn);
+    case RECORD_PAGE_FREE: return pages_free(store, record, slot);
+    case RECORD_CREATE: return directory_create(store, object, data, csn);
+    case RECORD_DELETE: return container_delete(store, object, slot);
+    case RECORD_RENAME: return directory_rename(store, slot, data);
+    case RECORD_GROW: return directory_grow(store, slot, data);
+    case RECORD_LAYOUT: return directory_layout(store, slot, data);
+    case RECORD_NAME_SET: return directory_name_set(store, object, data);
+    case RECORD_NAME_UNSET: return directory_name_unset(store, object, data);
+    case RECORD_ENCODER: return directory_encoder(store, slot, le64_get(record->page));
+    default: return -EUCLEAN;
     }
 }
 

@@ -38,19 +38,19 @@ void store_release(const struct store *store, void *memory, size_t bytes)
         store->memory.free(store->memory.context, memory, bytes ? bytes : 1);
 }
 
-/* Room for one more element in a growing array. */
-int array_grow(struct store *store, void **array, uint32_t count, uint32_t *room, size_t size)
+int array_grow(struct store *store, void *array, uint32_t count, uint32_t *room, size_t size)
 {
     if (count < *room)
         return 0;
     uint32_t more = *room ? *room * 2 : 64;
-    void *larger = store->memory.alloc(store->memory.context, more * size);
+    void *larger = store->memory.alloc(store->memory.context, more * size), *elements;
     if (!larger)
         return -ENOMEM;
+    memcpy(&elements, array, sizeof elements);
     if (count)
-        memcpy(larger, *array, count * size);
-    store_release(store, *array, *room * size);
-    *array = larger;
+        memcpy(larger, elements, count * size);
+    store_release(store, elements, *room * size);
+    memcpy(array, &larger, sizeof larger);
     *room = more;
     return 0;
 }

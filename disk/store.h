@@ -351,8 +351,9 @@ struct store_layout {           /* fingerprint of the root object */
     uint32_t version, bytes;
 };
 
-enum store_op_type {
-    STORE_OP_CREATE = 1, /* name, flags, encoder; sets object and address (1 GiB) */
+enum store_op_type {            /* the numbers of their records (format.h) */
+    STORE_OP_PAGE_FREE = 3, /* object, page, count (pages that are not present are skipped) */
+    STORE_OP_CREATE,     /* name, flags, encoder; sets object and address (1 GiB) */
     STORE_OP_DELETE,     /* object; its pages and names go with it */
     STORE_OP_RENAME,     /* object, name */
     STORE_OP_GROW,       /* object; one more segment, that doubles it, or triples it from
@@ -360,8 +361,7 @@ enum store_op_type {
     STORE_OP_LAYOUT,     /* object, layout, address of the root object (0: none) */
     STORE_OP_NAME_SET,   /* object, name, address, bytes: made or replaced */
     STORE_OP_NAME_UNSET, /* object, name */
-    STORE_OP_PAGE_FREE,  /* object, page, count (pages that are not present are skipped) */
-    STORE_OP_ENCODER,    /* object, encoder */
+    STORE_OP_ENCODER = 15, /* object, encoder */
     STORE_OP_PAGE_CLAIM, /* object, page, count: they are somebody's though nobody wrote them,
                           * have an extent each and still read as zeros (those that are
                           * present are skipped) */

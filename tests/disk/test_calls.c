@@ -109,7 +109,7 @@ static void call_op(struct store_group *group)
     if (!pick(12))
         memset(layout.type, 'x', sizeof layout.type);
     struct store_op op = {
-        .type = (enum store_op_type)(pick(14)), .flags = (uint32_t)pick(9),
+        .type = (enum store_op_type)(pick(18)), .flags = (uint32_t)pick(9),
         .object = object_any(), .page = page_any(), .count = pick(9) ? 1 + pick(6) : page_any(),
         .address = pick(1000) << 12, .bytes = pick(100), .name = names[pick(8)],
         .layout = pick(6) ? &layout : NULL, .encoder = (enum store_encoder)pick(6),
