@@ -68,4 +68,8 @@ static inline le64 le64_of(uint64_t v)
                      (uint8_t)(v >> 56) } };
 }
 
+/* For lists of numbers, each with its bits, that two structures name alike. */
+#define NUMBER_ENCODE(bits, name) out->name = le##bits##_of(in->name);
+#define NUMBER_DECODE(bits, name) out->name = le##bits##_get(in->name);
+
 #endif

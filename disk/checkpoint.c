@@ -300,9 +300,8 @@ static int part_write(struct store *store)
     assert(c->area != store->super.checkpoint_index || store->area_rotten);     /* CP2 */
     for (uint32_t i = 0; i < c->part_count; i++) {
         uint32_t number = store->part_numbers[i];
-        uint32_t seed = crc_seed(store->super.uuid, CRC_META, number, 0);
-        store->map[number].crc = le32_of(crc32c(seed, store->part + (size_t)i * BLOCK_BYTES,
-                                                BLOCK_BYTES));
+        store->map[number].crc = le32_of(meta_crc(&store->super, number,
+                                                  store->part + (size_t)i * BLOCK_BYTES));
     }
     for (uint32_t i = 0, n; i < c->part_count && !error; i += n) {
         const uint32_t *run = &store->part_numbers[i];
@@ -319,8 +318,7 @@ static int map_write(struct store *store)
 {
     struct checkpoint *c = &store->checkpoint;
     uint64_t bytes = area_map_bytes(c->pages);
-    uint32_t seed = crc_seed(store->super.uuid, CRC_MAP, c->redo_lsn, 0);
-    c->next.checkpoints[c->area].root_crc = crc32c(seed, store->map, bytes);
+    c->next.checkpoints[c->area].root_crc = crc32c(map_seed(&c->next, c->area), store->map, bytes);
     return store->io.write(store->io.context, store->super.area_start[c->area], store->map, bytes);
 }
 

@@ -120,8 +120,8 @@ bool directory_range_used(const struct store *store, uint32_t first_gib, uint32_
     return true;
 }
 
-/* The first free slot of the directory or, with `names`, of the names, perhaps on a new page. A slot
- * begins with its object; 0: it is free. */
+/* The first free slot of the directory or, with `names`, of the names, perhaps on a new page. In a
+ * free one the object is 0. */
 static int slot_take(struct store *store, bool names, uint32_t *slot)
 {
     uint32_t *free = names ? &store->index.free_name : &store->index.free_container;

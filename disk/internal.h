@@ -398,9 +398,11 @@ size_t group_bytes_choose(size_t wanted, const struct superblock *super);
 
 /* superblock.c */
 uint32_t crc_seed(const uint8_t uuid[16], enum crc_kind kind, uint64_t address, uint32_t epoch);
+uint32_t map_seed(const struct superblock *super, uint32_t area);   /* of its root_crc */
+uint32_t meta_crc(const struct superblock *super, uint64_t page, const void *bytes);
 enum slot_verdict { SLOT_VALID, SLOT_ZERO, SLOT_FOREIGN, SLOT_NEWER, SLOT_OLDER,
                     SLOT_DAMAGED, SLOT_UNREADABLE, SLOT_VERDICTS };
-void superblock_encode(const struct superblock *super, struct superblock_disk *out);
+void superblock_encode(const struct superblock *in, struct superblock_disk *out);
 enum slot_verdict superblock_decode(const struct superblock_disk *in, uint64_t disk_bytes,
                                     uint64_t offset, struct superblock *out, uint32_t *version);
 uint64_t slot_offset(const struct superblock *super, uint32_t slot);
@@ -424,7 +426,7 @@ uint32_t meta_page_new(struct store *store, enum meta_kind kind, uint32_t index)
 void meta_page_drop(struct store *store, uint32_t page);
 void meta_touch(struct store *store, uint32_t page);        /* before each change of its bytes */
 void meta_dirty_set(struct store *store, uint32_t page, uint8_t areas);
-void meta_header_encode(struct store *store, uint64_t redo_lsn);
+void meta_header_encode(struct store *in, uint64_t redo_lsn);   /* page 0 from the counters */
 static inline void *meta_block(const struct store *store)   /* scratch for one block */
 {
     return store->part + (size_t)PART_PAGES * BLOCK_BYTES;

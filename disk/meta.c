@@ -174,46 +174,44 @@ void meta_touch(struct store *store, uint32_t page)
     meta_dirty_set(store, page, 3);
 }
 
-/* Page 0 from the counters; done when a checkpoint begins. */
-void meta_header_encode(struct store *store, uint64_t redo_lsn)
+/* The store's counters that page 0 has. */
+#define HEADER_NUMBERS(number) \
+    number(64, next_object) number(32, cursor_gib) number(32, hash_level) number(32, hash_split) \
+    number(32, containers) number(32, names) number(64, leaves) number(64, pages_present)
+
+/* Done when a checkpoint begins. */
+void meta_header_encode(struct store *in, uint64_t redo_lsn)
 {
-    struct meta_header_disk *header = (struct meta_header_disk *)store->pages[0].bytes;
-    meta_touch(store, 0);
-    header->magic = le64_of(META_MAGIC);
-    header->redo_lsn = le64_of(redo_lsn);
-    header->next_object = le64_of(store->next_object);
-    header->cursor_gib = le32_of(store->cursor_gib);
-    header->hash_level = le32_of(store->hash_level);
-    header->hash_split = le32_of(store->hash_split);
-    header->containers = le32_of(store->containers);
-    header->names = le32_of(store->names);
-    header->leaves = le64_of(store->leaves);
-    header->pages_present = le64_of(store->pages_present);
+    struct meta_header_disk *out = (struct meta_header_disk *)in->pages[0].bytes;
+    meta_touch(in, 0);
+    out->magic = le64_of(META_MAGIC);
+    out->redo_lsn = le64_of(redo_lsn);
+    HEADER_NUMBERS(NUMBER_ENCODE)
 }
 
-static int header_decode(struct store *store, uint64_t redo_lsn)
+static int header_decode(struct store *out, uint64_t redo_lsn)
 {
-    const struct meta_header_disk *header = (void *)store->pages[0].bytes;
-    if (le64_get(header->magic) != META_MAGIC || le64_get(header->redo_lsn) != redo_lsn)
+    const struct meta_header_disk *in = (void *)out->pages[0].bytes;
+    if (le64_get(in->magic) != META_MAGIC || le64_get(in->redo_lsn) != redo_lsn)
         return -EUCLEAN;
-    store->next_object = le64_get(header->next_object);
-    store->cursor_gib = le32_get(header->cursor_gib);
-    store->hash_level = le32_get(header->hash_level);
-    store->hash_split = le32_get(header->hash_split);
-    store->containers = le32_get(header->containers);
-    store->names = le32_get(header->names);
-    store->leaves = le64_get(header->leaves);
-    store->pages_present = le64_get(header->pages_present);
-    if (store->next_object == 0 || store->next_object >> 62 || store->hash_level > 30 ||
-        store->hash_split >= 1u << store->hash_level ||
-        store->cursor_gib > STORE_ZONE_BYTES / STORE_SEGMENT_UNIT ||
-        hash_buckets(store) >= store->super.area_pages)
+    HEADER_NUMBERS(NUMBER_DECODE)
+    if (out->next_object == 0 || out->next_object >> 62 || out->hash_level > 30 ||
+        out->hash_split >= 1u << out->hash_level || out->cursor_gib > ZONE_GIB ||
+        hash_buckets(out) >= out->super.area_pages)
         return -EUCLEAN;
     return 0;
 }
 
-/* Places one page of the map into the list that its kind keeps. `chain` of a bucket page is held
- * in `next` until chains_link. */
+static int list_place(uint32_t *list, uint32_t *count, uint32_t max, uint32_t index, uint32_t page)
+{
+    if (index >= max || list[index])
+        return -EUCLEAN;
+    list[index] = page;
+    ++*count;
+    return 0;
+}
+
+/* Places one page of the map into the list that its kind keeps; bucket pages: chains_link. */
 static int page_place(struct store *store, uint32_t page, const struct map_entry_disk *entry)
 {
     struct meta_page *meta = &store->pages[page];
@@ -224,19 +222,13 @@ static int page_place(struct store *store, uint32_t page, const struct map_entry
     case META_HEADER:
         return page == 0 ? 0 : -EUCLEAN;
     case META_DIRECTORY:
-        if (index >= store->super.directory_pages_max || store->directory[index])
-            return -EUCLEAN;
-        store->directory[index] = page;
-        store->directory_count++;
-        return 0;
+        return list_place(store->directory, &store->directory_count,
+                          store->super.directory_pages_max, index, page);
     case META_NAMES:
-        if (index >= store->super.names_pages_max || store->names_list[index])
-            return -EUCLEAN;
-        store->names_list[index] = page;
-        store->names_count++;
-        return 0;
+        return list_place(store->names_list, &store->names_count, store->super.names_pages_max,
+                          index, page);
     case META_BUCKET:
-        meta->next = meta->place = le16_get(entry->chain);
+        meta->place = le16_get(entry->chain);
         return index < store->super.area_pages ? 0 : -EUCLEAN;
     default:
         return -EUCLEAN;
@@ -251,47 +243,28 @@ static bool list_dense(const uint32_t *list, uint32_t count)
     return true;
 }
 
-/* Links each bucket's pages by their place in the chain; every bucket has places 0, 1, 2 ... The
- * heads and `by_place` (a word for each bucket) are zero: a large table costs what is used of
- * it. */
-static int chains_link(struct store *store, uint32_t count, uint32_t *by_place)
+/* Each bucket's pages become a chain, in the order of their places, which are 0, 1, 2 ... */
+static int chains_link(struct store *store, uint32_t count)
 {
-    uint32_t pages = 0;
-    for (uint32_t i = 1; i < count; i++)
-        pages += store->pages[i].bytes && store->pages[i].kind == META_BUCKET;
-    /* Chains are short: pass k hangs the pages of place k below those of place k - 1. */
-    for (uint32_t place = 0, linked = 0; linked < pages; place++) {
-        uint32_t before = linked;
-        for (uint32_t i = 1; i < count; i++) {
-            struct meta_page *meta = &store->pages[i];
-            if (!meta->bytes || meta->kind != META_BUCKET || meta->next != place ||
-                meta->dirty & 4)
-                continue;
-            if (meta->index >= hash_buckets(store))
-                return -EUCLEAN;
-            uint32_t above = by_place[meta->index];
-            if (place ? !above || store->pages[above].place + 1u != place : above)
-                return -EUCLEAN;
-            if (!place)
-                store->heads[meta->index] = i;
-            else
-                store->pages[above].next = i;
-            by_place[meta->index] = i;
-            meta->dirty |= 4;                   /* linked */
-            linked++;
-        }
-        if (linked == before)
+    for (uint32_t i = 1; i < count; i++) {
+        struct meta_page *meta = &store->pages[i];
+        if (meta->kind != META_BUCKET)
+            continue;
+        if (meta->index >= hash_buckets(store))
+            return -EUCLEAN;
+        uint32_t *at = &store->heads[meta->index];
+        while (*at && store->pages[*at].place < meta->place)    /* chains are short */
+            at = &store->pages[*at].next;
+        meta->next = *at;
+        *at = i;
+    }
+    for (uint32_t bucket = 0; bucket < hash_buckets(store); bucket++) {
+        uint32_t at = store->heads[bucket], place = 0;
+        for (; at && store->pages[at].place == place; place++)
+            at = store->pages[at].next;
+        if (at || !place)
             return -EUCLEAN;
     }
-    for (uint32_t i = 1; i < count; i++)
-        if (store->pages[i].kind == META_BUCKET) {
-            store->pages[i].dirty &= 3;
-            if (by_place[store->pages[i].index] == i)
-                store->pages[i].next = 0;       /* the last of its chain */
-        }
-    for (uint32_t i = 0; i < hash_buckets(store); i++)
-        if (!store->heads[i])
-            return -EUCLEAN;
     return 0;
 }
 
@@ -308,11 +281,6 @@ static int verified_read(const struct store *store, uint64_t offset, void *buffe
     return -EUCLEAN;
 }
 
-static uint32_t page_seed(const struct store *store, uint32_t page)
-{
-    return crc_seed(store->super.uuid, CRC_META, page, 0);
-}
-
 /* The page's bytes are in `bytes`, unless they could not be read with those beside them (NULL), or
  * are spoiled. */
 static int page_load(struct store *store, uint32_t area, uint32_t page, const uint8_t *bytes)
@@ -325,11 +293,11 @@ static int page_load(struct store *store, uint32_t area, uint32_t page, const ui
         return -ENOMEM;
     store->free_pages--;
     int error = 0;
-    if (bytes && crc32c(page_seed(store, page), bytes, BLOCK_BYTES) == crc)
+    if (bytes && meta_crc(&store->super, page, bytes) == crc)
         memcpy(meta->bytes, bytes, BLOCK_BYTES);
     else
         error = verified_read(store, area_page_offset(&store->super, area, page), meta->bytes,
-                              BLOCK_BYTES, page_seed(store, page), crc);
+                              BLOCK_BYTES, crc_seed(store->super.uuid, CRC_META, page, 0), crc);
     if (error)
         return error;
     bool older = store->super.format < FORMAT_VERSION;
@@ -376,7 +344,7 @@ static void other_compare(struct store *store, uint32_t other)
     bool named = info->redo_lsn && info->pages <= store->super.area_pages;
     uint64_t left = named ? area_map_bytes(info->pages) : 0;
     uint64_t offset = store->super.area_start[other];
-    uint32_t crc = crc_seed(store->super.uuid, CRC_MAP, info->redo_lsn, 0);
+    uint32_t crc = map_seed(&store->super, other);
     uint32_t number = 0;
     for (size_t bytes; left; left -= bytes, offset += bytes) {
         bytes = left < PART_BYTES ? (size_t)left : PART_BYTES;
@@ -402,9 +370,8 @@ int meta_load(struct store *store, uint32_t area)
     if (!info->redo_lsn || info->pages < 1 || info->pages > store->super.area_pages)
         return -EUCLEAN;
     uint64_t map_bytes = area_map_bytes(info->pages);
-    int error =
-        verified_read(store, store->super.area_start[area], store->map, map_bytes,
-                      crc_seed(store->super.uuid, CRC_MAP, info->redo_lsn, 0), info->root_crc);
+    int error = verified_read(store, store->super.area_start[area], store->map, map_bytes,
+                              map_seed(&store->super, area), info->root_crc);
     if (!error)
         error = pages_load(store, area, info->pages);
     if (!error && store->pages[0].kind != META_HEADER)
@@ -419,9 +386,5 @@ int meta_load(struct store *store, uint32_t area)
     numbers_free(store, info->pages);
     if (area == store->super.checkpoint_index && store->super.format == FORMAT_VERSION)
         other_compare(store, !area);
-    size_t buckets_bytes = hash_buckets(store) * sizeof(uint32_t);
-    uint32_t *by_place = store_alloc(store, buckets_bytes);
-    error = by_place ? chains_link(store, info->pages, by_place) : -ENOMEM;
-    store_release(store, by_place, buckets_bytes);
-    return error;
+    return chains_link(store, info->pages);
 }

@@ -37,11 +37,6 @@ static uint32_t least(uint64_t left, uint32_t most)
     return left < most ? (uint32_t)left : most;
 }
 
-static uint32_t meta_seed(const struct store *store, uint64_t number)
-{
-    return crc_seed(store->super.uuid, CRC_META, number, 0);
-}
-
 /* ---- next */
 
 static bool slot_choose(struct store *store, struct store_scrub *s)
@@ -59,7 +54,7 @@ static bool map_choose(struct store *store, struct store_scrub *s)
         s->at = 0;                              /* another map */
     s->map_generation = s->generation;
     if (!s->at)
-        s->sum = crc_seed(store->super.uuid, CRC_MAP, c->redo_lsn, 0);
+        s->sum = map_seed(&store->super, s->part);
     s->offset = store->super.area_start[s->part] + s->at * BLOCK_BYTES;
     s->count = s->at < blocks ? least(blocks - s->at, STORE_SCRUB_BLOCKS) : 0;
     s->last = s->at + s->count == blocks;
@@ -223,7 +218,7 @@ void store_scrub_read(struct store *store, struct store_scrub *s)
         if (s->kind == STORE_SCRUB_MAP)
             s->sum = crc32c(s->sum, block, BLOCK_BYTES);
         else if (s->kind == STORE_SCRUB_META)
-            s->crc[i] = crc32c(meta_seed(store, s->at + i), block, BLOCK_BYTES);
+            s->crc[i] = meta_crc(&store->super, s->at + i, block);
         else if (s->kind == STORE_SCRUB_PAGE && s->homes >> i & 1)
             s->crc[i] = crc32c(0, block, BLOCK_BYTES);
     }
@@ -297,11 +292,10 @@ static void good_from_memory(struct store *store, struct store_scrub *s)
     } else if (s->kind == STORE_SCRUB_MAP) {
         const struct checkpoint_info *c = &super.checkpoints[s->part];
         s->good_map = area_map_bytes(c->pages);
-        s->found = crc32c(crc_seed(super.uuid, CRC_MAP, c->redo_lsn, 0), store->map, s->good_map) ==
-                   c->root_crc;
+        s->found = crc32c(map_seed(&super, s->part), store->map, s->good_map) == c->root_crc;
     } else if (s->kind == STORE_SCRUB_META && page->bytes) {
         memcpy(s->good, page->bytes, BLOCK_BYTES);
-        s->found = crc32c(meta_seed(store, number), s->good, BLOCK_BYTES) == s->wanted;
+        s->found = meta_crc(&store->super, number, s->good) == s->wanted;
     } else if (s->kind == STORE_SCRUB_RING) {
         memset(s->good, 0, BLOCK_BYTES);
         s->found = ring_dead(store, s->good_offset);
@@ -416,7 +410,7 @@ int store_scrub_seek(struct store *store, struct store_scrub *s)
     } else if (s->kind == STORE_SCRUB_META) {
         s->found = !store_read(store, area_page_offset(&store->super, !s->part, number), s->good,
                                BLOCK_BYTES) &&
-                   crc32c(meta_seed(store, number), s->good, BLOCK_BYTES) == s->wanted;
+                   meta_crc(&store->super, number, s->good) == s->wanted;
     }
     return s->found ? 0 : -ENODATA;
 }

@@ -14,6 +14,9 @@
 #include "internal.h"
 
 #define CRC_START offsetof(struct superblock_disk, version)
+_Static_assert(offsetof(struct signpost_disk, version) == CRC_START &&
+               offsetof(struct signpost_disk, uuid) == offsetof(struct superblock_disk, uuid),
+               "block_crc");
 
 uint32_t crc_seed(const uint8_t uuid[16], enum crc_kind kind, uint64_t address, uint32_t epoch)
 {
@@ -25,16 +28,27 @@ uint32_t crc_seed(const uint8_t uuid[16], enum crc_kind kind, uint64_t address, 
     return crc32c(0, &seed, sizeof seed);
 }
 
-static uint32_t slot_crc(const struct superblock_disk *slot)
+uint32_t map_seed(const struct superblock *super, uint32_t area)
 {
-    uint32_t seed = crc_seed(slot->uuid, CRC_SUPERBLOCK, le32_get(slot->slot), 0);
-    return crc32c(seed, (const uint8_t *)slot + CRC_START, BLOCK_BYTES - CRC_START);
+    return crc_seed(super->uuid, CRC_MAP, super->checkpoints[area].redo_lsn, 0);
 }
 
-static uint32_t signpost_crc(const struct signpost_disk *post)
+uint32_t meta_crc(const struct superblock *super, uint64_t page, const void *bytes)
 {
-    uint32_t seed = crc_seed(post->uuid, CRC_SIGNPOST, SIGNPOST_OFFSET, 0);
-    return crc32c(seed, (const uint8_t *)post + CRC_START, BLOCK_BYTES - CRC_START);
+    return crc32c(crc_seed(super->uuid, CRC_META, page, 0), bytes, BLOCK_BYTES);
+}
+
+/* Of a slot or the signpost, which have version and uuid at one place. */
+static uint32_t block_crc(const void *block, enum crc_kind kind, uint64_t address)
+{
+    const struct signpost_disk *post = block;
+    return crc32c(crc_seed(post->uuid, kind, address, 0), (const uint8_t *)block + CRC_START,
+                  BLOCK_BYTES - CRC_START);
+}
+
+static uint32_t slot_crc(const struct superblock_disk *slot)
+{
+    return block_crc(slot, CRC_SUPERBLOCK, le32_get(slot->slot));
 }
 
 uint64_t slot_b_place(uint64_t disk_bytes)
@@ -55,21 +69,20 @@ void signpost_encode(const struct superblock *super, uint64_t slot_b_offset,
     out->version = le32_of(FORMAT_VERSION);
     memcpy(out->uuid, super->uuid, 16);
     out->slot_b_offset = le64_of(slot_b_offset);
-    out->crc = le32_of(signpost_crc(out));
+    out->crc = le32_of(block_crc(out, CRC_SIGNPOST, SIGNPOST_OFFSET));
 }
 
 bool signpost_decode(const struct signpost_disk *in, uint64_t disk_bytes, uint64_t *slot_b_offset)
 {
     uint64_t offset = le64_get(in->slot_b_offset);
     if (le64_get(in->magic) != SIGNPOST_MAGIC || le32_get(in->version) > FORMAT_VERSION ||
-        le32_get(in->crc) != signpost_crc(in) || offset % BLOCK_BYTES ||
+        le32_get(in->crc) != block_crc(in, CRC_SIGNPOST, SIGNPOST_OFFSET) || offset % BLOCK_BYTES ||
         offset > disk_bytes - BLOCK_BYTES)
         return false;
     *slot_b_offset = offset;
     return true;
 }
 
-/* Every number of a slot, with its bits: the two forms of a superblock name them alike. */
 #define NUMBERS(number) \
     number(32, slot) number(32, flags) number(64, generation) number(64, disk_bytes) \
     number(64, slot_b_offset) number(64, log_start) number(64, log_bytes) number(32, extent_bytes) \
@@ -82,19 +95,17 @@ bool signpost_decode(const struct signpost_disk *in, uint64_t disk_bytes, uint64
             number(32, checkpoints[i].root_crc) number(32, checkpoints[i].pages) \
                 number(32, checkpoints[i].prev_crc) number(64, checkpoints[i].sequence)
 #define EPOCH_NUMBERS(number, i) number(32, epochs[i].epoch) number(64, epochs[i].first_lsn)
-#define ENCODE(bits, name) out->name = le##bits##_of(super->name);
-#define DECODE(bits, name) out->name = le##bits##_get(in->name);
 
-void superblock_encode(const struct superblock *super, struct superblock_disk *out)
+void superblock_encode(const struct superblock *in, struct superblock_disk *out)
 {
     memset(out, 0, sizeof *out);
     out->magic = le64_of(SUPERBLOCK_MAGIC);
-    memcpy(out->uuid, super->uuid, 16);
-    NUMBERS(ENCODE)
-    AREA_NUMBERS(ENCODE, 0)
-    AREA_NUMBERS(ENCODE, 1)
-    for (uint32_t i = 0; i < super->epoch_count; i++) {
-        EPOCH_NUMBERS(ENCODE, i)
+    memcpy(out->uuid, in->uuid, 16);
+    NUMBERS(NUMBER_ENCODE)
+    AREA_NUMBERS(NUMBER_ENCODE, 0)
+    AREA_NUMBERS(NUMBER_ENCODE, 1)
+    for (uint32_t i = 0; i < in->epoch_count; i++) {
+        EPOCH_NUMBERS(NUMBER_ENCODE, i)
     }
     superblock_seal(out);
 }
@@ -110,11 +121,11 @@ static void fields_decode(const struct superblock_disk *in, struct superblock *o
     memset(out, 0, sizeof *out);
     out->format = FORMAT_VERSION;
     memcpy(out->uuid, in->uuid, 16);
-    NUMBERS(DECODE)
-    AREA_NUMBERS(DECODE, 0)
-    AREA_NUMBERS(DECODE, 1)
+    NUMBERS(NUMBER_DECODE)
+    AREA_NUMBERS(NUMBER_DECODE, 0)
+    AREA_NUMBERS(NUMBER_DECODE, 1)
     for (uint32_t i = 0; i < EPOCH_MAX; i++) {
-        EPOCH_NUMBERS(DECODE, i)
+        EPOCH_NUMBERS(NUMBER_DECODE, i)
     }
 }
 
