@@ -1,8 +1,9 @@
 /*
  * alloc.c - which page a new object goes to, and what becomes of pages that are free again.
  *
- * Owns      struct heap of each ps_tx: leases, pages that are being filled, pages near others.
- * Not here  the format of a page (slot.c), who may have which page (the store manager).
+ * Owns      struct heap of each ps_tx: pages that are being filled, pages near others.
+ * Not here  the format of a page (slot.c), the list of an arena's pages (arena.c), leases
+ *           (lease.c), who may have which page (the store manager).
  *
  * There is no word that every transaction writes. Each view fills pages of its own, taken from runs
  * that the manager leased to this process; to take one costs nothing but its first write fault. The
@@ -46,7 +47,7 @@ static void page_touch(uint64_t page)
 
 /* What the library stores is not declared piece by piece: pages in which it allocates or frees are
  * declared whole, new objects with them. */
-static void pages_declare(const ps_container *c, uint64_t page, uint64_t pages)
+void heap_declare(const ps_container *c, uint64_t page, uint64_t pages)
 {
     /* an error dooms the transaction: there is nothing to add */
     if (c->encoder == PS_ENCODE_RANGES)
@@ -93,21 +94,13 @@ void heap_aborted(struct heap *h)
                h->lease[i].next <= h->lease[i].end); /* AL1 */
         h->lease[i].next = h->lease[i].mark;
     }
-    for (unsigned i = 0; i < FILLS; i++)
+    for (unsigned i = 0; i < FILLS; i++) {
         h->fill[i].current = h->fill[i].mark;
+        h->fill[i].block_pages = 0;       /* perhaps of an arena that this transaction made */
+    }
     memset(h->near, 0, sizeof h->near);
     memset(h->room, 0, sizeof h->room);
     h->used = 0;
-}
-
-void heap_release(struct heap *h)
-{
-    for (unsigned i = 0; i < h->lease_count; i++) {
-        struct lease *l = &h->lease[i];
-        if (l->generation == l->container->generation && l->mark < l->end)
-            container_unlease(l->container, l->mark, (l->end - l->mark) / KD_PAGE_BYTES);
-    }
-    h->lease_count = 0;
 }
 
 /* ---- room hints: the manager learns of them with the commit ---- */
@@ -121,6 +114,12 @@ static struct room *room_entry(struct heap *h, uint64_t page)
 static void room_note(struct heap *h, ps_container *c, uint64_t page)
 {
     *room_entry(h, page) = (struct room){c, page};
+}
+
+void heap_room_note(struct ps_tx *tx, ps_container *c, uint64_t page)
+{
+    tx->heap.used = 1;
+    room_note(&tx->heap, c, page);
 }
 
 static void room_forget(struct heap *h, uint64_t page)
@@ -151,18 +150,20 @@ void heap_commit_prepare(struct ps_tx *tx)
             tx_op(tx, WIRE_ROOM, r->container, r->page, room_hint(slotted(r->page)), NULL);
 }
 
-/* ---- leases ---- */
+/* ---- what is being filled ---- */
 
-/* The place of an arena among those that this view fills; the one that was taken longest ago is
+/* The place of an arena among those that this view fills. One that was taken for another arena is
  * given up, and with it the page that was being filled: room that the manager will tell of. */
 static struct fill *fill_place(struct heap *h, const ps_container *c, uint64_t arena)
 {
     if (!arena)
         return &h->fill[container_index(c)];
-    for (struct fill *f = h->fill + PS_OPEN_MAX; f < h->fill + FILLS; f++)
+    uint32_t hash = (uint32_t)(arena / KD_PAGE_BYTES) * 2654435761u;
+    struct fill *set = &h->fill[PS_OPEN_MAX + (hash >> 28) % FILL_SETS * FILL_WAYS];
+    for (struct fill *f = set; f < set + FILL_WAYS; f++)
         if (f->arena == arena)
             return f;
-    struct fill *f = &h->fill[PS_OPEN_MAX + h->arenas++ % FILLED_ARENAS_MAX];
+    struct fill *f = &set[h->arenas++ % FILL_WAYS];
     f->generation = 0;
     return f;
 }
@@ -185,82 +186,15 @@ static struct fill *fill_of(struct heap *h, const ps_container *c, uint64_t aren
     return f;
 }
 
-static int lease_is_of(const struct lease *l, const ps_container *c)
+/* What the arena says of itself is read when it is filled first: nobody comes to its first page for
+ * that later. */
+static void fill_learn(struct fill *f)
 {
-    return l->container == c && l->generation == c->generation;
-}
-
-/* Makes room for one more lease: used-up and outlived ones first, then the oldest goes back. (What
- * this transaction took from it stays leased after an abort, unused until the process ends.) */
-static void leases_make_room(struct heap *h)
-{
-    unsigned kept = 0;
-    for (unsigned i = 0; i < h->lease_count; i++) {
-        struct lease *l = &h->lease[i];
-        if (l->generation == l->container->generation && l->mark < l->end)
-            h->lease[kept++] = *l;
-    }
-    h->lease_count = kept;
-    if (kept < RANGES_MAX)
+    if (f->block_pages)
         return;
-    struct lease oldest = h->lease[0];
-    memmove(&h->lease[0], &h->lease[1], (kept - 1) * sizeof oldest);
-    h->lease_count = kept - 1;
-    settle();
-    if (oldest.next < oldest.end)
-        container_unlease(oldest.container, oldest.next,
-                          (oldest.end - oldest.next) / KD_PAGE_BYTES);
-}
-
-static int lease_more(struct heap *h, ps_container *c, uint64_t pages, uint64_t near,
-                      struct lease **out)
-{
-    uint64_t address, got;
-    int result = container_lease(c, pages, near, &address, &got);
-    if (result != 0)
-        return result;
-    if (h->lease_count == RANGES_MAX)
-        leases_make_room(h);
-    struct lease *l = &h->lease[h->lease_count];
-    *l = (struct lease){.next = address,
-                        .end = address + got * KD_PAGE_BYTES,
-                        .mark = address,
-                        .container = c,
-                        .generation = c->generation};
-    settle();
-    h->lease_count++;
-    settle();
-    *out = l;
-    return 0;
-}
-
-/* The lease with `pages` left that is closest to `near` and not farther than `distance`; near 0:
- * the youngest. NULL: none. */
-static struct lease *lease_find(struct heap *h, const ps_container *c, uint64_t pages,
-                                uint64_t near, uint64_t distance)
-{
-    struct lease *best = NULL;
-    for (unsigned i = 0; i < h->lease_count; i++) {
-        struct lease *l = &h->lease[i];
-        if (!lease_is_of(l, c) || l->end - l->next < pages * KD_PAGE_BYTES)
-            continue;
-        uint64_t away = l->next > near ? l->next - near : near - l->next;
-        if (near == 0) {
-            best = l;
-        } else if (away <= distance) {
-            best = l;
-            distance = away;
-        }
-    }
-    return best;
-}
-
-static uint64_t lease_take(struct lease *l, uint64_t pages)
-{
-    uint64_t page = l->next;
-    l->next += pages * KD_PAGE_BYTES;
-    settle();
-    return page;
+    unsigned fill;
+    arena_knobs((const ps_arena *)(uintptr_t)f->arena, &f->block_pages, &fill);
+    f->keep = SLOT_SMALL_MARKED * (100 - fill) / 100;
 }
 
 /* ---- pages near others ---- */
@@ -297,49 +231,77 @@ static void *page_try(const ps_container *c, const struct fill *f, uint64_t page
     int fits = page && slot_arena(slotted(page)) == f->arena;
     int start = fits ? slot_alloc(slotted(page), (unsigned)want.units, want.type) : -ENOSPC;
     if (start > 0)
-        pages_declare(c, page, 1);
+        heap_declare(c, page, 1);
     return start > 0 ? (void *)(uintptr_t)(page + (unsigned)start * SLOT_UNIT_BYTES) : NULL;
 }
 
-/* Makes an empty page, of the arena if one is filled: it follows the page filled before, or the
- * first one. */
-static void page_format(const struct fill *f, uint64_t page)
+/* Pages of a block of what is filled. */
+static unsigned block_of(const struct fill *f)
 {
-    uint64_t before = f->current && slot_arena(slotted(f->current)) == f->arena ? f->current
-                                                                                : PAGE_OF(f->arena);
-    struct slot_page_marked *link = f->arena ? (struct slot_page_marked *)(uintptr_t)before : NULL;
-    slot_format_marked(slotted(page), f->arena, link ? link->next : 0);
-    if (link)
-        link->next = page;
+    return f->arena && f->block_pages ? f->block_pages : 1;
 }
 
-/* A page taken from a lease, formatted; the caller places an object in it. 0: errno. */
+/* A lease with room for a block, near `near` unless that is 0; where there is none any more, for a
+ * page alone. NULL: errno. */
+static struct lease *block_lease(struct heap *h, ps_container *c, struct fill *f, uint64_t near,
+                                 unsigned *block)
+{
+    uint64_t least = *block > 1 ? 2ull * *block - 1 : 1;
+    uint64_t wanted = near ? LEASE_PAGES : f->lease_pages;
+    struct lease *lease = NULL;
+    int result = lease_more(h, c, wanted > least ? wanted : least, near, &lease);
+    if (result == -ENOSPC && *block > 1 && wanted > least)
+        result = lease_more(h, c, least, near, &lease);
+    if (result == 0 && !lease_start(lease, *block, *block))
+        result = -ENOSPC;
+    if (result == -ENOSPC) {              /* perhaps there is one page left */
+        *block = 1;
+        lease = lease_find(h, c, 1, 1, 0, 0);
+        result = lease ? 0 : lease_more(h, c, 1, near, &lease);
+    }
+    if (result == 0 && near == 0 && f->lease_pages < LEASE_PAGES_MAX)
+        f->lease_pages *= 2;
+    errno = -result;
+    return result == 0 ? lease : NULL;
+}
+
+/* Pages taken from a lease, formatted; the caller places an object in the first one. 0: errno. */
 static uint64_t page_fresh(struct heap *h, ps_container *c, struct fill *f, uint64_t near,
                            struct lease *lease)
 {
-    if (!lease) {
-        int result = lease_more(h, c, near ? LEASE_PAGES : f->lease_pages, near, &lease);
-        if (result == -ENOSPC)            /* perhaps there is one page left */
-            result = lease_more(h, c, 1, near, &lease);
-        if (result != 0) {
-            errno = -result;
-            return 0;
-        }
-        if (near == 0 && f->lease_pages < LEASE_PAGES_MAX)
-            f->lease_pages *= 2;
-    }
-    uint64_t page = lease_take(lease, 1);
-    page_format(f, page);
+    unsigned block = block_of(f);
+    uint64_t spare = f->arena ? arena_spare_take(c, f->arena) : 0;
+    if (spare)
+        return spare;
+    if (!lease && !(lease = block_lease(h, c, f, near, &block)))
+        return 0;
+    uint64_t page = lease_take(h, lease, block, block);
+    heap_declare(c, page, block);
+    arena_pages_format(c, f->arena, page, block, arena_link(c, f->arena, f->current));
     return page;
 }
 
+/* The same in this page and those behind it in its block: *page is where it lies. */
+static void *block_try(const ps_container *c, const struct fill *f, uint64_t *page,
+                       struct wanted want)
+{
+    for (;;) {
+        void *object = page_try(c, f, *page, want);
+        uint64_t next = object || !*page ? 0 : arena_block_next(f->arena, block_of(f), *page);
+        if (!next)
+            return object;
+        *page = next;
+    }
+}
+
 /* Of the page filled so far and another one, the marked one is filled on, for it takes objects with
- * types, too; of two alike the one with more room. */
+ * types, too; of two alike the one with more room. A block is filled to its end, then comes the new
+ * one. */
 static void fill_prefer(struct heap *h, ps_container *c, struct fill *f, uint64_t page)
 {
     const struct slot_page *now = slotted(f->current), *other = slotted(page);
     room_note(h, c, page);
-    if (!f->current || !slot_is_page(now))
+    if (!f->current || !slot_is_page(now) || block_of(f) > 1)
         f->current = page;
     else if (slot_is_marked(now) != slot_is_marked(other))
         f->current = slot_is_marked(now) ? f->current : page;
@@ -367,18 +329,28 @@ static void *space_try(struct heap *h, ps_container *c, struct fill *f, struct w
     return object;
 }
 
-static void *alloc_anywhere(struct heap *h, ps_container *c, struct fill *f, struct wanted want)
+/* The page being filled, and those behind it in its block. */
+static void *fill_try(struct heap *h, ps_container *c, struct fill *f, struct wanted want)
 {
     void *object = NULL;
-    if (f->current) {
-        page_touch(f->current);
-        object = page_try(c, f, f->current, want);
-        room_note(h, c, f->current);
+    for (uint64_t page = f->current; page && !object;) {
+        page_touch(page);
+        if (slotted(page)->free >= want.units + f->keep || slot_is_empty(slotted(page)))
+            object = page_try(c, f, page, want);
+        room_note(h, c, page);
+        f->current = page;
+        page = object ? 0 : arena_block_next(f->arena, block_of(f), page);
     }
+    return object;
+}
+
+static void *alloc_anywhere(struct heap *h, ps_container *c, struct fill *f, struct wanted want)
+{
+    void *object = fill_try(h, c, f, want);
     if (object)
         return object;
-    struct lease *lease = lease_find(h, c, 1, 0, 0);
-    if (!lease && !f->asked) {            /* once: a program that adds little finds its last page */
+    struct lease *lease = lease_find(h, c, block_of(f), block_of(f), 0, 0);
+    if ((!lease || f->arena) && !f->asked) { /* once: who adds little finds its last page */
         f->asked = 1;
         object = space_try(h, c, f, want, 0);
         if (object)
@@ -395,20 +367,20 @@ static void *alloc_near(struct heap *h, ps_container *c, struct fill *f, struct 
                         uint64_t near)
 {
     uint64_t page = PAGE_OF(near);
-    void *object = page_try(c, f, page, want);
+    void *object = block_try(c, f, &page, want);
     if (!object) {
         page = near_recall(h, near);
-        object = page_try(c, f, page, want);
+        object = block_try(c, f, &page, want);
     }
     if (!object && EXTENT_OF(f->current) == EXTENT_OF(near)) {
         page = f->current;
-        object = page_try(c, f, page, want);
+        object = block_try(c, f, &page, want);
     }
     if (object) {
         room_note(h, c, page);
         return object;
     }
-    struct lease *lease = lease_find(h, c, 1, near, CLOSE_BYTES);
+    struct lease *lease = lease_find(h, c, block_of(f), block_of(f), near, CLOSE_BYTES);
     if (!lease) {
         object = space_try(h, c, f, want, near);
         page = object ? PAGE_OF((uintptr_t)object) : 0;
@@ -450,7 +422,7 @@ static void *alloc_run(struct ps_tx *tx, ps_container *c, struct fill *f, struct
         errno = ENOSPC;
         return NULL;
     }
-    struct lease *lease = lease_find(h, c, pages, near, CLOSE_BYTES);
+    struct lease *lease = lease_find(h, c, pages, 1, near, CLOSE_BYTES);
     int fresh = !lease || pages > LEASE_PAGES_MAX;  /* a large lease is of a run that was undone */
     int result = lease ? 0 : lease_more(h, c, pages, near, &lease);
     if (result == 0 && lease->end - lease->next < pages * KD_PAGE_BYTES)
@@ -461,12 +433,12 @@ static void *alloc_run(struct ps_tx *tx, ps_container *c, struct fill *f, struct
         errno = -result;
         return NULL;
     }
-    uint64_t page = lease_take(lease, pages);
-    page_format(f, page);
+    uint64_t page = lease_take(h, lease, pages, 1);
+    arena_pages_format(c, f->arena, page, 1, arena_link(c, f->arena, f->current));
     slot_alloc_run(slotted(page), start, (uint32_t)(pages - 1), want.type);
     if (!fresh)
         zero_pages(page + KD_PAGE_BYTES, pages - 1);
-    pages_declare(c, page, pages);
+    heap_declare(c, page, pages);
     fill_prefer(h, c, f, page);
     return (void *)(uintptr_t)(page + start * SLOT_UNIT_BYTES);
 }
@@ -484,8 +456,10 @@ void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *ne
         errno = bytes == 0 ? EINVAL : ENOSPC;
         return NULL;
     }
-    if (arena)
+    if (arena) {
         f = fill_of(h, c, arena);
+        fill_learn(f);
+    }
     if (want.units > SLOT_SMALL_MARKED)
         return alloc_run(tx, c, f, want, hint);
     return hint ? alloc_near(h, c, f, want, hint) : alloc_anywhere(h, c, f, want);
@@ -504,17 +478,51 @@ uint64_t slot_page_of(const void *p, unsigned *start)
 int heap_page_free(struct ps_tx *tx, ps_container *c, uint64_t page, uint64_t tail)
 {
     tx->heap.used = 1;
-    pages_declare(c, page, 1);
+    heap_declare(c, page, 1);
     slot_unformat(slotted(page));
     near_forget(&tx->heap, page);
     room_forget(&tx->heap, page);
     return tx_op(tx, WIRE_PAGE_FREE, c, page, tail + 1, NULL);
 }
 
-uint64_t heap_page(struct ps_tx *tx, ps_container *c)
+uint64_t heap_block(struct ps_tx *tx, ps_container *c, unsigned pages)
 {
-    struct fill *f = fill_of(&tx->heap, c, 0);
-    return page_fresh(&tx->heap, c, f, 0, lease_find(&tx->heap, c, 1, 0, 0));
+    struct heap *h = &tx->heap;
+    struct fill *f = fill_of(h, c, 0);
+    struct lease *lease = lease_find(h, c, pages, pages, 0, 0);
+    unsigned block = pages;
+    if (!lease && !(lease = block_lease(h, c, f, 0, &block)))
+        return 0;
+    uint64_t page = lease_take(h, lease, block, block);
+    heap_declare(c, page, block);
+    arena_pages_format(c, 0, page, block, 0);
+    return page;
+}
+
+int heap_blocks_add(struct ps_tx *tx, ps_container *c, uint64_t arena, uint64_t blocks)
+{
+    struct heap *h = &tx->heap;
+    struct fill *f = fill_of(h, c, arena);
+    uint64_t link = 0;
+    fill_learn(f);
+    for (uint64_t i = 0; i < blocks; i++) {
+        unsigned block = block_of(f);
+        struct lease *lease = lease_find(h, c, block, block, 0, 0);
+        if (!lease && !(lease = block_lease(h, c, f, 0, &block)))
+            return -errno;
+        uint64_t page = lease_take(h, lease, block, block);
+        heap_declare(c, page, block);
+        link = arena_spare_add(c, arena, page, block, link);
+    }
+    return 0;
+}
+
+void heap_fill_anew(struct ps_tx *tx, const ps_container *c, uint64_t arena, uint64_t page)
+{
+    struct fill *f = fill_of(&tx->heap, c, arena);
+    f->asked = 0;
+    f->block_pages = 0;
+    f->current = page;
 }
 
 int heap_fills(struct ps_tx *tx, const ps_container *c, uint64_t arena)
@@ -524,26 +532,6 @@ int heap_fills(struct ps_tx *tx, const ps_container *c, uint64_t arena)
         return 0;
     page_touch(f->current);
     return slot_arena(slotted(f->current)) == arena;
-}
-
-int heap_page_is_new(const struct heap *h, const ps_container *c, uint64_t page)
-{
-    for (unsigned i = 0; i < h->lease_count; i++)
-        if (lease_is_of(&h->lease[i], c) && page >= h->lease[i].mark && page < h->lease[i].next)
-            return 1;
-    return 0;
-}
-
-uint64_t heap_page_after(const struct heap *h, const ps_container *c, uint64_t after)
-{
-    uint64_t best = 0;
-    for (unsigned i = 0; i < h->lease_count; i++) {
-        const struct lease *l = &h->lease[i];
-        uint64_t page = l->mark > after ? l->mark : after + KD_PAGE_BYTES;
-        if (lease_is_of(l, c) && page < l->next && (best == 0 || page < best))
-            best = page;
-    }
-    return best;
 }
 
 static int pages_give_back(struct ps_tx *tx, ps_container *c, uint64_t page, uint32_t tail)
@@ -585,7 +573,7 @@ static int object_free(void *p)
     if (lint_on)
         lint_freed(tx, p, slot_units(slotted(page), start) * SLOT_UNIT_BYTES);
     int result = slot_free(slotted(page), start, &tail);
-    pages_declare(c, page, 1);
+    heap_declare(c, page, 1);
     return result == 0 ? pages_give_back(tx, c, page, tail) : result;
 }
 
@@ -604,7 +592,7 @@ static int run_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned
         return -ENOSPC;
     if (more) {
         fill_of(&tx->heap, c, 0);
-        struct lease *lease = lease_find(&tx->heap, c, more, end, 0);
+        struct lease *lease = lease_find(&tx->heap, c, more, 1, end, 0);
         int fresh = !lease;
         if (!lease && (result = lease_more(&tx->heap, c, more, end, &lease)) != 0)
             return result;
@@ -614,10 +602,10 @@ static int run_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsigned
             return -ENOSPC;
         if ((result = tx_op(tx, WIRE_PAGE_CLAIM, c, end, more, NULL)) != 0)
             return result;
-        lease_take(lease, more);
+        lease_take(&tx->heap, lease, more, 1);
         if (!fresh)
             zero_pages(end, more);
-        pages_declare(c, end, more);
+        heap_declare(c, end, more);
     } else if (tail < old) {
         result = tx_op(tx, WIRE_PAGE_FREE, c, page + (tail + 1) * KD_PAGE_BYTES, old - tail, NULL);
     }
@@ -631,7 +619,7 @@ static int object_resize(struct ps_tx *tx, ps_container *c, uint64_t page, unsig
                          uint64_t old, uint64_t units)
 {
     page_touch(page);
-    pages_declare(c, page, 1);
+    heap_declare(c, page, 1);
     if (old > SLOT_SMALL_MAX)
         return run_resize(tx, c, page, start, units);
     if (old == units)
@@ -650,7 +638,10 @@ static void *object_move(struct ps_tx *tx, ps_container *c, void *p, size_t kept
 {
     unsigned start;
     const struct slot_page *page = slotted(slot_page_of(p, &start));
-    void *moved = heap_alloc(tx, c, bytes, p, slot_type(page, start), slot_arena(page));
+    uint64_t arena = slot_arena(page);
+    if (arena && !arena_is(c, (ps_arena *)(uintptr_t)arena))
+        arena = 0;                        /* a wild store was there */
+    void *moved = heap_alloc(tx, c, bytes, p, slot_type(page, start), arena);
     if (!moved)
         return NULL;
     memcpy(moved, p, kept < bytes ? kept : bytes);

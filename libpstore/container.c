@@ -316,6 +316,7 @@ static void container_fill(ps_container *c, struct ps_store *s, const struct wir
         c->flags = 0;
         c->root_bytes = c->root_type[0] = 0;
         c->names_count = 0;
+        c->directory = 0;
         memcpy(c->name, request->name, sizeof c->name);
         c->base = opened->base;
         c->segment[0].base = opened->base;

@@ -56,6 +56,8 @@ void names_remember(ps_container *c, const char *name, uint64_t address, uint64_
 {
     pthread_mutex_lock(&names_lock);
     unsigned n = c->names_count;
+    if (strcmp(name, DIRECTORY_NAME) == 0)
+        c->directory = address;
     if (n < PS_NAMES_MAX && !names_know(c, name, address)) {
         c->names[n] = (struct ps_name){.address = address, .bytes = bytes};
         strncpy(c->names[n].name, name, sizeof c->names[n].name - 1);
@@ -133,6 +135,13 @@ static int find(const struct ps_tx *tx, ps_container *c, const char *name, struc
     return result == -ENODATA ? -ENOENT : result != 0 ? find_at_manager(c, name, out) : 0;
 }
 
+uint64_t names_find(const struct ps_tx *tx, ps_container *c, const char *name, int ask)
+{
+    struct found found;
+    int result = ask ? find(tx, c, name, &found) : find_in_transaction(tx, c, name, &found);
+    return result == 0 ? found.address : 0;
+}
+
 void *names_object(ps_container *c, const char *name, size_t bytes, uint32_t type)
 {
     struct ps_tx *tx = tx_active();
@@ -174,6 +183,11 @@ void *ps_root(ps_container *c)
                               container_is_open(c) ? slot_type_of(c->root_type) : 0);
     error_told_by(container_is_open(c) && !c->root_bytes ? ERROR_NO_LAYOUT : ERROR_OBJECT, root);
     return noted(root, root ? c->root_bytes : 0, root ? c->root_type : NULL);
+}
+
+void *names_private(ps_container *c, const char *name, size_t bytes)
+{
+    return names_object(c, name, bytes, name_type(name));
 }
 
 /* Names of the library's own begin with a control character. */

@@ -253,7 +253,7 @@ void *ps_each(ps_container *c, const char *type, const void *previous);
 /* An arena: objects that share pages with each other and with nothing else in the container: what
  * is written often apart from what is read often. It costs a page at least, and one for each thread
  * that allocates in it. Keep the pointer in the container. Its pages go back to the store when it
- * is freed, not before. */
+ * is freed, not before. congeries.h: with a name, rules, blocks; collected, locked, released. */
 typedef struct ps_arena ps_arena;
 ps_arena *ps_arena_make(ps_container *c);
 /* As ps_alloc_as; type may be NULL. -EINVAL: no arena. ps_free and ps_realloc take its objects as

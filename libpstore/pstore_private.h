@@ -62,6 +62,7 @@ struct ps_container {
     char root_type[STORE_NAME_BYTES];
     _Atomic int encoder;                  /* PS_ENCODE_..., when it was opened or set here */
     char name[STORE_NAME_BYTES];
+    _Atomic uint64_t directory;           /* of congeries (directory.c); 0: not known yet */
     _Atomic unsigned names_count;
     struct ps_name names[PS_NAMES_MAX];   /* committed names; those before names_count stay */
 };
@@ -97,6 +98,11 @@ void names_forget(ps_container *c);
 /* In the active transaction: the object of that name, made if `bytes` is not 0, with this number as
  * its type. NULL with errno. */
 void *names_object(ps_container *c, const char *name, size_t bytes, uint32_t type);
+/* As ps_named, with a name of the library's own. */
+void *names_private(ps_container *c, const char *name, size_t bytes);
+/* In the active transaction: where the object of that name is, made by it or, if the manager may be
+ * asked, committed; 0: there is none. */
+uint64_t names_find(const struct ps_tx *tx, ps_container *c, const char *name, int ask);
 /* A remembered object begins there, or one that the transaction gives a name. */
 int names_hold(const ps_container *c, uint64_t address);
 
@@ -109,8 +115,10 @@ int names_hold(const ps_container *c, uint64_t address);
 #define RANGES_MAX 64
 #define NEARS_MAX  64
 #define ROOMS_MAX  64
-#define FILLED_ARENAS_MAX 16
-#define FILLS (PS_OPEN_MAX + FILLED_ARENAS_MAX)
+/* Arenas that a view fills at once: some in each set, which is found by the arena's address. */
+#define FILL_SETS 16u
+#define FILL_WAYS 4u
+#define FILLS (PS_OPEN_MAX + FILL_SETS * FILL_WAYS)
 
 struct lease {                            /* [next, end) is free for new pages */
     uint64_t next, end;
@@ -123,6 +131,8 @@ struct fill {                             /* of one container, or of an arena in
     uint64_t current, mark;               /* page that objects go to; mark: at begin */
     uint32_t generation, lease_pages;
     int asked;                            /* the manager was asked for a page with room */
+    /* of an arena: pages of a block, 0: not looked up yet; units to be left free in a page */
+    unsigned block_pages, keep;
 };
 struct near_page { uint64_t extent, page; };
 struct room { ps_container *container; uint64_t page; };
@@ -140,8 +150,12 @@ struct heap {
 struct ps_tx;
 /* Where the slot of an object is: one at a page's first byte began in the page before. */
 uint64_t slot_page_of(const void *p, unsigned *start);
-/* A page of a lease, empty, of no arena, filled by nobody. 0: errno. */
-uint64_t heap_page(struct ps_tx *tx, ps_container *c);
+/* A block of a lease: so many pages, empty, of no arena, filled by nobody. 0: errno. */
+uint64_t heap_block(struct ps_tx *tx, ps_container *c, unsigned pages);
+/* Adds spare blocks to an arena. 0 or -errno, perhaps when some are there. */
+int heap_blocks_add(struct ps_tx *tx, ps_container *c, uint64_t arena, uint64_t blocks);
+/* This view forgets what it knows of the arena; it fills this page next, 0: it looks for one. */
+void heap_fill_anew(struct ps_tx *tx, const ps_container *c, uint64_t arena, uint64_t page);
 /* This view fills a page of the arena at this moment. */
 int heap_fills(struct ps_tx *tx, const ps_container *c, uint64_t arena);
 /* The page, and `tail` more, are free with the commit. */
@@ -153,9 +167,63 @@ void heap_commit_prepare(struct ps_tx *tx);
 void heap_committed(struct heap *h);
 void heap_aborted(struct heap *h);
 void heap_release(struct heap *h);        /* gives the leases back */
+/* Pages in which the library stores are declared whole, for PS_ENCODE_RANGES. */
+void heap_declare(const ps_container *c, uint64_t page, uint64_t pages);
+/* A page's room is told to the store manager with the commit. */
+void heap_room_note(struct ps_tx *tx, ps_container *c, uint64_t page);
 /* As ps_alloc_as, with the transaction known; type and arena may be 0. NULL and errno. */
 void *heap_alloc(struct ps_tx *tx, ps_container *c, size_t bytes, const void *near, uint32_t type,
                  uint64_t arena);
+
+/* ---- leases: lease.c ---- */
+/* Another lease of so many pages, near `near` unless that is 0. 0 or -errno. */
+int lease_more(struct heap *h, ps_container *c, uint64_t pages, uint64_t near, struct lease **out);
+/* Where `pages` that begin at a multiple of `align` pages lie in it; 0: it has no room for them. */
+uint64_t lease_start(const struct lease *l, uint64_t pages, uint64_t align);
+/* The lease with room for such pages that is closest to `near` and not farther than `distance`;
+ * near 0: the youngest. NULL: none. */
+struct lease *lease_find(struct heap *h, const ps_container *c, uint64_t pages, uint64_t align,
+                         uint64_t near, uint64_t distance);
+/* Takes them. Other leases stay where they are. */
+uint64_t lease_take(struct heap *h, struct lease *l, uint64_t pages, uint64_t align);
+
+/* ---- arenas: arena.c ---- */
+#define BLOCK_PAGES_MAX 64u
+/* The page behind this one in its block, if it is of the same arena; 0: none. */
+uint64_t arena_block_next(uint64_t arena, unsigned block_pages, uint64_t page);
+/* The page behind which new ones of this arena are put: the last one of the block that is filled,
+ * or of the first block. 0: of no arena. */
+uint64_t arena_link(ps_container *c, uint64_t arena, uint64_t current);
+/* Makes these pages empty ones of the arena, behind `link` in its list (0: in none). */
+void arena_pages_format(ps_container *c, uint64_t arena, uint64_t page, unsigned pages,
+                        uint64_t link);
+/* What it was made with, blocks as they are; how many spare ones it has. */
+uint64_t arena_knobs(const ps_arena *arena, unsigned *block_pages, unsigned *fill);
+/* There are no spare blocks any more, only empty ones. */
+void arena_spare_forget(ps_container *c, const ps_arena *arena);
+/* A spare block; 0: none. */
+uint64_t arena_spare_take(ps_container *c, uint64_t arena);
+/* These pages become one, behind the spare block that ends with `link`, or in front. Its last
+ * page. */
+uint64_t arena_spare_add(ps_container *c, uint64_t arena, uint64_t page, unsigned pages,
+                         uint64_t link);
+/* A new one; block_pages: a power of 2 up to BLOCK_PAGES_MAX; fill: percent, 0: 100. NULL:
+ * errno. */
+ps_arena *arena_make(ps_container *c, unsigned block_pages, unsigned fill);
+/* It is, committed or not, an arena of this container. */
+int arena_is(ps_container *c, const ps_arena *arena);
+/* The page behind `page` (0: the first one) in its list, and how many pages follow that without a
+ * header. 0: the end; 1: -EUCLEAN, the list is spoilt. */
+uint64_t arena_page_after(ps_container *c, const ps_arena *arena, uint64_t page, uint64_t *tail);
+
+/* ---- congeries by name and by type: directory.c ---- */
+#define DIRECTORY_NAME "\2congeries"
+/* The arena that objects of a type are to come into, by a rule; 0: in none. */
+uint64_t directory_arena_of(struct ps_tx *tx, ps_container *c, uint32_t type);
+/* Empty: it has none. */
+const char *directory_name_of(ps_container *c, const ps_arena *arena);
+/* Name and rules of an arena are gone. 0 or -errno. */
+int directory_forget(ps_container *c, const ps_arena *arena);
 
 #define OBJECT_BYTES_MAX (1ull << 30)     /* a container's first segment */
 
@@ -200,6 +268,8 @@ struct ps_tx {
     } hook[PS_HOOKS_MAX];
     char *map;                            /* of lint.c */
     size_t map_size;
+    char *scratch;                        /* for tables of one call (congeries_collect.c) */
+    size_t scratch_size;
     /* pages that ps_each knows of */
     struct { const ps_container *container; uint64_t first, end; } held;
     struct heap heap;

@@ -84,6 +84,16 @@ static inline uint32_t slot_type_of(const char *name)
 }
 #define SLOT_TYPE_ARENA 1u               /* of the object that an arena is known by */
 
+/* That object. Pages of a block follow each other in the arena's list, and so do spare blocks. */
+struct slot_arena_kept {
+    uint64_t spare;                      /*  0  first page of the first spare block */
+    uint32_t spare_blocks;               /*  8  how many of them follow each other */
+    uint8_t block_pages;                 /* 12  a power of 2, 1 to 64; 0: 1 */
+    uint8_t fill;                        /* 13  percent of a page, without a hint; 0: 100 */
+    uint16_t unused;                     /* 14  zero */
+};
+_Static_assert(sizeof(struct slot_arena_kept) == SLOT_UNIT_BYTES, "on-disk size");
+
 /* Make an empty slotted page, whatever was there; only the header is written. */
 void slot_format(struct slot_page *page);
 /* The same, as a marked page. */

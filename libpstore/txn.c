@@ -45,6 +45,8 @@ static void tx_destroy(struct ps_tx *tx)
         munmap(tx->ops, tx->ops_size);
     if (tx->map)
         munmap(tx->map, tx->map_size);
+    if (tx->scratch)
+        munmap(tx->scratch, tx->scratch_size);
     munmap((char *)tx - LANDING_BYTES, LANDING_BYTES + sizeof *tx);
 }
 

@@ -56,8 +56,9 @@ uint32_t type_number(const char *type)
 static void *alloc_typed(ps_container *c, size_t bytes, const void *near, uint32_t type)
 {
     struct ps_tx *tx = tx_writing(c);
+    uint64_t arena = tx && type ? directory_arena_of(tx, c, type) : 0;
     return error_told_by(bytes > OBJECT_BYTES_MAX ? ERROR_LARGE : ERROR_ALLOC,
-                         tx ? heap_alloc(tx, c, bytes, near, type, 0) : NULL);
+                         tx ? heap_alloc(tx, c, bytes, near, type, arena) : NULL);
 }
 
 void *ps_alloc(ps_container *c, size_t bytes, const void *near)

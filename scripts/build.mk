@@ -55,7 +55,7 @@ WORLD_PARTS     := $(addprefix tests/disk/lib/,device.c model.c txn.c) $(wildcar
 HOST_TESTS      := $(patsubst %.c,build/%,$(wildcard tests/host/test_*.c))
 # structures beside their models: for a test on the host and one in the guest
 SUBJECTS        := $(wildcard tests/structures/*.c)
-HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) $(SUBJECTS) $(addprefix libpstore/,slot.c arena.c each.c \
+HOST_TEST_PARTS := $(filter-out tests/host/test_%,$(wildcard tests/host/*.c)) $(SUBJECTS) $(addprefix libpstore/,slot.c arena.c congeries.c congeries_collect.c directory.c lease.c each.c \
                    alloc.c txn.c txn_entry.S lint.c container.c container_name.c error.c pstore.c types.c operation.c retry.c) \
                    $(filter-out %/memory.c,$(wildcard libpstore/structures/*.c))
 KCHECK_SOURCES  := $(wildcard disk/tools/kcheck/*.c)
@@ -84,7 +84,7 @@ $(eval $(call kind,coverage,HOST,$$(HOSTCC) $$(HFLAGS) -O0 $$(if $$(filter disk/
 build/obj/guest/user/store/%.o build/obj/guest/disk/%.o: UFLAGS += -Idisk
 build/obj/guest/user/lua/%.o: UFLAGS += -DLUA_USE_POSIX -I$(LUA_SRC) -ffile-prefix-map=$(LUA_SRC)=lua
 build/obj/guest/tests/guest/%.o: UFLAGS += -Itests/guest/lib
-build/obj/guest/tests/guest/pstore/pstore_structures.o: UFLAGS += -I.
+build/obj/guest/tests/guest/pstore/pstore_structures.o build/obj/guest/tests/guest/pstore/pstore_congeries.o: UFLAGS += -I.
 build/obj/guest/tests/same/%.o build/obj/guest/tests/history/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/disk/%.o: UFLAGS += -Idisk -I. -Itests/disk/lib
 build/obj/guest/tests/bench/%.o build/obj/guest/tests/crash/%.o: UFLAGS += -I.
@@ -133,7 +133,7 @@ build/user/lua: user/lua/link
 build/obj/guest/user/lua/main.o: user/lua/dump.lua
 build/user/store: $(call objects,guest,$(DISK_SOURCES))
 build/tests/guest/kernel_history: $(call objects,guest,tests/history/check.c)
-build/tests/guest/pstore_structures: $(call objects,guest,$(SUBJECTS))
+build/tests/guest/pstore_structures build/tests/guest/pstore_congeries: $(call objects,guest,$(SUBJECTS))
 build/tests/guest.a: $(call objects,guest,$(wildcard tests/guest/lib/*.c))
 	$(call do,AR  ,$(ARCHIVE))
 $(GUEST_TESTS): build/tests/guest.a

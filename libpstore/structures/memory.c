@@ -18,3 +18,13 @@ struct ps_memory ps_in(ps_container *c)
 {
     return (struct ps_memory){.take = container_take, .give = container_give, .arg = c};
 }
+
+static void *arena_take(void *arena, size_t bytes, const void *near)
+{
+    return ps_alloc_in(arena, bytes, near, NULL);
+}
+
+struct ps_memory ps_in_arena(struct ps_arena *arena)
+{
+    return (struct ps_memory){.take = arena_take, .give = container_give, .arg = arena};
+}

@@ -40,7 +40,9 @@ struct ps_memory {
     void *(*fix)(void *arg, unsigned place, void *node);
 };
 struct ps_container;
+struct ps_arena;
 struct ps_memory ps_in(struct ps_container *c);         /* ps_alloc and ps_free */
+struct ps_memory ps_in_arena(struct ps_arena *arena);   /* ps_alloc_in: also a congeries */
 struct ps_memory ps_volatile(void);                     /* the heap of the C library */
 
 /* Opens an access object until the block ends: PS_ACCESS(phone_keyed, a, &by_name, PS_CHANGE); */

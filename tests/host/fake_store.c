@@ -285,6 +285,20 @@ static int manager_delete(const char *name)
     return -ENOENT;
 }
 
+/* The next run of used pages behind an address. */
+static int manager_next(const struct fake_container *c, uint64_t word[])
+{
+    uint64_t page = word[1] ? (word[1] - c->base) / 4096 + 1 : 0, end;
+    while (page < FAKE_PAGES && c->state[page] != PAGE_USED)
+        page++;
+    for (end = page; end < FAKE_PAGES && c->state[end] == PAGE_USED;)
+        end++;
+    word[0] = page < FAKE_PAGES ? c->base + page * 4096 : 0;
+    word[1] = end - page;
+    word[2] = 0;
+    return 0;
+}
+
 static int manager_call(struct kd_message *m)
 {
     struct fake_container *c = container_by_id(m->word[0]);
@@ -312,6 +326,7 @@ static int manager_call(struct kd_message *m)
         memset(&c->state[(m->word[0] - c->base) / 4096], PAGE_NEVER, m->word[1]);
         space_left += (unsigned)m->word[1];
         return 0;
+    case STORE_NEXT: return c ? manager_next(c, m->word) : -ENOENT;
     case STORE_NAMED: return manager_named(m->word, m->data);
     case STORE_STATS:
         memset(m->buffer, 0, sizeof(struct wire_stats));
