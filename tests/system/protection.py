@@ -85,8 +85,9 @@ def main():
     for bug, message in [("STACK_OVERFLOW", "the kernel stack of thread sh "), ("STACK_SMASH", "a stack array was overrun"),
                          ("INTERRUPTED", "interrupt in the kernel")]:
         subprocess.run(["scripts/bugs", "build", "kernel", bug], cwd=ROOT, check=True)
-        run = subprocess.run(["scripts/run", "--no-store", "--kernel", f"build/bugs/kernel/{bug}/kernel.elf",
-                              "--timeout", "280", "-c", "check"], cwd=ROOT, capture_output=True, text=True, check=False)
+        run = subprocess.run(["scripts/run", "--no-store", "--cpus", str(CPUS), "--kernel",
+                              f"build/bugs/kernel/{bug}/kernel.elf", "--timeout", "280", "-c", "check"],
+                             cwd=ROOT, capture_output=True, text=True, check=False)
         result(run.returncode == 122 and f"PANIC: {message}" in run.stderr, f"planted {bug}: '{message}'",
                f"status {run.returncode}", *run.stderr.splitlines()[:9])
     return 0 if all(results) else 1
