@@ -173,6 +173,7 @@ static int phase_next(struct store *store, struct store_backup *b)
             phase_begin(b, PAGES, 0);
         return 0;
     case PAGES:
+        b->homes = true;
         if (!extents_take(store, b))
             return 0;
         b->rounds++;
@@ -204,7 +205,7 @@ int store_backup_next(struct store *store, struct store_backup *b)
         phase_begin(b, ROUND, 0);
     }
     b->bytes = 0;
-    b->zeros = false;
+    b->zeros = b->homes = false;
     error = phase_next(store, b);
     if (error == -ENOENT)
         store_backup_end(store, b);

@@ -321,6 +321,7 @@ struct store_backup {
     uint32_t bytes;             /* 0: nothing this time */
     uint32_t most;              /* bytes of a piece; 0: STORE_BACKUP_BYTES. One extent at least */
     bool     zeros;
+    bool     homes;             /* of extents: not all that lies there is needed */
     uint64_t slot_offset[2];
     uint8_t  slot[2][STORE_PAGE_BYTES];
     uint64_t end_lsn;           /* the copy has the log up to here */

@@ -73,6 +73,13 @@ enum store_request {
                   * removed end each watch. -EDQUOT: too many, no memory; -EACCES */
     STORE_WAIT,  /* word0 that number -> when a commit changes, or is about to change, one of them,
                   * after STORE_WATCH; then it is no watch any more. -ENOENT */
+    STORE_BACKUP, /* data: name of a disk; with a handle of the system that has KD_RIGHT_DISKS ->
+                   * when all of the store is copied there: word0 KiB written, word1 blocks of pages
+                   * that cannot be read and are zeros in the copy, word2 rounds, word3 rounds begun
+                   * anew. -EBUSY: a copy is being made, or writers are faster than it; -ENOSPC:
+                   * the disk is smaller than the store; -EIO: metadata or log cannot be read, or it
+                   * cannot be written. With word0 1 the error is that of opening the disk: -EPERM
+                   * (no such right), -ENODEV, -EBUSY, -EINVAL */
 };
 
 /* kd_commit.flags: 0, or the commit is lazy: answered when it is in the log, and flushed with the

@@ -173,13 +173,48 @@ static int store_scrub(const struct io *io)
     return lost ? 1 : 0;
 }
 
+static const char *backup_text(int error, bool opening)
+{
+    switch (error) {
+    case -ENODEV: return "there is no such disk; attach one (scripts/run --backup FILE)";
+    case -EPERM: return "this shell may not open disks";
+    case -EBUSY:
+        return opening ? "somebody uses that disk"
+                       : "another copy is being made, or others write faster than this one";
+    case -ENOSPC: return "that disk is smaller than the store";
+    case -EIO: return "a disk does not read or write; `dmesg` says more. Try `store scrub` first";
+    default: return ps_strerror(error);
+    }
+}
+
+/* store backup [DISK]: the manager copies its store there, while others go on. */
+static int store_backup(const struct io *io, const char *name)
+{
+    struct kd_message answer = {0};
+    struct kd_message ask = {.kind = STORE_BACKUP, .data = name, .data_bytes = strlen(name),
+                             .handle = KD_SYSTEM_HANDLE, .handle_rights = KD_RIGHT_DISKS};
+    int error = store_ask(ask, &answer);
+    if (error) {
+        dprintf(io->error, "store backup: not done: %s\n",
+                backup_text(error, answer.word[0] == 1));
+        return 1;
+    }
+    dprintf(io->out, "%llu KiB copied in %llu rounds, %llu blocks not read%s\n",
+            (unsigned long long)answer.word[0], (unsigned long long)answer.word[2],
+            (unsigned long long)answer.word[1],
+            answer.word[1] ? "; `kstore check` of the copy says if a page needs them" : "");
+    return answer.word[1] ? 1 : 0;
+}
+
 int do_store(const struct io *io, int argc, char **argv)
 {
     struct wire_stats s;
     struct kd_system_info k;
     struct kd_message stats = {.kind = STORE_STATS, .buffer = &s, .buffer_bytes = sizeof(s)}, scrub;
+    if (argc > 1 && argc < 4 && strcmp(argv[1], "backup") == 0)
+        return store_backup(io, argc > 2 ? argv[2] : "backup");
     if (argc > 1)
-        return strcmp(argv[1], "scrub") ? (dprintf(io->error, "store [scrub]\n"), 2)
+        return strcmp(argv[1], "scrub") ? (dprintf(io->error, "store [scrub|backup [DISK]]\n"), 2)
                                         : store_scrub(io);
     int error = store_ask(stats, &stats);
     if (!error)

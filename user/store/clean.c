@@ -373,6 +373,7 @@ static void stop(void)
 {
     uint64_t started = disk_clock.microseconds(NULL), homes = server.home_writes;
     gate_enter(true);
+    backup_stop();
     int r = store_end();
     if (server.read_only)
         say("nothing was written: the store is as damaged as it was");

@@ -336,6 +336,37 @@ static bool request_scrub(const struct kd_message *m)
     return true;
 }
 
+/* Opens the disk that the client names, by the client's right to do so, which is given up at once.
+ * Handles of disks do not travel. */
+static long disk_of_client(const struct kd_message *m, uint64_t *bytes)
+{
+    char name[STORE_NAME_BYTES] = {0};
+    struct kd_block_info info;
+    if (m->data_bytes == 0 || m->data_bytes >= sizeof(name)) return -EINVAL;
+    memcpy(name, m->buffer, m->data_bytes);
+    long right = m->handle < 0 ? -1 : KD2(KD_HANDLE_COPY, m->handle, KD_RIGHT_DISKS);
+    long disk = right < 0 ? -EPERM : KD2(KD_BLOCK_OPEN, name, &info);
+    if (right >= 0) KD1(KD_HANDLE_CLOSE, right);
+    if (disk >= 0) *bytes = info.bytes;
+    return disk;
+}
+
+/* The thread that copies answers (backup.c). */
+static bool request_backup(const struct kd_message *m)
+{
+    if (m->kind != STORE_BACKUP) return false;
+    uint64_t bytes;
+    struct kd_message reply = {.handle = -1};
+    long disk = disk_of_client(m, &bytes);
+    if (m->handle >= 0) KD1(KD_HANDLE_CLOSE, m->handle);
+    reply.status = disk < 0 ? (int)disk : backup_begin(m->token, (int)disk, bytes);
+    if (reply.status == 0) return true;
+    if (disk >= 0) KD1(KD_HANDLE_CLOSE, disk);
+    reply.word[0] = disk < 0;
+    kd_reply(m->token, &reply);
+    return true;
+}
+
 static int request_flush(void)
 {
     server_lock();
@@ -434,14 +465,15 @@ void *pager_main(void *unused)
     while (r >= 0) {
         uint64_t token = m.token;
         bool answered = !(m.kind & KD_MSG_KERNEL);
-        if (m.handle >= 0) /* nobody asked for one, and the table has an end */
+        /* nobody else asked for one, and the table has an end */
+        if (m.handle >= 0 && m.kind != STORE_BACKUP)
             KD1(KD_HANDLE_CLOSE, m.handle);
         if (m.kind == (uint32_t)KD_MSG_PAGE) {
             pager_request(&m);
         } else if (m.kind & KD_MSG_KERNEL) {
             server_notice(&m);
         } else if (request_stop(&m) || request_reads(&m) || request_scrub(&m) ||
-                   watch_wait(&m)) {
+                   request_backup(&m) || watch_wait(&m)) {
             answered = false;
         } else {
             reply = (struct kd_message){.handle = -1};

@@ -11,6 +11,7 @@
  *     unspiller      spill.c       reads pages of transactions back from the log    spill.c
  *     cleaner        server.work   home writes, checkpoints, credits, repairs       clean.c
  *     scrubber       scrub.c       reads every copy when there is time              scrub.c
+ *     backup         -             copies the store to another disk, when asked     backup.c
  *
  * Locks. `server.lock` guards the disk library (but for its functions marked NO MUTEX), the table
  * of containers, and all counters. It is never held across disk I/O or a wait for another thread,
@@ -267,6 +268,12 @@ void scrub_numbers(struct kd_message *reply);   /* lock held: rounds, KiB read, 
 /* STORE_SCRUB: 0, the token is answered when a round that begins now has ended; or why not. No
  * lock. */
 int scrub_ask(uint64_t token);
+
+/* backup.c */
+/* STORE_BACKUP, to a disk of so many bytes: 0, the token is answered when the copy is done, and the
+ * handle is closed; or why not. No lock. */
+int backup_begin(uint64_t token, int disk, uint64_t bytes);
+void backup_stop(void); /* the store is about to be closed; lock held from now on */
 
 /* pager.c, request.c: no lock */
 void pager_init(void);                              /* before any thread */

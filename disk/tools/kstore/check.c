@@ -103,7 +103,7 @@ static int check(struct image *image, const struct check *wish)
         summary_json(&result);
         json_end();
     } else if (status == (int)KCHECK_NO_STORE || status == (int)KCHECK_CANNOT)
-        printf("%s\n", error_text(result.error));
+        printf("%s\n", image_error_text(image, result.error));
     else {
         if (result.redo_lsn)
             summary_print(&result, wish->quick);

@@ -147,6 +147,16 @@ const char *error_text(int error)
     }
 }
 
+const char *image_error_text(struct image *image, int error)
+{
+    le64 magic;
+    bool unfinished = error == -EMEDIUMTYPE &&
+                      pread(image->descriptor, &magic, sizeof magic, 0) == sizeof magic &&
+                      le64_get(magic) == UNFINISHED_MAGIC;
+    return unfinished ? "a copy of a store that was never finished; make it again"
+                      : error_text(error);
+}
+
 int image_view(struct image *image, const char *path, struct kview *view,
                const struct kcheck_options *options)
 {
@@ -158,7 +168,8 @@ int image_view(struct image *image, const char *path, struct kview *view,
     progress_end();
     status = error_status(error);
     if (error && !(status == DAMAGED && view->super.extent_pages)) {
-        fprintf(stderr, "kstore: %s: %s\n", path, status != DAMAGED ? error_text(error) :
+        fprintf(stderr, "kstore: %s: %s\n", path, status != DAMAGED ?
+                image_error_text(image, error) :
                 "both superblocks are lost, and with them where all else lies: restore a copy");
         image_unview(image, view);
         return status == DAMAGED ? CANNOT : status;

@@ -67,6 +67,7 @@ struct disk_io image_disk_io(struct image *image);
 extern const struct disk_memory host_memory;
 int  error_status(int error);           /* exit status for an error of opening a store */
 const char *error_text(int error);
+const char *image_error_text(struct image *image, int error);   /* also of what lies there */
 /* Opens an image for a tool that shows what there is: findings go to stderr, or nowhere if NULL.
  * SOUND or DAMAGED: the view can be used (damage may have made it incomplete). */
 int  image_view(struct image *image, const char *path, struct kview *view,

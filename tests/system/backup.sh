@@ -1,0 +1,97 @@
+#!/bin/bash
+# store backup: a copy of a store that a program commits to all the time is a sound store with everything that
+# was acknowledged before the backup began; a power cut in the middle costs the store nothing, and the copy says
+# that it was never finished; blocks that cannot be read are told, and only what is needed stops the copy.
+# shellcheck source=scripts/tap.sh
+. "$(dirname "$0")/../../scripts/tap.sh"
+cd "$ROOT" || exit 1
+
+BASE=$TEST_TMP/base STORE=$TEST_TMP/store COPY=$TEST_TMP/copy LOG=$TEST_TMP/kernel
+guest() { # OPTIONS...: sets output and status
+    status=0
+    output=$(scripts/run --timeout 100 --memory 128 --log "$LOG" "$@" 2>"$TEST_TMP/stderr") || status=$?
+    output=${output//$'\r'/}
+}
+fresh() { cp --sparse=always "$BASE" "$STORE"; rm -f "$COPY"; }
+
+# A store with a log of 2 MiB and much more in it, so that there are rounds.
+build/host/kstore create --quiet --size 96 --log 2M "$BASE"
+head -c 40M /dev/urandom >"$TEST_TMP/bytes"
+build/host/kstore put --quiet "$BASE" bytes "$TEST_TMP/bytes" >/dev/null
+guest --store "$BASE" -c 'bank 100; todo add milk'
+
+fresh
+guest --store "$STORE" --backup "$COPY" -c 'bank 30000 &
+todo add bread; store backup; todo'
+copied=$(grep -o '[0-9]* KiB copied in .*' <<<"$output")
+ok "a store is copied while two processes transfer money" test -n "$copied"
+echo "# $copied; $(grep -o 'backup: .*' "$LOG")"
+ok "all blocks were read" grep -q ' 0 blocks not read$' <<<"$copied"
+ok "in rounds" test "$(sed -E 's/.* in ([0-9]+) rounds.*/\1/' <<<"$copied")" -ge 2
+build/host/kstore check --strict "$COPY" >"$TEST_TMP/check" 2>&1
+is "kstore finds nothing in the copy" 0 $?
+sed 's/^/# /' "$TEST_TMP/check" | tail -2
+guest --store "$COPY" -c 'bank check; todo'
+is "it starts, the sum is right, and what was acknowledged before is there" \
+    "bank: the sum is 64000, as it should be: yes - bread - milk" "$(tr '\n' ' ' <<<"$output" | sed 's/ *$//')"
+guest --store "$STORE" -c 'bank check'
+ok "nor has the store lost anything" grep -q "64000.*yes" <<<"$output"
+
+cp --sparse=always "$COPY" "$TEST_TMP/once"
+guest --store "$STORE" --backup "$COPY" -c 'todo add eggs; store backup'
+ok "a copy may be made over an older one" build/host/kstore check --strict --quiet "$COPY"
+guest --store "$COPY" -c todo
+is "and has what came since" "- eggs - bread - milk" "$(tr '\n' ' ' <<<"$output" | sed 's/ *$//')"
+
+# The power is cut after so many items, some of them while the copy is made.
+unfinished='' wrong=''
+for items in 1 2 3 5 8; do
+    fresh
+    words='store backup &'
+    for ((i = 1; i <= items; i++)); do words="$words
+todo add item$i"; done
+    guest --store "$STORE" --backup "$COPY" --kill-on "power goes" -c "$words
+echo power goes"
+    guest --store "$STORE" -c 'todo; bank check'
+    [ "$(grep -c '^- item' <<<"$output")" = "$items" ] && grep -q "64000.*yes" <<<"$output" ||
+        wrong="$wrong [$items items: $output]"
+    build/host/kstore check --quiet "$COPY" >"$TEST_TMP/check" 2>&1
+    case $? in
+    0) ;;
+    4) unfinished="$unfinished $items"
+       grep -q "never finished" "$TEST_TMP/check" || wrong="$wrong [$(cat "$TEST_TMP/check")]"
+       guest --store "$COPY" -c todo
+       grep -q "never finished" "$LOG" || wrong="$wrong [$(grep refused "$LOG")]" ;;
+    *) wrong="$wrong [$items items: $(cat "$TEST_TMP/check")]" ;;
+    esac
+done
+is "a power cut beside a backup costs the store nothing, and the copy is whole or refused as unfinished" "" "$wrong"
+ok "some copies were not finished (cut after$unfinished items)" test -n "$unfinished"
+
+# A page's home cannot be read: all else is copied, and the copy lacks that page as the store does.
+fresh
+at=$(python3 - "$STORE" "$TEST_TMP/bytes" <<'END'
+import sys
+image, page = open(sys.argv[1], "rb").read(), open(sys.argv[2], "rb").read()[20 << 20:(20 << 20) + 4096]
+at = image.find(page)
+while at < 8192 + (2 << 20) or at % 4096:           # in the log
+    at = image.find(page, at + 1)
+print(at)
+END
+)
+printf '[inject-error]\nevent = "none"\niotype = "read"\nsector = "%d"\nerrno = "5"\nonce = "off"\n' \
+    $((at / 512)) >"$TEST_TMP/rules"
+truncate -s 96M "$COPY"
+guest --no-store -c 'store backup; todo' --qemu "\
+-blockdev driver=file,node-name=image,filename=$STORE \
+-blockdev driver=blkdebug,node-name=fails,image=image,config=$TEST_TMP/rules \
+-blockdev driver=raw,node-name=store,file=fails \
+-device virtio-blk-pci,drive=store,serial=store,disable-legacy=on,werror=report,rerror=report \
+-blockdev driver=file,node-name=backup,filename=$COPY \
+-device virtio-blk-pci,drive=backup,serial=backup,disable-legacy=on,werror=report,rerror=report"
+ok "a block that cannot be read is counted, and the copy goes on" \
+    grep -q ' 1 blocks not read; .kstore check' <<<"$output"
+ok "its place is said" grep -q "backup: byte $at of the disk cannot be read" "$LOG"
+build/host/kstore check --quiet "$COPY" >"$TEST_TMP/check" 2>&1
+is "kstore finds the one page that the copy lacks" "1 1" "$? $(grep -c 'page 5120\b' "$TEST_TMP/check")"
+done_testing

@@ -1,0 +1,170 @@
+/*
+ * backup.c - STORE_BACKUP: copies the store to a disk of the client's, while others commit.
+ *
+ * disk/backup.c says which piece is next, and keeps the log that the copy needs. A thread reads
+ * the piece and writes it to the client's disk, without the lock; between two pieces groups that
+ * are in the air go first. The disk is opened by a right that the client passes (request.c): the
+ * manager itself has none to any disk but its own.
+ *
+ * The hold ends with the copy, with the manager's end, or when the log runs short (HL2): then the
+ * round begins anew.
+ */
+#include "server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define READ_TRIES 3
+
+/* server.lock: */
+static struct {
+    bool running, stop;
+    struct store_backup pieces;
+} backup;
+/* of the thread, while one runs: */
+static struct {
+    int disk;
+    uint64_t token, unreadable, bytes;
+    char *buffer;
+} copy;
+
+static long read_some(uint64_t offset, char *bytes, uint64_t count)
+{
+    long r = -EIO;
+    for (int i = 0; i < READ_TRIES && r < 0; i++)
+        r = KD4(KD_BLOCK_READ, server.disk, offset, bytes, count);
+    return r;
+}
+
+/* What cannot be read of homes is zeros in the copy: perhaps nobody needs it, else its page is lost
+ * in both. -EIO: it is metadata or log. */
+static int piece_read(const struct store_backup *b)
+{
+    if (b->zeros) memset(copy.buffer, 0, b->bytes);
+    if (b->zeros || read_some(b->offset, copy.buffer, b->bytes) >= 0) return 0;
+    for (uint32_t at = 0; at < b->bytes; at += PAGE_BYTES) {
+        if (read_some(b->offset + at, copy.buffer + at, PAGE_BYTES) >= 0) continue;
+        say("backup: byte %llu of the disk cannot be read", (unsigned long long)b->offset + at);
+        if (!b->homes) return -EIO;
+        memset(copy.buffer + at, 0, PAGE_BYTES);
+        copy.unreadable++;
+    }
+    return 0;
+}
+
+static int copy_write(uint64_t offset, const void *bytes, uint64_t count)
+{
+    long r = KD4(KD_BLOCK_WRITE, copy.disk, offset, bytes, count);
+    copy.bytes += count;
+    return r < 0 ? (int)r : 0;
+}
+
+static int copy_flush(void)
+{
+    long r = KD1(KD_BLOCK_FLUSH, copy.disk);
+    return r < 0 ? (int)r : 0;
+}
+
+/* Lock held, dropped for the disks. */
+static int piece_copy(const struct store_backup *b)
+{
+    server_unlock();
+    int r = piece_read(b);
+    if (r == 0) r = copy_write(b->offset, copy.buffer, b->bytes);
+    server_lock();
+    cleaner_step();
+    return r;
+}
+
+/* All pieces. Lock held, dropped meanwhile. */
+static int pieces_copy(void)
+{
+    struct store_backup *b = &backup.pieces;
+    int r = 0;
+    while (r == 0 && !backup.stop) {
+        r = store_backup_next(server.store, b);
+        if (r == -EAGAIN)
+            r = checkpoint_wait();
+        else if (r == 0 && b->bytes)
+            r = piece_copy(b);
+    }
+    if (!backup.stop) store_backup_end(server.store, b);
+    return backup.stop ? -ECANCELED : r == -ENOENT ? 0 : r;
+}
+
+/* The mark goes last; until then nobody opens the copy. */
+static int slots_write(void)
+{
+    const struct store_backup *b = &backup.pieces;
+    int r = copy_flush();
+    for (int i = 1; r == 0 && i >= 0; i--) {
+        r = copy_write(b->slot_offset[i], b->slot[i], PAGE_BYTES);
+        if (r == 0) r = copy_flush();
+    }
+    return r;
+}
+
+static int mark_write(void)
+{
+    store_backup_mark(copy.buffer);
+    int r = copy_write(0, copy.buffer, PAGE_BYTES);
+    return r < 0 ? r : copy_flush();
+}
+
+static void *backup_main(void *unused)
+{
+    (void)unused;
+    int r = mark_write();
+    server_lock();
+    if (r == 0) r = pieces_copy();
+    server_unlock();
+    if (r == 0) r = slots_write();
+    KD1(KD_HANDLE_CLOSE, copy.disk);
+    free(copy.buffer);
+    say("backup: %s after %llu KiB, in %u rounds, %u begun anew", r ? strerror(-r) : "done",
+        (unsigned long long)copy.bytes >> 10, backup.pieces.rounds, backup.pieces.lost);
+    struct kd_message reply = {.status = r, .handle = -1,
+                               .word = {copy.bytes >> 10, copy.unreadable,
+                                        backup.pieces.rounds, backup.pieces.lost}};
+    uint64_t token = copy.token;
+    server_lock();
+    backup.running = false;
+    server_unlock();
+    kd_reply(token, &reply);
+    return NULL;
+}
+
+int backup_begin(uint64_t token, int disk, uint64_t bytes)
+{
+    struct store_stats stats;
+    pthread_t thread;
+    server_lock();
+    store_stats(server.store, &stats);
+    int r = server_writable();
+    if (r == 0 && backup.running) r = -EBUSY;
+    if (r == 0 && bytes < stats.disk_bytes) r = -ENOSPC;
+    char *buffer = r == 0 ? malloc(STORE_BACKUP_BYTES) : NULL;
+    if (r == 0 && !buffer) r = -ENOMEM;
+    if (r == 0) {
+        memset(&backup.pieces, 0, sizeof(backup.pieces));
+        memset(&copy, 0, sizeof(copy));
+        copy.disk = disk;
+        copy.token = token;
+        copy.buffer = buffer;
+        r = -pthread_create(&thread, NULL, backup_main, NULL);
+        backup.running = r == 0;
+    }
+    if (r == 0)
+        pthread_detach(thread);
+    else
+        free(buffer);
+    server_unlock();
+    return r;
+}
+
+void backup_stop(void)
+{
+    if (backup.running) store_backup_end(server.store, &backup.pieces);
+    backup.stop = true;
+}
