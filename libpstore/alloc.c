@@ -159,7 +159,7 @@ static struct fill *fill_place(struct heap *h, const ps_container *c, uint64_t a
     if (!arena)
         return &h->fill[container_index(c)];
     uint32_t hash = (uint32_t)(arena / KD_PAGE_BYTES) * 2654435761u;
-    struct fill *set = &h->fill[PS_OPEN_MAX + (hash >> 28) % FILL_SETS * FILL_WAYS];
+    struct fill *set = &h->fill[PS_OPEN_MAX + (hash >> 26) % FILL_SETS * FILL_WAYS];
     for (struct fill *f = set; f < set + FILL_WAYS; f++)
         if (f->arena == arena)
             return f;
@@ -344,8 +344,18 @@ static void *fill_try(struct heap *h, ps_container *c, struct fill *f, struct wa
     return object;
 }
 
+/* An arena that lost its place to another one: the block that this transaction took last for it is
+ * the first of its list. The manager does not know of it yet. */
+static uint64_t fill_again(const struct heap *h, ps_container *c, const struct fill *f)
+{
+    uint64_t page = f->arena ? arena_second(f->arena) : 0;
+    return page && heap_page_is_new(h, c, page) ? page : 0;
+}
+
 static void *alloc_anywhere(struct heap *h, ps_container *c, struct fill *f, struct wanted want)
 {
+    if (!f->current)
+        f->current = fill_again(h, c, f);
     void *object = fill_try(h, c, f, want);
     if (object)
         return object;
@@ -510,6 +520,8 @@ int heap_blocks_add(struct ps_tx *tx, ps_container *c, uint64_t arena, uint64_t 
         struct lease *lease = lease_find(h, c, block, block, 0, 0);
         if (!lease && !(lease = block_lease(h, c, f, 0, &block)))
             return -errno;
+        if (block != block_of(f))         /* there are single pages only */
+            return -ENOSPC;
         uint64_t page = lease_take(h, lease, block, block);
         heap_declare(c, page, block);
         link = arena_spare_add(c, arena, page, block, link);

@@ -111,31 +111,45 @@ void arena_spare_forget(ps_container *c, const ps_arena *arena)
     kept->spare = 0;
 }
 
+uint64_t arena_second(uint64_t arena)
+{
+    return marked(PAGE_OF(arena))->next;
+}
+
+/* The first page of the first spare block, which is looked at, not believed; 0: none. */
+static uint64_t spare_first(ps_container *c, uint64_t arena)
+{
+    const struct slot_arena_kept *kept = kept_of(arena);
+    uint64_t page = kept->spare_blocks ? kept->spare : 0;
+    return page && page % KD_PAGE_BYTES == 0 && container_has(c, page, KD_PAGE_BYTES) &&
+                   slot_arena(&marked(page)->page) == arena && slot_is_empty(&marked(page)->page)
+               ? page
+               : 0;
+}
+
 uint64_t arena_spare_take(ps_container *c, uint64_t arena)
 {
     struct slot_arena_kept *kept = kept_of(arena);
-    uint64_t page = kept->spare;
+    uint64_t page = spare_first(c, arena);
     if (kept->spare_blocks == 0)
         return 0;
-    int good = page % KD_PAGE_BYTES == 0 && container_has(c, page, KD_PAGE_BYTES) &&
-               slot_arena(&marked(page)->page) == arena && slot_is_empty(&marked(page)->page);
-    kept->spare_blocks = good ? kept->spare_blocks - 1 : 0;
+    kept->spare_blocks = page ? kept->spare_blocks - 1 : 0;
     kept->spare = kept->spare_blocks ? marked(block_last(arena, page))->next : 0;
     heap_declare(c, PAGE_OF(arena), 1);
-    return good ? page : 0;
+    return page;
 }
 
 uint64_t arena_spare_add(ps_container *c, uint64_t arena, uint64_t page, unsigned pages,
                          uint64_t link)
 {
     struct slot_arena_kept *kept = kept_of(arena);
-    int front = !link && kept->spare_blocks == 0;
+    uint64_t first = spare_first(c, arena);
     if (!link)
-        link = block_last(arena, front ? PAGE_OF(arena) : kept->spare);
+        link = block_last(arena, first ? first : PAGE_OF(arena));
     arena_pages_format(c, arena, page, pages, link);
-    if (front)
+    if (!first)
         kept->spare = page;
-    kept->spare_blocks++;
+    kept->spare_blocks = first ? kept->spare_blocks + 1 : 1;
     heap_declare(c, PAGE_OF(arena), 1);
     return page + (pages - 1) * KD_PAGE_BYTES;
 }

@@ -116,7 +116,7 @@ int names_hold(const ps_container *c, uint64_t address);
 #define NEARS_MAX  64
 #define ROOMS_MAX  64
 /* Arenas that a view fills at once: some in each set, which is found by the arena's address. */
-#define FILL_SETS 16u
+#define FILL_SETS 64u
 #define FILL_WAYS 4u
 #define FILLS (PS_OPEN_MAX + FILL_SETS * FILL_WAYS)
 
@@ -194,6 +194,8 @@ uint64_t arena_block_next(uint64_t arena, unsigned block_pages, uint64_t page);
 /* The page behind which new ones of this arena are put: the last one of the block that is filled,
  * or of the first block. 0: of no arena. */
 uint64_t arena_link(ps_container *c, uint64_t arena, uint64_t current);
+/* The page behind the first one: where the last newcomer put his block. 0: none. */
+uint64_t arena_second(uint64_t arena);
 /* Makes these pages empty ones of the arena, behind `link` in its list (0: in none). */
 void arena_pages_format(ps_container *c, uint64_t arena, uint64_t page, unsigned pages,
                         uint64_t link);

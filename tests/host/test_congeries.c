@@ -231,6 +231,33 @@ static void blocks_are_whole_and_aligned(void **state)
     all_right();
 }
 
+/* ---- more at once than a view has places for ---- */
+
+enum { MANY = 600 };
+
+static int many_fill(void *unused)
+{
+    static ps_congeries *many[MANY];
+    struct ps_congeries_wish wish = {.block_pages = 1};
+    uint32_t seed = 3;
+    (void)unused;
+    for (int i = 0; i < MANY; i++)
+        if (!(many[i] = ps_congeries_make(container, NULL, &wish)))
+            return -errno;
+    for (int i = 0; i < 10 * MANY; i++)
+        if (!ps_alloc_in(many[draw(&seed, MANY)], 200, NULL, NULL))
+            return -errno;
+    return 0;
+}
+
+static void many_at_once_waste_little(void **state)
+{
+    static uint64_t used[8192];
+    (void)state;
+    assert_int_equal(ps_transaction(many_fill, NULL), 0);
+    assert_in_range(fake_used_pages(used, 8192), 2 * MANY, 3 * MANY);
+}
+
 /* ---- fill ---- */
 
 static int fill_half(void *unused)
@@ -377,6 +404,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(random_work_equals_a_model, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_store_undoes_and_harms_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(blocks_are_whole_and_aligned, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_at_once_waste_little, set_up, tear_down),
         cmocka_unit_test_setup_teardown(half_full_pages_have_room_for_what_is_near, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(collection_follows_pointers, set_up, tear_down),
