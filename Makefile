@@ -25,7 +25,7 @@ all:                            ## build the kernel, the programs and the host t
 ifneq ($(filter all,$(MAKECMDGOALS)),)  # its make makes these too: two would build one file at once
 image tests host-tests: all
 else
-image: build/kernel.elf build/initrd.tar
+image: build/kernel.elf build/initrd.tar $(SQLITE_LIBRARY)
 host-tests: $(DISK_TESTS) $(HOST_TESTS) $(HOST_TOOLS) build/tests/model build/tests/asan/kstore
 tests: image host-tests $(GUEST_TESTS) build/tests/same/host build/tests/same/guest \
        build/bugs/kernel/none/kernel.elf

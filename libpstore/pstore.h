@@ -163,6 +163,11 @@ struct ps_options {
      * it. */
     int lazy;
     uint32_t lazy_ms;
+    /* N > 0: in a view that the thread uses for transactions of this number alone. Rights stay with
+     * a view, so a transaction that stays open beside others of its thread (ps_suspend) would make
+     * them wait for pages that an earlier one has used; this one only for what it and earlier ones
+     * of its number have used. Not for snapshots, which have views of their own. */
+    int apart;
 };
 /* Waits until every commit that was answered before the call, by anybody in the stores that this
  * process uses, is durable. 0; -EBUSY: in a transaction; -EIO: the disk has failed, and what was

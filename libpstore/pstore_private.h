@@ -235,11 +235,12 @@ uint32_t type_number(const char *type);
 
 /* ---- transactions: txn.c ---- */
 
+enum { TX_READS, TX_PLAIN };              /* TX_READS: snapshots and dirty reads; then `apart` */
 struct ps_tx {
     uint64_t landing;  /* this struct: the word at which the landing stack begins */
     struct ps_tx *next;                   /* the thread's others */
     int view;
-    int reads;                            /* 1: its view is for snapshots */
+    int kind;                             /* what its view is for: TX_... */
     int active, explicit_, again;         /* again: how it ended lets ps_transaction run it again */
     int reason;                           /* how it ended: -errno */
     unsigned aborts;

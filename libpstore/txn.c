@@ -96,24 +96,24 @@ static int tx_create(struct ps_tx **out)
     return 0;
 }
 
-static struct ps_tx *tx_idle(int reads)
+static struct ps_tx *tx_idle(int kind)
 {
     struct ps_tx *tx = thread.all;
-    while (tx && (tx->active || tx->busy || (reads >= 0 && tx->reads != reads)))
+    while (tx && (tx->active || tx->busy || (kind >= 0 && tx->kind != kind)))
         tx = tx->next;
     return tx;
 }
 
 /* Makes an idle transaction the current one. Snapshots have a view of their own: what it maps is no
  * right, and would all have to go whenever the view changes sides. */
-static int tx_enter_idle(int reads)
+static int tx_enter_idle(int kind)
 {
-    struct ps_tx *tx = tx_idle(reads);
+    struct ps_tx *tx = tx_idle(kind);
     int result = tx ? 0 : tx_create(&tx);
     if (result == -ENFILE && (tx = tx_idle(-1)))
         result = 0;
     if (result == 0)
-        tx->reads = reads;
+        tx->kind = kind;
     if (result == 0)
         result = (int)ps_kernel(KD_VIEW_ENTER, tx->view, 0, 0);
     if (result == 0)
@@ -152,7 +152,7 @@ struct ps_tx *tx_writing(const ps_container *c)
 static int options_check(const struct ps_options *o)
 {
     if (o->isolation < PS_SERIALISABLE || o->isolation > PS_CONTAINER_LOCK || o->retries < 0 ||
-        o->weight < 0)
+        o->weight < 0 || o->apart < 0)
         return -EINVAL;
     return o->isolation == PS_CONTAINER_LOCK && !container_is_open(o->locked) ? -EINVAL : 0;
 }
@@ -169,8 +169,9 @@ static int tx_prepare(const struct ps_options *options, int explicit_, struct ps
     if (tx_active())
         return -EALREADY;
     int reads = options->isolation == PS_SNAPSHOT || options->isolation == PS_DIRTY_READ;
-    int fits = thread.current && thread.current->reads == reads && !thread.current->busy;
-    if (!fits && (result = tx_enter_idle(reads)) != 0)
+    int kind = reads ? TX_READS : options->apart + TX_PLAIN;
+    int fits = thread.current && thread.current->kind == kind && !thread.current->busy;
+    if (!fits && (result = tx_enter_idle(kind)) != 0)
         return result;
     struct ps_tx *tx = *out = thread.current;
     /* An interpreter that runs a deadlock's victim again keeps its ticket, as ps_transaction
@@ -451,7 +452,7 @@ _Noreturn void ps_retry(void)
         abort();
     }
     /* Of a thread with another transaction, nobody knows who waits for that one. */
-    int result = tx->reads ? -EINVAL : others_suspended(tx) ? -EDEADLK : retry_watch(tx);
+    int result = tx->kind == TX_READS ? -EINVAL : others_suspended(tx) ? -EDEADLK : retry_watch(tx);
     /* Of two stores; but rights of transactions before may say so. They end with one run more. */
     int clears = result == -EXDEV && tx->clears++ < 2;
     if (clears) {

@@ -42,9 +42,11 @@ STORE_SOURCES   := $(DISK_SOURCES) $(wildcard disk/tools/lib/*.c)
 # a program of the guest is a file NAME.c or all of a folder NAME/
 FILE_PROGRAMS   := $(wildcard user/*.c tests/bench/*.c)
 FOLDER_PROGRAMS := $(patsubst %/,%,$(sort $(dir $(wildcard $(addsuffix /*/*.c,user tests/bench tests/crash)))))
-# Lua's own source lies outside of the tree (scripts/lua-source); where it is not, the program is left out
-LUA_SRC         := $(or $(LUA_SRC),$(shell scripts/lua-source --where))
-FOLDER_PROGRAMS := $(filter-out $(if $(wildcard $(LUA_SRC)/lapi.c),,user/lua),$(FOLDER_PROGRAMS))
+# the sources of Lua and SQLite lie outside of the tree (scripts/source); where one is not, its program is left out
+LUA_SRC         := $(or $(LUA_SRC),$(shell scripts/source lua --where))
+SQLITE_SRC      := $(or $(SQLITE_SRC),$(shell scripts/source sqlite --where))
+SQLITE_LIBRARY  := $(if $(wildcard $(SQLITE_SRC)/sqlite3.c),build/sqlite/libsqlite3.a)
+FOLDER_PROGRAMS := $(filter-out $(if $(wildcard $(LUA_SRC)/lapi.c),,user/lua) $(if $(SQLITE_LIBRARY),,user/sqlite),$(FOLDER_PROGRAMS))
 USER_PROGRAMS   := $(addprefix build/user/,$(sort $(notdir $(FILE_PROGRAMS:.c=) $(FOLDER_PROGRAMS))))
 GUEST_SOURCES   := $(filter-out tests/guest/lib/%,$(wildcard tests/guest/*/*.c))
 GUEST_FOLDERS   := $(patsubst %/,%,$(sort $(dir $(wildcard tests/guest/*/*/*.c))))
@@ -131,6 +133,14 @@ $(foreach folder,$(GUEST_FOLDERS),\
 build/user/lua: ULINK += @user/lua/link
 build/user/lua: user/lua/link
 build/obj/guest/user/lua/main.o: user/lua/dump.lua
+# SQLite: for programs of one's own, too, by -Ibuild/sqlite -Lbuild/sqlite -lsqlite3
+build/obj/guest/user/sqlite/%.o: UFLAGS += -I$(SQLITE_SRC)
+build/obj/guest/sqlite/%.o: $(SQLITE_SRC)/%.c user/sqlite/options $(RULES)
+	$(call do,CC  ,$(MUSL) $(UFLAGS) -w -O1 -ffile-prefix-map=$(SQLITE_SRC)=sqlite @user/sqlite/options -c -o $@ $<)
+build/sqlite/libsqlite3.a: build/obj/guest/user/sqlite/vfs.o build/obj/guest/sqlite/sqlite3.o
+	@mkdir -p $(@D) && cp $(SQLITE_SRC)/sqlite3.h $(@D)/
+	$(call do,AR  ,$(ARCHIVE))
+build/user/sqlite: build/obj/guest/sqlite/sqlite3.o build/obj/guest/sqlite/shell.o
 build/user/store: $(call objects,guest,$(DISK_SOURCES))
 build/tests/guest/kernel_history: $(call objects,guest,tests/history/check.c)
 build/tests/guest/pstore_structures build/tests/guest/pstore_congeries: $(call objects,guest,$(SUBJECTS))

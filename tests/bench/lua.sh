@@ -2,7 +2,7 @@
 # Group lua: what a transaction of the persistent Lua costs, in instructions; a commit of one page alone is a row of kernel.
 set -eu
 cd "$(dirname "$0")/../.."
-[ -e build/user/lua ] || { echo "no build/user/lua: scripts/lua-source says why" >&2; exit 1; }
+[ -e build/user/lua ] || { echo "no build/user/lua: scripts/source lua says why" >&2; exit 1; }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cat >"$scratch/loop.lua" <<'END'

@@ -120,7 +120,7 @@ ok crash_names_what_is_missing grep -q 'missing: .*build/host/kreplay' <<<"$cras
 ok crash_names_the_target grep -q 'make crash' <<<"$crash_output"
 
 # --- help ---
-for script in bench crash cut katydid-cc lines lint lua-source mkiso places.py plots run setup test trace2json; do
+for script in bench crash cut katydid-cc lines lint mkiso places.py plots run setup source test trace2json; do
     ok "${script}_has_help" bash -c 'help=$(scripts/$1 --help </dev/null) && grep -q "scripts/$1" <<<"$help"' _ "$script"
 done
 for target in run test check debug bench plots lint clean reset-store; do

@@ -5,8 +5,8 @@
 STATES=4
 # shellcheck source=tests/system/power-cuts.sh
 . "$(dirname "$0")/power-cuts.sh"
-LUA_SRC=${LUA_SRC:-$(scripts/lua-source --where)}
-[ -e build/user/lua ] && [ -e "$LUA_SRC/lapi.c" ] || { echo "1..0 # skip without Lua's source (scripts/lua-source)"; exit 0; }
+LUA_SRC=${LUA_SRC:-$(scripts/source lua --where)}
+[ -e build/user/lua ] && [ -e "$LUA_SRC/lapi.c" ] || { echo "1..0 # skip without Lua's source (scripts/source lua)"; exit 0; }
 STORE=$TEST_TMP/store STEPS=40 WITH=(--import tests/system/lua)
 
 # build NAME SOURCE OPTIONS...: another build of the program, of the files in the folder SOURCE.
