@@ -108,7 +108,7 @@ void store_chain_end(struct store_chain *chain)
     while (*at != chain)
         at = &(*at)->next;
     *at = chain->next;
-    hold_leave(store, &chain->hold);
+    store_hold_end(store, &chain->hold);
     for (int i = 0; i < 2; i++)
         if (store->groups[i].spill_chain == chain)
             store->groups[i].spill_chain = NULL;
@@ -288,7 +288,7 @@ void chains_ended(struct store_group *group, bool cancelled)
             chain->commit_group = NULL;
             chain->done = !cancelled;
             if (chain->done)
-                hold_leave(store, &chain->hold);
+                store_hold_end(store, &chain->hold);
         }
         if (!(chain->spilled_in & group_bit(group)))
             continue;

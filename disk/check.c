@@ -159,8 +159,8 @@ static int leaf_enter(struct store *store, const struct leaf_disk *leaf, const c
     if (extent_use(store, le64_get(leaf->physical), le64_get(leaf->object), le64_get(leaf->index)))
         FAIL("two leaves name one extent (ST21)");
     directory_get(store, le64_get(leaf->object), &slot);
-    store->use[slot].pages += bits_count(le32_get(leaf->mask));
-    store->use[slot].claimed += bits_count(le16_get(leaf->claimed));
+    store->use[slot].pages += __builtin_popcount(le32_get(leaf->mask));
+    store->use[slot].claimed += __builtin_popcount(le16_get(leaf->claimed));
     store->use[slot].leaves++;
     if (top > store->use[slot].top)
         store->use[slot].top = top;

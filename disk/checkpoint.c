@@ -2,14 +2,7 @@
  * checkpoint.c - saves the metadata, so that the log before a redo LSN is needed no longer.
  *
  * Ping-pong: the metadata goes to the area that the superblock does not name. Fuzzy: commits go on
- * meanwhile; what they change is newer than the redo LSN and not saved.
- *
- *     begin    the redo LSN is the end of what is applied
- *     next     pages older than it, still dirty, are handed out and go home
- *     seal     copies the next part of the changed metadata pages into a buffer; after the last one
- *              the next superblock is made
- *     write    the part, with its CRCs; after the last one the map, flush, superblock, flush, twin
- *     apply    log before the older redo LSN and freed extents may be used again
+ * meanwhile; what they change is newer than the redo LSN and not saved. The chapter has the steps.
  *
  * Invariants
  *   CP1  What is saved is the metadata exactly at the redo LSN: operations are not idempotent, so

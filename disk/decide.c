@@ -12,7 +12,7 @@
 #define B(x) (1u << BASE_##x)
 #define L(x) (1u << LOG_##x)
 
-static const struct recovery_rule rules[RECOVERY_RULES] = {
+const struct recovery_rule recovery_rules[RECOVERY_RULES] = {
     { "RV1", S(UNREADABLE), ANY, ANY, RECOVERY_REFUSE, -EIO,
       "the superblocks cannot be read" },
     { "RV2", S(BLANK), ANY, ANY, RECOVERY_REFUSE, -ENODATA,
@@ -38,11 +38,6 @@ static const struct recovery_rule rules[RECOVERY_RULES] = {
     { "RV12", S(OLDER), ANY, ANY, RECOVERY_REFUSE, -EOPNOTSUPP,
       "a store of an older format; copy the disk, then `kstore upgrade` it on the host" },
 };
-
-const struct recovery_rule *recovery_rule_at(uint32_t i)
-{
-    return &rules[i];
-}
 
 /* ---- step 1: what kind of disk is this */
 
@@ -81,7 +76,7 @@ enum log_fact log_fact(const struct log_facts *facts)
 const struct recovery_rule *recovery_decide(enum slots_fact slots, enum base_fact base,
                                             enum log_fact log)
 {
-    const struct recovery_rule *rule = rules;
+    const struct recovery_rule *rule = recovery_rules;
     while (!(rule->slots >> slots & 1) || !(rule->base >> base & 1) || !(rule->log >> log & 1))
         rule++;
     return rule;

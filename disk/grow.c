@@ -1,13 +1,7 @@
 /*
- * grow.c - a store takes the rest of a disk that has grown.
- *
- * Log, slot B and the extents stay where they are; extents are added at the end. If the larger
- * store may need more metadata than an area holds, two larger areas are made at the end of the
- * disk, where nothing was, and all metadata is written there. They lie among the extents, which
- * know it; areas that a later growth leaves behind there become extents.
- *
- * It is a checkpoint with another geometry: everything is written and flushed before the superblock
- * that names it, so a power cut leaves the old store or the grown one.
+ * grow.c - a store takes the rest of a disk that has grown (disk.md): a checkpoint with another
+ * geometry. All is written and flushed before the superblock that names it, so a power cut leaves
+ * the old store or the grown one.
  */
 #include "internal.h"
 

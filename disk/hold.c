@@ -20,7 +20,7 @@ void hold_enter(struct store *store, struct store_hold *hold, uint64_t lsn, uint
     store->holds = hold;
 }
 
-void hold_leave(struct store *store, struct store_hold *hold)
+void store_hold_end(struct store *store, struct store_hold *hold)
 {
     struct store_hold **at = &store->holds;
     while (*at && *at != hold)
@@ -72,9 +72,4 @@ int store_hold_begin(struct store *store, struct store_hold *hold)
         c->scan_crc = hold->prev_crc;
     }
     return 0;
-}
-
-void store_hold_end(struct store *store, struct store_hold *hold)
-{
-    hold_leave(store, hold);
 }

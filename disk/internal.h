@@ -123,14 +123,6 @@ struct index {
 };
 
 /* What a container has of the data region. */
-static inline uint32_t bits_count(uint32_t mask)
-{
-    uint32_t count = 0;
-    for (; mask; mask &= mask - 1)
-        count++;
-    return count;
-}
-
 struct container_use {
     uint64_t pages;             /* present */
     uint64_t claimed;
@@ -554,7 +546,6 @@ uint64_t chains_count(const struct store *store, uint64_t *pages);
 
 /* hold.c */
 void hold_enter(struct store *store, struct store_hold *hold, uint64_t lsn, uint32_t prev_crc);
-void hold_leave(struct store *store, struct store_hold *hold);  /* also one that is not there */
 bool hold_too_old(const struct store *store, const struct store_hold *hold, uint64_t end_lsn);
 void holds_scan_from(struct store *store, struct checkpoint *checkpoint);
 

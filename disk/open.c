@@ -1,18 +1,9 @@
 /*
- * open.c - opens a store: superblock, checkpoint, recovery.
+ * open.c - opens a store: superblock, checkpoint, recovery; and closes it. The chapter has
+ * the steps of a recovery, which are functions here: slots_find (slots.c), base_load, scan_verify,
+ * scan_apply, log_end_clear, homes_begin, recovery_end.
  *
- *     slots_find      both slots; what kind of disk is this (slots.c)
- *     base_load       the newest checkpoint, or the older one if that is damaged
- *     scan_verify     scan 1: follows the groups to the end of the log; torn tail or damage
- *     scan_apply      scan 2: applies them in memory; it computes no CRC again, but a sum of both
- *                     scans must say that it has read the bytes that were verified
- *     log_end_clear   zeros over what cannot be read where the log ends, if a clean stop says that
- *                     nothing lies there: the superblocks of this start no longer say so
- *     homes_begin     flush; if the newest checkpoint was not found: a superblock without it, flush
- *     recovery_end    pages and metadata home; flush; superblock with the next epoch that names
- *                     these; flush
- *
- * Nothing is written before scan 2 is through (ST12), but home pages that memory cannot hold
+ * Nothing is written before scan_apply is through (ST12), but home pages that memory cannot hold
  * (image.c); and recovery takes no log space, so a crash inside it costs only time.
  */
 #include "internal.h"

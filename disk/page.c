@@ -1,9 +1,6 @@
 /*
- * page.c - where pages lie, and home writes.
- *
- * A page has one home for as long as its extent is used. It is overwritten in place: the first
- * record of a page at or after a checkpoint's redo LSN is a full image, so a torn home does not
- * matter before the next checkpoint, and that one waits for the write to be complete.
+ * page.c - where pages lie, and home writes. A page has one home for as long as its extent is used,
+ * and is overwritten in place.
  */
 #include "internal.h"
 

@@ -38,7 +38,7 @@ struct log_facts {
     uint64_t groups;                    /* after the redo LSN */
     bool     later_history;             /* a valid group further on contradicts this end */
 };
-const struct recovery_rule *recovery_rule_at(uint32_t i);
+extern const struct recovery_rule recovery_rules[RECOVERY_RULES];
 enum slots_fact slots_fact(enum slot_verdict a, enum slot_verdict b, bool blank);
 uint32_t slots_newest(bool valid_a, uint64_t generation_a, bool valid_b, uint64_t generation_b);
 enum log_fact log_fact(const struct log_facts *facts);

@@ -1,13 +1,9 @@
 /*
  * scan.c - reads groups back from the ring.
  *
- * A group is believed only if everything in the comment at struct group_disk holds. Each check has
- * one job: CRC a torn write; LSN the ring's last lap; epoch a tail that an earlier crash cut off;
- * uuid the log of an earlier store; prev_crc another history.
- *
- * The first place without a valid group is the end of the log, unless a valid group further on
- * says (durable_lsn) that something at or after that place had been acknowledged: then it is
- * damage.
+ * A group is believed only if everything in the comment at struct group_disk holds. The first place
+ * without a valid group is the end of the log, unless a valid group further on says (durable_lsn)
+ * that something at or after that place had been acknowledged: then it is damage.
  */
 #include "internal.h"
 

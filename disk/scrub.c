@@ -4,16 +4,8 @@
  *
  * A round goes over the superblock slots and the signpost; of each area the map, then its pages;
  * the blocks of the log's ring, then the groups that a recovery would need; the pages at home, by
- * extent. It takes one piece after the other:
- *
- *     next     what is to be read
- *     read     reads it, and computes CRCs
- *     judge    if all is still as it was at next, what differs is rotten, once it has been read
- *              again
- *     seek     where else are the bytes? In memory; in the other area; in the log's ring, whatever
- *              its age
- *     holds    may they still be put back? The caller keeps groups and checkpoints out until
- *     write    has put them back, and flushed
+ * extent. Each piece goes through the calls in store.h: next, read, judge, and if something is
+ * rotten seek, holds, write.
  *
  * Invariants
  *   SR1  Nothing is believed of a piece if what it belongs to has changed while it was read: the

@@ -26,16 +26,18 @@ static bool version_tells(enum slot_verdict verdict)
     return verdict == SLOT_NEWER || verdict == SLOT_OLDER;
 }
 
-/* A slot's block; one of an older format as the steps make it, if that is wanted. */
-static enum slot_verdict slot_decode(void *block, uint64_t bytes, uint64_t offset, bool upgrade,
-                                     struct superblock *super, uint32_t *version)
+/* The slot at `offset`; one of an older format as the steps make it, if that is wanted. */
+static enum slot_verdict slot_read(const struct disk_io *io, void *block, uint64_t offset,
+                                   bool upgrade, struct superblock *super, uint32_t *version)
 {
-    enum slot_verdict verdict = superblock_decode(block, bytes, offset, super, version);
+    if (block_read(io, offset, block))
+        return SLOT_UNREADABLE;
+    enum slot_verdict verdict = superblock_decode(block, io->bytes, offset, super, version);
     if (verdict != SLOT_OLDER || !upgrade || !store_upgradable(*version))
         return verdict;
     uint32_t now;
     upgrade_superblock(block, *version);
-    verdict = superblock_decode(block, bytes, offset, super, &now);
+    verdict = superblock_decode(block, io->bytes, offset, super, &now);
     super->format = *version;
     return verdict;
 }
@@ -49,13 +51,12 @@ static void slot_b_seek(const struct disk_io *io, void *block, struct slots *slo
     *zero = true;
     for (uint64_t bytes = io->bytes; bytes >= SMALLEST_BYTES; bytes /= 2) {
         uint64_t at = slot_b_place(bytes);
-        int error = block_read(io, at, block);
-        *zero = *zero && !error && bytes_zero(block, BLOCK_BYTES);
-        if (error ||
-            superblock_decode(block, io->bytes, at, &slots->super[1], &version) != SLOT_VALID)
-            continue;
-        slots->verdict[1] = SLOT_VALID;
-        return;
+        enum slot_verdict verdict = slot_read(io, block, at, false, &slots->super[1], &version);
+        *zero &= verdict == SLOT_ZERO;
+        if (verdict == SLOT_VALID) {
+            slots->verdict[1] = verdict;
+            return;
+        }
     }
 }
 
@@ -77,10 +78,7 @@ static void slots_read(const struct disk_io *io, void *block, bool upgrade, stru
 {
     uint32_t version = 0;
     uint8_t making[16];
-    int error = block_read(io, 0, block);
-    slots->verdict[0] = error ? SLOT_UNREADABLE
-                              : slot_decode(block, io->bytes, 0, upgrade, &slots->super[0],
-                                            &version);
+    slots->verdict[0] = slot_read(io, block, 0, upgrade, &slots->super[0], &version);
     if (version_tells(slots->verdict[0]))
         report->version = version;
     uint64_t b = 0;
@@ -92,10 +90,7 @@ static void slots_read(const struct disk_io *io, void *block, bool upgrade, stru
         b = slot_b_place(io->bytes);
     if (slots->verdict[0] == SLOT_VALID)
         b = slots->super[0].slot_b_offset;
-    int error_b = block_read(io, b, block);
-    slots->verdict[1] = SLOT_UNREADABLE;
-    if (!error_b)
-        slots->verdict[1] = slot_decode(block, io->bytes, b, upgrade, &slots->super[1], &version);
+    slots->verdict[1] = slot_read(io, block, b, upgrade, &slots->super[1], &version);
     if (version_tells(slots->verdict[1]) && slots->verdict[0] != SLOT_VALID)
         report->version = version;
     if (slots->verdict[0] == SLOT_VALID && slots->verdict[1] == SLOT_VALID &&

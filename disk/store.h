@@ -16,19 +16,8 @@
  *     store_checkpoint_begin, _seal  store_checkpoint_write       store_checkpoint_apply
  *
  * While one group is being written, the next may be begun and filled; groups are written and
- * applied one after the other, in the order in which they were sealed, by one committer.
- *
- * The shape of a commit
- *
- *     store_group_begin(store, &group)
- *       store_txn_begin(group, tag)
- *         store_txn_page / store_txn_diff / store_txn_op ...      errors stick to the transaction
- *       store_txn_end(group, &position)             0, or this transaction alone is refused
- *       ... more transactions ...
- *     store_group_seal(group)                       csn = store_group_csn(group, position)
- *     store_group_write(group)                      one write, one flush: THE POINT OF COMMIT
- *     store_group_apply(group)                      metadata changes become visible
- *     (publish, then acknowledge)
+ * applied one after the other, in the order in which they were sealed, by one committer. The
+ * chapter (disk.md) shows the calls of a commit and of a checkpoint in their order.
  */
 #ifndef KATYDID_DISK_STORE_H
 #define KATYDID_DISK_STORE_H
@@ -250,15 +239,9 @@ store_lsn_t store_full_below(const struct store *store);
  *     a later group: store_txn_begin, store_txn_chain, pages in memory, store_txn_end
  *     seal, write, apply; store_chain_end
  *
- * Spilling needs no flush: a group without transactions may be applied after store_group_issue; the
- * flush of the commit covers it. A chain without a commit record is nothing at the next start.
- *
- * Log space. The log is kept from a running chain's first SPILL record. So that this never keeps a
- * checkpoint from releasing log, a chain lives for half the log at most: when more than that was
- * logged since its first record, it takes no more pages, and the next checkpoint that begins drops
- * it; every call about it then returns -E2BIG, and the transaction must be aborted. And since the
- * commit is one group, with a record of 48 bytes for each page, a chain has at most (group_bytes -
- * 4096) / 48 pages: -E2BIG for one more.
+ * A chain without a commit record is nothing at the next start. A chain lives for half the log at
+ * most, and has at most (group_bytes - 4096) / 48 pages; else each call about it returns -E2BIG,
+ * and the transaction must be aborted (disk.md).
  */
 struct store_chain;
 store_must_check int store_chain_begin(struct store *store, uint64_t tag, struct store_chain **out);
@@ -298,7 +281,7 @@ struct store_hold {
     uint8_t     areas;          /* bit a: a checkpoint has begun to write metadata area a */
 };
 store_must_check int store_hold_begin(struct store *store, struct store_hold *hold);
-void store_hold_end(struct store *store, struct store_hold *hold);
+void store_hold_end(struct store *store, struct store_hold *hold);  /* also one that is none */
 
 /* ---------------------------------------------------------------- backup of a store at work
  *

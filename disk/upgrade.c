@@ -1,15 +1,9 @@
 /*
- * upgrade.c - a store of an older format becomes one of this format.
+ * upgrade.c - a store of an older format becomes one of this format, as it is read (disk.md).
  *
- * A store outlives the system that made it. Whoever changes the format raises FORMAT_VERSION and
- * adds a step: what turns the superblock and the metadata pages of the version before, in memory,
- * into those of the next. A store that is opened with STORE_UPGRADE goes through all steps from its
- * version on as it is read. Then it is saved as after any recovery: metadata to the area that is
- * not in use, flush, and the first superblock of this format, which no longer names the other area.
- * So a power cut leaves the old store or the new one.
- *
- * Version 2 is the first that a store can have, and the newest: there is no step yet. (test_upgrade
- * makes one up.)
+ * A step turns the superblock and the metadata pages of one version, in memory, into those of the
+ * next. Version 2 is the first that a store can have, and the newest: there is no step yet.
+ * (test_upgrade makes one up.)
  */
 #include "internal.h"
 

@@ -28,16 +28,16 @@ static void each_combination_of_facts_has_exactly_one_rule(void **state)
             for (uint32_t log = 0; log < LOG_FACTS; log++, cases++) {
                 uint32_t rules = 0, which = 0;
                 for (uint32_t i = 0; i < RECOVERY_RULES; i++)
-                    if (matches(recovery_rule_at(i), slots, base, log)) {
+                    if (matches(&recovery_rules[i], slots, base, log)) {
                         rules++;
                         which = i;
                     }
                 assert_int_equal(rules, 1);
-                assert_ptr_equal(recovery_decide(slots, base, log), recovery_rule_at(which));
+                assert_ptr_equal(recovery_decide(slots, base, log), &recovery_rules[which]);
                 used[which]++;
             }
     for (uint32_t i = 0; i < RECOVERY_RULES; i++) {
-        const struct recovery_rule *rule = recovery_rule_at(i);
+        const struct recovery_rule *rule = &recovery_rules[i];
         bool goes_on = rule->action == RECOVERY_EPOCH || rule->action == RECOVERY_REPLAY;
         assert_true(used[i] > 0);
         assert_int_equal(goes_on, rule->error == 0);
@@ -125,7 +125,7 @@ static void the_chapter_has_each_rule(void **state)
     assert_non_null(chapter);
     while (fgets(line, sizeof line, chapter))
         for (uint32_t i = 0; i < RECOVERY_RULES; i++) {
-            const struct recovery_rule *rule = recovery_rule_at(i);
+            const struct recovery_rule *rule = &recovery_rules[i];
             snprintf(label, sizeof label, "| %s |", rule->label);
             if (strncmp(line, label, strlen(label)))
                 continue;

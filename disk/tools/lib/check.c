@@ -27,7 +27,7 @@ static int extents_check(const struct store *store, const char **why)
     for (uint64_t i = 0; i < store->super.extents; i++) {
         const struct extent *e = &store->extents[i];
         count[extent_state(store, i)]++;
-        dirty += bits_count(e->dirty);
+        dirty += __builtin_popcount(e->dirty);
         if (e->dirty && e->state != EXTENT_USED)
             FAIL("an extent that is not used is dirty (EX3)");
     }
