@@ -148,8 +148,31 @@ int node_compare(const struct ps_access *a, struct bytes key, const struct ps_no
                                node_suffix(a, n, i));
 }
 
-unsigned node_search(const struct ps_access *a, const struct ps_node *n, struct bytes key,
-                     int upper)
+/* The search among keys of one size in ascending order, where nothing has to be found out for each
+ * of them. On its own, so that the compiler keeps all of the loop in registers. */
+__attribute__((noinline)) static unsigned search_fixed(const struct ps_access *a,
+                                                       const struct ps_node *n,
+                                                       const uint8_t *key, int how)
+{
+    int (*const compare)(const void *, const void *) = a->compare;
+    const uint8_t *keys = (const uint8_t *)n + key_at(a, n);
+    const uint16_t *low = n->slot;
+    const int least = !(how & NODE_UPPER);
+    unsigned count = n->count, half = how & NODE_AT_END ? count - 1 : count / 2;
+    for (; count > 0; half = count / 2) {
+        if (compare(key, keys + low[half]) >= least) {
+            low += half + 1;
+            count -= half + 1;
+        } else {
+            count = half;
+        }
+    }
+    return (unsigned)(low - n->slot);
+}
+
+__attribute__((noinline)) static unsigned search_any(const struct ps_access *a,
+                                                     const struct ps_node *n, struct bytes key,
+                                                     int how)
 {
     unsigned low = 0, high = n->count;
     if (n->prefix) {
@@ -160,12 +183,19 @@ unsigned node_search(const struct ps_access *a, const struct ps_node *n, struct 
     }
     while (low < high) {
         unsigned middle = (low + high) / 2;
-        if (node_order(a, key, node_suffix(a, n, middle)) >= !upper)
+        if (node_order(a, key, node_suffix(a, n, middle)) >= !(how & NODE_UPPER))
             low = middle + 1;
         else
             high = middle;
     }
     return low;
+}
+
+unsigned node_search(const struct ps_access *a, const struct ps_node *n, struct bytes key,
+                     int how)
+{
+    return a->type->key_bytes && !a->descending ? search_fixed(a, n, key.at, how)
+                                                : search_any(a, n, key, how);
 }
 
 /* ---- room ---- */
@@ -231,12 +261,23 @@ static void prefix_set(struct ps_access *a, struct ps_node *n, const uint8_t *fr
     memcpy((uint8_t *)n + a->head->node_bytes - length, from, length);
 }
 
+/* Makes room for slot i. Slots go by a copy: memmove goes upwards byte by byte. */
+static void slots_rise(struct ps_node *n, unsigned i)
+{
+    uint16_t copy[PS_NODE_MAX / sizeof n->slot[0]];
+    const size_t bytes = (n->count - i) * sizeof n->slot[0];
+    if (bytes == 0)
+        return;
+    memcpy(copy, &n->slot[i], bytes);
+    memcpy(&n->slot[i + 1], copy, bytes);
+}
+
 /* Lays an entry with such a key, which the caller writes, below all others. */
 static uint8_t *entry_make(struct ps_access *a, struct ps_node *n, unsigned i, unsigned length,
                            unsigned record)
 {
     unsigned bytes = node_entry_bytes(a, n->level, length, record);
-    memmove(&n->slot[i + 1], &n->slot[i], (n->count - i) * sizeof n->slot[0]);
+    slots_rise(n, i);
     n->heap = (uint16_t)(n->heap - bytes);
     n->live = (uint16_t)(n->live + bytes);
     n->slot[i] = n->heap;
@@ -250,10 +291,27 @@ static uint8_t *entry_make(struct ps_access *a, struct ps_node *n, unsigned i, u
     return key + 2;
 }
 
+/* The same of entries of one size, which are copied as they are. */
+static void append_fixed(struct ps_node *n, const struct ps_node *from, unsigned first,
+                         unsigned end, unsigned entry_bytes)
+{
+    for (unsigned i = first; i < end; i++) {
+        n->heap = (uint16_t)(n->heap - entry_bytes);
+        n->slot[n->count++] = n->heap;
+        memcpy(payload(n, n->count - 1u), payload(from, i), entry_bytes);
+    }
+    n->live = (uint16_t)(n->live + (end - first) * entry_bytes);
+}
+
 void node_append(struct ps_access *a, struct ps_node *n, const struct ps_node *from, unsigned first,
                  unsigned end)
 {
     _Alignas(16) uint8_t key[KEY_COPY];
+    const unsigned fixed = a->type->variable ? 0 : a->shape[n->level > 0].entry_bytes;
+    if (fixed) {
+        append_fixed(n, from, first, end, fixed);
+        return;
+    }
     for (unsigned i = first; i < end; i++) {
         struct bytes whole = node_key(a, from, i, key);
         unsigned record = node_record_bytes(a, from, i);
@@ -300,6 +358,26 @@ void *node_place(struct ps_access *a, struct ps_node *n, unsigned i, struct byte
         node_pack(a, n, prefix);
     memcpy(entry_make(a, n, i, key.length - prefix, record), key.at + prefix, key.length - prefix);
     return node_record(a, n, i);
+}
+
+int node_insert_fixed(struct ps_access *a, struct ps_node *n, unsigned i, const void *key,
+                      const void *record)
+{
+    const struct ps_type *t = a->type;
+    const unsigned bytes = a->shape[0].entry_bytes;
+    if (node_used(n) + sizeof n->slot[0] + bytes > capacity(a) * (unsigned)a->fill / 100)
+        return 0;
+    if (n->heap < sizeof *n + sizeof n->slot[0] * (n->count + 1u) + bytes)
+        node_pack(a, n, 0);
+    slots_rise(n, i);
+    n->heap = (uint16_t)(n->heap - bytes);
+    n->live = (uint16_t)(n->live + bytes);
+    n->slot[i] = n->heap;
+    n->count++;
+    uint8_t *entry = payload(n, i);
+    memcpy(entry, record, t->record_bytes);
+    memcpy(entry + a->shape[0].key_at, key, t->key_bytes);
+    return 1;
 }
 
 void node_erase(struct ps_access *a, struct ps_node *n, unsigned i)

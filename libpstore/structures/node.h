@@ -47,9 +47,9 @@ struct ps_node *node_child(const struct ps_node *n, unsigned i);
 int node_order(const struct ps_access *a, struct bytes left, struct bytes right);
 int node_compare(const struct ps_access *a, struct bytes key, const struct ps_node *n,
                  unsigned i);
-/* The first slot with a key >= (upper: >) this one. */
-unsigned node_search(const struct ps_access *a, const struct ps_node *n, struct bytes key,
-                     int upper);
+/* The first slot with a key >= (NODE_UPPER: >) this one; NODE_AT_END: it is probably behind all. */
+enum { NODE_UPPER = 1, NODE_AT_END = 2 };
+unsigned node_search(const struct ps_access *a, const struct ps_node *n, struct bytes key, int how);
 /* length: of the key; record: of one of variable size, else 0, as in what follows. */
 unsigned node_entry_bytes(const struct ps_access *a, unsigned level, unsigned length,
                           unsigned record);
@@ -70,6 +70,9 @@ void *node_resize(struct ps_access *a, struct ps_node *n, unsigned i, struct byt
  * goes, which the caller writes. */
 void *node_place(struct ps_access *a, struct ps_node *n, unsigned i, struct bytes key,
                  unsigned record);
+/* All of that, of a leaf whose entries are of one size: 1, or 0 if there is no room. */
+int node_insert_fixed(struct ps_access *a, struct ps_node *n, unsigned i, const void *key,
+                      const void *record);
 void node_erase(struct ps_access *a, struct ps_node *n, unsigned i);
 /* Fills an empty node with the slots first..end of another, behind the prefix that they share. */
 void node_fill(struct ps_access *a, struct ps_node *n, const struct ps_node *from,

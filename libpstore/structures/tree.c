@@ -94,11 +94,12 @@ int ps_tree_tear_down(const struct ps_instance *i, const struct ps_type *type)
 void tree_descend(struct ps_tree_access *a, struct bytes key, int upper, int to_change)
 {
     struct ps_node *n = tree_of(a)->root;
+    const int how = (upper ? NODE_UPPER : 0) | (to_change ? NODE_AT_END : 0);
     for (unsigned level = tree_of(a)->height; level-- > 0;) {
         if (level == 0 && to_change)
             node_claim(n);
         a->path[level].node = n;
-        a->path[level].at = node_search(&a->base, n, key, upper);
+        a->path[level].at = node_search(&a->base, n, key, how);
         if (level > 0)
             n = node_child(n, a->path[level].at);
     }
@@ -329,9 +330,14 @@ static int leaf_overflow(struct ps_tree_access *a, struct bytes key, struct byte
 /* Inserts at the path's place. */
 static int put_here(struct ps_tree_access *a, struct bytes key, struct bytes record)
 {
-    if (!node_has_room(&a->base, a->path[0].node, key, varying(a, record)))
+    struct ps_node *leaf = a->path[0].node;
+    const unsigned at = a->path[0].at;
+    const int fixed = a->base.shape[0].entry_bytes && !a->base.type->variable;
+    int done = fixed && node_insert_fixed(&a->base, leaf, at, key.at, record.at);
+    if (!done && (fixed || !node_has_room(&a->base, leaf, key, varying(a, record))))
         return leaf_overflow(a, key, record, 0);
-    record_put(a, a->path[0].node, a->path[0].at, key, record);
+    if (!done)
+        record_put(a, leaf, at, key, record);
     tree_changes++;
     return 0;
 }

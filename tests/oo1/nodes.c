@@ -37,6 +37,14 @@ void *__wrap_ps__node_place(struct ps_access *a, struct ps_node *n, unsigned i, 
     return __real_ps__node_place(a, n, i, key, record);
 }
 
+IN_PLACE_OF(node_insert_fixed);
+int __wrap_ps__node_insert_fixed(struct ps_access *a, struct ps_node *n, unsigned i,
+                                 const void *key, const void *record)
+{
+    index_node_changed(n);
+    return __real_ps__node_insert_fixed(a, n, i, key, record);
+}
+
 IN_PLACE_OF(node_erase);
 void __wrap_ps__node_erase(struct ps_access *a, struct ps_node *n, unsigned i)
 {
