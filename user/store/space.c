@@ -246,16 +246,18 @@ static bool room_fits(const struct container *c, uint64_t process, uint64_t page
     return i == c->run_count || c->runs[i].first > page || c->runs[i].owner == process;
 }
 
-static int room_search(const struct container *c, uint64_t process, uint64_t near,
+/* near: only close to that page, for who asks would not take another one, and a search through all
+ * of a large container at each allocation would be too long. */
+static int room_search(const struct container *c, uint64_t process, uint64_t from, bool near,
                        uint16_t wanted, uint64_t *page)
 {
     for (uint64_t step = 0; step < ROOM_NEAR; step++) {
-        *page = near + step;
+        *page = from + step;
         if (room_fits(c, process, *page, wanted)) return 0;
-        *page = near - step;
-        if (step <= near && room_fits(c, process, *page, wanted)) return 0;
+        *page = from - step;
+        if (step <= from && room_fits(c, process, *page, wanted)) return 0;
     }
-    for (*page = 0; *page < c->room_top; ++*page)
+    for (*page = 0; !near && *page < c->room_top; ++*page)
         if (room_fits(c, process, *page, wanted)) return 0;
     return -ENOENT;
 }
@@ -268,7 +270,7 @@ int space_find(struct container *c, uint64_t process, uint64_t hint, uint64_t ne
     if (near && !container_page(c, near, &from)) return -EINVAL;
     freed_sweep(c);
     uint16_t wanted = (uint16_t)((bytes + ROOM_UNIT - 1) / ROOM_UNIT | tag << 8);
-    int r = room_search(c, process, from, wanted, page);
+    int r = room_search(c, process, from, near != 0, wanted, page);
     if (r == 0 && !skip_runs(c, c->id, *page, &next)) r = run_add(c, *page, 1, process);
     return r;
 }
