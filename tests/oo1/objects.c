@@ -8,7 +8,7 @@
  *   oo1-objects all WHERE GROWTH PARTS ROUNDS    all three in one process
  *
  * WHERE an object lies: `heap` is that of the C library, to compare with; the others are
- * containers: `order` of creation, `arenas` (one for each 1 % of the ids), `near` (a connection at
+ * containers: `order` of creation, `congeries` (one for each 1 % of the ids), `near` (a connection at
  * its part, a part at one with a near id). GROWTH: ids come `ordered`, as OO1 has them, or at
  * `random`; and so do the connections of parts.
  *
@@ -19,6 +19,7 @@
 #include "storage.h"
 #include "workload.h"
 
+#include <congeries.h>
 #include <pstore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,15 +42,15 @@ struct id { int32_t n; };
 static int by_id(const struct id *a, const struct id *b) { return (a->n > b->n) - (a->n < b->n); }
 PS_TREE(parts, struct id, struct part *, by_id);
 
-enum { ARENAS = 100, BATCH = 500, PAGES_MAX = 1 << 16, PARTS_MAX = 2100000 };
+enum { GROUPS = 100, BATCH = 500, PAGES_MAX = 1 << 16, PARTS_MAX = 2100000 };
 struct database {
     struct parts_head parts;
     int32_t count, created;
-    ps_arena *arena[ARENAS];
+    ps_congeries *group[GROUPS];
 };
 
-enum where { HEAP, ORDER, ARENA, NEAR, WHERES };
-static const char *const wheres[WHERES] = {"heap", "order", "arenas", "near"};
+enum where { HEAP, ORDER, CONGERIES, NEAR, WHERES };
+static const char *const wheres[WHERES] = {"heap", "order", "congeries", "near"};
 static enum where where;
 static int is_random;
 static ps_container *container;
@@ -74,8 +75,8 @@ static void *take(int32_t id, size_t bytes, const void *near, const char *type)
     case NEAR: return ps_alloc_as(container, bytes, near, type);
     default: break;
     }
-    int64_t group = (int64_t)(id - 1) * ARENAS / database->created;
-    return ps_alloc_in(database->arena[group < ARENAS ? group : ARENAS - 1], bytes, NULL, type);
+    int64_t group = (int64_t)(id - 1) * GROUPS / database->created;
+    return ps_alloc_in(database->group[group < GROUPS ? group : GROUPS - 1], bytes, NULL, type);
 }
 
 static int operation(int (*function)(void *), void *arg)
@@ -111,10 +112,11 @@ static const struct part *neighbour(struct parts_keyed *a, int32_t id)
     return found;
 }
 
-static int part_add(struct parts_keyed *a, struct draws *d, int32_t id)
+static int part_add(struct parts_keyed *a, struct draws *d, int32_t id, struct part **made)
 {
     struct part_values v = draw_part(d);
     struct part *p = take(id, sizeof *p, neighbour(a, id), "struct part");
+    *made = p;
     if (!p)
         return -errno;
     *p = (struct part){.id = id, .x = v.x, .y = v.y, .build = v.build};
@@ -132,10 +134,10 @@ static int is_connected(const struct part *from, const struct part *to, int made
     return 0;
 }
 
-static int connections_add(struct parts_keyed *a, struct draws *d, int32_t id, int32_t count,
-                           int anywhere)
+static int connections_add(struct parts_keyed *a, struct draws *d, struct part *from,
+                           int32_t count, int anywhere)
 {
-    struct part *from = find(a, id);
+    const int32_t id = from ? from->id : 0;
     for (int made = 0; from && made < LINKS;) {
         int32_t end = anywhere ? 1 + (int32_t)draw(d, (uint32_t)count) : draw_end(d, id, count);
         struct part *to = find(a, end);
@@ -160,8 +162,8 @@ static int set_up(void *created)
     if (error)
         return error;
     database->created = *(int32_t *)created;
-    for (int i = 0; i < ARENAS && where == ARENA; i++)
-        if (!(database->arena[i] = ps_arena_make(container)))
+    for (int i = 0; i < GROUPS && where == CONGERIES; i++)
+        if (!(database->group[i] = ps_congeries_make(container, NULL, NULL)))
             return -errno;
     return parts_set_up(&parts);
 }
@@ -176,8 +178,9 @@ static int batch_create(void *arg)
     for (int32_t i = b->first; i < b->end && error == 0; i++) {
         int32_t id = order[i];
         struct draws d = draws_of((uint64_t)id + (b->connects ? PARTS_MAX : 0));
-        error = b->connects ? connections_add(&a, &d, id, database->created, 0)
-                            : part_add(&a, &d, id);
+        struct part *p;
+        error = b->connects ? connections_add(&a, &d, find(&a, id), database->created, 0)
+                            : part_add(&a, &d, id, &p);
     }
     return error;
 }
@@ -289,9 +292,11 @@ static int insert_parts(void *arg, int anywhere)
         return error;
     PS_ACCESS(parts_keyed, a, &parts, PS_CHANGE);
     int32_t first = database->count + 1;
-    for (int32_t id = first; id < first + INSERTS && error == 0; id++)
-        if ((error = part_add(&a, &d, id)) == 0)
-            error = connections_add(&a, &d, id, first - 1, anywhere);
+    for (int32_t id = first; id < first + INSERTS && error == 0; id++) {
+        struct part *p;
+        if ((error = part_add(&a, &d, id, &p)) == 0)
+            error = connections_add(&a, &d, p, first - 1, anywhere);
+    }
     return error;
 }
 
@@ -436,7 +441,7 @@ int main(int argc, char **argv)
     int rounds = argc == 6 ? number(argv[5], 1, 900) : 1;
     if (count < 0 || rounds < 0 || where == WHERES || argc != 5 + runs ||
         !(makes || runs || checks) || (!is_random && strcmp(argv[3], "ordered") != 0))
-        return fprintf(stderr, "use: oo1-objects create|run|check|all heap|order|arenas|near "
+        return fprintf(stderr, "use: oo1-objects create|run|check|all heap|order|congeries|near "
                                "ordered|random PARTS [ROUNDS of run and all]\n"), 2;
     container_open(makes);
     if (makes)

@@ -2,7 +2,8 @@
  * oo1.c - OO1's application: creation, look-up, traversal, insertion.
  *
  *   oo1 create PARTS          makes the database, anew
- *   oo1 run PARTS ROUNDS      look-ups, traversals, reverse ones and insertions, so often each
+ *   oo1 run PARTS ROUNDS      look-ups, traversals, reverse ones and two kinds of insertions, so
+ *                             often each
  *   oo1 check PARTS           that all is as it must be; says what it is
  *   oo1 all PARTS ROUNDS      all three in one process
  *
@@ -62,20 +63,20 @@ static int set_up(void *unused)
     return error ? error : connect_set_up(&connect);
 }
 
-static int part_add(struct draws *d, int32_t id)
+static struct part part_draw(struct draws *d, int32_t id)
 {
     struct part_values v = draw_part(d);
     struct part row = {.id = id, .x = v.x, .y = v.y, .build = v.build};
     memcpy(row.type, v.type, sizeof row.type);
-    return part_insert(&part, &row);
+    return row;
 }
 
 /* Three connections to different parts: a key that is there is drawn again. */
-static int connections_add(struct draws *d, int32_t from, int32_t count)
+static int connections_add(struct draws *d, int32_t from, int32_t count, int anywhere)
 {
     for (int made = 0; made < LINKS;) {
-        struct connect row = {.from = from, .to = draw_end(d, from, count),
-                              .length = (int32_t)draw(d, RANGE)};
+        struct connect row = {.from = from, .length = (int32_t)draw(d, RANGE)};
+        row.to = anywhere ? 1 + (int32_t)draw(d, (uint32_t)count) : draw_end(d, from, count);
         draw_type(d, row.type);
         int error = connect_insert(&connect, &row);
         if (error && error != -EEXIST)
@@ -92,8 +93,10 @@ static int parts_create(void *arg)
     const struct batch *b = arg;
     struct draws d = draws_of((uint64_t)b->first);
     int error = begin(PS_CHANGE);
-    for (int32_t id = b->first; id < b->end && error == 0; id++)
-        error = part_add(&d, id);
+    for (int32_t id = b->first; id < b->end && error == 0; id++) {
+        struct part row = part_draw(&d, id);
+        error = part_insert(&part, &row);
+    }
     return error;
 }
 
@@ -103,7 +106,7 @@ static int connections_create(void *arg)
     struct draws d = draws_of((uint64_t)b->first + PARTS_MAX);
     int error = begin(PS_CHANGE);
     for (int32_t id = b->first; id < b->end && error == 0; id++)
-        error = connections_add(&d, id, b->parts);
+        error = connections_add(&d, id, b->parts, 0);
     return error;
 }
 
@@ -185,40 +188,38 @@ static int traverse_back(void *arg)
     return error ? error : go_back(1 + (int32_t)draw(&d, (uint32_t)count()), HOPS);
 }
 
-/* A hundred parts behind all others, each connected to parts that were there before. */
-static int insert(void *arg)
+/* A hundred parts behind all others, connected to parts that were there before: by the rule of the
+ * database, or to any. */
+static int insert_parts(void *arg, int anywhere)
 {
     struct draws d = draws_of(((const struct task *)arg)->seed);
     int error = begin(PS_CHANGE);
     int32_t first = error ? 0 : count() + 1;
     for (int32_t id = first; id < first + INSERTS && error == 0; id++) {
-        struct part_values v = draw_part(&d);
-        struct part row = {.id = id, .x = v.x, .y = v.y, .build = v.build};
-        memcpy(row.type, v.type, sizeof row.type);
+        struct part row = part_draw(&d, id);
         procedure(row.x, row.y, row.type);
         error = part_insert(&part, &row);
-        for (int i = 0; i < LINKS && error == 0; i++) {
-            struct connect c = {.from = id, .length = (int32_t)draw(&d, RANGE)};
-            draw_type(&d, c.type);
-            do {
-                c.to = 1 + (int32_t)draw(&d, (uint32_t)first - 1);
-                error = connect_insert(&connect, &c);
-            } while (error == -EEXIST);
-        }
+        if (error == 0)
+            error = connections_add(&d, id, first - 1, anywhere);
     }
     return error;
 }
+
+static int insert(void *arg) { return insert_parts(arg, 0); }
+static int insert_anywhere(void *arg) { return insert_parts(arg, 1); }
 
 static const struct { const char *name; int (*run)(void *), changes; } operations[] = {
     {"lookup", look_up, 0},
     {"traversal", traverse, 0},
     {"reverse", traverse_back, 0},
     {"insert", insert, 1},
+    {"insert-anywhere", insert_anywhere, 1},
 };
+enum { OPERATIONS = sizeof operations / sizeof operations[0] };
 
 static void run(int rounds)
 {
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < OPERATIONS; i++)
         for (int round = 1; round <= rounds; round++) {
             struct task task = {(uint64_t)(i * 1000 + round)};
             procedure_sum();
