@@ -105,8 +105,8 @@ static unsigned changed_count;
 int index_open(struct index *index, const char *name, uint64_t key_bytes, uint64_t rows_max)
 {
     *index = (struct index){.key_bytes = key_bytes};
-    /* nodes are at least a third full, and an entry has a key, a row's number, and 2 bytes */
-    index->bytes_max = blocks(rows_max * (key_bytes + 16) * 3) + 16 * BLOCK;
+    /* an entry has a key, a row's number and a slot of 2 bytes; nodes are half full at least */
+    index->bytes_max = blocks(rows_max * (key_bytes + 8) * 5 / 2) + 16 * BLOCK;
     index->storage = storage_open(name, index->bytes_max);
     for (int i = 0; i < INDEXES && index->storage; i++)
         if (!indexes[i]) {

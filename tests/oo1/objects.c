@@ -8,8 +8,8 @@
  *   oo1-objects all WHERE GROWTH PARTS ROUNDS    all three in one process
  *
  * WHERE an object lies: `heap` is that of the C library, to compare with; the others are
- * containers: `order` of creation, `congeries` (one for each 1 % of the ids), `near` (a connection at
- * its part, a part at one with a near id). GROWTH: ids come `ordered`, as OO1 has them, or at
+ * containers: `order` of creation, `congeries` (one for each 1 % of the ids), `near` (a connection
+ * at its part, a part at one with a near id). GROWTH: ids come `ordered`, as OO1 has them, or at
  * `random`; and so do the connections of parts.
  *
  * `run` prints operation, round, instructions, pages read, flushes, calls, checksum, and how many
