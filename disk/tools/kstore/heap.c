@@ -213,6 +213,37 @@ struct heap_object *heap_at(const struct heap *heap, uint64_t address)
     return o && address - o->address < o->bytes ? o : NULL;
 }
 
+uint64_t heap_page_number(const struct kview *view, const struct kcontainer *c, uint64_t address)
+{
+    uint64_t before = 0;
+    for (uint32_t s = 0; s < le32_get(c->disk.segment_count); s++) {
+        const uint64_t per_gib = STORE_SEGMENT_UNIT / STORE_PAGE_BYTES;
+        uint64_t pages = le32_get(c->disk.segments[s].gib) * per_gib;
+        uint64_t base = STORE_REGION_BASE + view->super.zone * STORE_ZONE_BYTES +
+                        le32_get(c->disk.segments[s].first_gib) * STORE_SEGMENT_UNIT;
+        if (address >= base && address - base < pages * STORE_PAGE_BYTES)
+            return before + (address - base) / STORE_PAGE_BYTES;
+        before += pages;
+    }
+    return UINT64_MAX;
+}
+
+int heap_page_bytes(struct heap_pages *p, const struct kcontainer *c, uint64_t page,
+                    const uint8_t **bytes)
+{
+    struct kview *view = p->view;
+    if (p->container != c || p->page != page) {
+        const uint32_t in_extent = view->super.extent_pages, i = (uint32_t)(page % in_extent);
+        const struct kleaf *leaf = kmodel_leaf(&view->model, c->object, page / in_extent);
+        p->container = c;
+        p->page = page;
+        p->there = leaf && leaf->mask >> i & 1;
+        p->error = p->there ? kview_page(view, &view->model, leaf, i, p->bytes) : 0;
+    }
+    *bytes = p->there && !p->error ? p->bytes : NULL;
+    return p->error;
+}
+
 /* ---- showing */
 
 struct row { uint32_t container, type; uint64_t objects, bytes, first; };

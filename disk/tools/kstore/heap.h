@@ -43,6 +43,20 @@ int  heap_open(struct heap *heap, struct image *image, struct kview *view,
 void heap_close(struct heap *heap, struct image *image);
 /* The object with a byte there, or NULL. */
 struct heap_object *heap_at(const struct heap *heap, uint64_t address);
+/* The number of a container's page at an address; UINT64_MAX: it has none there. */
+uint64_t heap_page_number(const struct kview *view, const struct kcontainer *container,
+                          uint64_t address);
+struct heap_pages {                     /* the page that was read last; page: UINT64_MAX at first */
+    struct kview *view;
+    const struct kcontainer *container;
+    uint64_t page;
+    bool     there;
+    int      error;
+    uint8_t  bytes[BLOCK_BYTES];
+};
+/* *bytes: of that page, NULL if it was never written or cannot be read; then the error. */
+int  heap_page_bytes(struct heap_pages *pages, const struct kcontainer *container, uint64_t page,
+                     const uint8_t **bytes);
 /* Prints tables by container and type of the objects that are reached, or are not: all if both. */
 void heap_show(struct heap *heap, bool reached, bool unreached, const struct heap_wish *wish);
 

@@ -1,9 +1,9 @@
 /*
  * kstore.h - what the subcommands of kstore share: exit status, images as disks, options, JSON.
  *
- * Only create, put, grow, upgrade, scrub and salvage use the store's own code; the others read an
- * image through kcheck/view.h, which is the format chapter's reading of it, and so also show
- * damaged ones.
+ * Only create, put, import, grow, upgrade, scrub and salvage use the store's own code; the others
+ * read an image through kcheck/view.h, which is the format chapter's reading of it, and so also
+ * show damaged ones.
  */
 #ifndef KATYDID_KSTORE_H
 #define KATYDID_KSTORE_H
@@ -31,6 +31,9 @@ int salvage_main(int count, char **words);
 int grow_main(int count, char **words);
 int upgrade_main(int count, char **words);
 int scrub_main(int count, char **words);
+int get_main(int count, char **words);
+int export_main(int count, char **words);
+int import_main(int count, char **words);
 
 /* ---- command.c */
 
@@ -75,6 +78,9 @@ int  image_view(struct image *image, const char *path, struct kview *view,
 void image_unview(struct image *image, struct kview *view);
 bool uuid_random(uint8_t uuid[16]);
 void uuid_text(const uint8_t uuid[16], char out[33]);
+
+/* get.c: the container, or NULL after a message */
+const struct kcontainer *container_named(const struct kview *view, const char *name);
 
 /* ---- objects.c */
 

@@ -45,10 +45,7 @@ int objects_main(int count, char **words)
 struct walk {
     struct heap *heap;
     uint32_t *todo, todo_count;         /* reached, and not looked into yet */
-    const struct kcontainer *container; /* of the page at hand */
-    uint64_t page;
-    bool     here;                      /* it could be read */
-    uint8_t  bytes[BLOCK_BYTES];
+    struct heap_pages pages;
 };
 
 static void reach(struct walk *w, struct heap_object *o)
@@ -75,37 +72,6 @@ static struct heap_object *arena_of(const struct heap *heap, const struct heap_o
     return found ? heap_at(heap, heap->arena[low].arena) : NULL;
 }
 
-/* The number of a container's page at an address; UINT64_MAX: it has none there. */
-static uint64_t page_number(const struct kview *view, const struct kcontainer *c, uint64_t address)
-{
-    uint64_t before = 0;
-    for (uint32_t s = 0; s < le32_get(c->disk.segment_count); s++) {
-        const uint64_t per_gib = STORE_SEGMENT_UNIT / STORE_PAGE_BYTES;
-        uint64_t pages = le32_get(c->disk.segments[s].gib) * per_gib;
-        uint64_t base = STORE_REGION_BASE + view->super.zone * STORE_ZONE_BYTES +
-                        le32_get(c->disk.segments[s].first_gib) * STORE_SEGMENT_UNIT;
-        if (address >= base && address - base < pages * STORE_PAGE_BYTES)
-            return before + (address - base) / STORE_PAGE_BYTES;
-        before += pages;
-    }
-    return UINT64_MAX;
-}
-
-/* The bytes of a page, NULL if it was never written or cannot be read. */
-static const uint8_t *page_bytes(struct walk *w, const struct kcontainer *c, uint64_t page)
-{
-    struct kview *view = w->heap->view;
-    if (w->container == c && w->page == page)
-        return w->here ? w->bytes : NULL;
-    const uint32_t in_extent = view->super.extent_pages, p = (uint32_t)(page % in_extent);
-    const struct kleaf *leaf = kmodel_leaf(&view->model, c->object, page / in_extent);
-    w->container = c;
-    w->page = page;
-    w->here = leaf && leaf->mask >> p & 1 &&
-              kview_page(view, &view->model, leaf, p, w->bytes) == 0;
-    return w->here ? w->bytes : NULL;
-}
-
 /* *word: the last 8 bytes before, of which a pointer may still have some. */
 static void part_look(struct walk *w, const uint8_t *bytes, size_t count, uint64_t *word)
 {
@@ -123,9 +89,9 @@ static void object_look(struct walk *w, const struct heap_object *o)
     for (uint64_t at = o->address, next; at < end; at = next) {
         next = (at / SLOT_PAGE_BYTES + 1) * SLOT_PAGE_BYTES;
         next = next < end ? next : end;
-        uint64_t page = page_number(w->heap->view, c, at);
-        const uint8_t *bytes = page == UINT64_MAX ? NULL : page_bytes(w, c, page);
-        if (bytes)
+        const uint8_t *bytes = NULL;
+        uint64_t page = heap_page_number(w->heap->view, c, at);
+        if (page != UINT64_MAX && !heap_page_bytes(&w->pages, c, page, &bytes) && bytes)
             part_look(w, bytes + at % SLOT_PAGE_BYTES, (size_t)(next - at), &word);
         else
             word = 0;
@@ -135,7 +101,7 @@ static void object_look(struct walk *w, const struct heap_object *o)
 static int walk_all(struct heap *heap)
 {
     const struct kmodel *model = &heap->view->model;
-    struct walk w = { .heap = heap, .page = UINT64_MAX };
+    struct walk w = { .heap = heap, .pages = { .view = heap->view, .page = UINT64_MAX } };
     w.todo = malloc(((size_t)heap->count + 1) * sizeof *w.todo);
     if (!w.todo)
         return fprintf(stderr, "kstore: no memory\n"), CANNOT;
