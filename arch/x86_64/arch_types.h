@@ -14,16 +14,12 @@
  * A frame of user mode always lies at the very top of its thread's kernel stack, so its address
  * never changes: arch_user_frame(). */
 struct trap_frame {
-    uint64_t r15, r14, r13, r12; /* a system call saves them late, if at all: trap.S */
-    uint64_t rbp, rbx;
-    uint64_t rcx, r11;      /* not saved by a system call: its instruction destroys both */
     union {
-        struct { uint64_t rdi, rsi, rdx, r10, r8, r9; };
-        uint64_t arguments[6]; /* of a system call */
+        struct { uint64_t FRAME_SAVED; };   /* r12 to r15: by a system call late, if at all: trap.S;
+                                             * rcx, r11: its instruction destroys both */
+        struct { uint64_t before_arguments[8], arguments[6]; };     /* of a system call */
     };
-    uint64_t rax;
-    uint64_t vector, error;
-    uint64_t rip, cs, rflags, rsp, ss;
+    uint64_t FRAME_PUSHED;
 };
 
 static inline bool trap_from_user(const struct trap_frame *f) { return f->cs & 3; }
@@ -43,9 +39,8 @@ static inline int trap_signal(const struct trap_frame *f)
         : f->vector == 6 ? 4 /* SIGILL */ : f->vector == 3 ? 5 /* SIGTRAP */ : 11 /* SIGSEGV */;
 }
 static inline vaddr_t trap_place(const struct trap_frame *f) { return f->rip; }
-static inline vaddr_t trap_stack(const struct trap_frame *f) { return f->rsp; }
 static inline uint64_t trap_frame_pointer(const struct trap_frame *f) { return f->rbp; }
-static inline uint64_t trap_stack_pointer(const struct trap_frame *f) { return f->rsp; }
+static inline vaddr_t trap_stack_pointer(const struct trap_frame *f) { return f->rsp; }
 static inline void trap_set_stack(struct trap_frame *f, vaddr_t stack) { f->rsp = stack; }
 /* User mode goes on at `entry` with the argument in its first argument register. The other
  * registers stay. A bad address is noticed on the way out and ends the process. */
@@ -134,7 +129,6 @@ typedef uint64_t pte_t;
 #define PTE_SOFT0     (1ull << 9)
 #define PTE_SOFT1     (1ull << 10)
 #define PTE_SOFT2     (1ull << 11)
-#define PTE_SOFT_HIGH(i) (1ull << (52 + (i)))  /* i = 0..6; bits 59 to 62: kept for keys */
 #define PTE_NX        (1ull << 63)
 #define PTE_FRAME     0x000ffffffffff000ull
 
@@ -151,16 +145,13 @@ static inline void pte_store(pte_t *p, pte_t e)
 }
 static inline pte_t pte_exchange(pte_t *p, pte_t e)
 {
-    pte_t old = __atomic_exchange_n(p, e, __ATOMIC_SEQ_CST);
-    return old;
+    return __atomic_exchange_n(p, e, __ATOMIC_SEQ_CST);
 }
 /* pte_compare_exchange: false if *p was not *expected; *expected is then what *p was. */
 static inline bool pte_compare_exchange(pte_t *p, pte_t *expected, pte_t desired)
 {
-    if (!__atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST,
-                                     __ATOMIC_SEQ_CST))
-        return false;
-    return true;
+    return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
 }
 
 /* ---- CPUs ---- */
@@ -230,12 +221,16 @@ static inline paddr_t arch_table_loaded(void) { return cpu_this()->loaded_table;
 /* ---- time ---- */
 extern uint64_t clock_scale;        /* ns = cycles * clock_scale >> CLOCK_SHIFT */
 #define CLOCK_SHIFT 32
-/* Nanoseconds since boot: monotonic, and all CPUs agree. */
-static inline uint64_t cpu_time_ns(const struct cpu *c)
+static inline uint64_t read_tsc(void)
 {
     uint32_t low, high;
     __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
-    uint64_t cycles = ((uint64_t)high << 32 | low) + (uint64_t)c->tsc_offset;
+    return (uint64_t)high << 32 | low;
+}
+/* Nanoseconds since boot: monotonic, and all CPUs agree. */
+static inline uint64_t cpu_time_ns(const struct cpu *c)
+{
+    uint64_t cycles = read_tsc() + (uint64_t)c->tsc_offset;
     return (uint64_t)((unsigned __int128)cycles * clock_scale >> CLOCK_SHIFT);
 }
 static inline uint64_t arch_time_ns(void) { return cpu_time_ns(cpu_this()); }

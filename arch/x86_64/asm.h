@@ -26,30 +26,11 @@
 #define VECTOR_SPURIOUS    0xff
 #define TRAP_CALLS         1152  /* entries of trap_calls */
 
-/* struct trap_frame */
-#define FRAME_R15     0
-#define FRAME_R14     8
-#define FRAME_R13     16
-#define FRAME_R12     24
-#define FRAME_RBP     32
-#define FRAME_RBX     40
-#define FRAME_RCX     48
-#define FRAME_R11     56
-#define FRAME_RDI     64
-#define FRAME_RSI     72
-#define FRAME_RDX     80
-#define FRAME_R10     88
-#define FRAME_R8      96
-#define FRAME_R9      104
-#define FRAME_RAX     112
-#define FRAME_VECTOR  120
-#define FRAME_ERROR   128
-#define FRAME_RIP     136
-#define FRAME_CS      144
-#define FRAME_RFLAGS  152
-#define FRAME_RSP     160
-#define FRAME_SS      168
-#define FRAME_BYTES   176
+/* struct trap_frame: what save_registers (trap.S) stores, then what entries and the CPU push. In
+ * assembly FRAME_rdi is the place of rdi. */
+#define FRAME_SAVED  r15, r14, r13, r12, rbp, rbx, rcx, r11, rdi, rsi, rdx, r10, r8, r9, rax
+#define FRAME_PUSHED vector, error, rip, cs, rflags, rsp, ss
+#define FRAME_BYTES  176
 
 /* struct cpu */
 #define CPU_SELF       0

@@ -43,12 +43,6 @@ struct table_pointer { uint16_t limit; uint64_t base; } __attribute__((packed));
 
 #define OFFSET_IS(type, field, n) \
     _Static_assert(offsetof(struct type, field) == (n), "asm.h: " #field)
-OFFSET_IS(trap_frame, rbx, FRAME_RBX);
-OFFSET_IS(trap_frame, rcx, FRAME_RCX);
-OFFSET_IS(trap_frame, rdi, FRAME_RDI);
-OFFSET_IS(trap_frame, rax, FRAME_RAX);
-OFFSET_IS(trap_frame, rip, FRAME_RIP);
-OFFSET_IS(trap_frame, ss, FRAME_SS);
 _Static_assert(sizeof(struct trap_frame) == FRAME_BYTES && FRAME_BYTES % 16 == 0, "asm.h");
 OFFSET_IS(cpu, self, CPU_SELF);
 OFFSET_IS(cpu, user_frame, CPU_USER_FRAME);
@@ -209,12 +203,17 @@ void fpu_trap(void)
     c->fpu_open = true;
 }
 
+static void fpu_close(struct cpu *c)
+{
+    write_cr0(read_cr0() | CR0_TS);   /* FP2 */
+    c->fpu_open = false;
+}
+
 /* fpu_leave saves the FPU's registers of `from`, which used them in this turn. */
 void fpu_leave(struct cpu *c, struct arch_thread *from)
 {
     fpu_save(from);
-    write_cr0(read_cr0() | CR0_TS);
-    c->fpu_open = false;
+    fpu_close(c);
 }
 
 /* fpu_found: the next thread to run is c->fpu_owner, whose registers are still here if it was on
@@ -249,10 +248,8 @@ void arch_thread_set_fpu(struct arch_thread *t, const uint8_t image[512])
         memcpy(t->fpu, image, sizeof t->fpu);
     else
         fpu_initial(t);
-    if (c->fpu_open) {
-        write_cr0(read_cr0() | CR0_TS);
-        c->fpu_open = false;
-    }
+    if (c->fpu_open)
+        fpu_close(c);
     if (c->fpu_owner == t)
         c->fpu_owner = NULL; /* what the registers hold is nobody's now */
     t->fpu_cpu = -1;

@@ -85,12 +85,6 @@ int arch_vector_alloc(void (*handler)(void *), void *arg)
     return (int)(VECTOR_DEVICES + device_count++);
 }
 
-void arch_msi_message(int vector, unsigned cpu, uint64_t *address, uint32_t *data)
-{
-    *address = 0xfee00000 | (uint64_t)cpus[cpu].apic_id << 12;
-    *data = (uint32_t)vector;
-}
-
 void interrupt_route(uint32_t global, uint16_t flags, unsigned vector)
 {
     uint32_t pin = global - acpi_machine.io_apic_base;

@@ -12,9 +12,6 @@
 /* A vector of one's own; the handler gets `arg`, and acknowledging the interrupt at the local APIC
  * is done for it. -ENOSPC when all are taken. At boot only. */
 must_check int arch_vector_alloc(void (*handler)(void *), void *arg);
-/* arch_msi_message: the words to write into an MSI or MSI-X table entry, so that `vector` is raised
- * in that CPU. */
-void arch_msi_message(int vector, unsigned cpu, uint64_t *address, uint32_t *data);
 
 /* Local APIC, I/O APIC, timer; needs frames (arch_map_device). Each further CPU: _init_cpu. */
 void interrupt_init(void);

@@ -166,13 +166,12 @@ void *pci_map_bar(const struct pci_device *d, unsigned bar, uint64_t offset, uin
 }
 
 struct msix_entry { uint32_t address_low, address_high, data, masked; };
+#define MSI_ADDRESS 0xfee00000u /* and the number of the local APIC that gets the interrupt */
 enum { MSIX_CONTROL = 2, MSIX_TABLE = 4, MSIX_ENABLE = 0x8000, MSIX_MASK_ALL = 0x4000 };
 
-int pci_msix(const struct pci_device *d, unsigned cpu, void (*handler)(void *), void *arg)
+int pci_msix(const struct pci_device *d, void (*handler)(void *), void *arg)
 {
     unsigned at = pci_capability(d, PCI_CAPABILITY_MSIX, 0);
-    uint32_t data;
-    uint64_t address;
     if (at == 0)
         return -ENODEV;
     uint32_t place = pci_read32(d, at + MSIX_TABLE);
@@ -185,11 +184,9 @@ int pci_msix(const struct pci_device *d, unsigned cpu, void (*handler)(void *), 
     if (vector < 0)
         return vector;
     write16(d, at + MSIX_CONTROL, control | MSIX_ENABLE | MSIX_MASK_ALL);
-    arch_msi_message(vector, cpu, &address, &data);
-    table[0].address_low = (uint32_t)address;
-    table[0].address_high = (uint32_t)(address >> 32);
-    table[0].data = data;
-    table[0].masked = 0;
+    table[0].address_low = MSI_ADDRESS | cpus[0].apic_id << 12;
+    table[0].address_high = table[0].masked = 0;
+    table[0].data = (uint32_t)vector;
     write16(d, at + MSIX_CONTROL, (uint16_t)((control | MSIX_ENABLE) & ~MSIX_MASK_ALL));
     return 0;
 }

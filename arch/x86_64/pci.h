@@ -25,8 +25,7 @@ void pci_enable(const struct pci_device *d);
 /* Maps bytes of a memory BAR; NULL if it is none, was given no address, or is too small. */
 must_check void *pci_map_bar(const struct pci_device *d, unsigned bar, uint64_t offset,
                              uint64_t bytes);
-/* Switches the device to MSI-X, its entry 0 calling handler(arg) in the given CPU. 0 or -errno. */
-must_check int pci_msix(const struct pci_device *d, unsigned cpu, void (*handler)(void *),
-                        void *arg);
+/* Switches the device to MSI-X, its entry 0 calling handler(arg) in CPU 0. 0 or -errno. */
+must_check int pci_msix(const struct pci_device *d, void (*handler)(void *), void *arg);
 
 #endif

@@ -10,6 +10,16 @@
  */
 #include "asm.h"
 
+/* The places in struct trap_frame. */
+    .set at, 0
+    .irp r, FRAME_SAVED, FRAME_PUSHED
+    .set FRAME_\r, at
+    .set at, at + 8
+    .endr
+    .if at != FRAME_BYTES
+    .error "FRAME_BYTES"
+    .endif
+
 /* clac and stac are taken out (smap_table) on a CPU without SMAP. */
 .macro patchable instruction
 0:  \instruction
@@ -36,7 +46,7 @@
 .endm
 
 .macro restore_registers
-    .irp r, r15, r14, r13, r12, rbp, rbx, rcx, r11, rdi, rsi, rdx, r10, r8, r9, rax
+    .irp r, FRAME_SAVED
     pop %\r
     .endr
     add $16, %rsp
@@ -48,12 +58,8 @@
     .cfi_startproc simple
     .cfi_signal_frame
     .cfi_def_cfa %rsp, FRAME_BYTES
-    .cfi_offset %rip, FRAME_RIP - FRAME_BYTES
-    .cfi_offset %rsp, FRAME_RSP - FRAME_BYTES
-    .set saved, -FRAME_BYTES
-    .irp r, r15, r14, r13, r12, rbp, rbx, rcx, r11, rdi, rsi, rdx, r10, r8, r9, rax
-    .cfi_offset \r, saved
-    .set saved, saved + 8
+    .irp r, FRAME_SAVED, rip, rsp
+    .cfi_offset \r, FRAME_\r - FRAME_BYTES
     .endr
 .endm
 
@@ -81,14 +87,14 @@ trap_common:
     mov %rsp, %rdi
     call trap_dispatch                /* void trap_dispatch(struct trap_frame *f) */
 trap_leave:
-    testb $3, FRAME_CS(%rsp)
+    testb $3, FRAME_cs(%rsp)
     jz leave_to_kernel
 leave_to_user:
     mov %gs:CPU_CURRENT, %rax
     cmpb $0, THREAD_ATTENTION(%rax)
     jne attention
 leave_checked:
-    mov FRAME_RIP(%rsp), %rax         /* iretq to a non-canonical address would fault in here */
+    mov FRAME_rip(%rsp), %rax         /* iretq to a non-canonical address would fault in here */
     shr $47, %rax
     jnz bad_address
     restore_registers
@@ -143,47 +149,36 @@ trap_syscall_entry:
     swapgs
     mov %rsp, %gs:CPU_USER_RSP
     mov %gs:CPU_USER_FRAME, %rsp
-    mov %rcx, FRAME_RIP(%rsp)
-    mov %r11, FRAME_RFLAGS(%rsp)
-    mov %rax, FRAME_RAX(%rsp)
-    mov %rdi, FRAME_RDI(%rsp)
-    mov %rsi, FRAME_RSI(%rsp)
-    mov %rdx, FRAME_RDX(%rsp)
-    mov %r10, FRAME_R10(%rsp)
-    mov %r8, FRAME_R8(%rsp)
-    mov %r9, FRAME_R9(%rsp)
-    mov %rbx, FRAME_RBX(%rsp)
-    mov %rbp, FRAME_RBP(%rsp)         /* back traces of the program begin there */
+    mov %rcx, FRAME_rip(%rsp)
+    mov %r11, FRAME_rflags(%rsp)
+    .irp r, rax, rdi, rsi, rdx, r10, r8, r9, rbx, rbp /* back traces begin at rbp */
+    mov %\r, FRAME_\r(%rsp)
+    .endr
     mov %rcx, %rbx
     mov %gs:CPU_USER_RSP, %rcx
-    mov %rcx, FRAME_RSP(%rsp)
+    mov %rcx, FRAME_rsp(%rsp)
     frame_whole                       /* but for: */
     .irp r, r12, r13, r14, r15
     .cfi_same_value \r
     .endr
     .cfi_undefined %rcx
     .cfi_undefined %r11
-    lea FRAME_RDI(%rsp), %rdi
+    lea FRAME_rdi(%rsp), %rdi
     cmp $TRAP_CALLS, %rax
     jae unknown_call
     call *trap_table(,%rax,8)         /* long fn(const uint64_t arguments[6]); trace.c */
 call_done:
-    mov %rax, FRAME_RAX(%rsp)
+    mov %rax, FRAME_rax(%rsp)
     mov %gs:CPU_CURRENT, %rcx
     cmpb $0, THREAD_ATTENTION(%rcx)
     jne call_leave_slowly
-    mov FRAME_RIP(%rsp), %rcx
+    mov FRAME_rip(%rsp), %rcx
     cmp %rcx, %rbx
     jne call_leave_slowly             /* replaced: all registers come from the frame */
-    mov FRAME_RFLAGS(%rsp), %r11
-    mov FRAME_RDI(%rsp), %rdi
-    mov FRAME_RSI(%rsp), %rsi
-    mov FRAME_RDX(%rsp), %rdx
-    mov FRAME_R10(%rsp), %r10
-    mov FRAME_R8(%rsp), %r8
-    mov FRAME_R9(%rsp), %r9
-    mov FRAME_RBX(%rsp), %rbx
-    mov FRAME_RSP(%rsp), %rsp
+    mov FRAME_rflags(%rsp), %r11
+    .irp r, rdi, rsi, rdx, r10, r8, r9, rbx, rsp
+    mov FRAME_\r(%rsp), %\r
+    .endr
     swapgs
     sysretq                           /* rcx came from the instruction: canonical (USER_LIMIT) */
 unknown_call:
@@ -192,13 +187,12 @@ unknown_call:
     .cfi_endproc
 
 .macro store_kept frame
-    mov %r12, FRAME_R12-FRAME_RDI(\frame)
-    mov %r13, FRAME_R13-FRAME_RDI(\frame)
-    mov %r14, FRAME_R14-FRAME_RDI(\frame)
-    mov %r15, FRAME_R15-FRAME_RDI(\frame)
+    .irp r, r12, r13, r14, r15
+    mov %\r, FRAME_\r - FRAME_rdi(\frame)
+    .endr
 .endm
 call_leave_slowly:
-    lea FRAME_RDI(%rsp), %rdi
+    lea FRAME_rdi(%rsp), %rdi
     store_kept %rdi
     jmp leave_to_user
 
@@ -289,14 +283,14 @@ user_failed:
 /* void trap_registers(struct trap_frame *f): those that a call keeps, as they are at its caller */
     .globl trap_registers
 trap_registers:
-    mov %rbx, FRAME_RBX(%rdi)
-    mov %rbp, FRAME_RBP(%rdi)
-    lea FRAME_RDI(%rdi), %rax
+    mov %rbx, FRAME_rbx(%rdi)
+    mov %rbp, FRAME_rbp(%rdi)
+    lea FRAME_rdi(%rdi), %rax
     store_kept %rax
     lea 8(%rsp), %rax
-    mov %rax, FRAME_RSP(%rdi)
+    mov %rax, FRAME_rsp(%rdi)
     mov (%rsp), %rax
-    mov %rax, FRAME_RIP(%rdi)
+    mov %rax, FRAME_rip(%rdi)
     ret
 /* bool peek(uint64_t address, uint64_t *out) */
 peek:

@@ -53,17 +53,13 @@ void trap_dispatch(struct trap_frame *f)
         stretch_end();
 }
 
-/* A fault of the kernel is good only at the instructions that have an entry. */
-static bool fixup(struct trap_frame *f, bool apply)
+/* Where the kernel goes on after a fault at this instruction; 0: it must not fault there. */
+static uint64_t resume_of(uint64_t at)
 {
-    for (const struct exception *e = exception_table_start; e < exception_table_end; e++) {
-        if (e->at != f->rip)
-            continue;
-        if (apply)
-            f->rip = e->resume;
-        return true;
-    }
-    return false;
+    for (const struct exception *e = exception_table_start; e < exception_table_end; e++)
+        if (e->at == at)
+            return e->resume;
+    return 0;
 }
 
 static inline int page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
@@ -74,13 +70,13 @@ static inline int page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
 
 static void kernel_page_fault(struct trap_frame *f, vaddr_t at, unsigned flags)
 {
-    bool known = fixup(f, false);
-    if (known && at < USER_LIMIT && !panic_begun &&
+    uint64_t resume = resume_of(f->rip);
+    if (resume && at < USER_LIMIT && !panic_begun &&
         page_fault(f, at, flags | FAULT_FROM_KERNEL) == 0)
         return;
-    if (!known)
+    if (!resume)
         panic_at(f, "page fault in the kernel at %lx, error %lx", at, f->error);
-    (void)fixup(f, true);
+    f->rip = resume;
 }
 
 enum { ERROR_USER = 4 }; /* the access was user mode's own: never set in the kernel's faults */

@@ -5,7 +5,6 @@
 #include "arch.h"
 
 #define MSR_APIC_BASE 0x1b
-#define MSR_EFER      0xc0000080
 #define MSR_STAR      0xc0000081
 #define MSR_LSTAR     0xc0000082
 #define MSR_FMASK     0xc0000084
@@ -15,8 +14,6 @@
 
 #define CR0_TS         (1ull << 3)
 #define CR4_PGE        (1ull << 7)
-#define CR4_OSFXSR     (1ull << 9)
-#define CR4_OSXMMEXCPT (1ull << 10)
 #define CR4_UMIP       (1ull << 11)
 #define CR4_SMEP       (1ull << 20)
 #define CR4_SMAP       (1ull << 21)
@@ -76,13 +73,6 @@ static inline struct cpuid cpuid(uint32_t leaf)
     struct cpuid r;
     __asm__ volatile("cpuid" : "=a"(r.a), "=b"(r.b), "=c"(r.c), "=d"(r.d) : "a"(leaf), "c"(0));
     return r;
-}
-
-static inline uint64_t read_tsc(void)
-{
-    uint32_t low, high;
-    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
-    return (uint64_t)high << 32 | low;
 }
 
 static inline void pause(void) { __asm__ volatile("pause"); }

@@ -395,7 +395,7 @@ static const char *set_up(struct disk *disk, const struct pci_device *p, unsigne
         return "no registers";
     if (!negotiate(disk))
         return "features are missing";
-    if (pci_msix(p, 0, interrupt, disk) < 0)
+    if (pci_msix(p, interrupt, disk) < 0)
         return "no MSI-X";
     if (!make_queue(disk, notify, pci_read32(p, notify_at + 12), pci_read32(p, notify_at + 16)))
         return "no queue";

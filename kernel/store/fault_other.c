@@ -59,7 +59,7 @@ int fault_memory(struct trap_frame *f, vaddr_t at, unsigned flags)
                      e == -ENOMEM
                          ? limit_memory_left(p) ? "out of memory" : "its memory limit is reached"
                      : !(flags & FAULT_EXECUTE) &&
-                             at - trap_stack(f) + STACK_NEAR_BYTES < 2 * STACK_NEAR_BYTES
+                             at - trap_stack_pointer(f) + STACK_NEAR_BYTES < 2 * STACK_NEAR_BYTES
                          /* a thread's ends at a page without rights, the first one's at none */
                          ? "stack overflow"
                          : e == -EACCES ? "access not allowed"

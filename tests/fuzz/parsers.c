@@ -369,11 +369,7 @@ int arch_vector_alloc(void (*handler)(void *), void *arg)
 {
     return handler || arg ? -ENOSPC : 0x40;
 }
-void arch_msi_message(int vector, unsigned cpu, uint64_t *address, uint32_t *data)
-{
-    *address = 0xfee00000 + cpu;
-    *data = (uint32_t)vector;
-}
+struct cpu cpus[1];
 
 static void device_take(const struct pci_device *d, void *arg)
 {
@@ -383,7 +379,7 @@ static void device_take(const struct pci_device *d, void *arg)
         MUST(at >= 0x40 && at <= 0xfc && n < 64); /* also if the list loops */
     for (unsigned bar = 0; bar < 6; bar++)
         (void)!pci_map_bar(d, bar, 0, 16);
-    seen += 1 + (pci_msix(d, 0, NULL, NULL) == 0);
+    seen += 1 + (pci_msix(d, NULL, NULL) == 0);
 }
 
 static void parse_pci(void) { pci_for(device_take, NULL); }
