@@ -1,7 +1,7 @@
 /* main.c - the kernel's table of contents: its parts, in the order in which they need each
  * other. */
 #include "block/block.h"
-#include "block/virtio_blk.h"
+#include "block/block.h"
 #include "base/boot.h"
 #include "file/file.h"
 #include "memory/frame.h"

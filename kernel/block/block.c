@@ -26,10 +26,6 @@ enum { DEVICES_MAX = 8, READ_ATTEMPTS_MAX = 4 };
 #define COMPLAIN_NS 10000000000ull
 #define DRAIN_NS    100000000ull
 
-void (*block_driver_submit)(struct block_request *r);
-void (*block_driver_poll)(struct block_device *d);
-void (*block_driver_notify)(struct block_device *d);
-
 static struct block_device *devices[DEVICES_MAX];
 static unsigned device_count;
 

@@ -28,7 +28,6 @@ struct block_device {
     struct list active;       /* requests submitted and not done */
     unsigned users;           /* system calls under way */
     struct thread *drainer;   /* waits for users == 0 */
-    void *driver;
     uint64_t reads, writes, flushes, read_bytes, write_bytes, errors;
 };
 
@@ -43,7 +42,6 @@ struct block_request {
     int status;                            /* 0, -EIO, -EBUSY, -EINVAL, after completion */
     bool done;                             /* atomic: the last that the driver touches */
     struct thread *waiter;                 /* woken at completion: who submitted it */
-    void *driver;
 };
 
 struct block_device *block_find(const char *name); /* NULL: no such disk */
@@ -74,11 +72,12 @@ void block_count(struct kd_system_info *s);            /* adds what all devices 
 void block_register(struct block_device *d);           /* name, sizes, driver filled in; at boot */
 /* block_complete ends a request, which is gone afterwards; the device's lock is held. */
 void block_complete(struct block_request *r, int status);
-/* The driver's functions (virtio_blk.c). _submit and _poll are called with the device's lock held;
- * _poll looks whether an interrupt got lost. _notify, without it, tells the device what was
- * submitted: slow in an emulator. */
-extern void (*block_driver_submit)(struct block_request *r);
-extern void (*block_driver_poll)(struct block_device *d);
-extern void (*block_driver_notify)(struct block_device *d);
+/* The driver (virtio_blk.c). _submit and _poll are called with the device's lock held; _poll looks
+ * whether an interrupt got lost. _notify, without it, tells the device what was submitted: slow in
+ * an emulator. */
+void virtio_blk_init(void);
+void block_driver_submit(struct block_request *r);
+void block_driver_poll(struct block_device *d);
+void block_driver_notify(struct block_device *d);
 
 #endif

@@ -24,7 +24,6 @@
  *
  * Lock: the block device's (RANK_BLOCK).
  */
-#include "block/virtio_blk.h"
 #include "block/block.h"
 #include "pci.h"
 
@@ -115,6 +114,8 @@ struct disk {
     struct list pending;            /* requests without a slot */
 };
 
+static struct disk *disk_of(struct block_device *d) { return container_of(d, struct disk, device); }
+
 static paddr_t physical(const void *p)
 {
     return (paddr_t)((const char *)p - (const char *)arch_phys(0));
@@ -164,17 +165,17 @@ static void offer(struct disk *disk, struct block_request *r)
     __atomic_store_n(&disk->notify_due, true, __ATOMIC_RELAXED); /* VQ4 */
 }
 
-static void notify(struct block_device *d)
+void block_driver_notify(struct block_device *d)
 {
-    struct disk *disk = d->driver;
+    struct disk *disk = disk_of(d);
     bool due = __atomic_exchange_n(&disk->notify_due, false, __ATOMIC_ACQ_REL);
     if (due)
         *disk->notify = 0;
 }
 
-static void submit(struct block_request *r)
+void block_driver_submit(struct block_request *r)
 {
-    struct disk *disk = r->device->driver;
+    struct disk *disk = disk_of(r->device);
     if (r->operation == BLOCK_FLUSH && !(disk->features & FEATURE_FLUSH))
         block_complete(r, 0); /* no write cache: what is complete is durable */
     else if (disk->free_slot == SLOT_COUNT)
@@ -239,12 +240,12 @@ static void interrupt(void *arg)
     lock_acquire(&disk->device.lock);
     collect(disk);
     lock_release(&disk->device.lock);
-    notify(&disk->device);
+    block_driver_notify(&disk->device);
 }
 
-static void poll(struct block_device *d)
+void block_driver_poll(struct block_device *d)
 {
-    struct disk *disk = d->driver;
+    struct disk *disk = disk_of(d);
     collect(disk);
     if (d->in_flight > 0)
         __atomic_store_n(&disk->notify_due, true, __ATOMIC_RELAXED); /* VQ4 */
@@ -427,7 +428,6 @@ static void found(const struct pci_device *p, void *arg)
     lock_init(&disk->device.lock, RANK_BLOCK, "disk");
     list_init(&disk->device.active);
     list_init(&disk->pending);
-    disk->device.driver = disk;
     const char *failure = set_up(disk, p, (*number)++);
     if (failure != NULL) { /* its memory stays: the device may know of it */
         printk("virtio disk at PCI %02x:%02x.%u is not used: %s", p->bus, p->slot, p->function,
@@ -444,8 +444,5 @@ static void found(const struct pci_device *p, void *arg)
 void virtio_blk_init(void)
 {
     unsigned number = 0;
-    block_driver_submit = submit;
-    block_driver_poll = poll;
-    block_driver_notify = notify;
     pci_for(found, &number);
 }

@@ -6,7 +6,7 @@
  * sequential reader finds the next 31 pages there already.
  *
  * Invariants
- *   IM1  A chunk that is READING or has users keeps its index and its frames.
+ *   IM1  A chunk that is busy belongs to one reader: it keeps its index and its frames.
  *   IM2  At most one chunk has a given index.
  *
  * Locks: cache.lock (RANK_FILE); not held while the disk works or bytes are copied.
@@ -19,10 +19,8 @@
 #define CHUNK_BYTES ((uint64_t)CHUNK_PAGES * PAGE_BYTES)
 #define CHUNKS 16
 
-enum chunk_state { CHUNK_EMPTY, CHUNK_READING, CHUNK_VALID };
 struct chunk {
-    enum chunk_state state;
-    unsigned users;
+    bool busy, valid;                  /* valid: the frames hold what is on the disk */
     uint64_t index, used;
     struct frame *frames[CHUNK_PAGES]; /* all there, or none */
 };
@@ -69,60 +67,44 @@ static int chunk_fill(struct chunk *c)
 }
 
 /* chunk_pick chooses the chunk with this index, or the free one that was not used for longest;
- * NULL: all are in use. Lock held. */
+ * NULL: wait for one. Lock held. */
 static struct chunk *chunk_pick(uint64_t index)
 {
     struct chunk *victim = NULL;
     for (struct chunk *c = cache.chunks; c < cache.chunks + CHUNKS; c++) {
-        if (c->state != CHUNK_EMPTY && c->index == index)
-            return c; /* IM2 */
-        if (c->users == 0 && c->state != CHUNK_READING
-            && (!victim || c->used * (c->state != CHUNK_EMPTY)
-                           < victim->used * (victim->state != CHUNK_EMPTY)))
+        if (c->index == index && (c->valid || c->busy))
+            return c->busy ? NULL : c; /* IM2 */
+        if (!c->busy && (!victim || c->used * c->valid < victim->used * victim->valid))
             victim = c; /* IM1 */
     }
     return victim;
 }
 
-/* chunk_get reads the chunk with this index if it is not here, and counts one more user. 0,
- * -ENOMEM, -EIO. */
+/* chunk_get takes the chunk with this index, which is read if it is not here. 0, -ENOMEM, -EIO: it
+ * is not valid, and to be given back all the same. */
 static int chunk_get(uint64_t index, struct chunk **out)
 {
-    int error = 0;
+    struct chunk *c;
     lock_acquire(&cache.lock);
-    for (;;) {
-        struct chunk *c = chunk_pick(index);
-        if (!c || c->state == CHUNK_READING) {
-            (void)thread_wait(&cache.waiters, &cache.lock, thread_park_until_uninterrupted);
-            continue;
-        }
-        if (c->state != CHUNK_VALID || c->index != index) {
-            assert(c->users == 0); /* IM1 */
-            c->state = CHUNK_READING;
-            c->index = index;
-            lock_release(&cache.lock);
-            error = chunk_frames(c) ? chunk_fill(c) : -ENOMEM;
-            lock_acquire(&cache.lock);
-            c->state = error ? CHUNK_EMPTY : CHUNK_VALID;
-            thread_wake_all(&cache.waiters);
-        }
-        if (!error) {
-            c->users++;
-            c->used = ++cache.clock;
-            *out = c;
-        }
-        break;
-    }
+    while (!(c = chunk_pick(index)))
+        (void)thread_wait(&cache.waiters, &cache.lock, thread_park_until_uninterrupted);
+    c->valid = c->valid && c->index == index;
+    c->busy = true;
+    c->index = index;
+    c->used = ++cache.clock;
     lock_release(&cache.lock);
+    int error = c->valid ? 0 : chunk_frames(c) ? chunk_fill(c) : -ENOMEM;
+    *out = c;
     return error;
 }
 
-static void chunk_put(struct chunk *c)
+static void chunk_put(struct chunk *c, bool valid)
 {
     lock_acquire(&cache.lock);
-    assert(c->state == CHUNK_VALID && c->users > 0); /* IM1 */
-    if (--c->users == 0)
-        thread_wake_all(&cache.waiters);
+    assert(c->busy); /* IM1 */
+    c->busy = false;
+    c->valid = valid;
+    thread_wake_all(&cache.waiters);
     lock_release(&cache.lock);
 }
 
@@ -132,14 +114,15 @@ long import_read(uint64_t disk_offset, void *to, size_t bytes)
     while (done < bytes) {
         uint64_t at = disk_offset + done;
         size_t part = MIN(bytes - done, PAGE_BYTES - at % PAGE_BYTES);
-        struct chunk *c = NULL;
+        struct chunk *c;
         int error = chunk_get(at / CHUNK_BYTES, &c);
+        if (!error)
+            memcpy((char *)to + done,
+                   (char *)frame_memory(c->frames[at % CHUNK_BYTES / PAGE_BYTES]) + at % PAGE_BYTES,
+                   part);
+        chunk_put(c, !error);
         if (error)
             return done ? (long)done : error;
-        memcpy((char *)to + done,
-               (char *)frame_memory(c->frames[at % CHUNK_BYTES / PAGE_BYTES]) + at % PAGE_BYTES,
-               part);
-        chunk_put(c);
         done += part;
     }
     return (long)done;

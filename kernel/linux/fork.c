@@ -159,27 +159,11 @@ static void become(struct process *p, struct process *loaded)
     arch_thread_set_fpu(&t->arch, NULL);
 }
 
-/* The new program in a process of its own that nobody sees. */
-static long exec_load(const uint64_t a[6], struct thread_begin **begin, struct process **loaded)
-{
-    struct process_strings s = {0};
-    const char *const *envp = NULL;
-    char path[FILE_PATH_MAX];
-    long result = copy_string_from_user(path, a[0], sizeof(path));
-    if (result < 0)
-        return result;
-    result = process_strings_new(&s, a[1], a[2], &envp);
-    if (!result)
-        result = process_load(path, s.pointers, envp, process_this(), begin, loaded);
-    process_strings_free(&s);
-    return result;
-}
-
 long linux_execve(const uint64_t a[6])
 {
     struct process *p = process_this(), *loaded;
     struct thread_begin *b;
-    long error = exec_load(a, &b, &loaded);
+    long error = process_load_user(a[0], a[1], a[2], &b, &loaded); /* nobody sees it */
     if (error)
         return error;
     struct thread_begin begin = *b;
@@ -195,11 +179,6 @@ long linux_execve(const uint64_t a[6])
 
 /* ---- wait4 ---- */
 
-static int linux_status(const struct process *child)
-{
-    return child->signal ? child->signal : (child->status & 255) << 8;
-}
-
 static long times_out(vaddr_t user, uint64_t ns)
 {
     const uint64_t used[18] = {ns / 1000000000, ns % 1000000000 / 1000}; /* the rest: not counted */
@@ -209,18 +188,14 @@ static long times_out(vaddr_t user, uint64_t ns)
 long linux_wait4(const uint64_t a[6])
 {
     enum { WNOHANG = 1, WUNTRACED = 2, WCONTINUED = 8 };
-    struct process *child;
+    struct child_end end = {0};
     int pid = a[0] ? (int)a[0] : -process_this()->group;
     if (a[2] & ~(uint64_t)(WNOHANG | WUNTRACED | WCONTINUED))
         return -EINVAL;
-    int error = process_wait_child(pid, a[2] & WNOHANG, thread_park_until_signal, &child);
-    if (error)
-        return error == -EAGAIN ? 0 : error;
-    int32_t status = linux_status(child);
-    uint64_t ns = child->home.cpu_ns;
-    long result = child->pid;
-    process_put(child); /* the table's */
-    if ((a[1] && copy_to_user(a[1], &status, sizeof(status))) || times_out(a[3], ns))
+    long result = process_wait_child(pid, a[2] & WNOHANG, thread_park_until_signal, &end);
+    int32_t status = end.signal ? end.signal : (end.status & 255) << 8;
+    if (result > 0 && ((a[1] && copy_to_user(a[1], &status, sizeof(status)))
+                       || times_out(a[3], end.cpu_ns)))
         return -EFAULT;
     return result;
 }

@@ -10,24 +10,18 @@ must_check long process_fork(const struct trap_frame *registers, vaddr_t child_t
                              bool clear);
 
 /* process_call.c */
+/* How a child ended, and the CPU time that it and its own took. */
+struct child_end { int32_t status, signal; uint64_t cpu_ns; };
 /* Takes an ended child out of the table (pid -1: any; below: of the group -pid), waiting by `park`:
- * 0, -ECHILD, -EAGAIN (only with no_hang), or what park returned. The table's reference goes to the
- * caller. */
-must_check int process_wait_child(int pid, bool no_hang, int (*park)(uint64_t deadline_ns),
-                                  struct process **out);
+ * its pid; 0: none has ended, only with no_hang; -ECHILD; or what park returned. */
+must_check long process_wait_child(int pid, bool no_hang, int (*park)(uint64_t deadline_ns),
+                                   struct child_end *out);
 /* 20 - the niceness of the thread, which was set before unless nice is NULL; -ESRCH. */
 must_check long process_thread_nice(uint64_t id, const int *nice);
 
-/* Strings of the caller's, copied into one piece of kernel memory: argv, and envp behind it. */
-struct process_strings {
-    const char **pointers;
-    char *bytes;
-    size_t used, capacity;
-    unsigned count, count_max;
-};
-/* -EFAULT, -E2BIG, -ENOMEM; free them in any case. */
-must_check int process_strings_new(struct process_strings *s, vaddr_t argv, vaddr_t envp,
-                                   const char *const **env);
-void process_strings_free(struct process_strings *s);
+/* A process with this program, which does not run yet (process_load); path and strings are in the
+ * caller's memory. -EFAULT, -E2BIG, -ENOMEM, ... */
+must_check long process_load_user(vaddr_t path, vaddr_t argv, vaddr_t envp,
+                                  struct thread_begin **begin, struct process **out);
 
 #endif

@@ -15,7 +15,15 @@
 #define ARGUMENTS_MAX 1024
 #define ARGUMENT_BYTES_MAX 65536
 
-static int strings_add(struct process_strings *s, vaddr_t array)
+/* Strings of the caller's, copied into one piece of kernel memory: argv, and envp behind it. */
+struct strings {
+    const char **pointers;
+    char *bytes;
+    size_t used, capacity;
+    unsigned count, count_max;
+};
+
+static int strings_add(struct strings *s, vaddr_t array)
 {
     for (unsigned i = 0; array; i++) {
         vaddr_t at;
@@ -35,15 +43,13 @@ static int strings_add(struct process_strings *s, vaddr_t array)
     return 0;
 }
 
-void process_strings_free(struct process_strings *s)
+static void strings_free(struct strings *s)
 {
     kfree(s->pointers);
     kfree(s->bytes);
-    *s = (struct process_strings){0};
 }
 
-static int strings_read(struct process_strings *s, vaddr_t argv, vaddr_t envp,
-                        const char *const **env)
+static int strings_read(struct strings *s, vaddr_t argv, vaddr_t envp, const char *const **env)
 {
     s->pointers = kalloc((s->count_max + 2) * sizeof(char *));
     s->bytes = kalloc(s->capacity);
@@ -55,19 +61,27 @@ static int strings_read(struct process_strings *s, vaddr_t argv, vaddr_t envp,
     return error;
 }
 
-/* process_strings_new copies argv and envp in. It tries with one frame first, which suffices nearly
- * always and is there when longer pieces of memory are not. 0, -E2BIG, -EFAULT, -ENOMEM. */
-int process_strings_new(struct process_strings *s, vaddr_t argv, vaddr_t envp,
-                        const char *const **env)
+/* One frame is tried first for the strings: it suffices nearly always, and is there when longer
+ * pieces of memory are not. */
+long process_load_user(vaddr_t path, vaddr_t argv, vaddr_t envp, struct thread_begin **begin,
+                       struct process **out)
 {
-    *s = (struct process_strings){.capacity = PAGE_BYTES, .count_max = 200};
-    int error = strings_read(s, argv, envp, env);
-    if (error == -E2BIG) {
-        process_strings_free(s);
-        *s = (struct process_strings){.capacity = ARGUMENT_BYTES_MAX, .count_max = ARGUMENTS_MAX};
-        error = strings_read(s, argv, envp, env);
+    struct strings s = {.capacity = PAGE_BYTES, .count_max = 200};
+    const char *const *env;
+    char text[FILE_PATH_MAX];
+    long result = copy_string_from_user(text, path, sizeof(text));
+    if (result < 0)
+        return result;
+    result = strings_read(&s, argv, envp, &env);
+    if (result == -E2BIG) {
+        strings_free(&s);
+        s = (struct strings){.capacity = ARGUMENT_BYTES_MAX, .count_max = ARGUMENTS_MAX};
+        result = strings_read(&s, argv, envp, &env);
     }
-    return error;
+    if (!result)
+        result = process_load(text, s.pointers, env, process_this(), begin, out);
+    strings_free(&s);
+    return result;
 }
 
 /* endow gives the new process descriptors 0, 1, 2 and the handles that are passed. 0 or -errno. */
@@ -89,20 +103,25 @@ static int endow(struct process *parent, struct process *p, const struct kd_proc
     return 0;
 }
 
-static long create_from(const struct kd_process_create *c, const char *path,
-                        const char *const *argv, const char *const *envp, vaddr_t pid_out)
+static long create_once(vaddr_t user)
 {
     struct process *parent = process_this(), *p;
+    struct kd_process_create c;
     struct thread_begin *b;
     int handle = -1;
-    long result = process_room() ? process_load(path, argv, envp, parent, &b, &p) : -EAGAIN;
+    if (copy_from_user(&c, user, sizeof(c)))
+        return -EFAULT;
+    if (c.handle_count > KD_HANDLES_PASSED_MAX || (c.flags & ~(uint32_t)KD_PROCESS_FOREGROUND))
+        return -EINVAL;
+    long result = process_room() ? process_load_user((vaddr_t)c.path, (vaddr_t)c.argv,
+                                                     (vaddr_t)c.envp, &b, &p) : -EAGAIN;
     if (result)
         return result;
     int32_t pid = p->pid;
-    limit_begin(p, parent, c->limits);
-    result = endow(parent, p, c);
+    limit_begin(p, parent, c.limits);
+    result = endow(parent, p, &c);
     if (!result)
-        result = copy_to_user(pid_out, &pid, sizeof(pid));
+        result = copy_to_user(user + offsetof(struct kd_process_create, pid), &pid, sizeof(pid));
     if (!result) {
         process_get(p);
         result = handle = handle_new(parent, HANDLE_PROCESS, p, KD_RIGHT_MANAGE);
@@ -118,27 +137,6 @@ static long create_from(const struct kd_process_create *c, const char *path,
     }
     process_put(p);
     return handle;
-}
-
-static long create_once(vaddr_t user)
-{
-    struct kd_process_create c;
-    struct process_strings s = {0};
-    const char *const *envp = NULL;
-    char path[FILE_PATH_MAX];
-    if (copy_from_user(&c, user, sizeof(c)))
-        return -EFAULT;
-    if (c.handle_count > KD_HANDLES_PASSED_MAX || (c.flags & ~(uint32_t)KD_PROCESS_FOREGROUND))
-        return -EINVAL;
-    long result = copy_string_from_user(path, (vaddr_t)c.path, sizeof(path));
-    if (result < 0)
-        return result;
-    result = process_strings_new(&s, (vaddr_t)c.argv, (vaddr_t)c.envp, &envp);
-    if (!result)
-        result = create_from(&c, path, s.pointers, envp,
-                             user + offsetof(struct kd_process_create, pid));
-    process_strings_free(&s);
-    return result;
 }
 
 enum { MEMORY_TRIES = 16 };
@@ -169,27 +167,28 @@ static struct process *child_take(int parent, int pid, bool *any)
     return NULL;
 }
 
-int process_wait_child(int pid, bool no_hang, int (*park)(uint64_t), struct process **out)
+long process_wait_child(int pid, bool no_hang, int (*park)(uint64_t), struct child_end *out)
 {
-    struct process *me = process_this();
+    struct process *me = process_this(), *child = NULL;
     int error = 0;
-    bool any;
+    bool any = true;
     lock_acquire(&process_table.lock);
     while (!error) {
         any = false;
-        *out = child_take(me->pid, pid, &any);
-        if (*out) {
-            me->children_ns += (*out)->home.cpu_ns + (*out)->children_ns;
+        child = child_take(me->pid, pid, &any);
+        if (child || !any || no_hang)
             break;
-        }
-        if (!any || no_hang) {
-            error = any ? -EAGAIN : -ECHILD;
-            break;
-        }
         error = thread_wait(&me->waiters, &process_table.lock, park);
     }
+    if (child)
+        me->children_ns += child->home.cpu_ns + child->children_ns;
     lock_release(&process_table.lock);
-    return error;
+    if (!child)
+        return any ? error : -ECHILD;
+    *out = (struct child_end){child->status, child->signal, child->home.cpu_ns};
+    pid = child->pid;
+    process_put(child); /* the table's */
+    return pid;
 }
 
 long process_thread_nice(uint64_t id, const int *nice)
@@ -214,21 +213,13 @@ long process_thread_nice(uint64_t id, const int *nice)
 
 long kd_process_wait(const uint64_t a[6])
 {
-    int pid = (int)a[0];
-    vaddr_t status = a[1];
-    uint64_t flags = a[2];
-    struct process *child;
-    if (flags & ~(uint64_t)KD_WAIT_NOHANG)
+    struct child_end end;
+    if (a[2] & ~(uint64_t)KD_WAIT_NOHANG)
         return -EINVAL;
-    int error = process_wait_child(pid, flags & KD_WAIT_NOHANG, thread_park_until, &child);
-    if (error)
-        return error == -EAGAIN ? 0 : error;
-    int32_t value = child->status;
-    long result = child->pid;
-    process_put(child); /* the table's */
-    if (status && copy_to_user(status, &value, sizeof(value)))
+    long pid = process_wait_child((int)a[0], a[2] & KD_WAIT_NOHANG, thread_park_until, &end);
+    if (pid > 0 && a[1] && copy_to_user(a[1], &end.status, sizeof(end.status)))
         return -EFAULT;
-    return result;
+    return pid;
 }
 
 static void info_fill(struct kd_process_info *i, struct process *p)
