@@ -94,4 +94,27 @@ ok "a block that cannot be read is counted, and the copy goes on" \
 ok "its place is said" grep -q "backup: byte $at of the disk cannot be read" "$LOG"
 build/host/kstore check --quiet "$COPY" >"$TEST_TMP/check" 2>&1
 is "kstore finds the one page that the copy lacks" "1 1" "$? $(grep -c 'page 5120\b' "$TEST_TMP/check")"
+
+# kstore backup: copies from the host, while the guest works.
+fresh
+scripts/run --timeout 100 --memory 128 --store "$STORE" --log "$LOG" -c 'bank 6000; bank check' >"$TEST_TMP/out" 2>&1 &
+running=$!
+live=0 wrong=''
+for ((i = 1; i <= 8; i++)); do
+    build/host/kstore backup --quiet --force "$STORE" "$COPY" >"$TEST_TMP/said" 2>&1 || wrong="$wrong [$(cat "$TEST_TMP/said")]"
+    kill -0 $running 2>/dev/null && live=$i
+    build/host/kstore check --strict --quiet "$COPY" >"$TEST_TMP/check" 2>&1 || wrong="$wrong [copy $i: $(cat "$TEST_TMP/check")]"
+done
+wait $running
+is "copies that kstore makes of a store in use are sound" "" "$wrong"
+ok "copies were made beside the guest ($live of 8), the last in: $(cat "$TEST_TMP/said")" test "$live" -ge 1
+ok "the guest did not notice" grep -q "64000.*yes" "$TEST_TMP/out"
+guest --store "$COPY" -c 'bank check; todo'
+is "and start, with the right sum" "bank: the sum is 64000, as it should be: yes - milk" \
+    "$(tr '\n' ' ' <<<"$output" | sed 's/ *$//')"
+(ulimit -f 20000 && trap '' XFSZ && build/host/kstore backup --quiet --force "$STORE" "$COPY") >"$TEST_TMP/said" 2>&1
+is "a copy for which there is no room is not finished" "3 1" "$? $(grep -c 'not finished' "$TEST_TMP/said")"
+is "and says so" "4 1" "$(build/host/kstore check --quiet "$COPY" >"$TEST_TMP/check" 2>&1; echo $?) $(grep -c 'never finished' "$TEST_TMP/check")"
+is "a store is not copied over itself" 2 "$(build/host/kstore backup --quiet --force "$STORE" "$STORE" >/dev/null 2>&1; echo $?)"
+ok "which harms nothing" build/host/kstore check --quiet "$STORE"
 done_testing

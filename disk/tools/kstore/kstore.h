@@ -32,6 +32,7 @@ int grow_main(int count, char **words);
 int upgrade_main(int count, char **words);
 int scrub_main(int count, char **words);
 int get_main(int count, char **words);
+int backup_main(int count, char **words);
 int export_main(int count, char **words);
 int import_main(int count, char **words);
 

@@ -1,0 +1,294 @@
+/*
+ * backup.c - kstore backup: a copy of a store that a guest may have open, made on the host.
+ *
+ * The guest knows nothing of it, so nothing is held: as disk/backup.c does, extents are copied in
+ * rounds, each those that the newest checkpoint has with pages since the one of the round before.
+ * Then come that checkpoint's metadata and the log from its scan LSN on; and if the superblock says
+ * afterwards that both were still needed meanwhile, they were not overwritten either, and the copy
+ * is what a power cut would have left. Else another round is made.
+ */
+#include "kstore.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ROUNDS_MAX 40u
+
+struct backup {
+    struct common common;
+    bool force;
+    struct image from, to;
+    struct kview view;
+    uint64_t since, copied;
+    uint8_t buffer[STORE_BACKUP_BYTES];
+};
+
+static const struct argp_option options[] = {
+    { "force", 'f', NULL, 0, "overwrite NEW if it exists", 0 },
+    COMMON_QUIET,
+    { 0 },
+};
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    struct backup *b = state->input;
+    if (key == 'f')
+        b->force = true;
+    return key == 'f' ? 0 : common_parse(key, value, state);
+}
+
+static const struct argp argp = { options, parse, "IMAGE NEW", "Copies a store, also one that a "
+    "running guest has open, to NEW: what it holds is all that was committed when the copying of "
+    "the log began, and perhaps more. IMAGE is not changed."
+    "\vA copy that was not finished says so when it is opened. Beside writers that are faster than "
+    "the copy use `store backup` in the guest.", NULL, NULL, NULL };
+
+/* ---- reading what is newest */
+
+/* The superblock to believe now, into b->view.super. */
+static int super_read(struct backup *b)
+{
+    struct kview *view = &b->view;
+    struct kcheck_io io = image_kcheck_io(&b->from);
+    kview_close(view);
+    memset(view, 0, sizeof *view);
+    view->io = io;
+    view->quiet = true;
+    view->at_most = KCHECK_DAMAGE;
+    kslots_read(view);
+    return kslots_choose(view);
+}
+
+/* How many checkpoints were made since the one of that sequence; negative: it cannot be read. */
+static int64_t checkpoints_since(struct backup *b, uint64_t sequence)
+{
+    int error = super_read(b);
+    return error ? -1 : (int64_t)(b->view.super.checkpoints[b->view.super.newest].sequence -
+                                  sequence);
+}
+
+/* ---- copying */
+
+static int bytes_copy(struct backup *b, uint64_t offset, uint64_t bytes)
+{
+    struct disk_io from = image_disk_io(&b->from), to = image_disk_io(&b->to);
+    for (uint64_t at = 0; at < bytes; at += sizeof b->buffer) {
+        size_t n = bytes - at < sizeof b->buffer ? (size_t)(bytes - at) : sizeof b->buffer;
+        int error = from.read(from.context, offset + at, b->buffer, n);
+        if (error) {
+            fprintf(stderr, "kstore: %s: byte %llu cannot be read\n", b->from.path,
+                    (unsigned long long)(offset + at));
+            return error;
+        }
+        error = to.write(to.context, offset + at, b->buffer, n);
+        if (error)
+            return error;
+        b->copied += n;
+    }
+    return 0;
+}
+
+static int zeros_write(struct backup *b, uint64_t offset, uint64_t bytes)
+{
+    struct disk_io to = image_disk_io(&b->to);
+    int error = 0;
+    memset(b->buffer, 0, sizeof b->buffer);
+    for (uint64_t at = 0; at < bytes && !error; at += sizeof b->buffer)
+        error = to.write(to.context, offset + at, b->buffer,
+                         bytes - at < sizeof b->buffer ? (size_t)(bytes - at) : sizeof b->buffer);
+    return error;
+}
+
+static bool leaf_changed(const struct backup *b, const struct kleaf *leaf)
+{
+    bool changed = false;
+    for (uint32_t p = 0; leaf && p < b->view.super.extent_pages; p++)
+        changed |= leaf->mask >> p & 1 && kleaf_lsn(leaf)[p] >= b->since;
+    return changed;
+}
+
+/* The extents of a checkpoint with pages since b->since. */
+static int extents_copy(struct backup *b, const struct kmodel *model)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < model->leaf_count && !error; i++) {
+        const struct kleaf *leaf = kmodel_leaf_at(model, i);
+        progress_show(NULL, "extents", i, model->leaf_count);
+        if (leaf_changed(b, leaf))
+            error = bytes_copy(b, kview_home(&b->view, leaf, 0), b->view.super.extent_bytes);
+    }
+    return error;
+}
+
+static int area_copy(struct backup *b, const struct kslot *super)
+{
+    uint64_t start = super->area_start[super->newest];
+    uint32_t pages = super->checkpoints[super->newest].pages;
+    return bytes_copy(b, start, kslot_page_offset(super, super->newest, pages) - start);
+}
+
+/* From the scan LSN to the end that the log has now; behind it zeros. */
+static int log_copy(struct backup *b, const struct kslot *super, uint64_t *end)
+{
+    uint64_t ring = super->log_bytes, at = super->checkpoints[super->newest].scan_lsn;
+    b->view.super = *super;
+    int error = klog_follow(&b->view, super->newest);
+    *end = b->view.result.end_lsn;
+    if (!error)
+        error = zeros_write(b, super->log_start, ring);
+    for (uint64_t n; at < *end && !error; at += n) {
+        n = *end - at < ring - at % ring ? *end - at : ring - at % ring;
+        error = bytes_copy(b, super->log_start + at % ring, n);
+    }
+    return error;
+}
+
+/* ---- superblocks */
+
+static int mark_write(struct backup *b)
+{
+    struct disk_io to = image_disk_io(&b->to);
+    store_backup_mark(b->buffer);
+    int error = to.write(to.context, 0, b->buffer, BLOCK_BYTES);
+    return error ? error : to.flush(to.context);
+}
+
+/* The block of the superblock that the view believes. -EAGAIN: it has changed. */
+static int superblock_take(struct backup *b, struct superblock_disk *out)
+{
+    struct disk_io from = image_disk_io(&b->from);
+    int error = from.read(from.context, b->view.super.offset, out, BLOCK_BYTES);
+    if (error)
+        return error;
+    return le64_get(out->generation) == b->view.super.generation ? 0 : -EAGAIN;
+}
+
+static int slot_write(struct backup *b, const struct superblock_disk *s, uint32_t slot)
+{
+    struct disk_io to = image_disk_io(&b->to);
+    const size_t from = offsetof(struct superblock_disk, version);
+    uint64_t generation = le64_get(s->generation);
+    struct superblock_disk block = *s;
+    block.slot = le32_of(slot);
+    block.generation = le64_of(generation + ((generation ^ slot) & 1));
+    block.crc = le32_of(kcheck_crc(kview_seed(s->uuid, CRC_SUPERBLOCK, slot, 0),
+                                   (const uint8_t *)&block + from, sizeof block - from));
+    int error = to.flush(to.context);
+    return error ? error : to.write(to.context, slot ? le64_get(s->slot_b_offset) : 0, &block,
+                                    sizeof block);
+}
+
+/* Both name one checkpoint only; the mark is overwritten last. */
+static int slots_write(struct backup *b, struct superblock_disk *s, uint64_t end)
+{
+    struct disk_io to = image_disk_io(&b->to);
+    uint32_t newest = le32_get(s->checkpoint_index);
+    uint64_t sequence = le64_get(s->checkpoints[newest].sequence);
+    s->checkpoints[!newest] = (struct checkpoint_disk){ .sequence = le64_of(sequence - 1) };
+    s->flags = le32_of(0);
+    s->end_lsn = le64_of(end);
+    int error = bytes_copy(b, SIGNPOST_OFFSET, BLOCK_BYTES);
+    if (!error)
+        error = slot_write(b, s, 1);
+    if (!error)
+        error = slot_write(b, s, 0);
+    return error ? error : to.flush(to.context);
+}
+
+/* ---- rounds */
+
+/* What the checkpoint has: pages since the round before, then its metadata. */
+static int checkpoint_copy(struct backup *b, const struct kslot *super)
+{
+    const struct kcheckpoint *c = &super->checkpoints[super->newest];
+    int error = karea_load(&b->view, super->newest, &b->view.model);
+    if (error == -EUCLEAN)
+        return checkpoints_since(b, c->sequence) ? -EAGAIN : -EUCLEAN;
+    if (!error)
+        error = extents_copy(b, &b->view.model);
+    if (!error)
+        error = area_copy(b, super);
+    if (!error)
+        b->since = c->redo_lsn;
+    return error ? error : checkpoints_since(b, c->sequence) ? -EAGAIN : 0;
+}
+
+/* 0: the copy is whole. -EAGAIN: what the checkpoint needs was written over; another round. */
+static int round_copy(struct backup *b)
+{
+    struct superblock_disk s;
+    uint64_t end;
+    int error = super_read(b);
+    struct kslot super = b->view.super;
+    if (!error)
+        error = superblock_take(b, &s);
+    if (!error)
+        error = checkpoint_copy(b, &super);
+    if (!error)
+        error = log_copy(b, &super, &end);
+    if (error)
+        return error;
+    int64_t since = checkpoints_since(b, super.checkpoints[super.newest].sequence);
+    return since < 0 || since > 1 ? -EAGAIN : slots_write(b, &s, end);
+}
+
+static int rounds_copy(struct backup *b)
+{
+    int error = ftruncate(b->to.descriptor, 0) ? -errno : mark_write(b);
+    if (!error && ftruncate(b->to.descriptor, (off_t)b->from.bytes))
+        error = -errno;
+    uint32_t rounds = 0;
+    if (!error)
+        do
+            error = round_copy(b);
+        while (error == -EAGAIN && ++rounds < ROUNDS_MAX);
+    if (!error)
+        printf("%llu KiB copied in %u rounds\n", (unsigned long long)(b->copied >> 10),
+               rounds + 1);
+    return error;
+}
+
+static int target_open(struct backup *b)
+{
+    const char *name = b->common.files[1];
+    struct stat x, y;
+    if (!b->force && access(name, F_OK) == 0) {
+        fprintf(stderr, "kstore: %s exists; give a new name, or --force to overwrite it\n", name);
+        return CANNOT;
+    }
+    int status = image_open(&b->to, name, O_RDWR | O_CREAT | (b->force ? 0 : O_EXCL));
+    if (!status && !fstat(b->from.descriptor, &x) && !fstat(b->to.descriptor, &y) &&
+        x.st_dev == y.st_dev && x.st_ino == y.st_ino) {
+        fprintf(stderr, "kstore: %s is the store itself; give a new name\n", name);
+        return WRONG_USE;
+    }
+    return status;
+}
+
+int backup_main(int count, char **words)
+{
+    static struct backup b = { .common.wanted = 2, .to.descriptor = -1 };
+    command_parse(&argp, count, words, &b);
+    int status = image_open(&b.from, b.common.files[0], O_RDONLY);
+    int error = status ? 0 : super_read(&b);
+    if (error)
+        fprintf(stderr, "kstore: %s: %s\n", b.from.path, image_error_text(&b.from, error));
+    if (!status && !error)
+        status = target_open(&b);
+    if (!status && !error) {
+        error = rounds_copy(&b);
+        progress_end();
+        if (error)
+            fprintf(stderr, "kstore: not finished: %s\n",
+                    error == -EAGAIN ? "the guest writes faster; `store backup` in the guest waits"
+                                     : error_text(error));
+    }
+    kview_close(&b.view);
+    image_close(&b.to);
+    image_close(&b.from);
+    return error == -EAGAIN ? CANNOT : error ? error_status(error) : status;
+}
