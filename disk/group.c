@@ -25,7 +25,7 @@ static size_t round_block(size_t bytes)
 }
 
 /* The LSN of a group of this size that follows `lsn` (LG1). */
-uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes)
+static uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes)
 {
     uint64_t left = store->super.log_bytes - lsn % store->super.log_bytes;
     return bytes <= left ? lsn : lsn + left;
@@ -214,7 +214,6 @@ int store_txn_diff_done(struct store_group *group, uint64_t object, uint64_t pag
 
 static void layout_encode(const struct store_op *op, struct layout_disk *out)
 {
-    memset(out, 0, sizeof *out);
     name_copy(out->type, op->layout->type);
     out->version = le32_of(op->layout->version);
     out->bytes = le32_of(op->layout->bytes);
@@ -224,7 +223,6 @@ static void layout_encode(const struct store_op *op, struct layout_disk *out)
 static void create_encode(const struct store_op *op, const struct planned_op *plan,
                           struct container_disk *out)
 {
-    memset(out, 0, sizeof *out);
     name_copy(out->name, op->name);
     out->flags = le32_of(op->flags);
     out->encoder = le32_of(op->encoder);

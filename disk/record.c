@@ -101,10 +101,13 @@ static int leaf_get(struct store *store, uint64_t object, uint64_t index, uint64
 static void claimed_set(struct store *store, uint32_t slot, struct leaf_disk *leaf,
                         uint32_t claimed)
 {
-    store->use[slot].claimed -= __builtin_popcount(le16_get(leaf->claimed));
+    uint32_t before = le16_get(leaf->claimed);
     assert(!(claimed & le32_get(leaf->mask)));                                  /* HS4 */
+    if (claimed == before)              /* mostly; counting bits takes a call */
+        return;
     leaf->claimed = le16_of((uint16_t)claimed);
-    store->use[slot].claimed += __builtin_popcount(le16_get(leaf->claimed));
+    store->use[slot].claimed += (uint64_t)__builtin_popcount(claimed);
+    store->use[slot].claimed -= (uint64_t)__builtin_popcount(before);
 }
 
 static int page_write(struct store *store, const struct record_disk *record, uint32_t slot,

@@ -89,7 +89,6 @@ bool log_end_unreadable(struct log_reader *reader, uint64_t end, uint32_t prev_c
  * ask. A place that takes no write stays as it is. */
 void log_end_clear(struct log_reader *reader, uint64_t end);
 int  log_find_damage(struct log_reader *reader, uint64_t end, uint64_t *damage);
-uint64_t log_place(const struct store *store, uint64_t lsn, uint64_t bytes);
 /* The first whole group at or behind *lsn in the ring, of whatever age. 1; -ENOENT: none before
  * `until`. */
 int  log_group_any(struct log_reader *reader, uint64_t *lsn, uint64_t until, const uint8_t **group);
