@@ -4,10 +4,12 @@
 #include <stdio.h>
 
 extern const struct subject subject_bitmap, subject_graph, subject_hash, subject_queue;
+extern const struct subject subject_items, subject_large, subject_nested;
 extern const struct subject subject_records, subject_rope, subject_rtree, subject_vector;
 const struct subject *const subjects[] = {&subject_vector, &subject_bitmap, &subject_queue,
                                           &subject_hash,   &subject_rope,   &subject_rtree,
-                                          &subject_records, &subject_graph,  NULL};
+                                          &subject_records, &subject_graph,  &subject_nested,
+                                          &subject_items,  &subject_large,  NULL};
 
 uint32_t subject_seed = 1;
 const char *subject_difference;
