@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #define READ_TRIES 3
@@ -115,8 +116,24 @@ static void memory_free(void *context, void *memory, size_t bytes)
     free(memory);
 }
 
+/* What only larger groups need is given back when both buffers have had smaller ones for long. */
+static void memory_spare(void)
+{
+    for (int i = 0; i < 2; i++) {
+        uintptr_t memory = (uintptr_t)large[i].memory, end = memory + large[i].touched;
+        uintptr_t from = (memory + TOUCH_BYTES) / PAGE_BYTES * PAGE_BYTES + PAGE_BYTES;
+        if (end < from + PAGE_BYTES) continue;
+        madvise((void *)from, (end - from) / PAGE_BYTES * PAGE_BYTES, MADV_DONTNEED);
+        large[i].touched = TOUCH_BYTES;
+    }
+}
+
 void memory_touch(size_t bytes)
 {
+    enum { SMALL_GROUPS = 256 };
+    static unsigned small;              /* groups since the last larger one; of the committer */
+    small = bytes <= TOUCH_BYTES ? small + 1 : 0;
+    if (small == SMALL_GROUPS) memory_spare();
     for (int i = 0; i < 2; i++) {
         const volatile char *memory = large[i].memory;
         size_t end = bytes < large[i].bytes ? bytes : large[i].bytes;
