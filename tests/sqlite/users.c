@@ -8,7 +8,7 @@
  * The other users are processes that are told by a pipe what to do, one statement at a time, and
  * answer with its result; so no scene depends on time.
  */
-#include <pstore.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "katydid/call.h"
 #include "sqlite3.h"
 
 static int right, wrong;
@@ -232,6 +233,32 @@ static int add(const char *name, int count)
     return failed;
 }
 
+/* The store manager dies in a transaction, with a lock held and pages written: that fails, and the
+ * next ones find the manager that init has started. */
+static void manager(void)
+{
+    enum { MANAGER = 2, TRIES = 100000 };               /* the first process that init starts */
+    struct user a = user("users-dead");
+    says(a, "pragma cache_size = 10", 0);
+    says(a, "create table d(v)", 0);
+    says(a, "begin", 0);
+    says(a, "insert into d with n(i) as (select 1 union all select i + 1 from n where i < 99)"
+            " select randomblob(3000) from n", 0);
+    while (kd_call3(KD_PROCESS_KILL, MANAGER, SIGKILL, 0) == 0) /* until it is gone */
+        sched_yield();
+    tell(a, "commit");
+    expect("a commit without its manager", answer(a) & 0xff, SQLITE_IOERR);
+    long count = SQLITE_IOERR;
+    for (int i = 0; i < TRIES && (count & 0xff) == SQLITE_IOERR; i++) {
+        tell(a, "select 1000 + count(*) from d");
+        count = answer(a);
+    }
+    expect("with the next manager", count, 1000);
+    says(a, "insert into d values(1)", 0);
+    says(a, "select count(*) from d", 1);
+    leave(a, 0);
+}
+
 int main(int argc, char **argv)
 {
     const char *name = "users";
@@ -245,6 +272,7 @@ int main(int argc, char **argv)
     leave(a, 0);
     leave(b, 0);
     one_thread(name);
+    manager();
     if (!wrong)
         printf("right %d\n", right);
     return wrong != 0;

@@ -37,19 +37,40 @@ normal
 ok
 1" "$output"
 
+many='insert into big with n(i) as (select 1 union all select i + 1 from n where i < 3000) select randomblob(3000) from n;'
+printf '%s\n' 'create table big(b);' "$many" 'begin;' 'insert into big values(1);' 'select count(*) from big;' "$many" 'commit;' \
+    'select count(*) from big;' 'insert into big values(2);' 'select count(*) from big; pragma integrity_check;' >"$IN/full.sql"
+guest --store "$TEST_TMP/store" -c 'sqlite db </import/full.sql'
+is "what is larger than half the log is refused as a whole" "Runtime error near line 2: database or disk is full (13)
+1
+Runtime error near line 6: database or disk is full (13)
+Runtime error near line 7: cannot commit - no transaction is active
+0
+1
+ok" "$output"
+
 # --- several users; SQLite's own programs ---
 WITH=(--add "$TEST_TMP/users" --add "$TEST_TMP/speedtest1")
 together='users; users add 100 & users add 100; wait; sqlite users "select v from t where k = 1; pragma integrity_check"'
-guest --store "$TEST_TMP/large" --store-size 256M -c "$together;
+guest --allow all --store "$TEST_TMP/large" --store-size 256M -c "$together;
     speedtest1 --size 1 --verify speed; speedtest1 --size 1 --verify --vfs unix-none /tmp/speed; sqlite speed 'pragma integrity_check'"
-RIGHT='right 67
+RIGHT='right 75
 277
 ok'
-is "readers see one state and wait for nobody, one writes, and the dead leave no lock" "$RIGHT" "$(grep -v '^\[' <<<"$output" | head -n 3)"
+is "readers see one state and wait for nobody, one writes, and the dead leave no lock" "$RIGHT" "$(grep -v '^\[\|^init: ' <<<"$output" | head -n 3)"
 is "speedtest1 has the same results as on a file" 2 "$(grep -c '^Verification Hash' <<<"$output")"
 is "all of them" 1 "$(grep '^Verification Hash' <<<"$output" | sort -u | wc -l)"
-is "and leaves a whole database" ok "$(grep -v '^\[' <<<"$output" | tail -n 1)"
+is "and leaves a whole database" ok "$(grep -v '^\[\|^init: ' <<<"$output" | tail -n 1)"
 if [ "$TEST_TIER" = long ]; then
+    for ((n = 0; n < 20; n++)); do
+        echo "with n(i) as (select $((n * 1000 + 1)) union all select i + 1 from n where i < $((n * 1000 + 1000)))" \
+            "insert into t select i, randomblob(4000) from n;"
+    done >"$IN/large.sql"
+    echo "update t set v = zeroblob(4000) where k % 16 = 0; select count(*), sum(length(v)) from t; pragma integrity_check;" >>"$IN/large.sql"
+    WITH=(--import "$IN")
+    guest --timeout 900 --memory 48 --store "$TEST_TMP/larger" --store-size 1G \
+        -c 'sqlite db "create table t(k integer primary key, v)" "create index tv on t(substr(v, 1, 8))" ".read /import/large.sql"'
+    is "a database is larger than memory" "20000|80000000 ok" "${output//$'\n'/ }"
     cp "$SQLITE_SRC/mptest/"*test "$IN/"
     sed -i 's/^--wait all$/--wait all 600000/' "$IN"/*test        # a slow host is no error
     echo 'int sqlite3_enable_load_extension(void *db, int on) { return db && on ? 0 : 0; }' >"$TEST_TMP/none.c"
@@ -101,8 +122,8 @@ for patch in tests/bugs/sqlite/*.patch; do
     (cd "$folder" && patch -s -p1 <"$ROOT/$patch") || echo "Bail out! $bug does not apply"
     build users "$folder/user/sqlite/vfs.c" tests/sqlite/users.c
     WITH=(--add "$TEST_TMP/users")
-    guest --store "$TEST_TMP/$bug" --timeout 12 -c "$together; time users add 20"
+    guest --allow all --store "$TEST_TMP/$bug" --timeout 12 -c "$together; time users add 20"
     ok "the bug $bug is found: $(requests flushes) flushes for 20 commits, $(grep -m 1 '^wrong\|did not end' <<<"$output")" \
-        test "$(requests flushes)0" -lt 200 -o "$(grep -v '^\[' <<<"$output" | head -n 3)" != "$RIGHT"
+        test "$(requests flushes)0" -lt 200 -o "$(grep -v '^\[\|^init: ' <<<"$output" | head -n 3)" != "$RIGHT"
 done
 done_testing

@@ -202,13 +202,16 @@ static void park(struct file *f)
     f->tx = ps_suspend();
 }
 
-/* Undoes a suspended transaction. */
+/* Undoes a suspended transaction; returns also if the system has ended it. */
 static void undo(ps_tx **tx)
 {
     ps_tx *old = *tx;
+    jmp_buf before;
     *tx = NULL;
-    if (old && ps_resume(old) == 0)
+    memcpy(before, out, sizeof out);
+    if (old && setjmp(out) == 0 && ps_resume(old) == 0)
         ps_rollback();
+    memcpy(out, before, sizeof out);
 }
 
 /* The file has no transaction any more. */
@@ -424,8 +427,10 @@ static int pragma(struct file *f, char **word)
 {
     if (sqlite3_stricmp(word[1], "locking_mode") == 0)
         return word[0] = sqlite3_mprintf("normal"), SQLITE_OK;
+    static const char *const off[] = { "off", "no", "false", "0" };
     if (sqlite3_stricmp(word[1], "synchronous") == 0 && word[2])
-        f->lazy = sqlite3_stricmp(word[2], "off") == 0 || strcmp(word[2], "0") == 0;
+        for (unsigned i = f->lazy = 0; i < sizeof off / sizeof off[0]; i++)
+            f->lazy |= sqlite3_stricmp(word[2], off[i]) == 0;
     return SQLITE_NOTFOUND;
 }
 
