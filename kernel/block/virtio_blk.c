@@ -4,11 +4,6 @@
  * Owns      each disk's one queue: rings, slots, interrupts.
  * Not here  what is in flight and who waits (kernel/block/block.c).
  *
- * A slot is one request of the device's view: a table of descriptors of its own (header, segments,
- * status byte), to which descriptor number `slot` of the ring points for ever ("indirect"). So a
- * request takes one place in the ring however many segments it has. Requests that find no free slot
- * wait in a list; nobody sleeps here.
- *
  * Invariants
  *   VQ1  slot->request is non-NULL exactly from its offer to the device until its completion.
  *   VQ2  What the device writes is input: an index that jumps, a slot that has no request, a length

@@ -1,9 +1,7 @@
 /*
  * file_import.c - /import: the members of a ustar archive on the block device "import".
  *
- * Only the headers are read at start; bytes come on demand through a small cache of chunks of the
- * disk. A chunk is one request of 32 segments: a request costs the same whatever its length, and a
- * sequential reader finds the next 31 pages there already.
+ * Only the headers are read at start; bytes come on demand through a small cache of chunks.
  *
  * Invariants
  *   IM1  A chunk that is busy belongs to one reader: it keeps its index and its frames.

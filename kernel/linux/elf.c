@@ -1,9 +1,4 @@
-/*
- * elf.c - static ELF programs: everything is checked before anything is mapped.
- *
- * The file is input. Its headers are copied first and only the copy is looked at, so a file that
- * changes meanwhile cannot slip by a check; bytes of segments come later, by page faults.
- */
+/* elf.c - static ELF programs: everything is checked, in a copy, before anything is mapped. */
 #include "file/file.h"
 #include "process/vm.h"
 

@@ -1,15 +1,6 @@
 /*
- * fork.c - processes as Linux makes them: fork, execve, wait4.
- *
- * A child of fork has copies of the parent's memory, descriptors and signal actions. It has none of
- * its handles, ports, objects or views: a transaction belongs to the process that began it, and a
- * container that the parent has open is not open in the child. Pages are copied at once: a program
- * that forks has few of them, because what is large lies in containers, and no frame of slot 0 ever
- * has two owners (VM4).
- *
- * execve loads the new program into a space of its own, and exchanges the spaces when nothing can
- * fail any more. Whatever the old program was to others (a client, a manager) ends as if it had
- * died.
+ * fork.c - processes as Linux makes them: fork, execve, wait4. What a child gets, and how execve
+ * ends the old program, is told in linux.md.
  */
 #include "linux/linux_private.h"
 
@@ -96,8 +87,7 @@ long process_fork(const struct trap_frame *registers, vaddr_t child_tid, bool se
     return tid;
 }
 
-/* The registers are complete: trap.S stored those that a call keeps. vfork lends no memory, and so
- * need not wait for the child. */
+/* The registers are complete: trap.S stored those that a call keeps. */
 long linux_fork(const uint64_t a[6])
 {
     struct trap_frame registers = *arch_user_frame(&thread_this()->arch);

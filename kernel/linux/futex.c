@@ -1,9 +1,7 @@
 /*
  * futex.c - waiting for a word of user memory to change.
  *
- * The word is read through its frame, pinned before the lock is taken, because user memory may not
- * be touched under a lock. Whoever changes the word does so before it calls FUTEX_WAKE, and waiting
- * reads the word under the lock that waking takes: so no wake-up is lost.
+ * The word is read under the lock that waking takes, through its frame, which was pinned before.
  *
  * Invariants
  *   FX1  A thread is in its address's bucket exactly while futex_address is not 0.

@@ -1,8 +1,6 @@
 /*
- * linux_file.c - Linux calls on descriptors: read, write, seek, copy, pipes, terminals.
- *
- * Bytes go through a kernel buffer, a page at a time: user memory may fault, in a container even
- * wait for a manager, so it is never touched under a lock, and files never see it.
+ * linux_file.c - Linux calls on descriptors: read, write, seek, copy, pipes, terminals. Bytes go
+ * through a kernel buffer, a page at a time (linux.md, rule 2).
  */
 #include "file/console.h"
 #include "file/file.h"

@@ -2,10 +2,7 @@
  * signal.c - signals: actions of a process, what is blocked and pending, and delivery.
  *
  * A signal is pending in a process or in one of its threads until a thread that does not block it
- * is on its way to user mode; there it calls the handler (arch/ builds the frame), ends the
- * process, or is dropped. Signals of one number do not queue: a real-time one that would have to is
- * refused. A program that has none of its own pays for nothing: what ends it is decided when the
- * signal is sent.
+ * is on its way to user mode. linux.md has the steps.
  *
  * Invariants
  *   SG1  thread->signals.due is set if the thread has something to deliver; it may be set without
