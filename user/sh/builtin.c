@@ -380,7 +380,7 @@ static const struct {
     { "fg", do_fg, "[PID|%JOB]   waits for what runs in the background; Ctrl-C ends it", false },
     { "halt", do_exit, "[STATUS]   powers off", false },
     { "handles", do_handles, "PID   what a process has handles for", false },
-    { "help", do_help, "this list", false },
+    { "help", do_help, "[WORD ...]   this list, or what these are", false },
     { "history", do_history, "[N]   the last lines typed; the store keeps them", false },
     { "info", do_info, "the system's counters", false },
     { "jobs", do_jobs, "what runs in the background", false },
@@ -413,10 +413,29 @@ static const struct {
 };
 #define BUILTIN_COUNT (sizeof(builtins) / sizeof(builtins[0]))
 
+/* What one word is: 0, or 1: nothing. */
+static int help_of(const struct io *io, const char *word)
+{
+    char path[PATH_MAX];
+    for (size_t i = 0; i < BUILTIN_COUNT; i++)
+        if (strcmp(builtins[i].name, word) == 0) {
+            const char *help = builtins[i].help;
+            return dprintf(io->out, "%s %s\n", word, help ? help : "  another name") < 0;
+        }
+    snprintf(path, sizeof(path), "/bin/%s", word);
+    if (access(path, X_OK) == 0)
+        return dprintf(io->out, "%s is a program: %s --help\n", word, word) < 0;
+    dprintf(io->error, "help: %s: no command and no program\n", word);
+    return 1;
+}
+
 static int do_help(const struct io *io, int argc, char **argv)
 {
     struct dirent *e;
-    (void)argc, (void)argv;
+    int unknown = 0;
+    for (int i = 1; i < argc; i++)
+        unknown |= help_of(io, argv[i]);
+    if (argc > 1) return unknown;
     for (size_t i = 0; i < BUILTIN_COUNT; i++)
         if (builtins[i].help)
             dprintf(io->out, "  %-13s%s\n", builtins[i].name, builtins[i].help);

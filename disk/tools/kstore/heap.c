@@ -342,8 +342,9 @@ static void container_show(const struct heap *heap, const struct row *rows, uint
         json_number("bytes", sum.bytes);
         json_begin("types", '[');
     } else {
-        printf("container %.63s: %llu objects, %llu bytes\n", c->disk.name,
-               (unsigned long long)sum.objects, (unsigned long long)sum.bytes);
+        printf("container %.63s: %llu object%s, %llu bytes\n", c->disk.name,
+               (unsigned long long)sum.objects, sum.objects == 1 ? "" : "s",
+               (unsigned long long)sum.bytes);
     }
     for (uint32_t i = 0; i < count; i++) {
         row_show(heap, &rows[i], wish->common.json);
