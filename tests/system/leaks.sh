@@ -20,7 +20,7 @@ is "objects are counted by type, by the texts of the program" "container leaky: 
  1 objects 16 bytes struct packed
  1 objects 16 bytes struct far
  1 objects 16 bytes (with a name)
-container other: 1 objects, 16 bytes
+container other: 1 object, 16 bytes
  1 objects 16 bytes (with a name)" "$(told objects --program "$PROGRAM")"
 is "the root's type is known without it, others are numbers" "1 1" \
     "$(told objects | grep -c 'struct root$') $(told objects | grep -cE '^ 803 .* type 0x[0-9a-f]+$')"
