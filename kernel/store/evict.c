@@ -20,6 +20,7 @@
  * Locks: leaf, evict lock. A page is looked up by its frame under the evict lock with a reference
  * to its object, then locked and checked again.
  */
+#include "base/boot.h"
 #include "store/right.h"
 #include "store/evict.h"
 
@@ -32,7 +33,7 @@ static uint64_t in_place[PLACES];
 static struct list bare = {&bare, &bare};       /* leaves without a page in these lists, by link */
 static uint64_t bare_count;
 static struct list hungry = {&hungry, &hungry}; /* threads that wait for frames, by wait_link */
-static uint64_t resident;
+static uint64_t resident, resident_max;         /* at most so many: option pages=N, or no limit */
 static uint64_t rounds_in_vain;  /* rounds that found neither clean nor dirty pages */
 enum { VAIN_ROUNDS_MAX = 3, HUNGRY_NS = 10000000 }; /* a hungry thread looks so often */
 static size_t goal;                             /* of evict_more; atomic; 0: none */
@@ -86,8 +87,10 @@ void evict_add(struct leaf *l, unsigned slot)
     f->flags = (uint16_t)slot;
     __atomic_store_n(&f->state, FRAME_LISTED, __ATOMIC_RELAXED); /* EV5 */
     put_in(CLOCK, f);
-    resident++;
+    bool more = ++resident > resident_max;
     lock_release(&evict_lock);
+    if (more)
+        evict_wake();
 }
 
 void evict_remove(struct frame *f)
@@ -293,8 +296,13 @@ static size_t high_mark(void)
     return MAX(frame_low_mark() * 5 / 4, __atomic_load_n(&goal, __ATOMIC_RELAXED));
 }
 
+static bool pages_must_go(void)
+{
+    return frame_free_count() < high_mark() || resident > resident_max;
+}
+
 /* ahead is how many pages READY and LAUNDRY are to hold (EV2). */
-static size_t ahead(void) { return 3 * frame_low_mark(); }
+static size_t ahead(void) { return MIN(3 * frame_low_mark(), resident_max / 3); }
 
 static void ask_for_cleaning(struct object *o, uint64_t wanted)
 {
@@ -388,14 +396,14 @@ static bool evict_round(uint64_t seen[])
     int64_t looks = (int64_t)resident, n;
     uint64_t freed = 0;
     leaves_forget();
-    for (; frame_free_count() < high_mark() && looks > 0 && (n = look_some(true, seen)) != 0;
+    for (; pages_must_go() && looks > 0 && (n = look_some(true, seen)) != 0;
          looks -= n)
         if (seen[LOOK_FREED] > freed + 64) {
             freed = seen[LOOK_FREED];
             leaves_forget();
             wake_hungry();
         }
-    bool enough = frame_free_count() >= high_mark();
+    bool enough = !pages_must_go();
     for (looks = (int64_t)ahead(); looks > 0; looks -= n)
         if (in_place[READY] + in_place[LAUNDRY] >= ahead() ||
             (in_place[READY] >= frame_low_mark() && in_place[LAUNDRY] >= counters.dirty_pages) ||
@@ -425,9 +433,9 @@ static void evict_main(void *arg)
         uint64_t seen[LOOK_BUSY + 1] = {0};
         __atomic_store_n(&wanted, false, __ATOMIC_SEQ_CST);
         forgotten_free();
-        if (frame_free_count() < high_mark() && !evict_round(seen))
+        if (pages_must_go() && !evict_round(seen))
             __atomic_fetch_add(&rounds_in_vain, 1, __ATOMIC_RELEASE);
-        bool short_of = frame_free_count() < high_mark();
+        bool short_of = pages_must_go();
         if (short_of && !seen[LOOK_FREED] && !seen[LOOK_USED])
             laundry_notice();
         if (!seen[LOOK_FREED] || !short_of)
@@ -475,6 +483,9 @@ long kd_clean_list(const uint64_t a[6])
 
 void evict_init(void)
 {
+    resident_max = boot_option_number("pages");
+    if (!resident_max)
+        resident_max = ~0ull;
     evictor = thread_new(NULL, evict_main, NULL, "evict");
     assert(evictor);
     thread_start(evictor);

@@ -34,7 +34,7 @@ struct ps_rtree_range {
     struct ps_rtree_access access;
     enum ps_query query;
     int all, state;             /* all: there is no query */
-    uint32_t level;             /* how far up the path is: all below was gone through */
+    uint32_t level, top;  /* how far up the path is: all below was gone through; the root's */
     uint64_t seen;
     int (*filter)(const void *box, const void *record, void *arg);
     void *arg;

@@ -31,8 +31,9 @@ static int is_wanted(const struct ps_rtree_range *r, const double *box, int is_r
                                                : box_meets(d, r->want, box);
 }
 
-static void enter(struct ps_rtree_range *r, struct ps_rtree_node *n)
+static void enter(struct ps_rtree_range *r, struct ps_rtree_node *n, unsigned level)
 {
+    n = structure_at(&r->access.base, level, n);
     r->level = n->level;
     r->path[n->level].node = n;
     r->path[n->level].at = UINT32_MAX;          /* before the first */
@@ -64,12 +65,14 @@ void *ps_rtree_next(struct ps_rtree_range *r)
     if (r->state != RANGE_NEW && r->seen != rtree_changes)
         return structure_none(-EAGAIN);
     r->seen = rtree_changes;
-    if (r->state == RANGE_NEW)
-        enter(r, rtree_of(a)->root);
+    if (r->state == RANGE_NEW) {
+        enter(r, rtree_of(a)->root, PS_RTREE_LEVELS - 1);
+        r->top = r->level;
+    }
     for (;;) {
         const struct ps_rtree_node *n = r->path[r->level].node;
         uint32_t i = ++r->path[r->level].at;
-        if (i >= n->count && n == rtree_of(a)->root)
+        if (i >= n->count && r->level == r->top)
             return range_end(r);
         if (i >= n->count) {
             rtree_leave(r, ++r->level);
@@ -78,7 +81,7 @@ void *ps_rtree_next(struct ps_rtree_range *r)
             if (record)
                 return record;
             if (n->level)
-                enter(r, entry_child(a, n, i));
+                enter(r, entry_child(a, n, i), n->level - 1);
         }
     }
 }

@@ -64,7 +64,7 @@ struct ps_sink {
 
 enum {
     /* of a node, unless said otherwise: the largest object within one page */
-    PS_NODE_BYTES = 4048, PS_NODE_MIN = 256, PS_NODE_MAX = 16384,
+    PS_NODE_BYTES = 4048, PS_NODE_MIN = 256, PS_NODE_MAX = 20480,
     PS_KEY_MAX = 512,           /* bytes; of a string also at most a 16th of a node */
 };
 

@@ -91,6 +91,12 @@ int ps_tree_tear_down(const struct ps_instance *i, const struct ps_type *type)
 
 /* ---- the way down ---- */
 
+/* Comes to a node of that level. */
+static struct ps_node *path_enter(struct ps_tree_access *a, unsigned level, struct ps_node *n)
+{
+    return a->path[level].node = structure_at(&a->base, level, n);
+}
+
 void tree_descend(struct ps_tree_access *a, struct bytes key, int upper, int to_change)
 {
     struct ps_node *n = tree_of(a)->root;
@@ -98,7 +104,7 @@ void tree_descend(struct ps_tree_access *a, struct bytes key, int upper, int to_
     for (unsigned level = tree_of(a)->height; level-- > 0;) {
         if (level == 0 && to_change)
             node_claim(n);
-        a->path[level].node = n;
+        n = path_enter(a, level, n);
         a->path[level].at = node_search(&a->base, n, key, how);
         if (level > 0)
             n = node_child(n, a->path[level].at);
@@ -110,7 +116,7 @@ static void edge_below(struct ps_tree_access *a, unsigned level, int last)
 {
     for (; level > 0; level--) {
         struct ps_node *n = node_child(a->path[level].node, a->path[level].at);
-        a->path[level - 1].node = n;
+        n = path_enter(a, level - 1, n);
         a->path[level - 1].at = last ? n->count : 0;
     }
 }
@@ -118,8 +124,8 @@ static void edge_below(struct ps_tree_access *a, unsigned level, int last)
 void tree_edge(struct ps_tree_access *a, int last)
 {
     unsigned top = tree_of(a)->height - 1u;
-    a->path[top].node = tree_of(a)->root;
-    a->path[top].at = last ? tree_of(a)->root->count : 0;
+    const struct ps_node *root = path_enter(a, top, tree_of(a)->root);
+    a->path[top].at = last ? root->count : 0;
     edge_below(a, top, last);
 }
 

@@ -250,7 +250,7 @@ static struct bring *bring_prepare(const struct kd_message *m, bool alone)
     struct bring *b = bringing;
     uint64_t page, object_page, end, count = m->word[2] < WANTED_MAX ? m->word[2] : WANTED_MAX;
     while (b->taken) b++; /* there are as many as threads */
-    memset(b, 0, sizeof(*b));
+    memset(b, 0, offsetof(struct bring, want)); /* those that are used are set below */
     if (cookie_page(m->word[0], m->word[1], &b->container, &page) < 0
         || container_object(b->container, page, &b->object, &object_page) < 0)
         return NULL;
@@ -268,8 +268,8 @@ static struct bring *bring_prepare(const struct kd_message *m, bool alone)
     memcpy(b->name, c->name, sizeof(b->name));
     b->count = (unsigned)(end - b->first);
     for (unsigned i = 0; i < b->count; i++) {
-        b->want[i].page = b->first + i;
-        b->want[i].asked = b->want[i].page == page && m->kind == (uint32_t)KD_MSG_PAGE;
+        bool asked = b->first + i == page && m->kind == (uint32_t)KD_MSG_PAGE;
+        b->want[i] = (struct want){.page = b->first + i, .asked = asked};
     }
     return b;
 }
