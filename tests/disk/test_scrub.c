@@ -443,7 +443,7 @@ static void rot_job(uint64_t seed)
 static void a_repair_may_be_cut_off(void **state)
 {
     (void)state;
-    assert_true(crew_run(__func__, crew_count(48), rot_job));
+    assert_true(crew_run(__func__, crew_count(96), rot_job));
     printf("# %llu faults, %llu put back, %llu by checkpoints, %llu crash states\n",
            (unsigned long long)crew_sum(FAULTS), (unsigned long long)crew_sum(MENDED),
            (unsigned long long)crew_sum(BY_CHECKPOINT), (unsigned long long)crew_sum(STATES));
