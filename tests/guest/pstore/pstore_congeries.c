@@ -12,6 +12,7 @@
 #include "tests/structures/congeries_model.h"
 
 #include <stdlib.h>
+#include <structures/heap.h>
 
 enum { ROUNDS = 60, CHAINS = 8, LINKS = 200 };
 static ps_container *c;
@@ -221,6 +222,56 @@ static void locks(const char *self)
     is(child_run(self, "add", NULL), 0, "then they do");
 }
 
+/* ---- knobs; a structure's nodes in a congeries, and on volatile memory ---- */
+
+PS_DYNAMIC(items);
+struct kept { struct items_head head; ps_congeries *of; };
+
+/* The same function for both memories: how many bytes were moved, or -errno. */
+static int64_t fill_and_pack(struct items_head *head, struct ps_memory memory, const void **last)
+{
+    struct items items = {.head = head, .memory = memory};
+    int error = items_set_up(&items);
+    PS_ACCESS(items_items, a, &items, PS_CHANGE);
+    for (int i = 0; i < 200 && error >= 0; i++)
+        error = (int)items_take(&a, 100 + (size_t)i);
+    for (uint64_t i = 0; i < 200 && error >= 0; i += 2)
+        error = items_give(&a, i);
+    *last = items_at(&a, 199, NULL);
+    return error < 0 ? error : items_compact(&a, 1 << 20);
+}
+
+static int items_in_congeries(void *moved)
+{
+    struct kept *kept = ps_named(c, "items", sizeof *kept);
+    const void *last;
+    kept->of = ps_congeries_make(c, "items", NULL);
+    *(int64_t *)moved = fill_and_pack(&kept->head, ps_in_arena(kept->of), &last);
+    struct ps_congeries_info info;
+    int error = ps_congeries_count(kept->of, &info);
+    return error ? error : last && info.objects > 2 ? 0 : -EXDEV;
+}
+
+static int advise(void *unused)
+{
+    ps_congeries *items = ps_congeries_named(c, "items");
+    (void)unused;
+    return ps_congeries_advise(items, PS_DONT_NEED) | ps_congeries_advise(items, PS_WILL_NEED) |
+           (ps_congeries_advise(items, PS_RANDOM) + EINVAL);
+}
+
+static void knobs(void)
+{
+    static struct items_head head;
+    const void *last;
+    int64_t moved = 0, volatile_moved = fill_and_pack(&head, ps_volatile(), &last);
+    is(ps_transaction(items_in_congeries, &moved), 0, "a heap's nodes lie in a congeries");
+    tap_ok(moved > 0 && moved == volatile_moved,
+           "one object file does the same on volatile memory: %ld and %ld bytes moved",
+           (long)moved, (long)volatile_moved);
+    is(ps_transaction(advise, NULL), 0, "it is let go, and brought in");
+}
+
 /* ---- each encoder; collected and released ---- */
 
 struct pile { ps_congeries *of; struct link *kept; };
@@ -323,13 +374,14 @@ int main(int argc, char **argv)
         seed = (uint32_t)atoi(argv[2]);
         return rounds();
     }
-    tap_plan(31);
+    tap_plan(34);
     ps_delete("congeries");
     c = ps_open("congeries", PS_CREATE | PS_WRITE, PS_LAYOUT(struct regions, 1));
     is(c != NULL, 1, "a container is created");
     at_random(argv[0]);
     traversals(argv[0]);
     locks(argv[0]);
+    knobs();
     encoders();
     return tap_end();
 }
