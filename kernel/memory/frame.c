@@ -6,9 +6,9 @@
  *
  * Invariants
  *   FR1  A frame on the free list is in no page table and no TLB (its last user saw to that).
- *   FR2  FRAME_FREE: kept by a CPU (order KEPT), head of a free block (order), or inside one (order
- *        INSIDE). A block's index is a multiple of its size. State and order change in one store:
- *        joining blocks looks at frames that other CPUs take or keep.
+ *   FR2  FRAME_FREE: kept by a CPU (order KEPT), on the hot list (order HOT), head of a free block
+ *       (order), or inside one (order INSIDE). A block's index is a multiple of its size. State and
+ *       order change in one store: joining blocks looks at frames that other CPUs take or keep.
  *   FR3  A pinned frame is never free. frame_free of one makes it FRAME_DYING, in one step with a
  *       look at its pins; then the last frame_unpin, which sees that in one step with its pin's
  *       end, frees it.
@@ -23,22 +23,24 @@
 
 #include "arch.h"
 
-enum { ORDER_MAX = 10, ORDER_KEPT = 0x7ffe, ORDER_INSIDE = 0x7fff };
-enum { KEPT_MAX = 63, KEPT_BATCH_ORDER = 5, KEPT_BATCH = 1 << KEPT_BATCH_ORDER };
+enum { ORDER_MAX = 10, ORDER_KEPT = 0x7ffd, ORDER_HOT = 0x7ffe, ORDER_INSIDE = 0x7fff };
+enum { KEPT_MAX = 31, KEPT_BATCH_ORDER = 4, KEPT_BATCH = 1 << KEPT_BATCH_ORDER };
 _Static_assert(FRAME_RUN_MAX == 1 << ORDER_MAX, "the longest run is the largest block");
 
+enum { HOT_MAX = 128, HOT_BATCH_ORDER = 5, HOT_DRAIN = 64 };
 enum { RESERVE_MIN = 64, RESERVE_MAX = 2048 };
 
 static struct {
     struct lock lock;
-    struct list blocks[ORDER_MAX + 1];
+    struct list hot, blocks[ORDER_MAX + 1];
+    size_t hot_count;
     size_t free_count;                 /* kept ones not counted; read without the lock */
     size_t total_count, reserve_count, low_mark;
     size_t all_count;                  /* holes and reserved memory included */
 } frames = {.lock = LOCK_INIT(RANK_FRAMES, "frames")};
 
 struct frame *frame_all;
-static struct { size_t count; struct frame *frame[KEPT_MAX]; } kept[CPU_MAX]; /* 512 bytes each */
+static struct { size_t count; struct frame *frame[KEPT_MAX]; } kept[CPU_MAX]; /* 256 bytes each */
 
 static size_t frame_index(const struct frame *f) { return (size_t)(f - frame_all); }
 
@@ -77,11 +79,10 @@ static bool is_free(const struct frame *f, uint32_t order)
 
 /* ---- blocks; all under frames.lock ---- */
 
-/* Gives a frame back and joins it with its buddy as long as that one is free as a whole. */
-static void block_put(struct frame *f)
+/* Gives a block back and joins it with its buddy as long as that one is free as a whole. */
+static void block_put(struct frame *f, unsigned order)
 {
     size_t index = frame_index(f);
-    unsigned order = 0;
     set_free(f, ORDER_INSIDE);
     for (; order < ORDER_MAX; order++) {
         size_t buddy_index = index ^ (size_t)1 << order;
@@ -112,8 +113,35 @@ static struct frame *block_take(unsigned order)
         half->flags = (uint16_t)found;
         list_push_front(&frames.blocks[found], &half->link);
     }
-    f->flags = ORDER_KEPT; /* it is no head any more, also when the lock is not held */
     return f;
+}
+
+static void hot_put(struct frame *f)
+{
+    set_free(f, ORDER_HOT);
+    list_push_front(&frames.hot, &f->link);
+    frames.hot_count++;
+}
+
+/* Frees the `count` frames that were in the hot list for longest into blocks. */
+static void hot_drain(size_t count)
+{
+    while (count-- > 0 && !list_empty(&frames.hot)) {
+        struct frame *f = container_of(frames.hot.prev, struct frame, link);
+        list_remove(&f->link);
+        frames.hot_count--;
+        block_put(f, 0);
+    }
+}
+
+static void hot_refill(void)
+{
+    struct frame *f = NULL;
+    unsigned order = HOT_BATCH_ORDER;
+    while ((f = block_take(order)) == NULL && order > 0)
+        order--;
+    for (size_t i = (size_t)1 << order; f != NULL && i-- > 0;)
+        hot_put(f + i);
 }
 
 static void make_used(struct frame *f, enum frame_use use)
@@ -126,21 +154,52 @@ static void make_used(struct frame *f, enum frame_use use)
 
 /* ---- single frames ---- */
 
-/* kept_refill takes KEPT_BATCH frames out of blocks as large as there are. frames.lock held; this
- * CPU keeps none. */
+/* frames.lock held; the count is not 0. */
+static struct frame *hot_take(void)
+{
+    if (list_empty(&frames.hot))
+        hot_refill();
+    struct frame *f = list_take(struct frame, &frames.hot, link);
+    assert(f != NULL && is_free(f, ORDER_HOT)); /* FR2 */
+    frames.hot_count--;
+    frames.free_count--;
+    return f;
+}
+
+/* The first KEPT_BATCH of the hot list, unlinked all at once, for a CPU that keeps none. */
+static void keep_hot(struct frame **to)
+{
+    struct list *l = frames.hot.next;
+    for (unsigned i = 0; i < KEPT_BATCH; i++, l = l->next) {
+        to[i] = container_of(l, struct frame, link);
+        to[i]->flags = ORDER_KEPT;
+    }
+    frames.hot.next = l;
+    l->prev = &frames.hot;
+    frames.hot_count -= KEPT_BATCH;
+}
+
+static bool keep_block(struct frame **to)
+{
+    struct frame *block = block_take(KEPT_BATCH_ORDER);
+    for (unsigned i = 0; block != NULL && i < KEPT_BATCH; i++) {
+        to[i] = block + i;
+        to[i]->flags = ORDER_KEPT;
+    }
+    return block != NULL;
+}
+
+/* frames.lock held; this CPU keeps none. */
 static void kept_refill(unsigned cpu)
 {
     assert(kept[cpu].count == 0); /* FR4 */
     if (frames.free_count < frames.low_mark + KEPT_BATCH)
         return;
-    for (unsigned order = KEPT_BATCH_ORDER; kept[cpu].count < KEPT_BATCH;) {
-        struct frame *f = block_take(order);
-        order -= f == NULL;
-        for (size_t i = f != NULL ? (size_t)1 << order : 0; i-- > 0;) {
-            f[i].flags = ORDER_KEPT;
-            kept[cpu].frame[kept[cpu].count++] = f + i;
-        }
-    }
+    if (frames.hot_count >= KEPT_BATCH)
+        keep_hot(kept[cpu].frame);
+    else if (!keep_block(kept[cpu].frame))
+        return;
+    kept[cpu].count = KEPT_BATCH;
     frames.free_count -= KEPT_BATCH;
 }
 
@@ -152,9 +211,7 @@ static __attribute__((noinline)) struct frame *take_locked(enum frame_use use)
     size_t leave = use > FRAME_MANAGER ? 0 : frames.reserve_count / (use == FRAME_MANAGER ? 4 : 1);
     lock_acquire(&frames.lock);
     if (frames.free_count > leave) {
-        f = block_take(0);
-        assert(f != NULL); /* FR2 */
-        frames.free_count--;
+        f = hot_take();
         kept_refill(arch_cpu_id());
     }
     bool low = frames.free_count < frames.low_mark;
@@ -185,8 +242,10 @@ struct frame *frame_alloc(enum frame_use use)
 /* frames.lock held. */
 static void put_locked(struct frame *f)
 {
-    block_put(f);
+    hot_put(f);
     frames.free_count++;
+    if (frames.hot_count > HOT_MAX)
+        hot_drain(HOT_DRAIN);
 }
 
 /* kept_drain gives back all that this CPU keeps but `leave`. frames.lock held. */
@@ -262,6 +321,7 @@ struct frame *frame_alloc_run(size_t count)
         run = block_take(order);
         if (run == NULL) {
             kept_drain(arch_cpu_id(), 0);
+            hot_drain(SIZE_MAX);
             run = block_take(order);
         }
     }
@@ -269,7 +329,7 @@ struct frame *frame_alloc_run(size_t count)
         for (size_t i = 0; i < count; i++)
             make_used(run + i, FRAME_KERNEL);
         for (size_t i = count; i < (size_t)1 << order; i++)
-            block_put(run + i);
+            block_put(run + i, 0);
         frames.free_count -= count;
     }
     bool low = frames.free_count < frames.low_mark;
@@ -292,7 +352,7 @@ static void add_range(paddr_t start, paddr_t end, void *arg)
 {
     (void)arg;
     for (paddr_t at = start; at < end; at += PAGE_BYTES) {
-        block_put(frame_of(at));
+        block_put(frame_of(at), 0);
         frames.free_count++;
     }
 }
@@ -311,6 +371,7 @@ void frame_init(void)
     frame_all = arch_phys(array);
     memset(frame_all, 0, bytes); /* FRAME_RESERVED */
 
+    list_init(&frames.hot);
     for (unsigned order = 0; order <= ORDER_MAX; order++)
         list_init(&frames.blocks[order]);
     boot_free_for(add_range, NULL);
