@@ -24,7 +24,7 @@ _Static_assert(sizeof(struct directory) <= 4048, "within one page");
 static struct directory *directory_of(const struct ps_tx *tx, ps_container *c)
 {
     uint64_t address = c->directory;
-    if (address <= NONE && tx->names)           /* made in this transaction? */
+    if (address <= NONE && tx->directories)           /* made in this transaction? */
         address = names_find(tx, c, DIRECTORY_NAME, 0);
     if (address == 0 && c->directory == 0) {
         address = names_find(tx, c, DIRECTORY_NAME, 1);
@@ -37,8 +37,8 @@ static struct directory *directory_of(const struct ps_tx *tx, ps_container *c)
 static struct directory *directory_make(struct ps_tx *tx, ps_container *c)
 {
     struct directory *d = directory_of(tx, c);
-    if (!d)
-        d = names_private(c, DIRECTORY_NAME, sizeof *d);
+    if (!d && (d = names_private(c, DIRECTORY_NAME, sizeof *d)))
+        tx->directories = 1;
     if (d)
         heap_declare(c, PAGE_OF(d), 1);
     if (d && (d->entries > ENTRIES || d->rules > RULES)) {

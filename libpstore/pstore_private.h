@@ -255,6 +255,7 @@ struct ps_tx {
     char *ops;                            /* struct wire_op[] for the commit */
     size_t ops_bytes, ops_size, names;    /* names: how many of them set one */
     size_t last_op;                       /* offset of the last one */
+    int directories;                      /* it makes one: what directory.c looks for */
     unsigned hook_count;  /* what is run once it is known how the transaction ended */
     int abandoned;  /* its frames were jumped over: they are still to be run */
     int busy;                             /* they run: no transaction is begun in this ps_tx */

@@ -241,6 +241,7 @@ static int tx_ended(struct ps_tx *tx, int result, int again)
         heap_aborted(&tx->heap);
     }
     tx->ops_bytes = tx->names = tx->last_op = 0;
+    tx->directories = 0;
     assert(!tx->heap.used);                                                     /* TX3 */
     if (result == -EOWNERDEAD)
         stores_note_death();
