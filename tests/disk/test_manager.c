@@ -31,7 +31,9 @@ static struct shared {
     uint64_t acknowledged[PAGES];       /* the last value whose commit was acknowledged */
     uint64_t tried[PAGES];
     uint8_t disk[DISK_BYTES];
+    uint8_t copy[DISK_BYTES];           /* of disk COPY: where a backup goes */
 } *shared;
+enum { COPY = 2, BACKUP_TOKEN = 77 };
 
 /* ---- the disk ---- */
 
@@ -94,6 +96,22 @@ static int home_write(uint64_t offset, const void *bytes)
     return 0;
 }
 
+static uint64_t unreadable_from, unreadable_to;             /* of the store's disk */
+static atomic_bool copy_waits;                              /* disk COPY does not answer */
+static struct kd_message backup_reply;
+static atomic_bool backup_replied;
+
+static long copy_write_to(uint64_t offset, const void *bytes, uint64_t count)
+{
+    while (copy_waits) {                /* others go on: kd_system() holds this */
+        pthread_mutex_unlock(&kernel);
+        usleep(1000);
+        pthread_mutex_lock(&kernel);
+    }
+    memcpy(shared->copy + offset, bytes, count);
+    return 0;
+}
+
 static long kernel_call(long number, long a, long b, long c, long d)
 {
     switch (number) {
@@ -102,11 +120,18 @@ static long kernel_call(long number, long a, long b, long c, long d)
         return 1;
     case KD_BLOCK_READ:
         nice_reads += niceness == 19;
+        if ((uint64_t)b < unreadable_to && (uint64_t)(b + d) > unreadable_from) return -EIO;
         memcpy((void *)c, shared->disk + b, (size_t)d);
         return 0;
-    case KD_PORT_REPLY: nice_answers += niceness == 19; break;
-    case KD_BLOCK_WRITE: return block_write((uint64_t)b, (void *)c, (uint64_t)d);
-    case KD_BLOCK_FLUSH: return fails(&flushes_left) ? -EIO : 0;
+    case KD_PORT_REPLY:
+        nice_answers += niceness == 19;
+        if (a == BACKUP_TOKEN) backup_reply = *(struct kd_message *)b;
+        if (a == BACKUP_TOKEN) backup_replied = true;
+        break;
+    case KD_BLOCK_WRITE:
+        return a == COPY ? copy_write_to((uint64_t)b, (void *)c, (uint64_t)d)
+                         : block_write((uint64_t)b, (void *)c, (uint64_t)d);
+    case KD_BLOCK_FLUSH: return a != COPY && fails(&flushes_left) ? -EIO : 0;
     case KD_BLOCK_WRITE_PAGES: return write_homes((void *)b, c);
     case KD_OBJECT_CREATE: if (no_object) return -ENOMEM; break;
     case KD_TXN_REFUSE: eio_early |= c == EIO && !server.fenced; break;
@@ -802,6 +827,92 @@ static void a_page_that_is_lost_is_said_once(void **state)
     run_child(child_loses);
 }
 
+/* ---- backup: a copy is made while others commit ---- */
+
+/* Others commit what is there already, so that it does not matter when the copy's log ends. */
+static int backed_up(void)
+{
+    backup_replied = false;
+    CHECK(backup_begin(BACKUP_TOKEN, COPY, DISK_BYTES) == 0);
+    while (!backup_replied) CHECK(commit(200, 2, 3) == 0);
+    return backup_reply.status;
+}
+static void child_backs_up(void)
+{
+    struct store_page at;
+    client_start();
+    CHECK(commit(0, 150, 1) == 0 && commit(200, 2, 3) == 0);
+    CHECK(backup_begin(1, COPY, DISK_BYTES / 2) == -ENOSPC);
+    copy_waits = true;
+    backup_replied = false;
+    CHECK(backup_begin(BACKUP_TOKEN, COPY, DISK_BYTES) == 0);
+    CHECK(backup_begin(1, COPY, DISK_BYTES) == -EBUSY);
+    copy_waits = false;
+    while (!backup_replied) CHECK(commit(200, 2, 3) == 0);
+    CHECK(backup_reply.status == 0 && backup_reply.word[1] == 0);
+    server_lock();
+    CHECK(store_page_find(server.store, 1, 50, &at) == 0 && !at.dirty && !server.store->holds);
+    server_unlock();
+    unreadable_from = at.offset_bytes;  /* in an extent where page 51 is as well */
+    unreadable_to = unreadable_from + 4096;
+    CHECK(backed_up() == 0 && backup_reply.word[1] == 1);
+    CHECK(memcmp(shared->copy + at.offset_bytes + 4096, shared->disk + at.offset_bytes + 4096,
+                 4096) == 0 && shared->copy[at.offset_bytes + 64] == 0);
+    unreadable_to = 0;
+    CHECK(backed_up() == 0 && backup_reply.word[1] == 0);
+}
+static void a_copy_is_made_while_others_commit(void **state)
+{
+    (void)state;
+    run_child(child_backs_up);
+    memcpy(shared->disk, shared->copy, DISK_BYTES);
+    assert_false(recover_and_compare());
+}
+
+static void copy_is_refused(void)
+{
+    const struct disk_io io = {NULL, DISK_BYTES, image_read, disk_image_write, image_flush};
+    struct store_report report;
+    struct store *store;
+    memcpy(shared->disk, shared->copy, DISK_BYTES);
+    assert_int_equal(store_open(&io, &disk_memory, NULL, &store, &report), -EMEDIUMTYPE);
+    assert_non_null(strstr(report.message, "never finished"));
+}
+
+static void child_cannot_read(void)
+{
+    client_start();
+    CHECK(commit(0, 150, 1) == 0 && commit(200, 2, 3) == 0);
+    const struct superblock *super = &server.store->super;
+    unreadable_from = super->area_start[0];
+    unreadable_to = super->data_start;
+    CHECK(backed_up() == -EIO && !server.store->holds && !server.fenced);
+}
+static void a_copy_without_metadata_is_not_finished(void **state)
+{
+    (void)state;
+    run_child(child_cannot_read);
+    assert_false(recover_and_compare());
+    copy_is_refused();
+}
+
+static void child_stops_beside_a_copy(void)
+{
+    client_start();
+    CHECK(commit(0, 150, 1) == 0);
+    copy_waits = true;
+    CHECK(backup_begin(BACKUP_TOKEN, COPY, DISK_BYTES) == 0);
+    store_backup_mark(shared->copy);
+    stop_and_wait();
+}
+static void the_manager_ends_beside_a_copy(void **state)
+{
+    (void)state;
+    run_child(child_stops_beside_a_copy);
+    assert_true(recover_and_compare());
+    copy_is_refused();
+}
+
 /* A disk that holds something else is refused and not touched. */
 static void child_foreign(void)
 {
@@ -840,6 +951,9 @@ int main(void)
         cmocka_unit_test(one_process_does_not_get_all_handles),
         cmocka_unit_test(rot_is_found_and_mended_while_others_commit),
         cmocka_unit_test(a_page_that_is_lost_is_said_once),
+        cmocka_unit_test(a_copy_is_made_while_others_commit),
+        cmocka_unit_test(a_copy_without_metadata_is_not_finished),
+        cmocka_unit_test(the_manager_ends_beside_a_copy),
         cmocka_unit_test(a_foreign_disk_is_not_formatted),
     };
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
