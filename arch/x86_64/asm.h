@@ -41,6 +41,6 @@
 #define CPU_MARK       52
 
 /* struct thread */
-#define THREAD_ATTENTION 566
+#define THREAD_ATTENTION 565
 
 #endif

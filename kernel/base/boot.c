@@ -52,21 +52,10 @@ void boot_reserve(paddr_t start, paddr_t end)
 void boot_set_line(const char *line)
 {
     strlcpy(boot_info.line, line, sizeof boot_info.line);
-    for (char *c = boot_info.line; *c; c++)
+    memcpy(boot_info.words, boot_info.line, sizeof boot_info.words);
+    for (char *c = boot_info.words; *c; c++)
         if (*c == ' ')
             *c = 0; /* words end in NUL, so that kernel_option() can hand them out */
-}
-
-size_t boot_get_line(char *to)
-{
-    size_t n = sizeof boot_info.line;
-    memcpy(to, boot_info.line, n);
-    while (n > 0 && !to[n - 1])
-        n--;
-    for (size_t i = 0; i < n; i++)
-        if (!to[i])
-            to[i] = ' ';
-    return n;
 }
 
 void boot_memory_for(boot_range_fn *fn, void *arg)
@@ -113,16 +102,11 @@ paddr_t boot_take(size_t bytes, paddr_t limit)
     return t.found;
 }
 
-const struct boot_module *boot_module(unsigned index)
-{
-    return index < boot_info.module_count ? &boot_info.modules[index] : NULL;
-}
-
 const char *kernel_option(const char *name)
 {
-    const char *end = boot_info.line + sizeof boot_info.line;
+    const char *end = boot_info.words + sizeof boot_info.words;
     size_t n = strlen(name);
-    for (const char *word = boot_info.line; word < end; word += strlen(word) + 1)
+    for (const char *word = boot_info.words; word < end; word += strlen(word) + 1)
         if (strncmp(word, name, n) == 0 && word[n] == '=')
             return word + n + 1;
     return NULL;

@@ -26,7 +26,7 @@ struct boot_info {
     struct boot_range memory[BOOT_RANGES_MAX];   /* RAM for our use, reserved parts included */
     struct boot_range reserved[BOOT_RANGES_MAX]; /* kernel, modules, tables made at boot */
     struct boot_module modules[BOOT_MODULES_MAX];
-    char line[BOOT_LINE_BYTES];                  /* the command line */
+    char line[BOOT_LINE_BYTES], words[BOOT_LINE_BYTES]; /* the command line; cut at its spaces */
     paddr_t rsdp;                                /* ACPI's root pointer, or 0 */
 };
 extern struct boot_info boot_info;
@@ -34,7 +34,6 @@ extern struct boot_info boot_info;
 typedef void boot_range_fn(paddr_t start, paddr_t end, void *arg);
 void boot_memory_for(boot_range_fn *fn, void *arg);   /* all RAM */
 void boot_free_for(boot_range_fn *fn, void *arg);     /* RAM without what is reserved */
-const struct boot_module *boot_module(unsigned index); /* NULL: there are no more */
 void boot_print(void);
 /* of NAME=N on the command line; 0: it is not there */
 uint64_t boot_option_number(const char *name);
@@ -43,8 +42,6 @@ uint64_t boot_option_number(const char *name);
 void boot_add_memory(paddr_t start, paddr_t end);
 void boot_reserve(paddr_t start, paddr_t end);
 void boot_set_line(const char *line);
-/* The command line into BOOT_LINE_BYTES bytes, with a closing NUL; its length. */
-size_t boot_get_line(char *to);
 /* Takes free pages out of RAM below `limit`, the highest that fit; 0: none. */
 paddr_t boot_take(size_t bytes, paddr_t limit);
 

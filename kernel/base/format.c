@@ -1,6 +1,6 @@
 /*
- * format.c - printf's conversions into a buffer: %d %i %u %x %X %p %s %c %%, with the flags - 0 +,
- * width, precision (also *), and the lengths hh h l ll z t j.
+ * format.c - printf's conversions into a buffer: %d %u %x %s %c %%, with the flags - and 0, a
+ * width, for %s a precision, and the lengths l ll z.
  */
 #include "base/kernel.h"
 
@@ -23,10 +23,8 @@ static void put_repeated(struct output *o, char c, int count)
 }
 
 struct conversion {
-    bool left, zero, plus;
+    bool left, zero, wide;
     int width, precision; /* precision -1: none given */
-    int length;           /* in bytes of the argument */
-    char kind;
 };
 
 static void put_padded(struct output *o, const struct conversion *c, const char *text, int n)
@@ -37,27 +35,23 @@ static void put_padded(struct output *o, const struct conversion *c, const char 
     put_repeated(o, ' ', c->left ? c->width - n : 0);
 }
 
-static void put_number(struct output *o, const struct conversion *c, const char *sign,
-                       uint64_t value, unsigned base)
+static void put_number(struct output *o, const struct conversion *c, bool negative, uint64_t value,
+                       unsigned base)
 {
-    const char *figures = c->kind == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
     char digits[20];
-    int n = 0, signs = (int)strlen(sign), zeros;
+    int n = 0;
     do {
-        digits[n++] = figures[value % base];
+        digits[n++] = "0123456789abcdef"[value % base];
         value /= base;
     } while (value != 0);
-    zeros = c->precision - n;
-    if (c->zero && !c->left && c->precision < 0)
-        zeros = c->width - n - signs;
-    zeros = MAX(zeros, 0);
-    put_repeated(o, ' ', c->left ? 0 : c->width - n - zeros - signs);
-    while (*sign != 0)
-        put(o, *sign++);
+    int zeros = c->zero && !c->left ? MAX(c->width - n - negative, 0) : 0;
+    int blanks = c->width - n - zeros - negative;
+    put_repeated(o, ' ', c->left ? 0 : blanks);
+    put_repeated(o, '-', negative);
     put_repeated(o, '0', zeros);
-    for (int i = n; i-- > 0;)
-        put(o, digits[i]);
-    put_repeated(o, ' ', c->left ? c->width - n - zeros - signs : 0);
+    while (n > 0)
+        put(o, digits[--n]);
+    put_repeated(o, ' ', c->left ? blanks : 0);
 }
 
 static const char *parse_number(const char *f, int *value)
@@ -67,46 +61,19 @@ static const char *parse_number(const char *f, int *value)
     return f;
 }
 
-static const char *parse_length(const char *f, int *bytes)
-{
-    *bytes = 4;
-    for (;; f++) {
-        if (*f == 'l' || *f == 'z' || *f == 't' || *f == 'j')
-            *bytes = 8;
-        else if (*f == 'h')
-            *bytes = *bytes == 2 ? 1 : 2;
-        else
-            return f;
-    }
-}
-
-static int64_t narrow_signed(int64_t v, int bytes)
-{
-    return bytes == 8 ? v : bytes == 4 ? (int32_t)v : bytes == 2 ? (int16_t)v : (int8_t)v;
-}
-
-static uint64_t narrow_unsigned(uint64_t v, int bytes)
-{
-    return bytes == 8 ? v : bytes == 4 ? (uint32_t)v : bytes == 2 ? (uint16_t)v : (uint8_t)v;
-}
-
-static void convert(struct output *o, const struct conversion *c, uint64_t argument)
+static void convert(struct output *o, const struct conversion *c, char kind, uint64_t argument)
 {
     const char *text = (const char *)argument;
-    int64_t number = narrow_signed((int64_t)argument, c->length);
+    int64_t number = c->wide ? (int64_t)argument : (int32_t)argument;
     char one = (char)argument;
-    switch (c->kind) {
+    switch (kind) {
     case 'd':
-    case 'i':
-        put_number(o, c, number < 0 ? "-" : c->plus ? "+" : "",
-                   number < 0 ? -(uint64_t)number : (uint64_t)number, 10);
+        put_number(o, c, number < 0, number < 0 ? -(uint64_t)number : (uint64_t)number, 10);
         break;
     case 'u':
     case 'x':
-    case 'X':
-        put_number(o, c, "", narrow_unsigned(argument, c->length), c->kind == 'u' ? 10 : 16);
+        put_number(o, c, false, c->wide ? argument : (uint32_t)argument, kind == 'u' ? 10 : 16);
         break;
-    case 'p': put_number(o, c, "0x", argument, 16); break;
     case 'c': put_padded(o, c, &one, 1); break;
     case 's':
         if (text == NULL)
@@ -115,7 +82,7 @@ static void convert(struct output *o, const struct conversion *c, uint64_t argum
         break;
     default:
         put(o, '%');
-        put(o, c->kind);
+        put(o, kind);
     }
 }
 
@@ -128,29 +95,20 @@ int vsnprintk(char *buffer, size_t bytes, const char *f, va_list arguments)
             put(&o, *f++);
             continue;
         }
-        for (f++; *f == '-' || *f == '0' || *f == '+'; f++)
-            *(*f == '-' ? &c.left : *f == '0' ? &c.zero : &c.plus) = true;
-        if (*f == '*') {
-            c.width = va_arg(arguments, int);
-            f++;
-        } else {
-            f = parse_number(f, &c.width);
-        }
-        if (*f == '.' && f[1] == '*') {
-            c.precision = va_arg(arguments, int);
-            f += 2;
-        } else if (*f == '.') {
+        for (f++; *f == '-' || *f == '0'; f++)
+            *(*f == '-' ? &c.left : &c.zero) = true;
+        f = parse_number(f, &c.width);
+        if (*f == '.')
             f = parse_number(f + 1, &c.precision);
-        }
-        f = parse_length(f, &c.length);
-        c.kind = *f;
+        for (; *f == 'l' || *f == 'z'; f++)
+            c.wide = true;
         if (*f == 0)
             break;
-        f++;
-        if (c.kind == '%')
+        char kind = *f++;
+        if (kind == '%')
             put(&o, '%');
         else /* every kind of argument takes one 64-bit slot; convert() narrows it */
-            convert(&o, &c, va_arg(arguments, uint64_t));
+            convert(&o, &c, kind, va_arg(arguments, uint64_t));
     }
     if (bytes > 0)
         buffer[MIN(o.used, bytes - 1)] = 0;

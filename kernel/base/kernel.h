@@ -30,8 +30,8 @@ typedef uint64_t csn_t;   /* a commit's number: the LSN of its commit record */
 static inline uint64_t page_down(uint64_t at) { return at & ~(uint64_t)(PAGE_BYTES - 1); }
 static inline uint64_t page_up(uint64_t at) { return page_down(at + PAGE_BYTES - 1); }
 
-/* printk.c: one call is one line in the log; printf's %d %u %x %lx %llx %lu %s %p %c %zu,
- * widths. */
+/* printk.c: one call is one line in the log; printf's %d %u %x %s %c, also %l %ll %z,
+ * and widths (format.c). */
 void printk(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int snprintk(char *buffer, size_t bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -59,28 +59,20 @@ void lock_wait(struct lock *l);
 void lock_acquire_slowly(struct lock *l, uint32_t limit);
 void lock_release_slowly(struct lock *l);
 
-LOCK_INLINE void lock_acquire(struct lock *l)
+LOCK_INLINE void lock_take(struct lock *l, uint32_t limit)
 {
     uint32_t held = cpu_locks_held(), free = 0;
-    if (__builtin_expect(held >= l->rank_bit, 0))
-        return lock_acquire_slowly(l, l->rank_bit);
+    if (__builtin_expect(held >= limit, 0))
+        return lock_acquire_slowly(l, limit);
     cpu_set_locks_held(held | l->rank_bit);
     if (__builtin_expect(!__atomic_compare_exchange_n(&l->taken, &free, cpu_mark(), false,
                                                       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED), 0))
         lock_wait(l);
 }
 
+LOCK_INLINE void lock_acquire(struct lock *l) { lock_take(l, l->rank_bit); }
 /* lock_acquire_first: lock_acquire for code that may hold no lock at all. */
-LOCK_INLINE void lock_acquire_first(struct lock *l)
-{
-    uint32_t free = 0;
-    if (__builtin_expect(cpu_locks_held() != 0, 0))
-        return lock_acquire_slowly(l, 1);
-    cpu_set_locks_held(l->rank_bit);
-    if (__builtin_expect(!__atomic_compare_exchange_n(&l->taken, &free, cpu_mark(), false,
-                                                      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED), 0))
-        lock_wait(l);
-}
+LOCK_INLINE void lock_acquire_first(struct lock *l) { lock_take(l, 1); }
 
 LOCK_INLINE void lock_release(struct lock *l)
 {

@@ -54,46 +54,40 @@ static void panic_enter(void)
         interrupt_stop_others();
 }
 
-static void panic_message(const char *format, va_list arguments)
+/* panic_with tells the message and the registers in f, and follows the frame pointer (0: not). */
+static void panic_with(const struct trap_frame *f, uint64_t frame_pointer,
+                                 const char *format, va_list arguments)
 {
+    panic_enter();
     panic_print(nested ? "\npanic inside the panic: " : "\nPANIC: ");
     print(format, arguments);
     panic_print("\n");
     if (nested)
         arch_power_off(1);
     panic_print("cpu %u of %u\n", arch_cpu_id(), arch_cpu_count());
-}
-
-static _Noreturn void panic_end(void)
-{
+    arch_print_trap(f);
+    if (frame_pointer)
+        arch_backtrace(frame_pointer, false);
     interrupt_print_stopped();
     panic_seam.report();
-    arch_power_off(1);
 }
 
 _Noreturn void panic(const char *format, ...)
 {
-    struct trap_frame f = {0};
+    struct trap_frame f = {0}; /* what a call loses is 0 here */
     va_list arguments;
     trap_registers(&f);
-    panic_enter();
     va_start(arguments, format);
-    panic_message(format, arguments);
+    panic_with(&f, (uint64_t)__builtin_frame_address(0), format, arguments);
     va_end(arguments);
-    arch_print_trap(&f); /* what a call loses is 0 here */
-    arch_backtrace((uint64_t)__builtin_frame_address(0), false);
-    panic_end();
+    arch_power_off(1);
 }
 
 _Noreturn void panic_at(const struct trap_frame *f, const char *format, ...)
 {
-    panic_enter();
     va_list arguments;
     va_start(arguments, format);
-    panic_message(format, arguments);
+    panic_with(f, trap_from_user(f) ? 0 : trap_frame_pointer(f), format, arguments);
     va_end(arguments);
-    arch_print_trap(f);
-    if (!trap_from_user(f))
-        arch_backtrace(trap_frame_pointer(f), false);
-    panic_end();
+    arch_power_off(1);
 }

@@ -181,8 +181,8 @@ static int module_read(struct ustar_source *s, uint64_t offset, uint8_t *block)
 
 void ustar_add_modules(void)
 {
-    const struct boot_module *m;
-    for (unsigned i = 0; (m = boot_module(i)); i++) {
+    for (unsigned i = 0; i < boot_info.module_count; i++) {
+        const struct boot_module *m = &boot_info.modules[i];
         struct ustar_source s = {
             .read = module_read, .bytes = m->bytes, .memory = arch_phys(m->start),
             .folder = "", .name = "initrd",

@@ -33,11 +33,10 @@ long kd_system_info(const uint64_t a[6])
 
 long kd_kernel_command_line(const uint64_t a[6])
 {
-    char line[BOOT_LINE_BYTES];
-    size_t n = boot_get_line(line) + 1;
+    size_t n = strlen(boot_info.line) + 1;
     if (a[1] < n)
         return -ERANGE;
-    return copy_to_user(a[0], line, n) ? -EFAULT : (long)n;
+    return copy_to_user(a[0], boot_info.line, n) ? -EFAULT : (long)n;
 }
 
 /* Page tables and handles of each process, frames, threads' queues, ports' queues, objects,

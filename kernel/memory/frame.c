@@ -270,20 +270,17 @@ static void free_now(struct frame *f)
     lock_release(&frames.lock);
 }
 
-static uint64_t with_state(uint64_t pins_state, uint8_t state)
-{
-    return (pins_state & ~(0xffull << 32)) | (uint64_t)state << 32;
-}
-
 /* FR3: a frame becomes DYING in one step with a look at its pins, if it has any. */
 void frame_free(struct frame *f)
 {
     uint64_t now = __atomic_load_n(&f->pins_state, __ATOMIC_SEQ_CST);
     assert(f->state == FRAME_USED); /* FR2 */
-    while ((uint32_t)now != 0)
-        if (__atomic_compare_exchange_n(&f->pins_state, &now, with_state(now, FRAME_DYING), false,
-                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+    while ((uint32_t)now != 0) {
+        uint64_t dying = (now & ~(0xffull << 32)) | (uint64_t)FRAME_DYING << 32;
+        if (__atomic_compare_exchange_n(&f->pins_state, &now, dying, false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_SEQ_CST))
             return; /* the last frame_unpin frees it */
+    }
     free_now(f);
 }
 

@@ -35,7 +35,6 @@ static unsigned class_of_bytes(size_t bytes)
 }
 
 static size_t class_bytes(unsigned class) { return (size_t)1 << (CLASS_SHIFT + class); }
-static unsigned slab_class(const struct frame *f) { return (f->flags & ~KIND_SLAB) / CLASS_FACTOR; }
 static unsigned slab_live(const struct frame *f) { return f->flags & LIVE_MASK; }
 
 /* A new slab, all free, in no list. No lock is held. */
@@ -89,7 +88,7 @@ static void *object_alloc(unsigned class)
 
 static void object_free(struct frame *f, struct free_object *object)
 {
-    struct list *partial = &kmem.partial[slab_class(f)];
+    struct list *partial = &kmem.partial[(f->flags & ~KIND_SLAB) / CLASS_FACTOR];
     lock_acquire(&kmem.lock);
     assert(slab_live(f) > 0); /* KM1 */
     if (f->owner == NULL)
@@ -121,13 +120,6 @@ static void *run_alloc(size_t bytes)
     return frame_memory(run);
 }
 
-static void run_free(struct frame *run)
-{
-    size_t count = (size_t)run->owner;
-    for (size_t i = count; i-- > 0;)
-        frame_free(run + i);
-}
-
 void *kalloc_raw(size_t bytes)
 {
     if (bytes > (size_t)FRAME_RUN_MAX << PAGE_SHIFT)
@@ -154,7 +146,8 @@ void kfree(void *p)
         object_free(f, p);
     } else {
         assert(f->flags == KIND_RUN && frame_memory(f) == p); /* KM1 */
-        run_free(f);
+        for (size_t i = (size_t)f->owner; i-- > 0;)
+            frame_free(f + i);
     }
 }
 

@@ -46,24 +46,18 @@ static struct port *port_new(struct process *owner)
     return p;
 }
 
-/* items_drop empties the queue of a port that nobody refers to. Only notices can be there: a call,
- * a fault or a commit would hold a reference. */
-static void items_drop(struct port *p)
-{
-    for (struct item *i; (i = list_take(struct item, &p->items, link));) {
-        i->queued = false;
-        if (item_uses[i->kind].dropped)
-            item_uses[i->kind].dropped(i);
-    }
-}
-
 void port_free(struct port *p)
 {
     lock_acquire(&ports_lock);
     list_remove(&p->all);
     lock_release(&ports_lock);
     assert(list_empty(&p->receivers) && p->references == 0); /* PO3 */
-    items_drop(p);
+    /* only notices can be there: a call, a fault or a commit would hold a reference */
+    for (struct item *i; (i = list_take(struct item, &p->items, link));) {
+        i->queued = false;
+        if (item_uses[i->kind].dropped)
+            item_uses[i->kind].dropped(i);
+    }
     kfree(p);
 }
 
@@ -145,15 +139,6 @@ int data_out(vaddr_t to, const struct frame *data, uint64_t bytes)
 _Static_assert(KD_MSG_UNSPILL - KD_MSG_KERNEL == ITEM_UNSPILL - ITEM_CALL,
                "traces tell both by one number");
 
-static void message_of_item(struct item *i, struct kd_message *m)
-{
-    memset(m, 0, sizeof *m);
-    m->kind = item_uses[i->kind].message;
-    m->handle = -1;
-    m->process = i->process;
-    memcpy(m->word, i->word, sizeof m->word);
-}
-
 /* notice_of makes a notice of an item that was taken off the queue. Port lock held. */
 static void notice_of(struct port *p, struct item *i, struct notice *n)
 {
@@ -163,8 +148,9 @@ static void notice_of(struct port *p, struct item *i, struct notice *n)
         i->word[0] = p->notify_bits;
         p->notify_bits = 0;
     }
-    *n = (struct notice){0};
-    message_of_item(i, &n->message);
+    *n = (struct notice){.message = {.kind = item_uses[i->kind].message, .handle = -1,
+                                     .process = i->process}};
+    memcpy(n->message.word, i->word, sizeof n->message.word);
     if (item_uses[i->kind].taken)
         item_uses[i->kind].taken(i, n);
     if (item_uses[i->kind].dropped)

@@ -130,8 +130,6 @@ void call_thread_gone(struct thread *t);     /* for processes (process_seam): it
 void call_taken(struct item *i);             /* off the queue, in the taker's hands; port lock */
 void call_refuse(struct item *i, int error); /* a call that was taken: its caller is told */
 void calls_port_dead(struct port *p);        /* the callers of delivered calls are told */
-
-/* call.c */
 bool call_served_from(int pid);
 uint64_t call_next_token(void);
 

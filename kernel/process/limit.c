@@ -131,33 +131,22 @@ void limit_info(struct process *p, uint64_t used[KD_LIMITS], uint64_t most[KD_LI
     used[KD_LIMIT_VERSIONS] = process_seam.versions(p);
 }
 
-/* The limit behind one of prlimit64's resources, or -1; *shift: its unit is 1 << shift of ours. */
-static int limit_of_resource(uint64_t resource, unsigned *shift)
-{
-    enum { DATA = 2, RSS = 5, NPROC = 6, NOFILE = 7, MEMLOCK = 8, AS = 9 };
-    *shift = 0;
-    switch (resource) {
-    case NPROC: return KD_LIMIT_PROCESSES;
-    case NOFILE: return KD_LIMIT_FILES;
-    case MEMLOCK: *shift = PAGE_SHIFT; return KD_LIMIT_PINS;
-    case DATA:
-    case RSS:
-    case AS: *shift = PAGE_SHIFT; return KD_LIMIT_MEMORY;
-    default: break;
-    }
-    if (resource - KD_RLIMIT >= KD_LIMITS)
-        return -1;
-    *shift = resource == KD_RLIMIT + KD_LIMIT_MEMORY ? PAGE_SHIFT : 0;
-    return (int)(resource - KD_RLIMIT);
-}
+enum { DATA = 2, STACK = 3, RSS = 5, NPROC = 6, NOFILE = 7, MEMLOCK = 8, AS = 9,
+       LINUX_RESOURCES = 16 };
+/* Which limit is behind each of prlimit64's resources that count for something here, + 1. */
+static const uint8_t of_linux[LINUX_RESOURCES] = {
+    [NPROC] = KD_LIMIT_PROCESSES + 1, [NOFILE] = KD_LIMIT_FILES + 1, [MEMLOCK] = KD_LIMIT_PINS + 1,
+    [DATA] = KD_LIMIT_MEMORY + 1, [RSS] = KD_LIMIT_MEMORY + 1, [AS] = KD_LIMIT_MEMORY + 1,
+};
 
 int limit_resource(struct process *p, uint64_t resource, const uint64_t in[2], uint64_t out[2])
 {
-    enum { DATA = 2, STACK = 3, AS = 9, LINUX_RESOURCES = 16 };
-    unsigned shift;
-    int which = limit_of_resource(resource, &shift);
-    if (which < 0 && resource >= LINUX_RESOURCES)
+    bool of_ours = resource >= KD_RLIMIT && resource - KD_RLIMIT < KD_LIMITS;
+    if (resource >= LINUX_RESOURCES && !of_ours)
         return -EINVAL;
+    int which = of_ours ? (int)(resource - KD_RLIMIT) : of_linux[resource] - 1;
+    /* in bytes, where we count pages */
+    unsigned shift = which == KD_LIMIT_MEMORY || resource == MEMLOCK ? PAGE_SHIFT : 0;
     if (which < 0) { /* Linux has it, and nothing here depends on it: it cannot be changed */
         out[0] = out[1] = resource == STACK ? VM_STACK_BYTES : ~0ull;
         return in && (in[0] != out[0] || in[1] != out[1]) ? -EPERM : 0;

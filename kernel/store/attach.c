@@ -263,9 +263,10 @@ bool object_manager_of(struct process *manager, struct process *client)
 OBJECT_CALL(kd_space_attach, 1)
 {
     struct process *p = process_find((int)a[0]);
-    long result = p ? space_attach(p, o, (uint32_t)a[2]) : -ESRCH;
-    if (p)
-        process_put(p);
+    if (!p)
+        return -ESRCH;
+    long result = space_attach(p, o, (uint32_t)a[2]);
+    process_put(p);
     return result;
 }
 

@@ -18,9 +18,11 @@ static void complain(struct walk *w, const char *what, vaddr_t at)
         printk("kcheck: view %d, 0x%lx: %s", w->view ? w->view->id : -1, at, what);
 }
 
-static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end)
+static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *errors)
 {
+    enum { AT_ONCE = 4 }; /* pages, each of which may be in each view */
     struct walk w = {0};
+    end = MIN(end, slot + AT_ONCE);
     lock_acquire(&l->lock);
     int owner = container_owner(l->object); /* rights are given with the leaf locked */
     for (; slot < end; slot++) {
@@ -61,17 +63,12 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end)
             complain(&w, "dirty and not resident (PG4)", at);
     }
     lock_release(&l->lock);
-    return w.errors;
-}
-
-static unsigned check_one(struct leaf *l, unsigned slot, unsigned end, void *arg)
-{
-    enum { AT_ONCE = 4 }; /* pages, each of which may be in each view */
-    end = MIN(end, slot + AT_ONCE);
-    *(unsigned *)arg += check_leaf(l, slot, end);
+    *(unsigned *)errors += w.errors;
     return end;
 }
-static void check_object(struct object *o, void *arg) { leaves_for(o, check_one, arg); }
+
+
+static void check_object(struct object *o, void *arg) { leaves_for(o, check_leaf, arg); }
 
 int kcheck(void)
 {

@@ -79,10 +79,9 @@ static _Noreturn void commit_forsaken(struct view *v, int answer)
  * objects. */
 static int enlist(struct view *v, int handle)
 {
-    int error;
-    struct port *p = handle_get(handle, HANDLE_PORT, KD_RIGHT_CALL, &error);
-    if (!p)
-        return error;
+    struct port *p = handle_find(handle, HANDLE_PORT, KD_RIGHT_CALL, port_get);
+    if (handle_failed(p))
+        return (int)(long)p;
     struct port *commit = object_commit_port_of(p);
     bool dead = __atomic_load_n(&p->dead, __ATOMIC_RELAXED);
     port_put(p);
@@ -230,16 +229,6 @@ static void current_set(struct leaf *l, unsigned slot, struct frame *f)
         evict_add(l, slot);
 }
 
-/* copy_retire ends a copy that was published; the view keeps a shared right. Leaf and view
- * locked. */
-static void copy_retire(struct view *v, struct copy *c, bool spilled)
-{
-    right_retire(v, c->at);
-    view_copy_out(v, c, !spilled);
-    v->commit.logged++;
-    v->commit.logged_spilled += spilled;
-}
-
 /* publish_flip makes the copy current (CM7, pass 1); its struct becomes the old version's, if that
  * is here. */
 static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t sequence)
@@ -259,7 +248,10 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
         /* its base was away: the manager may find it here, and not answer */
         waits_end(l, c->slot, 0);
     lock_acquire(&v->lock);
-    copy_retire(v, c, !now);
+    right_retire(v, c->at); /* the view keeps a shared right */
+    view_copy_out(v, c, now);
+    v->commit.logged++;
+    v->commit.logged_spilled += !now;
     lock_release(&v->lock);
     if (!vmask_only(&p->mask, v->id))
         snapshots_owe(p, c->at);

@@ -1,5 +1,5 @@
 /* commit.h - how a transaction ends for its manager: what it changed, the manager's word, notices
- * (claim.c, commit.c, encode.c, notice.c). */
+ * (claim.c, commit.c, encode.c). */
 #ifndef KERNEL_COMMIT_H
 #define KERNEL_COMMIT_H
 
@@ -41,7 +41,7 @@ void encode_declare(struct view *v, vaddr_t at, uint64_t bytes);
  * is none. By the owner thread. */
 bool encode_changes(struct view *v, vaddr_t from, bool read, struct kd_changes *out);
 
-/* notice.c, for ports (item_uses): question.item is delivered (port lock), or cannot be. */
+/* claim.c, for ports (item_uses): question.item is delivered (port lock), or cannot be. */
 void view_item_taken(struct item *i, struct notice *n);
 void view_item_lost(struct notice *n, int error);
 /* for ports (port_seam): views and objects learn it. No locks */

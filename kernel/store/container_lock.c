@@ -147,7 +147,6 @@ int container_owner(struct object *o)
 
 struct walk {
     struct view *view;
-    enum lock_mode mode;
     bool blocked;
 };
 
@@ -205,7 +204,7 @@ static int drain(struct view *v, struct object *o, enum lock_mode mode, bool wai
 {
     static const struct vmask none;
     for (;;) {
-        struct walk w = {.view = v, .mode = mode};
+        struct walk w = {.view = v};
         waits_clear(v);
         v->wait.want = mode == LOCK_EXCLUSIVE ? WANT_WRITE : WANT_READ;
         leaves_for(o, walk_leaf, &w);

@@ -213,16 +213,6 @@ static RARE int leaf_memory(struct view *v, int refused)
     return v->doom ? -ECANCELED : v->txn.enlisted ? memory_more(v, false) : -ENOMEM;
 }
 
-/* tables_over lets all rights go with the transaction: the process has no room for more page
- * tables. -ENOMEM. */
-static RARE int tables_over(struct view *v)
-{
-    lock_acquire(&v->lock);
-    right_owe_all(v);
-    lock_release(&v->lock);
-    return -ENOMEM;
-}
-
 enum { REACH_BYTES = 512 * PAGE_BYTES };
 
 static RARE pte_t *own_ptes_make(struct view *v, vaddr_t base)
@@ -343,10 +333,14 @@ static int fault_look(struct view *v, struct object *o, vaddr_t at)
     }
     bool gone = l->gone; /* LF2 */
     if (gone || !(pte = own_pte(v, page_down(at)))) {
+        bool full = limit_left(v->process, KD_LIMIT_MEMORY) < 3;
         lock_release(&l->lock);
-        return gone                                          ? -EAGAIN
-               : limit_left(v->process, KD_LIMIT_MEMORY) < 3 ? tables_over(v)
-                                                             : leaf_memory(v, 0);
+        if (gone || !full)
+            return gone ? -EAGAIN : leaf_memory(v, 0);
+        lock_acquire(&v->lock); /* no room for more page tables: all rights go with the end */
+        right_owe_all(v);
+        lock_release(&v->lock);
+        return -ENOMEM;
     }
     if (!page_resident(p) || (write && p->flags & PAGE_NO_WRITE)) { /* FT2 */
         if (v->snapshot_rights && p->sequence > v->snapshot.at) {
@@ -383,16 +377,6 @@ out:
     return result;
 }
 
-static void queue_leave_locked(struct view *v)
-{
-    struct leaf *l = v->wait.leaf;
-    if (!l)
-        return;
-    lock_acquire(&l->lock);
-    queue_leave(v);
-    lock_release(&l->lock);
-}
-
 /* copy_bring brings a copy of the view's back from the log. -EAGAIN: look again; else -errno. */
 static RARE int copy_bring(struct view *v, struct object *o, vaddr_t page)
 {
@@ -408,8 +392,12 @@ static RARE int copy_bring(struct view *v, struct object *o, vaddr_t page)
  * doomed. */
 static RARE int fault_ended(struct view *v, int e)
 {
-    if (v->wait.page)
-        queue_leave_locked(v);
+    struct leaf *l = v->wait.leaf;
+    if (l) {
+        lock_acquire(&l->lock);
+        queue_leave(v);
+        lock_release(&l->lock);
+    }
     container_lock_leave(v);
     if (!e || e == -ENXIO)
         return e; /* the right came meanwhile; or the caller looks the address up again */

@@ -7,7 +7,6 @@
 #define KERNEL_OBJECT_H
 
 #include "message/port.h"
-#include "store/counter.h"
 #include "store/page.h"
 
 enum { SCORE_CLUSTERED = 8, SCORE_MAX = 15, SCORE_NEW = SCORE_CLUSTERED }; /* near_score */

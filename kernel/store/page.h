@@ -17,6 +17,11 @@
 #include "memory/frame.h"
 #include "store/vmask.h"
 
+/* What the store counts since boot, for KD_SYSTEM_INFO: sums; atomic adds. view.c */
+extern struct kd_system_info counters;
+#define count(field) ((void)__atomic_fetch_add(&counters.field, 1, __ATOMIC_RELAXED))
+#define count_add(field, n) ((void)__atomic_fetch_add(&counters.field, (n), __ATOMIC_RELAXED))
+
 enum { LEAF_PAGES = 64, LEAF_TABLE = 512, WRITER_NONE = -1, UNIT_BYTES = 16 };
 enum page_flag {
     PAGE_DIRTY = 1,      /* the current version is not home yet */

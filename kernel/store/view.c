@@ -256,15 +256,11 @@ long kd_view_enter(const uint64_t a[6])
 {
     int handle = (int)a[0];
     struct thread *t = thread_this();
-    struct view *v = NULL;
-    int error;
-    if (handle >= 0) {
-        v = handle_get(handle, HANDLE_VIEW, 0, &error);
-        if (!v)
-            return error;
-        if (v->owner != t)
-            return -EPERM;
-    }
+    struct view *v = handle < 0 ? NULL : handle_find(handle, HANDLE_VIEW, 0, handle_uncounted);
+    if (handle_failed(v))
+        return (long)v;
+    if (v && v->owner != t)
+        return -EPERM;
     if (t->view == v)
         return 0;
     view_show(t, v);

@@ -381,7 +381,6 @@ static void prepare(struct thread *t, const char *name)
     list_init(&t->futex_link);
     list_init(&t->wait_link);
     t->deadline_ns = THREAD_NEVER;
-    t->in_kernel_only = true;
     t->name = name;
 }
 
@@ -396,15 +395,10 @@ static bool prepare_stack(struct thread *t)
     return true;
 }
 
-static bool may_take_kept(void)
-{
-    const struct thread_home *home = thread_home(thread_this());
-    return home == NULL || home->takes_kept;
-}
-
 struct thread *thread_new(struct process *p, void (*start)(void *), void *arg, const char *name)
 {
-    struct thread *t = unused_take(may_take_kept() ? 0 : THREADS_KEPT);
+    const struct thread_home *home = thread_home(thread_this());
+    struct thread *t = unused_take(!home || home->takes_kept ? 0 : THREADS_KEPT);
     if (t == NULL)
         return NULL;
     prepare(t, name);
@@ -413,7 +407,6 @@ struct thread *thread_new(struct process *p, void (*start)(void *), void *arg, c
         return NULL;
     }
     t->process = p;
-    t->in_kernel_only = p == NULL;
     t->start = start;
     t->start_argument = arg;
     t->cpu = (int)arch_cpu_id();

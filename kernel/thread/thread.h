@@ -53,7 +53,6 @@ struct thread {
     uint8_t state;                   /* sched lock */
     bool wake;                       /* sched lock */
     bool killed;                     /* set by thread_kill; seen at parks and on return to user */
-    bool in_kernel_only;             /* a kernel thread */
     uint8_t interruptible;  /* while PARKED: what ends the sleep, enum interruptible; sched lock */
     bool resched;                    /* atomic: its slice is over */
     bool attention;                  /* atomic: look at kills, dooms and resched before user mode */

@@ -238,15 +238,16 @@ static void parse_path(void)
 
 static void parse_line(void)
 {
-    char *text = calloc(1, input_bytes + 1), back[BOOT_LINE_BYTES];
+    char *text = calloc(1, input_bytes + 1);
     memcpy(text, input, input_bytes);
     boot_set_line(text);
-    MUST(boot_get_line(back) < BOOT_LINE_BYTES);
+    MUST(strnlen(boot_info.line, BOOT_LINE_BYTES) < BOOT_LINE_BYTES);
     static const char *const names[] = {"log", "seed", "epoch", "check_ms", "a", ""};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         const char *value = kernel_option(names[i]);
         MUST(!value ||
-             (value > boot_info.line && value + strlen(value) < boot_info.line + BOOT_LINE_BYTES));
+             (value > boot_info.words &&
+              value + strlen(value) < boot_info.words + BOOT_LINE_BYTES));
         seen += value != NULL;
     }
     free(text);
