@@ -131,15 +131,26 @@ unsigned leaf_portion(const struct leaf *l, unsigned slot, unsigned end)
     return MIN(end, slot + RIGHTS_AT_ONCE / MAX(users, 1u));
 }
 
+/* next_with_leaf is the first page from this one on that has a leaf, or is in the next table, or is
+ * not below `end`. */
+static uint64_t next_with_leaf(const struct object *o, uint64_t page, uint64_t end)
+{
+    uint64_t leaf = page / LEAF_PAGES, first = leaf & ~(uint64_t)(LEAF_TABLE - 1);
+    uint64_t last = MIN(first + LEAF_TABLE, (end - 1) / LEAF_PAGES + 1);
+    struct leaf **table = table_of(o, page);
+    for (leaf = table ? leaf : last; leaf < last; leaf++)
+        if (__atomic_load_n(&table[leaf - first], __ATOMIC_RELAXED))
+            break;
+    return MAX(page, leaf * LEAF_PAGES);
+}
+
 void leaves_in(struct object *o, uint64_t page, uint64_t end, leaf_fn *fn, void *arg)
 {
-    const uint64_t table_pages = (uint64_t)LEAF_PAGES * LEAF_TABLE;
-    for (unsigned n = 1; page < end; n++) {
+    for (unsigned n = 1; page < end && (page = next_with_leaf(o, page, end)) < end; n++) {
         struct leaf *l = object_leaf_find(o, page);
-        uint64_t step = l || table_of(o, page) ? LEAF_PAGES : table_pages,
-                 first = page & ~(step - 1);
-        page = l ? first + fn(l, page % LEAF_PAGES, (unsigned)MIN(LEAF_PAGES, end - first), arg)
-                 : first + step;
+        uint64_t first = page & ~(uint64_t)(LEAF_PAGES - 1);
+        if (l)
+            page = first + fn(l, page % LEAF_PAGES, (unsigned)MIN(LEAF_PAGES, end - first), arg);
         if (l || n % LEAF_PAGES == 0)
             thread_breathe(); /* the leaf may go meanwhile: the rest of it is looked for again */
     }
