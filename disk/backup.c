@@ -78,6 +78,8 @@ static int last_round_begin(struct store *store, struct store_backup *b)
         superblock_encode(&super, (void *)b->slot[i]);                          /* BU3 */
         b->slot_offset[i] = slot_offset(&super, i);
     }
+    signpost_encode(&super, super.slot_b_offset, (void *)b->slot[2]);           /* BU3 */
+    b->slot_offset[2] = SIGNPOST_OFFSET;
     phase_begin(b, AREA, 0);
     return 0;
 }
@@ -178,10 +180,9 @@ static int phase_next(struct store *store, struct store_backup *b)
             return 0;
         b->rounds++;
         if (b->held)
-            log_begin(store, b);
-        else
-            phase_begin(b, ROUND, 0);
-        b->since = b->held ? b->since : b->redo_lsn;                            /* BU1 */
+            return log_begin(store, b), 0;
+        phase_begin(b, ROUND, 0);
+        b->since = b->redo_lsn;                                                 /* BU1 */
         return 0;
     case LOG:
         if (log_take(store, b))

@@ -289,13 +289,12 @@ void store_hold_end(struct store *store, struct store_hold *hold);  /* also one 
  *       error == 0: the piece is read (or zeros, if b.zeros), and written to the copy at the same
  *                   offset; without the mutex
  *       else        a checkpoint that begins now is run to its end
- *   error == -ENOENT: that was all. The copy is flushed; b.slot[1] is written at b.slot_offset[1];
- *       flush; b.slot[0]; flush.
+ *   error == -ENOENT: that was all. The copy is flushed; each b.slot[i] is written at
+ *       b.slot_offset[i], the last one first, and flushed.
  *
  * Before, the copy's first block is made the mark of one that is not finished (no store is opened
  * that begins with it), and flushed. The copy is a store as after a power cut, with all that was
- * committed before the log's copying began. Pages are copied in rounds, each those that changed
- * since the one before, and only the last round, which is short, holds the log.
+ * committed before the log's copying began. Only the last round, a short one, holds the log.
  * -EBUSY: the hold expired so often that writers seem to be faster than the copy; or the fence.
  * *b is the caller's, zero at first; store_backup_end gives the hold up, whatever the result. */
 #define STORE_BACKUP_BYTES (256u << 10)
@@ -305,8 +304,8 @@ struct store_backup {
     uint32_t most;              /* bytes of a piece; 0: STORE_BACKUP_BYTES. One extent at least */
     bool     zeros;
     bool     homes;             /* of extents: not all that lies there is needed */
-    uint64_t slot_offset[2];
-    uint8_t  slot[2][STORE_PAGE_BYTES];
+    uint64_t slot_offset[3];    /* slot A, slot B, signpost */
+    uint8_t  slot[3][STORE_PAGE_BYTES];
     uint64_t end_lsn;           /* the copy has the log up to here */
     uint32_t rounds, lost;      /* done; begun anew because the hold expired */
     /* the library's */

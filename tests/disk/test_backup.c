@@ -144,7 +144,7 @@ static bool copy_make(struct store_backup *b, uint64_t *random, uint32_t odds, u
 
 static void copy_finish(const struct store_backup *b, uint64_t least)
 {
-    for (int i = 1; i >= 0; i--) {
+    for (int i = 2; i >= 0; i--) {
         copy_is_refused();
         memcpy(target.image + b->slot_offset[i], b->slot[i], STORE_PAGE_BYTES);
     }
@@ -240,6 +240,46 @@ static void a_copy_over_an_older_copy_is_good(void **state)
     device_close(&then);
 }
 
+/* The copy's disk is larger and held another store, or the making of one was cut off there. */
+static void copy_over_another_store(bool cut, bool lose_slot_a)
+{
+    struct world_options options = life_options(2);
+    const struct store_options other = { .uuid = { 99 }, .log_bytes = 512 << 10 };
+    struct store_report report;
+    struct store_backup b = { 0 };
+    uint64_t random = 1, least = 0;
+    seed = 2;
+    device_open(&disk, options.disk_bytes);
+    device_open(&target, options.disk_bytes + (7 << 20));
+    struct disk_io io = device_io(&target);
+    assert_int_equal(store_format(&io, &test_memory, &other), 0);
+    if (cut) {                          /* as after the first flush of store_format */
+        struct superblock super = { .uuid = { 99 } };
+        signpost_encode(&super, 0, (void *)(target.image + SIGNPOST_OFFSET));
+    }
+    assert_int_equal(world_format(&world, &disk, seed, &options), 0);
+    assert_int_equal(world_open(&world, &report), 0);
+    work(10);
+    assert_true(copy_make(&b, &random, 1000000, &least));
+    copy_finish(&b, least);
+    if (lose_slot_a) {
+        struct store *copy;
+        memset(target.image, 0xa5, STORE_PAGE_BYTES);
+        assert_int_equal(target_open(&copy, &report), 0);
+        store_abandon(copy);
+    }
+    world_abandon(&world);
+    device_close(&disk);
+    device_close(&target);
+}
+
+static void a_copy_where_another_store_was_is_the_copy(void **state)
+{
+    (void)state;
+    copy_over_another_store(true, false);
+    copy_over_another_store(false, true);
+}
+
 /* ---- holds */
 
 static void stage_open(uint64_t log_bytes)
@@ -328,6 +368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_made_at_work_is_the_store_as_it_was),
         cmocka_unit_test(a_copy_over_an_older_copy_is_good),
+        cmocka_unit_test(a_copy_where_another_store_was_is_the_copy),
         cmocka_unit_test(a_hold_waits_for_a_checkpoint_that_ends),
         cmocka_unit_test(the_log_is_kept_while_it_is_held),
         cmocka_unit_test(a_hold_ends_before_anybody_waits_for_it),

@@ -98,7 +98,7 @@ static int slots_write(void)
 {
     const struct store_backup *b = &backup.pieces;
     int r = copy_flush();
-    for (int i = 1; r == 0 && i >= 0; i--) {
+    for (int i = 2; r == 0 && i >= 0; i--) {
         r = copy_write(b->slot_offset[i], b->slot[i], PAGE_BYTES);
         if (r == 0) r = copy_flush();
     }
