@@ -199,6 +199,31 @@ static void waits(struct user a, struct user b)
     says(a, "select v from t where k = 1", 77);
 }
 
+/* Opening a database waits for nobody, also when a writer's cache was full and it has made the
+ * database longer. */
+static void opening(const char *name)
+{
+    struct user a = user(name);
+    says(a, "pragma cache_size = 1", 0);
+    says(a, "begin immediate", 0);
+    says(a, "create table long as with n(i) as (select 1 union all select i + 1 from n where"
+            " i < 100) select zeroblob(4000) from n", 0);
+    sqlite3 *x = opened(name), *y = opened(name);
+    expect("x reads beside a", run(x, "select v from t where k = 2"), 20);
+    says(a, "rollback", 0);
+    leave(a, 0);
+    expect("x begins", run(x, "begin immediate"), 0);
+    expect("x has a full cache", run(x, "pragma cache_size = 1"), 0);
+    expect("x makes it longer", run(x, "create table long as with n(i) as (select 1 union all"
+           " select i + 1 from n where i < 100) select zeroblob(4000) from n"), 0);
+    sqlite3_close(y);
+    y = opened(name);
+    expect("y reads beside x", run(y, "select v from t where k = 2"), 20);
+    expect("x goes back", run(x, "rollback"), 0);
+    sqlite3_close(x);
+    sqlite3_close(y);
+}
+
 /* Two connections of one thread; two databases of one connection. */
 static void one_thread(const char *name)
 {
@@ -271,6 +296,7 @@ int main(int argc, char **argv)
     waits(a, b);
     leave(a, 0);
     leave(b, 0);
+    opening(name);
     one_thread(name);
     manager();
     if (!wrong)

@@ -474,6 +474,15 @@ static const sqlite3_io_methods methods = {
     .xSectorSize = file_sector, .xDeviceCharacteristics = file_device,
 };
 
+/* In a snapshot: neither waits for a writer nor makes one wait. */
+static int lock_find(void *file)
+{
+    struct file *f = file;
+    struct sqlite_root *root = ps_root(f->box);
+    f->page = root ? root->lock : NULL;
+    return 0;
+}
+
 /* A new container gets its root and its lock. */
 static int make(void *file)
 {
@@ -498,7 +507,10 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, int 
               (flags & SQLITE_OPEN_EXCLUSIVE ? PS_EXCLUSIVE : 0) |
               (flags & SQLITE_OPEN_READWRITE ? PS_WRITE : 0);
     f->box = ps_open(name, how, PS_LAYOUT(struct sqlite_root, 1));
-    int error = f->box ? ps_transaction(make, f) : -errno;
+    int error = f->box ? ps_transaction_opt(lock_find, f, &(struct ps_options){
+                             .isolation = PS_SNAPSHOT}) : -errno;
+    if (error == 0 && !f->page)
+        error = ps_transaction(make, f);
     if (error) {
         sqlite3_log(SQLITE_CANTOPEN, "%s: %s", name, ps_strerror(error));
         if (f->box)
