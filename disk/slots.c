@@ -8,6 +8,7 @@ struct slots {
     enum slot_verdict verdict[2];
     struct superblock super[2];         /* of a damaged slot: zeros, or its CRC is right */
     bool blank;                         /* the first blocks are zero, or creation was cut off */
+    bool unfinished;                    /* block 0 says: a copy that is being made */
 };
 
 /* The signpost leads nowhere, as while a store is made. But slot A is its last write but one, and
@@ -79,6 +80,8 @@ static void slots_read(const struct disk_io *io, void *block, bool upgrade, stru
     uint32_t version = 0;
     uint8_t making[16];
     slots->verdict[0] = slot_read(io, block, 0, upgrade, &slots->super[0], &version);
+    slots->unfinished = slots->verdict[0] == SLOT_FOREIGN &&
+                        le64_get(*(const le64 *)block) == UNFINISHED_MAGIC;
     if (version_tells(slots->verdict[0]))
         report->version = version;
     uint64_t b = 0;
@@ -147,12 +150,12 @@ int slots_find(const struct disk_io *io, void *block, bool upgrade, struct super
                bool *twin_first, struct store_report *report)
 {
     struct slots slots = {0};
-    if (!block_read(io, 0, block) && le64_get(*(const le64 *)block) == UNFINISHED_MAGIC) {
+    slots_read(io, block, upgrade, &slots, report);
+    if (slots.unfinished) {
         report->message = "a copy of a store that was never finished; make it again";
         report->rule = "RV3";
         return -EMEDIUMTYPE;
     }
-    slots_read(io, block, upgrade, &slots, report);
     int error = slots_choose(&slots, super, report);
     *twin_first = !error && twin_missing(&slots, super);
     return error;

@@ -161,7 +161,8 @@ static const struct {
       "two types have the same number, which is made of 31 bits of their texts: rename one of "
       "them. If objects of it exist already, they keep the number" },
     { EOVERFLOW,
-      "a key is too long for the structure: of a tree of strings, longer than a 16th of a node" },
+      "a key or a record is too long for the structure: in a tree of strings a key has at most a "
+      "16th of a node, a record of variable size NAME_record_max bytes" },
     { ENOTEMPTY, "a structure is loaded only when it is empty: insert instead" },
     { ENODATA, "the structure was never set up: call its NAME_set_up once, in the transaction that "
                "finds its head still empty" },

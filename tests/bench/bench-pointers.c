@@ -82,6 +82,12 @@ static int make(void *unused)
     return 0;
 }
 
+static int there(void *unused)
+{
+    (void)unused;
+    return ((const struct root *)ps_root(box))->pointers[0] ? 0 : -ENOENT;
+}
+
 /* ---- walks, in the order of the keys: what they add up */
 
 static uint64_t pointer_sum(const struct by_pointer *n)
@@ -185,6 +191,10 @@ int main(int count, char **words)
     if (count > 1 && strcmp(words[1], "make") == 0) {
         need(ps_transaction(make, NULL), "make");
         return 0;
+    }
+    if (ps_transaction(there, NULL) != 0) {
+        fputs("bench-pointers: nothing is there yet: bench-pointers make\n", stderr);
+        return 2;
     }
     need(ps_transaction(walk, &pointers), "walk by pointers");
     need(ps_transaction(walk, &numbers), "walk by numbers");

@@ -24,11 +24,15 @@ requests() { sed -nE "s/^real .* ([0-9]+) $1.*/\1/p" <<<"$output"; }
 # --- the shell; over a reboot ---
 WITH=(--import "$IN")
 guest --store "$TEST_TMP/store" -c 'sqlite db "create table t(a integer primary key, b text); insert into t(b) values(\"one\"); select * from t";
-    sqlite db "insert into t values(1, 2)"; echo $?; todo add x; sqlite todo "select 1"; echo "insert into t(b) values(\"two\");" | sqlite db'
+    sqlite db "insert into t values(1, 2)"; echo $?; todo add x; sqlite todo "select 1";
+    sqlite db ".restore /import/db"; echo "insert into t(b) values(\"two\");" | sqlite db'
 is "statements come from the command line and from a pipe; errors are told" '1|one
 Error: stepping, UNIQUE constraint failed: t.a (19)
 19
-Error: unable to open database "todo": unable to open database file' "$output"
+sqlite: todo: the layout does not match: XX
+Error: unable to open database "todo": unable to open database file
+sqlite: /import/db: files are opened as file:/NAME?vfs=unix-none
+Error: cannot open "/import/db"' "$(sed 's/\(layout does not match: \).*/\1XX/' <<<"$output")"
 guest --store "$TEST_TMP/store" \
     -c 'sqlite db "select a, b from t; pragma locking_mode=exclusive; pragma integrity_check; drop table t; vacuum; pragma page_count"'
 is "and are there after a reboot" "1|one

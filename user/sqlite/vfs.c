@@ -81,6 +81,7 @@ static int result_of(int error)
     switch (error < 0 ? -error : error) {
     case 0:         return SQLITE_OK;
     case EBUSY:     return SQLITE_BUSY;
+    case ENFILE:    return SQLITE_BUSY;  /* all views of the system are in use */
     case EDEADLK:   return SQLITE_BUSY;
     case ETIMEDOUT: return SQLITE_BUSY;
     case ESTALE:    return SQLITE_BUSY_SNAPSHOT;
@@ -494,6 +495,14 @@ static int make(void *file)
     return f->page ? 0 : -errno;
 }
 
+/* SQLite's own message tells no reason, so this one does. */
+static int refused(int result, const char *name, const char *why)
+{
+    sqlite3_log(result, "%s: %s", name, why);
+    fprintf(stderr, "sqlite: %s: %s\n", name, why);
+    return result;
+}
+
 static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, int flags, int *got)
 {
     struct file *f = of(base);
@@ -506,16 +515,17 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, int 
     int how = (flags & SQLITE_OPEN_CREATE ? PS_CREATE : 0) |
               (flags & SQLITE_OPEN_EXCLUSIVE ? PS_EXCLUSIVE : 0) |
               (flags & SQLITE_OPEN_READWRITE ? PS_WRITE : 0);
+    if (name[0] == '/')                  /* else it would be a new container, and empty */
+        return refused(SQLITE_CANTOPEN, name, "files are opened as file:/NAME?vfs=unix-none");
     f->box = ps_open(name, how, PS_LAYOUT(struct sqlite_root, 1));
     int error = f->box ? ps_transaction_opt(lock_find, f, &(struct ps_options){
                              .isolation = PS_SNAPSHOT}) : -errno;
     if (error == 0 && !f->page)
         error = ps_transaction(make, f);
     if (error) {
-        sqlite3_log(SQLITE_CANTOPEN, "%s: %s", name, ps_strerror(error));
         if (f->box)
             ps_close(f->box);
-        return SQLITE_CANTOPEN;
+        return refused(error == -ENFILE ? SQLITE_BUSY : SQLITE_CANTOPEN, name, ps_strerror(error));
     }
     while (taken[f->number] && ++f->number < (int)sizeof taken)
         ;
