@@ -41,12 +41,17 @@ static int by_page(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Counts pages and objects; the pages go to the table if there is one. 0 or -EUCLEAN. */
+/* Counts pages and objects; the pages go to the table if there is one. 0 or -EUCLEAN, also for a
+ * list that comes back to a page: it is compared with one that is twice as far each time. */
 static int pages_know(struct collection *g)
 {
-    uint64_t page = 0, tail;
+    uint64_t page = 0, seen = 0, tail;
     g->pages = g->objects = 0;
     while ((page = arena_page_after(g->c, g->congeries, page, &tail)) > 1) {
+        if (page == seen)
+            return -EUCLEAN;
+        if ((g->pages & (g->pages - 1)) == 0)
+            seen = page;
         if (g->page)
             g->page[g->pages] = (struct known_page){.page = page, .tail = tail};
         g->pages++;

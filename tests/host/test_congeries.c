@@ -322,6 +322,25 @@ static void collection_follows_pointers(void **state)
     all_right();
 }
 
+/* A wild store has made a page its own successor. */
+static int list_comes_back(void *unused)
+{
+    (void)unused;
+    ps_congeries *g = ps_congeries_make(container, "round", NULL);
+    MUST(g && ps_alloc_in(g, 64, NULL, NULL));
+    struct slot_page_marked *page =
+        (struct slot_page_marked *)((uintptr_t)g / KD_PAGE_BYTES * KD_PAGE_BYTES);
+    page->next = (uintptr_t)page;
+    MUST(ps_congeries_collect(g, NULL, 0) == -EUCLEAN);
+    return -ECANCELED;
+}
+
+static void a_list_that_comes_back_is_told(void **state)
+{
+    (void)state;
+    assert_int_equal(ps_transaction(list_comes_back, NULL), -ECANCELED);
+}
+
 /* ---- names, rules, errors ---- */
 
 static int names_and_rules(void *unused)
@@ -408,6 +427,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(half_full_pages_have_room_for_what_is_near, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(collection_follows_pointers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_list_that_comes_back_is_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_and_rules_are_kept, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -240,8 +240,10 @@ static void one_thread(const char *name)
     expect("y begins", run(y, "begin"), 0);
     expect("y writes here", run(y, "insert into main.t values(61, 61)"), 0);
     expect("y writes there", run(y, "insert into o.t values(61)"), 0);
-    expect("y commits", run(y, "commit"), 0);
-    expect("x sees it", run(x, "select count(*) from t where k = 61"), 1);
+    expect("y cannot commit both", run(y, "commit"), SQLITE_IOERR);
+    expect("nothing is there", run(y, "select count(*) from o.t"), 0);
+    expect("nor here", run(x, "select count(*) from t where k = 61"), 0);
+    expect("y writes one", run(y, "insert into o.t values(61)"), 0);
     expect("x sees it is whole", run(x, "pragma integrity_check"), 1);
     sqlite3_close(x);
     sqlite3_close(y);

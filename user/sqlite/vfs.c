@@ -62,7 +62,7 @@ struct file {
 };
 
 static sqlite3_vfs *unix_vfs;
-static char taken[32];                   /* numbers of open files; 0 may be of several */
+static char taken[256];                  /* numbers of open files */
 static jmp_buf out;                      /* where a transaction's end by force leaves to */
 
 static struct file *of(sqlite3_file *base)
@@ -99,6 +99,14 @@ static int failed(int error, const char *where)
     int result = result_of(error);
     if (result != SQLITE_OK && result != SQLITE_BUSY)
         sqlite3_log(result, "%s: %s", where, ps_strerror(error));
+    return result;
+}
+
+/* SQLite's own message tells no reason, so this one does. */
+static int refused(int result, const char *name, const char *why)
+{
+    sqlite3_log(result, "%s: %s", name, why);
+    fprintf(stderr, "sqlite: %s: %s\n", name, why);
     return result;
 }
 
@@ -298,6 +306,14 @@ static int write_commit(struct file *f)
     return failed(error, "the commit");
 }
 
+/* What a commit that failed is told as: SQLite drops the pages that it has in memory then, which it
+ * keeps if it hears SQLITE_BUSY, though they were undone. */
+static int commit_result(int result)
+{
+    int again = (result & 0xff) == SQLITE_BUSY;
+    return again ? SQLITE_IOERR : result;
+}
+
 /* ---- SQLite's methods of a file ---- */
 
 static int file_close(sqlite3_file *base)
@@ -435,15 +451,24 @@ static int pragma(struct file *f, char **word)
     return SQLITE_NOTFOUND;
 }
 
+static int commit_enter(struct file *f)
+{
+    ENTER();
+    return write_commit(f);
+}
+
 static int file_control(sqlite3_file *base, int what, void *argument)
 {
     struct file *f = of(base);
+    if (what == SQLITE_FCNTL_COMMIT_PHASETWO)
+        return f->writes ? commit_result(commit_enter(f)) : SQLITE_OK;
     ENTER();
     switch (what) {
     case SQLITE_FCNTL_PRAGMA:
         return pragma(f, argument);
-    case SQLITE_FCNTL_COMMIT_PHASETWO:
-        return f->writes ? write_commit(f) : SQLITE_OK;
+    case SQLITE_FCNTL_SYNC:              /* argument: the super-journal of several databases */
+        return argument ? refused(SQLITE_IOERR, argument, "several databases cannot commit "
+                                  "together: commit one after the other") : SQLITE_OK;
     case SQLITE_FCNTL_BEGIN_ATOMIC_WRITE: /* a part of the transaction, which is a batch already */
     case SQLITE_FCNTL_COMMIT_ATOMIC_WRITE:
     case SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE:
@@ -495,14 +520,6 @@ static int make(void *file)
     return f->page ? 0 : -errno;
 }
 
-/* SQLite's own message tells no reason, so this one does. */
-static int refused(int result, const char *name, const char *why)
-{
-    sqlite3_log(result, "%s: %s", name, why);
-    fprintf(stderr, "sqlite: %s: %s\n", name, why);
-    return result;
-}
-
 static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, int flags, int *got)
 {
     struct file *f = of(base);
@@ -512,6 +529,10 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, int 
     if (!name || !(flags & SQLITE_OPEN_MAIN_DB))
         return unix_vfs->xOpen(unix_vfs, NULL, base, TEMPORARY, got);
     memset(f, 0, sizeof *f);
+    while (taken[f->number] && ++f->number < (int)sizeof taken)
+        ;
+    if (f->number == (int)sizeof taken)
+        return refused(SQLITE_CANTOPEN, name, "this program has 256 databases open");
     int how = (flags & SQLITE_OPEN_CREATE ? PS_CREATE : 0) |
               (flags & SQLITE_OPEN_EXCLUSIVE ? PS_EXCLUSIVE : 0) |
               (flags & SQLITE_OPEN_READWRITE ? PS_WRITE : 0);
@@ -527,9 +548,6 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, int 
             ps_close(f->box);
         return refused(error == -ENFILE ? SQLITE_BUSY : SQLITE_CANTOPEN, name, ps_strerror(error));
     }
-    while (taken[f->number] && ++f->number < (int)sizeof taken)
-        ;
-    f->number %= (int)sizeof taken;
     taken[f->number] = 1;
     base->pMethods = &methods;
     if (got)

@@ -108,7 +108,8 @@ static void container_tell(struct strays *s)
                    "pages are spoilt, the first at %#llx: a program stored over them; copy what is "
                    "still good into a new container", name, (unsigned long long)s->spoilt.count,
                    (unsigned long long)s->spoilt.first);
-    qsort(s->arena, s->arena_count, sizeof *s->arena, page_order);
+    if (s->arena_count)
+        qsort(s->arena, s->arena_count, sizeof *s->arena, page_order);
     arenas_check(s, &arena);
     if (arena.count)
         kview_find(s->view, KCHECK_WARNING, arena.label, "container %.63s: %llu pages or lists of "

@@ -63,8 +63,9 @@ static int character(struct json *j)
     j->at++;
     if (*j->at == '"' || *j->at == '\\' || *j->at == '/')
         return *j->at++;
-    if (*j->at++ != 'u')
+    if (*j->at != 'u')
         return -1;
+    j->at++;
     for (int i = 0; i < 4; i++, j->at++) {
         int digit = hex_digit(*j->at);
         if (digit < 0)
@@ -123,7 +124,7 @@ static int keys_read(struct json *j, const struct key *keys, void *into, key_fn 
             error = key->name  ? key_read(j, key, into)
                     : else_do ? else_do(j, name, into)
                               : import_wrong(j->m, "what is \"%s\"?", name);
-        if (next_is(j) == '}')
+        if (error || next_is(j) == '}')
             break;
     }
     return error ? error : expect(j, '}');
