@@ -142,7 +142,8 @@ for number in range(120 * times):
             3: text[:at] + str(draw.choice([0, 1, 8, 4095, 2**32, 2**63, 2**64])) + text[at:],
             4: text[:at] + text[other:other + draw.randrange(1, 200)] + text[at:]}[how]
     if number == 0:         # cut off behind a backslash, where the reader's buffer of 120 bytes ends
-        text = "\n".join(lines["todo"].split("\n")[:2]) + "\n" + '{"'.rjust(118) + "\\"
+        text = '{"container": "q", "segments": 1}\n{"page": 0}\n' + \
+               '{"object": 16, "bytes": 160, "data": [{"text": "'.ljust(118, "b") + "\\"
     done = subprocess.run([program, "import", "--quiet", "--name", f"n{number}", store, "-"], input=text.encode("latin-1"),
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     error = done.stderr.decode(errors="replace")
