@@ -27,7 +27,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
     if (key == ARGP_KEY_ARG && grow->common.count == 1 && !size_parse(value, &grow->bytes))
         argp_error(state, "%s is no size", value);
     if (key == 's')
-        argp_error(state, "the size stands behind the image, with its unit: kstore grow IMAGE 32M");
+        argp_error(state, "the size stands behind the image: kstore grow IMAGE %s%s", value,
+                   value[strspn(value, "0123456789")] ? "" : "M"); /* create's are MiB */
     return common_parse(key, value, state);
 }
 
