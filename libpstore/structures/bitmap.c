@@ -24,20 +24,12 @@ static uint64_t per_block(const struct ps_bitmap_access *a)
 
 int ps_bitmap_set_up(const struct ps_instance *i, const struct ps_type *type)
 {
-    struct ps_bitmap_access a;
-    int error = structure_begin(&a.base, i, type);
-    return error ? error : structure_end(&a.base, i, 0);
+    return structure_empty(i, type);
 }
 
 int ps_bitmap_tear_down(const struct ps_instance *i, const struct ps_type *type)
 {
-    struct ps_bitmap_access a;
-    ps_access_open(&a.base, i, type, PS_CHANGE);
-    if (a.base.error)
-        return a.base.error;
-    blocks_clear(&a.base, blocks_of(&a));
-    structure_clear(&a.base);
-    return 0;
+    return blocks_tear_down(i, type, offsetof(struct ps_bitmap, blocks));
 }
 
 static int bit(const struct bits *bits, uint64_t i)

@@ -174,6 +174,17 @@ void blocks_clear(const struct ps_access *a, struct ps_blocks *b)
     *b = (struct ps_blocks){0};
 }
 
+int blocks_tear_down(const struct ps_instance *i, const struct ps_type *type, size_t offset)
+{
+    struct ps_access a;
+    ps_access_open(&a, i, type, PS_CHANGE);
+    if (a.error)
+        return a.error;
+    blocks_clear(&a, (struct ps_blocks *)(void *)((char *)a.head + offset));
+    structure_clear(&a);
+    return 0;
+}
+
 static const char *check_below(const struct ps_access *a, const void *n, uint64_t height,
                                uint64_t *branches)
 {

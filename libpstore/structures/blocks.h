@@ -19,6 +19,8 @@ void blocks_give(const struct ps_access *a, struct ps_blocks *b, uint64_t number
 /* The first block at *number or behind it, whose number is put there; NULL: none. */
 void *blocks_next(const struct ps_access *a, const struct ps_blocks *b, uint64_t *number);
 void blocks_clear(const struct ps_access *a, struct ps_blocks *b);
+/* Tears a structure down that has nothing but blocks, which lie so far in its head: 0 or -errno. */
+int blocks_tear_down(const struct ps_instance *i, const struct ps_type *type, size_t offset);
 /* NULL, or what is wrong with the tree; how many nodes of it are no blocks. */
 const char *blocks_check(const struct ps_access *a, const struct ps_blocks *b, uint64_t *branches);
 

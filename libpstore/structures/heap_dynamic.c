@@ -72,9 +72,7 @@ static uint32_t room_for(size_t bytes)
 
 int ps_dynamic_set_up(const struct ps_instance *i, const struct ps_type *type)
 {
-    struct ps_dynamic_access a;
-    int error = structure_begin(&a.base, i, type);
-    return error ? error : structure_end(&a.base, i, 0);
+    return structure_empty(i, type);
 }
 
 int ps_dynamic_tear_down(const struct ps_instance *i, const struct ps_type *type)

@@ -69,20 +69,12 @@ static void list_remove(const struct ps_uniform_access *a, const struct units *u
 
 int ps_uniform_set_up(const struct ps_instance *i, const struct ps_type *type)
 {
-    struct ps_uniform_access a;
-    int error = structure_begin(&a.base, i, type);
-    return error ? error : structure_end(&a.base, i, 0);
+    return structure_empty(i, type);
 }
 
 int ps_uniform_tear_down(const struct ps_instance *i, const struct ps_type *type)
 {
-    struct ps_uniform_access a;
-    ps_access_open(&a.base, i, type, PS_CHANGE);
-    if (a.base.error)
-        return a.base.error;
-    blocks_clear(&a.base, &head_of(&a)->blocks);
-    structure_clear(&a.base);
-    return 0;
+    return blocks_tear_down(i, type, offsetof(struct ps_uniform, blocks));
 }
 
 int ps_uniform_limit(struct ps_uniform_access *a, uint64_t blocks)

@@ -12,20 +12,12 @@ static struct ps_large *head_of(const struct ps_large_access *a)
 
 int ps_large_set_up(const struct ps_instance *i, const struct ps_type *type)
 {
-    struct ps_large_access a;
-    int error = structure_begin(&a.base, i, type);
-    return error ? error : structure_end(&a.base, i, 0);
+    return structure_empty(i, type);
 }
 
 int ps_large_tear_down(const struct ps_instance *i, const struct ps_type *type)
 {
-    struct ps_large_access a;
-    ps_access_open(&a.base, i, type, PS_CHANGE);
-    if (a.base.error)
-        return a.base.error;
-    blocks_clear(&a.base, &head_of(&a)->blocks);
-    structure_clear(&a.base);
-    return 0;
+    return blocks_tear_down(i, type, offsetof(struct ps_large, blocks));
 }
 
 int64_t ps_large_size(const struct ps_large_access *a)

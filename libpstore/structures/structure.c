@@ -101,6 +101,13 @@ int structure_end(struct ps_access *a, const struct ps_instance *i, int error)
     return error;
 }
 
+int structure_empty(const struct ps_instance *i, const struct ps_type *type)
+{
+    struct ps_access a;
+    int error = structure_begin(&a, i, type);
+    return error ? error : structure_end(&a, i, 0);
+}
+
 void structure_clear(struct ps_access *a)
 {
     memset(a->head, 0, a->type->head_bytes);

@@ -8,6 +8,8 @@
  * given, which it returns. */
 int structure_begin(struct ps_access *a, const struct ps_instance *i, const struct ps_type *type);
 int structure_end(struct ps_access *a, const struct ps_instance *i, int error);
+/* Both, for a structure that begins without a node. */
+int structure_empty(const struct ps_instance *i, const struct ps_type *type);
 /* All is freed: the head is zeros again. */
 void structure_clear(struct ps_access *a);
 

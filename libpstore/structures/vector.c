@@ -27,20 +27,12 @@ static void *record_in(const struct ps_vector_access *a, void *block, uint64_t n
 
 int ps_vector_set_up(const struct ps_instance *i, const struct ps_type *type)
 {
-    struct ps_vector_access a;
-    int error = structure_begin(&a.base, i, type);
-    return error ? error : structure_end(&a.base, i, 0);
+    return structure_empty(i, type);
 }
 
 int ps_vector_tear_down(const struct ps_instance *i, const struct ps_type *type)
 {
-    struct ps_vector_access a;
-    ps_access_open(&a.base, i, type, PS_CHANGE);
-    if (a.base.error)
-        return a.base.error;
-    blocks_clear(&a.base, &vector_of(&a)->blocks);
-    structure_clear(&a.base);
-    return 0;
+    return blocks_tear_down(i, type, offsetof(struct ps_vector, blocks));
 }
 
 int64_t ps_vector_count(const struct ps_vector_access *a)

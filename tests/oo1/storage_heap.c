@@ -7,6 +7,7 @@
 #include <string.h>
 
 struct storage { char *base; uint64_t at; };
+#include "storage_memory.h"
 
 struct storage *storage_open(const char *name, uint64_t bytes_max)
 {
@@ -27,20 +28,6 @@ int storage_close(struct storage *s)
 {
     free(s->base);
     free(s);
-    return 0;
-}
-
-void storage_seek(struct storage *s, uint64_t at) { s->at = at; }
-
-void *storage_read(struct storage *s, size_t bytes)
-{
-    s->at += bytes;
-    return s->base + s->at - bytes;
-}
-
-int storage_write(struct storage *s, size_t bytes)
-{
-    s->at += bytes;
     return 0;
 }
 

@@ -6,6 +6,7 @@
  */
 #include "place.h"
 #include "storage.h"
+#include "storage_memory.h"
 
 #include <errno.h>
 #include <string.h>
@@ -64,20 +65,6 @@ int storage_close(struct storage *s)
     if (munmap(s->base, s->bytes_max) || close(s->descriptor))
         error = -errno;
     return error;
-}
-
-void storage_seek(struct storage *s, uint64_t at) { s->at = at; }
-
-void *storage_read(struct storage *s, size_t bytes)
-{
-    s->at += bytes;
-    return s->base + s->at - bytes;
-}
-
-int storage_write(struct storage *s, size_t bytes)
-{
-    s->at += bytes;
-    return 0;
 }
 
 int storage_operation(int (*function)(void *), void *arg, int changes)

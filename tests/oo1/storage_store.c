@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 struct storage { char *base; uint64_t at, bytes_max; const char *name; };
+#include "storage_memory.h"
 static ps_container *container;
 
 static int find(void *arg)
@@ -36,20 +37,6 @@ struct storage *storage_open(const char *name, uint64_t bytes_max)
 int storage_close(struct storage *s)
 {
     free(s);
-    return 0;
-}
-
-void storage_seek(struct storage *s, uint64_t at) { s->at = at; }
-
-void *storage_read(struct storage *s, size_t bytes)
-{
-    s->at += bytes;
-    return s->base + s->at - bytes;
-}
-
-int storage_write(struct storage *s, size_t bytes)
-{
-    s->at += bytes;
     return 0;
 }
 

@@ -26,37 +26,13 @@ static struct kept {
 } *kept;
 static struct numbers numbers = {.name = "numbers"};
 static struct words words = {.name = "words"};
+#include "subject_pair.h"
 
 static const char *word_of(uint32_t n)
 {
     static char word[40];
     snprintf(word, sizeof word, "%s-%u", n % 3 ? "word" : "a-much-longer-word", n);
     return word;
-}
-
-static void place(void *at, struct ps_memory memory)
-{
-    kept = at;
-    numbers.head = &kept->numbers;
-    words.head = &kept->words;
-    numbers.memory = words.memory = memory;
-}
-
-static int set_up(void)
-{
-    int error = numbers_set_up(&numbers);
-    if (error)
-        return error;
-    error = words_set_up(&words);
-    if (error)
-        numbers_tear_down(&numbers);
-    return error;
-}
-
-static int tear_down(void)
-{
-    int error = numbers_tear_down(&numbers);
-    return error ? error : words_tear_down(&words);
 }
 
 /* What one hash does, the other one does as well; the second may fail where the first did not. */

@@ -21,6 +21,7 @@ static struct kept {
 } *kept;
 static struct numbers numbers = {.name = "numbers", .flags = PS_DESCENDING};
 static struct words words = {.name = "words"};
+#include "subject_pair.h"
 
 static const char *word_of(uint32_t n)
 {
@@ -36,31 +37,6 @@ static const void *text_of(uint32_t id, uint32_t bytes)
     memset(text, 'a' + (int)(id % 26), bytes);
     memcpy(text, &id, bytes < sizeof id ? bytes : sizeof id);
     return text;
-}
-
-static void place(void *at, struct ps_memory memory)
-{
-    kept = at;
-    numbers.head = &kept->numbers;
-    words.head = &kept->words;
-    numbers.memory = words.memory = memory;
-}
-
-static int set_up(void)
-{
-    int error = numbers_set_up(&numbers);
-    if (error)
-        return error;
-    error = words_set_up(&words);
-    if (error)
-        numbers_tear_down(&numbers);
-    return error;
-}
-
-static int tear_down(void)
-{
-    int error = numbers_tear_down(&numbers);
-    return error ? error : words_tear_down(&words);
 }
 
 static int is_note(const void *record, size_t bytes, uint32_t n)
