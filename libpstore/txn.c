@@ -149,10 +149,12 @@ struct ps_tx *tx_writing(const ps_container *c)
 
 /* ---- begin and end ---- */
 
+enum { APART_MAX = 1 << 20 };            /* views end long before that */
+
 static int options_check(const struct ps_options *o)
 {
     if (o->isolation < PS_SERIALISABLE || o->isolation > PS_CONTAINER_LOCK || o->retries < 0 ||
-        o->weight < 0 || o->apart < 0)
+        o->weight < 0 || o->apart < 0 || o->apart > APART_MAX)
         return -EINVAL;
     return o->isolation == PS_CONTAINER_LOCK && !container_is_open(o->locked) ? -EINVAL : 0;
 }

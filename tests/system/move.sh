@@ -124,7 +124,7 @@ is "and the store stays sound" 0 $?
 
 # All or nothing: lines that were spoilt in some way.
 python3 - "$TEST_TMP" "${SEED:-1}" "${TIMES:-1}" <<'END'
-import os, random, subprocess, sys
+import os, random, re, subprocess, sys
 folder, seed, times = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 draw = random.Random(seed)
 program, store = "build/tests/asan/kstore", os.path.join(folder, "spoilt")
@@ -144,9 +144,17 @@ for number in range(120 * times):
     if number == 0:         # cut off behind a backslash, where the reader's buffer of 120 bytes ends
         text = '{"container": "q", "segments": 1}\n{"page": 0}\n' + \
                '{"object": 16, "bytes": 160, "data": [{"text": "'.ljust(118, "b") + "\\"
+    if number == 1:         # 1 GiB of pages for a store of 16 MiB
+        text = '{"container": "q", "segments": 12}\n{"page": 0, "tail": 262143}\n{"end": 0}\n'
+    if number == 2:         # a root outside of its object
+        text = lines["todo"].replace("{", '{"root": {"object": 32, "offset": 99999999999999}, ', 1)
+    if number == 3:         # a name of more bytes than its object has
+        text = re.sub(r'("named": .*"bytes": )\d+', r"\g<1>18446744073709551615", lines["phonebook"], count=1)
     done = subprocess.run([program, "import", "--quiet", "--name", f"n{number}", store, "-"], input=text.encode("latin-1"),
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     error = done.stderr.decode(errors="replace")
+    if number < 4 and done.returncode == 0:
+        wrong.append(f"number {number} was taken: {text[:200]}")
     if done.returncode == 0:
         taken += 1
         subprocess.run([program, "export", "--quiet", store, f"n{number}"], stdout=subprocess.PIPE, check=True)

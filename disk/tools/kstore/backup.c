@@ -157,26 +157,34 @@ static int mark_write(struct backup *b)
     return error ? error : to.flush(to.context);
 }
 
-/* The block of the superblock that the view believes. -EAGAIN: it has changed. */
+static uint32_t slot_crc(const struct superblock_disk *s)
+{
+    const size_t from = offsetof(struct superblock_disk, version);
+    return kcheck_crc(kview_seed(s->uuid, CRC_SUPERBLOCK, le32_get(s->slot), 0),
+                      (const uint8_t *)s + from, sizeof *s - from);
+}
+
+/* The block of the superblock that the view believes. -EAGAIN: it has changed, or is just being
+ * written. */
 static int superblock_take(struct backup *b, struct superblock_disk *out)
 {
     struct disk_io from = image_disk_io(&b->from);
     int error = from.read(from.context, b->view.super.offset, out, BLOCK_BYTES);
     if (error)
         return error;
-    return le64_get(out->generation) == b->view.super.generation ? 0 : -EAGAIN;
+    bool same = le64_get(out->generation) == b->view.super.generation &&
+                le32_get(out->crc) == slot_crc(out);
+    return same ? 0 : -EAGAIN;
 }
 
 static int slot_write(struct backup *b, const struct superblock_disk *s, uint32_t slot)
 {
     struct disk_io to = image_disk_io(&b->to);
-    const size_t from = offsetof(struct superblock_disk, version);
     uint64_t generation = le64_get(s->generation);
     struct superblock_disk block = *s;
     block.slot = le32_of(slot);
     block.generation = le64_of(generation + ((generation ^ slot) & 1));
-    block.crc = le32_of(kcheck_crc(kview_seed(s->uuid, CRC_SUPERBLOCK, slot, 0),
-                                   (const uint8_t *)&block + from, sizeof block - from));
+    block.crc = le32_of(slot_crc(&block));
     int error = to.flush(to.context);
     return error ? error : to.write(to.context, slot ? le64_get(s->slot_b_offset) : 0, &block,
                                     sizeof block);

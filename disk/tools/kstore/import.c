@@ -72,6 +72,10 @@ static struct import_page *page_add(struct import *m, uint64_t number)
         import_wrong(m, "page %llu is not behind the one before it", (unsigned long long)number);
         return NULL;
     }
+    if (m->page_count == m->pages_max) {
+        import_wrong(m, "more pages than the store could hold");
+        return NULL;
+    }
     if (!karray_room((void **)&m->page, m->page_count, &m->page_room, sizeof *m->page)) {
         import_wrong(m, "no memory");
         return NULL;
@@ -202,6 +206,39 @@ static uint64_t address_in(const struct place *p, uint64_t place)
     for (uint32_t s = 0; s < p->count; page -= p->segment[s++].pages)
         if (page < p->segment[s].pages)
             return p->segment[s].address + page * SLOT_PAGE_BYTES + place % SLOT_PAGE_BYTES;
+    return 0;
+}
+
+/* Are these bytes in one object of the file? */
+static bool in_object(struct import *m, const struct import_ref *ref, uint64_t bytes)
+{
+    unsigned start;
+    const struct import_page *page = page_of_object(m, ref->object, &start);
+    for (unsigned i = 0; page && i < page->slots; i++) {
+        if (page->slot[i].start != (uint8_t)start)
+            continue;
+        uint64_t units = page->slot[i].units;
+        if (units == SLOT_RUNS_ON)
+            units = SLOT_UNITS - start + (uint64_t)page->tail * (SLOT_PAGE_BYTES / SLOT_UNIT_BYTES);
+        uint64_t size = units * SLOT_UNIT_BYTES;
+        return ref->object % SLOT_UNIT_BYTES == 0 && ref->offset < size &&
+               bytes <= size - ref->offset;
+    }
+    return false;
+}
+
+/* Root and names must be objects: programs take them at their word. */
+static int named_check(struct import *m)
+{
+    m->line = m->root.line;
+    if (m->root.given && !in_object(m, &m->root, m->root_bytes))
+        return import_wrong(m, "the root is no object, or larger than its object");
+    for (uint32_t i = 0; i < m->name_count; i++) {
+        m->line = m->named[i].at.line;
+        if (!in_object(m, &m->named[i].at, m->named[i].bytes))
+            return import_wrong(m, "%s names no object, or more bytes than it has",
+                                m->named[i].name);
+    }
     return 0;
 }
 
@@ -398,7 +435,11 @@ int import_main(int count, char **words)
         perror(wish.common.files[1]);
         return CANNOT;
     }
-    int status = import_read(&m, file) ? CANNOT : SOUND;
+    int status = image_open(&image, wish.common.files[0], O_RDWR);
+    uint64_t pages = status ? 0 : image.bytes / STORE_PAGE_BYTES;
+    m.pages_max = pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX;
+    if (!status && (import_read(&m, file) || named_check(&m)))
+        status = CANNOT;
     if (!standard)
         fclose(file);
     if (wish.name)
@@ -407,10 +448,6 @@ int import_main(int count, char **words)
         fprintf(stderr, "kstore: a name has at most 63 characters\n");
         status = WRONG_USE;
     }
-    if (!status)
-        status = image_open(&image, wish.common.files[0], O_RDWR);
-    else
-        image.descriptor = -1;
     if (!status)
         status = import(&m, &image);
     image_close(&image);

@@ -47,7 +47,7 @@ struct import {
     uint64_t segments, flags, encoder, version, root_bytes;
     struct import_ref root;
     struct import_page *page;           /* by number */
-    uint32_t page_count, page_room;
+    uint32_t page_count, page_room, pages_max;      /* pages_max: what the store could hold */
     uint64_t covered, objects;
     uint64_t at, end;                   /* of the object whose data are read */
     struct import_ref *ref;
