@@ -138,7 +138,7 @@ build/obj/guest/user/lua/main.o: user/lua/dump.lua
 build/obj/guest/user/sqlite/%.o: UFLAGS += -I$(SQLITE_SRC)
 build/obj/guest/sqlite/%.o: $(SQLITE_SRC)/%.c user/sqlite/options $(RULES)
 	$(call do,CC  ,$(MUSL) $(UFLAGS) -w -O1 -ffile-prefix-map=$(SQLITE_SRC)=sqlite @user/sqlite/options -c -o $@ $<)
-build/sqlite/libsqlite3.a: build/obj/guest/user/sqlite/vfs.o build/obj/guest/sqlite/sqlite3.o
+build/sqlite/libsqlite3.a: build/obj/guest/user/sqlite/vfs.o build/obj/guest/user/sqlite/chunks.o build/obj/guest/sqlite/sqlite3.o
 	@mkdir -p $(@D) && cp $(SQLITE_SRC)/sqlite3.h $(@D)/
 	$(call do,AR  ,$(ARCHIVE))
 build/user/sqlite: build/obj/guest/sqlite/sqlite3.o build/obj/guest/sqlite/shell.o

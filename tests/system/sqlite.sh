@@ -10,11 +10,12 @@ make -s build/sqlite/libsqlite3.a || echo "Bail out! no libsqlite3.a"
 STEPS=40 IN=$TEST_TMP/in
 mkdir -p "$IN"
 
-# build NAME VFS SOURCE...: a program with SQLite, and with this vfs.c.
+# build NAME VFS SOURCE...: a program with SQLite, with this vfs.c and the tree's chunks.c.
 build() {
     local name=$1 vfs=$2
     shift 2
-    scripts/katydid-cc -w -O1 -Ibuild/sqlite "$@" "$vfs" build/obj/guest/sqlite/sqlite3.o -o "$TEST_TMP/$name" || echo "Bail out! no $name"
+    scripts/katydid-cc -w -O1 -Ibuild/sqlite -Iuser/sqlite "$@" "$vfs" user/sqlite/chunks.c \
+        build/obj/guest/sqlite/sqlite3.o -o "$TEST_TMP/$name" || echo "Bail out! no $name"
 }
 build speedtest1 user/sqlite/vfs.c "$SQLITE_SRC/speedtest1.c"
 build users user/sqlite/vfs.c tests/sqlite/users.c

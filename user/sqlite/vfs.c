@@ -24,23 +24,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "chunks.h"
 #include "sqlite3.h"
 
 enum {
-    CHUNK = 1 << 20,                     /* bytes of the database in one object */
-    FIRST_CHUNKS = 5,                    /* the first CHUNK, in objects of 64, 64, 128, ... KiB */
-    FIRST_CHUNK = CHUNK >> (FIRST_CHUNKS - 1),
-    TABLE = 256,
     HEADER = 100,                        /* the file's first bytes */
     HEADER_VERSION = 24, VERSION_BYTES = 16, /* ... which differ after each commit */
 };
 
-/* Objects of the container. `first` and the tables hold chunks; NULL: zeros, never written. */
-struct table { char *chunk[TABLE]; };
+/* The container's root. */
 struct sqlite_root {
-    uint64_t bytes;                      /* of the database */
-    char *first[FIRST_CHUNKS];
-    struct table *table[TABLE];
+    struct chunks chunks;                /* the database */
     struct lock *lock;
 };
 /* Whoever may write has stored to it in a transaction that never commits. */
@@ -110,97 +104,20 @@ static int refused(int result, const char *name, const char *why)
     return result;
 }
 
+/* A program's own explicit transactions, beside SQLite's, must not end in a function of this. */
+static void leave(const int *unused)
+{
+    (void)unused;
+    ps_catch(NULL, NULL);
+}
+
 /* ENTER returns from the function it stands in when the transaction is ended by force that the
  * thread is in: none of those that are suspended. */
-#define ENTER()                                               \
-    do {                                                      \
-        int error_ = setjmp(out);                             \
-        if (error_)                                           \
-            return failed(error_, __func__);                  \
-        ps_catch(ended, NULL);                                \
-    } while (0)
-
-/* ---- bytes of the database; in its transaction ---- */
-
-/* The place of the chunk's address that has this byte, or NULL: no table; errno, if it was to be
- * made. *at: the byte in the chunk, *bytes: how large the chunk is. */
-static char **chunk_place(struct file *f, uint64_t offset, int make, uint64_t *at, uint64_t *bytes)
-{
-    struct sqlite_root *root = ps_root(f->box);
-    if (!root)
-        return NULL;
-    if (offset < CHUNK) {
-        unsigned i = 0;
-        for (*at = offset, *bytes = FIRST_CHUNK; offset >= 2ull * FIRST_CHUNK << i; i++)
-            ;
-        i += offset >= FIRST_CHUNK;
-        if (i > 0) {
-            *bytes = (uint64_t)FIRST_CHUNK << (i - 1);
-            *at = offset - *bytes;
-        }
-        return &root->first[i];
-    }
-    uint64_t index = offset / CHUNK;
-    *at = offset % CHUNK;
-    *bytes = CHUNK;
-    if (index / TABLE >= TABLE)
-        return errno = ENOSPC, NULL;
-    struct table **table = &root->table[index / TABLE];
-    if (!*table && make)
-        *table = ps_new(f->box, struct table, root);
-    return *table ? &(*table)->chunk[index % TABLE] : NULL;
-}
-
-static void bytes_read(struct file *f, char *to, uint64_t count, uint64_t offset)
-{
-    while (count > 0) {
-        uint64_t at = 0, room = CHUNK;
-        char **chunk = chunk_place(f, offset, 0, &at, &room);
-        uint64_t part = count < room - at ? count : room - at;
-        if (chunk && *chunk)
-            memcpy(to, *chunk + at, part);
-        else
-            memset(to, 0, part);
-        to += part;
-        offset += part;
-        count -= part;
-    }
-}
-
-static int bytes_write(struct file *f, const char *from, uint64_t count, uint64_t offset)
-{
-    while (count > 0) {
-        uint64_t at, room;
-        char **chunk = chunk_place(f, offset, 1, &at, &room);
-        if (chunk && !*chunk)
-            *chunk = ps_alloc(f->box, room, NULL);
-        if (!chunk || !*chunk)
-            return -errno;
-        uint64_t part = count < room - at ? count : room - at;
-        memcpy(*chunk + at, from, part);
-        from += part;
-        offset += part;
-        count -= part;
-    }
-    return 0;
-}
-
-/* Frees the chunks behind the first `bytes`; zeroes the rest of the last one, for the database may
- * grow again. */
-static int bytes_cut(struct file *f, uint64_t bytes, uint64_t old)
-{
-    int error = 0;
-    for (uint64_t offset = bytes; offset < old && error == 0;) {
-        uint64_t at = 0, room = CHUNK;
-        char **chunk = chunk_place(f, offset, 0, &at, &room);
-        if (chunk && *chunk && at > 0)
-            memset(*chunk + at, 0, room - at);
-        else if (chunk && *chunk && (error = ps_free(*chunk)) == 0)
-            *chunk = NULL;
-        offset += room - at;
-    }
-    return error;
-}
+#define ENTER()                                                      \
+    __attribute__((cleanup(leave))) const int error_ = setjmp(out);  \
+    if (error_)                                                      \
+        return failed(error_, __func__);                             \
+    ps_catch(ended, NULL)
 
 /* ---- transactions ---- */
 
@@ -238,12 +155,12 @@ static int pin(struct file *f)
     if (!root)
         return failed(errno, "the root");
     char header[HEADER] = {0};
-    bytes_read(f, header, root->bytes < HEADER ? 0 : HEADER, 0);
-    if (f->pinned && (root->bytes != f->bytes ||
+    chunks_read(&root->chunks, header, root->chunks.bytes < HEADER ? 0 : HEADER, 0);
+    if (f->pinned && (root->chunks.bytes != f->bytes ||
                       memcmp(header + HEADER_VERSION, f->header + HEADER_VERSION, VERSION_BYTES)))
         return SQLITE_BUSY_SNAPSHOT;
     memcpy(f->header, header, HEADER);
-    f->bytes = root->bytes;
+    f->bytes = root->chunks.bytes;
     f->pinned = 1;
     return SQLITE_OK;
 }
@@ -335,13 +252,13 @@ static int file_read(sqlite3_file *base, void *to, int count, sqlite3_int64 offs
     if (result != SQLITE_OK)
         return result;
     struct sqlite_root *root = whole ? NULL : ps_root(f->box);
-    uint64_t bytes = root ? root->bytes : f->bytes, from = (uint64_t)offset;
+    uint64_t bytes = root ? root->chunks.bytes : f->bytes, from = (uint64_t)offset;
     uint64_t wanted = (uint64_t)count, got = from >= bytes ? 0 : bytes - from;
     got = got < wanted ? got : wanted;
     if (whole)
         memcpy(to, f->header + from, got);
     else {
-        bytes_read(f, to, got, from);
+        chunks_read(&root->chunks, to, got, from);
         park(f);
     }
     memset((char *)to + got, 0, wanted - got);
@@ -358,9 +275,8 @@ static int file_write(sqlite3_file *base, const void *from, int count, sqlite3_i
     if (result != SQLITE_OK)
         return result;
     struct sqlite_root *root = ps_root(f->box);
-    int error = root ? bytes_write(f, from, (uint64_t)count, (uint64_t)offset) : -errno;
-    if (error == 0 && root->bytes < (uint64_t)offset + (uint64_t)count)
-        root->bytes = (uint64_t)offset + (uint64_t)count;
+    int error = root ? chunks_write(f->box, &root->chunks, from, (uint64_t)count,
+                                    (uint64_t)offset) : -errno;
     park(f);
     return failed(error, "a write");
 }
@@ -375,9 +291,7 @@ static int file_truncate(sqlite3_file *base, sqlite3_int64 bytes)
     if (result != SQLITE_OK)
         return result;
     struct sqlite_root *root = ps_root(f->box);
-    int error = root ? bytes_cut(f, (uint64_t)bytes, root->bytes) : -errno;
-    if (error == 0 && root->bytes != (uint64_t)bytes)
-        root->bytes = (uint64_t)bytes;
+    int error = root ? chunks_cut(&root->chunks, (uint64_t)bytes) : -errno;
     park(f);
     return failed(error, "making it shorter");
 }
@@ -391,7 +305,7 @@ static int file_size(sqlite3_file *base, sqlite3_int64 *bytes)
         if (result != SQLITE_OK)
             return result;
         struct sqlite_root *root = ps_root(f->box);
-        *bytes = root ? (sqlite3_int64)root->bytes : 0;
+        *bytes = root ? (sqlite3_int64)root->chunks.bytes : 0;
         park(f);
         return SQLITE_OK;
     }
