@@ -27,8 +27,8 @@
 static struct lock evict_lock = LOCK_INIT(RANK_EVICT, "evict");
 enum place { CLOCK, LAUNDRY, READY, PLACES };
 enum { PLACE_SHIFT = 8, SLOT_MASK = LEAF_PAGES - 1 };
-static struct list places[PLACES] = {{&places[0], &places[0]}, {&places[1], &places[1]},
-                                     {&places[2], &places[2]}};
+static struct list places[PLACES] = {LIST_INIT(places[CLOCK]), LIST_INIT(places[LAUNDRY]),
+                                     LIST_INIT(places[READY])};
 static uint64_t in_place[PLACES];
 static struct list bare = {&bare, &bare};       /* leaves without a page in these lists, by link */
 static uint64_t bare_count;
@@ -320,8 +320,7 @@ static void wake_hungry(void)
     lock_release(&evict_lock);
 }
 
-/* look_some looks at some pages, ready ones or else those at the hand, and returns how many there
- * were. */
+/* look_some looks at some pages, ready ones or else those at the hand, and returns their number. */
 static unsigned look_some(bool take, uint64_t seen[])
 {
     struct candidate found[LOOKS_AT_ONCE];
@@ -396,8 +395,7 @@ static bool evict_round(uint64_t seen[])
     int64_t looks = (int64_t)resident, n;
     uint64_t freed = 0;
     leaves_forget();
-    for (; pages_must_go() && looks > 0 && (n = look_some(true, seen)) != 0;
-         looks -= n)
+    for (; pages_must_go() && looks > 0 && (n = look_some(true, seen)) != 0; looks -= n)
         if (seen[LOOK_FREED] > freed + 64) {
             freed = seen[LOOK_FREED];
             leaves_forget();
@@ -536,6 +534,8 @@ struct frame *evict_frame(enum frame_use use)
 {
     struct thread *me = thread_this();
     uint64_t vain = evict_vain();
+    if (resident - resident / 8 > resident_max) /* pages=N: the evictor comes too late */
+        hungry_wait();
     for (;;) {
         struct frame *f = frame_alloc_raw(use);
         if (f || (me->view && me->view->doom) || !evict_wait(&vain))

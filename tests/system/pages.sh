@@ -14,7 +14,7 @@ most() {
 most
 ok "without it all stay" test "${count:-0}" -ge 600
 most --append pages=150
-# what comes while the evictor does not run is more; on a busy host it may not run for a while
-ok "with it no more stay than it says, and those that are just coming" test "${count:-999}" -le 300
+# an eighth more may be there before whoever brings a page waits for the evictor, and a few are on their way meanwhile
+ok "with it no more stay than it says, and those that are just coming" test "${count:-999}" -le 200
 ok "and not many fewer" test "${count:-0}" -ge 100
 done_testing
