@@ -77,7 +77,9 @@ int ps_graph_check(const struct ps_graph_access *a, struct ps_graph_stats *stats
  *   const R *NAME_follow(&w, uint64_t number)      goes there; NULL with ENOENT: stays
  * PS_ACCESS(NAME_range, r, &instance, mode): all nodes, cluster by cluster.
  *   const R *NAME_next(&r)                         NULL with errno 0 at the end
- * Changes meanwhile are allowed; a node that a walk stands at is not to be removed.
+ * Changes meanwhile are allowed; a node that a walk stands at is not to be removed. Any pointer to
+ * a record is taken for a node's, as it is not looked up: pass none to a node that was removed, to
+ * one of another graph, or to a copy of a record.
  */
 #define PS_GRAPH_OF(NAME, R, EDGES, N)                                                            \
     _Static_assert(sizeof(R) + 8 * (EDGES) + 56 <= (N) && _Alignof(R) <= 8 && (EDGES) <= 1024,    \

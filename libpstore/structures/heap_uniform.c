@@ -109,10 +109,11 @@ static int64_t unit_take(struct ps_uniform_access *a)
     struct ps_uniform *h = head_of(a);
     uint64_t number = h->room - 1;
     struct units *u = block_find(a, number);
-    unsigned i = 0;
+    unsigned word = 0;
     structure_claim(&u->claim);
-    while (is_taken(u, i))
-        i++;
+    while (u->bit[word] == UINT64_MAX)
+        word++;
+    unsigned i = word * 64 + (unsigned)__builtin_ctzll(~u->bit[word]);
     u->bit[i / 64] |= (uint64_t)1 << i % 64;
     if (++u->taken == per_block(a))
         list_remove(a, u);

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "tests/bench/measure.h"
+
 enum { WRITERS = 16, ROUNDS = 50, NODES = 3000 };
 enum place {
     IN_NODE, WITH_NODES, VALUES_APART, VALUES_TOUCHED, COUNTER_AT_TOP, COUNTER_APART, COUNTER_EACH,
@@ -200,8 +202,10 @@ static void run(void)
     ps_close(c);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    usage(argc, argv, argc == 1,
+          "usage: bench-arenas\nDeadlocks and commits of 16 writers, by what shares pages.\n");
     for (place = 0; place < PLACES; place++)
         run();
     ps_delete("bench-arenas");

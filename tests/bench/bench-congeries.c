@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/bench/measure.h"
+
 enum { ASSEMBLIES = 32, STEPS = 24, OPERATIONS = 500, WALKED = 4, CONTAINERS = ASSEMBLIES };
 struct connection { struct connection *next; uint64_t length; char type[32]; };
 struct part { struct part *next; struct connection *to; uint64_t x, y; char type[16]; };
@@ -284,13 +286,15 @@ static void walk(int number, int alone)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "grow") == 0)
+    int grows = argc == 2 && strcmp(argv[1], "grow") == 0;
+    usage(argc, argv, grows || (argc == 4 && (unsigned)atoi(argv[2]) < PLACEMENTS),
+          "usage: bench-congeries grow, or bench-congeries walk NUMBER alone|grouped|log\n"
+          "Pages and reads of traversals, by placement; `make bench ONLY=congeries`.\n");
+    if (grows)
         for (int i = 0; i < PLACEMENTS; i++)
             grow(i);
-    else if (argc == 4 && atoi(argv[2]) < PLACEMENTS)
+    else
         strcmp(argv[3], "log") ? walk(atoi(argv[2]), strcmp(argv[3], "alone") == 0)
                                : walk_log_alone(atoi(argv[2]));
-    else
-        return 2;
     return 0;
 }

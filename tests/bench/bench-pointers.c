@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "katydid/call.h"
+#include "tests/bench/measure.h"
 
 enum { NODES = 100000, BLOCK = 1000, BLOCKS = NODES / BLOCK };
 
@@ -113,13 +114,6 @@ static uint64_t number_sum(const struct root *root, uint32_t number)
 
 struct spent { uint64_t instructions, reads, bytes; };
 
-static uint64_t counter(void)
-{
-    uint32_t low, high;
-    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
-    return (uint64_t)high << 32 | low;
-}
-
 static struct spent so_far(void)
 {
     struct kd_system_info s;
@@ -186,6 +180,9 @@ int main(int count, char **words)
 {
     struct walks pointers = {.kind = BY_POINTER}, numbers = {.kind = BY_NUMBER};
     struct spent moved;
+    usage(count, words, count == 1 || (count == 2 && strcmp(words[1], "make") == 0),
+          "usage: bench-pointers [make]\nMakes two trees, or walks through them; counts "
+          "instructions under `make bench ONLY=pointers`.\n");
     box = ps_open("bench-pointers", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     need(box ? 0 : errno, "the container");
     if (count > 1 && strcmp(words[1], "make") == 0) {

@@ -27,18 +27,12 @@
 
 #include "katydid/call.h"
 #include "pstore.h"
+#include "tests/bench/measure.h"
 
 enum object_kind { FREE, ASKED, PLAIN, SUPPLIED, OBJECTS }; /* the last two: not transactional */
 enum { PAGES = 64, ROUNDS = 200, CALL_NULL = 1, CALL_OBJECT = 2, CALL_END = 3 };
 
 static uint64_t read_cost;
-
-static inline uint64_t counter(void)
-{
-    uint32_t low, high;
-    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
-    return (uint64_t)high << 32 | low;
-}
 
 static uint64_t best(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
@@ -460,11 +454,9 @@ int main(int argc, char **argv)
         group_checkpoint();
         return 0;
     }
-    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        puts("usage: bench [calls] [faults] [processes] [commit], or bench checkpoint\n"
-             "Counts instructions; run it by `make bench ONLY=kernel`, which boots with -icount.");
-        return 0;
-    }
+    usage(argc, argv, 1,
+          "usage: bench [calls] [faults] [processes] [commit], or bench checkpoint\n"
+          "Counts instructions; run it by `make bench ONLY=kernel`, which boots with -icount.\n");
     read_cost = ~0ull;
     for (int i = 0; i < 100; i++) {
         uint64_t t = counter();

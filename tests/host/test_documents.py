@@ -28,6 +28,12 @@ def test_no_expectation_accepts_all():
     assert documents.matches([""], "anything")
 
 
+def test_a_document_can_say_that_nothing_is_printed():
+    assert documents.matches(["(nothing)"], "")
+    assert not documents.matches(["(nothing)"], "warning: ...\n")
+    assert not documents.matches(["(nothing)", "more"], "")
+
+
 def test_ports_become_free_ones():
     text = documents.with_free_ports("--gdb 4711 a 14711 4711b\n:4711 4712")
     ports = text.split()[1], text.split()[-1]

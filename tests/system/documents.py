@@ -3,8 +3,8 @@
 
 In every Markdown file of the tree, a block fenced as ```console is a session: a line `$ COMMAND`
 is run (lines ending in a backslash go on, and <<'END' up to END), and the lines below it are what it prints, or nothing is
-said about its output when there are none. `...` in a line stands for any text, and alone in a line
-for any lines. Blocks of other kinds, and indented ones, are not run.
+said about its output when there are none. `(nothing)` alone: it prints nothing. `...` in a line stands for any text, and
+alone in a line for any lines. Blocks of other kinds, and indented ones, are not run.
 
 A line of a block fenced as ```message is said to be part of a message: it must be in some source.
 
@@ -83,6 +83,8 @@ def matches(expected, output):
     """Whether the output is as expected; no expectation fits all."""
     if not any(line.strip() for line in expected):
         return True
+    if [line.strip() for line in expected if line.strip()] == ["(nothing)"]:
+        return not output.strip()
     pattern = "".join("(?:[^\n]*\n)*" if line.strip() == "..." else
                       "[^\n]*".join(re.escape(part) for part in line.rstrip().split("...")) + "\n"
                       for line in "\n".join(expected).strip("\n").split("\n"))

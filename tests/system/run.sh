@@ -168,6 +168,11 @@ is "nobody types into -c: what reads finds an end of file" "it ends: 0" "$output
 today=$(date -u +%F)
 run -c date
 is "the guest knows the date" yes "$([[ $output == "$today "* || $output == "$(date -u +%F) "* ]] && echo yes || echo "no: $output")"
+mapfile -t benches < <(for each in tests/bench/*.c tests/bench/*/; do basename "$each" .c; done)
+run --no-store --timeout 60 -c "$(printf '%s --help && echo good; ' "${benches[@]}")"
+is "each bench program says how it is used instead of measuring" "${#benches[@]} ${#benches[@]}" \
+    "$(grep -c '^usage: ' <<<"$output") $(grep -c '^good' <<<"$output")"
+
 run --seed 1 -c date
 is "a run that repeats begins in 1970" "1970-01-01" "${output%% *}"
 done_testing

@@ -12,14 +12,8 @@
 
 #include "katydid/call.h"
 #include "pstore.h"
+#include "tests/bench/measure.h"
 
-/* With QEMU's -icount: instructions of all processes and the kernel. */
-static inline uint64_t counter(void)
-{
-    uint32_t low, high;
-    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
-    return (uint64_t)high << 32 | low;
-}
 static inline uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t most_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 

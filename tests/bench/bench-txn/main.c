@@ -157,14 +157,6 @@ static const struct { const char *name; void (*run)(void);
     { "cricket", group_cricket }, { "crossover", group_crossover }, { "tables", group_tables },
 };
 
-static int usage(int status)
-{
-    puts("usage: bench-txn begin | tree | cached | lazy | cricket | tables | crossover | "
-         "clients MS | replace PAGES UPDATES\n"
-         "Counts instructions; run it by `make bench ONLY=txn`, which boots with -icount.");
-    return status;
-}
-
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
@@ -188,7 +180,10 @@ int main(int argc, char **argv)
     } else if (strcmp(command, "replace") == 0 && argc == 4 && number >= 1024 && second >= 1024) {
         group_replace(number, second);
     } else {
-        return usage(strcmp(command, "--help") != 0);
+        usage(argc, argv, 0,
+              "usage: bench-txn begin | tree | cached | lazy | cricket | tables | crossover | "
+              "clients MS | replace PAGES UPDATES\n"
+              "Counts instructions; run it by `make bench ONLY=txn`, which boots with -icount.\n");
     }
     return 0;
 }

@@ -19,6 +19,7 @@
 #include "disk/crc32c.h"
 #include "katydid/call.h"
 #include "pstore.h"
+#include "tests/bench/measure.h"
 
 enum { DISK_MIB = 40, BATCH = 500 };
 struct root { struct data *data; };
@@ -141,13 +142,6 @@ static void build(const char *name)
 /* ---- running ---- */
 
 struct cost { uint64_t cpu, elapsed, reads, bytes, sum; };
-
-static uint64_t counter(void)
-{
-    uint32_t low, high;
-    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
-    return (uint64_t)high << 32 | low;
-}
 
 static struct kd_system_info system_info(void)
 {
@@ -294,6 +288,8 @@ int main(int argc, char **argv)
         percent = (unsigned)atoi(argv[4]);
         run((unsigned)atoi(argv[2]));
     } else
-        fail("build KIND, or run NUMBER FRAMES PERCENT", EINVAL);
+        usage(argc, argv, 0,
+              "usage: udatabase build KIND, or udatabase run NUMBER FRAMES PERCENT\n"
+              "Wants a disk \"raw\" beside the store; run it by `make bench ONLY=udatabase`.\n");
     return 0;
 }
