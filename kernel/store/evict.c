@@ -296,9 +296,12 @@ static size_t high_mark(void)
     return MAX(frame_low_mark() * 5 / 4, __atomic_load_n(&goal, __ATOMIC_RELAXED));
 }
 
+static bool frames_short(void) { return frame_free_count() < high_mark(); }
+
+/* pages_must_go: by the option `pages`, too, a waking frees more than the page that has come. */
 static bool pages_must_go(void)
 {
-    return frame_free_count() < high_mark() || resident > resident_max;
+    return frames_short() || resident > resident_max - resident_max / 32;
 }
 
 /* ahead is how many pages READY and LAUNDRY are to hold (EV2). */
@@ -394,11 +397,13 @@ static bool evict_round(uint64_t seen[])
 {
     int64_t looks = (int64_t)resident, n;
     uint64_t freed = 0;
-    leaves_forget();
+    if (frames_short()) /* they are frames, and no pages of containers */
+        leaves_forget();
     for (; pages_must_go() && looks > 0 && (n = look_some(true, seen)) != 0; looks -= n)
         if (seen[LOOK_FREED] > freed + 64) {
             freed = seen[LOOK_FREED];
-            leaves_forget();
+            if (frames_short())
+                leaves_forget();
             wake_hungry();
         }
     bool enough = !pages_must_go();
