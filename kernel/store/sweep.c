@@ -89,6 +89,8 @@ static bool page_sweep(struct leaf *l, unsigned slot, struct unmap *u)
     enum { VERSIONS_AT_ONCE = 4 };
     struct page *p = &l->pages[slot];
     unmap_page(l, slot, u);
+    if (p->versions)
+        right_pay(&u->debt); /* FR1: snapshots mapped them, and their frames are free at once */
     for (unsigned n = 0; p->versions; n++) {
         if (n == VERSIONS_AT_ONCE)
             return false;
