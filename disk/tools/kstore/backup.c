@@ -20,7 +20,6 @@
 
 struct backup {
     struct common common;
-    bool force;
     struct image from, to;
     struct kview view;
     uint64_t since, copied;
@@ -28,22 +27,12 @@ struct backup {
 };
 
 static const struct argp_option options[] = {
-    { "force", 'f', NULL, 0, "overwrite NEW if it exists", 0 },
-    COMMON_QUIET,
+    COMMON_FORCE("NEW if it exists"), COMMON_QUIET,
     { 0 },
 };
-
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    struct backup *b = state->input;
-    if (key == 'f')
-        b->force = true;
-    return key == 'f' ? 0 : common_parse(key, value, state);
-}
-
-static const struct argp argp = { options, parse, "IMAGE NEW", "Copies a store, also one that a "
-    "running guest has open, to NEW: what it holds is all that was committed when the copying of "
-    "the log began, and perhaps more. IMAGE is not changed."
+static const struct argp argp = { options, common_parse, "IMAGE NEW", "Copies a store, "
+    "also one that a running guest has open, to NEW: what it holds is all that was committed "
+    "when the copying of the log began, and perhaps more. IMAGE is not changed."
     "\vA copy that was not finished says so when it is opened. Beside writers that are faster than "
     "the copy use `store backup` in the guest.", NULL, NULL, NULL };
 
@@ -264,11 +253,11 @@ static int target_open(struct backup *b)
 {
     const char *name = b->common.files[1];
     struct stat x, y;
-    if (!b->force && access(name, F_OK) == 0) {
+    if (!b->common.force && access(name, F_OK) == 0) {
         fprintf(stderr, "kstore: %s exists; give a new name, or --force to overwrite it\n", name);
         return CANNOT;
     }
-    int status = image_open(&b->to, name, O_RDWR | O_CREAT | (b->force ? 0 : O_EXCL));
+    int status = image_open(&b->to, name, O_RDWR | O_CREAT | (b->common.force ? 0 : O_EXCL));
     if (!status && !fstat(b->from.descriptor, &x) && !fstat(b->to.descriptor, &y) &&
         x.st_dev == y.st_dev && x.st_ino == y.st_ino) {
         fprintf(stderr, "kstore: %s is the store itself; give a new name\n", name);

@@ -13,6 +13,9 @@ error_t common_parse(int key, char *value, struct argp_state *state)
     case 'j':
         common->json = true;
         return 0;
+    case 'f':
+        common->force = true;
+        return 0;
     case 'q':
         progress_off = common->quiet = true;
         return 0;

@@ -11,7 +11,7 @@
 struct create {
     struct common common;
     uint64_t mib, log_kib, extent_kib, zone;
-    bool force, uuid_given;
+    bool uuid_given;
     uint8_t uuid[16];
 };
 
@@ -22,8 +22,7 @@ static const struct argp_option options[] = {
     { "extent", 'e', "KIB", 0, "4, 8, 16, 32 or 64 (default 16)", 0 },
     { "zone", 'z', "N", 0, "which 8 TiB of addresses its containers get, 0 to 7 (default 0)", 0 },
     { "uuid", 'u', "HEX", 0, "32 hexadecimal digits (default: random)", 0 },
-    { "force", 'f', NULL, 0, "overwrite whatever is there", 0 },
-    COMMON_QUIET,
+    COMMON_FORCE("whatever is there"), COMMON_QUIET,
     { 0 },
 };
 
@@ -53,18 +52,12 @@ static error_t parse(int key, char *value, struct argp_state *state)
             argp_error(state, "--zone %s: a number from 0 to %u", value, STORE_ZONE_MAX - 1);
         return 0;
     }
-    switch (key) {
-    case 'u':
-        create->uuid_given = uuid_parse(value, create->uuid);
-        if (!create->uuid_given)
-            argp_error(state, "a uuid is 32 hexadecimal digits");
-        return 0;
-    case 'f':
-        create->force = true;
-        return 0;
-    default:
+    if (key != 'u')
         return common_parse(key, value, state);
-    }
+    create->uuid_given = uuid_parse(value, create->uuid);
+    if (!create->uuid_given)
+        argp_error(state, "a uuid is 32 hexadecimal digits");
+    return 0;
 }
 
 static const struct argp argp = { options, parse, "IMAGE", "Makes an empty store in a file or disk."
@@ -91,7 +84,7 @@ static int create(struct image *image, const struct create *wish)
                                     .extent_bytes = (uint32_t)(wish->extent_kib << 10),
                                     .zone = (uint32_t)wish->zone };
     memcpy(format.uuid, wish->uuid, 16);
-    if (!wish->force && occupied(image)) {
+    if (!wish->common.force && occupied(image)) {
         fprintf(stderr, "kstore: %s is not empty; --force overwrites it\n", image->path);
         return CANNOT;
     }

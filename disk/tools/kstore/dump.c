@@ -411,12 +411,10 @@ static int dump(struct kview *view, const struct dump *wish)
 int dump_main(int count, char **words)
 {
     struct dump wish = { .common.wanted = 1 };
-    struct kcheck_options how = { .context = stderr, .report = finding_print,
-                                  .progress = progress_show };
     struct image image;
     struct kview view;
     command_parse(&argp, count, words, &wish);
-    int status = image_view(&image, wish.common.files[0], &view, &how);
+    int status = image_view(&image, wish.common.files[0], &view);
     if (status > DAMAGED)
         return status;
     int dumped = dump(&view, &wish);

@@ -302,18 +302,16 @@ static int container_out(struct export *x)
 int export_main(int count, char **words)
 {
     struct heap_wish wish = { .common.wanted = 2 };
-    struct image image;
-    struct kview view;
     struct heap heap;
     command_parse(&argp, count, words, &wish);
-    int status = heap_open(&heap, &image, &view, &wish);
-    const struct kcontainer *c = status <= DAMAGED ? container_named(&view, wish.common.files[1])
-                                                   : NULL;
+    int status = heap_open(&heap, &wish);
+    const struct kcontainer *c =
+        status <= DAMAGED ? container_named(heap.view, wish.common.files[1]) : NULL;
     int error = c ? 0 : -ENOENT;
-    struct export x = { .heap = &heap, .pages = { .view = &view, .page = UINT64_MAX },
+    struct export x = { .heap = &heap, .pages = { .view = heap.view, .page = UINT64_MAX },
                         .container = c };
     if (c) {
-        x.number = (uint32_t)(c - view.model.containers);
+        x.number = (uint32_t)(c - heap.view->model.containers);
         error = container_out(&x);
     }
     progress_end();
@@ -322,6 +320,6 @@ int export_main(int count, char **words)
                 (unsigned long long)x.wrong_at);
     else if (error && c)
         fprintf(stderr, "kstore: %s\n", strerror(-error));
-    heap_close(&heap, &image);
+    heap_close(&heap);
     return status > DAMAGED ? status : error == -EUCLEAN ? DAMAGED : error ? CANNOT : SOUND;
 }

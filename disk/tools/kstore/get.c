@@ -8,26 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-struct get {
-    struct common common;
-    bool force;
-};
-
 static const struct argp_option options[] = {
-    { "force", 'f', NULL, 0, "overwrite FILE if it exists", 0 },
-    COMMON_QUIET,
+    COMMON_FORCE("FILE if it exists"), COMMON_QUIET,
     { 0 },
 };
-
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    struct get *get = state->input;
-    if (key == 'f')
-        get->force = true;
-    return key == 'f' ? 0 : common_parse(key, value, state);
-}
-
-static const struct argp argp = { options, parse, "IMAGE CONTAINER FILE",
+static const struct argp argp = { options, common_parse, "IMAGE CONTAINER FILE",
     "Writes the bytes of a container to FILE: page N of it at byte N * 4096. Pages that were never "
     "written are holes."
     "\vStatus 1: pages were lost; they are holes, too, and the lines that begin with `lost` name "
@@ -84,24 +69,22 @@ const struct kcontainer *container_named(const struct kview *view, const char *n
 
 int get_main(int count, char **words)
 {
-    struct get wish = { .common.wanted = 3 };
-    struct kcheck_options how = { .quick = true, .context = stderr, .report = finding_print,
-                                  .progress = progress_show };
+    struct common wish = { .wanted = 3 };
     struct image image;
     struct kview view;
     command_parse(&argp, count, words, &wish);
-    int status = image_view(&image, wish.common.files[0], &view, &how);
+    int status = image_view(&image, wish.files[0], &view);
     if (status > DAMAGED)
         return status;
-    const struct kcontainer *c = container_named(&view, wish.common.files[1]);
-    int file = c ? open(wish.common.files[2], O_WRONLY | O_CREAT | O_CLOEXEC |
+    const struct kcontainer *c = container_named(&view, wish.files[1]);
+    int file = c ? open(wish.files[2], O_WRONLY | O_CREAT | O_CLOEXEC |
                         (wish.force ? O_TRUNC : O_EXCL), 0644) : -1;
     if (c && file < 0)
-        fprintf(stderr, "kstore: %s: %s\n", wish.common.files[2],
+        fprintf(stderr, "kstore: %s: %s\n", wish.files[2],
                 errno == EEXIST ? "exists; --force overwrites it" : strerror(errno));
     int got = file < 0 ? CANNOT : container_get(&view, c, file);
     if (file >= 0 && close(file) && got < CANNOT) {
-        perror(wish.common.files[2]);
+        perror(wish.files[2]);
         got = CANNOT;
     }
     image_unview(&image, &view);

@@ -174,26 +174,23 @@ static int read_all(struct heap *heap, const struct heap_wish *wish)
     return SOUND;
 }
 
-int heap_open(struct heap *heap, struct image *image, struct kview *view,
-              const struct heap_wish *wish)
+int heap_open(struct heap *heap, const struct heap_wish *wish)
 {
-    struct kcheck_options how = { .context = stderr, .report = finding_print,
-                                  .progress = progress_show };
     *heap = (struct heap){ 0 };
-    int status = image_view(image, wish->common.files[0], view, &how);
+    int status = image_view(&heap->image, wish->common.files[0], &heap->opened);
     if (status > DAMAGED)
         return status;
-    heap->view = view;
-    objects_sort(&view->model);
+    heap->view = &heap->opened;
+    objects_sort(&heap->view->model);
     int cannot = read_all(heap, wish);
     progress_end();
     return cannot ? cannot : status;
 }
 
-void heap_close(struct heap *heap, struct image *image)
+void heap_close(struct heap *heap)
 {
     if (heap->view)
-        image_unview(image, heap->view);
+        image_unview(&heap->image, heap->view);
     free(heap->object);
     free(heap->arena);
     free(heap->text);

@@ -16,7 +16,8 @@ struct heap_object {
 };
 struct heap_arena { uint64_t page, arena; };    /* a page and the arena that it is of */
 struct heap {
-    struct kview *view;
+    struct image image;
+    struct kview opened, *view;         /* view: NULL, or &opened */
     struct heap_object *object;         /* by address */
     uint32_t count, room;
     struct heap_arena *arena;           /* by page */
@@ -38,9 +39,8 @@ error_t heap_parse(int key, char *value, struct argp_state *state);
     { "program", 'p', "FILE", 0, "a program that made objects: the texts in it name types", 0 }
 
 /* Reads an image; the status of image_view, or CANNOT after a message. heap_close in any case. */
-int  heap_open(struct heap *heap, struct image *image, struct kview *view,
-               const struct heap_wish *wish);
-void heap_close(struct heap *heap, struct image *image);
+int  heap_open(struct heap *heap, const struct heap_wish *wish);
+void heap_close(struct heap *heap);
 /* The object with a byte there, or NULL. */
 struct heap_object *heap_at(const struct heap *heap, uint64_t address);
 /* The number of a container's page at an address; UINT64_MAX: it has none there. */

@@ -157,14 +157,15 @@ const char *image_error_text(struct image *image, int error)
                       : error_text(error);
 }
 
-int image_view(struct image *image, const char *path, struct kview *view,
-               const struct kcheck_options *options)
+int image_view(struct image *image, const char *path, struct kview *view)
 {
+    struct kcheck_options how = { .context = stderr, .report = finding_print,
+                                  .progress = progress_show };
     int status = image_open(image, path, O_RDONLY);
     if (status)
         return status;
     struct kcheck_io io = image_kcheck_io(image);
-    int error = kview_open(view, &io, options, true);
+    int error = kview_open(view, &io, &how, true);
     progress_end();
     status = error_status(error);
     if (error && !(status == DAMAGED && view->super.extent_pages)) {

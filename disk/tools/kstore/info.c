@@ -109,12 +109,10 @@ static void view_json(const struct kview *view)
 int info_main(int count, char **words)
 {
     struct common wish = { .wanted = 1 };
-    struct kcheck_options how = { .context = stderr, .report = finding_print,
-                                  .progress = progress_show };
     struct image image;
     struct kview view;
     command_parse(&argp, count, words, &wish);
-    int status = image_view(&image, wish.files[0], &view, &how);
+    int status = image_view(&image, wish.files[0], &view);
     if (status > DAMAGED)
         return status;
     objects_sort(&view.model);

@@ -43,10 +43,11 @@ int import_main(int count, char **words);
 struct common {
     const char *files[3];
     int  count, wanted;
-    bool json, quiet;
+    bool json, quiet, force;
 };
 error_t common_parse(int key, char *value, struct argp_state *state);
 #define COMMON_JSON  { "json", 'j', NULL, 0, "print JSON for programs", 0 }
+#define COMMON_FORCE(WHAT) { "force", 'f', NULL, 0, "overwrite " WHAT, 0 }
 #define COMMON_QUIET { "quiet", 'q', NULL, 0, "no progress bar", 0 }
 /* Parses; wrong use ends the program with status 2, --help with 0. `input` begins with a common. */
 void command_parse(const struct argp *argp, int count, char **words, void *input);
@@ -72,10 +73,9 @@ extern const struct disk_memory host_memory;
 int  error_status(int error);           /* exit status for an error of opening a store */
 const char *error_text(int error);
 const char *image_error_text(struct image *image, int error);   /* also of what lies there */
-/* Opens an image for a tool that shows what there is: findings go to stderr, or nowhere if NULL.
+/* Opens an image for a tool that shows what there is: findings go to stderr.
  * SOUND or DAMAGED: the view can be used (damage may have made it incomplete). */
-int  image_view(struct image *image, const char *path, struct kview *view,
-                const struct kcheck_options *options);
+int  image_view(struct image *image, const char *path, struct kview *view);
 void image_unview(struct image *image, struct kview *view);
 bool uuid_random(uint8_t uuid[16]);
 void uuid_text(const uint8_t uuid[16], char out[33]);

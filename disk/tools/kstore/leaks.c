@@ -29,14 +29,12 @@ static const struct argp leaks_argp = { options, heap_parse, "IMAGE",
 int objects_main(int count, char **words)
 {
     struct heap_wish wish = { .common.wanted = 1 };
-    struct image image;
-    struct kview view;
     struct heap heap;
     command_parse(&objects_argp, count, words, &wish);
-    int status = heap_open(&heap, &image, &view, &wish);
+    int status = heap_open(&heap, &wish);
     if (status <= DAMAGED)
         heap_show(&heap, true, true, &wish);
-    heap_close(&heap, &image);
+    heap_close(&heap);
     return status;
 }
 
@@ -123,15 +121,13 @@ static int walk_all(struct heap *heap)
 int leaks_main(int count, char **words)
 {
     struct heap_wish wish = { .common.wanted = 1 };
-    struct image image;
-    struct kview view;
     struct heap heap;
     command_parse(&leaks_argp, count, words, &wish);
-    int status = heap_open(&heap, &image, &view, &wish);
+    int status = heap_open(&heap, &wish);
     if (status <= DAMAGED && walk_all(&heap) != SOUND)
         status = CANNOT;
     if (status <= DAMAGED)
         heap_show(&heap, false, true, &wish);
-    heap_close(&heap, &image);
+    heap_close(&heap);
     return status;
 }

@@ -188,12 +188,10 @@ static void log_list(struct kview *view, const struct log *wish)
 int log_main(int count, char **words)
 {
     struct log wish = { .common.wanted = 1 };
-    struct kcheck_options how = { .context = stderr, .report = finding_print,
-                                  .progress = progress_show };
     struct image image;
     struct kview view;
     command_parse(&argp, count, words, &wish);
-    int status = image_view(&image, wish.common.files[0], &view, &how);
+    int status = image_view(&image, wish.common.files[0], &view);
     if (status > DAMAGED)
         return status;
     if (wish.older && view.super.checkpoints[!view.super.newest].redo_lsn &&

@@ -220,12 +220,10 @@ int map_main(int count, char **words)
 {
     static struct map map;
     struct wish wish = { .common.wanted = 1 };
-    struct kcheck_options how = { .context = stderr, .report = finding_print,
-                                  .progress = progress_show };
     struct image image;
     struct kview view;
     command_parse(&argp, count, words, &wish);
-    int status = image_view(&image, wish.common.files[0], &view, &how);
+    int status = image_view(&image, wish.common.files[0], &view);
     if (status > DAMAGED)
         return status;
     map.view = &view;

@@ -20,13 +20,11 @@
 struct salvage {
     struct common common;
     uint64_t mib;
-    bool force;
 };
 
 static const struct argp_option options[] = {
     { "size", 's', "MIB", 0, "size of the new image (default: that of the old store)", 0 },
-    { "force", 'f', NULL, 0, "overwrite NEW if it exists", 0 },
-    COMMON_QUIET,
+    COMMON_FORCE("NEW if it exists"), COMMON_QUIET,
     { 0 },
 };
 
@@ -35,9 +33,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     struct salvage *salvage = state->input;
     if (key == 's' && !number_parse(value, 20, &salvage->mib))
         argp_error(state, "%s is no size", value);
-    if (key == 'f')
-        salvage->force = true;
-    return key == 's' || key == 'f' ? 0 : common_parse(key, value, state);
+    return key == 's' ? 0 : common_parse(key, value, state);
 }
 
 static const struct argp argp = { options, parse, "DAMAGED NEW", "Copies what verifies from a "
@@ -216,13 +212,13 @@ static int target_make(struct image *image, const struct image *source, const st
     struct store_options format = { .log_bytes = from->super.log_bytes,
                                     .extent_bytes = from->super.extent_bytes,
                                     .zone = from->super.zone };
-    if (!wish->force && access(wish->common.files[1], F_OK) == 0) {
+    if (!wish->common.force && access(wish->common.files[1], F_OK) == 0) {
         fprintf(stderr, "kstore: %s exists; give a new name, or --force to overwrite it\n",
                 wish->common.files[1]);
         return CANNOT;
     }
     int status = image_open(image, wish->common.files[1],
-                            O_RDWR | O_CREAT | (wish->force ? 0 : O_EXCL));
+                            O_RDWR | O_CREAT | (wish->common.force ? 0 : O_EXCL));
     if (status)
         return status;
     if (same_file(image, source)) {
@@ -278,12 +274,10 @@ static int salvage(struct kview *from, struct image *image, int status)
 int salvage_main(int count, char **words)
 {
     struct salvage wish = { .common.wanted = 2 };
-    struct kcheck_options how = { .context = stderr, .report = finding_print,
-                                  .progress = progress_show };
     struct image from, to = { .descriptor = -1 };
     struct kview view;
     command_parse(&argp, count, words, &wish);
-    int status = image_view(&from, wish.common.files[0], &view, &how);
+    int status = image_view(&from, wish.common.files[0], &view);
     if (status > DAMAGED)
         return status;
     int made = target_make(&to, &from, &view, &wish);
