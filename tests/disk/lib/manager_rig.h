@@ -1,0 +1,277 @@
+/*
+ * manager_rig.h - the store manager over a kernel made of arrays and a disk that fails on command,
+ * for test_manager.c and test_manager_fence.c.
+ *
+ * The manager's files are compiled in, and kd_system() is ours: one container of 2048 pages, views
+ * that commit words, a disk in shared memory. Each case runs in a child, so its end is a power
+ * cut; then the parent recovers the disk and compares.
+ */
+#ifndef TESTS_DISK_MANAGER_RIG_H
+#define TESTS_DISK_MANAGER_RIG_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+static size_t malloc_max = SIZE_MAX;        /* more than this at once is not there */
+#define malloc(bytes) ((bytes) > malloc_max ? NULL : malloc(bytes))
+
+#include "manager_kernel.h"
+#include "internal.h"
+#include "tools/lib/tools.h"
+
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { DISK_BYTES = 24 << 20 };
+
+/* Shared with the parent. */
+static struct shared {
+    uint64_t acknowledged[PAGES];       /* the last value whose commit was acknowledged */
+    uint64_t tried[PAGES];
+    uint8_t disk[DISK_BYTES];
+    uint8_t copy[DISK_BYTES];           /* of disk COPY: where a backup goes */
+} *shared;
+enum { COPY = 2, BACKUP_TOKEN = 77 };
+
+/* ---- the disk ---- */
+
+static atomic_int writes_left = -1, flushes_left = -1, homes_left = -1;    /* then one fails */
+static int log_writes_after_failure;
+static bool failed;
+
+static bool fails(atomic_int *left)
+{
+    if (failed) log_writes_after_failure++;
+    if (*left < 0 || (*left)-- > 0) return false;
+    failed = true;
+    return true;
+}
+
+static long block_write(uint64_t offset, const void *bytes, uint64_t count)
+{
+    if (fails(&writes_left)) return -EIO;
+    memcpy(shared->disk + offset, bytes, count);
+    return 0;
+}
+
+/* ---- the kernel ---- */
+
+static pthread_mutex_t kernel = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t posted = PTHREAD_COND_INITIALIZER;
+static uint64_t credits;
+static bool no_object;                                      /* can be made */
+static const void *next_batch;                              /* of the next commit that is posted */
+static uint64_t next_batch_bytes;
+/* what happens once while the disk does that */
+static void (*flush_beside)(void), (*read_beside)(void);
+static atomic_uint nice_reads, nice_answers;                /* by a thread that goes last */
+static bool eio_early;  /* one heard EIO before the store was fenced */
+
+static long receive(long port, struct kd_message *m, long timeout_ms)
+{
+    struct timespec until;
+    long result = timeout_ms ? -ETIMEDOUT : -EAGAIN;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += timeout_ms < 0 ? 1000 : timeout_ms / 1000 + 1;
+    pthread_mutex_lock(&kernel);
+    do {
+        if (port == server.commit_port && commit_take(m) == 0) result = 0;
+    } while (result < 0 && timeout_ms && !pthread_cond_timedwait(&posted, &kernel, &until));
+    pthread_mutex_unlock(&kernel);
+    return result;
+}
+
+static void view_answered(void) { pthread_cond_broadcast(&posted); }
+
+/* while a page goes home, one of metadata changes, and finds no memory */
+static atomic_bool starving;
+
+static int home_write(uint64_t offset, const void *bytes)
+{
+    if (starving) server.store->checkpoint.short_of_memory = true;
+    if (fails(&homes_left)) return -EIO;
+    memcpy(shared->disk + offset, bytes, 4096);
+    return 0;
+}
+
+static uint64_t unreadable_from, unreadable_to;             /* of the store's disk */
+static atomic_bool copy_waits;                              /* disk COPY does not answer */
+static struct kd_message backup_reply;
+static atomic_bool backup_replied;
+
+static long copy_write_to(uint64_t offset, const void *bytes, uint64_t count)
+{
+    while (copy_waits) {                /* others go on: kd_system() holds this */
+        pthread_mutex_unlock(&kernel);
+        usleep(1000);
+        pthread_mutex_lock(&kernel);
+    }
+    memcpy(shared->copy + offset, bytes, count);
+    return 0;
+}
+
+static long kernel_call(long number, long a, long b, long c, long d)
+{
+    switch (number) {
+    case KD_BLOCK_OPEN:
+        *(struct kd_block_info *)b = (struct kd_block_info){ DISK_BYTES, 512, 0 };
+        return 1;
+    case KD_BLOCK_READ:
+        nice_reads += niceness == 19;
+        if ((uint64_t)b < unreadable_to && (uint64_t)(b + d) > unreadable_from) return -EIO;
+        memcpy((void *)c, shared->disk + b, (size_t)d);
+        return 0;
+    case KD_PORT_REPLY:
+        nice_answers += niceness == 19;
+        if (a == BACKUP_TOKEN) backup_reply = *(struct kd_message *)b;
+        if (a == BACKUP_TOKEN) backup_replied = true;
+        break;
+    case KD_BLOCK_WRITE:
+        return a == COPY ? copy_write_to((uint64_t)b, (void *)c, (uint64_t)d)
+                         : block_write((uint64_t)b, (void *)c, (uint64_t)d);
+    case KD_BLOCK_FLUSH: return a != COPY && fails(&flushes_left) ? -EIO : 0;
+    case KD_BLOCK_WRITE_PAGES: return write_homes((void *)b, c);
+    case KD_OBJECT_CREATE: if (no_object) return -ENOMEM; break;
+    case KD_TXN_REFUSE: eio_early |= c == EIO && !server.fenced; break;
+    case KD_CREDIT_GRANT: credits += (uint64_t)b; return 1;
+    case KD_PORT_NOTIFY: pthread_cond_broadcast(&posted); break;
+    default: break;
+    }
+    return kernel_plain(number, a, b, c, d);
+}
+
+long kd_system(long number, long a, long b, long c, long d)
+{
+    if (number == KD_PORT_RECEIVE) return receive(a, (void *)b, c);
+    void (**beside)(void) = number == KD_BLOCK_FLUSH ? &flush_beside : &read_beside,
+         (*now)(void) = *beside;
+    if (now && (number == KD_BLOCK_FLUSH || number == KD_BLOCK_READ)) {
+        *beside = NULL;
+        now();
+    }
+    pthread_mutex_lock(&kernel);
+    long r = kernel_call(number, a, b, c, d);
+    pthread_mutex_unlock(&kernel);
+    return r;
+}
+
+/* ---- clients; each check in a child ends it with its line ---- */
+
+#define CHECK(e) \
+    ((e) ? (void)0 : (dprintf(1, "# %s, line %d; log: %s\n", #e, __LINE__, log_line), _exit(3)))
+
+static void client_start(void)
+{
+    struct disk_io io;
+    struct wire_open how = {.flags = PS_CREATE | PS_WRITE, .name = "box"};
+    struct wire_opened out;
+    crc32c_choose(NULL);
+    CHECK(disk_open(&io) && store_start(&io) && server_start());
+    CHECK(container_open(CLIENT, &how, &out) == 0 && out.container == 1);
+}
+
+static void commit_post(unsigned i, uint64_t first, uint64_t count, uint64_t value)
+{
+    pthread_mutex_lock(&kernel);
+    uint64_t token = view[i].token + 1;
+    view[i] = (struct view){.queued = true, .token = token, .first = first, .count = count,
+                            .value = value, .batch = next_batch,
+                            .batch_bytes = next_batch_bytes};
+    next_batch = NULL;
+    next_batch_bytes = 0;
+    for (uint64_t p = first; p < first + count; p++) shared->tried[p] = value;
+    pthread_cond_broadcast(&posted);
+    pthread_mutex_unlock(&kernel);
+}
+
+static int commit_wait(unsigned i)
+{
+    pthread_mutex_lock(&kernel);
+    while (!view[i].answered) pthread_cond_wait(&posted, &kernel);
+    for (uint64_t p = view[i].first; p < view[i].first + view[i].count; p++)
+        if (view[i].answer == 0)
+            shared->acknowledged[p] = view[i].value;
+        else if (view[i].answer != -EIO)
+            shared->tried[p] = shared->acknowledged[p]; /* refused: it has left nothing */
+    pthread_mutex_unlock(&kernel);
+    return view[i].answer;
+}
+
+static int commit(uint64_t first, uint64_t count, uint64_t value)
+{
+    commit_post(0, first, count, value);
+    return commit_wait(0);
+}
+
+static void stop_and_wait(void)
+{
+    const struct kd_message m = {.kind = STORE_STOP, .token = 7, .process = INIT_PROCESS};
+    struct kd_message by_another = m;
+    by_another.process = CLIENT;
+    CHECK(!request_stop(&by_another) && request_stop(&m));
+    for (;;) pause();
+}
+
+/* ---- the parent ---- */
+
+static void run_child_to(int wanted, void (*body)(void))
+{
+    int status;
+    memset(shared, 0, sizeof(*shared));
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(60);
+        body();
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, wanted << 8);
+}
+static void run_child(void (*body)(void)) { run_child_to(0, body); }
+
+static int image_read(void *c, uint64_t at, void *to, size_t n)
+{
+    (void)c;
+    memcpy(to, shared->disk + at, n);
+    return 0;
+}
+
+static int disk_image_write(void *c, uint64_t at, const void *from, size_t n)
+{
+    (void)c;
+    memcpy(shared->disk + at, from, n);
+    return 0;
+}
+
+static int image_flush(void *c) { (void)c; return 0; }
+
+/* Recovers; each page holds the last acknowledged value, or a later one whose fate was unknown.
+ * True: the store had been closed. */
+static bool recover_and_compare(void)
+{
+    const struct disk_io io = {NULL, DISK_BYTES, image_read, disk_image_write, image_flush};
+    struct store_report report;
+    struct store *store;
+    uint64_t words[512];
+    const char *why;
+    assert_int_equal(store_open(&io, &disk_memory, NULL, &store, &report), 0);
+    for (uint64_t p = 0; p < PAGES; p++) {
+        assert_int_equal(store_page_read(store, 1, p, words), 0);
+        if (words[8] != shared->tried[p]) assert_int_equal(words[8], shared->acknowledged[p]);
+    }
+    assert_int_equal(store_check(store, &why), 0);
+    store_abandon(store);
+    return report.was_clean;
+}
+
+/* memory_share is the first that a test's main does. */
+static void memory_share(void)
+{
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+#endif
