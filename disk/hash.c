@@ -58,8 +58,8 @@ struct leaf_disk *hash_find(const struct store *store, uint64_t object, uint64_t
     for (; at; at = store->pages[at].next) {
         uint8_t *bytes = store->pages[at].bytes;
         uint32_t count = bucket_count(bytes);
-        for (uint32_t i = 0; i < count; i++) {
-            struct leaf_disk *leaf = bucket_leaf(store, bytes, i);
+        struct leaf_disk *leaf = bucket_leaf(store, bytes, 0);
+        for (; count--; leaf = (struct leaf_disk *)((uint8_t *)leaf + store->leaf_bytes)) {
             if (le64_get(leaf->index) == index && le64_get(leaf->object) == object) {
                 if (page)
                     *page = at;

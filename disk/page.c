@@ -4,16 +4,14 @@
  */
 #include "internal.h"
 
-int store_page_find(struct store *store, uint64_t object, uint64_t page, struct store_page *out)
+/* What the leaf of its extent, or none, says of a page. */
+static void page_tell(struct store *store, uint64_t page, struct leaf_disk *leaf,
+                      struct store_page *out)
 {
-    uint32_t n = store->extent_pages, slot = (uint32_t)(page % n);
-    memset(out, 0, sizeof *out);
-    struct leaf_disk *leaf = hash_find(store, object, page / n, NULL);
-    if (!leaf)
-        return directory_get(store, object, NULL) ? 0 : -ENOENT;
-    out->claimed = le16_get(leaf->claimed) >> slot & 1;
-    if (!(le32_get(leaf->mask) >> slot & 1))
-        return 0;
+    uint32_t slot = (uint32_t)(page % store->extent_pages);
+    *out = (struct store_page){.claimed = leaf && le16_get(leaf->claimed) >> slot & 1};
+    if (!leaf || !(le32_get(leaf->mask) >> slot & 1))
+        return;
     uint64_t extent = le64_get(leaf->physical);
     out->present = true;
     out->dirty = store->extents[extent].dirty >> slot & 1;
@@ -21,8 +19,26 @@ int store_page_find(struct store *store, uint64_t object, uint64_t page, struct 
     out->lsn = le64_get(leaf_lsn(store, leaf)[slot]);
     out->crc = out->dirty ? 0 : le32_get(leaf_crc(leaf)[slot]);
     if (out->dirty)
-        logged_find(store, object, page, &out->log_offset_bytes, &out->log_crc);
+        logged_find(store, le64_get(leaf->object), page, &out->log_offset_bytes, &out->log_crc);
+}
+
+int store_pages_find(struct store *store, uint64_t object, uint64_t page, uint32_t count,
+                     struct store_page *out)
+{
+    struct leaf_disk *leaf = NULL;
+    for (uint32_t i = 0; i < count; i++, page++) {
+        if (i == 0 || page % store->extent_pages == 0)
+            leaf = hash_find(store, object, page / store->extent_pages, NULL);
+        if (i == 0 && !leaf && !directory_get(store, object, NULL))
+            return -ENOENT;
+        page_tell(store, page, leaf, &out[i]);
+    }
     return 0;
+}
+
+int store_page_find(struct store *store, uint64_t object, uint64_t page, struct store_page *out)
+{
+    return store_pages_find(store, object, page, 1, out);
 }
 
 int store_page_read(struct store *store, uint64_t object, uint64_t page, void *bytes)

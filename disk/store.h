@@ -167,7 +167,11 @@ struct store_page {
     uint32_t    crc;            /* valid if !dirty: crc32c(0, page, 4096) must equal it */
 };
 
-/* Where a page lies. 0, or -ENOENT: no such container. Never -EIO: no I/O is done. */
+/* Where pages lie that follow each other, or one. 0, or -ENOENT: no such container, and *out is not
+ * set. Never -EIO: no I/O is done. */
+store_must_check
+int store_pages_find(struct store *store, uint64_t object, uint64_t page, uint32_t count,
+                     struct store_page *out);
 store_must_check
 int store_page_find(struct store *store, uint64_t object, uint64_t page, struct store_page *out);
 

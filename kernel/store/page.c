@@ -183,6 +183,9 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
 {
     unsigned slot = (unsigned)((s->page + i) % LEAF_PAGES);
     bool read = s->source == KD_SUPPLY_READ;
+    csn_t csn = s->csn;
+    if (read && s->memory && copy_from_user(&csn, (vaddr_t)s->memory + i * sizeof csn, sizeof csn))
+        return -EFAULT;
     struct frame *f = read ? NULL : evict_frame(FRAME_PAGE);
     int result = read || f ? 0 : -ENOMEM;
     if (f && s->source == KD_SUPPLY_ZERO)
@@ -210,7 +213,7 @@ static int supply_one(struct object *o, const struct kd_supply *s, uint64_t i)
         f = NULL;
     }
     if (f)
-        result = page_install(l, slot, f, s->rights, s->csn);
+        result = page_install(l, slot, f, s->rights, csn);
     lock_release(&l->lock);
     return result;
 }
@@ -234,9 +237,11 @@ long kd_object_supply(const uint64_t a[6])
         return e;
     if (s.source > KD_SUPPLY_READ || !(s.rights & KD_READ) || !range_ok(o, s.page, s.count))
         e = -EINVAL;
-    for (uint64_t i = 0; !e && i < s.count; i++) {
-        e = supply_one(o, &s, i);
-        if (i % SUPPLY_AT_ONCE == SUPPLY_AT_ONCE - 1)
+    /* the last comes first: mostly the first is waited for, and finds the others here then */
+    for (uint64_t i = s.count; i-- > 0 && (!e || e == -ESTALE);) {
+        int failed = supply_one(o, &s, i);
+        e = failed ? failed : e;
+        if (i % SUPPLY_AT_ONCE == 0)
             thread_breathe();
         if (thread_this()->killed && !e)
             e = -EINTR;
@@ -355,8 +360,11 @@ int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame)
 {
     if (page >= o->pages)
         return -EINVAL;
+    struct leaf *l = object_leaf(o, page, false);
+    if (l && __atomic_load_n(&l->pages[page % LEAF_PAGES].frame, __ATOMIC_RELAXED))
+        return -EALREADY; /* before a frame is taken; below it is looked at with the lock */
     struct frame *f = evict_frame(FRAME_PAGE);
-    struct leaf *l = f ? leaf_lock(o, page) : NULL;
+    l = f ? leaf_lock(o, page) : NULL;
     if (f && !l)
         frame_free(f);
     if (!l)

@@ -260,7 +260,6 @@ static bool server_start(void)
     pager_init();
     bool ok = thread_make(committer_main) && thread_make(publisher_main) &&
               thread_make(unspill_main) && thread_make(cleaner_main) && thread_make(scrub_main);
-    for (unsigned i = 0; ok && i < READER_THREADS; i++) ok = thread_make(reader_main);
     for (unsigned i = 1; ok && i < PAGER_THREADS; i++) ok = thread_make(pager_main);
     if (!ok) return false;
     server_lock();

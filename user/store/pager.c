@@ -7,8 +7,9 @@
  * to want, come along when they are on disk and not in memory, by one request; unless the kernel
  * says that touches are random.
  *
- * Who receives a request supplies zeros itself; what needs the disk is queued for the readers. So
- * nobody else waits for a slow read: not for a lease, a name or a new page.
+ * Who receives a request brings the page, too, unless READERS_MAX threads read already: then it is
+ * queued for them. So some threads always receive, and nobody else waits for a slow read: not for a
+ * lease, a name or a new page.
  *
  * MG3: the pages that are being brought stand in a table, those of one thread together. Without it
  * a thread could read a page, sleep, and supply what meanwhile has become an old version. A request
@@ -22,14 +23,8 @@
 #define WANTED_MAX   64u                /* pages that the kernel asks for together */
 #define PAGES_MAX    (WANTED_MAX + 2 * STORE_EXTENT_PAGES_MAX)
 #define PAGE_TRIES   3
-#define BRINGING_MAX (PAGER_THREADS + READER_THREADS)
+#define READERS_MAX  (PAGER_THREADS / 2)
 #define QUEUE_MAX    1024u              /* as many as the kernel has threads */
-
-struct want {
-    uint64_t page;                      /* in the container */
-    bool asked, done;  /* by the kernel; supplied, failed, or no concern: this one is atomic */
-    struct store_page at;
-};
 
 struct bring {
     bool taken;  /* by a thread: its pages are being brought, until each is done */
@@ -38,28 +33,36 @@ struct bring {
     uint64_t shift;                     /* page of the container - page of the object */
     char name[STORE_NAME_BYTES];
     uint64_t address;                   /* of `first` */
-    unsigned count;
-    struct want want[PAGES_MAX];
+    unsigned count, page;               /* the one that the request names, of these */
+    bool asked, looked;                 /* the kernel waits for it; all are looked up already */
+    bool done[PAGES_MAX];               /* atomic: supplied, failed, or no concern */
+    struct store_page at[PAGES_MAX];    /* where they lay when that was looked up last */
 };
 
 /* server.lock: */
-static struct bring bringing[BRINGING_MAX]; /* one at a time for each thread */
+static struct bring bringing[PAGER_THREADS]; /* one at a time for each thread */
 static struct kd_message queue[QUEUE_MAX];  /* PAGE, STORE_ADVISE: what waits for a reader */
-static unsigned queue_count;
-static pthread_cond_t queue_moved = PTHREAD_COND_INITIALIZER;
+static unsigned queue_count, readers;
 
 /* ---- a page at a time ---- */
 
-static bool done(const struct want *w) { return __atomic_load_n(&w->done, __ATOMIC_ACQUIRE); }
-static void done_set(struct want *w) { __atomic_store_n(&w->done, true, __ATOMIC_RELEASE); }
+static bool done(const struct bring *b, unsigned i)
+{
+    return __atomic_load_n(&b->done[i], __ATOMIC_ACQUIRE);
+}
+static void done_set(struct bring *b, unsigned i)
+{
+    __atomic_store_n(&b->done[i], true, __ATOMIC_RELEASE);
+}
+static bool is_asked(const struct bring *b, unsigned i) { return b->asked && i == b->page; }
 
 /* Lock held. Does somebody bring this page? */
 static bool is_brought(uint64_t container, uint64_t page)
 {
-    for (unsigned i = 0; i < BRINGING_MAX; i++) {
+    for (unsigned i = 0; i < PAGER_THREADS; i++) {
         const struct bring *b = &bringing[i];
         if (b->taken && b->container == container && page - b->first < b->count
-            && !done(&b->want[page - b->first]))
+            && !done(b, (unsigned)(page - b->first)))
             return true;
     }
     return false;
@@ -70,7 +73,7 @@ static bool is_brought(uint64_t container, uint64_t page)
 static void claim(struct bring *b)
 {
     for (unsigned i = 0; i < b->count; i++)
-        if (is_brought(b->container, b->first + i)) done_set(&b->want[i]);
+        if (is_brought(b->container, b->first + i)) done_set(b, i);
     b->taken = true;
     container_by_id(b->container)->busy++;
 }
@@ -80,28 +83,28 @@ static void release(struct bring *b)
     container_by_id(b->container)->busy--;
     b->taken = false;
     pthread_cond_broadcast(&server.changed);
-    if (queue_count) pthread_cond_broadcast(&queue_moved);
 }
 
 /* ---- answers ---- */
 
-static void supply(const struct bring *b, const struct want *w, uint32_t source, uint64_t csn)
+/* Pages that follow each other; csn: of each one that was read. */
+static void supply(const struct bring *b, unsigned i, unsigned count, const uint64_t *csn)
 {
     struct kd_supply s = {
-        .object = b->object, .source = source, .rights = KD_READ | KD_WRITE,
-        .page = w->page - b->shift, .count = 1, .csn = csn};
+        .object = b->object, .source = csn ? KD_SUPPLY_READ : KD_SUPPLY_ZERO,
+        .rights = KD_READ | KD_WRITE, .page = b->first + i - b->shift, .count = count,
+        .memory = csn};
     long r = kd_object_supply(&s);
-    if (r == -ENOMEM) kd_object_fail(b->object, w->page - b->shift, 1, ENOMEM);
-    if (r < 0 && r != -ESTALE && w->asked) /* STALE: a newer version was published; it asks again */
+    if (r == -ENOMEM) kd_object_fail(b->object, s.page, count, ENOMEM);
+    if (r < 0 && r != -ESTALE) /* STALE: a newer version was published; it asks again */
         say("%s, page %llu: the kernel did not take it: error %ld", b->name,
-            (unsigned long long)w->page, -r);
+            (unsigned long long)(b->first + i), -r);
 }
 
-static void fail(const struct bring *b, const struct want *w, const char *why)
+static void fail(const struct bring *b, unsigned i, const char *why)
 {
-    say("%s, address %#llx: %s", b->name,
-        (unsigned long long)(b->address + (w->page - b->first) * PAGE_BYTES), why);
-    kd_object_fail(b->object, w->page - b->shift, 1, EIO);
+    say("%s, address %#llx: %s", b->name, (unsigned long long)(b->address + i * PAGE_BYTES), why);
+    kd_object_fail(b->object, b->first + i - b->shift, 1, EIO);
 }
 
 /* ---- one round: look up, read, compare ---- */
@@ -124,133 +127,128 @@ static uint32_t place_crc(const struct store_page *at)
 /* Lock held. A page that came to nothing is looked up again in the next round. */
 static void look_up(struct bring *b)
 {
-    for (unsigned i = 0; i < b->count; i++)
-        if (!done(&b->want[i])
-            && store_page_find(server.store, b->container, b->want[i].page, &b->want[i].at) < 0)
-            memset(&b->want[i].at, 0, sizeof(b->want[i].at));
+    if (!b->looked &&
+        store_pages_find(server.store, b->container, b->first, b->count, b->at) < 0)
+        memset(b->at, 0, b->count * sizeof(b->at[0]));
+    b->looked = false;
 }
 
-/* Neighbours that are absent, newer in memory, or in memory already are none of our business. */
+/* Neighbours that are absent, or newer in memory, are none of our business; nor are those in memory
+ * already, which are not read (EALREADY). */
 static void drop_neighbours(struct bring *b)
 {
-    uint8_t bits[PAGES_MAX];
-    unsigned left = 0;
-    for (unsigned i = 0; i < b->count; i++) {
-        struct want *w = &b->want[i];
-        if (!w->asked && !on_disk(&w->at)) done_set(w);
-        left += !w->asked && !done(w);
-    }
-    if (left == 0) return;
-    memset(bits, KD_PAGE_RESIDENT, sizeof(bits));
-    kd_object_info(b->object, b->first - b->shift, b->count, bits);
     for (unsigned i = 0; i < b->count; i++)
-        if (!b->want[i].asked && (bits[i] & KD_PAGE_RESIDENT)) done_set(&b->want[i]);
+        if (!is_asked(b, i) && !on_disk(&b->at[i])) done_set(b, i);
 }
 
 static bool all_done(const struct bring *b)
 {
     for (unsigned i = 0; i < b->count; i++)
-        if (!done(&b->want[i])) return false;
+        if (!done(b, i)) return false;
     return true;
 }
 
-/* Here as below, the page that is waited for comes last: who goes on at the next one finds it here,
- * and does not ask again. */
+/* A neighbour that is absent is done already. */
 static void supply_zeros(struct bring *b)
 {
-    for (int asked = 0; asked < 2; asked++)
-        for (unsigned i = 0; i < b->count; i++) {
-            struct want *w = &b->want[i];
-            if (done(w) || w->at.present || w->asked != asked) continue;
-            supply(b, w, KD_SUPPLY_ZERO, 0);
-            done_set(w);
-        }
+    if (done(b, b->page) || b->at[b->page].present) return;
+    supply(b, b->page, 1, NULL);
+    done_set(b, b->page);
 }
 
-/* Supplies what was read if it is the page's newest version. The kernel answers at once: the frame
- * is there. */
-static bool read_supply(const struct bring *b, const struct want *w, const struct kd_page_io *io)
+/* Is what was read the page's newest version? */
+static bool is_newest(const struct store_page *was, const struct store_page *now,
+                      const struct kd_page_io *io)
 {
-    struct store_page now;
-    if (io->status != 0 || !on_disk(&w->at) || io->crc != place_crc(&w->at)) return false;
+    return io->status == 0 && on_disk(was) && io->crc == place_crc(was) && on_disk(now)
+           && now->lsn == was->lsn;
+}
+
+/* Supplies what was read and is the newest version still; the rest is not done. The kernel answers
+ * at once: the frames are there. */
+static void supply_read(struct bring *b, const struct kd_page_io io[], const unsigned of[],
+                        unsigned count)
+{
+    struct store_page now[PAGES_MAX];
+    uint64_t csn[PAGES_MAX];
+    bool good[PAGES_MAX] = {false};
     server_lock();
-    bool same = store_page_find(server.store, b->container, w->page, &now) == 0 && on_disk(&now)
-                && now.lsn == w->at.lsn;
-    if (same) supply(b, w, KD_SUPPLY_READ, now.lsn);
+    bool found = store_pages_find(server.store, b->container, b->first, b->count, now) == 0;
+    for (unsigned i = 0; i < count; i++) {
+        good[of[i]] = found && is_newest(&b->at[of[i]], &now[of[i]], &io[i]);
+        csn[of[i]] = now[of[i]].lsn;
+        if (good[of[i]] || io[i].status == -EALREADY) done_set(b, of[i]);
+    }
+    for (unsigned i = b->count, run; i > 0; i -= run ? run : 1) {
+        for (run = 0; run < i && good[i - 1 - run]; run++) {}
+        if (run) supply(b, i - run, run, &csn[i - run]);
+    }
     server_unlock();
-    return same;
 }
 
-/* What became of one page that was to be read. `last`: what is wrong is failed. */
-static void read_settle(const struct bring *b, struct want *w, const struct kd_page_io *io,
-                        bool last)
+/* A page that was read is damaged, or was changed meanwhile. `last`: it is not tried again. */
+static void read_failed(struct bring *b, unsigned i, const struct kd_page_io *io, bool last)
 {
-    if (io->status == -EALREADY || read_supply(b, w, io)) { /* EALREADY: in memory meanwhile */
-        done_set(w);
-        return;
-    }
-    if (!w->asked || !last)
-        kd_object_fail(b->object, w->page - b->shift, 1, EAGAIN); /* drops the frame: look again */
+    bool gives_up = is_asked(b, i) && last;
+    if (!gives_up) /* drops the frame: look again */
+        kd_object_fail(b->object, b->first + i - b->shift, 1, EAGAIN);
     else if (io->status < 0)
-        fail(b, w, "the disk cannot read this page; restore the store from a copy");
-    else if (w->at.dirty)
-        fail(b, w, "its newest version is in the log only; restart to recover it");
+        fail(b, i, "the disk cannot read this page; restore the store from a copy");
+    else if (b->at[i].dirty)
+        fail(b, i, "its newest version is in the log only; restart to recover it");
     else
-        fail(b, w, "this page is damaged on disk (wrong checksum); restore it from a copy");
-    if (!w->asked || last) done_set(w);
+        fail(b, i, "this page is damaged on disk (wrong checksum); restore it from a copy");
+    if (!is_asked(b, i) || last) done_set(b, i);
 }
 
 static void read_and_supply(struct bring *b, bool last)
 {
     struct kd_page_io io[PAGES_MAX];
-    struct want *of[PAGES_MAX];
-    unsigned count = 0;
+    unsigned of[PAGES_MAX], count = 0;
     for (unsigned i = 0; i < b->count; i++) {
-        struct want *w = &b->want[i];
-        if (done(w)) continue;
-        io[count] = (struct kd_page_io){.object = b->object, .page = w->page - b->shift,
-                                        .offset_bytes = place(&w->at), .status = -EIO};
-        of[count++] = w;
+        if (done(b, i)) continue;
+        io[count] = (struct kd_page_io){.object = b->object, .page = b->first + i - b->shift,
+                                        .offset_bytes = place(&b->at[i]), .status = -EIO};
+        of[count++] = i;
     }
     if (count == 0) return;
     kd_read_pages(server.disk, io, count); /* each page's status says how it went */
     __atomic_fetch_add(&server.pages_read, count, __ATOMIC_RELAXED);
-    for (int asked = 0; asked < 2; asked++)
-        for (unsigned i = 0; i < count; i++)
-            if (of[i]->asked == asked) read_settle(b, of[i], &io[i], last);
+    supply_read(b, io, of, count);
+    for (unsigned i = 0; i < count; i++)
+        if (!done(b, of[i])) read_failed(b, of[i], &io[i], last);
 }
 
 /* A store that is open for reading only keeps what its log says in memory, not at home. */
 static void read_from_log(struct bring *b)
 {
     static _Thread_local uint8_t bytes[PAGE_BYTES];
-    for (unsigned i = 0; i < b->count; i++) {
-        struct want *w = &b->want[i];
-        if (done(w) || !w->asked) continue;
+    uint64_t page = b->first + b->page;
+    if (is_asked(b, b->page) && !done(b, b->page)) {
         server_lock();
-        int r = store_page_read(server.store, b->container, w->page, bytes);
+        int r = store_page_read(server.store, b->container, page, bytes);
         server_unlock();
         struct kd_supply s = {
             .object = b->object, .source = KD_SUPPLY_MEMORY, .rights = KD_READ,
-            .page = w->page - b->shift, .count = 1, .csn = w->at.lsn, .memory = bytes};
+            .page = page - b->shift, .count = 1, .csn = b->at[b->page].lsn, .memory = bytes};
         if (r < 0)
-            fail(b, w, "this page is damaged on disk (wrong checksum)");
+            fail(b, b->page, "this page is damaged on disk (wrong checksum)");
         else if (kd_object_supply(&s) == 0)
             __atomic_fetch_add(&server.pages_read, 1, __ATOMIC_RELAXED);
     }
-    for (unsigned i = 0; i < b->count; i++) done_set(&b->want[i]);
+    for (unsigned i = 0; i < b->count; i++) done_set(b, i);
 }
 
 /* ---- requests ---- */
 
 /* Lock held. The extents around [page, page + count), cut to the segment; or the page alone. NULL:
  * the container was deleted meanwhile, and the kernel has ended its faults. */
-static struct bring *bring_prepare(const struct kd_message *m, bool alone)
+static struct bring *bring_prepare(const struct kd_message *m)
 {
     struct bring *b = bringing;
     uint64_t page, object_page, end, count = m->word[2] < WANTED_MAX ? m->word[2] : WANTED_MAX;
     while (b->taken) b++; /* there are as many as threads */
-    memset(b, 0, offsetof(struct bring, want)); /* those that are used are set below */
+    memset(b, 0, offsetof(struct bring, done)); /* those that are used are set below */
     if (cookie_page(m->word[0], m->word[1], &b->container, &page) < 0
         || container_object(b->container, page, &b->object, &object_page) < 0)
         return NULL;
@@ -260,26 +258,23 @@ static struct bring *bring_prepare(const struct kd_message *m, bool alone)
     end = page + (count ? count : 1) + server.extent_pages - 1;
     end -= end % server.extent_pages;
     if (end > page + container_left(c, page)) end = page + container_left(c, page);
-    if (alone || m->word[3] & KD_PAGE_ALONE) {
+    if (m->word[3] & KD_PAGE_ALONE) {
         b->first = page;
         end = page + 1;
     }
     b->address = container_address(c, b->first);
     memcpy(b->name, c->name, sizeof(b->name));
     b->count = (unsigned)(end - b->first);
-    for (unsigned i = 0; i < b->count; i++) {
-        bool asked = b->first + i == page && m->kind == (uint32_t)KD_MSG_PAGE;
-        b->want[i] = (struct want){.page = b->first + i, .asked = asked};
-    }
+    b->page = (unsigned)(page - b->first);
+    b->asked = m->kind == (uint32_t)KD_MSG_PAGE;
+    memset(b->done, false, b->count);
     return b;
 }
 
 /* Brings the page, and in the same call of the kernel what else is wanted and on disk. Lock held,
  * dropped for all that takes time. */
-static void bring(const struct kd_message *m)
+static void bring(struct bring *b)
 {
-    struct bring *b = bring_prepare(m, false);
-    if (!b) return;
     claim(b);
     for (int try = 1; try <= PAGE_TRIES && !all_done(b); try++) {
         look_up(b);
@@ -298,7 +293,8 @@ static void bring(const struct kd_message *m)
 void pager_bring(const struct kd_message *m)
 {
     server_lock();
-    bring(m);
+    struct bring *b = bring_prepare(m);
+    if (b) bring(b);
     server_unlock();
 }
 
@@ -319,7 +315,6 @@ static void queue_put(const struct kd_message *m)
     while (queue_count == QUEUE_MAX) pthread_cond_wait(&server.changed, &server.lock);
     pager_busy(false);
     queue[queue_count++] = *m;
-    pthread_cond_signal(&queue_moved);
 }
 
 static bool can_begin(const struct kd_message *m)
@@ -329,41 +324,46 @@ static bool can_begin(const struct kd_message *m)
            || !is_brought(id, page);
 }
 
-/* Lock held. The oldest of those that can begin; a release lets others. */
-static struct kd_message queue_take(void)
+/* Lock held. The oldest of those that can begin; what cannot has a reader that brings its page, and
+ * looks here then. */
+static bool queue_take(struct kd_message *m)
 {
     unsigned i = 0;
-    while (i == queue_count || !can_begin(&queue[i])) {
-        if (i < queue_count && ++i < queue_count) continue;
-        pthread_cond_wait(&queue_moved, &server.lock);
-        i = 0;
-    }
-    struct kd_message m = queue[i];
+    while (i < queue_count && !can_begin(&queue[i])) i++;
+    if (i == queue_count) return false;
+    *m = queue[i];
     if (queue_count-- == QUEUE_MAX) pthread_cond_broadcast(&server.changed);
-    memmove(&queue[i], &queue[i + 1], (queue_count - i) * sizeof(m));
-    return m;
+    memmove(&queue[i], &queue[i + 1], (queue_count - i) * sizeof(*m));
+    return true;
 }
 
-void *reader_main(void *unused)
+/* Lock held, dropped for the disk. b: what m asks for, or NULL. The thread reads until nothing that
+ * waits can begin. */
+static void read_all(const struct kd_message *m, struct bring *b)
 {
-    (void)unused;
-    server_lock();
-    for (;;) {
-        struct kd_message m = queue_take();
-        if (m.kind == (uint32_t)KD_MSG_PAGE) {
-            bring(&m);
-        } else {
+    struct kd_message next;
+    readers++;
+    pager_busy(true);
+    for (bool more = true; more; more = queue_take(&next), m = &next, b = NULL) {
+        if (m->kind != (uint32_t)KD_MSG_PAGE) {
             server_unlock();
-            request_advised(&m);
+            request_advised(m);
             server_lock();
+        } else if (b || (b = bring_prepare(m))) {
+            bring(b);
         }
     }
+    pager_busy(false);
+    readers--;
 }
 
-void pager_queue(const struct kd_message *m)
+void pager_advise(const struct kd_message *m)
 {
     server_lock();
-    queue_put(m);
+    if (readers < READERS_MAX)
+        read_all(m, NULL);
+    else
+        queue_put(m);
     server_unlock();
 }
 
@@ -376,8 +376,12 @@ void pager_init(void)
     memset(queue, 0, sizeof(queue));
 }
 
+/* Lock held, dropped meanwhile. The page alone: nobody has asked for the others. */
 static void zeros_supply(struct bring *b)
 {
+    struct kd_message next;
+    for (unsigned i = 0; i < b->count; i++)
+        if (i != b->page) done_set(b, i);
     claim(b);
     pager_busy(true);
     server_unlock();
@@ -385,18 +389,30 @@ static void zeros_supply(struct bring *b)
     server_lock();
     pager_busy(false);
     release(b);
+    /* who asked for the same page, and is no reader's business */
+    if (readers < READERS_MAX && queue_take(&next)) read_all(&next, NULL);
 }
 
 void pager_request(const struct kd_message *m)
 {
     server_lock();
-    struct bring *b = bring_prepare(m, true);
+    struct bring *b = bring_prepare(m);
     if (b) {
-        look_up(b);
-        if (b->want->at.present || is_brought(b->container, b->first))
+        struct store_page *at = &b->at[b->page];
+        if (b->count <= server.extent_pages) { /* as quick as the page alone */
+            look_up(b);
+            b->looked = true;
+        } else if (store_page_find(server.store, b->container, b->first + b->page, at) < 0) {
+            memset(at, 0, sizeof(*at));
+        }
+        if (is_brought(b->container, b->first + b->page))
             queue_put(m);
-        else
+        else if (!at->present)
             zeros_supply(b);
+        else if (readers < READERS_MAX)
+            read_all(m, b);
+        else
+            queue_put(m);
     }
     server_unlock();
 }

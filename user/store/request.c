@@ -298,11 +298,11 @@ static int request_checkpoint(void)
     return r;
 }
 
-/* WILL_NEED waits for the disk: it is answered by a reader (pager.c). */
+/* WILL_NEED waits for the disk (pager.c). */
 static bool request_reads(const struct kd_message *m)
 {
     if (m->kind != STORE_ADVISE || m->word[2] != KD_ADVISE_WILL_NEED) return false;
-    pager_queue(m);
+    pager_advise(m);
     return true;
 }
 

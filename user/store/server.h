@@ -2,9 +2,8 @@
  * server.h - what the parts of the store manager share.
  *
  *     thread         waits on      does                                             file
- *     pager x 3      port          zero pages, requests of clients, notices         pager.c
- *                    request.c
- *     reader x 3     pager.c       reads pages from the disk                        pager.c
+ *     pager x 6      port          pages, requests of clients, notices; at most     pager.c
+ *                                  three of them wait for the disk                  request.c
  *     committer      commit port   collects transactions into groups, writes them   commit.c
  *                    batch.c
  *     publisher      group.c       flushes and publishes a group beside the next    group.c
@@ -44,8 +43,7 @@
 #include "store_protocol.h"
 
 #define STORE_NICE       (-10)      /* of its threads: programs wait for them */
-#define PAGER_THREADS    3u
-#define READER_THREADS   3u
+#define PAGER_THREADS    6u
 #define CONTAINER_HASH   64u
 #define CLEAN_BATCH      256u       /* pages per home write call */
 #define CREDIT_BYTES     4160u      /* log space set aside for one private copy */
@@ -141,7 +139,7 @@ int server_writable(void);
 
 /* request.c: a message of the kernel that wants no answer. No lock. */
 void server_notice(const struct kd_message *m);
-/* STORE_ADVISE, by a reader: brings the pages and answers. No lock. */
+/* STORE_ADVISE, by a thread that reads: brings the pages and answers. No lock. */
 void request_advised(const struct kd_message *m);
 
 /* gate.c; lock held on entry and return, dropped while waiting. */
@@ -277,13 +275,12 @@ void backup_stop(void); /* the store is about to be closed; lock held from now o
 
 /* pager.c, request.c: no lock */
 void pager_init(void);                              /* before any thread */
-void pager_request(const struct kd_message *m);     /* PAGE: never waits for the disk */
-/* PAGE or STORE_ADVISE: a reader will deal with it */
-void pager_queue(const struct kd_message *m);
-/* by a reader: what is on disk and nobody brings yet */
+/* PAGE, STORE_ADVISE: deals with it, or leaves it to a thread that reads already */
+void pager_request(const struct kd_message *m);
+void pager_advise(const struct kd_message *m);
+/* by a thread that reads: what is on disk and nobody brings yet */
 void pager_bring(const struct kd_message *m);
 void *pager_main(void *unused);
-void *reader_main(void *unused);
 
 /* device.c */
 extern const struct disk_memory disk_memory;

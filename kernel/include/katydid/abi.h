@@ -365,7 +365,7 @@ struct kd_supply {
     uint32_t source, rights;                   /* rights: KD_READ, or KD_READ | KD_WRITE */
     uint32_t reserved;
     uint64_t page, count, csn;
-    const void *memory;
+    const void *memory;                        /* MEMORY: bytes; READ: a csn each, or NULL */
 };
 struct kd_page_name { uint64_t cookie, page; };
 #define KD_CSN_ANY (~0ull)
