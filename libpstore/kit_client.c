@@ -1,0 +1,89 @@
+/* kit_client.c - shared areas as those who use them see them: calls to the port of the one that
+ * keeps it (kit_server.c). */
+#include "kit_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "katydid/call.h"
+
+/* -ENOTCONN: nobody keeps the area any more. */
+static int area_call(const ps_area *a, struct kd_message *m, int timeout_ms)
+{
+    long r = timeout_ms < 0 ? kd_call3(KD_PORT_CALL, a->port, (long)m, 0)
+                            : kd_call3(KD_PORT_CALL_UNTIL, a->port, (long)m, timeout_ms);
+    return r == -EOWNERDEAD || r == -EBADF ? -ENOTCONN : (int)r;
+}
+
+static uint64_t offset_of(const ps_area *a, const uint64_t *word)
+{
+    return (uint64_t)((const char *)word - a->memory);
+}
+
+void shared_wake(ps_area *a, const uint64_t *word, unsigned count)
+{
+    struct kd_message m = {.kind = KIT_WAKE, .handle = -1, .word = {offset_of(a, word), count}};
+    area_call(a, &m, -1);
+}
+
+/* One who was woken while his time ran out hands the wake on. */
+int shared_wait(ps_area *a, const uint64_t *word, uint64_t expected, int latch, int timeout_ms)
+{
+    struct kd_message m = {.kind = KIT_WAIT, .handle = -1,
+                           .word = {offset_of(a, word), expected, (uint64_t)latch}};
+    if (a->server && pthread_equal(a->serves, pthread_self()))
+        return -EDEADLK;
+    int result = area_call(a, &m, timeout_ms);
+    if (result == -ETIMEDOUT)
+        shared_wake(a, word, 1);
+    return result;
+}
+
+int shared_ask(ps_area *a, void *message, size_t bytes, int timeout_ms)
+{
+    struct kd_message m = {.kind = KIT_ASK, .handle = -1, .data = message, .data_bytes = bytes,
+                           .buffer = message, .buffer_bytes = bytes};
+    if (a->server && pthread_equal(a->serves, pthread_self()))
+        return -EDEADLK;
+    return area_call(a, &m, timeout_ms);
+}
+
+ps_area *ps_area_open(const char *name)
+{
+    struct kd_message m = {.kind = KIT_OPEN, .handle = -1};
+    long port = name ? kd_call3(KD_NAME_FIND, (long)name, 0, 0) : -EINVAL;
+    ps_area *a = port < 0 ? NULL : calloc(1, sizeof(*a));
+    if (!a) {
+        if (port >= 0)
+            kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+        errno = port < 0 ? (int)-port : ENOMEM;
+        return NULL;
+    }
+    a->port = (int)port;
+    int error = area_call(a, &m, -1);
+    if (error) {
+        kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+        free(a);
+        errno = -error;
+        return NULL;
+    }
+    a->memory = (char *)m.word[0];
+    a->bytes = m.word[1];
+    a->client = m.word[2];
+    return a;
+}
+
+int shared_close(ps_area *a)
+{
+    struct kd_message m = {.kind = KIT_CLOSE, .handle = -1};
+    if (a->server && pthread_equal(a->serves, pthread_self()))
+        return -EDEADLK;
+    if (a->server) {
+        server_end(a->server);
+        return 0;
+    }
+    area_call(a, &m, -1);
+    kd_call3(KD_HANDLE_CLOSE, a->port, 0, 0);
+    free(a);
+    return 0;
+}
