@@ -13,7 +13,7 @@ GDBINIT ?= .gdbinit
 include scripts/build.mk
 
 SUBMAKE := +@$(MAKE) --no-print-directory -j$(JOBS)
-.PHONY: all image tests host-tests iso run test test-long test-bochs check fuzz coverage debug crash bench lint clean
+.PHONY: all image tests host-tests iso run map test test-long test-bochs check fuzz coverage debug crash bench lint clean
 .PHONY: always reset-store help lines kernel-bugs crash-bugs gdbinit plots
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -40,6 +40,13 @@ run:                            ## boot Katydid with $(STORE), IMPORT=DIR (WordN
 	$(SUBMAKE) iso $(HOST_TOOLS)
 	@scripts/run --iso --cpus $(CPUS) --memory $(MEMORY) --accel $(ACCEL) --store $(STORE) \
 	    --import $(IMPORT) $(ADD:%=--add %)
+
+map:                            ## bring a map of the world into $(STORE), for the program map
+	@scripts/setup map
+	$(SUBMAKE) image
+	@mkdir -p build/map
+	@scripts/coastline >build/map/world
+	@scripts/run --store $(STORE) --import build/map -c 'map-import /import/world && echo "look at it: make run, then map"'
 
 test:                           ## all tests (12 minutes at most); ONLY=PATTERN picks some, CPUS=N for the guest
 	@scripts/setup test

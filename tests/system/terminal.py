@@ -6,57 +6,15 @@ SIGKILL, so what the second remembers was committed when it was typed.
 """
 
 import os
-import pty
 import re
-import select
 import signal
-import subprocess
-import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tests", "host"))
-import tap                                                                # noqa: E402
+from machine import ANSWER_TIMEOUT_S, PROMPT, Machine, tap
 
 STORE = os.path.join(os.environ.get("TEST_TMP", "/tmp"), f"terminal-{os.getpid()}.store")
-ANSWER_TIMEOUT_S = 120
-PROMPT = "katydid> "
 
 
-class Machine:
-    """A booted Katydid with a terminal."""
-
-    def __init__(self):
-        self.here, there = pty.openpty()
-        self.process = subprocess.Popen(
-            [os.path.join(ROOT, "scripts/run"), "--store", STORE, "--store-size", "64M"],
-            stdin=there, stdout=there, stderr=there, start_new_session=True)
-        os.close(there)
-        self.raw = self.text = ""       # text: without control characters and what was expected
-        self.expect(PROMPT)
-
-    def expect(self, wanted):
-        """Waits until `wanted` (a regular expression) appears; what came up to its end."""
-        while not (match := re.search(wanted, self.text, re.S)):
-            ready, _, _ = select.select([self.here], [], [], ANSWER_TIMEOUT_S)
-            assert ready, f"waited for {wanted!r}, saw {self.text[-500:]!r}"
-            self.raw += os.read(self.here, 65536).decode(errors="replace")
-            whole = re.match(r"([^\x1b]|\x1b\[[0-9;?]*[A-Za-z])*", self.raw)[0]
-            self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", whole)
-            self.raw = self.raw[len(whole):]
-        seen, self.text = self.text[:match.end()], self.text[match.end():]
-        return seen
-
-    def type(self, keys, wanted):
-        os.write(self.here, keys.encode())
-        return self.expect(wanted)
-
-    def kill(self):
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        os.close(self.here)
-
-
-machine = Machine()
+machine = Machine(STORE)
 
 
 def ctrl_c_beside_a_job(command, shown):
@@ -168,7 +126,7 @@ def test_the_history_outlives_the_machine():
     global machine
     machine.type("echo remember me\r", r"\nremember me\n.*katydid> ")
     machine.kill()
-    machine = Machine()
+    machine = Machine(STORE)
     older_line("\x1b[A", "echo remember me", r"\nremember me")
     machine.type("history 3\r", r"\n +\d+  echo remember me\n.*history 3\n.*katydid> ")
 
@@ -181,14 +139,14 @@ def test_halt_ends_the_machine():
 
 def test_the_escape_key_leaves_qemu():
     global machine
-    machine = Machine()
+    machine = Machine(STORE)
     os.write(machine.here, b"\x1dx")
     assert machine.process.wait(ANSWER_TIMEOUT_S) == 0
     os.remove(STORE)
 
 
 def test_a_terminal_that_closes_ends_the_machine():
-    closed = Machine()
+    closed = Machine(STORE)
     with open(f"/proc/{closed.process.pid}/task/{closed.process.pid}/children", encoding="ascii") as children:
         qemu = int(children.read().split()[0])
     with open(f"/proc/{qemu}/comm", encoding="ascii") as name:

@@ -1,0 +1,397 @@
+/*
+ * map.c - a map of the world in the terminal, and drawn as SVG.
+ *
+ * Each picture is a transaction: the view is moved, what lies in it is found and painted. So where
+ * the view was last is in the container, and the program has nothing to save.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "map.h"
+#include "terminal.h"
+
+enum { ZOOM_MAX = 14, NAMES_MAX = 40, SVG_WIDTH = 1000, SVG_HEIGHT = 800 };
+
+/* ---- what is where ---- */
+
+static double latitude(double y) { return (2 * atan(exp(radians(y))) - M_PI / 2) * 180 / M_PI; }
+
+/* How many metres a degree of the map is on the ground. */
+static double metres(double y) { return cos(radians(latitude(y))) * 6371000 * M_PI / 180; }
+
+/* The land at a point: going north from there, the first line that is crossed knows it. */
+static const char *land_at(double x, double y)
+{
+    double first = INFINITY;
+    int number = 0;
+    for (double at = x; at <= x + 360; at += 360) {     /* a few lines go on beyond 180 degrees */
+        PS_ACCESS(shapes_range, r, &shapes, (&(struct shapes_box){{at, y}, {at, MAP_EDGE}}),
+                  PS_INTERSECT, PS_LOOK);
+        for (struct shape *const *found; (found = shapes_next(&r));)
+            for (int i = 1; i < (*found)->count; i++) {
+                double x0 = (*found)->at[i - 1].x, y0 = (*found)->at[i - 1].y;
+                double x1 = (*found)->at[i].x, y1 = (*found)->at[i].y;
+                double cross = y0 + (y1 - y0) * (at - x0) / (x1 - x0);
+                if ((x0 <= at) != (x1 <= at) && cross > y && cross < first) {
+                    first = cross;
+                    number = x0 < x1 ? (*found)->right : (*found)->left;
+                }
+            }
+    }
+    PS_ACCESS(lands_items, l, &lands, PS_LOOK);
+    const struct land *land = number ? lands_get(&l, (uint64_t)number - 1) : NULL;
+    return land ? land->name : "water";
+}
+
+/* The nearest place, also across the date line, and how many degrees away. NULL: there is none. */
+static const struct place *place_near(double x, double y, double *away)
+{
+    const struct place *best = NULL;
+    for (int turn = -360; turn <= 360; turn += 360) {
+        PS_ACCESS(places_near, n, &places, ((double[]){x + turn, y}), PS_LOOK);
+        const struct place *place = places_nearest(&n);
+        if (place && (!best || sqrt(places_squared(&n)) < *away))
+            best = place, *away = sqrt(places_squared(&n));
+    }
+    return best;
+}
+
+/* The view goes to the largest place of that name. All are looked at: that takes no index. */
+static int place_find(const char *name)
+{
+    uint32_t most = 0;
+    int found = 0;
+    PS_ACCESS(places_range, r, &places, NULL, PS_INTERSECT, PS_LOOK);
+    for (const struct place *place; (place = places_next(&r));)
+        if (strcasecmp(place->name, name) == 0 && (!found || place->people > most)) {
+            found = 1, most = place->people;
+            map->x = places_where(&r)->low[0], map->y = places_where(&r)->low[1];
+        }
+    return found ? 0 : -ENOENT;
+}
+
+/* ---- a picture: text that is written when its transaction is over ---- */
+
+struct pen {
+    int width, height, letter[2], names;        /* in dots; how many names at most */
+    double x, y, dot;                   /* the north-western corner; how many degrees a dot is */
+    void (*shape)(const struct pen *, const struct shape *, double turn);
+    void (*name)(const struct pen *, double x, double y, const char *name); /* x, y: in dots */
+};
+static char *out;
+static size_t out_used, out_room;
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+    va_list list;
+    if (out_room - out_used < 1024) {
+        char *more = realloc(out, out_room + 65536);
+        if (!more) {
+            ps_abort(ENOMEM);
+            return;
+        }
+        out = more, out_room += 65536;
+    }
+    va_start(list, format);
+    out_used += (size_t)vsnprintf(out + out_used, 1024, format, list);
+    va_end(list);
+}
+
+static int is_larger(const struct places_box *at, const struct place *place, void *least)
+{
+    (void)at;
+    return place->people > *(uint32_t *)least;
+}
+
+struct name { struct place place; double x, y, end; int hidden; };
+
+/* The largest first; one that would lie over an earlier one, or be cut off, is left out. */
+static void paint_names(const struct pen *pen, struct name *top, int count)
+{
+    for (struct name *n = top; n < top + count; n++) {
+        n->x = (n->x - pen->x) / pen->dot, n->y = (pen->y - n->y) / pen->dot;
+        n->end = n->x + (double)(strlen(n->place.name) + 3) * pen->letter[0];
+        n->hidden = n->end >= pen->width || n->y >= pen->height;
+        for (struct name *other = top; other < n && !n->hidden; other++)
+            n->hidden = !other->hidden && fabs(n->y - other->y) < pen->letter[1] &&
+                        n->x < other->end && other->x < n->end;
+        if (!n->hidden)
+            pen->name(pen, n->x, n->y, n->place.name);
+    }
+}
+
+static void find_names(const struct pen *pen, const struct shapes_box *view)
+{
+    static struct name top[NAMES_MAX + 1];
+    uint32_t least = 0;
+    int count = 0;
+    for (int turn = -360; turn <= 360; turn += 360) {
+        struct places_box box = {{view->low[0] - turn, view->low[1]},
+                                 {view->high[0] - turn, view->high[1]}};
+        PS_ACCESS(places_range, r, &places, &box, PS_CONTAIN, PS_LOOK);
+        places_filter(&r, is_larger, &least);
+        for (const struct place *place; (place = places_next(&r));) {
+            int i = count;
+            for (; i > 0 && top[i - 1].place.people < place->people; i--)
+                top[i] = top[i - 1];
+            top[i].place = *place;
+            top[i].x = places_where(&r)->low[0] + turn, top[i].y = places_where(&r)->low[1];
+            count += count < pen->names;
+            least = count == pen->names ? top[count - 1].place.people : 0;
+        }
+    }
+    paint_names(pen, top, count);
+}
+
+static void paint(struct pen *pen)
+{
+    pen->dot = 360 / pow(2, map->zoom) / pen->width;
+    pen->x = map->x - pen->dot * pen->width / 2;
+    pen->y = map->y + pen->dot * pen->height / 2;
+    struct shapes_box view = {{pen->x, pen->y - pen->dot * pen->height},
+                              {pen->x + pen->dot * pen->width, pen->y}};
+    for (int turn = -720; turn <= 360; turn += 360) {
+        struct shapes_box box = {{view.low[0] - turn, view.low[1]},
+                                 {view.high[0] - turn, view.high[1]}};
+        PS_ACCESS(shapes_range, r, &shapes, &box, PS_INTERSECT, PS_LOOK);
+        for (struct shape *const *shape; (shape = shapes_next(&r));)
+            pen->shape(pen, *shape, turn);
+    }
+    find_names(pen, &view);
+}
+
+/* ---- on the screen: a character has two by four dots, which Unicode has as Braille ---- */
+
+static uint8_t dots[TERMINAL_ROWS_MAX][TERMINAL_COLUMNS_MAX];
+static char cells[TERMINAL_ROWS_MAX][TERMINAL_COLUMNS_MAX];    /* letters, over the dots */
+
+static void dot(int x, int y)
+{
+    static const uint8_t bit[4][2] = {{1, 8}, {2, 16}, {4, 32}, {64, 128}};
+    dots[y / 4][x / 2] |= bit[y % 4][x % 2];
+}
+
+/* Shortens the part [*from, *to] of a line, at + part * by, to what lies between 0 and size. */
+static void clip(double at, double by, double size, double *from, double *to)
+{
+    double a = -at / by, b = (size - at) / by;
+    if (by == 0 && (at < 0 || at > size))
+        *to = -1;
+    if (by != 0)
+        *from = fmax(*from, fmin(a, b)), *to = fmin(*to, fmax(a, b));
+}
+
+static void screen_shape(const struct pen *pen, const struct shape *s, double turn)
+{
+    for (int i = 1; i < s->count; i++) {
+        double x = (s->at[i - 1].x + turn - pen->x) / pen->dot;
+        double y = (pen->y - s->at[i - 1].y) / pen->dot;
+        double dx = (s->at[i].x - s->at[i - 1].x) / pen->dot;
+        double dy = (s->at[i - 1].y - s->at[i].y) / pen->dot, from = 0, to = 1;
+        clip(x, dx, pen->width - 0.01, &from, &to);
+        clip(y, dy, pen->height - 0.01, &from, &to);
+        double steps = ceil(fmax(fabs(dx), fabs(dy)) * (to - from)) + 1;
+        for (double k = 0; from <= to && k <= steps; k++) {
+            int at_x = (int)(x + dx * (from + (to - from) * k / steps));
+            int at_y = (int)(y + dy * (from + (to - from) * k / steps));
+            if (!s->left || !s->right || (at_x + at_y) % 2 == 0)        /* a border is dotted */
+                dot(at_x, at_y);
+        }
+    }
+}
+
+static void screen_name(const struct pen *pen, double x, double y, const char *name)
+{
+    char *at = &cells[(int)y / 4][(int)x / 2];
+    (void)pen;
+    at[0] = 'o', at[1] = ' ';
+    memcpy(at + 2, name, strlen(name));
+}
+
+static void say_where(double dot)
+{
+    double away = 0, north = latitude(map->y), km = dot * metres(map->y) / 1000;
+    const struct place *near = place_near(map->x, map->y, &away);
+    say("+ %.2f %c %.2f %c, %s", fabs(north), north < 0 ? 'S' : 'N', fabs(map->x),
+        map->x < 0 ? 'W' : 'E', land_at(map->x, map->y));
+    if (near)
+        say(", %.1f km to %s (%u)", away * metres(map->y) / 1000, near->name, near->people);
+    say(". Zoom %d, %.*f km a dot", map->zoom, km < 10, km);
+}
+
+static void paint_screen(int rows, int columns)
+{
+    const char *end = terminal.is_one ? "\x1b[K\r\n" : "\n";
+    struct pen pen = {.width = columns * 2, .height = (rows - 2) * 4, .shape = screen_shape,
+                      .names = NAMES_MAX / 2, .name = screen_name, .letter = {2, 4}};
+    memset(dots, 0, sizeof dots);
+    memset(cells, 0, sizeof cells);
+    paint(&pen);
+    cells[(rows - 2) / 2][columns / 2] = '+';
+    say("%s", terminal.is_one ? "\x1b[H" : "");
+    for (int row = 0; row < rows - 2; row++) {
+        for (int column = 0; column < columns; column++) {
+            unsigned d = dots[row][column];
+            if (cells[row][column] || !d)
+                say("%c", cells[row][column] ? cells[row][column] : ' ');
+            else
+                say("\xe2%c%c", (int)(0xa0 | d >> 6), (int)(0x80 | (d & 63)));
+        }
+        say("%s", end);
+    }
+    say_where(pen.dot);
+    say("%sarrows move, + and - zoom, 0 is the world, q leaves%s", end,
+        terminal.is_one ? "\x1b[K" : "\n");
+}
+
+/* ---- as SVG ---- */
+
+static void svg_shape(const struct pen *pen, const struct shape *s, double turn)
+{
+    say("<path class='%s' d='M", s->left && s->right ? "border" : "coast");
+    for (int i = 0, last = 0; i < s->count; i++) {
+        double away = fabs(s->at[i].x - s->at[last].x) + fabs(s->at[i].y - s->at[last].y);
+        if (i > 0 && i < s->count - 1 && away < pen->dot)
+            continue;                   /* nobody would see it */
+        say(" %.1f %.1f", (s->at[i].x + turn - pen->x) / pen->dot,
+            (pen->y - s->at[i].y) / pen->dot);
+        last = i;
+    }
+    say("'/>\n");
+}
+
+static void svg_name(const struct pen *pen, double x, double y, const char *name)
+{
+    (void)pen;
+    say("<circle cx='%.1f' cy='%.1f' r='2'/><text x='%.1f' y='%.1f'>", x, y, x + 4, y + 4);
+    for (; *name; name++)
+        say(*name == '<' || *name == '&' ? "&#%d;" : "%c", *name);
+    say("</text>\n");
+}
+
+static void paint_svg(void)
+{
+    struct pen pen = {.width = SVG_WIDTH, .height = SVG_HEIGHT, .names = NAMES_MAX,
+                      .shape = svg_shape, .name = svg_name, .letter = {7, 12}};
+    say("<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d'>\n"
+        "<style>path { fill: none; stroke: #246 } text { font: 11px sans-serif }\n"
+        ".border { stroke: #b85; stroke-dasharray: 4 3 }</style>\n"
+        "<rect width='100%%' height='100%%' fill='#f4f8fb'/>\n", SVG_WIDTH, SVG_HEIGHT);
+    paint(&pen);
+    say("</svg>\n");
+}
+
+/* ---- the view ---- */
+
+struct wish { const char *place, *svg; double north, east; int key, zoom, moves, zooms; };
+
+static void view_move(int key)
+{
+    double step = 45 / pow(2, map->zoom);
+    map->x += key == KEY_RIGHT ? step : key == KEY_LEFT ? -step : 0;
+    map->y += key == KEY_UP ? step / 2 : key == KEY_DOWN ? -step / 2 : 0;
+    map->zoom += key == '+' || key == '=' ? 1 : key == '-' ? -1 : 0;
+    if (key == '0')
+        map->zoom = 0, map->x = map->y = 0;
+    map->x -= 360 * floor((map->x + 180) / 360);
+    map->y = fmax(-MAP_EDGE, fmin(MAP_EDGE, map->y));
+    map->zoom = map->zoom < 0 ? 0 : map->zoom > ZOOM_MAX ? ZOOM_MAX : map->zoom;
+}
+
+/* The transaction of each picture. It may run twice, so the picture begins empty. */
+static int look(void *arg)
+{
+    const struct wish *wish = arg;
+    out_used = 0;
+    int error = map_open();
+    PS_ACCESS(lands_items, l, &lands, PS_LOOK);
+    if (error || (error = (int)lands_count(&l)) < 0)    /* -ENODATA: none was set up */
+        return error;
+    if (wish->place && (error = place_find(wish->place)))
+        return error;
+    if (wish->moves)
+        map->x = wish->east, map->y = mercator(wish->north);
+    if (wish->zooms)
+        map->zoom = wish->zoom;
+    view_move(wish->key);
+    if (wish->svg)
+        paint_svg();
+    else
+        paint_screen(terminal.rows, terminal.columns);
+    return 0;
+}
+
+/* Where the view is matters too little to wait for the disk: the commit is lazy. */
+static int show(struct wish *wish)
+{
+    int error = ps_transaction_opt(look, wish, &(struct ps_options){.lazy = 1});
+    if (error || !wish->svg) {
+        terminal_write(out, error ? 0 : out_used);
+        return error;
+    }
+    FILE *file = fopen(wish->svg, "w");
+    int written = file && fwrite(out, 1, out_used, file) == out_used;
+    return file && fclose(file) == 0 && written ? 0 : -errno;
+}
+
+static int interact(struct wish *wish)
+{
+    terminal_begin();
+    int error = show(wish);
+    while (error == 0 && (wish->key = terminal_key(1)) != KEY_END && wish->key != 'q' &&
+           wish->key != CTRL('C'))
+        error = show(wish);
+    terminal_end();
+    return error;
+}
+
+/* 0: it was no option, or had no sense. Else how many words it took. */
+static int option(struct wish *wish, const char *word, const char *value)
+{
+    int end = 0;
+    if (*word != '-')
+        return wish->place = word, 1;
+    if (strcmp(word, "--svg") == 0 && value)
+        return wish->svg = value, 2;
+    if (strcmp(word, "--at") == 0 && value) {
+        wish->moves = sscanf(value, "%lf,%lf%n", &wish->north, &wish->east, &end) == 2 &&
+                      !value[end] && fabs(wish->north) <= 90 && fabs(wish->east) <= 180;
+        return 2 * wish->moves;
+    }
+    wish->zooms = strcmp(word, "--zoom") == 0 && value &&
+                  sscanf(value, "%d%n", &wish->zoom, &end) == 1 && !value[end] &&
+                  wish->zoom >= 0 && wish->zoom <= ZOOM_MAX;
+    return 2 * wish->zooms;
+}
+
+int main(int argc, char **argv)
+{
+    struct wish wish = {.key = 0};
+    int taken = 1;
+    for (int i = 1; i < argc && taken; i += taken)
+        taken = option(&wish, argv[i], argv[i + 1]);
+    if (!taken) {
+        int asked = argc == 2 && strcmp(argv[1], "--help") == 0;
+        fputs("map [PLACE] [--at LATITUDE,LONGITUDE] [--zoom 0..14] [--svg FILE]\n"
+              "  A map of the world. At a terminal arrows move, + and - zoom, 0 is the world, q\n"
+              "  leaves; the next time it goes on there. With options, or without a terminal, it\n"
+              "  prints one screen or writes a drawing. `make map` on the host brings the map.\n",
+              asked ? stdout : stderr);
+        return asked ? 0 : 2;
+    }
+    terminal.rows = 24, terminal.columns = 80;
+    container = ps_open("map", PS_WRITE, PS_LAYOUT(struct map, 1));
+    int error = !container                  ? -errno
+                : argc == 1 && isatty(0)    ? interact(&wish)
+                                            : show(&wish);
+    if (error && container && wish.place && error == -ENOENT)
+        fprintf(stderr, "map: %s: no place of that name\n", wish.place);
+    else if (error == -ENOENT || error == -ENODATA)
+        fputs("map: there is no map yet: `make map` on the host, or map-import FILE\n", stderr);
+    else if (error)
+        fprintf(stderr, "map: %s\n", ps_strerror(error));
+    return error != 0;
+}
