@@ -131,7 +131,7 @@ $(foreach file,$(GUEST_SOURCES),$(eval build/tests/guest/$(notdir $(file:.c=)): 
 $(foreach folder,$(GUEST_FOLDERS),\
     $(eval build/tests/guest/$(notdir $(folder)): $(call objects,guest,$(wildcard $(folder)/*.c))))
 build/user/lua: ULINK += @user/lua/link
-build/user/udatabase: $(call objects,guest,disk/crc32c.c)
+build/user/udatabase: $(call objects,guest,disk/crc32c.c $(addprefix tests/structures/btree_,layered.c integrated.c))
 build/user/lua: user/lua/link
 build/obj/guest/user/lua/main.o: user/lua/dump.lua
 # SQLite: for programs of one's own, too, by -Ibuild/sqlite -Lbuild/sqlite -lsqlite3

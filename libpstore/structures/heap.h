@@ -27,6 +27,8 @@
 #ifndef PS_HEAP_H
 #define PS_HEAP_H
 
+#include <errno.h>
+
 #include "blocks.h"
 
 /* What a full heap calls: it makes room elsewhere (raises a limit, splits a node, removes what is
@@ -105,30 +107,80 @@ int ps_uniform_check(const struct ps_uniform_access *a, struct ps_uniform_stats 
 
 /* ---- variable ---- */
 
-/* Lies at the beginning of the heap's bytes. */
+/* Lies at the beginning of the heap's bytes. Behind it are bytes of the owner's, such as a table of
+ * offsets; allocations come down from the end towards them. */
 struct ps_variable {
-    uint32_t bytes, used;       /* all, and those of allocations with their headers */
-    uint32_t free;              /* offset of the first hole; 0: none. Holes ascend */
-    uint32_t count;             /* allocations */
+    uint16_t front, low;        /* the owner's bytes end, allocations begin: offsets */
+    uint16_t end, mask;         /* mask: the alignment less 1 */
+    uint16_t free, holes;       /* the first hole, or 0; bytes of all holes. Holes ascend */
 };
-enum { PS_VARIABLE_MIN = 64, PS_VARIABLE_MAX = 1 << 30 };
+enum { PS_VARIABLE_MIN = 64, PS_VARIABLE_MAX = 32760, PS_VARIABLE_TAKEN = 0x8000 };
 
-/* Makes a heap of these bytes, 8-byte aligned, PS_VARIABLE_MIN to PS_VARIABLE_MAX; what was there
- * is forgotten. Give them back when the heap is not wanted any more: that ends it. NULL: EINVAL. */
-struct ps_variable *ps_variable_make(void *memory, size_t bytes);
-/* The offset of a new allocation, zeroed, 8-byte aligned; -EINVAL: 0 bytes; -EMSGSIZE: not even an
- * empty heap has so much; -ENOSPC. */
+/* Makes a heap of PS_VARIABLE_MIN to PS_VARIABLE_MAX bytes, whose allocations are aligned to 2, 4
+ * or 8 bytes, as `memory` is; what was there is forgotten. Give the bytes back when the heap is not
+ * wanted any more: that ends it. NULL: EINVAL. */
+struct ps_variable *ps_variable_make(void *memory, size_t bytes, unsigned align);
+/* From now on so many bytes behind the head are the owner's, which reads and writes them as it
+ * likes; 0 at first. -ENOSPC: the heap has given out what lies there. */
+static inline int ps_variable_front(struct ps_variable *h, size_t bytes)
+{
+    if (bytes > PS_VARIABLE_MAX || sizeof *h + bytes > h->low)
+        return -ENOSPC;
+    h->front = (uint16_t)(sizeof *h + bytes);
+    return 0;
+}
+/* The offset of a new allocation, zeroed; -EINVAL: 0 bytes; -EMSGSIZE: not even an empty heap has
+ * so much; -ENOSPC. */
 int64_t ps_variable_take(struct ps_variable *h, size_t bytes, const struct ps_expansion *expansion);
-/* -ENOENT: no allocation begins there. */
+/* -ENOENT: no allocation begins there; of an offset that never was one's this is not always
+ * noticed. */
 int ps_variable_give(struct ps_variable *h, uint64_t offset);
 /* NULL with errno ENOENT. */
 void *ps_variable_at(const struct ps_variable *h, uint64_t offset);
-/* Bytes of an allocation, rounded up to 8; 0: there is none. */
+/* Bytes of an allocation, as many as were asked for; 0: there is none. */
 size_t ps_variable_bytes(const struct ps_variable *h, uint64_t offset);
 /* The first allocation behind an offset (0: of all); 0: the end. */
 uint64_t ps_variable_next(const struct ps_variable *h, uint64_t offset);
 /* 0, or -EUCLEAN and in *why what is wrong. */
 int ps_variable_check(const struct ps_variable *h, const char **why);
+
+/* Bytes of allocations, with their headers; 0: the heap is empty. */
+static inline unsigned ps_variable_used(const struct ps_variable *h)
+{
+    return (unsigned)(h->end - h->low - h->holes);
+}
+
+/* The same for owners that write all of an allocation at once, and pass no offset but of one that
+ * is there: not zeroed; not looked up. They are what the compiler lays into the owner's code. */
+int64_t ps_variable_search(struct ps_variable *h, size_t bytes, size_t front,
+                           const struct ps_expansion *expansion);
+/* Bytes that an allocation takes of the heap, with its header. */
+static inline unsigned ps_variable_chunk(const struct ps_variable *h, size_t bytes)
+{
+    const unsigned least = bytes < 2 ? 2 : (unsigned)bytes;
+    return (least + 2 + h->mask) & ~(unsigned)h->mask;
+}
+static inline void *ps_variable_here(const struct ps_variable *h, uint64_t offset)
+{
+    return (void *)((uintptr_t)h + offset);
+}
+static inline size_t ps_variable_length(const struct ps_variable *h, uint64_t offset)
+{
+    return ((const uint16_t *)ps_variable_here(h, offset))[-1] & ~PS_VARIABLE_TAKEN;
+}
+/* An allocation, of 1 to PS_VARIABLE_MAX bytes, and `front` bytes more for the owner: both or
+ * none. */
+static inline int64_t ps_variable_reserve(struct ps_variable *h, size_t bytes, size_t front,
+                                          const struct ps_expansion *expansion)
+{
+    const unsigned low = h->low - ps_variable_chunk(h, bytes);
+    if (h->free || (int)(low - h->front - front) < 0)
+        return ps_variable_search(h, bytes, front, expansion);
+    *(uint16_t *)ps_variable_here(h, low) = (uint16_t)(PS_VARIABLE_TAKEN | bytes);
+    h->low = (uint16_t)low;
+    h->front = (uint16_t)(h->front + front);
+    return low + 2;
+}
 
 /* ---- dynamic ---- */
 

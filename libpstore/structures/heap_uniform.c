@@ -117,7 +117,8 @@ static int64_t unit_take(struct ps_uniform_access *a)
     u->bit[i / 64] |= (uint64_t)1 << i % 64;
     if (++u->taken == per_block(a))
         list_remove(a, u);
-    memset((char *)(u + 1) + i * a->base.type->record_bytes, 0, a->base.type->record_bytes);
+    if (u->taken > 1)                   /* else the block is new, and zeros */
+        memset((char *)(u + 1) + i * a->base.type->record_bytes, 0, a->base.type->record_bytes);
     return (int64_t)(number * per_block(a) + i);
 }
 

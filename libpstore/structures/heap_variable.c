@@ -1,10 +1,12 @@
 /*
  * heap_variable.c - a variable heap: allocations of any size within one block of memory.
  *
- * All of the block is chunks, one behind the other, each with a header of 8 bytes: its size, and of
- * a hole the offset of the next one. The first hole that is large enough is taken; neighbours that
- * are free become one. Nothing outside the block is touched, so the heap works wherever it lies,
- * also at another address.
+ * Chunks follow each other from `low` to the end, and new ones come below the lowest. A chunk has a
+ * header of two bytes: of an allocation how many bytes were asked for, of a hole its size, followed
+ * by the offset of the next hole. The first hole that suits is taken, else the chunk comes below
+ * all others (ps_variable_reserve does that in the caller). Neighbours that are free become one,
+ * and a hole that is the lowest chunk is none any more. Nothing outside the block is touched, so
+ * the heap works wherever it lies, also at another address.
  */
 #include "heap.h"
 
@@ -12,153 +14,177 @@
 #include <string.h>
 
 struct chunk {
-    uint32_t bytes;             /* with this header; a multiple of 8 */
-    uint32_t next;              /* of a hole: offset of the next hole, or 0; else TAKEN */
+    uint16_t header;            /* PS_VARIABLE_TAKEN and bytes; of a hole its size */
+    uint16_t next;              /* of a hole: offset of the next hole, or 0 */
 };
-enum { LEAST = 16 };            /* a hole that would be smaller stays with the allocation */
-#define TAKEN 0x7a4b11edu
 
-static struct chunk *chunk_at(const struct ps_variable *h, uint64_t offset)
+static struct chunk *chunk_at(const struct ps_variable *h, unsigned offset)
 {
     return (struct chunk *)((uintptr_t)h + offset);
 }
 
-struct ps_variable *ps_variable_make(void *memory, size_t bytes)
+static int is_taken(const struct chunk *c) { return c->header & PS_VARIABLE_TAKEN; }
+
+static unsigned chunk_size(const struct ps_variable *h, const struct chunk *c)
+{
+    return is_taken(c) ? ps_variable_chunk(h, c->header & ~PS_VARIABLE_TAKEN) : c->header;
+}
+
+struct ps_variable *ps_variable_make(void *memory, size_t bytes, unsigned align)
 {
     struct ps_variable *h = memory;
-    if (!memory || (uintptr_t)memory % 8 || bytes < PS_VARIABLE_MIN || bytes > PS_VARIABLE_MAX) {
+    if (!memory || (align != 2 && align != 4 && align != 8) || (uintptr_t)memory % align ||
+        bytes < PS_VARIABLE_MIN || bytes > PS_VARIABLE_MAX) {
         errno = EINVAL;
         return NULL;
     }
-    *h = (struct ps_variable){.bytes = (uint32_t)(bytes & ~(size_t)7), .free = sizeof *h};
-    *chunk_at(h, sizeof *h) = (struct chunk){.bytes = h->bytes - (uint32_t)sizeof *h};
+    const uint16_t end = (uint16_t)((bytes + 2) / align * align - 2);     /* bytes are aligned */
+    *h = (struct ps_variable){.front = sizeof *h, .low = end, .end = end,
+                              .mask = (uint16_t)(align - 1)};
     return h;
 }
 
-/* Takes a chunk out of the first hole that has it: its offset, or -ENOSPC. */
-static int64_t chunk_take(struct ps_variable *h, uint32_t bytes)
+/* Takes a chunk out of the first hole that suits, all of it or so that the rest is a hole, or from
+ * below all others: the offset of its bytes, or -ENOSPC. */
+static int64_t chunk_take(struct ps_variable *h, size_t bytes, size_t front)
 {
-    uint32_t *link = &h->free;
-    while (*link && chunk_at(h, *link)->bytes < bytes)
-        link = &chunk_at(h, *link)->next;
-    uint32_t offset = *link;
-    if (!offset)
+    const unsigned size = ps_variable_chunk(h, bytes), room = h->low - h->front;
+    uint16_t *link = &h->free;
+    struct chunk *c = NULL;
+    if (room < front)
         return -ENOSPC;
-    struct chunk *c = chunk_at(h, offset);
-    if (c->bytes - bytes >= LEAST) {
-        *chunk_at(h, offset + bytes) = (struct chunk){c->bytes - bytes, c->next};
-        *link = offset + bytes;
-        c->bytes = bytes;
-    } else {
-        *link = c->next;
+    for (; *link; link = &c->next) {
+        c = chunk_at(h, *link);
+        if (c->header == size || c->header >= size + sizeof *c)
+            break;
     }
-    c->next = TAKEN;
-    h->used += c->bytes;
-    h->count++;
-    memset(c + 1, 0, c->bytes - sizeof *c);
-    return (int64_t)(offset + sizeof *c);
+    unsigned offset = *link;
+    if (!offset && room < front + size)
+        return -ENOSPC;
+    if (!offset) {
+        offset = h->low = (uint16_t)(h->low - size);
+    } else {                            /* all of a hole, or its upper part */
+        h->holes = (uint16_t)(h->holes - size);
+        if (c->header == size)
+            *link = c->next;
+        else
+            offset += c->header = (uint16_t)(c->header - size);
+    }
+    chunk_at(h, offset)->header = (uint16_t)(PS_VARIABLE_TAKEN | bytes);
+    h->front = (uint16_t)(h->front + front);
+    return offset + 2;
+}
+
+int64_t ps_variable_search(struct ps_variable *h, size_t bytes, size_t front,
+                           const struct ps_expansion *e)
+{
+    int64_t offset = chunk_take(h, bytes, front);
+    if (offset != -ENOSPC || !e)
+        return offset;
+    int error = e->expand(e->arg, bytes);
+    return error ? error : chunk_take(h, bytes, front);
 }
 
 int64_t ps_variable_take(struct ps_variable *h, size_t bytes, const struct ps_expansion *expansion)
 {
-    uint32_t most = h->bytes - (uint32_t)(sizeof *h + sizeof(struct chunk));
-    if (bytes == 0 || bytes > most)
+    if (bytes == 0 || bytes > PS_VARIABLE_MAX ||
+        ps_variable_chunk(h, bytes) > (unsigned)(h->end - h->front))
         return bytes ? -EMSGSIZE : -EINVAL;
-    uint32_t wanted = ((uint32_t)bytes + 7) / 8 * 8 + (uint32_t)sizeof(struct chunk);
-    if (wanted < LEAST)
-        wanted = LEAST;
-    int64_t offset = chunk_take(h, wanted);
-    if (offset != -ENOSPC || !expansion)
-        return offset;
-    int error = expansion->expand(expansion->arg, bytes);
-    return error ? error : chunk_take(h, wanted);
+    int64_t offset = ps_variable_reserve(h, bytes, 0, expansion);
+    if (offset > 0)
+        memset(ps_variable_here(h, (uint64_t)offset), 0, bytes);
+    return offset;
 }
 
 /* The chunk of an allocation, or NULL. */
 static struct chunk *taken_at(const struct ps_variable *h, uint64_t offset)
 {
-    if (offset % 8 || offset < sizeof *h + sizeof(struct chunk) || offset >= h->bytes)
+    if ((offset & h->mask) || offset < h->low + 2u || offset >= h->end)
         return NULL;
-    struct chunk *c = chunk_at(h, offset - sizeof *c);
-    return c->next == TAKEN && c->bytes <= h->bytes - (offset - sizeof *c) ? c : NULL;
+    struct chunk *c = chunk_at(h, (unsigned)offset - 2);
+    return is_taken(c) && chunk_size(h, c) <= h->end - (offset - 2) ? c : NULL;
 }
 
 /* The hole at this offset takes in the next one, if that lies behind it. */
-static void hole_join(const struct ps_variable *h, uint32_t offset)
+static void hole_join(const struct ps_variable *h, unsigned offset)
 {
     struct chunk *c = chunk_at(h, offset);
-    if (c->next != offset + c->bytes)
+    if (c->next != offset + c->header)
         return;
     const struct chunk *behind = chunk_at(h, c->next);
-    c->bytes += behind->bytes;
+    c->header = (uint16_t)(c->header + behind->header);
     c->next = behind->next;
 }
 
 int ps_variable_give(struct ps_variable *h, uint64_t offset)
 {
     struct chunk *c = taken_at(h, offset);
-    uint32_t own = (uint32_t)(offset - sizeof *c), before = 0, *link = &h->free;
+    unsigned own = (unsigned)offset - 2;
+    uint16_t *link = &h->free, *before = NULL;  /* what leads to the hole behind, and before */
     if (!c)
         return -ENOENT;
     while (*link && *link < own) {
-        before = *link;
+        before = link;
         link = &chunk_at(h, *link)->next;
     }
-    c->next = *link;
-    *link = own;
-    h->used -= c->bytes;
-    h->count--;
+    *c = (struct chunk){(uint16_t)chunk_size(h, c), *link};
+    h->holes = (uint16_t)(h->holes + c->header);
+    *link = (uint16_t)own;
     hole_join(h, own);
     if (before)
-        hole_join(h, before);
+        hole_join(h, *before);
+    if (h->free == h->low) {            /* the lowest chunk */
+        const struct chunk *lowest = chunk_at(h, h->low);
+        h->low = (uint16_t)(h->low + lowest->header);
+        h->holes = (uint16_t)(h->holes - lowest->header);
+        h->free = lowest->next;
+    }
     return 0;
 }
 
 void *ps_variable_at(const struct ps_variable *h, uint64_t offset)
 {
-    struct chunk *c = taken_at(h, offset);
-    if (!c)
-        errno = ENOENT;
-    return c ? c + 1 : NULL;
+    if (taken_at(h, offset))
+        return ps_variable_here(h, offset);
+    errno = ENOENT;
+    return NULL;
 }
 
 size_t ps_variable_bytes(const struct ps_variable *h, uint64_t offset)
 {
-    const struct chunk *c = taken_at(h, offset);
-    return c ? c->bytes - sizeof *c : 0;
+    return taken_at(h, offset) ? ps_variable_length(h, offset) : 0;
 }
 
 uint64_t ps_variable_next(const struct ps_variable *h, uint64_t offset)
 {
-    uint64_t at = sizeof *h;
+    unsigned at = h->low;
     if (offset)
-        at = offset - sizeof(struct chunk) + chunk_at(h, offset - sizeof(struct chunk))->bytes;
-    while (at < h->bytes && chunk_at(h, at)->next != TAKEN && chunk_at(h, at)->bytes)
-        at += chunk_at(h, at)->bytes;
-    return at < h->bytes && chunk_at(h, at)->bytes ? at + sizeof(struct chunk) : 0;
+        at = (unsigned)offset - 2 + chunk_size(h, chunk_at(h, (unsigned)offset - 2));
+    while (at < h->end && !is_taken(chunk_at(h, at)) && chunk_at(h, at)->header)
+        at += chunk_at(h, at)->header;
+    return at < h->end && is_taken(chunk_at(h, at)) ? at + 2 : 0;
 }
 
 int ps_variable_check(const struct ps_variable *h, const char **why)
 {
-    uint32_t used = 0, count = 0, hole = h->free, at = sizeof *h;
-    const char *what = NULL;
-    int hole_before = 0;
-    for (; !what && at < h->bytes; at += chunk_at(h, at)->bytes) {
+    unsigned holes = 0, hole = h->free, at = h->low, size = 0;
+    const char *what = h->front > h->low ? "allocations reach into what is the owner's" : NULL;
+    int hole_before = 1;                /* nor is the lowest chunk one */
+    for (; !what && at < h->end; at += size) {
         const struct chunk *c = chunk_at(h, at);
-        int taken = c->next == TAKEN;
-        if (c->bytes < LEAST || c->bytes % 8 || c->bytes > h->bytes - at)
+        size = chunk_size(h, c);
+        if (size < sizeof *c || (size & h->mask) || size > h->end - at)
             what = "a chunk has a wrong size";
-        else if (!taken && (hole != at || hole_before))
-            what = "the holes are not in order, or lie side by side";
-        used += taken ? c->bytes : 0;
-        count += (uint32_t)taken;
-        hole = taken ? hole : c->next;
-        hole_before = !taken;
-        if (what)
-            break;
+        else if (!is_taken(c) && (hole != at || hole_before))
+            what = "the holes are not in order, lie side by side, or below all others";
+        hole_before = !is_taken(c);
+        if (hole_before) {
+            holes += size;
+            hole = c->next;
+        }
     }
-    if (!what && (used != h->used || count != h->count || hole))
-        what = "the head does not count right";
+    if (!what && (holes != h->holes || hole))
+        what = "the head does not count its holes right";
     if (why)
         *why = what;
     return what ? -EUCLEAN : 0;

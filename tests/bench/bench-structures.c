@@ -326,7 +326,7 @@ static int node_next(void *access, size_t bytes)
     (void)bytes;
     if (node < 0)
         return (int)node;
-    ps_variable_make(nodes_at(a, here->node = (uint64_t)node), PS_NODE_BYTES - 48);
+    ps_variable_make(nodes_at(a, here->node = (uint64_t)node), PS_NODE_BYTES - 48, 8);
     return -EAGAIN;                     /* it is in that one that there is room */
 }
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Group udatabase: uDatabase's Table 1. Each row is a boot of its own, so that both ways begin cold: first the LRU buffer
 # manager on a raw disk, then the mapped container, with as many pages in memory as that had in its frames (option
-# `pages`), and two for the root and the page that is just coming. UDATABASE=FOLDER keeps what was built.
+# `pages`), and two for the root and the page that is just coming. UDATABASE=FOLDER keeps what was built. PARTS=layers:
+# nothing but the trees with layered and integrated storage.
 set -eu
 cd "$(dirname "$0")/../.."
 if [ -n "${UDATABASE-}" ]; then
@@ -11,6 +12,44 @@ else
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT
 fi
+PARTS=${PARTS:-layers queries}
+
+# Storage in layers against storage written into the tree: creation, then each query file in a machine that was just
+# booted, with 10 % of the tree's pages in memory. The sums over what was read must be the same.
+layers() {
+    local kind number
+    machine() { scripts/run --cpus 1 --icount --timeout 300 --store "$scratch/layers" "$@" | tr -d '\r'; }
+    for kind in layered integrated; do
+        machine --store-size 256M --memory 512 --append "store.extent_kib=8 store.scrub_kib=0" -c "udatabase layers $kind build"
+        for number in 0 1 2 3 4; do
+            machine --append "pages=112 store.scrub_kib=0" -c "udatabase layers $kind $number"
+        done
+    done
+}
+# The rows of both, then the ratios, those of creation and of all queries together within the paper's 2 %.
+layers_rows() {
+    awk -F '\t' '{ print } { split($1, name, ": "); value[name[1], name[2]] = $3 }
+        name[1] == "layered tree" { rows[++count] = name[2] }
+        function ratio(what, a, b, reach) { printf "layered over integrated: %s\tratio\t%.3f\t%s\n", what, a / b, reach }
+        END {
+            for (i = 1; i <= count; i++) {
+                what = rows[i]; a = value["layered tree", what]; b = value["integrated tree", what]
+                if (what ~ /, sum$/ && a != b) { print "# the answers differ: " what; bad = 1 }
+                if (what !~ /, sum$/) ratio(what, a, b, what ~ /^creation/ ? 1.02 : "-")
+                if (what ~ /, CPU$/) { cpu[1] += a; cpu[2] += b }
+                if (what ~ /, read$/) { read[1] += a; read[2] += b }
+            }
+            ratio("all queries, CPU", cpu[1], cpu[2], 1.02)
+            ratio("all queries, read", read[1], read[2], 1.02)
+            exit bad || !count
+        }' "$1"
+}
+if [[ $PARTS = *layers* ]]; then
+    layers >"$scratch/layers.rows"
+    layers_rows "$scratch/layers.rows"
+    rm -f "$scratch/layers"
+fi
+[[ $PARTS = *queries* ]] || exit 0
 kinds=(tree boxes graph85 graph90 graph95)
 rows=(0 0 0 0 0 1 1 2 3 4)      # of which kind each query file is
 

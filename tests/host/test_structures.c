@@ -166,12 +166,13 @@ int main(void)
     static struct CMUnitTest tests[64];
     static char names[64][64];
     size_t count = 0;
-    for (int i = 0; subjects[i]; i++)
+    for (int i = 0; i == 0 || subjects[i - 1]; i++) {
+        const struct subject *s = subjects[i] ? subjects[i] : &subject_btree;
         for (int part = 0; part < 3; part++, count++) {
-            snprintf(names[count], sizeof names[count], "%s: %s", subjects[i]->name,
-                     parts[part].name);
+            snprintf(names[count], sizeof names[count], "%s: %s", s->name, parts[part].name);
             tests[count] = (struct CMUnitTest){names[count], parts[part].test_func, NULL, NULL,
-                                               (void *)(uintptr_t)subjects[i]};
+                                               (void *)(uintptr_t)s};
         }
+    }
     return _cmocka_run_group_tests("structures", tests, count, NULL, NULL);
 }

@@ -26,6 +26,7 @@ struct subject {
 enum { SUBJECT_BYTES = 1 << 17 };
 
 extern const struct subject *const subjects[];              /* up to NULL */
+extern const struct subject subject_btree;                  /* of the test on the host alone */
 
 /* Random numbers from a seed that a test prints. */
 extern uint32_t subject_seed;

@@ -44,7 +44,7 @@ static int64_t node_make(struct nodes_units *a)
     struct ps_expansion representative = {extend, a};
     int64_t node = nodes_take(a, &representative);
     if (node >= 0)
-        SAME(ps_variable_make(nodes_at(a, (uint64_t)node), NODE) != NULL);
+        SAME(ps_variable_make(nodes_at(a, (uint64_t)node), NODE, 2u << draw(3)) != NULL);
     return node;
 }
 
@@ -99,12 +99,22 @@ static int insert(struct nodes_units *a)
     return 0;
 }
 
+/* What the heap has not given out may become its owner's, and back. */
+static void front(struct ps_variable *node)
+{
+    const size_t room = node->low - sizeof *node;
+    SAME(ps_variable_front(node, room + 1) == -ENOSPC && ps_variable_front(node, room) == 0);
+    memset(node + 1, 0x5a, room);
+    SAME(ps_variable_front(node, 0) == 0);
+}
+
 static void take_away(struct nodes_units *a)
 {
     struct record *r = &kept->record[draw(kept->count)];
     struct ps_variable *node = nodes_at(a, r->node);
     SAME(ps_variable_give(node, r->offset) == 0 && ps_variable_give(node, r->offset) == -ENOENT);
-    if (node->count == 0)
+    front(node);
+    if (ps_variable_used(node) == 0)
         SAME(nodes_give(a, r->node) == 0 && nodes_give(a, r->node) == -ENOENT);
     *r = kept->record[--kept->count];
 }
@@ -133,7 +143,7 @@ static void compare(void)
         const struct ps_variable *node = nodes_at(&a, r->node);
         const uint8_t *bytes = node ? ps_variable_at(node, r->offset) : NULL;
         SAME(bytes && ps_variable_check(node, NULL) == 0);
-        SAME(ps_variable_bytes(node, r->offset) >= r->bytes);
+        SAME(ps_variable_bytes(node, r->offset) == r->bytes);
         for (uint32_t k = 0; bytes && k < r->bytes; k++)
             SAME(bytes[k] == r->fill);
         uint32_t first = 0;

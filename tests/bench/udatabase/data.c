@@ -55,16 +55,21 @@ void key_of(uint64_t rank, char key[16])
 }
 
 /* A record is its key's 10 bytes and 4 to 30 more: 27 on average. */
+size_t record_of(uint64_t rank, char key[16], char text[32])
+{
+    struct random r = {rank + RECORDS};
+    key_of(rank, key);
+    size_t bytes = 4 + random_below(&r, 27);
+    memset(text, 'a' + (int)(rank % 26), bytes);
+    return bytes;
+}
+
 static int records_fill(struct data *d, const struct ps_memory *memory, uint64_t i)
 {
     struct records records = {.head = &d->records, .memory = *memory};
     PS_ACCESS(records_keyed, a, &records, PS_CHANGE);
-    uint64_t rank = i * 61543 % RECORDS;                    /* each once, in no order */
-    struct random r = {rank + RECORDS};
     char key[16], text[32];
-    key_of(rank, key);
-    size_t bytes = 4 + random_below(&r, 27);
-    memset(text, 'a' + (int)(rank % 26), bytes);
+    size_t bytes = record_of(i * 61543 % RECORDS, key, text);   /* each once, in no order */
     return records_insert(&a, key, (const struct text *)(const void *)text, bytes);
 }
 

@@ -50,6 +50,8 @@ double random_normal(struct random *r);                     /* mean 0.5, varianc
 
 /* The key of the record that has so many before it. */
 void key_of(uint64_t rank, char key[16]);
+/* The same with its record: how many bytes of text there are. */
+size_t record_of(uint64_t rank, char key[16], char text[32]);
 
 /* A structure is set up, then filled in so many steps; in transactions. 0 or -errno. */
 int data_set_up(struct data *d, int kind, const struct ps_memory *memory);

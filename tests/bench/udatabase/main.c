@@ -18,6 +18,7 @@
 #include "data.h"
 #include "disk/crc32c.h"
 #include "katydid/call.h"
+#include "layers.h"
 #include "pstore.h"
 #include "tests/bench/measure.h"
 
@@ -287,9 +288,14 @@ int main(int argc, char **argv)
         frames = (unsigned)atoi(argv[3]);
         percent = (unsigned)atoi(argv[4]);
         run((unsigned)atoi(argv[2]));
+    } else if (argc == 4 && strcmp(argv[1], "layers") == 0 && strcmp(argv[3], "build") == 0) {
+        layers_build(argv[2]);
+    } else if (argc == 4 && strcmp(argv[1], "layers") == 0 && (unsigned)atoi(argv[3]) < 5) {
+        layers_run(argv[2], (unsigned)atoi(argv[3]));
     } else
         usage(argc, argv, 0,
-              "usage: udatabase build KIND, or udatabase run NUMBER FRAMES PERCENT\n"
+              "usage: udatabase build KIND, or udatabase run NUMBER FRAMES PERCENT,\n"
+              "       or udatabase layers layered|integrated build|NUMBER\n"
               "Wants a disk \"raw\" beside the store; run it by `make bench ONLY=udatabase`.\n");
     return 0;
 }
