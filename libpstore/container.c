@@ -26,6 +26,12 @@ static _Atomic unsigned containers_used;      /* entries that were ever open lie
 static unsigned stores_count;
 static struct ps_store *opens_store;          /* the one connected to last */
 static _Atomic int death_noted;
+static _Atomic uint64_t requests;             /* for ps_stats, which does not count its own */
+
+uint64_t requests_counted(void)
+{
+    return requests;
+}
 
 /* ---- requests ---- */
 
@@ -41,6 +47,7 @@ int store_request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST
         .handle = -1,
     };
     memcpy(m.word, word, STORE_REQUEST_WORDS * sizeof word[0]);
+    requests += kind != STORE_STATS;
     int result = (int)ps_kernel(KD_PORT_CALL, s->port, (long)&m, 0);
     if (result == -EOWNERDEAD || result == -EBADF) {
         atomic_store(&s->lost, 1);

@@ -97,6 +97,7 @@ void ps_stats(struct ps_stats *out)
     struct ps_store *s = store_of_opens();
 
     memset(out, 0, sizeof *out);
+    out->requests = requests_counted();
     if (ps_kernel(KD_VIEW_STATS, (long)&views, 0, 0) == 0) {
         out->commits = views.commits;
         out->aborts = views.aborts;

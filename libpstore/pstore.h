@@ -296,7 +296,9 @@ int ps_advise(const void *p, size_t bytes, int advice);
 /* ---- seeing what happened; values of this process since ps_connect ---- */
 struct ps_stats {
     uint64_t commits, aborts, deadlocks, read_faults, write_faults, lock_waits;
-    uint64_t manager_calls, pages_read, pages_logged, log_bytes, flushes;
+    /* messages to the store manager: manager_calls of faults, of which pages_read ask for a page;
+     * requests of this library, those of ps_stats not counted */
+    uint64_t manager_calls, pages_read, pages_logged, log_bytes, flushes, requests;
 };
 void ps_stats(struct ps_stats *out);
 /* 1: each commit writes a line to standard error for every word that it changed in a container and

@@ -73,6 +73,7 @@ struct ps_container {
 #define STORE_REQUEST_WORDS 3
 int store_request(struct ps_store *s, uint32_t kind, uint64_t word[STORE_REQUEST_WORDS],
                   const void *data, size_t bytes, void *answer, size_t *answer_bytes);
+uint64_t requests_counted(void);           /* so many were made, STORE_STATS not counted */
 struct ps_store *store_of_opens(void);    /* where ps_open looks; NULL: none yet */
 void stores_note_death(void);
 /* Connects again to stores whose manager died, and opens their containers anew. */

@@ -1,0 +1,55 @@
+/* beside.c - an editor of a board in the middle of its work, and another process that looks. */
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int to_editor[2], from_editor[2];
+static const char *part;
+
+/* The editor has carried the command out when its answer is here, a line. */
+static void edit(const char *format) {
+    char c = 0;
+    printf("editor: ");
+    if (dprintf(to_editor[1], format, part, part) < 0)
+        printf("gone");
+    while (c != '\n' && read(from_editor[0], &c, 1) == 1)
+        putchar(c);
+    fflush(stdout);
+}
+
+static void look(void) {
+    char list[64];
+    snprintf(list, sizeof list, "list %s", part);
+    printf("beside: ");
+    fflush(stdout);
+    if (fork() == 0) {
+        execl("/bin/board", "board", "tiny", list, NULL);
+        _exit(127);
+    }
+    wait(NULL);
+}
+
+int main(int argc, char **argv) {
+    part = argc > 1 ? argv[1] : "";
+    if (pipe(to_editor) != 0 || pipe(from_editor) != 0)
+        return 1;
+    int editor = fork();
+    if (editor == 0) {
+        dup2(to_editor[0], 0);
+        dup2(from_editor[1], 1);
+        close(to_editor[1]);
+        execl("/bin/board", "board", "tiny", NULL);
+        _exit(127);
+    }
+    edit("move %s 7 0 1000\nlist %s\n");
+    look();
+    edit("save\n");
+    look();
+    edit("move %s 1 0\nat 0 list %s\n");
+    edit("at 1 list %s\n");
+    edit("undo\nlist %s\n");
+    close(to_editor[1]);
+    close(from_editor[1]);
+    waitpid(editor, NULL, 0);
+    return 0;
+}
