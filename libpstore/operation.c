@@ -47,7 +47,13 @@ static int ops_extend_last(struct ps_tx *tx, uint32_t kind, ps_container *c, uin
 int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,
           const char *name)
 {
-    size_t bytes = (sizeof(struct wire_op) + (name ? strlen(name) + 1 : 0) + 7) & ~(size_t)7;
+    return tx_op_bytes(tx, kind, c, address, value, name, name ? strlen(name) : 0);
+}
+
+int tx_op_bytes(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address,
+                uint64_t value, const void *name, size_t length)
+{
+    size_t bytes = (sizeof(struct wire_op) + (name ? length + 1 : 0) + 7) & ~(size_t)7;
     if (tx->ops_bytes == 0)
         tx->store = c->store;
     if (tx->store != c->store)
@@ -66,7 +72,7 @@ int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, ui
     op->address = address;
     op->value = value;
     if (name)
-        strcpy(op->name, name);
+        memcpy(op->name, name, length);
     tx->last_op = tx->ops_bytes;
     tx->names += kind == WIRE_NAME_SET || kind == WIRE_NAME_UNSET;
     tx->ops_bytes += bytes;

@@ -271,6 +271,8 @@ struct ps_tx {
         void *argument;
         int commit;
     } hook[PS_HOOKS_MAX];
+    char *indexes;                        /* of index.c: struct looks, or NULL */
+    size_t indexes_size;
     char *map;                            /* of lint.c */
     size_t map_size;
     char *scratch;                        /* for tables of one call (congeries_collect.c) */
@@ -289,6 +291,9 @@ struct ps_tx *tx_writing(const ps_container *c);
 /* Adds an operation to the commit; 0, -EXDEV, -ENOMEM. */
 int tx_op(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address, uint64_t value,
           const char *name);
+/* The same, with so many bytes as its name, and a NUL behind them. */
+int tx_op_bytes(struct ps_tx *tx, uint32_t kind, ps_container *c, uint64_t address,
+                uint64_t value, const void *name, size_t length);
 /* *memory, of *size bytes, becomes larger and keeps its first bytes; not malloc, which locks (TX1).
  * 0 or -ENOMEM. */
 int tx_memory(char **memory, size_t *size, size_t wanted, size_t kept);
@@ -298,6 +303,10 @@ _Noreturn void tx_landed(int reason, struct ps_tx *tx);
 /* For work that takes locks (TX1): leave the view for a while. Returns what tx_work_end() wants. */
 struct ps_tx *tx_work_begin(void);
 void tx_work_end(struct ps_tx *tx);
+
+/* ---- index.c ---- */
+/* The transaction has ended: its changes of indexes and its locks of keys are gone. */
+extern void (*index_ended)(struct ps_tx *tx);
 
 /* ---- retry.c ---- */
 /* Has the store tell of changes of what the active transaction has read: 0, -EINVAL (nothing),

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define STORE_PROTOCOL_VERSION 3
+#define STORE_PROTOCOL_VERSION 4
 #define STORE_NAME_BYTES 64u
 
 /* Ends of a manager that said why it does not start: another try would say the same. */
@@ -123,6 +123,10 @@ enum wire_op_kind {
     WIRE_LAYOUT,       /* container, its type as name, version and bytes (WIRE_LAYOUT_VALUE): what
                             * an open must say from now on; -EBUSY while another process has it
                             * open. One of them at most */
+    WIRE_INDEX_SET,    /* container that is an index (index_format.h), length of the key as address,
+                        * value; the key as name: is there with this value from now on */
+    WIRE_INDEX_UNSET,  /* the same: is not there any more. -E2BIG from both: too many, or too many
+                        * pages */
 };
 /* Of the page, 1 to 255; 0: none. STORE_SPACE looks for pages with the tag that it is given. */
 #define WIRE_ROOM_TAG(tag)  ((uint64_t)(tag) << 16)

@@ -32,6 +32,8 @@ static _Thread_local struct {
     void *handler_arg;
 } thread;
 
+void (*index_ended)(struct ps_tx *tx);    /* set by index.c, in programs that have it */
+
 static pthread_key_t thread_key;          /* its destructor is thread_ended() */
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 
@@ -43,6 +45,8 @@ static void tx_destroy(struct ps_tx *tx)
     ps_kernel(KD_HANDLE_CLOSE, tx->view, 0, 0);
     if (tx->ops)
         munmap(tx->ops, tx->ops_size);
+    if (tx->indexes)
+        munmap(tx->indexes, tx->indexes_size);
     if (tx->map)
         munmap(tx->map, tx->map_size);
     if (tx->scratch)
@@ -244,6 +248,8 @@ static int tx_ended(struct ps_tx *tx, int result, int again)
     }
     tx->ops_bytes = tx->names = tx->last_op = 0;
     tx->directories = 0;
+    if (tx->indexes)
+        index_ended(tx);
     assert(!tx->heap.used);                                                     /* TX3 */
     if (result == -EOWNERDEAD)
         stores_note_death();

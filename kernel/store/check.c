@@ -53,7 +53,7 @@ static unsigned check_leaf(struct leaf *l, unsigned slot, unsigned end, void *er
             complain(&w, wrong, at);
         if ((p->mask.word[0] & ~l->users.word[0]) | (p->mask.word[1] & ~l->users.word[1]))
             complain(&w, "a mask is not in its leaf's sum", at);
-        if (writable >= 0 && rights > 1)
+        if (writable >= 0 && rights > 1 && !(l->object->flags & KD_OBJECT_UNLOCKED))
             complain(&w, "a COPY and a right of another view (PG2)", at);
         if (p->flags & PAGE_AWAY && p->frame && !(p->flags & PAGE_FILLING))
             complain(&w, "resident and away", at);

@@ -247,6 +247,8 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
     if (p->flags & PAGE_ASKED)
         /* its base was away: the manager may find it here, and not answer */
         waits_end(l, c->slot, 0);
+    if (l->object->flags & KD_OBJECT_UNLOCKED && c->frame)
+        version_unmap(p, c, true);
     lock_acquire(&v->lock);
     right_retire(v, c->at); /* the view keeps a shared right */
     view_copy_out(v, c, now);
@@ -260,8 +262,8 @@ static void publish_flip(struct view *v, struct copy *c, csn_t csn, uint64_t seq
     lock_release(&l->lock);
 }
 
-/* publish_view is pass 1 for one transaction. Returns the structs of its copies, linked before
- * `chain`. */
+/* publish_view is pass 1 for one transaction, in the order of its first writes
+ * (KD_OBJECT_UNLOCKED). Returns the structs of its copies, linked before `chain`. */
 static struct copy *publish_view(struct view *v, csn_t csn, uint64_t sequence, struct copy *chain)
 {
     struct list *lists[2] = {&v->copies.resident, &v->copies.spilled};

@@ -276,12 +276,13 @@ static bool judge(struct view *v, struct view *w, struct page *p, vaddr_t at, st
     return true;
 }
 
-static struct vmask candidates_of(const struct view *v, const struct page *p)
+static struct vmask candidates_of(const struct view *v, const struct leaf *l, const struct page *p)
 {
     struct vmask m = {0};
-    if (v->wait.want != WANT_READ)
+    bool reads = v->wait.want == WANT_READ, unlocked = l->object->flags & KD_OBJECT_UNLOCKED;
+    if (!reads && !unlocked)
         m = p->mask;
-    else if (p->writer != WRITER_NONE)
+    else if (p->writer != WRITER_NONE && !(reads && unlocked))
         vmask_set(&m, (unsigned)p->writer);
     vmask_clear(&m, v->id);
     return m;
@@ -290,7 +291,7 @@ static struct vmask candidates_of(const struct view *v, const struct page *p)
 bool conflict_take(struct view *v, struct leaf *l, unsigned slot, struct debt *debt)
 {
     struct page *p = &l->pages[slot];
-    struct vmask candidates = candidates_of(v, p);
+    struct vmask candidates = candidates_of(v, l, p);
     bool blocked = false;
     views_each_locked(w, &candidates)
         blocked |= judge(v, w, p, page_address(l, slot), debt);
@@ -320,7 +321,7 @@ static void conflict_notice(struct view *v, struct leaf *l, unsigned slot)
 enum conflict_result conflict_test(struct view *v, struct leaf *l, unsigned slot, pte_t e)
 {
     struct page *p = &l->pages[slot];
-    struct vmask candidates = candidates_of(v, p);
+    struct vmask candidates = candidates_of(v, l, p);
     waits_clear(v);
     if (vmask_empty(&candidates) && !p->queue)
         return CONFLICT_GRANT;

@@ -374,7 +374,9 @@ int container_lock_at(struct view *v, vaddr_t at, unsigned how)
     bool shared = how & KD_LOCK_SHARED;
     if (!shared && !(rights & KD_RIGHT_WRITE))
         e = -EACCES; /* it would keep readers out who may do more than it may */
-    else if (o->flags & KD_OBJECT_TRANSACTIONAL && !(how & ~(KD_LOCK_SHARED | KD_LOCK_NOW)))
+    else if ((o->flags & (KD_OBJECT_TRANSACTIONAL | KD_OBJECT_UNLOCKED)) ==
+                 KD_OBJECT_TRANSACTIONAL &&
+             !(how & ~(KD_LOCK_SHARED | KD_LOCK_NOW)))
         e = container_lock_take(v, o, shared ? LOCK_SHARED : LOCK_EXCLUSIVE, !(how & KD_LOCK_NOW));
     object_put(o);
     return e;

@@ -149,7 +149,9 @@ struct port *object_commit_port_of(struct port *p)
     struct port *found = NULL;
     lock_acquire(&objects_lock);
     list_each(struct object, o, &objects, all) {
-        if (!found && (o->port == p || o->commit_port == p) && o->flags & KD_OBJECT_TRANSACTIONAL) {
+        if (!found && (o->port == p || o->commit_port == p) &&
+            (o->flags & (KD_OBJECT_TRANSACTIONAL | KD_OBJECT_UNLOCKED)) ==
+                KD_OBJECT_TRANSACTIONAL) { /* else its manager commits on its own */
             found = o->commit_port;
             port_get(found);
         }
@@ -192,7 +194,8 @@ static struct object *object_new(const struct kd_object_create *c, struct port *
 
 static bool object_create_ok(const struct kd_object_create *c)
 {
-    if (c->flags & ~15u || c->pages == 0 || c->pages > OBJECT_PAGES_MAX)
+    if (c->flags & ~31u || c->pages == 0 || c->pages > OBJECT_PAGES_MAX ||
+        (c->flags & KD_OBJECT_UNLOCKED && !(c->flags & KD_OBJECT_TRANSACTIONAL)))
         return false;
     if (c->base == 0)
         return c->pages <= KD_ZONE_BYTES / 8 / PAGE_BYTES;

@@ -185,8 +185,7 @@ bool right_take_unused(struct view *v, struct page *p, vaddr_t at, struct debt *
 
 void right_take_version(struct view *v, const struct frame *old, vaddr_t at, struct debt *debt)
 {
-    if (v->snapshot_rights)
-        change(CHANGE_take_version, v, at, kept_if_other, frame_paddr(old), debt);
+    change(CHANGE_take_version, v, at, kept_if_other, frame_paddr(old), debt);
 }
 
 bool right_hold(struct view *v, struct leaf *l, unsigned slot, struct debt *debt)

@@ -125,13 +125,12 @@ static struct snapshot *heir(const struct snapshot *keeper, const struct copy *c
     return s->sequence >= c->sequence ? s : NULL;
 }
 
-/* unmap takes an old version out of all tables that the mask leads to: only snapshots and dirty
- * readers map old ones. Leaf locked. */
-static void unmap(struct page *p, struct copy *c)
+void version_unmap(const struct page *p, const struct copy *c, bool all)
 {
     struct debt debt = {0};
     views_each_locked(v, &p->mask)
-        right_take_version(v, c->frame, c->at, &debt);
+        if (all || v->snapshot_rights)
+            right_take_version(v, c->frame, c->at, &debt);
     right_pay(&debt);
 }
 
@@ -144,7 +143,7 @@ static void version_end(struct page *p, struct copy *c)
         c->previous->next = c->next;
     else
         p->versions = c->next;
-    unmap(p, c);
+    version_unmap(p, c, false); /* only snapshots and dirty readers map old ones */
     frame_free(c->frame);
     c->frame = NULL;
 }

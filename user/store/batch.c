@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "index_format.h"
+
 /* The operation at `offset`, or NULL if no whole, well-formed one lies there. */
 static const struct wire_op *op_at(const uint8_t *bytes, uint64_t count, uint64_t offset)
 {
@@ -111,7 +113,8 @@ static int parse_room(struct batch *b, const struct wire_op *op, const struct co
 static int parse_layout(struct batch *b, const struct wire_op *op)
 {
     const char *type = op_name(op);
-    if (!type || op->value >> 32 == 0 || b->layout.type[0]) return -EINVAL;
+    if (!type || op->value >> 32 == 0 || b->layout.type[0] || index_kind(type) >= 0)
+        return -EINVAL;
     memcpy(b->layout.type, type, strlen(type));
     b->layout.version = (uint32_t)op->value;
     b->layout.bytes = (uint32_t)(op->value >> 32);
@@ -120,10 +123,30 @@ static int parse_layout(struct batch *b, const struct wire_op *op)
     return 0;
 }
 
+/* A string's key has its NUL behind it, and none within. */
+static int parse_change(struct batch *b, uint64_t process, const struct wire_op *op,
+                        struct container *c)
+{
+    uint64_t room = op->op_bytes - sizeof(*op), length = op->address;
+    int r = container_allows_index(c, process);
+    if (r < 0) return r;
+    if (length >= room || !index_key_ok(c, op->name, length) || op->name[length])
+        return -EINVAL;
+    if (b->change_count == INDEX_OPS_MAX) return -E2BIG;
+    b->changes[b->change_count++] = (struct index_op){ .container = c,
+                                                       .set = op->kind == WIRE_INDEX_SET,
+                                                       .length = (uint32_t)length,
+                                                       .value = op->value,
+                                                       .key = (const uint8_t *)op->name };
+    return 0;
+}
+
 static int parse_op(struct batch *b, uint64_t process, const struct wire_op *op)
 {
-    const struct container *c = container_by_id(op->container);
+    struct container *c = container_by_id(op->container);
     if (!c) return -ENOENT;
+    if (op->kind == WIRE_INDEX_SET || op->kind == WIRE_INDEX_UNSET)
+        return parse_change(b, process, op, c);
     int r = container_allows(c, process, KD_RIGHT_WRITE);
     if (r < 0) return r;
     switch (op->kind) {
@@ -144,11 +167,13 @@ int batch_parse(struct batch *b, uint64_t process, const void *bytes, uint64_t c
     if (count == 0) return 0;
     int r = count_ops(bytes, count, &ops);
     if (r < 0) return r;
-    b->memory = malloc(ops * (sizeof(*b->ops) + sizeof(*b->freed) + sizeof(*b->rooms)));
+    b->memory = malloc(ops * (sizeof(*b->ops) + sizeof(*b->freed) + sizeof(*b->rooms) +
+                              sizeof(*b->changes)));
     if (!b->memory) return -ENOMEM;
     b->ops = b->memory;
     b->freed = (void *)(b->ops + ops);
     b->rooms = (void *)(b->freed + ops);
+    b->changes = (void *)(b->rooms + ops);
     for (uint64_t offset = 0; r == 0 && offset < count;) {
         const struct wire_op *op = op_at(bytes, count, offset);
         r = parse_op(b, process, op);

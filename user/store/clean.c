@@ -180,7 +180,10 @@ static int clean_laundry(uint64_t pages, uint64_t *found)
         uint64_t most = pages - *found < CLEAN_BATCH ? pages - *found : CLEAN_BATCH;
         long n = kd_clean_list(names, (unsigned)most);
         for (long i = 0; r == 0 && i < n; i++) {
-            if (cookie_page(names[i].cookie, names[i].page, &id, &page) == 0) batch_add(id, page);
+            if (index_lock_page(names[i].cookie))
+                index_lock_clean(names[i].cookie, names[i].page);
+            else if (cookie_page(names[i].cookie, names[i].page, &id, &page) == 0)
+                batch_add(id, page);
             r = batch_write_full();
         }
         if (n <= 0) break;

@@ -47,6 +47,7 @@ static int add_page(struct group *g, const struct batch *b, const uint8_t **at, 
     }
     *at = next;
 
+    if (index_lock_page(first->cookie)) return 0; /* its bytes mean nothing */
     uint64_t id, page;
     int r = cookie_page(first->cookie, first->page, &id, &page);
     if (r < 0) return r;
@@ -127,9 +128,38 @@ static int add_transaction(struct group *g, const struct kd_message *m, struct b
     for (unsigned i = 0; r == 0 && i < b->freed_count; i++)
         watch_changes(b->freed[i].container, b->freed[i].first, b->freed[i].count);
     if (r == 0 && spill_chain(m->word[0])) watch_all_change();
-    if (r == 0 && *pages == 0 && b->op_count == 0 && !spill_chain(m->word[0])) r = NOTHING_TO_LOG;
-    if (r == 0) return store_txn_end(g->disk, position); /* from here on it cannot be taken back */
+    bool empty = *pages == 0 && b->op_count + b->change_count == 0 && !spill_chain(m->word[0]);
+    if (r == 0 && empty) r = NOTHING_TO_LOG;
+    unsigned changes = g->changes;
+    if (r == 0 && b->change_count) r = index_change(g, b->changes, b->change_count);
+    if (r == 0) {
+        r = store_txn_end(g->disk, position); /* from here on it cannot be taken back */
+        if (r < 0 && b->change_count && index_take_back(g, changes) < 0) r = -ECANCELED;
+        return r;
+    }
     store_txn_cancel(g->disk);
+    return r;
+}
+
+/* Our own transaction, which has all changes of indexes that the group's others want, ends the
+ * group. */
+static int add_indexes(struct group *g)
+{
+    const struct batch nothing = {0};
+    struct kd_message m;
+    uint64_t pages;
+    uint32_t *position = &g->position[g->count];
+    int r = index_commit(&m);
+    if (r < 0) return r;
+    m.process = 0;
+    r = add_transaction(g, &m, (struct batch *)&nothing, store_full_below(server.store), &pages,
+                        position);
+    if (r == -ESTALE)
+        r = add_transaction(g, &m, (struct batch *)&nothing, FULL_ALWAYS, &pages, position);
+    if (r == 0)
+        g->publish[g->count++] = (struct kd_publish){.view = m.word[0], .token = m.token};
+    else
+        kd_txn_refuse(m.word[0], m.token, r < 0 ? -r : EIO);
     return r;
 }
 
@@ -168,8 +198,14 @@ static int group_add(struct group *g, const struct kd_message *m)
     uint64_t pages;
     unsigned names = g->name_count, freed = g->freed_count;
     uint64_t layout = g->layout;
+    uint64_t bytes = m->word[1] * CREDIT_BYTES + 2 * m->data_bytes;
     int r = batch_parse(&b, m->process, m->buffer, m->data_bytes);
     if (r < 0) return r;
+    if (g->changes + b.change_count) r = index_room(g, bytes);
+    if (r < 0) {
+        batch_release(&b);
+        return r;
+    }
     r = add_transaction(g, m, &b, store_full_below(server.store), &pages,
                         &g->position[g->count]);
     if (r == -ESTALE) { /* a page's home was freed under an old version: log such pages whole */
@@ -184,6 +220,8 @@ static int group_add(struct group *g, const struct kd_message *m)
         g->layout = layout;
     } else if (r == 0) {
         g->ends_chain = spill_chain(m->word[0]) != NULL;
+        g->chain_view = m->word[0];
+        g->bytes += bytes;
         uint64_t us = g->ends_chain ? 0 : lazy_us(m);
         if (g->count == 0 || us < g->lazy_us) g->lazy_us = us;
         g->publish[g->count++] = (struct kd_publish){.view = m->word[0], .token = m->token};
@@ -311,8 +349,9 @@ static int no_checkpoint; /* why the one that `pending` waited for was not made 
  *                                                            times at most
  *     TOO_LARGE    it fits no group                          it stays; once it is alone, its copies
  *                                                            are spilled first
+ *     LOST         changes of indexes cannot be made again   it and the group's others are refused
  */
-enum taken { TAKEN, NEXT_GROUP, CHECKPOINT, TOO_LARGE };
+enum taken { TAKEN, NEXT_GROUP, CHECKPOINT, TOO_LARGE, LOST };
 
 /* Lock held. */
 static enum taken take_pending(struct group *g, int *tries)
@@ -323,12 +362,13 @@ static enum taken take_pending(struct group *g, int *tries)
         return CHECKPOINT;
     }
     if (checkpoint_helps(r) && no_checkpoint == -ENOMEM) r = -ENOMEM;
+    if (r == -ECANCELED) return LOST;
     if (r == -ENOBUFS && g->count > 0) return NEXT_GROUP;
     if ((r == -ENOBUFS || r == -E2BIG) && pending.word[1] > 0) return TOO_LARGE;
     has_pending = false;
     *tries = no_checkpoint = 0;
     if (r < 0) {
-        if (r == -ENOBUFS) r = -E2BIG;
+        if (r == -ENOBUFS || r == -EFBIG) r = -E2BIG;
         if (r == -EAGAIN) r = -ENOSPC;
         kd_txn_refuse(pending.word[0], pending.token, -r);
         server.refused++;
@@ -368,36 +408,56 @@ static enum taken group_fill(struct group *g, size_t room, int *tries)
     return taken;
 }
 
+static void pending_refuse(int error)
+{
+    kd_txn_refuse(pending.word[0], pending.token, error);
+    server.refused++;
+    has_pending = false;
+}
+
+static void group_refuse_all(const struct group *g, int error)
+{
+    for (unsigned i = 0; i < g->count; i++)
+        kd_txn_refuse(g->publish[i].view, g->publish[i].token, error);
+    server.refused += g->count;
+}
+
 /* Inside the gate: a group from `pending` on; NULL: there is none in the air. */
 static struct group *group_make(size_t room, int *tries, enum taken *taken)
 {
     struct group *g;
     int r = group_begin(&g);
     if (r < 0) {
-        kd_txn_refuse(pending.word[0], pending.token, r == -ENOMEM ? ENOMEM : EIO);
-        server.refused++;
-        has_pending = false;
+        pending_refuse(r == -ENOMEM ? ENOMEM : EIO);
         return NULL;
     }
     filling = true;
     *taken = group_fill(g, room, tries);
     filling = false;
     if (g->count == 0) {
+        index_cancel(g);
         group_cancel(g);
+        if (*taken == LOST) pending_refuse(ENOMEM);
+        return NULL;
+    }
+    r = *taken == LOST ? -ENOMEM : g->changes ? add_indexes(g) : 0;
+    if (r < 0) { /* nothing is in the log yet; there is no memory, or no room for these together */
+        index_cancel(g);
+        group_cancel(g);
+        group_refuse_all(g, r == -ENOBUFS || r == -EAGAIN ? EDEADLK : -r);
+        if (*taken == LOST) pending_refuse(ENOMEM);
         return NULL;
     }
     r = group_launch(g);
     if (r == 0) return g;
-    for (unsigned i = 0; i < g->count; i++)
-        kd_txn_refuse(g->publish[i].view, g->publish[i].token, EIO);
-    server.refused += g->count;
+    group_refuse_all(g, EIO);
     return NULL;
 }
 
 /* Lands a group by this thread; the chain that it ends, if any, is over when it is applied. */
 static void land_here(struct group *g)
 {
-    uint64_t view = g->publish[g->count - 1].view;
+    uint64_t view = g->chain_view;
     bool ends_chain = g->ends_chain;
     if (group_land(g) == 0 && ends_chain) spill_committed(view);
 }
@@ -434,6 +494,7 @@ static void run_group(int *tries)
         group_hand_over(g);
     switch (taken) {
     case TAKEN:
+    case LOST:
     case NEXT_GROUP: break;
     case CHECKPOINT: no_checkpoint = checkpoint_wait(); break;
     case TOO_LARGE:

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "pstore.h"
+#include "index_format.h"
 
 #define IDLE_TRIES 8
 
@@ -100,7 +101,15 @@ static struct opening *opening_of(const struct container *c, uint64_t process)
 int container_allows(const struct container *c, uint64_t process, uint32_t rights)
 {
     const struct opening *o = opening_of(c, process);
-    return o && (o->rights & rights) == rights ? 0 : -EACCES;
+    bool denied = c->index && rights & KD_RIGHT_WRITE;
+    return o && (o->rights & rights) == rights && !denied ? 0 : -EACCES;
+}
+
+int container_allows_index(const struct container *c, uint64_t process)
+{
+    const struct opening *o = opening_of(c, process);
+    if (!c->index) return -EINVAL;
+    return o && o->rights & KD_RIGHT_WRITE ? 0 : -EACCES;
 }
 
 bool process_known(uint64_t process)
@@ -117,6 +126,10 @@ bool process_known(uint64_t process)
 static int segments_make(struct container *c, const struct store_container *d)
 {
     uint64_t first = 0;
+    if (index_kind(d->layout.type) >= 0 && d->segment_count > 0)
+        return c->index ? 0
+                        : index_make(c, index_kind(d->layout.type), d->segments[0].address,
+                                     d->segments[0].pages);
     for (unsigned i = 0; i < d->segment_count; i++) {
         if (i >= c->segment_count) {
             struct kd_object_create o = { .port = server.port,
@@ -144,7 +157,7 @@ static int segments_make(struct container *c, const struct store_container *d)
 /* Its last objects, as many as the kernel lets go; the kernel drops their pages. */
 static int objects_destroy(struct container *c, bool if_unused)
 {
-    int r = 0;
+    int r = c->index ? index_destroy(c, if_unused) : 0;
     while (r == 0 && c->segment_count > 0) {
         r = (int)kd_object_destroy(c->segment[c->segment_count - 1].object, if_unused);
         if (r < 0) break;
@@ -192,6 +205,7 @@ static int container_load(const struct store_container *d, struct container **ou
 static int attach_all(const struct container *c, uint64_t process, uint32_t rights)
 {
     int r = 0;
+    if (c->index) return index_attach(c, process, rights);
     for (unsigned i = 0; r >= 0 && i < c->segment_count; i++)
         r = (int)kd_space_attach(process, c->segment[i].object, rights);
     return r < 0 ? r : 0;
@@ -225,7 +239,8 @@ static int opening_add(struct container *c, uint64_t process, uint32_t rights)
 static void opening_end(struct container *c, struct opening *o, bool detach)
 {
     uint64_t process = o->process;
-    for (unsigned i = 0; detach && i < c->segment_count; i++)
+    if (c->index && detach) index_detach(c, process);
+    for (unsigned i = 0; detach && !c->index && i < c->segment_count; i++)
         kd_space_detach(process, c->segment[i].object);
     *o = c->openings[--c->opening_count];
     space_process_gone(c, process, detach);

@@ -43,7 +43,8 @@ int group_begin(struct group **out)
     assert(server.gate_taken && server.launched - server.landed < 2);   /* GL2 */
     if (server.fenced) return server.fenced;
     g->handed = g->spills = g->ends_chain = g->flushed = false;
-    g->lazy_us = 0;
+    g->lazy_us = g->bytes = 0;
+    g->changes = 0;
     g->count = g->freed_count = g->name_count = 0;
     g->copies = g->layout = 0;
     *out = g;

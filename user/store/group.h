@@ -27,7 +27,10 @@ struct group {
     uint32_t position[KD_VIEW_MAX];
     uint64_t copies;                    /* pages logged */
     bool spills;                        /* SPILL records only: it needs no flush */
-    bool ends_chain;                    /* its last transaction does */
+    bool ends_chain;                    /* its last transaction of a client does ... */
+    uint64_t chain_view;                /* ... which is of this view */
+    unsigned changes;                   /* of indexes, made (index.c) */
+    uint64_t bytes;                     /* what its transactions may take of the buffer */
     bool flushed;
     uint64_t lazy_us;   /* so long it may wait for a flush, for its commits are all lazy; else 0 */
     /* what else happens when it is committed */
@@ -66,6 +69,22 @@ void group_hand_over(struct group *g);
 void group_notice(bool wanted);
 
 void *publisher_main(void *unused);
+
+/* index.c; by the committer, inside the gate, lock held and dropped meanwhile. */
+/* Is there room for changes of indexes in a group, beside so many bytes of a transaction? 0;
+ * -ENOBUFS, -E2BIG, -EAGAIN as store_txn_end says it. */
+int index_room(const struct group *g, uint64_t bytes);
+/* Makes a transaction's changes, behind those of the group's others: 0; else those others are as
+ * they were, or, with -ECANCELED, are lost, and the group with them. -EFBIG: no group has room for
+ * so many changed pages. */
+int index_change(struct group *g, const struct index_op *ops, unsigned count);
+/* The last transaction's changes are taken back, down to so many of the group: 0, or -ECANCELED. */
+int index_take_back(struct group *g, unsigned changes);
+/* All have been made: our own transaction asks to be committed. 0: *m is its COMMIT; -errno: there
+ * is none any more. */
+int index_commit(struct kd_message *m);
+/* The group is cancelled before that. */
+void index_cancel(struct group *g);
 
 /* Bits of the notices to the commit port. */
 enum { NOTICE_OWN = 1, NOTICE_LANDED = 2, NOTICE_LAZY = 4 };

@@ -256,10 +256,14 @@ static bool server_start(void)
     server.extent_pages = (unsigned)(stats.extent_bytes / PAGE_BYTES);
     server.port = (int)kd_system(KD_PORT_CREATE, 0, 0, 0, 0);
     server.commit_port = (int)kd_system(KD_PORT_CREATE, 0, 0, 0, 0);
-    if (server.port < 0 || server.commit_port < 0 || committer_init() < 0) return false;
+    server.index_commit_port = (int)kd_system(KD_PORT_CREATE, 0, 0, 0, 0);
+    if (server.port < 0 || server.commit_port < 0 || server.index_commit_port < 0 ||
+        committer_init() < 0 || index_init() < 0)
+        return false;
     pager_init();
     bool ok = thread_make(committer_main) && thread_make(publisher_main) &&
-              thread_make(unspill_main) && thread_make(cleaner_main) && thread_make(scrub_main);
+              thread_make(unspill_main) && thread_make(cleaner_main) && thread_make(scrub_main) &&
+              thread_make(index_main);
     for (unsigned i = 1; ok && i < PAGER_THREADS; i++) ok = thread_make(pager_main);
     if (!ok) return false;
     server_lock();

@@ -57,6 +57,7 @@ struct run { uint64_t first, count, owner; };
 #define CLOSED ~0ull
 
 struct opening { uint64_t process; uint32_t count, rights; };
+struct index;                           /* index.c */
 
 struct container {
     struct container *next;
@@ -81,11 +82,13 @@ struct container {
                      * tag; NULL: no page */
     uint64_t room_pages;            /* size of it */
     uint64_t room_top;              /* no page at or above has any */
+    struct index *index;            /* it is one that we keep; else NULL */
 };
 
 struct server {
     const char *name;               /* "store": of the disk, of the port, and before what it says */
     int disk, port, commit_port;
+    int index_commit_port;              /* our own commits, of indexes */
     struct store *store;
     unsigned extent_pages;
     uint64_t log_bytes;
@@ -156,8 +159,10 @@ bool container_page(const struct container *c, uint64_t address, uint64_t *page)
 /* How many pages there are from this one to the end of its segment; 1 at least. */
 uint64_t container_left(const struct container *c, uint64_t page);
 uint64_t container_address(const struct container *c, uint64_t page);
-/* -EACCES: the process has not opened it with these rights. */
+/* -EACCES: the process has not opened it with these rights. Nobody may write an index himself. */
 int container_allows(const struct container *c, uint64_t process, uint32_t rights);
+/* The same for what a commit changes in an index; -EINVAL: it is none. */
+int container_allows_index(const struct container *c, uint64_t process);
 bool process_known(uint64_t process);
 /* The cookie of a kernel object names container and segment. */
 static inline uint64_t cookie_of(uint64_t id, unsigned segment) { return id << 4 | segment; }
@@ -198,6 +203,31 @@ void *committer_main(void *unused);
  * with object 0 is about the object that the one before it was about. No lock. */
 int commit_own(struct store_op *ops, unsigned count);
 
+/* index.c: B+-trees that clients read and we change. */
+struct index_op {
+    struct container *container;
+    bool set;                       /* else: unset */
+    uint32_t length;                /* of the key */
+    uint64_t value;
+    const uint8_t *key;             /* in the batch; with a NUL behind it */
+};
+/* Lock held. Makes the kernel objects of an index of this kind: 0 or -errno, and nothing of it. */
+int index_make(struct container *c, int kind, uint64_t base, uint64_t pages);
+/* Can this be a key of the index? */
+bool index_key_ok(const struct container *c, const char *key, uint64_t length);
+/* Ends them, as kd_object_destroy does. */
+int index_destroy(struct container *c, bool if_unused);
+int index_attach(const struct container *c, uint64_t process, uint32_t rights);
+void index_detach(const struct container *c, uint64_t process);
+/* Lock held. Is this kernel page a lock of an index? */
+bool index_lock_page(uint64_t cookie);
+/* A transaction stored to it, against all rules: nobody wants the page. Lock held. */
+void index_lock_clean(uint64_t cookie, uint64_t page);
+/* A page request for one of these: supplied. No lock. */
+bool index_lock_request(const struct kd_message *m);
+int index_init(void);
+void *index_main(void *unused);     /* the thread that changes indexes */
+
 /* batch.c: the operations that come with a commit, checked. */
 struct free_range { uint64_t container, first, count; };
 struct batch {
@@ -209,6 +239,8 @@ struct batch {
     struct { uint64_t container, page, bytes; } *rooms;
     unsigned room_count;
     struct store_layout layout;     /* of the operation that changes one, if there is one */
+    struct index_op *changes;       /* of indexes */
+    unsigned change_count;
     void *memory;
 };
 /* Lock held. Fills *b from hostile bytes, or -EINVAL, -ENOENT, -EACCES, -EEXIST, -E2BIG,

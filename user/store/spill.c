@@ -28,6 +28,7 @@ struct chain { struct store_chain *chain; uint64_t view; };     /* chain NULL: n
 static struct chain holder, late;                               /* of a COMMIT */
 static struct { uint64_t token, process, wanted, order; } waiting[KD_VIEW_MAX]; /* order 0: no */
 static uint64_t orders;
+static uint64_t locks[KD_VIEW_MAX];     /* copies that spilled and are in no log: locks of keys */
 static uint8_t told[TOLD_BYTES];
 static struct { uint64_t token, cookie, page; bool wanted; } unspills[KD_VIEW_MAX];
 static pthread_cond_t unspill_wanted = PTHREAD_COND_INITIALIZER;
@@ -48,16 +49,19 @@ struct store_chain *spill_chain(uint64_t view)
 /* ---- pages into the log ---- */
 
 /* Puts what the kernel told into the group; how many there were before the error, if any. */
-static int add_told(struct group *g, struct store_chain *chain, uint64_t bytes, uint64_t *pages)
+static int add_told(struct group *g, uint64_t view, uint64_t bytes, uint64_t *pages)
 {
+    struct store_chain *chain = spill_chain(view);
     const uint8_t *at = told, *end = told + bytes;
     int r = 0;
     while (r == 0 && at < end) {
         const struct kd_run *run = (const void *)at;
         uint64_t id, page;
-        r = cookie_page(run->cookie, run->page, &id, &page);
-        if (r == 0) r = store_spill_page(g->disk, chain, id, page, run + 1);
+        bool lock = index_lock_page(run->cookie); /* its bytes mean nothing */
+        r = lock ? 0 : cookie_page(run->cookie, run->page, &id, &page);
+        if (r == 0 && !lock) r = store_spill_page(g->disk, chain, id, page, run + 1);
         if (r == 0) ++*pages;
+        if (r == 0) locks[view] += lock;
         at += sizeof(*run) + PAGE_BYTES;
     }
     return r;
@@ -78,7 +82,7 @@ static int fill_told(struct group *g, uint64_t view, uint64_t token, uint64_t wa
         r = (int)kd_txn_diff(&diff);
         server_lock();
         if (r == 0 && diff.pages == 0) break;
-        if (r == 0) r = add_told(g, spill_chain(view), diff.buffer_bytes, pages);
+        if (r == 0) r = add_told(g, view, diff.buffer_bytes, pages);
     }
     return r;
 }
@@ -163,7 +167,8 @@ static void answer_spill(uint64_t view, uint64_t token, uint64_t process, uint64
         kd_txn_refuse(view, token, r < 0 ? -r : EIO);
     if (r < 0 && r != -ESRCH && r != -E2BIG)
         say("pages of a transaction cannot go into the log: %s", strerror(-r));
-    if (holder.chain && store_chain_pages(holder.chain) == 0) spill_end(holder.view);
+    if (holder.chain && store_chain_pages(holder.chain) == 0 && !locks[holder.view])
+        spill_end(holder.view);
 }
 
 /* The one that has waited longest. */
@@ -193,6 +198,7 @@ void spill_end(uint64_t view)
     if (!c) return;
     store_chain_end(c->chain);
     c->chain = NULL;
+    locks[view] = 0;
 }
 
 /* ---- pages back from the log ---- */
@@ -216,6 +222,13 @@ static void unspill(uint64_t view, uint64_t token, uint64_t cookie, uint64_t obj
     static uint8_t bytes[PAGE_BYTES];
     uint64_t id, page, offset;
     uint32_t crc;
+    if (index_lock_page(cookie)) {
+        memset(bytes, 0, sizeof(bytes));
+        int e = (int)kd_txn_unspill(view, token, bytes);
+        if (e == 0 && locks[view]) locks[view]--;
+        if (e < 0 && e != -ESRCH) kd_txn_refuse(view, token, -e);
+        return;
+    }
     int r = spill_chain(view) ? cookie_page(cookie, object_page, &id, &page) : -EIO;
     if (r == 0) r = store_spill_find(server.store, spill_chain(view), id, page, &offset, &crc);
     if (r == 0) {
@@ -304,12 +317,12 @@ int spill_commit(struct store_group *disk, const struct kd_message *m, const str
 {
     struct store_chain *chain = spill_chain(m->word[0]);
     uint64_t pages = chain ? store_chain_pages(chain) : 0;
-    if (pages < m->word[2]) {
+    if (pages + (chain ? locks[m->word[0]] : 0) < m->word[2]) {
         say("a transaction spilled %llu pages, and the log has %llu of them: it is refused",
             (unsigned long long)m->word[2], (unsigned long long)pages);
         return -EIO;
     }
-    if (!chain) return 0;
+    if (pages == 0) return 0;
     for (unsigned i = 0; i < b->freed_count; i++)
         for (uint64_t k = 0; k < b->freed[i].count; k++)
             store_spill_drop(chain, b->freed[i].container, b->freed[i].first + k);

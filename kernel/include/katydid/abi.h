@@ -335,6 +335,10 @@ enum {
     /* its manager answers SPILL and UNSPILL; it hears VIEW_GONE of transactions that spilled and
      * abort */
     KD_OBJECT_SPILLS = 8,
+    /* reading takes no right: who reads maps the newest version that is published, whoever writes;
+     * a publication takes the older ones out of all tables, page by page, in the order in which the
+     * transaction first wrote them. For what its manager alone writes, and locks in other ways */
+    KD_OBJECT_UNLOCKED = 16,
 };
 enum kd_advice {
     /* of the whole object: KD_POLICY_CLUSTER 0, 64, 1 */

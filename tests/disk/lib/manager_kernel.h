@@ -26,6 +26,7 @@ static _Thread_local int niceness;
 #define main store_main
 #include "user/store/main.c"
 #undef main
+#include "manager_no_index.h"
 #include "user/store/pager.c"
 #include "user/store/request.c"
 #include "user/store/scrub.c"
