@@ -122,7 +122,7 @@ static bool extent_changed(struct store *store, const struct store_backup *b, ui
 static bool extents_take(struct store *store, struct store_backup *b)
 {
     uint64_t bytes = store->super.extent_bytes;
-    for (uint32_t visits = VISITS; b->at < store->super.extents && visits--; b->at++) {
+    for (uint32_t visits = VISITS; b->at < store->extent_top && visits--; b->at++) {
         uint64_t offset = extent_offset(store, b->at);
         if (b->bytes && (offset != b->offset + b->bytes || b->bytes + bytes > piece_most(b)))
             break;
@@ -134,7 +134,7 @@ static bool extents_take(struct store *store, struct store_backup *b)
         }
     }
     b->changed += b->bytes;
-    return b->at == store->super.extents && !b->bytes;
+    return b->at >= store->extent_top && !b->bytes;
 }
 
 static void log_begin(struct store *store, struct store_backup *b)

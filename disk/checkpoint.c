@@ -132,7 +132,7 @@ static int dirty_find(struct store *store, uint64_t *cursor, uint64_t below, uin
     uint32_t n = store->extent_pages;
     if (!store->pages_dirty)
         return -ENOENT;
-    for (uint64_t i = *cursor / n; i < store->super.extents; i++) {
+    for (uint64_t i = *cursor / n; i < store->extent_top; i++) {
         if (!limit--) {
             *cursor = i * n;
             return -EAGAIN;

@@ -303,6 +303,7 @@ struct store {
 
     /* space */
     uint64_t  extent_cursor, free_extents, claimed_extents, freed_extents;
+    uint64_t  extent_top;       /* from here on none was used since the store was opened */
     uint64_t  freed_old;        /* of the freed: their free is in the running checkpoint */
     uint64_t  freed_serial, reuse_serial;   /* of frees from now on; older than this are durable */
     uint64_t  pages_dirty;

@@ -460,12 +460,12 @@ int plan_page_free(struct store_group *group, uint64_t object, uint64_t page, ui
              top = directory_get(store, object, NULL) ? plan_top(store, object) : end;
     if (end / n >= top)  /* nothing lies behind, and most containers are almost empty */
         end = top * n;
-    if (end <= page || (end - page) / n <= store->super.extents) {
+    if (end <= page || (end - page) / n <= store->extent_top) {
         for (uint64_t i = page / n; i * n < end && !error; i++)
             error = plan_extent_free(group, object, i, page, end);
         return error;
     }
-    for (uint64_t i = 0; i < store->super.extents && !error; i++)
+    for (uint64_t i = 0; i < store->extent_top && !error; i++)
         if (store->extents[i].state == EXTENT_USED && store->extents[i].object == object)
             error = plan_extent_free(group, object, store->extents[i].index, page, page + count);
     for (int g = 0; g < 2; g++)

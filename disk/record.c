@@ -222,9 +222,9 @@ static void range_free(struct store *store, uint64_t object, uint32_t slot, uint
         end = use->top * n;
     if (from >= end)
         return;
-    bool by_extent = (end - from) / n > store->super.extents;   /* the shorter walk of the two */
+    bool by_extent = (end - from) / n > store->extent_top;   /* the shorter walk of the two */
     uint64_t i = by_extent ? 0 : from / n;
-    uint64_t last = by_extent ? store->super.extents : (end + n - 1) / n;
+    uint64_t last = by_extent ? store->extent_top : (end + n - 1) / n;
     for (; i < last && use->leaves; i++) {
         const struct extent *e = &store->extents[by_extent ? i : 0];
         if (by_extent && (e->state != EXTENT_USED || e->object != object))

@@ -107,7 +107,7 @@ static uint32_t homes_of(struct store *store, const struct store_scrub *s, struc
 static bool pages_choose(struct store *store, struct store_scrub *s)
 {
     struct leaf_disk *leaf;
-    for (uint32_t visits = VISITS; s->at < store->super.extents && visits--; s->at++) {
+    for (uint32_t visits = VISITS; s->at < store->extent_top && visits--; s->at++) {
         s->homes = homes_of(store, s, &leaf);
         if (!s->homes)
             continue;
@@ -120,7 +120,7 @@ static bool pages_choose(struct store *store, struct store_scrub *s)
         return true;
     }
     s->count = 0;
-    return s->at < store->super.extents;        /* nothing to read this time */
+    return s->at < store->extent_top;        /* nothing to read this time */
 }
 
 static bool choose(struct store *store, struct store_scrub *s)

@@ -80,6 +80,8 @@ int extent_use(struct store *store, uint64_t extent, uint64_t object, uint64_t i
     store->claimed_extents -= state == EXTENT_CLAIMED;
     store->freed_extents -= state == EXTENT_FREED;
     *e = (struct extent){ .object = object, .index = index, .state = EXTENT_USED };
+    if (store->extent_top <= extent)
+        store->extent_top = extent + 1;
     return 0;
 }
 

@@ -207,6 +207,39 @@ static void a_store_grows_to_a_tebibyte(void **state)
     vdisk_close(&disk);
 }
 
+/* Aim: what was never used is not looked at: a scrub's round over a disk of 1 TiB with a few pages
+ * takes few calls, each of which looks at 1,024 extents of 64 KiB at most. */
+static void a_round_passes_what_was_never_used(void **state)
+{
+    (void)state;
+    static const uint64_t pages[] = { 0, 1, 70000 };
+    static struct store_scrub scrub;
+    struct store_options options = { .uuid = { 4 }, .extent_bytes = 65536, .log_bytes = 1 << 20 };
+    unsigned calls = 0, seen = 0;
+    large_open(1ull << 40);
+    assert_int_equal(store_format(&io, &memory, &options), 0);
+    assert_int_equal(large_start(0), 0);
+    struct store_group *group = group_open();
+    store_txn_begin(group, 1);
+    assert_int_equal(create(group, "c", 0, 0, &object), 0);
+    assert_int_equal(txn_next(group), 0);
+    group_done(group);
+    large_commit(pages, 3);
+    checkpoint();
+    memset(&scrub, 0, sizeof scrub);
+    for (int error; (error = store_scrub_next(store, &scrub)) != -ENOENT; calls++) {
+        assert_true(error == 0 || error == -EAGAIN);
+        seen += !error && scrub.kind == STORE_SCRUB_PAGE;
+        if (!error)
+            store_scrub_read(store, &scrub);
+        if (!error)
+            assert_int_equal(store_scrub_judge(store, &scrub), 0);
+    }
+    assert_true(seen == 2 && calls < 100);
+    store_abandon(store);
+    vdisk_close(&disk);
+}
+
 /* ---- hostile numbers */
 
 /* Aim: limits of the directory and of names whose tables no 32-bit number counts are out of range;
@@ -318,6 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stores_of_many_tebibytes_live),
         cmocka_unit_test(a_store_grows_to_a_tebibyte),
+        cmocka_unit_test(a_round_passes_what_was_never_used),
         cmocka_unit_test(a_superblock_with_huge_numbers_is_refused),
         cmocka_unit_test(a_chain_of_all_leaves_takes_no_square),
         cmocka_unit_test(many_frees_of_nothing_are_no_walks),
