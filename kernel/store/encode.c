@@ -16,14 +16,32 @@ enum { WORDS = PAGE_BYTES / 8, UNIT_WORDS = UNIT_BYTES / 8, UNITS = PAGE_BYTES /
 /* struct words: a set of the page's 64-bit words. */
 struct words { uint64_t bits[WORDS / 64]; };
 
+/* differ_of_8 has a bit for each of eight words that differs. On its own: mostly none does. */
+static __attribute__((noinline)) uint64_t differ_of_8(const uint64_t *a, const uint64_t *b)
+{
+    uint64_t bits = 0;
+    for (unsigned i = 8; i-- > 0;)
+        bits = bits << 1 | (a[i] != b[i]);
+    return bits;
+}
+
 static struct words words_that_differ(const uint64_t *a, const uint64_t *b)
 {
     struct words w = {{0}};
-    for (unsigned i = 0; i < WORDS; i += 4)
-        if ((a[i] ^ b[i]) | (a[i + 1] ^ b[i + 1]) | (a[i + 2] ^ b[i + 2]) | (a[i + 3] ^ b[i + 3]))
-            for (unsigned k = i; k < i + 4; k++)
-                w.bits[k / 64] |= (uint64_t)(a[k] != b[k]) << k % 64;
+    for (unsigned i = 0; i < WORDS; i += 8, a += 8, b += 8)
+        if ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4]) |
+            (a[5] ^ b[5]) | (a[6] ^ b[6]) | (a[7] ^ b[7]))
+            w.bits[i / 64] |= differ_of_8(a, b) << i % 64;
     return w;
+}
+
+/* run_end is the first word behind `from` that is not in the set. */
+static unsigned run_end(const struct words *w, unsigned from)
+{
+    uint64_t out = ~w->bits[from / 64] >> from % 64;
+    while (!out && (from = (from & ~63u) + 64) < WORDS)
+        out = ~w->bits[from / 64];
+    return out ? from + (unsigned)__builtin_ctzll(out) : WORDS;
 }
 
 /* next_run finds the next run of these words at or after `from`. Two runs that lie closer than a
@@ -35,8 +53,9 @@ static bool next_run(const struct words *w, unsigned *from, unsigned *to)
     if (i < 0)
         return false;
     *from = (unsigned)i;
-    for (*to = *from + 1; (i = bit_next(w->bits, WORDS, *to)) >= 0 && (unsigned)i < *to + GAP;)
-        *to = (unsigned)i + 1;
+    do
+        *to = run_end(w, (unsigned)i);
+    while ((i = bit_next(w->bits, WORDS, *to)) >= 0 && (unsigned)i < *to + GAP);
     return true;
 }
 
@@ -171,11 +190,17 @@ static int diff_page(const struct view *v, struct copy *c, struct diff_out *o, u
     int e = ranges ? undeclared_undo(v, c, now, base) : 0;
     if (e)
         return e;
-    struct words w = ranges ? words_declared(c) : words_that_differ(now, base);
-    c->changed = next_run(&w, &from, &to);
+    bool full = p->csn < full_below || encoder == KD_ENCODER_FULL;
+    struct words w;
+    if (full && !ranges) {
+        c->changed = memcmp(now, base, PAGE_BYTES) != 0; /* which words differ is of no use */
+    } else {
+        w = ranges ? words_declared(c) : words_that_differ(now, base);
+        c->changed = next_run(&w, &from, &to);
+    }
     if (!c->changed)
         return 0;
-    if (p->csn < full_below || encoder == KD_ENCODER_FULL)
+    if (full)
         return whole_out(o, &r, now);
     if (encoder == KD_ENCODER_ADAPTIVE && p->whole) {
         p->whole--;

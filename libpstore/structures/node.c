@@ -4,12 +4,6 @@
 
 #include <string.h>
 
-/* Looks up what belongs to a node of this level. */
-static unsigned key_at(const struct ps_access *a, const struct ps_node *n)
-{
-    return a->shape[n->level > 0].key_at;
-}
-
 static unsigned rounded(unsigned bytes, unsigned to)
 {
     return (bytes + to - 1) & ~(to - 1);
@@ -51,7 +45,7 @@ static void *payload(const struct ps_node *n, unsigned i)
 
 struct bytes node_suffix(const struct ps_access *a, const struct ps_node *n, unsigned i)
 {
-    const uint8_t *key = (const uint8_t *)n + n->slot[i] + key_at(a, n);
+    const uint8_t *key = (const uint8_t *)n + n->slot[i] + node_key_at(a, n);
     if (a->type->key_bytes)
         return (struct bytes){ key, a->type->key_bytes };
     return (struct bytes){ key + 2, *(const uint16_t *)(const void *)key };
@@ -94,12 +88,6 @@ unsigned node_key_max(const struct ps_access *a)
 {
     unsigned strings = a->head->node_bytes / 16;
     return a->type->key_bytes ? a->type->key_bytes : strings < PS_KEY_MAX ? strings : PS_KEY_MAX;
-}
-
-struct bytes node_probe(const struct ps_access *a, const void *key)
-{
-    return (struct bytes){ key, a->type->key_bytes ? a->type->key_bytes
-                                                   : (unsigned)strnlen(key, PS_NODE_MAX) };
 }
 
 /* ---- order ---- */
@@ -149,13 +137,13 @@ int node_compare(const struct ps_access *a, struct bytes key, const struct ps_no
 }
 
 /* The search among keys of one size in ascending order, where nothing has to be found out for each
- * of them. On its own, so that the compiler keeps all of the loop in registers. */
+ * of them, by an order that the type has not in its own search. */
 __attribute__((noinline)) static unsigned search_fixed(const struct ps_access *a,
                                                        const struct ps_node *n,
                                                        const uint8_t *key, int how)
 {
     int (*const compare)(const void *, const void *) = a->compare;
-    const uint8_t *keys = (const uint8_t *)n + key_at(a, n);
+    const uint8_t *keys = (const uint8_t *)n + node_key_at(a, n);
     const uint16_t *low = n->slot;
     const int least = !(how & NODE_UPPER);
     unsigned count = n->count, half = how & NODE_AT_END ? count - 1 : count / 2;
@@ -191,8 +179,8 @@ __attribute__((noinline)) static unsigned search_any(const struct ps_access *a,
     return low;
 }
 
-unsigned node_search(const struct ps_access *a, const struct ps_node *n, struct bytes key,
-                     int how)
+unsigned node_search_untyped(const struct ps_access *a, const struct ps_node *n, struct bytes key,
+                             int how)
 {
     return a->type->key_bytes && !a->descending ? search_fixed(a, n, key.at, how)
                                                 : search_any(a, n, key, how);
@@ -261,15 +249,32 @@ static void prefix_set(struct ps_access *a, struct ps_node *n, const uint8_t *fr
     memcpy((uint8_t *)n + a->head->node_bytes - length, from, length);
 }
 
-/* Makes room for slot i. Slots go by a copy: memmove goes upwards byte by byte. */
-static void slots_rise(struct ps_node *n, unsigned i)
+static void copy_16(uint16_t *to, const uint16_t *from) { memcpy(to, from, 16); }
+
+/* Makes room for slot i, from the last slot down, eight at a time: memmove goes upwards byte by
+ * byte. The lowest eight may lie over those above, and are read first. */
+static inline void slots_rise(struct ps_node *n, unsigned i)
 {
-    uint16_t copy[PS_NODE_MAX / sizeof n->slot[0]];
-    const size_t bytes = (n->count - i) * sizeof n->slot[0];
-    if (bytes == 0)
+    uint16_t *slot = &n->slot[i], lowest[8];
+    unsigned count = n->count - i;
+    if (count >= 8) {
+        copy_16(lowest, slot);
+        for (; count > 8; count -= 8)
+            copy_16(slot + count - 7, slot + count - 8);
+        copy_16(slot + 1, lowest);
         return;
-    memcpy(copy, &n->slot[i], bytes);
-    memcpy(&n->slot[i + 1], copy, bytes);
+    }
+    if (count >= 4) {
+        memcpy(lowest, slot + count - 4, 8);
+        memcpy(slot + count - 3, lowest, 8);
+        count -= 4;
+    }
+    if (count > 2)
+        slot[3] = slot[2];
+    if (count > 1)
+        slot[2] = slot[1];
+    if (count > 0)
+        slot[1] = slot[0];
 }
 
 /* Lays an entry with such a key, which the caller writes, below all others. */
@@ -282,7 +287,7 @@ static uint8_t *entry_make(struct ps_access *a, struct ps_node *n, unsigned i, u
     n->live = (uint16_t)(n->live + bytes);
     n->slot[i] = n->heap;
     n->count++;
-    uint8_t *key = (uint8_t *)n + n->heap + key_at(a, n);
+    uint8_t *key = (uint8_t *)n + n->heap + node_key_at(a, n);
     if (a->type->variable && n->level == 0)
         *(uint16_t *)payload(n, i) = (uint16_t)record;
     if (a->type->key_bytes)
@@ -317,7 +322,7 @@ void node_append(struct ps_access *a, struct ps_node *n, const struct ps_node *f
         unsigned record = node_record_bytes(a, from, i);
         uint8_t *copy = entry_make(a, n, n->count, whole.length - n->prefix, record);
         memcpy(copy, whole.at + n->prefix, whole.length - n->prefix);
-        memcpy(payload(n, n->count - 1u), payload(from, i), key_at(a, n));
+        memcpy(payload(n, n->count - 1u), payload(from, i), node_key_at(a, n));
         if (record)
             memcpy(node_record(a, n, n->count - 1u), node_record(a, from, i), record);
     }
@@ -360,6 +365,17 @@ void *node_place(struct ps_access *a, struct ps_node *n, unsigned i, struct byte
     return node_record(a, n, i);
 }
 
+/* memcpy, without a call for the sizes that most keys and records have. */
+static inline void copy(void *to, const void *from, unsigned bytes)
+{
+    if (bytes == 4)
+        memcpy(to, from, 4);
+    else if (bytes == 8)
+        memcpy(to, from, 8);
+    else
+        memcpy(to, from, bytes);
+}
+
 int node_insert_fixed(struct ps_access *a, struct ps_node *n, unsigned i, const void *key,
                       const void *record)
 {
@@ -375,8 +391,8 @@ int node_insert_fixed(struct ps_access *a, struct ps_node *n, unsigned i, const 
     n->slot[i] = n->heap;
     n->count++;
     uint8_t *entry = payload(n, i);
-    memcpy(entry, record, t->record_bytes);
-    memcpy(entry + a->shape[0].key_at, key, t->key_bytes);
+    copy(entry, record, t->record_bytes);
+    copy(entry + a->shape[0].key_at, key, t->key_bytes);
     return 1;
 }
 

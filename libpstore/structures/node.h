@@ -4,6 +4,8 @@
 
 #include "structure.h"
 
+#include <string.h>
+
 /*
  * A node holds records in the order of their keys: this header, the slots (each says where an entry
  * lies, in the order of keys), room, and entries, laid from the end downwards. An entry is a record
@@ -37,7 +39,16 @@ static inline void node_claim(struct ps_node *n)
 }
 
 unsigned node_key_max(const struct ps_access *a);
-struct bytes node_probe(const struct ps_access *a, const void *key);
+static inline struct bytes node_probe(const struct ps_access *a, const void *key)
+{
+    return (struct bytes){ key, a->type->key_bytes ? a->type->key_bytes
+                                                   : (unsigned)strnlen(key, PS_NODE_MAX) };
+}
+/* Where keys stand in the entries of a node of this level. */
+static inline unsigned node_key_at(const struct ps_access *a, const struct ps_node *n)
+{
+    return a->shape[n->level > 0].key_at;
+}
 
 void node_init(struct ps_access *a, struct ps_node *n, unsigned level);
 struct bytes node_suffix(const struct ps_access *a, const struct ps_node *n, unsigned i);
@@ -48,8 +59,16 @@ int node_order(const struct ps_access *a, struct bytes left, struct bytes right)
 int node_compare(const struct ps_access *a, struct bytes key, const struct ps_node *n,
                  unsigned i);
 /* The first slot with a key >= (NODE_UPPER: >) this one; NODE_AT_END: it is probably behind all. */
-enum { NODE_UPPER = 1, NODE_AT_END = 2 };
-unsigned node_search(const struct ps_access *a, const struct ps_node *n, struct bytes key, int how);
+enum { NODE_UPPER = PS_UPPER, NODE_AT_END = PS_AT_END };
+unsigned node_search_untyped(const struct ps_access *a, const struct ps_node *n, struct bytes key,
+                             int how);
+static inline unsigned node_search(const struct ps_access *a, const struct ps_node *n,
+                                   struct bytes key, int how)
+{
+    return a->search ? a->search((const uint8_t *)n + node_key_at(a, n), n->slot, n->count, key.at,
+                                 how)
+                     : node_search_untyped(a, n, key, how);
+}
 /* length: of the key; record: of one of variable size, else 0, as in what follows. */
 unsigned node_entry_bytes(const struct ps_access *a, unsigned level, unsigned length,
                           unsigned record);

@@ -51,6 +51,7 @@ static void access_make(struct ps_access *a, const struct ps_instance *i,
                              .type = type,
                              .memory = i->memory,
                              .compare = i->compare ? i->compare : type->compare,
+                             .search = i->compare || i->flags & PS_DESCENDING ? NULL : type->search,
                              .error = i->head && memory ? 0 : -EINVAL,
                              .mode = mode,
                              .descending = (i->flags & PS_DESCENDING) != 0,
@@ -111,11 +112,6 @@ int structure_empty(const struct ps_instance *i, const struct ps_type *type)
 void structure_clear(struct ps_access *a)
 {
     memset(a->head, 0, a->type->head_bytes);
-}
-
-int structure_refuses(const struct ps_access *a, enum ps_mode mode)
-{
-    return a->error ? a->error : (int)mode > a->mode ? -EACCES : 0;
 }
 
 void *structure_none(int error)

@@ -76,11 +76,45 @@ struct ps_head {
     char name[32];
 };
 
+#define PS_FUNCTION_ __attribute__((unused)) static inline
+
+/* The first of `count` slots, each of which says how far behind `keys` a key lies, whose key is >=
+ * (or PS_UPPER: >) this one; PS_AT_END: probably behind all, which is looked at first. */
+typedef unsigned ps_search(const void *keys, const uint16_t *slots, unsigned count, const void *key,
+                           int how);
+enum { PS_UPPER = 1, PS_AT_END = 2 };
+/* The search of one key type, with its order in the loop: a call for each step would cost more than
+ * all else. */
+#define PS_SEARCH_STEPS_(K, compare_, is_after)                                                   \
+    for (; count > 0; half = count / 2) {                                                         \
+        if (compare_((const K *)key,                                                              \
+                     (const K *)(const void *)((const char *)keys + low[half])) is_after 0) {     \
+            low += half + 1;                                                                      \
+            count -= half + 1;                                                                    \
+        } else {                                                                                  \
+            count = half;                                                                         \
+        }                                                                                         \
+    }
+#define PS_SEARCH_(NAME, K, compare_)                                                             \
+    PS_FUNCTION_ unsigned NAME##_search_(const void *keys, const uint16_t *slots, unsigned count, \
+                                         const void *key, int how)                                \
+    {                                                                                             \
+        const uint16_t *low = slots;                                                              \
+        unsigned half = how & PS_AT_END ? count - 1 : count / 2;                                  \
+        if (how & PS_UPPER)                                                                       \
+            PS_SEARCH_STEPS_(K, compare_, >=)                                                     \
+        else                                                                                      \
+            PS_SEARCH_STEPS_(K, compare_, >)                                                      \
+        return (unsigned)(low - slots);                                                           \
+    }                                                                                             \
+    _Static_assert(1, "")
+
 /* What the program's line knows of its types. */
 struct ps_type {
     const char *structure, *name, *compare_name;
     int (*compare)(const void *, const void *);
     uint64_t (*hash)(const void *);
+    ps_search *search;                                  /* by that order, or NULL */
     uint32_t head_bytes, node_bytes, flags;             /* flags: those that an instance may have */
     uint32_t key_bytes, key_align;                      /* key_bytes 0: strings */
     uint32_t record_bytes, record_align;                /* variable: of a record's length */
@@ -104,6 +138,7 @@ struct ps_access {
     const struct ps_type *type;
     struct ps_memory memory;
     int (*compare)(const void *, const void *);
+    ps_search *search;                                  /* NULL: by `compare`, or descending */
     int error, mode, descending, fill;                  /* fill: percent; 100 unless it is a load */
     /* of entries in slotted nodes: of leaves, of branches */
     struct { uint32_t key_at, entry_bytes, align; } shape[2];
@@ -113,8 +148,6 @@ enum { PS_DESCENDING = 1, PS_DUPLICATES = 2 };          /* flags; kept */
 
 void ps_access_open(struct ps_access *a, const struct ps_instance *i, const struct ps_type *type,
                     enum ps_mode mode);
-
-#define PS_FUNCTION_ __attribute__((unused)) static inline
 
 /* The head; the instance, of a structure that has no order; both ends of its life. */
 #define PS_HEAD_(NAME, STRUCTURE)                                                                 \

@@ -4,6 +4,8 @@
 
 #include "structure.h"
 
+#include <errno.h>
+
 /* Setting up: structure_begin fills the head, structure_end makes it valid, or zeros if an error is
  * given, which it returns. */
 int structure_begin(struct ps_access *a, const struct ps_instance *i, const struct ps_type *type);
@@ -17,7 +19,10 @@ void structure_clear(struct ps_access *a);
 uint64_t structure_hash(uint64_t before, const void *bytes, size_t length);
 
 /* Why a change must not be: 0, the error of the access object, or -EACCES. */
-int structure_refuses(const struct ps_access *a, enum ps_mode mode);
+static inline int structure_refuses(const struct ps_access *a, enum ps_mode mode)
+{
+    return a->error ? a->error : (int)mode > a->mode ? -EACCES : 0;
+}
 /* Sets errno from a negative result; NULL. */
 void *structure_none(int error);
 

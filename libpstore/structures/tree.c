@@ -333,12 +333,18 @@ static int leaf_overflow(struct ps_tree_access *a, struct bytes key, struct byte
     return 0;
 }
 
+/* Are all entries of one size? */
+static int is_fixed(const struct ps_tree_access *a)
+{
+    return a->base.shape[0].entry_bytes && !a->base.type->variable;
+}
+
 /* Inserts at the path's place. */
-static int put_here(struct ps_tree_access *a, struct bytes key, struct bytes record)
+static inline int put_here(struct ps_tree_access *a, struct bytes key, struct bytes record)
 {
     struct ps_node *leaf = a->path[0].node;
     const unsigned at = a->path[0].at;
-    const int fixed = a->base.shape[0].entry_bytes && !a->base.type->variable;
+    const int fixed = is_fixed(a);
     int done = fixed && node_insert_fixed(&a->base, leaf, at, key.at, record.at);
     if (!done && (fixed || !node_has_room(&a->base, leaf, key, varying(a, record))))
         return leaf_overflow(a, key, record, 0);
@@ -446,11 +452,16 @@ static unsigned record_max(const struct ps_tree_access *a)
                : a->base.type->record_bytes;
 }
 
-static int change_refused(const struct ps_tree_access *a, struct bytes key, struct bytes record)
+static int too_long(const struct ps_tree_access *a, struct bytes key, struct bytes record)
+{
+    return key.length > node_key_max(&a->base) || record.length > record_max(a);
+}
+
+static inline int change_refused(const struct ps_tree_access *a, struct bytes key,
+                                 struct bytes record)
 {
     int error = structure_refuses(&a->base, PS_CHANGE);
-    int fits = error || (key.length <= node_key_max(&a->base) && record.length <= record_max(a));
-    return error ? error : fits ? 0 : -EOVERFLOW;
+    return error ? error : !is_fixed(a) && too_long(a, key, record) ? -EOVERFLOW : 0;
 }
 
 /* What lies at the path's place becomes another record, of another size perhaps. */

@@ -220,11 +220,13 @@ int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink);
                    #compare_ " is not int (const " #K " *, const " #K " *)");                     \
     _Static_assert(sizeof(K) <= PS_KEY_MAX && sizeof(K) + sizeof(R) + 32 <= (N) / 4,              \
                    "at least four keys with their records fit a node");                           \
+    PS_SEARCH_(NAME, K, compare_);                                                                \
     static const struct ps_type NAME##_type_ = {                                                  \
         .structure = "tree 2",                                                                    \
         .name = #K " " #R,                                                                        \
         .compare_name = #compare_,                                                                \
         .compare = (int (*)(const void *, const void *))(void (*)(void))(compare_),               \
+        .search = NAME##_search_,                                                                 \
         .head_bytes = sizeof(struct ps_tree),                                                     \
         .node_bytes = (N),                                                                        \
         .flags = PS_DESCENDING | PS_DUPLICATES,                                                   \
@@ -259,11 +261,13 @@ int ps_tree_draw(const struct ps_tree_access *a, struct ps_sink sink);
                    #compare_ " is not int (const " #K " *, const " #K " *)");                     \
     _Static_assert(sizeof(K) <= PS_KEY_MAX && (N) >= 1024 && sizeof(K) + 256 <= (N) / 4,          \
                    "at least four keys with their records fit a node");                           \
+    PS_SEARCH_(NAME, K, compare_);                                                                \
     static const struct ps_type NAME##_type_ = {                                                  \
         .structure = "tree of bytes",                                                             \
         .name = #K " " #R,                                                                        \
         .compare_name = #compare_,                                                                \
         .compare = (int (*)(const void *, const void *))(void (*)(void))(compare_),               \
+        .search = NAME##_search_,                                                                 \
         .head_bytes = sizeof(struct ps_tree),                                                     \
         .node_bytes = (N),                                                                        \
         .flags = PS_DESCENDING | PS_DUPLICATES,                                                   \
