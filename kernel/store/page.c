@@ -241,7 +241,7 @@ long kd_object_supply(const uint64_t a[6])
     for (uint64_t i = s.count; i-- > 0 && (!e || e == -ESTALE);) {
         int failed = supply_one(o, &s, i);
         e = failed ? failed : e;
-        if (i % SUPPLY_AT_ONCE == 0)
+        if (i && i % SUPPLY_AT_ONCE == 0)
             thread_breathe();
         if (thread_this()->killed && !e)
             e = -EINTR;
