@@ -3,15 +3,15 @@
  * has it (section 4.3), and from a container that the program maps itself.
  *
  * uDatabase's application calls the representative, which alone maps the file; both share memory,
- * through which arguments and records go. Here three processes do that: a manager serves an object
- * that is plain shared memory, the representative maps it and a container of records, and the
- * application asks for one record after another: the number goes into the shared memory, a call of
- * the representative's port wakes it, the record comes back through the shared memory. Beside it
- * the record comes in the answer itself, which the kernel copies; and without a call, from the
- * container that the application has mapped. The least of ROUNDS, counted instructions.
+ * through which arguments and records go. Here the representative is the server task of an area
+ * (kit.h) and holds the records; the application asks it for one record after another.
+ * The record comes through the area's memory, at a call or between two semaphores; or in the answer
+ * itself, which the kernel copies; or, without the representative, from the container that the
+ * application has mapped. The least of ROUNDS, counted instructions.
  */
-#include <manager.h>
+#include <kit.h>
 #include <pstore.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,28 +21,24 @@
 #include "user/start.h"
 
 enum { RECORDS = 1000, RECORD_BYTES = 2048, ROUNDS = 200 };
-enum { CALL_SHARED = 1, CALL_MESSAGE = 2, CALL_END = 3 };
 struct record { char bytes[RECORD_BYTES]; };
 struct root { struct record *records; };
-struct area { uint64_t number, bytes; char record[RECORD_BYTES]; };    /* what both share */
+/* What both share. */
+struct shared {
+    struct ps_semaphore asked, answered, ended;
+    uint64_t number, bytes;
+    char record[RECORD_BYTES];
+};
+struct question { uint64_t number, bytes; };
 
-static const char area_name[] = "bench-area", port_name[] = "bench-representative";
 static ps_container *box;
+static ps_area *area;
+static struct shared *shared;
 
 static _Noreturn void fail(const char *what, long error)
 {
     fprintf(stderr, "bench-representative: %s: %s\n", what, ps_strerror((int)error));
     exit(1);
-}
-
-static struct area *area_open(void)
-{
-    struct area *area;
-    while (!(area = km_open(area_name, area_name, KM_READ | KM_WRITE)) && errno == ENOENT)
-        kd_call3(24, 0, 0, 0);          /* sched_yield */
-    if (!area)
-        fail("the shared memory", errno);
-    return area;
 }
 
 static void container_open(void)
@@ -52,64 +48,86 @@ static void container_open(void)
         fail("the container", errno);
 }
 
-/* ---- the other processes ---- */
+/* ---- the representative ---- */
 
-static int manager_main(void)
+/* A message says which record is wanted in the answer; an empty one: what `shared` says. */
+static int serve(void *records, struct ps_request *r)
 {
-    static const struct km_ops ops = {.page = NULL};
-    struct km_object *object;
-    int error = km_create(area_name, 1, KM_READ | KM_WRITE, &ops, NULL, &object);
-    fail("the manager", error ? error : km_serve(1));
+    const struct record *all = records;
+    const struct question q = *(const struct question *)r->message;
+    if (r->bytes == 0) {
+        memcpy(shared->record, all[shared->number % RECORDS].bytes, shared->bytes);
+        return 0;
+    }
+    memcpy(r->message, all[q.number % RECORDS].bytes, q.bytes);
+    r->bytes = q.bytes;
+    return 0;
 }
 
-/* In a transaction, which lasts as long as the representative: it reads only. */
-static int serve(void *unused)
+/* The other thread: a record for each time that it is asked, until there is none of 0 bytes. */
+static void *at_semaphores(void *records)
 {
-    static char answer[RECORD_BYTES];
-    struct area *area = area_open();
-    const struct record *records = ((struct root *)ps_root(box))->records;
-    int port = (int)kd_call3(KD_PORT_CREATE, 0, 0, 0);
-    struct kd_message m = {.handle = -1}, reply = {.handle = -1};
-    long error = kd_call3(KD_NAME_SET, (long)port_name, port, 0);
-    (void)unused;
-    if (!error)
-        error = kd_call3(KD_PORT_RECEIVE, port, (long)&m, -1);
-    while (!error && m.kind != CALL_END) {
-        reply.data_bytes = 0;
-        if (m.kind == CALL_SHARED) {
-            memcpy(area->record, records[area->number % RECORDS].bytes, area->bytes);
-        } else {
-            reply.data = memcpy(answer, records[m.word[0] % RECORDS].bytes, m.word[1]);
-            reply.data_bytes = m.word[1];
-        }
-        error = kd_call4(KD_PORT_REPLY_RECEIVE, (long)m.token, (long)&reply, port, (long)&m);
+    const struct record *all = records;
+    while (ps_semaphore_take(area, &shared->asked, -1) == 0 && shared->bytes > 0) {
+        memcpy(shared->record, all[shared->number % RECORDS].bytes, shared->bytes);
+        ps_semaphore_give(area, &shared->answered, 1);
     }
-    kd_call3(KD_PORT_REPLY, (long)m.token, (long)&reply, 0);
-    return (int)error;
+    return NULL;
+}
+
+/* A copy of the records in its own memory: what the area's threads read is no transaction. */
+static int copy(void *to)
+{
+    memcpy(to, ((struct root *)ps_root(box))->records, RECORDS * sizeof(struct record));
+    return 0;
+}
+
+static int representative_main(void)
+{
+    struct record *records = malloc(RECORDS * sizeof *records);
+    pthread_t thread;
+    container_open();
+    int error = records ? ps_transaction(copy, records) : -ENOMEM;
+    struct ps_task task = {.serve = serve, .arg = records};
+    if (!error && !(area = ps_area_make("bench-representative", sizeof *shared, &task)))
+        error = -errno;
+    if (error)
+        fail("the representative", error);
+    shared = ps_area_memory(area);
+    if (pthread_create(&thread, NULL, at_semaphores, records))
+        fail("a thread", EAGAIN);
+    pthread_join(thread, NULL);
+    return ps_semaphore_take(area, &shared->ended, -1);
 }
 
 /* ---- the application ---- */
 
-static struct area *shared;
-static long port;
-static char own[RECORD_BYTES];
+static _Alignas(8) char own[RECORD_BYTES];
 
-static void by_shared_memory(const struct record *unused, uint64_t number, unsigned bytes)
+static void by_call(const struct record *unused, uint64_t number, unsigned bytes)
 {
-    struct kd_message m = {.handle = -1, .kind = CALL_SHARED};
     (void)unused;
     shared->number = number;
     shared->bytes = bytes;
-    kd_call3(KD_PORT_CALL, port, (long)&m, 0);
+    ps_ask(area, own, 0, -1);
     memcpy(own, shared->record, bytes);
 }
 
-static void by_message(const struct record *unused, uint64_t number, unsigned bytes)
+static void by_semaphores(const struct record *unused, uint64_t number, unsigned bytes)
 {
-    struct kd_message m = {.handle = -1, .kind = CALL_MESSAGE, .word = {number, bytes},
-                           .buffer = own, .buffer_bytes = bytes};
     (void)unused;
-    kd_call3(KD_PORT_CALL, port, (long)&m, 0);
+    shared->number = number;
+    shared->bytes = bytes;
+    ps_semaphore_give(area, &shared->asked, 1);
+    ps_semaphore_take(area, &shared->answered, -1);
+    memcpy(own, shared->record, bytes);
+}
+
+static void by_answer(const struct record *unused, uint64_t number, unsigned bytes)
+{
+    (void)unused;
+    *(struct question *)(void *)own = (struct question){number, bytes};
+    ps_ask(area, own, bytes, -1);
 }
 
 static void by_mapping(const struct record *records, uint64_t number, unsigned bytes)
@@ -134,16 +152,18 @@ static int measure(void *unused)
     static const struct {
         const char *name;
         void (*get)(const struct record *, uint64_t, unsigned);
-    } ways[] = {{"through shared memory, by a call", by_shared_memory},
-                {"in the answer to a call", by_message},
+    } ways[] = {{"through shared memory, by a call", by_call},
+                {"through shared memory, by two semaphores", by_semaphores},
+                {"in the answer to a call", by_answer},
                 {"mapped, no call", by_mapping}};
+    enum { WAYS = sizeof ways / sizeof ways[0] };
     static const unsigned sizes[] = {27, 512, 2048};
     const struct record *records = ((struct root *)ps_root(box))->records;
     unsigned long sum = 0;
     (void)unused;
     for (int i = 0; i < RECORDS; i++)
         sum += (unsigned char)records[i].bytes[0];
-    for (int way = 0; way < 3; way++)
+    for (int way = 0; way < WAYS; way++)
         for (int size = 0; size < 3; size++) {
             uint64_t least = ~0ull;
             for (uint64_t i = 0; i < ROUNDS; i++) {
@@ -162,29 +182,29 @@ static int measure(void *unused)
 
 int main(int argc, char **argv)
 {
-    const char *manager[] = {"bench-representative", "--manager", NULL};
-    const char *server[] = {"bench-representative", "--serve", NULL};
+    static const char *const served[] = {"bench-representative", "--serve", NULL};
     int serves = argc == 2 && strcmp(argv[1], "--serve") == 0;
-    usage(argc, argv, argc == 1 || serves || (argc == 2 && strcmp(argv[1], "--manager") == 0),
+    usage(argc, argv, argc == 1 || serves,
           "usage: bench-representative\nRecords from another process and from a mapped container; "
           "run it by `make bench ONLY=udatabase`.\n");
-    if (argc == 2 && !serves)
-        return manager_main();
-    container_open();
     if (serves)
-        return ps_transaction(serve, NULL) != 0;
+        return representative_main();
+    container_open();
     int error = ps_transaction(fill, NULL);
+    if (!error && start_program("/bin/bench-representative", served, 0, 1) < 0)
+        error = -errno;
+    while (!error && !(area = ps_area_open("bench-representative")))
+        if (errno == ENOENT)
+            kd_call3(24, 0, 0, 0);      /* sched_yield */
+        else
+            error = -errno;
     if (error)
-        fail("the records", error);
-    const char *path = "/bin/bench-representative";
-    if (start_program(path, manager, 0, 1) < 0 || start_program(path, server, 0, 1) < 0)
-        fail("a process", errno);
-    shared = area_open();
-    while ((port = kd_call3(KD_NAME_FIND, (long)port_name, 0, 0)) == -ENOENT)
-        kd_call3(24, 0, 0, 0);
+        fail("the records or their representative", error);
+    shared = ps_area_memory(area);
     error = ps_transaction(measure, NULL);
-    struct kd_message end = {.handle = -1, .kind = CALL_END};
-    kd_call3(KD_PORT_CALL, port, (long)&end, 0);
+    shared->bytes = 0;                  /* the representative ends */
+    ps_semaphore_give(area, &shared->asked, 1);
+    ps_semaphore_give(area, &shared->ended, 1);
     if (error)
         fail("a record", error);
     return 0;
