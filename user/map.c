@@ -4,7 +4,6 @@
  * Each picture is a transaction: the view is moved, what lies in it is found and painted. So where
  * the view was last is in the container, and the program has nothing to save.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +72,7 @@ static int place_find(const char *name)
     return found ? 0 : -ENOENT;
 }
 
-/* ---- a picture: text that is written when its transaction is over ---- */
+/* ---- a picture: its lines and its names ---- */
 
 struct pen {
     int width, height, letter[2], names;        /* in dots; how many names at most */
@@ -81,25 +80,6 @@ struct pen {
     void (*shape)(const struct pen *, const struct shape *, double turn);
     void (*name)(const struct pen *, double x, double y, const char *name); /* x, y: in dots */
 };
-static char *out;
-static size_t out_used, out_room;
-
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
-{
-    va_list list;
-    if (out_room - out_used < 1024) {
-        char *more = realloc(out, out_room + 65536);
-        if (!more) {
-            ps_abort(ENOMEM);
-            return;
-        }
-        out = more, out_room += 65536;
-    }
-    va_start(list, format);
-    out_used += (size_t)vsnprintf(out + out_used, 1024, format, list);
-    va_end(list);
-}
-
 static int is_larger(const struct places_box *at, const struct place *place, void *least)
 {
     (void)at;
@@ -242,8 +222,11 @@ static void paint_screen(int rows, int columns)
         }
         say("%s", end);
     }
+    size_t begin = picture.used;
     say_where(pen.dot);
-    say("%sarrows move, + and - zoom, 0 is the world, q leaves%s", end,
+    if (terminal.is_one && picture.used > begin + (size_t)columns - 1)
+        picture.used = begin + (size_t)columns - 1;
+    say("%s%.*s%s", end, columns - 1, "arrows move, + and - zoom, 0 is the world, q leaves",
         terminal.is_one ? "\x1b[K" : "\n");
 }
 
@@ -305,7 +288,7 @@ static void view_move(int key)
 static int look(void *arg)
 {
     const struct wish *wish = arg;
-    out_used = 0;
+    picture.used = 0;
     int error = map_open();
     PS_ACCESS(lands_items, l, &lands, PS_LOOK);
     if (error || (error = (int)lands_count(&l)) < 0)    /* -ENODATA: none was set up */
@@ -329,11 +312,11 @@ static int show(struct wish *wish)
 {
     int error = ps_transaction_opt(look, wish, &(struct ps_options){.lazy = 1});
     if (error || !wish->svg) {
-        terminal_write(out, error ? 0 : out_used);
+        terminal_write(picture.text, error ? 0 : picture.used);
         return error;
     }
     FILE *file = fopen(wish->svg, "w");
-    int written = file && fwrite(out, 1, out_used, file) == out_used;
+    int written = file && fwrite(picture.text, 1, picture.used, file) == picture.used;
     return file && fclose(file) == 0 && written ? 0 : -errno;
 }
 

@@ -4,11 +4,16 @@
  * A serial line does not tell how large the terminal is. The terminal itself does, if it is asked:
  * its answer comes in as keys do, and is KEY_SIZE. Until then it is 24 lines of 80 columns. Where
  * standard input is no terminal, its bytes are keys all the same, and nothing is written.
+ *
+ * A picture is text that is made in a transaction, which may run twice, and written behind it.
  */
 #ifndef USER_TERMINAL_H
 #define USER_TERMINAL_H
 
+#include <pstore.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <termios.h>
 #include <unistd.h>
@@ -22,7 +27,11 @@ enum { KEY_END = -1, KEY_NONE = -2, KEY_UP = 0x200000, KEY_DOWN, KEY_RIGHT, KEY_
        KEY_FAR_DOWN, KEY_FAR_RIGHT, KEY_FAR_LEFT, KEY_HOME, KEY_LAST, KEY_PAGE_UP, KEY_PAGE_DOWN,
        KEY_DELETE, KEY_BACK_TAB, KEY_SIZE, KEY_OTHER };
 
-static struct { struct termios was, raw; int is_one, rows, columns; } terminal;
+static struct {
+    struct termios was, raw;
+    int is_one, rows, columns;
+    char text[5];                       /* of the last key: the bytes of its character */
+} terminal;
 
 static inline void terminal_write(const char *text, size_t bytes)
 {
@@ -67,8 +76,8 @@ static inline void terminal_end(void)
     tcsetattr(0, TCSADRAIN, &terminal.was);
 }
 
-/* The next byte; without waiting KEY_NONE if there is none. Never more than that one is taken: what
- * is typed behind the last key is the shell's. */
+/* The next byte; without waiting KEY_NONE if there is none. No more than that one is taken: what is
+ * typed behind the last key is the shell's. */
 static inline int terminal_byte(int wait)
 {
     unsigned char c;
@@ -115,8 +124,10 @@ static inline int terminal_key(int wait)
 {
     static const int least[] = {0, 0x80, 0x800, 0x10000};
     int c = terminal_byte(wait), more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1, key;
+    memset(terminal.text, 0, sizeof terminal.text);
     if (c == 27)
         return terminal_sequence();
+    terminal.text[0] = (char)c;
     if (c < 0x80)
         return c;
     if (c < 0xc2 || c > 0xf4)
@@ -127,8 +138,29 @@ static inline int terminal_key(int wait)
         if (c < 0 || (c & 0xc0) != 0x80)
             return c < 0 ? KEY_END : KEY_OTHER;
         key = key << 6 | (c & 0x3f);
+        terminal.text[i + 1] = (char)c;
     }
-    return key < least[more] || (key >= 0xd800 && key < 0xe000) || key > 0x10ffff ? KEY_OTHER : key;
+    int is_one = key >= least[more] && (key < 0xd800 || key > 0xdfff) && key <= 0x10ffff;
+    return is_one ? key : KEY_OTHER;
+}
+
+static struct { char *text; size_t used, room; } picture;       /* used = 0 begins a new one */
+
+/* Adds to the picture; at most 1,023 bytes. Without memory the transaction ends with ENOMEM. */
+__attribute__((format(printf, 1, 2), unused)) static void say(const char *format, ...)
+{
+    va_list list;
+    if (picture.room - picture.used < 1024) {
+        char *more = realloc(picture.text, picture.room + 65536);
+        if (!more) {
+            ps_abort(ENOMEM);
+            return;
+        }
+        picture.text = more, picture.room += 65536;
+    }
+    va_start(list, format);
+    picture.used += (size_t)vsnprintf(picture.text + picture.used, 1024, format, list);
+    va_end(list);
 }
 
 #endif

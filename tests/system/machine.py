@@ -34,7 +34,7 @@ class Machine:
         """Waits until `wanted` (a regular expression) appears; what came up to its end."""
         while not (match := re.search(wanted, self.text, re.S)):
             ready, _, _ = select.select([self.here], [], [], ANSWER_TIMEOUT_S)
-            assert ready, f"waited for {wanted!r}, saw {self.text[-500:]!r}"
+            assert ready, f"waited for {wanted!r}, saw {self.text[-500:]!r}, and {self.raw[:100]!r}"
             self.raw += self.decode(os.read(self.here, 65536))
             whole = re.match(r"([^\x1b]|\x1b\[[0-9;?]*[A-Za-z])*", self.raw)[0]
             self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", whole)
