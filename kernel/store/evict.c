@@ -16,6 +16,7 @@
  *      flushed, then the frame is freed (FR1).
  * EV4  The frame is freed when the page is in no table and in no list any more.
  * EV5  A frame is FRAME_LISTED exactly while it stands in a list.
+ * EV6  Pages of a fixed cluster are looked at together, and those that may go do so together.
  *
  * Locks: leaf, evict lock. A page is looked up by its frame under the evict lock with a reference
  * to its object, then locked and checked again.
@@ -167,15 +168,6 @@ static void wait_for_work(void)
     __atomic_store_n(&parked, false, __ATOMIC_SEQ_CST);
 }
 
-/* page_used tells whether a view used the page since the last look. Leaf locked. */
-static bool page_used(struct page *p, vaddr_t at)
-{
-    bool used = false;
-    views_each_locked(v, &p->mask)
-        used |= right_age(v, p, at);
-    return used;
-}
-
 /* writer_needs tells whether the page's writer needs the base. A copy in the log needs none; nor
  * does an idle view that never used its right to write, and so has no copy (PG2). Leaf locked. */
 static bool writer_needs(struct page *p, vaddr_t at)
@@ -191,54 +183,85 @@ static bool writer_needs(struct page *p, vaddr_t at)
 
 enum look { LOOK_FREED, LOOK_DIRTY, LOOK_CLEAN, LOOK_USED, LOOK_BUSY };
 
-/* page_evict takes the page out of all tables and lists (EV3, before EV4). False: it stays. Leaf
- * locked. */
-static bool page_evict(struct leaf *l, unsigned slot)
+#define slots_each(slot, slots) \
+    for (uint64_t left = (slots), slot; left && (slot = (uint64_t)__builtin_ctzll(left), true); \
+         left &= left - 1)
+
+/* group_at is the slots of the page's cluster, where the container has a fixed size of them, but
+ * few enough for one look (EV6); else of the page alone. */
+static uint64_t group_at(const struct leaf *l, uint64_t slot)
 {
-    struct page *p = &l->pages[slot];
-    struct debt debt = {0};
-    bool goes = true;
-    views_each_locked(v, &p->mask)
-        goes &= right_hold(v, l, slot, &debt);
-    right_pay(&debt);
-    if (!goes)
-        return false;
-    evict_remove(p->frame);
-    p->frame = NULL;
-    count(evictions);
-    return true;
+    unsigned size = MIN(MAX(__atomic_load_n(&l->object->cluster_fixed, __ATOMIC_RELAXED), 1u), 8u);
+    return ((1ull << size) - 1) << (slot & ~(uint64_t)(size - 1));
 }
 
-/* evict_look looks at a page, and frees it if it may go and `take` is set. */
+/* can_go tells whether the page may go (EV1). Leaf locked. */
+static bool can_go(struct leaf *l, uint64_t slot)
+{
+    struct page *p = &l->pages[slot];
+    return page_resident(p) && !(p->flags & (PAGE_PINNED | PAGE_CLEANING)) && !p->frame->pins &&
+           !(p->flags & PAGE_DIRTY && never_cleaned(l->object)) &&
+           !(p->writer != WRITER_NONE && writer_needs(p, page_address(l, (unsigned)slot)));
+}
+
+/* users_change has age or hold of right.h done to the pages for all views, and returns for which
+ * of them that was true for one. Leaf locked. */
+static uint64_t users_change(struct leaf *l, uint64_t slots, struct debt *hold)
+{
+    struct vmask users = {{0}};
+    uint64_t found = 0;
+    slots_each(s, slots)
+        vmask_add(&users, &l->pages[s].mask);
+    views_each_locked(v, &users)
+        slots_each(s, slots)
+            found |= (uint64_t)(hold ? !right_hold(v, l, (unsigned)s, hold)
+                                     : right_age(v, &l->pages[s], page_address(l, (unsigned)s)))
+                     << s;
+    return found;
+}
+
+/* pages_evict takes pages out of all tables and lists (EV3, before EV4), and returns which. Leaf
+ * locked. */
+static uint64_t pages_evict(struct leaf *l, uint64_t slots, struct list *frames)
+{
+    struct debt debt = {0};
+    slots &= ~users_change(l, slots, &debt); /* a copy came back: its base stays */
+    right_pay(&debt);
+    slots_each(s, slots) {
+        evict_remove(l->pages[s].frame);
+        list_push_back(frames, &l->pages[s].frame->link);
+        l->pages[s].frame = NULL;
+        count(evictions);
+    }
+    return slots;
+}
+
+/* evict_look looks at a page and its group, and frees what may go if `take` is set. Tells of the
+ * page. */
 static enum look evict_look(struct leaf *l, unsigned slot, struct frame *f, bool take)
 {
+    struct list gone = LIST_INIT(gone);
+    uint64_t one = 1ull << slot, group = 0, dirty = 0;
     lock_acquire(&l->lock);
-    struct page *p = &l->pages[slot];
-    enum look result = LOOK_BUSY;
-    if (p->frame != f || p->flags & (PAGE_FILLING | PAGE_PINNED | PAGE_CLEANING) || f->pins ||
-        (p->flags & PAGE_DIRTY && never_cleaned(l->object)) ||
-        (p->writer != WRITER_NONE && writer_needs(p, page_address(l, slot)))) /* EV1 */
-        result = LOOK_BUSY;
-    else if (page_used(p, page_address(l, slot)))
-        result = LOOK_USED;
-    else if (p->flags & PAGE_DIRTY)
-        result = LOOK_DIRTY;
-    else
-        result = take ? LOOK_FREED : LOOK_CLEAN;
-    if (result == LOOK_FREED && !page_evict(l, slot))
-        result = LOOK_BUSY;
-    enum place to = result == LOOK_DIRTY ? LAUNDRY : result == LOOK_CLEAN ? READY : CLOCK;
-    /* else evict_first has put it to the end */
-    if (result != LOOK_FREED && p->frame == f && place_of(f) != to) {
-        lock_acquire(&evict_lock);
-        take_out(f);
-        put_in(to, f);
-        lock_release(&evict_lock);
+    bool here = l->pages[slot].frame == f;
+    slots_each(s, here ? group_at(l, slot) : 0) {
+        group |= (uint64_t)can_go(l, s) << s;
+        dirty |= (uint64_t)(l->pages[s].flags & PAGE_DIRTY) << s;
     }
+    bool used = users_change(l, group, NULL);
+    uint64_t freed = take && !used ? pages_evict(l, group & ~dirty, &gone) : 0;
+    lock_acquire(&evict_lock);
+    slots_each(s, here ? (group | one) & ~freed : 0) {
+        bool stays = used || !(group >> s & 1);
+        take_out(l->pages[s].frame);
+        put_in(stays ? CLOCK : dirty >> s & 1 ? LAUNDRY : take ? CLOCK : READY, l->pages[s].frame);
+    }
+    lock_release(&evict_lock);
     lock_release(&l->lock);
-    if (result == LOOK_FREED)
-        frame_free(f); /* EV4 */
-    return result;
+    for (struct frame *went; (went = list_take(struct frame, &gone, link));)
+        frame_free(went); /* EV4 */
+    return freed & one ? LOOK_FREED : !(group & one) ? LOOK_BUSY : used ? LOOK_USED
+           : dirty & one ? LOOK_DIRTY : take ? LOOK_BUSY : LOOK_CLEAN;
 }
 
 bool evict_advise(struct leaf *l, unsigned slot, bool needed)
@@ -247,7 +270,7 @@ bool evict_advise(struct leaf *l, unsigned slot, bool needed)
     if (!page_resident(p) || (!needed && (p->flags & PAGE_PINNED || p->writer != WRITER_NONE)))
         return false;
     if (!needed)
-        (void)page_used(p, page_address(l, slot)); /* earlier uses do not count */
+        (void)users_change(l, 1ull << slot, NULL); /* earlier uses do not count */
     enum place where = needed || never_cleaned(l->object) ? CLOCK
                        : p->flags & PAGE_DIRTY            ? LAUNDRY
                                                           : READY;
@@ -274,18 +297,23 @@ static struct candidate candidate_of(struct frame *f)
     return c;
 }
 
-/* evict_first tells the first pages of a list, at most `most`, which go to its end. */
-static unsigned evict_first(enum place where, unsigned most, struct candidate found[])
+/* evict_first tells the first pages of a list, `most` at most, and one of neighbours in a group.
+ * All go to its end; it returns how many. */
+static unsigned evict_first(enum place where, unsigned most, struct candidate found[],
+                            unsigned *n)
 {
-    unsigned n = 0;
+    unsigned went = 0;
     lock_acquire(&evict_lock);
-    for (most = (unsigned)MIN(most, in_place[where]); n < most; n++) {
+    for (*n = 0, most = (unsigned)MIN(most, in_place[where]); went < most; went++) {
         struct frame *f = list_take(struct frame, &places[where], link);
+        const struct candidate *last = *n ? &found[*n - 1] : NULL;
         list_push_back(&places[where], &f->link);
-        found[n] = candidate_of(f);
+        if (!last || last->leaf != f->owner ||
+            !(group_at(last->leaf, last->slot) >> (f->flags & SLOT_MASK) & 1))
+            found[(*n)++] = candidate_of(f);
     }
     lock_release(&evict_lock);
-    return n;
+    return went;
 }
 
 /* high_mark is how many free frames are wanted: a quarter more than the low mark, below which the
@@ -327,10 +355,9 @@ static void wake_hungry(void)
 static unsigned look_some(bool take, uint64_t seen[])
 {
     struct candidate found[LOOKS_AT_ONCE];
-    unsigned n = take && in_place[READY] ? evict_first(READY, LOOKS_AT_ONCE, found) : 0;
-    if (!n)
-        n = evict_first(CLOCK, LOOKS_AT_ONCE, found);
-    for (unsigned i = 0; i < n; i++) {
+    bool ready = take && in_place[READY];
+    unsigned count, went = evict_first(ready ? READY : CLOCK, LOOKS_AT_ONCE, found, &count);
+    for (unsigned i = 0; i < count; i++) {
         struct object *o = found[i].leaf->object;
         enum look look = evict_look(found[i].leaf, found[i].slot, found[i].frame, take);
         seen[look]++;
@@ -339,7 +366,7 @@ static unsigned look_some(bool take, uint64_t seen[])
         object_put(o);
     }
     thread_breathe();
-    return n;
+    return went;
 }
 
 void forgotten_move(struct forgotten *from, struct forgotten *to)
@@ -423,7 +450,8 @@ static bool evict_round(uint64_t seen[])
 static void laundry_notice(void)
 {
     struct candidate c;
-    if (!evict_first(LAUNDRY, 1, &c))
+    unsigned count;
+    if (!evict_first(LAUNDRY, 1, &c, &count))
         return;
     ask_for_cleaning(c.leaf->object, ahead());
     object_put(c.leaf->object);

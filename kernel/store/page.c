@@ -360,7 +360,7 @@ int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame)
 {
     if (page >= o->pages)
         return -EINVAL;
-    struct leaf *l = object_leaf(o, page, false);
+    struct leaf *l = object_leaf_find(o, page);
     if (l && __atomic_load_n(&l->pages[page % LEAF_PAGES].frame, __ATOMIC_RELAXED))
         return -EALREADY; /* before a frame is taken; below it is looked at with the lock */
     struct frame *f = evict_frame(FRAME_PAGE);
@@ -386,7 +386,7 @@ int object_io_begin_read(struct object *o, uint64_t page, struct frame **frame)
 
 void object_io_end(struct object *o, uint64_t page, struct frame *frame, bool read, int status)
 {
-    struct leaf *l = object_leaf(o, page, false);
+    struct leaf *l = object_leaf_find(o, page);
     struct page *p = l ? &l->pages[page % LEAF_PAGES] : NULL;
     if (l) /* else its manager has failed the page meanwhile, or it has died */
         lock_acquire(&l->lock);

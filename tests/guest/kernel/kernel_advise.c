@@ -1,9 +1,9 @@
 /*
  * kernel_advise.c - what a manager says about its pages, and the high-water mark.
  *
- * Aim     KD_OBJECT_ADVISE decides which pages go first and last, and how many a fault asks for;
- *         pinned pages stay; KD_OBJECT_INFO tells what is in memory. While too much is dirty,
- *         writes wait, and reads and commits do not.
+ * Aim     KD_OBJECT_ADVISE decides which pages go first and last, how many a fault asks for and how
+ *         many go together; pinned pages stay; KD_OBJECT_INFO tells what is in memory. While too
+ *         much is dirty, writes wait, and reads and commits do not.
  * Method  own_manager.h with less memory than the object has pages; counters, no clocks.
  */
 #include <sys/mman.h>
@@ -85,6 +85,36 @@ static void pins(void)
     tap_ok(here(PINS_AT, PINNED) == PINNED && here(FIRST, HERE - FIRST) < 500,
            "they stay when those around them go");
     tap_ok(kd_call4(KD_OBJECT_PIN, object, 0, PAGES, 0) == PINNED, "and are let go");
+}
+
+/* ---- what goes together (EV6) ---- */
+
+enum { TOGETHER = 8, TOUCHED = 2048 };
+
+static int read_one_of_each(void *unused)
+{
+    (void)unused;
+    for (unsigned i = HERE - TOUCHED + 3; i < HERE; i += TOGETHER) (void)*word_of(i, 0);
+    return 0;
+}
+
+static long in_part(void)
+{
+    long parts = 0;
+    for (unsigned i = 0; i < HERE; i += TOGETHER) parts += here(i, TOGETHER) % TOGETHER != 0;
+    return parts;
+}
+
+static void together(void)
+{
+    tap_ok(advise(0, 1, KD_ADVISE_SEQUENTIAL) == 0 && supply(0, HERE) == 0 &&
+               run(read_one_of_each, NULL, KD_SERIALISABLE, 0) == 0,
+           "one page of each eight is used");
+    press(900);
+    printf("# %ld left, %ld of the last %d, %ld eights in part\n", here(0, PAGES),
+           here(HERE - TOUCHED, TOUCHED), TOUCHED, in_part());
+    tap_ok(here(0, PAGES) < HERE && in_part() == 0, "eight go together, or stay");
+    tap_ok(advise(0, 1, KD_ADVISE_NORMAL) == 0, "and one by one again");
 }
 
 /* ---- how many a fault asks for ---- */
@@ -176,11 +206,12 @@ static void high_water(void)
 
 int main(void)
 {
-    tap_plan(24);
+    tap_plan(27);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .home_pages = HOME_PAGES}),
            "a manager");
     order();
     pins();
+    together();
     patterns();
     tap_ok(kd_call4(KD_OBJECT_RECALL, object, 0, PAGES, 0) >= 0 &&
                advise(0, PAGES, KD_ADVISE_DONT_NEED) >= 0,
