@@ -37,7 +37,8 @@ struct ps_request {
 };
 enum { PS_MESSAGE_MAX = 4096, PS_LATER = 1 };
 
-/* One thread serves all, one request after another, so what only it touches needs no latch. */
+/* One thread serves all, one request after another, so what only it touches needs no latch. It may
+ * give to latches and semaphores of its area, and never waits for one there (-EDEADLK). */
 struct ps_task {
     /* 0 or -errno: the answer, with r->bytes of r->message. PS_LATER: ps_answer will give it,
      * called from serve or gone. */

@@ -20,8 +20,17 @@ static uint64_t offset_of(const ps_area *a, const uint64_t *word)
     return (uint64_t)((const char *)word - a->memory);
 }
 
+static int is_server(const ps_area *a)
+{
+    return a->server && pthread_equal(a->serves, pthread_self());
+}
+
 void shared_wake(ps_area *a, const uint64_t *word, unsigned count)
 {
+    if (is_server(a)) {
+        server_wake(a->server, offset_of(a, word), count);
+        return;
+    }
     struct kd_message m = {.kind = KIT_WAKE, .handle = -1, .word = {offset_of(a, word), count}};
     area_call(a, &m, -1);
 }
@@ -31,7 +40,7 @@ int shared_wait(ps_area *a, const uint64_t *word, uint64_t expected, int latch, 
 {
     struct kd_message m = {.kind = KIT_WAIT, .handle = -1,
                            .word = {offset_of(a, word), expected, (uint64_t)latch}};
-    if (a->server && pthread_equal(a->serves, pthread_self()))
+    if (is_server(a))
         return -EDEADLK;
     int result = area_call(a, &m, timeout_ms);
     if (result == -ETIMEDOUT)
@@ -43,7 +52,7 @@ int shared_ask(ps_area *a, void *message, size_t bytes, int timeout_ms)
 {
     struct kd_message m = {.kind = KIT_ASK, .handle = -1, .data = message, .data_bytes = bytes,
                            .buffer = message, .buffer_bytes = bytes};
-    if (a->server && pthread_equal(a->serves, pthread_self()))
+    if (is_server(a))
         return -EDEADLK;
     return area_call(a, &m, timeout_ms);
 }
@@ -76,7 +85,7 @@ ps_area *ps_area_open(const char *name)
 int shared_close(ps_area *a)
 {
     struct kd_message m = {.kind = KIT_CLOSE, .handle = -1};
-    if (a->server && pthread_equal(a->serves, pthread_self()))
+    if (is_server(a))
         return -EDEADLK;
     if (a->server) {
         server_end(a->server);

@@ -41,6 +41,8 @@ void shared_wake(ps_area *a, const uint64_t *word, unsigned count);
 int shared_ask(ps_area *a, void *message, size_t bytes, int timeout_ms);
 int shared_answer(uint64_t token, int result, const void *data, size_t bytes);
 int shared_close(ps_area *a);
+/* For the thread that serves: wakes those who sleep for the word at this offset. */
+void server_wake(struct area_server *s, uint64_t offset, uint64_t count);
 /* Ends a shared area for all; it is freed: kit_server.c. */
 void server_end(struct area_server *s);
 

@@ -62,7 +62,7 @@ int shared_answer(uint64_t token, int result, const void *data, size_t bytes)
 
 /* Wakes up to `count` of those who sleep for the word at this offset; ~0: for any. Who has gone
  * meanwhile does not count. */
-static void sleepers_wake(struct area_server *s, uint64_t offset, uint64_t count)
+void server_wake(struct area_server *s, uint64_t offset, uint64_t count)
 {
     for (struct sleeper **at = &s->sleepers, *w; count > 0 && (w = *at);) {
         if (offset != ~0ull && w->offset != offset) {
@@ -152,7 +152,7 @@ static void client_gone(struct area_server *s, uint64_t process)
         return;
     *at = c->next;
     s->client_count--;
-    sleepers_wake(s, ~0ull, UINT64_MAX); /* KS3 */
+    server_wake(s, ~0ull, UINT64_MAX); /* KS3 */
     if (s->area->task.gone)
         s->area->task.gone(s->area->task.arg, c->number);
     free(c);
@@ -194,7 +194,7 @@ static int client_says(struct area_server *s, const struct kd_message *m, struct
     case KIT_CLOSE: return client_close(s, c);
     case KIT_WAIT: return sleep_on(s, c, m);
     case KIT_WAKE:
-        sleepers_wake(s, m->word[0], m->word[1]);
+        server_wake(s, m->word[0], m->word[1]);
         return 0;
     case KIT_ASK: return ask(s, c, m, answer);
     default: return -ENOSYS;

@@ -105,8 +105,9 @@ const char *ps_strerror(int error);
  * A transaction reads every container that its process has open and writes those of one store
  * (else -EXDEV). Not to be called inside a transaction (-EBUSY), except ps_open of an existing
  * one. */
-/* What is opened, deleted and listed from now on is in this store: "store", or "store2" on a second
- * disk. NULL: the one that PS_STORE names in the environment, or "store"; done by ps_open, too. */
+/* What is opened, deleted and listed from now on is in this store: "store", or "store2" to "store4"
+ * on further disks. NULL: the one that PS_STORE names in the environment, or "store"; done by
+ * ps_open, too. */
 int ps_connect(const char *store);
 int ps_delete(const char *name);  /* -ENOENT; -EBUSY while others have it open */
 int ps_rename(const char *from, const char *to);

@@ -31,7 +31,8 @@
 #define STOP_SECONDS_MAX 30     /* a halt waits so long for a store manager */
 
 static struct manager { const char *name; int pid, restarts, kept; } managers[] = {
-    {.name = "store", .kept = -1}, {.name = "store2", .kept = -1}};
+    {.name = "store", .kept = -1}, {.name = "store2", .kept = -1},
+    {.name = "store3", .kept = -1}, {.name = "store4", .kept = -1}};
 #define MANAGER_COUNT (sizeof(managers) / sizeof(managers[0]))
 
 static const char banner[] =

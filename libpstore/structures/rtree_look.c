@@ -19,16 +19,20 @@ void ps_rtree_range(struct ps_rtree_range *r, const void *box, enum ps_query que
         memcpy(r->want, box, r->access.base.type->key_bytes);
 }
 
-/* Whether a record is one of those, or a child may hold some. */
+int rtree_wanted(const struct ps_rtree_access *a, const double *want, enum ps_query query,
+                 const double *box, int is_record)
+{
+    unsigned d = dimensions(a);
+    if (!want)
+        return 1;
+    if (query == PS_ENCLOSE)
+        return box_holds(d, box, want);
+    return query == PS_CONTAIN && is_record ? box_holds(d, want, box) : box_meets(d, want, box);
+}
+
 static int is_wanted(const struct ps_rtree_range *r, const double *box, int is_record)
 {
-    unsigned d = dimensions(&r->access);
-    if (r->all)
-        return 1;
-    if (r->query == PS_ENCLOSE)
-        return box_holds(d, box, r->want);
-    return r->query == PS_CONTAIN && is_record ? box_holds(d, r->want, box)
-                                               : box_meets(d, r->want, box);
+    return rtree_wanted(&r->access, r->all ? NULL : r->want, r->query, box, is_record);
 }
 
 static void enter(struct ps_rtree_range *r, struct ps_rtree_node *n, unsigned level)

@@ -64,6 +64,10 @@ void node_box(const struct ps_rtree_access *a, const struct ps_rtree_node *n, do
 void rtree_split(const struct ps_rtree_access *a, struct ps_rtree_node *n, const double *more,
                  struct ps_rtree_node *right);
 
+/* Whether a record is one that is asked for, or a child may hold some; want NULL: all are. */
+int rtree_wanted(const struct ps_rtree_access *a, const double *want, enum ps_query query,
+                 const double *box, int is_record);
+
 enum { RANGE_NEW, RANGE_AT, RANGE_DROPPED, RANGE_END };
 /* The generator leaves a child of this level's node: if records were dropped below, it may join
  * another one. At the end the root goes as long as it has one child. */

@@ -19,6 +19,7 @@ import re
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 
 import tap
@@ -28,7 +29,7 @@ GUARD_SECONDS = 60                      # of CPU
 JOBS = int(os.environ.get("JOBS") or 2)
 BUGS, TEST = tap.load("bugs"), tap.load("test")
 KINDS = ["disk", "libpstore"]
-NOT_FOUND = (0, 2, 124)                 # of scripts/run: it passes, the command is wrong, it hangs
+NOT_FOUND = (0, 2, 120, 124)            # of scripts/run: it passes, the command is wrong, no start, it hangs
 
 
 def run(words, **more):
@@ -62,10 +63,11 @@ def guarded(folder, program, words):
 
 def booted(folder, name):
     """The same, by a program of the guest."""
-    options = [word for path in glob.glob(f"tests/guest/*/{name}.opts", root_dir=tap.ROOT)
-               for word in TEST.read_options(os.path.join(tap.ROOT, path))]
-    status, line = run(["scripts/run", "--timeout", "120", *options, "--allow", "all",
-                        "--add", os.path.join(folder, name), "-c", name])
+    with tempfile.TemporaryDirectory() as scratch:
+        options = [word.replace("$TEST_TMP", scratch) for path in glob.glob(f"tests/guest/*/{name}.opts", root_dir=tap.ROOT)
+                   for word in TEST.read_options(os.path.join(tap.ROOT, path))]
+        status, line = run(["scripts/run", "--timeout", "120", *options, "--allow", "all",
+                            "--add", os.path.join(folder, name), "-c", name])
     found = line.startswith("not ok") or status not in NOT_FOUND
     return f"{name}, status {status}: {line}" if found else None, line
 
