@@ -3,7 +3,9 @@
  * levels: records in nodes in a segment.
  *
  * A node that is full is split by its expansion object; the segment's limit is raised by another
- * one, the representative, when the uniform heap has used it up.
+ * one, the representative, when the uniform heap has used it up. Each level has its own form of
+ * address: pointers in the segment, numbers of nodes, offsets of records, which stay right when a
+ * node is copied to another place.
  */
 #include <structures/heap.h>
 
@@ -119,6 +121,23 @@ static void take_away(struct nodes_units *a)
     *r = kept->record[--kept->count];
 }
 
+/* A node moves to another unit as it is: addresses in its heap are offsets, so only the number of
+ * the node is another one. */
+static int move(struct nodes_units *a)
+{
+    const uint64_t from = kept->record[draw(kept->count)].node;
+    int64_t to = nodes_take(a, &(struct ps_expansion){extend, a});
+    if (to < 0)
+        return (int)to;
+    memcpy(nodes_at(a, (uint64_t)to), nodes_at(a, from), NODE);
+    memset(nodes_at(a, from), 0x5a, NODE);
+    SAME(nodes_give(a, from) == 0);
+    for (uint32_t i = 0; i < kept->count; i++)
+        if (kept->record[i].node == from)
+            kept->record[i].node = (uint64_t)to;
+    return 0;
+}
+
 static int operation(int growing)
 {
     PS_ACCESS(nodes_units, a, &nodes, PS_CHANGE);
@@ -126,6 +145,8 @@ static int operation(int growing)
         SAME(nodes_limit(&a, kept->limit = 1) == 0);
     if (kept->count < RECORDS && draw(10) < (growing ? 7u : 3u))
         return insert(&a);
+    if (kept->count && draw(8) == 0)
+        return move(&a);
     if (kept->count)
         take_away(&a);
     return 0;
