@@ -73,7 +73,8 @@ enum store_request {
                   * removed end each watch. -EDQUOT: too many, no memory; -EACCES */
     STORE_WAIT,  /* word0 that number -> when a commit changes, or is about to change, one of them,
                   * after STORE_WATCH; then it is no watch any more. -ENOENT */
-    STORE_BACKUP, /* data: name of a disk; with a handle of the system that has KD_RIGHT_DISKS ->
+    STORE_BACKUP, /* data: name of a disk; word0 1: whatever is on it is overwritten, else -EEXIST
+                   * if anything is; with a handle of the system that has KD_RIGHT_DISKS ->
                    * when all of the store is copied there: word0 KiB written, word1 blocks of pages
                    * that cannot be read and are zeros in the copy, word2 rounds, word3 rounds begun
                    * anew. -EBUSY: a copy is being made, or writers are faster than it; -ENOSPC:

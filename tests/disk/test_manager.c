@@ -360,7 +360,7 @@ static void a_page_that_is_lost_is_said_once(void **state)
 static int backed_up(void)
 {
     backup_replied = false;
-    CHECK(backup_begin(BACKUP_TOKEN, COPY, DISK_BYTES) == 0);
+    CHECK(backup_begin(BACKUP_TOKEN, COPY, DISK_BYTES, true) == 0);
     while (!backup_replied) CHECK(commit(200, 2, 3) == 0);
     return backup_reply.status;
 }
@@ -369,11 +369,11 @@ static void child_backs_up(void)
     struct store_page at;
     client_start();
     CHECK(commit(0, 150, 1) == 0 && commit(200, 2, 3) == 0);
-    CHECK(backup_begin(1, COPY, DISK_BYTES / 2) == -ENOSPC);
+    CHECK(backup_begin(1, COPY, DISK_BYTES / 2, true) == -ENOSPC);
     copy_waits = true;
     backup_replied = false;
-    CHECK(backup_begin(BACKUP_TOKEN, COPY, DISK_BYTES) == 0);
-    CHECK(backup_begin(1, COPY, DISK_BYTES) == -EBUSY);
+    CHECK(backup_begin(BACKUP_TOKEN, COPY, DISK_BYTES, true) == 0);
+    CHECK(backup_begin(1, COPY, DISK_BYTES, true) == -EBUSY);
     copy_waits = false;
     while (!backup_replied) CHECK(commit(200, 2, 3) == 0);
     CHECK(backup_reply.status == 0 && backup_reply.word[1] == 0);
@@ -387,6 +387,10 @@ static void child_backs_up(void)
                  4096) == 0 && shared->copy[at.offset_bytes + 64] == 0);
     unreadable_to = 0;
     CHECK(backed_up() == 0 && backup_reply.word[1] == 0);
+    backup_replied = false;
+    CHECK(backup_begin(BACKUP_TOKEN, COPY, DISK_BYTES, false) == 0);
+    while (!backup_replied) CHECK(commit(200, 2, 3) == 0);
+    CHECK(backup_reply.status == -EEXIST);
 }
 static void a_copy_is_made_while_others_commit(void **state)
 {
@@ -428,7 +432,7 @@ static void child_stops_beside_a_copy(void)
     client_start();
     CHECK(commit(0, 150, 1) == 0);
     copy_waits = true;
-    CHECK(backup_begin(BACKUP_TOKEN, COPY, DISK_BYTES) == 0);
+    CHECK(backup_begin(BACKUP_TOKEN, COPY, DISK_BYTES, true) == 0);
     store_backup_mark(shared->copy);
     stop_and_wait();
 }

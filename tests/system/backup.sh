@@ -38,7 +38,10 @@ guest --store "$STORE" -c 'bank check'
 ok "nor has the store lost anything" grep -q "64000.*yes" <<<"$output"
 
 cp --sparse=always "$COPY" "$TEST_TMP/once"
-guest --store "$STORE" --backup "$COPY" -c 'todo add eggs; store backup'
+guest --store "$STORE" --backup "$COPY" -c 'store backup; store backup backup x; todo add eggs; store backup -f'
+is "nothing that is on the disk is overwritten unless that is wished" \
+    "store backup: not done: something is on that disk; .store backup --force. overwrites it store [scrub | backup [--force] [DISK]]" \
+    "$(sed '/ KiB copied/d; s/`/./g' <<<"$output" | tr '\n' ' ' | sed 's/ $//')"
 ok "a copy may be made over an older one" build/host/kstore check --strict --quiet "$COPY"
 guest --store "$COPY" -c todo
 is "and has what came since" "- eggs - bread - milk" "$(tr '\n' ' ' <<<"$output" | sed 's/ *$//')"
@@ -79,21 +82,48 @@ while at < 8192 + (2 << 20) or at % 4096:           # in the log
 print(at)
 END
 )
-printf '[inject-error]\nevent = "none"\niotype = "read"\nsector = "%d"\nerrno = "5"\nonce = "off"\n' \
-    $((at / 512)) >"$TEST_TMP/rules"
-truncate -s 96M "$COPY"
-guest --no-store -c 'store backup; todo' --qemu "\
+DISKS="\
 -blockdev driver=file,node-name=image,filename=$STORE \
 -blockdev driver=blkdebug,node-name=fails,image=image,config=$TEST_TMP/rules \
 -blockdev driver=raw,node-name=store,file=fails \
 -device virtio-blk-pci,drive=store,serial=store,disable-legacy=on,werror=report,rerror=report \
 -blockdev driver=file,node-name=backup,filename=$COPY \
 -device virtio-blk-pci,drive=backup,serial=backup,disable-legacy=on,werror=report,rerror=report"
+fails() { # BYTE...: these of the store cannot be read; the copy's disk is blank
+    for at; do
+        printf '[inject-error]\nevent = "none"\niotype = "read"\nsector = "%d"\nerrno = "5"\nonce = "off"\n' $((at / 512))
+    done >"$TEST_TMP/rules"
+    truncate -s 96M "$COPY"
+}
+fails "$at"
+guest --no-store -c 'store backup; todo' --qemu "$DISKS"
 ok "a block that cannot be read is counted, and the copy goes on" \
     grep -q ' 1 blocks not read; .kstore check' <<<"$output"
 ok "its place is said" grep -q "backup: byte $at of the disk cannot be read" "$LOG"
 build/host/kstore check --quiet "$COPY" >"$TEST_TMP/check" 2>&1
 is "kstore finds the one page that the copy lacks" "1 1" "$? $(grep -c 'page 5120\b' "$TEST_TMP/check")"
+
+rot=$at
+
+# Metadata cannot be read: of the area that the next checkpoint writes, and so the copy needs. (The log has the same way.)
+fresh
+build/host/kstore dump -s "$STORE" | head -n 4 >"$TEST_TMP/slot"
+areas=$(sed -n 's/.* areas at \([0-9]*\) and \([0-9]*\),.*/\1 \2/p' "$TEST_TMP/slot")
+grep -q 'checkpoint 1 (newest)' "$TEST_TMP/slot" && fails "${areas% *}" || fails "${areas#* }"
+guest --no-store -c 'todo add eggs; store backup; todo add tea; todo' --qemu "$DISKS"
+is "metadata that cannot be read ends the copy, and nothing else" "store backup: not done: a disk does not read or write - tea - eggs - milk" \
+    "$(sed 's/;.*//' <<<"$output" | tr '\n' ' ' | sed 's/ $//')"
+build/host/kstore check --quiet "$COPY" >"$TEST_TMP/check" 2>&1
+ok "and the copy says that it was never finished" grep -q "never finished" "$TEST_TMP/check"
+
+# kstore backup: what is rotten at home is told.
+fresh
+printf 'rot' | dd of="$STORE" bs=1 seek=$((rot + 100)) conv=notrunc status=none
+build/host/kstore backup --quiet "$STORE" "$COPY" >"$TEST_TMP/said" 2>&1
+is "a page that is rotten is told by its number, and the copy is kept" "1 1 1" \
+    "$? $(grep -c '^damage: .*page 5120\b' "$TEST_TMP/said") $(grep -c 'The copy is kept' "$TEST_TMP/said")"
+guest --store "$COPY" -c 'bank check; todo'
+ok "and starts" grep -q "64000.*yes" <<<"$output"
 
 # kstore backup: copies from the host, while the guest works.
 fresh

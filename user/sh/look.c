@@ -173,6 +173,12 @@ static int store_scrub(const struct io *io)
     return lost ? 1 : 0;
 }
 
+static int store_usage(const struct io *io)
+{
+    dprintf(io->error, "store [scrub | backup [--force] [DISK]]\n");
+    return 2;
+}
+
 static const char *backup_text(int error, bool opening)
 {
     switch (error) {
@@ -182,16 +188,21 @@ static const char *backup_text(int error, bool opening)
         return opening ? "somebody uses that disk"
                        : "another copy is being made, or others write faster than this one";
     case -ENOSPC: return "that disk is smaller than the store";
+    case -EEXIST: return "something is on that disk; `store backup --force` overwrites it";
     case -EIO: return "a disk does not read or write; `dmesg` says more. Try `store scrub` first";
     default: return ps_strerror(error);
     }
 }
 
-/* store backup [DISK]: the manager copies its store there, while others go on. */
-static int store_backup(const struct io *io, const char *name)
+/* store backup [-f] [DISK]: the manager copies its store there, while others go on. */
+static int store_backup(const struct io *io, char **words)
 {
     struct kd_message answer = {0};
+    bool force = words[0] && (strcmp(words[0], "-f") == 0 || strcmp(words[0], "--force") == 0);
+    const char *name = words[force] ? words[force] : "backup";
+    if (words[force] && (*name == '-' || words[force + 1])) return store_usage(io);
     struct kd_message ask = {.kind = STORE_BACKUP, .data = name, .data_bytes = strlen(name),
+                             .word = {force},
                              .handle = KD_SYSTEM_HANDLE, .handle_rights = KD_RIGHT_DISKS};
     int error = store_ask(ask, &answer);
     if (error) {
@@ -211,11 +222,10 @@ int do_store(const struct io *io, int argc, char **argv)
     struct wire_stats s;
     struct kd_system_info k;
     struct kd_message stats = {.kind = STORE_STATS, .buffer = &s, .buffer_bytes = sizeof(s)}, scrub;
-    if (argc > 1 && argc < 4 && strcmp(argv[1], "backup") == 0)
-        return store_backup(io, argc > 2 ? argv[2] : "backup");
+    if (argc > 1 && strcmp(argv[1], "backup") == 0)
+        return store_backup(io, argv + 2);
     if (argc > 1)
-        return strcmp(argv[1], "scrub") ? (dprintf(io->error, "store [scrub|backup [DISK]]\n"), 2)
-                                        : store_scrub(io);
+        return argc > 2 || strcmp(argv[1], "scrub") ? store_usage(io) : store_scrub(io);
     int error = store_ask(stats, &stats);
     if (!error)
         error = store_ask((struct kd_message){.kind = STORE_SCRUB}, &scrub);

@@ -25,6 +25,7 @@ static struct {
 /* of the thread, while one runs: */
 static struct {
     int disk;
+    bool force;
     uint64_t token, unreadable, bytes;
     char *buffer;
 } copy;
@@ -112,10 +113,24 @@ static int mark_write(void)
     return r < 0 ? r : copy_flush();
 }
 
+/* -EEXIST: the first blocks, where a store has a superblock and its signpost, are neither zeros nor
+ * a copy that was begun. */
+static int disk_is_free(void)
+{
+    static const char zeros[2 * PAGE_BYTES];
+    char *mark = copy.buffer + sizeof(zeros);
+    long r = KD4(KD_BLOCK_READ, copy.disk, 0, copy.buffer, sizeof(zeros));
+    store_backup_mark(mark);
+    if (r < 0) return (int)r;
+    return memcmp(copy.buffer, zeros, sizeof(zeros)) && memcmp(copy.buffer, mark, PAGE_BYTES)
+               ? -EEXIST : 0;
+}
+
 static void *backup_main(void *unused)
 {
     (void)unused;
-    int r = mark_write();
+    int r = copy.force ? 0 : disk_is_free();
+    if (r == 0) r = mark_write();
     server_lock();
     if (r == 0) r = pieces_copy();
     server_unlock();
@@ -135,7 +150,7 @@ static void *backup_main(void *unused)
     return NULL;
 }
 
-int backup_begin(uint64_t token, int disk, uint64_t bytes)
+int backup_begin(uint64_t token, int disk, uint64_t bytes, bool force)
 {
     struct store_stats stats;
     pthread_t thread;
@@ -150,6 +165,7 @@ int backup_begin(uint64_t token, int disk, uint64_t bytes)
         memset(&backup.pieces, 0, sizeof(backup.pieces));
         memset(&copy, 0, sizeof(copy));
         copy.disk = disk;
+        copy.force = force;
         copy.token = token;
         copy.buffer = buffer;
         r = -pthread_create(&thread, NULL, backup_main, NULL);

@@ -359,7 +359,8 @@ static bool request_backup(const struct kd_message *m)
     struct kd_message reply = {.handle = -1};
     long disk = disk_of_client(m, &bytes);
     if (m->handle >= 0) KD1(KD_HANDLE_CLOSE, m->handle);
-    reply.status = disk < 0 ? (int)disk : backup_begin(m->token, (int)disk, bytes);
+    reply.status = disk < 0 ? (int)disk
+                            : backup_begin(m->token, (int)disk, bytes, m->word[0] == 1);
     if (reply.status == 0) return true;
     if (disk >= 0) KD1(KD_HANDLE_CLOSE, disk);
     reply.word[0] = disk < 0;

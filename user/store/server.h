@@ -302,7 +302,7 @@ int scrub_ask(uint64_t token);
 /* backup.c */
 /* STORE_BACKUP, to a disk of so many bytes: 0, the token is answered when the copy is done, and the
  * handle is closed; or why not. No lock. */
-int backup_begin(uint64_t token, int disk, uint64_t bytes);
+int backup_begin(uint64_t token, int disk, uint64_t bytes, bool force);
 void backup_stop(void); /* the store is about to be closed; lock held from now on */
 
 /* pager.c, request.c: no lock */
