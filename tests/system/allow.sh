@@ -93,4 +93,8 @@ is_output "programs of /bin that are of no use without get what they need, from 
 guest --store "$TEST_TMP/store" -c 'todo add milk; sh -c "kill 2"; rights take > /tmp/r & kill 2; wait %1; cat /tmp/r; todo add eggs; todo'
 is_output "the shell ends the store manager, a program neither that nor takes its place" $'kill: 2: Operation not permitted
 init: the store manager ended with status 137: starting it again\nrefused\n- eggs\n- milk'
+guest -c 'allow look; repeat 3 rights & wait; repeat 20 sleep 0.01 & jobs; wait; time sleep 0.3 & wait'
+is "a repeated command behind & is one job, one run after the other, with the same rights; its time is told at its end" \
+    "---l- ---l- ---l- [1] running repeat 20 sleep 0.01 real in time" \
+    "$(sed -E 's/^real 0\.[3-9].*/real in time/' <<<"$output" | tr -s ' \n' ' ' | sed 's/ $//')"
 done_testing

@@ -122,6 +122,19 @@ is "programs go on with what was imported" \
 $K check --strict --quiet "$TO" >"$TEST_TMP/check" 2>&1
 is "and the store stays sound" 0 $?
 
+# What an import that was stopped has left, a container without a type and with that name.
+LEFT='import under way'
+head -c 9000 "$TEST_TMP/bytes" >"$TEST_TMP/some"
+$K put --quiet "$TO" "$LEFT" "$TEST_TMP/some" >/dev/null
+is "the next import removes it, and says so" "0 1 0" "$($K import --quiet --name todo3 "$TO" "$TEST_TMP/todo.jl" 2>"$TEST_TMP/e" >/dev/null; echo $?) \
+$(grep -c 'removed what an import that was cut off has left' "$TEST_TMP/e") $($K info "$TO" | grep -c "^container $LEFT")"
+$K put --quiet "$TO" "$LEFT" "$TEST_TMP/some" >/dev/null
+guest --store "$TO" -c "containers; rm-container '$LEFT'; containers"
+is "or the guest's rm-container does" 1 "$(grep -c "$LEFT" <<<"$output")"
+guest --store "$TO" --import tests/board -c "board '$LEFT' 'load /import/tiny.kicad_pcb' save"
+is "a program's container of that name is left alone" "3 1 1" "$($K import --quiet --name todo4 "$TO" "$TEST_TMP/todo.jl" 2>"$TEST_TMP/e" >/dev/null; echo $?) \
+$(grep -c 'remove it first' "$TEST_TMP/e") $($K info "$TO" | grep -c "^container $LEFT")"
+
 # All or nothing: lines that were spoilt in some way.
 python3 - "$TEST_TMP" "${SEED:-1}" "${TIMES:-1}" <<'END'
 import os, random, re, subprocess, sys

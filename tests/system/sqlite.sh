@@ -34,8 +34,9 @@ sqlite: todo: the layout does not match: XX
 Error: unable to open database "todo": unable to open database file
 sqlite: /import/db: files are opened as file:/NAME?vfs=unix-none
 Error: cannot open "/import/db"' "$(sed 's/\(layout does not match: \).*/\1XX/' <<<"$output")"
-guest --store "$TEST_TMP/store" \
-    -c 'sqlite db "select a, b from t; pragma locking_mode=exclusive; pragma integrity_check; drop table t; vacuum; pragma page_count"'
+guest --store "$TEST_TMP/store" -c 'sqlite typo "select 1; select name from sqlite_master"; sqlite typo "pragma user_version; begin; select 2; commit"; containers'
+is "a database that is only looked at is not made" "1 0 2 0" "$(head -n 3 <<<"$output" | tr '\n' ' ')$(grep -c typo <<<"$output")"
+guest --store "$TEST_TMP/store" -c 'sqlite db "select a, b from t; pragma locking_mode=exclusive; pragma integrity_check; drop table t; vacuum; pragma page_count"'
 is "and are there after a reboot" "1|one
 2|two
 normal

@@ -88,6 +88,16 @@ static void show(const struct io *io, const char *what, uint32_t set)
     dprintf(io->out, set ? "\n" : " nothing\n");
 }
 
+/* What every program gets, as a word for `allow`. */
+void allow_text(char *out, size_t bytes)
+{
+    size_t at = 0;
+    snprintf(out, bytes, "none");
+    for (size_t i = 0; i < RIGHT_COUNT; i++)
+        if (always & rights[i].right && at < bytes)
+            at += (size_t)snprintf(out + at, bytes - at, "%s%s", at ? "," : "", rights[i].name);
+}
+
 int do_allow(const struct io *io, int argc, char **argv)
 {
     uint32_t set = 0;

@@ -404,7 +404,7 @@ static const struct {
     { "rm-container", do_rm_container, "NAME ...   deletes containers, for good", false },
     { "sleep", do_sleep, "SECONDS", true },
     { "store", do_store,
-      "[scrub | backup [-f] [DISK]]   the store: space, log; reads all and mends; copies it to a disk",
+      "[scrub | backup [-f] [DISK]]   the store: space, log; reads all, mends; copies it to a disk",
       false },
     { "threads", do_threads, "PID   the threads of a process: state, niceness, CPU time", false },
     { "true", do_true, "succeeds", false },

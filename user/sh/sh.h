@@ -76,6 +76,7 @@ void allow_begin(void);  /* first of all: what has the shell itself of the syste
 bool allow_prefix(const char *text, uint32_t *rights);
 #define ALLOW_ALL UINT32_MAX
 /* The handle to pass to a program with `asked` and what it has anyway, to be closed; -1: none. */
+void allow_text(char *out, size_t bytes);
 int allow_handle(const char *path, uint32_t asked);
 /* limit.c */
 builtin_fn do_ps, do_limit;

@@ -42,7 +42,9 @@ struct lock { char page[4096]; };
 
 struct file {
     sqlite3_file base;
-    ps_container *box;
+    const char *name;                    /* SQLite keeps it up to the close */
+    int how;                             /* to open the container: PS_WRITE ... */
+    ps_container *box;                   /* NULL: nobody has written the database yet */
     int level;                           /* SQLITE_LOCK_ */
     int writes;                          /* `tx` is a write transaction, else a snapshot */
     int lazy;                            /* PRAGMA synchronous=OFF: commits need not be durable */
@@ -118,6 +120,53 @@ static void leave(const int *unused)
     if (error_)                                                      \
         return failed(error_, __func__);                             \
     ps_catch(ended, NULL)
+
+/* ---- the container ---- */
+
+/* In a snapshot: neither waits for a writer nor makes one wait. */
+static int lock_find(void *file)
+{
+    struct file *f = file;
+    struct sqlite_root *root = ps_root(f->box);
+    f->page = root ? root->lock : NULL;
+    return 0;
+}
+
+/* A new container gets its root and its lock. */
+static int make(void *file)
+{
+    struct file *f = file;
+    struct sqlite_root *root = ps_root(f->box);
+    if (root && !root->lock)
+        root->lock = ps_new(f->box, struct lock, root);
+    f->page = root ? root->lock : NULL;
+    return f->page ? 0 : -errno;
+}
+
+static int box_open(struct file *f, int how)
+{
+    f->box = ps_open(f->name, how, PS_LAYOUT(struct sqlite_root, 1));
+    int error = f->box ? ps_transaction_opt(lock_find, f, &(struct ps_options){
+                             .isolation = PS_SNAPSHOT}) : -errno;
+    if (error == 0 && !f->page)
+        error = ps_transaction(make, f);
+    if (error && f->box)
+        ps_close(f->box);
+    f->box = error ? NULL : f->box;
+    return error;
+}
+
+/* A database that nobody has written has no container, and is empty: then f->box stays NULL. */
+static int box_look(struct file *f)
+{
+    int error = f->box || f->pinned ? 0 : box_open(f, f->how & ~PS_CREATE);
+    if (error == -ENOENT && f->level != SQLITE_LOCK_NONE) {
+        f->pinned = 1;
+        f->bytes = 0;
+        memset(f->header, 0, HEADER);
+    }
+    return error == -ENOENT ? SQLITE_OK : failed(error, "opening");
+}
 
 /* ---- transactions ---- */
 
@@ -195,10 +244,11 @@ static int lock_take(struct file *f)
 
 static int write_begin(struct file *f)
 {
-    int result = lock_take(f);
+    int error = f->box ? 0 : box_open(f, f->how);
+    int result = error ? failed(error, "making it") : lock_take(f);
     if (result != SQLITE_OK)
         return result;
-    int error = ps_begin(&(struct ps_options){.lazy = f->lazy, .apart = 2 * f->number + 2});
+    error = ps_begin(&(struct ps_options){.lazy = f->lazy, .apart = 2 * f->number + 2});
     result = error ? failed(error, "a transaction") : pin(f);
     ps_tx *writer = error ? NULL : ps_suspend();
     undo(result == SQLITE_OK ? &f->tx : &writer);
@@ -238,7 +288,8 @@ static int file_close(sqlite3_file *base)
     struct file *f = of(base);
     ENTER();
     give_up(f);
-    ps_close(f->box);
+    if (f->box)
+        ps_close(f->box);
     taken[f->number] = 0;
     return SQLITE_OK;
 }
@@ -247,8 +298,12 @@ static int file_read(sqlite3_file *base, void *to, int count, sqlite3_int64 offs
 {
     struct file *f = of(base);
     ENTER();
+    int result = box_look(f);
+    if (result == SQLITE_OK && !f->box)
+        return memset(to, 0, (size_t)count), SQLITE_IOERR_SHORT_READ;
     int whole = f->pinned && offset + count <= HEADER && !f->writes; /* at each begin */
-    int result = whole ? SQLITE_OK : resume(f);
+    if (result == SQLITE_OK && !whole)
+        result = resume(f);
     if (result != SQLITE_OK)
         return result;
     struct sqlite_root *root = whole ? NULL : ps_root(f->box);
@@ -300,8 +355,11 @@ static int file_size(sqlite3_file *base, sqlite3_int64 *bytes)
 {
     struct file *f = of(base);
     ENTER();
-    if (!f->pinned || f->writes) {
-        int result = resume(f);
+    int result = box_look(f);
+    if (result == SQLITE_OK && !f->box)
+        return *bytes = 0, SQLITE_OK;
+    if (result == SQLITE_OK && (!f->pinned || f->writes)) {
+        result = resume(f);
         if (result != SQLITE_OK)
             return result;
         struct sqlite_root *root = ps_root(f->box);
@@ -310,7 +368,7 @@ static int file_size(sqlite3_file *base, sqlite3_int64 *bytes)
         return SQLITE_OK;
     }
     *bytes = (sqlite3_int64)f->bytes;
-    return SQLITE_OK;
+    return result;
 }
 
 static int file_sync(sqlite3_file *base, int flags)
@@ -414,26 +472,6 @@ static const sqlite3_io_methods methods = {
     .xSectorSize = file_sector, .xDeviceCharacteristics = file_device,
 };
 
-/* In a snapshot: neither waits for a writer nor makes one wait. */
-static int lock_find(void *file)
-{
-    struct file *f = file;
-    struct sqlite_root *root = ps_root(f->box);
-    f->page = root ? root->lock : NULL;
-    return 0;
-}
-
-/* A new container gets its root and its lock. */
-static int make(void *file)
-{
-    struct file *f = file;
-    struct sqlite_root *root = ps_root(f->box);
-    if (root && !root->lock)
-        root->lock = ps_new(f->box, struct lock, root);
-    f->page = root ? root->lock : NULL;
-    return f->page ? 0 : -errno;
-}
-
 static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, int flags, int *got)
 {
     struct file *f = of(base);
@@ -452,14 +490,10 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, int 
               (flags & SQLITE_OPEN_READWRITE ? PS_WRITE : 0);
     if (name[0] == '/')                  /* else it would be a new container, and empty */
         return refused(SQLITE_CANTOPEN, name, "files are opened as file:/NAME?vfs=unix-none");
-    f->box = ps_open(name, how, PS_LAYOUT(struct sqlite_root, 1));
-    int error = f->box ? ps_transaction_opt(lock_find, f, &(struct ps_options){
-                             .isolation = PS_SNAPSHOT}) : -errno;
-    if (error == 0 && !f->page)
-        error = ps_transaction(make, f);
-    if (error) {
-        if (f->box)
-            ps_close(f->box);
+    f->name = name;
+    f->how = how;
+    int error = box_open(f, how & ~PS_CREATE);
+    if (error && !(error == -ENOENT && how & PS_CREATE)) {
         return refused(error == -ENFILE ? SQLITE_BUSY : SQLITE_CANTOPEN, name, ps_strerror(error));
     }
     taken[f->number] = 1;

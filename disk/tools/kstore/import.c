@@ -35,7 +35,10 @@ static const struct argp argp = { options, parse, "IMAGE FILE", "Makes a contain
     "that `kstore export` printed, in this or another store, at addresses of its own; references "
     "become pointers to them. FILE may be - for standard input. A container whose objects others "
     "point to is imported before those."
-    "\vAll or nothing is imported: what is wrong is told with its line.", NULL, NULL, NULL };
+    "\vAll or nothing is imported: what is wrong is told with its line. An import that was stopped "
+    "leaves a container `" UNDER_WAY "`, which the next one removes, or `rm-container` in the "
+    "guest. Of containers that point into each other one comes first with `zeros` in the place "
+    "of its pointers into the others.", NULL, NULL, NULL };
 
 int import_wrong(struct import *m, const char *text, ...)
 {
@@ -320,9 +323,13 @@ static int container_make(struct import *m, struct copy *copy, struct place *own
     if (store_container_find(copy->to, m->name, &old) == 0)
         return -EEXIST;
     int error = 0;
-    if (store_container_find(copy->to, UNDER_WAY, &old) == 0) {         /* was cut off */
+    if (store_container_find(copy->to, UNDER_WAY, &old) == 0) {
         struct store_op gone = { .type = STORE_OP_DELETE, .object = old.object };
+        if (old.layout.type[0])             /* a program's, or all is done but for the name */
+            return import_wrong(m, "there is a whole container `" UNDER_WAY "`: remove it first");
         error = copy_op(copy, &gone);
+        if (!error)
+            fprintf(stderr, "kstore: removed what an import that was cut off has left\n");
     }
     if (!error)
         error = copy_op(copy, &op);
