@@ -9,8 +9,8 @@
  * Invariants
  *   UG1  The layout changes in a commit of the step's: to "being made" in the first that is not the
  *        last, to the new one in the last. So the step is never begun again once it is done.
- *   UG2  No other process has the container open at these two commits (the manager's -EBUSY), nor
- *        can open it with a layout in between.
+ *   UG2  No other process or thread has the container open at these two commits (the manager's
+ *        -EBUSY), nor can open it with a layout in between.
  */
 #include "pstore_private.h"
 

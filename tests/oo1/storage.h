@@ -21,6 +21,9 @@
 
 struct storage;
 
+/* Set before the first file is opened: where files are kept in a container, it has this name. */
+__attribute__((weak)) const char *storage_database = "oo1";
+
 /* Opens a file, made with zeros if missing, of at most so many bytes. The place of its bytes is
  * always the same, if a program opens the same files in the same order. */
 struct storage *storage_open(const char *name, uint64_t bytes_max);

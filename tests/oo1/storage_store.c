@@ -20,7 +20,7 @@ static int find(void *arg)
 
 struct storage *storage_open(const char *name, uint64_t bytes_max)
 {
-    if (!container && !(container = ps_open("oo1", PS_CREATE | PS_WRITE, NULL)))
+    if (!container && !(container = ps_open(storage_database, PS_CREATE | PS_WRITE, NULL)))
         return NULL;
     struct storage *s = malloc(sizeof *s);
     if (!s)
@@ -57,4 +57,4 @@ struct storage_costs storage_costs(void)
     return (struct storage_costs){now - system.idle_cycles, stats.pages_read, stats.flushes};
 }
 
-int storage_delete(void) { return ps_delete("oo1"); }
+int storage_delete(void) { return ps_delete(storage_database); }

@@ -256,10 +256,16 @@ static bool others_have_open(const struct container *c, uint64_t process)
     return c->opening_count > 1 || (c->opening_count == 1 && c->openings[0].process != process);
 }
 
+/* Others have it open, or other threads of this process. */
+static bool in_use_beside(const struct container *c, uint64_t process)
+{
+    return others_have_open(c, process) || (c->opening_count == 1 && c->openings[0].count > 1);
+}
+
 int container_alone(uint64_t id, uint64_t process)
 {
     const struct container *c = container_by_id(id);
-    return !c ? -ENOENT : others_have_open(c, process) ? -EBUSY : 0;
+    return !c ? -ENOENT : in_use_beside(c, process) ? -EBUSY : 0;
 }
 
 int container_close(uint64_t process, uint64_t id)
@@ -511,11 +517,6 @@ static int encoder_tell(const struct container *c, uint32_t encoder)
         r = (int)kd_object_encoder(c->segment[i].object, encoder);
     for (; r < 0 && i-- > 0;) kd_object_encoder(c->segment[i].object, c->encoder);
     return r;
-}
-
-static bool in_use_beside(const struct container *c, uint64_t process)
-{
-    return others_have_open(c, process) || c->openings[0].count > 1;
 }
 
 /* Lock held. Whoever has it open knows whether to declare, so that does not change under them: to

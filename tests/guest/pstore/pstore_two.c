@@ -55,6 +55,30 @@ static int set_right(void *value)
     return 0;
 }
 
+static long flushes_of(const char *store)
+{
+    struct ps_stats s;
+    ps_connect(store);
+    ps_stats(&s);
+    return (long)s.flushes;
+}
+
+/* Lazy commits of both; ps_flush makes both durable, by one flush each. */
+static void flush_both(void)
+{
+    const struct ps_options lazy = {.lazy = 1, .lazy_ms = 60000};
+    is(ps_flush(), 0, "ps_flush of both stores");
+    long before[] = {flushes_of("store"), flushes_of("store2")};
+    is(ps_transaction_opt(set_left, (void *)15, &lazy), 0, "a lazy commit in the first");
+    is(ps_transaction_opt(set_right, (void *)16, &lazy), 0, "and in the second");
+    is(flushes_of("store") - before[0] + flushes_of("store2") - before[1], 0, "cost no flush");
+    is(ps_flush(), 0, "ps_flush makes them durable");
+    is(flushes_of("store") - before[0], 1, "by one flush of the first");
+    is(flushes_of("store2") - before[1], 1, "and one of the second");
+    is(ps_flush(), 0, "once more");
+    is(flushes_of("store") - before[0] + flushes_of("store2") - before[1], 2, "costs none");
+}
+
 static int through_left(void *sum)
 {
     struct root *l = ps_root(left);
@@ -134,7 +158,7 @@ static int listed(const char *store, const char *name)
 int main(void)
 {
     long sum = 0;
-    tap_plan(23);
+    tap_plan(32);
     left = open_in("store", "left");
     right = open_in("store2", "right");
     if (!tap_ok(left && right, "containers of both stores are open"))
@@ -174,5 +198,6 @@ int main(void)
        "a transaction whose manager dies says so");
     is(insist(through_left, &sum), 0, "both are read again");
     is(sum, 5006, "and what it did is undone");
+    flush_both();
     return tap_end();
 }

@@ -22,6 +22,7 @@ enum { RECORDS = 500 };
 
 static ps_container *box;
 static int calls, give_up_at, batch_records;
+static const char *opened_beside;                   /* by the step, as another thread would */
 
 static int fill(void *unused)
 {
@@ -49,6 +50,8 @@ static int step(void *from, void *to, void *arg)
     (void)arg;
     if (++calls == give_up_at)
         return -ECANCELED;
+    if (opened_beside && !ps_open(opened_beside, 0, ONE))
+        return -errno;
     root->batches++;
     for (int i = 0; i < batch_records && old->first; i++) {
         struct record_1 *r = old->first;
@@ -162,6 +165,11 @@ static void beside_others(void)
     box = ps_open("others", PS_WRITE, ONE);
     is(run("others", 100, 0), -EBUSY, "nor while this one has");
     ps_close(box);
+    opened_beside = "others";
+    is(run("others", RECORDS, 0), -EBUSY, "nor if another thread opens it meanwhile");
+    opened_beside = NULL;
+    box = ps_open("others", PS_WRITE, ONE);
+    is(box && ps_close(box) == 0 && ps_close(box) == 0, 1, "and nothing has changed");
     is(run("others", 100, 0), 0, "but then");
     whole("others");
 }
@@ -186,7 +194,7 @@ static void what_is_not(void)
 
 int main(void)
 {
-    tap_plan(45);
+    tap_plan(47);
     at_once();
     in_batches();
     beside_others();
