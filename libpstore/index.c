@@ -79,7 +79,10 @@ int gap_lock(struct look *l, struct bytes key, enum where where, int exclusive, 
 /* The active transaction's look; NULL with errno. */
 static struct look *look_of(struct ps_tx *tx, ps_container *c)
 {
-    struct look *chosen = NULL;
+    struct look *chosen = tx->indexes ? &looks_of(tx)->look[0] : NULL;
+    if (chosen && chosen->container == c && chosen->used && chosen->generation == c->generation)
+        return chosen;                  /* mostly it is the one */
+    chosen = NULL;
     int kind = container_is_open(c) ? index_kind_of(c) : -1;
     int error = kind < 0 ? -EINVAL : 0;
     if (error == 0)

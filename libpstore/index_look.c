@@ -84,6 +84,7 @@ static void look_anew(struct look *l, uint64_t stamp)
     struct ps_instance i = { .head = &l->tree.head,
                              .memory = {.fix = node_fix, .arg = l} };
     l->stamp = 0;
+    l->placed = 0;
     memset(l->node, 0, sizeof l->node);
     l->tree = head->tree;
     if (head_stamp(l) != stamp)
@@ -152,6 +153,7 @@ int committed_find(struct look *l, const void *key, uint64_t *value)
         int error = look_begin(l);
         if (error != 0)
             return error == -ENODATA ? 0 : error;
+        l->placed = 0;
         const uint64_t *record = ps_tree_find(&l->access, key, PS_LOOK);
         int again = look_end(l);
         if (again < 0)
@@ -169,7 +171,12 @@ static int place_find(struct look *l, struct bytes key, enum where where)
 {
     struct ps_tree_access *a = &l->access;
     int back = where == BELOW_OR_AT || where == BELOW || where == LAST;
-    if (where == FIRST || where == LAST)
+    int here = l->placed && (where == ABOVE || where == BELOW) &&
+               node_compare(&a->base, key, a->path[0].node, a->path[0].at) == 0;
+    l->placed = 0;
+    if (here)                           /* one step on, mostly */
+        a->path[0].at += !back;
+    else if (where == FIRST || where == LAST)
         tree_edge(a, back);
     else
         tree_descend(a, key, where == ABOVE || where == BELOW_OR_AT, 0);
@@ -197,6 +204,7 @@ int committed_near(struct look *l, struct bytes key, enum where where, struct ke
             continue;
         if (!is)
             return 0;
+        l->placed = 1;
         struct bytes there =
             node_key(&l->access.base, l->access.path[0].node, l->access.path[0].at, found->at);
         if (there.at != found->at)

@@ -19,6 +19,7 @@ struct look {
     enum whole whole;
     unsigned shared, exclusive;         /* touches */
     int torn, spoilt;                   /* this look met a publication; a page is damaged */
+    int placed;                         /* the path leads to what committed_near() found last */
     uint64_t stamp;                     /* what `access` and the copies are of; 0: of nothing */
     struct ps_tree tree;
     struct ps_tree_access access;
