@@ -4,4 +4,3 @@
 set -eu
 cd "$(dirname "$0")/../.."
 scripts/run --icount --cpus 1 --timeout 300 -c bench-structures
-scripts/run --icount --cpus 1 --timeout 300 -c bench-indexes

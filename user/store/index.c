@@ -261,9 +261,9 @@ static int ends_make(void)
 static int txn_commit(void)
 {
     struct kd_commit k = {.port = -1};
+    touched_forget(); /* once it is published, the containers may go before this thread runs */
     int r = active ? (int)KD1(KD_TXN_COMMIT, &k) : -ENOENT;
     active = false;
-    touched_forget();
     return r;
 }
 

@@ -1,5 +1,5 @@
 /*
- * bench-structures.c - the structures in a container and, by the same object files, on the heap of
+ * main.c - the structures in a container and, by the same object files, on the heap of
  * the C library.
  *
  * Insertions are one transaction, its begin and commit counted; look-ups are the second pass of a
@@ -16,6 +16,7 @@
 #include <structures/tree.h>
 #include <structures/vector.h>
 
+#include "tests/bench/bench-structures/indexes.h"
 #include "tests/bench/measure.h"
 
 enum { RECORDS = 100000, BOXES = 20000 };
@@ -474,5 +475,6 @@ int main(int argc, char **argv)
         printf("%s, container over heap\tratio\t%.3f\t%s\n", parts[i].name, kept / on_heap[i],
                parts[i].reach);
     }
+    indexes();
     return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * bench-indexes.c - an index that the store manager keeps (index.h), beside a B+-tree of one's own.
+ * indexes.c - an index that the store manager keeps (index.h), beside a B+-tree of one's own.
  *
  * Look-ups are the second pass of a transaction, so that pages and rights are at hand. Calls of the
  * kernel are those of the library, which come through ps_kernel() here; messages are its calls of
@@ -12,6 +12,7 @@
 #include <pstore.h>
 #include <structures/tree.h>
 
+#include "tests/bench/bench-structures/indexes.h"
 #include "tests/bench/measure.h"
 
 enum { KEYS = 20000, AT_ONCE = 1000, LOOKS = 2000, INSERTS = 100 };
@@ -49,7 +50,7 @@ static void need(int good, const char *what)
 {
     if (good)
         return;
-    fprintf(stderr, "bench-indexes: %s: %s\n", what, ps_strerror(-errno));
+    fprintf(stderr, "bench-structures: %s: %s\n", what, ps_strerror(-errno));
     exit(1);
 }
 
@@ -172,11 +173,8 @@ static void inserts(const char *what, int (*insert)(void *number), uint64_t firs
     row(what, "instructions", (double)took / INSERTS, "-");
 }
 
-int main(int argc, char **argv)
+void indexes(void)
 {
-    usage(argc, argv, argc == 1,
-          "usage: bench-indexes\nAn index that the store manager keeps, beside a tree in a "
-          "container; counts instructions under `make bench ONLY=structures`.\n");
     box = ps_open("bench-indexes", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     kept = ps_index_open("bench-indexes.kept", PS_NUMBERS, PS_CREATE | PS_WRITE);
     need(box && kept, "the containers");
@@ -191,5 +189,4 @@ int main(int argc, char **argv)
     looks("a tree of one's own: next of a range, cached", range_plain, 0);
     inserts("kept index: insert with commit", insert_kept, 0);
     inserts("a tree of one's own: insert with commit", insert_plain, 0);
-    return 0;
 }
