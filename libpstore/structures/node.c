@@ -468,11 +468,14 @@ static const char *check_room(const struct ps_access *a, const struct ps_node *n
     uint8_t taken[PS_NODE_MAX / 2] = { 0 };
     unsigned sum = (n->prefix + a->shape[0].align - 1) & ~(a->shape[0].align - 1);
     unsigned end = a->head->node_bytes - sum;
+    unsigned least = node_key_at(a, n) + (a->type->key_bytes ? a->type->key_bytes : 2);
+    if (n->prefix > (a->type->key_bytes ? 0 : node_key_max(a)))
+        return "a prefix is longer than any key";
     if (sum > a->head->node_bytes || n->heap > end || sizeof *n + n->count * 2u > n->heap)
         return "slots, entries and prefix of a node overlap";
     for (unsigned i = 0; i < n->count; i++) {
         unsigned at = n->slot[i], align = a->shape[n->level > 0].align;
-        if (at < n->heap || at >= end || at % align != 0)
+        if (at < n->heap || at + least > end || at % align != 0)
             return "a slot leads outside the entries of its node";
         unsigned bytes = entry_bytes(a, n, i);
         if (bytes > end - at || memchr(taken + at / 2, 1, bytes / 2))

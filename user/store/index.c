@@ -34,7 +34,7 @@
 
 enum { PAGES_MAX = 256, PAGES_MIN = 16,     /* of a group */
        GROUP_CHANGES = 4 * INDEX_OPS_MAX, GROUP_KEY_BYTES = 512 << 10, MEMBERS_BYTES = 4 << 20,
-       STACK_BYTES = 16384, INDEXES_TOUCHED = 64 };
+       STACK_BYTES = 16384, INDEXES_TOUCHED = 64, SPARE = 0xffff };
 
 struct index {
     int locks;                          /* the object whose pages are locks of keys */
@@ -78,13 +78,18 @@ static void *page_at(const struct index *x, uint64_t page)
     return (uint8_t *)x->head + page * PAGE_BYTES;
 }
 
+static struct ps_node *node_at(const struct index *x, uint64_t page)
+{
+    return page_at(x, page);
+}
+
 static void *node_new(void *index, size_t bytes, const void *near)
 {
     struct index *x = index;
     struct index_head *h = x->head;
     uint64_t page = h->spare;
     (void)near;
-    if (page && (page < INDEX_FIRST || page >= h->pages)) {
+    if (page && (page < INDEX_FIRST || page >= h->pages || node_at(x, page)->level != SPARE)) {
         errno = EUCLEAN;
         return NULL;
     }
@@ -93,57 +98,86 @@ static void *node_new(void *index, size_t bytes, const void *near)
         return NULL;
     }
     if (page)
-        h->spare = *(uint64_t *)page_at(x, page);
+        h->spare = (uintptr_t)node_at(x, page)->first;
     else
         page = h->pages++;
     x->sound[page / 8] |= (uint8_t)(1u << page % 8);
     return memset(page_at(x, page), 0, bytes);
 }
 
+/* A free page's level tells it from every other: so none is taken that is in use, or twice. */
 static void node_free(void *index, void *node)
 {
     struct index *x = index;
-    uint64_t page = page_number(x, node);
-    *(uint64_t *)node = x->head->spare;
-    x->head->spare = page;
+    *(struct ps_node *)node =
+        (struct ps_node){ .level = SPARE, .first = (void *)(uintptr_t)x->head->spare };
+    x->head->spare = page_number(x, node);
 }
 
 /* ---- KX3 ---- */
 
+/* What the keys of a node are between: from <= key < to; no bytes: any. */
+struct bounds { struct bytes from, to; };
+
+/* As an index's branches have no prefix, their keys are read where they lie. */
+static struct bounds bounds_below(const struct ps_tree_access *a, const struct ps_node *n,
+                                  unsigned child, struct bounds b)
+{
+    if (child > 0) b.from = node_suffix(&a->base, n, child - 1);
+    if (child < n->count) b.to = node_suffix(&a->base, n, child);
+    return b;
+}
+
+/* A sound node's keys are in order, so two of them tell. No node with keys passes in two places,
+ * and all keys of two neighbours share what the first and the last of them do: leaves are joined
+ * by that. */
+static bool node_within(const struct ps_tree_access *a, const struct ps_node *n, struct bounds b)
+{
+    _Alignas(16) uint8_t key[KEY_COPY];
+    if (n->count == 0) return n->level > 0 || (!b.from.at && !b.to.at);
+    struct bytes first = node_key(&a->base, n, 0, key);
+    if (b.from.at && node_order(&a->base, b.from, first) > 0) return false;
+    struct bytes last = node_key(&a->base, n, n->count - 1u, key);
+    return !b.to.at || node_order(&a->base, last, b.to) < 0;
+}
+
 static bool node_sound(const struct ps_tree_access *a, struct index *x, const struct ps_node *n,
-                       unsigned level)
+                       unsigned level, struct bounds b)
 {
     const struct bytes none = {0};
     uint64_t page = page_number(x, n);
     if ((uintptr_t)n % PAGE_BYTES || page < INDEX_FIRST || page >= x->head->pages ||
         n->level != level)
         return false;
-    if (x->sound[page / 8] >> page % 8 & 1) return true;
-    if (node_check(&a->base, n, none, none, 0) || (level && n->prefix)) return false;
+    if (!(x->sound[page / 8] >> page % 8 & 1) &&
+        (node_check(&a->base, n, none, none, 0) || (level && n->prefix)))
+        return false;
     x->sound[page / 8] |= (uint8_t)(1u << page % 8);
-    return true;
+    return node_within(a, n, b);
 }
 
 /* A neighbour of the way may be joined with a node of it, and then their children where they meet,
  * and so on. */
 static bool edge_sound(const struct ps_tree_access *a, struct index *x, const struct ps_node *n,
-                       bool last)
+                       bool last, struct bounds b)
 {
     for (unsigned level = n->level; level > 0; level--) {
-        const struct ps_node *child = node_child(n, last ? n->count : 0);
-        if (!node_sound(a, x, child, level - 1)) return false;
-        n = child;
+        unsigned i = last ? n->count : 0;
+        b = bounds_below(a, n, i, b);
+        n = node_child(n, i);
+        if (!node_sound(a, x, n, level - 1, b)) return false;
     }
     return true;
 }
 
 static bool neighbours_sound(const struct ps_tree_access *a, struct index *x,
-                             const struct ps_node *parent, unsigned at)
+                             const struct ps_node *parent, unsigned at, struct bounds of_parent)
 {
     for (unsigned i = at ? at - 1 : 0; i <= at + 1 && i <= parent->count; i++) {
         const struct ps_node *n = node_child(parent, i);
-        if (!node_sound(a, x, n, parent->level - 1u)) return false;
-        if (!edge_sound(a, x, n, true) || !edge_sound(a, x, n, false)) return false;
+        struct bounds b = bounds_below(a, parent, i, of_parent);
+        if (!node_sound(a, x, n, parent->level - 1u, b)) return false;
+        if (!edge_sound(a, x, n, true, b) || !edge_sound(a, x, n, false, b)) return false;
     }
     return true;
 }
@@ -153,13 +187,15 @@ static bool way_sound(const struct ps_tree_access *a, struct index *x, struct by
 {
     const struct ps_tree *tree = &x->head->tree;
     const struct ps_node *n = tree->root;
+    struct bounds b = {0};
     if (x->head->pages > x->pages_max || tree->height == 0 || tree->height >= PS_TREE_LEVELS ||
         tree->spare || tree->head.flags || tree->head.node_bytes != INDEX_NODE_BYTES ||
-        !node_sound(a, x, n, tree->height - 1u))
+        !node_sound(a, x, n, tree->height - 1u, b))
         return false;
     while (n->level > 0) {
         unsigned at = node_search(&a->base, n, key, NODE_UPPER);
-        if (!neighbours_sound(a, x, n, at)) return false;
+        if (!neighbours_sound(a, x, n, at, b)) return false;
+        b = bounds_below(a, n, at, b);
         n = node_child(n, at);
     }
     return true;
