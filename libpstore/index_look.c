@@ -96,15 +96,19 @@ static void look_anew(struct look *l, uint64_t stamp)
     l->stamp = stamp;
 }
 
+enum { TURNS_MOST = 200000 };           /* of others, while a publication is under way */
+
 /* Begins a look. A publication that is under way is waited for; it depends on nobody. 0, -ENODATA:
- * the index was never written; -EUCLEAN, -EPROTOTYPE. */
+ * the index was never written; -EUCLEAN, -EPROTOTYPE: its pages are not those of an index. */
 static int look_begin(struct look *l)
 {
     uint64_t stamp;
     l->torn = l->spoilt = 0;
-    for (;;) {
+    for (unsigned turns = 0;;) {
         stamp = end_stamp(l);
         if (stamp != head_stamp(l)) {
+            if (turns++ == TURNS_MOST)
+                return -EUCLEAN;
             sched_yield();
             continue;
         }
