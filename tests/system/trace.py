@@ -51,10 +51,11 @@ static int hold(void *what)
     if (write(held[1], "", 1) != 1)
         return 1;
     for (;;) {
-        long n = kd_call3(KD_VIEW_LIST, (long)all, KD_VIEW_MAX, 0);
+        long n = kd_call3(KD_VIEW_LIST, (long)all, KD_VIEW_MAX, 0), waiting = 0;
         for (long i = 0; i < n; i++)
-            if (all[i].waits[0] | all[i].waits[1])
-                return 0;
+            waiting += all[i].page != 0;
+        if (waiting > (*(enum what *)what == LONE))
+            return 0;
         usleep(100);
     }
 }
@@ -67,8 +68,11 @@ int main(void)
     for (int lone = 0; lone < 2; lone++) {
         if (fork() == 0)
             _exit(ps_transaction(hold, &(enum what){lone ? LONE : LEFT}));
-        if (read(held[0], &byte, 1) != 1 || ps_transaction(want, &(enum what){lone ? LONE : RIGHT}) ||
-            wait(NULL) < 0)
+        if (read(held[0], &byte, 1) != 1)
+            return 1;
+        if (lone && fork() == 0) /* the second in the queue, or the first */
+            _exit(ps_transaction(want, &(enum what){LONE}));
+        if (ps_transaction(want, &(enum what){lone ? LONE : RIGHT}) || wait(NULL) < 0 || (lone && wait(NULL) < 0))
             return 1;
     }
     return 0;
@@ -218,6 +222,8 @@ def test_hot_has_the_page_the_objects_and_both_sides():
     assert re.search(r"^ +\d+\.\d+ ms +1 +0    wanted: (load|store) at meet\+0x4\w+, \(struct pair\)\+8024 of meet\n"
                      r" +had:    store at meet\+0x4\w+, \(struct pair\)\+8000 of meet$", hot, re.M), hot
     assert re.search(r"wanted: (load|store) at meet\+0x4\w+, \(struct lone\)\+0 of meet$", hot, re.M), hot
+    assert re.search(r"wanted: (load|store) at meet\+0x4\w+, \(struct lone\)\+0 of meet\n"
+                     r" +had:    store at meet\+0x4\w+, \(struct lone\)\+0 of meet, others were before it in the page's queue$", hot, re.M), hot
     assert "nobody waited for a page that another one had" in hot, hot
 
 

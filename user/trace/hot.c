@@ -3,7 +3,8 @@
  *
  * A wait is the time from an event WAIT for a page to the thread's next event. Its own side is the
  * thread's FAULT before; the other side is the last FAULT on this page of the view that was HELD
- * (of several the last one told), by which it has its right. A right may be kept from an earlier
+ * (of several the last one told), by which it has its right. A thread that comes into the page's
+ * queue behind others is told no holder: theirs is taken. A right may be kept from an earlier
  * transaction, or have come with a neighbour's page: then there is no such FAULT, or it is older
  * than the view's BEGIN.
  */
@@ -24,7 +25,7 @@ struct side {
 struct wait {                                  /* also the sum of several */
     uint64_t page, ns;
     struct side waiter, holder;
-    bool kept;
+    bool kept, queued;
     unsigned waits, deadlocks;
 };
 struct list { struct wait *wait; size_t count; };
@@ -37,6 +38,7 @@ static struct state {                          /* of one thread, in the order of
     bool kept;
 } states[THREADS_MAX];
 static const struct kd_trace_event *begun[VIEWS];
+/* The last fault of a view on a page; of view 0 the last HELD of the page. */
 static struct use { uint64_t key; const struct kd_trace_event *fault; } *uses;
 static size_t use_room;                        /* a power of 2 */
 
@@ -65,25 +67,36 @@ static struct state *state_of(uint32_t thread)
     return NULL;
 }
 
-static struct wait *wait_add(struct list *l, struct state *s, uint64_t address, uint32_t process)
-{
-    struct wait *w = &l->wait[l->count++];
-    *w = (struct wait){.page = address / KD_PAGE_BYTES,
-                       .waiter = {.fault = s->fault, .process = process}};
-    if (s->held) {
-        w->holder = (struct side){.fault = s->use, .process = (uint32_t)s->held->b};
-        w->kept = s->kept;
-    }
-    s->last = w;
-    return w;
-}
-
 static void held_note(struct state *s, const struct kd_trace_event *e)
 {
     const struct kd_trace_event *use = use_of(e->a, (uint8_t)(e->c + 1))->fault;
     s->held = e;
     s->use = use && use->process == e->b ? use : NULL;
     s->kept = s->use && begun[(uint8_t)(e->c + 1)] && s->use < begun[(uint8_t)(e->c + 1)];
+}
+
+/* Who had the page when another thread began to wait for it, unless it has begun anew since. */
+static void queue_note(struct state *s, uint64_t address)
+{
+    const struct kd_trace_event *held = use_of(address, 0)->fault;
+    const struct kd_trace_event *since = held ? begun[(uint8_t)(held->c + 1)] : NULL;
+    if (held && (!since || since < held))
+        held_note(s, held);
+}
+
+static struct wait *wait_add(struct list *l, struct state *s, uint64_t address, uint32_t process)
+{
+    struct wait *w = &l->wait[l->count++];
+    *w = (struct wait){.page = address / KD_PAGE_BYTES, .queued = !s->held,
+                       .waiter = {.fault = s->fault, .process = process}};
+    if (!s->held)
+        queue_note(s, address);
+    if (s->held) {
+        w->holder = (struct side){.fault = s->use, .process = (uint32_t)s->held->b};
+        w->kept = s->kept;
+    }
+    s->last = w;
+    return w;
 }
 
 /* A deadlock's victim: it counts for the page that it wanted. */
@@ -112,7 +125,10 @@ static void event_note(struct list *l, struct state *s, const struct kd_trace_ev
         if (s->fault && e->b && e->view)
             use_of(s->fault->a, e->view)->fault = s->fault;
         break;
-    case KD_TRACE_HELD: held_note(s, e); break;
+    case KD_TRACE_HELD:
+        held_note(s, e);
+        use_of(e->a, 0)->fault = e;
+        break;
     case KD_TRACE_WAIT:
         if (e->c != KD_TRACE_FOR_PAGE)
             break;
@@ -135,7 +151,7 @@ static int waits_find(struct list *l, const struct trace *t)
         faults += kind == KD_TRACE_FAULT || kind == KD_TRACE_HELD;
         most += kind == KD_TRACE_WAIT || kind == KD_TRACE_ABORT;
     }
-    for (use_room = 16; use_room < 2 * faults;)
+    for (use_room = 16; use_room < 4 * (faults + most);)
         use_room *= 2;
     uses = calloc(use_room, sizeof *uses);
     l->wait = calloc(most, sizeof *l->wait);
@@ -185,7 +201,8 @@ static int by_sides(const void *a, const void *b)
     int result = side_compare(&x->waiter, &y->waiter);
     if (result == 0)
         result = side_compare(&x->holder, &y->holder);
-    return result ? result : x->kept - y->kept;
+    result = result ? result : x->kept - y->kept;
+    return result ? result : x->queued - y->queued;
 }
 
 /* Puts sums of those that are equal into `out`, which may be `in`, the longest first; how many. */
@@ -244,8 +261,10 @@ static void pair_print(const struct wait *w)
         printf("%s, by a right that it kept, or got with a neighbour's page",
                process_name(w->holder.process));
     } else {
-        printf("others were before it in the page's queue");
+        printf("not told");
     }
+    if (w->queued)
+        printf(", others were before it in the page's queue");
     putchar('\n');
 }
 
