@@ -2,6 +2,7 @@
 """The map: an island of two lands, hostile files, keys at a terminal, and the real world if it was fetched."""
 
 import os
+import random
 import re
 import subprocess
 import xml.etree.ElementTree
@@ -53,7 +54,7 @@ os.makedirs(IMPORT, exist_ok=True)
 BAD = {     # a file of one line, or one line more than the island's head
     "points": b"line 0 0\n1 2 3\n", "far": b"line 0 0\n0 91\n", "nan": b"line 0 0\nnan nan\n", "inf": b"line 0 0\ninf 0\n",
     "alone": b"1 2\n", "land": b"land A\nline 0 2\n", "minus": b"line -1 0\n", "place": b"place 1 2 3\n",
-    "long": b"land " + b"x" * 300 + b"\n", "cut": b"land A\nland B", "empty": b"", "lines": b"line 0 0\nline 0 0\n1 1\n", "zeros": bytes(4096), "noise": os.urandom(2048),
+    "long": b"land " + b"x" * 300 + b"\n", "cut": b"land A\nland B", "empty": b"", "lines": b"line 0 0\nline 0 0\n1 1\n", "zeros": bytes(4096), "noise": random.Random(1).randbytes(2048),
 }
 for name, data in BAD.items():
     with open(os.path.join(IMPORT, name), "wb") as out:

@@ -158,14 +158,16 @@ static int show(void)
 
 static int edit(void)
 {
-    int error = 0, key;
+    int error = 0, key, unseen = 0;
     terminal_begin();
     while (error == 0 || terminal.is_one) {
         key = terminal_key(0);
-        if (key == KEY_NONE) {          /* all that was typed is done: now there is time to draw */
+        if (key == KEY_NONE || unseen++ == 500) {       /* all is done, or the text is long: draw */
             show();
-            key = terminal_key(1);
+            unseen = 0;
         }
+        if (key == KEY_NONE)
+            key = terminal_key(1);
         if (key == KEY_END || key == CTRL('X') || key == CTRL('C') || key == CTRL('Q'))
             break;
         if (key == CTRL('L'))
