@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PAGE = 4096 };
+
 /* ---- administrators ---- */
 
 static size_t found_max(const struct ps_access *a)
@@ -49,12 +51,24 @@ static void threads_end(struct ps_administrator *a, unsigned count)
         pthread_join(a->threads[i], NULL);
 }
 
+/* A fault brings a leaf and no neighbours: the next leaf that is wanted is another one. Of a
+ * container that is open for reading only, what touches suggest is as good. */
+static void leaves_alone(const struct ps_administrator *a)
+{
+    unsigned pages = 1;
+    while (pages * PAGE < a->access.head->node_bytes)
+        pages *= 2;
+    for (unsigned p = 0; p < a->segment->parts && a->segment->part[p]; p++)
+        ps_policy(a->segment->part[p], PS_GROUP, pages);
+}
+
 static int administrator_begin(struct ps_administrator *a, const char *name)
 {
     const struct ps_task task = {administrator_serve, administrator_gone, a};
     int error = structure_know(a);
     if (error)
         return error;
+    leaves_alone(a);
     a->area = name ? ps_area_make(name, UNITS * UNIT_BYTES, &task)
                    : ps_area_private(UNITS * UNIT_BYTES, &task);
     if (!a->area)

@@ -28,7 +28,7 @@ PS_PARALLEL_TREE(numbers);
 PS_RTREE(boxes, struct value, 2);
 PS_PARALLEL_RTREE(boxes);
 
-enum { RECORDS = 30000, PARTS = 3, KILLS = 6 };
+enum { RECORDS = 30000, PARTS = 3, KILLS = 10 };
 static struct ps_segment segment = {.name = "numbers", .parts = PARTS};
 static struct ps_segment places = {.name = "places", .parts = PARTS};
 static struct numbers_head kept;
@@ -100,9 +100,12 @@ static struct sum asked(struct ps_administrator *a, uint32_t from, uint32_t to, 
 static int other(const char *what)
 {
     if (strcmp(what, "spread") == 0) {
-        int error = parts_open();
+        ps_area *area = ps_area_open("phase");
+        int error = !area ? -errno : parts_open();
         if (!error)
             error = build(100);
+        if (!error)
+            __atomic_store_n((int *)ps_area_memory(area), 1, __ATOMIC_SEQ_CST);
         return error ? -error : -ps_spread(&segment, PS_SPREAD_TREE(numbers, &numbers),
                                            PS_ROUND_ROBIN);
     }
@@ -215,9 +218,14 @@ static void other_processes(struct ps_administrator *a, const char *self)
 static void killed_builds(const char *self)
 {
     int whole = 0, fresh = 0;
+    ps_area *area = ps_area_make("phase", sizeof(int), NULL);
+    int *begun = ps_area_memory(area);
     for (int i = 0; i < KILLS; i++) {
+        *begun = 0;
         int pid = child_start(self, "spread", NULL);
-        nanosleep(&(struct timespec){.tv_nsec = (i + 1) * 25000000}, NULL);
+        while (!__atomic_load_n(begun, __ATOMIC_SEQ_CST))
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = 1 + (1 << i) * 500000}, NULL);
         kd_call3(KD_PROCESS_KILL, pid, 9, 0);
         child_wait(pid);
         int error = ps_segment_open(&segment);
@@ -230,6 +238,7 @@ static void killed_builds(const char *self)
         if (a)
             ps_administrator_close(a);
     }
+    ps_area_close(area);
     is(whole, KILLS, "whenever a build is killed, the segment is whole");
     printf("# %d of %d killed builds were done\n", fresh, KILLS);
 }
