@@ -4,6 +4,8 @@
  * Aim     a transaction whose copies spill, its locks of keys among them, commits or aborts as any
  *         other, and its keys stay locked meanwhile; a lazy one, too; more indexes than the store
  *         manager has handles for are opened one after the other, and each is as it was left.
+ *         A commit that changes too many pages is refused, those beside it in its group are not;
+ *         who waits for a key by ps_retry is woken.
  * Method  the limit of private copies (KD_LIMIT_COPIES) of a child is small, so that the kernel has
  *         its copies spilled. Each index is closed behind its use: the manager gives up those that
  *         nobody has open.
@@ -11,6 +13,7 @@
 #include <errno.h>
 #include <index.h>
 #include <pstore.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "pstore_test.h"
@@ -105,16 +108,130 @@ static void many(void)
     is(bad, 0, "half of them are deleted");
 }
 
+/* ---- refused beside others ---- */
+
+enum { LONG_KEYS = 7000, AT_ONCE = 500, STEP = 20, WRITERS = 3, WRITES = 150, LONG = 190 };
+static volatile int over, too_big, bad_writes;
+
+/* Some 18 of them fill a leaf. */
+static const char *long_key(unsigned n, char *key)
+{
+    sprintf(key, "%06u", n);
+    memset(key + 6, 'x', LONG);
+    key[6 + LONG] = 0;
+    return key;
+}
+
+static int long_fill(void *from)
+{
+    char key[256];
+    for (unsigned i = 0; i < AT_ONCE; i++) {
+        int e = ps_index_insert(x, long_key((*(unsigned *)from + i) * 10, key), 1);
+        if (e) return e;
+    }
+    return 0;
+}
+
+/* One in each leaf. */
+static int spread(void *unused)
+{
+    char key[256];
+    (void)unused;
+    for (unsigned i = 0; i < LONG_KEYS; i += STEP) {
+        int e = ps_index_put(x, long_key(i * 10 + 5, key), 3);
+        if (e) return e;
+    }
+    return 0;
+}
+
+static int put_one(void *n)
+{
+    char key[256];
+    return ps_index_insert(x, long_key(*(unsigned *)n, key), 2);
+}
+
+static void *fails(void *unused)
+{
+    while (!over) {
+        int r = ps_transaction(spread, unused);
+        too_big += r == -E2BIG;
+        bad_writes += r != -E2BIG;
+    }
+    return NULL;
+}
+
+static void *writes(void *number)
+{
+    for (unsigned i = 0; i < WRITES; i++) {
+        unsigned n = i * 400 + 1 + (unsigned)(uintptr_t)number;
+        bad_writes += ps_transaction(put_one, &n) != 0;
+    }
+    return NULL;
+}
+
+static void refused_beside_others(void)
+{
+    pthread_t failing, writer[WRITERS];
+    struct ps_tree_stats stats;
+    int bad = 0;
+    x = ps_index_open("long keys", PS_STRINGS, PS_CREATE | PS_WRITE);
+    for (unsigned i = 0; i < LONG_KEYS; i += AT_ONCE)
+        bad += !x || ps_transaction(long_fill, &i) != 0;
+    is(bad, 0, "many leaves");
+    pthread_create(&failing, NULL, fails, NULL);
+    for (uintptr_t i = 0; i < WRITERS; i++)
+        pthread_create(&writer[i], NULL, writes, (void *)i);
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(writer[i], NULL);
+    over = 1;
+    pthread_join(failing, NULL);
+    tap_ok(too_big > 0 && bad_writes == 0, "%d commits were too large, those beside them not",
+           too_big);
+    tap_ok(ps_index_check(x, &stats, NULL) == 0 && stats.records == LONG_KEYS + WRITERS * WRITES,
+           "the tree is sound, and has what was committed");
+}
+
+/* ---- woken by a key ---- */
+
+static volatile int runs;
+
+static int wait_for(void *key)
+{
+    uint64_t value;
+    runs++;
+    int r = ps_index_find(x, key, &value);
+    if (r == -ENOENT) ps_retry();
+    return r;
+}
+
+static void *waits(void *key) { return (void *)(long)ps_transaction(wait_for, key); }
+static int come(void *key) { return ps_index_put(x, key, 1); }
+
+static void retry(void)
+{
+    pthread_t waiter;
+    void *result;
+    x = ps_index_open("long keys", PS_STRINGS, PS_WRITE);
+    pthread_create(&waiter, NULL, waits, "the key that comes");
+    while (!runs)
+        pause_ms(1);
+    int r = ps_transaction(come, "the key that comes");
+    pthread_join(waiter, &result);
+    tap_ok(r == 0 && !result && runs > 1, "who waits for a key is woken when it comes");
+}
+
 int main(int argc, char **argv)
 {
     box = ps_open("room", PS_CREATE | PS_WRITE, PS_LAYOUT(struct root, 1));
     x = ps_index_open("room index", PS_NUMBERS, PS_CREATE | PS_WRITE);
     if (argc > 1)
         return box && x ? role_spill() : 2;
-    tap_plan(5);
+    tap_plan(9);
     is(box && x ? ps_transaction(pages_make, NULL) : -errno, 0, "opened");
     is(child_run(argv[0], "spill", ""), GOOD, "transactions that spill their locks");
     is(ps_index_check(x, NULL, NULL), 0, "the tree is sound");
     many();
+    refused_beside_others();
+    retry();
     return tap_end();
 }

@@ -154,7 +154,8 @@ void katydid_values(void)
 void object_structures(void)
 {
     int good = 1;
-    OBJECT(c.flags = 16);
+    OBJECT(c.flags = 16);               /* no locks, and no transactions */
+    OBJECT(c.flags = 32);
     OBJECT(c.flags = ~0u);
     OBJECT(c.pages = 0);
     OBJECT(c.pages = ~0ull);
