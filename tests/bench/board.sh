@@ -1,7 +1,7 @@
 #!/bin/bash
 # Group board: a design transaction on a real board. 100 parts are moved and saved, once in one step each, once in 1,000:
 # what the commit writes and what it costs, and what is asked of the store manager before it. BOARD_STORE: a store with this
-# board, saved as `video`.
+# board, saved as `video`. The commit may cost 5 % more or less: when the disk answers is of the host.
 set -eu
 cd "$(dirname "$0")/../.."
 demos=${BOARDS:-/usr/share/kicad/demos}
@@ -28,5 +28,5 @@ read -r bytes_all cycles_all messages_all <"$scratch/1000"
 printf 'board, 100 parts moved in 1 step each: log\tbytes\t%s\t-\n' "$bytes"
 printf 'board, 100 parts moved in 1 step each: commit\tinstructions\t%s\t-\n' "$cycles"
 printf 'board, in 1,000 steps each: log\tbytes\t%s\t%s\n' "$bytes_all" "$bytes"
-printf 'board, in 1,000 steps each: commit\tinstructions\t%s\t%s\n' "$cycles_all" $((cycles + cycles / 200))
+printf 'board, in 1,000 steps each: commit\tinstructions\t%s\t%s\n' "$cycles_all" $((cycles + cycles / 20))
 printf 'board: messages before the commit but for pages, 1 and 1,000 steps\tmessages\t%s\t0\n' $((messages + messages_all))

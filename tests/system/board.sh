@@ -162,7 +162,7 @@ if [ -e "$DEMOS/video/video.kicad_pcb" ]; then
     if [ "$TEST_TIER" = long ]; then
         F=$DEMOS/stickhub/StickHub.kicad_pcb
         mkdir "$TEST_TMP/stick" && cp "$F" "$TEST_TMP/stick/"
-        WITH=(--import "$TEST_TMP/stick" --memory 24)
+        WITH=(--import "$TEST_TMP/stick" --memory 28 --timeout 300)
         panel=$(for x in 0 90 180 270 360; do for y in 0 90 180 270 360 450; do echo "'load /import/StickHub.kicad_pcb $x $y'"; done; done)
         guest --store "$TEST_TMP/panel" --store-size 256M -c "board panel ${panel//$'\n'/ } 'move R1* 0.1 0 100' save; board panel list"
         ok "a panel of thirty is one transaction, larger than memory" grep -Eq '^version 1: .* [1-9][0-9]{2,} other messages$' <<<"$output"

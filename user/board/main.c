@@ -113,21 +113,24 @@ static int64_t worked(void) {
 
 static int save(char **words) {
     struct ps_stats work, all, *before = &now.before;
+    struct kd_view_stats begun, done;                   /* bytes of this process's commits alone */
     (void)words;
     if (!ps_active())
         return printf("nothing was changed\n"), 0;
     ps_stats(&work);
+    kd_call3(KD_VIEW_STATS, (long)&begun, 0, 0);
     int64_t begin = worked();
     int error = ps_commit();
     if (error)
         return error;
     long cycles = (long)(worked() - begin), asked = (long)(work.pages_read - before->pages_read);
+    kd_call3(KD_VIEW_STATS, (long)&done, 0, 0);
     ps_stats(&all);
     version_keep();
     now.saved = 1, now.changed = 0;
     printf("version %d: %ld pages, %ld bytes of log", now.versions - 1,
            (long)(all.pages_logged - before->pages_logged),
-           (long)(all.log_bytes - before->log_bytes));
+           (long)(done.log_bytes - begun.log_bytes));
     if (cycles)
         printf(", %ld cycles", cycles);
     long calls = (long)(work.manager_calls - before->manager_calls);
