@@ -109,6 +109,7 @@ int container_allows_index(const struct container *c, uint64_t process)
 {
     const struct opening *o = opening_of(c, process);
     if (!c->index) return -EINVAL;
+    if (c->id == server.changing) return -EBUSY; /* it is being deleted, and this comes behind */
     return o && o->rights & KD_RIGHT_WRITE ? 0 : -EACCES;
 }
 
@@ -385,10 +386,13 @@ static int delete_object(uint64_t process, uint64_t id)
     int r = commit_own(&op, 1);
     server_lock();
     c = container_by_id(id);
+    bool index = r == 0 && c && c->index; /* what the index thread has begun would end with it */
+    if (index) gate_enter(false);
     if (r == 0 && c) {
         if (c->opening_count) opening_end(c, c->openings, true);
         container_forget(c);
     }
+    if (index) gate_leave();
     server.changing = 0;
     pthread_cond_broadcast(&server.changed);
     return r;

@@ -42,7 +42,7 @@ struct index {
     struct index_head *head;            /* in the store: touched by the thread alone */
     struct index_end *end;
     uint64_t pages_max;
-    bool touched;                       /* by the transaction */
+    uint64_t touched_by;                /* the number of a transaction */
     uint8_t sound[];                    /* a bit for each page that was checked */
 };
 
@@ -64,6 +64,7 @@ static int view;
 static bool active;
 static struct container *touched[INDEXES_TOUCHED];
 static unsigned touched_count;
+static uint64_t number = 1;             /* of the transaction */
 static char stack[STACK_BYTES] __attribute__((aligned(16)));
 
 /* ---- pages that are nodes ---- */
@@ -214,10 +215,11 @@ static struct ps_instance instance_of(struct index *x)
 static int index_touch(struct container *c)
 {
     struct index *x = c->index;
-    if (x->touched) return 0;
+    if (x->touched_by == number) return 0;
     if (touched_count == INDEXES_TOUCHED) return -ENOBUFS;
+    (void)*(volatile uint64_t *)&x->end->stamp; /* if that fails, then not all of the group does */
     x->head->stamp++;
-    x->touched = true;
+    x->touched_by = number;
     touched[touched_count++] = c;
     if (x->head->tree.head.fingerprint) return 0;
     struct ps_instance i = instance_of(x);
@@ -251,9 +253,11 @@ static _Noreturn void landed(long reason)
     longjmp(out, (int)reason);
 }
 
+/* Looks at none of them: once a group is published they may be deleted. */
 static void touched_forget(void)
 {
-    while (touched_count > 0) touched[--touched_count]->index->touched = false;
+    touched_count = 0;
+    number++;
 }
 
 /* Pages that the transaction may change: a part of the log that is not lent (credits_update). */
