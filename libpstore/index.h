@@ -21,8 +21,9 @@
  * of at most 256 pages (fewer with a small log), else its commit is -E2BIG; 16 indexes.
  *
  * Keys and values are copied. Errors are -errno, or NULL with errno: -EPERM outside of a
- * transaction; -EINVAL, the index is not open; -EOVERFLOW, the string is too long; -EROFS, it was
- * opened without PS_WRITE, or this is a snapshot; -EMFILE, too many indexes in one transaction.
+ * transaction; -EINVAL, the index is not open; -EUCLEAN, it is damaged; -EOVERFLOW, the string is
+ * too long; -EROFS, it was opened without PS_WRITE, or this is a snapshot; -EMFILE, too many
+ * indexes in one transaction.
  */
 #ifndef PS_INDEX_H
 #define PS_INDEX_H

@@ -51,6 +51,15 @@ static void *node_none(struct look *l, unsigned level)
     return n;
 }
 
+/* Has it this level, and do its slots and its prefix lie within it? A slot may lead anywhere behind
+ * the copy (struct looks), a key may be of any length: what it is used for looks at that. */
+static int node_fits(const struct look *l, const struct ps_node *n, unsigned level)
+{
+    return n->level == level && n->heap <= INDEX_NODE_BYTES &&
+           sizeof *n + n->count * sizeof n->slot[0] <= n->heap &&
+           n->prefix <= (l->kind == PS_NUMBERS ? 0 : INDEX_KEY_MAX);
+}
+
 /* Copies a node, unless that was done since the last publication. */
 static void *node_fix(void *look, unsigned level, void *node)
 {
@@ -69,7 +78,7 @@ static void *node_fix(void *look, unsigned level, void *node)
     l->node[level] = NULL;
     memcpy(l->copy[level], node, INDEX_NODE_BYTES);
     l->torn = head_stamp(l) != l->stamp;
-    if (!l->torn && ((struct ps_node *)(void *)l->copy[level])->level != level)
+    if (!l->torn && !node_fits(l, (const void *)l->copy[level], level))
         l->spoilt = 1;
     if (l->torn || l->spoilt)
         return node_none(l, level);
@@ -93,6 +102,8 @@ static void look_anew(struct look *l, uint64_t stamp)
     if (l->access.base.error == 0 && (l->tree.height > LEVELS || l->tree.height == 0 ||
                                       l->tree.head.node_bytes != INDEX_NODE_BYTES))
         l->access.base.error = -EUCLEAN;
+    if (l->access.base.error == -ENODATA)
+        l->access.base.error = -EUCLEAN; /* it was written once */
     l->stamp = stamp;
 }
 
@@ -107,8 +118,8 @@ static int look_begin(struct look *l)
     for (unsigned turns = 0;;) {
         stamp = end_stamp(l);
         if (stamp != head_stamp(l)) {
-            if (turns++ == TURNS_MOST)
-                return -EUCLEAN;
+            if (turns++ == TURNS_MOST || tx_active()->options.isolation == PS_SNAPSHOT)
+                return -EUCLEAN; /* of a snapshot there is none under way */
             sched_yield();
             continue;
         }
@@ -194,6 +205,33 @@ static int place_find(struct look *l, struct bytes key, enum where where)
     return 1;
 }
 
+/* A copy of the key at the path's place: 1; 0: it is too long. */
+static int key_copy(const struct look *l, struct key *found)
+{
+    const struct ps_node *n = l->access.path[0].node;
+    const unsigned at = l->access.path[0].at;
+    if (n->prefix + node_suffix(&l->access.base, n, at).length > INDEX_KEY_MAX)
+        return 0;
+    struct bytes there = node_key(&l->access.base, n, at, found->at);
+    if (there.at != found->at)
+        memcpy(found->at, there.at, there.length);
+    found->length = there.length;
+    return 1;
+}
+
+/* Is it on that side of the key that was looked for? So who goes on from it comes to an end. */
+static int is_where(const struct look *l, struct bytes found, struct bytes key, enum where where)
+{
+    int order = where == FIRST || where == LAST ? 0 : key_order(l, found, key);
+    switch (where) {
+    case AT_OR_ABOVE: return order >= 0;
+    case ABOVE: return order > 0;
+    case BELOW_OR_AT: return order <= 0;
+    case BELOW: return order < 0;
+    default: return 1;
+    }
+}
+
 int committed_near(struct look *l, struct bytes key, enum where where, struct key *found,
                    uint64_t *value)
 {
@@ -208,12 +246,10 @@ int committed_near(struct look *l, struct bytes key, enum where where, struct ke
             continue;
         if (!is)
             return 0;
+        if (l->access.path[0].at >= l->access.path[0].node->count || !key_copy(l, found) ||
+            !is_where(l, key_bytes(found), key, where))
+            return -EUCLEAN;
         l->placed = 1;
-        struct bytes there =
-            node_key(&l->access.base, l->access.path[0].node, l->access.path[0].at, found->at);
-        if (there.at != found->at)
-            memcpy(found->at, there.at, there.length);
-        found->length = there.length;
         *value = *(const uint64_t *)node_record(&l->access.base, l->access.path[0].node,
                                                 l->access.path[0].at);
         return 1;
@@ -224,22 +260,39 @@ int committed_near(struct look *l, struct bytes key, enum where where, struct ke
 
 struct check { ps_container *c; struct ps_tree_stats *stats; const char **why; };
 
+/* A node where it lies, if that is in the index. */
+static void *node_there(void *container, unsigned level, void *node)
+{
+    const ps_container *c = container;
+    uint64_t offset = (uintptr_t)node - c->base;
+    (void)level;
+    return offset % KD_PAGE_BYTES || offset / KD_PAGE_BYTES >= pages_of(c) ? NULL : node;
+}
+
 /* In a snapshot pages stay as they are. */
 static int check_run(void *arg)
 {
     struct check *k = arg;
     struct index_head *head = (struct index_head *)(uintptr_t)k->c->base;
-    struct ps_instance i = {.head = &head->tree.head};
+    struct ps_instance i = { .head = &head->tree.head,
+                             .memory = {.fix = node_there, .arg = k->c} };
     struct ps_tree_access a;
-    if (end_stamp(&(struct look){.container = k->c}) != head->stamp) {
+    const uintptr_t end = k->c->base + INDEX_END * KD_PAGE_BYTES;
+    if (((const struct index_end *)end)->stamp != head->stamp) {
         if (k->why)
             *k->why = "head and end are not of one time";
         return -EUCLEAN;
     }
     if (head->stamp == 0)
         return 0;
+    if (head->tree.spare) {
+        if (k->why)
+            *k->why = "the head is spoilt";
+        return -EUCLEAN;
+    }
     ps_access_open(&a.base, &i, &index_types[index_kind_of(k->c)], PS_LOOK);
-    return ps_tree_check(&a, k->stats, k->why);
+    int r = ps_tree_check(&a, k->stats, k->why);
+    return r == -ENODATA ? -EUCLEAN : r;
 }
 
 int ps_index_check(ps_index *x, struct ps_tree_stats *stats, const char **why)

@@ -7,7 +7,7 @@
 #include "pstore_private.h"
 #include "structures/tree_private.h"
 
-enum { LEVELS = 8, INDEXES = 16 };
+enum { LEVELS = 8, INDEXES = 16, MARGIN = 68 << 10 };
 enum whole { NOT_WHOLE, WHOLE_SHARED, WHOLE_EXCLUSIVE };
 
 /* What a view knows of an index, and has locked of it in its transaction. */
@@ -30,6 +30,7 @@ struct looks {
     unsigned count;                     /* of ops */
     uint32_t op[INDEX_OPS_MAX];         /* where they are in tx->ops, by index and key */
     struct look look[INDEXES];
+    uint8_t behind[MARGIN];             /* a slot of 16 bits and a key lead here at most */
 };
 
 

@@ -46,6 +46,7 @@ static int check_children(struct walk *w, const struct ps_node *n, struct bytes 
 static int check_node(struct walk *w, const struct ps_node *n, unsigned level, struct bytes low,
                       struct bytes high)
 {
+    n = structure_at(&w->a->base, level, (void *)(uintptr_t)n);
     if (!n || (uintptr_t)n % 16 != 0 || n->level != level)
         return wrong(w, "a node is not of the level below its parent");
     if (level == 0 && n->count == 0 && tree_of(w->a)->height > 1)
@@ -77,11 +78,11 @@ int ps_tree_check(const struct ps_tree_access *a, struct ps_tree_stats *stats, c
     if (error == 0 && (tree_of(a)->height == 0 || tree_of(a)->height > PS_TREE_LEVELS ||
                        a->base.head->node_bytes != a->base.type->node_bytes))
         error = wrong(&w, "the head is spoilt");
-    if (error == 0 && tree_of(a)->height > 1 && tree_of(a)->root->count == 0)
-        error = wrong(&w, "the root has one child");
     if (error == 0)
         error = check_node(&w, tree_of(a)->root, tree_of(a)->height - 1u, (struct bytes){ 0 },
                            (struct bytes){ 0 });
+    if (error == 0 && tree_of(a)->height > 1 && tree_of(a)->root->count == 0)
+        error = wrong(&w, "the root has one child");
     for (const struct ps_node *n = error ? NULL : tree_of(a)->spare; n; n = n->first)
         own.spare++;
     own.height = error ? 0 : tree_of(a)->height;

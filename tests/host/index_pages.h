@@ -42,7 +42,7 @@ static struct ps_node *page(unsigned i)
 /* A key of each number. Of strings, the first part makes branches small, and so the tree high; some
  * have little in common with the others. */
 struct name { _Alignas(8) char text[INDEX_KEY_MAX + 1]; };
-static unsigned name_make(struct name *n, int strings, unsigned number)
+__attribute__((unused)) static unsigned name_make(struct name *n, int strings, unsigned number)
 {
     uint64_t spread = number * 1000003ull;
     if (!strings) {
