@@ -7,11 +7,18 @@
 
 #include "katydid/call.h"
 
+void message_unload(const struct kd_message *m)
+{
+    if (m->handle >= 0)
+        kd_call3(KD_HANDLE_CLOSE, m->handle, 0, 0);
+}
+
 /* -ENOTCONN: nobody keeps the area any more. */
 static int area_call(const ps_area *a, struct kd_message *m, int timeout_ms)
 {
     long r = timeout_ms < 0 ? kd_call3(KD_PORT_CALL, a->port, (long)m, 0)
                             : kd_call3(KD_PORT_CALL_UNTIL, a->port, (long)m, timeout_ms);
+    message_unload(m);
     return r == -EOWNERDEAD || r == -EBADF ? -ENOTCONN : (int)r;
 }
 

@@ -129,9 +129,13 @@ static int client_open(struct area_server *s, uint64_t process, struct kd_messag
             return -EMFILE;
         long r = kd_call3(KD_SPACE_ATTACH, (long)process, s->object,
                           KD_RIGHT_READ | KD_RIGHT_WRITE);
-        c = r < 0 ? NULL : malloc(sizeof(*c));
-        if (!c)
-            return r < 0 ? (int)r : -ENOMEM;
+        if (r < 0)
+            return (int)r;
+        c = malloc(sizeof(*c));
+        if (!c) {
+            kd_call3(KD_SPACE_DETACH, (long)process, s->object, 0);
+            return -ENOMEM;
+        }
         *c = (struct client){s->clients, ++s->numbers, process, 0}; /* KS1 */
         s->clients = c;
         s->client_count++;
@@ -220,6 +224,7 @@ static void *serve(void *arg)
     while (r >= 0 && !(m.kind == KIT_END && m.process == s->process)) {
         struct kd_message answer = {.handle = -1};
         struct kd_message next = {.buffer = s->data, .buffer_bytes = sizeof(s->data)};
+        message_unload(&m);
         answer.status = message_served(s, &m, &answer);
         if (answer.status == PS_LATER)
             r = kd_call3(KD_PORT_RECEIVE, s->area->port, (long)&next, -1);

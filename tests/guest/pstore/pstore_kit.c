@@ -339,8 +339,25 @@ static long say(uint32_t kind, uint64_t first, uint64_t second, uint64_t third)
     return result;
 }
 
+/* A handle that travels with each message. */
+static int handles_left_by(int messages)
+{
+    long port = kd_call3(KD_NAME_FIND, (long)"desk", 0, 0);
+    long before = kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    kd_call3(KD_HANDLE_CLOSE, before, 0, 0);
+    for (int i = 0; i < messages; i++) {
+        struct kd_message m = {.kind = 99, .handle = (int)port, .handle_rights = KD_RIGHT_CALL};
+        kd_call3(KD_PORT_CALL_UNTIL, port, (long)&m, LONG_MS);
+    }
+    long after = kd_call3(KD_PORT_CREATE, 0, 0, 0);
+    kd_call3(KD_HANDLE_CLOSE, after, 0, 0);
+    kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
+    return (int)(after - before);
+}
+
 static void the_keeper_believes_nothing(const char *self)
 {
+    is(handles_left_by(20), 0, "what is sent with a message does not stay with the keeper");
     uint64_t at = offsetof(struct desk, slow.word), word = desk->slow.word;
     is(say(KIT_WAIT, at, word + 4, 0), 0, "a word that has changed: nobody sleeps for it");
     is(say(KIT_WAIT, 4096, 0, 0), -EINVAL, "a word outside of the area");
@@ -371,7 +388,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         return worker(argv[1]);
-    tap_plan(47);
+    tap_plan(48);
     area = ps_area_make("desk", sizeof(struct desk), &(struct ps_task){serve, gone, NULL});
     if (!tap_ok(area != NULL, "an area (%d)", errno))
         return 1;
